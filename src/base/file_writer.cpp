@@ -1,0 +1,83 @@
+#include "base/file_writer.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+#include "base/error.h"
+
+namespace vitrine {
+
+FileWriter::FileWriter(std::string path) : path_(std::move(path)) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path_, ignored)) throw BadInput(path_, "expected a file to write, got a folder");
+  temporary_ = path_ + ".XXXXXX.tmp";
+  fd_ = ::mkostemps(temporary_.data(), 4, O_CLOEXEC);
+  if (fd_ < 0) {
+    const int error = errno;
+    throw BadInput(path_, "cannot write here: {}", std::generic_category().message(error));
+  }
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  ::fchmod(fd_, 0666 & ~mask);  // mkostemps makes a private file; the result is an ordinary one
+}
+
+FileWriter::~FileWriter() {
+  if (fd_ < 0) return;
+  ::close(fd_);
+  ::unlink(temporary_.c_str());
+}
+
+void FileWriter::fail(const char* what) const {
+  const int error = errno;
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
+    throw OutOfCapacity(path_, "{}: {}", what, std::generic_category().message(error));
+  }
+  throw BadInput(path_, "{}: {}", what, std::generic_category().message(error));
+}
+
+void FileWriter::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("cannot write");
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+  }
+}
+
+void FileWriter::write_at(std::int64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::pwrite(fd_, bytes.data(), bytes.size(), offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("cannot write");
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+    offset += n;
+  }
+}
+
+void FileWriter::commit() {
+  if (::fsync(fd_) != 0) fail("cannot bring to disk");
+  if (::close(fd_) != 0) {
+    fd_ = -1;
+    ::unlink(temporary_.c_str());
+    fail("cannot close");
+  }
+  fd_ = -1;
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    ::unlink(temporary_.c_str());
+    fail("cannot rename into place");
+  }
+  const std::filesystem::path folder = std::filesystem::absolute(path_).parent_path();
+  const int folder_fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder_fd >= 0) {
+    ::fsync(folder_fd);  // the name itself; some file systems refuse, and the data is safe already
+    ::close(folder_fd);
+  }
+}
+
+}  // namespace vitrine

@@ -1,0 +1,90 @@
+// The KV cache: keys and values of the tokens a sequence has behind it.
+//
+//   full layer   slot = position                     every position so far
+//   ring layer   slot = position mod slots           the last `window` positions, older ones are overwritten
+//
+// Attention reads the past from here and the present from the pass, then the present is appended. So a chunk may be
+// longer than a ring, and prefill, chunks and decode read the same numbers.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "tensor/matrix_view.h"
+
+namespace vitrine {
+
+struct KvLayerConfig {
+  std::int64_t n_kv_heads = 0;
+  std::int64_t head_dim = 0;
+  std::optional<std::int64_t> window;  ///< Tokens that a query sees, itself included; absent: all.
+};
+
+/// Keys and values of consecutive positions for one K/V head: `keys` and `values` are `[rows, head_dim]`.
+struct KvSpan {
+  std::int64_t first_position = 0;
+  MatrixView keys;
+  MatrixView values;
+
+  std::int64_t end_position() const { return first_position + keys.rows; }
+};
+
+/// At most three spans in ascending position: a ring that wraps gives two, the present one more.
+class KvSpans {
+ public:
+  void push(const KvSpan& span) {
+    if (span.keys.rows > 0) spans_[static_cast<std::size_t>(size_++)] = span;
+  }
+  const KvSpan* begin() const { return spans_.data(); }
+  const KvSpan* end() const { return spans_.data() + size_; }
+  /// The first position that is still there; there must be one.
+  std::int64_t first_position() const { return spans_[0].first_position; }
+
+ private:
+  std::array<KvSpan, 3> spans_;
+  int size_ = 0;
+};
+
+/// One sequence's cache. Memory is taken at once but touched only as far as tokens come.
+class KvCache {
+ public:
+  /// `capacity`: most tokens that the sequence may reach. Throws OutOfCapacity where memory is refused.
+  KvCache(const std::vector<KvLayerConfig>& layers, std::int64_t capacity, DType dtype);
+
+  std::int64_t length() const { return length_; }  ///< Tokens so far.
+  std::int64_t capacity() const { return capacity_; }
+  DType dtype() const { return dtype_; }
+  std::int64_t bytes() const;  ///< Address space taken, both keys and values.
+
+  /// The positions before length() that layer `layer` still holds, for one K/V head.
+  KvSpans past(int layer, std::int64_t kv_head) const;
+  /// Stores the keys and values of `count` tokens that follow length(): each `[count, n_kv_heads, head_dim]` of
+  /// dtype(). length() moves only with advance(), once all layers have appended.
+  void append(int layer, const std::byte* keys, const std::byte* values, std::int64_t count);
+  void advance(std::int64_t count) { length_ += count; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* p) const;
+  };
+  struct Layer {
+    KvLayerConfig config;
+    std::int64_t slots = 0;
+    std::unique_ptr<std::byte, Free> keys;  // [n_kv_heads, slots, head_dim]
+    std::unique_ptr<std::byte, Free> values;
+  };
+
+  MatrixView slot_range(const Layer& layer, const std::byte* data, std::int64_t kv_head, std::int64_t first,
+                        std::int64_t count) const;
+
+  std::vector<Layer> layers_;
+  std::int64_t capacity_;
+  std::int64_t length_ = 0;
+  DType dtype_;
+};
+
+}  // namespace vitrine

@@ -1,0 +1,79 @@
+// GPT-2. Sources: Radford et al. 2019; transformers, models/gpt2 (Conv1D stores [in, out]).
+#include <cmath>
+
+#include "base/error.h"
+#include "checkpoint/families/families.h"
+
+namespace vitrine {
+namespace {
+
+ModelConfig read_gpt2(ConfigReader& c) {
+  for (const char* key : {"attn_pdrop", "embd_pdrop", "resid_pdrop", "n_ctx", "reorder_and_upcast_attn",
+                          "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
+                          "summary_use_proj"}) {
+    c.ignore(key);  // training, a classification head, and the order of scaling in half precision
+  }
+  c.refuse("add_cross_attention");
+  ModelConfig model;
+  model.d_model = c.size("n_embd");
+  model.vocab_size = c.size("vocab_size");
+  model.max_seq_len = c.size_or("n_positions", 1024);
+  model.embedding.learned_positions = true;
+  model.head.tied = c.flag_or("tie_word_embeddings", true);
+
+  const NormConfig norm{NormConfig::Kind::layer, static_cast<float>(c.number_or("layer_norm_epsilon", 1e-5)), 0.0f, true};
+  BlockConfig block;
+  block.norms.attn_pre = block.norms.ffn_pre = norm;
+  AttentionConfig& attention = block.attention;
+  attention.n_heads = attention.n_kv_heads = c.size("n_head");
+  attention.head_dim = read_head_dim(c, "", model.d_model, attention.n_heads);
+  attention.qkv_bias = attention.out_bias = true;
+  block.ffn = DenseConfig{c.size_or("n_inner", 4 * model.d_model),
+                          activation_named(c, c.text_or("activation_function", "gelu_new")), false, true};
+  model.final_norm = norm;
+  model.blocks.assign(static_cast<std::size_t>(c.size("n_layer", kMaxLayers)), block);
+
+  const bool by_head_dim = c.flag_or("scale_attn_weights", true);
+  const bool by_layer = c.flag_or("scale_attn_by_inverse_layer_idx", false);
+  for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
+    const double scale = by_head_dim ? 1.0 / std::sqrt(static_cast<double>(attention.head_dim)) : 1.0;
+    model.blocks[layer].attention.score_scale =
+        static_cast<float>(by_layer ? scale / static_cast<double>(layer + 1) : scale);
+  }
+  return model;
+}
+
+}  // namespace
+
+Family gpt2_family() {
+  Family family;
+  family.model_type = "gpt2";
+  family.architectures = {"GPT2LMHeadModel"};
+  family.read_config = read_gpt2;
+  family.prefixes = {"transformer.", ""};
+  family.embedding = "{p}wte.weight";
+  family.tensors = {
+      {"{p}wte.weight", {"embed.weight"}},
+      {"{p}wpe.weight", {"pos_embed.weight"}},
+      {"{p}h.{l}.ln_1.weight", {"blocks.{l}.ln1.weight"}},
+      {"{p}h.{l}.ln_1.bias", {"blocks.{l}.ln1.bias"}},
+      {"{p}h.{l}.attn.c_attn.weight",
+       {"blocks.{l}.attn.wq.weight", "blocks.{l}.attn.wk.weight", "blocks.{l}.attn.wv.weight"}, kTransposed},
+      {"{p}h.{l}.attn.c_attn.bias", {"blocks.{l}.attn.wq.bias", "blocks.{l}.attn.wk.bias", "blocks.{l}.attn.wv.bias"}},
+      {"{p}h.{l}.attn.c_proj.weight", {"blocks.{l}.attn.wo.weight"}, kTransposed},
+      {"{p}h.{l}.attn.c_proj.bias", {"blocks.{l}.attn.wo.bias"}},
+      {"{p}h.{l}.ln_2.weight", {"blocks.{l}.ln2.weight"}},
+      {"{p}h.{l}.ln_2.bias", {"blocks.{l}.ln2.bias"}},
+      {"{p}h.{l}.mlp.c_fc.weight", {"blocks.{l}.mlp.w_up.weight"}, kTransposed},
+      {"{p}h.{l}.mlp.c_fc.bias", {"blocks.{l}.mlp.w_up.bias"}},
+      {"{p}h.{l}.mlp.c_proj.weight", {"blocks.{l}.mlp.w_down.weight"}, kTransposed},
+      {"{p}h.{l}.mlp.c_proj.bias", {"blocks.{l}.mlp.w_down.bias"}},
+      {"{p}ln_f.weight", {"ln_final.weight"}},
+      {"{p}ln_f.bias", {"ln_final.bias"}},
+      {"lm_head.weight", {"unembed.weight"}},
+  };
+  family.ignored = {"{p}h.{l}.attn.bias", "{p}h.{l}.attn.masked_bias"};  // the causal mask
+  return family;
+}
+
+}  // namespace vitrine

@@ -1,0 +1,45 @@
+// What a family of checkpoints is to vitrine: a reader of its config and a table of its tensors. One file each in
+// families/; nothing below this room knows their names.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/config_reader.h"
+#include "model/config.h"
+
+namespace vitrine {
+
+/// A tensor of the file and the parameters it holds. `{l}` stands for the layer, `{p}` for the prefix under which the
+/// file's tensors stand. Several of ours: their rows are stacked in the file, in this order.
+struct TensorRule {
+  std::string_view stored;
+  std::vector<std::string_view> ours;
+  bool transposed = false;  ///< Stored as `[in, out]`.
+};
+
+struct Family {
+  std::string_view model_type;                 ///< config.json's key of that name.
+  std::vector<std::string_view> architectures; ///< config.json's list must hold one of these, if it is there.
+  std::function<ModelConfig(ConfigReader&)> read_config;
+  std::vector<std::string_view> prefixes;      ///< Tried in order: the first that makes `embedding` a tensor of the file.
+  std::string_view embedding;
+  std::vector<TensorRule> tensors;
+  std::vector<std::string_view> ignored;       ///< Buffers that can be computed.
+};
+
+/// All families, in no particular order.
+std::span<const Family> all_families();
+
+// Pieces of configs that several families share, each in the words of transformers' config.json.
+
+/// RoPE of `dim` elements: rope_parameters, or rope_theta and rope_scaling.
+RopeConfig read_rope(ConfigReader& config, std::int64_t dim, RopeConfig::Layout layout);
+/// An activation by its name in transformers (ACT2FN).
+Activation activation_named(const ConfigReader& config, std::string_view name);
+/// layer_types: whether each layer attends within the window; empty where the key is absent.
+std::vector<bool> read_sliding_layers(ConfigReader& config, std::int64_t n_layers);
+
+}  // namespace vitrine

@@ -1,0 +1,284 @@
+// Hugging Face folders: config.json by a family's reader, tensors by its table, nothing left over on either side.
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "checkpoint/family.h"
+#include "checkpoint/formats.h"
+#include "checkpoint/names.h"
+#include "checkpoint/safetensors.h"
+
+namespace vitrine {
+namespace {
+
+namespace fs = std::filesystem;
+
+Json read_json(const fs::path& path) {
+  const auto file = MappedFile::open(path.string());
+  const auto bytes = file->bytes();
+  return parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path.string());
+}
+
+const Family& family_of(const Json& config, const std::string& where) {
+  const std::string type = config.is_object() && config.contains("model_type") && config["model_type"].is_string()
+                               ? config["model_type"].get<std::string>()
+                               : "";
+  if (type.empty()) throw BadCheckpoint(where, "key model_type is missing");
+  std::string known;
+  for (const Family& family : all_families()) {
+    if (family.model_type != type) {
+      known += (known.empty() ? "" : ", ") + std::string(family.model_type);
+      continue;
+    }
+    const auto it = config.find("architectures");
+    const bool fits = it == config.end() || !it->is_array() || it->empty() ||
+                      std::any_of(family.architectures.begin(), family.architectures.end(), [&](std::string_view name) {
+                        return std::find(it->begin(), it->end(), std::string(name)) != it->end();
+                      });
+    if (!fits) throw Unsupported(where, "architectures: expected {}, got {}", family.architectures.front(), it->dump());
+    return family;
+  }
+  throw Unsupported(where, "model_type \"{}\" is not supported (supported: {})", type, known);
+}
+
+/// All tensors of the folder, from one file or from shards.
+struct Tensors {
+  std::map<std::string, StoredTensor> all;
+  std::vector<std::shared_ptr<const void>> storage;
+  std::string where;
+
+  void add(const std::string& path) {
+    SafetensorsFile file = SafetensorsFile::open(path);
+    for (const auto& [name, tensor] : file.tensors()) {
+      if (!all.emplace(name, tensor).second) throw BadCheckpoint(path, "tensor {} stands in another shard too", name);
+    }
+    storage.push_back(file.file());
+  }
+};
+
+Tensors open_tensors(const fs::path& folder) {
+  Tensors tensors;
+  const fs::path single = folder / "model.safetensors";
+  const fs::path index = folder / "model.safetensors.index.json";
+  if (fs::exists(single)) {
+    tensors.where = single.string();
+    tensors.add(single.string());
+    return tensors;
+  }
+  if (!fs::exists(index)) {
+    throw BadInput(folder.string(), "expected model.safetensors or model.safetensors.index.json in the folder");
+  }
+  tensors.where = index.string();
+  const Json json = read_json(index);
+  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
+    throw BadCheckpoint(tensors.where, "expected a weight_map");
+  }
+  std::set<std::string> shards;
+  for (const auto& [name, shard] : json["weight_map"].items()) {
+    const bool is_name = shard.is_string() && fs::path(shard.get<std::string>()).filename() == shard.get<std::string>();
+    if (!is_name) throw BadCheckpoint(tensors.where, "tensor {}: expected the name of a file in this folder", name);
+    shards.insert(shard.get<std::string>());
+  }
+  for (const std::string& shard : shards) tensors.add((folder / shard).string());
+  for (const auto& [name, shard] : json["weight_map"].items()) {
+    const auto it = tensors.all.find(name);
+    if (it == tensors.all.end() || fs::path(it->second.file).filename() != shard.get<std::string>()) {
+      throw BadCheckpoint(tensors.where, "tensor {} is not in {}", name, shard.get<std::string>());
+    }
+  }
+  return tensors;
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+DType dtype_of(const StoredTensor& tensor, const std::string& name) {
+  if (tensor.dtype == "F32") return DType::f32;
+  if (tensor.dtype == "F16") return DType::f16;
+  if (tensor.dtype == "BF16") return DType::bf16;
+  throw Unsupported(tensor.file, "tensor {} is {}; F32, F16 and BF16 are supported", name, tensor.dtype);
+}
+
+/// Binds stored tensors to parameters by a family's table.
+class Binder {
+ public:
+  Binder(const Family& family, const ModelConfig& config, const Tensors& tensors, ModelParams& params)
+      : family_(family), config_(config), tensors_(tensors) {
+    params.blocks.resize(config.blocks.size());
+    for_each_param(config, params, [&](Param& param, const std::string& name, const Shape& shape) {
+      param.name = name;
+      param.shape = shape;
+      slots_.emplace(name, &param);
+    });
+    const auto holds = [&](std::string_view prefix) {
+      return tensors.all.contains(with_prefix(family.embedding, prefix));
+    };
+    const auto it = std::find_if(family.prefixes.begin(), family.prefixes.end(), holds);
+    prefix_ = it != family.prefixes.end() ? *it : family.prefixes.front();
+  }
+
+  void bind() {
+    for (const TensorRule& rule : family_.tensors) for_each_layer(rule.stored, [&](auto l) { bind(rule, l); });
+    for (const std::string_view name : family_.ignored) {
+      for_each_layer(name, [&](std::int64_t layer) { used_.insert(stored_name(name, layer)); });
+    }
+    check_head();
+    for (const auto& [name, param] : slots_) {
+      if (!param->present()) {
+        throw BadCheckpoint(tensors_.where, "tensor {} ({}) is missing", param->stored_name, name);
+      }
+    }
+    for (const auto& [name, tensor] : tensors_.all) {
+      if (!used_.contains(name)) throw BadCheckpoint(tensor.file, "tensor {} is not part of this model", name);
+    }
+  }
+
+ private:
+  std::string stored_name(std::string_view pattern, std::int64_t layer) const {
+    return with_layer(with_prefix(pattern, prefix_), layer);
+  }
+
+  template <class Body>
+  void for_each_layer(std::string_view pattern, Body&& body) const {
+    const bool by_layer = pattern.find("{l}") != std::string_view::npos;
+    const auto n = by_layer ? static_cast<std::int64_t>(config_.blocks.size()) : 1;
+    for (std::int64_t layer = 0; layer < n; ++layer) body(layer);
+  }
+
+  void bind(const TensorRule& rule, std::int64_t layer) {
+    const std::string stored = stored_name(rule.stored, layer);
+    std::vector<Param*> params;
+    std::int64_t rows = 0;  // of all parts; for vectors their elements
+    for (const std::string_view ours : rule.ours) {
+      const auto slot = slots_.find(with_layer(ours, layer));
+      if (slot == slots_.end()) return;  // this config has no such parameter
+      params.push_back(slot->second);
+      slot->second->stored_name = stored;
+      rows += slot->second->shape[0];
+    }
+    const auto it = tensors_.all.find(stored);
+    if (it == tensors_.all.end()) return;
+    used_.insert(stored);
+
+    const StoredTensor& tensor = it->second;
+    const bool is_vector = params.front()->shape.rank() == 1;
+    const std::int64_t cols = is_vector ? 1 : params.front()->shape[1];
+    const std::vector<std::int64_t> expected = is_vector          ? std::vector{rows}
+                                               : rule.transposed ? std::vector{cols, rows}
+                                                                  : std::vector{rows, cols};
+    if (tensor.shape != expected) {
+      throw BadCheckpoint(tensor.file, "tensor {} must have shape {}, got {} ({})", stored, shape_text(expected),
+                          shape_text(tensor.shape), params.front()->name);
+    }
+    const DType dtype = dtype_of(tensor, stored);
+    const MatrixView whole = rule.transposed ? MatrixView{tensor.bytes.data(), dtype, rows, cols, 1, rows}
+                                             : MatrixView{tensor.bytes.data(), dtype, rows, cols, cols, 1};
+    std::int64_t first = 0;
+    for (Param* param : params) {
+      const std::int64_t count = param->shape[0];
+      const MatrixView part = whole.row_range(first, count);
+      param->view = is_vector ? MatrixView{part.data, dtype, 1, count, count, 1} : part;
+      first += count;
+    }
+  }
+
+  /// A tied head that the file holds as well must be the embedding, byte for byte.
+  void check_head() {
+    if (!config_.head.tied) return;
+    for (const TensorRule& rule : family_.tensors) {
+      if (rule.ours.front() != "unembed.weight") continue;
+      const auto head = tensors_.all.find(stored_name(rule.stored, 0));
+      const auto embed = tensors_.all.find(stored_name(family_.embedding, 0));
+      if (head == tensors_.all.end() || embed == tensors_.all.end()) return;
+      const auto &a = head->second, &b = embed->second;
+      const bool same = a.dtype == b.dtype && a.shape == b.shape && a.bytes.size() == b.bytes.size() &&
+                        std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0;
+      if (!same) {
+        throw BadCheckpoint(a.file, "the config ties the head to the embedding, but tensor {} differs from {}",
+                            head->first, embed->first);
+      }
+      used_.insert(head->first);
+    }
+  }
+
+  const Family& family_;
+  const ModelConfig& config_;
+  const Tensors& tensors_;
+  std::map<std::string, Param*> slots_;  // by our name
+  std::set<std::string> used_;           // stored names
+  std::string_view prefix_;
+};
+
+std::vector<std::int32_t> read_ids(const Json& json, const char* key, std::int64_t vocab_size, const std::string& where) {
+  std::vector<std::int32_t> ids;
+  const auto it = json.find(key);
+  if (it == json.end() || it->is_null()) return ids;
+  const auto add = [&](const Json& id) {
+    if (!id.is_number_integer()) throw BadCheckpoint(where, "{}: expected ids, got {}", key, it->dump());
+    if (id >= 0 && id < vocab_size) ids.push_back(id.get<std::int32_t>());  // −1 and the like: none
+  };
+  if (it->is_array()) {
+    for (const Json& id : *it) add(id);
+  } else {
+    add(*it);
+  }
+  return ids;
+}
+
+/// BOS and EOS, and how to sample: generation_config.json first, config.json where it is silent.
+void read_generation(const fs::path& folder, const Json& config, Checkpoint& checkpoint) {
+  const std::int64_t vocab_size = checkpoint.model->config().vocab_size;
+  const auto read_special = [&](const Json& json, const std::string& where) {
+    const auto bos = read_ids(json, "bos_token_id", vocab_size, where);
+    const auto eos = read_ids(json, "eos_token_id", vocab_size, where);
+    if (!bos.empty()) checkpoint.bos_id = bos.front();
+    if (!eos.empty()) checkpoint.stop_ids = eos;
+  };
+  read_special(config, (folder / "config.json").string());
+  const fs::path path = folder / "generation_config.json";
+  if (!fs::exists(path)) return;
+  const Json json = read_json(path);
+  ConfigReader reader(json, path.string());
+  read_special(json, path.string());
+  GenerationDefaults& g = checkpoint.generation;
+  g.temperature = reader.optional_number("temperature");
+  g.top_p = reader.optional_number("top_p");
+  g.min_p = reader.optional_number("min_p");
+  g.repeat_penalty = reader.optional_number("repetition_penalty");
+  if (const auto top_k = reader.optional_number("top_k")) g.top_k = static_cast<int>(std::clamp(*top_k, 0.0, 1e9));
+  g.greedy = !reader.flag_or("do_sample", true);
+}
+
+}  // namespace
+
+Checkpoint load_hugging_face(const std::string& folder, const LoadOptions& options) {
+  const fs::path config_path = fs::path(folder) / "config.json";
+  if (!fs::exists(config_path)) throw BadInput(folder, "expected config.json in the folder");
+  const Json json = read_json(config_path);
+  const Family& family = family_of(json, config_path.string());
+
+  ConfigReader reader(json, config_path.string());
+  reader.refuse("is_encoder_decoder");
+  reader.refuse("quantization_config");
+  ModelConfig config = family.read_config(reader);
+  reader.finish(options.allowed_config_keys);
+  validate(config, config_path.string());
+
+  Tensors tensors = open_tensors(folder);
+  ModelParams params;
+  Binder(family, config, tensors, params).bind();
+
+  Checkpoint result;
+  result.model = std::make_shared<const Model>(std::move(config), std::move(params), std::move(tensors.storage));
+  result.description = std::string(family.model_type) + ", Hugging Face checkpoint";
+  read_generation(folder, json, result);
+  return result;
+}
+
+}  // namespace vitrine

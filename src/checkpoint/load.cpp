@@ -1,0 +1,30 @@
+#include "checkpoint/load.h"
+
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+
+#include "base/error.h"
+#include "checkpoint/formats.h"
+
+namespace vitrine {
+
+Checkpoint load_checkpoint(const std::string& path, const LoadOptions& options) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) throw BadInput(path, "no such file or folder");
+  if (std::filesystem::is_directory(status)) return load_hugging_face(path, options);
+
+  const auto file = MappedFile::open(path);
+  if (is_llama2c(*file)) return load_llama2c(file);
+  const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
+  if (text.starts_with("GGUF")) throw Unsupported(path, "GGUF files are not supported yet");
+  if (text.starts_with("24ka")) throw Unsupported(path, "llama2.c files of version 1 and later are not supported");
+  if (path.ends_with(".safetensors") || path.ends_with("config.json")) {
+    throw BadInput(path, "expected the folder of the checkpoint, got a file in it");
+  }
+  throw BadInput(path, "expected a Hugging Face folder or a llama2.c .bin, got {} bytes of something else",
+                 file->bytes().size());
+}
+
+}  // namespace vitrine

@@ -1,0 +1,37 @@
+// From a path to a model.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/model.h"
+
+namespace vitrine {
+
+struct LoadOptions {
+  std::vector<std::string> allowed_config_keys;  ///< Unknown keys of config.json to pass over.
+};
+
+/// How a checkpoint asks to be sampled: generation_config.json, as far as it speaks.
+struct GenerationDefaults {
+  std::optional<double> temperature, top_p, min_p, repeat_penalty;
+  std::optional<int> top_k;
+  bool greedy = false;  ///< do_sample is written there and false.
+};
+
+/// A model and what its checkpoint says about using it.
+struct Checkpoint {
+  std::shared_ptr<const Model> model;
+  std::string description;             ///< For people: the family or format.
+  std::optional<std::int32_t> bos_id;
+  std::vector<std::int32_t> stop_ids;  ///< Any of them ends a text.
+  GenerationDefaults generation;
+};
+
+/// Loads a Hugging Face folder or a llama2.c file, told apart by content. Weights stay where they are, mapped; nothing
+/// but headers is read. Throws BadInput for a path that leads nowhere, BadCheckpoint, Unsupported.
+Checkpoint load_checkpoint(const std::string& path, const LoadOptions& options = {});
+
+}  // namespace vitrine

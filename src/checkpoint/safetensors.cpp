@@ -1,0 +1,131 @@
+#include "checkpoint/safetensors.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/json.h"
+
+namespace vitrine {
+namespace {
+
+constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
+constexpr std::size_t kMaxRank = 16;
+
+/// Bytes of one element; nothing for a type that we do not know.
+std::optional<std::int64_t> element_bytes(std::string_view dtype) {
+  static constexpr std::pair<std::string_view, int> kTypes[] = {
+      {"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},     {"I32", 4},     {"I16", 2},    {"I8", 1},
+      {"U64", 8}, {"U32", 4}, {"U16", 2}, {"U8", 1},   {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"BOOL", 1}, {"F8_E8M0", 1}};
+  for (const auto& [name, bytes] : kTypes) {
+    if (name == dtype) return bytes;
+  }
+  return std::nullopt;
+}
+
+std::int64_t size_at(const Json& value, const std::string& path, const std::string& name) {
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > std::uint64_t{1} << 62) {
+    throw BadCheckpoint(path, "tensor {}: expected sizes and offsets of at least 0, got {}", name, value.dump());
+  }
+  return value.get<std::int64_t>();
+}
+
+/// Checks one header entry; returns the tensor and where it begins.
+std::pair<StoredTensor, std::int64_t> read_entry(const std::string& path, const std::string& name, const Json& entry,
+                                                 std::span<const std::byte> data) {
+  const auto has = [&](const char* key, bool (*is)(const Json&)) { return entry.contains(key) && is(entry[key]); };
+  const bool complete = entry.is_object() && has("dtype", [](const Json& v) { return v.is_string(); }) &&
+                        has("shape", [](const Json& v) { return v.is_array() && v.size() <= kMaxRank; }) &&
+                        has("data_offsets", [](const Json& v) { return v.is_array() && v.size() == 2; });
+  if (!complete) throw BadCheckpoint(path, "tensor {}: expected dtype, shape and two data_offsets", name);
+
+  StoredTensor tensor;
+  tensor.file = path;
+  tensor.dtype = entry["dtype"].get<std::string>();
+  for (const Json& size : entry["shape"]) tensor.shape.push_back(size_at(size, path, name));
+  const std::int64_t begin = size_at(entry["data_offsets"][0], path, name);
+  const std::int64_t end = size_at(entry["data_offsets"][1], path, name);
+  if (begin > end || end > static_cast<std::int64_t>(data.size())) {
+    throw BadCheckpoint(path, "tensor {}: bytes {} to {} are not within the {} bytes of data that the file has (an "
+                              "incomplete download?)", name, begin, end, data.size());
+  }
+  if (const auto bytes = element_bytes(tensor.dtype)) {
+    const auto count = checked_product(tensor.shape);
+    const auto expected = count ? checked_mul(*count, *bytes) : std::nullopt;
+    if (expected != end - begin) {
+      throw BadCheckpoint(path, "tensor {}: {} bytes do not hold {} of the shape given", name, end - begin,
+                          tensor.dtype);
+    }
+  }
+  tensor.bytes = data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+  return {std::move(tensor), begin};
+}
+
+}  // namespace
+
+SafetensorsFile SafetensorsFile::open(const std::string& path) {
+  SafetensorsFile result;
+  result.file_ = MappedFile::open(path);
+  const std::span<const std::byte> bytes = result.file_->bytes();
+  std::uint64_t header_bytes = 0;
+  if (bytes.size() < sizeof header_bytes) throw BadCheckpoint(path, "expected a safetensors header, got {} bytes", bytes.size());
+  std::memcpy(&header_bytes, bytes.data(), sizeof header_bytes);
+  if (header_bytes > kMaxHeaderBytes || header_bytes > bytes.size() - sizeof header_bytes) {
+    throw BadCheckpoint(path, "the header claims {} bytes, the file has {} (no safetensors file, or an incomplete "
+                              "download?)", header_bytes, bytes.size());
+  }
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + sizeof header_bytes, header_bytes);
+  const std::span<const std::byte> data = bytes.subspan(sizeof header_bytes + header_bytes);
+
+  const Json header = parse_json(text, path);
+  if (!header.is_object()) throw BadCheckpoint(path, "expected a JSON object as header");
+  std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
+  for (const auto& [name, entry] : header.items()) {
+    if (name == "__metadata__") continue;
+    auto [tensor, begin] = read_entry(path, name, entry, data);
+    ranges.emplace_back(begin, begin + static_cast<std::int64_t>(tensor.bytes.size()));
+    result.tensors_.emplace(name, std::move(tensor));
+  }
+  std::sort(ranges.begin(), ranges.end());
+  std::int64_t covered = 0;
+  for (const auto& [begin, end] : ranges) {
+    if (begin != covered) throw BadCheckpoint(path, "tensors overlap or leave a hole at byte {} of the data", covered);
+    covered = end;
+  }
+  if (covered != static_cast<std::int64_t>(data.size())) {
+    throw BadCheckpoint(path, "the tensors cover {} bytes, the file has {}", covered, data.size());
+  }
+  return result;
+}
+
+SafetensorsWriter::SafetensorsWriter(const std::string& path, std::int64_t header_bytes)
+    : writer_(path), path_(path), header_bytes_((header_bytes + 7) / 8 * 8) {
+  const std::vector<std::byte> room(static_cast<std::size_t>(8 + header_bytes_));
+  writer_.write(room);
+}
+
+void SafetensorsWriter::add(const std::string& name, const Tensor& tensor) {
+  const std::int64_t bytes = tensor.count() * 4;
+  const Json entry = {{"dtype", "F32"},
+                      {"shape", std::vector<std::int64_t>(tensor.shape.sizes().begin(), tensor.shape.sizes().end())},
+                      {"data_offsets", {data_bytes_, data_bytes_ + bytes}}};
+  header_ += (header_.size() > 1 ? "," : "") + Json(name).dump() + ":" + entry.dump();
+  writer_.write(std::as_bytes(tensor.values()));
+  data_bytes_ += bytes;
+}
+
+void SafetensorsWriter::commit() {
+  header_ += "}";
+  if (static_cast<std::int64_t>(header_.size()) > header_bytes_) {
+    throw OutOfCapacity(path_, "the header needs {} bytes, {} were reserved", header_.size(), header_bytes_);
+  }
+  header_.resize(static_cast<std::size_t>(header_bytes_), ' ');
+  const auto length = static_cast<std::uint64_t>(header_bytes_);
+  writer_.write_at(0, std::as_bytes(std::span(&length, 1)));
+  writer_.write_at(8, std::as_bytes(std::span(header_)));
+  writer_.commit();
+}
+
+}  // namespace vitrine

@@ -1,0 +1,14 @@
+// One function a command: each adds itself to the program, with its options and what it does.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace vitrine::cli {
+
+void add_generate(CLI::App& program);
+void add_logits(CLI::App& program);
+void add_tokenize(CLI::App& program);
+void add_detokenize(CLI::App& program);
+void add_trace(CLI::App& program);
+
+}  // namespace vitrine::cli

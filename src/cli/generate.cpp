@@ -1,0 +1,119 @@
+// vitrine generate: continues a text.
+#include <unistd.h>
+
+#include <random>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "generate/generator.h"
+
+namespace vitrine::cli {
+namespace {
+
+struct GenerateOptions : Options {
+  std::int64_t max_tokens = 128;
+  std::optional<double> temperature, top_p, min_p, repeat_penalty;
+  std::optional<int> top_k;
+  bool greedy = false;
+  std::vector<std::string> stop_strings;
+  int n_logprobs = 0;
+};
+
+/// The command line first, then generation_config.json, then our defaults.
+SamplingConfig sampling_of(const GenerateOptions& o, const GenerationDefaults& defaults) {
+  SamplingConfig s;
+  const auto choose = [](auto& place, const auto& given, const auto& by_default) {
+    if (given || by_default) place = given ? *given : *by_default;
+  };
+  choose(s.temperature, o.temperature, defaults.temperature);
+  choose(s.top_k, o.top_k, defaults.top_k);
+  choose(s.top_p, o.top_p, defaults.top_p);
+  choose(s.min_p, o.min_p, defaults.min_p);
+  choose(s.repeat_penalty, o.repeat_penalty, defaults.repeat_penalty);
+  const bool asks_to_sample = o.temperature || o.top_k || o.top_p || o.min_p;
+  if (o.greedy || (defaults.greedy && !asks_to_sample)) s.temperature = 0;
+  return s;
+}
+
+std::string joined(const std::vector<std::int32_t>& ids) {
+  std::string text;
+  for (std::size_t i = 0; i < ids.size(); ++i) text += (i > 0 ? "," : "") + std::to_string(ids[i]);
+  return text;
+}
+
+Json logprobs_json(const GenerateResult& result, const Session& session) {
+  Json list = Json::array();
+  const auto entry = [&](std::int32_t id, double logprob) {
+    return Json{{"id", id}, {"piece", session.pieces({id})[0]}, {"logprob", logprob}};
+  };
+  for (const TokenReport& token : result.logprobs) {
+    Json top = Json::array();
+    for (const TokenLogprob& t : token.top) top.push_back(entry(t.id, t.logprob));
+    Json object = entry(token.id, token.logprob);
+    object["top"] = top;
+    list.push_back(object);
+  }
+  return list;
+}
+
+void run_generate(const GenerateOptions& o) {
+  const Session session = open_session(o);
+  GenerateRequest request;
+  request.prompt = session.ids;
+  request.max_tokens = o.max_tokens;
+  request.sampling = sampling_of(o, session.checkpoint.generation);
+  request.seed = o.seed ? *o.seed : std::random_device{}();
+  request.stop_ids = session.checkpoint.stop_ids;
+  if (session.tokenizer) {
+    const auto& stops = session.tokenizer->stop_ids();
+    request.stop_ids.insert(request.stop_ids.end(), stops.begin(), stops.end());
+  }
+  request.stop_strings = o.stop_strings;
+  request.n_logprobs = o.n_logprobs;
+
+  StreamText stream;
+  if (!o.json) stream = [](std::size_t, const std::string& text) { print(text); };
+  GenerateTimings timings;
+  const GenerateResult result = generate(session.context(o), {&request, 1}, stream, &timings)[0];
+  if (!o.json) {
+    if (!session.tokenizer) print(joined(result.ids));
+    if (!session.tokenizer || is_terminal(STDOUT_FILENO)) print("\n");
+    return;
+  }
+  Json object = {{"text", result.text},
+                 {"ids", result.ids},
+                 {"prompt_ids", request.prompt},
+                 {"finish_reason", name_of(result.finish_reason)},
+                 {"seed", request.seed},
+                 {"timings",
+                  {{"prefill_tokens_per_s", timings.prefill_tokens_per_s},
+                   {"decode_tokens_per_s", timings.decode_tokens_per_s}}}};
+  if (o.n_logprobs > 0) object["logprobs"] = logprobs_json(result, session);
+  print_json(object);
+}
+
+}  // namespace
+
+void add_generate(CLI::App& program) {
+  CLI::App& command = *program.add_subcommand("generate", "Continue a text, streamed");
+  const auto o = std::make_shared<GenerateOptions>();
+  add_text(command, *o);
+  command.add_option("--max-tokens", o->max_tokens, "Most tokens to add (default 128)")->check(CLI::Range(0, 1 << 30));
+  command.add_option("--temperature", o->temperature, "Divides the logits; 0 is greedy (default 0.8)");
+  command.add_option("--top-k", o->top_k, "Draw from the k most likely only; 0: all (default 40)");
+  command.add_option("--top-p", o->top_p, "… from the most likely that together reach p (default 0.95)");
+  command.add_option("--min-p", o->min_p, "… from those at least this fraction of the most likely (default 0)");
+  command.add_option("--repeat-penalty", o->repeat_penalty, "Above 1: tokens that stand in the text are less likely");
+  command.add_flag("--greedy", o->greedy, "Always the most likely token");
+  command.add_option("--stop", o->stop_strings, "End at this text, which is left out; may be given several times")
+      ->allow_extra_args(false);
+  command.add_option("--logprobs", o->n_logprobs, "With --json: log-probabilities of each token and its N best rivals")
+      ->check(CLI::Range(0, 1 << 20));
+  add_common(command, *o);
+  command.footer("Steps, in this order: repeat penalty, temperature, top-k, top-p, min-p, draw.\n"
+                 "Example: vitrine generate stories260K.bin \"Once upon a time\" --tokenizer tok512.bin --seed 7");
+  command.callback([o] { run_generate(*o); });
+}
+
+}  // namespace vitrine::cli

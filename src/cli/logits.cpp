@@ -1,0 +1,38 @@
+// vitrine logits: the logits of every position of a text, as a NumPy file.
+#include "checkpoint/npy.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "generate/score.h"
+
+namespace vitrine::cli {
+namespace {
+
+struct LogitsOptions : Options {
+  std::string out;
+};
+
+void run_logits(const LogitsOptions& o) {
+  const Session session = open_session(o);
+  const auto n_rows = static_cast<std::int64_t>(session.ids.size());
+  const std::int64_t vocab_size = session.checkpoint.model->config().vocab_size;
+  NpyWriter writer(o.out, n_rows, vocab_size);
+  score(session.context(o), session.ids, [&](std::int64_t, const Tensor& logits) { writer.add(logits); });
+  writer.commit();
+  if (o.json) return print_json({{"ids", session.ids}, {"shape", {n_rows, vocab_size}}, {"out", o.out}});
+  print(o.out + ": float32 " + to_string(Shape{n_rows, vocab_size}) + "\n");
+}
+
+}  // namespace
+
+void add_logits(CLI::App& program) {
+  CLI::App& command = *program.add_subcommand("logits", "Write the logits of every position to a .npy file");
+  const auto o = std::make_shared<LogitsOptions>();
+  add_text(command, *o);
+  command.add_option("--out", o->out, "The file: float32 [T, vocab_size]")->required();
+  add_common(command, *o);
+  command.footer("Example: vitrine logits gpt2/ --ids 464,3139,286 --out logits.npy");
+  command.callback([o] { run_logits(*o); });
+}
+
+}  // namespace vitrine::cli

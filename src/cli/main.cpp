@@ -1,0 +1,96 @@
+// The program: finds the command, runs it, turns errors into one line and an exit status.
+//
+// Exit status: 0 done; 1 the input is at fault; 2 wrong usage; 130 or 143 after Ctrl-C or SIGTERM.
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <new>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/output.h"
+
+namespace vitrine::cli {
+namespace {
+
+std::atomic<bool> g_interrupted = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
+volatile sig_atomic_t g_signal = 0;
+
+void on_signal(int number) {
+  g_signal = number;
+  g_interrupted = true;
+}
+
+/// The first signal asks to stop; a second one, should that take too long, ends the process.
+void handle_signals() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of write, told like any other
+}
+
+/// Where stdin, stdout or stderr is closed, the next file opened would take its number, and output would go into it.
+void keep_standard_files() {
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDONLY) < 0) return;
+  }
+}
+
+std::string version() {
+  return std::string("vitrine ") + VITRINE_VERSION + " (" + VITRINE_BUILD_TYPE + ", " +
+         std::string(name_of(default_kernels().isa)) + ")";
+}
+
+int run(int argc, char** argv) {
+  CLI::App program("A transformer language-model engine: runs checkpoints, and shows every value in them.", "vitrine");
+  program.require_subcommand(1);
+  program.set_version_flag("--version", version);
+  add_generate(program);
+  add_logits(program);
+  add_tokenize(program);
+  add_detokenize(program);
+  add_trace(program);
+  program.failure_message(CLI::FailureMessage::simple);
+  try {
+    program.parse(argc, argv);
+    return 0;
+  } catch (const CLI::CallForHelp&) {
+    print(program.help("", CLI::AppFormatMode::Normal));
+    return 0;
+  } catch (const CLI::CallForVersion& e) {
+    print(std::string(e.what()) + "\n");
+    return 0;
+  } catch (const CLI::ParseError& e) {
+    note(std::string("usage: ") + e.what() + " (--help tells more)");
+    return 2;
+  }
+}
+
+}  // namespace
+
+const std::atomic<bool>& interrupted() { return g_interrupted; }
+
+}  // namespace vitrine::cli
+
+int main(int argc, char** argv) {
+  using namespace vitrine;
+  using namespace vitrine::cli;
+  keep_standard_files();
+  handle_signals();
+  try {
+    return run(argc, argv);
+  } catch (const Interrupted&) {
+    note("interrupted");
+    return 128 + g_signal;
+  } catch (const std::bad_alloc&) {
+    note("error: [memory] there is not enough memory");
+  } catch (const std::exception& e) {
+    note(std::string("error: ") + e.what());
+  }
+  return 1;
+}

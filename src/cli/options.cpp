@@ -1,0 +1,139 @@
+#include "cli/options.h"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <filesystem>
+
+#include "base/error.h"
+#include "cli/output.h"
+
+namespace vitrine::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::int32_t> parse_ids(const std::string& text) {
+  std::vector<std::int32_t> ids;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    std::int32_t id = 0;
+    const char* const begin = text.data() + at;
+    const auto [end, error] = std::from_chars(begin, text.data() + comma, id);
+    if (begin == text.data() + comma || error != std::errc() || end != text.data() + comma) {
+      throw CLI::ValidationError("--ids", "expected ids as in 1,2,3, got \"" + text + "\"");
+    }
+    ids.push_back(id);
+    at = comma + 1;
+  }
+  return ids;
+}
+
+/// The model that ships with the program: beside the build tree, or where `make install` puts it.
+std::string default_model() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  const fs::path candidates[] = {program.parent_path() / "../models/default",
+                                 program.parent_path() / "../share/vitrine/models/default"};
+  for (const fs::path& path : candidates) {
+    if (fs::exists(path / "config.json")) return fs::weakly_canonical(path).string();
+  }
+  throw BadInput("MODEL", "the default model is not installed beside {}; give the path of a model", program.string());
+}
+
+bool has_text(const Options& o) { return !o.has_ids && o.positionals > 0; }
+
+DType kv_dtype(const std::string& name) {
+  if (name == "int8") throw Unsupported("--kv", "int8 is not supported yet");
+  return name == "f32" ? DType::f32 : name == "bf16" ? DType::bf16 : DType::f16;
+}
+
+}  // namespace
+
+void add_common(CLI::App& command, Options& o) {
+  command.add_option("--threads", o.threads, "Threads (default: all processors)")->check(CLI::Range(1, 1024));
+  command.add_option("--seed", o.seed, "Seed of everything random (default: drawn, and reported)");
+  command.add_flag("--json", o.json, "One JSON object on stdout, nothing else there");
+  command.add_option("--tokenizer", o.tokenizer, "Tokenizer file or folder (default: the model's own)");
+  command.add_option("--compute", o.compute, "Arithmetic of products: auto, f32 or int8")
+      ->check(CLI::IsMember({"auto", "f32", "int8"}));
+  command.add_option("--kv", o.kv, "Type of the KV cache: f32, bf16, f16 or int8")
+      ->check(CLI::IsMember({"f32", "bf16", "f16", "int8"}));
+  command.add_option("--allow-config-key", o.allowed_config_keys, "Pass over this unknown key of config.json")
+      ->allow_extra_args(false);
+}
+
+void add_text(CLI::App& command, Options& o) {
+  const auto positional = [&](const char* name, std::string& place, const char* help) {
+    command.add_option_function<std::string>(
+        name, [&o, &place](const std::string& value) { place = value; ++o.positionals; }, help);
+  };
+  positional("MODEL", o.first, "A Hugging Face folder or a llama2.c .bin (left out: the default model)");
+  positional("TEXT", o.second, "The text; - reads it from stdin. One positional alone is TEXT");
+  command.add_option_function<std::string>(
+      "--ids", [&o](const std::string& text) { o.ids = parse_ids(text), o.has_ids = true; },
+      "Token ids as in 1,2,3 in place of TEXT");
+  command.add_flag("--no-special", o.no_special, "Add no special tokens to TEXT and recognize none in it");
+}
+
+bool uses_default_model(const Options& o) { return o.positionals < (o.has_ids ? 1 : 2); }
+
+std::string model_path(const Options& o) { return uses_default_model(o) ? default_model() : o.first; }
+
+std::string read_text(const std::string& text) {
+  if (text != "-") return text;
+  std::string all;
+  char buffer[1 << 16];
+  for (;;) {
+    const ssize_t n = ::read(STDIN_FILENO, buffer, sizeof buffer);
+    if (n == 0) return all;
+    if (interrupted()) throw Interrupted();
+    if (n < 0) throw BadInput("stdin", "cannot read");
+    all.append(buffer, static_cast<std::size_t>(n));
+  }
+}
+
+Session open_session(const Options& o) {
+  if (o.has_ids && o.positionals > 1) throw CLI::ValidationError("TEXT", "give TEXT or --ids, not both");
+  if (!o.has_ids && o.positionals == 0) throw CLI::RequiredError("TEXT (or --ids)");
+  Session session;
+  const std::string path = model_path(o);
+  session.checkpoint = load_checkpoint(path, {o.allowed_config_keys});
+  if (o.compute == "int8") throw Unsupported("--compute", "int8 needs quantized weights; {} has none", path);
+  if (uses_default_model(o) && fs::exists(fs::path(path) / "UNTRAINED")) {
+    note("the default model has random weights: it is untrained, and what it says means nothing");
+  }
+  session.pool = std::make_unique<ThreadPool>(o.threads > 0 ? o.threads : default_thread_count());
+
+  if (!o.tokenizer.empty()) {
+    session.tokenizer = load_tokenizer(o.tokenizer);
+  } else if (has_text(o)) {
+    if (!fs::is_directory(path)) throw BadInput(path, "holds no tokenizer; give --tokenizer, or --ids");
+    session.tokenizer = load_tokenizer(path);
+  }
+  session.ids = o.ids;
+  if (has_text(o)) {
+    const std::string text = read_text(o.positionals == 1 ? o.first : o.second);
+    session.ids = session.tokenizer->encode(text, o.no_special ? SpecialTokens::none : SpecialTokens::apply);
+    if (session.ids.empty()) {
+      const auto bos = session.tokenizer->bos() ? session.tokenizer->bos() : session.checkpoint.bos_id;
+      if (!bos) throw BadInput("TEXT", "the text is empty and the model has no BOS to begin with");
+      session.ids = {*bos};
+    }
+  }
+  return session;
+}
+
+GenerateContext Session::context(const Options& o) const {
+  return {checkpoint.model.get(), pool.get(), &default_kernels(), tokenizer.get(), kv_dtype(o.kv), &interrupted()};
+}
+
+std::vector<std::string> Session::pieces(const std::vector<std::int32_t>& of) const {
+  std::vector<std::string> result;
+  for (const std::int32_t id : of) {
+    result.push_back(tokenizer != nullptr && id < tokenizer->vocab_size() ? tokenizer->piece(id) : "");
+  }
+  return result;
+}
+
+}  // namespace vitrine::cli

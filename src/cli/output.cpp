@@ -1,0 +1,43 @@
+#include "cli/output.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "base/error.h"
+
+namespace vitrine::cli {
+namespace {
+
+bool write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(fd, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return true;
+}
+
+}  // namespace
+
+void print(std::string_view text) {
+  if (!write_all(STDOUT_FILENO, text)) {
+    throw BadInput("stdout", "cannot write: {}", std::generic_category().message(errno));
+  }
+}
+
+void print_json(const Json& object) { print(object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"); }
+
+void note(std::string_view text) {
+  std::string line = "vitrine: " + std::string(text);
+  for (char& c : line) {
+    if (c == '\n' || c == '\r') c = ' ';
+  }
+  write_all(STDERR_FILENO, line + "\n");
+}
+
+bool is_terminal(int fd) { return ::isatty(fd) == 1; }
+
+}  // namespace vitrine::cli

@@ -1,0 +1,84 @@
+// vitrine tokenize and detokenize: text to ids and back.
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/output.h"
+
+namespace vitrine::cli {
+namespace {
+
+struct TokenizeOptions : Options {
+  bool lines = false;
+  std::vector<std::int32_t> detokenize_ids;
+};
+
+Json tokens_json(const Tokenizer& tokenizer, const std::vector<std::int32_t>& ids) {
+  Json pieces = Json::array();
+  for (const std::int32_t id : ids) pieces.push_back(tokenizer.piece(id));
+  return {{"ids", ids}, {"pieces", pieces}};
+}
+
+/// JSON strings on stdin, one a line; one JSON object a line out.
+void tokenize_lines(const Tokenizer& tokenizer, SpecialTokens policy) {
+  std::string line;
+  for (std::int64_t number = 1; std::getline(std::cin, line); ++number) {
+    if (interrupted()) throw Interrupted();
+    const Json text = parse_json(line, fmt::format("stdin, line {}", number));
+    if (!text.is_string()) throw BadInput(fmt::format("stdin, line {}", number), "expected a JSON string");
+    print_json(tokens_json(tokenizer, tokenizer.encode(text.get<std::string>(), policy)));
+  }
+}
+
+void run_tokenize(TokenizeOptions o) {
+  const int needed = o.lines ? 1 : 2;
+  if (o.positionals == 0 && (o.tokenizer.empty() || !o.lines)) throw CLI::RequiredError("TEXT");
+  if (o.lines && o.positionals > 1) throw CLI::ValidationError("TEXT", "give TEXT or --lines, not both");
+  const bool has_path = o.positionals == needed;
+  const std::string path = !o.tokenizer.empty() ? o.tokenizer : has_path ? o.first : model_path(o);
+  const auto tokenizer = load_tokenizer(path);
+  const SpecialTokens policy = o.no_special ? SpecialTokens::none : SpecialTokens::apply;
+  if (o.lines) return tokenize_lines(*tokenizer, policy);
+
+  const std::vector<std::int32_t> ids = tokenizer->encode(read_text(has_path ? o.second : o.first), policy);
+  if (o.json) return print_json(tokens_json(*tokenizer, ids));
+  std::string table;
+  for (const std::int32_t id : ids) {
+    table += fmt::format("{:>8}  {}\n", id, Json(tokenizer->piece(id)).dump(-1, ' ', false, Json::error_handler_t::replace));
+  }
+  print(table);
+}
+
+void run_detokenize(const TokenizeOptions& o) {
+  const auto tokenizer = load_tokenizer(o.tokenizer.empty() ? o.first : o.tokenizer);
+  const std::string text = tokenizer->decode(o.detokenize_ids);
+  if (o.json) return print_json({{"text", text}});
+  print(is_terminal(1) ? text + "\n" : text);
+}
+
+}  // namespace
+
+void add_tokenize(CLI::App& program) {
+  CLI::App& command = *program.add_subcommand("tokenize", "Text to token ids");
+  const auto o = std::make_shared<TokenizeOptions>();
+  add_text(command, *o);
+  command.add_flag("--lines", o->lines, "JSON strings on stdin, one a line; one JSON object a line out");
+  add_common(command, *o);
+  command.footer("Example: vitrine tokenize tok512.bin \"Once upon a time\"");
+  command.callback([o] { run_tokenize(*o); });
+}
+
+void add_detokenize(CLI::App& program) {
+  CLI::App& command = *program.add_subcommand("detokenize", "Token ids to text");
+  const auto o = std::make_shared<TokenizeOptions>();
+  command.add_option("MODEL", o->first, "A tokenizer, or a folder that holds one")->required();
+  command.add_option("ID", o->detokenize_ids, "Token ids");
+  add_common(command, *o);
+  command.footer("Example: vitrine detokenize tok512.bin 1 403 407");
+  command.callback([o] { run_detokenize(*o); });
+}
+
+}  // namespace vitrine::cli

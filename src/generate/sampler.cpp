@@ -1,0 +1,160 @@
+#include "generate/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "base/rng.h"
+
+namespace vitrine {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+struct Candidate {
+  double logit;  // penalized, before temperature
+  std::int32_t id;
+};
+
+bool more_likely(const Candidate& a, const Candidate& b) {
+  return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+}
+
+/// The largest logit. Refuses NaN, +inf and a vocabulary without a possible token: no token may come out of these.
+double checked_max(std::span<const float> logits) {
+  float max = -std::numeric_limits<float>::infinity();
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (!(logits[i] < std::numeric_limits<float>::infinity())) {
+      throw BadInput("sampler", "expected finite logits, got {} for id {}", logits[i], i);
+    }
+    max = std::max(max, logits[i]);
+  }
+  if (std::isinf(max)) throw BadInput("sampler", "expected a possible token, got {} logits of -inf", logits.size());
+  return max;
+}
+
+std::vector<double> penalized(std::span<const float> logits, std::span<const std::int32_t> history, double penalty) {
+  std::vector<double> result(logits.begin(), logits.end());
+  if (penalty == 1) return result;
+  std::vector<bool> done(logits.size());
+  for (std::int32_t id : history) {
+    if (id < 0 || static_cast<std::size_t>(id) >= logits.size()) {
+      throw BadInput("sampler", "expected ids from 0 to {} in the history, got {}", logits.size() - 1, id);
+    }
+    const auto i = static_cast<std::size_t>(id);
+    if (done[i]) continue;
+    done[i] = true;
+    result[i] = result[i] > 0 ? result[i] / penalty : result[i] * penalty;
+    if (std::isinf(result[i]) && !std::isinf(logits[i])) {
+      throw BadInput("sampler", "a repeat_penalty of {} takes the logit of id {} out of range", penalty, id);
+    }
+  }
+  return result;
+}
+
+/// The candidates that top-k leaves, most likely first. Impossible tokens are none.
+std::vector<Candidate> top_candidates(const std::vector<double>& logits, int top_k) {
+  std::vector<Candidate> candidates;
+  candidates.reserve(logits.size());
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (logits[i] > -kInfinity) candidates.push_back({logits[i], static_cast<std::int32_t>(i)});
+  }
+  const auto k = static_cast<std::size_t>(top_k);
+  if (k > 0 && k < candidates.size()) {
+    std::nth_element(candidates.begin(), candidates.begin() + top_k, candidates.end(), more_likely);
+    candidates.resize(k);
+  }
+  std::sort(candidates.begin(), candidates.end(), more_likely);
+  return candidates;
+}
+
+/// Cuts `weights` (unnormalized probabilities, descending, the first one 1) down to what top-p and min-p leave.
+void cut(std::vector<double>& weights, double top_p, double min_p) {
+  if (top_p < 1) {
+    double total = 0;
+    for (double weight : weights) total += weight;
+    double sum = 0;
+    std::size_t kept = 0;
+    while (kept < weights.size() && sum < top_p * total) sum += weights[kept++];
+    weights.resize(kept);  // at least one: top_p * total is above 0
+  }
+  const auto below = std::partition_point(weights.begin(), weights.end(), [&](double w) { return w >= min_p; });
+  weights.erase(below, weights.end());
+}
+
+/// log Σ exp(logit), summed in the order of ids.
+double log_sum_exp(std::span<const float> logits) {
+  const double max = checked_max(logits);
+  double sum = 0;
+  for (float logit : logits) sum += std::exp(static_cast<double>(logit) - max);
+  return max + std::log(sum);
+}
+
+}  // namespace
+
+void SamplingConfig::validate() const {
+  // Written so that NaN fails.
+  if (!(temperature >= 0 && temperature < kInfinity)) {
+    throw BadInput("temperature", "expected a finite number >= 0, got {}", temperature);
+  }
+  if (top_k < 0) throw BadInput("top_k", "expected a number >= 0 (0 is off), got {}", top_k);
+  if (!(top_p > 0 && top_p <= 1)) throw BadInput("top_p", "expected a number in (0, 1], got {}", top_p);
+  if (!(min_p >= 0 && min_p <= 1)) throw BadInput("min_p", "expected a number in [0, 1], got {}", min_p);
+  if (!(repeat_penalty > 0 && repeat_penalty < kInfinity)) {
+    throw BadInput("repeat_penalty", "expected a finite number > 0, got {}", repeat_penalty);
+  }
+}
+
+std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t> history, const SamplingConfig& config,
+                    const DrawKey& key) {
+  config.validate();
+  checked_max(logits);
+  const std::vector<double> scores = penalized(logits, history, config.repeat_penalty);
+  if (config.temperature == 0) {
+    return static_cast<std::int32_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
+  }
+
+  const std::vector<Candidate> candidates = top_candidates(scores, config.top_k);
+  std::vector<double> weights;
+  weights.reserve(candidates.size());
+  for (const Candidate& candidate : candidates) {
+    // The maximum is subtracted first, so that no temperature, however small, overflows.
+    weights.push_back(std::exp((candidate.logit - candidates.front().logit) / config.temperature));
+  }
+  cut(weights, config.top_p, config.min_p);
+
+  double total = 0;
+  for (double weight : weights) total += weight;
+  const double target = uniform(key.seed, key.sequence, key.step) * total;
+  double sum = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    sum += weights[i];
+    if (sum > target) return candidates[i].id;
+  }
+  // uniform is below 1 by at least half a unit in the last place of any total, so target < total = the last sum.
+  throw InternalError("sampler", "no token reached {} of {}", target, total);
+}
+
+std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, int n) {
+  if (n < 0) throw BadInput("sampler", "expected a number of log-probabilities >= 0, got {}", n);
+  const double normalizer = log_sum_exp(logits);
+  std::vector<std::int32_t> ids(logits.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i);
+  const auto logit = [&](std::int32_t id) { return logits[static_cast<std::size_t>(id)]; };
+  const auto kept = std::min(ids.size(), static_cast<std::size_t>(n));
+  std::partial_sort(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(kept), ids.end(),
+                    [&](auto a, auto b) { return logit(a) != logit(b) ? logit(a) > logit(b) : a < b; });
+  std::vector<TokenLogprob> top;
+  for (std::size_t i = 0; i < kept; ++i) top.push_back({ids[i], static_cast<double>(logit(ids[i])) - normalizer});
+  return top;
+}
+
+double logprob(std::span<const float> logits, std::int32_t id) {
+  if (id < 0 || static_cast<std::size_t>(id) >= logits.size()) {
+    throw BadInput("sampler", "expected ids below {}, got {}", logits.size(), id);
+  }
+  return static_cast<double>(logits[static_cast<std::size_t>(id)]) - log_sum_exp(logits);
+}
+
+}  // namespace vitrine

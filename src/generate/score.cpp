@@ -1,0 +1,25 @@
+#include "generate/score.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace vitrine {
+
+void score(const GenerateContext& context, std::span<const std::int32_t> ids,
+           const std::function<void(std::int64_t first, const Tensor& logits)>& receive) {
+  const std::int64_t max_seq_len = context.model->config().max_seq_len;
+  const auto n = static_cast<std::int64_t>(ids.size());
+  if (n > max_seq_len) throw BadInput("logits", "the text has {} tokens, the model's context is {}", n, max_seq_len);
+  KvCache cache = context.model->make_cache(n, context.kv_dtype);
+  Arena arena;
+  for (std::int64_t first = 0; first < n; first += kPrefillChunk) {
+    const std::int64_t length = std::min(kPrefillChunk, n - first);
+    Pass pass{*context.pool, *context.kernels, arena, {{0, length, first, &cache}}, {}, nullptr, context.kv_dtype, context.interrupt};
+    pass.logits = {LogitRequest::Rows::range, 0, length,
+                   [&](std::int64_t row, const Tensor& logits) { receive(first + row, logits); }};
+    context.model->forward(pass, ids.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(length)));
+  }
+}
+
+}  // namespace vitrine

@@ -1,0 +1,68 @@
+#include "generate/text_stream.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "tokenizer/utf8.h"
+
+namespace vitrine {
+
+/// Where a stop string begins, or may begin once more text has come; at the end of the held text where none does.
+struct TextStream::Hit {
+  std::size_t begin;
+  bool complete;
+};
+
+TextStream::TextStream(std::vector<std::string> stops) : stops_(std::move(stops)) {
+  for (const std::string& stop : stops_) {
+    if (stop.empty()) throw BadInput("stop", "expected a stop string of at least one byte, got an empty one");
+  }
+}
+
+std::string TextStream::push(std::string_view bytes) {
+  if (stopped_) return "";
+  held_ += bytes;
+  const Hit hit = first_hit(false);
+  if (hit.complete) {
+    stopped_ = true;
+    return take(hit.begin);
+  }
+  // The bytes before `begin` may end inside a character. They go only if what follows shows that it never becomes one.
+  const std::string_view held = held_;
+  const std::size_t tail = incomplete_tail(held.substr(0, hit.begin));
+  const std::size_t character = character_length(held.substr(hit.begin - tail));
+  const bool open = tail > 0 && (character == 0 || character > tail);
+  return take(open ? hit.begin - tail : hit.begin);
+}
+
+std::string TextStream::flush() {
+  if (stopped_) return "";
+  const Hit hit = first_hit(true);
+  stopped_ = hit.complete;
+  std::string text = take(hit.begin);
+  held_.clear();
+  return text;
+}
+
+/// `at_end`: no more text comes, so only whole stop strings count.
+TextStream::Hit TextStream::first_hit(bool at_end) const {
+  const std::string_view held = held_;
+  for (std::size_t begin = 0; begin < held.size() && !stops_.empty(); ++begin) {
+    const std::string_view rest = held.substr(begin);
+    const auto complete = [&](const std::string& stop) { return rest.starts_with(stop); };
+    const auto partial = [&](const std::string& stop) { return std::string_view(stop).starts_with(rest); };
+    if (std::any_of(stops_.begin(), stops_.end(), complete)) return {begin, true};
+    if (!at_end && std::any_of(stops_.begin(), stops_.end(), partial)) return {begin, false};
+  }
+  return {held.size(), false};
+}
+
+std::string TextStream::take(std::size_t count) {
+  std::string text = held_.substr(0, count);
+  held_.erase(0, count);
+  if (stopped_) held_.clear();
+  return text;
+}
+
+}  // namespace vitrine

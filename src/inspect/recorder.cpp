@@ -1,0 +1,167 @@
+#include "inspect/recorder.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <charconv>
+#include <tuple>
+
+#include "base/error.h"
+#include "pass/pass.h"
+
+namespace vitrine {
+namespace {
+
+bool matches(const std::string& glob, const SiteId& id) {
+  if (fnmatch(glob.c_str(), name_of(id).c_str(), 0) != 0) return false;
+  const SiteInfo& site = info(id.site);
+  const std::string_view own = site.name.substr(site.name.rfind('.') + 1);
+  return !site.on_demand || glob.ends_with(own);
+}
+
+[[noreturn]] void bad_write(std::string_view text, std::string_view why) {
+  throw BadInput("--set", "expected SITE[index]=value, got \"{}\": {}", text, why);
+}
+
+std::int64_t parse_integer(std::string_view text, std::string_view write) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) bad_write(write, "an index is no whole number");
+  return value;
+}
+
+SiteWrite::Range parse_range(std::string_view text, std::string_view write) {
+  const std::size_t colon = text.find(':');
+  if (text == ":") return {};
+  if (colon == std::string_view::npos) {
+    const std::int64_t i = parse_integer(text, write);
+    return {i, i + 1, false, i == -1};
+  }
+  const std::string_view from = text.substr(0, colon), to = text.substr(colon + 1);
+  return {from.empty() ? 0 : parse_integer(from, write), to.empty() ? 0 : parse_integer(to, write), false, to.empty()};
+}
+
+/// begin and end of a range over `size` elements.
+std::pair<std::int64_t, std::int64_t> resolve(const SiteWrite& write, const SiteWrite::Range& range, std::int64_t size) {
+  if (range.whole) return {0, size};
+  const std::int64_t begin = range.begin < 0 ? range.begin + size : range.begin;
+  const std::int64_t end = range.open_end ? size : range.end < 0 ? range.end + size : range.end;
+  if (begin < 0 || end > size || begin >= end) {
+    throw BadInput("--set", "{}: the index leaves a dimension of size {}", write.text, size);
+  }
+  return {begin, end};
+}
+
+void apply(const SiteWrite& write, const SiteId& id, const Tensor& value) {
+  const int rank = value.shape.rank();
+  if (static_cast<int>(write.index.size()) > rank) {
+    throw BadInput("--set", "{}: {} has shape {}", write.text, name_of(id), to_string(value.shape));
+  }
+  std::int64_t begin[Shape::kMaxRank], end[Shape::kMaxRank];
+  for (int i = 0; i < rank; ++i) {
+    const auto given = static_cast<std::size_t>(i) < write.index.size();
+    const SiteWrite::Range range = given ? write.index[static_cast<std::size_t>(i)] : SiteWrite::Range{};
+    std::tie(begin[i], end[i]) = resolve(write, range, value.shape[i]);
+  }
+  for (std::int64_t flat = 0; flat < value.count(); ++flat) {
+    bool inside = true;
+    std::int64_t rest = flat;
+    for (int i = rank - 1; i >= 0; --i) {
+      const std::int64_t at = rest % value.shape[i];
+      inside = inside && begin[i] <= at && at < end[i];
+      rest /= value.shape[i];
+    }
+    if (!inside) continue;
+    float& x = value.data[flat];
+    x = write.op == SiteWrite::Op::set ? write.value : write.op == SiteWrite::Op::multiply ? x * write.value : x + write.value;
+  }
+}
+
+std::vector<std::string> globs_of(const std::vector<SiteWrite>& writes) {
+  std::vector<std::string> globs;
+  for (const SiteWrite& write : writes) globs.push_back(write.glob);
+  if (globs.empty()) globs.emplace_back("");  // none, not the default set
+  return globs;
+}
+
+}  // namespace
+
+SiteSelection::SiteSelection(const std::vector<std::string>& globs, int n_layers)
+    : chosen_(all_sites().size() * static_cast<std::size_t>(n_layers + 1)) {
+  for (const SiteInfo& site : all_sites()) {
+    for (int layer = site.in_block ? 0 : -1; layer < (site.in_block ? n_layers : 0); ++layer) {
+      const SiteId id{site.site, layer};
+      const bool by_glob = std::any_of(globs.begin(), globs.end(), [&](const auto& glob) { return matches(glob, id); });
+      chosen_[index(id)] = by_glob || (globs.empty() && !site.on_demand);
+    }
+  }
+}
+
+std::size_t SiteSelection::index(const SiteId& id) {
+  return static_cast<std::size_t>(id.layer + 1) * all_sites().size() + static_cast<std::size_t>(id.site);
+}
+
+std::int64_t SiteSelection::count() const { return std::count(chosen_.begin(), chosen_.end(), true); }
+
+SiteWrite parse_site_write(std::string_view text) {
+  SiteWrite write;
+  write.text = std::string(text);
+  const std::size_t equals = text.rfind('=');
+  if (equals == std::string_view::npos || equals == 0) bad_write(text, "there is no =");
+  std::string_view place = text.substr(0, equals);
+  if (place.ends_with('*') || place.ends_with('+')) {
+    write.op = place.back() == '*' ? SiteWrite::Op::multiply : SiteWrite::Op::add;
+    place.remove_suffix(1);
+  }
+  std::string value(text.substr(equals + 1));
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), write.value);
+  if (value.empty() || error != std::errc() || end != value.data() + value.size()) bad_write(text, "the value is no number");
+  if (place.ends_with(']')) {
+    const std::size_t open = place.rfind('[');
+    if (open == std::string_view::npos) bad_write(text, "] without [");
+    std::string_view list = place.substr(open + 1, place.size() - open - 2);
+    while (!list.empty()) {
+      const std::size_t comma = list.find(',');
+      write.index.push_back(parse_range(list.substr(0, comma), text));
+      list = comma == std::string_view::npos ? "" : list.substr(comma + 1);
+    }
+    place = place.substr(0, open);
+  }
+  if (place.empty()) bad_write(text, "there is no site");
+  write.glob = std::string(place);
+  return write;
+}
+
+Recorder::Recorder(std::vector<std::string> globs, std::vector<SiteWrite> writes, int n_layers, Receive receive)
+    : globs_(std::move(globs)), writes_(std::move(writes)), selection_(globs_, n_layers),
+      written_(globs_of(writes_), n_layers), receive_(std::move(receive)), glob_met_(globs_.size()),
+      write_met_(writes_.size()) {}
+
+Tensor Recorder::visit(Pass& pass, const SiteId& id, const Tensor& value) {
+  Tensor result = value;
+  for (std::size_t i = 0; i < writes_.size(); ++i) {
+    if (!matches(writes_[i].glob, id)) continue;
+    write_met_[i] = true;
+    if (result.data == value.data) {
+      result = pass.tensor(value.shape);
+      std::copy_n(value.data, value.count(), result.data);
+    }
+    apply(writes_[i], id, result);
+  }
+  if (selection_.contains(id)) {
+    for (std::size_t i = 0; i < globs_.size(); ++i) glob_met_[i] = glob_met_[i] || matches(globs_[i], id);
+    if (receive_) receive_(id, result);
+  }
+  return result;
+}
+
+void Recorder::check_all_met() const {
+  for (std::size_t i = 0; i < globs_.size(); ++i) {
+    if (!glob_met_[i]) throw BadInput("--sites", "no site of this model matches {}", globs_[i]);
+  }
+  for (std::size_t i = 0; i < writes_.size(); ++i) {
+    if (!write_met_[i]) throw BadInput("--set", "{}: no site of this model matches {}", writes_[i].text, writes_[i].glob);
+  }
+}
+
+}  // namespace vitrine

@@ -1,0 +1,75 @@
+// Watching a forward: which sites to see, what to write into them, and where the values go.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pass/taps.h"
+
+namespace vitrine {
+
+/// A set of sites, chosen by globs (`*`, `?`, `[…]`) over full names. No glob: the default set. A site that is seen on
+/// demand only needs a glob that ends in its own name (`blocks.*.attn.hook_result`).
+class SiteSelection {
+ public:
+  SiteSelection(const std::vector<std::string>& globs, int n_layers);
+
+  bool contains(const SiteId& id) const { return chosen_[index(id)]; }
+  std::int64_t count() const;
+
+ private:
+  static std::size_t index(const SiteId& id);
+
+  std::vector<bool> chosen_;
+};
+
+/// A write into a site: `SITE[index]=value`, `SITE[index]*=factor` or `SITE[index]+=summand`. The index is one entry for
+/// each dimension from the left: a number (from the end if negative), a range `a:b`, or `:`; what is left out is `:`.
+/// SITE may be a glob.
+struct SiteWrite {
+  enum class Op : std::uint8_t { set, multiply, add };
+  struct Range {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+    bool whole = true;      ///< `:`
+    bool open_end = false;  ///< `a:`
+  };
+
+  std::string text;  ///< As it was given, for messages.
+  std::string glob;
+  std::vector<Range> index;
+  Op op = Op::set;
+  float value = 0;
+};
+
+/// Throws BadInput where the text does not have that form.
+SiteWrite parse_site_write(std::string_view text);
+
+/// Taps that apply writes and hand the chosen values, after any write, to a receiver.
+class Recorder : public Taps {
+ public:
+  using Receive = std::function<void(const SiteId&, const Tensor&)>;
+
+  Recorder(std::vector<std::string> globs, std::vector<SiteWrite> writes, int n_layers, Receive receive);
+
+  /// The most sites that the receiver may be handed.
+  std::int64_t most_sites() const { return selection_.count(); }
+  bool wants(const SiteId& id) const override { return selection_.contains(id) || written_.contains(id); }
+  Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) override;
+
+  /// Throws BadInput where a glob or a write met no site in the passes so far: it names nothing that this model has.
+  void check_all_met() const;
+
+ private:
+  std::vector<std::string> globs_;
+  std::vector<SiteWrite> writes_;
+  SiteSelection selection_;
+  SiteSelection written_;
+  Receive receive_;
+  std::vector<bool> glob_met_, write_met_;
+};
+
+}  // namespace vitrine

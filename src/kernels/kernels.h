@@ -1,0 +1,82 @@
+// The arithmetic of vitrine: plain functions over rows of floats, one table of them per instruction set.
+//
+// Every table gives the same bits. The order of every sum is part of a kernel's definition and stands in its comment:
+//   16-lane order   element i belongs to lane i mod 16; each lane adds its elements in ascending order, starting from
+//                   +0, with one fused multiply-add per product; a tail is padded with zeros; at the end lanes are
+//                   added as (l, l+8), then (l, l+4), (l, l+2), (l, l+1).
+// Nothing else about a call (how many rows, which thread, where a tile begins) enters an element's value.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "tensor/matrix_view.h"
+
+namespace vitrine {
+
+enum class Isa : std::uint8_t { scalar, avx2, avx512 };
+enum class Activation : std::uint8_t { relu, silu, gelu_tanh, gelu_erf };
+
+/// One table of kernels. In all of them an output may be the very same array as an input, never a shifted one; n may
+/// be 0; no alignment is asked for.
+struct Kernels {
+  Isa isa;
+
+  /// y[t, r] = Σ_k x[t, k] · w[r, k], 16-lane order over k. x: tokens rows of w.cols floats, ldx apart; y: tokens rows
+  /// of w.rows floats, ldy apart. w needs col_stride == 1 or row_stride == 1; both give the same bits.
+  void (*matmul)(const float* x, std::int64_t ldx, std::int64_t tokens, const MatrixView& w, float* y,
+                 std::int64_t ldy);
+  /// z[d] = fma(p[j], v[j, d], z[d]) for j = 0, 1, … in this order. v needs col_stride == 1.
+  void (*weighted_rows)(const float* p, const MatrixView& v, float* z);
+
+  /// Σ x[i], 16-lane order.
+  float (*sum)(const float* x, std::int64_t n);
+  /// Σ (x[i] − center)², 16-lane order.
+  float (*sum_squares)(const float* x, std::int64_t n, float center);
+  /// The largest x[i]; −∞ for n = 0; NaN where any x[i] is NaN.
+  float (*max)(const float* x, std::int64_t n);
+  /// y[i] = exp(x[i] − shift); returns Σ y[i], 16-lane order.
+  float (*exp_sum)(const float* x, std::int64_t n, float shift, float* y);
+  /// No x[i] is infinite or NaN.
+  bool (*all_finite)(const float* x, std::int64_t n);
+
+  /// y[i] = a[i] + b[i]
+  void (*add)(const float* a, const float* b, std::int64_t n, float* y);
+  /// y[i] = a[i] · b[i]
+  void (*multiply)(const float* a, const float* b, std::int64_t n, float* y);
+  /// y[i] = factor · x[i]
+  void (*scale)(const float* x, std::int64_t n, float factor, float* y);
+  /// y[i] = (x[i] − center) / divisor
+  void (*normalize)(const float* x, std::int64_t n, float center, float divisor, float* y);
+  /// y[i] = x[i] · (offset + weight[i]), rounded after each operation; with a bias (may be null) fma(x, offset + w, b).
+  void (*affine)(const float* x, const float* weight, float offset, const float* bias, std::int64_t n, float* y);
+  /// y[i] = cap · tanh(x[i] / cap)
+  void (*softcap)(const float* x, std::int64_t n, float cap, float* y);
+  /// y[i] = act(x[i])
+  void (*activate)(Activation activation, const float* x, std::int64_t n, float* y);
+
+  /// sin and cos of angles in radians, |angle| ≤ 2^20.
+  void (*sin_cos)(const float* angle, std::int64_t n, float* sin, float* cos);
+  /// Rotates pairs (x[i], x[i + pairs]) by (cos[i], sin[i]): x' = x cos − y sin, y' = y cos + x sin.
+  void (*rotate_halves)(const float* x, const float* cos, const float* sin, std::int64_t pairs, float* out);
+  /// The same with pairs (x[2i], x[2i + 1]).
+  void (*rotate_interleaved)(const float* x, const float* cos, const float* sin, std::int64_t pairs, float* out);
+
+  /// Stored elements to float, exact.
+  void (*widen)(const std::byte* x, DType dtype, std::int64_t n, float* y);
+  /// Floats to stored elements, to nearest, ties to even.
+  void (*narrow)(const float* x, std::int64_t n, DType dtype, std::byte* y);
+};
+
+/// The tables this machine can run, least first; scalar is always among them.
+std::vector<Isa> available_isas();
+/// Throws Unsupported where this machine lacks the instructions.
+const Kernels& kernels_for(Isa isa);
+/// The best table of this machine, or the one that VITRINE_ISA=scalar|avx2|avx512 names. Throws BadInput on another
+/// name, Unsupported where the machine lacks it.
+const Kernels& default_kernels();
+std::string_view name_of(Isa isa);
+
+}  // namespace vitrine

@@ -1,0 +1,11 @@
+// The kernels for AVX2 with FMA and F16C.
+#include "kernels/vec_avx2.h"
+// The vector type comes first: everything else is written over it.
+#include "kernels/table-inl.h"
+#include "kernels/tables.h"
+
+namespace vitrine {
+
+constinit const Kernels kAvx2Kernels = table_of(Isa::avx2);
+
+}  // namespace vitrine

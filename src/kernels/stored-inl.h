@@ -1,0 +1,84 @@
+// Vectors of stored elements: one load by element type for the products, and whole rows widened and narrowed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/kernels.h"
+
+namespace vitrine {
+namespace {
+
+/// size_of(dtype) again: an inline function shared with the rest of the program must not be compiled here.
+template <DType kType>
+constexpr std::int64_t kSize = kType == DType::f32 ? 4 : 2;
+
+template <DType kType>
+Vec load(const std::byte* p) {
+  if constexpr (kType == DType::f32) return load_f32(p);
+  if constexpr (kType == DType::f16) return load_f16(p);
+  if constexpr (kType == DType::bf16) return load_bf16(p);
+}
+
+template <DType kType>
+Vec load_first(const std::byte* p, int count) {
+  if constexpr (kType == DType::f32) return load_f32_first(p, count);
+  if constexpr (kType == DType::f16) return load_f16_first(p, count);
+  if constexpr (kType == DType::bf16) return load_bf16_first(p, count);
+}
+
+template <DType kType>
+void store(Vec a, std::byte* p) {
+  if constexpr (kType == DType::f32) store_f32(a, p);
+  if constexpr (kType == DType::f16) store_f16(a, p);
+  if constexpr (kType == DType::bf16) store_bf16(a, p);
+}
+
+template <DType kType>
+void store_first(Vec a, std::byte* p, int count) {
+  if constexpr (kType == DType::f32) store_f32_first(a, p, count);
+  if constexpr (kType == DType::f16) store_f16_first(a, p, count);
+  if constexpr (kType == DType::bf16) store_bf16_first(a, p, count);
+}
+
+/// A type of element as an argument, so that a lambda can be called once per type.
+template <DType kType>
+struct Stored {
+  static constexpr DType kDType = kType;
+};
+
+/// function(Stored<dtype>{})
+template <class Function>
+void with_type(DType dtype, Function function) {
+  switch (dtype) {
+    case DType::f32:
+      return function(Stored<DType::f32>{});
+    case DType::f16:
+      return function(Stored<DType::f16>{});
+    case DType::bf16:
+      return function(Stored<DType::bf16>{});
+  }
+}
+
+void widen(const std::byte* x, DType dtype, std::int64_t n, float* y) {
+  with_type(dtype, [&](auto stored) {
+    constexpr DType kType = decltype(stored)::kDType;
+    std::int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) store_f32(load<kType>(x + i * kSize<kType>), y + i);
+    const int rest = static_cast<int>(n - i);
+    if (rest > 0) store_f32_first(load_first<kType>(x + i * kSize<kType>, rest), y + i, rest);
+  });
+}
+
+void narrow(const float* x, std::int64_t n, DType dtype, std::byte* y) {
+  with_type(dtype, [&](auto stored) {
+    constexpr DType kType = decltype(stored)::kDType;
+    std::int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) store<kType>(load_f32(x + i), y + i * kSize<kType>);
+    const int rest = static_cast<int>(n - i);
+    if (rest > 0) store_first<kType>(load_f32_first(x + i, rest), y + i * kSize<kType>, rest);
+  });
+}
+
+}  // namespace
+}  // namespace vitrine

@@ -1,0 +1,40 @@
+// The table of all kernels over the vector type whose header stands before this one. Nothing here has a name that
+// another translation unit could see: code for a newer CPU must never be picked by the linker for an older one.
+#pragma once
+
+#include "kernels/kernels.h"
+#include "kernels/math-inl.h"
+#include "kernels/matmul-inl.h"
+#include "kernels/rows-inl.h"
+#include "kernels/stored-inl.h"
+
+namespace vitrine {
+namespace {
+
+constexpr Kernels table_of(Isa isa) {
+  return {
+      .isa = isa,
+      .matmul = matmul,
+      .weighted_rows = weighted_rows,
+      .sum = sum,
+      .sum_squares = sum_squares,
+      .max = max,
+      .exp_sum = exp_sum,
+      .all_finite = all_finite,
+      .add = add,
+      .multiply = multiply,
+      .scale = scale,
+      .normalize = normalize,
+      .affine = affine,
+      .softcap = softcap,
+      .activate = activate,
+      .sin_cos = sin_cos,
+      .rotate_halves = rotate_halves,
+      .rotate_interleaved = rotate_interleaved,
+      .widen = widen,
+      .narrow = narrow,
+  };
+}
+
+}  // namespace
+}  // namespace vitrine

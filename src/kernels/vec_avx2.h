@@ -1,0 +1,162 @@
+// Sixteen floats in two AVX2 registers; every operation means what it does in vec_scalar.h.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/sum_m256.h"
+
+namespace vitrine {
+namespace {
+
+constexpr int kLanes = 16;
+
+// Shapes of register tiles; they never change a bit. 16 registers: 3 × 2 accumulators of two, and the operands.
+constexpr int kTileTokens = 3;
+constexpr int kTileRows = 2;
+constexpr int kSingleRows = 4;  // rows at once when there is one token
+constexpr int kDepthVecs = 4;   // outputs of weighted_rows at once, in vectors
+
+struct Vec {
+  __m256 lo, hi;
+};
+struct Mask {
+  __m256 lo, hi;
+};
+
+/// The elements of a tail that no masked instruction reaches.
+struct Halves {
+  alignas(32) std::uint16_t element[kLanes];
+};
+
+inline Vec broadcast(float value) { return {_mm256_set1_ps(value), _mm256_set1_ps(value)}; }
+inline Vec zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+
+/// All bits set in lanes below count.
+inline __m256i lanes_below(int count) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+inline Vec load_f32(const void* p) {
+  const auto* x = static_cast<const float*>(p);
+  return {_mm256_loadu_ps(x), _mm256_loadu_ps(x + 8)};
+}
+inline Vec load_f32_first(const void* p, int count) {
+  const auto* x = static_cast<const float*>(p);
+  return {_mm256_maskload_ps(x, lanes_below(count)), _mm256_maskload_ps(x + 8, lanes_below(count - 8))};
+}
+inline Vec load_bf16(const void* p) {
+  const auto* x = static_cast<const __m128i*>(p);
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(x)), 16)),
+          _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(x + 1)), 16))};
+}
+inline Vec load_f16(const void* p) {
+  const auto* x = static_cast<const __m128i*>(p);
+  return {_mm256_cvtph_ps(_mm_loadu_si128(x)), _mm256_cvtph_ps(_mm_loadu_si128(x + 1))};
+}
+inline Halves halves_first(const void* p, int count) {
+  Halves out = {};
+  __builtin_memcpy(out.element, p, static_cast<std::size_t>(count) * 2);
+  return out;
+}
+inline Vec load_bf16_first(const void* p, int count) { return load_bf16(halves_first(p, count).element); }
+inline Vec load_f16_first(const void* p, int count) { return load_f16(halves_first(p, count).element); }
+
+inline void store_f32(Vec a, void* p) {
+  auto* y = static_cast<float*>(p);
+  _mm256_storeu_ps(y, a.lo);
+  _mm256_storeu_ps(y + 8, a.hi);
+}
+inline void store_f32_first(Vec a, void* p, int count) {
+  auto* y = static_cast<float*>(p);
+  _mm256_maskstore_ps(y, lanes_below(count), a.lo);
+  _mm256_maskstore_ps(y + 8, lanes_below(count - 8), a.hi);
+}
+/// The bits of a bfloat16 in each 32-bit lane, to nearest, ties to even; a NaN is made quiet.
+inline __m256i bf16_bits(__m256 a) {
+  const __m256i bits = _mm256_castps_si256(a);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  const __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF)));
+  const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+  const __m256 nan = _mm256_cmp_ps(a, a, _CMP_UNORD_Q);
+  return _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, _mm256_castps_si256(nan)), 16);
+}
+inline void store_bf16(Vec a, void* p) {
+  const __m256i packed = _mm256_packus_epi32(bf16_bits(a.lo), bf16_bits(a.hi));  // packs within 128-bit halves
+  _mm256_storeu_si256(static_cast<__m256i*>(p), _mm256_permute4x64_epi64(packed, 0xD8));
+}
+inline void store_f16(Vec a, void* p) {
+  auto* y = static_cast<__m128i*>(p);
+  _mm_storeu_si128(y, _mm256_cvtps_ph(a.lo, _MM_FROUND_TO_NEAREST_INT));
+  _mm_storeu_si128(y + 1, _mm256_cvtps_ph(a.hi, _MM_FROUND_TO_NEAREST_INT));
+}
+inline void store_bf16_first(Vec a, void* p, int count) {
+  Halves out;
+  store_bf16(a, out.element);
+  __builtin_memcpy(p, out.element, static_cast<std::size_t>(count) * 2);
+}
+inline void store_f16_first(Vec a, void* p, int count) {
+  Halves out;
+  store_f16(a, out.element);
+  __builtin_memcpy(p, out.element, static_cast<std::size_t>(count) * 2);
+}
+
+inline Vec operator+(Vec a, Vec b) { return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)}; }
+inline Vec operator-(Vec a, Vec b) { return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)}; }
+inline Vec operator*(Vec a, Vec b) { return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)}; }
+inline Vec operator/(Vec a, Vec b) { return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)}; }
+inline Vec fma(Vec a, Vec b, Vec c) { return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)}; }
+
+inline Mask first_lanes(int count) {
+  return {_mm256_castsi256_ps(lanes_below(count)), _mm256_castsi256_ps(lanes_below(count - 8))};
+}
+inline Mask less(Vec a, Vec b) {
+  return {_mm256_cmp_ps(a.lo, b.lo, _CMP_LT_OQ), _mm256_cmp_ps(a.hi, b.hi, _CMP_LT_OQ)};
+}
+inline Mask is_nan(Vec a) { return {_mm256_cmp_ps(a.lo, a.lo, _CMP_UNORD_Q), _mm256_cmp_ps(a.hi, a.hi, _CMP_UNORD_Q)}; }
+inline bool all(Mask mask) { return _mm256_movemask_ps(_mm256_and_ps(mask.lo, mask.hi)) == 0xFF; }
+inline Vec select(Mask mask, Vec yes, Vec no) {
+  return {_mm256_blendv_ps(no.lo, yes.lo, mask.lo), _mm256_blendv_ps(no.hi, yes.hi, mask.hi)};
+}
+
+inline Vec abs(Vec a) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  return {_mm256_andnot_ps(sign, a.lo), _mm256_andnot_ps(sign, a.hi)};
+}
+inline Vec with_sign_of(Vec magnitude, Vec sign) {
+  const __m256 bit = _mm256_set1_ps(-0.0f);
+  const Vec m = abs(magnitude);
+  return {_mm256_or_ps(m.lo, _mm256_and_ps(bit, sign.lo)), _mm256_or_ps(m.hi, _mm256_and_ps(bit, sign.hi))};
+}
+inline Vec round_even(Vec a) {
+  constexpr int kMode = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  return {_mm256_round_ps(a.lo, kMode), _mm256_round_ps(a.hi, kMode)};
+}
+inline __m256 times_power_of_two(__m256 a, __m256 n) {
+  const __m256i exponent = _mm256_cvtps_epi32(n);
+  const __m256i half = _mm256_srai_epi32(exponent, 1);
+  const __m256i bias = _mm256_set1_epi32(127);
+  const __m256i first = _mm256_slli_epi32(_mm256_add_epi32(half, bias), 23);
+  const __m256i second = _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(exponent, half), bias), 23);
+  return _mm256_mul_ps(_mm256_mul_ps(a, _mm256_castsi256_ps(first)), _mm256_castsi256_ps(second));
+}
+inline Vec times_power_of_two(Vec a, Vec n) { return {times_power_of_two(a.lo, n.lo), times_power_of_two(a.hi, n.hi)}; }
+
+inline Vec swap_pairs(Vec a) { return {_mm256_permute_ps(a.lo, 0xB1), _mm256_permute_ps(a.hi, 0xB1)}; }
+inline Vec load_twice_first(const float* p, int count) {
+  const __m256 x = _mm256_maskload_ps(p, lanes_below(count));
+  return {_mm256_permutevar8x32_ps(x, _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3)),
+          _mm256_permutevar8x32_ps(x, _mm256_setr_epi32(4, 4, 5, 5, 6, 6, 7, 7))};
+}
+inline Vec subtract_add(Vec a, Vec b) { return {_mm256_addsub_ps(a.lo, b.lo), _mm256_addsub_ps(a.hi, b.hi)}; }
+
+inline float sum_lanes(Vec a) { return sum_m256(_mm256_add_ps(a.lo, a.hi)); }
+inline void sum_lanes_of_4(Vec a, Vec b, Vec c, Vec d, float* out) {
+  _mm_storeu_ps(out, sum_4_m256(_mm256_add_ps(a.lo, a.hi), _mm256_add_ps(b.lo, b.hi), _mm256_add_ps(c.lo, c.hi),
+                                _mm256_add_ps(d.lo, d.hi)));
+}
+
+}  // namespace
+}  // namespace vitrine

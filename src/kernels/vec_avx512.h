@@ -1,0 +1,111 @@
+// Sixteen floats in one AVX-512 register; every operation means what it does in vec_scalar.h.
+#pragma once
+
+// GCC 12 takes the undefined operand inside its own intrinsics for a mistake of ours (GCC bug 105593).
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#include <immintrin.h>
+#pragma GCC diagnostic pop
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/sum_m256.h"
+
+namespace vitrine {
+namespace {
+
+constexpr int kLanes = 16;
+
+// Shapes of register tiles; they never change a bit. 32 registers: 6 × 4 accumulators, and the operands.
+constexpr int kTileTokens = 6;
+constexpr int kTileRows = 4;
+constexpr int kSingleRows = 4;  // rows at once when there is one token
+constexpr int kDepthVecs = 8;   // outputs of weighted_rows at once, in vectors
+
+struct Vec {
+  __m512 v;
+};
+struct Mask {
+  __mmask16 m;
+};
+
+inline __mmask16 lanes_below(int count) { return static_cast<__mmask16>((1u << count) - 1u); }
+
+inline Vec broadcast(float value) { return {_mm512_set1_ps(value)}; }
+inline Vec zero() { return {_mm512_setzero_ps()}; }
+
+inline Vec load_f32(const void* p) { return {_mm512_loadu_ps(p)}; }
+inline Vec load_f32_first(const void* p, int count) { return {_mm512_maskz_loadu_ps(lanes_below(count), p)}; }
+
+inline Vec widen_bf16(__m256i x) { return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16))}; }
+inline Vec load_bf16(const void* p) { return widen_bf16(_mm256_loadu_si256(static_cast<const __m256i*>(p))); }
+inline Vec load_bf16_first(const void* p, int count) {
+  return widen_bf16(_mm256_maskz_loadu_epi16(lanes_below(count), p));
+}
+inline Vec load_f16(const void* p) { return {_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)))}; }
+inline Vec load_f16_first(const void* p, int count) {
+  return {_mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes_below(count), p))};
+}
+
+inline void store_f32(Vec a, void* p) { _mm512_storeu_ps(p, a.v); }
+inline void store_f32_first(Vec a, void* p, int count) { _mm512_mask_storeu_ps(p, lanes_below(count), a.v); }
+
+/// To nearest, ties to even; a NaN is made quiet.
+inline __m256i narrow_bf16(Vec a) {
+  const __m512i bits = _mm512_castps_si512(a.v);
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  const __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF)));
+  const __mmask16 nan = _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q);
+  const __m512i quiet = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
+  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(quiet, 16));
+}
+inline void store_bf16(Vec a, void* p) { _mm256_storeu_si256(static_cast<__m256i*>(p), narrow_bf16(a)); }
+inline void store_bf16_first(Vec a, void* p, int count) {
+  _mm256_mask_storeu_epi16(p, lanes_below(count), narrow_bf16(a));
+}
+inline __m256i narrow_f16(Vec a) { return _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+inline void store_f16(Vec a, void* p) { _mm256_storeu_si256(static_cast<__m256i*>(p), narrow_f16(a)); }
+inline void store_f16_first(Vec a, void* p, int count) {
+  _mm256_mask_storeu_epi16(p, lanes_below(count), narrow_f16(a));
+}
+
+inline Vec operator+(Vec a, Vec b) { return {_mm512_add_ps(a.v, b.v)}; }
+inline Vec operator-(Vec a, Vec b) { return {_mm512_sub_ps(a.v, b.v)}; }
+inline Vec operator*(Vec a, Vec b) { return {_mm512_mul_ps(a.v, b.v)}; }
+inline Vec operator/(Vec a, Vec b) { return {_mm512_div_ps(a.v, b.v)}; }
+inline Vec fma(Vec a, Vec b, Vec c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+
+inline Mask first_lanes(int count) { return {lanes_below(count)}; }
+inline Mask less(Vec a, Vec b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
+inline Mask is_nan(Vec a) { return {_mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q)}; }
+inline bool all(Mask mask) { return mask.m == 0xFFFF; }
+inline Vec select(Mask mask, Vec yes, Vec no) { return {_mm512_mask_blend_ps(mask.m, no.v, yes.v)}; }
+
+inline Vec abs(Vec a) { return {_mm512_andnot_ps(_mm512_set1_ps(-0.0f), a.v)}; }
+inline Vec with_sign_of(Vec magnitude, Vec sign) {
+  const __m512 bit = _mm512_and_ps(_mm512_set1_ps(-0.0f), sign.v);
+  return {_mm512_or_ps(abs(magnitude).v, bit)};
+}
+inline Vec round_even(Vec a) { return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }
+inline Vec times_power_of_two(Vec a, Vec n) { return {_mm512_scalef_ps(a.v, n.v)}; }
+
+inline Vec swap_pairs(Vec a) { return {_mm512_permute_ps(a.v, 0xB1)}; }
+inline Vec load_twice_first(const float* p, int count) {
+  const __m512i lanes = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+  return {_mm512_permutexvar_ps(lanes, load_f32_first(p, count).v)};
+}
+inline Vec subtract_add(Vec a, Vec b) {
+  return {_mm512_mask_sub_ps(_mm512_add_ps(a.v, b.v), __mmask16{0x5555}, a.v, b.v)};
+}
+
+/// (l, l+8)
+inline __m256 sum_halves(Vec a) { return _mm256_add_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1)); }
+inline float sum_lanes(Vec a) { return sum_m256(sum_halves(a)); }
+inline void sum_lanes_of_4(Vec a, Vec b, Vec c, Vec d, float* out) {
+  _mm_storeu_ps(out, sum_4_m256(sum_halves(a), sum_halves(b), sum_halves(c), sum_halves(d)));
+}
+
+}  // namespace
+}  // namespace vitrine

@@ -1,0 +1,182 @@
+// Sixteen floats as plain C++: the meaning of every vector operation, which vec_avx2.h and vec_avx512.h repeat bit by
+// bit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "tensor/dtype.h"
+
+namespace vitrine {
+namespace {
+
+constexpr int kLanes = 16;
+
+// Shapes of register tiles; they never change a bit. This level is an oracle: one output at a time.
+constexpr int kTileTokens = 1;
+constexpr int kTileRows = 1;
+constexpr int kSingleRows = 1;
+constexpr int kDepthVecs = 1;
+
+struct Vec {
+  float lane[kLanes];
+};
+struct Mask {
+  bool lane[kLanes];
+};
+
+// Out of line: unrolled tiles of sixteen lanes each would take half a minute to compile, and an oracle need not be
+// fast.
+template <class Function>
+[[gnu::noinline]] Vec each_lane(Function function) {
+  Vec out;
+  for (int l = 0; l < kLanes; ++l) out.lane[l] = function(l);
+  return out;
+}
+
+template <class Function>
+[[gnu::noinline]] Mask each_lane_mask(Function function) {
+  Mask out;
+  for (int l = 0; l < kLanes; ++l) out.lane[l] = function(l);
+  return out;
+}
+
+/// Element i of an array that need not be aligned.
+template <class T>
+T element(const void* p, int i) {
+  T out;
+  std::memcpy(&out, static_cast<const std::byte*>(p) + static_cast<std::size_t>(i) * sizeof(T), sizeof(T));
+  return out;
+}
+
+template <class T>
+inline void set_element(void* p, int i, T value) {
+  std::memcpy(static_cast<std::byte*>(p) + static_cast<std::size_t>(i) * sizeof(T), &value, sizeof(T));
+}
+
+/// As the instruction does it: a signalling NaN comes out quiet.
+inline float quiet_float_from_f16(std::uint16_t bits) {
+  const float value = float_from_f16(bits);
+  return value == value ? value : std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) | 0x400000u);
+}
+
+inline Vec broadcast(float value) {
+  return each_lane([=](int) { return value; });
+}
+inline Vec zero() { return broadcast(0.0f); }
+
+// Loads of the first `count` elements give zero in the other lanes and touch no memory behind them; so do stores.
+inline Vec load_f32_first(const void* p, int count) {
+  return each_lane([=](int l) { return l < count ? element<float>(p, l) : 0.0f; });
+}
+inline Vec load_bf16_first(const void* p, int count) {
+  return each_lane([=](int l) { return l < count ? float_from_bf16(element<std::uint16_t>(p, l)) : 0.0f; });
+}
+inline Vec load_f16_first(const void* p, int count) {
+  return each_lane([=](int l) { return l < count ? quiet_float_from_f16(element<std::uint16_t>(p, l)) : 0.0f; });
+}
+inline Vec load_f32(const void* p) { return load_f32_first(p, kLanes); }
+inline Vec load_bf16(const void* p) { return load_bf16_first(p, kLanes); }
+inline Vec load_f16(const void* p) { return load_f16_first(p, kLanes); }
+
+inline void store_f32_first(Vec a, void* p, int count) {
+  for (int l = 0; l < count; ++l) set_element(p, l, a.lane[l]);
+}
+inline void store_bf16_first(Vec a, void* p, int count) {
+  for (int l = 0; l < count; ++l) set_element(p, l, bf16_from_float(a.lane[l]));
+}
+inline void store_f16_first(Vec a, void* p, int count) {
+  for (int l = 0; l < count; ++l) set_element(p, l, f16_from_float(a.lane[l]));
+}
+inline void store_f32(Vec a, void* p) { store_f32_first(a, p, kLanes); }
+inline void store_bf16(Vec a, void* p) { store_bf16_first(a, p, kLanes); }
+inline void store_f16(Vec a, void* p) { store_f16_first(a, p, kLanes); }
+
+inline Vec operator+(Vec a, Vec b) {
+  return each_lane([&](int l) { return a.lane[l] + b.lane[l]; });
+}
+inline Vec operator-(Vec a, Vec b) {
+  return each_lane([&](int l) { return a.lane[l] - b.lane[l]; });
+}
+inline Vec operator*(Vec a, Vec b) {
+  return each_lane([&](int l) { return a.lane[l] * b.lane[l]; });
+}
+inline Vec operator/(Vec a, Vec b) {
+  return each_lane([&](int l) { return a.lane[l] / b.lane[l]; });
+}
+/// a · b + c, rounded once.
+inline Vec fma(Vec a, Vec b, Vec c) {
+  return each_lane([&](int l) { return __builtin_fmaf(a.lane[l], b.lane[l], c.lane[l]); });
+}
+
+inline Mask first_lanes(int count) {
+  return each_lane_mask([=](int l) { return l < count; });
+}
+/// a < b; false where either is NaN.
+inline Mask less(Vec a, Vec b) {
+  return each_lane_mask([&](int l) { return a.lane[l] < b.lane[l]; });
+}
+inline Mask is_nan(Vec a) {
+  return each_lane_mask([&](int l) { return a.lane[l] != a.lane[l]; });
+}
+inline bool all(Mask mask) {
+  for (const bool lane : mask.lane) {
+    if (!lane) return false;
+  }
+  return true;
+}
+inline Vec select(Mask mask, Vec yes, Vec no) {
+  return each_lane([&](int l) { return mask.lane[l] ? yes.lane[l] : no.lane[l]; });
+}
+
+inline Vec abs(Vec a) {
+  return each_lane([&](int l) { return __builtin_fabsf(a.lane[l]); });
+}
+inline Vec with_sign_of(Vec magnitude, Vec sign) {
+  return each_lane([&](int l) { return __builtin_copysignf(magnitude.lane[l], sign.lane[l]); });
+}
+/// To the nearest integer, ties to even.
+inline Vec round_even(Vec a) {
+  return each_lane([&](int l) { return __builtin_rintf(a.lane[l]); });
+}
+/// a · 2^n, rounded once (so also into the subnormals and to infinity). a in [1/2, 2], n an integer in [-200, 200].
+inline Vec times_power_of_two(Vec a, Vec n) {
+  return each_lane([&](int l) {
+    if (n.lane[l] != n.lane[l]) return n.lane[l];
+    const auto exponent = static_cast<std::int32_t>(n.lane[l]);
+    const std::int32_t half = exponent >> 1;  // the first factor leaves a in the normal range: only the second rounds
+    const auto power = [](std::int32_t e) { return std::bit_cast<float>((e + 127) << 23); };
+    return a.lane[l] * power(half) * power(exponent - half);
+  });
+}
+
+/// Lanes (1, 0, 3, 2, …).
+inline Vec swap_pairs(Vec a) {
+  return each_lane([&](int l) { return a.lane[l ^ 1]; });
+}
+/// The first `count` ≤ 8 elements, each of them in two neighbouring lanes.
+inline Vec load_twice_first(const float* p, int count) {
+  return each_lane([=](int l) { return l / 2 < count ? element<float>(p, l / 2) : 0.0f; });
+}
+/// a − b in even lanes, a + b in odd ones.
+inline Vec subtract_add(Vec a, Vec b) {
+  return each_lane([&](int l) { return l % 2 == 0 ? a.lane[l] - b.lane[l] : a.lane[l] + b.lane[l]; });
+}
+
+/// (l, l+8), then (l, l+4), (l, l+2), (l, l+1).
+inline float sum_lanes(Vec a) {
+  for (int half = kLanes / 2; half > 0; half /= 2) {
+    for (int l = 0; l < half; ++l) a.lane[l] += a.lane[l + half];
+  }
+  return a.lane[0];
+}
+inline void sum_lanes_of_4(Vec a, Vec b, Vec c, Vec d, float* out) {
+  out[0] = sum_lanes(a);
+  out[1] = sum_lanes(b);
+  out[2] = sum_lanes(c);
+  out[3] = sum_lanes(d);
+}
+
+}  // namespace
+}  // namespace vitrine

@@ -1,0 +1,19 @@
+#include "model/attention.h"
+
+namespace vitrine {
+
+Tensor attention(Pass& p, BlockSite at, const AttentionConfig& c, const AttentionParams& w, const HeadInputs& x) {
+  const Shape q_shape{x.all.rows(), c.n_heads, c.head_dim};
+  const Shape kv_shape{x.all.rows(), c.n_kv_heads, c.head_dim};
+  Tensor q = p.tap(at(Site::q), project_heads(p, w.wq, x.all, x.q, q_shape));
+  Tensor k = p.tap(at(Site::k), project_heads(p, w.wk, x.all, x.k, kv_shape));
+  const Tensor v = p.tap(at(Site::v), project_heads(p, w.wv, x.all, x.v, kv_shape));
+  if (c.rope) {
+    q = p.tap(at(Site::rot_q), rope(p, *c.rope, q));
+    k = p.tap(at(Site::rot_k), rope(p, *c.rope, k));
+  }
+  const Tensor z = p.tap(at(Site::z), attend(p, at, c, q, k, v));
+  return p.tap(at(Site::attn_proj), project_out(p, at, w.wo, z));
+}
+
+}  // namespace vitrine

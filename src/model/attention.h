@@ -1,0 +1,21 @@
+// The attention sublayer: projections, RoPE, attention, output projection.
+//
+//               x [T, d]
+//        ┌─────────┼─────────┐
+//       wq         wk        wv          + bias
+//   q [T,H,dh]  k [T,K,dh]  v [T,K,dh]
+//      rope       rope       │
+//        └────── attend ─────┘  ◀──▶ KV cache
+//             z [T, H, dh]
+//                 wo                     + bias
+//             out [T, d]
+#pragma once
+
+#include "model/head_inputs.h"
+
+namespace vitrine {
+
+/// `[T, d]`: the sublayer's output, before a post-norm.
+Tensor attention(Pass& p, BlockSite at, const AttentionConfig& c, const AttentionParams& w, const HeadInputs& x);
+
+}  // namespace vitrine

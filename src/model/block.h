@@ -1,0 +1,16 @@
+// One layer: attention and FFN, each added to the residual stream.
+//
+//   x ──┬── ln1 ── attention ── ln1_post ──(+)──┬── ln2 ── ffn ── ln2_post ──(+)──▶
+//       └───────────────────────────────────┘   └────────────────────────────┘
+//   resid_pre                  attn_out    resid_mid             mlp_out   resid_post
+#pragma once
+
+#include "model/config.h"
+#include "model/params.h"
+
+namespace vitrine {
+
+/// `[T, d]` from x `[T, d]`. A norm that the config lacks is the identity.
+Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, Tensor x);
+
+}  // namespace vitrine

@@ -1,0 +1,88 @@
+#include "model/config.h"
+
+#include <cmath>
+#include <initializer_list>
+
+#include "base/checked.h"
+#include "base/error.h"
+
+namespace vitrine {
+namespace {
+
+constexpr std::int64_t kMaxLayers = 10000;
+constexpr std::int64_t kMaxSize = std::int64_t{1} << 31;
+
+void check_size(std::string_view where, std::string_view name, std::int64_t value, std::int64_t most = kMaxSize) {
+  if (value < 1 || value > most) throw BadInput(where, "expected {} from 1 to {}, got {}", name, most, value);
+}
+
+void check_number(std::string_view where, std::string_view name, float value) {
+  if (!std::isfinite(value) || value <= 0) throw BadInput(where, "expected {} above 0, got {}", name, value);
+}
+
+void check_norm(std::string_view where, std::string_view name, const std::optional<NormConfig>& norm) {
+  if (norm && !(norm->eps >= 0 && std::isfinite(norm->eps))) {
+    throw BadInput(where, "expected eps of {} of at least 0, got {}", name, norm->eps);
+  }
+}
+
+void check_attention(std::string_view where, const AttentionConfig& c) {
+  check_size(where, "n_heads", c.n_heads);
+  check_size(where, "n_kv_heads", c.n_kv_heads);
+  check_size(where, "head_dim", c.head_dim);
+  if (c.n_heads % c.n_kv_heads != 0) {
+    throw BadInput(where, "n_heads must be a multiple of n_kv_heads, got {} and {}", c.n_heads, c.n_kv_heads);
+  }
+  check_size(where, "n_heads × head_dim", checked_mul(c.n_heads, c.head_dim).value_or(-1));
+  check_number(where, "score_scale", c.score_scale);
+  if (c.softcap) check_number(where, "softcap", *c.softcap);
+  if (c.window) check_size(where, "window", *c.window);
+  if (c.rope) {
+    check_size(where, "rope dim", c.rope->dim, c.head_dim);
+    if (c.rope->dim % 2 != 0) throw BadInput(where, "rope dim must be even, got {}", c.rope->dim);
+    for (const float frequency : c.rope->frequency) {
+      if (!std::isfinite(frequency)) throw BadInput(where, "rope frequencies must be finite numbers");
+    }
+  }
+  if (c.qk_norm) throw Unsupported(where, "a norm on queries and keys is not supported yet");
+}
+
+void check_block(std::string_view where, const BlockConfig& c) {
+  check_attention(where, c.attention);
+  if (c.cross_attention) throw Unsupported(where, "cross-attention is not supported yet");
+  if (c.residual != BlockConfig::Residual::serial) throw Unsupported(where, "parallel residual is not supported yet");
+  if (c.norm_place != BlockConfig::NormPlace::inside_branch) {
+    throw Unsupported(where, "a norm after the residual sum is not supported yet");
+  }
+  const auto* dense = std::get_if<DenseConfig>(&c.ffn);
+  if (dense == nullptr) throw Unsupported(where, "mixture of experts is not supported yet");
+  check_size(where, "d_ff", dense->d_ff);
+  check_norm(where, "attn_pre", c.norms.attn_pre);
+  check_norm(where, "attn_post", c.norms.attn_post);
+  check_norm(where, "ffn_pre", c.norms.ffn_pre);
+  check_norm(where, "ffn_post", c.norms.ffn_post);
+}
+
+}  // namespace
+
+void validate(const ModelConfig& config, std::string_view where) {
+  check_size(where, "d_model", config.d_model);
+  check_size(where, "vocab_size", config.vocab_size);
+  check_size(where, "max_seq_len", config.max_seq_len);
+  check_size(where, "n_layers", static_cast<std::int64_t>(config.blocks.size()), kMaxLayers);
+  check_number(where, "embedding scale", config.embedding.scale);
+  check_norm(where, "final_norm", config.final_norm);
+  if (!config.encoder.empty()) throw Unsupported(where, "an encoder is not supported yet");
+  for (const BlockConfig& block : config.blocks) check_block(where, block);
+  if (config.head.softcap) check_number(where, "final softcap", *config.head.softcap);
+}
+
+std::vector<KvLayerConfig> kv_layers(const ModelConfig& config) {
+  std::vector<KvLayerConfig> layers;
+  for (const BlockConfig& block : config.blocks) {
+    layers.push_back({block.attention.n_kv_heads, block.attention.head_dim, block.attention.window});
+  }
+  return layers;
+}
+
+}  // namespace vitrine

@@ -1,0 +1,89 @@
+// What a model is, as data: sizes and choices, resolved for every layer. No family has a name here.
+//
+// Numbers that others derive at use (head_dim, score_scale, rope frequencies) are resolved when the config is read.
+// Absent is std::optional, never 0 or −1.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "cache/kv_cache.h"
+#include "ops/attend.h"
+#include "ops/norm.h"
+#include "ops/rope.h"
+
+namespace vitrine {
+
+struct EmbeddingConfig {
+  float scale = 1.0f;              ///< Token embeddings are multiplied by it.
+  bool learned_positions = false;  ///< A table of max_seq_len position vectors is added.
+};
+
+struct AttentionConfig : AttendConfig {
+  std::optional<RopeConfig> rope;
+  bool qkv_bias = false;
+  bool out_bias = false;
+  std::optional<NormConfig> qk_norm;  ///< On each head of q and k, before RoPE.
+};
+
+struct DenseConfig {
+  std::int64_t d_ff = 0;
+  Activation activation = Activation::silu;
+  bool gated = true;  ///< act(x·w_gate) ⊙ x·w_up, else act(x·w_up).
+  bool bias = false;
+};
+
+struct MoeConfig {
+  std::int64_t n_experts = 0;
+  std::int64_t top_k = 0;
+  DenseConfig expert;
+  bool renormalize = true;  ///< The weights of the chosen experts sum to 1.
+};
+
+/// A norm stands before or behind its sublayer, inside the residual branch; absent ones are the identity.
+struct BlockNorms {
+  std::optional<NormConfig> attn_pre;
+  std::optional<NormConfig> attn_post;
+  std::optional<NormConfig> ffn_pre;
+  std::optional<NormConfig> ffn_post;
+};
+
+struct BlockConfig {
+  enum class Residual : std::uint8_t { serial, parallel };
+  enum class NormPlace : std::uint8_t { inside_branch, after_residual };
+
+  AttentionConfig attention;
+  std::optional<AttentionConfig> cross_attention;
+  std::variant<DenseConfig, MoeConfig> ffn;
+  BlockNorms norms;
+  Residual residual = Residual::serial;
+  NormPlace norm_place = NormPlace::inside_branch;
+};
+
+struct HeadConfig {
+  bool tied = false;  ///< The head is the token embedding.
+  bool bias = false;
+  std::optional<float> softcap;
+};
+
+struct ModelConfig {
+  std::int64_t d_model = 0;
+  std::int64_t vocab_size = 0;
+  std::int64_t max_seq_len = 0;
+  EmbeddingConfig embedding;
+  std::vector<BlockConfig> encoder;  ///< Empty: decoder-only.
+  std::vector<BlockConfig> blocks;
+  NormConfig final_norm;
+  HeadConfig head;
+};
+
+/// Throws BadInput where sizes contradict each other, Unsupported where the engine does not compute what a field asks
+/// for. `where` stands in the message.
+void validate(const ModelConfig& config, std::string_view where);
+
+/// What the cache of a sequence must hold, layer by layer.
+std::vector<KvLayerConfig> kv_layers(const ModelConfig& config);
+
+}  // namespace vitrine

@@ -1,0 +1,44 @@
+// A model: its config, its parameters, and the one definition of what it computes.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/config.h"
+#include "model/params.h"
+
+namespace vitrine {
+
+/// Constant after loading, so several threads may run passes of their own over it.
+class Model {
+ public:
+  /// `storage` keeps alive what the params' views point to. Throws as validate() does.
+  Model(ModelConfig config, ModelParams params, std::vector<std::shared_ptr<const void>> storage);
+
+  const ModelConfig& config() const { return config_; }
+  const ModelParams& params() const { return params_; }
+
+  /// A cache for one sequence of at most `capacity` tokens. Throws BadInput beyond max_seq_len.
+  KvCache make_cache(std::int64_t capacity, DType dtype) const;
+
+  /// Runs `tokens`, one a row of the pass; p.segments must cover the rows. Hands the requested logits to
+  /// p.logits.receive and moves the segments' caches forward. Throws BadInput for ids, positions or segments that do
+  /// not fit, or for values that are not finite (naming the first place), Interrupted. A cache whose pass has thrown
+  /// is to be discarded.
+  void forward(Pass& p, std::span<const std::int32_t> tokens) const;
+
+ private:
+  void check(const Pass& p, std::span<const std::int32_t> tokens) const;
+  std::vector<std::int32_t> tap_tokens(Pass& p, std::span<const std::int32_t> tokens) const;
+  Tensor embed_tokens(Pass& p, std::span<const std::int32_t> ids) const;
+  void head(Pass& p, const Tensor& x, std::span<const std::int32_t> ids) const;
+  Tensor unembed(Pass& p, const Tensor& x) const;
+
+  ModelConfig config_;
+  ModelParams params_;
+  std::vector<std::shared_ptr<const void>> storage_;
+};
+
+}  // namespace vitrine

@@ -1,0 +1,273 @@
+#include "ops/attend.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+
+namespace vitrine {
+namespace {
+
+constexpr float kHidden = -std::numeric_limits<float>::infinity();
+constexpr std::int64_t kTileRows = 8;
+
+/// Positions [begin, end).
+struct Range {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+
+  std::int64_t size() const { return end - begin; }
+};
+
+/// Strips of `rows` queries of one K/V head. Column j of a strip belongs to position `columns.begin + j`.
+struct Tile {
+  std::int64_t first_row = 0;  // in the order [n_kv_heads][T][heads of the group]: the rows of a tile share their keys
+  std::int64_t rows = 0;
+  Range columns;
+  float* queries = nullptr;  // room for [rows, head_dim]
+  float* strips = nullptr;   // [rows, columns]
+
+  float* strip(std::int64_t row) const { return strips + row * columns.size(); }
+};
+
+/// The attention of one segment: four steps, each on one tile.
+class SegmentAttention {
+ public:
+  SegmentAttention(Pass& p, BlockSite at, const AttendConfig& c, int segment, const Tensor& q, const Tensor& z)
+      : p_(p), at_(at), c_(c), segment_(segment), s_(p.segments[static_cast<std::size_t>(segment)]), q_(q), z_(z),
+        group_(c.n_heads / c.n_kv_heads) {}
+
+  /// keys, values: the present, `[length, n_kv_heads, head_dim]`.
+  void run(const std::byte* keys, const std::byte* values, DType dtype);
+
+ private:
+  using Step = void (SegmentAttention::*)(const Tile&) const;
+
+  std::int64_t n_rows() const { return c_.n_heads * s_.length; }
+  std::int64_t n_positions() const { return s_.position + s_.length; }
+  std::int64_t kv_head(std::int64_t row) const { return row / (group_ * s_.length); }
+  std::int64_t token(std::int64_t row) const { return row / group_ % s_.length; }
+  std::int64_t head(std::int64_t row) const { return kv_head(row) * group_ + row % group_; }
+  std::int64_t lanes() const;
+  KvSpans spans(std::int64_t kv_head) const;
+  Range visible(std::int64_t row) const;
+  Range support(const Tile& tile, std::int64_t row, float neutral) const;
+
+  void score(const Tile& tile) const;
+  void cap_and_mask(const Tile& tile) const;
+  void softmax(const Tile& tile) const;
+  void mix(const Tile& tile) const;
+
+  void run_tile_by_tile() const;
+  void run_step_by_step() const;
+  void for_each_strip(const Tensor& strips, Step step) const;
+
+  Pass& p_;
+  BlockSite at_;
+  const AttendConfig& c_;
+  int segment_;
+  const Segment& s_;
+  const Tensor& q_;
+  const Tensor& z_;
+  std::int64_t group_;
+  MatrixView keys_;  // the present of all K/V heads: row t · n_kv_heads + g
+  MatrixView values_;
+};
+
+/// The mask rule: causal, within the window.
+Range SegmentAttention::visible(std::int64_t row) const {
+  const std::int64_t position = s_.position + token(row);
+  return {c_.window ? std::max<std::int64_t>(0, position - *c_.window + 1) : 0, position + 1};
+}
+
+/// The visible columns of a strip; wider only where a tap has put values outside the mask.
+Range SegmentAttention::support(const Tile& tile, std::int64_t row, float neutral) const {
+  Range range = visible(tile.first_row + row);
+  const float* at_position = tile.strip(row) - tile.columns.begin;
+  const auto is_set = [&](std::int64_t s) { return at_position[s] != neutral; };
+  for (std::int64_t s = tile.columns.begin; s < range.begin; ++s) {
+    if (is_set(s)) range.begin = s;
+  }
+  for (std::int64_t s = tile.columns.end - 1; s >= range.end; --s) {
+    if (is_set(s)) range.end = s + 1;
+  }
+  return range;
+}
+
+KvSpans SegmentAttention::spans(std::int64_t kv_head) const {
+  KvSpans spans;
+  if (s_.cache != nullptr) spans = s_.cache->past(at_.layer, kv_head);
+  const auto present = [&](const MatrixView& all) {
+    return MatrixView{all.at(kv_head, 0), all.dtype, s_.length, all.cols, all.row_stride * c_.n_kv_heads, 1};
+  };
+  spans.push({s_.position, present(keys_), present(values_)});
+  return spans;
+}
+
+/// strip = q·k · score_scale; −∞ for positions that have left the cache.
+void SegmentAttention::score(const Tile& tile) const {
+  const std::int64_t dh = c_.head_dim;
+  for (std::int64_t row = 0; row < tile.rows; ++row) {
+    const float* q = q_.row(s_.first_row + token(tile.first_row + row)) + head(tile.first_row + row) * dh;
+    std::copy(q, q + dh, tile.queries + row * dh);
+  }
+  const KvSpans all = spans(kv_head(tile.first_row));
+  const Range held = {std::max(all.first_position(), tile.columns.begin), tile.columns.end};
+  for (const KvSpan& span : all) {
+    const Range part = {std::max(span.first_position, held.begin), std::min(span.end_position(), held.end)};
+    if (part.size() <= 0) continue;
+    p_.kernels.matmul(tile.queries, dh, tile.rows, span.keys.row_range(part.begin - span.first_position, part.size()),
+                      tile.strips + (part.begin - tile.columns.begin), tile.columns.size());
+  }
+  for (std::int64_t row = 0; row < tile.rows; ++row) {
+    float* const first_held = tile.strip(row) + (held.begin - tile.columns.begin);
+    std::fill(tile.strip(row), first_held, kHidden);
+    p_.kernels.scale(first_held, held.size(), c_.score_scale, first_held);
+  }
+}
+
+/// strip = softcap · tanh(strip / softcap) where it is visible, −∞ elsewhere.
+void SegmentAttention::cap_and_mask(const Tile& tile) const {
+  for (std::int64_t row = 0; row < tile.rows; ++row) {
+    const Range range = visible(tile.first_row + row);
+    float* const strip = tile.strip(row);
+    float* const first = strip + (range.begin - tile.columns.begin);
+    if (c_.softcap) p_.kernels.softcap(first, range.size(), *c_.softcap, first);
+    std::fill(strip, first, kHidden);
+    std::fill(first + range.size(), strip + tile.columns.size(), kHidden);
+  }
+}
+
+/// strip = exp(strip − m) / Σ exp(strip − m)
+void SegmentAttention::softmax(const Tile& tile) const {
+  for (std::int64_t row = 0; row < tile.rows; ++row) {
+    const Range range = support(tile, row, kHidden);
+    float* const strip = tile.strip(row);
+    float* const first = strip + (range.begin - tile.columns.begin);
+    const float largest = p_.kernels.max(first, range.size());
+    const float sum = p_.kernels.exp_sum(first, range.size(), largest, first);
+    p_.kernels.normalize(first, range.size(), 0.0f, sum, first);
+    std::fill(strip, first, 0.0f);
+    std::fill(first + range.size(), strip + tile.columns.size(), 0.0f);
+  }
+}
+
+/// z = Σ_s strip[s] · v[s]
+void SegmentAttention::mix(const Tile& tile) const {
+  const std::int64_t dh = c_.head_dim;
+  const KvSpans all = spans(kv_head(tile.first_row));
+  for (std::int64_t row = 0; row < tile.rows; ++row) {
+    float* const z = z_.row(s_.first_row + token(tile.first_row + row)) + head(tile.first_row + row) * dh;
+    std::fill(z, z + dh, 0.0f);
+    const Range range = support(tile, row, 0.0f);
+    if (range.begin < all.first_position()) {
+      throw BadInput(name_of(at_(Site::pattern)), "position {} has left the cache and cannot be attended to",
+                     range.begin);
+    }
+    for (const KvSpan& span : all) {
+      const Range part = {std::max(span.first_position, range.begin), std::min(span.end_position(), range.end)};
+      if (part.size() <= 0) continue;
+      p_.kernels.weighted_rows(tile.strip(row) + (part.begin - tile.columns.begin),
+                               span.values.row_range(part.begin - span.first_position, part.size()), z);
+    }
+  }
+}
+
+/// How many threads the work of this segment is worth.
+std::int64_t SegmentAttention::lanes() const {
+  const std::int64_t operations = n_rows() * n_positions() * (2 * c_.head_dim + 16);
+  return std::clamp<std::int64_t>(operations / Pass::kWorthAThread, 1, p_.pool.size());
+}
+
+/// Nobody looks: each tile goes through all four steps while it stands in cache.
+void SegmentAttention::run_tile_by_tile() const {
+  const std::int64_t n_lanes = lanes();
+  const std::int64_t rows_per_tile = std::clamp<std::int64_t>(n_rows() / n_lanes, 1, kTileRows);
+  const std::int64_t rows_per_kv_head = group_ * s_.length;
+  const std::int64_t tiles_per_kv_head = (rows_per_kv_head + rows_per_tile - 1) / rows_per_tile;
+  const std::int64_t n_tiles = tiles_per_kv_head * c_.n_kv_heads;
+
+  const ArenaScope scope(p_.arena);
+  const Tensor queries = p_.tensor({n_lanes, rows_per_tile, c_.head_dim});
+  const Tensor strips = p_.tensor({n_lanes, rows_per_tile, n_positions()});
+  p_.pool.parallel_for(n_lanes, 1, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t lane = begin; lane < end; ++lane) {
+      for (std::int64_t i = lane; i < n_tiles; i += n_lanes) {  // strided: later tiles see more keys
+        Tile tile;
+        const std::int64_t first_of_head = i % tiles_per_kv_head * rows_per_tile;
+        tile.first_row = i / tiles_per_kv_head * rows_per_kv_head + first_of_head;
+        tile.rows = std::min(rows_per_tile, rows_per_kv_head - first_of_head);
+        tile.columns = {visible(tile.first_row).begin, visible(tile.first_row + tile.rows - 1).end};
+        tile.queries = queries.row(lane);
+        tile.strips = strips.row(lane);
+        score(tile);
+        cap_and_mask(tile);
+        softmax(tile);
+        mix(tile);
+      }
+    }
+  });
+}
+
+void SegmentAttention::for_each_strip(const Tensor& strips, Step step) const {
+  const ArenaScope scope(p_.arena);
+  const Tensor queries = p_.tensor({p_.pool.size(), c_.head_dim});
+  p_.pool.parallel_for(n_rows(), n_rows() / lanes(), [&](std::int64_t begin, std::int64_t end, int thread) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      float* const strip = strips.data + (head(row) * s_.length + token(row)) * n_positions();
+      (this->*step)({row, 1, {0, n_positions()}, queries.row(thread), strip});
+    }
+  });
+}
+
+/// Somebody looks: all strips stand in `[H, T, S]`, and each step runs over all of them before the next.
+void SegmentAttention::run_step_by_step() const {
+  Tensor strips = p_.tensor({c_.n_heads, s_.length, n_positions()});
+  const auto tapped = [&](Site site) {
+    const Tensor seen = p_.tap(at_(site, segment_), strips);
+    if (seen.data != strips.data) std::copy(seen.data, seen.data + seen.count(), strips.data);
+  };
+  for_each_strip(strips, &SegmentAttention::score);
+  tapped(Site::scores_raw);
+  for_each_strip(strips, &SegmentAttention::cap_and_mask);
+  tapped(Site::scores);
+  for_each_strip(strips, &SegmentAttention::softmax);
+  tapped(Site::pattern);
+  for_each_strip(strips, &SegmentAttention::mix);
+}
+
+void SegmentAttention::run(const std::byte* keys, const std::byte* values, DType dtype) {
+  keys_ = {keys, dtype, s_.length * c_.n_kv_heads, c_.head_dim, c_.head_dim, 1};
+  values_ = {values, dtype, s_.length * c_.n_kv_heads, c_.head_dim, c_.head_dim, 1};
+  const auto seen = [&](Site site) { return p_.wants(at_(site, segment_)); };
+  if (seen(Site::scores_raw) || seen(Site::scores) || seen(Site::pattern)) {
+    run_step_by_step();
+  } else {
+    run_tile_by_tile();
+  }
+}
+
+/// The rows of one segment as the cache's type stores them.
+const std::byte* rounded(Pass& p, const Tensor& rows, DType dtype) {
+  if (dtype == DType::f32) return reinterpret_cast<const std::byte*>(rows.data);
+  std::byte* stored = p.arena.bytes(rows.count() * size_of(dtype));
+  p.kernels.narrow(rows.data, rows.count(), dtype, stored);
+  return stored;
+}
+
+}  // namespace
+
+Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Tensor& q, const Tensor& k, const Tensor& v) {
+  const Tensor z = p.tensor(q.shape);
+  for (std::size_t i = 0; i < p.segments.size(); ++i) {
+    const Segment& s = p.segments[i];
+    const DType dtype = s.cache != nullptr ? s.cache->dtype() : p.kv_dtype;
+    const std::byte* keys = rounded(p, k.row_range(s.first_row, s.length), dtype);
+    const std::byte* values = rounded(p, v.row_range(s.first_row, s.length), dtype);
+    SegmentAttention(p, at, c, static_cast<int>(i), q, z).run(keys, values, dtype);
+    if (s.cache != nullptr) s.cache->append(at.layer, keys, values, s.length);
+  }
+  return z;
+}
+
+}  // namespace vitrine

@@ -1,0 +1,38 @@
+// Attention: what each query reads from the values of the tokens it may see.
+//
+//   raw[h, t, s]     = (q[t, h] · k[s, g]) · score_scale            g = h / (n_heads / n_kv_heads)
+//   scores[h, t, s]  = softcap · tanh(raw / softcap), −∞ where the mask rule hides s from t
+//   pattern[h, t, s] = exp(scores − m) / Σ exp(scores − m)          m the largest score of the row
+//   z[t, h]          = Σ_s pattern[h, t, s] · v[s, g]               s ascending
+//
+//            keys ──────────────────────────▶ s                The strip of one query is its row of scores over all
+//          ┌───────────────┬─────────┐                         keys it sees. A small tile of strips stands in cache
+//  query t │ past (cache)  │ present │  ◀─ strip               at a time, never T × S; every step works on the strip
+//          └───────────────┴─────────┘                         where it stands.
+//                    ◀── window ──▶t
+//
+// When a tap looks at the strips they stand side by side in one [H, T, S] tensor, and the same steps run over it one
+// after the other: looking changes no bit, and costs nothing when nobody looks.
+// Sources: Vaswani et al. 2017; Shazeer 2019 (shared K/V heads); Beltagy et al. 2020 (windows); Gemma Team 2024 (softcap).
+#pragma once
+
+#include <optional>
+
+#include "pass/pass.h"
+
+namespace vitrine {
+
+struct AttendConfig {
+  std::int64_t n_heads = 0;
+  std::int64_t n_kv_heads = 0;
+  std::int64_t head_dim = 0;
+  float score_scale = 1.0f;
+  std::optional<float> softcap;
+  std::optional<std::int64_t> window;  ///< Tokens that a query sees, itself included; absent: all before it.
+};
+
+/// z `[T, n_heads, head_dim]` from q `[T, n_heads, head_dim]` and this pass's k, v `[T, n_kv_heads, head_dim]`. Keys
+/// and values are rounded to the cache's type (Pass::kv_dtype without one) and appended to the segments' caches.
+Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Tensor& q, const Tensor& k, const Tensor& v);
+
+}  // namespace vitrine

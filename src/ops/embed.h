@@ -1,0 +1,20 @@
+// The embedding: ids to vectors.
+//
+//   x[t] = scale · embed[id[t]]        tokens, [T, d]
+//   x[t] = x[t] + pos_embed[pos[t]]    learned positions, where the model has them
+//
+// Source: Vaswani et al. 2017, section 3.4 (scale √d_model); Radford et al. 2019 (learned positions).
+#pragma once
+
+#include <span>
+
+#include "pass/pass.h"
+
+namespace vitrine {
+
+/// `[T, d]`: rows `ids` of `table` `[vocab_size, d]`, times `scale`. Throws BadInput for an id outside the table.
+Tensor embed(Pass& p, const Param& table, float scale, std::span<const std::int32_t> ids);
+/// `[T, d]`: rows of `table` `[max_seq_len, d]` at the positions of the pass's segments.
+Tensor embed_positions(Pass& p, const Param& table, std::int64_t n_rows);
+
+}  // namespace vitrine

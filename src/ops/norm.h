@@ -1,0 +1,37 @@
+// Normalization of each row: RMSNorm and LayerNorm.
+//
+//   RMSNorm    scale = √(mean x² + eps)                       y = x / scale · (weight_offset + w)
+//   LayerNorm  scale = √(mean (x − mean x)² + eps)            y = (x − mean x) / scale · (weight_offset + w) + b
+//
+// x, y [T, d]; w, b [d]; all in float32. weight_offset is 1 where a checkpoint stores w − 1.
+// Sources: Zhang & Sennrich 2019 (RMSNorm); Ba, Kiros & Hinton 2016 (LayerNorm).
+#pragma once
+
+#include <optional>
+
+#include "pass/pass.h"
+
+namespace vitrine {
+
+struct NormConfig {
+  enum class Kind : std::uint8_t { rms, layer };
+
+  Kind kind = Kind::rms;
+  float eps = 1e-5f;
+  float weight_offset = 0.0f;
+  bool bias = false;
+};
+
+struct NormParams {
+  Param weight;
+  Param bias;
+};
+
+/// `[T, d]`: the rows of x, normalized. The sites see the divisor, the divided rows and the result.
+Tensor norm(Pass& p, const NormSite& at, const NormConfig& c, const NormParams& w, const Tensor& x);
+/// An absent norm is the identity.
+inline Tensor norm(Pass& p, const NormSite& at, const std::optional<NormConfig>& c, const NormParams& w, const Tensor& x) {
+  return c ? norm(p, at, *c, w, x) : x;
+}
+
+}  // namespace vitrine

@@ -1,0 +1,92 @@
+#include "pass/sites.h"
+
+#include <array>
+
+namespace vitrine {
+namespace {
+
+constexpr bool kBlock = true, kTop = false, kOnDemand = true, kDefault = false;
+
+constexpr auto kSites = std::to_array<SiteInfo>({
+    {Site::tokens, kTop, kDefault, "hook_tokens", "[T]", "the ids that were fed in"},
+    {Site::embed, kTop, kDefault, "hook_embed", "[T, d]", "token embeddings, scaled where the model scales them"},
+    {Site::pos_embed, kTop, kDefault, "hook_pos_embed", "[T, d]", "learned position embeddings"},
+    {Site::resid_pre, kBlock, kDefault, "hook_resid_pre", "[T, d]", "the residual stream that enters the block"},
+    {Site::attn_in, kBlock, kOnDemand, "hook_attn_in", "[T, H, d]",
+     "resid_pre, one copy a query head, before ln1; K/V head g reads the copy of its first query head"},
+    {Site::q_input, kBlock, kOnDemand, "hook_q_input", "[T, H, d]", "what each query head reads, before ln1"},
+    {Site::k_input, kBlock, kOnDemand, "hook_k_input", "[T, K, d]", "what each key head reads, before ln1"},
+    {Site::v_input, kBlock, kOnDemand, "hook_v_input", "[T, K, d]", "what each value head reads, before ln1"},
+    {Site::ln1_scale, kBlock, kDefault, "ln1.hook_scale", "[T, 1]", "the divisor of the norm before attention"},
+    {Site::ln1_normalized, kBlock, kDefault, "ln1.hook_normalized", "[T, d]", "divided, before the weight"},
+    {Site::ln1_out, kBlock, kDefault, "ln1.hook_out", "[T, d]", "after the weight: what attention reads"},
+    {Site::q, kBlock, kDefault, "attn.hook_q", "[T, H, dh]", "queries, with bias, before RoPE"},
+    {Site::k, kBlock, kDefault, "attn.hook_k", "[T, K, dh]", "keys of this pass, before RoPE"},
+    {Site::v, kBlock, kDefault, "attn.hook_v", "[T, K, dh]", "values of this pass"},
+    {Site::rot_q, kBlock, kDefault, "attn.hook_rot_q", "[T, H, dh]", "queries after RoPE"},
+    {Site::rot_k, kBlock, kDefault, "attn.hook_rot_k", "[T, K, dh]", "keys after RoPE"},
+    {Site::scores_raw, kBlock, kDefault, "attn.hook_scores_raw", "[H, T, S]",
+     "q·k times the scale, before softcap and mask; −∞ where the key has left a ring cache"},
+    {Site::scores, kBlock, kDefault, "attn.hook_attn_scores", "[H, T, S]", "after softcap and mask (−∞)"},
+    {Site::pattern, kBlock, kDefault, "attn.hook_pattern", "[H, T, S]", "softmax of the scores over S"},
+    {Site::z, kBlock, kDefault, "attn.hook_z", "[T, H, dh]", "pattern × V, one vector a head"},
+    {Site::result, kBlock, kOnDemand, "attn.hook_result", "[T, H, d]", "what each head writes, without bias"},
+    {Site::attn_proj, kBlock, kDefault, "attn.hook_out", "[T, d]", "after wo and its bias, before a post-norm"},
+    {Site::ln1_post_scale, kBlock, kDefault, "ln1_post.hook_scale", "[T, 1]", "the norm behind attention"},
+    {Site::ln1_post_normalized, kBlock, kDefault, "ln1_post.hook_normalized", "[T, d]", "divided, before the weight"},
+    {Site::ln1_post_out, kBlock, kDefault, "ln1_post.hook_out", "[T, d]", "after the weight"},
+    {Site::attn_out, kBlock, kDefault, "hook_attn_out", "[T, d]", "what attention adds to the stream"},
+    {Site::resid_mid, kBlock, kDefault, "hook_resid_mid", "[T, d]", "the stream between attention and MLP"},
+    {Site::mlp_in, kBlock, kOnDemand, "hook_mlp_in", "[T, d]", "what the MLP reads, before ln2"},
+    {Site::ln2_scale, kBlock, kDefault, "ln2.hook_scale", "[T, 1]", "the divisor of the norm before the MLP"},
+    {Site::ln2_normalized, kBlock, kDefault, "ln2.hook_normalized", "[T, d]", "divided, before the weight"},
+    {Site::ln2_out, kBlock, kDefault, "ln2.hook_out", "[T, d]", "after the weight: what the MLP reads"},
+    {Site::mlp_pre, kBlock, kDefault, "mlp.hook_pre", "[T, d_ff]", "before the activation (gated: the gate)"},
+    {Site::mlp_pre_linear, kBlock, kDefault, "mlp.hook_pre_linear", "[T, d_ff]", "the up branch of a gated MLP"},
+    {Site::mlp_post, kBlock, kDefault, "mlp.hook_post", "[T, d_ff]", "after the activation (gated: times up)"},
+    {Site::mlp_proj, kBlock, kDefault, "mlp.hook_out", "[T, d]", "after w_down and its bias, before a post-norm"},
+    {Site::ln2_post_scale, kBlock, kDefault, "ln2_post.hook_scale", "[T, 1]", "the norm behind the MLP"},
+    {Site::ln2_post_normalized, kBlock, kDefault, "ln2_post.hook_normalized", "[T, d]", "divided, before the weight"},
+    {Site::ln2_post_out, kBlock, kDefault, "ln2_post.hook_out", "[T, d]", "after the weight"},
+    {Site::mlp_out, kBlock, kDefault, "hook_mlp_out", "[T, d]", "what the MLP adds to the stream"},
+    {Site::resid_post, kBlock, kDefault, "hook_resid_post", "[T, d]", "the residual stream that leaves the block"},
+    {Site::final_scale, kTop, kDefault, "ln_final.hook_scale", "[T, 1]", "the divisor of the final norm"},
+    {Site::final_normalized, kTop, kDefault, "ln_final.hook_normalized", "[T, d]", "divided, before the weight"},
+    {Site::final_out, kTop, kDefault, "ln_final.hook_out", "[T, d]", "after the weight"},
+    {Site::unembed_in, kTop, kDefault, "unembed.hook_in", "[T, d]", "what the head reads"},
+    {Site::unembed_out, kTop, kDefault, "unembed.hook_out", "[T, V]", "logits before the final softcap"},
+    {Site::logits, kTop, kDefault, "hook_logits", "[T, V]", "logits after the final softcap"},
+    {Site::loss, kTop, kDefault, "hook_loss", "[T-1]", "−log p of the token that follows, in nats"},
+});
+
+consteval bool in_enum_order() {
+  for (std::size_t i = 0; i < kSites.size(); ++i) {
+    if (kSites[i].site != static_cast<Site>(i)) return false;
+  }
+  return kSites.size() == static_cast<std::size_t>(Site::loss) + 1;
+}
+static_assert(in_enum_order());
+
+}  // namespace
+
+std::span<const SiteInfo> all_sites() { return kSites; }
+
+std::string name_of(const SiteId& id) {
+  const SiteInfo& site = info(id.site);
+  if (!site.in_block) return std::string(site.name);
+  return "blocks." + std::to_string(id.layer) + "." + std::string(site.name);
+}
+
+NormSite BlockSite::operator()(Norm norm) const {
+  const BlockSite& at = *this;
+  switch (norm) {
+    case Norm::ln1: return {at(Site::ln1_scale), at(Site::ln1_normalized), at(Site::ln1_out)};
+    case Norm::ln1_post: return {at(Site::ln1_post_scale), at(Site::ln1_post_normalized), at(Site::ln1_post_out)};
+    case Norm::ln2: return {at(Site::ln2_scale), at(Site::ln2_normalized), at(Site::ln2_out)};
+    case Norm::ln2_post: return {at(Site::ln2_post_scale), at(Site::ln2_post_normalized), at(Site::ln2_post_out)};
+    case Norm::final: break;
+  }
+  return {at(Site::final_scale), at(Site::final_normalized), at(Site::final_out)};
+}
+
+}  // namespace vitrine

@@ -1,0 +1,105 @@
+// The places where a value of the forward can be seen and replaced: their names, shapes and meanings, once.
+//
+// Names are TransformerLens's legacy names. Letters: T tokens of the pass, S positions so far, H query heads, K key/value
+// heads, dh head_dim, d d_model, V vocab_size.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace vitrine {
+
+enum class Site : std::uint8_t {
+  tokens,
+  embed,
+  pos_embed,
+  resid_pre,
+  attn_in,
+  q_input,
+  k_input,
+  v_input,
+  ln1_scale,
+  ln1_normalized,
+  ln1_out,
+  q,
+  k,
+  v,
+  rot_q,
+  rot_k,
+  scores_raw,
+  scores,
+  pattern,
+  z,
+  result,
+  attn_proj,
+  ln1_post_scale,
+  ln1_post_normalized,
+  ln1_post_out,
+  attn_out,
+  resid_mid,
+  mlp_in,
+  ln2_scale,
+  ln2_normalized,
+  ln2_out,
+  mlp_pre,
+  mlp_pre_linear,
+  mlp_post,
+  mlp_proj,
+  ln2_post_scale,
+  ln2_post_normalized,
+  ln2_post_out,
+  mlp_out,
+  resid_post,
+  final_scale,
+  final_normalized,
+  final_out,
+  unembed_in,
+  unembed_out,
+  logits,
+  loss,
+};
+
+struct SiteInfo {
+  Site site;
+  bool in_block;           ///< One a layer, its name prefixed by `blocks.{layer}.`
+  bool on_demand;          ///< Not in the default set: only where it is asked for by its exact name.
+  std::string_view name;   ///< `attn.hook_q`
+  std::string_view shape;  ///< `[T, H, dh]`
+  std::string_view meaning;
+};
+
+/// All sites, in the order in which a forward meets them (and of the enum).
+std::span<const SiteInfo> all_sites();
+inline const SiteInfo& info(Site site) { return all_sites()[static_cast<std::size_t>(site)]; }
+
+/// A site of one layer. Attention's strips (scores and pattern) are seen once for each segment of the pass.
+struct SiteId {
+  Site site = Site::tokens;
+  int layer = -1;    ///< −1 for the sites outside the blocks.
+  int segment = -1;  ///< −1 where the value covers all rows of the pass.
+
+  bool operator==(const SiteId&) const = default;
+};
+
+std::string name_of(const SiteId& id);  ///< `blocks.3.attn.hook_q`; names are made only when something is written.
+
+/// The three values of a normalization.
+struct NormSite {
+  SiteId scale;
+  SiteId normalized;
+  SiteId out;
+};
+
+enum class Norm : std::uint8_t { ln1, ln1_post, ln2, ln2_post, final };
+
+/// The sites of one layer: `at(Site::q)`, `at(Norm::ln1)`.
+struct BlockSite {
+  int layer = -1;
+
+  SiteId operator()(Site site, int segment = -1) const { return {site, layer, segment}; }
+  NormSite operator()(Norm norm) const;
+};
+
+}  // namespace vitrine

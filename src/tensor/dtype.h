@@ -1,0 +1,57 @@
+// Element types of stored tensors, and their scalar conversion to float.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace vitrine {
+
+enum class DType : std::uint8_t { f32, f16, bf16 };
+
+constexpr std::int64_t size_of(DType dtype) { return dtype == DType::f32 ? 4 : 2; }
+
+constexpr std::string_view name_of(DType dtype) {
+  return dtype == DType::f32 ? "f32" : dtype == DType::f16 ? "f16" : "bf16";
+}
+
+/// bfloat16 is the upper half of a float.
+inline float float_from_bf16(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
+
+/// IEEE binary16 to float, exact; a NaN stays a NaN.
+inline float float_from_f16(std::uint16_t bits) {
+  const std::uint32_t sign = (std::uint32_t{bits} & 0x8000u) << 16;
+  const std::uint32_t exponent = (bits >> 10) & 0x1Fu;
+  const std::uint32_t mantissa = bits & 0x3FFu;
+  if (exponent == 0x1F) return std::bit_cast<float>(sign | 0x7F800000u | (mantissa << 13));
+  if (exponent == 0) {
+    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
+    return sign != 0 ? -magnitude : magnitude;
+  }
+  return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+}
+
+/// float to bfloat16, to nearest, ties to even.
+inline std::uint16_t bf16_from_float(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return static_cast<std::uint16_t>((bits >> 16) | 0x40u);  // quiet NaN
+  return static_cast<std::uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
+}
+
+/// float to IEEE binary16, to nearest, ties to even; overflow gives infinity.
+inline std::uint16_t f16_from_float(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t sign = (bits >> 16) & 0x8000u;
+  const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
+  if (magnitude > 0x7F800000u) return static_cast<std::uint16_t>(sign | 0x7E00u | ((magnitude >> 13) & 0x3FFu));
+  if (magnitude >= 0x477FF000u) return static_cast<std::uint16_t>(sign | 0x7C00u);  // ≥ 65520 rounds to infinity
+  if (magnitude < 0x38800000u) {  // below 2^-14: a subnormal, a multiple of 2^-24
+    const float scaled = std::bit_cast<float>(magnitude) + 0.5f;  // 0.5 has ulp 2^-24: the addition rounds for us
+    return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(scaled) - 0x3F000000u));
+  }
+  const std::uint32_t rounded = magnitude + 0xFFFu + ((magnitude >> 13) & 1u);
+  return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
+}
+
+}  // namespace vitrine

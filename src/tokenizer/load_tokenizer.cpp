@@ -1,0 +1,75 @@
+// Finds a tokenizer at a path and tells its format from its content.
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "tokenizer/llama2c.h"
+#include "tokenizer/tokenizer.h"
+
+namespace vitrine {
+namespace {
+
+/// A first line `base64 rank`, as in tiktoken's files.
+bool is_tiktoken(std::string_view text) {
+  const std::string_view line = text.substr(0, std::min(text.find('\n'), std::size_t{1024}));
+  const std::size_t space = line.find(' ');
+  if (space == std::string_view::npos || space == 0 || space % 4 != 0) return false;
+  const std::string_view base64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
+  const std::string_view rank = line.substr(space + 1, line.ends_with('\r') ? line.size() - space - 2 : line.npos);
+  return line.substr(0, space).find_first_not_of(base64) == std::string_view::npos && !rank.empty() &&
+         rank.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+bool is_json(std::string_view text) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && text[first] == '{';
+}
+
+/// A small int32 in front (max_token_length). None of the other formats has zeros in its third and fourth byte: two are
+/// text, GGUF has its magic there and SentencePiece the first piece. So a max_token_length of 10 (first byte 0x0A, as
+/// SentencePiece) or 123 ('{') is not taken for another format.
+bool is_llama2c(std::string_view text) { return text.size() >= 4 && text[2] == '\0' && text[3] == '\0'; }
+
+std::unique_ptr<const Tokenizer> load_file(const std::string& path) {
+  const std::shared_ptr<const MappedFile> file = MappedFile::open(path);
+  const std::span<const std::byte> bytes = file->bytes();
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (is_llama2c(text)) return parse_llama2c_tokenizer(bytes, path);
+
+  const char* format = text.starts_with("GGUF") ? "the tokenizer of a GGUF file"
+                       : is_json(text)          ? "a JSON tokenizer (tokenizer.json, vocab.json)"
+                       : text.starts_with('\n') ? "a SentencePiece model"
+                       : is_tiktoken(text)      ? "a file of tiktoken ranks"
+                                                : nullptr;
+  if (format != nullptr) throw Unsupported(path, "{} is not supported yet; give --ids", format);
+  throw BadCheckpoint(path, "expected a tokenizer (llama2.c .bin), got content of no known format");
+}
+
+std::unique_ptr<const Tokenizer> load_folder(const std::string& path) {
+  const auto has = [&](const char* name) {
+    std::error_code error;
+    return std::filesystem::exists(std::filesystem::path(path) / name, error);
+  };
+  const auto file = [&](const char* name) { return (std::filesystem::path(path) / name).string(); };
+  if (has("tokenizer.bin")) return load_file(file("tokenizer.bin"));
+  for (const char* name : {"tokenizer.json", "tokenizer.model"}) {
+    if (has(name)) return load_file(file(name));
+  }
+  if (has("vocab.json") && has("merges.txt")) {
+    throw Unsupported(path, "vocab.json with merges.txt is not supported yet; give --ids");
+  }
+  throw BadInput(path,
+                 "expected tokenizer.json, tokenizer.model, vocab.json with merges.txt or tokenizer.bin, got none");
+}
+
+}  // namespace
+
+std::unique_ptr<const Tokenizer> load_tokenizer(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error) ? load_folder(path) : load_file(path);
+}
+
+}  // namespace vitrine

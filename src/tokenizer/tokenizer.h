@@ -1,0 +1,75 @@
+// Text to token ids and back: the interface that every tokenizer format implements.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vitrine {
+
+/// What encode does about special tokens (BOS, EOS, control tokens).
+enum class SpecialTokens {
+  apply,  ///< the tokenizer's own BOS and EOS are added, special tokens written in the text are recognized
+  none,   ///< nothing is added, nothing is recognized: text is only text
+};
+
+/// A vocabulary and the rule that cuts text into it. Immutable, so one object may serve any number of threads.
+/// Functions that take an id throw BadInput where it lies outside [0, vocab_size()).
+class Tokenizer {
+ public:
+  Tokenizer(const Tokenizer&) = delete;
+  Tokenizer& operator=(const Tokenizer&) = delete;
+  virtual ~Tokenizer() = default;
+
+  /// The ids of `text`, which may hold any bytes, NUL and broken UTF-8 included.
+  virtual std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy) const = 0;
+
+  /// The piece as the vocabulary spells it ("<0x0A>", "\n<s>\n"): for display.
+  virtual std::string piece(std::int32_t id) const = 0;
+
+  /// The bytes that the token stands for, whatever stands before it; "" for control tokens. They need not end on a
+  /// whole character.
+  virtual std::string bytes(std::int32_t id) const = 0;
+
+  /// The bytes that `id` adds to a text whose last token is `previous` (none: it is the first one).
+  virtual std::string bytes_after(std::optional<std::int32_t> previous, std::int32_t id) const = 0;
+
+  virtual std::int64_t vocab_size() const = 0;
+  virtual std::optional<std::int32_t> bos() const = 0;
+
+  /// Every id that ends a text, ascending.
+  virtual const std::vector<std::int32_t>& stop_ids() const = 0;
+
+  /// The whole text of `ids`, as raw bytes.
+  std::string decode(std::span<const std::int32_t> ids) const;
+
+ protected:
+  Tokenizer() = default;
+};
+
+/// Turns ids into bytes one at a time; what it returns, joined, is what decode gives for the same ids at once.
+class Detokenizer {
+ public:
+  /// `previous` is the last id of the prompt where a continuation is read, none at the start of a text. `tokenizer`
+  /// must outlive this object.
+  explicit Detokenizer(const Tokenizer& tokenizer, std::optional<std::int32_t> previous = std::nullopt)
+      : tokenizer_(&tokenizer), previous_(previous) {}
+
+  /// The bytes that `id` adds. Throws BadInput where `id` is outside the vocabulary.
+  std::string push(std::int32_t id);
+
+ private:
+  const Tokenizer* tokenizer_;
+  std::optional<std::int32_t> previous_;
+};
+
+/// Opens the tokenizer at `path`, a file whose format is told from its content, or a folder that holds one. Throws
+/// BadInput where nothing is found, Unsupported for a known format that cannot be read yet, BadCheckpoint for a broken
+/// file.
+std::unique_ptr<const Tokenizer> load_tokenizer(const std::string& path);
+
+}  // namespace vitrine

@@ -1,0 +1,110 @@
+// Every site of every family against Hugging Face transformers (tools/make_goldens.py), and the checkpoints of the
+// outside data against their logits. A failure names the first site, in the order of the forward, that diverges.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/json.h"
+#include "base/mapped_file.h"
+#include "support/data.h"
+#include "support/run.h"
+
+namespace vitrine::test {
+namespace {
+
+/// Relative to 1 + the largest magnitude of the tensor. Both sides are float32: the reference differs from its own
+/// float64 run by up to 1e-6 of that.
+constexpr float kTolerance = 4e-6f;
+
+float largest(const std::vector<float>& values) {
+  float m = 0;
+  for (const float v : values) m = std::isfinite(v) ? std::max(m, std::abs(v)) : m;
+  return m;
+}
+
+/// The largest difference over 1 + the largest magnitude; infinite where infinities differ.
+float difference(const std::vector<float>& ours, const std::vector<float>& reference) {
+  float worst = 0;
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    if (ours[i] == reference[i]) continue;
+    const float d = std::abs(ours[i] - reference[i]);
+    worst = std::isfinite(d) ? std::max(worst, d) : INFINITY;
+  }
+  return worst / (1 + largest(reference));
+}
+
+class Golden : public testing::TestWithParam<std::string> {};
+
+TEST_P(Golden, EverySiteIsTheReferences) {
+  const auto expected = golden_values(GetParam());
+  if (expected.contains("logits_at")) GTEST_SKIP() << "a case of positions, not of sites";
+  const Checkpoint checkpoint = golden_checkpoint(GetParam());
+  std::vector<std::string> globs = {"*"};
+  Probe probe(*checkpoint.model, globs);
+  logits_of(*checkpoint.model, golden_ids(GetParam()), {.taps = &probe});
+
+  std::size_t compared = 0;
+  float worst = 0;
+  for (const std::string& site : probe.order) {
+    const auto it = expected.find(site);
+    if (it == expected.end()) {  // copies of the stream, which the reference leaves out
+      EXPECT_TRUE(site.ends_with("_in") || site.ends_with("_input")) << site << " is not in the golden";
+      continue;
+    }
+    ASSERT_EQ(probe.values[site].shape, it->second.shape) << site;
+    const float d = difference(probe.values[site].data, it->second.data);
+    ASSERT_LE(d, kTolerance) << "the first site that diverges is " << site;
+    worst = std::max(worst, d);
+    ++compared;
+  }
+  EXPECT_EQ(compared, expected.size()) << "the golden has sites that the forward did not reach";
+  RecordProperty("worst", std::to_string(worst));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Golden, testing::ValuesIn(golden_cases()), [](const auto& info) { return info.param; });
+
+TEST(GoldenLong, LogitsAtLatePositions) {
+  const auto expected = golden_values("llama_long");
+  const Checkpoint checkpoint = golden_checkpoint("llama_long");
+  const auto vocab_size = static_cast<std::size_t>(checkpoint.model->config().vocab_size);
+  const std::vector<float> logits = logits_of(*checkpoint.model, golden_ids("llama_long"), {.threads = 2});
+  const auto& positions = expected.at("positions").data;
+  const auto& reference = expected.at("logits_at").data;
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    const auto at = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(positions[i]) * vocab_size);
+    const auto row = static_cast<std::ptrdiff_t>(i * vocab_size), n = static_cast<std::ptrdiff_t>(vocab_size);
+    const std::vector<float> ours(logits.begin() + at, logits.begin() + at + n);
+    const std::vector<float> theirs(reference.begin() + row, reference.begin() + row + n);
+    // A last bit of an angle near 1100 radians is 1.2e-4: the reference itself is that far from its float64 run.
+    EXPECT_LE(difference(ours, theirs), 2e-5f) << "position " << positions[i];
+  }
+}
+
+class OutsideCheckpoint : public testing::TestWithParam<std::string> {};
+
+TEST_P(OutsideCheckpoint, LogitsAreTheReferences) {
+  const std::string folder = outside_data("checkpoints/" + GetParam());
+  if (folder.empty()) GTEST_SKIP() << "VITRINE_DATA has no checkpoints/" << GetParam();
+  const auto file = MappedFile::open(folder + "/expected.json");
+  const Json expected =
+      parse_json({reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size()}, "expected.json");
+  const Checkpoint checkpoint = load_checkpoint(folder);
+  ASSERT_GT(expected["sequences"].size(), 0u);
+  for (std::size_t i = 0; i < expected["sequences"].size(); ++i) {
+    std::vector<float> reference;
+    for (const Json& row : expected["logits"][i]) {
+      for (const Json& value : row) reference.push_back(value.get<float>());
+    }
+    const auto ids = expected["sequences"][i].get<std::vector<std::int32_t>>();
+    const std::vector<float> ours = logits_of(*checkpoint.model, ids);
+    ASSERT_EQ(ours.size(), reference.size());
+    EXPECT_LE(difference(ours, reference), 2e-6f) << "sequence " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, OutsideCheckpoint, testing::Values("gemma", "gemma2", "llama", "gpt2"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace vitrine::test

@@ -1,0 +1,275 @@
+// The sampler against a reference that sorts everything, its documented identities, and refusals.
+#include "generate/sampler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <random>
+#include <set>
+
+#include "base/error.h"
+#include "base/rng.h"
+
+namespace vitrine {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using Ids = std::vector<std::int32_t>;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+std::vector<double> naive_penalty(const std::vector<float>& logits, const Ids& history, double penalty) {
+  std::vector<double> scores(logits.begin(), logits.end());
+  for (std::int32_t id : std::set<std::int32_t>(history.begin(), history.end())) {
+    double& score = scores[static_cast<std::size_t>(id)];
+    score = score > 0 ? score / penalty : score * penalty;
+  }
+  return scores;
+}
+
+struct Choice {
+  std::int32_t id;
+  double probability;
+};
+
+/// The tokens that the filters leave with their probabilities: everything sorted, each step a full distribution.
+std::vector<Choice> naive_choices(const std::vector<float>& logits, const Ids& history, const SamplingConfig& config) {
+  const std::vector<double> scores = naive_penalty(logits, history, config.repeat_penalty);
+  std::vector<std::int32_t> order(scores.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto score = [&](std::int32_t id) { return scores[static_cast<std::size_t>(id)]; };
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return score(a) > score(b); });
+  if (config.top_k > 0) order.resize(std::min(order.size(), static_cast<std::size_t>(config.top_k)));
+
+  std::vector<Choice> choices;
+  const auto normalize = [&] {
+    double total = 0;
+    for (const Choice& choice : choices) total += choice.probability;
+    for (Choice& choice : choices) choice.probability /= total;
+  };
+  for (std::int32_t id : order) choices.push_back({id, std::exp((score(id) - score(order[0])) / config.temperature)});
+  normalize();
+  if (config.top_p < 1) {
+    double sum = 0;
+    std::size_t kept = 0;
+    do sum += choices[kept++].probability;
+    while (kept < choices.size() && sum < config.top_p);
+    choices.resize(kept);
+    normalize();
+  }
+  const double least = config.min_p * choices[0].probability;
+  std::erase_if(choices, [&](const Choice& choice) { return choice.probability < least; });
+  normalize();
+  return choices;
+}
+
+std::int32_t naive_sample(const std::vector<float>& logits, const Ids& history, const SamplingConfig& config,
+                          const DrawKey& key) {
+  double left = uniform(key.seed, key.sequence, key.step);
+  const std::vector<Choice> choices = naive_choices(logits, history, config);
+  for (const Choice& choice : choices) {
+    if (left < choice.probability) return choice.id;
+    left -= choice.probability;
+  }
+  return choices.back().id;
+}
+
+std::vector<float> random_logits(std::mt19937& random, std::size_t n, bool ties) {
+  std::normal_distribution<float> normal(0, 3);
+  std::vector<float> logits(n);
+  for (float& logit : logits) {
+    logit = normal(random);
+    if (ties) logit = std::round(logit);
+    if (random() % 20 == 0) logit = -kInf;
+  }
+  logits[random() % n] = 1;  // never all -inf
+  return logits;
+}
+
+std::int32_t argmax(const std::vector<double>& scores) {
+  return static_cast<std::int32_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
+}
+
+TEST(Sampler, AsTheReference) {
+  std::mt19937 random(1);
+  const auto pick = [&](std::initializer_list<double> values) { return values.begin()[random() % values.size()]; };
+  for (std::uint64_t step = 0; step < 20000; ++step) {
+    const std::size_t n = 1 + random() % 100;
+    const std::vector<float> logits = random_logits(random, n, step % 2 == 0);
+    Ids history(random() % 20);
+    for (std::int32_t& id : history) id = static_cast<std::int32_t>(random() % n);
+    const SamplingConfig config{.temperature = pick({0.1, 0.8, 1, 3}),
+                                .top_k = static_cast<int>(pick({0, 1, 2, 7, 40, 1000})),
+                                .top_p = pick({0.01, 0.33, 0.77, 0.95, 1}),
+                                .min_p = pick({0, 0.03, 0.4, 1}),
+                                .repeat_penalty = pick({1, 1, 1.3, 0.7})};
+    const DrawKey key{7, 3, step};
+    ASSERT_EQ(sample(logits, history, config, key), naive_sample(logits, history, config, key)) << step;
+  }
+}
+
+TEST(Sampler, EveryChoiceOfTheReferenceIsDrawnAndNoOther) {
+  std::mt19937 random(2);
+  const std::vector<SamplingConfig> configs = {{.temperature = 1, .top_k = 3, .top_p = 1},
+                                               {.temperature = 2, .top_k = 0, .top_p = 0.6},
+                                               {.temperature = 1, .top_k = 0, .top_p = 1, .min_p = 0.2}};
+  for (const SamplingConfig& config : configs) {
+    const std::vector<float> logits = random_logits(random, 12, true);
+    std::set<std::int32_t> drawn, expected;
+    for (std::uint64_t step = 0; step < 3000; ++step) drawn.insert(sample(logits, {}, config, {1, 0, step}));
+    for (const Choice& choice : naive_choices(logits, {}, config)) expected.insert(choice.id);
+    EXPECT_EQ(drawn, expected);
+  }
+}
+
+TEST(Sampler, TopPStopsWhereItReachesP) {
+  const std::vector<float> logits(4, 1.0F);  // a quarter each
+  for (const auto& [top_p, kept] : std::map<double, std::size_t>{{0.25, 1}, {0.5, 2}, {0.51, 3}, {0.75, 3}, {1, 4}}) {
+    std::set<std::int32_t> drawn;
+    for (std::uint64_t step = 0; step < 200; ++step) {
+      drawn.insert(sample(logits, {}, {.temperature = 1, .top_p = top_p}, {0, 0, step}));
+    }
+    EXPECT_EQ(drawn.size(), kept) << top_p;
+  }
+}
+
+TEST(Sampler, WhatIsTheSameAsArgmax) {
+  std::mt19937 random(3);
+  const std::vector<SamplingConfig> greedy = {{.temperature = 0},
+                                              {.temperature = 0, .top_k = 0, .top_p = 1, .repeat_penalty = 1.5},
+                                              {.temperature = 1, .top_k = 1, .top_p = 1, .repeat_penalty = 1.5},
+                                              {.temperature = 1, .top_k = 0, .top_p = 1e-300, .repeat_penalty = 0.5},
+                                              {.temperature = 5, .top_k = 3, .top_p = 1e-9}};
+  for (std::uint64_t step = 0; step < 2000; ++step) {
+    const std::vector<float> logits = random_logits(random, 50, true);
+    const Ids history = {3, 3, 17, 49, 0};
+    for (const SamplingConfig& config : greedy) {
+      const std::int32_t expected = argmax(naive_penalty(logits, history, config.repeat_penalty));
+      ASSERT_EQ(sample(logits, history, config, {step, 0, 0}), expected);
+    }
+  }
+}
+
+TEST(Sampler, ExtremeTemperatures) {
+  const std::vector<float> logits = {-3e38F, 3e38F, 2.9e38F, -kInf};
+  EXPECT_EQ(sample(logits, {}, {.temperature = 1e-320, .top_k = 0, .top_p = 1}, {}), 1);
+  std::map<std::int32_t, int> counts;
+  for (std::uint64_t step = 0; step < 3000; ++step) {
+    ++counts[sample(logits, {}, {.temperature = 1e300, .top_k = 0, .top_p = 1}, {0, 0, step})];
+  }
+  EXPECT_EQ(counts.size(), 3U);  // all alike, and the impossible one never
+  EXPECT_EQ(counts.count(3), 0U);
+}
+
+TEST(Sampler, DrawsFollowTheDistribution) {
+  const std::vector<float> logits = {1.5F, 0.0F, -1.0F, 2.0F, 0.5F, 2.0F, -0.5F, 1.0F};
+  const SamplingConfig config{.temperature = 1.3, .top_k = 0, .top_p = 1};
+  const int n = 40000;
+  std::map<std::int32_t, int> counts;
+  for (std::uint64_t step = 0; step < n; ++step) ++counts[sample(logits, {}, config, {42, 5, step})];
+  double chi_square = 0;
+  for (const Choice& choice : naive_choices(logits, {}, config)) {
+    const double expected = n * choice.probability;
+    chi_square += std::pow(counts[choice.id] - expected, 2) / expected;
+  }
+  EXPECT_LT(chi_square, 24.3);  // 7 degrees of freedom: exceeded once in 1,000
+}
+
+TEST(Sampler, TheDrawDependsOnItsKeyAlone) {
+  const std::vector<float> logits(1000, 0.0F);
+  const SamplingConfig config{.temperature = 1, .top_k = 0, .top_p = 1};
+  const std::int32_t first = sample(logits, {}, config, {1, 2, 3});
+  EXPECT_EQ(sample(logits, {}, config, {1, 2, 3}), first);
+  EXPECT_EQ(first, static_cast<std::int32_t>(uniform(1, 2, 3) * 1000));  // equal logits: candidates in order of ids
+  EXPECT_NE(sample(logits, {}, config, {2, 2, 3}), first);
+  EXPECT_NE(sample(logits, {}, config, {1, 3, 3}), first);
+  EXPECT_NE(sample(logits, {}, config, {1, 2, 4}), first);
+}
+
+TEST(Sampler, PenaltyByHand) {
+  const std::vector<float> logits = {2.0F, 1.5F, -1.0F};
+  EXPECT_EQ(sample(logits, {}, {.temperature = 0, .repeat_penalty = 2}, {}), 0);
+  EXPECT_EQ(sample(logits, Ids{0, 0, 0}, {.temperature = 0, .repeat_penalty = 1.3}, {}), 0);  // 1.54: once, not thrice
+  EXPECT_EQ(sample(logits, Ids{0}, {.temperature = 0, .repeat_penalty = 2}, {}), 1);
+  const std::vector<float> negative = {-1.0F, -1.5F};
+  EXPECT_EQ(sample(negative, Ids{0}, {.temperature = 0, .repeat_penalty = 2}, {}), 1);  // -2: multiplied, not divided
+}
+
+TEST(Sampler, LogitsThatGiveNoToken) {
+  const auto refused = [](const std::vector<float>& logits, const char* message) {
+    for (double temperature : {0.0, 1.0}) {
+      EXPECT_THAT([&] { sample(logits, {}, {.temperature = temperature}, {}); },
+                  ThrowsMessage<BadInput>(HasSubstr(message)));
+    }
+    EXPECT_THROW(top_logprobs(logits, 1), BadInput);
+    EXPECT_THROW(logprob(logits, 0), BadInput);
+  };
+  refused({0, NAN, 1}, "got nan for id 1");
+  refused({0, 1, -NAN}, "for id 2");
+  refused({0, kInf}, "got inf for id 1");
+  refused({-kInf, -kInf}, "got 2 logits of -inf");
+  EXPECT_THROW(sample({}, {}, {}, {}), BadInput);
+  const std::vector<float> logits = {0, 3e38F};
+  EXPECT_THROW(sample(logits, Ids{2}, {.repeat_penalty = 2}, {}), BadInput);
+  EXPECT_THROW(sample(logits, Ids{-1}, {.repeat_penalty = 2}, {}), BadInput);
+  EXPECT_THROW(sample(logits, Ids{1}, {.repeat_penalty = 1e-300}, {}), BadInput);
+}
+
+TEST(Sampler, ValuesOutsideTheirRangeAreNamed) {
+  const auto refused = [](const SamplingConfig& config, const char* name) {
+    EXPECT_THAT([&] { config.validate(); }, ThrowsMessage<BadInput>(HasSubstr(name)));
+    EXPECT_THROW(sample(std::vector<float>{0}, {}, config, {}), BadInput);
+  };
+  SamplingConfig().validate();
+  SamplingConfig{.temperature = 0, .top_k = 0, .top_p = 1, .min_p = 1, .repeat_penalty = 0.1}.validate();
+  for (double value : {-0.1, static_cast<double>(kInf), static_cast<double>(NAN)}) {
+    refused({.temperature = value}, "[temperature] expected a finite number >= 0");
+    refused({.top_p = value}, "[top_p] expected a number in (0, 1]");
+    refused({.min_p = value}, "[min_p] expected a number in [0, 1]");
+    refused({.repeat_penalty = value}, "[repeat_penalty] expected a finite number > 0");
+  }
+  refused({.top_k = -1}, "[top_k] expected a number >= 0");
+  refused({.top_p = 0}, "[top_p]");
+  refused({.top_p = 1.01}, "[top_p]");
+  refused({.min_p = 1.01}, "[min_p]");
+  refused({.repeat_penalty = 0}, "[repeat_penalty]");
+}
+
+TEST(Logprobs, SumToOneAndKeepTheOrder) {
+  std::mt19937 random(4);
+  const std::vector<float> logits = random_logits(random, 300, true);
+  const std::vector<TokenLogprob> all = top_logprobs(logits, 1000);
+  ASSERT_EQ(all.size(), logits.size());
+  double total = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    total += std::exp(all[i].logprob);
+    EXPECT_EQ(all[i].logprob, logprob(logits, all[i].id));
+    if (i == 0) continue;
+    EXPECT_TRUE(all[i - 1].logprob > all[i].logprob ||
+                (all[i - 1].logprob == all[i].logprob && all[i - 1].id < all[i].id));
+  }
+  EXPECT_NEAR(total, 1, 1e-12);
+  EXPECT_EQ(all.back().logprob, -kInf);
+  const std::vector<TokenLogprob> top = top_logprobs(logits, 5);
+  ASSERT_EQ(top.size(), 5U);
+  for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(top[i].id, all[i].id);
+  EXPECT_TRUE(top_logprobs(logits, 0).empty());
+}
+
+TEST(Logprobs, ByHandAndErrors) {
+  const std::vector<float> logits = {1000.0F, 1000.0F, -kInf};
+  EXPECT_NEAR(logprob(logits, 1), -std::log(2.0), 1e-12);
+  EXPECT_EQ(logprob(logits, 2), -kInf);
+  EXPECT_THROW(logprob(logits, 3), BadInput);
+  EXPECT_THROW(logprob(logits, -1), BadInput);
+  EXPECT_THROW(top_logprobs(logits, -1), BadInput);
+}
+
+}  // namespace
+}  // namespace vitrine

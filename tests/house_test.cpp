@@ -1,0 +1,80 @@
+// The house: arrows between rooms run downward only, and no family has a name below checkpoint/.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kSource = fs::path(VITRINE_SOURCE_DIR) / "src";
+
+/// What each room may include besides itself, as docs/architecture.md draws it.
+const std::map<std::string, std::set<std::string>> kMayInclude = {
+    {"base", {}},
+    {"parallel", {"base"}},
+    {"tokenizer", {"base", "parallel"}},
+    {"tensor", {"base"}},
+    {"kernels", {"base", "tensor"}},
+    {"cache", {"base", "tensor"}},
+    {"pass", {"base", "parallel", "tensor", "kernels", "cache"}},
+    {"ops", {"base", "tensor", "kernels", "cache", "pass"}},
+    {"model", {"base", "tensor", "kernels", "cache", "pass", "ops"}},
+    {"checkpoint", {"base", "tensor", "kernels", "cache", "pass", "ops", "model"}},
+    {"inspect", {"base", "tensor", "pass", "ops", "model"}},
+    {"generate", {"base", "parallel", "tensor", "kernels", "cache", "pass", "ops", "model", "tokenizer"}},
+    {"cli", {"base", "parallel", "tensor", "kernels", "cache", "pass", "ops", "model", "tokenizer", "checkpoint",
+             "inspect", "generate"}},
+};
+
+template <class Visit>
+void for_each_line(Visit&& visit) {
+  int files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(kSource)) {
+    if (entry.path().extension() != ".h" && entry.path().extension() != ".cpp") continue;
+    ++files;
+    const std::string room = fs::relative(entry.path(), kSource).begin()->string();
+    std::ifstream in(entry.path());
+    std::string line;
+    for (int number = 1; std::getline(in, line); ++number) {
+      visit(room, entry.path().string() + ":" + std::to_string(number), line);
+    }
+  }
+  EXPECT_GT(files, 40) << "the sources were not found";
+}
+
+TEST(House, ArrowsRunDownward) {
+  const std::regex include(R"re(^\s*#\s*include\s+"([^"/]+)/)re");
+  for_each_line([&](const std::string& room, const std::string& where, const std::string& line) {
+    ASSERT_TRUE(kMayInclude.contains(room)) << "a room that docs/architecture.md does not know: " << room;
+    std::smatch match;
+    if (!std::regex_search(line, match, include) || match[1] == room) return;
+    EXPECT_TRUE(kMayInclude.at(room).contains(match[1])) << where << ": " << room << " must not include " << match[1];
+  });
+}
+
+TEST(House, NoFamilyHasANameBelowCheckpoint) {
+  const std::set<std::string> above = {"checkpoint", "cli", "tokenizer", "generate", "inspect"};
+  const std::regex family("gemma|llama|mistral|mixtral|qwen|gpt[-_]?2|neox|olmo|phi[-_]?3", std::regex::icase);
+  for_each_line([&](const std::string& room, const std::string& where, const std::string& line) {
+    if (above.contains(room)) return;
+    const std::string rest = line.substr(0, line.find("//"));
+    EXPECT_FALSE(std::regex_search(rest, family)) << where << ": " << line;
+  });
+}
+
+TEST(House, SimdStaysInKernels) {
+  const std::regex simd(R"(_mm\d*_|immintrin|__m\d{3})");
+  for_each_line([&](const std::string& room, const std::string& where, const std::string& line) {
+    if (room == "kernels") return;
+    EXPECT_FALSE(std::regex_search(line, simd)) << where << ": " << line;
+  });
+}
+
+}  // namespace

@@ -1,0 +1,17 @@
+// Where tests find things: the repository, its goldens, and data from outside.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+namespace vitrine::test {
+
+inline std::string source_dir() { return VITRINE_SOURCE_DIR; }
+inline std::string goldens() { return source_dir() + "/tests/goldens"; }
+
+/// A path under VITRINE_DATA; empty where that is unset or the path is missing.
+std::string outside_data(const std::string& path);
+
+}  // namespace vitrine::test

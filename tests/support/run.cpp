@@ -1,0 +1,122 @@
+#include "support/run.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <filesystem>
+
+#include "base/rng.h"
+#include "checkpoint/safetensors.h"
+#include "support/data.h"
+
+namespace vitrine::test {
+namespace {
+
+std::size_t index(const SiteId& id) {
+  return static_cast<std::size_t>(id.layer + 1) * all_sites().size() + static_cast<std::size_t>(id.site);
+}
+
+}  // namespace
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+Probe::Probe(const Model& model, std::vector<std::string> globs, Replace replace) : replace_(replace) {
+  const int n_layers = static_cast<int>(model.config().blocks.size());
+  chosen_.resize(all_sites().size() * static_cast<std::size_t>(n_layers + 1));
+  for (const SiteInfo& site : all_sites()) {
+    for (int layer = site.in_block ? 0 : -1; layer < (site.in_block ? n_layers : 0); ++layer) {
+      const SiteId id{site.site, layer};
+      const auto fits = [&](const std::string& glob) { return fnmatch(glob.c_str(), name_of(id).c_str(), 0) == 0; };
+      chosen_[index(id)] = globs.empty() ? !site.on_demand : std::any_of(globs.begin(), globs.end(), fits);
+    }
+  }
+}
+
+bool Probe::wants(const SiteId& id) const { return chosen_[index(id)]; }
+
+Tensor Probe::visit(Pass& pass, const SiteId& id, const Tensor& value) {
+  std::string name = name_of(id);
+  if (id.segment > 0) name += "#" + std::to_string(id.segment);
+  values[name] = {value.shape, {value.data, value.data + value.count()}};
+  order.push_back(name);
+  if (replace_ == Replace::nothing) return value;
+  const Tensor copy = pass.tensor(value.shape);
+  std::copy_n(value.data, value.count(), copy.data);
+  return copy;
+}
+
+std::vector<float> logits_of(const Model& model, std::span<const std::int32_t> ids, const RunOptions& o) {
+  std::vector<float> logits;
+  ThreadPool pool(o.threads);
+  Arena arena;
+  const auto n = static_cast<std::int64_t>(ids.size());
+  Pass pass{pool, *o.kernels, arena, {{0, n, 0, nullptr}}, {}, o.taps, o.kv_dtype};
+  pass.logits = {LogitRequest::Rows::range, 0, n,
+                 [&](std::int64_t, const Tensor& t) { logits.insert(logits.end(), t.data, t.data + t.count()); }};
+  model.forward(pass, ids);
+  return logits;
+}
+
+std::vector<float> chunked_logits_of(const Model& model, std::span<const std::int32_t> ids, std::int64_t chunk,
+                                     const RunOptions& o) {
+  std::vector<float> logits;
+  ThreadPool pool(o.threads);
+  Arena arena;
+  const auto n = static_cast<std::int64_t>(ids.size());
+  KvCache cache = model.make_cache(n, o.kv_dtype);
+  for (std::int64_t first = 0; first < n; first += chunk) {
+    const std::int64_t length = std::min(chunk, n - first);
+    Pass pass{pool, *o.kernels, arena, {{0, length, first, &cache}}, {}, o.taps, o.kv_dtype};
+    pass.logits = {LogitRequest::Rows::range, 0, length,
+                   [&](std::int64_t, const Tensor& t) { logits.insert(logits.end(), t.data, t.data + t.count()); }};
+    model.forward(pass, ids.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(length)));
+  }
+  return logits;
+}
+
+std::vector<std::int32_t> some_ids(const Model& model, std::int64_t n, std::uint64_t seed) {
+  std::vector<std::int32_t> ids;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double u = uniform(seed, 0, static_cast<std::uint64_t>(i));
+    ids.push_back(static_cast<std::int32_t>(u * static_cast<double>(model.config().vocab_size)));
+  }
+  return ids;
+}
+
+std::vector<std::string> golden_cases() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(goldens())) {
+    if (std::filesystem::exists(entry.path() / "config.json")) names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Checkpoint golden_checkpoint(const std::string& name) { return load_checkpoint(goldens() + "/" + name); }
+
+std::map<std::string, Value> golden_values(const std::string& name) {
+  std::map<std::string, Value> values;
+  const SafetensorsFile file = SafetensorsFile::open(goldens() + "/" + name + "/golden.safetensors");
+  for (const auto& [site, tensor] : file.tensors()) {
+    Value value;
+    const auto& s = tensor.shape;
+    value.shape = s.size() == 1 ? Shape{s[0]} : s.size() == 2 ? Shape{s[0], s[1]} : Shape{s[0], s[1], s[2]};
+    value.data.resize(tensor.bytes.size() / sizeof(float));
+    std::memcpy(value.data.data(), tensor.bytes.data(), tensor.bytes.size());
+    values[site] = std::move(value);
+  }
+  return values;
+}
+
+std::vector<std::int32_t> golden_ids(const std::string& name) {
+  std::vector<std::int32_t> ids;
+  const auto values = golden_values(name);
+  for (const float id : values.at("hook_tokens").data) ids.push_back(static_cast<std::int32_t>(id));
+  return ids;
+}
+
+}  // namespace vitrine::test

@@ -1,0 +1,65 @@
+// Running models in tests: logits and sites of a text, under any cut, thread count and instruction set.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/load.h"
+#include "model/model.h"
+
+namespace vitrine::test {
+
+/// A recorded value.
+struct Value {
+  Shape shape;
+  std::vector<float> data;
+};
+
+/// The same bits: NaN equals NaN, +0 differs from −0.
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b);
+
+/// Taps that record the sites chosen by globs (none: the default set) and return replacements where asked to.
+class Probe : public Taps {
+ public:
+  enum class Replace { nothing, by_itself };
+
+  Probe(const Model& model, std::vector<std::string> globs = {}, Replace replace = Replace::nothing);
+  bool wants(const SiteId& id) const override;
+  Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) override;
+
+  std::map<std::string, Value> values;
+  std::vector<std::string> order;  ///< Names as they came.
+
+ private:
+  std::vector<bool> chosen_;
+  Replace replace_;
+};
+
+/// How to run: which kernels, how many threads, which taps.
+struct RunOptions {
+  const Kernels* kernels = &default_kernels();
+  int threads = 1;
+  Taps* taps = nullptr;
+  DType kv_dtype = DType::f32;
+};
+
+/// Logits of all positions, flat [T · vocab_size], in one forward without a cache.
+std::vector<float> logits_of(const Model& model, std::span<const std::int32_t> ids, const RunOptions& o = {});
+/// The same in chunks of `chunk` tokens through a KV cache.
+std::vector<float> chunked_logits_of(const Model& model, std::span<const std::int32_t> ids, std::int64_t chunk,
+                                     const RunOptions& o = {});
+
+/// Ids 0 … vocab_size − 1 in an order without pattern, n of them.
+std::vector<std::int32_t> some_ids(const Model& model, std::int64_t n, std::uint64_t seed = 1);
+
+/// Names of all golden cases under tests/goldens.
+std::vector<std::string> golden_cases();
+/// The golden case's checkpoint, and its recorded sites.
+Checkpoint golden_checkpoint(const std::string& name);
+std::map<std::string, Value> golden_values(const std::string& name);
+std::vector<std::int32_t> golden_ids(const std::string& name);
+
+}  // namespace vitrine::test

@@ -1,0 +1,79 @@
+// Finding a tokenizer: by content, in folders, and refusals by name.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/vocabulary.h"
+
+namespace vitrine {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+class LoadTokenizer : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "vitrine_tokenizer_XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string write(const std::string& name, const std::string& content) const {
+    std::ofstream(folder_ / name, std::ios::binary) << content;
+    return (folder_ / name).string();
+  }
+
+  template <class E>
+  static void expect_refused(const std::string& path, const char* message) {
+    EXPECT_THAT([&] { load_tokenizer(path); },
+                ThrowsMessage<E>(AllOf(HasSubstr("[" + path + "]"), HasSubstr(message))));
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(LoadTokenizer, Llama2cWhateverItsFirstByte) {
+  for (std::int32_t max_token_length : {7, 10 /* '\n', as SentencePiece */, 123 /* '{', as JSON */, 65535}) {
+    const std::string path = write("any_name", llama2c_file(with_bytes({{"a", 0}}), max_token_length));
+    EXPECT_EQ(load_tokenizer(path)->vocab_size(), 260);
+  }
+}
+
+TEST_F(LoadTokenizer, OtherFormatsAreRefusedByName) {
+  expect_refused<Unsupported>(write("a", R"({"version":"1.0"})"), "JSON tokenizer");
+  expect_refused<Unsupported>(write("b", "\n  {\n}"), "JSON tokenizer");
+  expect_refused<Unsupported>(write("c", std::string("\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02", 16)),
+                              "SentencePiece");
+  expect_refused<Unsupported>(write("d", "IQ== 0\nIg== 1\n"), "tiktoken ranks is not supported yet; give --ids");
+  expect_refused<Unsupported>(write("e", std::string("GGUF\x03\0\0\0", 8)), "GGUF");
+  expect_refused<BadCheckpoint>(write("f", "once upon a time"), "no known format");
+  expect_refused<BadCheckpoint>(write("g", ""), "no known format");
+  expect_refused<BadCheckpoint>(write("h", llama2c_file(with_bytes({}), -1)), "no known format");
+  expect_refused<BadInput>((folder_ / "none").string(), "cannot open");
+}
+
+TEST_F(LoadTokenizer, Folders) {
+  const std::string folder = folder_.string();
+  expect_refused<BadInput>(folder, "tokenizer.json, tokenizer.model, vocab.json with merges.txt or tokenizer.bin");
+  write("vocab.json", "{}");
+  expect_refused<BadInput>(folder, "got none");
+  write("merges.txt", "a b");
+  expect_refused<Unsupported>(folder, "vocab.json with merges.txt is not supported yet");
+  const std::string model = write("tokenizer.model", "IQ== 0\n");
+  EXPECT_THAT([&] { load_tokenizer(folder); }, ThrowsMessage<Unsupported>(HasSubstr("[" + model + "]")));
+  const std::string json = write("tokenizer.json", "{}");
+  EXPECT_THAT([&] { load_tokenizer(folder); }, ThrowsMessage<Unsupported>(HasSubstr("[" + json + "]")));
+  write("tokenizer.bin", llama2c_file(with_bytes({{"a", 0}})));
+  EXPECT_EQ(load_tokenizer(folder)->vocab_size(), 260);
+}
+
+}  // namespace
+}  // namespace vitrine

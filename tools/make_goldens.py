@@ -1,0 +1,366 @@
+"""Makes the goldens: tiny random checkpoints and every intermediate value of one forward.
+
+    python tools/make_goldens.py [CASE...]            write tests/goldens/<case>/ (default: all)
+    python tools/make_goldens.py --check [CASE...]    make them elsewhere and compare
+
+Each case folder holds a checkpoint as users have it (config.json and model.safetensors, or shards
+with an index) and golden.safetensors with the named sites of one forward by transformers, in
+float32 with eager attention. The model is always loaded back from the written files, so the goldens
+say what transformers makes of exactly these files. The cases are in oracle_cases.py, the sites in
+oracle_sites.py; needs torch, transformers, safetensors and numpy.
+"""
+
+import argparse
+import filecmp
+import json
+import math
+import shutil
+import tempfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import safetensors.torch
+import torch
+import transformers
+from oracle_cases import CASES, GAINS, NEUTRAL_SPREAD, Case
+from oracle_sites import Sites, build_sites, record
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.activations import ACT2FN
+from transformers.pytorch_utils import Conv1D
+
+GOLDENS = Path(__file__).resolve().parent.parent / "tests" / "goldens"
+GOLDEN_NAME = "golden.safetensors"
+
+
+# --- the checkpoint -------------------------------------------------------------------------------
+
+
+def case_random(case: Case, purpose: str) -> np.random.Generator:
+    """A generator of its own for each case and purpose, so that no case depends on another."""
+    return np.random.default_rng(zlib.crc32(f"{case.name}/{purpose}".encode()))
+
+
+def prompt(case: Case) -> Tensor:
+    """The token ids: random, with the first and the last id of the vocabulary among them."""
+    vocabulary = case.config["vocab_size"]
+    ids = case_random(case, "prompt").integers(0, vocabulary, case.tokens)
+    ids[2], ids[case.tokens - 3] = vocabulary - 1, 0
+    return torch.from_numpy(ids)
+
+
+def gain_of(case: Case, module_name: str) -> float:
+    """The gain of the longest suffix of the name which has one; the case's own table wins."""
+    gains = {**GAINS, **case.gains}
+    return gains[max((suffix for suffix in gains if module_name.endswith(suffix)), key=len)]
+
+
+def randomize(model: PreTrainedModel, case: Case) -> None:
+    """Overwrite every parameter, also those which transformers starts at zero or one."""
+    random = case_random(case, "weights")
+    for name, parameter in model.named_parameters():
+        module_name, kind = name.rsplit(".", 1)
+        module = model.get_submodule(module_name)
+        noise = torch.from_numpy(random.standard_normal(parameter.shape, dtype=np.float32))
+        if isinstance(module, (nn.Linear, nn.Embedding, Conv1D)) and kind == "weight":
+            fan_in = parameter.shape[0 if isinstance(module, Conv1D) else 1]
+            value = noise * gain_of(case, module_name) / math.sqrt(fan_in)
+        elif kind == "weight":  # a norm; Gemma stores the difference from one
+            neutral = 0.0 if "Gemma" in type(module).__name__ else 1.0
+            value = neutral + NEUTRAL_SPREAD * noise
+        else:
+            value = NEUTRAL_SPREAD * noise
+        parameter.data.copy_(value)
+
+
+def write_checkpoint(case: Case, folder: Path) -> PreTrainedModel:
+    """Write config.json and the weights; returns the model with the stored (rounded) weights."""
+    model = case.model_class(case.model_class.config_class.from_dict(case.config))
+    randomize(model, case)
+    model.to(case.dtype)
+    model.save_pretrained(folder, max_shard_size=case.shard_size)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    if case.published:
+        (folder / "config.json").write_text(json.dumps(case.config, indent=2) + "\n")
+    if case.bare_names:
+        write_bare_names(model, folder / "model.safetensors")
+    for path in folder.iterdir():
+        path.chmod(0o644)  # safetensors makes files which only the owner can read
+    return model
+
+
+def write_bare_names(model: PreTrainedModel, path: Path) -> None:
+    """GPT-2 as the first releases stored it: no prefix, and the causal mask among the weights."""
+    tensors = {
+        name.removeprefix("transformer."): value.clone()
+        for name, value in model.state_dict().items()
+    }
+    size = model.config.n_positions
+    for layer in range(model.config.n_layer):
+        mask = torch.ones(size, size).tril()
+        tensors[f"h.{layer}.attn.bias"] = mask.view(1, 1, size, size).clone()
+        tensors[f"h.{layer}.attn.masked_bias"] = torch.tensor(-1e4)
+    safetensors.torch.save_file(tensors, path, metadata={"format": "pt"})
+
+
+def load(case: Case, folder: Path) -> PreTrainedModel:
+    """The model as transformers reads it from the folder, in float32."""
+    return case.model_class.from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="eager"
+    ).eval()
+
+
+def write_tensors(path: Path, tensors: Sites, metadata: dict[str, str]) -> None:
+    """save_file with sorted metadata; the library itself writes it in a random order."""
+    data = safetensors.torch.save(tensors, metadata)
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    header["__metadata__"] = dict(sorted(metadata.items()))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    assert len(text) <= length, "the sorted header has to fit in the place of the original one"
+    path.write_bytes(data[:8] + text.ljust(length) + data[8 + length :])
+
+
+# --- does the golden notice mistakes? -------------------------------------------------------------
+
+
+def each(model: PreTrainedModel, class_suffix: str) -> list[nn.Module]:
+    """The modules whose class name ends so, e.g. all attention modules."""
+    return [module for module in model.modules() if type(module).__name__.endswith(class_suffix)]
+
+
+def forget_embed_scale(model: PreTrainedModel) -> None:
+    model.get_input_embeddings().embed_scale.fill_(1.0)
+
+
+def forget_rope(model: PreTrainedModel) -> None:
+    model.model.rotary_emb.inv_freq.zero_()
+
+
+def forget_rope_scaling(model: PreTrainedModel) -> None:
+    rotary = model.model.rotary_emb
+    rotary.inv_freq.copy_(rotary.compute_default_rope_parameters(model.config)[0])
+
+
+def forget_attn_softcap(model: PreTrainedModel) -> None:
+    for attention in each(model, "Attention"):
+        attention.attn_logit_softcapping = None
+
+
+def forget_final_softcap(model: PreTrainedModel) -> None:
+    model.config.final_logit_softcapping = None
+
+
+def forget_window(model: PreTrainedModel) -> None:
+    model.config.layer_types = ["full_attention"] * model.config.num_hidden_layers
+
+
+def assume_alternating_layers(model: PreTrainedModel) -> None:
+    kinds = ["sliding_attention", "full_attention"]
+    model.config.layer_types = [kinds[i % 2] for i in range(model.config.num_hidden_layers)]
+
+
+def forget_query_scalar(model: PreTrainedModel) -> None:
+    for attention in each(model, "Attention"):
+        attention.scaling = attention.head_dim**-0.5
+
+
+def swap_gelu_form(model: PreTrainedModel) -> None:
+    for mlp in each(model, "MLP"):
+        slot = "act_fn" if hasattr(mlp, "act_fn") else "act"
+        exact = isinstance(getattr(mlp, slot), type(ACT2FN["gelu"]))
+        setattr(mlp, slot, ACT2FN["gelu_pytorch_tanh" if exact else "gelu"])
+
+
+def forget_biases(model: PreTrainedModel) -> None:
+    for module in model.modules():
+        if isinstance(module, (nn.Linear, Conv1D)) and module.bias is not None:
+            module.bias.data.zero_()
+
+
+def forget_positions(model: PreTrainedModel) -> None:
+    model.transformer.wpe.weight.data.zero_()
+
+
+def assume_default_norm_eps(model: PreTrainedModel) -> None:
+    for norm in each(model, "LayerNorm"):
+        norm.eps = 1e-5
+
+
+ABLATIONS: dict[str, Callable[[PreTrainedModel], None]] = {
+    "embed_scale": forget_embed_scale,
+    "rope": forget_rope,
+    "rope_scaling": forget_rope_scaling,
+    "attn_softcap": forget_attn_softcap,
+    "final_softcap": forget_final_softcap,
+    "window": forget_window,
+    "layer_types": assume_alternating_layers,
+    "query_scalar": forget_query_scalar,
+    "layer_scale": forget_query_scalar,
+    "gelu_form": swap_gelu_form,
+    "biases": forget_biases,
+    "positions": forget_positions,
+    "norm_eps": assume_default_norm_eps,
+}
+
+
+def assert_sensitive(case: Case, folder: Path, ids: Tensor, logits: Tensor) -> None:
+    """Each ablation of the case moves the logits by the relative amount that the case demands."""
+    for name, demanded in case.ablations.items():
+        mistaken = load(case, folder)
+        ABLATIONS[name](mistaken)
+        with torch.no_grad():
+            change = (mistaken(ids[None]).logits[0] - logits).abs().max() / logits.abs().max()
+        assert change > demanded, f"{case.name}: {name} moves the logits by only {change:.2g}"
+
+
+def assert_rope_bands(model: PreTrainedModel) -> None:
+    """Llama 3 scaling: some frequencies are kept, some divided by the factor, some in between."""
+    rotary, parameters = model.model.rotary_emb, model.config.rope_parameters
+    plain = rotary.compute_default_rope_parameters(model.config)[0]
+    ratio, lowest = rotary.inv_freq / plain, 1.0 / parameters["factor"]
+    kept, divided = ratio > 1.0 - 1e-6, ratio < lowest + 1e-6
+    assert kept.any() and divided.any() and (~kept & ~divided).any(), f"rope bands: {ratio}"
+
+
+def assert_loaded(written: PreTrainedModel, model: PreTrainedModel) -> None:
+    """transformers found every parameter in the files, with exactly the stored value."""
+    stored = dict(written.named_parameters())
+    for name, parameter in model.named_parameters():
+        assert torch.equal(parameter, stored.pop(name).float()), f"{name} was not read back"
+    assert not stored, f"not read back: {sorted(stored)}"
+    tied = model.lm_head.weight is model.get_input_embeddings().weight
+    assert tied == model.config.tie_word_embeddings, "tying differs from the config"
+
+
+def statistics(sites: Sites) -> dict[str, float]:
+    """What tells whether the forward is lively: neither saturated nor flat."""
+    masks = [value for name, value in sites.items() if name.endswith("attn.hook_attn_scores")]
+    raws = [value for name, value in sites.items() if name.endswith("attn.hook_scores_raw")]
+    patterns = [value for name, value in sites.items() if name.endswith("attn.hook_pattern")]
+    peaks, uneven = [], []
+    for scores, pattern in zip(masks, patterns, strict=True):
+        choices = scores.isfinite().sum(-1)
+        peak = pattern.max(-1).values[choices > 2]
+        peaks.append(peak)
+        uneven.append(peak * choices[choices > 2] > 2.0)
+    allowed = [raw[scores.isfinite()] for raw, scores in zip(raws, masks, strict=True)]
+    return {
+        "max_logit": sites["hook_logits"].abs().max().item(),
+        "logit_std": sites["unembed.hook_out"].std().item(),
+        "score_std": torch.cat(allowed).std().item(),
+        "non_uniform": torch.cat(uneven).float().mean().item(),
+        "one_hot": (torch.cat(peaks) > 0.99).float().mean().item(),
+    }
+
+
+def assert_lively(case: Case, numbers: dict[str, float]) -> None:
+    """Attention and logits have a scale at which mistakes show."""
+    assert 1.0 < numbers["logit_std"] < 6.0, (case.name, numbers)
+    assert 1.5 < numbers["score_std"] < 5.0, (case.name, numbers)
+    assert numbers["non_uniform"] > 0.5, (case.name, numbers)
+    assert numbers["one_hot"] < 0.2, (case.name, numbers)
+
+
+# --- the golden -----------------------------------------------------------------------------------
+
+
+def selected(case: Case, sites: Sites) -> Sites:
+    """What goes into the file: all sites, or for a long prompt the logits at some positions."""
+    if not case.positions:
+        return sites
+    positions = torch.tensor(case.positions)
+    return {
+        "hook_tokens": sites["hook_tokens"],
+        "positions": positions.float(),
+        "logits_at": sites["hook_logits"][positions].contiguous(),
+    }
+
+
+def make_case(case: Case, folder: Path) -> dict[str, float]:
+    """Write one case into `folder`, checking it on the way; returns its statistics."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    written = write_checkpoint(case, folder)
+    model, ids = load(case, folder), prompt(case)
+    assert_loaded(written, model)
+    if hasattr(model.config, "rope_parameters"):
+        if model.config.rope_parameters["rope_type"] == "llama3":
+            assert_rope_bands(model)
+    sites = build_sites(model, ids, record(model, ids))
+    numbers = statistics(sites)
+    assert_lively(case, numbers)
+    assert_sensitive(case, folder, ids, sites["hook_logits"])
+    metadata = {
+        "case": case.name,
+        "transformers": transformers.__version__,
+        "torch": torch.__version__,
+    }
+    write_tensors(folder / GOLDEN_NAME, selected(case, sites), metadata)
+    return numbers | {"bytes": sum(path.stat().st_size for path in folder.iterdir())}
+
+
+def compare(made: Path, committed: Path) -> str:
+    """Every file has the same bytes, but for the last bits of the golden values.
+
+    These follow the vector instructions of the processor, so another kind of machine may round
+    differently; the checkpoint itself may not differ at all.
+    """
+    names = sorted({path.name for folder in (made, committed) for path in folder.iterdir()})
+    _, different, missing = filecmp.cmpfiles(made, committed, names, shallow=False)
+    wrong = set(different + missing) - {GOLDEN_NAME}
+    assert not wrong and GOLDEN_NAME not in missing, f"{committed}: {sorted(wrong)} differ"
+    if not different:
+        return "same bytes"
+    new, old = (safetensors.torch.load_file(folder / GOLDEN_NAME) for folder in (made, committed))
+    assert new.keys() == old.keys(), f"{committed}: other sites"
+    for name, value in new.items():
+        where = f"{made.name}: {name}"
+        torch.testing.assert_close(value, old[name], rtol=1e-4, atol=1e-4, msg=where)
+    return "same up to rounding"
+
+
+def print_table(rows: dict[str, dict[str, float]]) -> None:
+    """One line per case: its size, and how lively it is."""
+    heads = f"{'bytes':>9}{'max|logit|':>12}{'score std':>11}{'non-uniform':>13}{'one-hot':>9}"
+    print(f"{'case':24}{heads}")
+    for name, row in rows.items():
+        print(
+            f"{name:24}{row['bytes']:9d}{row['max_logit']:12.2f}{row['score_std']:11.2f}"
+            f"{row['non_uniform']:13.2f}{row['one_hot']:9.2f}"
+        )
+    print(f"{'total':24}{sum(row['bytes'] for row in rows.values()):9d}")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="default: all cases")
+    parser.add_argument("--check", action="store_true", help="compare with the present files")
+    options = parser.parse_args()
+    unknown = set(options.cases) - {case.name for case in CASES}
+    if unknown:
+        parser.error(f"unknown case: {', '.join(sorted(unknown))}")
+    return options
+
+
+def main() -> None:
+    options = arguments()
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    torch.set_num_threads(1)  # the order of additions must not depend on the machine's cores
+    rows = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch) if options.check else GOLDENS
+        for case in CASES:
+            if options.cases and case.name not in options.cases:
+                continue
+            rows[case.name] = make_case(case, root / case.name)
+            if options.check:
+                print(f"{case.name}: {compare(root / case.name, GOLDENS / case.name)}")
+    print_table(rows)
+
+
+if __name__ == "__main__":
+    main()
