@@ -10,6 +10,7 @@ say what transformers makes of exactly these files. The cases are in oracle_case
 oracle_sites.py; needs torch, transformers, safetensors and numpy.
 """
 
+import copy
 import argparse
 import filecmp
 import json
@@ -77,7 +78,7 @@ def randomize(model: PreTrainedModel, case: Case) -> None:
 
 def write_checkpoint(case: Case, folder: Path) -> PreTrainedModel:
     """Write config.json and the weights; returns the model with the stored (rounded) weights."""
-    model = case.model_class(case.model_class.config_class.from_dict(case.config))
+    model = case.model_class(case.model_class.config_class.from_dict(copy.deepcopy(case.config)))
     randomize(model, case)
     model.to(case.dtype)
     model.save_pretrained(folder, max_shard_size=case.shard_size)

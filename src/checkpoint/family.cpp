@@ -42,6 +42,9 @@ RopeConfig read_rope(ConfigReader& config, std::int64_t dim, RopeConfig::Layout 
     const std::string type = parameters->text_or("rope_type", old_name);
     scaling = read_scaling(*parameters, type, max_seq_len);
     parameters->ignore("original_max_position_embeddings");
+    if (parameters->number_or("rope_theta", theta) != theta) {
+      throw BadCheckpoint(parameters->where(), "rope_theta contradicts the one outside, {}", theta);
+    }
     parameters->finish();
   }
   if (!(theta > 0)) throw BadCheckpoint(config.where(), "rope_theta must be above 0, got {}", theta);

@@ -40,7 +40,7 @@ std::vector<Isa> available_isas() {
 
 const Kernels& kernels_for(Isa isa) {
   if (!machine_has(isa)) {
-    throw Unsupported("VITRINE_ISA", "{} needs {}, which this machine has not", name_of(isa), instructions_of(isa));
+    throw Unsupported("VITRINE_ISA", "this machine has no {}", instructions_of(isa));
   }
   switch (isa) {
     case Isa::scalar:

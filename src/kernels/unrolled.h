@@ -14,7 +14,9 @@ struct Constant {
 /// function(Constant<0>{}), …, function(Constant<kCount − 1>{})
 template <int kCount, class Function>
 [[gnu::always_inline]] inline void unrolled(Function function) {
-  [&]<int... kIndex>(std::integer_sequence<int, kIndex...>) __attribute__((always_inline)) { (function(Constant<kIndex>{}), ...); }
+  [&]<int... kIndex>(std::integer_sequence<int, kIndex...>) __attribute__((always_inline)) {
+    (function(Constant<kIndex>{}), ...);
+  }
   (std::make_integer_sequence<int, kCount>{});
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 /// Relative to 1 + the largest magnitude of the tensor. Both sides are float32: the reference differs from its own
 /// float64 run by up to 1e-6 of that.
-constexpr float kTolerance = 4e-6f;
+constexpr float kTolerance = 2e-6f;
 
 float largest(const std::vector<float>& values) {
   float m = 0;
@@ -34,14 +34,19 @@ float difference(const std::vector<float>& ours, const std::vector<float>& refer
   return worst / (1 + largest(reference));
 }
 
+/// The cases that store sites; llama_long stores logits at late positions.
+std::vector<std::string> site_cases() {
+  std::vector<std::string> cases = golden_cases();
+  std::erase(cases, "llama_long");
+  return cases;
+}
+
 class Golden : public testing::TestWithParam<std::string> {};
 
 TEST_P(Golden, EverySiteIsTheReferences) {
   const auto expected = golden_values(GetParam());
-  if (expected.contains("logits_at")) GTEST_SKIP() << "a case of positions, not of sites";
   const Checkpoint checkpoint = golden_checkpoint(GetParam());
-  std::vector<std::string> globs = {"*"};
-  Probe probe(*checkpoint.model, globs);
+  Probe probe(*checkpoint.model, {"*"});
   logits_of(*checkpoint.model, golden_ids(GetParam()), {.taps = &probe});
 
   std::size_t compared = 0;
@@ -62,7 +67,8 @@ TEST_P(Golden, EverySiteIsTheReferences) {
   RecordProperty("worst", std::to_string(worst));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Golden, testing::ValuesIn(golden_cases()), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(All, Golden, testing::ValuesIn(site_cases()),
+                         [](const auto& param_info) { return param_info.param; });
 
 TEST(GoldenLong, LogitsAtLatePositions) {
   const auto expected = golden_values("llama_long");
@@ -104,7 +110,7 @@ TEST_P(OutsideCheckpoint, LogitsAreTheReferences) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, OutsideCheckpoint, testing::Values("gemma", "gemma2", "llama", "gpt2"),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& param_info) { return param_info.param; });
 
 }  // namespace
 }  // namespace vitrine::test

@@ -1,0 +1,29 @@
+// What every way of multiplying rows with a stored matrix is given.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace vitrine {
+namespace {
+
+/// Σ_k x[t, k] · w[r, k] for y[t, r].
+struct Product {
+  const float* x;
+  std::int64_t ldx;
+  const std::byte* w;
+  std::int64_t w_stride;  // bytes from one row to the next; transposed: from one k to the next
+  std::int64_t cols;
+  float* y;
+  std::int64_t ldy;
+  bool stream;  // w is read once: bound by memory
+};
+
+constexpr std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
+
+struct Range {
+  std::int64_t begin, end;
+};
+
+}  // namespace
+}  // namespace vitrine

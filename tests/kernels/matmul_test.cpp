@@ -1,0 +1,199 @@
+// Products with a stored matrix: the order of their sums, whatever the shape, the layout and the tile.
+#include <algorithm>
+
+#include "kernels/kernel_testing.h"
+
+namespace vitrine {
+namespace {
+
+constexpr float kUntouched = 12345.0f;
+
+enum class Layout { row_major, strided, transposed, transposed_strided };
+constexpr Layout kLayouts[] = {Layout::row_major, Layout::strided, Layout::transposed, Layout::transposed_strided};
+constexpr DType kDTypes[] = {DType::f32, DType::f16, DType::bf16};
+
+/// A matrix as a file could hold it, its last byte before an inaccessible page.
+class StoredMatrix {
+ public:
+  StoredMatrix(std::int64_t rows, std::int64_t cols, DType dtype, Layout layout, const std::vector<float>& values)
+      : bytes_(static_cast<std::size_t>(count(rows, cols, layout) * size_of(dtype))), values_(values) {
+    const bool transposed = layout == Layout::transposed || layout == Layout::transposed_strided;
+    const std::int64_t pad = layout == Layout::strided || layout == Layout::transposed_strided ? kPad : 0;
+    view_ = {bytes_.data(), dtype, rows, cols, transposed ? 1 : cols + pad, transposed ? rows + pad : 1};
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t c = 0; c < cols; ++c) set(r, c);
+    }
+  }
+  const MatrixView& view() const { return view_; }
+  /// The element as it is stored.
+  float operator()(std::int64_t r, std::int64_t c) const {
+    return values_[static_cast<std::size_t>(r * view_.cols + c)];
+  }
+
+ private:
+  static constexpr std::int64_t kPad = 5;
+
+  static std::int64_t count(std::int64_t rows, std::int64_t cols, Layout layout) {
+    if (rows == 0 || cols == 0) return 0;
+    if (layout == Layout::strided) return (rows - 1) * (cols + kPad) + cols;
+    if (layout == Layout::transposed_strided) return (cols - 1) * (rows + kPad) + rows;
+    return rows * cols;
+  }
+  void set(std::int64_t r, std::int64_t c) {
+    float& value = values_[static_cast<std::size_t>(r * view_.cols + c)];
+    auto* at = const_cast<std::byte*>(view_.at(r, c));
+    if (view_.dtype == DType::f32) return static_cast<void>(std::memcpy(at, &value, 4));
+    const std::uint16_t half = view_.dtype == DType::bf16 ? bf16_from_float(value) : f16_from_float(value);
+    value = view_.dtype == DType::bf16 ? float_from_bf16(half) : float_from_f16(half);
+    std::memcpy(at, &half, 2);
+  }
+
+  Guarded<std::byte> bytes_;
+  std::vector<float> values_;
+  MatrixView view_;
+};
+
+/// The definition: lane k mod 16, ascending, one fused multiply-add each, zeros behind the end, the tree.
+float dot(const float* x, const StoredMatrix& w, std::int64_t r) {
+  float lane[16] = {};
+  const std::int64_t cols = w.view().cols;
+  for (std::int64_t k = 0; k < (cols + 15) / 16 * 16; ++k) {
+    lane[k % 16] = k < cols ? std::fma(x[k], w(r, k), lane[k % 16]) : std::fma(0.0f, 0.0f, lane[k % 16]);
+  }
+  return sum_of_lanes(lane);
+}
+
+std::vector<float> product(const Kernels& k, const std::vector<float>& x, std::int64_t ldx, std::int64_t tokens,
+                           const MatrixView& w, std::int64_t ldy) {
+  std::vector<float> y(static_cast<std::size_t>(tokens * ldy), kUntouched);
+  k.matmul(x.data(), ldx, tokens, w, y.data(), ldy);
+  return y;
+}
+
+class Matmul : public EachIsa {};
+
+/// All shapes up to tokens × rows against the outputs of the definition for the largest.
+void check_shapes(const Kernels& k, std::int64_t cols, DType dtype, Layout layout, Numbers kind) {
+  constexpr std::int64_t kTokens = 9, kRows = 19, kXPad = 3, kYPad = 2;
+  const auto seed = static_cast<std::uint32_t>(cols);
+  const std::int64_t ldx = cols + kXPad;
+  const std::vector<float> x = numbers(kTokens * ldx, kind, seed);
+  const StoredMatrix w(kRows, cols, dtype, layout, numbers(kRows * cols, kind, seed + 1000));
+  std::vector<float> expected;
+  for (std::int64_t t = 0; t < kTokens; ++t) {
+    for (std::int64_t r = 0; r < kRows; ++r) expected.push_back(dot(x.data() + t * ldx, w, r));
+  }
+  const std::int64_t step = k.isa == Isa::scalar ? 4 : 1;  // it has one tile only
+  for (std::int64_t tokens = 1; tokens <= kTokens; tokens += step) {
+    for (std::int64_t rows = 1; rows <= kRows; rows += step) {
+      const std::int64_t first = kRows - rows;  // the last rows: their end is the end of memory
+      const std::int64_t ldy = rows + kYPad;
+      const std::vector<float> y = product(k, x, ldx, tokens, w.view().row_range(first, rows), ldy);
+      for (std::int64_t t = 0; t < tokens; ++t) {
+        const auto y_row = std::span(y).subspan(static_cast<std::size_t>(t * ldy), static_cast<std::size_t>(ldy));
+        const auto wanted = std::span<const float>(expected).subspan(static_cast<std::size_t>(t * kRows + first),
+                                                                     static_cast<std::size_t>(rows));
+        ASSERT_TRUE(same_bits(y_row.first(static_cast<std::size_t>(rows)), wanted))
+            << name_of(dtype) << " layout " << static_cast<int>(layout) << ", " << tokens << " tokens, token " << t
+            << ", " << rows << " rows, " << cols << " cols";
+        ASSERT_EQ(std::count(y_row.end() - kYPad, y_row.end(), kUntouched), kYPad);
+      }
+    }
+  }
+}
+
+TEST_P(Matmul, EveryShapeGivesTheBitsOfTheDefinition) {
+  for (const DType dtype : kDTypes) {
+    for (const Layout layout : kLayouts) {
+      for (std::int64_t cols = 0; cols <= 37; ++cols) check_shapes(kernels(), cols, dtype, layout, Numbers::ordinary);
+    }
+  }
+}
+
+TEST_P(Matmul, UnderflowInfinityAndNanKeepTheOrder) {
+  for (const DType dtype : kDTypes) {
+    for (const Layout layout : kLayouts) {
+      for (const std::int64_t cols : {1, 15, 16, 20, 33}) {
+        check_shapes(kernels(), cols, dtype, layout, Numbers::tiny);
+        check_shapes(kernels(), cols, dtype, layout, Numbers::special);
+      }
+    }
+  }
+}
+
+TEST_P(Matmul, BlocksAndChunksChangeNothing) {
+  const bool scalar = GetParam() == Isa::scalar;
+  struct Shape {
+    std::int64_t tokens, rows, cols;
+  };
+  for (const Shape s : {Shape{33, 70, 300}, Shape{scalar ? 7 : 103, scalar ? 5 : 37, 1100}}) {
+    for (const DType dtype : kDTypes) {
+      const std::vector<float> x = numbers(s.tokens * s.cols, Numbers::ordinary, 11);
+      const std::vector<float> values = numbers(s.rows * s.cols, Numbers::ordinary, 12);
+      const StoredMatrix w(s.rows, s.cols, dtype, Layout::row_major, values);
+      const std::vector<float> y = product(kernels(), x, s.cols, s.tokens, w.view(), s.rows);
+      for (std::int64_t t = 0; t < s.tokens; ++t) {  // one by one
+        float alone[128];
+        for (std::int64_t r = 0; r < s.rows; ++r) {
+          kernels().matmul(x.data() + t * s.cols, s.cols, 1, w.view().row_range(r, 1), alone + r, 1);
+        }
+        const std::size_t at = static_cast<std::size_t>(t * s.rows), count = static_cast<std::size_t>(s.rows);
+        ASSERT_TRUE(same_bits(std::span(y).subspan(at, count), std::span<const float>(alone, count)));
+      }
+      ASSERT_TRUE(same_bits(y.back(), dot(x.data() + (s.tokens - 1) * s.cols, w, s.rows - 1)));
+      const StoredMatrix across(s.rows, s.cols, dtype, Layout::transposed_strided, values);
+      ASSERT_TRUE(same_bits(product(kernels(), x, s.cols, s.tokens, across.view(), s.rows), y));
+    }
+  }
+}
+
+TEST_P(Matmul, NothingToDoIsFine) {
+  for (const DType dtype : kDTypes) {
+    float y = kUntouched;
+    kernels().matmul(nullptr, 0, 0, {nullptr, dtype, 4, 4, 4, 1}, nullptr, 0);
+    kernels().matmul(nullptr, 0, 1, {nullptr, dtype, 0, 0, 0, 1}, nullptr, 0);
+    kernels().matmul(nullptr, 0, 1, {nullptr, dtype, 1, 0, 0, 1}, &y, 1);
+    EXPECT_TRUE(same_bits(y, 0.0f));
+    kernels().weighted_rows(nullptr, {nullptr, dtype, 0, 0, 0, 1}, nullptr);
+  }
+}
+
+TEST_P(Matmul, WeightedRowsAddInOrder) {
+  for (const DType dtype : kDTypes) {
+    for (const std::int64_t rows : {0, 1, 2, 7}) {
+      for (std::int64_t cols = 0; cols <= 150; cols += cols < 37 ? 1 : 19) {
+        const std::vector<float> p = numbers(rows, Numbers::ordinary, 4);
+        const std::vector<float> before = numbers(cols, Numbers::tiny, 5);
+        const StoredMatrix v(rows, cols, dtype, Layout::strided, numbers(rows * cols, Numbers::tiny, 6));
+        std::vector<float> expected = before;
+        for (std::int64_t d = 0; d < cols; ++d) {
+          float& z = expected[static_cast<std::size_t>(d)];
+          for (std::int64_t j = 0; j < rows; ++j) z = std::fma(p[static_cast<std::size_t>(j)], v(j, d), z);
+        }
+        Guarded<float> z{std::span<const float>(before)};
+        kernels().weighted_rows(p.data(), v.view(), z.data());
+        EXPECT_TRUE(same_bits(z.values(), expected)) << rows << " rows, " << cols << " cols";
+      }
+    }
+  }
+}
+
+TEST_P(Matmul, StayInsideX) {
+  for (std::int64_t cols = 0; cols <= 37; ++cols) {
+    for (const std::int64_t tokens : {1, 2, 7}) {
+      const std::vector<float> values = numbers(tokens * cols, Numbers::ordinary, 8);
+      Guarded<float> x{std::span<const float>(values)};
+      Guarded<float> y{static_cast<std::size_t>(tokens * 6)};
+      for (const Layout layout : {Layout::row_major, Layout::transposed}) {
+        const StoredMatrix w(6, cols, DType::f32, layout, numbers(6 * cols, Numbers::ordinary, 9));
+        kernels().matmul(x.data(), cols, tokens, w.view(), y.data(), 6);
+        EXPECT_TRUE(same_bits(y.values().back(), dot(values.data() + (tokens - 1) * cols, w, 5)));
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isa, Matmul, testing::ValuesIn(available_isas()), isa_test_name);
+
+}  // namespace
+}  // namespace vitrine
