@@ -26,13 +26,15 @@ void product(benchmark::State& state) {
     benchmark::ClobberMemory();
   }
   const auto runs = static_cast<double>(state.iterations());
-  state.counters["GFLOP/s"] = benchmark::Counter(
-      runs * 2e-9 * static_cast<double>(tokens * rows * cols), benchmark::Counter::kIsRate);
-  state.counters["GB/s"] = benchmark::Counter(
-      runs * 1e-9 * static_cast<double>(weights.size()), benchmark::Counter::kIsRate);
+  state.counters["GFLOP/s"] =
+      benchmark::Counter(runs * 2e-9 * static_cast<double>(tokens * rows * cols), benchmark::Counter::kIsRate);
+  state.counters["GB/s"] =
+      benchmark::Counter(runs * 1e-9 * static_cast<double>(weights.size()), benchmark::Counter::kIsRate);
   state.SetLabel(std::string(name_of(dtype)));
 }
-BENCHMARK(product)->ArgsProduct({{1, 256}, {static_cast<int>(DType::f32), static_cast<int>(DType::bf16)}})->UseRealTime();
+BENCHMARK(product)
+    ->ArgsProduct({{1, 256}, {static_cast<int>(DType::f32), static_cast<int>(DType::bf16)}})
+    ->UseRealTime();
 
 }  // namespace
 }  // namespace vitrine

@@ -29,8 +29,9 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"checkpoint", {"base", "tensor", "kernels", "cache", "pass", "ops", "model"}},
     {"inspect", {"base", "tensor", "pass", "ops", "model"}},
     {"generate", {"base", "parallel", "tensor", "kernels", "cache", "pass", "ops", "model", "tokenizer"}},
-    {"cli", {"base", "parallel", "tensor", "kernels", "cache", "pass", "ops", "model", "tokenizer", "checkpoint",
-             "inspect", "generate"}},
+    {"cli",
+     {"base", "parallel", "tensor", "kernels", "cache", "pass", "ops", "model", "tokenizer", "checkpoint", "inspect",
+      "generate"}},
 };
 
 template <class Visit>

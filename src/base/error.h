@@ -10,7 +10,8 @@
 
 namespace vitrine {
 
-/// Base of every exception that vitrine throws. The text reads `[where] expected …, got …`, with a hint where there is one.
+/// Base of every exception that vitrine throws. The text reads `[where] expected …, got …`, with a hint where there is
+/// one.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -18,7 +19,11 @@ class Error : public std::runtime_error {
  protected:
   template <class... Args>
   Error(std::string_view where, fmt::format_string<Args...> format, Args&&... args)
-      : std::runtime_error(fmt::format("[{}] {}", where, fmt::format(format, std::forward<Args>(args)...))) {}
+      : std::runtime_error(one_line(fmt::format("[{}] {}", where, fmt::format(format, std::forward<Args>(args)...)))) {}
+
+ private:
+  /// Names from outside may stand in a text: control characters become `?`, and the middle of an over-long text is cut.
+  static std::string one_line(std::string text);
 };
 
 /// What the caller handed over is at fault: ids beyond the vocabulary, an over-long prompt, a wrong path.

@@ -8,14 +8,20 @@
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "base/error.h"
 
 namespace vitrine {
 
 FileWriter::FileWriter(std::string path) : path_(std::move(path)) {
+  if (path_.empty()) throw BadInput("file", "expected the name of a file to write, got an empty one");
   std::error_code ignored;
-  if (std::filesystem::is_directory(path_, ignored)) throw BadInput(path_, "expected a file to write, got a folder");
+  const auto there = std::filesystem::status(path_, ignored);
+  if (std::filesystem::is_directory(there)) throw BadInput(path_, "expected a file to write, got a folder");
+  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) {
+    throw BadInput(path_, "expected a regular file to write");  // the rename would replace the device
+  }
   temporary_ = path_ + ".XXXXXX.tmp";
   fd_ = ::mkostemps(temporary_.data(), 4, O_CLOEXEC);
   if (fd_ < 0) {
@@ -62,15 +68,12 @@ void FileWriter::write_at(std::int64_t offset, std::span<const std::byte> bytes)
 
 void FileWriter::commit() {
   if (::fsync(fd_) != 0) fail("cannot bring to disk");
-  if (::close(fd_) != 0) {
-    fd_ = -1;
+  const bool closed = ::close(std::exchange(fd_, -1)) == 0;
+  if (!closed || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    const int error = errno;
     ::unlink(temporary_.c_str());
-    fail("cannot close");
-  }
-  fd_ = -1;
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    ::unlink(temporary_.c_str());
-    fail("cannot rename into place");
+    errno = error;
+    fail(closed ? "cannot rename into place" : "cannot close");
   }
   const std::filesystem::path folder = std::filesystem::absolute(path_).parent_path();
   const int folder_fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

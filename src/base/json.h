@@ -9,7 +9,7 @@ namespace vitrine {
 using Json = nlohmann::json;
 
 /// Parses `text`; `where` names the file in errors. Throws BadCheckpoint on a syntax error, a key that stands twice in
-/// one object, or nesting deeper than 64.
+/// one object, nesting deeper than 64, or more than 2^20 values.
 Json parse_json(std::string_view text, std::string_view where);
 
 }  // namespace vitrine

@@ -21,8 +21,10 @@ KvCache::KvCache(const std::vector<KvLayerConfig>& layers, std::int64_t capacity
     const std::optional<std::int64_t> size = checked_product(sizes);
     if (!size) throw OutOfCapacity("kv_cache", "a cache of {} tokens is beyond any memory", capacity);
     // calloc leaves large areas untouched until tokens come.
-    layer.keys.reset(static_cast<std::byte*>(std::calloc(static_cast<std::size_t>(std::max<std::int64_t>(*size, 1)), 1)));
-    layer.values.reset(static_cast<std::byte*>(std::calloc(static_cast<std::size_t>(std::max<std::int64_t>(*size, 1)), 1)));
+    layer.keys.reset(
+        static_cast<std::byte*>(std::calloc(static_cast<std::size_t>(std::max<std::int64_t>(*size, 1)), 1)));
+    layer.values.reset(
+        static_cast<std::byte*>(std::calloc(static_cast<std::size_t>(std::max<std::int64_t>(*size, 1)), 1)));
     if (!layer.keys || !layer.values) {
       throw OutOfCapacity("kv_cache", "no memory for a cache of {} tokens ({} bytes a layer)", capacity, 2 * *size);
     }
@@ -65,7 +67,8 @@ void KvCache::append(int layer_index, const std::byte* keys, const std::byte* va
   }
   const std::int64_t row_bytes = layer.config.head_dim * size_of(dtype_);
   const std::int64_t token_bytes = layer.config.n_kv_heads * row_bytes;
-  for (std::int64_t i = std::max<std::int64_t>(0, count - layer.slots); i < count; ++i) {  // what would be overwritten stays out
+  for (std::int64_t i = std::max<std::int64_t>(0, count - layer.slots); i < count;
+       ++i) {  // what would be overwritten stays out
     const std::int64_t slot = (length_ + i) % layer.slots;
     for (std::int64_t head = 0; head < layer.config.n_kv_heads; ++head) {
       const std::int64_t to = (head * layer.slots + slot) * row_bytes;

@@ -12,24 +12,73 @@ namespace {
 /// Keys of transformers' PretrainedConfig (and of well-known tools) that say nothing about what the forward computes.
 constexpr auto kGenericKeys = std::to_array<std::string_view>({
     // what the file is and who wrote it
-    "_attn_implementation_autoset", "_commit_hash", "_name_or_path", "architectures", "auto_map", "dtype",
-    "finetuning_task", "model_type", "name_or_path", "task_specific_params", "torch_dtype", "transformers_version",
-    "unsloth_fixed", "unsloth_version",
+    "_attn_implementation_autoset",
+    "_commit_hash",
+    "_name_or_path",
+    "architectures",
+    "auto_map",
+    "dtype",
+    "finetuning_task",
+    "model_type",
+    "name_or_path",
+    "task_specific_params",
+    "torch_dtype",
+    "transformers_version",
+    "unsloth_fixed",
+    "unsloth_version",
     // tokens with a meaning: read by the generator, not by the forward
-    "bos_token_id", "decoder_start_token_id", "eos_token_id", "forced_bos_token_id", "forced_eos_token_id",
-    "pad_token_id", "prefix", "sep_token_id", "suppress_tokens", "begin_suppress_tokens",
+    "bos_token_id",
+    "decoder_start_token_id",
+    "eos_token_id",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "pad_token_id",
+    "prefix",
+    "sep_token_id",
+    "suppress_tokens",
+    "begin_suppress_tokens",
     // what a Python call returns, and how it runs
-    "chunk_size_feed_forward", "output_attentions", "output_hidden_states", "output_scores", "return_dict",
-    "return_dict_in_generate", "torchscript", "use_bfloat16", "use_cache", "use_return_dict", "pretraining_tp",
+    "chunk_size_feed_forward",
+    "output_attentions",
+    "output_hidden_states",
+    "output_scores",
+    "return_dict",
+    "return_dict_in_generate",
+    "torchscript",
+    "use_bfloat16",
+    "use_cache",
+    "use_return_dict",
+    "pretraining_tp",
     // defaults of generation in old files
-    "bad_words_ids", "diversity_penalty", "do_sample", "early_stopping", "encoder_no_repeat_ngram_size",
-    "exponential_decay_length_penalty", "length_penalty", "max_length", "min_length", "no_repeat_ngram_size",
-    "num_beam_groups", "num_beams", "num_return_sequences", "remove_invalid_values", "repetition_penalty",
-    "temperature", "top_k", "top_p", "typical_p",
+    "bad_words_ids",
+    "diversity_penalty",
+    "do_sample",
+    "early_stopping",
+    "encoder_no_repeat_ngram_size",
+    "exponential_decay_length_penalty",
+    "length_penalty",
+    "max_length",
+    "min_length",
+    "no_repeat_ngram_size",
+    "num_beam_groups",
+    "num_beams",
+    "num_return_sequences",
+    "remove_invalid_values",
+    "repetition_penalty",
+    "temperature",
+    "top_k",
+    "top_p",
+    "typical_p",
     // training
-    "attention_dropout", "initializer_range", "initializer_factor", "gradient_checkpointing",
+    "attention_dropout",
+    "initializer_range",
+    "initializer_factor",
+    "gradient_checkpointing",
     // classification heads
-    "id2label", "label2id", "problem_type", "num_labels",
+    "id2label",
+    "label2id",
+    "problem_type",
+    "num_labels",
 });
 
 constexpr std::int64_t kMaxSize = (std::int64_t{1} << 31) - 1;
@@ -112,7 +161,8 @@ std::string ConfigReader::text_or(std::string_view key, std::string_view otherwi
 std::vector<std::string> ConfigReader::texts_or_empty(std::string_view key) {
   const Json* value = find(key);
   if (value == nullptr) return {};
-  const bool is_texts = value->is_array() && std::all_of(value->begin(), value->end(), [](const Json& v) { return v.is_string(); });
+  const bool is_texts =
+      value->is_array() && std::all_of(value->begin(), value->end(), [](const Json& v) { return v.is_string(); });
   if (!is_texts) wrong_type(key, "a list of texts", *value);
   return value->get<std::vector<std::string>>();
 }
@@ -136,8 +186,10 @@ void ConfigReader::finish(const std::vector<std::string>& allowed) const {
                        std::find(kGenericKeys.begin(), kGenericKeys.end(), key) != kGenericKeys.end() ||
                        std::find(allowed.begin(), allowed.end(), key) != allowed.end();
     if (known) continue;
-    throw Unsupported(where_, "unknown key {}: it may change what the model computes (--allow-config-key {} passes it "
-                              "over)", key, key);
+    throw Unsupported(where_,
+                      "unknown key {}: it may change what the model computes (--allow-config-key {} passes it "
+                      "over)",
+                      key, key);
   }
 }
 

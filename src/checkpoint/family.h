@@ -21,13 +21,13 @@ struct TensorRule {
 };
 
 struct Family {
-  std::string_view model_type;                 ///< config.json's key of that name.
-  std::vector<std::string_view> architectures; ///< config.json's list must hold one of these, if it is there.
+  std::string_view model_type;                  ///< config.json's key of that name.
+  std::vector<std::string_view> architectures;  ///< config.json's list must hold one of these, if it is there.
   std::function<ModelConfig(ConfigReader&)> read_config;
-  std::vector<std::string_view> prefixes;      ///< Tried in order: the first that makes `embedding` a tensor of the file.
+  std::vector<std::string_view> prefixes;  ///< Tried in order: the first that makes `embedding` a tensor of the file.
   std::string_view embedding;
   std::vector<TensorRule> tensors;
-  std::vector<std::string_view> ignored;       ///< Buffers that can be computed.
+  std::vector<std::string_view> ignored;  ///< Buffers that can be computed.
 };
 
 /// All families, in no particular order.

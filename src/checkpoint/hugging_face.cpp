@@ -169,9 +169,9 @@ class Binder {
     const StoredTensor& tensor = it->second;
     const bool is_vector = params.front()->shape.rank() == 1;
     const std::int64_t cols = is_vector ? 1 : params.front()->shape[1];
-    const std::vector<std::int64_t> expected = is_vector          ? std::vector{rows}
+    const std::vector<std::int64_t> expected = is_vector         ? std::vector{rows}
                                                : rule.transposed ? std::vector{cols, rows}
-                                                                  : std::vector{rows, cols};
+                                                                 : std::vector{rows, cols};
     if (tensor.shape != expected) {
       throw BadCheckpoint(tensor.file, "tensor {} must have shape {}, got {} ({})", stored, shape_text(expected),
                           shape_text(tensor.shape), params.front()->name);
@@ -215,7 +215,8 @@ class Binder {
   std::string_view prefix_;
 };
 
-std::vector<std::int32_t> read_ids(const Json& json, const char* key, std::int64_t vocab_size, const std::string& where) {
+std::vector<std::int32_t> read_ids(const Json& json, const char* key, std::int64_t vocab_size,
+                                   const std::string& where) {
   std::vector<std::int32_t> ids;
   const auto it = json.find(key);
   if (it == json.end() || it->is_null()) return ids;

@@ -24,7 +24,7 @@ struct GenerationDefaults {
 /// A model and what its checkpoint says about using it.
 struct Checkpoint {
   std::shared_ptr<const Model> model;
-  std::string description;             ///< For people: the family or format.
+  std::string description;  ///< For people: the family or format.
   std::optional<std::int32_t> bos_id;
   std::vector<std::int32_t> stop_ids;  ///< Any of them ends a text.
   GenerationDefaults generation;

@@ -17,7 +17,7 @@ constexpr std::size_t kMaxRank = 16;
 /// Bytes of one element; nothing for a type that we do not know.
 std::optional<std::int64_t> element_bytes(std::string_view dtype) {
   static constexpr std::pair<std::string_view, int> kTypes[] = {
-      {"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},     {"I32", 4},     {"I16", 2},    {"I8", 1},
+      {"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},     {"I32", 4},     {"I16", 2},  {"I8", 1},
       {"U64", 8}, {"U32", 4}, {"U16", 2}, {"U8", 1},   {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"BOOL", 1}, {"F8_E8M0", 1}};
   for (const auto& [name, bytes] : kTypes) {
     if (name == dtype) return bytes;
@@ -48,8 +48,10 @@ std::pair<StoredTensor, std::int64_t> read_entry(const std::string& path, const 
   const std::int64_t begin = size_at(entry["data_offsets"][0], path, name);
   const std::int64_t end = size_at(entry["data_offsets"][1], path, name);
   if (begin > end || end > static_cast<std::int64_t>(data.size())) {
-    throw BadCheckpoint(path, "tensor {}: bytes {} to {} are not within the {} bytes of data that the file has (an "
-                              "incomplete download?)", name, begin, end, data.size());
+    throw BadCheckpoint(path,
+                        "tensor {}: bytes {} to {} are not within the {} bytes of data that the file has (an "
+                        "incomplete download?)",
+                        name, begin, end, data.size());
   }
   if (const auto bytes = element_bytes(tensor.dtype)) {
     const auto count = checked_product(tensor.shape);
@@ -70,11 +72,14 @@ SafetensorsFile SafetensorsFile::open(const std::string& path) {
   result.file_ = MappedFile::open(path);
   const std::span<const std::byte> bytes = result.file_->bytes();
   std::uint64_t header_bytes = 0;
-  if (bytes.size() < sizeof header_bytes) throw BadCheckpoint(path, "expected a safetensors header, got {} bytes", bytes.size());
+  if (bytes.size() < sizeof header_bytes)
+    throw BadCheckpoint(path, "expected a safetensors header, got {} bytes", bytes.size());
   std::memcpy(&header_bytes, bytes.data(), sizeof header_bytes);
   if (header_bytes > kMaxHeaderBytes || header_bytes > bytes.size() - sizeof header_bytes) {
-    throw BadCheckpoint(path, "the header claims {} bytes, the file has {} (no safetensors file, or an incomplete "
-                              "download?)", header_bytes, bytes.size());
+    throw BadCheckpoint(path,
+                        "the header claims {} bytes, the file has {} (no safetensors file, or an incomplete "
+                        "download?)",
+                        header_bytes, bytes.size());
   }
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + sizeof header_bytes, header_bytes);
   const std::span<const std::byte> data = bytes.subspan(sizeof header_bytes + header_bytes);

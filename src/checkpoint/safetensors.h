@@ -22,7 +22,7 @@ struct StoredTensor {
   std::string dtype;                ///< The format's name: `F32`, `BF16`, …
   std::vector<std::int64_t> shape;  ///< Any rank.
   std::span<const std::byte> bytes;
-  std::string file;                 ///< For messages.
+  std::string file;  ///< For messages.
 };
 
 /// A file of tensors, mapped. Opening it checks the whole header and reads no weights.
@@ -44,7 +44,8 @@ class SafetensorsFile {
 /// and what is left of it filled with spaces, as the format allows.
 class SafetensorsWriter {
  public:
-  /// `header_bytes`: room for the header; roughly 120 bytes a tensor and its name. OutOfCapacity if it proves too small.
+  /// `header_bytes`: room for the header; roughly 120 bytes a tensor and its name. OutOfCapacity if it proves too
+  /// small.
   SafetensorsWriter(const std::string& path, std::int64_t header_bytes);
 
   /// Appends a float32 tensor.

@@ -81,14 +81,14 @@ void run_generate(const GenerateOptions& o) {
     if (!session.tokenizer || is_terminal(STDOUT_FILENO)) print("\n");
     return;
   }
-  Json object = {{"text", result.text},
-                 {"ids", result.ids},
-                 {"prompt_ids", request.prompt},
-                 {"finish_reason", name_of(result.finish_reason)},
-                 {"seed", request.seed},
-                 {"timings",
-                  {{"prefill_tokens_per_s", timings.prefill_tokens_per_s},
-                   {"decode_tokens_per_s", timings.decode_tokens_per_s}}}};
+  Json object = {
+      {"text", result.text},
+      {"ids", result.ids},
+      {"prompt_ids", request.prompt},
+      {"finish_reason", name_of(result.finish_reason)},
+      {"seed", request.seed},
+      {"timings",
+       {{"prefill_tokens_per_s", timings.prefill_tokens_per_s}, {"decode_tokens_per_s", timings.decode_tokens_per_s}}}};
   if (o.n_logprobs > 0) object["logprobs"] = logprobs_json(result, session);
   print_json(object);
 }
@@ -98,21 +98,23 @@ void run_generate(const GenerateOptions& o) {
 void add_generate(CLI::App& program) {
   CLI::App& command = *program.add_subcommand("generate", "Continue a text, streamed");
   const auto o = std::make_shared<GenerateOptions>();
-  add_text(command, *o);
-  command.add_option("--max-tokens", o->max_tokens, "Most tokens to add (default 128)")->check(CLI::Range(0, 1 << 30));
-  command.add_option("--temperature", o->temperature, "Divides the logits; 0 is greedy (default 0.8)");
-  command.add_option("--top-k", o->top_k, "Draw from the k most likely only; 0: all (default 40)");
-  command.add_option("--top-p", o->top_p, "… from the most likely that together reach p (default 0.95)");
-  command.add_option("--min-p", o->min_p, "… from those at least this fraction of the most likely (default 0)");
-  command.add_option("--repeat-penalty", o->repeat_penalty, "Above 1: tokens that stand in the text are less likely");
+  add_model_and_text(command, *o);
+  add_number<std::int64_t>(command, "--max-tokens", o->max_tokens, "Most tokens to add (default 128)", 0, 1 << 30);
+  add_number<double>(command, "--temperature", o->temperature, "Divides the logits; 0 is greedy (default 0.8)");
+  add_number<int>(command, "--top-k", o->top_k, "Draw from the k most likely only; 0: all (default 40)");
+  add_number<double>(command, "--top-p", o->top_p, "… from the most likely that together reach p (default 0.95)");
+  add_number<double>(command, "--min-p", o->min_p,
+                     "… from those at least this fraction of the most likely (default 0)");
+  add_number<double>(command, "--repeat-penalty", o->repeat_penalty,
+                     "Above 1: tokens that stand in the text are less likely (default 1)");
   command.add_flag("--greedy", o->greedy, "Always the most likely token");
-  command.add_option("--stop", o->stop_strings, "End at this text, which is left out; may be given several times")
-      ->allow_extra_args(false);
-  command.add_option("--logprobs", o->n_logprobs, "With --json: log-probabilities of each token and its N best rivals")
-      ->check(CLI::Range(0, 1 << 20));
+  add_list(command, "--stop", o->stop_strings, "End at this text, which is left out; may be given several times");
+  add_number<int>(command, "--logprobs", o->n_logprobs,
+                  "With --json: log-probabilities of each token and its N best rivals", 0, 1 << 20);
   add_common(command, *o);
-  command.footer("Steps, in this order: repeat penalty, temperature, top-k, top-p, min-p, draw.\n"
-                 "Example: vitrine generate stories260K.bin \"Once upon a time\" --tokenizer tok512.bin --seed 7");
+  command.footer(
+      "Steps, in this order: repeat penalty, temperature, top-k, top-p, min-p, draw.\n"
+      "Example: vitrine generate stories260K.bin \"Once upon a time\" --tokenizer tok512.bin --seed 7");
   command.callback([o] { run_generate(*o); });
 }
 

@@ -28,7 +28,7 @@ void run_logits(const LogitsOptions& o) {
 void add_logits(CLI::App& program) {
   CLI::App& command = *program.add_subcommand("logits", "Write the logits of every position to a .npy file");
   const auto o = std::make_shared<LogitsOptions>();
-  add_text(command, *o);
+  add_model_and_text(command, *o);
   command.add_option("--out", o->out, "The file: float32 [T, vocab_size]")->required();
   add_common(command, *o);
   command.footer("Example: vitrine logits gpt2/ --ids 464,3139,286 --out logits.npy");

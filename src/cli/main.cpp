@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <new>
+#include <string_view>
 
 #include "base/error.h"
 #include "cli/commands.h"
@@ -35,9 +36,10 @@ void handle_signals() {
 }
 
 /// Where stdin, stdout or stderr is closed, the next file opened would take its number, and output would go into it.
+/// What stands there instead fails like a closed one: stdin cannot be read, the others cannot be written.
 void keep_standard_files() {
   for (int fd = 0; fd <= 2; ++fd) {
-    if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDONLY) < 0) return;
+    if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) < 0) return;
   }
 }
 
@@ -46,18 +48,37 @@ std::string version() {
          std::string(name_of(default_kernels().isa)) + ")";
 }
 
+/// CLI11 takes ++ as the end of a command, wherever it stands.
+void refuse_plus_plus(int argc, char** argv) {
+  for (int i = 1; i < argc && argv[i] != std::string_view("--"); ++i) {
+    if (argv[i] == std::string_view("++")) throw CLI::ValidationError("++", "as a TEXT it needs -- before it");
+  }
+}
+
+/// Tells of arguments that nothing has taken.
+std::string about_extras(const CLI::App& program) {
+  const std::string extras = fmt::format("{}", fmt::join(program.remaining(true), " "));
+  if (program.get_subcommands().empty()) return "expected a command, got " + extras;
+  return "not expected: " + extras +
+         "; a TEXT of several words needs quotes, one that begins with - needs -- before it";
+}
+
 int run(int argc, char** argv) {
   CLI::App program("A transformer language-model engine: runs checkpoints, and shows every value in them.", "vitrine");
-  program.require_subcommand(1);
+  program.set_help_flag("--help", "Print this help and exit");  // without -h, or the text "-hello" would ask for help
   program.set_version_flag("--version", version);
   add_generate(program);
   add_logits(program);
   add_tokenize(program);
   add_detokenize(program);
   add_trace(program);
-  program.failure_message(CLI::FailureMessage::simple);
+  program.footer(
+      "vitrine COMMAND --help tells the options of a command.\n"
+      "Example: vitrine generate stories260K.bin \"Once upon a time\" --tokenizer tok512.bin");
   try {
+    refuse_plus_plus(argc, argv);
     program.parse(argc, argv);
+    if (program.get_subcommands().empty()) throw CLI::RequiredError("A command");
     return 0;
   } catch (const CLI::CallForHelp&) {
     print(program.help("", CLI::AppFormatMode::Normal));
@@ -65,6 +86,9 @@ int run(int argc, char** argv) {
   } catch (const CLI::CallForVersion& e) {
     print(std::string(e.what()) + "\n");
     return 0;
+  } catch (const CLI::ExtrasError&) {
+    note("usage: " + about_extras(program) + " (--help tells more)");
+    return 2;
   } catch (const CLI::ParseError& e) {
     note(std::string("usage: ") + e.what() + " (--help tells more)");
     return 2;

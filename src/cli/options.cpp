@@ -2,8 +2,9 @@
 
 #include <unistd.h>
 
-#include <charconv>
+#include <cerrno>
 #include <filesystem>
+#include <system_error>
 
 #include "base/error.h"
 #include "cli/output.h"
@@ -13,7 +14,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<std::int32_t> parse_ids(const std::string& text) {
+bool has_text(const Options& o) { return !o.has_ids && o.positionals > 0; }
+
+DType kv_dtype(const std::string& name) {
+  if (name == "int8") throw Unsupported("--kv", "int8 is not supported yet");
+  return name == "f32" ? DType::f32 : name == "bf16" ? DType::bf16 : DType::f16;
+}
+
+/// MODEL, TEXT as the rules tell them apart.
+bool uses_default_model(const Options& o) { return o.positionals < (o.has_ids ? 1 : 2); }
+
+}  // namespace
+
+std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& option) {
   std::vector<std::int32_t> ids;
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t comma = std::min(text.find(',', at), text.size());
@@ -21,7 +34,7 @@ std::vector<std::int32_t> parse_ids(const std::string& text) {
     const char* const begin = text.data() + at;
     const auto [end, error] = std::from_chars(begin, text.data() + comma, id);
     if (begin == text.data() + comma || error != std::errc() || end != text.data() + comma) {
-      throw CLI::ValidationError("--ids", "expected ids as in 1,2,3, got \"" + text + "\"");
+      throw CLI::ValidationError(option, "expected ids as in 1,2,3, got \"" + text + "\"");
     }
     ids.push_back(id);
     at = comma + 1;
@@ -29,7 +42,7 @@ std::vector<std::int32_t> parse_ids(const std::string& text) {
   return ids;
 }
 
-/// The model that ships with the program: beside the build tree, or where `make install` puts it.
+/// Beside the build tree, or where `make install` puts it.
 std::string default_model() {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
@@ -41,44 +54,45 @@ std::string default_model() {
   throw BadInput("MODEL", "the default model is not installed beside {}; give the path of a model", program.string());
 }
 
-bool has_text(const Options& o) { return !o.has_ids && o.positionals > 0; }
-
-DType kv_dtype(const std::string& name) {
-  if (name == "int8") throw Unsupported("--kv", "int8 is not supported yet");
-  return name == "f32" ? DType::f32 : name == "bf16" ? DType::bf16 : DType::f16;
-}
-
-}  // namespace
-
 void add_common(CLI::App& command, Options& o) {
-  command.add_option("--threads", o.threads, "Threads (default: all processors)")->check(CLI::Range(1, 1024));
-  command.add_option("--seed", o.seed, "Seed of everything random (default: drawn, and reported)");
+  add_number<int>(command, "--threads", o.threads, "Threads (default: all processors)", 1, 1024);
+  add_number<std::uint64_t>(command, "--seed", o.seed, "Seed of everything random (default: drawn; --json reports it)");
   command.add_flag("--json", o.json, "One JSON object on stdout, nothing else there");
   command.add_option("--tokenizer", o.tokenizer, "Tokenizer file or folder (default: the model's own)");
   command.add_option("--compute", o.compute, "Arithmetic of products: auto, f32 or int8")
       ->check(CLI::IsMember({"auto", "f32", "int8"}));
   command.add_option("--kv", o.kv, "Type of the KV cache: f32, bf16, f16 or int8")
       ->check(CLI::IsMember({"f32", "bf16", "f16", "int8"}));
-  command.add_option("--allow-config-key", o.allowed_config_keys, "Pass over this unknown key of config.json")
-      ->allow_extra_args(false);
+  add_list(command, "--allow-config-key", o.allowed_config_keys,
+           "Pass over this unknown key of config.json; may be given several times");
 }
 
-void add_text(CLI::App& command, Options& o) {
-  const auto positional = [&](const char* name, std::string& place, const char* help) {
-    command.add_option_function<std::string>(
-        name, [&o, &place](const std::string& value) { place = value; ++o.positionals; }, help);
+void add_text(CLI::App& command, Options& o, const std::string& about_model) {
+  const auto positional = [&](const char* name, std::string& place, const std::string& about) {
+    const auto take = [&o, &place](const std::string& value) {
+      place = value;
+      ++o.positionals;
+    };
+    command.add_option_function<std::string>(name, take, about)->type_name("");
   };
-  positional("MODEL", o.first, "A Hugging Face folder or a llama2.c .bin (left out: the default model)");
+  positional("MODEL", o.first, about_model + " (left out: the default model)");
   positional("TEXT", o.second, "The text; - reads it from stdin. One positional alone is TEXT");
-  command.add_option_function<std::string>(
-      "--ids", [&o](const std::string& text) { o.ids = parse_ids(text), o.has_ids = true; },
-      "Token ids as in 1,2,3 in place of TEXT");
   command.add_flag("--no-special", o.no_special, "Add no special tokens to TEXT and recognize none in it");
 }
 
-bool uses_default_model(const Options& o) { return o.positionals < (o.has_ids ? 1 : 2); }
+void add_model_and_text(CLI::App& command, Options& o) {
+  add_text(command, o, "A Hugging Face folder or a llama2.c .bin");
+  const auto take = [&o](const std::string& text) {
+    o.ids = parse_ids(text, "--ids");
+    o.has_ids = true;
+  };
+  command.add_option_function<std::string>("--ids", take, "Token ids as in 1,2,3 in place of TEXT");
+}
 
-std::string model_path(const Options& o) { return uses_default_model(o) ? default_model() : o.first; }
+void add_list(CLI::App& command, const std::string& name, std::vector<std::string>& list, const std::string& about) {
+  const auto take = [&list](const std::string& value) { list.push_back(value); };
+  command.add_option_function<std::string>(name, take, about)->trigger_on_parse();
+}
 
 std::string read_text(const std::string& text) {
   if (text != "-") return text;
@@ -88,7 +102,8 @@ std::string read_text(const std::string& text) {
     const ssize_t n = ::read(STDIN_FILENO, buffer, sizeof buffer);
     if (n == 0) return all;
     if (interrupted()) throw Interrupted();
-    if (n < 0) throw BadInput("stdin", "cannot read");
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw BadInput("stdin", "cannot read: {}", std::generic_category().message(errno));
     all.append(buffer, static_cast<std::size_t>(n));
   }
 }
@@ -97,7 +112,7 @@ Session open_session(const Options& o) {
   if (o.has_ids && o.positionals > 1) throw CLI::ValidationError("TEXT", "give TEXT or --ids, not both");
   if (!o.has_ids && o.positionals == 0) throw CLI::RequiredError("TEXT (or --ids)");
   Session session;
-  const std::string path = model_path(o);
+  const std::string path = uses_default_model(o) ? default_model() : o.first;
   session.checkpoint = load_checkpoint(path, {o.allowed_config_keys});
   if (o.compute == "int8") throw Unsupported("--compute", "int8 needs quantized weights; {} has none", path);
   if (uses_default_model(o) && fs::exists(fs::path(path) / "UNTRAINED")) {

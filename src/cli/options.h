@@ -1,8 +1,12 @@
 // The options that commands share, and what they become: a model, a tokenizer, ids, a thread pool.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,12 +36,37 @@ struct Options {
 
 /// --threads, --seed, --json, --tokenizer, --compute, --kv, --allow-config-key.
 void add_common(CLI::App& command, Options& options);
-/// [MODEL] TEXT, --ids, --no-special.
-void add_text(CLI::App& command, Options& options);
+/// [MODEL] TEXT and --no-special.
+void add_text(CLI::App& command, Options& options, const std::string& about_model);
+/// The same and --ids, for commands that run a model.
+void add_model_and_text(CLI::App& command, Options& options);
 
-/// MODEL, TEXT as the rules above tell them apart.
-std::string model_path(const Options& options);
-bool uses_default_model(const Options& options);
+/// An option that may be given several times. Its values are taken as they are: CLI11's own lists split and drop some.
+void add_list(CLI::App& command, const std::string& name, std::vector<std::string>& list, const std::string& about);
+
+/// A decimal number. CLI11's own accept an empty text, octal, and unsigned numbers that are negative.
+template <class T, class Place>
+void add_number(CLI::App& command, const std::string& name, Place& place, const std::string& about,
+                T lowest = std::numeric_limits<T>::lowest(), T highest = std::numeric_limits<T>::max()) {
+  const auto read = [name, &place, lowest, highest](const std::string& text) {
+    T value{};
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    if (error != std::errc() || stop != end || !(lowest <= value && value <= highest)) {
+      const std::string expected =
+          std::is_integral_v<T> ? fmt::format("a whole number from {} to {}", lowest, highest) : "a number";
+      throw CLI::ValidationError(name, fmt::format("expected {}, got \"{}\"", expected, text));
+    }
+    place = value;
+  };
+  command.add_option_function<std::string>(name, read, about)->type_name("N");
+}
+
+/// Ids as in 1,2,3; anything else is wrong usage of `option`.
+std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& option);
+
+/// The model that ships with the program.
+std::string default_model();
 
 /// Everything a command needs to run a model.
 struct Session {

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "cli/options.h"
 
 namespace vitrine::cli {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 bool write_all(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t n = ::write(fd, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EINTR && !interrupted()) continue;  // nobody may be reading: Ctrl-C ends the wait
     if (n < 0) return false;
     text.remove_prefix(static_cast<std::size_t>(n));
   }
@@ -24,6 +25,7 @@ bool write_all(int fd, std::string_view text) {
 
 void print(std::string_view text) {
   if (!write_all(STDOUT_FILENO, text)) {
+    if (errno == EINTR) throw Interrupted();
     throw BadInput("stdout", "cannot write: {}", std::generic_category().message(errno));
   }
 }
@@ -33,7 +35,7 @@ void print_json(const Json& object) { print(object.dump(-1, ' ', false, Json::er
 void note(std::string_view text) {
   std::string line = "vitrine: " + std::string(text);
   for (char& c : line) {
-    if (c == '\n' || c == '\r') c = ' ';
+    if ((c >= 0 && c < ' ') || c == '\x7F') c = ' ';  // names from files may hold what commands a terminal
   }
   write_all(STDERR_FILENO, line + "\n");
 }

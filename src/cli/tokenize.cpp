@@ -1,6 +1,7 @@
 // vitrine tokenize and detokenize: text to ids and back.
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <iostream>
 
 #include "base/error.h"
@@ -13,7 +14,10 @@ namespace {
 
 struct TokenizeOptions : Options {
   bool lines = false;
-  std::vector<std::int32_t> detokenize_ids;
+};
+
+struct DetokenizeOptions : Options {
+  std::vector<std::string> id_lists;
 };
 
 Json tokens_json(const Tokenizer& tokenizer, const std::vector<std::int32_t>& ids) {
@@ -31,14 +35,15 @@ void tokenize_lines(const Tokenizer& tokenizer, SpecialTokens policy) {
     if (!text.is_string()) throw BadInput(fmt::format("stdin, line {}", number), "expected a JSON string");
     print_json(tokens_json(tokenizer, tokenizer.encode(text.get<std::string>(), policy)));
   }
+  if (interrupted()) throw Interrupted();
+  if (std::ferror(stdin) != 0) throw BadInput("stdin", "cannot read");
 }
 
-void run_tokenize(TokenizeOptions o) {
-  const int needed = o.lines ? 1 : 2;
-  if (o.positionals == 0 && (o.tokenizer.empty() || !o.lines)) throw CLI::RequiredError("TEXT");
+void run_tokenize(const TokenizeOptions& o) {
+  if (o.positionals == 0 && !o.lines) throw CLI::RequiredError("TEXT");
   if (o.lines && o.positionals > 1) throw CLI::ValidationError("TEXT", "give TEXT or --lines, not both");
-  const bool has_path = o.positionals == needed;
-  const std::string path = !o.tokenizer.empty() ? o.tokenizer : has_path ? o.first : model_path(o);
+  const bool has_path = o.positionals == (o.lines ? 1 : 2);
+  const std::string path = !o.tokenizer.empty() ? o.tokenizer : has_path ? o.first : default_model();
   const auto tokenizer = load_tokenizer(path);
   const SpecialTokens policy = o.no_special ? SpecialTokens::none : SpecialTokens::apply;
   if (o.lines) return tokenize_lines(*tokenizer, policy);
@@ -47,14 +52,25 @@ void run_tokenize(TokenizeOptions o) {
   if (o.json) return print_json(tokens_json(*tokenizer, ids));
   std::string table;
   for (const std::int32_t id : ids) {
-    table += fmt::format("{:>8}  {}\n", id, Json(tokenizer->piece(id)).dump(-1, ' ', false, Json::error_handler_t::replace));
+    table +=
+        fmt::format("{:>8}  {}\n", id, Json(tokenizer->piece(id)).dump(-1, ' ', false, Json::error_handler_t::replace));
   }
   print(table);
 }
 
-void run_detokenize(const TokenizeOptions& o) {
-  const auto tokenizer = load_tokenizer(o.tokenizer.empty() ? o.first : o.tokenizer);
-  const std::string text = tokenizer->decode(o.detokenize_ids);
+bool is_id_list(const std::string& text) { return text.find_first_not_of("0123456789,-") == std::string::npos; }
+
+void run_detokenize(const DetokenizeOptions& o) {
+  if (o.first.empty()) throw CLI::RequiredError("ID");
+  const bool has_path = !is_id_list(o.first);
+  std::vector<std::int32_t> ids;
+  if (!has_path) ids = parse_ids(o.first, "ID");
+  for (const std::string& list : o.id_lists) {
+    const std::vector<std::int32_t> more = parse_ids(list, "ID");
+    ids.insert(ids.end(), more.begin(), more.end());
+  }
+  const auto tokenizer = load_tokenizer(!o.tokenizer.empty() ? o.tokenizer : has_path ? o.first : default_model());
+  const std::string text = tokenizer->decode(ids);
   if (o.json) return print_json({{"text", text}});
   print(is_terminal(1) ? text + "\n" : text);
 }
@@ -64,7 +80,7 @@ void run_detokenize(const TokenizeOptions& o) {
 void add_tokenize(CLI::App& program) {
   CLI::App& command = *program.add_subcommand("tokenize", "Text to token ids");
   const auto o = std::make_shared<TokenizeOptions>();
-  add_text(command, *o);
+  add_text(command, *o, "A tokenizer, or a folder that holds one");
   command.add_flag("--lines", o->lines, "JSON strings on stdin, one a line; one JSON object a line out");
   add_common(command, *o);
   command.footer("Example: vitrine tokenize tok512.bin \"Once upon a time\"");
@@ -73,9 +89,11 @@ void add_tokenize(CLI::App& program) {
 
 void add_detokenize(CLI::App& program) {
   CLI::App& command = *program.add_subcommand("detokenize", "Token ids to text");
-  const auto o = std::make_shared<TokenizeOptions>();
-  command.add_option("MODEL", o->first, "A tokenizer, or a folder that holds one")->required();
-  command.add_option("ID", o->detokenize_ids, "Token ids");
+  const auto o = std::make_shared<DetokenizeOptions>();
+  command.add_option("MODEL", o->first, "A tokenizer, or a folder that holds one (left out: the default model)")
+      ->type_name("");
+  command.add_option("ID", o->id_lists, "Token ids, as 1 2 3 or 1,2,3. A first positional that is a number is an ID")
+      ->type_name("");
   add_common(command, *o);
   command.footer("Example: vitrine detokenize tok512.bin 1 403 407");
   command.callback([o] { run_detokenize(*o); });

@@ -36,8 +36,8 @@ void run_trace(const TraceOptions& o) {
 
   Arena arena;
   const auto n_rows = static_cast<std::int64_t>(session.ids.size());
-  Pass pass{*context.pool, *context.kernels, arena, {{0, n_rows, 0, nullptr}}, {}, &recorder, context.kv_dtype,
-            context.interrupt};
+  Pass pass{*context.pool,    *context.kernels, arena, {{0, n_rows, 0, nullptr}}, {}, &recorder,
+            context.kv_dtype, context.interrupt};
   pass.logits = {LogitRequest::Rows::range, 0, n_rows, {}};
   model.forward(pass, session.ids);
   recorder.check_all_met();
@@ -53,17 +53,19 @@ void run_trace(const TraceOptions& o) {
 }  // namespace
 
 void add_trace(CLI::App& program) {
-  CLI::App& command = *program.add_subcommand("trace", "Write the intermediate values of a forward to a .safetensors file");
+  CLI::App& command =
+      *program.add_subcommand("trace", "Write the intermediate values of a forward to a .safetensors file");
   const auto o = std::make_shared<TraceOptions>();
-  add_text(command, *o);
-  command.add_option("--sites", o->globs, "Sites to write, as a glob over names (default: all but the costly ones)")
-      ->allow_extra_args(false);
-  command.add_option("--set", o->writes, "Write into a site: 'SITE[index]=value', also *= and +=")
-      ->allow_extra_args(false);
+  add_model_and_text(command, *o);
+  add_list(command, "--sites", o->globs,
+           "Sites to write, as a glob over names (default: all but the costly ones); may be given several times");
+  add_list(command, "--set", o->writes,
+           "Write into a site: 'SITE[index]=value', also *= and +=; may be given several times");
   command.add_option("--out", o->out, "The file, one float32 tensor a site")->required();
   add_common(command, *o);
-  command.footer("Example: vitrine trace gpt2/ --ids 464,3139,286 --sites '*.attn.hook_pattern' --out pattern.safetensors\n"
-                 "         --set 'blocks.0.attn.hook_z[:,2]=0' silences head 2 of the first layer");
+  command.footer(
+      "Example: vitrine trace gpt2/ --ids 464,3139,286 --sites '*.attn.hook_pattern' --out pattern.safetensors\n"
+      "         --set 'blocks.0.attn.hook_z[:,2]=0' silences head 2 of the first layer");
   command.callback([o] { run_trace(*o); });
 }
 

@@ -23,13 +23,15 @@ class Sequence {
     if (prompt_size > max_seq_len) {
       throw BadInput("generate", "the prompt has {} tokens, the model's context is {}", prompt_size, max_seq_len);
     }
-    if (request.max_tokens < 0) throw BadInput("generate", "expected max_tokens of at least 0, got {}", request.max_tokens);
+    if (request.max_tokens < 0)
+      throw BadInput("generate", "expected max_tokens of at least 0, got {}", request.max_tokens);
     if (!request.stop_strings.empty() && tokenizer_ == nullptr) {
       throw BadInput("generate", "stop strings need a tokenizer");
     }
     if (tokenizer_ != nullptr) detokenizer_.emplace(*tokenizer_, last_known(*tokenizer_, request.prompt));
     // The last token that is drawn is never fed back.
-    const std::int64_t capacity = std::min(max_seq_len, prompt_size + std::max<std::int64_t>(0, request.max_tokens - 1));
+    const std::int64_t capacity =
+        std::min(max_seq_len, prompt_size + std::max<std::int64_t>(0, request.max_tokens - 1));
     cache_.emplace(context.model->make_cache(capacity, context.kv_dtype));
     finished_ = request.max_tokens == 0;
   }

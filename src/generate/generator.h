@@ -20,10 +20,10 @@ struct GenerateRequest {
   std::int64_t max_tokens = 128;
   SamplingConfig sampling;
   std::uint64_t seed = 0;
-  std::uint64_t sequence = 0;               ///< Tells sequences of one seed apart; not the place in a batch.
-  std::vector<std::int32_t> stop_ids;       ///< Any of them ends the text and is not part of it.
-  std::vector<std::string> stop_strings;    ///< Need a tokenizer.
-  int n_logprobs = 0;                       ///< Log-probabilities to report for each token; 0: none.
+  std::uint64_t sequence = 0;             ///< Tells sequences of one seed apart; not the place in a batch.
+  std::vector<std::int32_t> stop_ids;     ///< Any of them ends the text and is not part of it.
+  std::vector<std::string> stop_strings;  ///< Need a tokenizer.
+  int n_logprobs = 0;                     ///< Log-probabilities to report for each token; 0: none.
 };
 
 enum class FinishReason : std::uint8_t { stop, length };

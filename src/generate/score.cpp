@@ -15,7 +15,8 @@ void score(const GenerateContext& context, std::span<const std::int32_t> ids,
   Arena arena;
   for (std::int64_t first = 0; first < n; first += kPrefillChunk) {
     const std::int64_t length = std::min(kPrefillChunk, n - first);
-    Pass pass{*context.pool, *context.kernels, arena, {{0, length, first, &cache}}, {}, nullptr, context.kv_dtype, context.interrupt};
+    Pass pass{*context.pool,    *context.kernels, arena, {{0, length, first, &cache}}, {}, nullptr,
+              context.kv_dtype, context.interrupt};
     pass.logits = {LogitRequest::Rows::range, 0, length,
                    [&](std::int64_t row, const Tensor& logits) { receive(first + row, logits); }};
     context.model->forward(pass, ids.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(length)));

@@ -42,7 +42,8 @@ SiteWrite::Range parse_range(std::string_view text, std::string_view write) {
 }
 
 /// begin and end of a range over `size` elements.
-std::pair<std::int64_t, std::int64_t> resolve(const SiteWrite& write, const SiteWrite::Range& range, std::int64_t size) {
+std::pair<std::int64_t, std::int64_t> resolve(const SiteWrite& write, const SiteWrite::Range& range,
+                                              std::int64_t size) {
   if (range.whole) return {0, size};
   const std::int64_t begin = range.begin < 0 ? range.begin + size : range.begin;
   const std::int64_t end = range.open_end ? size : range.end < 0 ? range.end + size : range.end;
@@ -73,7 +74,9 @@ void apply(const SiteWrite& write, const SiteId& id, const Tensor& value) {
     }
     if (!inside) continue;
     float& x = value.data[flat];
-    x = write.op == SiteWrite::Op::set ? write.value : write.op == SiteWrite::Op::multiply ? x * write.value : x + write.value;
+    x = write.op == SiteWrite::Op::set        ? write.value
+        : write.op == SiteWrite::Op::multiply ? x * write.value
+                                              : x + write.value;
   }
 }
 
@@ -115,7 +118,8 @@ SiteWrite parse_site_write(std::string_view text) {
   }
   std::string value(text.substr(equals + 1));
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), write.value);
-  if (value.empty() || error != std::errc() || end != value.data() + value.size()) bad_write(text, "the value is no number");
+  if (value.empty() || error != std::errc() || end != value.data() + value.size())
+    bad_write(text, "the value is no number");
   if (place.ends_with(']')) {
     const std::size_t open = place.rfind('[');
     if (open == std::string_view::npos) bad_write(text, "] without [");
@@ -133,8 +137,12 @@ SiteWrite parse_site_write(std::string_view text) {
 }
 
 Recorder::Recorder(std::vector<std::string> globs, std::vector<SiteWrite> writes, int n_layers, Receive receive)
-    : globs_(std::move(globs)), writes_(std::move(writes)), selection_(globs_, n_layers),
-      written_(globs_of(writes_), n_layers), receive_(std::move(receive)), glob_met_(globs_.size()),
+    : globs_(std::move(globs)),
+      writes_(std::move(writes)),
+      selection_(globs_, n_layers),
+      written_(globs_of(writes_), n_layers),
+      receive_(std::move(receive)),
+      glob_met_(globs_.size()),
       write_met_(writes_.size()) {}
 
 Tensor Recorder::visit(Pass& pass, const SiteId& id, const Tensor& value) {
@@ -160,7 +168,8 @@ void Recorder::check_all_met() const {
     if (!glob_met_[i]) throw BadInput("--sites", "no site of this model matches {}", globs_[i]);
   }
   for (std::size_t i = 0; i < writes_.size(); ++i) {
-    if (!write_met_[i]) throw BadInput("--set", "{}: no site of this model matches {}", writes_[i].text, writes_[i].glob);
+    if (!write_met_[i])
+      throw BadInput("--set", "{}: no site of this model matches {}", writes_[i].text, writes_[i].glob);
   }
 }
 

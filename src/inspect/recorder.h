@@ -26,9 +26,9 @@ class SiteSelection {
   std::vector<bool> chosen_;
 };
 
-/// A write into a site: `SITE[index]=value`, `SITE[index]*=factor` or `SITE[index]+=summand`. The index is one entry for
-/// each dimension from the left: a number (from the end if negative), a range `a:b`, or `:`; what is left out is `:`.
-/// SITE may be a glob.
+/// A write into a site: `SITE[index]=value`, `SITE[index]*=factor` or `SITE[index]+=summand`. The index is one entry
+/// for each dimension from the left: a number (from the end if negative), a range `a:b`, or `:`; what is left out is
+/// `:`. SITE may be a glob.
 struct SiteWrite {
   enum class Op : std::uint8_t { set, multiply, add };
   struct Range {

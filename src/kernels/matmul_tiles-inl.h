@@ -13,10 +13,10 @@ namespace vitrine {
 namespace {
 
 // A block of tokens and rows is worked through in chunks of k: the tile's rows of w stay in the first cache over all
-// tokens of the block, the block's chunk of x (48 · 512 · 4 = 96 KiB) in the second; accumulators wait in `parked`.
+// tokens of the block, the block's chunk of x (48 · 768 · 4 = 144 KiB) in the second; accumulators wait in `parked`.
 constexpr int kBlockTokens = 48;
 constexpr int kBlockRows = 16;
-constexpr std::int64_t kChunk = 512;
+constexpr std::int64_t kChunk = 768;
 constexpr std::int64_t kPrefetchBytes = 2048;
 
 /// acc[t][r] += x[t, k] · w[r, k] for sixteen k, or the `rest` of them, lane by lane.

@@ -20,8 +20,10 @@ void check_finite(Pass& p, const SiteId& at, const Tensor& x) {
   if (p.kernels.all_finite(x.data, x.count())) return;
   for (std::int64_t t = 0; t < x.rows(); ++t) {
     if (p.kernels.all_finite(x.row(t), x.row_size())) continue;
-    throw BadInput(name_of(at), "a value is infinite or NaN (row {}): the weights up to here, or a value written into "
-                                "the pass, are at fault", t);
+    throw BadInput(name_of(at),
+                   "a value is infinite or NaN (row {}): the weights up to here, or a value written into "
+                   "the pass, are at fault",
+                   t);
   }
 }
 
@@ -125,8 +127,11 @@ Tensor Model::embed_tokens(Pass& p, std::span<const std::int32_t> ids) const {
 void Model::head(Pass& p, const Tensor& x, std::span<const std::int32_t> ids) const {
   Tensor rows = x;
   switch (p.logits.rows) {
-    case LogitRequest::Rows::none: return;
-    case LogitRequest::Rows::range: rows = x.row_range(p.logits.begin, p.logits.end - p.logits.begin); break;
+    case LogitRequest::Rows::none:
+      return;
+    case LogitRequest::Rows::range:
+      rows = x.row_range(p.logits.begin, p.logits.end - p.logits.begin);
+      break;
     case LogitRequest::Rows::last_of_segments: {
       rows = p.tensor({static_cast<std::int64_t>(p.segments.size()), config_.d_model});
       for (std::size_t i = 0; i < p.segments.size(); ++i) {
@@ -136,12 +141,11 @@ void Model::head(Pass& p, const Tensor& x, std::span<const std::int32_t> ids) co
     }
   }
   if (rows.rows() == 0) return;
-  const Tensor normed = p.tap(top(Site::unembed_in),
-                              norm(p, BlockSite{}(Norm::final), config_.final_norm, params_.final_norm, rows));
+  const Tensor normed =
+      p.tap(top(Site::unembed_in), norm(p, BlockSite{}(Norm::final), config_.final_norm, params_.final_norm, rows));
 
   const bool seen = p.wants(top(Site::unembed_out)) || p.wants(top(Site::logits)) || p.wants(top(Site::loss));
-  const std::int64_t group =
-      seen ? rows.rows() : std::max<std::int64_t>(1, kLogitElements / config_.vocab_size);
+  const std::int64_t group = seen ? rows.rows() : std::max<std::int64_t>(1, kLogitElements / config_.vocab_size);
   for (std::int64_t first = 0; first < rows.rows(); first += group) {
     check_interrupted(p);
     const ArenaScope scope(p.arena);

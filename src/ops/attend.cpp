@@ -34,7 +34,13 @@ struct Tile {
 class SegmentAttention {
  public:
   SegmentAttention(Pass& p, BlockSite at, const AttendConfig& c, int segment, const Tensor& q, const Tensor& z)
-      : p_(p), at_(at), c_(c), segment_(segment), s_(p.segments[static_cast<std::size_t>(segment)]), q_(q), z_(z),
+      : p_(p),
+        at_(at),
+        c_(c),
+        segment_(segment),
+        s_(p.segments[static_cast<std::size_t>(segment)]),
+        q_(q),
+        z_(z),
         group_(c.n_heads / c.n_kv_heads) {}
 
   /// keys, values: the present, `[length, n_kv_heads, head_dim]`.

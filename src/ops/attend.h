@@ -13,7 +13,8 @@
 //
 // When a tap looks at the strips they stand side by side in one [H, T, S] tensor, and the same steps run over it one
 // after the other: looking changes no bit, and costs nothing when nobody looks.
-// Sources: Vaswani et al. 2017; Shazeer 2019 (shared K/V heads); Beltagy et al. 2020 (windows); Gemma Team 2024 (softcap).
+// Sources: Vaswani et al. 2017; Shazeer 2019 (shared K/V heads); Beltagy et al. 2020 (windows); Gemma Team 2024
+// (softcap).
 #pragma once
 
 #include <optional>

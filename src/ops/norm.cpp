@@ -18,17 +18,15 @@ Tensor norm(Pass& p, const NormSite& at, const NormConfig& c, const NormParams& 
   scale = p.tap(at.scale, scale);
 
   Tensor normalized = p.tensor(x.shape);
-  p.for_rows(n_rows, d, [&](std::int64_t t) {
-    p.kernels.normalize(x.row(t), d, mean.data[t], scale.data[t], normalized.row(t));
-  });
+  p.for_rows(n_rows, d,
+             [&](std::int64_t t) { p.kernels.normalize(x.row(t), d, mean.data[t], scale.data[t], normalized.row(t)); });
   normalized = p.tap(at.normalized, normalized);
 
   const Tensor y = p.tensor(x.shape);
   const float* weight = p.vector(w.weight);
   const float* bias = w.bias.present() ? p.vector(w.bias) : nullptr;
-  p.for_rows(n_rows, d, [&](std::int64_t t) {
-    p.kernels.affine(normalized.row(t), weight, c.weight_offset, bias, d, y.row(t));
-  });
+  p.for_rows(n_rows, d,
+             [&](std::int64_t t) { p.kernels.affine(normalized.row(t), weight, c.weight_offset, bias, d, y.row(t)); });
   return p.tap(at.out, y);
 }
 

@@ -30,7 +30,8 @@ struct NormParams {
 /// `[T, d]`: the rows of x, normalized. The sites see the divisor, the divided rows and the result.
 Tensor norm(Pass& p, const NormSite& at, const NormConfig& c, const NormParams& w, const Tensor& x);
 /// An absent norm is the identity.
-inline Tensor norm(Pass& p, const NormSite& at, const std::optional<NormConfig>& c, const NormParams& w, const Tensor& x) {
+inline Tensor norm(Pass& p, const NormSite& at, const std::optional<NormConfig>& c, const NormParams& w,
+                   const Tensor& x) {
   return c ? norm(p, at, *c, w, x) : x;
 }
 

@@ -9,15 +9,16 @@ namespace {
 
 float scaled(float frequency, const LinearScaling& s) { return frequency / static_cast<float>(s.factor); }
 
-float scaled(float frequency, const Llama3Scaling& s) {
+float scaled(float frequency, const BandScaling& s) {
   const auto low_wavelength = static_cast<float>(s.original_max_seq_len / s.low_freq_factor);
   const auto high_wavelength = static_cast<float>(s.original_max_seq_len / s.high_freq_factor);
   const float wavelength = static_cast<float>(2 * std::numbers::pi) / frequency;
   if (wavelength < high_wavelength) return frequency;
   const float stretched = frequency / static_cast<float>(s.factor);
   if (wavelength > low_wavelength) return stretched;
-  const float smooth = (static_cast<float>(s.original_max_seq_len) / wavelength - static_cast<float>(s.low_freq_factor)) /
-                       static_cast<float>(s.high_freq_factor - s.low_freq_factor);
+  const float smooth =
+      (static_cast<float>(s.original_max_seq_len) / wavelength - static_cast<float>(s.low_freq_factor)) /
+      static_cast<float>(s.high_freq_factor - s.low_freq_factor);
   return (1.0f - smooth) * stretched + smooth * frequency;
 }
 
@@ -47,8 +48,7 @@ Tensor rope(Pass& p, const RopeConfig& c, const Tensor& x) {
   const Tensor sin = p.tensor({x.rows(), pairs});
   const Tensor cos = p.tensor({x.rows(), pairs});
   const Tensor y = p.tensor(x.shape);
-  const auto rotate =
-      c.layout == RopeConfig::Layout::halves ? p.kernels.rotate_halves : p.kernels.rotate_interleaved;
+  const auto rotate = c.layout == RopeConfig::Layout::halves ? p.kernels.rotate_halves : p.kernels.rotate_interleaved;
 
   for (const Segment& s : p.segments) {
     p.for_rows(s.length, x.row_size() + 16 * pairs, [&](std::int64_t i) {

@@ -24,14 +24,14 @@ struct LinearScaling {
 };
 
 /// Long wavelengths are stretched by `factor`, short ones kept, those between blended.
-struct Llama3Scaling {
+struct BandScaling {
   double factor = 8;
   double low_freq_factor = 1;
   double high_freq_factor = 4;
   double original_max_seq_len = 8192;
 };
 
-using RopeScaling = std::variant<std::monostate, LinearScaling, Llama3Scaling>;
+using RopeScaling = std::variant<std::monostate, LinearScaling, BandScaling>;
 
 struct RopeConfig {
   enum class Layout : std::uint8_t { halves, interleaved };

@@ -50,7 +50,7 @@ class ThreadPool {
   void work(int thread);
 
   std::vector<std::thread> workers_;
-  Loop loop_;                              // written before generation_ grows, read by workers after they see it
+  Loop loop_;  // written before generation_ grows, read by workers after they see it
   std::atomic<std::uint32_t> generation_ = 0;
   std::atomic<std::uint32_t> unfinished_ = 0;
   std::atomic<bool> stopping_ = false;

@@ -47,8 +47,8 @@ struct Pass {
   std::vector<Segment> segments;
   LogitRequest logits;
   Taps* taps = nullptr;
-  DType kv_dtype = DType::f32;                  ///< K and V are rounded to it before attention reads them.
-  const std::atomic<bool>* interrupt = nullptr; ///< When it turns true the pass throws Interrupted at the next block.
+  DType kv_dtype = DType::f32;                   ///< K and V are rounded to it before attention reads them.
+  const std::atomic<bool>* interrupt = nullptr;  ///< When it turns true the pass throws Interrupted at the next block.
 
   bool wants(const SiteId& id) const { return taps != nullptr && taps->wants(id); }
   /// Shows `value` at a site; returns what takes its place. Always use what it returns.

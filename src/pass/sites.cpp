@@ -80,11 +80,16 @@ std::string name_of(const SiteId& id) {
 NormSite BlockSite::operator()(Norm norm) const {
   const BlockSite& at = *this;
   switch (norm) {
-    case Norm::ln1: return {at(Site::ln1_scale), at(Site::ln1_normalized), at(Site::ln1_out)};
-    case Norm::ln1_post: return {at(Site::ln1_post_scale), at(Site::ln1_post_normalized), at(Site::ln1_post_out)};
-    case Norm::ln2: return {at(Site::ln2_scale), at(Site::ln2_normalized), at(Site::ln2_out)};
-    case Norm::ln2_post: return {at(Site::ln2_post_scale), at(Site::ln2_post_normalized), at(Site::ln2_post_out)};
-    case Norm::final: break;
+    case Norm::ln1:
+      return {at(Site::ln1_scale), at(Site::ln1_normalized), at(Site::ln1_out)};
+    case Norm::ln1_post:
+      return {at(Site::ln1_post_scale), at(Site::ln1_post_normalized), at(Site::ln1_post_out)};
+    case Norm::ln2:
+      return {at(Site::ln2_scale), at(Site::ln2_normalized), at(Site::ln2_out)};
+    case Norm::ln2_post:
+      return {at(Site::ln2_post_scale), at(Site::ln2_post_normalized), at(Site::ln2_post_out)};
+    case Norm::final:
+      break;
   }
   return {at(Site::final_scale), at(Site::final_normalized), at(Site::final_out)};
 }

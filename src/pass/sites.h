@@ -1,7 +1,7 @@
 // The places where a value of the forward can be seen and replaced: their names, shapes and meanings, once.
 //
-// Names are TransformerLens's legacy names. Letters: T tokens of the pass, S positions so far, H query heads, K key/value
-// heads, dh head_dim, d d_model, V vocab_size.
+// Names are TransformerLens's legacy names. Letters: T tokens of the pass, S positions so far, H query heads, K
+// key/value heads, dh head_dim, d d_model, V vocab_size.
 #pragma once
 
 #include <cstdint>

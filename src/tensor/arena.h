@@ -19,11 +19,11 @@ class Arena {
     std::int64_t used = 0;
   };
 
-  Tensor tensor(const Shape& shape);         ///< Uninitialized. Throws OutOfCapacity where memory is refused.
-  std::byte* bytes(std::int64_t n);          ///< Uninitialized, aligned to 64 bytes.
+  Tensor tensor(const Shape& shape);  ///< Uninitialized. Throws OutOfCapacity where memory is refused.
+  std::byte* bytes(std::int64_t n);   ///< Uninitialized, aligned to 64 bytes.
   Mark mark() const { return top_; }
   void release(Mark mark) { top_ = mark; }
-  std::int64_t reserved_bytes() const;       ///< What the arena holds of the system.
+  std::int64_t reserved_bytes() const;  ///< What the arena holds of the system.
 
  private:
   struct Free {

@@ -46,7 +46,7 @@ inline std::uint16_t f16_from_float(float value) {
   const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
   if (magnitude > 0x7F800000u) return static_cast<std::uint16_t>(sign | 0x7E00u | ((magnitude >> 13) & 0x3FFu));
   if (magnitude >= 0x477FF000u) return static_cast<std::uint16_t>(sign | 0x7C00u);  // ≥ 65520 rounds to infinity
-  if (magnitude < 0x38800000u) {  // below 2^-14: a subnormal, a multiple of 2^-24
+  if (magnitude < 0x38800000u) {                                  // below 2^-14: a subnormal, a multiple of 2^-24
     const float scaled = std::bit_cast<float>(magnitude) + 0.5f;  // 0.5 has ulp 2^-24: the addition rounds for us
     return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(scaled) - 0x3F000000u));
   }

@@ -34,10 +34,14 @@ std::int64_t Tensor::row_size() const {
 
 Tensor Tensor::row_range(std::int64_t first, std::int64_t n) const {
   switch (shape.rank()) {
-    case 1: return {row(first), {n}};
-    case 2: return {row(first), {n, shape[1]}};
-    case 3: return {row(first), {n, shape[1], shape[2]}};
-    default: return {row(first), {n, shape[1], shape[2], shape[3]}};
+    case 1:
+      return {row(first), {n}};
+    case 2:
+      return {row(first), {n, shape[1]}};
+    case 3:
+      return {row(first), {n, shape[1], shape[2]}};
+    default:
+      return {row(first), {n, shape[1], shape[2], shape[3]}};
   }
 }
 

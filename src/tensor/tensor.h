@@ -15,7 +15,8 @@ class Shape {
   static constexpr int kMaxRank = 4;
 
   Shape() = default;
-  Shape(std::initializer_list<std::int64_t> sizes);  ///< Throws InternalError for more than four sizes or a negative one.
+  Shape(
+      std::initializer_list<std::int64_t> sizes);  ///< Throws InternalError for more than four sizes or a negative one.
 
   int rank() const { return rank_; }
   std::int64_t operator[](int i) const { return sizes_[static_cast<std::size_t>(i)]; }

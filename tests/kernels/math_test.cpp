@@ -16,12 +16,12 @@ Row activation_row(Activation act) {
   return [act](const Kernels& k, const float* x, std::int64_t n, float* y) { k.activate(act, x, n, y); };
 }
 
-/// Every 2^k-th float between two floats of one sign, k so that there are about 400,000.
+/// Every 2^k-th float between two floats of one sign, k so that there are about 200,000.
 std::vector<float> dense(float from, float to) {
   auto first = std::bit_cast<std::uint32_t>(from);
   auto last = std::bit_cast<std::uint32_t>(to);
   if (first > last) std::swap(first, last);
-  const std::uint32_t step = std::max((last - first) / 400'000u, 1u);
+  const std::uint32_t step = std::max((last - first) / 200'000u, 1u);
   std::vector<float> out;
   for (std::uint32_t bits = first; bits <= last; bits += step) out.push_back(std::bit_cast<float>(bits));
   return out;

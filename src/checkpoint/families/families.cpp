@@ -38,8 +38,10 @@ std::int64_t read_head_dim(ConfigReader& config, std::string_view key, std::int6
   if (!key.empty() && config.has(key)) return config.size(key);
   if (!key.empty()) config.ignore(key);
   if (d_model % n_heads != 0) {
-    throw BadCheckpoint(config.where(), "d_model must be a multiple of the number of heads where no head_dim is given, "
-                                        "got {} and {}", d_model, n_heads);
+    throw BadCheckpoint(config.where(),
+                        "d_model must be a multiple of the number of heads where no head_dim is given, "
+                        "got {} and {}",
+                        d_model, n_heads);
   }
   return d_model / n_heads;
 }

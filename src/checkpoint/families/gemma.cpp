@@ -8,8 +8,8 @@
 namespace vitrine {
 namespace {
 
-/// What both generations share: RMSNorm by 1 + w, one head_dim apart from d_model / n_heads, a gated tanh-GELU, tied head,
-/// embeddings times √d_model.
+/// What both generations share: RMSNorm by 1 + w, one head_dim apart from d_model / n_heads, a gated tanh-GELU, tied
+/// head, embeddings times √d_model.
 ModelConfig read_shared(ConfigReader& c, Activation activation, double score_scale) {
   ModelConfig model;
   model.d_model = c.size("hidden_size");
@@ -36,7 +36,8 @@ ModelConfig read_shared(ConfigReader& c, Activation activation, double score_sca
   return model;
 }
 
-/// The published files say "gelu" and mean the tanh form: the model was trained with it (gemma_pytorch, gemma/model.py).
+/// The published files say "gelu" and mean the tanh form: the model was trained with it (gemma_pytorch,
+/// gemma/model.py).
 ModelConfig read_gemma(ConfigReader& c) {
   std::string act = c.text_or("hidden_act", "gelu_pytorch_tanh");
   if (act == "gelu") act = "gelu_pytorch_tanh";

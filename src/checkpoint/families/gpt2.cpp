@@ -8,9 +8,9 @@ namespace vitrine {
 namespace {
 
 ModelConfig read_gpt2(ConfigReader& c) {
-  for (const char* key : {"attn_pdrop", "embd_pdrop", "resid_pdrop", "n_ctx", "reorder_and_upcast_attn",
-                          "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
-                          "summary_use_proj"}) {
+  for (const char* key :
+       {"attn_pdrop", "embd_pdrop", "resid_pdrop", "n_ctx", "reorder_and_upcast_attn", "summary_activation",
+        "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj"}) {
     c.ignore(key);  // training, a classification head, and the order of scaling in half precision
   }
   c.refuse("add_cross_attention");
@@ -21,7 +21,8 @@ ModelConfig read_gpt2(ConfigReader& c) {
   model.embedding.learned_positions = true;
   model.head.tied = c.flag_or("tie_word_embeddings", true);
 
-  const NormConfig norm{NormConfig::Kind::layer, static_cast<float>(c.number_or("layer_norm_epsilon", 1e-5)), 0.0f, true};
+  const NormConfig norm{NormConfig::Kind::layer, static_cast<float>(c.number_or("layer_norm_epsilon", 1e-5)), 0.0f,
+                        true};
   BlockConfig block;
   block.norms.attn_pre = block.norms.ffn_pre = norm;
   AttentionConfig& attention = block.attention;
@@ -58,7 +59,8 @@ Family gpt2_family() {
       {"{p}h.{l}.ln_1.weight", {"blocks.{l}.ln1.weight"}},
       {"{p}h.{l}.ln_1.bias", {"blocks.{l}.ln1.bias"}},
       {"{p}h.{l}.attn.c_attn.weight",
-       {"blocks.{l}.attn.wq.weight", "blocks.{l}.attn.wk.weight", "blocks.{l}.attn.wv.weight"}, kTransposed},
+       {"blocks.{l}.attn.wq.weight", "blocks.{l}.attn.wk.weight", "blocks.{l}.attn.wv.weight"},
+       kTransposed},
       {"{p}h.{l}.attn.c_attn.bias", {"blocks.{l}.attn.wq.bias", "blocks.{l}.attn.wk.bias", "blocks.{l}.attn.wv.bias"}},
       {"{p}h.{l}.attn.c_proj.weight", {"blocks.{l}.attn.wo.weight"}, kTransposed},
       {"{p}h.{l}.attn.c_proj.bias", {"blocks.{l}.attn.wo.bias"}},

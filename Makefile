@@ -1,0 +1,41 @@
+# make        builds build/vitrine
+# make run    installs what is missing, builds, and shows the default model
+# make test   installs what is missing, builds, and runs all tests
+# make bench  micro benchmarks of the kernels
+# make dev-test, make tsan-test   the tests under ASan+UBSan, under TSan
+# make format rewrites the sources as .clang-format says
+JOBS ?= 2
+SOURCES = $(shell git ls-files '*.h' '*.cpp' 2>/dev/null)
+
+.PHONY: all build packages run test bench dev-test tsan-test format clean
+
+all: build
+
+build:
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS)
+
+packages:
+	@tools/install_packages.sh
+
+run: packages
+	@$(MAKE) --no-print-directory build
+	@tools/show.sh build/vitrine
+
+test: packages
+	@$(MAKE) --no-print-directory build
+	@ctest --preset release -j $(JOBS)
+
+bench: build
+	build/bench/kernels_bench
+
+dev-test tsan-test: packages
+	cmake --preset $(@:-test=)
+	cmake --build --preset $(@:-test=) -j $(JOBS)
+	ctest --preset $(@:-test=) -j $(JOBS)
+
+format:
+	clang-format-14 -i $(SOURCES)
+
+clean:
+	rm -rf build build-dev build-tsan

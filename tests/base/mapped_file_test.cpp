@@ -1,0 +1,96 @@
+#include "base/mapped_file.h"
+
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/temp_folder.h"
+
+namespace vitrine::test {
+namespace {
+
+using testing::HasSubstr;
+
+std::string refusal(const std::string& path) {
+  return message_of<BadInput>([&] { MappedFile::open(path); });
+}
+
+TEST(MappedFile, ShowsTheBytes) {
+  const TempFolder folder;
+  std::string bytes(10'000, '\0');
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7);
+  write_file(folder / "f", bytes);
+  const auto file = MappedFile::open(folder / "f");
+  ASSERT_EQ(file->bytes().size(), bytes.size());
+  EXPECT_EQ(std::memcmp(file->bytes().data(), bytes.data(), bytes.size()), 0);
+  EXPECT_EQ(file->path(), folder / "f");
+}
+
+TEST(MappedFile, OutlivesTheNameOfTheFile) {
+  const TempFolder folder;
+  write_file(folder / "f", "abc");
+  const auto file = MappedFile::open(folder / "f");
+  std::filesystem::remove(folder / "f");
+  EXPECT_EQ(static_cast<char>(file->bytes()[2]), 'c');
+}
+
+TEST(MappedFile, EmptyIsEmpty) {
+  const TempFolder folder;
+  write_file(folder / "f", "");
+  EXPECT_TRUE(MappedFile::open(folder / "f")->bytes().empty());
+}
+
+TEST(MappedFile, KeepsNoDescriptor) {
+  const TempFolder folder;
+  write_file(folder / "f", "abc");
+  const auto count = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+  };
+  const auto before = count();
+  const auto file = MappedFile::open(folder / "f");
+  EXPECT_NE(refusal(folder.path()), "");
+  EXPECT_EQ(count(), before);
+}
+
+TEST(MappedFile, WhatIsNoRegularFileIsRefused) {
+  const TempFolder folder;
+  EXPECT_THAT(refusal(folder / "missing"), HasSubstr(folder / "missing"));
+  EXPECT_THAT(refusal(""), HasSubstr("cannot open"));
+  EXPECT_THAT(refusal(folder.path()), HasSubstr("got a folder"));
+  ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
+  EXPECT_THAT(refusal(folder / "fifo"), HasSubstr("expected a regular file")) << "and without waiting for a writer";
+  EXPECT_THAT(refusal("/dev/zero"), HasSubstr("expected a regular file"));
+  std::filesystem::create_symlink("loop", folder / "loop");
+  EXPECT_THAT(refusal(folder / "loop"), HasSubstr("loop"));
+  EXPECT_THAT(refusal(folder / std::string(300, 'x')), HasSubstr("cannot open"));
+}
+
+TEST(MappedFile, WithoutPermission) {
+  const TempFolder folder;
+  write_file(folder / "f", "abc");
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
+  std::filesystem::permissions(folder / "f", std::filesystem::perms::none);
+  const WithoutRights nobody;
+  if (!nobody.works()) GTEST_SKIP() << "this user cannot give up its rights";
+  EXPECT_THAT(refusal(folder / "f"), HasSubstr("ermission"));
+}
+
+TEST(MappedFile, WithoutAddressSpace) {
+  const TempFolder folder;
+  write_file(folder / "f", "");
+  if (::truncate((folder / "f").c_str(), std::int64_t{1} << 42) != 0) GTEST_SKIP() << "no sparse files here";
+  rlimit old{};
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &old), 0);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer needs the address space";
+#endif
+  const rlimit less{std::uint64_t{1} << 40, old.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &less), 0);
+  const std::string message = message_of<OutOfCapacity>([&] { MappedFile::open(folder / "f"); });
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &old), 0);
+  EXPECT_THAT(message, HasSubstr("cannot map"));
+}
+
+}  // namespace
+}  // namespace vitrine::test
