@@ -93,17 +93,17 @@ TEST(FileWriter, PlacesThatCannotBeWritten) {
   EXPECT_THAT(refusal(folder / "f/g"), HasSubstr("f/g"));
 }
 
-/// A rename would put a plain file in the place of the device: as root, of /dev/null itself.
+/// A rename would put a plain file in the place of the device: as root, /dev/null itself.
 TEST(FileWriter, ADeviceOrFifoIsNotReplaced) {
   const TempFolder folder;
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
-  std::filesystem::create_symlink("/dev/null", folder / "null");
-  for (const char* name : {"fifo", "null"}) {
+  std::filesystem::create_symlink("/dev/full", folder / "full");
+  for (const char* name : {"fifo", "full"}) {
     EXPECT_THAT(message_of<BadInput>([&] { FileWriter(folder / name).commit(); }),
                 HasSubstr("expected a regular file"));
   }
   EXPECT_TRUE(std::filesystem::is_fifo(folder / "fifo"));
-  EXPECT_TRUE(std::filesystem::is_symlink(folder / "null"));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "full"));
   EXPECT_EQ(folder.entries(), 2);
 }
 

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <initializer_list>
 
 #include "base/error.h"
@@ -76,6 +77,19 @@ TEST(Json, ManyTinyValuesDoNotBecomeManyMegabytes) {
   std::string text = "[{}";
   for (int i = 0; i < 3'000'000; ++i) text += ",{}";
   EXPECT_THAT(refusal(text + "]"), HasSubstr("values")) << "each would take some 80 bytes";
+}
+
+TEST(Json, TimeGrowsWithTheTextAlone) {
+  std::string objects = "{\"first\":{}", arrays = "[[]";
+  for (int i = 0; i < 100'000; ++i) {
+    objects += ",\"" + std::to_string(i) + "\":{}";
+    arrays += ",[]";
+  }
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(parse_json(objects + "}", "file.json").size(), 100'001u);
+  EXPECT_EQ(parse_json(arrays + "]", "file.json").size(), 100'001u);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  EXPECT_LT(seconds.count(), 5) << "a look at all of them after each would take a minute";
 }
 
 }  // namespace

@@ -124,6 +124,17 @@ TEST_P(Matmul, UnderflowInfinityAndNanKeepTheOrder) {
   }
 }
 
+TEST_P(Matmul, ThePaddingOfATailIsAdded) {
+  const std::vector<float> x(20, 1e-30f);
+  const std::vector<float> values(20 * 3, -1e-30f);  // every product underflows to -0, in every lane
+  for (const Layout layout : kLayouts) {
+    const StoredMatrix w(3, 20, DType::f32, layout, values);
+    EXPECT_TRUE(same_bits(product(kernels(), x, 20, 1, w.view(), 3), std::vector<float>(3, +0.0f)));
+    const StoredMatrix no_tail(3, 16, DType::f32, layout, values);
+    EXPECT_TRUE(same_bits(product(kernels(), x, 16, 1, no_tail.view(), 3), std::vector<float>(3, -0.0f)));
+  }
+}
+
 TEST_P(Matmul, BlocksAndChunksChangeNothing) {
   const bool scalar = GetParam() == Isa::scalar;
   struct Shape {
