@@ -26,7 +26,8 @@ KvCache::KvCache(const std::vector<KvLayerConfig>& layers, std::int64_t capacity
     layer.values.reset(
         static_cast<std::byte*>(std::calloc(static_cast<std::size_t>(std::max<std::int64_t>(*size, 1)), 1)));
     if (!layer.keys || !layer.values) {
-      throw OutOfCapacity("kv_cache", "no memory for a cache of {} tokens ({} bytes a layer)", capacity, 2 * *size);
+      throw OutOfCapacity("kv_cache", "no memory for a cache of {} tokens (twice {} bytes a layer)", capacity,
+                          *size);
     }
     layers_.push_back(std::move(layer));
   }
@@ -62,8 +63,8 @@ KvSpans KvCache::past(int layer_index, std::int64_t kv_head) const {
 
 void KvCache::append(int layer_index, const std::byte* keys, const std::byte* values, std::int64_t count) {
   Layer& layer = layers_[static_cast<std::size_t>(layer_index)];
-  if (length_ + count > capacity_) {
-    throw OutOfCapacity("kv_cache", "the cache holds {} tokens, {} are needed", capacity_, length_ + count);
+  if (count > capacity_ - length_) {
+    throw OutOfCapacity("kv_cache", "the cache of {} tokens holds {}, {} more do not fit", capacity_, length_, count);
   }
   const std::int64_t row_bytes = layer.config.head_dim * size_of(dtype_);
   const std::int64_t token_bytes = layer.config.n_kv_heads * row_bytes;

@@ -19,8 +19,9 @@ namespace vitrine {
 enum class Isa : std::uint8_t { scalar, avx2, avx512 };
 enum class Activation : std::uint8_t { relu, silu, gelu_tanh, gelu_erf };
 
-/// One table of kernels. In all of them an output may be the very same array as an input, never a shifted one; n may
-/// be 0; no alignment is asked for.
+/// One table of kernels. Where input and output are floats of one length, the output may be the very same array as an
+/// input; nothing else may overlap. n may be 0; no alignment is asked for. "The same bits" leaves open which NaN a NaN
+/// is.
 struct Kernels {
   Isa isa;
 
@@ -28,7 +29,7 @@ struct Kernels {
   /// of w.rows floats, ldy apart. w needs col_stride == 1 or row_stride == 1; both give the same bits.
   void (*matmul)(const float* x, std::int64_t ldx, std::int64_t tokens, const MatrixView& w, float* y,
                  std::int64_t ldy);
-  /// z[d] = fma(p[j], v[j, d], z[d]) for j = 0, 1, … in this order. v needs col_stride == 1.
+  /// Adds to z: z[d] = fma(p[j], v[j, d], z[d]) for j = 0, 1, … in this order. v needs col_stride == 1.
   void (*weighted_rows)(const float* p, const MatrixView& v, float* z);
 
   /// Σ x[i], 16-lane order.

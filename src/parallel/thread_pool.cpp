@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
@@ -26,10 +27,18 @@ ThreadPool::ThreadPool(int n_threads) {
     throw BadInput("threads", "expected a number of threads from 1 to {}, got {}", kMaxThreads, n_threads);
   }
   workers_.reserve(static_cast<std::size_t>(n_threads - 1));
-  for (int thread = 1; thread < n_threads; ++thread) workers_.emplace_back([this, thread] { work(thread); });
+  try {
+    for (int thread = 1; thread < n_threads; ++thread) workers_.emplace_back([this, thread] { work(thread); });
+  } catch (const std::system_error& e) {
+    const int started = size();
+    stop();  // the destructor does not run
+    throw OutOfCapacity("threads", "expected {} threads, the system gives {}: {}", n_threads, started, e.what());
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   stopping_ = true;
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();

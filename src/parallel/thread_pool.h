@@ -17,7 +17,7 @@ namespace vitrine {
 /// makes the pool. One loop at a time: a pool serves one caller.
 class ThreadPool {
  public:
-  /// `n_threads` ≥ 1 counts the calling thread. Throws BadInput otherwise.
+  /// `n_threads` ≥ 1 counts the calling thread. Throws BadInput otherwise, OutOfCapacity where the system refuses.
   explicit ThreadPool(int n_threads);
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -48,6 +48,7 @@ class ThreadPool {
   void run(std::int64_t count, std::int64_t grain, Call call, const void* context);
   void run_range(const Loop& loop, int thread);
   void work(int thread);
+  void stop();
 
   std::vector<std::thread> workers_;
   Loop loop_;  // written before generation_ grows, read by workers after they see it

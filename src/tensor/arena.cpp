@@ -2,22 +2,29 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 
+#include "base/checked.h"
 #include "base/error.h"
 
 namespace vitrine {
 namespace {
 
 constexpr std::int64_t kAlignment = 64;
+constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kFirstChunk = std::int64_t{1} << 16;
 
 }  // namespace
 
 void Arena::Free::operator()(std::byte* p) const { std::free(p); }
 
-Tensor Arena::tensor(const Shape& shape) { return {reinterpret_cast<float*>(bytes(shape.count() * 4)), shape}; }
+Tensor Arena::tensor(const Shape& shape) {
+  const std::optional<std::int64_t> count = checked_product(shape.sizes());
+  return {reinterpret_cast<float*>(bytes(count ? checked_mul(*count, sizeof(float)).value_or(kMost) : kMost)), shape};
+}
 
 std::byte* Arena::bytes(std::int64_t n) {
+  if (n > kMost - kAlignment) throw OutOfCapacity("arena", "activations are beyond any memory");
   const std::int64_t size = (n + kAlignment - 1) / kAlignment * kAlignment;
   while (top_.chunk < chunks_.size() && chunks_[top_.chunk].size - top_.used < size) top_ = {top_.chunk + 1, 0};
   if (top_.chunk == chunks_.size()) {

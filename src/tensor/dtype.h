@@ -19,12 +19,13 @@ constexpr std::string_view name_of(DType dtype) {
 /// bfloat16 is the upper half of a float.
 inline float float_from_bf16(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
 
-/// IEEE binary16 to float, exact; a NaN stays a NaN.
+/// IEEE binary16 to float, exact; a NaN becomes a quiet one.
 inline float float_from_f16(std::uint16_t bits) {
   const std::uint32_t sign = (std::uint32_t{bits} & 0x8000u) << 16;
   const std::uint32_t exponent = (bits >> 10) & 0x1Fu;
   const std::uint32_t mantissa = bits & 0x3FFu;
-  if (exponent == 0x1F) return std::bit_cast<float>(sign | 0x7F800000u | (mantissa << 13));
+  const std::uint32_t quiet = mantissa != 0 ? 0x400000u : 0u;
+  if (exponent == 0x1F) return std::bit_cast<float>(sign | 0x7F800000u | quiet | (mantissa << 13));
   if (exponent == 0) {
     const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
     return sign != 0 ? -magnitude : magnitude;

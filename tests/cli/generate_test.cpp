@@ -1,0 +1,195 @@
+// vitrine generate: continuations, as text and as JSON.
+#include "cli/program.h"
+
+namespace vitrine::test {
+namespace {
+
+/// The trained model from outside.
+class Stories : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = outside_data("models/stories260K");
+    if (folder_.empty()) GTEST_SKIP() << "needs VITRINE_DATA";
+  }
+  Arguments generate(const std::string& text, const Arguments& more) const {
+    Arguments all = {"generate", folder_ + "/stories260K.bin", "--tokenizer", folder_ + "/tok512.bin"};
+    all.insert(all.end(), more.begin(), more.end());
+    all.insert(all.end(), {"--", text});
+    return all;
+  }
+  std::string folder_;
+};
+
+TEST_F(Stories, GreedyTextIsThatOfLlama2c) {
+  const std::string expected = read_file(folder_ + "/greedy_200_tokens.txt");
+  EXPECT_EQ(output_of(generate("", {"--greedy", "--max-tokens", "200"})), expected);
+  EXPECT_EQ(output_of(generate("", {"--temperature", "0", "--max-tokens", "200", "--threads", "3"})), expected);
+  const Json json = json_of(generate("", {"--greedy", "--max-tokens", "200"}));
+  EXPECT_EQ(json["text"], expected);
+  EXPECT_EQ(json["prompt_ids"], Json({1}));
+  EXPECT_EQ(json["ids"].size(), 200U);
+  EXPECT_EQ(json["finish_reason"], "length");
+}
+
+TEST_F(Stories, TextMayComeFromStdin) {
+  const Json from_stdin = json_of(generate("-", {"--greedy", "--max-tokens", "20"}), {.input = "Once upon a time"});
+  const Json from_argument = json_of(generate("Once upon a time", {"--greedy", "--max-tokens", "20"}));
+  EXPECT_EQ(from_stdin["ids"], from_argument["ids"]);
+  EXPECT_EQ(from_stdin["prompt_ids"], Json({1, 403, 407, 261, 378}));
+}
+
+TEST_F(Stories, AnyTextIsTakenWhole) {
+  for (const std::string text : {"[INST] a, b [/INST]", "[a,b]", "-5", "-hello", "--json", "++", "generate", "{}", "%%",
+                                 "a=b", "\xF0\x9F\xA6\x99", "a\xFFz", "\"q\"", "--"}) {
+    SCOPED_TRACE(text);
+    const std::string tokens = folder_ + "/tok512.bin";
+    const Json expected = Json::parse(output_of({"tokenize", "--lines", tokens}, {.input = Json("x").dump()}));
+    const Json fed = json_of(generate(text, {"--max-tokens", "1"}))["prompt_ids"];
+    EXPECT_EQ(fed, json_of({"tokenize", tokens, "-"}, {.input = text})["ids"]);
+    EXPECT_GT(fed.size(), 1U);
+  }
+}
+
+TEST_F(Stories, SpecialTokensMayBeLeftOut) {
+  EXPECT_EQ(json_of(generate("Once", {"--max-tokens", "1"}))["prompt_ids"], Json({1, 403}));
+  EXPECT_EQ(json_of(generate("Once", {"--max-tokens", "1", "--no-special"}))["prompt_ids"], Json({403}));
+  EXPECT_EQ(json_of(generate("", {"--max-tokens", "1", "--no-special"}))["prompt_ids"], Json({1})) << "from BOS";
+}
+
+TEST_F(Stories, StopStringsEndTheTextAndAreLeftOut) {
+  const Arguments options = {"--greedy", "--stop", "!!", "--stop", " girl", "--stop", ", there was a little"};
+  EXPECT_EQ(output_of(generate("Once upon a time", options)), "");
+  const Json json = json_of(generate("", options));
+  EXPECT_EQ(json["text"], "Once upon a time");
+  EXPECT_EQ(json["finish_reason"], "stop");
+}
+
+TEST_F(Stories, OverlongTextNamesBothNumbers) {
+  std::string words;
+  for (int i = 0; i < 100'000; ++i) words += "word ";
+  for (const char* command : {"generate", "logits", "trace"}) {
+    const TempFolder folder;
+    Arguments all = {command, folder_ + "/stories260K.bin", "-", "--tokenizer", folder_ + "/tok512.bin"};
+    if (command != std::string("generate")) all.insert(all.end(), {"--out", folder / "out"});
+    expect_error(all, {"300002", "512"}, {.input = words});
+    EXPECT_THAT(folder.files(), testing::IsEmpty());
+  }
+}
+
+TEST_F(Stories, ModelFileHoldsNoTokenizer) {
+  expect_error({"generate", folder_ + "/stories260K.bin", "Once"}, {"stories260K.bin", "--tokenizer", "--ids"});
+  EXPECT_EQ(json_of({"generate", folder_ + "/stories260K.bin", "--ids", "1,403", "--max-tokens", "2"})["text"], "");
+}
+
+TEST(Generate, WithoutTokenizerIdsStandInPlaceOfText) {
+  const Arguments all = {"generate", golden("gpt2"), "--ids", "1,2", "--greedy", "--max-tokens", "5"};
+  const Json json = json_of(all);
+  std::set<std::string> keys;
+  for (const auto& [key, value] : json.items()) keys.insert(key);
+  EXPECT_EQ(keys, (std::set<std::string>{"text", "ids", "prompt_ids", "finish_reason", "seed", "timings"}));
+  EXPECT_EQ(json["prompt_ids"], Json({1, 2}));
+  EXPECT_EQ(json["ids"].size(), 5U);
+  EXPECT_EQ(json["text"], "");
+  EXPECT_TRUE(json["seed"].is_number_unsigned());
+  EXPECT_GT(json["timings"]["prefill_tokens_per_s"], 0);
+  EXPECT_GT(json["timings"]["decode_tokens_per_s"], 0);
+  EXPECT_EQ(output_of(all), joined(json["ids"].get<std::vector<std::int32_t>>()) + "\n");
+}
+
+TEST(Generate, EndsAtTheContextOrAtMaxTokens) {
+  const Json full = json_of({"generate", golden("gpt2"), "--ids", "1,2", "--greedy"});
+  EXPECT_LE(full["ids"].size(), 31U) << "the context is 32; the last token is not fed back";
+  const Json none = json_of({"generate", golden("gpt2"), "--ids", "1,2", "--max-tokens", "0"});
+  EXPECT_EQ(none["ids"], Json::array());
+  EXPECT_EQ(none["finish_reason"], "length");
+  expect_error({"generate", golden("gpt2"), "--ids", many_ids(41)}, {"41", "32"});
+}
+
+TEST(Generate, SeedReproduces) {
+  const Arguments all = {"generate", golden("llama_mha"), "--ids", "3", "--temperature", "30", "--top-k", "0"};
+  const auto run = [&](const std::string& seed) {
+    Arguments with_seed = all;
+    if (!seed.empty()) with_seed.insert(with_seed.end(), {"--seed", seed});
+    return json_of(with_seed);
+  };
+  const Json drawn = run("");
+  EXPECT_EQ(run(drawn["seed"].dump())["ids"], drawn["ids"]);
+  EXPECT_EQ(run("18446744073709551615")["seed"], 18446744073709551615ULL);
+  std::set<std::string> texts;
+  for (const char* seed : {"1", "2", "3", "4"}) texts.insert(run(seed)["ids"].dump());
+  EXPECT_GT(texts.size(), 1U);
+}
+
+TEST(Generate, LogprobsTellTheRivals) {
+  const Json json =
+      json_of({"generate", golden("gpt2"), "--ids", "1,2", "--greedy", "--max-tokens", "3", "--logprobs", "2"});
+  ASSERT_EQ(json["logprobs"].size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Json& token = json["logprobs"][i];
+    EXPECT_EQ(token["id"], json["ids"][i]);
+    ASSERT_EQ(token["top"].size(), 2U);
+    EXPECT_EQ(token["top"][0]["id"], token["id"]);
+    EXPECT_EQ(token["top"][0]["logprob"], token["logprob"]);
+    EXPECT_LE(token["logprob"], 0);
+    EXPECT_TRUE(token["top"][1].contains("piece"));
+  }
+}
+
+TEST(Generate, StopStringsAreTakenAsTheyAre) {
+  const TempFolder folder;
+  const std::string model = endless_model(folder), tokenizer = small_tokenizer(folder);
+  const Arguments all = {"generate", model, "--ids", "1", "--tokenizer", tokenizer, "--max-tokens", "40", "--greedy"};
+  const std::string text = output_of(all);
+  ASSERT_GT(text.size(), 20U);
+  std::string stop;  // something that does not stand in the text before: an argument holds no NUL
+  for (std::size_t at = 5; stop.empty() && at + 2 < text.size(); ++at) {
+    if (text.substr(at, 2).find('\0') == std::string::npos) stop = text.substr(at, 2);
+  }
+  ASSERT_FALSE(stop.empty());
+  for (const std::string other : {"{}", "[a,b]", "-x", "%%", "--json"}) {
+    Arguments with_stop = all;
+    with_stop.insert(with_stop.end(), {"--stop", other, "--stop", stop});
+    EXPECT_EQ(output_of(with_stop), text.substr(0, text.find(stop))) << other;
+    EXPECT_EQ(json_of(with_stop)["finish_reason"], "stop");
+  }
+  expect_error({"generate", model, "--ids", "1", "--tokenizer", tokenizer, "--stop", ""}, {"[stop]"});
+  expect_error({"generate", model, "--ids", "1", "--stop", "a"}, {"tokenizer"});
+}
+
+TEST(Generate, DefaultsComeFromTheModel) {
+  const TempFolder folder;
+  const std::string model = endless_model(folder);
+  write_file(model + "/generation_config.json", R"({"do_sample": false})");
+  const Arguments all = {"generate", model, "--ids", "5", "--max-tokens", "30"};
+  const std::string greedy = output_of({"generate", model, "--ids", "5", "--max-tokens", "30", "--greedy"});
+  EXPECT_EQ(output_of(all), greedy);
+  const Arguments sampled = {"generate",      model, "--ids",  "5", "--max-tokens", "30",
+                             "--temperature", "50",  "--seed", "1", "--top-k",      "0"};
+  EXPECT_NE(output_of(sampled), greedy);
+}
+
+TEST(Generate, BadSamplingOptions) {
+  for (const auto& [option, value, where] :
+       std::vector<std::tuple<std::string, std::string, std::string>>{{"--temperature", "-1", "temperature"},
+                                                                      {"--top-p", "0", "top_p"},
+                                                                      {"--top-p", "2", "top_p"},
+                                                                      {"--top-k", "-2", "top_k"},
+                                                                      {"--min-p", "7", "min_p"},
+                                                                      {"--repeat-penalty", "0", "repeat"}}) {
+    expect_error({"generate", golden("gpt2"), "--ids", "1", option, value}, {where, value});
+    expect_error({"generate", golden("gpt2"), "--ids", "1", option + "=" + value}, {where, value});
+  }
+}
+
+TEST(Generate, DefaultModelNeedsNoPath) {
+  if (!std::filesystem::exists(source_dir() + "/models/default/config.json")) GTEST_SKIP() << "no default model";
+  if (std::filesystem::path(VITRINE_PROGRAM).parent_path().parent_path() != source_dir()) {
+    GTEST_SKIP() << "the program stands elsewhere";
+  }
+  const Outcome o = run_program({"generate", "--json", "--max-tokens", "3", "The"});
+  EXPECT_EQ(o.status, 0) << o.err;
+  EXPECT_TRUE(Json::parse(o.out).contains("ids"));
+}
+
+}  // namespace
+}  // namespace vitrine::test

@@ -1,0 +1,124 @@
+// Signals, and standard files that are closed, full or broken.
+#include "cli/program.h"
+
+namespace vitrine::test {
+namespace {
+
+class Interrupt : public testing::Test {
+ protected:
+  Arguments generate(int max_tokens) const {
+    return {"generate", model_,         "--ids",
+            "1",        "--tokenizer",  tokenizer_,
+            "--greedy", "--max-tokens", std::to_string(max_tokens)};
+  }
+  /// Sends SIGINT once a file is being written; nothing new may be left, and the old file as it was.
+  void expect_clean_stop(const Arguments& arguments) {
+    write_file(folder_ / "out", "old");
+    const std::set<std::string> before = folder_.files();
+    Program program(arguments);
+    program.wait_until([&] { return folder_.files() != before; });
+    program.send(SIGINT);
+    const Outcome o = program.finish();
+    EXPECT_EQ(o.status, 130) << o.err;
+    EXPECT_EQ(o.err, "vitrine: interrupted\n");
+    EXPECT_EQ(o.out, "");
+    EXPECT_EQ(folder_.files(), before);
+    EXPECT_EQ(read_file(folder_ / "out"), "old");
+  }
+  const TempFolder folder_;
+  const std::string model_ = endless_model(folder_);
+  const std::string tokenizer_ = small_tokenizer(folder_);
+};
+
+TEST_F(Interrupt, GenerationStopsAndWhatIsPrintedIsWhole) {
+  const std::string expected = output_of(generate(1000));
+  for (const int number : {SIGINT, SIGTERM}) {
+    Program program(generate(500'000));
+    program.wait_for_output(10);
+    program.send(number);
+    const Outcome o = program.finish();
+    EXPECT_EQ(o.status, 128 + number) << o.err;
+    EXPECT_EQ(o.err, "vitrine: interrupted\n");
+    const std::size_t common = std::min(expected.size(), o.out.size());
+    EXPECT_EQ(o.out.substr(0, common), expected.substr(0, common));
+  }
+}
+
+TEST_F(Interrupt, JsonIsPrintedWholeOrNotAtAll) {
+  Arguments all = generate(500'000);
+  all.push_back("--json");
+  Program program(all, {.input = "x", .hold_input = true});  // nobody reads it
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  program.send(SIGTERM);
+  const Outcome o = program.finish();
+  EXPECT_EQ(o.out, "");
+  EXPECT_TRUE(o.status == 143 || o.signal == SIGTERM) << o.status;  // on a busy machine it may not have begun
+}
+
+TEST_F(Interrupt, FilesAreWrittenWholeOrNotAtAll) {
+  expect_clean_stop({"logits", model_, "--ids", many_ids(20'000), "--out", folder_ / "out"});
+  expect_clean_stop({"trace", model_, "--ids", many_ids(8'000), "--sites", "hook_embed", "--out", folder_ / "out"});
+}
+
+TEST_F(Interrupt, WhileItReads) {
+  Program text({"tokenize", tokenizer_, "-"}, {.input = "abc", .hold_input = true});
+  text.wait_until_it_reads();
+  text.send(SIGINT);
+  const Outcome o = text.finish();
+  EXPECT_EQ(o.status, 130) << o.err;
+  EXPECT_EQ(o.out, "");
+
+  Program lines({"tokenize", tokenizer_, "--lines"}, {.input = "\"a\"\n", .hold_input = true});
+  lines.wait_for_output(10);
+  lines.wait_until_it_reads();
+  lines.send(SIGTERM);
+  const Outcome l = lines.finish();
+  EXPECT_EQ(l.status, 143) << l.err;
+  EXPECT_EQ(l.out.find('\n'), l.out.size() - 1);
+}
+
+TEST_F(Interrupt, WhileNobodyReadsItsOutput) {
+  Program program(generate(500'000));
+  program.shrink_output_pipe();
+  program.wait_until([&] { return program.n_unread() >= 4096; });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until it waits
+  program.send(SIGINT);
+  // Its end must come before the pipe is read.
+  const Outcome o = program.finish();
+  EXPECT_EQ(o.status, 130) << o.err;
+}
+
+TEST_F(Interrupt, BrokenPipe) {
+  Program program(generate(500'000));
+  program.wait_for_output(1);
+  program.close_output();
+  const Outcome o = program.finish();
+  EXPECT_EQ(o.status, 1) << o.signal;
+  EXPECT_THAT(o.err, testing::StartsWith("vitrine: error: [stdout] "));
+  EXPECT_EQ(o.err.find('\n'), o.err.size() - 1);
+}
+
+TEST_F(Interrupt, StdoutClosedOrFull) {
+  for (const Arguments& all : {generate(20), Arguments{"--help"}, Arguments{"--version"}, Arguments{"trace", "--help"},
+                               Arguments{"tokenize", tokenizer_, "a"}, Arguments{"detokenize", tokenizer_, "259"}}) {
+    expect_error(all, {"[stdout]"}, {.closed = {1}});
+    expect_error(all, {"[stdout]", "No space left"}, {.output_path = "/dev/full"});
+    const Outcome silent = run_program(all, {.closed = {1, 2}});
+    EXPECT_EQ(silent.status, 1) << silent.signal;
+  }
+  const Outcome quiet = run_program(generate(20), {.closed = {2}});
+  EXPECT_EQ(quiet.status, 0);
+  EXPECT_NE(quiet.out, "");
+}
+
+TEST_F(Interrupt, StdinClosedOrUnreadable) {
+  for (const Arguments& all : {Arguments{"tokenize", tokenizer_, "-"}, Arguments{"tokenize", tokenizer_, "--lines"},
+                               Arguments{"generate", model_, "-", "--tokenizer", tokenizer_}}) {
+    expect_error(all, {"[stdin] cannot read"}, {.closed = {0}});
+    expect_error(all, {"[stdin] cannot read"}, {.input_path = "/"});
+  }
+  EXPECT_NE(run_program(generate(20), {.closed = {0}}).out, "");
+}
+
+}  // namespace
+}  // namespace vitrine::test

@@ -1,0 +1,314 @@
+// Runs the program `vitrine` as a user does: arguments, standard files, signals; and the files that such tests need.
+#pragma once
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <set>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+#include "checkpoint/safetensors.h"
+#include "support/data.h"
+#include "tokenizer/vocabulary.h"
+
+namespace vitrine::test {
+
+using Arguments = std::vector<std::string>;
+
+struct Launch {
+  std::string input;                     ///< What stands on stdin.
+  bool hold_input = false;               ///< stdin stays open behind it.
+  std::string input_path, output_path;   ///< A file in place of a pipe for stdin, stdout.
+  std::set<int> closed;                  ///< Standard files that are closed.
+  std::vector<std::string> environment;  ///< NAME=value
+};
+
+struct Outcome {
+  int status = -1;  ///< Exit status; -1 where a signal ended the program.
+  int signal = 0;
+  std::string out, err;
+};
+
+/// A running program. What it does not do within a minute ends it, and the test fails.
+class Program {
+ public:
+  explicit Program(Arguments arguments, Launch launch = {}) : rest_(launch.input), hold_input_(launch.hold_input) {
+    arguments.insert(arguments.begin(), VITRINE_PROGRAM);
+    std::vector<char*> argv, envp;
+    for (std::string& a : arguments) argv.push_back(a.data());
+    argv.push_back(nullptr);
+    for (std::string& e : launch.environment) envp.push_back(e.data());
+    for (char** e = environ; *e != nullptr; ++e) envp.push_back(*e);
+    envp.push_back(nullptr);
+    int ends[3][2];
+    for (auto& pair : ends) EXPECT_EQ(::pipe2(pair, O_CLOEXEC), 0);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      for (int fd = 0; fd <= 2; ++fd) ::dup2(ends[fd][fd == 0 ? 0 : 1], fd);
+      become_file(launch.input_path, O_RDONLY, 0);
+      become_file(launch.output_path, O_WRONLY, 1);
+      for (const int fd : launch.closed) ::close(fd);
+      for (const int number : {SIGINT, SIGTERM, SIGPIPE}) ::signal(number, SIG_DFL);
+      ::execve(argv[0], argv.data(), envp.data());
+      ::_exit(99);
+    }
+    for (int fd = 0; fd <= 2; ++fd) {
+      ::close(ends[fd][fd == 0 ? 0 : 1]);
+      fds_[fd] = ends[fd][fd == 0 ? 1 : 0];
+    }
+    ::fcntl(fds_[0], F_SETFL, O_NONBLOCK);
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  ~Program() {
+    if (pid_ > 0) finish();
+  }
+
+  void send(int number) const { ::kill(pid_, number); }
+  /// Nobody reads stdout any longer.
+  void close_output() { close_end(1); }
+  void shrink_output_pipe() { ::fcntl(fds_[1], F_SETPIPE_SZ, 4096); }
+
+  /// Moves input and output until `done`, or until there is nothing to move.
+  void exchange(const std::function<bool()>& done) {
+    while (!done()) {
+      if (rest_.empty() && !hold_input_) close_end(0);
+      pollfd polled[3] = {{rest_.empty() ? -1 : fds_[0], POLLOUT, 0}, {fds_[1], POLLIN, 0}, {fds_[2], POLLIN, 0}};
+      if (fds_[1] < 0 && fds_[2] < 0) return;
+      ::poll(polled, 3, 20);
+      if (std::chrono::steady_clock::now() > deadline_) {
+        ADD_FAILURE() << "the program takes too long";
+        ::kill(pid_, SIGKILL);
+        return;
+      }
+      if (polled[0].revents != 0) write_some();
+      if (polled[1].revents != 0) read_some(1, outcome_.out);
+      if (polled[2].revents != 0) read_some(2, outcome_.err);
+    }
+  }
+  void wait_for_output(std::size_t bytes) {
+    exchange([&] { return outcome_.out.size() >= bytes; });
+    EXPECT_GE(outcome_.out.size(), bytes) << outcome_.err;
+  }
+  /// Until all input has been taken and the program waits for more.
+  void wait_until_it_reads() {
+    exchange([&] { return rest_.empty() && queued(fds_[0]) == 0 && is_asleep(); });
+  }
+  /// Waits until `done` without reading what the program prints.
+  void wait_until(const std::function<bool()>& done) {
+    while (!done()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline_) << "the program takes too long";
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  int n_unread() const { return queued(fds_[1]); }
+
+  Outcome finish() {
+    hold_input_ = false;
+    exchange([] { return false; });
+    int status = 0;
+    ::waitpid(std::exchange(pid_, -1), &status, 0);
+    for (int fd = 0; fd <= 2; ++fd) close_end(fd);
+    if (WIFEXITED(status)) outcome_.status = WEXITSTATUS(status);
+    if (WIFSIGNALED(status)) outcome_.signal = WTERMSIG(status);
+    return outcome_;
+  }
+
+ private:
+  static void become_file(const std::string& path, int flags, int fd) {
+    if (path.empty()) return;
+    ::dup2(::open(path.c_str(), flags | O_CLOEXEC), fd);
+  }
+  static int queued(int fd) {
+    int n = 0;
+    ::ioctl(fd, FIONREAD, &n);
+    return n;
+  }
+  bool is_asleep() const {
+    std::ifstream in("/proc/" + std::to_string(pid_) + "/stat");
+    const std::string line{std::istreambuf_iterator<char>(in), {}};
+    const std::size_t end_of_name = line.rfind(')');
+    return end_of_name != std::string::npos && line.substr(end_of_name + 2, 1) == "S";
+  }
+  void close_end(int fd) {
+    if (fds_[fd] >= 0) ::close(std::exchange(fds_[fd], -1));
+  }
+  void write_some() {
+    // A program that reads no stdin closes the pipe: MSG_NOSIGNAL is for sockets only, so SIGPIPE is passed over here.
+    ::signal(SIGPIPE, SIG_IGN);
+    const ssize_t n = ::write(fds_[0], rest_.data(), rest_.size());
+    if (n < 0 && errno == EAGAIN) return;
+    rest_.erase(0, n < 0 ? rest_.size() : static_cast<std::size_t>(n));
+  }
+  void read_some(int fd, std::string& text) {
+    char buffer[1 << 14];
+    const ssize_t n = ::read(fds_[fd], buffer, sizeof buffer);
+    if (n <= 0) return close_end(fd);
+    text.append(buffer, static_cast<std::size_t>(n));
+  }
+
+  pid_t pid_ = -1;
+  int fds_[3] = {-1, -1, -1};
+  std::string rest_;
+  bool hold_input_;
+  Outcome outcome_;
+  std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+};
+
+inline Outcome run_program(const Arguments& arguments, const Launch& launch = {}) {
+  return Program(arguments, launch).finish();
+}
+
+/// Runs what must succeed; returns what stands on stdout.
+inline std::string output_of(const Arguments& arguments, const Launch& launch = {}) {
+  const Outcome o = run_program(arguments, launch);
+  EXPECT_EQ(o.status, 0) << testing::PrintToString(arguments) << "\n" << o.err;
+  EXPECT_EQ(o.err, "") << testing::PrintToString(arguments);
+  return o.out;
+}
+
+/// The same with --json: one object on one line, nothing else.
+inline Json json_of(Arguments arguments, const Launch& launch = {}) {
+  arguments.insert(arguments.begin() + 1, "--json");
+  const std::string out = output_of(arguments, launch);
+  EXPECT_EQ(out.find('\n'), out.size() - 1) << out;
+  return Json::parse(out, nullptr, false);
+}
+
+/// The program ended itself with `status`, told why in one line on stderr, and printed nothing else.
+inline void expect_failure(const Arguments& arguments, int status, const std::vector<std::string>& told,
+                           const Launch& launch = {}) {
+  SCOPED_TRACE(testing::PrintToString(arguments).substr(0, 300));
+  const Outcome o = run_program(arguments, launch);
+  EXPECT_EQ(o.status, status) << "signal " << o.signal << ", " << o.err;
+  EXPECT_EQ(o.out, "");
+  EXPECT_THAT(o.err, testing::StartsWith(status == 1 ? "vitrine: error: [" : "vitrine: "));
+  EXPECT_EQ(o.err.find('\n'), o.err.size() - 1) << o.err;
+  for (const std::string& part : told) EXPECT_THAT(o.err, testing::HasSubstr(part));
+}
+inline void expect_error(const Arguments& arguments, const std::vector<std::string>& told, const Launch& launch = {}) {
+  expect_failure(arguments, 1, told, launch);
+}
+inline void expect_usage_error(const Arguments& arguments, const std::vector<std::string>& told = {}) {
+  expect_failure(arguments, 2, told);
+}
+
+inline std::string read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  EXPECT_TRUE(in) << path;
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+inline void write_file(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+/// A folder that goes with its test.
+class TempFolder {
+ public:
+  TempFolder() : path_(testing::TempDir() + "vitrine_cli_XXXXXX") {
+    EXPECT_NE(::mkdtemp(path_.data()), nullptr) << path_;
+  }
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+  ~TempFolder() { std::filesystem::remove_all(path_); }
+
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  /// Names in it, but for folders.
+  std::set<std::string> files() const {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+      if (!entry.is_directory()) names.insert(entry.path().filename().string());
+    }
+    return names;
+  }
+
+ private:
+  std::string path_;
+};
+
+inline std::string golden(const std::string& name) { return goldens() + "/" + name; }
+
+/// "1,2,3"
+inline std::string joined(const std::vector<std::int32_t>& ids) {
+  std::string text;
+  for (const std::int32_t id : ids) text += (text.empty() ? "" : ",") + std::to_string(id);
+  return text;
+}
+inline std::string many_ids(int n) {
+  std::string text = "1";
+  for (int i = 1; i < n; ++i) text += ",1";
+  return text;
+}
+
+/// Changes the stored bytes of one tensor of a copied checkpoint.
+inline void patch_tensor(const std::string& folder, const std::string& name,
+                         const std::function<void(std::span<float>)>& change) {
+  const std::string path = folder + "/model.safetensors";
+  std::string bytes = read_file(path);
+  {
+    const SafetensorsFile file = SafetensorsFile::open(path);
+    const std::span<const std::byte> tensor = file.tensors().at(name).bytes;
+    const auto offset = static_cast<std::size_t>(tensor.data() - file.file()->bytes().data());
+    std::vector<float> values(tensor.size() / sizeof(float));
+    std::memcpy(values.data(), tensor.data(), tensor.size());
+    change(values);
+    std::memcpy(bytes.data() + offset, values.data(), tensor.size());
+  }
+  write_file(path, bytes);
+}
+
+inline void patch_config(const std::string& folder, const std::function<void(Json&)>& change) {
+  Json config = Json::parse(read_file(folder + "/config.json"));
+  change(config);
+  write_file(folder + "/config.json", config.dump());
+}
+
+/// A tokenizer with the bytes and a few pieces: " a" 259, " b" 260, "ab" 261, " " 262, "a" 263, "b" 264, "," 265,
+/// "[" 266, "]" 267.
+inline std::string small_tokenizer(const TempFolder& folder) {
+  const std::string path = folder / "tokenizer.bin";
+  write_file(path, llama2c_file(with_bytes({{" a", 2.0F},
+                                            {" b", 1.0F},
+                                            {"ab", 0.5F},
+                                            {" ", 0.0F},
+                                            {"a", 0.0F},
+                                            {"b", 0.0F},
+                                            {",", 0.0F},
+                                            {"[", 0.0F},
+                                            {"]", 0.0F}})));
+  return path;
+}
+
+/// A copy of a golden Llama that goes on for a million tokens: no EOS, and ids 1 and 2, which end a text for the small
+/// tokenizer, are never the most likely. Every token is a byte, but for id 0.
+inline std::string endless_model(const TempFolder& folder) {
+  std::string path = folder / "endless";
+  std::filesystem::copy(golden("llama_mha"), path);
+  patch_config(path, [](Json& config) {
+    config["max_position_embeddings"] = 1'000'000;
+    config["eos_token_id"] = nullptr;
+  });
+  patch_tensor(path, "lm_head.weight", [](std::span<float> weight) {
+    for (std::size_t i = 24; i < 3 * 24; ++i) weight[i] = 0;
+  });
+  return path;
+}
+
+}  // namespace vitrine::test

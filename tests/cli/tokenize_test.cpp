@@ -1,0 +1,108 @@
+// vitrine tokenize and detokenize.
+#include "cli/program.h"
+
+namespace vitrine::test {
+namespace {
+
+class Tokenize : public testing::Test {
+ protected:
+  Json ids(const std::string& text, const std::string& input = "") const {
+    return json_of({"tokenize", tokenizer_, "--", text}, {.input = input})["ids"];
+  }
+  const TempFolder folder_;
+  const std::string tokenizer_ = small_tokenizer(folder_);
+};
+
+TEST_F(Tokenize, PrintsATableOrJson) {
+  EXPECT_EQ(output_of({"tokenize", tokenizer_, "a b"}),
+            "       1  \"\\n<s>\\n\"\n     259  \" a\"\n     260  \" b\"\n");
+  EXPECT_EQ(json_of({"tokenize", tokenizer_, "a b"}),
+            Json({{"ids", {1, 259, 260}}, {"pieces", {"\n<s>\n", " a", " b"}}}));
+  EXPECT_EQ(json_of({"tokenize", tokenizer_, "a b", "--no-special"})["ids"], Json({259, 260}));
+  EXPECT_EQ(output_of({"tokenize", tokenizer_, "", "--no-special"}), "");
+  EXPECT_EQ(ids(""), Json({1}));
+}
+
+TEST_F(Tokenize, AnyTextIsTakenWhole) {
+  EXPECT_EQ(ids("[a, b]"), Json({1, 262, 266, 263, 265, 260, 267}));
+  EXPECT_EQ(ids("[a,b]"), Json({1, 262, 266, 263, 265, 264, 267}));
+  std::vector<std::string> texts = {"-5",       "--", "++", "-h", "--help", "{}",   "%%",     "tokenize",
+                                    "generate", "=",  "'",  "\"", "a=b",    "\x01", "a\xFFz", "\xF0\x9F\xA6\x99",
+                                    "[]",       "\n"};
+  for (const std::string& text : texts) EXPECT_EQ(ids(text), ids("-", text)) << text;
+  for (const std::string text : {"-5", "{}", "[]", "tokenize", "[a,b]"}) {
+    EXPECT_EQ(json_of({"tokenize", tokenizer_, text})["ids"], ids(text)) << text;
+  }
+  EXPECT_EQ(ids("\xF0\x9F\xA6\x99").size(), 6U) << "four bytes";
+}
+
+TEST_F(Tokenize, StdinMayHoldAnything) {
+  EXPECT_EQ(ids("-", std::string("a\0b", 3)), Json({1, 259, 3, 264}));
+  EXPECT_EQ(ids("-", "a\xFF"), Json({1, 259, 258}));
+  EXPECT_EQ(ids("-", ""), Json({1}));
+}
+
+TEST_F(Tokenize, OnePositionalAloneIsText) {
+  const Json expected = ids("a");
+  EXPECT_EQ(json_of({"tokenize", "--tokenizer", tokenizer_, "a"})["ids"], expected);
+  EXPECT_EQ(json_of({"tokenize", "model", "a", "--tokenizer", tokenizer_})["ids"], expected);
+  expect_usage_error({"tokenize", tokenizer_, "a", "b", "c"}, {"b c", "quotes"});
+  expect_usage_error({"tokenize"}, {"TEXT"});
+  expect_usage_error({"tokenize", tokenizer_, "a", "--ids", "1"}, {"--ids"});
+  expect_usage_error({"tokenize", tokenizer_, "-hello"}, {"-hello", "--"});
+  expect_usage_error({"tokenize", tokenizer_, "++"}, {"++"});
+}
+
+TEST_F(Tokenize, LinesAreJsonStrings) {
+  const std::string out = output_of({"tokenize", "--lines", tokenizer_}, {.input = "\"a\"\n\"b\\u0000\"\r\n\"\""});
+  EXPECT_EQ(out,
+            "{\"ids\":[1,259],\"pieces\":[\"\\n<s>\\n\",\" a\"]}\n"
+            "{\"ids\":[1,260,3],\"pieces\":[\"\\n<s>\\n\",\" b\",\"<0x00>\"]}\n"
+            "{\"ids\":[1],\"pieces\":[\"\\n<s>\\n\"]}\n");
+  EXPECT_EQ(output_of({"tokenize", "--lines", "--tokenizer", tokenizer_}, {.input = "\"a\"\n"}),
+            "{\"ids\":[1,259],\"pieces\":[\"\\n<s>\\n\",\" a\"]}\n");
+  EXPECT_EQ(output_of({"tokenize", "--lines", tokenizer_}), "");
+}
+
+TEST_F(Tokenize, ABadLineIsNamed) {
+  for (const std::string bad : {"{\"b\":1}", "a", "\"open", "\"\xFF\"", "", "1", "\"a\" \"b\""}) {
+    const Outcome o = run_program({"tokenize", "--lines", tokenizer_}, {.input = "\"a\"\n" + bad + "\n\"c\"\n"});
+    EXPECT_EQ(o.status, 1) << bad;
+    EXPECT_EQ(o.out, "{\"ids\":[1,259],\"pieces\":[\"\\n<s>\\n\",\" a\"]}\n") << bad;
+    EXPECT_THAT(o.err, testing::StartsWith("vitrine: error: [stdin, line 2] ")) << bad;
+    EXPECT_EQ(o.err.find('\n'), o.err.size() - 1);
+  }
+  expect_usage_error({"tokenize", "--lines", tokenizer_, "text"}, {"--lines"});
+}
+
+TEST_F(Tokenize, DetokenizeTakesIdsInAnyForm) {
+  EXPECT_EQ(output_of({"detokenize", tokenizer_, "1", "259", "260"}), "a b");
+  EXPECT_EQ(output_of({"detokenize", tokenizer_, "1,259", "260"}), "a b");
+  EXPECT_EQ(json_of({"detokenize", tokenizer_, "1", "259", "260"}), Json({{"text", "a b"}}));
+  EXPECT_EQ(output_of({"detokenize", "--tokenizer", tokenizer_, "259", "260"}), " a b") << "the first one is an id too";
+  EXPECT_EQ(output_of({"detokenize", tokenizer_, "0259"}), output_of({"detokenize", tokenizer_, "259"}));
+  EXPECT_EQ(output_of({"detokenize", tokenizer_, "3", "258"}), std::string("\0\xFF", 2));
+  EXPECT_EQ(json_of({"detokenize", tokenizer_, "258"})["text"], "\xEF\xBF\xBD") << "no UTF-8";
+  EXPECT_EQ(output_of({"detokenize", tokenizer_}), "");
+}
+
+TEST_F(Tokenize, DetokenizeRefusesOtherIds) {
+  expect_error({"detokenize", tokenizer_, "268"}, {"267", "268"});
+  expect_error({"detokenize", tokenizer_, "-1"}, {"267", "-1"});
+  expect_error({"detokenize", tokenizer_, "--", "-1"}, {"-1"});
+  for (const std::string bad : {"x", "1.5", "9999999999", "1,,2", "0x1", ""}) {
+    expect_usage_error({"detokenize", tokenizer_, bad}, {"1,2,3"});
+  }
+  expect_usage_error({"detokenize"}, {"ID"});
+}
+
+TEST_F(Tokenize, BadFiles) {
+  expect_error({"tokenize", "/nowhere", "a"}, {"/nowhere"});
+  expect_error({"tokenize", golden("gpt2"), "a"}, {"gpt2", "tokenizer"});
+  write_file(folder_ / "cut.bin", read_file(tokenizer_).substr(0, 1000));
+  expect_error({"tokenize", folder_ / "cut.bin", "a"}, {"cut.bin", "cut short"});
+  expect_error({"detokenize", folder_ / "cut.bin", "1"}, {"cut.bin"});
+}
+
+}  // namespace
+}  // namespace vitrine::test

@@ -1,0 +1,196 @@
+#include "parallel/thread_pool.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <string>
+
+#include "base/error.h"
+
+namespace vitrine::test {
+namespace {
+
+struct Range {
+  std::int64_t begin, end;
+  int thread;
+};
+
+std::vector<Range> ranges_of(ThreadPool& pool, std::int64_t count, std::int64_t grain) {
+  std::mutex mutex;
+  std::vector<Range> ranges;
+  pool.parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end, int thread) {
+    const std::lock_guard lock(mutex);
+    ranges.push_back({begin, end, thread});
+  });
+  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  return ranges;
+}
+
+class PoolOf : public testing::TestWithParam<int> {};
+
+TEST_P(PoolOf, CoversEachIndexOnceInRangesOfAtLeastTheGrain) {
+  ThreadPool pool(GetParam());
+  ASSERT_EQ(pool.size(), GetParam());
+  for (const std::int64_t count : {1, 2, 3, 5, 7, 8, 9, 63, 64, 65, 100, 1000, 4097}) {
+    for (const std::int64_t grain : {-1, 0, 1, 2, 3, 7, 64, 999, 5000}) {
+      std::int64_t at = 0;
+      std::vector<bool> seen(static_cast<std::size_t>(pool.size()));
+      const std::vector<Range> ranges = ranges_of(pool, count, grain);
+      for (const Range& range : ranges) {
+        ASSERT_EQ(range.begin, at);
+        ASSERT_GT(range.end, range.begin);
+        ASSERT_GE(range.thread, 0);
+        ASSERT_LT(range.thread, pool.size());
+        ASSERT_FALSE(seen[static_cast<std::size_t>(range.thread)]) << "two ranges on one thread at a time";
+        seen[static_cast<std::size_t>(range.thread)] = true;
+        ASSERT_TRUE(range.end == count || range.end - range.begin >= grain) << count << " by " << grain;
+        at = range.end;
+      }
+      ASSERT_EQ(at, count);
+      if (count >= grain * pool.size() && count >= pool.size()) {
+        ASSERT_EQ(static_cast<int>(ranges.size()), pool.size()) << "all threads work";
+      }
+    }
+  }
+}
+
+TEST_P(PoolOf, NothingToDoCallsNobody) {
+  ThreadPool pool(GetParam());
+  EXPECT_TRUE(ranges_of(pool, 0, 1).empty());
+  EXPECT_TRUE(ranges_of(pool, -5, 1).empty());
+}
+
+TEST_P(PoolOf, OneRangeRunsOnTheCaller) {
+  ThreadPool pool(GetParam());
+  std::thread::id id;
+  pool.parallel_for(10, 10, [&](std::int64_t, std::int64_t, int) { id = std::this_thread::get_id(); });
+  EXPECT_EQ(id, std::this_thread::get_id());
+}
+
+TEST_P(PoolOf, AnExceptionOfAnyRangeArrivesAndThePoolWorksOn) {
+  ThreadPool pool(GetParam());
+  for (int thrower = 0; thrower < pool.size(); ++thrower) {
+    std::atomic<int> ended = 0;
+    const auto loop = [&] {
+      pool.parallel_for(pool.size(), 1, [&](std::int64_t, std::int64_t, int thread) {
+        ++ended;
+        if (thread == thrower) throw BadInput("range", "{}", thread);
+      });
+    };
+    try {
+      loop();
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const BadInput& e) {
+      EXPECT_EQ(e.what(), "[range] " + std::to_string(thrower));
+    }
+    EXPECT_EQ(ended, pool.size()) << "all ranges have ended";
+    EXPECT_EQ(static_cast<int>(ranges_of(pool, 1000, 1).size()), pool.size());
+  }
+}
+
+TEST_P(PoolOf, AllThrowAndOneArrives) {
+  ThreadPool pool(GetParam());
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_THROW(pool.parallel_for(100, 1, [](std::int64_t, std::int64_t, int) { throw Interrupted(); }), Interrupted);
+  }
+  EXPECT_NO_THROW(pool.parallel_for(100, 1, [](std::int64_t, std::int64_t, int) {}));
+}
+
+TEST_P(PoolOf, ThousandsOfTinyLoops) {
+  ThreadPool pool(GetParam());
+  std::vector<int> values(64, 0);  // plain ints: the loops themselves order the accesses
+  for (int i = 0; i < 5000; ++i) {
+    pool.parallel_for(64, 1, [&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t k = begin; k < end; ++k) ++values[static_cast<std::size_t>(k)];
+    });
+    ASSERT_EQ(values[static_cast<std::size_t>(i % 64)], i + 1);
+  }
+  EXPECT_EQ(std::accumulate(values.begin(), values.end(), 0), 64 * 5000);
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, PoolOf, testing::Values(1, 2, 3, 4, 7, 16),
+                         [](const auto& param_info) { return std::to_string(param_info.param); });
+
+TEST(ThreadPool, NumbersOfThreads) {
+  for (const int n : {0, -1, 1025, 1 << 30}) EXPECT_THROW(ThreadPool{n}, BadInput) << n;
+  EXPECT_GE(default_thread_count(), 1);
+}
+
+TEST(ThreadPool, MadeAndDestroyedAtOnce) {
+  for (int i = 0; i < 50; ++i) ThreadPool pool(8);
+  for (int i = 0; i < 50; ++i) {
+    ThreadPool pool(8);
+    pool.parallel_for(8, 1, [](std::int64_t, std::int64_t, int) {});
+  }
+}
+
+TEST(ThreadPool, DestroyedWhileItsWorkersSleep) {
+  ThreadPool pool(4);
+  pool.parallel_for(4, 1, [](std::int64_t, std::int64_t, int) {});
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+}
+
+TEST(ThreadPool, WorkersComeBackFromSleep) {
+  ThreadPool pool(3);
+  std::atomic<int> calls = 0;
+  for (int i = 0; i < 10; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    pool.parallel_for(3, 1, [&](std::int64_t, std::int64_t, int) { ++calls; });
+  }
+  EXPECT_EQ(calls, 30);
+}
+
+TEST(ThreadPool, TheCallerWaitsForASlowWorker) {
+  ThreadPool pool(2);
+  bool done = false;
+  pool.parallel_for(2, 1, [&](std::int64_t, std::int64_t, int thread) {
+    if (thread == 0) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    done = true;
+  });
+  EXPECT_TRUE(done);
+}
+
+double cpu_seconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+TEST(ThreadPool, AnIdlePoolCostsNothing) {
+  ThreadPool pool(8);
+  pool.parallel_for(8, 1, [](std::int64_t, std::int64_t, int) {});
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // until the spinning is over
+  const double before = cpu_seconds();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_LT(cpu_seconds() - before, 0.01);
+}
+
+/// Threads cannot be had without end; some have started when the first is refused.
+void make_a_pool_without_memory_for_stacks() {
+  const rlimit less{std::uint64_t{1} << 28, std::uint64_t{1} << 28};
+  if (::setrlimit(RLIMIT_AS, &less) != 0) std::_Exit(1);
+  try {
+    ThreadPool pool(1024);
+  } catch (const OutOfCapacity&) {
+    std::_Exit(0);
+  } catch (...) {
+  }
+  std::_Exit(2);
+}
+
+TEST(ThreadPoolDeathTest, TooManyThreadsForTheSystem) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer needs the address space";
+#endif
+  EXPECT_EXIT(make_a_pool_without_memory_for_stacks(), testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace vitrine::test
