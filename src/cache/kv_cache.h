@@ -24,20 +24,38 @@ struct KvLayerConfig {
   std::optional<std::int64_t> window;  ///< Tokens that a query sees, itself included; absent: all.
 };
 
-/// Keys and values of consecutive positions for one K/V head: `keys` and `values` are `[rows, head_dim]`.
+/// Rows of keys or of values of one K/V head, `[rows, head_dim]`. Of type i8, row r stands for its integers times
+/// scales[r · scale_stride]; of other types there are no scales.
+struct KvRows {
+  MatrixView view;
+  const float* scales = nullptr;
+  std::int64_t scale_stride = 1;
+
+  KvRows range(std::int64_t first, std::int64_t count) const {
+    return {view.row_range(first, count), scales != nullptr ? scales + first * scale_stride : nullptr, scale_stride};
+  }
+};
+
+/// Keys and values of consecutive positions for one K/V head.
 struct KvSpan {
   std::int64_t first_position = 0;
-  MatrixView keys;
-  MatrixView values;
+  KvRows keys;
+  KvRows values;
 
-  std::int64_t end_position() const { return first_position + keys.rows; }
+  std::int64_t end_position() const { return first_position + keys.view.rows; }
+};
+
+/// Rows of all K/V heads as a pass brings them: `[T, n_kv_heads, head_dim]`, with a scale for each row and head if i8.
+struct KvBatch {
+  const std::byte* rows = nullptr;
+  const float* scales = nullptr;  ///< `[T, n_kv_heads]`, for i8
 };
 
 /// At most three spans in ascending position: a ring that wraps gives two, the present one more.
 class KvSpans {
  public:
   void push(const KvSpan& span) {
-    if (span.keys.rows > 0) spans_[static_cast<std::size_t>(size_++)] = span;
+    if (span.keys.view.rows > 0) spans_[static_cast<std::size_t>(size_++)] = span;
   }
   const KvSpan* begin() const { return spans_.data(); }
   const KvSpan* end() const { return spans_.data() + size_; }
@@ -62,24 +80,32 @@ class KvCache {
 
   /// The positions before length() that layer `layer` still holds, for one K/V head.
   KvSpans past(int layer, std::int64_t kv_head) const;
-  /// Stores the keys and values of `count` tokens that follow length(): each `[count, n_kv_heads, head_dim]` of
-  /// dtype(). length() moves only with advance(), once all layers have appended.
-  void append(int layer, const std::byte* keys, const std::byte* values, std::int64_t count);
+  /// Stores the keys and values, of type dtype(), of `count` tokens that follow length(). length() moves only with
+  /// advance(), once all layers have appended.
+  void append(int layer, const KvBatch& keys, const KvBatch& values, std::int64_t count);
   void advance(std::int64_t count) { length_ += count; }
 
  private:
   struct Free {
-    void operator()(std::byte* p) const;
+    void operator()(void* p) const;
+  };
+  /// The slots of one layer's keys, or of its values.
+  struct Store {
+    std::unique_ptr<std::byte, Free> rows;    // [n_kv_heads, slots, head_dim]
+    std::unique_ptr<std::byte, Free> scales;  // [n_kv_heads, slots] floats, for i8
+
+    const float* scale_data() const { return reinterpret_cast<const float*>(scales.get()); }
   };
   struct Layer {
     KvLayerConfig config;
     std::int64_t slots = 0;
-    std::unique_ptr<std::byte, Free> keys;  // [n_kv_heads, slots, head_dim]
-    std::unique_ptr<std::byte, Free> values;
+    Store keys, values;
   };
 
-  MatrixView slot_range(const Layer& layer, const std::byte* data, std::int64_t kv_head, std::int64_t first,
-                        std::int64_t count) const;
+  Store make_store(const Layer& layer) const;
+  KvRows slot_range(const Layer& layer, const Store& store, std::int64_t kv_head, std::int64_t first,
+                    std::int64_t count) const;
+  void put(const Layer& layer, const Store& store, const KvBatch& batch, std::int64_t token, std::int64_t slot) const;
 
   std::vector<Layer> layers_;
   std::int64_t capacity_;

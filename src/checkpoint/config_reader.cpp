@@ -85,7 +85,8 @@ constexpr std::int64_t kMaxSize = (std::int64_t{1} << 31) - 1;
 
 }  // namespace
 
-ConfigReader::ConfigReader(const Json& object, std::string where) : object_(&object), where_(std::move(where)) {
+ConfigReader::ConfigReader(const Json& object, std::string where, std::vector<std::string> allowed)
+    : object_(&object), where_(std::move(where)), allowed_(std::move(allowed)) {
   if (!object.is_object()) throw BadCheckpoint(where_, "expected a JSON object");
 }
 
@@ -171,7 +172,7 @@ std::optional<ConfigReader> ConfigReader::object(std::string_view key) {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;
   if (!value->is_object()) wrong_type(key, "an object", *value);
-  return ConfigReader(*value, where_ + ", " + std::string(key));
+  return ConfigReader(*value, where_ + ", " + std::string(key), allowed_);
 }
 
 void ConfigReader::refuse(std::string_view key) {
@@ -180,11 +181,11 @@ void ConfigReader::refuse(std::string_view key) {
   throw Unsupported(where_, "key {} is not supported", key);
 }
 
-void ConfigReader::finish(const std::vector<std::string>& allowed) const {
+void ConfigReader::finish() const {
   for (const auto& [key, value] : object_->items()) {
     const bool known = used_.contains(key) ||
                        std::find(kGenericKeys.begin(), kGenericKeys.end(), key) != kGenericKeys.end() ||
-                       std::find(allowed.begin(), allowed.end(), key) != allowed.end();
+                       std::find(allowed_.begin(), allowed_.end(), key) != allowed_.end();
     if (known) continue;
     throw Unsupported(where_,
                       "unknown key {}: it may change what the model computes (--allow-config-key {} passes it "

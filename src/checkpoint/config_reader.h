@@ -16,8 +16,8 @@ namespace vitrine {
 /// BadCheckpoint, naming the key.
 class ConfigReader {
  public:
-  /// `where` names the file in errors.
-  ConfigReader(const Json& object, std::string where);
+  /// `where` names the file in errors; `allowed`: unknown keys that are passed over, here and in objects inside.
+  ConfigReader(const Json& object, std::string where, std::vector<std::string> allowed = {});
 
   bool stands(std::string_view key) const;  ///< The key is there, be it null.
   bool has(std::string_view key) const;     ///< The key is there and not null.
@@ -38,8 +38,8 @@ class ConfigReader {
   /// The key, if it stands there and is not null, must be false: we do not do what true asks for.
   void refuse(std::string_view key);
   /// Throws Unsupported for a key that was neither read nor ignored, is not among the generic keys of transformers'
-  /// PretrainedConfig and known fine-tuning marks, and not among `allowed`.
-  void finish(const std::vector<std::string>& allowed = {}) const;
+  /// PretrainedConfig and known fine-tuning marks, and not allowed.
+  void finish() const;
 
   const std::string& where() const { return where_; }
 
@@ -49,6 +49,7 @@ class ConfigReader {
 
   const Json* object_;
   std::string where_;
+  std::vector<std::string> allowed_;
   std::set<std::string, std::less<>> used_;
 };
 

@@ -28,12 +28,16 @@ RopeScaling read_scaling(ConfigReader& scaling, std::string_view type, double ma
 }  // namespace
 
 RopeConfig read_rope(ConfigReader& config, std::int64_t dim, RopeConfig::Layout layout) {
+  if (dim > kMaxHeadDim) throw BadCheckpoint(config.where(), "head_dim: expected at most {}, got {}", kMaxHeadDim, dim);
   const double max_seq_len = static_cast<double>(config.size_or("max_position_embeddings", 2048));
   double theta = config.number_or("rope_theta", 10000.0);
   RopeScaling scaling;
   std::optional<ConfigReader> parameters = config.object("rope_scaling");
   std::optional<ConfigReader> newer = config.object("rope_parameters");
-  if (!parameters && newer) {
+  if (parameters && newer) {
+    throw BadCheckpoint(config.where(), "expected either rope_scaling or rope_parameters, got both");
+  }
+  if (newer) {
     parameters = newer;
     theta = parameters->number_or("rope_theta", theta);
   }

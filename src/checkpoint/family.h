@@ -35,6 +35,8 @@ std::span<const Family> all_families();
 
 // Pieces of configs that several families share, each in the words of transformers' config.json.
 
+/// Each layer holds the frequencies of a head, so a size that a file makes up must be refused before they are made.
+constexpr std::int64_t kMaxHeadDim = 4096;
 /// RoPE of `dim` elements: rope_parameters, or rope_theta and rope_scaling.
 RopeConfig read_rope(ConfigReader& config, std::int64_t dim, RopeConfig::Layout layout);
 /// An activation by its name in transformers (ACT2FN).

@@ -16,6 +16,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Whether the name stands there. What cannot be looked at does: opening it will say why not.
+bool stands(const fs::path& path) {
+  std::error_code error;
+  return fs::status(path, error).type() != fs::file_type::not_found;
+}
+
 Json read_json(const fs::path& path) {
   const auto file = MappedFile::open(path.string());
   const auto bytes = file->bytes();
@@ -63,12 +69,12 @@ Tensors open_tensors(const fs::path& folder) {
   Tensors tensors;
   const fs::path single = folder / "model.safetensors";
   const fs::path index = folder / "model.safetensors.index.json";
-  if (fs::exists(single)) {
+  if (stands(single)) {
     tensors.where = single.string();
     tensors.add(single.string());
     return tensors;
   }
-  if (!fs::exists(index)) {
+  if (!stands(index)) {
     throw BadInput(folder.string(), "expected model.safetensors or model.safetensors.index.json in the folder");
   }
   tensors.where = index.string();
@@ -243,7 +249,7 @@ void read_generation(const fs::path& folder, const Json& config, Checkpoint& che
   };
   read_special(config, (folder / "config.json").string());
   const fs::path path = folder / "generation_config.json";
-  if (!fs::exists(path)) return;
+  if (!stands(path)) return;
   const Json json = read_json(path);
   ConfigReader reader(json, path.string());
   read_special(json, path.string());
@@ -260,15 +266,15 @@ void read_generation(const fs::path& folder, const Json& config, Checkpoint& che
 
 Checkpoint load_hugging_face(const std::string& folder, const LoadOptions& options) {
   const fs::path config_path = fs::path(folder) / "config.json";
-  if (!fs::exists(config_path)) throw BadInput(folder, "expected config.json in the folder");
+  if (!stands(config_path)) throw BadInput(folder, "expected config.json in the folder");
   const Json json = read_json(config_path);
   const Family& family = family_of(json, config_path.string());
 
-  ConfigReader reader(json, config_path.string());
+  ConfigReader reader(json, config_path.string(), options.allowed_config_keys);
   reader.refuse("is_encoder_decoder");
   reader.refuse("quantization_config");
   ModelConfig config = family.read_config(reader);
-  reader.finish(options.allowed_config_keys);
+  reader.finish();
   validate(config, config_path.string());
 
   Tensors tensors = open_tensors(folder);

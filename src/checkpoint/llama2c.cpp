@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "checkpoint/family.h"
 #include "checkpoint/formats.h"
 #include "checkpoint/names.h"
 
@@ -28,7 +29,8 @@ std::optional<Header> read_header(const MappedFile& file) {
   std::memcpy(&h, file.bytes().data(), sizeof h);
   const bool plausible = h.dim > 0 && h.hidden_dim > 0 && h.n_layers > 0 && h.n_layers <= 10000 && h.n_heads > 0 &&
                          h.n_kv_heads > 0 && h.seq_len > 0 && h.vocab_size != 0 && h.vocab_size != INT32_MIN &&
-                         h.dim % h.n_heads == 0 && h.n_heads % h.n_kv_heads == 0 && h.dim / h.n_heads % 2 == 0;
+                         h.dim % h.n_heads == 0 && h.n_heads % h.n_kv_heads == 0 && h.dim / h.n_heads % 2 == 0 &&
+                         h.dim / h.n_heads <= kMaxHeadDim;
   return plausible ? std::optional(h) : std::nullopt;
 }
 
@@ -101,10 +103,12 @@ bool is_llama2c(const MappedFile& file) {
 
 Checkpoint load_llama2c(const std::shared_ptr<const MappedFile>& file) {
   const auto h = read_header(*file);
-  if (!h) throw BadCheckpoint(file->path(), "expected a llama2.c header");
-  if (file_bytes(*h) != static_cast<std::int64_t>(file->bytes().size())) {
-    throw BadCheckpoint(file->path(), "the header asks for {} bytes, the file has {}", file_bytes(*h).value_or(-1),
-                        file->bytes().size());
+  const std::size_t size = file->bytes().size();
+  if (!h) throw BadCheckpoint(file->path(), "expected a llama2.c header, got {} bytes of something else", size);
+  const auto expected = file_bytes(*h);
+  if (expected != static_cast<std::int64_t>(size)) {
+    throw BadCheckpoint(file->path(), "the llama2.c header asks for {} bytes, the file has {} (an incomplete download?)",
+                        expected ? std::to_string(*expected) : "more than 2^63", size);
   }
   const ModelConfig config = config_of(*h);
   ModelParams params;

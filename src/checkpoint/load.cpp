@@ -12,10 +12,10 @@ namespace vitrine {
 Checkpoint load_checkpoint(const std::string& path, const LoadOptions& options) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) throw BadInput(path, "no such file or folder");
+  if (status.type() == std::filesystem::file_type::not_found) throw BadInput(path, "no such file or folder");
   if (std::filesystem::is_directory(status)) return load_hugging_face(path, options);
 
-  const auto file = MappedFile::open(path);
+  const auto file = MappedFile::open(path);  // says why, where the status could not be read
   if (is_llama2c(*file)) return load_llama2c(file);
   const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
   if (text.starts_with("GGUF")) throw Unsupported(path, "GGUF files are not supported yet");
@@ -23,6 +23,7 @@ Checkpoint load_checkpoint(const std::string& path, const LoadOptions& options) 
   if (path.ends_with(".safetensors") || path.ends_with("config.json")) {
     throw BadInput(path, "expected the folder of the checkpoint, got a file in it");
   }
+  if (path.ends_with(".bin")) return load_llama2c(file);  // which says what does not fit
   throw BadInput(path, "expected a Hugging Face folder or a llama2.c .bin, got {} bytes of something else",
                  file->bytes().size());
 }

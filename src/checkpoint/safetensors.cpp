@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <tuple>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -86,17 +87,20 @@ SafetensorsFile SafetensorsFile::open(const std::string& path) {
 
   const Json header = parse_json(text, path);
   if (!header.is_object()) throw BadCheckpoint(path, "expected a JSON object as header");
-  std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
+  std::vector<std::tuple<std::int64_t, std::int64_t, std::string>> ranges;
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") continue;
     auto [tensor, begin] = read_entry(path, name, entry, data);
-    ranges.emplace_back(begin, begin + static_cast<std::int64_t>(tensor.bytes.size()));
+    ranges.emplace_back(begin, begin + static_cast<std::int64_t>(tensor.bytes.size()), name);
     result.tensors_.emplace(name, std::move(tensor));
   }
   std::sort(ranges.begin(), ranges.end());
   std::int64_t covered = 0;
-  for (const auto& [begin, end] : ranges) {
-    if (begin != covered) throw BadCheckpoint(path, "tensors overlap or leave a hole at byte {} of the data", covered);
+  for (const auto& [begin, end, name] : ranges) {
+    if (begin != covered) {
+      throw BadCheckpoint(path, "tensor {}: expected data from byte {} on, got {}: tensors overlap or leave a hole", name,
+                          covered, begin);
+    }
     covered = end;
   }
   if (covered != static_cast<std::int64_t>(data.size())) {

@@ -17,8 +17,7 @@ namespace fs = std::filesystem;
 bool has_text(const Options& o) { return !o.has_ids && o.positionals > 0; }
 
 DType kv_dtype(const std::string& name) {
-  if (name == "int8") throw Unsupported("--kv", "int8 is not supported yet");
-  return name == "f32" ? DType::f32 : name == "bf16" ? DType::bf16 : DType::f16;
+  return name == "f32" ? DType::f32 : name == "bf16" ? DType::bf16 : name == "f16" ? DType::f16 : DType::i8;
 }
 
 /// MODEL, TEXT as the rules tell them apart.
@@ -100,8 +99,8 @@ std::string read_text(const std::string& text) {
   char buffer[1 << 16];
   for (;;) {
     const ssize_t n = ::read(STDIN_FILENO, buffer, sizeof buffer);
+    if (interrupted()) throw Interrupted();  // first: Ctrl-C also ends the program that writes here
     if (n == 0) return all;
-    if (interrupted()) throw Interrupted();
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) throw BadInput("stdin", "cannot read: {}", std::generic_category().message(errno));
     all.append(buffer, static_cast<std::size_t>(n));

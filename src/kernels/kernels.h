@@ -67,7 +67,8 @@ struct Kernels {
 
   /// Stored elements to float, exact.
   void (*widen)(const std::byte* x, DType dtype, std::int64_t n, float* y);
-  /// Floats to stored elements, to nearest, ties to even.
+  /// Floats to stored elements, to nearest, ties to even. For i8 the floats must be finite and below 2^31; what does
+  /// not fit becomes −128 or 127.
   void (*narrow)(const float* x, std::int64_t n, DType dtype, std::byte* y);
 };
 

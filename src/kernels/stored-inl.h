@@ -11,13 +11,16 @@ namespace {
 
 /// size_of(dtype) again: an inline function shared with the rest of the program must not be compiled here.
 template <DType kType>
-constexpr std::int64_t kSize = kType == DType::f32 ? 4 : 2;
+constexpr std::int64_t kSize = kType == DType::f32  ? 4
+                               : kType == DType::i8 ? 1
+                                                    : 2;
 
 template <DType kType>
 Vec load(const std::byte* p) {
   if constexpr (kType == DType::f32) return load_f32(p);
   if constexpr (kType == DType::f16) return load_f16(p);
   if constexpr (kType == DType::bf16) return load_bf16(p);
+  if constexpr (kType == DType::i8) return load_i8(p);
 }
 
 template <DType kType>
@@ -25,6 +28,7 @@ Vec load_first(const std::byte* p, int count) {
   if constexpr (kType == DType::f32) return load_f32_first(p, count);
   if constexpr (kType == DType::f16) return load_f16_first(p, count);
   if constexpr (kType == DType::bf16) return load_bf16_first(p, count);
+  if constexpr (kType == DType::i8) return load_i8_first(p, count);
 }
 
 template <DType kType>
@@ -32,6 +36,7 @@ void store(Vec a, std::byte* p) {
   if constexpr (kType == DType::f32) store_f32(a, p);
   if constexpr (kType == DType::f16) store_f16(a, p);
   if constexpr (kType == DType::bf16) store_bf16(a, p);
+  if constexpr (kType == DType::i8) store_i8(a, p);
 }
 
 template <DType kType>
@@ -39,6 +44,7 @@ void store_first(Vec a, std::byte* p, int count) {
   if constexpr (kType == DType::f32) store_f32_first(a, p, count);
   if constexpr (kType == DType::f16) store_f16_first(a, p, count);
   if constexpr (kType == DType::bf16) store_bf16_first(a, p, count);
+  if constexpr (kType == DType::i8) store_i8_first(a, p, count);
 }
 
 /// A type of element as an argument, so that a lambda can be called once per type.
@@ -57,6 +63,8 @@ void with_type(DType dtype, Function function) {
       return function(Stored<DType::f16>{});
     case DType::bf16:
       return function(Stored<DType::bf16>{});
+    case DType::i8:
+      return function(Stored<DType::i8>{});
   }
 }
 

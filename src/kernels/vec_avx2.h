@@ -64,6 +64,17 @@ inline Halves halves_first(const void* p, int count) {
 inline Vec load_bf16_first(const void* p, int count) { return load_bf16(halves_first(p, count).element); }
 inline Vec load_f16_first(const void* p, int count) { return load_f16(halves_first(p, count).element); }
 
+inline Vec load_i8(const void* p) {
+  const __m128i x = _mm_loadu_si128(static_cast<const __m128i*>(p));
+  return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(x)),
+          _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_unpackhi_epi64(x, x)))};
+}
+inline Vec load_i8_first(const void* p, int count) {
+  std::int8_t element[kLanes] = {};
+  __builtin_memcpy(element, p, static_cast<std::size_t>(count));
+  return load_i8(element);
+}
+
 inline void store_f32(Vec a, void* p) {
   auto* y = static_cast<float*>(p);
   _mm256_storeu_ps(y, a.lo);
@@ -91,6 +102,18 @@ inline void store_f16(Vec a, void* p) {
   auto* y = static_cast<__m128i*>(p);
   _mm_storeu_si128(y, _mm256_cvtps_ph(a.lo, _MM_FROUND_TO_NEAREST_INT));
   _mm_storeu_si128(y + 1, _mm256_cvtps_ph(a.hi, _MM_FROUND_TO_NEAREST_INT));
+}
+inline void store_i8(Vec a, void* p) {
+  const __m256i words =
+      _mm256_packs_epi32(_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi));  // within 128-bit halves
+  const __m256i ordered = _mm256_permute4x64_epi64(words, 0xD8);
+  const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1));
+  _mm_storeu_si128(static_cast<__m128i*>(p), bytes);
+}
+inline void store_i8_first(Vec a, void* p, int count) {
+  std::int8_t element[kLanes];
+  store_i8(a, element);
+  __builtin_memcpy(p, element, static_cast<std::size_t>(count));
 }
 inline void store_bf16_first(Vec a, void* p, int count) {
   Halves out;

@@ -49,6 +49,13 @@ inline Vec load_f16_first(const void* p, int count) {
   return {_mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes_below(count), p))};
 }
 
+inline Vec load_i8(const void* p) {
+  return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p))))};
+}
+inline Vec load_i8_first(const void* p, int count) {
+  return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(lanes_below(count), p)))};
+}
+
 inline void store_f32(Vec a, void* p) { _mm512_storeu_ps(p, a.v); }
 inline void store_f32_first(Vec a, void* p, int count) { _mm512_mask_storeu_ps(p, lanes_below(count), a.v); }
 
@@ -65,6 +72,9 @@ inline void store_bf16(Vec a, void* p) { _mm256_storeu_si256(static_cast<__m256i
 inline void store_bf16_first(Vec a, void* p, int count) {
   _mm256_mask_storeu_epi16(p, lanes_below(count), narrow_bf16(a));
 }
+inline __m128i narrow_i8(Vec a) { return _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(a.v)); }
+inline void store_i8(Vec a, void* p) { _mm_storeu_si128(static_cast<__m128i*>(p), narrow_i8(a)); }
+inline void store_i8_first(Vec a, void* p, int count) { _mm_mask_storeu_epi8(p, lanes_below(count), narrow_i8(a)); }
 inline __m256i narrow_f16(Vec a) { return _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 inline void store_f16(Vec a, void* p) { _mm256_storeu_si256(static_cast<__m256i*>(p), narrow_f16(a)); }
 inline void store_f16_first(Vec a, void* p, int count) {

@@ -76,9 +76,13 @@ inline Vec load_bf16_first(const void* p, int count) {
 inline Vec load_f16_first(const void* p, int count) {
   return each_lane([=](int l) { return l < count ? quiet_float_from_f16(element<std::uint16_t>(p, l)) : 0.0f; });
 }
+inline Vec load_i8_first(const void* p, int count) {
+  return each_lane([=](int l) { return l < count ? static_cast<float>(element<std::int8_t>(p, l)) : 0.0f; });
+}
 inline Vec load_f32(const void* p) { return load_f32_first(p, kLanes); }
 inline Vec load_bf16(const void* p) { return load_bf16_first(p, kLanes); }
 inline Vec load_f16(const void* p) { return load_f16_first(p, kLanes); }
+inline Vec load_i8(const void* p) { return load_i8_first(p, kLanes); }
 
 inline void store_f32_first(Vec a, void* p, int count) {
   for (int l = 0; l < count; ++l) set_element(p, l, a.lane[l]);
@@ -89,9 +93,16 @@ inline void store_bf16_first(Vec a, void* p, int count) {
 inline void store_f16_first(Vec a, void* p, int count) {
   for (int l = 0; l < count; ++l) set_element(p, l, f16_from_float(a.lane[l]));
 }
+inline void store_i8_first(Vec a, void* p, int count) {
+  for (int l = 0; l < count; ++l) {
+    const long rounded = __builtin_lrintf(a.lane[l]);
+    set_element(p, l, static_cast<std::int8_t>(rounded < -128 ? -128 : rounded > 127 ? 127 : rounded));
+  }
+}
 inline void store_f32(Vec a, void* p) { store_f32_first(a, p, kLanes); }
 inline void store_bf16(Vec a, void* p) { store_bf16_first(a, p, kLanes); }
 inline void store_f16(Vec a, void* p) { store_f16_first(a, p, kLanes); }
+inline void store_i8(Vec a, void* p) { store_i8_first(a, p, kLanes); }
 
 inline Vec operator+(Vec a, Vec b) {
   return each_lane([&](int l) { return a.lane[l] + b.lane[l]; });

@@ -26,9 +26,16 @@ struct Tile {
   Range columns;
   float* queries = nullptr;  // room for [rows, head_dim]
   float* strips = nullptr;   // [rows, columns]
+  float* weights = nullptr;  // room for one row of columns
 
   float* strip(std::int64_t row) const { return strips + row * columns.size(); }
 };
+
+/// to[j] = from[j] · the scale of row j; returns `to`.
+const float* scale_each(const float* from, const KvRows& rows, float* to) {
+  for (std::int64_t j = 0; j < rows.view.rows; ++j) to[j] = from[j] * rows.scales[j * rows.scale_stride];
+  return to;
+}
 
 /// The attention of one segment: four steps, each on one tile.
 class SegmentAttention {
@@ -43,8 +50,8 @@ class SegmentAttention {
         z_(z),
         group_(c.n_heads / c.n_kv_heads) {}
 
-  /// keys, values: the present, `[length, n_kv_heads, head_dim]`.
-  void run(const std::byte* keys, const std::byte* values, DType dtype);
+  /// keys, values: the present.
+  void run(const KvBatch& keys, const KvBatch& values, DType dtype);
 
  private:
   using Step = void (SegmentAttention::*)(const Tile&) const;
@@ -55,6 +62,7 @@ class SegmentAttention {
   std::int64_t token(std::int64_t row) const { return row / group_ % s_.length; }
   std::int64_t head(std::int64_t row) const { return kv_head(row) * group_ + row % group_; }
   std::int64_t lanes() const;
+  KvRows present(const KvBatch& batch, std::int64_t kv_head) const;
   KvSpans spans(std::int64_t kv_head) const;
   Range visible(std::int64_t row) const;
   Range support(const Tile& tile, std::int64_t row, float neutral) const;
@@ -76,8 +84,8 @@ class SegmentAttention {
   const Tensor& q_;
   const Tensor& z_;
   std::int64_t group_;
-  MatrixView keys_;  // the present of all K/V heads: row t · n_kv_heads + g
-  MatrixView values_;
+  KvBatch keys_, values_;  // the present of all K/V heads
+  DType dtype_ = DType::f32;
 };
 
 /// The mask rule: causal, within the window.
@@ -100,13 +108,17 @@ Range SegmentAttention::support(const Tile& tile, std::int64_t row, float neutra
   return range;
 }
 
+KvRows SegmentAttention::present(const KvBatch& batch, std::int64_t kv_head) const {
+  const std::int64_t dh = c_.head_dim;
+  return {{batch.rows + kv_head * dh * size_of(dtype_), dtype_, s_.length, dh, c_.n_kv_heads * dh, 1},
+          batch.scales != nullptr ? batch.scales + kv_head : nullptr,
+          c_.n_kv_heads};
+}
+
 KvSpans SegmentAttention::spans(std::int64_t kv_head) const {
   KvSpans spans;
   if (s_.cache != nullptr) spans = s_.cache->past(at_.layer, kv_head);
-  const auto present = [&](const MatrixView& all) {
-    return MatrixView{all.at(kv_head, 0), all.dtype, s_.length, all.cols, all.row_stride * c_.n_kv_heads, 1};
-  };
-  spans.push({s_.position, present(keys_), present(values_)});
+  spans.push({s_.position, present(keys_, kv_head), present(values_, kv_head)});
   return spans;
 }
 
@@ -122,8 +134,13 @@ void SegmentAttention::score(const Tile& tile) const {
   for (const KvSpan& span : all) {
     const Range part = {std::max(span.first_position, held.begin), std::min(span.end_position(), held.end)};
     if (part.size() <= 0) continue;
-    p_.kernels.matmul(tile.queries, dh, tile.rows, span.keys.row_range(part.begin - span.first_position, part.size()),
-                      tile.strips + (part.begin - tile.columns.begin), tile.columns.size());
+    const KvRows keys = span.keys.range(part.begin - span.first_position, part.size());
+    float* const first = tile.strips + (part.begin - tile.columns.begin);
+    p_.kernels.matmul(tile.queries, dh, tile.rows, keys.view, first, tile.columns.size());
+    if (keys.scales == nullptr) continue;
+    for (std::int64_t row = 0; row < tile.rows; ++row) {
+      scale_each(first + row * tile.columns.size(), keys, first + row * tile.columns.size());
+    }
   }
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     float* const first_held = tile.strip(row) + (held.begin - tile.columns.begin);
@@ -173,8 +190,10 @@ void SegmentAttention::mix(const Tile& tile) const {
     for (const KvSpan& span : all) {
       const Range part = {std::max(span.first_position, range.begin), std::min(span.end_position(), range.end)};
       if (part.size() <= 0) continue;
-      p_.kernels.weighted_rows(tile.strip(row) + (part.begin - tile.columns.begin),
-                               span.values.row_range(part.begin - span.first_position, part.size()), z);
+      const KvRows values = span.values.range(part.begin - span.first_position, part.size());
+      const float* weights = tile.strip(row) + (part.begin - tile.columns.begin);
+      if (values.scales != nullptr) weights = scale_each(weights, values, tile.weights);
+      p_.kernels.weighted_rows(weights, values.view, z);
     }
   }
 }
@@ -196,6 +215,7 @@ void SegmentAttention::run_tile_by_tile() const {
   const ArenaScope scope(p_.arena);
   const Tensor queries = p_.tensor({n_lanes, rows_per_tile, c_.head_dim});
   const Tensor strips = p_.tensor({n_lanes, rows_per_tile, n_positions()});
+  const Tensor weights = p_.tensor({n_lanes, n_positions()});
   p_.pool.parallel_for(n_lanes, 1, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t lane = begin; lane < end; ++lane) {
       for (std::int64_t i = lane; i < n_tiles; i += n_lanes) {  // strided: later tiles see more keys
@@ -206,6 +226,7 @@ void SegmentAttention::run_tile_by_tile() const {
         tile.columns = {visible(tile.first_row).begin, visible(tile.first_row + tile.rows - 1).end};
         tile.queries = queries.row(lane);
         tile.strips = strips.row(lane);
+        tile.weights = weights.row(lane);
         score(tile);
         cap_and_mask(tile);
         softmax(tile);
@@ -218,10 +239,11 @@ void SegmentAttention::run_tile_by_tile() const {
 void SegmentAttention::for_each_strip(const Tensor& strips, Step step) const {
   const ArenaScope scope(p_.arena);
   const Tensor queries = p_.tensor({p_.pool.size(), c_.head_dim});
+  const Tensor weights = p_.tensor({p_.pool.size(), n_positions()});
   p_.pool.parallel_for(n_rows(), n_rows() / lanes(), [&](std::int64_t begin, std::int64_t end, int thread) {
     for (std::int64_t row = begin; row < end; ++row) {
       float* const strip = strips.data + (head(row) * s_.length + token(row)) * n_positions();
-      (this->*step)({row, 1, {0, n_positions()}, queries.row(thread), strip});
+      (this->*step)({row, 1, {0, n_positions()}, queries.row(thread), strip, weights.row(thread)});
     }
   });
 }
@@ -242,9 +264,10 @@ void SegmentAttention::run_step_by_step() const {
   for_each_strip(strips, &SegmentAttention::mix);
 }
 
-void SegmentAttention::run(const std::byte* keys, const std::byte* values, DType dtype) {
-  keys_ = {keys, dtype, s_.length * c_.n_kv_heads, c_.head_dim, c_.head_dim, 1};
-  values_ = {values, dtype, s_.length * c_.n_kv_heads, c_.head_dim, c_.head_dim, 1};
+void SegmentAttention::run(const KvBatch& keys, const KvBatch& values, DType dtype) {
+  keys_ = keys;
+  values_ = values;
+  dtype_ = dtype;
   const auto seen = [&](Site site) { return p_.wants(at_(site, segment_)); };
   if (seen(Site::scores_raw) || seen(Site::scores) || seen(Site::pattern)) {
     run_step_by_step();
@@ -253,12 +276,27 @@ void SegmentAttention::run(const std::byte* keys, const std::byte* values, DType
   }
 }
 
-/// The rows of one segment as the cache's type stores them.
-const std::byte* rounded(Pass& p, const Tensor& rows, DType dtype) {
-  if (dtype == DType::f32) return reinterpret_cast<const std::byte*>(rows.data);
-  std::byte* stored = p.arena.bytes(rows.count() * size_of(dtype));
-  p.kernels.narrow(rows.data, rows.count(), dtype, stored);
-  return stored;
+/// Rows `[T, n_kv_heads, head_dim]` as the cache's type stores them. i8: integers times a scale for each row and head,
+/// the largest magnitude / 127.
+KvBatch rounded(Pass& p, const Tensor& rows, DType dtype) {
+  if (dtype == DType::f32) return {reinterpret_cast<const std::byte*>(rows.data), nullptr};
+  std::byte* const stored = p.arena.bytes(rows.count() * size_of(dtype));
+  if (dtype != DType::i8) {
+    p.kernels.narrow(rows.data, rows.count(), dtype, stored);
+    return {stored, nullptr};
+  }
+  const std::int64_t dh = rows.shape[2], n = rows.shape[0] * rows.shape[1];
+  const Tensor scales = p.tensor({n});
+  const Tensor scaled = p.tensor({n, dh});
+  p.for_rows(n, 8 * dh, [&](std::int64_t row) {
+    const float* const x = rows.data + row * dh;
+    p.kernels.scale(x, dh, -1.0f, scaled.row(row));
+    const float largest = std::max(p.kernels.max(x, dh), p.kernels.max(scaled.row(row), dh));
+    scales.data[row] = largest / 127.0f;
+    p.kernels.scale(x, dh, largest > 0 ? 127.0f / largest : 0.0f, scaled.row(row));
+    p.kernels.narrow(scaled.row(row), dh, dtype, stored + row * dh);
+  });
+  return {stored, scales.data};
 }
 
 }  // namespace
@@ -268,8 +306,8 @@ Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Tensor& q, con
   for (std::size_t i = 0; i < p.segments.size(); ++i) {
     const Segment& s = p.segments[i];
     const DType dtype = s.cache != nullptr ? s.cache->dtype() : p.kv_dtype;
-    const std::byte* keys = rounded(p, k.row_range(s.first_row, s.length), dtype);
-    const std::byte* values = rounded(p, v.row_range(s.first_row, s.length), dtype);
+    const KvBatch keys = rounded(p, k.row_range(s.first_row, s.length), dtype);
+    const KvBatch values = rounded(p, v.row_range(s.first_row, s.length), dtype);
     SegmentAttention(p, at, c, static_cast<int>(i), q, z).run(keys, values, dtype);
     if (s.cache != nullptr) s.cache->append(at.layer, keys, values, s.length);
   }

@@ -8,12 +8,13 @@
 
 namespace vitrine {
 
-enum class DType : std::uint8_t { f32, f16, bf16 };
+enum class DType : std::uint8_t { f32, f16, bf16, i8 };
 
-constexpr std::int64_t size_of(DType dtype) { return dtype == DType::f32 ? 4 : 2; }
+constexpr std::int64_t size_of(DType dtype) { return dtype == DType::f32 ? 4 : dtype == DType::i8 ? 1 : 2; }
 
 constexpr std::string_view name_of(DType dtype) {
-  return dtype == DType::f32 ? "f32" : dtype == DType::f16 ? "f16" : "bf16";
+  constexpr std::string_view kNames[] = {"f32", "f16", "bf16", "i8"};
+  return kNames[static_cast<std::size_t>(dtype)];
 }
 
 /// bfloat16 is the upper half of a float.

@@ -37,7 +37,10 @@ class TempFolder {
   std::string path_;
 };
 
+/// A new file in the place of an old one: ext4 brings a file that is emptied and written again to disk at once, which
+/// is slow, and whoever has mapped the old one keeps it.
 inline void write_file(const std::string& path, std::string_view bytes) {
+  std::filesystem::remove(path);
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
   out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   if (!out.flush()) throw std::runtime_error("cannot write " + path);

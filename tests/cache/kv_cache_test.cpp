@@ -27,7 +27,7 @@ class Sequence {
     for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
       const auto keys = rows(static_cast<int>(layer), false, count),
                  values = rows(static_cast<int>(layer), true, count);
-      cache_.append(static_cast<int>(layer), as_bytes(keys), as_bytes(values), count);
+      cache_.append(static_cast<int>(layer), {as_bytes(keys)}, {as_bytes(values)}, count);
     }
     cache_.advance(count);
   }
@@ -42,8 +42,8 @@ class Sequence {
         ASSERT_EQ(spans.begin() == spans.end(), position == cache_.length());
         for (const KvSpan& span : spans) {
           ASSERT_EQ(span.first_position, position);
-          ASSERT_GT(span.keys.rows, 0);
-          ASSERT_EQ(span.keys.rows, span.values.rows);
+          ASSERT_GT(span.keys.view.rows, 0);
+          ASSERT_EQ(span.keys.view.rows, span.values.view.rows);
           check_span(static_cast<int>(layer), head, span);
           position = span.end_position();
         }
@@ -73,7 +73,7 @@ class Sequence {
   void check_span(int layer, std::int64_t head, const KvSpan& span) const {
     const std::int64_t head_dim = layers_[static_cast<std::size_t>(layer)].head_dim;
     for (const bool is_value : {false, true}) {
-      const MatrixView& view = is_value ? span.values : span.keys;
+      const MatrixView& view = is_value ? span.values.view : span.keys.view;
       ASSERT_EQ(view.cols, head_dim);
       for (std::int64_t r = 0; r < view.rows; ++r) {
         for (std::int64_t i = 0; i < head_dim; ++i) {
@@ -125,7 +125,7 @@ TEST(KvCache, EachFixedChunkSize) {
 TEST(KvCache, ThePastDoesNotMoveBeforeAdvance) {
   KvCache cache({{1, 1, 4}}, 8, DType::f32);
   const float one = 1;
-  cache.append(0, reinterpret_cast<const std::byte*>(&one), reinterpret_cast<const std::byte*>(&one), 1);
+  cache.append(0, {reinterpret_cast<const std::byte*>(&one)}, {reinterpret_cast<const std::byte*>(&one)}, 1);
   EXPECT_EQ(cache.length(), 0);
   const KvSpans spans = cache.past(0, 0);
   EXPECT_EQ(spans.begin(), spans.end());
@@ -138,15 +138,15 @@ TEST(KvCache, TwoByteElements) {
       std::uint16_t keys[6], values[6];
       for (std::uint16_t i = 0; i < 6; ++i)
         keys[i] = static_cast<std::uint16_t>(t * 10 + i), values[i] = static_cast<std::uint16_t>(keys[i] + 100);
-      cache.append(0, reinterpret_cast<const std::byte*>(keys), reinterpret_cast<const std::byte*>(values), 1);
+      cache.append(0, {reinterpret_cast<const std::byte*>(keys)}, {reinterpret_cast<const std::byte*>(values)}, 1);
       cache.advance(1);
     }
     for (const KvSpan& span : cache.past(0, 1)) {
-      EXPECT_EQ(span.keys.dtype, dtype);
-      for (std::int64_t r = 0; r < span.keys.rows; ++r) {
+      EXPECT_EQ(span.keys.view.dtype, dtype);
+      for (std::int64_t r = 0; r < span.keys.view.rows; ++r) {
         std::uint16_t key = 0, value = 0;
-        std::memcpy(&key, span.keys.at(r, 2), 2);
-        std::memcpy(&value, span.values.at(r, 2), 2);
+        std::memcpy(&key, span.keys.view.at(r, 2), 2);
+        std::memcpy(&value, span.values.view.at(r, 2), 2);
         EXPECT_EQ(key, (span.first_position + r) * 10 + 5);
         EXPECT_EQ(value, key + 100);
       }
@@ -171,7 +171,7 @@ TEST(KvCache, OverCapacityThrowsAndWritesNothing) {
   EXPECT_THROW(sequence.feed(1), OutOfCapacity);
   KvCache cache({{1, 2, 3}}, 5, DType::f32);
   cache.advance(1);
-  EXPECT_THROW(cache.append(0, nullptr, nullptr, std::numeric_limits<std::int64_t>::max()), OutOfCapacity);
+  EXPECT_THROW(cache.append(0, {}, {}, std::numeric_limits<std::int64_t>::max()), OutOfCapacity);
 }
 
 TEST(KvCache, OfNoTokens) {

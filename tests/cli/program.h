@@ -33,11 +33,12 @@ namespace vitrine::test {
 using Arguments = std::vector<std::string>;
 
 struct Launch {
-  std::string input;                     ///< What stands on stdin.
-  bool hold_input = false;               ///< stdin stays open behind it.
-  std::string input_path, output_path;   ///< A file in place of a pipe for stdin, stdout.
-  std::set<int> closed;                  ///< Standard files that are closed.
-  std::vector<std::string> environment;  ///< NAME=value
+  std::string input{};                     ///< What stands on stdin.
+  bool hold_input = false;                 ///< stdin stays open behind it.
+  std::string input_path{};                ///< A file in place of the pipe for stdin.
+  std::string output_path{};               ///< … for stdout.
+  std::set<int> closed{};                  ///< Standard files that are closed.
+  std::vector<std::string> environment{};  ///< NAME=value
 };
 
 struct Outcome {
@@ -109,7 +110,7 @@ class Program {
   }
   /// Until all input has been taken and the program waits for more.
   void wait_until_it_reads() {
-    exchange([&] { return rest_.empty() && queued(fds_[0]) == 0 && is_asleep(); });
+    exchange([&] { return rest_.empty() && queued(fds_[0]) == 0 && state() == "S"; });
   }
   /// Waits until `done` without reading what the program prints.
   void wait_until(const std::function<bool()>& done) {
@@ -119,6 +120,10 @@ class Program {
     }
   }
   int n_unread() const { return queued(fds_[1]); }
+  /// Waits for its end while stdin stays open and nobody reads what it prints.
+  void wait_until_it_ends() {
+    wait_until([&] { return state() == "Z"; });
+  }
 
   Outcome finish() {
     hold_input_ = false;
@@ -141,11 +146,12 @@ class Program {
     ::ioctl(fd, FIONREAD, &n);
     return n;
   }
-  bool is_asleep() const {
+  /// As /proc tells: S asleep, Z ended, …
+  std::string state() const {
     std::ifstream in("/proc/" + std::to_string(pid_) + "/stat");
     const std::string line{std::istreambuf_iterator<char>(in), {}};
     const std::size_t end_of_name = line.rfind(')');
-    return end_of_name != std::string::npos && line.substr(end_of_name + 2, 1) == "S";
+    return end_of_name == std::string::npos ? "" : line.substr(end_of_name + 2, 1);
   }
   void close_end(int fd) {
     if (fds_[fd] >= 0) ::close(std::exchange(fds_[fd], -1));
@@ -201,6 +207,7 @@ inline void expect_failure(const Arguments& arguments, int status, const std::ve
   EXPECT_EQ(o.out, "");
   EXPECT_THAT(o.err, testing::StartsWith(status == 1 ? "vitrine: error: [" : "vitrine: "));
   EXPECT_EQ(o.err.find('\n'), o.err.size() - 1) << o.err;
+  EXPECT_EQ(o.err.find('\x1B'), std::string::npos) << "commands to the terminal";
   for (const std::string& part : told) EXPECT_THAT(o.err, testing::HasSubstr(part));
 }
 inline void expect_error(const Arguments& arguments, const std::vector<std::string>& told, const Launch& launch = {}) {

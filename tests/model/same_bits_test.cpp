@@ -48,7 +48,7 @@ TEST_P(SameBits, PrefillIsChunksIsDecode) {
 }
 
 TEST_P(SameBits, WithRoundedCachesToo) {
-  for (const DType dtype : {DType::bf16, DType::f16}) {
+  for (const DType dtype : {DType::bf16, DType::f16, DType::i8}) {
     const RunOptions o{.kernels = &kernels_, .kv_dtype = dtype};
     const std::vector<float> rounded = logits_of(model_, ids_, o);
     EXPECT_FALSE(same_bits(rounded, alone_)) << "the cache's type " << name_of(dtype) << " has no effect";

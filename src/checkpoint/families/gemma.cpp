@@ -52,7 +52,9 @@ ModelConfig read_gemma2(ConfigReader& c) {
   c.ignore("hidden_act");  // hidden_activation decides
   c.ignore("cache_implementation");
   const Activation activation = activation_named(c, c.text_or("hidden_activation", "gelu_pytorch_tanh"));
-  ModelConfig model = read_shared(c, activation, 1.0 / std::sqrt(c.number_or("query_pre_attn_scalar", 256)));
+  const double scalar = c.number_or("query_pre_attn_scalar", 256);
+  if (!(scalar > 0)) throw BadCheckpoint(c.where(), "query_pre_attn_scalar must be above 0, got {}", scalar);
+  ModelConfig model = read_shared(c, activation, 1.0 / std::sqrt(scalar));
   model.head.softcap = read_softcap(c, "final_logit_softcapping", 30.0);
   const std::optional<float> softcap = read_softcap(c, "attn_logit_softcapping", 50.0);
   const std::int64_t window = c.size_or("sliding_window", 4096);
