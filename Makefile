@@ -9,7 +9,9 @@ SOURCES = $(shell git ls-files '*.h' '*.cpp' 2>/dev/null)
 
 .PHONY: all build packages run test bench dev-test tsan-test format clean
 
-all: build
+all:
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target vitrine
 
 build:
 	@cmake --preset release >/dev/null
@@ -19,7 +21,7 @@ packages:
 	@tools/install_packages.sh
 
 run: packages
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory all
 	@tools/show.sh build/vitrine
 
 test: packages

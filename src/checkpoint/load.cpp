@@ -10,6 +10,7 @@
 namespace vitrine {
 
 Checkpoint load_checkpoint(const std::string& path, const LoadOptions& options) {
+  if (path.empty()) throw BadInput("MODEL", "expected a path, got an empty text");
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (status.type() == std::filesystem::file_type::not_found) throw BadInput(path, "no such file or folder");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <tuple>
 
 #include "base/error.h"
@@ -35,7 +36,8 @@ SiteWrite::Range parse_range(std::string_view text, std::string_view write) {
   if (text == ":") return {};
   if (colon == std::string_view::npos) {
     const std::int64_t i = parse_integer(text, write);
-    return {i, i + 1, false, i == -1};
+    constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+    return {i, i < kMost ? i + 1 : i, false, i == -1};  // no value is that long
   }
   const std::string_view from = text.substr(0, colon), to = text.substr(colon + 1);
   return {from.empty() ? 0 : parse_integer(from, write), to.empty() ? 0 : parse_integer(to, write), false, to.empty()};
@@ -124,10 +126,10 @@ SiteWrite parse_site_write(std::string_view text) {
     const std::size_t open = place.rfind('[');
     if (open == std::string_view::npos) bad_write(text, "] without [");
     std::string_view list = place.substr(open + 1, place.size() - open - 2);
-    while (!list.empty()) {
-      const std::size_t comma = list.find(',');
+    for (std::size_t comma = 0; comma != std::string_view::npos;) {
+      comma = list.find(',');
       write.index.push_back(parse_range(list.substr(0, comma), text));
-      list = comma == std::string_view::npos ? "" : list.substr(comma + 1);
+      if (comma != std::string_view::npos) list.remove_prefix(comma + 1);
     }
     place = place.substr(0, open);
   }

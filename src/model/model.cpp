@@ -27,10 +27,6 @@ void check_finite(Pass& p, const SiteId& at, const Tensor& x) {
   }
 }
 
-void check_interrupted(const Pass& p) {
-  if (p.interrupt != nullptr && p.interrupt->load(std::memory_order_relaxed)) throw Interrupted();
-}
-
 }  // namespace
 
 Model::Model(ModelConfig config, ModelParams params, std::vector<std::shared_ptr<const void>> storage)
@@ -58,7 +54,7 @@ void Model::forward(Pass& p, std::span<const std::int32_t> tokens) const {
     std::copy_n(embedded.data, embedded.count(), x.data);
   }
   for (std::size_t layer = 0; layer < config_.blocks.size(); ++layer) {
-    check_interrupted(p);
+    p.check_interrupt();
     const ArenaScope scope(p.arena);  // what a block made is given back with it; only the stream goes on
     const BlockSite at{static_cast<int>(layer)};
     const Tensor y = block(p, at, config_.blocks[layer], params_.blocks[layer], x);
@@ -147,7 +143,7 @@ void Model::head(Pass& p, const Tensor& x, std::span<const std::int32_t> ids) co
   const bool seen = p.wants(top(Site::unembed_out)) || p.wants(top(Site::logits)) || p.wants(top(Site::loss));
   const std::int64_t group = seen ? rows.rows() : std::max<std::int64_t>(1, kLogitElements / config_.vocab_size);
   for (std::int64_t first = 0; first < rows.rows(); first += group) {
-    check_interrupted(p);
+    p.check_interrupt();
     const ArenaScope scope(p.arena);
     const Tensor some = normed.row_range(first, std::min(group, rows.rows() - first));
     const Tensor logits = unembed(p, some);

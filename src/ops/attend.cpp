@@ -219,6 +219,7 @@ void SegmentAttention::run_tile_by_tile() const {
   p_.pool.parallel_for(n_lanes, 1, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t lane = begin; lane < end; ++lane) {
       for (std::int64_t i = lane; i < n_tiles; i += n_lanes) {  // strided: later tiles see more keys
+        p_.check_interrupt();
         Tile tile;
         const std::int64_t first_of_head = i % tiles_per_kv_head * rows_per_tile;
         tile.first_row = i / tiles_per_kv_head * rows_per_kv_head + first_of_head;
@@ -242,6 +243,7 @@ void SegmentAttention::for_each_strip(const Tensor& strips, Step step) const {
   const Tensor weights = p_.tensor({p_.pool.size(), n_positions()});
   p_.pool.parallel_for(n_rows(), n_rows() / lanes(), [&](std::int64_t begin, std::int64_t end, int thread) {
     for (std::int64_t row = begin; row < end; ++row) {
+      p_.check_interrupt();
       float* const strip = strips.data + (head(row) * s_.length + token(row)) * n_positions();
       (this->*step)({row, 1, {0, n_positions()}, queries.row(thread), strip, weights.row(thread)});
     }

@@ -1,8 +1,15 @@
 #include "ops/linear.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace vitrine {
+namespace {
+
+constexpr std::int64_t kUninterrupted = std::int64_t{1} << 28;  // operations between two looks at the interrupt
+
+}  // namespace
 
 Tensor linear(Pass& p, const MatrixView& weight, const Tensor& x) {
   if (x.row_size() != weight.cols) {
@@ -11,8 +18,13 @@ Tensor linear(Pass& p, const MatrixView& weight, const Tensor& x) {
   const std::int64_t n_rows = x.rows();
   const Tensor y = p.tensor({n_rows, weight.rows});
   const std::int64_t grain = Pass::kWorthAThread / (n_rows * weight.cols + 1) + 1;
+  const std::int64_t most = std::max<std::int64_t>(64, kUninterrupted / (n_rows * weight.cols + 1));
   p.pool.parallel_for(weight.rows, grain, [&](std::int64_t begin, std::int64_t end, int) {
-    p.kernels.matmul(x.data, weight.cols, n_rows, weight.row_range(begin, end - begin), y.data + begin, weight.rows);
+    for (std::int64_t first = begin; first < end; first += most) {
+      p.check_interrupt();
+      const std::int64_t n = std::min(most, end - first);
+      p.kernels.matmul(x.data, weight.cols, n_rows, weight.row_range(first, n), y.data + first, weight.rows);
+    }
   });
   return y;
 }

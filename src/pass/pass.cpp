@@ -13,6 +13,10 @@ Tensor Pass::visit(const SiteId& id, const Tensor& value) {
   return result;
 }
 
+void Pass::check_interrupt() const {
+  if (interrupt != nullptr && interrupt->load(std::memory_order_relaxed)) throw Interrupted();
+}
+
 const float* Pass::vector(const Param& param) {
   const auto address = reinterpret_cast<std::uintptr_t>(param.view.data);
   if (param.view.dtype == DType::f32 && address % alignof(float) == 0) {

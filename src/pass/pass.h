@@ -48,11 +48,14 @@ struct Pass {
   LogitRequest logits;
   Taps* taps = nullptr;
   DType kv_dtype = DType::f32;                   ///< K and V are rounded to it before attention reads them.
-  const std::atomic<bool>* interrupt = nullptr;  ///< When it turns true the pass throws Interrupted at the next block.
+  const std::atomic<bool>* interrupt = nullptr;  ///< When it turns true the pass throws Interrupted.
 
   bool wants(const SiteId& id) const { return taps != nullptr && taps->wants(id); }
   /// Shows `value` at a site; returns what takes its place. Always use what it returns.
   Tensor tap(const SiteId& id, const Tensor& value) { return wants(id) ? visit(id, value) : value; }
+
+  /// Throws Interrupted once the caller has asked to stop. Called between pieces of work of at most some milliseconds.
+  void check_interrupt() const;
 
   Tensor tensor(const Shape& shape) { return arena.tensor(shape); }
   /// A vector parameter as floats: where it lies if it is F32, else widened.

@@ -125,7 +125,7 @@ TEST(KvCache, EachFixedChunkSize) {
 TEST(KvCache, ThePastDoesNotMoveBeforeAdvance) {
   KvCache cache({{1, 1, 4}}, 8, DType::f32);
   const float one = 1;
-  cache.append(0, {reinterpret_cast<const std::byte*>(&one)}, {reinterpret_cast<const std::byte*>(&one)}, 1);
+  cache.append(0, {{reinterpret_cast<const std::byte*>(&one)}}, {{reinterpret_cast<const std::byte*>(&one)}}, 1);
   EXPECT_EQ(cache.length(), 0);
   const KvSpans spans = cache.past(0, 0);
   EXPECT_EQ(spans.begin(), spans.end());
@@ -138,7 +138,7 @@ TEST(KvCache, TwoByteElements) {
       std::uint16_t keys[6], values[6];
       for (std::uint16_t i = 0; i < 6; ++i)
         keys[i] = static_cast<std::uint16_t>(t * 10 + i), values[i] = static_cast<std::uint16_t>(keys[i] + 100);
-      cache.append(0, {reinterpret_cast<const std::byte*>(keys)}, {reinterpret_cast<const std::byte*>(values)}, 1);
+      cache.append(0, {{reinterpret_cast<const std::byte*>(keys)}}, {{reinterpret_cast<const std::byte*>(values)}}, 1);
       cache.advance(1);
     }
     for (const KvSpan& span : cache.past(0, 1)) {
@@ -153,6 +153,40 @@ TEST(KvCache, TwoByteElements) {
     }
     EXPECT_EQ(cache.bytes(), 2 * 2 * 2 * 3 * 2);
   }
+}
+
+TEST(KvCache, EachRowOfBytesKeepsItsScale) {
+  constexpr std::int64_t kHeads = 2, kDim = 3, kWindow = 3, kTokens = 8;
+  KvCache cache({{kHeads, kDim, kWindow}}, 10, DType::i8);
+  for (std::int64_t t = 0; t < kTokens; t += 2) {  // two at a time into a ring of three
+    std::int8_t keys[2 * kHeads * kDim], values[2 * kHeads * kDim];
+    float key_scales[2 * kHeads], value_scales[2 * kHeads];
+    for (int row = 0; row < 2 * kHeads; ++row) {
+      key_scales[row] = static_cast<float>(t * kHeads + row);
+      value_scales[row] = -key_scales[row];
+      for (int i = 0; i < kDim; ++i) {
+        keys[row * kDim + i] = static_cast<std::int8_t>((t * kHeads + row) * 4 + i);
+        values[row * kDim + i] = static_cast<std::int8_t>(-keys[row * kDim + i]);
+      }
+    }
+    cache.append(0, {reinterpret_cast<const std::byte*>(keys), key_scales},
+                 {reinterpret_cast<const std::byte*>(values), value_scales}, 2);
+    cache.advance(2);
+  }
+  for (std::int64_t head = 0; head < kHeads; ++head) {
+    std::int64_t rows = 0;
+    for (const KvSpan& span : cache.past(0, head)) {
+      for (std::int64_t r = 0; r < span.keys.view.rows; ++r, ++rows) {
+        const std::int64_t row = (span.first_position + r) * kHeads + head;
+        EXPECT_EQ(span.keys.scales[r * span.keys.scale_stride], static_cast<float>(row));
+        EXPECT_EQ(span.values.scales[r * span.values.scale_stride], static_cast<float>(-row));
+        EXPECT_EQ(static_cast<std::int8_t>(*span.keys.view.at(r, 2)), row * 4 + 2);
+        EXPECT_EQ(static_cast<std::int8_t>(*span.values.view.at(r, 2)), -(row * 4 + 2));
+      }
+    }
+    EXPECT_EQ(rows, kWindow);
+  }
+  EXPECT_EQ(cache.bytes(), 2 * kHeads * kWindow * (kDim + 4));
 }
 
 TEST(KvCache, BytesAreThoseOfTheSlots) {

@@ -180,14 +180,50 @@ TEST(Generate, BadSamplingOptions) {
   }
 }
 
-TEST(Generate, DefaultModelNeedsNoPath) {
-  if (!std::filesystem::exists(source_dir() + "/models/default/config.json")) GTEST_SKIP() << "no default model";
-  if (std::filesystem::path(VITRINE_PROGRAM).parent_path().parent_path() != source_dir()) {
-    GTEST_SKIP() << "the program stands elsewhere";
+class DefaultModel : public testing::Test {
+ protected:
+  /// The program in a folder of its own.
+  std::string program_at(const std::string& place) const {
+    const std::filesystem::path path = folder_ / place;
+    std::filesystem::create_directories(path.parent_path());
+    std::filesystem::copy_file(VITRINE_PROGRAM, path);
+    return path.string();
   }
-  const Outcome o = run_program({"generate", "--json", "--max-tokens", "3", "The"});
+  const TempFolder folder_;
+};
+
+TEST_F(DefaultModel, IsFoundFromTheProgram) {
+  const std::string built = program_at("build/vitrine"), installed = program_at("prefix/bin/vitrine");
+  const Arguments ids = {"generate", "--ids", "1,2", "--greedy"};
+  expect_error(ids, {"[MODEL]", "default model"}, {.program = built});
+
+  std::filesystem::create_directories(folder_ / "models");
+  std::filesystem::copy(golden("gpt2"), folder_ / "models/default");
+  std::filesystem::create_directories(folder_ / "prefix/share/vitrine/models");
+  std::filesystem::copy(golden("gpt2"), folder_ / "prefix/share/vitrine/models/default");
+  const std::string expected = output_of({"generate", golden("gpt2"), "--ids", "1,2", "--greedy"});
+  EXPECT_EQ(output_of(ids, {.program = built}), expected);
+  EXPECT_EQ(output_of(ids, {.program = installed}), expected);
+
+  write_file(folder_ / "models/default/UNTRAINED", "");
+  const Outcome untrained = run_program(ids, {.program = built});
+  EXPECT_EQ(untrained.out, expected);
+  EXPECT_THAT(untrained.err, testing::HasSubstr("untrained"));
+
+  std::filesystem::rename(small_tokenizer(folder_), folder_ / "models/default/tokenizer.bin");
+  EXPECT_EQ(json_of({"tokenize", "a b"}, {.program = built})["ids"], Json({1, 259, 260}));
+  EXPECT_EQ(output_of({"tokenize", "--lines"}, {.input = "\"a\"", .program = built}).substr(0, 15),
+            "{\"ids\":[1,259],");
+  EXPECT_EQ(output_of({"detokenize", "1", "259"}, {.program = built}), "a");
+}
+
+TEST_F(DefaultModel, ThatOfTheRepositoryRuns) {
+  if (!std::filesystem::exists(source_dir() + "/models/default/config.json")) GTEST_SKIP() << "no default model";
+  const std::string program = program_at("build/vitrine");
+  std::filesystem::create_symlink(source_dir() + "/models", folder_ / "models");
+  const Outcome o = run_program({"generate", "--json", "--max-tokens", "3", "The"}, {.program = program});
   EXPECT_EQ(o.status, 0) << o.err;
-  EXPECT_TRUE(Json::parse(o.out).contains("ids"));
+  EXPECT_TRUE(Json::parse(o.out, nullptr, false).contains("ids")) << o.out;
 }
 
 }  // namespace

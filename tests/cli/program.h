@@ -39,6 +39,7 @@ struct Launch {
   std::string output_path{};               ///< … for stdout.
   std::set<int> closed{};                  ///< Standard files that are closed.
   std::vector<std::string> environment{};  ///< NAME=value
+  std::string program = VITRINE_PROGRAM;
 };
 
 struct Outcome {
@@ -51,7 +52,7 @@ struct Outcome {
 class Program {
  public:
   explicit Program(Arguments arguments, Launch launch = {}) : rest_(launch.input), hold_input_(launch.hold_input) {
-    arguments.insert(arguments.begin(), VITRINE_PROGRAM);
+    arguments.insert(arguments.begin(), launch.program);
     std::vector<char*> argv, envp;
     for (std::string& a : arguments) argv.push_back(a.data());
     argv.push_back(nullptr);
@@ -85,7 +86,6 @@ class Program {
   void send(int number) const { ::kill(pid_, number); }
   /// Nobody reads stdout any longer.
   void close_output() { close_end(1); }
-  void shrink_output_pipe() { ::fcntl(fds_[1], F_SETPIPE_SZ, 4096); }
 
   /// Moves input and output until `done`, or until there is nothing to move.
   void exchange(const std::function<bool()>& done) {
@@ -119,7 +119,10 @@ class Program {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
-  int n_unread() const { return queued(fds_[1]); }
+  /// Until the pipe of stdout is full, which nobody reads.
+  void wait_until_its_output_is_stuck() {
+    wait_until([&] { return queued(fds_[1]) > 2000 && state() == "S"; });
+  }
   /// Waits for its end while stdin stays open and nobody reads what it prints.
   void wait_until_it_ends() {
     wait_until([&] { return state() == "Z"; });

@@ -94,10 +94,9 @@ TEST(Usage, NumbersAreReadStrictly) {
 
 TEST(Usage, ComputeAndKvTypes) {
   expect_error({"generate", golden("gpt2"), "--ids", "1", "--compute", "int8"}, {"[--compute]", "int8"});
-  expect_error({"generate", golden("gpt2"), "--ids", "1", "--kv", "int8"}, {"[--kv]", "int8"});
   expect_usage_error({"generate", golden("gpt2"), "--ids", "1", "--compute", "int4"}, {"--compute", "int4"});
   expect_usage_error({"generate", golden("gpt2"), "--ids", "1", "--kv", "f8"}, {"--kv", "f8"});
-  for (const char* kv : {"f32", "bf16", "f16"}) {
+  for (const char* kv : {"f32", "bf16", "f16", "int8"}) {
     for (const char* compute : {"auto", "f32"}) {
       json_of({"generate", golden("gpt2"), "--ids", "1", "--kv", kv, "--compute", compute, "--max-tokens", "3"});
     }
