@@ -22,15 +22,14 @@ FileWriter::FileWriter(std::string path) : path_(std::move(path)) {
   if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) {
     throw BadInput(path_, "expected a regular file to write");  // the rename would replace the device
   }
-  temporary_ = path_ + ".XXXXXX.tmp";
-  fd_ = ::mkostemps(temporary_.data(), 4, O_CLOEXEC);
-  if (fd_ < 0) {
-    const int error = errno;
-    throw BadInput(path_, "cannot write here: {}", std::generic_category().message(error));
+  if (std::filesystem::exists(there)) path_ = std::filesystem::canonical(path_, ignored).string();  // behind links
+  // O_EXCL and a name that counts up: two writers never share a file, and the umask does its work.
+  for (int attempt = 0; fd_ < 0; ++attempt) {
+    temporary_ = path_ + "." + std::to_string(::getpid()) + "-" + std::to_string(attempt) + ".tmp";
+    fd_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd_ < 0 && errno != EEXIST)
+      throw BadInput(path_, "cannot write here: {}", std::generic_category().message(errno));
   }
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  ::fchmod(fd_, 0666 & ~mask);  // mkostemps makes a private file; the result is an ordinary one
 }
 
 FileWriter::~FileWriter() {

@@ -13,9 +13,8 @@ RopeScaling read_scaling(ConfigReader& scaling, std::string_view type, double ma
     return LinearScaling{factor};
   }
   if (type == "llama3") {
-    const BandScaling s{scaling.number("factor"), scaling.number("low_freq_factor"),
-                          scaling.number("high_freq_factor"),
-                          scaling.number_or("original_max_position_embeddings", max_seq_len)};
+    const BandScaling s{scaling.number("factor"), scaling.number("low_freq_factor"), scaling.number("high_freq_factor"),
+                        scaling.number_or("original_max_position_embeddings", max_seq_len)};
     if (!(s.factor > 0 && s.low_freq_factor > 0 && s.high_freq_factor > s.low_freq_factor &&
           s.original_max_seq_len > 0)) {
       throw BadCheckpoint(scaling.where(), "llama3 scaling needs factor > 0, 0 < low_freq_factor < high_freq_factor");

@@ -107,7 +107,8 @@ Checkpoint load_llama2c(const std::shared_ptr<const MappedFile>& file) {
   if (!h) throw BadCheckpoint(file->path(), "expected a llama2.c header, got {} bytes of something else", size);
   const auto expected = file_bytes(*h);
   if (expected != static_cast<std::int64_t>(size)) {
-    throw BadCheckpoint(file->path(), "the llama2.c header asks for {} bytes, the file has {} (an incomplete download?)",
+    throw BadCheckpoint(file->path(),
+                        "the llama2.c header asks for {} bytes, the file has {} (an incomplete download?)",
                         expected ? std::to_string(*expected) : "more than 2^63", size);
   }
   const ModelConfig config = config_of(*h);

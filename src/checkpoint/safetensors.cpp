@@ -98,8 +98,8 @@ SafetensorsFile SafetensorsFile::open(const std::string& path) {
   std::int64_t covered = 0;
   for (const auto& [begin, end, name] : ranges) {
     if (begin != covered) {
-      throw BadCheckpoint(path, "tensor {}: expected data from byte {} on, got {}: tensors overlap or leave a hole", name,
-                          covered, begin);
+      throw BadCheckpoint(path, "tensor {}: expected data from byte {} on, got {}: tensors overlap or leave a hole",
+                          name, covered, begin);
     }
     covered = end;
   }

@@ -3,6 +3,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <limits>
 #include <tuple>
@@ -114,7 +115,10 @@ SiteWrite parse_site_write(std::string_view text) {
   const std::size_t equals = text.rfind('=');
   if (equals == std::string_view::npos || equals == 0) bad_write(text, "there is no =");
   std::string_view place = text.substr(0, equals);
-  if (place.ends_with('*') || place.ends_with('+')) {
+  // An operator stands behind a name or an index; behind a dot, * is part of the glob.
+  const char before = place.size() > 1 ? place[place.size() - 2] : '.';
+  const bool behind_name = std::isalnum(static_cast<unsigned char>(before)) != 0 || before == ']';
+  if (behind_name && (place.ends_with('*') || place.ends_with('+'))) {
     write.op = place.back() == '*' ? SiteWrite::Op::multiply : SiteWrite::Op::add;
     place.remove_suffix(1);
   }

@@ -93,6 +93,29 @@ TEST(FileWriter, PlacesThatCannotBeWritten) {
   EXPECT_THAT(refusal(folder / "f/g"), HasSubstr("f/g"));
 }
 
+TEST(FileWriter, ALinkKeepsPointingAtWhatWasWritten) {
+  const TempFolder folder;
+  write_file(folder / "target", "old");
+  std::filesystem::create_symlink(folder / "target", folder / "link");
+  FileWriter writer(folder / "link");
+  writer.write(bytes_of("new"));
+  writer.commit();
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_EQ(read_file(folder / "target"), "new");
+  EXPECT_EQ(folder.entries(), 2);
+}
+
+TEST(FileWriter, TwoWritersOfOneFileDoNotMix) {
+  const TempFolder folder;
+  FileWriter first(folder / "f"), second(folder / "f");
+  first.write(bytes_of("first"));
+  second.write(bytes_of("second"));
+  first.commit();
+  second.commit();
+  EXPECT_EQ(read_file(folder / "f"), "second");
+  EXPECT_EQ(folder.entries(), 1);
+}
+
 /// A rename would put a plain file in the place of the device: as root, /dev/null itself.
 TEST(FileWriter, ADeviceOrFifoIsNotReplaced) {
   const TempFolder folder;

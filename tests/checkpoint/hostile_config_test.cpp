@@ -8,7 +8,7 @@
 namespace vitrine::test {
 namespace {
 
-const char* const kGoldens[] = {"llama_mha", "llama_gqa_bf16_sharded", "llama3_rope", "llama_linear_rope",
+const std::string kGoldens[] = {"llama_mha", "llama_gqa_bf16_sharded", "llama3_rope", "llama_linear_rope",
                                 "gemma_mqa", "gemma_mha_exact_key",    "gemma2",      "gpt2_variant"};
 
 /// Keys that some reader knows and no golden has, beside those that each golden has.
@@ -61,7 +61,7 @@ const char* const kValues[] = {"null",
                                "18446744073709551615",
                                "1e999999"};
 
-class HostileConfig : public testing::TestWithParam<const char*> {};
+class HostileConfig : public testing::TestWithParam<std::string> {};
 
 TEST_P(HostileConfig, AnyKeyMayHoldAnything) {
   const HostileFolder folder(GetParam());

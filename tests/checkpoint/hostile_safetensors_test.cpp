@@ -89,6 +89,8 @@ struct BadEntry {
   const char* value;
 };
 
+void PrintTo(const BadEntry& entry, std::ostream* out) { *out << entry.key << ": " << entry.value; }
+
 class HostileEntry : public testing::TestWithParam<BadEntry> {};
 
 TEST_P(HostileEntry, IsRefusedByTheTensorsName) {

@@ -117,21 +117,27 @@ TEST(SiteWrite, Forms) {
 }
 
 TEST(SiteWrite, WhatIsNone) {
-  for (const char* text : {"",         "=",
-                           "=1",       "a",
-                           "a=",       "a=x",
-                           "a=1x",     "a= 1",
-                           "a=1e99",   "a=0x1",
-                           "[0]=1",    "*=1",
-                           "+=1",      "a]=1",
-                           "a[x]=1",   "a[]=1",
-                           "a[,]=1",   "a[1,]=1",
-                           "a[,1]=1",  "a[1:2:3]=1",
-                           "a[1.5]=1", "a[9223372036854775808]=1",
-                           "a[--1]=1", "a[ 1]=1",
-                           "a[1-2]=1"}) {
+  for (const char* text : {"",         "=",       "=1",         "a",        "a=",
+                           "a=x",      "a=1x",    "a= 1",       "a=1e99",   "a=0x1",
+                           "[0]=1",    "a]=1",    "a[x]=1",     "a[]=1",    "a[,]=1",
+                           "a[1,]=1",  "a[,1]=1", "a[1:2:3]=1", "a[1.5]=1", "a[9223372036854775808]=1",
+                           "a[--1]=1", "a[ 1]=1", "a[1-2]=1"}) {
     EXPECT_THROW(parse_site_write(text), BadInput) << text;
   }
+}
+
+TEST(SiteWrite, AStarBehindADotBelongsToTheGlob) {
+  for (const char* text : {"blocks.0.*=0", "*=1", "hook_embed*=2", "blocks.*[1]+=2"}) {
+    const SiteWrite write = parse_site_write(text);
+    const std::string_view all(text);
+    const bool is_glob = all.starts_with("*") || all.find(".*=") != std::string_view::npos;
+    EXPECT_EQ(write.op, is_glob                                    ? SiteWrite::Op::set
+                        : all.find("*=") != std::string_view::npos ? SiteWrite::Op::multiply
+                                                                   : SiteWrite::Op::add)
+        << text;
+  }
+  EXPECT_EQ(parse_site_write("blocks.0.*=0").glob, "blocks.0.*");
+  EXPECT_EQ(parse_site_write("hook_embed*=2").glob, "hook_embed");
 }
 
 TEST(SiteWrite, LargestIndicesAreBeyondAnyValue) {

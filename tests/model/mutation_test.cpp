@@ -18,6 +18,8 @@ struct Mutation {
   std::function<void(ModelConfig&)> remove;
 };
 
+void PrintTo(const Mutation& mutation, std::ostream* out) { *out << mutation.golden << ", " << mutation.term; }
+
 void for_blocks(ModelConfig& c, const std::function<void(BlockConfig&)>& change) {
   for (BlockConfig& block : c.blocks) change(block);
 }

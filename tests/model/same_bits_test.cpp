@@ -15,6 +15,8 @@ struct Setting {
   Isa isa;
 };
 
+void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.golden << ", " << name_of(setting.isa); }
+
 std::vector<Setting> settings() {
   std::vector<Setting> all;
   for (const std::string& golden : golden_cases()) {
