@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "tokenizer/llama2c.h"
+#include "tokenizer/sentencepiece.h"
 #include "tokenizer/tokenizer.h"
 
 namespace vitrine {
@@ -38,10 +39,10 @@ std::unique_ptr<const Tokenizer> load_file(const std::string& path) {
   const std::span<const std::byte> bytes = file->bytes();
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (is_llama2c(text)) return parse_llama2c_tokenizer(bytes, path);
+  if (text.starts_with('\n')) return make_sentencepiece_tokenizer(parse_sentencepiece_model(bytes, path));
 
   const char* format = text.starts_with("GGUF") ? "the tokenizer of a GGUF file"
                        : is_json(text)          ? "a JSON tokenizer (tokenizer.json, vocab.json)"
-                       : text.starts_with('\n') ? "a SentencePiece model"
                        : is_tiktoken(text)      ? "a file of tiktoken ranks"
                                                 : nullptr;
   if (format != nullptr) throw Unsupported(path, "{} is not supported yet; give --ids", format);

@@ -10,6 +10,8 @@
 namespace vitrine {
 namespace {
 
+constexpr std::size_t kMaxFileBytes = std::size_t{64} << 20;  // the largest in use have 5 MB
+
 /// One field of a message in the wire format of protocol buffers.
 struct Field {
   std::uint32_t number = 0;
@@ -250,6 +252,9 @@ std::optional<unsigned char> byte_of_piece(std::string_view piece) {
 }
 
 SentencePieceModel parse_sentencepiece_model(std::span<const std::byte> file, std::string_view path) {
+  if (file.size() > kMaxFileBytes) {
+    throw BadCheckpoint(path, "expected a SentencePiece model of at most {} bytes, got {}", kMaxFileBytes, file.size());
+  }
   SentencePieceModel model;
   Names names;
   Message message({reinterpret_cast<const char*>(file.data()), file.size()}, path);

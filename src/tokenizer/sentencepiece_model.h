@@ -42,8 +42,8 @@ struct SentencePieceModel {
   std::optional<std::int32_t> bos, eos;  ///< The control pieces of these names, as SentencePiece finds them.
 };
 
-/// Pieces of a vocabulary are held to these limits; the largest in use have 262,144 pieces of 93 bytes.
-inline constexpr std::size_t kMaxPieces = std::size_t{1} << 21;
+/// Vocabularies are held to these limits; the largest in use have 262,144 pieces, the longest 93 bytes.
+inline constexpr std::size_t kMaxPieces = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxPieceBytes = 4096;
 
 /// The byte that a piece `<0x0A>` stands for.
