@@ -1,7 +1,9 @@
 #include "tokenizer/piece_merge.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 namespace vitrine {
@@ -21,8 +23,10 @@ std::uint32_t packed(std::string_view character) {
   return number;
 }
 
-bool comes_later(const PieceMerger::Workspace::Candidate& a, const PieceMerger::Workspace::Candidate& b) {
-  return a.score != b.score ? a.score < b.score : a.left > b.left;
+/// Numbers in the reverse order of the scores: the best has the least.
+std::uint32_t order_of(float score) {
+  const auto bits = std::bit_cast<std::uint32_t>(score == 0 ? 0.0F : score);  // -0 is 0
+  return (bits >> 31) != 0 ? bits : 0x7FFFFFFFU - bits;
 }
 
 constexpr std::size_t kMaxSegmentBytes = std::size_t{1} << 30;  // symbols are numbered by int32
@@ -32,11 +36,11 @@ constexpr std::size_t kMaxSegmentBytes = std::size_t{1} << 30;  // symbols are n
 bool PieceMerger::add(std::string_view text, std::int32_t id, float score, bool unused) {
   if (!pieces_.add(text, id)) return false;
   const auto index = static_cast<std::size_t>(id);
-  if (index >= scores_.size()) {
-    scores_.resize(index + 1);
+  if (index >= order_.size()) {
+    order_.resize(index + 1);
     unused_.resize(index + 1);
   }
-  scores_[index] = score;
+  order_[index] = order_of(score);
   unused_[index] = unused;
   has_unused_ = has_unused_ || unused;
   longest_ = std::max(longest_, text.size());
@@ -88,21 +92,24 @@ void PieceMerger::encode_segment(std::string_view segment, Workspace& w, std::ve
   const auto at = [&](std::int32_t i) -> Workspace::Symbol& { return w.symbols[static_cast<std::size_t>(i)]; };
   w.heap.clear();
   w.left_sizes.clear();
-  for (std::int32_t i = 1; i < static_cast<std::int32_t>(w.symbols.size()); ++i) add_candidate(segment, i - 1, i, w);
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(w.symbols.size()); ++i) find_pair(segment, i, w);
   while (!w.heap.empty()) {
-    const Workspace::Candidate best = w.heap.front();
-    std::pop_heap(w.heap.begin(), w.heap.end(), comes_later);
+    const std::uint64_t best = w.heap.front();
+    std::pop_heap(w.heap.begin(), w.heap.end(), std::greater<>());
     w.heap.pop_back();
-    Workspace::Symbol& left = at(best.left);
-    Workspace::Symbol& right = at(best.right);
-    if (left.size == 0 || right.size == 0 || left.size + right.size != best.size) continue;
-    left.size = best.size;
-    left.id = best.id;
+    const auto left_index = static_cast<std::int32_t>(best & 0xFFFFFFFF);
+    Workspace::Symbol& left = at(left_index);
+    // What the pair makes by now may be something else, or nothing.
+    if (left.pair == kNoId || order_[static_cast<std::size_t>(left.pair)] != best >> 32) continue;
+    Workspace::Symbol& right = at(left.next);
+    left.size += right.size;
+    left.id = left.pair;
     left.next = right.next;
-    if (right.next >= 0) at(right.next).previous = best.left;
+    if (right.next >= 0) at(right.next).previous = left_index;
     right.size = 0;
-    add_candidate(segment, left.previous, best.left, w);
-    add_candidate(segment, best.left, left.next, w);
+    right.pair = kNoId;
+    if (left.previous >= 0) find_pair(segment, left.previous, w);
+    find_pair(segment, left_index, w);
   }
   for (std::int32_t i = 0; i >= 0; i = at(i).next) append(segment.substr(at(i).begin, at(i).size), at(i).id, w, ids);
 
@@ -116,21 +123,24 @@ void PieceMerger::split(std::string_view segment, std::vector<Workspace::Symbol>
     const auto i = static_cast<std::int32_t>(symbols.size());
     const std::int32_t next = begin + size < segment.size() ? i + 1 : -1;
     symbols.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(size), i - 1, next,
-                       pieces_.find(segment.substr(begin, size))});
+                       pieces_.find(segment.substr(begin, size)), kNoId});
     begin += size;
   }
 }
 
-void PieceMerger::add_candidate(std::string_view segment, std::int32_t left, std::int32_t right, Workspace& w) const {
-  if (left < 0 || right < 0) return;
-  const Workspace::Symbol& l = w.symbols[static_cast<std::size_t>(left)];
-  const std::uint32_t size = l.size + w.symbols[static_cast<std::size_t>(right)].size;
+/// Looks what the symbol and the one behind it make.
+void PieceMerger::find_pair(std::string_view segment, std::int32_t left, Workspace& w) const {
+  Workspace::Symbol& symbol = w.symbols[static_cast<std::size_t>(left)];
+  symbol.pair = kNoId;
+  if (symbol.next < 0) return;
+  const std::uint32_t size = symbol.size + w.symbols[static_cast<std::size_t>(symbol.next)].size;
   if (size > longest_) return;
-  const std::int32_t id = pieces_.find(segment.substr(l.begin, size));
-  if (id == kNoId) return;
-  w.heap.push_back({scores_[static_cast<std::size_t>(id)], left, right, size, id});
-  std::push_heap(w.heap.begin(), w.heap.end(), comes_later);
-  if (is_unused(id)) w.left_sizes[id] = l.size;
+  symbol.pair = pieces_.find(segment.substr(symbol.begin, size));
+  if (symbol.pair == kNoId) return;
+  const std::uint64_t order = order_[static_cast<std::size_t>(symbol.pair)];
+  w.heap.push_back(order << 32 | static_cast<std::uint32_t>(left));
+  std::push_heap(w.heap.begin(), w.heap.end(), std::greater<>());
+  if (is_unused(symbol.pair)) w.left_sizes[symbol.pair] = symbol.size;
 }
 
 void PieceMerger::append(std::string_view symbol, std::int32_t id, Workspace& workspace,

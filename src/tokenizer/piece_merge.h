@@ -24,17 +24,12 @@ class PieceMerger {
     struct Symbol {
       std::uint32_t begin, size;  // bytes of the segment; size 0: merged into its left neighbour
       std::int32_t previous, next;
-      std::int32_t id;  // kNoId where it is no piece
-    };
-    struct Candidate {
-      float score;
-      std::int32_t left, right;
-      std::uint32_t size;  // of both together when they were found: another one means that one of them has changed
-      std::int32_t id;
+      std::int32_t id;    // kNoId where it is no piece
+      std::int32_t pair;  // the piece that this symbol and the next one make; kNoId where they make none
     };
     WordCache cache;
     std::vector<Symbol> symbols;
-    std::vector<Candidate> heap;
+    std::vector<std::uint64_t> heap;  // pairs that were found: score and left symbol, the next to merge on top
     std::unordered_map<std::int32_t, std::uint32_t> left_sizes;  // how an unused piece was made, last time
   };
 
@@ -57,14 +52,14 @@ class PieceMerger {
  private:
   void encode_segment(std::string_view segment, Workspace& workspace, std::vector<std::int32_t>& ids) const;
   void split(std::string_view segment, std::vector<Workspace::Symbol>& symbols) const;
-  void add_candidate(std::string_view segment, std::int32_t left, std::int32_t right, Workspace& workspace) const;
+  void find_pair(std::string_view segment, std::int32_t left, Workspace& workspace) const;
   void append(std::string_view symbol, std::int32_t id, Workspace& workspace, std::vector<std::int32_t>& ids) const;
   void append_unused(std::string_view piece, Workspace& workspace, std::vector<std::int32_t>& ids) const;
   bool is_unused(std::int32_t id) const { return has_unused_ && id != kNoId && unused_[static_cast<std::size_t>(id)]; }
 
   PieceTable pieces_, reserved_;
-  std::vector<float> scores_;  // by id
-  std::vector<bool> unused_;   // by id
+  std::vector<std::uint32_t> order_;  // by id: less is better
+  std::vector<bool> unused_;          // by id
   bool has_unused_ = false;
   std::size_t longest_ = 0;     // bytes of the longest piece
   MergeBoundaries boundaries_;  // of neighbours in some piece: elsewhere a text may be cut before merging

@@ -24,6 +24,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   std::string piece(std::int32_t id) const override { return at(id).text; }
   std::string bytes(std::int32_t id) const override;
   std::string bytes_after(std::optional<std::int32_t> previous, std::int32_t id) const override;
+  bool keeps_start(std::int32_t id) const override;
   std::int64_t vocab_size() const override { return static_cast<std::int64_t>(model_.pieces.size()); }
   std::optional<std::int32_t> bos() const override { return model_.bos; }
   const std::vector<std::int32_t>& stop_ids() const override { return stop_ids_; }
@@ -176,6 +177,12 @@ std::string SentencePieceTokenizer::bytes_after(std::optional<std::int32_t> prev
     text.erase(0, 1);
   }
   return text;
+}
+
+/// SentencePiece drops one leading space; where it removes extra whitespace, all of them.
+bool SentencePieceTokenizer::keeps_start(std::int32_t id) const {
+  const VocabularyPiece& piece = at(id);
+  return piece.type == PieceType::control || (model_.remove_extra_whitespaces && piece.text == kSpaceSymbol);
 }
 
 }  // namespace

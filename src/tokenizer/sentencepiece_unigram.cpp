@@ -36,10 +36,10 @@ SentencePieceUnigram::SentencePieceUnigram(const SentencePieceModel& model)
 }
 
 /// A user-defined piece always wins.
-double SentencePieceUnigram::score(std::int32_t id, std::size_t length) const {
+float SentencePieceUnigram::score(std::int32_t id, std::size_t length) const {
   const Rule& rule = rules_[static_cast<std::size_t>(id)];
   if (!rule.user_defined) return rule.score;
-  return static_cast<double>(static_cast<float>(length) * max_score_) - 0.1;
+  return static_cast<float>(static_cast<double>(static_cast<float>(length) * max_score_) - 0.1);
 }
 
 std::vector<SentencePieceUnigram::Piece> SentencePieceUnigram::encode(std::string_view text) const {
@@ -50,19 +50,19 @@ std::vector<SentencePieceUnigram::Piece> SentencePieceUnigram::encode(std::strin
     std::uint32_t begin = kNowhere;
   };
   std::vector<End> ends(text.size() + 1);
-  const auto improve = [&](std::size_t end, double path_score, std::size_t begin, std::int32_t id) {
-    if (ends[end].begin != kNowhere && path_score <= static_cast<double>(ends[end].score)) return;
-    ends[end] = {static_cast<float>(path_score), id, static_cast<std::uint32_t>(begin)};
+  const auto improve = [&](std::size_t end, float path_score, std::size_t begin, std::int32_t id) {
+    if (ends[end].begin != kNowhere && path_score <= ends[end].score) return;
+    ends[end] = {path_score, id, static_cast<std::uint32_t>(begin)};
   };
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t character = character_bytes(text.substr(begin));
     const float here = ends[begin].score;
     bool has_character = false;
     trie_.each_prefix(text.substr(begin), [&](std::size_t length, std::int32_t id) {
-      improve(begin + length, score(id, length) + static_cast<double>(here), begin, id);
+      improve(begin + length, score(id, length) + here, begin, id);
       has_character = has_character || length == character;
     });
-    if (!has_character) improve(begin + character, static_cast<double>(unk_score_ + here), begin, unk_);
+    if (!has_character) improve(begin + character, unk_score_ + here, begin, unk_);
     begin += character;
   }
   std::vector<Piece> pieces;

@@ -1,8 +1,8 @@
 // SentencePiece's unigram model: the cut of a text into pieces whose scores sum to the most.
 //
 // Scores are log probabilities; the best path is found by dynamic programming over the ends of pieces (Viterbi).
-// Source: google/sentencepiece, unigram_model.cc (Model::EncodeOptimized), with its mixture of float and double, since
-// ties and near ties are decided by rounding. Paper: Kudo (2018), arXiv 1804.10959.
+// Source: google/sentencepiece, unigram_model.cc (Model::EncodeOptimized), in single precision as there, since ties
+// are decided by rounding. Paper: Kudo (2018), arXiv 1804.10959.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ class SentencePieceUnigram {
     float score = 0;
     bool user_defined = false;
   };
-  double score(std::int32_t id, std::size_t length) const;
+  float score(std::int32_t id, std::size_t length) const;
 
   PrefixTrie trie_;  // pieces of text, without unused ones
   std::vector<Rule> rules_;

@@ -38,6 +38,10 @@ class Tokenizer {
   /// The bytes that `id` adds to a text whose last token is `previous` (none: it is the first one).
   virtual std::string bytes_after(std::optional<std::int32_t> previous, std::int32_t id) const = 0;
 
+  /// Whether a text that begins with `id` is still at its start behind it: then the next id is read as the first one.
+  /// (SentencePiece drops the dummy prefix also behind control tokens.)
+  virtual bool keeps_start(std::int32_t id) const;
+
   virtual std::int64_t vocab_size() const = 0;
   virtual std::optional<std::int32_t> bos() const = 0;
 
