@@ -84,7 +84,7 @@ void Charsmap::check_replacement(std::uint32_t leaf, std::string_view where) con
   if (text.size() > kMaxReplacementBytes) {
     throw BadCheckpoint(where, "expected replacements of at most {} bytes, got {}", kMaxReplacementBytes, text.size());
   }
-  if (!is_utf8(text)) throw BadCheckpoint(where, "expected replacements in UTF-8, got other bytes at {}", start);
+  if (!is_valid_utf8(text)) throw BadCheckpoint(where, "expected replacements in UTF-8, got other bytes at {}", start);
 }
 
 Charsmap::Match Charsmap::find(std::string_view text, bool shortest) const {

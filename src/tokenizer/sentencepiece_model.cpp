@@ -114,7 +114,7 @@ VocabularyPiece read_piece(std::string_view bytes, std::size_t id, std::string_v
   if (piece.text.empty() || piece.text.size() > kMaxPieceBytes) {
     throw BadCheckpoint(path, "expected 1 to {} bytes for piece {}, got {}", kMaxPieceBytes, id, piece.text.size());
   }
-  if (!is_utf8(piece.text)) throw BadCheckpoint(path, "expected UTF-8 for piece {}, got other bytes", id);
+  if (!is_valid_utf8(piece.text)) throw BadCheckpoint(path, "expected UTF-8 for piece {}, got other bytes", id);
   if (!std::isfinite(piece.score)) throw BadCheckpoint(path, "expected a finite score for piece {}", id);
   return piece;
 }

@@ -42,6 +42,10 @@ class Tokenizer {
   /// (SentencePiece drops the dummy prefix also behind control tokens.)
   virtual bool keeps_start(std::int32_t id) const;
 
+  /// Whether a Detokenizer passes over the token as if it were not there: what follows it is at the start of a text
+  /// where nothing but such tokens stood before.
+  virtual bool is_control(std::int32_t /*id*/) const { return false; }
+
   virtual std::int64_t vocab_size() const = 0;
   virtual std::optional<std::int32_t> bos() const = 0;
 
@@ -61,7 +65,7 @@ class Detokenizer {
   /// `previous` is the last id of the prompt where a continuation is read, none at the start of a text. `tokenizer`
   /// must outlive this object.
   explicit Detokenizer(const Tokenizer& tokenizer, std::optional<std::int32_t> previous = std::nullopt)
-      : tokenizer_(&tokenizer), previous_(previous) {}
+      : tokenizer_(&tokenizer), previous_(previous && tokenizer.is_control(*previous) ? std::nullopt : previous) {}
 
   /// The bytes that `id` adds. Throws BadInput where `id` is outside the vocabulary.
   std::string push(std::int32_t id);
@@ -71,9 +75,14 @@ class Detokenizer {
   std::optional<std::int32_t> previous_;
 };
 
+/// What a file of vocabulary may need to be told besides.
+struct TokenizerOptions {
+  std::string pattern;  ///< The regex that cuts text into words, for tiktoken ranks; "": the published one.
+};
+
 /// Opens the tokenizer at `path`, a file whose format is told from its content, or a folder that holds one. Throws
 /// BadInput where nothing is found, Unsupported for a known format that cannot be read yet, BadCheckpoint for a broken
 /// file.
-std::unique_ptr<const Tokenizer> load_tokenizer(const std::string& path);
+std::unique_ptr<const Tokenizer> load_tokenizer(const std::string& path, const TokenizerOptions& options = {});
 
 }  // namespace vitrine

@@ -90,14 +90,4 @@ inline std::size_t valid_prefix(std::string_view text) {
 
 inline bool is_valid_utf8(std::string_view text) { return valid_prefix(text) == text.size(); }
 
-/// Whether all of `text` is well-formed UTF-8.
-inline bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t length = character_length(text);
-    if (length == 0 || (length == 1 && static_cast<unsigned char>(text[0]) >= 0x80)) return false;
-    text.remove_prefix(length);
-  }
-  return true;
-}
-
 }  // namespace vitrine
