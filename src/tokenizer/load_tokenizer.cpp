@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "tokenizer/gguf_vocab.h"
 #include "tokenizer/llama2c.h"
 #include "tokenizer/sentencepiece.h"
 #include "tokenizer/tiktoken.h"
@@ -71,6 +72,7 @@ std::unique_ptr<const Tokenizer> load_file(const std::string& path, const Tokeni
   if (text.starts_with('\n') && !is_json(text)) {
     return make_sentencepiece_tokenizer(parse_sentencepiece_model(bytes, path));
   }
+  if (text.starts_with("GGUF")) return make_gguf_tokenizer(GgufMetadata::parse(bytes, path));
   if (is_tiktoken(text)) return parse_tiktoken(text, options.pattern, path);
   if (is_json(text)) {
     return is_vocab_json(text) ? load_pair(path, sibling(path, "vocab.json", "merges.txt"))
@@ -78,10 +80,7 @@ std::unique_ptr<const Tokenizer> load_file(const std::string& path, const Tokeni
   }
   if (text.starts_with("#version")) return load_pair(sibling(path, "merges.txt", "vocab.json"), path);
 
-  const char* format = text.starts_with("GGUF") ? "the tokenizer of a GGUF file"
-                                                : nullptr;
-  if (format != nullptr) throw Unsupported(path, "{} is not supported yet; give --ids", format);
-  throw BadCheckpoint(path, "expected a tokenizer (llama2.c .bin), got content of no known format");
+  throw BadCheckpoint(path, "expected a tokenizer, got content of no known format");
 }
 
 std::unique_ptr<const Tokenizer> load_folder(const std::string& path, const TokenizerOptions& options) {

@@ -158,15 +158,7 @@ std::string SentencePieceTokenizer::bytes(std::int32_t id) const {
   if (piece.type == PieceType::control) return "";
   if (piece.type == PieceType::unknown) return model_.unk_surface;
   if (piece.type == PieceType::byte) return std::string(1, static_cast<char>(byte_of_piece(piece.text).value()));
-  std::string text;
-  for (std::string_view rest = piece.text; !rest.empty();) {
-    const std::size_t found = rest.find(kSpaceSymbol);
-    text += rest.substr(0, found);
-    if (found == rest.npos) break;
-    text += ' ';
-    rest.remove_prefix(found + kSpaceSymbol.size());
-  }
-  return text;
+  return with_spaces(piece.text);
 }
 
 std::string SentencePieceTokenizer::bytes_after(std::optional<std::int32_t> previous, std::int32_t id) const {

@@ -6,6 +6,17 @@
 
 namespace vitrine {
 
+std::string with_spaces(std::string_view piece) {
+  std::string text;
+  for (;;) {
+    const std::size_t found = piece.find(kSpaceSymbol);
+    text += piece.substr(0, found);
+    if (found == piece.npos) return text;
+    text += ' ';
+    piece.remove_prefix(found + kSpaceSymbol.size());
+  }
+}
+
 SentencePieceNormalizer::SentencePieceNormalizer(const SentencePieceModel& model)
     : charsmap_(model.charsmap),
       add_dummy_prefix_(model.add_dummy_prefix),

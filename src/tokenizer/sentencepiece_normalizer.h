@@ -13,6 +13,9 @@ namespace vitrine {
 
 inline constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";  // ▁
 
+/// `piece` with every ▁ as a space.
+std::string with_spaces(std::string_view piece);
+
 class SentencePieceNormalizer {
  public:
   explicit SentencePieceNormalizer(const SentencePieceModel& model);
