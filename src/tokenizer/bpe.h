@@ -42,7 +42,7 @@ struct BpeMerge {
 /// Pair of ids → merge, in one flat array.
 class MergeTable {
  public:
-  static constexpr std::size_t kMaxMerges = std::size_t{1} << 22;
+  static constexpr std::size_t kMaxMerges = std::size_t{1} << 21;
 
   explicit MergeTable(std::size_t n_merges);
 
