@@ -100,13 +100,23 @@ def line(index):
     return "".join(parts)
 
 
+def merge_pair(line, vocab):
+    ways = [(line[:i], line[i + 1:]) for i, c in enumerate(line) if c == " "]
+    return next([a, b] for a, b in ways if a in vocab and b in vocab and a + b in vocab)
+
+
 def load(path):
     if path.endswith("gpt2"):
         tokenizer = Tokenizer(BPE.from_file(f"{path}/vocab.json", f"{path}/merges.txt"))
         tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
         tokenizer.add_special_tokens(["<|endoftext|>"])
         return tokenizer
-    tokenizer = Tokenizer.from_file(path)
+    with open(path, encoding="utf-8") as file:
+        content = json.load(file)
+    model = content["model"]
+    if model.get("merges") and isinstance(model["merges"][0], str):  # `tokenizers` refuses pieces with spaces written so
+        model["merges"] = [merge_pair(merge, model["vocab"]) for merge in model["merges"]]
+    tokenizer = Tokenizer.from_str(json.dumps(content) if "merges" in model else open(path, encoding="utf-8").read())
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
@@ -125,7 +135,7 @@ def compare(program, path, no_special):
         sys.exit(out.stderr)
     tokenizer = load(path)
     different = 0
-    for index, (text, answer) in enumerate(zip(lines, out.stdout.splitlines(), strict=True)):
+    for index, (text, answer) in enumerate(zip(lines, out.stdout.split("\n")[:-1], strict=True)):
         ours, theirs = json.loads(answer)["ids"], encode(tokenizer, text, no_special)
         if ours == theirs:
             continue

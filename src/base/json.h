@@ -14,9 +14,9 @@ using Json = nlohmann::json;
 /// one object, nesting deeper than 64, or more than 2^20 values.
 Json parse_json(std::string_view text, std::string_view where);
 
-/// Builds a value from a parser's events, with the checks of parse_json. Who derives from it may take some of the events
-/// for itself, so that large tables need not become Json. (The library's own parser with a callback looks through a
-/// whole object again after each object in it: minutes for the header of a hundred thousand tensors.)
+/// Builds a value from a parser's events, with the checks of parse_json. Who derives from it may take some of the
+/// events for itself, so that large tables need not become Json. (The library's own parser with a callback looks
+/// through a whole object again after each object in it: minutes for the header of a hundred thousand tensors.)
 class JsonBuilder : public nlohmann::json_sax<Json> {
  public:
   explicit JsonBuilder(std::string_view where) : where_(where) {}

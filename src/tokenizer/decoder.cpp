@@ -23,7 +23,10 @@ std::string with_all(std::string text, std::string_view from, std::string_view t
 void byte_fallback(std::string& token, const Context&) {
   if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return;
   const auto digit = [](char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
   };
   const int high = digit(token[3]), low = digit(token[4]);
   if (high >= 0 && low >= 0) token = std::string(1, static_cast<char>(high * 16 + low));
@@ -45,8 +48,8 @@ void strip(std::string& token, std::string_view content, std::int64_t start, std
 /// Spaces that BERT's way of writing puts where English has none. Source: decoders/wordpiece.rs (cleanup).
 std::string cleaned_up(std::string text) {
   constexpr std::pair<const char*, const char*> kRules[] = {
-      {" .", "."},    {" ?", "?"},    {" !", "!"},  {" ,", ","},   {" ' ", "'"},  {" n't", "n't"},
-      {" 'm", "'m"},  {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+      {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
+      {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
   for (const auto& [from, to] : kRules) text = with_all(std::move(text), from, to);
   return text;
 }

@@ -23,7 +23,8 @@ Metaspace parse_metaspace(const JsonFields& fields) {
   }
   if (!fields.boolean("add_prefix_space", true)) {
     if (fields.find("prepend_scheme") != nullptr && scheme != "never") {
-      throw BadCheckpoint(fields.where(), "add_prefix_space false and prepend_scheme \"{}\" contradict each other", scheme);
+      throw BadCheckpoint(fields.where(), "add_prefix_space false and prepend_scheme \"{}\" contradict each other",
+                          scheme);
     }
     m.scheme = Metaspace::Scheme::never;
   }

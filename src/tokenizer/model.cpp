@@ -11,6 +11,8 @@
 namespace vitrine {
 namespace {
 
+constexpr std::size_t kMaxSpacedMergeBytes = 1024;
+
 class BpeModel final : public Model {
  public:
   explicit BpeModel(Bpe bpe) : bpe_(std::move(bpe)) {}
@@ -86,12 +88,27 @@ std::string infer_type(const TokenizerDocument& document, const JsonFields& fiel
   throw Unsupported(where, "the model has no type, and its keys are those of no known one");
 }
 
+/// The one way to take a line with several spaces apart into two pieces that make a piece. (Copies of Llama 2's file in
+/// which other spaces became U+0020 have such merges; `tokenizers` 0.23 refuses them.)
+WrittenMerges::Pair taken_apart(std::string_view line, const PieceTable& pieces, std::string_view where) {
+  std::vector<WrittenMerges::Pair> ways;
+  if (line.size() > kMaxSpacedMergeBytes) throw BadCheckpoint(where, "a merge has more than one space: \"{}\"", line);
+  for (std::size_t i = line.find(' '); i != line.npos; i = line.find(' ', i + 1)) {
+    const WrittenMerges::Pair way = {line.substr(0, i), line.substr(i + 1)};
+    const bool are_pieces = pieces.find(way.left) != kNoId && pieces.find(way.right) != kNoId;
+    if (are_pieces && pieces.find(std::string(way.left).append(way.right)) != kNoId) ways.push_back(way);
+  }
+  if (ways.size() == 1) return ways.front();
+  throw BadCheckpoint(where, "expected one way to read the merge \"{}\" as two pieces, got {}", line, ways.size());
+}
+
 }  // namespace
 
 Bpe make_bpe(PieceTable pieces, const WrittenMerges& merges, BpeOptions options, std::string_view where) {
   std::vector<Bpe::Pair> pairs;
   pairs.reserve(merges.size());
-  merges.for_each([&](const WrittenMerges::Pair& merge) {
+  merges.for_each([&](WrittenMerges::Pair merge) {
+    if (merge.right.empty()) merge = taken_apart(merge.left, pieces, where);
     const auto id = [&](std::string_view piece) {
       const std::int32_t found = pieces.find(piece);
       if (found == kNoId) {

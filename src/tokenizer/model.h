@@ -39,7 +39,8 @@ class Model {
 /// `tokenizers` does. Throws BadCheckpoint where it is malformed, Unsupported for a type or option that is not known.
 std::unique_ptr<const Model> parse_model(TokenizerDocument& document, std::string_view where);
 
-/// A BPE from pieces and merges as they are written. Throws BadCheckpoint where a merge names or makes what is no piece.
+/// A BPE from pieces and merges as they are written. Throws BadCheckpoint where a merge names or makes what is no
+/// piece.
 Bpe make_bpe(PieceTable pieces, const WrittenMerges& merges, BpeOptions options, std::string_view where);
 std::unique_ptr<const Model> make_bpe_model(Bpe bpe);
 

@@ -137,8 +137,8 @@ class MetaspacePreTokenizer final : public PreTokenizer {
   explicit MetaspacePreTokenizer(Metaspace metaspace) : metaspace_(std::move(metaspace)) {}
 
   void operator()(std::string_view text, bool at_start, Word word) const override {
-    const bool may_prepend = metaspace_.scheme == Metaspace::Scheme::always ||
-                             (metaspace_.scheme == Metaspace::Scheme::first && at_start);
+    const bool may_prepend =
+        metaspace_.scheme == Metaspace::Scheme::always || (metaspace_.scheme == Metaspace::Scheme::first && at_start);
     std::string marked;
     marked.reserve(text.size() + text.size() / 2);
     if (may_prepend && !text.starts_with(' ') && !text.starts_with(metaspace_.replacement)) {
@@ -215,7 +215,8 @@ Parsed parse_pre_tokenizer(const Json& json, std::string_view where) {
   }
   if (type == "Punctuation") {
     fields.allow({"type", "behavior"});
-    return std::make_unique<CharacterSplit>(is_punctuation, split_behavior(fields.string("behavior", "Isolated"), where));
+    return std::make_unique<CharacterSplit>(is_punctuation,
+                                            split_behavior(fields.string("behavior", "Isolated"), where));
   }
   if (type == "CharDelimiterSplit") {
     fields.allow({"type", "delimiter"});

@@ -42,10 +42,6 @@ class Tokenizer {
   /// (SentencePiece drops the dummy prefix also behind control tokens.)
   virtual bool keeps_start(std::int32_t id) const;
 
-  /// Whether a Detokenizer passes over the token as if it were not there: what follows it is at the start of a text
-  /// where nothing but such tokens stood before.
-  virtual bool is_control(std::int32_t /*id*/) const { return false; }
-
   virtual std::int64_t vocab_size() const = 0;
   virtual std::optional<std::int32_t> bos() const = 0;
 
@@ -65,7 +61,7 @@ class Detokenizer {
   /// `previous` is the last id of the prompt where a continuation is read, none at the start of a text. `tokenizer`
   /// must outlive this object.
   explicit Detokenizer(const Tokenizer& tokenizer, std::optional<std::int32_t> previous = std::nullopt)
-      : tokenizer_(&tokenizer), previous_(previous && tokenizer.is_control(*previous) ? std::nullopt : previous) {}
+      : tokenizer_(&tokenizer), previous_(previous && tokenizer.keeps_start(*previous) ? std::nullopt : previous) {}
 
   /// The bytes that `id` adds. Throws BadInput where `id` is outside the vocabulary.
   std::string push(std::int32_t id);

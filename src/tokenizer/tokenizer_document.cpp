@@ -1,12 +1,41 @@
 #include "tokenizer/tokenizer_document.h"
 
 #include <cmath>
+#include <cstdlib>
+#include <limits>
 
 #include "base/error.h"
 #include "tokenizer/bpe.h"
 
 namespace vitrine {
 namespace {
+
+/// A number as `tokenizers` reads it: serde_json rounds twice, so that the last bit may differ from the nearest double,
+/// and ties between ways to cut a word are decided by that bit. `text` is a valid JSON number with a fraction or an
+/// exponent. Source: serde-rs/json, src/de.rs (parse_any_number, f64_from_parts).
+double serde_double(std::string_view text) {
+  const bool negative = text.starts_with('-');
+  std::uint64_t significand = 0;
+  int exponent = 0;
+  bool in_fraction = false, is_full = false;  // full: no digit more fits
+  std::size_t i = negative ? 1 : 0;
+  for (; i < text.size() && text[i] != 'e' && text[i] != 'E'; ++i) {
+    if (text[i] == '.') {
+      in_fraction = true;
+      continue;
+    }
+    const auto digit = static_cast<std::uint64_t>(text[i] - '0');
+    is_full = is_full || significand > (std::numeric_limits<std::uint64_t>::max() - digit) / 10;
+    if (!is_full) significand = significand * 10 + digit;
+    if (is_full != in_fraction) exponent += in_fraction ? -1 : 1;
+  }
+  if (i < text.size()) exponent += std::atoi(std::string(text.substr(i + 1)).c_str());
+  auto value = static_cast<double>(significand);
+  for (; exponent < -308 && value != 0; exponent += 308) value /= 1e308;
+  if (exponent > 308) exponent = 309;
+  value = exponent < 0 ? value / std::pow(10.0, -exponent) : value * std::pow(10.0, exponent);
+  return negative ? -value : value;
+}
 
 /// Takes the events of the two large tables and leaves the rest to JsonBuilder.
 class Reader final : public JsonBuilder {
@@ -28,7 +57,7 @@ class Reader final : public JsonBuilder {
     return table_ == Table::none ? JsonBuilder::number_unsigned(value) : number(static_cast<double>(value));
   }
   bool number_float(number_float_t value, const string_t& text) override {
-    return table_ == Table::none ? JsonBuilder::number_float(value, text) : number(value);
+    return table_ == Table::none ? JsonBuilder::number_float(value, text) : number(serde_double(text));
   }
   bool string(string_t& value) override;
   bool start_object(std::size_t size) override;
@@ -53,7 +82,7 @@ class Reader final : public JsonBuilder {
   TokenizerDocument document_;
   std::string outer_key_, inner_key_;  // of the object being read: the key in the root, the key in that
   Table table_ = Table::none;
-  bool in_entry_ = false;     // inside the [ ] of one entry
+  bool in_entry_ = false;      // inside the [ ] of one entry
   std::string piece_, other_;  // of the entry
   int n_parts_ = 0;            // parts of the entry so far
 };
@@ -71,8 +100,8 @@ bool Reader::key(string_t& name) {
 
 bool Reader::start_object(std::size_t size) {
   if (table_ != Table::none) wrong();
-  const bool is_vocab = file_ == File::vocab ? depth() == 0
-                                             : depth() == 2 && outer_key_ == "model" && inner_key_ == "vocab";
+  const bool is_vocab =
+      file_ == File::vocab ? depth() == 0 : depth() == 2 && outer_key_ == "model" && inner_key_ == "vocab";
   if (!is_vocab) return JsonBuilder::start_object(size);
   table_ = Table::vocab;
   document_.has_vocab = true;
@@ -176,10 +205,11 @@ void WrittenMerges::add(std::string_view left, std::string_view right) {
 
 void add_merge_line(std::string_view line, WrittenMerges& merges, std::string_view where) {
   const std::size_t space = line.find(' ');
-  if (space == line.npos || line.find(' ', space + 1) != line.npos) {
+  if (space == line.npos) {
     throw BadCheckpoint(where, "expected two pieces with a space between them in merge {}, got \"{}\"", merges.size(),
                         line);
   }
+  if (line.find(' ', space + 1) != line.npos) return merges.add(line, "");
   merges.add(line.substr(0, space), line.substr(space + 1));
 }
 

@@ -57,7 +57,9 @@ TokenizerDocument parse_tokenizer_document(std::string_view text, std::string_vi
 /// A vocab.json: an object of pieces and their ids.
 PieceTable parse_vocab_json(std::string_view text, std::string_view where);
 
-/// Adds a merge written as "left right". Throws BadCheckpoint where there is not exactly one space.
+/// Adds a merge written as "left right". Where a piece holds a space itself, the whole line is kept as the left piece,
+/// beside an empty right one, until the vocabulary tells which space is meant. Throws BadCheckpoint where there is
+/// none.
 void add_merge_line(std::string_view line, WrittenMerges& merges, std::string_view where);
 
 }  // namespace vitrine

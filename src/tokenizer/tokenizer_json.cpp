@@ -37,7 +37,7 @@ class JsonTokenizer final : public Tokenizer {
   std::string piece(std::int32_t id) const override { return std::string(piece_view(id)); }
   std::string bytes(std::int32_t id) const override;
   std::string bytes_after(std::optional<std::int32_t> previous, std::int32_t id) const override;
-  bool is_control(std::int32_t id) const override;
+  bool keeps_start(std::int32_t id) const override { return is_control(id); }
   std::int64_t vocab_size() const override { return vocab_size_; }
   std::optional<std::int32_t> bos() const override { return bos_; }
   const std::vector<std::int32_t>& stop_ids() const override { return stop_ids_; }
@@ -51,6 +51,7 @@ class JsonTokenizer final : public Tokenizer {
   };
 
   std::string_view piece_view(std::int32_t id) const;
+  bool is_control(std::int32_t id) const;  ///< Added and special: no part of a decoded text.
   void encode_valid(std::string_view text, bool at_start, Job& job) const;
   void encode_raw(std::string_view text, bool at_start, Job& job) const;
   void encode_normalized(std::string_view text, bool at_start, Job& job) const;
@@ -103,8 +104,7 @@ std::vector<std::int32_t> JsonTokenizer::encode(std::string_view text, SpecialTo
 
 void JsonTokenizer::encode_valid(std::string_view text, bool at_start, Job& job) const {
   parts_.added.split_raw(
-      text, job.policy,
-      [&](std::string_view part) { encode_raw(part, at_start && part.data() == text.data(), job); },
+      text, job.policy, [&](std::string_view part) { encode_raw(part, at_start && part.data() == text.data(), job); },
       [&](std::int32_t id) { job.ids.push_back(id); });
 }
 
@@ -120,8 +120,8 @@ void JsonTokenizer::encode_raw(std::string_view text, bool at_start, Job& job) c
 
 void JsonTokenizer::encode_normalized(std::string_view text, bool at_start, Job& job) const {
   if (parts_.pre_tokenizer == nullptr) return parts_.model->encode(text, job.workspace, job.ids);
-  (*parts_.pre_tokenizer)(
-      text, at_start, [&](std::string_view word, bool) { parts_.model->encode(word, job.workspace, job.ids); });
+  (*parts_.pre_tokenizer)(text, at_start,
+                          [&](std::string_view word, bool) { parts_.model->encode(word, job.workspace, job.ids); });
 }
 
 std::string_view JsonTokenizer::piece_view(std::int32_t id) const {
@@ -140,16 +140,13 @@ bool JsonTokenizer::is_control(std::int32_t id) const {
 std::string JsonTokenizer::bytes(std::int32_t id) const {
   const std::string_view piece = piece_view(id);
   if (is_control(id)) return "";
-  // As between two tokens of the text; what stands between words without belonging to either is left out.
-  std::string text = parts_.decoder(piece, {false, {}});
-  return text;
+  return parts_.decoder(piece, {false, {}});
 }
 
 std::string JsonTokenizer::bytes_after(std::optional<std::int32_t> previous, std::int32_t id) const {
   const std::string_view piece = piece_view(id);
   if (is_control(id)) return "";
-  const bool is_first = !previous || is_control(*previous);
-  return parts_.decoder(piece, {is_first, is_first ? std::string_view() : piece_view(*previous)});
+  return parts_.decoder(piece, {!previous, previous ? piece_view(*previous) : std::string_view()});
 }
 
 }  // namespace
@@ -192,8 +189,12 @@ std::unique_ptr<const Tokenizer> parse_vocab_and_merges(std::string_view vocab, 
   const char* const kEndOfText = "<|endoftext|>";
   const std::int32_t end_of_text = model->pieces().find(kEndOfText);
   if (end_of_text != kNoId) added.push_back({end_of_text, kEndOfText, false, false, false, false, true});
-  return std::make_unique<JsonTokenizer>(Parts{nullptr, parse_pre_tokenizer(level, vocab_path), std::move(model),
-                                               AddedTokens(std::move(added), nullptr), {}, Decoder(level, vocab_path)});
+  return std::make_unique<JsonTokenizer>(Parts{nullptr,
+                                               parse_pre_tokenizer(level, vocab_path),
+                                               std::move(model),
+                                               AddedTokens(std::move(added), nullptr),
+                                               {},
+                                               Decoder(level, vocab_path)});
 }
 
 }  // namespace vitrine

@@ -24,8 +24,8 @@ std::uint32_t first_affected(NormalForm form) {
 void append_normalized(std::string_view run, NormalForm form, std::vector<utf8proc_int32_t>& buffer, std::string& out) {
   const bool compatible = form == NormalForm::nfkc || form == NormalForm::nfkd;
   const bool composed = form == NormalForm::nfc || form == NormalForm::nfkc;
-  const auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE |
-                                                      (compatible ? UTF8PROC_COMPAT : 0));
+  const auto options =
+      static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | (compatible ? UTF8PROC_COMPAT : 0));
   constexpr std::size_t kLongest = 32;  // the longest decomposition has 18
   buffer.clear();
   for (std::size_t i = 0; i < run.size();) {
@@ -47,8 +47,7 @@ void append_normalized(std::string_view run, NormalForm form, std::vector<utf8pr
   }
   auto n = static_cast<utf8proc_ssize_t>(buffer.size());
   if (composed) {
-    n = utf8proc_normalize_utf32(buffer.data(), n,
-                                 static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+    n = utf8proc_normalize_utf32(buffer.data(), n, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
     if (n < 0) throw InternalError("tokenizer", "a composition fails");
   }
   for (utf8proc_ssize_t i = 0; i < n; ++i) {
@@ -105,8 +104,8 @@ std::string lowercase(std::string_view text) {
 
 std::size_t grapheme_length(std::string_view text) {
   std::size_t i = length_by_lead(text[0]);
-  if (i == text.size() || (static_cast<unsigned char>(text[0]) < 0x80 && static_cast<unsigned char>(text[i]) < 0x80 &&
-                           text[0] != '\r')) {
+  if (i == text.size() ||
+      (static_cast<unsigned char>(text[0]) < 0x80 && static_cast<unsigned char>(text[i]) < 0x80 && text[0] != '\r')) {
     return i;
   }
   auto before = static_cast<utf8proc_int32_t>(code_point(text));
@@ -122,8 +121,8 @@ std::size_t grapheme_length(std::string_view text) {
 }
 
 bool is_white_space(std::uint32_t c) {
-  return c == ' ' || (c >= 0x09 && c <= 0x0D) || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||
-         c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+  return c == ' ' || (c >= 0x09 && c <= 0x0D) || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
 bool is_numeric(std::uint32_t c) {
@@ -133,7 +132,8 @@ bool is_numeric(std::uint32_t c) {
 }
 
 bool is_punctuation(std::uint32_t c) {
-  if (c < 0x80) return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
+  if (c < 0x80)
+    return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
   const auto k = category(c);
   return k >= UTF8PROC_CATEGORY_PC && k <= UTF8PROC_CATEGORY_PO;
 }
@@ -154,10 +154,10 @@ bool is_word_character(std::uint32_t c) {
   if (c < 0x80) return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
   const auto k = category(c);
   // Alphabetic holds, besides letters, marks and letter numbers, the circled and squared Latin letters.
-  return (k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_LO) || is_combining_mark(c) || k == UTF8PROC_CATEGORY_ND ||
-         k == UTF8PROC_CATEGORY_NL || k == UTF8PROC_CATEGORY_PC || c == 0x200C || c == 0x200D ||
-         (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) || (c >= 0x1F150 && c <= 0x1F169) ||
-         (c >= 0x1F170 && c <= 0x1F189);
+  return (k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_LO) || is_combining_mark(c) ||
+         k == UTF8PROC_CATEGORY_ND || k == UTF8PROC_CATEGORY_NL || k == UTF8PROC_CATEGORY_PC || c == 0x200C ||
+         c == 0x200D || (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
+         (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189);
 }
 
 }  // namespace vitrine
