@@ -72,8 +72,7 @@ std::string GgufSpmTokenizer::bytes(std::int32_t id) const {
 
 std::string GgufSpmTokenizer::bytes_after(std::optional<std::int32_t> previous, std::int32_t id) const {
   std::string text = bytes(id);
-  const bool at_start = !previous || (vocabulary().bos && previous == vocabulary().bos);
-  if (at_start && vocabulary().add_space_prefix && at(id).text.starts_with(kSpaceSymbol) && text.starts_with(' ')) {
+  if (!previous && vocabulary().add_space_prefix && at(id).text.starts_with(kSpaceSymbol) && text.starts_with(' ')) {
     text.erase(0, 1);
   }
   return text;

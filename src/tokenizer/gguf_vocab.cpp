@@ -5,16 +5,14 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <unordered_map>
 
 #include "base/error.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/gguf_pre.h"
+#include "tokenizer/piece_table.h"
 
 namespace vitrine {
 namespace {
-
-using Ids = std::unordered_map<std::string_view, std::int32_t>;
 
 // Pieces that llama.cpp takes for control tokens whatever the file says: those that end a turn or a text, and those of
 // filling in the middle. The first list ends generation too.
@@ -64,6 +62,10 @@ std::vector<GgufVocabulary::Piece> read_pieces(const GgufMetadata& metadata) {
   const auto types = metadata.integers("tokenizer.ggml.token_type");
 
   std::vector<GgufVocabulary::Piece> pieces(texts.size());
+  if (list->bytes.size() > kMaxVocabularyBytes + 8 * texts.size()) {
+    throw BadCheckpoint(metadata.path(), "expected at most {} bytes of tokens, got {}", kMaxVocabularyBytes,
+                        list->bytes.size() - 8 * texts.size());
+  }
   for (std::size_t i = 0; i < texts.size(); ++i) {
     pieces[i].text = texts[i].empty() ? fmt::format("[EMPTY_{}]", i) : std::string(texts[i]);
     if (texts[i].size() > kMaxPieceBytes) {
@@ -91,16 +93,16 @@ std::optional<std::int32_t> read_id(const GgufMetadata& metadata, std::string_vi
 }
 
 /// The ids that end a text: the file's own, and the pieces that are known to.
-void find_stop_ids(const GgufMetadata& metadata, const Ids& ids, GgufVocabulary& v) {
+void find_stop_ids(const GgufMetadata& metadata, const PieceTable& ids, GgufVocabulary& v) {
   if (v.eos) v.stop_ids.push_back(*v.eos);
   for (const char* key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
     if (const auto id = read_id(metadata, key, v.pieces.size())) v.stop_ids.push_back(*id);
   }
   const auto make_control = [&](std::string_view text) -> std::optional<std::int32_t> {
-    const auto found = ids.find(text);
-    if (found == ids.end()) return std::nullopt;
-    v.pieces[static_cast<std::size_t>(found->second)].type = PieceType::control;
-    return found->second;
+    const std::int32_t id = ids.find(text);
+    if (id == kNoId) return std::nullopt;
+    v.pieces[static_cast<std::size_t>(id)].type = PieceType::control;
+    return id;
   };
   for (const std::string_view text : kEndPieces) {
     if (const auto id = make_control(text)) v.stop_ids.push_back(*id);
@@ -111,11 +113,10 @@ void find_stop_ids(const GgufMetadata& metadata, const Ids& ids, GgufVocabulary&
 }
 
 /// Whitespace around special tokens is not in the file; llama.cpp knows it by name.
-void set_strips(const GgufMetadata& metadata, const Ids& ids, GgufVocabulary& v) {
+void set_strips(const GgufMetadata& metadata, const PieceTable& ids, GgufVocabulary& v) {
   if (v.pre == "jina-v2-de" || v.pre == "jina-v2-es" || v.pre == "jina-v2-code") {
-    if (const auto mask = ids.find("<mask>"); mask != ids.end()) {
-      v.pieces[static_cast<std::size_t>(mask->second)].strip_left = true;
-    }
+    const std::int32_t mask = ids.find("<mask>");
+    if (mask != kNoId) v.pieces[static_cast<std::size_t>(mask)].strip_left = true;
     return;
   }
   std::string name(metadata.string("general.name").value_or(""));
@@ -131,12 +132,11 @@ void set_strips(const GgufMetadata& metadata, const Ids& ids, GgufVocabulary& v)
 GgufVocabulary read_vocabulary(const GgufMetadata& metadata, bool is_spm) {
   GgufVocabulary v;
   v.pieces = read_pieces(metadata);
-  Ids ids;
-  ids.reserve(v.pieces.size());
+  PieceTable ids;
   for (std::size_t i = 0; i < v.pieces.size(); ++i) {
-    const auto [other, is_new] = ids.emplace(v.pieces[i].text, static_cast<std::int32_t>(i));
-    if (!is_new)
-      throw BadCheckpoint(metadata.path(), "expected every token once, got {} again as {}", other->second, i);
+    const std::string& text = v.pieces[i].text;
+    if (ids.add(text, static_cast<std::int32_t>(i))) continue;
+    throw BadCheckpoint(metadata.path(), "expected every token once, got {} again as {}", ids.find(text), i);
   }
   const auto standard = [&](std::int32_t id) -> std::optional<std::int32_t> {
     if (!is_spm || static_cast<std::size_t>(id) >= v.pieces.size()) return std::nullopt;

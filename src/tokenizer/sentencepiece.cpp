@@ -164,8 +164,7 @@ std::string SentencePieceTokenizer::bytes(std::int32_t id) const {
 std::string SentencePieceTokenizer::bytes_after(std::optional<std::int32_t> previous, std::int32_t id) const {
   std::string text = bytes(id);
   const bool has_prefix = model_.add_dummy_prefix || model_.remove_extra_whitespaces;
-  const bool at_start = !previous || (model_.bos && previous == model_.bos);
-  if (has_prefix && at_start && at(id).type != PieceType::unknown && at(id).text.starts_with(kSpaceSymbol)) {
+  if (has_prefix && !previous && at(id).type != PieceType::unknown && at(id).text.starts_with(kSpaceSymbol)) {
     text.erase(0, 1);
   }
   return text;

@@ -2,15 +2,15 @@
 
 #include <bit>
 #include <cmath>
-#include <unordered_map>
 
 #include "base/error.h"
+#include "tokenizer/piece_table.h"
 #include "tokenizer/utf8.h"
 
 namespace vitrine {
 namespace {
 
-constexpr std::size_t kMaxFileBytes = std::size_t{64} << 20;  // the largest in use have 5 MB
+constexpr std::size_t kMaxFileBytes = std::size_t{32} << 20;  // the largest in use have 5 MB
 
 /// One field of a message in the wire format of protocol buffers.
 struct Field {
@@ -196,8 +196,8 @@ void refuse_denormalizer(std::string_view bytes, std::string_view path) {
 /// The rules of SentencePiece's own loading: each text once among the pieces of text and once among the reserved ones,
 /// one unknown piece, byte pieces if and only if there is byte fallback.
 void check_pieces(SentencePieceModel& model, const Names& names, std::string_view path) {
-  std::unordered_map<std::string_view, std::int32_t> text, reserved;
-  text.reserve(model.pieces.size());
+  PieceTable text, reserved;
+  std::size_t n_text_bytes = 0;
   bool has_unknown = false;
   std::size_t n_bytes = 0;
   for (std::size_t i = 0; i < model.pieces.size(); ++i) {
@@ -205,8 +205,11 @@ void check_pieces(SentencePieceModel& model, const Names& names, std::string_vie
     const auto id = static_cast<std::int32_t>(i);
     const bool is_reserved =
         piece.type == PieceType::unknown || piece.type == PieceType::control || piece.type == PieceType::byte;
-    const auto [other, is_new] = (is_reserved ? reserved : text).emplace(piece.text, id);
-    if (!is_new) throw BadCheckpoint(path, "expected every piece once, got piece {} again as {}", other->second, id);
+    PieceTable& table = is_reserved ? reserved : text;
+    if (!table.add(piece.text, id)) {
+      throw BadCheckpoint(path, "expected every piece once, got piece {} again as {}", table.find(piece.text), id);
+    }
+    n_text_bytes += piece.text.size();
     if (piece.type == PieceType::unknown) {
       if (has_unknown) throw BadCheckpoint(path, "expected one unknown piece, got {} and {}", model.unk, id);
       has_unknown = true;
@@ -219,16 +222,18 @@ void check_pieces(SentencePieceModel& model, const Names& names, std::string_vie
       ++n_bytes;
     }
   }
+  if (n_text_bytes > kMaxVocabularyBytes) {
+    throw BadCheckpoint(path, "expected at most {} bytes of pieces, got {}", kMaxVocabularyBytes, n_text_bytes);
+  }
   if (!has_unknown) throw BadCheckpoint(path, "expected an unknown piece, got none");
   if (n_bytes != (model.byte_fallback ? 256U : 0U)) {
     throw BadCheckpoint(path, "expected {} byte pieces (byte_fallback is {}), got {}", model.byte_fallback ? 256 : 0,
                         model.byte_fallback, n_bytes);
   }
   const auto control = [&](const std::string& name) -> std::optional<std::int32_t> {
-    const auto found = reserved.find(name);
-    if (found == reserved.end()) return std::nullopt;
-    if (model.pieces[static_cast<std::size_t>(found->second)].type != PieceType::control) return std::nullopt;
-    return found->second;
+    const std::int32_t id = reserved.find(name);
+    if (id == kNoId || model.pieces[static_cast<std::size_t>(id)].type != PieceType::control) return std::nullopt;
+    return id;
   };
   model.bos = control(names.bos);
   model.eos = control(names.eos);

@@ -43,8 +43,9 @@ struct SentencePieceModel {
 };
 
 /// Vocabularies are held to these limits; the largest in use have 262,144 pieces, the longest 93 bytes.
-inline constexpr std::size_t kMaxPieces = std::size_t{1} << 20;
+inline constexpr std::size_t kMaxPieces = std::size_t{1} << 19;
 inline constexpr std::size_t kMaxPieceBytes = 4096;
+inline constexpr std::size_t kMaxVocabularyBytes = std::size_t{8} << 20;  ///< Of all pieces; in use: 2 MB.
 
 /// The byte that a piece `<0x0A>` stands for.
 std::optional<unsigned char> byte_of_piece(std::string_view piece);

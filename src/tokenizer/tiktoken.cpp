@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kMaxFileBytes = std::size_t{64} << 20;  // the largest in use have 4 MB
 constexpr std::size_t kMaxTextBytes = std::size_t{1} << 30;
-constexpr std::size_t kMaxRanks = std::size_t{1} << 20;
+constexpr std::size_t kMaxRanks = std::size_t{1} << 19;
 constexpr std::size_t kMaxRankBytes = 4096;
 
 // cl100k_base's pattern as tiktoken had it first (openai_public.py; the later spelling is faster and equal), and that
