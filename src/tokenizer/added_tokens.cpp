@@ -14,6 +14,7 @@ namespace vitrine {
 namespace {
 
 constexpr std::size_t kMaxContentBytes = 4096;
+constexpr std::size_t kMaxTokens = 1U << 16;
 
 std::size_t last_character(std::string_view text) {
   std::size_t i = text.size() - 1;
@@ -46,6 +47,9 @@ std::vector<AddedToken> parse_added_tokens(const Json& json, const PieceTable& p
   std::vector<AddedToken> tokens;
   if (json.is_null()) return tokens;
   if (!json.is_array()) throw BadCheckpoint(where, "expected an array of added_tokens, got {}", json.type_name());
+  if (json.size() > kMaxTokens) {
+    throw Unsupported(where, "more than {} added tokens are not supported, got {}", kMaxTokens, json.size());
+  }
   std::unordered_set<std::string> contents;
   std::unordered_set<std::int64_t> ids;
   for (const Json& entry : json) {

@@ -12,6 +12,17 @@ namespace vitrine {
 namespace {
 
 constexpr std::size_t kMaxSpacedMergeBytes = 1024;
+constexpr std::int32_t kMaxTriePieces = 1 << 19;  // twice the largest known; a trie takes up to 60 bytes a byte
+constexpr std::size_t kMaxTrieBytes = std::size_t{4} << 20;
+
+void check_trie_size(const PieceTable& pieces, std::string_view where) {
+  std::size_t n_bytes = 0;
+  for (std::int32_t id = 0; id < pieces.size(); ++id) n_bytes += pieces.piece(id).size();
+  if (pieces.n_pieces() > kMaxTriePieces || n_bytes > kMaxTrieBytes) {
+    throw Unsupported(where, "more than {} pieces or {} bytes of them are not supported, got {} and {}", kMaxTriePieces,
+                      kMaxTrieBytes, pieces.n_pieces(), n_bytes);
+  }
+}
 
 class BpeModel final : public Model {
  public:
@@ -54,6 +65,7 @@ std::unique_ptr<const Model> parse_unigram(TokenizerDocument& document, const Js
                                            std::string_view where) {
   fields.allow({"type", "vocab", "unk_id", "byte_fallback"});
   if (!document.is_scored) throw BadCheckpoint(where, "expected a list of [piece, score] as the vocabulary");
+  check_trie_size(document.pieces, where);
   std::int32_t unk = kNoId;
   if (fields.find("unk_id") != nullptr) {
     const std::int64_t id = fields.integer("unk_id");
@@ -67,6 +79,7 @@ std::unique_ptr<const Model> parse_unigram(TokenizerDocument& document, const Js
 }
 
 std::unique_ptr<const Model> parse_wordpiece(TokenizerDocument& document, const JsonFields& fields) {
+  check_trie_size(document.pieces, fields.where());
   fields.allow({"type", "vocab", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word"});
   const std::int32_t unk = unk_id(fields.string("unk_token", "[UNK]"), document.pieces);
   return std::make_unique<WordPiece>(std::move(document.pieces), unk, fields.string("continuing_subword_prefix", "##"),

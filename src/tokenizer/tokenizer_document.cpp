@@ -167,6 +167,9 @@ bool Reader::number(double value) {
     return true;
   }
   if (table_ != Table::scored_vocab || !in_entry_ || n_parts_ != 1 || !std::isfinite(value)) wrong();
+  if (document_.scores.size() >= kMaxScoredPieces) {
+    throw Unsupported(where(), "more than {} pieces with scores are not supported", kMaxScoredPieces);
+  }
   add_piece(piece_, static_cast<double>(document_.pieces.size()));
   document_.scores.push_back(value);
   ++n_parts_;

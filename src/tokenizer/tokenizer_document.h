@@ -49,6 +49,7 @@ struct TokenizerDocument {
   WrittenMerges merges;
 };
 
+constexpr std::size_t kMaxScoredPieces = std::size_t{1} << 19;     // twice the largest known
 constexpr std::size_t kMaxTokenizerBytes = std::size_t{64} << 20;  // the largest known has 33 MB
 
 /// Throws BadCheckpoint on anything malformed, Unsupported where the file is larger than kMaxTokenizerBytes.
