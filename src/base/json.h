@@ -2,7 +2,9 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace vitrine {
 
@@ -11,5 +13,47 @@ using Json = nlohmann::json;
 /// Parses `text`; `where` names the file in errors. Throws BadCheckpoint on a syntax error, a key that stands twice in
 /// one object, nesting deeper than 64, or more than 2^20 values.
 Json parse_json(std::string_view text, std::string_view where);
+
+/// Builds a value from a parser's events, with the checks of parse_json. Who derives from it may take some of the
+/// events for itself, so that large tables need not become Json. (The library's own parser with a callback looks
+/// through a whole object again after each object in it: minutes for the header of a hundred thousand tensors.)
+class JsonBuilder : public nlohmann::json_sax<Json> {
+ public:
+  explicit JsonBuilder(std::string_view where) : where_(where) {}
+  void parse(std::string_view text);
+  Json take() { return std::move(root_); }
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t&) override { return false; }  // not in text
+  bool start_object(std::size_t) override { return open(Json::object()); }
+  bool start_array(std::size_t) override { return open(Json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(string_t& name) override;
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& e) override;
+
+ protected:
+  bool add(Json value);
+  std::size_t depth() const { return open_.size(); }
+  std::string_view where() const { return where_; }
+
+ private:
+  bool open(Json value);
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  std::string_view where_;
+  Json root_;
+  std::vector<Json*> open_;  // from the outside in
+  Json* last_ = nullptr;     // where the last value stands, or the next one after a key
+  int n_values_ = 0;
+};
 
 }  // namespace vitrine

@@ -58,6 +58,8 @@ void add_common(CLI::App& command, Options& o) {
   add_number<std::uint64_t>(command, "--seed", o.seed, "Seed of everything random (default: drawn; --json reports it)");
   command.add_flag("--json", o.json, "One JSON object on stdout, nothing else there");
   command.add_option("--tokenizer", o.tokenizer, "Tokenizer file or folder (default: the model's own)");
+  command.add_option("--pattern", o.tokenizer_options.pattern,
+                     "The regex that cuts text into words, for a tokenizer of tiktoken ranks (default: the published)");
   command.add_option("--compute", o.compute, "Arithmetic of products: auto, f32 or int8")
       ->check(CLI::IsMember({"auto", "f32", "int8"}));
   command.add_option("--kv", o.kv, "Type of the KV cache: f32, bf16, f16 or int8")
@@ -120,10 +122,10 @@ Session open_session(const Options& o) {
   session.pool = std::make_unique<ThreadPool>(o.threads > 0 ? o.threads : default_thread_count());
 
   if (!o.tokenizer.empty()) {
-    session.tokenizer = load_tokenizer(o.tokenizer);
+    session.tokenizer = load_tokenizer(o.tokenizer, o.tokenizer_options);
   } else if (has_text(o)) {
     if (!fs::is_directory(path)) throw BadInput(path, "holds no tokenizer; give --tokenizer, or --ids");
-    session.tokenizer = load_tokenizer(path);
+    session.tokenizer = load_tokenizer(path, o.tokenizer_options);
   }
   session.ids = o.ids;
   if (has_text(o)) {

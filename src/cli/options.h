@@ -23,6 +23,7 @@ struct Options {
   std::optional<std::uint64_t> seed;
   bool json = false;
   std::string tokenizer;
+  TokenizerOptions tokenizer_options;
   std::string compute = "auto";
   std::string kv = "f32";
   std::vector<std::string> allowed_config_keys;
@@ -34,7 +35,7 @@ struct Options {
   bool no_special = false;
 };
 
-/// --threads, --seed, --json, --tokenizer, --compute, --kv, --allow-config-key.
+/// --threads, --seed, --json, --tokenizer, --pattern, --compute, --kv, --allow-config-key.
 void add_common(CLI::App& command, Options& options);
 /// [MODEL] TEXT and --no-special.
 void add_text(CLI::App& command, Options& options, const std::string& about_model);

@@ -44,7 +44,7 @@ void run_tokenize(const TokenizeOptions& o) {
   if (o.lines && o.positionals > 1) throw CLI::ValidationError("TEXT", "give TEXT or --lines, not both");
   const bool has_path = o.positionals == (o.lines ? 1 : 2);
   const std::string path = !o.tokenizer.empty() ? o.tokenizer : has_path ? o.first : default_model();
-  const auto tokenizer = load_tokenizer(path);
+  const auto tokenizer = load_tokenizer(path, o.tokenizer_options);
   const SpecialTokens policy = o.no_special ? SpecialTokens::none : SpecialTokens::apply;
   if (o.lines) return tokenize_lines(*tokenizer, policy);
 
@@ -69,7 +69,10 @@ void run_detokenize(const DetokenizeOptions& o) {
     const std::vector<std::int32_t> more = parse_ids(list, "ID");
     ids.insert(ids.end(), more.begin(), more.end());
   }
-  const auto tokenizer = load_tokenizer(!o.tokenizer.empty() ? o.tokenizer : has_path ? o.first : default_model());
+  const auto tokenizer = load_tokenizer(!o.tokenizer.empty() ? o.tokenizer
+                                        : has_path           ? o.first
+                                                             : default_model(),
+                                        o.tokenizer_options);
   const std::string text = tokenizer->decode(ids);
   if (o.json) return print_json({{"text", text}});
   print(is_terminal(1) ? text + "\n" : text);

@@ -5,8 +5,12 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "tokenizer/gguf_vocab.h"
 #include "tokenizer/llama2c.h"
+#include "tokenizer/sentencepiece.h"
+#include "tokenizer/tiktoken.h"
 #include "tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer_json.h"
 
 namespace vitrine {
 namespace {
@@ -22,10 +26,37 @@ bool is_tiktoken(std::string_view text) {
          rank.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
+constexpr std::string_view kSpace = " \t\r\n";
+
 bool is_json(std::string_view text) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  const std::size_t first = text.find_first_not_of(kSpace);
   return first != std::string_view::npos && text[first] == '{';
+}
+
+/// Of two JSON formats the one whose first value is a number: `{"!": 0, …`.
+bool is_vocab_json(std::string_view text) {
+  std::size_t i = text.find('"');
+  if (i == text.npos) return false;
+  for (++i; i < text.size() && text[i] != '"'; ++i) i += text[i] == '\\' ? 1 : 0;
+  i = text.find_first_not_of(kSpace, std::min(i + 1, text.size()));
+  if (i == text.npos || text[i] != ':') return false;
+  i = text.find_first_not_of(kSpace, i + 1);
+  return i != text.npos && text[i] >= '0' && text[i] <= '9';
+}
+
+/// The other file of a pair: `gpt2-vocab.json` → `gpt2-merges.txt`.
+std::string sibling(const std::string& path, std::string_view own, std::string_view other) {
+  if (!path.ends_with(own)) throw BadInput(path, "expected a name ending in {}, to find {} beside it", own, other);
+  return path.substr(0, path.size() - own.size()).append(other);
+}
+
+std::unique_ptr<const Tokenizer> load_pair(const std::string& vocab, const std::string& merges) {
+  const std::shared_ptr<const MappedFile> vocab_file = MappedFile::open(vocab), merges_file = MappedFile::open(merges);
+  const auto text = [](const MappedFile& file) {
+    return std::string_view(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  };
+  return parse_vocab_and_merges(text(*vocab_file), vocab, text(*merges_file), merges);
 }
 
 /// A small int32 in front (max_token_length). None of the other formats has zeros in its third and fourth byte: two are
@@ -33,43 +64,45 @@ bool is_json(std::string_view text) {
 /// SentencePiece) or 123 ('{') is not taken for another format.
 bool is_llama2c(std::string_view text) { return text.size() >= 4 && text[2] == '\0' && text[3] == '\0'; }
 
-std::unique_ptr<const Tokenizer> load_file(const std::string& path) {
+std::unique_ptr<const Tokenizer> load_file(const std::string& path, const TokenizerOptions& options) {
   const std::shared_ptr<const MappedFile> file = MappedFile::open(path);
   const std::span<const std::byte> bytes = file->bytes();
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (is_llama2c(text)) return parse_llama2c_tokenizer(bytes, path);
+  if (text.starts_with('\n') && !is_json(text)) {
+    return make_sentencepiece_tokenizer(parse_sentencepiece_model(bytes, path));
+  }
+  if (text.starts_with("GGUF")) return make_gguf_tokenizer(GgufMetadata::parse(bytes, path));
+  if (is_tiktoken(text)) return parse_tiktoken(text, options.pattern, path);
+  if (is_json(text)) {
+    return is_vocab_json(text) ? load_pair(path, sibling(path, "vocab.json", "merges.txt"))
+                               : parse_tokenizer_json(text, path);
+  }
+  if (text.starts_with("#version")) return load_pair(sibling(path, "merges.txt", "vocab.json"), path);
 
-  const char* format = text.starts_with("GGUF") ? "the tokenizer of a GGUF file"
-                       : is_json(text)          ? "a JSON tokenizer (tokenizer.json, vocab.json)"
-                       : text.starts_with('\n') ? "a SentencePiece model"
-                       : is_tiktoken(text)      ? "a file of tiktoken ranks"
-                                                : nullptr;
-  if (format != nullptr) throw Unsupported(path, "{} is not supported yet; give --ids", format);
-  throw BadCheckpoint(path, "expected a tokenizer (llama2.c .bin), got content of no known format");
+  throw BadCheckpoint(path, "expected a tokenizer, got content of no known format");
 }
 
-std::unique_ptr<const Tokenizer> load_folder(const std::string& path) {
+std::unique_ptr<const Tokenizer> load_folder(const std::string& path, const TokenizerOptions& options) {
   const auto has = [&](const char* name) {
     std::error_code error;
     return std::filesystem::exists(std::filesystem::path(path) / name, error);
   };
   const auto file = [&](const char* name) { return (std::filesystem::path(path) / name).string(); };
-  if (has("tokenizer.bin")) return load_file(file("tokenizer.bin"));
+  if (has("tokenizer.bin")) return load_file(file("tokenizer.bin"), options);
   for (const char* name : {"tokenizer.json", "tokenizer.model"}) {
-    if (has(name)) return load_file(file(name));
+    if (has(name)) return load_file(file(name), options);
   }
-  if (has("vocab.json") && has("merges.txt")) {
-    throw Unsupported(path, "vocab.json with merges.txt is not supported yet; give --ids");
-  }
+  if (has("vocab.json") && has("merges.txt")) return load_pair(file("vocab.json"), file("merges.txt"));
   throw BadInput(path,
                  "expected tokenizer.json, tokenizer.model, vocab.json with merges.txt or tokenizer.bin, got none");
 }
 
 }  // namespace
 
-std::unique_ptr<const Tokenizer> load_tokenizer(const std::string& path) {
+std::unique_ptr<const Tokenizer> load_tokenizer(const std::string& path, const TokenizerOptions& options) {
   std::error_code error;
-  return std::filesystem::is_directory(path, error) ? load_folder(path) : load_file(path);
+  return std::filesystem::is_directory(path, error) ? load_folder(path, options) : load_file(path, options);
 }
 
 }  // namespace vitrine

@@ -2,6 +2,8 @@
 
 namespace vitrine {
 
+bool Tokenizer::keeps_start(std::int32_t /*id*/) const { return false; }
+
 std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
   Detokenizer detokenizer(*this);
   std::string text;
@@ -11,7 +13,7 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
 
 std::string Detokenizer::push(std::int32_t id) {
   std::string bytes = tokenizer_->bytes_after(previous_, id);
-  previous_ = id;
+  if (previous_ || !tokenizer_->keeps_start(id)) previous_ = id;
   return bytes;
 }
 

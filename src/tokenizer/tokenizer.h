@@ -38,6 +38,10 @@ class Tokenizer {
   /// The bytes that `id` adds to a text whose last token is `previous` (none: it is the first one).
   virtual std::string bytes_after(std::optional<std::int32_t> previous, std::int32_t id) const = 0;
 
+  /// Whether a text that begins with `id` is still at its start behind it: then the next id is read as the first one.
+  /// (SentencePiece drops the dummy prefix also behind control tokens.)
+  virtual bool keeps_start(std::int32_t id) const;
+
   virtual std::int64_t vocab_size() const = 0;
   virtual std::optional<std::int32_t> bos() const = 0;
 
@@ -57,7 +61,7 @@ class Detokenizer {
   /// `previous` is the last id of the prompt where a continuation is read, none at the start of a text. `tokenizer`
   /// must outlive this object.
   explicit Detokenizer(const Tokenizer& tokenizer, std::optional<std::int32_t> previous = std::nullopt)
-      : tokenizer_(&tokenizer), previous_(previous) {}
+      : tokenizer_(&tokenizer), previous_(previous && tokenizer.keeps_start(*previous) ? std::nullopt : previous) {}
 
   /// The bytes that `id` adds. Throws BadInput where `id` is outside the vocabulary.
   std::string push(std::int32_t id);
@@ -67,9 +71,14 @@ class Detokenizer {
   std::optional<std::int32_t> previous_;
 };
 
+/// What a file of vocabulary may need to be told besides.
+struct TokenizerOptions {
+  std::string pattern;  ///< The regex that cuts text into words, for tiktoken ranks; "": the published one.
+};
+
 /// Opens the tokenizer at `path`, a file whose format is told from its content, or a folder that holds one. Throws
 /// BadInput where nothing is found, Unsupported for a known format that cannot be read yet, BadCheckpoint for a broken
 /// file.
-std::unique_ptr<const Tokenizer> load_tokenizer(const std::string& path);
+std::unique_ptr<const Tokenizer> load_tokenizer(const std::string& path, const TokenizerOptions& options = {});
 
 }  // namespace vitrine

@@ -1,7 +1,10 @@
-// Where characters end in UTF-8, for text that arrives in pieces and may be broken.
+// UTF-8: where characters end in text that arrives in pieces and may be broken; code points of valid text.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
 #include <string_view>
 
 namespace vitrine {
@@ -37,5 +40,54 @@ inline std::size_t incomplete_tail(std::string_view text) {
 
 /// Bytes of the longest prefix of `text` that does not end inside a character.
 inline std::size_t whole_prefix(std::string_view text) { return text.size() - incomplete_tail(text); }
+
+/// The code point of the whole, valid character at the front of `text`.
+inline std::uint32_t code_point(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return std::uint32_t{static_cast<unsigned char>(text[i])}; };
+  if (byte(0) < 0x80) return byte(0);
+  if (byte(0) < 0xE0) return (byte(0) & 0x1F) << 6 | (byte(1) & 0x3F);
+  if (byte(0) < 0xF0) return (byte(0) & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F);
+  return (byte(0) & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F);
+}
+
+/// Bytes of the valid character that begins with `lead`.
+inline std::size_t length_by_lead(char lead) {
+  const auto byte = static_cast<unsigned char>(lead);
+  return byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
+}
+
+inline void append_code_point(std::uint32_t c, std::string& out) {
+  const auto put = [&](std::uint32_t byte) { out.push_back(static_cast<char>(byte)); };
+  if (c < 0x80) return put(c);
+  if (c < 0x800) {
+    put(0xC0 | c >> 6);
+  } else if (c < 0x10000) {
+    put(0xE0 | c >> 12);
+    put(0x80 | (c >> 6 & 0x3F));
+  } else {
+    put(0xF0 | c >> 18);
+    put(0x80 | (c >> 12 & 0x3F));
+    put(0x80 | (c >> 6 & 0x3F));
+  }
+  put(0x80 | (c & 0x3F));
+}
+
+/// Bytes of the longest prefix of `text` that is valid UTF-8.
+inline std::size_t valid_prefix(std::string_view text) {
+  std::size_t i = 0;
+  while (i < text.size()) {
+    std::uint64_t eight;
+    if (text.size() - i >= 8 && (std::memcpy(&eight, text.data() + i, 8), (eight & 0x8080808080808080ULL) == 0)) {
+      i += 8;  // ASCII
+      continue;
+    }
+    const std::size_t length = character_length(text.substr(i));
+    if (length == 0 || (length == 1 && static_cast<unsigned char>(text[i]) >= 0x80)) return i;
+    i += length;
+  }
+  return i;
+}
+
+inline bool is_valid_utf8(std::string_view text) { return valid_prefix(text) == text.size(); }
 
 }  // namespace vitrine

@@ -48,12 +48,13 @@ TEST_F(LoadTokenizer, Llama2cWhateverItsFirstByte) {
 }
 
 TEST_F(LoadTokenizer, OtherFormatsAreRefusedByName) {
-  expect_refused<Unsupported>(write("a", R"({"version":"1.0"})"), "JSON tokenizer");
-  expect_refused<Unsupported>(write("b", "\n  {\n}"), "JSON tokenizer");
-  expect_refused<Unsupported>(write("c", std::string("\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02", 16)),
-                              "SentencePiece");
-  expect_refused<Unsupported>(write("d", "IQ== 0\nIg== 1\n"), "tiktoken ranks is not supported yet; give --ids");
-  expect_refused<Unsupported>(write("e", std::string("GGUF\x03\0\0\0", 8)), "GGUF");
+  expect_refused<BadCheckpoint>(write("a", R"({"version":"1.0"})"), "\"model\" of the tokenizer");
+  expect_refused<BadCheckpoint>(write("b", " \n  {\n}"), "\"model\" of the tokenizer");
+  expect_refused<BadInput>(write("odd.json", R"({"!":0})"), "a name ending in vocab.json");
+  expect_refused<BadCheckpoint>(write("c", std::string("\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02", 16)),
+                                "SentencePiece");
+  expect_refused<BadCheckpoint>(write("d", "IQ== 0\nIg== 1\n"), "expected a rank for every byte");
+  expect_refused<BadCheckpoint>(write("e", std::string("GGUF\x03\0\0\0", 8)), "number of tensors");
   expect_refused<BadCheckpoint>(write("f", "once upon a time"), "no known format");
   expect_refused<BadCheckpoint>(write("g", ""), "no known format");
   expect_refused<BadCheckpoint>(write("h", llama2c_file(with_bytes({}), -1)), "no known format");
@@ -66,11 +67,16 @@ TEST_F(LoadTokenizer, Folders) {
   write("vocab.json", "{}");
   expect_refused<BadInput>(folder, "got none");
   write("merges.txt", "a b");
-  expect_refused<Unsupported>(folder, "vocab.json with merges.txt is not supported yet");
+  EXPECT_THAT([&] { load_tokenizer(folder); }, ThrowsMessage<BadCheckpoint>(HasSubstr("not in the vocabulary")));
+  const std::string merges = write("merges.txt", "#version: 0.2\na b\n");
+  const std::string vocab = write("vocab.json", R"({"a":0,"b":1,"ab":2})");
+  for (const std::string& path : {folder, merges, vocab}) {
+    EXPECT_EQ(load_tokenizer(path)->encode("aba", SpecialTokens::apply), (std::vector<std::int32_t>{2, 0}));
+  }
   const std::string model = write("tokenizer.model", "IQ== 0\n");
-  EXPECT_THAT([&] { load_tokenizer(folder); }, ThrowsMessage<Unsupported>(HasSubstr("[" + model + "]")));
+  EXPECT_THAT([&] { load_tokenizer(folder); }, ThrowsMessage<BadCheckpoint>(HasSubstr("[" + model + "]")));
   const std::string json = write("tokenizer.json", "{}");
-  EXPECT_THAT([&] { load_tokenizer(folder); }, ThrowsMessage<Unsupported>(HasSubstr("[" + json + "]")));
+  EXPECT_THAT([&] { load_tokenizer(folder); }, ThrowsMessage<BadCheckpoint>(HasSubstr("[" + json + "]")));
   write("tokenizer.bin", llama2c_file(with_bytes({{"a", 0}})));
   EXPECT_EQ(load_tokenizer(folder)->vocab_size(), 260);
 }

@@ -1,0 +1,259 @@
+#include "base/gguf.h"
+
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "base/error.h"
+
+namespace vitrine {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "numbers are copied from the file as they stand");
+
+constexpr std::size_t kMaxKeys = 65536;      // real files have some dozens
+constexpr std::size_t kMaxKeyBytes = 65535;  // docs/gguf.md
+constexpr int kMaxDepth = 4;                 // of arrays in arrays
+
+/// Bytes of a value of fixed size; 0 for strings and arrays.
+std::size_t size_of(GgufType type) {
+  switch (type) {
+    case GgufType::u8:
+    case GgufType::i8:
+    case GgufType::boolean:
+      return 1;
+    case GgufType::u16:
+    case GgufType::i16:
+      return 2;
+    case GgufType::u32:
+    case GgufType::i32:
+    case GgufType::f32:
+      return 4;
+    case GgufType::u64:
+    case GgufType::i64:
+    case GgufType::f64:
+      return 8;
+    default:
+      return 0;
+  }
+}
+
+bool is_integer(GgufType type) {
+  return size_of(type) != 0 && type != GgufType::f32 && type != GgufType::f64 && type != GgufType::boolean;
+}
+
+template <class T>
+T number_at(const std::byte* place) {
+  T value;
+  std::memcpy(&value, place, sizeof(T));
+  return value;
+}
+
+/// Takes values off the front of the file.
+class Reader {
+ public:
+  Reader(std::span<const std::byte> file, std::string_view path) : rest_(file), path_(path) {}
+
+  std::size_t left() const { return rest_.size(); }
+
+  template <class T>
+  T number(std::string_view what) {
+    return number_at<T>(take(sizeof(T), what).data());
+  }
+
+  std::span<const std::byte> take(std::uint64_t size, std::string_view what) {
+    if (size > rest_.size()) {
+      throw BadCheckpoint(path_, "expected {} bytes of {}, got {}: the file is cut short", size, what, rest_.size());
+    }
+    const auto front = rest_.first(static_cast<std::size_t>(size));
+    rest_ = rest_.subspan(static_cast<std::size_t>(size));
+    return front;
+  }
+
+  GgufType type(std::string_view what) {
+    const auto number = this->number<std::uint32_t>(what);
+    if (number > static_cast<std::uint32_t>(GgufType::f64)) {
+      throw BadCheckpoint(path_, "expected a type from 0 to 12 for {}, got {}", what, number);
+    }
+    return static_cast<GgufType>(number);
+  }
+
+  std::span<const std::byte> string(std::string_view what) { return take(number<std::uint64_t>(what), what); }
+
+  GgufValue value(std::string_view key) {
+    GgufValue value;
+    value.type = type(key);
+    if (value.type == GgufType::string) {
+      value.bytes = string(key);
+    } else if (value.type == GgufType::array) {
+      value.element = type(key);
+      value.count = number<std::uint64_t>(key);
+      const auto before = rest_;
+      skip(value.element, value.count, key, 1);
+      value.bytes = before.first(before.size() - rest_.size());
+    } else {
+      value.bytes = take(size_of(value.type), key);
+    }
+    return value;
+  }
+
+ private:
+  /// Passes over the elements of an array. Each takes at least one byte, so a count is bounded by what is left.
+  void skip(GgufType element, std::uint64_t count, std::string_view key, int depth) {
+    if (count > rest_.size()) {
+      throw BadCheckpoint(path_, "expected at most {} elements in {}, got {}: the file is cut short", rest_.size(), key,
+                          count);
+    }
+    if (depth > kMaxDepth) throw BadCheckpoint(path_, "expected at most {} arrays in arrays in {}", kMaxDepth, key);
+    if (element == GgufType::string) {
+      for (std::uint64_t i = 0; i < count; ++i) string(key);
+    } else if (element == GgufType::array) {
+      for (std::uint64_t i = 0; i < count; ++i) {
+        const GgufType inner = type(key);
+        skip(inner, number<std::uint64_t>(key), key, depth + 1);
+      }
+    } else {
+      take(count * size_of(element), key);  // no overflow: count is bounded by the file
+    }
+  }
+
+  std::span<const std::byte> rest_;
+  std::string_view path_;
+};
+
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return bytes.empty() ? std::string_view()
+                       : std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+/// Nothing where it does not fit.
+std::optional<std::int64_t> integer_at(const std::byte* place, GgufType type) {
+  switch (type) {
+    case GgufType::u8:
+      return number_at<std::uint8_t>(place);
+    case GgufType::i8:
+      return number_at<std::int8_t>(place);
+    case GgufType::u16:
+      return number_at<std::uint16_t>(place);
+    case GgufType::i16:
+      return number_at<std::int16_t>(place);
+    case GgufType::u32:
+      return number_at<std::uint32_t>(place);
+    case GgufType::i32:
+      return number_at<std::int32_t>(place);
+    case GgufType::i64:
+      return number_at<std::int64_t>(place);
+    default:
+      break;
+  }
+  const auto value = number_at<std::uint64_t>(place);
+  if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) return std::nullopt;
+  return static_cast<std::int64_t>(value);
+}
+
+}  // namespace
+
+GgufMetadata GgufMetadata::parse(std::span<const std::byte> file, std::string_view path) {
+  GgufMetadata metadata;
+  metadata.path_ = path;
+  Reader reader(file, path);
+  if (text_of(reader.take(4, "magic")) != "GGUF") throw BadCheckpoint(path, "expected the magic GGUF, got other bytes");
+  const auto version = reader.number<std::uint32_t>("version");
+  if (version == 0x02000000 || version == 0x03000000) throw Unsupported(path, "a big-endian GGUF is not supported");
+  if (version != 2 && version != 3) throw Unsupported(path, "GGUF version {} is not supported, only 2 and 3", version);
+  metadata.n_tensors_ = reader.number<std::uint64_t>("number of tensors");
+  const auto n_keys = reader.number<std::uint64_t>("number of keys");
+  if (n_keys > kMaxKeys) throw BadCheckpoint(path, "expected at most {} keys, got {}", kMaxKeys, n_keys);
+  for (std::uint64_t i = 0; i < n_keys; ++i) {
+    const std::string_view key = text_of(reader.string("a key"));
+    if (key.empty() || key.size() > kMaxKeyBytes) {
+      throw BadCheckpoint(path, "expected a key of 1 to {} bytes, got {}", kMaxKeyBytes, key.size());
+    }
+    if (!metadata.values_.emplace(key, reader.value(key)).second) {
+      throw BadCheckpoint(path, "expected every key once, got {} again", key);
+    }
+  }
+  metadata.end_ = file.size() - reader.left();
+  return metadata;
+}
+
+const GgufValue* GgufMetadata::find(std::string_view key) const {
+  const auto found = values_.find(key);
+  return found == values_.end() ? nullptr : &found->second;
+}
+
+void GgufMetadata::bad_type(std::string_view key, const char* expected, GgufType got) const {
+  throw BadCheckpoint(path_, "expected {} for {}, got a value of type {}", expected, key,
+                      static_cast<std::uint32_t>(got));
+}
+
+std::optional<std::string_view> GgufMetadata::string(std::string_view key) const {
+  const GgufValue* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (value->type != GgufType::string) bad_type(key, "a string", value->type);
+  return text_of(value->bytes);
+}
+
+std::optional<bool> GgufMetadata::boolean(std::string_view key) const {
+  const GgufValue* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (value->type != GgufType::boolean) bad_type(key, "a boolean", value->type);
+  return value->bytes[0] != std::byte{0};
+}
+
+std::optional<std::int64_t> GgufMetadata::integer(std::string_view key) const {
+  const GgufValue* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!is_integer(value->type)) bad_type(key, "an integer", value->type);
+  const auto number = integer_at(value->bytes.data(), value->type);
+  if (!number) throw BadCheckpoint(path_, "expected an integer below 2^63 for {}", key);
+  return number;
+}
+
+std::optional<double> GgufMetadata::real(std::string_view key) const {
+  const GgufValue* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (value->type == GgufType::f32) return number_at<float>(value->bytes.data());
+  if (value->type != GgufType::f64) bad_type(key, "a real number", value->type);
+  return number_at<double>(value->bytes.data());
+}
+
+const GgufValue* GgufMetadata::find_array(std::string_view key, const char* of, bool (*fits)(GgufType)) const {
+  const GgufValue* value = find(key);
+  if (value == nullptr) return nullptr;
+  if (value->type != GgufType::array) bad_type(key, of, value->type);
+  if (!fits(value->element)) bad_type(key, of, value->element);
+  return value;
+}
+
+std::optional<std::vector<std::string_view>> GgufMetadata::strings(std::string_view key) const {
+  const GgufValue* value = find_array(key, "an array of strings", [](GgufType t) { return t == GgufType::string; });
+  if (value == nullptr) return std::nullopt;
+  std::vector<std::string_view> strings;
+  strings.reserve(value->bytes.size() / 8 < value->count ? 0 : static_cast<std::size_t>(value->count));
+  Reader reader(value->bytes, path_);
+  for (std::uint64_t i = 0; i < value->count; ++i) strings.push_back(text_of(reader.string(key)));
+  return strings;
+}
+
+std::optional<std::vector<float>> GgufMetadata::floats(std::string_view key) const {
+  const GgufValue* value = find_array(key, "an array of f32", [](GgufType t) { return t == GgufType::f32; });
+  if (value == nullptr) return std::nullopt;
+  std::vector<float> floats(static_cast<std::size_t>(value->count));
+  if (!floats.empty()) std::memcpy(floats.data(), value->bytes.data(), value->bytes.size());
+  return floats;
+}
+
+std::optional<std::vector<std::int64_t>> GgufMetadata::integers(std::string_view key) const {
+  const GgufValue* value = find_array(key, "an array of integers", is_integer);
+  if (value == nullptr) return std::nullopt;
+  std::vector<std::int64_t> integers(static_cast<std::size_t>(value->count));
+  for (std::size_t i = 0; i < integers.size(); ++i) {
+    const auto number = integer_at(value->bytes.data() + i * size_of(value->element), value->element);
+    if (!number) throw BadCheckpoint(path_, "expected integers below 2^63 for {}", key);
+    integers[i] = *number;
+  }
+  return integers;
+}
+
+}  // namespace vitrine

@@ -1,0 +1,63 @@
+// The metadata of a GGUF file: keys and typed values in front of the tensors. Every length is held against the bytes
+// that are left; arrays are not unpacked until they are asked for.
+//
+// Little endian: "GGUF", uint32 version (2 or 3), uint64 number of tensors, uint64 number of keys, then per key a
+// string (uint64 length, bytes), uint32 type, value. An array is uint32 element type, uint64 count, elements. Source:
+// ggml-org/ggml, docs/gguf.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vitrine {
+
+enum class GgufType : std::uint32_t { u8, i8, u16, i16, u32, i32, f32, boolean, string, array, u64, i64, f64 };
+
+/// A value as it lies in the file.
+struct GgufValue {
+  GgufType type = GgufType::u8;
+  GgufType element = GgufType::u8;   ///< Of an array.
+  std::uint64_t count = 1;           ///< Elements of an array.
+  std::span<const std::byte> bytes;  ///< Of a string without its length, of an array without type and count.
+};
+
+class GgufMetadata {
+ public:
+  /// Reads all keys. `file` must outlive this object, which keeps views of it; `path` names it in errors. Throws
+  /// BadCheckpoint on anything malformed, Unsupported for version 1 and for big-endian files.
+  static GgufMetadata parse(std::span<const std::byte> file, std::string_view path);
+
+  std::string_view path() const { return path_; }
+  const std::map<std::string_view, GgufValue>& values() const { return values_; }
+  /// A null pointer where the key is absent.
+  const GgufValue* find(std::string_view key) const;
+
+  // Each gives nothing where the key is absent and throws BadCheckpoint where the value is of another type.
+  std::optional<std::string_view> string(std::string_view key) const;
+  std::optional<bool> boolean(std::string_view key) const;
+  std::optional<std::int64_t> integer(std::string_view key) const;  ///< Of any integer type, if it fits.
+  std::optional<double> real(std::string_view key) const;           ///< f32 or f64.
+  std::optional<std::vector<std::string_view>> strings(std::string_view key) const;
+  std::optional<std::vector<float>> floats(std::string_view key) const;           ///< f32.
+  std::optional<std::vector<std::int64_t>> integers(std::string_view key) const;  ///< Of any integer type.
+
+  std::uint64_t n_tensors() const { return n_tensors_; }
+  std::size_t end() const { return end_; }  ///< Where the descriptions of the tensors begin.
+
+ private:
+  const GgufValue* find_array(std::string_view key, const char* of, bool (*fits)(GgufType)) const;
+  [[noreturn]] void bad_type(std::string_view key, const char* expected, GgufType got) const;
+
+  std::string path_;
+  std::map<std::string_view, GgufValue> values_;
+  std::uint64_t n_tensors_ = 0;
+  std::size_t end_ = 0;
+};
+
+}  // namespace vitrine

@@ -1,0 +1,137 @@
+#include "tokenizer/added_tokens.h"
+
+#include <algorithm>
+#include <limits>
+#include <unordered_set>
+#include <utility>
+
+#include "base/error.h"
+#include "tokenizer/json_fields.h"
+#include "tokenizer/unicode.h"
+#include "tokenizer/utf8.h"
+
+namespace vitrine {
+namespace {
+
+constexpr std::size_t kMaxContentBytes = 4096;
+constexpr std::size_t kMaxTokens = 1U << 16;
+
+std::size_t last_character(std::string_view text) {
+  std::size_t i = text.size() - 1;
+  while (i > 0 && (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80) --i;
+  return i;
+}
+
+bool ends_with_word(std::string_view text) {
+  return !text.empty() && is_word_character(code_point(text.substr(last_character(text))));
+}
+bool starts_with_word(std::string_view text) { return !text.empty() && is_word_character(code_point(text)); }
+
+/// Where the white space at the end of `text` begins; not looked for before `from`.
+std::size_t space_at_end(std::string_view text, std::size_t from) {
+  while (text.size() > from && is_white_space(code_point(text.substr(last_character(text))))) {
+    text = text.substr(0, last_character(text));
+  }
+  return std::max(text.size(), from);
+}
+
+std::size_t space_at_start(std::string_view text) {
+  std::size_t i = 0;
+  while (i < text.size() && is_white_space(code_point(text.substr(i)))) i += length_by_lead(text[i]);
+  return i;
+}
+
+}  // namespace
+
+std::vector<AddedToken> parse_added_tokens(const Json& json, const PieceTable& pieces, std::string_view where) {
+  std::vector<AddedToken> tokens;
+  if (json.is_null()) return tokens;
+  if (!json.is_array()) throw BadCheckpoint(where, "expected an array of added_tokens, got {}", json.type_name());
+  if (json.size() > kMaxTokens) {
+    throw Unsupported(where, "more than {} added tokens are not supported, got {}", kMaxTokens, json.size());
+  }
+  std::unordered_set<std::string> contents;
+  std::unordered_set<std::int64_t> ids;
+  for (const Json& entry : json) {
+    const JsonFields fields(entry, "an added token", where);
+    fields.allow({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
+    const std::int64_t id = fields.integer("id");
+    const bool special = fields.boolean("special", false);
+    AddedToken token = {0,
+                        fields.string("content"),
+                        fields.boolean("single_word", false),
+                        fields.boolean("lstrip", false),
+                        fields.boolean("rstrip", false),
+                        fields.boolean("normalized", !special),
+                        special};
+    if (id > PieceTable::kMaxId) throw BadCheckpoint(where, "expected ids up to {}, got {}", PieceTable::kMaxId, id);
+    token.id = static_cast<std::int32_t>(id);
+    if (token.content.size() > kMaxContentBytes) {
+      throw BadCheckpoint(where, "expected added tokens of at most {} bytes, got {}", kMaxContentBytes,
+                          token.content.size());
+    }
+    const std::int32_t known = pieces.find(token.content);
+    if (known != kNoId && known != token.id) {
+      throw BadCheckpoint(where, "added token \"{}\" has id {}, in the vocabulary it has {}", token.content, id, known);
+    }
+    if (known == kNoId && pieces.contains(token.id)) {
+      throw BadCheckpoint(where, "added token \"{}\" has id {}, in the vocabulary that is \"{}\"", token.content, id,
+                          pieces.piece(token.id));
+    }
+    if (!ids.insert(id).second || !contents.insert(token.content).second) {
+      throw BadCheckpoint(where, "added token {} \"{}\" stands twice", id, token.content);
+    }
+    if (!token.content.empty()) tokens.push_back(std::move(token));
+  }
+  return tokens;
+}
+
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* normalizer) : tokens_(std::move(tokens)) {
+  std::vector<std::string> contents;  // as they are looked for
+  for (const AddedToken& token : tokens_) {
+    by_id_.emplace(token.id, contents.size());
+    contents.push_back(token.normalized && normalizer != nullptr ? (*normalizer)(token.content) : token.content);
+  }
+  // Where normalization makes two contents equal, a special one goes first, then the earlier one.
+  std::unordered_set<std::string_view> seen;
+  std::vector<PrefixTrie::Key> raw, normalized;
+  for (bool special : {true, false}) {
+    for (std::size_t i = 0; i < tokens_.size(); ++i) {
+      if (tokens_[i].special != special || contents[i].empty()) continue;
+      if (tokens_[i].normalized && !seen.insert(contents[i]).second) continue;
+      (tokens_[i].normalized ? normalized : raw).emplace_back(contents[i], static_cast<std::int32_t>(i));
+    }
+  }
+  raw_ = PrefixTrie(std::move(raw));
+  normalized_ = PrefixTrie(std::move(normalized));
+}
+
+const AddedToken* AddedTokens::find(std::int32_t id) const {
+  const auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : &tokens_[found->second];
+}
+
+void AddedTokens::split(const PrefixTrie& trie, std::string_view all, SpecialTokens policy, Text text,
+                        Token token) const {
+  std::size_t done = 0;  // what lies before has been handed out
+  for (std::size_t i = 0; !trie.empty() && i < all.size();) {
+    const PrefixTrie::Match match = trie.longest(all.substr(i));
+    if (match.length == 0) {
+      ++i;
+      continue;
+    }
+    std::size_t begin = i, end = i + match.length;
+    i = end;
+    const AddedToken& found = tokens_[static_cast<std::size_t>(match.value)];
+    if (policy == SpecialTokens::none && found.special) continue;
+    if (found.single_word && (ends_with_word(all.substr(0, begin)) || starts_with_word(all.substr(end)))) continue;
+    if (found.lstrip) begin = std::max(space_at_end(all.substr(0, begin), std::min(begin, done)), done);
+    if (found.rstrip) end += space_at_start(all.substr(end));
+    if (done < begin) text(all.substr(done, begin - done));
+    token(found.id);
+    done = end;
+  }
+  if (done < all.size()) text(all.substr(done));
+}
+
+}  // namespace vitrine

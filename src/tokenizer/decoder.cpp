@@ -1,0 +1,134 @@
+#include "tokenizer/decoder.h"
+
+#include <memory>
+#include <utility>
+
+#include "base/error.h"
+#include "tokenizer/json_fields.h"
+#include "tokenizer/metaspace.h"
+#include "tokenizer/pattern.h"
+#include "tokenizer/split.h"
+#include "tokenizer/utf8.h"
+
+namespace vitrine {
+namespace {
+
+using Context = Decoder::Context;
+
+std::string with_all(std::string text, std::string_view from, std::string_view to) {
+  return replaced(text, Pattern(std::string(from)), to);
+}
+
+/// <0xNN> → the byte.
+void byte_fallback(std::string& token, const Context&) {
+  if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return;
+  const auto digit = [](char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+  };
+  const int high = digit(token[3]), low = digit(token[4]);
+  if (high >= 0 && low >= 0) token = std::string(1, static_cast<char>(high * 16 + low));
+}
+
+void byte_level(std::string& token, const Context&) {
+  std::string bytes;
+  if (append_from_byte_level(token, bytes)) token = std::move(bytes);  // else the token is no byte-level text: as it is
+}
+
+/// Up to `start` of `content` off the front, up to `stop` off the end.
+void strip(std::string& token, std::string_view content, std::int64_t start, std::int64_t stop) {
+  std::string_view rest = token;
+  for (std::int64_t i = 0; i < start && rest.starts_with(content); ++i) rest.remove_prefix(content.size());
+  for (std::int64_t i = 0; i < stop && rest.ends_with(content); ++i) rest.remove_suffix(content.size());
+  token = std::string(rest);
+}
+
+/// Spaces that BERT's way of writing puts where English has none. Source: decoders/wordpiece.rs (cleanup).
+std::string cleaned_up(std::string text) {
+  constexpr std::pair<const char*, const char*> kRules[] = {
+      {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
+      {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+  for (const auto& [from, to] : kRules) text = with_all(std::move(text), from, to);
+  return text;
+}
+
+}  // namespace
+
+Decoder::Decoder(const Json& json, std::string_view where) {
+  bool is_fused = false;
+  if (json.is_null()) {
+    steps_.push_back([](std::string& token, const Context& c) {
+      if (!c.is_first) token.insert(0, 1, ' ');
+    });
+  } else {
+    parse(json, where, is_fused);
+  }
+}
+
+std::string Decoder::operator()(std::string_view piece, const Context& context) const {
+  std::string token(piece);
+  for (const Step& step : steps_) step(token, context);
+  return token;
+}
+
+void Decoder::parse(const Json& json, std::string_view where, bool& is_fused) {
+  const JsonFields fields(json, "the decoder", where);
+  const std::string type = fields.string("type");
+  if (type == "Sequence") {
+    fields.allow({"type", "decoders"});
+    for (const Json& part : fields.array("decoders")) parse(part, where, is_fused);
+  } else if (type == "ByteLevel") {
+    fields.allow({"type", "add_prefix_space", "trim_offsets", "use_regex"});
+    steps_.push_back(byte_level);
+  } else if (type == "ByteFallback") {
+    fields.allow({"type"});
+    steps_.push_back(byte_fallback);
+  } else if (type == "Fuse") {
+    fields.allow({"type"});
+    is_fused = true;
+  } else if (type == "Replace") {
+    fields.allow({"type", "pattern", "content"});
+    auto pattern = std::make_shared<const Pattern>(parse_pattern(fields.at("pattern"), where));
+    steps_.push_back([pattern, content = fields.string("content")](std::string& token, const Context&) {
+      if (is_valid_utf8(token)) token = replaced(token, *pattern, content);
+    });
+  } else if (type == "Strip") {
+    fields.allow({"type", "content", "start", "stop"});
+    const std::string content = fields.string("content");
+    const std::int64_t start = fields.integer("start", 0), stop = fields.integer("stop", 0);
+    if (content.empty()) throw BadCheckpoint(where, "expected a character as the content of Strip, got none");
+    if (is_fused && stop > 0) throw Unsupported(where, "a decoder that strips the end of the text is not supported");
+    steps_.push_back([content, start, stop, is_fused](std::string& token, const Context& c) {
+      if (!is_fused || c.is_first) strip(token, content, start, stop);
+    });
+  } else if (type == "Metaspace") {
+    const Metaspace m = parse_metaspace(fields);
+    const bool drops_first = m.scheme != Metaspace::Scheme::never;
+    steps_.push_back([mark = m.replacement, drops_first](std::string& token, const Context& c) {
+      token = with_all(std::move(token), mark, c.is_first && drops_first ? "" : " ");
+    });
+  } else if (type == "WordPiece") {
+    fields.allow({"type", "prefix", "cleanup"});
+    steps_.push_back([prefix = fields.string("prefix", "##"), cleanup = fields.boolean("cleanup", true)](
+                         std::string& token, const Context& c) {
+      if (!c.is_first) token = token.starts_with(prefix) ? token.substr(prefix.size()) : " " + token;
+      if (cleanup) token = cleaned_up(std::move(token));
+    });
+  } else if (type == "BPEDecoder") {
+    fields.allow({"type", "suffix"});
+    const std::string suffix = fields.string("suffix", "</w>");
+    if (suffix.empty()) throw BadCheckpoint(where, "expected a suffix of BPEDecoder, got none");
+    steps_.push_back([suffix](std::string& token, const Context& c) {
+      // The space belongs to the end of a word, but only where another token follows.
+      const bool after_word = !c.is_first && c.previous.ends_with(suffix);
+      if (token.ends_with(suffix)) token.resize(token.size() - suffix.size());
+      token = (after_word ? " " : "") + with_all(std::move(token), suffix, " ");
+    });
+  } else {
+    throw Unsupported(where, "the decoder \"{}\" is not supported", type);
+  }
+}
+
+}  // namespace vitrine

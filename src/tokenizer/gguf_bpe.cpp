@@ -1,0 +1,94 @@
+// The "gpt2" kind of GGUF tokenizer: byte-level BPE with merges, words cut as tokenizer.ggml.pre says.
+#include <utility>
+
+#include "base/error.h"
+#include "tokenizer/bpe.h"
+#include "tokenizer/gguf_pre.h"
+#include "tokenizer/gguf_tokenizer.h"
+#include "tokenizer/split.h"
+
+namespace vitrine {
+namespace {
+
+class GgufBpeTokenizer final : public GgufTokenizer {
+ public:
+  GgufBpeTokenizer(GgufVocabulary v, Bpe bpe, const PreTokenizerRule& rule, std::string_view path)
+      : GgufTokenizer(std::move(v)), bpe_(std::move(bpe)) {
+    for (const std::string_view pattern : rule.patterns) {
+      splits_.emplace_back(Regex(pattern, RegexSyntax::rust, path), SplitBehavior::isolated, false);
+    }
+  }
+
+  std::string bytes(std::int32_t id) const override;
+  std::string bytes_after(std::optional<std::int32_t> /*previous*/, std::int32_t id) const override {
+    return bytes(id);
+  }
+
+ private:
+  void encode_text(std::string_view text, bool is_first, std::vector<std::int32_t>& ids) const override;
+  void split(std::size_t stage, std::string_view text, Splitter::Piece word) const;
+
+  Bpe bpe_;
+  std::vector<Split> splits_;
+  mutable Pool<Bpe::Workspace> workspaces_;
+};
+
+/// Each stage cuts the words of the one before. A few stages deep.
+void GgufBpeTokenizer::split(std::size_t stage, std::string_view text, Splitter::Piece word) const {
+  if (stage == splits_.size()) return word(text);
+  splits_[stage](text, [&](std::string_view piece) { split(stage + 1, piece, word); });
+}
+
+/// A byte that is no UTF-8 is a word of its own.
+void GgufBpeTokenizer::encode_text(std::string_view text, bool /*is_first*/, std::vector<std::int32_t>& ids) const {
+  const auto workspace = workspaces_.lease();
+  std::string spelled;
+  const auto encode_word = [&](std::string_view word) {
+    spelled.clear();
+    append_byte_level(word, spelled);
+    bpe_.encode(spelled, *workspace, ids);
+  };
+  for_each_valid_run(
+      text, [&](std::string_view valid) { split(0, valid, encode_word); },
+      [&](char broken) { encode_word(std::string_view(&broken, 1)); });
+}
+
+std::string GgufBpeTokenizer::bytes(std::int32_t id) const {
+  const GgufVocabulary::Piece& piece = at(id);
+  if (piece.type == PieceType::control || piece.type == PieceType::unknown) return "";
+  std::string bytes;
+  if (piece.type == PieceType::user_defined || !append_from_byte_level(piece.text, bytes)) return piece.text;
+  return bytes;
+}
+
+/// "left right"; a piece may begin with a space, so the search begins behind its first byte.
+Bpe::Pair read_merge(std::string_view merge, std::size_t number, const PieceTable& pieces, std::string_view path) {
+  const std::size_t space = merge.find(' ', 1);
+  Bpe::Pair pair = {kNoId, kNoId};
+  if (space != merge.npos) pair = {pieces.find(merge.substr(0, space)), pieces.find(merge.substr(space + 1))};
+  if (pair.left == kNoId || pair.right == kNoId) {
+    throw BadCheckpoint(path, "expected two tokens for merge {}, got \"{}\"", number, merge);
+  }
+  return pair;
+}
+
+}  // namespace
+
+std::unique_ptr<const Tokenizer> make_gguf_bpe_tokenizer(GgufVocabulary vocabulary,
+                                                         const std::vector<std::string_view>& merges,
+                                                         std::string_view path) {
+  const PreTokenizerRule& rule = gguf_pre_tokenizer(vocabulary.pre, path);
+  PieceTable pieces;
+  for (std::size_t i = 0; i < vocabulary.pieces.size(); ++i) {
+    pieces.add(vocabulary.pieces[i].text, static_cast<std::int32_t>(i));
+  }
+  std::vector<Bpe::Pair> pairs;
+  pairs.reserve(merges.size());
+  for (const std::string_view merge : merges) pairs.push_back(read_merge(merge, pairs.size(), pieces, path));
+  BpeOptions options;
+  options.ignore_merges = rule.ignore_merges;
+  Bpe bpe(std::move(pieces), pairs, std::move(options), path);
+  return std::make_unique<GgufBpeTokenizer>(std::move(vocabulary), std::move(bpe), rule, path);
+}
+
+}  // namespace vitrine

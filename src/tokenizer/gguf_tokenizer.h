@@ -1,0 +1,37 @@
+// What the two kinds of GGUF tokenizer share: BOS, EOS, special tokens, pieces.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tokenizer/gguf_special.h"
+#include "tokenizer/gguf_vocab.h"
+
+namespace vitrine {
+
+class GgufTokenizer : public Tokenizer {
+ public:
+  std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy) const final;
+  std::string piece(std::int32_t id) const final { return at(id).text; }
+  std::int64_t vocab_size() const final { return static_cast<std::int64_t>(vocabulary_.pieces.size()); }
+  std::optional<std::int32_t> bos() const final { return vocabulary_.bos; }
+  const std::vector<std::int32_t>& stop_ids() const final { return vocabulary_.stop_ids; }
+
+ protected:
+  explicit GgufTokenizer(GgufVocabulary vocabulary)
+      : vocabulary_(std::move(vocabulary)), special_(vocabulary_.pieces) {}
+
+  const GgufVocabulary& vocabulary() const { return vocabulary_; }
+  /// Throws BadInput where there is no such id.
+  const GgufVocabulary::Piece& at(std::int32_t id) const;
+  /// Appends the ids of a text without special tokens; `is_first` where it begins the text or follows a special token.
+  virtual void encode_text(std::string_view text, bool is_first, std::vector<std::int32_t>& ids) const = 0;
+
+ private:
+  GgufVocabulary vocabulary_;
+  GgufSpecialTokens special_;
+};
+
+}  // namespace vitrine

@@ -1,0 +1,205 @@
+#include "tokenizer/normalizer.h"
+
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "tokenizer/charsmap.h"
+#include "tokenizer/json_fields.h"
+#include "tokenizer/pattern.h"
+#include "tokenizer/split.h"
+#include "tokenizer/unicode.h"
+#include "tokenizer/utf8.h"
+
+namespace vitrine {
+namespace {
+
+/// A normalizer that is a function.
+class Function final : public Normalizer {
+ public:
+  explicit Function(std::function<std::string(std::string)> function) : function_(std::move(function)) {}
+  std::string operator()(std::string text) const override { return function_(std::move(text)); }
+
+ private:
+  std::function<std::string(std::string)> function_;
+};
+
+/// `visit(c, character)` for each character of `text`.
+template <class Visit>
+void for_each_character(std::string_view text, Visit&& visit) {
+  for (std::size_t i = 0; i < text.size();) {
+    const std::string_view character = text.substr(i, length_by_lead(text[i]));
+    visit(code_point(character), character);
+    i += character.size();
+  }
+}
+
+std::string strip(std::string text, bool left, bool right) {
+  std::size_t begin = 0, end = text.size();
+  const std::string_view view = text;
+  while (left && begin < end && is_white_space(code_point(view.substr(begin)))) begin += length_by_lead(view[begin]);
+  while (right && end > begin) {
+    std::size_t last = end - 1;
+    while ((static_cast<unsigned char>(view[last]) & 0xC0) == 0x80) --last;
+    if (!is_white_space(code_point(view.substr(last)))) break;
+    end = last;
+  }
+  return text.substr(begin, end - begin);
+}
+
+std::string without(std::string_view text, bool (*dropped)(std::uint32_t)) {
+  std::string out;
+  out.reserve(text.size());
+  for_each_character(text, [&](std::uint32_t c, std::string_view character) {
+    if (!dropped(c)) out += character;
+  });
+  return out;
+}
+
+/// Control characters dropped, what counts as a space made one. Source: google/sentencepiece's nmt rules, as
+/// normalizers/unicode.rs has them.
+std::string nmt(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for_each_character(text, [&](std::uint32_t c, std::string_view character) {
+    if ((c >= 0x01 && c <= 0x08) || c == 0x0B || (c >= 0x0E && c <= 0x1F) || c == 0x7F || c == 0x8F || c == 0x9F)
+      return;
+    const bool space = c == 0x09 || c == 0x0A || c == 0x0C || c == 0x0D || c == 0x1680 ||
+                       (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xFEFF ||
+                       c == 0xFFFD;
+    out += space ? " " : character;
+  });
+  return out;
+}
+
+/// What BERT calls a Chinese character. Source: google-research/bert, tokenization.py.
+bool is_cjk(std::uint32_t c) {
+  return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) ||
+         (c >= 0x2A700 && c <= 0x2B73F) || (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) ||
+         (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
+}
+
+struct BertOptions {
+  bool clean_text, handle_chinese_chars, strip_accents, lowercase;
+};
+
+std::string bert(std::string_view text, const BertOptions& o) {
+  std::string out;
+  out.reserve(text.size());
+  for_each_character(text, [&](std::uint32_t c, std::string_view character) {
+    const bool layout = c == '\t' || c == '\n' || c == '\r';  // spaces here, though they are control characters
+    if (o.clean_text && !layout && (c == 0 || c == 0xFFFD || is_control(c))) return;
+    if (o.clean_text && (layout || is_white_space(c))) character = " ";
+    const bool apart = o.handle_chinese_chars && is_cjk(c);
+    if (apart) out += ' ';
+    out += character;
+    if (apart) out += ' ';
+  });
+  if (o.strip_accents) out = without(normalized(out, NormalForm::nfd), is_nonspacing_mark);
+  return o.lowercase ? lowercase(out) : out;
+}
+
+/// SentencePiece's character map as `tokenizers` applies it (normalizers/precompiled.rs): to a grapheme cluster of less
+/// than 6 bytes as a whole where any prefix of it has a rule, else to each character.
+std::string apply_charsmap(const Charsmap& map, std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const std::string_view grapheme = text.substr(0, grapheme_length(text));
+    text.remove_prefix(grapheme.size());
+    const auto replace = [&](std::string_view part) {
+      const Charsmap::Match match = map.shortest(part);
+      if (match.length != 0) out += match.replacement;
+      return match.length != 0;
+    };
+    if (grapheme.size() < 6 && replace(grapheme)) continue;
+    for_each_character(grapheme, [&](std::uint32_t, std::string_view character) {
+      if (!replace(character)) out += character;
+    });
+  }
+  return out;
+}
+
+std::unique_ptr<const Normalizer> make(std::function<std::string(std::string)> function) {
+  return std::make_unique<Function>(std::move(function));
+}
+
+std::unique_ptr<const Normalizer> parse_sequence(const JsonFields& fields, std::string_view where) {
+  fields.allow({"type", "normalizers"});
+  auto parts = std::make_shared<std::vector<std::unique_ptr<const Normalizer>>>();
+  for (const Json& part : fields.array("normalizers")) {
+    if (part.is_null()) throw BadCheckpoint(where, "expected an object in the normalizers, got null");
+    parts->push_back(parse_normalizer(part, where));
+  }
+  return make([parts](std::string text) {
+    for (const auto& part : *parts) text = (*part)(std::move(text));
+    return text;
+  });
+}
+
+std::unique_ptr<const Normalizer> parse_bert(const JsonFields& fields) {
+  fields.allow({"type", "clean_text", "handle_chinese_chars", "strip_accents", "lowercase"});
+  const bool lower = fields.boolean("lowercase", true);
+  const BertOptions options = {fields.boolean("clean_text", true), fields.boolean("handle_chinese_chars", true),
+                               fields.boolean("strip_accents", lower), lower};
+  return make([options](const std::string& text) { return bert(text, options); });
+}
+
+std::unique_ptr<const Normalizer> parse_replace(const JsonFields& fields, std::string_view where) {
+  fields.allow({"type", "pattern", "content"});
+  auto pattern = std::make_shared<const Pattern>(parse_pattern(fields.at("pattern"), where));
+  return make([pattern, content = fields.string("content")](const std::string& text) {
+    return replaced(text, *pattern, content);
+  });
+}
+
+std::unique_ptr<const Normalizer> parse_form(std::string_view type) {
+  const auto form = type == "NFC"    ? NormalForm::nfc
+                    : type == "NFD"  ? NormalForm::nfd
+                    : type == "NFKC" ? NormalForm::nfkc
+                                     : NormalForm::nfkd;
+  return make([form](const std::string& text) { return normalized(text, form); });
+}
+
+}  // namespace
+
+std::unique_ptr<const Normalizer> parse_normalizer(const Json& json, std::string_view where) {
+  if (json.is_null()) return nullptr;
+  const JsonFields fields(json, "the normalizer", where);
+  const std::string type = fields.string("type");
+  if (type == "Sequence") return parse_sequence(fields, where);
+  if (type == "BertNormalizer") return parse_bert(fields);
+  if (type == "Replace") return parse_replace(fields, where);
+  if (type == "Prepend") {
+    fields.allow({"type", "prepend"});
+    return make([front = fields.string("prepend")](std::string text) { return text.empty() ? text : front + text; });
+  }
+  if (type == "Strip") {
+    fields.allow({"type", "strip_left", "strip_right"});
+    const bool left = fields.boolean("strip_left"), right = fields.boolean("strip_right");
+    return make([left, right](std::string text) { return strip(std::move(text), left, right); });
+  }
+  if (type == "Precompiled") {
+    fields.allow({"type", "precompiled_charsmap"});
+    const std::string blob = decode_base64(fields.string("precompiled_charsmap"), where);
+    auto map = std::make_shared<const Charsmap>(Charsmap::parse(blob, where));
+    return make([map](const std::string& text) { return apply_charsmap(*map, text); });
+  }
+  fields.allow({"type"});
+  if (type == "NFC" || type == "NFD" || type == "NFKC" || type == "NFKD") return parse_form(type);
+  if (type == "Lowercase") return make([](const std::string& text) { return lowercase(text); });
+  if (type == "StripAccents") return make([](const std::string& text) { return without(text, is_combining_mark); });
+  if (type == "Nmt") return make([](const std::string& text) { return nmt(text); });
+  if (type == "ByteLevel") {
+    return make([](const std::string& text) {
+      std::string out;
+      append_byte_level(text, out);
+      return out;
+    });
+  }
+  throw Unsupported(where, "the normalizer \"{}\" is not supported", type);
+}
+
+}  // namespace vitrine

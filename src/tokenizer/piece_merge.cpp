@@ -1,0 +1,181 @@
+#include "tokenizer/piece_merge.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <functional>
+#include <utility>
+
+namespace vitrine {
+namespace {
+
+/// Bytes of the character at the front of `text`, told from its first byte alone; the references cut so too.
+std::size_t character_bytes(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  const std::size_t length = lead < 0xC0 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  return std::min(length, text.size());
+}
+
+/// A number for a character of one to four bytes, whatever they are.
+std::uint32_t packed(std::string_view character) {
+  std::uint32_t number = 0;
+  std::memcpy(&number, character.data(), character.size());
+  return number;
+}
+
+/// Numbers in the reverse order of the scores: the best has the least.
+std::uint32_t order_of(float score) {
+  const auto bits = std::bit_cast<std::uint32_t>(score == 0 ? 0.0F : score);  // -0 is 0
+  return (bits >> 31) != 0 ? bits : 0x7FFFFFFFU - bits;
+}
+
+constexpr std::size_t kMaxSegmentBytes = std::size_t{1} << 30;  // symbols are numbered by int32
+
+}  // namespace
+
+bool PieceMerger::add(std::string_view text, std::int32_t id, float score, bool unused) {
+  if (!pieces_.add(text, id)) return false;
+  const auto index = static_cast<std::size_t>(id);
+  if (index >= order_.size()) {
+    order_.resize(index + 1);
+    unused_.resize(index + 1);
+  }
+  order_[index] = order_of(score);
+  unused_[index] = unused;
+  has_unused_ = has_unused_ || unused;
+  longest_ = std::max(longest_, text.size());
+  std::uint32_t last = 0;
+  for (bool is_first = true; !text.empty(); is_first = false) {
+    const std::size_t length = character_bytes(text);
+    const std::uint32_t character = packed(text.substr(0, length));
+    if (!is_first) boundaries_.add(last, character);
+    last = character;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+void PieceMerger::set_unknown(std::int32_t unk, std::vector<std::int32_t> byte_ids) {
+  unk_ = unk;
+  byte_ids_ = std::move(byte_ids);
+}
+
+std::int32_t PieceMerger::find(std::string_view text) const {
+  const std::int32_t id = reserved_.find(text);
+  return id != kNoId ? id : pieces_.find(text);
+}
+
+/// Cuts the text where no piece reaches over: what is merged on one side is not seen on the other. Unused pieces are
+/// taken apart as they were last made in the whole text, so with them there is no cut.
+void PieceMerger::encode(std::string_view text, Workspace& workspace, std::vector<std::int32_t>& ids) const {
+  while (!text.empty()) {
+    std::size_t end = character_bytes(text);
+    std::uint32_t last = packed(text.substr(0, end));
+    while (end < text.size() && end < kMaxSegmentBytes) {
+      const std::size_t length = character_bytes(text.substr(end));
+      const std::uint32_t character = packed(text.substr(end, length));
+      if (!has_unused_ && !boundaries_.is_crossed(last, character)) break;
+      last = character;
+      end += length;
+    }
+    encode_segment(text.substr(0, end), workspace, ids);
+    text.remove_prefix(end);
+  }
+}
+
+void PieceMerger::encode_segment(std::string_view segment, Workspace& w, std::vector<std::int32_t>& ids) const {
+  const bool is_short = segment.size() <= WordCache::kMaxWordBytes && !has_unused_;
+  if (is_short && w.cache.find(segment, ids)) return;
+  const std::size_t n_before = ids.size();
+
+  split(segment, w.symbols);
+  const auto at = [&](std::int32_t i) -> Workspace::Symbol& { return w.symbols[static_cast<std::size_t>(i)]; };
+  w.heap.clear();
+  w.left_sizes.clear();
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(w.symbols.size()); ++i) find_pair(segment, i, w);
+  while (!w.heap.empty()) {
+    const std::uint64_t best = w.heap.front();
+    std::pop_heap(w.heap.begin(), w.heap.end(), std::greater<>());
+    w.heap.pop_back();
+    const auto left_index = static_cast<std::int32_t>(best & 0xFFFFFFFF);
+    Workspace::Symbol& left = at(left_index);
+    // What the pair makes by now may be something else, or nothing.
+    if (left.pair == kNoId || order_[static_cast<std::size_t>(left.pair)] != best >> 32) continue;
+    Workspace::Symbol& right = at(left.next);
+    left.size += right.size;
+    left.id = left.pair;
+    left.next = right.next;
+    if (right.next >= 0) at(right.next).previous = left_index;
+    right.size = 0;
+    right.pair = kNoId;
+    if (left.previous >= 0) find_pair(segment, left.previous, w);
+    find_pair(segment, left_index, w);
+  }
+  for (std::int32_t i = 0; i >= 0; i = at(i).next) append(segment.substr(at(i).begin, at(i).size), at(i).id, w, ids);
+
+  if (is_short) w.cache.keep(segment, std::span(ids).subspan(n_before));
+}
+
+void PieceMerger::split(std::string_view segment, std::vector<Workspace::Symbol>& symbols) const {
+  symbols.clear();
+  for (std::size_t begin = 0; begin < segment.size();) {
+    const std::size_t size = character_bytes(segment.substr(begin));
+    const auto i = static_cast<std::int32_t>(symbols.size());
+    const std::int32_t next = begin + size < segment.size() ? i + 1 : -1;
+    symbols.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(size), i - 1, next,
+                       pieces_.find(segment.substr(begin, size)), kNoId});
+    begin += size;
+  }
+}
+
+/// Looks what the symbol and the one behind it make.
+void PieceMerger::find_pair(std::string_view segment, std::int32_t left, Workspace& w) const {
+  Workspace::Symbol& symbol = w.symbols[static_cast<std::size_t>(left)];
+  symbol.pair = kNoId;
+  if (symbol.next < 0) return;
+  const std::uint32_t size = symbol.size + w.symbols[static_cast<std::size_t>(symbol.next)].size;
+  if (size > longest_) return;
+  symbol.pair = pieces_.find(segment.substr(symbol.begin, size));
+  if (symbol.pair == kNoId) return;
+  const std::uint64_t order = order_[static_cast<std::size_t>(symbol.pair)];
+  w.heap.push_back(order << 32 | static_cast<std::uint32_t>(left));
+  std::push_heap(w.heap.begin(), w.heap.end(), std::greater<>());
+  if (is_unused(symbol.pair)) w.left_sizes[symbol.pair] = symbol.size;
+}
+
+void PieceMerger::append(std::string_view symbol, std::int32_t id, Workspace& workspace,
+                         std::vector<std::int32_t>& ids) const {
+  if (is_unused(id)) return append_unused(symbol, workspace, ids);
+  if (reserved_.n_pieces() > 0) {
+    const std::int32_t reserved = reserved_.find(symbol);
+    if (reserved != kNoId) id = reserved;
+  }
+  if (id != kNoId) {
+    ids.push_back(id);
+  } else if (!byte_ids_.empty()) {
+    for (const char byte : symbol) ids.push_back(byte_ids_[static_cast<unsigned char>(byte)]);
+  } else if (unk_ != kNoId) {
+    ids.push_back(unk_);
+  }
+}
+
+/// Takes an unused piece apart into the two it was made of, these too if they are unused, and so on.
+void PieceMerger::append_unused(std::string_view piece, Workspace& w, std::vector<std::int32_t>& ids) const {
+  std::vector<std::string_view> pending = {piece};
+  while (!pending.empty()) {
+    const std::string_view symbol = pending.back();
+    pending.pop_back();
+    const std::int32_t id = pieces_.find(symbol);
+    const auto made = is_unused(id) ? w.left_sizes.find(id) : w.left_sizes.end();
+    if (reserved_.find(symbol) == kNoId && made != w.left_sizes.end()) {
+      pending.push_back(symbol.substr(made->second));
+      pending.push_back(symbol.substr(0, made->second));
+    } else if (is_unused(id)) {
+      ids.push_back(id);
+    } else {
+      append(symbol, id, w, ids);
+    }
+  }
+}
+
+}  // namespace vitrine

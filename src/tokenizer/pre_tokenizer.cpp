@@ -1,0 +1,247 @@
+#include "tokenizer/pre_tokenizer.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "tokenizer/json_fields.h"
+#include "tokenizer/metaspace.h"
+#include "tokenizer/pattern.h"
+#include "tokenizer/split.h"
+#include "tokenizer/unicode.h"
+#include "tokenizer/utf8.h"
+
+namespace vitrine {
+namespace {
+
+class Sequence final : public PreTokenizer {
+ public:
+  explicit Sequence(std::vector<std::unique_ptr<const PreTokenizer>> parts) : parts_(std::move(parts)) {}
+
+  void operator()(std::string_view text, bool at_start, Word word) const override { run(0, text, at_start, word); }
+  bool is_byte_level() const override {
+    for (const auto& part : parts_) {
+      if (part->is_byte_level()) return true;
+    }
+    return false;
+  }
+
+ private:
+  void run(std::size_t stage, std::string_view text, bool at_start, Word word) const {
+    if (stage == parts_.size()) return word(text, at_start);
+    (*parts_[stage])(text, at_start, [&](std::string_view w, bool start) { run(stage + 1, w, start, word); });
+  }
+
+  std::vector<std::unique_ptr<const PreTokenizer>> parts_;
+};
+
+class SplitPreTokenizer final : public PreTokenizer {
+ public:
+  explicit SplitPreTokenizer(Split split) : split_(std::move(split)) {}
+  void operator()(std::string_view text, bool at_start, Word word) const override {
+    split_(text, [&](std::string_view w) { word(w, at_start && w.data() == text.data()); });
+  }
+
+ private:
+  Split split_;
+};
+
+/// Every character with a property is a delimiter of its own.
+class CharacterSplit final : public PreTokenizer {
+ public:
+  CharacterSplit(bool (*is_delimiter)(std::uint32_t), SplitBehavior behavior)
+      : is_delimiter_(is_delimiter), behavior_(behavior) {}
+  void operator()(std::string_view text, bool at_start, Word word) const override {
+    const auto piece = [&](std::string_view w) { word(w, at_start && w.data() == text.data()); };
+    Splitter splitter(text, behavior_, false, piece);
+    for (std::size_t i = 0; i < text.size();) {
+      const std::size_t length = length_by_lead(text[i]);
+      if (is_delimiter_(code_point(text.substr(i, length)))) splitter.delimiter(i, i + length);
+      i += length;
+    }
+    splitter.finish();
+  }
+
+ private:
+  bool (*is_delimiter_)(std::uint32_t);
+  SplitBehavior behavior_;
+};
+
+/// Runs of \w, and runs of neither \w nor space; the pattern \w+|[^\w\s]+.
+class Whitespace final : public PreTokenizer {
+ public:
+  void operator()(std::string_view text, bool at_start, Word word) const override {
+    enum class Kind { space, letters, other };
+    std::size_t begin = 0;
+    Kind last = Kind::space;
+    for (std::size_t i = 0; i <= text.size();) {
+      const std::size_t length = i < text.size() ? length_by_lead(text[i]) : 1;
+      const std::uint32_t c = i < text.size() ? code_point(text.substr(i, length)) : ' ';
+      const Kind kind = is_word_character(c) ? Kind::letters : is_white_space(c) ? Kind::space : Kind::other;
+      if (kind != last) {
+        if (last != Kind::space) word(text.substr(begin, i - begin), at_start && begin == 0);
+        begin = i;
+        last = kind;
+      }
+      i += length;
+    }
+  }
+};
+
+class FixedLength final : public PreTokenizer {
+ public:
+  explicit FixedLength(std::int64_t n_characters) : n_characters_(n_characters) {}
+  void operator()(std::string_view text, bool at_start, Word word) const override {
+    for (std::size_t begin = 0, i = 0; begin < text.size(); begin = i) {
+      for (std::int64_t n = 0; n < n_characters_ && i < text.size(); ++n) i += length_by_lead(text[i]);
+      word(text.substr(begin, i - begin), at_start && begin == 0);
+    }
+  }
+
+ private:
+  std::int64_t n_characters_;
+};
+
+class ByteLevel final : public PreTokenizer {
+ public:
+  ByteLevel(bool add_prefix_space, std::optional<Split> split)
+      : add_prefix_space_(add_prefix_space), split_(std::move(split)) {}
+
+  void operator()(std::string_view text, bool at_start, Word word) const override {
+    std::string prefixed;
+    if (add_prefix_space_ && !text.starts_with(' ')) text = prefixed.append(1, ' ').append(text);
+    std::string spelled;
+    const auto spell = [&](std::string_view w) {
+      spelled.clear();
+      append_byte_level(w, spelled);
+      word(spelled, at_start && w.data() == text.data());
+    };
+    if (split_) {
+      (*split_)(text, spell);
+    } else {
+      spell(text);
+    }
+  }
+  bool is_byte_level() const override { return true; }
+
+ private:
+  bool add_prefix_space_;
+  std::optional<Split> split_;
+};
+
+/// Spaces become a visible character, in front of which the text is cut.
+class MetaspacePreTokenizer final : public PreTokenizer {
+ public:
+  explicit MetaspacePreTokenizer(Metaspace metaspace) : metaspace_(std::move(metaspace)) {}
+
+  void operator()(std::string_view text, bool at_start, Word word) const override {
+    const bool may_prepend =
+        metaspace_.scheme == Metaspace::Scheme::always || (metaspace_.scheme == Metaspace::Scheme::first && at_start);
+    std::string marked;
+    marked.reserve(text.size() + text.size() / 2);
+    if (may_prepend && !text.starts_with(' ') && !text.starts_with(metaspace_.replacement)) {
+      marked = metaspace_.replacement;
+    }
+    for (char c : text) {
+      if (c == ' ') {
+        marked += metaspace_.replacement;
+      } else {
+        marked += c;
+      }
+    }
+    const auto piece = [&](std::string_view w) { word(w, at_start && w.data() == marked.data()); };
+    if (!metaspace_.split) return piece(marked);
+    Splitter splitter(marked, SplitBehavior::merged_with_next, false, piece);
+    const std::string& mark = metaspace_.replacement;
+    for (std::size_t i = marked.find(mark); i != marked.npos; i = marked.find(mark, i + mark.size())) {
+      splitter.delimiter(i, i + mark.size());
+    }
+    splitter.finish();
+  }
+
+ private:
+  Metaspace metaspace_;
+};
+
+using Parsed = std::unique_ptr<const PreTokenizer>;
+
+Parsed parse_sequence(const JsonFields& fields, std::string_view where) {
+  fields.allow({"type", "pretokenizers"});
+  std::vector<Parsed> parts;
+  for (const Json& part : fields.array("pretokenizers")) {
+    if (part.is_null()) throw BadCheckpoint(where, "expected an object in the pretokenizers, got null");
+    parts.push_back(parse_pre_tokenizer(part, where));
+  }
+  return std::make_unique<Sequence>(std::move(parts));
+}
+
+Parsed parse_byte_level(const JsonFields& fields, std::string_view where) {
+  fields.allow({"type", "add_prefix_space", "trim_offsets", "use_regex"});
+  std::optional<Split> split;
+  if (fields.boolean("use_regex", true)) {
+    split.emplace(Regex(kGpt2Pattern, RegexSyntax::oniguruma, where), SplitBehavior::isolated, false);
+  }
+  return std::make_unique<ByteLevel>(fields.boolean("add_prefix_space"), std::move(split));
+}
+
+Parsed parse_split(const JsonFields& fields, std::string_view where) {
+  fields.allow({"type", "pattern", "behavior", "invert"});
+  const SplitBehavior behavior = split_behavior(fields.string("behavior"), where);
+  const bool invert = fields.boolean("invert", false);
+  return std::visit(
+      [&](auto pattern) -> Parsed {
+        return std::make_unique<SplitPreTokenizer>(Split(std::move(pattern), behavior, invert));
+      },
+      parse_pattern(fields.at("pattern"), where));
+}
+
+}  // namespace
+
+Parsed parse_pre_tokenizer(const Json& json, std::string_view where) {
+  if (json.is_null()) return nullptr;
+  const JsonFields fields(json, "the pre-tokenizer", where);
+  const std::string type = fields.string("type");
+  if (type == "Sequence") return parse_sequence(fields, where);
+  if (type == "ByteLevel") return parse_byte_level(fields, where);
+  if (type == "Split") return parse_split(fields, where);
+  if (type == "Metaspace") return std::make_unique<MetaspacePreTokenizer>(parse_metaspace(fields));
+  if (type == "Digits") {
+    fields.allow({"type", "individual_digits"});
+    const bool individual = fields.boolean("individual_digits", false);
+    return std::make_unique<CharacterSplit>(is_numeric,
+                                            individual ? SplitBehavior::isolated : SplitBehavior::contiguous);
+  }
+  if (type == "Punctuation") {
+    fields.allow({"type", "behavior"});
+    return std::make_unique<CharacterSplit>(is_punctuation,
+                                            split_behavior(fields.string("behavior", "Isolated"), where));
+  }
+  if (type == "CharDelimiterSplit") {
+    fields.allow({"type", "delimiter"});
+    const std::string delimiter = fields.string("delimiter");
+    if (delimiter.empty() || character_length(delimiter) != delimiter.size()) {
+      throw BadCheckpoint(where, "expected one character as the delimiter, got \"{}\"", delimiter);
+    }
+    return std::make_unique<SplitPreTokenizer>(Split(delimiter, SplitBehavior::removed, false));
+  }
+  if (type == "FixedLength") {
+    fields.allow({"type", "length"});
+    const std::int64_t length = fields.integer("length", 5);
+    if (length == 0) throw BadCheckpoint(where, "expected a length of at least 1 of FixedLength, got 0");
+    return std::make_unique<FixedLength>(length);
+  }
+  fields.allow({"type"});
+  if (type == "Whitespace") return std::make_unique<Whitespace>();
+  if (type == "WhitespaceSplit") return std::make_unique<CharacterSplit>(is_white_space, SplitBehavior::removed);
+  if (type == "BertPreTokenizer") {
+    std::vector<Parsed> parts;
+    parts.push_back(std::make_unique<CharacterSplit>(is_white_space, SplitBehavior::removed));
+    parts.push_back(std::make_unique<CharacterSplit>(is_punctuation, SplitBehavior::isolated));
+    return std::make_unique<Sequence>(std::move(parts));
+  }
+  throw Unsupported(where, "the pre-tokenizer \"{}\" is not supported", type);
+}
+
+}  // namespace vitrine

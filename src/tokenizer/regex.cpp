@@ -1,0 +1,111 @@
+#include "tokenizer/regex.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include <array>
+#include <utility>
+
+#include "base/error.h"
+#include "tokenizer/utf8.h"
+
+namespace vitrine {
+namespace {
+
+constexpr std::size_t kMaxPatternBytes = 65536;
+constexpr std::uint32_t kMatchLimit = 50'000'000;  // steps of one match: about a second
+constexpr std::size_t kJitStackBytes = 32U << 20;  // at most; a page at first
+
+/// What a thread needs for a match. Its content means nothing between two matches.
+struct Scratch {
+  Scratch()
+      : context(pcre2_match_context_create(nullptr)),
+        stack(pcre2_jit_stack_create(4096, kJitStackBytes, nullptr)),
+        data(pcre2_match_data_create(1, nullptr)) {
+    if (context == nullptr || data == nullptr) throw OutOfCapacity("tokenizer", "no memory for a regex");
+    pcre2_set_match_limit(context, kMatchLimit);
+    pcre2_jit_stack_assign(context, nullptr, stack);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() {
+    pcre2_match_data_free(data);
+    pcre2_jit_stack_free(stack);
+    pcre2_match_context_free(context);
+  }
+
+  pcre2_match_context* context;
+  pcre2_jit_stack* stack;
+  pcre2_match_data* data;
+};
+
+std::string message(int code) {
+  std::array<PCRE2_UCHAR, 256> text = {};
+  pcre2_get_error_message(code, text.data(), text.size());
+  return reinterpret_cast<const char*>(text.data());
+}
+
+}  // namespace
+
+struct Regex::Code {
+  explicit Code(pcre2_code* c) : code(c) {}
+  Code(const Code&) = delete;
+  Code& operator=(const Code&) = delete;
+  ~Code() { pcre2_code_free(code); }
+  pcre2_code* code;
+  bool jit = false;
+};
+
+Regex::Regex(std::string_view pattern, RegexSyntax syntax, std::string_view where) {
+  if (pattern.empty() || pattern.size() > kMaxPatternBytes) {
+    throw BadCheckpoint(where, "expected a regex of 1 to {} bytes, got {}", kMaxPatternBytes, pattern.size());
+  }
+  if (!is_valid_utf8(pattern)) throw BadCheckpoint(where, "a regex is not valid UTF-8");
+  const std::string translated = translate_regex(pattern, syntax, where);
+  const std::uint32_t options =
+      PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | (syntax == RegexSyntax::oniguruma ? PCRE2_MULTILINE : 0U);
+  const std::unique_ptr<pcre2_compile_context, void (*)(pcre2_compile_context*)> context(
+      pcre2_compile_context_create(nullptr), pcre2_compile_context_free);
+  if (context == nullptr) throw OutOfCapacity(where, "no memory for a regex");
+  pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
+  int error = 0;
+  PCRE2_SIZE offset = 0;
+  pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(), options, &error,
+                                   &offset, context.get());
+  if (code == nullptr) throw BadCheckpoint(where, "the regex \"{}\" cannot be used: {}", pattern, message(error));
+  code_ = std::make_unique<Code>(code);
+  code_->jit = pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0;  // where it cannot, the interpreter serves
+}
+
+Regex::~Regex() = default;
+Regex::Regex(Regex&&) noexcept = default;
+Regex& Regex::operator=(Regex&&) noexcept = default;
+
+std::optional<Regex::Match> Regex::find(std::string_view text, std::size_t from) const {
+  thread_local const Scratch scratch;
+  const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
+  const int rc =
+      code_->jit
+          ? pcre2_jit_match(code_->code, subject, text.size(), from, PCRE2_NO_UTF_CHECK, scratch.data, scratch.context)
+          : pcre2_match(code_->code, subject, text.size(), from, PCRE2_NO_UTF_CHECK, scratch.data, scratch.context);
+  if (rc == PCRE2_ERROR_NOMATCH) return std::nullopt;
+  if (rc < 0) throw BadInput("tokenizer", "the regex of the tokenizer cannot match this text: {}", message(rc));
+  const PCRE2_SIZE* found = pcre2_get_ovector_pointer(scratch.data);
+  return Match{found[0], found[1]};
+}
+
+void Regex::for_each_match(std::string_view text, FunctionRef<void(Match)> visit) const {
+  std::optional<std::size_t> last_end;
+  for (std::size_t from = 0; from <= text.size();) {
+    const std::optional<Match> match = find(text, from);
+    if (!match) return;
+    if (match->begin == match->end && last_end == match->end) {
+      from += from < text.size() ? length_by_lead(text[from]) : 1;
+      continue;
+    }
+    last_end = from = match->end;
+    visit(*match);
+  }
+}
+
+}  // namespace vitrine

@@ -1,0 +1,247 @@
+// Translates the regexes of tokenizer files into PCRE2's syntax: what differs is spelled out, what is unknown refused.
+//
+// Sources: Oniguruma's doc/RE (Ruby syntax), the documentation of Rust's regex and fancy-regex, pcre2pattern(3).
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "tokenizer/regex.h"
+
+namespace vitrine {
+namespace {
+
+// White_Space of Unicode's PropList.txt; PCRE2's \s holds U+180E besides, which left that list with Unicode 6.3.
+constexpr std::string_view kSpace =
+    R"(\t-\r\x20\x85\xA0\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
+constexpr std::string_view kNotSpace =
+    R"(\x00-\x08\x0E-\x1F\x21-\x84\x86-\x9F\xA1-\x{167F}\x{1681}-\x{1FFF}\x{200B}-\x{2027}\x{202A}-\x{202E})"
+    R"(\x{2030}-\x{205E}\x{2060}-\x{2FFF}\x{3001}-\x{10FFFF})";
+// PCRE2's \w is letters, numbers and the underscore only.
+constexpr std::string_view kWord = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
+
+class Translator {
+ public:
+  Translator(std::string_view pattern, RegexSyntax syntax, std::string_view where)
+      : pattern_(pattern), syntax_(syntax), where_(where) {}
+
+  std::string run() {
+    // The only common pattern that takes quadratic time (spaces, then something else): a match that fails at the front
+    // of a run of spaces fails in its middle, too, so it need not be tried there.
+    if (pattern_ == R"(\s+$)") return fmt::format(R"((?:\G|(?<![{0}]))[{0}]+$)", kSpace);
+    while (at_ < pattern_.size()) {
+      switch (pattern_[at_]) {
+        case '\\':
+          escape(false);
+          break;
+        case '[':
+          character_class();
+          break;
+        case '(':
+          group();
+          break;
+        case '{':
+          repeat();
+          break;
+        default:
+          out_ += pattern_[at_++];
+      }
+    }
+    return std::move(out_);
+  }
+
+ private:
+  [[noreturn]] void refuse(std::string_view what) const {
+    throw Unsupported(where_, "{} in the regex \"{}\" is not supported", what, pattern_);
+  }
+  char peek(std::size_t ahead = 0) const { return at_ + ahead < pattern_.size() ? pattern_[at_ + ahead] : '\0'; }
+
+  void set(std::string_view content, bool in_class, bool negated = false) {
+    if (in_class && negated) refuse("a negated set inside a class");
+    out_ += in_class ? std::string(content) : fmt::format("[{}{}]", negated ? "^" : "", content);
+  }
+
+  void escape(bool in_class) {
+    const char c = peek(1);
+    const std::size_t start = at_;
+    at_ += 2;
+    switch (c) {
+      case 's':
+        return set(kSpace, in_class);
+      case 'S':
+        return set(kNotSpace, in_class);
+      case 'w':
+        return set(kWord, in_class);
+      case 'W':
+        return set(kWord, in_class, true);
+      case 'd':
+        out_ += R"(\p{Nd})";
+        return;
+      case 'D':
+        out_ += R"(\P{Nd})";
+        return;
+      case 'v':
+        out_ += R"(\x0B)";
+        return;  // a set in PCRE2
+      case 'p':
+      case 'P':
+        return property(c);
+      case 'x':
+      case 'u':
+      case 'U':
+        return code_point(c);
+      case 't':
+      case 'n':
+      case 'r':
+      case 'f':
+      case 'a':
+      case 'e':
+        out_ += pattern_.substr(start, 2);
+        return;
+      case 'A':
+      case 'z':
+        if (in_class) break;
+        out_ += pattern_.substr(start, 2);
+        return;
+      default:
+        if (c == '\0' || is_letter(c) || is_digit(c)) break;
+        out_ += pattern_.substr(start, 2);  // a punctuation mark, or the first byte of a character
+        return;
+    }
+    refuse(fmt::format("\\{}", c == '\0' ? ' ' : c));
+  }
+
+  /// \p{L}, \pL, \p{^L}, \p{Han}. A script means the property Script, which PCRE2 spells sc:.
+  void property(char p) {
+    std::string name;
+    if (peek() == '{') {
+      const std::size_t close = pattern_.find('}', at_);
+      if (close == pattern_.npos) throw BadCheckpoint(where_, "malformed regex \"{}\"", pattern_);
+      name = pattern_.substr(at_ + 1, close - at_ - 1);
+      at_ = close + 1;
+    } else {
+      name = std::string(1, peek());
+      ++at_;
+    }
+    bool negated = p == 'P';
+    if (name.starts_with('^')) {
+      negated = !negated;
+      name.erase(0, 1);
+    }
+    for (char c : name) {
+      if (!is_letter(c) && c != '_' && c != '&') refuse(fmt::format("\\{}{{{}}}", p, name));
+    }
+    out_ += fmt::format("\\{}{{{}{}}}", negated ? 'P' : 'p', is_script(name) ? "sc:" : "", name);
+  }
+
+  static bool is_script(std::string_view name) {
+    return name.size() > 2 && name != "Alphabetic" && name != "Any" && name != "ASCII";
+  }
+
+  /// \xHH, \x{H…}, \uHHHH (and \u{H…}, \UHHHHHHHH in Rust).
+  void code_point(char kind) {
+    std::string digits;
+    if (peek() == '{' && (kind == 'x' || syntax_ == RegexSyntax::rust)) {
+      const std::size_t close = pattern_.find('}', at_);
+      if (close == pattern_.npos) throw BadCheckpoint(where_, "malformed regex \"{}\"", pattern_);
+      digits = pattern_.substr(at_ + 1, close - at_ - 1);
+      at_ = close + 1;
+    } else {
+      const std::size_t n = kind == 'x' ? 2 : kind == 'u' ? 4 : 8;
+      if (kind == 'U' && syntax_ == RegexSyntax::oniguruma) refuse("\\U");
+      digits = pattern_.substr(at_, n);
+      at_ += digits.size();
+      if (digits.size() != n) throw BadCheckpoint(where_, "malformed regex \"{}\"", pattern_);
+    }
+    for (char c : digits) {
+      if (!is_hex(c)) throw BadCheckpoint(where_, "malformed regex \"{}\"", pattern_);
+    }
+    out_ += fmt::format("\\x{{{}}}", digits);
+  }
+
+  void character_class() {
+    out_ += '[';
+    ++at_;
+    if (peek() == '^') {
+      out_ += '^';
+      ++at_;
+    }
+    if (peek() == ']') refuse("] at the front of a class");
+    for (int depth = 1; depth > 0;) {
+      const char c = peek();
+      if (at_ >= pattern_.size()) throw BadCheckpoint(where_, "malformed regex \"{}\"", pattern_);
+      if (c == '\\') {
+        escape(true);
+      } else if (c == '[') {  // a class in a class is their union
+        if (peek(1) == '^' || peek(1) == ':') refuse("[^ or [: inside a class");
+        ++depth;
+        ++at_;
+      } else if (c == ']') {
+        --depth;
+        ++at_;
+      } else if ((c == '&' && peek(1) == '&') || (c == '-' && peek(1) == '-') || (c == '~' && peek(1) == '~')) {
+        refuse(std::string(2, c));  // operations on sets in one syntax or the other
+      } else {
+        out_ += c;
+        ++at_;
+      }
+    }
+    out_ += ']';
+  }
+
+  void group() {
+    if (peek(1) != '?') {
+      if (peek(1) == '*') refuse("(*");
+      out_ += '(';
+      ++at_;
+      return;
+    }
+    const std::string_view rest = pattern_.substr(at_);
+    for (std::string_view known : {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>"}) {
+      if (!rest.starts_with(known)) continue;
+      out_ += known;
+      at_ += known.size();
+      return;
+    }
+    const std::size_t end = rest.find_first_of(":)");
+    const std::string_view flags = end == rest.npos ? "" : rest.substr(2, end - 2);
+    // Ruby's m is what others call s, so only i means the same in both.
+    if (flags.empty() || flags.find_first_not_of(syntax_ == RegexSyntax::rust ? "ims-" : "i-") != flags.npos) {
+      refuse(rest.substr(0, end == rest.npos ? 3 : end + 1));
+    }
+    out_ += rest.substr(0, end + 1);
+    at_ += end + 1;
+  }
+
+  /// {n}, {n,}, {n,m}; a { that begins none of these stands for itself.
+  void repeat() {
+    std::size_t i = at_ + 1;
+    if (i < pattern_.size() && pattern_[i] == ',') refuse("{,n}");
+    while (i < pattern_.size() && (is_digit(pattern_[i]) || pattern_[i] == ',')) ++i;
+    if (i == at_ + 1 || i >= pattern_.size() || pattern_[i] != '}') {
+      out_ += "\\{";
+      ++at_;
+      return;
+    }
+    ++i;
+    if (i < pattern_.size() && pattern_[i] == '+' && syntax_ == RegexSyntax::oniguruma) refuse("{n,m}+");
+    out_ += pattern_.substr(at_, i - at_);
+    at_ = i;
+  }
+
+  std::string_view pattern_;
+  RegexSyntax syntax_;
+  std::string_view where_;
+  std::size_t at_ = 0;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string translate_regex(std::string_view pattern, RegexSyntax syntax, std::string_view where) {
+  return Translator(pattern, syntax, where).run();
+}
+
+}  // namespace vitrine

@@ -1,0 +1,185 @@
+#include "tokenizer/sentencepiece.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "tokenizer/piece_merge.h"
+#include "tokenizer/sentencepiece_normalizer.h"
+#include "tokenizer/sentencepiece_unigram.h"
+
+namespace vitrine {
+namespace {
+
+constexpr std::size_t kMaxTextBytes = std::size_t{1} << 30;
+
+class SentencePieceTokenizer final : public Tokenizer {
+ public:
+  explicit SentencePieceTokenizer(SentencePieceModel model);
+
+  std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy) const override;
+  std::string piece(std::int32_t id) const override { return at(id).text; }
+  std::string bytes(std::int32_t id) const override;
+  std::string bytes_after(std::optional<std::int32_t> previous, std::int32_t id) const override;
+  bool keeps_start(std::int32_t id) const override;
+  std::int64_t vocab_size() const override { return static_cast<std::int64_t>(model_.pieces.size()); }
+  std::optional<std::int32_t> bos() const override { return model_.bos; }
+  const std::vector<std::int32_t>& stop_ids() const override { return stop_ids_; }
+
+ private:
+  const VocabularyPiece& at(std::int32_t id) const;
+  void encode_part(std::string_view text, SentencePieceNormalizer::Place place, std::vector<std::int32_t>& ids) const;
+  void encode_bpe(std::string_view normal, std::vector<std::int32_t>& ids) const;
+  void encode_unigram(std::string_view normal, std::vector<std::int32_t>& ids) const;
+
+  SentencePieceModel model_;
+  SentencePieceNormalizer normalizer_;
+  PrefixTrie special_;  // control pieces and the unknown piece
+  std::vector<std::int32_t> byte_ids_;
+  std::optional<SentencePieceUnigram> unigram_;
+  PieceMerger merger_;
+  mutable Pool<PieceMerger::Workspace> workspaces_;
+  std::vector<std::int32_t> stop_ids_;
+};
+
+SentencePieceTokenizer::SentencePieceTokenizer(SentencePieceModel model)
+    : model_(std::move(model)), normalizer_(model_) {
+  if (model_.byte_fallback) byte_ids_.assign(256, kNoId);
+  if (model_.kind == SentencePieceModel::Kind::unigram) unigram_.emplace(model_);
+  std::vector<PrefixTrie::Key> special;
+  for (std::int32_t id = 0; id < vocab_size(); ++id) {
+    const VocabularyPiece& piece = at(id);
+    switch (piece.type) {
+      case PieceType::byte:
+        byte_ids_[byte_of_piece(piece.text).value()] = id;
+        break;
+      case PieceType::control:
+      case PieceType::unknown:
+        special.emplace_back(piece.text, id);
+        break;
+      default:
+        break;
+    }
+    if (unigram_) continue;
+    if (piece.type == PieceType::byte || piece.type == PieceType::control || piece.type == PieceType::unknown) {
+      merger_.add_reserved(piece.text, id);
+    } else {
+      merger_.add(piece.text, id, piece.score, piece.type == PieceType::unused);
+    }
+  }
+  special_ = PrefixTrie(std::move(special));
+  merger_.set_unknown(model_.unk, byte_ids_);
+  if (model_.eos) stop_ids_.push_back(*model_.eos);
+}
+
+const VocabularyPiece& SentencePieceTokenizer::at(std::int32_t id) const {
+  if (id < 0 || id >= vocab_size()) {
+    throw BadInput("tokenizer", "expected ids from 0 to {}, got {}", vocab_size() - 1, id);
+  }
+  return model_.pieces[static_cast<std::size_t>(id)];
+}
+
+std::vector<std::int32_t> SentencePieceTokenizer::encode(std::string_view text, SpecialTokens policy) const {
+  if (text.size() > kMaxTextBytes) {
+    throw BadInput("tokenizer", "expected at most {} bytes of text, got {}", kMaxTextBytes, text.size());
+  }
+  std::vector<std::int32_t> ids;
+  if (policy == SpecialTokens::none) {
+    encode_part(text, {}, ids);
+    return ids;
+  }
+  if (model_.bos) ids.push_back(*model_.bos);
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < text.size();) {
+    const PrefixTrie::Match special = special_.longest(text.substr(i));
+    if (special.length == 0) {
+      ++i;
+      continue;
+    }
+    encode_part(text.substr(begin, i - begin), {begin == 0, false}, ids);
+    ids.push_back(special.value);
+    begin = i += special.length;
+  }
+  encode_part(text.substr(begin), {begin == 0, true}, ids);
+  return ids;
+}
+
+void SentencePieceTokenizer::encode_part(std::string_view text, SentencePieceNormalizer::Place place,
+                                         std::vector<std::int32_t>& ids) const {
+  const std::string normal = normalizer_.normalize(text, place);
+  if (normal.empty()) return;
+  if (unigram_) {
+    encode_unigram(normal, ids);
+  } else {
+    encode_bpe(normal, ids);
+  }
+}
+
+/// Adjacent unknown pieces are one, as in SentencePiece, unless their bytes are spelled out.
+void SentencePieceTokenizer::encode_unigram(std::string_view normal, std::vector<std::int32_t>& ids) const {
+  const std::size_t n_before = ids.size();
+  for (const SentencePieceUnigram::Piece& piece : unigram_->encode(normal)) {
+    if (piece.id == model_.unk && !byte_ids_.empty()) {
+      for (const char c : normal.substr(piece.begin, piece.size))
+        ids.push_back(byte_ids_[static_cast<unsigned char>(c)]);
+    } else if (piece.id != model_.unk || ids.size() == n_before || ids.back() != model_.unk) {
+      ids.push_back(piece.id);
+    }
+  }
+}
+
+/// User-defined pieces are never merged with anything, so the text between them is encoded alone.
+void SentencePieceTokenizer::encode_bpe(std::string_view normal, std::vector<std::int32_t>& ids) const {
+  const auto workspace = workspaces_.lease();
+  const std::size_t n_before = ids.size();
+  std::size_t begin = 0;
+  for (std::size_t i = 0; normalizer_.has_user_defined() && i < normal.size();) {
+    const std::size_t length = normalizer_.user_defined(normal.substr(i));
+    if (length == 0) {
+      ++i;
+      continue;
+    }
+    merger_.encode(normal.substr(begin, i - begin), *workspace, ids);
+    ids.push_back(merger_.find(normal.substr(i, length)));
+    begin = i += length;
+  }
+  merger_.encode(normal.substr(begin), *workspace, ids);
+  if (!byte_ids_.empty()) return;
+  const auto both_unknown = [&](std::int32_t a, std::int32_t b) { return a == model_.unk && b == model_.unk; };
+  const auto first = ids.begin() + static_cast<std::ptrdiff_t>(n_before);
+  ids.erase(std::unique(first, ids.end(), both_unknown), ids.end());
+}
+
+std::string SentencePieceTokenizer::bytes(std::int32_t id) const {
+  const VocabularyPiece& piece = at(id);
+  if (piece.type == PieceType::control) return "";
+  if (piece.type == PieceType::unknown) return model_.unk_surface;
+  if (piece.type == PieceType::byte) return std::string(1, static_cast<char>(byte_of_piece(piece.text).value()));
+  return with_spaces(piece.text);
+}
+
+std::string SentencePieceTokenizer::bytes_after(std::optional<std::int32_t> previous, std::int32_t id) const {
+  std::string text = bytes(id);
+  const bool has_prefix = model_.add_dummy_prefix || model_.remove_extra_whitespaces;
+  if (has_prefix && !previous && at(id).type != PieceType::unknown && at(id).text.starts_with(kSpaceSymbol)) {
+    text.erase(0, 1);
+  }
+  return text;
+}
+
+/// SentencePiece drops one leading space; where it removes extra whitespace, all of them.
+bool SentencePieceTokenizer::keeps_start(std::int32_t id) const {
+  const VocabularyPiece& piece = at(id);
+  return piece.type == PieceType::control || (model_.remove_extra_whitespaces && piece.text == kSpaceSymbol);
+}
+
+}  // namespace
+
+std::unique_ptr<const Tokenizer> make_sentencepiece_tokenizer(SentencePieceModel model) {
+  return std::make_unique<SentencePieceTokenizer>(std::move(model));
+}
+
+}  // namespace vitrine

@@ -1,0 +1,79 @@
+#include "tokenizer/sentencepiece_normalizer.h"
+
+#include <utility>
+
+#include "tokenizer/utf8.h"
+
+namespace vitrine {
+
+std::string with_spaces(std::string_view piece) {
+  std::string text;
+  for (;;) {
+    const std::size_t found = piece.find(kSpaceSymbol);
+    text += piece.substr(0, found);
+    if (found == piece.npos) return text;
+    text += ' ';
+    piece.remove_prefix(found + kSpaceSymbol.size());
+  }
+}
+
+SentencePieceNormalizer::SentencePieceNormalizer(const SentencePieceModel& model)
+    : charsmap_(model.charsmap),
+      add_dummy_prefix_(model.add_dummy_prefix),
+      remove_extra_whitespaces_(model.remove_extra_whitespaces),
+      escape_whitespaces_(model.escape_whitespaces),
+      whitespace_as_suffix_(model.whitespace_as_suffix) {
+  std::vector<PrefixTrie::Key> keys;
+  for (const VocabularyPiece& piece : model.pieces) {
+    if (piece.type == PieceType::user_defined) keys.emplace_back(piece.text, 0);
+  }
+  user_defined_ = PrefixTrie(std::move(keys));
+}
+
+/// The front of the text: a user-defined piece stays as it is, then the longest rule, then one character; a byte that
+/// is no UTF-8 becomes U+FFFD.
+SentencePieceNormalizer::Step SentencePieceNormalizer::step(std::string_view text) const {
+  if (const std::size_t length = user_defined_.longest(text).length; length > 0)
+    return {length, text.substr(0, length)};
+  if (const Charsmap::Match match = charsmap_.longest(text); match.length > 0) return {match.length, match.replacement};
+  const std::size_t length = character_length(text);
+  if (length == 0 || (length == 1 && static_cast<unsigned char>(text[0]) >= 0x80)) return {1, "\xEF\xBF\xBD"};
+  return {length, text.substr(0, length)};
+}
+
+std::string SentencePieceNormalizer::normalize(std::string_view text, Place place) const {
+  std::string normal;
+  const std::string_view space = escape_whitespaces_ ? kSpaceSymbol : " ";
+  if (remove_extra_whitespaces_ && place.at_start) {
+    while (!text.empty()) {
+      const Step front = step(text);
+      if (front.replacement != " ") break;
+      text.remove_prefix(front.length);
+    }
+  }
+  if (text.empty()) return normal;
+  normal.reserve(text.size() + text.size() / 4 + 16);
+  if (!whitespace_as_suffix_ && add_dummy_prefix_ && place.at_start) normal += space;
+
+  bool after_space = remove_extra_whitespaces_ && place.at_start;
+  while (!text.empty()) {
+    auto [length, replacement] = step(text);
+    while (after_space && replacement.starts_with(' ')) replacement.remove_prefix(1);
+    for (const char c : replacement) {
+      if (c == ' ') {
+        normal += space;
+      } else {
+        normal += c;
+      }
+    }
+    if (!replacement.empty()) after_space = remove_extra_whitespaces_ && replacement.ends_with(' ');
+    text.remove_prefix(length);
+  }
+  if (remove_extra_whitespaces_) {
+    while (normal.ends_with(space)) normal.resize(normal.size() - space.size());
+  }
+  if (whitespace_as_suffix_ && add_dummy_prefix_ && place.at_end) normal += space;
+  return normal;
+}
+
+}  // namespace vitrine

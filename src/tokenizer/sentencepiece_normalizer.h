@@ -1,0 +1,46 @@
+// What SentencePiece does to a text before it is cut: the character map, whitespace, the dummy prefix.
+//
+// Source: google/sentencepiece, normalizer.cc (Normalizer::Normalize).
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "tokenizer/prefix_trie.h"
+#include "tokenizer/sentencepiece_model.h"
+
+namespace vitrine {
+
+inline constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";  // ▁
+
+/// `piece` with every ▁ as a space.
+std::string with_spaces(std::string_view piece);
+
+class SentencePieceNormalizer {
+ public:
+  explicit SentencePieceNormalizer(const SentencePieceModel& model);
+
+  /// Where the text stands: a part behind a special token has no dummy prefix and keeps one leading space.
+  struct Place {
+    bool at_start = true;
+    bool at_end = true;
+  };
+  std::string normalize(std::string_view text, Place place) const;
+
+  /// Bytes of the user-defined piece at the front of a text, 0 where there is none.
+  std::size_t user_defined(std::string_view text) const { return user_defined_.longest(text).length; }
+  bool has_user_defined() const { return !user_defined_.empty(); }
+
+ private:
+  struct Step {
+    std::size_t length;  // bytes of the text
+    std::string_view replacement;
+  };
+  Step step(std::string_view text) const;
+
+  Charsmap charsmap_;
+  PrefixTrie user_defined_;
+  bool add_dummy_prefix_, remove_extra_whitespaces_, escape_whitespaces_, whitespace_as_suffix_;
+};
+
+}  // namespace vitrine

@@ -1,0 +1,76 @@
+#include "tokenizer/sentencepiece_unigram.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace vitrine {
+namespace {
+
+constexpr float kUnkPenalty = 10;
+
+std::size_t character_bytes(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  const std::size_t length = lead < 0xC0 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  return std::min(length, text.size());
+}
+
+}  // namespace
+
+SentencePieceUnigram::SentencePieceUnigram(const SentencePieceModel& model)
+    : rules_(model.pieces.size()), unk_(model.unk) {
+  float lowest = std::numeric_limits<float>::max();
+  max_score_ = std::numeric_limits<float>::min();  // as SentencePiece: the least positive number, not the lowest
+  std::vector<PrefixTrie::Key> keys;
+  for (std::size_t id = 0; id < model.pieces.size(); ++id) {
+    const VocabularyPiece& piece = model.pieces[id];
+    if (piece.type == PieceType::normal) {
+      lowest = std::min(lowest, piece.score);
+      max_score_ = std::max(max_score_, piece.score);
+    }
+    if (piece.type != PieceType::normal && piece.type != PieceType::user_defined) continue;
+    rules_[id] = {piece.score, piece.type == PieceType::user_defined};
+    keys.emplace_back(piece.text, static_cast<std::int32_t>(id));
+  }
+  unk_score_ = lowest - kUnkPenalty;
+  trie_ = PrefixTrie(std::move(keys));
+}
+
+/// A user-defined piece always wins.
+float SentencePieceUnigram::score(std::int32_t id, std::size_t length) const {
+  const Rule& rule = rules_[static_cast<std::size_t>(id)];
+  if (!rule.user_defined) return rule.score;
+  return static_cast<float>(static_cast<double>(static_cast<float>(length) * max_score_) - 0.1);
+}
+
+std::vector<SentencePieceUnigram::Piece> SentencePieceUnigram::encode(std::string_view text) const {
+  constexpr std::size_t kNowhere = std::numeric_limits<std::uint32_t>::max();
+  struct End {  // of the best path to here: its last piece
+    float score = 0;
+    std::int32_t id = kNoId;
+    std::uint32_t begin = kNowhere;
+  };
+  std::vector<End> ends(text.size() + 1);
+  const auto improve = [&](std::size_t end, float path_score, std::size_t begin, std::int32_t id) {
+    if (ends[end].begin != kNowhere && path_score <= ends[end].score) return;
+    ends[end] = {path_score, id, static_cast<std::uint32_t>(begin)};
+  };
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t character = character_bytes(text.substr(begin));
+    const float here = ends[begin].score;
+    bool has_character = false;
+    trie_.each_prefix(text.substr(begin), [&](std::size_t length, std::int32_t id) {
+      improve(begin + length, score(id, length) + here, begin, id);
+      has_character = has_character || length == character;
+    });
+    if (!has_character) improve(begin + character, unk_score_ + here, begin, unk_);
+    begin += character;
+  }
+  std::vector<Piece> pieces;
+  for (std::size_t end = text.size(); end > 0; end = ends[end].begin) {
+    pieces.push_back({ends[end].begin, end - ends[end].begin, ends[end].id});
+  }
+  std::reverse(pieces.begin(), pieces.end());
+  return pieces;
+}
+
+}  // namespace vitrine

@@ -1,0 +1,130 @@
+#include "tokenizer/split.h"
+
+#include <array>
+
+#include "base/error.h"
+#include "tokenizer/utf8.h"
+
+namespace vitrine {
+
+const char* const kGpt2Pattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+SplitBehavior split_behavior(std::string_view name, std::string_view where) {
+  if (name == "Removed") return SplitBehavior::removed;
+  if (name == "Isolated") return SplitBehavior::isolated;
+  if (name == "MergedWithPrevious") return SplitBehavior::merged_with_previous;
+  if (name == "MergedWithNext") return SplitBehavior::merged_with_next;
+  if (name == "Contiguous") return SplitBehavior::contiguous;
+  throw Unsupported(where, "the split behavior \"{}\" is not supported", name);
+}
+
+void Splitter::delimiter(std::size_t begin, std::size_t end) {
+  if (seen_ < begin) part(seen_, begin, false);
+  part(begin, end, true);
+}
+
+void Splitter::finish() {
+  if (seen_ < text_.size()) part(seen_, text_.size(), false);
+  emit(pending_, seen_);
+}
+
+void Splitter::part(std::size_t begin, std::size_t end, bool is_delimiter) {
+  is_delimiter ^= invert_;
+  const bool extends = behavior_ == SplitBehavior::merged_with_previous ? is_delimiter && !last_is_delimiter_
+                       : behavior_ == SplitBehavior::merged_with_next   ? !is_delimiter && last_is_delimiter_
+                       : behavior_ == SplitBehavior::contiguous         ? is_delimiter == last_is_delimiter_
+                                                                        : false;
+  if (!extends) {
+    emit(pending_, seen_);
+    pending_ = behavior_ == SplitBehavior::removed && is_delimiter ? end : begin;
+  }
+  seen_ = end;
+  last_is_delimiter_ = is_delimiter;
+}
+
+void Split::operator()(std::string_view text, Splitter::Piece piece) const {
+  Splitter splitter(text, behavior_, invert_, piece);
+  if (const auto* regex = std::get_if<Regex>(&pattern_)) {
+    regex->for_each_match(text, [&](Regex::Match m) { splitter.delimiter(m.begin, m.end); });
+  } else {
+    const std::string& string = std::get<std::string>(pattern_);
+    for (std::size_t i = text.find(string); i != text.npos; i = text.find(string, i + string.size())) {
+      splitter.delimiter(i, i + string.size());
+    }
+  }
+  splitter.finish();
+}
+
+void for_each_valid_run(std::string_view text, FunctionRef<void(std::string_view)> valid,
+                        FunctionRef<void(char)> broken) {
+  while (!text.empty()) {
+    const std::size_t length = valid_prefix(text);
+    if (length > 0) valid(text.substr(0, length));
+    if (length == text.size()) return;
+    broken(text[length]);
+    text.remove_prefix(length + 1);
+  }
+}
+
+namespace {
+
+bool is_itself(unsigned byte) { return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte != 0xAD); }
+
+struct Spelling {
+  std::array<char, 2> bytes = {};
+  std::uint8_t length = 0;
+};
+
+struct Alphabet {
+  Alphabet() {
+    std::uint32_t next = 0x100;
+    for (unsigned byte = 0; byte < 256; ++byte) {
+      const std::uint32_t c = is_itself(byte) ? byte : next++;
+      std::string spelled;
+      append_code_point(c, spelled);
+      Spelling& s = spelling[byte];
+      s.length = static_cast<std::uint8_t>(spelled.size());
+      std::copy(spelled.begin(), spelled.end(), s.bytes.begin());
+      byte_of[c] = static_cast<std::int16_t>(byte);
+    }
+  }
+  std::array<Spelling, 256> spelling;
+  std::array<std::int16_t, 0x144> byte_of = [] {
+    std::array<std::int16_t, 0x144> none{};
+    none.fill(-1);
+    return none;
+  }();
+};
+
+const Alphabet& alphabet() {
+  static const Alphabet instance;
+  return instance;
+}
+
+}  // namespace
+
+void append_byte_level(std::string_view bytes, std::string& out) {
+  const Alphabet& a = alphabet();
+  for (char byte : bytes) {
+    const Spelling& s = a.spelling[static_cast<unsigned char>(byte)];
+    out.append(s.bytes.data(), s.length);
+  }
+}
+
+bool append_from_byte_level(std::string_view text, std::string& out) {
+  const std::size_t before = out.size();
+  const Alphabet& a = alphabet();
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = character_length(text.substr(i));
+    const std::uint32_t c = length == 0 || length > 2 ? 0xFFFF : code_point(text.substr(i, length));
+    if (c >= a.byte_of.size() || a.byte_of[c] < 0) {
+      out.resize(before);
+      return false;
+    }
+    out.push_back(static_cast<char>(a.byte_of[c]));
+    i += length;
+  }
+  return true;
+}
+
+}  // namespace vitrine

@@ -1,0 +1,200 @@
+#include "tokenizer/tokenizer_json.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "tokenizer/added_tokens.h"
+#include "tokenizer/decoder.h"
+#include "tokenizer/json_fields.h"
+#include "tokenizer/model.h"
+#include "tokenizer/normalizer.h"
+#include "tokenizer/post_processor.h"
+#include "tokenizer/pre_tokenizer.h"
+#include "tokenizer/split.h"
+#include "tokenizer/utf8.h"
+
+namespace vitrine {
+namespace {
+
+constexpr std::size_t kMaxTextBytes = 1U << 30;  // places in a text are numbered by int32
+
+/// Everything that a file says.
+struct Parts {
+  std::unique_ptr<const Normalizer> normalizer;  // may be null, as the next one
+  std::unique_ptr<const PreTokenizer> pre_tokenizer;
+  std::unique_ptr<const Model> model;
+  AddedTokens added;
+  PostProcessor post_processor;
+  Decoder decoder;
+};
+
+class JsonTokenizer final : public Tokenizer {
+ public:
+  explicit JsonTokenizer(Parts parts);
+
+  std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy) const override;
+  std::string piece(std::int32_t id) const override { return std::string(piece_view(id)); }
+  std::string bytes(std::int32_t id) const override;
+  std::string bytes_after(std::optional<std::int32_t> previous, std::int32_t id) const override;
+  bool keeps_start(std::int32_t id) const override { return is_control(id); }
+  std::int64_t vocab_size() const override { return vocab_size_; }
+  std::optional<std::int32_t> bos() const override { return bos_; }
+  const std::vector<std::int32_t>& stop_ids() const override { return stop_ids_; }
+
+ private:
+  /// One call of encode.
+  struct Job {
+    SpecialTokens policy;
+    ModelWorkspace& workspace;
+    std::vector<std::int32_t>& ids;
+  };
+
+  std::string_view piece_view(std::int32_t id) const;
+  bool is_control(std::int32_t id) const;  ///< Added and special: no part of a decoded text.
+  void encode_valid(std::string_view text, bool at_start, Job& job) const;
+  void encode_raw(std::string_view text, bool at_start, Job& job) const;
+  void encode_normalized(std::string_view text, bool at_start, Job& job) const;
+
+  Parts parts_;
+  bool is_byte_level_;
+  std::int64_t vocab_size_;
+  std::optional<std::int32_t> bos_;
+  std::vector<std::int32_t> stop_ids_;  // none: which ids end a text stands in other files of a checkpoint
+  mutable Pool<ModelWorkspace> workspaces_;
+};
+
+JsonTokenizer::JsonTokenizer(Parts parts) : parts_(std::move(parts)) {
+  is_byte_level_ = parts_.pre_tokenizer != nullptr && parts_.pre_tokenizer->is_byte_level();
+  vocab_size_ = parts_.model->pieces().size();
+  for (const AddedToken& token : parts_.added.tokens()) vocab_size_ = std::max(vocab_size_, std::int64_t{token.id} + 1);
+  if (!parts_.post_processor.before.empty()) bos_ = parts_.post_processor.before.front();
+}
+
+std::vector<std::int32_t> JsonTokenizer::encode(std::string_view text, SpecialTokens policy) const {
+  if (text.size() > kMaxTextBytes) {
+    throw BadInput("tokenizer", "expected at most {} bytes of text, got {}", kMaxTextBytes, text.size());
+  }
+  const auto lease = workspaces_.lease();
+  std::vector<std::int32_t> ids;
+  ids.reserve(text.size() / 4 + 16);
+  Job job = {policy, *lease, ids};
+  const PostProcessor& around = parts_.post_processor;
+  if (policy == SpecialTokens::apply) ids = around.before;
+  if (is_valid_utf8(text)) {
+    encode_valid(text, true, job);
+  } else if (is_byte_level_) {
+    std::string spelled;
+    for_each_valid_run(
+        text, [&](std::string_view run) { encode_valid(run, run.data() == text.data(), job); },
+        [&](char byte) {
+          spelled.clear();
+          append_byte_level(std::string_view(&byte, 1), spelled);
+          parts_.model->encode(spelled, job.workspace, ids);
+        });
+  } else {
+    std::string mended;
+    for_each_valid_run(
+        text, [&](std::string_view run) { mended += run; }, [&](char) { mended += "\uFFFD"; });
+    encode_valid(mended, true, job);
+  }
+  if (policy == SpecialTokens::apply) ids.insert(ids.end(), around.after.begin(), around.after.end());
+  return ids;
+}
+
+void JsonTokenizer::encode_valid(std::string_view text, bool at_start, Job& job) const {
+  parts_.added.split_raw(
+      text, job.policy, [&](std::string_view part) { encode_raw(part, at_start && part.data() == text.data(), job); },
+      [&](std::int32_t id) { job.ids.push_back(id); });
+}
+
+void JsonTokenizer::encode_raw(std::string_view text, bool at_start, Job& job) const {
+  std::string buffer;
+  std::string_view normalized = text;
+  if (parts_.normalizer != nullptr) normalized = buffer = (*parts_.normalizer)(std::string(text));
+  parts_.added.split_normalized(
+      normalized, job.policy,
+      [&](std::string_view part) { encode_normalized(part, at_start && part.data() == normalized.data(), job); },
+      [&](std::int32_t id) { job.ids.push_back(id); });
+}
+
+void JsonTokenizer::encode_normalized(std::string_view text, bool at_start, Job& job) const {
+  if (parts_.pre_tokenizer == nullptr) return parts_.model->encode(text, job.workspace, job.ids);
+  (*parts_.pre_tokenizer)(text, at_start,
+                          [&](std::string_view word, bool) { parts_.model->encode(word, job.workspace, job.ids); });
+}
+
+std::string_view JsonTokenizer::piece_view(std::int32_t id) const {
+  if (id < 0 || id >= vocab_size_) {
+    throw BadInput("tokenizer", "expected ids from 0 to {}, got {}", vocab_size_ - 1, id);
+  }
+  const AddedToken* added = parts_.added.find(id);
+  return added != nullptr ? std::string_view(added->content) : parts_.model->pieces().piece(id);
+}
+
+bool JsonTokenizer::is_control(std::int32_t id) const {
+  const AddedToken* added = parts_.added.find(id);
+  return added != nullptr && added->special;
+}
+
+std::string JsonTokenizer::bytes(std::int32_t id) const {
+  const std::string_view piece = piece_view(id);
+  if (is_control(id)) return "";
+  return parts_.decoder(piece, {false, {}});
+}
+
+std::string JsonTokenizer::bytes_after(std::optional<std::int32_t> previous, std::int32_t id) const {
+  const std::string_view piece = piece_view(id);
+  if (is_control(id)) return "";
+  return parts_.decoder(piece, {!previous, previous ? piece_view(*previous) : std::string_view()});
+}
+
+}  // namespace
+
+std::unique_ptr<const Tokenizer> parse_tokenizer_json(std::string_view file, std::string_view path) {
+  TokenizerDocument document = parse_tokenizer_document(file, path);
+  const JsonFields root(document.rest, "the tokenizer", path);
+  root.allow({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "model",
+              "post_processor", "decoder"});
+  const auto part = [&](std::string_view key) { return root.find(key) == nullptr ? Json() : *root.find(key); };
+  auto normalizer = parse_normalizer(part("normalizer"), path);
+  auto pre_tokenizer = parse_pre_tokenizer(part("pre_tokenizer"), path);
+  auto model = parse_model(document, path);
+  AddedTokens added(parse_added_tokens(part("added_tokens"), model->pieces(), path), normalizer.get());
+  return std::make_unique<JsonTokenizer>(Parts{std::move(normalizer), std::move(pre_tokenizer), std::move(model),
+                                               std::move(added), parse_post_processor(part("post_processor"), path),
+                                               Decoder(part("decoder"), path)});
+}
+
+std::unique_ptr<const Tokenizer> parse_vocab_and_merges(std::string_view vocab, std::string_view vocab_path,
+                                                        std::string_view merges, std::string_view merges_path) {
+  WrittenMerges written;
+  if (merges.size() > kMaxTokenizerBytes) {
+    throw Unsupported(merges_path, "more than {} bytes of merges are not supported", kMaxTokenizerBytes);
+  }
+  while (!merges.empty()) {
+    const std::size_t end = std::min(merges.find('\n'), merges.size());
+    std::string_view line = merges.substr(0, end);
+    merges.remove_prefix(std::min(end + 1, merges.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.starts_with("#version") || line.empty()) continue;
+    if (written.size() >= MergeTable::kMaxMerges) {
+      throw BadCheckpoint(merges_path, "expected at most {} merges", MergeTable::kMaxMerges);
+    }
+    add_merge_line(line, written, merges_path);
+  }
+  const Json level = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}};
+  auto model = make_bpe_model(make_bpe(parse_vocab_json(vocab, vocab_path), written, {}, merges_path));
+  std::vector<AddedToken> added;
+  const char* const kEndOfText = "<|endoftext|>";
+  const std::int32_t end_of_text = model->pieces().find(kEndOfText);
+  if (end_of_text != kNoId) added.push_back({end_of_text, kEndOfText, false, false, false, false, true});
+  return std::make_unique<JsonTokenizer>(Parts{nullptr,
+                                               parse_pre_tokenizer(level, vocab_path),
+                                               std::move(model),
+                                               AddedTokens(std::move(added), nullptr),
+                                               {},
+                                               Decoder(level, vocab_path)});
+}
+
+}  // namespace vitrine

@@ -1,0 +1,36 @@
+// Unigram: of all ways to cut a word into pieces, the one whose scores sum to the most (Viterbi).
+//
+// Scores are log probabilities, summed as doubles in the order of the text; a tie goes to the way found first. Source:
+// Kudo (2018), arXiv 1804.10959; corner cases as Hugging Face's `tokenizers` (models/unigram, encode_optimized).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tokenizer/model.h"
+#include "tokenizer/prefix_trie.h"
+
+namespace vitrine {
+
+class Unigram final : public Model {
+ public:
+  /// `scores` by id. An unknown character scores 10 less than the worst piece; adjacent ones make one unk, or their
+  /// bytes with `byte_fallback`. unk_id kNoId: they are an error.
+  Unigram(PieceTable pieces, std::vector<double> scores, std::int32_t unk_id, bool byte_fallback);
+
+  void encode(std::string_view word, ModelWorkspace& workspace, std::vector<std::int32_t>& ids) const override;
+  const PieceTable& pieces() const override { return pieces_; }
+
+ private:
+  void find_best(std::string_view word, std::vector<ModelWorkspace::Node>& nodes) const;
+  void append_unknown(std::string_view text, std::vector<std::int32_t>& ids) const;
+
+  PieceTable pieces_;
+  std::vector<double> scores_;
+  PrefixTrie trie_;
+  std::int32_t unk_id_;
+  double unk_score_;
+  std::vector<std::int32_t> byte_ids_;  // of <0x00> to <0xFF>; empty without byte_fallback
+};
+
+}  // namespace vitrine

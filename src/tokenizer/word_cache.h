@@ -1,0 +1,98 @@
+// Remembers the ids of short words: text repeats its words, and a look-up is far cheaper than merging again.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tokenizer/hash.h"
+
+namespace vitrine {
+
+/// Direct-mapped: a word that is in the way is overwritten, which bounds the memory (4 MiB).
+class WordCache {
+ public:
+  static constexpr std::size_t kMaxWordBytes = 30;
+  static constexpr std::size_t kMaxIds = 8;
+
+  /// Appends the ids of `word`, or says that they are not known. `word` has 1 to kMaxWordBytes bytes.
+  bool find(std::string_view word, std::vector<std::int32_t>& ids) const {
+    const Entry& entry = entries_[index(word)];
+    if (entry.n_bytes != word.size() || std::memcmp(entry.bytes.data(), word.data(), word.size()) != 0) return false;
+    ids.insert(ids.end(), entry.ids.data(), entry.ids.data() + entry.n_ids);
+    return true;
+  }
+
+  /// Keeps the ids if they are few enough.
+  void keep(std::string_view word, std::span<const std::int32_t> ids) {
+    if (ids.size() > kMaxIds) return;
+    Entry& entry = entries_[index(word)];
+    entry.n_bytes = static_cast<std::uint8_t>(word.size());
+    entry.n_ids = static_cast<std::uint8_t>(ids.size());
+    std::memcpy(entry.bytes.data(), word.data(), word.size());
+    std::copy(ids.begin(), ids.end(), entry.ids.begin());
+  }
+
+ private:
+  static constexpr int kBits = 16;
+  struct alignas(64) Entry {   // one cache line
+    std::uint8_t n_bytes = 0;  // 0: free
+    std::uint8_t n_ids = 0;
+    std::array<char, kMaxWordBytes> bytes = {};
+    std::array<std::int32_t, kMaxIds> ids = {};
+  };
+  static_assert(sizeof(Entry) == 64);
+  static std::size_t index(std::string_view word) { return hash_bytes(word) >> (64 - kBits); }
+
+  std::vector<Entry> entries_ = std::vector<Entry>(std::size_t{1} << kBits);
+};
+
+/// Lends objects of type T, so that each of any number of threads has one to itself and none is made twice.
+template <class T>
+class Pool {
+ public:
+  /// Owns an object until it goes back at the end of the lease.
+  class Lease {
+   public:
+    explicit Lease(Pool& pool) : pool_(&pool), object_(pool.take()) {}
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    ~Lease() { pool_->give_back(std::move(object_)); }
+    T& operator*() const { return *object_; }
+
+   private:
+    Pool* pool_;
+    std::unique_ptr<T> object_;
+  };
+
+  Lease lease() { return Lease(*this); }
+
+ private:
+  std::unique_ptr<T> take() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!objects_.empty()) {
+        std::unique_ptr<T> object = std::move(objects_.back());
+        objects_.pop_back();
+        return object;
+      }
+      objects_.reserve(objects_.capacity() + 1);  // so that giving back never allocates
+    }
+    return std::make_unique<T>();
+  }
+  void give_back(std::unique_ptr<T> object) noexcept {
+    const std::lock_guard lock(mutex_);
+    objects_.push_back(std::move(object));
+  }
+
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<T>> objects_;
+};
+
+}  // namespace vitrine

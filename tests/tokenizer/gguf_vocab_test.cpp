@@ -1,0 +1,190 @@
+// Tokenizers inside GGUF files, against llama.cpp's ids.
+#include "tokenizer/gguf_vocab.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+#include "base/error.h"
+#include "support/gguf_file.h"
+#include "tokenizer/gguf_pre.h"
+#include "tokenizer/outside.h"
+#include "tokenizer/split.h"
+
+namespace vitrine {
+namespace {
+
+using test::GgufFile;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+constexpr SpecialTokens kNone = SpecialTokens::none;
+constexpr SpecialTokens kApply = SpecialTokens::apply;
+
+std::unique_ptr<const Tokenizer> load(const GgufFile& file) {
+  const std::string bytes = file.bytes();
+  return make_gguf_tokenizer(GgufMetadata::parse(std::as_bytes(std::span(bytes)), "f"));
+}
+
+template <class E>
+void expect_refused(const GgufFile& file, const char* message) {
+  EXPECT_THAT([&] { load(file); }, ThrowsMessage<E>(HasSubstr(message)));
+}
+
+struct SpmVocabulary {
+  std::vector<std::string> texts = {"<unk>", "<s>", "</s>"};
+  std::vector<float> scores = {0, 0, 0};
+  std::vector<std::int32_t> types = {2, 3, 3};
+
+  void add(const std::string& text, float score, std::int32_t type = 1) {
+    texts.push_back(text);
+    scores.push_back(score);
+    types.push_back(type);
+  }
+  GgufFile file() const {
+    GgufFile file;
+    file.add("tokenizer.ggml.model", "llama").add("tokenizer.ggml.tokens", texts);
+    return file.add("tokenizer.ggml.scores", scores).add("tokenizer.ggml.token_type", types);
+  }
+};
+
+SpmVocabulary letters() {  // 3 ▁, 4 a, 5 b, 6 ab, 7 ▁ab, 8 <x>, 9 <end_of_turn>
+  SpmVocabulary v;
+  v.add("\xE2\x96\x81", -5);
+  v.add("a", -6);
+  v.add("b", -7);
+  v.add("ab", -2);
+  v.add(
+      "\xE2\x96\x81"
+      "ab",
+      -1);
+  v.add("<x>", 0, 4);
+  v.add("<end_of_turn>", 0, 4);
+  return v;
+}
+
+TEST(GgufSpm, Encodes) {
+  const auto tokenizer = load(letters().file());
+  EXPECT_EQ(tokenizer->encode("ab", kApply), Ids({1, 7}));
+  EXPECT_EQ(tokenizer->encode("ab</s>ab", kApply), Ids({1, 7, 2, 7}));  // a space behind special tokens, too
+  EXPECT_EQ(tokenizer->encode("ab<x>ab", kNone), Ids({7, 8, 7}));       // the user's tokens in any case
+  EXPECT_EQ(tokenizer->encode("", kNone), Ids());
+  EXPECT_EQ(tokenizer->encode("", kApply), Ids({1}));
+  EXPECT_EQ(tokenizer->decode(Ids({1, 7, 8, 7})), "ab<x> ab");
+  EXPECT_EQ(tokenizer->stop_ids(), Ids({2, 9}));
+  EXPECT_EQ(tokenizer->bytes(9), "");  // known to be a control token, whatever the file says
+}
+
+TEST(GgufSpm, Flags) {
+  GgufFile file = letters().file();
+  file.add("tokenizer.ggml.add_bos_token", false).add("tokenizer.ggml.add_eos_token", true);
+  file.add("tokenizer.ggml.add_space_prefix", false).add("tokenizer.ggml.eos_token_id", 8U);
+  EXPECT_EQ(load(file)->encode("ab", kApply), Ids({6, 8}));
+  EXPECT_EQ(load(file)->encode("ab", kNone), Ids({6}));
+}
+
+TEST(GgufSpm, WhitespaceBehindPhi3sTokens) {
+  GgufFile file = letters().file();
+  file.add("general.name", "Phi-3 mini");
+  EXPECT_EQ(load(file)->encode("<x>  \n ab", kNone), Ids({8, 7}));
+}
+
+TEST(GgufSpm, TheLongestSpecialTokenFirst) {
+  SpmVocabulary v = letters();
+  v.add("ba", 0, 4);
+  v.add("aab", 0, 4);
+  EXPECT_EQ(load(v.file())->encode("baab", kNone), Ids({3, 5, 11}));  // not ba, a, b
+}
+
+GgufFile bpe(const std::string& pre) {
+  std::vector<std::string> texts;
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    const char c = static_cast<char>(byte);
+    append_byte_level(std::string_view(&c, 1), texts.emplace_back());
+  }
+  for (const char* text : {"ab", "abc", "<s>"}) texts.emplace_back(text);
+  std::vector<std::int32_t> types(texts.size(), 1);
+  types.back() = 3;
+  GgufFile file;
+  file.add("tokenizer.ggml.model", "gpt2").add("tokenizer.ggml.tokens", texts);
+  file.add("tokenizer.ggml.merges", std::vector<std::string>{"a b"}).add("tokenizer.ggml.token_type", types);
+  if (!pre.empty()) file.add("tokenizer.ggml.pre", pre.c_str());
+  return file;
+}
+
+TEST(GgufBpe, Encodes) {
+  const auto tokenizer = load(bpe("gpt-2"));
+  EXPECT_EQ(tokenizer->encode("abc", kApply), Ids({256, 'c'}));
+  EXPECT_EQ(tokenizer->encode("a\xFF", kApply), Ids({'a', 0xFF}));
+  EXPECT_EQ(tokenizer->encode("<s>ab", kApply), Ids({258, 256}));
+  EXPECT_EQ(tokenizer->decode(Ids({256, 0xFF, 258})), "ab\xFF");
+  EXPECT_FALSE(tokenizer->bos());
+  const auto llama3 = load(bpe("llama-bpe").add("tokenizer.ggml.bos_token_id", 258U));
+  EXPECT_EQ(llama3->encode("abc", kApply), Ids({258, 257}));  // a word that is a token is not merged
+}
+
+TEST(GgufBpe, EveryNamedPreTokenizerLoads) {
+  for (const char* pre : {"default",     "gpt-2",     "phi-2",        "llama-bpe", "llama3",       "llama-v3",
+                          "falcon3",     "qwen2",     "stablelm2",    "megrez",    "deepseek-llm", "deepseek-coder",
+                          "deepseek-v3", "falcon",    "mpt",          "olmo",      "jais",         "starcoder",
+                          "refact",      "command-r", "smollm",       "codeshell", "exaone",       "minerva-7b",
+                          "tekken",      "gpt-4o",    "llama4",       "dbrx",      "smaug-bpe",    "chatglm-bpe",
+                          "poro-chat",   "bloom",     "gpt3-finnish", "viking",    "roberta-bpe",  "jina-v2-de"}) {
+    const auto tokenizer = load(bpe(pre).add("tokenizer.ggml.bos_token_id", 258U));
+    const std::string text = "It's 12345 \xC3\xA4 \xE4\xB8\x80\n\n  x ";
+    EXPECT_EQ(tokenizer->decode(tokenizer->encode(text, kNone)), text) << pre;
+  }
+}
+
+TEST(GgufVocab, Refusals) {
+  expect_refused<Unsupported>(bpe(""), "no tokenizer.ggml.pre");
+  expect_refused<Unsupported>(bpe("no-such"), "the pre-tokenizer \"no-such\" is not known");
+  expect_refused<BadCheckpoint>(bpe("llama-bpe"), "expected the id of a BOS");
+  expect_refused<Unsupported>(GgufFile().add("tokenizer.ggml.model", "bert"), "\"bert\"");
+  expect_refused<BadInput>(GgufFile().add("tokenizer.ggml.model", "no_vocab"), "holds no tokenizer");
+  expect_refused<BadInput>(GgufFile(), "holds no tokenizer");
+  expect_refused<BadCheckpoint>(GgufFile().add("tokenizer.ggml.model", "llama"), "tokenizer.ggml.tokens");
+  SpmVocabulary v = letters();
+  v.add("ab", 0);
+  expect_refused<BadCheckpoint>(v.file(), "every token once, got 6 again as 10");
+  v = letters();
+  v.scores.pop_back();
+  expect_refused<BadCheckpoint>(v.file(), "expected 10 elements in tokenizer.ggml.scores, got 9");
+  v = letters();
+  v.types[4] = 0;
+  expect_refused<BadCheckpoint>(v.file(), "type from 1 to 6");
+  v = letters();
+  v.add("<0x00>", 0, 6);
+  expect_refused<BadCheckpoint>(v.file(), "256 byte tokens or none");
+  expect_refused<BadCheckpoint>(letters().file().add("tokenizer.ggml.bos_token_id", 10U), "expected an id from 0 to 9");
+}
+
+/// `.inp`: texts, each followed by a line of its own; `.out`: ids, a line for each.
+void expect_llama_cpp(const std::string& name) {
+  const std::string base = test::outside_data("tokenizers/gguf_vocab/" + name + ".gguf");
+  if (base.empty()) GTEST_SKIP() << "no gguf_vocab/" << name << ".gguf under VITRINE_DATA";
+  const auto tokenizer = load_tokenizer(base);
+  const std::string stem = base.substr(0, base.size() - 5);
+  const std::string texts = read_all(stem + ".inp");
+  std::istringstream lines(read_all(stem + ".out"));
+  const std::string mark = "\n__ggml_vocab_test__\n";
+  std::size_t n = 0, at = 0;
+  for (std::size_t end = texts.find(mark); end != texts.npos; at = end + mark.size(), end = texts.find(mark, at)) {
+    std::string line;
+    ASSERT_TRUE(std::getline(lines, line));
+    std::istringstream numbers(line);
+    const Ids expected{std::istream_iterator<std::int32_t>(numbers), {}};
+    EXPECT_EQ(tokenizer->encode(texts.substr(at, end - at), kNone), expected) << texts.substr(at, end - at);
+    ++n;
+  }
+  EXPECT_EQ(n, 46U);
+}
+
+TEST(GgufVocab, LlamaSpmGivesLlamaCppsIds) { expect_llama_cpp("llama-spm"); }
+TEST(GgufVocab, Phi3GivesLlamaCppsIds) { expect_llama_cpp("phi-3"); }
+TEST(GgufVocab, Gpt2GivesLlamaCppsIds) { expect_llama_cpp("gpt-2"); }
+TEST(GgufVocab, DeepseekGivesLlamaCppsIds) { expect_llama_cpp("deepseek-llm"); }
+
+}  // namespace
+}  // namespace vitrine
