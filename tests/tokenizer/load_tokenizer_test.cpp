@@ -51,8 +51,7 @@ TEST_F(LoadTokenizer, OtherFormatsAreRefusedByName) {
   expect_refused<BadCheckpoint>(write("a", R"({"version":"1.0"})"), "\"model\" of the tokenizer");
   expect_refused<BadCheckpoint>(write("b", " \n  {\n}"), "\"model\" of the tokenizer");
   expect_refused<BadInput>(write("odd.json", R"({"!":0})"), "a name ending in vocab.json");
-  expect_refused<BadCheckpoint>(write("c", std::string("\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02", 16)),
-                                "SentencePiece");
+  expect_refused<BadCheckpoint>(write("c", std::string("\x0a\x0e\x0a\x05<unk>\x15\0\0\0", 12)), "SentencePiece");
   expect_refused<BadCheckpoint>(write("d", "IQ== 0\nIg== 1\n"), "expected a rank for every byte");
   expect_refused<BadCheckpoint>(write("e", std::string("GGUF\x03\0\0\0", 8)), "number of tensors");
   expect_refused<BadCheckpoint>(write("f", "once upon a time"), "no known format");
