@@ -67,11 +67,13 @@ int run(int argc, char** argv) {
   CLI::App program("A transformer language-model engine: runs checkpoints, and shows every value in them.", "vitrine");
   program.set_help_flag("--help", "Print this help and exit");  // without -h, or the text "-hello" would ask for help
   program.set_version_flag("--version", version);
+  add_predict(program);
   add_generate(program);
   add_logits(program);
   add_tokenize(program);
   add_detokenize(program);
   add_trace(program);
+  add_init(program);
   program.footer(
       "vitrine COMMAND --help tells the options of a command.\n"
       "Example: vitrine generate stories260K.bin \"Once upon a time\" --tokenizer tok512.bin");
