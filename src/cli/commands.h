@@ -11,6 +11,8 @@ void add_logits(CLI::App& program);
 void add_tokenize(CLI::App& program);
 void add_detokenize(CLI::App& program);
 void add_trace(CLI::App& program);
+void add_eval(CLI::App& program);
+void add_info(CLI::App& program);
 void add_init(CLI::App& program);
 
 }  // namespace vitrine::cli

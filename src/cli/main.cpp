@@ -73,6 +73,8 @@ int run(int argc, char** argv) {
   add_tokenize(program);
   add_detokenize(program);
   add_trace(program);
+  add_eval(program);
+  add_info(program);
   add_init(program);
   program.footer(
       "vitrine COMMAND --help tells the options of a command.\n"

@@ -18,14 +18,11 @@ namespace fs = std::filesystem;
 
 bool has_text(const Options& o) { return !o.has_ids && o.positionals > 0; }
 
+}  // namespace
+
 DType kv_dtype(const std::string& name) {
   return name == "f32" ? DType::f32 : name == "bf16" ? DType::bf16 : name == "f16" ? DType::f16 : DType::i8;
 }
-
-/// MODEL, TEXT as the rules tell them apart.
-bool uses_default_model(const Options& o) { return o.positionals < (o.has_ids ? 1 : 2); }
-
-}  // namespace
 
 std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& option) {
   std::vector<std::int32_t> ids;
@@ -70,7 +67,8 @@ void add_common(CLI::App& command, Options& o) {
            "Pass over this unknown key of config.json; may be given several times");
 }
 
-void add_text(CLI::App& command, Options& o, const std::string& about_model) {
+void add_positionals(CLI::App& command, Options& o, const std::string& about_model, const char* second,
+                     const std::string& about_second) {
   const auto positional = [&](const char* name, std::string& place, const std::string& about) {
     const auto take = [&o, &place](const std::string& value) {
       place = value;
@@ -79,8 +77,12 @@ void add_text(CLI::App& command, Options& o, const std::string& about_model) {
     command.add_option_function<std::string>(name, take, about)->type_name("");
   };
   positional("MODEL", o.first, about_model + " (left out: the default model)");
-  positional("TEXT", o.second, "The text; - reads it from stdin. One positional alone is TEXT");
-  command.add_flag("--no-special", o.no_special, "Add no special tokens to TEXT and recognize none in it");
+  positional(second, o.second, about_second);
+  command.add_flag("--no-special", o.no_special, "Add no special tokens to the text and recognize none in it");
+}
+
+void add_text(CLI::App& command, Options& o, const std::string& about_model) {
+  add_positionals(command, o, about_model, "TEXT", "The text; - reads it from stdin. One positional alone is TEXT");
 }
 
 void add_model_and_text(CLI::App& command, Options& o) {
@@ -111,35 +113,44 @@ std::string read_text(const std::string& text) {
   }
 }
 
-Session open_session(const Options& o) {
-  if (o.has_ids && o.positionals > 1) throw CLI::ValidationError("TEXT", "give TEXT or --ids, not both");
-  if (!o.has_ids && o.positionals == 0) throw CLI::RequiredError("TEXT (or --ids)");
+Session open_model(const Options& o, const std::string& given, bool needs_tokenizer) {
   Session session;
-  const std::string path = uses_default_model(o) ? default_model() : o.first;
+  const std::string path = given.empty() ? default_model() : given;
   session.checkpoint = load_checkpoint(path, {o.allowed_config_keys});
   if (o.compute == "int8") throw Unsupported("--compute", "int8 needs quantized weights; {} has none", path);
-  if (uses_default_model(o) && fs::exists(fs::path(path) / "UNTRAINED")) {
+  if (given.empty() && fs::exists(fs::path(path) / "UNTRAINED")) {
     note("the default model has random weights: it is untrained, and what it says means nothing");
   }
   session.pool = std::make_unique<ThreadPool>(o.threads > 0 ? o.threads : default_thread_count());
-
   if (!o.tokenizer.empty()) {
     session.tokenizer = load_tokenizer(o.tokenizer, o.tokenizer_options);
-  } else if (has_text(o)) {
+  } else if (needs_tokenizer) {
     if (!fs::is_directory(path)) throw BadInput(path, "holds no tokenizer; give --tokenizer, or --ids");
     session.tokenizer = load_tokenizer(path, o.tokenizer_options);
   }
+  return session;
+}
+
+Session open_session(const Options& o) {
+  if (o.has_ids && o.positionals > 1) throw CLI::ValidationError("TEXT", "give TEXT or --ids, not both");
+  if (!o.has_ids && o.positionals == 0) throw CLI::RequiredError("TEXT (or --ids)");
+  const bool has_model = o.positionals == (o.has_ids ? 1 : 2);
+  if (has_model && o.first.empty()) throw BadInput("MODEL", "expected a path, got an empty text");
+  Session session = open_model(o, has_model ? o.first : "", has_text(o));
   session.ids = o.ids;
   if (has_text(o)) {
     const std::string text = read_text(o.positionals == 1 ? o.first : o.second);
     session.ids = session.tokenizer->encode(text, o.no_special ? SpecialTokens::none : SpecialTokens::apply);
     if (session.ids.empty()) {
-      const auto bos = session.tokenizer->bos() ? session.tokenizer->bos() : session.checkpoint.bos_id;
-      if (!bos) throw BadInput("TEXT", "the text is empty and the model has no BOS to begin with");
-      session.ids = {*bos};
+      if (!session.bos()) throw BadInput("TEXT", "the text is empty and the model has no BOS to begin with");
+      session.ids = {*session.bos()};
     }
   }
   return session;
+}
+
+std::optional<std::int32_t> Session::bos() const {
+  return tokenizer != nullptr && tokenizer->bos() ? tokenizer->bos() : checkpoint.bos_id;
 }
 
 GenerateContext Session::context(const Options& o) const {

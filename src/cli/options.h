@@ -37,6 +37,9 @@ struct Options {
 
 /// --threads, --seed, --json, --tokenizer, --pattern, --compute, --kv, --allow-config-key.
 void add_common(CLI::App& command, Options& options);
+/// [MODEL] and a second positional, which stands alone where the default model is meant; --no-special.
+void add_positionals(CLI::App& command, Options& options, const std::string& about_model, const char* second,
+                     const std::string& about_second);
 /// [MODEL] TEXT and --no-special.
 void add_text(CLI::App& command, Options& options, const std::string& about_model);
 /// The same and --ids, for commands that run a model.
@@ -66,6 +69,9 @@ void add_number(CLI::App& command, const std::string& name, Place& place, const 
 /// Ids as in 1,2,3; anything else is wrong usage of `option`.
 std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& option);
 
+/// f32, bf16, f16 or int8.
+DType kv_dtype(const std::string& name);
+
 /// The model that ships with the program.
 std::string default_model();
 
@@ -77,13 +83,18 @@ struct Session {
   std::vector<std::int32_t> ids;  ///< The text as ids; BOS alone for an empty text.
 
   GenerateContext context(const Options& options) const;
+  /// The id that begins a text: the tokenizer's, else the checkpoint's.
+  std::optional<std::int32_t> bos() const;
   /// The piece as the vocabulary spells it; "" without a tokenizer, and for ids beyond it.
   std::string piece(std::int32_t id) const;
   /// A token for people: its text in quotes, the piece of what is no text, the id where there is no piece.
   std::string label(std::int32_t id) const;
 };
 
+/// MODEL and TEXT, or --ids, as the options have them.
 Session open_session(const Options& options);
+/// A model without a text. `path` may be empty: the default model.
+Session open_model(const Options& options, const std::string& path, bool needs_tokenizer);
 
 /// Reads all of stdin where TEXT is `-`.
 std::string read_text(const std::string& text);

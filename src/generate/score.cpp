@@ -7,7 +7,7 @@
 namespace vitrine {
 
 void score(const GenerateContext& context, std::span<const std::int32_t> ids,
-           const std::function<void(std::int64_t first, const Tensor& logits)>& receive) {
+           const std::function<void(std::int64_t first, const Tensor& logits)>& receive, std::int64_t begin) {
   const std::int64_t max_seq_len = context.model->config().max_seq_len;
   const auto n = static_cast<std::int64_t>(ids.size());
   if (n > max_seq_len) throw BadInput("TEXT", "the text has {} tokens, the model's context is {}", n, max_seq_len);
@@ -17,8 +17,9 @@ void score(const GenerateContext& context, std::span<const std::int32_t> ids,
     const std::int64_t length = std::min(kPrefillChunk, n - first);
     Pass pass{*context.pool,    *context.kernels, arena, {{0, length, first, &cache}}, {}, nullptr,
               context.kv_dtype, context.interrupt};
-    pass.logits = {LogitRequest::Rows::range, 0, length,
-                   [&](std::int64_t row, const Tensor& logits) { receive(first + row, logits); }};
+    const std::int64_t skipped = std::clamp<std::int64_t>(begin - first, 0, length);
+    pass.logits = {LogitRequest::Rows::range, skipped, length,
+                   [&](std::int64_t row, const Tensor& logits) { receive(first + skipped + row, logits); }};
     context.model->forward(pass, ids.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(length)));
   }
 }

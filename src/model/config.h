@@ -26,6 +26,8 @@ struct AttentionConfig : AttendConfig {
   bool qkv_bias = false;
   bool out_bias = false;
   std::optional<NormConfig> qk_norm;  ///< On each head of q and k, before RoPE.
+
+  bool operator==(const AttentionConfig&) const = default;
 };
 
 struct DenseConfig {
@@ -33,6 +35,8 @@ struct DenseConfig {
   Activation activation = Activation::silu;
   bool gated = true;  ///< act(x·w_gate) ⊙ x·w_up, else act(x·w_up).
   bool bias = false;
+
+  bool operator==(const DenseConfig&) const = default;
 };
 
 struct MoeConfig {
@@ -40,6 +44,8 @@ struct MoeConfig {
   std::int64_t top_k = 0;
   DenseConfig expert;
   bool renormalize = true;  ///< The weights of the chosen experts sum to 1.
+
+  bool operator==(const MoeConfig&) const = default;
 };
 
 /// A norm stands before or behind its sublayer, inside the residual branch; absent ones are the identity.
@@ -48,6 +54,8 @@ struct BlockNorms {
   std::optional<NormConfig> attn_post;
   std::optional<NormConfig> ffn_pre;
   std::optional<NormConfig> ffn_post;
+
+  bool operator==(const BlockNorms&) const = default;
 };
 
 struct BlockConfig {
@@ -60,6 +68,8 @@ struct BlockConfig {
   BlockNorms norms;
   Residual residual = Residual::serial;
   NormPlace norm_place = NormPlace::inside_branch;
+
+  bool operator==(const BlockConfig&) const = default;
 };
 
 struct HeadConfig {

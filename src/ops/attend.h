@@ -30,6 +30,8 @@ struct AttendConfig {
   float score_scale = 1.0f;
   std::optional<float> softcap;
   std::optional<std::int64_t> window;  ///< Tokens that a query sees, itself included; absent: all before it.
+
+  bool operator==(const AttendConfig&) const = default;
 };
 
 /// z `[T, n_heads, head_dim]` from q `[T, n_heads, head_dim]` and this pass's k, v `[T, n_kv_heads, head_dim]`. Keys

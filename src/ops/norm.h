@@ -20,6 +20,8 @@ struct NormConfig {
   float eps = 1e-5f;
   float weight_offset = 0.0f;
   bool bias = false;
+
+  bool operator==(const NormConfig&) const = default;
 };
 
 struct NormParams {

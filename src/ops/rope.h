@@ -21,6 +21,8 @@ namespace vitrine {
 /// frequency / factor
 struct LinearScaling {
   double factor = 1;
+
+  bool operator==(const LinearScaling&) const = default;
 };
 
 /// Long wavelengths are stretched by `factor`, short ones kept, those between blended.
@@ -29,6 +31,8 @@ struct BandScaling {
   double low_freq_factor = 1;
   double high_freq_factor = 4;
   double original_max_seq_len = 8192;
+
+  bool operator==(const BandScaling&) const = default;
 };
 
 using RopeScaling = std::variant<std::monostate, LinearScaling, BandScaling>;
@@ -41,6 +45,8 @@ struct RopeConfig {
   Layout layout = Layout::halves;
   RopeScaling scaling;
   std::vector<float> frequency;  ///< `[dim / 2]`, radians a position: rope_frequency of the above.
+
+  bool operator==(const RopeConfig&) const = default;
 };
 
 std::vector<float> rope_frequency(double theta, std::int64_t dim, const RopeScaling& scaling);

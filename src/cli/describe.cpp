@@ -1,0 +1,82 @@
+#include "cli/describe.h"
+
+#include <fmt/format.h>
+
+namespace vitrine::cli {
+namespace {
+
+std::string describe_norm(const std::optional<NormConfig>& norm) {
+  if (!norm) return "none";
+  return fmt::format("{}, eps {}{}{}", norm->kind == NormConfig::Kind::rms ? "RMSNorm" : "LayerNorm", norm->eps,
+                     norm->weight_offset != 0 ? fmt::format(", weight {} + w", norm->weight_offset) : "",
+                     norm->bias ? ", bias" : "");
+}
+
+std::string describe_rope(const std::optional<RopeConfig>& rope) {
+  if (!rope) return "none";
+  std::string text = fmt::format("theta {}, {} elements of a head, {}", rope->theta, rope->dim,
+                                 rope->layout == RopeConfig::Layout::halves ? "halves" : "interleaved");
+  if (const auto* linear = std::get_if<LinearScaling>(&rope->scaling)) {
+    text += fmt::format(", linear scaling by {}", linear->factor);
+  }
+  if (const auto* bands = std::get_if<BandScaling>(&rope->scaling)) {
+    text += fmt::format(", llama3 scaling by {} (bands {} to {}, from {} tokens)", bands->factor,
+                        bands->low_freq_factor, bands->high_freq_factor, bands->original_max_seq_len);
+  }
+  return text;
+}
+
+std::string_view describe_activation(Activation activation) {
+  switch (activation) {
+    case Activation::gelu_tanh:
+      return "GELU (tanh form)";
+    case Activation::gelu_erf:
+      return "GELU (exact)";
+    case Activation::silu:
+      return "SiLU";
+    case Activation::relu:
+      return "ReLU";
+  }
+  return "?";
+}
+
+OrderedJson or_none(const std::optional<float>& number) { return number ? OrderedJson(*number) : OrderedJson("none"); }
+
+}  // namespace
+
+OrderedJson describe_model(const ModelConfig& config) {
+  return {{"d_model", config.d_model},
+          {"n_layers", config.blocks.size()},
+          {"vocab_size", config.vocab_size},
+          {"max_seq_len", config.max_seq_len},
+          {"embedding_scale", config.embedding.scale},
+          {"learned_positions", config.embedding.learned_positions},
+          {"final_norm", describe_norm(config.final_norm)},
+          {"head", config.head.tied ? "tied to the embedding" : "its own"},
+          {"final_softcap", or_none(config.head.softcap)}};
+}
+
+OrderedJson describe_block(const BlockConfig& block) {
+  const AttentionConfig& a = block.attention;
+  const auto& ffn = std::get<DenseConfig>(block.ffn);
+  const char* const sharing = a.n_kv_heads == a.n_heads ? "MHA" : a.n_kv_heads == 1 ? "MQA" : "GQA";
+  return {
+      {"attention", sharing},
+      {"n_heads", a.n_heads},
+      {"n_kv_heads", a.n_kv_heads},
+      {"head_dim", a.head_dim},
+      {"window", a.window ? OrderedJson(*a.window) : OrderedJson("none")},
+      {"score_scale", a.score_scale},
+      {"softcap", or_none(a.softcap)},
+      {"rope", describe_rope(a.rope)},
+      {"attention_biases", fmt::format("q, k, v: {}; out: {}", a.qkv_bias ? "yes" : "no", a.out_bias ? "yes" : "no")},
+      {"norm_before_attention", describe_norm(block.norms.attn_pre)},
+      {"norm_behind_attention", describe_norm(block.norms.attn_post)},
+      {"d_ff", ffn.d_ff},
+      {"ffn", fmt::format("{}{}{}", describe_activation(ffn.activation), ffn.gated ? ", gated" : "",
+                          ffn.bias ? ", biases" : "")},
+      {"norm_before_ffn", describe_norm(block.norms.ffn_pre)},
+      {"norm_behind_ffn", describe_norm(block.norms.ffn_post)}};
+}
+
+}  // namespace vitrine::cli

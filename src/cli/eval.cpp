@@ -1,0 +1,87 @@
+// vitrine eval: how well a model expects the text of a file.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/table.h"
+#include "generate/evaluate.h"
+
+namespace vitrine::cli {
+namespace {
+
+struct EvalOptions : Options {
+  EvalConfig config;
+};
+
+/// The tokens of the text itself: what the tokenizer puts in front stands in front of every window instead.
+std::vector<std::int32_t> text_ids(const Session& session, const std::string& path, SpecialTokens policy) {
+  const auto file = MappedFile::open(path);
+  const auto bytes = file->bytes();
+  std::vector<std::int32_t> ids =
+      session.tokenizer->encode({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, policy);
+  const bool begins_with_bos = !ids.empty() && session.bos() && ids.front() == *session.bos();
+  if (policy == SpecialTokens::apply && begins_with_bos) ids.erase(ids.begin());
+  return ids;
+}
+
+void run_eval(const EvalOptions& o) {
+  if (o.positionals == 0) throw CLI::RequiredError("FILE");
+  const bool has_model = o.positionals == 2;
+  const Session session = open_model(o, has_model ? o.first : "", true);
+  const SpecialTokens policy = o.no_special ? SpecialTokens::none : SpecialTokens::apply;
+  const std::vector<std::int32_t> ids = text_ids(session, has_model ? o.second : o.first, policy);
+  EvalConfig config = o.config;
+  if (!o.no_special) config.bos = session.bos();
+
+  Evaluation result;
+  {
+    ProgressBar bar("eval");
+    result = evaluate(session.context(o), ids, config, bar.reporter());
+  }
+  const double perplexity = std::exp(result.loss());
+  const double bits_per_byte = result.nats / std::log(2.0) / static_cast<double>(result.bytes);
+  if (o.json) {
+    return print_json({{"loss", result.loss()},
+                       {"perplexity", perplexity},
+                       {"bits_per_byte", bits_per_byte},
+                       {"tokens", result.tokens},
+                       {"bytes", result.bytes},
+                       {"windows", result.windows},
+                       {"window", result.window},
+                       {"stride", result.stride},
+                       {"bos", config.bos ? Json(*config.bos) : Json(nullptr)}});
+  }
+  print(fmt::format(
+      "loss           {:.6f} nats a token\nperplexity     {:.4f}\nbits per byte  {:.6f}\n"
+      "over           {} tokens, {} bytes, {} windows of {} tokens, stride {}, {}\n",
+      result.loss(), perplexity, bits_per_byte, grouped(result.tokens), grouped(result.bytes), grouped(result.windows),
+      result.window, result.stride, config.bos ? fmt::format("each from BOS ({})", *config.bos) : "without BOS"));
+}
+
+}  // namespace
+
+void add_eval(CLI::App& program) {
+  CLI::App& command = *program.add_subcommand("eval", "Cross-entropy, perplexity and bits per byte over a file");
+  const auto o = std::make_shared<EvalOptions>();
+  add_positionals(command, *o, "A Hugging Face folder or a llama2.c .bin", "FILE",
+                  "The text. One positional alone is FILE");
+  add_number<std::int64_t>(command, "--window", o->config.window,
+                           "Tokens that are fed at once, BOS included (default: the model's context)", 2);
+  add_number<std::int64_t>(command, "--stride", o->config.stride,
+                           "Tokens of text from one window to the next (default: windows do not overlap)", 1);
+  add_common(command, *o);
+  command.footer(
+      "Each window begins with BOS where the model has one (--no-special: none does). A token counts once, in the "
+      "first\n"
+      "window that has it, and only where something stands before it there.\n"
+      "Example: vitrine eval stories260K.bin story.txt --tokenizer tok512.bin");
+  command.callback([o] { run_eval(*o); });
+}
+
+}  // namespace vitrine::cli

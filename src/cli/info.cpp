@@ -1,0 +1,381 @@
+// vitrine info: what a model is made of, the way of a text through it, and what that costs.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "checkpoint/config_json.h"
+#include "checkpoint/presets.h"
+#include "cli/commands.h"
+#include "cli/describe.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/table.h"
+#include "inspect/account.h"
+#include "model/count.h"
+
+namespace vitrine::cli {
+namespace {
+
+constexpr Phase kPhases[] = {Phase::forward, Phase::prefill, Phase::decode, Phase::train};
+
+struct InfoOptions : Options {
+  std::string model;
+  std::int64_t batch = 1, length = 0;
+  std::string phase = "prefill";
+  bool markdown = false;
+};
+
+/// What is known without or with weights.
+struct Subject {
+  std::string name, description, source;
+  ModelConfig config;
+  std::map<std::string, std::string> stored_names;  // by ours; empty without a file
+  std::map<std::string, DType> stored_types;
+  std::int64_t stored_bytes = 0;
+  std::string types;  // "bf16", "bf16, f32"
+};
+
+Subject subject_of_config(const std::string& name, const Json& json) {
+  const Family& family = family_of(json, name);
+  Subject s{
+      name, std::string(family.model_type) + ", config only", "", read_model_config(family, json, name), {}, {}, 0, ""};
+  for (const Preset& preset : all_presets()) {
+    if (preset.name == name) s.source = preset.source;
+  }
+  const auto type = json.contains("dtype") ? json["dtype"] : json.value("torch_dtype", Json("float32"));
+  const bool is_f32 = type == "float32";
+  s.types = is_f32 ? "f32" : type == "float16" ? "f16" : "bf16";
+  s.stored_bytes = count_params(s.config) * (is_f32 ? 4 : 2);
+  return s;
+}
+
+Subject subject_of_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
+  Subject s{path, checkpoint.description, "", checkpoint.model->config(), {}, {}, 0, ""};
+  for_each_param(s.config, checkpoint.model->params(),
+                 [&](const Param& param, const std::string& name, const Shape& shape) {
+                   s.stored_names[name] = param.stored_name;
+                   s.stored_types[name] = param.view.dtype;
+                   s.stored_bytes += shape.count() * size_of(param.view.dtype);
+                   const std::string type(name_of(param.view.dtype));
+                   if (s.types.find(type) == std::string::npos) s.types += (s.types.empty() ? "" : ", ") + type;
+                 });
+  return s;
+}
+
+Subject open_subject(const InfoOptions& o) {
+  const std::string path = o.model.empty() ? default_model() : o.model;
+  std::error_code error;
+  const bool exists = std::filesystem::exists(path, error);
+  const bool is_config = exists && path.ends_with(".json");
+  if (!exists || is_config) return subject_of_config(path, preset_or_config(path));
+  return subject_of_checkpoint(path, load_checkpoint(path, {o.allowed_config_keys}));
+}
+
+double gb(double bytes) { return bytes / 1e9; }
+
+/// 12.3 G
+std::string scaled(double number) {
+  constexpr const char* kUnits[] = {"", " k", " M", " G", " T", " P", " E"};
+  std::size_t unit = 0;
+  for (; number >= 999.95 && unit + 1 < std::size(kUnits); ++unit) number /= 1000;
+  return unit == 0 ? fmt::format("{:.0f}", number) : fmt::format("{:.1f}{}", number, kUnits[unit]);
+}
+
+/// A page of headings and tables, as terminal text or as Markdown.
+class Page {
+ public:
+  explicit Page(bool markdown) : markdown_(markdown) {}
+  void heading(const std::string& text) { text_ += markdown_ ? "\n## " + text + "\n\n" : "\n" + text + "\n\n"; }
+  void line(const std::string& text) { text_ += text + (markdown_ ? "\n\n" : "\n"); }
+  void table(const Table& table) { text_ += markdown_ ? table.markdown() : table.text(); }
+  const std::string& text() const { return text_; }
+
+ private:
+  bool markdown_;
+  std::string text_;
+};
+
+constexpr Table::Align kRight = Table::Align::right;
+
+void add_flow(Page& page, const Subject& s, const LayerGroup& group) {
+  page.heading("From text to the next token");
+  Table table({{"step"}, {"shape"}, {"type"}, {"what"}});
+  table.add({"text", "", "UTF-8", "what is typed"});
+  table.add({"ids", "[T]", "int32", "the tokenizer's pieces, " + grouped(s.config.vocab_size) + " to choose from"});
+  bool inside = false;
+  for (const SiteLayout& site : site_layout(s.config, group.first())) {
+    const SiteInfo& about = info(site.site.site);
+    if (about.site == Site::tokens || about.site == Site::loss) continue;
+    if (about.in_block != inside) table.rule();
+    inside = about.in_block;
+    table.add({inside ? "  " + std::string(about.name) : std::string(about.name), to_string(site.shape), "f32",
+               std::string(about.meaning)});
+  }
+  table.rule();
+  table.add({"probabilities", fmt::format("[{}]", s.config.vocab_size), "f64", "softmax of the last row"});
+  table.add({"next id → text", "", "int32", "drawn or the most likely; its bytes are appended"});
+  page.table(table);
+  page.line(fmt::format("One layer opened: {} of {} ({} like it). T tokens of the pass, S positions so far.",
+                        group.first(), s.config.blocks.size(), group.count()));
+}
+
+void add_config(Page& page, const ModelConfig& config) {
+  const auto text_of = [](const OrderedJson& value) {
+    return value.is_string() ? value.get<std::string>() : value.dump();
+  };
+  page.heading("Config");
+  Table model({{"key"}, {"value"}});
+  const OrderedJson shared = describe_model(config);
+  for (const auto& [key, value] : shared.items()) model.add({key, text_of(value)});
+  for (const LayerGroup& group : layer_groups(config)) {
+    model.rule();
+    model.add({"layers", to_string(group)});
+    const OrderedJson block = describe_block(config.blocks[static_cast<std::size_t>(group.first())]);
+    for (const auto& [key, value] : block.items()) {
+      model.add({"  " + key, text_of(value)});
+    }
+  }
+  page.table(model);
+}
+
+/// A parameter of one layer, or one outside the layers.
+struct ParamRow {
+  std::string name;
+  Shape shape;
+  std::int64_t layers = 1;
+  std::string stored;
+
+  std::int64_t total() const { return shape.count() * layers; }
+};
+
+/// The parameters, those of equal shape in all layers that have them as one row.
+std::vector<ParamRow> param_rows(const Subject& s) {
+  std::vector<ParamRow> rows;
+  for_each_shape(s.config, [&](const std::string& name, const Shape& shape) {
+    std::string general = name;
+    if (name.starts_with("blocks.")) general = "blocks.N" + name.substr(name.find('.', 7));
+    const auto same = [&](const ParamRow& row) { return row.name == general && row.shape == shape; };
+    const auto it = std::find_if(rows.begin(), rows.end(), same);
+    if (it != rows.end()) return void(++it->layers);
+    const auto stored = s.stored_names.find(name);
+    rows.push_back({general, shape, 1, stored != s.stored_names.end() ? stored->second : ""});
+  });
+  return rows;
+}
+
+void add_params(Page& page, const Subject& s) {
+  page.heading("Parameters");
+  Table table({{"name"},
+               {"shape"},
+               {"each", kRight},
+               {"layers", kRight},
+               {"total", kRight},
+               {s.stored_names.empty() ? "" : "in the file"}});
+  std::int64_t blocks = 0;
+  const std::int64_t total = count_params(s.config);
+  for (const ParamRow& row : param_rows(s)) {
+    const bool in_block = row.name.starts_with("blocks.");
+    if (in_block) blocks += row.total();
+    table.add({row.name, to_string(row.shape), grouped(row.shape.count()), in_block ? std::to_string(row.layers) : "",
+               grouped(row.total()), row.stored});
+  }
+  table.rule();
+  const auto n = static_cast<std::int64_t>(s.config.blocks.size());
+  if (blocks % n == 0) table.add({"a layer", "", "", "", grouped(blocks / n)});
+  table.add({"all layers", "", "", std::to_string(n), grouped(blocks)});
+  table.add({"in all", "", "", "", grouped(total)});
+  page.table(table);
+}
+
+Workload workload_of(const InfoOptions& o, const Subject& s, Phase phase) {
+  Workload w;
+  w.phase = phase;
+  w.batch = o.batch;
+  w.length = o.length > 0 ? o.length : std::min<std::int64_t>(1024, s.config.max_seq_len);
+  w.bytes_per_weight = static_cast<double>(s.stored_bytes) / static_cast<double>(count_params(s.config));
+  w.kv = kv_dtype(o.kv);
+  return w;
+}
+
+std::vector<std::string> cost_cells(const std::string& name, const std::string& what, const Cost& c) {
+  return {name,
+          what,
+          scaled(c.flops),
+          scaled(c.weight_bytes),
+          scaled(c.activation_bytes),
+          scaled(c.kv_bytes),
+          scaled(c.map_bytes),
+          fmt::format("{:.2f}", c.intensity())};
+}
+
+const std::vector<Table::Column> kCostColumns = {{"FLOPs", kRight},       {"weight bytes", kRight},
+                                                 {"activations", kRight}, {"K/V bytes", kRight},
+                                                 {"maps", kRight},        {"FLOPs/byte", kRight}};
+
+std::vector<Table::Column> cost_columns(const char* first, const char* second) {
+  std::vector<Table::Column> columns = {{first}, {second}};
+  columns.insert(columns.end(), kCostColumns.begin(), kCostColumns.end());
+  return columns;
+}
+
+void add_account(Page& page, const InfoOptions& o, const Subject& s) {
+  const Workload shown = workload_of(o, s, Phase::prefill);
+  page.heading(fmt::format("What it costs: batch {}, {} tokens, K/V in {}", shown.batch, shown.length, o.kv));
+  Table totals(cost_columns("phase", "memory"));
+  for (const Phase phase : kPhases) {
+    const Workload w = workload_of(o, s, phase);
+    const double memory = estimate_memory(s.config, w, kPrefillChunk).total();
+    totals.add(
+        cost_cells(std::string(name_of(phase)), fmt::format("{:.2f} GB", gb(memory)), account(s.config, w).total));
+  }
+  page.table(totals);
+  const Cost all = account(s.config, workload_of(o, s, Phase::forward)).total;
+  const MemoryEstimate memory = estimate_memory(s.config, shown, kPrefillChunk);
+  page.line(fmt::format(
+      "forward: logits everywhere; prefill: at the end; decode: one token more after {}; train: forward and backward.\n"
+      "FLOPs are 2 per multiply-add of products; causality and windows hide {:.1f} % of forward's.\n"
+      "A sequence's K/V: {:.3f} GB, {} bytes more for a token. Maps are never stored, and not in FLOPs/byte.\n"
+      "Memory of prefill: weights {:.2f} GB (mapped), K/V {:.3f} GB, activations {:.3f} GB.",
+      shown.length - 1, 100 * (1 - all.visible_flops / all.flops), gb(memory.kv_cache / static_cast<double>(o.batch)),
+      grouped(static_cast<std::int64_t>(kv_bytes_per_token(s.config, shown.kv))), gb(memory.weights),
+      gb(memory.kv_cache), gb(memory.activations)));
+}
+
+Phase phase_named(const std::string& name) {
+  return *std::find_if(std::begin(kPhases), std::end(kPhases), [&](Phase p) { return name_of(p) == name; });
+}
+
+void add_ops(Page& page, const InfoOptions& o, const Subject& s) {
+  const Account a = account(s.config, workload_of(o, s, phase_named(o.phase)));
+  page.heading("Op by op: " + o.phase);
+  Table table(cost_columns("op", "shape"));
+  for (const Op& op : a.first) table.add(cost_cells(op.name, op.shape, op.cost));
+  for (const Account::Layers& layers : a.layers) {
+    table.rule();
+    table.add({fmt::format("layers {} (each)", to_string(layers.group))});
+    for (const Op& op : layers.ops) table.add(cost_cells("  " + op.name, op.shape, op.cost));
+  }
+  table.rule();
+  for (const Op& op : a.last) table.add(cost_cells(op.name, op.shape, op.cost));
+  table.rule();
+  table.add(cost_cells("in all", "", a.total));
+  page.table(table);
+}
+
+Json cost_json(const Cost& c) {
+  return {{"flops", c.flops},         {"visible_flops", c.visible_flops},
+          {"bytes", c.bytes()},       {"weight_bytes", c.weight_bytes},
+          {"kv_bytes", c.kv_bytes},   {"activation_bytes", c.activation_bytes},
+          {"map_bytes", c.map_bytes}, {"intensity", c.intensity()}};
+}
+
+Json ops_json(const std::vector<Op>& ops, std::int64_t times, const std::string& prefix) {
+  Json list = Json::array();
+  for (const Op& op : ops) {
+    Json entry = cost_json(op.cost);
+    entry.update({{"name", prefix + op.name}, {"shape", op.shape}, {"times", times}});
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+Json account_json(const InfoOptions& o, const Subject& s, Phase phase) {
+  const Workload w = workload_of(o, s, phase);
+  const Account a = account(s.config, w);
+  Json ops = ops_json(a.first, 1, "");
+  for (const Account::Layers& layers : a.layers) {
+    for (Json& op :
+         ops_json(layers.ops, layers.group.count(), "blocks." + std::to_string(layers.group.first()) + ".")) {
+      op["layers"] = layers.group.layers;
+      ops.push_back(std::move(op));
+    }
+  }
+  for (Json& op : ops_json(a.last, 1, "")) ops.push_back(std::move(op));
+  const MemoryEstimate m = estimate_memory(s.config, w, kPrefillChunk);
+  Json result = cost_json(a.total);
+  result.update({{"batch", w.batch},
+                 {"length", w.length},
+                 {"ops", ops},
+                 {"memory",
+                  {{"weights", m.weights},
+                   {"kv_cache", m.kv_cache},
+                   {"activations", m.activations},
+                   {"optimizer", m.optimizer},
+                   {"total", m.total()}}}});
+  return result;
+}
+
+Json info_json(const InfoOptions& o, const Subject& s) {
+  Json flow = Json::array(), params = Json::array(), groups = Json::array(), costs;
+  for (const SiteLayout& site : site_layout(s.config, 0)) {
+    flow.push_back({{"name", name_of(site.site)},
+                    {"shape", to_string(site.shape)},
+                    {"dtype", "f32"},
+                    {"meaning", info(site.site.site).meaning}});
+  }
+  for (const ParamRow& row : param_rows(s)) {
+    params.push_back({{"name", row.name},
+                      {"shape", row.shape.sizes()},
+                      {"count", row.shape.count()},
+                      {"layers", row.layers},
+                      {"total", row.total()},
+                      {"stored_name", row.stored}});
+  }
+  for (const LayerGroup& group : layer_groups(s.config)) {
+    Json described = describe_block(s.config.blocks[static_cast<std::size_t>(group.first())]);
+    described["layers"] = group.layers;
+    groups.push_back(std::move(described));
+  }
+  for (const Phase phase : kPhases) costs[std::string(name_of(phase))] = account_json(o, s, phase);
+  const DType kv = kv_dtype(o.kv);
+  return {{"name", s.name},
+          {"description", s.description},
+          {"source", s.source},
+          {"params", count_params(s.config)},
+          {"bytes", s.stored_bytes},
+          {"dtype", s.types},
+          {"config", describe_model(s.config)},
+          {"layers", groups},
+          {"flow", flow},
+          {"parameters", params},
+          {"account", costs},
+          {"kv_bytes_per_token", kv_bytes_per_token(s.config, kv)},
+          {"kv_cache_bytes", costs["prefill"]["memory"]["kv_cache"]}};
+}
+
+void run_info(const InfoOptions& o) {
+  const Subject s = open_subject(o);
+  if (o.json) return print_json(info_json(o, s));
+  Page page(o.markdown);
+  page.line(fmt::format("{}{}: {}, {} parameters, {}, {:.2f} GB", o.markdown ? "# " : "", s.name, s.description,
+                        grouped(count_params(s.config)), s.types, gb(static_cast<double>(s.stored_bytes))));
+  if (!s.source.empty()) page.line("Source: " + s.source);
+  add_flow(page, s, layer_groups(s.config).front());
+  add_config(page, s.config);
+  add_params(page, s);
+  add_account(page, o, s);
+  add_ops(page, o, s);
+  print(page.text());
+}
+
+}  // namespace
+
+void add_info(CLI::App& program) {
+  CLI::App& command = *program.add_subcommand("info", "What a model is made of, and what it costs to run");
+  const auto o = std::make_shared<InfoOptions>();
+  command
+      .add_option("MODEL", o->model, "A checkpoint, a config.json, or a preset of init (left out: the default model)")
+      ->type_name("");
+  add_number<std::int64_t>(command, "--batch", o->batch, "Sequences at once (default 1)", 1, 1 << 20);
+  add_number<std::int64_t>(command, "--length", o->length, "Tokens of each (default: 1024, or the context)", 1);
+  command.add_option("--phase", o->phase, "What is shown op by op: forward, prefill (default), decode or train")
+      ->check(CLI::IsMember({"forward", "prefill", "decode", "train"}));
+  command.add_flag("--markdown", o->markdown, "Markdown instead of terminal text");
+  add_common(command, *o);
+  command.footer("Example: vitrine info gemma-2-2b --phase decode --length 4096");
+  command.callback([o] { run_info(*o); });
+}
+
+}  // namespace vitrine::cli

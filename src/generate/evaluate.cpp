@@ -1,0 +1,92 @@
+#include "generate/evaluate.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "generate/score.h"
+
+namespace vitrine {
+namespace {
+
+/// −log p of ids[position + 1] for each row of logits, rows side by side on the pool.
+double sum_of_nats(const GenerateContext& context, const Tensor& logits, std::span<const std::int32_t> targets) {
+  std::vector<double> nats(targets.size());
+  const auto n = static_cast<std::int64_t>(targets.size());
+  context.pool->parallel_for(
+      n, std::max<std::int64_t>(1, 4096 / logits.row_size()), [&](std::int64_t begin, std::int64_t end, int) {
+        for (std::int64_t row = begin; row < end; ++row) {
+          const std::span<const float> of_row(logits.row(row), static_cast<std::size_t>(logits.row_size()));
+          nats[static_cast<std::size_t>(row)] = -logprob(of_row, targets[static_cast<std::size_t>(row)]);
+        }
+      });
+  double sum = 0;
+  for (const double value : nats) sum += value;  // in order, so that threads change no bit
+  return sum;
+}
+
+/// Bytes that the tokens [begin, end) of the text stand for.
+class ByteCounter {
+ public:
+  ByteCounter(const Tokenizer& tokenizer, std::span<const std::int32_t> text) : detokenizer_(tokenizer), text_(text) {}
+  std::int64_t count(std::int64_t begin, std::int64_t end) {
+    std::int64_t bytes = 0;
+    for (; next_ < end; ++next_) {
+      const auto size = static_cast<std::int64_t>(detokenizer_.push(text_[static_cast<std::size_t>(next_)]).size());
+      if (next_ >= begin) bytes += size;
+    }
+    return bytes;
+  }
+
+ private:
+  Detokenizer detokenizer_;
+  std::span<const std::int32_t> text_;
+  std::int64_t next_ = 0;
+};
+
+}  // namespace
+
+Evaluation evaluate(const GenerateContext& context, std::span<const std::int32_t> text, const EvalConfig& config,
+                    const ReportProgress& report) {
+  const std::int64_t max_seq_len = context.model->config().max_seq_len;
+  const auto n = static_cast<std::int64_t>(text.size());
+  const std::int64_t n_bos = config.bos ? 1 : 0;
+  Evaluation result;
+  result.window = config.window > 0 ? config.window : max_seq_len;
+  if (result.window < 2 || result.window > max_seq_len) {
+    throw BadInput("window", "expected 2 to {} tokens (the model's context), got {}", max_seq_len, result.window);
+  }
+  const std::int64_t room = result.window - n_bos;  // for text
+  result.stride = config.stride > 0 ? std::min(config.stride, room) : room;
+
+  std::optional<ByteCounter> bytes;
+  if (context.tokenizer != nullptr) bytes.emplace(*context.tokenizer, text);
+  std::int64_t counted = 0;  // tokens of the text before this one are done with
+  for (std::int64_t begin = 0; counted < n; begin += result.stride) {
+    const std::int64_t end = std::min(begin + room, n);
+    std::vector<std::int32_t> ids(static_cast<std::size_t>(n_bos + end - begin), config.bos.value_or(0));
+    std::copy(text.begin() + begin, text.begin() + end, ids.begin() + n_bos);
+    const std::int64_t first = std::max(counted, begin + 1 - n_bos);  // the first token that counts
+    if (first < end) {
+      const std::int64_t first_row = n_bos + first - 1 - begin;             // it is expected after this row
+      const std::span<const std::int32_t> fed(ids.data(), ids.size() - 1);  // nothing is asked after the last
+      score(
+          context, fed,
+          [&](std::int64_t row, const Tensor& logits) {
+            result.nats += sum_of_nats(
+                context, logits,
+                std::span(ids).subspan(static_cast<std::size_t>(row + 1), static_cast<std::size_t>(logits.rows())));
+            if (report) report(begin + row, n);
+          },
+          first_row);
+      result.tokens += end - first;
+      if (bytes) result.bytes += bytes->count(first, end);
+    }
+    ++result.windows;
+    counted = end;
+  }
+  if (result.tokens == 0)
+    throw BadInput("TEXT", "expected at least one token with something before it, got {} tokens", n);
+  return result;
+}
+
+}  // namespace vitrine
