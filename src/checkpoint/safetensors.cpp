@@ -116,12 +116,20 @@ SafetensorsWriter::SafetensorsWriter(const std::string& path, std::int64_t heade
 }
 
 void SafetensorsWriter::add(const std::string& name, const Tensor& tensor) {
-  const std::int64_t bytes = tensor.count() * 4;
+  add(name, tensor.shape.sizes(), tensor.values());
+}
+
+void SafetensorsWriter::add(const std::string& name, std::span<const std::int64_t> shape,
+                            std::span<const float> values) {
+  if (checked_product(shape) != static_cast<std::int64_t>(values.size())) {
+    throw BadInput(path_, "tensor {}: its shape does not fit {} values", name, values.size());
+  }
+  const auto bytes = static_cast<std::int64_t>(values.size_bytes());
   const Json entry = {{"dtype", "F32"},
-                      {"shape", std::vector<std::int64_t>(tensor.shape.sizes().begin(), tensor.shape.sizes().end())},
+                      {"shape", std::vector<std::int64_t>(shape.begin(), shape.end())},
                       {"data_offsets", {data_bytes_, data_bytes_ + bytes}}};
   header_ += (header_.size() > 1 ? "," : "") + Json(name).dump() + ":" + entry.dump();
-  writer_.write(std::as_bytes(tensor.values()));
+  writer_.write(std::as_bytes(values));
   data_bytes_ += bytes;
 }
 

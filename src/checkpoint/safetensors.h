@@ -50,6 +50,8 @@ class SafetensorsWriter {
 
   /// Appends a float32 tensor.
   void add(const std::string& name, const Tensor& tensor);
+  /// The same, of any rank. Throws BadInput where the shape does not fit the values.
+  void add(const std::string& name, std::span<const std::int64_t> shape, std::span<const float> values);
   /// Completes the header and gives the file its name; before that nothing stands at the path.
   void commit();
 
