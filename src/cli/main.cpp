@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/interface.h"
 #include "cli/options.h"
 #include "cli/output.h"
 
@@ -72,6 +73,8 @@ int run(int argc, char** argv) {
   add_tokenize(program);
   add_detokenize(program);
   add_trace(program);
+  add_completion(program);
+  add_man(program, VITRINE_VERSION);
   program.footer(
       "vitrine COMMAND --help tells the options of a command.\n"
       "Example: vitrine generate stories260K.bin \"Once upon a time\" --tokenizer tok512.bin");

@@ -152,6 +152,18 @@ std::vector<std::int32_t> LanguageModel::ids(const Prompt& prompt) const {
   return result;
 }
 
+std::vector<TokenLogprob> LanguageModel::next(const Prompt& prompt, int n, std::stop_token cancel) const {
+  if (n < 1) throw BadInput("next", "expected a number of tokens of at least 1, got {}", n);
+  const State& s = *state_;
+  GenerateRequest request;  // one greedy token, of which only the rivals are wanted
+  request.prompt = ids(prompt);
+  request.max_tokens = 1;
+  request.sampling.temperature = 0;
+  request.n_logprobs = n;
+  const Call call(s.checkpoint, s.tokenizer.get(), s.kv_dtype, s.pools, std::move(cancel));
+  return vitrine::generate(call.context(), {&request, 1})[0].logprobs[0].top;
+}
+
 std::vector<std::vector<TokenLogprob>> LanguageModel::predict(const Prompt& prompt, int n,
                                                               std::stop_token cancel) const {
   std::vector<std::vector<TokenLogprob>> tops;

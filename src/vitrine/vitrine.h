@@ -97,8 +97,11 @@ class LanguageModel {
   /// empty text where there is no BOS.
   std::vector<std::int32_t> ids(const Prompt& prompt) const;
 
-  /// The `n` most likely next tokens after every prefix: T lists, the last one says what follows the whole prompt.
-  /// Log-probabilities are natural logarithms of the softmax over V, in double; lower ids first among equals.
+  /// The `n` most likely tokens behind the prompt, the most likely first, lower ids first among equals.
+  /// Log-probabilities are natural logarithms of the softmax over V, in double.
+  std::vector<TokenLogprob> next(const Prompt& prompt, int n = 10, std::stop_token cancel = {}) const;
+
+  /// The same after every prefix of the prompt: T lists, the last one is what next() gives.
   std::vector<std::vector<TokenLogprob>> predict(const Prompt& prompt, int n = 10, std::stop_token cancel = {}) const;
 
   /// Continues a text up to a stop id, a stop text, max_tokens or the end of the context. Throws BadInput also for

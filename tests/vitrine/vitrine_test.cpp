@@ -77,10 +77,16 @@ TEST(Library, PredictsAfterEveryPrefix) {
     EXPECT_GE(tops[t][0].logprob, tops[t][1].logprob);
   }
   double total = 0;
-  for (const TokenLogprob& token : model.predict("Hi", static_cast<int>(model.vocab_size())).back()) {
+  for (const TokenLogprob& token : model.next("Hi", static_cast<int>(model.vocab_size()))) {
     total += std::exp(token.logprob);
   }
   EXPECT_NEAR(total, 1, 1e-12);
+  const std::vector<TokenLogprob> next = model.next("Hi there", 3);
+  ASSERT_EQ(next.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(next[i].id, tops.back()[i].id);
+    EXPECT_EQ(next[i].logprob, tops.back()[i].logprob);
+  }
 }
 
 TEST(Library, StreamsWhatItReturns) {
@@ -167,6 +173,8 @@ TEST(Library, ErrorsSayWhatIsWrong) {
     EXPECT_THROW(model.trace(ids), BadInput);
   }
   EXPECT_THROW(model.predict("Hi", -1), BadInput);
+  EXPECT_THROW(model.next("Hi", 0), BadInput);
+  EXPECT_THROW(model.next(too_long), BadInput);
   EXPECT_THROW(model.generate("Hi", {.max_tokens = -1}), BadInput);
   EXPECT_THROW(model.generate("Hi", {.sampling = SamplingConfig{.top_p = 2}}), BadInput);
   EXPECT_THAT(message_of<BadInput>([&] { model.trace("Hi", {.sites = {"nope"}, .writes = {}}); }),
@@ -187,6 +195,7 @@ TEST(Library, ACallThatIsCancelledEndsAndTheNextRuns) {
   std::stop_source before;
   before.request_stop();
   EXPECT_THROW(model.predict("Hi", 3, before.get_token()), Interrupted);
+  EXPECT_THROW(model.next("Hi", 3, before.get_token()), Interrupted);
   EXPECT_THROW(model.logits("Hi", before.get_token()), Interrupted);
   EXPECT_THROW(model.trace("Hi", {}, before.get_token()), Interrupted);
 
