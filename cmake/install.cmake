@@ -47,7 +47,7 @@ add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/pages/changelog.gz
   DEPENDS cmake/debian_changelog ${CMAKE_BINARY_DIR}/pages/vitrine.1)
 add_custom_target(vitrine_pages DEPENDS ${made} ${CMAKE_BINARY_DIR}/pages/vitrine.1.gz
   ${CMAKE_BINARY_DIR}/pages/changelog.gz)
-add_custom_target(product DEPENDS vitrine vitrine_library vitrine_pages)  # all that is installed
+add_custom_target(product ALL DEPENDS vitrine vitrine_library vitrine_pages)  # all that is installed
 
 install(TARGETS vitrine RUNTIME COMPONENT program)
 install(DIRECTORY models/default DESTINATION ${CMAKE_INSTALL_DATADIR}/vitrine/models COMPONENT program)
@@ -58,7 +58,7 @@ install(FILES ${CMAKE_BINARY_DIR}/pages/_vitrine
   DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions COMPONENT program)
 install(FILES ${CMAKE_BINARY_DIR}/pages/vitrine.fish
   DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT program)
-install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 
 set(package_dir lib/cmake/vitrine)
 install(TARGETS vitrine_library EXPORT vitrine ARCHIVE DESTINATION lib COMPONENT library)

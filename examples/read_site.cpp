@@ -1,4 +1,5 @@
-// read_site MODEL TEXT GLOB [TOKENIZER]: values inside the forward, and the same with head 0 of the first layer silenced.
+// read_site MODEL TEXT GLOB [TOKENIZER]: values inside the forward, and the same with head 0 of the first layer
+// silenced.
 #include <vitrine/vitrine.h>
 
 #include <iostream>
