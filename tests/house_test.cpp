@@ -26,7 +26,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"pass", {"base", "parallel", "tensor", "kernels", "cache"}},
     {"ops", {"base", "tensor", "kernels", "cache", "pass"}},
     {"model", {"base", "tensor", "kernels", "cache", "pass", "ops"}},
-    {"checkpoint", {"base", "tensor", "kernels", "cache", "pass", "ops", "model"}},
+    {"checkpoint", {"base", "parallel", "tensor", "kernels", "cache", "pass", "ops", "model"}},
     {"inspect", {"base", "tensor", "pass", "ops", "model"}},
     {"generate", {"base", "parallel", "tensor", "kernels", "cache", "pass", "ops", "model", "tokenizer"}},
     {"vitrine", {"base", "tensor", "pass", "model", "tokenizer", "checkpoint", "inspect", "generate", "parallel"}},

@@ -21,6 +21,11 @@ struct TensorRule {
 };
 
 struct Family {
+  /// One of our names for a size, and the key of config.json that holds it.
+  struct Key {
+    std::string_view ours, theirs;
+  };
+
   std::string_view model_type;                  ///< config.json's key of that name.
   std::vector<std::string_view> architectures;  ///< config.json's list must hold one of these, if it is there.
   std::function<ModelConfig(ConfigReader&)> read_config;
@@ -28,6 +33,7 @@ struct Family {
   std::string_view embedding;
   std::vector<TensorRule> tensors;
   std::vector<std::string_view> ignored;  ///< Buffers that can be computed.
+  std::vector<Key> keys;                  ///< For --set d_model=64 and the like.
 };
 
 /// All families, in no particular order.

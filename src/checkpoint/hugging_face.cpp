@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "checkpoint/family.h"
+#include "checkpoint/config_json.h"
 #include "checkpoint/formats.h"
 #include "checkpoint/names.h"
 #include "checkpoint/safetensors.h"
@@ -20,34 +20,6 @@ namespace fs = std::filesystem;
 bool stands(const fs::path& path) {
   std::error_code error;
   return fs::status(path, error).type() != fs::file_type::not_found;
-}
-
-Json read_json(const fs::path& path) {
-  const auto file = MappedFile::open(path.string());
-  const auto bytes = file->bytes();
-  return parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path.string());
-}
-
-const Family& family_of(const Json& config, const std::string& where) {
-  const std::string type = config.is_object() && config.contains("model_type") && config["model_type"].is_string()
-                               ? config["model_type"].get<std::string>()
-                               : "";
-  if (type.empty()) throw BadCheckpoint(where, "key model_type is missing");
-  std::string known;
-  for (const Family& family : all_families()) {
-    if (family.model_type != type) {
-      known += (known.empty() ? "" : ", ") + std::string(family.model_type);
-      continue;
-    }
-    const auto it = config.find("architectures");
-    const bool fits = it == config.end() || !it->is_array() || it->empty() ||
-                      std::any_of(family.architectures.begin(), family.architectures.end(), [&](std::string_view name) {
-                        return std::find(it->begin(), it->end(), std::string(name)) != it->end();
-                      });
-    if (!fits) throw Unsupported(where, "architectures: expected {}, got {}", family.architectures.front(), it->dump());
-    return family;
-  }
-  throw Unsupported(where, "model_type \"{}\" is not supported (supported: {})", type, known);
 }
 
 /// All tensors of the folder, from one file or from shards.
@@ -78,7 +50,7 @@ Tensors open_tensors(const fs::path& folder) {
     throw BadInput(folder.string(), "expected model.safetensors or model.safetensors.index.json in the folder");
   }
   tensors.where = index.string();
-  const Json json = read_json(index);
+  const Json json = read_json_file(index.string());
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
     throw BadCheckpoint(tensors.where, "expected a weight_map");
   }
@@ -250,7 +222,7 @@ void read_generation(const fs::path& folder, const Json& config, Checkpoint& che
   read_special(config, (folder / "config.json").string());
   const fs::path path = folder / "generation_config.json";
   if (!stands(path)) return;
-  const Json json = read_json(path);
+  const Json json = read_json_file(path.string());
   ConfigReader reader(json, path.string());
   read_special(json, path.string());
   GenerationDefaults& g = checkpoint.generation;
@@ -267,15 +239,9 @@ void read_generation(const fs::path& folder, const Json& config, Checkpoint& che
 Checkpoint load_hugging_face(const std::string& folder, const LoadOptions& options) {
   const fs::path config_path = fs::path(folder) / "config.json";
   if (!stands(config_path)) throw BadInput(folder, "expected config.json in the folder");
-  const Json json = read_json(config_path);
+  const Json json = read_json_file(config_path.string());
   const Family& family = family_of(json, config_path.string());
-
-  ConfigReader reader(json, config_path.string(), options.allowed_config_keys);
-  reader.refuse("is_encoder_decoder");
-  reader.refuse("quantization_config");
-  ModelConfig config = family.read_config(reader);
-  reader.finish();
-  validate(config, config_path.string());
+  ModelConfig config = read_model_config(family, json, config_path.string(), options.allowed_config_keys);
 
   Tensors tensors = open_tensors(folder);
   ModelParams params;

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/nearest.h"
 #include "checkpoint/formats.h"
 
 namespace vitrine {
@@ -13,7 +14,9 @@ Checkpoint load_checkpoint(const std::string& path, const LoadOptions& options) 
   if (path.empty()) throw BadInput("MODEL", "expected a path, got an empty text");
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
-  if (status.type() == std::filesystem::file_type::not_found) throw BadInput(path, "no such file or folder");
+  if (status.type() == std::filesystem::file_type::not_found) {
+    throw BadInput(path, "no such file or folder{}", did_you_mean_file(path));
+  }
   if (std::filesystem::is_directory(status)) return load_hugging_face(path, options);
 
   const auto file = MappedFile::open(path);  // says why, where the status could not be read

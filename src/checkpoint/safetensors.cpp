@@ -116,24 +116,38 @@ SafetensorsWriter::SafetensorsWriter(const std::string& path, std::int64_t heade
 }
 
 void SafetensorsWriter::add(const std::string& name, const Tensor& tensor) {
-  add(name, tensor.shape.sizes(), tensor.values());
+  begin(name, DType::f32, {tensor.shape.sizes().begin(), tensor.shape.sizes().end()});
+  append(std::as_bytes(tensor.values()));
 }
 
-void SafetensorsWriter::add(const std::string& name, std::span<const std::int64_t> shape,
-                            std::span<const float> values) {
-  if (checked_product(shape) != static_cast<std::int64_t>(values.size())) {
-    throw BadInput(path_, "tensor {}: its shape does not fit {} values", name, values.size());
+void SafetensorsWriter::begin(const std::string& name, DType dtype, const std::vector<std::int64_t>& shape) {
+  check_complete();
+  const std::optional<std::int64_t> count = checked_product(shape);
+  const std::optional<std::int64_t> bytes = count ? checked_mul(*count, size_of(dtype)) : count;
+  const std::optional<std::int64_t> end = bytes ? checked_add(promised_bytes_, *bytes) : bytes;
+  if (!end) throw OutOfCapacity(path_, "tensor {} is too large for any file", name);
+  const char* const type = dtype == DType::f32    ? "F32"
+                           : dtype == DType::f16  ? "F16"
+                           : dtype == DType::bf16 ? "BF16"
+                                                  : "I8";
+  const Json entry = {{"dtype", type}, {"shape", shape}, {"data_offsets", {promised_bytes_, *end}}};
+  header_ += "," + Json(name).dump() + ":" + entry.dump();
+  promised_bytes_ = *end;
+}
+
+void SafetensorsWriter::append(std::span<const std::byte> bytes) {
+  writer_.write(bytes);
+  data_bytes_ += static_cast<std::int64_t>(bytes.size());
+}
+
+void SafetensorsWriter::check_complete() const {
+  if (data_bytes_ != promised_bytes_) {
+    throw InternalError(path_, "the header promises {} bytes, {} were written", promised_bytes_, data_bytes_);
   }
-  const auto bytes = static_cast<std::int64_t>(values.size_bytes());
-  const Json entry = {{"dtype", "F32"},
-                      {"shape", std::vector<std::int64_t>(shape.begin(), shape.end())},
-                      {"data_offsets", {data_bytes_, data_bytes_ + bytes}}};
-  header_ += (header_.size() > 1 ? "," : "") + Json(name).dump() + ":" + entry.dump();
-  writer_.write(std::as_bytes(values));
-  data_bytes_ += bytes;
 }
 
 void SafetensorsWriter::commit() {
+  check_complete();
   header_ += "}";
   if (static_cast<std::int64_t>(header_.size()) > header_bytes_) {
     throw OutOfCapacity(path_, "the header needs {} bytes, {} were reserved", header_.size(), header_bytes_);

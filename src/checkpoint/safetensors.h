@@ -13,6 +13,7 @@
 
 #include "base/file_writer.h"
 #include "base/mapped_file.h"
+#include "tensor/dtype.h"
 #include "tensor/tensor.h"
 
 namespace vitrine {
@@ -50,17 +51,22 @@ class SafetensorsWriter {
 
   /// Appends a float32 tensor.
   void add(const std::string& name, const Tensor& tensor);
-  /// The same, of any rank. Throws BadInput where the shape does not fit the values.
-  void add(const std::string& name, std::span<const std::int64_t> shape, std::span<const float> values);
-  /// Completes the header and gives the file its name; before that nothing stands at the path.
+  /// Begins a tensor whose bytes come by append().
+  void begin(const std::string& name, DType dtype, const std::vector<std::int64_t>& shape);
+  void append(std::span<const std::byte> bytes);
+  /// Completes the header and gives the file its name; before that nothing stands at the path. InternalError where
+  /// bytes of a tensor are missing or too many.
   void commit();
 
  private:
+  void check_complete() const;
+
   FileWriter writer_;
   std::string path_;
   std::int64_t header_bytes_;
+  std::int64_t promised_bytes_ = 0;  // by the header so far
   std::int64_t data_bytes_ = 0;
-  std::string header_ = "{";
+  std::string header_ = R"({"__metadata__":{"format":"pt"})";  // transformers asks for it
 };
 
 }  // namespace vitrine

@@ -5,10 +5,12 @@
 
 namespace vitrine::cli {
 
+void add_predict(CLI::App& program);
 void add_generate(CLI::App& program);
 void add_logits(CLI::App& program);
 void add_tokenize(CLI::App& program);
 void add_detokenize(CLI::App& program);
 void add_trace(CLI::App& program);
+void add_init(CLI::App& program);
 
 }  // namespace vitrine::cli

@@ -45,7 +45,7 @@ std::string joined(const std::vector<std::int32_t>& ids) {
 Json logprobs_json(const GenerateResult& result, const Session& session) {
   Json list = Json::array();
   const auto entry = [&](std::int32_t id, double logprob) {
-    return Json{{"id", id}, {"piece", session.pieces({id})[0]}, {"logprob", logprob}};
+    return Json{{"id", id}, {"piece", session.piece(id)}, {"logprob", logprob}};
   };
   for (const TokenReport& token : result.logprobs) {
     Json top = Json::array();

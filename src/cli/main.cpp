@@ -68,11 +68,13 @@ int run(int argc, char** argv) {
   CLI::App program("A transformer language-model engine: runs checkpoints, and shows every value in them.", "vitrine");
   program.set_help_flag("--help", "Print this help and exit");  // without -h, or the text "-hello" would ask for help
   program.set_version_flag("--version", version);
+  add_predict(program);
   add_generate(program);
   add_logits(program);
   add_tokenize(program);
   add_detokenize(program);
   add_trace(program);
+  add_init(program);
   add_completion(program);
   add_man(program, VITRINE_VERSION);
   program.footer(

@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 #include "cli/output.h"
+#include "cli/table.h"
+#include "tokenizer/utf8.h"
 
 namespace vitrine::cli {
 namespace {
@@ -144,12 +146,16 @@ GenerateContext Session::context(const Options& o) const {
   return {checkpoint.model.get(), pool.get(), &default_kernels(), tokenizer.get(), kv_dtype(o.kv), &interrupted()};
 }
 
-std::vector<std::string> Session::pieces(const std::vector<std::int32_t>& of) const {
-  std::vector<std::string> result;
-  for (const std::int32_t id : of) {
-    result.push_back(tokenizer != nullptr && id < tokenizer->vocab_size() ? tokenizer->piece(id) : "");
-  }
-  return result;
+std::string Session::piece(std::int32_t id) const {
+  return tokenizer != nullptr && id < tokenizer->vocab_size() ? tokenizer->piece(id) : "";
+}
+
+std::string Session::label(std::int32_t id) const {
+  if (tokenizer == nullptr || id >= tokenizer->vocab_size()) return "#" + std::to_string(id);
+  const std::string text = tokenizer->bytes(id);
+  if (!text.empty() && is_valid_utf8(text)) return in_quotes(text);
+  const std::string piece = in_quotes(tokenizer->piece(id));  // a piece may hold line breaks
+  return piece.substr(1, piece.size() - 2);
 }
 
 }  // namespace vitrine::cli

@@ -77,7 +77,10 @@ struct Session {
   std::vector<std::int32_t> ids;  ///< The text as ids; BOS alone for an empty text.
 
   GenerateContext context(const Options& options) const;
-  std::vector<std::string> pieces(const std::vector<std::int32_t>& of) const;
+  /// The piece as the vocabulary spells it; "" without a tokenizer, and for ids beyond it.
+  std::string piece(std::int32_t id) const;
+  /// A token for people: its text in quotes, the piece of what is no text, the id where there is no piece.
+  std::string label(std::int32_t id) const;
 };
 
 Session open_session(const Options& options);

@@ -40,6 +40,8 @@ void note(std::string_view text) {
   write_all(STDERR_FILENO, line + "\n");
 }
 
+void write_stderr(std::string_view text) { write_all(STDERR_FILENO, text); }
+
 bool is_terminal(int fd) { return ::isatty(fd) == 1; }
 
 }  // namespace vitrine::cli

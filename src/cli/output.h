@@ -14,6 +14,8 @@ void print(std::string_view text);
 void print_json(const Json& object);
 /// One line on stderr.
 void note(std::string_view text);
+/// Bytes as they are, for a line that is drawn again and again.
+void write_stderr(std::string_view text);
 bool is_terminal(int fd);
 
 }  // namespace vitrine::cli

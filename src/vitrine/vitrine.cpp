@@ -7,6 +7,7 @@
 #include <new>
 #include <utility>
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "checkpoint/load.h"
 #include "checkpoint/safetensors.h"
@@ -236,11 +237,17 @@ std::vector<SiteValue> LanguageModel::trace(const Prompt& prompt, const TraceOpt
 }
 
 void save_sites(const std::string& path, std::span<const SiteValue> sites) {
-  constexpr std::int64_t kHeaderBytes = 64, kHeaderBytesPerSite = 120;
+  constexpr std::int64_t kHeaderBytes = 100, kHeaderBytesPerSite = 120;
   std::int64_t header_bytes = kHeaderBytes;
   for (const SiteValue& site : sites) header_bytes += kHeaderBytesPerSite + static_cast<std::int64_t>(site.name.size());
   SafetensorsWriter writer(path, header_bytes);
-  for (const SiteValue& site : sites) writer.add(site.name, site.shape, site.values);
+  for (const SiteValue& site : sites) {
+    if (checked_product(site.shape) != static_cast<std::int64_t>(site.values.size())) {
+      throw BadInput(path, "{}: its shape does not fit {} values", site.name, site.values.size());
+    }
+    writer.begin(site.name, DType::f32, site.shape);
+    writer.append(std::as_bytes(std::span(site.values)));
+  }
   writer.commit();
 }
 

@@ -32,6 +32,10 @@ void use_decoder_names(Family& family) {
       {"{p}norm.weight", {"ln_final.weight"}},
       {"lm_head.weight", {"unembed.weight"}},
   };
+  family.keys = {{"d_model", "hidden_size"},         {"n_layers", "num_hidden_layers"},
+                 {"n_heads", "num_attention_heads"}, {"n_kv_heads", "num_key_value_heads"},
+                 {"d_ff", "intermediate_size"},      {"max_seq_len", "max_position_embeddings"},
+                 {"window", "sliding_window"}};
 }
 
 std::int64_t read_head_dim(ConfigReader& config, std::string_view key, std::int64_t d_model, std::int64_t n_heads) {

@@ -75,6 +75,11 @@ Family gpt2_family() {
       {"lm_head.weight", {"unembed.weight"}},
   };
   family.ignored = {"{p}h.{l}.attn.bias", "{p}h.{l}.attn.masked_bias"};  // the causal mask
+  family.keys = {{"d_model", "n_embd"},
+                 {"n_layers", "n_layer"},
+                 {"n_heads", "n_head"},
+                 {"d_ff", "n_inner"},
+                 {"max_seq_len", "n_positions"}};
   return family;
 }
 

@@ -1,0 +1,49 @@
+#include "checkpoint/config_json.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+
+namespace vitrine {
+
+Json read_json_file(const std::string& path) {
+  const auto file = MappedFile::open(path);
+  const auto bytes = file->bytes();
+  return parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
+}
+
+const Family& family_of(const Json& config, const std::string& where) {
+  const std::string type = config.is_object() && config.contains("model_type") && config["model_type"].is_string()
+                               ? config["model_type"].get<std::string>()
+                               : "";
+  if (type.empty()) throw BadCheckpoint(where, "key model_type is missing");
+  std::string known;
+  for (const Family& family : all_families()) {
+    if (family.model_type != type) {
+      known += (known.empty() ? "" : ", ") + std::string(family.model_type);
+      continue;
+    }
+    const auto it = config.find("architectures");
+    const bool fits = it == config.end() || !it->is_array() || it->empty() ||
+                      std::any_of(family.architectures.begin(), family.architectures.end(), [&](std::string_view name) {
+                        return std::find(it->begin(), it->end(), std::string(name)) != it->end();
+                      });
+    if (!fits) throw Unsupported(where, "architectures: expected {}, got {}", family.architectures.front(), it->dump());
+    return family;
+  }
+  throw Unsupported(where, "model_type \"{}\" is not supported (supported: {})", type, known);
+}
+
+ModelConfig read_model_config(const Family& family, const Json& config, const std::string& where,
+                              const std::vector<std::string>& allowed) {
+  ConfigReader reader(config, where, allowed);
+  reader.refuse("is_encoder_decoder");
+  reader.refuse("quantization_config");
+  ModelConfig result = family.read_config(reader);
+  reader.finish();
+  validate(result, where);
+  return result;
+}
+
+}  // namespace vitrine

@@ -1,0 +1,23 @@
+// From a config.json to a family and a resolved config.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "checkpoint/family.h"
+
+namespace vitrine {
+
+/// The JSON of a file. Throws as parse_json() and MappedFile::open() do.
+Json read_json_file(const std::string& path);
+
+/// The family that `config` names. Throws BadCheckpoint where it names none, Unsupported for one that is not known;
+/// `where` names the file in messages.
+const Family& family_of(const Json& config, const std::string& where);
+
+/// Reads and validates the config; `allowed` are unknown keys to pass over.
+ModelConfig read_model_config(const Family& family, const Json& config, const std::string& where,
+                              const std::vector<std::string>& allowed = {});
+
+}  // namespace vitrine

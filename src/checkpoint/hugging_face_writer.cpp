@@ -1,0 +1,177 @@
+#include "checkpoint/hugging_face_writer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "base/error.h"
+#include "checkpoint/names.h"
+#include "checkpoint/safetensors.h"
+#include "model/count.h"
+
+namespace vitrine {
+namespace {
+
+constexpr std::int64_t kChunkElements = std::int64_t{1} << 21;
+constexpr std::int64_t kHeaderBytesPerTensor = 240;
+
+/// A parameter's part of a stored tensor.
+struct Part {
+  std::size_t param = 0;
+  std::int64_t rows = 0;
+};
+
+/// A stored tensor, and where its rows come from.
+struct Stored {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::vector<Part> parts;
+  std::int64_t rows = 0;  // of all parts; a vector is one row
+  std::int64_t cols = 0;
+  bool transposed = false;
+};
+
+/// The tensors that a model of this config has, in the order of the family's table.
+std::vector<Stored> stored_tensors(const Family& family, const ModelConfig& config) {
+  std::map<std::string, std::pair<std::size_t, Shape>> params;
+  for_each_shape(config, [&](const std::string& name, const Shape& shape) {
+    const std::size_t index = params.size();
+    params.emplace(name, std::pair{index, shape});
+  });
+  std::vector<Stored> tensors;
+  const auto add = [&](const TensorRule& rule, std::int64_t layer) {
+    Stored stored{with_layer(with_prefix(rule.stored, family.prefixes.front()), layer), {}, {}, 0, 0, rule.transposed};
+    std::int64_t vector_size = 0;
+    for (const std::string_view ours : rule.ours) {
+      const auto it = params.find(with_layer(ours, layer));
+      if (it == params.end()) return;  // this config has no such parameter
+      const auto& [index, shape] = it->second;
+      const bool is_vector = shape.rank() == 1;
+      if (is_vector) vector_size += shape[0];
+      stored.parts.push_back({index, shape[0]});
+      stored.rows += shape[0];
+      stored.cols = is_vector ? 1 : shape[1];
+    }
+    stored.shape = vector_size > 0   ? std::vector{vector_size}
+                   : rule.transposed ? std::vector{stored.cols, stored.rows}
+                                     : std::vector{stored.rows, stored.cols};
+    tensors.push_back(std::move(stored));
+  };
+  for (const TensorRule& rule : family.tensors) {
+    const bool by_layer = rule.stored.find("{l}") != std::string_view::npos;
+    const std::int64_t n = by_layer ? static_cast<std::int64_t>(config.blocks.size()) : 1;
+    for (std::int64_t layer = 0; layer < n; ++layer) add(rule, layer);
+  }
+  return tensors;
+}
+
+class TensorStream {
+ public:
+  TensorStream(SafetensorsWriter& writer, DType dtype, const ParamValues& values, ThreadPool& pool)
+      : writer_(writer), dtype_(dtype), values_(values), pool_(pool) {}
+
+  /// One tensor, a chunk of its stored rows at a time.
+  template <class Report>
+  void write(const Stored& stored, Report&& report) {
+    writer_.begin(stored.name, dtype_, stored.shape);
+    const bool is_vector = stored.shape.size() == 1;
+    const std::int64_t n_lines = stored.shape[0];
+    const std::int64_t line = is_vector ? 1 : stored.shape[1];
+    const std::int64_t step = std::max<std::int64_t>(1, kChunkElements / line);
+    for (std::int64_t first = 0; first < n_lines; first += step) {
+      const std::int64_t n = std::min(step, n_lines - first);
+      buffer_.resize(static_cast<std::size_t>(n * line));
+      if (is_vector) {
+        fill_vector(stored, first, n);
+      } else if (stored.transposed) {
+        fill_columns(stored, first, n);
+      } else {
+        fill_rows(stored, first, n);
+      }
+      append(n * line);
+      report(n * line);
+    }
+  }
+
+ private:
+  /// The parameter that holds row `row` of all parts, and its row there.
+  static std::pair<std::size_t, std::int64_t> place(const Stored& stored, std::int64_t row) {
+    auto part = stored.parts.begin();
+    for (; row >= part->rows; ++part) row -= part->rows;
+    return {part->param, row};
+  }
+
+  void fill_vector(const Stored& stored, std::int64_t first, std::int64_t n) {
+    for (std::int64_t i = 0; i < n;) {
+      const auto [param, at] = place(stored, first + i);
+      std::int64_t run = 0;
+      for (const Part& part : stored.parts) run = part.param == param ? part.rows - at : run;
+      run = std::min(run, n - i);
+      values_(param, 0, at, {buffer_.data() + i, static_cast<std::size_t>(run)});
+      i += run;
+    }
+  }
+
+  void fill_rows(const Stored& stored, std::int64_t first, std::int64_t n) {
+    pool_.parallel_for(n, 1, [&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const auto [param, row] = place(stored, first + i);
+        values_(param, row, 0, {buffer_.data() + i * stored.cols, static_cast<std::size_t>(stored.cols)});
+      }
+    });
+  }
+
+  /// Columns [first, first + n) of the parameters become rows of the file.
+  void fill_columns(const Stored& stored, std::int64_t first, std::int64_t n) {
+    pool_.parallel_for(stored.rows, 16, [&](std::int64_t begin, std::int64_t end, int) {
+      std::vector<float> run(static_cast<std::size_t>(n));
+      for (std::int64_t i = begin; i < end; ++i) {
+        const auto [param, row] = place(stored, i);
+        values_(param, row, first, run);
+        for (std::int64_t c = 0; c < n; ++c)
+          buffer_[static_cast<std::size_t>(c * stored.rows + i)] = run[static_cast<std::size_t>(c)];
+      }
+    });
+  }
+
+  void append(std::int64_t n) {
+    const std::span<const float> floats(buffer_.data(), static_cast<std::size_t>(n));
+    if (dtype_ == DType::f32) return writer_.append(std::as_bytes(floats));
+    halves_.resize(floats.size());
+    pool_.parallel_for(n, 1 << 14, [&](std::int64_t begin, std::int64_t end, int) {
+      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+        halves_[i] = dtype_ == DType::bf16 ? bf16_from_float(floats[i]) : f16_from_float(floats[i]);
+      }
+    });
+    writer_.append(std::as_bytes(std::span(halves_)));
+  }
+
+  SafetensorsWriter& writer_;
+  DType dtype_;
+  const ParamValues& values_;
+  ThreadPool& pool_;
+  std::vector<float> buffer_;
+  std::vector<std::uint16_t> halves_;
+};
+
+}  // namespace
+
+void write_hugging_face_tensors(const std::string& path, const Family& family, const ModelConfig& config, DType dtype,
+                                const ParamValues& values, ThreadPool& pool, const ReportProgress& report) {
+  if (dtype == DType::i8) throw InternalError(path, "there are no checkpoints of 8-bit integers");
+  const std::vector<Stored> tensors = stored_tensors(family, config);
+  std::int64_t total = 0;
+  for (const Stored& stored : tensors) total += stored.rows * stored.cols;
+  SafetensorsWriter writer(path, 256 + static_cast<std::int64_t>(tensors.size()) * kHeaderBytesPerTensor);
+  TensorStream stream(writer, dtype, values, pool);
+  std::int64_t done = 0;
+  for (const Stored& stored : tensors) {
+    stream.write(stored, [&](std::int64_t n) {
+      done += n;
+      if (report) report(done, total);
+    });
+  }
+  writer.commit();
+}
+
+}  // namespace vitrine

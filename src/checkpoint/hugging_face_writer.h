@@ -1,0 +1,26 @@
+// Writing a model as a Hugging Face folder, by the same table of tensors that reads it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "base/progress.h"
+#include "checkpoint/family.h"
+#include "parallel/thread_pool.h"
+
+namespace vitrine {
+
+/// Gives the elements [first_col, first_col + out.size()) of one row of parameter number `param` in for_each_param's
+/// list (a vector is one row). Called from several threads.
+using ParamValues =
+    std::function<void(std::size_t param, std::int64_t row, std::int64_t first_col, std::span<float> out)>;
+
+/// Writes `path`, a .safetensors file with the tensors of `config` under the family's names, in its orientation,
+/// rounded to `dtype` (f32, f16 or bf16). Nothing is held but a few MiB. Throws as FileWriter does, and what `report`
+/// throws.
+void write_hugging_face_tensors(const std::string& path, const Family& family, const ModelConfig& config, DType dtype,
+                                const ParamValues& values, ThreadPool& pool, const ReportProgress& report = {});
+
+}  // namespace vitrine

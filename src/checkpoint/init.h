@@ -1,0 +1,21 @@
+// A new checkpoint: random weights of any architecture.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/json.h"
+#include "base/progress.h"
+#include "parallel/thread_pool.h"
+#include "tensor/dtype.h"
+
+namespace vitrine {
+
+/// Writes `folder`, which must not exist or be empty: config.json as it is given (with `dtype` as its torch_dtype) and
+/// model.safetensors with weights drawn as model/initialize.h says. `where` names the config in messages. Returns the
+/// number of parameters. Throws BadInput for a folder that holds something, OutOfCapacity where the disk is too small,
+/// what the config's reader throws, and what `report` throws; what was begun is removed then.
+std::int64_t init_checkpoint(const Json& config, const std::string& where, const std::string& folder, DType dtype,
+                             std::uint64_t seed, ThreadPool& pool, const ReportProgress& report = {});
+
+}  // namespace vitrine

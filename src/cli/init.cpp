@@ -1,0 +1,78 @@
+// vitrine init: a checkpoint with random weights.
+#include "checkpoint/init.h"
+
+#include <fmt/format.h>
+
+#include <random>
+
+#include "checkpoint/presets.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/table.h"
+
+namespace vitrine::cli {
+namespace {
+
+struct InitOptions : Options {
+  std::string preset, out;
+  std::string dtype;
+  std::vector<std::string> assignments;
+};
+
+/// As asked, else as the config says; what is no f32 there becomes bf16.
+DType dtype_of(const InitOptions& o, const Json& config) {
+  if (!o.dtype.empty()) return o.dtype == "f32" ? DType::f32 : DType::bf16;
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    const auto it = config.find(key);
+    if (it != config.end() && it->is_string()) return *it == "float32" ? DType::f32 : DType::bf16;
+  }
+  return DType::f32;
+}
+
+void run_init(const InitOptions& o) {
+  Json config = preset_or_config(o.preset);
+  set_config_keys(config, o.assignments, o.preset);
+  const DType dtype = dtype_of(o, config);
+  const std::uint64_t seed = o.seed ? *o.seed : std::random_device{}();
+  ThreadPool pool(o.threads > 0 ? o.threads : default_thread_count());
+  std::int64_t n_params = 0;
+  {
+    ProgressBar bar("writing " + o.out);
+    n_params = init_checkpoint(config, o.preset, o.out, dtype, seed, pool, bar.reporter());
+  }
+  const std::int64_t bytes = n_params * size_of(dtype);
+  if (o.json) {
+    return print_json(
+        {{"out", o.out}, {"params", n_params}, {"bytes", bytes}, {"dtype", name_of(dtype)}, {"seed", seed}});
+  }
+  print(fmt::format("{}: {} parameters, {}, {:.1f} MB, seed {}\n", o.out, grouped(n_params), name_of(dtype),
+                    static_cast<double>(bytes) / 1e6, seed));
+}
+
+std::string preset_names() {
+  std::string names;
+  for (const Preset& preset : all_presets()) names += (names.empty() ? "" : ", ") + std::string(preset.name);
+  return names;
+}
+
+}  // namespace
+
+void add_init(CLI::App& program) {
+  CLI::App& command = *program.add_subcommand("init", "Write a checkpoint with random weights");
+  const auto o = std::make_shared<InitOptions>();
+  command.add_option("PRESET", o->preset, "A preset, or the path of a config.json")->required()->type_name("");
+  command.add_option("OUT", o->out, "The folder to make")->required()->type_name("");
+  command.add_option("--dtype", o->dtype, "Type of the weights: f32 or bf16 (default: what the config says)")
+      ->check(CLI::IsMember({"f32", "bf16"}));
+  add_list(command, "--set", o->assignments,
+           "Another value for a key of the config: d_model, n_layers, n_heads, n_kv_heads, head_dim, d_ff, vocab_size, "
+           "max_seq_len, or the file's own key; may be given several times");
+  add_common(command, *o);
+  command.footer("Presets: " + preset_names() +
+                 ".\nExample: vitrine init gemma-2-2b tiny/ --set n_layers=2 --set d_model=64 --seed 1");
+  command.callback([o] { run_init(*o); });
+}
+
+}  // namespace vitrine::cli

@@ -1,0 +1,92 @@
+// vitrine predict: the most likely next tokens after every prefix of a text.
+#include "generate/predict.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/table.h"
+
+namespace vitrine::cli {
+namespace {
+
+constexpr int kPieceWidth = 16;   // cells that a piece may take in the table
+constexpr int kPrefixWidth = 27;  // … and a prefix, with probabilities and what lies between
+
+struct PredictOptions : Options {
+  int top = 10;
+};
+
+struct Prefix {
+  std::int32_t id = 0;  // its last token
+  std::vector<TokenLogprob> top;
+};
+
+Json prefix_json(const Session& session, const Prefix& prefix) {
+  Json top = Json::array();
+  for (const TokenLogprob& t : prefix.top) {
+    top.push_back(
+        {{"id", t.id}, {"piece", session.piece(t.id)}, {"logprob", t.logprob}, {"prob", std::exp(t.logprob)}});
+  }
+  return {{"id", prefix.id}, {"piece", session.piece(prefix.id)}, {"top", top}};
+}
+
+/// Prefixes side by side, each under its last token; ranks from top to bottom.
+std::string band(const Session& session, const std::vector<Prefix>& prefixes) {
+  std::vector<Table::Column> columns = {{"", Table::Align::right}};
+  for (const Prefix& prefix : prefixes) {
+    columns.push_back({"… " + fitted(session.label(prefix.id), kPieceWidth)});
+    columns.push_back({"%", Table::Align::right});
+  }
+  Table table(columns);
+  for (std::size_t rank = 0; rank < prefixes.front().top.size(); ++rank) {
+    std::vector<std::string> cells = {std::to_string(rank + 1)};
+    for (const Prefix& prefix : prefixes) {
+      cells.push_back(fitted(session.label(prefix.top[rank].id), kPieceWidth));
+      cells.push_back(fmt::format("{:.1f}", 100 * std::exp(prefix.top[rank].logprob)));
+    }
+    table.add(cells);
+  }
+  return table.text();
+}
+
+void run_predict(const PredictOptions& o) {
+  const Session session = open_session(o);
+  const auto per_band = static_cast<std::size_t>(std::max(1, (terminal_columns() - 4) / kPrefixWidth));
+  Json tokens = Json::array();
+  std::vector<Prefix> waiting;
+  bool first = true;
+  const auto show = [&] {
+    if (!waiting.empty()) print((first ? "" : "\n") + band(session, waiting));
+    waiting.clear();
+    first = false;
+  };
+  predict(session.context(o), session.ids, o.top, [&](std::int64_t position, const std::vector<TokenLogprob>& top) {
+    const Prefix prefix{session.ids[static_cast<std::size_t>(position)], top};
+    if (o.json) return tokens.push_back(prefix_json(session, prefix));
+    waiting.push_back(prefix);
+    if (waiting.size() == per_band) show();
+  });
+  if (o.json) return print_json({{"tokens", tokens}});
+  show();
+}
+
+}  // namespace
+
+void add_predict(CLI::App& program) {
+  CLI::App& command = *program.add_subcommand("predict", "The most likely next tokens after every prefix of a text");
+  const auto o = std::make_shared<PredictOptions>();
+  add_model_and_text(command, *o);
+  add_number<int>(command, "--top", o->top, "How many (default 10)", 1, 1 << 20);
+  add_common(command, *o);
+  command.footer(
+      "Each column is the text up to and with the token at its head; below stand the tokens that the model expects\n"
+      "there, with their probabilities in percent.\n"
+      "Example: vitrine predict stories260K.bin \"Once upon a\" --tokenizer tok512.bin --top 5");
+  command.callback([o] { run_predict(*o); });
+}
+
+}  // namespace vitrine::cli

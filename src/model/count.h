@@ -1,0 +1,22 @@
+// What a config amounts to, without any weights.
+#pragma once
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "model/params.h"
+
+namespace vitrine {
+
+/// Calls visit(name, shape) for each parameter of `config`, in the order of for_each_param.
+template <class Visit>
+void for_each_shape(const ModelConfig& config, Visit&& visit) {
+  ModelParams absent;
+  absent.blocks.resize(config.blocks.size());
+  for_each_param(config, absent,
+                 [&](const Param&, const std::string& name, const Shape& shape) { visit(name, shape); });
+}
+
+/// The number of parameters; a tied head counts once. Throws BadInput beyond 2^63.
+std::int64_t count_params(const ModelConfig& config);
+
+}  // namespace vitrine
