@@ -1,13 +1,16 @@
 # make        builds build/vitrine
 # make run    installs what is missing, builds, and shows the default model
 # make test   installs what is missing, builds, and runs all tests
+# make install PREFIX=/usr/local [DESTDIR=…]   program, library, headers, CMake package, man page, completions
+# make package  two Debian packages, in build/packages
 # make bench  micro benchmarks of the kernels
 # make dev-test, make tsan-test   the tests under ASan+UBSan, under TSan
 # make format rewrites the sources as .clang-format says
 JOBS ?= 2
+PREFIX ?= /usr/local
 SOURCES = $(shell git ls-files '*.h' '*.cpp' 2>/dev/null)
 
-.PHONY: all build packages run test bench dev-test tsan-test format clean
+.PHONY: all build packages product run test install package bench dev-test tsan-test format clean
 
 all:
 	@cmake --preset release >/dev/null
@@ -27,6 +30,17 @@ run: packages
 test: packages
 	@$(MAKE) --no-print-directory build
 	@ctest --preset release -j $(JOBS)
+
+product: packages
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target product
+
+install: product
+	@cmake --install build --prefix "$(PREFIX)"
+
+package: product
+	@cd build && cpack
+	@ls build/packages/*.deb
 
 bench: build
 	build/bench/kernels_bench

@@ -1,8 +1,9 @@
 #include "base/error.h"
 
 namespace vitrine {
+namespace {
 
-std::string Error::one_line(std::string text) {
+std::string one_line(std::string text) {
   constexpr std::size_t kMost = 2000, kTail = 200;
   if (text.size() > kMost) {
     const auto in_character = [&](std::size_t i) { return (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80; };
@@ -16,5 +17,10 @@ std::string Error::one_line(std::string text) {
   }
   return text;
 }
+
+}  // namespace
+
+Error::Error(std::string_view where, const std::string& what)
+    : std::runtime_error(one_line(fmt::format("[{}] {}", where, what))) {}
 
 }  // namespace vitrine

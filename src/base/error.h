@@ -1,75 +1,51 @@
-// The exceptions of vitrine: one small tree. A library never prints, exits or aborts; it throws one of these.
+// Throwing: how the messages of exceptions are made.
 #pragma once
 
 #include <fmt/core.h>
 
-#include <stdexcept>
-#include <string>
 #include <string_view>
 #include <utility>
 
+#include "base/exceptions.h"
+
 namespace vitrine {
 
-/// Base of every exception that vitrine throws. The text reads `[where] expected …, got …`, with a hint where there is
-/// one.
-class Error : public std::runtime_error {
+template <class... Args>
+class MessageFormat {
  public:
-  using std::runtime_error::runtime_error;
+  template <class Text>
+  consteval MessageFormat(const Text& text) : format_(text) {}  // NOLINT: implicit, like the format that it holds
 
- protected:
-  template <class... Args>
-  Error(std::string_view where, fmt::format_string<Args...> format, Args&&... args)
-      : std::runtime_error(one_line(fmt::format("[{}] {}", where, fmt::format(format, std::forward<Args>(args)...)))) {}
+  template <class... Values>
+  std::string operator()(Values&&... values) const {
+    return fmt::format(format_, std::forward<Values>(values)...);
+  }
 
  private:
-  /// Names from outside may stand in a text: control characters become `?`, and the middle of an over-long text is cut.
-  static std::string one_line(std::string text);
+  fmt::format_string<Args...> format_;
 };
 
-/// What the caller handed over is at fault: ids beyond the vocabulary, an over-long prompt, a wrong path.
-class BadInput : public Error {
- public:
-  template <class... Args>
-  BadInput(std::string_view where, fmt::format_string<Args...> format, Args&&... args)
-      : Error(where, format, std::forward<Args>(args)...) {}
-};
+template <class... Args>
+BadInput::BadInput(std::string_view where, MessageFormat<std::type_identity_t<Args>...> format, Args&&... args)
+    : Error(where, format(std::forward<Args>(args)...)) {}
 
-/// A file of a model or tokenizer is broken or contradicts itself.
-class BadCheckpoint : public Error {
- public:
-  template <class... Args>
-  BadCheckpoint(std::string_view where, fmt::format_string<Args...> format, Args&&... args)
-      : Error(where, format, std::forward<Args>(args)...) {}
-};
+template <class... Args>
+BadCheckpoint::BadCheckpoint(std::string_view where, MessageFormat<std::type_identity_t<Args>...> format,
+                             Args&&... args)
+    : Error(where, format(std::forward<Args>(args)...)) {}
 
-/// Well-formed, but vitrine cannot do it (yet): refused by name rather than approximated.
-class Unsupported : public Error {
- public:
-  template <class... Args>
-  Unsupported(std::string_view where, fmt::format_string<Args...> format, Args&&... args)
-      : Error(where, format, std::forward<Args>(args)...) {}
-};
+template <class... Args>
+Unsupported::Unsupported(std::string_view where, MessageFormat<std::type_identity_t<Args>...> format, Args&&... args)
+    : Error(where, format(std::forward<Args>(args)...)) {}
 
-/// A limit of memory, disk or cache was reached.
-class OutOfCapacity : public Error {
- public:
-  template <class... Args>
-  OutOfCapacity(std::string_view where, fmt::format_string<Args...> format, Args&&... args)
-      : Error(where, format, std::forward<Args>(args)...) {}
-};
+template <class... Args>
+OutOfCapacity::OutOfCapacity(std::string_view where, MessageFormat<std::type_identity_t<Args>...> format,
+                             Args&&... args)
+    : Error(where, format(std::forward<Args>(args)...)) {}
 
-/// The caller asked to stop (Ctrl-C); whatever was in flight is discarded.
-class Interrupted : public Error {
- public:
-  Interrupted() : Error("interrupted") {}
-};
-
-/// An invariant of our own does not hold: a defect of vitrine, not of the input.
-class InternalError : public Error {
- public:
-  template <class... Args>
-  InternalError(std::string_view where, fmt::format_string<Args...> format, Args&&... args)
-      : Error(where, format, std::forward<Args>(args)...) {}
-};
+template <class... Args>
+InternalError::InternalError(std::string_view where, MessageFormat<std::type_identity_t<Args>...> format,
+                             Args&&... args)
+    : Error(where, format(std::forward<Args>(args)...)) {}
 
 }  // namespace vitrine

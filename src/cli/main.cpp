@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/interface.h"
 #include "cli/options.h"
 #include "cli/output.h"
 
@@ -76,6 +77,8 @@ int run(int argc, char** argv) {
   add_eval(program);
   add_info(program);
   add_init(program);
+  add_completion(program);
+  add_man(program, VITRINE_VERSION);
   program.footer(
       "vitrine COMMAND --help tells the options of a command.\n"
       "Example: vitrine generate stories260K.bin \"Once upon a time\" --tokenizer tok512.bin");

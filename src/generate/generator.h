@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "generate/result.h"
 #include "generate/sampler.h"
 #include "model/model.h"
 #include "tokenizer/tokenizer.h"
@@ -24,23 +25,6 @@ struct GenerateRequest {
   std::vector<std::int32_t> stop_ids;     ///< Any of them ends the text and is not part of it.
   std::vector<std::string> stop_strings;  ///< Need a tokenizer.
   int n_logprobs = 0;                     ///< Log-probabilities to report for each token; 0: none.
-};
-
-enum class FinishReason : std::uint8_t { stop, length };
-std::string_view name_of(FinishReason reason);
-
-/// A generated token under the model's own distribution, before any sampling step.
-struct TokenReport {
-  std::int32_t id = 0;
-  double logprob = 0;             ///< Natural logarithm.
-  std::vector<TokenLogprob> top;  ///< n_logprobs most likely ones.
-};
-
-struct GenerateResult {
-  std::vector<std::int32_t> ids;  ///< The continuation, without prompt and stop id.
-  std::string text;               ///< The same as bytes, up to a stop string; empty without a tokenizer.
-  std::vector<TokenReport> logprobs;
-  FinishReason finish_reason = FinishReason::length;
 };
 
 struct GenerateTimings {

@@ -10,6 +10,7 @@ void score(const GenerateContext& context, std::span<const std::int32_t> ids,
            const std::function<void(std::int64_t first, const Tensor& logits)>& receive, std::int64_t begin) {
   const std::int64_t max_seq_len = context.model->config().max_seq_len;
   const auto n = static_cast<std::int64_t>(ids.size());
+  if (n == 0) throw BadInput("logits", "expected at least one token, got none");
   if (n > max_seq_len) throw BadInput("TEXT", "the text has {} tokens, the model's context is {}", n, max_seq_len);
   KvCache cache = context.model->make_cache(n, context.kv_dtype);
   Arena arena;

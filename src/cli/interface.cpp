@@ -1,0 +1,54 @@
+#include "cli/interface.h"
+
+#include <algorithm>
+
+namespace vitrine::cli {
+namespace {
+
+/// CLI11 tells a set of values only in the name of an option's type: `TEXT:{auto,f32,int8}`.
+std::vector<std::string> choices_of(const std::string& type) {
+  std::vector<std::string> choices;
+  const std::size_t open = type.find('{'), close = type.rfind('}');
+  if (open == std::string::npos || close == std::string::npos || close < open) return choices;
+  for (std::size_t at = open + 1; at < close;) {
+    const std::size_t comma = std::min(type.find(',', at), close);
+    choices.push_back(type.substr(at, comma - at));
+    at = comma + 1;
+  }
+  return choices;
+}
+
+OptionPage describe(const CLI::Option& option) {
+  OptionPage page;
+  page.positional = option.get_positional();
+  page.name = page.positional ? option.get_name(true) : "--" + option.get_lnames().at(0);
+  page.about = option.get_description();
+  page.choices = choices_of(option.get_type_name());
+  page.takes_value = option.get_items_expected_max() > 0;
+  page.is_number = option.get_type_name() == "N";
+  page.required = option.get_required();
+  return page;
+}
+
+CommandPage describe(const CLI::App& app, const std::string& name) {
+  CommandPage page;
+  page.name = name;
+  page.about = app.get_description();
+  page.footer = app.get_footer();
+  for (const CLI::Option* option : app.get_options({})) {
+    const bool hidden = option->get_group().empty();
+    if (!hidden && (option->get_positional() || !option->get_lnames().empty()))
+      page.options.push_back(describe(*option));
+  }
+  for (const CLI::App* command : app.get_subcommands({})) {
+    if (command->get_group().empty()) continue;
+    page.commands.push_back(describe(*command, name.empty() ? command->get_name() : name + " " + command->get_name()));
+  }
+  return page;
+}
+
+}  // namespace
+
+CommandPage describe(const CLI::App& program) { return describe(program, ""); }
+
+}  // namespace vitrine::cli

@@ -1,0 +1,111 @@
+// vitrine man: the manual page, made from what the parser knows.
+// Source of the macros: man(7).
+#include <fmt/format.h>
+
+#include <set>
+
+#include "cli/interface.h"
+#include "cli/output.h"
+#include "tokenizer/utf8.h"
+
+namespace vitrine::cli {
+namespace {
+
+constexpr std::string_view kExitStatus =
+    ".TP\n0\ndone\n.TP\n1\nthe input is at fault; one line on stderr tells why\n.TP\n2\nwrong usage\n"
+    ".TP\n130, 143\nstopped by Ctrl\\-C or SIGTERM; nothing half\\-written is left\n";
+
+constexpr std::string_view kEnvironment =
+    ".TP\n.B VITRINE_ISA\nscalar, avx2 or avx512: the instruction set to use (default: the best that the machine has). "
+    "The numbers\nhave the same bits on each.\n";
+
+/// Text that roff leaves as it is: no escapes, no requests, ASCII only.
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    const bool starts_line = i == 0 || text[i - 1] == '\n';
+    const std::size_t length = character_length(text.substr(i));
+    if (length > 1) {
+      result += fmt::format("\\[u{:04X}]", code_point(text.substr(i)));
+      i += length;
+      continue;
+    }
+    if (starts_line && (c == '.' || c == '\'')) result += "\\&";
+    result += c == '\\' ? "\\e" : c == '-' ? "\\-" : std::string(1, c);
+    ++i;
+  }
+  return result;
+}
+
+void add_option(std::string& page, const OptionPage& option) {
+  page += ".TP\n.B " + escaped(option.name);
+  if (option.takes_value && !option.positional) {
+    std::string value = option.is_number ? "N" : "VALUE";
+    if (!option.choices.empty()) value = fmt::format("{}", fmt::join(option.choices, "|"));
+    page += " \\fI" + escaped(value) + "\\fR";
+  }
+  page += "\n" + escaped(option.about) + (option.required ? " (required)" : "") + "\n";
+}
+
+std::string key_of(const OptionPage& option) { return option.name + "\n" + option.about; }
+
+/// Options that every command has, word for word.
+std::set<std::string> common_options(const std::vector<const CommandPage*>& commands) {
+  std::set<std::string> common;
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    std::set<std::string> own;
+    for (const OptionPage& option : commands[i]->options) own.insert(key_of(option));
+    if (i == 0) common = own;
+    std::erase_if(common, [&](const std::string& key) { return !own.contains(key); });
+  }
+  return common;
+}
+
+/// Commands that run something: those without commands of their own.
+void collect(const CommandPage& page, std::vector<const CommandPage*>& commands) {
+  if (page.commands.empty()) commands.push_back(&page);
+  for (const CommandPage& command : page.commands) collect(command, commands);
+}
+
+void add_command(std::string& page, const CommandPage& command, const std::set<std::string>& common) {
+  page += ".SS vitrine " + escaped(command.name);
+  for (const OptionPage& option : command.options) {
+    if (option.positional) page += option.required ? " " + option.name : " [" + option.name + "]";
+  }
+  page += "\n" + escaped(command.about) + ".\n";
+  for (const OptionPage& option : command.options) {
+    if (!common.contains(key_of(option))) add_option(page, option);
+  }
+  if (!command.footer.empty()) page += ".PP\n.nf\n" + escaped(command.footer) + "\n.fi\n";
+}
+
+}  // namespace
+
+std::string man_page(const CommandPage& program, const std::string& version) {
+  std::vector<const CommandPage*> commands;
+  collect(program, commands);
+  const std::set<std::string> common = common_options(commands);
+  std::string page = ".TH VITRINE 1 \"\" \"vitrine " + escaped(version) + "\" \"User Commands\"\n";
+  page += ".SH NAME\nvitrine \\- transformer language\\-model engine that shows every value\n";
+  page += ".SH SYNOPSIS\n.B vitrine\n.I COMMAND\n[MODEL] [TEXT] [options]\n";
+  page += ".SH DESCRIPTION\n" + escaped(program.about) + "\n.SH COMMANDS\n";
+  for (const CommandPage* command : commands) add_command(page, *command, common);
+  page += ".SH OPTIONS OF EVERY COMMAND\n";
+  for (const OptionPage& option : commands.at(0)->options) {
+    if (common.contains(key_of(option))) add_option(page, option);
+  }
+  page += ".SH OPTIONS OF THE PROGRAM\n";
+  for (const OptionPage& option : program.options) add_option(page, option);
+  page.append(".SH EXIT STATUS\n").append(kExitStatus);
+  page.append(".SH ENVIRONMENT\n").append(kEnvironment);
+  return page;
+}
+
+void add_man(CLI::App& program, const std::string& version) {
+  CLI::App& command = *program.add_subcommand("man", "Print the man page vitrine(1), as roff");
+  command.group("");
+  command.callback([&program, version] { print(man_page(describe(program), version)); });
+}
+
+}  // namespace vitrine::cli

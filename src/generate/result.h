@@ -1,0 +1,30 @@
+// What generation gives: ids, text, log-probabilities, and why it ended.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "generate/sampler.h"
+
+namespace vitrine {
+
+enum class FinishReason : std::uint8_t { stop, length };
+std::string_view name_of(FinishReason reason);
+
+/// A generated token under the model's own distribution, before any sampling step.
+struct TokenReport {
+  std::int32_t id = 0;
+  double logprob = 0;             ///< Natural logarithm.
+  std::vector<TokenLogprob> top;  ///< n_logprobs most likely ones.
+};
+
+struct GenerateResult {
+  std::vector<std::int32_t> ids;  ///< The continuation, without prompt and stop id.
+  std::string text;               ///< The same as bytes, up to a stop string; empty without a tokenizer.
+  std::vector<TokenReport> logprobs;
+  FinishReason finish_reason = FinishReason::length;
+};
+
+}  // namespace vitrine

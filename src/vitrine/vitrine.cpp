@@ -1,0 +1,254 @@
+#include "vitrine/vitrine.h"
+
+#include <atomic>
+#include <exception>
+#include <filesystem>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "checkpoint/load.h"
+#include "checkpoint/safetensors.h"
+#include "generate/generator.h"
+#include "generate/predict.h"
+#include "generate/score.h"
+#include "inspect/recorder.h"
+
+namespace vitrine {
+namespace {
+
+/// Thread pools that nobody uses just now. A pool serves one caller, so each call takes one, or makes one.
+class PoolShelf {
+ public:
+  explicit PoolShelf(int n_threads) : n_threads_(n_threads) { put(take()); }  // a bad number is told at once
+
+  std::unique_ptr<ThreadPool> take() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!pools_.empty()) {
+        std::unique_ptr<ThreadPool> pool = std::move(pools_.back());
+        pools_.pop_back();
+        return pool;
+      }
+    }
+    return std::make_unique<ThreadPool>(n_threads_);
+  }
+  void put(std::unique_ptr<ThreadPool> pool) noexcept {
+    const std::lock_guard lock(mutex_);
+    try {
+      pools_.push_back(std::move(pool));
+    } catch (const std::bad_alloc&) {  // then the pool just ends
+    }
+  }
+
+ private:
+  const int n_threads_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<ThreadPool>> pools_;
+};
+
+/// The model's own tokenizer. Where there is none, why.
+std::unique_ptr<const Tokenizer> find_tokenizer(const std::string& path, const OpenOptions& options,
+                                                std::exception_ptr& why_none) {
+  if (!options.tokenizer.empty()) return load_tokenizer(options.tokenizer, options.tokenizer_options);
+  try {
+    if (!std::filesystem::is_directory(path)) {
+      throw BadInput(path, "holds no tokenizer; open it with one, or give ids in place of a text");
+    }
+    return load_tokenizer(path, options.tokenizer_options);
+  } catch (const BadInput&) {
+    why_none = std::current_exception();
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+struct LanguageModel::State {
+  State(const std::string& path, const OpenOptions& options)
+      : checkpoint(load_checkpoint(path, {options.allowed_config_keys})),
+        tokenizer(find_tokenizer(path, options, why_no_tokenizer)),
+        kv_dtype(options.kv_dtype),
+        pools(options.threads == 0 ? default_thread_count() : options.threads) {}
+
+  std::exception_ptr why_no_tokenizer;
+  Checkpoint checkpoint;
+  std::unique_ptr<const Tokenizer> tokenizer;
+  DType kv_dtype;
+  mutable PoolShelf pools;
+};
+
+namespace {
+
+/// What one call runs on: a pool for its time, and the caller's wish to stop as the engine reads it.
+class Call {
+ public:
+  Call(const Checkpoint& checkpoint, const Tokenizer* tokenizer, DType kv_dtype, PoolShelf& pools,
+       std::stop_token cancel)
+      : pools_(pools),
+        pool_(pools.take()),
+        on_cancel_(std::move(cancel), RaiseFlag{&stop_}),
+        context_{checkpoint.model.get(), pool_.get(), &default_kernels(), tokenizer, kv_dtype, &stop_} {}
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+  ~Call() { pools_.put(std::move(pool_)); }
+
+  const GenerateContext& context() const { return context_; }
+
+ private:
+  struct RaiseFlag {
+    std::atomic<bool>* flag;
+    void operator()() const { *flag = true; }
+  };
+
+  PoolShelf& pools_;
+  std::unique_ptr<ThreadPool> pool_;
+  std::atomic<bool> stop_ = false;
+  std::stop_callback<RaiseFlag> on_cancel_;
+  GenerateContext context_;
+};
+
+SamplingConfig sampling_of(const GenerationDefaults& asked) {
+  SamplingConfig sampling;
+  sampling.temperature = asked.greedy ? 0 : asked.temperature.value_or(sampling.temperature);
+  sampling.top_k = asked.top_k.value_or(sampling.top_k);
+  sampling.top_p = asked.top_p.value_or(sampling.top_p);
+  sampling.min_p = asked.min_p.value_or(sampling.min_p);
+  sampling.repeat_penalty = asked.repeat_penalty.value_or(sampling.repeat_penalty);
+  return sampling;
+}
+
+}  // namespace
+
+LanguageModel::LanguageModel(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
+LanguageModel LanguageModel::open(const std::string& path, const OpenOptions& options) {
+  return LanguageModel(std::make_shared<const State>(path, options));
+}
+
+const std::string& LanguageModel::description() const { return state_->checkpoint.description; }
+std::int64_t LanguageModel::vocab_size() const { return state_->checkpoint.model->config().vocab_size; }
+std::int64_t LanguageModel::max_seq_len() const { return state_->checkpoint.model->config().max_seq_len; }
+std::int64_t LanguageModel::d_model() const { return state_->checkpoint.model->config().d_model; }
+std::int64_t LanguageModel::n_layers() const {
+  return static_cast<std::int64_t>(state_->checkpoint.model->config().blocks.size());
+}
+SamplingConfig LanguageModel::default_sampling() const { return sampling_of(state_->checkpoint.generation); }
+
+const Tokenizer& LanguageModel::tokenizer() const {
+  if (!state_->tokenizer) std::rethrow_exception(state_->why_no_tokenizer);
+  return *state_->tokenizer;
+}
+
+std::vector<std::int32_t> LanguageModel::ids(const Prompt& prompt) const {
+  if (const auto* given = std::get_if<std::vector<std::int32_t>>(&prompt)) return *given;
+  std::vector<std::int32_t> result = tokenizer().encode(std::get<std::string>(prompt), SpecialTokens::apply);
+  if (result.empty()) {
+    const auto bos = tokenizer().bos() ? tokenizer().bos() : state_->checkpoint.bos_id;
+    if (!bos) throw BadInput("prompt", "the text is empty and the model has no BOS to begin with");
+    result = {*bos};
+  }
+  return result;
+}
+
+std::vector<TokenLogprob> LanguageModel::next(const Prompt& prompt, int n, std::stop_token cancel) const {
+  if (n < 1) throw BadInput("next", "expected a number of tokens of at least 1, got {}", n);
+  const State& s = *state_;
+  GenerateRequest request;  // one greedy token, of which only the rivals are wanted
+  request.prompt = ids(prompt);
+  request.max_tokens = 1;
+  request.sampling.temperature = 0;
+  request.n_logprobs = n;
+  const Call call(s.checkpoint, s.tokenizer.get(), s.kv_dtype, s.pools, std::move(cancel));
+  return vitrine::generate(call.context(), {&request, 1})[0].logprobs[0].top;
+}
+
+std::vector<std::vector<TokenLogprob>> LanguageModel::predict(const Prompt& prompt, int n,
+                                                              std::stop_token cancel) const {
+  std::vector<std::vector<TokenLogprob>> tops;
+  const State& s = *state_;
+  const Call call(s.checkpoint, s.tokenizer.get(), s.kv_dtype, s.pools, std::move(cancel));
+  vitrine::predict(call.context(), ids(prompt), n,
+                   [&](std::int64_t, const std::vector<TokenLogprob>& top) { tops.push_back(top); });
+  return tops;
+}
+
+GenerateResult LanguageModel::generate(const Prompt& prompt, const GenerateOptions& options,
+                                       std::stop_token cancel) const {
+  const State& s = *state_;
+  GenerateRequest request;
+  request.prompt = ids(prompt);
+  request.max_tokens = options.max_tokens;
+  request.sampling = options.sampling.value_or(default_sampling());
+  request.seed = options.seed;
+  request.stop_ids = s.checkpoint.stop_ids;
+  if (s.tokenizer) {
+    const std::vector<std::int32_t>& stops = s.tokenizer->stop_ids();
+    request.stop_ids.insert(request.stop_ids.end(), stops.begin(), stops.end());
+  }
+  request.stop_strings = options.stop;
+  request.n_logprobs = options.n_logprobs;
+  StreamText stream;
+  if (options.on_text) stream = [&](std::size_t, const std::string& text) { options.on_text(text); };
+  const Call call(s.checkpoint, s.tokenizer.get(), s.kv_dtype, s.pools, std::move(cancel));
+  return vitrine::generate(call.context(), {&request, 1}, stream)[0];
+}
+
+void LanguageModel::logits(const Prompt& prompt, const ReceiveLogits& receive, std::stop_token cancel) const {
+  const State& s = *state_;
+  const Call call(s.checkpoint, s.tokenizer.get(), s.kv_dtype, s.pools, std::move(cancel));
+  score(call.context(), ids(prompt), [&](std::int64_t first, const Tensor& rows) {
+    for (std::int64_t row = 0; row < rows.rows(); ++row) receive(first + row, rows.row_range(row, 1).values());
+  });
+}
+
+std::vector<float> LanguageModel::logits(const Prompt& prompt, std::stop_token cancel) const {
+  std::vector<float> all;
+  const auto append = [&](std::int64_t, std::span<const float> row) { all.insert(all.end(), row.begin(), row.end()); };
+  logits(prompt, append, std::move(cancel));
+  return all;
+}
+
+std::vector<SiteValue> LanguageModel::trace(const Prompt& prompt, const TraceOptions& options,
+                                            std::stop_token cancel) const {
+  const State& s = *state_;
+  std::vector<SiteWrite> writes;
+  for (const std::string& text : options.writes) writes.push_back(parse_site_write(text));
+  std::vector<SiteValue> seen;
+  const auto keep = [&](const SiteId& id, const Tensor& value) {
+    const auto sizes = value.shape.sizes();
+    const auto values = value.values();
+    seen.push_back({name_of(id), {sizes.begin(), sizes.end()}, {values.begin(), values.end()}});
+  };
+  Recorder recorder(options.sites, std::move(writes), static_cast<int>(n_layers()), keep);
+
+  const std::vector<std::int32_t> tokens = ids(prompt);
+  const auto n_rows = static_cast<std::int64_t>(tokens.size());
+  const Call call(s.checkpoint, s.tokenizer.get(), s.kv_dtype, s.pools, std::move(cancel));
+  Arena arena;
+  Pass pass{*call.context().pool, *call.context().kernels, arena, {{0, n_rows, 0, nullptr}}, {}, &recorder,
+            s.kv_dtype,           call.context().interrupt};
+  pass.logits = {LogitRequest::Rows::range, 0, n_rows, {}};
+  s.checkpoint.model->forward(pass, tokens);
+  recorder.check_all_met();
+  return seen;
+}
+
+void save_sites(const std::string& path, std::span<const SiteValue> sites) {
+  constexpr std::int64_t kHeaderBytes = 100, kHeaderBytesPerSite = 120;
+  std::int64_t header_bytes = kHeaderBytes;
+  for (const SiteValue& site : sites) header_bytes += kHeaderBytesPerSite + static_cast<std::int64_t>(site.name.size());
+  SafetensorsWriter writer(path, header_bytes);
+  for (const SiteValue& site : sites) {
+    if (checked_product(site.shape) != static_cast<std::int64_t>(site.values.size())) {
+      throw BadInput(path, "{}: its shape does not fit {} values", site.name, site.values.size());
+    }
+    writer.begin(site.name, DType::f32, site.shape);
+    writer.append(std::as_bytes(std::span(site.values)));
+  }
+  writer.commit();
+}
+
+}  // namespace vitrine

@@ -1,0 +1,104 @@
+#!/bin/bash
+# Runs the commands of a page as a reader would, and compares what they print with what the page prints.
+#   docs_test.sh SOURCE BUILD PAGE.md
+#
+# In fenced blocks of the page
+#   $ COMMAND        is run, by bash, in a scratch folder that is the same for the whole page. A line that ends in \ goes
+#                    on; a comment behind two blanks and # is dropped. `build/vitrine` and `vitrine` are the program that
+#                    was built; the files of VITRINE_DATA that are named below lie in the folder.
+#   other lines      up to the next command are what it must print on stdout, but for blanks at the ends; `…` stands for
+#                    any text, several lines included. No such lines: only the exit status must be 0.
+#   $ make TARGET    is not run (this test is part of `make test`); the target must exist. tests/newcomer.sh runs them.
+#   vitrine COMMAND …  without $, a synopsis: the command must exist.
+# Commands that name data which are not there are skipped and counted. A page without a command fails where its
+# name is README.md, so that the test cannot pass by finding nothing.
+set -uo pipefail
+source="$1" build="$2" page="$3"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+mkdir build bin && ln -s "$build/vitrine" build/vitrine && ln -s "$build/vitrine" bin/vitrine
+PATH="$work/bin:$PATH"
+
+# Data from outside, as pages name them, and where VITRINE_DATA has them.
+missing=()
+while read -r name place; do
+  if [ -n "${VITRINE_DATA:-}" ] && [ -e "$VITRINE_DATA/$place" ]; then
+    ln -s "$VITRINE_DATA/$place" "$name"
+  else
+    missing+=("$name")
+  fi
+done <<'DATA'
+stories260K.bin models/stories260K/stories260K.bin
+tok512.bin models/stories260K/tok512.bin
+tok512.model models/stories260K/tok512.model
+DATA
+
+n_run=0 n_skipped=0 n_failed=0
+failed() { echo "docs_test: $page:$1: $2" >&2; n_failed=$((n_failed + 1)); }
+trimmed() { sed -e 's/[[:space:]]*$//' | sed -e '/./,$!d' | sed -e ':a' -e '/^\n*$/{$d;N;ba' -e '}'; }
+
+# check LINE COMMAND EXPECTED
+check() {
+  local line="$1" command="$2" expected got pattern
+  expected=$(trimmed <<<"$3")
+  for name in ${missing[@]+"${missing[@]}"}; do
+    if [[ " $command " == *[\ /\"\']"$name"[\ \"\']* ]]; then
+      n_skipped=$((n_skipped + 1))
+      return
+    fi
+  done
+  n_run=$((n_run + 1))
+  if [[ $command == make\ * ]]; then
+    make -C "$source" -n ${command#make } >/dev/null 2>&1 || failed "$line" "make knows no: $command"
+    return
+  fi
+  if ! got=$(bash -c "$command" 2>stderr.txt </dev/null); then
+    failed "$line" "$command: exit status is not 0: $(tail -3 stderr.txt)"
+    return
+  fi
+  [ -n "$expected" ] || return
+  got=$(trimmed <<<"$got")
+  pattern=$(sed -e 's/[][*?\\]/\\&/g' -e 's/…/*/g' <<<"$expected")
+  # shellcheck disable=SC2053
+  [[ $got == $pattern ]] || failed "$line" "$command
+--- the page
+$expected
+--- the program
+$got"
+}
+
+number=0 fenced=0 command="" command_line=0 expected="" going_on=0
+end_of_command() {
+  if [ -n "$command" ]; then check "$command_line" "$command" "$expected"; fi
+  command="" expected=""
+}
+while IFS= read -r line || [ -n "$line" ]; do
+  number=$((number + 1))
+  if [[ $line == '```'* ]]; then
+    end_of_command
+    fenced=$((1 - fenced)) going_on=0
+  elif [ $fenced = 0 ]; then
+    continue
+  elif [ $going_on = 1 ]; then
+    command+=" ${line%\\}"
+    if [[ $line != *\\ ]]; then going_on=0; fi
+  elif [[ $line == '$ '* ]]; then
+    end_of_command
+    command_line=$number command=${line#\$ }
+    if [[ $command == *\\ ]]; then command=${command%\\} going_on=1; fi
+    command=$(sed -e 's/[[:space:]][[:space:]]\+# .*$//' <<<"$command")
+  elif [ -n "$command" ]; then
+    expected+="$line"$'\n'
+  elif [[ $line =~ ^vitrine\ ([a-z]+) ]]; then
+    n_run=$((n_run + 1))
+    vitrine "${BASH_REMATCH[1]}" --help 2>&1 | grep -q "^Usage: vitrine ${BASH_REMATCH[1]} " ||
+      failed "$number" "there is no command ${BASH_REMATCH[1]}"
+  fi
+done <"$source/$page"
+end_of_command
+
+echo "docs_test: $page: $n_run run, $n_skipped skipped for want of VITRINE_DATA, $n_failed failed"
+[ $n_failed = 0 ] || exit 1
+if [ $((n_run + n_skipped)) = 0 ] && [[ $page == *README.md ]]; then exit 1; fi
+if [ $n_run = 0 ] && [ $n_skipped -gt 0 ]; then exit 77; fi

@@ -1,0 +1,44 @@
+#!/bin/bash
+# Installs into a new prefix, builds examples/ against it with find_package, and runs them as a user would.
+#   install_test.sh SOURCE BUILD
+set -euo pipefail
+source="$1" build="$2"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "install_test: $*" >&2; exit 1; }
+expect() { [[ "$2" == $3 ]] || fail "$1: expected $3, got $2"; }
+
+cmake --install "$build" --prefix "$work/first" >/dev/null
+mv "$work/first" "$work/moved"  # an installed tree does not know where it was
+prefix="$work/moved"
+[ -z "$(ls "$prefix/include" | grep -vx vitrine)" ] || fail "include/ holds more than the folder vitrine"
+if grep -rnE '#include "|fmt/|nlohmann' "$prefix/include"; then fail "a header needs more than the standard library"; fi
+for file in share/man/man1/vitrine.1.gz share/bash-completion/completions/vitrine share/doc/vitrine/LICENSE; do
+  [ -s "$prefix/$file" ] || fail "$file is missing"
+done
+
+cmake -S "$source/examples" -B "$work/build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$prefix" \
+  -DCMAKE_CXX_FLAGS="-Wall -Wextra -Wconversion -Wshadow -Werror" >"$work/log" || { cat "$work/log"; fail "configure"; }
+cmake --build "$work/build" -j 2 >"$work/log" 2>&1 || { cat "$work/log"; fail "build"; }
+for example in "$source"/examples/*.cpp; do
+  [ "$(wc -l <"$example")" -lt 40 ] || fail "$example is no longer short"
+done
+
+cd "$work"
+model="$prefix/share/vitrine/models/default"
+expect "predict, lines" "$(build/predict "$model" "Once" | wc -l)" 5
+expect "predict, most likely first" "$(build/predict "$model" "Once" | sort -grs -k1,1)" "$(build/predict "$model" "Once")"
+expect generate "$(build/generate "$model" "Once" | tail -1)" "* tokens, ended by @(length|stop)"
+expect read_site "$(build/read_site "$model" "Hi" 'blocks.0.attn.hook_z')" \
+  "blocks.0.attn.hook_z \[ 4 * \] last value *, silenced *"
+expect "an unknown site" "$(build/read_site "$model" "Hi" nope 2>&1 || echo "status $?")" "*nope*status 1"
+expect "a missing model" "$(build/predict /no/such/model x 2>&1 || echo "status $?")" "*/no/such/model*status 1"
+expect "the installed program" "$("$prefix/bin/vitrine" generate Hi --max-tokens 2 --json 2>/dev/null)" '*"prompt_ids"*'
+
+if [ -z "${VITRINE_DATA:-}" ]; then
+  echo "install_test: the examples ran on the default model; VITRINE_DATA is unset"
+  exit 0
+fi
+stories="$VITRINE_DATA/models/stories260K"
+expect "a trained model" "$(build/generate "$stories/stories260K.bin" "Once upon a time" "$stories/tok512.bin" | head -1)" \
+  ", there was a little girl named Lily.*"
