@@ -7,11 +7,11 @@
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/decoder.h"
 #include "tokenizer/json_fields.h"
-#include "tokenizer/model.h"
 #include "tokenizer/normalizer.h"
 #include "tokenizer/post_processor.h"
 #include "tokenizer/pre_tokenizer.h"
 #include "tokenizer/split.h"
+#include "tokenizer/subword_model.h"
 #include "tokenizer/utf8.h"
 
 namespace vitrine {
@@ -23,7 +23,7 @@ constexpr std::size_t kMaxTextBytes = 1U << 30;  // places in a text are numbere
 struct Parts {
   std::unique_ptr<const Normalizer> normalizer;  // may be null, as the next one
   std::unique_ptr<const PreTokenizer> pre_tokenizer;
-  std::unique_ptr<const Model> model;
+  std::unique_ptr<const SubwordModel> model;
   AddedTokens added;
   PostProcessor post_processor;
   Decoder decoder;
@@ -46,7 +46,7 @@ class JsonTokenizer final : public Tokenizer {
   /// One call of encode.
   struct Job {
     SpecialTokens policy;
-    ModelWorkspace& workspace;
+    SubwordWorkspace& workspace;
     std::vector<std::int32_t>& ids;
   };
 
@@ -61,7 +61,7 @@ class JsonTokenizer final : public Tokenizer {
   std::int64_t vocab_size_;
   std::optional<std::int32_t> bos_;
   std::vector<std::int32_t> stop_ids_;  // none: which ids end a text stands in other files of a checkpoint
-  mutable Pool<ModelWorkspace> workspaces_;
+  mutable Pool<SubwordWorkspace> workspaces_;
 };
 
 JsonTokenizer::JsonTokenizer(Parts parts) : parts_(std::move(parts)) {
@@ -159,7 +159,7 @@ std::unique_ptr<const Tokenizer> parse_tokenizer_json(std::string_view file, std
   const auto part = [&](std::string_view key) { return root.find(key) == nullptr ? Json() : *root.find(key); };
   auto normalizer = parse_normalizer(part("normalizer"), path);
   auto pre_tokenizer = parse_pre_tokenizer(part("pre_tokenizer"), path);
-  auto model = parse_model(document, path);
+  auto model = parse_subword_model(document, path);
   AddedTokens added(parse_added_tokens(part("added_tokens"), model->pieces(), path), normalizer.get());
   return std::make_unique<JsonTokenizer>(Parts{std::move(normalizer), std::move(pre_tokenizer), std::move(model),
                                                std::move(added), parse_post_processor(part("post_processor"), path),

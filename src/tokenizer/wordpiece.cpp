@@ -31,7 +31,7 @@ WordPiece::WordPiece(PieceTable pieces, std::int32_t unk_id, const std::string& 
   continuing_ = PrefixTrie(std::move(continuing));
 }
 
-void WordPiece::encode(std::string_view word, ModelWorkspace&, std::vector<std::int32_t>& ids) const {
+void WordPiece::encode(std::string_view word, SubwordWorkspace&, std::vector<std::int32_t>& ids) const {
   const auto n_characters =
       std::count_if(word.begin(), word.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
   if (n_characters > max_characters_) return ids.push_back(known_unk(unk_id_, word));
@@ -47,7 +47,7 @@ void WordPiece::encode(std::string_view word, ModelWorkspace&, std::vector<std::
   }
 }
 
-void WordLevel::encode(std::string_view word, ModelWorkspace&, std::vector<std::int32_t>& ids) const {
+void WordLevel::encode(std::string_view word, SubwordWorkspace&, std::vector<std::int32_t>& ids) const {
   const std::int32_t id = pieces_.find(word);
   ids.push_back(id != kNoId ? id : known_unk(unk_id_, word));
 }
