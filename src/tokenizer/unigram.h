@@ -22,7 +22,7 @@ class Unigram final : public SubwordModel {
   const PieceTable& pieces() const override { return pieces_; }
 
  private:
-  void find_best(std::string_view word, std::vector<SubwordWorkspace::Node>& nodes) const;
+  void find_best(std::string_view word, SubwordWorkspace& workspace) const;
   void append_unknown(std::string_view text, std::vector<std::int32_t>& ids) const;
 
   PieceTable pieces_;
