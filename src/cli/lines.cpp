@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <exception>
 #include <system_error>
 #include <utility>
@@ -58,6 +59,21 @@ struct Answer {
   std::exception_ptr failure;
 };
 
+/// What fits into one write that a pipe takes whole or not at all goes out together, so that Ctrl-C leaves no part of a
+/// line, unless the line is longer. Throws the first failure, after what stands before it.
+void print_in_order(const std::vector<Answer>& answers) {
+  std::string out;
+  for (const Answer& a : answers) {
+    if (a.failure || out.size() + a.text.size() > PIPE_BUF) {
+      print(out);
+      out.clear();
+    }
+    if (a.failure) std::rethrow_exception(a.failure);
+    out += a.text;
+  }
+  print(out);
+}
+
 }  // namespace
 
 void answer_lines(ThreadPool& pool, FunctionRef<std::string(std::string_view line, std::int64_t number)> answer) {
@@ -95,15 +111,7 @@ void answer_lines(ThreadPool& pool, FunctionRef<std::string(std::string_view lin
     const auto n_takes = static_cast<std::int64_t>((lines.size() + kLinesAtATime - 1) / kLinesAtATime);
     pool.parallel_for(std::min<std::int64_t>(pool.size(), n_takes), 1, answer_some);
 
-    std::string out;
-    for (const Answer& a : answers) {
-      if (a.failure) {
-        print(out);
-        std::rethrow_exception(a.failure);
-      }
-      out += a.text;
-    }
-    print(out);
+    print_in_order(answers);
     number += static_cast<std::int64_t>(lines.size());
     input.erase(0, is_open ? input.rfind('\n') + 1 : input.size());
     n_seen = input.size();
