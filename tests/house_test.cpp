@@ -79,4 +79,20 @@ TEST(House, SimdStaysInKernels) {
   });
 }
 
+/// Two types of one name in one namespace would be one type for the linker. Types in sources stand in anonymous
+/// namespaces, so headers are what can clash.
+TEST(House, EveryTypeHasANameOfItsOwn) {
+  const std::regex definition(R"re(^(?:class|struct|enum class|union) (?:alignas\(\w+\) )?(\w+)\b[^;]*$)re");
+  std::map<std::string, std::string> defined;
+  for_each_line([&](const std::string& room, const std::string& where, const std::string& line) {
+    std::smatch match;
+    const bool is_own_namespace = room == "cli" || where.find("kernels/vec_") != std::string::npos;
+    if (is_own_namespace || where.find(".h:") == std::string::npos) return;
+    if (!std::regex_search(line, match, definition)) return;
+    const auto [other, is_new] = defined.emplace(match[1], where);
+    EXPECT_TRUE(is_new) << match[1] << " is defined at " << other->second << " and at " << where;
+  });
+  EXPECT_GT(defined.size(), 80U);
+}
+
 }  // namespace

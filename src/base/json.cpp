@@ -19,8 +19,8 @@ bool JsonBuilder::key(string_t& name) {
   return true;
 }
 
-bool JsonBuilder::parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& e) {
-  throw BadCheckpoint(where_, "not valid JSON: {}", e.what());
+bool JsonBuilder::parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) {
+  throw BadCheckpoint(where_, "not valid JSON at byte {}", position);
 }
 
 bool JsonBuilder::add(Json value) {

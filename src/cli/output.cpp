@@ -17,6 +17,10 @@ bool write_all(int fd, std::string_view text) {
     if (n < 0 && errno == EINTR && !interrupted()) continue;  // nobody may be reading: Ctrl-C ends the wait
     if (n < 0) return false;
     text.remove_prefix(static_cast<std::size_t>(n));
+    if (!text.empty() && interrupted()) {  // the signal came while some had been written
+      errno = EINTR;
+      return false;
+    }
   }
   return true;
 }

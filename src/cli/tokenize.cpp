@@ -1,11 +1,10 @@
 // vitrine tokenize and detokenize: text to ids and back.
 #include <fmt/format.h>
 
-#include <cstdio>
-#include <iostream>
-
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/explain.h"
+#include "cli/lines.h"
 #include "cli/options.h"
 #include "cli/output.h"
 
@@ -14,6 +13,7 @@ namespace {
 
 struct TokenizeOptions : Options {
   bool lines = false;
+  bool explain = false;
 };
 
 struct DetokenizeOptions : Options {
@@ -26,17 +26,19 @@ Json tokens_json(const Tokenizer& tokenizer, const std::vector<std::int32_t>& id
   return {{"ids", ids}, {"pieces", pieces}};
 }
 
+std::string line_of(const Json& object) { return object.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
 /// JSON strings on stdin, one a line; one JSON object a line out.
-void tokenize_lines(const Tokenizer& tokenizer, SpecialTokens policy) {
-  std::string line;
-  for (std::int64_t number = 1; std::getline(std::cin, line); ++number) {
-    if (interrupted()) throw Interrupted();
-    const Json text = parse_json(line, fmt::format("stdin, line {}", number));
-    if (!text.is_string()) throw BadInput(fmt::format("stdin, line {}", number), "expected a JSON string");
-    print_json(tokens_json(tokenizer, tokenizer.encode(text.get<std::string>(), policy)));
-  }
-  if (interrupted()) throw Interrupted();
-  if (std::ferror(stdin) != 0) throw BadInput("stdin", "cannot read");
+void tokenize_lines(const Tokenizer& tokenizer, SpecialTokens policy, const TokenizeOptions& o) {
+  ThreadPool pool(o.threads > 0 ? o.threads : default_thread_count());
+  answer_lines(pool, [&](std::string_view line, std::int64_t number) {
+    const std::string where = fmt::format("stdin, line {}", number);
+    const Json text = parse_json(line, where);
+    if (!text.is_string()) throw BadInput(where, "expected a JSON string, got {}", text.type_name());
+    const auto& string = text.get_ref<const std::string&>();
+    return line_of(o.explain ? explanation_json(tokenizer.explain(string, policy), tokenizer)
+                             : tokens_json(tokenizer, tokenizer.encode(string, policy)));
+  });
 }
 
 void run_tokenize(const TokenizeOptions& o) {
@@ -46,14 +48,19 @@ void run_tokenize(const TokenizeOptions& o) {
   const std::string path = !o.tokenizer.empty() ? o.tokenizer : has_path ? o.first : default_model();
   const auto tokenizer = load_tokenizer(path, o.tokenizer_options);
   const SpecialTokens policy = o.no_special ? SpecialTokens::none : SpecialTokens::apply;
-  if (o.lines) return tokenize_lines(*tokenizer, policy);
+  if (o.lines) return tokenize_lines(*tokenizer, policy, o);
 
-  const std::vector<std::int32_t> ids = tokenizer->encode(read_text(has_path ? o.second : o.first), policy);
+  const std::string text = read_text(has_path ? o.second : o.first);
+  if (o.explain) {
+    const Explanation explanation = tokenizer->explain(text, policy);
+    return o.json ? print_json(explanation_json(explanation, *tokenizer))
+                  : print(explanation_table(explanation, *tokenizer));
+  }
+  const std::vector<std::int32_t> ids = tokenizer->encode(text, policy);
   if (o.json) return print_json(tokens_json(*tokenizer, ids));
   std::string table;
   for (const std::int32_t id : ids) {
-    table +=
-        fmt::format("{:>8}  {}\n", id, Json(tokenizer->piece(id)).dump(-1, ' ', false, Json::error_handler_t::replace));
+    table += fmt::format("{:>8}  {}\n", id, line_of(Json(tokenizer->piece(id))));
   }
   print(table);
 }
@@ -85,6 +92,8 @@ void add_tokenize(CLI::App& program) {
   const auto o = std::make_shared<TokenizeOptions>();
   add_text(command, *o, "A tokenizer, or a folder that holds one");
   command.add_flag("--lines", o->lines, "JSON strings on stdin, one a line; one JSON object a line out");
+  command.add_flag("--explain", o->explain,
+                   "How the text becomes ids: what is cut, normalized and merged, step by step");
   add_common(command, *o);
   command.footer("Example: vitrine tokenize tok512.bin \"Once upon a time\"");
   command.callback([o] { run_tokenize(*o); });

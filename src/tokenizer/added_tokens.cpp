@@ -90,7 +90,8 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* norma
   std::vector<std::string> contents;  // as they are looked for
   for (const AddedToken& token : tokens_) {
     by_id_.emplace(token.id, contents.size());
-    contents.push_back(token.normalized && normalizer != nullptr ? (*normalizer)(token.content) : token.content);
+    contents.push_back(token.normalized && normalizer != nullptr ? (*normalizer)(token.content, nullptr)
+                                                                 : token.content);
   }
   // Where normalization makes two contents equal, a special one goes first, then the earlier one.
   std::unordered_set<std::string_view> seen;

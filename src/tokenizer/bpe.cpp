@@ -171,7 +171,7 @@ void Bpe::encode(std::string_view word, Workspace& workspace, std::vector<std::i
 }
 
 void Bpe::encode_part(std::string_view part, Workspace& workspace, std::vector<std::int32_t>& ids) const {
-  const bool cached = part.size() <= WordCache::kMaxWordBytes;
+  const bool cached = part.size() <= WordCache::kMaxWordBytes && workspace.recorder == nullptr;
   if (cached && workspace.cache.find(part, ids)) return;
   std::vector<std::int32_t>& symbols = workspace.ids;
   symbols.clear();
@@ -180,16 +180,33 @@ void Bpe::encode_part(std::string_view part, Workspace& workspace, std::vector<s
   } else {
     symbols_with_affixes(part, symbols);
   }
-  if (symbols.size() <= kShortWord) {
-    merge_by_scan(merges_, workspace, symbols);
+  if (workspace.recorder != nullptr) {
+    merge_recorded(workspace);
   } else {
-    merge_by_heap(merges_, workspace, symbols);
+    merge(workspace, nullptr);
   }
   ids.insert(ids.end(), symbols.begin(), symbols.end());
   if (cached) workspace.cache.keep(part, symbols);
   release_if_large(workspace.ids);
   release_if_large(workspace.symbols);
   release_if_large(workspace.heap);
+}
+
+void Bpe::merge(Workspace& workspace, const MergeListener* listener) const {
+  if (workspace.ids.size() <= kShortWord) {
+    merge_by_scan(merges_, workspace, workspace.ids, listener);
+  } else {
+    merge_by_heap(merges_, workspace, workspace.ids, listener);
+  }
+}
+
+void Bpe::merge_recorded(Workspace& workspace) const {
+  EncodingRecorder& recorder = *workspace.recorder;
+  recorder.rule(Explanation::Word::Rule::merges_by_rank);
+  recorder.begin_symbols();
+  for (const std::int32_t id : workspace.ids) recorder.symbol(pieces_.piece(id));
+  const MergeListener listener = {recorder, pieces_};
+  merge(workspace, &listener);
 }
 
 /// `unk_pending`: an unk stands here which may still fuse with the next one. (The bytes of a fallback do not flush it:

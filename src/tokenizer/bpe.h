@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tokenizer/explanation.h"
 #include "tokenizer/piece_table.h"
 #include "tokenizer/word_cache.h"
 
@@ -95,6 +96,12 @@ class MergeBoundaries {
   std::vector<std::uint64_t> bits_;
 };
 
+/// Tells a recorder of merges, as pieces.
+struct MergeListener {
+  EncodingRecorder& recorder;
+  const PieceTable& pieces;
+};
+
 /// The merge engine. Immutable; what a thread writes is in its Workspace.
 class Bpe {
  public:
@@ -113,6 +120,7 @@ class Bpe {
       BpeMerge merge;  // of the pair that begins here
     };
     WordCache cache;
+    EncodingRecorder* recorder = nullptr;  // set by who takes the workspace; the cache serves only where it is null
     std::vector<std::int32_t> ids;
     std::vector<BpeMerge> merges;
     std::vector<Symbol> symbols;
@@ -140,6 +148,8 @@ class Bpe {
 
   std::size_t safe_cut(std::string_view word, std::size_t from) const;
   void encode_part(std::string_view part, Workspace& workspace, std::vector<std::int32_t>& ids) const;
+  void merge(Workspace& workspace, const MergeListener* listener) const;
+  void merge_recorded(Workspace& workspace) const;
   void symbols_of(std::string_view word, std::vector<std::int32_t>& ids) const;
   void symbols_with_affixes(std::string_view word, std::vector<std::int32_t>& ids) const;
   std::int32_t character_id(std::string_view character) const;
@@ -155,7 +165,10 @@ class Bpe {
 };
 
 /// Merges `ids` in place. Two ways to the same result: a scan for each merge (short words), a heap (any length).
-void merge_by_scan(const MergeTable& merges, Bpe::Workspace& workspace, std::vector<std::int32_t>& ids);
-void merge_by_heap(const MergeTable& merges, Bpe::Workspace& workspace, std::vector<std::int32_t>& ids);
+/// `listener` may be null.
+void merge_by_scan(const MergeTable& merges, Bpe::Workspace& workspace, std::vector<std::int32_t>& ids,
+                   const MergeListener* listener = nullptr);
+void merge_by_heap(const MergeTable& merges, Bpe::Workspace& workspace, std::vector<std::int32_t>& ids,
+                   const MergeListener* listener = nullptr);
 
 }  // namespace vitrine

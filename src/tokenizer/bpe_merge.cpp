@@ -16,7 +16,8 @@ std::uint64_t heap_entry(std::uint32_t rank, std::int32_t place) {
 
 }  // namespace
 
-void merge_by_scan(const MergeTable& merges, Bpe::Workspace& workspace, std::vector<std::int32_t>& ids) {
+void merge_by_scan(const MergeTable& merges, Bpe::Workspace& workspace, std::vector<std::int32_t>& ids,
+                   const MergeListener* listener) {
   if (ids.size() < 2) return;
   std::vector<BpeMerge>& pairs = workspace.merges;  // pairs[i]: of ids[i] and ids[i + 1]
   pairs.resize(ids.size() - 1);
@@ -27,6 +28,10 @@ void merge_by_scan(const MergeTable& merges, Bpe::Workspace& workspace, std::vec
     if (best->merged == kNoId) return;
     const auto i = best - pairs.begin();
     const auto at = static_cast<std::size_t>(i);
+    if (listener != nullptr) {
+      const PieceTable& p = listener->pieces;
+      listener->recorder.merge_now(best->rank, at, p.piece(ids[at]), p.piece(ids[at + 1]), p.piece(best->merged));
+    }
     ids[at] = best->merged;
     ids.erase(ids.begin() + i + 1);
     pairs.erase(best);
@@ -37,7 +42,8 @@ void merge_by_scan(const MergeTable& merges, Bpe::Workspace& workspace, std::vec
 
 /// Symbols form a doubly linked list by place, so that one is removed in O(1). The heap holds the pairs as they were
 /// when they were found; one is stale where the pair at its place has another rank by now.
-void merge_by_heap(const MergeTable& merges, Bpe::Workspace& workspace, std::vector<std::int32_t>& ids) {
+void merge_by_heap(const MergeTable& merges, Bpe::Workspace& workspace, std::vector<std::int32_t>& ids,
+                   const MergeListener* listener) {
   const auto n = static_cast<std::int32_t>(ids.size());
   std::vector<Bpe::Workspace::Symbol>& symbols = workspace.symbols;
   std::vector<std::uint64_t>& heap = workspace.heap;
@@ -60,6 +66,11 @@ void merge_by_heap(const MergeTable& merges, Bpe::Workspace& workspace, std::vec
     Bpe::Workspace::Symbol& left = at(place);
     if (left.merge.merged == kNoId || left.merge.rank != entry >> 32) continue;
     Bpe::Workspace::Symbol& right = at(left.next);
+    if (listener != nullptr) {
+      const PieceTable& p = listener->pieces;
+      listener->recorder.merge(left.merge.rank, static_cast<std::size_t>(place), p.piece(left.id), p.piece(right.id),
+                               p.piece(left.merge.merged));
+    }
     left.id = left.merge.merged;
     left.next = right.next;
     right.id = kNoId;

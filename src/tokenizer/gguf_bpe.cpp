@@ -1,4 +1,6 @@
 // The "gpt2" kind of GGUF tokenizer: byte-level BPE with merges, words cut as tokenizer.ggml.pre says.
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "base/error.h"
@@ -15,6 +17,7 @@ class GgufBpeTokenizer final : public GgufTokenizer {
   GgufBpeTokenizer(GgufVocabulary v, Bpe bpe, const PreTokenizerRule& rule, std::string_view path)
       : GgufTokenizer(std::move(v)), bpe_(std::move(bpe)) {
     for (const std::string_view pattern : rule.patterns) {
+      stages_.push_back(fmt::format("pattern {}", stages_.size() + 1));
       splits_.emplace_back(Regex(pattern, RegexSyntax::rust, path), SplitBehavior::isolated, false);
     }
   }
@@ -25,31 +28,43 @@ class GgufBpeTokenizer final : public GgufTokenizer {
   }
 
  private:
-  void encode_text(std::string_view text, bool is_first, std::vector<std::int32_t>& ids) const override;
-  void split(std::size_t stage, std::string_view text, Splitter::Piece word) const;
+  void encode_text(std::string_view text, bool is_first, EncodingRecorder* recorder,
+                   std::vector<std::int32_t>& ids) const override;
+  void split(std::size_t stage, std::string_view text, EncodingRecorder* recorder, Splitter::Piece word) const;
 
   Bpe bpe_;
   std::vector<Split> splits_;
+  std::vector<std::string> stages_;  // their names
   mutable Pool<Bpe::Workspace> workspaces_;
 };
 
 /// Each stage cuts the words of the one before. A few stages deep.
-void GgufBpeTokenizer::split(std::size_t stage, std::string_view text, Splitter::Piece word) const {
+void GgufBpeTokenizer::split(std::size_t stage, std::string_view text, EncodingRecorder* recorder,
+                             Splitter::Piece word) const {
   if (stage == splits_.size()) return word(text);
-  splits_[stage](text, [&](std::string_view piece) { split(stage + 1, piece, word); });
+  splits_[stage](text, [&](std::string_view piece) {
+    if (recorder != nullptr) recorder->pre_token(stage, piece);
+    split(stage + 1, piece, recorder, word);
+  });
 }
 
 /// A byte that is no UTF-8 is a word of its own.
-void GgufBpeTokenizer::encode_text(std::string_view text, bool /*is_first*/, std::vector<std::int32_t>& ids) const {
+void GgufBpeTokenizer::encode_text(std::string_view text, bool /*is_first*/, EncodingRecorder* recorder,
+                                   std::vector<std::int32_t>& ids) const {
   const auto workspace = workspaces_.lease();
+  (*workspace).recorder = recorder;
   std::string spelled;
   const auto encode_word = [&](std::string_view word) {
     spelled.clear();
     append_byte_level(word, spelled);
-    bpe_.encode(spelled, *workspace, ids);
+    record_word(recorder, spelled, ids, [&] { bpe_.encode(spelled, *workspace, ids); });
   };
   for_each_valid_run(
-      text, [&](std::string_view valid) { split(0, valid, encode_word); },
+      text,
+      [&](std::string_view valid) {
+        if (recorder != nullptr) recorder->begin_cuts(stages_);
+        split(0, valid, recorder, encode_word);
+      },
       [&](char broken) { encode_word(std::string_view(&broken, 1)); });
 }
 

@@ -19,7 +19,8 @@ class GgufSpmTokenizer final : public GgufTokenizer {
   bool keeps_start(std::int32_t id) const override { return at(id).type == PieceType::control; }
 
  private:
-  void encode_text(std::string_view text, bool is_first, std::vector<std::int32_t>& ids) const override;
+  void encode_text(std::string_view text, bool is_first, EncodingRecorder* recorder,
+                   std::vector<std::int32_t>& ids) const override;
 
   PieceMerger merger_;
   mutable Pool<PieceMerger::Workspace> workspaces_;
@@ -47,7 +48,8 @@ GgufSpmTokenizer::GgufSpmTokenizer(GgufVocabulary v, std::string_view path) : Gg
   merger_.set_unknown(vocabulary().unk.value_or(kNoId), std::move(byte_ids));
 }
 
-void GgufSpmTokenizer::encode_text(std::string_view text, bool is_first, std::vector<std::int32_t>& ids) const {
+void GgufSpmTokenizer::encode_text(std::string_view text, bool is_first, EncodingRecorder* recorder,
+                                   std::vector<std::int32_t>& ids) const {
   std::string normal;
   normal.reserve(text.size() + text.size() / 4 + 16);
   if (is_first && vocabulary().add_space_prefix) normal += kSpaceSymbol;
@@ -59,7 +61,9 @@ void GgufSpmTokenizer::encode_text(std::string_view text, bool is_first, std::ve
     }
   }
   const auto workspace = workspaces_.lease();
-  merger_.encode(normal, *workspace, ids);
+  (*workspace).recorder = recorder;
+  if (recorder != nullptr) recorder->normalized("spaces", text, normal);
+  record_word(recorder, normal, ids, [&] { merger_.encode(normal, *workspace, ids); });
 }
 
 std::string GgufSpmTokenizer::bytes(std::int32_t id) const {

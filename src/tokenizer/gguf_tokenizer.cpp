@@ -16,23 +16,29 @@ const GgufVocabulary::Piece& GgufTokenizer::at(std::int32_t id) const {
   return vocabulary_.pieces[static_cast<std::size_t>(id)];
 }
 
-std::vector<std::int32_t> GgufTokenizer::encode(std::string_view text, SpecialTokens policy) const {
+std::vector<std::int32_t> GgufTokenizer::encode(std::string_view text, SpecialTokens policy,
+                                                EncodingRecorder* recorder) const {
   if (text.size() > kMaxTextBytes) {
     throw BadInput("tokenizer", "expected at most {} bytes of text, got {}", kMaxTextBytes, text.size());
   }
   const bool apply = policy == SpecialTokens::apply;
   std::vector<std::int32_t> ids;
-  if (apply && vocabulary_.add_bos) ids.push_back(vocabulary_.bos.value());
+  const auto add_token = [&](std::int32_t id, Explanation::Token::From from) {
+    ids.push_back(id);
+    if (recorder != nullptr) recorder->token(id, from);
+  };
+  if (apply && vocabulary_.add_bos) add_token(vocabulary_.bos.value(), Explanation::Token::From::policy);
   bool is_first = true;
   for (const GgufSpecialTokens::Fragment& fragment : special_.cut(text, apply)) {
     if (fragment.id != kNoId) {
-      ids.push_back(fragment.id);
+      add_token(fragment.id, Explanation::Token::From::text);
     } else {
-      encode_text(fragment.text, is_first, ids);
+      if (recorder != nullptr) recorder->part(fragment.text);
+      encode_text(fragment.text, is_first, recorder, ids);
     }
     is_first = fragment.id != kNoId;
   }
-  if (apply && vocabulary_.add_eos) ids.push_back(vocabulary_.eos.value());
+  if (apply && vocabulary_.add_eos) add_token(vocabulary_.eos.value(), Explanation::Token::From::policy);
   return ids;
 }
 

@@ -13,7 +13,6 @@ namespace vitrine {
 
 class GgufTokenizer : public Tokenizer {
  public:
-  std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy) const final;
   std::string piece(std::int32_t id) const final { return at(id).text; }
   std::int64_t vocab_size() const final { return static_cast<std::int64_t>(vocabulary_.pieces.size()); }
   std::optional<std::int32_t> bos() const final { return vocabulary_.bos; }
@@ -27,9 +26,13 @@ class GgufTokenizer : public Tokenizer {
   /// Throws BadInput where there is no such id.
   const GgufVocabulary::Piece& at(std::int32_t id) const;
   /// Appends the ids of a text without special tokens; `is_first` where it begins the text or follows a special token.
-  virtual void encode_text(std::string_view text, bool is_first, std::vector<std::int32_t>& ids) const = 0;
+  /// `recorder` may be null.
+  virtual void encode_text(std::string_view text, bool is_first, EncodingRecorder* recorder,
+                           std::vector<std::int32_t>& ids) const = 0;
 
  private:
+  std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy, EncodingRecorder* recorder) const final;
+
   GgufVocabulary vocabulary_;
   GgufSpecialTokens special_;
 };

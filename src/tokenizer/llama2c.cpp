@@ -61,7 +61,6 @@ class Llama2cTokenizer final : public Tokenizer {
  public:
   explicit Llama2cTokenizer(Vocabulary vocabulary);
 
-  std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy) const override;
   std::string piece(std::int32_t id) const override { return pieces_[index(id)]; }
   std::string bytes(std::int32_t id) const override;
   std::string bytes_after(std::optional<std::int32_t> previous, std::int32_t id) const override;
@@ -73,9 +72,11 @@ class Llama2cTokenizer final : public Tokenizer {
   std::int32_t merged_id(std::int32_t left, std::int32_t right, std::string& concatenation) const;
 
  private:
+  std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy,
+                                   EncodingRecorder* recorder) const override;
   std::size_t index(std::int32_t id) const;
   void append_character(std::string_view character, std::vector<std::int32_t>& ids) const;
-  std::vector<std::int32_t> merged(const std::vector<std::int32_t>& ids) const;
+  std::vector<std::int32_t> merged(const std::vector<std::int32_t>& ids, EncodingRecorder* recorder) const;
 
   std::vector<std::string> pieces_;
   std::vector<float> scores_;
@@ -127,12 +128,15 @@ std::size_t Llama2cTokenizer::index(std::int32_t id) const {
   return static_cast<std::size_t>(id);
 }
 
-std::vector<std::int32_t> Llama2cTokenizer::encode(std::string_view text, SpecialTokens policy) const {
+std::vector<std::int32_t> Llama2cTokenizer::encode(std::string_view text, SpecialTokens policy,
+                                                   EncodingRecorder* recorder) const {
   if (text.size() > kMaxTextBytes) {
     throw BadInput("tokenizer", "expected at most {} bytes of text, got {}", kMaxTextBytes, text.size());
   }
-  std::vector<std::int32_t> ids;
+  std::vector<std::int32_t> ids, result;
   ids.reserve(text.size() + 2);
+  if (recorder != nullptr && !text.empty()) recorder->part(text);
+  const std::string_view whole = text;
   if (policy == SpecialTokens::apply) ids.push_back(kBos);
   if (!text.empty()) append_character(" ", ids);  // the dummy prefix: part of the normalization, so it always stands
   while (!text.empty()) {
@@ -142,7 +146,8 @@ std::vector<std::int32_t> Llama2cTokenizer::encode(std::string_view text, Specia
     append_character(text.substr(0, length), ids);
     text.remove_prefix(length);
   }
-  return merged(ids);
+  record_word(recorder, whole, result, [&] { result = merged(ids, recorder); });
+  return result;
 }
 
 void Llama2cTokenizer::append_character(std::string_view character, std::vector<std::int32_t>& ids) const {
@@ -166,7 +171,8 @@ std::int32_t Llama2cTokenizer::merged_id(std::int32_t left, std::int32_t right, 
 
 /// Merges the adjacent pair with the best score, the leftmost among equals, until no pair is in the vocabulary. run.c
 /// searches the whole text for each merge; a heap of candidates finds the same pair in O(log n).
-std::vector<std::int32_t> Llama2cTokenizer::merged(const std::vector<std::int32_t>& ids) const {
+std::vector<std::int32_t> Llama2cTokenizer::merged(const std::vector<std::int32_t>& ids,
+                                                   EncodingRecorder* recorder) const {
   const auto n = static_cast<std::int32_t>(ids.size());
   PairFinder pairs(*this);
   std::vector<Symbol> symbols(ids.size());
@@ -180,6 +186,11 @@ std::vector<std::int32_t> Llama2cTokenizer::merged(const std::vector<std::int32_
   };
 
   for (std::int32_t i = 0; i < n; ++i) at(i) = {ids[static_cast<std::size_t>(i)], i - 1, i + 1 < n ? i + 1 : kNone};
+  if (recorder != nullptr) {
+    recorder->rule(Explanation::Word::Rule::merges_by_score);
+    recorder->begin_symbols();
+    for (const std::int32_t id : ids) recorder->symbol(pieces_[static_cast<std::size_t>(id)]);
+  }
   std::vector<Merge> first;
   for (std::int32_t i = 0; i < n; ++i) {
     if (const auto merge = candidate(i)) first.push_back(*merge);
@@ -193,6 +204,11 @@ std::vector<std::int32_t> Llama2cTokenizer::merged(const std::vector<std::int32_
     // A removed symbol has no id, so its candidates fail here; one whose neighbour changed fails on the neighbour's id.
     if (left.id != merge.left_id || left.next == kNone || at(left.next).id != merge.right_id) continue;
     Symbol& right = at(left.next);
+    if (recorder != nullptr) {
+      const auto text = [&](std::int32_t id) { return std::string_view(pieces_[static_cast<std::size_t>(id)]); };
+      recorder->merge(static_cast<double>(merge.score), static_cast<std::size_t>(merge.left), text(merge.left_id),
+                      text(merge.right_id), text(merge.merged_id));
+    }
     left.id = merge.merged_id;
     left.next = right.next;
     right.id = kNone;

@@ -1,5 +1,8 @@
 // Finds a tokenizer at a path and tells its format from its content.
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 
@@ -64,10 +67,32 @@ std::unique_ptr<const Tokenizer> load_pair(const std::string& vocab, const std::
 /// SentencePiece) or 123 ('{') is not taken for another format.
 bool is_llama2c(std::string_view text) { return text.size() >= 4 && text[2] == '\0' && text[3] == '\0'; }
 
+/// Whether a file that begins as one of llama2.c's tokenizers is one of its models: seven int32 (dim, hidden_dim,
+/// n_layers, n_heads, n_kv_heads, ±vocab_size, seq_len), then just the float32 that they ask for. In double: what is
+/// not exact is larger than any file. Source: karpathy/llama2.c, run.c (Config, memory_map_weights).
+bool is_llama2c_model(std::string_view text) {
+  std::array<std::int32_t, 7> header;
+  if (text.size() < sizeof header) return false;
+  std::memcpy(header.data(), text.data(), sizeof header);
+  const std::vector<double> n(header.begin(), header.end());
+  const double dim = n[0], hidden = n[1], layers = n[2], heads = n[3], kv_heads = n[4], vocab = std::abs(n[5]),
+               seq_len = n[6];
+  if (dim < 1 || hidden < 1 || layers < 1 || heads < 1 || kv_heads < 1 || vocab < 1 || seq_len < 1) return false;
+  const double head_dim = std::floor(dim / heads);
+  const double layer = 2 * dim + 2 * dim * heads * head_dim + 2 * dim * kv_heads * head_dim + 3 * dim * hidden;
+  const double embedding = vocab * dim * (n[5] < 0 ? 2 : 1);  // twice where the head has weights of its own
+  const double floats = embedding + layers * layer + dim + seq_len * head_dim;
+  return static_cast<double>(text.size()) == static_cast<double>(sizeof header) + 4 * floats;
+}
+
 std::unique_ptr<const Tokenizer> load_file(const std::string& path, const TokenizerOptions& options) {
   const std::shared_ptr<const MappedFile> file = MappedFile::open(path);
   const std::span<const std::byte> bytes = file->bytes();
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (is_llama2c(text) && is_llama2c_model(text)) {
+    throw BadInput(path,
+                   "expected a tokenizer, got a llama2.c model, which holds none; give the file of its tokenizer");
+  }
   if (is_llama2c(text)) return parse_llama2c_tokenizer(bytes, path);
   if (text.starts_with('\n') && !is_json(text)) {
     return make_sentencepiece_tokenizer(parse_sentencepiece_model(bytes, path));

@@ -19,11 +19,30 @@ namespace {
 /// A normalizer that is a function.
 class Function final : public Normalizer {
  public:
-  explicit Function(std::function<std::string(std::string)> function) : function_(std::move(function)) {}
-  std::string operator()(std::string text) const override { return function_(std::move(text)); }
+  Function(std::string name, std::function<std::string(std::string)> function)
+      : name_(std::move(name)), function_(std::move(function)) {}
+  std::string operator()(std::string text, EncodingRecorder* recorder) const override {
+    if (recorder == nullptr) return function_(std::move(text));
+    std::string result = function_(text);
+    recorder->normalized(name_, text, result);
+    return result;
+  }
 
  private:
+  std::string name_;
   std::function<std::string(std::string)> function_;
+};
+
+class Sequence final : public Normalizer {
+ public:
+  explicit Sequence(std::vector<std::unique_ptr<const Normalizer>> parts) : parts_(std::move(parts)) {}
+  std::string operator()(std::string text, EncodingRecorder* recorder) const override {
+    for (const auto& part : parts_) text = (*part)(std::move(text), recorder);
+    return text;
+  }
+
+ private:
+  std::vector<std::unique_ptr<const Normalizer>> parts_;
 };
 
 /// `visit(c, character)` for each character of `text`.
@@ -122,21 +141,18 @@ std::string apply_charsmap(const Charsmap& map, std::string_view text) {
   return out;
 }
 
-std::unique_ptr<const Normalizer> make(std::function<std::string(std::string)> function) {
-  return std::make_unique<Function>(std::move(function));
+std::unique_ptr<const Normalizer> make(std::string_view name, std::function<std::string(std::string)> function) {
+  return std::make_unique<Function>(std::string(name), std::move(function));
 }
 
 std::unique_ptr<const Normalizer> parse_sequence(const JsonFields& fields, std::string_view where) {
   fields.allow({"type", "normalizers"});
-  auto parts = std::make_shared<std::vector<std::unique_ptr<const Normalizer>>>();
+  std::vector<std::unique_ptr<const Normalizer>> parts;
   for (const Json& part : fields.array("normalizers")) {
     if (part.is_null()) throw BadCheckpoint(where, "expected an object in the normalizers, got null");
-    parts->push_back(parse_normalizer(part, where));
+    parts.push_back(parse_normalizer(part, where));
   }
-  return make([parts](std::string text) {
-    for (const auto& part : *parts) text = (*part)(std::move(text));
-    return text;
-  });
+  return std::make_unique<Sequence>(std::move(parts));
 }
 
 std::unique_ptr<const Normalizer> parse_bert(const JsonFields& fields) {
@@ -144,13 +160,13 @@ std::unique_ptr<const Normalizer> parse_bert(const JsonFields& fields) {
   const bool lower = fields.boolean("lowercase", true);
   const BertOptions options = {fields.boolean("clean_text", true), fields.boolean("handle_chinese_chars", true),
                                fields.boolean("strip_accents", lower), lower};
-  return make([options](const std::string& text) { return bert(text, options); });
+  return make("BertNormalizer", [options](const std::string& text) { return bert(text, options); });
 }
 
 std::unique_ptr<const Normalizer> parse_replace(const JsonFields& fields, std::string_view where) {
   fields.allow({"type", "pattern", "content"});
   auto pattern = std::make_shared<const Pattern>(parse_pattern(fields.at("pattern"), where));
-  return make([pattern, content = fields.string("content")](const std::string& text) {
+  return make("Replace", [pattern, content = fields.string("content")](const std::string& text) {
     return replaced(text, *pattern, content);
   });
 }
@@ -160,7 +176,7 @@ std::unique_ptr<const Normalizer> parse_form(std::string_view type) {
                     : type == "NFD"  ? NormalForm::nfd
                     : type == "NFKC" ? NormalForm::nfkc
                                      : NormalForm::nfkd;
-  return make([form](const std::string& text) { return normalized(text, form); });
+  return make(type, [form](const std::string& text) { return normalized(text, form); });
 }
 
 }  // namespace
@@ -174,26 +190,28 @@ std::unique_ptr<const Normalizer> parse_normalizer(const Json& json, std::string
   if (type == "Replace") return parse_replace(fields, where);
   if (type == "Prepend") {
     fields.allow({"type", "prepend"});
-    return make([front = fields.string("prepend")](std::string text) { return text.empty() ? text : front + text; });
+    return make(type,
+                [front = fields.string("prepend")](std::string text) { return text.empty() ? text : front + text; });
   }
   if (type == "Strip") {
     fields.allow({"type", "strip_left", "strip_right"});
     const bool left = fields.boolean("strip_left"), right = fields.boolean("strip_right");
-    return make([left, right](std::string text) { return strip(std::move(text), left, right); });
+    return make(type, [left, right](std::string text) { return strip(std::move(text), left, right); });
   }
   if (type == "Precompiled") {
     fields.allow({"type", "precompiled_charsmap"});
     const std::string blob = decode_base64(fields.string("precompiled_charsmap"), where);
     auto map = std::make_shared<const Charsmap>(Charsmap::parse(blob, where));
-    return make([map](const std::string& text) { return apply_charsmap(*map, text); });
+    return make(type, [map](const std::string& text) { return apply_charsmap(*map, text); });
   }
   fields.allow({"type"});
   if (type == "NFC" || type == "NFD" || type == "NFKC" || type == "NFKD") return parse_form(type);
-  if (type == "Lowercase") return make([](const std::string& text) { return lowercase(text); });
-  if (type == "StripAccents") return make([](const std::string& text) { return without(text, is_combining_mark); });
-  if (type == "Nmt") return make([](const std::string& text) { return nmt(text); });
+  if (type == "Lowercase") return make(type, [](const std::string& text) { return lowercase(text); });
+  if (type == "StripAccents")
+    return make(type, [](const std::string& text) { return without(text, is_combining_mark); });
+  if (type == "Nmt") return make(type, [](const std::string& text) { return nmt(text); });
   if (type == "ByteLevel") {
-    return make([](const std::string& text) {
+    return make(type, [](const std::string& text) {
       std::string out;
       append_byte_level(text, out);
       return out;

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/json.h"
+#include "tokenizer/explanation.h"
 
 namespace vitrine {
 
@@ -15,7 +16,8 @@ namespace vitrine {
 class Normalizer {
  public:
   virtual ~Normalizer() = default;
-  virtual std::string operator()(std::string text) const = 0;
+  /// Tells `recorder`, unless it is null, what each normalizer that has a name has changed.
+  virtual std::string operator()(std::string text, EncodingRecorder* recorder) const = 0;
 };
 
 /// The normalizer that `json` describes; a null pointer for null. Throws BadCheckpoint where it is malformed,

@@ -38,9 +38,11 @@ bool PieceMerger::add(std::string_view text, std::int32_t id, float score, bool 
   const auto index = static_cast<std::size_t>(id);
   if (index >= order_.size()) {
     order_.resize(index + 1);
+    scores_.resize(index + 1);
     unused_.resize(index + 1);
   }
   order_[index] = order_of(score);
+  scores_[index] = score;
   unused_[index] = unused;
   has_unused_ = has_unused_ || unused;
   longest_ = std::max(longest_, text.size());
@@ -84,11 +86,16 @@ void PieceMerger::encode(std::string_view text, Workspace& workspace, std::vecto
 }
 
 void PieceMerger::encode_segment(std::string_view segment, Workspace& w, std::vector<std::int32_t>& ids) const {
-  const bool is_short = segment.size() <= WordCache::kMaxWordBytes && !has_unused_;
+  const bool is_short = segment.size() <= WordCache::kMaxWordBytes && !has_unused_ && w.recorder == nullptr;
   if (is_short && w.cache.find(segment, ids)) return;
   const std::size_t n_before = ids.size();
 
   split(segment, w.symbols);
+  if (w.recorder != nullptr) {
+    w.recorder->rule(Explanation::Word::Rule::merges_by_score);
+    w.recorder->begin_symbols();
+    for (const Workspace::Symbol& s : w.symbols) w.recorder->symbol(segment.substr(s.begin, s.size));
+  }
   const auto at = [&](std::int32_t i) -> Workspace::Symbol& { return w.symbols[static_cast<std::size_t>(i)]; };
   w.heap.clear();
   w.left_sizes.clear();
@@ -102,6 +109,7 @@ void PieceMerger::encode_segment(std::string_view segment, Workspace& w, std::ve
     // What the pair makes by now may be something else, or nothing.
     if (left.pair == kNoId || order_[static_cast<std::size_t>(left.pair)] != best >> 32) continue;
     Workspace::Symbol& right = at(left.next);
+    if (w.recorder != nullptr) record(segment, w, left_index);
     left.size += right.size;
     left.id = left.pair;
     left.next = right.next;
@@ -114,6 +122,14 @@ void PieceMerger::encode_segment(std::string_view segment, Workspace& w, std::ve
   for (std::int32_t i = 0; i >= 0; i = at(i).next) append(segment.substr(at(i).begin, at(i).size), at(i).id, w, ids);
 
   if (is_short) w.cache.keep(segment, std::span(ids).subspan(n_before));
+}
+
+/// Tells of the merge of a symbol and the one behind it.
+void PieceMerger::record(std::string_view segment, const Workspace& w, std::int32_t left) const {
+  const Workspace::Symbol& l = w.symbols[static_cast<std::size_t>(left)];
+  const Workspace::Symbol& r = w.symbols[static_cast<std::size_t>(l.next)];
+  w.recorder->merge(static_cast<double>(scores_[static_cast<std::size_t>(l.pair)]), static_cast<std::size_t>(left),
+                    segment.substr(l.begin, l.size), segment.substr(r.begin, r.size), pieces_.piece(l.pair));
 }
 
 void PieceMerger::split(std::string_view segment, std::vector<Workspace::Symbol>& symbols) const {

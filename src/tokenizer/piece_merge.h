@@ -28,6 +28,7 @@ class PieceMerger {
       std::int32_t pair;  // the piece that this symbol and the next one make; kNoId where they make none
     };
     WordCache cache;
+    EncodingRecorder* recorder = nullptr;  // as Bpe::Workspace has one
     std::vector<Symbol> symbols;
     std::vector<std::uint64_t> heap;  // pairs that were found: score and left symbol, the next to merge on top
     std::unordered_map<std::int32_t, std::uint32_t> left_sizes;  // how an unused piece was made, last time
@@ -51,6 +52,7 @@ class PieceMerger {
 
  private:
   void encode_segment(std::string_view segment, Workspace& workspace, std::vector<std::int32_t>& ids) const;
+  void record(std::string_view segment, const Workspace& workspace, std::int32_t left) const;
   void split(std::string_view segment, std::vector<Workspace::Symbol>& symbols) const;
   void find_pair(std::string_view segment, std::int32_t left, Workspace& workspace) const;
   void append(std::string_view symbol, std::int32_t id, Workspace& workspace, std::vector<std::int32_t>& ids) const;
@@ -59,6 +61,7 @@ class PieceMerger {
 
   PieceTable pieces_, reserved_;
   std::vector<std::uint32_t> order_;  // by id: less is better
+  std::vector<float> scores_;         // by id
   std::vector<bool> unused_;          // by id
   bool has_unused_ = false;
   std::size_t longest_ = 0;     // bytes of the longest piece

@@ -41,12 +41,16 @@ class PieceTable {
     std::uint32_t length = 0;
   };
   std::string_view view(const Entry& e) const { return std::string_view(bytes_).substr(e.offset, e.length); }
-  std::size_t slot(std::string_view piece) const;
+  struct Slot {
+    std::int32_t id = kNoId;
+    std::uint32_t hash = 0;  // so that another piece is told apart without a look at it, and growing needs none
+  };
+  std::size_t slot(std::string_view piece, std::uint32_t hash) const;
   void grow();
 
   std::string bytes_;
-  std::vector<Entry> entries_;       // by id
-  std::vector<std::int32_t> slots_;  // a hash table of ids with linear probing; a power of two, at most half full
+  std::vector<Entry> entries_;  // by id
+  std::vector<Slot> slots_;     // a hash table with linear probing; a power of two, at most half full
   std::int32_t n_pieces_ = 0;
 };
 

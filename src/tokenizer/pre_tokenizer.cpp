@@ -1,5 +1,6 @@
 #include "tokenizer/pre_tokenizer.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,27 +16,6 @@
 
 namespace vitrine {
 namespace {
-
-class Sequence final : public PreTokenizer {
- public:
-  explicit Sequence(std::vector<std::unique_ptr<const PreTokenizer>> parts) : parts_(std::move(parts)) {}
-
-  void operator()(std::string_view text, bool at_start, Word word) const override { run(0, text, at_start, word); }
-  bool is_byte_level() const override {
-    for (const auto& part : parts_) {
-      if (part->is_byte_level()) return true;
-    }
-    return false;
-  }
-
- private:
-  void run(std::size_t stage, std::string_view text, bool at_start, Word word) const {
-    if (stage == parts_.size()) return word(text, at_start);
-    (*parts_[stage])(text, at_start, [&](std::string_view w, bool start) { run(stage + 1, w, start, word); });
-  }
-
-  std::vector<std::unique_ptr<const PreTokenizer>> parts_;
-};
 
 class SplitPreTokenizer final : public PreTokenizer {
  public:
@@ -167,16 +147,6 @@ class MetaspacePreTokenizer final : public PreTokenizer {
 
 using Parsed = std::unique_ptr<const PreTokenizer>;
 
-Parsed parse_sequence(const JsonFields& fields, std::string_view where) {
-  fields.allow({"type", "pretokenizers"});
-  std::vector<Parsed> parts;
-  for (const Json& part : fields.array("pretokenizers")) {
-    if (part.is_null()) throw BadCheckpoint(where, "expected an object in the pretokenizers, got null");
-    parts.push_back(parse_pre_tokenizer(part, where));
-  }
-  return std::make_unique<Sequence>(std::move(parts));
-}
-
 Parsed parse_byte_level(const JsonFields& fields, std::string_view where) {
   fields.allow({"type", "add_prefix_space", "trim_offsets", "use_regex"});
   std::optional<Split> split;
@@ -197,13 +167,7 @@ Parsed parse_split(const JsonFields& fields, std::string_view where) {
       parse_pattern(fields.at("pattern"), where));
 }
 
-}  // namespace
-
-Parsed parse_pre_tokenizer(const Json& json, std::string_view where) {
-  if (json.is_null()) return nullptr;
-  const JsonFields fields(json, "the pre-tokenizer", where);
-  const std::string type = fields.string("type");
-  if (type == "Sequence") return parse_sequence(fields, where);
+Parsed parse_one(const JsonFields& fields, const std::string& type, std::string_view where) {
   if (type == "ByteLevel") return parse_byte_level(fields, where);
   if (type == "Split") return parse_split(fields, where);
   if (type == "Metaspace") return std::make_unique<MetaspacePreTokenizer>(parse_metaspace(fields));
@@ -239,9 +203,44 @@ Parsed parse_pre_tokenizer(const Json& json, std::string_view where) {
     std::vector<Parsed> parts;
     parts.push_back(std::make_unique<CharacterSplit>(is_white_space, SplitBehavior::removed));
     parts.push_back(std::make_unique<CharacterSplit>(is_punctuation, SplitBehavior::isolated));
-    return std::make_unique<Sequence>(std::move(parts));
+    return std::make_unique<PreTokenizers>(std::move(parts), std::vector<std::string>(2));
   }
   throw Unsupported(where, "the pre-tokenizer \"{}\" is not supported", type);
+}
+
+/// Appends what `json` describes: sequences within sequences make one.
+void append(const Json& json, std::string_view where, std::vector<Parsed>& parts, std::vector<std::string>& names) {
+  const JsonFields fields(json, "the pre-tokenizer", where);
+  std::string type = fields.string("type");
+  if (type != "Sequence") {
+    parts.push_back(parse_one(fields, type, where));
+    names.push_back(std::move(type));
+    return;
+  }
+  fields.allow({"type", "pretokenizers"});
+  for (const Json& part : fields.array("pretokenizers")) append(part, where, parts, names);
+}
+
+}  // namespace
+
+bool PreTokenizers::is_byte_level() const {
+  return std::any_of(parts_.begin(), parts_.end(), [](const auto& part) { return part->is_byte_level(); });
+}
+
+void PreTokenizers::run(std::size_t stage, std::string_view text, bool at_start, Word word,
+                        EncodingRecorder* recorder) const {
+  if (stage == parts_.size()) return word(text, at_start);
+  (*parts_[stage])(text, at_start, [&](std::string_view w, bool start) {
+    if (recorder != nullptr) recorder->pre_token(stage, w);
+    run(stage + 1, w, start, word, recorder);
+  });
+}
+
+PreTokenizers parse_pre_tokenizers(const Json& json, std::string_view where) {
+  std::vector<Parsed> parts;
+  std::vector<std::string> names;
+  if (!json.is_null()) append(json, where, parts, names);
+  return {std::move(parts), std::move(names)};
 }
 
 }  // namespace vitrine

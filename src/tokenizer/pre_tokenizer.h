@@ -5,9 +5,13 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/json.h"
+#include "tokenizer/explanation.h"
 #include "tokenizer/function_ref.h"
 
 namespace vitrine {
@@ -25,8 +29,32 @@ class PreTokenizer {
   virtual bool is_byte_level() const { return false; }
 };
 
-/// The pre-tokenizer that `json` describes; a null pointer for null. Throws BadCheckpoint where it is malformed,
-/// Unsupported for a type or option that is not known.
-std::unique_ptr<const PreTokenizer> parse_pre_tokenizer(const Json& json, std::string_view where);
+/// Pre-tokenizers one below the other. Without any, a text is one word.
+class PreTokenizers final : public PreTokenizer {
+ public:
+  /// `parts` and `names` are of the same length.
+  PreTokenizers(std::vector<std::unique_ptr<const PreTokenizer>> parts, std::vector<std::string> names)
+      : parts_(std::move(parts)), names_(std::move(names)) {}
+
+  void operator()(std::string_view text, bool at_start, Word word) const override {
+    run(0, text, at_start, word, nullptr);
+  }
+  /// Tells `recorder`, unless it is null, of the words of each.
+  void operator()(std::string_view text, bool at_start, Word word, EncodingRecorder* recorder) const {
+    if (recorder != nullptr) recorder->begin_cuts(names_);
+    run(0, text, at_start, word, recorder);
+  }
+  bool is_byte_level() const override;
+
+ private:
+  void run(std::size_t stage, std::string_view text, bool at_start, Word word, EncodingRecorder* recorder) const;
+
+  std::vector<std::unique_ptr<const PreTokenizer>> parts_;
+  std::vector<std::string> names_;
+};
+
+/// The pre-tokenizers that `json` describes; none for null. Throws BadCheckpoint where it is malformed, Unsupported for
+/// a type or option that is not known.
+PreTokenizers parse_pre_tokenizers(const Json& json, std::string_view where);
 
 }  // namespace vitrine

@@ -20,7 +20,6 @@ class SentencePieceTokenizer final : public Tokenizer {
  public:
   explicit SentencePieceTokenizer(SentencePieceModel model);
 
-  std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy) const override;
   std::string piece(std::int32_t id) const override { return at(id).text; }
   std::string bytes(std::int32_t id) const override;
   std::string bytes_after(std::optional<std::int32_t> previous, std::int32_t id) const override;
@@ -30,10 +29,18 @@ class SentencePieceTokenizer final : public Tokenizer {
   const std::vector<std::int32_t>& stop_ids() const override { return stop_ids_; }
 
  private:
+  /// One call of encode.
+  struct Job {
+    EncodingRecorder* recorder;
+    std::vector<std::int32_t> ids;
+  };
+  std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy,
+                                   EncodingRecorder* recorder) const override;
   const VocabularyPiece& at(std::int32_t id) const;
-  void encode_part(std::string_view text, SentencePieceNormalizer::Place place, std::vector<std::int32_t>& ids) const;
-  void encode_bpe(std::string_view normal, std::vector<std::int32_t>& ids) const;
-  void encode_unigram(std::string_view normal, std::vector<std::int32_t>& ids) const;
+  void add_token(std::int32_t id, Explanation::Token::From from, Job& job) const;
+  void encode_part(std::string_view text, SentencePieceNormalizer::Place place, Job& job) const;
+  void encode_bpe(std::string_view normal, Job& job) const;
+  void encode_unigram(std::string_view normal, Job& job) const;
 
   SentencePieceModel model_;
   SentencePieceNormalizer normalizer_;
@@ -82,16 +89,17 @@ const VocabularyPiece& SentencePieceTokenizer::at(std::int32_t id) const {
   return model_.pieces[static_cast<std::size_t>(id)];
 }
 
-std::vector<std::int32_t> SentencePieceTokenizer::encode(std::string_view text, SpecialTokens policy) const {
+std::vector<std::int32_t> SentencePieceTokenizer::encode(std::string_view text, SpecialTokens policy,
+                                                         EncodingRecorder* recorder) const {
   if (text.size() > kMaxTextBytes) {
     throw BadInput("tokenizer", "expected at most {} bytes of text, got {}", kMaxTextBytes, text.size());
   }
-  std::vector<std::int32_t> ids;
+  Job job = {recorder, {}};
   if (policy == SpecialTokens::none) {
-    encode_part(text, {}, ids);
-    return ids;
+    encode_part(text, {}, job);
+    return std::move(job.ids);
   }
-  if (model_.bos) ids.push_back(*model_.bos);
+  if (model_.bos) add_token(*model_.bos, Explanation::Token::From::policy, job);
   std::size_t begin = 0;
   for (std::size_t i = 0; i < text.size();) {
     const PrefixTrie::Match special = special_.longest(text.substr(i));
@@ -99,29 +107,40 @@ std::vector<std::int32_t> SentencePieceTokenizer::encode(std::string_view text, 
       ++i;
       continue;
     }
-    encode_part(text.substr(begin, i - begin), {begin == 0, false}, ids);
-    ids.push_back(special.value);
+    encode_part(text.substr(begin, i - begin), {begin == 0, false}, job);
+    add_token(special.value, Explanation::Token::From::text, job);
     begin = i += special.length;
   }
-  encode_part(text.substr(begin), {begin == 0, true}, ids);
-  return ids;
+  encode_part(text.substr(begin), {begin == 0, true}, job);
+  return std::move(job.ids);
 }
 
-void SentencePieceTokenizer::encode_part(std::string_view text, SentencePieceNormalizer::Place place,
-                                         std::vector<std::int32_t>& ids) const {
+void SentencePieceTokenizer::add_token(std::int32_t id, Explanation::Token::From from, Job& job) const {
+  job.ids.push_back(id);
+  if (job.recorder != nullptr) job.recorder->token(id, from);
+}
+
+void SentencePieceTokenizer::encode_part(std::string_view text, SentencePieceNormalizer::Place place, Job& job) const {
   const std::string normal = normalizer_.normalize(text, place);
-  if (normal.empty()) return;
-  if (unigram_) {
-    encode_unigram(normal, ids);
-  } else {
-    encode_bpe(normal, ids);
+  if (job.recorder != nullptr && !text.empty()) {
+    job.recorder->part(text);
+    job.recorder->normalized("SentencePiece", text, normal);
   }
+  if (normal.empty()) return;
+  record_word(job.recorder, normal, job.ids, [&] {
+    if (unigram_) {
+      encode_unigram(normal, job);
+    } else {
+      encode_bpe(normal, job);
+    }
+  });
 }
 
 /// Adjacent unknown pieces are one, as in SentencePiece, unless their bytes are spelled out.
-void SentencePieceTokenizer::encode_unigram(std::string_view normal, std::vector<std::int32_t>& ids) const {
+void SentencePieceTokenizer::encode_unigram(std::string_view normal, Job& job) const {
+  std::vector<std::int32_t>& ids = job.ids;
   const std::size_t n_before = ids.size();
-  for (const SentencePieceUnigram::Piece& piece : unigram_->encode(normal)) {
+  for (const SentencePieceUnigram::Piece& piece : unigram_->encode(normal, job.recorder)) {
     if (piece.id == model_.unk && !byte_ids_.empty()) {
       for (const char c : normal.substr(piece.begin, piece.size))
         ids.push_back(byte_ids_[static_cast<unsigned char>(c)]);
@@ -132,8 +151,10 @@ void SentencePieceTokenizer::encode_unigram(std::string_view normal, std::vector
 }
 
 /// User-defined pieces are never merged with anything, so the text between them is encoded alone.
-void SentencePieceTokenizer::encode_bpe(std::string_view normal, std::vector<std::int32_t>& ids) const {
+void SentencePieceTokenizer::encode_bpe(std::string_view normal, Job& job) const {
+  std::vector<std::int32_t>& ids = job.ids;
   const auto workspace = workspaces_.lease();
+  (*workspace).recorder = job.recorder;
   const std::size_t n_before = ids.size();
   std::size_t begin = 0;
   for (std::size_t i = 0; normalizer_.has_user_defined() && i < normal.size();) {
@@ -144,6 +165,10 @@ void SentencePieceTokenizer::encode_bpe(std::string_view normal, std::vector<std
     }
     merger_.encode(normal.substr(begin, i - begin), *workspace, ids);
     ids.push_back(merger_.find(normal.substr(i, length)));
+    if (job.recorder != nullptr) {
+      job.recorder->begin_symbols();
+      job.recorder->symbol(normal.substr(i, length));
+    }
     begin = i += length;
   }
   merger_.encode(normal.substr(begin), *workspace, ids);

@@ -42,7 +42,8 @@ float SentencePieceUnigram::score(std::int32_t id, std::size_t length) const {
   return static_cast<float>(static_cast<double>(static_cast<float>(length) * max_score_) - 0.1);
 }
 
-std::vector<SentencePieceUnigram::Piece> SentencePieceUnigram::encode(std::string_view text) const {
+std::vector<SentencePieceUnigram::Piece> SentencePieceUnigram::encode(std::string_view text,
+                                                                      EncodingRecorder* recorder) const {
   constexpr std::size_t kNowhere = std::numeric_limits<std::uint32_t>::max();
   struct End {  // of the best path to here: its last piece
     float score = 0;
@@ -51,9 +52,14 @@ std::vector<SentencePieceUnigram::Piece> SentencePieceUnigram::encode(std::strin
   };
   std::vector<End> ends(text.size() + 1);
   const auto improve = [&](std::size_t end, float path_score, std::size_t begin, std::int32_t id) {
+    if (recorder != nullptr) {
+      const auto score_here = static_cast<double>(id == unk_ ? unk_score_ : score(id, end - begin));
+      recorder->candidate({begin, end, id, score_here, static_cast<double>(path_score)});
+    }
     if (ends[end].begin != kNowhere && path_score <= ends[end].score) return;
     ends[end] = {path_score, id, static_cast<std::uint32_t>(begin)};
   };
+  if (recorder != nullptr) recorder->rule(Explanation::Word::Rule::best_sum);
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t character = character_bytes(text.substr(begin));
     const float here = ends[begin].score;
@@ -67,6 +73,7 @@ std::vector<SentencePieceUnigram::Piece> SentencePieceUnigram::encode(std::strin
   }
   std::vector<Piece> pieces;
   for (std::size_t end = text.size(); end > 0; end = ends[end].begin) {
+    if (recorder != nullptr) recorder->chosen(ends[end].begin, end);
     pieces.push_back({ends[end].begin, end - ends[end].begin, ends[end].id});
   }
   std::reverse(pieces.begin(), pieces.end());

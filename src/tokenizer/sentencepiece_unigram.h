@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tokenizer/explanation.h"
 #include "tokenizer/piece_table.h"
 #include "tokenizer/prefix_trie.h"
 #include "tokenizer/sentencepiece_model.h"
@@ -24,8 +25,8 @@ class SentencePieceUnigram {
     std::int32_t id;          ///< The unknown piece's id for a character that no piece begins with alone.
   };
 
-  /// The pieces of a normalized text, first to last.
-  std::vector<Piece> encode(std::string_view text) const;
+  /// The pieces of a normalized text, first to last; `recorder` may be null.
+  std::vector<Piece> encode(std::string_view text, EncodingRecorder* recorder) const;
 
  private:
   struct Rule {

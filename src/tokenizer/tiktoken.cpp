@@ -35,7 +35,6 @@ class TiktokenTokenizer final : public Tokenizer {
  public:
   TiktokenTokenizer(Bpe bpe, Regex pattern) : bpe_(std::move(bpe)), pattern_(std::move(pattern)) {}
 
-  std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy) const override;
   std::string piece(std::int32_t id) const override { return bytes(id); }
   std::string bytes(std::int32_t id) const override;
   std::string bytes_after(std::optional<std::int32_t> /*previous*/, std::int32_t id) const override {
@@ -46,6 +45,8 @@ class TiktokenTokenizer final : public Tokenizer {
   const std::vector<std::int32_t>& stop_ids() const override { return stop_ids_; }
 
  private:
+  std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy,
+                                   EncodingRecorder* recorder) const override;
   void encode_valid(std::string_view text, Bpe::Workspace& workspace, std::vector<std::int32_t>& ids) const;
 
   Bpe bpe_;
@@ -54,15 +55,28 @@ class TiktokenTokenizer final : public Tokenizer {
   std::vector<std::int32_t> stop_ids_;
 };
 
-std::vector<std::int32_t> TiktokenTokenizer::encode(std::string_view text, SpecialTokens /*policy*/) const {
+std::vector<std::int32_t> TiktokenTokenizer::encode(std::string_view text, SpecialTokens /*policy*/,
+                                                    EncodingRecorder* recorder) const {
   if (text.size() > kMaxTextBytes) {
     throw BadInput("tokenizer", "expected at most {} bytes of text, got {}", kMaxTextBytes, text.size());
   }
   std::vector<std::int32_t> ids;
   const auto workspace = workspaces_.lease();
+  (*workspace).recorder = recorder;
+  const std::string cuts[] = {"pattern"};
   for_each_valid_run(
-      text, [&](std::string_view valid) { encode_valid(valid, *workspace, ids); },
-      [&](char broken) { bpe_.encode(std::string_view(&broken, 1), *workspace, ids); });
+      text,
+      [&](std::string_view valid) {
+        if (recorder != nullptr) {
+          recorder->part(valid);
+          recorder->begin_cuts(cuts);
+        }
+        encode_valid(valid, *workspace, ids);
+      },
+      [&](char broken) {
+        const std::string_view byte(&broken, 1);
+        record_word(recorder, byte, ids, [&] { bpe_.encode(byte, *workspace, ids); });
+      });
   return ids;
 }
 
@@ -76,7 +90,9 @@ void TiktokenTokenizer::encode_valid(std::string_view text, Bpe::Workspace& work
   };
   pattern_.for_each_match(text, [&](Regex::Match match) {
     expect_match(match.begin);
-    bpe_.encode(text.substr(match.begin, match.end - match.begin), workspace, ids);
+    const std::string_view word = text.substr(match.begin, match.end - match.begin);
+    if (workspace.recorder != nullptr) workspace.recorder->pre_token(0, word);
+    record_word(workspace.recorder, word, ids, [&] { bpe_.encode(word, workspace, ids); });
     end = match.end;
   });
   expect_match(text.size());

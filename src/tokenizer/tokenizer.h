@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tokenizer/explanation.h"
+
 namespace vitrine {
 
 /// What encode does about special tokens (BOS, EOS, control tokens).
@@ -26,7 +28,12 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
 
   /// The ids of `text`, which may hold any bytes, NUL and broken UTF-8 included.
-  virtual std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy) const = 0;
+  std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy) const {
+    return encode(text, policy, nullptr);
+  }
+
+  /// The same ids and how they came about, in about `max_items` steps at most. Throws what encode throws.
+  Explanation explain(std::string_view text, SpecialTokens policy, std::size_t max_items = 20'000) const;
 
   /// The piece as the vocabulary spells it ("<0x0A>", "\n<s>\n"): for display.
   virtual std::string piece(std::int32_t id) const = 0;
@@ -53,6 +60,11 @@ class Tokenizer {
 
  protected:
   Tokenizer() = default;
+
+ private:
+  /// Tells `recorder` every step, unless it is null.
+  virtual std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy,
+                                           EncodingRecorder* recorder) const = 0;
 };
 
 /// Turns ids into bytes one at a time; what it returns, joined, is what decode gives for the same ids at once.

@@ -7,11 +7,11 @@
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/decoder.h"
 #include "tokenizer/json_fields.h"
-#include "tokenizer/model.h"
 #include "tokenizer/normalizer.h"
 #include "tokenizer/post_processor.h"
 #include "tokenizer/pre_tokenizer.h"
 #include "tokenizer/split.h"
+#include "tokenizer/subword_model.h"
 #include "tokenizer/utf8.h"
 
 namespace vitrine {
@@ -21,9 +21,9 @@ constexpr std::size_t kMaxTextBytes = 1U << 30;  // places in a text are numbere
 
 /// Everything that a file says.
 struct Parts {
-  std::unique_ptr<const Normalizer> normalizer;  // may be null, as the next one
-  std::unique_ptr<const PreTokenizer> pre_tokenizer;
-  std::unique_ptr<const Model> model;
+  std::unique_ptr<const Normalizer> normalizer;  // may be null
+  PreTokenizers pre_tokenizers;
+  std::unique_ptr<const SubwordModel> model;
   AddedTokens added;
   PostProcessor post_processor;
   Decoder decoder;
@@ -33,7 +33,6 @@ class JsonTokenizer final : public Tokenizer {
  public:
   explicit JsonTokenizer(Parts parts);
 
-  std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy) const override;
   std::string piece(std::int32_t id) const override { return std::string(piece_view(id)); }
   std::string bytes(std::int32_t id) const override;
   std::string bytes_after(std::optional<std::int32_t> previous, std::int32_t id) const override;
@@ -46,41 +45,52 @@ class JsonTokenizer final : public Tokenizer {
   /// One call of encode.
   struct Job {
     SpecialTokens policy;
-    ModelWorkspace& workspace;
+    SubwordWorkspace& workspace;
+    EncodingRecorder* recorder;
     std::vector<std::int32_t>& ids;
   };
 
+  std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy,
+                                   EncodingRecorder* recorder) const override;
   std::string_view piece_view(std::int32_t id) const;
   bool is_control(std::int32_t id) const;  ///< Added and special: no part of a decoded text.
   void encode_valid(std::string_view text, bool at_start, Job& job) const;
   void encode_raw(std::string_view text, bool at_start, Job& job) const;
   void encode_normalized(std::string_view text, bool at_start, Job& job) const;
+  void encode_word(std::string_view word, Job& job) const;
+  void add_token(std::int32_t id, Job& job) const;
 
   Parts parts_;
   bool is_byte_level_;
   std::int64_t vocab_size_;
   std::optional<std::int32_t> bos_;
   std::vector<std::int32_t> stop_ids_;  // none: which ids end a text stands in other files of a checkpoint
-  mutable Pool<ModelWorkspace> workspaces_;
+  mutable Pool<SubwordWorkspace> workspaces_;
 };
 
 JsonTokenizer::JsonTokenizer(Parts parts) : parts_(std::move(parts)) {
-  is_byte_level_ = parts_.pre_tokenizer != nullptr && parts_.pre_tokenizer->is_byte_level();
+  is_byte_level_ = parts_.pre_tokenizers.is_byte_level();
   vocab_size_ = parts_.model->pieces().size();
   for (const AddedToken& token : parts_.added.tokens()) vocab_size_ = std::max(vocab_size_, std::int64_t{token.id} + 1);
   if (!parts_.post_processor.before.empty()) bos_ = parts_.post_processor.before.front();
 }
 
-std::vector<std::int32_t> JsonTokenizer::encode(std::string_view text, SpecialTokens policy) const {
+std::vector<std::int32_t> JsonTokenizer::encode(std::string_view text, SpecialTokens policy,
+                                                EncodingRecorder* recorder) const {
   if (text.size() > kMaxTextBytes) {
     throw BadInput("tokenizer", "expected at most {} bytes of text, got {}", kMaxTextBytes, text.size());
   }
   const auto lease = workspaces_.lease();
   std::vector<std::int32_t> ids;
   ids.reserve(text.size() / 4 + 16);
-  Job job = {policy, *lease, ids};
-  const PostProcessor& around = parts_.post_processor;
-  if (policy == SpecialTokens::apply) ids = around.before;
+  (*lease).bpe.recorder = recorder;
+  Job job = {policy, *lease, recorder, ids};
+  const auto put = [&](const std::vector<std::int32_t>& around) {
+    if (policy == SpecialTokens::none) return;
+    ids.insert(ids.end(), around.begin(), around.end());
+    if (recorder != nullptr) recorder->tokens(around, Explanation::Token::From::policy);
+  };
+  put(parts_.post_processor.before);
   if (is_valid_utf8(text)) {
     encode_valid(text, true, job);
   } else if (is_byte_level_) {
@@ -90,38 +100,48 @@ std::vector<std::int32_t> JsonTokenizer::encode(std::string_view text, SpecialTo
         [&](char byte) {
           spelled.clear();
           append_byte_level(std::string_view(&byte, 1), spelled);
-          parts_.model->encode(spelled, job.workspace, ids);
+          encode_word(spelled, job);
         });
   } else {
     std::string mended;
     for_each_valid_run(
         text, [&](std::string_view run) { mended += run; }, [&](char) { mended += "\uFFFD"; });
+    if (recorder != nullptr) recorder->normalized("U+FFFD for what is no UTF-8", text, mended);
     encode_valid(mended, true, job);
   }
-  if (policy == SpecialTokens::apply) ids.insert(ids.end(), around.after.begin(), around.after.end());
+  put(parts_.post_processor.after);
   return ids;
 }
 
 void JsonTokenizer::encode_valid(std::string_view text, bool at_start, Job& job) const {
   parts_.added.split_raw(
       text, job.policy, [&](std::string_view part) { encode_raw(part, at_start && part.data() == text.data(), job); },
-      [&](std::int32_t id) { job.ids.push_back(id); });
+      [&](std::int32_t id) { add_token(id, job); });
 }
 
 void JsonTokenizer::encode_raw(std::string_view text, bool at_start, Job& job) const {
   std::string buffer;
   std::string_view normalized = text;
-  if (parts_.normalizer != nullptr) normalized = buffer = (*parts_.normalizer)(std::string(text));
+  if (job.recorder != nullptr) job.recorder->part(text);
+  if (parts_.normalizer != nullptr) normalized = buffer = (*parts_.normalizer)(std::string(text), job.recorder);
   parts_.added.split_normalized(
       normalized, job.policy,
       [&](std::string_view part) { encode_normalized(part, at_start && part.data() == normalized.data(), job); },
-      [&](std::int32_t id) { job.ids.push_back(id); });
+      [&](std::int32_t id) { add_token(id, job); });
 }
 
 void JsonTokenizer::encode_normalized(std::string_view text, bool at_start, Job& job) const {
-  if (parts_.pre_tokenizer == nullptr) return parts_.model->encode(text, job.workspace, job.ids);
-  (*parts_.pre_tokenizer)(text, at_start,
-                          [&](std::string_view word, bool) { parts_.model->encode(word, job.workspace, job.ids); });
+  parts_.pre_tokenizers(
+      text, at_start, [&](std::string_view word, bool) { encode_word(word, job); }, job.recorder);
+}
+
+void JsonTokenizer::encode_word(std::string_view word, Job& job) const {
+  record_word(job.recorder, word, job.ids, [&] { parts_.model->encode(word, job.workspace, job.ids); });
+}
+
+void JsonTokenizer::add_token(std::int32_t id, Job& job) const {
+  job.ids.push_back(id);
+  if (job.recorder != nullptr) job.recorder->token(id, Explanation::Token::From::text);
 }
 
 std::string_view JsonTokenizer::piece_view(std::int32_t id) const {
@@ -158,10 +178,10 @@ std::unique_ptr<const Tokenizer> parse_tokenizer_json(std::string_view file, std
               "post_processor", "decoder"});
   const auto part = [&](std::string_view key) { return root.find(key) == nullptr ? Json() : *root.find(key); };
   auto normalizer = parse_normalizer(part("normalizer"), path);
-  auto pre_tokenizer = parse_pre_tokenizer(part("pre_tokenizer"), path);
-  auto model = parse_model(document, path);
+  auto pre_tokenizers = parse_pre_tokenizers(part("pre_tokenizer"), path);
+  auto model = parse_subword_model(document, path);
   AddedTokens added(parse_added_tokens(part("added_tokens"), model->pieces(), path), normalizer.get());
-  return std::make_unique<JsonTokenizer>(Parts{std::move(normalizer), std::move(pre_tokenizer), std::move(model),
+  return std::make_unique<JsonTokenizer>(Parts{std::move(normalizer), std::move(pre_tokenizers), std::move(model),
                                                std::move(added), parse_post_processor(part("post_processor"), path),
                                                Decoder(part("decoder"), path)});
 }
@@ -190,7 +210,7 @@ std::unique_ptr<const Tokenizer> parse_vocab_and_merges(std::string_view vocab, 
   const std::int32_t end_of_text = model->pieces().find(kEndOfText);
   if (end_of_text != kNoId) added.push_back({end_of_text, kEndOfText, false, false, false, false, true});
   return std::make_unique<JsonTokenizer>(Parts{nullptr,
-                                               parse_pre_tokenizer(level, vocab_path),
+                                               parse_pre_tokenizers(level, vocab_path),
                                                std::move(model),
                                                AddedTokens(std::move(added), nullptr),
                                                {},

@@ -27,13 +27,17 @@ Unigram::Unigram(PieceTable pieces, std::vector<double> scores, std::int32_t unk
 }
 
 /// nodes[i]: the best way to cut word[0, i).
-void Unigram::find_best(std::string_view word, std::vector<ModelWorkspace::Node>& nodes) const {
+void Unigram::find_best(std::string_view word, SubwordWorkspace& workspace) const {
+  std::vector<SubwordWorkspace::Node>& nodes = workspace.nodes;
+  EncodingRecorder* const recorder = workspace.bpe.recorder;
+  if (recorder != nullptr) recorder->rule(Explanation::Word::Rule::best_sum);
   nodes.assign(word.size() + 1, {0, kNoId, -1});
   for (std::size_t begin = 0; begin < word.size();) {
     const std::size_t character = length_by_lead(word[begin]);
     const double score_here = nodes[begin].score;
     const auto offer = [&](std::size_t length, std::int32_t id, double score) {
-      ModelWorkspace::Node& node = nodes[begin + length];
+      SubwordWorkspace::Node& node = nodes[begin + length];
+      if (recorder != nullptr) recorder->candidate({begin, begin + length, id, score, score + score_here});
       if (node.begin < 0 || score + score_here > node.score) {
         node = {score + score_here, id, static_cast<std::int32_t>(begin)};
       }
@@ -64,12 +68,13 @@ void Unigram::append_unknown(std::string_view text, std::vector<std::int32_t>& i
   for (char byte : text) ids.push_back(id(byte));
 }
 
-void Unigram::encode(std::string_view word, ModelWorkspace& workspace, std::vector<std::int32_t>& ids) const {
+void Unigram::encode(std::string_view word, SubwordWorkspace& workspace, std::vector<std::int32_t>& ids) const {
   if (word.empty()) return;
-  const bool cached = word.size() <= WordCache::kMaxWordBytes;
+  EncodingRecorder* const recorder = workspace.bpe.recorder;
+  const bool cached = word.size() <= WordCache::kMaxWordBytes && recorder == nullptr;
   if (cached && workspace.bpe.cache.find(word, ids)) return;
   const std::size_t first_id = ids.size();
-  find_best(word, workspace.nodes);
+  find_best(word, workspace);
 
   std::vector<std::int32_t>& ends = workspace.ids;  // of the pieces, last first
   ends.clear();
@@ -79,8 +84,9 @@ void Unigram::encode(std::string_view word, ModelWorkspace& workspace, std::vect
   }
   std::size_t unknown = word.size();  // where a run of unknown characters began
   for (auto end = ends.rbegin(); end != ends.rend(); ++end) {
-    const ModelWorkspace::Node& node = workspace.nodes[static_cast<std::size_t>(*end)];
+    const SubwordWorkspace::Node& node = workspace.nodes[static_cast<std::size_t>(*end)];
     const auto begin = static_cast<std::size_t>(node.begin);
+    if (recorder != nullptr) recorder->chosen(begin, static_cast<std::size_t>(*end));
     if (node.id == unk_id_) {
       unknown = std::min(unknown, begin);
       continue;

@@ -7,22 +7,22 @@
 #include <string>
 #include <vector>
 
-#include "tokenizer/model.h"
 #include "tokenizer/prefix_trie.h"
+#include "tokenizer/subword_model.h"
 
 namespace vitrine {
 
-class Unigram final : public Model {
+class Unigram final : public SubwordModel {
  public:
   /// `scores` by id. An unknown character scores 10 less than the worst piece; adjacent ones make one unk, or their
   /// bytes with `byte_fallback`. unk_id kNoId: they are an error.
   Unigram(PieceTable pieces, std::vector<double> scores, std::int32_t unk_id, bool byte_fallback);
 
-  void encode(std::string_view word, ModelWorkspace& workspace, std::vector<std::int32_t>& ids) const override;
+  void encode(std::string_view word, SubwordWorkspace& workspace, std::vector<std::int32_t>& ids) const override;
   const PieceTable& pieces() const override { return pieces_; }
 
  private:
-  void find_best(std::string_view word, std::vector<ModelWorkspace::Node>& nodes) const;
+  void find_best(std::string_view word, SubwordWorkspace& workspace) const;
   void append_unknown(std::string_view text, std::vector<std::int32_t>& ids) const;
 
   PieceTable pieces_;

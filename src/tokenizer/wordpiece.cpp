@@ -31,23 +31,30 @@ WordPiece::WordPiece(PieceTable pieces, std::int32_t unk_id, const std::string& 
   continuing_ = PrefixTrie(std::move(continuing));
 }
 
-void WordPiece::encode(std::string_view word, ModelWorkspace&, std::vector<std::int32_t>& ids) const {
+void WordPiece::encode(std::string_view word, SubwordWorkspace& workspace, std::vector<std::int32_t>& ids) const {
+  EncodingRecorder* const recorder = workspace.bpe.recorder;
+  if (recorder != nullptr) recorder->rule(Explanation::Word::Rule::longest_first);
   const auto n_characters =
       std::count_if(word.begin(), word.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
   if (n_characters > max_characters_) return ids.push_back(known_unk(unk_id_, word));
   const std::size_t first_id = ids.size();
   for (std::size_t begin = 0; begin < word.size();) {
-    const PrefixTrie::Match match = (begin == 0 ? first_ : continuing_).longest(word.substr(begin));
+    PrefixTrie::Match match;
+    (begin == 0 ? first_ : continuing_).each_prefix(word.substr(begin), [&](std::size_t length, std::int32_t id) {
+      match = {length, id};
+      if (recorder != nullptr) recorder->candidate({begin, begin + length, id});
+    });
     if (match.length == 0) {
       ids.resize(first_id);
       return ids.push_back(known_unk(unk_id_, word));
     }
     ids.push_back(match.value);
+    if (recorder != nullptr) recorder->chosen(begin, begin + match.length);
     begin += match.length;
   }
 }
 
-void WordLevel::encode(std::string_view word, ModelWorkspace&, std::vector<std::int32_t>& ids) const {
+void WordLevel::encode(std::string_view word, SubwordWorkspace&, std::vector<std::int32_t>& ids) const {
   const std::int32_t id = pieces_.find(word);
   ids.push_back(id != kNoId ? id : known_unk(unk_id_, word));
 }

@@ -7,17 +7,17 @@
 #include <string>
 #include <vector>
 
-#include "tokenizer/model.h"
 #include "tokenizer/prefix_trie.h"
+#include "tokenizer/subword_model.h"
 
 namespace vitrine {
 
-class WordPiece final : public Model {
+class WordPiece final : public SubwordModel {
  public:
   /// A word that has more characters, or cannot be spelled, is unk as a whole.
   WordPiece(PieceTable pieces, std::int32_t unk_id, const std::string& continuing_subword_prefix,
             std::int64_t max_input_chars_per_word);
-  void encode(std::string_view word, ModelWorkspace& workspace, std::vector<std::int32_t>& ids) const override;
+  void encode(std::string_view word, SubwordWorkspace& workspace, std::vector<std::int32_t>& ids) const override;
   const PieceTable& pieces() const override { return pieces_; }
 
  private:
@@ -27,10 +27,10 @@ class WordPiece final : public Model {
   std::int64_t max_characters_;
 };
 
-class WordLevel final : public Model {
+class WordLevel final : public SubwordModel {
  public:
   WordLevel(PieceTable pieces, std::int32_t unk_id) : pieces_(std::move(pieces)), unk_id_(unk_id) {}
-  void encode(std::string_view word, ModelWorkspace& workspace, std::vector<std::int32_t>& ids) const override;
+  void encode(std::string_view word, SubwordWorkspace& workspace, std::vector<std::int32_t>& ids) const override;
   const PieceTable& pieces() const override { return pieces_; }
 
  private:

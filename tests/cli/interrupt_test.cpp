@@ -79,6 +79,7 @@ TEST_F(Interrupt, WhileNobodyReadsItsOutput) {
   const Outcome o = program.finish();
   EXPECT_EQ(o.status, 130) << o.err;
   EXPECT_LT(o.out.size(), 40 * 5000U);
+  EXPECT_EQ(o.out.back(), '\n') << "lines are whole";
 }
 
 TEST_F(Interrupt, BrokenPipe) {

@@ -75,6 +75,65 @@ TEST_F(Tokenize, ABadLineIsNamed) {
   expect_usage_error({"tokenize", "--lines", tokenizer_, "text"}, {"--lines"});
 }
 
+TEST_F(Tokenize, LinesStayInOrderOnAnyNumberOfThreads) {
+  std::string lines;
+  for (int i = 0; i < 30'000; ++i) lines += "\"" + std::string(static_cast<std::size_t>(i % 97), 'a') + "b\"\n";
+  write_file(folder_ / "lines", lines);
+  const std::string expected = output_of({"tokenize", "--lines", tokenizer_, "--threads", "1"}, {.input = lines});
+  EXPECT_EQ(std::count(expected.begin(), expected.end(), '\n'), 30'000);
+  for (const char* threads : {"2", "5"}) {
+    EXPECT_EQ(output_of({"tokenize", "--lines", tokenizer_, "--threads", threads}, {.input = lines}), expected);
+    EXPECT_EQ(output_of({"tokenize", "--lines", tokenizer_, "--threads", threads}, {.input_path = folder_ / "lines"}),
+              expected);
+    write_file(folder_ / "bad", lines + "oops\n" + lines + "again\n");
+    const Outcome o =
+        run_program({"tokenize", "--lines", tokenizer_, "--threads", threads}, {.input_path = folder_ / "bad"});
+    EXPECT_EQ(o.status, 1);
+    EXPECT_EQ(o.out, expected) << "the lines before the bad one";
+    EXPECT_EQ(o.err, "vitrine: error: [stdin, line 30001] not valid JSON at byte 1\n");
+  }
+}
+
+TEST_F(Tokenize, ALineIsAnsweredBeforeTheNextOneComes) {
+  Program program({"tokenize", "--lines", tokenizer_, "--threads", "4"}, {.input = "\"a\"\n\"b", .hold_input = true});
+  program.wait_for_output(41);
+  program.wait_until_it_reads();
+  const Outcome o = program.finish();
+  EXPECT_THAT(o.out, testing::StartsWith("{\"ids\":[1,259],\"pieces\":[\"\\n<s>\\n\",\" a\"]}\n"));
+  EXPECT_EQ(o.err, "vitrine: error: [stdin, line 2] not valid JSON at byte 3\n");
+}
+
+TEST_F(Tokenize, ExplainsInATable) {
+  EXPECT_EQ(output_of({"tokenize", tokenizer_, "a\x1B[2Jb ", "--no-special", "--explain"}),
+            "text            a\\x1B[2Jb␣\n"
+            "word            a\\x1B[2Jb␣\n"
+            "  symbols       ␣ a <0x1B> [ <0x32> <0x4A> b ␣\n"
+            "  score 2       ␣ + a → ␣a                        ␣a <0x1B> [ <0x32> <0x4A> b ␣\n"
+            "  ids           259 ␣a   30 <0x1B>   266 [   53 <0x32>   77 <0x4A>   264 b   262 ␣\n"
+            "ids                 259 ␣a\n"
+            "                     30 <0x1B>\n"
+            "                    266 [\n"
+            "                     53 <0x32>\n"
+            "                     77 <0x4A>\n"
+            "                    264 b\n"
+            "                    262 ␣\n");
+}
+
+TEST_F(Tokenize, ExplainsAsJson) {
+  const Json e = json_of({"tokenize", tokenizer_, "a b", "--explain"});
+  EXPECT_EQ(e["ids"], ids("a b"));
+  EXPECT_EQ(e["is_cut"], false);
+  ASSERT_EQ(e["steps"].size(), 2U);
+  EXPECT_EQ(e["steps"][0], Json({{"step", "text"}, {"text", "a b"}, {"bytes", 3}}));
+  const Json& word = e["steps"][1];
+  EXPECT_EQ(word["rule"], "merges by score");
+  EXPECT_EQ(word["ids"], e["ids"]);
+  EXPECT_EQ(word["symbols"].size(), 5U);
+  EXPECT_EQ(word["merges"].size(), 2U);
+  EXPECT_EQ(word["merges"][0]["result"], " a");
+  EXPECT_EQ(Json::parse(output_of({"tokenize", "--lines", "--explain", tokenizer_}, {.input = "\"a b\"\n"})), e);
+}
+
 TEST_F(Tokenize, DetokenizeTakesIdsInAnyForm) {
   EXPECT_EQ(output_of({"detokenize", tokenizer_, "1", "259", "260"}), "a b");
   EXPECT_EQ(output_of({"detokenize", tokenizer_, "1,259", "260"}), "a b");

@@ -60,6 +60,21 @@ TEST_F(LoadTokenizer, OtherFormatsAreRefusedByName) {
   expect_refused<BadInput>((folder_ / "none").string(), "cannot open");
 }
 
+TEST_F(LoadTokenizer, AModelOfLlama2cIsNoTokenizer) {
+  const auto model = [](std::int32_t vocab, std::size_t n_floats) {
+    std::string file;
+    for (const std::int32_t n : {8, 12, 2, 4, 2, vocab, 16}) append_number(file, n);
+    return file + std::string(4 * n_floats, '\0');
+  };
+  // Embedding, per layer two norms, q and o, k and v, three matrices of the FFN; the last norm, RoPE's sines and
+  // cosines.
+  const std::size_t n = 300 * 8 + 2 * (2 * 8 + 2 * 64 + 2 * 32 + 3 * 96) + 8 + 16 * 2;
+  expect_refused<BadInput>(write("model.bin", model(300, n)), "got a llama2.c model, which holds none; give the file");
+  expect_refused<BadInput>(write("model.bin", model(-300, n + 300 * 8)), "got a llama2.c model");
+  expect_refused<BadCheckpoint>(write("model.bin", model(300, n - 1)), "token");
+  expect_refused<BadCheckpoint>(write("model.bin", model(0, n)), "token");
+}
+
 TEST_F(LoadTokenizer, Folders) {
   const std::string folder = folder_.string();
   expect_refused<BadInput>(folder, "tokenizer.json, tokenizer.model, vocab.json with merges.txt or tokenizer.bin");

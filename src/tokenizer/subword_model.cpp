@@ -1,4 +1,4 @@
-#include "tokenizer/model.h"
+#include "tokenizer/subword_model.h"
 
 #include <optional>
 #include <utility>
@@ -24,10 +24,10 @@ void check_trie_size(const PieceTable& pieces, std::string_view where) {
   }
 }
 
-class BpeModel final : public Model {
+class BpeModel final : public SubwordModel {
  public:
   explicit BpeModel(Bpe bpe) : bpe_(std::move(bpe)) {}
-  void encode(std::string_view word, ModelWorkspace& workspace, std::vector<std::int32_t>& ids) const override {
+  void encode(std::string_view word, SubwordWorkspace& workspace, std::vector<std::int32_t>& ids) const override {
     bpe_.encode(word, workspace.bpe, ids);
   }
   const PieceTable& pieces() const override { return bpe_.pieces(); }
@@ -43,7 +43,8 @@ std::int32_t unk_id(const std::string& unk, const PieceTable& pieces) {
   return id == kNoId ? kMissingUnk : id;
 }
 
-std::unique_ptr<const Model> parse_bpe(TokenizerDocument& document, const JsonFields& fields, std::string_view where) {
+std::unique_ptr<const SubwordModel> parse_bpe(TokenizerDocument& document, const JsonFields& fields,
+                                              std::string_view where) {
   fields.allow({"type", "vocab", "merges", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
                 "fuse_unk", "byte_fallback", "ignore_merges"});
   const Json* dropout = fields.find("dropout");
@@ -61,8 +62,8 @@ std::unique_ptr<const Model> parse_bpe(TokenizerDocument& document, const JsonFi
   return make_bpe_model(make_bpe(std::move(document.pieces), document.merges, std::move(options), where));
 }
 
-std::unique_ptr<const Model> parse_unigram(TokenizerDocument& document, const JsonFields& fields,
-                                           std::string_view where) {
+std::unique_ptr<const SubwordModel> parse_unigram(TokenizerDocument& document, const JsonFields& fields,
+                                                  std::string_view where) {
   fields.allow({"type", "vocab", "unk_id", "byte_fallback"});
   if (!document.is_scored) throw BadCheckpoint(where, "expected a list of [piece, score] as the vocabulary");
   check_trie_size(document.pieces, where);
@@ -78,7 +79,7 @@ std::unique_ptr<const Model> parse_unigram(TokenizerDocument& document, const Js
                                    fields.boolean("byte_fallback", false));
 }
 
-std::unique_ptr<const Model> parse_wordpiece(TokenizerDocument& document, const JsonFields& fields) {
+std::unique_ptr<const SubwordModel> parse_wordpiece(TokenizerDocument& document, const JsonFields& fields) {
   check_trie_size(document.pieces, fields.where());
   fields.allow({"type", "vocab", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word"});
   const std::int32_t unk = unk_id(fields.string("unk_token", "[UNK]"), document.pieces);
@@ -86,7 +87,7 @@ std::unique_ptr<const Model> parse_wordpiece(TokenizerDocument& document, const 
                                      fields.integer("max_input_chars_per_word", 100));
 }
 
-std::unique_ptr<const Model> parse_wordlevel(TokenizerDocument& document, const JsonFields& fields) {
+std::unique_ptr<const SubwordModel> parse_wordlevel(TokenizerDocument& document, const JsonFields& fields) {
   fields.allow({"type", "vocab", "unk_token"});
   const std::int32_t unk = unk_id(fields.string("unk_token", "<unk>"), document.pieces);
   return std::make_unique<WordLevel>(std::move(document.pieces), unk);
@@ -134,9 +135,9 @@ Bpe make_bpe(PieceTable pieces, const WrittenMerges& merges, BpeOptions options,
   return Bpe(std::move(pieces), pairs, std::move(options), where);
 }
 
-std::unique_ptr<const Model> make_bpe_model(Bpe bpe) { return std::make_unique<BpeModel>(std::move(bpe)); }
+std::unique_ptr<const SubwordModel> make_bpe_model(Bpe bpe) { return std::make_unique<BpeModel>(std::move(bpe)); }
 
-std::unique_ptr<const Model> parse_model(TokenizerDocument& document, std::string_view where) {
+std::unique_ptr<const SubwordModel> parse_subword_model(TokenizerDocument& document, std::string_view where) {
   const JsonFields root(document.rest, "the tokenizer", where);
   const JsonFields fields(root.at("model"), "the model", where);
   if (!document.has_vocab) throw BadCheckpoint(where, "expected a vocabulary in the model");

@@ -13,7 +13,7 @@
 namespace vitrine {
 
 /// What one thread needs while it encodes; serves one model only.
-struct ModelWorkspace {
+struct SubwordWorkspace {
   /// The best way to end at a byte of the word.
   struct Node {
     double score;
@@ -26,22 +26,22 @@ struct ModelWorkspace {
 };
 
 /// Immutable.
-class Model {
+class SubwordModel {
  public:
-  virtual ~Model() = default;
+  virtual ~SubwordModel() = default;
   /// Appends the ids of `word`, which is valid UTF-8. Throws BadInput where it holds what the model cannot spell and
   /// there is no unk.
-  virtual void encode(std::string_view word, ModelWorkspace& workspace, std::vector<std::int32_t>& ids) const = 0;
+  virtual void encode(std::string_view word, SubwordWorkspace& workspace, std::vector<std::int32_t>& ids) const = 0;
   virtual const PieceTable& pieces() const = 0;
 };
 
 /// Builds the model of `document`, whose tables are moved from. A missing type is inferred from the keys, as
 /// `tokenizers` does. Throws BadCheckpoint where it is malformed, Unsupported for a type or option that is not known.
-std::unique_ptr<const Model> parse_model(TokenizerDocument& document, std::string_view where);
+std::unique_ptr<const SubwordModel> parse_subword_model(TokenizerDocument& document, std::string_view where);
 
 /// A BPE from pieces and merges as they are written. Throws BadCheckpoint where a merge names or makes what is no
 /// piece.
 Bpe make_bpe(PieceTable pieces, const WrittenMerges& merges, BpeOptions options, std::string_view where);
-std::unique_ptr<const Model> make_bpe_model(Bpe bpe);
+std::unique_ptr<const SubwordModel> make_bpe_model(Bpe bpe);
 
 }  // namespace vitrine
