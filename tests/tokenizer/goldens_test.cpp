@@ -133,7 +133,7 @@ TEST_P(SmallTokenizerGoldens, MixedText) {
   const json golden = json::parse(read_all(folder() + "made/" + GetParam() + ".golden.json"));
   const auto tokenizer = load_tokenizer(folder() + "made/" + golden.at("file").get<std::string>());
   compare(*tokenizer, golden, 2'000);
-  compare_decoded(*tokenizer, golden.at("decoded"));
+  if (golden.contains("decoded")) compare_decoded(*tokenizer, golden.at("decoded"));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SmallTokenizerGoldens, testing::ValuesIn(names("made", ".golden.json")), plain);
