@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "tokenizer/unicode.h"
 #include "tokenizer/utf8.h"
 
 namespace vitrine {
@@ -95,6 +96,8 @@ std::optional<Regex::Match> Regex::find(std::string_view text, std::size_t from)
 }
 
 void Regex::for_each_match(std::string_view text, FunctionRef<void(Match)> visit) const {
+  const std::optional<std::string> older = with_older_characters(text);  // PCRE2's Unicode is not the newest
+  if (older) text = *older;
   std::optional<std::size_t> last_end;
   for (std::size_t from = 0; from <= text.size();) {
     const std::optional<Match> match = find(text, from);

@@ -3,15 +3,29 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <bitset>
+#include <iterator>
 #include <vector>
 
 #include "base/error.h"
+#include "tokenizer/unicode_tables.h"
 #include "tokenizer/utf8.h"
 
 namespace vitrine {
 namespace {
 
-utf8proc_category_t category(std::uint32_t c) { return utf8proc_category(static_cast<utf8proc_int32_t>(c)); }
+/// The entry of a sorted table in whose range `c` lies; null where there is none.
+template <class Entry, std::size_t n>
+const Entry* find_range(const Entry (&table)[n], std::uint32_t c) {
+  const Entry* after = std::upper_bound(std::begin(table), std::end(table), c,
+                                        [](std::uint32_t value, const Entry& e) { return value < e.first; });
+  return after != std::begin(table) && c <= std::prev(after)->last ? std::prev(after) : nullptr;
+}
+
+template <std::size_t n>
+bool is_in(const unicode_tables::Range (&table)[n], std::uint32_t c) {
+  return find_range(table, c) != nullptr;
+}
 
 int combining_class(utf8proc_int32_t c) { return utf8proc_get_property(c)->combining_class; }
 
@@ -59,6 +73,7 @@ void append_normalized(std::string_view run, NormalForm form, std::vector<utf8pr
 
 std::string normalized(std::string_view text, NormalForm form) {
   const std::uint32_t first = first_affected(form);
+  const auto is_affected = [&](std::uint32_t c) { return c >= first && !is_in(unicode_tables::kInert, c); };
   std::string out;
   out.reserve(text.size());
   std::vector<utf8proc_int32_t> buffer;
@@ -66,15 +81,16 @@ std::string normalized(std::string_view text, NormalForm form) {
   std::size_t previous = 0;  // where the last character begins, which a mark may join
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t length = length_by_lead(text[i]);
-    if (code_point(text.substr(i, length)) < first) {
-      previous = i;
+    const std::uint32_t c = code_point(text.substr(i, length));
+    if (!is_affected(c)) {
+      previous = c < first ? i : i + length;
       i += length;
       continue;
     }
     const std::size_t begin = std::max(previous, copied);
     while (i < text.size()) {
       const std::size_t next = length_by_lead(text[i]);
-      if (code_point(text.substr(i, next)) < first) break;
+      if (!is_affected(code_point(text.substr(i, next)))) break;
       i += next;
     }
     out.append(text.substr(copied, begin - copied));
@@ -95,7 +111,12 @@ std::string lowercase(std::string_view text) {
     } else if (c == 0x130) {
       out += "i\u0307";  // the only character that becomes two
     } else {
-      append_code_point(static_cast<std::uint32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))), out);
+      const auto* newer = std::find_if(std::begin(unicode_tables::kLower), std::end(unicode_tables::kLower),
+                                       [&](const auto& entry) { return entry.upper == c; });
+      append_code_point(newer != std::end(unicode_tables::kLower)
+                            ? newer->lower
+                            : static_cast<std::uint32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))),
+                        out);
     }
     i += length;
   }
@@ -120,44 +141,49 @@ std::size_t grapheme_length(std::string_view text) {
   return i;
 }
 
+std::optional<std::string> with_older_characters(std::string_view text) {
+  static const auto pages = [] {  // of 256 characters, with a newer one among them
+    std::bitset<0x1100> set;
+    for (const auto& entry : unicode_tables::kNewer) {
+      for (std::uint32_t page = entry.first >> 8; page <= entry.last >> 8; ++page) set.set(page);
+    }
+    return set;
+  }();
+  std::optional<std::string> older;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (static_cast<unsigned char>(text[i]) < 0xE0) continue;  // newer characters have three bytes or four
+    const std::size_t length = length_by_lead(text[i]);
+    const std::uint32_t c = code_point(text.substr(i, length));
+    const auto* newer = pages[c >> 8] ? find_range(unicode_tables::kNewer, c) : nullptr;
+    if (newer != nullptr) {
+      if (!older) older = text;
+      std::string like;
+      append_code_point(newer->like, like);
+      older->replace(i, length, like);
+    }
+    i += length - 1;
+  }
+  return older;
+}
+
 bool is_white_space(std::uint32_t c) {
   return c == ' ' || (c >= 0x09 && c <= 0x0D) || c == 0x85 || c == 0xA0 || c == 0x1680 ||
          (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
-bool is_numeric(std::uint32_t c) {
-  if (c < 0x80) return c >= '0' && c <= '9';
-  const auto k = category(c);
-  return k == UTF8PROC_CATEGORY_ND || k == UTF8PROC_CATEGORY_NL || k == UTF8PROC_CATEGORY_NO;
-}
+bool is_numeric(std::uint32_t c) { return c < 0x80 ? c >= '0' && c <= '9' : is_in(unicode_tables::kNumeric, c); }
 
-bool is_punctuation(std::uint32_t c) {
-  if (c < 0x80)
-    return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
-  const auto k = category(c);
-  return k >= UTF8PROC_CATEGORY_PC && k <= UTF8PROC_CATEGORY_PO;
-}
+bool is_punctuation(std::uint32_t c) { return is_in(unicode_tables::kPunctuation, c); }
 
-bool is_combining_mark(std::uint32_t c) {
-  const auto k = category(c);
-  return c >= 0x80 && k >= UTF8PROC_CATEGORY_MN && k <= UTF8PROC_CATEGORY_ME;
-}
+bool is_combining_mark(std::uint32_t c) { return is_in(unicode_tables::kCombiningMark, c); }
 
-bool is_nonspacing_mark(std::uint32_t c) { return c >= 0x80 && category(c) == UTF8PROC_CATEGORY_MN; }
+bool is_nonspacing_mark(std::uint32_t c) { return is_in(unicode_tables::kNonspacingMark, c); }
 
-bool is_control(std::uint32_t c) {
-  const auto k = category(c);
-  return k == UTF8PROC_CATEGORY_CC || k == UTF8PROC_CATEGORY_CF || k == UTF8PROC_CATEGORY_CO;
-}
+bool is_control(std::uint32_t c) { return is_in(unicode_tables::kControl, c); }
 
 bool is_word_character(std::uint32_t c) {
   if (c < 0x80) return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
-  const auto k = category(c);
-  // Alphabetic holds, besides letters, marks and letter numbers, the circled and squared Latin letters.
-  return (k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_LO) || is_combining_mark(c) ||
-         k == UTF8PROC_CATEGORY_ND || k == UTF8PROC_CATEGORY_NL || k == UTF8PROC_CATEGORY_PC || c == 0x200C ||
-         c == 0x200D || (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
-         (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189);
+  return is_in(unicode_tables::kWord, c);
 }
 
 }  // namespace vitrine

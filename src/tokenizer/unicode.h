@@ -1,9 +1,12 @@
 // Properties of characters and normalization forms, as the normalizers and pre-tokenizers of tokenizer.json need them.
 //
 // Source: Unicode Standard Annex 15 (normalization forms) and 29 (grapheme clusters); tables by utf8proc.
+// What `tokenizers` says otherwise of a character, because its tables are of another version of Unicode, stands in
+// unicode_tables.h.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,6 +22,10 @@ std::string lowercase(std::string_view text);
 
 /// Bytes of the extended grapheme cluster at the front of `text`, which is not empty.
 std::size_t grapheme_length(std::string_view text);
+
+/// For a regex of a library that knows Unicode 14 at least: `text` with older characters in place of newer ones, of the
+/// same category and as many bytes each. None where `text` holds no newer one.
+std::optional<std::string> with_older_characters(std::string_view text);
 
 bool is_white_space(std::uint32_t c);      ///< Unicode's White_Space.
 bool is_numeric(std::uint32_t c);          ///< Nd, Nl or No.
