@@ -78,4 +78,22 @@ TEST(House, SimdStaysInKernels) {
   });
 }
 
+TEST(House, EveryFuzzTargetRunsFromSeeds) {
+  const fs::path fuzz = fs::path(VITRINE_SOURCE_DIR) / "fuzz";
+  std::ifstream in(fuzz / "CMakeLists.txt");
+  const std::string list((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  const std::string suffix = "_fuzz.cpp";
+  int targets = 0;
+  for (const auto& entry : fs::directory_iterator(fuzz)) {
+    const std::string file = entry.path().filename().string();
+    if (!file.ends_with(suffix)) continue;
+    ++targets;
+    const std::string name = file.substr(0, file.size() - suffix.size());
+    EXPECT_TRUE(std::regex_search(list, std::regex("\\b" + name + "\\b"))) << file << " is not built";
+    const fs::path corpus = fuzz / "corpus" / name;
+    EXPECT_TRUE(fs::is_directory(corpus) && !fs::is_empty(corpus)) << name << " has no seeds";
+  }
+  EXPECT_GT(targets, 10) << "the fuzz targets were not found";
+}
+
 }  // namespace
