@@ -20,10 +20,37 @@ namespace {
 class Function final : public Normalizer {
  public:
   explicit Function(std::function<std::string(std::string)> function) : function_(std::move(function)) {}
-  std::string operator()(std::string text) const override { return function_(std::move(text)); }
+  std::string apply(std::string text, std::size_t most) const override {
+    return checked_size(function_(std::move(text)), most);
+  }
 
  private:
   std::function<std::string(std::string)> function_;
+};
+
+/// One after the other.
+class Sequence final : public Normalizer {
+ public:
+  explicit Sequence(std::vector<std::unique_ptr<const Normalizer>> parts) : parts_(std::move(parts)) {}
+  std::string apply(std::string text, std::size_t most) const override {
+    for (const auto& part : parts_) text = part->apply(std::move(text), most);
+    return text;
+  }
+
+ private:
+  std::vector<std::unique_ptr<const Normalizer>> parts_;
+};
+
+class Replace final : public Normalizer {
+ public:
+  Replace(Pattern pattern, std::string content) : pattern_(std::move(pattern)), content_(std::move(content)) {}
+  std::string apply(std::string text, std::size_t most) const override {
+    return replaced(text, pattern_, content_, most);
+  }
+
+ private:
+  Pattern pattern_;
+  std::string content_;
 };
 
 /// `visit(c, character)` for each character of `text`.
@@ -128,15 +155,12 @@ std::unique_ptr<const Normalizer> make(std::function<std::string(std::string)> f
 
 std::unique_ptr<const Normalizer> parse_sequence(const JsonFields& fields, std::string_view where) {
   fields.allow({"type", "normalizers"});
-  auto parts = std::make_shared<std::vector<std::unique_ptr<const Normalizer>>>();
+  std::vector<std::unique_ptr<const Normalizer>> parts;
   for (const Json& part : fields.array("normalizers")) {
     if (part.is_null()) throw BadCheckpoint(where, "expected an object in the normalizers, got null");
-    parts->push_back(parse_normalizer(part, where));
+    parts.push_back(parse_normalizer(part, where));
   }
-  return make([parts](std::string text) {
-    for (const auto& part : *parts) text = (*part)(std::move(text));
-    return text;
-  });
+  return std::make_unique<Sequence>(std::move(parts));
 }
 
 std::unique_ptr<const Normalizer> parse_bert(const JsonFields& fields) {
@@ -149,10 +173,7 @@ std::unique_ptr<const Normalizer> parse_bert(const JsonFields& fields) {
 
 std::unique_ptr<const Normalizer> parse_replace(const JsonFields& fields, std::string_view where) {
   fields.allow({"type", "pattern", "content"});
-  auto pattern = std::make_shared<const Pattern>(parse_pattern(fields.at("pattern"), where));
-  return make([pattern, content = fields.string("content")](const std::string& text) {
-    return replaced(text, *pattern, content);
-  });
+  return std::make_unique<Replace>(parse_pattern(fields.at("pattern"), where), fields.string("content"));
 }
 
 std::unique_ptr<const Normalizer> parse_form(std::string_view type) {

@@ -1,5 +1,6 @@
 #include "tokenizer/pre_tokenizer.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -167,12 +168,31 @@ class MetaspacePreTokenizer final : public PreTokenizer {
 
 using Parsed = std::unique_ptr<const PreTokenizer>;
 
+/// Each calls the next, so a long list would overflow the stack.
+constexpr std::size_t kMaxStages = 64;
+
+/// How many pre-tokenizers run, sequences in sequences unfolded.
+std::size_t count_stages(const Json& parts) {
+  std::size_t count = 0;
+  for (const Json& part : parts) {
+    const bool nested = part.is_object() && part.contains("pretokenizers") && part["pretokenizers"].is_array();
+    count += nested ? count_stages(part["pretokenizers"]) : 1;
+  }
+  return count;
+}
+
 Parsed parse_sequence(const JsonFields& fields, std::string_view where) {
   fields.allow({"type", "pretokenizers"});
+  if (const std::size_t stages = count_stages(fields.array("pretokenizers")); stages > kMaxStages) {
+    throw BadCheckpoint(where, "expected at most {} pre-tokenizers in a sequence, got {}", kMaxStages, stages);
+  }
   std::vector<Parsed> parts;
   for (const Json& part : fields.array("pretokenizers")) {
     if (part.is_null()) throw BadCheckpoint(where, "expected an object in the pretokenizers, got null");
     parts.push_back(parse_pre_tokenizer(part, where));
+  }
+  if (std::count_if(parts.begin(), parts.end(), [](const Parsed& part) { return part->is_byte_level(); }) > 1) {
+    throw Unsupported(where, "more than one ByteLevel in a sequence is not supported");  // each may double a text
   }
   return std::make_unique<Sequence>(std::move(parts));
 }
