@@ -5,12 +5,13 @@
 # make package  two Debian packages, in build/packages
 # make bench  micro benchmarks of the kernels
 # make dev-test, make tsan-test   the tests under ASan+UBSan, under TSan
+# make fuzz-test  installs clang and fuzzes every reader of files for some seconds; see fuzz/README.md
 # make format rewrites the sources as .clang-format says
 JOBS ?= 2
 PREFIX ?= /usr/local
 SOURCES = $(shell git ls-files '*.h' '*.cpp' 2>/dev/null)
 
-.PHONY: all build packages product run test install package bench dev-test tsan-test format clean
+.PHONY: all build packages product run test install package bench dev-test tsan-test fuzz fuzz-test format clean
 
 all:
 	@cmake --preset release >/dev/null
@@ -50,8 +51,16 @@ dev-test tsan-test: packages
 	cmake --build --preset $(@:-test=) -j $(JOBS)
 	ctest --preset $(@:-test=) -j $(JOBS)
 
+fuzz: packages
+	@tools/install_packages.sh tools/fuzz_packages.txt
+	@cmake --preset fuzz >/dev/null
+	@cmake --build --preset fuzz -j $(JOBS)
+
+fuzz-test: fuzz
+	@ctest --preset fuzz -j $(JOBS)
+
 format:
 	clang-format-14 -i $(SOURCES)
 
 clean:
-	rm -rf build build-dev build-tsan
+	rm -rf build build-dev build-tsan build-fuzz

@@ -17,7 +17,7 @@ target_include_directories(vitrine_library INTERFACE $<INSTALL_INTERFACE:${CMAKE
 
 # The interface: vitrine.h and what it includes. In an installed header "room/name.h" becomes <vitrine/room/name.h>, so
 # that nothing but the folder vitrine stands in the include path.
-set(interface vitrine/vitrine.h base/exceptions.h generate/result.h generate/sampler.h tensor/dtype.h tokenizer/tokenizer.h)
+set(interface vitrine/vitrine.h base/exceptions.h generate/result.h generate/sampler.h tensor/dtype.h tokenizer/tokenizer.h tokenizer/explanation.h)
 foreach(header ${interface})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${header})
   file(READ ${CMAKE_SOURCE_DIR}/src/${header} text)

@@ -1,9 +1,10 @@
 #!/bin/sh
-# Installs the Debian packages of tools/packages.txt that are missing. Asks for nothing where all are there.
+# Installs the Debian packages of the lists given (none: tools/packages.txt) that are missing. Asks for nothing where all
+# are there.
 set -eu
-list="$(dirname "$0")/packages.txt"
+[ $# -gt 0 ] || set -- "$(dirname "$0")/packages.txt"
 missing=""
-for package in $(cat "$list"); do
+for package in $(cat "$@"); do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q '^install ok installed$' || missing="$missing $package"
 done
 [ -n "$missing" ] || exit 0

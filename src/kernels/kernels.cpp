@@ -1,6 +1,8 @@
 // Chooses the table of kernels that this machine can run.
 #include "kernels/kernels.h"
 
+#include <cpuid.h>
+
 #include <cstdlib>
 
 #include "base/error.h"
@@ -9,9 +11,15 @@
 namespace vitrine {
 namespace {
 
+/// Clang's __builtin_cpu_supports does not know this name.
+bool has_f16c() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
 bool machine_has(Isa isa) {
   __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
   switch (isa) {
     case Isa::scalar:
       return true;

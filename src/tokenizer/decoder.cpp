@@ -15,8 +15,10 @@ namespace {
 
 using Context = Decoder::Context;
 
+constexpr std::size_t kMaxTokenBytes = std::size_t{64} << 10;  // to which replacements may lengthen a token
+
 std::string with_all(std::string text, std::string_view from, std::string_view to) {
-  return replaced(text, Pattern(std::string(from)), to);
+  return replaced(text, Pattern(std::string(from)), to, kMaxTokenBytes);
 }
 
 /// <0xNN> → the byte.
@@ -92,7 +94,7 @@ void Decoder::parse(const Json& json, std::string_view where, bool& is_fused) {
     fields.allow({"type", "pattern", "content"});
     auto pattern = std::make_shared<const Pattern>(parse_pattern(fields.at("pattern"), where));
     steps_.push_back([pattern, content = fields.string("content")](std::string& token, const Context&) {
-      if (is_valid_utf8(token)) token = replaced(token, *pattern, content);
+      if (is_valid_utf8(token)) token = replaced(token, *pattern, content, kMaxTokenBytes);
     });
   } else if (type == "Strip") {
     fields.allow({"type", "content", "start", "stop"});

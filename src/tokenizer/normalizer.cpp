@@ -19,25 +19,26 @@ namespace {
 /// A normalizer that is a function.
 class Function final : public Normalizer {
  public:
-  Function(std::string name, std::function<std::string(std::string)> function)
-      : name_(std::move(name)), function_(std::move(function)) {}
-  std::string operator()(std::string text, EncodingRecorder* recorder) const override {
-    if (recorder == nullptr) return function_(std::move(text));
-    std::string result = function_(text);
+  using Apply = std::function<std::string(std::string, std::size_t most)>;
+  Function(std::string name, Apply function) : name_(std::move(name)), function_(std::move(function)) {}
+  std::string apply(std::string text, std::size_t most, EncodingRecorder* recorder) const override {
+    if (recorder == nullptr) return checked_size(function_(std::move(text), most), most);
+    std::string result = checked_size(function_(text, most), most);
     recorder->normalized(name_, text, result);
     return result;
   }
 
  private:
   std::string name_;
-  std::function<std::string(std::string)> function_;
+  Apply function_;
 };
 
+/// One after the other.
 class Sequence final : public Normalizer {
  public:
   explicit Sequence(std::vector<std::unique_ptr<const Normalizer>> parts) : parts_(std::move(parts)) {}
-  std::string operator()(std::string text, EncodingRecorder* recorder) const override {
-    for (const auto& part : parts_) text = (*part)(std::move(text), recorder);
+  std::string apply(std::string text, std::size_t most, EncodingRecorder* recorder) const override {
+    for (const auto& part : parts_) text = part->apply(std::move(text), most, recorder);
     return text;
   }
 
@@ -142,7 +143,9 @@ std::string apply_charsmap(const Charsmap& map, std::string_view text) {
 }
 
 std::unique_ptr<const Normalizer> make(std::string_view name, std::function<std::string(std::string)> function) {
-  return std::make_unique<Function>(std::string(name), std::move(function));
+  return std::make_unique<Function>(std::string(name), [function = std::move(function)](std::string text, std::size_t) {
+    return function(std::move(text));
+  });
 }
 
 std::unique_ptr<const Normalizer> parse_sequence(const JsonFields& fields, std::string_view where) {
@@ -166,9 +169,10 @@ std::unique_ptr<const Normalizer> parse_bert(const JsonFields& fields) {
 std::unique_ptr<const Normalizer> parse_replace(const JsonFields& fields, std::string_view where) {
   fields.allow({"type", "pattern", "content"});
   auto pattern = std::make_shared<const Pattern>(parse_pattern(fields.at("pattern"), where));
-  return make("Replace", [pattern, content = fields.string("content")](const std::string& text) {
-    return replaced(text, *pattern, content);
-  });
+  const auto replace = [pattern, content = fields.string("content")](const std::string& text, std::size_t most) {
+    return replaced(text, *pattern, content, most);
+  };
+  return std::make_unique<Function>("Replace", replace);
 }
 
 std::unique_ptr<const Normalizer> parse_form(std::string_view type) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/json.h"
 #include "tokenizer/explanation.h"
@@ -16,8 +17,17 @@ namespace vitrine {
 class Normalizer {
  public:
   virtual ~Normalizer() = default;
-  /// Tells `recorder`, unless it is null, what each normalizer that has a name has changed.
-  virtual std::string operator()(std::string text, EncodingRecorder* recorder) const = 0;
+
+  /// Tells `recorder`, unless it is null, what each normalizer that has a name has changed. Throws OutOfCapacity where
+  /// the text would grow beyond 32 times its size and 64 KiB: a list of replacements, each of which doubles the text,
+  /// would fill any memory. (Of what is in use NFKD grows a text most, at the worst 11 times.)
+  std::string operator()(std::string text, EncodingRecorder* recorder) const {
+    const std::size_t most = (std::size_t{64} << 10) + 32 * text.size();
+    return apply(std::move(text), most, recorder);
+  }
+
+  /// The same; throws OutOfCapacity where a text of more than `most` bytes comes about.
+  virtual std::string apply(std::string text, std::size_t most, EncodingRecorder* recorder) const = 0;
 };
 
 /// The normalizer that `json` describes; a null pointer for null. Throws BadCheckpoint where it is malformed,

@@ -1,6 +1,8 @@
 #include "tokenizer/pattern.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "base/error.h"
 #include "tokenizer/json_fields.h"
@@ -20,11 +22,21 @@ Pattern parse_pattern(const Json& json, std::string_view where) {
   return string;
 }
 
-std::string replaced(std::string_view text, const Pattern& pattern, std::string_view content) {
+std::string checked_size(std::string text, std::size_t most) {
+  if (text.size() <= most) return text;
+  throw OutOfCapacity("tokenizer", "expected at most {} bytes after the tokenizer's rules, got {}", most, text.size());
+}
+
+std::string replaced(std::string_view text, const Pattern& pattern, std::string_view content, std::size_t most) {
+  most = std::max(most, text.size());
   std::string out;
   out.reserve(text.size());
   std::size_t copied = 0;
   const auto replace = [&](std::size_t begin, std::size_t end) {
+    if (out.size() > most || content.size() > most) {
+      throw OutOfCapacity("tokenizer", "expected at most {} bytes after replacing by {} bytes, got more", most,
+                          content.size());
+    }
     out.append(text.substr(copied, begin - copied)).append(content);
     copied = end;
   };
@@ -36,7 +48,7 @@ std::string replaced(std::string_view text, const Pattern& pattern, std::string_
       replace(i, i + string.size());
     }
   }
-  return out.append(text.substr(copied));
+  return checked_size(std::move(out.append(text.substr(copied))), most);
 }
 
 std::string decode_base64(std::string_view text, std::string_view where) {

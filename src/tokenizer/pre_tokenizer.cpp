@@ -208,11 +208,16 @@ Parsed parse_one(const JsonFields& fields, const std::string& type, std::string_
   throw Unsupported(where, "the pre-tokenizer \"{}\" is not supported", type);
 }
 
+/// Each calls the next, so a long list would overflow the stack.
+constexpr std::size_t kMaxStages = 64;
+
 /// Appends what `json` describes: sequences within sequences make one.
 void append(const Json& json, std::string_view where, std::vector<Parsed>& parts, std::vector<std::string>& names) {
   const JsonFields fields(json, "the pre-tokenizer", where);
   std::string type = fields.string("type");
   if (type != "Sequence") {
+    if (parts.size() == kMaxStages)
+      throw BadCheckpoint(where, "expected at most {} pre-tokenizers in a sequence", kMaxStages);
     parts.push_back(parse_one(fields, type, where));
     names.push_back(std::move(type));
     return;
@@ -240,6 +245,9 @@ PreTokenizers parse_pre_tokenizers(const Json& json, std::string_view where) {
   std::vector<Parsed> parts;
   std::vector<std::string> names;
   if (!json.is_null()) append(json, where, parts, names);
+  if (std::count_if(parts.begin(), parts.end(), [](const Parsed& part) { return part->is_byte_level(); }) > 1) {
+    throw Unsupported(where, "more than one ByteLevel in a sequence is not supported");  // each may double a text
+  }
   return {std::move(parts), std::move(names)};
 }
 

@@ -153,5 +153,35 @@ TEST(TokenizerJson, HostileFiles) {
   refuses(tiny("", ",\"added_tokens\":" + std::string(100'000, '[')), "nested");
 }
 
+std::string repeated_part(const std::string& part, int n) {
+  std::string list = part;
+  for (int i = 1; i < n; ++i) list += "," + part;
+  return "[" + list + "]";
+}
+
+/// Files of some hundred bytes that would turn two letters into gigabytes, or overflow the stack.
+TEST(TokenizerJson, RulesThatMultiplyAText) {
+  const std::string replace = R"({"type":"Replace","pattern":{"String":"a"},"content":"aaaaaaaaaa"})";
+  const std::string normalizer =
+      tiny("", R"(,"normalizer":{"type":"Sequence","normalizers":)" + repeated_part(replace, 12) + "}");
+  const auto grows = parse_tokenizer_json(normalizer, "f");
+  EXPECT_THROW(grows->encode("aa", SpecialTokens::none), OutOfCapacity);
+  EXPECT_NO_THROW(grows->encode("bb", SpecialTokens::none));
+
+  const std::string decoder =
+      tiny("", R"(,"decoder":{"type":"Sequence","decoders":)" + repeated_part(replace, 12) + "}");
+  const auto grows_back = parse_tokenizer_json(decoder, "f");
+  EXPECT_THROW(grows_back->decode(grows_back->encode("a", SpecialTokens::none)), OutOfCapacity);
+
+  const std::string level = R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":false})";
+  const auto pre_tokenizer = [](const std::string& part, int n) {
+    return tiny("", R"(,"pre_tokenizer":{"type":"Sequence","pretokenizers":)" + repeated_part(part, n) + "}");
+  };
+  EXPECT_NO_THROW(parse_tokenizer_json(pre_tokenizer(level, 1), "f"));
+  EXPECT_THROW(parse_tokenizer_json(pre_tokenizer(level, 2), "f"), Unsupported);
+  EXPECT_NO_THROW(parse_tokenizer_json(pre_tokenizer(R"({"type":"Whitespace"})", 64), "f"));
+  EXPECT_THROW(parse_tokenizer_json(pre_tokenizer(R"({"type":"Whitespace"})", 100'000), "f"), BadCheckpoint);
+}
+
 }  // namespace
 }  // namespace vitrine

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Runs fuzz targets one after the other: fuzz/run.sh [SECONDS] [TARGET…]; without names, all of them.
+#
+# What is found (a crash, a hang, too much memory) ends the run with an error and lies under build-fuzz/findings; new
+# inputs that reach new code are kept in build-fuzz/corpus, and `fuzz/minimize.sh` brings the best of them here.
+set -euo pipefail
+here="$(cd "$(dirname "$0")" && pwd)"
+build="${VITRINE_FUZZ_BUILD:-$here/../build-fuzz}"
+seconds="${1:-10}"
+shift || true
+[ $# -gt 0 ] || set -- $(cd "$here" && ls *_fuzz.cpp | sed 's/_fuzz\.cpp$//')
+
+for target in "$@"; do
+  case "$target" in
+    config | generation_config | hugging_face | safetensors | shard_index) dictionary=config ;;
+    gguf_vocab | tiktoken | tokenizer_json) dictionary=$target ;;
+    json) dictionary=config ;;
+    *) dictionary=marks ;;
+  esac
+  mkdir -p "$build/corpus/$target" "$build/findings"
+  # An input takes at most 5 s and 300 MB at once, under sanitizers which make all that several times larger.
+  "$build/fuzz/${target}_fuzz" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=600 -malloc_limit_mb=300 -max_len=8192 \
+    -dict="$here/dictionaries/$dictionary.dict" -artifact_prefix="$build/findings/$target-" -print_final_stats=1 \
+    "$build/corpus/$target" "$here/corpus/$target"
+done
