@@ -9,12 +9,17 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/nearest.h"
 
 namespace vitrine {
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a FIFO must not block the open
-  if (fd < 0) throw BadInput(path, "cannot open: {}", std::generic_category().message(errno));
+  if (fd < 0) {
+    const int error = errno;
+    throw BadInput(path, "cannot open: {}{}", std::generic_category().message(error),
+                   error == ENOENT ? did_you_mean_file(path) : "");
+  }
   struct Closer {
     int fd;
     ~Closer() { ::close(fd); }

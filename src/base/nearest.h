@@ -7,8 +7,8 @@
 
 namespace vitrine {
 
-/// The candidate with the least Levenshtein distance to `name` (letters of both cases count as equal), the first among
-/// equals; "" where none differs in at most a third of its letters.
+/// The candidate that differs from `name` by the fewest slips of a typist (letters of both cases count as equal), the
+/// first among equals; "" where it takes more than a slip for each three letters.
 std::string nearest(std::string_view name, std::span<const std::string> candidates);
 
 /// "; did you mean NAME?", or "" where nothing is near.

@@ -20,20 +20,38 @@ struct GenerateOptions : Options {
   int n_logprobs = 0;
 };
 
+/// How a text is sampled, and which of it generation_config.json asked for.
+struct Sampling {
+  SamplingConfig config;
+  std::vector<std::string> from_checkpoint;
+};
+
 /// The command line first, then generation_config.json, then our defaults.
-SamplingConfig sampling_of(const GenerateOptions& o, const GenerationDefaults& defaults) {
-  SamplingConfig s;
-  const auto choose = [](auto& place, const auto& given, const auto& by_default) {
+Sampling sampling_of(const GenerateOptions& o, const GenerationDefaults& defaults) {
+  Sampling s;
+  const auto choose = [&](const char* name, auto& place, const auto& given, const auto& by_default) {
     if (given || by_default) place = given ? *given : *by_default;
+    if (!given && by_default) s.from_checkpoint.emplace_back(name);
   };
-  choose(s.temperature, o.temperature, defaults.temperature);
-  choose(s.top_k, o.top_k, defaults.top_k);
-  choose(s.top_p, o.top_p, defaults.top_p);
-  choose(s.min_p, o.min_p, defaults.min_p);
-  choose(s.repeat_penalty, o.repeat_penalty, defaults.repeat_penalty);
+  SamplingConfig& c = s.config;
+  choose("temperature", c.temperature, o.temperature, defaults.temperature);
+  choose("top_k", c.top_k, o.top_k, defaults.top_k);
+  choose("top_p", c.top_p, o.top_p, defaults.top_p);
+  choose("min_p", c.min_p, o.min_p, defaults.min_p);
+  choose("repeat_penalty", c.repeat_penalty, o.repeat_penalty, defaults.repeat_penalty);
   const bool asks_to_sample = o.temperature || o.top_k || o.top_p || o.min_p;
-  if (o.greedy || (defaults.greedy && !asks_to_sample)) s.temperature = 0;
+  if (o.greedy || (defaults.greedy && !asks_to_sample)) c.temperature = 0;
+  if (defaults.greedy && !asks_to_sample && !o.greedy) s.from_checkpoint = {"greedy"};
   return s;
+}
+
+Json sampling_json(const Sampling& s) {
+  return {{"temperature", s.config.temperature},
+          {"top_k", s.config.top_k},
+          {"top_p", s.config.top_p},
+          {"min_p", s.config.min_p},
+          {"repeat_penalty", s.config.repeat_penalty},
+          {"from_generation_config", s.from_checkpoint}};
 }
 
 std::string joined(const std::vector<std::int32_t>& ids) {
@@ -62,7 +80,8 @@ void run_generate(const GenerateOptions& o) {
   GenerateRequest request;
   request.prompt = session.ids;
   request.max_tokens = o.max_tokens;
-  request.sampling = sampling_of(o, session.checkpoint.generation);
+  const Sampling sampling = sampling_of(o, session.checkpoint.generation);
+  request.sampling = sampling.config;
   request.seed = o.seed ? *o.seed : std::random_device{}();
   request.stop_ids = session.checkpoint.stop_ids;
   if (session.tokenizer) {
@@ -72,6 +91,13 @@ void run_generate(const GenerateOptions& o) {
   request.stop_strings = o.stop_strings;
   request.n_logprobs = o.n_logprobs;
 
+  if (!sampling.from_checkpoint.empty() && !o.json && is_terminal(STDERR_FILENO)) {
+    const SamplingConfig& c = sampling.config;
+    note(fmt::format(
+        "sampling with temperature {}, top-k {}, top-p {}, min-p {}, repeat penalty {} (from "
+        "generation_config.json: {})",
+        c.temperature, c.top_k, c.top_p, c.min_p, c.repeat_penalty, fmt::join(sampling.from_checkpoint, ", ")));
+  }
   StreamText stream;
   if (!o.json) stream = [](std::size_t, const std::string& text) { print(text); };
   GenerateTimings timings;
@@ -87,6 +113,7 @@ void run_generate(const GenerateOptions& o) {
       {"prompt_ids", request.prompt},
       {"finish_reason", name_of(result.finish_reason)},
       {"seed", request.seed},
+      {"sampling", sampling_json(sampling)},
       {"timings",
        {{"prefill_tokens_per_s", timings.prefill_tokens_per_s}, {"decode_tokens_per_s", timings.decode_tokens_per_s}}}};
   if (o.n_logprobs > 0) object["logprobs"] = logprobs_json(result, session);

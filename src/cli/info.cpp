@@ -35,24 +35,27 @@ struct Subject {
   std::map<std::string, DType> stored_types;
   std::int64_t stored_bytes = 0;
   std::string types;  // "bf16", "bf16, f32"
+  Json file;          // config.json, where a config alone was given
 };
 
 Subject subject_of_config(const std::string& name, const Json& json) {
   const Family& family = family_of(json, name);
   Subject s{
-      name, std::string(family.model_type) + ", config only", "", read_model_config(family, json, name), {}, {}, 0, ""};
+      name, std::string(family.model_type) + ", config only", "", read_model_config(family, json, name), {}, {}, 0, "",
+      {}};
   for (const Preset& preset : all_presets()) {
     if (preset.name == name) s.source = preset.source;
   }
   const auto type = json.contains("dtype") ? json["dtype"] : json.value("torch_dtype", Json("float32"));
   const bool is_f32 = type == "float32";
+  s.file = json;
   s.types = is_f32 ? "f32" : type == "float16" ? "f16" : "bf16";
   s.stored_bytes = count_params(s.config) * (is_f32 ? 4 : 2);
   return s;
 }
 
 Subject subject_of_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
-  Subject s{path, checkpoint.description, "", checkpoint.model->config(), {}, {}, 0, ""};
+  Subject s{path, checkpoint.description, "", checkpoint.model->config(), {}, {}, 0, "", {}};
   for_each_param(s.config, checkpoint.model->params(),
                  [&](const Param& param, const std::string& name, const Shape& shape) {
                    s.stored_names[name] = param.stored_name;
@@ -337,6 +340,7 @@ Json info_json(const InfoOptions& o, const Subject& s) {
           {"bytes", s.stored_bytes},
           {"dtype", s.types},
           {"config", describe_model(s.config)},
+          {"file", s.file},
           {"layers", groups},
           {"flow", flow},
           {"parameters", params},

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/nearest.h"
 #include "cli/commands.h"
 #include "cli/interface.h"
 #include "cli/options.h"
@@ -56,12 +57,37 @@ void refuse_plus_plus(int argc, char** argv) {
   }
 }
 
+std::vector<std::string> command_names(CLI::App& program) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : program.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!command->get_group().empty()) names.push_back(command->get_name());  // those that --help names
+  }
+  return names;
+}
+
+/// A first argument that is no command would otherwise be told of last, or not at all where --help follows.
+void check_command(CLI::App& program, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  const auto commands =
+      program.get_subcommands([&](const CLI::App* command) { return command->get_name() == argv[1]; });
+  if (!commands.empty()) return;
+  throw CLI::ParseError(
+      std::string("expected a command, got ") + argv[1] + did_you_mean(argv[1], command_names(program)),
+      CLI::ExitCodes::InvalidError);
+}
+
 /// Tells of arguments that nothing has taken.
 std::string about_extras(const CLI::App& program) {
-  const std::string extras = fmt::format("{}", fmt::join(program.remaining(true), " "));
-  if (program.get_subcommands().empty()) return "expected a command, got " + extras;
-  return "not expected: " + extras +
-         "; a TEXT of several words needs quotes, one that begins with - needs -- before it";
+  const std::vector<std::string> extras = program.remaining(true);
+  const std::string text = fmt::format("not expected: {}", fmt::join(extras, " "));
+  std::vector<std::string> options;
+  for (const CLI::App* command : program.get_subcommands()) {
+    for (const CLI::Option* option : command->get_options()) options.push_back(option->get_name());
+  }
+  const std::string first = extras.front().substr(0, extras.front().find('='));
+  const std::string hint = first.starts_with("--") ? did_you_mean(first, options) : "";
+  if (!hint.empty()) return text + hint;
+  return text + "; a TEXT of several words needs quotes, one that begins with - needs -- before it";
 }
 
 int run(int argc, char** argv) {
@@ -84,6 +110,7 @@ int run(int argc, char** argv) {
       "Example: vitrine generate stories260K.bin \"Once upon a time\" --tokenizer tok512.bin");
   try {
     refuse_plus_plus(argc, argv);
+    check_command(program, argc, argv);
     program.parse(argc, argv);
     if (program.get_subcommands().empty()) throw CLI::RequiredError("A command");
     return 0;

@@ -136,6 +136,10 @@ Session open_session(const Options& o) {
   if (!o.has_ids && o.positionals == 0) throw CLI::RequiredError("TEXT (or --ids)");
   const bool has_model = o.positionals == (o.has_ids ? 1 : 2);
   if (has_model && o.first.empty()) throw BadInput("MODEL", "expected a path, got an empty text");
+  std::error_code error;
+  if (o.positionals == 2 && !fs::exists(o.first, error) && fs::exists(o.second, error)) {
+    throw BadInput(o.first, "no such file or folder; MODEL comes first, then TEXT");
+  }
   Session session = open_model(o, has_model ? o.first : "", has_text(o));
   session.ids = o.ids;
   if (has_text(o)) {

@@ -27,7 +27,8 @@ double sum_of_nats(const GenerateContext& context, const Tensor& logits, std::sp
 /// Bytes that the tokens [begin, end) of the text stand for.
 class ByteCounter {
  public:
-  ByteCounter(const Tokenizer& tokenizer, std::span<const std::int32_t> text) : detokenizer_(tokenizer), text_(text) {}
+  ByteCounter(const Tokenizer& tokenizer, std::optional<std::int32_t> bos, std::span<const std::int32_t> text)
+      : detokenizer_(tokenizer, bos), text_(text) {}
   std::int64_t count(std::int64_t begin, std::int64_t end) {
     std::int64_t bytes = 0;
     for (; next_ < end; ++next_) {
@@ -59,7 +60,7 @@ Evaluation evaluate(const GenerateContext& context, std::span<const std::int32_t
   result.stride = config.stride > 0 ? std::min(config.stride, room) : room;
 
   std::optional<ByteCounter> bytes;
-  if (context.tokenizer != nullptr) bytes.emplace(*context.tokenizer, text);
+  if (context.tokenizer != nullptr) bytes.emplace(*context.tokenizer, config.bos, text);
   std::int64_t counted = 0;  // tokens of the text before this one are done with
   for (std::int64_t begin = 0; counted < n; begin += result.stride) {
     const std::int64_t end = std::min(begin + room, n);

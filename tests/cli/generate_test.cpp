@@ -66,10 +66,10 @@ TEST_F(Stories, StopStringsEndTheTextAndAreLeftOut) {
 TEST_F(Stories, OverlongTextNamesBothNumbers) {
   std::string words;
   for (int i = 0; i < 100'000; ++i) words += "word ";
-  for (const char* command : {"generate", "logits", "trace"}) {
+  for (const std::string command : {"predict", "generate", "logits", "trace"}) {
     const TempFolder folder;
     Arguments all = {command, folder_ + "/stories260K.bin", "-", "--tokenizer", folder_ + "/tok512.bin"};
-    if (command != std::string("generate")) all.insert(all.end(), {"--out", folder / "out"});
+    if (command == "logits" || command == "trace") all.insert(all.end(), {"--out", folder / "out"});
     expect_error(all, {"300002", "512"}, {.input = words});
     EXPECT_THAT(folder.files(), testing::IsEmpty());
   }
@@ -85,7 +85,7 @@ TEST(Generate, WithoutTokenizerIdsStandInPlaceOfText) {
   const Json json = json_of(all);
   std::set<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.insert(key);
-  EXPECT_EQ(keys, (std::set<std::string>{"text", "ids", "prompt_ids", "finish_reason", "seed", "timings"}));
+  EXPECT_EQ(keys, (std::set<std::string>{"text", "ids", "prompt_ids", "finish_reason", "seed", "sampling", "timings"}));
   EXPECT_EQ(json["prompt_ids"], Json({1, 2}));
   EXPECT_EQ(json["ids"].size(), 5U);
   EXPECT_EQ(json["text"], "");

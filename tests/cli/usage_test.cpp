@@ -16,6 +16,10 @@ const std::map<std::string, Arguments> kOptions = {
     {"tokenize", {"--no-special", "--lines"}},
     {"detokenize", {"ID"}},
     {"trace", {"--ids", "--no-special", "--sites", "--set", "--out"}},
+    {"predict", {"--ids", "--no-special", "--top"}},
+    {"eval", {"--window", "--stride", "--no-special", "FILE"}},
+    {"info", {"--batch", "--length", "--phase", "--markdown"}},
+    {"init", {"--dtype", "--set", "PRESET", "OUT", "gemma-2-2b", "gpt3-175b"}},
 };
 
 TEST(Usage, HelpNamesEveryOptionAndAnExample) {
@@ -26,7 +30,7 @@ TEST(Usage, HelpNamesEveryOptionAndAnExample) {
     EXPECT_THAT(program, testing::HasSubstr("  " + command + " "));
     const std::string help = output_of({command, "--help"});
     EXPECT_THAT(help, testing::HasSubstr("Example: vitrine " + command + " "));
-    EXPECT_THAT(help, testing::HasSubstr("MODEL"));
+    EXPECT_THAT(help, testing::HasSubstr(command == "init" ? "PRESET" : "MODEL"));
     for (const std::string& option : options) EXPECT_THAT(help, testing::HasSubstr(option)) << command;
     for (const char* option : {"--threads", "--seed", "--json", "--tokenizer", "--compute", "--kv", "--help"}) {
       EXPECT_THAT(help, testing::HasSubstr(option)) << command;
@@ -50,6 +54,10 @@ TEST(Usage, UnknownInstructionSet) {
 TEST(Usage, UnknownCommandsAndOptionsAreNamed) {
   expect_usage_error({}, {"command"});
   expect_usage_error({"nope"}, {"nope"});
+  expect_usage_error({"nope", "--help"}, {"nope"});
+  expect_usage_error({"genrate", "x"}, {"genrate", "did you mean generate?"});
+  expect_usage_error({"generate", "--tempreture", "1", "x"}, {"--tempreture", "did you mean --temperature?"});
+  expect_usage_error({"generate", "--tempreture=1", "x"}, {"did you mean --temperature?"});
   expect_usage_error({"--nope"}, {"--nope"});
   expect_usage_error({""});
   expect_usage_error({"generate", golden("gpt2"), "--ids", "1", "--nope"}, {"--nope"});
@@ -58,10 +66,10 @@ TEST(Usage, UnknownCommandsAndOptionsAreNamed) {
 }
 
 TEST(Usage, TextOrIds) {
-  for (const std::string command : {"generate", "logits", "trace"}) {
+  for (const std::string command : {"predict", "generate", "logits", "trace"}) {
     const auto all = [&](Arguments more) {
       more.insert(more.begin(), command);
-      if (command != "generate") more.insert(more.end(), {"--out", "/nowhere/x"});
+      if (command != "generate" && command != "predict") more.insert(more.end(), {"--out", "/nowhere/x"});
       return more;
     };
     expect_usage_error(all({}), {"TEXT"});
@@ -114,7 +122,9 @@ TEST(Usage, PathsThatLeadNowhere) {
   expect_error({"generate", golden("gpt2") + "/model.safetensors", "--ids", "1"}, {"expected the folder"});
   expect_error({"generate", golden("gpt2"), "text"}, {"gpt2", "tokenizer"});
   expect_error({"generate", "", "--ids", "1"}, {});
-  expect_error({"generate", "Once upon a time", golden("gpt2")}, {"Once upon a time"});  // the wrong way round
+  expect_error({"generate", "Once upon a time", golden("gpt2")}, {"Once upon a time", "MODEL comes first"});
+  expect_error({"generate", golden("gpt2_"), "--ids", "1"}, {"did you mean", "goldens/gpt2?"});
+  expect_error({"tokenize", golden("gpt2") + "/confg.json", "x"}, {"did you mean", "config.json?"});
   expect_error({"generate", std::string(5000, 'x'), "--ids", "1"}, {});
   expect_error({"generate", "bad\n\x1B[2Jname", "--ids", "1"}, {"bad", "[2Jname"});
 }

@@ -1,0 +1,176 @@
+// vitrine init, info and eval: from a preset to a model, its account, and how well it expects a text.
+#include <cmath>
+
+#include "cli/program.h"
+
+namespace vitrine::test {
+namespace {
+
+const Arguments kTiny = {"--set", "d_model=32", "--set", "n_layers=2",     "--set", "n_heads=2",
+                         "--set", "d_ff=48",    "--set", "vocab_size=271", "--set", "max_seq_len=40"};
+
+Arguments with(Arguments all, const Arguments& more) {
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+class Models : public testing::Test {
+ protected:
+  /// A tiny GPT-2 for the small tokenizer.
+  std::string tiny_model() {
+    output_of(with({"init", "gpt2", folder_ / "model", "--seed", "3"}, kTiny));
+    std::filesystem::copy(small_tokenizer(folder_), folder_ / "model/tokenizer.bin");
+    return folder_ / "model";
+  }
+  TempFolder folder_;
+};
+
+TEST_F(Models, InitWritesWhatEveryCommandRuns) {
+  const std::string model = tiny_model();
+  const std::string text = output_of({"generate", model, "a b", "--seed", "1", "--max-tokens", "5"});
+  EXPECT_FALSE(text.empty());
+  EXPECT_EQ(json_of({"predict", model, "a b"})["tokens"].size(), json_of({"tokenize", model, "a b"})["ids"].size());
+  const Json info = json_of({"info", model});
+  EXPECT_EQ(info["params"], 271 * 32 + 40 * 32 + 2 * (4 * 32 * 32 + 4 * 32 + 2 * 32 * 48 + 48 + 32 + 4 * 32) + 2 * 32);
+  EXPECT_EQ(info["dtype"], "f32");
+  EXPECT_EQ(info["parameters"][2]["stored_name"], "transformer.h.0.ln_1.weight");
+}
+
+TEST_F(Models, InitTellsWhatItDid) {
+  const Json json = json_of(with({"init", "gemma-2b", folder_ / "a", "--seed", "3"}, kTiny));
+  EXPECT_EQ(json["dtype"], "bf16") << "as the preset says";
+  EXPECT_EQ(json["bytes"], json["params"].get<std::int64_t>() * 2);
+  EXPECT_EQ(json["seed"], 3);
+  const Json config = Json::parse(read_file(folder_ / "a/config.json"));
+  EXPECT_EQ(config["torch_dtype"], "bfloat16");
+  EXPECT_EQ(config["hidden_size"], 32);
+  EXPECT_EQ(json_of(with({"init", "gemma-2b", folder_ / "b", "--dtype", "f32"}, kTiny))["dtype"], "f32");
+
+  // A config.json is as good as a preset, and the same seed gives the same weights.
+  json_of({"init", folder_ / "a/config.json", folder_ / "c", "--seed", "3"});
+  EXPECT_EQ(read_file(folder_ / "a/model.safetensors"), read_file(folder_ / "c/model.safetensors"));
+  EXPECT_EQ(read_file(folder_ / "a/config.json"), read_file(folder_ / "c/config.json"));
+}
+
+TEST_F(Models, InitRefuses) {
+  const std::string out = folder_ / "out";
+  expect_error({"init", "gema-2b", out}, {"gema-2b", "did you mean gemma-2b?"});
+  expect_error({"init", folder_ / "none.json", out}, {"none.json"});
+  expect_error({"init", goldens(), out}, {"config.json"});
+  expect_error({"init", "gpt2", out, "--set", "d_modl=3"}, {"d_modl"});
+  expect_error({"init", "gpt2", out, "--set", "d_model"}, {"--set", "KEY=VALUE"});
+  expect_error({"init", "gpt2", out, "--set", "d_model=-3"}, {"n_embd", "-3"});
+  expect_error({"init", "gpt2", out, "--set", "n_heads=7"}, {"7"});
+  expect_error({"init", "gpt3-175b", out, "--set", "n_layers=5000"}, {"GB"});
+  expect_error({"init", "gpt2", "/proc/x"}, {"/proc/x"});
+  expect_usage_error({"init", "gpt2"}, {"OUT"});
+  expect_usage_error({"init", "gpt2", out, "--dtype", "f64"}, {"f64"});
+  EXPECT_FALSE(std::filesystem::exists(out));
+  write_file(folder_ / "file", "");
+  expect_error({"init", "gpt2", folder_ / "file"}, {"expected a new or an empty folder"});
+}
+
+TEST_F(Models, InitStopsAtCtrlC) {
+  Program program({"init", "gemma-2-2b", folder_ / "out"});
+  program.wait_until([&] { return std::filesystem::exists(folder_ / "out"); });
+  program.send(SIGINT);
+  const Outcome outcome = program.finish();
+  EXPECT_EQ(outcome.status, 130);
+  EXPECT_EQ(outcome.err, "vitrine: interrupted\n");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "out"));
+}
+
+TEST_F(Models, InfoOfAPresetHasThePublishedFigures) {
+  const Json json = json_of({"info", "gemma-2-2b"});
+  EXPECT_EQ(json["params"], 2'614'341'888);
+  std::int64_t layer = 0;
+  for (const Json& row : json["parameters"]) {
+    if (row["layers"] == 26) layer += row["count"].get<std::int64_t>();
+  }
+  EXPECT_EQ(layer, 77'865'984);
+  EXPECT_EQ(json["parameters"][0]["total"], 589'824'000);
+  EXPECT_EQ(json["layers"][0]["window"], 4096);
+  EXPECT_EQ(json["layers"][1]["window"], "none");
+  EXPECT_EQ(json["flow"][0]["name"], "hook_tokens");
+  double sum = 0;
+  for (const Json& op : json["account"]["decode"]["ops"]) {
+    sum += op["flops"].get<double>() * op["times"].get<double>();
+  }
+  EXPECT_EQ(sum, json["account"]["decode"]["flops"].get<double>());
+  const std::string text = output_of({"info", "gemma-2-2b"});
+  for (const char* part : {"2,614,341,888", "77,865,984", "2,024,515,584", "[9216, 2304]", "blocks.N.mlp.w_gate.weight",
+                           "attn.hook_pattern", "[8, T, S]", "window", "Source: google/gemma-2-2b", "0, 2, …, 24"}) {
+    EXPECT_THAT(text, testing::HasSubstr(part));
+  }
+}
+
+TEST_F(Models, InfoTakesBatchLengthAndPhase) {
+  const Json one = json_of({"info", "gpt2", "--batch", "1", "--length", "10"});
+  const Json four = json_of({"info", "gpt2", "--batch", "4", "--length", "10"});
+  EXPECT_EQ(4 * one["account"]["forward"]["flops"].get<double>(), four["account"]["forward"]["flops"].get<double>());
+  EXPECT_EQ(one["account"]["prefill"]["length"], 10);
+  EXPECT_THAT(output_of({"info", "gpt2", "--phase", "decode"}), testing::HasSubstr("Op by op: decode"));
+  expect_error({"info", "gpt2", "--length", "1025"}, {"1024", "1025"});
+  expect_usage_error({"info", "gpt2", "--phase", "sleep"}, {"sleep"});
+  expect_usage_error({"info", "gpt2", "--batch", "0"}, {"--batch"});
+  expect_error({"info", "gtp2"}, {"did you mean gpt2?"});
+  EXPECT_NE(json_of({"info", "gpt2", "--kv", "int8"})["kv_bytes_per_token"], one["kv_bytes_per_token"]);
+}
+
+TEST_F(Models, InfoAsMarkdown) {
+  const std::string page = output_of({"info", "gpt2", "--markdown"});
+  EXPECT_THAT(page, testing::AllOf(testing::StartsWith("# gpt2"), testing::HasSubstr("\n## Parameters\n"),
+                                   testing::HasSubstr("| in all |"), testing::HasSubstr("| --: |")));
+}
+
+TEST_F(Models, InfoOfTheDefaultModelAndOfFiles) {
+  EXPECT_THAT(output_of({"info"}), testing::HasSubstr("models/default"));
+  EXPECT_EQ(json_of({"info", golden("gemma2")})["dtype"], "f32");
+  EXPECT_EQ(json_of({"info", golden("gemma2") + "/config.json"})["params"],
+            json_of({"info", golden("gemma2")})["params"]);
+}
+
+TEST_F(Models, EvalCountsBitsOverTheBytesOfAFile) {
+  const std::string model = tiny_model();
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += i % 3 == 0 ? "ab, " : "[a b]\n";
+  write_file(folder_ / "text", text);
+  const Json json = json_of({"eval", model, folder_ / "text"});
+  EXPECT_NEAR(json["perplexity"].get<double>(), std::exp(json["loss"].get<double>()), 1e-9);
+  const double nats = json["loss"].get<double>() * json["tokens"].get<double>();
+  EXPECT_NEAR(json["bits_per_byte"].get<double>(), nats / std::log(2.0) / json["bytes"].get<double>(), 1e-9);
+  EXPECT_EQ(json["bytes"], text.size()) << "each window begins with BOS: every token counts";
+  EXPECT_EQ(json["window"], 40);
+  EXPECT_EQ(json["bos"], 1);
+  const Json bare = json_of({"eval", model, folder_ / "text", "--no-special"});
+  EXPECT_EQ(bare["bos"], nullptr);
+  EXPECT_LT(bare["tokens"], json["tokens"]);
+  EXPECT_THAT(output_of({"eval", model, folder_ / "text", "--window", "8", "--stride", "4"}),
+              testing::HasSubstr("windows of 8 tokens, stride 4"));
+}
+
+TEST_F(Models, EvalRefuses) {
+  const std::string model = tiny_model();
+  write_file(folder_ / "empty", "");
+  write_file(folder_ / "text", "a b a b");
+  expect_error({"eval", model, folder_ / "empty"}, {"at least one token"});
+  expect_error({"eval", model, folder_ / "txet"}, {"txet", "did you mean"});
+  expect_error({"eval", model, model}, {"got a folder"});
+  expect_error({"eval", model, folder_ / "text", "--window", "41"}, {"40", "41"});
+  expect_usage_error({"eval", model, folder_ / "text", "--window", "1"}, {"--window"});
+  expect_usage_error({"eval"}, {"FILE"});
+  expect_error({"eval", golden("gpt2"), folder_ / "text"}, {"tokenizer"});
+}
+
+TEST_F(Models, GenerationConfigIsHonouredAndShown) {
+  const std::string model = tiny_model();
+  write_file(model + "/generation_config.json", R"({"temperature": 0.25, "top_k": 7, "eos_token_id": 5})");
+  const Json sampling = json_of({"generate", model, "a", "--top-k", "9", "--max-tokens", "1"})["sampling"];
+  EXPECT_EQ(sampling["temperature"], 0.25);
+  EXPECT_EQ(sampling["top_k"], 9);
+  EXPECT_EQ(sampling["top_p"], 0.95);
+  EXPECT_EQ(sampling["from_generation_config"], Json({"temperature"}));
+}
+
+}  // namespace
+}  // namespace vitrine::test
