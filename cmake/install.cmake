@@ -70,11 +70,18 @@ configure_package_config_file(cmake/vitrine-config.cmake.in ${CMAKE_BINARY_DIR}/
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/vitrine-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/vitrine-config.cmake ${CMAKE_BINARY_DIR}/vitrine-config-version.cmake
   DESTINATION ${package_dir} COMPONENT library)
+configure_file(cmake/vitrine.pc.in ${CMAKE_BINARY_DIR}/vitrine.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/vitrine.pc DESTINATION lib/pkgconfig COMPONENT library)
 
 # Two Debian packages: vitrine (the program), libvitrine-dev (the library).
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME vitrine)
-set(CPACK_PACKAGE_CONTACT "The vitrine authors <vitrine@localhost>")
+# Whoever builds a package to give it away says who answers for it (Debian's DEBEMAIL); else the address says that
+# nobody does: .invalid is kept for that (RFC 2606).
+set(CPACK_PACKAGE_CONTACT "The vitrine authors <nobody@vitrine.invalid>")
+if(DEFINED ENV{DEBEMAIL})
+  set(CPACK_PACKAGE_CONTACT "$ENV{DEBFULLNAME} <$ENV{DEBEMAIL}>")
+endif()
 set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/packages)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_COMPONENTS_ALL program library)

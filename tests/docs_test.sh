@@ -5,7 +5,7 @@
 # In fenced blocks of the page
 #   $ COMMAND        is run, by bash, in a scratch folder that is the same for the whole page. A line that ends in \ goes
 #                    on; a comment behind two blanks and # is dropped. `build/vitrine` and `vitrine` are the program that
-#                    was built; the files of VITRINE_DATA that are named below lie in the folder.
+#                    was built; the files of VITRINE_DATA and the stand-ins that are named below lie in the folder.
 #   other lines      up to the next command are what it must print on stdout, but for blanks at the ends; `…` stands for
 #                    any text, several lines included. No such lines: only the exit status must be 0.
 #   $ make TARGET    is not run (this test is part of `make test`); the target must exist. tests/newcomer.sh runs them.
@@ -33,6 +33,13 @@ stories260K.bin models/stories260K/stories260K.bin
 tok512.bin models/stories260K/tok512.bin
 tok512.model models/stories260K/tok512.model
 DATA
+
+# Small stand-ins for what pages name besides: a text, a model that is not published in this size.
+echo "Once upon a time, there was a little girl named Lily. She loved to play outside." >story.txt
+if grep -q 'gpt2/' "$source/$page"; then
+  vitrine init gpt2 gpt2 --set d_model=48 --set n_layers=2 --set n_heads=4 --set vocab_size=5000 --seed 1 >/dev/null ||
+    exit 1
+fi
 
 n_run=0 n_skipped=0 n_failed=0
 failed() { echo "docs_test: $page:$1: $2" >&2; n_failed=$((n_failed + 1)); }

@@ -114,4 +114,18 @@ TEST(House, EveryFuzzTargetRunsFromSeeds) {
   EXPECT_GT(targets, 10) << "the fuzz targets were not found";
 }
 
+TEST(House, EveryPackageHasItsReason) {
+  const fs::path root = VITRINE_SOURCE_DIR;
+  std::ifstream page(root / "docs" / "dependencies.md");
+  const std::string text((std::istreambuf_iterator<char>(page)), std::istreambuf_iterator<char>());
+  int packages = 0;
+  for (const char* list : {"packages.txt", "fuzz_packages.txt"}) {
+    std::ifstream in(root / "tools" / list);
+    for (std::string name; in >> name; ++packages) {
+      EXPECT_NE(text.find("`" + name + "`"), std::string::npos) << list << ": " << name;
+    }
+  }
+  EXPECT_GT(packages, 10) << "the lists were not found";
+}
+
 }  // namespace

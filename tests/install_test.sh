@@ -25,9 +25,16 @@ for example in "$source"/examples/*.cpp; do
 done
 
 cd "$work"
+# The same with pkg-config alone. -I of a system folder would be dropped, so the prefix is not one.
+export PKG_CONFIG_PATH="$prefix/lib/pkgconfig"
+read -ra flags <<<"$(pkg-config --cflags --libs vitrine)"
+"${CXX:-g++}" -std=c++20 "$source/examples/predict.cpp" "${flags[@]}" -o predict || fail "pkg-config: build"
+expect "pkg-config, version" "vitrine $(pkg-config --modversion vitrine) " \
+  "$("$prefix/bin/vitrine" --version | sed 's/(.*//')"
 model="$prefix/share/vitrine/models/default"
 expect "predict, lines" "$(build/predict "$model" "Once" | wc -l)" 5
 expect "predict, most likely first" "$(build/predict "$model" "Once" | sort -grs -k1,1)" "$(build/predict "$model" "Once")"
+expect "predict, by pkg-config" "$(./predict "$model" "Once")" "$(build/predict "$model" "Once")"
 expect generate "$(build/generate "$model" "Once" | tail -1)" "* tokens, ended by @(length|stop)"
 expect read_site "$(build/read_site "$model" "Hi" 'blocks.0.attn.hook_z')" \
   "blocks.0.attn.hook_z \[ 4 * \] last value *, silenced *"

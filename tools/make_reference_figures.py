@@ -1,12 +1,13 @@
 """Makes tests/goldens/figures.json: what PyTorch and transformers say of models that `vitrine init` writes.
 
-    python tools/make_reference_figures.py VITRINE      VITRINE: the program
+    python tools/make_reference_figures.py VITRINE [DATA]      VITRINE: the program; DATA: what VITRINE_DATA names
 
 For a tiny model of every family, made by `vitrine init` with a fixed seed: transformers' logits, the
 products' FLOPs of a forward and of training as torch.utils.flop_counter counts them by its hooks, and
 the loss over windows of a text of ids. The tests make the same models again and compare. Also the
-numbers of parameters of the presets, counted by transformers on the meta device. Needs torch and
-transformers.
+numbers of parameters of the presets, counted by transformers on the meta device, and with DATA the loss
+of stories260K's own weights over a piece of its stories, by a Llama written here in PyTorch (without
+DATA that figure stays). Needs torch, transformers, numpy and sentencepiece.
 """
 
 import json
@@ -15,8 +16,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy
+import sentencepiece
 import torch
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, silu
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -33,6 +36,9 @@ TINY = {
 SHARED = [f"vocab_size={VOCABULARY}", "bos_token_id=1", "eos_token_id=2", "pad_token_id=null", "max_seq_len=64"]
 DTYPES = {"gemma-2b": "f32", "gemma-2-2b": "bf16", "llama-3.1-8b": "f32", "llama-3.2-1b": "bf16", "gpt2": "f32"}
 WINDOW, STRIDE = 8, 5  # of the evaluation; BOS is 1
+STORIES = "text/tinystories_sample.txt"
+STORIES_BYTES = 50_000
+STORIES_WINDOWS = [(512, 511), (128, 90)]  # window, stride; the first pair is that of `eval` unless told
 
 
 def flops(run) -> int:
@@ -42,15 +48,15 @@ def flops(run) -> int:
     return counter.get_total_flops()
 
 
-def windowed_loss(model, text: list[int]) -> tuple[float, int]:
-    """Each window is BOS and WINDOW - 1 tokens; a token counts in the first window that has it."""
+def windowed_loss(logits_of, text: list[int], window: int, stride: int) -> tuple[float, int]:
+    """Each window is BOS and window - 1 tokens; a token counts in the first window that has it."""
     total, count, done = 0.0, 0, 0
-    for begin in range(0, len(text), STRIDE):
+    for begin in range(0, len(text), stride):
         if done == len(text):
             break
-        end = min(begin + WINDOW - 1, len(text))
+        end = min(begin + window - 1, len(text))
         ids = torch.tensor([[1] + text[begin:end]])
-        logits = model(ids).logits[0].double()
+        logits = logits_of(ids).double()
         losses = cross_entropy(logits[:-1], ids[0, 1:], reduction="none")
         total += float(losses[done - begin :].sum())
         count += end - done
@@ -70,7 +76,7 @@ def figures_of(program: str, preset: str, assignments: list[str]) -> dict:
         logits = model(ids[:1]).logits[0]
         forward = flops(lambda: model(ids))
         text = [(37 * i * i + 11 * i) % VOCABULARY for i in range(40)]
-        loss, count = windowed_loss(model, text)
+        loss, count = windowed_loss(lambda ids: model(ids).logits[0], text, WINDOW, STRIDE)
     train = flops(lambda: model(ids, labels=ids).loss.backward())
     # The last product of the loss's backward is counted like any other: three times the forward.
     return {
@@ -82,6 +88,70 @@ def figures_of(program: str, preset: str, assignments: list[str]) -> dict:
         "flops_train": train,
         "eval": {"text": text, "window": WINDOW, "stride": STRIDE, "loss": loss, "tokens": count},
     }
+
+
+class Llama2c:
+    """A llama2.c checkpoint (legacy_export) in float64, written from the formulas. T tokens; logits [T, vocabulary]."""
+
+    def __init__(self, path: Path):
+        header = numpy.fromfile(path, dtype=numpy.int32, count=7)
+        self.d, d_ff, self.n_layers, self.n_heads, self.n_kv_heads, vocabulary, self.max_seq_len = map(int, header)
+        assert vocabulary > 0, "a tied head is expected"
+        self.rest = torch.from_numpy(numpy.fromfile(path, dtype=numpy.float32, offset=28)).double()
+        d, n, self.head_dim = self.d, self.n_layers, self.d // self.n_heads
+        d_kv = self.n_kv_heads * self.head_dim
+        self.embed = self.take(vocabulary, d)
+        self.ln1, self.wq, self.wk = self.take(n, d), self.take(n, d, d), self.take(n, d_kv, d)
+        self.wv, self.wo, self.ln2 = self.take(n, d_kv, d), self.take(n, d, d), self.take(n, d)
+        self.w1, self.w2, self.w3 = self.take(n, d_ff, d), self.take(n, d, d_ff), self.take(n, d_ff, d)
+        self.final = self.take(d)
+
+    def take(self, *shape: int) -> torch.Tensor:
+        count = int(numpy.prod(shape))
+        tensor, self.rest = self.rest[:count].reshape(shape), self.rest[count:]
+        return tensor
+
+    @staticmethod
+    def norm(x, weight):
+        return x / torch.sqrt((x * x).mean(-1, keepdim=True) + 1e-5) * weight
+
+    def rotated(self, x):
+        """x [T, heads, head_dim]: neighbours 2i, 2i + 1 turn by position * 10000^(-2i / head_dim)."""
+        frequencies = 10000.0 ** (-torch.arange(0, self.head_dim, 2, dtype=torch.float64) / self.head_dim)
+        angle = torch.arange(len(x), dtype=torch.float64)[:, None, None] * frequencies
+        a, b = x[..., 0::2], x[..., 1::2]
+        pairs = (a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos())
+        return torch.stack(pairs, dim=-1).flatten(-2)
+
+    def attention(self, x, layer: int):
+        t, group = len(x), self.n_heads // self.n_kv_heads
+        q, k, v = ((x @ w[layer].T).view(t, -1, self.head_dim) for w in (self.wq, self.wk, self.wv))
+        q, k = self.rotated(q), self.rotated(k).repeat_interleave(group, dim=1)
+        scores = torch.einsum("thd,shd->hts", q, k) / self.head_dim**0.5
+        scores += torch.full((t, t), -torch.inf, dtype=scores.dtype).triu(1)
+        z = torch.einsum("hts,shd->thd", scores.softmax(-1), v.repeat_interleave(group, dim=1))
+        return z.reshape(t, -1) @ self.wo[layer].T
+
+    def __call__(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.embed[ids[0]]
+        for layer in range(self.n_layers):
+            x = x + self.attention(self.norm(x, self.ln1[layer]), layer)
+            h = self.norm(x, self.ln2[layer])
+            x = x + (silu(h @ self.w1[layer].T) * (h @ self.w3[layer].T)) @ self.w2[layer].T
+        return self.norm(x, self.final) @ self.embed.T
+
+
+def stories_figures(data: Path) -> dict:
+    folder = data / "models" / "stories260K"
+    model = Llama2c(folder / "stories260K.bin")
+    tokenizer = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tok512.model"))
+    text = (data / STORIES).read_bytes()[:STORIES_BYTES]
+    ids = tokenizer.encode(text.decode())
+    evals = []
+    for window, stride in STORIES_WINDOWS:
+        loss, count = windowed_loss(model, ids, window, stride)
+        evals.append({"window": window, "stride": stride, "loss": loss, "tokens": count})
+    return {"text": STORIES, "bytes": len(text), "evals": evals}
 
 
 def preset_params(program: str) -> dict:
@@ -100,7 +170,9 @@ def preset_params(program: str) -> dict:
 
 def main() -> None:
     program = sys.argv[1]
+    stories = json.loads(OUT.read_text())["stories260K"] if len(sys.argv) == 2 else stories_figures(Path(sys.argv[2]))
     figures = {"ids": IDS, "models": {p: figures_of(program, p, a) for p, a in TINY.items()}}
+    figures["stories260K"] = stories
     figures["preset_params"] = preset_params(program)
     OUT.write_text(json.dumps(figures, indent=1) + "\n")
 

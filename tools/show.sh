@@ -1,12 +1,29 @@
 #!/bin/sh
-# What `make run` shows: the default model continues a text.
+# What `make run` shows: what the default model expects after each token of a prompt, a continuation, and what to try.
 set -eu
 vitrine="$1"
 "$vitrine" --version
-prompt="Once upon a time"
-printf '\n$ vitrine generate "%s" --max-tokens 48 --seed 1\n' "$prompt"
-"$vitrine" generate "$prompt" --max-tokens 48 --seed 1
+
+# show COMMAND …: the command as one would type it, then what it prints.
+show() {
+  printf '\n$ vitrine'
+  for word in "$@"; do
+    case "$word" in *\ *) printf ' "%s"' "$word" ;; *) printf ' %s' "$word" ;; esac
+  done
+  printf '\n'
+  "$vitrine" "$@"
+}
+show predict "Once" --top 5
+show generate "Once upon a time" --max-tokens 40 --seed 1 2>/dev/null  # what it says of the model was just said
+
+if [ -e "$(dirname "$0")/../models/default/UNTRAINED" ]; then
+  printf '\n\nThe weights are random and each token is a byte, so the words are noise. How they are computed is the same for\n'
+  printf 'every model.'
+fi
 printf '\n\nNext:\n'
-printf '  %s generate MODEL "some text"              a Hugging Face folder or a llama2.c file of yours\n' "$vitrine"
-printf '  %s trace "some text" --out values.safetensors   every intermediate value of a forward\n' "$vitrine"
-printf '  %s --help\n' "$vitrine"
+next() { printf '  %-62s %s\n' "$1" "$2"; }
+next "$vitrine generate MODEL \"some text\"" "a Hugging Face folder or a llama2.c file of yours"
+next "$vitrine trace \"some text\" --out values.safetensors" "every intermediate value of a forward"
+next "$vitrine info gemma-2-2b" "every shape, every parameter, and what a run costs"
+next "$vitrine init gpt2 my-gpt2" "random weights of a published architecture"
+next "$vitrine COMMAND --help" "options and examples of a command"

@@ -47,8 +47,32 @@ CommandPage describe(const CLI::App& app, const std::string& name) {
   return page;
 }
 
+void collect_running(const CommandPage& page, std::vector<const CommandPage*>& commands) {
+  if (page.commands.empty()) commands.push_back(&page);
+  for (const CommandPage& command : page.commands) collect_running(command, commands);
+}
+
 }  // namespace
 
 CommandPage describe(const CLI::App& program) { return describe(program, ""); }
+
+std::vector<const CommandPage*> running_commands(const CommandPage& program) {
+  std::vector<const CommandPage*> commands;
+  collect_running(program, commands);
+  return commands;
+}
+
+std::string key_of(const OptionPage& option) { return option.name + "\n" + option.about; }
+
+std::set<std::string> common_options(const std::vector<const CommandPage*>& commands) {
+  std::set<std::string> common;
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    std::set<std::string> own;
+    for (const OptionPage& option : commands[i]->options) own.insert(key_of(option));
+    if (i == 0) common = own;
+    std::erase_if(common, [&](const std::string& key) { return !own.contains(key); });
+  }
+  return common;
+}
 
 }  // namespace vitrine::cli

@@ -105,6 +105,7 @@ int run(int argc, char** argv) {
   add_init(program);
   add_completion(program);
   add_man(program, VITRINE_VERSION);
+  add_page(program);
   program.footer(
       "vitrine COMMAND --help tells the options of a command.\n"
       "Example: vitrine generate stories260K.bin \"Once upon a time\" --tokenizer tok512.bin");

@@ -2,8 +2,6 @@
 // Source of the macros: man(7).
 #include <fmt/format.h>
 
-#include <set>
-
 #include "cli/interface.h"
 #include "cli/output.h"
 #include "tokenizer/utf8.h"
@@ -48,26 +46,6 @@ void add_option(std::string& page, const OptionPage& option) {
   page += "\n" + escaped(option.about) + (option.required ? " (required)" : "") + "\n";
 }
 
-std::string key_of(const OptionPage& option) { return option.name + "\n" + option.about; }
-
-/// Options that every command has, word for word.
-std::set<std::string> common_options(const std::vector<const CommandPage*>& commands) {
-  std::set<std::string> common;
-  for (std::size_t i = 0; i < commands.size(); ++i) {
-    std::set<std::string> own;
-    for (const OptionPage& option : commands[i]->options) own.insert(key_of(option));
-    if (i == 0) common = own;
-    std::erase_if(common, [&](const std::string& key) { return !own.contains(key); });
-  }
-  return common;
-}
-
-/// Commands that run something: those without commands of their own.
-void collect(const CommandPage& page, std::vector<const CommandPage*>& commands) {
-  if (page.commands.empty()) commands.push_back(&page);
-  for (const CommandPage& command : page.commands) collect(command, commands);
-}
-
 void add_command(std::string& page, const CommandPage& command, const std::set<std::string>& common) {
   page += ".SS vitrine " + escaped(command.name);
   for (const OptionPage& option : command.options) {
@@ -83,8 +61,7 @@ void add_command(std::string& page, const CommandPage& command, const std::set<s
 }  // namespace
 
 std::string man_page(const CommandPage& program, const std::string& version) {
-  std::vector<const CommandPage*> commands;
-  collect(program, commands);
+  const std::vector<const CommandPage*> commands = running_commands(program);
   const std::set<std::string> common = common_options(commands);
   std::string page = ".TH VITRINE 1 \"\" \"vitrine " + escaped(version) + "\" \"User Commands\"\n";
   page += ".SH NAME\nvitrine \\- transformer language\\-model engine that shows every value\n";

@@ -64,8 +64,10 @@ void add_trace(CLI::App& program) {
   command.add_option("--out", o->out, "The file, one float32 tensor a site")->required();
   add_common(command, *o);
   command.footer(
+      "docs/sites.md lists the sites. A write of 0 into a head's z silences it: the second example, head 2 of layer "
+      "0.\n"
       "Example: vitrine trace gpt2/ --ids 464,3139,286 --sites '*.attn.hook_pattern' --out pattern.safetensors\n"
-      "         --set 'blocks.0.attn.hook_z[:,2]=0' silences head 2 of the first layer");
+      "         vitrine trace gpt2/ --ids 464,3139,286 --set 'blocks.0.attn.hook_z[:,2]=0' --out silenced.safetensors");
   command.callback([o] { run_trace(*o); });
 }
 

@@ -37,6 +37,27 @@ INSTANTIATE_TEST_SUITE_P(Each, EvaluateOn, testing::ValuesIn(tiny_presets()), []
   return name;
 });
 
+TEST(EvaluateStories, EqualsPyTorchOnTheSameText) {
+  const std::string folder = outside_data("models/stories260K");
+  const Json figures = reference_figures()["stories260K"];
+  const std::string text_path = outside_data(figures["text"]);
+  if (folder.empty() || text_path.empty()) GTEST_SKIP() << "needs VITRINE_DATA";
+  std::string text(figures["bytes"].get<std::size_t>(), '\0');
+  std::ifstream(text_path, std::ios::binary).read(text.data(), static_cast<std::streamsize>(text.size()));
+  const Checkpoint checkpoint = load_checkpoint(folder + "/stories260K.bin");
+  const auto tokenizer = load_tokenizer(folder + "/tok512.model");
+  const std::vector<std::int32_t> ids = tokenizer->encode(text, SpecialTokens::none);
+  ThreadPool pool(2);
+  const GenerateContext context{checkpoint.model.get(), &pool,      &default_kernels(),
+                                tokenizer.get(),        DType::f32, nullptr};
+  ASSERT_EQ(figures["evals"].size(), 2U);
+  for (const Json& eval : figures["evals"]) {
+    const Evaluation result = evaluate(context, ids, {eval["window"], eval["stride"], checkpoint.bos_id});
+    EXPECT_NEAR(result.loss(), eval["loss"].get<double>(), 1e-5);
+    EXPECT_EQ(result.tokens, eval["tokens"].get<std::int64_t>());
+  }
+}
+
 class Evaluate : public testing::Test {
  protected:
   Evaluation run(std::int64_t n, const EvalConfig& config) {

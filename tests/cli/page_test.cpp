@@ -1,0 +1,45 @@
+// vitrine page: the pages of docs/ that are made from the program are those that it makes.
+#include "cli/program.h"
+#include "pass/sites.h"
+
+namespace vitrine::test {
+namespace {
+
+TEST(Page, DocsAreWhatTheProgramSays) {
+  for (const std::string name : {"commands", "sites"}) {
+    EXPECT_EQ(read_file(source_dir() + "/docs/" + name + ".md"), output_of({"page", name}))
+        << "make it anew: build/vitrine page " << name << " > docs/" << name << ".md";
+  }
+}
+
+TEST(Page, EverySiteHasALine) {
+  const std::string page = output_of({"page", "sites"});
+  for (const SiteInfo& site : all_sites()) {
+    EXPECT_THAT(page, testing::HasSubstr(std::string(site.name) + "`")) << site.name;
+  }
+}
+
+/// The examples stand on the page as commands, which tests/docs_test.sh runs.
+TEST(Page, EveryExampleOfHelpIsACommandOfThePage) {
+  const std::string page = output_of({"page", "commands"});
+  int examples = 0;
+  for (const std::string command :
+       {"predict", "generate", "logits", "trace", "tokenize", "detokenize", "eval", "info", "init"}) {
+    const std::string help = output_of({command, "--help"});
+    EXPECT_THAT(page, testing::HasSubstr("\n## " + command + "\n"));
+    for (std::size_t at = help.find("Example: "); (at = help.find("vitrine " + command, at)) != std::string::npos;) {
+      const std::size_t end = help.find('\n', at);
+      EXPECT_THAT(page, testing::HasSubstr("\n$ " + help.substr(at, end - at) + "\n"));
+      at = end, ++examples;
+    }
+  }
+  EXPECT_GE(examples, 10);
+}
+
+TEST(Page, OtherNamesAreRefused) {
+  expect_usage_error({"page", "nope"}, {"nope"});
+  expect_usage_error({"page"}, {"NAME"});
+}
+
+}  // namespace
+}  // namespace vitrine::test
