@@ -43,7 +43,27 @@ done
 [[ "|$(offers vitrine '')" != *"|completion|"* ]] || fail "a hidden command is offered"
 
 tool() { command -v "$1" >/dev/null || { echo "completion_test: no $1 here, left out"; return 1; }; }
-if tool zsh; then zsh -n vitrine.zsh; fi
+if tool zsh; then
+  zsh -n vitrine.zsh
+  cp vitrine.zsh _vitrine  # where compinit looks for it
+  # What becomes of the line $1 in an interactive zsh when the tabulator is pressed.
+  cat >complete.zsh <<'ZSH'
+zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell 'PROMPT=""; fpath=($PWD $fpath); autoload -Uz compinit; compinit -u -D; echo READY$((1 + 1))'
+while zpty -r shell line; do [[ $line == *READY2* ]] && break; done
+zpty -n -w shell "$1"$'\t\C-aecho GOT:\C-e:END\n'
+while zpty -r shell line; do [[ $line == *GOT:vitrine*:END* && $line != *echo* ]] && break; done
+print -r -- "$line"
+ZSH
+  completes() {
+    [[ "$(timeout 60 zsh complete.zsh "$1")" == *"GOT:$2:END"* ]] || fail "zsh does not complete $1 to $2"
+  }
+  completes 'vitrine gen' 'vitrine generate'
+  completes 'vitrine generate --max' 'vitrine generate --max-tokens'
+  completes 'vitrine generate --tokenizer tok' 'vitrine generate --tokenizer tok512.bin'
+  completes 'vitrine trace --kv b' 'vitrine trace --kv bf16'
+fi
 if tool fish; then
   fish -n vitrine.fish
   [[ "$(fish -c 'source vitrine.fish; complete -C "vitrine gen"')" == generate* ]] || fail "fish does not complete"

@@ -3,8 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <random>
 
+#include "base/error.h"
 #include "checkpoint/presets.h"
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -31,7 +34,15 @@ DType dtype_of(const InitOptions& o, const Json& config) {
   return DType::f32;
 }
 
+bool is_preset(const std::string& name) {
+  return std::any_of(all_presets().begin(), all_presets().end(), [&](const Preset& p) { return p.name == name; });
+}
+
 void run_init(const InitOptions& o) {
+  std::error_code error;
+  if (!is_preset(o.preset) && is_preset(o.out) && !std::filesystem::exists(o.preset, error)) {
+    throw BadInput(o.preset, "no preset and no config.json; PRESET comes first, then OUT");
+  }
   Json config = preset_or_config(o.preset);
   set_config_keys(config, o.assignments, o.preset);
   const DType dtype = dtype_of(o, config);

@@ -1,6 +1,7 @@
 // The program: finds the command, runs it, turns errors into one line and an exit status.
 //
-// Exit status: 0 done; 1 the input is at fault; 2 wrong usage; 130 or 143 after Ctrl-C or SIGTERM.
+// Exit status: 0 done; 1 the input is at fault; 2 wrong usage; 130, 143 or 129 after Ctrl-C, SIGTERM or a terminal that
+// was closed.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -34,7 +35,12 @@ void handle_signals() {
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-  signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of write, told like any other
+  struct sigaction hangup {};
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // nohup ignores it
+  // A closed pipe and a file beyond `ulimit -f` are errors of write, told like any other.
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
 }
 
 /// Where stdin, stdout or stderr is closed, the next file opened would take its number, and output would go into it.

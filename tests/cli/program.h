@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,6 +40,7 @@ struct Launch {
   std::string output_path{};               ///< … for stdout.
   std::set<int> closed{};                  ///< Standard files that are closed.
   std::vector<std::string> environment{};  ///< NAME=value
+  std::uint64_t largest_file = 0;          ///< Bytes, as `ulimit -f` has it; 0: none.
   std::string program = VITRINE_PROGRAM;
 };
 
@@ -67,7 +69,9 @@ class Program {
       become_file(launch.input_path, O_RDONLY, 0);
       become_file(launch.output_path, O_WRONLY, 1);
       for (const int fd : launch.closed) ::close(fd);
-      for (const int number : {SIGINT, SIGTERM, SIGPIPE}) ::signal(number, SIG_DFL);
+      for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ}) ::signal(number, SIG_DFL);
+      const rlimit limit{launch.largest_file, launch.largest_file};
+      if (launch.largest_file > 0) ::setrlimit(RLIMIT_FSIZE, &limit);
       ::execve(argv[0], argv.data(), envp.data());
       ::_exit(99);
     }
