@@ -19,7 +19,7 @@ clean_up() {
 trap clean_up EXIT
 
 step() { printf '\n=== %s (%ds)\n' "$1" "$SECONDS"; }
-inside() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
+inside() { chroot "$root" /usr/bin/env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
   http_proxy="${http_proxy:-}" https_proxy="${https_proxy:-}" DEBIAN_FRONTEND=noninteractive \
   bash -euc "cd /root; $1"; }
 
@@ -62,9 +62,12 @@ inside 'cd vitrine; make install >/dev/null; cd /root; vitrine --version; man -w
   cmake -S vitrine/examples -B examples -G Ninja >/dev/null; cmake --build examples
   examples/predict /usr/local/share/vitrine/models/default Once
   examples/generate /usr/local/share/vitrine/models/default Once
-  examples/read_site /usr/local/share/vitrine/models/default Hi "*.attn.hook_pattern"'
+  examples/read_site /usr/local/share/vitrine/models/default Hi "*.attn.hook_pattern"
+  g++ -std=c++20 vitrine/examples/predict.cpp $(pkg-config --cflags --libs vitrine) -o predict
+  ./predict /usr/local/share/vitrine/models/default Once'
 step "make package, dpkg -i"
 inside 'rm -rf /usr/local/bin/vitrine /usr/local/share/vitrine /usr/local/lib/cmake/vitrine /usr/local/include/vitrine
+  rm -f /usr/local/lib/libvitrine.a /usr/local/lib/pkgconfig/vitrine.pc
   cd vitrine; make package; dpkg -i build/packages/*.deb; cd /; hash -r; command -v vitrine; vitrine --version
   vitrine generate Hi --max-tokens 4 --json; rm -rf /root/examples
   cmake -S /usr/share/doc/libvitrine-dev/examples -B /root/examples -G Ninja >/dev/null; cmake --build /root/examples'
