@@ -23,6 +23,7 @@ struct EvalOptions : Options {
 std::vector<std::int32_t> text_ids(const Session& session, const std::string& path, SpecialTokens policy) {
   const auto file = MappedFile::open(path);
   const auto bytes = file->bytes();
+  const StopAtOnce guard;
   std::vector<std::int32_t> ids =
       session.tokenizer->encode({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, policy);
   const bool begins_with_bos = !ids.empty() && session.bos() && ids.front() == *session.bos();

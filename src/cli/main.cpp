@@ -22,8 +22,15 @@ namespace {
 std::atomic<bool> g_interrupted = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 volatile sig_atomic_t g_signal = 0;
+std::atomic<int> g_stop_at_once = 0;
+static_assert(std::atomic<int>::is_always_lock_free);
 
 void on_signal(int number) {
+  if (g_stop_at_once > 0) {
+    constexpr std::string_view kNote = "vitrine: interrupted\n";
+    (void)!::write(STDERR_FILENO, kNote.data(), kNote.size());  // it ends, whether or not anybody is told
+    ::_exit(128 + number);
+  }
   g_signal = number;
   g_interrupted = true;
 }
@@ -139,6 +146,14 @@ int run(int argc, char** argv) {
 }  // namespace
 
 const std::atomic<bool>& interrupted() { return g_interrupted; }
+
+StopAtOnce::StopAtOnce() {
+  ++g_stop_at_once;
+  if (!interrupted()) return;
+  --g_stop_at_once;
+  throw Interrupted();
+}
+StopAtOnce::~StopAtOnce() { --g_stop_at_once; }
 
 }  // namespace vitrine::cli
 

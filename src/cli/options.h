@@ -99,7 +99,17 @@ Session open_model(const Options& options, const std::string& path, bool needs_t
 /// Reads all of stdin where TEXT is `-`.
 std::string read_text(const std::string& text);
 
-/// True once SIGINT or SIGTERM has come.
+/// True once a signal has come that asks to stop.
 const std::atomic<bool>& interrupted();
+
+/// While one stands, such a signal ends the program at once, with the same message and status: for work that cannot be
+/// asked to stop and has nothing to clean up, as encoding a long text. Throws Interrupted where it came before.
+class StopAtOnce {
+ public:
+  StopAtOnce();
+  StopAtOnce(const StopAtOnce&) = delete;
+  StopAtOnce& operator=(const StopAtOnce&) = delete;
+  ~StopAtOnce();
+};
 
 }  // namespace vitrine::cli

@@ -41,6 +41,22 @@ void tokenize_lines(const Tokenizer& tokenizer, SpecialTokens policy, const Toke
   });
 }
 
+/// What is printed for one text.
+std::string told(const Tokenizer& tokenizer, const std::string& text, SpecialTokens policy, const TokenizeOptions& o) {
+  if (o.explain) {
+    const Explanation explanation = tokenizer.explain(text, policy);
+    return o.json ? line_of(explanation_json(explanation, tokenizer)) + "\n"
+                  : explanation_table(explanation, tokenizer);
+  }
+  const std::vector<std::int32_t> ids = tokenizer.encode(text, policy);
+  if (o.json) return line_of(tokens_json(tokenizer, ids)) + "\n";
+  std::string table;
+  for (const std::int32_t id : ids) {
+    table += fmt::format("{:>8}  {}\n", id, line_of(Json(tokenizer.piece(id))));
+  }
+  return table;
+}
+
 void run_tokenize(const TokenizeOptions& o) {
   if (o.positionals == 0 && !o.lines) throw CLI::RequiredError("TEXT");
   if (o.lines && o.positionals > 1) throw CLI::ValidationError("TEXT", "give TEXT or --lines, not both");
@@ -51,18 +67,12 @@ void run_tokenize(const TokenizeOptions& o) {
   if (o.lines) return tokenize_lines(*tokenizer, policy, o);
 
   const std::string text = read_text(has_path ? o.second : o.first);
-  if (o.explain) {
-    const Explanation explanation = tokenizer->explain(text, policy);
-    return o.json ? print_json(explanation_json(explanation, *tokenizer))
-                  : print(explanation_table(explanation, *tokenizer));
+  std::string result;
+  {
+    const StopAtOnce guard;
+    result = told(*tokenizer, text, policy, o);
   }
-  const std::vector<std::int32_t> ids = tokenizer->encode(text, policy);
-  if (o.json) return print_json(tokens_json(*tokenizer, ids));
-  std::string table;
-  for (const std::int32_t id : ids) {
-    table += fmt::format("{:>8}  {}\n", id, line_of(Json(tokenizer->piece(id))));
-  }
-  print(table);
+  print(result);
 }
 
 bool is_id_list(const std::string& text) { return text.find_first_not_of("0123456789,-") == std::string::npos; }

@@ -68,6 +68,24 @@ TEST_F(Interrupt, WhileItReads) {
   EXPECT_EQ(l.out.find('\n'), l.out.size() - 1);
 }
 
+TEST_F(Interrupt, WhileItEncodes) {
+  std::string text;
+  for (int i = 0; i < 3'000'000; ++i) text += "a b ";
+  write_file(folder_ / "text", text);
+  for (const Arguments& all :
+       {Arguments{"tokenize", tokenizer_, "-"}, Arguments{"generate", model_, "-", "--tokenizer", tokenizer_},
+        Arguments{"eval", model_, folder_ / "text", "--tokenizer", tokenizer_}}) {
+    Program program(all, {.input_path = folder_ / "text"});
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+    program.send(SIGINT);
+    const Outcome o = program.finish();
+    if (o.signal == SIGINT) continue;  // it had not begun
+    EXPECT_EQ(o.status, 130) << all[0] << o.err;
+    EXPECT_EQ(o.err, "vitrine: interrupted\n");
+    EXPECT_EQ(o.out, "");
+  }
+}
+
 TEST_F(Interrupt, WhileNobodyReadsItsOutput) {
   std::string lines;
   for (int i = 0; i < 5000; ++i) lines += "\"a\"\n";
