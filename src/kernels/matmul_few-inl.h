@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kPrefetchOneRow = 8192;  // bytes
 constexpr std::int64_t kPrefetchTile = 4096;
-constexpr std::int64_t kFewFloats = 6144;  // of x in a chunk of k, all tokens together: they stay in the first cache
+constexpr std::int64_t kFewFloats = 4096;  // of x in a chunk of k, all tokens together: they stay in the first cache
 constexpr int kFewBlockRows = 48;          // rows whose lanes wait from chunk to chunk; whole tiles
 constexpr int kFewMost = 16;               // tokens
 
@@ -79,12 +79,9 @@ void few_tile(const Product& p, std::int64_t token, std::int64_t row, Range k, f
       [&](auto t) { unrolled<kRows>([&](auto r) { store_f32(acc[t][r], waiting + (t * kRows + r) * kLanes); }); });
 }
 
-/// The tiles of all tokens beside kRows rows, the last of at most kTokens tokens.
+/// The tiles of all tokens beside kRows rows; the last of them may be smaller.
 template <DType kType, int kTokens, int kRows>
 void few_tiles(const Product& p, Range tokens, std::int64_t row, Range k, float* waiting) {
-  if constexpr (kTokens > 1) {
-    if (tokens.end - tokens.begin < kTokens) return few_tiles<kType, kTokens - 1, kRows>(p, tokens, row, k, waiting);
-  }
   for (; tokens.begin + kTokens <= tokens.end; tokens.begin += kTokens) {
     few_tile<kType, kTokens, kRows>(p, tokens.begin, row, k, waiting);
     waiting += kTokens * kRows * kLanes;
@@ -94,9 +91,10 @@ void few_tiles(const Product& p, Range tokens, std::int64_t row, Range k, float*
   }
 }
 
-/// Up to kFewMost tokens, in tiles of kTokens by kRows.
-template <DType kType, int kTokens, int kRows>
-void few_rows(const Product& p, std::int64_t tokens, std::int64_t rows) {
+/// Up to kFewMost tokens, in tiles of kTokens.
+template <DType kType, int kTokens>
+void matmul_few_by(const Product& p, std::int64_t tokens, std::int64_t rows) {
+  constexpr int kRows = few_rows(kTokens);
   alignas(64) float waiting[kFewBlockRows * kFewMost * kLanes];
   const std::int64_t chunk = tokens == 1 ? p.cols : even_part(p.cols, kFewFloats / tokens / kLanes * kLanes, kLanes);
   for (Range block = {0, 0}; block.begin < rows; block.begin = block.end) {
@@ -114,12 +112,21 @@ void few_rows(const Product& p, std::int64_t tokens, std::int64_t rows) {
   }
 }
 
-/// One token goes through w row by row, as memory likes it; many go in groups, each reading w again.
+/// The same in tiles of a size that is known only now.
+template <DType kType, int kTokens>
+void matmul_few_by(std::int64_t tile, const Product& p, std::int64_t tokens, std::int64_t rows) {
+  if constexpr (kTokens > 1) {
+    if (tile < kTokens) return matmul_few_by<kType, kTokens - 1>(tile, p, tokens, rows);
+  }
+  matmul_few_by<kType, kTokens>(p, tokens, rows);
+}
+
+/// One token goes through w row by row, as memory likes it; many go in groups, each of which reads w again.
 template <DType kType>
 void matmul_few(Product p, std::int64_t tokens, std::int64_t rows) {
-  if (tokens == 1) return few_rows<kType, 1, kSingleRows>(p, tokens, rows);
   for (; tokens > 0; tokens -= kFewMost, p.x += kFewMost * p.ldx, p.y += kFewMost * p.ldy) {
-    few_rows<kType, kFewTokens, kFewRows>(p, smaller(tokens, kFewMost), rows);
+    const std::int64_t group = smaller(tokens, kFewMost);
+    matmul_few_by<kType, kFewTokens>(even_part(group, kFewTokens, 1), p, group, rows);
   }
 }
 

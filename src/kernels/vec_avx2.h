@@ -16,9 +16,8 @@ constexpr int kLanes = 16;
 // Shapes of register tiles; they never change a bit. 16 registers: 4 × 3 accumulators of eight lanes, and the operands.
 constexpr int kPackedTokens = 4;
 constexpr int kPackedRows = 3;
-constexpr int kFewTokens = 3;  // tiles of few tokens with row-major weights as they lie
-constexpr int kFewRows = 2;
-constexpr int kSingleRows = 1;           // of one token
+constexpr int kFewTokens = 4;  // tiles of few tokens with row-major weights as they lie
+constexpr int few_rows(int tokens) { return tokens == 1 ? 1 : tokens <= 3 ? 2 : 1; }
 constexpr int kFewTokensTransposed = 4;  // the same for transposed weights
 constexpr int kDepthVecs = 4;            // outputs of weighted_rows at once, in vectors
 

@@ -22,8 +22,7 @@ constexpr int kLanes = 16;
 constexpr int kPackedTokens = 6;
 constexpr int kPackedRows = 4;
 constexpr int kFewTokens = 6;  // tiles of few tokens with row-major weights as they lie
-constexpr int kFewRows = 4;
-constexpr int kSingleRows = 1;           // of one token
+constexpr int few_rows(int tokens) { return tokens == 1 ? 1 : tokens <= 4 ? 6 : 4; }
 constexpr int kFewTokensTransposed = 4;  // the same for transposed weights
 constexpr int kDepthVecs = 8;            // outputs of weighted_rows at once, in vectors
 

@@ -17,8 +17,7 @@ constexpr int kLanes = 16;
 constexpr int kPackedTokens = 1;
 constexpr int kPackedRows = 1;
 constexpr int kFewTokens = 1;
-constexpr int kFewRows = 1;
-constexpr int kSingleRows = 1;
+constexpr int few_rows(int) { return 1; }
 constexpr int kFewTokensTransposed = 1;
 constexpr int kDepthVecs = 1;
 
