@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -13,6 +14,11 @@
 #include "base/error.h"
 
 namespace vitrine {
+namespace {
+
+constexpr std::size_t kPiece = std::size_t{4} << 20;
+
+}  // namespace
 
 FileWriter::FileWriter(std::string path) : path_(std::move(path)) {
   if (path_.empty()) throw BadInput("file", "expected the name of a file to write, got an empty one");
@@ -48,14 +54,25 @@ void FileWriter::fail(const char* what) const {
 
 void FileWriter::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail("cannot write");
-    bytes = bytes.subspan(static_cast<std::size_t>(n));
+    const std::size_t n = std::min(bytes.size(), kPiece - pending_.size());
+    pending_.insert(pending_.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(n));
+    bytes = bytes.subspan(n);
+    if (pending_.size() == kPiece) flush();
   }
 }
 
+void FileWriter::flush() {
+  put(written_, pending_);
+  written_ += static_cast<std::int64_t>(pending_.size());
+  pending_.clear();
+}
+
 void FileWriter::write_at(std::int64_t offset, std::span<const std::byte> bytes) {
+  flush();
+  put(offset, bytes);
+}
+
+void FileWriter::put(std::int64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::pwrite(fd_, bytes.data(), bytes.size(), offset);
     if (n < 0 && errno == EINTR) continue;
@@ -66,6 +83,7 @@ void FileWriter::write_at(std::int64_t offset, std::span<const std::byte> bytes)
 }
 
 void FileWriter::commit() {
+  flush();
   if (::fsync(fd_) != 0) fail("cannot bring to disk");
   const bool closed = ::close(std::exchange(fd_, -1)) == 0;
   if (!closed || ::rename(temporary_.c_str(), path_.c_str()) != 0) {

@@ -116,6 +116,7 @@ int run(int argc, char** argv) {
   add_eval(program);
   add_info(program);
   add_init(program);
+  add_bench(program);
   add_completion(program);
   add_man(program, VITRINE_VERSION);
   add_page(program);

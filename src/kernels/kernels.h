@@ -29,6 +29,12 @@ struct Kernels {
   /// of w.rows floats, ldy apart. w needs col_stride == 1 or row_stride == 1; both give the same bits.
   void (*matmul)(const float* x, std::int64_t ldx, std::int64_t tokens, const MatrixView& w, float* y,
                  std::int64_t ldy);
+  /// The same product for many rows, from x as `pack` lays it out.
+  void (*matmul_packed)(const float* packed, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy);
+  /// Lays out x, F32 with one stride of 1, for matmul_packed: packed_size() floats. Parts of x may be packed one by one
+  /// where they begin at a multiple of packed_rows, packed_size() of the rows before behind the first.
+  void (*pack)(const MatrixView& x, float* packed);
+  std::int64_t packed_rows;
   /// Adds to z: z[d] = fma(p[j], v[j, d], z[d]) for j = 0, 1, … in this order. v needs col_stride == 1.
   void (*weighted_rows)(const float* p, const MatrixView& v, float* z);
 
@@ -71,6 +77,13 @@ struct Kernels {
   /// not fit becomes −128 or 127.
   void (*narrow)(const float* x, std::int64_t n, DType dtype, std::byte* y);
 };
+
+/// The floats that `pack` writes for rows of `cols` elements.
+constexpr std::int64_t packed_size(const Kernels& k, std::int64_t rows, std::int64_t cols) {
+  return (rows + k.packed_rows - 1) / k.packed_rows * k.packed_rows * ((cols + 15) / 16 * 16);
+}
+/// Whether packing pays for so many rows: below, `matmul` reads w as it lies, and is faster.
+constexpr bool worth_packing(std::int64_t rows, const MatrixView& w) { return rows > (w.col_stride == 1 ? 16 : 4); }
 
 /// The tables this machine can run, least first; scalar is always among them.
 std::vector<Isa> available_isas();

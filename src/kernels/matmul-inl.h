@@ -5,8 +5,9 @@
 #include <cstdint>
 
 #include "kernels/kernels.h"
-#include "kernels/matmul_panels-inl.h"
-#include "kernels/matmul_tiles-inl.h"
+#include "kernels/matmul_few-inl.h"
+#include "kernels/matmul_few_transposed-inl.h"
+#include "kernels/matmul_packed-inl.h"
 #include "kernels/product-inl.h"
 #include "kernels/stored-inl.h"
 #include "kernels/unrolled.h"
@@ -19,10 +20,12 @@ void matmul(const float* x, std::int64_t ldx, std::int64_t tokens, const MatrixV
     constexpr DType kType = decltype(stored)::kDType;
     const bool transposed = w.col_stride != 1;
     const std::int64_t stride = (transposed ? w.col_stride : w.row_stride) * kSize<kType>;
-    const Product p = {x, ldx, w.data, stride, w.cols, y, ldy, tokens <= kTileTokens};
-    if (transposed) return matmul_transposed<kType>(p, tokens, w.rows);
-    if (tokens == 1) return matmul_row_major<kType, 1, kSingleRows>(p, tokens, w.rows);
-    matmul_row_major<kType, kTileTokens, kTileRows>(p, tokens, w.rows);
+    const Product p = {x, ldx, w.data, stride, w.cols, y, ldy};
+    if (transposed) {
+      matmul_few_transposed<kType, kFewTokensTransposed>(p, tokens, w.rows);
+    } else {
+      matmul_few<kType>(p, tokens, w.rows);
+    }
   });
 }
 

@@ -16,10 +16,15 @@ struct Product {
   std::int64_t cols;
   float* y;
   std::int64_t ldy;
-  bool stream;  // w is read once: bound by memory
 };
 
 constexpr std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
+
+/// The size of the parts when n is cut evenly into parts of whole `unit`s, each at most `most`, whole units too.
+constexpr std::int64_t even_part(std::int64_t n, std::int64_t most, std::int64_t unit) {
+  const std::int64_t parts = (n + most - 1) / most;
+  return parts == 0 ? 0 : ((n + parts - 1) / parts + unit - 1) / unit * unit;
+}
 
 struct Range {
   std::int64_t begin, end;

@@ -5,6 +5,7 @@
 #include "kernels/kernels.h"
 #include "kernels/math-inl.h"
 #include "kernels/matmul-inl.h"
+#include "kernels/matmul_packed-inl.h"
 #include "kernels/rows-inl.h"
 #include "kernels/stored-inl.h"
 
@@ -15,6 +16,9 @@ constexpr Kernels table_of(Isa isa) {
   return {
       .isa = isa,
       .matmul = matmul,
+      .matmul_packed = matmul_packed,
+      .pack = pack,
+      .packed_rows = kPackedTokens,
       .weighted_rows = weighted_rows,
       .sum = sum,
       .sum_squares = sum_squares,

@@ -13,11 +13,13 @@ namespace {
 
 constexpr int kLanes = 16;
 
-// Shapes of register tiles; they never change a bit. 16 registers: 3 × 2 accumulators of two, and the operands.
-constexpr int kTileTokens = 3;
-constexpr int kTileRows = 2;
-constexpr int kSingleRows = 4;  // rows at once when there is one token
-constexpr int kDepthVecs = 4;   // outputs of weighted_rows at once, in vectors
+// Shapes of register tiles; they never change a bit. 16 registers: 4 × 3 accumulators of eight lanes, and the operands.
+constexpr int kPackedTokens = 4;
+constexpr int kPackedRows = 3;
+constexpr int kFewTokens = 4;  // tiles of few tokens with row-major weights as they lie
+constexpr int few_rows(int tokens) { return tokens == 1 ? 1 : tokens <= 3 ? 2 : 1; }
+constexpr int kFewTokensTransposed = 4;  // the same for transposed weights
+constexpr int kDepthVecs = 4;            // outputs of weighted_rows at once, in vectors
 
 struct Vec {
   __m256 lo, hi;
@@ -174,6 +176,48 @@ inline Vec load_twice_first(const float* p, int count) {
           _mm256_permutevar8x32_ps(x, _mm256_setr_epi32(4, 4, 5, 5, 6, 6, 7, 7))};
 }
 inline Vec subtract_add(Vec a, Vec b) { return {_mm256_addsub_ps(a.lo, b.lo), _mm256_addsub_ps(a.hi, b.hi)}; }
+
+// What a register holds of sixteen lanes: half of them.
+constexpr int kPartLanes = 8;
+struct Part {
+  __m256 v;
+};
+inline Part load_part(const float* p) { return {_mm256_loadu_ps(p)}; }
+inline void store_part(Part a, float* p) { _mm256_storeu_ps(p, a.v); }
+inline Part zero_part() { return {_mm256_setzero_ps()}; }
+inline Part fma(Part a, Part b, Part c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
+
+/// Eight vectors of eight: lane j of a[i] becomes lane i of a[j].
+inline void transpose_8(__m256 (&a)[8]) {
+  __m256 t[8];
+  for (int i = 0; i < 8; i += 4) {  // squares of four within each half
+    const __m256 ab_low = _mm256_unpacklo_ps(a[i], a[i + 1]), ab_high = _mm256_unpackhi_ps(a[i], a[i + 1]);
+    const __m256 cd_low = _mm256_unpacklo_ps(a[i + 2], a[i + 3]), cd_high = _mm256_unpackhi_ps(a[i + 2], a[i + 3]);
+    t[i] = _mm256_shuffle_ps(ab_low, cd_low, 0x44);
+    t[i + 1] = _mm256_shuffle_ps(ab_low, cd_low, 0xEE);
+    t[i + 2] = _mm256_shuffle_ps(ab_high, cd_high, 0x44);
+    t[i + 3] = _mm256_shuffle_ps(ab_high, cd_high, 0xEE);
+  }
+  for (int i = 0; i < 4; ++i) {
+    a[i] = _mm256_permute2f128_ps(t[i], t[i + 4], 0x20);
+    a[i + 4] = _mm256_permute2f128_ps(t[i], t[i + 4], 0x31);
+  }
+}
+/// Lane j of a[i] becomes lane i of a[j].
+inline void transpose(Vec (&a)[kLanes]) {
+  __m256 square[4][8];  // upper left, upper right, lower left, lower right
+  for (int i = 0; i < 8; ++i) {
+    square[0][i] = a[i].lo;
+    square[1][i] = a[i].hi;
+    square[2][i] = a[i + 8].lo;
+    square[3][i] = a[i + 8].hi;
+  }
+  for (auto& each : square) transpose_8(each);
+  for (int i = 0; i < 8; ++i) {
+    a[i] = {square[0][i], square[2][i]};
+    a[i + 8] = {square[1][i], square[3][i]};
+  }
+}
 
 inline float sum_lanes(Vec a) { return sum_m256(_mm256_add_ps(a.lo, a.hi)); }
 inline void sum_lanes_of_4(Vec a, Vec b, Vec c, Vec d, float* out) {

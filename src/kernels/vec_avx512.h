@@ -19,10 +19,12 @@ namespace {
 constexpr int kLanes = 16;
 
 // Shapes of register tiles; they never change a bit. 32 registers: 6 × 4 accumulators, and the operands.
-constexpr int kTileTokens = 6;
-constexpr int kTileRows = 4;
-constexpr int kSingleRows = 4;  // rows at once when there is one token
-constexpr int kDepthVecs = 8;   // outputs of weighted_rows at once, in vectors
+constexpr int kPackedTokens = 6;
+constexpr int kPackedRows = 4;
+constexpr int kFewTokens = 6;  // tiles of few tokens with row-major weights as they lie
+constexpr int few_rows(int tokens) { return tokens == 1 ? 1 : tokens <= 4 ? 6 : 4; }
+constexpr int kFewTokensTransposed = 4;  // the same for transposed weights
+constexpr int kDepthVecs = 8;            // outputs of weighted_rows at once, in vectors
 
 struct Vec {
   __m512 v;
@@ -108,6 +110,37 @@ inline Vec load_twice_first(const float* p, int count) {
 }
 inline Vec subtract_add(Vec a, Vec b) {
   return {_mm512_mask_sub_ps(_mm512_add_ps(a.v, b.v), __mmask16{0x5555}, a.v, b.v)};
+}
+
+// What a register holds of sixteen lanes: all of them.
+constexpr int kPartLanes = 16;
+using Part = Vec;
+inline Part load_part(const float* p) { return load_f32(p); }
+inline void store_part(Part a, float* p) { store_f32(a, p); }
+inline Part zero_part() { return zero(); }
+
+/// Lane j of a[i] becomes lane i of a[j].
+inline void transpose(Vec (&a)[kLanes]) {
+  __m512 t[kLanes];
+  for (int i = 0; i < kLanes; i += 4) {  // squares of four within each quarter
+    const __m512 ab_low = _mm512_unpacklo_ps(a[i].v, a[i + 1].v), ab_high = _mm512_unpackhi_ps(a[i].v, a[i + 1].v);
+    const __m512 cd_low = _mm512_unpacklo_ps(a[i + 2].v, a[i + 3].v);
+    const __m512 cd_high = _mm512_unpackhi_ps(a[i + 2].v, a[i + 3].v);
+    t[i] = _mm512_shuffle_ps(ab_low, cd_low, 0x44);
+    t[i + 1] = _mm512_shuffle_ps(ab_low, cd_low, 0xEE);
+    t[i + 2] = _mm512_shuffle_ps(ab_high, cd_high, 0x44);
+    t[i + 3] = _mm512_shuffle_ps(ab_high, cd_high, 0xEE);
+  }
+  for (int i = 0; i < 4; ++i) {  // quarter q of t[4 b + i] becomes quarter b of a[4 q + i]
+    const __m512 low_01 = _mm512_shuffle_f32x4(t[i], t[i + 4], 0x44);
+    const __m512 high_01 = _mm512_shuffle_f32x4(t[i], t[i + 4], 0xEE);
+    const __m512 low_23 = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0x44);
+    const __m512 high_23 = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0xEE);
+    a[i].v = _mm512_shuffle_f32x4(low_01, low_23, 0x88);
+    a[i + 4].v = _mm512_shuffle_f32x4(low_01, low_23, 0xDD);
+    a[i + 8].v = _mm512_shuffle_f32x4(high_01, high_23, 0x88);
+    a[i + 12].v = _mm512_shuffle_f32x4(high_01, high_23, 0xDD);
+  }
 }
 
 /// (l, l+8)

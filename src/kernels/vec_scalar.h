@@ -14,9 +14,11 @@ namespace {
 constexpr int kLanes = 16;
 
 // Shapes of register tiles; they never change a bit. This level is an oracle: one output at a time.
-constexpr int kTileTokens = 1;
-constexpr int kTileRows = 1;
-constexpr int kSingleRows = 1;
+constexpr int kPackedTokens = 1;
+constexpr int kPackedRows = 1;
+constexpr int kFewTokens = 1;
+constexpr int few_rows(int) { return 1; }
+constexpr int kFewTokensTransposed = 1;
 constexpr int kDepthVecs = 1;
 
 struct Vec {
@@ -173,6 +175,24 @@ inline Vec load_twice_first(const float* p, int count) {
 /// a − b in even lanes, a + b in odd ones.
 inline Vec subtract_add(Vec a, Vec b) {
   return each_lane([&](int l) { return l % 2 == 0 ? a.lane[l] - b.lane[l] : a.lane[l] + b.lane[l]; });
+}
+
+// What a register holds of sixteen lanes; here, all of them.
+constexpr int kPartLanes = 16;
+using Part = Vec;
+inline Part load_part(const float* p) { return load_f32(p); }
+inline void store_part(Part a, float* p) { store_f32(a, p); }
+inline Part zero_part() { return zero(); }
+
+/// Lane j of a[i] becomes lane i of a[j].
+inline void transpose(Vec (&a)[kLanes]) {
+  for (int i = 0; i < kLanes; ++i) {
+    for (int j = 0; j < i; ++j) {
+      const float upper = a[j].lane[i];
+      a[j].lane[i] = a[i].lane[j];
+      a[i].lane[j] = upper;
+    }
+  }
 }
 
 /// (l, l+8), then (l, l+4), (l, l+2), (l, l+1).

@@ -158,7 +158,7 @@ TEST(FileWriter, AFullDiskLeavesTheOldFile) {
   std::string by_write, by_write_at;
   {
     FileWriter writer(folder / "f");
-    by_write = message_of<OutOfCapacity>([&] { writer.write(bytes_of(std::string(10'000, 'x'))); });
+    by_write = message_of<OutOfCapacity>([&] { writer.write(bytes_of(std::string(10'000'000, 'x'))); });
     by_write_at = message_of<OutOfCapacity>([&] { writer.write_at(5000, bytes_of("x")); });
   }
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &old), 0);

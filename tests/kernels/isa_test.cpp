@@ -31,12 +31,17 @@ TEST(Isa, TablesAreCompleteAndKnowTheirIsa) {
     const Kernels& k = kernels_for(isa);
     EXPECT_EQ(k.isa, isa);
     EXPECT_EQ(&k, &kernels_named(name_of(isa)));
-    for (const bool present :
-         {k.matmul != nullptr, k.weighted_rows != nullptr, k.sum != nullptr, k.sum_squares != nullptr, k.max != nullptr,
-          k.exp_sum != nullptr, k.all_finite != nullptr, k.add != nullptr, k.multiply != nullptr, k.scale != nullptr,
-          k.normalize != nullptr, k.affine != nullptr, k.softcap != nullptr, k.activate != nullptr,
-          k.sin_cos != nullptr, k.rotate_halves != nullptr, k.rotate_interleaved != nullptr, k.widen != nullptr,
-          k.narrow != nullptr}) {
+    for (const bool present : {k.matmul != nullptr,        k.matmul_packed != nullptr,
+                               k.pack != nullptr,          k.packed_rows > 0,
+                               k.weighted_rows != nullptr, k.sum != nullptr,
+                               k.sum_squares != nullptr,   k.max != nullptr,
+                               k.exp_sum != nullptr,       k.all_finite != nullptr,
+                               k.add != nullptr,           k.multiply != nullptr,
+                               k.scale != nullptr,         k.normalize != nullptr,
+                               k.affine != nullptr,        k.softcap != nullptr,
+                               k.activate != nullptr,      k.sin_cos != nullptr,
+                               k.rotate_halves != nullptr, k.rotate_interleaved != nullptr,
+                               k.widen != nullptr,         k.narrow != nullptr}) {
       EXPECT_TRUE(present);
     }
   }

@@ -75,6 +75,27 @@ std::vector<float> product(const Kernels& k, const std::vector<float>& x, std::i
   return y;
 }
 
+/// The same product from x laid out before: packed in two parts, as threads do; x as rows, or as columns.
+std::vector<float> packed_product(const Kernels& k, const std::vector<float>& x, std::int64_t ldx, std::int64_t tokens,
+                                  const MatrixView& w, std::int64_t ldy, Layout x_layout) {
+  std::vector<float> across(x.size());
+  const bool as_rows = x_layout == Layout::row_major;
+  for (std::int64_t t = 0; !as_rows && t < tokens; ++t) {
+    for (std::int64_t i = 0; i < w.cols; ++i) {
+      across[static_cast<std::size_t>(i * tokens + t)] = x[static_cast<std::size_t>(t * ldx + i)];
+    }
+  }
+  const auto* data = reinterpret_cast<const std::byte*>(as_rows ? x.data() : across.data());
+  const MatrixView view = {data, DType::f32, tokens, w.cols, as_rows ? ldx : 1, as_rows ? 1 : tokens};
+  Guarded<float> tiles{static_cast<std::size_t>(packed_size(k, tokens, w.cols))};
+  const std::int64_t half = tokens / 2 / k.packed_rows * k.packed_rows;
+  k.pack(view.row_range(0, half), tiles.data());
+  k.pack(view.row_range(half, tokens - half), tiles.data() + packed_size(k, half, w.cols));
+  std::vector<float> y(static_cast<std::size_t>(tokens * ldy), kUntouched);
+  k.matmul_packed(tiles.data(), tokens, w, y.data(), ldy);
+  return y;
+}
+
 class Matmul : public EachIsa {};
 
 /// All shapes up to tokens × rows against the outputs of the definition for the largest.
@@ -93,7 +114,13 @@ void check_shapes(const Kernels& k, std::int64_t cols, DType dtype, Layout layou
     for (std::int64_t rows = 1; rows <= kRows; rows += step) {
       const std::int64_t first = kRows - rows;  // the last rows: their end is the end of memory
       const std::int64_t ldy = rows + kYPad;
-      const std::vector<float> y = product(k, x, ldx, tokens, w.view().row_range(first, rows), ldy);
+      const MatrixView some = w.view().row_range(first, rows);
+      const std::vector<float> y = product(k, x, ldx, tokens, some, ldy);
+      for (const Layout x_layout : {Layout::row_major, Layout::transposed}) {
+        ASSERT_TRUE(same_bits(packed_product(k, x, ldx, tokens, some, ldy, x_layout), y))
+            << "packed, " << name_of(dtype) << " layout " << static_cast<int>(layout) << ", " << tokens << " tokens, "
+            << rows << " rows, " << cols << " cols";
+      }
       for (std::int64_t t = 0; t < tokens; ++t) {
         const auto y_row = std::span(y).subspan(static_cast<std::size_t>(t * ldy), static_cast<std::size_t>(ldy));
         const auto wanted = std::span<const float>(expected).subspan(static_cast<std::size_t>(t * kRows + first),
@@ -145,7 +172,7 @@ TEST_P(Matmul, BlocksAndChunksChangeNothing) {
   struct Shape {
     std::int64_t tokens, rows, cols;
   };
-  for (const Shape s : {Shape{33, 70, 300}, Shape{scalar ? 7 : 103, scalar ? 5 : 37, 1100}}) {
+  for (const Shape s : {Shape{33, 70, 300}, Shape{scalar ? 7 : 203, scalar ? 5 : 67, 1100}}) {
     for (const DType dtype : kDTypes) {
       const std::vector<float> x = numbers(s.tokens * s.cols, Numbers::ordinary, 11);
       const std::vector<float> values = numbers(s.rows * s.cols, Numbers::ordinary, 12);
@@ -162,6 +189,10 @@ TEST_P(Matmul, BlocksAndChunksChangeNothing) {
       ASSERT_TRUE(same_bits(y.back(), dot(x.data() + (s.tokens - 1) * s.cols, w, s.rows - 1)));
       const StoredMatrix across(s.rows, s.cols, dtype, Layout::transposed_strided, values);
       ASSERT_TRUE(same_bits(product(kernels(), x, s.cols, s.tokens, across.view(), s.rows), y));
+      for (const Layout layout : {Layout::row_major, Layout::transposed}) {
+        ASSERT_TRUE(same_bits(packed_product(kernels(), x, s.cols, s.tokens, w.view(), s.rows, layout), y));
+        ASSERT_TRUE(same_bits(packed_product(kernels(), x, s.cols, s.tokens, across.view(), s.rows, layout), y));
+      }
     }
   }
 }
@@ -172,6 +203,11 @@ TEST_P(Matmul, NothingToDoIsFine) {
     kernels().matmul(nullptr, 0, 0, {nullptr, dtype, 4, 4, 4, 1}, nullptr, 0);
     kernels().matmul(nullptr, 0, 1, {nullptr, dtype, 0, 0, 0, 1}, nullptr, 0);
     kernels().matmul(nullptr, 0, 1, {nullptr, dtype, 1, 0, 0, 1}, &y, 1);
+    EXPECT_TRUE(same_bits(y, 0.0f));
+    kernels().pack({nullptr, DType::f32, 0, 4, 4, 1}, nullptr);
+    kernels().matmul_packed(nullptr, 0, {nullptr, dtype, 4, 4, 4, 1}, nullptr, 0);
+    y = kUntouched;
+    kernels().matmul_packed(nullptr, 1, {nullptr, dtype, 1, 0, 0, 1}, &y, 1);
     EXPECT_TRUE(same_bits(y, 0.0f));
     kernels().weighted_rows(nullptr, {nullptr, dtype, 0, 0, 0, 1}, nullptr);
   }

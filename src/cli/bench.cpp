@@ -1,0 +1,204 @@
+// vitrine bench: speed beside what this machine can do.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+
+#include "base/error.h"
+#include "cli/ceilings.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/table.h"
+#include "inspect/account.h"
+#include "model/count.h"
+
+namespace vitrine::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kRepeats = 5;  // after one that warms up
+
+struct BenchOptions : Options {
+  std::string model;
+  std::int64_t prompt = 256, generate = 32, batch = 1;
+};
+
+struct Speed {
+  double prefill = 0, decode = 0;  // tokens a second, of all sequences together
+};
+
+struct Result {
+  Ceilings ceilings;
+  Speed speed;
+  double load_s = 0, first_token_s = 0, peak_rss = 0;
+  double decode_bytes = 0, prefill_operations = 0;  // a token
+
+  double decode_fraction() const { return speed.decode * decode_bytes / ceilings.read_bytes_per_s; }
+  double prefill_fraction() const { return speed.prefill * prefill_operations / ceilings.f32_flops_per_s; }
+};
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+/// The peak of this process's memory begins anew; without the right to it, it stays that of the whole run.
+void forget_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
+
+double peak_memory() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::strtod(line.c_str() + 6, nullptr) * 1024;
+  }
+  return 0;
+}
+
+/// Prompts of made-up ids, all different, the same in every run.
+std::vector<GenerateRequest> requests(const BenchOptions& o, std::int64_t vocab_size) {
+  std::vector<GenerateRequest> all(static_cast<std::size_t>(o.batch));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (std::int64_t t = 0; t < o.prompt; ++t) {
+      all[i].prompt.push_back(
+          static_cast<std::int32_t>((t * 7919 + static_cast<std::int64_t>(i) * 104729 + 13) % vocab_size));
+    }
+    all[i].max_tokens = o.generate + 1;  // the first one comes with the prompt
+    all[i].sampling.temperature = 0;
+    all[i].sequence = i;
+  }
+  return all;
+}
+
+Speed run_once(const GenerateContext& context, const std::vector<GenerateRequest>& requests) {
+  GenerateTimings timings;
+  generate(context, requests, {}, &timings);
+  return {timings.prefill_tokens_per_s, timings.decode_tokens_per_s};
+}
+
+double bytes_per_weight(const Model& model) {
+  double bytes = 0, n = 0;
+  for_each_param(model.config(), model.params(), [&](const Param& param, const std::string&, const Shape& shape) {
+    if (!param.present()) return;
+    n += static_cast<double>(shape.count());
+    bytes += static_cast<double>(shape.count() * size_of(param.view.dtype));
+  });
+  return bytes / n;
+}
+
+/// What a step of decoding reads and a token of a prompt computes, from the account of the model.
+void count_work(const BenchOptions& o, const Model& model, Result& result) {
+  Workload work{Phase::decode, o.batch, o.prompt + std::max<std::int64_t>(1, o.generate / 2), bytes_per_weight(model),
+                kv_dtype(o.kv)};
+  const Cost step = account(model.config(), work).total;
+  result.decode_bytes = (step.weight_bytes + step.kv_bytes) / static_cast<double>(o.batch);
+  work.phase = Phase::prefill;
+  work.length = o.prompt;
+  for (const Account::Layers& layers : account(model.config(), work).layers) {
+    for (const Op& op : layers.ops) {
+      if (op.cost.weight_bytes > 0)
+        result.prefill_operations += op.cost.flops * static_cast<double>(layers.group.count());
+    }
+  }
+  result.prefill_operations /= static_cast<double>(o.batch * o.prompt);
+}
+
+Result measure(const BenchOptions& o) {
+  Result result;
+  ProgressBar bar("bench");
+  constexpr std::int64_t kSteps = kRepeats + 3;
+  {
+    ThreadPool pool(o.threads > 0 ? o.threads : default_thread_count());
+    result.ceilings = measure_ceilings(pool);
+  }
+  bar.update(1, kSteps);
+  forget_peak_memory();
+
+  const auto start = Clock::now();
+  const Session session = open_model(o, o.model, false);
+  const Model& model = *session.checkpoint.model;
+  result.load_s = seconds_since(start);
+  count_work(o, model, result);
+  const GenerateContext context = session.context(o);
+  const std::vector<GenerateRequest> asked = requests(o, model.config().vocab_size);
+  const Speed first = run_once(context, asked);
+  result.first_token_s = result.load_s + static_cast<double>(o.batch * o.prompt) / first.prefill;
+  bar.update(2, kSteps);
+  std::vector<double> prefill, decode;
+  for (int i = 0; i < kRepeats; ++i) {
+    const Speed speed = run_once(context, asked);
+    prefill.push_back(speed.prefill);
+    decode.push_back(speed.decode);
+    bar.update(i + 3, kSteps);
+  }
+  result.speed = {median(prefill), median(decode)};
+  result.peak_rss = peak_memory();
+  result.ceilings.read_bytes_per_s = std::max(result.ceilings.read_bytes_per_s, measure_reading(*session.pool));
+  return result;
+}
+
+void run_bench(const BenchOptions& o) {
+  const Result r = measure(o);
+  const int threads = o.threads > 0 ? o.threads : default_thread_count();
+  const std::string isa(name_of(default_kernels().isa));
+  const double giga = 1e9;
+  if (o.json) {
+    return print_json(
+        {{"prefill_tokens_per_s", r.speed.prefill},
+         {"decode_tokens_per_s", r.speed.decode},
+         {"train_tokens_per_s", nullptr},
+         {"decode_bytes_per_token", r.decode_bytes},
+         {"prefill_ops_per_token", r.prefill_operations},
+         {"train_ops_per_token", nullptr},
+         {"read_gb_per_s", r.ceilings.read_bytes_per_s / giga},
+         {"gemm_gflops",
+          {{"f32", r.ceilings.f32_flops_per_s / giga}, {"int8", r.ceilings.int8_operations_per_s / giga}}},
+         {"decode_fraction_of_bandwidth", r.decode_fraction()},
+         {"prefill_fraction_of_peak", r.prefill_fraction()},
+         {"train_fraction_of_peak", nullptr},
+         {"load_s", r.load_s},
+         {"first_token_s", r.first_token_s},
+         {"peak_rss_bytes", r.peak_rss},
+         {"threads", threads},
+         {"isa", isa}});
+  }
+  constexpr auto kRight = Table::Align::right;
+  Table table({{""}, {"tokens/s", kRight}, {"of the limit", kRight}, {"the limit"}});
+  table.add({fmt::format("prefill {}", o.prompt), fmt::format("{:.1f}", r.speed.prefill),
+             fmt::format("{:.0f} %", 100 * r.prefill_fraction()),
+             fmt::format("{:.0f} GFLOP/s over {:.3g} GFLOP a token", r.ceilings.f32_flops_per_s / giga,
+                         r.prefill_operations / giga)});
+  table.add(
+      {fmt::format("decode {}", o.generate), fmt::format("{:.2f}", r.speed.decode),
+       fmt::format("{:.0f} %", 100 * r.decode_fraction()),
+       fmt::format("{:.1f} GB/s over {:.3g} GB a token", r.ceilings.read_bytes_per_s / giga, r.decode_bytes / giga)});
+  print(table.text());
+  print(fmt::format("{} sequences, {} threads, {}; loaded in {:.2f} s, first token after {:.2f} s, {:.0f} MB at most\n",
+                    o.batch, threads, isa, r.load_s, r.first_token_s, r.peak_rss / 1e6));
+}
+
+}  // namespace
+
+void add_bench(CLI::App& program) {
+  CLI::App& command = *program.add_subcommand("bench", "Speed of a model beside what this machine can do");
+  const auto o = std::make_shared<BenchOptions>();
+  command.add_option("MODEL", o->model, "A Hugging Face folder or a llama2.c .bin (default: the default model)");
+  add_number<std::int64_t>(command, "--prompt", o->prompt, "Tokens of each prompt (default: 256)", 1);
+  add_number<std::int64_t>(command, "--generate", o->generate, "Tokens to decode behind it (default: 32)", 1);
+  add_number<std::int64_t>(command, "--batch", o->batch, "Sequences that run together (default: 1)", 1, 4096);
+  add_common(command, *o);
+  command.footer(
+      "Medians of 5 runs after one that warms up. The limits are measured in the same run: reading memory, and "
+      "oneDNN's\n"
+      "products. Decoding reads every weight that it multiplies and the K/V of the tokens so far once a step; "
+      "operations\n"
+      "of a prompt's token are two for each weight outside embedding and head.\n"
+      "Example: vitrine bench gpt2/ --prompt 512 --json");
+  command.callback([o] { run_bench(*o); });
+}
+
+}  // namespace vitrine::cli

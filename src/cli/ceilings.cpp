@@ -1,0 +1,108 @@
+#include "cli/ceilings.h"
+
+#include <omp.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "base/error.h"
+
+namespace vitrine::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kMemory = std::int64_t{1} << 30;
+constexpr std::int64_t kM = 512, kN = 9216, kK = 2304;
+constexpr int kRuns = 9;
+
+/// The shortest of several runs, in seconds.
+template <class Run>
+double best(Run&& run) {
+  double shortest = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kRuns; ++i) {
+    const auto start = Clock::now();
+    run();
+    shortest = std::min(shortest, std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  return shortest;
+}
+
+/// Pages of the system, given back at the end.
+class Pages {
+ public:
+  explicit Pages(std::int64_t size) : size_(static_cast<std::size_t>(size)) {
+    void* const data = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED) throw OutOfCapacity("bench", "no memory of {} bytes to measure with", size);
+    data_ = static_cast<std::uint64_t*>(data);
+    ::madvise(data, size_, MADV_HUGEPAGE);
+    std::fill_n(data_, size_ / sizeof *data_, 1);  // a page that was never written is read from nowhere
+  }
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  ~Pages() { ::munmap(data_, size_); }
+
+  const std::uint64_t* data() const { return data_; }
+
+ private:
+  std::uint64_t* data_;
+  std::size_t size_;
+};
+
+using dnnl::memory;
+
+/// Operations a second of one product of oneDNN.
+double product(memory::data_type x_type, memory::data_type w_type, memory::data_type y_type) {
+  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  dnnl::stream stream(engine);
+  const memory::desc x_rows({kM, kK}, x_type, memory::format_tag::ab);
+  const memory::desc w_any({kK, kN}, w_type, memory::format_tag::any);
+  const memory::desc y_rows({kM, kN}, y_type, memory::format_tag::ab);
+  const dnnl::matmul::desc desc(x_rows, w_any, y_rows);
+  const dnnl::matmul::primitive_desc chosen(desc, engine);
+  memory x(x_rows, engine), w(chosen.weights_desc(), engine), y(y_rows, engine);
+  const auto fill = [](memory& m) {
+    auto* const bytes = static_cast<std::uint8_t*>(m.get_data_handle());
+    for (std::size_t i = 0; i < m.get_desc().get_size(); ++i) bytes[i] = i % 4 == 3 ? 0x3C : 1;  // small numbers
+  };
+  fill(x);
+  fill(w);
+  dnnl::matmul matmul(chosen);
+  const double seconds = best([&] {
+    matmul.execute(stream, {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}});
+    stream.wait();
+  });
+  return 2.0 * kM * kN * kK / seconds;
+}
+
+}  // namespace
+
+double measure_reading(ThreadPool& pool) {
+  const Pages pages(kMemory);
+  constexpr std::int64_t kLine = 8, kAhead = 8192 / 8, kLines = kMemory / 64;
+  std::atomic<std::uint64_t> sink = 0;
+  const double seconds = best([&] {
+    pool.parallel_for(kLines, 1, [&](std::int64_t begin, std::int64_t end, int) {
+      std::uint64_t sums[kLine] = {};
+      for (const std::uint64_t* at = pages.data() + begin * kLine; at < pages.data() + end * kLine; at += kLine) {
+        __builtin_prefetch(at + kAhead, 0, 2);
+        for (int i = 0; i < kLine; ++i) sums[i] += at[i];
+      }
+      for (const std::uint64_t sum : sums) sink += sum;
+    });
+  });
+  return static_cast<double>(kMemory) / seconds;
+}
+
+Ceilings measure_ceilings(ThreadPool& pool) {
+  using Type = memory::data_type;
+  omp_set_num_threads(pool.size());
+  return {measure_reading(pool), product(Type::f32, Type::f32, Type::f32), product(Type::u8, Type::s8, Type::s32)};
+}
+
+}  // namespace vitrine::cli

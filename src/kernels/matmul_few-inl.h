@@ -1,0 +1,134 @@
+// Products of few rows with a row-major matrix, which is read once, as it lies. An output is one vector accumulator
+// over ascending groups of 16 k, its lanes summed at the end by the tree: the tile decides only which outputs are in
+// registers together, and a chunk of k only how long the lanes wait in memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/product-inl.h"
+#include "kernels/stored-inl.h"
+#include "kernels/unrolled.h"
+
+namespace vitrine {
+namespace {
+
+constexpr std::int64_t kPrefetchOneRow = 8192;  // bytes
+constexpr std::int64_t kPrefetchTile = 4096;
+constexpr std::int64_t kFewFloats = 4096;  // of x in a chunk of k, all tokens together: they stay in the first cache
+constexpr int kFewBlockRows = 48;          // rows whose lanes wait from chunk to chunk; whole tiles
+constexpr int kFewMost = 16;               // tokens
+
+/// acc[t][r] += x[t, k] · w[r, k] for sixteen k, or the `rest` of them, lane by lane.
+template <DType kType, int kTokens, int kRows>
+[[gnu::always_inline]] inline void step(const Product& p, const float* x, const std::byte* w, int rest,
+                                        Vec (&acc)[kTokens][kRows]) {
+  Vec w_k[kRows];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    w_k[r] = rest == kLanes ? load<kType>(w + r * p.w_stride) : load_first<kType>(w + r * p.w_stride, rest);
+  }
+#pragma GCC unroll 8
+  for (int t = 0; t < kTokens; ++t) {
+    const Vec x_k = rest == kLanes ? load_f32(x + t * p.ldx) : load_f32_first(x + t * p.ldx, rest);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) acc[t][r] = fma(x_k, w_k[r], acc[t][r]);
+  }
+}
+
+/// The same over `cols` k.
+template <DType kType, int kTokens, int kRows>
+[[gnu::always_inline]] inline void accumulate(const Product& p, const float* x, const std::byte* w, std::int64_t cols,
+                                              Vec (&acc)[kTokens][kRows]) {
+  constexpr int kLine = kSize<kType> == 4 ? kLanes : 2 * kLanes;  // elements that are asked for at a time
+  constexpr std::int64_t kAhead = kRows == 1 ? kPrefetchOneRow : kPrefetchTile;
+  std::int64_t k = 0;
+  for (; k + kLine <= cols; k += kLine) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) __builtin_prefetch(w + k * kSize<kType> + r * p.w_stride + kAhead, 0, 2);
+#pragma GCC unroll 2
+    for (int i = 0; i < kLine; i += kLanes) step<kType>(p, x + k + i, w + (k + i) * kSize<kType>, kLanes, acc);
+  }
+  for (; k + kLanes <= cols; k += kLanes) step<kType>(p, x + k, w + k * kSize<kType>, kLanes, acc);
+  if (k < cols) step<kType>(p, x + k, w + k * kSize<kType>, static_cast<int>(cols - k), acc);
+}
+
+/// y[t, r] = the sum of the lanes of acc[t][r].
+template <int kTokens, int kRows>
+[[gnu::always_inline]] inline void finish(const Vec (&acc)[kTokens][kRows], float* y, std::int64_t ldy) {
+  unrolled<kTokens>([&](auto t) {
+    if constexpr (kRows == 4) {
+      sum_lanes_of_4(acc[t][0], acc[t][1], acc[t][2], acc[t][3], y + t * ldy);
+    } else {
+      unrolled<kRows>([&](auto r) { y[t * ldy + r] = sum_lanes(acc[t][r]); });
+    }
+  });
+}
+
+/// One register tile over one chunk of k; `waiting` holds its lanes between two chunks.
+template <DType kType, int kTokens, int kRows>
+void few_tile(const Product& p, std::int64_t token, std::int64_t row, Range k, float* waiting) {
+  Vec acc[kTokens][kRows];
+  unrolled<kTokens>([&](auto t) {
+    unrolled<kRows>([&](auto r) { acc[t][r] = k.begin == 0 ? zero() : load_f32(waiting + (t * kRows + r) * kLanes); });
+  });
+  const std::byte* w = p.w + row * p.w_stride + k.begin * kSize<kType>;
+  accumulate<kType>(p, p.x + token * p.ldx + k.begin, w, k.end - k.begin, acc);
+  if (k.end == p.cols) return finish(acc, p.y + token * p.ldy + row, p.ldy);
+  unrolled<kTokens>(
+      [&](auto t) { unrolled<kRows>([&](auto r) { store_f32(acc[t][r], waiting + (t * kRows + r) * kLanes); }); });
+}
+
+/// The tiles of all tokens beside kRows rows; the last of them may be smaller.
+template <DType kType, int kTokens, int kRows>
+void few_tiles(const Product& p, Range tokens, std::int64_t row, Range k, float* waiting) {
+  for (; tokens.begin + kTokens <= tokens.end; tokens.begin += kTokens) {
+    few_tile<kType, kTokens, kRows>(p, tokens.begin, row, k, waiting);
+    waiting += kTokens * kRows * kLanes;
+  }
+  if constexpr (kTokens > 1) {
+    if (tokens.begin < tokens.end) few_tiles<kType, kTokens - 1, kRows>(p, tokens, row, k, waiting);
+  }
+}
+
+/// Up to kFewMost tokens, in tiles of kTokens.
+template <DType kType, int kTokens>
+void matmul_few_by(const Product& p, std::int64_t tokens, std::int64_t rows) {
+  constexpr int kRows = few_rows(kTokens);
+  alignas(64) float waiting[kFewBlockRows * kFewMost * kLanes];
+  const std::int64_t chunk = tokens == 1 ? p.cols : even_part(p.cols, kFewFloats / tokens / kLanes * kLanes, kLanes);
+  for (Range block = {0, 0}; block.begin < rows; block.begin = block.end) {
+    block.end = smaller(block.begin + kFewBlockRows, rows);
+    Range k = {0, 0};
+    do {  // once even when there are no columns: the sums are zero then
+      k = {k.end, smaller(k.end + chunk, p.cols)};
+      float* at = waiting;
+      std::int64_t row = block.begin;
+      for (; row + kRows <= block.end; row += kRows, at += tokens * kRows * kLanes) {
+        few_tiles<kType, kTokens, kRows>(p, {0, tokens}, row, k, at);
+      }
+      for (; row < block.end; ++row, at += tokens * kLanes) few_tiles<kType, kTokens, 1>(p, {0, tokens}, row, k, at);
+    } while (k.end < p.cols);
+  }
+}
+
+/// The same in tiles of a size that is known only now.
+template <DType kType, int kTokens>
+void matmul_few_by(std::int64_t tile, const Product& p, std::int64_t tokens, std::int64_t rows) {
+  if constexpr (kTokens > 1) {
+    if (tile < kTokens) return matmul_few_by<kType, kTokens - 1>(tile, p, tokens, rows);
+  }
+  matmul_few_by<kType, kTokens>(p, tokens, rows);
+}
+
+/// One token goes through w row by row, as memory likes it; many go in groups, each of which reads w again.
+template <DType kType>
+void matmul_few(Product p, std::int64_t tokens, std::int64_t rows) {
+  for (; tokens > 0; tokens -= kFewMost, p.x += kFewMost * p.ldx, p.y += kFewMost * p.ldy) {
+    const std::int64_t group = smaller(tokens, kFewMost);
+    matmul_few_by<kType, kFewTokens>(even_part(group, kFewTokens, 1), p, group, rows);
+  }
+}
+
+}  // namespace
+}  // namespace vitrine

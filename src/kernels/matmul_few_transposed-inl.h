@@ -1,0 +1,124 @@
+// Products of few rows with a transposed matrix, which is read once, as it lies: the same sums as with a row-major one,
+// in the same order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/product-inl.h"
+#include "kernels/stored-inl.h"
+#include "kernels/unrolled.h"
+
+namespace vitrine {
+namespace {
+
+// What is a lane in the row-major product is a row of outputs here, one for each k mod 16. They lie in memory, so
+// several k of one lane are added each time they are taken up.
+constexpr int kLaneFloats = 1024;  // outputs of all tokens, for each lane: 64 KiB
+constexpr int kDeep = 4;           // k of one lane at a time
+/// Outputs of a token that are summed at a time.
+constexpr std::int64_t lane_width(int tokens) { return kLaneFloats / tokens / kLanes * kLanes; }
+
+/// lanes[t][l][o] += x[t, k] · w[k, o] for k = l, l + 16, … (kSteps of them), `width` outputs.
+template <DType kType, int kTokens, int kSteps>
+[[gnu::always_inline]] inline void add_to_lane(const float* x, std::int64_t ldx, const std::byte* w,
+                                               std::int64_t stride, std::int64_t ahead, std::int64_t width,
+                                               float* lane) {
+  constexpr std::int64_t kTokenFloats = kLanes * lane_width(kTokens);
+  Vec x_k[kTokens][kSteps];
+  unrolled<kTokens>([&](auto t) { unrolled<kSteps>([&](auto i) { x_k[t][i] = broadcast(x[t * ldx + i * kLanes]); }); });
+  const auto group = [&](std::int64_t o, auto load_w) __attribute__((always_inline)) {
+    Vec w_k[kSteps];
+    unrolled<kSteps>([&](auto i) { w_k[i] = load_w(w + i * kLanes * stride + o * kSize<kType>); });
+    unrolled<kTokens>([&](auto t) {
+      float* const at = lane + t * kTokenFloats + o;
+      Vec sum = load_f32(at);
+      unrolled<kSteps>([&](auto i) { sum = fma(x_k[t][i], w_k[i], sum); });
+      store_f32(sum, at);
+    });
+  };
+  std::int64_t o = 0;
+  for (; o + kLanes <= width; o += kLanes) {
+    unrolled<kSteps>([&](auto i) { __builtin_prefetch(w + ahead + i * kLanes * stride + o * kSize<kType>); });
+    group(o, [](const std::byte* from) { return load<kType>(from); });
+  }
+  if (o < width) {
+    group(o, [rest = static_cast<int>(width - o)](const std::byte* from) { return load_first<kType>(from, rest); });
+  }
+}
+
+/// Sixteen lanes, kSteps k each, from k on.
+template <DType kType, int kTokens, int kSteps>
+void add_to_lanes(const Product& p, std::int64_t k, const std::byte* w, std::int64_t width, float* lanes) {
+  for (std::int64_t l = 0; l < kLanes; ++l) {
+    const std::int64_t ahead = (l + 1 < kLanes ? 1 : (kSteps - 1) * kLanes + 1) * p.w_stride;
+    add_to_lane<kType, kTokens, kSteps>(p.x + k + l, p.ldx, w + (k + l) * p.w_stride, p.w_stride, ahead, width,
+                                        lanes + l * lane_width(kTokens));
+  }
+}
+
+/// The k behind the last whole group of sixteen; the padding is multiplied too: it may turn -0 into +0.
+template <DType kType, int kTokens>
+void add_tail(const Product& p, std::int64_t k, const std::byte* w, std::int64_t width, float* lanes) {
+  constexpr std::int64_t kWidth = lane_width(kTokens);
+  for (std::int64_t l = 0; l < kLanes; ++l) {
+    if (k + l < p.cols) {
+      add_to_lane<kType, kTokens, 1>(p.x + k + l, p.ldx, w + (k + l) * p.w_stride, p.w_stride, 0, width,
+                                     lanes + l * kWidth);
+      continue;
+    }
+    for (int t = 0; t < kTokens; ++t) {
+      float* const lane = lanes + (t * kLanes + l) * kWidth;
+      for (std::int64_t o = 0; o < width; o += kLanes) store_f32(fma(zero(), zero(), load_f32(lane + o)), lane + o);
+    }
+  }
+}
+
+/// y[o] = the tree over the lanes of output o.
+inline void sum_lanes_of_block(const float* lanes, std::int64_t lane_floats, std::int64_t width, float* y) {
+  for (std::int64_t o = 0; o < width; o += kLanes) {
+    Vec sum[kLanes];
+    unrolled<kLanes>([&](auto l) { sum[l] = load_f32(lanes + l * lane_floats + o); });
+    unrolled<8>([&](auto l) { sum[l] = sum[l] + sum[l + 8]; });
+    unrolled<4>([&](auto l) { sum[l] = sum[l] + sum[l + 4]; });
+    unrolled<2>([&](auto l) { sum[l] = sum[l] + sum[l + 2]; });
+    store_f32_first(sum[0] + sum[1], y + o, static_cast<int>(smaller(kLanes, width - o)));
+  }
+}
+
+/// kTokens tokens.
+template <DType kType, int kTokens>
+void few_transposed(const Product& p, std::int64_t rows) {
+  constexpr std::int64_t kWidth = lane_width(kTokens);
+  alignas(64) float lanes[kTokens * kLanes * kWidth];
+  for (std::int64_t row = 0; row < rows; row += kWidth) {
+    const std::int64_t width = smaller(kWidth, rows - row);
+    const std::byte* w = p.w + row * kSize<kType>;
+    for (int i = 0; i < kTokens * kLanes; ++i) {
+      for (std::int64_t o = 0; o < width; o += kLanes) store_f32(zero(), lanes + i * kWidth + o);
+    }
+    std::int64_t k = 0;
+    for (; k + kDeep * kLanes <= p.cols; k += kDeep * kLanes) {
+      add_to_lanes<kType, kTokens, kDeep>(p, k, w, width, lanes);
+    }
+    for (; k + kLanes <= p.cols; k += kLanes) add_to_lanes<kType, kTokens, 1>(p, k, w, width, lanes);
+    if (k < p.cols) add_tail<kType, kTokens>(p, k, w, width, lanes);
+    for (int t = 0; t < kTokens; ++t) {
+      sum_lanes_of_block(lanes + t * kLanes * kWidth, kWidth, width, p.y + t * p.ldy + row);
+    }
+  }
+}
+
+/// In groups of at most kTokens tokens, each reading w again.
+template <DType kType, int kTokens>
+void matmul_few_transposed(Product p, std::int64_t tokens, std::int64_t rows) {
+  for (; tokens >= kTokens; tokens -= kTokens, p.x += kTokens * p.ldx, p.y += kTokens * p.ldy) {
+    few_transposed<kType, kTokens>(p, rows);
+  }
+  if constexpr (kTokens > 1) {
+    if (tokens > 0) matmul_few_transposed<kType, kTokens - 1>(p, tokens, rows);
+  }
+}
+
+}  // namespace
+}  // namespace vitrine

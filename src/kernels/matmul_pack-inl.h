@@ -1,0 +1,80 @@
+// Panels: pieces of x and of a stored matrix, widened to floats and laid out in the order in which tiles read them.
+//
+//   a tile of n rows over a chunk of k:   [steps of 16 k][n rows][16 floats]
+//
+// Zeros stand behind the end of k, and in rows that a tile lacks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/product-inl.h"
+#include "kernels/stored-inl.h"
+#include "kernels/unrolled.h"
+
+namespace vitrine {
+namespace {
+
+constexpr std::int64_t kPrefetchRows = 4;  // a row-major matrix is asked for so many rows ahead
+
+/// Row `slot` of a tile of n rows: `cols` elements from `from` on, sixteen every n · 16 floats.
+template <DType kType>
+inline void pack_row(const std::byte* from, std::int64_t ahead, std::int64_t cols, std::int64_t n, float* to) {
+  std::int64_t k = 0;
+  for (; k + kLanes <= cols; k += kLanes, to += n * kLanes, from += kLanes * kSize<kType>) {
+    __builtin_prefetch(from + ahead);
+    store_f32(load<kType>(from), to);
+  }
+  if (k < cols) store_f32(load_first<kType>(from, static_cast<int>(cols - k)), to);
+}
+
+/// Tiles of n rows from a row-major matrix; the last tile has zeros for the rows that are not there.
+template <DType kType>
+void pack_row_major(const std::byte* from, std::int64_t stride, std::int64_t rows, std::int64_t cols, std::int64_t n,
+                    float* to) {
+  const std::int64_t steps = (cols + kLanes - 1) / kLanes;
+  for (std::int64_t first = 0; first < rows; first += n, to += steps * n * kLanes) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      float* const slot = to + i * kLanes;
+      if (first + i < rows) {
+        pack_row<kType>(from + (first + i) * stride, kPrefetchRows * stride, cols, n, slot);
+      } else {
+        for (std::int64_t s = 0; s < steps; ++s) store_f32(zero(), slot + s * n * kLanes);
+      }
+    }
+  }
+}
+
+/// Sixteen k of sixteen rows of a transposed matrix, as sixteen vectors over k; zeros where there are fewer.
+template <DType kType>
+[[gnu::always_inline]] inline void load_square(const std::byte* from, std::int64_t stride, int rows, int cols,
+                                               Vec (&square)[kLanes]) {
+  for (int k = 0; k < kLanes; ++k) {
+    const std::byte* at = from + k * stride;
+    __builtin_prefetch(at + kLanes * stride);
+    square[k] = k >= cols ? zero() : rows == kLanes ? load<kType>(at) : load_first<kType>(at, rows);
+  }
+  transpose(square);
+}
+
+/// The same tiles from a transposed matrix: `stride` bytes from one k to the next.
+template <DType kType>
+void pack_transposed(const std::byte* from, std::int64_t stride, std::int64_t rows, std::int64_t cols, std::int64_t n,
+                     float* to) {
+  const std::int64_t steps = (cols + kLanes - 1) / kLanes, padded = (rows + n - 1) / n * n;
+  for (std::int64_t first = 0; first < padded; first += kLanes) {
+    const auto here = static_cast<int>(smaller(kLanes, rows - first));
+    for (std::int64_t s = 0; s < steps; ++s) {
+      Vec square[kLanes];
+      const auto deep = static_cast<int>(smaller(kLanes, cols - s * kLanes));
+      load_square<kType>(from + first * kSize<kType> + s * kLanes * stride, stride, here, deep, square);
+      for (std::int64_t i = 0; i < kLanes && first + i < padded; ++i) {
+        const std::int64_t row = first + i;
+        store_f32(square[i], to + ((row / n * steps + s) * n + row % n) * kLanes);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vitrine

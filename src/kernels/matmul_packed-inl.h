@@ -1,0 +1,144 @@
+// Products of many rows: x is packed once and shared by all threads, panels of w are packed as they are needed, and
+// register tiles read both in order. An output is sixteen lane sums over ascending groups of 16 k, and the tree at the
+// end, whatever the tile and the chunk: between chunks the lane sums wait in memory, which changes nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/matmul_pack-inl.h"
+#include "kernels/product-inl.h"
+#include "kernels/stored-inl.h"
+#include "kernels/unrolled.h"
+
+namespace vitrine {
+namespace {
+
+// A block of outputs is worked through in chunks of k. The chunk's panel of w and the waiting sums stay in the second
+// cache, a tile's part of x in the first.
+constexpr int kBlockTokens = 192;  // whole tiles
+constexpr int kBlockRows = 48;     // whole tiles, whole squares of a transposed matrix
+constexpr std::int64_t kChunk = 512;
+
+struct PackedBlock {
+  alignas(64) float w[kBlockRows * kChunk];
+  alignas(64) float sums[kBlockTokens * kBlockRows * kLanes];
+};
+
+/// Rows of f32 in tiles of kPackedTokens.
+void pack(const MatrixView& x, float* packed) {
+  const std::int64_t stride = (x.col_stride == 1 ? x.row_stride : x.col_stride) * kSize<DType::f32>;
+  const auto lay_out = x.col_stride == 1 ? pack_row_major<DType::f32> : pack_transposed<DType::f32>;
+  lay_out(x.data, stride, x.rows, x.cols, kPackedTokens, packed);
+}
+
+/// acc[t][r] += x · w over `steps` groups of 16 k, some of the lanes.
+template <int kTokens>
+[[gnu::always_inline]] inline void accumulate_part(const float* x, const float* w, std::int64_t steps,
+                                                   Part (&acc)[kTokens][kPackedRows]) {
+  for (std::int64_t s = 0; s < steps; ++s) {
+    Part w_k[kPackedRows];
+#pragma GCC unroll 8
+    for (int r = 0; r < kPackedRows; ++r) w_k[r] = load_part(w + r * kLanes);
+#pragma GCC unroll 8
+    for (int t = 0; t < kTokens; ++t) {
+      const Part x_k = load_part(x + t * kLanes);
+#pragma GCC unroll 8
+      for (int r = 0; r < kPackedRows; ++r) acc[t][r] = fma(x_k, w_k[r], acc[t][r]);
+    }
+    x += kPackedTokens * kLanes;
+    w += kPackedRows * kLanes;
+  }
+}
+
+/// The lane sums of one tile, `[kTokens][kPackedRows][16]`, over one chunk of k.
+template <int kTokens>
+void packed_tile(const float* x, const float* w, std::int64_t steps, bool first, float* sums) {
+  for (int lane = 0; lane < kLanes; lane += kPartLanes) {
+    Part acc[kTokens][kPackedRows];
+    unrolled<kTokens>([&](auto t) {
+      unrolled<kPackedRows>(
+          [&](auto r) { acc[t][r] = first ? zero_part() : load_part(sums + (t * kPackedRows + r) * kLanes + lane); });
+    });
+    accumulate_part<kTokens>(x + lane, w + lane, steps, acc);
+    unrolled<kTokens>([&](auto t) {
+      unrolled<kPackedRows>([&](auto r) { store_part(acc[t][r], sums + (t * kPackedRows + r) * kLanes + lane); });
+    });
+  }
+}
+
+/// The same for a number of tokens that is known only now.
+template <int kTokens>
+void packed_tile_of(int tokens, const float* x, const float* w, std::int64_t steps, bool first, float* sums) {
+  if constexpr (kTokens > 1) {
+    if (tokens < kTokens) return packed_tile_of<kTokens - 1>(tokens, x, w, steps, first, sums);
+  }
+  packed_tile<kTokens>(x, w, steps, first, sums);
+}
+
+/// y[t, r] = the lanes of a tile's sums added up.
+inline void finish_tile(const float* sums, int tokens, int rows, float* y, std::int64_t ldy) {
+  float out[kPackedTokens * kPackedRows];
+  const int count = tokens * kPackedRows;
+  int i = 0;
+  for (; i + 4 <= count; i += 4, sums += 4 * kLanes) {
+    sum_lanes_of_4(load_f32(sums), load_f32(sums + kLanes), load_f32(sums + 2 * kLanes), load_f32(sums + 3 * kLanes),
+                   out + i);
+  }
+  for (; i < count; ++i, sums += kLanes) out[i] = sum_lanes(load_f32(sums));
+  for (int t = 0; t < tokens; ++t) {
+    for (int r = 0; r < rows; ++r) y[t * ldy + r] = out[t * kPackedRows + r];
+  }
+}
+
+/// y `[tokens, rows]` from tiles of x. pack_w(range of k, panel) lays out the rows of w.
+template <class PackW>
+void packed_block(const float* x, std::int64_t tokens, std::int64_t rows, std::int64_t cols, float* y, std::int64_t ldy,
+                  PackedBlock& block, PackW pack_w) {
+  const std::int64_t all_steps = (cols + kLanes - 1) / kLanes, chunk = even_part(cols, kChunk, kLanes);
+  Range k = {0, 0};
+  do {  // once even when there are no columns: the sums are zero then
+    k = {k.end, smaller(k.end + chunk, cols)};
+    const std::int64_t steps = (k.end - k.begin + kLanes - 1) / kLanes;
+    pack_w(k, block.w);
+    float* sums = block.sums;
+    for (std::int64_t t = 0; t < tokens; t += kPackedTokens) {
+      const auto here = static_cast<int>(smaller(kPackedTokens, tokens - t));
+      const float* const tile = x + (t * all_steps + k.begin / kLanes * kPackedTokens) * kLanes;
+      const float* w = block.w;
+      for (std::int64_t r = 0; r < rows; r += kPackedRows, w += steps * kPackedRows * kLanes) {
+        packed_tile_of<kPackedTokens>(here, tile, w, steps, k.begin == 0, sums);
+        if (k.end == cols) {
+          finish_tile(sums, here, static_cast<int>(smaller(kPackedRows, rows - r)), y + t * ldy + r, ldy);
+        }
+        sums += here * kPackedRows * kLanes;
+      }
+    }
+  } while (k.end < cols);
+}
+
+void matmul_packed(const float* x, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy) {
+  PackedBlock block;
+  const std::int64_t x_row = (w.cols + kLanes - 1) / kLanes * kLanes;
+  const std::int64_t part = even_part(tokens, kBlockTokens, kPackedTokens);
+  with_type(w.dtype, [&](auto stored) {
+    constexpr DType kType = decltype(stored)::kDType;
+    const bool transposed = w.col_stride != 1;
+    const std::int64_t stride = (transposed ? w.col_stride : w.row_stride) * kSize<kType>;
+    const auto lay_out = transposed ? pack_transposed<kType> : pack_row_major<kType>;
+    for (std::int64_t t = 0; t < tokens; t += part) {
+      for (std::int64_t r = 0; r < w.rows; r += kBlockRows) {
+        const std::int64_t rows = smaller(w.rows - r, kBlockRows);
+        const auto pack_w = [&](Range k, float* panel) {
+          const std::byte* from =
+              w.data + (transposed ? k.begin * stride + r * kSize<kType> : r * stride + k.begin * kSize<kType>);
+          lay_out(from, stride, rows, k.end - k.begin, kPackedRows, panel);
+        };
+        packed_block(x + t * x_row, smaller(tokens - t, part), rows, w.cols, y + t * ldy + r, ldy, block, pack_w);
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace vitrine
