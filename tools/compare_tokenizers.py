@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 
-from tokenizer_lines import MIXES, N_LINES, line
+from tokenizer_lines import MIXES, N_LINES, line, raw_line
 from tokenizer_references import catalogue, from_hugging_face, from_sentencepiece, load_json
 
 
@@ -40,6 +40,22 @@ def compare_decoding(program, reference, n_lines):
                 if different <= 2:
                     print(f"  line {i}: {ids[:20]}\n    ours   {ours[:120]!r} {out.stderr.decode()}\n    theirs {theirs[:120]!r}")
     print(f"{reference.name:32} decode: {n_lines} lines, {different} different", flush=True)
+    return different
+
+
+def compare_bytes(program, reference, n_lines):
+    """Bytes that are no UTF-8, where the reference takes them."""
+    different = 0
+    for i in range(n_lines if reference.takes_bytes else 0):
+        raw = raw_line(i)
+        out = subprocess.run([program, "tokenize", reference.file, "-", "--no-special", "--json"], input=raw, capture_output=True)
+        ours, theirs = json.loads(out.stdout)["ids"] if out.returncode == 0 else out.stderr, reference.encode["none"](raw)
+        if ours != theirs:
+            different += 1
+            if different <= 2:
+                print(f"  {raw}\n    ours {ours}\n    theirs {theirs}")
+    if n_lines and reference.takes_bytes:
+        print(f"{reference.name:32} raw bytes: {n_lines} lines, {different} different", flush=True)
     return different
 
 
@@ -79,6 +95,7 @@ def main():
     parser.add_argument("--lines", type=int, default=N_LINES)
     parser.add_argument("--show", type=int, default=3, help="differences shown for each")
     parser.add_argument("--decode", type=int, default=0, help="lines to compare detokenize with, one process each")
+    parser.add_argument("--raw", type=int, default=0, help="lines of raw bytes, one process each, where the reference takes them")
     o = parser.parse_args()
     if os.path.isdir(o.source[0]):
         known = catalogue(o.source[0])
@@ -91,6 +108,7 @@ def main():
         reference = make()
         if o.decode:
             n_different += compare_decoding(o.program, reference, o.decode)
+        n_different += compare_bytes(o.program, reference, o.raw)
         for mix in o.mix or ["mixed"]:
             for seed in o.seed or [0]:
                 n_different += compare(o.program, reference, mix, seed, o.lines, o.show)

@@ -5,12 +5,16 @@
 The libraries at hand (PCRE2, utf8proc) know one version of Unicode each, `tokenizers` another one for each of its parts.
 Needs the packages `tokenizers` and `unicodedata2`.
 """
+import bisect
 import unicodedata
+
 import unicodedata2
 from tokenizers import Regex, normalizers, pre_tokenizers
 
 ALL = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 KNOWN = "14.0.0"  # the oldest Unicode of a library in use (PCRE2 10.40 and later)
+# Older characters that are Alphabetic in newer versions only: no likeness of one that is.
+NEWLY_ALPHABETIC = {*range(0x363, 0x370), 0xC04, 0xF82, 0xF83, *range(0x1DD3, 0x1DE7), 0x11080, 0x11081}
 
 
 def chunks():
@@ -63,21 +67,25 @@ def inert():
 
 
 def newer():
-    """Runs of characters newer than KNOWN with, for each, an older character of the same category and length."""
+    """Runs of characters newer than KNOWN, or of another category by now, with an older character for each: of the same
+    category and length, Alphabetic or not as it is."""
     assert unicodedata.unidata_version == KNOWN
     category = {}
     for name in ("Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "So", "Cf"):
         category.update(dict.fromkeys(removed(normalizers.Replace(Regex(f"\\p{{{name}}}"), "")), name))
+    alphabetic = removed(normalizers.Replace(Regex(r"\p{Alphabetic}"), ""))
+    kind = {c: (name, c in alphabetic, len(chr(c).encode())) for c, name in category.items()}
     old = {}
-    for c in ALL:
-        if unicodedata.category(chr(c)) == category.get(c):
-            old.setdefault((category[c], len(chr(c).encode())), []).append(c)
+    for c in sorted(kind):
+        if unicodedata.category(chr(c)) == category[c] and c not in NEWLY_ALPHABETIC:
+            old.setdefault(kind[c], []).append(c)
     rows = []
     for c in sorted(category):
-        if unicodedata.category(chr(c)) == category[c] or unicodedata.category(chr(c)) != "Cn":
+        if unicodedata.category(chr(c)) == category[c]:
             continue
-        like = min(old[category[c], len(chr(c).encode())], key=lambda o: abs(o - c))
-        same = rows and rows[-1][1] == c - 1 and category[rows[-1][0]] == category[c]
+        at = bisect.bisect(old[kind[c]], c)
+        like = min(old[kind[c]][max(at - 1, 0):at + 1], key=lambda o: abs(o - c))
+        same = rows and rows[-1][1] == c - 1 and kind[rows[-1][0]] == kind[c]
         if same:
             rows[-1][1] = c
         else:
@@ -88,7 +96,7 @@ def newer():
 def main():
     bert = {"clean_text": False, "handle_chinese_chars": False, "strip_accents": False, "lowercase": False}
     cleaner = normalizers.BertNormalizer(**{**bert, "clean_text": True})
-    print("// What `tokenizers` 0.23.3 says of characters. Made by tools/make_unicode_tables.py.\n#pragma once\n\n#include <cstdint>\n\n"
+    print("// What `tokenizers` 0.23.3 says of characters. Made by tools/make_unicode_tables.py: not to be edited.\n#pragma once\n\n#include <cstdint>\n\n"
           "namespace vitrine::unicode_tables {\n\nstruct Range {\n  std::uint32_t first, last;\n};")
     table("kNumeric", "The pre-tokenizer Digits.", ranges(kept_apart(pre_tokenizers.Digits(True))))
     table("kPunctuation", "The pre-tokenizer Punctuation.", ranges(kept_apart(pre_tokenizers.Punctuation("isolated"))))
@@ -101,7 +109,7 @@ def main():
     table("kWord", "\\\\w of the pre-tokenizer Whitespace, and single_word of added tokens.".replace("\\\\", "\\"), ranges(words))
     table("kInert", "Decomposed or reordered by newer tables of Unicode only.", ranges(inert()))
     rows = newer()
-    print("\n/// Characters newer than Unicode 14, with an older one of the same category and as many bytes.\nstruct Newer {\n  std::uint32_t first, last, like;\n};\n"
+    print("\n/// Characters newer than Unicode 14, or of another category since, with an older one of the same kind and as many bytes.\nstruct Newer {\n  std::uint32_t first, last, like;\n};\n"
           "constexpr Newer kNewer[] = {")
     line = "   "
     for first, last, like in rows:

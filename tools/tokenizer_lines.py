@@ -102,6 +102,11 @@ def any_bytes(rng):
     return bytes(out[:-1] if rng.random() < 0.3 else out)
 
 
+def raw_line(index, seed=0):
+    """Line `index` of the mix of bytes, as it is: mostly no UTF-8."""
+    return any_bytes(random.Random(f"raw {seed} {index}"))
+
+
 def joined_pieces(rng, pieces):
     parts = [rng.choice(pieces) for _ in range(rng.randrange(1, 20))]
     return rng.choice(["", "", " ", "\n"]).join(parts)

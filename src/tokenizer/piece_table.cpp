@@ -38,12 +38,16 @@ void PieceTable::grow() {
   slots_ = std::move(larger);
 }
 
-bool PieceTable::add(std::string_view piece, std::int32_t id) {
+bool PieceTable::add(std::string_view piece, std::int32_t id) { return add(piece, id, false); }
+
+bool PieceTable::add_again(std::string_view piece, std::int32_t id) { return add(piece, id, true); }
+
+bool PieceTable::add(std::string_view piece, std::int32_t id, bool may_repeat) {
   if (contains(id)) return false;
   if (static_cast<std::size_t>(n_pieces_) * 2 >= slots_.size()) grow();
   const std::uint32_t hash = hash_of(piece);
   Slot& place = slots_[slot(piece, hash)];
-  if (place.id != kNoId) return false;
+  if (place.id != kNoId && !may_repeat) return false;
   if (id >= size()) entries_.resize(static_cast<std::size_t>(id) + 1);
   entries_[static_cast<std::size_t>(id)] = {static_cast<std::uint32_t>(bytes_.size()),
                                             static_cast<std::uint32_t>(piece.size())};

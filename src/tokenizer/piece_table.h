@@ -20,6 +20,10 @@ class PieceTable {
   /// that 0 <= id <= kMaxId and that the pieces stay within kMaxBytes.
   bool add(std::string_view piece, std::int32_t id);
 
+  /// The same, but the piece may stand already under other ids: find gives the latest. False where the id stands
+  /// already.
+  bool add_again(std::string_view piece, std::int32_t id);
+
   /// kNoId where the piece is not in the vocabulary.
   std::int32_t find(std::string_view piece) const;
 
@@ -47,6 +51,7 @@ class PieceTable {
   };
   std::size_t slot(std::string_view piece, std::uint32_t hash) const;
   void grow();
+  bool add(std::string_view piece, std::int32_t id, bool may_repeat);
 
   std::string bytes_;
   std::vector<Entry> entries_;  // by id

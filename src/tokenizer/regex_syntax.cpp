@@ -3,6 +3,9 @@
 // Sources: Oniguruma's doc/RE (Ruby syntax), the documentation of Rust's regex and fancy-regex, pcre2pattern(3).
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/error.h"
 #include "tokenizer/regex.h"
 
@@ -15,8 +18,31 @@ constexpr std::string_view kSpace =
 constexpr std::string_view kNotSpace =
     R"(\x00-\x08\x0E-\x1F\x21-\x84\x86-\x9F\xA1-\x{167F}\x{1681}-\x{1FFF}\x{200B}-\x{2027}\x{202A}-\x{202E})"
     R"(\x{2030}-\x{205E}\x{2060}-\x{2FFF}\x{3001}-\x{10FFFF})";
+// Alphabetic since Unicode 15 or 16, of characters that are older; PCRE2 may know 14 only.
+constexpr std::string_view kAlphabetic =
+    R"(\p{Alphabetic}\x{363}-\x{36F}\x{C04}\x{F82}\x{F83}\x{1DD3}-\x{1DE6}\x{11080}\x{11081})";
+constexpr std::string_view kAlphanumeric =
+    R"(\p{Alphabetic}\x{363}-\x{36F}\x{C04}\x{F82}\x{F83}\x{1DD3}-\x{1DE6}\x{11080}\x{11081}\p{Nd})";
 // PCRE2's \w is letters, numbers and the underscore only.
 constexpr std::string_view kWord = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";
+// Oniguruma's \w holds these besides, but not within a class: ² ³ ¹ ¼ ½ ¾, out of its table for Latin-1.
+constexpr std::string_view kLatinNumbers = R"(\xB2\xB3\xB9\xBC-\xBE)";
+
+struct Posix {
+  std::string_view name, set;
+};
+/// What Oniguruma's [:name:] holds, asked of it for every code point.
+constexpr Posix kPosix[] = {{"[:alpha:]", kAlphabetic},
+                            {"[:alnum:]", kAlphanumeric},
+                            {"[:digit:]", R"(\p{Nd})"},
+                            {"[:space:]", kSpace},
+                            {"[:word:]", kWord},
+                            {"[:punct:]", R"(\p{P}\p{S})"},
+                            {"[:upper:]", R"(\p{Uppercase})"},
+                            {"[:cntrl:]", R"(\p{Cc})"},
+                            {"[:blank:]", R"(\t\p{Zs})"},
+                            {"[:xdigit:]", "0-9A-Fa-f"},
+                            {"[:ascii:]", R"(\x00-\x7F)"}};
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -73,9 +99,9 @@ class Translator {
       case 'S':
         return set(kNotSpace, in_class);
       case 'w':
-        return set(kWord, in_class);
       case 'W':
-        return set(kWord, in_class, true);
+        if (in_class || syntax_ == RegexSyntax::rust) return set(kWord, in_class, c == 'W');
+        return set(std::string(kWord).append(kLatinNumbers), false, c == 'W');
       case 'd':
         out_ += R"(\p{Nd})";
         return;
@@ -87,7 +113,7 @@ class Translator {
         return;  // a set in PCRE2
       case 'p':
       case 'P':
-        return property(c);
+        return property(c, in_class);
       case 'x':
       case 'u':
       case 'U':
@@ -113,9 +139,14 @@ class Translator {
     refuse(fmt::format("\\{}", c == '\0' ? ' ' : c));
   }
 
-  /// \p{L}, \pL, \p{^L}, \p{Han}. A script means the property Script, which PCRE2 spells sc:.
-  void property(char p) {
+  /// \p{L}, \p{^L}, \p{Han}; \pL in Rust, to Oniguruma the letters p and L. A script means the property Script, which
+  /// PCRE2 spells sc:.
+  void property(char p, bool in_class) {
     std::string name;
+    if (peek() != '{' && syntax_ == RegexSyntax::oniguruma) {
+      out_ += p;
+      return;
+    }
     if (peek() == '{') {
       const std::size_t close = pattern_.find('}', at_);
       if (close == pattern_.npos) throw BadCheckpoint(where_, "malformed regex \"{}\"", pattern_);
@@ -133,11 +164,13 @@ class Translator {
     for (char c : name) {
       if (!is_letter(c) && c != '_' && c != '&') refuse(fmt::format("\\{}{{{}}}", p, name));
     }
+    if (name == "Alphabetic") return set(kAlphabetic, in_class, negated);
     out_ += fmt::format("\\{}{{{}{}}}", negated ? 'P' : 'p', is_script(name) ? "sc:" : "", name);
   }
 
   static bool is_script(std::string_view name) {
-    return name.size() > 2 && name != "Alphabetic" && name != "Any" && name != "ASCII";
+    constexpr std::string_view kOthers[] = {"Any", "ASCII", "Uppercase", "White_Space"};
+    return name.size() > 2 && std::find(std::begin(kOthers), std::end(kOthers), name) == std::end(kOthers);
   }
 
   /// \xHH, \x{H…}, \uHHHH (and \u{H…}, \UHHHHHHHH in Rust).
@@ -175,7 +208,11 @@ class Translator {
       if (c == '\\') {
         escape(true);
       } else if (c == '[') {  // a class in a class is their union
-        if (peek(1) == '^' || peek(1) == ':') refuse("[^ or [: inside a class");
+        if (peek(1) == '^') refuse("[^ inside a class");
+        if (peek(1) == ':') {
+          posix();
+          continue;
+        }
         ++depth;
         ++at_;
       } else if (c == ']') {
@@ -189,6 +226,15 @@ class Translator {
       }
     }
     out_ += ']';
+  }
+
+  void posix() {
+    const std::string_view rest = pattern_.substr(at_);
+    const auto* found = std::find_if(std::begin(kPosix), std::end(kPosix),
+                                     [&](const Posix& posix) { return rest.starts_with(posix.name); });
+    if (found == std::end(kPosix) || syntax_ == RegexSyntax::rust) refuse("[: inside a class");
+    out_ += found->set;
+    at_ += found->name.size();
   }
 
   void group() {

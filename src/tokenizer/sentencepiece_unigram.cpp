@@ -19,14 +19,10 @@ std::size_t character_bytes(std::string_view text) {
 SentencePieceUnigram::SentencePieceUnigram(const SentencePieceModel& model)
     : rules_(model.pieces.size()), unk_(model.unk) {
   float lowest = std::numeric_limits<float>::max();
-  max_score_ = std::numeric_limits<float>::min();  // as SentencePiece: the least positive number, not the lowest
   std::vector<PrefixTrie::Key> keys;
   for (std::size_t id = 0; id < model.pieces.size(); ++id) {
     const VocabularyPiece& piece = model.pieces[id];
-    if (piece.type == PieceType::normal) {
-      lowest = std::min(lowest, piece.score);
-      max_score_ = std::max(max_score_, piece.score);
-    }
+    if (piece.type == PieceType::normal) lowest = std::min(lowest, piece.score);
     if (piece.type != PieceType::normal && piece.type != PieceType::user_defined) continue;
     rules_[id] = {piece.score, piece.type == PieceType::user_defined};
     keys.emplace_back(piece.text, static_cast<std::int32_t>(id));
@@ -35,11 +31,12 @@ SentencePieceUnigram::SentencePieceUnigram(const SentencePieceModel& model)
   trie_ = PrefixTrie(std::move(keys));
 }
 
-/// A user-defined piece always wins.
+/// A user-defined piece scores a tenth for each byte but the first, against the negative scores of all others.
+/// (Versions of the library before 0.2.3 took -0.1 for all of them; ties may then be broken the other way.)
 float SentencePieceUnigram::score(std::int32_t id, std::size_t length) const {
   const Rule& rule = rules_[static_cast<std::size_t>(id)];
   if (!rule.user_defined) return rule.score;
-  return static_cast<float>(static_cast<double>(static_cast<float>(length) * max_score_) - 0.1);
+  return static_cast<float>(static_cast<double>(length - 1) * 0.1);
 }
 
 std::vector<SentencePieceUnigram::Piece> SentencePieceUnigram::encode(std::string_view text,

@@ -39,7 +39,6 @@ class SentencePieceUnigram {
   std::vector<Rule> rules_;
   std::int32_t unk_;
   float unk_score_ = 0;
-  float max_score_ = 0;
 };
 
 }  // namespace vitrine

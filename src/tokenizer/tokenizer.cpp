@@ -21,7 +21,7 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
 
 std::string Detokenizer::push(std::int32_t id) {
   std::string bytes = tokenizer_->bytes_after(previous_, id);
-  if (previous_ || !tokenizer_->keeps_start(id)) previous_ = id;
+  if (!tokenizer_->keeps_start(id)) previous_ = id;
   return bytes;
 }
 

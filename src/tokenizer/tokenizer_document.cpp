@@ -181,7 +181,10 @@ void Reader::add_piece(std::string_view piece, double id) {
     throw BadCheckpoint(where(), "expected an id from 0 to {} for \"{}\", got {}", PieceTable::kMaxId, piece, id);
   }
   const auto number = static_cast<std::int32_t>(id);
-  if (document_.pieces.add(piece, number)) return;
+  // A list may hold a piece twice, as the trainer of `tokenizers` writes it where a special token is a piece, too.
+  const bool added =
+      table_ == Table::scored_vocab ? document_.pieces.add_again(piece, number) : document_.pieces.add(piece, number);
+  if (added) return;
   if (document_.pieces.contains(number)) {
     throw BadCheckpoint(where(), "id {} stands twice in the vocabulary: \"{}\" and \"{}\"", number,
                         document_.pieces.piece(number), piece);

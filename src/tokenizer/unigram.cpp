@@ -18,7 +18,8 @@ Unigram::Unigram(PieceTable pieces, std::vector<double> scores, std::int32_t unk
   double least = std::numeric_limits<double>::infinity();
   for (std::int32_t id = 0; id < pieces_.size(); ++id) {
     least = std::min(least, scores_[static_cast<std::size_t>(id)]);
-    if (!pieces_.piece(id).empty()) keys.emplace_back(pieces_.piece(id), id);
+    const std::string_view piece = pieces_.piece(id);  // of those that stand twice, the last one counts
+    if (!piece.empty() && pieces_.find(piece) == id) keys.emplace_back(piece, id);
   }
   unk_score_ = least - 10;
   trie_ = PrefixTrie(std::move(keys));

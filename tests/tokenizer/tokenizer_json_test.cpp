@@ -153,6 +153,28 @@ TEST(TokenizerJson, HostileFiles) {
   refuses(tiny("", ",\"added_tokens\":" + std::string(100'000, '[')), "nested");
 }
 
+/// As the trainer of `tokenizers` writes it where a special token is a piece, too: the last one counts.
+TEST(TokenizerJson, PiecesThatStandTwiceInAScoredVocabulary) {
+  const auto tokenizer = parse_tokenizer_json(
+      R"({"model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0.0],["a",-1.0],["b",-2.0],["ab",-5.0],["a",-3.0],["ab",-1.5]]}})",
+      "F");
+  using Ids = std::vector<std::int32_t>;
+  EXPECT_EQ(tokenizer->encode("aab", SpecialTokens::none), (Ids{4, 5}));
+  EXPECT_EQ(tokenizer->encode("baba", SpecialTokens::none), (Ids{2, 5, 4}));
+  EXPECT_EQ(tokenizer->piece(1), "a");
+  EXPECT_EQ(tokenizer->piece(5), "ab");
+  EXPECT_EQ(tokenizer->vocab_size(), 6);
+}
+
+TEST(TokenizerJson, ASpecialTokenIsNotPartOfADecodedText) {
+  const auto tokenizer = parse_tokenizer_json(
+      R"({"model":{"type":"BPE","vocab":{"a</w>":0,"b</w>":1,"a":2,"<s>":3},"merges":[]},)"
+      R"("added_tokens":[{"id":3,"content":"<s>","special":true}],"decoder":{"type":"BPEDecoder","suffix":"</w>"}})",
+      "F");
+  EXPECT_EQ(tokenizer->decode(std::vector<std::int32_t>{0, 3, 1}), "a b");
+  EXPECT_EQ(tokenizer->decode(std::vector<std::int32_t>{3, 0, 3, 3, 2, 3, 1, 3}), "a ab");
+}
+
 std::string repeated_part(const std::string& part, int n) {
   std::string list = part;
   for (int i = 1; i < n; ++i) list += "," + part;
