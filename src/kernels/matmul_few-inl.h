@@ -15,9 +15,9 @@ namespace {
 
 constexpr std::int64_t kPrefetchOneRow = 8192;  // bytes
 constexpr std::int64_t kPrefetchTile = 4096;
-constexpr std::int64_t kFewFloats = 4096;  // of x in a chunk of k, all tokens together: they stay in the first cache
-constexpr int kFewBlockRows = 48;          // rows whose lanes wait from chunk to chunk; whole tiles
-constexpr int kFewMost = 16;               // tokens
+constexpr std::int64_t kFewFloats = 18432;  // of x in a chunk of k, all tokens together: a part of the second cache
+constexpr int kFewBlockRows = 48;           // rows whose lanes wait from chunk to chunk; whole tiles
+constexpr int kFewMost = 16;                // tokens
 
 /// acc[t][r] += x[t, k] · w[r, k] for sixteen k, or the `rest` of them, lane by lane.
 template <DType kType, int kTokens, int kRows>
