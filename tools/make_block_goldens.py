@@ -62,7 +62,7 @@ def main():
         x = sources(random, 2 * elements)
         out = np.zeros((len(x), 2 * size), np.uint8)
         if library:
-            getattr(library, f"quantize_row_{name}_ref")(
+            getattr(library, f"quantize_row_q{name[1:]}_ref")(
                 x.ctypes.data_as(ctypes.c_void_p), out.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(x.size))
         else:
             out = quants.quantize(x, Type[name])

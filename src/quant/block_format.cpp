@@ -13,7 +13,7 @@ constexpr BlockFormat kFormats[] = {
     {DType::q4_1, dequantize_q4_1, nullptr},       {DType::q5_0, dequantize_q5_0, nullptr},
     {DType::q5_1, dequantize_q5_1, nullptr},       {DType::q2_k, dequantize_q2_k, nullptr},
     {DType::q3_k, dequantize_q3_k, nullptr},       {DType::q4_k, dequantize_q4_k, nullptr},
-    {DType::q5_k, dequantize_q5_k, nullptr},       {DType::q6_k, dequantize_q6_k, nullptr},
+    {DType::q5_k, dequantize_q5_k, nullptr},       {DType::q6_k, dequantize_q6_k, quantize_q6_k},
 };
 
 }  // namespace

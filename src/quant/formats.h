@@ -25,6 +25,7 @@ void dequantize_q3_k(const std::byte* block, float* y);
 void dequantize_q4_k(const std::byte* block, float* y);
 void dequantize_q5_k(const std::byte* block, float* y);
 void dequantize_q6_k(const std::byte* block, float* y);
+bool quantize_q6_k(const float* x, std::byte* block);  // quant/q6_k.cpp
 
 // Bytes of a block, read and written where they lie: a block has no alignment.
 
