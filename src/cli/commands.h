@@ -14,5 +14,6 @@ void add_trace(CLI::App& program);
 void add_eval(CLI::App& program);
 void add_info(CLI::App& program);
 void add_init(CLI::App& program);
+void add_quantize(CLI::App& program);
 
 }  // namespace vitrine::cli

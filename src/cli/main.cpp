@@ -103,6 +103,7 @@ int run(int argc, char** argv) {
   add_eval(program);
   add_info(program);
   add_init(program);
+  add_quantize(program);
   add_completion(program);
   add_man(program, VITRINE_VERSION);
   program.footer(
