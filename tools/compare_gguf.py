@@ -5,13 +5,14 @@ For each Hugging Face folder (Llama, Gemma, Gemma 2, GPT-2; small, its weights a
   theirs   a GGUF file written with gguf's own writer, rows permuted and norms raised as llama.cpp's conversion does it;
            vitrine's logits on it against vitrine's logits on the folder
   ours     a file that `vitrine quantize` writes, read by gguf's own reader: every tensor against those of the other file
-  engine   the same file run by llama.cpp (llama-cpp-python), where that is installed: its logits against vitrine's
+  engine   the same file run by llama.cpp (llama-cpp-cffi), where that is installed: its logits against vitrine's
 Prints the largest difference over 1 + the largest logit; exit status 1 where one is above its tolerance. Needs numpy,
 gguf, safetensors.
 """
 
 import argparse
 import glob
+import importlib.util
 import json
 import math
 import os
@@ -149,11 +150,54 @@ def logits(program, model, ids, out):
 
 
 def engine_logits(path, ids):
-    import llama_cpp
-    model = llama_cpp.Llama(path, n_ctx=len(ids), logits_all=True, verbose=False, flash_attn=False,
-                            type_k=llama_cpp.GGML_TYPE_F32, type_v=llama_cpp.GGML_TYPE_F32)
-    model.eval(ids)
-    return np.array(model.scores[:len(ids)])
+    """llama.cpp's logits at every position, with keys and values in float32."""
+    ffi, lib = engine()
+    lib.llama_log_set(engine_log(ffi), ffi.NULL)
+    lib.llama_backend_init()
+    model = lib.llama_model_load_from_file(path.encode(), lib.llama_model_default_params())
+    if model == ffi.NULL:
+        raise RuntimeError(f"{path}: llama.cpp does not load it: {''.join(LOG[-4:])}")
+    params = lib.llama_context_default_params()
+    params.n_ctx = params.n_batch = params.n_ubatch = max(256, len(ids))
+    params.type_k = params.type_v = 0
+    params.flash_attn = False
+    context = lib.llama_init_from_model(model, params)
+    batch = lib.llama_batch_init(len(ids), 0, 1)
+    batch.n_tokens = len(ids)
+    for i, token in enumerate(ids):
+        batch.token[i], batch.pos[i], batch.n_seq_id[i], batch.logits[i] = token, i, 1, 1
+        batch.seq_id[i][0] = 0
+    if lib.llama_decode(context, batch) != 0:
+        raise RuntimeError(f"{path}: llama.cpp does not run it")
+    n = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(model))
+    rows = [np.frombuffer(ffi.buffer(lib.llama_get_logits_ith(context, i), 4 * n), np.float32).copy()
+            for i in range(len(ids))]
+    lib.llama_batch_free(batch)
+    lib.llama_free(context)
+    lib.llama_model_free(model)
+    return np.stack(rows)
+
+
+def engine():
+    """llama.cpp's C interface, as llama-cpp-cffi wraps it; the package itself imports more than is needed here."""
+    package = importlib.util.find_spec("llama")
+    found = glob.glob(package.submodule_search_locations[0] + "/_llama_cpp_cpu*.so") if package else []
+    if not found:
+        raise ImportError
+    spec = importlib.util.spec_from_file_location("_llama_cpp_cpu", found[0])
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.ffi, module.lib
+
+
+LOG, KEEP = [], []
+
+
+def engine_log(ffi):
+    if not KEEP:
+        KEEP.append(ffi.callback("void(int, const char *, void *)",
+                                 lambda _level, text, _data: LOG.append(ffi.string(text).decode())))
+    return ffi.cast("ggml_log_callback", KEEP[0])
 
 
 def difference(a, b):
@@ -188,7 +232,7 @@ def compare(program, folder, scratch):
         try:
             tell(f"engine, {dtype} logits", difference(engine_logits(ours, ids), mine), tolerance)
         except ImportError:
-            print(f"{folder}  engine: llama-cpp-python is not installed")
+            print(f"{folder}  engine: llama-cpp-cffi is not installed")
     return failed
 
 
