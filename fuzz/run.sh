@@ -13,7 +13,7 @@ shift || true
 for target in "$@"; do
   case "$target" in
     config | generation_config | hugging_face | safetensors | shard_index) dictionary=config ;;
-    gguf_vocab | tiktoken | tokenizer_json) dictionary=$target ;;
+    gguf_model | gguf_vocab | tiktoken | tokenizer_json) dictionary=$target ;;
     json) dictionary=config ;;
     *) dictionary=marks ;;
   esac

@@ -1,5 +1,6 @@
 #include "base/gguf.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -14,6 +15,9 @@ static_assert(std::endian::native == std::endian::little, "numbers are copied fr
 constexpr std::size_t kMaxKeys = 65536;      // real files have some dozens
 constexpr std::size_t kMaxKeyBytes = 65535;  // docs/gguf.md
 constexpr int kMaxDepth = 4;                 // of arrays in arrays
+constexpr std::uint32_t kMaxRank = 4;        // ggml's own limit
+constexpr std::int64_t kDefaultAlignment = 32;
+constexpr std::int64_t kMaxAlignment = std::int64_t{1} << 30;
 
 /// Bytes of a value of fixed size; 0 for strings and arrays.
 std::size_t size_of(GgufType type) {
@@ -126,6 +130,26 @@ std::string_view text_of(std::span<const std::byte> bytes) {
                        : std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
+GgufTensor read_tensor(Reader& reader, std::string_view path) {
+  GgufTensor tensor;
+  tensor.name = text_of(reader.string("the name of a tensor"));
+  if (tensor.name.empty()) throw BadCheckpoint(path, "expected a name for every tensor, got an empty one");
+  const auto rank = reader.number<std::uint32_t>(tensor.name);
+  if (rank < 1 || rank > kMaxRank) {
+    throw BadCheckpoint(path, "tensor {}: expected 1 to {} sizes, got {}", tensor.name, kMaxRank, rank);
+  }
+  for (std::uint32_t i = 0; i < rank; ++i) {
+    const auto size = reader.number<std::uint64_t>(tensor.name);
+    if (size < 1 || size > std::uint64_t{1} << 62) {
+      throw BadCheckpoint(path, "tensor {}: expected sizes from 1 to 2^62, got {}", tensor.name, size);
+    }
+    tensor.shape.insert(tensor.shape.begin(), static_cast<std::int64_t>(size));
+  }
+  tensor.type = reader.number<std::uint32_t>(tensor.name);
+  tensor.offset = reader.number<std::uint64_t>(tensor.name);
+  return tensor;
+}
+
 /// Nothing where it does not fit.
 std::optional<std::int64_t> integer_at(const std::byte* place, GgufType type) {
   switch (type) {
@@ -156,6 +180,7 @@ std::optional<std::int64_t> integer_at(const std::byte* place, GgufType type) {
 GgufMetadata GgufMetadata::parse(std::span<const std::byte> file, std::string_view path) {
   GgufMetadata metadata;
   metadata.path_ = path;
+  metadata.file_ = file;
   Reader reader(file, path);
   if (text_of(reader.take(4, "magic")) != "GGUF") throw BadCheckpoint(path, "expected the magic GGUF, got other bytes");
   const auto version = reader.number<std::uint32_t>("version");
@@ -175,6 +200,19 @@ GgufMetadata GgufMetadata::parse(std::span<const std::byte> file, std::string_vi
   }
   metadata.end_ = file.size() - reader.left();
   return metadata;
+}
+
+GgufContents GgufMetadata::contents() const {
+  const std::int64_t alignment = integer("general.alignment").value_or(kDefaultAlignment);
+  if (alignment < 1 || alignment > kMaxAlignment || !std::has_single_bit(static_cast<std::uint64_t>(alignment))) {
+    throw BadCheckpoint(path_, "expected a power of two for general.alignment, got {}", alignment);
+  }
+  GgufContents contents;  // the list grows with what the file really holds, whatever number it claims
+  Reader reader(file_.subspan(end_), path_);
+  for (std::uint64_t i = 0; i < n_tensors_; ++i) contents.tensors.push_back(read_tensor(reader, path_));
+  const std::size_t end = file_.size() - reader.left(), step = static_cast<std::size_t>(alignment);
+  contents.data = file_.subspan(std::min(file_.size(), (end + step - 1) / step * step));
+  return contents;
 }
 
 const GgufValue* GgufMetadata::find(std::string_view key) const {

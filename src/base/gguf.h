@@ -1,9 +1,11 @@
-// The metadata of a GGUF file: keys and typed values in front of the tensors. Every length is held against the bytes
+// The front of a GGUF file: keys and typed values, then what tensors there are. Every length is held against the bytes
 // that are left; arrays are not unpacked until they are asked for.
 //
 // Little endian: "GGUF", uint32 version (2 or 3), uint64 number of tensors, uint64 number of keys, then per key a
-// string (uint64 length, bytes), uint32 type, value. An array is uint32 element type, uint64 count, elements. Source:
-// ggml-org/ggml, docs/gguf.md.
+// string (uint64 length, bytes), uint32 type, value. An array is uint32 element type, uint64 count, elements. Behind
+// the keys per tensor a string, uint32 number of sizes, uint64 sizes, the innermost first, uint32 type, uint64 offset
+// in the data, which begin at the next multiple of general.alignment (32 unless told). Source: ggml-org/ggml,
+// docs/gguf.md.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +29,19 @@ struct GgufValue {
   std::span<const std::byte> bytes;  ///< Of a string without its length, of an array without type and count.
 };
 
+/// A tensor as the file describes it.
+struct GgufTensor {
+  std::string_view name;
+  std::vector<std::int64_t> shape;  ///< Outermost first: [out, in]. One to four sizes of at least 1.
+  std::uint32_t type = 0;           ///< ggml's number.
+  std::uint64_t offset = 0;         ///< Into the data; anything that the file says.
+};
+
+struct GgufContents {
+  std::vector<GgufTensor> tensors;  ///< In the file's order.
+  std::span<const std::byte> data;  ///< What offsets count from.
+};
+
 class GgufMetadata {
  public:
   /// Reads all keys. `file` must outlive this object, which keeps views of it; `path` names it in errors. Throws
@@ -48,16 +63,18 @@ class GgufMetadata {
   std::optional<std::vector<std::int64_t>> integers(std::string_view key) const;  ///< Of any integer type.
 
   std::uint64_t n_tensors() const { return n_tensors_; }
-  std::size_t end() const { return end_; }  ///< Where the descriptions of the tensors begin.
+  /// The rest of the file. Throws BadCheckpoint on anything malformed.
+  GgufContents contents() const;
 
  private:
   const GgufValue* find_array(std::string_view key, const char* of, bool (*fits)(GgufType)) const;
   [[noreturn]] void bad_type(std::string_view key, const char* expected, GgufType got) const;
 
   std::string path_;
+  std::span<const std::byte> file_;
   std::map<std::string_view, GgufValue> values_;
   std::uint64_t n_tensors_ = 0;
-  std::size_t end_ = 0;
+  std::size_t end_ = 0;  // where the descriptions of tensors begin
 };
 
 }  // namespace vitrine

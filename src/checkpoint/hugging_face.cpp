@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "checkpoint/bind_tensors.h"
 #include "checkpoint/config_json.h"
 #include "checkpoint/formats.h"
 #include "checkpoint/names.h"
@@ -22,28 +23,23 @@ bool stands(const fs::path& path) {
   return fs::status(path, error).type() != fs::file_type::not_found;
 }
 
-/// All tensors of the folder, from one file or from shards.
-struct Tensors {
-  std::map<std::string, StoredTensor> all;
-  std::vector<std::shared_ptr<const void>> storage;
-  std::string where;
-
-  void add(const std::string& path) {
-    SafetensorsFile file = SafetensorsFile::open(path);
-    for (const auto& [name, tensor] : file.tensors()) {
-      if (!all.emplace(name, tensor).second) throw BadCheckpoint(path, "tensor {} stands in another shard too", name);
-    }
-    storage.push_back(file.file());
+void add_file(StoredTensors& tensors, const std::string& path) {
+  SafetensorsFile file = SafetensorsFile::open(path);
+  for (const auto& [name, tensor] : file.tensors()) {
+    if (tensors.all.emplace(name, tensor).second) continue;
+    throw BadCheckpoint(path, "tensor {} stands in another shard too", name);
   }
-};
+  tensors.storage.push_back(file.file());
+}
 
-Tensors open_tensors(const fs::path& folder) {
-  Tensors tensors;
+/// All tensors of the folder, from one file or from shards.
+StoredTensors open_tensors(const fs::path& folder) {
+  StoredTensors tensors;
   const fs::path single = folder / "model.safetensors";
   const fs::path index = folder / "model.safetensors.index.json";
   if (stands(single)) {
     tensors.where = single.string();
-    tensors.add(single.string());
+    add_file(tensors, single.string());
     return tensors;
   }
   if (!stands(index)) {
@@ -60,7 +56,7 @@ Tensors open_tensors(const fs::path& folder) {
     if (!is_name) throw BadCheckpoint(tensors.where, "tensor {}: expected the name of a file in this folder", name);
     shards.insert(shard.get<std::string>());
   }
-  for (const std::string& shard : shards) tensors.add((folder / shard).string());
+  for (const std::string& shard : shards) add_file(tensors, (folder / shard).string());
   for (const auto& [name, shard] : json["weight_map"].items()) {
     const auto it = tensors.all.find(name);
     if (it == tensors.all.end() || fs::path(it->second.file).filename() != shard.get<std::string>()) {
@@ -77,16 +73,14 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 }
 
 DType dtype_of(const StoredTensor& tensor, const std::string& name) {
-  if (tensor.dtype == "F32") return DType::f32;
-  if (tensor.dtype == "F16") return DType::f16;
-  if (tensor.dtype == "BF16") return DType::bf16;
+  if (tensor.type) return *tensor.type;
   throw Unsupported(tensor.file, "tensor {} is {}; F32, F16 and BF16 are supported", name, tensor.dtype);
 }
 
 /// Binds stored tensors to parameters by a family's table.
 class Binder {
  public:
-  Binder(const Family& family, const ModelConfig& config, const Tensors& tensors, ModelParams& params)
+  Binder(const Family& family, const ModelConfig& config, const StoredTensors& tensors, ModelParams& params)
       : family_(family), config_(config), tensors_(tensors) {
     params.blocks.resize(config.blocks.size());
     for_each_param(config, params, [&](Param& param, const std::string& name, const Shape& shape) {
@@ -137,12 +131,16 @@ class Binder {
       const auto slot = slots_.find(with_layer(ours, layer));
       if (slot == slots_.end()) return;  // this config has no such parameter
       params.push_back(slot->second);
-      slot->second->stored_name = stored;
+      if (!slot->second->present()) slot->second->stored_name = stored;
       rows += slot->second->shape[0];
     }
     const auto it = tensors_.all.find(stored);
     if (it == tensors_.all.end()) return;
     used_.insert(stored);
+    for (const Param* param : params) {
+      if (!param->present()) continue;
+      throw BadCheckpoint(it->second.file, "tensor {} holds what {} holds too", stored, param->stored_name);
+    }
 
     const StoredTensor& tensor = it->second;
     const bool is_vector = params.front()->shape.rank() == 1;
@@ -187,7 +185,7 @@ class Binder {
 
   const Family& family_;
   const ModelConfig& config_;
-  const Tensors& tensors_;
+  const StoredTensors& tensors_;
   std::map<std::string, Param*> slots_;  // by our name
   std::set<std::string> used_;           // stored names
   std::string_view prefix_;
@@ -236,6 +234,10 @@ void read_generation(const fs::path& folder, const Json& config, Checkpoint& che
 
 }  // namespace
 
+void bind_tensors(const Family& family, const ModelConfig& config, StoredTensors& tensors, ModelParams& params) {
+  Binder(family, config, tensors, params).bind();
+}
+
 Checkpoint load_hugging_face(const std::string& folder, const LoadOptions& options) {
   const fs::path config_path = fs::path(folder) / "config.json";
   if (!stands(config_path)) throw BadInput(folder, "expected config.json in the folder");
@@ -243,13 +245,15 @@ Checkpoint load_hugging_face(const std::string& folder, const LoadOptions& optio
   const Family& family = family_of(json, config_path.string());
   ModelConfig config = read_model_config(family, json, config_path.string(), options.allowed_config_keys);
 
-  Tensors tensors = open_tensors(folder);
+  StoredTensors tensors = open_tensors(folder);
   ModelParams params;
-  Binder(family, config, tensors, params).bind();
+  bind_tensors(family, config, tensors, params);
 
   Checkpoint result;
   result.model = std::make_shared<const Model>(std::move(config), std::move(params), std::move(tensors.storage));
   result.description = std::string(family.model_type) + ", Hugging Face checkpoint";
+  result.family = family.model_type;
+  result.tokenizer_path = folder;
   read_generation(folder, json, result);
   return result;
 }

@@ -132,6 +132,7 @@ Checkpoint load_llama2c(const std::shared_ptr<const MappedFile>& file) {
   result.model =
       std::make_shared<const Model>(config, std::move(params), std::vector<std::shared_ptr<const void>>{file});
   result.description = "llama2.c checkpoint";
+  result.family = "llama";
   result.bos_id = kBos;
   result.stop_ids = {kBos, kEos};  // training texts follow each other with BOS between them
   return result;

@@ -22,13 +22,13 @@ Checkpoint load_checkpoint(const std::string& path, const LoadOptions& options) 
   const auto file = MappedFile::open(path);  // says why, where the status could not be read
   if (is_llama2c(*file)) return load_llama2c(file);
   const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
-  if (text.starts_with("GGUF")) throw Unsupported(path, "GGUF files are not supported yet");
+  if (text.starts_with("GGUF")) return load_gguf(file, options);
   if (text.starts_with("24ka")) throw Unsupported(path, "llama2.c files of version 1 and later are not supported");
   if (path.ends_with(".safetensors") || path.ends_with("config.json")) {
     throw BadInput(path, "expected the folder of the checkpoint, got a file in it");
   }
   if (path.ends_with(".bin")) return load_llama2c(file);  // which says what does not fit
-  throw BadInput(path, "expected a Hugging Face folder or a llama2.c .bin, got {} bytes of something else",
+  throw BadInput(path, "expected a Hugging Face folder, a .gguf or a llama2.c .bin, got {} bytes of something else",
                  file->bytes().size());
 }
 

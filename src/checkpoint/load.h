@@ -24,14 +24,16 @@ struct GenerationDefaults {
 /// A model and what its checkpoint says about using it.
 struct Checkpoint {
   std::shared_ptr<const Model> model;
-  std::string description;  ///< For people: the family or format.
+  std::string description;     ///< For people: the family or format.
+  std::string family;          ///< The model_type whose config this is.
+  std::string tokenizer_path;  ///< Where its tokenizer is, for load_tokenizer(); empty where the format has none.
   std::optional<std::int32_t> bos_id;
   std::vector<std::int32_t> stop_ids;  ///< Any of them ends a text.
   GenerationDefaults generation;
 };
 
-/// Loads a Hugging Face folder or a llama2.c file, told apart by content. Weights stay where they are, mapped; nothing
-/// but headers is read. Throws BadInput for a path that leads nowhere, BadCheckpoint, Unsupported.
+/// Loads a Hugging Face folder, a GGUF or a llama2.c file, told apart by content. Weights stay where they are, mapped;
+/// nothing but headers is read. Throws BadInput for a path that leads nowhere, BadCheckpoint, Unsupported.
 Checkpoint load_checkpoint(const std::string& path, const LoadOptions& options = {});
 
 }  // namespace vitrine

@@ -26,6 +26,13 @@ std::optional<std::int64_t> element_bytes(std::string_view dtype) {
   return std::nullopt;
 }
 
+std::optional<DType> type_named(std::string_view dtype) {
+  if (dtype == "F32") return DType::f32;
+  if (dtype == "F16") return DType::f16;
+  if (dtype == "BF16") return DType::bf16;
+  return std::nullopt;
+}
+
 std::int64_t size_at(const Json& value, const std::string& path, const std::string& name) {
   if (!value.is_number_unsigned() || value.get<std::uint64_t>() > std::uint64_t{1} << 62) {
     throw BadCheckpoint(path, "tensor {}: expected sizes and offsets of at least 0, got {}", name, value.dump());
@@ -45,6 +52,7 @@ std::pair<StoredTensor, std::int64_t> read_entry(const std::string& path, const 
   StoredTensor tensor;
   tensor.file = path;
   tensor.dtype = entry["dtype"].get<std::string>();
+  tensor.type = type_named(tensor.dtype);
   for (const Json& size : entry["shape"]) tensor.shape.push_back(size_at(size, path, name));
   const std::int64_t begin = size_at(entry["data_offsets"][0], path, name);
   const std::int64_t end = size_at(entry["data_offsets"][1], path, name);

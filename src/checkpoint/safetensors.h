@@ -21,6 +21,7 @@ namespace vitrine {
 /// One tensor of a file, as it lies there.
 struct StoredTensor {
   std::string dtype;                ///< The format's name: `F32`, `BF16`, …
+  std::optional<DType> type;        ///< Ours, where it is one that products can read.
   std::vector<std::int64_t> shape;  ///< Any rank.
   std::span<const std::byte> bytes;
   std::string file;  ///< For messages.

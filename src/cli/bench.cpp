@@ -85,7 +85,7 @@ double bytes_per_weight(const Model& model) {
   for_each_param(model.config(), model.params(), [&](const Param& param, const std::string&, const Shape& shape) {
     if (!param.present()) return;
     n += static_cast<double>(shape.count());
-    bytes += static_cast<double>(shape.count() * size_of(param.view.dtype));
+    bytes += static_cast<double>(bytes_of(param.view.dtype, shape.count()));
   });
   return bytes / n;
 }

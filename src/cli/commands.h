@@ -15,5 +15,6 @@ void add_eval(CLI::App& program);
 void add_info(CLI::App& program);
 void add_init(CLI::App& program);
 void add_bench(CLI::App& program);
+void add_quantize(CLI::App& program);
 
 }  // namespace vitrine::cli

@@ -70,7 +70,7 @@ void run_eval(const EvalOptions& o) {
 void add_eval(CLI::App& program) {
   CLI::App& command = *program.add_subcommand("eval", "Cross-entropy, perplexity and bits per byte over a file");
   const auto o = std::make_shared<EvalOptions>();
-  add_positionals(command, *o, "A Hugging Face folder or a llama2.c .bin", "FILE",
+  add_positionals(command, *o, "A Hugging Face folder, a .gguf or a llama2.c .bin", "FILE",
                   "The text. One positional alone is FILE");
   add_number<std::int64_t>(command, "--window", o->config.window,
                            "Tokens that are fed at once, BOS included (default: the model's context)", 2);

@@ -60,7 +60,7 @@ Subject subject_of_checkpoint(const std::string& path, const Checkpoint& checkpo
                  [&](const Param& param, const std::string& name, const Shape& shape) {
                    s.stored_names[name] = param.stored_name;
                    s.stored_types[name] = param.view.dtype;
-                   s.stored_bytes += shape.count() * size_of(param.view.dtype);
+                   s.stored_bytes += bytes_of(param.view.dtype, shape.count());
                    const std::string type(name_of(param.view.dtype));
                    if (s.types.find(type) == std::string::npos) s.types += (s.types.empty() ? "" : ", ") + type;
                  });

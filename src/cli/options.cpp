@@ -86,7 +86,7 @@ void add_text(CLI::App& command, Options& o, const std::string& about_model) {
 }
 
 void add_model_and_text(CLI::App& command, Options& o) {
-  add_text(command, o, "A Hugging Face folder or a llama2.c .bin");
+  add_text(command, o, "A Hugging Face folder, a .gguf or a llama2.c .bin");
   const auto take = [&o](const std::string& text) {
     o.ids = parse_ids(text, "--ids");
     o.has_ids = true;
@@ -117,7 +117,7 @@ Session open_model(const Options& o, const std::string& given, bool needs_tokeni
   Session session;
   const std::string path = given.empty() ? default_model() : given;
   session.checkpoint = load_checkpoint(path, {o.allowed_config_keys});
-  if (o.compute == "int8") throw Unsupported("--compute", "int8 needs quantized weights; {} has none", path);
+  if (o.compute == "int8") throw Unsupported("--compute", "int8 is not supported yet; auto and f32 are");
   if (given.empty() && fs::exists(fs::path(path) / "UNTRAINED")) {
     note("the default model has random weights: it is untrained, and what it says means nothing");
   }
@@ -125,8 +125,9 @@ Session open_model(const Options& o, const std::string& given, bool needs_tokeni
   if (!o.tokenizer.empty()) {
     session.tokenizer = load_tokenizer(o.tokenizer, o.tokenizer_options);
   } else if (needs_tokenizer) {
-    if (!fs::is_directory(path)) throw BadInput(path, "holds no tokenizer; give --tokenizer, or --ids");
-    session.tokenizer = load_tokenizer(path, o.tokenizer_options);
+    const std::string& own = session.checkpoint.tokenizer_path;
+    if (own.empty()) throw BadInput(path, "holds no tokenizer; give --tokenizer, or --ids");
+    session.tokenizer = load_tokenizer(own, o.tokenizer_options);
   }
   return session;
 }

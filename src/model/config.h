@@ -19,6 +19,8 @@ namespace vitrine {
 struct EmbeddingConfig {
   float scale = 1.0f;              ///< Token embeddings are multiplied by it.
   bool learned_positions = false;  ///< A table of max_seq_len position vectors is added.
+
+  bool operator==(const EmbeddingConfig&) const = default;
 };
 
 struct AttentionConfig : AttendConfig {
@@ -76,6 +78,8 @@ struct HeadConfig {
   bool tied = false;  ///< The head is the token embedding.
   bool bias = false;
   std::optional<float> softcap;
+
+  bool operator==(const HeadConfig&) const = default;
 };
 
 struct ModelConfig {
@@ -87,6 +91,8 @@ struct ModelConfig {
   std::vector<BlockConfig> blocks;
   NormConfig final_norm;
   HeadConfig head;
+
+  bool operator==(const ModelConfig&) const = default;
 };
 
 /// Throws BadInput where sizes contradict each other, Unsupported where the engine does not compute what a field asks

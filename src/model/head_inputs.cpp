@@ -69,8 +69,9 @@ Tensor project_heads(Pass& p, const LinearParams& w, const Tensor& all, const Te
   const std::int64_t n_heads = shape[1], head_dim = shape[2], d = w.weight.view.cols;
   const Tensor y = p.tensor({shape[0], n_heads * head_dim});
   for (std::int64_t head = 0; head < n_heads; ++head) {
-    p.kernels.matmul(by_head.data + head * d, n_heads * d, shape[0], w.weight.view.row_range(head * head_dim, head_dim),
-                     y.data + head * head_dim, n_heads * head_dim);
+    product(p, w.weight.view.row_range(head * head_dim, head_dim), 0,
+            {by_head.data + head * d, n_heads * d, shape[0], d},
+            {y.data + head * head_dim, n_heads * head_dim, shape[0], head_dim});
   }
   add_bias(p, w.bias, y);
   return y.reshaped(shape);
@@ -83,8 +84,8 @@ Tensor project_out(Pass& p, BlockSite at, const LinearParams& wo, const Tensor& 
   const std::int64_t n_heads = z.shape[1], head_dim = z.shape[2], d = wo.weight.view.rows;
   const Tensor result = p.tensor({z.rows(), n_heads, d});
   for (std::int64_t head = 0; head < n_heads; ++head) {
-    p.kernels.matmul(z.data + head * head_dim, n_heads * head_dim, z.rows(),
-                     wo.weight.view.col_range(head * head_dim, head_dim), result.data + head * d, n_heads * d);
+    product(p, wo.weight.view, head * head_dim, {z.data + head * head_dim, n_heads * head_dim, z.rows(), head_dim},
+            {result.data + head * d, n_heads * d, z.rows(), d});
   }
   const Tensor seen = p.tap(at(Site::result), result);
   if (seen.data == result.data) return out;

@@ -14,7 +14,7 @@ Tensor embed(Pass& p, const Param& table, float scale, std::span<const std::int3
   }
   const Tensor x = p.tensor({n_rows, d});
   p.for_rows(n_rows, d, [&](std::int64_t t) {
-    p.kernels.widen(table.view.at(ids[static_cast<std::size_t>(t)], 0), table.view.dtype, d, x.row(t));
+    p.widen(table.view.at(ids[static_cast<std::size_t>(t)], 0), table.view.dtype, d, x.row(t));
     if (scale != 1.0f) p.kernels.scale(x.row(t), d, scale, x.row(t));
   });
   return x;
@@ -29,7 +29,7 @@ Tensor embed_positions(Pass& p, const Param& table, std::int64_t n_rows) {
                      s.position + s.length - 1);
     }
     p.for_rows(s.length, d, [&](std::int64_t i) {
-      p.kernels.widen(table.view.at(s.position + i, 0), table.view.dtype, d, x.row(s.first_row + i));
+      p.widen(table.view.at(s.position + i, 0), table.view.dtype, d, x.row(s.first_row + i));
     });
   }
   return x;

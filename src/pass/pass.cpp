@@ -1,6 +1,7 @@
 #include "pass/pass.h"
 
 #include "base/error.h"
+#include "quant/block_format.h"
 
 namespace vitrine {
 
@@ -17,13 +18,18 @@ void Pass::check_interrupt() const {
   if (interrupt != nullptr && interrupt->load(std::memory_order_relaxed)) throw Interrupted();
 }
 
+void Pass::widen(const std::byte* x, DType dtype, std::int64_t n, float* y) const {
+  if (is_blocks(dtype)) return dequantize_row(dtype, x, n, y);
+  kernels.widen(x, dtype, n, y);
+}
+
 const float* Pass::vector(const Param& param) {
   const auto address = reinterpret_cast<std::uintptr_t>(param.view.data);
   if (param.view.dtype == DType::f32 && address % alignof(float) == 0) {
     return reinterpret_cast<const float*>(param.view.data);
   }
   float* widened = arena.tensor({param.view.cols}).data;
-  kernels.widen(param.view.data, param.view.dtype, param.view.cols, widened);
+  widen(param.view.data, param.view.dtype, param.view.cols, widened);
   return widened;
 }
 

@@ -58,6 +58,8 @@ struct Pass {
   void check_interrupt() const;
 
   Tensor tensor(const Shape& shape) { return arena.tensor(shape); }
+  /// `n` stored elements to floats, exact; of blocks, whole ones.
+  void widen(const std::byte* x, DType dtype, std::int64_t n, float* y) const;
   /// A vector parameter as floats: where it lies if it is F32, else widened.
   const float* vector(const Param& param);
 

@@ -1,4 +1,5 @@
-// Element types of stored tensors, and their scalar conversion to float.
+// How the elements of stored tensors lie: types of single elements, with their scalar conversion to float, and formats
+// of blocks that share a scale.
 #pragma once
 
 #include <bit>
@@ -8,13 +9,38 @@
 
 namespace vitrine {
 
-enum class DType : std::uint8_t { f32, f16, bf16, i8 };
+/// From q8_0 on: formats of blocks (room quant), whose elements cannot be addressed one by one.
+enum class DType : std::uint8_t { f32, f16, bf16, i8, q8_0, q4_0, q4_1, q5_0, q5_1, q2_k, q3_k, q4_k, q5_k, q6_k };
 
+constexpr std::size_t kDTypes = 14;
+
+constexpr bool is_blocks(DType dtype) { return dtype >= DType::q8_0; }
+
+/// Bytes of one element, of the types that have such.
 constexpr std::int64_t size_of(DType dtype) { return dtype == DType::f32 ? 4 : dtype == DType::i8 ? 1 : 2; }
 
 constexpr std::string_view name_of(DType dtype) {
-  constexpr std::string_view kNames[] = {"f32", "f16", "bf16", "i8"};
+  constexpr std::string_view kNames[kDTypes] = {"f32",  "f16",  "bf16", "i8",   "q8_0", "q4_0", "q4_1",
+                                                "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k"};
   return kNames[static_cast<std::size_t>(dtype)];
+}
+
+/// What is stored together: one element, or a block of them.
+struct BlockSize {
+  std::int64_t elements;
+  std::int64_t bytes;
+};
+
+constexpr BlockSize block_size(DType dtype) {
+  constexpr BlockSize kSizes[kDTypes] = {{1, 4},   {1, 2},   {1, 2},    {1, 1},     {32, 34},   {32, 18},   {32, 20},
+                                         {32, 22}, {32, 24}, {256, 84}, {256, 110}, {256, 144}, {256, 176}, {256, 210}};
+  return kSizes[static_cast<std::size_t>(dtype)];
+}
+
+/// Bytes of `n` elements in a row; of blocks, whole ones.
+constexpr std::int64_t bytes_of(DType dtype, std::int64_t n) {
+  const BlockSize size = block_size(dtype);
+  return size.elements == 1 ? n * size.bytes : n / size.elements * size.bytes;
 }
 
 /// bfloat16 is the upper half of a float.

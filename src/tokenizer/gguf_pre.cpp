@@ -1,5 +1,7 @@
 #include "tokenizer/gguf_pre.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace vitrine {
@@ -61,6 +63,16 @@ const std::vector<PreTokenizerRule>& rules() {
 }
 
 }  // namespace
+
+std::string_view gguf_pre_name(const std::vector<std::string>& patterns, bool ignore_merges) {
+  for (const PreTokenizerRule& rule : rules()) {
+    if (rule.ignore_merges == ignore_merges &&
+        std::equal(rule.patterns.begin(), rule.patterns.end(), patterns.begin(), patterns.end())) {
+      return rule.names.front();
+    }
+  }
+  return "";
+}
 
 const PreTokenizerRule& gguf_pre_tokenizer(std::string_view name, std::string_view where) {
   if (name.empty()) {

@@ -1,6 +1,7 @@
 // How the words of a byte-level BPE are cut, by the names of tokenizer.ggml.pre.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,5 +17,8 @@ struct PreTokenizerRule {
 
 /// Throws Unsupported, naming it, for a pre-tokenizer that is not known, or none.
 const PreTokenizerRule& gguf_pre_tokenizer(std::string_view name, std::string_view where);
+
+/// The name of words cut by these regexes, one stage after the other; "" where they have none.
+std::string_view gguf_pre_name(const std::vector<std::string>& patterns, bool ignore_merges);
 
 }  // namespace vitrine

@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <exception>
-#include <filesystem>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -50,18 +49,18 @@ class PoolShelf {
 };
 
 /// The model's own tokenizer. Where there is none, why.
-std::unique_ptr<const Tokenizer> find_tokenizer(const std::string& path, const OpenOptions& options,
-                                                std::exception_ptr& why_none) {
+std::unique_ptr<const Tokenizer> find_tokenizer(const std::string& path, const std::string& own,
+                                                const OpenOptions& options, std::exception_ptr& why_none) {
   if (!options.tokenizer.empty()) return load_tokenizer(options.tokenizer, options.tokenizer_options);
   try {
-    if (!std::filesystem::is_directory(path)) {
-      throw BadInput(path, "holds no tokenizer; open it with one, or give ids in place of a text");
-    }
-    return load_tokenizer(path, options.tokenizer_options);
+    if (own.empty()) throw BadInput(path, "holds no tokenizer; open it with one, or give ids in place of a text");
+    return load_tokenizer(own, options.tokenizer_options);
   } catch (const BadInput&) {
     why_none = std::current_exception();
-    return nullptr;
+  } catch (const Unsupported&) {
+    why_none = std::current_exception();
   }
+  return nullptr;
 }
 
 }  // namespace
@@ -69,7 +68,7 @@ std::unique_ptr<const Tokenizer> find_tokenizer(const std::string& path, const O
 struct LanguageModel::State {
   State(const std::string& path, const OpenOptions& options)
       : checkpoint(load_checkpoint(path, {options.allowed_config_keys})),
-        tokenizer(find_tokenizer(path, options, why_no_tokenizer)),
+        tokenizer(find_tokenizer(path, checkpoint.tokenizer_path, options, why_no_tokenizer)),
         kv_dtype(options.kv_dtype),
         pools(options.threads == 0 ? default_thread_count() : options.threads) {}
 

@@ -76,8 +76,8 @@ struct SiteValue {
 /// outside: whatever does not fit throws BadInput. Memory that is refused is OutOfCapacity or std::bad_alloc.
 class LanguageModel {
  public:
-  /// Opens a Hugging Face folder or a llama2.c file, told apart by content, and its tokenizer. Throws BadInput for a
-  /// path that leads nowhere, BadCheckpoint for a broken file, Unsupported for what vitrine does not compute. A
+  /// Opens a Hugging Face folder, a GGUF or a llama2.c file, told apart by content, and its tokenizer. Throws BadInput
+  /// for a path that leads nowhere, BadCheckpoint for a broken file, Unsupported for what vitrine does not compute. A
   /// checkpoint without a tokenizer opens: it takes ids.
   static LanguageModel open(const std::string& path, const OpenOptions& options = {});
 

@@ -1,0 +1,12 @@
+// A GGUF model, which then runs.
+#include "exercise_model.h"
+#include "folder.h"
+#include "fuzzing.h"
+
+using namespace vitrine;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const fuzz::Folder folder;
+  return fuzz::answer(
+      [&] { fuzz::exercise_model(load_checkpoint(folder.put("model.gguf", fuzz::text_of(data, size)))); });
+}

@@ -1,0 +1,60 @@
+// Architectures of GGUF files: which family an architecture is, and what its keys and tensors are called.
+//
+// Keys stand for words of the family's config.json, so a config is read by the family's one reader, and what its words
+// cannot say is refused. Three things differ by format, for all families:
+//   norms    weights are what a row is multiplied by; where config.json means 1 + w, the 1 is added already
+//   RoPE     an architecture has one layout of the pairs; rows of q and k are permuted to it when a file is made
+//   tying    there is no flag: without output.weight the head is the embedding
+// Sources: ggml-org/llama.cpp, gguf-py/gguf/constants.py, src/llama-arch.cpp, src/llama-model.cpp, conversion scripts.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/gguf.h"
+#include "checkpoint/bind_tensors.h"
+#include "checkpoint/family.h"
+#include "checkpoint/load.h"
+
+namespace vitrine {
+
+struct GgufKey {
+  enum class Kind : std::uint8_t { size, number };
+
+  std::string_view name;  ///< Behind `llama.`.
+  std::string_view word;  ///< Ours, where the family's table of keys has it (`d_model`), else config.json's.
+  Kind kind = Kind::size;
+  bool required = false;
+};
+
+struct GgufArchitecture {
+  std::string_view name;                  ///< general.architecture
+  std::string_view family;                ///< model_type of the family whose config its keys say.
+  std::vector<std::string_view> is_also;  ///< Further families that files of this architecture are made of.
+  RopeConfig::Layout layout;              ///< Of the rows of q and k.
+  std::vector<GgufKey> keys;              ///< Besides those that all have.
+  bool fused_qkv = false;                 ///< Written with attn_qkv in place of attn_q, attn_k, attn_v.
+  /// Adds words to the config that no key says and that follow from others; null: none.
+  void (*complete)(Json& config) = nullptr;
+};
+
+std::span<const GgufArchitecture> all_gguf_architectures();
+/// Throws Unsupported for an architecture that is not known.
+const GgufArchitecture& gguf_architecture(std::string_view name, const std::string& where);
+/// All keys: those that every architecture has, and its own.
+std::vector<GgufKey> gguf_keys(const GgufArchitecture& architecture);
+
+/// Every architecture calls its tensors by the same names.
+std::span<const TensorRule> gguf_tensor_rules();
+
+/// The family whose config the architecture's keys say, with GGUF's names of tensors in place of its own.
+Family gguf_family(const GgufArchitecture& architecture);
+
+/// The config that keys and tensors say. Throws Unsupported, by name, for keys of the architecture that are not known
+/// (but those of `options`), BadCheckpoint for values that make no sense.
+ModelConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMetadata& metadata,
+                             const StoredTensors& tensors, const LoadOptions& options);
+
+}  // namespace vitrine

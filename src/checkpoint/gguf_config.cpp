@@ -1,0 +1,203 @@
+// From GGUF's keys to a config, by way of the words of the family's config.json.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "base/error.h"
+#include "checkpoint/config_json.h"
+#include "checkpoint/gguf_architecture.h"
+#include "checkpoint/names.h"
+
+namespace vitrine {
+namespace {
+
+constexpr std::int64_t kMaxSize = (std::int64_t{1} << 31) - 1;
+
+/// The keys of one architecture, each either read or refused by name.
+class ArchitectureKeys {
+ public:
+  ArchitectureKeys(const GgufMetadata& metadata, std::string_view architecture)
+      : metadata_(metadata), prefix_(std::string(architecture) + ".") {}
+
+  bool stands(std::string_view name) const { return metadata_.find(full(name)) != nullptr; }
+  std::string full(std::string_view name) const { return prefix_ + std::string(name); }
+
+  /// From 1 to 2^31 − 1. A list has one for each layer, which must all be the same.
+  std::optional<std::int64_t> size(std::string_view name) {
+    const std::string key = use(name);
+    const GgufValue* value = metadata_.find(key);
+    if (value == nullptr) return std::nullopt;
+    if (value->type != GgufType::array) return checked(key, metadata_.integer(key).value());
+    const std::vector<std::int64_t> all = metadata_.integers(key).value();
+    for (const std::int64_t other : all) {
+      if (other != all.front()) throw Unsupported(where(), "{}: layers of different sizes are not supported", key);
+    }
+    if (all.empty()) throw BadCheckpoint(where(), "{}: expected a number, got an empty list", key);
+    return checked(key, all.front());
+  }
+  std::optional<double> number(std::string_view name) {
+    const std::string key = use(name);
+    const auto value = metadata_.real(key);
+    if (value && !std::isfinite(*value)) throw BadCheckpoint(where(), "{}: expected a number, got {}", key, *value);
+    return value;
+  }
+  std::optional<std::string_view> text(std::string_view name) { return metadata_.string(use(name)); }
+
+  void ignore(std::string_view name) { use(name); }
+  /// The key may say `expected`, which is what we compute.
+  void expect(std::string_view name, std::int64_t expected, const char* why) {
+    if (used_.contains(full(name))) return;  // it has said so itself
+    const auto value = metadata_.integer(use(name));
+    if (!value || *value == expected) return;
+    throw Unsupported(where(), "{}: expected {}{}, got {}", full(name), expected, why, *value);
+  }
+  void expect_true(std::string_view name) {
+    if (metadata_.boolean(use(name)) == false) throw Unsupported(where(), "{}: false is not supported", full(name));
+  }
+  /// Throws Unsupported for a key that is not known and not among `allowed`.
+  void finish(const std::vector<std::string>& allowed) const {
+    for (const auto& [key, value] : metadata_.values()) {
+      if (!key.starts_with(prefix_) || used_.contains(std::string(key))) continue;
+      if (std::find(allowed.begin(), allowed.end(), key) != allowed.end()) continue;
+      throw Unsupported(where(),
+                        "unknown key {}: it may change what the model computes (--allow-config-key {} passes it over)",
+                        key, key);
+    }
+  }
+  std::string_view where() const { return metadata_.path(); }
+
+ private:
+  std::string use(std::string_view name) { return *used_.insert(full(name)).first; }
+  std::int64_t checked(const std::string& key, std::int64_t value) const {
+    if (value >= 1 && value <= kMaxSize) return value;
+    throw BadCheckpoint(where(), "{}: expected a size from 1 to {}, got {}", key, kMaxSize, value);
+  }
+
+  const GgufMetadata& metadata_;
+  std::string prefix_;
+  std::set<std::string> used_;
+};
+
+/// The family's word for a size of ours; other words are the family's own.
+std::string word_of(const Family& family, std::string_view word) {
+  for (const Family::Key& key : family.keys) {
+    if (key.ours == word) return std::string(key.theirs);
+  }
+  return std::string(word);
+}
+
+void read_rope_scaling(ArchitectureKeys& keys, Json& config) {
+  const auto older = keys.number("rope.scale_linear");
+  const auto factor = keys.number("rope.scaling.factor");
+  const auto original = keys.size("rope.scaling.original_context_length");
+  const std::string type(keys.text("rope.scaling.type").value_or("linear"));
+  keys.ignore("rope.scaling.finetuned");  // whether training knew of it
+  const double by = factor ? *factor : older.value_or(1.0);
+  if (type == "none" || (type == "linear" && (by == 1.0 || by == 0.0))) return;
+  config["rope_scaling"] = {{"rope_type", type}, {"factor", by}};
+  if (original) config["rope_scaling"]["original_max_position_embeddings"] = *original;
+}
+
+/// Keys that stand for words of the config, and words that GGUF says in other ways.
+Json read_words(const GgufArchitecture& architecture, const Family& family, ArchitectureKeys& keys,
+                const StoredTensors& tensors) {
+  Json config = Json::object();
+  bool has_head_dim = false, has_rope = false;
+  for (const GgufKey& key : gguf_keys(architecture)) {
+    if (key.required && !keys.stands(key.name)) {
+      throw BadCheckpoint(keys.where(), "key {} is missing", keys.full(key.name));
+    }
+    const std::string word = word_of(family, key.word);
+    has_head_dim = has_head_dim || word == "head_dim";
+    has_rope = has_rope || word == "rope_theta";
+    if (key.kind == GgufKey::Kind::number) {
+      if (const auto value = keys.number(key.name)) config[word] = *value;
+    } else if (const auto value = keys.size(key.name)) {
+      config[word] = *value;
+    }
+  }
+  const auto embedding = tensors.all.find("token_embd.weight");
+  if (embedding == tensors.all.end()) throw BadCheckpoint(keys.where(), "tensor token_embd.weight is missing");
+  config["vocab_size"] = embedding->second.shape.front();
+  config["tie_word_embeddings"] = !tensors.all.contains("output.weight");
+  if (has_head_dim && !config.contains("head_dim")) {
+    const auto d_model = config[word_of(family, "d_model")].get<std::int64_t>();
+    const auto n_heads = config[word_of(family, "n_heads")].get<std::int64_t>();
+    if (d_model % n_heads != 0) {
+      throw BadCheckpoint(keys.where(), "key {} is missing, and {} elements are no multiple of {} heads",
+                          keys.full("attention.key_length"), d_model, n_heads);
+    }
+    config["head_dim"] = d_model / n_heads;
+  }
+  if (has_rope) read_rope_scaling(keys, config);
+  if (architecture.complete != nullptr) architecture.complete(config);
+  return config;
+}
+
+/// Divisors of the RoPE frequencies: how GGUF says Llama 3's scaling.
+void divide_frequencies(const StoredTensor& tensor, RopeConfig& rope) {
+  const auto n = static_cast<std::int64_t>(rope.frequency.size());
+  if (tensor.type != DType::f32 || tensor.shape != std::vector{n}) {
+    throw BadCheckpoint(tensor.file, "tensor rope_freqs.weight: expected {} F32 elements, got {} of {} bytes", n,
+                        tensor.dtype, tensor.bytes.size());
+  }
+  for (std::size_t i = 0; i < rope.frequency.size(); ++i) {
+    float factor = 0;
+    std::memcpy(&factor, tensor.bytes.data() + i * sizeof factor, sizeof factor);
+    if (!(factor > 0) || !std::isfinite(factor)) {
+      throw BadCheckpoint(tensor.file, "tensor rope_freqs.weight: expected factors above 0, got {}", factor);
+    }
+    rope.frequency[i] /= factor;
+  }
+}
+
+/// What the format says otherwise than config.json, for every family alike.
+void apply_format(const GgufArchitecture& architecture, const StoredTensors& tensors, ModelConfig& model) {
+  const auto holds = [&](const char* pattern, std::size_t layer) {
+    return tensors.all.contains(with_layer(pattern, static_cast<std::int64_t>(layer)));
+  };
+  const auto frequencies = tensors.all.find("rope_freqs.weight");
+  model.final_norm.weight_offset = 0;
+  for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
+    BlockConfig& block = model.blocks[layer];
+    BlockNorms& norms = block.norms;
+    for (std::optional<NormConfig>* norm : {&norms.attn_pre, &norms.attn_post, &norms.ffn_pre, &norms.ffn_post}) {
+      if (norm->has_value()) (*norm)->weight_offset = 0;
+    }
+    AttentionConfig& attention = block.attention;
+    if (holds("blk.{l}.attn_q.bias", layer) || holds("blk.{l}.attn_qkv.bias", layer)) attention.qkv_bias = true;
+    if (holds("blk.{l}.attn_output.bias", layer)) attention.out_bias = true;
+    auto* const ffn = std::get_if<DenseConfig>(&block.ffn);
+    if (ffn != nullptr && holds("blk.{l}.ffn_up.bias", layer)) ffn->bias = true;
+    if (!attention.rope) continue;
+    attention.rope->layout = architecture.layout;
+    if (frequencies != tensors.all.end()) divide_frequencies(frequencies->second, *attention.rope);
+  }
+}
+
+}  // namespace
+
+ModelConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMetadata& metadata,
+                             const StoredTensors& tensors, const LoadOptions& options) {
+  const Family family = gguf_family(architecture);
+  ArchitectureKeys keys(metadata, architecture.name);
+  const Json config = read_words(architecture, family, keys, tensors);
+  ModelConfig model = read_model_config(family, config, std::string(metadata.path()), options.allowed_config_keys);
+
+  const AttentionConfig& attention = model.blocks.front().attention;
+  keys.expect("vocab_size", model.vocab_size, " (the rows of token_embd.weight)");
+  keys.expect("attention.head_count_kv", attention.n_kv_heads, " (head_count)");
+  keys.expect("attention.key_length", attention.head_dim, " (embedding_length over head_count)");
+  keys.expect("attention.value_length", attention.head_dim, " as key_length");
+  if (attention.rope) keys.expect("rope.dimension_count", attention.rope->dim, " (the elements that are turned)");
+  keys.expect("expert_count", 0, " (a mixture of experts is not supported)");
+  keys.expect("expert_used_count", 0, " (a mixture of experts is not supported)");
+  keys.expect_true("attention.causal");
+  keys.ignore("tensor_data_layout");  // says that q and k are permuted, as all files of the architecture have them
+  keys.finish(options.allowed_config_keys);
+  apply_format(architecture, tensors, model);
+  return model;
+}
+
+}  // namespace vitrine

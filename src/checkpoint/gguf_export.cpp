@@ -1,0 +1,260 @@
+#include "checkpoint/gguf_export.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+
+#include "base/error.h"
+#include "checkpoint/gguf_export_config.h"
+#include "checkpoint/gguf_types.h"
+#include "checkpoint/names.h"
+#include "kernels/kernels.h"
+#include "quant/block_format.h"
+
+namespace vitrine {
+namespace {
+
+constexpr std::int64_t kChunkElements = std::int64_t{1} << 20;
+constexpr float kBeyondHalf = 65520;               // rounds to infinity
+constexpr std::uint32_t kQuantizationVersion = 2;  // of ggml's formats
+
+/// How a parameter's rows become rows of the file.
+struct SourceRows {
+  const Param* param = nullptr;
+  std::int64_t rows = 0;    ///< A vector's elements are rows of one.
+  float offset = 0;         ///< Added: a norm's weights are what a row is multiplied by.
+  std::int64_t head = 0;    ///< Where rows change places within heads of this size, else 0;
+  std::int64_t turned = 0;  ///< the first so many of each,
+  bool to_pairs = true;     ///< from halves to pairs, or back.
+
+  /// The row that stands at `row` of the file.
+  std::int64_t source(std::int64_t row) const {
+    if (head == 0 || row % head >= turned) return row;
+    const std::int64_t first = row / head * head, i = row % head, half = turned / 2;
+    return first + (to_pairs ? i % 2 * half + i / 2 : i % half * 2 + i / half);
+  }
+};
+
+struct Target {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  DType dtype = DType::f32;
+  std::vector<SourceRows> parts;
+  std::int64_t rows = 0, cols = 0;  // a vector has one column
+
+  std::int64_t bytes() const { return bytes_of(dtype, rows * cols); }
+};
+
+/// The offset of the norm whose weight this is; 0 for other parameters.
+float norm_offset(const ModelConfig& config, const std::string& name) {
+  if (name == "ln_final.weight") return config.final_norm.weight_offset;
+  if (!name.starts_with("blocks.") || !name.ends_with(".weight")) return 0;
+  const std::size_t dot = name.find('.', 7);
+  const BlockNorms& norms = config.blocks[std::stoul(name.substr(7, dot - 7))].norms;
+  const std::string kind = name.substr(dot + 1);
+  const std::optional<NormConfig>& norm = kind == "ln1.weight"        ? norms.attn_pre
+                                          : kind == "ln1_post.weight" ? norms.attn_post
+                                          : kind == "ln2.weight"      ? norms.ffn_pre
+                                          : kind == "ln2_post.weight" ? norms.ffn_post
+                                                                      : std::nullopt;
+  return norm ? norm->weight_offset : 0;
+}
+
+/// Makes the list of tensors.
+class Plan {
+ public:
+  Plan(const GgufArchitecture& architecture, const Checkpoint& checkpoint, DType dtype, const std::string& where)
+      : architecture_(architecture), config_(checkpoint.model->config()), dtype_(dtype) {
+    for_each_param(config_, checkpoint.model->params(),
+                   [&](const Param& param, const std::string& name, const Shape&) { params_.emplace(name, &param); });
+    for (const TensorRule& rule : gguf_tensor_rules()) {
+      const bool is_fused = rule.ours.size() > 1;
+      const bool is_part = rule.stored.find(".attn_q.") != rule.stored.npos ||
+                           rule.stored.find(".attn_k.") != rule.stored.npos ||
+                           rule.stored.find(".attn_v.") != rule.stored.npos;
+      if (architecture.fused_qkv ? is_part : is_fused) continue;
+      const bool by_layer = rule.stored.find("{l}") != rule.stored.npos;
+      const auto n = by_layer ? static_cast<std::int64_t>(config_.blocks.size()) : 1;
+      for (std::int64_t layer = 0; layer < n; ++layer) add(rule, layer);
+    }
+    if (params_.size() != used_) throw Unsupported(where, "the model has parameters that GGUF has no names for");
+  }
+
+  std::vector<Target> targets;
+
+ private:
+  void add(const TensorRule& rule, std::int64_t layer) {
+    Target target;
+    target.name = with_layer(rule.stored, layer);
+    for (const std::string_view ours : rule.ours) {
+      const std::string name = with_layer(ours, layer);
+      const auto it = params_.find(name);
+      if (it == params_.end()) return;  // this config has no such parameter
+      const Param& param = *it->second;
+      SourceRows part{&param, param.shape[0], norm_offset(config_, name)};
+      if (name.find(".attn.wq.") != name.npos || name.find(".attn.wk.") != name.npos) turn(layer, part);
+      target.cols = param.shape.rank() == 1 ? 1 : param.shape[1];
+      target.rows += part.rows;
+      target.parts.push_back(part);
+    }
+    const bool is_vector = target.parts.front().param->shape.rank() == 1;
+    target.shape = is_vector ? std::vector{target.rows} : std::vector{target.rows, target.cols};
+    if (!is_vector && target.name != "position_embd.weight") target.dtype = dtype_of(target);
+    used_ += target.parts.size();
+    targets.push_back(std::move(target));
+  }
+
+  void turn(std::int64_t layer, SourceRows& part) const {
+    const AttentionConfig& a = config_.blocks[static_cast<std::size_t>(layer)].attention;
+    if (!a.rope || a.rope->layout == architecture_.layout) return;
+    part.head = a.head_dim;
+    part.turned = a.rope->dim;
+    part.to_pairs = architecture_.layout == RopeConfig::Layout::interleaved;
+  }
+
+  /// Of a matrix, as llama.cpp has it: all alike but, with q4_0, the head; where rows are no whole blocks, another
+  /// type.
+  DType dtype_of(const Target& target) const {
+    const auto fits = [&](DType dtype) { return target.cols % block_size(dtype).elements == 0; };
+    DType dtype = dtype_;
+    const bool is_head = target.name == (config_.head.tied ? "token_embd.weight" : "output.weight");
+    if (dtype == DType::q4_0 && is_head) dtype = fits(DType::q6_k) ? DType::q6_k : DType::q8_0;
+    return fits(dtype) ? dtype : DType::f16;
+  }
+
+  const GgufArchitecture& architecture_;
+  const ModelConfig& config_;
+  DType dtype_;
+  std::map<std::string, const Param*> params_;
+  std::size_t used_ = 0;
+};
+
+/// One row of a parameter as floats, whatever its type and strides.
+void read_row(const MatrixView& view, std::int64_t row, std::span<float> out) {
+  const auto n = static_cast<std::int64_t>(out.size());
+  if (is_blocks(view.dtype)) return dequantize_row(view.dtype, view.at(row, 0), n, out.data());
+  const Kernels& kernels = default_kernels();
+  if (view.col_stride == 1) return kernels.widen(view.at(row, 0), view.dtype, n, out.data());
+  for (std::int64_t i = 0; i < n; ++i) kernels.widen(view.at(row, i), view.dtype, 1, out.data() + i);
+}
+
+/// Writes tensors, some rows at a time.
+class TargetStream {
+ public:
+  TargetStream(GgufWriter& writer, ThreadPool& pool, std::string where)
+      : writer_(writer), pool_(pool), where_(std::move(where)) {}
+
+  void write(const Target& target, const std::function<void(std::int64_t)>& report) {
+    const std::int64_t step = std::max<std::int64_t>(1, kChunkElements / target.cols);
+    for (const SourceRows& part : target.parts) {
+      for (std::int64_t first = 0; first < part.rows; first += step) {
+        const std::int64_t n = std::min(step, part.rows - first);
+        fill(target, part, first, n);
+        writer_.append(bytes_);
+        report(n * target.cols);
+      }
+    }
+  }
+
+ private:
+  /// Rows [first, first + n) of a part, as the file has them, into bytes_.
+  void fill(const Target& target, const SourceRows& part, std::int64_t first, std::int64_t n) {
+    const MatrixView& view = part.param->view;
+    const bool is_vector = target.shape.size() == 1;
+    bytes_.resize(static_cast<std::size_t>(bytes_of(target.dtype, n * target.cols)));
+    floats_.resize(static_cast<std::size_t>(n * target.cols));
+    std::vector<float> vector;
+    if (is_vector) {
+      vector.resize(static_cast<std::size_t>(part.rows));
+      read_row(view, 0, vector);
+    }
+    pool_.parallel_for(n, 1, [&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t source = part.source(first + i);
+        float* const row = floats_.data() + i * target.cols;
+        if (is_vector) {
+          *row = vector[static_cast<std::size_t>(source)] + part.offset;
+        } else {
+          read_row(view, source, {row, static_cast<std::size_t>(target.cols)});
+        }
+        std::byte* const to = bytes_.data() + bytes_of(target.dtype, i * target.cols);
+        convert({row, static_cast<std::size_t>(target.cols)}, target, to);
+      }
+    });
+  }
+
+  void convert(std::span<const float> row, const Target& target, std::byte* to) const {
+    const std::string where = where_ + ", " + target.name;
+    if (is_blocks(target.dtype)) return quantize_row(target.dtype, row.data(), target.cols, to, where);
+    const auto too_large = [](float x) { return std::abs(x) >= kBeyondHalf && std::isfinite(x); };
+    if (target.dtype == DType::f16 && std::any_of(row.begin(), row.end(), too_large)) {
+      throw BadInput(where, "expected weights that f16 can hold, got larger ones (bf16 and f32 can)");
+    }
+    default_kernels().narrow(row.data(), target.cols, target.dtype, to);
+  }
+
+  GgufWriter& writer_;
+  ThreadPool& pool_;
+  std::string where_;
+  std::vector<float> floats_;
+  std::vector<std::byte> bytes_;
+};
+
+void check_space(const std::string& path, std::int64_t bytes) {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::absolute(path, error).parent_path();
+  const auto space = std::filesystem::space(folder, error);
+  if (!error && space.available < static_cast<std::uintmax_t>(bytes)) {
+    throw OutOfCapacity(path, "the weights need {:.1f} GB, the disk has {:.1f} GB left",
+                        static_cast<double>(bytes) / 1e9, static_cast<double>(space.available) / 1e9);
+  }
+}
+
+}  // namespace
+
+GgufExport write_gguf(const std::string& path, const Checkpoint& checkpoint, DType dtype, const GgufKeys& tokenizer,
+                      ThreadPool& pool, const ReportProgress& report) {
+  const ModelConfig& config = checkpoint.model->config();
+  const GgufArchitecture& architecture = gguf_architecture_of(checkpoint.family, path);
+  const std::optional<std::vector<float>> divisors = rope_divisors(config);
+  const Plan plan(architecture, checkpoint, dtype, path);
+
+  GgufKeys keys;
+  keys.add("general.architecture", architecture.name);
+  keys.add("general.type", "model");
+  keys.add("general.file_type", ggml_file_type(dtype));
+  if (is_blocks(dtype)) keys.add("general.quantization_version", kQuantizationVersion);
+  keys.add(gguf_config_keys(architecture, config));
+  keys.add(tokenizer);
+
+  GgufExport result;
+  GgufWriter writer(path);
+  if (divisors) {
+    const auto n = static_cast<std::int64_t>(divisors->size());
+    writer.add_tensor("rope_freqs.weight", {n}, ggml_type_of(DType::f32), n * size_of(DType::f32));
+  }
+  for (const Target& target : plan.targets) {
+    writer.add_tensor(target.name, target.shape, ggml_type_of(target.dtype), target.bytes());
+    result.elements += target.rows * target.cols;
+    result.bytes += target.bytes();
+    ++result.tensors;
+  }
+  check_says_the_same(architecture, writer.header(keys), divisors, config, path);
+  check_space(path, result.bytes);
+
+  writer.begin(keys);
+  if (divisors) writer.append(std::as_bytes(std::span(*divisors)));
+  TargetStream stream(writer, pool, path);
+  std::int64_t done = 0;
+  for (const Target& target : plan.targets) {
+    stream.write(target, [&](std::int64_t n) {
+      done += n;
+      if (report) report(done, result.elements);
+    });
+  }
+  writer.commit();
+  return result;
+}
+
+}  // namespace vitrine

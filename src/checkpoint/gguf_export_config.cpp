@@ -1,0 +1,153 @@
+#include "checkpoint/gguf_export_config.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace vitrine {
+namespace {
+
+/// What a key says, by its word; nothing where the config has no such thing.
+std::optional<double> value_of(const ModelConfig& config, std::string_view word) {
+  const BlockConfig& block = config.blocks.front();
+  const AttentionConfig& a = block.attention;
+  const auto size = [](std::int64_t n) { return static_cast<double>(n); };
+  const auto optional = [](const std::optional<float>& x) { return x ? std::optional<double>(*x) : std::nullopt; };
+  if (word == "max_seq_len") return size(config.max_seq_len);
+  if (word == "d_model") return size(config.d_model);
+  if (word == "n_layers") return size(static_cast<std::int64_t>(config.blocks.size()));
+  if (word == "n_heads") return size(a.n_heads);
+  if (word == "n_kv_heads") return size(a.n_kv_heads);
+  if (word == "head_dim") return size(a.head_dim);
+  if (word == "rms_norm_eps" || word == "layer_norm_epsilon") return config.final_norm.eps;
+  if (word == "rope_theta") return a.rope ? std::optional(a.rope->theta) : std::nullopt;
+  if (word == "attn_logit_softcapping") return optional(a.softcap);
+  if (word == "final_logit_softcapping") return optional(config.head.softcap);
+  if (word == "d_ff") {
+    const auto* dense = std::get_if<DenseConfig>(&block.ffn);
+    return dense != nullptr ? std::optional(size(dense->d_ff)) : std::nullopt;
+  }
+  if (word == "window") {
+    for (const BlockConfig& other : config.blocks) {
+      if (other.attention.window) return size(*other.attention.window);
+    }
+    return std::nullopt;
+  }
+  throw InternalError("gguf", "no value for the key {}", word);
+}
+
+/// Makes equal what differs by format alone.
+void normalize(const GgufArchitecture& architecture, ModelConfig& config) {
+  config.final_norm.weight_offset = 0;
+  for (BlockConfig& block : config.blocks) {
+    BlockNorms& norms = block.norms;
+    for (std::optional<NormConfig>* norm : {&norms.attn_pre, &norms.attn_post, &norms.ffn_pre, &norms.ffn_post}) {
+      if (norm->has_value()) (*norm)->weight_offset = 0;
+    }
+    if (block.attention.rope) block.attention.rope->layout = architecture.layout;
+  }
+}
+
+/// Frequencies within a last bit or two, however they are said: then `read` gets what `config` has.
+void forgive_rounding(const RopeConfig& config, RopeConfig& read) {
+  if (config.frequency.size() != read.frequency.size()) return;
+  for (std::size_t i = 0; i < read.frequency.size(); ++i) {
+    if (std::abs(config.frequency[i] - read.frequency[i]) > 3e-7F * std::abs(config.frequency[i])) return;
+  }
+  if (std::holds_alternative<BandScaling>(config.scaling)) read.scaling = config.scaling;
+  read.frequency = config.frequency;
+  if (static_cast<float>(config.theta) == static_cast<float>(read.theta)) read.theta = config.theta;
+}
+
+/// The first word that is not the same; empty where all are.
+std::string difference(const ModelConfig& a, const ModelConfig& b) {
+  if (!(a.embedding == b.embedding)) return "the scale or positions of the embedding";
+  if (!(a.head == b.head)) return "the head";
+  if (!(a.final_norm == b.final_norm)) return "the final norm";
+  for (std::size_t i = 0; i < a.blocks.size() && i < b.blocks.size(); ++i) {
+    const std::string at = " of layer " + std::to_string(i);
+    const AttentionConfig &x = a.blocks[i].attention, &y = b.blocks[i].attention;
+    if (x.score_scale != y.score_scale) return "the scale of attention scores" + at;
+    if (x.softcap != y.softcap) return "the softcap of attention scores" + at;
+    if (x.window != y.window) return "the attention window" + at;
+    if (!(x.rope == y.rope)) return "RoPE" + at;
+    if (!(x == y)) return "attention" + at;
+    if (!(a.blocks[i].ffn == b.blocks[i].ffn)) return "the feed-forward" + at;
+    if (!(a.blocks[i] == b.blocks[i])) return "the block" + at;
+  }
+  return a == b ? "" : "the sizes";
+}
+
+}  // namespace
+
+const GgufArchitecture& gguf_architecture_of(std::string_view family, std::string_view where) {
+  for (const GgufArchitecture& architecture : all_gguf_architectures()) {
+    const auto& also = architecture.is_also;
+    if (architecture.family == family || std::find(also.begin(), also.end(), family) != also.end()) return architecture;
+  }
+  throw Unsupported(where, "GGUF files of the family {} cannot be written yet", family);
+}
+
+GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfig& config) {
+  GgufKeys keys;
+  const auto full = [&](std::string_view name) { return std::string(architecture.name) + "." + std::string(name); };
+  const auto add_size = [&](std::string_view name, double size) {
+    keys.add(full(name), static_cast<std::uint32_t>(size));
+  };
+  for (const GgufKey& key : gguf_keys(architecture)) {
+    const std::optional<double> value = value_of(config, key.word);
+    if (!value) continue;
+    if (key.kind == GgufKey::Kind::number) {
+      keys.add(full(key.name), static_cast<float>(*value));
+    } else {
+      add_size(key.name, *value);
+    }
+    if (key.name == "attention.key_length") add_size("attention.value_length", *value);
+  }
+  keys.add(full("vocab_size"), static_cast<std::uint32_t>(config.vocab_size));
+  const auto& rope = config.blocks.front().attention.rope;
+  if (!rope) return keys;
+  add_size("rope.dimension_count", static_cast<double>(rope->dim));
+  if (const auto* linear = std::get_if<LinearScaling>(&rope->scaling)) {
+    keys.add(full("rope.scaling.type"), "linear");
+    keys.add(full("rope.scaling.factor"), static_cast<float>(linear->factor));
+  }
+  return keys;
+}
+
+std::optional<std::vector<float>> rope_divisors(const ModelConfig& config) {
+  const auto& rope = config.blocks.front().attention.rope;
+  if (!rope || std::holds_alternative<LinearScaling>(rope->scaling)) return std::nullopt;
+  const std::vector<float> plain = rope_frequency(rope->theta, rope->dim, std::monostate{});
+  if (plain == rope->frequency) return std::nullopt;
+  std::vector<float> divisors;
+  for (std::size_t i = 0; i < plain.size(); ++i) divisors.push_back(plain[i] / rope->frequency[i]);
+  return divisors;
+}
+
+void check_says_the_same(const GgufArchitecture& architecture, const std::string& header,
+                         const std::optional<std::vector<float>>& divisors, ModelConfig config,
+                         std::string_view where) {
+  const GgufMetadata metadata = GgufMetadata::parse(std::as_bytes(std::span(header)), where);
+  StoredTensors tensors;
+  for (const GgufTensor& tensor : metadata.contents().tensors) {
+    StoredTensor& stored = tensors.all[std::string(tensor.name)];
+    stored.shape = tensor.shape;
+    stored.type = DType::f32;
+    if (divisors && tensor.name == "rope_freqs.weight") stored.bytes = std::as_bytes(std::span(*divisors));
+  }
+  ModelConfig read = read_gguf_config(architecture, metadata, tensors, {});
+  normalize(architecture, config);
+  normalize(architecture, read);
+  for (std::size_t i = 0; i < config.blocks.size() && i < read.blocks.size(); ++i) {
+    auto &ours = config.blocks[i].attention.rope, &theirs = read.blocks[i].attention.rope;
+    if (ours && theirs) forgive_rounding(*ours, *theirs);
+  }
+  const std::string what = difference(config, read);
+  if (what.empty()) return;
+  throw Unsupported(where, "GGUF's architecture \"{}\" cannot say this model's config: {} would be read otherwise",
+                    architecture.name, what);
+}
+
+}  // namespace vitrine

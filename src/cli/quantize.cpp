@@ -1,0 +1,101 @@
+// vitrine quantize: a model as a GGUF file, in a smaller type or the same.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "checkpoint/gguf_export.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/table.h"
+#include "tokenizer/gguf_tokenizer_keys.h"
+
+namespace vitrine::cli {
+namespace {
+
+struct QuantizeOptions : Options {
+  std::string model, out, type;
+};
+
+DType type_named(const std::string& name) {
+  for (std::size_t i = 0; i < kDTypes; ++i) {
+    if (name_of(static_cast<DType>(i)) == name) return static_cast<DType>(i);
+  }
+  throw InternalError("--type", "no type {}", name);
+}
+
+/// The tokenizer that goes inside; where none can, an empty list and a note that says why.
+GgufKeys tokenizer_keys(const QuantizeOptions& o, const Checkpoint& checkpoint, std::string& note_text) {
+  const std::string& path = o.tokenizer.empty() ? checkpoint.tokenizer_path : o.tokenizer;
+  try {
+    if (path.empty()) throw BadInput(o.model, "holds no tokenizer; --tokenizer gives one");
+    return gguf_tokenizer_keys(path, {checkpoint.model->config().vocab_size, checkpoint.bos_id, checkpoint.stop_ids});
+  } catch (const BadInput& e) {
+    if (!o.tokenizer.empty()) throw;
+    note_text = e.what();
+  } catch (const Unsupported& e) {
+    if (!o.tokenizer.empty()) throw;
+    note_text = e.what();
+  }
+  return no_gguf_tokenizer();
+}
+
+/// The bytes of the parameters in the source, each once.
+std::int64_t source_bytes(const Checkpoint& checkpoint) {
+  std::int64_t bytes = 0;
+  const Model& model = *checkpoint.model;
+  for_each_param(model.config(), model.params(), [&](const Param& param, const std::string&, const Shape& shape) {
+    bytes += bytes_of(param.view.dtype, shape.count());
+  });
+  return bytes;
+}
+
+void run_quantize(const QuantizeOptions& o) {
+  std::error_code error;
+  if (std::filesystem::equivalent(o.model, o.out, error)) {
+    throw BadInput(o.out, "expected another file than the model itself");
+  }
+  const Checkpoint checkpoint = load_checkpoint(o.model, {o.allowed_config_keys});
+  ThreadPool pool(o.threads > 0 ? o.threads : default_thread_count());
+  std::string why_none;
+  const GgufKeys tokenizer = tokenizer_keys(o, checkpoint, why_none);
+  GgufExport written;
+  {
+    ProgressBar bar("writing " + o.out);
+    written = write_gguf(o.out, checkpoint, type_named(o.type), tokenizer, pool, bar.reporter());
+  }
+  if (!why_none.empty()) note("no tokenizer went into the file: " + why_none);
+  const std::int64_t before = source_bytes(checkpoint);
+  if (o.json) {
+    return print_json({{"out", o.out},
+                       {"type", o.type},
+                       {"tensors", written.tensors},
+                       {"params", written.elements},
+                       {"bytes", written.bytes},
+                       {"source_bytes", before},
+                       {"tokenizer", why_none.empty()}});
+  }
+  print(fmt::format("{}: {} tensors, {} parameters, {:.1f} MB of {:.1f} MB, {:.2f} bits a parameter\n", o.out,
+                    written.tensors, grouped(written.elements), static_cast<double>(written.bytes) / 1e6,
+                    static_cast<double>(before) / 1e6,
+                    8 * static_cast<double>(written.bytes) / static_cast<double>(written.elements)));
+}
+
+}  // namespace
+
+void add_quantize(CLI::App& program) {
+  CLI::App& command = *program.add_subcommand("quantize", "Write a model as a GGUF file");
+  const auto o = std::make_shared<QuantizeOptions>();
+  command.add_option("MODEL", o->model, "A Hugging Face folder, a .gguf or a llama2.c .bin")->required()->type_name("");
+  command.add_option("OUT", o->out, "The .gguf file to write")->required()->type_name("");
+  command.add_option("--type", o->type, "Type of the matrices: f32, f16, bf16, q8_0 or q4_0")
+      ->required()
+      ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0", "q4_0"}));
+  add_common(command, *o);
+  command.footer("Example: vitrine quantize gpt2/ gpt2-q8_0.gguf --type q8_0");
+  command.callback([o] { run_quantize(*o); });
+}
+
+}  // namespace vitrine::cli

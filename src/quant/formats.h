@@ -1,0 +1,50 @@
+// The functions behind block_format.h's table: one file a group of formats.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "tensor/dtype.h"
+
+namespace vitrine {
+
+// Blocks of 32 (quant/small_blocks.cpp)
+void dequantize_q8_0(const std::byte* block, float* y);
+void dequantize_q4_0(const std::byte* block, float* y);
+void dequantize_q4_1(const std::byte* block, float* y);
+void dequantize_q5_0(const std::byte* block, float* y);
+void dequantize_q5_1(const std::byte* block, float* y);
+bool quantize_q8_0(const float* x, std::byte* block);
+bool quantize_q4_0(const float* x, std::byte* block);
+
+// Blocks of 256, of which parts have scales of their own (quant/k_blocks.cpp)
+void dequantize_q2_k(const std::byte* block, float* y);
+void dequantize_q3_k(const std::byte* block, float* y);
+void dequantize_q4_k(const std::byte* block, float* y);
+void dequantize_q5_k(const std::byte* block, float* y);
+void dequantize_q6_k(const std::byte* block, float* y);
+bool quantize_q6_k(const float* x, std::byte* block);  // quant/q6_k.cpp
+
+// Bytes of a block, read and written where they lie: a block has no alignment.
+
+inline int byte_at(const std::byte* p, std::int64_t i) { return std::to_integer<int>(p[i]); }
+inline int signed_at(const std::byte* p, std::int64_t i) { return static_cast<std::int8_t>(byte_at(p, i)); }
+inline std::uint32_t word_at(const std::byte* p) {
+  std::uint32_t word = 0;
+  std::memcpy(&word, p, sizeof word);
+  return word;
+}
+inline float half_at(const std::byte* p) {
+  std::uint16_t bits = 0;
+  std::memcpy(&bits, p, sizeof bits);
+  return float_from_f16(bits);
+}
+inline std::byte byte_of(int value) { return static_cast<std::byte>(static_cast<unsigned>(value) & 0xFFU); }
+inline void put_half(std::byte* p, float value) {
+  const std::uint16_t bits = f16_from_float(value);
+  std::memcpy(p, &bits, sizeof bits);
+}
+
+}  // namespace vitrine

@@ -1,0 +1,127 @@
+// Writing q6_k: scales chosen for the least squared error, weighted by the square of the element.
+//
+// Source: ggml-org/ggml, src/ggml-quants.c (make_qx_quants, quantize_row_q6_K_ref); the order of operations is theirs.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "quant/formats.h"
+
+namespace vitrine {
+namespace {
+
+constexpr int kBlock = 256, kPart = 16, kParts = kBlock / kPart;
+constexpr int kMost = 32;                // values are −32 to 31
+constexpr float kNothing = 1e-15F;       // parts below that are 0
+constexpr float kRounder = 12582912.0F;  // 1.5 · 2^23: added to a number below 2^22, it rounds it to even
+constexpr float kLargestHalf = 65504.0F;
+
+int nearest(float x) {
+  const float sum = x + kRounder;
+  std::int32_t bits = 0;
+  std::memcpy(&bits, &sum, sizeof bits);
+  return (bits & 0x007FFFFF) - 0x00400000;
+}
+
+int value_of(float x) { return std::clamp(nearest(x), -kMost, kMost - 1); }
+
+/// How well a scale fits: Σ x² · x v and Σ x² · v v.
+struct Fit {
+  float xv = 0, vv = 0;
+};
+
+Fit fit_of(const float* x, float inverse) {
+  Fit fit;
+  for (int i = 0; i < kPart; ++i) {
+    const auto v = static_cast<float>(value_of(inverse * x[i]));
+    const float weight = x[i] * x[i];
+    fit.xv += weight * x[i] * v;
+    fit.vv += weight * v * v;
+  }
+  return fit;
+}
+
+struct PartScale {
+  float scale = 0;
+  float inverse = 0;  // what the elements were multiplied by to find it
+};
+
+/// The scale of a part, out of nineteen around the one that makes its largest element −32.
+PartScale scale_of_part(const float* x) {
+  float largest = 0, extreme = 0;
+  for (int i = 0; i < kPart; ++i) {
+    if (std::abs(x[i]) <= largest) continue;
+    largest = std::abs(x[i]);
+    extreme = x[i];
+  }
+  if (largest < kNothing) return {};
+  PartScale found;
+  found.inverse = static_cast<float>(-kMost) / extreme;
+  const Fit first = fit_of(x, found.inverse);
+  found.scale = first.vv != 0 ? first.xv / first.vv : 0.0F;
+  float best = found.scale * first.xv;
+  for (int step = -9; step <= 9; ++step) {
+    if (step == 0) continue;
+    const float inverse = -(static_cast<float>(kMost) + 0.1F * static_cast<float>(step)) / extreme;
+    const Fit fit = fit_of(x, inverse);
+    if (!(fit.vv > 0 && fit.xv * fit.xv > best * fit.vv)) continue;
+    found = {fit.xv / fit.vv, inverse};
+    best = found.scale * fit.xv;
+  }
+  return found;
+}
+
+/// The elements of a part as they are stored, 0 to 63. Where `step` is 0 the part is lost; what was found with its own
+/// scale is kept.
+void round_part(const float* x, const PartScale& part, float step, int* values) {
+  for (int i = 0; i < kPart; ++i) {
+    if (step != 0) {
+      values[i] = value_of(x[i] / step) + kMost;
+    } else {
+      values[i] = part.inverse != 0 ? value_of(part.inverse * x[i]) + kMost : 0;
+    }
+  }
+}
+
+/// The layout of dequantize_q6_k.
+void pack(const std::array<int, kBlock>& values, std::byte* block) {
+  for (int half = 0; half < 2; ++half) {
+    const int* const v = values.data() + 128 * half;
+    for (int i = 0; i < 64; ++i) block[64 * half + i] = byte_of((v[i] & 15) | (v[64 + i] & 15) << 4);
+    for (int i = 0; i < 32; ++i) {
+      block[128 + 32 * half + i] =
+          byte_of(v[i] >> 4 | (v[32 + i] >> 4) << 2 | (v[64 + i] >> 4) << 4 | (v[96 + i] >> 4) << 6);
+    }
+  }
+}
+
+}  // namespace
+
+bool quantize_q6_k(const float* x, std::byte* block) {
+  std::array<PartScale, kParts> parts{};
+  float largest = 0, extreme = 0;
+  for (std::size_t i = 0; i < kParts; ++i) {
+    parts[i] = scale_of_part(x + kPart * i);
+    const float scale = parts[i].scale;
+    if (!std::isfinite(scale)) return false;
+    if (std::abs(scale) <= largest) continue;
+    largest = std::abs(scale);
+    extreme = scale;
+  }
+  std::fill_n(block, block_size(DType::q6_k).bytes, std::byte{0});
+  if (largest < kNothing) return true;
+  const float inverse = -128.0F / extreme;
+  put_half(block + 208, 1.0F / inverse);
+  const float d = half_at(block + 208);
+  std::array<int, kBlock> values{};
+  for (std::size_t i = 0; i < kParts; ++i) {
+    const int scale = std::min(127, nearest(inverse * parts[i].scale));
+    block[192 + i] = byte_of(scale);
+    round_part(x + kPart * i, parts[i], d * static_cast<float>(scale), values.data() + kPart * i);
+  }
+  pack(values, block);
+  return std::abs(d) <= kLargestHalf;
+}
+
+}  // namespace vitrine

@@ -1,0 +1,100 @@
+// Blocks of 32 elements with one scale, and an offset in those of kind 1.
+#include <algorithm>
+#include <cmath>
+
+#include "quant/formats.h"
+
+namespace vitrine {
+namespace {
+
+constexpr int kBlock = 32;
+constexpr float kLargestHalf = 65504.0F;
+
+/// 1 / d as ggml has it. Where that is infinite, d is below what a half can hold, and all elements become 0.
+float inverse(float d) {
+  const float inverse = d != 0 ? 1.0F / d : 0.0F;
+  return std::isfinite(inverse) ? inverse : 0.0F;
+}
+
+}  // namespace
+
+// q8_0, 34 bytes: half d, 32 signed bytes q.     y = q d
+void dequantize_q8_0(const std::byte* block, float* y) {
+  const float d = half_at(block);
+  for (int i = 0; i < kBlock; ++i) y[i] = static_cast<float>(signed_at(block, 2 + i)) * d;
+}
+
+// q4_0, 18 bytes: half d, 16 bytes, element i in the low half of byte i, element 16 + i in the high one.
+// y = (q − 8) d
+void dequantize_q4_0(const std::byte* block, float* y) {
+  const float d = half_at(block);
+  for (int i = 0; i < 16; ++i) {
+    const int q = byte_at(block, 2 + i);
+    y[i] = static_cast<float>((q & 15) - 8) * d;
+    y[16 + i] = static_cast<float>((q >> 4) - 8) * d;
+  }
+}
+
+// q4_1, 20 bytes: half d, half m, 16 bytes as in q4_0.     y = q d + m
+void dequantize_q4_1(const std::byte* block, float* y) {
+  const float d = half_at(block), m = half_at(block + 2);
+  for (int i = 0; i < 16; ++i) {
+    const int q = byte_at(block, 4 + i);
+    y[i] = static_cast<float>(q & 15) * d + m;
+    y[16 + i] = static_cast<float>(q >> 4) * d + m;
+  }
+}
+
+// q5_0, 22 bytes: half d, 32 bits h, the fifth bit of each element, 16 bytes as in q4_0.     y = (q − 16) d
+void dequantize_q5_0(const std::byte* block, float* y) {
+  const float d = half_at(block);
+  const std::uint32_t h = word_at(block + 2);
+  for (int i = 0; i < 16; ++i) {
+    const int q = byte_at(block, 6 + i);
+    const int low = static_cast<int>((h >> i) & 1U) << 4, high = static_cast<int>((h >> (16 + i)) & 1U) << 4;
+    y[i] = static_cast<float>(((q & 15) | low) - 16) * d;
+    y[16 + i] = static_cast<float>(((q >> 4) | high) - 16) * d;
+  }
+}
+
+// q5_1, 24 bytes: half d, half m, then as in q5_0.     y = q d + m
+void dequantize_q5_1(const std::byte* block, float* y) {
+  const float d = half_at(block), m = half_at(block + 2);
+  const std::uint32_t h = word_at(block + 4);
+  for (int i = 0; i < 16; ++i) {
+    const int q = byte_at(block, 8 + i);
+    const int low = static_cast<int>((h >> i) & 1U) << 4, high = static_cast<int>((h >> (16 + i)) & 1U) << 4;
+    y[i] = static_cast<float>((q & 15) | low) * d + m;
+    y[16 + i] = static_cast<float>((q >> 4) | high) * d + m;
+  }
+}
+
+// d is the largest magnitude over 127; halves round away from zero.
+bool quantize_q8_0(const float* x, std::byte* block) {
+  float largest = 0;
+  for (int i = 0; i < kBlock; ++i) largest = std::max(largest, std::abs(x[i]));
+  const float d = largest / 127.0F, scale = inverse(d);
+  put_half(block, d);
+  for (int i = 0; i < kBlock; ++i) block[2 + i] = byte_of(static_cast<int>(std::round(x[i] * scale)));
+  return d <= kLargestHalf;
+}
+
+// The element of the largest magnitude, the first of equal ones, becomes −8.
+bool quantize_q4_0(const float* x, std::byte* block) {
+  float largest = 0, extreme = 0;
+  for (int i = 0; i < kBlock; ++i) {
+    if (std::abs(x[i]) <= largest) continue;
+    largest = std::abs(x[i]);
+    extreme = x[i];
+  }
+  const float d = extreme / -8.0F, scale = inverse(d);
+  put_half(block, d);
+  for (int i = 0; i < 16; ++i) {
+    const int low = std::min(15, static_cast<int>(x[i] * scale + 8.5F));
+    const int high = std::min(15, static_cast<int>(x[16 + i] * scale + 8.5F));
+    block[2 + i] = byte_of(low | high << 4);
+  }
+  return std::abs(d) <= kLargestHalf;
+}
+
+}  // namespace vitrine

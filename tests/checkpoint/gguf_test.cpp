@@ -1,0 +1,195 @@
+// GGUF and Hugging Face forms of the same weights are the same model; quantized weights are their dequantized values.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/json.h"
+#include "base/mapped_file.h"
+#include "checkpoint/gguf_support.h"
+#include "checkpoint/hostile_folder.h"
+#include "quant/block_format.h"
+#include "support/data.h"
+
+namespace vitrine::test {
+namespace {
+
+float difference(const std::vector<float>& ours, const std::vector<float>& reference) {
+  float worst = 0, largest = 0;
+  for (std::size_t i = 0; i < reference.size(); ++i) {
+    worst = std::max(worst, std::abs(ours[i] - reference[i]));
+    largest = std::max(largest, std::abs(reference[i]));
+  }
+  return ours.size() == reference.size() ? worst / (1 + largest) : INFINITY;
+}
+
+std::vector<std::int32_t> ids_for(const Model& model) {
+  return some_ids(model, std::min<std::int64_t>(40, model.config().max_seq_len));
+}
+
+/// Goldens that GGUF has an architecture for, and those that it cannot say, with the reason.
+const std::map<std::string, std::string> kRefused = {
+    {"gemma2", "the scale of attention scores"},      // llama.cpp knows it by the number of layers
+    {"gemma2_f16", "the scale of attention scores"},  //
+    {"gpt2_relu", "the feed-forward"},                // its activation has no key
+    {"gpt2_variant", "the feed-forward"},
+};
+
+class GgufOfGolden : public testing::TestWithParam<std::string> {};
+
+TEST_P(GgufOfGolden, IsTheSameModel) {
+  const TempFolder folder;
+  const Checkpoint original = golden_checkpoint(GetParam());
+  const std::string path = folder / "model.gguf";
+  const auto refused = kRefused.find(GetParam());
+  if (refused != kRefused.end()) {
+    const std::string message = message_of<Unsupported>([&] { through_gguf(original, DType::f32, path); });
+    expect_all_in(message, {"[" + path + "]", refused->second});
+    EXPECT_FALSE(std::filesystem::exists(path));
+    return;
+  }
+  const Checkpoint gguf = through_gguf(original, DType::f32, path);
+  const std::vector<std::int32_t> ids = ids_for(*original.model);
+  const std::vector<float> ours = logits_of(*gguf.model, ids), reference = logits_of(*original.model, ids);
+  // Where rows of q and k change places, sums of scores have another order, and at late positions an angle's last bit
+  // is large; else the bits are the same.
+  if (GetParam().starts_with("llama")) {
+    EXPECT_LE(difference(ours, reference), 2e-6F);
+  } else {
+    EXPECT_TRUE(same_bits(ours, reference));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GgufOfGolden, testing::ValuesIn(golden_cases()),
+                         [](const auto& param_info) { return param_info.param; });
+
+/// Gemma 2 as it is published: the scale is the head's.
+TEST(Gguf, Gemma2WithTheUsualScale) {
+  const HostileFolder folder("gemma2_f16");
+  folder.edit_json([](Json& config) { config["query_pre_attn_scalar"] = config["head_dim"]; });
+  const Checkpoint original = load_checkpoint(folder.path());
+  const Checkpoint gguf = through_gguf(original, DType::f16, folder / "model.gguf");
+  const std::vector<std::int32_t> ids = ids_for(*original.model);
+  // Its norms are f16: there w + 1 is stored in f32, where nothing is lost.
+  EXPECT_TRUE(same_bits(logits_of(*gguf.model, ids), logits_of(*original.model, ids)));
+  EXPECT_EQ(stored_types(*gguf.model).at("blocks.0.ln1.weight"), DType::f32);
+  EXPECT_EQ(stored_types(*gguf.model).at("embed.weight"), DType::f16);
+}
+
+TEST(Gguf, FilesOfOthersAreTheirSafetensors) {
+  const std::string folder = outside_data("gguf");
+  if (folder.empty()) GTEST_SKIP() << "VITRINE_DATA has no gguf";
+  const TempFolder temp;
+  const Checkpoint original = load_checkpoint(outside_data("checkpoints/llama"));
+  const std::vector<std::int32_t> ids = ids_for(*original.model);
+  const Checkpoint f32 = load_checkpoint(folder + "/tiny_llama_f32.gguf");
+  EXPECT_LE(difference(logits_of(*f32.model, ids), logits_of(*original.model, ids)), 2e-6F);
+  const Checkpoint f16 = load_checkpoint(folder + "/tiny_llama_f16.gguf");
+  const Checkpoint rounded = through_gguf(original, DType::f16, temp / "f16.gguf");
+  EXPECT_TRUE(same_bits(logits_of(*f16.model, ids), logits_of(*rounded.model, ids)));
+
+  write_file(temp / "config.json", read_file(folder + "/tiny_llama_q8_config.json"));
+  write_file(temp / "model.safetensors", read_file(folder + "/tiny_llama_q8.safetensors"));
+  const Checkpoint q8 = load_checkpoint(folder + "/tiny_llama_q8.gguf");
+  const Checkpoint ours = through_gguf(load_checkpoint(temp.path()), DType::q8_0, temp / "q8.gguf");
+  const std::vector<std::int32_t> q8_ids = ids_for(*q8.model);
+  EXPECT_TRUE(same_bits(logits_of(*q8.model, q8_ids), logits_of(*ours.model, q8_ids))) << "quantized as they do";
+}
+
+TEST(Gguf, BlocksAreTheirReferenceValues) {
+  const std::string folder = outside_data("gguf");
+  if (folder.empty()) GTEST_SKIP() << "VITRINE_DATA has no gguf";
+  const auto file = MappedFile::open(folder + "/tiny_kquant.gguf");
+  const Json expected = Json::parse(read_file(folder + "/tiny_kquant_ref.json"))["dequant"];
+  const GgufContents contents = GgufMetadata::parse(file->bytes(), file->path()).contents();
+  const std::map<std::string, DType> formats = {
+      {"Q2_K", DType::q2_k}, {"Q4_K", DType::q4_k}, {"Q5_K", DType::q5_k}, {"Q6_K", DType::q6_k}};
+  int compared = 0;
+  for (const GgufTensor& tensor : contents.tensors) {
+    const auto format = formats.find(std::string(tensor.name.substr(3, 4)));
+    if (format == formats.end()) continue;
+    std::vector<float> values(static_cast<std::size_t>(tensor.shape[0]));
+    dequantize_row(format->second, contents.data.data() + tensor.offset, tensor.shape[0], values.data());
+    EXPECT_EQ(values, expected[format->first].get<std::vector<float>>()) << format->first;
+    ++compared;
+  }
+  EXPECT_EQ(compared, 4);
+}
+
+class QuantizedProduct : public testing::TestWithParam<DType> {};
+
+/// The same weights, once in blocks and once dequantized to f32, give the same bits, however the model runs and
+/// whatever is looked at.
+TEST_P(QuantizedProduct, HasTheBitsOfItsDequantizedWeights) {
+  const TempFolder folder;
+  const Checkpoint original = wide_llama(folder / "hf");
+  const Checkpoint blocks = through_gguf(original, GetParam(), folder / "blocks.gguf");
+  const Checkpoint floats = through_gguf(blocks, DType::f32, folder / "floats.gguf");
+  const auto types = stored_types(*blocks.model);
+  EXPECT_EQ(types.at("blocks.1.mlp.w_down.weight"), GetParam());
+  EXPECT_EQ(types.at("blocks.1.ln2.weight"), DType::f32);
+  EXPECT_EQ(types.at("embed.weight"), GetParam() == DType::q4_0 ? DType::q6_k : GetParam()) << "the tied head";
+
+  const std::vector<std::int32_t> ids = some_ids(*original.model, 30);
+  const std::vector<float> expected = logits_of(*floats.model, ids);
+  EXPECT_FALSE(same_bits(expected, logits_of(*original.model, ids))) << "quantizing has changed nothing";
+  for (const Isa isa : available_isas()) {
+    const RunOptions o{.kernels = &kernels_for(isa), .threads = 3};
+    EXPECT_TRUE(same_bits(logits_of(*blocks.model, ids, o), expected)) << name_of(isa);
+    EXPECT_TRUE(same_bits(chunked_logits_of(*blocks.model, ids, 7, o), expected)) << name_of(isa);
+    EXPECT_TRUE(same_bits(chunked_logits_of(*blocks.model, ids, 1, o), expected)) << name_of(isa);
+  }
+  Probe of_blocks(*blocks.model, {"*", "blocks.1.attn.hook_result", "blocks.1.hook_q_input"},
+                  Probe::Replace::by_itself);
+  Probe of_floats(*floats.model, {"*", "blocks.1.attn.hook_result", "blocks.1.hook_q_input"},
+                  Probe::Replace::by_itself);
+  EXPECT_TRUE(same_bits(logits_of(*blocks.model, ids, {.taps = &of_blocks}), expected));
+  EXPECT_TRUE(same_bits(logits_of(*floats.model, ids, {.taps = &of_floats}), expected));
+  ASSERT_TRUE(of_blocks.values.contains("blocks.1.attn.hook_result"));
+  for (const auto& [site, value] : of_floats.values) {
+    EXPECT_TRUE(same_bits(of_blocks.values[site].data, value.data)) << site;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, QuantizedProduct, testing::Values(DType::q8_0, DType::q4_0),
+                         [](const auto& param_info) { return std::string(name_of(param_info.param)); });
+
+/// Heads of 32 elements: a block of 256 spans several, so columns of one head begin within a block.
+TEST(Gguf, SourcesOfEveryKindAreWritten) {
+  const TempFolder folder;
+  const Checkpoint original = wide_llama(folder / "hf");
+  const std::vector<std::int32_t> ids = some_ids(*original.model, 12);
+  const Checkpoint once = through_gguf(original, DType::bf16, folder / "once.gguf");
+  const Checkpoint twice = through_gguf(once, DType::bf16, folder / "twice.gguf");
+  EXPECT_TRUE(same_bits(logits_of(*once.model, ids), logits_of(*twice.model, ids)));
+  EXPECT_EQ(read_file(folder / "once.gguf"), read_file(folder / "twice.gguf")) << "a GGUF file, written again";
+  const std::string stories = outside_data("models/stories260K/stories260K.bin");
+  if (stories.empty()) GTEST_SKIP() << "VITRINE_DATA has no stories260K";
+  const Checkpoint llama2c = load_checkpoint(stories);
+  const Checkpoint gguf = through_gguf(llama2c, DType::f32, folder / "stories.gguf");
+  EXPECT_TRUE(same_bits(logits_of(*gguf.model, ids), logits_of(*llama2c.model, ids)));
+}
+
+TEST(Gguf, RowsThatAreNoWholeBlocksAreHalves) {
+  const TempFolder folder;
+  const Checkpoint original = golden_checkpoint("llama_mha");
+  const auto types = stored_types(*through_gguf(original, DType::q8_0, folder / "model.gguf").model);
+  EXPECT_EQ(types.at("blocks.0.mlp.w_up.weight"), DType::f16);
+  EXPECT_EQ(types.at("blocks.0.ln1.weight"), DType::f32);
+}
+
+TEST(Gguf, WeightsThatTheTypeCannotHoldAreRefused) {
+  const HostileFolder source("llama_mha");
+  const float large = 70000.0F;
+  source.poke("model.layers.1.mlp.up_proj.weight", 8, {reinterpret_cast<const char*>(&large), sizeof large});
+  const TempFolder folder;
+  const std::string path = folder / "model.gguf";
+  const Checkpoint original = load_checkpoint(source.path());
+  const std::string message = message_of<BadInput>([&] { through_gguf(original, DType::f16, path); });
+  expect_all_in(message, {path, "blk.1.ffn_up.weight", "f16"});
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_EQ(message_of<Error>([&] { through_gguf(original, DType::bf16, path); }), "");
+}
+
+}  // namespace
+}  // namespace vitrine::test
