@@ -168,6 +168,26 @@ std::vector<std::string> ConfigReader::texts_or_empty(std::string_view key) {
   return value->get<std::vector<std::string>>();
 }
 
+std::vector<double> ConfigReader::numbers(std::string_view key) {
+  const Json* value = find(key);
+  if (value == nullptr) throw BadCheckpoint(where_, "key {} is missing", key);
+  const auto is_number = [](const Json& v) { return v.is_number() && std::isfinite(v.get<double>()); };
+  if (!value->is_array() || !std::all_of(value->begin(), value->end(), is_number)) {
+    wrong_type(key, "a list of numbers", *value);
+  }
+  return value->get<std::vector<double>>();
+}
+
+std::vector<std::int64_t> ConfigReader::sizes_or_empty(std::string_view key) {
+  const Json* value = find(key);
+  if (value == nullptr) return {};
+  const auto is_size = [](const Json& v) { return v.is_number_integer() && v >= 0 && v <= kMaxSize; };
+  if (!value->is_array() || !std::all_of(value->begin(), value->end(), is_size)) {
+    wrong_type(key, "a list of whole numbers", *value);
+  }
+  return value->get<std::vector<std::int64_t>>();
+}
+
 std::optional<ConfigReader> ConfigReader::object(std::string_view key) {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;

@@ -174,8 +174,18 @@ TEST(HostileRope, ScalingsThatAreNotOurs) {
   };
   EXPECT_EQ(rope(R"({"rope_type": "default"})"), "");
   EXPECT_EQ(rope(R"({"type": "linear", "factor": 2})"), "");
-  expect_all_in(rope(R"({"rope_type": "yarn", "factor": 4})"), {"config.json, rope_scaling]", "yarn"});
-  expect_all_in(rope(R"({"type": "dynamic", "factor": 4})"), {"config.json, rope_scaling]", "dynamic"});
+  EXPECT_EQ(rope(R"({"rope_type": "yarn", "factor": 4})"), "");
+  EXPECT_EQ(rope(R"({"type": "dynamic", "factor": 4})"), "");
+  expect_all_in(rope(R"({"rope_type": "yarn"})"), {"config.json, rope_scaling]", "factor"});
+  expect_all_in(rope(R"({"rope_type": "yarn", "factor": 4, "beta_fast": -1})"), {"rope_scaling]", "beta_fast"});
+  expect_all_in(rope(R"({"type": "dynamic", "factor": 0.5})"), {"config.json, rope_scaling]", "factor"});
+  expect_all_in(rope(R"({"rope_type": "longrope", "short_factor": [1, 1, 1]})"), {"rope_scaling]", "long_factor"});
+  expect_all_in(rope(R"({"type": "su", "short_factor": [1, 1], "long_factor": [1, 1, 1]})"),
+                {"rope_scaling]", "short_factor", "2"});
+  expect_all_in(rope(R"({"type": "su", "short_factor": [1, 1, 0], "long_factor": [1, 1, 1]})"),
+                {"rope_scaling]", "short_factor", "above 0"});
+  expect_all_in(rope(R"({"type": "su", "short_factor": [1, 1, 1], "long_factor": [1, "1", 1]})"),
+                {"rope_scaling]", "long_factor"});
   expect_all_in(rope(R"({"rope_type": "no such thing"})"), {"config.json, rope_scaling]", "no such thing"});
   expect_all_in(rope(R"({"rope_type": 3})"), {"config.json, rope_scaling]", "rope_type"});
   expect_all_in(rope(R"({"rope_type": "linear"})"), {"config.json, rope_scaling]", "factor"});

@@ -157,13 +157,21 @@ TEST(Config, RefusesWhatTheEngineDoesNotCompute) {
   };
   EXPECT_EQ(with([](ModelConfig&) {}), "no error");
   EXPECT_THAT(with([](ModelConfig& c) { c.encoder = c.blocks; }), HasSubstr("encoder"));
-  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[1].ffn = MoeConfig{8, 2, {}, true}; }), HasSubstr("mixture"));
+  const DenseConfig expert{8, Activation::silu, true, false};
+  const auto with_experts = [&](std::int64_t n, std::int64_t top_k) {
+    return with([&](ModelConfig& c) { c.blocks[1].ffn = MoeConfig{n, top_k, expert, true, std::nullopt}; });
+  };
+  EXPECT_EQ(with_experts(8, 2), "no error");
+  EXPECT_THAT(with_experts(8, 9), HasSubstr("top_k"));
+  EXPECT_THAT(with_experts(0, 0), HasSubstr("n_experts"));
+  EXPECT_THAT(with_experts(1 << 20, 2), HasSubstr("n_experts"));
+  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].norms.ffn_reads_attn_pre = true; }), HasSubstr("parallel block"));
+  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].residual_scale = 0; }), HasSubstr("residual_scale"));
+  EXPECT_THAT(with([](ModelConfig& c) { c.head.scale = -1; }), HasSubstr("scale"));
+  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].attention.rope->magnitude = INFINITY; }), HasSubstr("magnitude"));
   EXPECT_THAT(with([](ModelConfig& c) { c.blocks[1].cross_attention = c.blocks[1].attention; }), HasSubstr("cross"));
-  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].residual = BlockConfig::Residual::parallel; }),
-              HasSubstr("parallel"));
   EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].norm_place = BlockConfig::NormPlace::after_residual; }),
               HasSubstr("after"));
-  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].attention.qk_norm = c.final_norm; }), HasSubstr("queries"));
   EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].attention.n_kv_heads = 3; }), HasSubstr("multiple"));
   EXPECT_THAT(with([](ModelConfig& c) { c.blocks.clear(); }), HasSubstr("n_layers"));
   EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].attention.rope->dim = 7; }), HasSubstr("even"));
