@@ -838,6 +838,6 @@ CASES = [
         ),
         tokens=13,
         ablations={"rope": STRONG, "biases": STRONG},
-        gains={"mlp.gate": 2.0},
+        gains={"mlp.gate": 2.0, "q_proj": 1.3, "k_proj": 1.3},
     ),
 ]

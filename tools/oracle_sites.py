@@ -211,7 +211,7 @@ def record(model: PreTrainedModel, ids: Tensor) -> Record:
 def _module_observer(seen: Record, name: str):
     def hook(_module, args, output):
         if args and isinstance(args[0], Tensor):
-            seen.inputs[name] = args[0][0]
+            seen.inputs[name] = args[0][0] if args[0].ndim > 2 else args[0]
         if isinstance(output, Tensor):
             # a copy: some models add to a module's output in place
             seen.outputs[name] = (output[0] if output.ndim == 3 else output).clone()
