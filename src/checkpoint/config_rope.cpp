@@ -14,6 +14,12 @@ struct Scaled {
   double magnitude = 1;
 };
 
+double fraction_of(ConfigReader& table, std::string_view key, double otherwise) {
+  const double fraction = table.number_or(key, otherwise);
+  if (fraction > 0 && fraction <= 1) return fraction;
+  throw BadCheckpoint(table.where(), "{} must be above 0 and at most 1, got {}", key, fraction);
+}
+
 double positive(ConfigReader& table, std::string_view key, double value) {
   if (!(value > 0)) throw BadCheckpoint(table.where(), "{} must be above 0, got {}", key, value);
   return value;
@@ -94,10 +100,7 @@ RopeConfig read_rope_table(ConfigReader& table, std::int64_t head_dim, std::int6
   }
   const double theta = positive(table, "rope_theta", table.number_or("rope_theta", keys.theta));
   double fraction = keys.fraction;
-  if (!keys.fraction_key.empty()) fraction = table.number_or("partial_rotary_factor", fraction);
-  if (!(fraction > 0 && fraction <= 1)) {
-    throw BadCheckpoint(table.where(), "partial_rotary_factor must be above 0 and at most 1, got {}", fraction);
-  }
+  if (!keys.fraction_key.empty()) fraction = fraction_of(table, "partial_rotary_factor", fraction);
   const auto dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * fraction);
   std::string type = table.text_or("rope_type", table.text_or("type", "default"));
   table.ignore("type");
@@ -110,8 +113,8 @@ RopeConfig read_rope_table(ConfigReader& table, std::int64_t head_dim, std::int6
 RopeConfig read_rope(ConfigReader& config, std::int64_t head_dim, const RopeKeys& keys) {
   const std::int64_t max_seq_len = config.size_or("max_position_embeddings", 2048);
   RopeKeys outside = keys;
-  outside.theta = config.number_or(keys.theta_key, keys.theta);
-  if (!keys.fraction_key.empty()) outside.fraction = config.number_or(keys.fraction_key, keys.fraction);
+  outside.theta = positive(config, keys.theta_key, config.number_or(keys.theta_key, keys.theta));
+  if (!keys.fraction_key.empty()) outside.fraction = fraction_of(config, keys.fraction_key, keys.fraction);
   std::optional<ConfigReader> scaling = config.object("rope_scaling");
   std::optional<ConfigReader> parameters = config.object("rope_parameters");
   if (scaling && parameters) {

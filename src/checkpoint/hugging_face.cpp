@@ -254,6 +254,10 @@ void read_generation(const fs::path& folder, const Json& config, Checkpoint& che
 
 Checkpoint load_hugging_face(const std::string& folder, const LoadOptions& options) {
   const fs::path config_path = fs::path(folder) / "config.json";
+  if (!stands(config_path) && stands(fs::path(folder) / "adapter_config.json")) {
+    throw Unsupported(folder,
+                      "the folder holds an adapter (adapter_config.json), no model: merge it into its base first");
+  }
   if (!stands(config_path)) throw BadInput(folder, "expected config.json in the folder");
   const Json json = read_json_file(config_path.string());
   const Family& family = family_of(json, config_path.string());

@@ -162,6 +162,10 @@ void write_hugging_face_tensors(const std::string& path, const Family& family, c
   const std::vector<Stored> tensors = stored_tensors(family, config);
   std::int64_t total = 0;
   for (const Stored& stored : tensors) total += stored.rows * stored.cols;
+  if (total != count_params(config)) {
+    throw InternalError(family.model_type, "the table holds {} elements, the model has {}", total,
+                        count_params(config));
+  }
   SafetensorsWriter writer(path, 256 + static_cast<std::int64_t>(tensors.size()) * kHeaderBytesPerTensor);
   TensorStream stream(writer, dtype, values, pool);
   std::int64_t done = 0;

@@ -1,4 +1,4 @@
-// What a model refuses, and how it says so.
+// What a model refuses, how it says so, and what decides frequencies that depend on a length.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -146,6 +146,30 @@ TEST(Forward, AnInterruptEndsThePass) {
   Pass pass{pool, default_kernels(), arena,      {{0, static_cast<std::int64_t>(ids.size()), 0, nullptr}},
             {},   nullptr,           DType::f32, &interrupt};
   EXPECT_THROW(checkpoint.model->forward(pass, ids), Interrupted);
+}
+
+/// RoPE that depends on the length takes it from what a sequence is made for, so its first tokens have the bits that
+/// they have in the whole text, before the rest of it is known.
+TEST(Forward, ASequenceHasTheFrequenciesOfTheLengthItIsMadeFor) {
+  for (const char* golden : {"phi3_long", "llama_dynamic_rope"}) {
+    const Checkpoint checkpoint = golden_checkpoint(golden);
+    const Model& model = *checkpoint.model;
+    const std::vector<std::int32_t> ids = golden_ids(golden);
+    const std::span<const std::int32_t> first_ids(ids.data(), 10);
+    const std::vector<float> whole = logits_of(model, ids);
+    const std::vector<float> first(whole.begin(), whole.begin() + 10 * model.config().vocab_size);
+
+    ThreadPool pool(1);
+    Arena arena;
+    KvCache cache = model.make_cache(static_cast<std::int64_t>(ids.size()), DType::f32);
+    std::vector<float> logits;
+    Pass pass{pool, default_kernels(), arena, {{0, 10, 0, &cache}}, {}};
+    pass.logits = {LogitRequest::Rows::range, 0, 10,
+                   [&](std::int64_t, const Tensor& t) { logits.insert(logits.end(), t.data, t.data + t.count()); }};
+    model.forward(pass, first_ids);
+    EXPECT_TRUE(same_bits(logits, first)) << golden;
+    EXPECT_FALSE(same_bits(logits_of(model, first_ids), first)) << golden << ": a short text has others";
+  }
 }
 
 TEST(Config, RefusesWhatTheEngineDoesNotCompute) {

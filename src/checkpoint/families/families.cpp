@@ -47,6 +47,12 @@ void use_decoder_names(Family& family) {
 }
 
 void add_tensors(Family& family, std::initializer_list<TensorRule> rules) {
+  for (const TensorRule& rule : rules) {
+    if (rule.applies != nullptr) continue;  // another rule has the parameter in the other layers
+    std::erase_if(family.tensors, [&](const TensorRule& old) {
+      return std::find_first_of(old.ours.begin(), old.ours.end(), rule.ours.begin(), rule.ours.end()) != old.ours.end();
+    });
+  }
   family.tensors.insert(family.tensors.end(), rules.begin(), rules.end());
 }
 
@@ -128,10 +134,11 @@ void read_window_of_last_layers(ConfigReader& c, ModelConfig& model) {
 void read_experts_of_some_layers(ConfigReader& c, ModelConfig& model, const MoeConfig& moe) {
   for (const char* key : {"output_router_logits", "router_aux_loss_coef"}) c.ignore(key);  // training
   const std::int64_t step = c.size_or("decoder_sparse_step", 1);
-  const std::vector<std::int64_t> dense = c.sizes_or_empty("mlp_only_layers");
+  std::vector<std::int64_t> dense = c.sizes_or_empty("mlp_only_layers");
+  std::sort(dense.begin(), dense.end());
   for (std::size_t i = 0; i < model.blocks.size(); ++i) {
     const auto layer = static_cast<std::int64_t>(i);
-    const bool is_dense = std::find(dense.begin(), dense.end(), layer) != dense.end() || (layer + 1) % step != 0;
+    const bool is_dense = std::binary_search(dense.begin(), dense.end(), layer) || (layer + 1) % step != 0;
     if (!is_dense) model.blocks[i].ffn = moe;
   }
 }

@@ -27,7 +27,7 @@ Family starcoder2_family();
 /// The names that most decoder checkpoints of transformers share: embed_tokens, q_proj …, norm, lm_head.
 void use_decoder_names(Family& family);
 
-/// Adds rules to a family's table.
+/// Adds rules to a family's table, in the place of those that hold the same parameters.
 void add_tensors(Family& family, std::initializer_list<TensorRule> rules);
 /// The norms of a block that has one before each sublayer: input_layernorm, post_attention_layernorm.
 void add_pre_norms(Family& family);

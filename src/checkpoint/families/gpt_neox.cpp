@@ -7,7 +7,7 @@ namespace vitrine {
 namespace {
 
 ModelConfig read_gpt_neox(ConfigReader& c) {
-  for (const char* key : {"classifier_dropout", "hidden_dropout", "is_decoder"}) c.ignore(key);  // training
+  c.ignore("hidden_dropout");  // training
   DecoderKeys keys{.activation = "gelu", .eps_key = "layer_norm_eps", .head_dim_key = "", .n_kv_heads_key = ""};
   keys.norm = {NormConfig::Kind::layer, 1e-5f, 0.0f, true};
   keys.rope.theta_key = "rotary_emb_base";
