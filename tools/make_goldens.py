@@ -25,7 +25,7 @@ import numpy as np
 import safetensors.torch
 import torch
 import transformers
-from oracle_cases import CASES, GAINS, NEUTRAL_SPREAD, Case
+from oracle_cases import CASES, GAINS, NEUTRAL_SPREAD, QK_NORM_GAIN, Case
 from oracle_sites import Sites, build_sites, record
 from torch import Tensor, nn
 from transformers import PreTrainedModel
@@ -65,12 +65,16 @@ def randomize(model: PreTrainedModel, case: Case) -> None:
         module_name, kind = name.rsplit(".", 1)
         module = model.get_submodule(module_name)
         noise = torch.from_numpy(random.standard_normal(parameter.shape, dtype=np.float32))
-        if isinstance(module, (nn.Linear, nn.Embedding, Conv1D)) and kind == "weight":
-            fan_in = parameter.shape[0 if isinstance(module, Conv1D) else 1]
-            value = noise * gain_of(case, module_name) / math.sqrt(fan_in)
+        if parameter.ndim > 1:
+            fan_in = parameter.shape[0 if isinstance(module, Conv1D) else -1]
+            whole_name = module_name if kind == "weight" else name  # experts are no modules
+            value = noise * gain_of(case, whole_name) / math.sqrt(fan_in)
         elif kind == "weight":  # a norm; Gemma stores the difference from one
-            neutral = 0.0 if "Gemma" in type(module).__name__ else 1.0
-            value = neutral + NEUTRAL_SPREAD * noise
+            offset = 1.0 if "Gemma" in type(module).__name__ else 0.0
+            if module_name.endswith(("q_norm", "k_norm")):
+                value = QK_NORM_GAIN * (1.0 + NEUTRAL_SPREAD * noise) - offset
+            else:
+                value = 1.0 - offset + NEUTRAL_SPREAD * noise
         else:
             value = NEUTRAL_SPREAD * noise
         parameter.data.copy_(value)
@@ -288,7 +292,7 @@ def make_case(case: Case, folder: Path) -> dict[str, float]:
     model, ids = load(case, folder), prompt(case)
     assert_loaded(written, model)
     if hasattr(model.config, "rope_parameters"):
-        if model.config.rope_parameters["rope_type"] == "llama3":
+        if model.config.rope_parameters.get("rope_type") == "llama3":
             assert_rope_bands(model)
     sites = build_sites(model, ids, record(model, ids))
     numbers = statistics(sites)

@@ -32,9 +32,26 @@ TINY = {
     "llama-3.1-8b": ["d_model=64", "n_layers=2", "n_heads=4", "n_kv_heads=2", "d_ff=96"],
     "llama-3.2-1b": ["d_model=64", "n_layers=2", "n_heads=4", "n_kv_heads=2", "head_dim=16", "d_ff=96"],
     "gpt2": ["d_model=48", "n_layers=3", "n_heads=4"],
+    "gemma-3-1b": ["d_model=48", "n_layers=3", "sliding_window_pattern=3", "n_heads=4", "head_dim=16", "d_ff=80", "window=5"],
+    "mistral-7b": ["d_model=64", "n_layers=2", "n_heads=4", "n_kv_heads=2", "d_ff=96", "window=5"],
+    "mixtral-8x7b": ["d_model=64", "n_layers=2", "n_heads=4", "n_kv_heads=2", "d_ff=96", "n_experts=5"],
+    "qwen2.5-0.5b": ["d_model=64", "n_layers=2", "n_heads=4", "n_kv_heads=2", "d_ff=96"],
+    "qwen3-0.6b": ["d_model=64", "n_layers=2", "n_heads=4", "n_kv_heads=2", "head_dim=24", "d_ff=96"],
+    "qwen3-30b-a3b": ["d_model=64", "n_layers=2", "n_heads=4", "n_kv_heads=2", "head_dim=24", "n_experts=8", "top_k=3", "d_ff_expert=24"],
+    "pythia-160m": ["d_model=64", "n_layers=2", "n_heads=4", "d_ff=96"],
+    "phi-3-mini": ["d_model=64", "n_layers=2", "n_heads=4", "n_kv_heads=2", "d_ff=96"],
+    "olmo-2-7b": ["d_model=64", "n_layers=2", "n_heads=4", "n_kv_heads=2", "d_ff=96"],
+    # families without a preset, by the config of a golden
+    "goldens/cohere": [],
+    "goldens/falcon": [],
+    "goldens/falcon_new": [],
+    "goldens/granite": [],
+    "goldens/qwen2_moe": [],
+    "goldens/starcoder2": [],
 }
 SHARED = [f"vocab_size={VOCABULARY}", "bos_token_id=1", "eos_token_id=2", "pad_token_id=null", "max_seq_len=64"]
-DTYPES = {"gemma-2b": "f32", "gemma-2-2b": "bf16", "llama-3.1-8b": "f32", "llama-3.2-1b": "bf16", "gpt2": "f32"}
+HALF = ("gemma-2-2b", "llama-3.2-1b", "pythia-160m", "goldens/falcon_new")
+DTYPES = {name: "bf16" if name in HALF else "f32" for name in TINY}
 WINDOW, STRIDE = 8, 5  # of the evaluation; BOS is 1
 STORIES = "text/tinystories_sample.txt"
 STORIES_BYTES = 50_000
@@ -68,9 +85,13 @@ def figures_of(program: str, preset: str, assignments: list[str]) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/model"
         sets = [x for a in assignments + SHARED for x in ("--set", a)]
-        command = [program, "init", preset, path, "--seed", "7", "--dtype", DTYPES[preset], *sets]
+        golden = OUT.parent / preset.removeprefix("goldens/") / "config.json"
+        source = str(golden) if preset.startswith("goldens/") else preset
+        command = [program, "init", source, path, "--seed", "7", "--dtype", DTYPES[preset], *sets]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation="eager")
+        if hasattr(model, "set_experts_implementation"):
+            model.set_experts_implementation("eager")  # the counter knows plain products
     ids = torch.tensor([IDS, IDS[::-1]])
     with torch.no_grad():
         logits = model(ids[:1]).logits[0]

@@ -29,16 +29,22 @@ class Layout:
     blocks: str
     embed: str
     final_norm: str
-    ln1: str
-    ln2: str
     attn_proj: str
     mlp: str
-    mlp_pre: str
-    mlp_down: str
+    mlp_down: str = ""
+    mlp_pre: str = ""
     mlp_up: str | None = None
+    mlp_gate_up: str | None = None  # both in one module, the gate first
+    ln1: str | None = None
+    ln2: str | None = None  # None: the MLP reads the stream, or what ln1 has made
     ln1_post: str | None = None
     ln2_post: str | None = None
     pos_embed: str | None = None
+    q_proj: str = "self_attn.q_proj"  # where q and k are normed: their projections and norms
+    k_proj: str = "self_attn.k_proj"
+    q_norm: str = "self_attn.q_norm"
+    k_norm: str = "self_attn.k_norm"
+    parallel: bool = False
 
 
 LLAMA = Layout(
@@ -71,7 +77,66 @@ GPT2 = Layout(
     mlp_pre="mlp.c_fc",
     mlp_down="mlp.c_proj",
 )
-LAYOUTS = {"llama": LLAMA, "gemma": LLAMA, "gemma2": GEMMA2, "gpt2": GPT2}
+OLMO2 = replace(
+    LLAMA,
+    ln1=None,
+    ln2=None,
+    ln1_post="post_attention_layernorm",
+    ln2_post="post_feedforward_layernorm",
+)
+NEOX = Layout(
+    blocks="gpt_neox.layers",
+    embed="gpt_neox.embed_in",
+    final_norm="gpt_neox.final_layer_norm",
+    ln1="input_layernorm",
+    ln2="post_attention_layernorm",
+    attn_proj="attention.dense",
+    mlp="mlp",
+    mlp_pre="mlp.dense_h_to_4h",
+    mlp_down="mlp.dense_4h_to_h",
+)
+FALCON = replace(
+    NEOX,
+    blocks="transformer.h",
+    embed="transformer.word_embeddings",
+    final_norm="transformer.ln_f",
+    attn_proj="self_attention.dense",
+)
+COHERE = replace(LLAMA, ln2=None, parallel=True)
+PHI3 = replace(LLAMA, mlp_gate_up="mlp.gate_up_proj")
+STARCODER2 = replace(LLAMA, mlp_pre="mlp.c_fc", mlp_up=None, mlp_down="mlp.c_proj")
+LAYOUTS = {
+    "llama": LLAMA,
+    "gemma": LLAMA,
+    "gemma2": GEMMA2,
+    "gemma3_text": GEMMA2,
+    "gpt2": GPT2,
+    "cohere": COHERE,
+    "granite": LLAMA,
+    "mistral": LLAMA,
+    "mixtral": LLAMA,
+    "olmo2": OLMO2,
+    "phi3": PHI3,
+    "qwen2": LLAMA,
+    "qwen2_moe": LLAMA,
+    "qwen3": LLAMA,
+    "qwen3_moe": LLAMA,
+    "starcoder2": STARCODER2,
+}
+
+
+def layout_of(model: PreTrainedModel) -> Layout:
+    """The layout of a model; some families have several."""
+    config = model.config
+    if config.model_type == "gpt_neox":
+        return replace(NEOX, parallel=config.use_parallel_residual)
+    if config.model_type == "falcon":
+        if not (config.new_decoder_architecture or config.parallel_attn):
+            return FALCON
+        if config.num_ln_in_parallel_attn == 2:
+            return replace(FALCON, ln1="ln_attn", ln2="ln_mlp", parallel=True)
+        return replace(FALCON, ln2=None, parallel=True)
+    return LAYOUTS[config.model_type]
 
 
 @dataclass
@@ -94,6 +159,7 @@ class Record:
 
     inputs: dict[str, Tensor] = field(default_factory=dict)
     outputs: dict[str, Tensor] = field(default_factory=dict)
+    routed: dict[str, tuple[Tensor, ...]] = field(default_factory=dict)
     attention: list[AttentionCall] = field(default_factory=list)
     before_rotation: list[tuple[Tensor, Tensor]] = field(default_factory=list)
     logits: Tensor | None = None
@@ -116,14 +182,17 @@ def record(model: PreTrainedModel, ids: Tensor) -> Record:
         for name, module in model.named_modules():
             hook = module.register_forward_hook(_module_observer(seen, name))
             observed.callback(hook.remove)
-        observed.enter_context(
-            patch.object(
-                family,
-                "eager_attention_forward",
-                _attention_observer(seen, family.eager_attention_forward),
+        if hasattr(family, "eager_attention_forward"):
+            observed.enter_context(
+                patch.object(
+                    family,
+                    "eager_attention_forward",
+                    _attention_observer(seen, family.eager_attention_forward),
+                )
             )
-        )
-        if hasattr(family, "apply_rotary_pos_emb"):
+        else:
+            _observe_inline_attention(seen, model, family, observed)
+        if hasattr(family, "apply_rotary_pos_emb") and hasattr(family, "eager_attention_forward"):
             observed.enter_context(
                 patch.object(
                     family,
@@ -142,11 +211,65 @@ def record(model: PreTrainedModel, ids: Tensor) -> Record:
 def _module_observer(seen: Record, name: str):
     def hook(_module, args, output):
         if args and isinstance(args[0], Tensor):
-            seen.inputs[name] = args[0][0]
+            seen.inputs[name] = args[0][0] if args[0].ndim > 2 else args[0]
         if isinstance(output, Tensor):
-            seen.outputs[name] = output[0]
+            # a copy: some models add to a module's output in place
+            seen.outputs[name] = (output[0] if output.ndim == 3 else output).clone()
+        elif name.endswith("mlp.gate"):  # a router: logits, weights of the chosen, their numbers
+            seen.routed[name] = output
+        elif isinstance(output, tuple) and isinstance(output[0], Tensor):
+            seen.outputs[name] = output[0][0]
 
     return hook
+
+
+def _observe_inline_attention(seen: Record, model: PreTrainedModel, family, observed: ExitStack):
+    """Falcon: no attention function of its own, so its pieces are put together from what passes by."""
+    config = model.config
+    rotate, attention_class = family.apply_rotary_pos_emb, family.FalconAttention
+    split = attention_class._split_heads
+    values, rotated = [], []
+
+    def observed_split(self, fused):
+        q, k, v = split(self, fused)
+        values.append(v[0].transpose(0, 1))
+        return q, k, v
+
+    def observed_rotation(q, k, *args, **kwargs):
+        result = rotate(q, k, *args, **kwargs)
+        seen.before_rotation.append((q[0], k[0][:: shared(k[0])]))
+        rotated.append((result[0][0], result[1][0][:: shared(k[0])]))
+        return result
+
+    def shared(heads: Tensor) -> int:
+        """Copies that were made of each key head."""
+        if not config.new_decoder_architecture:
+            return 1
+        return heads.shape[0] // config.num_kv_heads
+
+    def after_attention(module, _args, output):
+        out, pattern = output[0], output[1]
+        assert pattern is not None, "the pattern was not returned"
+        tokens = out.shape[1]
+        v = values[-1][:: shared(values[-1])]
+        z = pattern[0] @ v.repeat_interleave(pattern.shape[1] // v.shape[0], dim=0)
+        call = AttentionCall(
+            q=rotated[-1][0],
+            k=rotated[-1][1],
+            v=v,
+            masked=torch.ones(tokens, tokens).triu(1).bool(),
+            scaling=module.head_dim**-0.5,
+            softcap=None,
+            z=z.transpose(0, 1),
+            pattern=pattern[0],
+        )
+        seen.attention.append(call)
+
+    observed.enter_context(patch.object(family, "apply_rotary_pos_emb", observed_rotation))
+    observed.enter_context(patch.object(attention_class, "_split_heads", observed_split))
+    for layer in model.transformer.h:
+        hook = layer.self_attention.register_forward_hook(after_attention)
+        observed.callback(hook.remove)
 
 
 def _attention_observer(seen: Record, attention):
@@ -179,9 +302,10 @@ def _rotary_observer(seen: Record, rotate):
 
 def build_sites(model: PreTrainedModel, ids: Tensor, seen: Record) -> Sites:
     """All sites of the forward, in the order in which it computes them."""
-    layout = LAYOUTS[model.config.model_type]
+    layout = layout_of(model)
     sites: Sites = {"hook_tokens": ids.float()}
-    stream = sites["hook_embed"] = seen.outputs[layout.embed]
+    scale = getattr(model.config, "embedding_multiplier", 1.0)
+    stream = sites["hook_embed"] = seen.outputs[layout.embed] * scale
     if layout.pos_embed:
         sites["hook_pos_embed"] = seen.outputs[layout.pos_embed]
         stream = stream + sites["hook_pos_embed"]
@@ -204,24 +328,32 @@ def block_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer: int
 
     resid_pre = seen.inputs[block]
     sites: Sites = {"hook_resid_pre": resid_pre}
-    sites |= norm("ln1", layout.ln1)
+    if layout.ln1:
+        sites |= norm("ln1", layout.ln1)
     sites |= attention_sites(model, layout, seen, layer)
     attn_out = sites["attn.hook_out"]
     if layout.ln1_post:
         sites |= norm("ln1_post", layout.ln1_post)
         attn_out = sites["ln1_post.hook_out"]
-    sites["hook_attn_out"] = attn_out
-    resid_mid = sites["hook_resid_mid"] = seen.inputs[f"{block}.{layout.ln2}"]
-    sites |= norm("ln2", layout.ln2)
-    sites |= mlp_sites(model, layout, seen, block)
+    scale = getattr(model.config, "residual_multiplier", 1.0)
+    attn_out = sites["hook_attn_out"] = attn_out * scale
+    if not layout.parallel:
+        resid_mid = seen.inputs[f"{block}.{layout.ln2 or layout.mlp}"]
+        sites["hook_resid_mid"] = resid_mid
+        assert_close(resid_pre + attn_out, resid_mid, f"{block}: residual after attention")
+    if layout.ln2:
+        sites |= norm("ln2", layout.ln2)
+    if hasattr(model.get_submodule(f"{block}.{layout.mlp}"), "experts"):
+        sites |= moe_sites(model, layout, seen, block)
+    else:
+        sites |= mlp_sites(model, layout, seen, block)
     mlp_out = sites["mlp.hook_out"]
     if layout.ln2_post:
         sites |= norm("ln2_post", layout.ln2_post)
         mlp_out = sites["ln2_post.hook_out"]
-    sites["hook_mlp_out"] = mlp_out
+    mlp_out = sites["hook_mlp_out"] = mlp_out * scale
     resid_post = sites["hook_resid_post"] = seen.outputs[block]
 
-    assert_close(resid_pre + attn_out, resid_mid, f"{block}: residual after attention")
     assert_close(resid_pre + attn_out + mlp_out, resid_post, f"{block}: residual after the MLP")
     return sites
 
@@ -230,7 +362,7 @@ def norm_sites(model: PreTrainedModel, seen: Record, name: str, site: str) -> Si
     """Scale, normalized value and output of the norm module `name`."""
     norm = model.get_submodule(name)
     x, out = seen.inputs[name], seen.outputs[name]
-    if isinstance(norm, nn.LayerNorm):
+    if "LayerNorm" in type(norm).__name__:
         x = x - x.mean(-1, keepdim=True)
     epsilon = norm.variance_epsilon if hasattr(norm, "variance_epsilon") else norm.eps
     scale = (x.pow(2).mean(-1, keepdim=True) + epsilon).sqrt()
@@ -251,11 +383,13 @@ def attention_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer:
     name = f"{layout.blocks}.{layer}.{layout.attn_proj}"
     rotated = bool(seen.before_rotation)
     q, k = seen.before_rotation[layer] if rotated else (call.q, call.k)
-    sites: Sites = {
-        "attn.hook_q": q.transpose(0, 1),
-        "attn.hook_k": k.transpose(0, 1),
-        "attn.hook_v": call.v.transpose(0, 1),
-    }
+    sites: Sites = {"attn.hook_v": call.v.transpose(0, 1)}
+    block = f"{layout.blocks}.{layer}"
+    if f"{block}.{layout.q_norm}" in seen.outputs:
+        sites |= qk_norm_sites(model, seen, block, layout.q_proj, layout.q_norm, "q", q)
+        sites |= qk_norm_sites(model, seen, block, layout.k_proj, layout.k_norm, "k", k)
+    else:
+        sites |= {"attn.hook_q": q.transpose(0, 1), "attn.hook_k": k.transpose(0, 1)}
     if rotated:
         sites["attn.hook_rot_q"] = call.q.transpose(0, 1)
         sites["attn.hook_rot_k"] = call.k.transpose(0, 1)
@@ -282,15 +416,78 @@ def attention_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer:
     return sites
 
 
+def qk_norm_sites(
+    model: PreTrainedModel, seen: Record, block: str, proj: str, name: str, letter: str, out: Tensor
+) -> Sites:
+    """q or k as projected, and its norm: over each head, or over all heads as one vector."""
+    norm = model.get_submodule(f"{block}.{name}")
+    heads, tokens, width = out.shape
+    x = seen.outputs[f"{block}.{proj}"].reshape(tokens, heads, width)
+    normed = x if norm.weight.numel() == width else x.reshape(tokens, 1, heads * width)
+    epsilon = norm.variance_epsilon if hasattr(norm, "variance_epsilon") else norm.eps
+    scale = (normed.pow(2).mean(-1, keepdim=True) + epsilon).sqrt()
+    normalized = normed / scale
+    weight = norm.weight + 1.0 if "Gemma" in type(norm).__name__ else norm.weight
+    result = out.transpose(0, 1).reshape(normed.shape)
+    assert_close(normalized * weight, result, f"{block}: norm of {letter}")
+    return {
+        f"attn.hook_{letter}": x,
+        f"attn.{letter}_norm.hook_scale": scale,
+        f"attn.{letter}_norm.hook_normalized": normalized,
+        f"attn.{letter}_norm.hook_out": result,
+    }
+
+
+def moe_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) -> Sites:
+    """The router, every expert that a token chose, and the shared expert."""
+    name = f"{block}.{layout.mlp}"
+    mlp, x = model.get_submodule(name), seen.inputs[name]
+    logits, shares, chosen = seen.routed[f"{name}.gate"]
+    sites: Sites = {
+        "mlp.hook_router_logits": logits,
+        "mlp.hook_expert_weights": logits.softmax(-1),
+        "mlp.hook_expert_indices": chosen.float(),
+    }
+    total = torch.zeros_like(x)
+    for expert in range(logits.shape[1]):
+        tokens, ranks = torch.where(chosen == expert)
+        if len(tokens) == 0:
+            continue
+        gate, up = (x[tokens] @ mlp.experts.gate_up_proj[expert].T).chunk(2, dim=-1)
+        post = mlp.experts.act_fn(gate) * up
+        out = post @ mlp.experts.down_proj[expert].T
+        values = {"tokens": tokens.float(), "gate": gate, "pre": up, "post": post, "out": out}
+        sites |= {f"mlp.experts.{expert}.hook_{key}": value for key, value in values.items()}
+        total.index_add_(0, tokens, out * shares[tokens, ranks, None])
+    if hasattr(mlp, "shared_expert"):
+        inner = f"{name}.shared_expert"
+        values = {
+            "gate": seen.outputs[f"{inner}.gate_proj"],
+            "pre": seen.outputs[f"{inner}.up_proj"],
+            "post": seen.inputs[f"{inner}.down_proj"],
+            "out": seen.outputs[f"{inner}.down_proj"],
+        }
+        sites |= {f"mlp.experts.shared.hook_{key}": value for key, value in values.items()}
+        total = total + values["out"] * torch.sigmoid(x @ mlp.shared_expert_gate.weight.T)
+    sites["mlp.hook_out"] = seen.outputs[name]
+    assert_close(total, seen.outputs[name], f"{name}: sum of the experts")
+    return sites
+
+
 def mlp_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) -> Sites:
     """From the input projections to the output of the MLP module."""
     mlp = model.get_submodule(f"{block}.{layout.mlp}")
-    activation = mlp.act_fn if hasattr(mlp, "act_fn") else mlp.act
-    pre = seen.outputs[f"{block}.{layout.mlp_pre}"]
+    slot = next(slot for slot in ("act_fn", "act", "activation_fn") if hasattr(mlp, slot))
+    activation = getattr(mlp, slot)
+    if layout.mlp_gate_up:
+        pre, up = seen.outputs[f"{block}.{layout.mlp_gate_up}"].chunk(2, dim=-1)
+    else:
+        pre = seen.outputs[f"{block}.{layout.mlp_pre}"]
+        up = seen.outputs[f"{block}.{layout.mlp_up}"] if layout.mlp_up else None
     sites: Sites = {"mlp.hook_pre": pre}
     post = activation(pre)
-    if layout.mlp_up:
-        up = sites["mlp.hook_pre_linear"] = seen.outputs[f"{block}.{layout.mlp_up}"]
+    if up is not None:
+        sites["mlp.hook_pre_linear"] = up
         post = post * up
     sites["mlp.hook_post"] = seen.inputs[f"{block}.{layout.mlp_down}"]
     sites["mlp.hook_out"] = seen.outputs[f"{block}.{layout.mlp_down}"]
@@ -306,7 +503,9 @@ def head_sites(model: PreTrainedModel, layout: Layout, seen: Record, ids: Tensor
     sites["unembed.hook_in"] = seen.inputs["lm_head"]
     sites["unembed.hook_out"] = raw
     softcap = getattr(model.config, "final_logit_softcapping", None)
-    logits = raw if softcap is None else torch.tanh(raw / softcap) * softcap
+    scale = getattr(model.config, "logit_scale", 1.0) / getattr(model.config, "logits_scaling", 1.0)
+    assert softcap is None or scale == 1.0
+    logits = raw * scale if softcap is None else torch.tanh(raw / softcap) * softcap
     loss = nn.functional.cross_entropy(seen.logits[:-1], ids[1:], reduction="none")
     assert_close(sites["ln_final.hook_out"] @ model.lm_head.weight.T, raw, "unembedding")
     assert_close(logits, seen.logits, "logits")

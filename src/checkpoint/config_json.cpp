@@ -40,6 +40,11 @@ ModelConfig read_model_config(const Family& family, const Json& config, const st
   ConfigReader reader(config, where, allowed);
   reader.refuse("is_encoder_decoder");
   reader.refuse("quantization_config");
+  reader.refuse("add_cross_attention");
+  if (reader.has("pruned_heads") && !config["pruned_heads"].empty()) {
+    throw Unsupported(where, "key pruned_heads is not supported");
+  }
+  reader.ignore("pruned_heads");
   ModelConfig result = family.read_config(reader);
   reader.finish();
   validate(result, where);

@@ -12,7 +12,9 @@ namespace {
 /// Keys of transformers' PretrainedConfig (and of well-known tools) that say nothing about what the forward computes.
 constexpr auto kGenericKeys = std::to_array<std::string_view>({
     // what the file is and who wrote it
+    "_attn_implementation",
     "_attn_implementation_autoset",
+    "_flash_attn_2_enabled",
     "_commit_hash",
     "_name_or_path",
     "architectures",
@@ -22,6 +24,7 @@ constexpr auto kGenericKeys = std::to_array<std::string_view>({
     "model_type",
     "name_or_path",
     "task_specific_params",
+    "tokenizer_class",
     "torch_dtype",
     "transformers_version",
     "unsloth_fixed",
@@ -44,11 +47,16 @@ constexpr auto kGenericKeys = std::to_array<std::string_view>({
     "output_scores",
     "return_dict",
     "return_dict_in_generate",
+    "tf_legacy_loss",
     "torchscript",
     "use_bfloat16",
     "use_cache",
     "use_return_dict",
     "pretraining_tp",
+    // roles of encoder-decoders, which a decoder alone does not play
+    "cross_attention_hidden_size",
+    "is_decoder",
+    "tie_encoder_decoder",
     // defaults of generation in old files
     "bad_words_ids",
     "diversity_penalty",
@@ -75,6 +83,7 @@ constexpr auto kGenericKeys = std::to_array<std::string_view>({
     "initializer_factor",
     "gradient_checkpointing",
     // classification heads
+    "classifier_dropout",
     "id2label",
     "label2id",
     "problem_type",
@@ -166,6 +175,26 @@ std::vector<std::string> ConfigReader::texts_or_empty(std::string_view key) {
       value->is_array() && std::all_of(value->begin(), value->end(), [](const Json& v) { return v.is_string(); });
   if (!is_texts) wrong_type(key, "a list of texts", *value);
   return value->get<std::vector<std::string>>();
+}
+
+std::vector<double> ConfigReader::numbers(std::string_view key) {
+  const Json* value = find(key);
+  if (value == nullptr) throw BadCheckpoint(where_, "key {} is missing", key);
+  const auto is_number = [](const Json& v) { return v.is_number() && std::isfinite(v.get<double>()); };
+  if (!value->is_array() || !std::all_of(value->begin(), value->end(), is_number)) {
+    wrong_type(key, "a list of numbers", *value);
+  }
+  return value->get<std::vector<double>>();
+}
+
+std::vector<std::int64_t> ConfigReader::sizes_or_empty(std::string_view key) {
+  const Json* value = find(key);
+  if (value == nullptr) return {};
+  const auto is_size = [](const Json& v) { return v.is_number_integer() && v >= 0 && v <= kMaxSize; };
+  if (!value->is_array() || !std::all_of(value->begin(), value->end(), is_size)) {
+    wrong_type(key, "a list of whole numbers", *value);
+  }
+  return value->get<std::vector<std::int64_t>>();
 }
 
 std::optional<ConfigReader> ConfigReader::object(std::string_view key) {

@@ -31,6 +31,8 @@ class ConfigReader {
   bool flag_or(std::string_view key, bool otherwise);
   std::string text_or(std::string_view key, std::string_view otherwise);
   std::vector<std::string> texts_or_empty(std::string_view key);
+  std::vector<double> numbers(std::string_view key);               ///< A list. Throws where the key is missing.
+  std::vector<std::int64_t> sizes_or_empty(std::string_view key);  ///< A list of whole numbers from 0.
   std::optional<ConfigReader> object(std::string_view key);
 
   /// The key may stand there but has no effect on what the model computes.

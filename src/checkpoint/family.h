@@ -8,16 +8,24 @@
 #include <vector>
 
 #include "checkpoint/config_reader.h"
+#include "checkpoint/config_rope.h"
 #include "model/config.h"
 
 namespace vitrine {
 
-/// A tensor of the file and the parameters it holds. `{l}` stands for the layer, `{p}` for the prefix under which the
-/// file's tensors stand. Several of ours: their rows are stacked in the file, in this order.
+/// How the rows of several parameters stand in one tensor: one after the other, or head by head: for each K/V head its
+/// rows of each parameter in turn (the queries that share it, its keys, its values).
+enum class Rows : std::uint8_t { stacked, by_kv_head };
+
+/// A tensor of the file and the parameters it holds. `{l}` stands for the layer, `{e}` for the expert, `{p}` for the
+/// prefix under which the file's tensors stand. Several of ours: their rows share the tensor, in this order. Where they
+/// are mixed head by head they are copied apart when loaded; else they are seen where they lie.
 struct TensorRule {
   std::string_view stored;
   std::vector<std::string_view> ours;
   bool transposed = false;  ///< Stored as `[in, out]`.
+  Rows rows = Rows::stacked;
+  bool (*applies)(const BlockConfig&) = nullptr;  ///< To layers of this kind only; null: to all.
 };
 
 struct Family {
@@ -41,10 +49,6 @@ std::span<const Family> all_families();
 
 // Pieces of configs that several families share, each in the words of transformers' config.json.
 
-/// Each layer holds the frequencies of a head, so a size that a file makes up must be refused before they are made.
-constexpr std::int64_t kMaxHeadDim = 4096;
-/// RoPE of `dim` elements: rope_parameters, or rope_theta and rope_scaling.
-RopeConfig read_rope(ConfigReader& config, std::int64_t dim, RopeConfig::Layout layout);
 /// An activation by its name in transformers (ACT2FN).
 Activation activation_named(const ConfigReader& config, std::string_view name);
 /// layer_types: whether each layer attends within the window; empty where the key is absent.

@@ -11,6 +11,7 @@
 #include "checkpoint/formats.h"
 #include "checkpoint/names.h"
 #include "checkpoint/safetensors.h"
+#include "checkpoint/tensor_rules.h"
 
 namespace vitrine {
 namespace {
@@ -80,9 +81,10 @@ DType dtype_of(const StoredTensor& tensor, const std::string& name) {
 /// Binds stored tensors to parameters by a family's table.
 class Binder {
  public:
-  Binder(const Family& family, const ModelConfig& config, const StoredTensors& tensors, ModelParams& params)
+  /// Copies of tensors whose rows are mixed join the storage of `tensors`.
+  Binder(const Family& family, const ModelConfig& config, StoredTensors& tensors, ModelParams& params)
       : family_(family), config_(config), tensors_(tensors) {
-    params.blocks.resize(config.blocks.size());
+    params = empty_params(config);
     for_each_param(config, params, [&](Param& param, const std::string& name, const Shape& shape) {
       param.name = name;
       param.shape = shape;
@@ -96,9 +98,11 @@ class Binder {
   }
 
   void bind() {
-    for (const TensorRule& rule : family_.tensors) for_each_layer(rule.stored, [&](auto l) { bind(rule, l); });
+    for (const TensorRule& rule : family_.tensors) {
+      for_each_place(rule, prefix_, config_, [&](const TensorPlace& place) { bind(place); });
+    }
     for (const std::string_view name : family_.ignored) {
-      for_each_layer(name, [&](std::int64_t layer) { used_.insert(stored_name(name, layer)); });
+      for_each_place({name, {}}, prefix_, config_, [&](const TensorPlace& place) { used_.insert(place.stored); });
     }
     check_head();
     for (const auto& [name, param] : slots_) {
@@ -112,26 +116,17 @@ class Binder {
   }
 
  private:
-  std::string stored_name(std::string_view pattern, std::int64_t layer) const {
-    return with_layer(with_prefix(pattern, prefix_), layer);
-  }
-
-  template <class Body>
-  void for_each_layer(std::string_view pattern, Body&& body) const {
-    const bool by_layer = pattern.find("{l}") != std::string_view::npos;
-    const auto n = by_layer ? static_cast<std::int64_t>(config_.blocks.size()) : 1;
-    for (std::int64_t layer = 0; layer < n; ++layer) body(layer);
-  }
-
-  void bind(const TensorRule& rule, std::int64_t layer) {
-    const std::string stored = stored_name(rule.stored, layer);
+  void bind(const TensorPlace& place) {
+    const std::string& stored = place.stored;
     std::vector<Param*> params;
+    std::vector<std::int64_t> part_rows;
     std::int64_t rows = 0;  // of all parts; for vectors their elements
-    for (const std::string_view ours : rule.ours) {
-      const auto slot = slots_.find(with_layer(ours, layer));
+    for (const std::string& ours : place.ours) {
+      const auto slot = slots_.find(ours);
       if (slot == slots_.end()) return;  // this config has no such parameter
       params.push_back(slot->second);
       if (!slot->second->present()) slot->second->stored_name = stored;
+      part_rows.push_back(slot->second->shape[0]);
       rows += slot->second->shape[0];
     }
     const auto it = tensors_.all.find(stored);
@@ -143,18 +138,23 @@ class Binder {
     }
 
     const StoredTensor& tensor = it->second;
+    const bool transposed = place.rule->transposed;
     const bool is_vector = params.front()->shape.rank() == 1;
     const std::int64_t cols = is_vector ? 1 : params.front()->shape[1];
-    const std::vector<std::int64_t> expected = is_vector         ? std::vector{rows}
-                                               : rule.transposed ? std::vector{cols, rows}
-                                                                 : std::vector{rows, cols};
+    const std::vector<std::int64_t> expected = is_vector    ? std::vector{rows}
+                                               : transposed ? std::vector{cols, rows}
+                                                            : std::vector{rows, cols};
     if (tensor.shape != expected) {
       throw BadCheckpoint(tensor.file, "tensor {} must have shape {}, got {} ({})", stored, shape_text(expected),
                           shape_text(tensor.shape), params.front()->name);
     }
     const DType dtype = dtype_of(tensor, stored);
-    const MatrixView whole = rule.transposed ? MatrixView{tensor.bytes.data(), dtype, rows, cols, 1, rows}
-                                             : MatrixView{tensor.bytes.data(), dtype, rows, cols, cols, 1};
+    const std::byte* bytes = tensor.bytes.data();
+    if (place.rule->rows != Rows::stacked) {
+      bytes = stack(tensor.bytes, row_runs(place, config_, part_rows), part_rows, bytes_of(dtype, cols));
+    }
+    const MatrixView whole =
+        transposed ? MatrixView{bytes, dtype, rows, cols, 1, rows} : MatrixView{bytes, dtype, rows, cols, cols, 1};
     std::int64_t first = 0;
     for (Param* param : params) {
       const std::int64_t count = param->shape[0];
@@ -164,13 +164,29 @@ class Binder {
     }
   }
 
+  /// A copy of a tensor's rows, those of each part together.
+  const std::byte* stack(std::span<const std::byte> from, const std::vector<RowRun>& runs,
+                         const std::vector<std::int64_t>& part_rows, std::int64_t row_bytes) {
+    const auto copy = std::make_shared<std::vector<std::byte>>(from.size());
+    std::vector<std::int64_t> first(part_rows.size());
+    for (std::size_t part = 1; part < part_rows.size(); ++part) first[part] = first[part - 1] + part_rows[part - 1];
+    const std::byte* next = from.data();
+    for (const RowRun& run : runs) {
+      const std::int64_t n = run.count * row_bytes;
+      std::copy_n(next, n, copy->data() + (first[run.part] + run.first) * row_bytes);
+      next += n;
+    }
+    tensors_.storage.push_back(copy);
+    return copy->data();
+  }
+
   /// A tied head that the file holds as well must be the embedding, byte for byte.
   void check_head() {
     if (!config_.head.tied) return;
     for (const TensorRule& rule : family_.tensors) {
       if (rule.ours.front() != "unembed.weight") continue;
-      const auto head = tensors_.all.find(stored_name(rule.stored, 0));
-      const auto embed = tensors_.all.find(stored_name(family_.embedding, 0));
+      const auto head = tensors_.all.find(with_prefix(rule.stored, prefix_));
+      const auto embed = tensors_.all.find(with_prefix(family_.embedding, prefix_));
       if (head == tensors_.all.end() || embed == tensors_.all.end()) return;
       const auto &a = head->second, &b = embed->second;
       const bool same = a.dtype == b.dtype && a.shape == b.shape && a.bytes.size() == b.bytes.size() &&
@@ -185,7 +201,7 @@ class Binder {
 
   const Family& family_;
   const ModelConfig& config_;
-  const StoredTensors& tensors_;
+  StoredTensors& tensors_;
   std::map<std::string, Param*> slots_;  // by our name
   std::set<std::string> used_;           // stored names
   std::string_view prefix_;
@@ -240,6 +256,10 @@ void bind_tensors(const Family& family, const ModelConfig& config, StoredTensors
 
 Checkpoint load_hugging_face(const std::string& folder, const LoadOptions& options) {
   const fs::path config_path = fs::path(folder) / "config.json";
+  if (!stands(config_path) && stands(fs::path(folder) / "adapter_config.json")) {
+    throw Unsupported(folder,
+                      "the folder holds an adapter (adapter_config.json), no model: merge it into its base first");
+  }
   if (!stands(config_path)) throw BadInput(folder, "expected config.json in the folder");
   const Json json = read_json_file(config_path.string());
   const Family& family = family_of(json, config_path.string());

@@ -5,8 +5,8 @@
 #include <map>
 
 #include "base/error.h"
-#include "checkpoint/names.h"
 #include "checkpoint/safetensors.h"
+#include "checkpoint/tensor_rules.h"
 #include "model/count.h"
 
 namespace vitrine {
@@ -15,9 +15,10 @@ namespace {
 constexpr std::int64_t kChunkElements = std::int64_t{1} << 21;
 constexpr std::int64_t kHeaderBytesPerTensor = 240;
 
-/// A parameter's part of a stored tensor.
+/// Consecutive rows of a parameter in a stored tensor.
 struct Part {
   std::size_t param = 0;
+  std::int64_t first = 0;
   std::int64_t rows = 0;
 };
 
@@ -26,7 +27,7 @@ struct Stored {
   std::string name;
   std::vector<std::int64_t> shape;
   std::vector<Part> parts;
-  std::int64_t rows = 0;  // of all parts; a vector is one row
+  std::int64_t rows = 0;  // of all parts; for vectors their elements
   std::int64_t cols = 0;
   bool transposed = false;
 };
@@ -39,29 +40,30 @@ std::vector<Stored> stored_tensors(const Family& family, const ModelConfig& conf
     params.emplace(name, std::pair{index, shape});
   });
   std::vector<Stored> tensors;
-  const auto add = [&](const TensorRule& rule, std::int64_t layer) {
-    Stored stored{with_layer(with_prefix(rule.stored, family.prefixes.front()), layer), {}, {}, 0, 0, rule.transposed};
-    std::int64_t vector_size = 0;
-    for (const std::string_view ours : rule.ours) {
-      const auto it = params.find(with_layer(ours, layer));
+  const auto add = [&](const TensorPlace& place) {
+    Stored stored{place.stored, {}, {}, 0, 0, place.rule->transposed};
+    std::vector<std::size_t> indices;
+    std::vector<std::int64_t> part_rows;
+    bool is_vector = false;
+    for (const std::string& ours : place.ours) {
+      const auto it = params.find(ours);
       if (it == params.end()) return;  // this config has no such parameter
       const auto& [index, shape] = it->second;
-      const bool is_vector = shape.rank() == 1;
-      if (is_vector) vector_size += shape[0];
-      stored.parts.push_back({index, shape[0]});
+      is_vector = shape.rank() == 1;
+      indices.push_back(index);
+      part_rows.push_back(shape[0]);
       stored.rows += shape[0];
       stored.cols = is_vector ? 1 : shape[1];
     }
-    stored.shape = vector_size > 0   ? std::vector{vector_size}
-                   : rule.transposed ? std::vector{stored.cols, stored.rows}
-                                     : std::vector{stored.rows, stored.cols};
+    for (const RowRun& run : row_runs(place, config, part_rows)) {
+      stored.parts.push_back({indices[run.part], run.first, run.count});
+    }
+    stored.shape = is_vector           ? std::vector{stored.rows}
+                   : stored.transposed ? std::vector{stored.cols, stored.rows}
+                                       : std::vector{stored.rows, stored.cols};
     tensors.push_back(std::move(stored));
   };
-  for (const TensorRule& rule : family.tensors) {
-    const bool by_layer = rule.stored.find("{l}") != std::string_view::npos;
-    const std::int64_t n = by_layer ? static_cast<std::int64_t>(config.blocks.size()) : 1;
-    for (std::int64_t layer = 0; layer < n; ++layer) add(rule, layer);
-  }
+  for (const TensorRule& rule : family.tensors) for_each_place(rule, family.prefixes.front(), config, add);
   return tensors;
 }
 
@@ -94,20 +96,18 @@ class TensorStream {
   }
 
  private:
-  /// The parameter that holds row `row` of all parts, and its row there.
-  static std::pair<std::size_t, std::int64_t> place(const Stored& stored, std::int64_t row) {
+  /// The parameter that holds row `row` of all parts, its row there, and how many follow it there.
+  static Part place(const Stored& stored, std::int64_t row) {
     auto part = stored.parts.begin();
     for (; row >= part->rows; ++part) row -= part->rows;
-    return {part->param, row};
+    return {part->param, part->first + row, part->rows - row};
   }
 
   void fill_vector(const Stored& stored, std::int64_t first, std::int64_t n) {
     for (std::int64_t i = 0; i < n;) {
-      const auto [param, at] = place(stored, first + i);
-      std::int64_t run = 0;
-      for (const Part& part : stored.parts) run = part.param == param ? part.rows - at : run;
-      run = std::min(run, n - i);
-      values_(param, 0, at, {buffer_.data() + i, static_cast<std::size_t>(run)});
+      const Part at = place(stored, first + i);
+      const std::int64_t run = std::min(at.rows, n - i);
+      values_(at.param, 0, at.first, {buffer_.data() + i, static_cast<std::size_t>(run)});
       i += run;
     }
   }
@@ -115,8 +115,8 @@ class TensorStream {
   void fill_rows(const Stored& stored, std::int64_t first, std::int64_t n) {
     pool_.parallel_for(n, 1, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t i = begin; i < end; ++i) {
-        const auto [param, row] = place(stored, first + i);
-        values_(param, row, 0, {buffer_.data() + i * stored.cols, static_cast<std::size_t>(stored.cols)});
+        const Part at = place(stored, first + i);
+        values_(at.param, at.first, 0, {buffer_.data() + i * stored.cols, static_cast<std::size_t>(stored.cols)});
       }
     });
   }
@@ -126,8 +126,8 @@ class TensorStream {
     pool_.parallel_for(stored.rows, 16, [&](std::int64_t begin, std::int64_t end, int) {
       std::vector<float> run(static_cast<std::size_t>(n));
       for (std::int64_t i = begin; i < end; ++i) {
-        const auto [param, row] = place(stored, i);
-        values_(param, row, first, run);
+        const Part at = place(stored, i);
+        values_(at.param, at.first, first, run);
         for (std::int64_t c = 0; c < n; ++c)
           buffer_[static_cast<std::size_t>(c * stored.rows + i)] = run[static_cast<std::size_t>(c)];
       }
@@ -162,6 +162,10 @@ void write_hugging_face_tensors(const std::string& path, const Family& family, c
   const std::vector<Stored> tensors = stored_tensors(family, config);
   std::int64_t total = 0;
   for (const Stored& stored : tensors) total += stored.rows * stored.cols;
+  if (total != count_params(config)) {
+    throw InternalError(family.model_type, "the table holds {} elements, the model has {}", total,
+                        count_params(config));
+  }
   SafetensorsWriter writer(path, 256 + static_cast<std::int64_t>(tensors.size()) * kHeaderBytesPerTensor);
   TensorStream stream(writer, dtype, values, pool);
   std::int64_t done = 0;

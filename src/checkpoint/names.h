@@ -1,4 +1,4 @@
-// Names of tensors by pattern: `{l}` stands for the layer, `{p}` for a prefix.
+// Names of tensors by pattern: `{l}` stands for the layer, `{e}` for the expert, `{p}` for a prefix.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,10 @@ inline std::string with_replaced(std::string_view pattern, std::string_view mark
 
 inline std::string with_layer(std::string_view pattern, std::int64_t layer) {
   return with_replaced(pattern, "{l}", std::to_string(layer));
+}
+
+inline std::string with_expert(std::string_view pattern, std::int64_t expert) {
+  return with_replaced(pattern, "{e}", std::to_string(expert));
 }
 
 inline std::string with_prefix(std::string_view pattern, std::string_view prefix) {

@@ -23,6 +23,17 @@ std::string describe_rope(const std::optional<RopeConfig>& rope) {
     text += fmt::format(", llama3 scaling by {} (bands {} to {}, from {} tokens)", bands->factor,
                         bands->low_freq_factor, bands->high_freq_factor, bands->original_max_seq_len);
   }
+  if (const auto* ramp = std::get_if<RampScaling>(&rope->scaling)) {
+    text += fmt::format(", YaRN scaling by {} (turns {} to {}, from {} tokens)", ramp->factor, ramp->beta_fast,
+                        ramp->beta_slow, ramp->original_max_seq_len);
+  }
+  if (const auto* listed = std::get_if<ListedScaling>(&rope->scaling)) {
+    text += fmt::format(", LongRoPE scaling (another list beyond {} tokens)", listed->original_max_seq_len);
+  }
+  if (const auto* growing = std::get_if<GrowingScaling>(&rope->scaling)) {
+    text += fmt::format(", dynamic scaling by {} (beyond {} tokens)", growing->factor, growing->original_max_seq_len);
+  }
+  if (rope->magnitude != 1.0f) text += fmt::format(", cos and sin times {}", rope->magnitude);
   return text;
 }
 
@@ -40,6 +51,26 @@ std::string_view describe_activation(Activation activation) {
   return "?";
 }
 
+std::string describe_ffn(const DenseConfig& c) {
+  return fmt::format("{}{}{}", describe_activation(c.activation), c.gated ? ", gated" : "", c.bias ? ", biases" : "");
+}
+
+std::string describe_ffn(const MoeConfig& c) {
+  std::string text = fmt::format("{} of {} experts ({}), weights {}", c.top_k, c.n_experts, describe_ffn(c.expert),
+                                 c.renormalize ? "divided by their sum" : "as the softmax gives them");
+  if (c.shared) text += fmt::format(", and one of d_ff {} for every token", c.shared->d_ff);
+  return text;
+}
+
+std::int64_t width_of(const DenseConfig& c) { return c.d_ff; }
+std::int64_t width_of(const MoeConfig& c) { return c.expert.d_ff; }
+
+std::string describe_qk_norm(const std::optional<QkNormConfig>& c) {
+  if (!c) return "none";
+  const char* const over = c->over == QkNormConfig::Over::head ? "each head" : "all heads as one vector";
+  return fmt::format("{}, over {}", describe_norm(c->norm), over);
+}
+
 OrderedJson or_none(const std::optional<float>& number) { return number ? OrderedJson(*number) : OrderedJson("none"); }
 
 }  // namespace
@@ -53,12 +84,12 @@ OrderedJson describe_model(const ModelConfig& config) {
           {"learned_positions", config.embedding.learned_positions},
           {"final_norm", describe_norm(config.final_norm)},
           {"head", config.head.tied ? "tied to the embedding" : "its own"},
+          {"logit_scale", config.head.scale},
           {"final_softcap", or_none(config.head.softcap)}};
 }
 
 OrderedJson describe_block(const BlockConfig& block) {
   const AttentionConfig& a = block.attention;
-  const auto& ffn = std::get<DenseConfig>(block.ffn);
   const char* const sharing = a.n_kv_heads == a.n_heads ? "MHA" : a.n_kv_heads == 1 ? "MQA" : "GQA";
   return {
       {"attention", sharing},
@@ -70,12 +101,15 @@ OrderedJson describe_block(const BlockConfig& block) {
       {"softcap", or_none(a.softcap)},
       {"rope", describe_rope(a.rope)},
       {"attention_biases", fmt::format("q, k, v: {}; out: {}", a.qkv_bias ? "yes" : "no", a.out_bias ? "yes" : "no")},
+      {"qk_norm", describe_qk_norm(a.qk_norm)},
+      {"residual", block.residual == BlockConfig::Residual::serial ? "attention, then FFN" : "attention beside FFN"},
+      {"residual_scale", block.residual_scale},
       {"norm_before_attention", describe_norm(block.norms.attn_pre)},
       {"norm_behind_attention", describe_norm(block.norms.attn_post)},
-      {"d_ff", ffn.d_ff},
-      {"ffn", fmt::format("{}{}{}", describe_activation(ffn.activation), ffn.gated ? ", gated" : "",
-                          ffn.bias ? ", biases" : "")},
-      {"norm_before_ffn", describe_norm(block.norms.ffn_pre)},
+      {"d_ff", std::visit([](const auto& ffn) { return width_of(ffn); }, block.ffn)},
+      {"ffn", std::visit([](const auto& ffn) { return describe_ffn(ffn); }, block.ffn)},
+      {"norm_before_ffn",
+       block.norms.ffn_reads_attn_pre ? "that before attention" : describe_norm(block.norms.ffn_pre)},
       {"norm_behind_ffn", describe_norm(block.norms.ffn_post)}};
 }
 

@@ -31,7 +31,8 @@ void run_trace(const TraceOptions& o) {
     writer->add(name_of(id), value);
     sites.push_back({{"name", name_of(id)}, {"shape", value.shape.sizes()}, {"bytes", value.count() * 4}});
   };
-  Recorder recorder(o.globs, writes, static_cast<int>(model.config().blocks.size()), receive);
+  Recorder recorder(o.globs, writes, static_cast<int>(model.config().blocks.size()), receive,
+                    static_cast<int>(most_experts(model.config())));
   writer.emplace(o.out, 64 + recorder.most_sites() * kHeaderBytesPerSite);
 
   Arena arena;

@@ -55,6 +55,10 @@ class Accountant {
     ops.push_back(linear("attn.wq", d_, d_q));
     ops.push_back(linear("attn.wk", d_, d_kv));
     ops.push_back(linear("attn.wv", d_, d_kv));
+    if (a.qk_norm) {
+      ops.push_back(
+          elementwise("attn.qk_norm", shape({rows_, a.n_heads + a.n_kv_heads, a.head_dim}), d_q + d_kv, d_q + d_kv));
+    }
     if (a.rope)
       ops.push_back(
           elementwise("attn.rope", shape({rows_, a.n_heads + a.n_kv_heads, a.head_dim}), d_q + d_kv, d_q + d_kv));
@@ -64,11 +68,11 @@ class Accountant {
     if (block.norms.attn_post) ops.push_back(norm("ln1_post"));
     ops.push_back(elementwise("resid_mid", shape({rows_, d_}), 2 * d_, d_));
     if (block.norms.ffn_pre) ops.push_back(norm("ln2"));
-    const auto& ffn = std::get<DenseConfig>(block.ffn);
-    if (ffn.gated) ops.push_back(linear("mlp.w_gate", d_, ffn.d_ff));
-    ops.push_back(linear("mlp.w_up", d_, ffn.d_ff));
-    ops.push_back(elementwise("mlp.act", shape({rows_, ffn.d_ff}), ffn.gated ? 2 * ffn.d_ff : ffn.d_ff, ffn.d_ff));
-    ops.push_back(linear("mlp.w_down", ffn.d_ff, d_));
+    if (const auto* moe = std::get_if<MoeConfig>(&block.ffn)) {
+      add_experts(ops, *moe);
+    } else {
+      add_ffn(ops, "mlp.", std::get<DenseConfig>(block.ffn), rows_, 1);
+    }
     if (block.norms.ffn_post) ops.push_back(norm("ln2_post"));
     ops.push_back(elementwise("resid_post", shape({rows_, d_}), 2 * d_, d_));
     return ops;
@@ -87,13 +91,38 @@ class Accountant {
     return {std::move(name), std::move(shape_text), cost * factor_};
   }
 
-  Op linear(const char* name, std::int64_t in, std::int64_t out) const { return linear(name, in, out, rows_); }
-  Op linear(const char* name, std::int64_t in, std::int64_t out, std::int64_t rows) const {
+  Op linear(std::string name, std::int64_t in, std::int64_t out) const {
+    return linear(std::move(name), in, out, rows_);
+  }
+  /// `n_matrices`: the rows are shared out among so many matrices, of which each is read.
+  Op linear(std::string name, std::int64_t in, std::int64_t out, std::int64_t rows, double n_matrices = 1) const {
     Cost cost;
     cost.flops = cost.visible_flops = 2 * as_double(rows) * as_double(in) * as_double(out);
-    cost.weight_bytes = as_double(in) * as_double(out) * w_.bytes_per_weight;
+    cost.weight_bytes = n_matrices * as_double(in) * as_double(out) * w_.bytes_per_weight;
     cost.activation_bytes = as_double(rows) * as_double(in + out) * kFloat;
-    return finished(name, shape({rows, in}) + " × " + shape({in, out}), cost);
+    return finished(std::move(name), shape({rows, in}) + " × " + shape({in, out}), cost);
+  }
+
+  /// The products and the curve of a feed-forward sublayer over `rows` rows.
+  void add_ffn(std::vector<Op>& ops, const std::string& at, const DenseConfig& c, std::int64_t rows,
+               double n_matrices) const {
+    if (c.gated) ops.push_back(linear(at + "w_gate", d_, c.d_ff, rows, n_matrices));
+    ops.push_back(linear(at + "w_up", d_, c.d_ff, rows, n_matrices));
+    Cost cost;
+    cost.activation_bytes = as_double(rows) * as_double(c.gated ? 3 * c.d_ff : 2 * c.d_ff) * kFloat;
+    ops.push_back(finished(at + "act", shape({rows, c.d_ff}), cost));
+    ops.push_back(linear(at + "w_down", c.d_ff, d_, rows, n_matrices));
+  }
+
+  /// Only chosen experts are computed and read; how many a pass reads is at most one for each choice.
+  void add_experts(std::vector<Op>& ops, const MoeConfig& c) const {
+    ops.push_back(linear("mlp.router", d_, c.n_experts));
+    const std::int64_t choices = rows_ * c.top_k;
+    add_ffn(ops, "mlp.experts.", c.expert, choices, as_double(std::min(choices, c.n_experts)));
+    ops.push_back(elementwise("mlp.sum", shape({rows_, c.top_k, d_}), c.top_k * d_, d_));
+    if (!c.shared) return;
+    add_ffn(ops, "mlp.shared.", *c.shared, rows_, 1);
+    ops.push_back(linear("mlp.shared_gate", d_, 1));
   }
 
   Op norm(const char* name) const { return norm(name, rows_); }
@@ -138,15 +167,26 @@ class Accountant {
   double factor_;
 };
 
+/// Values of the experts that a token chose, and of the expert of all.
+double expert_elements(const BlockConfig& block, const Extent& extent) {
+  const auto& moe = std::get<MoeConfig>(block.ffn);
+  const double shared = moe.shared ? as_double(moe.shared->d_ff) / as_double(moe.expert.d_ff) : 0;
+  return extent.letter == 'n' ? as_double(moe.top_k) + shared : as_double(extent.size);
+}
+
 /// Float32 elements that one token's values take, over all sites of a block but attention's maps.
 double block_elements(const ModelConfig& config, int layer) {
+  const BlockConfig& block = config.blocks[static_cast<std::size_t>(layer)];
   double sum = 0;
   for (const SiteLayout& site : site_layout(config, layer)) {
     const bool is_map =
         std::any_of(site.shape.begin(), site.shape.end(), [](const Extent& e) { return e.letter == 'S'; });
     if (!info(site.site.site).in_block || is_map) continue;
     double elements = 1;
-    for (const Extent& extent : site.shape) elements *= extent.letter == 0 ? as_double(extent.size) : 1.0;
+    const bool of_experts = info(site.site.site).in_expert();
+    for (const Extent& extent : site.shape) {
+      elements *= of_experts ? expert_elements(block, extent) : extent.letter == 0 ? as_double(extent.size) : 1.0;
+    }
     sum += elements;
   }
   return sum;

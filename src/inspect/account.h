@@ -5,7 +5,7 @@
 //                   scores   2 · batch · H · n · S · dh, and as much for the mix: the whole rectangle of n queries and
 //                            S keys; `visible_flops` leaves out what causality and window hide
 //   bytes         weights as they are stored, each once a pass; activations in float32, read and written; the K/V that
-//                 attention reads and appends
+//                 attention reads and appends; of experts those that are chosen, at most one for each choice
 //   map_bytes     H · n · S floats a layer: what an engine that stores attention's maps would write (vitrine does not)
 //   intensity     FLOPs / bytes
 //   training      three times a forward: the products for the loss, for the inputs' and for the weights' gradients

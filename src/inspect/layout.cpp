@@ -7,6 +7,22 @@
 namespace vitrine {
 namespace {
 
+/// The sites of a feed-forward sublayer: dense ones, or those of a router and its experts.
+bool has_ffn_site(const BlockConfig& block, Site site) {
+  const auto* moe = std::get_if<MoeConfig>(&block.ffn);
+  switch (site) {
+    case Site::expert_gate:
+      return moe != nullptr && moe->expert.gated;
+    case Site::mlp_pre:
+    case Site::mlp_post:
+      return moe == nullptr;
+    case Site::mlp_pre_linear:
+      return moe == nullptr && std::get<DenseConfig>(block.ffn).gated;
+    default:
+      return moe != nullptr;
+  }
+}
+
 bool has_site(const ModelConfig& config, const BlockConfig& block, Site site) {
   switch (site) {
     case Site::pos_embed:
@@ -26,8 +42,27 @@ bool has_site(const ModelConfig& config, const BlockConfig& block, Site site) {
     case Site::ln2_normalized:
     case Site::ln2_out:
       return block.norms.ffn_pre.has_value();
+    case Site::q_norm_scale:
+    case Site::q_norm_normalized:
+    case Site::q_norm_out:
+    case Site::k_norm_scale:
+    case Site::k_norm_normalized:
+    case Site::k_norm_out:
+      return block.attention.qk_norm.has_value();
+    case Site::resid_mid:
+      return block.residual == BlockConfig::Residual::serial;
+    case Site::router_logits:
+    case Site::expert_weights:
+    case Site::expert_indices:
+    case Site::expert_tokens:
+    case Site::expert_gate:
+    case Site::expert_pre:
+    case Site::expert_post:
+    case Site::expert_out:
+    case Site::mlp_pre:
     case Site::mlp_pre_linear:
-      return std::get<DenseConfig>(block.ffn).gated;
+    case Site::mlp_post:
+      return has_ffn_site(block, site);
     case Site::ln2_post_scale:
     case Site::ln2_post_normalized:
     case Site::ln2_post_out:
@@ -37,25 +72,38 @@ bool has_site(const ModelConfig& config, const BlockConfig& block, Site site) {
   }
 }
 
+/// The size that a word of a shape stands for; 0 for an unknown word.
+std::int64_t size_of_word(std::string_view word, const ModelConfig& config, const BlockConfig& block) {
+  const AttentionConfig& a = block.attention;
+  const bool by_head = a.qk_norm && a.qk_norm->over == QkNormConfig::Over::head;
+  if (word == "1") return 1;
+  if (word == "d") return config.d_model;
+  if (word == "V") return config.vocab_size;
+  if (word == "H") return a.n_heads;
+  if (word == "K") return a.n_kv_heads;
+  if (word == "dh") return a.head_dim;
+  if (word == "Nq") return by_head ? a.n_heads : 1;
+  if (word == "Nk") return by_head ? a.n_kv_heads : 1;
+  if (word == "nq") return by_head ? a.head_dim : a.n_heads * a.head_dim;
+  if (word == "nk") return by_head ? a.head_dim : a.n_kv_heads * a.head_dim;
+  if (const auto* moe = std::get_if<MoeConfig>(&block.ffn)) {
+    return word == "E" ? moe->n_experts : word == "k" ? moe->top_k : word == "d_fe" ? moe->expert.d_ff : 0;
+  }
+  return word == "d_ff" ? std::get<DenseConfig>(block.ffn).d_ff : 0;
+}
+
 /// Reads a shape as pass/sites.cpp writes it: `[T, H, dh]`.
 std::vector<Extent> resolve(std::string_view shape, const ModelConfig& config, const BlockConfig& block) {
   std::vector<Extent> result;
   for (std::size_t at = 1; at < shape.size();) {
     const std::size_t end = shape.find_first_of(",]", at);
     const std::string_view word = shape.substr(at, end - at);
-    if (word == "T" || word == "S") {
+    if (word == "T" || word == "S" || word == "n") {
       result.push_back({word[0], 0});
     } else if (word == "T-1") {
       result.push_back({'T', -1});
     } else {
-      const std::int64_t size = word == "1"      ? 1
-                                : word == "d"    ? config.d_model
-                                : word == "V"    ? config.vocab_size
-                                : word == "H"    ? block.attention.n_heads
-                                : word == "K"    ? block.attention.n_kv_heads
-                                : word == "dh"   ? block.attention.head_dim
-                                : word == "d_ff" ? std::get<DenseConfig>(block.ffn).d_ff
-                                                 : 0;
+      const std::int64_t size = size_of_word(word, config, block);
       if (size == 0) throw InternalError("sites", "the shape {} has a size without a meaning", shape);
       result.push_back({0, size});
     }

@@ -24,7 +24,8 @@ std::vector<LayerGroup> layer_groups(const ModelConfig& config);
 /// "0-25", "0, 2, …, 24": the numbers of a group for people.
 std::string to_string(const LayerGroup& group);
 
-/// One size of a value: a number, or a letter for what a pass decides: T its tokens, S positions so far.
+/// One size of a value: a number, or a letter for what a pass decides: T its tokens, S positions so far, n those of
+/// them that chose an expert.
 struct Extent {
   char letter = 0;        ///< 0: `size` is the size.
   std::int64_t size = 0;  ///< Added to the letter's number: −1 in [T-1].
@@ -36,8 +37,8 @@ struct SiteLayout {
   std::vector<Extent> shape;
 };
 
-/// The sites of the default set that a model of this config has, layer `layer` standing for all: those before the
-/// blocks, those of that layer, those behind, as a forward meets them.
+/// The sites of the default set that a model of this config has (of its experts those of one, without a number), layer
+/// `layer` standing for all: those before the blocks, those of that layer, those behind, as a forward meets them.
 std::vector<SiteLayout> site_layout(const ModelConfig& config, int layer);
 
 /// "[T, 8, 256]"

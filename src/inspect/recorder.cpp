@@ -92,13 +92,15 @@ std::vector<std::string> globs_of(const std::vector<SiteWrite>& writes) {
 
 }  // namespace
 
-SiteSelection::SiteSelection(const std::vector<std::string>& globs, int n_layers)
-    : chosen_(all_sites().size() * static_cast<std::size_t>(n_layers + 1)) {
+SiteSelection::SiteSelection(std::vector<std::string> globs, int n_layers, int n_experts)
+    : globs_(std::move(globs)),
+      n_layers_(n_layers),
+      n_experts_(n_experts),
+      chosen_(all_sites().size() * static_cast<std::size_t>(n_layers + 1)) {
   for (const SiteInfo& site : all_sites()) {
+    if (site.in_expert()) continue;
     for (int layer = site.in_block ? 0 : -1; layer < (site.in_block ? n_layers : 0); ++layer) {
-      const SiteId id{site.site, layer};
-      const bool by_glob = std::any_of(globs.begin(), globs.end(), [&](const auto& glob) { return matches(glob, id); });
-      chosen_[index(id)] = by_glob || (globs.empty() && !site.on_demand);
+      chosen_[index({site.site, layer})] = is_chosen({site.site, layer});
     }
   }
 }
@@ -107,7 +109,27 @@ std::size_t SiteSelection::index(const SiteId& id) {
   return static_cast<std::size_t>(id.layer + 1) * all_sites().size() + static_cast<std::size_t>(id.site);
 }
 
-std::int64_t SiteSelection::count() const { return std::count(chosen_.begin(), chosen_.end(), true); }
+bool SiteSelection::is_chosen(const SiteId& id) const {
+  if (globs_.empty()) return !info(id.site).on_demand;
+  return std::any_of(globs_.begin(), globs_.end(), [&](const auto& glob) { return matches(glob, id); });
+}
+
+bool SiteSelection::contains(const SiteId& id) const {
+  return id.expert == SiteId::kNoExpert ? chosen_[index(id)] : is_chosen(id);
+}
+
+std::int64_t SiteSelection::count() const {
+  std::int64_t n = std::count(chosen_.begin(), chosen_.end(), true);
+  if (n_experts_ == 0) return n;
+  for (const SiteInfo& site : all_sites()) {
+    if (!site.in_expert()) continue;
+    for (int layer = 0; layer < n_layers_; ++layer) {
+      if (is_chosen({site.site, layer, -1, SiteId::kShared})) ++n;
+      for (int e = 0; e < n_experts_; ++e) n += is_chosen({site.site, layer, -1, e}) ? 1 : 0;
+    }
+  }
+  return n;
+}
 
 SiteWrite parse_site_write(std::string_view text) {
   SiteWrite write;
@@ -142,11 +164,12 @@ SiteWrite parse_site_write(std::string_view text) {
   return write;
 }
 
-Recorder::Recorder(std::vector<std::string> globs, std::vector<SiteWrite> writes, int n_layers, Receive receive)
+Recorder::Recorder(std::vector<std::string> globs, std::vector<SiteWrite> writes, int n_layers, Receive receive,
+                   int n_experts)
     : globs_(std::move(globs)),
       writes_(std::move(writes)),
-      selection_(globs_, n_layers),
-      written_(globs_of(writes_), n_layers),
+      selection_(globs_, n_layers, n_experts),
+      written_(globs_of(writes_), n_layers, n_experts),
       receive_(std::move(receive)),
       glob_met_(globs_.size()),
       write_met_(writes_.size()) {}

@@ -15,15 +15,20 @@ namespace vitrine {
 /// demand only needs a glob that ends in its own name (`blocks.*.attn.hook_result`).
 class SiteSelection {
  public:
-  SiteSelection(const std::vector<std::string>& globs, int n_layers);
+  /// `n_experts`: of the layer that has most of them.
+  SiteSelection(std::vector<std::string> globs, int n_layers, int n_experts = 0);
 
-  bool contains(const SiteId& id) const { return chosen_[index(id)]; }
-  std::int64_t count() const;
+  bool contains(const SiteId& id) const;
+  std::int64_t count() const;  ///< The most sites that a pass can meet.
 
  private:
   static std::size_t index(const SiteId& id);
+  bool is_chosen(const SiteId& id) const;
 
-  std::vector<bool> chosen_;
+  std::vector<std::string> globs_;
+  int n_layers_;
+  int n_experts_;
+  std::vector<bool> chosen_;  // but for those of single experts, of which there may be many: they are asked by name
 };
 
 /// A write into a site: `SITE[index]=value`, `SITE[index]*=factor` or `SITE[index]+=summand`. The index is one entry
@@ -53,7 +58,9 @@ class Recorder : public Taps {
  public:
   using Receive = std::function<void(const SiteId&, const Tensor&)>;
 
-  Recorder(std::vector<std::string> globs, std::vector<SiteWrite> writes, int n_layers, Receive receive);
+  /// `n_experts`: of the layer that has most of them.
+  Recorder(std::vector<std::string> globs, std::vector<SiteWrite> writes, int n_layers, Receive receive,
+           int n_experts = 0);
 
   /// The most sites that the receiver may be handed.
   std::int64_t most_sites() const { return selection_.count(); }

@@ -1,6 +1,17 @@
 #include "model/attention.h"
 
 namespace vitrine {
+namespace {
+
+/// q or k `[T, n, head_dim]`, normed over each head or over all of them.
+Tensor norm_heads(Pass& p, const NormSite& at, const std::optional<QkNormConfig>& c, const NormParams& w,
+                  const Tensor& x) {
+  if (!c) return x;
+  if (c->over == QkNormConfig::Over::head) return norm(p, at, c->norm, w, x);
+  return norm(p, at, c->norm, w, x.reshaped({x.rows(), 1, x.row_size()})).reshaped(x.shape);
+}
+
+}  // namespace
 
 Tensor attention(Pass& p, BlockSite at, const AttentionConfig& c, const AttentionParams& w, const HeadInputs& x) {
   const Shape q_shape{x.all.rows(), c.n_heads, c.head_dim};
@@ -8,6 +19,8 @@ Tensor attention(Pass& p, BlockSite at, const AttentionConfig& c, const Attentio
   Tensor q = p.tap(at(Site::q), project_heads(p, w.wq, x.all, x.q, q_shape));
   Tensor k = p.tap(at(Site::k), project_heads(p, w.wk, x.all, x.k, kv_shape));
   const Tensor v = p.tap(at(Site::v), project_heads(p, w.wv, x.all, x.v, kv_shape));
+  q = norm_heads(p, at(Norm::q), c.qk_norm, w.q_norm, q);
+  k = norm_heads(p, at(Norm::k), c.qk_norm, w.k_norm, k);
   if (c.rope) {
     q = p.tap(at(Site::rot_q), rope(p, *c.rope, q));
     k = p.tap(at(Site::rot_k), rope(p, *c.rope, k));

@@ -4,6 +4,7 @@
 //        ┌─────────┼─────────┐
 //       wq         wk        wv          + bias
 //   q [T,H,dh]  k [T,K,dh]  v [T,K,dh]
+//     (norm)     (norm)      │
 //      rope       rope       │
 //        └────── attend ─────┘  ◀──▶ KV cache
 //             z [T, H, dh]

@@ -3,6 +3,12 @@
 //   x ──┬── ln1 ── attention ── ln1_post ──(+)──┬── ln2 ── ffn ── ln2_post ──(+)──▶
 //       └───────────────────────────────────┘   └────────────────────────────┘
 //   resid_pre                  attn_out    resid_mid             mlp_out   resid_post
+//
+// In a parallel block the FFN reads the stream before the block too, by a norm of its own or what ln1 has made:
+//
+//   x ──┬── ln1 ── attention ──(+)──(+)──▶
+//       ├── ln2 ── ffn ───────────┼───┘
+//       └─────────────────────────┘
 #pragma once
 
 #include "model/config.h"

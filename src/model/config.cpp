@@ -1,5 +1,6 @@
 #include "model/config.h"
 
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 
@@ -10,6 +11,7 @@ namespace vitrine {
 namespace {
 
 constexpr std::int64_t kMaxLayers = 10000;
+constexpr std::int64_t kMaxExperts = 1 << 15;  // of all layers: each has names and shapes before any weight is there
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 31;
 
 void check_size(std::string_view where, std::string_view name, std::int64_t value, std::int64_t most = kMaxSize) {
@@ -23,6 +25,12 @@ void check_number(std::string_view where, std::string_view name, float value) {
 void check_norm(std::string_view where, std::string_view name, const std::optional<NormConfig>& norm) {
   if (norm && !(norm->eps >= 0 && std::isfinite(norm->eps))) {
     throw BadInput(where, "expected eps of {} of at least 0, got {}", name, norm->eps);
+  }
+}
+
+void check_frequencies(std::string_view where, const std::vector<float>& frequencies) {
+  for (const float frequency : frequencies) {
+    if (!std::isfinite(frequency)) throw BadInput(where, "rope frequencies must be finite numbers");
   }
 }
 
@@ -40,23 +48,36 @@ void check_attention(std::string_view where, const AttentionConfig& c) {
   if (c.rope) {
     check_size(where, "rope dim", c.rope->dim, c.head_dim);
     if (c.rope->dim % 2 != 0) throw BadInput(where, "rope dim must be even, got {}", c.rope->dim);
-    for (const float frequency : c.rope->frequency) {
-      if (!std::isfinite(frequency)) throw BadInput(where, "rope frequencies must be finite numbers");
+    check_number(where, "rope magnitude", c.rope->magnitude);
+    check_frequencies(where, c.rope->frequency);
+    if (depends_on_length(c.rope->scaling)) {
+      check_frequencies(where, rope_frequency(c.rope->theta, c.rope->dim, c.rope->scaling, kMaxSize));
     }
   }
-  if (c.qk_norm) throw Unsupported(where, "a norm on queries and keys is not supported yet");
+  if (c.qk_norm) check_norm(where, "qk_norm", c.qk_norm->norm);
 }
+
+void check_ffn(std::string_view where, const MoeConfig& c) {
+  check_size(where, "n_experts", c.n_experts, kMaxExperts);
+  check_size(where, "top_k", c.top_k, c.n_experts);
+  check_size(where, "d_ff of an expert", c.expert.d_ff);
+  if (c.shared) check_size(where, "d_ff of the shared expert", c.shared->d_ff);
+}
+
+void check_ffn(std::string_view where, const DenseConfig& c) { check_size(where, "d_ff", c.d_ff); }
 
 void check_block(std::string_view where, const BlockConfig& c) {
   check_attention(where, c.attention);
   if (c.cross_attention) throw Unsupported(where, "cross-attention is not supported yet");
-  if (c.residual != BlockConfig::Residual::serial) throw Unsupported(where, "parallel residual is not supported yet");
   if (c.norm_place != BlockConfig::NormPlace::inside_branch) {
     throw Unsupported(where, "a norm after the residual sum is not supported yet");
   }
-  const auto* dense = std::get_if<DenseConfig>(&c.ffn);
-  if (dense == nullptr) throw Unsupported(where, "mixture of experts is not supported yet");
-  check_size(where, "d_ff", dense->d_ff);
+  const bool shares = c.norms.ffn_reads_attn_pre;
+  if (shares && (c.residual != BlockConfig::Residual::parallel || c.norms.ffn_pre)) {
+    throw BadInput(where, "an FFN that reads attn_pre needs a parallel block without a norm of its own");
+  }
+  std::visit([&](const auto& ffn) { check_ffn(where, ffn); }, c.ffn);
+  check_number(where, "residual_scale", c.residual_scale);
   check_norm(where, "attn_pre", c.norms.attn_pre);
   check_norm(where, "attn_post", c.norms.attn_post);
   check_norm(where, "ffn_pre", c.norms.ffn_pre);
@@ -73,8 +94,22 @@ void validate(const ModelConfig& config, std::string_view where) {
   check_number(where, "embedding scale", config.embedding.scale);
   check_norm(where, "final_norm", config.final_norm);
   if (!config.encoder.empty()) throw Unsupported(where, "an encoder is not supported yet");
-  for (const BlockConfig& block : config.blocks) check_block(where, block);
+  std::int64_t n_experts = 0;
+  for (const BlockConfig& block : config.blocks) {
+    check_block(where, block);
+    if (const auto* moe = std::get_if<MoeConfig>(&block.ffn)) n_experts += moe->n_experts;
+  }
+  if (n_experts > kMaxExperts) throw BadInput(where, "expected at most {} experts, got {}", kMaxExperts, n_experts);
+  check_number(where, "scale of the logits", config.head.scale);
   if (config.head.softcap) check_number(where, "final softcap", *config.head.softcap);
+}
+
+std::int64_t most_experts(const ModelConfig& config) {
+  std::int64_t most = 0;
+  for (const BlockConfig& block : config.blocks) {
+    if (const auto* moe = std::get_if<MoeConfig>(&block.ffn)) most = std::max(most, moe->n_experts);
+  }
+  return most;
 }
 
 std::vector<KvLayerConfig> kv_layers(const ModelConfig& config) {

@@ -23,11 +23,22 @@ struct EmbeddingConfig {
   bool operator==(const EmbeddingConfig&) const = default;
 };
 
+/// A norm of q and k, before RoPE.
+struct QkNormConfig {
+  /// Over each head, all heads with one weight `[head_dim]`; or over all heads side by side, `[n_heads · head_dim]`.
+  enum class Over : std::uint8_t { head, all_heads };
+
+  NormConfig norm;
+  Over over = Over::head;
+
+  bool operator==(const QkNormConfig&) const = default;
+};
+
 struct AttentionConfig : AttendConfig {
   std::optional<RopeConfig> rope;
   bool qkv_bias = false;
   bool out_bias = false;
-  std::optional<NormConfig> qk_norm;  ///< On each head of q and k, before RoPE.
+  std::optional<QkNormConfig> qk_norm;
 
   bool operator==(const AttentionConfig&) const = default;
 };
@@ -41,11 +52,14 @@ struct DenseConfig {
   bool operator==(const DenseConfig&) const = default;
 };
 
+/// Weights are the softmax of the router's logits over all experts; a token's top_k largest choose its experts.
 struct MoeConfig {
   std::int64_t n_experts = 0;
   std::int64_t top_k = 0;
   DenseConfig expert;
-  bool renormalize = true;  ///< The weights of the chosen experts sum to 1.
+  /// The chosen weights are divided by their sum: the softmax over the chosen logits alone (top-k first).
+  bool renormalize = true;
+  std::optional<DenseConfig> shared;  ///< An expert of every token, times sigmoid(x · shared_gate).
 
   bool operator==(const MoeConfig&) const = default;
 };
@@ -56,11 +70,13 @@ struct BlockNorms {
   std::optional<NormConfig> attn_post;
   std::optional<NormConfig> ffn_pre;
   std::optional<NormConfig> ffn_post;
+  bool ffn_reads_attn_pre = false;  ///< The FFN of a parallel block reads what attn_pre has made; ffn_pre is absent.
 
   bool operator==(const BlockNorms&) const = default;
 };
 
 struct BlockConfig {
+  /// Serial: the FFN reads the stream with attention's output added; parallel: both read the stream before the block.
   enum class Residual : std::uint8_t { serial, parallel };
   enum class NormPlace : std::uint8_t { inside_branch, after_residual };
 
@@ -70,6 +86,7 @@ struct BlockConfig {
   BlockNorms norms;
   Residual residual = Residual::serial;
   NormPlace norm_place = NormPlace::inside_branch;
+  float residual_scale = 1.0f;  ///< Of what attention and FFN add to the stream.
 
   bool operator==(const BlockConfig&) const = default;
 };
@@ -77,6 +94,7 @@ struct BlockConfig {
 struct HeadConfig {
   bool tied = false;  ///< The head is the token embedding.
   bool bias = false;
+  float scale = 1.0f;  ///< Logits are multiplied by it, before the softcap.
   std::optional<float> softcap;
 
   bool operator==(const HeadConfig&) const = default;
@@ -98,6 +116,9 @@ struct ModelConfig {
 /// Throws BadInput where sizes contradict each other, Unsupported where the engine does not compute what a field asks
 /// for. `where` stands in the message.
 void validate(const ModelConfig& config, std::string_view where);
+
+/// Experts of the layer that has most of them; 0 where none has any.
+std::int64_t most_experts(const ModelConfig& config);
 
 /// What the cache of a sequence must hold, layer by layer.
 std::vector<KvLayerConfig> kv_layers(const ModelConfig& config);

@@ -10,8 +10,7 @@ namespace vitrine {
 /// Calls visit(name, shape) for each parameter of `config`, in the order of for_each_param.
 template <class Visit>
 void for_each_shape(const ModelConfig& config, Visit&& visit) {
-  ModelParams absent;
-  absent.blocks.resize(config.blocks.size());
+  const ModelParams absent = empty_params(config);
   for_each_param(config, absent,
                  [&](const Param&, const std::string& name, const Shape& shape) { visit(name, shape); });
 }

@@ -160,6 +160,7 @@ Tensor Model::unembed(Pass& p, const Tensor& x) const {
   add_bias(p, params_.unembed.bias, logits);
   logits = p.tap(top(Site::unembed_out), logits);
   check_finite(p, top(Site::unembed_out), logits);
+  logits = scale(p, config_.head.scale, logits);
   if (config_.head.softcap) logits = softcap(p, *config_.head.softcap, logits);
   return p.tap(top(Site::logits), logits);
 }

@@ -13,16 +13,25 @@ namespace vitrine {
 
 struct AttentionParams {
   LinearParams wq, wk, wv, wo;
+  NormParams q_norm, k_norm;  ///< Where the config norms q and k.
 };
 
 struct FfnParams {
   LinearParams w_gate, w_up, w_down;  ///< w_gate only where the FFN is gated.
 };
 
+struct MoeParams {
+  LinearParams router;  ///< `[n_experts, d_model]`
+  std::vector<FfnParams> experts;
+  FfnParams shared;          ///< Where there is a shared expert,
+  LinearParams shared_gate;  ///< `[1, d_model]`, with it.
+};
+
 struct BlockParams {
   NormParams attn_pre, attn_post, ffn_pre, ffn_post;  ///< Those that the config has.
   AttentionParams attention;
-  FfnParams ffn;
+  FfnParams ffn;  ///< One of the two, as the config says.
+  MoeParams moe;
 };
 
 struct ModelParams {
@@ -33,6 +42,18 @@ struct ModelParams {
   LinearParams unembed;  ///< `[vocab_size, d_model]`; the weight absent where the head is tied.
 };
 
+/// Places for all parameters of `config`, none of them filled: what for_each_param goes through.
+inline ModelParams empty_params(const ModelConfig& config) {
+  ModelParams params;
+  params.blocks.resize(config.blocks.size());
+  for (std::size_t i = 0; i < config.blocks.size(); ++i) {
+    if (const auto* moe = std::get_if<MoeConfig>(&config.blocks[i].ffn)) {
+      params.blocks[i].moe.experts.resize(static_cast<std::size_t>(moe->n_experts));
+    }
+  }
+  return params;
+}
+
 /// The one list of parameters: calls visit(param, name, shape) for each that `config` has, in the order of a forward.
 /// Loading, saving, counting and printing are visitors.
 template <class Params, class Visit>
@@ -42,10 +63,18 @@ void for_each_param(const ModelConfig& config, Params& params, Visit&& visit) {
     visit(w.weight, name + ".weight", Shape{out, in});
     if (bias) visit(w.bias, name + ".bias", Shape{out});
   };
-  const auto norm = [&](auto& w, const std::string& name, const std::optional<NormConfig>& c) {
+  const auto norm_of = [&](auto& w, const std::string& name, const std::optional<NormConfig>& c, std::int64_t width) {
     if (!c) return;
-    visit(w.weight, name + ".weight", Shape{d});
-    if (c->bias) visit(w.bias, name + ".bias", Shape{d});
+    visit(w.weight, name + ".weight", Shape{width});
+    if (c->bias) visit(w.bias, name + ".bias", Shape{width});
+  };
+  const auto norm = [&](auto& w, const std::string& name, const std::optional<NormConfig>& c) {
+    norm_of(w, name, c, d);
+  };
+  const auto dense = [&](auto& w, const std::string& name, const DenseConfig& c) {
+    if (c.gated) linear(w.w_gate, name + ".w_gate", c.d_ff, d, c.bias);
+    linear(w.w_up, name + ".w_up", c.d_ff, d, c.bias);
+    linear(w.w_down, name + ".w_down", d, c.d_ff, c.bias);
   };
 
   visit(params.embed, "embed.weight", Shape{config.vocab_size, d});
@@ -60,13 +89,24 @@ void for_each_param(const ModelConfig& config, Params& params, Visit&& visit) {
     linear(w.attention.wq, at + "attn.wq", d_q, d, c.attention.qkv_bias);
     linear(w.attention.wk, at + "attn.wk", d_kv, d, c.attention.qkv_bias);
     linear(w.attention.wv, at + "attn.wv", d_kv, d, c.attention.qkv_bias);
+    if (const auto& qk = c.attention.qk_norm) {
+      const bool by_head = qk->over == QkNormConfig::Over::head;
+      norm_of(w.attention.q_norm, at + "attn.q_norm", qk->norm, by_head ? c.attention.head_dim : d_q);
+      norm_of(w.attention.k_norm, at + "attn.k_norm", qk->norm, by_head ? c.attention.head_dim : d_kv);
+    }
     linear(w.attention.wo, at + "attn.wo", d, d_q, c.attention.out_bias);
     norm(w.attn_post, at + "ln1_post", c.norms.attn_post);
     norm(w.ffn_pre, at + "ln2", c.norms.ffn_pre);
-    const auto& ffn = std::get<DenseConfig>(c.ffn);
-    if (ffn.gated) linear(w.ffn.w_gate, at + "mlp.w_gate", ffn.d_ff, d, ffn.bias);
-    linear(w.ffn.w_up, at + "mlp.w_up", ffn.d_ff, d, ffn.bias);
-    linear(w.ffn.w_down, at + "mlp.w_down", d, ffn.d_ff, ffn.bias);
+    if (const auto* moe = std::get_if<MoeConfig>(&c.ffn)) {
+      linear(w.moe.router, at + "mlp.router", moe->n_experts, d, false);
+      for (std::size_t e = 0; e < w.moe.experts.size(); ++e) {
+        dense(w.moe.experts[e], at + "mlp.experts." + std::to_string(e), moe->expert);
+      }
+      if (moe->shared) dense(w.moe.shared, at + "mlp.shared", *moe->shared);
+      if (moe->shared) linear(w.moe.shared_gate, at + "mlp.shared_gate", 1, d, false);
+    } else {
+      dense(w.ffn, at + "mlp", std::get<DenseConfig>(c.ffn));
+    }
     norm(w.ffn_post, at + "ln2_post", c.norms.ffn_post);
   }
   norm(params.final_norm, "ln_final", config.final_norm);

@@ -7,8 +7,14 @@ namespace vitrine {
 
 /// a + b, of the same shape.
 Tensor add(Pass& p, const Tensor& a, const Tensor& b);
+/// factor · x; x itself for 1.
+Tensor scale(Pass& p, float factor, const Tensor& x);
 /// act(x)
 Tensor activate(Pass& p, Activation activation, const Tensor& x);
+/// 1 / (1 + exp(−x))
+Tensor sigmoid(Pass& p, const Tensor& x);
+/// Row t of x times the number factor[t]; factor `[T, 1]`.
+Tensor multiply_rows(Pass& p, const Tensor& x, const Tensor& factor);
 /// act(gate) · up: a gated linear unit (Shazeer 2020). The activated gate is rounded before the product.
 Tensor gated(Pass& p, Activation activation, const Tensor& gate, const Tensor& up);
 /// cap · tanh(x / cap) (Gemma Team 2024, section 2).

@@ -3,8 +3,8 @@
 //   RMSNorm    scale = √(mean x² + eps)                       y = x / scale · (weight_offset + w)
 //   LayerNorm  scale = √(mean (x − mean x)² + eps)            y = (x − mean x) / scale · (weight_offset + w) + b
 //
-// x, y [T, d]; w, b [d]; all in float32. weight_offset is 1 where a checkpoint stores w − 1.
-// Sources: Zhang & Sennrich 2019 (RMSNorm); Ba, Kiros & Hinton 2016 (LayerNorm).
+// x, y [T, d] or [T, n, d] (each of n vectors on its own); w, b [d]; all in float32. weight_offset is 1 where a
+// checkpoint stores w − 1. Sources: Zhang & Sennrich 2019 (RMSNorm); Ba, Kiros & Hinton 2016 (LayerNorm).
 #pragma once
 
 #include <optional>
@@ -29,7 +29,8 @@ struct NormParams {
   Param bias;
 };
 
-/// `[T, d]`: the rows of x, normalized. The sites see the divisor, the divided rows and the result.
+/// x with its last dimension normalized; the divisors are `[T, 1]` or `[T, n, 1]`. The sites see the divisor, the
+/// divided rows and the result.
 Tensor norm(Pass& p, const NormSite& at, const NormConfig& c, const NormParams& w, const Tensor& x);
 /// An absent norm is the identity.
 inline Tensor norm(Pass& p, const NormSite& at, const std::optional<NormConfig>& c, const NormParams& w,

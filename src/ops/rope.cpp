@@ -7,37 +7,98 @@
 namespace vitrine {
 namespace {
 
-float scaled(float frequency, const LinearScaling& s) { return frequency / static_cast<float>(s.factor); }
-
-float scaled(float frequency, const BandScaling& s) {
-  const auto low_wavelength = static_cast<float>(s.original_max_seq_len / s.low_freq_factor);
-  const auto high_wavelength = static_cast<float>(s.original_max_seq_len / s.high_freq_factor);
-  const float wavelength = static_cast<float>(2 * std::numbers::pi) / frequency;
-  if (wavelength < high_wavelength) return frequency;
-  const float stretched = frequency / static_cast<float>(s.factor);
-  if (wavelength > low_wavelength) return stretched;
-  const float smooth =
-      (static_cast<float>(s.original_max_seq_len) / wavelength - static_cast<float>(s.low_freq_factor)) /
-      static_cast<float>(s.high_freq_factor - s.low_freq_factor);
-  return (1.0f - smooth) * stretched + smooth * frequency;
+/// theta^(2i / dim) of each pair, rounded to float32 as the reference's tensors are.
+std::vector<float> wavelengths(double theta, std::int64_t dim) {
+  std::vector<float> powers(static_cast<std::size_t>(dim / 2));
+  for (std::size_t i = 0; i < powers.size(); ++i) {
+    const float exponent = static_cast<float>(2 * i) / static_cast<float>(dim);
+    powers[i] = static_cast<float>(std::pow(theta, static_cast<double>(exponent)));
+  }
+  return powers;
 }
 
-float scaled(float frequency, const std::monostate&) { return frequency; }
+/// Makes the frequencies of one scaling; wavelengths are in radians: 1 / frequency.
+struct Scaler {
+  double theta;
+  std::int64_t dim;
+  std::int64_t length;
+
+  std::vector<float> of_each(auto&& frequency_of) const {
+    std::vector<float> values = wavelengths(theta, dim);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = frequency_of(values[i], i);
+    return values;
+  }
+
+  std::vector<float> operator()(const std::monostate&) const {
+    return of_each([](float w, std::size_t) { return 1.0f / w; });
+  }
+
+  std::vector<float> operator()(const LinearScaling& s) const {
+    return of_each([&](float w, std::size_t) { return 1.0f / w / static_cast<float>(s.factor); });
+  }
+
+  std::vector<float> operator()(const BandScaling& s) const {
+    const auto low_wavelength = static_cast<float>(s.original_max_seq_len / s.low_freq_factor);
+    const auto high_wavelength = static_cast<float>(s.original_max_seq_len / s.high_freq_factor);
+    return of_each([&](float w, std::size_t) {
+      const float frequency = 1.0f / w;
+      const float wavelength = static_cast<float>(2 * std::numbers::pi) / frequency;
+      if (wavelength < high_wavelength) return frequency;
+      const float stretched = frequency / static_cast<float>(s.factor);
+      if (wavelength > low_wavelength) return stretched;
+      const float smooth =
+          (static_cast<float>(s.original_max_seq_len) / wavelength - static_cast<float>(s.low_freq_factor)) /
+          static_cast<float>(s.high_freq_factor - s.low_freq_factor);
+      return (1.0f - smooth) * stretched + smooth * frequency;
+    });
+  }
+
+  std::vector<float> operator()(const RampScaling& s) const {
+    const auto d = static_cast<double>(dim);
+    const auto pair_of = [&](double turns) {  // the pair that turns so often within the original context
+      return d * std::log(s.original_max_seq_len / (turns * 2 * std::numbers::pi)) / (2 * std::log(theta));
+    };
+    double low = pair_of(s.beta_fast), high = pair_of(s.beta_slow);
+    if (s.truncate) low = std::floor(low), high = std::ceil(high);
+    low = std::max(low, 0.0);
+    high = std::min(high, d - 1);
+    if (low == high) high += 0.001;
+    return of_each([&](float w, std::size_t i) {
+      const float ramp = (static_cast<float>(i) - static_cast<float>(low)) / static_cast<float>(high - low);
+      const float kept = 1.0f - std::clamp(ramp, 0.0f, 1.0f);
+      return 1.0f / (static_cast<float>(s.factor) * w) * (1.0f - kept) + 1.0f / w * kept;
+    });
+  }
+
+  std::vector<float> operator()(const ListedScaling& s) const {
+    const std::vector<float>& divisors = length > s.original_max_seq_len ? s.beyond : s.within;
+    return of_each([&](float w, std::size_t i) { return 1.0f / (divisors[i] * w); });
+  }
+
+  std::vector<float> operator()(const GrowingScaling& s) const {
+    if (length <= s.original_max_seq_len) return (*this)(std::monostate{});
+    const auto n = static_cast<float>(length), original = static_cast<float>(s.original_max_seq_len);
+    const auto factor = static_cast<float>(s.factor);
+    const float growth = factor * n / original - static_cast<float>(s.factor - 1);
+    const double exponent = static_cast<double>(dim) / static_cast<double>(dim - 2);
+    const float grown = static_cast<float>(theta) * static_cast<float>(std::pow(static_cast<double>(growth), exponent));
+    return Scaler{static_cast<double>(grown), dim, length}(std::monostate{});
+  }
+};
 
 }  // namespace
 
-std::vector<float> rope_frequency(double theta, std::int64_t dim, const RopeScaling& scaling) {
-  std::vector<float> frequency(static_cast<std::size_t>(dim / 2));
-  for (std::size_t i = 0; i < frequency.size(); ++i) {
-    const float exponent = static_cast<float>(2 * i) / static_cast<float>(dim);
-    const float plain = 1.0f / static_cast<float>(std::pow(theta, static_cast<double>(exponent)));
-    frequency[i] = std::visit([&](const auto& s) { return scaled(plain, s); }, scaling);
-  }
-  return frequency;
+std::vector<float> rope_frequency(double theta, std::int64_t dim, const RopeScaling& scaling, std::int64_t length) {
+  return std::visit(Scaler{theta, dim, length}, scaling);
 }
 
-RopeConfig make_rope(double theta, std::int64_t dim, RopeConfig::Layout layout, const RopeScaling& scaling) {
-  return {theta, dim, layout, scaling, rope_frequency(theta, dim, scaling)};
+bool depends_on_length(const RopeScaling& scaling) {
+  return std::holds_alternative<ListedScaling>(scaling) || std::holds_alternative<GrowingScaling>(scaling);
+}
+
+RopeConfig make_rope(double theta, std::int64_t dim, RopeConfig::Layout layout, const RopeScaling& scaling,
+                     float magnitude) {
+  return {theta, dim, layout, scaling, magnitude, rope_frequency(theta, dim, scaling)};
 }
 
 Tensor rope(Pass& p, const RopeConfig& c, const Tensor& x) {
@@ -51,10 +112,18 @@ Tensor rope(Pass& p, const RopeConfig& c, const Tensor& x) {
   const auto rotate = c.layout == RopeConfig::Layout::halves ? p.kernels.rotate_halves : p.kernels.rotate_interleaved;
 
   for (const Segment& s : p.segments) {
+    const std::vector<float> of_length = depends_on_length(c.scaling)
+                                             ? rope_frequency(c.theta, c.dim, c.scaling, s.planned_length())
+                                             : std::vector<float>{};
+    const float* frequency = of_length.empty() ? c.frequency.data() : of_length.data();
     p.for_rows(s.length, x.row_size() + 16 * pairs, [&](std::int64_t i) {
       const std::int64_t t = s.first_row + i;
-      p.kernels.scale(c.frequency.data(), pairs, static_cast<float>(s.position + i), angle.row(t));
+      p.kernels.scale(frequency, pairs, static_cast<float>(s.position + i), angle.row(t));
       p.kernels.sin_cos(angle.row(t), pairs, sin.row(t), cos.row(t));
+      if (c.magnitude != 1.0f) {
+        p.kernels.scale(sin.row(t), pairs, c.magnitude, sin.row(t));
+        p.kernels.scale(cos.row(t), pairs, c.magnitude, cos.row(t));
+      }
       for (std::int64_t head = 0; head < n_heads; ++head) {
         const float* from = x.row(t) + head * head_dim;
         float* to = y.row(t) + head * head_dim;

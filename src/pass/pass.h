@@ -25,6 +25,10 @@ struct Segment {
   std::int64_t length = 0;
   std::int64_t position = 0;
   KvCache* cache = nullptr;  ///< Holds the positions before; null: the sequence begins here.
+
+  /// Tokens that the sequence is made for: its cache's capacity, or all it has. The same for each of its passes, so
+  /// what depends on a sequence's length depends on this.
+  std::int64_t planned_length() const { return cache != nullptr ? cache->capacity() : length; }
 };
 
 /// Which rows get logits, and who receives them. With a large vocabulary all rows of a long prompt would not fit in

@@ -20,9 +20,17 @@ constexpr auto kSites = std::to_array<SiteInfo>({
     {Site::ln1_scale, kBlock, kDefault, "ln1.hook_scale", "[T, 1]", "the divisor of the norm before attention"},
     {Site::ln1_normalized, kBlock, kDefault, "ln1.hook_normalized", "[T, d]", "divided, before the weight"},
     {Site::ln1_out, kBlock, kDefault, "ln1.hook_out", "[T, d]", "after the weight: what attention reads"},
-    {Site::q, kBlock, kDefault, "attn.hook_q", "[T, H, dh]", "queries, with bias, before RoPE"},
-    {Site::k, kBlock, kDefault, "attn.hook_k", "[T, K, dh]", "keys of this pass, before RoPE"},
+    {Site::q, kBlock, kDefault, "attn.hook_q", "[T, H, dh]", "queries, with bias, before a norm and RoPE"},
+    {Site::k, kBlock, kDefault, "attn.hook_k", "[T, K, dh]", "keys of this pass, before a norm and RoPE"},
     {Site::v, kBlock, kDefault, "attn.hook_v", "[T, K, dh]", "values of this pass"},
+    {Site::q_norm_scale, kBlock, kDefault, "attn.q_norm.hook_scale", "[T, Nq, 1]", "the divisor of the norm of q"},
+    {Site::q_norm_normalized, kBlock, kDefault, "attn.q_norm.hook_normalized", "[T, Nq, nq]",
+     "divided, before the weight"},
+    {Site::q_norm_out, kBlock, kDefault, "attn.q_norm.hook_out", "[T, Nq, nq]", "after the weight: what RoPE turns"},
+    {Site::k_norm_scale, kBlock, kDefault, "attn.k_norm.hook_scale", "[T, Nk, 1]", "the divisor of the norm of k"},
+    {Site::k_norm_normalized, kBlock, kDefault, "attn.k_norm.hook_normalized", "[T, Nk, nk]",
+     "divided, before the weight"},
+    {Site::k_norm_out, kBlock, kDefault, "attn.k_norm.hook_out", "[T, Nk, nk]", "after the weight: what RoPE turns"},
     {Site::rot_q, kBlock, kDefault, "attn.hook_rot_q", "[T, H, dh]", "queries after RoPE"},
     {Site::rot_k, kBlock, kDefault, "attn.hook_rot_k", "[T, K, dh]", "keys after RoPE"},
     {Site::scores_raw, kBlock, kDefault, "attn.hook_scores_raw", "[H, T, S]",
@@ -36,11 +44,24 @@ constexpr auto kSites = std::to_array<SiteInfo>({
     {Site::ln1_post_normalized, kBlock, kDefault, "ln1_post.hook_normalized", "[T, d]", "divided, before the weight"},
     {Site::ln1_post_out, kBlock, kDefault, "ln1_post.hook_out", "[T, d]", "after the weight"},
     {Site::attn_out, kBlock, kDefault, "hook_attn_out", "[T, d]", "what attention adds to the stream"},
-    {Site::resid_mid, kBlock, kDefault, "hook_resid_mid", "[T, d]", "the stream between attention and MLP"},
+    {Site::resid_mid, kBlock, kDefault, "hook_resid_mid", "[T, d]",
+     "the stream between attention and MLP; none in a parallel block"},
     {Site::mlp_in, kBlock, kOnDemand, "hook_mlp_in", "[T, d]", "what the MLP reads, before ln2"},
     {Site::ln2_scale, kBlock, kDefault, "ln2.hook_scale", "[T, 1]", "the divisor of the norm before the MLP"},
     {Site::ln2_normalized, kBlock, kDefault, "ln2.hook_normalized", "[T, d]", "divided, before the weight"},
     {Site::ln2_out, kBlock, kDefault, "ln2.hook_out", "[T, d]", "after the weight: what the MLP reads"},
+    {Site::router_logits, kBlock, kDefault, "mlp.hook_router_logits", "[T, E]",
+     "how well each expert fits, no softmax"},
+    {Site::expert_weights, kBlock, kDefault, "mlp.hook_expert_weights", "[T, E]", "softmax of these, before the top-k"},
+    {Site::expert_indices, kBlock, kDefault, "mlp.hook_expert_indices", "[T, k]", "the chosen experts, best first"},
+    {Site::expert_tokens, kBlock, kDefault, "mlp.experts.{e}.hook_tokens", "[n]", "the rows that chose the expert"},
+    {Site::expert_gate, kBlock, kDefault, "mlp.experts.{e}.hook_gate", "[n, d_fe]",
+     "before the activation; gated experts only"},
+    {Site::expert_pre, kBlock, kDefault, "mlp.experts.{e}.hook_pre", "[n, d_fe]",
+     "the up branch (not gated: before the activation)"},
+    {Site::expert_post, kBlock, kDefault, "mlp.experts.{e}.hook_post", "[n, d_fe]",
+     "after the activation (gated: times up)"},
+    {Site::expert_out, kBlock, kDefault, "mlp.experts.{e}.hook_out", "[n, d]", "before its share is multiplied in"},
     {Site::mlp_pre, kBlock, kDefault, "mlp.hook_pre", "[T, d_ff]", "before the activation (gated: the gate)"},
     {Site::mlp_pre_linear, kBlock, kDefault, "mlp.hook_pre_linear", "[T, d_ff]", "the up branch of a gated MLP"},
     {Site::mlp_post, kBlock, kDefault, "mlp.hook_post", "[T, d_ff]", "after the activation (gated: times up)"},
@@ -54,8 +75,8 @@ constexpr auto kSites = std::to_array<SiteInfo>({
     {Site::final_normalized, kTop, kDefault, "ln_final.hook_normalized", "[T, d]", "divided, before the weight"},
     {Site::final_out, kTop, kDefault, "ln_final.hook_out", "[T, d]", "after the weight"},
     {Site::unembed_in, kTop, kDefault, "unembed.hook_in", "[T, d]", "what the head reads"},
-    {Site::unembed_out, kTop, kDefault, "unembed.hook_out", "[T, V]", "logits before the final softcap"},
-    {Site::logits, kTop, kDefault, "hook_logits", "[T, V]", "logits after the final softcap"},
+    {Site::unembed_out, kTop, kDefault, "unembed.hook_out", "[T, V]", "logits before scale and softcap"},
+    {Site::logits, kTop, kDefault, "hook_logits", "[T, V]", "logits after scale and softcap"},
     {Site::loss, kTop, kDefault, "hook_loss", "[T-1]", "−log p of the token that follows, in nats"},
 });
 
@@ -74,7 +95,13 @@ std::span<const SiteInfo> all_sites() { return kSites; }
 std::string name_of(const SiteId& id) {
   const SiteInfo& site = info(id.site);
   if (!site.in_block) return std::string(site.name);
-  return "blocks." + std::to_string(id.layer) + "." + std::string(site.name);
+  const std::string name = "blocks." + std::to_string(id.layer) + "." + std::string(site.name);
+  const std::size_t at = name.find("{e}");
+  if (at == std::string::npos) return name;
+  const std::string expert = id.expert == SiteId::kNoExpert ? "E"
+                             : id.expert == SiteId::kShared ? "shared"
+                                                            : std::to_string(id.expert);
+  return name.substr(0, at) + expert + name.substr(at + 3);
 }
 
 NormSite BlockSite::operator()(Norm norm) const {
@@ -82,6 +109,10 @@ NormSite BlockSite::operator()(Norm norm) const {
   switch (norm) {
     case Norm::ln1:
       return {at(Site::ln1_scale), at(Site::ln1_normalized), at(Site::ln1_out)};
+    case Norm::q:
+      return {at(Site::q_norm_scale), at(Site::q_norm_normalized), at(Site::q_norm_out)};
+    case Norm::k:
+      return {at(Site::k_norm_scale), at(Site::k_norm_normalized), at(Site::k_norm_out)};
     case Norm::ln1_post:
       return {at(Site::ln1_post_scale), at(Site::ln1_post_normalized), at(Site::ln1_post_out)};
     case Norm::ln2:

@@ -1,7 +1,8 @@
 // The places where a value of the forward can be seen and replaced: their names, shapes and meanings, once.
 //
 // Names are TransformerLens's legacy names. Letters: T tokens of the pass, S positions so far, H query heads, K
-// key/value heads, dh head_dim, d d_model, V vocab_size.
+// key/value heads, dh head_dim, d d_model, V vocab_size; Nq, Nk the groups of nq, nk elements that a norm of q or k is
+// over (each head, or all of them); E experts, k chosen ones, n tokens that chose an expert, d_fe its width.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +27,12 @@ enum class Site : std::uint8_t {
   q,
   k,
   v,
+  q_norm_scale,
+  q_norm_normalized,
+  q_norm_out,
+  k_norm_scale,
+  k_norm_normalized,
+  k_norm_out,
   rot_q,
   rot_k,
   scores_raw,
@@ -43,6 +50,14 @@ enum class Site : std::uint8_t {
   ln2_scale,
   ln2_normalized,
   ln2_out,
+  router_logits,
+  expert_weights,
+  expert_indices,
+  expert_tokens,
+  expert_gate,
+  expert_pre,
+  expert_post,
+  expert_out,
   mlp_pre,
   mlp_pre_linear,
   mlp_post,
@@ -68,6 +83,9 @@ struct SiteInfo {
   std::string_view name;   ///< `attn.hook_q`
   std::string_view shape;  ///< `[T, H, dh]`
   std::string_view meaning;
+
+  /// One an expert of the layer, which stands for `{e}` in the name (`E` where none is meant).
+  bool in_expert() const { return name.find("{e}") != std::string_view::npos; }
 };
 
 /// All sites, in the order in which a forward meets them (and of the enum).
@@ -79,6 +97,10 @@ struct SiteId {
   Site site = Site::tokens;
   int layer = -1;    ///< −1 for the sites outside the blocks.
   int segment = -1;  ///< −1 where the value covers all rows of the pass.
+  int expert = kNoExpert;
+
+  static constexpr int kNoExpert = -1;
+  static constexpr int kShared = -2;  ///< The expert of every token.
 
   bool operator==(const SiteId&) const = default;
 };
@@ -92,13 +114,14 @@ struct NormSite {
   SiteId out;
 };
 
-enum class Norm : std::uint8_t { ln1, ln1_post, ln2, ln2_post, final };
+enum class Norm : std::uint8_t { ln1, q, k, ln1_post, ln2, ln2_post, final };
 
 /// The sites of one layer: `at(Site::q)`, `at(Norm::ln1)`.
 struct BlockSite {
   int layer = -1;
 
   SiteId operator()(Site site, int segment = -1) const { return {site, layer, segment}; }
+  SiteId of_expert(Site site, int expert) const { return {site, layer, -1, expert}; }
   NormSite operator()(Norm norm) const;
 };
 

@@ -109,7 +109,8 @@ TEST_P(OutsideCheckpoint, LogitsAreTheReferences) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, OutsideCheckpoint, testing::Values("gemma", "gemma2", "llama", "gpt2"),
+INSTANTIATE_TEST_SUITE_P(Families, OutsideCheckpoint,
+                         testing::Values("gemma", "gemma2", "llama", "gpt2", "gpt_neox", "mistral", "mixtral", "qwen2"),
                          [](const auto& param_info) { return param_info.param; });
 
 }  // namespace

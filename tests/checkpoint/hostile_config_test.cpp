@@ -8,8 +8,10 @@
 namespace vitrine::test {
 namespace {
 
-const std::string kGoldens[] = {"llama_mha", "llama_gqa_bf16_sharded", "llama3_rope", "llama_linear_rope",
-                                "gemma_mqa", "gemma_mha_exact_key",    "gemma2",      "gpt2_variant"};
+const std::string kGoldens[] = {
+    "llama_mha", "llama_gqa_bf16_sharded", "llama3_rope", "llama_linear_rope", "gemma_mqa",  "gemma_mha_exact_key",
+    "gemma2",    "gpt2_variant",           "gemma3",      "gpt_neox",          "falcon_new", "qwen3_moe",
+    "granite"};
 
 /// Keys that some reader knows and no golden has, beside those that each golden has.
 const char* const kFurtherKeys[] = {"head_dim",
@@ -38,6 +40,13 @@ const char* const kFurtherKeys[] = {"head_dim",
                                     "rms_norm_eps",
                                     "layer_norm_epsilon",
                                     "max_position_embeddings",
+                                    "sliding_window_pattern",
+                                    "use_parallel_residual",
+                                    "parallel_attn",
+                                    "num_ln_in_parallel_attn",
+                                    "num_experts",
+                                    "num_experts_per_tok",
+                                    "pruned_heads",
                                     "model_type",
                                     "architectures"};
 
@@ -121,12 +130,39 @@ TEST_P(HostileConfig, ARefusedTypeIsNamed) {
                                       "hidden_activation",
                                       "activation_function",
                                       "scale_attn_by_inverse_layer_idx",
+                                      "rope_local_base_freq",
+                                      "sliding_window_pattern",
+                                      "layer_norm_eps",
+                                      "rotary_pct",
+                                      "rotary_emb_base",
+                                      "use_parallel_residual",
+                                      "new_decoder_architecture",
+                                      "num_kv_heads",
+                                      "ffn_hidden_size",
+                                      "multi_query",
+                                      "parallel_attn",
+                                      "num_ln_in_parallel_attn",
+                                      "bias",
+                                      "alibi",
+                                      "activation",
+                                      "num_local_experts",
+                                      "num_experts_per_tok",
+                                      "moe_intermediate_size",
+                                      "decoder_sparse_step",
+                                      "mlp_only_layers",
+                                      "norm_topk_prob",
+                                      "use_sliding_window",
+                                      "embedding_multiplier",
+                                      "logits_scaling",
+                                      "residual_multiplier",
+                                      "attention_multiplier",
                                       "eos_token_id",
                                       "bos_token_id",
                                       "model_type"};
   int named = 0;
   for (const auto& [key, value] : config.items()) {
-    const bool unused = !used.contains(key) || (key == "hidden_act" && config["model_type"] == "gemma2");
+    const bool unused = !used.contains(key) || (key == "hidden_act" && config["model_type"] == "gemma2") ||
+                        (key == "sliding_window" && config.value("use_sliding_window", true) == false);
     if (unused) continue;
     folder.edit_json([&, k = key](Json& object) { object[k] = Json::parse(R"([[{"a": 1}]])"); });
     expect_all_in(refusal(folder.path()), {"config.json]", key});
@@ -151,7 +187,8 @@ TEST_P(HostileConfig, ASizeThatContradictsTheTensorsNamesATensor) {
   for (const char* key :
        {"hidden_size", "n_embd", "vocab_size", "intermediate_size", "n_inner", "num_hidden_layers", "n_layer"}) {
     if (!config.contains(key)) continue;
-    const std::int64_t by = std::string_view(key) == "hidden_size" || std::string_view(key) == "n_embd" ? 24 : 1;
+    const bool is_width = std::string_view(key) == "hidden_size" || std::string_view(key) == "n_embd";
+    const std::int64_t by = is_width ? config[key].get<std::int64_t>() : 1;
     folder.edit_json([&](Json& object) { object[key] = config[key].get<std::int64_t>() + by; });
     const bool by_types = config.contains("layer_types") && std::string_view(key) == "num_hidden_layers";
     expect_all_in(refusal(folder.path()), {by_types ? "layer_types" : "safetensors", by_types ? "layer" : "tensor "});
@@ -174,8 +211,18 @@ TEST(HostileRope, ScalingsThatAreNotOurs) {
   };
   EXPECT_EQ(rope(R"({"rope_type": "default"})"), "");
   EXPECT_EQ(rope(R"({"type": "linear", "factor": 2})"), "");
-  expect_all_in(rope(R"({"rope_type": "yarn", "factor": 4})"), {"config.json, rope_scaling]", "yarn"});
-  expect_all_in(rope(R"({"type": "dynamic", "factor": 4})"), {"config.json, rope_scaling]", "dynamic"});
+  EXPECT_EQ(rope(R"({"rope_type": "yarn", "factor": 4})"), "");
+  EXPECT_EQ(rope(R"({"type": "dynamic", "factor": 4})"), "");
+  expect_all_in(rope(R"({"rope_type": "yarn"})"), {"config.json, rope_scaling]", "factor"});
+  expect_all_in(rope(R"({"rope_type": "yarn", "factor": 4, "beta_fast": -1})"), {"rope_scaling]", "beta_fast"});
+  expect_all_in(rope(R"({"type": "dynamic", "factor": 0.5})"), {"config.json, rope_scaling]", "factor"});
+  expect_all_in(rope(R"({"rope_type": "longrope", "short_factor": [1, 1, 1]})"), {"rope_scaling]", "long_factor"});
+  expect_all_in(rope(R"({"type": "su", "short_factor": [1, 1], "long_factor": [1, 1, 1]})"),
+                {"rope_scaling]", "short_factor", "2"});
+  expect_all_in(rope(R"({"type": "su", "short_factor": [1, 1, 0], "long_factor": [1, 1, 1]})"),
+                {"rope_scaling]", "short_factor", "above 0"});
+  expect_all_in(rope(R"({"type": "su", "short_factor": [1, 1, 1], "long_factor": [1, "1", 1]})"),
+                {"rope_scaling]", "long_factor"});
   expect_all_in(rope(R"({"rope_type": "no such thing"})"), {"config.json, rope_scaling]", "no such thing"});
   expect_all_in(rope(R"({"rope_type": 3})"), {"config.json, rope_scaling]", "rope_type"});
   expect_all_in(rope(R"({"rope_type": "linear"})"), {"config.json, rope_scaling]", "factor"});
@@ -237,6 +284,27 @@ TEST(HostileValues, AreNamed) {
   expect_all_in(refusal_with("llama_mha", R"({"eos_token_id": ["x"]})"), {"config.json]", "eos_token_id"});
   expect_all_in(refusal_with("gpt2_variant", R"({"add_cross_attention": true})"),
                 {"config.json]", "add_cross_attention"});
+  expect_all_in(refusal_with("llama_mha", R"({"pruned_heads": {"0": [1]}})"), {"config.json]", "pruned_heads"});
+  EXPECT_EQ(refusal_with("llama_mha", R"({"pruned_heads": {}, "is_decoder": true, "tokenizer_class": "x"})"), "");
+  expect_all_in(refusal_with("falcon_new", R"({"alibi": true})"), {"config.json]", "alibi"});
+  expect_all_in(refusal_with("falcon_new", R"({"parallel_attn": false})"), {"config.json]", "parallel_attn"});
+  expect_all_in(refusal_with("falcon_new", R"({"num_ln_in_parallel_attn": 3})"),
+                {"config.json]", "num_ln_in_parallel_attn"});
+  expect_all_in(refusal_with("cohere", R"({"use_qk_norm": true})"), {"config.json]", "use_qk_norm"});
+  expect_all_in(refusal_with("cohere", R"({"logit_scale": 0})"), {"config.json]", "logit_scale"});
+  expect_all_in(refusal_with("granite", R"({"residual_multiplier": -1})"), {"config.json]", "residual_multiplier"});
+  expect_all_in(refusal_with("gemma3", R"({"attn_logit_softcapping": 50.0})"),
+                {"config.json]", "attn_logit_softcapping"});
+  expect_all_in(refusal_with("gemma3_tables", R"({"rope_parameters": {"chunked_attention": {}}})"),
+                {"rope_parameters]", "chunked_attention"});
+  expect_all_in(refusal_with("gpt_neox", R"({"rope_theta": 7})"), {"config.json]", "rotary_emb_base"});
+  expect_all_in(refusal_with("gpt_neox", R"({"rotary_pct": 1.5})"), {"config.json]", "rotary_pct"});
+  expect_all_in(refusal_with("phi3_long", R"({"attention_bias": true})"), {"config.json]", "attention_bias"});
+  expect_all_in(refusal_with("qwen2_window", R"({"use_sliding_window": false})"),
+                {"config.json]", "layer_types", "use_sliding_window"});
+  expect_all_in(refusal_with("qwen3_moe", R"({"num_experts_per_tok": 7})"), {"config.json]", "top_k", "6"});
+  expect_all_in(refusal_with("mixtral", R"({"num_local_experts": 6})"), {"safetensors]", "tensor "});
+  expect_all_in(refusal_with("mixtral", R"({"num_local_experts": 4})"), {"safetensors]", "tensor "});
   expect_all_in(refusal_with("gpt2_variant", R"({"n_head": 5})"), {"config.json]", "5"});
 }
 
@@ -249,9 +317,17 @@ TEST(HostileSizes, TakeNoMemory) {
        {R"({"head_dim": 2147483646})", R"({"head_dim": 100000, "num_hidden_layers": 10000})",
         R"({"num_hidden_layers": 10000})", R"({"hidden_size": 2147483646, "num_attention_heads": 1})",
         R"({"vocab_size": 2147483647, "intermediate_size": 2147483647})",
+        R"({"num_hidden_layers": 10000, "max_position_embeddings": 2147483647})",
         R"({"num_attention_heads": 1000000, "num_key_value_heads": 1000000, "head_dim": 1000})"}) {
     std::string message;
     EXPECT_LT(peak_growth_mb([&] { message = refusal_with("llama_mha", patch); }), 300) << patch;
+    EXPECT_NE(message, "") << patch;
+  }
+  for (const char* patch :
+       {R"({"num_experts": 2147483647})", R"({"num_experts": 32768, "num_experts_per_tok": 1, "mlp_only_layers": []})",
+        R"({"num_experts": 8, "num_hidden_layers": 4000})"}) {
+    std::string message;
+    EXPECT_LT(peak_growth_mb([&] { message = refusal_with("qwen3_moe", patch); }), 300) << patch;
     EXPECT_NE(message, "") << patch;
   }
 }

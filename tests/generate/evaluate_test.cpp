@@ -33,7 +33,7 @@ TEST_P(EvaluateOn, EqualsPyTorchOnTheSameWindows) {
 INSTANTIATE_TEST_SUITE_P(Each, EvaluateOn, testing::ValuesIn(tiny_presets()), [](const auto& param_info) {
   std::string name = param_info.param;
   std::replace_if(
-      name.begin(), name.end(), [](char c) { return c == '-' || c == '.'; }, '_');
+      name.begin(), name.end(), [](char c) { return c == '-' || c == '.' || c == '/'; }, '_');
   return name;
 });
 

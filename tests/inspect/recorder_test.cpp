@@ -96,6 +96,12 @@ TEST(SiteSelection, OnDemandOnlyByAGlobThatEndsInTheName) {
   EXPECT_FALSE(has("blocks.1.attn.hook_[qk]", Site::v));
   EXPECT_FALSE(SiteSelection({}, 2).contains({Site::attn_in, 0}));
   EXPECT_EQ(SiteSelection({"hook_embed", "blocks.?.hook_mlp_in"}, 2).count(), 3);
+  const SiteSelection experts({"blocks.1.mlp.experts.*.hook_gate"}, 2, 3);
+  EXPECT_EQ(experts.count(), 4) << "three experts and the shared one";
+  EXPECT_TRUE(experts.contains({Site::expert_gate, 1, -1, 2}));
+  EXPECT_TRUE(experts.contains({Site::expert_gate, 1, -1, SiteId::kShared}));
+  EXPECT_FALSE(experts.contains({Site::expert_gate, 0, -1, 2}));
+  EXPECT_FALSE(experts.contains({Site::expert_post, 1, -1, 2}));
   EXPECT_EQ(SiteSelection({"nothing"}, 2).count(), 0);
 }
 

@@ -33,6 +33,7 @@ void for_norms(ModelConfig& c, const std::function<void(NormConfig&)>& change) {
   for_blocks(c, [&](BlockConfig& b) {
     for (auto* norm : {&b.norms.attn_pre, &b.norms.attn_post, &b.norms.ffn_pre, &b.norms.ffn_post})
       change_norm(*norm, change);
+    if (b.attention.qk_norm) change(b.attention.qk_norm->norm);
   });
 }
 
@@ -53,13 +54,112 @@ Mutation change_rope(const std::string& golden, const std::string& term,
             for_blocks(c, [&](BlockConfig& b) {
               RopeConfig& r = *b.attention.rope;
               change(r);
-              r = make_rope(r.theta, r.dim, r.layout, r.scaling);
+              r = make_rope(r.theta, r.dim, r.layout, r.scaling, r.magnitude);
             });
           }};
 }
 
+template <class Change>
+std::function<void(ModelConfig&)> blocks(Change change) {
+  return [change](ModelConfig& c) { for_blocks(c, change); };
+}
+
+template <class Scaling>
+Mutation change_scaling(const std::string& golden, const std::string& term,
+                        const std::function<void(Scaling&)>& change) {
+  return change_rope(golden, term, [change](RopeConfig& r) { change(std::get<Scaling>(r.scaling)); });
+}
+
+Mutation change_experts(const std::string& golden, const std::string& term,
+                        const std::function<void(MoeConfig&)>& change) {
+  return {golden, term, blocks([change](BlockConfig& b) {
+            if (auto* moe = std::get_if<MoeConfig>(&b.ffn)) change(*moe);
+          })};
+}
+
+/// The words of attention, norms and wiring that came with further families.
+std::vector<Mutation> block_mutations() {
+  const auto reads_attn_pre = [](BlockConfig& b) {
+    b.norms.ffn_pre.reset();
+    b.norms.ffn_reads_attn_pre = true;
+  };
+  const auto serial = [](BlockConfig& b) { b.residual = BlockConfig::Residual::serial; };
+  return {
+      {"qwen2_window", "without_window", blocks([](BlockConfig& b) { b.attention.window.reset(); })},
+      {"qwen2_window", "with_window_everywhere", blocks([](BlockConfig& b) { b.attention.window = 5; })},
+      {"qwen2_window", "without_qkv_bias", blocks([](BlockConfig& b) { b.attention.qkv_bias = false; })},
+      {"mistral", "without_window", blocks([](BlockConfig& b) { b.attention.window.reset(); })},
+      {"starcoder2", "without_window", blocks([](BlockConfig& b) { b.attention.window.reset(); })},
+      {"qwen3", "without_qk_norm", blocks([](BlockConfig& b) { b.attention.qk_norm.reset(); })},
+      {"gemma3", "without_qk_norm", blocks([](BlockConfig& b) { b.attention.qk_norm.reset(); })},
+      {"gemma3", "without_plus_one_of_the_qk_norm",
+       blocks([](BlockConfig& b) { b.attention.qk_norm->norm.weight_offset = 0; })},
+      {"gemma3", "with_one_rope_for_all_layers",
+       [](ModelConfig& c) { for_blocks(c, [&](BlockConfig& b) { b.attention.rope = c.blocks[0].attention.rope; }); }},
+      {"gemma3_tables", "with_one_rope_for_all_layers",
+       [](ModelConfig& c) { for_blocks(c, [&](BlockConfig& b) { b.attention.rope = c.blocks[0].attention.rope; }); }},
+      {"gemma3_tables", "without_final_softcap", [](ModelConfig& c) { c.head.softcap.reset(); }},
+      {"olmo2", "without_qk_norm", blocks([](BlockConfig& b) { b.attention.qk_norm.reset(); })},
+      {"olmo2", "with_a_norm_of_each_head",
+       blocks([](BlockConfig& b) { b.attention.qk_norm->over = QkNormConfig::Over::head; })},
+      drop_norm("olmo2", "ln1_post", &BlockNorms::attn_post),
+      drop_norm("olmo2", "ln2_post", &BlockNorms::ffn_post),
+      {"gpt_neox", "with_serial_residual", blocks(serial)},
+      {"gpt_neox", "with_one_norm_for_both", blocks(reads_attn_pre)},
+      {"gpt_neox_serial", "with_parallel_residual",
+       blocks([](BlockConfig& b) { b.residual = BlockConfig::Residual::parallel; })},
+      {"falcon_new", "with_serial_residual", blocks(serial)},
+      {"falcon_new", "with_one_norm_for_both", blocks(reads_attn_pre)},
+      {"falcon", "with_ffn_on_the_bare_stream", blocks([](BlockConfig& b) { b.norms.ffn_reads_attn_pre = false; })},
+      {"cohere", "with_ffn_on_the_bare_stream", blocks([](BlockConfig& b) { b.norms.ffn_reads_attn_pre = false; })},
+      {"cohere", "with_rms_norms",
+       [](ModelConfig& c) { for_norms(c, [](NormConfig& n) { n.kind = NormConfig::Kind::rms; }); }},
+      {"cohere", "without_logit_scale", [](ModelConfig& c) { c.head.scale = 1; }},
+      {"granite", "without_logit_scale", [](ModelConfig& c) { c.head.scale = 1; }},
+      {"granite", "without_embedding_scale", [](ModelConfig& c) { c.embedding.scale = 1; }},
+      {"granite", "without_residual_scale", blocks([](BlockConfig& b) { b.residual_scale = 1; })},
+      {"granite", "with_scale_by_head_dim", blocks([](BlockConfig& b) { b.attention.score_scale = 0.5f; })},
+      change_experts("mixtral", "without_renormalization", [](MoeConfig& c) { c.renormalize = false; }),
+      change_experts("mixtral", "with_one_expert_less", [](MoeConfig& c) { --c.top_k; }),
+      change_experts("qwen3_moe", "without_renormalization", [](MoeConfig& c) { c.renormalize = false; }),
+      change_experts("qwen3_moe", "with_one_expert_more", [](MoeConfig& c) { ++c.top_k; }),
+      change_experts("qwen2_moe", "with_renormalization", [](MoeConfig& c) { c.renormalize = true; }),
+      change_experts("qwen2_moe", "without_the_shared_expert", [](MoeConfig& c) { c.shared.reset(); }),
+      change_experts("qwen2_moe", "with_another_activation",
+                     [](MoeConfig& c) { c.expert.activation = Activation::gelu_tanh; }),
+  };
+}
+
+std::vector<Mutation> rope_mutations() {
+  const auto no_scaling = [](RopeConfig& r) { r.scaling = {}; };
+  const auto no_magnitude = [](RopeConfig& r) { r.magnitude = 1; };
+  const auto swap_lists = [](ListedScaling& s) { std::swap(s.within, s.beyond); };
+  return {
+      change_rope("gpt_neox", "with_whole_heads_turned", [](RopeConfig& r) { r.dim = 16; }),
+      change_rope("gpt_neox", "with_another_theta", [](RopeConfig& r) { r.theta = 10000; }),
+      change_rope("gpt_neox_serial", "with_whole_heads_turned", [](RopeConfig& r) { r.dim = 8; }),
+      change_rope("cohere", "with_halves", [](RopeConfig& r) { r.layout = RopeConfig::Layout::halves; }),
+      change_rope("gemma3", "without_scaling", no_scaling),
+      change_rope("llama_yarn_rope", "without_scaling", no_scaling),
+      change_rope("llama_yarn_rope", "without_magnitude", no_magnitude),
+      change_scaling<RampScaling>("llama_yarn_rope", "with_another_beta_slow",
+                                  [](RampScaling& s) { s.beta_slow = 0.05; }),
+      change_scaling<RampScaling>("llama_yarn_rope", "with_another_beta_fast", [](RampScaling& s) { s.beta_fast = 1; }),
+      change_scaling<RampScaling>("llama_yarn_rope", "with_another_original_context",
+                                  [](RampScaling& s) { s.original_max_seq_len = 64; }),
+      change_scaling<RampScaling>("llama_yarn_mscale", "with_whole_pairs", [](RampScaling& s) { s.truncate = true; }),
+      change_rope("llama_yarn_mscale", "without_magnitude", no_magnitude),
+      change_rope("llama_dynamic_rope", "without_scaling", no_scaling),
+      change_scaling<GrowingScaling>("llama_dynamic_rope", "with_another_factor",
+                                     [](GrowingScaling& s) { s.factor = 2; }),
+      change_rope("phi3_long", "without_scaling", no_scaling),
+      change_rope("phi3_long", "without_magnitude", no_magnitude),
+      change_scaling<ListedScaling>("phi3_long", "with_the_other_list", swap_lists),
+      change_scaling<ListedScaling>("phi3_short", "with_the_other_list", swap_lists),
+  };
+}
+
 std::vector<Mutation> mutations() {
-  const auto blocks = [](auto change) { return [change](ModelConfig& c) { for_blocks(c, change); }; };
   return {
       {"gemma2", "without_softcap", blocks([](BlockConfig& b) { b.attention.softcap.reset(); })},
       {"gemma2", "without_final_softcap", [](ModelConfig& c) { c.head.softcap.reset(); }},
@@ -103,6 +203,12 @@ std::vector<Mutation> mutations() {
   };
 }
 
+std::vector<Mutation> all_mutations() {
+  std::vector<Mutation> all = mutations();
+  for (const auto& more : {block_mutations(), rope_mutations()}) all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
 class Mutated : public testing::TestWithParam<Mutation> {};
 
 /// The golden's parameters under a config from which a term is gone: those that the config no longer names are dropped.
@@ -126,7 +232,7 @@ TEST_P(Mutated, IsNoticed) {
   EXPECT_GT(difference / (1 + largest), kNoticed);
 }
 
-INSTANTIATE_TEST_SUITE_P(Terms, Mutated, testing::ValuesIn(mutations()),
+INSTANTIATE_TEST_SUITE_P(Terms, Mutated, testing::ValuesIn(all_mutations()),
                          [](const auto& param_info) { return param_info.param.golden + "_" + param_info.param.term; });
 
 }  // namespace

@@ -29,9 +29,11 @@ class ScratchFolder {
   std::string path_;
 };
 
-/// The config of one of the tiny models.
+/// The config of one of the tiny models: a preset's, or that of goldens/NAME.
 inline Json tiny_config(const std::string& preset, const Json& figures) {
-  Json config = preset_or_config(preset);
+  const std::string golden = "goldens/";
+  Json config = preset_or_config(
+      preset.starts_with(golden) ? goldens() + "/" + preset.substr(golden.size()) + "/config.json" : preset);
   set_config_keys(config, figures["set"].get<std::vector<std::string>>(), preset);
   return config;
 }

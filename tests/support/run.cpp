@@ -18,25 +18,34 @@ std::size_t index(const SiteId& id) {
   return static_cast<std::size_t>(id.layer + 1) * all_sites().size() + static_cast<std::size_t>(id.site);
 }
 
+bool matches_any(const std::vector<std::string>& globs, const SiteId& id) {
+  const std::string name = name_of(id);
+  return std::any_of(globs.begin(), globs.end(),
+                     [&](const std::string& glob) { return fnmatch(glob.c_str(), name.c_str(), 0) == 0; });
+}
+
 }  // namespace
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-Probe::Probe(const Model& model, std::vector<std::string> globs, Replace replace) : replace_(replace) {
+Probe::Probe(const Model& model, std::vector<std::string> globs, Replace replace)
+    : globs_(std::move(globs)), replace_(replace) {
   const int n_layers = static_cast<int>(model.config().blocks.size());
   chosen_.resize(all_sites().size() * static_cast<std::size_t>(n_layers + 1));
   for (const SiteInfo& site : all_sites()) {
     for (int layer = site.in_block ? 0 : -1; layer < (site.in_block ? n_layers : 0); ++layer) {
       const SiteId id{site.site, layer};
-      const auto fits = [&](const std::string& glob) { return fnmatch(glob.c_str(), name_of(id).c_str(), 0) == 0; };
-      chosen_[index(id)] = globs.empty() ? !site.on_demand : std::any_of(globs.begin(), globs.end(), fits);
+      chosen_[index(id)] = globs_.empty() ? !site.on_demand : matches_any(globs_, id);
     }
   }
 }
 
-bool Probe::wants(const SiteId& id) const { return chosen_[index(id)]; }
+bool Probe::wants(const SiteId& id) const {
+  const bool of_an_expert = id.expert != SiteId::kNoExpert;  // there may be many: asked by name
+  return of_an_expert && !globs_.empty() ? matches_any(globs_, id) : chosen_[index(id)];
+}
 
 Tensor Probe::visit(Pass& pass, const SiteId& id, const Tensor& value) {
   std::string name = name_of(id);

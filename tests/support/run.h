@@ -34,6 +34,7 @@ class Probe : public Taps {
   std::vector<std::string> order;  ///< Names as they came.
 
  private:
+  std::vector<std::string> globs_;
   std::vector<bool> chosen_;
   Replace replace_;
 };

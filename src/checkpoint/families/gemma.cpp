@@ -14,7 +14,6 @@ ModelConfig read_shared(ConfigReader& c, Activation activation, double score_sca
   ModelConfig model;
   model.d_model = c.size("hidden_size");
   model.vocab_size = c.size("vocab_size");
-  model.max_seq_len = c.size_or("max_position_embeddings", 8192);
   model.embedding.scale = static_cast<float>(std::sqrt(static_cast<double>(model.d_model)));
   model.head.tied = c.flag_or("tie_word_embeddings", true);
   c.refuse("use_bidirectional_attention");
@@ -28,7 +27,8 @@ ModelConfig read_shared(ConfigReader& c, Activation activation, double score_sca
   attention.head_dim = c.size_or("head_dim", 256);
   attention.score_scale =
       static_cast<float>(score_scale > 0 ? score_scale : 1.0 / std::sqrt(static_cast<double>(attention.head_dim)));
-  attention.rope = read_rope(c, attention.head_dim, RopeConfig::Layout::halves);
+  attention.rope = read_rope(c, attention.head_dim);
+  model.max_seq_len = stretched_context(c.size_or("max_position_embeddings", 8192), *attention.rope);
   attention.qkv_bias = attention.out_bias = c.flag_or("attention_bias", false);
   block.ffn = DenseConfig{c.size("intermediate_size"), activation, true, false};
   model.final_norm = norm;
@@ -86,9 +86,7 @@ Family gemma2_family() {
   family.architectures = {"Gemma2ForCausalLM"};
   family.read_config = read_gemma2;
   use_decoder_names(family);
-  family.tensors.push_back({"{p}layers.{l}.post_attention_layernorm.weight", {"blocks.{l}.ln1_post.weight"}});
-  family.tensors.push_back({"{p}layers.{l}.pre_feedforward_layernorm.weight", {"blocks.{l}.ln2.weight"}});
-  family.tensors.push_back({"{p}layers.{l}.post_feedforward_layernorm.weight", {"blocks.{l}.ln2_post.weight"}});
+  add_four_norms(family);
   return family;
 }
 

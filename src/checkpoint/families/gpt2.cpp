@@ -13,7 +13,6 @@ ModelConfig read_gpt2(ConfigReader& c) {
         "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj"}) {
     c.ignore(key);  // training, a classification head, and the order of scaling in half precision
   }
-  c.refuse("add_cross_attention");
   ModelConfig model;
   model.d_model = c.size("n_embd");
   model.vocab_size = c.size("vocab_size");

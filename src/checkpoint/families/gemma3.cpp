@@ -1,0 +1,65 @@
+// Gemma 3, its text models: five layers with a window to one without, each kind with a RoPE of its own, q and k normed.
+// Sources: Gemma Team 2025; transformers, models/gemma3; the published config.json files.
+#include <cmath>
+
+#include "base/error.h"
+#include "checkpoint/families/families.h"
+
+namespace vitrine {
+namespace {
+
+ModelConfig read_gemma3(ConfigReader& c) {
+  for (const char* key : {"cache_implementation", "_sliding_window_pattern"})
+    c.ignore(key);  // layer_types stands beside
+  c.refuse("use_bidirectional_attention");
+  if (c.optional_number("attn_logit_softcapping")) {
+    throw Unsupported(c.where(),
+                      "attn_logit_softcapping is not supported for this family: the reference passes it over");
+  }
+  DecoderKeys keys{.max_seq_len = 131072,
+                   .tied = true,
+                   .activation = "gelu_pytorch_tanh",
+                   .activation_key = "hidden_activation",
+                   .head_dim = 256};
+  keys.norm.weight_offset = 1.0f;
+  keys.rope.theta = 1e6;
+  keys.rope.layer_type = "full_attention";
+  ModelConfig model = read_decoder(c, keys);
+  model.embedding.scale = static_cast<float>(std::sqrt(static_cast<double>(model.d_model)));
+  model.head.softcap = read_softcap(c, "final_logit_softcapping", std::nullopt);
+
+  const RopeKeys local_keys{.theta_key = "rope_local_base_freq", .layer_type = "sliding_attention"};
+  const RopeConfig local = read_rope(c, model.blocks[0].attention.head_dim, local_keys);
+  const double scalar = c.number_or("query_pre_attn_scalar", 256);
+  if (!(scalar > 0)) throw BadCheckpoint(c.where(), "query_pre_attn_scalar must be above 0, got {}", scalar);
+  const bool bias = c.flag_or("attention_bias", false);
+  const std::int64_t window = c.size_or("sliding_window", 4096), pattern = c.size_or("sliding_window_pattern", 6);
+  const std::vector<bool> sliding = read_sliding_layers(c, static_cast<std::int64_t>(model.blocks.size()));
+  for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
+    BlockConfig& block = model.blocks[layer];
+    block.norms.attn_post = block.norms.ffn_post = model.final_norm;
+    block.attention.qk_norm = QkNormConfig{model.final_norm, QkNormConfig::Over::head};
+    block.attention.qkv_bias = block.attention.out_bias = bias;
+    block.attention.score_scale = static_cast<float>(1.0 / std::sqrt(scalar));
+    const bool by_pattern = (static_cast<std::int64_t>(layer) + 1) % pattern != 0;
+    if (!(sliding.empty() ? by_pattern : sliding[layer])) continue;
+    block.attention.window = window;
+    block.attention.rope = local;
+  }
+  return model;
+}
+
+}  // namespace
+
+Family gemma3_family() {
+  Family family;
+  family.model_type = "gemma3_text";
+  family.architectures = {"Gemma3ForCausalLM"};
+  family.read_config = read_gemma3;
+  use_decoder_names(family);
+  add_qk_norms(family);
+  add_four_norms(family);
+  return family;
+}
+
+}  // namespace vitrine

@@ -1,0 +1,25 @@
+// Mistral. Sources: Jiang et al. 2023; transformers, models/mistral; the published config.json files.
+#include "checkpoint/families/families.h"
+
+namespace vitrine {
+namespace {
+
+ModelConfig read_mistral(ConfigReader& c) {
+  ModelConfig model = read_decoder(c, {.max_seq_len = 131072});
+  read_window(c, model, 4096);
+  return model;
+}
+
+}  // namespace
+
+Family mistral_family() {
+  Family family;
+  family.model_type = "mistral";
+  family.architectures = {"MistralForCausalLM"};
+  family.read_config = read_mistral;
+  use_decoder_names(family);
+  add_pre_norms(family);
+  return family;
+}
+
+}  // namespace vitrine

@@ -1,0 +1,27 @@
+// Qwen 2 and 2.5. Sources: Qwen Team 2024 (both reports); transformers, models/qwen2; the published config.json files.
+#include "checkpoint/families/families.h"
+
+namespace vitrine {
+namespace {
+
+ModelConfig read_qwen2(ConfigReader& c) {
+  c.refuse("use_mrope");  // positions of pictures
+  ModelConfig model = read_decoder(c, {.max_seq_len = 32768});
+  for (BlockConfig& block : model.blocks) block.attention.qkv_bias = true;
+  read_window_of_last_layers(c, model);
+  return model;
+}
+
+}  // namespace
+
+Family qwen2_family() {
+  Family family;
+  family.model_type = "qwen2";
+  family.architectures = {"Qwen2ForCausalLM"};
+  family.read_config = read_qwen2;
+  use_decoder_names(family);
+  add_pre_norms(family);
+  return family;
+}
+
+}  // namespace vitrine

@@ -1,0 +1,36 @@
+// What a family's table of tensors comes to for one config: every stored name, and the parameters in it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/family.h"
+
+namespace vitrine {
+
+/// One rule for one layer and expert, as far as its names speak of them.
+struct TensorPlace {
+  const TensorRule* rule = nullptr;
+  std::string stored;
+  std::vector<std::string> ours;
+  std::int64_t layer = 0;
+};
+
+/// Calls visit(place) for every place of `rule` in a model of that config, layer by layer.
+void for_each_place(const TensorRule& rule, std::string_view prefix, const ModelConfig& config,
+                    const std::function<void(const TensorPlace&)>& visit);
+
+/// Consecutive rows of one parameter.
+struct RowRun {
+  std::size_t part = 0;    ///< Which of the rule's parameters.
+  std::int64_t first = 0;  ///< Its row.
+  std::int64_t count = 0;
+};
+
+/// Where the rows of a stored tensor belong, from its first to its last; `part_rows`: rows of each parameter.
+std::vector<RowRun> row_runs(const TensorPlace& place, const ModelConfig& config,
+                             const std::vector<std::int64_t>& part_rows);
+
+}  // namespace vitrine

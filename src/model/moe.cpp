@@ -1,0 +1,88 @@
+#include "model/moe.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "model/ffn.h"
+#include "ops/elementwise.h"
+#include "ops/route.h"
+
+namespace vitrine {
+namespace {
+
+/// For every expert, the slots t · top_k + rank of the tokens that chose it, ascending.
+using Slots = std::vector<std::vector<std::int64_t>>;
+
+/// A number below n that a site has shown. Throws BadInput where a tap has made it something else.
+std::int64_t index_of(float value, std::int64_t n, const SiteId& at) {
+  const bool is_index = value >= 0 && value < static_cast<float>(n) && value == std::floor(value);
+  if (!is_index) throw BadInput(name_of(at), "expected whole numbers from 0 to {}, got {}", n - 1, value);
+  return static_cast<std::int64_t>(value);
+}
+
+Slots slots_of(const Tensor& chosen, std::int64_t n_experts, const SiteId& at) {
+  Slots slots(static_cast<std::size_t>(n_experts));
+  for (std::int64_t i = 0; i < chosen.count(); ++i) {
+    slots[static_cast<std::size_t>(index_of(chosen.data[i], n_experts, at))].push_back(i);
+  }
+  return slots;
+}
+
+FfnSites sites_of(BlockSite at, int expert, bool gated) {
+  const SiteId up = at.of_expert(Site::expert_pre, expert);
+  const SiteId gate = gated ? at.of_expert(Site::expert_gate, expert) : up;
+  return {gate, up, at.of_expert(Site::expert_post, expert), at.of_expert(Site::expert_out, expert)};
+}
+
+/// What one expert makes of its tokens, put into their slots of `results` `[T · top_k, d]`.
+void run_expert(Pass& p, BlockSite at, int expert, const DenseConfig& c, const FfnParams& w, const Tensor& x,
+                const std::vector<std::int64_t>& slots, std::int64_t top_k, const Tensor& results) {
+  const ArenaScope scope(p.arena);
+  const auto n = static_cast<std::int64_t>(slots.size());
+  const std::int64_t d = x.row_size();
+  const SiteId tokens_site = at.of_expert(Site::expert_tokens, expert);
+  Tensor tokens = p.tensor({n});
+  std::transform(slots.begin(), slots.end(), tokens.data,
+                 [&](std::int64_t slot) { return static_cast<float>(slot / top_k); });
+  tokens = p.tap(tokens_site, tokens);
+  const Tensor rows = p.tensor({n, d});
+  for (std::int64_t i = 0; i < n; ++i) {
+    std::copy_n(x.row(index_of(tokens.data[i], x.rows(), tokens_site)), d, rows.row(i));
+  }
+  const Tensor y = ffn(p, sites_of(at, expert, c.gated), c, w, rows);
+  for (std::int64_t i = 0; i < n; ++i) std::copy_n(y.row(i), d, results.row(slots[static_cast<std::size_t>(i)]));
+}
+
+}  // namespace
+
+Tensor moe(Pass& p, BlockSite at, const MoeConfig& c, const MoeParams& w, const Tensor& x) {
+  const Tensor logits = p.tap(at(Site::router_logits), linear(p, w.router, x));
+  const Tensor weights = p.tap(at(Site::expert_weights), softmax_rows(p, logits));
+  const Tensor chosen = p.tap(at(Site::expert_indices), choose_largest(p, weights, c.top_k));
+  const Slots slots = slots_of(chosen, c.n_experts, at(Site::expert_indices));
+  const Tensor shares = shares_of(p, weights, chosen, c.renormalize);
+
+  const std::int64_t d = x.row_size();
+  const Tensor results = p.tensor({x.rows() * c.top_k, d});
+  for (std::size_t e = 0; e < slots.size(); ++e) {
+    if (slots[e].empty()) continue;
+    p.check_interrupt();
+    run_expert(p, at, static_cast<int>(e), c.expert, w.experts[e], x, slots[e], c.top_k, results);
+  }
+  Tensor out = p.tensor(x.shape);
+  std::fill_n(out.data, out.count(), 0.0f);
+  p.for_rows(x.rows(), d * c.top_k, [&](std::int64_t t) {
+    const MatrixView of_token{
+        reinterpret_cast<const std::byte*>(results.row(t * c.top_k)), DType::f32, c.top_k, d, d, 1};
+    p.kernels.weighted_rows(shares.row(t), of_token, out.row(t));
+  });
+  if (c.shared) {
+    const Tensor gate = sigmoid(p, linear(p, w.shared_gate, x));
+    const Tensor y = ffn(p, sites_of(at, SiteId::kShared, c.shared->gated), *c.shared, w.shared, x);
+    out = add(p, out, multiply_rows(p, y, gate));
+  }
+  return p.tap(at(Site::mlp_proj), out);
+}
+
+}  // namespace vitrine

@@ -1,0 +1,21 @@
+// A feed-forward sublayer of many experts, of which each token uses a few.
+//
+//   x [T, d] ──┬── router ── softmax ── top-k ──▶ chosen [T, k], shares [T, k]
+//              │        ┌── expert 3 ◀── its rows of x, gathered  [n, d]
+//              ├────────┼── expert 7 ◀── …
+//              │        └── …                        out[t] = Σ_r shares[t, r] · expert_{chosen[t, r]}(x[t])
+//              └── shared expert · sigmoid(x · shared_gate)        + that, where there is one
+//
+// Only experts that a token chose are computed; a token's experts are added in the router's rank, best first, so its
+// result does not depend on which other tokens are in the pass.
+#pragma once
+
+#include "model/config.h"
+#include "model/params.h"
+
+namespace vitrine {
+
+/// `[T, d]` from x `[T, d]`: the sublayer's output, before a post-norm.
+Tensor moe(Pass& p, BlockSite at, const MoeConfig& c, const MoeParams& w, const Tensor& x);
+
+}  // namespace vitrine
