@@ -35,8 +35,10 @@ struct Kernels {
   /// where they begin at a multiple of packed_rows, packed_size() of the rows before behind the first.
   void (*pack)(const MatrixView& x, float* packed);
   std::int64_t packed_rows;
-  /// Adds to z: z[d] = fma(p[j], v[j, d], z[d]) for j = 0, 1, … in this order. v needs col_stride == 1.
-  void (*weighted_rows)(const float* p, const MatrixView& v, float* z);
+  /// Adds to z: z[r, d] = fma(p[r, j], v[j, d], z[r, d]) for j = 0, 1, … in this order. p: `rows` rows of v.rows
+  /// floats, ldp apart; z: as many of v.cols floats, ldz apart. v needs col_stride == 1.
+  void (*weighted_rows)(const float* p, std::int64_t ldp, std::int64_t rows, const MatrixView& v, float* z,
+                        std::int64_t ldz);
 
   /// Σ x[i], 16-lane order.
   float (*sum)(const float* x, std::int64_t n);

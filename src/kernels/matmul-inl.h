@@ -29,46 +29,65 @@ void matmul(const float* x, std::int64_t ldx, std::int64_t tokens, const MatrixV
   });
 }
 
-/// z[d] += Σ_j p[j] v[j, d] for kVecs vectors of d, which stay in registers over all j.
-template <int kVecs, class LoadV>
-void weighted_columns(const float* p, const std::byte* v, std::int64_t v_stride, std::int64_t rows, Vec (&z)[kVecs],
-                      LoadV load_v) {
-  for (std::int64_t j = 0; j < rows; ++j) {
-    const Vec weight = broadcast(p[j]);
-    unrolled<kVecs>([&](auto i) { z[i] = fma(weight, load_v(v + j * v_stride, i), z[i]); });
+/// z[r][i] += Σ_j p[r, j] v[j, i] for kRows rows and kVecs vectors of columns, which stay in registers over all j.
+template <int kRows, int kVecs, class LoadV>
+[[gnu::always_inline]] inline void weighted_tile(const float* p, std::int64_t ldp, const std::byte* v,
+                                                 std::int64_t v_stride, std::int64_t n, Vec (&z)[kRows][kVecs],
+                                                 LoadV load_v) {
+  for (std::int64_t j = 0; j < n; ++j, v += v_stride) {
+    Vec v_j[kVecs];
+    unrolled<kVecs>([&](auto i) { v_j[i] = load_v(v, i); });
+    unrolled<kRows>([&](auto r) {
+      const Vec weight = broadcast(p[r * ldp + j]);
+      unrolled<kVecs>([&](auto i) { z[r][i] = fma(weight, v_j[i], z[r][i]); });
+    });
   }
 }
 
-void weighted_rows(const float* p, const MatrixView& v, float* z) {
-  with_type(v.dtype, [&](auto stored) {
-    constexpr DType kType = decltype(stored)::kDType;
-    constexpr std::int64_t kVecBytes = kLanes * kSize<kType>;
-    const auto load_v = [](const std::byte* at, int i) { return load<kType>(at + i * kVecBytes); };
-    const std::int64_t stride = v.row_stride * kSize<kType>;
-    std::int64_t d = 0;
-    const auto columns = [&](auto& out) {
-      constexpr int kVecs = static_cast<int>(sizeof(out) / sizeof(Vec));
-      unrolled<kVecs>([&](auto i) { out[i] = load_f32(z + d + i * kLanes); });
-      weighted_columns(p, v.data + d * kSize<kType>, stride, v.rows, out, load_v);
-      unrolled<kVecs>([&](auto i) { store_f32(out[i], z + d + i * kLanes); });
-      d += kVecs * kLanes;
-    };
-    while (d + kDepthVecs * kLanes <= v.cols) {
-      Vec many[kDepthVecs];
-      columns(many);
-    }
-    while (d + kLanes <= v.cols) {
-      Vec one[1];
-      columns(one);
-    }
-    if (d < v.cols) {
-      const int rest = static_cast<int>(v.cols - d);
-      Vec part[1] = {load_f32_first(z + d, rest)};
-      weighted_columns(p, v.data + d * kSize<kType>, stride, v.rows, part,
-                       [rest](const std::byte* at, int) { return load_first<kType>(at, rest); });
-      store_f32_first(part[0], z + d, rest);
-    }
-  });
+/// kVecs vectors of columns from d on.
+template <DType kType, int kRows, int kVecs>
+void weighted_block(const float* p, std::int64_t ldp, const MatrixView& v, std::int64_t d, float* z, std::int64_t ldz) {
+  Vec sum[kRows][kVecs];
+  unrolled<kRows>(
+      [&](auto r) { unrolled<kVecs>([&](auto i) { sum[r][i] = load_f32(z + r * ldz + d + i * kLanes); }); });
+  weighted_tile(p, ldp, v.data + d * kSize<kType>, v.row_stride * kSize<kType>, v.rows, sum,
+                [](const std::byte* at, int i) { return load<kType>(at + i * kLanes * kSize<kType>); });
+  unrolled<kRows>(
+      [&](auto r) { unrolled<kVecs>([&](auto i) { store_f32(sum[r][i], z + r * ldz + d + i * kLanes); }); });
+}
+
+/// kRows rows, all columns.
+template <DType kType, int kRows>
+void weighted_group(const float* p, std::int64_t ldp, const MatrixView& v, float* z, std::int64_t ldz) {
+  constexpr int kVecs = kRows == 1 ? kDepthVecs : kMixVecs;
+  std::int64_t d = 0;
+  for (; d + kVecs * kLanes <= v.cols; d += kVecs * kLanes) weighted_block<kType, kRows, kVecs>(p, ldp, v, d, z, ldz);
+  for (; d + kLanes <= v.cols; d += kLanes) weighted_block<kType, kRows, 1>(p, ldp, v, d, z, ldz);
+  if (d == v.cols) return;
+  const int rest = static_cast<int>(v.cols - d);
+  Vec sum[kRows][1];
+  unrolled<kRows>([&](auto r) { sum[r][0] = load_f32_first(z + r * ldz + d, rest); });
+  weighted_tile(p, ldp, v.data + d * kSize<kType>, v.row_stride * kSize<kType>, v.rows, sum,
+                [rest](const std::byte* at, int) { return load_first<kType>(at, rest); });
+  unrolled<kRows>([&](auto r) { store_f32_first(sum[r][0], z + r * ldz + d, rest); });
+}
+
+/// Groups of at most kRows rows.
+template <DType kType, int kRows>
+void weighted_groups(const float* p, std::int64_t ldp, std::int64_t rows, const MatrixView& v, float* z,
+                     std::int64_t ldz) {
+  for (; rows >= kRows; rows -= kRows, p += kRows * ldp, z += kRows * ldz) {
+    weighted_group<kType, kRows>(p, ldp, v, z, ldz);
+  }
+  if constexpr (kRows > 1) {
+    if (rows > 0) weighted_groups<kType, kRows - 1>(p, ldp, rows, v, z, ldz);
+  }
+}
+
+void weighted_rows(const float* p, std::int64_t ldp, std::int64_t rows, const MatrixView& v, float* z,
+                   std::int64_t ldz) {
+  with_type(v.dtype,
+            [&](auto stored) { weighted_groups<decltype(stored)::kDType, kMixRows>(p, ldp, rows, v, z, ldz); });
 }
 
 }  // namespace

@@ -19,7 +19,9 @@ constexpr int kPackedRows = 3;
 constexpr int kFewTokens = 4;  // tiles of few tokens with row-major weights as they lie
 constexpr int few_rows(int tokens) { return tokens == 1 ? 1 : tokens <= 3 ? 2 : 1; }
 constexpr int kFewTokensTransposed = 4;  // the same for transposed weights
-constexpr int kDepthVecs = 4;            // outputs of weighted_rows at once, in vectors
+constexpr int kDepthVecs = 4;            // columns of weighted_rows at once, in vectors, for one row
+constexpr int kMixRows = 2;              // the same for several rows
+constexpr int kMixVecs = 2;
 
 struct Vec {
   __m256 lo, hi;

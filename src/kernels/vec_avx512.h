@@ -24,7 +24,9 @@ constexpr int kPackedRows = 4;
 constexpr int kFewTokens = 6;  // tiles of few tokens with row-major weights as they lie
 constexpr int few_rows(int tokens) { return tokens == 1 ? 1 : tokens <= 4 ? 6 : 4; }
 constexpr int kFewTokensTransposed = 4;  // the same for transposed weights
-constexpr int kDepthVecs = 8;            // outputs of weighted_rows at once, in vectors
+constexpr int kDepthVecs = 8;            // columns of weighted_rows at once, in vectors, for one row
+constexpr int kMixRows = 6;              // the same for several rows
+constexpr int kMixVecs = 4;
 
 struct Vec {
   __m512 v;

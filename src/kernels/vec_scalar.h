@@ -19,7 +19,9 @@ constexpr int kPackedRows = 1;
 constexpr int kFewTokens = 1;
 constexpr int few_rows(int) { return 1; }
 constexpr int kFewTokensTransposed = 1;
-constexpr int kDepthVecs = 1;
+constexpr int kDepthVecs = 1;  // columns of weighted_rows at once, in vectors, for one row
+constexpr int kMixRows = 1;    // the same for several rows
+constexpr int kMixVecs = 1;
 
 struct Vec {
   float lane[kLanes];

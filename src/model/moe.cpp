@@ -75,7 +75,7 @@ Tensor moe(Pass& p, BlockSite at, const MoeConfig& c, const MoeParams& w, const 
   p.for_rows(x.rows(), d * c.top_k, [&](std::int64_t t) {
     const MatrixView of_token{
         reinterpret_cast<const std::byte*>(results.row(t * c.top_k)), DType::f32, c.top_k, d, d, 1};
-    p.kernels.weighted_rows(shares.row(t), of_token, out.row(t));
+    p.kernels.weighted_rows(shares.row(t), c.top_k, 1, of_token, out.row(t), d);
   });
   if (c.shared) {
     const Tensor gate = sigmoid(p, linear(p, w.shared_gate, x));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 
@@ -9,7 +11,7 @@ namespace vitrine {
 namespace {
 
 constexpr float kHidden = -std::numeric_limits<float>::infinity();
-constexpr std::int64_t kTileRows = 8;
+constexpr std::int64_t kTileRows = 16;
 
 /// Positions [begin, end).
 struct Range {
@@ -24,9 +26,9 @@ struct Tile {
   std::int64_t first_row = 0;  // in the order [n_kv_heads][T][heads of the group]: the rows of a tile share their keys
   std::int64_t rows = 0;
   Range columns;
-  float* queries = nullptr;  // room for [rows, head_dim]
+  float* queries = nullptr;  // room for [rows, head_dim]; for z afterwards
   float* strips = nullptr;   // [rows, columns]
-  float* weights = nullptr;  // room for one row of columns
+  float* weights = nullptr;  // room for [rows, columns] where keys and values have scales
 
   float* strip(std::int64_t row) const { return strips + row * columns.size(); }
 };
@@ -40,7 +42,9 @@ const float* scale_each(const float* from, const KvRows& rows, float* to) {
 /// The attention of one segment: four steps, each on one tile.
 class SegmentAttention {
  public:
-  SegmentAttention(Pass& p, BlockSite at, const AttendConfig& c, int segment, const Tensor& q, const Tensor& z)
+  /// keys, values: the present.
+  SegmentAttention(Pass& p, BlockSite at, const AttendConfig& c, int segment, const Tensor& q, const Tensor& z,
+                   const KvBatch& keys, const KvBatch& values, DType dtype)
       : p_(p),
         at_(at),
         c_(c),
@@ -48,20 +52,30 @@ class SegmentAttention {
         s_(p.segments[static_cast<std::size_t>(segment)]),
         q_(q),
         z_(z),
-        group_(c.n_heads / c.n_kv_heads) {}
+        group_(c.n_heads / c.n_kv_heads),
+        keys_(keys),
+        values_(values),
+        dtype_(dtype) {}
 
-  /// keys, values: the present.
-  void run(const KvBatch& keys, const KvBatch& values, DType dtype);
+  /// Somebody looks: all strips stand in `[H, T, S]`, and each step runs over all of them before the next.
+  void run_step_by_step() const;
+  /// Nobody looks: one tile of at most `rows` rows goes through all four steps while it stands in cache. The first rows
+  /// of `room` (queries, strips, weights) are its.
+  void run_tile(std::int64_t i, std::int64_t rows, Tile room) const;
+
+  bool is_seen() const;
+  std::int64_t n_tiles(std::int64_t rows) const { return c_.n_kv_heads * tiles_per_kv_head(rows); }
+  std::int64_t n_rows() const { return c_.n_heads * s_.length; }
+  std::int64_t n_positions() const { return s_.position + s_.length; }
+  std::int64_t operations() const { return n_rows() * n_positions() * (2 * c_.head_dim + 16); }
 
  private:
   using Step = void (SegmentAttention::*)(const Tile&) const;
 
-  std::int64_t n_rows() const { return c_.n_heads * s_.length; }
-  std::int64_t n_positions() const { return s_.position + s_.length; }
+  std::int64_t tiles_per_kv_head(std::int64_t rows) const { return (group_ * s_.length + rows - 1) / rows; }
   std::int64_t kv_head(std::int64_t row) const { return row / (group_ * s_.length); }
   std::int64_t token(std::int64_t row) const { return row / group_ % s_.length; }
   std::int64_t head(std::int64_t row) const { return kv_head(row) * group_ + row % group_; }
-  std::int64_t lanes() const;
   KvRows present(const KvBatch& batch, std::int64_t kv_head) const;
   KvSpans spans(std::int64_t kv_head) const;
   Range visible(std::int64_t row) const;
@@ -70,10 +84,9 @@ class SegmentAttention {
   void score(const Tile& tile) const;
   void cap_and_mask(const Tile& tile) const;
   void softmax(const Tile& tile) const;
+  void mix_part(const Tile& tile, std::int64_t row, std::int64_t rows, Range range, const KvSpans& all) const;
   void mix(const Tile& tile) const;
 
-  void run_tile_by_tile() const;
-  void run_step_by_step() const;
   void for_each_strip(const Tensor& strips, Step step) const;
 
   Pass& p_;
@@ -85,7 +98,7 @@ class SegmentAttention {
   const Tensor& z_;
   std::int64_t group_;
   KvBatch keys_, values_;  // the present of all K/V heads
-  DType dtype_ = DType::f32;
+  DType dtype_;
 };
 
 /// The mask rule: causal, within the window.
@@ -175,82 +188,76 @@ void SegmentAttention::softmax(const Tile& tile) const {
   }
 }
 
-/// z = Σ_s strip[s] · v[s]
-void SegmentAttention::mix(const Tile& tile) const {
-  const std::int64_t dh = c_.head_dim;
-  const KvSpans all = spans(kv_head(tile.first_row));
-  for (std::int64_t row = 0; row < tile.rows; ++row) {
-    float* const z = z_.row(s_.first_row + token(tile.first_row + row)) + head(tile.first_row + row) * dh;
-    std::fill(z, z + dh, 0.0f);
-    const Range range = support(tile, row, 0.0f);
-    if (range.begin < all.first_position()) {
-      throw BadInput(name_of(at_(Site::pattern)), "position {} has left the cache and cannot be attended to",
-                     range.begin);
+/// z += Σ_s strip[s] · v[s] over the positions of `part`, for `rows` rows of the tile from `row` on.
+void SegmentAttention::mix_part(const Tile& tile, std::int64_t row, std::int64_t rows, Range range,
+                                const KvSpans& all) const {
+  const std::int64_t dh = c_.head_dim, n_columns = tile.columns.size();
+  for (const KvSpan& span : all) {
+    const Range part = {std::max(span.first_position, range.begin), std::min(span.end_position(), range.end)};
+    if (part.size() <= 0) continue;
+    const KvRows values = span.values.range(part.begin - span.first_position, part.size());
+    const float* weights = tile.strip(row) + (part.begin - tile.columns.begin);
+    if (values.scales != nullptr) {
+      for (std::int64_t r = 0; r < rows; ++r) scale_each(weights + r * n_columns, values, tile.weights + r * n_columns);
+      weights = tile.weights;
     }
-    for (const KvSpan& span : all) {
-      const Range part = {std::max(span.first_position, range.begin), std::min(span.end_position(), range.end)};
-      if (part.size() <= 0) continue;
-      const KvRows values = span.values.range(part.begin - span.first_position, part.size());
-      const float* weights = tile.strip(row) + (part.begin - tile.columns.begin);
-      if (values.scales != nullptr) weights = scale_each(weights, values, tile.weights);
-      p_.kernels.weighted_rows(weights, values.view, z);
-    }
+    p_.kernels.weighted_rows(weights, n_columns, rows, values.view, tile.queries + row * dh, dh);
   }
 }
 
-/// How many threads the work of this segment is worth.
-std::int64_t SegmentAttention::lanes() const {
-  const std::int64_t operations = n_rows() * n_positions() * (2 * c_.head_dim + 16);
-  return std::clamp<std::int64_t>(operations / Pass::kWorthAThread, 1, p_.pool.size());
+/// z = Σ_s strip[s] · v[s], in ascending position: what all rows of the tile see they share, what only some see (the
+/// first and the last positions) each adds alone, so that a row's sum does not depend on its neighbours.
+void SegmentAttention::mix(const Tile& tile) const {
+  const std::int64_t dh = c_.head_dim;
+  const KvSpans all = spans(kv_head(tile.first_row));
+  Range ranges[kTileRows], shared = tile.columns;
+  for (std::int64_t row = 0; row < tile.rows; ++row) {
+    ranges[row] = support(tile, row, 0.0f);
+    if (ranges[row].begin < all.first_position()) {
+      throw BadInput(name_of(at_(Site::pattern)), "position {} has left the cache and cannot be attended to",
+                     ranges[row].begin);
+    }
+    shared = {std::max(shared.begin, ranges[row].begin), std::min(shared.end, ranges[row].end)};
+  }
+  shared.end = std::max(shared.begin, shared.end);
+  std::fill(tile.queries, tile.queries + tile.rows * dh, 0.0f);
+  for (std::int64_t row = 0; row < tile.rows; ++row) {
+    mix_part(tile, row, 1, {ranges[row].begin, std::min(shared.begin, ranges[row].end)}, all);
+  }
+  mix_part(tile, 0, tile.rows, shared, all);
+  for (std::int64_t row = 0; row < tile.rows; ++row) {
+    mix_part(tile, row, 1, {std::max(shared.end, ranges[row].begin), ranges[row].end}, all);
+    const std::int64_t of = tile.first_row + row;
+    std::copy_n(tile.queries + row * dh, dh, z_.row(s_.first_row + token(of)) + head(of) * dh);
+  }
 }
 
-/// Nobody looks: each tile goes through all four steps while it stands in cache.
-void SegmentAttention::run_tile_by_tile() const {
-  const std::int64_t n_lanes = lanes();
-  const std::int64_t rows_per_tile = std::clamp<std::int64_t>(n_rows() / n_lanes, 1, kTileRows);
-  const std::int64_t rows_per_kv_head = group_ * s_.length;
-  const std::int64_t tiles_per_kv_head = (rows_per_kv_head + rows_per_tile - 1) / rows_per_tile;
-  const std::int64_t n_tiles = tiles_per_kv_head * c_.n_kv_heads;
-
-  const ArenaScope scope(p_.arena);
-  const Tensor queries = p_.tensor({n_lanes, rows_per_tile, c_.head_dim});
-  const Tensor strips = p_.tensor({n_lanes, rows_per_tile, n_positions()});
-  const Tensor weights = p_.tensor({n_lanes, n_positions()});
-  p_.pool.parallel_for(n_lanes, 1, [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t lane = begin; lane < end; ++lane) {
-      for (std::int64_t i = lane; i < n_tiles; i += n_lanes) {  // strided: later tiles see more keys
-        p_.check_interrupt();
-        Tile tile;
-        const std::int64_t first_of_head = i % tiles_per_kv_head * rows_per_tile;
-        tile.first_row = i / tiles_per_kv_head * rows_per_kv_head + first_of_head;
-        tile.rows = std::min(rows_per_tile, rows_per_kv_head - first_of_head);
-        tile.columns = {visible(tile.first_row).begin, visible(tile.first_row + tile.rows - 1).end};
-        tile.queries = queries.row(lane);
-        tile.strips = strips.row(lane);
-        tile.weights = weights.row(lane);
-        score(tile);
-        cap_and_mask(tile);
-        softmax(tile);
-        mix(tile);
-      }
-    }
-  });
+void SegmentAttention::run_tile(std::int64_t i, std::int64_t rows, Tile room) const {
+  const std::int64_t per_kv_head = tiles_per_kv_head(rows), rows_of_kv_head = group_ * s_.length;
+  const std::int64_t first = i % per_kv_head * rows;
+  room.first_row = i / per_kv_head * rows_of_kv_head + first;
+  room.rows = std::min(rows, rows_of_kv_head - first);
+  room.columns = {visible(room.first_row).begin, visible(room.first_row + room.rows - 1).end};
+  score(room);
+  cap_and_mask(room);
+  softmax(room);
+  mix(room);
 }
 
 void SegmentAttention::for_each_strip(const Tensor& strips, Step step) const {
   const ArenaScope scope(p_.arena);
   const Tensor queries = p_.tensor({p_.pool.size(), c_.head_dim});
   const Tensor weights = p_.tensor({p_.pool.size(), n_positions()});
-  p_.pool.parallel_for(n_rows(), n_rows() / lanes(), [&](std::int64_t begin, std::int64_t end, int thread) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      p_.check_interrupt();
-      float* const strip = strips.data + (head(row) * s_.length + token(row)) * n_positions();
-      (this->*step)({row, 1, {0, n_positions()}, queries.row(thread), strip, weights.row(thread)});
-    }
-  });
+  p_.pool.parallel_for(n_rows(), Pass::kWorthAThread / (operations() / n_rows() + 1) + 1,
+                       [&](std::int64_t begin, std::int64_t end, int thread) {
+                         for (std::int64_t row = begin; row < end; ++row) {
+                           p_.check_interrupt();
+                           float* const strip = strips.data + (head(row) * s_.length + token(row)) * n_positions();
+                           (this->*step)({row, 1, {0, n_positions()}, queries.row(thread), strip, weights.row(thread)});
+                         }
+                       });
 }
 
-/// Somebody looks: all strips stand in `[H, T, S]`, and each step runs over all of them before the next.
 void SegmentAttention::run_step_by_step() const {
   Tensor strips = p_.tensor({c_.n_heads, s_.length, n_positions()});
   const auto tapped = [&](Site site) {
@@ -266,16 +273,40 @@ void SegmentAttention::run_step_by_step() const {
   for_each_strip(strips, &SegmentAttention::mix);
 }
 
-void SegmentAttention::run(const KvBatch& keys, const KvBatch& values, DType dtype) {
-  keys_ = keys;
-  values_ = values;
-  dtype_ = dtype;
+bool SegmentAttention::is_seen() const {
   const auto seen = [&](Site site) { return p_.wants(at_(site, segment_)); };
-  if (seen(Site::scores_raw) || seen(Site::scores) || seen(Site::pattern)) {
-    run_step_by_step();
-  } else {
-    run_tile_by_tile();
+  return seen(Site::scores_raw) || seen(Site::scores) || seen(Site::pattern);
+}
+
+/// The tiles of all segments, over threads.
+void run_tiles(Pass& p, const AttendConfig& c, const std::vector<SegmentAttention>& segments, bool scaled) {
+  std::int64_t operations = 0, n_rows = 0, positions = 0;
+  for (const SegmentAttention& s : segments) {
+    operations += s.operations();
+    n_rows += s.n_rows();
+    positions = std::max(positions, s.n_positions());
   }
+  const std::int64_t n_lanes = std::clamp<std::int64_t>(operations / Pass::kWorthAThread, 1, p.pool.size());
+  const std::int64_t rows = std::clamp<std::int64_t>(n_rows / n_lanes, 1, kTileRows);
+
+  const ArenaScope scope(p.arena);
+  const Tensor queries = p.tensor({n_lanes, rows, c.head_dim});
+  const Tensor strips = p.tensor({n_lanes, rows, positions});
+  const Tensor weights = scaled ? p.tensor({n_lanes, rows, positions}) : strips;
+  p.pool.parallel_for(n_lanes, 1, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t lane = begin; lane < end; ++lane) {
+      const Tile room{0, 0, {}, queries.row(lane), strips.row(lane), weights.row(lane)};
+      std::int64_t i = lane;  // lanes take turns: later tiles see more keys
+      for (const SegmentAttention& s : segments) {
+        const std::int64_t n_tiles = s.n_tiles(rows);
+        for (; i < n_tiles; i += n_lanes) {
+          p.check_interrupt();
+          s.run_tile(i, rows, room);
+        }
+        i -= n_tiles;
+      }
+    }
+  });
 }
 
 /// Rows `[T, n_kv_heads, head_dim]` as the cache's type stores them. i8: integers times a scale for each row and head,
@@ -305,13 +336,27 @@ KvBatch rounded(Pass& p, const Tensor& rows, DType dtype) {
 
 Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Tensor& q, const Tensor& k, const Tensor& v) {
   const Tensor z = p.tensor(q.shape);
+  std::vector<std::pair<KvBatch, KvBatch>> present;
+  std::vector<SegmentAttention> unseen;
+  bool scaled = false;
   for (std::size_t i = 0; i < p.segments.size(); ++i) {
     const Segment& s = p.segments[i];
     const DType dtype = s.cache != nullptr ? s.cache->dtype() : p.kv_dtype;
-    const KvBatch keys = rounded(p, k.row_range(s.first_row, s.length), dtype);
-    const KvBatch values = rounded(p, v.row_range(s.first_row, s.length), dtype);
-    SegmentAttention(p, at, c, static_cast<int>(i), q, z).run(keys, values, dtype);
-    if (s.cache != nullptr) s.cache->append(at.layer, keys, values, s.length);
+    scaled = scaled || dtype == DType::i8;
+    present.emplace_back(rounded(p, k.row_range(s.first_row, s.length), dtype),
+                         rounded(p, v.row_range(s.first_row, s.length), dtype));
+    const auto& [keys, values] = present.back();
+    const SegmentAttention attention(p, at, c, static_cast<int>(i), q, z, keys, values, dtype);
+    if (attention.is_seen()) {
+      attention.run_step_by_step();
+    } else {
+      unseen.push_back(attention);
+    }
+  }
+  run_tiles(p, c, unseen, scaled);
+  for (std::size_t i = 0; i < p.segments.size(); ++i) {
+    const Segment& s = p.segments[i];
+    if (s.cache != nullptr) s.cache->append(at.layer, present[i].first, present[i].second, s.length);
   }
   return z;
 }

@@ -209,25 +209,33 @@ TEST_P(Matmul, NothingToDoIsFine) {
     y = kUntouched;
     kernels().matmul_packed(nullptr, 1, {nullptr, dtype, 1, 0, 0, 1}, &y, 1);
     EXPECT_TRUE(same_bits(y, 0.0f));
-    kernels().weighted_rows(nullptr, {nullptr, dtype, 0, 0, 0, 1}, nullptr);
+    kernels().weighted_rows(nullptr, 0, 0, {nullptr, dtype, 4, 4, 4, 1}, nullptr, 0);
+    kernels().weighted_rows(nullptr, 0, 1, {nullptr, dtype, 0, 0, 0, 1}, nullptr, 0);
   }
 }
 
+/// Up to 13 rows of weights at once, each row of z as if it were alone.
 TEST_P(Matmul, WeightedRowsAddInOrder) {
+  constexpr std::int64_t kPad = 2;
   for (const DType dtype : kDTypes) {
-    for (const std::int64_t rows : {0, 1, 2, 7}) {
+    for (const std::int64_t n : {0, 1, 2, 7}) {
       for (std::int64_t cols = 0; cols <= 150; cols += cols < 37 ? 1 : 19) {
-        const std::vector<float> p = numbers(rows, Numbers::ordinary, 4);
-        const std::vector<float> before = numbers(cols, Numbers::tiny, 5);
-        const StoredMatrix v(rows, cols, dtype, Layout::strided, numbers(rows * cols, Numbers::tiny, 6));
-        std::vector<float> expected = before;
-        for (std::int64_t d = 0; d < cols; ++d) {
-          float& z = expected[static_cast<std::size_t>(d)];
-          for (std::int64_t j = 0; j < rows; ++j) z = std::fma(p[static_cast<std::size_t>(j)], v(j, d), z);
+        const StoredMatrix v(n, cols, dtype, Layout::strided, numbers(n * cols, Numbers::tiny, 6));
+        for (const std::int64_t rows : {1, 2, 3, 6, 13}) {
+          const std::int64_t ldp = n + kPad, ldz = cols + kPad;
+          const std::vector<float> p = numbers(rows * ldp, Numbers::ordinary, 4);
+          const std::vector<float> before = numbers(rows * ldz - kPad, Numbers::tiny, 5);
+          std::vector<float> expected = before;
+          for (std::int64_t r = 0; r < rows; ++r) {
+            for (std::int64_t d = 0; d < cols; ++d) {
+              float& z = expected[static_cast<std::size_t>(r * ldz + d)];
+              for (std::int64_t j = 0; j < n; ++j) z = std::fma(p[static_cast<std::size_t>(r * ldp + j)], v(j, d), z);
+            }
+          }
+          Guarded<float> z{std::span<const float>(before)};
+          kernels().weighted_rows(p.data(), ldp, rows, v.view(), z.data(), ldz);
+          EXPECT_TRUE(same_bits(z.values(), expected)) << rows << " rows of " << n << ", " << cols << " cols";
         }
-        Guarded<float> z{std::span<const float>(before)};
-        kernels().weighted_rows(p.data(), v.view(), z.data());
-        EXPECT_TRUE(same_bits(z.values(), expected)) << rows << " rows, " << cols << " cols";
       }
     }
   }
