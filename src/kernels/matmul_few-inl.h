@@ -17,6 +17,7 @@ constexpr std::int64_t kPrefetchOneRow = 8192;  // bytes
 constexpr std::int64_t kPrefetchTile = 4096;
 constexpr std::int64_t kFewFloats = 18432;  // of x in a chunk of k, all tokens together: a part of the second cache
 constexpr int kFewBlockRows = 48;           // rows whose lanes wait from chunk to chunk; whole tiles
+constexpr std::int64_t kShortRow = 768;     // elements
 constexpr int kFewMost = 16;                // tokens
 
 /// acc[t][r] += x[t, k] · w[r, k] for sixteen k, or the `rest` of them, lane by lane.
@@ -91,10 +92,9 @@ void few_tiles(const Product& p, Range tokens, std::int64_t row, Range k, float*
   }
 }
 
-/// Up to kFewMost tokens, in tiles of kTokens.
-template <DType kType, int kTokens>
+/// Up to kFewMost tokens, in tiles of kTokens by kRows.
+template <DType kType, int kTokens, int kRows = few_rows(kTokens)>
 void matmul_few_by(const Product& p, std::int64_t tokens, std::int64_t rows) {
-  constexpr int kRows = few_rows(kTokens);
   alignas(64) float waiting[kFewBlockRows * kFewMost * kLanes];
   const std::int64_t chunk = tokens == 1 ? p.cols : even_part(p.cols, kFewFloats / tokens / kLanes * kLanes, kLanes);
   for (Range block = {0, 0}; block.begin < rows; block.begin = block.end) {
@@ -121,9 +121,11 @@ void matmul_few_by(std::int64_t tile, const Product& p, std::int64_t tokens, std
   matmul_few_by<kType, kTokens>(p, tokens, rows);
 }
 
-/// One token goes through w row by row, as memory likes it; many go in groups, each of which reads w again.
+/// One token goes through w row by row, as memory likes it, unless rows are so short that their ends are what takes
+/// time; many go in groups, each of which reads w again.
 template <DType kType>
 void matmul_few(Product p, std::int64_t tokens, std::int64_t rows) {
+  if (tokens == 1 && p.cols < kShortRow) return matmul_few_by<kType, 1, kShortRows>(p, 1, rows);
   for (; tokens > 0; tokens -= kFewMost, p.x += kFewMost * p.ldx, p.y += kFewMost * p.ldy) {
     const std::int64_t group = smaller(tokens, kFewMost);
     matmul_few_by<kType, kFewTokens>(even_part(group, kFewTokens, 1), p, group, rows);

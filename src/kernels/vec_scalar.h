@@ -18,6 +18,7 @@ constexpr int kPackedTokens = 1;
 constexpr int kPackedRows = 1;
 constexpr int kFewTokens = 1;
 constexpr int few_rows(int) { return 1; }
+constexpr int kShortRows = 1;  // rows at once where they are short and there is one token
 constexpr int kFewTokensTransposed = 1;
 constexpr int kDepthVecs = 1;  // columns of weighted_rows at once, in vectors, for one row
 constexpr int kMixRows = 1;    // the same for several rows
