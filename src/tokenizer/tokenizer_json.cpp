@@ -169,6 +169,18 @@ std::string JsonTokenizer::bytes_after(std::optional<std::int32_t> previous, std
   return parts_.decoder(piece, {!previous, previous ? piece_view(*previous) : std::string_view()});
 }
 
+/// What a template puts around a text must be tokens.
+void check_template(const PostProcessor& around, std::int64_t n_pieces, const AddedTokens& added,
+                    std::string_view path) {
+  const auto check = [&](std::int32_t id) {
+    const auto is_it = [id](const AddedToken& token) { return token.id == id; };
+    if (id < n_pieces || std::any_of(added.tokens().begin(), added.tokens().end(), is_it)) return;
+    throw BadCheckpoint(path, "the template has the id {}, which no token has", id);
+  };
+  std::for_each(around.before.begin(), around.before.end(), check);
+  std::for_each(around.after.begin(), around.after.end(), check);
+}
+
 }  // namespace
 
 std::unique_ptr<const Tokenizer> parse_tokenizer_json(std::string_view file, std::string_view path) {
@@ -181,8 +193,10 @@ std::unique_ptr<const Tokenizer> parse_tokenizer_json(std::string_view file, std
   auto pre_tokenizers = parse_pre_tokenizers(part("pre_tokenizer"), path);
   auto model = parse_subword_model(document, path);
   AddedTokens added(parse_added_tokens(part("added_tokens"), model->pieces(), path), normalizer.get());
+  PostProcessor post_processor = parse_post_processor(part("post_processor"), path);
+  check_template(post_processor, model->pieces().size(), added, path);
   return std::make_unique<JsonTokenizer>(Parts{std::move(normalizer), std::move(pre_tokenizers), std::move(model),
-                                               std::move(added), parse_post_processor(part("post_processor"), path),
+                                               std::move(added), std::move(post_processor),
                                                Decoder(part("decoder"), path)});
 }
 
