@@ -144,9 +144,12 @@ TEST(TokenizerJson, HostileFiles) {
   refuses(tiny("", R"(,"pre_tokenizer":{"type":"FixedLength","length":0})"), "length");
   refuses(tiny("", R"(,"decoder":{"type":"CTC"})"), "\"CTC\"");
   refuses(tiny("", R"(,"post_processor":{"type":"Odd"})"), "\"Odd\"");
-  refuses(tiny("", R"(,"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}}],)"
-                   R"("special_tokens":{"x":{"id":"x","ids":[3]}}})"),
-          "the id 3, which no token has");
+  refuses(
+      tiny(
+          "",
+          R"(,"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}},{"Sequence":{"id":"A"}}],)"
+          R"("special_tokens":{"x":{"id":"x","ids":[3]}}})"),
+      "the id 3, which no token has");
   refuses(tiny("", R"(,"normalizer":{"type":"Precompiled","precompiled_charsmap":"////"})"), "");
   refuses(tiny("", R"(,"normalizer":{"type":"Precompiled","precompiled_charsmap":"?"})"), "base64");
   refuses(tiny("", R"(,"added_tokens":[{"id":0,"content":"x"}])"), "in the vocabulary that is");
