@@ -1,0 +1,24 @@
+#!/bin/bash
+# Code for newer processors stands only where it is dispatched to: no object but those of the two tables has wide vector
+# registers, and those two offer nothing that the linker could take for the rest of the program.
+#   instructions_test.sh BUILD
+set -euo pipefail
+build="$1"
+fail() { echo "instructions_test: $*" >&2; exit 1; }
+count=0
+while read -r object; do
+  case "$object" in
+    */kernels_avx512.cpp.o) forbidden='^$' ;;
+    */kernels_avx2.cpp.o) forbidden='%zmm|%k[1-7]\b' ;;
+    *) forbidden='%[yz]mm' ;;
+  esac
+  if objdump -d --no-show-raw-insn "$object" | grep -qE "$forbidden"; then fail "$object has instructions of a newer processor"; fi
+  count=$((count + 1))
+done < <(find "$build/src" -name '*.cpp.o' | sort)
+for table in avx2 avx512; do
+  object=$(find "$build/src" -name "kernels_$table.cpp.o")
+  shared=$(nm -C --defined-only "$object" | grep -E ' [A-Z] ' | grep -v ' [BDRT] vitrine::kA' || true)
+  [ -z "$shared" ] || fail "$object offers to others: $shared"
+done
+[ "$count" -gt 50 ] || fail "expected the objects of the build, got $count"
+echo "$count objects"
