@@ -28,6 +28,12 @@ std::vector<GgufKey> with(std::vector<GgufKey> keys, std::vector<GgufKey> more) 
   return keys;
 }
 
+/// Keys of a mixture of experts; what an expert's width is called differs.
+std::vector<GgufKey> expert_keys(std::vector<GgufKey> more) {
+  return with({{"expert_count", "n_experts", Kind::size, true}, {"expert_used_count", "top_k", Kind::size, true}},
+              std::move(more));
+}
+
 /// What scores are scaled by is not in the file: llama.cpp knows the 27B model by its 46 layers.
 void complete_gemma2(Json& config) {
   const auto d_model = config["hidden_size"].get<std::int64_t>(),
@@ -36,28 +42,49 @@ void complete_gemma2(Json& config) {
       config["num_hidden_layers"] == 46 ? d_model / n_heads : config["head_dim"].get<std::int64_t>();
 }
 
+/// llama.cpp divides the chosen weights by their sum, always.
+void complete_qwen3moe(Json& config) { config["norm_topk_prob"] = true; }
+
 }  // namespace
 
-/// One entry an architecture.
+/// One entry an architecture; two where experts make another family of it.
 std::span<const GgufArchitecture> all_gguf_architectures() {
   static const std::vector<GgufArchitecture> architectures = {
-      {"llama", "llama", {}, RopeConfig::Layout::interleaved, rms_and_rope_keys()},
-      {"gemma", "gemma", {}, RopeConfig::Layout::halves, rms_and_rope_keys()},
-      {"gemma2",
-       "gemma2",
-       {},
-       RopeConfig::Layout::halves,
-       with(rms_and_rope_keys(), {{"attention.sliding_window", "window"},
-                                  {"attn_logit_softcapping", "attn_logit_softcapping", Kind::number},
-                                  {"final_logit_softcapping", "final_logit_softcapping", Kind::number}}),
-       false,
-       complete_gemma2},
-      {"gpt2",
-       "gpt2",
-       {},
-       RopeConfig::Layout::halves,
-       {{"attention.layer_norm_epsilon", "layer_norm_epsilon", Kind::number, true}},
-       true},
+      {.name = "llama",
+       .family = "llama",
+       .is_also = {"mistral"},
+       .layout = RopeConfig::Layout::interleaved,
+       .keys = rms_and_rope_keys()},
+      {.name = "llama",
+       .family = "mixtral",
+       .layout = RopeConfig::Layout::interleaved,
+       .keys = with(rms_and_rope_keys(), expert_keys({})),
+       .has_experts = true},
+      {.name = "gemma", .family = "gemma", .keys = rms_and_rope_keys()},
+      {.name = "gemma2",
+       .family = "gemma2",
+       .keys = with(rms_and_rope_keys(), {{"attention.sliding_window", "window"},
+                                          {"attn_logit_softcapping", "attn_logit_softcapping", Kind::number},
+                                          {"final_logit_softcapping", "final_logit_softcapping", Kind::number}}),
+       .complete = complete_gemma2},
+      {.name = "gpt2",
+       .family = "gpt2",
+       .keys = {{"attention.layer_norm_epsilon", "layer_norm_epsilon", Kind::number, true}},
+       .fused_qkv = true},
+      {.name = "qwen2", .family = "qwen2", .keys = rms_and_rope_keys()},
+      {.name = "qwen3", .family = "qwen3", .keys = rms_and_rope_keys()},
+      {.name = "qwen2moe",
+       .family = "qwen2_moe",
+       .keys = with(rms_and_rope_keys(), expert_keys({{"expert_feed_forward_length", "d_ff_expert", Kind::size, true},
+                                                      {"expert_shared_feed_forward_length",
+                                                       "shared_expert_intermediate_size", Kind::size, true}})),
+       .has_experts = true},
+      {.name = "qwen3moe",
+       .family = "qwen3_moe",
+       .keys =
+           with(rms_and_rope_keys(), expert_keys({{"expert_feed_forward_length", "d_ff_expert", Kind::size, true}})),
+       .has_experts = true,
+       .complete = complete_qwen3moe},
   };
   return architectures;
 }
@@ -78,6 +105,8 @@ std::span<const TensorRule> gguf_tensor_rules() {
       {"blk.{l}.attn_qkv.weight",
        {"blocks.{l}.attn.wq.weight", "blocks.{l}.attn.wk.weight", "blocks.{l}.attn.wv.weight"}},
       {"blk.{l}.attn_qkv.bias", {"blocks.{l}.attn.wq.bias", "blocks.{l}.attn.wk.bias", "blocks.{l}.attn.wv.bias"}},
+      {"blk.{l}.attn_q_norm.weight", {"blocks.{l}.attn.q_norm.weight"}},
+      {"blk.{l}.attn_k_norm.weight", {"blocks.{l}.attn.k_norm.weight"}},
       {"blk.{l}.attn_output.weight", {"blocks.{l}.attn.wo.weight"}},
       {"blk.{l}.attn_output.bias", {"blocks.{l}.attn.wo.bias"}},
       {"blk.{l}.post_attention_norm.weight", {"blocks.{l}.ln1_post.weight"}},
@@ -89,6 +118,14 @@ std::span<const TensorRule> gguf_tensor_rules() {
       {"blk.{l}.ffn_up.bias", {"blocks.{l}.mlp.w_up.bias"}},
       {"blk.{l}.ffn_down.weight", {"blocks.{l}.mlp.w_down.weight"}},
       {"blk.{l}.ffn_down.bias", {"blocks.{l}.mlp.w_down.bias"}},
+      {"blk.{l}.ffn_gate_inp.weight", {"blocks.{l}.mlp.router.weight"}},
+      {"blk.{l}.ffn_gate_exps.weight", {"blocks.{l}.mlp.experts.{e}.w_gate.weight"}},
+      {"blk.{l}.ffn_up_exps.weight", {"blocks.{l}.mlp.experts.{e}.w_up.weight"}},
+      {"blk.{l}.ffn_down_exps.weight", {"blocks.{l}.mlp.experts.{e}.w_down.weight"}},
+      {"blk.{l}.ffn_gate_inp_shexp.weight", {"blocks.{l}.mlp.shared_gate.weight"}},
+      {"blk.{l}.ffn_gate_shexp.weight", {"blocks.{l}.mlp.shared.w_gate.weight"}},
+      {"blk.{l}.ffn_up_shexp.weight", {"blocks.{l}.mlp.shared.w_up.weight"}},
+      {"blk.{l}.ffn_down_shexp.weight", {"blocks.{l}.mlp.shared.w_down.weight"}},
       {"blk.{l}.post_ffw_norm.weight", {"blocks.{l}.ln2_post.weight"}},
       {"output_norm.weight", {"ln_final.weight"}},
       {"output_norm.bias", {"ln_final.bias"}},
@@ -98,13 +135,21 @@ std::span<const TensorRule> gguf_tensor_rules() {
   return rules;
 }
 
-const GgufArchitecture& gguf_architecture(std::string_view name, const std::string& where) {
+const GgufArchitecture& gguf_architecture(const GgufMetadata& metadata) {
+  const auto name = metadata.string("general.architecture");
+  if (!name) throw BadCheckpoint(metadata.path(), "expected general.architecture, got none");
+  const bool has_experts = metadata.integer(std::string(*name) + ".expert_count").value_or(0) != 0;
+  const GgufArchitecture* found = nullptr;
   std::string known;
   for (const GgufArchitecture& architecture : all_gguf_architectures()) {
-    if (architecture.name == name) return architecture;
+    if (architecture.name == *name && (found == nullptr || architecture.has_experts == has_experts)) {
+      found = &architecture;
+    }
+    if (known.ends_with(architecture.name)) continue;  // its second entry stands beside the first
     known += (known.empty() ? "" : ", ") + std::string(architecture.name);
   }
-  throw Unsupported(where, "the architecture \"{}\" is not supported ({} are)", name, known);
+  if (found != nullptr) return *found;
+  throw Unsupported(metadata.path(), "the architecture \"{}\" is not supported ({} are)", *name, known);
 }
 
 std::vector<GgufKey> gguf_keys(const GgufArchitecture& architecture) {

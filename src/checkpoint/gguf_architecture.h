@@ -30,21 +30,25 @@ struct GgufKey {
 };
 
 struct GgufArchitecture {
-  std::string_view name;                  ///< general.architecture
-  std::string_view family;                ///< model_type of the family whose config its keys say.
-  std::vector<std::string_view> is_also;  ///< Further families that files of this architecture are made of.
-  RopeConfig::Layout layout;              ///< Of the rows of q and k.
-  std::vector<GgufKey> keys;              ///< Besides those that all have.
-  bool fused_qkv = false;                 ///< Written with attn_qkv in place of attn_q, attn_k, attn_v.
+  std::string_view name;                    ///< general.architecture
+  std::string_view family;                  ///< model_type of the family whose config its keys say.
+  std::vector<std::string_view> is_also{};  ///< Further families that files of this architecture are made of.
+  RopeConfig::Layout layout = RopeConfig::Layout::halves;  ///< Of the rows of q and k.
+  std::vector<GgufKey> keys{};                             ///< Besides those that all have.
+  bool fused_qkv = false;    ///< Written with attn_qkv in place of attn_q, attn_k, attn_v.
+  bool has_experts = false;  ///< Of two entries of one name, the one for expert_count > 0.
   /// Adds words to the config that no key says and that follow from others; null: none.
   void (*complete)(Json& config) = nullptr;
 };
 
 std::span<const GgufArchitecture> all_gguf_architectures();
-/// Throws Unsupported for an architecture that is not known.
-const GgufArchitecture& gguf_architecture(std::string_view name, const std::string& where);
+/// The architecture that a file names. Throws BadCheckpoint where it names none, Unsupported for one that is not known.
+const GgufArchitecture& gguf_architecture(const GgufMetadata& metadata);
 /// All keys: those that every architecture has, and its own.
 std::vector<GgufKey> gguf_keys(const GgufArchitecture& architecture);
+
+/// How the name of a shared expert's gate ends: one row, which files hold as a vector.
+constexpr std::string_view kSharedGateName = ".ffn_gate_inp_shexp.weight";
 
 /// Every architecture calls its tensors by the same names.
 std::span<const TensorRule> gguf_tensor_rules();

@@ -12,6 +12,7 @@
 namespace vitrine {
 namespace {
 
+constexpr double kDefaultTheta = 10000;  // whatever the family's own is
 constexpr std::int64_t kMaxSize = (std::int64_t{1} << 31) - 1;
 
 /// The keys of one architecture, each either read or refused by name.
@@ -113,6 +114,7 @@ Json read_words(const GgufArchitecture& architecture, const Family& family, Arch
     has_rope = has_rope || word == "rope_theta";
     if (key.kind == GgufKey::Kind::number) {
       if (const auto value = keys.number(key.name)) config[word] = *value;
+      if (key.name == "rope.freq_base" && !config.contains(word)) config[word] = kDefaultTheta;
     } else if (const auto value = keys.size(key.name)) {
       config[word] = *value;
     }
@@ -166,6 +168,7 @@ void apply_format(const GgufArchitecture& architecture, const StoredTensors& ten
       if (norm->has_value()) (*norm)->weight_offset = 0;
     }
     AttentionConfig& attention = block.attention;
+    if (attention.qk_norm) attention.qk_norm->norm.weight_offset = 0;
     if (holds("blk.{l}.attn_q.bias", layer) || holds("blk.{l}.attn_qkv.bias", layer)) attention.qkv_bias = true;
     if (holds("blk.{l}.attn_output.bias", layer)) attention.out_bias = true;
     auto* const ffn = std::get_if<DenseConfig>(&block.ffn);
@@ -191,8 +194,8 @@ ModelConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMet
   keys.expect("attention.key_length", attention.head_dim, " (embedding_length over head_count)");
   keys.expect("attention.value_length", attention.head_dim, " as key_length");
   if (attention.rope) keys.expect("rope.dimension_count", attention.rope->dim, " (the elements that are turned)");
-  keys.expect("expert_count", 0, " (a mixture of experts is not supported)");
-  keys.expect("expert_used_count", 0, " (a mixture of experts is not supported)");
+  keys.expect("expert_count", 0, " (this architecture has no experts)");
+  keys.expect("expert_used_count", 0, " (this architecture has no experts)");
   keys.expect_true("attention.causal");
   keys.ignore("tensor_data_layout");  // says that q and k are permuted, as all files of the architecture have them
   keys.finish(options.allowed_config_keys);

@@ -8,6 +8,25 @@
 namespace vitrine {
 namespace {
 
+/// The first layer's experts, where a layer has any.
+const MoeConfig* experts_of(const ModelConfig& config) {
+  for (const BlockConfig& block : config.blocks) {
+    if (const auto* moe = std::get_if<MoeConfig>(&block.ffn)) return moe;
+  }
+  return nullptr;
+}
+
+/// Widths of the feed-forward, and numbers of experts.
+std::optional<std::int64_t> ffn_size_of(const ModelConfig& config, std::string_view word) {
+  const MoeConfig* moe = experts_of(config);
+  if (word == "d_ff" && moe == nullptr) return std::get<DenseConfig>(config.blocks.front().ffn).d_ff;
+  if (moe == nullptr) return std::nullopt;
+  if (word == "n_experts") return moe->n_experts;
+  if (word == "top_k") return moe->top_k;
+  if (word == "d_ff" || word == "d_ff_expert") return moe->expert.d_ff;
+  return moe->shared ? std::optional(moe->shared->d_ff) : std::nullopt;
+}
+
 /// What a key says, by its word; nothing where the config has no such thing.
 std::optional<double> value_of(const ModelConfig& config, std::string_view word) {
   const BlockConfig& block = config.blocks.front();
@@ -24,9 +43,11 @@ std::optional<double> value_of(const ModelConfig& config, std::string_view word)
   if (word == "rope_theta") return a.rope ? std::optional(a.rope->theta) : std::nullopt;
   if (word == "attn_logit_softcapping") return optional(a.softcap);
   if (word == "final_logit_softcapping") return optional(config.head.softcap);
-  if (word == "d_ff") {
-    const auto* dense = std::get_if<DenseConfig>(&block.ffn);
-    return dense != nullptr ? std::optional(size(dense->d_ff)) : std::nullopt;
+  for (const std::string_view of_ffn :
+       {"d_ff", "n_experts", "top_k", "d_ff_expert", "shared_expert_intermediate_size"}) {
+    if (word != of_ffn) continue;
+    const auto n = ffn_size_of(config, word);
+    return n ? std::optional(size(*n)) : std::nullopt;
   }
   if (word == "window") {
     for (const BlockConfig& other : config.blocks) {
@@ -45,6 +66,7 @@ void normalize(const GgufArchitecture& architecture, ModelConfig& config) {
     for (std::optional<NormConfig>* norm : {&norms.attn_pre, &norms.attn_post, &norms.ffn_pre, &norms.ffn_post}) {
       if (norm->has_value()) (*norm)->weight_offset = 0;
     }
+    if (block.attention.qk_norm) block.attention.qk_norm->norm.weight_offset = 0;
     if (block.attention.rope) block.attention.rope->layout = architecture.layout;
   }
 }
