@@ -1,5 +1,7 @@
 #include "checkpoint/gguf_architecture.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace vitrine {
@@ -23,6 +25,10 @@ const std::vector<GgufKey>& rms_and_rope_keys() {
   return keys;
 }
 
+std::vector<GgufKey> layer_norm_and_rope_keys(std::string_view eps, std::string_view theta) {
+  return {{"attention.layer_norm_epsilon", eps, Kind::number, true}, {"rope.freq_base", theta, Kind::number}};
+}
+
 std::vector<GgufKey> with(std::vector<GgufKey> keys, std::vector<GgufKey> more) {
   keys.insert(keys.end(), more.begin(), more.end());
   return keys;
@@ -35,15 +41,47 @@ std::vector<GgufKey> expert_keys(std::vector<GgufKey> more) {
 }
 
 /// What scores are scaled by is not in the file: llama.cpp knows the 27B model by its 46 layers.
-void complete_gemma2(Json& config) {
+void complete_gemma2(Json& config, const StoredTensors&) {
   const auto d_model = config["hidden_size"].get<std::int64_t>(),
              n_heads = config["num_attention_heads"].get<std::int64_t>();
   config["query_pre_attn_scalar"] =
       config["num_hidden_layers"] == 46 ? d_model / n_heads : config["head_dim"].get<std::int64_t>();
 }
 
+/// As for Gemma 2: here the 27B model has 62 layers.
+void complete_gemma3(Json& config, const StoredTensors&) {
+  const auto d_model = config["hidden_size"].get<std::int64_t>(),
+             n_heads = config["num_attention_heads"].get<std::int64_t>();
+  config["query_pre_attn_scalar"] =
+      config["num_hidden_layers"] == 62 ? d_model / n_heads : config["head_dim"].get<std::int64_t>();
+}
+
+/// A second norm is only in the newer decoders; so are groups of heads.
+void complete_falcon(Json& config, const StoredTensors& tensors) {
+  const bool two_norms = tensors.all.contains("blk.0.attn_norm_2.weight");
+  const bool is_new = two_norms || (config.contains("num_kv_heads") && config["num_kv_heads"] != 1);
+  config["new_decoder_architecture"] = is_new;
+  config["num_ln_in_parallel_attn"] = two_norms ? 2 : 1;
+}
+
+bool has_two_norms(const BlockConfig& block) { return block.norms.ffn_pre.has_value(); }
+bool has_one_norm(const BlockConfig& block) { return !has_two_norms(block); }
+
+/// Falcon's norms are named after the FFN's where there are two.
+std::vector<TensorRule> falcon_norms() {
+  const auto rule = [](std::string_view stored, std::string_view ours, bool (*applies)(const BlockConfig&)) {
+    return TensorRule{stored, {ours}, false, Rows::stacked, applies};
+  };
+  return {rule("blk.{l}.attn_norm.weight", "blocks.{l}.ln1.weight", has_one_norm),
+          rule("blk.{l}.attn_norm.bias", "blocks.{l}.ln1.bias", has_one_norm),
+          rule("blk.{l}.attn_norm.weight", "blocks.{l}.ln2.weight", has_two_norms),
+          rule("blk.{l}.attn_norm.bias", "blocks.{l}.ln2.bias", has_two_norms),
+          rule("blk.{l}.attn_norm_2.weight", "blocks.{l}.ln1.weight", has_two_norms),
+          rule("blk.{l}.attn_norm_2.bias", "blocks.{l}.ln1.bias", has_two_norms)};
+}
+
 /// llama.cpp divides the chosen weights by their sum, always.
-void complete_qwen3moe(Json& config) { config["norm_topk_prob"] = true; }
+void complete_qwen3moe(Json& config, const StoredTensors&) { config["norm_topk_prob"] = true; }
 
 }  // namespace
 
@@ -85,13 +123,57 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
            with(rms_and_rope_keys(), expert_keys({{"expert_feed_forward_length", "d_ff_expert", Kind::size, true}})),
        .has_experts = true,
        .complete = complete_qwen3moe},
+      {.name = "gemma3",
+       .family = "gemma3_text",
+       .keys = with(rms_and_rope_keys(),
+                    {{"attention.sliding_window", "window"},
+                     {"attention.sliding_window_pattern", "sliding_window_pattern", Kind::size, false, 6.0},
+                     {"rope.freq_base_swa", "rope_local_base_freq", Kind::number, false, 10000.0},
+                     {"final_logit_softcapping", "final_logit_softcapping", Kind::number}}),
+       .complete = complete_gemma3},
+      {.name = "olmo2", .family = "olmo2", .keys = rms_and_rope_keys()},
+      {.name = "granite",
+       .family = "granite",
+       .layout = RopeConfig::Layout::interleaved,
+       .keys = with(rms_and_rope_keys(), {{"attention.scale", "attention_multiplier", Kind::number, true},
+                                          {"embedding_scale", "embedding_multiplier", Kind::number, true},
+                                          {"residual_scale", "residual_multiplier", Kind::number, true},
+                                          {"logit_scale", "logits_scaling", Kind::number, true}})},
+      {.name = "command-r",
+       .family = "cohere",
+       .layout = RopeConfig::Layout::interleaved,
+       .keys = with(layer_norm_and_rope_keys("layer_norm_eps", "rope_theta"),
+                    {{"attention.head_count_kv", "n_kv_heads"}, {"logit_scale", "logit_scale", Kind::number, true}})},
+      {.name = "starcoder2",
+       .family = "starcoder2",
+       .keys =
+           with(layer_norm_and_rope_keys("norm_epsilon", "rope_theta"), {{"attention.head_count_kv", "n_kv_heads"}})},
+      {.name = "gptneox",
+       .family = "gpt_neox",
+       .keys = with(layer_norm_and_rope_keys("layer_norm_eps", "rotary_emb_base"),
+                    {{"use_parallel_residual", "use_parallel_residual", Kind::flag, true}}),
+       .fused_qkv = true,
+       .rotary_fraction = "rotary_pct"},
+      {.name = "falcon",
+       .family = "falcon",
+       .keys = with(layer_norm_and_rope_keys("layer_norm_epsilon", "rope_theta"),
+                    {{"attention.head_count_kv", "n_kv_heads"}}),
+       .fused_qkv = true,
+       .tensors = falcon_norms(),
+       .complete = complete_falcon},
+      {.name = "phi3",
+       .family = "phi3",
+       .keys = with(rms_and_rope_keys(), {{"attention.sliding_window", "window"}}),
+       .fused_qkv = true,
+       .rotary_fraction = "partial_rotary_factor",
+       .tensors = {{"blk.{l}.ffn_up.weight", {"blocks.{l}.mlp.w_gate.weight", "blocks.{l}.mlp.w_up.weight"}}}},
   };
   return architectures;
 }
 
 /// Fused tensors and their parts may both be named here: a file has one or the other.
-std::span<const TensorRule> gguf_tensor_rules() {
-  static const std::vector<TensorRule> rules = {
+std::vector<TensorRule> gguf_tensor_rules(const GgufArchitecture& architecture) {
+  std::vector<TensorRule> rules = {
       {"token_embd.weight", {"embed.weight"}},
       {"position_embd.weight", {"pos_embed.weight"}},
       {"blk.{l}.attn_norm.weight", {"blocks.{l}.ln1.weight"}},
@@ -132,6 +214,13 @@ std::span<const TensorRule> gguf_tensor_rules() {
       {"output.weight", {"unembed.weight"}},
       {"output.bias", {"unembed.bias"}},
   };
+  for (const TensorRule& own : architecture.tensors) {
+    std::erase_if(rules, [&](const TensorRule& common) {
+      return std::find_first_of(common.ours.begin(), common.ours.end(), own.ours.begin(), own.ours.end()) !=
+             common.ours.end();
+    });
+  }
+  rules.insert(rules.end(), architecture.tensors.begin(), architecture.tensors.end());
   return rules;
 }
 
@@ -162,7 +251,7 @@ Family gguf_family(const GgufArchitecture& architecture) {
     Family family = known;
     family.prefixes = {""};
     family.embedding = "token_embd.weight";
-    family.tensors.assign(gguf_tensor_rules().begin(), gguf_tensor_rules().end());
+    family.tensors = gguf_tensor_rules(architecture);
     family.ignored = {"rope_freqs.weight", "blk.{l}.attn_rot_embd.weight"};  // read with the config; computed
     return family;
   }

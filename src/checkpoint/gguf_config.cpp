@@ -43,6 +43,7 @@ class ArchitectureKeys {
     if (value && !std::isfinite(*value)) throw BadCheckpoint(where(), "{}: expected a number, got {}", key, *value);
     return value;
   }
+  std::optional<bool> flag(std::string_view name) { return metadata_.boolean(use(name)); }
   std::optional<std::string_view> text(std::string_view name) { return metadata_.string(use(name)); }
 
   void ignore(std::string_view name) { use(name); }
@@ -88,8 +89,12 @@ std::string word_of(const Family& family, std::string_view word) {
   return std::string(word);
 }
 
+/// What YaRN proposes to multiply cos and sin by; the file's own factor is on top of it.
+double yarn_magnitude(double factor) { return factor <= 1 ? 1.0 : 0.1 * std::log(factor) + 1.0; }
+
 void read_rope_scaling(ArchitectureKeys& keys, Json& config) {
   const auto older = keys.number("rope.scale_linear");
+  const auto attn_factor = keys.number("rope.scaling.attn_factor");
   const auto factor = keys.number("rope.scaling.factor");
   const auto original = keys.size("rope.scaling.original_context_length");
   const std::string type(keys.text("rope.scaling.type").value_or("linear"));
@@ -97,7 +102,46 @@ void read_rope_scaling(ArchitectureKeys& keys, Json& config) {
   const double by = factor ? *factor : older.value_or(1.0);
   if (type == "none" || (type == "linear" && (by == 1.0 || by == 0.0))) return;
   config["rope_scaling"] = {{"rope_type", type}, {"factor", by}};
-  if (original) config["rope_scaling"]["original_max_position_embeddings"] = *original;
+  Json& scaling = config["rope_scaling"];
+  if (original) scaling["original_max_position_embeddings"] = *original;
+  if (type != "yarn") {
+    if (attn_factor.value_or(1) == 1) return;
+    throw Unsupported(keys.where(), "{} is supported with yarn alone", keys.full("rope.scaling.attn_factor"));
+  }
+  if (const auto fast = keys.number("rope.scaling.yarn_beta_fast")) scaling["beta_fast"] = *fast;
+  if (const auto slow = keys.number("rope.scaling.yarn_beta_slow")) scaling["beta_slow"] = *slow;
+  if (attn_factor) scaling["attention_factor"] = *attn_factor * yarn_magnitude(by);
+}
+
+/// The key's value under `word`, where it stands.
+void read_key(const GgufKey& key, const std::string& word, ArchitectureKeys& keys, Json& config) {
+  switch (key.kind) {
+    case GgufKey::Kind::number:
+      if (const auto value = keys.number(key.name)) config[word] = *value;
+      return;
+    case GgufKey::Kind::flag:
+      if (const auto value = keys.flag(key.name)) config[word] = *value;
+      return;
+    case GgufKey::Kind::size:
+      if (const auto value = keys.size(key.name)) config[word] = *value;
+      return;
+  }
+}
+
+/// How much of a head is turned. Half an element more, so that the product with the head's size cannot fall short.
+void read_rotary_fraction(std::string_view word, const Family& family, ArchitectureKeys& keys, Json& config) {
+  const auto turned = keys.size("rope.dimension_count");
+  if (!turned) return;
+  const auto d_model = config[word_of(family, "d_model")].get<std::int64_t>();
+  const auto n_heads = config[word_of(family, "n_heads")].get<std::int64_t>();
+  const std::int64_t head_dim =
+      config.contains("head_dim") ? config["head_dim"].get<std::int64_t>() : d_model / n_heads;
+  if (*turned > head_dim) {
+    throw BadCheckpoint(keys.where(), "{}: expected at most {} (head_dim), got {}", keys.full("rope.dimension_count"),
+                        head_dim, *turned);
+  }
+  const double fraction = (static_cast<double>(*turned) + 0.5) / static_cast<double>(head_dim);
+  config[std::string(word)] = std::min(1.0, fraction);
 }
 
 /// Keys that stand for words of the config, and words that GGUF says in other ways.
@@ -111,13 +155,10 @@ Json read_words(const GgufArchitecture& architecture, const Family& family, Arch
     }
     const std::string word = word_of(family, key.word);
     has_head_dim = has_head_dim || word == "head_dim";
-    has_rope = has_rope || word == "rope_theta";
-    if (key.kind == GgufKey::Kind::number) {
-      if (const auto value = keys.number(key.name)) config[word] = *value;
-      if (key.name == "rope.freq_base" && !config.contains(word)) config[word] = kDefaultTheta;
-    } else if (const auto value = keys.size(key.name)) {
-      config[word] = *value;
-    }
+    const bool is_theta = key.name == "rope.freq_base";
+    has_rope = has_rope || is_theta;
+    read_key(key, word, keys, config);
+    if (is_theta && !config.contains(word)) config[word] = kDefaultTheta;
   }
   const auto embedding = tensors.all.find("token_embd.weight");
   if (embedding == tensors.all.end()) throw BadCheckpoint(keys.where(), "tensor token_embd.weight is missing");
@@ -133,7 +174,10 @@ Json read_words(const GgufArchitecture& architecture, const Family& family, Arch
     config["head_dim"] = d_model / n_heads;
   }
   if (has_rope) read_rope_scaling(keys, config);
-  if (architecture.complete != nullptr) architecture.complete(config);
+  if (!architecture.rotary_fraction.empty()) {
+    read_rotary_fraction(architecture.rotary_fraction, family, keys, config);
+  }
+  if (architecture.complete != nullptr) architecture.complete(config, tensors);
   return config;
 }
 

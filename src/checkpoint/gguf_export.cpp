@@ -70,7 +70,7 @@ class Plan {
       : architecture_(architecture), config_(checkpoint.model->config()), dtype_(dtype) {
     for_each_param(config_, checkpoint.model->params(),
                    [&](const Param& param, const std::string& name, const Shape&) { params_.emplace(name, &param); });
-    for (const TensorRule& rule : gguf_tensor_rules()) {
+    for (const TensorRule& rule : gguf_tensor_rules(architecture)) {
       const bool is_fused = rule.stored.find(".attn_qkv.") != rule.stored.npos;
       const bool is_part = rule.stored.find(".attn_q.") != rule.stored.npos ||
                            rule.stored.find(".attn_k.") != rule.stored.npos ||

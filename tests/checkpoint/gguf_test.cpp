@@ -35,24 +35,17 @@ const std::map<std::string, std::string> kRefused = {
     {"gpt2_variant", "the feed-forward"},
     {"llama_dynamic_rope", "RoPE of layer 0"},  // no key for it
     {"llama_yarn_mscale", "RoPE of layer 0"},
-    {"llama_yarn_rope", "RoPE of layer 0"},
-    {"cohere", "cannot be written yet"},
-    {"falcon", "cannot be written yet"},
-    {"falcon_new", "cannot be written yet"},
-    {"falcon_serial", "cannot be written yet"},
-    {"gemma3", "cannot be written yet"},
-    {"gemma3_tables", "cannot be written yet"},
-    {"gpt_neox", "cannot be written yet"},
-    {"gpt_neox_serial", "cannot be written yet"},
-    {"granite", "cannot be written yet"},
+    {"falcon_serial", "the block of layer 0"},
+    {"gemma3", "the scale of attention scores"},
+    {"gemma3_tables", "the scale of attention scores"},
+    {"gpt_neox_serial", "attention of layer 0"},
     {"mistral", "the attention window"},
     {"mixtral", "the attention window"},
-    {"olmo2", "cannot be written yet"},
-    {"phi3_long", "cannot be written yet"},
-    {"phi3_short", "cannot be written yet"},
+    {"phi3_long", "RoPE of layer 0"},
+    {"phi3_short", "RoPE of layer 0"},
     {"qwen2_window", "the attention window"},
     {"qwen3_moe", "the feed-forward of layer 1"},  // all layers have experts
-    {"starcoder2", "cannot be written yet"},
+    {"starcoder2", "the attention window"},
 };
 
 /// Holds a file made of `original` against it.
@@ -105,7 +98,11 @@ INSTANTIATE_TEST_SUITE_P(All, GgufOfChangedGolden,
                          testing::Values(Changed{"mistral", {{"sliding_window", nullptr}}},
                                          Changed{"mixtral", {{"sliding_window", nullptr}}},
                                          Changed{"qwen2_window",
-                                                 {{"use_sliding_window", false}, {"layer_types", nullptr}}}),
+                                                 {{"use_sliding_window", false}, {"layer_types", nullptr}}},
+                                         Changed{"starcoder2", {{"sliding_window", nullptr}}},
+                                         Changed{"gemma3", {{"query_pre_attn_scalar", 8}}},
+                                         Changed{"phi3_short", {{"rope_scaling", nullptr}}},
+                                         Changed{"phi3_long", {{"rope_scaling", nullptr}}}),
                          [](const auto& param_info) { return param_info.param.golden; });
 
 /// Gemma 2 as it is published: the scale is the head's.
