@@ -99,6 +99,15 @@ INSTANTIATE_TEST_SUITE_P(All, GgufOfChangedGolden,
                                          Changed{"mixtral", {{"sliding_window", nullptr}}},
                                          Changed{"qwen2_window",
                                                  {{"use_sliding_window", false}, {"layer_types", nullptr}}},
+                                         Changed{"llama_yarn_mscale",
+                                                 {{"rope_parameters",
+                                                   {{"rope_type", "yarn"},
+                                                    {"rope_theta", 1000.0},
+                                                    {"factor", 4.0},
+                                                    {"original_max_position_embeddings", 16},
+                                                    {"beta_fast", 4.0},
+                                                    {"mscale", 2.0},
+                                                    {"mscale_all_dim", 0.5}}}}},
                                          Changed{"starcoder2", {{"sliding_window", nullptr}}},
                                          Changed{"gemma3", {{"query_pre_attn_scalar", 8}}},
                                          Changed{"phi3_short", {{"rope_scaling", nullptr}}},
@@ -195,6 +204,30 @@ TEST_P(QuantizedProduct, HasTheBitsOfItsDequantizedWeights) {
 
 INSTANTIATE_TEST_SUITE_P(Types, QuantizedProduct, testing::Values(DType::q8_0, DType::q4_0),
                          [](const auto& param_info) { return std::string(name_of(param_info.param)); });
+
+/// All experts of a layer stand in one tensor of blocks; the router is f32 whatever the others are.
+TEST(Gguf, ExpertsInBlocksAreTheirDequantizedWeights) {
+  const TempFolder folder;
+  const Json mixtral = {{"architectures", {"MixtralForCausalLM"}},
+                        {"model_type", "mixtral"},
+                        {"num_local_experts", 5},
+                        {"num_experts_per_tok", 2}};
+  const Checkpoint original = wide_llama(folder / "hf", mixtral);
+  for (const DType dtype : {DType::q8_0, DType::q4_0}) {
+    const std::string name = std::string(name_of(dtype));
+    const Checkpoint blocks = through_gguf(original, dtype, folder / (name + ".gguf"));
+    const Checkpoint floats = through_gguf(blocks, DType::f32, folder / (name + "_floats.gguf"));
+    EXPECT_EQ(blocks.family, "mixtral");
+    const auto types = stored_types(*blocks.model);
+    EXPECT_EQ(types.at("blocks.1.mlp.experts.4.w_down.weight"), dtype);
+    EXPECT_EQ(types.at("blocks.1.mlp.router.weight"), DType::f32);
+    const std::vector<std::int32_t> ids = some_ids(*original.model, 30);
+    const std::vector<float> expected = logits_of(*floats.model, ids);
+    EXPECT_FALSE(same_bits(expected, logits_of(*original.model, ids))) << "quantizing has changed nothing";
+    EXPECT_TRUE(same_bits(logits_of(*blocks.model, ids), expected)) << name;
+    EXPECT_TRUE(same_bits(chunked_logits_of(*blocks.model, ids, 7), expected)) << name;
+  }
+}
 
 /// Heads of 32 elements: a block of 256 spans several, so columns of one head begin within a block.
 TEST(Gguf, SourcesOfEveryKindAreWritten) {
