@@ -252,7 +252,8 @@ Family gguf_family(const GgufArchitecture& architecture) {
     family.prefixes = {""};
     family.embedding = "token_embd.weight";
     family.tensors = gguf_tensor_rules(architecture);
-    family.ignored = {"rope_freqs.weight", "blk.{l}.attn_rot_embd.weight"};  // read with the config; computed
+    family.ignored = {"rope_freqs.weight", kRopeWithin, kRopeBeyond,  // read with the config
+                      "blk.{l}.attn_rot_embd.weight"};                // computed
     return family;
   }
   throw InternalError("gguf", "the architecture {} names no family", architecture.name);

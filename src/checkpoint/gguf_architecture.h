@@ -54,6 +54,10 @@ std::vector<GgufKey> gguf_keys(const GgufArchitecture& architecture);
 /// How the name of a shared expert's gate ends: one row, which files hold as a vector.
 constexpr std::string_view kSharedGateName = ".ffn_gate_inp_shexp.weight";
 
+/// LongRoPE's divisors within and beyond the original context.
+constexpr const char* kRopeWithin = "rope_factors_short.weight";
+constexpr const char* kRopeBeyond = "rope_factors_long.weight";
+
 /// What the architecture calls its tensors.
 std::vector<TensorRule> gguf_tensor_rules(const GgufArchitecture& architecture);
 

@@ -92,7 +92,39 @@ std::string word_of(const Family& family, std::string_view word) {
 /// What YaRN proposes to multiply cos and sin by; the file's own factor is on top of it.
 double yarn_magnitude(double factor) { return factor <= 1 ? 1.0 : 0.1 * std::log(factor) + 1.0; }
 
-void read_rope_scaling(ArchitectureKeys& keys, Json& config) {
+/// Numbers above 0, one for each pair of a head.
+std::vector<float> read_factors(const StoredTensor& tensor, std::string_view name) {
+  if (tensor.type != DType::f32 || tensor.shape.size() != 1 || tensor.shape[0] > kMaxHeadDim) {
+    throw BadCheckpoint(tensor.file, "tensor {}: expected at most {} F32 elements, got {} of {} bytes", name,
+                        kMaxHeadDim, tensor.dtype, tensor.bytes.size());
+  }
+  std::vector<float> factors(static_cast<std::size_t>(tensor.shape[0]));
+  std::memcpy(factors.data(), tensor.bytes.data(), factors.size() * sizeof(float));
+  for (const float factor : factors) {
+    if (factor > 0 && std::isfinite(factor)) continue;
+    throw BadCheckpoint(tensor.file, "tensor {}: expected factors above 0, got {}", name, factor);
+  }
+  return factors;
+}
+
+/// LongRoPE's lists, which are tensors; whether the file has them.
+bool read_long_rope(const StoredTensors& tensors, double attn_factor, std::optional<std::int64_t> original,
+                    Json& config) {
+  const auto within = tensors.all.find(kRopeWithin), beyond = tensors.all.find(kRopeBeyond);
+  const bool has_within = within != tensors.all.end(), has_beyond = beyond != tensors.all.end();
+  if (!has_within && !has_beyond) return false;
+  if (!has_within || !has_beyond) {
+    throw BadCheckpoint(tensors.where, "tensor {} is missing", has_within ? kRopeBeyond : kRopeWithin);
+  }
+  config["rope_scaling"] = {{"rope_type", "longrope"},
+                            {"short_factor", read_factors(within->second, kRopeWithin)},
+                            {"long_factor", read_factors(beyond->second, kRopeBeyond)},
+                            {"attention_factor", attn_factor}};
+  if (original) config["original_max_position_embeddings"] = *original;
+  return true;
+}
+
+void read_rope_scaling(ArchitectureKeys& keys, const StoredTensors& tensors, Json& config) {
   const auto older = keys.number("rope.scale_linear");
   const auto attn_factor = keys.number("rope.scaling.attn_factor");
   const auto factor = keys.number("rope.scaling.factor");
@@ -100,14 +132,15 @@ void read_rope_scaling(ArchitectureKeys& keys, Json& config) {
   const std::string type(keys.text("rope.scaling.type").value_or("linear"));
   keys.ignore("rope.scaling.finetuned");  // whether training knew of it
   const double by = factor ? *factor : older.value_or(1.0);
+  if (read_long_rope(tensors, attn_factor.value_or(1), original, config)) return;
+  if (type != "yarn" && attn_factor.value_or(1) != 1) {
+    throw Unsupported(keys.where(), "{} is supported with yarn and lists alone", keys.full("rope.scaling.attn_factor"));
+  }
   if (type == "none" || (type == "linear" && (by == 1.0 || by == 0.0))) return;
   config["rope_scaling"] = {{"rope_type", type}, {"factor", by}};
   Json& scaling = config["rope_scaling"];
   if (original) scaling["original_max_position_embeddings"] = *original;
-  if (type != "yarn") {
-    if (attn_factor.value_or(1) == 1) return;
-    throw Unsupported(keys.where(), "{} is supported with yarn alone", keys.full("rope.scaling.attn_factor"));
-  }
+  if (type != "yarn") return;
   if (const auto fast = keys.number("rope.scaling.yarn_beta_fast")) scaling["beta_fast"] = *fast;
   if (const auto slow = keys.number("rope.scaling.yarn_beta_slow")) scaling["beta_slow"] = *slow;
   if (attn_factor) scaling["attention_factor"] = *attn_factor * yarn_magnitude(by);
@@ -173,7 +206,7 @@ Json read_words(const GgufArchitecture& architecture, const Family& family, Arch
     }
     config["head_dim"] = d_model / n_heads;
   }
-  if (has_rope) read_rope_scaling(keys, config);
+  if (has_rope) read_rope_scaling(keys, tensors, config);
   if (!architecture.rotary_fraction.empty()) {
     read_rotary_fraction(architecture.rotary_fraction, family, keys, config);
   }
@@ -181,21 +214,14 @@ Json read_words(const GgufArchitecture& architecture, const Family& family, Arch
   return config;
 }
 
-/// Divisors of the RoPE frequencies: how GGUF says Llama 3's scaling.
+/// Llama 3's scaling: divisors of the RoPE frequencies.
 void divide_frequencies(const StoredTensor& tensor, RopeConfig& rope) {
-  const auto n = static_cast<std::int64_t>(rope.frequency.size());
-  if (tensor.type != DType::f32 || tensor.shape != std::vector{n}) {
-    throw BadCheckpoint(tensor.file, "tensor rope_freqs.weight: expected {} F32 elements, got {} of {} bytes", n,
-                        tensor.dtype, tensor.bytes.size());
+  const std::vector<float> factors = read_factors(tensor, "rope_freqs.weight");
+  if (factors.size() != rope.frequency.size()) {
+    throw BadCheckpoint(tensor.file, "tensor rope_freqs.weight: expected {} elements, got {}", rope.frequency.size(),
+                        factors.size());
   }
-  for (std::size_t i = 0; i < rope.frequency.size(); ++i) {
-    float factor = 0;
-    std::memcpy(&factor, tensor.bytes.data() + i * sizeof factor, sizeof factor);
-    if (!(factor > 0) || !std::isfinite(factor)) {
-      throw BadCheckpoint(tensor.file, "tensor rope_freqs.weight: expected factors above 0, got {}", factor);
-    }
-    rope.frequency[i] /= factor;
-  }
+  for (std::size_t i = 0; i < factors.size(); ++i) rope.frequency[i] /= factors[i];
 }
 
 /// What the format says otherwise than config.json, for every family alike.

@@ -221,7 +221,7 @@ GgufExport write_gguf(const std::string& path, const Checkpoint& checkpoint, DTy
                       ThreadPool& pool, const ReportProgress& report) {
   const ModelConfig& config = checkpoint.model->config();
   const GgufArchitecture& architecture = gguf_architecture_of(checkpoint.family, path);
-  const std::optional<std::vector<float>> divisors = rope_divisors(config);
+  const std::vector<RopeTensor> rope = rope_tensors(config);
   const Plan plan(architecture, checkpoint, dtype, path);
 
   GgufKeys keys;
@@ -234,9 +234,9 @@ GgufExport write_gguf(const std::string& path, const Checkpoint& checkpoint, DTy
 
   GgufExport result;
   GgufWriter writer(path);
-  if (divisors) {
-    const auto n = static_cast<std::int64_t>(divisors->size());
-    writer.add_tensor("rope_freqs.weight", {n}, ggml_type_of(DType::f32), n * size_of(DType::f32));
+  for (const RopeTensor& tensor : rope) {
+    const auto n = static_cast<std::int64_t>(tensor.values.size());
+    writer.add_tensor(tensor.name, {n}, ggml_type_of(DType::f32), n * size_of(DType::f32));
   }
   for (const Target& target : plan.targets) {
     writer.add_tensor(target.name, target.shape, ggml_type_of(target.dtype), target.bytes());
@@ -244,11 +244,11 @@ GgufExport write_gguf(const std::string& path, const Checkpoint& checkpoint, DTy
     result.bytes += target.bytes();
     ++result.tensors;
   }
-  check_says_the_same(architecture, writer.header(keys), divisors, config, path);
+  check_says_the_same(architecture, writer.header(keys), rope, config, path);
   check_space(path, result.bytes);
 
   writer.begin(keys);
-  if (divisors) writer.append(std::as_bytes(std::span(*divisors)));
+  for (const RopeTensor& tensor : rope) writer.append(std::as_bytes(std::span(tensor.values)));
   TargetStream stream(writer, pool, path);
   std::int64_t done = 0;
   for (const Target& target : plan.targets) {

@@ -183,6 +183,10 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
     keys.add(full("rope.scaling.type"), "linear");
     keys.add(full("rope.scaling.factor"), static_cast<float>(linear->factor));
   }
+  if (const auto* listed = std::get_if<ListedScaling>(&rope->scaling)) {
+    add_size("rope.scaling.original_context_length", static_cast<double>(listed->original_max_seq_len));
+    keys.add(full("rope.scaling.attn_factor"), rope->magnitude);
+  }
   if (const auto* ramp = std::get_if<RampScaling>(&rope->scaling)) {
     const auto add = [&](const char* name, double value) { keys.add(full(name), static_cast<float>(value)); };
     keys.add(full("rope.scaling.type"), "yarn");
@@ -196,29 +200,31 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
   return keys;
 }
 
-std::optional<std::vector<float>> rope_divisors(const ModelConfig& config) {
+std::vector<RopeTensor> rope_tensors(const ModelConfig& config) {
   const auto& rope = main_attention(config).rope;
-  if (!rope || std::holds_alternative<LinearScaling>(rope->scaling) ||
-      std::holds_alternative<RampScaling>(rope->scaling)) {
-    return std::nullopt;
+  if (!rope || std::holds_alternative<LinearScaling>(rope->scaling)) return {};
+  if (std::holds_alternative<RampScaling>(rope->scaling)) return {};
+  if (const auto* listed = std::get_if<ListedScaling>(&rope->scaling)) {
+    return {{kRopeWithin, listed->within}, {kRopeBeyond, listed->beyond}};
   }
   const std::vector<float> plain = rope_frequency(rope->theta, rope->dim, std::monostate{});
-  if (plain == rope->frequency) return std::nullopt;
+  if (plain == rope->frequency) return {};
   std::vector<float> divisors;
   for (std::size_t i = 0; i < plain.size(); ++i) divisors.push_back(plain[i] / rope->frequency[i]);
-  return divisors;
+  return {{"rope_freqs.weight", divisors}};
 }
 
 void check_says_the_same(const GgufArchitecture& architecture, const std::string& header,
-                         const std::optional<std::vector<float>>& divisors, ModelConfig config,
-                         std::string_view where) {
+                         const std::vector<RopeTensor>& rope, ModelConfig config, std::string_view where) {
   const GgufMetadata metadata = GgufMetadata::parse(std::as_bytes(std::span(header)), where);
   StoredTensors tensors;
   for (const GgufTensor& tensor : metadata.contents().tensors) {
     StoredTensor& stored = tensors.all[std::string(tensor.name)];
     stored.shape = tensor.shape;
     stored.type = DType::f32;
-    if (divisors && tensor.name == "rope_freqs.weight") stored.bytes = std::as_bytes(std::span(*divisors));
+    for (const RopeTensor& other : rope) {
+      if (tensor.name == other.name) stored.bytes = std::as_bytes(std::span(other.values));
+    }
   }
   ModelConfig read = read_gguf_config(architecture, metadata, tensors, {});
   normalize(architecture, config);

@@ -41,8 +41,6 @@ const std::map<std::string, std::string> kRefused = {
     {"gpt_neox_serial", "attention of layer 0"},
     {"mistral", "the attention window"},
     {"mixtral", "the attention window"},
-    {"phi3_long", "RoPE of layer 0"},
-    {"phi3_short", "RoPE of layer 0"},
     {"qwen2_window", "the attention window"},
     {"qwen3_moe", "the feed-forward of layer 1"},  // all layers have experts
     {"starcoder2", "the attention window"},
