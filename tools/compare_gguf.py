@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Holds vitrine's GGUF files against others' tools: tools/compare_gguf.py build/vitrine MODEL_FOLDER...
 
-For each Hugging Face folder (Llama, Gemma, Gemma 2, GPT-2; small, its weights are held in float32):
+For each Hugging Face folder (Llama, Mistral, Mixtral, Qwen 2 and 3 and theirs with experts, Gemma 1 to 3, GPT-2; small,
+its weights are held in float32):
   theirs   a GGUF file written with gguf's own writer, rows permuted and norms raised as llama.cpp's conversion does it;
            vitrine's logits on it against vitrine's logits on the folder
   ours     a file that `vitrine quantize` writes, read by gguf's own reader: every tensor against those of the other file
@@ -16,6 +17,7 @@ import importlib.util
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -24,18 +26,9 @@ import numpy as np
 import gguf
 from safetensors import safe_open
 
-DECODER = {
-    "model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight",
-    "lm_head.weight": "output.weight", "transformer.wte.weight": "token_embd.weight",
-    "transformer.wpe.weight": "position_embd.weight", "transformer.ln_f": "output_norm",
-}
-LAYER = {
-    "input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "pre_feedforward_layernorm": "ffn_norm",
-    "post_feedforward_layernorm": "post_ffw_norm", "ln_1": "attn_norm", "ln_2": "ffn_norm", "attn.c_attn": "attn_qkv",
-    "attn.c_proj": "attn_output", "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down",
-}
+# general.architecture, where it is not the model_type
+ARCHITECTURE = {"mistral": "llama", "mixtral": "llama", "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe",
+                "gemma3_text": "gemma3", "gpt_neox": "gptneox", "cohere": "command-r"}
 
 
 def tensors_of(folder):
@@ -47,18 +40,27 @@ def tensors_of(folder):
                 yield name, f.get_tensor(name).float().numpy()
 
 
-def gguf_name(name, family):
+def stacked_experts(tensors):
+    """Tensors of single experts, put together as llama.cpp's conversion does it."""
+    stacks = {}
+    for name, tensor in tensors:
+        expert = re.search(r"\.experts\.(\d+)\.", name)
+        if expert is None:
+            yield name, tensor
+            continue
+        name = name.replace(expert[0], ".experts.")
+        name = re.sub(r"block_sparse_moe\.experts", "feed_forward.experts", name).replace("model.layers", "layers")
+        name = name if "feed_forward" in name else "model." + name
+        stacks.setdefault(name, {})[int(expert[1])] = tensor
+    for name, stack in stacks.items():
+        yield name, np.stack([stack[i] for i in range(len(stack))])
+
+
+def gguf_name(name, names):
+    """By gguf's own table of names."""
     if name.split(".")[0] in ("wte", "wpe", "h", "ln_f"):
         name = "transformer." + name
-    name = name.replace("transformer.h.", "model.layers.")
-    if name.startswith("model.layers."):
-        layer, rest = name[len("model.layers."):].split(".", 1)
-        module, kind = rest.rsplit(".", 1)
-        if module == "post_attention_layernorm":
-            return f"blk.{layer}.{'post_attention_norm' if family == 'gemma2' else 'ffn_norm'}.{kind}"
-        return f"blk.{layer}.{LAYER[module]}.{kind}" if module in LAYER else None
-    module, kind = name.rsplit(".", 1)
-    return DECODER.get(name) or (f"{DECODER[module]}.{kind}" if module in DECODER else None)
+    return names.get_name(name, try_suffixes=(".weight", ".bias"))
 
 
 def permute(weights, n_head):
@@ -71,7 +73,10 @@ def write_theirs(folder, path):
     config = json.load(open(folder + "/config.json"))
     family = config["model_type"]
     get = config.get
-    writer = gguf.GGUFWriter(path, family)
+    kind = ARCHITECTURE.get(family, family)
+    number = next(n for n, name in gguf.MODEL_ARCH_NAMES.items() if name == kind)
+    names = gguf.get_tensor_name_map(number, get("num_hidden_layers") or get("n_layer"))
+    writer = gguf.GGUFWriter(path, kind)
     heads = get("num_attention_heads") or get("n_head")
     kv_heads = get("num_key_value_heads") or heads
     width = get("hidden_size") or get("n_embd")
@@ -90,25 +95,39 @@ def write_theirs(folder, path):
         writer.add_rope_freq_base(rope.get("rope_theta") or get("rope_theta") or 10000.0)
         writer.add_key_length(head_dim)
         writer.add_value_length(head_dim)
-        kind = rope.get("rope_type") or rope.get("type")
-        if kind == "linear":
+        scaling = rope.get("rope_type") or rope.get("type")
+        if scaling == "linear":
             writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
             writer.add_rope_scaling_factor(rope["factor"])
-        if kind == "llama3":
+        if scaling == "llama3":
             writer.add_tensor("rope_freqs.weight", llama3_factors(rope, head_dim))
+    experts = get("num_experts") or get("num_local_experts")
+    if experts:
+        writer.add_expert_count(experts)
+        writer.add_expert_used_count(config["num_experts_per_tok"])
+    if get("moe_intermediate_size"):
+        writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
+    if get("shared_expert_intermediate_size"):
+        writer.add_expert_shared_feed_forward_length(config["shared_expert_intermediate_size"])
+    if family == "gemma3_text":
+        writer.add_sliding_window(config["sliding_window"])
+        if get("sliding_window_pattern", 6) != 6:
+            writer.add_uint32("gemma3.attention.sliding_window_pattern", config["sliding_window_pattern"])
+        if get("rope_local_base_freq", 10000.0) != 10000.0:
+            writer.add_float32("gemma3.rope.freq_base_swa", config["rope_local_base_freq"])
     if family == "gemma2":
         writer.add_sliding_window(config["sliding_window"])
         writer.add_attn_logit_softcapping(config["attn_logit_softcapping"])
         writer.add_final_logit_softcapping(config["final_logit_softcapping"])
-    tied = get("tie_word_embeddings", family != "llama")
+    tied = get("tie_word_embeddings", family not in ("llama", "mistral", "mixtral", "qwen2", "qwen2_moe"))
     vocab = 0
-    for name, tensor in tensors_of(folder):
-        new = gguf_name(name, family)
-        if new is None or (new == "output.weight" and tied):
+    for name, tensor in stacked_experts(tensors_of(folder)):
+        new = gguf_name(name, names)
+        if new is None or "inv_freq" in name or (new == "output.weight" and tied):
             continue
-        if family == "llama" and ".attn_q." in new:
+        if kind == "llama" and ".attn_q." in new:
             tensor = permute(tensor, heads)
-        if family == "llama" and ".attn_k." in new:
+        if kind == "llama" and ".attn_k." in new:
             tensor = permute(tensor, kv_heads)
         if family.startswith("gemma") and new.endswith("norm.weight"):
             tensor = tensor + 1
@@ -116,6 +135,8 @@ def write_theirs(folder, path):
             tensor = tensor.T
         if new == "token_embd.weight":
             vocab = len(tensor)
+        if "shared_expert_gate" in name:
+            tensor = tensor.squeeze()
         writer.add_tensor(new, np.ascontiguousarray(tensor, np.float32))
     writer.add_vocab_size(vocab)
     writer.add_tokenizer_model("no_vocab")

@@ -19,7 +19,8 @@ enum class Rows : std::uint8_t { stacked, by_kv_head };
 
 /// A tensor of the file and the parameters it holds. `{l}` stands for the layer, `{e}` for the expert, `{p}` for the
 /// prefix under which the file's tensors stand. Several of ours: their rows share the tensor, in this order. Where they
-/// are mixed head by head they are copied apart when loaded; else they are seen where they lie.
+/// are mixed head by head they are copied apart when loaded; else they are seen where they lie. `{e}` in ours alone:
+/// all experts stand in one tensor `[expert, out, in]`.
 struct TensorRule {
   std::string_view stored;
   std::vector<std::string_view> ours;

@@ -22,18 +22,24 @@ void read_special_ids(const GgufMetadata& metadata, Checkpoint& checkpoint) {
   }
 }
 
+/// The shared expert's gate is a matrix of one row.
+void give_row_to_gates(StoredTensors& tensors) {
+  for (auto& [name, tensor] : tensors.all) {
+    if (name.ends_with(kSharedGateName) && tensor.shape.size() == 1) tensor.shape.insert(tensor.shape.begin(), 1);
+  }
+}
+
 }  // namespace
 
 Checkpoint load_gguf(const std::shared_ptr<const MappedFile>& file, const LoadOptions& options) {
   GgufModelFile gguf = open_gguf(file);
   const GgufMetadata& metadata = gguf.metadata;
-  const auto name = metadata.string("general.architecture");
-  if (!name) throw BadCheckpoint(file->path(), "expected general.architecture, got none");
   const std::string_view kind = metadata.string("general.type").value_or("model");
   if (kind != "model") throw Unsupported(file->path(), "expected a model (general.type), got \"{}\"", kind);
-  const GgufArchitecture& architecture = gguf_architecture(*name, file->path());
+  const GgufArchitecture& architecture = gguf_architecture(metadata);
 
   ModelConfig config = read_gguf_config(architecture, metadata, gguf.tensors, options);
+  give_row_to_gates(gguf.tensors);
   ModelParams params;
   bind_tensors(gguf_family(architecture), config, gguf.tensors, params);
 

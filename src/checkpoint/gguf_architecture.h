@@ -8,6 +8,7 @@
 // Sources: ggml-org/llama.cpp, gguf-py/gguf/constants.py, src/llama-arch.cpp, src/llama-model.cpp, conversion scripts.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,33 +22,44 @@
 namespace vitrine {
 
 struct GgufKey {
-  enum class Kind : std::uint8_t { size, number };
+  enum class Kind : std::uint8_t { size, number, flag };
 
   std::string_view name;  ///< Behind `llama.`.
   std::string_view word;  ///< Ours, where the family's table of keys has it (`d_model`), else config.json's.
   Kind kind = Kind::size;
   bool required = false;
+  std::optional<double> usual{};  ///< What the key's absence means: then it is not written, older programs lack it.
 };
 
 struct GgufArchitecture {
-  std::string_view name;                  ///< general.architecture
-  std::string_view family;                ///< model_type of the family whose config its keys say.
-  std::vector<std::string_view> is_also;  ///< Further families that files of this architecture are made of.
-  RopeConfig::Layout layout;              ///< Of the rows of q and k.
-  std::vector<GgufKey> keys;              ///< Besides those that all have.
-  bool fused_qkv = false;                 ///< Written with attn_qkv in place of attn_q, attn_k, attn_v.
-  /// Adds words to the config that no key says and that follow from others; null: none.
-  void (*complete)(Json& config) = nullptr;
+  std::string_view name;                    ///< general.architecture
+  std::string_view family;                  ///< model_type of the family whose config its keys say.
+  std::vector<std::string_view> is_also{};  ///< Further families that files of this architecture are made of.
+  RopeConfig::Layout layout = RopeConfig::Layout::halves;  ///< Of the rows of q and k.
+  std::vector<GgufKey> keys{};                             ///< Besides those that all have.
+  bool fused_qkv = false;              ///< Written with attn_qkv in place of attn_q, attn_k, attn_v.
+  bool has_experts = false;            ///< Of two entries of one name, the one for expert_count > 0.
+  std::string_view rotary_fraction{};  ///< config.json's word for the part of a head that is turned; empty: all.
+  std::vector<TensorRule> tensors{};   ///< In place of those of the common names that hold the same parameters.
+  /// Adds words to the config that no key says and that follow from others and from the tensors; null: none.
+  void (*complete)(Json& config, const StoredTensors& tensors) = nullptr;
 };
 
 std::span<const GgufArchitecture> all_gguf_architectures();
-/// Throws Unsupported for an architecture that is not known.
-const GgufArchitecture& gguf_architecture(std::string_view name, const std::string& where);
+/// The architecture that a file names. Throws BadCheckpoint where it names none, Unsupported for one that is not known.
+const GgufArchitecture& gguf_architecture(const GgufMetadata& metadata);
 /// All keys: those that every architecture has, and its own.
 std::vector<GgufKey> gguf_keys(const GgufArchitecture& architecture);
 
-/// Every architecture calls its tensors by the same names.
-std::span<const TensorRule> gguf_tensor_rules();
+/// How the name of a shared expert's gate ends: one row, which files hold as a vector.
+constexpr std::string_view kSharedGateName = ".ffn_gate_inp_shexp.weight";
+
+/// LongRoPE's divisors within and beyond the original context.
+constexpr const char* kRopeWithin = "rope_factors_short.weight";
+constexpr const char* kRopeBeyond = "rope_factors_long.weight";
+
+/// What the architecture calls its tensors.
+std::vector<TensorRule> gguf_tensor_rules(const GgufArchitecture& architecture);
 
 /// The family whose config the architecture's keys say, with GGUF's names of tensors in place of its own.
 Family gguf_family(const GgufArchitecture& architecture);

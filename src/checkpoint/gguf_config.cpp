@@ -12,6 +12,7 @@
 namespace vitrine {
 namespace {
 
+constexpr double kDefaultTheta = 10000;  // whatever the family's own is
 constexpr std::int64_t kMaxSize = (std::int64_t{1} << 31) - 1;
 
 /// The keys of one architecture, each either read or refused by name.
@@ -42,6 +43,7 @@ class ArchitectureKeys {
     if (value && !std::isfinite(*value)) throw BadCheckpoint(where(), "{}: expected a number, got {}", key, *value);
     return value;
   }
+  std::optional<bool> flag(std::string_view name) { return metadata_.boolean(use(name)); }
   std::optional<std::string_view> text(std::string_view name) { return metadata_.string(use(name)); }
 
   void ignore(std::string_view name) { use(name); }
@@ -87,16 +89,92 @@ std::string word_of(const Family& family, std::string_view word) {
   return std::string(word);
 }
 
-void read_rope_scaling(ArchitectureKeys& keys, Json& config) {
+/// What YaRN proposes to multiply cos and sin by; the file's own factor is on top of it.
+double yarn_magnitude(double factor) { return factor <= 1 ? 1.0 : 0.1 * std::log(factor) + 1.0; }
+
+/// Numbers above 0, one for each pair of a head.
+std::vector<float> read_factors(const StoredTensor& tensor, std::string_view name) {
+  if (tensor.type != DType::f32 || tensor.shape.size() != 1 || tensor.shape[0] > kMaxHeadDim) {
+    throw BadCheckpoint(tensor.file, "tensor {}: expected at most {} F32 elements, got {} of {} bytes", name,
+                        kMaxHeadDim, tensor.dtype, tensor.bytes.size());
+  }
+  std::vector<float> factors(static_cast<std::size_t>(tensor.shape[0]));
+  std::memcpy(factors.data(), tensor.bytes.data(), factors.size() * sizeof(float));
+  for (const float factor : factors) {
+    if (factor > 0 && std::isfinite(factor)) continue;
+    throw BadCheckpoint(tensor.file, "tensor {}: expected factors above 0, got {}", name, factor);
+  }
+  return factors;
+}
+
+/// LongRoPE's lists, which are tensors; whether the file has them.
+bool read_long_rope(const StoredTensors& tensors, double attn_factor, std::optional<std::int64_t> original,
+                    Json& config) {
+  const auto within = tensors.all.find(kRopeWithin), beyond = tensors.all.find(kRopeBeyond);
+  const bool has_within = within != tensors.all.end(), has_beyond = beyond != tensors.all.end();
+  if (!has_within && !has_beyond) return false;
+  if (!has_within || !has_beyond) {
+    throw BadCheckpoint(tensors.where, "tensor {} is missing", has_within ? kRopeBeyond : kRopeWithin);
+  }
+  config["rope_scaling"] = {{"rope_type", "longrope"},
+                            {"short_factor", read_factors(within->second, kRopeWithin)},
+                            {"long_factor", read_factors(beyond->second, kRopeBeyond)},
+                            {"attention_factor", attn_factor}};
+  if (original) config["original_max_position_embeddings"] = *original;
+  return true;
+}
+
+void read_rope_scaling(ArchitectureKeys& keys, const StoredTensors& tensors, Json& config) {
   const auto older = keys.number("rope.scale_linear");
+  const auto attn_factor = keys.number("rope.scaling.attn_factor");
   const auto factor = keys.number("rope.scaling.factor");
   const auto original = keys.size("rope.scaling.original_context_length");
   const std::string type(keys.text("rope.scaling.type").value_or("linear"));
   keys.ignore("rope.scaling.finetuned");  // whether training knew of it
   const double by = factor ? *factor : older.value_or(1.0);
+  if (read_long_rope(tensors, attn_factor.value_or(1), original, config)) return;
+  if (type != "yarn" && attn_factor.value_or(1) != 1) {
+    throw Unsupported(keys.where(), "{} is supported with yarn and lists alone", keys.full("rope.scaling.attn_factor"));
+  }
   if (type == "none" || (type == "linear" && (by == 1.0 || by == 0.0))) return;
   config["rope_scaling"] = {{"rope_type", type}, {"factor", by}};
-  if (original) config["rope_scaling"]["original_max_position_embeddings"] = *original;
+  Json& scaling = config["rope_scaling"];
+  if (original) scaling["original_max_position_embeddings"] = *original;
+  if (type != "yarn") return;
+  if (const auto fast = keys.number("rope.scaling.yarn_beta_fast")) scaling["beta_fast"] = *fast;
+  if (const auto slow = keys.number("rope.scaling.yarn_beta_slow")) scaling["beta_slow"] = *slow;
+  if (attn_factor) scaling["attention_factor"] = *attn_factor * yarn_magnitude(by);
+}
+
+/// The key's value under `word`, where it stands.
+void read_key(const GgufKey& key, const std::string& word, ArchitectureKeys& keys, Json& config) {
+  switch (key.kind) {
+    case GgufKey::Kind::number:
+      if (const auto value = keys.number(key.name)) config[word] = *value;
+      return;
+    case GgufKey::Kind::flag:
+      if (const auto value = keys.flag(key.name)) config[word] = *value;
+      return;
+    case GgufKey::Kind::size:
+      if (const auto value = keys.size(key.name)) config[word] = *value;
+      return;
+  }
+}
+
+/// How much of a head is turned. Half an element more, so that the product with the head's size cannot fall short.
+void read_rotary_fraction(std::string_view word, const Family& family, ArchitectureKeys& keys, Json& config) {
+  const auto turned = keys.size("rope.dimension_count");
+  if (!turned) return;
+  const auto d_model = config[word_of(family, "d_model")].get<std::int64_t>();
+  const auto n_heads = config[word_of(family, "n_heads")].get<std::int64_t>();
+  const std::int64_t head_dim =
+      config.contains("head_dim") ? config["head_dim"].get<std::int64_t>() : d_model / n_heads;
+  if (*turned > head_dim) {
+    throw BadCheckpoint(keys.where(), "{}: expected at most {} (head_dim), got {}", keys.full("rope.dimension_count"),
+                        head_dim, *turned);
+  }
+  const double fraction = (static_cast<double>(*turned) + 0.5) / static_cast<double>(head_dim);
+  config[std::string(word)] = std::min(1.0, fraction);
 }
 
 /// Keys that stand for words of the config, and words that GGUF says in other ways.
@@ -110,12 +188,10 @@ Json read_words(const GgufArchitecture& architecture, const Family& family, Arch
     }
     const std::string word = word_of(family, key.word);
     has_head_dim = has_head_dim || word == "head_dim";
-    has_rope = has_rope || word == "rope_theta";
-    if (key.kind == GgufKey::Kind::number) {
-      if (const auto value = keys.number(key.name)) config[word] = *value;
-    } else if (const auto value = keys.size(key.name)) {
-      config[word] = *value;
-    }
+    const bool is_theta = key.name == "rope.freq_base";
+    has_rope = has_rope || is_theta;
+    read_key(key, word, keys, config);
+    if (is_theta && !config.contains(word)) config[word] = kDefaultTheta;
   }
   const auto embedding = tensors.all.find("token_embd.weight");
   if (embedding == tensors.all.end()) throw BadCheckpoint(keys.where(), "tensor token_embd.weight is missing");
@@ -130,26 +206,22 @@ Json read_words(const GgufArchitecture& architecture, const Family& family, Arch
     }
     config["head_dim"] = d_model / n_heads;
   }
-  if (has_rope) read_rope_scaling(keys, config);
-  if (architecture.complete != nullptr) architecture.complete(config);
+  if (has_rope) read_rope_scaling(keys, tensors, config);
+  if (!architecture.rotary_fraction.empty()) {
+    read_rotary_fraction(architecture.rotary_fraction, family, keys, config);
+  }
+  if (architecture.complete != nullptr) architecture.complete(config, tensors);
   return config;
 }
 
-/// Divisors of the RoPE frequencies: how GGUF says Llama 3's scaling.
+/// Llama 3's scaling: divisors of the RoPE frequencies.
 void divide_frequencies(const StoredTensor& tensor, RopeConfig& rope) {
-  const auto n = static_cast<std::int64_t>(rope.frequency.size());
-  if (tensor.type != DType::f32 || tensor.shape != std::vector{n}) {
-    throw BadCheckpoint(tensor.file, "tensor rope_freqs.weight: expected {} F32 elements, got {} of {} bytes", n,
-                        tensor.dtype, tensor.bytes.size());
+  const std::vector<float> factors = read_factors(tensor, "rope_freqs.weight");
+  if (factors.size() != rope.frequency.size()) {
+    throw BadCheckpoint(tensor.file, "tensor rope_freqs.weight: expected {} elements, got {}", rope.frequency.size(),
+                        factors.size());
   }
-  for (std::size_t i = 0; i < rope.frequency.size(); ++i) {
-    float factor = 0;
-    std::memcpy(&factor, tensor.bytes.data() + i * sizeof factor, sizeof factor);
-    if (!(factor > 0) || !std::isfinite(factor)) {
-      throw BadCheckpoint(tensor.file, "tensor rope_freqs.weight: expected factors above 0, got {}", factor);
-    }
-    rope.frequency[i] /= factor;
-  }
+  for (std::size_t i = 0; i < factors.size(); ++i) rope.frequency[i] /= factors[i];
 }
 
 /// What the format says otherwise than config.json, for every family alike.
@@ -166,6 +238,7 @@ void apply_format(const GgufArchitecture& architecture, const StoredTensors& ten
       if (norm->has_value()) (*norm)->weight_offset = 0;
     }
     AttentionConfig& attention = block.attention;
+    if (attention.qk_norm) attention.qk_norm->norm.weight_offset = 0;
     if (holds("blk.{l}.attn_q.bias", layer) || holds("blk.{l}.attn_qkv.bias", layer)) attention.qkv_bias = true;
     if (holds("blk.{l}.attn_output.bias", layer)) attention.out_bias = true;
     auto* const ffn = std::get_if<DenseConfig>(&block.ffn);
@@ -191,8 +264,8 @@ ModelConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMet
   keys.expect("attention.key_length", attention.head_dim, " (embedding_length over head_count)");
   keys.expect("attention.value_length", attention.head_dim, " as key_length");
   if (attention.rope) keys.expect("rope.dimension_count", attention.rope->dim, " (the elements that are turned)");
-  keys.expect("expert_count", 0, " (a mixture of experts is not supported)");
-  keys.expect("expert_used_count", 0, " (a mixture of experts is not supported)");
+  keys.expect("expert_count", 0, " (this architecture has no experts)");
+  keys.expect("expert_used_count", 0, " (this architecture has no experts)");
   keys.expect_true("attention.causal");
   keys.ignore("tensor_data_layout");  // says that q and k are permuted, as all files of the architecture have them
   keys.finish(options.allowed_config_keys);

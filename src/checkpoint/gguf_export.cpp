@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "checkpoint/gguf_export_config.h"
 #include "checkpoint/gguf_types.h"
-#include "checkpoint/names.h"
+#include "checkpoint/tensor_rules.h"
 #include "kernels/kernels.h"
 #include "quant/block_format.h"
 
@@ -51,8 +51,10 @@ float norm_offset(const ModelConfig& config, const std::string& name) {
   if (name == "ln_final.weight") return config.final_norm.weight_offset;
   if (!name.starts_with("blocks.") || !name.ends_with(".weight")) return 0;
   const std::size_t dot = name.find('.', 7);
-  const BlockNorms& norms = config.blocks[std::stoul(name.substr(7, dot - 7))].norms;
+  const BlockConfig& block = config.blocks[std::stoul(name.substr(7, dot - 7))];
+  const BlockNorms& norms = block.norms;
   const std::string kind = name.substr(dot + 1);
+  if (kind == "attn.q_norm.weight" || kind == "attn.k_norm.weight") return block.attention.qk_norm->norm.weight_offset;
   const std::optional<NormConfig>& norm = kind == "ln1.weight"        ? norms.attn_pre
                                           : kind == "ln1_post.weight" ? norms.attn_post
                                           : kind == "ln2.weight"      ? norms.ffn_pre
@@ -68,15 +70,13 @@ class Plan {
       : architecture_(architecture), config_(checkpoint.model->config()), dtype_(dtype) {
     for_each_param(config_, checkpoint.model->params(),
                    [&](const Param& param, const std::string& name, const Shape&) { params_.emplace(name, &param); });
-    for (const TensorRule& rule : gguf_tensor_rules()) {
-      const bool is_fused = rule.ours.size() > 1;
+    for (const TensorRule& rule : gguf_tensor_rules(architecture)) {
+      const bool is_fused = rule.stored.find(".attn_qkv.") != rule.stored.npos;
       const bool is_part = rule.stored.find(".attn_q.") != rule.stored.npos ||
                            rule.stored.find(".attn_k.") != rule.stored.npos ||
                            rule.stored.find(".attn_v.") != rule.stored.npos;
       if (architecture.fused_qkv ? is_part : is_fused) continue;
-      const bool by_layer = rule.stored.find("{l}") != rule.stored.npos;
-      const auto n = by_layer ? static_cast<std::int64_t>(config_.blocks.size()) : 1;
-      for (std::int64_t layer = 0; layer < n; ++layer) add(rule, layer);
+      for_each_place(rule, "", config_, [&](const TensorPlace& place) { add(place); });
     }
     if (params_.size() != used_) throw Unsupported(where, "the model has parameters that GGUF has no names for");
   }
@@ -84,23 +84,27 @@ class Plan {
   std::vector<Target> targets;
 
  private:
-  void add(const TensorRule& rule, std::int64_t layer) {
+  void add(const TensorPlace& place) {
     Target target;
-    target.name = with_layer(rule.stored, layer);
-    for (const std::string_view ours : rule.ours) {
-      const std::string name = with_layer(ours, layer);
+    target.name = place.stored;
+    for (const std::string& name : place.ours) {
       const auto it = params_.find(name);
       if (it == params_.end()) return;  // this config has no such parameter
       const Param& param = *it->second;
       SourceRows part{&param, param.shape[0], norm_offset(config_, name)};
-      if (name.find(".attn.wq.") != name.npos || name.find(".attn.wk.") != name.npos) turn(layer, part);
+      if (name.find(".attn.wq.") != name.npos || name.find(".attn.wk.") != name.npos) turn(place.layer, part);
       target.cols = param.shape.rank() == 1 ? 1 : param.shape[1];
       target.rows += part.rows;
       target.parts.push_back(part);
     }
     const bool is_vector = target.parts.front().param->shape.rank() == 1;
-    target.shape = is_vector ? std::vector{target.rows} : std::vector{target.rows, target.cols};
-    if (!is_vector && target.name != "position_embd.weight") target.dtype = dtype_of(target);
+    const auto n = static_cast<std::int64_t>(target.parts.size());
+    target.shape = is_vector                                ? std::vector{target.rows}
+                   : target.name.ends_with(kSharedGateName) ? std::vector{target.cols}
+                   : place.stacks_experts                   ? std::vector{n, target.rows / n, target.cols}
+                                                            : std::vector{target.rows, target.cols};
+    const bool is_small = target.shape.size() == 1 || target.name.ends_with(".ffn_gate_inp.weight");
+    if (!is_small && target.name != "position_embd.weight") target.dtype = dtype_of(target);
     used_ += target.parts.size();
     targets.push_back(std::move(target));
   }
@@ -113,8 +117,8 @@ class Plan {
     part.to_pairs = architecture_.layout == RopeConfig::Layout::interleaved;
   }
 
-  /// Of a matrix, as llama.cpp has it: all alike but, with q4_0, the head; where rows are no whole blocks, another
-  /// type.
+  /// Of a matrix, as llama.cpp has it: all alike but the router (f32) and, with q4_0, the head; where rows are no whole
+  /// blocks, another type.
   DType dtype_of(const Target& target) const {
     const auto fits = [&](DType dtype) { return target.cols % block_size(dtype).elements == 0; };
     DType dtype = dtype_;
@@ -161,7 +165,7 @@ class TargetStream {
   /// Rows [first, first + n) of a part, as the file has them, into bytes_.
   void fill(const Target& target, const SourceRows& part, std::int64_t first, std::int64_t n) {
     const MatrixView& view = part.param->view;
-    const bool is_vector = target.shape.size() == 1;
+    const bool is_vector = part.param->shape.rank() == 1;
     bytes_.resize(static_cast<std::size_t>(bytes_of(target.dtype, n * target.cols)));
     floats_.resize(static_cast<std::size_t>(n * target.cols));
     std::vector<float> vector;
@@ -217,7 +221,7 @@ GgufExport write_gguf(const std::string& path, const Checkpoint& checkpoint, DTy
                       ThreadPool& pool, const ReportProgress& report) {
   const ModelConfig& config = checkpoint.model->config();
   const GgufArchitecture& architecture = gguf_architecture_of(checkpoint.family, path);
-  const std::optional<std::vector<float>> divisors = rope_divisors(config);
+  const std::vector<RopeTensor> rope = rope_tensors(config);
   const Plan plan(architecture, checkpoint, dtype, path);
 
   GgufKeys keys;
@@ -230,9 +234,9 @@ GgufExport write_gguf(const std::string& path, const Checkpoint& checkpoint, DTy
 
   GgufExport result;
   GgufWriter writer(path);
-  if (divisors) {
-    const auto n = static_cast<std::int64_t>(divisors->size());
-    writer.add_tensor("rope_freqs.weight", {n}, ggml_type_of(DType::f32), n * size_of(DType::f32));
+  for (const RopeTensor& tensor : rope) {
+    const auto n = static_cast<std::int64_t>(tensor.values.size());
+    writer.add_tensor(tensor.name, {n}, ggml_type_of(DType::f32), n * size_of(DType::f32));
   }
   for (const Target& target : plan.targets) {
     writer.add_tensor(target.name, target.shape, ggml_type_of(target.dtype), target.bytes());
@@ -240,11 +244,11 @@ GgufExport write_gguf(const std::string& path, const Checkpoint& checkpoint, DTy
     result.bytes += target.bytes();
     ++result.tensors;
   }
-  check_says_the_same(architecture, writer.header(keys), divisors, config, path);
+  check_says_the_same(architecture, writer.header(keys), rope, config, path);
   check_space(path, result.bytes);
 
   writer.begin(keys);
-  if (divisors) writer.append(std::as_bytes(std::span(*divisors)));
+  for (const RopeTensor& tensor : rope) writer.append(std::as_bytes(std::span(tensor.values)));
   TargetStream stream(writer, pool, path);
   std::int64_t done = 0;
   for (const Target& target : plan.targets) {

@@ -8,6 +8,70 @@
 namespace vitrine {
 namespace {
 
+/// The first layer's experts, where a layer has any.
+const MoeConfig* experts_of(const ModelConfig& config) {
+  for (const BlockConfig& block : config.blocks) {
+    if (const auto* moe = std::get_if<MoeConfig>(&block.ffn)) return moe;
+  }
+  return nullptr;
+}
+
+/// The layer whose RoPE and window the keys without a suffix speak of: one without a window, where there is one.
+const AttentionConfig& main_attention(const ModelConfig& config) {
+  for (const BlockConfig& block : config.blocks) {
+    if (!block.attention.window) return block.attention;
+  }
+  return config.blocks.front().attention;
+}
+
+/// The first layer with a window.
+const AttentionConfig* sliding_attention(const ModelConfig& config) {
+  for (const BlockConfig& block : config.blocks) {
+    if (block.attention.window) return &block.attention;
+  }
+  return nullptr;
+}
+
+/// Of how many layers one has no window.
+std::optional<double> sliding_pattern(const ModelConfig& config) {
+  for (std::size_t layer = 0; layer < config.blocks.size(); ++layer) {
+    if (!config.blocks[layer].attention.window) return static_cast<double>(layer + 1);
+  }
+  return std::nullopt;
+}
+
+/// What 1 is divided by to get `scale`, to the bit where a float does so.
+double divisor_of(float scale) {
+  const float guess = 1.0f / scale;
+  for (const float x : {guess, std::nextafter(guess, 0.0f), std::nextafter(guess, INFINITY)}) {
+    if (1.0f / x == scale) return x;
+  }
+  return guess;
+}
+
+/// Factors of embedding, scores, stream and logits, and how a block is wired.
+std::optional<double> factor_of(const ModelConfig& config, std::string_view word) {
+  const BlockConfig& block = config.blocks.front();
+  if (word == "attention_multiplier") return block.attention.score_scale;
+  if (word == "embedding_multiplier") return config.embedding.scale;
+  if (word == "residual_multiplier") return block.residual_scale;
+  if (word == "logit_scale") return config.head.scale;
+  if (word == "logits_scaling") return divisor_of(config.head.scale);
+  if (word == "use_parallel_residual") return block.residual == BlockConfig::Residual::parallel ? 1.0 : 0.0;
+  throw InternalError("gguf", "no value for the key {}", word);
+}
+
+/// Widths of the feed-forward, and numbers of experts.
+std::optional<std::int64_t> ffn_size_of(const ModelConfig& config, std::string_view word) {
+  const MoeConfig* moe = experts_of(config);
+  if (word == "d_ff" && moe == nullptr) return std::get<DenseConfig>(config.blocks.front().ffn).d_ff;
+  if (moe == nullptr) return std::nullopt;
+  if (word == "n_experts") return moe->n_experts;
+  if (word == "top_k") return moe->top_k;
+  if (word == "d_ff" || word == "d_ff_expert") return moe->expert.d_ff;
+  return moe->shared ? std::optional(moe->shared->d_ff) : std::nullopt;
+}
+
 /// What a key says, by its word; nothing where the config has no such thing.
 std::optional<double> value_of(const ModelConfig& config, std::string_view word) {
   const BlockConfig& block = config.blocks.front();
@@ -20,21 +84,24 @@ std::optional<double> value_of(const ModelConfig& config, std::string_view word)
   if (word == "n_heads") return size(a.n_heads);
   if (word == "n_kv_heads") return size(a.n_kv_heads);
   if (word == "head_dim") return size(a.head_dim);
-  if (word == "rms_norm_eps" || word == "layer_norm_epsilon") return config.final_norm.eps;
-  if (word == "rope_theta") return a.rope ? std::optional(a.rope->theta) : std::nullopt;
+  if (word.find("_eps") != word.npos) return config.final_norm.eps;
+  if (word == "rope_theta" || word == "rotary_emb_base") {
+    const auto& rope = main_attention(config).rope;
+    return rope ? std::optional(rope->theta) : std::nullopt;
+  }
+  const AttentionConfig* const sliding = sliding_attention(config);
+  if (word == "window") return sliding != nullptr ? std::optional(size(*sliding->window)) : std::nullopt;
+  if (word == "rope_local_base_freq") return sliding != nullptr ? std::optional(sliding->rope->theta) : std::nullopt;
+  if (word == "sliding_window_pattern") return sliding != nullptr ? sliding_pattern(config) : std::nullopt;
   if (word == "attn_logit_softcapping") return optional(a.softcap);
   if (word == "final_logit_softcapping") return optional(config.head.softcap);
-  if (word == "d_ff") {
-    const auto* dense = std::get_if<DenseConfig>(&block.ffn);
-    return dense != nullptr ? std::optional(size(dense->d_ff)) : std::nullopt;
+  for (const std::string_view of_ffn :
+       {"d_ff", "n_experts", "top_k", "d_ff_expert", "shared_expert_intermediate_size"}) {
+    if (word != of_ffn) continue;
+    const auto n = ffn_size_of(config, word);
+    return n ? std::optional(size(*n)) : std::nullopt;
   }
-  if (word == "window") {
-    for (const BlockConfig& other : config.blocks) {
-      if (other.attention.window) return size(*other.attention.window);
-    }
-    return std::nullopt;
-  }
-  throw InternalError("gguf", "no value for the key {}", word);
+  return factor_of(config, word);
 }
 
 /// Makes equal what differs by format alone.
@@ -45,6 +112,7 @@ void normalize(const GgufArchitecture& architecture, ModelConfig& config) {
     for (std::optional<NormConfig>* norm : {&norms.attn_pre, &norms.attn_post, &norms.ffn_pre, &norms.ffn_post}) {
       if (norm->has_value()) (*norm)->weight_offset = 0;
     }
+    if (block.attention.qk_norm) block.attention.qk_norm->norm.weight_offset = 0;
     if (block.attention.rope) block.attention.rope->layout = architecture.layout;
   }
 }
@@ -97,45 +165,66 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
   };
   for (const GgufKey& key : gguf_keys(architecture)) {
     const std::optional<double> value = value_of(config, key.word);
-    if (!value) continue;
+    if (!value || value == key.usual) continue;
     if (key.kind == GgufKey::Kind::number) {
       keys.add(full(key.name), static_cast<float>(*value));
+    } else if (key.kind == GgufKey::Kind::flag) {
+      keys.add(full(key.name), *value != 0);
     } else {
       add_size(key.name, *value);
     }
     if (key.name == "attention.key_length") add_size("attention.value_length", *value);
   }
   keys.add(full("vocab_size"), static_cast<std::uint32_t>(config.vocab_size));
-  const auto& rope = config.blocks.front().attention.rope;
+  const auto& rope = main_attention(config).rope;
   if (!rope) return keys;
   add_size("rope.dimension_count", static_cast<double>(rope->dim));
   if (const auto* linear = std::get_if<LinearScaling>(&rope->scaling)) {
     keys.add(full("rope.scaling.type"), "linear");
     keys.add(full("rope.scaling.factor"), static_cast<float>(linear->factor));
   }
+  if (const auto* listed = std::get_if<ListedScaling>(&rope->scaling)) {
+    add_size("rope.scaling.original_context_length", static_cast<double>(listed->original_max_seq_len));
+    keys.add(full("rope.scaling.attn_factor"), rope->magnitude);
+  }
+  if (const auto* ramp = std::get_if<RampScaling>(&rope->scaling)) {
+    const auto add = [&](const char* name, double value) { keys.add(full(name), static_cast<float>(value)); };
+    keys.add(full("rope.scaling.type"), "yarn");
+    add("rope.scaling.factor", ramp->factor);
+    add_size("rope.scaling.original_context_length", ramp->original_max_seq_len);
+    const double proposed = ramp->factor <= 1 ? 1.0 : 0.1 * std::log(ramp->factor) + 1.0;
+    if (rope->magnitude != static_cast<float>(proposed)) add("rope.scaling.attn_factor", rope->magnitude / proposed);
+    if (ramp->beta_fast != 32) add("rope.scaling.yarn_beta_fast", ramp->beta_fast);
+    if (ramp->beta_slow != 1) add("rope.scaling.yarn_beta_slow", ramp->beta_slow);
+  }
   return keys;
 }
 
-std::optional<std::vector<float>> rope_divisors(const ModelConfig& config) {
-  const auto& rope = config.blocks.front().attention.rope;
-  if (!rope || std::holds_alternative<LinearScaling>(rope->scaling)) return std::nullopt;
+std::vector<RopeTensor> rope_tensors(const ModelConfig& config) {
+  const auto& rope = main_attention(config).rope;
+  if (!rope || std::holds_alternative<LinearScaling>(rope->scaling)) return {};
+  if (std::holds_alternative<RampScaling>(rope->scaling)) return {};
+  if (const auto* listed = std::get_if<ListedScaling>(&rope->scaling)) {
+    return {{kRopeWithin, listed->within}, {kRopeBeyond, listed->beyond}};
+  }
   const std::vector<float> plain = rope_frequency(rope->theta, rope->dim, std::monostate{});
-  if (plain == rope->frequency) return std::nullopt;
+  if (plain == rope->frequency) return {};
   std::vector<float> divisors;
   for (std::size_t i = 0; i < plain.size(); ++i) divisors.push_back(plain[i] / rope->frequency[i]);
-  return divisors;
+  return {{"rope_freqs.weight", divisors}};
 }
 
 void check_says_the_same(const GgufArchitecture& architecture, const std::string& header,
-                         const std::optional<std::vector<float>>& divisors, ModelConfig config,
-                         std::string_view where) {
+                         const std::vector<RopeTensor>& rope, ModelConfig config, std::string_view where) {
   const GgufMetadata metadata = GgufMetadata::parse(std::as_bytes(std::span(header)), where);
   StoredTensors tensors;
   for (const GgufTensor& tensor : metadata.contents().tensors) {
     StoredTensor& stored = tensors.all[std::string(tensor.name)];
     stored.shape = tensor.shape;
     stored.type = DType::f32;
-    if (divisors && tensor.name == "rope_freqs.weight") stored.bytes = std::as_bytes(std::span(*divisors));
+    for (const RopeTensor& other : rope) {
+      if (tensor.name == other.name) stored.bytes = std::as_bytes(std::span(other.values));
+    }
   }
   ModelConfig read = read_gguf_config(architecture, metadata, tensors, {});
   normalize(architecture, config);

@@ -16,12 +16,18 @@ const GgufArchitecture& gguf_architecture_of(std::string_view family, std::strin
 /// The keys of the architecture that say `config`.
 GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfig& config);
 
-/// Divisors of plain RoPE frequencies, for a tensor rope_freqs.weight: where keys alone do not say the scaling.
-std::optional<std::vector<float>> rope_divisors(const ModelConfig& config);
+/// Numbers of the config that files hold as a tensor.
+struct RopeTensor {
+  std::string name;
+  std::vector<float> values;
+};
 
-/// Throws Unsupported where a file with this header (keys and list of tensors) and these divisors would be read as
+/// Divisors of plain RoPE frequencies, where keys alone do not say the scaling.
+std::vector<RopeTensor> rope_tensors(const ModelConfig& config);
+
+/// Throws Unsupported where a file with this header (keys and list of tensors) and these tensors would be read as
 /// another model than `config`, but for what differs by format.
 void check_says_the_same(const GgufArchitecture& architecture, const std::string& header,
-                         const std::optional<std::vector<float>>& divisors, ModelConfig config, std::string_view where);
+                         const std::vector<RopeTensor>& rope, ModelConfig config, std::string_view where);
 
 }  // namespace vitrine

@@ -141,9 +141,11 @@ class Binder {
     const bool transposed = place.rule->transposed;
     const bool is_vector = params.front()->shape.rank() == 1;
     const std::int64_t cols = is_vector ? 1 : params.front()->shape[1];
-    const std::vector<std::int64_t> expected = is_vector    ? std::vector{rows}
-                                               : transposed ? std::vector{cols, rows}
-                                                            : std::vector{rows, cols};
+    const auto n = static_cast<std::int64_t>(params.size());
+    const std::vector<std::int64_t> expected = is_vector              ? std::vector{rows}
+                                               : transposed           ? std::vector{cols, rows}
+                                               : place.stacks_experts ? std::vector{n, rows / n, cols}
+                                                                      : std::vector{rows, cols};
     if (tensor.shape != expected) {
       throw BadCheckpoint(tensor.file, "tensor {} must have shape {}, got {} ({})", stored, shape_text(expected),
                           shape_text(tensor.shape), params.front()->name);

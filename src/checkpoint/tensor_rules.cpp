@@ -8,18 +8,27 @@ void for_each_place(const TensorRule& rule, std::string_view prefix, const Model
                     const std::function<void(const TensorPlace&)>& visit) {
   const bool by_layer = rule.stored.find("{l}") != std::string_view::npos;
   const bool by_expert = rule.stored.find("{e}") != std::string_view::npos;
+  const bool stacks = !by_expert && !rule.ours.empty() && rule.ours.front().find("{e}") != std::string_view::npos;
   const auto n_layers = by_layer ? static_cast<std::int64_t>(config.blocks.size()) : 1;
   for (std::int64_t layer = 0; layer < n_layers; ++layer) {
     const BlockConfig& block = config.blocks[static_cast<std::size_t>(layer)];
     if (rule.applies != nullptr && !rule.applies(block)) continue;
-    std::int64_t n_experts = 1;
-    if (by_expert) {
-      const auto* moe = std::get_if<MoeConfig>(&block.ffn);
-      n_experts = moe != nullptr ? moe->n_experts : 0;
+    const auto* moe = std::get_if<MoeConfig>(&block.ffn);
+    if ((by_expert || stacks) && moe == nullptr) continue;
+    const std::int64_t n_experts = by_expert || stacks ? moe->n_experts : 1;
+    const auto add_ours = [&](TensorPlace& place, std::int64_t expert) {
+      for (const std::string_view ours : rule.ours) place.ours.push_back(with_expert(with_layer(ours, layer), expert));
+    };
+    const std::string stored = with_layer(with_prefix(rule.stored, prefix), layer);
+    if (stacks) {
+      TensorPlace place{&rule, stored, {}, layer, stacks};
+      for (std::int64_t expert = 0; expert < n_experts; ++expert) add_ours(place, expert);
+      visit(place);
+      continue;
     }
     for (std::int64_t expert = 0; expert < n_experts; ++expert) {
-      TensorPlace place{&rule, with_expert(with_layer(with_prefix(rule.stored, prefix), layer), expert), {}, layer};
-      for (const std::string_view ours : rule.ours) place.ours.push_back(with_expert(with_layer(ours, layer), expert));
+      TensorPlace place{&rule, with_expert(stored, expert), {}, layer};
+      add_ours(place, expert);
       visit(place);
     }
   }

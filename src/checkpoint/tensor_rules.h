@@ -16,6 +16,7 @@ struct TensorPlace {
   std::string stored;
   std::vector<std::string> ours;
   std::int64_t layer = 0;
+  bool stacks_experts = false;  ///< Stored as `[expert, out, in]`, `ours` one matrix an expert.
 };
 
 /// Calls visit(place) for every place of `rule` in a model of that config, layer by layer.

@@ -19,19 +19,20 @@ inline Checkpoint through_gguf(const Checkpoint& checkpoint, DType dtype, const 
   return load_checkpoint(path);
 }
 
-/// A Llama with random weights and rows of 256 elements: whole blocks of every format.
-inline Checkpoint wide_llama(const std::string& folder) {
-  const Json config = {{"architectures", {"LlamaForCausalLM"}},
-                       {"model_type", "llama"},
-                       {"hidden_size", 256},
-                       {"intermediate_size", 512},
-                       {"num_hidden_layers", 2},
-                       {"num_attention_heads", 8},
-                       {"num_key_value_heads", 4},
-                       {"vocab_size", 67},
-                       {"max_position_embeddings", 64},
-                       {"initializer_range", 0.1},
-                       {"tie_word_embeddings", true}};
+/// A Llama, but for `changes`, with random weights and rows of 256 elements: whole blocks of every format.
+inline Checkpoint wide_llama(const std::string& folder, const Json& changes = Json::object()) {
+  Json config = {{"architectures", {"LlamaForCausalLM"}},
+                 {"model_type", "llama"},
+                 {"hidden_size", 256},
+                 {"intermediate_size", 512},
+                 {"num_hidden_layers", 2},
+                 {"num_attention_heads", 8},
+                 {"num_key_value_heads", 4},
+                 {"vocab_size", 67},
+                 {"max_position_embeddings", 64},
+                 {"initializer_range", 0.1},
+                 {"tie_word_embeddings", true}};
+  config.update(changes);
   ThreadPool pool(2);
   init_checkpoint(config, "config", folder, DType::f32, 7, pool);
   return load_checkpoint(folder);

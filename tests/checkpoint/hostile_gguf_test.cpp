@@ -104,13 +104,19 @@ TEST_F(HostileGguf, CountsThatLie) {
 }
 
 /// Every number among the keys of the architecture, with every wrong value.
-TEST_F(HostileGguf, KeysThatLie) {
-  write_file(path, good);
+class KeysOfGguf : public testing::TestWithParam<std::string> {};
+
+TEST_P(KeysOfGguf, MayLie) {
+  const TempFolder folder;
+  const std::string path = folder / "model.gguf";
+  through_gguf(golden_checkpoint(GetParam()), DType::f32, path);
+  const std::string good = read_file(path);
   const auto file = MappedFile::open(path);
   const GgufMetadata metadata = GgufMetadata::parse(file->bytes(), path);
+  const std::string prefix = std::string(metadata.string("general.architecture").value()) + ".";
   int changed = 0;
   for (const auto& [key, value] : metadata.values()) {
-    if (!key.starts_with("llama.") || value.bytes.size() != 4) continue;
+    if (!key.starts_with(prefix) || value.bytes.size() != 4) continue;
     const auto at = static_cast<std::size_t>(value.bytes.data() - file->bytes().data());
     for (const std::uint32_t bits : {0U, 1U, 3U, 10001U, 0x7FFFFFFFU, 0x80000000U, 0xFFFFFFFFU, 0x7F800000U}) {
       std::string bytes = good;
@@ -127,6 +133,11 @@ TEST_F(HostileGguf, KeysThatLie) {
   }
   EXPECT_GT(changed, 60);
 }
+
+INSTANTIATE_TEST_SUITE_P(All, KeysOfGguf,
+                         testing::Values("llama_mha", "llama_yarn_rope", "qwen2_moe", "granite", "gpt_neox",
+                                         "falcon_new", "cohere", "phi3_long"),
+                         [](const auto& param_info) { return param_info.param; });
 
 TEST_F(HostileGguf, UnknownKeysAreRefusedByName) {
   std::string bytes = good;
