@@ -79,6 +79,17 @@ void add_experts(Family& family) {
                {"{p}layers.{l}.mlp.experts.{e}.gate_proj.weight", {"blocks.{l}.mlp.experts.{e}.w_gate.weight"}},
                {"{p}layers.{l}.mlp.experts.{e}.up_proj.weight", {"blocks.{l}.mlp.experts.{e}.w_up.weight"}},
                {"{p}layers.{l}.mlp.experts.{e}.down_proj.weight", {"blocks.{l}.mlp.experts.{e}.w_down.weight"}}});
+  family.keys.push_back({"n_experts", "num_experts"});
+  family.keys.push_back({"top_k", "num_experts_per_tok"});
+  family.keys.push_back({"d_ff_expert", "moe_intermediate_size"});
+}
+
+void norm_heads(ConfigReader& c, ModelConfig& model) {
+  const bool bias = c.flag_or("attention_bias", false);
+  for (BlockConfig& block : model.blocks) {
+    block.attention.qk_norm = QkNormConfig{model.final_norm, QkNormConfig::Over::head};
+    block.attention.qkv_bias = block.attention.out_bias = bias;
+  }
 }
 
 ModelConfig read_decoder(ConfigReader& c, const DecoderKeys& keys) {

@@ -35,7 +35,9 @@ void add_pre_norms(Family& family);
 void add_four_norms(Family& family);
 /// A norm over each head of q and k: q_norm, k_norm.
 void add_qk_norms(Family& family);
-/// Experts under mlp.experts: gate_proj, up_proj, down_proj, and the router, mlp.gate.
+/// Norms over each head of q and k, as the last norm is; biases where attention_bias says so.
+void norm_heads(ConfigReader& c, ModelConfig& model);
+/// Experts under mlp.experts: gate_proj, up_proj, down_proj, and the router, mlp.gate; and the keys that size them.
 void add_experts(Family& family);
 
 /// What a family assumes where its config.json is silent, and the words it spells in its own way.

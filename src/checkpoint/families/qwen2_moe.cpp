@@ -41,9 +41,6 @@ Family qwen2_moe_family() {
                        {"{p}layers.{l}.mlp.shared_expert.up_proj.weight", {"blocks.{l}.mlp.shared.w_up.weight"}},
                        {"{p}layers.{l}.mlp.shared_expert.down_proj.weight", {"blocks.{l}.mlp.shared.w_down.weight"}},
                        {"{p}layers.{l}.mlp.shared_expert_gate.weight", {"blocks.{l}.mlp.shared_gate.weight"}}});
-  family.keys.push_back({"n_experts", "num_experts"});
-  family.keys.push_back({"top_k", "num_experts_per_tok"});
-  family.keys.push_back({"d_ff_expert", "moe_intermediate_size"});
   return family;
 }
 

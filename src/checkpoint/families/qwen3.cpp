@@ -6,11 +6,7 @@ namespace {
 
 ModelConfig read_qwen3(ConfigReader& c) {
   ModelConfig model = read_decoder(c, {.max_seq_len = 32768, .head_dim = 128});
-  const bool bias = c.flag_or("attention_bias", false);
-  for (BlockConfig& block : model.blocks) {
-    block.attention.qk_norm = QkNormConfig{model.final_norm, QkNormConfig::Over::head};
-    block.attention.qkv_bias = block.attention.out_bias = bias;
-  }
+  norm_heads(c, model);
   read_window_of_last_layers(c, model);
   return model;
 }

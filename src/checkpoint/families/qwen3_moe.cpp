@@ -7,11 +7,7 @@ namespace {
 ModelConfig read_qwen3_moe(ConfigReader& c) {
   c.ignore("max_window_layers");  // stands in the published files; a window would be that of all layers
   ModelConfig model = read_decoder(c, {.max_seq_len = 32768});
-  const bool bias = c.flag_or("attention_bias", false);
-  for (BlockConfig& block : model.blocks) {
-    block.attention.qk_norm = QkNormConfig{model.final_norm, QkNormConfig::Over::head};
-    block.attention.qkv_bias = block.attention.out_bias = bias;
-  }
+  norm_heads(c, model);
   if (c.flag_or("use_sliding_window", false)) {
     read_window(c, model, 4096);
   } else {
@@ -38,9 +34,6 @@ Family qwen3_moe_family() {
   add_pre_norms(family);
   add_qk_norms(family);
   add_experts(family);
-  family.keys.push_back({"n_experts", "num_experts"});
-  family.keys.push_back({"top_k", "num_experts_per_tok"});
-  family.keys.push_back({"d_ff_expert", "moe_intermediate_size"});
   return family;
 }
 
