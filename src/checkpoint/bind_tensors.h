@@ -19,8 +19,9 @@ struct StoredTensors {
   std::string where;                                 ///< Names the checkpoint in messages.
 };
 
-/// Makes `params` views of the tensors by the family's table. Throws BadCheckpoint where a tensor is missing, left
-/// over, or has another shape than the config asks for, Unsupported for a type that products cannot read.
-void bind_tensors(const Family& family, const ModelConfig& config, StoredTensors& tensors, ModelParams& params);
+/// Makes `params` views of the tensors by the family's table; returns the prefix under which they stand. Throws
+/// BadCheckpoint where a tensor is missing, left over, or has another shape than the config asks for, Unsupported for a
+/// type that products cannot read.
+std::string bind_tensors(const Family& family, const ModelConfig& config, StoredTensors& tensors, ModelParams& params);
 
 }  // namespace vitrine

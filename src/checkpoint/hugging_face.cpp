@@ -115,6 +115,8 @@ class Binder {
     }
   }
 
+  std::string_view prefix() const { return prefix_; }
+
  private:
   void bind(const TensorPlace& place) {
     const std::string& stored = place.stored;
@@ -252,8 +254,10 @@ void read_generation(const fs::path& folder, const Json& config, Checkpoint& che
 
 }  // namespace
 
-void bind_tensors(const Family& family, const ModelConfig& config, StoredTensors& tensors, ModelParams& params) {
-  Binder(family, config, tensors, params).bind();
+std::string bind_tensors(const Family& family, const ModelConfig& config, StoredTensors& tensors, ModelParams& params) {
+  Binder binder(family, config, tensors, params);
+  binder.bind();
+  return std::string(binder.prefix());
 }
 
 Checkpoint load_hugging_face(const std::string& folder, const LoadOptions& options) {
@@ -269,9 +273,11 @@ Checkpoint load_hugging_face(const std::string& folder, const LoadOptions& optio
 
   StoredTensors tensors = open_tensors(folder);
   ModelParams params;
-  bind_tensors(family, config, tensors, params);
+  const std::string prefix = bind_tensors(family, config, tensors, params);
 
   Checkpoint result;
+  result.table = std::make_shared<const Family>(family);
+  result.prefix = prefix;
   result.model = std::make_shared<const Model>(std::move(config), std::move(params), std::move(tensors.storage));
   result.description = std::string(family.model_type) + ", Hugging Face checkpoint";
   result.family = family.model_type;

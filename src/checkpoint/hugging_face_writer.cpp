@@ -33,7 +33,7 @@ struct Stored {
 };
 
 /// The tensors that a model of this config has, in the order of the family's table.
-std::vector<Stored> stored_tensors(const Family& family, const ModelConfig& config) {
+std::vector<Stored> stored_tensors(const Family& family, std::string_view prefix, const ModelConfig& config) {
   std::map<std::string, std::pair<std::size_t, Shape>> params;
   for_each_shape(config, [&](const std::string& name, const Shape& shape) {
     const std::size_t index = params.size();
@@ -58,12 +58,14 @@ std::vector<Stored> stored_tensors(const Family& family, const ModelConfig& conf
     for (const RowRun& run : row_runs(place, config, part_rows)) {
       stored.parts.push_back({indices[run.part], run.first, run.count});
     }
-    stored.shape = is_vector           ? std::vector{stored.rows}
-                   : stored.transposed ? std::vector{stored.cols, stored.rows}
-                                       : std::vector{stored.rows, stored.cols};
+    const auto n = static_cast<std::int64_t>(place.ours.size());
+    stored.shape = is_vector              ? std::vector{stored.rows}
+                   : stored.transposed    ? std::vector{stored.cols, stored.rows}
+                   : place.stacks_experts ? std::vector{n, stored.rows / n, stored.cols}
+                                          : std::vector{stored.rows, stored.cols};
     tensors.push_back(std::move(stored));
   };
-  for (const TensorRule& rule : family.tensors) for_each_place(rule, family.prefixes.front(), config, add);
+  for (const TensorRule& rule : family.tensors) for_each_place(rule, prefix, config, add);
   return tensors;
 }
 
@@ -77,7 +79,7 @@ class TensorStream {
   void write(const Stored& stored, Report&& report) {
     writer_.begin(stored.name, dtype_, stored.shape);
     const bool is_vector = stored.shape.size() == 1;
-    const std::int64_t n_lines = stored.shape[0];
+    const std::int64_t n_lines = stored.transposed ? stored.cols : stored.rows;
     const std::int64_t line = is_vector ? 1 : stored.shape[1];
     const std::int64_t step = std::max<std::int64_t>(1, kChunkElements / line);
     for (std::int64_t first = 0; first < n_lines; first += step) {
@@ -157,9 +159,11 @@ class TensorStream {
 }  // namespace
 
 void write_hugging_face_tensors(const std::string& path, const Family& family, const ModelConfig& config, DType dtype,
-                                const ParamValues& values, ThreadPool& pool, const ReportProgress& report) {
+                                const ParamValues& values, ThreadPool& pool, const ReportProgress& report,
+                                std::optional<std::string> prefix) {
   if (dtype == DType::i8) throw InternalError(path, "there are no checkpoints of 8-bit integers");
-  const std::vector<Stored> tensors = stored_tensors(family, config);
+  const std::vector<Stored> tensors =
+      stored_tensors(family, prefix.value_or(std::string(family.prefixes.front())), config);
   std::int64_t total = 0;
   for (const Stored& stored : tensors) total += stored.rows * stored.cols;
   if (total != count_params(config)) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -18,9 +19,10 @@ using ParamValues =
     std::function<void(std::size_t param, std::int64_t row, std::int64_t first_col, std::span<float> out)>;
 
 /// Writes `path`, a .safetensors file with the tensors of `config` under the family's names, in its orientation,
-/// rounded to `dtype` (f32, f16 or bf16). Nothing is held but a few MiB. Throws as FileWriter does, and what `report`
-/// throws.
+/// rounded to `dtype` (f32, f16 or bf16), under `prefix` (none: the family's usual one). Nothing is held but a few MiB.
+/// Throws as FileWriter does, and what `report` throws.
 void write_hugging_face_tensors(const std::string& path, const Family& family, const ModelConfig& config, DType dtype,
-                                const ParamValues& values, ThreadPool& pool, const ReportProgress& report = {});
+                                const ParamValues& values, ThreadPool& pool, const ReportProgress& report = {},
+                                std::optional<std::string> prefix = std::nullopt);
 
 }  // namespace vitrine

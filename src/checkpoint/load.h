@@ -21,11 +21,15 @@ struct GenerationDefaults {
   bool greedy = false;  ///< do_sample is written there and false.
 };
 
+struct Family;
+
 /// A model and what its checkpoint says about using it.
 struct Checkpoint {
   std::shared_ptr<const Model> model;
-  std::string description;     ///< For people: the family or format.
-  std::string family;          ///< The model_type whose config this is.
+  std::string description;              ///< For people: the family or format.
+  std::string family;                   ///< The model_type whose config this is.
+  std::shared_ptr<const Family> table;  ///< The tensors of the file; null where the format gives them no names.
+  std::string prefix;                   ///< Under which they stand there.
   std::string tokenizer_path;  ///< Where its tokenizer is, for load_tokenizer(); empty where the format has none.
   std::optional<std::int32_t> bos_id;
   std::vector<std::int32_t> stop_ids;  ///< Any of them ends a text.

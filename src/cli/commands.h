@@ -8,6 +8,7 @@ namespace vitrine::cli {
 void add_predict(CLI::App& program);
 void add_generate(CLI::App& program);
 void add_logits(CLI::App& program);
+void add_grad(CLI::App& program);
 void add_tokenize(CLI::App& program);
 void add_detokenize(CLI::App& program);
 void add_trace(CLI::App& program);

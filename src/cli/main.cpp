@@ -110,6 +110,7 @@ int run(int argc, char** argv) {
   add_predict(program);
   add_generate(program);
   add_logits(program);
+  add_grad(program);
   add_tokenize(program);
   add_detokenize(program);
   add_trace(program);

@@ -56,7 +56,8 @@ std::pair<std::int64_t, std::int64_t> resolve(const SiteWrite& write, const Site
   return {begin, end};
 }
 
-void apply(const SiteWrite& write, const SiteId& id, const Tensor& value) {
+/// Writes into `value`; `factor`, where there is one, becomes the derivative of what is written by what stood there.
+void apply(const SiteWrite& write, const SiteId& id, const Tensor& value, const Tensor& factor) {
   const int rank = value.shape.rank();
   if (static_cast<int>(write.index.size()) > rank) {
     throw BadInput("--set", "{}: {} has shape {}", write.text, name_of(id), to_string(value.shape));
@@ -80,6 +81,8 @@ void apply(const SiteWrite& write, const SiteId& id, const Tensor& value) {
     x = write.op == SiteWrite::Op::set        ? write.value
         : write.op == SiteWrite::Op::multiply ? x * write.value
                                               : x + write.value;
+    if (factor.data == nullptr || write.op == SiteWrite::Op::add) continue;
+    factor.data[flat] *= write.op == SiteWrite::Op::multiply ? write.value : 0.0f;
   }
 }
 
@@ -175,22 +178,33 @@ Recorder::Recorder(std::vector<std::string> globs, std::vector<SiteWrite> writes
       write_met_(writes_.size()) {}
 
 Tensor Recorder::visit(Pass& pass, const SiteId& id, const Tensor& value) {
-  Tensor result = value;
+  Tensor result = value, factor;
+  const bool has_gradient = pass.tape != nullptr && pass.tape->knows(value);
   for (std::size_t i = 0; i < writes_.size(); ++i) {
     if (!matches(writes_[i].glob, id)) continue;
     write_met_[i] = true;
     if (result.data == value.data) {
       result = pass.tensor(value.shape);
       std::copy_n(value.data, value.count(), result.data);
+      if (has_gradient) factor = pass.tensor(value.shape);
+      if (has_gradient) std::fill_n(factor.data, factor.count(), 1.0f);
     }
-    apply(writes_[i], id, result);
+    apply(writes_[i], id, result, factor);
   }
-  if (selection_.contains(id)) {
+  if (factor.data != nullptr) {
+    pass.tape->record("write", {value}, result, [&pass, value, factor, result] {
+      const Tensor dvalue = pass.tape->grad(value), dresult = pass.tape->grad(result);
+      pass.kernels.multiply_add(factor.data, dresult.data, value.count(), dvalue.data);
+    });
+  }
+  if (selection_.contains(id) && !pass.again) {
     for (std::size_t i = 0; i < globs_.size(); ++i) glob_met_[i] = glob_met_[i] || matches(globs_[i], id);
     if (receive_) receive_(id, result);
   }
   return result;
 }
+
+void Recorder::visit_gradient(Pass&, const SiteId& id, const Tensor& gradient) { receive_gradient_(id, gradient); }
 
 void Recorder::check_all_met() const {
   for (std::size_t i = 0; i < globs_.size(); ++i) {

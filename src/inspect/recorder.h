@@ -67,6 +67,11 @@ class Recorder : public Taps {
   bool wants(const SiteId& id) const override { return selection_.contains(id) || written_.contains(id); }
   Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) override;
 
+  /// Asks for the gradients at the chosen sites, in passes with a tape.
+  void receive_gradients(Receive receive) { receive_gradient_ = std::move(receive); }
+  bool wants_gradient(const SiteId& id) const override { return receive_gradient_ && selection_.contains(id); }
+  void visit_gradient(Pass& pass, const SiteId& id, const Tensor& gradient) override;
+
   /// Throws BadInput where a glob or a write met no site in the passes so far: it names nothing that this model has.
   void check_all_met() const;
 
@@ -75,7 +80,7 @@ class Recorder : public Taps {
   std::vector<SiteWrite> writes_;
   SiteSelection selection_;
   SiteSelection written_;
-  Receive receive_;
+  Receive receive_, receive_gradient_;
   std::vector<bool> glob_met_, write_met_;
 };
 

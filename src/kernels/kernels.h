@@ -65,6 +65,15 @@ struct Kernels {
   void (*softcap)(const float* x, std::int64_t n, float cap, float* y);
   /// y[i] = act(x[i])
   void (*activate)(Activation activation, const float* x, std::int64_t n, float* y);
+  /// y[i] = act'(x[i]), the derivative; ReLU's at 0 is 0.
+  void (*slope)(Activation activation, const float* x, std::int64_t n, float* y);
+
+  /// Σ a[i] · b[i], 16-lane order.
+  float (*dot)(const float* a, const float* b, std::int64_t n);
+  /// y[i] = fma(a[i], b[i], y[i])
+  void (*multiply_add)(const float* a, const float* b, std::int64_t n, float* y);
+  /// y[i] = fma(factor, x[i], y[i])
+  void (*add_scaled)(const float* x, std::int64_t n, float factor, float* y);
 
   /// sin and cos of angles in radians, |angle| ≤ 2^20.
   void (*sin_cos)(const float* angle, std::int64_t n, float* sin, float* cos);

@@ -105,16 +105,19 @@ inline Vec gelu_tanh(Vec x) {
   return times_sigmoid(x, x * cubic);
 }
 
-/// x/2 (1 + erf(x / √2)). Near 0 by the odd polynomial x p(x²) for erf; beyond, 1 + erf is erfc(|x| / √2) for x < 0
-/// and 2 minus that for x > 0, which does not cancel.
-inline Vec gelu_erf(Vec x) {
+/// 1 + erf(x / √2). Near 0 by the odd polynomial x p(x²) for erf; beyond, it is erfc(|x| / √2) for x < 0 and 2 minus
+/// that for x > 0, which does not cancel.
+inline Vec one_plus_erf(Vec x) {
   const Vec erf_over_x =
       polynomial(x * x, -1.63372515e-05f, 0.000230034682f, -0.00237603881f, 0.0199483261f, -0.132981077f, 0.797884583f);
   const Vec near_zero = fma(x, erf_over_x, broadcast(1.0f));
   const Vec tail = erfc_of_scaled(abs(x));
   const Vec far = select(less(x, zero()), tail, broadcast(2.0f) - tail);
-  return broadcast(0.5f) * x * select(less(abs(x), broadcast(1.0f)), near_zero, far);
+  return select(less(abs(x), broadcast(1.0f)), near_zero, far);
 }
+
+/// x/2 (1 + erf(x / √2))
+inline Vec gelu_erf(Vec x) { return broadcast(0.5f) * x * one_plus_erf(x); }
 
 }  // namespace
 }  // namespace vitrine

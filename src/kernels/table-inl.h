@@ -7,6 +7,7 @@
 #include "kernels/matmul-inl.h"
 #include "kernels/matmul_packed-inl.h"
 #include "kernels/rows-inl.h"
+#include "kernels/slopes-inl.h"
 #include "kernels/stored-inl.h"
 
 namespace vitrine {
@@ -32,6 +33,10 @@ constexpr Kernels table_of(Isa isa) {
       .affine = affine,
       .softcap = softcap,
       .activate = activate,
+      .slope = slope,
+      .dot = dot,
+      .multiply_add = multiply_add,
+      .add_scaled = add_scaled,
       .sin_cos = sin_cos,
       .rotate_halves = rotate_halves,
       .rotate_interleaved = rotate_interleaved,

@@ -66,6 +66,7 @@ HeadInputs head_inputs(Pass& p, BlockSite at, const AttendConfig& c, const std::
 
 Tensor project_heads(Pass& p, const LinearParams& w, const Tensor& all, const Tensor& by_head, const Shape& shape) {
   if (by_head.data == nullptr) return linear(p, w, all).reshaped(shape);
+  p.refuse_tape("hook_q_input, hook_k_input, hook_v_input, hook_attn_in");
   const std::int64_t n_heads = shape[1], head_dim = shape[2], d = w.weight.view.cols;
   const Tensor y = p.tensor({shape[0], n_heads * head_dim});
   for (std::int64_t head = 0; head < n_heads; ++head) {
@@ -81,6 +82,7 @@ Tensor project_out(Pass& p, BlockSite at, const LinearParams& wo, const Tensor& 
   const Tensor out = linear(p, wo, z);
   if (!p.wants(at(Site::result))) return out;
 
+  p.refuse_tape("hook_result");
   const std::int64_t n_heads = z.shape[1], head_dim = z.shape[2], d = wo.weight.view.rows;
   const Tensor result = p.tensor({z.rows(), n_heads, d});
   for (std::int64_t head = 0; head < n_heads; ++head) {

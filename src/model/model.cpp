@@ -2,18 +2,34 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "model/block.h"
 #include "ops/elementwise.h"
 #include "ops/embed.h"
 #include "ops/loss.h"
+#include "ops/route.h"
 
 namespace vitrine {
 namespace {
 
 constexpr SiteId top(Site site) { return {site}; }
 constexpr std::int64_t kLogitElements = std::int64_t{1} << 24;  // 64 MiB of logits at a time, unless a tap wants all
+
+/// Another value for the length of a scope.
+template <class T>
+class Exchanged {
+ public:
+  Exchanged(T& place, T value) : place_(place), before_(std::exchange(place, value)) {}
+  Exchanged(const Exchanged&) = delete;
+  Exchanged& operator=(const Exchanged&) = delete;
+  ~Exchanged() { place_ = before_; }
+
+ private:
+  T& place_;
+  T before_;
+};
 
 /// Throws where a row of x holds an infinite or NaN value: such a value would become a token otherwise.
 void check_finite(Pass& p, const SiteId& at, const Tensor& x) {
@@ -44,27 +60,70 @@ KvCache Model::make_cache(std::int64_t capacity, DType dtype) const {
 
 void Model::forward(Pass& p, std::span<const std::int32_t> tokens) const {
   check(p, tokens);
-  const ArenaScope pass_scope(p.arena);
-  const Tensor x = p.tensor({static_cast<std::int64_t>(tokens.size()), config_.d_model});
+  const PassScope pass_scope(p);
   const std::vector<std::int32_t> ids = tap_tokens(p, tokens);
-  {
-    const ArenaScope scope(p.arena);
-    const Tensor embedded = embed_tokens(p, ids);
-    check_finite(p, top(Site::embed), embedded);
-    std::copy_n(embedded.data, embedded.count(), x.data);
-  }
+  Tensor x = stream(p, ids);
   for (std::size_t layer = 0; layer < config_.blocks.size(); ++layer) {
     p.check_interrupt();
-    const ArenaScope scope(p.arena);  // what a block made is given back with it; only the stream goes on
-    const BlockSite at{static_cast<int>(layer)};
-    const Tensor y = block(p, at, config_.blocks[layer], params_.blocks[layer], x);
-    check_finite(p, at(Site::resid_post), y);
-    std::copy_n(y.data, y.count(), x.data);
+    x = through_block(p, layer, x);
   }
   head(p, x, ids);
   for (const Segment& s : p.segments) {
     if (s.cache != nullptr) s.cache->advance(s.length);
   }
+}
+
+void Model::learn(Pass& p, std::span<const std::int32_t> tokens) const {
+  if (p.tape == nullptr || p.loss == nullptr) throw InternalError("learn", "expected a tape and a loss");
+  const ArenaScope scope(p.arena);
+  forward(p, tokens);
+  p.tape->unwind();
+}
+
+/// The stream before the first block: memory of the pass, into which the blocks put what they make of it.
+Tensor Model::stream(Pass& p, std::span<const std::int32_t> ids) const {
+  if (p.tape != nullptr) {
+    const Tensor embedded = embed_tokens(p, ids);
+    check_finite(p, top(Site::embed), embedded);
+    return embedded;
+  }
+  const Tensor x = p.tensor({static_cast<std::int64_t>(ids.size()), config_.d_model});
+  const ArenaScope scope(p.arena);
+  const Tensor embedded = embed_tokens(p, ids);
+  check_finite(p, top(Site::embed), embedded);
+  std::copy_n(embedded.data, embedded.count(), x.data);
+  return x;
+}
+
+/// The stream behind a block. What the block made is given back with it, and only the stream goes on; a tape keeps all,
+/// or, where the pass recomputes, the stream before the block, from which the backward runs it once more.
+Tensor Model::through_block(Pass& p, std::size_t layer, const Tensor& x) const {
+  const BlockSite at{static_cast<int>(layer)};
+  const auto run = [this, &p, at, layer](const Tensor& from) {
+    const Tensor y = block(p, at, config_.blocks[layer], params_.blocks[layer], from);
+    check_finite(p, at(Site::resid_post), y);
+    return y;
+  };
+  if (p.tape != nullptr && !p.recompute) return run(x);
+
+  const Tensor y = p.tape == nullptr ? x : p.tensor(x.shape);
+  {
+    const ArenaScope scope(p.arena);
+    const Exchanged<Tape*> without_tape(p.tape, nullptr);
+    const Tensor made = run(x);
+    std::copy_n(made.data, made.count(), y.data);
+  }
+  if (p.tape == nullptr) return y;
+  p.tape->record("block", {x}, y, [&p, run, x, y] {
+    const ArenaScope scope(p.arena);
+    const Exchanged again(p.again, true);
+    const std::size_t mark = p.tape->mark();
+    const Tensor made = run(x);
+    const Tensor dmade = p.tape->grad(made), dy = p.tape->grad(y);
+    std::copy_n(dy.data, dy.count(), dmade.data);
+    p.tape->unwind(mark);
+  });
+  return y;
 }
 
 void Model::check(const Pass& p, std::span<const std::int32_t> tokens) const {
@@ -77,6 +136,7 @@ void Model::check(const Pass& p, std::span<const std::int32_t> tokens) const {
       throw BadInput("forward", "expected at most {} tokens in a sequence (the model's context), got {}",
                      config_.max_seq_len, s.position + s.length);
     }
+    if (s.cache != nullptr) p.refuse_tape("a cache");
     if (s.cache == nullptr) {
       if (s.position != 0) throw BadInput("forward", "segment {} begins at position {} without a cache", i, s.position);
       continue;
@@ -119,24 +179,28 @@ Tensor Model::embed_tokens(Pass& p, std::span<const std::int32_t> ids) const {
   return add(p, x, p.tap(top(Site::pos_embed), embed_positions(p, params_.pos_embed, x.rows())));
 }
 
-/// The requested rows of the stream x, normed and unembedded.
-void Model::head(Pass& p, const Tensor& x, std::span<const std::int32_t> ids) const {
-  Tensor rows = x;
+/// The rows of the stream x that logits are asked of; all of them where there is a loss.
+Tensor Model::requested_rows(Pass& p, const Tensor& x) const {
+  if (p.loss != nullptr) return x;
   switch (p.logits.rows) {
     case LogitRequest::Rows::none:
-      return;
+      return {};
     case LogitRequest::Rows::range:
-      rows = x.row_range(p.logits.begin, p.logits.end - p.logits.begin);
-      break;
+      return row_range(p, x, p.logits.begin, p.logits.end - p.logits.begin);
     case LogitRequest::Rows::last_of_segments: {
-      rows = p.tensor({static_cast<std::int64_t>(p.segments.size()), config_.d_model});
-      for (std::size_t i = 0; i < p.segments.size(); ++i) {
-        const Segment& s = p.segments[i];
-        std::copy_n(x.row(s.first_row + s.length - 1), config_.d_model, rows.row(static_cast<std::int64_t>(i)));
-      }
+      std::vector<std::int64_t> last;
+      for (const Segment& s : p.segments) last.push_back(s.first_row + s.length - 1);
+      return take_rows(p, x, last);
     }
   }
-  if (rows.rows() == 0) return;
+  throw InternalError("forward", "no such request of logits");
+}
+
+/// The requested rows of the stream x, normed and unembedded, in groups. Where a loss is learned, each group is gone
+/// through backward at once, as far as the normed rows: no more logits than those of one group are ever there.
+void Model::head(Pass& p, const Tensor& x, std::span<const std::int32_t> ids) const {
+  const Tensor rows = requested_rows(p, x);
+  if (rows.data == nullptr || rows.rows() == 0) return;
   const Tensor normed =
       p.tap(top(Site::unembed_in), norm(p, BlockSite{}(Norm::final), config_.final_norm, params_.final_norm, rows));
 
@@ -145,18 +209,42 @@ void Model::head(Pass& p, const Tensor& x, std::span<const std::int32_t> ids) co
   for (std::int64_t first = 0; first < rows.rows(); first += group) {
     p.check_interrupt();
     const ArenaScope scope(p.arena);
-    const Tensor some = normed.row_range(first, std::min(group, rows.rows() - first));
-    const Tensor logits = unembed(p, some);
-    if (p.wants(top(Site::loss)) && p.segments.size() == 1 && logits.rows() == x.rows() && x.rows() > 1) {
-      p.tap(top(Site::loss), next_token_loss(p, logits.row_range(0, x.rows() - 1), ids.subspan(1)));
+    const std::size_t mark = p.tape != nullptr ? p.tape->mark() : 0;
+    const Tensor logits = unembed(p, row_range(p, normed, first, std::min(group, rows.rows() - first)));
+    if (p.loss != nullptr) {
+      learn_from(p, logits, first);
+    } else if (p.wants(top(Site::loss)) && p.segments.size() == 1 && logits.rows() == x.rows() && x.rows() > 1) {
+      p.tap(top(Site::loss), next_token_loss(p, row_range(p, logits, 0, x.rows() - 1), ids.subspan(1)));
     }
     if (p.logits.receive) p.logits.receive(first, logits);
+    if (p.tape != nullptr) p.tape->unwind(mark);
+  }
+}
+
+/// Adds the losses of rows [first, first + n) to p.loss, and says what the gradients of theirs are.
+void Model::learn_from(Pass& p, const Tensor& logits, std::int64_t first) const {
+  LossRequest& request = *p.loss;
+  const auto begin = static_cast<std::size_t>(first), n = static_cast<std::size_t>(logits.rows());
+  const auto weight = [&](std::size_t i) { return request.weights.empty() ? 1.0f : request.weights[begin + i]; };
+  const Tensor losses =
+      p.tap(top(Site::loss), next_token_loss(p, logits, request.targets.subspan(begin, n), request.label_smoothing));
+  for (std::size_t i = 0; i < n; ++i) {
+    if (weight(i) != 0.0f)
+      request.cross_entropy += static_cast<double>(weight(i)) * static_cast<double>(losses.data[i]);
+    if (p.tape != nullptr) p.tape->grad(losses).data[i] = request.scale * weight(i);
+  }
+  if (request.z_loss == 0.0f) return;
+  const Tensor log_z = log_partition(p, logits);
+  for (std::size_t i = 0; i < n; ++i) {
+    const float z = log_z.data[i];
+    request.z_squares += static_cast<double>(weight(i)) * static_cast<double>(z) * static_cast<double>(z);
+    if (p.tape != nullptr) p.tape->grad(log_z).data[i] = 2.0f * request.z_loss * z * request.scale * weight(i);
   }
 }
 
 /// `[n, vocab_size]` from the normed rows `[n, d_model]`.
 Tensor Model::unembed(Pass& p, const Tensor& x) const {
-  Tensor logits = linear(p, (config_.head.tied ? params_.embed : params_.unembed.weight).view, x);
+  Tensor logits = linear(p, config_.head.tied ? params_.embed : params_.unembed.weight, x);
   add_bias(p, params_.unembed.bias, logits);
   logits = p.tap(top(Site::unembed_out), logits);
   check_finite(p, top(Site::unembed_out), logits);

@@ -29,9 +29,17 @@ class Model {
   /// is to be discarded.
   void forward(Pass& p, std::span<const std::int32_t> tokens) const;
 
+  /// Runs `tokens` forward and backward: adds their losses to p.loss, and gradients to those of p.tape. Throws as
+  /// forward() does, Unsupported where something has no backward; the tape is to be discarded then.
+  void learn(Pass& p, std::span<const std::int32_t> tokens) const;
+
  private:
   void check(const Pass& p, std::span<const std::int32_t> tokens) const;
   std::vector<std::int32_t> tap_tokens(Pass& p, std::span<const std::int32_t> tokens) const;
+  Tensor stream(Pass& p, std::span<const std::int32_t> ids) const;
+  Tensor through_block(Pass& p, std::size_t layer, const Tensor& x) const;
+  Tensor requested_rows(Pass& p, const Tensor& x) const;
+  void learn_from(Pass& p, const Tensor& logits, std::int64_t first) const;
   Tensor embed_tokens(Pass& p, std::span<const std::int32_t> ids) const;
   void head(Pass& p, const Tensor& x, std::span<const std::int32_t> ids) const;
   Tensor unembed(Pass& p, const Tensor& x) const;

@@ -35,23 +35,50 @@ FfnSites sites_of(BlockSite at, int expert, bool gated) {
   return {gate, up, at.of_expert(Site::expert_post, expert), at.of_expert(Site::expert_out, expert)};
 }
 
-/// What one expert makes of its tokens, put into their slots of `results` `[T · top_k, d]`.
-void run_expert(Pass& p, BlockSite at, int expert, const DenseConfig& c, const FfnParams& w, const Tensor& x,
-                const std::vector<std::int64_t>& slots, std::int64_t top_k, const Tensor& results) {
-  const ArenaScope scope(p.arena);
-  const auto n = static_cast<std::int64_t>(slots.size());
-  const std::int64_t d = x.row_size();
+/// `[n, d]`: what one expert makes of the tokens that chose it.
+Tensor run_expert(Pass& p, BlockSite at, int expert, const DenseConfig& c, const FfnParams& w, const Tensor& x,
+                  const std::vector<std::int64_t>& slots, std::int64_t top_k) {
   const SiteId tokens_site = at.of_expert(Site::expert_tokens, expert);
-  Tensor tokens = p.tensor({n});
+  Tensor tokens = p.tensor({static_cast<std::int64_t>(slots.size())});
   std::transform(slots.begin(), slots.end(), tokens.data,
                  [&](std::int64_t slot) { return static_cast<float>(slot / top_k); });
   tokens = p.tap(tokens_site, tokens);
-  const Tensor rows = p.tensor({n, d});
-  for (std::int64_t i = 0; i < n; ++i) {
-    std::copy_n(x.row(index_of(tokens.data[i], x.rows(), tokens_site)), d, rows.row(i));
+  std::vector<std::int64_t> rows;
+  for (const float token : tokens.values()) rows.push_back(index_of(token, x.rows(), tokens_site));
+  return ffn(p, sites_of(at, expert, c.gated), c, w, take_rows(p, x, rows));
+}
+
+/// `[T · top_k, d]`: what each token's experts have made, by rank.
+Tensor run_experts(Pass& p, BlockSite at, const MoeConfig& c, const std::vector<FfnParams>& w, const Tensor& x,
+                   const Slots& slots) {
+  const std::int64_t d = x.row_size();
+  const Tensor results = p.tensor({x.rows() * c.top_k, d});
+  std::vector<Tensor> made;
+  std::vector<std::vector<std::int64_t>> places;
+  for (std::size_t e = 0; e < slots.size(); ++e) {
+    if (slots[e].empty()) continue;
+    p.check_interrupt();
+    const PassScope scope(p);
+    const Tensor y = run_expert(p, at, static_cast<int>(e), c.expert, w[e], x, slots[e], c.top_k);
+    for (std::size_t i = 0; i < slots[e].size(); ++i) {
+      std::copy_n(y.row(static_cast<std::int64_t>(i)), d, results.row(slots[e][i]));
+    }
+    if (p.tape == nullptr) continue;
+    made.push_back(y);
+    places.push_back(slots[e]);
   }
-  const Tensor y = ffn(p, sites_of(at, expert, c.gated), c, w, rows);
-  for (std::int64_t i = 0; i < n; ++i) std::copy_n(y.row(i), d, results.row(slots[static_cast<std::size_t>(i)]));
+  if (p.tape == nullptr) return results;
+  p.tape->record("run_experts", made, results, [&p, d, made, places, results] {
+    const Tensor dresults = p.tape->grad(results);
+    for (std::size_t e = 0; e < made.size(); ++e) {
+      const Tensor dy = p.tape->grad(made[e]);
+      for (std::size_t i = 0; i < places[e].size(); ++i) {
+        float* const to = dy.row(static_cast<std::int64_t>(i));
+        p.kernels.add(to, dresults.row(places[e][i]), d, to);
+      }
+    }
+  });
+  return results;
 }
 
 }  // namespace
@@ -63,20 +90,8 @@ Tensor moe(Pass& p, BlockSite at, const MoeConfig& c, const MoeParams& w, const 
   const Slots slots = slots_of(chosen, c.n_experts, at(Site::expert_indices));
   const Tensor shares = shares_of(p, weights, chosen, c.renormalize);
 
-  const std::int64_t d = x.row_size();
-  const Tensor results = p.tensor({x.rows() * c.top_k, d});
-  for (std::size_t e = 0; e < slots.size(); ++e) {
-    if (slots[e].empty()) continue;
-    p.check_interrupt();
-    run_expert(p, at, static_cast<int>(e), c.expert, w.experts[e], x, slots[e], c.top_k, results);
-  }
-  Tensor out = p.tensor(x.shape);
-  std::fill_n(out.data, out.count(), 0.0f);
-  p.for_rows(x.rows(), d * c.top_k, [&](std::int64_t t) {
-    const MatrixView of_token{
-        reinterpret_cast<const std::byte*>(results.row(t * c.top_k)), DType::f32, c.top_k, d, d, 1};
-    p.kernels.weighted_rows(shares.row(t), c.top_k, 1, of_token, out.row(t), d);
-  });
+  const Tensor results = run_experts(p, at, c, w.experts, x, slots);
+  Tensor out = mix_results(p, shares, results);
   if (c.shared) {
     const Tensor gate = sigmoid(p, linear(p, w.shared_gate, x));
     const Tensor y = ffn(p, sites_of(at, SiteId::kShared, c.shared->gated), *c.shared, w.shared, x);

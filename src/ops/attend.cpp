@@ -1,285 +1,19 @@
 #include "ops/attend.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
+#include "ops/segment_attention.h"
 
 namespace vitrine {
 namespace {
 
-constexpr float kHidden = -std::numeric_limits<float>::infinity();
-constexpr std::int64_t kTileRows = 16;
+using Segments = std::vector<SegmentAttention>;
+using Step = void (SegmentAttention::*)(const Tile&) const;
 
-/// Positions [begin, end).
-struct Range {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-
-  std::int64_t size() const { return end - begin; }
-};
-
-/// Strips of `rows` queries of one K/V head. Column j of a strip belongs to position `columns.begin + j`.
-struct Tile {
-  std::int64_t first_row = 0;  // in the order [n_kv_heads][T][heads of the group]: the rows of a tile share their keys
-  std::int64_t rows = 0;
-  Range columns;
-  float* queries = nullptr;  // room for [rows, head_dim]; for z afterwards
-  float* strips = nullptr;   // [rows, columns]
-  float* weights = nullptr;  // room for [rows, columns] where keys and values have scales
-
-  float* strip(std::int64_t row) const { return strips + row * columns.size(); }
-};
-
-/// to[j] = from[j] · the scale of row j; returns `to`.
-const float* scale_each(const float* from, const KvRows& rows, float* to) {
-  for (std::int64_t j = 0; j < rows.view.rows; ++j) to[j] = from[j] * rows.scales[j * rows.scale_stride];
-  return to;
-}
-
-/// The attention of one segment: four steps, each on one tile.
-class SegmentAttention {
- public:
-  /// keys, values: the present.
-  SegmentAttention(Pass& p, BlockSite at, const AttendConfig& c, int segment, const Tensor& q, const Tensor& z,
-                   const KvBatch& keys, const KvBatch& values, DType dtype)
-      : p_(p),
-        at_(at),
-        c_(c),
-        segment_(segment),
-        s_(p.segments[static_cast<std::size_t>(segment)]),
-        q_(q),
-        z_(z),
-        group_(c.n_heads / c.n_kv_heads),
-        keys_(keys),
-        values_(values),
-        dtype_(dtype) {}
-
-  /// Somebody looks: all strips stand in `[H, T, S]`, and each step runs over all of them before the next.
-  void run_step_by_step() const;
-  /// Nobody looks: one tile of at most `rows` rows goes through all four steps while it stands in cache. The first rows
-  /// of `room` (queries, strips, weights) are its.
-  void run_tile(std::int64_t i, std::int64_t rows, Tile room) const;
-
-  bool is_seen() const;
-  std::int64_t n_tiles(std::int64_t rows) const { return c_.n_kv_heads * tiles_per_kv_head(rows); }
-  std::int64_t n_rows() const { return c_.n_heads * s_.length; }
-  std::int64_t n_positions() const { return s_.position + s_.length; }
-  std::int64_t operations() const { return n_rows() * n_positions() * (2 * c_.head_dim + 16); }
-
- private:
-  using Step = void (SegmentAttention::*)(const Tile&) const;
-
-  std::int64_t tiles_per_kv_head(std::int64_t rows) const { return (group_ * s_.length + rows - 1) / rows; }
-  std::int64_t kv_head(std::int64_t row) const { return row / (group_ * s_.length); }
-  std::int64_t token(std::int64_t row) const { return row / group_ % s_.length; }
-  std::int64_t head(std::int64_t row) const { return kv_head(row) * group_ + row % group_; }
-  KvRows present(const KvBatch& batch, std::int64_t kv_head) const;
-  KvSpans spans(std::int64_t kv_head) const;
-  Range visible(std::int64_t row) const;
-  Range support(const Tile& tile, std::int64_t row, float neutral) const;
-
-  void score(const Tile& tile) const;
-  void cap_and_mask(const Tile& tile) const;
-  void softmax(const Tile& tile) const;
-  void mix_part(const Tile& tile, std::int64_t row, std::int64_t rows, Range range, const KvSpans& all) const;
-  void mix(const Tile& tile) const;
-
-  void for_each_strip(const Tensor& strips, Step step) const;
-
-  Pass& p_;
-  BlockSite at_;
-  const AttendConfig& c_;
-  int segment_;
-  const Segment& s_;
-  const Tensor& q_;
-  const Tensor& z_;
-  std::int64_t group_;
-  KvBatch keys_, values_;  // the present of all K/V heads
-  DType dtype_;
-};
-
-/// The mask rule: causal, within the window.
-Range SegmentAttention::visible(std::int64_t row) const {
-  const std::int64_t position = s_.position + token(row);
-  return {c_.window ? std::max<std::int64_t>(0, position - *c_.window + 1) : 0, position + 1};
-}
-
-/// The visible columns of a strip; wider only where a tap has put values outside the mask.
-Range SegmentAttention::support(const Tile& tile, std::int64_t row, float neutral) const {
-  Range range = visible(tile.first_row + row);
-  const float* at_position = tile.strip(row) - tile.columns.begin;
-  const auto is_set = [&](std::int64_t s) { return at_position[s] != neutral; };
-  for (std::int64_t s = tile.columns.begin; s < range.begin; ++s) {
-    if (is_set(s)) range.begin = s;
-  }
-  for (std::int64_t s = tile.columns.end - 1; s >= range.end; --s) {
-    if (is_set(s)) range.end = s + 1;
-  }
-  return range;
-}
-
-KvRows SegmentAttention::present(const KvBatch& batch, std::int64_t kv_head) const {
-  const std::int64_t dh = c_.head_dim;
-  return {{batch.rows + kv_head * dh * size_of(dtype_), dtype_, s_.length, dh, c_.n_kv_heads * dh, 1},
-          batch.scales != nullptr ? batch.scales + kv_head : nullptr,
-          c_.n_kv_heads};
-}
-
-KvSpans SegmentAttention::spans(std::int64_t kv_head) const {
-  KvSpans spans;
-  if (s_.cache != nullptr) spans = s_.cache->past(at_.layer, kv_head);
-  spans.push({s_.position, present(keys_, kv_head), present(values_, kv_head)});
-  return spans;
-}
-
-/// strip = q·k · score_scale; −∞ for positions that have left the cache.
-void SegmentAttention::score(const Tile& tile) const {
-  const std::int64_t dh = c_.head_dim;
-  for (std::int64_t row = 0; row < tile.rows; ++row) {
-    const float* q = q_.row(s_.first_row + token(tile.first_row + row)) + head(tile.first_row + row) * dh;
-    std::copy(q, q + dh, tile.queries + row * dh);
-  }
-  const KvSpans all = spans(kv_head(tile.first_row));
-  const Range held = {std::max(all.first_position(), tile.columns.begin), tile.columns.end};
-  for (const KvSpan& span : all) {
-    const Range part = {std::max(span.first_position, held.begin), std::min(span.end_position(), held.end)};
-    if (part.size() <= 0) continue;
-    const KvRows keys = span.keys.range(part.begin - span.first_position, part.size());
-    float* const first = tile.strips + (part.begin - tile.columns.begin);
-    p_.kernels.matmul(tile.queries, dh, tile.rows, keys.view, first, tile.columns.size());
-    if (keys.scales == nullptr) continue;
-    for (std::int64_t row = 0; row < tile.rows; ++row) {
-      scale_each(first + row * tile.columns.size(), keys, first + row * tile.columns.size());
-    }
-  }
-  for (std::int64_t row = 0; row < tile.rows; ++row) {
-    float* const first_held = tile.strip(row) + (held.begin - tile.columns.begin);
-    std::fill(tile.strip(row), first_held, kHidden);
-    p_.kernels.scale(first_held, held.size(), c_.score_scale, first_held);
-  }
-}
-
-/// strip = softcap · tanh(strip / softcap) where it is visible, −∞ elsewhere.
-void SegmentAttention::cap_and_mask(const Tile& tile) const {
-  for (std::int64_t row = 0; row < tile.rows; ++row) {
-    const Range range = visible(tile.first_row + row);
-    float* const strip = tile.strip(row);
-    float* const first = strip + (range.begin - tile.columns.begin);
-    if (c_.softcap) p_.kernels.softcap(first, range.size(), *c_.softcap, first);
-    std::fill(strip, first, kHidden);
-    std::fill(first + range.size(), strip + tile.columns.size(), kHidden);
-  }
-}
-
-/// strip = exp(strip − m) / Σ exp(strip − m)
-void SegmentAttention::softmax(const Tile& tile) const {
-  for (std::int64_t row = 0; row < tile.rows; ++row) {
-    const Range range = support(tile, row, kHidden);
-    float* const strip = tile.strip(row);
-    float* const first = strip + (range.begin - tile.columns.begin);
-    const float largest = p_.kernels.max(first, range.size());
-    const float sum = p_.kernels.exp_sum(first, range.size(), largest, first);
-    p_.kernels.normalize(first, range.size(), 0.0f, sum, first);
-    std::fill(strip, first, 0.0f);
-    std::fill(first + range.size(), strip + tile.columns.size(), 0.0f);
-  }
-}
-
-/// z += Σ_s strip[s] · v[s] over the positions of `part`, for `rows` rows of the tile from `row` on.
-void SegmentAttention::mix_part(const Tile& tile, std::int64_t row, std::int64_t rows, Range range,
-                                const KvSpans& all) const {
-  const std::int64_t dh = c_.head_dim, n_columns = tile.columns.size();
-  for (const KvSpan& span : all) {
-    const Range part = {std::max(span.first_position, range.begin), std::min(span.end_position(), range.end)};
-    if (part.size() <= 0) continue;
-    const KvRows values = span.values.range(part.begin - span.first_position, part.size());
-    const float* weights = tile.strip(row) + (part.begin - tile.columns.begin);
-    if (values.scales != nullptr) {
-      for (std::int64_t r = 0; r < rows; ++r) scale_each(weights + r * n_columns, values, tile.weights + r * n_columns);
-      weights = tile.weights;
-    }
-    p_.kernels.weighted_rows(weights, n_columns, rows, values.view, tile.queries + row * dh, dh);
-  }
-}
-
-/// z = Σ_s strip[s] · v[s], in ascending position: what all rows of the tile see they share, what only some see (the
-/// first and the last positions) each adds alone, so that a row's sum does not depend on its neighbours.
-void SegmentAttention::mix(const Tile& tile) const {
-  const std::int64_t dh = c_.head_dim;
-  const KvSpans all = spans(kv_head(tile.first_row));
-  Range ranges[kTileRows], shared = tile.columns;
-  for (std::int64_t row = 0; row < tile.rows; ++row) {
-    ranges[row] = support(tile, row, 0.0f);
-    if (ranges[row].begin < all.first_position()) {
-      throw BadInput(name_of(at_(Site::pattern)), "position {} has left the cache and cannot be attended to",
-                     ranges[row].begin);
-    }
-    shared = {std::max(shared.begin, ranges[row].begin), std::min(shared.end, ranges[row].end)};
-  }
-  shared.end = std::max(shared.begin, shared.end);
-  std::fill(tile.queries, tile.queries + tile.rows * dh, 0.0f);
-  for (std::int64_t row = 0; row < tile.rows; ++row) {
-    mix_part(tile, row, 1, {ranges[row].begin, std::min(shared.begin, ranges[row].end)}, all);
-  }
-  mix_part(tile, 0, tile.rows, shared, all);
-  for (std::int64_t row = 0; row < tile.rows; ++row) {
-    mix_part(tile, row, 1, {std::max(shared.end, ranges[row].begin), ranges[row].end}, all);
-    const std::int64_t of = tile.first_row + row;
-    std::copy_n(tile.queries + row * dh, dh, z_.row(s_.first_row + token(of)) + head(of) * dh);
-  }
-}
-
-void SegmentAttention::run_tile(std::int64_t i, std::int64_t rows, Tile room) const {
-  const std::int64_t per_kv_head = tiles_per_kv_head(rows), rows_of_kv_head = group_ * s_.length;
-  const std::int64_t first = i % per_kv_head * rows;
-  room.first_row = i / per_kv_head * rows_of_kv_head + first;
-  room.rows = std::min(rows, rows_of_kv_head - first);
-  room.columns = {visible(room.first_row).begin, visible(room.first_row + room.rows - 1).end};
-  score(room);
-  cap_and_mask(room);
-  softmax(room);
-  mix(room);
-}
-
-void SegmentAttention::for_each_strip(const Tensor& strips, Step step) const {
-  const ArenaScope scope(p_.arena);
-  const Tensor queries = p_.tensor({p_.pool.size(), c_.head_dim});
-  const Tensor weights = p_.tensor({p_.pool.size(), n_positions()});
-  p_.pool.parallel_for(n_rows(), Pass::kWorthAThread / (operations() / n_rows() + 1) + 1,
-                       [&](std::int64_t begin, std::int64_t end, int thread) {
-                         for (std::int64_t row = begin; row < end; ++row) {
-                           p_.check_interrupt();
-                           float* const strip = strips.data + (head(row) * s_.length + token(row)) * n_positions();
-                           (this->*step)({row, 1, {0, n_positions()}, queries.row(thread), strip, weights.row(thread)});
-                         }
-                       });
-}
-
-void SegmentAttention::run_step_by_step() const {
-  Tensor strips = p_.tensor({c_.n_heads, s_.length, n_positions()});
-  const auto tapped = [&](Site site) {
-    const Tensor seen = p_.tap(at_(site, segment_), strips);
-    if (seen.data != strips.data) std::copy(seen.data, seen.data + seen.count(), strips.data);
-  };
-  for_each_strip(strips, &SegmentAttention::score);
-  tapped(Site::scores_raw);
-  for_each_strip(strips, &SegmentAttention::cap_and_mask);
-  tapped(Site::scores);
-  for_each_strip(strips, &SegmentAttention::softmax);
-  tapped(Site::pattern);
-  for_each_strip(strips, &SegmentAttention::mix);
-}
-
-bool SegmentAttention::is_seen() const {
-  const auto seen = [&](Site site) { return p_.wants(at_(site, segment_)); };
-  return seen(Site::scores_raw) || seen(Site::scores) || seen(Site::pattern);
-}
-
-/// The tiles of all segments, over threads.
-void run_tiles(Pass& p, const AttendConfig& c, const std::vector<SegmentAttention>& segments, bool scaled) {
+/// Nobody looks: a tile goes through all four steps while it stands in cache. The tiles of all segments, over threads.
+void run_tiles(Pass& p, const AttendConfig& c, const Segments& segments, bool scaled) {
   std::int64_t operations = 0, n_rows = 0, positions = 0;
   for (const SegmentAttention& s : segments) {
     operations += s.operations();
@@ -287,7 +21,7 @@ void run_tiles(Pass& p, const AttendConfig& c, const std::vector<SegmentAttentio
     positions = std::max(positions, s.n_positions());
   }
   const std::int64_t n_lanes = std::clamp<std::int64_t>(operations / Pass::kWorthAThread, 1, p.pool.size());
-  const std::int64_t rows = std::clamp<std::int64_t>(n_rows / n_lanes, 1, kTileRows);
+  const std::int64_t rows = std::clamp<std::int64_t>(n_rows / n_lanes, 1, Tile::kMostRows);
 
   const ArenaScope scope(p.arena);
   const Tensor queries = p.tensor({n_lanes, rows, c.head_dim});
@@ -301,12 +35,171 @@ void run_tiles(Pass& p, const AttendConfig& c, const std::vector<SegmentAttentio
         const std::int64_t n_tiles = s.n_tiles(rows);
         for (; i < n_tiles; i += n_lanes) {
           p.check_interrupt();
-          s.run_tile(i, rows, room);
+          const Tile tile = s.tile(i, rows, room);
+          s.score(tile);
+          s.cap_and_mask(tile);
+          s.softmax(tile);
+          s.mix(tile);
         }
         i -= n_tiles;
       }
     }
   });
+}
+
+/// Room for the backward of one tile.
+struct BackwardRoom {
+  Tensor queries, strips, capped, dstrips, turned, rows;
+
+  BackwardRoom(Pass& p, const AttendConfig& c, std::int64_t n_rows, std::int64_t positions)
+      : queries(p.tensor({p.pool.size(), n_rows, c.head_dim})),
+        strips(p.tensor({p.pool.size(), n_rows, positions})),
+        capped(p.tensor({p.pool.size(), n_rows, positions})),
+        dstrips(p.tensor({p.pool.size(), n_rows, positions})),
+        turned(p.tensor({p.pool.size(), n_rows, positions})),
+        rows(p.tensor({p.pool.size(), n_rows, c.head_dim})) {}
+
+  Tile tile(std::int64_t lane) const { return {0, 0, {}, queries.row(lane), strips.row(lane), strips.row(lane)}; }
+  GradientTile gradient(std::int64_t lane) const { return {dstrips.row(lane), turned.row(lane), rows.row(lane)}; }
+};
+
+std::int64_t most_positions(const Segments& segments) {
+  std::int64_t most = 0;
+  for (const SegmentAttention& s : segments) most = std::max(most, s.n_positions());
+  return most;
+}
+
+/// body(segment, K/V head, lane) for all of them, over threads. All queries of a K/V head are one thread's, so what
+/// they add to its keys and values comes in their order.
+template <class Body>
+void for_kv_heads(Pass& p, const AttendConfig& c, const Segments& segments, Body&& body) {
+  const auto n = static_cast<std::int64_t>(segments.size()) * c.n_kv_heads;
+  const std::int64_t grain = Pass::kWorthAThread / (segments.front().operations() / c.n_kv_heads + 1) + 1;
+  p.pool.parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end, int lane) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      p.check_interrupt();
+      body(segments[static_cast<std::size_t>(i / c.n_kv_heads)], i % c.n_kv_heads, lane);
+    }
+  });
+}
+
+/// The four steps backward over tiles whose strips are computed once more.
+void run_tiles_backward(Pass& p, const AttendConfig& c, const Segments& segments, const Tensor& dz, const Tensor& dq,
+                        const Tensor& dk, const Tensor& dv) {
+  constexpr std::int64_t kRows = Tile::kMostRows;
+  const ArenaScope scope(p.arena);
+  const BackwardRoom room(p, c, kRows, most_positions(segments));
+  for_kv_heads(p, c, segments, [&](const SegmentAttention& s, std::int64_t kv_head, int lane) {
+    const std::int64_t n_tiles = s.tiles_per_kv_head(kRows);
+    for (std::int64_t i = kv_head * n_tiles; i < (kv_head + 1) * n_tiles; ++i) {
+      const Tile tile = s.tile(i, kRows, room.tile(lane));
+      const GradientTile d = room.gradient(lane);
+      s.score(tile);
+      s.cap_and_mask(tile);
+      float* const capped = room.capped.row(lane);
+      if (c.softcap) std::copy_n(tile.strips, tile.rows * tile.columns.size(), capped);
+      s.softmax(tile);
+      s.mix_backward(tile, d, dz, dv);
+      s.softmax_backward(tile, d);
+      s.cap_backward(tile, capped, d);
+      s.score_backward(tile, d, dq, dk);
+    }
+  });
+}
+
+// Somebody looks: all strips of a segment stand in `[H, T, S]`, and each step runs over all of them before the next.
+// With a tape each step is an op of its own.
+
+void for_each_strip(Pass& p, const AttendConfig& c, const SegmentAttention& s, const Tensor& strips, Step step) {
+  const ArenaScope scope(p.arena);
+  const Tensor queries = p.tensor({p.pool.size(), c.head_dim});
+  const Tensor weights = p.tensor({p.pool.size(), s.n_positions()});
+  p.pool.parallel_for(s.n_rows(), Pass::kWorthAThread / (s.operations() / s.n_rows() + 1) + 1,
+                      [&](std::int64_t begin, std::int64_t end, int thread) {
+                        for (std::int64_t row = begin; row < end; ++row) {
+                          p.check_interrupt();
+                          float* const strip = strips.data + s.strip_offset(row);
+                          (s.*step)({row, 1, {0, s.n_positions()}, queries.row(thread), strip, weights.row(thread)});
+                        }
+                      });
+}
+
+/// body(the tile of one strip, its gradient: a copy, where the strip stands in `[H, T, S]`) for all strips.
+template <class Body>
+void for_each_strip_backward(Pass& p, const AttendConfig& c, const SegmentAttention& s, const Tensor& strips,
+                             const Tensor& dstrips, Body&& body) {
+  const ArenaScope scope(p.arena);
+  const BackwardRoom room(p, c, 1, s.n_positions());
+  for_kv_heads(p, c, {s}, [&](const SegmentAttention&, std::int64_t kv_head, int lane) {
+    const std::int64_t n = s.n_rows() / c.n_kv_heads;
+    for (std::int64_t row = kv_head * n; row < (kv_head + 1) * n; ++row) {
+      const std::int64_t at = s.strip_offset(row);
+      Tile tile = room.tile(lane);
+      tile = {row, 1, {0, s.n_positions()}, tile.queries, strips.data + at, tile.weights};
+      const GradientTile d = room.gradient(lane);
+      if (dstrips.data != nullptr) std::copy_n(dstrips.data + at, s.n_positions(), d.strips);
+      body(tile, d, at);
+    }
+  });
+}
+
+Tensor score(Pass& p, const AttendConfig& c, const SegmentAttention& s, const Tensor& q, const Tensor& k) {
+  const Tensor strips = p.tensor({c.n_heads, s.n_rows() / c.n_heads, s.n_positions()});
+  for_each_strip(p, c, s, strips, &SegmentAttention::score);
+  if (p.tape == nullptr) return strips;
+  p.tape->record("attend_score", {q, k}, strips, [&p, &c, s, q, k, strips] {
+    const Tensor dq = p.tape->grad(q), dk = p.tape->grad(k);
+    for_each_strip_backward(
+        p, c, s, strips, p.tape->grad(strips),
+        [&](const Tile& tile, const GradientTile& d, std::int64_t) { s.score_backward(tile, d, dq, dk); });
+  });
+  return strips;
+}
+
+/// One step from strips to strips: in place, but with a tape, or where a tap has put others, in new memory.
+template <class Backward>
+Tensor strip_step(Pass& p, const AttendConfig& c, const SegmentAttention& s, std::string_view name, Step step,
+                  const Tensor& made, const Tensor& seen, Backward backward) {
+  Tensor strips = made;
+  if (p.tape != nullptr || seen.data != made.data) {
+    strips = p.tensor(seen.shape);
+    std::copy_n(seen.data, seen.count(), strips.data);
+  }
+  for_each_strip(p, c, s, strips, step);
+  if (p.tape == nullptr) return strips;
+  p.tape->record(name, {seen}, strips, [&p, &c, s, seen, strips, backward] {
+    const Tensor dseen = p.tape->grad(seen);
+    for_each_strip_backward(p, c, s, strips, p.tape->grad(strips),
+                            [&](const Tile& tile, const GradientTile& d, std::int64_t at) {
+                              backward(s, tile, d);
+                              p.kernels.add(dseen.data + at, d.strips, s.n_positions(), dseen.data + at);
+                            });
+  });
+  return strips;
+}
+
+/// z of one segment, all steps seen. Returns the pattern.
+Tensor run_step_by_step(Pass& p, BlockSite at, const AttendConfig& c, int segment, const SegmentAttention& s,
+                        const Tensor& q, const Tensor& k) {
+  const auto cap = [](const SegmentAttention& of, const Tile& tile, const GradientTile& d) {
+    of.cap_backward(tile, tile.strips, d);
+  };
+  const auto soften = [](const SegmentAttention& of, const Tile& tile, const GradientTile& d) {
+    of.softmax_backward(tile, d);
+  };
+  Tensor made = score(p, c, s, q, k);
+  Tensor seen = p.tap(at(Site::scores_raw, segment), made);
+  made = strip_step(p, c, s, "attend_mask", &SegmentAttention::cap_and_mask, made, seen, cap);
+  seen = p.tap(at(Site::scores, segment), made);
+  made = strip_step(p, c, s, "attend_softmax", &SegmentAttention::softmax, made, seen, soften);
+  seen = p.tap(at(Site::pattern, segment), made);
+  for_each_strip(p, c, s, seen, &SegmentAttention::mix);
+  return seen;
+}
+
+bool is_seen(const Pass& p, BlockSite at, int segment) {
+  const auto seen = [&](Site site) { return p.wants(at(site, segment)); };
+  return seen(Site::scores_raw) || seen(Site::scores) || seen(Site::pattern);
 }
 
 /// Rows `[T, n_kv_heads, head_dim]` as the cache's type stores them. i8: integers times a scale for each row and head,
@@ -332,28 +225,62 @@ KvBatch rounded(Pass& p, const Tensor& rows, DType dtype) {
   return {stored, scales.data};
 }
 
+/// The op as a whole, where nobody looks.
+void record_tiles(Pass& p, const AttendConfig& c, const Segments& segments, const Tensor& q, const Tensor& k,
+                  const Tensor& v, const Tensor& z) {
+  p.tape->record("attend", {q, k, v}, z, [&p, &c, segments, q, k, v, z] {
+    run_tiles_backward(p, c, segments, p.tape->grad(z), p.tape->grad(q), p.tape->grad(k), p.tape->grad(v));
+  });
+}
+
+/// The last of the steps that are seen, of all segments.
+void record_mix(Pass& p, const AttendConfig& c, const Segments& segments, const std::vector<Tensor>& patterns,
+                const Tensor& v, const Tensor& z) {
+  std::vector<Tensor> inputs = patterns;
+  inputs.push_back(v);
+  p.tape->record("attend_mix", inputs, z, [&p, &c, segments, patterns, v, z] {
+    const Tensor dv = p.tape->grad(v), dz = p.tape->grad(z);
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+      const Tensor dpattern = p.tape->grad(patterns[i]);
+      for_each_strip_backward(p, c, segments[i], patterns[i], {},
+                              [&](const Tile& tile, const GradientTile& d, std::int64_t at) {
+                                segments[i].mix_backward(tile, d, dz, dv);
+                                p.kernels.add(dpattern.data + at, d.strips, tile.columns.size(), dpattern.data + at);
+                              });
+    }
+  });
+}
+
 }  // namespace
 
 Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Tensor& q, const Tensor& k, const Tensor& v) {
   const Tensor z = p.tensor(q.shape);
+  const auto n_segments = static_cast<int>(p.segments.size());
+  bool any_seen = false;
+  for (int i = 0; i < n_segments; ++i) any_seen = any_seen || is_seen(p, at, i);
   std::vector<std::pair<KvBatch, KvBatch>> present;
-  std::vector<SegmentAttention> unseen;
+  Segments seen, unseen;
+  std::vector<Tensor> patterns;
   bool scaled = false;
-  for (std::size_t i = 0; i < p.segments.size(); ++i) {
-    const Segment& s = p.segments[i];
+  for (int i = 0; i < n_segments; ++i) {
+    const Segment& s = p.segments[static_cast<std::size_t>(i)];
     const DType dtype = s.cache != nullptr ? s.cache->dtype() : p.kv_dtype;
+    if (dtype != DType::f32) p.refuse_tape("keys and values that are not f32");
     scaled = scaled || dtype == DType::i8;
     present.emplace_back(rounded(p, k.row_range(s.first_row, s.length), dtype),
                          rounded(p, v.row_range(s.first_row, s.length), dtype));
     const auto& [keys, values] = present.back();
-    const SegmentAttention attention(p, at, c, static_cast<int>(i), q, z, keys, values, dtype);
-    if (attention.is_seen()) {
-      attention.run_step_by_step();
+    const SegmentAttention attention(p, at, c, i, q, z, keys, values, dtype);
+    if (is_seen(p, at, i) || (p.tape != nullptr && any_seen)) {
+      patterns.push_back(run_step_by_step(p, at, c, i, attention, q, k));
+      seen.push_back(attention);
     } else {
       unseen.push_back(attention);
     }
   }
   run_tiles(p, c, unseen, scaled);
+  if (p.tape != nullptr && any_seen) record_mix(p, c, seen, patterns, v, z);
+  if (p.tape != nullptr && !any_seen) record_tiles(p, c, unseen, q, k, v, z);
   for (std::size_t i = 0; i < p.segments.size(); ++i) {
     const Segment& s = p.segments[i];
     if (s.cache != nullptr) s.cache->append(at.layer, present[i].first, present[i].second, s.length);

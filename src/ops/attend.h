@@ -11,6 +11,12 @@
 //          └───────────────┴─────────┘                         where it stands.
 //                    ◀── window ──▶t
 //
+// Backward, from the gradient dz of z, over the same tiles, whose strips are computed once more:
+//
+//   dpattern[h, t, s] = dz[t, h] · v[s, g]                              dv[s, g] += Σ_t pattern[h, t, s] · dz[t, h]
+//   dscores = pattern · (dpattern − Σ_s pattern · dpattern)             draw = dscores · (1 − (scores / softcap)²)
+//   dq[t, h] += score_scale · Σ_s draw[h, t, s] · k[s, g]               dk[s, g] += score_scale · Σ_t draw · q[t, h]
+//
 // When a tap looks at the strips they stand side by side in one [H, T, S] tensor, and the same steps run over it one
 // after the other: looking changes no bit, and costs nothing when nobody looks.
 // Sources: Vaswani et al. 2017; Shazeer 2019 (shared K/V heads); Beltagy et al. 2020 (windows); Gemma Team 2024

@@ -1,8 +1,25 @@
 #include "ops/embed.h"
 
+#include <vector>
+
 #include "base/error.h"
 
 namespace vitrine {
+namespace {
+
+/// dtable[row[t]] += scale · dx[t], t ascending.
+void add_row_gradients(Pass& p, const Param& table, float scale, const Tensor& dx,
+                       const std::vector<std::int32_t>& rows) {
+  const Tensor dtable = p.tape->grad(table);
+  if (dtable.data == nullptr) return;
+  p.for_columns(dx.row_size(), dx.rows(), [&](std::int64_t first, std::int64_t count) {
+    for (std::size_t t = 0; t < rows.size(); ++t) {
+      p.kernels.add_scaled(dx.row(static_cast<std::int64_t>(t)) + first, count, scale, dtable.row(rows[t]) + first);
+    }
+  });
+}
+
+}  // namespace
 
 Tensor embed(Pass& p, const Param& table, float scale, std::span<const std::int32_t> ids) {
   const std::int64_t d = table.view.cols;
@@ -16,6 +33,10 @@ Tensor embed(Pass& p, const Param& table, float scale, std::span<const std::int3
   p.for_rows(n_rows, d, [&](std::int64_t t) {
     p.widen(table.view.at(ids[static_cast<std::size_t>(t)], 0), table.view.dtype, d, x.row(t));
     if (scale != 1.0f) p.kernels.scale(x.row(t), d, scale, x.row(t));
+  });
+  if (p.tape == nullptr) return x;
+  p.tape->record("embed", {}, x, [&p, &table, scale, x, rows = std::vector(ids.begin(), ids.end())] {
+    add_row_gradients(p, table, scale, p.tape->grad(x), rows);
   });
   return x;
 }
@@ -32,6 +53,13 @@ Tensor embed_positions(Pass& p, const Param& table, std::int64_t n_rows) {
       p.widen(table.view.at(s.position + i, 0), table.view.dtype, d, x.row(s.first_row + i));
     });
   }
+  if (p.tape == nullptr) return x;
+  std::vector<std::int32_t> rows;
+  for (const Segment& s : p.segments) {
+    for (std::int64_t i = 0; i < s.length; ++i) rows.push_back(static_cast<std::int32_t>(s.position + i));
+  }
+  p.tape->record("embed_positions", {}, x,
+                 [&p, &table, x, rows = std::move(rows)] { add_row_gradients(p, table, 1.0f, p.tape->grad(x), rows); });
   return x;
 }
 

@@ -2,6 +2,7 @@
 //
 //   x[t] = scale · embed[id[t]]        tokens, [T, d]
 //   x[t] = x[t] + pos_embed[pos[t]]    learned positions, where the model has them
+//   dembed[id[t]] += scale · dx[t]     dpos_embed[pos[t]] += dx[t]
 //
 // Source: Vaswani et al. 2017, section 3.4 (scale √d_model); Radford et al. 2019 (learned positions).
 #pragma once

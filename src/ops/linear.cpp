@@ -60,24 +60,73 @@ void over_rows(Pass& p, const MatrixView& weight, std::int64_t n_tokens, Multipl
   });
 }
 
+/// Floats as a view; `[rows, cols]` with rows `stride` apart.
+MatrixView view_of(const float* data, std::int64_t rows, std::int64_t cols, std::int64_t stride) {
+  return {reinterpret_cast<const std::byte*>(data), DType::f32, rows, cols, stride, 1};
+}
+
+MatrixView transposed(const MatrixView& m) { return {m.data, m.dtype, m.cols, m.rows, m.col_stride, m.row_stride}; }
+
+/// y[t, r] = Σ_k x[t, k] · w[r, k], over threads; rows of y are w.rows floats apart.
+void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y) {
+  const ArenaScope scope(p.arena);
+  if (x.col_stride == 1 && !worth_packing(x.rows, weight)) {
+    const auto* const rows = reinterpret_cast<const float*>(x.data);
+    return over_rows(p, weight, x.rows, [&](const MatrixView& w, std::int64_t first) {
+      p.kernels.matmul(rows, x.row_stride, x.rows, w, y + first, weight.rows);
+    });
+  }
+  const float* const tiles = packed(p, x);
+  over_rows(p, weight, x.rows, [&](const MatrixView& w, std::int64_t first) {
+    p.kernels.matmul_packed(tiles, x.rows, w, y + first, weight.rows);
+  });
+}
+
+/// to[i] += from[i] for n rows of `size` floats.
+void accumulate(Pass& p, const float* from, std::int64_t n, std::int64_t size, float* to) {
+  p.for_rows(n, size, [&](std::int64_t t) { p.kernels.add(to + t * size, from + t * size, size, to + t * size); });
+}
+
+/// dx[t, i] += Σ_o dy[t, o] · w[o, i]
+void add_input_gradient(Pass& p, const MatrixView& w, const Tensor& dy, const Tensor& dx) {
+  const ArenaScope scope(p.arena);
+  const Tensor part = p.tensor({dy.rows(), w.cols});
+  multiply(p, view_of(dy.data, dy.rows(), w.rows, w.rows), transposed(w), part.data);
+  accumulate(p, part.data, dy.rows(), w.cols, dx.data);
+}
+
+/// dw[o, i] += Σ_t dy[t, o] · x[t, i], t in 16-lane order: some rows of dw at a time.
+void add_weight_gradient(Pass& p, const Tensor& x, const Tensor& dy, const Tensor& dw) {
+  constexpr std::int64_t kRows = 768;
+  const std::int64_t n = x.rows(), out = dw.shape[0], in = dw.shape[1];
+  for (std::int64_t first = 0; first < out; first += kRows) {
+    p.check_interrupt();
+    const std::int64_t rows = std::min(kRows, out - first);
+    const ArenaScope scope(p.arena);
+    const Tensor part = p.tensor({rows, in});
+    const MatrixView dy_columns = view_of(dy.data, n, out, out).col_range(first, rows);
+    multiply(p, transposed(dy_columns), transposed(view_of(x.data, n, in, in)), part.data);
+    accumulate(p, part.data, rows, in, dw.row(first));
+  }
+}
+
 }  // namespace
 
-Tensor linear(Pass& p, const MatrixView& weight, const Tensor& x) {
-  if (x.row_size() != weight.cols) {
-    throw InternalError("linear", "expected rows of {} elements, got {}", weight.cols, to_string(x.shape));
+Tensor linear(Pass& p, const Param& weight, const Tensor& x) {
+  const MatrixView& w = weight.view;
+  if (x.row_size() != w.cols) {
+    throw InternalError("linear", "expected rows of {} elements, got {}", w.cols, to_string(x.shape));
   }
-  const std::int64_t n = x.rows(), d = weight.cols;
-  const Tensor y = p.tensor({n, weight.rows});
-  const ArenaScope scope(p.arena);
-  if (!worth_packing(n, weight)) {
-    over_rows(p, weight, n, [&](const MatrixView& w, std::int64_t first) {
-      p.kernels.matmul(x.data, d, n, w, y.data + first, weight.rows);
-    });
-    return y;
+  const Tensor y = p.tensor({x.rows(), w.rows});
+  multiply(p, view_of(x.data, x.rows(), w.cols, w.cols), w, y.data);
+  if (p.tape == nullptr) return y;
+  if (is_blocks(w.dtype)) {
+    throw Unsupported(weight.name, "gradients do not go through a weight of {} blocks", name_of(w.dtype));
   }
-  const float* const tiles = packed(p, {reinterpret_cast<const std::byte*>(x.data), DType::f32, n, d, d, 1});
-  over_rows(p, weight, n, [&](const MatrixView& w, std::int64_t first) {
-    p.kernels.matmul_packed(tiles, n, w, y.data + first, weight.rows);
+  p.tape->record("linear", {x}, y, [&p, &weight, x, y] {
+    const Tensor dx = p.tape->grad(x), dy = p.tape->grad(y), dw = p.tape->grad(weight);
+    if (dw.data != nullptr) add_weight_gradient(p, x, dy, dw);
+    add_input_gradient(p, weight.view, dy, dx);
   });
   return y;
 }
@@ -97,10 +146,20 @@ void add_bias(Pass& p, const Param& bias, const Tensor& y) {
   const float* b = p.vector(bias);
   const std::int64_t n = y.row_size();
   p.for_rows(y.rows(), n, [&](std::int64_t t) { p.kernels.add(y.row(t), b, n, y.row(t)); });
+  if (p.tape == nullptr) return;
+  p.tape->watch(y, [&p, &bias, n](const Tensor& dy) {  // db = Σ_t dy
+    const Tensor db = p.tape->grad(bias);
+    if (db.data == nullptr) return;
+    p.for_columns(n, dy.rows(), [&](std::int64_t first, std::int64_t count) {
+      for (std::int64_t t = 0; t < dy.rows(); ++t) {
+        p.kernels.add(db.data + first, dy.row(t) + first, count, db.data + first);
+      }
+    });
+  });
 }
 
 Tensor linear(Pass& p, const LinearParams& w, const Tensor& x) {
-  const Tensor y = linear(p, w.weight.view, x);
+  const Tensor y = linear(p, w.weight, x);
   add_bias(p, w.bias, y);
   return y;
 }

@@ -1,20 +1,83 @@
 #include "ops/loss.h"
 
 #include <cmath>
+#include <vector>
 
 namespace vitrine {
+namespace {
 
-Tensor next_token_loss(Pass& p, const Tensor& logits, std::span<const std::int32_t> targets) {
-  const std::int64_t n_rows = logits.rows();
-  const std::int64_t vocab_size = logits.row_size();
-  const Tensor loss = p.tensor({n_rows});
-  const Tensor probability = p.tensor(logits.shape);
-  p.for_rows(n_rows, 8 * vocab_size, [&](std::int64_t t) {
-    const float largest = p.kernels.max(logits.row(t), vocab_size);
-    const float sum = p.kernels.exp_sum(logits.row(t), vocab_size, largest, probability.row(t));
-    loss.data[t] = std::log(sum) + (largest - logits.row(t)[targets[static_cast<std::size_t>(t)]]);
+/// The largest element m of each row and Σ exp(x − m): `[n]` each.
+struct Partition {
+  Tensor largest, sum;
+};
+
+/// body(row, room for V floats) for all rows, over threads.
+template <class Body>
+void for_rows_with_room(Pass& p, const Tensor& x, Body&& body) {
+  const ArenaScope scope(p.arena);
+  const std::int64_t n = x.row_size();
+  const Tensor room = p.tensor({p.pool.size(), n});
+  p.pool.parallel_for(x.rows(), Pass::kWorthAThread / (8 * n + 1) + 1,
+                      [&](std::int64_t begin, std::int64_t end, int thread) {
+                        for (std::int64_t t = begin; t < end; ++t) body(t, room.row(thread));
+                      });
+}
+
+Partition partition(Pass& p, const Tensor& x) {
+  const Partition of{p.tensor({x.rows()}), p.tensor({x.rows()})};
+  for_rows_with_room(p, x, [&](std::int64_t t, float* exponentials) {
+    of.largest.data[t] = p.kernels.max(x.row(t), x.row_size());
+    of.sum.data[t] = p.kernels.exp_sum(x.row(t), x.row_size(), of.largest.data[t], exponentials);
   });
+  return of;
+}
+
+/// dx[t] += factor[t] · softmax(x[t])
+void add_softmax(Pass& p, const Tensor& x, const Partition& of, const Tensor& factor, const Tensor& dx) {
+  for_rows_with_room(p, x, [&](std::int64_t t, float* exponentials) {
+    p.kernels.exp_sum(x.row(t), x.row_size(), of.largest.data[t], exponentials);
+    p.kernels.add_scaled(exponentials, x.row_size(), factor.data[t] / of.sum.data[t], dx.row(t));
+  });
+}
+
+}  // namespace
+
+Tensor next_token_loss(Pass& p, const Tensor& logits, std::span<const std::int32_t> targets, float label_smoothing) {
+  const std::int64_t n = logits.row_size();
+  const Partition of = partition(p, logits);
+  const Tensor loss = p.tensor({logits.rows()});
+  p.for_rows(logits.rows(), n, [&](std::int64_t t) {
+    const float* const x = logits.row(t);
+    const float log_sum = std::log(of.sum.data[t]), largest = of.largest.data[t];
+    loss.data[t] = log_sum + (largest - x[targets[static_cast<std::size_t>(t)]]);
+    if (label_smoothing == 0.0f) return;
+    const float uniform = log_sum + (largest - p.kernels.sum(x, n) / static_cast<float>(n));
+    loss.data[t] = (1.0f - label_smoothing) * loss.data[t] + label_smoothing * uniform;
+  });
+  if (p.tape == nullptr) return loss;
+  p.tape->record("next_token_loss", {logits}, loss,
+                 [&p, logits, of, loss, label_smoothing, n, ids = std::vector(targets.begin(), targets.end())] {
+                   const Tensor dlogits = p.tape->grad(logits), dloss = p.tape->grad(loss);
+                   add_softmax(p, logits, of, dloss, dlogits);
+                   p.for_rows(logits.rows(), n, [&](std::int64_t t) {
+                     float* const dx = dlogits.row(t);
+                     dx[ids[static_cast<std::size_t>(t)]] -= (1.0f - label_smoothing) * dloss.data[t];
+                     if (label_smoothing == 0.0f) return;
+                     const float each = label_smoothing * dloss.data[t] / static_cast<float>(n);
+                     p.kernels.normalize(dx, n, each, 1.0f, dx);  // dx − each
+                   });
+                 });
   return loss;
+}
+
+Tensor log_partition(Pass& p, const Tensor& logits) {
+  const Partition of = partition(p, logits);
+  const Tensor log_z = p.tensor({logits.rows()});
+  for (std::int64_t t = 0; t < logits.rows(); ++t) log_z.data[t] = std::log(of.sum.data[t]) + of.largest.data[t];
+  if (p.tape == nullptr) return log_z;
+  p.tape->record("log_partition", {logits}, log_z,
+                 [&p, logits, of, log_z] { add_softmax(p, logits, of, p.tape->grad(log_z), p.tape->grad(logits)); });
+  return log_z;
 }
 
 }  // namespace vitrine

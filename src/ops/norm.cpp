@@ -3,35 +3,111 @@
 #include <cmath>
 
 namespace vitrine {
+namespace {
 
-Tensor norm(Pass& p, const NormSite& at, const NormConfig& c, const NormParams& w, const Tensor& x) {
-  const bool by_head = x.shape.rank() == 3;
-  const std::int64_t d = x.shape[x.shape.rank() - 1];
-  const std::int64_t n_rows = x.count() / d;
-  const float n = static_cast<float>(d);
-  const auto row = [d](const Tensor& of, std::int64_t t) { return of.data + t * d; };
+/// x `[T, d]` or `[T, n, d]` as rows of d elements.
+struct Rows {
+  std::int64_t n, d;
 
-  const Tensor mean = p.tensor({n_rows});
-  Tensor scale = p.tensor(by_head ? Shape{x.shape[0], x.shape[1], 1} : Shape{n_rows, 1});
-  p.for_rows(n_rows, d, [&](std::int64_t t) {
-    mean.data[t] = c.kind == NormConfig::Kind::layer ? p.kernels.sum(row(x, t), d) / n : 0.0f;
-    scale.data[t] = std::sqrt(p.kernels.sum_squares(row(x, t), d, mean.data[t]) / n + c.eps);
+  explicit Rows(const Tensor& x) : n(x.count() / x.shape[x.shape.rank() - 1]), d(x.shape[x.shape.rank() - 1]) {}
+  float* row(const Tensor& of, std::int64_t t) const { return of.data + t * d; }
+};
+
+/// mean[t] = mean of row t, or 0 for RMSNorm: `[rows]`.
+Tensor means(Pass& p, const NormConfig& c, const Tensor& x) {
+  const Rows rows(x);
+  const Tensor mean = p.tensor({rows.n});
+  p.for_rows(rows.n, rows.d, [&](std::int64_t t) {
+    const bool centered = c.kind == NormConfig::Kind::layer;
+    mean.data[t] = centered ? p.kernels.sum(rows.row(x, t), rows.d) / static_cast<float>(rows.d) : 0.0f;
   });
-  scale = p.tap(at.scale, scale);
+  return mean;
+}
 
-  Tensor normalized = p.tensor(x.shape);
-  p.for_rows(n_rows, d, [&](std::int64_t t) {
-    p.kernels.normalize(row(x, t), d, mean.data[t], scale.data[t], row(normalized, t));
+/// scale = √(Σ (x − mean)² / d + eps)
+Tensor divisors(Pass& p, const NormConfig& c, const Tensor& x, const Tensor& mean) {
+  const Rows rows(x);
+  const auto d = static_cast<float>(rows.d);
+  const Tensor scale = p.tensor(x.shape.rank() == 3 ? Shape{x.shape[0], x.shape[1], 1} : Shape{rows.n, 1});
+  p.for_rows(rows.n, rows.d, [&](std::int64_t t) {
+    scale.data[t] = std::sqrt(p.kernels.sum_squares(rows.row(x, t), rows.d, mean.data[t]) / d + c.eps);
   });
-  normalized = p.tap(at.normalized, normalized);
+  if (p.tape == nullptr) return scale;
+  // d scale / d x = (x − mean) / (d · scale); the mean's own part is 0, as Σ (x − mean) is.
+  p.tape->record("norm_scale", {x}, scale, [&p, rows, d, x, mean, scale] {
+    const Tensor dx = p.tape->grad(x), dscale = p.tape->grad(scale);
+    const ArenaScope scope(p.arena);
+    const Tensor centered = p.tensor({rows.n, rows.d});
+    p.for_rows(rows.n, rows.d, [&](std::int64_t t) {
+      p.kernels.normalize(rows.row(x, t), rows.d, mean.data[t], d * scale.data[t], centered.row(t));
+      p.kernels.add_scaled(centered.row(t), rows.d, dscale.data[t], rows.row(dx, t));
+    });
+  });
+  return scale;
+}
 
+/// normalized = (x − mean) / scale
+Tensor divided(Pass& p, const NormConfig& c, const Tensor& x, const Tensor& mean, const Tensor& scale) {
+  const Rows rows(x);
+  const Tensor y = p.tensor(x.shape);
+  p.for_rows(rows.n, rows.d, [&](std::int64_t t) {
+    p.kernels.normalize(rows.row(x, t), rows.d, mean.data[t], scale.data[t], rows.row(y, t));
+  });
+  if (p.tape == nullptr) return y;
+  // dx = dy / scale, less its mean where the mean was taken off; dscale = −Σ dy · y / scale
+  const bool centered = c.kind == NormConfig::Kind::layer;
+  p.tape->record("norm_divide", {x, scale}, y, [&p, rows, centered, x, scale, y] {
+    const Tensor dx = p.tape->grad(x), dscale = p.tape->grad(scale), dy = p.tape->grad(y);
+    const ArenaScope scope(p.arena);
+    const Tensor divided = p.tensor({rows.n, rows.d});
+    p.for_rows(rows.n, rows.d, [&](std::int64_t t) {
+      float* const g = divided.row(t);
+      dscale.data[t] -= p.kernels.dot(rows.row(dy, t), rows.row(y, t), rows.d) / scale.data[t];
+      p.kernels.normalize(rows.row(dy, t), rows.d, 0.0f, scale.data[t], g);
+      if (centered) p.kernels.normalize(g, rows.d, p.kernels.sum(g, rows.d) / static_cast<float>(rows.d), 1.0f, g);
+      p.kernels.add(rows.row(dx, t), g, rows.d, rows.row(dx, t));
+    });
+  });
+  return y;
+}
+
+/// y = x · (weight_offset + w) + b
+Tensor weighted(Pass& p, const NormConfig& c, const NormParams& w, const Tensor& x) {
+  const Rows rows(x);
   const Tensor y = p.tensor(x.shape);
   const float* weight = p.vector(w.weight);
   const float* bias = w.bias.present() ? p.vector(w.bias) : nullptr;
-  p.for_rows(n_rows, d, [&](std::int64_t t) {
-    p.kernels.affine(row(normalized, t), weight, c.weight_offset, bias, d, row(y, t));
+  p.for_rows(rows.n, rows.d, [&](std::int64_t t) {
+    p.kernels.affine(rows.row(x, t), weight, c.weight_offset, bias, rows.d, rows.row(y, t));
   });
-  return p.tap(at.out, y);
+  if (p.tape == nullptr) return y;
+  // dx = dy · (weight_offset + w); dw = Σ_t dy · x; db = Σ_t dy
+  p.tape->record("norm_weight", {x}, y, [&p, &w, rows, offset = c.weight_offset, weight, x, y] {
+    const Tensor dx = p.tape->grad(x), dy = p.tape->grad(y), dw = p.tape->grad(w.weight), db = p.tape->grad(w.bias);
+    const ArenaScope scope(p.arena);
+    const Tensor product = p.tensor({rows.n, rows.d});
+    p.for_rows(rows.n, rows.d, [&](std::int64_t t) {
+      p.kernels.affine(rows.row(dy, t), weight, offset, nullptr, rows.d, product.row(t));
+      p.kernels.add(rows.row(dx, t), product.row(t), rows.d, rows.row(dx, t));
+    });
+    p.for_columns(rows.d, rows.n, [&](std::int64_t first, std::int64_t count) {
+      for (std::int64_t t = 0; t < rows.n; ++t) {
+        const float* const g = rows.row(dy, t) + first;
+        if (dw.data != nullptr) p.kernels.multiply_add(g, rows.row(x, t) + first, count, dw.data + first);
+        if (db.data != nullptr) p.kernels.add(db.data + first, g, count, db.data + first);
+      }
+    });
+  });
+  return y;
+}
+
+}  // namespace
+
+Tensor norm(Pass& p, const NormSite& at, const NormConfig& c, const NormParams& w, const Tensor& x) {
+  const Tensor mean = means(p, c, x);
+  const Tensor scale = p.tap(at.scale, divisors(p, c, x, mean));
+  const Tensor normalized = p.tap(at.normalized, divided(p, c, x, mean, scale));
+  return p.tap(at.out, weighted(p, c, w, normalized));
 }
 
 }  // namespace vitrine

@@ -3,6 +3,8 @@
 //   RMSNorm    scale = √(mean x² + eps)                       y = x / scale · (weight_offset + w)
 //   LayerNorm  scale = √(mean (x − mean x)² + eps)            y = (x − mean x) / scale · (weight_offset + w) + b
 //
+// On the tape these are three ops (divisor, division, weight), so that each site has a gradient.
+//
 // x, y [T, d] or [T, n, d] (each of n vectors on its own); w, b [d]; all in float32. weight_offset is 1 where a
 // checkpoint stores w − 1. Sources: Zhang & Sennrich 2019 (RMSNorm); Ba, Kiros & Hinton 2016 (LayerNorm).
 #pragma once

@@ -101,37 +101,66 @@ RopeConfig make_rope(double theta, std::int64_t dim, RopeConfig::Layout layout, 
   return {theta, dim, layout, scaling, magnitude, rope_frequency(theta, dim, scaling)};
 }
 
-Tensor rope(Pass& p, const RopeConfig& c, const Tensor& x) {
-  const std::int64_t n_heads = x.shape[1];
-  const std::int64_t head_dim = x.shape[2];
-  const std::int64_t pairs = c.dim / 2;
-  const Tensor angle = p.tensor({x.rows(), pairs});
-  const Tensor sin = p.tensor({x.rows(), pairs});
-  const Tensor cos = p.tensor({x.rows(), pairs});
-  const Tensor y = p.tensor(x.shape);
-  const auto rotate = c.layout == RopeConfig::Layout::halves ? p.kernels.rotate_halves : p.kernels.rotate_interleaved;
+namespace {
 
+/// cos and sin of every row's angles, times the magnitude: `[T, pairs]` each.
+struct Turns {
+  Tensor cos, sin;
+};
+
+Turns turns(Pass& p, const RopeConfig& c, std::int64_t n_rows) {
+  const std::int64_t pairs = c.dim / 2;
+  const Tensor angle = p.tensor({n_rows, pairs});
+  const Turns to{p.tensor({n_rows, pairs}), p.tensor({n_rows, pairs})};
   for (const Segment& s : p.segments) {
     const std::vector<float> of_length = depends_on_length(c.scaling)
                                              ? rope_frequency(c.theta, c.dim, c.scaling, s.planned_length())
                                              : std::vector<float>{};
     const float* frequency = of_length.empty() ? c.frequency.data() : of_length.data();
-    p.for_rows(s.length, x.row_size() + 16 * pairs, [&](std::int64_t i) {
+    p.for_rows(s.length, 16 * pairs, [&](std::int64_t i) {
       const std::int64_t t = s.first_row + i;
       p.kernels.scale(frequency, pairs, static_cast<float>(s.position + i), angle.row(t));
-      p.kernels.sin_cos(angle.row(t), pairs, sin.row(t), cos.row(t));
-      if (c.magnitude != 1.0f) {
-        p.kernels.scale(sin.row(t), pairs, c.magnitude, sin.row(t));
-        p.kernels.scale(cos.row(t), pairs, c.magnitude, cos.row(t));
-      }
-      for (std::int64_t head = 0; head < n_heads; ++head) {
-        const float* from = x.row(t) + head * head_dim;
-        float* to = y.row(t) + head * head_dim;
-        rotate(from, cos.row(t), sin.row(t), pairs, to);
-        std::copy(from + c.dim, from + head_dim, to + c.dim);
-      }
+      p.kernels.sin_cos(angle.row(t), pairs, to.sin.row(t), to.cos.row(t));
+      if (c.magnitude == 1.0f) return;
+      p.kernels.scale(to.sin.row(t), pairs, c.magnitude, to.sin.row(t));
+      p.kernels.scale(to.cos.row(t), pairs, c.magnitude, to.cos.row(t));
     });
   }
+  return to;
+}
+
+/// y = x with every head turned.
+void turn(Pass& p, const RopeConfig& c, const Turns& by, const Tensor& x, const Tensor& y) {
+  const std::int64_t n_heads = x.shape[1], head_dim = x.shape[2], pairs = c.dim / 2;
+  const auto rotate = c.layout == RopeConfig::Layout::halves ? p.kernels.rotate_halves : p.kernels.rotate_interleaved;
+  p.for_rows(x.rows(), x.row_size(), [&](std::int64_t t) {
+    for (std::int64_t head = 0; head < n_heads; ++head) {
+      const float* from = x.row(t) + head * head_dim;
+      float* to = y.row(t) + head * head_dim;
+      rotate(from, by.cos.row(t), by.sin.row(t), pairs, to);
+      std::copy(from + c.dim, from + head_dim, to + c.dim);
+    }
+  });
+}
+
+}  // namespace
+
+Tensor rope(Pass& p, const RopeConfig& c, const Tensor& x) {
+  const Turns by = turns(p, c, x.rows());
+  const Tensor y = p.tensor(x.shape);
+  turn(p, c, by, x, y);
+  if (p.tape == nullptr) return y;
+  p.tape->record("rope", {x}, y, [&p, &c, by, x, y] {  // dx = dy turned back
+    const Tensor dx = p.tape->grad(x), dy = p.tape->grad(y);
+    const ArenaScope scope(p.arena);
+    const Turns back{by.cos, p.tensor(by.sin.shape)};
+    const Tensor turned = p.tensor(x.shape);
+    p.for_rows(x.rows(), by.sin.row_size(),
+               [&](std::int64_t t) { p.kernels.scale(by.sin.row(t), by.sin.row_size(), -1.0f, back.sin.row(t)); });
+    turn(p, c, back, dy, turned);
+    p.for_rows(x.rows(), x.row_size(),
+               [&](std::int64_t t) { p.kernels.add(dx.row(t), turned.row(t), x.row_size(), dx.row(t)); });
+  });
   return y;
 }
 

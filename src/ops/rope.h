@@ -3,6 +3,7 @@
 //   angle[t, i] = position[t] · frequency[i]        frequency[i] = theta^(−2i/dim), rescaled for long contexts
 //   x' = x cos − y sin                              i = 0 … dim/2 − 1
 //   y' = y cos + x sin
+//   dx = dx' cos + dy' sin, dy = dy' cos − dx' sin
 //
 // Two layouts of the pairs: halves (x[i], x[i + dim/2]) and interleaved (x[2i], x[2i+1]). Elements from dim on stay.
 // The frequency and the angle are rounded to float32 like the reference (transformers, modeling_rope_utils.py), since

@@ -13,6 +13,16 @@ Tensor softmax_rows(Pass& p, const Tensor& logits) {
     const float sum = p.kernels.exp_sum(logits.row(t), n, most, y.row(t));
     p.kernels.normalize(y.row(t), n, 0.0f, sum, y.row(t));
   });
+  if (p.tape == nullptr) return y;
+  p.tape->record("softmax_rows", {logits}, y, [&p, n, logits, y] {  // dx = y · (dy − Σ y · dy)
+    const Tensor dx = p.tape->grad(logits), dy = p.tape->grad(y);
+    const ArenaScope scope(p.arena);
+    const Tensor centered = p.tensor(y.shape);
+    p.for_rows(y.rows(), 4 * n, [&](std::int64_t t) {
+      p.kernels.normalize(dy.row(t), n, p.kernels.dot(y.row(t), dy.row(t), n), 1.0f, centered.row(t));
+      p.kernels.multiply_add(y.row(t), centered.row(t), n, dx.row(t));
+    });
+  });
   return y;
 }
 
@@ -33,13 +43,62 @@ Tensor choose_largest(Pass& p, const Tensor& weights, std::int64_t k) {
 
 Tensor shares_of(Pass& p, const Tensor& weights, const Tensor& chosen, bool renormalize) {
   const std::int64_t k = chosen.row_size();
-  const Tensor shares = p.tensor(chosen.shape);
+  const Tensor shares = p.tensor(chosen.shape), total = p.tensor({chosen.rows()});
+  const auto expert = [chosen](std::int64_t t, std::int64_t r) { return static_cast<std::int64_t>(chosen.row(t)[r]); };
   for (std::int64_t t = 0; t < chosen.rows(); ++t) {
     float* share = shares.row(t);
-    for (std::int64_t r = 0; r < k; ++r) share[r] = weights.row(t)[static_cast<std::int64_t>(chosen.row(t)[r])];
-    if (renormalize) p.kernels.normalize(share, k, 0.0f, p.kernels.sum(share, k), share);
+    for (std::int64_t r = 0; r < k; ++r) share[r] = weights.row(t)[expert(t, r)];
+    total.data[t] = renormalize ? p.kernels.sum(share, k) : 1.0f;
+    if (renormalize) p.kernels.normalize(share, k, 0.0f, total.data[t], share);
   }
+  if (p.tape == nullptr) return shares;
+  // dweight = (dshare − Σ share · dshare) / total, without the sum where nothing was renormalized
+  p.tape->record("shares_of", {weights}, shares, [&p, k, renormalize, weights, expert, shares, total] {
+    const Tensor dweights = p.tape->grad(weights), dshares = p.tape->grad(shares);
+    for (std::int64_t t = 0; t < shares.rows(); ++t) {
+      const float mean = renormalize ? p.kernels.dot(shares.row(t), dshares.row(t), k) : 0.0f;
+      for (std::int64_t r = 0; r < k; ++r) {
+        dweights.row(t)[expert(t, r)] += (dshares.row(t)[r] - mean) / total.data[t];
+      }
+    }
+  });
   return shares;
+}
+
+Tensor take_rows(Pass& p, const Tensor& x, const std::vector<std::int64_t>& rows) {
+  const auto n = static_cast<std::int64_t>(rows.size());
+  const std::int64_t d = x.row_size();
+  const Tensor y = p.tensor({n, d});
+  for (std::int64_t i = 0; i < n; ++i) std::copy_n(x.row(rows[static_cast<std::size_t>(i)]), d, y.row(i));
+  if (p.tape == nullptr) return y;
+  p.tape->record("take_rows", {x}, y, [&p, d, rows, x, y] {
+    const Tensor dx = p.tape->grad(x), dy = p.tape->grad(y);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      p.kernels.add(dx.row(rows[i]), dy.row(static_cast<std::int64_t>(i)), d, dx.row(rows[i]));
+    }
+  });
+  return y;
+}
+
+Tensor mix_results(Pass& p, const Tensor& shares, const Tensor& results) {
+  const std::int64_t k = shares.row_size(), d = results.row_size();
+  const Tensor y = p.tensor({shares.rows(), d});
+  std::fill_n(y.data, y.count(), 0.0f);
+  p.for_rows(y.rows(), d * k, [&](std::int64_t t) {
+    const MatrixView of_token{reinterpret_cast<const std::byte*>(results.row(t * k)), DType::f32, k, d, d, 1};
+    p.kernels.weighted_rows(shares.row(t), k, 1, of_token, y.row(t), d);
+  });
+  if (p.tape == nullptr) return y;
+  p.tape->record("mix_results", {shares, results}, y, [&p, k, d, shares, results, y] {
+    const Tensor dshares = p.tape->grad(shares), dresults = p.tape->grad(results), dy = p.tape->grad(y);
+    p.for_rows(y.rows(), 2 * d * k, [&](std::int64_t t) {
+      for (std::int64_t r = 0; r < k; ++r) {
+        dshares.row(t)[r] += p.kernels.dot(results.row(t * k + r), dy.row(t), d);
+        p.kernels.add_scaled(dy.row(t), d, shares.row(t)[r], dresults.row(t * k + r));
+      }
+    });
+  });
+  return y;
 }
 
 }  // namespace vitrine

@@ -11,7 +11,14 @@ Tensor Pass::visit(const SiteId& id, const Tensor& value) {
     throw BadInput(name_of(id), "a replacement must have shape {}, got {}", to_string(value.shape),
                    to_string(result.shape));
   }
+  if (tape != nullptr && tape->knows(result) && taps->wants_gradient(id)) {
+    tape->watch(result, [this, id](const Tensor& grad) { taps->visit_gradient(*this, id, grad); });
+  }
   return result;
+}
+
+void Pass::refuse_tape(std::string_view op) const {
+  if (tape != nullptr) throw Unsupported(op, "this has no backward, so no gradients can go through it");
 }
 
 void Pass::check_interrupt() const {

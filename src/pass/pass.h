@@ -4,11 +4,16 @@
 // positions and a cache of its own: a batch, a chunk of prefill, packed documents are all segments.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
+#include <string_view>
 #include <vector>
 
+#include "autograd/tape.h"
 #include "cache/kv_cache.h"
 #include "kernels/kernels.h"
 #include "parallel/thread_pool.h"
@@ -43,7 +48,20 @@ struct LogitRequest {
   std::function<void(std::int64_t first, const Tensor& logits)> receive;
 };
 
-/// Everything an op needs besides its operands. Of the optional things (caches, taps) any combination works.
+/// What a pass learns: for every row the id that follows it, and what a wrong guess costs.
+struct LossRequest {
+  std::span<const std::int32_t> targets;  ///< `[T]`
+  std::span<const float> weights;         ///< `[T]`: how much each row counts; 0: not at all. Empty: all 1.
+  float scale = 1.0f;                     ///< Gradients are those of scale · (the sum of all rows' losses).
+  float label_smoothing = 0.0f;           ///< This much of the target is spread evenly over the vocabulary.
+  float z_loss = 0.0f;                    ///< z_loss · (log Z)² is added to each row's loss.
+
+  double cross_entropy = 0;  ///< Σ weight · cross-entropy, nats: what the forward found. Added to.
+  double z_squares = 0;      ///< Σ weight · (log Z)². Added to.
+};
+
+/// Everything an op needs besides its operands. Of the optional things taps go with caches (serving) or with a tape
+/// (training); a tape and a cache exclude each other.
 struct Pass {
   ThreadPool& pool;
   const Kernels& kernels;
@@ -53,6 +71,11 @@ struct Pass {
   Taps* taps = nullptr;
   DType kv_dtype = DType::f32;                   ///< K and V are rounded to it before attention reads them.
   const std::atomic<bool>* interrupt = nullptr;  ///< When it turns true the pass throws Interrupted.
+  Tape* tape = nullptr;         ///< Records the ops; what the pass makes stays in the arena until it is unwound.
+  LossRequest* loss = nullptr;  ///< The loss is computed and added to; with a tape gradients go on from there.
+  bool recompute =
+      false;           ///< The tape keeps only the stream between blocks, and blocks run once more for the backward.
+  bool again = false;  ///< Such a block is running: taps have seen its values, and write as before.
 
   bool wants(const SiteId& id) const { return taps != nullptr && taps->wants(id); }
   /// Shows `value` at a site; returns what takes its place. Always use what it returns.
@@ -62,6 +85,8 @@ struct Pass {
   void check_interrupt() const;
 
   Tensor tensor(const Shape& shape) { return arena.tensor(shape); }
+  /// For an op, or a way through it, that has no backward: throws Unsupported where there is a tape.
+  void refuse_tape(std::string_view op) const;
   /// `n` stored elements to floats, exact; of blocks, whole ones.
   void widen(const std::byte* x, DType dtype, std::int64_t n, float* y) const;
   /// A vector parameter as floats: where it lies if it is F32, else widened.
@@ -75,10 +100,32 @@ struct Pass {
     });
   }
 
+  /// body(first, count) over ranges of the columns of `rows` rows: each thread goes through all rows on its own, so
+  /// what is summed over rows is summed in their order.
+  template <class Body>
+  void for_columns(std::int64_t n, std::int64_t rows, Body&& body) {
+    constexpr std::int64_t kLine = 16;  // floats
+    pool.parallel_for((n + kLine - 1) / kLine, kWorthAThread / (rows * kLine + 1) + 1,
+                      [&](std::int64_t begin, std::int64_t end, int) {
+                        body(begin * kLine, std::min(end * kLine, n) - begin * kLine);
+                      });
+  }
+
   static constexpr std::int64_t kWorthAThread = 1 << 15;  ///< Operations below which waking a thread costs more.
 
  private:
   Tensor visit(const SiteId& id, const Tensor& value);
+};
+
+/// Gives back at the end of a scope what the pass has taken inside it; with a tape, which needs it, nothing.
+class PassScope {
+ public:
+  explicit PassScope(const Pass& p) {
+    if (p.tape == nullptr) scope_.emplace(p.arena);
+  }
+
+ private:
+  std::optional<ArenaScope> scope_;
 };
 
 }  // namespace vitrine

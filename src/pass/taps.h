@@ -17,7 +17,13 @@ class Taps {
   /// Returns `value` itself, or a tensor of the same shape which takes its place. The value's memory is reused after
   /// the call, so what is to be kept is copied; it is never written to: a write makes a new value (of the pass's arena,
   /// say), and the returned one must live until the pass ends or is released with its block.
+  /// With a tape the new value is an op like others, and whoever makes it records it.
   virtual Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) = 0;
+
+  virtual bool wants_gradient(const SiteId&) const { return false; }
+  /// The gradient of the loss by the value at a site that was visited, after any write into it; when the tape is
+  /// unwound, in reverse order.
+  virtual void visit_gradient(Pass&, const SiteId&, const Tensor& /*gradient*/) {}
 };
 
 }  // namespace vitrine

@@ -141,6 +141,37 @@ TEST(KernelMath, ActivationsKeepTheirRelativeAccuracyInTheTails) {
   EXPECT_TRUE(std::isnan(at(relu, std::nanf(""))));
 }
 
+TEST(KernelMath, SlopesAreTheActivationsDerivatives) {
+  const double pi = std::acos(-1.0);
+  const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
+  const auto silu = [&](double x) { return sigmoid(x) * (1 + x * sigmoid(-x)); };
+  const auto gelu_tanh = [&](double x) {
+    const double c = 2 * std::sqrt(2 / pi), u = c * (x + 0.044715 * x * x * x);
+    return sigmoid(u) * (1 + x * c * (1 + 3 * 0.044715 * x * x) * sigmoid(-u));
+  };
+  const auto gelu_erf = [&](double x) {
+    return 0.5 * std::erfc(-x / std::sqrt(2.0)) + x * std::exp(-0.5 * x * x) / std::sqrt(2 * pi);
+  };
+  const struct {
+    const char* name;
+    Activation act;
+    std::function<double(double)> exact;
+  } cases[] = {{"silu", Activation::silu, silu},
+               {"gelu_tanh", Activation::gelu_tanh, gelu_tanh},
+               {"gelu_erf", Activation::gelu_erf, gelu_erf}};
+  for (const auto& c : cases) {
+    const Row row = [&](const Kernels& k, const float* x, std::int64_t n, float* y) { k.slope(c.act, x, n, y); };
+    EXPECT_LE(worst(c.name, row, c.exact, 1e-9f, 30.0f).absolute, 4e-7) << c.name;
+    EXPECT_LE(worst(c.name, row, c.exact, -1e-9f, -30.0f).absolute, 4e-7) << c.name;
+    for (const float large : {200.0f, 1e19f, 3e38f, kInfinity}) {
+      EXPECT_EQ(at(row, large), 1.0f) << c.name;
+      EXPECT_EQ(at(row, -large), 0.0f) << c.name;
+    }
+    EXPECT_EQ(at(row, 0.0f), 0.5f) << c.name;
+    EXPECT_TRUE(std::isnan(at(row, std::nanf("")))) << c.name;
+  }
+}
+
 class MathKernels : public EachIsa {};
 
 TEST_P(MathKernels, AgreeWithTheScalarTableOverTheWholeRange) {

@@ -35,6 +35,7 @@ float lane_sum(std::int64_t n, const std::function<float(std::int64_t i, float s
 }
 
 std::int64_t one_output(std::int64_t) { return 1; }
+std::int64_t all_outputs(std::int64_t n) { return n; }
 
 std::vector<RowCase> reductions() {
   return {
@@ -47,6 +48,11 @@ std::vector<RowCase> reductions() {
            const float d = r.a[i] - 0.3f;
            return std::fma(d, d, sum);
          });
+       },
+       one_output, false},
+      {"dot", [](const Kernels& k, const Arrays& r) { r.y[0] = k.dot(r.a, r.b, r.n); },
+       [](const Arrays& r) {
+         r.y[0] = lane_sum(r.n, [&](std::int64_t i, float sum) { return std::fma(r.a[i], r.b[i], sum); });
        },
        one_output, false},
       {"max", [](const Kernels& k, const Arrays& r) { r.y[0] = k.max(r.a, r.n); },
@@ -89,6 +95,20 @@ std::vector<RowCase> arithmetic() {
        each([](float a, float b, float c) { return std::fma(a, 1.0f + b, c); })},
       {"relu", [](const Kernels& k, const Arrays& r) { k.activate(Activation::relu, r.a, r.n, r.y); },
        each([](float a, float, float) { return a < 0.0f ? 0.0f : a; })},
+      {"relu_slope", [](const Kernels& k, const Arrays& r) { k.slope(Activation::relu, r.a, r.n, r.y); },
+       each([](float a, float, float) { return a > 0.0f ? 1.0f : 0.0f; })},
+      {"multiply_add",
+       [](const Kernels& k, const Arrays& r) {
+         std::copy_n(r.c, r.n, r.y);
+         k.multiply_add(r.a, r.b, r.n, r.y);
+       },
+       each([](float a, float b, float c) { return std::fma(a, b, c); }), all_outputs, false},
+      {"add_scaled",
+       [](const Kernels& k, const Arrays& r) {
+         std::copy_n(r.c, r.n, r.y);
+         k.add_scaled(r.a, r.n, 1.7f, r.y);
+       },
+       each([](float a, float, float c) { return std::fma(1.7f, a, c); }), all_outputs, false},
   };
 }
 
@@ -101,6 +121,8 @@ std::vector<RowCase> approximations() {
   for (const Activation act : {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf}) {
     cases.push_back({"activation" + std::to_string(static_cast<int>(act)),
                      [act](const Kernels& k, const Arrays& r) { k.activate(act, r.a, r.n, r.y); }, nullptr});
+    cases.push_back({"slope" + std::to_string(static_cast<int>(act)),
+                     [act](const Kernels& k, const Arrays& r) { k.slope(act, r.a, r.n, r.y); }, nullptr});
   }
   return cases;
 }

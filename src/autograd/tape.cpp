@@ -1,0 +1,69 @@
+#include "autograd/tape.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/error.h"
+
+namespace vitrine {
+namespace {
+
+constexpr std::int64_t kAlignment = 16;  // floats
+
+}  // namespace
+
+void Tape::Free::operator()(float* p) const { std::free(p); }
+
+void Tape::record(std::string_view op, std::span<const Tensor> inputs, const Tensor& output, Backward backward) {
+  for (const Tensor& input : inputs) {
+    if (!knows(input)) throw InternalError(op, "an operand was made by an op without a backward");
+  }
+  if (!values_.emplace(output.data, Buffer{}).second) throw InternalError(op, "its result is on the tape already");
+  records_.push_back({output.data, true, std::move(backward)});
+}
+
+void Tape::watch(const Tensor& value, std::function<void(const Tensor& grad)> see) {
+  if (!knows(value)) throw InternalError("tape", "a value to be watched was made by an op without a backward");
+  records_.push_back({value.data, false, [this, value, see = std::move(see)] { see(grad(value)); }});
+}
+
+Tensor Tape::grad(const Tensor& value) {
+  const auto it = values_.find(value.data);
+  if (it == values_.end()) throw InternalError("tape", "no op has made this value");
+  if (!it->second.data) {
+    it->second = take(value.count());
+    std::fill_n(it->second.data.get(), value.count(), 0.0f);
+  }
+  return {it->second.data.get(), value.shape};
+}
+
+/// A spare buffer that is not much too large, or a new one.
+Tape::Buffer Tape::take(std::int64_t n) {
+  const std::int64_t size = (n + kAlignment - 1) / kAlignment * kAlignment;
+  const auto it = std::find_if(spare_.begin(), spare_.end(),
+                               [&](const Buffer& b) { return b.size >= size && b.size - size <= size / 2; });
+  if (it != spare_.end()) {
+    Buffer buffer = std::move(*it);
+    spare_.erase(it);
+    return buffer;
+  }
+  const auto bytes = static_cast<std::size_t>(size) * sizeof(float);
+  Buffer buffer{std::unique_ptr<float, Free>(static_cast<float*>(std::aligned_alloc(64, bytes))), size};
+  if (!buffer.data) throw OutOfCapacity("tape", "no memory for {} bytes of gradients", bytes);
+  return buffer;
+}
+
+void Tape::unwind(std::size_t mark) {
+  while (records_.size() > mark) {
+    const Record record = std::move(records_.back());
+    records_.pop_back();
+    const bool is_asked = values_.at(record.value).data != nullptr;
+    if (is_asked || !record.makes) record.backward();
+    if (!record.makes) continue;
+    const auto it = values_.find(record.value);
+    if (it->second.data) spare_.push_back(std::move(it->second));
+    values_.erase(it);
+  }
+}
+
+}  // namespace vitrine

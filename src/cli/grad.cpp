@@ -1,0 +1,61 @@
+// vitrine grad: the loss over a text and its gradient by every parameter.
+#include "base/error.h"
+#include "checkpoint/gradients_file.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/output.h"
+
+namespace vitrine::cli {
+namespace {
+
+struct GradOptions : Options {
+  std::string out;
+};
+
+void run_grad(const GradOptions& o) {
+  if (o.kv != "f32") throw Unsupported("--kv", "gradients need f32 keys and values, got {}", o.kv);
+  const Session session = open_session(o);
+  if (session.ids.size() < 2) {
+    throw BadInput("grad", "expected at least 2 tokens, the second of them to be predicted, got {}",
+                   session.ids.size());
+  }
+  const Model& model = *session.checkpoint.model;
+  Gradients gradients;
+  for_each_param(model.config(), model.params(),
+                 [&](const Param& param, const std::string&, const Shape&) { gradients.add(param); });
+
+  const auto n = static_cast<std::int64_t>(session.ids.size());
+  const std::int64_t predictions = n - 1;
+  std::vector<std::int32_t> targets(session.ids.begin() + 1, session.ids.end());
+  targets.push_back(0);  // behind the last token nothing is known
+  std::vector<float> weights(static_cast<std::size_t>(n), 1.0f);
+  weights.back() = 0.0f;
+  Tape tape(gradients);
+  Arena arena;
+  LossRequest loss{targets, weights, 1.0f / static_cast<float>(predictions)};
+  Pass pass{*session.pool, default_kernels(), arena, {{0, n, 0, nullptr}}, {}};
+  pass.interrupt = &interrupted();
+  pass.tape = &tape;
+  pass.loss = &loss;
+  model.learn(pass, session.ids);
+  write_gradients(o.out, session.checkpoint, gradients, *session.pool);
+
+  const double mean = loss.cross_entropy / static_cast<double>(predictions);
+  if (o.json) return print_json({{"loss", mean}, {"ids", session.ids}, {"out", o.out}});
+  print(fmt::format("loss {:.6f} nats a token over {} predictions; gradients in {}\n", mean, predictions, o.out));
+}
+
+}  // namespace
+
+void add_grad(CLI::App& program) {
+  CLI::App& command = *program.add_subcommand(
+      "grad", "Write the gradient of the next-token loss by every parameter to a .safetensors file");
+  const auto o = std::make_shared<GradOptions>();
+  add_model_and_text(command, *o);
+  command.add_option("--out", o->out, "The file: float32, with the checkpoint's own names and shapes")->required();
+  add_common(command, *o);
+  command.footer("Example: vitrine grad gpt2/ --ids 464,3139,286 --out gradients.safetensors");
+  command.callback([o] { run_grad(*o); });
+}
+
+}  // namespace vitrine::cli

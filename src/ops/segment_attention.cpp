@@ -1,0 +1,225 @@
+#include "ops/segment_attention.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ops/elementwise.h"
+
+namespace vitrine {
+namespace {
+
+/// to[j] = from[j] · the scale of row j; returns `to`.
+const float* scale_each(const float* from, const KvRows& rows, float* to) {
+  for (std::int64_t j = 0; j < rows.view.rows; ++j) to[j] = from[j] * rows.scales[j * rows.scale_stride];
+  return to;
+}
+
+MatrixView view_of(const float* data, std::int64_t rows, std::int64_t cols) {
+  return {reinterpret_cast<const std::byte*>(data), DType::f32, rows, cols, cols, 1};
+}
+
+}  // namespace
+
+Tile SegmentAttention::tile(std::int64_t i, std::int64_t rows, Tile room) const {
+  const std::int64_t per_kv_head = tiles_per_kv_head(rows), rows_of_kv_head = group_ * s_.length;
+  const std::int64_t first = i % per_kv_head * rows;
+  room.first_row = i / per_kv_head * rows_of_kv_head + first;
+  room.rows = std::min(rows, rows_of_kv_head - first);
+  room.columns = {visible(room.first_row).begin, visible(room.first_row + room.rows - 1).end};
+  return room;
+}
+
+/// The mask rule: causal, within the window.
+Positions SegmentAttention::visible(std::int64_t row) const {
+  const std::int64_t position = s_.position + token(row);
+  return {c_.window ? std::max<std::int64_t>(0, position - *c_.window + 1) : 0, position + 1};
+}
+
+/// The visible columns of a strip; wider only where a tap has put values outside the mask.
+Positions SegmentAttention::support(const Tile& tile, std::int64_t row, float neutral) const {
+  Positions range = visible(tile.first_row + row);
+  const float* at_position = tile.strip(row) - tile.columns.begin;
+  const auto is_set = [&](std::int64_t s) { return at_position[s] != neutral; };
+  for (std::int64_t s = tile.columns.begin; s < range.begin; ++s) {
+    if (is_set(s)) range.begin = s;
+  }
+  for (std::int64_t s = tile.columns.end - 1; s >= range.end; --s) {
+    if (is_set(s)) range.end = s + 1;
+  }
+  return range;
+}
+
+KvRows SegmentAttention::present(const KvBatch& batch, std::int64_t kv_head) const {
+  const std::int64_t dh = c_.head_dim;
+  return {{batch.rows + kv_head * dh * size_of(dtype_), dtype_, s_.length, dh, c_.n_kv_heads * dh, 1},
+          batch.scales != nullptr ? batch.scales + kv_head : nullptr,
+          c_.n_kv_heads};
+}
+
+KvSpans SegmentAttention::spans(std::int64_t kv_head) const {
+  KvSpans spans;
+  if (s_.cache != nullptr) spans = s_.cache->past(at_.layer, kv_head);
+  spans.push({s_.position, present(keys_, kv_head), present(values_, kv_head)});
+  return spans;
+}
+
+/// to[s] += Σ_row strips[row, s] · rows[row] for the tile's columns s, its rows in ascending order; to: as keys are.
+void SegmentAttention::add_turned(const Tile& tile, const float* strips, const float* rows, float* turned,
+                                  const Tensor& to) const {
+  const std::int64_t n = tile.columns.size(), dh = c_.head_dim;
+  for (std::int64_t row = 0; row < tile.rows; ++row) {
+    for (std::int64_t s = 0; s < n; ++s) turned[s * tile.rows + row] = strips[row * n + s];
+  }
+  float* const first = to.row(s_.first_row + tile.columns.begin) + kv_head(tile.first_row) * dh;
+  p_.kernels.weighted_rows(turned, tile.rows, n, view_of(rows, tile.rows, dh), first, c_.n_kv_heads * dh);
+}
+
+/// strip = q·k · score_scale; −∞ for positions that have left the cache.
+void SegmentAttention::score(const Tile& tile) const {
+  const std::int64_t dh = c_.head_dim;
+  for (std::int64_t row = 0; row < tile.rows; ++row) {
+    std::copy_n(head_of(q_, tile.first_row + row), dh, tile.queries + row * dh);
+  }
+  const KvSpans all = spans(kv_head(tile.first_row));
+  const Positions held = {std::max(all.first_position(), tile.columns.begin), tile.columns.end};
+  for (const KvSpan& span : all) {
+    const Positions part = {std::max(span.first_position, held.begin), std::min(span.end_position(), held.end)};
+    if (part.size() <= 0) continue;
+    const KvRows keys = span.keys.range(part.begin - span.first_position, part.size());
+    float* const first = tile.strips + (part.begin - tile.columns.begin);
+    p_.kernels.matmul(tile.queries, dh, tile.rows, keys.view, first, tile.columns.size());
+    if (keys.scales == nullptr) continue;
+    for (std::int64_t row = 0; row < tile.rows; ++row) {
+      scale_each(first + row * tile.columns.size(), keys, first + row * tile.columns.size());
+    }
+  }
+  for (std::int64_t row = 0; row < tile.rows; ++row) {
+    float* const first_held = tile.strip(row) + (held.begin - tile.columns.begin);
+    std::fill(tile.strip(row), first_held, kHidden);
+    p_.kernels.scale(first_held, held.size(), c_.score_scale, first_held);
+  }
+}
+
+/// dq += score_scale · Σ_s dstrip[s] · k[s], dk[s] += score_scale · Σ dstrip[s] · q
+void SegmentAttention::score_backward(const Tile& tile, const GradientTile& d, const Tensor& dq,
+                                      const Tensor& dk) const {
+  const std::int64_t dh = c_.head_dim, n = tile.columns.size();
+  p_.kernels.scale(d.strips, tile.rows * n, c_.score_scale, d.strips);
+  const KvRows keys = present(keys_, kv_head(tile.first_row)).range(tile.columns.begin, n);
+  std::fill_n(d.rows, tile.rows * dh, 0.0f);
+  p_.kernels.weighted_rows(d.strips, n, tile.rows, keys.view, d.rows, dh);
+  for (std::int64_t row = 0; row < tile.rows; ++row) {
+    float* const to = head_of(dq, tile.first_row + row);
+    p_.kernels.add(to, d.rows + row * dh, dh, to);
+    std::copy_n(head_of(q_, tile.first_row + row), dh, d.rows + row * dh);
+  }
+  add_turned(tile, d.strips, d.rows, d.turned, dk);
+}
+
+/// strip = softcap · tanh(strip / softcap) where it is visible, −∞ elsewhere.
+void SegmentAttention::cap_and_mask(const Tile& tile) const {
+  for (std::int64_t row = 0; row < tile.rows; ++row) {
+    const Positions range = visible(tile.first_row + row);
+    float* const strip = tile.strip(row);
+    float* const first = strip + (range.begin - tile.columns.begin);
+    if (c_.softcap) p_.kernels.softcap(first, range.size(), *c_.softcap, first);
+    std::fill(strip, first, kHidden);
+    std::fill(first + range.size(), strip + tile.columns.size(), kHidden);
+  }
+}
+
+/// dstrip · (1 − (capped / softcap)²) where it is visible, 0 elsewhere.
+void SegmentAttention::cap_backward(const Tile& tile, const float* capped, const GradientTile& d) const {
+  const std::int64_t n = tile.columns.size();
+  for (std::int64_t row = 0; row < tile.rows; ++row) {
+    const Positions range = visible(tile.first_row + row);
+    float* const strip = d.strips + row * n;
+    float* const first = strip + (range.begin - tile.columns.begin);
+    std::fill(strip, first, 0.0f);
+    std::fill(first + range.size(), strip + n, 0.0f);
+    if (!c_.softcap) continue;
+    const float* const y = capped + row * n + (range.begin - tile.columns.begin);
+    softcap_slope(y, range.size(), *c_.softcap, d.turned);
+    p_.kernels.multiply(first, d.turned, range.size(), first);
+  }
+}
+
+/// strip = exp(strip − m) / Σ exp(strip − m)
+void SegmentAttention::softmax(const Tile& tile) const {
+  for (std::int64_t row = 0; row < tile.rows; ++row) {
+    const Positions range = support(tile, row, kHidden);
+    float* const strip = tile.strip(row);
+    float* const first = strip + (range.begin - tile.columns.begin);
+    const float largest = p_.kernels.max(first, range.size());
+    const float sum = p_.kernels.exp_sum(first, range.size(), largest, first);
+    p_.kernels.normalize(first, range.size(), 0.0f, sum, first);
+    std::fill(strip, first, 0.0f);
+    std::fill(first + range.size(), strip + tile.columns.size(), 0.0f);
+  }
+}
+
+/// strip · (dstrip − Σ strip · dstrip)
+void SegmentAttention::softmax_backward(const Tile& tile, const GradientTile& d) const {
+  const std::int64_t n = tile.columns.size();
+  for (std::int64_t row = 0; row < tile.rows; ++row) {
+    float* const dstrip = d.strips + row * n;
+    p_.kernels.normalize(dstrip, n, p_.kernels.dot(tile.strip(row), dstrip, n), 1.0f, dstrip);
+    p_.kernels.multiply(tile.strip(row), dstrip, n, dstrip);
+  }
+}
+
+/// z += Σ_s strip[s] · v[s] over the positions of `part`, for `rows` rows of the tile from `row` on.
+void SegmentAttention::mix_part(const Tile& tile, std::int64_t row, std::int64_t rows, Positions range,
+                                const KvSpans& all) const {
+  const std::int64_t dh = c_.head_dim, n_columns = tile.columns.size();
+  for (const KvSpan& span : all) {
+    const Positions part = {std::max(span.first_position, range.begin), std::min(span.end_position(), range.end)};
+    if (part.size() <= 0) continue;
+    const KvRows values = span.values.range(part.begin - span.first_position, part.size());
+    const float* weights = tile.strip(row) + (part.begin - tile.columns.begin);
+    if (values.scales != nullptr) {
+      for (std::int64_t r = 0; r < rows; ++r) scale_each(weights + r * n_columns, values, tile.weights + r * n_columns);
+      weights = tile.weights;
+    }
+    p_.kernels.weighted_rows(weights, n_columns, rows, values.view, tile.queries + row * dh, dh);
+  }
+}
+
+/// z = Σ_s strip[s] · v[s], in ascending position: what all rows of the tile see they share, what only some see (the
+/// first and the last positions) each adds alone, so that a row's sum does not depend on its neighbours.
+void SegmentAttention::mix(const Tile& tile) const {
+  const std::int64_t dh = c_.head_dim;
+  const KvSpans all = spans(kv_head(tile.first_row));
+  Positions ranges[Tile::kMostRows], shared = tile.columns;
+  for (std::int64_t row = 0; row < tile.rows; ++row) {
+    ranges[row] = support(tile, row, 0.0f);
+    if (ranges[row].begin < all.first_position()) {
+      throw BadInput(name_of(at_(Site::pattern)), "position {} has left the cache and cannot be attended to",
+                     ranges[row].begin);
+    }
+    shared = {std::max(shared.begin, ranges[row].begin), std::min(shared.end, ranges[row].end)};
+  }
+  shared.end = std::max(shared.begin, shared.end);
+  std::fill(tile.queries, tile.queries + tile.rows * dh, 0.0f);
+  for (std::int64_t row = 0; row < tile.rows; ++row) {
+    mix_part(tile, row, 1, {ranges[row].begin, std::min(shared.begin, ranges[row].end)}, all);
+  }
+  mix_part(tile, 0, tile.rows, shared, all);
+  for (std::int64_t row = 0; row < tile.rows; ++row) {
+    mix_part(tile, row, 1, {std::max(shared.end, ranges[row].begin), ranges[row].end}, all);
+    std::copy_n(tile.queries + row * dh, dh, head_of(z_, tile.first_row + row));
+  }
+}
+
+/// dstrip[s] = dz · v[s], dv[s] += Σ strip[s] · dz
+void SegmentAttention::mix_backward(const Tile& tile, const GradientTile& d, const Tensor& dz, const Tensor& dv) const {
+  const std::int64_t dh = c_.head_dim, n = tile.columns.size();
+  for (std::int64_t row = 0; row < tile.rows; ++row) {
+    std::copy_n(head_of(dz, tile.first_row + row), dh, d.rows + row * dh);
+  }
+  const KvRows values = present(values_, kv_head(tile.first_row)).range(tile.columns.begin, n);
+  p_.kernels.matmul(d.rows, dh, tile.rows, values.view, d.strips, n);
+  add_turned(tile, tile.strips, d.rows, d.turned, dv);
+}
+
+}  // namespace vitrine

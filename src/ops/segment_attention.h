@@ -1,0 +1,105 @@
+// Attention of one segment, in four steps that each work on a tile of strips, and the same four backward.
+#pragma once
+
+#include <limits>
+
+#include "ops/attend.h"
+
+namespace vitrine {
+
+/// Positions [begin, end).
+struct Positions {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+
+  std::int64_t size() const { return end - begin; }
+};
+
+/// Strips of `rows` queries of one K/V head. Column j of a strip belongs to position `columns.begin + j`.
+struct Tile {
+  static constexpr std::int64_t kMostRows = 16;
+
+  std::int64_t first_row = 0;  // in the order [n_kv_heads][T][heads of the group]: the rows of a tile share their keys
+  std::int64_t rows = 0;
+  Positions columns;
+  float* queries = nullptr;  // room for [rows, head_dim]; for z afterwards
+  float* strips = nullptr;   // [rows, columns]
+  float* weights = nullptr;  // room for [rows, columns] where keys and values have scales
+
+  float* strip(std::int64_t row) const { return strips + row * columns.size(); }
+};
+
+/// The gradients of a tile's strips, and room to work on them.
+struct GradientTile {
+  float* strips = nullptr;  // [rows, columns]
+  float* turned = nullptr;  // room for [columns, rows]
+  float* rows = nullptr;    // room for [rows, head_dim]
+};
+
+class SegmentAttention {
+ public:
+  static constexpr float kHidden = -std::numeric_limits<float>::infinity();
+
+  /// keys, values: the present, of type `dtype`.
+  SegmentAttention(Pass& p, BlockSite at, const AttendConfig& c, int segment, const Tensor& q, const Tensor& z,
+                   const KvBatch& keys, const KvBatch& values, DType dtype)
+      : p_(p),
+        at_(at),
+        c_(c),
+        s_(p.segments[static_cast<std::size_t>(segment)]),
+        q_(q),
+        z_(z),
+        group_(c.n_heads / c.n_kv_heads),
+        keys_(keys),
+        values_(values),
+        dtype_(dtype) {}
+
+  std::int64_t n_rows() const { return c_.n_heads * s_.length; }
+  std::int64_t n_positions() const { return s_.position + s_.length; }
+  std::int64_t operations() const { return n_rows() * n_positions() * (2 * c_.head_dim + 16); }
+  std::int64_t n_tiles(std::int64_t rows) const { return c_.n_kv_heads * tiles_per_kv_head(rows); }
+  std::int64_t tiles_per_kv_head(std::int64_t rows) const { return (group_ * s_.length + rows - 1) / rows; }
+  /// Where the strip of a row stands in `[H, T, S]`.
+  std::int64_t strip_offset(std::int64_t row) const { return (head(row) * s_.length + token(row)) * n_positions(); }
+  /// The place of tile `i` of those with at most `rows` rows, in the memory of `room`.
+  Tile tile(std::int64_t i, std::int64_t rows, Tile room) const;
+
+  void score(const Tile& tile) const;
+  void cap_and_mask(const Tile& tile) const;
+  void softmax(const Tile& tile) const;
+  void mix(const Tile& tile) const;
+
+  // Backward, where the whole segment is present. The gradient of what a step made stands in d.strips; the step puts
+  // the gradient of what it was made of in its place, or adds it to the gradients of q, k and v.
+  void mix_backward(const Tile& tile, const GradientTile& d, const Tensor& dz, const Tensor& dv) const;
+  void softmax_backward(const Tile& tile, const GradientTile& d) const;
+  /// `capped`: the strips that cap_and_mask made.
+  void cap_backward(const Tile& tile, const float* capped, const GradientTile& d) const;
+  void score_backward(const Tile& tile, const GradientTile& d, const Tensor& dq, const Tensor& dk) const;
+
+ private:
+  std::int64_t kv_head(std::int64_t row) const { return row / (group_ * s_.length); }
+  std::int64_t token(std::int64_t row) const { return row / group_ % s_.length; }
+  std::int64_t head(std::int64_t row) const { return kv_head(row) * group_ + row % group_; }
+  /// The row's head in a tensor `[T, n_heads, head_dim]`.
+  float* head_of(const Tensor& x, std::int64_t row) const {
+    return x.row(s_.first_row + token(row)) + head(row) * c_.head_dim;
+  }
+  KvRows present(const KvBatch& batch, std::int64_t kv_head) const;
+  KvSpans spans(std::int64_t kv_head) const;
+  Positions visible(std::int64_t row) const;
+  Positions support(const Tile& tile, std::int64_t row, float neutral) const;
+  void mix_part(const Tile& tile, std::int64_t row, std::int64_t rows, Positions range, const KvSpans& all) const;
+  void add_turned(const Tile& tile, const float* strips, const float* rows, float* turned, const Tensor& to) const;
+
+  Pass& p_;
+  BlockSite at_;
+  const AttendConfig& c_;
+  const Segment& s_;
+  Tensor q_, z_;
+  std::int64_t group_;
+  KvBatch keys_, values_;  // the present of all K/V heads
+  DType dtype_;
+};
+
+}  // namespace vitrine
