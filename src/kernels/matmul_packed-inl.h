@@ -15,13 +15,14 @@ namespace vitrine {
 namespace {
 
 // A block of outputs is worked through in chunks of k. The chunk's panel of w and the waiting sums stay in the second
-// cache, a tile's part of x in the first.
+// cache, a tile's part of x in the first. Where all of k is one chunk, nothing waits, and one panel serves all of x.
 constexpr int kBlockTokens = 192;  // whole tiles
 constexpr int kBlockRows = 48;     // whole tiles, whole squares of a transposed matrix
 constexpr std::int64_t kChunk = 512;
+constexpr std::int64_t kWhole = 1024;  // of k that are not cut
 
 struct PackedBlock {
-  alignas(64) float w[kBlockRows * kChunk];
+  alignas(64) float w[kBlockRows * kWhole];
   alignas(64) float sums[kBlockTokens * kBlockRows * kLanes];
 };
 
@@ -91,11 +92,11 @@ inline void finish_tile(const float* sums, int tokens, int rows, float* y, std::
   }
 }
 
-/// y `[tokens, rows]` from tiles of x. pack_w(range of k, panel) lays out the rows of w.
+/// y `[tokens, rows]` from tiles of x. pack_w(range of k, panel) lays out the rows of w for a chunk of k.
 template <class PackW>
-void packed_block(const float* x, std::int64_t tokens, std::int64_t rows, std::int64_t cols, float* y, std::int64_t ldy,
-                  PackedBlock& block, PackW pack_w) {
-  const std::int64_t all_steps = (cols + kLanes - 1) / kLanes, chunk = even_part(cols, kChunk, kLanes);
+void packed_block(const float* x, std::int64_t tokens, std::int64_t rows, std::int64_t cols, std::int64_t chunk,
+                  float* y, std::int64_t ldy, PackedBlock& block, PackW pack_w) {
+  const std::int64_t all_steps = (cols + kLanes - 1) / kLanes;
   Range k = {0, 0};
   do {  // once even when there are no columns: the sums are zero then
     k = {k.end, smaller(k.end + chunk, cols)};
@@ -111,7 +112,7 @@ void packed_block(const float* x, std::int64_t tokens, std::int64_t rows, std::i
         if (k.end == cols) {
           finish_tile(sums, here, static_cast<int>(smaller(kPackedRows, rows - r)), y + t * ldy + r, ldy);
         }
-        sums += here * kPackedRows * kLanes;
+        if (chunk < cols) sums += here * kPackedRows * kLanes;
       }
     }
   } while (k.end < cols);
@@ -126,15 +127,25 @@ void matmul_packed(const float* x, std::int64_t tokens, const MatrixView& w, flo
     const bool transposed = w.col_stride != 1;
     const std::int64_t stride = (transposed ? w.col_stride : w.row_stride) * kSize<kType>;
     const auto lay_out = transposed ? pack_transposed<kType> : pack_row_major<kType>;
-    for (std::int64_t t = 0; t < tokens; t += part) {
+    const bool whole = w.cols <= kWhole;
+    const std::int64_t chunk = whole ? kWhole : even_part(w.cols, kChunk, kLanes);
+    const auto run = [&](std::int64_t t, std::int64_t r) {
+      const std::int64_t rows = smaller(w.rows - r, kBlockRows);
+      packed_block(x + t * x_row, smaller(tokens - t, part), rows, w.cols, chunk, y + t * ldy + r, ldy, block,
+                   [&](Range k, float* panel) {
+                     if (whole && t > 0) return;  // it is there
+                     const std::byte* from = w.data + (transposed ? k.begin * stride + r * kSize<kType>
+                                                                  : r * stride + k.begin * kSize<kType>);
+                     lay_out(from, stride, rows, k.end - k.begin, kPackedRows, panel);
+                   });
+    };
+    if (whole) {
       for (std::int64_t r = 0; r < w.rows; r += kBlockRows) {
-        const std::int64_t rows = smaller(w.rows - r, kBlockRows);
-        const auto pack_w = [&](Range k, float* panel) {
-          const std::byte* from =
-              w.data + (transposed ? k.begin * stride + r * kSize<kType> : r * stride + k.begin * kSize<kType>);
-          lay_out(from, stride, rows, k.end - k.begin, kPackedRows, panel);
-        };
-        packed_block(x + t * x_row, smaller(tokens - t, part), rows, w.cols, y + t * ldy + r, ldy, block, pack_w);
+        for (std::int64_t t = 0; t < tokens; t += part) run(t, r);
+      }
+    } else {
+      for (std::int64_t t = 0; t < tokens; t += part) {
+        for (std::int64_t r = 0; r < w.rows; r += kBlockRows) run(t, r);
       }
     }
   });
