@@ -3,6 +3,7 @@
 #include "model/attention.h"
 #include "model/ffn.h"
 #include "model/moe.h"
+#include "ops/dropout.h"
 #include "ops/elementwise.h"
 
 namespace vitrine {
@@ -21,7 +22,7 @@ Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, 
   const HeadInputs in = head_inputs(p, at, c.attention, c.norms.attn_pre, w.attn_pre, x);
   Tensor a = attention(p, at, c.attention, w.attention, in);
   a = scale(p, c.residual_scale, norm(p, at(Norm::ln1_post), c.norms.attn_post, w.attn_post, a));
-  a = p.tap(at(Site::attn_out), a);
+  a = p.tap(at(Site::attn_out), dropout(p, at(Site::attn_out), a));
   Tensor mid = add(p, x, a);
   const bool is_parallel = c.residual == BlockConfig::Residual::parallel;
   if (!is_parallel) mid = p.tap(at(Site::resid_mid), mid);
@@ -33,7 +34,7 @@ Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, 
   }
   Tensor f = ffn(p, at, c, w, ffn_in);
   f = scale(p, c.residual_scale, norm(p, at(Norm::ln2_post), c.norms.ffn_post, w.ffn_post, f));
-  f = p.tap(at(Site::mlp_out), f);
+  f = p.tap(at(Site::mlp_out), dropout(p, at(Site::mlp_out), f));
   return p.tap(at(Site::resid_post), add(p, mid, f));
 }
 

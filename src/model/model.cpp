@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "model/block.h"
+#include "ops/dropout.h"
 #include "ops/elementwise.h"
 #include "ops/embed.h"
 #include "ops/loss.h"
@@ -174,9 +175,11 @@ std::vector<std::int32_t> Model::tap_tokens(Pass& p, std::span<const std::int32_
 }
 
 Tensor Model::embed_tokens(Pass& p, std::span<const std::int32_t> ids) const {
-  const Tensor x = p.tap(top(Site::embed), embed(p, params_.embed, config_.embedding.scale, ids));
-  if (!config_.embedding.learned_positions) return x;
-  return add(p, x, p.tap(top(Site::pos_embed), embed_positions(p, params_.pos_embed, x.rows())));
+  Tensor x = p.tap(top(Site::embed), embed(p, params_.embed, config_.embedding.scale, ids));
+  if (config_.embedding.learned_positions) {
+    x = add(p, x, p.tap(top(Site::pos_embed), embed_positions(p, params_.pos_embed, x.rows())));
+  }
+  return dropout(p, top(Site::embed), x);
 }
 
 /// The rows of the stream x that logits are asked of; all of them where there is a loss.

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/dropout.h"
 #include "ops/segment_attention.h"
 
 namespace vitrine {
@@ -27,6 +28,7 @@ void run_tiles(Pass& p, const AttendConfig& c, const Segments& segments, bool sc
   const Tensor queries = p.tensor({n_lanes, rows, c.head_dim});
   const Tensor strips = p.tensor({n_lanes, rows, positions});
   const Tensor weights = scaled ? p.tensor({n_lanes, rows, positions}) : strips;
+  const Tensor factors = p.tensor({n_lanes, positions});
   p.pool.parallel_for(n_lanes, 1, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t lane = begin; lane < end; ++lane) {
       const Tile room{0, 0, {}, queries.row(lane), strips.row(lane), weights.row(lane)};
@@ -39,6 +41,7 @@ void run_tiles(Pass& p, const AttendConfig& c, const Segments& segments, bool sc
           s.score(tile);
           s.cap_and_mask(tile);
           s.softmax(tile);
+          if (p.dropout.rate > 0) s.drop(tile, factors.row(lane));
           s.mix(tile);
         }
         i -= n_tiles;
@@ -49,12 +52,13 @@ void run_tiles(Pass& p, const AttendConfig& c, const Segments& segments, bool sc
 
 /// Room for the backward of one tile.
 struct BackwardRoom {
-  Tensor queries, strips, capped, dstrips, turned, rows;
+  Tensor queries, strips, capped, dropped, dstrips, turned, rows;
 
   BackwardRoom(Pass& p, const AttendConfig& c, std::int64_t n_rows, std::int64_t positions)
       : queries(p.tensor({p.pool.size(), n_rows, c.head_dim})),
         strips(p.tensor({p.pool.size(), n_rows, positions})),
         capped(p.tensor({p.pool.size(), n_rows, positions})),
+        dropped(p.tensor({p.pool.size(), n_rows, positions})),
         dstrips(p.tensor({p.pool.size(), n_rows, positions})),
         turned(p.tensor({p.pool.size(), n_rows, positions})),
         rows(p.tensor({p.pool.size(), n_rows, c.head_dim})) {}
@@ -99,7 +103,18 @@ void run_tiles_backward(Pass& p, const AttendConfig& c, const Segments& segments
       float* const capped = room.capped.row(lane);
       if (c.softcap) std::copy_n(tile.strips, tile.rows * tile.columns.size(), capped);
       s.softmax(tile);
-      s.mix_backward(tile, d, dz, dv);
+      Tile dropped = tile;
+      if (p.dropout.rate > 0) {
+        dropped.strips = room.dropped.row(lane);
+        std::copy_n(tile.strips, tile.rows * tile.columns.size(), dropped.strips);
+        s.drop(dropped, d.turned);
+      }
+      s.mix_backward(dropped, d, dz, dv);
+      if (p.dropout.rate > 0) {  // the gradient of what was left out is left out
+        Tile gradient = tile;
+        gradient.strips = d.strips;
+        s.drop(gradient, d.turned);
+      }
       s.softmax_backward(tile, d);
       s.cap_backward(tile, capped, d);
       s.score_backward(tile, d, dq, dk);
@@ -192,6 +207,7 @@ Tensor run_step_by_step(Pass& p, BlockSite at, const AttendConfig& c, int segmen
   made = strip_step(p, c, s, "attend_mask", &SegmentAttention::cap_and_mask, made, seen, cap);
   seen = p.tap(at(Site::scores, segment), made);
   made = strip_step(p, c, s, "attend_softmax", &SegmentAttention::softmax, made, seen, soften);
+  made = dropout(p, at(Site::pattern, segment), made);
   seen = p.tap(at(Site::pattern, segment), made);
   for_each_strip(p, c, s, seen, &SegmentAttention::mix);
   return seen;

@@ -1,6 +1,7 @@
 #include "ops/route.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace vitrine {
@@ -63,6 +64,64 @@ Tensor shares_of(Pass& p, const Tensor& weights, const Tensor& chosen, bool reno
     }
   });
   return shares;
+}
+
+namespace {
+
+/// E · Σ_e f_e · P_e of one segment. dP_e / dweights[t, e] = 1 / length; f has no gradient.
+void balance_loss(Pass& p, const Segment& s, const Tensor& weights, const Tensor& chosen) {
+  const std::int64_t n_experts = weights.row_size(), k = chosen.row_size();
+  std::vector<float> part(static_cast<std::size_t>(n_experts));
+  for (const float e : chosen.row_range(s.first_row, s.length).values()) part[static_cast<std::size_t>(e)] += 1.0f;
+  for (float& f : part) f /= static_cast<float>(s.length * k);
+  if (!p.again) {
+    double loss = 0;
+    for (std::int64_t t = s.first_row; t < s.first_row + s.length; ++t) {
+      loss += static_cast<double>(p.kernels.dot(weights.row(t), part.data(), n_experts));
+    }
+    p.loss->balance_sum += static_cast<double>(n_experts) * loss / static_cast<double>(s.length);
+  }
+  if (p.tape == nullptr) return;
+  const float factor =
+      p.loss->balance * p.loss->router_scale * static_cast<float>(n_experts) / static_cast<float>(s.length);
+  p.tape->watch(weights, [&p, &s, n_experts, factor, part](const Tensor& dweights) {
+    for (std::int64_t t = s.first_row; t < s.first_row + s.length; ++t) {
+      p.kernels.add_scaled(part.data(), n_experts, factor, dweights.row(t));
+    }
+  });
+}
+
+/// mean over the segment of log_z², log_z = log Σ exp logits; its gradient is 2 · log_z · softmax.
+void router_z_loss(Pass& p, const Segment& s, const Tensor& logits, const Tensor& weights) {
+  const std::int64_t n_experts = logits.row_size();
+  std::vector<float> log_z(static_cast<std::size_t>(s.length)), room(static_cast<std::size_t>(n_experts));
+  double sum = 0;
+  for (std::int64_t i = 0; i < s.length; ++i) {
+    const float* const x = logits.row(s.first_row + i);
+    const float most = p.kernels.max(x, n_experts);
+    const float z = std::log(p.kernels.exp_sum(x, n_experts, most, room.data())) + most;
+    log_z[static_cast<std::size_t>(i)] = z;
+    sum += static_cast<double>(z) * static_cast<double>(z);
+  }
+  if (!p.again) p.loss->router_z_sum += sum / static_cast<double>(s.length);
+  if (p.tape == nullptr) return;
+  const float factor = 2.0f * p.loss->router_z * p.loss->router_scale / static_cast<float>(s.length);
+  p.tape->watch(logits, [&p, &s, n_experts, factor, weights, log_z](const Tensor& dlogits) {
+    for (std::int64_t i = 0; i < s.length; ++i) {
+      const std::int64_t t = s.first_row + i;
+      p.kernels.add_scaled(weights.row(t), n_experts, factor * log_z[static_cast<std::size_t>(i)], dlogits.row(t));
+    }
+  });
+}
+
+}  // namespace
+
+void router_losses(Pass& p, const Tensor& logits, const Tensor& weights, const Tensor& chosen) {
+  if (p.loss == nullptr) return;
+  for (const Segment& s : p.segments) {
+    if (p.loss->balance > 0) balance_loss(p, s, weights, chosen);
+    if (p.loss->router_z > 0) router_z_loss(p, s, logits, weights);
+  }
 }
 
 Tensor take_rows(Pass& p, const Tensor& x, const std::vector<std::int64_t>& rows) {

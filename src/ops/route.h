@@ -22,6 +22,9 @@ Tensor softmax_rows(Pass& p, const Tensor& logits);
 Tensor choose_largest(Pass& p, const Tensor& weights, std::int64_t k);
 /// `[T, k]`: the chosen weights, where `renormalize` says so divided by their sum.
 Tensor shares_of(Pass& p, const Tensor& weights, const Tensor& chosen, bool renormalize);
+/// The losses of a router that a pass with a loss asks for (LossRequest::balance, router_z): adds them to it, and, with
+/// a tape, their gradients to those of `weights` and `logits` `[T, E]`.
+void router_losses(Pass& p, const Tensor& logits, const Tensor& weights, const Tensor& chosen);
 /// `[n, d]`: rows `rows` of x `[T, d]`, copied.
 Tensor take_rows(Pass& p, const Tensor& x, const std::vector<std::int64_t>& rows);
 /// `[T, d]`: what each token's experts have made, `results` `[T · k, d]`, summed by their shares `[T, k]`.

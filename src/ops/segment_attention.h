@@ -46,6 +46,7 @@ class SegmentAttention {
       : p_(p),
         at_(at),
         c_(c),
+        segment_(segment),
         s_(p.segments[static_cast<std::size_t>(segment)]),
         q_(q),
         z_(z),
@@ -67,6 +68,8 @@ class SegmentAttention {
   void score(const Tile& tile) const;
   void cap_and_mask(const Tile& tile) const;
   void softmax(const Tile& tile) const;
+  /// strip · dropout's factors, where the pass has dropout. `room`: as long as one strip.
+  void drop(const Tile& tile, float* room) const;
   void mix(const Tile& tile) const;
 
   // Backward, where the whole segment is present. The gradient of what a step made stands in d.strips; the step puts
@@ -78,6 +81,7 @@ class SegmentAttention {
   void score_backward(const Tile& tile, const GradientTile& d, const Tensor& dq, const Tensor& dk) const;
 
  private:
+  SiteId pattern_site() const { return at_(Site::pattern, segment_); }
   std::int64_t kv_head(std::int64_t row) const { return row / (group_ * s_.length); }
   std::int64_t token(std::int64_t row) const { return row / group_ % s_.length; }
   std::int64_t head(std::int64_t row) const { return kv_head(row) * group_ + row % group_; }
@@ -95,6 +99,7 @@ class SegmentAttention {
   Pass& p_;
   BlockSite at_;
   const AttendConfig& c_;
+  int segment_;
   const Segment& s_;
   Tensor q_, z_;
   std::int64_t group_;

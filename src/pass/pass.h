@@ -17,6 +17,7 @@
 #include "cache/kv_cache.h"
 #include "kernels/kernels.h"
 #include "parallel/thread_pool.h"
+#include "pass/dropout.h"
 #include "pass/taps.h"
 #include "tensor/arena.h"
 #include "tensor/param.h"
@@ -56,8 +57,17 @@ struct LossRequest {
   float label_smoothing = 0.0f;           ///< This much of the target is spread evenly over the vocabulary.
   float z_loss = 0.0f;                    ///< z_loss · (log Z)² is added to each row's loss.
 
+  /// For mixtures of experts: balance · E · Σ_e f_e · P_e, where f_e is the part of a sequence's choices that fell on
+  /// expert e and P_e its mean weight, averaged over sequences and summed over layers (Fedus et al. 2021); and
+  /// router_z · (log Σ exp router logits)², averaged over tokens and summed over layers (Zoph et al. 2022).
+  float balance = 0.0f;
+  float router_z = 0.0f;
+  float router_scale = 1.0f;  ///< As `scale`: of the sum over the pass's segments, and over its rows' means in them.
+
   double cross_entropy = 0;  ///< Σ weight · cross-entropy, nats: what the forward found. Added to.
   double z_squares = 0;      ///< Σ weight · (log Z)². Added to.
+  double balance_sum = 0;    ///< Σ over segments and layers of E · Σ f · P. Added to.
+  double router_z_sum = 0;   ///< Σ over segments and layers of the mean square. Added to.
 };
 
 /// Everything an op needs besides its operands. Of the optional things taps go with caches (serving) or with a tape
@@ -75,6 +85,7 @@ struct Pass {
   LossRequest* loss = nullptr;  ///< The loss is computed and added to; with a tape gradients go on from there.
   bool recompute =
       false;           ///< The tape keeps only the stream between blocks, and blocks run once more for the backward.
+  Dropout dropout{};   ///< Of the embedding, what sublayers add to the stream, and attention's pattern.
   bool again = false;  ///< Such a block is running: taps have seen its values, and write as before.
 
   bool wants(const SiteId& id) const { return taps != nullptr && taps->wants(id); }

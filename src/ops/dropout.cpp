@@ -1,0 +1,35 @@
+#include "ops/dropout.h"
+
+namespace vitrine {
+namespace {
+
+/// body(row, its factors), over threads.
+template <class Body>
+void for_rows_with_factors(Pass& p, const SiteId& at, const Tensor& x, Body&& body) {
+  const ArenaScope scope(p.arena);
+  const std::int64_t n = x.row_size();
+  const Tensor factors = p.tensor(x.shape);
+  p.for_rows(x.rows(), 16 * n, [&](std::int64_t t) {
+    p.dropout.factors(at, t * n, n, factors.row(t));
+    body(t, factors.row(t));
+  });
+}
+
+}  // namespace
+
+Tensor dropout(Pass& p, const SiteId& at, const Tensor& x) {
+  if (p.dropout.rate == 0) return x;
+  const std::int64_t n = x.row_size();
+  const Tensor y = p.tensor(x.shape);
+  for_rows_with_factors(p, at, x,
+                        [&](std::int64_t t, const float* f) { p.kernels.multiply(x.row(t), f, n, y.row(t)); });
+  if (p.tape == nullptr) return y;
+  p.tape->record("dropout", {x}, y, [&p, at, n, x, y] {
+    const Tensor dx = p.tape->grad(x), dy = p.tape->grad(y);
+    for_rows_with_factors(p, at, x,
+                          [&](std::int64_t t, const float* f) { p.kernels.multiply_add(dy.row(t), f, n, dx.row(t)); });
+  });
+  return y;
+}
+
+}  // namespace vitrine
