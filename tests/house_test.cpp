@@ -30,10 +30,13 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"checkpoint", {"base", "parallel", "tensor", "quant", "kernels", "cache", "pass", "ops", "model"}},
     {"inspect", {"base", "tensor", "pass", "ops", "model"}},
     {"generate", {"base", "parallel", "tensor", "kernels", "cache", "pass", "ops", "model", "tokenizer"}},
+    {"train",
+     {"base", "parallel", "tensor", "kernels", "cache", "pass", "ops", "model", "tokenizer", "checkpoint", "inspect",
+      "generate"}},
     {"vitrine", {"base", "tensor", "pass", "model", "tokenizer", "checkpoint", "inspect", "generate", "parallel"}},
     {"cli",
      {"base", "parallel", "tensor", "kernels", "cache", "pass", "ops", "model", "tokenizer", "checkpoint", "inspect",
-      "generate"}},
+      "generate", "train"}},
 };
 
 template <class Visit>

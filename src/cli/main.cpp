@@ -119,6 +119,7 @@ int run(int argc, char** argv) {
   add_bench(program);
   add_quantize(program);
   add_tokenizer(program);
+  add_data(program);
   add_completion(program);
   add_man(program, VITRINE_VERSION);
   add_page(program);

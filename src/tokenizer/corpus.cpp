@@ -107,6 +107,7 @@ bool CorpusReader::open_next() {
   is_lines_ = is_lines(path);
   at_end_ = false;
   begins_document_ = true;
+  behind_separator_ = false;
   buffer_.clear();
   at_ = 0;
   file_bytes_ = line_ = 0;
@@ -162,23 +163,21 @@ bool CorpusReader::next_of_text(Piece& piece) {
   for (;;) {
     const std::size_t seen = options_.piece_bytes + 2 * slack_ + 1;  // so what goes on is longer than take's limit
     fill(seen + separator.size());
+    if (std::exchange(behind_separator_, false) && rest().starts_with('\n')) ++at_;
     std::string_view text = rest().substr(0, seen);
     if (text.empty()) return false;
     std::size_t end = text.npos;
     if (!separator.empty()) end = rest().substr(0, seen + separator.size()).find(separator);
     const bool at_separator = end != text.npos && end <= seen;
     if (at_separator) text = text.substr(0, end);
+    if (at_separator && text.ends_with('\n')) text.remove_suffix(1);
     const bool is_whole = at_separator || (at_end_ && text.size() == rest().size());
     check_utf8(is_whole ? text : text.substr(0, whole_prefix(text)));
-    if (text.empty()) {
-      at_ += separator.size();
-      begins_document_ = true;
-      continue;
-    }
-    const bool ends = take(text, piece);
-    at_ += piece.text.size();
-    if (ends && at_separator) at_ += separator.size();
-    return true;
+    const bool is_empty = text.empty();  // a document without text, or the end of one was all that was left
+    const bool ends = is_empty || take(text, piece);
+    at_ += ends && at_separator ? end + separator.size() : piece.text.size();
+    if (ends && at_separator) begins_document_ = behind_separator_ = true;
+    if (!is_empty) return true;
   }
 }
 

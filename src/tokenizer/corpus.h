@@ -11,7 +11,9 @@
 namespace vitrine {
 
 struct CorpusOptions {
-  std::string separator;               ///< Stands between the documents of a text file and belongs to none; "": none.
+  /// Stands between the documents of a text file and belongs to none, nor do line breaks right before and behind it;
+  /// "": none.
+  std::string separator;
   std::vector<std::string> unbroken;   ///< Texts within which no piece ends (special tokens).
   std::size_t piece_bytes = 1U << 20;  ///< A longer document comes in several pieces.
 };
@@ -62,7 +64,7 @@ class CorpusReader {
   std::size_t next_file_ = 0;
   std::ifstream file_;
   bool is_open_ = false, at_end_ = false, is_lines_ = false;
-  bool begins_document_ = true;
+  bool begins_document_ = true, behind_separator_ = false;
   std::string buffer_;           // of the file, from where at_ stands
   std::size_t at_ = 0;           // what lies before it has been given out
   std::int64_t file_bytes_ = 0;  // before buffer_

@@ -50,6 +50,7 @@ TEST_F(Corpus, DocumentsOfTextLinesAndFolders) {
   EXPECT_THAT(documents(files, {"|", {}}), ElementsAre("four\n", "fünf", "six", "one", "two", "three"));
   EXPECT_THAT(documents(files, {"", {}}), ElementsAre("four\n", "fünf", "six", "one|two||three|"));
   EXPECT_THAT(documents({file("e.txt", "")}, {}), ElementsAre());
+  EXPECT_THAT(documents({file("f.txt", "a\n|\nb\n\n|\n\n|\n|c\n")}, {"|", {}}), ElementsAre("a", "b\n", "c\n"));
 }
 
 TEST_F(Corpus, PiecesOfAnySizeHoldTheSameDocuments) {
