@@ -3,7 +3,7 @@
 
   make_bpe_goldens.py DATA OUT.json
 
-DATA is the data folder; the golden is tests/goldens/tokenizers/trained.json. A case is {"text", or "file" below DATA,
+DATA is the data folder; the golden is tests/goldens/trained_merges.json. A case is {"text", or "file" below DATA,
 "vocab_size", "vocab_out", "merges"}. Needs `tokenizers`.
 """
 import json

@@ -43,7 +43,7 @@ class BpeTrainer : public testing::Test {
 
 TEST_F(BpeTrainer, SmallerIdIsHuggingFaces) {
   int n_cases = 0;
-  for (const auto& c : nlohmann::json::parse(read_all(goldens() + "/tokenizers/trained.json"))) {
+  for (const auto& c : nlohmann::json::parse(read_all(goldens() + "/trained_merges.json"))) {
     std::string path = folder_ / "text.txt";
     if (c.contains("text")) write_file(path, c.at("text").get<std::string>());
     if (c.contains("file")) path = outside_data(c.at("file").get<std::string>());
