@@ -31,10 +31,13 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"checkpoint", {"base", "parallel", "tensor", "quant", "kernels", "autograd", "cache", "pass", "ops", "model"}},
     {"inspect", {"base", "tensor", "kernels", "autograd", "pass", "ops", "model"}},
     {"generate", {"base", "parallel", "tensor", "kernels", "cache", "pass", "ops", "model", "tokenizer"}},
+    {"train",
+     {"base", "parallel", "tensor", "kernels", "cache", "pass", "ops", "model", "tokenizer", "checkpoint", "inspect",
+      "generate"}},
     {"vitrine", {"base", "tensor", "pass", "model", "tokenizer", "checkpoint", "inspect", "generate", "parallel"}},
     {"cli",
      {"base", "parallel", "tensor", "kernels", "autograd", "cache", "pass", "ops", "model", "tokenizer", "checkpoint",
-      "inspect", "generate"}},
+      "inspect", "generate", "train"}},
 };
 
 template <class Visit>

@@ -17,5 +17,7 @@ void add_info(CLI::App& program);
 void add_init(CLI::App& program);
 void add_bench(CLI::App& program);
 void add_quantize(CLI::App& program);
+void add_tokenizer(CLI::App& program);
+void add_data(CLI::App& program);
 
 }  // namespace vitrine::cli

@@ -119,6 +119,8 @@ int run(int argc, char** argv) {
   add_init(program);
   add_bench(program);
   add_quantize(program);
+  add_tokenizer(program);
+  add_data(program);
   add_completion(program);
   add_man(program, VITRINE_VERSION);
   add_page(program);

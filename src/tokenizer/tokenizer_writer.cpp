@@ -1,0 +1,130 @@
+#include "tokenizer/tokenizer_writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "tokenizer/split.h"
+#include "tokenizer/utf8.h"
+
+namespace vitrine {
+namespace {
+
+std::string quoted(const std::string& text) { return Json(text).dump(); }
+
+std::string byte_level(const std::string& bytes) {
+  std::string text;
+  append_byte_level(bytes, text);
+  return text;
+}
+
+struct Token {
+  std::string text;
+  std::size_t id;
+};
+
+/// What differs from one to the other; keys and their order as `tokenizers` writes them.
+struct Written {
+  std::vector<Token> specials;
+  std::string pre_tokenizer, decoder;
+  std::vector<std::string> pieces;  // by id, those of special tokens left out
+  std::size_t first_piece = 0;      // its id
+  std::vector<std::pair<std::string, std::string>> merges;
+};
+
+std::string written(const Written& w) {
+  std::string out = "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n  \"added_tokens\": [";
+  const char* comma = "";
+  for (const Token& token : w.specials) {
+    out += fmt::format(
+        "{}\n    {{\"id\": {}, \"content\": {}, \"single_word\": false, \"lstrip\": false, \"rstrip\": false, "
+        "\"normalized\": false, \"special\": true}}",
+        std::exchange(comma, ","), token.id, quoted(token.text));
+  }
+  out += fmt::format(
+      "{}],\n  \"normalizer\": null,\n  \"pre_tokenizer\": {},\n  \"post_processor\": null,\n  \"decoder\": {},\n"
+      "  \"model\": {{\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": null,\n"
+      "    \"continuing_subword_prefix\": null,\n    \"end_of_word_suffix\": null,\n    \"fuse_unk\": false,\n"
+      "    \"byte_fallback\": false,\n    \"ignore_merges\": false,\n    \"vocab\": {{",
+      w.specials.empty() ? "" : "\n  ", w.pre_tokenizer, w.decoder);
+  comma = "";
+  const auto add = [&](const std::string& piece, std::size_t id) {
+    out += fmt::format("{}\n      {}: {}", std::exchange(comma, ","), quoted(piece), id);
+  };
+  const bool specials_first = w.first_piece > 0;
+  const auto add_specials = [&] {
+    for (const Token& token : w.specials) add(token.text, token.id);
+  };
+  if (specials_first) add_specials();
+  for (std::size_t i = 0; i < w.pieces.size(); ++i) add(w.pieces[i], w.first_piece + i);
+  if (!specials_first) add_specials();
+  out += "\n    },\n    \"merges\": [";
+  comma = "";
+  for (const auto& [left, right] : w.merges) {
+    out += fmt::format("{}\n      [{}, {}]", std::exchange(comma, ","), quoted(left), quoted(right));
+  }
+  return out + (w.merges.empty() ? "]\n  }\n}\n" : "\n    ]\n  }\n}\n");
+}
+
+std::string byte_level_step(bool use_regex) {
+  return fmt::format(
+      "{{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": true, \"use_regex\": {}}}", use_regex);
+}
+
+/// Special tokens behind the pieces.
+std::vector<Token> behind(const std::vector<std::string>& pieces, const std::vector<std::string>& specials) {
+  std::vector<Token> tokens;
+  for (const std::string& text : specials) {
+    if (text.empty() || !is_valid_utf8(text)) throw BadInput("special tokens", "expected texts, got \"{}\"", text);
+    const auto is_it = [&](const Token& token) { return token.text == text; };
+    if (std::any_of(tokens.begin(), tokens.end(), is_it)) throw BadInput("special tokens", "\"{}\" stands twice", text);
+    if (std::find(pieces.begin(), pieces.end(), text) != pieces.end()) {
+      throw BadInput("special tokens", "expected texts that are no pieces, got \"{}\"", text);
+    }
+    tokens.push_back({text, pieces.size() + tokens.size()});
+  }
+  return tokens;
+}
+
+}  // namespace
+
+std::string bpe_json(const TrainedBpe& bpe, const std::string& pattern) {
+  Written w;
+  for (std::size_t id = 0; id < bpe.n_special; ++id) w.specials.push_back({bpe.pieces[id], id});
+  w.first_piece = bpe.n_special;
+  w.pre_tokenizer = byte_level_step(pattern.empty());
+  if (!pattern.empty()) {
+    w.pre_tokenizer = fmt::format(
+        "{{\"type\": \"Sequence\", \"pretokenizers\": [\n    {{\"type\": \"Split\", \"pattern\": {{\"Regex\": {}}}, "
+        "\"behavior\": \"Isolated\", \"invert\": false}},\n    {}]}}",
+        quoted(pattern), w.pre_tokenizer);
+  }
+  w.decoder = byte_level_step(true);
+  const auto piece = [&](std::int32_t id) { return byte_level(bpe.pieces[static_cast<std::size_t>(id)]); };
+  for (std::size_t id = bpe.n_special; id < bpe.pieces.size(); ++id) w.pieces.push_back(byte_level(bpe.pieces[id]));
+  for (const Bpe::Pair& pair : bpe.merges) w.merges.emplace_back(piece(pair.left), piece(pair.right));
+  return written(w);
+}
+
+std::string characters_json(const std::vector<std::uint32_t>& characters, const std::vector<std::string>& specials) {
+  Written w;
+  w.pre_tokenizer = "null";
+  w.decoder = "{\"type\": \"Fuse\"}";
+  for (const std::uint32_t c : characters) append_code_point(c, w.pieces.emplace_back());
+  w.specials = behind(w.pieces, specials);
+  return written(w);
+}
+
+std::string bytes_json(const std::vector<std::string>& specials) {
+  Written w;
+  w.pre_tokenizer = byte_level_step(false);
+  w.decoder = byte_level_step(false);
+  for (int byte = 0; byte < 256; ++byte) w.pieces.push_back(byte_level(std::string(1, static_cast<char>(byte))));
+  w.specials = behind(w.pieces, specials);
+  return written(w);
+}
+
+}  // namespace vitrine

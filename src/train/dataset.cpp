@@ -1,0 +1,168 @@
+#include "train/dataset.h"
+
+#include <algorithm>
+#include <bit>
+
+#include <limits>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/rng.h"
+
+namespace vitrine {
+namespace {
+
+constexpr std::int64_t kMostSequence = std::int64_t{1} << 24;
+constexpr std::int64_t kMostBatch = std::int64_t{1} << 20;
+constexpr int kRounds = 6;
+constexpr std::uint64_t kShiftStream = 0x73686966740A;  // keeps the shifts' numbers apart from the order's
+
+}  // namespace
+
+std::int64_t Batch::n_counted() const { return std::count(counts.begin(), counts.end(), std::uint8_t{1}); }
+
+std::uint64_t permuted(std::uint64_t place, std::uint64_t n, std::uint64_t key, std::uint64_t number) {
+  const auto half = static_cast<int>((std::bit_width(n - 1) + 1) / 2);  // bits of each half: up to 32
+  const std::uint64_t mask = (std::uint64_t{1} << half) - 1;
+  do {
+    std::uint64_t left = place >> half, right = place & mask;
+    for (std::uint32_t round = 0; round < kRounds; ++round) {
+      const auto mixed = philox({static_cast<std::uint32_t>(right), round, static_cast<std::uint32_t>(number),
+                                 static_cast<std::uint32_t>(number >> 32)},
+                                {static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32)});
+      left ^= mixed[0] & mask;
+      std::swap(left, right);
+    }
+    place = left << half | right;
+  } while (place >= n);
+  return place;
+}
+
+Dataset::Dataset(const TokenShards& shards, const DatasetOptions& options, std::int64_t vocab_size)
+    : shards_(&shards), options_(options) {
+  const TokenInfo& info = shards.info();
+  if (info.vocab_size > vocab_size) {
+    throw BadInput("data", "the tokens have ids up to {}, the model has {} tokens only", info.vocab_size - 1,
+                   vocab_size);
+  }
+  if (options.sequence < 1 || options.sequence > kMostSequence) {
+    throw BadInput("data", "expected a sequence of 1 to {} tokens, got {}", kMostSequence, options.sequence);
+  }
+  if (options.batch < 1 || options.batch > kMostBatch) {
+    throw BadInput("data", "expected a batch of 1 to {} samples, got {}", kMostBatch, options.batch);
+  }
+  if (!(options.validation >= 0 && options.validation < 1)) {
+    throw BadInput("data", "expected a validation part from 0 to below 1, got {}", options.validation);
+  }
+  if (options.mask_documents && !info.document_token && shards.documents() == shards.tokens()) {
+    throw BadInput("data", "every document has one token, so nothing is left to predict where documents are masked");
+  }
+  train_tokens_ = validation_begin(options.validation);
+  const std::int64_t places = train_tokens_ - 1;  // where an input may stand
+  windows_ = places / options.sequence;
+  if (windows_ < 1) {
+    throw BadInput("data", "expected {} tokens to train on at least (a sample and its last target), got {}",
+                   options.sequence + 1, train_tokens_);
+  }
+  if (windows_ >= 8) --windows_;  // so that an epoch can begin anywhere in the first window
+  shifts_ = std::min(options.sequence, places - windows_ * options.sequence + 1);
+  if (options.validation > 0 && validation_tokens() < 2) {
+    throw BadInput("data", "expected two tokens for validation at least, got {}", validation_tokens());
+  }
+}
+
+/// Where a document begins, if one does near the place that the part asks for; else that place.
+std::int64_t Dataset::validation_begin(double part) const {
+  const std::int64_t all = shards_->tokens();
+  if (part == 0) return all;
+  const auto asked = static_cast<std::int64_t>(static_cast<double>(all) * (1 - part));
+  const auto reach = static_cast<std::int64_t>(static_cast<double>(all) * std::min(part, 1 - part) / 2);
+  for (std::int64_t near = std::min<std::int64_t>(reach, 1024);; near = std::min(reach, near * 16)) {
+    const auto starts =
+        shards_->document_starts(std::max<std::int64_t>(asked - near, 1), std::min(asked + near + 1, all));
+    const auto distance = [&](std::int64_t start) { return std::abs(start - asked); };
+    const auto nearest = std::min_element(starts.begin(), starts.end(),
+                                          [&](std::int64_t a, std::int64_t b) { return distance(a) < distance(b); });
+    if (nearest != starts.end()) return *nearest;
+    if (near == reach) return asked;
+  }
+}
+
+std::int64_t Dataset::place_of(std::int64_t sample) const {
+  if (sample < 0) throw BadInput("data", "expected samples from 0, got {}", sample);
+  const std::int64_t epoch = sample / windows_;
+  const auto window = permuted(static_cast<std::uint64_t>(sample % windows_), static_cast<std::uint64_t>(windows_),
+                               options_.seed, static_cast<std::uint64_t>(epoch));
+  const double draw = uniform(options_.seed, kShiftStream, static_cast<std::uint64_t>(epoch));
+  const auto shift = static_cast<std::int64_t>(draw * static_cast<double>(shifts_));
+  return shift + static_cast<std::int64_t>(window) * options_.sequence;
+}
+
+Batch Dataset::empty_batch() const {
+  Batch batch;
+  const auto rows = static_cast<std::size_t>(options_.batch * options_.sequence);
+  batch.inputs.reserve(rows);
+  batch.targets.reserve(rows);
+  batch.counts.reserve(rows);
+  return batch;
+}
+
+Batch Dataset::batch(std::int64_t step) const {
+  const auto first = checked_mul(step, options_.batch);
+  if (!first || !checked_add(*first, options_.batch)) throw BadInput("data", "there is no step {}", step);
+  return samples(*first, options_.batch);
+}
+
+Batch Dataset::samples(std::int64_t first, std::int64_t count) const {
+  Batch batch = empty_batch();
+  for (std::int64_t s = first; s < first + count; ++s) append(place_of(s), 0, batch);
+  return batch;
+}
+
+/// The sample that begins at `begin`; its first `not_counted` targets do not count.
+void Dataset::append(std::int64_t begin, std::int64_t not_counted, Batch& batch) const {
+  const std::int64_t length = options_.sequence;
+  const auto first_row = static_cast<std::int64_t>(batch.inputs.size());
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(length) + 1);
+  shards_->read(begin, ids);
+  batch.inputs.insert(batch.inputs.end(), ids.begin(), ids.end() - 1);
+  batch.targets.insert(batch.targets.end(), ids.begin() + 1, ids.end());
+  batch.counts.insert(batch.counts.end(), static_cast<std::size_t>(not_counted), 0);
+  batch.counts.resize(batch.inputs.size(), 1);
+  std::int64_t piece = first_row;
+  if (options_.mask_documents) {
+    for (const std::int64_t start : shards_->document_starts(begin + 1, begin + length + 1)) {
+      const std::int64_t row = first_row + start - begin;
+      if (!shards_->info().document_token) batch.counts[static_cast<std::size_t>(row - 1)] = 0;
+      if (start == begin + length) break;
+      batch.pieces.push_back({piece, row - piece});
+      piece = row;
+    }
+  }
+  batch.pieces.push_back({piece, first_row + length - piece});
+}
+
+std::int64_t Dataset::validation_windows() const {
+  const std::int64_t targets = validation_tokens() - 1;
+  return targets < 1 ? 0 : (targets + options_.sequence - 1) / options_.sequence;
+}
+
+std::int64_t Dataset::validation_batches() const {
+  return (validation_windows() + options_.batch - 1) / options_.batch;
+}
+
+Batch Dataset::validation_batch(std::int64_t index) const {
+  if (index < 0 || index >= validation_batches()) {
+    throw BadInput("data", "expected validation batches from 0 to {}, got {}", validation_batches() - 1, index);
+  }
+  Batch batch = empty_batch();
+  const std::int64_t end = std::min((index + 1) * options_.batch, validation_windows());
+  for (std::int64_t window = index * options_.batch; window < end; ++window) {
+    const std::int64_t asked = train_tokens_ + window * options_.sequence;
+    const std::int64_t begin = std::min(asked, shards_->tokens() - 1 - options_.sequence);  // whole, so it may overlap
+    append(begin, asked - begin, batch);
+  }
+  return batch;
+}
+
+}  // namespace vitrine

@@ -1,0 +1,62 @@
+// vitrine data pack: what it writes, and what it refuses.
+#include "cli/program.h"
+#include "train/shards.h"
+
+namespace vitrine::test {
+namespace {
+
+class DataPack : public testing::Test {
+ protected:
+  DataPack() {
+    write_file(text_, "One day.\n<|endoftext|>\nTwo days.\n");
+    output_of({"tokenizer", "train", "--model", "bytes", "--special", "<|endoftext|>", "--out", tokenizer_});
+  }
+  Arguments pack(Arguments more) const {
+    Arguments all = {"data", "pack", text_, "--tokenizer", tokenizer_, "--out", out_};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  const TempFolder folder_;
+  const std::string text_ = folder_ / "text.txt", tokenizer_ = folder_ / "tokenizer.json", out_ = folder_ / "tokens";
+};
+
+TEST_F(DataPack, TellsWhatItPacked) {
+  const Json json = Json::parse(output_of(pack({"--document-separator", "<|endoftext|>", "--json"})));
+  EXPECT_EQ(json["tokens"], 20);
+  EXPECT_EQ(json["documents"], 2);
+  EXPECT_EQ(json["bytes"], 18);
+  EXPECT_EQ(json["document_token"], 256);
+  const TokenShards shards = TokenShards::open(out_);
+  EXPECT_EQ(shards.document_starts(0, 20), (std::vector<std::int64_t>{0, 9}));
+  expect_error(pack({}), {out_, "new or empty folder"});
+  std::filesystem::remove_all(out_);
+  EXPECT_THAT(output_of(pack({"--document-token", ""})),
+              testing::HasSubstr("33 tokens of 33 bytes of text, 1 document, without a token"));
+}
+
+TEST_F(DataPack, LostCharactersAreTold) {
+  write_file(folder_ / "few.txt", "One day");
+  output_of({"tokenizer", "train", folder_ / "few.txt", "--model", "char", "--out", tokenizer_});
+  const Outcome o = run_program(pack({}));
+  EXPECT_EQ(o.status, 0);
+  EXPECT_THAT(o.err, testing::HasSubstr("fewer than the text has"));
+}
+
+TEST_F(DataPack, BadInputLeavesNothing) {
+  expect_usage_error({"data", "pack", text_, "--out", out_}, {"--tokenizer"});
+  expect_usage_error({"data", "pack", "--tokenizer", tokenizer_, "--out", out_}, {"FILE"});
+  expect_usage_error(pack({"--shard-tokens", "0"}), {"--shard-tokens"});
+  expect_usage_error({"data"}, {});
+  expect_error(pack({"--document-token", "<none>"}), {"[--document-token] the tokenizer has no special token"});
+  expect_error(pack({}), {out_, "cannot write"}, {.largest_file = 60});
+  expect_error({"data", "pack", folder_ / "none", "--tokenizer", tokenizer_, "--out", out_}, {"none] no such"});
+  write_file(folder_ / "empty.jsonl", "\n");
+  expect_error({"data", "pack", folder_ / "empty.jsonl", "--tokenizer", tokenizer_, "--out", out_}, {"holds none"});
+  write_file(folder_ / "bad.jsonl", "{\"text\": \"a\"}\n{\"txt\": \"b\"}\n");
+  expect_error({"data", "pack", folder_ / "bad.jsonl", "--tokenizer", tokenizer_, "--out", out_},
+               {"bad.jsonl, line 2] expected an object with a \"text\""});
+  EXPECT_FALSE(std::filesystem::exists(out_));
+}
+
+}  // namespace
+}  // namespace vitrine::test

@@ -1,0 +1,84 @@
+// vitrine tokenizer train: what it writes, and what it refuses.
+#include "cli/program.h"
+
+namespace vitrine::test {
+namespace {
+
+class TrainTokenizer : public testing::Test {
+ protected:
+  TrainTokenizer() { write_file(text_, "To be, or not to be, that is the question:\nTo be <|endoftext|>\n"); }
+  Arguments train(Arguments more) const {
+    Arguments all = {"tokenizer", "train", text_, "--out", out_};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  const TempFolder folder_;
+  const std::string text_ = folder_ / "text.txt", out_ = folder_ / "tokenizer.json";
+};
+
+TEST_F(TrainTokenizer, EveryModelServesTokenize) {
+  output_of(train({"--vocab-size", "270"}));
+  EXPECT_EQ(json_of({"tokenize", out_, "<|endoftext|>"})["ids"], Json({0}));
+  EXPECT_LE(json_of({"tokenize", out_, "To be"})["ids"].size(), 4U);
+  const Json bpe = Json::parse(output_of(train({"--vocab-size", "270", "--ties", "smaller-id", "--json"})));
+  EXPECT_EQ(bpe["vocab_size"], 270);
+  EXPECT_EQ(bpe["merges"], 14);
+  EXPECT_GT(json_of({"tokenize", out_, "<|endoftext|>"})["ids"].size(), 3U);
+
+  output_of(train({"--model", "char", "--special", "<|endoftext|>"}));
+  EXPECT_EQ(json_of({"tokenize", out_, "\n "})["ids"], Json({0, 1}));
+  output_of({"tokenizer", "train", "--model", "bytes", "--out", out_});
+  EXPECT_EQ(json_of({"tokenize", out_, "A\n"})["ids"], Json({65, 10}));
+  EXPECT_EQ(json_of({"detokenize", out_, "65,10,32"})["text"], "A\n ");
+}
+
+TEST_F(TrainTokenizer, SpecialTokensAndPatternAreTaken) {
+  output_of(train({"--vocab-size", "270", "--special", "<a>", "--special", "<b>", "--pattern", "\\w+|\\W+"}));
+  EXPECT_EQ(json_of({"tokenize", out_, "<b><a>"})["ids"], Json({1, 0}));
+  EXPECT_THAT(read_file(out_), testing::HasSubstr("\"Regex\": \"\\\\w+|\\\\W+\""));
+  const Outcome small = run_program(train({"--vocab-size", "5000", "--special", "", "--min-frequency", "2", "--json"}));
+  EXPECT_EQ(small.status, 0);
+  EXPECT_THAT(small.err, testing::HasSubstr("has pairs for"));
+  EXPECT_LT(Json::parse(small.out)["vocab_size"], 290);
+}
+
+TEST_F(TrainTokenizer, BadInputLeavesTheOldFile) {
+  write_file(out_, "old");
+  expect_error(train({"--vocab-size", "256"}), {"expected a size from 257 (256 bytes and 1 special tokens)"});
+  expect_error(train({"--vocab-size", "300", "--pattern", "("}), {"regex"});
+  expect_error({"tokenizer", "train", folder_ / "none", "--vocab-size", "300", "--out", out_}, {"none] no such"});
+  write_file(folder_ / "empty.txt", "");
+  for (const Arguments& more : {Arguments{"--vocab-size", "300"}, Arguments{"--model", "char"}}) {
+    Arguments all = {"tokenizer", "train", folder_ / "empty.txt", "--out", out_};
+    all.insert(all.end(), more.begin(), more.end());
+    expect_error(all, {"the files hold none"});
+  }
+  write_file(folder_ / "broken.txt", "abc \xFF");
+  expect_error({"tokenizer", "train", folder_ / "broken.txt", "--vocab-size", "300", "--out", out_},
+               {"broken.txt] expected UTF-8, got the byte 0xFF at byte 4"});
+  expect_error(train({"--vocab-size", "300"}), {out_, "cannot write"}, {.largest_file = 100});
+  expect_usage_error(train({}), {"--vocab-size"});
+  expect_usage_error({"tokenizer", "train", "--vocab-size", "300", "--out", out_}, {"FILE"});
+  expect_usage_error(train({"--model", "bytes"}), {"learns from no text"});
+  expect_usage_error(train({"--model", "char", "--ties", "greater"}), {"--ties"});
+  expect_usage_error(train({"--vocab-size", "-1"}), {"--vocab-size"});
+  expect_usage_error({"tokenizer"}, {});
+  EXPECT_EQ(read_file(out_), "old");
+  EXPECT_EQ(folder_.files(), (std::set<std::string>{"text.txt", "tokenizer.json", "empty.txt", "broken.txt"}));
+}
+
+TEST_F(TrainTokenizer, CtrlCStopsIt) {
+  std::string text;
+  for (int i = 0; text.size() < 30'000'000; ++i) text += std::to_string(i * 7919) + " words, ";
+  write_file(text_, text);
+  Program program(train({"--vocab-size", "60000"}));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  program.send(SIGINT);
+  const Outcome o = program.finish();
+  EXPECT_TRUE(o.status == 130 || o.signal == SIGINT) << o.err;  // the latter before it has begun
+  EXPECT_EQ(o.out, "");
+  EXPECT_EQ(folder_.files(), std::set<std::string>{"text.txt"});
+}
+
+}  // namespace
+}  // namespace vitrine::test
