@@ -16,5 +16,6 @@ void add_info(CLI::App& program);
 void add_init(CLI::App& program);
 void add_bench(CLI::App& program);
 void add_quantize(CLI::App& program);
+void add_plot(CLI::App& program);
 
 }  // namespace vitrine::cli

@@ -118,6 +118,7 @@ int run(int argc, char** argv) {
   add_init(program);
   add_bench(program);
   add_quantize(program);
+  add_plot(program);
   add_completion(program);
   add_man(program, VITRINE_VERSION);
   add_page(program);
