@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -80,6 +81,36 @@ TEST_P(TrainableOf, ItsModelSeesWhatMovesAndMastersKeepWhatRoundingLoses) {
     }
     trainable->round_weights(pool_, default_kernels());
     EXPECT_FALSE(same_bits(logits_of(trainable->model(), ids), before));
+  }
+}
+
+/// Mean −log p of ids without a pattern, each after those before it.
+double first_loss(const Model& model) {
+  const std::vector<std::int32_t> ids = some_ids(model, 64);
+  const std::vector<float> logits = logits_of(model, ids);
+  const auto vocab_size = static_cast<std::size_t>(model.config().vocab_size);
+  double loss = 0;
+  for (std::size_t t = 0; t + 1 < ids.size(); ++t) {
+    double sum = 0;
+    for (std::size_t i = 0; i < vocab_size; ++i) sum += std::exp(static_cast<double>(logits[t * vocab_size + i]));
+    loss += std::log(sum) - static_cast<double>(logits[t * vocab_size + static_cast<std::size_t>(ids[t + 1])]);
+  }
+  return loss / static_cast<double>(ids.size() - 1);
+}
+
+TEST_P(TrainableOf, BeginsNearTheLossOfChance) {
+  using Scheme = InitOptions::Scheme;
+  const Tiny t = tiny(GetParam());
+  for (const Scheme scheme : {Scheme::by_config, Scheme::glorot, Scheme::normal}) {
+    InitOptions options{scheme, 0.02, {}};
+    // Where the stream is little but the embedding, and the head is that embedding, a model begins by predicting the
+    // token it reads (with σ = 1/√d by about √d nats); σ = 1/d does not.
+    if (t.config.head.tied && t.config.embedding.scale != 1)
+      options.embedding_std = 1.0 / static_cast<double>(t.config.d_model);
+    const Trainable drawn = draw_trainable(t.config, DType::f32, options, 7, pool_, default_kernels());
+    const double above = first_loss(drawn.model()) - std::log(static_cast<double>(t.config.vocab_size));
+    EXPECT_GE(above, -0.1);
+    EXPECT_LE(above, 0.6);
   }
 }
 
