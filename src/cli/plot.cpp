@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <memory>
 
 #include "base/file_writer.h"
@@ -18,9 +19,19 @@ struct PlotOptions : Options {
   std::string out = "curves.svg";
 };
 
-void run_plot(const PlotOptions& o) {
+/// Runs in folders of one name are told apart by their paths.
+std::vector<MetricCurves> read_runs(const std::vector<std::string>& paths) {
   std::vector<MetricCurves> runs;
-  for (const std::string& run : o.runs) runs.push_back(read_metrics(run));
+  std::map<std::string, int> uses;
+  for (const std::string& path : paths) ++uses[runs.emplace_back(read_metrics(path)).name];
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (uses.at(runs[i].name) > 1) runs[i].name = paths[i];
+  }
+  return runs;
+}
+
+void run_plot(const PlotOptions& o) {
+  const std::vector<MetricCurves> runs = read_runs(o.runs);
   const std::string svg = plot_svg(runs);
   FileWriter writer(o.out);
   writer.write(std::as_bytes(std::span(svg)));

@@ -13,7 +13,7 @@
 //   counts.cross_entropy(validation_ids, 1, pool)     … 2, 5
 //
 // Nothing is hashed: positions are sorted by the tokens before them, so the k-grams of every order are runs, and orders
-// are worked through one after the other, about 20 bytes for each token and 16 for each different context.
+// are worked through one after the other: at most about 45 bytes for each token.
 #pragma once
 
 #include <cstdint>

@@ -76,7 +76,7 @@ struct LogOptions {
   std::int64_t keep_last = 2;   ///< Checkpoints, besides the best.
   std::int64_t taps_every = 0;
   std::vector<std::string> taps;    ///< Globs over sites.
-  std::vector<std::string> writes;  ///< As `trace --set` takes them.
+  std::vector<std::string> writes;  ///< As `trace --set` takes them; done in every step.
 };
 
 struct TrainConfig {

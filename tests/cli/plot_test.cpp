@@ -11,6 +11,10 @@ TEST(PlotCommand, WritesOneDrawingOfAllRuns) {
   EXPECT_EQ(told["runs"], 2);
   EXPECT_EQ(told["bytes"], read_file(out).size());
   EXPECT_THAT(read_file(out), testing::StartsWith("<svg"));
+  EXPECT_THAT(read_file(out), testing::HasSubstr(">" + run + "<")) << "both are called train";
+  write_file(folder / "other.jsonl", read_file(run));
+  json_of({"plot", run, folder / "other.jsonl", "--out", out});
+  EXPECT_THAT(read_file(out), testing::AllOf(testing::HasSubstr(">train<"), testing::HasSubstr(">other<")));
 }
 
 TEST(PlotCommand, RefusesWhatIsNoRun) {
