@@ -234,6 +234,15 @@ TEST(TrainConfig, SurvivesHostileText) {
   EXPECT_NE(error_of("a = " + std::string(10'000, '[') + std::string(10'000, ']')), "no error");
   EXPECT_NE(error_of(std::string("a = \"\xff\xfe\"")), "no error");
   EXPECT_NE(error_of(std::string("[model]\n\0x = 1", 14)), "no error");
+  // What would lead toml++ into undefined behavior (fuzz/corpus/train_config/found-…).
+  EXPECT_THAT(error_of(std::string("\n[\0\0\0preset = 1", 15)), HasSubstr("run.toml:2"));
+  EXPECT_THAT(error_of("[out]\nfoldér = 'x'"), HasSubstr("run.toml:2] letters beyond ASCII"));
+  EXPECT_THAT(error_of("a = \"\"\"x \\  \n é\"\"\""), HasSubstr("run.toml:2] letters beyond ASCII"));
+  for (const char* fine : {"\"é\"", "'é'  # é", "\"\"\"é \\\n e\"\" é\"\"\"\"", "'''é''\né'''", "\"\\\"é\""}) {
+    const std::string text = with(kLeast, "\"text.txt\"", fine);
+    EXPECT_THAT(parse_train_config(text, "run.toml").data.train, HasSubstr("é")) << fine;
+  }
+  EXPECT_EQ(parse_train_config("\xEF\xBB\xBF" + kLeast, "run.toml").out, "out");
   EXPECT_THAT(error_of(std::string(2'000'000, '#')), HasSubstr("at most"));
 }
 
