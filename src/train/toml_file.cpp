@@ -82,6 +82,7 @@ class Precheck {
       if (!is_long && text_[at_] == '\n') return;
       const bool escapes = quote == '"' && text_[at_] == '\\';
       step();
+      if (escapes && at_ < text_.size()) refuse_letter();  // no escape begins with one
       if (escapes && !(is_long && continued_line()) && at_ < text_.size()) step();
     }
     at_ = std::min(text_.size(), at_ + (is_long ? 3 : 1));

@@ -238,10 +238,13 @@ TEST(TrainConfig, SurvivesHostileText) {
   EXPECT_THAT(error_of(std::string("\n[\0\0\0preset = 1", 15)), HasSubstr("run.toml:2"));
   EXPECT_THAT(error_of("[out]\nfoldér = 'x'"), HasSubstr("run.toml:2] letters beyond ASCII"));
   EXPECT_THAT(error_of("a = \"\"\"x \\  \n é\"\"\""), HasSubstr("run.toml:2] letters beyond ASCII"));
+  EXPECT_THAT(error_of("a = \"\"\"x\\é\"\"\""), HasSubstr("letters beyond ASCII"));
   for (const char* fine : {"\"é\"", "'é'  # é", "\"\"\"é \\\n e\"\" é\"\"\"\"", "'''é''\né'''", "\"\\\"é\""}) {
     const std::string text = with(kLeast, "\"text.txt\"", fine);
     EXPECT_THAT(parse_train_config(text, "run.toml").data.train, HasSubstr("é")) << fine;
   }
+  for (const char* bad : {"[[[", "[=]", "[", "[[", "[.a]", "[ +a]"})
+    EXPECT_THAT(error_of(bad), HasSubstr("run.toml:1"));
   EXPECT_EQ(parse_train_config("\xEF\xBB\xBF" + kLeast, "run.toml").out, "out");
   EXPECT_THAT(error_of(std::string(2'000'000, '#')), HasSubstr("at most"));
 }
