@@ -63,6 +63,8 @@ class Precheck {
       if (c == '#') {
         while (at_ < text_.size() && text_[at_] != '\n') step();
       } else if (c == '"' || c == '\'') {
+        const bool follows_word = at_ > 0 && std::string_view(" \t\r\n=[{,.").find(text_[at_ - 1]) == text_.npos;
+        if (follows_word) throw BadInput(path_ + ":" + std::to_string(line_), "a quote cannot follow a word");
         quoted(c);
       } else {
         refuse_letter();
