@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/file_writer.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/tensor_rules.h"
 #include "model/count.h"
@@ -179,6 +180,16 @@ void write_hugging_face_tensors(const std::string& path, const Family& family, c
       if (report) report(done, total);
     });
   }
+  writer.commit();
+}
+
+void write_config_json(const std::string& path, const Family& family, Json config, DType dtype) {
+  config.erase("dtype");
+  config["torch_dtype"] = dtype == DType::f32 ? "float32" : dtype == DType::f16 ? "float16" : "bfloat16";
+  if (!config.contains("architectures")) config["architectures"] = {std::string(family.architectures.front())};
+  const std::string text = config.dump(2) + "\n";
+  FileWriter writer(path);
+  writer.write(std::as_bytes(std::span(text)));
   writer.commit();
 }
 

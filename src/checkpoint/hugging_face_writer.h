@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "base/json.h"
 #include "base/progress.h"
 #include "checkpoint/family.h"
 #include "parallel/thread_pool.h"
@@ -24,5 +25,9 @@ using ParamValues =
 void write_hugging_face_tensors(const std::string& path, const Family& family, const ModelConfig& config, DType dtype,
                                 const ParamValues& values, ThreadPool& pool, const ReportProgress& report = {},
                                 std::optional<std::string> prefix = std::nullopt);
+
+/// Writes `path`, a config.json: `config` as it is given, with `dtype` as its torch_dtype and, where it has none, the
+/// family's architecture. Throws as FileWriter does.
+void write_config_json(const std::string& path, const Family& family, Json config, DType dtype);
 
 }  // namespace vitrine

@@ -3,7 +3,6 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/file_writer.h"
 #include "checkpoint/config_json.h"
 #include "checkpoint/hugging_face_writer.h"
 #include "model/count.h"
@@ -75,14 +74,7 @@ std::int64_t init_checkpoint(const Json& config, const std::string& where, const
   };
   write_hugging_face_tensors(target.file("model.safetensors"), family, model, dtype, values, pool, report);
 
-  Json written = config;
-  written.erase("dtype");
-  written["torch_dtype"] = dtype == DType::f32 ? "float32" : dtype == DType::f16 ? "float16" : "bfloat16";
-  if (!written.contains("architectures")) written["architectures"] = {std::string(family.architectures.front())};
-  const std::string text = written.dump(2) + "\n";
-  FileWriter writer(target.file("config.json"));  // last: a folder that has it is whole
-  writer.write(std::as_bytes(std::span(text)));
-  writer.commit();
+  write_config_json(target.file("config.json"), family, config, dtype);  // last: a folder that has it is whole
   target.keep();
   return n_params;
 }

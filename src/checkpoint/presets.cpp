@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "checkpoint/config_json.h"
+#include "checkpoint/size_rule.h"
 
 namespace vitrine {
 namespace {
@@ -195,20 +196,41 @@ Json preset_or_config(const std::string& name_or_path) {
 }
 
 void set_config_keys(Json& config, const std::vector<std::string>& assignments, const std::string& where) {
-  const Family& family = family_of(config, where);
   for (const std::string& text : assignments) {
     const std::size_t equals = text.find('=');
     if (equals == 0 || equals == std::string::npos) {
       throw BadInput("--set", "expected KEY=VALUE as in d_model=64, got \"{}\"", text);
     }
-    std::string key = text.substr(0, equals);
-    for (const Family::Key& known : family.keys) {
-      if (known.ours == key) key = known.theirs;
-    }
+  }
+  Json values = Json::object();
+  for (const std::string& text : assignments) {
+    const std::size_t equals = text.find('=');
     const std::string value = text.substr(equals + 1);
     const Json parsed = Json::parse(value, nullptr, false);
-    config[key] = parsed.is_discarded() ? Json(value) : parsed;
+    values[text.substr(0, equals)] = parsed.is_discarded() ? Json(value) : parsed;
   }
+  set_config_values(config, values, where);
+}
+
+void set_config_values(Json& config, const Json& values, const std::string& where) {
+  const Family& family = family_of(config, where);
+  const auto their_key = [&](const std::string& key) {
+    for (const Family::Key& known : family.keys) {
+      if (known.ours == key) return std::string(known.theirs);
+    }
+    return key;
+  };
+  const std::string d_ff = their_key("d_ff"), d_model = their_key("d_model");
+  for (const auto& [key, value] : values.items()) {
+    const std::string theirs = their_key(key);
+    if (theirs != key && values.contains(theirs)) throw BadInput(where, "{} and {} are the same key", key, theirs);
+    config[theirs] = value;
+  }
+  if (!config.contains(d_ff) || !config[d_ff].is_string()) return;
+  if (!config.contains(d_model) || !config[d_model].is_number_integer()) {
+    throw BadInput(where, "{} is a rule, so {} must be a number", d_ff, d_model);
+  }
+  config[d_ff] = size_by_rule(config[d_ff].get<std::string>(), config[d_model].get<std::int64_t>());
 }
 
 }  // namespace vitrine

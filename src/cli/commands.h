@@ -19,5 +19,6 @@ void add_bench(CLI::App& program);
 void add_quantize(CLI::App& program);
 void add_tokenizer(CLI::App& program);
 void add_data(CLI::App& program);
+void add_plot(CLI::App& program);
 
 }  // namespace vitrine::cli

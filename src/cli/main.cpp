@@ -121,6 +121,7 @@ int run(int argc, char** argv) {
   add_quantize(program);
   add_tokenizer(program);
   add_data(program);
+  add_plot(program);
   add_completion(program);
   add_man(program, VITRINE_VERSION);
   add_page(program);

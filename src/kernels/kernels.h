@@ -19,6 +19,26 @@ namespace vitrine {
 enum class Isa : std::uint8_t { scalar, avx2, avx512 };
 enum class Activation : std::uint8_t { relu, silu, gelu_tanh, gelu_erf };
 
+/// The numbers of one step of AdamW, the same for every element.
+struct AdamwStep {
+  float grad_scale;  ///< Gradients are multiplied by it first: the clip factor.
+  float keep;        ///< 1 − lr · weight_decay
+  float rate;        ///< lr / (1 − beta1^t)
+  float toward;      ///< 1 − beta1
+  float beta2;
+  float toward2;       ///< 1 − beta2
+  float root_divisor;  ///< √(1 − beta2^t)
+  float eps;
+};
+
+/// The numbers of one step of SGD with momentum.
+struct SgdStep {
+  float grad_scale;
+  float decay;  ///< weight_decay, added to the gradient.
+  float momentum;
+  float rate;  ///< lr
+};
+
 /// One table of kernels. Where input and output are floats of one length, the output may be the very same array as an
 /// input; nothing else may overlap. n may be 0; no alignment is asked for. "The same bits" leaves open which NaN a NaN
 /// is.
@@ -87,6 +107,14 @@ struct Kernels {
   /// Floats to stored elements, to nearest, ties to even. For i8 the floats must be finite and below 2^31; what does
   /// not fit becomes −128 or 127.
   void (*narrow)(const float* x, std::int64_t n, DType dtype, std::byte* y);
+
+  /// One step of AdamW in place: g' = grad_scale · g[i]; m[i] = fma(toward, g' − m[i], m[i]); v[i] = fma(toward2 · g',
+  /// g', beta2 · v[i]); p[i] = fma(−rate, m[i] / (√v[i] / root_divisor + eps), keep · p[i]). No two of the arrays may
+  /// overlap.
+  void (*adamw)(const AdamwStep& step, const float* g, std::int64_t n, float* p, float* m, float* v);
+  /// One step of SGD in place: m[i] = fma(momentum, m[i], fma(decay, p[i], grad_scale · g[i])); p[i] = fma(−rate,
+  /// m[i], p[i]). No two of the arrays may overlap.
+  void (*sgd)(const SgdStep& step, const float* g, std::int64_t n, float* p, float* m);
 };
 
 /// The floats that `pack` writes for rows of `cols` elements.

@@ -6,6 +6,7 @@
 #include "kernels/math-inl.h"
 #include "kernels/matmul-inl.h"
 #include "kernels/matmul_packed-inl.h"
+#include "kernels/optimizer-inl.h"
 #include "kernels/rows-inl.h"
 #include "kernels/slopes-inl.h"
 #include "kernels/stored-inl.h"
@@ -42,6 +43,8 @@ constexpr Kernels table_of(Isa isa) {
       .rotate_interleaved = rotate_interleaved,
       .widen = widen,
       .narrow = narrow,
+      .adamw = adamw,
+      .sgd = sgd,
   };
 }
 

@@ -121,6 +121,9 @@ inline Vec operator*(Vec a, Vec b) {
 inline Vec operator/(Vec a, Vec b) {
   return each_lane([&](int l) { return a.lane[l] / b.lane[l]; });
 }
+inline Vec sqrt(Vec a) {
+  return each_lane([&](int l) { return __builtin_sqrtf(a.lane[l]); });
+}
 /// a · b + c, rounded once.
 inline Vec fma(Vec a, Vec b, Vec c) {
   return each_lane([&](int l) { return __builtin_fmaf(a.lane[l], b.lane[l], c.lane[l]); });

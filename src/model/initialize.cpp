@@ -67,20 +67,27 @@ double normal_probability(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)
 
 }  // namespace
 
-InitRule init_rule(const ModelConfig& config, std::string_view name, const Shape& shape) {
+InitRule init_rule(const ModelConfig& config, std::string_view name, const Shape& shape, const InitOptions& options) {
+  using Scheme = InitOptions::Scheme;
   if (shape.rank() == 1) {
     const bool is_gain = name.ends_with(".weight");  // the norms of a model all store it in one way
     return {is_gain ? 1.0 - static_cast<double>(config.final_norm.weight_offset) : 0.0};
   }
-  if (config.embedding.learned_positions) {
-    const bool writes = name.ends_with(".wo.weight") || name.ends_with(".w_down.weight");
-    return {0, writes ? 0.02 / std::sqrt(2.0 * static_cast<double>(config.blocks.size())) : 0.02};
-  }
+  const bool is_normal =
+      options.scheme == Scheme::normal || (options.scheme == Scheme::by_config && config.embedding.learned_positions);
+  const double cut = is_normal ? 0 : 3;
   if (name == "embed.weight") {
     const bool is_scaled = config.embedding.scale != 1.0f;
-    return {0, is_scaled ? 1.0 / static_cast<double>(config.embedding.scale) : config.head.tied ? 0.02 : 1.0, 3};
+    const double unscaled = is_normal ? options.std : config.head.tied ? 0.02 : 1.0;
+    return {0, options.embedding_std.value_or(is_scaled ? 1.0 / static_cast<double>(config.embedding.scale) : unscaled),
+            cut};
   }
-  return {0, std::sqrt(2.0 / static_cast<double>(shape[0] + shape[1])), 3};
+  if (is_normal) {
+    const bool writes = name.ends_with(".wo.weight") || name.ends_with(".w_down.weight");
+    return {0, writes ? options.std / std::sqrt(2.0 * static_cast<double>(config.blocks.size())) : options.std};
+  }
+  if (name == "pos_embed.weight") return {0, 0.02, cut};
+  return {0, std::sqrt(2.0 / static_cast<double>(shape[0] + shape[1])), cut};
 }
 
 void draw_initial(const InitRule& rule, std::uint64_t seed, std::uint64_t param, std::int64_t first,

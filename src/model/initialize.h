@@ -1,14 +1,17 @@
 // Random parameters to begin with. Each element is a function of (seed, parameter, place), so it does not matter who
 // draws it, in which order, or on how many threads.
 //
-//   norms                    gain 1 (stored as 1 − weight_offset), shift 0; all biases 0
-//   positions are learned    every matrix σ = 0.02, those that write into the stream σ = 0.02 / √(2 · n_layers)
-//                            (Radford et al. 2019)
-//   otherwise                matrices σ = √(2 / (in + out)), cut at ±3σ (Glorot & Bengio 2010); the embedding σ = 1 / s
-//                            where it is scaled by s, 0.02 where it is tied and not scaled, else 1, cut at ±3σ
+//   norms, biases      gain 1 (stored as 1 − weight_offset), shift 0; all biases 0
+//   Scheme::normal     every matrix σ = std, those that write into the stream σ = std / √(2 · n_layers)
+//                      (Radford et al. 2019: std 0.02)
+//   Scheme::glorot     matrices σ = √(2 / (in + out)), cut at ±3σ (Glorot & Bengio 2010); positions 0.02; the embedding
+//                      0.02 where it is tied, else 1, cut at ±3σ
+//   Scheme::by_config  normal where positions are learned, else glorot
+//   in every scheme    the embedding σ = 1 / s where it is scaled by s
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -24,8 +27,20 @@ struct InitRule {
   double cut = 0;
 };
 
+/// What may be chosen.
+struct InitOptions {
+  enum class Scheme : std::uint8_t { by_config, glorot, normal };
+
+  Scheme scheme = Scheme::by_config;
+  double std = 0.02;                    ///< Of Scheme::normal.
+  std::optional<double> embedding_std;  ///< In place of the scheme's.
+
+  bool operator==(const InitOptions&) const = default;
+};
+
 /// The rule for the parameter of that name and shape in for_each_param's list.
-InitRule init_rule(const ModelConfig& config, std::string_view name, const Shape& shape);
+InitRule init_rule(const ModelConfig& config, std::string_view name, const Shape& shape,
+                   const InitOptions& options = {});
 
 /// Elements [first, first + out.size()) of parameter number `param`. A value that is cut is one drawn again, not
 /// clamped: the quantile of a uniform number between the bounds' probabilities.

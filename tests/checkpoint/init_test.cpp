@@ -120,12 +120,12 @@ TEST(Initialize, AnElementDoesNotDependOnWhereItsDrawBegins) {
 }
 
 TEST(Initialize, FollowsTheConfig) {
-  const auto rule = [](const char* preset, const char* name) {
+  const auto rule = [](const char* preset, const char* name, const InitOptions& options = {}) {
     const Json json = preset_or_config(preset);
     const ModelConfig config = read_model_config(family_of(json, preset), json, preset);
     InitRule found{-1, -1, -1};
     for_each_shape(config, [&](const std::string& n, const Shape& shape) {
-      if (n == name) found = init_rule(config, n, shape);
+      if (n == name) found = init_rule(config, n, shape, options);
     });
     return found;
   };
@@ -139,6 +139,16 @@ TEST(Initialize, FollowsTheConfig) {
   EXPECT_DOUBLE_EQ(rule("gpt2", "blocks.0.attn.wo.weight").std, 0.02 / std::sqrt(24.0));
   EXPECT_EQ(rule("gpt2", "blocks.0.attn.wo.bias").std, 0);
   EXPECT_EQ(rule("gpt2", "blocks.0.attn.wo.bias").mean, 0);
+
+  const InitOptions normal{InitOptions::Scheme::normal, 0.01, {}}, glorot{InitOptions::Scheme::glorot, 0.01, {}};
+  EXPECT_DOUBLE_EQ(rule("llama-2-7b", "blocks.0.mlp.w_down.weight", normal).std, 0.01 / 8);
+  EXPECT_EQ(rule("llama-2-7b", "blocks.0.mlp.w_up.weight", normal).std, 0.01);
+  EXPECT_EQ(rule("llama-2-7b", "embed.weight", normal).std, 0.01);
+  EXPECT_EQ(rule("llama-2-7b", "embed.weight", normal).cut, 0);
+  EXPECT_FLOAT_EQ(static_cast<float>(rule("gemma-2-2b", "embed.weight", normal).std), 1.0F / 48);
+  EXPECT_DOUBLE_EQ(rule("gpt2", "blocks.0.attn.wo.weight", glorot).std, std::sqrt(1.0 / 768));
+  EXPECT_EQ(rule("gpt2", "pos_embed.weight", glorot).std, 0.02);
+  EXPECT_EQ(rule("gpt2", "embed.weight", {InitOptions::Scheme::glorot, 0.01, 0.5}).std, 0.5);
 }
 
 TEST(Presets, HaveThePublishedNumberOfParameters) {

@@ -9,10 +9,10 @@ namespace vitrine {
 
 std::span<const Family> all_families() {
   static const std::vector<Family> families = {
-      cohere_family(),  falcon_family(),    gemma_family(),     gemma2_family(), gemma3_family(),
-      gpt2_family(),    gpt_neox_family(),  granite_family(),   llama_family(),  mistral_family(),
-      mixtral_family(), olmo2_family(),     phi3_family(),      qwen2_family(),  qwen2_moe_family(),
-      qwen3_family(),   qwen3_moe_family(), starcoder2_family()};
+      cohere_family(),    falcon_family(),   gemma_family(),     gemma2_family(),    gemma3_family(),
+      gpt2_family(),      gpt_neox_family(), granite_family(),   llama_family(),     mistral_family(),
+      mixtral_family(),   olmo2_family(),    own_family(),       phi3_family(),      qwen2_family(),
+      qwen2_moe_family(), qwen3_family(),    qwen3_moe_family(), starcoder2_family()};
   return families;
 }
 

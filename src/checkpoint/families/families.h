@@ -17,6 +17,7 @@ Family llama_family();
 Family mistral_family();
 Family mixtral_family();
 Family olmo2_family();
+Family own_family();
 Family phi3_family();
 Family qwen2_family();
 Family qwen2_moe_family();

@@ -1,0 +1,184 @@
+// Models that no published family describes: config.json with model_type "vitrine", in our own words, and tensors under
+// our own names. Every choice that the engine computes for all layers alike has a key; layers with a window may
+// alternate with layers without.
+//
+//   d_model, n_layers, n_heads, vocab_size, max_seq_len, d_ff              sizes; n_kv_heads, head_dim where they
+//   differ positions "rope" | "learned" | "none"                                   rope_theta, rope_fraction,
+//   rope_interleaved norm "rms" | "layer", norm_eps, norm_bias                               norm_place "before" |
+//   "after" | "both" norm_weight_offset, qk_norm "none" | "head" | "all_heads"               parallel, residual_scale
+//   qkv_bias, out_bias, ffn_bias, head_bias, tied, embedding_scale          logit_scale, logit_softcap
+//   score_scale, score_softcap, window, full_every (every such layer has no window)
+//   activation, gated; n_experts, top_k, renormalize, d_ff_shared           d_ff is that of an expert then
+#include <cmath>
+
+#include "base/error.h"
+#include "checkpoint/families/families.h"
+
+namespace vitrine {
+namespace {
+
+/// The place of the text at `key` in `names`; the first where the key is absent.
+std::size_t choice(ConfigReader& c, std::string_view key, std::initializer_list<std::string_view> names) {
+  const std::string text = c.text_or(key, *names.begin());
+  std::string expected;
+  std::size_t i = 0;
+  for (const std::string_view name : names) {
+    if (name == text) return i;
+    expected += (i++ == 0 ? "" : ", ") + std::string(name);
+  }
+  throw Unsupported(c.where(), "{}: expected {}, got \"{}\"", key, expected, text);
+}
+
+NormConfig read_norm(ConfigReader& c) {
+  NormConfig norm;
+  norm.kind = choice(c, "norm", {"rms", "layer"}) == 0 ? NormConfig::Kind::rms : NormConfig::Kind::layer;
+  norm.eps = static_cast<float>(c.number_or("norm_eps", 1e-5));
+  norm.weight_offset = static_cast<float>(c.number_or("norm_weight_offset", 0));
+  norm.bias = c.flag_or("norm_bias", false);
+  return norm;
+}
+
+AttentionConfig read_attention(ConfigReader& c, const ModelConfig& model, const NormConfig& norm) {
+  AttentionConfig attention;
+  attention.n_heads = c.size("n_heads");
+  attention.n_kv_heads = c.size_or("n_kv_heads", attention.n_heads);
+  attention.head_dim = read_head_dim(c, "head_dim", model.d_model, attention.n_heads);
+  if (attention.head_dim > kMaxHeadDim) {
+    throw BadCheckpoint(c.where(), "head_dim: expected at most {}, got {}", kMaxHeadDim, attention.head_dim);
+  }
+  const double scale = 1.0 / std::sqrt(static_cast<double>(attention.head_dim));
+  attention.score_scale = static_cast<float>(c.number_or("score_scale", scale));
+  attention.softcap = read_softcap(c, "score_softcap", std::nullopt);
+  attention.qkv_bias = c.flag_or("qkv_bias", false);
+  attention.out_bias = c.flag_or("out_bias", false);
+  const std::size_t qk = choice(c, "qk_norm", {"none", "head", "all_heads"});
+  if (qk > 0) attention.qk_norm = {norm, qk == 1 ? QkNormConfig::Over::head : QkNormConfig::Over::all_heads};
+  return attention;
+}
+
+void read_positions(ConfigReader& c, ModelConfig& model, AttentionConfig& attention) {
+  const std::size_t positions = choice(c, "positions", {"rope", "learned", "none"});
+  model.embedding.learned_positions = positions == 1;
+  if (positions != 0) return;  // RoPE's keys are unknown then
+  const double turned = c.number_or("rope_fraction", 1) * static_cast<double>(attention.head_dim);
+  const bool is_interleaved = c.flag_or("rope_interleaved", false);
+  const double theta = c.number_or("rope_theta", 10000);
+  if (!(turned >= 2 && turned <= static_cast<double>(attention.head_dim) && std::fmod(turned, 2) == 0)) {
+    throw BadCheckpoint(c.where(), "rope_fraction: expected an even number of a head's {} elements, got {}",
+                        attention.head_dim, turned);
+  }
+  if (!(theta > 0)) throw BadCheckpoint(c.where(), "rope_theta: expected a positive number, got {}", theta);
+  attention.rope =
+      make_rope(theta, static_cast<std::int64_t>(turned),
+                is_interleaved ? RopeConfig::Layout::interleaved : RopeConfig::Layout::halves, std::monostate{});
+}
+
+std::variant<DenseConfig, MoeConfig> read_ffn(ConfigReader& c) {
+  const DenseConfig dense{c.size("d_ff"), activation_named(c, c.text_or("activation", "silu")),
+                          c.flag_or("gated", true), c.flag_or("ffn_bias", false)};
+  if (!c.has("n_experts")) return dense;
+  MoeConfig moe;
+  moe.n_experts = c.size("n_experts");
+  moe.top_k = c.size("top_k");
+  moe.renormalize = c.flag_or("renormalize", true);
+  moe.expert = dense;
+  if (const auto d_ff = c.optional_size("d_ff_shared")) {
+    moe.shared = dense;
+    moe.shared->d_ff = *d_ff;
+  }
+  return moe;
+}
+
+ModelConfig read_own(ConfigReader& c) {
+  ModelConfig model;
+  model.d_model = c.size("d_model");
+  model.vocab_size = c.size("vocab_size");
+  model.max_seq_len = c.size("max_seq_len");
+  model.embedding.scale = static_cast<float>(c.number_or("embedding_scale", 1));
+  model.head.tied = c.flag_or("tied", false);
+  model.head.bias = c.flag_or("head_bias", false);
+  model.head.scale = static_cast<float>(c.number_or("logit_scale", 1));
+  model.head.softcap = read_softcap(c, "logit_softcap", std::nullopt);
+  model.final_norm = read_norm(c);
+
+  BlockConfig block;
+  block.attention = read_attention(c, model, model.final_norm);
+  read_positions(c, model, block.attention);
+  block.ffn = read_ffn(c);
+  block.residual = c.flag_or("parallel", false) ? BlockConfig::Residual::parallel : BlockConfig::Residual::serial;
+  block.residual_scale = static_cast<float>(c.number_or("residual_scale", 1));
+  const std::size_t place = choice(c, "norm_place", {"before", "after", "both"});
+  if (place != 1) block.norms.attn_pre = block.norms.ffn_pre = model.final_norm;
+  if (place != 0) block.norms.attn_post = block.norms.ffn_post = model.final_norm;
+  model.blocks.assign(static_cast<std::size_t>(c.size("n_layers", kMaxLayers)), block);
+  if (!c.has("window")) return model;
+  const std::int64_t window = c.size("window");
+  const std::optional<std::int64_t> full_every = c.optional_size("full_every");
+  for (std::size_t i = 0; i < model.blocks.size(); ++i) {
+    const bool is_full = full_every && (static_cast<std::int64_t>(i) + 1) % *full_every == 0;
+    if (!is_full) model.blocks[i].attention.window = window;
+  }
+  return model;
+}
+
+}  // namespace
+
+Family own_family() {
+  Family family;
+  family.model_type = "vitrine";
+  family.architectures = {"VitrineForCausalLM"};
+  family.read_config = read_own;
+  family.prefixes = {""};
+  family.embedding = "embed.weight";
+  for (const std::string_view name : {"embed.weight",
+                                      "pos_embed.weight",
+                                      "blocks.{l}.ln1.weight",
+                                      "blocks.{l}.ln1.bias",
+                                      "blocks.{l}.attn.wq.weight",
+                                      "blocks.{l}.attn.wq.bias",
+                                      "blocks.{l}.attn.wk.weight",
+                                      "blocks.{l}.attn.wk.bias",
+                                      "blocks.{l}.attn.wv.weight",
+                                      "blocks.{l}.attn.wv.bias",
+                                      "blocks.{l}.attn.q_norm.weight",
+                                      "blocks.{l}.attn.q_norm.bias",
+                                      "blocks.{l}.attn.k_norm.weight",
+                                      "blocks.{l}.attn.k_norm.bias",
+                                      "blocks.{l}.attn.wo.weight",
+                                      "blocks.{l}.attn.wo.bias",
+                                      "blocks.{l}.ln1_post.weight",
+                                      "blocks.{l}.ln1_post.bias",
+                                      "blocks.{l}.ln2.weight",
+                                      "blocks.{l}.ln2.bias",
+                                      "blocks.{l}.mlp.w_gate.weight",
+                                      "blocks.{l}.mlp.w_gate.bias",
+                                      "blocks.{l}.mlp.w_up.weight",
+                                      "blocks.{l}.mlp.w_up.bias",
+                                      "blocks.{l}.mlp.w_down.weight",
+                                      "blocks.{l}.mlp.w_down.bias",
+                                      "blocks.{l}.mlp.router.weight",
+                                      "blocks.{l}.mlp.experts.{e}.w_gate.weight",
+                                      "blocks.{l}.mlp.experts.{e}.w_gate.bias",
+                                      "blocks.{l}.mlp.experts.{e}.w_up.weight",
+                                      "blocks.{l}.mlp.experts.{e}.w_up.bias",
+                                      "blocks.{l}.mlp.experts.{e}.w_down.weight",
+                                      "blocks.{l}.mlp.experts.{e}.w_down.bias",
+                                      "blocks.{l}.mlp.shared.w_gate.weight",
+                                      "blocks.{l}.mlp.shared.w_gate.bias",
+                                      "blocks.{l}.mlp.shared.w_up.weight",
+                                      "blocks.{l}.mlp.shared.w_up.bias",
+                                      "blocks.{l}.mlp.shared.w_down.weight",
+                                      "blocks.{l}.mlp.shared.w_down.bias",
+                                      "blocks.{l}.mlp.shared_gate.weight",
+                                      "blocks.{l}.ln2_post.weight",
+                                      "blocks.{l}.ln2_post.bias",
+                                      "ln_final.weight",
+                                      "ln_final.bias",
+                                      "unembed.weight",
+                                      "unembed.bias"}) {
+    family.tensors.push_back({name, {name}});
+  }
+  return family;
+}
+
+}  // namespace vitrine

@@ -1,0 +1,57 @@
+// vitrine plot: the curves of training runs as an SVG file.
+#include "train/plot.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+
+#include "base/file_writer.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/output.h"
+
+namespace vitrine::cli {
+namespace {
+
+struct PlotOptions : Options {
+  std::vector<std::string> runs;
+  std::string out = "curves.svg";
+};
+
+/// Runs in folders of one name are told apart by their paths.
+std::vector<MetricCurves> read_runs(const std::vector<std::string>& paths) {
+  std::vector<MetricCurves> runs;
+  std::map<std::string, int> uses;
+  for (const std::string& path : paths) ++uses[runs.emplace_back(read_metrics(path)).name];
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (uses.at(runs[i].name) > 1) runs[i].name = paths[i];
+  }
+  return runs;
+}
+
+void run_plot(const PlotOptions& o) {
+  const std::vector<MetricCurves> runs = read_runs(o.runs);
+  const std::string svg = plot_svg(runs);
+  FileWriter writer(o.out);
+  writer.write(std::as_bytes(std::span(svg)));
+  writer.commit();
+  if (o.json) return print_json({{"out", o.out}, {"runs", runs.size()}, {"bytes", svg.size()}});
+  print(fmt::format("{}: the curves of {} run{}\n", o.out, runs.size(), runs.size() == 1 ? "" : "s"));
+}
+
+}  // namespace
+
+void add_plot(CLI::App& program) {
+  CLI::App& command = *program.add_subcommand("plot", "Draw the curves of training runs");
+  const auto o = std::make_shared<PlotOptions>();
+  command.add_option("RUN", o->runs, "Folders of runs, or their metrics.jsonl files; all into one drawing")
+      ->required()
+      ->type_name("");
+  command.add_option("--out", o->out, "The .svg file to write")->capture_default_str();
+  add_common(command, *o);
+  command.footer("Example: vitrine plot run/ --out curves.svg");
+  command.callback([o] { run_plot(*o); });
+}
+
+}  // namespace vitrine::cli

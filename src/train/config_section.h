@@ -1,0 +1,61 @@
+// One table of a training config, of which every key is read or told of.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "train/toml_file.h"
+
+namespace vitrine {
+
+/// Reads keys of a table and remembers which. A value of the wrong type or out of range throws BadInput with the line.
+class ConfigSection {
+ public:
+  /// The table `name` of `file`; one that is absent has no keys. `path` names the file in messages. Both must outlive
+  /// the section.
+  ConfigSection(const TomlFile& file, const std::string& path, std::string name);
+
+  bool has(const std::string& key);
+  std::int64_t integer(const std::string& key, std::int64_t otherwise, std::int64_t lowest,
+                       std::int64_t highest = std::numeric_limits<std::int64_t>::max());
+  std::int64_t integer(const std::string& key, std::int64_t lowest);  ///< Throws where the key is missing.
+  double number(const std::string& key, double otherwise, double lowest, double highest);
+  bool flag(const std::string& key, bool otherwise);
+  std::string text(const std::string& key, const std::string& otherwise);
+  std::string text(const std::string& key);  ///< Throws where the key is missing.
+  std::vector<std::string> texts(const std::string& key);
+  bool is_table(const std::string& key);
+  const Json* table(const std::string& key);  ///< Null where the key is missing.
+
+  /// The value of the name that stands at `key`, the first one where the key is missing.
+  template <class T>
+  T choice(const std::string& key, const std::vector<std::pair<std::string, T>>& choices) {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : choices) names.push_back(name);
+    return choices[index_of(key, names)].second;
+  }
+
+  /// Throws where the key is there: `reason` says why it has no effect.
+  void refuse(const std::string& key, const std::string& reason);
+  [[noreturn]] void fail(const std::string& key, const std::string& message) const;
+  /// Throws for a key that was not asked for, with the nearest of those that were.
+  void finish() const;
+
+ private:
+  const Json* find(const std::string& key);
+  [[noreturn]] void missing(const std::string& key) const;
+  std::size_t index_of(const std::string& key, const std::vector<std::string>& names);
+
+  const TomlFile& file_;
+  const std::string& path_;
+  std::string name_;
+  const Json* values_ = nullptr;
+  std::vector<std::string> known_;
+};
+
+}  // namespace vitrine

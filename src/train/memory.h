@@ -1,0 +1,40 @@
+// What a training run holds in memory, part by part, known before its first step: the trainer prints it.
+//
+//   parameters   weights, in their type; masters: float32, beside bf16 weights
+//   gradients    float32
+//   moments      AdamW two, SGD one, float32
+//   activations  what the backward pass reads of `rows` = batch · seq_len tokens of one micro-batch: per layer
+//                norms d and a divisor each, q, k, v and (where normed) what they were before, z, maximum and sum of
+//                each query's scores, the stream before and between the sublayers, gate, up and their product (of
+//                experts: of those chosen); with recompute the stream before every layer, and one layer's in full
+//   logits       a group of rows and its gradient: at most 2^24 elements each, at least one row
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/config.h"
+#include "tensor/dtype.h"
+#include "train/optimizer.h"
+
+namespace vitrine {
+
+struct TrainWorkload {
+  std::int64_t batch = 1;    ///< Sequences of a micro-batch.
+  std::int64_t seq_len = 1;  ///< Tokens of each.
+  DType dtype = DType::f32;  ///< Of the weights.
+  OptimizerConfig::Kind optimizer = OptimizerConfig::Kind::adamw;
+  bool recompute = false;
+};
+
+struct MemoryPart {
+  std::string name;
+  double bytes = 0;
+};
+
+/// Parts of no bytes are left out.
+std::vector<MemoryPart> training_memory(const ModelConfig& config, const TrainWorkload& workload);
+double total_bytes(const std::vector<MemoryPart>& parts);
+
+}  // namespace vitrine

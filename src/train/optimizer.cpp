@@ -1,0 +1,138 @@
+#include "train/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace vitrine {
+namespace {
+
+// Elements of a chunk: its arrays fit a core's cache, so rounding a master reads what was just written.
+constexpr std::int64_t kChunk = 4096;
+
+void check_range(const char* name, double value, double lowest, double below) {
+  if (!(value >= lowest && value < below)) {
+    throw BadInput(name, "expected a number from {} to below {}, got {}", lowest, below, value);
+  }
+}
+
+AdamwStep adamw_step(const OptimizerConfig& c, std::int64_t t, double lr, bool decays, double grad_scale) {
+  const auto n = static_cast<double>(t);
+  return {.grad_scale = static_cast<float>(grad_scale),
+          .keep = static_cast<float>(1 - lr * (decays ? c.weight_decay : 0.0)),
+          .rate = static_cast<float>(lr / (1 - std::pow(c.beta1, n))),
+          .toward = static_cast<float>(1 - c.beta1),
+          .beta2 = static_cast<float>(c.beta2),
+          .toward2 = static_cast<float>(1 - c.beta2),
+          .root_divisor = static_cast<float>(std::sqrt(1 - std::pow(c.beta2, n))),
+          .eps = static_cast<float>(c.eps)};
+}
+
+SgdStep sgd_step(const OptimizerConfig& c, double lr, bool decays, double grad_scale) {
+  return {.grad_scale = static_cast<float>(grad_scale),
+          .decay = static_cast<float>(decays ? c.weight_decay : 0.0),
+          .momentum = static_cast<float>(c.momentum),
+          .rate = static_cast<float>(lr)};
+}
+
+}  // namespace
+
+Optimizer::Optimizer(const OptimizerConfig& config, std::span<const TrainParam> params) : config_(config) {
+  constexpr double kAny = 1e30;
+  check_range("beta1", config.beta1, 0, 1);
+  check_range("beta2", config.beta2, 0, 1);
+  check_range("eps", config.eps, 0, kAny);
+  check_range("weight_decay", config.weight_decay, 0, kAny);
+  check_range("momentum", config.momentum, 0, 1);
+  if (config.max_norm && !(*config.max_norm > 0)) {
+    throw BadInput("max_norm", "expected a positive number, got {}", *config.max_norm);
+  }
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const std::int64_t count = params[i].count();
+    for (std::int64_t first = 0; first < count; first += kChunk) {
+      chunks_.push_back({i, first, std::min(kChunk, count - first)});
+    }
+    first_.push_back(total);
+    total += (count + 15) / 16 * 16;  // each parameter begins at a cache line's multiple
+  }
+  sums_.resize(chunks_.size());
+  for (int i = 0; i < n_moments(config.kind); ++i) moments_.emplace_back(static_cast<std::size_t>(total));
+}
+
+void Optimizer::check(std::span<const TrainParam> params, std::span<const float* const> grads) const {
+  if (params.size() != first_.size() || grads.size() != first_.size()) {
+    throw InternalError("optimizer", "made for {} parameters, got {} and {} gradients", first_.size(), params.size(),
+                        grads.size());
+  }
+}
+
+StepReport Optimizer::norm(ThreadPool& pool, const Kernels& k, std::span<const TrainParam> params,
+                           std::span<const float* const> grads) {
+  pool.parallel_for(static_cast<std::int64_t>(chunks_.size()), 4, [&](std::int64_t begin, std::int64_t end, int) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+      const Chunk& chunk = chunks_[i];
+      sums_[i] = k.sum_squares(grads[chunk.param] + chunk.first, chunk.count, 0.0f);
+    }
+  });
+  StepReport report;
+  double total = 0;
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    total += static_cast<double>(sums_[i]);
+    if (!std::isfinite(sums_[i]) && report.not_finite.empty()) report.not_finite = params[chunks_[i].param].name;
+  }
+  report.grad_norm = std::sqrt(total);
+  report.skipped = !report.not_finite.empty();
+  if (config_.max_norm) report.clip_factor = std::min(1.0, *config_.max_norm / (report.grad_norm + 1e-6));
+  if (report.skipped) report.clip_factor = 0;
+  return report;
+}
+
+StepReport Optimizer::step(ThreadPool& pool, const Kernels& k, std::span<const TrainParam> params,
+                           std::span<const float* const> grads, double lr) {
+  check(params, grads);
+  StepReport report = norm(pool, k, params, grads);
+  if (report.skipped) return report;
+  ++steps_;
+  const AdamwStep adamw[2] = {adamw_step(config_, steps_, lr, false, report.clip_factor),
+                              adamw_step(config_, steps_, lr, true, report.clip_factor)};
+  const SgdStep sgd[2] = {sgd_step(config_, lr, false, report.clip_factor),
+                          sgd_step(config_, lr, true, report.clip_factor)};
+  pool.parallel_for(static_cast<std::int64_t>(chunks_.size()), 4, [&](std::int64_t begin, std::int64_t end, int) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+      const Chunk& chunk = chunks_[i];
+      const TrainParam& param = params[chunk.param];
+      const float* const g = grads[chunk.param] + chunk.first;
+      float* const p = param.value + chunk.first;
+      float* const m = moments_[0].data() + first_[chunk.param] + chunk.first;
+      const int group = param.decays() ? 1 : 0;
+      if (config_.kind == OptimizerConfig::Kind::adamw) {
+        k.adamw(adamw[group], g, chunk.count, p, m, moments_[1].data() + first_[chunk.param] + chunk.first);
+      } else {
+        k.sgd(sgd[group], g, chunk.count, p, m);
+      }
+      if (param.rounded != nullptr) {
+        k.narrow(p, chunk.count, DType::bf16, param.rounded + chunk.first * size_of(DType::bf16));
+      }
+    }
+  });
+  return report;
+}
+
+std::vector<OptimizerArray> Optimizer::state(std::span<const TrainParam> params) {
+  if (params.size() != first_.size()) throw InternalError("optimizer", "other parameters than at construction");
+  const bool is_adamw = config_.kind == OptimizerConfig::Kind::adamw;
+  const char* const names[] = {is_adamw ? "exp_avg." : "momentum.", "exp_avg_sq."};
+  std::vector<OptimizerArray> arrays;
+  for (std::size_t m = 0; m < moments_.size(); ++m) {
+    for (std::size_t i = 0; i < params.size(); ++i) {
+      float* const values = moments_[m].data() + first_[i];
+      arrays.push_back(
+          {names[m] + params[i].name, &params[i].shape, {values, static_cast<std::size_t>(params[i].count())}});
+    }
+  }
+  return arrays;
+}
+
+}  // namespace vitrine

@@ -1,0 +1,93 @@
+// From gradients to new parameters: clipping by the global norm, then AdamW or SGD, as PyTorch defines them.
+//
+//   norm    √ Σ g² over all parameters; g ← g · min(1, max_norm / (norm + 1e-6))        (torch clip_grad_norm_)
+//   AdamW   m ← m + (1 − β1)(g − m),  v ← β2 v + (1 − β2) g²,  p ← p (1 − lr · decay),
+//           p ← p − lr · m̂ / (√v̂ + eps),  m̂ = m / (1 − β1^t),  v̂ = v / (1 − β2^t)        (Loshchilov & Hutter 2019)
+//   SGD     m ← μ m + g + decay · p,  p ← p − lr · m
+//
+// decay is that of matrices; of vectors it is 0. Chunks of elements are shared out among threads, the norm's sums of
+// chunks added in order, so the bits depend neither on threads nor on the instruction set.
+//
+// The trainer makes one, then once a step, when all micro-batches have added to the gradients:
+//   const StepReport r = optimizer.step(pool, kernels, trainable.params(), grads, learning_rate(schedule, step));
+// and tells of r.skipped. A resumed run fills state() and set_steps() first.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "parallel/thread_pool.h"
+#include "train/train_param.h"
+
+namespace vitrine {
+
+struct OptimizerConfig {
+  enum class Kind : std::uint8_t { adamw, sgd };
+
+  Kind kind = Kind::adamw;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0.1;
+  double momentum = 0.9;  ///< Of SGD.
+  std::optional<double> max_norm = 1.0;
+
+  bool operator==(const OptimizerConfig&) const = default;
+};
+
+/// How many float32 arrays of a parameter's size the optimizer keeps.
+constexpr int n_moments(OptimizerConfig::Kind kind) { return kind == OptimizerConfig::Kind::adamw ? 2 : 1; }
+
+struct StepReport {
+  double grad_norm = 0;    ///< Before clipping.
+  double clip_factor = 1;  ///< What the gradients were multiplied by.
+  bool skipped = false;    ///< The norm was not finite: nothing has moved, and the step does not count.
+  std::string not_finite;  ///< The first parameter whose gradient has such a sum of squares, where skipped.
+};
+
+/// A named array of the optimizer's state.
+struct OptimizerArray {
+  std::string name;  ///< `exp_avg.NAME`, `exp_avg_sq.NAME` or `momentum.NAME`.
+  const Shape* shape;
+  std::span<float> values;
+};
+
+class Optimizer {
+ public:
+  /// All moments zero. Throws BadInput for numbers out of range.
+  Optimizer(const OptimizerConfig& config, std::span<const TrainParam> params);
+
+  /// `grads[i]`: as many floats as params[i] has, in its order. `params` as at construction; moves their values and
+  /// rounds them.
+  StepReport step(ThreadPool& pool, const Kernels& k, std::span<const TrainParam> params,
+                  std::span<const float* const> grads, double lr);
+
+  const OptimizerConfig& config() const { return config_; }
+  std::int64_t steps() const { return steps_; }  ///< Steps that were taken (t above).
+  void set_steps(std::int64_t steps) { steps_ = steps; }
+  /// The moments, to save, or to fill.
+  std::vector<OptimizerArray> state(std::span<const TrainParam> params);
+
+ private:
+  struct Chunk {
+    std::size_t param;
+    std::int64_t first, count;
+  };
+
+  StepReport norm(ThreadPool& pool, const Kernels& k, std::span<const TrainParam> params,
+                  std::span<const float* const> grads);
+  void check(std::span<const TrainParam> params, std::span<const float* const> grads) const;
+
+  OptimizerConfig config_;
+  std::int64_t steps_ = 0;
+  std::vector<Chunk> chunks_;
+  std::vector<float> sums_;                  // of squares, one a chunk
+  std::vector<std::int64_t> first_;          // of each parameter in moments_
+  std::vector<std::vector<float>> moments_;  // each over all parameters
+};
+
+}  // namespace vitrine

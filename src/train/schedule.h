@@ -1,0 +1,41 @@
+// The learning rate of each step.
+//
+//   peak ┤     ____________                 peak ┤     ____
+//        │    /            \   stable_decay      │    /    ‾‾\__      cosine, linear
+//        │   /              \                    │   /           ‾\_
+//      0 ┤__/________________\___ step         0 ┤__/_______________‾__ step
+//          warmup        decay_steps               warmup
+//
+//   s < warmup    peak · (s + 1) / (warmup + 1)
+//   constant      peak
+//   cosine        end + (peak − end) · (1 + cos πr) / 2      r = (s − warmup) / (steps − warmup)
+//   linear        peak + (end − peak) · r
+//   stable_decay  peak, then linear over the last decay_steps
+//
+// Steps count from 0, end = peak · end_fraction, which stands from s = steps on. Source: nanoGPT's get_lr;
+// Hu et al. 2024 (MiniCPM) for stable_decay. The trainer asks learning_rate(schedule, step) once a step.
+#pragma once
+
+#include <cstdint>
+
+namespace vitrine {
+
+struct ScheduleConfig {
+  enum class Kind : std::uint8_t { constant, cosine, linear, stable_decay };
+
+  Kind kind = Kind::cosine;
+  double peak = 1e-3;
+  std::int64_t warmup = 0;
+  std::int64_t steps = 1;        ///< Where the decay ends.
+  std::int64_t decay_steps = 0;  ///< Of stable_decay.
+  double end_fraction = 0.1;
+
+  bool operator==(const ScheduleConfig&) const = default;
+};
+
+/// Throws BadInput where the numbers contradict each other.
+void validate(const ScheduleConfig& schedule);
+
+double learning_rate(const ScheduleConfig& schedule, std::int64_t step);
+
+}  // namespace vitrine

@@ -1,0 +1,220 @@
+#include "train/train_config.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "base/nearest.h"
+#include "checkpoint/config_json.h"
+#include "checkpoint/presets.h"
+#include "inspect/recorder.h"
+#include "train/config_section.h"
+
+namespace vitrine {
+namespace {
+
+constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+constexpr std::int64_t kMostSteps = std::int64_t{1} << 40;
+constexpr std::int64_t kMostBatch = std::int64_t{1} << 24;
+constexpr double kMostNumber = 1e9;
+
+void read_init(ConfigSection& section, InitOptions& init) {
+  using Scheme = InitOptions::Scheme;
+  init.scheme = section.choice<Scheme>(
+      "init", {{"auto", Scheme::by_config}, {"glorot", Scheme::glorot}, {"gpt2", Scheme::normal}});
+  if (init.scheme != Scheme::normal) section.refuse("init_std", "it is the σ of init = \"gpt2\" alone");
+  init.std = section.number("init_std", init.std, 0, kMostNumber);
+  if (section.has("embedding_std")) init.embedding_std = section.number("embedding_std", 0, 0, kMostNumber);
+}
+
+ModelSource read_model(ConfigSection section, const std::string& path) {
+  ModelSource model;
+  const bool has_preset = section.has("preset"), has_config = section.has("config"), has_from = section.has("from");
+  if (has_preset + has_config + has_from != 1) {
+    throw BadInput(path, "[model]: expected one of preset, config and from, got {}",
+                   has_preset + has_config + has_from);
+  }
+  if (has_from) {
+    model.checkpoint = section.text("from");
+    for (const char* key : {"set", "init", "init_std", "embedding_std"}) {
+      section.refuse(key, "a model that goes on from a checkpoint is as the checkpoint has it");
+    }
+  } else {
+    const bool is_inline = has_config && section.is_table("config");
+    model.where = is_inline ? path : section.text(has_preset ? "preset" : "config");
+    model.config = is_inline ? *section.table("config") : preset_or_config(model.where);
+    if (const Json* values = section.table("set")) set_config_values(model.config, *values, model.where);
+    if (is_inline) set_config_values(model.config, Json::object(), model.where);  // a rule for d_ff may stand there
+    read_init(section, model.init);
+    read_model_config(family_of(model.config, model.where), model.config, model.where);  // its errors, before all else
+  }
+  section.finish();
+  return model;
+}
+
+DataOptions read_data(ConfigSection section) {
+  DataOptions data;
+  data.train = section.text("train");
+  data.validation = section.text("validation", "");
+  if (!data.validation.empty()) section.refuse("validation_fraction", "validation says what is held out");
+  data.validation_fraction = section.number("validation_fraction", 0, 0, 0.9);
+  data.tokenizer = section.text("tokenizer", "");
+  data.mask_documents = section.flag("mask_documents", false);
+  section.finish();
+  return data;
+}
+
+StepOptions read_steps(ConfigSection section) {
+  using Balance = StepOptions::Balance;
+  StepOptions train;
+  train.steps = section.integer("steps", 1);
+  if (train.steps > kMostSteps) section.fail("steps", "there are too many");
+  train.batch = section.integer("batch", 1);
+  if (train.batch > kMostBatch) section.fail("batch", "there are too many sequences");
+  train.seq_len = section.integer("seq_len", 1);
+  train.micro_batches = section.integer("micro_batches", 1, 1);
+  if (train.batch % train.micro_batches != 0) {
+    section.fail("micro_batches", "expected a divisor of batch " + std::to_string(train.batch));
+  }
+  train.seed = static_cast<std::uint64_t>(section.integer("seed", 1, 0));
+  train.dtype = section.choice<DType>("dtype", {{"f32", DType::f32}, {"bf16", DType::bf16}});
+  train.dropout = section.number("dropout", 0, 0, 0.999);
+  train.label_smoothing = section.number("label_smoothing", 0, 0, 1);
+  train.z_loss = section.number("z_loss", 0, 0, kMostNumber);
+  train.balance_loss = section.number("balance_loss", 0, 0, kMostNumber);
+  if (train.balance_loss == 0) section.refuse("balance", "it has no effect without balance_loss");
+  train.balance =
+      section.choice<Balance>("balance", {{"sequence", Balance::sequence}, {"hugging_face", Balance::hugging_face}});
+  train.router_z_loss = section.number("router_z_loss", 0, 0, kMostNumber);
+  train.recompute = section.flag("recompute", false);
+  section.finish();
+  return train;
+}
+
+OptimizerConfig read_optimizer(ConfigSection section, ConfigSection clip) {
+  using Kind = OptimizerConfig::Kind;
+  OptimizerConfig optimizer;
+  optimizer.kind = section.choice<Kind>("name", {{"adamw", Kind::adamw}, {"sgd", Kind::sgd}});
+  const bool is_adamw = optimizer.kind == Kind::adamw;
+  constexpr double kBelowOne = 1 - 1e-9;
+  const auto number = [&](const char* key, double otherwise, double highest, bool applies) {
+    if (!applies) section.refuse(key, is_adamw ? "AdamW has none" : "SGD has none");
+    return section.number(key, otherwise, 0, highest);
+  };
+  optimizer.beta1 = number("beta1", optimizer.beta1, kBelowOne, is_adamw);
+  optimizer.beta2 = number("beta2", optimizer.beta2, kBelowOne, is_adamw);
+  optimizer.eps = number("eps", optimizer.eps, 1, is_adamw);
+  optimizer.momentum = number("momentum", optimizer.momentum, kBelowOne, !is_adamw);
+  optimizer.weight_decay = section.number("weight_decay", is_adamw ? optimizer.weight_decay : 0.0, 0, kMostNumber);
+  section.finish();
+
+  const bool is_off = clip.flag("off", false);
+  if (is_off) clip.refuse("max_norm", "off = true says that nothing is clipped");
+  optimizer.max_norm = clip.number("max_norm", *optimizer.max_norm, 1e-9, kMostNumber);
+  if (is_off) optimizer.max_norm = std::nullopt;
+  clip.finish();
+  return optimizer;
+}
+
+ScheduleConfig read_schedule(ConfigSection section, std::int64_t steps, const std::string& path) {
+  using Kind = ScheduleConfig::Kind;
+  ScheduleConfig schedule;
+  schedule.steps = steps;
+  schedule.kind = section.choice<Kind>("name", {{"cosine", Kind::cosine},
+                                                {"linear", Kind::linear},
+                                                {"constant", Kind::constant},
+                                                {"stable_decay", Kind::stable_decay}});
+  schedule.peak = section.number("lr", schedule.peak, 0, kMostNumber);
+  schedule.warmup = section.integer("warmup", 0, 0);
+  if (schedule.kind == Kind::constant) section.refuse("end_fraction", "a constant rate does not end at another one");
+  schedule.end_fraction = section.number("end_fraction", schedule.end_fraction, 0, 1);
+  if (schedule.kind == Kind::stable_decay) {
+    schedule.decay_steps = section.integer("decay_steps", 1);
+  } else {
+    section.refuse("decay_steps", "it belongs to name = \"stable_decay\"");
+  }
+  section.finish();
+  try {
+    validate(schedule);
+  } catch (const BadInput& e) {
+    throw BadInput(path, "{}", e.what());
+  }
+  return schedule;
+}
+
+LogOptions read_log(ConfigSection section, const DataOptions& data) {
+  LogOptions log;
+  const auto steps = [&](const char* key, std::int64_t otherwise, std::int64_t lowest) {
+    return section.integer(key, otherwise, lowest, kMostSteps);
+  };
+  log.every = steps("every", log.every, 1);
+  const bool validates = !data.validation.empty() || data.validation_fraction > 0;
+  if (!validates) section.refuse("validate_every", "[data] holds nothing out for validation");
+  log.validate_every = steps("validate_every", 0, 0);
+  if (log.validate_every == 0) section.refuse("validate_batches", "it has no effect without validate_every");
+  log.validate_batches = steps("validate_batches", 0, 0);
+  log.sample_every = steps("sample_every", 0, 0);
+  for (const char* key : {"sample_prompt", "sample_tokens"}) {
+    if (log.sample_every == 0) section.refuse(key, "it has no effect without sample_every");
+  }
+  log.sample_prompt = section.text("sample_prompt", "");
+  log.sample_tokens = steps("sample_tokens", log.sample_tokens, 1);
+  log.save_every = steps("save_every", 0, 0);
+  log.keep_last = steps("keep_last", log.keep_last, 1);
+  log.taps_every = steps("taps_every", 0, 0);
+  log.taps = section.texts("taps");
+  log.writes = section.texts("writes");
+  if (log.taps_every == 0 && !log.taps.empty()) section.fail("taps", "it has no effect without taps_every");
+  if (log.taps_every > 0 && log.taps.empty()) section.fail("taps_every", "it has no effect without taps");
+  for (const std::string& text : log.writes) parse_site_write(text);  // its errors, before the first step
+  section.finish();
+  return log;
+}
+
+}  // namespace
+
+TrainConfig parse_train_config(std::string_view text, const std::string& path) {
+  if (text.size() > kMostBytes)
+    throw BadInput(path, "expected at most {} bytes of TOML, got {}", kMostBytes, text.size());
+  const TomlFile file = parse_toml(text, path);
+  const std::vector<std::string> sections = {"model", "data", "train", "optimizer", "schedule", "clip", "log", "out"};
+  for (const auto& [name, value] : file.values.items()) {
+    if (std::find(sections.begin(), sections.end(), name) != sections.end()) continue;
+    throw BadInput(path + ":" + std::to_string(file.lines.at(name)), "there is no section [{}]{}", name,
+                   did_you_mean(name, sections));
+  }
+  const auto section = [&](const char* name) { return ConfigSection(file, path, name); };
+  TrainConfig config;
+  config.model = read_model(section("model"), path);
+  config.data = read_data(section("data"));
+  config.train = read_steps(section("train"));
+  config.optimizer = read_optimizer(section("optimizer"), section("clip"));
+  config.schedule = read_schedule(section("schedule"), config.train.steps, path);
+  config.log = read_log(section("log"), config.data);
+  ConfigSection out = section("out");
+  config.out = out.text("folder");
+  out.finish();
+  if (!config.model.config.is_null()) {
+    check_with_model(config, read_model_config(family_of(config.model.config, config.model.where), config.model.config,
+                                               config.model.where));
+  }
+  return config;
+}
+
+TrainConfig read_train_config(const std::string& path) {
+  const auto file = MappedFile::open(path);
+  const auto bytes = file->bytes();
+  return parse_train_config({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
+}
+
+void check_with_model(const TrainConfig& config, const ModelConfig& model) {
+  if (config.train.seq_len > model.max_seq_len) {
+    throw BadInput("train.seq_len", "expected at most {} tokens (the model's context), got {}", model.max_seq_len,
+                   config.train.seq_len);
+  }
+  if (most_experts(model) == 0 && (config.train.balance_loss > 0 || config.train.router_z_loss > 0)) {
+    throw BadInput("train", "balance_loss and router_z_loss are for models with experts; this one has none");
+  }
+}
+
+}  // namespace vitrine

@@ -1,0 +1,99 @@
+// What `train CONFIG.toml` is told. Every key is read or told of; values that contradict each other are errors, with
+// the line. Paths are those of the shell that runs the program.
+//
+// The trainer calls read_train_config, makes or loads the model, then check_with_model; what is not in the file has the
+// value that stands here.
+//
+//   [model]      one of preset = "gpt2" | config = "config.json" or a table of its keys | from = "checkpoint";
+//                set = { d_model = 128, d_ff = "8/3 d, round up to 64" };
+//                init = "auto" | "glorot" | "gpt2", init_std, embedding_std
+//   [data]       train, validation or validation_fraction, tokenizer, mask_documents
+//   [train]      steps, batch, micro_batches, seq_len, seed, dtype = "f32" | "bf16", dropout, label_smoothing, z_loss,
+//                balance_loss, balance = "sequence" | "hugging_face", router_z_loss, recompute
+//   [optimizer]  name = "adamw" | "sgd", beta1, beta2, eps, weight_decay, momentum
+//   [schedule]   name = "cosine" | "linear" | "constant" | "stable_decay", lr, warmup, decay_steps, end_fraction
+//   [clip]       max_norm, or off = true
+//   [log]        every, validate_every, validate_batches, sample_every, sample_prompt, sample_tokens, save_every,
+//                keep_last, taps, writes, taps_every
+//   [out]        folder
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "model/initialize.h"
+#include "tensor/dtype.h"
+#include "train/optimizer.h"
+#include "train/schedule.h"
+
+namespace vitrine {
+
+/// Either a config.json to draw parameters for, or a checkpoint to go on from.
+struct ModelSource {
+  Json config;             ///< As config.json has it, overrides applied; null with a checkpoint.
+  std::string where;       ///< Names the config in messages.
+  std::string checkpoint;  ///< A path for load_checkpoint; "": none.
+  InitOptions init;
+};
+
+struct DataOptions {
+  std::string train;
+  std::string validation;          ///< "": a fraction of train.
+  double validation_fraction = 0;  ///< 0 without validation: nothing is held out.
+  std::string tokenizer;           ///< "": what train says, or the checkpoint.
+  bool mask_documents = false;
+};
+
+struct StepOptions {
+  enum class Balance : std::uint8_t { sequence, hugging_face };
+
+  std::int64_t steps = 0;
+  std::int64_t batch = 0;          ///< Sequences of a step, of all micro-batches together.
+  std::int64_t micro_batches = 1;  ///< In so many equal parts: less memory, the same result.
+  std::int64_t seq_len = 0;
+  std::uint64_t seed = 1;
+  DType dtype = DType::f32;
+  double dropout = 0;
+  double label_smoothing = 0;
+  double z_loss = 0;
+  double balance_loss = 0;
+  Balance balance = Balance::sequence;
+  double router_z_loss = 0;
+  bool recompute = false;
+};
+
+struct LogOptions {
+  std::int64_t every = 1;             ///< Steps between lines of metrics.
+  std::int64_t validate_every = 0;    ///< 0: never, here and below.
+  std::int64_t validate_batches = 0;  ///< 0: all of the validation tokens.
+  std::int64_t sample_every = 0;
+  std::string sample_prompt;
+  std::int64_t sample_tokens = 64;
+  std::int64_t save_every = 0;  ///< Besides the end.
+  std::int64_t keep_last = 2;   ///< Checkpoints, besides the best.
+  std::int64_t taps_every = 0;
+  std::vector<std::string> taps;    ///< Globs over sites.
+  std::vector<std::string> writes;  ///< As `trace --set` takes them; done in every step.
+};
+
+struct TrainConfig {
+  ModelSource model;
+  DataOptions data;
+  StepOptions train;
+  OptimizerConfig optimizer;
+  ScheduleConfig schedule;
+  LogOptions log;
+  std::string out;
+};
+
+/// Throws BadInput as said above, and what reading a config.json throws.
+TrainConfig read_train_config(const std::string& path);
+TrainConfig parse_train_config(std::string_view text, const std::string& path);
+
+/// Throws BadInput for what contradicts the model: sequences beyond its context, balance losses without experts.
+void check_with_model(const TrainConfig& config, const ModelConfig& model);
+
+}  // namespace vitrine

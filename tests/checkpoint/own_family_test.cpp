@@ -1,0 +1,158 @@
+// model_type "vitrine": what published families are, said in our own words, and what none of them is.
+#include <gmock/gmock.h>
+
+#include <cstring>
+
+#include "base/error.h"
+#include "checkpoint/config_json.h"
+#include "checkpoint/init.h"
+#include "model/count.h"
+#include "model/initialize.h"
+#include "support/figures.h"
+#include "support/run.h"
+
+namespace vitrine::test {
+namespace {
+
+ModelConfig config_of(const Json& json) { return read_model_config(family_of(json, "test"), json, "test"); }
+
+Json own(Json keys) {
+  const Json sizes = {{"model_type", "vitrine"}, {"d_model", 64},      {"n_layers", 4}, {"n_heads", 4},
+                      {"vocab_size", 300},       {"max_seq_len", 128}, {"d_ff", 96}};
+  keys.insert(sizes.begin(), sizes.end());
+  return keys;
+}
+
+/// nanoGPT's: LayerNorm and products without biases, learned positions, exact GELU.
+Json nano() {
+  return own({{"positions", "learned"}, {"norm", "layer"}, {"activation", "gelu"}, {"gated", false}, {"tied", true}});
+}
+
+/// Everything that may differ, does.
+Json much() {
+  return own({{"n_kv_heads", 2},          {"head_dim", 32},      {"rope_fraction", 0.5},
+              {"rope_interleaved", true}, {"norm_bias", true},   {"norm", "layer"},
+              {"norm_place", "both"},     {"qk_norm", "head"},   {"qkv_bias", true},
+              {"out_bias", true},         {"ffn_bias", true},    {"head_bias", true},
+              {"n_experts", 4},           {"top_k", 2},          {"renormalize", false},
+              {"d_ff_shared", 48},        {"window", 16},        {"full_every", 2},
+              {"logit_softcap", 30},      {"score_softcap", 50}, {"residual_scale", 0.5},
+              {"embedding_scale", 2.0},   {"logit_scale", 0.25}});
+}
+
+TEST(OwnFamily, SaysWhatPublishedFamiliesAre) {
+  const auto published = [](const std::string& preset, std::vector<std::string> set) {
+    Json json = preset_or_config(preset);
+    for (const char* size : {"d_model=64", "n_layers=4", "n_heads=4", "vocab_size=300", "max_seq_len=128", "d_ff=96"}) {
+      set.emplace_back(size);
+    }
+    set_config_keys(json, set, preset);
+    return config_of(json);
+  };
+  EXPECT_EQ(config_of(own({{"norm_eps", 1e-5}})), published("llama-2-7b", {"n_kv_heads=4"}));
+  EXPECT_EQ(
+      config_of(own({{"n_kv_heads", 2}, {"rope_theta", 1e6}, {"n_experts", 8}, {"top_k", 2}, {"norm_eps", 1e-5}})),
+      published("mixtral-8x7b", {"n_kv_heads=2"}));
+  EXPECT_EQ(config_of(own({{"norm_place", "both"},
+                           {"norm_weight_offset", 1},
+                           {"norm_eps", 1e-6},
+                           {"n_kv_heads", 2},
+                           {"head_dim", 16},
+                           {"score_scale", 0.0625},
+                           {"score_softcap", 50},
+                           {"logit_softcap", 30},
+                           {"window", 16},
+                           {"full_every", 2},
+                           {"activation", "gelu_pytorch_tanh"},
+                           {"tied", true},
+                           {"embedding_scale", 8}})),
+            published("gemma-2-2b", {"n_kv_heads=2", "head_dim=16", "window=16"}));
+  EXPECT_EQ(
+      config_of(own({{"norm_place", "after"}, {"qk_norm", "all_heads"}, {"rope_theta", 5e5}, {"norm_eps", 1e-6}})),
+      published("olmo-2-7b", {"n_kv_heads=4"}));
+  EXPECT_EQ(config_of(own({{"positions", "learned"},
+                           {"norm", "layer"},
+                           {"norm_bias", true},
+                           {"qkv_bias", true},
+                           {"out_bias", true},
+                           {"ffn_bias", true},
+                           {"activation", "gelu_new"},
+                           {"gated", false},
+                           {"tied", true}})),
+            published("gpt2", {}));
+  EXPECT_EQ(config_of(own({{"norm", "layer"},
+                           {"norm_bias", true},
+                           {"qkv_bias", true},
+                           {"out_bias", true},
+                           {"ffn_bias", true},
+                           {"activation", "gelu"},
+                           {"gated", false},
+                           {"parallel", true},
+                           {"rope_fraction", 0.25}})),
+            published("pythia-160m", {}));
+}
+
+TEST(OwnFamily, IsWrittenAndReadBackWhole) {
+  ThreadPool pool(2);
+  for (const Json& json : {nano(), much(), own({{"positions", "none"}, {"d_ff", "8/3 d, round up to 64"}})}) {
+    Json config = json;
+    set_config_values(config, Json::object(), "test");
+    const ScratchFolder folder;
+    const std::int64_t n = init_checkpoint(config, "test", folder / "m", DType::f32, 7, pool);
+    const Checkpoint checkpoint = load_checkpoint(folder / "m");
+    EXPECT_EQ(checkpoint.model->config(), config_of(config));
+    EXPECT_EQ(n, count_params(config_of(config)));
+    std::uint64_t index = 0;
+    for_each_param(checkpoint.model->config(), checkpoint.model->params(),
+                   [&](const Param& param, const std::string& name, const Shape& shape) {
+                     std::vector<float> expected(static_cast<std::size_t>(shape.count()));
+                     draw_initial(init_rule(checkpoint.model->config(), name, shape), 7, index++, 0, expected);
+                     EXPECT_EQ(param.stored_name, name);
+                     EXPECT_EQ(std::memcmp(param.view.data, expected.data(), expected.size() * 4), 0) << name;
+                   });
+    logits_of(*checkpoint.model, some_ids(*checkpoint.model, 40));
+  }
+}
+
+TEST(OwnFamily, RefusesWhatItDoesNotKnow) {
+  const auto error_of = [](const Json& json) -> std::string {
+    try {
+      config_of(json);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  using testing::HasSubstr;
+  EXPECT_THAT(error_of(own({{"positions", "sinusoidal"}})), HasSubstr("rope, learned, none"));
+  EXPECT_THAT(error_of(own({{"positions", "learned"}, {"rope_theta", 1e4}})), HasSubstr("rope_theta"));
+  EXPECT_THAT(error_of(own({{"hidden_size", 64}})), HasSubstr("hidden_size"));
+  EXPECT_THAT(error_of(own({{"rope_fraction", 0.1}})), HasSubstr("rope_fraction"));
+  EXPECT_THAT(error_of(own({{"rope_theta", 0}})), HasSubstr("rope_theta"));
+  EXPECT_THAT(error_of(own({{"n_experts", 4}})), HasSubstr("top_k"));
+  EXPECT_THAT(error_of(own({{"full_every", 2}})), HasSubstr("full_every"));
+  EXPECT_THAT(error_of(own({{"norm", "batch"}})), HasSubstr("rms, layer"));
+}
+
+/// As hostile_config_test.cpp does it for published families: any value of any key is read, or refused by an error.
+TEST(OwnFamily, SurvivesAnyValueOfAnyKey) {
+  for (const Json& good : {nano(), much()}) {
+    for (const auto& [key, value] : good.items()) {
+      for (const char* bad : {"null", "\"x\"", "-1", "0", "1", "3", "0.5", "1e300", "-1e300", "1e-300", "true", "[]",
+                              "{}", "2147483647", "9223372036854775807", "18446744073709551615"}) {
+        Json json = good;
+        json[key] = Json::parse(bad);
+        if (key == "n_layers" && json[key].is_number() && json[key] > 100) continue;  // read, and large
+        try {
+          config_of(json);
+        } catch (const InternalError& e) {
+          FAIL() << key << " " << bad << ": " << e.what();
+        } catch (const Error&) {
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vitrine::test

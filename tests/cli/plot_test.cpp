@@ -1,0 +1,32 @@
+// vitrine plot: one file from runs, and what is no run.
+#include "cli/program.h"
+
+namespace vitrine::test {
+namespace {
+
+TEST(PlotCommand, WritesOneDrawingOfAllRuns) {
+  const TempFolder folder;
+  const std::string run = source_dir() + "/tests/train/metrics.jsonl", out = folder / "curves.svg";
+  const Json told = json_of({"plot", run, run, "--out", out});
+  EXPECT_EQ(told["runs"], 2);
+  EXPECT_EQ(told["bytes"], read_file(out).size());
+  EXPECT_THAT(read_file(out), testing::StartsWith("<svg"));
+  EXPECT_THAT(read_file(out), testing::HasSubstr(">" + run + "<")) << "both are called train";
+  write_file(folder / "other.jsonl", read_file(run));
+  json_of({"plot", run, folder / "other.jsonl", "--out", out});
+  EXPECT_THAT(read_file(out), testing::AllOf(testing::HasSubstr(">train<"), testing::HasSubstr(">other<")));
+}
+
+TEST(PlotCommand, RefusesWhatIsNoRun) {
+  const TempFolder folder;
+  const std::string run = source_dir() + "/tests/train/metrics.jsonl", out = folder / "curves.svg";
+  expect_usage_error({"plot"});
+  expect_error({"plot", folder / "none", "--out", out}, {"none", "metrics.jsonl"});
+  write_file(folder / "text.jsonl", "not\nmetrics\n");
+  expect_error({"plot", run, folder / "text.jsonl", "--out", out}, {"text.jsonl:1"});
+  EXPECT_FALSE(std::filesystem::exists(out));
+  expect_error({"plot", run, "--out", folder / "none/curves.svg"}, {"none/curves.svg"});
+}
+
+}  // namespace
+}  // namespace vitrine::test

@@ -1,0 +1,206 @@
+// Models in memory of their own: drawn, copied, saved, and counted in bytes.
+#include "train/trainable.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/folder_writer.h"
+#include "checkpoint/config_json.h"
+#include "model/count.h"
+#include "support/figures.h"
+#include "support/run.h"
+#include "train/memory.h"
+
+namespace vitrine::test {
+namespace {
+
+struct Tiny {
+  Json json;
+  const Family& family;
+  ModelConfig config;
+};
+
+Tiny tiny(const std::string& name) {
+  const Json json = tiny_config(name, reference_figures()["models"][name]);
+  const Family& family = family_of(json, name);
+  return {json, family, read_model_config(family, json, name)};
+}
+
+class TrainableOf : public testing::TestWithParam<std::string> {
+ protected:
+  ThreadPool pool_{2};
+  ScratchFolder folder_;
+
+  /// Saved and loaded again.
+  Checkpoint round_trip(const Trainable& trainable, const Tiny& t, const std::string& tokenizer = "") {
+    FolderWriter writer(folder_ / "saved");
+    save_model(trainable, {t.family, t.json, tokenizer}, writer.file(""), pool_);
+    writer.commit();
+    return load_checkpoint(folder_ / "saved");
+  }
+};
+
+TEST_P(TrainableOf, IsWhatInitWritesAndSavesItAgain) {
+  const Tiny t = tiny(GetParam());
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const std::string path = folder_ / std::string(name_of(dtype));
+    init_checkpoint(t.json, "test", path, dtype, 7, pool_);
+    const Checkpoint written = load_checkpoint(path);
+    const Trainable drawn = draw_trainable(t.config, dtype, {}, 7, pool_, default_kernels());
+    const Trainable copied = copy_trainable(*written.model, dtype, pool_, default_kernels());
+    const std::vector<std::int32_t> ids = some_ids(*written.model, 9);
+    const std::vector<float> logits = logits_of(*written.model, ids);
+    EXPECT_TRUE(same_bits(logits_of(drawn.model(), ids), logits));
+    EXPECT_TRUE(same_bits(logits_of(copied.model(), ids), logits));
+    const Checkpoint saved = round_trip(drawn, t);
+    EXPECT_TRUE(same_bits(logits_of(*saved.model, ids), logits));
+    EXPECT_EQ(saved.model->config(), t.config);
+  }
+}
+
+TEST_P(TrainableOf, ItsModelSeesWhatMovesAndMastersKeepWhatRoundingLoses) {
+  const Tiny t = tiny(GetParam());
+  const Trainable f32 = draw_trainable(t.config, DType::f32, {}, 7, pool_, default_kernels());
+  const Trainable bf16 = draw_trainable(t.config, DType::bf16, {}, 7, pool_, default_kernels());
+  ASSERT_EQ(f32.params().size(), bf16.params().size());
+  for (std::size_t i = 0; i < f32.params().size(); ++i) {
+    const TrainParam& param = f32.params()[i];
+    EXPECT_EQ(param.rounded, nullptr);
+    EXPECT_EQ(std::memcmp(param.value, bf16.params()[i].value, static_cast<std::size_t>(param.count()) * 4), 0);
+  }
+  const std::vector<std::int32_t> ids = some_ids(f32.model(), 5);
+  for (const Trainable* trainable : {&f32, &bf16}) {
+    const std::vector<float> before = logits_of(trainable->model(), ids);
+    for (const TrainParam& param : trainable->params()) {
+      if (param.name == "ln_final.weight") std::fill_n(param.value, param.count(), 3.0f);
+    }
+    trainable->round_weights(pool_, default_kernels());
+    EXPECT_FALSE(same_bits(logits_of(trainable->model(), ids), before));
+  }
+}
+
+/// Mean −log p of ids without a pattern, each after those before it.
+double first_loss(const Model& model) {
+  const std::vector<std::int32_t> ids = some_ids(model, 64);
+  const std::vector<float> logits = logits_of(model, ids);
+  const auto vocab_size = static_cast<std::size_t>(model.config().vocab_size);
+  double loss = 0;
+  for (std::size_t t = 0; t + 1 < ids.size(); ++t) {
+    double sum = 0;
+    for (std::size_t i = 0; i < vocab_size; ++i) sum += std::exp(static_cast<double>(logits[t * vocab_size + i]));
+    loss += std::log(sum) - static_cast<double>(logits[t * vocab_size + static_cast<std::size_t>(ids[t + 1])]);
+  }
+  return loss / static_cast<double>(ids.size() - 1);
+}
+
+TEST_P(TrainableOf, BeginsNearTheLossOfChance) {
+  using Scheme = InitOptions::Scheme;
+  const Tiny t = tiny(GetParam());
+  for (const Scheme scheme : {Scheme::by_config, Scheme::glorot, Scheme::normal}) {
+    InitOptions options{scheme, 0.02, {}};
+    // Where the stream is little but the embedding, and the head is that embedding, a model begins by predicting the
+    // token it reads (with σ = 1/√d by about √d nats); σ = 1/d does not.
+    if (t.config.head.tied && t.config.embedding.scale != 1)
+      options.embedding_std = 1.0 / static_cast<double>(t.config.d_model);
+    const Trainable drawn = draw_trainable(t.config, DType::f32, options, 7, pool_, default_kernels());
+    const double above = first_loss(drawn.model()) - std::log(static_cast<double>(t.config.vocab_size));
+    EXPECT_GE(above, -0.1);
+    EXPECT_LE(above, 0.6);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, TrainableOf, testing::ValuesIn(tiny_presets()), [](const auto& param_info) {
+  std::string name = param_info.param;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '-' || c == '.' || c == '/'; }, '_');
+  return name;
+});
+
+/// Golden checkpoints have transposed, fused and half-precision tensors.
+TEST(Trainable, CopiesEveryFamilyAsItIsStored) {
+  ThreadPool pool(2);
+  for (const std::string& name : golden_cases()) {
+    const Checkpoint golden = golden_checkpoint(name);
+    const Trainable copied = copy_trainable(*golden.model, DType::f32, pool, default_kernels());
+    EXPECT_TRUE(same_bits(logits_of(copied.model(), golden_ids(name)), logits_of(*golden.model, golden_ids(name))))
+        << name;
+    std::int64_t n = 0;
+    for (const TrainParam& param : copied.params()) {
+      n += param.count();
+      EXPECT_EQ(param.decays(), param.shape.rank() > 1);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(param.value) % 64, 0U);
+    }
+    EXPECT_EQ(n, count_params(golden.model->config())) << name;
+  }
+}
+
+TEST(Trainable, RefusesQuantizedWeights) {
+  ThreadPool pool(1);
+  const Trainable plain = draw_trainable(tiny("gpt2").config, DType::f32, {}, 1, pool, default_kernels());
+  ModelParams params = plain.model().params();
+  params.blocks[1].attention.wo.weight.view.dtype = DType::q8_0;
+  const Model quantized(plain.model().config(), params, {plain.shared_model()});
+  try {
+    copy_trainable(quantized, DType::f32, pool, default_kernels());
+    FAIL() << "trained on blocks";
+  } catch (const Unsupported& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("blocks.1.attn.wo.weight"));
+  }
+  EXPECT_THROW(Trainable(tiny("gpt2").config, DType::f16), InternalError);
+}
+
+TEST(Trainable, SavesItsTokenizerBesideIt) {
+  ThreadPool pool(1);
+  const ScratchFolder folder;
+  const Tiny t = tiny("gpt2");
+  const Trainable drawn = draw_trainable(t.config, DType::f32, {}, 7, pool, default_kernels());
+  std::filesystem::create_directories(folder / "from");
+  for (const char* name : {"vocab.json", "merges.txt", "notes.txt"}) std::ofstream(folder / "from/" + name) << name;
+  for (const std::string from : {"from", "from/vocab.json"}) {
+    FolderWriter writer(folder / "saved");
+    save_model(drawn, {t.family, t.json, folder / from}, writer.file(""), pool);
+    writer.commit();
+    EXPECT_TRUE(std::filesystem::exists(folder / "saved/vocab.json")) << from;
+    EXPECT_EQ(std::filesystem::exists(folder / "saved/merges.txt"), from == "from");
+    EXPECT_FALSE(std::filesystem::exists(folder / "saved/notes.txt"));
+  }
+}
+
+double part(const std::vector<MemoryPart>& parts, const std::string& name) {
+  for (const MemoryPart& p : parts) {
+    if (p.name == name) return p.bytes;
+  }
+  return 0;
+}
+
+TEST(TrainingMemory, CountsEachPart) {
+  const ModelConfig config = tiny("gpt2").config;
+  const double n = static_cast<double>(count_params(config));
+  TrainWorkload w{4, 8};
+  const std::vector<MemoryPart> f32 = training_memory(config, w);
+  EXPECT_EQ(part(f32, "parameters"), 4 * n);
+  EXPECT_EQ(part(f32, "masters"), 0);
+  EXPECT_EQ(part(f32, "gradients"), 4 * n);
+  EXPECT_EQ(part(f32, "moments"), 8 * n);
+  EXPECT_EQ(part(f32, "logits"), 2.0 * 4 * 32 * static_cast<double>(config.vocab_size));
+  w.dtype = DType::bf16;
+  w.optimizer = OptimizerConfig::Kind::sgd;
+  const std::vector<MemoryPart> bf16 = training_memory(config, w);
+  EXPECT_EQ(part(bf16, "parameters"), 2 * n);
+  EXPECT_EQ(part(bf16, "masters"), 4 * n);
+  EXPECT_EQ(part(bf16, "moments"), 4 * n);
+  w.recompute = true;
+  EXPECT_LT(part(training_memory(config, w), "activations"), part(bf16, "activations"));
+  w.batch = 8;
+  w.recompute = false;
+  EXPECT_EQ(part(training_memory(config, w), "activations"), 2 * part(bf16, "activations"));
+  EXPECT_EQ(total_bytes(bf16), 14 * n + part(bf16, "activations") + part(bf16, "logits"));
+}
+
+}  // namespace
+}  // namespace vitrine::test
