@@ -66,4 +66,12 @@ void Tape::unwind(std::size_t mark) {
   }
 }
 
+void Tape::clear() {
+  records_.clear();
+  for (auto& [value, buffer] : values_) {
+    if (buffer.data) spare_.push_back(std::move(buffer));
+  }
+  values_.clear();
+}
+
 }  // namespace vitrine

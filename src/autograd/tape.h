@@ -52,6 +52,8 @@ class Tape {
   std::size_t mark() const { return records_.size(); }
   /// Goes backward over what was recorded since the mark, and forgets it.
   void unwind(std::size_t mark = 0);
+  /// Forgets everything that was recorded; for a tape whose pass has thrown.
+  void clear();
 
  private:
   struct Free {

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 
 #include "base/error.h"
 #include "cli/ceilings.h"
 #include "cli/commands.h"
+#include "cli/memory_use.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -46,17 +46,6 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
-}
-
-/// The peak of this process's memory begins anew; without the right to it, it stays that of the whole run.
-void forget_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
-
-double peak_memory() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmHWM:")) return std::strtod(line.c_str() + 6, nullptr) * 1024;
-  }
-  return 0;
 }
 
 /// Prompts of made-up ids, all different, the same in every run.

@@ -104,10 +104,15 @@ double measure_reading(ThreadPool& pool) {
   return static_cast<double>(kMemory) / seconds;
 }
 
+double measure_f32_products(ThreadPool& pool) {
+  use_threads(pool.size());
+  return product(memory::data_type::f32, memory::data_type::f32, memory::data_type::f32);
+}
+
 Ceilings measure_ceilings(ThreadPool& pool) {
   using Type = memory::data_type;
   use_threads(pool.size());
-  return {measure_reading(pool), product(Type::f32, Type::f32, Type::f32), product(Type::u8, Type::s8, Type::s32)};
+  return {measure_reading(pool), measure_f32_products(pool), product(Type::u8, Type::s8, Type::s32)};
 }
 
 }  // namespace vitrine::cli

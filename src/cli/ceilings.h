@@ -13,7 +13,8 @@ struct Ceilings {
 
 /// Runs for some seconds. Throws OutOfCapacity where memory is refused.
 Ceilings measure_ceilings(ThreadPool& pool);
-/// The bandwidth alone.
+/// The bandwidth alone, and the f32 products alone.
 double measure_reading(ThreadPool& pool);
+double measure_f32_products(ThreadPool& pool);
 
 }  // namespace vitrine::cli

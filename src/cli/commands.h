@@ -20,5 +20,6 @@ void add_quantize(CLI::App& program);
 void add_tokenizer(CLI::App& program);
 void add_data(CLI::App& program);
 void add_plot(CLI::App& program);
+void add_train(CLI::App& program);
 
 }  // namespace vitrine::cli

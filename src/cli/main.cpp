@@ -122,6 +122,7 @@ int run(int argc, char** argv) {
   add_tokenizer(program);
   add_data(program);
   add_plot(program);
+  add_train(program);
   add_completion(program);
   add_man(program, VITRINE_VERSION);
   add_page(program);

@@ -32,4 +32,24 @@ class ProgressBar {
   bool visible_ = false;
 };
 
+/// 90 s as "1 min 30 s".
+std::string duration_text(double seconds);
+
+/// A line on stderr that is drawn again and again; not on a terminal, only those that are due.
+class LiveLine {
+ public:
+  LiveLine();
+  LiveLine(const LiveLine&) = delete;
+  LiveLine& operator=(const LiveLine&) = delete;
+  ~LiveLine();  ///< Ends the line.
+
+  void show(const std::string& line, bool is_due);
+  /// A line that stays, above.
+  void keep(const std::string& line);
+
+ private:
+  bool on_terminal_;
+  std::string shown_;
+};
+
 }  // namespace vitrine::cli

@@ -51,16 +51,16 @@ Dataset::Dataset(const TokenShards& shards, const DatasetOptions& options, std::
   if (options.batch < 1 || options.batch > kMostBatch) {
     throw BadInput("data", "expected a batch of 1 to {} samples, got {}", kMostBatch, options.batch);
   }
-  if (!(options.validation >= 0 && options.validation < 1)) {
-    throw BadInput("data", "expected a validation part from 0 to below 1, got {}", options.validation);
+  if (!(options.validation >= 0 && options.validation <= 1)) {
+    throw BadInput("data", "expected a validation part from 0 to 1, got {}", options.validation);
   }
   if (options.mask_documents && !info.document_token && shards.documents() == shards.tokens()) {
     throw BadInput("data", "every document has one token, so nothing is left to predict where documents are masked");
   }
   train_tokens_ = validation_begin(options.validation);
-  const std::int64_t places = train_tokens_ - 1;  // where an input may stand
+  const std::int64_t places = std::max<std::int64_t>(train_tokens_ - 1, 0);  // where an input may stand
   windows_ = places / options.sequence;
-  if (windows_ < 1) {
+  if (windows_ < 1 && options.validation < 1) {
     throw BadInput("data", "expected {} tokens to train on at least (a sample and its last target), got {}",
                    options.sequence + 1, train_tokens_);
   }
@@ -75,6 +75,7 @@ Dataset::Dataset(const TokenShards& shards, const DatasetOptions& options, std::
 std::int64_t Dataset::validation_begin(double part) const {
   const std::int64_t all = shards_->tokens();
   if (part == 0) return all;
+  if (part == 1) return 0;
   const auto asked = static_cast<std::int64_t>(static_cast<double>(all) * (1 - part));
   const auto reach = static_cast<std::int64_t>(static_cast<double>(all) * std::min(part, 1 - part) / 2);
   for (std::int64_t near = std::min<std::int64_t>(reach, 1024);; near = std::min(reach, near * 16)) {

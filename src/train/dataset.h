@@ -20,7 +20,7 @@ struct DatasetOptions {
   std::int64_t sequence = 0;    ///< T: inputs of a sample, at least 1.
   std::int64_t batch = 1;       ///< B: samples of a batch, at least 1.
   std::uint64_t seed = 0;       ///< Of the order.
-  double validation = 0;        ///< The part at the end that is never trained on, 0 to below 1.
+  double validation = 0;        ///< The part at the end that is never trained on; 1: all of it.
   bool mask_documents = false;  ///< A sample's documents do not see each other.
 };
 

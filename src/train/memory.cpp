@@ -62,6 +62,23 @@ std::vector<MemoryPart> training_memory(const ModelConfig& config, const TrainWo
   return parts;
 }
 
+double training_flops_per_token(const ModelConfig& config) {
+  double weights = config.head.tied ? as_double(config.vocab_size * config.d_model) : 0;
+  for_each_shape(config, [&](const std::string& name, const Shape& shape) {
+    const bool is_looked_up = name == "embed.weight" || name == "pos_embed.weight";
+    if (shape.rank() < 2 || is_looked_up) return;
+    double part = 1;
+    if (name.find(".experts.") != std::string::npos) {
+      for (const BlockConfig& block : config.blocks) {
+        if (const auto* moe = std::get_if<MoeConfig>(&block.ffn))
+          part = as_double(moe->top_k) / as_double(moe->n_experts);
+      }
+    }
+    weights += part * as_double(shape.count());
+  });
+  return 6 * weights;
+}
+
 double total_bytes(const std::vector<MemoryPart>& parts) {
   double sum = 0;
   for (const MemoryPart& part : parts) sum += part.bytes;

@@ -35,6 +35,10 @@ struct MemoryPart {
 
 /// Parts of no bytes are left out.
 std::vector<MemoryPart> training_memory(const ModelConfig& config, const TrainWorkload& workload);
+
+/// Operations of forward and backward a token: 6 for each weight that it is multiplied with, the head included, of
+/// experts those that are chosen.
+double training_flops_per_token(const ModelConfig& config);
 double total_bytes(const std::vector<MemoryPart>& parts);
 
 }  // namespace vitrine

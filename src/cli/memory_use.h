@@ -1,0 +1,11 @@
+// What this process has held of memory at most.
+#pragma once
+
+namespace vitrine::cli {
+
+/// The peak begins anew; without the right to it, it stays that of the whole run.
+void forget_peak_memory();
+/// Bytes.
+double peak_memory();
+
+}  // namespace vitrine::cli

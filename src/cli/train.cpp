@@ -1,0 +1,78 @@
+// vitrine train: a model from a corpus, as a config says.
+#include "train/trainer.h"
+
+#include <fmt/format.h>
+
+#include "cli/ceilings.h"
+#include "cli/commands.h"
+#include "cli/memory_use.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+
+namespace vitrine::cli {
+namespace {
+
+struct TrainCommand : Options {
+  std::string config;
+  bool resume = false;
+};
+
+std::string line_of(const TrainProgress& p, double ceiling, double left_s) {
+  std::string line =
+      fmt::format("step {}/{}  loss {:.4f}  lr {:.2e}  norm {:.3f}  {:.0f} tokens/s  {:.0f} % of the limit", p.step,
+                  p.steps, p.loss, p.lr, p.grad_norm, p.tokens_per_s, 100 * p.flops_per_s / ceiling);
+  if (p.val_loss) line += fmt::format("  val {:.4f}", *p.val_loss);
+  return line + fmt::format("  {:.0f} MB  {} left", peak_memory() / 1e6, duration_text(left_s));
+}
+
+void run_train(const TrainCommand& o) {
+  const TrainConfig config = read_train_config(o.config);
+  TrainRun run;
+  run.threads = o.threads > 0 ? o.threads : default_thread_count();
+  run.resume = o.resume;
+  run.interrupt = &interrupted();
+  run.build = VITRINE_VERSION " " VITRINE_BUILD_TYPE;
+  double ceiling = 0;
+  {
+    ThreadPool pool(run.threads);
+    ceiling = measure_f32_products(pool);
+  }
+  forget_peak_memory();
+  LiveLine live;
+  std::optional<std::int64_t> first;
+  const auto begun = std::chrono::steady_clock::now();
+  run.tell = [&](const std::string& line) { live.keep(line); };
+  run.show_text = [&](const std::string& text) { live.keep("  | " + text); };
+  run.show = [&](const TrainProgress& p) {
+    if (!first) first = p.step - 1;
+    const double s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    const double left = s / static_cast<double>(p.step - *first) * static_cast<double>(p.steps - p.step);
+    const bool is_due = p.step == p.steps || p.step % std::max<std::int64_t>(config.log.every, 1) == 0;
+    live.show(line_of(p, ceiling, left), is_due);
+  };
+  const TrainResult result = train(config, run);
+  const Json val_loss = result.val_loss ? Json(*result.val_loss) : Json();
+  if (o.json) {
+    return print_json(
+        {{"step", result.step}, {"loss", result.loss}, {"val_loss", val_loss}, {"checkpoint", result.checkpoint}});
+  }
+  print(fmt::format("{}: step {}, loss {:.4f}{}\n", result.checkpoint, result.step, result.loss,
+                    result.val_loss ? fmt::format(", held out {:.4f}", *result.val_loss) : ""));
+}
+
+}  // namespace
+
+void add_train(CLI::App& program) {
+  CLI::App& command = *program.add_subcommand("train", "Train a model from random weights or from a checkpoint");
+  const auto o = std::make_shared<TrainCommand>();
+  command.add_option("CONFIG", o->config, "A .toml file; docs/training.md has its keys")->required();
+  command.add_flag("--resume", o->resume, "Go on from the last checkpoint in the run's folder, with the same bits");
+  add_common(command, *o);
+  command.footer(
+      "Ctrl-C saves a checkpoint first; --resume goes on from there. vitrine plot draws the curves.\n"
+      "Example: vitrine train config.toml");
+  command.callback([o] { run_train(*o); });
+}
+
+}  // namespace vitrine::cli

@@ -1,0 +1,166 @@
+#include "train/run_folder.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <set>
+
+#include "base/error.h"
+#include "base/file_writer.h"
+#include "base/folder_writer.h"
+#include "checkpoint/config_json.h"
+#include "checkpoint/safetensors.h"
+
+namespace vitrine {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kStepPrefix = "step-";
+constexpr const char* kStateFile = "trainer_state.json";
+constexpr const char* kArraysFile = "trainer_state.safetensors";
+constexpr std::int64_t kHeaderBytesPerArray = 240;
+
+std::string name_of_step(std::int64_t step) { return kStepPrefix + fmt::format("{:06}", step); }
+
+std::optional<std::int64_t> step_of(const std::string& name) {
+  if (!name.starts_with(kStepPrefix)) return {};
+  const char* const end = name.data() + name.size();
+  std::int64_t step = 0;
+  const auto [stop, error] = std::from_chars(name.data() + std::strlen(kStepPrefix), end, step);
+  if (error != std::errc() || stop != end || name != name_of_step(step)) return {};
+  return step;
+}
+
+/// Moments, and masters where the weights are rounded: everything that is beside the model.
+std::vector<OptimizerArray> arrays_of(const Trainable& trainable, Optimizer& optimizer) {
+  std::vector<OptimizerArray> arrays = optimizer.state(trainable.params());
+  if (trainable.dtype() == DType::f32) return arrays;
+  for (const TrainParam& param : trainable.params()) {
+    const auto n = static_cast<std::size_t>(param.count());
+    arrays.push_back({"master." + param.name, &param.shape, {param.value, n}});
+  }
+  return arrays;
+}
+
+Json to_json(const TrainerState& s) {
+  return {{"step", s.step},    {"optimizer_steps", s.optimizer_steps},
+          {"loss", s.loss},    {"val_loss", s.val_loss ? Json(*s.val_loss) : Json()},
+          {"isa", s.isa},      {"build", s.build},
+          {"config", s.config}};
+}
+
+}  // namespace
+
+RunFolder::RunFolder(std::string path) : path_(std::move(path)) {
+  std::error_code error;
+  fs::create_directories(path_ + "/checkpoints", error);
+  if (error) throw BadInput(path_, "cannot make the folder of the run: {}", error.message());
+}
+
+std::vector<std::int64_t> RunFolder::steps() const {
+  std::vector<std::int64_t> steps;
+  std::error_code error;
+  for (fs::directory_iterator it(path_ + "/checkpoints", error), end; !error && it != end; it.increment(error)) {
+    if (const auto step = step_of(it->path().filename().string())) steps.push_back(*step);
+  }
+  if (error) throw BadInput(path_, "cannot read the folder of the run: {}", error.message());
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+std::string RunFolder::checkpoint(std::int64_t step) const { return path_ + "/checkpoints/" + name_of_step(step); }
+
+void RunFolder::save(const Trainable& trainable, const ModelFiles& files, Optimizer& optimizer,
+                     const TrainerState& state, std::int64_t keep_last, ThreadPool& pool) {
+  {
+    FolderWriter folder(checkpoint(state.step));
+    save_model(trainable, files, folder.file(""), pool);
+    const std::vector<OptimizerArray> arrays = arrays_of(trainable, optimizer);
+    SafetensorsWriter writer(folder.file(kArraysFile),
+                             256 + static_cast<std::int64_t>(arrays.size()) * kHeaderBytesPerArray);
+    for (const OptimizerArray& array : arrays) writer.add(array.name, {array.values.data(), *array.shape});
+    writer.commit();
+    const std::string text = to_json(state).dump(2) + "\n";
+    FileWriter json(folder.file(kStateFile));
+    json.write(std::as_bytes(std::span(text)));
+    json.commit();
+    folder.commit();
+  }
+  link("last", state.step);
+  const std::optional<std::int64_t> best_step = best();
+  if (best_step) link("best", *best_step);
+  std::vector<std::int64_t> all = steps();
+  for (std::int64_t i = 0; i + std::max<std::int64_t>(keep_last, 1) < static_cast<std::int64_t>(all.size()); ++i) {
+    const std::int64_t step = all[static_cast<std::size_t>(i)];
+    if (step == best_step || step == state.step) continue;
+    std::error_code error;
+    fs::remove_all(checkpoint(step), error);  // one that cannot be removed is no reason to stop
+  }
+}
+
+/// The checkpoint with the least validation loss; none where none has any.
+std::optional<std::int64_t> RunFolder::best() const {
+  std::optional<std::int64_t> best;
+  double least = 0;
+  for (const std::int64_t step : steps()) {
+    const std::optional<double> loss = read_state(step).val_loss;
+    if (!loss || (best && *loss >= least)) continue;
+    best = step;
+    least = *loss;
+  }
+  return best;
+}
+
+/// A link that is exchanged at once.
+void RunFolder::link(const std::string& name, std::int64_t step) const {
+  const std::string temporary = file(name + ".tmp");
+  std::error_code error;
+  fs::remove(temporary, error);
+  fs::create_directory_symlink("checkpoints/" + name_of_step(step), temporary, error);
+  if (!error) fs::rename(temporary, file(name), error);
+  if (error) throw BadInput(file(name), "cannot make the link: {}", error.message());
+}
+
+TrainerState RunFolder::read_state(std::int64_t step) const {
+  const std::string path = checkpoint(step) + "/" + kStateFile;
+  const Json json = read_json_file(path);
+  try {
+    TrainerState s;
+    s.step = json.at("step").get<std::int64_t>();
+    s.optimizer_steps = json.at("optimizer_steps").get<std::int64_t>();
+    s.loss = json.at("loss").is_null() ? 0 : json.at("loss").get<double>();
+    if (!json.at("val_loss").is_null()) s.val_loss = json.at("val_loss").get<double>();
+    s.isa = json.at("isa").get<std::string>();
+    s.build = json.at("build").get<std::string>();
+    s.config = json.at("config");
+    if (s.step != step || s.optimizer_steps < 0 || s.optimizer_steps > s.step) {
+      throw BadCheckpoint(path, "the steps contradict the folder's name: {} and {}", s.step, s.optimizer_steps);
+    }
+    return s;
+  } catch (const Json::exception& e) {
+    throw BadCheckpoint(path, "expected the state of a training run: {}", e.what());
+  }
+}
+
+void RunFolder::read_arrays(std::int64_t step, const Trainable& trainable, Optimizer& optimizer) const {
+  const std::string path = checkpoint(step) + "/" + kArraysFile;
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  std::set<std::string> names;
+  for (const OptimizerArray& array : arrays_of(trainable, optimizer)) {
+    const auto it = file.tensors().find(array.name);
+    if (it == file.tensors().end()) throw BadCheckpoint(path, "tensor {} is missing", array.name);
+    const StoredTensor& stored = it->second;
+    if (stored.type != DType::f32 || stored.bytes.size() != array.values.size_bytes()) {
+      throw BadCheckpoint(path, "tensor {} must be F32 of shape {}", array.name, to_string(*array.shape));
+    }
+    std::memcpy(array.values.data(), stored.bytes.data(), stored.bytes.size());
+    names.insert(array.name);
+  }
+  for (const auto& [name, stored] : file.tensors()) {
+    if (!names.contains(name)) throw BadCheckpoint(path, "tensor {} is not part of this run", name);
+  }
+}
+
+}  // namespace vitrine

@@ -1,0 +1,31 @@
+// Looking into a training step: sites and their gradients, and writes, as the config asks.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "checkpoint/safetensors.h"
+#include "inspect/recorder.h"
+#include "model/config.h"
+#include "train/train_config.h"
+
+namespace vitrine {
+
+/// One step's taps. Values go to `path` as they come, one tensor `<site>` each, gradients as `<site>_grad`; of several
+/// micro-batches those of the first. No path: writes alone.
+class TappedStep {
+ public:
+  TappedStep(const LogOptions& options, const ModelConfig& model, const std::string& path);
+
+  Recorder& recorder() { return *recorder_; }
+  /// Completes the file. Throws BadInput where a glob or a write met no site.
+  void commit();
+
+ private:
+  std::optional<SafetensorsWriter> writer_;
+  std::optional<Recorder> recorder_;
+  std::vector<std::string> written_;
+};
+
+}  // namespace vitrine
