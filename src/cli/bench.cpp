@@ -14,6 +14,8 @@
 #include "cli/table.h"
 #include "inspect/account.h"
 #include "model/count.h"
+#include "train/learner.h"
+#include "train/memory.h"
 
 namespace vitrine::cli {
 namespace {
@@ -24,11 +26,19 @@ constexpr int kRepeats = 5;  // after one that warms up
 
 struct BenchOptions : Options {
   std::string model;
-  std::int64_t prompt = 256, generate = 32, batch = 1;
+  std::int64_t prompt = 256, generate = 32, batch = 1, sequence = 256;
+  bool train = false;
 };
 
 struct Speed {
   double prefill = 0, decode = 0;  // tokens a second, of all sequences together
+};
+
+/// Of training steps.
+struct TrainSpeed {
+  double tokens_per_s = 0;
+  double operations = 0;  // a token, at 6 a multiplied parameter
+  double peak_rss = 0, estimate = 0;
 };
 
 struct Result {
@@ -36,6 +46,9 @@ struct Result {
   Speed speed;
   double load_s = 0, first_token_s = 0, peak_rss = 0;
   double decode_bytes = 0, prefill_operations = 0;  // a token
+  std::optional<TrainSpeed> train;
+
+  double train_fraction() const { return train->tokens_per_s * train->operations / ceilings.f32_flops_per_s; }
 
   double decode_fraction() const { return speed.decode * decode_bytes / ceilings.read_bytes_per_s; }
   double prefill_fraction() const { return speed.prefill * prefill_operations / ceilings.f32_flops_per_s; }
@@ -96,6 +109,35 @@ void count_work(const BenchOptions& o, const Model& model, Result& result) {
   result.prefill_operations /= static_cast<double>(o.batch * o.prompt);
 }
 
+/// Whole steps: forward, backward, clipping and AdamW, on made-up ids. The weights are a copy in memory of its own.
+TrainSpeed measure_training(const BenchOptions& o, const Model& model, ThreadPool& pool) {
+  const Kernels& kernels = default_kernels();
+  forget_peak_memory();
+  const Trainable trainable = copy_trainable(model, DType::f32, pool, kernels);
+  Optimizer optimizer({}, trainable.params());
+  StepOptions options;
+  options.batch = o.batch;
+  options.seq_len = o.sequence;
+  Learner learner(trainable, optimizer, options, pool, kernels, &interrupted());
+  Batch batch;
+  const std::int64_t vocab_size = model.config().vocab_size;
+  for (std::int64_t i = 0; i < o.batch * o.sequence; ++i) {
+    batch.inputs.push_back(static_cast<std::int32_t>((i * 7919 + 13) % vocab_size));
+    batch.targets.push_back(static_cast<std::int32_t>(((i + 1) * 7919 + 13) % vocab_size));
+    batch.counts.push_back(1);
+    if (i % o.sequence == 0) batch.pieces.push_back({i, o.sequence});
+  }
+  std::vector<double> speeds;
+  for (int i = 0; i <= kRepeats; ++i) {
+    const auto start = Clock::now();
+    learner.step(batch, i, 1e-4);
+    if (i > 0) speeds.push_back(static_cast<double>(o.batch * o.sequence) / seconds_since(start));
+  }
+  const auto parts =
+      training_memory(model.config(), {o.batch, o.sequence, DType::f32, optimizer.config().kind, options.recompute});
+  return {median(speeds), training_flops_per_token(model.config()), peak_memory(), total_bytes(parts)};
+}
+
 Result measure(const BenchOptions& o) {
   Result result;
   ProgressBar bar("bench");
@@ -126,6 +168,7 @@ Result measure(const BenchOptions& o) {
   }
   result.speed = {median(prefill), median(decode)};
   result.peak_rss = peak_memory();
+  if (o.train) result.train = measure_training(o, model, *session.pool);
   result.ceilings.read_bytes_per_s = std::max(result.ceilings.read_bytes_per_s, measure_reading(*session.pool));
   return result;
 }
@@ -139,16 +182,18 @@ void run_bench(const BenchOptions& o) {
     return print_json(
         {{"prefill_tokens_per_s", r.speed.prefill},
          {"decode_tokens_per_s", r.speed.decode},
-         {"train_tokens_per_s", nullptr},
+         {"train_tokens_per_s", r.train ? Json(r.train->tokens_per_s) : Json()},
          {"decode_bytes_per_token", r.decode_bytes},
          {"prefill_ops_per_token", r.prefill_operations},
-         {"train_ops_per_token", nullptr},
+         {"train_ops_per_token", r.train ? Json(r.train->operations) : Json()},
          {"read_gb_per_s", r.ceilings.read_bytes_per_s / giga},
          {"gemm_gflops",
           {{"f32", r.ceilings.f32_flops_per_s / giga}, {"int8", r.ceilings.int8_operations_per_s / giga}}},
          {"decode_fraction_of_bandwidth", r.decode_fraction()},
          {"prefill_fraction_of_peak", r.prefill_fraction()},
-         {"train_fraction_of_peak", nullptr},
+         {"train_fraction_of_peak", r.train ? Json(r.train_fraction()) : Json()},
+         {"train_peak_rss_bytes", r.train ? Json(r.train->peak_rss) : Json()},
+         {"train_memory_estimate_bytes", r.train ? Json(r.train->estimate) : Json()},
          {"load_s", r.load_s},
          {"first_token_s", r.first_token_s},
          {"peak_rss_bytes", r.peak_rss},
@@ -165,6 +210,13 @@ void run_bench(const BenchOptions& o) {
       {fmt::format("decode {}", o.generate), fmt::format("{:.2f}", r.speed.decode),
        fmt::format("{:.0f} %", 100 * r.decode_fraction()),
        fmt::format("{:.1f} GB/s over {:.3g} GB a token", r.ceilings.read_bytes_per_s / giga, r.decode_bytes / giga)});
+  if (r.train) {
+    table.add({fmt::format("train {} x {}", o.batch, o.sequence), fmt::format("{:.1f}", r.train->tokens_per_s),
+               fmt::format("{:.0f} %", 100 * r.train_fraction()),
+               fmt::format("{:.0f} GFLOP/s over {:.3g} GFLOP a token; {:.0f} MB, {:.0f} MB estimated",
+                           r.ceilings.f32_flops_per_s / giga, r.train->operations / giga, r.train->peak_rss / 1e6,
+                           r.train->estimate / 1e6)});
+  }
   print(table.text());
   print(fmt::format("{} sequences, {} threads, {}; loaded in {:.2f} s, first token after {:.2f} s, {:.0f} MB at most\n",
                     o.batch, threads, isa, r.load_s, r.first_token_s, r.peak_rss / 1e6));
@@ -178,7 +230,10 @@ void add_bench(CLI::App& program) {
   command.add_option("MODEL", o->model, "A Hugging Face folder or a llama2.c .bin (default: the default model)");
   add_number<std::int64_t>(command, "--prompt", o->prompt, "Tokens of each prompt (default: 256)", 1);
   add_number<std::int64_t>(command, "--generate", o->generate, "Tokens to decode behind it (default: 32)", 1);
-  add_number<std::int64_t>(command, "--batch", o->batch, "Sequences that run together (default: 1)", 1, 4096);
+  add_number<std::int64_t>(command, "--batch", o->batch, "Sequences that run or are trained on together (default: 1)",
+                           1, 4096);
+  command.add_flag("--train", o->train, "Time training steps, too");
+  add_number<std::int64_t>(command, "--seq", o->sequence, "Tokens of a sequence to train on (default: 256)", 1);
   add_common(command, *o);
   command.footer(
       "Medians of 5 runs after one that warms up. The limits are measured in the same run: reading memory, and "
