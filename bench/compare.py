@@ -2,16 +2,21 @@
 """Races vitrine against PyTorch and llama.cpp: one machine, one model, one run.
 
     compare.py VITRINE MODEL [--gguf FILE.gguf] [--prompt 256] [--generate 32] [--threads 2] [--rounds 5]
+    compare.py VITRINE MODEL --train [--batch 4] [--seq 256] [--threads 2] [--rounds 3]
 
 MODEL is a Hugging Face folder (`vitrine init` makes one of any preset). Each round runs every engine once, one after the
 other, with the same ids; what is printed are medians over the rounds, and medians of the ratios within a round, so that
 a machine whose speed drifts slows all of them. Needs torch and transformers; llama-cpp-python, built for this processor,
 where --gguf is given (`vitrine quantize MODEL FILE.gguf --type bf16`).
+
+With --train whole steps are raced in float32: forward, loss, backward, clipping, AdamW; PyTorch's fused AdamW, its model
+as it is and through torch.compile, the faster of which counts.
 """
 import argparse
 import json
 import statistics
 import subprocess
+import sys
 import time
 
 
@@ -71,16 +76,75 @@ class LlamaCpp:
         return self.args.prompt / (middle - begin), self.args.generate / (end - middle)
 
 
+def train_vitrine(args):
+    command = [args.vitrine, "bench", args.model, "--prompt", "8", "--generate", "1", "--train", "--batch",
+               str(args.batch), "--seq", str(args.seq), "--threads", str(args.threads), "--json"]
+    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+
+
+def train_pytorch(args, compiled):
+    """Steps a second, in a process of its own, so that its peak of memory is its own."""
+    code = """
+import resource, sys, time, torch
+from transformers import AutoModelForCausalLM
+model_path, batch, seq, threads, compiled = sys.argv[1], *map(int, sys.argv[2:])
+torch.set_num_threads(threads)
+model = AutoModelForCausalLM.from_pretrained(model_path, dtype=torch.float32)
+for module in model.modules():
+    if isinstance(module, torch.nn.Dropout):
+        module.p = 0.0
+model.train()
+n = model.config.vocab_size
+run = torch.compile(model) if compiled else model
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+ids = torch.tensor([[(i * 7919 + 13) % n for i in range(batch * seq + 1)]])
+x, y = ids[:, :-1].view(batch, seq), ids[:, 1:].view(batch, seq)
+times = []
+for _ in range(6):
+    begin = time.perf_counter()
+    logits = run(x, use_cache=False).logits
+    torch.nn.functional.cross_entropy(logits.view(-1, n), y.reshape(-1)).backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    times.append(time.perf_counter() - begin)
+print(batch * seq / sorted(times[1:])[2], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+    words = [args.model, args.batch, args.seq, args.threads, int(compiled)]
+    out = subprocess.run([sys.executable, "-c", code, *map(str, words)], check=True, capture_output=True, text=True)
+    speed, memory = out.stdout.split()[-2:]
+    return float(speed), float(memory)
+
+
+def race_training(args):
+    ratios, fractions = [], []
+    for _ in range(args.rounds):
+        ours = train_vitrine(args)
+        eager, memory = train_pytorch(args, False)
+        compiled, _ = train_pytorch(args, True)
+        ratios.append(ours["train_tokens_per_s"] / max(eager, compiled))
+        fractions.append(ours["train_fraction_of_peak"])
+        print(f"vitrine {ours['train_tokens_per_s']:.1f} tokens/s ({100 * fractions[-1]:.0f} % of the f32 limit), "
+              f"{ours['train_peak_rss_bytes'] / 1e6:.0f} MB; PyTorch {eager:.1f}, compiled {compiled:.1f}, "
+              f"{memory / 1e6:.0f} MB", flush=True)
+    print(f"median of ratios {statistics.median(ratios):.2f}, of the limit {100 * statistics.median(fractions):.0f} %")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("vitrine")
     parser.add_argument("model")
     parser.add_argument("--gguf")
+    parser.add_argument("--train", action="store_true")
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--seq", type=int, default=256)
     parser.add_argument("--prompt", type=int, default=256)
     parser.add_argument("--generate", type=int, default=32)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
+    if args.train:
+        return race_training(args)
 
     engines = {"vitrine": Vitrine(args), "PyTorch": PyTorch(args)}
     if args.gguf:

@@ -8,6 +8,7 @@
 #                    was built; the files of VITRINE_DATA and the stand-ins that are named below lie in the folder.
 #   other lines      up to the next command are what it must print on stdout, but for blanks at the ends; `…` stands for
 #                    any text, several lines included. No such lines: only the exit status must be 0.
+#   ```toml          with a first line `# NAME.toml` is a file: it lies in the folder from there on.
 #   $ make TARGET    is not run (this test is part of `make test`); the target must exist. tests/newcomer.sh runs them.
 #   vitrine COMMAND …  without $, a synopsis: the command must exist.
 # Commands that name data which are not there are skipped and counted. A page without a command fails where its
@@ -76,7 +77,7 @@ $expected
 $got"
 }
 
-number=0 fenced=0 command="" command_line=0 expected="" going_on=0
+number=0 fenced=0 command="" command_line=0 expected="" going_on=0 file="" is_toml=0
 end_of_command() {
   if [ -n "$command" ]; then check "$command_line" "$command" "$expected"; fi
   command="" expected=""
@@ -85,9 +86,13 @@ while IFS= read -r line || [ -n "$line" ]; do
   number=$((number + 1))
   if [[ $line == '```'* ]]; then
     end_of_command
-    fenced=$((1 - fenced)) going_on=0
+    fenced=$((1 - fenced)) going_on=0 file="" is_toml=0
+    if [ $fenced = 1 ] && [[ $line == '```toml' ]]; then is_toml=1; fi
   elif [ $fenced = 0 ]; then
     continue
+  elif [ $is_toml = 1 ]; then
+    if [[ $line =~ ^#\ ([a-z_]+\.toml)$ ]]; then file=${BASH_REMATCH[1]}; fi
+    if [ -n "$file" ]; then printf '%s\n' "$line" >>"$file"; fi
   elif [ $going_on = 1 ]; then
     command+=" ${line%\\}"
     if [[ $line != *\\ ]]; then going_on=0; fi

@@ -21,11 +21,11 @@ constexpr std::int64_t kMemory = std::int64_t{1} << 30;
 constexpr std::int64_t kM = 512, kN = 9216, kK = 2304;
 constexpr int kRuns = 9;
 
-/// The shortest of several runs, in seconds.
+/// The shortest of `runs`, in seconds.
 template <class Run>
-double best(Run&& run) {
+double best(int runs, Run&& run) {
   double shortest = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < kRuns; ++i) {
+  for (int i = 0; i < runs; ++i) {
     const auto start = Clock::now();
     run();
     shortest = std::min(shortest, std::chrono::duration<double>(Clock::now() - start).count());
@@ -57,7 +57,7 @@ class Pages {
 using dnnl::memory;
 
 /// Operations a second of one product of oneDNN.
-double product(memory::data_type x_type, memory::data_type w_type, memory::data_type y_type) {
+double product(memory::data_type x_type, memory::data_type w_type, memory::data_type y_type, int runs = kRuns) {
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   dnnl::stream stream(engine);
   const memory::desc x_rows({kM, kK}, x_type, memory::format_tag::ab);
@@ -73,7 +73,7 @@ double product(memory::data_type x_type, memory::data_type w_type, memory::data_
   fill(x);
   fill(w);
   dnnl::matmul matmul(chosen);
-  const double seconds = best([&] {
+  const double seconds = best(runs, [&] {
     matmul.execute(stream, {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}});
     stream.wait();
   });
@@ -91,7 +91,7 @@ double measure_reading(ThreadPool& pool) {
   const Pages pages(kMemory);
   constexpr std::int64_t kLine = 8, kAhead = 8192 / 8, kLines = kMemory / 64;
   std::atomic<std::uint64_t> sink = 0;
-  const double seconds = best([&] {
+  const double seconds = best(kRuns, [&] {
     pool.parallel_for(kLines, 1, [&](std::int64_t begin, std::int64_t end, int) {
       std::uint64_t sums[kLine] = {};
       for (const std::uint64_t* at = pages.data() + begin * kLine; at < pages.data() + end * kLine; at += kLine) {
@@ -104,9 +104,9 @@ double measure_reading(ThreadPool& pool) {
   return static_cast<double>(kMemory) / seconds;
 }
 
-double measure_f32_products(ThreadPool& pool) {
+double measure_f32_products(ThreadPool& pool, int runs) {
   use_threads(pool.size());
-  return product(memory::data_type::f32, memory::data_type::f32, memory::data_type::f32);
+  return product(memory::data_type::f32, memory::data_type::f32, memory::data_type::f32, runs);
 }
 
 Ceilings measure_ceilings(ThreadPool& pool) {

@@ -15,6 +15,7 @@ struct Ceilings {
 Ceilings measure_ceilings(ThreadPool& pool);
 /// The bandwidth alone, and the f32 products alone.
 double measure_reading(ThreadPool& pool);
-double measure_f32_products(ThreadPool& pool);
+/// The best of `runs`.
+double measure_f32_products(ThreadPool& pool, int runs = 9);
 
 }  // namespace vitrine::cli

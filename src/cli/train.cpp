@@ -36,7 +36,7 @@ void run_train(const TrainCommand& o) {
   double ceiling = 0;
   {
     ThreadPool pool(run.threads);
-    ceiling = measure_f32_products(pool);
+    ceiling = measure_f32_products(pool, 2);
   }
   forget_peak_memory();
   LiveLine live;

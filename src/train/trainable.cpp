@@ -61,7 +61,11 @@ void copy_whole(const fs::path& from, const fs::path& to) {
 
 void copy_tokenizer(const std::string& from, const fs::path& folder) {
   if (from.empty()) return;
-  if (!fs::is_directory(from)) return copy_whole(from, folder / fs::path(from).filename());
+  if (!fs::is_directory(from)) {  // under the name by which a folder's tokenizer is found
+    const std::string kind = fs::path(from).extension().string();
+    const bool is_known = kind == ".json" || kind == ".model" || kind == ".bin";
+    return copy_whole(from, folder / (is_known ? "tokenizer" + kind : fs::path(from).filename().string()));
+  }
   for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer.bin", "vocab.json", "merges.txt",
                            "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"}) {
     if (fs::is_regular_file(fs::path(from) / name)) copy_whole(fs::path(from) / name, folder / name);
