@@ -91,6 +91,33 @@ void balance_loss(Pass& p, const Segment& s, const Tensor& weights, const Tensor
   });
 }
 
+/// The same over all layers of the pass, whose choices are all known when the tape is unwound.
+void balance_loss_of_layers(Pass& p, const Tensor& weights, const Tensor& chosen) {
+  LossRequest& loss = *p.loss;
+  const std::int64_t n_experts = weights.row_size();
+  const auto n = static_cast<std::size_t>(n_experts);
+  if (!p.again) {
+    loss.choices.resize(n);
+    loss.choice_weights.resize(n);
+    for (const float e : chosen.values()) loss.choices[static_cast<std::size_t>(e)] += 1;
+    for (std::int64_t t = 0; t < weights.rows(); ++t) {
+      for (std::size_t e = 0; e < n; ++e) loss.choice_weights[e] += static_cast<double>(weights.row(t)[e]);
+    }
+    loss.routed_rows += weights.rows();
+  }
+  if (p.tape == nullptr) return;
+  p.tape->watch(weights, [&p, &loss, n_experts](const Tensor& dweights) {
+    const auto rows = static_cast<double>(loss.routed_rows);
+    const double share = static_cast<double>(loss.router_scale) * static_cast<double>(p.segments.size());
+    const double factor = static_cast<double>(loss.balance) * share * static_cast<double>(n_experts) / (rows * rows);
+    std::vector<float> slope;
+    for (const double choices : loss.choices) slope.push_back(static_cast<float>(factor * choices));
+    for (std::int64_t t = 0; t < dweights.rows(); ++t) {
+      p.kernels.add(dweights.row(t), slope.data(), n_experts, dweights.row(t));
+    }
+  });
+}
+
 /// mean over the segment of log_z², log_z = log Σ exp logits; its gradient is 2 · log_z · softmax.
 void router_z_loss(Pass& p, const Segment& s, const Tensor& logits, const Tensor& weights) {
   const std::int64_t n_experts = logits.row_size();
@@ -118,8 +145,9 @@ void router_z_loss(Pass& p, const Segment& s, const Tensor& logits, const Tensor
 
 void router_losses(Pass& p, const Tensor& logits, const Tensor& weights, const Tensor& chosen) {
   if (p.loss == nullptr) return;
+  if (p.loss->balance > 0 && p.loss->balance_over_layers) balance_loss_of_layers(p, weights, chosen);
   for (const Segment& s : p.segments) {
-    if (p.loss->balance > 0) balance_loss(p, s, weights, chosen);
+    if (p.loss->balance > 0 && !p.loss->balance_over_layers) balance_loss(p, s, weights, chosen);
     if (p.loss->router_z > 0) router_z_loss(p, s, logits, weights);
   }
 }

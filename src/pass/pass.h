@@ -61,6 +61,8 @@ struct LossRequest {
   /// expert e and P_e its mean weight, averaged over sequences and summed over layers (Fedus et al. 2021); and
   /// router_z · (log Σ exp router logits)², averaged over tokens and summed over layers (Zoph et al. 2022).
   float balance = 0.0f;
+  bool balance_over_layers = false;  ///< f and P over all layers and tokens of the pass, f summed over ranks: as
+                                     ///< transformers' load_balancing_loss_func has it.
   float router_z = 0.0f;
   float router_scale = 1.0f;  ///< As `scale`: of the sum over the pass's segments, and over its rows' means in them.
 
@@ -68,6 +70,18 @@ struct LossRequest {
   double z_squares = 0;      ///< Σ weight · (log Z)². Added to.
   double balance_sum = 0;    ///< Σ over segments and layers of E · Σ f · P. Added to.
   double router_z_sum = 0;   ///< Σ over segments and layers of the mean square. Added to.
+
+  /// Of this pass, for balance_over_layers: choices and weights by expert, and the rows of all layers that they are of.
+  std::vector<double> choices{}, choice_weights{};
+  std::int64_t routed_rows = 0;
+
+  /// E · Σ f · P over all layers.
+  double balance_of_layers() const {
+    double sum = 0;
+    const auto n = static_cast<double>(routed_rows);
+    for (std::size_t e = 0; e < choices.size(); ++e) sum += choices[e] / n * (choice_weights[e] / n);
+    return sum * static_cast<double>(choices.size());
+  }
 };
 
 /// Everything an op needs besides its operands. Of the optional things taps go with caches (serving) or with a tape

@@ -59,6 +59,7 @@ Learner::Step Learner::step(const Batch& batch, std::int64_t step, double lr, Ta
     loss.label_smoothing = static_cast<float>(options_.label_smoothing);
     loss.z_loss = static_cast<float>(options_.z_loss);
     loss.balance = static_cast<float>(options_.balance_loss);
+    loss.balance_over_layers = options_.balance == StepOptions::Balance::hugging_face;
     loss.router_z = static_cast<float>(options_.router_z_loss);
     loss.router_scale = static_cast<float>(1.0 / n_pieces);
     tape_.clear();  // the last pass may have been interrupted
@@ -72,7 +73,9 @@ Learner::Step Learner::step(const Batch& batch, std::int64_t step, double lr, Ta
     trainable_.model().learn(pass, part.inputs);
     result.loss += loss.cross_entropy / static_cast<double>(result.tokens);
     z_squares += loss.z_squares / static_cast<double>(result.tokens);
-    balance += loss.balance_sum / n_pieces;
+    balance += loss.balance_over_layers
+                   ? loss.balance_of_layers() * static_cast<double>(part.segments.size()) / n_pieces
+                   : loss.balance_sum / n_pieces;
     router_z += loss.router_z_sum / n_pieces;
   }
   result.auxiliary = options_.z_loss * z_squares + options_.balance_loss * balance + options_.router_z_loss * router_z;
