@@ -68,6 +68,20 @@ Values gradients_of(const Model& model, const Ids& ids, const LearnOptions& o) {
   return learner.gradients();
 }
 
+double loss_of(const Model& model, const Ids& ids, Taps* taps) {
+  ThreadPool pool(1);
+  Arena arena;
+  Ids targets(ids.begin() + 1, ids.end());
+  targets.push_back(0);
+  std::vector<float> weights(ids.size(), 1.0f);
+  weights.back() = 0;
+  LossRequest loss{targets, weights};
+  Pass pass{pool, default_kernels(), arena, {{0, static_cast<std::int64_t>(ids.size()), 0, nullptr}}, {}, taps};
+  pass.loss = &loss;
+  model.forward(pass, ids);
+  return loss.cross_entropy;
+}
+
 double largest(const std::vector<float>& values) {
   double m = 0;
   for (const float v : values) m = std::max(m, std::abs(static_cast<double>(v)));

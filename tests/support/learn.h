@@ -49,6 +49,9 @@ class Learner {
 /// The gradients of the mean loss over `ids`.
 Values gradients_of(const Model& model, const Ids& ids, const LearnOptions& o = {});
 
+/// Σ losses of what follows each of `ids`, nats: a forward without a tape.
+double loss_of(const Model& model, const Ids& ids, Taps* taps = nullptr);
+
 /// By how much values leave a reference: the largest |Δ| / (relative · max|reference tensor| + absolute · the largest
 /// of all). Infinite where names or shapes differ.
 struct Distance {
