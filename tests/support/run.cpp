@@ -35,7 +35,7 @@ std::string name_in_pass(const SiteId& id) {
 }  // namespace
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
 Probe::Probe(const Model& model, std::vector<std::string> globs, Replace replace)
