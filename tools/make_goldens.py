@@ -2,12 +2,15 @@
 
     python tools/make_goldens.py [CASE...]            write tests/goldens/<case>/ (default: all)
     python tools/make_goldens.py --check [CASE...]    make them elsewhere and compare
+    python tools/make_goldens.py --gradients [CASE...]    only gradients.safetensors, of the checkpoints that are there
 
 Each case folder holds a checkpoint as users have it (config.json and model.safetensors, or shards
 with an index) and golden.safetensors with the named sites of one forward by transformers, in
-float32 with eager attention. The model is always loaded back from the written files, so the goldens
+float32 with eager attention, and gradients.safetensors with the mean loss of the same prompt and its
+gradient by every parameter. The model is always loaded back from the written files, so the goldens
 say what transformers makes of exactly these files. The cases are in oracle_cases.py, the sites in
-oracle_sites.py; needs torch, transformers, safetensors and numpy.
+oracle_sites.py, the gradients
+in oracle_gradients.py; needs torch, transformers, safetensors and numpy.
 """
 
 import copy
@@ -26,6 +29,7 @@ import safetensors.torch
 import torch
 import transformers
 from oracle_cases import CASES, GAINS, NEUTRAL_SPREAD, QK_NORM_GAIN, Case
+from oracle_gradients import gradients
 from oracle_sites import Sites, build_sites, record
 from torch import Tensor, nn
 from transformers import PreTrainedModel
@@ -34,6 +38,7 @@ from transformers.pytorch_utils import Conv1D
 
 GOLDENS = Path(__file__).resolve().parent.parent / "tests" / "goldens"
 GOLDEN_NAME = "golden.safetensors"
+GRADIENTS_NAME = "gradients.safetensors"
 
 
 # --- the checkpoint -------------------------------------------------------------------------------
@@ -284,6 +289,22 @@ def selected(case: Case, sites: Sites) -> Sites:
     }
 
 
+def metadata_of(case: Case) -> dict[str, str]:
+    return {
+        "case": case.name,
+        "transformers": transformers.__version__,
+        "torch": torch.__version__,
+    }
+
+
+def make_gradients(case: Case, folder: Path) -> None:
+    """Write gradients.safetensors beside the checkpoint in `folder`."""
+    tensors = gradients(load(case, folder), prompt(case))
+    if case.bare_names:
+        tensors = {name.removeprefix("transformer."): value for name, value in tensors.items()}
+    write_tensors(folder / GRADIENTS_NAME, tensors, metadata_of(case))
+
+
 def make_case(case: Case, folder: Path) -> dict[str, float]:
     """Write one case into `folder`, checking it on the way; returns its statistics."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -298,33 +319,32 @@ def make_case(case: Case, folder: Path) -> dict[str, float]:
     numbers = statistics(sites)
     assert_lively(case, numbers)
     assert_sensitive(case, folder, ids, sites["hook_logits"])
-    metadata = {
-        "case": case.name,
-        "transformers": transformers.__version__,
-        "torch": torch.__version__,
-    }
-    write_tensors(folder / GOLDEN_NAME, selected(case, sites), metadata)
+    write_tensors(folder / GOLDEN_NAME, selected(case, sites), metadata_of(case))
+    make_gradients(case, folder)
     return numbers | {"bytes": sum(path.stat().st_size for path in folder.iterdir())}
 
 
 def compare(made: Path, committed: Path) -> str:
-    """Every file has the same bytes, but for the last bits of the golden values.
+    """Every file has the same bytes, but for the last bits of the golden values and gradients.
 
     These follow the vector instructions of the processor, so another kind of machine may round
     differently; the checkpoint itself may not differ at all.
     """
     names = sorted({path.name for folder in (made, committed) for path in folder.iterdir()})
     _, different, missing = filecmp.cmpfiles(made, committed, names, shallow=False)
-    wrong = set(different + missing) - {GOLDEN_NAME}
-    assert not wrong and GOLDEN_NAME not in missing, f"{committed}: {sorted(wrong)} differ"
-    if not different:
-        return "same bytes"
-    new, old = (safetensors.torch.load_file(folder / GOLDEN_NAME) for folder in (made, committed))
-    assert new.keys() == old.keys(), f"{committed}: other sites"
-    for name, value in new.items():
-        where = f"{made.name}: {name}"
-        torch.testing.assert_close(value, old[name], rtol=1e-4, atol=1e-4, msg=where)
-    return "same up to rounding"
+    computed = {GOLDEN_NAME, GRADIENTS_NAME}
+    wrong = set(different) - computed | set(missing)
+    assert not wrong, f"{committed}: {sorted(wrong)} differ"
+    for file in different:
+        new, old = (safetensors.torch.load_file(folder / file) for folder in (made, committed))
+        assert new.keys() == old.keys(), f"{committed / file}: other names"
+        # a gradient is as uncertain as the largest of all, but for its own relative error
+        most = max(value.abs().max().item() for value in old.values())
+        for name, value in new.items():
+            where = f"{made.name}/{file}: {name}"
+            atol = 1e-4 if file == GOLDEN_NAME else 3e-5 * old[name].abs().max().item() + 1e-7 * most
+            torch.testing.assert_close(value, old[name], rtol=1e-4, atol=atol, msg=where)
+    return "same up to rounding" if different else "same bytes"
 
 
 def print_table(rows: dict[str, dict[str, float]]) -> None:
@@ -343,8 +363,13 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("cases", nargs="*", metavar="CASE", help="default: all cases")
     parser.add_argument("--check", action="store_true", help="compare with the present files")
+    parser.add_argument(
+        "--gradients", action="store_true", help="only gradients, of the present checkpoints"
+    )
     options = parser.parse_args()
     unknown = set(options.cases) - {case.name for case in CASES}
+    if options.check and options.gradients:
+        parser.error("--check compares all files: expected one of --check and --gradients")
     if unknown:
         parser.error(f"unknown case: {', '.join(sorted(unknown))}")
     return options
@@ -361,10 +386,14 @@ def main() -> None:
         for case in CASES:
             if options.cases and case.name not in options.cases:
                 continue
+            if options.gradients:
+                make_gradients(case, GOLDENS / case.name)
+                continue
             rows[case.name] = make_case(case, root / case.name)
             if options.check:
                 print(f"{case.name}: {compare(root / case.name, GOLDENS / case.name)}")
-    print_table(rows)
+    if rows:
+        print_table(rows)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,9 @@ void write_gradients(const std::string& path, const Checkpoint& checkpoint, cons
     std::copy_n(gradient.data + row * cols + first_col, out.size(), out.begin());
   };
   if (checkpoint.table != nullptr) {
-    write_hugging_face_tensors(path, *checkpoint.table, model.config(), DType::f32, values, pool, {},
-                               checkpoint.prefix);
+    StoredForm as{checkpoint.prefix, {}};
+    for (const Param* param : params) as.names.insert(param->stored_name);
+    write_hugging_face_tensors(path, *checkpoint.table, model.config(), DType::f32, values, pool, {}, as);
     return;
   }
   constexpr std::int64_t kHeaderBytesPerTensor = 240;

@@ -33,8 +33,9 @@ struct Stored {
   bool transposed = false;
 };
 
-/// The tensors that a model of this config has, in the order of the family's table.
-std::vector<Stored> stored_tensors(const Family& family, std::string_view prefix, const ModelConfig& config) {
+/// The tensors that a model of this config has in that form, in the order of the family's table.
+std::vector<Stored> stored_tensors(const Family& family, const std::optional<StoredForm>& as,
+                                   const ModelConfig& config) {
   std::map<std::string, std::pair<std::size_t, Shape>> params;
   for_each_shape(config, [&](const std::string& name, const Shape& shape) {
     const std::size_t index = params.size();
@@ -42,6 +43,7 @@ std::vector<Stored> stored_tensors(const Family& family, std::string_view prefix
   });
   std::vector<Stored> tensors;
   const auto add = [&](const TensorPlace& place) {
+    if (as && !as->names.contains(place.stored)) return;
     Stored stored{place.stored, {}, {}, 0, 0, place.rule->transposed};
     std::vector<std::size_t> indices;
     std::vector<std::int64_t> part_rows;
@@ -66,6 +68,7 @@ std::vector<Stored> stored_tensors(const Family& family, std::string_view prefix
                                           : std::vector{stored.rows, stored.cols};
     tensors.push_back(std::move(stored));
   };
+  const std::string_view prefix = as ? std::string_view(as->prefix) : family.prefixes.front();
   for (const TensorRule& rule : family.tensors) for_each_place(rule, prefix, config, add);
   return tensors;
 }
@@ -81,7 +84,7 @@ class TensorStream {
     writer_.begin(stored.name, dtype_, stored.shape);
     const bool is_vector = stored.shape.size() == 1;
     const std::int64_t n_lines = stored.transposed ? stored.cols : stored.rows;
-    const std::int64_t line = is_vector ? 1 : stored.shape[1];
+    const std::int64_t line = is_vector ? 1 : stored.transposed ? stored.rows : stored.cols;
     const std::int64_t step = std::max<std::int64_t>(1, kChunkElements / line);
     for (std::int64_t first = 0; first < n_lines; first += step) {
       const std::int64_t n = std::min(step, n_lines - first);
@@ -161,10 +164,9 @@ class TensorStream {
 
 void write_hugging_face_tensors(const std::string& path, const Family& family, const ModelConfig& config, DType dtype,
                                 const ParamValues& values, ThreadPool& pool, const ReportProgress& report,
-                                std::optional<std::string> prefix) {
+                                const std::optional<StoredForm>& as) {
   if (dtype == DType::i8) throw InternalError(path, "there are no checkpoints of 8-bit integers");
-  const std::vector<Stored> tensors =
-      stored_tensors(family, prefix.value_or(std::string(family.prefixes.front())), config);
+  const std::vector<Stored> tensors = stored_tensors(family, as, config);
   std::int64_t total = 0;
   for (const Stored& stored : tensors) total += stored.rows * stored.cols;
   if (total != count_params(config)) {

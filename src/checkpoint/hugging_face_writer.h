@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 
@@ -19,12 +20,18 @@ namespace vitrine {
 using ParamValues =
     std::function<void(std::size_t param, std::int64_t row, std::int64_t first_col, std::span<float> out)>;
 
+/// How a file that is there holds a model, where a table knows several ways.
+struct StoredForm {
+  std::string prefix;           ///< Under which its tensors stand.
+  std::set<std::string> names;  ///< Of its tensors, with the prefix.
+};
+
 /// Writes `path`, a .safetensors file with the tensors of `config` under the family's names, in its orientation,
-/// rounded to `dtype` (f32, f16 or bf16), under `prefix` (none: the family's usual one). Nothing is held but a few MiB.
-/// Throws as FileWriter does, and what `report` throws.
+/// rounded to `dtype` (f32, f16 or bf16), in the form `as` (none: the family's usual one). Nothing is held but a few
+/// MiB. Throws as FileWriter does, and what `report` throws.
 void write_hugging_face_tensors(const std::string& path, const Family& family, const ModelConfig& config, DType dtype,
                                 const ParamValues& values, ThreadPool& pool, const ReportProgress& report = {},
-                                std::optional<std::string> prefix = std::nullopt);
+                                const std::optional<StoredForm>& as = std::nullopt);
 
 /// Writes `path`, a config.json: `config` as it is given, with `dtype` as its torch_dtype and, where it has none, the
 /// family's architecture. Throws as FileWriter does.

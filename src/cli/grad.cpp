@@ -1,5 +1,6 @@
 // vitrine grad: the loss over a text and its gradient by every parameter.
 #include "base/error.h"
+#include "base/file_writer.h"
 #include "checkpoint/gradients_file.h"
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -19,6 +20,7 @@ void run_grad(const GradOptions& o) {
     throw BadInput("grad", "expected at least 2 tokens, the second of them to be predicted, got {}",
                    session.ids.size());
   }
+  { const FileWriter place(o.out); }  // one that cannot be written is told before the work
   const Model& model = *session.checkpoint.model;
   Gradients gradients;
   for_each_param(model.config(), model.params(),

@@ -45,14 +45,15 @@ void pack_row_major(const std::byte* from, std::int64_t stride, std::int64_t row
   }
 }
 
-/// Sixteen k of sixteen rows of a transposed matrix, as sixteen vectors over k; zeros where there are fewer.
+/// Sixteen k of sixteen rows of a transposed matrix, as sixteen vectors over k; zeros where there are fewer (`rows` may
+/// be below 0: a square of nothing but padding).
 template <DType kType>
 [[gnu::always_inline]] inline void load_square(const std::byte* from, std::int64_t stride, int rows, int cols,
                                                Vec (&square)[kLanes]) {
   for (int k = 0; k < kLanes; ++k) {
     const std::byte* at = from + k * stride;
     __builtin_prefetch(at + kLanes * stride);
-    square[k] = k >= cols ? zero() : rows == kLanes ? load<kType>(at) : load_first<kType>(at, rows);
+    square[k] = k >= cols || rows <= 0 ? zero() : rows == kLanes ? load<kType>(at) : load_first<kType>(at, rows);
   }
   transpose(square);
 }

@@ -45,7 +45,9 @@ HeadInputs head_inputs(Pass& p, BlockSite at, const AttendConfig& c, const std::
     if (!p.wants(at(site))) return;
     const Tensor copies = replaced.data != nullptr ? replaced : repeat(p, x, n);
     const Tensor seen = p.tap(at(site), copies);
-    if (seen.data != copies.data) replaced = seen;
+    if (seen.data == copies.data) return;
+    p.refuse_tape(info(site).name);
+    replaced = seen;
   };
   tap_copies(Site::attn_in, c.n_heads, in.q);
   if (in.q.data != nullptr) in.k = in.v = first_of_groups(p, in.q, c.n_kv_heads);
@@ -66,7 +68,6 @@ HeadInputs head_inputs(Pass& p, BlockSite at, const AttendConfig& c, const std::
 
 Tensor project_heads(Pass& p, const LinearParams& w, const Tensor& all, const Tensor& by_head, const Shape& shape) {
   if (by_head.data == nullptr) return linear(p, w, all).reshaped(shape);
-  p.refuse_tape("hook_q_input, hook_k_input, hook_v_input, hook_attn_in");
   const std::int64_t n_heads = shape[1], head_dim = shape[2], d = w.weight.view.cols;
   const Tensor y = p.tensor({shape[0], n_heads * head_dim});
   for (std::int64_t head = 0; head < n_heads; ++head) {

@@ -154,9 +154,23 @@ void Model::check(const Pass& p, std::span<const std::int32_t> tokens) const {
   if (row == 0 || row != static_cast<std::int64_t>(tokens.size())) {
     throw BadInput("forward", "expected segments that cover {} tokens (at least 1), got {}", tokens.size(), row);
   }
+  if (p.loss != nullptr) check(*p.loss, row);
   if (p.logits.rows == LogitRequest::Rows::range &&
       (p.logits.begin < 0 || p.logits.end > row || p.logits.begin > p.logits.end)) {
     throw BadInput("forward", "expected rows within [0, {}), got [{}, {})", row, p.logits.begin, p.logits.end);
+  }
+}
+
+void Model::check(const LossRequest& loss, std::int64_t rows) const {
+  const auto n = static_cast<std::size_t>(rows);
+  if (loss.targets.size() != n) throw BadInput("loss", "expected {} targets, got {}", n, loss.targets.size());
+  if (!loss.weights.empty() && loss.weights.size() != n) {
+    throw BadInput("loss", "expected {} weights or none, got {}", n, loss.weights.size());
+  }
+  for (const std::int32_t id : loss.targets) {
+    if (id < 0 || id >= config_.vocab_size) {
+      throw BadInput("loss", "expected ids from 0 to {}, got {}", config_.vocab_size - 1, id);
+    }
   }
 }
 

@@ -35,6 +35,7 @@ class Model {
 
  private:
   void check(const Pass& p, std::span<const std::int32_t> tokens) const;
+  void check(const LossRequest& loss, std::int64_t rows) const;
   std::vector<std::int32_t> tap_tokens(Pass& p, std::span<const std::int32_t> tokens) const;
   Tensor stream(Pass& p, std::span<const std::int32_t> ids) const;
   Tensor through_block(Pass& p, std::size_t layer, const Tensor& x) const;

@@ -23,7 +23,8 @@ class HostileFolder {
   explicit HostileFolder(const std::string& golden) {
     for (const auto& entry : std::filesystem::directory_iterator(goldens() + "/" + golden)) {
       const std::string name = entry.path().filename().string();
-      if (name != "golden.safetensors") write_file(folder_ / name, read_file(entry.path().string()));
+      if (name != "golden.safetensors" && name != "gradients.safetensors")
+        write_file(folder_ / name, read_file(entry.path().string()));
     }
   }
 

@@ -258,5 +258,27 @@ TEST_P(Matmul, StayInsideX) {
 
 INSTANTIATE_TEST_SUITE_P(Isa, Matmul, testing::ValuesIn(available_isas()), isa_test_name);
 
+/// What fills up a tile is zero, not what stands behind the matrix.
+TEST(PackedRows, OfATransposedMatrixEndWithZeros) {
+  constexpr std::int64_t kLanes = 16;
+  for (const Isa isa : available_isas()) {
+    const Kernels& k = kernels_for(isa);
+    for (const std::int64_t cols : {1, 16, 20}) {
+      for (std::int64_t rows = 1; rows <= 50; ++rows) {
+        const std::vector<float> x(static_cast<std::size_t>(rows * cols + 64), 7.0f);
+        std::vector<float> packed(static_cast<std::size_t>(packed_size(k, rows, cols)), -1.0f);
+        k.pack({reinterpret_cast<const std::byte*>(x.data()), DType::f32, rows, cols, 1, rows}, packed.data());
+        const std::int64_t steps = (cols + kLanes - 1) / kLanes, tile = k.packed_rows;
+        for (std::int64_t i = 0; i < packed_size(k, rows, cols); ++i) {
+          const std::int64_t line = i / kLanes, row = line / (steps * tile) * tile + line % tile;
+          const std::int64_t col = line / tile % steps * kLanes + i % kLanes;
+          const float expected = row < rows && col < cols ? 7.0f : 0.0f;
+          ASSERT_EQ(packed[static_cast<std::size_t>(i)], expected) << name_of(isa) << " " << rows << "x" << cols;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace vitrine

@@ -20,14 +20,22 @@ std::size_t index(const SiteId& id) {
 
 bool matches_any(const std::vector<std::string>& globs, const SiteId& id) {
   const std::string name = name_of(id);
-  return std::any_of(globs.begin(), globs.end(),
-                     [&](const std::string& glob) { return fnmatch(glob.c_str(), name.c_str(), 0) == 0; });
+  bool chosen = false;
+  for (const std::string& glob : globs) {
+    const bool takes_away = glob.starts_with("!");
+    if (fnmatch(glob.c_str() + (takes_away ? 1 : 0), name.c_str(), 0) == 0) chosen = !takes_away;
+  }
+  return chosen;
+}
+
+std::string name_in_pass(const SiteId& id) {
+  return name_of(id) + (id.segment > 0 ? "#" + std::to_string(id.segment) : "");
 }
 
 }  // namespace
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
 Probe::Probe(const Model& model, std::vector<std::string> globs, Replace replace)
@@ -47,9 +55,12 @@ bool Probe::wants(const SiteId& id) const {
   return of_an_expert && !globs_.empty() ? matches_any(globs_, id) : chosen_[index(id)];
 }
 
+void Probe::visit_gradient(Pass&, const SiteId& id, const Tensor& gradient) {
+  gradients[name_in_pass(id)] = {gradient.shape, {gradient.data, gradient.data + gradient.count()}};
+}
+
 Tensor Probe::visit(Pass& pass, const SiteId& id, const Tensor& value) {
-  std::string name = name_of(id);
-  if (id.segment > 0) name += "#" + std::to_string(id.segment);
+  const std::string name = name_in_pass(id);
   values[name] = {value.shape, {value.data, value.data + value.count()}};
   order.push_back(name);
   if (replace_ == Replace::nothing) return value;

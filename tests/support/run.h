@@ -21,7 +21,8 @@ struct Value {
 /// The same bits: NaN equals NaN, +0 differs from −0.
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b);
 
-/// Taps that record the sites chosen by globs (none: the default set) and return replacements where asked to.
+/// Taps that record the sites chosen by globs (none: the default set; `!` before one takes away what it matches) and
+/// return replacements where asked to.
 class Probe : public Taps {
  public:
   enum class Replace { nothing, by_itself };
@@ -29,8 +30,11 @@ class Probe : public Taps {
   Probe(const Model& model, std::vector<std::string> globs = {}, Replace replace = Replace::nothing);
   bool wants(const SiteId& id) const override;
   Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) override;
+  bool wants_gradient(const SiteId& id) const override { return ask_gradients && wants(id); }
+  void visit_gradient(Pass& pass, const SiteId& id, const Tensor& gradient) override;
 
-  std::map<std::string, Value> values;
+  bool ask_gradients = false;
+  std::map<std::string, Value> values, gradients;
   std::vector<std::string> order;  ///< Names as they came.
 
  private:

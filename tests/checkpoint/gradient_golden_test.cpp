@@ -1,0 +1,251 @@
+// The loss and the gradient by every parameter against PyTorch's, for every golden (tools/oracle_gradients.py): as
+// Model::learn finds them, and as a file has them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "checkpoint/gguf_file.h"
+#include "checkpoint/gguf_support.h"
+#include "checkpoint/gradients_file.h"
+#include "checkpoint/hostile_folder.h"
+#include "support/learn.h"
+
+namespace vitrine::test {
+namespace {
+
+constexpr double kLossTolerance = 1e-5;  // relative
+
+class GradientGolden : public testing::TestWithParam<std::string> {
+ protected:
+  const Checkpoint checkpoint_ = golden_checkpoint(GetParam());
+  const Ids ids_ = golden_ids(GetParam());
+  const TempFolder folder_;
+};
+
+TEST_P(GradientGolden, LossAndEveryGradientArePyTorchs) {
+  const double loss = static_cast<double>(golden_gradient_file(GetParam()).at("loss").data[0]);
+  const Values reference = params_of(*golden_gradient_checkpoint(GetParam(), folder_ / "gradients").model);
+  Learner learner(*checkpoint_.model, {.threads = 2});
+  const auto predictions = static_cast<double>(ids_.size() - 1);
+  learner.learn({ids_}, static_cast<float>(1 / predictions));
+  EXPECT_NEAR(learner.cross_entropy / predictions, loss, kLossTolerance * loss);
+  const Distance d = distance(learner.gradients(), reference);
+  EXPECT_LE(d.worst, 1) << d.name;
+  RecordProperty("worst", std::to_string(d.worst));
+}
+
+TEST_P(GradientGolden, TheFileHasTheCheckpointsNamesShapesAndOrientation) {
+  Values reference = golden_gradient_file(GetParam());
+  reference.erase("loss");
+  ThreadPool pool(2);
+  Learner learner(*checkpoint_.model);
+  learner.learn({ids_}, 1.0f / static_cast<float>(ids_.size() - 1));
+  write_gradients(folder_ / "g.safetensors", checkpoint_, learner.raw(), pool);
+  const Distance d = distance(tensors_of(folder_ / "g.safetensors"), reference);
+  EXPECT_LE(d.worst, 1) << d.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GradientGolden, testing::ValuesIn(golden_cases()),
+                         [](const auto& param_info) { return param_info.param; });
+
+/// A GGUF file of the same weights: its names, rows of q and k where it has them, fused tensors and stacked experts.
+class GradientsOfGguf : public testing::TestWithParam<std::string> {};
+
+TEST_P(GradientsOfGguf, AreInItsForm) {
+  const TempFolder folder;
+  const Checkpoint gguf = through_gguf(golden_checkpoint(GetParam()), DType::f32, folder / "model.gguf");
+  // What an exporter makes of weights it makes of their gradients: it only moves elements.
+  ThreadPool pool(2);
+  write_gguf(folder / "reference.gguf", golden_gradient_checkpoint(GetParam(), folder / "gradients"), DType::f32, {},
+             pool);
+  const GgufModelFile file = open_gguf(MappedFile::open(folder / "reference.gguf"));
+  Learner learner(*gguf.model);
+  const Ids ids = golden_ids(GetParam());
+  learner.learn({ids}, 1.0f / static_cast<float>(ids.size() - 1));
+  write_gradients(folder / "g.safetensors", gguf, learner.raw(), pool);
+  const Values ours = tensors_of(folder / "g.safetensors");
+  Values reference;
+  for (const auto& [name, tensor] : file.tensors.all) {
+    if (!ours.contains(name) && name.starts_with("rope_")) continue;  // no parameter: a table of divisors
+    ASSERT_TRUE(ours.contains(name)) << name;
+    Value& value = reference[name];
+    value.shape = ours.at(name).shape;
+    value.data.resize(tensor.bytes.size() / sizeof(float));
+    std::memcpy(value.data.data(), tensor.bytes.data(), tensor.bytes.size());
+    std::vector<std::int64_t> sizes(value.shape.sizes().begin(), value.shape.sizes().end());
+    if (sizes.size() == 2 && sizes[0] == 1 && tensor.shape.size() == 1) sizes.erase(sizes.begin());
+    EXPECT_EQ(sizes, tensor.shape) << name;
+  }
+  const Distance d = distance(ours, reference);
+  EXPECT_LE(d.worst, 1) << d.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, GradientsOfGguf,
+                         testing::Values("llama_gqa_bf16_sharded", "gpt2", "gpt_neox", "falcon_new", "qwen2_moe"),
+                         [](const auto& param_info) { return param_info.param; });
+
+/// `[rows, cols]` with the rows of each head in pairs that stand side by side, for halves that stand apart.
+std::vector<float> in_pairs(const Value& w, std::int64_t head_dim) {
+  std::vector<float> to(w.data.size());
+  const std::int64_t cols = w.shape[1], half = head_dim / 2;
+  for (std::int64_t r = 0; r < w.shape[0]; ++r) {
+    const std::int64_t i = r % head_dim, pair = r - i + 2 * (i % half) + i / half;
+    std::copy_n(w.data.begin() + r * cols, cols, to.begin() + pair * cols);
+  }
+  return to;
+}
+
+/// A llama2.c file names nothing: the gradients stand under our names.
+TEST(GradientsOfLlama2c, StandUnderOurNames) {
+  HostileFolder folder("llama_mha");
+  folder.edit_json([](Json& config) { config["rms_norm_eps"] = 1e-5; });  // the format knows no other
+  const Checkpoint original = load_checkpoint(folder.path());
+  const ModelConfig& c = original.model->config();
+  const AttentionConfig& a = c.blocks[0].attention;
+  const Values weights = params_of(*original.model);
+  const auto turned = [&](const std::string& name) {
+    return name.ends_with("wq.weight") || name.ends_with("wk.weight");
+  };
+
+  std::string bytes;
+  for (const std::int64_t size :
+       {c.d_model, std::get<DenseConfig>(c.blocks[0].ffn).d_ff, static_cast<std::int64_t>(c.blocks.size()), a.n_heads,
+        a.n_kv_heads, -c.vocab_size, c.max_seq_len}) {
+    const auto field = static_cast<std::int32_t>(size);
+    bytes.append(reinterpret_cast<const char*>(&field), sizeof field);
+  }
+  const auto append = [&](const std::string& name) {
+    const std::vector<float> data = turned(name) ? in_pairs(weights.at(name), a.head_dim) : weights.at(name).data;
+    bytes.append(reinterpret_cast<const char*>(data.data()), data.size() * sizeof(float));
+  };
+  append("embed.weight");
+  for (const char* kind :
+       {"ln1", "attn.wq", "attn.wk", "attn.wv", "attn.wo", "ln2", "mlp.w_gate", "mlp.w_down", "mlp.w_up"}) {
+    for (std::size_t l = 0; l < c.blocks.size(); ++l) {
+      append("blocks." + std::to_string(l) + "." + kind + ".weight");
+    }
+  }
+  append("ln_final.weight");
+  bytes.append(static_cast<std::size_t>(c.max_seq_len * a.head_dim) * sizeof(float), '\0');  // RoPE's tables
+  append("unembed.weight");
+  write_file(folder / "model.bin", bytes);
+
+  const Checkpoint llama2c = load_checkpoint(folder / "model.bin");
+  const Ids ids = golden_ids("llama_mha");
+  ThreadPool pool(1);
+  Learner learner(*llama2c.model);
+  learner.learn({ids}, 1.0f / static_cast<float>(ids.size() - 1));
+  write_gradients(folder / "g.safetensors", llama2c, learner.raw(), pool);
+
+  Values reference = gradients_of(*original.model, ids);
+  for (auto& [name, value] : reference) {
+    if (turned(name)) value.data = in_pairs(value, a.head_dim);
+  }
+  const Distance d = distance(tensors_of(folder / "g.safetensors"), reference);
+  EXPECT_LE(d.worst, 1) << d.name;
+}
+
+// Gradients that are zero, by name: what no formula may touch.
+
+/// Rows of an embedding that is not the head: the ids that do not occur, and the last, whose own loss does not count
+/// but whose key nobody sees.
+TEST(ZeroGradients, EmbeddingRowsThatAreNotUsed) {
+  for (const char* name : {"llama_mha", "gpt2_variant", "mixtral", "gpt_neox"}) {
+    const Checkpoint checkpoint = golden_checkpoint(name);
+    const Ids ids = golden_ids(name);
+    const Values gradients = gradients_of(*checkpoint.model, ids);
+    const Value& embed = gradients.at("embed.weight");
+    const std::int64_t d = embed.shape[1];
+    for (std::int64_t id = 0; id < embed.shape[0]; ++id) {
+      const std::vector<float> row(embed.data.begin() + id * d, embed.data.begin() + (id + 1) * d);
+      const bool used = std::find(ids.begin(), ids.end() - 1, id) != ids.end() - 1;
+      EXPECT_EQ(largest(row) != 0, used) << name << ", id " << id;
+    }
+    EXPECT_EQ(
+        std::count_if(gradients.begin(), gradients.end(), [](const auto& g) { return largest(g.second.data) == 0; }), 0)
+        << name << ": a whole gradient is zero";
+  }
+}
+
+/// Learned positions behind the text; the last row of the text foretells nothing.
+TEST(ZeroGradients, PositionsBehindTheText) {
+  const Checkpoint checkpoint = golden_checkpoint("gpt2");
+  const Ids ids = golden_ids("gpt2");
+  const Value& positions = gradients_of(*checkpoint.model, ids).at("pos_embed.weight");
+  const std::int64_t d = positions.shape[1];
+  for (std::int64_t t = 0; t < positions.shape[0]; ++t) {
+    const std::vector<float> row(positions.data.begin() + t * d, positions.data.begin() + (t + 1) * d);
+    EXPECT_EQ(largest(row) != 0, t < static_cast<std::int64_t>(ids.size()) - 1) << "position " << t;
+  }
+}
+
+/// A key's bias moves all scores of a query alike where nothing turns the keys, and softmax does not see it.
+TEST(ZeroGradients, TheBiasOfKeysWithoutRope) {
+  for (const char* name : {"gpt2", "gpt2_variant", "gpt2_relu"}) {
+    const Checkpoint checkpoint = golden_checkpoint(name);
+    const Values gradients = gradients_of(*checkpoint.model, golden_ids(name));
+    double most = 0;
+    for (const auto& [param, value] : gradients) most = std::max(most, largest(value.data));
+    for (std::size_t l = 0; l < checkpoint.model->config().blocks.size(); ++l) {
+      const std::string at = "blocks." + std::to_string(l) + ".attn.";
+      EXPECT_LE(largest(gradients.at(at + "wk.bias").data), 1e-7 * most) << name << ", layer " << l;
+      EXPECT_GT(largest(gradients.at(at + "wq.bias").data), 1e-5 * most) << name << ", layer " << l;
+    }
+  }
+}
+
+/// Experts that no token chose, in the model and in the file.
+TEST(ZeroGradients, ExpertsThatWereNotChosen) {
+  for (const char* name : {"mixtral", "qwen3_moe", "qwen2_moe"}) {
+    const Checkpoint checkpoint = golden_checkpoint(name);
+    const Ids text = golden_ids(name), ids(text.begin(), text.begin() + 2);
+    Probe probe(*checkpoint.model, {"*.hook_expert_indices"});
+    Learner learner(*checkpoint.model, {.taps = &probe});
+    // The last row counts too here, so that every chosen expert has a gradient.
+    learner.learn({ids}, 1, {1, 1});
+    const Values gradients = learner.gradients();
+    int untouched = 0;
+    for (const auto& [site, chosen] : probe.values) {
+      const std::string at = site.substr(0, site.find("mlp.")) + "mlp.experts.";
+      for (int e = 0; gradients.contains(at + std::to_string(e) + ".w_up.weight"); ++e) {
+        const bool is_chosen = std::count(chosen.data.begin(), chosen.data.end(), static_cast<float>(e)) > 0;
+        for (const char* w : {".w_gate.weight", ".w_up.weight", ".w_down.weight"}) {
+          EXPECT_EQ(largest(gradients.at(at + std::to_string(e) + w).data) != 0, is_chosen)
+              << name << " " << at << e << w;
+        }
+        untouched += is_chosen ? 0 : 1;
+      }
+    }
+    EXPECT_GT(untouched, 0) << name;
+  }
+}
+
+/// Units that a ReLU has shut for all tokens: their rows of w_down, stored transposed, have exact zeros.
+TEST(ZeroGradients, UnitsThatAReluShuts) {
+  const Checkpoint checkpoint = golden_checkpoint("gpt2_relu");
+  Probe probe(*checkpoint.model, {"*.mlp.hook_post"});
+  const Ids ids = golden_ids("gpt2_relu");
+  Learner learner(*checkpoint.model, {.taps = &probe});
+  learner.learn({ids});
+  const Value& post = probe.values.at("blocks.0.mlp.hook_post");
+  const Values gradients = learner.gradients();
+  const Value &down = gradients.at("blocks.0.mlp.w_down.weight"), &up = gradients.at("blocks.0.mlp.w_up.weight");
+  int shut = 0;
+  for (std::int64_t unit = 0; unit < post.shape[1]; ++unit) {
+    double open = 0, by_down = 0, by_up = 0;
+    for (std::int64_t t = 0; t + 1 < post.shape[0]; ++t)
+      open += static_cast<double>(post.data[static_cast<std::size_t>(t * post.shape[1] + unit)]);
+    for (std::int64_t i = 0; i < down.shape[0]; ++i)
+      by_down += std::abs(static_cast<double>(down.data[static_cast<std::size_t>(i * down.shape[1] + unit)]));
+    for (std::int64_t i = 0; i < up.shape[1]; ++i)
+      by_up += std::abs(static_cast<double>(up.data[static_cast<std::size_t>(unit * up.shape[1] + i)]));
+    EXPECT_EQ(by_down != 0, open != 0) << "unit " << unit;
+    EXPECT_EQ(by_up != 0, open != 0) << "unit " << unit;
+    shut += open == 0 ? 1 : 0;
+  }
+  EXPECT_GT(shut, 0);
+}
+
+}  // namespace
+}  // namespace vitrine::test

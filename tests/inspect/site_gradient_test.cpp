@@ -1,0 +1,224 @@
+// Gradients at sites: against differences of the loss, and through writes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/rng.h"
+#include "inspect/recorder.h"
+#include "support/learn.h"
+
+namespace vitrine::test {
+namespace {
+
+/// Adds h · direction to the value of one site. Experts stay chosen as they were: their choice is no smooth function.
+class Nudge : public Taps {
+ public:
+  Nudge(std::string site, const std::vector<float>& direction, double h, const Values& before)
+      : site_(std::move(site)), direction_(direction), h_(static_cast<float>(h)), before_(before) {}
+
+  bool wants(const SiteId& id) const override { return id.site == Site::expert_indices || name_of(id) == site_; }
+  Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) override {
+    const Tensor other = pass.tensor(value.shape);
+    if (id.site == Site::expert_indices) {
+      std::copy_n(before_.at(name_of(id)).data.begin(), other.count(), other.data);
+      return other;
+    }
+    for (std::size_t i = 0; i < direction_.size(); ++i) other.data[i] = value.data[i] + h_ * direction_[i];
+    return other;
+  }
+
+ private:
+  std::string site_;
+  const std::vector<float>& direction_;
+  float h_;
+  const Values& before_;
+};
+
+double norm(const std::vector<float>& x) {
+  double sum = 0;
+  for (const float v : x) sum += std::isfinite(v) ? static_cast<double>(v) * static_cast<double>(v) : 0.0;
+  return std::sqrt(sum);
+}
+
+class SiteGradients : public testing::TestWithParam<std::string> {
+ protected:
+  SiteGradients() { ids_.resize(std::min<std::size_t>(ids_.size(), 12)); }
+
+  /// d loss / d h of the site's value + h · direction at h = 0, from four losses: errors of order h⁴.
+  double slope(const std::string& site, const std::vector<float>& direction, double h, const Values& before) const {
+    const auto loss = [&](double step) {
+      Nudge nudge(site, direction, step, before);
+      return loss_of(model_, ids_, &nudge);
+    };
+    const double wide = (loss(h) - loss(-h)) / (2 * h), narrow = (loss(h / 2) - loss(-h / 2)) / h;
+    return (4 * narrow - wide) / 3;
+  }
+
+  const Checkpoint checkpoint_ = golden_checkpoint(GetParam());
+  const Model& model_ = *checkpoint_.model;
+  Ids ids_ = golden_ids(GetParam());
+};
+
+/// Along random directions, at every site that has a gradient, strips outside the mask included.
+TEST_P(SiteGradients, AreTheSlopesOfTheLoss) {
+  Probe probe(model_, {"*", "!*_input", "!*.hook_attn_in", "!*.hook_result"});
+  probe.ask_gradients = true;
+  Learner learner(model_, {.taps = &probe});
+  learner.learn({ids_});
+  std::size_t compared = 0;
+  double worst = 0;
+  for (const auto& [site, gradient] : probe.gradients) {
+    if (site == "hook_loss") continue;
+    const Value& value = probe.values.at(site);
+    const double g = norm(gradient.data);
+    std::vector<float> direction(value.data.size());
+    for (std::uint64_t trial = 0; trial < 2; ++trial) {
+      double expected = 0;
+      for (std::size_t i = 0; i < direction.size(); ++i) {
+        const bool finite = std::isfinite(value.data[i]);
+        direction[i] = finite ? (uniform(5, trial, i) < 0.5 ? -1.0f : 1.0f) : 0.0f;
+        expected += static_cast<double>(gradient.data[i]) * static_cast<double>(direction[i]);
+        ASSERT_TRUE(finite || gradient.data[i] == 0) << site << ": the gradient by a masked score";
+      }
+      const double spread = norm(value.data) / std::sqrt(static_cast<double>(value.data.size()));
+      const double h = std::min(0.03 / (g + 1e-9), 0.02 * spread);
+      const double error = std::abs(slope(site, direction, h, probe.values) - expected);
+      const double bar = 3e-3 * g + 2e-5 / h;
+      EXPECT_LE(error, bar) << site << ", slope " << expected << ", norm " << g << ", h " << h;
+      worst = std::max(worst, error / g);
+    }
+    ++compared;
+  }
+  EXPECT_GT(compared, 10 * model_.config().blocks.size());
+  RecordProperty("worst", std::to_string(worst));
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, SiteGradients,
+                         testing::Values("gemma2", "gpt2", "qwen2_moe", "olmo2", "falcon", "cohere"),
+                         [](const auto& param_info) { return param_info.param; });
+
+/// A pass with writes, its gradients at all sites but those on demand, and by all parameters.
+struct Written {
+  Values sites, params;
+};
+
+class GradientsThroughWrites : public testing::Test {
+ protected:
+  Written learned(const std::vector<std::string>& writes, bool recompute = false) const {
+    Recorder recorder = recorder_of(writes);
+    Written result;
+    recorder.receive_gradients([&](const SiteId& id, const Tensor& g) {
+      result.sites[name_of(id)] = {g.shape, {g.data, g.data + g.count()}};
+    });
+    Learner learner(model_, {.taps = &recorder, .recompute = recompute});
+    learner.learn({ids_});
+    recorder.check_all_met();
+    result.params = learner.gradients();
+    return result;
+  }
+  double loss(const std::vector<std::string>& writes) const {
+    Recorder recorder = recorder_of(writes);
+    return loss_of(model_, ids_, &recorder);
+  }
+
+  const Checkpoint checkpoint_ = golden_checkpoint("gemma2");
+  const Model& model_ = *checkpoint_.model;
+  const Ids ids_ = golden_ids("gemma2");
+  const std::size_t d_ = static_cast<std::size_t>(model_.config().d_model);
+
+ private:
+  Recorder recorder_of(const std::vector<std::string>& texts) const {
+    std::vector<SiteWrite> writes;
+    for (const std::string& text : texts) writes.push_back(parse_site_write(text));
+    return {{}, writes, static_cast<int>(model_.config().blocks.size()), nullptr};
+  }
+};
+
+/// resid_post is resid_mid + mlp_out: what passes the write is the gradient of both.
+TEST_F(GradientsThroughWrites, ReplacedElementsPassNoneScaledOnesPassItScaled) {
+  const Written w =
+      learned({"blocks.0.hook_resid_post[3]=0.25", "blocks.0.hook_resid_post[5,:4]*=-2.5",
+               "blocks.0.hook_resid_post[6]+=1", "blocks.0.hook_resid_post[7]*=3", "blocks.0.hook_resid_post[7]=1",
+               "blocks.0.hook_resid_post[8]*=2", "blocks.0.hook_resid_post[8]*=2"});
+  const std::vector<float>& after = w.sites.at("blocks.0.hook_resid_post").data;
+  const std::vector<float>& before = w.sites.at("blocks.0.hook_mlp_out").data;
+  ASSERT_EQ(after.size(), before.size());
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    const std::size_t t = i / d_, column = i % d_;
+    const float factor = t == 3 || t == 7 ? 0.0f : t == 5 && column < 4 ? -2.5f : t == 8 ? 4.0f : 1.0f;
+    EXPECT_EQ(before[i], factor * after[i]) << t << ", " << column;
+    EXPECT_EQ(after[i] != 0, t + 1 < ids_.size()) << t << ", " << column;
+  }
+}
+
+TEST_F(GradientsThroughWrites, AHeadOfThePatternThatIsReplacedPassesNone) {
+  const Written w = learned({"blocks.1.attn.hook_pattern[2]=0.1", "blocks.1.attn.hook_attn_scores[0,4]*=0.5"});
+  const Value &scores = w.sites.at("blocks.1.attn.hook_attn_scores"),
+              &raw = w.sites.at("blocks.1.attn.hook_scores_raw");
+  const std::int64_t n = scores.shape[1] * scores.shape[2];
+  for (std::int64_t head = 0; head < scores.shape[0]; ++head) {
+    const auto first = scores.data.begin() + head * n;
+    EXPECT_EQ(largest({first, first + n}) == 0, head == 2) << head;
+  }
+  EXPECT_GT(largest(raw.data), 0);
+}
+
+/// Upstream of writes the gradients are the slopes of the loss with the writes in force.
+TEST_F(GradientsThroughWrites, AreTheSlopesOfTheLoss) {
+  const std::vector<std::string> writes = {"blocks.1.hook_resid_pre[2:6]*=0.5", "blocks.1.hook_resid_pre[7]=0.1",
+                                           "blocks.1.attn.hook_pattern[1,9,3]=0.7", "blocks.2.mlp.hook_post[:,:5]*=-1",
+                                           "blocks.2.ln1.hook_scale[4]*=1.5"};
+  const Written w = learned(writes);
+  for (const char* site : {"hook_embed", "blocks.0.hook_attn_out"}) {
+    const Value& gradient = w.sites.at(site);
+    for (const std::size_t element : {2 * d_ + 1, 7 * d_ + 2, 9 * d_ + 3, 4 * d_}) {
+      const auto at = "[" + std::to_string(element / d_) + "," + std::to_string(element % d_) + "]+=";
+      const auto loss_at = [&](double h) {
+        std::vector<std::string> all = writes;
+        all.push_back(site + at + std::to_string(h));
+        return loss(all);
+      };
+      const double h = 0.03, wide = (loss_at(h) - loss_at(-h)) / (2 * h),
+                   narrow = (loss_at(h / 2) - loss_at(-h / 2)) / h;
+      const auto expected = static_cast<double>(gradient.data[element]);
+      EXPECT_NEAR((4 * narrow - wide) / 3, expected, 2e-3 * largest(gradient.data)) << site << at;
+    }
+  }
+}
+
+TEST_F(GradientsThroughWrites, RecomputationWritesAgain) {
+  const std::vector<std::string> writes = {"blocks.*.hook_resid_mid[2:6]*=0.5", "blocks.1.attn.hook_pattern[1,9,3]=0.7",
+                                           "blocks.2.mlp.hook_post[3]=0.2", "hook_logits*=1.5"};
+  const Written kept = learned(writes), again = learned(writes, true);
+  EXPECT_EQ(first_difference(kept.params, again.params), "");
+  EXPECT_EQ(first_difference(kept.sites, again.sites), "");
+  EXPECT_NE(first_difference(kept.params, learned({}).params), "");
+}
+
+TEST_F(GradientsThroughWrites, EverySiteTimesOneChangesNothing) {
+  const Written plain = learned({}), written = learned({"*[:]*=1"});
+  EXPECT_EQ(first_difference(plain.params, written.params), "");
+  EXPECT_EQ(first_difference(plain.sites, written.sites), "");
+}
+
+/// The gradient at a site is by the value after the write.
+TEST_F(GradientsThroughWrites, TheSitesGradientIsByTheWrittenValue) {
+  const Written w = learned({"hook_logits[1]*=3", "hook_logits[2]=0.5"});
+  const Value& logits = w.sites.at("hook_logits");
+  const std::int64_t v = logits.shape[1];
+  for (const std::int64_t row : {1, 2}) {  // softmax − 1 at the target: Σ = 0
+    double sum = 0;
+    for (std::int64_t i = 0; i < v; ++i) sum += static_cast<double>(logits.data[static_cast<std::size_t>(row * v + i)]);
+    EXPECT_NEAR(sum, 0, 1e-6);
+  }
+  const auto target = static_cast<std::int64_t>(ids_[3]);
+  for (std::int64_t i = 0; i < v; ++i) {  // all logits alike: every guess is as likely
+    const double p = 1.0 / static_cast<double>(v), expected = i == target ? p - 1 : p;
+    EXPECT_NEAR(static_cast<double>(logits.data[static_cast<std::size_t>(2 * v + i)]), expected, 1e-6);
+  }
+}
+
+}  // namespace
+}  // namespace vitrine::test

@@ -1,0 +1,87 @@
+// What cannot be learned is refused, never passed over.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/temp_folder.h"
+#include "support/learn.h"
+
+namespace vitrine::test {
+namespace {
+
+class LearnRefusals : public testing::Test {
+ protected:
+  std::string refusal(const std::function<void(Pass&)>& change) {
+    Gradients gradients;
+    for_each_param(model_.config(), model_.params(),
+                   [&](const Param& param, const std::string&, const Shape&) { gradients.add(param); });
+    Tape tape(gradients);
+    Arena arena;
+    LossRequest loss{targets_, {}};
+    Pass pass{pool_, default_kernels(), arena, {{0, 3, 0, nullptr}}, {}};
+    pass.tape = &tape;
+    pass.loss = &loss;
+    change(pass);
+    return message_of<Error>([&] { model_.learn(pass, ids_); });
+  }
+
+  const Checkpoint checkpoint_ = golden_checkpoint("gemma2");
+  const Model& model_ = *checkpoint_.model;
+  ThreadPool pool_{2};
+  Ids ids_ = {1, 2, 3}, targets_ = {2, 3, 4};
+};
+
+TEST_F(LearnRefusals, WhatIsWholeIsLearned) {
+  EXPECT_EQ(refusal([](Pass&) {}), "");
+}
+
+TEST_F(LearnRefusals, ALossAndATapeAreAskedFor) {
+  EXPECT_THAT(refusal([](Pass& p) { p.tape = nullptr; }), testing::HasSubstr("expected a tape and a loss"));
+  EXPECT_THAT(refusal([](Pass& p) { p.loss = nullptr; }), testing::HasSubstr("expected a tape and a loss"));
+}
+
+TEST_F(LearnRefusals, KeysThatAreRounded) {
+  for (const DType dtype : {DType::bf16, DType::f16, DType::i8}) {
+    EXPECT_THAT(refusal([dtype](Pass& p) { p.kv_dtype = dtype; }), testing::HasSubstr("not f32"));
+  }
+}
+
+TEST_F(LearnRefusals, ACache) {
+  KvCache cache = model_.make_cache(3, DType::f32);
+  EXPECT_THAT(refusal([&](Pass& p) { p.segments[0].cache = &cache; }), testing::StartsWith("[a cache]"));
+  EXPECT_EQ(cache.length(), 0);
+}
+
+TEST_F(LearnRefusals, SitesWhoseOpsHaveNoBackward) {
+  Probe result(model_, {"blocks.1.attn.hook_result"});
+  EXPECT_THAT(refusal([&](Pass& p) { p.taps = &result; }), testing::StartsWith("[hook_result]"));
+  for (const std::string site : {"hook_q_input", "hook_k_input", "hook_v_input", "hook_attn_in"}) {
+    Probe written(model_, {"blocks.1." + site}, Probe::Replace::by_itself);
+    EXPECT_THAT(refusal([&](Pass& p) { p.taps = &written; }), testing::StartsWith("[" + site + "]"));
+  }
+}
+
+/// A tap that puts a value of its own in and does not record it cuts the gradient: the next op notices.
+TEST_F(LearnRefusals, AReplacementThatIsNotRecorded) {
+  for (const char* site : {"hook_embed", "blocks.1.ln1.hook_scale", "blocks.0.attn.hook_pattern",
+                           "blocks.2.mlp.hook_post", "hook_logits"}) {
+    Probe replaced(model_, {site}, Probe::Replace::by_itself);
+    EXPECT_THAT(refusal([&](Pass& p) { p.taps = &replaced; }), testing::HasSubstr("without a backward")) << site;
+  }
+}
+
+TEST_F(LearnRefusals, TargetsAndWeightsThatDoNotFit) {
+  targets_ = {2, 3};
+  EXPECT_THAT(refusal([](Pass&) {}), testing::HasSubstr("3 targets, got 2"));
+  const auto vocab_size = static_cast<std::int32_t>(model_.config().vocab_size);
+  for (const std::int32_t id : {-1, vocab_size, INT32_MAX, INT32_MIN}) {
+    targets_ = {2, id, 4};
+    EXPECT_THAT(refusal([](Pass&) {}), testing::HasSubstr("got " + std::to_string(id)));
+  }
+  targets_ = {2, 3, 4};
+  const std::vector<float> weights = {1, 1};
+  EXPECT_THAT(refusal([&](Pass& p) { p.loss->weights = weights; }), testing::HasSubstr("3 weights or none, got 2"));
+}
+
+}  // namespace
+}  // namespace vitrine::test

@@ -1,0 +1,266 @@
+// What gradients do not depend on, and the cheap truths about them, for every golden family.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "checkpoint/init.h"
+#include "checkpoint/presets.h"
+#include "support/figures.h"
+#include "support/learn.h"
+
+namespace vitrine::test {
+namespace {
+
+/// All sites but those that have no backward, and those that go backward otherwise where they are seen.
+const std::vector<std::string> kPlainSites = {"*",
+                                              "!*_input",
+                                              "!*.hook_attn_in",
+                                              "!*.hook_result",
+                                              "!*.hook_mlp_in",
+                                              "!*.hook_scores_raw",
+                                              "!*.hook_attn_scores",
+                                              "!*.hook_pattern"};
+const std::vector<std::string> kStrips = {"*.hook_scores_raw", "*.hook_attn_scores", "*.hook_pattern"};
+
+/// The golden's text, or the beginning of a long one.
+Ids short_ids(const std::string& golden) {
+  Ids ids = golden_ids(golden);
+  ids.resize(std::min<std::size_t>(ids.size(), 64));
+  return ids;
+}
+
+class Learning : public testing::TestWithParam<std::string> {
+ protected:
+  Values gradients(const LearnOptions& o) const { return gradients_of(model_, ids_, o); }
+  std::vector<Ids> texts() const {
+    const std::int64_t most = model_.config().max_seq_len;
+    return {ids_, some_ids(model_, std::min<std::int64_t>(5, most), 2),
+            some_ids(model_, std::min<std::int64_t>(11, most), 3), some_ids(model_, 2, 4)};
+  }
+
+  const Checkpoint checkpoint_ = golden_checkpoint(GetParam());
+  const Model& model_ = *checkpoint_.model;
+  const Ids ids_ = short_ids(GetParam());
+};
+
+TEST_P(Learning, TheForwardIsTheOneWithoutATape) {
+  const std::vector<float> logits = logits_of(model_, ids_);
+  for (const bool recompute : {false, true}) {
+    Learner learner(model_, {.recompute = recompute});
+    learner.learn({ids_});
+    EXPECT_TRUE(same_bits(learner.logits, logits)) << recompute;
+    EXPECT_EQ(learner.cross_entropy, loss_of(model_, ids_));
+  }
+}
+
+TEST_P(Learning, BitsDoNotDependOnThreads) {
+  const Values alone = gradients({});
+  for (const int threads : {2, 3, 5})
+    EXPECT_EQ(first_difference(alone, gradients({.threads = threads})), "") << threads;
+}
+
+TEST_P(Learning, BitsDoNotDependOnRecomputation) {
+  EXPECT_EQ(first_difference(gradients({}), gradients({.recompute = true})), "");
+}
+
+TEST_P(Learning, BitsDoNotDependOnTheInstructionSet) {
+  const Values scalar = gradients({.kernels = &kernels_for(Isa::scalar)});
+  for (const Isa isa : available_isas()) {
+    EXPECT_EQ(first_difference(scalar, gradients({.kernels = &kernels_for(isa)})), "") << name_of(isa);
+  }
+}
+
+TEST_P(Learning, LookingChangesNoBit) {
+  const Values unseen = gradients({});
+  for (const bool recompute : {false, true}) {
+    Probe probe(model_, kPlainSites);
+    probe.ask_gradients = true;
+    EXPECT_EQ(first_difference(unseen, gradients({.taps = &probe, .recompute = recompute})), "") << recompute;
+    EXPECT_TRUE(probe.gradients.contains("hook_embed"));
+    EXPECT_TRUE(probe.gradients.contains("blocks.0.hook_resid_pre"));
+  }
+}
+
+/// Attention that is seen goes backward step by step, and what the FFN reads is a value of its own: other sums of the
+/// same terms.
+TEST_P(Learning, AttentionSeenIsAttentionUnseen) {
+  std::vector<std::string> sites = kStrips;
+  sites.emplace_back("*.hook_mlp_in");
+  Probe probe(model_, sites);
+  probe.ask_gradients = true;
+  Learner seen(model_, {.taps = &probe});
+  seen.learn(texts());
+  Learner unseen(model_);
+  unseen.learn(texts());
+  EXPECT_TRUE(same_bits(seen.logits, unseen.logits));
+  const Distance d = distance(seen.gradients(), unseen.gradients(), 1e-5, 1e-7);
+  EXPECT_LE(d.worst, 1) << d.name;
+  EXPECT_GE(probe.gradients.size(), 3 * texts().size() * model_.config().blocks.size());
+}
+
+TEST_P(Learning, SegmentsAndMicroBatchesAdd) {
+  Learner together(model_), one_by_one(model_), by_two(model_);
+  const std::vector<Ids> all = texts();
+  together.learn(all, 0.125f);
+  for (const Ids& text : all) one_by_one.learn({text}, 0.125f);
+  by_two.learn({all[0], all[1]}, 0.125f);
+  by_two.learn({all[2], all[3]}, 0.125f);
+  for (const Learner* parts : {&one_by_one, &by_two}) {
+    EXPECT_NEAR(parts->cross_entropy, together.cross_entropy, 1e-6 * together.cross_entropy);
+    const Distance d = distance(parts->gradients(), together.gradients(), 1e-6, 1e-7);
+    EXPECT_LE(d.worst, 1) << d.name;
+  }
+}
+
+TEST_P(Learning, AnIdChangesNoLogitBeforeIt) {
+  const std::vector<float> logits = logits_of(model_, ids_);
+  const std::int64_t vocab_size = model_.config().vocab_size;
+  for (std::size_t t = 0; t < ids_.size(); ++t) {
+    Ids changed = ids_;
+    changed[t] = (changed[t] + 1) % static_cast<std::int32_t>(vocab_size);
+    const std::vector<float> after = logits_of(model_, changed);
+    const auto before_t = static_cast<std::ptrdiff_t>(t) * vocab_size;
+    EXPECT_TRUE(same_bits({logits.begin(), logits.begin() + before_t}, {after.begin(), after.begin() + before_t})) << t;
+    EXPECT_FALSE(same_bits({logits.begin() + before_t, logits.begin() + before_t + vocab_size},
+                           {after.begin() + before_t, after.begin() + before_t + vocab_size}))
+        << t;
+  }
+}
+
+/// The loss of position t alone: its gradient by later embeddings is exactly 0, whether attention is seen or not.
+TEST_P(Learning, NoGradientComesFromTheFuture) {
+  for (const char* strips : {"", "*.hook_pattern"}) {
+    for (std::size_t t = 0; t + 1 < ids_.size(); t += 3) {
+      Probe probe(model_, {"hook_embed", strips});
+      probe.ask_gradients = true;
+      Learner learner(model_, {.taps = &probe});
+      std::vector<float> weights(ids_.size(), 0.0f);
+      weights[t] = 1;
+      learner.learn({ids_}, 1, weights);
+      const Value& embed = probe.gradients.at("hook_embed");
+      const auto d = static_cast<std::size_t>(embed.shape[1]);
+      for (std::size_t i = 0; i < embed.data.size(); ++i) {
+        if (i / d <= t) continue;
+        ASSERT_EQ(embed.data[i], 0) << "of position " << t << " by " << i / d;
+      }
+      const auto row = embed.data.begin() + static_cast<std::ptrdiff_t>(t * d);
+      EXPECT_GT(largest({row, row + static_cast<std::ptrdiff_t>(d)}), 0) << t;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Learning, testing::ValuesIn(golden_cases()),
+                         [](const auto& param_info) { return param_info.param; });
+
+/// The same weights with a head of its own: the tied gradient is the sum of both ends.
+TEST(LearningWithATiedHead, AddsBothEnds) {
+  int tied_heads = 0;
+  for (const std::string& golden : golden_cases()) {
+    const Checkpoint checkpoint = golden_checkpoint(golden);
+    const Model& model = *checkpoint.model;
+    if (!model.config().head.tied) continue;
+    SCOPED_TRACE(golden);
+    ++tied_heads;
+    ModelConfig config = model.config();
+    ModelParams params = model.params();
+    config.head.tied = false;
+    params.unembed.weight = params.embed;
+    const Model untied(config, params, {checkpoint.model});
+    const Ids ids = short_ids(golden);
+    Values parts = gradients_of(untied, ids), tied = gradients_of(model, ids);
+    Value& embed = parts.at("embed.weight");
+    const Value& head = parts.at("unembed.weight");
+    EXPECT_GT(largest(embed.data), 0);
+    EXPECT_GT(largest(head.data), 0);
+    for (std::size_t i = 0; i < embed.data.size(); ++i) embed.data[i] += head.data[i];
+    const Distance d = distance({{"sum", embed}}, {{"sum", tied.at("embed.weight")}}, 1e-6, 0);
+    EXPECT_LE(d.worst, 1) << d.name;
+    for (const char* name : {"embed.weight", "unembed.weight"}) parts.erase(name), tied.erase(name);
+    EXPECT_EQ(first_difference(parts, tied), "");
+  }
+  EXPECT_GT(tied_heads, 5);
+}
+
+/// Models large enough that every op's work is cut up among threads, and a text that fills many tiles.
+struct Wide {
+  std::string golden;
+  Json changes;
+};
+
+void PrintTo(const Wide& wide, std::ostream* out) { *out << wide.golden; }
+
+class WideLearning : public testing::TestWithParam<Wide> {
+ protected:
+  WideLearning() {
+    Json config = preset_or_config(goldens() + "/" + GetParam().golden + "/config.json");
+    config.update(GetParam().changes);
+    config["initializer_range"] = 0.1;
+    ThreadPool pool(2);
+    init_checkpoint(config, "config", folder_ / "model", DType::f32, 7, pool);
+    checkpoint_ = load_checkpoint(folder_ / "model");
+  }
+  Values learned(const LearnOptions& o) const {
+    Learner learner(*checkpoint_.model, o);
+    learner.learn({some_ids(*checkpoint_.model, 90, 1), some_ids(*checkpoint_.model, 37, 2)}, 0.01f);
+    return learner.gradients();
+  }
+
+  const ScratchFolder folder_;
+  Checkpoint checkpoint_;
+};
+
+TEST_P(WideLearning, BitsDoNotDependOnThreadsRecomputationOrInstructions) {
+  const Values alone = learned({});
+  EXPECT_EQ(first_difference(alone, learned({.threads = 2})), "");
+  EXPECT_EQ(first_difference(alone, learned({.threads = 3, .recompute = true})), "");
+  for (const Isa isa : available_isas()) {
+    EXPECT_EQ(first_difference(alone, learned({.kernels = &kernels_for(isa), .threads = 2})), "") << name_of(isa);
+  }
+}
+
+TEST_P(WideLearning, AttentionSeenIsAttentionUnseen) {
+  Probe one(*checkpoint_.model, kStrips), two(*checkpoint_.model, kStrips);
+  const Values seen = learned({.taps = &one});
+  EXPECT_EQ(first_difference(seen, learned({.threads = 3, .taps = &two})), "");
+  const Distance d = distance(seen, learned({}), 1e-5, 1e-7);
+  EXPECT_LE(d.worst, 1) << d.name;
+}
+
+const Json kWideQwen = {{"hidden_size", 256},           {"intermediate_size", 256},
+                        {"moe_intermediate_size", 128}, {"shared_expert_intermediate_size", 256},
+                        {"num_attention_heads", 8},     {"num_key_value_heads", 4},
+                        {"vocab_size", 1500},           {"max_position_embeddings", 256}};
+const Json kWideGemma = {
+    {"hidden_size", 256}, {"intermediate_size", 512}, {"num_attention_heads", 8}, {"num_key_value_heads", 2},
+    {"head_dim", 32},     {"vocab_size", 1500},       {"sliding_window", 16},     {"max_position_embeddings", 256}};
+const Json kWideGpt = {{"n_embd", 256}, {"n_head", 8}, {"n_positions", 256}, {"n_inner", 512}, {"vocab_size", 1500}};
+
+INSTANTIATE_TEST_SUITE_P(Families, WideLearning,
+                         testing::Values(Wide{"gemma2", kWideGemma}, Wide{"gpt2", kWideGpt},
+                                         Wide{"qwen2_moe", kWideQwen}),
+                         [](const auto& param_info) { return param_info.param.golden; });
+
+/// A vocabulary so large that the rows of a text come to the head in groups.
+TEST(LearningInGroups, IsLearningAtOnce) {
+  const ScratchFolder folder;
+  Json config = preset_or_config(goldens() + "/llama_mha/config.json");
+  config.update(Json{{"vocab_size", 200'000}, {"initializer_range", 0.3}, {"max_position_embeddings", 128}});
+  ThreadPool pool(2);
+  init_checkpoint(config, "config", folder / "model", DType::f32, 7, pool);
+  const Checkpoint checkpoint = load_checkpoint(folder / "model");
+  const Ids ids = some_ids(*checkpoint.model, 100, 1);
+  const auto learned = [&](const LearnOptions& o) {
+    Learner learner(*checkpoint.model, o);
+    learner.learn({ids}, 0.01f);
+    return learner.gradients();
+  };
+  const Values grouped = learned({.threads = 2, .label_smoothing = 0.1f, .z_loss = 1e-2f});
+  Probe probe(*checkpoint.model, {"hook_loss"});  // who looks sees all rows at once
+  const Values at_once = learned({.threads = 2, .taps = &probe, .label_smoothing = 0.1f, .z_loss = 1e-2f});
+  const Distance d = distance(grouped, at_once, 1e-6, 1e-7);
+  EXPECT_LE(d.worst, 1) << d.name;
+}
+
+}  // namespace
+}  // namespace vitrine::test

@@ -1,0 +1,97 @@
+// Attention: its gradients against the formula, by complex steps, seen step by step and unseen.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "support/op_check.h"
+
+namespace vitrine::test {
+namespace {
+
+/// Looks at the strips, and asks for their gradients.
+class SeesStrips : public Taps {
+ public:
+  explicit SeesStrips(Site site) : site_(site) {}
+  bool wants(const SiteId& id) const override { return id.site == site_; }
+  Tensor visit(Pass&, const SiteId&, const Tensor& value) override { return value; }
+  bool wants_gradient(const SiteId& id) const override { return wants(id); }
+  void visit_gradient(Pass&, const SiteId&, const Tensor&) override { ++gradients; }
+
+  int gradients = 0;
+
+ private:
+  Site site_;
+};
+
+struct Attention {
+  std::string name;
+  AttendConfig config;
+  std::vector<std::int64_t> lengths;
+};
+
+void PrintTo(const Attention& attention, std::ostream* out) { *out << attention.name; }
+
+class AttendGradients : public testing::TestWithParam<Attention> {
+ protected:
+  OpCase op(Taps* taps = nullptr) const {
+    const AttendConfig& c = GetParam().config;
+    std::int64_t rows = 0;
+    std::vector<std::size_t> lengths;
+    for (const std::int64_t length : GetParam().lengths) {
+      rows += length;
+      lengths.push_back(static_cast<std::size_t>(length));
+    }
+    const Shape kv{rows, c.n_kv_heads, c.head_dim};
+    OpCase op{{{rows, c.n_heads, c.head_dim}, kv, kv},
+              {},
+              {},
+              [&c](Pass& p, const Operands& o) { return attend(p, BlockSite{0}, c, o.x[0], o.x[1], o.x[2]); },
+              [&c, lengths](const std::vector<std::vector<reference::Complex>>& x) {
+                return reference::attend(c, lengths, x[0], x[1], x[2]);
+              }};
+    op.lengths = GetParam().lengths;
+    op.taps = taps;
+    return op;
+  }
+};
+
+TEST_P(AttendGradients, AreTheFormulas) { check_op(op()); }
+
+TEST_P(AttendGradients, StepByStepTheyAreTheFormulas) {
+  SeesStrips taps(Site::pattern);
+  check_op(op(&taps));
+  EXPECT_EQ(taps.gradients, static_cast<int>(GetParam().lengths.size()));
+}
+
+TEST_P(AttendGradients, SeenIsUnseen) {
+  const OpRun unseen = run_op(op());
+  for (const int threads : {1, 3}) {
+    for (const Site site : {Site::scores_raw, Site::scores, Site::pattern}) {
+      SeesStrips taps(site);
+      const OpRun seen = run_op(op(&taps), threads);
+      EXPECT_TRUE(same_bits(seen.result, unseen.result));
+      for (std::size_t i = 0; i < seen.gradients.size(); ++i) {
+        float worst = 0, largest = 0;
+        for (std::size_t j = 0; j < seen.gradients[i].size(); ++j) {
+          worst = std::max(worst, std::abs(seen.gradients[i][j] - unseen.gradients[i][j]));
+          largest = std::max(largest, std::abs(unseen.gradients[i][j]));
+        }
+        EXPECT_LE(worst, 2e-6f * largest) << i;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Configs, AttendGradients,
+                         testing::Values(Attention{"plain", {3, 3, 5, 0.5f, {}, {}}, {7}},
+                                         Attention{"grouped", {4, 2, 6, 0.4f, {}, {}}, {19}},
+                                         Attention{"one_kv_head", {5, 1, 6, 0.4f, {}, {}}, {18}},
+                                         Attention{"softcap", {4, 2, 6, 2.0f, 3.0f, {}}, {11}},
+                                         Attention{"window", {4, 2, 6, 0.7f, {}, 4}, {17}},
+                                         Attention{"window_of_one", {2, 1, 6, 0.7f, {}, 1}, {5}},
+                                         Attention{"segments", {4, 2, 6, 0.7f, {}, {}}, {9, 1, 6}},
+                                         Attention{"all_of_it", {4, 2, 6, 1.5f, 2.0f, 3}, {9, 1, 8}}),
+                         [](const auto& param_info) { return param_info.param.name; });
+
+}  // namespace
+}  // namespace vitrine::test

@@ -1,0 +1,314 @@
+// Every op but attention: values and gradients against the formula, by complex steps (support/op_check.h).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/elementwise.h"
+#include "ops/embed.h"
+#include "ops/loss.h"
+#include "ops/route.h"
+#include "support/op_check.h"
+
+namespace vitrine::test {
+namespace {
+
+using reference::Complex;
+using Vector = std::vector<Complex>;
+using All = std::vector<Vector>;
+
+/// A formula that works element by element.
+template <class Function>
+auto each(Function function) {
+  return [function](const All& x) {
+    Vector y;
+    for (const Complex& v : x[0]) y.push_back(function(v));
+    return y;
+  };
+}
+
+constexpr Activation kActivations[] = {Activation::relu, Activation::silu, Activation::gelu_tanh, Activation::gelu_erf};
+
+TEST(OpGradients, LinearOfFewAndManyRows) {
+  const auto run = [](Pass& p, const Operands& o) { return linear(p, o.linear, o.x[0]); };
+  const auto formula = [](const All& x) { return reference::linear(x[0], x[1], x.size() > 2 ? x[2] : Vector(), 20); };
+  for (const std::int64_t rows : {1, 3, 21}) {
+    SCOPED_TRACE(rows);
+    check_op({{{rows, 20}}, {9, 20}, {9}, run, formula});
+    check_op({{{rows, 20}}, {9, 20}, {}, run, formula});
+    check_op(
+        {.inputs = {{rows, 20}}, .weight = {9, 20}, .bias = {9}, .run = run, .formula = formula, .transposed = true});
+  }
+}
+
+TEST(OpGradients, LinearOfRoundedWeights) {
+  const auto run = [](Pass& p, const Operands& o) { return linear(p, o.linear.weight, o.x[0]); };
+  const auto formula = [](const All& x) { return reference::linear(x[0], x[1], Vector(), 20); };
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    for (const bool transposed : {false, true}) {
+      check_op({.inputs = {{5, 20}},
+                .weight = {9, 20},
+                .run = run,
+                .formula = formula,
+                .weight_dtype = dtype,
+                .transposed = transposed});
+    }
+  }
+}
+
+/// Σ_k a[i, k] · b[k, j] in double, where the strides say where the elements stand.
+std::vector<double> product(const std::vector<float>& a, std::size_t a_row, std::size_t a_col,
+                            const std::vector<float>& b, std::size_t b_row, std::size_t b_col, std::size_t rows,
+                            std::size_t inner, std::size_t cols) {
+  std::vector<double> c(rows * cols);
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (std::size_t k = 0; k < inner; ++k) {
+      const auto factor = static_cast<double>(a[i * a_row + k * a_col]);
+      for (std::size_t j = 0; j < cols; ++j) c[i * cols + j] += factor * static_cast<double>(b[k * b_row + j * b_col]);
+    }
+  }
+  return c;
+}
+
+void expect_near(const std::vector<float>& gradient, const std::vector<double>& expected) {
+  double largest = 0;
+  for (const double v : expected) largest = std::max(largest, std::abs(v));
+  for (std::size_t i = 0; i < expected.size(); ++i) {  // 0.5 stood there before
+    ASSERT_NEAR(static_cast<double>(gradient[i]), expected[i] + 0.5, 1e-5 * largest) << i;
+  }
+}
+
+/// So large that rows of dw are gone through in pieces, and work is cut up among threads.
+TEST(OpGradients, LinearInPieces) {
+  constexpr std::size_t kRows = 70, kIn = 64, kOut = 1700;
+  const OpCase c{.inputs = {{kRows, kIn}},
+                 .weight = {kOut, kIn},
+                 .bias = {kOut},
+                 .run = [](Pass& p, const Operands& o) { return linear(p, o.linear, o.x[0]); },
+                 .formula = {}};
+  const OpRun one = run_op(c, 1), three = run_op(c, 3);
+  EXPECT_TRUE(same_bits(one.result, three.result));
+  for (std::size_t i = 0; i < one.gradients.size(); ++i)
+    EXPECT_TRUE(same_bits(one.gradients[i], three.gradients[i])) << i;
+  const std::vector<float>&x = one.operands[0], &w = one.operands[1], &dy = one.result_gradient;
+  expect_near(one.gradients[0], product(dy, kOut, 1, w, kIn, 1, kRows, kOut, kIn));
+  expect_near(one.gradients[1], product(dy, 1, kOut, x, kIn, 1, kOut, kRows, kIn));
+  expect_near(one.gradients[2], product(dy, 1, kOut, std::vector<float>(kRows, 1.0f), 1, 1, kOut, kRows, 1));
+}
+
+TEST(OpGradients, Norms) {
+  for (const NormConfig::Kind kind : {NormConfig::Kind::rms, NormConfig::Kind::layer}) {
+    for (const float offset : {0.0f, 1.0f}) {
+      for (const bool bias : {false, true}) {
+        for (const Shape& shape : {Shape{5, 13}, Shape{4, 3, 13}, Shape{4, 1, 13}}) {
+          const NormConfig c{kind, 1e-2f, offset, bias};
+          SCOPED_TRACE(std::to_string(static_cast<int>(kind)) + " " + to_string(shape));
+          check_op({{shape},
+                    {13},
+                    bias ? Shape{13} : Shape{},
+                    [&c](Pass& p, const Operands& o) { return norm(p, BlockSite{}(Norm::final), c, o.norm, o.x[0]); },
+                    [&c](const All& x) { return reference::norm(c, x[0], x[1], x.size() > 2 ? x[2] : Vector()); }});
+        }
+      }
+    }
+  }
+}
+
+TEST(OpGradients, Rope) {
+  for (const RopeConfig::Layout layout : {RopeConfig::Layout::halves, RopeConfig::Layout::interleaved}) {
+    for (const std::int64_t dim : {8, 6}) {  // of heads of 8
+      const RopeConfig c = make_rope(100, dim, layout, {}, dim == 6 ? 1.25f : 1.0f);
+      OpCase op{{{9, 3, 8}},
+                {},
+                {},
+                [&c](Pass& p, const Operands& o) { return rope(p, c, o.x[0]); },
+                [&c](const All& x) {
+                  return reference::rope(c, x[0], 3, 8, {0, 1, 2, 3, 4, 0, 1, 2, 3});
+                }};
+      op.lengths = {5, 4};
+      check_op(op);
+    }
+  }
+}
+
+TEST(OpGradients, Activations) {
+  for (const Activation a : kActivations) {
+    SCOPED_TRACE(static_cast<int>(a));
+    for (const double spread : {1.5, 6.0}) {
+      check_op({.inputs = {{5, 37}},
+                .run = [a](Pass& p, const Operands& o) { return activate(p, a, o.x[0]); },
+                .formula = each([a](const Complex& x) { return reference::activation(a, x); }),
+                .spread = spread});
+      check_op({.inputs = {{5, 37}, {5, 37}},
+                .run = [a](Pass& p, const Operands& o) { return gated(p, a, o.x[0], o.x[1]); },
+                .formula =
+                    [a](const All& x) {
+                      Vector y;
+                      for (std::size_t i = 0; i < x[0].size(); ++i)
+                        y.push_back(reference::activation(a, x[0][i]) * x[1][i]);
+                      return y;
+                    },
+                .spread = spread});
+    }
+  }
+}
+
+TEST(OpGradients, Curves) {
+  check_op({.inputs = {{5, 37}},
+            .run = [](Pass& p, const Operands& o) { return sigmoid(p, o.x[0]); },
+            .formula = each([](const Complex& x) { return 1.0 / (1.0 + std::exp(-x)); }),
+            .spread = 8});
+  for (const float cap : {0.7f, 30.0f}) {
+    check_op({.inputs = {{5, 37}},
+              .run = [cap](Pass& p, const Operands& o) { return softcap(p, cap, o.x[0]); },
+              .formula = each([cap](const Complex& x) { return reference::softcap(static_cast<double>(cap), x); })});
+  }
+}
+
+TEST(OpGradients, SumsAndProducts) {
+  check_op({{{5, 7}, {5, 7}},
+            {},
+            {},
+            [](Pass& p, const Operands& o) { return add(p, o.x[0], o.x[1]); },
+            [](const All& x) {
+              Vector y = x[0];
+              for (std::size_t i = 0; i < y.size(); ++i) y[i] += x[1][i];
+              return y;
+            }});
+  check_op(
+      {{{5, 7}}, {}, {}, [](Pass& p, const Operands& o) { return add(p, o.x[0], o.x[0]); }, each([](const Complex& x) {
+         return 2.0 * x;
+       })});
+  check_op(
+      {{{5, 7}}, {}, {}, [](Pass& p, const Operands& o) { return scale(p, -2.5f, o.x[0]); }, each([](const Complex& x) {
+         return -2.5 * x;
+       })});
+  check_op({{{5, 7}, {5, 1}},
+            {},
+            {},
+            [](Pass& p, const Operands& o) { return multiply_rows(p, o.x[0], o.x[1]); },
+            [](const All& x) {
+              Vector y = x[0];
+              for (std::size_t i = 0; i < y.size(); ++i) y[i] *= x[1][i / 7];
+              return y;
+            }});
+}
+
+TEST(OpGradients, RowsOfATensor) {
+  check_op({{{6, 5}},
+            {},
+            {},
+            [](Pass& p, const Operands& o) { return row_range(p, o.x[0], 2, 3); },
+            [](const All& x) { return Vector(x[0].begin() + 10, x[0].begin() + 25); }});
+  check_op({{{6, 5}},
+            {},
+            {},
+            [](Pass& p, const Operands& o) {
+              return take_rows(p, o.x[0], {4, 0, 4, 4, 1});
+            },
+            [](const All& x) {
+              Vector y;
+              for (const std::ptrdiff_t row : {4, 0, 4, 4, 1}) {
+                y.insert(y.end(), x[0].begin() + 5 * row, x[0].begin() + 5 * row + 5);
+              }
+              return y;
+            }});
+}
+
+TEST(OpGradients, Embeddings) {
+  const std::vector<std::int32_t> ids = {3, 0, 3, 6, 3};
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    check_op({.inputs = {},
+              .weight = {7, 5},
+              .run = [&](Pass& p, const Operands& o) { return embed(p, o.linear.weight, 2.5f, ids); },
+              .formula =
+                  [&](const All& x) {
+                    Vector y;
+                    for (const std::int32_t id : ids) {
+                      for (std::size_t i = 0; i < 5; ++i) y.push_back(2.5 * x[0][static_cast<std::size_t>(id) * 5 + i]);
+                    }
+                    return y;
+                  },
+              .weight_dtype = dtype});
+  }
+  check_op({.inputs = {},
+            .weight = {7, 5},
+            .run = [](Pass& p, const Operands& o) { return embed_positions(p, o.linear.weight, 5); },
+            .formula =
+                [](const All& x) {
+                  Vector y(x[0].begin(), x[0].begin() + 15);
+                  y.insert(y.end(), x[0].begin(), x[0].begin() + 10);
+                  return y;
+                },
+            .lengths = {3, 2}});
+}
+
+TEST(OpGradients, RoutingByWeight) {
+  check_op({.inputs = {{6, 5}},
+            .run = [](Pass& p, const Operands& o) { return softmax_rows(p, o.x[0]); },
+            .formula =
+                [](const All& x) {
+                  Vector y;
+                  for (std::ptrdiff_t t = 0; t < 6; ++t) {
+                    for (const Complex& v :
+                         reference::softmax(Vector(x[0].begin() + 5 * t, x[0].begin() + 5 * t + 5))) {
+                      y.push_back(v);
+                    }
+                  }
+                  return y;
+                },
+            .spread = 4});
+  // Shares come from weights that are positive: of a softmax, whose formula goes before.
+  const std::vector<float> chosen = {0, 3, 2, 1, 4, 0};
+  for (const bool renormalize : {false, true}) {
+    check_op({.inputs = {{3, 5}},
+              .run =
+                  [&](Pass& p, const Operands& o) {
+                    const Tensor places = p.tensor({3, 2});
+                    std::copy(chosen.begin(), chosen.end(), places.data);
+                    return shares_of(p, softmax_rows(p, o.x[0]), places, renormalize);
+                  },
+              .formula =
+                  [&](const All& x) {
+                    Vector weights;
+                    for (std::ptrdiff_t t = 0; t < 3; ++t) {
+                      for (const Complex& v :
+                           reference::softmax(Vector(x[0].begin() + 5 * t, x[0].begin() + 5 * t + 5))) {
+                        weights.push_back(v);
+                      }
+                    }
+                    return reference::shares_of(weights, 5, chosen, 2, renormalize);
+                  }});
+  }
+  check_op({{{4, 3}, {12, 7}},
+            {},
+            {},
+            [](Pass& p, const Operands& o) { return mix_results(p, o.x[0], o.x[1]); },
+            [](const All& x) {
+              Vector y(28);
+              for (std::size_t slot = 0; slot < 12; ++slot) {
+                for (std::size_t i = 0; i < 7; ++i) y[slot / 3 * 7 + i] += x[0][slot] * x[1][slot * 7 + i];
+              }
+              return y;
+            }});
+}
+
+TEST(OpGradients, Losses) {
+  const std::vector<std::int32_t> targets = {4, 0, 22, 4};
+  for (const float smoothing : {0.0f, 0.1f, 1.0f}) {
+    check_op({.inputs = {{4, 23}},
+              .run = [&](Pass& p, const Operands& o) { return next_token_loss(p, o.x[0], targets, smoothing); },
+              .formula =
+                  [&](const All& x) {
+                    return reference::next_token_loss(x[0], 23, targets, static_cast<double>(smoothing));
+                  },
+              .spread = 5});
+  }
+  check_op({.inputs = {{4, 23}},
+            .run = [](Pass& p, const Operands& o) { return log_partition(p, o.x[0]); },
+            .formula = [](const All& x) { return reference::log_partition(x[0], 23); },
+            .spread = 5});
+}
+
+}  // namespace
+}  // namespace vitrine::test

@@ -1,0 +1,41 @@
+"""The loss over a prompt and its gradient by every parameter, under the names of the checkpoint's files.
+
+The gradients are put in the place of the weights and saved as transformers saves weights. So names, orientation and
+what is fused or split into experts are those of the files, and a tied weight stands there once, with both uses summed.
+"""
+
+import tempfile
+from pathlib import Path
+
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+
+def mean_loss(model: PreTrainedModel, ids: Tensor) -> Tensor:
+    """The mean cross-entropy of each token after the first, in nats."""
+    logits = model(ids[None], use_cache=False).logits[0, :-1]
+    return nn.functional.cross_entropy(logits, ids[1:])
+
+
+def clear_padding(model: PreTrainedModel) -> None:
+    """An id of padding is a token like others here; nn.Embedding would drop its gradient."""
+    for module in model.modules():
+        if isinstance(module, nn.Embedding):
+            module.padding_idx = None
+
+
+def gradients(model: PreTrainedModel, ids: Tensor) -> dict[str, Tensor]:
+    """The gradients by name, and `loss` [1]; all float32. The model's weights are lost."""
+    clear_padding(model)
+    loss = mean_loss(model, ids)
+    model.zero_grad()
+    loss.backward()
+    with torch.no_grad(), tempfile.TemporaryDirectory() as scratch:
+        for parameter in model.parameters():
+            grad = parameter.grad
+            parameter.copy_(torch.zeros_like(parameter) if grad is None else grad)
+        model.save_pretrained(scratch)
+        tensors = safetensors.torch.load_file(Path(scratch) / "model.safetensors")
+    return {name: value.contiguous() for name, value in tensors.items()} | {"loss": loss.detach()[None]}
