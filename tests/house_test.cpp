@@ -29,7 +29,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"ops", {"base", "tensor", "kernels", "autograd", "cache", "pass"}},
     {"model", {"base", "tensor", "kernels", "autograd", "cache", "pass", "ops"}},
     {"checkpoint", {"base", "parallel", "tensor", "quant", "kernels", "autograd", "cache", "pass", "ops", "model"}},
-    {"inspect", {"base", "tensor", "kernels", "autograd", "pass", "ops", "model"}},
+    {"inspect", {"base", "parallel", "tensor", "quant", "kernels", "autograd", "pass", "ops", "model"}},
     {"generate", {"base", "parallel", "tensor", "kernels", "cache", "pass", "ops", "model", "tokenizer"}},
     {"train",
      {"base", "parallel", "tensor", "kernels", "autograd", "cache", "pass", "ops", "model", "tokenizer", "checkpoint",

@@ -21,5 +21,6 @@ void add_tokenizer(CLI::App& program);
 void add_data(CLI::App& program);
 void add_plot(CLI::App& program);
 void add_train(CLI::App& program);
+void add_embed(CLI::App& program);
 
 }  // namespace vitrine::cli

@@ -123,6 +123,7 @@ int run(int argc, char** argv) {
   add_data(program);
   add_plot(program);
   add_train(program);
+  add_embed(program);
   add_completion(program);
   add_man(program, VITRINE_VERSION);
   add_page(program);

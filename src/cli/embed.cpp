@@ -1,0 +1,122 @@
+// vitrine embed: which token embeddings agree, and what lies near them.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/table.h"
+#include "inspect/embedding.h"
+
+namespace vitrine::cli {
+namespace {
+
+struct EmbedOptions : Options {
+  std::string model;
+  std::vector<std::string> words;
+  std::int64_t top = 10;
+};
+
+/// The one token of a word, given as text or as #ID.
+std::int32_t token_of(const Session& session, const std::string& word) {
+  if (word.starts_with('#') && word.size() > 1 && word.find_first_not_of("0123456789", 1) == std::string::npos) {
+    return parse_ids(word.substr(1), "WORD").front();
+  }
+  if (session.tokenizer == nullptr) throw BadInput(word, "there is no tokenizer: give tokens as #ID");
+  const std::vector<std::int32_t> ids = session.tokenizer->encode(word, SpecialTokens::none);
+  if (ids.size() == 1) return ids.front();
+  std::string pieces;
+  for (const std::int32_t id : ids) pieces += (pieces.empty() ? "" : ", ") + session.label(id);
+  throw BadInput(word, "expected a word of one token, got {}; \" {}\" with a blank before it may be one", pieces, word);
+}
+
+/// `king - man + woman`: every word with the sign before it.
+std::vector<EmbeddingTerm> terms_of(const Session& session, const std::vector<std::string>& words) {
+  std::vector<EmbeddingTerm> terms;
+  float sign = 1;
+  for (const std::string& word : words) {
+    if (word == "-" || word == "+") {
+      sign = word == "-" ? -1.0f : 1.0f;
+      continue;
+    }
+    terms.push_back({token_of(session, word), sign});
+    sign = 1;
+  }
+  if (terms.empty()) throw CLI::RequiredError("WORD");
+  return terms;
+}
+
+Json to_json(const Session& session, const std::vector<Neighbour>& near) {
+  Json list = Json::array();
+  for (const Neighbour& x : near) list.push_back({{"id", x.id}, {"piece", session.piece(x.id)}, {"cosine", x.cosine}});
+  return list;
+}
+
+void show_nearest(const EmbedOptions& o, const Session& session, const EmbeddingSpace& space,
+                  const std::vector<EmbeddingTerm>& terms) {
+  std::vector<std::int32_t> ids;
+  for (const EmbeddingTerm& term : terms) ids.push_back(term.id);
+  const std::vector<Neighbour> near = space.nearest(space.sum(terms), o.top, ids);
+  if (o.json) return print_json({{"ids", ids}, {"nearest", to_json(session, near)}});
+  Table table({{"token"}, {"id", Table::Align::right}, {"cosine", Table::Align::right}});
+  for (const Neighbour& x : near)
+    table.add({session.label(x.id), std::to_string(x.id), fmt::format("{:.3f}", x.cosine)});
+  print(table.text());
+}
+
+/// The cosine of every two tokens.
+void show_grid(const EmbedOptions& o, const Session& session, const EmbeddingSpace& space,
+               const std::vector<std::int32_t>& ids) {
+  std::vector<Table::Column> columns = {{""}};
+  for (const std::int32_t id : ids) columns.push_back({session.label(id), Table::Align::right});
+  Table table(std::move(columns));
+  Json rows = Json::array();
+  for (const std::int32_t a : ids) {
+    std::vector<std::string> cells = {session.label(a)};
+    Json row = Json::array();
+    for (const std::int32_t b : ids) {
+      row.push_back(space.cosine(a, b));
+      cells.push_back(fmt::format("{:.3f}", row.back().get<double>()));
+    }
+    table.add(std::move(cells));
+    rows.push_back(std::move(row));
+  }
+  if (o.json) return print_json({{"ids", ids}, {"cosine", rows}});
+  print(table.text());
+}
+
+void run_embed(const EmbedOptions& o) {
+  const auto is_text = [](const std::string& w) { return w != "+" && w != "-" && !w.starts_with('#'); };
+  const Session session = open_model(o, o.model, std::any_of(o.words.begin(), o.words.end(), is_text));
+  const EmbeddingSpace space(*session.checkpoint.model, *session.pool, default_kernels());
+  const bool has_signs =
+      std::any_of(o.words.begin(), o.words.end(), [](const auto& w) { return w == "+" || w == "-"; });
+  const std::vector<EmbeddingTerm> terms = terms_of(session, o.words);
+  if (has_signs || terms.size() == 1) return show_nearest(o, session, space, terms);
+  std::vector<std::int32_t> ids;
+  for (const EmbeddingTerm& term : terms) ids.push_back(term.id);
+  show_grid(o, session, space, ids);
+}
+
+}  // namespace
+
+void add_embed(CLI::App& program) {
+  CLI::App& command = *program.add_subcommand("embed", "Cosines of token embeddings, nearest tokens, analogies");
+  const auto o = std::make_shared<EmbedOptions>();
+  command.add_option("MODEL", o->model, "A Hugging Face folder, a .gguf or a llama2.c .bin")->required()->type_name("");
+  command.add_option("WORD", o->words, "Words of one token each, or #ID; with + and - between them an analogy")
+      ->required()
+      ->type_name("");
+  add_number<std::int64_t>(command, "--top", o->top, "Tokens to show (default: 10)", 1);
+  add_common(command, *o);
+  command.footer(
+      "One word: the tokens whose vectors have the largest cosine with its own. Several: the cosine of every two. "
+      "With\n"
+      "signs: what lies nearest to the sum of the vectors, each of length 1.\n"
+      "Example: vitrine embed gpt2/ '#464' '#3139' '#286'");
+  command.callback([o] { run_embed(*o); });
+}
+
+}  // namespace vitrine::cli

@@ -1,0 +1,89 @@
+#include "inspect/embedding.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "quant/block_format.h"
+
+namespace vitrine {
+namespace {
+
+/// body(id, its row as floats) for all rows, over threads.
+template <class Body>
+void for_each_row(const MatrixView& table, ThreadPool& pool, const Kernels& kernels, Body&& body) {
+  constexpr std::int64_t kGrain = 64;
+  pool.parallel_for(table.rows, kGrain, [&](std::int64_t begin, std::int64_t end, int) {
+    std::vector<float> row(static_cast<std::size_t>(table.cols));
+    for (std::int64_t id = begin; id < end; ++id) {
+      if (is_blocks(table.dtype)) {
+        dequantize_row(table.dtype, table.at(id, 0), table.cols, row.data());
+      } else {
+        kernels.widen(table.at(id, 0), table.dtype, table.cols, row.data());
+      }
+      body(id, row);
+    }
+  });
+}
+
+}  // namespace
+
+EmbeddingSpace::EmbeddingSpace(const Model& model, ThreadPool& pool, const Kernels& kernels)
+    : model_(model), pool_(pool), kernels_(kernels), lengths_(static_cast<std::size_t>(model.config().vocab_size)) {
+  for_each_row(model.params().embed.view, pool, kernels, [&](std::int64_t id, const std::vector<float>& row) {
+    const auto n = static_cast<std::int64_t>(row.size());
+    lengths_[static_cast<std::size_t>(id)] = std::sqrt(kernels.sum_squares(row.data(), n, 0.0f));
+  });
+}
+
+std::vector<float> EmbeddingSpace::row(std::int32_t id) const {
+  const std::int64_t vocab_size = model_.config().vocab_size;
+  if (id < 0 || id >= vocab_size) throw BadInput("embed", "expected ids from 0 to {}, got {}", vocab_size - 1, id);
+  std::vector<float> values;
+  ThreadPool alone(1);
+  for_each_row(model_.params().embed.view.row_range(id, 1), alone, kernels_,
+               [&](std::int64_t, const std::vector<float>& row) { values = row; });
+  return values;
+}
+
+std::vector<float> EmbeddingSpace::sum(std::span<const EmbeddingTerm> terms) const {
+  const std::int64_t d = model_.config().d_model;
+  std::vector<float> total(static_cast<std::size_t>(d));
+  for (const EmbeddingTerm& term : terms) {
+    const std::vector<float> values = row(term.id);
+    const float length = lengths_[static_cast<std::size_t>(term.id)];
+    if (length > 0) kernels_.add_scaled(values.data(), d, term.factor / length, total.data());
+  }
+  return total;
+}
+
+double EmbeddingSpace::cosine(std::int32_t a, std::int32_t b) const {
+  const std::vector<float> x = row(a), y = row(b);
+  const double lengths = static_cast<double>(lengths_[static_cast<std::size_t>(a)]) *
+                         static_cast<double>(lengths_[static_cast<std::size_t>(b)]);
+  if (lengths == 0) return 0;
+  return static_cast<double>(kernels_.dot(x.data(), y.data(), static_cast<std::int64_t>(x.size()))) / lengths;
+}
+
+std::vector<Neighbour> EmbeddingSpace::nearest(std::span<const float> vector, std::int64_t n,
+                                               std::span<const std::int32_t> without) const {
+  const auto d = static_cast<std::int64_t>(vector.size());
+  const double length = std::sqrt(static_cast<double>(kernels_.sum_squares(vector.data(), d, 0.0f)));
+  std::vector<Neighbour> all(lengths_.size());
+  for_each_row(model_.params().embed.view, pool_, kernels_, [&](std::int64_t id, const std::vector<float>& row) {
+    const auto i = static_cast<std::size_t>(id);
+    const double lengths = length * static_cast<double>(lengths_[i]);
+    const auto dot = static_cast<double>(kernels_.dot(row.data(), vector.data(), d));
+    all[i] = {static_cast<std::int32_t>(id), lengths > 0 ? dot / lengths : 0};
+  });
+  std::erase_if(all,
+                [&](const Neighbour& x) { return std::find(without.begin(), without.end(), x.id) != without.end(); });
+  const auto kept = all.begin() + std::min(n, static_cast<std::int64_t>(all.size()));
+  std::partial_sort(all.begin(), kept, all.end(), [](const Neighbour& a, const Neighbour& b) {
+    return a.cosine != b.cosine ? a.cosine > b.cosine : a.id < b.id;
+  });
+  all.erase(kept, all.end());
+  return all;
+}
+
+}  // namespace vitrine
