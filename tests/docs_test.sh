@@ -43,6 +43,15 @@ if grep -q 'gpt2/' "$source/$page"; then
     exit 1
 fi
 
+if grep -q 'train config.toml' "$source/$page"; then
+  vitrine tokenizer train --model bytes --out bytes.json >/dev/null
+  vitrine data pack story.txt --tokenizer bytes.json --out config-tokens >/dev/null
+  printf '%s\n' '[model]' 'preset = "gpt2"' \
+    'set = { d_model = 16, n_layers = 1, n_heads = 2, vocab_size = 256, max_seq_len = 16 }' \
+    '[data]' 'train = "config-tokens"' '[train]' 'steps = 2' 'batch = 2' 'seq_len = 16' '[out]' 'folder = "config-run"' \
+    >config.toml
+fi
+
 n_run=0 n_skipped=0 n_failed=0
 failed() { echo "docs_test: $page:$1: $2" >&2; n_failed=$((n_failed + 1)); }
 trimmed() { sed -e 's/[[:space:]]*$//' | sed -e '/./,$!d' | sed -e ':a' -e '/^\n*$/{$d;N;ba' -e '}'; }

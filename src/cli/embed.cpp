@@ -29,7 +29,9 @@ std::int32_t token_of(const Session& session, const std::string& word) {
   if (ids.size() == 1) return ids.front();
   std::string pieces;
   for (const std::int32_t id : ids) pieces += (pieces.empty() ? "" : ", ") + session.label(id);
-  throw BadInput(word, "expected a word of one token, got {}; \" {}\" with a blank before it may be one", pieces, word);
+  const std::string hint =
+      word.starts_with(' ') ? "" : fmt::format("; \" {}\" with a blank before it may be one", word);
+  throw BadInput(word, "expected a word of one token, got {}{}", pieces, hint);
 }
 
 /// `king - man + woman`: every word with the sign before it.

@@ -199,7 +199,14 @@ TEST_F(Data, SmallCorpora) {
   EXPECT_THAT(refused(corpus({10}), {2, 1, 0, 0.1}), HasSubstr("two tokens for validation"));
   EXPECT_THAT(refused(three, {0, 1, 0}), HasSubstr("a sequence of 1 to"));
   EXPECT_THAT(refused(three, {2, 0, 0}), HasSubstr("a batch of 1 to"));
-  EXPECT_THAT(refused(three, {2, 1, 0, 1.0}), HasSubstr("validation part"));
+  EXPECT_THAT(refused(three, {2, 1, 0, 1.5}), HasSubstr("validation part"));
+  const TokenShards whole = corpus({4, 5, 3});
+  const Dataset held_out(whole, {2, 1, 0, 1.0}, 100'000);  // all of it is for validation
+  EXPECT_EQ(held_out.train_tokens(), 0);
+  EXPECT_EQ(held_out.validation_tokens(), whole.tokens());
+  std::int64_t counted = 0;
+  for (std::int64_t i = 0; i < held_out.validation_batches(); ++i) counted += held_out.validation_batch(i).n_counted();
+  EXPECT_EQ(counted, whole.tokens() - 1);
   EXPECT_THAT(refused(three, {2, 1, 0, std::nan("")}), HasSubstr("validation part"));
   EXPECT_THAT(message_of<BadInput>([&] {
                 Dataset(three, {2, 1, 0}, 99'999);
