@@ -14,6 +14,7 @@ static_assert(std::endian::native == std::endian::little, "numbers are copied fr
 
 constexpr std::size_t kMaxKeys = 65536;      // real files have some dozens
 constexpr std::size_t kMaxKeyBytes = 65535;  // docs/gguf.md
+constexpr std::size_t kMaxTensors = 65536;   // in one file; real ones have some thousands, each takes 500 bytes here
 constexpr int kMaxDepth = 4;                 // of arrays in arrays
 constexpr std::uint32_t kMaxRank = 4;        // ggml's own limit
 constexpr std::int64_t kDefaultAlignment = 32;
@@ -206,6 +207,9 @@ GgufContents GgufMetadata::contents() const {
   const std::int64_t alignment = integer("general.alignment").value_or(kDefaultAlignment);
   if (alignment < 1 || alignment > kMaxAlignment || !std::has_single_bit(static_cast<std::uint64_t>(alignment))) {
     throw BadCheckpoint(path_, "expected a power of two for general.alignment, got {}", alignment);
+  }
+  if (n_tensors_ > kMaxTensors) {
+    throw BadCheckpoint(path_, "expected at most {} tensors, got {}", kMaxTensors, n_tensors_);
   }
   GgufContents contents;  // the list grows with what the file really holds, whatever number it claims
   Reader reader(file_.subspan(end_), path_);

@@ -64,6 +64,11 @@ StoredTensors open_tensors(const fs::path& folder) {
       throw BadCheckpoint(tensors.where, "tensor {} is not in {}", name, shard.get<std::string>());
     }
   }
+  for (const auto& [name, tensor] : tensors.all) {
+    if (!json["weight_map"].contains(name)) {
+      throw BadCheckpoint(tensor.file, "tensor {} is not in the weight_map of {}", name, tensors.where);
+    }
+  }
   return tensors;
 }
 

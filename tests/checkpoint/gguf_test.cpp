@@ -108,9 +108,45 @@ INSTANTIATE_TEST_SUITE_P(All, GgufOfChangedGolden,
                                                     {"mscale_all_dim", 0.5}}}}},
                                          Changed{"starcoder2", {{"sliding_window", nullptr}}},
                                          Changed{"gemma3", {{"query_pre_attn_scalar", 8}}},
+                                         Changed{"gpt2_relu", {{"activation_function", "gelu_new"}}},
                                          Changed{"phi3_short", {{"rope_scaling", nullptr}}},
                                          Changed{"phi3_long", {{"rope_scaling", nullptr}}}),
                          [](const auto& param_info) { return param_info.param.golden; });
+
+/// What no golden holds: experts in every layer, whose weights are always divided by their sum.
+TEST(Gguf, Qwen3WithExpertsInEveryLayer) {
+  const TempFolder folder;
+  const Json config = {{"architectures", {"Qwen3MoeForCausalLM"}},
+                       {"model_type", "qwen3_moe"},
+                       {"head_dim", 48},
+                       {"moe_intermediate_size", 256},
+                       {"num_experts", 6},
+                       {"num_experts_per_tok", 3},
+                       {"norm_topk_prob", true},
+                       {"tie_word_embeddings", false}};
+  const Checkpoint original = wide_llama(folder / "hf", config);
+  expect_same_model(original, folder / "model.gguf");
+  const Checkpoint gguf = load_checkpoint(folder / "model.gguf");
+  EXPECT_EQ(gguf.family, "qwen3_moe");
+  EXPECT_EQ(stored_types(*gguf.model).count("blocks.1.mlp.experts.5.w_down.weight"), 1U);
+
+  Json other = config;
+  other["norm_topk_prob"] = false;
+  const Checkpoint as_they_are = wide_llama(folder / "other", other);
+  const std::string path = folder / "other.gguf";
+  expect_all_in(message_of<Unsupported>([&] { through_gguf(as_they_are, DType::f32, path); }),
+                {"[" + path, "qwen3moe", "the feed-forward of layer 0"});
+}
+
+/// The serial form with the biases that its architecture in GGUF always has.
+TEST(Gguf, GptNeoxWithoutParallelResidual) {
+  const HostileFolder folder("gpt_neox");
+  folder.edit_json([](Json& config) { config["use_parallel_residual"] = false; });
+  const Checkpoint original = load_checkpoint(folder.path());
+  expect_same_model(original, folder / "model.gguf");
+  const std::vector<std::int32_t> ids = ids_for(*original.model);
+  EXPECT_FALSE(same_bits(logits_of(*original.model, ids), logits_of(*golden_checkpoint("gpt_neox").model, ids)));
+}
 
 /// Gemma 2 as it is published: the scale is the head's.
 TEST(Gguf, Gemma2WithTheUsualScale) {

@@ -95,9 +95,10 @@ TEST_F(HostileGguf, SizesAndPlacesThatLie) {
 
 TEST_F(HostileGguf, CountsThatLie) {
   for (const std::uint64_t count : {std::uint64_t{1} << 20, std::uint64_t{1} << 62, ~std::uint64_t{0}}) {
-    expect_refused(patched(8, count), {});
-    expect_refused(patched(16, count), {});
+    expect_refused(patched(8, count), {"at most 65536 tensors"});
+    expect_refused(patched(16, count), {"at most 65536 keys"});
   }
+  expect_refused(patched(8, std::uint64_t{65536}), {});  // as many may stand there, but do not
   expect_refused(patched(8, std::uint64_t{0}), {"token_embd.weight is missing"});
   expect_refused(patched(4, std::uint32_t{0x03000000}), {"big-endian"});
   expect_refused(patched(4, std::uint32_t{1}), {"version 1"});

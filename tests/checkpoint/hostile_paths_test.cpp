@@ -100,6 +100,7 @@ TEST(HostileShards, TheIndexAndTheFilesMustAgree) {
   const std::string other = map[tensor] == first ? last : first;
   expect_all_in(with_index([&](Json& j) { j["weight_map"][tensor] = other; }), {in, tensor, other});
   expect_all_in(with_index([&](Json& j) { j["weight_map"]["nothing"] = first; }), {in, "nothing", first});
+  expect_all_in(with_index([&](Json& j) { j["weight_map"].erase(tensor); }), {first, tensor, index});
   for (const Json& shard :
        {Json("../x"), Json("/etc/passwd"), Json("a/b"), Json(1), Json(nullptr), Json("./" + first), Json("x/")}) {
     expect_all_in(with_index([&](Json& j) { j["weight_map"][tensor] = shard; }), {in, tensor});
