@@ -40,8 +40,9 @@ int main(int argc, char** argv) {
     const double forward = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     tape.unwind();
     const double s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    std::printf("forward and head %.3f s, all %.3f s: %.1f tokens/s, %.1f GFLOP/s at 6 a parameter, loss %.4f\n", forward,
-                s, static_cast<double>(n) / s, 6e-9 * static_cast<double>(n) * static_cast<double>(n_params) / s,
+    std::printf("forward and head %.3f s, all %.3f s: %.1f tokens/s, %.1f GFLOP/s at 6 a parameter, loss %.4f\n",
+                forward, s, static_cast<double>(n) / s,
+                6e-9 * static_cast<double>(n) * static_cast<double>(n_params) / s,
                 loss.cross_entropy / static_cast<double>(n));
   }
 }
