@@ -13,6 +13,7 @@
 #include "checkpoint/hugging_face_writer.h"
 #include "kernels/kernels.h"
 #include "model/count.h"
+#include "tokenizer/tokenizer.h"
 
 namespace vitrine {
 namespace {
@@ -61,11 +62,7 @@ void copy_whole(const fs::path& from, const fs::path& to) {
 
 void copy_tokenizer(const std::string& from, const fs::path& folder) {
   if (from.empty()) return;
-  if (!fs::is_directory(from)) return copy_whole(from, folder / fs::path(from).filename());
-  for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer.bin", "vocab.json", "merges.txt",
-                           "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"}) {
-    if (fs::is_regular_file(fs::path(from) / name)) copy_whole(fs::path(from) / name, folder / name);
-  }
+  for (const TokenizerFile& file : tokenizer_files(from)) copy_whole(file.path, folder / file.name);
 }
 
 }  // namespace
