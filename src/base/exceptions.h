@@ -32,6 +32,12 @@ class BadInput : public Error {
   BadInput(std::string_view where, MessageFormat<std::type_identity_t<Args>...> format, Args&&... args);
 };
 
+/// A value of the forward is infinite or NaN: the weights, or a value written into the pass, are at fault.
+class NotFinite : public BadInput {
+ public:
+  using BadInput::BadInput;
+};
+
 /// A file of a model or tokenizer is broken or contradicts itself.
 class BadCheckpoint : public Error {
  public:

@@ -208,7 +208,7 @@ void Recorder::visit_gradient(Pass&, const SiteId& id, const Tensor& gradient) {
 
 void Recorder::check_all_met() const {
   for (std::size_t i = 0; i < globs_.size(); ++i) {
-    if (!glob_met_[i]) throw BadInput("--sites", "no site of this model matches {}", globs_[i]);
+    if (!globs_[i].empty() && !glob_met_[i]) throw BadInput("--sites", "no site of this model matches {}", globs_[i]);
   }
   for (std::size_t i = 0; i < writes_.size(); ++i) {
     if (!write_met_[i])

@@ -11,8 +11,8 @@
 
 namespace vitrine {
 
-/// A set of sites, chosen by globs (`*`, `?`, `[…]`) over full names. No glob: the default set. A site that is seen on
-/// demand only needs a glob that ends in its own name (`blocks.*.attn.hook_result`).
+/// A set of sites, chosen by globs (`*`, `?`, `[…]`) over full names. No glob: the default set; an empty one: nothing.
+/// A site that is seen on demand only needs a glob that ends in its own name (`blocks.*.attn.hook_result`).
 class SiteSelection {
  public:
   /// `n_experts`: of the layer that has most of them.

@@ -37,10 +37,10 @@ void check_finite(Pass& p, const SiteId& at, const Tensor& x) {
   if (p.kernels.all_finite(x.data, x.count())) return;
   for (std::int64_t t = 0; t < x.rows(); ++t) {
     if (p.kernels.all_finite(x.row(t), x.row_size())) continue;
-    throw BadInput(name_of(at),
-                   "a value is infinite or NaN (row {}): the weights up to here, or a value written into "
-                   "the pass, are at fault",
-                   t);
+    throw NotFinite(name_of(at),
+                    "a value is infinite or NaN (row {}): the weights up to here, or a value written into "
+                    "the pass, are at fault",
+                    t);
   }
 }
 

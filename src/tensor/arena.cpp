@@ -13,6 +13,7 @@ namespace {
 constexpr std::int64_t kAlignment = 64;
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kFirstChunk = std::int64_t{1} << 16;
+constexpr std::int64_t kMostGrowth = std::int64_t{1} << 24;
 
 }  // namespace
 
@@ -26,20 +27,30 @@ Tensor Arena::tensor(const Shape& shape) {
 std::byte* Arena::bytes(std::int64_t n) {
   if (n > kMost - kAlignment) throw OutOfCapacity("arena", "activations are beyond any memory");
   const std::int64_t size = (n + kAlignment - 1) / kAlignment * kAlignment;
-  while (top_.chunk < chunks_.size() && chunks_[top_.chunk].size - top_.used < size) top_ = {top_.chunk + 1, 0};
-  if (top_.chunk == chunks_.size()) {
-    // Each chunk is as large as all before it, so their number stays small.
-    const std::int64_t chunk_size = std::max({kFirstChunk, size, reserved_bytes()});
-    Chunk chunk;
-    chunk.data.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, static_cast<std::size_t>(chunk_size))));
-    if (!chunk.data) throw OutOfCapacity("arena", "no memory for {} bytes of activations", chunk_size);
-    chunk.size = chunk_size;
-    chunks_.push_back(std::move(chunk));
-    top_.used = 0;
+  if (top_.chunk == chunks_.size() || chunks_[top_.chunk].size - top_.used < size) {
+    if (top_.used > 0) top_ = {top_.chunk + 1, 0};
+    place_chunk(size);
   }
   std::byte* const result = chunks_[top_.chunk].data.get() + top_.used;
   top_.used += size;
   return result;
+}
+
+/// Puts a chunk of `size` bytes or more at the top, where no chunk from there on is in use: one that is there, or a new
+/// one in place of all of them, so that many small ones never stand idle behind a large one.
+void Arena::place_chunk(std::int64_t size) {
+  const auto first = chunks_.begin() + static_cast<std::ptrdiff_t>(top_.chunk);
+  const auto fits = std::find_if(first, chunks_.end(), [&](const Chunk& chunk) { return chunk.size >= size; });
+  if (fits != chunks_.end()) return std::iter_swap(first, fits);
+  std::int64_t idle = 0;
+  for (auto it = first; it != chunks_.end(); ++it) idle += it->size;
+  chunks_.erase(first, chunks_.end());
+  // As large as all before it, so that their number stays small, up to a size beyond which number does not matter.
+  Chunk chunk;
+  chunk.size = std::max({kFirstChunk, size, idle, std::min(kMostGrowth, reserved_bytes())});
+  chunk.data.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, static_cast<std::size_t>(chunk.size))));
+  if (!chunk.data) throw OutOfCapacity("arena", "no memory for {} bytes of activations", chunk.size);
+  chunks_.push_back(std::move(chunk));
 }
 
 std::int64_t Arena::reserved_bytes() const {

@@ -34,6 +34,8 @@ class Arena {
     std::int64_t size = 0;
   };
 
+  void place_chunk(std::int64_t size);
+
   std::vector<Chunk> chunks_;
   Mark top_;
 };

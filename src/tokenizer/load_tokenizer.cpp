@@ -125,6 +125,30 @@ std::unique_ptr<const Tokenizer> load_folder(const std::string& path, const Toke
 
 }  // namespace
 
+std::vector<TokenizerFile> tokenizer_files(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    std::vector<TokenizerFile> files;
+    for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer.bin", "vocab.json", "merges.txt",
+                             "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"}) {
+      const std::filesystem::path file = std::filesystem::path(path) / name;
+      if (std::filesystem::is_regular_file(file, error)) files.push_back({file.string(), name});
+    }
+    return files;
+  }
+  const std::shared_ptr<const MappedFile> file = MappedFile::open(path);
+  const std::span<const std::byte> bytes = file->bytes();
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (is_llama2c(text)) return {{path, "tokenizer.bin"}};
+  if (text.starts_with("GGUF")) throw Unsupported(path, "expected a tokenizer in a file of its own, got a GGUF model");
+  const bool is_vocab = is_json(text) && is_vocab_json(text);
+  if (is_vocab || text.starts_with("#version")) {
+    const std::string vocab = is_vocab ? path : sibling(path, "merges.txt", "vocab.json");
+    return {{vocab, "vocab.json"}, {sibling(vocab, "vocab.json", "merges.txt"), "merges.txt"}};
+  }
+  return {{path, is_json(text) ? "tokenizer.json" : "tokenizer.model"}};
+}
+
 std::unique_ptr<const Tokenizer> load_tokenizer(const std::string& path, const TokenizerOptions& options) {
   std::error_code error;
   return std::filesystem::is_directory(path, error) ? load_folder(path, options) : load_file(path, options);

@@ -93,4 +93,11 @@ struct TokenizerOptions {
 /// file.
 std::unique_ptr<const Tokenizer> load_tokenizer(const std::string& path, const TokenizerOptions& options = {});
 
+/// The files of the tokenizer at `path`, and the names under which load_tokenizer() finds them in a folder. Throws as
+/// it does, and Unsupported for one that lies within a model's file (GGUF).
+struct TokenizerFile {
+  std::string path, name;
+};
+std::vector<TokenizerFile> tokenizer_files(const std::string& path);
+
 }  // namespace vitrine

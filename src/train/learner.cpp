@@ -1,6 +1,7 @@
 #include "train/learner.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
 
@@ -48,6 +49,22 @@ Learner::Learner(const Trainable& trainable, Optimizer& optimizer, const StepOpt
 Learner::Step Learner::step(const Batch& batch, std::int64_t step, double lr, Taps* taps) {
   Step result;
   result.tokens = batch.n_counted();
+  try {
+    learn(batch, step, taps, result);
+  } catch (const NotFinite& e) {
+    result.loss = std::numeric_limits<double>::quiet_NaN();
+    result.report.grad_norm = result.loss;
+    result.report.skipped = true;
+    result.not_finite = e.what();
+    return result;
+  }
+  result.report = optimizer_.step(pool_, kernels_, trainable_.params(), grads_, lr);
+  if (result.report.skipped) result.not_finite = "the gradient of " + result.report.not_finite + " is not finite";
+  return result;
+}
+
+/// The gradients and losses of all micro-batches.
+void Learner::learn(const Batch& batch, std::int64_t step, Taps* taps, Step& result) {
   const auto n_rows = static_cast<std::int64_t>(batch.inputs.size());
   const std::int64_t rows = n_rows / options_.micro_batches;
   const auto n_pieces = static_cast<double>(batch.pieces.size());
@@ -79,8 +96,6 @@ Learner::Step Learner::step(const Batch& batch, std::int64_t step, double lr, Ta
     router_z += loss.router_z_sum / n_pieces;
   }
   result.auxiliary = options_.z_loss * z_squares + options_.balance_loss * balance + options_.router_z_loss * router_z;
-  result.report = optimizer_.step(pool_, kernels_, trainable_.params(), grads_, lr);
-  return result;
 }
 
 double Learner::score(const Batch& batch) {

@@ -1,6 +1,7 @@
 // One step of training: gradients of all micro-batches, then the update.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "model/model.h"
@@ -23,15 +24,19 @@ class Learner {
     double auxiliary = 0;  ///< What z-loss and the router's losses add.
     std::int64_t tokens = 0;
     StepReport report;
+    std::string not_finite;  ///< What kept the parameters from moving: a value, or a gradient. "": they have moved.
   };
 
   /// Step number `step` on `batch`, in options.micro_batches equal parts. The loss is the sum over all targets that
-  /// count over their number. Where Interrupted is thrown, nothing has moved.
+  /// count over their number. A step whose values or gradients are not finite moves nothing; where Interrupted is
+  /// thrown, nothing has moved.
   Step step(const Batch& batch, std::int64_t step, double lr, Taps* taps = nullptr);
   /// Σ cross-entropy over the targets that count, without learning.
   double score(const Batch& batch);
 
  private:
+  void learn(const Batch& batch, std::int64_t step, Taps* taps, Step& result);
+
   const Trainable& trainable_;
   Optimizer& optimizer_;
   const StepOptions& options_;

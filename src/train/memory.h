@@ -3,11 +3,13 @@
 //   parameters   weights, in their type; masters: float32, beside bf16 weights
 //   gradients    float32
 //   moments      AdamW two, SGD one, float32
-//   activations  what the backward pass reads of `rows` = batch · seq_len tokens of one micro-batch: per layer
-//                norms d and a divisor each, q, k, v and (where normed) what they were before, z, maximum and sum of
-//                each query's scores, the stream before and between the sublayers, gate, up and their product (of
-//                experts: of those chosen); with recompute the stream before every layer, and one layer's in full
-//   logits       a group of rows and its gradient: at most 2^24 elements each, at least one row
+//   activations  of the `rows` = batch · seq_len tokens of one micro-batch: every op's result, as ops and model/ make
+//                them (with recompute the stream before every layer, and one layer's in full); and the gradients that
+//                stand at once in the backward of one layer
+//   logits       of a group of rows, 2^24 elements at most and one row at least: they, their gradients, and those
+//   packed
+//                for the product with the embedding
+//   program      everything else
 #pragma once
 
 #include <cstdint>
@@ -26,6 +28,7 @@ struct TrainWorkload {
   DType dtype = DType::f32;  ///< Of the weights.
   OptimizerConfig::Kind optimizer = OptimizerConfig::Kind::adamw;
   bool recompute = false;
+  bool dropout = false;
 };
 
 struct MemoryPart {

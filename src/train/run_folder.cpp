@@ -1,10 +1,16 @@
 #include "train/run_folder.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <set>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/file_writer.h"
@@ -20,6 +26,7 @@ namespace fs = std::filesystem;
 constexpr const char* kStepPrefix = "step-";
 constexpr const char* kStateFile = "trainer_state.json";
 constexpr const char* kArraysFile = "trainer_state.safetensors";
+constexpr const char* kTemporary = ".tmp";  // of FolderWriter
 constexpr std::int64_t kHeaderBytesPerArray = 240;
 
 std::string name_of_step(std::int64_t step) { return kStepPrefix + fmt::format("{:06}", step); }
@@ -45,23 +52,63 @@ std::vector<OptimizerArray> arrays_of(const Trainable& trainable, Optimizer& opt
 }
 
 Json to_json(const TrainerState& s) {
-  return {{"step", s.step},    {"optimizer_steps", s.optimizer_steps},
-          {"loss", s.loss},    {"val_loss", s.val_loss ? Json(*s.val_loss) : Json()},
-          {"isa", s.isa},      {"build", s.build},
-          {"config", s.config}};
+  return {{"step", s.step},
+          {"optimizer_steps", s.optimizer_steps},
+          {"loss", s.loss},
+          {"val_loss", s.val_loss ? Json(*s.val_loss) : Json()},
+          {"isa", s.isa},
+          {"build", s.build},
+          {"config", {{"fixed", s.words.fixed}, {"free", s.words.free}}},
+          {"unfinished", s.unfinished}};
 }
 
 }  // namespace
 
 RunFolder::RunFolder(std::string path) : path_(std::move(path)) {
   std::error_code error;
+  if (!fs::exists(path_, error)) return;
+  if (!fs::is_directory(path_, error)) throw BadInput(path_, "expected a folder for the run, got a file");
+  lock();
+}
+
+RunFolder::~RunFolder() {
+  if (lock_ >= 0) ::close(lock_);
+}
+
+/// Held by the folder itself until the process ends, however it ends. File systems that know no locks have none.
+void RunFolder::lock() {
+  lock_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock_ < 0) throw BadInput(path_, "cannot open the folder of the run: {}", std::generic_category().message(errno));
+  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    throw BadInput(path_, "another process is training into this folder");
+  }
+}
+
+void RunFolder::prepare() {
+  std::error_code error;
+  for (const char* const name : {"last", "best"}) {
+    const fs::file_status status = fs::symlink_status(file(name), error);
+    if (fs::exists(status) && !fs::is_symlink(status)) {
+      throw BadInput(file(name), "expected a link to a checkpoint or nothing; another folder is needed for the run");
+    }
+  }
   fs::create_directories(path_ + "/checkpoints", error);
   if (error) throw BadInput(path_, "cannot make the folder of the run: {}", error.message());
+  if (lock_ < 0) lock();
+  std::vector<fs::path> left;
+  for (const auto& entry : fs::directory_iterator(path_ + "/checkpoints", error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(kTemporary) && step_of(name.substr(0, name.size() - std::strlen(kTemporary)))) {
+      left.push_back(entry.path());
+    }
+  }
+  for (const fs::path& path : left) fs::remove_all(path, error);  // what stays takes room, no more
 }
 
 std::vector<std::int64_t> RunFolder::steps() const {
   std::vector<std::int64_t> steps;
   std::error_code error;
+  if (!fs::exists(path_ + "/checkpoints", error)) return steps;
   for (fs::directory_iterator it(path_ + "/checkpoints", error), end; !error && it != end; it.increment(error)) {
     if (const auto step = step_of(it->path().filename().string())) steps.push_back(*step);
   }
@@ -100,15 +147,19 @@ void RunFolder::save(const Trainable& trainable, const ModelFiles& files, Optimi
   }
 }
 
-/// The checkpoint with the least validation loss; none where none has any.
+/// The checkpoint with the least validation loss; none where none has any. A broken one is no reason to stop.
 std::optional<std::int64_t> RunFolder::best() const {
   std::optional<std::int64_t> best;
   double least = 0;
   for (const std::int64_t step : steps()) {
-    const std::optional<double> loss = read_state(step).val_loss;
-    if (!loss || (best && *loss >= least)) continue;
-    best = step;
-    least = *loss;
+    try {
+      const std::optional<double> loss = read_state(step).val_loss;
+      if (!loss || (best && *loss >= least)) continue;
+      best = step;
+      least = *loss;
+    } catch (const Error&) {
+      continue;
+    }
   }
   return best;
 }
@@ -123,6 +174,14 @@ void RunFolder::link(const std::string& name, std::int64_t step) const {
   if (error) throw BadInput(file(name), "cannot make the link: {}", error.message());
 }
 
+void RunFolder::write_sample(std::int64_t step, const std::string& text) const {
+  std::error_code error;
+  fs::create_directories(file("samples"), error);  // the writer tells what is wrong
+  FileWriter writer(file("samples/" + name_of_step(step) + ".txt"));
+  writer.write(std::as_bytes(std::span(text)));
+  writer.commit();
+}
+
 TrainerState RunFolder::read_state(std::int64_t step) const {
   const std::string path = checkpoint(step) + "/" + kStateFile;
   const Json json = read_json_file(path);
@@ -134,7 +193,8 @@ TrainerState RunFolder::read_state(std::int64_t step) const {
     if (!json.at("val_loss").is_null()) s.val_loss = json.at("val_loss").get<double>();
     s.isa = json.at("isa").get<std::string>();
     s.build = json.at("build").get<std::string>();
-    s.config = json.at("config");
+    s.words = {json.at("config").at("fixed"), json.at("config").at("free")};
+    s.unfinished = json.at("unfinished");
     if (s.step != step || s.optimizer_steps < 0 || s.optimizer_steps > s.step) {
       throw BadCheckpoint(path, "the steps contradict the folder's name: {} and {}", s.step, s.optimizer_steps);
     }

@@ -10,7 +10,7 @@ constexpr std::int64_t kHeaderBytesPerSite = 400;  // and its gradient
 
 }  // namespace
 
-TappedStep::TappedStep(const LogOptions& options, const ModelConfig& model, const std::string& path) {
+TappedStep::TappedStep(const LogOptions& options, const ModelConfig& model, bool looks, const std::string& path) {
   std::vector<SiteWrite> writes;
   for (const std::string& text : options.writes) writes.push_back(parse_site_write(text));
   const auto add = [this](const std::string& name, const Tensor& value) {
@@ -21,7 +21,7 @@ TappedStep::TappedStep(const LogOptions& options, const ModelConfig& model, cons
   const auto name = [](const SiteId& id) {
     return name_of(id) + (id.segment > 0 ? "." + std::to_string(id.segment) : "");
   };
-  const std::vector<std::string> globs = path.empty() ? std::vector<std::string>{""} : options.taps;
+  const std::vector<std::string> globs = looks ? options.taps : std::vector<std::string>{""};
   recorder_.emplace(
       globs, writes, static_cast<int>(model.blocks.size()),
       [=](const SiteId& id, const Tensor& value) { add(name(id), value); }, static_cast<int>(most_experts(model)));
@@ -33,9 +33,8 @@ TappedStep::TappedStep(const LogOptions& options, const ModelConfig& model, cons
 }
 
 void TappedStep::commit() {
-  if (!writer_) return;
   recorder_->check_all_met();
-  writer_->commit();
+  if (writer_) writer_->commit();
 }
 
 }  // namespace vitrine

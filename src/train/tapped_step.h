@@ -13,10 +13,11 @@
 namespace vitrine {
 
 /// One step's taps. Values go to `path` as they come, one tensor `<site>` each, gradients as `<site>_grad`; of several
-/// micro-batches those of the first. No path: writes alone.
+/// micro-batches those of the first. No path: nothing is written down.
 class TappedStep {
  public:
-  TappedStep(const LogOptions& options, const ModelConfig& model, const std::string& path);
+  /// `looks`: values are asked for, not only written into.
+  TappedStep(const LogOptions& options, const ModelConfig& model, bool looks, const std::string& path);
 
   Recorder& recorder() { return *recorder_; }
   /// Completes the file. Throws BadInput where a glob or a write met no site.

@@ -13,6 +13,7 @@
 #include "checkpoint/hugging_face_writer.h"
 #include "kernels/kernels.h"
 #include "model/count.h"
+#include "tokenizer/tokenizer.h"
 
 namespace vitrine {
 namespace {
@@ -61,15 +62,13 @@ void copy_whole(const fs::path& from, const fs::path& to) {
 
 void copy_tokenizer(const std::string& from, const fs::path& folder) {
   if (from.empty()) return;
-  if (!fs::is_directory(from)) {  // under the name by which a folder's tokenizer is found
-    const std::string kind = fs::path(from).extension().string();
-    const bool is_known = kind == ".json" || kind == ".model" || kind == ".bin";
-    return copy_whole(from, folder / (is_known ? "tokenizer" + kind : fs::path(from).filename().string()));
-  }
-  for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer.bin", "vocab.json", "merges.txt",
-                           "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"}) {
-    if (fs::is_regular_file(fs::path(from) / name)) copy_whole(fs::path(from) / name, folder / name);
-  }
+  for (const TokenizerFile& file : tokenizer_files(from)) copy_whole(file.path, folder / file.name);
+  if (!fs::exists(folder / "tokenizer.json") || fs::exists(folder / "tokenizer_config.json")) return;
+  // Else transformers takes the class that the model's family usually has, and not this file's rules.
+  const std::string text = "{\"tokenizer_class\": \"PreTrainedTokenizerFast\"}\n";
+  FileWriter config((folder / "tokenizer_config.json").string());
+  config.write(std::as_bytes(std::span(text)));
+  config.commit();
 }
 
 }  // namespace

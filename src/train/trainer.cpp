@@ -6,11 +6,10 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
+#include <limits>
 
 #include "base/error.h"
 #include "checkpoint/config_json.h"
-#include "checkpoint/load.h"
 #include "generate/generator.h"
 #include "model/count.h"
 #include "tokenizer/fingerprint.h"
@@ -19,6 +18,8 @@
 #include "train/memory.h"
 #include "train/metrics.h"
 #include "train/run_folder.h"
+#include "train/run_words.h"
+#include "train/start.h"
 #include "train/tapped_step.h"
 
 namespace vitrine {
@@ -26,39 +27,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::int64_t kMostSkipped = 50;                 // steps in a row, then a run is beyond help
 constexpr std::int64_t kMostBaselineTokens = 20'000'000;  // of training, at 45 bytes each
 
-/// What a run starts from: parameters, and what its checkpoints hold beside them.
-struct Start {
-  Trainable trainable;
-  ModelFiles files;
-};
-
-Start start_from(const TrainConfig& c, const std::string& checkpoint, ThreadPool& pool, const Kernels& k) {
-  if (checkpoint.empty()) {
-    const Family& family = family_of(c.model.config, c.model.where);
-    const ModelConfig model = read_model_config(family, c.model.config, c.model.where);
-    return {draw_trainable(model, c.train.dtype, c.model.init, c.train.seed, pool, k),
-            {family, c.model.config, c.data.tokenizer}};
+/// Metrics of a step that was interrupted before they were written. What is null was not finite.
+std::vector<Metric> metrics_of(const Json& unfinished, const std::string& where) {
+  std::vector<Metric> metrics;
+  for (const auto& [name, value] : unfinished.items()) {
+    if (!value.is_number() && !value.is_null()) throw BadCheckpoint(where, "expected numbers as metrics of a step");
+    metrics.push_back({name, value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>()});
   }
-  const Checkpoint loaded = load_checkpoint(checkpoint);
-  const std::string path = checkpoint + "/config.json";
-  if (loaded.table == nullptr || !std::filesystem::exists(path)) {
-    throw Unsupported(checkpoint, "expected a Hugging Face folder to go on from, got a {}", loaded.description);
-  }
-  const Json config = read_json_file(path);
-  const std::string tokenizer = c.data.tokenizer.empty() ? loaded.tokenizer_path : c.data.tokenizer;
-  return {copy_trainable(*loaded.model, c.train.dtype, pool, k), {family_of(config, path), config, tokenizer}};
-}
-
-/// What the steps depend on: another value would be another run.
-Json words_of(const TrainConfig& c) {
-  return {{"batch", c.train.batch},
-          {"micro_batches", c.train.micro_batches},
-          {"seq_len", c.train.seq_len},
-          {"seed", c.train.seed},
-          {"dtype", std::string(name_of(c.train.dtype))},
-          {"mask_documents", c.data.mask_documents}};
+  return metrics;
 }
 
 class Training {
@@ -79,16 +58,18 @@ class Training {
       held_out_shards_.emplace(TokenShards::open(c.data.validation));
       held_out_.emplace(*held_out_shards_, dataset_options(1), vocab_size());
     }
+    check_request();
     open_tokenizer();
     if (resumed_) resume();
   }
 
   TrainResult run() {
     tell_plan();
-    MetricsLog metrics(c_.out, step_);
-    if (step_ == 0) log_baselines(metrics);
-    line_begun_ = Clock::now();
+    folder_.prepare();
+    MetricsLog metrics(c_.out, resumed_.value_or(-1));
+    if (!resumed_) log_baselines(metrics);
     try {
+      if (!unfinished_.empty()) finish_step(metrics);
       while (step_ < c_.train.steps) one_step(metrics);
     } catch (const Interrupted&) {
       if (saved_ != step_) save();
@@ -122,18 +103,25 @@ class Training {
       }
       return {};
     }
-    if (steps.empty()) return {};
-    return steps.back();
+    if (!steps.empty()) return steps.back();
+    if (!std::filesystem::exists(folder_.file("metrics.jsonl"))) {
+      throw BadInput(c_.out, "there is no run to go on with; without --resume one begins");
+    }
+    tell("no checkpoint was written yet: the run begins anew");
+    return {};
   }
 
   void resume();
+  void check_request() const;
   void open_tokenizer();
+  void check_prompt();
   void tell_plan() const;
   void log_baselines(MetricsLog& metrics);
   void one_step(MetricsLog& metrics);
+  void finish_step(MetricsLog& metrics);
+  void give_up_on(const Learner::Step& step);
   Learner::Step learn(double lr);
-  void log_line(MetricsLog& metrics, const Learner::Step& step, double lr);
-  double validate();
+  std::vector<Metric> validate();
   void sample();
   void save();
 
@@ -155,19 +143,25 @@ class Training {
   std::int64_t step_ = 0;    // done
   std::int64_t saved_ = -1;  // the last one with a checkpoint
   double loss_ = 0;
-  std::optional<double> val_loss_;
-  std::int64_t line_tokens_ = 0;  // since the last line of metrics
-  Clock::time_point line_begun_;
+  std::optional<double> val_loss_;  // the last one, and the step that it is of
+  std::int64_t validated_ = -1;
+  std::int64_t skipped_ = 0;          // steps in a row
+  bool has_looked_ = false;           // sites of the config are known to be there
+  std::vector<Metric> unfinished_;    // of the step that is done, until they are written
+  std::vector<std::int32_t> prompt_;  // of samples
+  std::int64_t line_tokens_ = 0;      // since the last line of metrics, and the seconds of their steps
+  double line_seconds_ = 0;
 };
 
 void Training::resume() {
   const TrainerState state = folder_.read_state(*resumed_);
-  const Json words = words_of(c_);
-  for (const auto& [key, value] : words.items()) {
-    const auto it = state.config.find(key);
-    if (it != state.config.end() && *it == value) continue;
-    throw BadInput(c_.out, "the run was begun with {} = {}, the config says {}: it cannot go on as the same run", key,
-                   it != state.config.end() ? it->dump() : "nothing", value.dump());
+  const auto telling = [this](const std::string& line) { tell(line); };
+  check_words(state.words, words_of(c_, shards_, data_), c_.out, telling);
+  if (!c_.model.config.is_null()) {
+    const Family& family = family_of(c_.model.config, c_.model.where);
+    if (read_model_config(family, c_.model.config, c_.model.where) != model().config()) {
+      throw BadInput(c_.out, "the model of the run is not that of the config: it cannot go on as the same run");
+    }
   }
   folder_.read_arrays(*resumed_, start_.trainable, optimizer_);
   start_.trainable.round_weights(pool_, kernels_);
@@ -175,10 +169,22 @@ void Training::resume() {
   step_ = saved_ = state.step;
   loss_ = state.loss;
   val_loss_ = state.val_loss;
+  if (val_loss_) validated_ = step_;
+  if (!state.unfinished.is_null()) unfinished_ = metrics_of(state.unfinished, folder_.checkpoint(step_));
   tell(fmt::format("going on from step {} of {}", step_, folder_.checkpoint(step_)));
   if (state.isa != name_of(kernels_.isa) || state.build != run_.build) {
     tell(fmt::format("the checkpoint was written by {} with {} instructions, this is {} with {}: bits may differ",
                      state.build, state.isa, run_.build, name_of(kernels_.isa)));
+  }
+}
+
+/// What the config asks for is there, and the corpora go together.
+void Training::check_request() const {
+  if (c_.train.balance_loss > 0 && c_.train.balance == StepOptions::Balance::hugging_face) {
+    throw Unsupported("train.balance", "expected \"sequence\": f and P over all layers at once are not computed");
+  }
+  if (held_out_shards_ && held_out_shards_->info().fingerprint != shards_.info().fingerprint) {
+    throw BadInput(c_.data.validation, "its tokens were made by another tokenizer than those in {}", c_.data.train);
   }
 }
 
@@ -197,6 +203,16 @@ void Training::open_tokenizer() {
   if (tokenizer_fingerprint(*tokenizer_) != shards_.info().fingerprint) {
     throw BadInput(path, "the tokens in {} were made by another tokenizer", c_.data.train);
   }
+  tokenizer_files(path);  // what a checkpoint cannot hold is told now
+  if (c_.log.sample_every > 0) check_prompt();
+}
+
+void Training::check_prompt() {
+  prompt_ = tokenizer_->encode(c_.log.sample_prompt, SpecialTokens::apply);
+  if (prompt_.empty()) prompt_ = {shards_.info().document_token.value_or(0)};
+  if (static_cast<std::int64_t>(prompt_.size()) < model().config().max_seq_len) return;
+  throw BadInput("log.sample_prompt", "expected fewer tokens than the model's context of {}, got {}",
+                 model().config().max_seq_len, prompt_.size());
 }
 
 void Training::tell_plan() const {
@@ -213,8 +229,8 @@ void Training::tell_plan() const {
   if (start_.files.family.model_type == "vitrine") {
     tell("no published family describes this config: its checkpoints are for vitrine alone (model_type vitrine)");
   }
-  const auto parts =
-      training_memory(config, {t.batch / t.micro_batches, t.seq_len, t.dtype, c_.optimizer.kind, t.recompute});
+  const auto parts = training_memory(
+      config, {t.batch / t.micro_batches, t.seq_len, t.dtype, c_.optimizer.kind, t.recompute, t.dropout > 0});
   std::string list;
   for (const MemoryPart& part : parts) list += fmt::format(", {} {:.0f} MB", part.name, part.bytes / 1e6);
   tell(fmt::format("memory: about {:.0f} MB{}", total_bytes(parts) / 1e6, list));
@@ -239,87 +255,126 @@ void Training::log_baselines(MetricsLog& metrics) {
 
 Learner::Step Training::learn(double lr) {
   const Batch batch = data_.batch(step_);
-  const bool writes = !c_.log.writes.empty();
-  const bool looks = c_.log.taps_every > 0 && (step_ + 1) % c_.log.taps_every == 0;
-  if (!writes && !looks) return learner_.step(batch, step_, lr);
-  TappedStep taps(c_.log, model().config(),
-                  looks ? folder_.file(fmt::format("taps/step-{:06}.safetensors", step_ + 1)) : "");
+  const bool is_due_next = c_.log.taps_every > 0 && (step_ + 1) % c_.log.taps_every == 0;
+  // A site that the model does not have is told after the first step, not when the first look is due.
+  const bool looks = is_due_next || (c_.log.taps_every > 0 && !has_looked_);
+  if (c_.log.writes.empty() && !looks) return learner_.step(batch, step_, lr);
+  TappedStep taps(c_.log, model().config(), looks,
+                  is_due_next ? folder_.file(fmt::format("taps/step-{:06}.safetensors", step_ + 1)) : "");
   const Learner::Step step = learner_.step(batch, step_, lr, &taps.recorder());
+  if (!std::isfinite(step.loss)) return step;  // the pass ended early: not all sites were met
   taps.commit();
+  has_looked_ = true;
   return step;
 }
 
 void Training::one_step(MetricsLog& metrics) {
   if (run_.interrupt != nullptr && run_.interrupt->load()) throw Interrupted();
+  const Clock::time_point begun = Clock::now();
   const double lr = learning_rate(c_.schedule, step_);
   const Learner::Step step = learn(lr);
+  line_seconds_ += std::chrono::duration<double>(Clock::now() - begun).count();
+  line_tokens_ += c_.train.batch * c_.train.seq_len;
   ++step_;
   loss_ = step.loss;
-  line_tokens_ += c_.train.batch * c_.train.seq_len;
-  if (step.report.skipped) {
-    tell(fmt::format("step {}: the gradient of {} is not finite, nothing was changed", step_, step.report.not_finite));
-  }
-  const bool is_last = step_ == c_.train.steps;
+  unfinished_ = {{"loss", step.loss}, {"lr", lr}, {"grad_norm", step.report.grad_norm}};
+  if (step.auxiliary != 0) unfinished_.push_back({"auxiliary_loss", step.auxiliary});
+  if (step.report.skipped) unfinished_.push_back({"skipped", 1});
+  if (step.report.skipped) tell(fmt::format("step {} moved nothing: {}", step_, step.not_finite));
+  finish_step(metrics);
+  skipped_ = step.report.skipped ? skipped_ + 1 : 0;
+  if (skipped_ == kMostSkipped) give_up_on(step);
+}
+
+/// What comes after a step. Where it is interrupted, a run that goes on begins here.
+void Training::finish_step(MetricsLog& metrics) {
+  const auto value_of = [this](std::string_view name) {
+    const auto it =
+        std::find_if(unfinished_.begin(), unfinished_.end(), [&](const Metric& m) { return m.name == name; });
+    return it != unfinished_.end() ? it->value : 0.0;
+  };
+  std::vector<Metric> line = unfinished_;
+  const bool is_last = step_ == c_.train.steps, is_skipped = value_of("skipped") > 0;
   const bool validates = held_out() != nullptr && (is_last || is_due(c_.log.validate_every));
-  if (validates) val_loss_ = validate();
-  const double s = std::chrono::duration<double>(Clock::now() - line_begun_).count();
-  const double speed = static_cast<double>(line_tokens_) / std::max(s, 1e-9);
+  if (validates) {
+    const std::vector<Metric> found = validate();
+    line.insert(line.end(), found.begin(), found.end());
+  }
+  const double speed = line_seconds_ > 0 ? static_cast<double>(line_tokens_) / line_seconds_ : 0;
+  if (speed > 0) line.push_back({"tokens_per_s", speed});
   if (run_.show) {
-    run_.show({step_, c_.train.steps, loss_, lr, step.report.grad_norm, speed,
+    run_.show({step_, c_.train.steps, loss_, value_of("lr"), value_of("grad_norm"), speed,
                speed * training_flops_per_token(model().config()), val_loss_});
   }
-  if (is_due(c_.log.every) || is_last || validates || step.report.skipped) {
-    std::vector<Metric> line = {
-        {"loss", step.loss}, {"lr", lr}, {"grad_norm", step.report.grad_norm}, {"tokens_per_s", speed}};
-    if (step.auxiliary != 0) line.push_back({"auxiliary_loss", step.auxiliary});
-    if (step.report.skipped) line.push_back({"skipped", 1});
-    if (validates) {
-      const TokenShards& from = held_out_ ? *held_out_shards_ : shards_;
-      line.push_back({"val_loss", *val_loss_});
-      line.push_back({"val_bits_per_byte", *val_loss_ / std::log(2.0) * static_cast<double>(from.tokens()) /
-                                               static_cast<double>(from.text_bytes())});
-    }
+  if (is_due(c_.log.sample_every)) sample();
+  if (is_due(c_.log.every) || is_last || validates || is_skipped) {
     metrics.write(step_, line);
     line_tokens_ = 0;
-    line_begun_ = Clock::now();
+    line_seconds_ = 0;
   }
-  if (is_due(c_.log.sample_every)) sample();
+  unfinished_.clear();
   if (is_due(c_.log.save_every)) save();
 }
 
-double Training::validate() {
+/// Parameters from which no batch gives finite values stay as they are for ever.
+void Training::give_up_on(const Learner::Step& step) {
+  if (saved_ != step_) save();
+  throw BadInput(c_.out, "{} steps in a row moved nothing, the last because {}; a lower learning rate may help",
+                 skipped_, step.not_finite);
+}
+
+std::vector<Metric> Training::validate() {
   const Dataset& data = *held_out();
   const std::int64_t all = data.validation_batches();
   const std::int64_t n = c_.log.validate_batches > 0 ? std::min(all, c_.log.validate_batches) : all;
   double nats = 0;
   std::int64_t tokens = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const Batch batch = data.validation_batch(i);
-    nats += learner_.score(batch);
-    tokens += batch.n_counted();
+  try {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const Batch batch = data.validation_batch(i);
+      nats += learner_.score(batch);
+      tokens += batch.n_counted();
+    }
+  } catch (const NotFinite& e) {
+    tell(fmt::format("step {}: no validation: {}", step_, e.what()));
+    nats = std::numeric_limits<double>::quiet_NaN();
+    tokens = 1;
   }
-  return nats / static_cast<double>(tokens);
+  val_loss_ = nats / static_cast<double>(tokens);
+  validated_ = step_;
+  const TokenShards& from = held_out_ ? *held_out_shards_ : shards_;
+  const double tokens_a_byte = static_cast<double>(from.tokens()) / static_cast<double>(from.text_bytes());
+  return {{"val_loss", *val_loss_}, {"val_bits_per_byte", *val_loss_ / std::log(2.0) * tokens_a_byte}};
 }
 
 void Training::sample() {
   GenerateContext context{&model(), &pool_, &kernels_, tokenizer_.get()};
   context.interrupt = run_.interrupt;
   GenerateRequest request;
-  request.prompt = tokenizer_->encode(c_.log.sample_prompt, SpecialTokens::apply);
-  if (request.prompt.empty() && shards_.info().document_token) request.prompt = {*shards_.info().document_token};
-  if (request.prompt.empty()) request.prompt = {0};
+  request.prompt = prompt_;
   request.max_tokens =
-      std::min(c_.log.sample_tokens, model().config().max_seq_len - static_cast<std::int64_t>(request.prompt.size()));
+      std::min(c_.log.sample_tokens, model().config().max_seq_len - static_cast<std::int64_t>(prompt_.size()));
   request.seed = c_.train.seed;
   request.stop_ids = tokenizer_->stop_ids();
-  const std::string text = c_.log.sample_prompt + generate(context, std::span(&request, 1)).front().text;
-  std::ofstream(folder_.file("samples.txt"), std::ios::app) << "step " << step_ << "\n" << text << "\n\n";
-  if (run_.show_text) run_.show_text(text);
+  try {
+    const std::string text = c_.log.sample_prompt + generate(context, std::span(&request, 1)).front().text;
+    folder_.write_sample(step_, text);
+    if (run_.show_text) run_.show_text(text);
+  } catch (const NotFinite& e) {
+    tell(fmt::format("step {}: no sample: {}", step_, e.what()));
+  }
 }
 
 void Training::save() {
-  TrainerState state{step_,      optimizer_.steps(), loss_, val_loss_, std::string(name_of(kernels_.isa)),
-                     run_.build, words_of(c_)};
+  TrainerState state;
+  state.step = step_;
+  state.optimizer_steps = optimizer_.steps();
+  state.loss = loss_;
+  if (validated_ == step_) state.val_loss = val_loss_;
+  state.isa = name_of(kernels_.isa);
+  state.build = run_.build;
+  state.words = words_of(c_, shards_, data_);
+  for (const Metric& metric : unfinished_) state.unfinished[metric.name] = metric.value;
   folder_.save(start_.trainable, start_.files, optimizer_, state, c_.log.keep_last, pool_);
   saved_ = step_;
 }

@@ -22,7 +22,7 @@ struct TrainProgress {
   double loss = 0;                   ///< Cross-entropy of the step, nats a token.
   double lr = 0;
   double grad_norm = 0;
-  double tokens_per_s = 0;  ///< Since the line before.
+  double tokens_per_s = 0;  ///< Of the steps since the line before.
   double flops_per_s = 0;   ///< At 6 a multiplied parameter and token.
   std::optional<double> val_loss;
 };
@@ -49,7 +49,9 @@ struct TrainResult {
 ///   metrics.jsonl, events.out.tfevents…   a line for every log.every steps
 ///   checkpoints/step-000100/              a Hugging Face folder and trainer_state; the last few and the best
 ///   last, best                            links to them
-///   samples.txt, taps/                    where they are asked for
+///   samples/step-000100.txt, taps/        where they are asked for
+///
+/// A step whose values are not finite moves nothing and is told of; after 50 of them in a row the run ends.
 ///
 /// Throws BadInput where something in the config or the data is at fault, Interrupted after a checkpoint was saved,
 /// OutOfCapacity. Whatever happens, checkpoints that were there stay whole.

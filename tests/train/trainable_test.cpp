@@ -160,15 +160,23 @@ TEST(Trainable, SavesItsTokenizerBesideIt) {
   const Tiny t = tiny("gpt2");
   const Trainable drawn = draw_trainable(t.config, DType::f32, {}, 7, pool, default_kernels());
   std::filesystem::create_directories(folder / "from");
-  for (const char* name : {"vocab.json", "merges.txt", "notes.txt"}) std::ofstream(folder / "from/" + name) << name;
-  for (const std::string from : {"from", "from/vocab.json"}) {
+  std::ofstream(folder / "from/vocab.json") << R"({"a": 0, "b": 1, "ab": 2})";
+  std::ofstream(folder / "from/merges.txt") << "#version: 0.2\na b\n";
+  std::ofstream(folder / "from/notes.txt") << "notes";
+  for (const std::string from : {"from", "from/vocab.json", "from/merges.txt"}) {
     FolderWriter writer(folder / "saved");
     save_model(drawn, {t.family, t.json, folder / from}, writer.file(""), pool);
     writer.commit();
     EXPECT_TRUE(std::filesystem::exists(folder / "saved/vocab.json")) << from;
-    EXPECT_EQ(std::filesystem::exists(folder / "saved/merges.txt"), from == "from");
+    EXPECT_TRUE(std::filesystem::exists(folder / "saved/merges.txt")) << from;
     EXPECT_FALSE(std::filesystem::exists(folder / "saved/notes.txt"));
   }
+  // Whatever its name, it gets the one under which it is found.
+  std::ofstream(folder / "characters.json") << R"({"model": {"type": "BPE"}})";
+  FolderWriter writer(folder / "other");
+  save_model(drawn, {t.family, t.json, folder / "characters.json"}, writer.file(""), pool);
+  writer.commit();
+  EXPECT_TRUE(std::filesystem::exists(folder / "other/tokenizer.json"));
 }
 
 double part(const std::vector<MemoryPart>& parts, const std::string& name) {
@@ -187,7 +195,8 @@ TEST(TrainingMemory, CountsEachPart) {
   EXPECT_EQ(part(f32, "masters"), 0);
   EXPECT_EQ(part(f32, "gradients"), 4 * n);
   EXPECT_EQ(part(f32, "moments"), 8 * n);
-  EXPECT_EQ(part(f32, "logits"), 2.0 * 4 * 32 * static_cast<double>(config.vocab_size));
+  const auto d = static_cast<double>(config.d_model), vocab = static_cast<double>(config.vocab_size);
+  EXPECT_EQ(part(f32, "logits"), 4.0 * 32 * (3 * vocab + 3 * d));
   w.dtype = DType::bf16;
   w.optimizer = OptimizerConfig::Kind::sgd;
   const std::vector<MemoryPart> bf16 = training_memory(config, w);
@@ -199,7 +208,7 @@ TEST(TrainingMemory, CountsEachPart) {
   w.batch = 8;
   w.recompute = false;
   EXPECT_EQ(part(training_memory(config, w), "activations"), 2 * part(bf16, "activations"));
-  EXPECT_EQ(total_bytes(bf16), 14 * n + part(bf16, "activations") + part(bf16, "logits"));
+  EXPECT_EQ(total_bytes(bf16), 14 * n + part(bf16, "activations") + part(bf16, "logits") + part(bf16, "program"));
 }
 
 }  // namespace

@@ -1,0 +1,107 @@
+// The memory that is foretold before the first step, against what the process then takes.
+#include "train/memory.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "base/temp_folder.h"
+#include "checkpoint/config_json.h"
+#include "support/training.h"
+
+namespace vitrine::test {
+namespace {
+
+/// VmHWM in bytes.
+double peak_of_this_process() {
+  std::ifstream in("/proc/self/status");
+  for (std::string word; in >> word;) {
+    double kilobytes = 0;
+    if (word == "VmHWM:" && in >> kilobytes) return kilobytes * 1024;
+  }
+  return 0;
+}
+
+/// What a process that trains, and does nothing else, takes at most; 0 where it failed.
+double peak_of(const TinyRun& run) {
+  int ends[2];
+  if (::pipe(ends) != 0) return 0;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    double peak = 0;
+    try {
+      std::ofstream("/proc/self/clear_refs") << "5";  // begins anew
+      train_tiny(run, false, 2);
+      peak = peak_of_this_process();
+    } catch (...) {
+      peak = 0;
+    }
+    const bool is_written = ::write(ends[1], &peak, sizeof peak) == sizeof peak;
+    ::_exit(is_written ? 0 : 1);
+  }
+  double peak = 0;
+  const bool is_read = ::read(ends[0], &peak, sizeof peak) == sizeof peak;
+  ::waitpid(child, nullptr, 0);
+  ::close(ends[0]);
+  ::close(ends[1]);
+  return is_read ? peak : 0;
+}
+
+struct ModelShape {
+  const char* name;
+  const char* words;
+};
+
+class MemoryOf : public testing::TestWithParam<ModelShape> {};
+
+TEST_P(MemoryOf, IsAtMostATenthAboveTheEstimate) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer has memory of its own";
+#endif
+  const TempFolder folder;
+  write_corpus(folder / "tokens", 2048, 20'000);
+  for (const std::string train : {"", "recompute = true\n", "dropout = 0.1\ndtype = \"bf16\"\n"}) {
+    SCOPED_TRACE(train);
+    TinyRun run;
+    run.model = std::string("[model.config]\nmodel_type = \"vitrine\"\nd_model = 256\nvocab_size = 2048\n") +
+                "max_seq_len = 256\nn_layers = 4\n" + GetParam().words;
+    run.data = folder / "tokens";
+    run.out = folder / ("run" + std::to_string(train.size()));
+    run.steps = 2;
+    run.schedule = "";
+    run.seq_len = 256;
+    run.train = train;
+    run.log = "";
+    const TrainConfig config = parse_train_config(run.toml(), "test.toml");
+    const ModelConfig model = read_model_config(family_of(config.model.config, "test"), config.model.config, "test");
+    TrainWorkload workload{run.batch, run.seq_len, config.train.dtype, config.optimizer.kind};
+    workload.recompute = config.train.recompute;
+    workload.dropout = config.train.dropout > 0;
+    const double estimate = total_bytes(training_memory(model, workload)), peak = peak_of(run);
+    ASSERT_GT(peak, 0);
+    EXPECT_LE(peak, 1.1 * estimate) << peak / 1e6 << " MB of " << estimate / 1e6;
+    EXPECT_GE(peak, 0.6 * estimate) << peak / 1e6 << " MB of " << estimate / 1e6;
+    RecordProperty("peak", static_cast<int>(peak / 1e6));
+    std::printf("%s %s peak %.0f MB of %.0f, %.2f\n", GetParam().name, train.c_str(), peak / 1e6, estimate / 1e6,
+                peak / estimate);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, MemoryOf,
+    testing::Values(ModelShape{"Gpt2",
+                               "n_heads = 4\nd_ff = 1024\npositions = \"learned\"\nnorm = \"layer\"\nnorm_bias = "
+                               "true\nqkv_bias = true\nactivation = \"gelu\"\ngated = false\ntied = true\n"},
+                    ModelShape{"Gemma2",
+                               "n_heads = 8\nn_kv_heads = 4\nhead_dim = 64\nd_ff = 1024\nnorm_place = "
+                               "\"both\"\nnorm_weight_offset = 1.0\nactivation = \"gelu_pytorch_tanh\"\ntied = "
+                               "true\nembedding_scale = 16.0\nscore_softcap = 50.0\nlogit_softcap = "
+                               "30.0\nwindow = 128\nfull_every = 2\n"},
+                    ModelShape{"Experts", "n_heads = 4\nn_kv_heads = 2\nd_ff = 512\nn_experts = 8\ntop_k = 2\n"}),
+    [](const auto& shape) { return shape.param.name; });
+
+}  // namespace
+}  // namespace vitrine::test

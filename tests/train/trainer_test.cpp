@@ -1,0 +1,253 @@
+// A run of training: what must not change its bits, what changes them in the last place, and what it learns.
+#include "train/trainer.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/temp_folder.h"
+#include "checkpoint/load.h"
+#include "checkpoint/safetensors.h"
+#include "support/data.h"
+#include "support/run.h"
+#include "support/training.h"
+
+namespace vitrine::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class TrainerOf : public testing::Test {
+ protected:
+  TrainerOf() { write_corpus(folder_ / "tokens", 23, 2000); }
+
+  TinyRun tiny(const std::string& name, const std::string& train = "") const {
+    TinyRun run;
+    run.data = folder_ / "tokens";
+    run.out = folder_ / name;
+    run.train = train;
+    return run;
+  }
+  void expect_same_run(const TinyRun& a, const TinyRun& b) const {
+    EXPECT_EQ(metrics_of(a.out), metrics_of(b.out));
+    for (const char* const file : {"model.safetensors", "trainer_state.safetensors"}) {
+      EXPECT_TRUE(bytes_of(a.out + "/last/" + file) == bytes_of(b.out + "/last/" + file)) << b.out << " " << file;
+    }
+  }
+  /// All values of the last checkpoint's parameters.
+  static std::vector<float> values_of(const std::string& run) {
+    std::vector<float> values;
+    const SafetensorsFile file = SafetensorsFile::open(run + "/last/model.safetensors");
+    for (const auto& [name, tensor] : file.tensors()) {
+      const auto* const data = reinterpret_cast<const float*>(tensor.bytes.data());
+      values.insert(values.end(), data, data + tensor.bytes.size() / sizeof(float));
+    }
+    return values;
+  }
+
+  const TempFolder folder_;
+};
+
+constexpr const char* kEverything = "dropout = 0.1\nlabel_smoothing = 0.05\nz_loss = 1e-3\n";
+
+TEST_F(TrainerOf, AResumedRunIsTheUninterruptedOneToTheBit) {
+  for (const std::string dtype : {"f32", "bf16"}) {
+    SCOPED_TRACE(dtype);
+    const std::string train = std::string(kEverything) + "recompute = true\ndtype = \"" + dtype + "\"\n";
+    TinyRun whole = tiny("whole-" + dtype, train), parts = tiny("parts-" + dtype, train);
+    whole.micro_batches = parts.micro_batches = 2;
+    train_tiny(whole);
+    // Stopped by a flag at any place of any step, again and again.
+    const TrainConfig config = parse_train_config(parts.toml(), "test.toml");
+    std::atomic<bool> stop = false;
+    int stops = 0;
+    for (bool is_done = false; !is_done && stops < 100;) {
+      stop = false;
+      TrainRun run;
+      run.resume = stops > 0;
+      run.build = "test";
+      run.interrupt = &stop;
+      int shown = 0;
+      run.show = [&](const TrainProgress&) { stop = ++shown == 1 + stops % 3; };
+      try {
+        vitrine::train(config, run);
+        is_done = true;
+      } catch (const Interrupted&) {
+        ++stops;
+      }
+    }
+    EXPECT_GE(stops, 3);
+    expect_same_run(whole, parts);
+  }
+}
+
+TEST_F(TrainerOf, ThreadsRecomputeAndLookingChangeNoBit) {
+  const TinyRun plain = tiny("plain", kEverything);
+  train_tiny(plain);
+  const TinyRun threads = tiny("threads", kEverything);
+  train_tiny(threads, false, 2);
+  expect_same_run(plain, threads);
+  const TinyRun again = tiny("again", std::string(kEverything) + "recompute = true\n");
+  train_tiny(again);
+  expect_same_run(plain, again);
+  TinyRun looking = tiny("looking", kEverything);
+  looking.log += "taps_every = 2\ntaps = [\"blocks.*.hook_resid_post\", \"blocks.*.attn.hook_pattern\"]\n";
+  train_tiny(looking);
+  expect_same_run(plain, looking);
+}
+
+TEST_F(TrainerOf, MicroBatchesAreTheBatch) {
+  TinyRun whole = tiny("whole", "z_loss = 1e-3\nlabel_smoothing = 0.1\n");
+  whole.steps = 4;
+  train_tiny(whole);
+  for (const int k : {2, 4}) {
+    TinyRun parts = tiny("parts" + std::to_string(k), whole.train);
+    parts.steps = 4;
+    parts.micro_batches = k;
+    train_tiny(parts);
+    const std::vector<double> expected = losses_of(whole.out), losses = losses_of(parts.out);
+    ASSERT_EQ(losses.size(), expected.size());
+    for (std::size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 1e-6 * expected[i]);
+    const std::vector<float> a = values_of(whole.out), b = values_of(parts.out);
+    ASSERT_EQ(a.size(), b.size());
+    double difference = 0, norm = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      difference += std::pow(static_cast<double>(a[i] - b[i]), 2);
+      norm += std::pow(static_cast<double>(a[i]), 2);
+    }
+    EXPECT_LE(std::sqrt(difference), 1e-6 * std::sqrt(norm)) << k;
+  }
+}
+
+TEST_F(TrainerOf, TenStepsOfAdamWAreThoseOfPyTorch) {
+  const Json golden = Json::parse(bytes_of(std::string(VITRINE_SOURCE_DIR) + "/tests/train/adamw_steps.json"));
+  for (const auto& [name, model] : golden["models"].items()) {
+    SCOPED_TRACE(name);
+    const Checkpoint begin = golden_checkpoint(name);
+    TinyRun run = tiny(name);
+    run.model = "[model]\nfrom = \"" + goldens() + "/" + name + "\"\n";
+    run.data = folder_ / ("ids-" + name);
+    run.data_more = "";
+    write_corpus(run.data, begin.model->config().vocab_size, model["ids"].get<std::vector<std::int32_t>>());
+    run.batch = 1;
+    run.seq_len = golden["length"];
+    run.steps = 11;
+    run.lr = golden["lr"];
+    run.schedule = "name = \"constant\"\n";
+    run.log = "";
+    train_tiny(run);
+    const std::vector<double> losses = losses_of(run.out);
+    const auto expected = model["losses"].get<std::vector<double>>();
+    ASSERT_EQ(losses.size(), expected.size());
+    for (std::size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 1e-5) << "step " << i;
+  }
+}
+
+TEST_F(TrainerOf, OneBatchIsLearnedByHeart) {
+  const std::string tokens = folder_ / "one";
+  write_corpus(tokens, 23, 13);
+  TinyRun run = tiny("heart");
+  run.data = tokens;
+  run.data_more = "";
+  run.batch = 1;
+  run.steps = 150;
+  run.log = "every = 50\n";
+  run.more = "[optimizer]\nweight_decay = 0.0\n";
+  EXPECT_LT(train_tiny(run).loss, 0.01);
+}
+
+TEST_F(TrainerOf, TheFirstLossIsThatOfNoKnowledge) {
+  const std::string family = R"([model.config]
+model_type = "vitrine"
+d_model = 64
+n_layers = 3
+n_heads = 4
+d_ff = 128
+vocab_size = 500
+max_seq_len = 16
+)";
+  write_corpus(folder_ / "many", 500, 3000);
+  const std::vector<std::string> models = {
+      "[model]\ninit = \"gpt2\"\n" + family + "positions = \"learned\"\nnorm = \"layer\"\ntied = true\n",
+      "[model]\ninit = \"glorot\"\n" + family + "tied = false\n",
+      "[model]\ninit = \"glorot\"\n" + family + "tied = true\n",
+      "[model]\n" + family + "tied = false\n",
+      "[model]\n" + family + "tied = true\n",
+  };
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    TinyRun run = tiny("first" + std::to_string(i));
+    run.model = models[i];
+    run.data = folder_ / "many";
+    run.steps = 1;
+    run.schedule = "";
+    const double loss = train_tiny(run).loss;
+    EXPECT_GE(loss, std::log(500.0) - 0.1) << models[i];
+    EXPECT_LE(loss, std::log(500.0) + 0.6) << models[i];
+  }
+}
+
+TEST_F(TrainerOf, AStepThatIsNotFiniteMovesNothingAndIsTold) {
+  TinyRun run = tiny("wild");
+  run.steps = 60;
+  run.lr = 1e9;
+  run.log = "validate_every = 5\nsave_every = 100\n";
+  run.more = "[clip]\noff = true\n[optimizer]\nname = \"sgd\"\n";
+  std::vector<std::string> told;
+  const std::string message = message_of<BadInput>([&] { train_tiny(run, false, 1, &told); });
+  EXPECT_THAT(message, testing::HasSubstr("50 steps in a row moved nothing"));
+  EXPECT_THAT(told,
+              testing::Contains(testing::AllOf(testing::HasSubstr("moved nothing"), testing::HasSubstr("step "))));
+  EXPECT_THAT(told, testing::Contains(testing::HasSubstr("no validation")));
+  for (const float value : values_of(run.out)) ASSERT_TRUE(std::isfinite(value));
+  const std::vector<Json> lines = metrics_of(run.out);
+  EXPECT_EQ(lines.back()["skipped"], 1);
+}
+
+TEST_F(TrainerOf, LooksIntoSteps) {
+  std::vector<std::string> files;
+  for (const bool recompute : {false, true}) {
+    TinyRun run =
+        tiny(recompute ? "again" : "once", recompute ? "recompute = true\ndropout = 0.1\n" : "dropout = 0.1\n");
+    run.log += "taps_every = 4\ntaps = [\"blocks.*.hook_resid_post\", \"blocks.1.attn.hook_pattern\"]\n";
+    run.log += "writes = [\"blocks.0.hook_resid_post[:,3]=0.5\"]\n";
+    train_tiny(run);
+    EXPECT_FALSE(fs::exists(run.out + "/taps/step-000001.safetensors"));
+    EXPECT_TRUE(fs::exists(run.out + "/taps/step-000008.safetensors"));
+    files.push_back(bytes_of(run.out + "/taps/step-000004.safetensors"));
+    const SafetensorsFile file = SafetensorsFile::open(run.out + "/taps/step-000004.safetensors");
+    for (const char* const name :
+         {"blocks.0.hook_resid_post", "blocks.0.hook_resid_post_grad", "blocks.1.hook_resid_post_grad",
+          "blocks.1.attn.hook_pattern", "blocks.1.attn.hook_pattern.1", "blocks.1.attn.hook_pattern_grad"}) {
+      EXPECT_TRUE(file.tensors().contains(name)) << name;
+    }
+    const StoredTensor& stream = file.tensors().at("blocks.0.hook_resid_post");
+    const auto* const values = reinterpret_cast<const float*>(stream.bytes.data());
+    EXPECT_EQ(values[3], 0.5f);
+    EXPECT_EQ(values[16 + 3], 0.5f);
+  }
+  EXPECT_TRUE(files[0] == files[1]) << "recompute changed what is seen";
+}
+
+TEST_F(TrainerOf, WritesApplyInEveryStep) {
+  TinyRun plain = tiny("plain"), written = tiny("written");
+  written.log += "writes = [\"hook_embed=0\"]\n";
+  train_tiny(plain);
+  train_tiny(written);
+  const std::vector<double> a = losses_of(plain.out), b = losses_of(written.out);
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NE(a[i], b[i]) << i;
+}
+
+TEST_F(TrainerOf, SitesThatAreNotThereAreToldAfterTheFirstStep) {
+  for (const std::string line :
+       {"taps_every = 1000\ntaps = [\"blocks.7.hook_resid_post\"]\n", "writes = [\"blocks.7.hook_resid_post=0\"]\n"}) {
+    TinyRun run = tiny("none");
+    run.log += line;
+    EXPECT_THAT(message_of<BadInput>([&] { train_tiny(run); }), testing::HasSubstr("no site of this model"));
+    EXPECT_FALSE(fs::exists(run.out + "/last")) << "no step was done";
+  }
+}
+
+}  // namespace
+}  // namespace vitrine::test
