@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "cli/ceilings.h"
 #include "cli/commands.h"
 #include "cli/memory_use.h"
@@ -13,31 +14,33 @@
 namespace vitrine::cli {
 namespace {
 
+constexpr double kShortRun = 10;  // seconds
+
 struct TrainCommand : Options {
   std::string config;
   bool resume = false;
 };
 
 std::string line_of(const TrainProgress& p, double ceiling, double left_s) {
-  std::string line =
-      fmt::format("step {}/{}  loss {:.4f}  lr {:.2e}  norm {:.3f}  {:.0f} tokens/s  {:.0f} % of the limit", p.step,
-                  p.steps, p.loss, p.lr, p.grad_norm, p.tokens_per_s, 100 * p.flops_per_s / ceiling);
+  std::string line = fmt::format("step {}/{}  loss {:.4f}  lr {:.2e}  norm {:.3f}  {:.0f} tokens/s", p.step, p.steps,
+                                 p.loss, p.lr, p.grad_norm, p.tokens_per_s);
+  if (ceiling > 0) line += fmt::format("  {:.0f} % of the limit", 100 * p.flops_per_s / ceiling);
   if (p.val_loss) line += fmt::format("  val {:.4f}", *p.val_loss);
   return line + fmt::format("  {:.0f} MB  {} left", peak_memory() / 1e6, duration_text(left_s));
 }
 
 void run_train(const TrainCommand& o) {
-  const TrainConfig config = read_train_config(o.config);
+  TrainConfig config = read_train_config(o.config);
+  if (o.seed) config.train.seed = *o.seed;
+  if (!o.tokenizer.empty()) config.data.tokenizer = o.tokenizer;
+  if (o.compute == "int8") throw Unsupported("--compute", "training computes in f32, got int8");
+  if (o.kv != "f32") throw Unsupported("--kv", "training needs f32 keys and values, got {}", o.kv);
   TrainRun run;
   run.threads = o.threads > 0 ? o.threads : default_thread_count();
   run.resume = o.resume;
   run.interrupt = &interrupted();
   run.build = VITRINE_VERSION " " VITRINE_BUILD_TYPE;
-  double ceiling = 0;
-  {
-    ThreadPool pool(run.threads);
-    ceiling = measure_f32_products(pool, 2);
-  }
+  double ceiling = 0;  // measured, which takes seconds, once a run has shown that it takes long
   forget_peak_memory();
   LiveLine live;
   std::optional<std::int64_t> first;
@@ -47,6 +50,10 @@ void run_train(const TrainCommand& o) {
   run.show = [&](const TrainProgress& p) {
     if (!first) first = p.step - 1;
     const double s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    if (ceiling == 0 && s > kShortRun) {
+      ThreadPool pool(run.threads);
+      ceiling = measure_f32_products(pool, 2);
+    }
     const double left = s / static_cast<double>(p.step - *first) * static_cast<double>(p.steps - p.step);
     const bool is_due = p.step == p.steps || p.step % std::max<std::int64_t>(config.log.every, 1) == 0;
     live.show(line_of(p, ceiling, left), is_due);

@@ -7,7 +7,11 @@
 //   Scheme::glorot     matrices σ = √(2 / (in + out)), cut at ±3σ (Glorot & Bengio 2010); positions 0.02; the embedding
 //                      0.02 where it is tied, else 1, cut at ±3σ
 //   Scheme::by_config  normal where positions are learned, else glorot
-//   in every scheme    the embedding σ = 1 / s where it is scaled by s
+//   in every scheme    the embedding σ = 1 / s where it is scaled by s. Where it is tied as well, such a model begins
+//   by
+//                      predicting the token that it reads, and its first loss lies above log vocab_size: by 0.95 nats
+//                      in gemma-2-2b's blocks with a vocabulary of 2,000, by 6.9 in gemma-2b's with d 512. σ = 1 / d
+//                      (embedding_std) begins at log vocab_size.
 #pragma once
 
 #include <cstdint>

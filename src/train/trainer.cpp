@@ -180,9 +180,6 @@ void Training::resume() {
 
 /// What the config asks for is there, and the corpora go together.
 void Training::check_request() const {
-  if (c_.train.balance_loss > 0 && c_.train.balance == StepOptions::Balance::hugging_face) {
-    throw Unsupported("train.balance", "expected \"sequence\": f and P over all layers at once are not computed");
-  }
   if (held_out_shards_ && held_out_shards_->info().fingerprint != shards_.info().fingerprint) {
     throw BadInput(c_.data.validation, "its tokens were made by another tokenizer than those in {}", c_.data.train);
   }

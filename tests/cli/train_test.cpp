@@ -232,11 +232,11 @@ TEST_F(Train, RefusesFoldersThatAreNoRun) {
   EXPECT_THAT(o.err, HasSubstr("expected a link to a checkpoint"));
   fs::remove_all(folder_ / "run");
   fs::create_directories(folder_ / "run");
-  write_file(folder_ / "run/metrics.jsonl", "my notes\n");
+  write_file(folder_ / "run/metrics.jsonl", "my notes\nand more\n");
   o = run_program(train(path));
   EXPECT_EQ(o.status, 1);
   EXPECT_THAT(o.err, HasSubstr("expected a line of metrics"));
-  EXPECT_EQ(read_file(folder_ / "run/metrics.jsonl"), "my notes\n");
+  EXPECT_EQ(read_file(folder_ / "run/metrics.jsonl"), "my notes\nand more\n");
   fs::remove_all(folder_ / "run");
   ASSERT_EQ(run_program(train(path)).status, 0);
   expect_error(train(path), {"40 steps stands there", "--resume"});
