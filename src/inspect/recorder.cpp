@@ -208,8 +208,12 @@ void Recorder::visit_gradient(Pass&, const SiteId& id, const Tensor& gradient) {
 
 void Recorder::check_all_met() const {
   for (std::size_t i = 0; i < globs_.size(); ++i) {
-    if (!globs_[i].empty() && !glob_met_[i]) throw BadInput("--sites", "no site of this model matches {}", globs_[i]);
+    if (!glob_met_[i]) throw BadInput("--sites", "no site of this model matches {}", globs_[i]);
   }
+  check_writes_met();
+}
+
+void Recorder::check_writes_met() const {
   for (std::size_t i = 0; i < writes_.size(); ++i) {
     if (!write_met_[i])
       throw BadInput("--set", "{}: no site of this model matches {}", writes_[i].text, writes_[i].glob);

@@ -74,6 +74,8 @@ class Recorder : public Taps {
 
   /// Throws BadInput where a glob or a write met no site in the passes so far: it names nothing that this model has.
   void check_all_met() const;
+  /// The same for writes alone.
+  void check_writes_met() const;
 
  private:
   std::vector<std::string> globs_;

@@ -24,6 +24,7 @@ class TappedStep {
   void commit();
 
  private:
+  bool looks_;
   std::optional<SafetensorsWriter> writer_;
   std::optional<Recorder> recorder_;
   std::vector<std::string> written_;
