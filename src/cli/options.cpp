@@ -118,9 +118,6 @@ Session open_model(const Options& o, const std::string& given, bool needs_tokeni
   const std::string path = given.empty() ? default_model() : given;
   session.checkpoint = load_checkpoint(path, {o.allowed_config_keys});
   if (o.compute == "int8") throw Unsupported("--compute", "int8 is not supported yet; auto and f32 are");
-  if (given.empty() && fs::exists(fs::path(path) / "UNTRAINED")) {
-    note("the default model has random weights: it is untrained, and what it says means nothing");
-  }
   session.pool = std::make_unique<ThreadPool>(o.threads > 0 ? o.threads : default_thread_count());
   if (!o.tokenizer.empty()) {
     session.tokenizer = load_tokenizer(o.tokenizer, o.tokenizer_options);

@@ -16,7 +16,7 @@ namespace {
 
 struct TrainTokenizerOptions : Options {
   std::vector<std::string> paths, specials;
-  std::string model = "bpe", ties = "greater", out;
+  std::string model = "bpe", ties = "greater", bos, out;
   std::int64_t vocab_size = 0;
   std::uint64_t min_frequency = 1;
 };
@@ -39,7 +39,7 @@ Trained train_bpe_file(const TrainTokenizerOptions& o, const std::vector<std::st
   training.ties = o.ties == "greater" ? BpeTies::greater : BpeTies::smaller_id;
   training.min_frequency = o.min_frequency;
   training.specials = special_tokens(o);
-  train_bpe({}, training);  // a wrong option is told of before the corpus is read
+  bpe_json(train_bpe({}, training), {}, o.bos);  // a wrong option is told of before the corpus is read
   ThreadPool pool(o.threads > 0 ? o.threads : default_thread_count());
   WordCounts words;
   {
@@ -50,17 +50,17 @@ Trained train_bpe_file(const TrainTokenizerOptions& o, const std::vector<std::st
   const std::size_t n_words = words.size();
   ProgressBar bar("merging pairs");
   const TrainedBpe bpe = train_bpe(std::move(words), training, bar.reporter());
-  return {bpe_json(bpe, o.tokenizer_options.pattern), bpe.pieces.size(), bpe.merges.size(), n_words};
+  return {bpe_json(bpe, o.tokenizer_options.pattern, o.bos), bpe.pieces.size(), bpe.merges.size(), n_words};
 }
 
 Trained trained(const TrainTokenizerOptions& o) {
   const std::vector<std::string> specials = special_tokens(o);
-  if (o.model == "bytes") return {bytes_json(specials), 256 + specials.size()};
+  if (o.model == "bytes") return {bytes_json(specials, o.bos), 256 + specials.size()};
   const std::vector<std::string> files = corpus_files(o.paths);
   if (o.model == "bpe") return train_bpe_file(o, files);
   ProgressBar bar("reading");
   const std::vector<std::uint32_t> characters = characters_of(files, bar.reporter());
-  return {characters_json(characters, specials), characters.size() + specials.size()};
+  return {characters_json(characters, specials, o.bos), characters.size() + specials.size()};
 }
 
 void check_usage(const TrainTokenizerOptions& o, const CLI::App& command) {
@@ -122,6 +122,7 @@ void add_tokenizer(CLI::App& program) {
   add_list(command, "--special", o->specials,
            "A special token; may be given several times; \"\" for none (default: <|endoftext|> with --model bpe "
            "--ties greater, else none)");
+  command.add_option("--bos", o->bos, "The special token that every text begins with (default: none)");
   add_number<std::uint64_t>(command, "--min-frequency", o->min_frequency,
                             "Merge no pair that stands less often (default 1)", 1);
   add_common(command, *o);

@@ -42,11 +42,12 @@ template <DType kType, int kTokens, int kRows>
 [[gnu::always_inline]] inline void accumulate(const Product& p, const float* x, const std::byte* w, std::int64_t cols,
                                               Vec (&acc)[kTokens][kRows]) {
   constexpr int kLine = kSize<kType> == 4 ? kLanes : 2 * kLanes;  // elements that are asked for at a time
-  constexpr std::int64_t kAhead = kRows == 1 ? kPrefetchOneRow : kPrefetchTile;
+  // Where the next tile reads, or, where tiles are small or single rows, one soon after.
+  const std::int64_t ahead = kRows == 1 ? kPrefetchOneRow : larger(kPrefetchTile, kRows * p.w_stride);
   std::int64_t k = 0;
   for (; k + kLine <= cols; k += kLine) {
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) __builtin_prefetch(w + k * kSize<kType> + r * p.w_stride + kAhead, 0, 2);
+    for (int r = 0; r < kRows; ++r) __builtin_prefetch(w + k * kSize<kType> + r * p.w_stride + ahead, 0, 2);
 #pragma GCC unroll 2
     for (int i = 0; i < kLine; i += kLanes) step<kType>(p, x + k + i, w + (k + i) * kSize<kType>, kLanes, acc);
   }
@@ -58,8 +59,11 @@ template <DType kType, int kTokens, int kRows>
 template <int kTokens, int kRows>
 [[gnu::always_inline]] inline void finish(const Vec (&acc)[kTokens][kRows], float* y, std::int64_t ldy) {
   unrolled<kTokens>([&](auto t) {
-    if constexpr (kRows == 4) {
-      sum_lanes_of_4(acc[t][0], acc[t][1], acc[t][2], acc[t][3], y + t * ldy);
+    if constexpr (kRows % 4 == 0) {
+      unrolled<kRows / 4>([&](auto i) {
+        constexpr int r = 4 * i;
+        sum_lanes_of_4(acc[t][r], acc[t][r + 1], acc[t][r + 2], acc[t][r + 3], y + t * ldy + r);
+      });
     } else {
       unrolled<kRows>([&](auto r) { y[t * ldy + r] = sum_lanes(acc[t][r]); });
     }

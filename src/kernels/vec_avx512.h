@@ -23,7 +23,7 @@ constexpr int kPackedTokens = 6;
 constexpr int kPackedRows = 4;
 constexpr int kFewTokens = 6;  // tiles of few tokens with row-major weights as they lie
 constexpr int few_rows(int tokens) { return tokens == 1 ? 1 : 4; }
-constexpr int kShortRows = 4;            // rows at once where they are short and there is one token
+constexpr int kShortRows = 8;            // rows at once where they are short and there is one token
 constexpr int kFewTokensTransposed = 4;  // the same for transposed weights
 constexpr int kDepthVecs = 8;            // columns of weighted_rows at once, in vectors, for one row
 constexpr int kMixRows = 6;              // the same for several rows

@@ -13,13 +13,12 @@ void check_same_shape(std::string_view op, const Tensor& a, const Tensor& b) {
   }
 }
 
-/// to += from
+}  // namespace
+
 void accumulate(Pass& p, const Tensor& from, const Tensor& to) {
   const std::int64_t n = from.row_size();
   p.for_rows(from.rows(), n, [&](std::int64_t t) { p.kernels.add(to.row(t), from.row(t), n, to.row(t)); });
 }
-
-}  // namespace
 
 Tensor add(Pass& p, const Tensor& a, const Tensor& b) {
   check_same_shape("add", a, b);

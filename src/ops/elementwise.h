@@ -5,6 +5,8 @@
 
 namespace vitrine {
 
+/// to += from, of the same shape, in place and not recorded: for gradients.
+void accumulate(Pass& p, const Tensor& from, const Tensor& to);
 /// a + b, of the same shape.
 Tensor add(Pass& p, const Tensor& a, const Tensor& b);
 /// factor · x; x itself for 1.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/elementwise.h"
 
 namespace vitrine {
 namespace {
@@ -60,11 +61,6 @@ void over_rows(Pass& p, const MatrixView& weight, std::int64_t n_tokens, Multipl
   });
 }
 
-/// Floats as a view; `[rows, cols]` with rows `stride` apart.
-MatrixView view_of(const float* data, std::int64_t rows, std::int64_t cols, std::int64_t stride) {
-  return {reinterpret_cast<const std::byte*>(data), DType::f32, rows, cols, stride, 1};
-}
-
 MatrixView transposed(const MatrixView& m) { return {m.data, m.dtype, m.cols, m.rows, m.col_stride, m.row_stride}; }
 
 /// y[t, r] = Σ_k x[t, k] · w[r, k], over threads; rows of y are w.rows floats apart.
@@ -82,17 +78,12 @@ void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y) 
   });
 }
 
-/// to[i] += from[i] for n rows of `size` floats.
-void accumulate(Pass& p, const float* from, std::int64_t n, std::int64_t size, float* to) {
-  p.for_rows(n, size, [&](std::int64_t t) { p.kernels.add(to + t * size, from + t * size, size, to + t * size); });
-}
-
 /// dx[t, i] += Σ_o dy[t, o] · w[o, i]
 void add_input_gradient(Pass& p, const MatrixView& w, const Tensor& dy, const Tensor& dx) {
   const ArenaScope scope(p.arena);
   const Tensor part = p.tensor({dy.rows(), w.cols});
   multiply(p, view_of(dy.data, dy.rows(), w.rows, w.rows), transposed(w), part.data);
-  accumulate(p, part.data, dy.rows(), w.cols, dx.data);
+  accumulate(p, part, dx.reshaped(part.shape));
 }
 
 /// dw[o, i] += Σ_t dy[t, o] · x[t, i], t in 16-lane order: some rows of dw at a time.
@@ -106,7 +97,7 @@ void add_weight_gradient(Pass& p, const Tensor& x, const Tensor& dy, const Tenso
     const Tensor part = p.tensor({rows, in});
     const MatrixView dy_columns = view_of(dy.data, n, out, out).col_range(first, rows);
     multiply(p, transposed(dy_columns), transposed(view_of(x.data, n, in, in)), part.data);
-    accumulate(p, part.data, rows, in, dw.row(first));
+    accumulate(p, part, dw.row_range(first, rows));
   }
 }
 

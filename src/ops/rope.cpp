@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "ops/elementwise.h"
+
 namespace vitrine {
 namespace {
 
@@ -158,8 +160,7 @@ Tensor rope(Pass& p, const RopeConfig& c, const Tensor& x) {
     p.for_rows(x.rows(), by.sin.row_size(),
                [&](std::int64_t t) { p.kernels.scale(by.sin.row(t), by.sin.row_size(), -1.0f, back.sin.row(t)); });
     turn(p, c, back, dy, turned);
-    p.for_rows(x.rows(), x.row_size(),
-               [&](std::int64_t t) { p.kernels.add(dx.row(t), turned.row(t), x.row_size(), dx.row(t)); });
+    accumulate(p, turned, dx);
   });
   return y;
 }

@@ -172,8 +172,7 @@ Tensor mix_results(Pass& p, const Tensor& shares, const Tensor& results) {
   const Tensor y = p.tensor({shares.rows(), d});
   std::fill_n(y.data, y.count(), 0.0f);
   p.for_rows(y.rows(), d * k, [&](std::int64_t t) {
-    const MatrixView of_token{reinterpret_cast<const std::byte*>(results.row(t * k)), DType::f32, k, d, d, 1};
-    p.kernels.weighted_rows(shares.row(t), k, 1, of_token, y.row(t), d);
+    p.kernels.weighted_rows(shares.row(t), k, 1, view_of(results.row(t * k), k, d, d), y.row(t), d);
   });
   if (p.tape == nullptr) return y;
   p.tape->record("mix_results", {shares, results}, y, [&p, k, d, shares, results, y] {

@@ -14,10 +14,6 @@ const float* scale_each(const float* from, const KvRows& rows, float* to) {
   return to;
 }
 
-MatrixView view_of(const float* data, std::int64_t rows, std::int64_t cols) {
-  return {reinterpret_cast<const std::byte*>(data), DType::f32, rows, cols, cols, 1};
-}
-
 }  // namespace
 
 Tile SegmentAttention::tile(std::int64_t i, std::int64_t rows, Tile room) const {
@@ -71,7 +67,7 @@ void SegmentAttention::add_turned(const Tile& tile, const float* strips, const f
     for (std::int64_t s = 0; s < n; ++s) turned[s * tile.rows + row] = strips[row * n + s];
   }
   float* const first = to.row(s_.first_row + tile.columns.begin) + kv_head(tile.first_row) * dh;
-  p_.kernels.weighted_rows(turned, tile.rows, n, view_of(rows, tile.rows, dh), first, c_.n_kv_heads * dh);
+  p_.kernels.weighted_rows(turned, tile.rows, n, view_of(rows, tile.rows, dh, dh), first, c_.n_kv_heads * dh);
 }
 
 /// strip = q·k · score_scale; −∞ for positions that have left the cache.

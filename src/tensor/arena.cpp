@@ -2,16 +2,12 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <limits>
 
-#include "base/checked.h"
 #include "base/error.h"
 
 namespace vitrine {
 namespace {
 
-constexpr std::int64_t kAlignment = 64;
-constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kFirstChunk = std::int64_t{1} << 16;
 constexpr std::int64_t kMostGrowth = std::int64_t{1} << 24;
 
@@ -19,21 +15,10 @@ constexpr std::int64_t kMostGrowth = std::int64_t{1} << 24;
 
 void Arena::Free::operator()(std::byte* p) const { std::free(p); }
 
-Tensor Arena::tensor(const Shape& shape) {
-  const std::optional<std::int64_t> count = checked_product(shape.sizes());
-  return {reinterpret_cast<float*>(bytes(count ? checked_mul(*count, sizeof(float)).value_or(kMost) : kMost)), shape};
-}
-
-std::byte* Arena::bytes(std::int64_t n) {
-  if (n > kMost - kAlignment) throw OutOfCapacity("arena", "activations are beyond any memory");
-  const std::int64_t size = (n + kAlignment - 1) / kAlignment * kAlignment;
-  if (top_.chunk == chunks_.size() || chunks_[top_.chunk].size - top_.used < size) {
-    if (top_.used > 0) top_ = {top_.chunk + 1, 0};
-    place_chunk(size);
-  }
-  std::byte* const result = chunks_[top_.chunk].data.get() + top_.used;
-  top_.used += size;
-  return result;
+void Arena::make_room(std::int64_t n) {
+  if (n > kMost - kLine) throw OutOfCapacity("arena", "activations are beyond any memory");
+  if (top_.used > 0) top_ = {top_.chunk + 1, 0};
+  place_chunk(in_lines(n));
 }
 
 /// Puts a chunk of `size` bytes or more at the top, where no chunk from there on is in use: one that is there, or a new
@@ -48,7 +33,7 @@ void Arena::place_chunk(std::int64_t size) {
   // As large as all before it, so that their number stays small, up to a size beyond which number does not matter.
   Chunk chunk;
   chunk.size = std::max({kFirstChunk, size, idle, std::min(kMostGrowth, reserved_bytes())});
-  chunk.data.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, static_cast<std::size_t>(chunk.size))));
+  chunk.data.reset(static_cast<std::byte*>(std::aligned_alloc(kLine, static_cast<std::size_t>(chunk.size))));
   if (!chunk.data) throw OutOfCapacity("arena", "no memory for {} bytes of activations", chunk.size);
   chunks_.push_back(std::move(chunk));
 }

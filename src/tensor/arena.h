@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -19,8 +20,17 @@ class Arena {
     std::int64_t used = 0;
   };
 
-  Tensor tensor(const Shape& shape);  ///< Uninitialized. Throws OutOfCapacity where memory is refused.
-  std::byte* bytes(std::int64_t n);   ///< Uninitialized, aligned to 64 bytes.
+  /// Uninitialized. Throws OutOfCapacity where memory is refused.
+  Tensor tensor(const Shape& shape) { return {reinterpret_cast<float*>(bytes(bytes_of(shape))), shape}; }
+
+  /// Uninitialized, aligned to 64 bytes.
+  std::byte* bytes(std::int64_t n) {
+    const std::int64_t room = top_.chunk < chunks_.size() ? chunks_[top_.chunk].size - top_.used : -1;
+    if (n > room) make_room(n);  // chunks are whole lines, so what fits, fits in whole lines
+    std::byte* const result = chunks_[top_.chunk].data.get() + top_.used;
+    top_.used += in_lines(n);
+    return result;
+  }
   Mark mark() const { return top_; }
   void release(Mark mark) { top_ = mark; }
   std::int64_t reserved_bytes() const;  ///< What the arena holds of the system.
@@ -34,6 +44,19 @@ class Arena {
     std::int64_t size = 0;
   };
 
+  static constexpr std::int64_t kLine = 64;
+  static constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+
+  static std::int64_t in_lines(std::int64_t n) { return (n + kLine - 1) / kLine * kLine; }
+  /// kMost where the size does not fit into a number.
+  static std::int64_t bytes_of(const Shape& shape) {
+    std::int64_t n = sizeof(float);
+    for (const std::int64_t size : shape.sizes()) {
+      if (__builtin_mul_overflow(n, size, &n)) return kMost;
+    }
+    return n;
+  }
+  void make_room(std::int64_t n);
   void place_chunk(std::int64_t size);
 
   std::vector<Chunk> chunks_;

@@ -31,4 +31,9 @@ struct MatrixView {
   }
 };
 
+/// Floats `[rows, cols]`, rows `stride` apart.
+inline MatrixView view_of(const float* data, std::int64_t rows, std::int64_t cols, std::int64_t stride) {
+  return {reinterpret_cast<const std::byte*>(data), DType::f32, rows, cols, stride, 1};
+}
+
 }  // namespace vitrine

@@ -29,11 +29,30 @@ struct Token {
 /// What differs from one to the other; keys and their order as `tokenizers` writes them.
 struct Written {
   std::vector<Token> specials;
+  std::string bos;  // one of them, or ""
   std::string pre_tokenizer, decoder;
   std::vector<std::string> pieces;  // by id, those of special tokens left out
   std::size_t first_piece = 0;      // its id
   std::vector<std::pair<std::string, std::string>> merges;
 };
+
+/// What puts `bos` before every text.
+std::string post_processor(const Written& w) {
+  if (w.bos.empty()) return "null";
+  const auto found =
+      std::find_if(w.specials.begin(), w.specials.end(), [&](const Token& t) { return t.text == w.bos; });
+  if (found == w.specials.end()) throw BadInput("bos", "expected one of the special tokens, got \"{}\"", w.bos);
+  const std::string bos = quoted(w.bos);
+  const auto sequence = [&](const char* name, int type) {
+    return fmt::format(
+        "{{\"SpecialToken\": {{\"id\": {}, \"type_id\": {}}}}}, {{\"Sequence\": {{\"id\": \"{}\", \"type_id\": {}}}}}",
+        bos, type, name, type);
+  };
+  return fmt::format(
+      "{{\n    \"type\": \"TemplateProcessing\",\n    \"single\": [{}],\n    \"pair\": [{}, {}],\n"
+      "    \"special_tokens\": {{{}: {{\"id\": {}, \"ids\": [{}], \"tokens\": [{}]}}}}\n  }}",
+      sequence("A", 0), sequence("A", 0), sequence("B", 1), bos, bos, found->id, bos);
+}
 
 std::string written(const Written& w) {
   std::string out = "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n  \"added_tokens\": [";
@@ -45,11 +64,11 @@ std::string written(const Written& w) {
         std::exchange(comma, ","), token.id, quoted(token.text));
   }
   out += fmt::format(
-      "{}],\n  \"normalizer\": null,\n  \"pre_tokenizer\": {},\n  \"post_processor\": null,\n  \"decoder\": {},\n"
+      "{}],\n  \"normalizer\": null,\n  \"pre_tokenizer\": {},\n  \"post_processor\": {},\n  \"decoder\": {},\n"
       "  \"model\": {{\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": null,\n"
       "    \"continuing_subword_prefix\": null,\n    \"end_of_word_suffix\": null,\n    \"fuse_unk\": false,\n"
       "    \"byte_fallback\": false,\n    \"ignore_merges\": false,\n    \"vocab\": {{",
-      w.specials.empty() ? "" : "\n  ", w.pre_tokenizer, w.decoder);
+      w.specials.empty() ? "" : "\n  ", w.pre_tokenizer, post_processor(w), w.decoder);
   comma = "";
   const auto add = [&](const std::string& piece, std::size_t id) {
     out += fmt::format("{}\n      {}: {}", std::exchange(comma, ","), quoted(piece), id);
@@ -91,8 +110,9 @@ std::vector<Token> behind(const std::vector<std::string>& pieces, const std::vec
 
 }  // namespace
 
-std::string bpe_json(const TrainedBpe& bpe, const std::string& pattern) {
+std::string bpe_json(const TrainedBpe& bpe, const std::string& pattern, const std::string& bos) {
   Written w;
+  w.bos = bos;
   for (std::size_t id = 0; id < bpe.n_special; ++id) w.specials.push_back({bpe.pieces[id], id});
   w.first_piece = bpe.n_special;
   w.pre_tokenizer = byte_level_step(pattern.empty());
@@ -109,8 +129,10 @@ std::string bpe_json(const TrainedBpe& bpe, const std::string& pattern) {
   return written(w);
 }
 
-std::string characters_json(const std::vector<std::uint32_t>& characters, const std::vector<std::string>& specials) {
+std::string characters_json(const std::vector<std::uint32_t>& characters, const std::vector<std::string>& specials,
+                            const std::string& bos) {
   Written w;
+  w.bos = bos;
   w.pre_tokenizer = "null";
   w.decoder = "{\"type\": \"Fuse\"}";
   for (const std::uint32_t c : characters) append_code_point(c, w.pieces.emplace_back());
@@ -118,8 +140,9 @@ std::string characters_json(const std::vector<std::uint32_t>& characters, const 
   return written(w);
 }
 
-std::string bytes_json(const std::vector<std::string>& specials) {
+std::string bytes_json(const std::vector<std::string>& specials, const std::string& bos) {
   Written w;
+  w.bos = bos;
   w.pre_tokenizer = byte_level_step(false);
   w.decoder = byte_level_step(false);
   for (int byte = 0; byte < 256; ++byte) w.pieces.push_back(byte_level(std::string(1, static_cast<char>(byte))));

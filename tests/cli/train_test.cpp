@@ -4,6 +4,7 @@
 #include <random>
 
 #include "cli/program.h"
+#include "support/training.h"
 
 namespace vitrine::test {
 namespace {
@@ -24,22 +25,7 @@ class Train : public testing::Test {
   /// A config with these changes: first occurrences of `from` become `to`.
   std::string config(const std::string& name,
                      const std::vector<std::pair<std::string, std::string>>& changes = {}) const {
-    std::string toml = R"([model]
-init = "gpt2"
-[model.config]
-model_type = "vitrine"
-d_model = 16
-n_layers = 2
-n_heads = 2
-d_ff = 32
-vocab_size = VOCAB
-max_seq_len = 16
-positions = "learned"
-norm = "layer"
-activation = "gelu"
-gated = false
-tied = true
-[data]
+    std::string toml = TinyRun().model + R"([data]
 train = "TOKENS"
 validation_fraction = 0.1
 tokenizer = "TOKENIZER"
@@ -67,7 +53,7 @@ folder = "OUT"
       return true;
     };
     for (const auto& [from, to] : changes) EXPECT_TRUE(replace(from, to)) << from;
-    replace("VOCAB", std::to_string(vocab_size_));
+    replace("vocab_size = 23", "vocab_size = " + std::to_string(vocab_size_));
     replace("TOKENS", tokens_);
     replace("TOKENIZER", tokenizer_);
     replace("OUT", folder_ / name);
@@ -79,17 +65,7 @@ folder = "OUT"
     if (resume) all.emplace_back("--resume");
     return all;
   }
-  std::vector<Json> metrics(const std::string& name) const {
-    std::ifstream in(folder_ / (name + "/metrics.jsonl"));
-    std::vector<Json> lines;
-    for (std::string line; std::getline(in, line);) {
-      Json json = Json::parse(line);
-      json.erase("time");
-      json.erase("tokens_per_s");
-      lines.push_back(json);
-    }
-    return lines;
-  }
+  std::vector<Json> metrics(const std::string& name) const { return metrics_of(folder_ / name); }
   std::int64_t metrics_lines(const std::string& name) const {
     std::ifstream in(folder_ / (name + "/metrics.jsonl"), std::ios::binary);
     return std::count(std::istreambuf_iterator<char>(in), {}, '\n');
@@ -188,7 +164,7 @@ TEST_F(Train, RefusesDataThatIsNotForTheModel) {
   expect_error(train(config("b", {{"TOKENS", folder_ / "text.txt"}})), {"text.txt]", "vitrine data pack"});
   fs::create_directory(folder_ / "empty");
   expect_error(train(config("c", {{"TOKENS", folder_ / "empty"}})), {"vitrine data pack"});
-  expect_error(train(config("d", {{"VOCAB", "20"}})), {"ids up to", "20 tokens only"});
+  expect_error(train(config("d", {{"vocab_size = 23", "vocab_size = 20"}})), {"ids up to", "20 tokens only"});
   expect_error(train(config("e", {{"seq_len = 12", "seq_len = 17"}})), {"train.seq_len", "16"});
 
   write_file(folder_ / "short.txt", "the");

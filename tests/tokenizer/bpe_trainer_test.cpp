@@ -203,6 +203,15 @@ TEST_F(BpeTrainer, FilesEncodeAndDecode) {
   EXPECT_EQ(bytes->decode(bytes->encode(text, SpecialTokens::none)), text);
 }
 
+TEST_F(BpeTrainer, ATextBeginsWithBos) {
+  const auto bytes = parse_tokenizer_json(bytes_json({"<pad>", "<|end|>"}, "<|end|>"), "bytes");
+  EXPECT_EQ(bytes->encode("ab", SpecialTokens::apply), (Ids{257, 97, 98}));
+  EXPECT_EQ(bytes->encode("", SpecialTokens::apply), Ids{257});
+  EXPECT_EQ(bytes->encode("ab", SpecialTokens::none), (Ids{97, 98}));
+  EXPECT_EQ(message_of<BadInput>([&] { bytes_json({"<pad>"}, "<s>"); }),
+            "[bos] expected one of the special tokens, got \"<s>\"");
+}
+
 TEST_F(BpeTrainer, CharactersInOrder) {
   write_file(folder_ / "text.txt", "hello\n wörld 京\"\\");
   const std::vector<std::uint32_t> characters = characters_of({folder_ / "text.txt"});
