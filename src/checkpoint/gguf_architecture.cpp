@@ -161,6 +161,11 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
        .fused_qkv = true,
        .tensors = falcon_norms(),
        .complete = complete_falcon},
+      {.name = "phi2",
+       .family = "phi",
+       .keys =
+           with(layer_norm_and_rope_keys("layer_norm_eps", "rope_theta"), {{"attention.head_count_kv", "n_kv_heads"}}),
+       .rotary_fraction = "partial_rotary_factor"},
       {.name = "phi3",
        .family = "phi3",
        .keys = with(rms_and_rope_keys(), {{"attention.sliding_window", "window"}}),
