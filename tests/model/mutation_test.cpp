@@ -266,5 +266,21 @@ TEST_P(EveryWordOf, IsNoticed) {
 INSTANTIATE_TEST_SUITE_P(Goldens, EveryWordOf, testing::ValuesIn(golden_cases()),
                          [](const auto& param_info) { return param_info.param; });
 
+/// No mutation stands here for nothing: some golden has its word.
+TEST(Mutations, AreEachTriedOnAGolden) {
+  for (const auto& mutations : {model_mutations(), attention_mutations(), rope_mutations(), ffn_mutations()}) {
+    for (const Mutation& mutation : mutations) {
+      bool changes_one = false;
+      for (const std::string& golden : golden_cases()) {
+        const Checkpoint checkpoint = golden_checkpoint(golden);
+        ModelConfig config = checkpoint.model->config();
+        mutation.change(config);
+        changes_one = changes_one || (config != checkpoint.model->config() && params_for(config, *checkpoint.model));
+      }
+      EXPECT_TRUE(changes_one) << mutation.name;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace vitrine::test
