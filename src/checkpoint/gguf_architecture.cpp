@@ -139,6 +139,7 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
                                           {"embedding_scale", "embedding_multiplier", Kind::number, true},
                                           {"residual_scale", "residual_multiplier", Kind::number, true},
                                           {"logit_scale", "logits_scaling", Kind::number, true}})},
+      {.name = "smollm3", .family = "smollm3", .layout = RopeConfig::Layout::interleaved, .keys = rms_and_rope_keys()},
       {.name = "command-r",
        .family = "cohere",
        .layout = RopeConfig::Layout::interleaved,
