@@ -44,7 +44,7 @@ class Folder:
     def __init__(self, golden, path):
         self.path, self.files = path, {}
         for name in sorted(os.listdir(os.path.join(GOLDENS, golden))):
-            if name != "golden.safetensors":
+            if name in ("config.json", "model.safetensors.index.json") or name.startswith("model"):
                 self.files[name] = read(os.path.join(GOLDENS, golden, name))
 
     def lay(self, changes):
@@ -419,6 +419,10 @@ def run_shards(runner, scratch):
     wrong = folder.json(index)
     del wrong["weight_map"][names[3]]
     cases.append(("a tensor not in the index", {index: json.dumps(wrong)}))
+    text = folder.files[index].decode()
+    line = f'"{names[0]}": "{folder.json(index)["weight_map"][names[0]]}"'
+    assert line in text
+    cases.append(("a tensor twice in the index", {index: text.replace(line, line + ", " + line)}))
     wrong = folder.json(index)
     wrong["weight_map"]["unknown"] = second
     cases.append(("a tensor in the index alone", {index: json.dumps(wrong)}))

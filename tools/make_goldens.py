@@ -3,14 +3,15 @@
     python tools/make_goldens.py [CASE...]            write tests/goldens/<case>/ (default: all)
     python tools/make_goldens.py --check [CASE...]    make them elsewhere and compare
     python tools/make_goldens.py --gradients [CASE...]    only gradients.safetensors, of the checkpoints that are there
+    python tools/make_goldens.py --list               say what each case proves
 
 Each case folder holds a checkpoint as users have it (config.json and model.safetensors, or shards
 with an index) and golden.safetensors with the named sites of one forward by transformers, in
 float32 with eager attention, and gradients.safetensors with the mean loss of the same prompt and its
 gradient by every parameter. The model is always loaded back from the written files, so the goldens
 say what transformers makes of exactly these files. The cases are in oracle_cases.py, the sites in
-oracle_sites.py, the gradients
-in oracle_gradients.py; needs torch, transformers, safetensors and numpy.
+oracle_sites.py, the gradients in oracle_gradients.py; make_reference_figures.py adds figures.json to
+some of the folders. Needs torch, transformers, safetensors and numpy.
 """
 
 import copy
@@ -18,7 +19,6 @@ import argparse
 import filecmp
 import json
 import math
-import shutil
 import tempfile
 import zlib
 from collections.abc import Callable
@@ -30,7 +30,7 @@ import torch
 import transformers
 from oracle_cases import CASES, GAINS, NEUTRAL_SPREAD, QK_NORM_GAIN, Case
 from oracle_gradients import gradients
-from oracle_sites import Sites, build_sites, record
+from oracle_sites import Sites, activation_slot, build_sites, record
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.activations import ACT2FN
@@ -39,6 +39,7 @@ from transformers.pytorch_utils import Conv1D
 GOLDENS = Path(__file__).resolve().parent.parent / "tests" / "goldens"
 GOLDEN_NAME = "golden.safetensors"
 GRADIENTS_NAME = "gradients.safetensors"
+FIGURES_NAME = "figures.json"  # by make_reference_figures.py
 
 
 # --- the checkpoint -------------------------------------------------------------------------------
@@ -179,7 +180,7 @@ def forget_query_scalar(model: PreTrainedModel) -> None:
 
 def swap_gelu_form(model: PreTrainedModel) -> None:
     for mlp in each(model, "MLP"):
-        slot = "act_fn" if hasattr(mlp, "act_fn") else "act"
+        slot = activation_slot(mlp)
         exact = isinstance(getattr(mlp, slot), type(ACT2FN["gelu"]))
         setattr(mlp, slot, ACT2FN["gelu_pytorch_tanh" if exact else "gelu"])
 
@@ -307,15 +308,17 @@ def make_gradients(case: Case, folder: Path) -> None:
 
 def make_case(case: Case, folder: Path) -> dict[str, float]:
     """Write one case into `folder`, checking it on the way; returns its statistics."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in folder.iterdir():
+        if path.name != FIGURES_NAME:
+            path.unlink()
     written = write_checkpoint(case, folder)
     model, ids = load(case, folder), prompt(case)
     assert_loaded(written, model)
     if hasattr(model.config, "rope_parameters"):
         if model.config.rope_parameters.get("rope_type") == "llama3":
             assert_rope_bands(model)
-    sites = build_sites(model, ids, record(model, ids))
+    sites = build_sites(model, case.layout, ids, record(model, ids))
     numbers = statistics(sites)
     assert_lively(case, numbers)
     assert_sensitive(case, folder, ids, sites["hook_logits"])
@@ -330,8 +333,8 @@ def compare(made: Path, committed: Path) -> str:
     These follow the vector instructions of the processor, so another kind of machine may round
     differently; the checkpoint itself may not differ at all.
     """
-    names = sorted({path.name for folder in (made, committed) for path in folder.iterdir()})
-    _, different, missing = filecmp.cmpfiles(made, committed, names, shallow=False)
+    names = {path.name for folder in (made, committed) for path in folder.iterdir()} - {FIGURES_NAME}
+    _, different, missing = filecmp.cmpfiles(made, committed, sorted(names), shallow=False)
     computed = {GOLDEN_NAME, GRADIENTS_NAME}
     wrong = set(different) - computed | set(missing)
     assert not wrong, f"{committed}: {sorted(wrong)} differ"
@@ -363,6 +366,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("cases", nargs="*", metavar="CASE", help="default: all cases")
     parser.add_argument("--check", action="store_true", help="compare with the present files")
+    parser.add_argument("--list", action="store_true", help="only say what each case proves")
     parser.add_argument(
         "--gradients", action="store_true", help="only gradients, of the present checkpoints"
     )
@@ -377,6 +381,9 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     options = arguments()
+    if options.list:
+        print("\n".join(f"{case.name:24}{case.proves}" for case in CASES))
+        return
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     torch.set_num_threads(1)  # the order of additions must not depend on the machine's cores

@@ -1,16 +1,20 @@
-"""Makes tests/goldens/figures.json: what PyTorch and transformers say of models that `vitrine init` writes.
+"""Makes tests/goldens/**/figures.json: what PyTorch and transformers say of models that `vitrine init` writes.
 
-    python tools/make_reference_figures.py VITRINE [DATA]      VITRINE: the program; DATA: what VITRINE_DATA names
+    python tools/make_reference_figures.py VITRINE [GOLDEN...]      VITRINE: the program; default: all
 
-For a tiny model of every family, made by `vitrine init` with a fixed seed: transformers' logits, the
+VITRINE_DATA names data from outside the repository.
+
+For a tiny model of every family (of some presets, in goldens/figures.json; else of the config of a
+golden, in its folder), made by `vitrine init` with a fixed seed: transformers' logits, the
 products' FLOPs of a forward and of training as torch.utils.flop_counter counts them by its hooks, and
-the loss over windows of a text of ids. The tests make the same models again and compare. Also the
-numbers of parameters of the presets, counted by transformers on the meta device, and with DATA the loss
+the loss over windows of a text of ids. The tests make the same models again and compare. Holds the
+numbers of parameters of the presets against transformers' count on the meta device. With VITRINE_DATA the loss
 of stories260K's own weights over a piece of its stories, by a Llama written here in PyTorch (without
-DATA that figure stays). Needs torch, transformers, numpy and sentencepiece.
+it that figure stays). Needs torch, transformers, numpy and sentencepiece.
 """
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -21,9 +25,11 @@ import sentencepiece
 import torch
 from torch.nn.functional import cross_entropy, silu
 from torch.utils.flop_counter import FlopCounterMode
+from oracle_cases import CASES
 from transformers import AutoConfig, AutoModelForCausalLM
 
-OUT = Path(__file__).resolve().parent.parent / "tests" / "goldens" / "figures.json"
+GOLDENS = Path(__file__).resolve().parent.parent / "tests" / "goldens"
+OUT = GOLDENS / "figures.json"
 VOCABULARY = 300
 IDS = [1, 5, 9, 299, 3, 77, 21, 8, 8, 250, 0, 12]
 TINY = {
@@ -41,17 +47,9 @@ TINY = {
     "pythia-160m": ["d_model=64", "n_layers=2", "n_heads=4", "d_ff=96"],
     "phi-3-mini": ["d_model=64", "n_layers=2", "n_heads=4", "n_kv_heads=2", "d_ff=96"],
     "olmo-2-7b": ["d_model=64", "n_layers=2", "n_heads=4", "n_kv_heads=2", "d_ff=96"],
-    # families without a preset, by the config of a golden
-    "goldens/cohere": [],
-    "goldens/falcon": [],
-    "goldens/falcon_new": [],
-    "goldens/granite": [],
-    "goldens/qwen2_moe": [],
-    "goldens/starcoder2": [],
 }
 SHARED = [f"vocab_size={VOCABULARY}", "bos_token_id=1", "eos_token_id=2", "pad_token_id=null", "max_seq_len=64"]
-HALF = ("gemma-2-2b", "llama-3.2-1b", "pythia-160m", "goldens/falcon_new")
-DTYPES = {name: "bf16" if name in HALF else "f32" for name in TINY}
+HALF = ("gemma-2-2b", "llama-3.2-1b", "pythia-160m")
 WINDOW, STRIDE = 8, 5  # of the evaluation; BOS is 1
 STORIES = "text/tinystories_sample.txt"
 STORIES_BYTES = 50_000
@@ -81,13 +79,11 @@ def windowed_loss(logits_of, text: list[int], window: int, stride: int) -> tuple
     return total / count, count
 
 
-def figures_of(program: str, preset: str, assignments: list[str]) -> dict:
+def figures_of(program: str, source: str, assignments: list[str], dtype: str) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/model"
         sets = [x for a in assignments + SHARED for x in ("--set", a)]
-        golden = OUT.parent / preset.removeprefix("goldens/") / "config.json"
-        source = str(golden) if preset.startswith("goldens/") else preset
-        command = [program, "init", source, path, "--seed", "7", "--dtype", DTYPES[preset], *sets]
+        command = [program, "init", source, path, "--seed", "7", "--dtype", dtype, *sets]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation="eager")
         if hasattr(model, "set_experts_implementation"):
@@ -102,7 +98,7 @@ def figures_of(program: str, preset: str, assignments: list[str]) -> dict:
     # The last product of the loss's backward is counted like any other: three times the forward.
     return {
         "set": assignments + SHARED,
-        "dtype": DTYPES[preset],
+        "dtype": dtype,
         "params": sum(p.numel() for p in model.parameters()),
         "logits": [[round(float(x), 7) for x in row[::25]] for row in logits],
         "flops_forward": forward,
@@ -175,27 +171,50 @@ def stories_figures(data: Path) -> dict:
     return {"text": STORIES, "bytes": len(text), "evals": evals}
 
 
-def preset_params(program: str) -> dict:
+def presets(program: str) -> dict[str, dict]:
+    """What `info` says of each preset."""
     names = subprocess.run([program, "init", "--help"], check=True, capture_output=True, text=True).stdout
-    names = names.split("Presets: ")[1].split(".\n")[0].replace("\n", " ").split(", ")
-    counts = {}
+    names = "".join(names.split("Presets: ")[1].split(".\n")[0].split()).split(",")
+    info = {}
     for name in names:
-        with tempfile.TemporaryDirectory() as folder:
-            config = json.loads(subprocess.run([program, "info", name, "--json"], check=True, capture_output=True, text=True).stdout)
-            Path(f"{folder}/config.json").write_text(json.dumps(config["file"]))
-            with torch.device("meta"):
-                model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
-            counts[name.strip()] = sum(p.numel() for p in model.parameters())
-    return counts
+        result = subprocess.run([program, "info", name, "--json"], check=True, capture_output=True, text=True)
+        info[name] = json.loads(result.stdout)
+    return info
+
+
+def check_parameters(name: str, info: dict) -> None:
+    """transformers counts as many parameters as the program says and as the preset's source published."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(f"{folder}/config.json").write_text(json.dumps(info["file"]))
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
+    counted = sum(p.numel() for p in model.parameters())
+    assert counted == info["params"], f"{name}: transformers counts {counted}, the program {info['params']}"
+
+
+def make_golden_figures(program: str, wanted: list[str], covered: set[str]) -> None:
+    """figures.json of goldens whose family (model_type) no model made of a preset covers."""
+    for case in CASES:
+        config = GOLDENS / case.name / "config.json"
+        if (wanted and case.name not in wanted) or json.loads(config.read_text())["model_type"] in covered:
+            continue
+        figures = figures_of(program, str(config), [], "f32" if case.dtype == torch.float32 else "bf16")
+        (config.parent / "figures.json").write_text(json.dumps(figures, indent=1) + "\n")
 
 
 def main() -> None:
-    program = sys.argv[1]
-    stories = json.loads(OUT.read_text())["stories260K"] if len(sys.argv) == 2 else stories_figures(Path(sys.argv[2]))
-    figures = {"ids": IDS, "models": {p: figures_of(program, p, a) for p, a in TINY.items()}}
-    figures["stories260K"] = stories
-    figures["preset_params"] = preset_params(program)
-    OUT.write_text(json.dumps(figures, indent=1) + "\n")
+    program, *wanted = sys.argv[1:]
+    assert set(wanted) <= {case.name for case in CASES}, f"expected names of goldens, got {wanted}"
+    known = presets(program)
+    for name, info in known.items():
+        check_parameters(name, info)
+    make_golden_figures(program, wanted, {known[preset]["file"]["model_type"] for preset in TINY})
+    if wanted:
+        return
+    data = os.environ.get("VITRINE_DATA")
+    stories = stories_figures(Path(data)) if data else json.loads(OUT.read_text())["stories260K"]
+    models = {p: figures_of(program, p, sizes, "bf16" if p in HALF else "f32") for p, sizes in TINY.items()}
+    OUT.write_text(json.dumps({"ids": IDS, "models": models, "stories260K": stories}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,35 +1,17 @@
 """The cases of the golden oracle: which tiny checkpoints exist, and what each must be sensitive to.
 
-A case is a configuration, how its files look on disk, and a list of ablations: deliberate mistakes
+A case is a configuration, what its modules are called, how its files look on disk, and a list of ablations: deliberate mistakes
 (a forgotten softcap, the wrong GELU, ...) that must move the logits by at least the given relative
 amount, so that an engine which makes the mistake cannot pass the golden.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
-from transformers import (
-    CohereForCausalLM,
-    FalconForCausalLM,
-    Gemma2ForCausalLM,
-    Gemma3ForCausalLM,
-    GemmaForCausalLM,
-    GPT2LMHeadModel,
-    GPTNeoXForCausalLM,
-    GraniteForCausalLM,
-    LlamaForCausalLM,
-    MistralForCausalLM,
-    MixtralForCausalLM,
-    Olmo2ForCausalLM,
-    Phi3ForCausalLM,
-    PreTrainedModel,
-    Qwen2ForCausalLM,
-    Qwen2MoeForCausalLM,
-    Qwen3ForCausalLM,
-    Qwen3MoeForCausalLM,
-    Starcoder2ForCausalLM,
-)
+import transformers
+from oracle_sites import LLAMA, Layout
+from transformers import PreTrainedModel
 
 # Spread of the random weights. A matrix gets std gain / sqrt(fan_in); the entry whose name is the
 # longest suffix of the module's name wins. Norm weights and biases have std NEUTRAL_SPREAD around
@@ -64,12 +46,61 @@ QK_NORM_GAIN = 1.5  # of the norms of q and k, else their scores would be flat
 STRONG = 1e-2  # relative change of the logits which a semantic mistake must cause
 GELU = 1e-4  # tanh and exact GELU differ by less than 5e-4 anywhere, so the bar is lower
 
+# Where modules are named otherwise than in Llama.
+GEMMA2 = replace(
+    LLAMA,
+    ln1_post="post_attention_layernorm",
+    ln2="pre_feedforward_layernorm",
+    ln2_post="post_feedforward_layernorm",
+)
+GPT2 = Layout(
+    blocks="transformer.h",
+    embed="transformer.wte",
+    pos_embed="transformer.wpe",
+    final_norm="transformer.ln_f",
+    ln1="ln_1",
+    ln2="ln_2",
+    attn_proj="attn.c_proj",
+    mlp="mlp",
+    mlp_pre="mlp.c_fc",
+    mlp_down="mlp.c_proj",
+)
+OLMO2 = replace(
+    LLAMA,
+    ln1=None,
+    ln2=None,
+    ln1_post="post_attention_layernorm",
+    ln2_post="post_feedforward_layernorm",
+)
+NEOX = Layout(
+    blocks="gpt_neox.layers",
+    embed="gpt_neox.embed_in",
+    final_norm="gpt_neox.final_layer_norm",
+    ln1="input_layernorm",
+    ln2="post_attention_layernorm",
+    attn_proj="attention.dense",
+    mlp="mlp",
+    mlp_pre="mlp.dense_h_to_4h",
+    mlp_down="mlp.dense_4h_to_h",
+)
+FALCON = replace(
+    NEOX,
+    blocks="transformer.h",
+    embed="transformer.word_embeddings",
+    final_norm="transformer.ln_f",
+    attn_proj="self_attention.dense",
+)
+COHERE = replace(LLAMA, ln2=None, parallel=True)
+PHI3 = replace(LLAMA, mlp_gate_up="mlp.gate_up_proj")
+STARCODER2 = replace(LLAMA, mlp_pre="mlp.c_fc", mlp_up=None, mlp_down="mlp.c_proj")
+
 
 @dataclass(frozen=True)
 class Case:
     """One golden: a model family, its configuration and the form of its files."""
 
     name: str
+    proves: str
     model_class: type[PreTrainedModel]
     config: dict
     tokens: int
@@ -80,6 +111,7 @@ class Case:
     bare_names: bool = False  # GPT-2 without the "transformer." prefix and with its mask buffers
     positions: tuple[int, ...] = ()  # if given, store only the logits at these positions
     gains: Mapping[str, float] = field(default_factory=dict)
+    layout: Layout = LLAMA
 
 
 GEMMA_SHAPE = dict(
@@ -399,7 +431,11 @@ PUBLISHED_PHI3 = {
 CASES = [
     Case(
         name="gemma_mqa",
-        model_class=GemmaForCausalLM,
+        proves=(
+            "Gemma with one key/value head, head width not d/H, tied unembedding, `config.json` "
+            "as transformers 5 writes it"
+        ),
+        model_class=transformers.GemmaForCausalLM,
         config=GEMMA_SHAPE
         | dict(vocab_size=37, num_attention_heads=4, num_key_value_heads=1, head_dim=10),
         tokens=17,
@@ -407,7 +443,10 @@ CASES = [
     ),
     Case(
         name="gemma_mha_exact_key",
-        model_class=GemmaForCausalLM,
+        proves=(
+            "Gemma's first published config: old keys, and `hidden_act` gelu, which means the tanh form"
+        ),
+        model_class=transformers.GemmaForCausalLM,
         config=PUBLISHED_GEMMA,
         published=True,
         tokens=15,
@@ -415,7 +454,12 @@ CASES = [
     ),
     Case(
         name="gemma2",
-        model_class=Gemma2ForCausalLM,
+        proves=(
+            "Gemma 2: both softcaps, query scalar, sliding window 5, four norms, grouped keys; "
+            "`layer_types` (full, sliding, sliding) must be read and not assumed"
+        ),
+        model_class=transformers.Gemma2ForCausalLM,
+        layout=GEMMA2,
         config=GEMMA_SHAPE
         | GEMMA2_CAPS
         | dict(
@@ -433,7 +477,12 @@ CASES = [
     ),
     Case(
         name="gemma2_f16",
-        model_class=Gemma2ForCausalLM,
+        proves=(
+            "the same from float16 weights and old keys without `layer_types` (then: sliding, "
+            "full, sliding), one key/value head"
+        ),
+        model_class=transformers.Gemma2ForCausalLM,
+        layout=GEMMA2,
         config=PUBLISHED_GEMMA2,
         published=True,
         dtype=torch.float16,
@@ -442,7 +491,11 @@ CASES = [
     ),
     Case(
         name="llama_mha",
-        model_class=LlamaForCausalLM,
+        proves=(
+            "the first Llama's config: no `rope_theta`, no `num_key_value_heads`, no `head_dim`; "
+            "own unembedding"
+        ),
+        model_class=transformers.LlamaForCausalLM,
         config=PUBLISHED_LLAMA,
         published=True,
         tokens=16,
@@ -450,7 +503,11 @@ CASES = [
     ),
     Case(
         name="llama_gqa_bf16_sharded",
-        model_class=LlamaForCausalLM,
+        proves=(
+            "bfloat16 in three shards with an index, grouped keys, biases everywhere, tied, head "
+            "width not d/H, `rope_theta` 1000"
+        ),
+        model_class=transformers.LlamaForCausalLM,
         config=LLAMA_SHAPE
         | dict(
             vocab_size=53,
@@ -469,7 +526,11 @@ CASES = [
     ),
     Case(
         name="llama3_rope",
-        model_class=LlamaForCausalLM,
+        proves=(
+            "Llama 3's RoPE scaling with all three bands (kept, blended, divided), prompt longer "
+            "than the original context"
+        ),
+        model_class=transformers.LlamaForCausalLM,
         config=LLAMA_SHAPE
         | dict(
             vocab_size=41,
@@ -493,7 +554,11 @@ CASES = [
     ),
     Case(
         name="llama_linear_rope",
-        model_class=LlamaForCausalLM,
+        proves=(
+            "linear RoPE scaling in the old key `rope_scaling` with `type`, grouped keys, "
+            "`rms_norm_eps` 1e-5"
+        ),
+        model_class=transformers.LlamaForCausalLM,
         config=PUBLISHED_LLAMA_LINEAR,
         published=True,
         tokens=19,
@@ -501,7 +566,8 @@ CASES = [
     ),
     Case(
         name="llama_long",
-        model_class=LlamaForCausalLM,
+        proves="1100 positions: RoPE angles and sums stay accurate far out",
+        model_class=transformers.LlamaForCausalLM,
         config=LLAMA_SHAPE
         | dict(
             vocab_size=61,
@@ -518,7 +584,12 @@ CASES = [
     ),
     Case(
         name="gpt2",
-        model_class=GPT2LMHeadModel,
+        proves=(
+            "GPT-2 with the tanh GELU, LayerNorm and biases, learned positions, tied, names with "
+            "the prefix `transformer.`"
+        ),
+        model_class=transformers.GPT2LMHeadModel,
+        layout=GPT2,
         config=dict(
             vocab_size=43,
             n_embd=24,
@@ -533,7 +604,13 @@ CASES = [
     ),
     Case(
         name="gpt2_variant",
-        model_class=GPT2LMHeadModel,
+        proves=(
+            "exact GELU, `n_inner`, scores divided by the layer number, large epsilon, own "
+            "unembedding, names without prefix, mask buffers among the weights (one of them a "
+            "scalar)"
+        ),
+        model_class=transformers.GPT2LMHeadModel,
+        layout=GPT2,
         config=PUBLISHED_GPT2,
         published=True,
         bare_names=True,
@@ -550,7 +627,9 @@ CASES = [
     ),
     Case(
         name="gpt2_relu",
-        model_class=GPT2LMHeadModel,
+        proves="ReLU, one head, one layer, a prompt of exactly `n_positions` tokens",
+        model_class=transformers.GPT2LMHeadModel,
+        layout=GPT2,
         config=dict(
             vocab_size=37,
             n_embd=24,
@@ -566,7 +645,8 @@ CASES = [
     ),
     Case(
         name="qwen2_window",
-        model_class=Qwen2ForCausalLM,
+        proves="Qwen 2: biases on q, k, v only, a window from layer `max_window_layers` on",
+        model_class=transformers.Qwen2ForCausalLM,
         config=SMALL
         | dict(
             num_hidden_layers=3,
@@ -581,7 +661,8 @@ CASES = [
     ),
     Case(
         name="mistral",
-        model_class=MistralForCausalLM,
+        proves="Mistral's published keys: a window in all layers, bfloat16",
+        model_class=transformers.MistralForCausalLM,
         config=PUBLISHED_MISTRAL,
         published=True,
         dtype=torch.bfloat16,
@@ -590,14 +671,20 @@ CASES = [
     ),
     Case(
         name="qwen3",
-        model_class=Qwen3ForCausalLM,
+        proves="q and k normed over each head, head width not d/H",
+        model_class=transformers.Qwen3ForCausalLM,
         config=SMALL | dict(head_dim=6, tie_word_embeddings=True),
         tokens=13,
         ablations={"rope": STRONG},
     ),
     Case(
         name="gemma3",
-        model_class=Gemma3ForCausalLM,
+        proves=(
+            "Gemma 3's published keys: two RoPE bases, scaling for the full layers only, a "
+            "pattern without `layer_types`, normed q and k with 1 + w"
+        ),
+        model_class=transformers.Gemma3ForCausalLM,
+        layout=GEMMA2,
         config=PUBLISHED_GEMMA3,
         published=True,
         tokens=13,
@@ -605,7 +692,12 @@ CASES = [
     ),
     Case(
         name="gemma3_tables",
-        model_class=Gemma3ForCausalLM,
+        proves=(
+            "the same in the keys of transformers 5: a RoPE table for each type of layer; final "
+            "softcap"
+        ),
+        model_class=transformers.Gemma3ForCausalLM,
+        layout=GEMMA2,
         config=SMALL
         | dict(
             head_dim=10,
@@ -623,14 +715,21 @@ CASES = [
     ),
     Case(
         name="olmo2",
-        model_class=Olmo2ForCausalLM,
+        proves="norms behind the sublayers only, q and k normed over their full width",
+        model_class=transformers.Olmo2ForCausalLM,
+        layout=OLMO2,
         config=SMALL,
         tokens=13,
         ablations={"rope": STRONG},
     ),
     Case(
         name="gpt_neox",
-        model_class=GPTNeoXForCausalLM,
+        proves=(
+            "parallel residual with two norms, a quarter of each head turned, q, k, v mixed head "
+            "by head, float16"
+        ),
+        model_class=transformers.GPTNeoXForCausalLM,
+        layout=replace(NEOX, parallel=True),
         config=PUBLISHED_NEOX,
         published=True,
         dtype=torch.float16,
@@ -639,7 +738,9 @@ CASES = [
     ),
     Case(
         name="gpt_neox_serial",
-        model_class=GPTNeoXForCausalLM,
+        proves="the same without parallel residual and without biases of attention",
+        model_class=transformers.GPTNeoXForCausalLM,
+        layout=NEOX,
         config={key: value for key, value in SMALL.items() if key != "num_key_value_heads"}
         | dict(
             use_parallel_residual=False,
@@ -652,7 +753,9 @@ CASES = [
     ),
     Case(
         name="falcon",
-        model_class=FalconForCausalLM,
+        proves="Falcon's first kind: one K/V head, parallel residual on one norm",
+        model_class=transformers.FalconForCausalLM,
+        layout=replace(FALCON, ln2=None, parallel=True),
         config=PUBLISHED_FALCON,
         published=True,
         dtype=torch.bfloat16,
@@ -661,7 +764,9 @@ CASES = [
     ),
     Case(
         name="falcon_new",
-        model_class=FalconForCausalLM,
+        proves="the second kind: grouped heads in one tensor, two norms",
+        model_class=transformers.FalconForCausalLM,
+        layout=replace(FALCON, ln1="ln_attn", ln2="ln_mlp", parallel=True),
         config=dict(
             hidden_size=24,
             num_hidden_layers=2,
@@ -679,7 +784,9 @@ CASES = [
     ),
     Case(
         name="falcon_serial",
-        model_class=FalconForCausalLM,
+        proves="the first kind, neither parallel nor multi-query, with biases",
+        model_class=transformers.FalconForCausalLM,
+        layout=FALCON,
         config=dict(
             hidden_size=16,
             num_hidden_layers=2,
@@ -698,14 +805,69 @@ CASES = [
     ),
     Case(
         name="cohere",
-        model_class=CohereForCausalLM,
+        proves=(
+            "LayerNorm without bias, interleaved RoPE, parallel residual on one norm, scaled "
+            "logits"
+        ),
+        model_class=transformers.CohereForCausalLM,
+        layout=COHERE,
         config=SMALL | dict(logit_scale=0.4, rope_parameters={"rope_type": "default", "rope_theta": 1000.0}),
         tokens=13,
         ablations={"rope": STRONG},
     ),
     Case(
+        name="phi",
+        proves="Phi-2's published keys: a parallel block on one norm, half of each head turned, biases of the head",
+        model_class=transformers.PhiForCausalLM,
+        layout=replace(
+            COHERE,
+            final_norm="model.final_layernorm",
+            attn_proj="self_attn.dense",
+            mlp_pre="mlp.fc1",
+            mlp_up=None,
+            mlp_down="mlp.fc2",
+        ),
+        config={
+            "architectures": ["PhiForCausalLM"],
+            "attention_dropout": 0.0,
+            "bos_token_id": 1,
+            "embd_pdrop": 0.0,
+            "eos_token_id": 1,
+            "hidden_act": "gelu_new",
+            "hidden_size": 32,
+            "initializer_range": 0.02,
+            "intermediate_size": 24,
+            "layer_norm_eps": 1e-05,
+            "max_position_embeddings": 64,
+            "model_type": "phi",
+            "num_attention_heads": 4,
+            "num_hidden_layers": 2,
+            "num_key_value_heads": 2,
+            "partial_rotary_factor": 0.5,
+            "qk_layernorm": False,
+            "resid_pdrop": 0.1,
+            "rope_scaling": None,
+            "rope_theta": 100.0,
+            "tie_word_embeddings": False,
+            "torch_dtype": "float16",
+            "transformers_version": "4.37.0",
+            "use_cache": True,
+            "vocab_size": 29,
+        },
+        published=True,
+        dtype=torch.float16,
+        tokens=13,
+        ablations={"rope": STRONG, "biases": STRONG, "gelu_form": GELU},
+        gains={"dense": 1.5, "fc1": 1.6, "fc2": 3.0},
+    ),
+    Case(
         name="phi3_long",
-        model_class=Phi3ForCausalLM,
+        proves=(
+            "fused qkv and gate_up; LongRoPE beyond the original context and within it (there a "
+            "part of each head)"
+        ),
+        model_class=transformers.Phi3ForCausalLM,
+        layout=PHI3,
         config=PUBLISHED_PHI3,
         published=True,
         dtype=torch.bfloat16,
@@ -715,7 +877,12 @@ CASES = [
     ),
     Case(
         name="phi3_short",
-        model_class=Phi3ForCausalLM,
+        proves=(
+            "fused qkv and gate_up; LongRoPE beyond the original context and within it (there a "
+            "part of each head)"
+        ),
+        model_class=transformers.Phi3ForCausalLM,
+        layout=PHI3,
         config=PUBLISHED_PHI3
         | dict(partial_rotary_factor=0.75, num_key_value_heads=1)
         | dict(
@@ -730,15 +897,59 @@ CASES = [
         ablations={},
     ),
     Case(
+        name="smollm3",
+        proves="SmolLM 3's published keys: a layer without RoPE",
+        model_class=transformers.SmolLM3ForCausalLM,
+        config={
+            "architectures": ["SmolLM3ForCausalLM"],
+            "attention_bias": False,
+            "attention_dropout": 0.0,
+            "bos_token_id": 1,
+            "eos_token_id": 2,
+            "hidden_act": "silu",
+            "hidden_size": 16,
+            "initializer_range": 0.02,
+            "intermediate_size": 24,
+            "layer_types": ["full_attention"] * 4,
+            "max_position_embeddings": 64,
+            "max_window_layers": 28,
+            "mlp_bias": False,
+            "model_type": "smollm3",
+            "no_rope_layer_interval": 4,
+            "no_rope_layers": [1, 1, 1, 0],
+            "num_attention_heads": 4,
+            "num_hidden_layers": 4,
+            "num_key_value_heads": 2,
+            "pad_token_id": 0,
+            "pretraining_tp": 2,
+            "rms_norm_eps": 1e-06,
+            "rope_scaling": None,
+            "rope_theta": 100.0,
+            "sliding_window": None,
+            "torch_dtype": "bfloat16",
+            "transformers_version": "4.54.0.dev0",
+            "use_cache": False,
+            "use_sliding_window": False,
+            "vocab_size": 29,
+        },
+        published=True,
+        dtype=torch.bfloat16,
+        tokens=13,
+        ablations={"rope": STRONG},
+    ),
+    Case(
         name="starcoder2",
-        model_class=Starcoder2ForCausalLM,
+        proves="LayerNorm, biases everywhere, a plain FFN, window",
+        model_class=transformers.Starcoder2ForCausalLM,
+        layout=STARCODER2,
         config=SMALL | dict(sliding_window=5),
         tokens=13,
         ablations={"rope": STRONG, "biases": STRONG, "gelu_form": GELU},
     ),
     Case(
         name="granite",
-        model_class=GraniteForCausalLM,
+        proves="four multipliers: embedding, scores, residual, logits",
+        model_class=transformers.GraniteForCausalLM,
         config=SMALL
         | dict(
             embedding_multiplier=2.0,
@@ -752,7 +963,11 @@ CASES = [
     ),
     Case(
         name="llama_yarn_rope",
-        model_class=LlamaForCausalLM,
+        proves=(
+            "YaRN: kept, blended and divided pairs beyond the original context; its magnitude by "
+            "factor, and by `mscale`; ends of the ramp truncated or not"
+        ),
+        model_class=transformers.LlamaForCausalLM,
         config=SMALL
         | dict(
             num_attention_heads=2,
@@ -771,7 +986,11 @@ CASES = [
     ),
     Case(
         name="llama_yarn_mscale",
-        model_class=LlamaForCausalLM,
+        proves=(
+            "YaRN: kept, blended and divided pairs beyond the original context; its magnitude by "
+            "factor, and by `mscale`; ends of the ramp truncated or not"
+        ),
+        model_class=transformers.LlamaForCausalLM,
         config=SMALL
         | dict(
             num_attention_heads=2,
@@ -793,7 +1012,8 @@ CASES = [
     ),
     Case(
         name="llama_dynamic_rope",
-        model_class=LlamaForCausalLM,
+        proves="dynamic NTK, a prompt beyond the original context",
+        model_class=transformers.LlamaForCausalLM,
         config=PUBLISHED_LLAMA
         | dict(max_position_embeddings=16, rope_scaling={"type": "dynamic", "factor": 4.0}),
         published=True,
@@ -802,7 +1022,8 @@ CASES = [
     ),
     Case(
         name="mixtral",
-        model_class=MixtralForCausalLM,
+        proves="experts with renormalized weights, window",
+        model_class=transformers.MixtralForCausalLM,
         config=SMALL | dict(num_local_experts=5, num_experts_per_tok=2, sliding_window=7),
         tokens=13,
         ablations={"rope": STRONG},
@@ -810,7 +1031,8 @@ CASES = [
     ),
     Case(
         name="qwen3_moe",
-        model_class=Qwen3MoeForCausalLM,
+        proves="experts and a dense layer, normed q and k",
+        model_class=transformers.Qwen3MoeForCausalLM,
         config=SMALL
         | dict(
             num_hidden_layers=3,
@@ -827,7 +1049,8 @@ CASES = [
     ),
     Case(
         name="qwen2_moe",
-        model_class=Qwen2MoeForCausalLM,
+        proves="experts without renormalization, and a shared one with its gate",
+        model_class=transformers.Qwen2MoeForCausalLM,
         config=SMALL
         | dict(
             num_experts=5,

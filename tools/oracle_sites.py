@@ -9,7 +9,7 @@ returned, so the two cannot drift apart.
 
 import sys
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from unittest.mock import patch
 
 import torch
@@ -59,84 +59,6 @@ LLAMA = Layout(
     mlp_up="mlp.up_proj",
     mlp_down="mlp.down_proj",
 )
-GEMMA2 = replace(
-    LLAMA,
-    ln1_post="post_attention_layernorm",
-    ln2="pre_feedforward_layernorm",
-    ln2_post="post_feedforward_layernorm",
-)
-GPT2 = Layout(
-    blocks="transformer.h",
-    embed="transformer.wte",
-    pos_embed="transformer.wpe",
-    final_norm="transformer.ln_f",
-    ln1="ln_1",
-    ln2="ln_2",
-    attn_proj="attn.c_proj",
-    mlp="mlp",
-    mlp_pre="mlp.c_fc",
-    mlp_down="mlp.c_proj",
-)
-OLMO2 = replace(
-    LLAMA,
-    ln1=None,
-    ln2=None,
-    ln1_post="post_attention_layernorm",
-    ln2_post="post_feedforward_layernorm",
-)
-NEOX = Layout(
-    blocks="gpt_neox.layers",
-    embed="gpt_neox.embed_in",
-    final_norm="gpt_neox.final_layer_norm",
-    ln1="input_layernorm",
-    ln2="post_attention_layernorm",
-    attn_proj="attention.dense",
-    mlp="mlp",
-    mlp_pre="mlp.dense_h_to_4h",
-    mlp_down="mlp.dense_4h_to_h",
-)
-FALCON = replace(
-    NEOX,
-    blocks="transformer.h",
-    embed="transformer.word_embeddings",
-    final_norm="transformer.ln_f",
-    attn_proj="self_attention.dense",
-)
-COHERE = replace(LLAMA, ln2=None, parallel=True)
-PHI3 = replace(LLAMA, mlp_gate_up="mlp.gate_up_proj")
-STARCODER2 = replace(LLAMA, mlp_pre="mlp.c_fc", mlp_up=None, mlp_down="mlp.c_proj")
-LAYOUTS = {
-    "llama": LLAMA,
-    "gemma": LLAMA,
-    "gemma2": GEMMA2,
-    "gemma3_text": GEMMA2,
-    "gpt2": GPT2,
-    "cohere": COHERE,
-    "granite": LLAMA,
-    "mistral": LLAMA,
-    "mixtral": LLAMA,
-    "olmo2": OLMO2,
-    "phi3": PHI3,
-    "qwen2": LLAMA,
-    "qwen2_moe": LLAMA,
-    "qwen3": LLAMA,
-    "qwen3_moe": LLAMA,
-    "starcoder2": STARCODER2,
-}
-
-
-def layout_of(model: PreTrainedModel) -> Layout:
-    """The layout of a model; some families have several."""
-    config = model.config
-    if config.model_type == "gpt_neox":
-        return replace(NEOX, parallel=config.use_parallel_residual)
-    if config.model_type == "falcon":
-        if not (config.new_decoder_architecture or config.parallel_attn):
-            return FALCON
-        if config.num_ln_in_parallel_attn == 2:
-            return replace(FALCON, ln1="ln_attn", ln2="ln_mlp", parallel=True)
-        return replace(FALCON, ln2=None, parallel=True)
-    return LAYOUTS[config.model_type]
 
 
 @dataclass
@@ -161,7 +83,7 @@ class Record:
     outputs: dict[str, Tensor] = field(default_factory=dict)
     routed: dict[str, tuple[Tensor, ...]] = field(default_factory=dict)
     attention: list[AttentionCall] = field(default_factory=list)
-    before_rotation: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+    before_rotation: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)  # by layer
     logits: Tensor | None = None
     loss: Tensor | None = None
 
@@ -204,7 +126,6 @@ def record(model: PreTrainedModel, ids: Tensor) -> Record:
             result = model(ids[None], labels=ids[None], use_cache=False)
     seen.logits, seen.loss = result.logits[0], result.loss
     assert len(seen.attention) == model.config.num_hidden_layers, "attention was not observed"
-    assert len(seen.before_rotation) in (0, len(seen.attention)), "rotation was not observed"
     return seen
 
 
@@ -237,7 +158,7 @@ def _observe_inline_attention(seen: Record, model: PreTrainedModel, family, obse
 
     def observed_rotation(q, k, *args, **kwargs):
         result = rotate(q, k, *args, **kwargs)
-        seen.before_rotation.append((q[0], k[0][:: shared(k[0])]))
+        seen.before_rotation[len(seen.attention)] = (q[0], k[0][:: shared(k[0])])
         rotated.append((result[0][0], result[1][0][:: shared(k[0])]))
         return result
 
@@ -294,15 +215,14 @@ def _attention_observer(seen: Record, attention):
 
 def _rotary_observer(seen: Record, rotate):
     def observed(q, k, *args, **kwargs):
-        seen.before_rotation.append((q[0], k[0]))
+        seen.before_rotation[len(seen.attention)] = (q[0], k[0])
         return rotate(q, k, *args, **kwargs)
 
     return observed
 
 
-def build_sites(model: PreTrainedModel, ids: Tensor, seen: Record) -> Sites:
+def build_sites(model: PreTrainedModel, layout: Layout, ids: Tensor, seen: Record) -> Sites:
     """All sites of the forward, in the order in which it computes them."""
-    layout = layout_of(model)
     sites: Sites = {"hook_tokens": ids.float()}
     scale = getattr(model.config, "embedding_multiplier", 1.0)
     stream = sites["hook_embed"] = seen.outputs[layout.embed] * scale
@@ -381,8 +301,10 @@ def attention_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer:
     """From the projections to the output of the attention module."""
     call = seen.attention[layer]
     name = f"{layout.blocks}.{layer}.{layout.attn_proj}"
-    rotated = bool(seen.before_rotation)
+    rotated = layer in seen.before_rotation  # else attention has no RoPE, and q and k stay
     q, k = seen.before_rotation[layer] if rotated else (call.q, call.k)
+    # some models hand over only the part of each head that is turned
+    q, k = (torch.cat((a, b[..., a.shape[-1] :]), -1) for a, b in ((q, call.q), (k, call.k)))
     sites: Sites = {"attn.hook_v": call.v.transpose(0, 1)}
     block = f"{layout.blocks}.{layer}"
     if f"{block}.{layout.q_norm}" in seen.outputs:
@@ -474,11 +396,15 @@ def moe_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) 
     return sites
 
 
+def activation_slot(mlp: nn.Module) -> str:
+    """What an MLP calls its activation."""
+    return next(slot for slot in ("act_fn", "act", "activation_fn") if hasattr(mlp, slot))
+
+
 def mlp_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) -> Sites:
     """From the input projections to the output of the MLP module."""
     mlp = model.get_submodule(f"{block}.{layout.mlp}")
-    slot = next(slot for slot in ("act_fn", "act", "activation_fn") if hasattr(mlp, slot))
-    activation = getattr(mlp, slot)
+    activation = getattr(mlp, activation_slot(mlp))
     if layout.mlp_gate_up:
         pre, up = seen.outputs[f"{block}.{layout.mlp_gate_up}"].chunk(2, dim=-1)
     else:
@@ -507,7 +433,8 @@ def head_sites(model: PreTrainedModel, layout: Layout, seen: Record, ids: Tensor
     assert softcap is None or scale == 1.0
     logits = raw * scale if softcap is None else torch.tanh(raw / softcap) * softcap
     loss = nn.functional.cross_entropy(seen.logits[:-1], ids[1:], reduction="none")
-    assert_close(sites["ln_final.hook_out"] @ model.lm_head.weight.T, raw, "unembedding")
+    bias = 0.0 if model.lm_head.bias is None else model.lm_head.bias
+    assert_close(sites["ln_final.hook_out"] @ model.lm_head.weight.T + bias, raw, "unembedding")
     assert_close(logits, seen.logits, "logits")
     assert_close(loss.mean(), seen.loss, "loss")
     sites["hook_logits"] = seen.logits

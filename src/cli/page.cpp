@@ -23,7 +23,8 @@ std::string escaped(std::string_view text) {
 
 std::string in_code(std::string_view text) { return "`" + std::string(text) + "`"; }
 
-/// A footer's hints, and the commands of its examples: lines behind "Example: " that begin with the program's name.
+/// A footer's hints, and the commands of its examples: lines behind "Example: " that begin with the program's name. The
+/// list of presets grows without the page: only the program has it.
 std::pair<std::string, std::vector<std::string>> hints_and_examples(const std::string& footer) {
   std::string hints;
   std::vector<std::string> examples;
@@ -31,6 +32,7 @@ std::pair<std::string, std::vector<std::string>> hints_and_examples(const std::s
     const std::size_t end = std::min(footer.find('\n', at), footer.size());
     const std::string line = footer.substr(at, end - at);
     at = end + 1;
+    if (line.starts_with("Presets: ")) continue;
     const std::size_t command = line.find_first_not_of(' ', line.starts_with("Example: ") ? 9 : 0);
     const bool is_example = line.starts_with("Example: ") || (!examples.empty() && line.starts_with("  "));
     if (is_example && line.compare(command, 8, "vitrine ") == 0) {

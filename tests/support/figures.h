@@ -1,4 +1,5 @@
-// tests/goldens/figures.json: what PyTorch and transformers say of models that init makes.
+// tests/goldens/figures.json and goldens/NAME/figures.json: what PyTorch and transformers say of models that init
+// makes.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +15,15 @@
 
 namespace vitrine::test {
 
-inline Json reference_figures() { return Json::parse(std::ifstream(goldens() + "/figures.json")); }
+/// Those of goldens stand among the `models` as "goldens/NAME".
+inline Json reference_figures() {
+  Json figures = Json::parse(std::ifstream(goldens() + "/figures.json"));
+  for (const auto& entry : std::filesystem::directory_iterator(goldens())) {
+    std::ifstream in(entry.path() / "figures.json");
+    if (in) figures["models"]["goldens/" + entry.path().filename().string()] = Json::parse(in);
+  }
+  return figures;
+}
 
 /// A folder that goes with its test.
 class ScratchFolder {

@@ -1,7 +1,7 @@
 // Cohere's Command R: a parallel block on one norm, interleaved RoPE, scaled logits. Sources: transformers,
 // models/cohere; the published config.json files.
 #include "base/error.h"
-#include "checkpoint/families/families.h"
+#include "checkpoint/family_parts.h"
 
 namespace vitrine {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "checkpoint/families/families.h"
+#include "checkpoint/family_parts.h"
 
 namespace vitrine {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "checkpoint/families/families.h"
+#include "checkpoint/family_parts.h"
 
 namespace vitrine {
 namespace {
@@ -11,21 +11,14 @@ namespace {
 ModelConfig read_gemma3(ConfigReader& c) {
   for (const char* key : {"cache_implementation", "_sliding_window_pattern"})
     c.ignore(key);  // layer_types stands beside
-  c.refuse("use_bidirectional_attention");
   if (c.optional_number("attn_logit_softcapping")) {
     throw Unsupported(c.where(),
                       "attn_logit_softcapping is not supported for this family: the reference passes it over");
   }
-  DecoderKeys keys{.max_seq_len = 131072,
-                   .tied = true,
-                   .activation = "gelu_pytorch_tanh",
-                   .activation_key = "hidden_activation",
-                   .head_dim = 256};
-  keys.norm.weight_offset = 1.0f;
+  DecoderKeys keys{.max_seq_len = 131072, .activation = "gelu_pytorch_tanh", .activation_key = "hidden_activation"};
   keys.rope.theta = 1e6;
   keys.rope.layer_type = "full_attention";
-  ModelConfig model = read_decoder(c, keys);
-  model.embedding.scale = static_cast<float>(std::sqrt(static_cast<double>(model.d_model)));
+  ModelConfig model = read_gemma_decoder(c, keys);
   model.head.softcap = read_softcap(c, "final_logit_softcapping", std::nullopt);
 
   const RopeKeys local_keys{.theta_key = "rope_local_base_freq", .layer_type = "sliding_attention"};

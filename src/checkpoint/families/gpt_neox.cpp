@@ -1,7 +1,7 @@
 // GPT-NeoX and Pythia: attention and FFN side by side, a part of each head turned, q, k and v mixed head by head.
 // Sources: Black et al. 2022; Biderman et al. 2023; transformers, models/gpt_neox; the published config.json files.
 #include "base/error.h"
-#include "checkpoint/families/families.h"
+#include "checkpoint/family_parts.h"
 
 namespace vitrine {
 namespace {

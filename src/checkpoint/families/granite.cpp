@@ -1,7 +1,7 @@
 // Granite 3: a Llama with four multipliers. Sources: Granite Team 2024; transformers, models/granite; the published
 // config.json files.
 #include "base/error.h"
-#include "checkpoint/families/families.h"
+#include "checkpoint/family_parts.h"
 
 namespace vitrine {
 namespace {

@@ -1,6 +1,6 @@
 // OLMo 2: norms behind the sublayers only, q and k normed over their full width. Sources: OLMo Team 2024; transformers,
 // models/olmo2; the published config.json files.
-#include "checkpoint/families/families.h"
+#include "checkpoint/family_parts.h"
 
 namespace vitrine {
 namespace {

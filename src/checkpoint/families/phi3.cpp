@@ -1,6 +1,6 @@
 // Phi 3: fused qkv and gate_up, LongRoPE. Sources: Abdin et al. 2024; transformers, models/phi3; the published
 // config.json files.
-#include "checkpoint/families/families.h"
+#include "checkpoint/family_parts.h"
 
 namespace vitrine {
 namespace {

@@ -1,6 +1,6 @@
 // StarCoder 2: LayerNorm, biases everywhere, a plain FFN. Sources: Lozhkov et al. 2024; transformers,
 // models/starcoder2; the published config.json files.
-#include "checkpoint/families/families.h"
+#include "checkpoint/family_parts.h"
 
 namespace vitrine {
 namespace {

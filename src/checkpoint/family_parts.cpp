@@ -1,4 +1,4 @@
-#include "checkpoint/families/families.h"
+#include "checkpoint/family_parts.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,15 +6,6 @@
 #include "base/error.h"
 
 namespace vitrine {
-
-std::span<const Family> all_families() {
-  static const std::vector<Family> families = {
-      cohere_family(),    falcon_family(),   gemma_family(),     gemma2_family(),    gemma3_family(),
-      gpt2_family(),      gpt_neox_family(), granite_family(),   llama_family(),     mistral_family(),
-      mixtral_family(),   olmo2_family(),    own_family(),       phi3_family(),      qwen2_family(),
-      qwen2_moe_family(), qwen3_family(),    qwen3_moe_family(), starcoder2_family()};
-  return families;
-}
 
 void use_decoder_names(Family& family) {
   family.prefixes = {"model.", ""};
@@ -116,6 +107,18 @@ ModelConfig read_decoder(ConfigReader& c, const DecoderKeys& keys) {
   block.ffn = DenseConfig{c.size("intermediate_size"),
                           activation_named(c, c.text_or(keys.activation_key, keys.activation)), true, false};
   model.blocks.assign(static_cast<std::size_t>(c.size("num_hidden_layers", kMaxLayers)), block);
+  return model;
+}
+
+ModelConfig read_gemma_decoder(ConfigReader& c, DecoderKeys keys) {
+  c.refuse("use_bidirectional_attention");
+  keys.tied = true;
+  keys.norm.weight_offset = 1.0f;
+  keys.head_dim = 256;
+  ModelConfig model = read_decoder(c, keys);
+  model.embedding.scale = static_cast<float>(std::sqrt(static_cast<double>(model.d_model)));
+  const bool bias = c.flag_or("attention_bias", false);
+  for (BlockConfig& block : model.blocks) block.attention.qkv_bias = block.attention.out_bias = bias;
   return model;
 }
 

@@ -1,29 +1,9 @@
-// The list of families: one function a family, and what their files share.
+// What the files of families/ share.
 #pragma once
 
 #include "checkpoint/family.h"
 
 namespace vitrine {
-
-Family cohere_family();
-Family falcon_family();
-Family gemma_family();
-Family gemma2_family();
-Family gemma3_family();
-Family gpt2_family();
-Family gpt_neox_family();
-Family granite_family();
-Family llama_family();
-Family mistral_family();
-Family mixtral_family();
-Family olmo2_family();
-Family own_family();
-Family phi3_family();
-Family qwen2_family();
-Family qwen2_moe_family();
-Family qwen3_family();
-Family qwen3_moe_family();
-Family starcoder2_family();
 
 /// The names that most decoder checkpoints of transformers share: embed_tokens, q_proj …, norm, lm_head.
 void use_decoder_names(Family& family);
@@ -58,6 +38,9 @@ struct DecoderKeys {
 /// The words that most decoders of transformers share: sizes, norms before both sublayers, RoPE, a gated FFN without
 /// biases; no layer differs from another.
 ModelConfig read_decoder(ConfigReader& config, const DecoderKeys& keys);
+/// What all generations of Gemma share: RMSNorm by 1 + w, a head_dim apart from d_model / n_heads, tied head,
+/// embeddings times √d_model. `keys` says the rest.
+ModelConfig read_gemma_decoder(ConfigReader& config, DecoderKeys keys);
 /// The window of all layers: `otherwise` where sliding_window is absent, none where it is null.
 void read_window(ConfigReader& config, ModelConfig& model, std::optional<std::int64_t> otherwise);
 /// use_sliding_window, sliding_window, max_window_layers and layer_types: the layers from max_window_layers on have a

@@ -1,0 +1,58 @@
+// SmolLM 3: every fourth layer without RoPE. Sources: Bakouch et al. 2025; Yang et al. 2025 (layers without positions);
+// transformers, models/smollm3; the published config.json files.
+#include <algorithm>
+
+#include "base/error.h"
+#include "checkpoint/family_parts.h"
+
+namespace vitrine {
+namespace {
+
+/// Whether each layer turns its heads: no_rope_layers has a 1 for those that do, else all but each interval's last.
+std::vector<bool> read_layers_with_rope(ConfigReader& c, std::size_t n_layers) {
+  const std::vector<std::int64_t> listed = c.sizes_or_empty("no_rope_layers");
+  const auto interval = static_cast<std::size_t>(c.size_or("no_rope_layer_interval", 4));
+  if (!listed.empty() && listed.size() < n_layers) {
+    throw BadCheckpoint(c.where(), "no_rope_layers: expected {} layers, got {}", n_layers, listed.size());
+  }
+  std::vector<bool> with_rope;
+  for (std::size_t layer = 0; layer < n_layers; ++layer) {
+    with_rope.push_back(listed.empty() ? (layer + 1) % interval != 0 : listed[layer] != 0);
+  }
+  return with_rope;
+}
+
+ModelConfig read_smollm3(ConfigReader& c) {
+  c.refuse("use_sliding_window");
+  for (const char* key : {"sliding_window", "max_window_layers"}) c.ignore(key);  // without that one, no effect
+  DecoderKeys keys{.max_seq_len = 32768, .tied = true};
+  keys.rope.theta = 2e6;
+  ModelConfig model = read_decoder(c, keys);
+  const std::vector<bool> sliding = read_sliding_layers(c, static_cast<std::int64_t>(model.blocks.size()));
+  if (std::find(sliding.begin(), sliding.end(), true) != sliding.end()) {
+    throw BadCheckpoint(c.where(), "layer_types: sliding_attention contradicts use_sliding_window, which is false");
+  }
+  const bool attention_bias = c.flag_or("attention_bias", false), mlp_bias = c.flag_or("mlp_bias", false);
+  const std::vector<bool> with_rope = read_layers_with_rope(c, model.blocks.size());
+  for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
+    BlockConfig& block = model.blocks[layer];
+    if (!with_rope[layer]) block.attention.rope.reset();
+    block.attention.qkv_bias = block.attention.out_bias = attention_bias;
+    std::get<DenseConfig>(block.ffn).bias = mlp_bias;
+  }
+  return model;
+}
+
+}  // namespace
+
+Family smollm3_family() {
+  Family family;
+  family.model_type = "smollm3";
+  family.architectures = {"SmolLM3ForCausalLM"};
+  family.read_config = read_smollm3;
+  use_decoder_names(family);
+  add_pre_norms(family);
+  return family;
+}
+
+}  // namespace vitrine
