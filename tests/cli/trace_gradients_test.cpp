@@ -87,7 +87,7 @@ TEST_F(TraceGradients, AreByTheValueAfterAWrite) {
   const std::vector<float>&after = ours.at("blocks.0.hook_mlp_out_grad").data,
         &before = ours.at("blocks.0.mlp.hook_out_grad").data;
   const auto d = static_cast<std::size_t>(ours.at("hook_embed").shape[1]);
-  for (std::size_t i = 0; i < after.size(); ++i) EXPECT_EQ(before[i], (i / d == 1 ? 2 : 1) * after[i]) << i;
+  for (std::size_t i = 0; i < after.size(); ++i) EXPECT_EQ(before[i], (i / d == 1 ? 2.0f : 1.0f) * after[i]) << i;
 }
 
 TEST_F(TraceGradients, AreListed) {

@@ -88,16 +88,16 @@ std::vector<double> sum_of_heads(const Value& value) {
 
 /// What attention's heads read has gradients that add up to what attention adds to the gradient of the stream.
 TEST_P(Learning, HeadsInputsAddUpToTheStream) {
-  const auto gradients = [&](const std::vector<std::string>& sites) {
+  const auto learned = [&](const std::vector<std::string>& sites) {
     Probe probe(model_, sites);
     probe.ask_gradients = true;
     Learner learner(model_, {.taps = &probe});
     learner.learn({ids_});
     return probe.gradients;
   };
-  const Values whole = gradients({"*.hook_attn_in", "*.hook_resid_pre", "*.hook_resid_mid"});
-  const Values parts = gradients({"*.hook_q_input", "*.hook_k_input", "*.hook_v_input"});
-  const Values chained = gradients({"*.hook_attn_in", "*.hook_q_input", "*.hook_k_input", "*.hook_v_input"});
+  const Values whole = learned({"*.hook_attn_in", "*.hook_resid_pre", "*.hook_resid_mid"});
+  const Values parts = learned({"*.hook_q_input", "*.hook_k_input", "*.hook_v_input"});
+  const Values chained = learned({"*.hook_attn_in", "*.hook_q_input", "*.hook_k_input", "*.hook_v_input"});
   for (std::size_t layer = 0; layer < model_.config().blocks.size(); ++layer) {
     const std::string block = "blocks." + std::to_string(layer) + ".";
     const auto of_part = [&](const char* name) { return sum_of_heads(parts.at(block + name)); };
