@@ -28,13 +28,9 @@ void run_grad(const GradOptions& o) {
 
   const auto n = static_cast<std::int64_t>(session.ids.size());
   const std::int64_t predictions = n - 1;
-  std::vector<std::int32_t> targets(session.ids.begin() + 1, session.ids.end());
-  targets.push_back(0);  // behind the last token nothing is known
-  std::vector<float> weights(static_cast<std::size_t>(n), 1.0f);
-  weights.back() = 0.0f;
   Tape tape(gradients);
   Arena arena;
-  LossRequest loss{targets, weights, 1.0f / static_cast<float>(predictions)};
+  LossRequest loss{std::span(session.ids).subspan(1), {}, 1.0f / static_cast<float>(predictions)};
   Pass pass{*session.pool, default_kernels(), arena, {{0, n, 0, nullptr}}, {}};
   pass.interrupt = &interrupted();
   pass.tape = &tape;

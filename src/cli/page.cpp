@@ -106,7 +106,13 @@ std::string sites_page() {
       "```\n"
       "$ vitrine trace \"Hi\" --sites 'blocks.0.attn.*' --out values.safetensors\n"
       "$ vitrine trace \"Hi\" --set 'blocks.2.attn.hook_z[:,1]=0' --sites hook_logits --out silenced.safetensors\n"
-      "```\n\n";
+      "$ vitrine trace \"Hi, you\" --gradients --sites '*.hook_resid_*' --out gradients.safetensors\n"
+      "```\n\n"
+      "With `--gradients` each value has its `SITE_grad` beside it: the gradient of the mean next-token loss by the "
+      "value, after any\nwrite into it. What a write replaces passes none on, what it scales passes it scaled. Ids and "
+      "the experts' choice have none.\nThose of `hook_attn_in` and its kind are each head's part of what attention "
+      "adds "
+      "to the gradient of the stream: they add up to it.\n\n";
   Table table({{"site"}, {"shape"}, {"what it is"}});
   for (const SiteInfo& site : all_sites()) {
     const std::string name = (site.in_block ? "blocks.N." : "") + std::string(site.name);

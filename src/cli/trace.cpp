@@ -1,6 +1,7 @@
-// vitrine trace: every named intermediate value of one forward, as a safetensors file.
+// vitrine trace: every named intermediate value of one forward, and its gradient, as a safetensors file.
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "checkpoint/safetensors.h"
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -15,32 +16,63 @@ constexpr std::int64_t kHeaderBytesPerSite = 200;
 struct TraceOptions : Options {
   std::vector<std::string> globs;
   std::vector<std::string> writes;
+  bool gradients = false;
   std::string out;
 };
+
+void check_gradients(const TraceOptions& o, const Session& session) {
+  if (!o.gradients) return;
+  if (o.kv != "f32") throw Unsupported("--kv", "gradients need f32 keys and values, got {}", o.kv);
+  if (session.ids.size() < 2) {
+    throw BadInput("--gradients", "expected at least 2 tokens, the second of them to be predicted, got {}",
+                   session.ids.size());
+  }
+}
+
+/// The forward, the mean loss of what follows each token, and back as far as the embeddings; no parameter learns.
+void there_and_back(const Model& model, Pass& pass, std::span<const std::int32_t> ids) {
+  const std::span<const std::int32_t> targets = ids.subspan(1);
+  Gradients of_no_params;
+  Tape tape(of_no_params);
+  LossRequest loss{targets, {}, 1.0f / static_cast<float>(targets.size())};
+  pass.tape = &tape;
+  pass.loss = &loss;
+  model.learn(pass, ids);
+}
 
 void run_trace(const TraceOptions& o) {
   std::vector<SiteWrite> writes;
   for (const std::string& text : o.writes) writes.push_back(parse_site_write(text));
   const Session session = open_session(o);
+  check_gradients(o, session);
   const Model& model = *session.checkpoint.model;
   const GenerateContext context = session.context(o);
 
   Json sites = Json::array();
   std::optional<SafetensorsWriter> writer;
-  const auto receive = [&](const SiteId& id, const Tensor& value) {
-    writer->add(name_of(id), value);
-    sites.push_back({{"name", name_of(id)}, {"shape", value.shape.sizes()}, {"bytes", value.count() * 4}});
+  const auto add = [&](const std::string& name, const Tensor& value) {
+    writer->add(name, value);
+    sites.push_back({{"name", name}, {"shape", value.shape.sizes()}, {"bytes", value.count() * 4}});
   };
-  Recorder recorder(o.globs, writes, static_cast<int>(model.config().blocks.size()), receive,
-                    static_cast<int>(most_experts(model.config())));
-  writer.emplace(o.out, 64 + recorder.most_sites() * kHeaderBytesPerSite);
+  Recorder recorder(
+      o.globs, writes, static_cast<int>(model.config().blocks.size()),
+      [&](const SiteId& id, const Tensor& value) { add(name_of(id), value); },
+      static_cast<int>(most_experts(model.config())));
+  if (o.gradients) {
+    recorder.receive_gradients([&](const SiteId& id, const Tensor& value) { add(name_of(id) + "_grad", value); });
+  }
+  writer.emplace(o.out, 64 + recorder.most_sites() * kHeaderBytesPerSite * (o.gradients ? 2 : 1));
 
   Arena arena;
   const auto n_rows = static_cast<std::int64_t>(session.ids.size());
   Pass pass{*context.pool,    *context.kernels, arena, {{0, n_rows, 0, nullptr}}, {}, &recorder,
             context.kv_dtype, context.interrupt};
   pass.logits = {LogitRequest::Rows::range, 0, n_rows, {}};
-  model.forward(pass, session.ids);
+  if (o.gradients) {
+    there_and_back(model, pass, session.ids);
+  } else {
+    model.forward(pass, session.ids);
+  }
   recorder.check_all_met();
   writer->commit();
 
@@ -62,6 +94,8 @@ void add_trace(CLI::App& program) {
            "Sites to write, as a glob over names (default: all but the costly ones); may be given several times");
   add_list(command, "--set", o->writes,
            "Write into a site: 'SITE[index]=value', also *= and +=; may be given several times");
+  command.add_flag("--gradients", o->gradients,
+                   "Also write SITE_grad, the gradient of the mean next-token loss by each value");
   command.add_option("--out", o->out, "The file, one float32 tensor a site")->required();
   add_common(command, *o);
   command.footer(

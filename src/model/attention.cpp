@@ -16,9 +16,9 @@ Tensor norm_heads(Pass& p, const NormSite& at, const std::optional<QkNormConfig>
 Tensor attention(Pass& p, BlockSite at, const AttentionConfig& c, const AttentionParams& w, const HeadInputs& x) {
   const Shape q_shape{x.all.rows(), c.n_heads, c.head_dim};
   const Shape kv_shape{x.all.rows(), c.n_kv_heads, c.head_dim};
-  Tensor q = p.tap(at(Site::q), project_heads(p, w.wq, x.all, x.q, q_shape));
-  Tensor k = p.tap(at(Site::k), project_heads(p, w.wk, x.all, x.k, kv_shape));
-  const Tensor v = p.tap(at(Site::v), project_heads(p, w.wv, x.all, x.v, kv_shape));
+  Tensor q = p.tap(at(Site::q), project_heads(p, w.wq, x, x.q, q_shape));
+  Tensor k = p.tap(at(Site::k), project_heads(p, w.wk, x, x.k, kv_shape));
+  const Tensor v = p.tap(at(Site::v), project_heads(p, w.wv, x, x.v, kv_shape));
   q = norm_heads(p, at(Norm::q), c.qk_norm, w.q_norm, q);
   k = norm_heads(p, at(Norm::k), c.qk_norm, w.k_norm, k);
   if (c.rope) {

@@ -7,11 +7,14 @@
 //   Scheme::glorot     matrices σ = √(2 / (in + out)), cut at ±3σ (Glorot & Bengio 2010); positions 0.02; the embedding
 //                      0.02 where it is tied, else 1, cut at ±3σ
 //   Scheme::by_config  normal where positions are learned, else glorot
-//   in every scheme    the embedding σ = 1 / s where it is scaled by s. Where it is tied as well, such a model begins
-//   by
-//                      predicting the token that it reads, and its first loss lies above log vocab_size: by 0.95 nats
-//                      in gemma-2-2b's blocks with a vocabulary of 2,000, by 6.9 in gemma-2b's with d 512. σ = 1 / d
-//                      (embedding_std) begins at log vocab_size.
+//   in every scheme    the embedding σ = 1 / s where it is scaled by s (Gemma: s = √d)
+//
+// A model that knows nothing has a first loss of ln V + var(logits) / 2: near ln V, but for an embedding that is scaled
+// and tied. That one's logits have the variance 1, and the token that is read has the logit √d · cos(stream, its own
+// embedding). Where that stays below ln V the first loss is ln V + 0.5; where it does not, in models that are wide and
+// shallow or have few tokens, a model begins by predicting the token that it reads. The cosine is 1 / √(2 n_layers + 1)
+// with post-norms (Gemma 2), and 0.20 in gemma-2b's 18 layers (measured with d 256 and 512). So at their own sizes
+// these logits are 6.6 and 9, and ln V is 12.5. σ = 1 / d (embedding_std) begins at ln V at every size.
 #pragma once
 
 #include <cstdint>

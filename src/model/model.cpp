@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "base/error.h"
+#include "base/exchanged.h"
 #include "model/block.h"
 #include "ops/dropout.h"
 #include "ops/elementwise.h"
@@ -17,20 +17,6 @@ namespace {
 
 constexpr SiteId top(Site site) { return {site}; }
 constexpr std::int64_t kLogitElements = std::int64_t{1} << 24;  // 64 MiB of logits at a time, unless a tap wants all
-
-/// Another value for the length of a scope.
-template <class T>
-class Exchanged {
- public:
-  Exchanged(T& place, T value) : place_(place), before_(std::exchange(place, value)) {}
-  Exchanged(const Exchanged&) = delete;
-  Exchanged& operator=(const Exchanged&) = delete;
-  ~Exchanged() { place_ = before_; }
-
- private:
-  T& place_;
-  T before_;
-};
 
 /// Throws where a row of x holds an infinite or NaN value: such a value would become a token otherwise.
 void check_finite(Pass& p, const SiteId& at, const Tensor& x) {
@@ -154,16 +140,17 @@ void Model::check(const Pass& p, std::span<const std::int32_t> tokens) const {
   if (row == 0 || row != static_cast<std::int64_t>(tokens.size())) {
     throw BadInput("forward", "expected segments that cover {} tokens (at least 1), got {}", tokens.size(), row);
   }
-  if (p.loss != nullptr) check(*p.loss, row);
+  if (p.loss != nullptr) check(*p.loss, row, p.segments.size());
   if (p.logits.rows == LogitRequest::Rows::range &&
       (p.logits.begin < 0 || p.logits.end > row || p.logits.begin > p.logits.end)) {
     throw BadInput("forward", "expected rows within [0, {}), got [{}, {})", row, p.logits.begin, p.logits.end);
   }
 }
 
-void Model::check(const LossRequest& loss, std::int64_t rows) const {
-  const auto n = static_cast<std::size_t>(rows);
-  if (loss.targets.size() != n) throw BadInput("loss", "expected {} targets, got {}", n, loss.targets.size());
+void Model::check(const LossRequest& loss, std::int64_t rows, std::size_t n_segments) const {
+  const std::size_t n = loss.targets.size();
+  const bool fits = n == static_cast<std::size_t>(rows) || (n + 1 == static_cast<std::size_t>(rows) && n_segments == 1);
+  if (!fits || n == 0) throw BadInput("loss", "expected {} targets, got {}", rows, n);
   if (!loss.weights.empty() && loss.weights.size() != n) {
     throw BadInput("loss", "expected {} weights or none, got {}", n, loss.weights.size());
   }
@@ -239,9 +226,12 @@ void Model::head(Pass& p, const Tensor& x, std::span<const std::int32_t> ids) co
 }
 
 /// Adds the losses of rows [first, first + n) to p.loss, and says what the gradients of theirs are.
-void Model::learn_from(Pass& p, const Tensor& logits, std::int64_t first) const {
+void Model::learn_from(Pass& p, const Tensor& all_logits, std::int64_t first) const {
   LossRequest& request = *p.loss;
-  const auto begin = static_cast<std::size_t>(first), n = static_cast<std::size_t>(logits.rows());
+  const auto begin = static_cast<std::size_t>(first), n_rows = static_cast<std::size_t>(all_logits.rows());
+  const std::size_t n = std::min(n_rows, request.targets.size() - begin);
+  if (n == 0) return;
+  const Tensor logits = n == n_rows ? all_logits : row_range(p, all_logits, 0, static_cast<std::int64_t>(n));
   const auto weight = [&](std::size_t i) { return request.weights.empty() ? 1.0f : request.weights[begin + i]; };
   const Tensor losses =
       p.tap(top(Site::loss), next_token_loss(p, logits, request.targets.subspan(begin, n), request.label_smoothing));

@@ -35,12 +35,12 @@ class Model {
 
  private:
   void check(const Pass& p, std::span<const std::int32_t> tokens) const;
-  void check(const LossRequest& loss, std::int64_t rows) const;
+  void check(const LossRequest& loss, std::int64_t rows, std::size_t n_segments) const;
   std::vector<std::int32_t> tap_tokens(Pass& p, std::span<const std::int32_t> tokens) const;
   Tensor stream(Pass& p, std::span<const std::int32_t> ids) const;
   Tensor through_block(Pass& p, std::size_t layer, const Tensor& x) const;
   Tensor requested_rows(Pass& p, const Tensor& x) const;
-  void learn_from(Pass& p, const Tensor& logits, std::int64_t first) const;
+  void learn_from(Pass& p, const Tensor& all_logits, std::int64_t first) const;
   Tensor embed_tokens(Pass& p, std::span<const std::int32_t> ids) const;
   void head(Pass& p, const Tensor& x, std::span<const std::int32_t> ids) const;
   Tensor unembed(Pass& p, const Tensor& x) const;

@@ -111,15 +111,18 @@ Tensor linear(Pass& p, const Param& weight, const Tensor& x) {
   const Tensor y = p.tensor({x.rows(), w.rows});
   multiply(p, view_of(x.data, x.rows(), w.cols, w.cols), w, y.data);
   if (p.tape == nullptr) return y;
-  if (is_blocks(w.dtype)) {
-    throw Unsupported(weight.name, "gradients do not go through a weight of {} blocks", name_of(w.dtype));
-  }
+  check_has_backward(weight);
   p.tape->record("linear", {x}, y, [&p, &weight, x, y] {
     const Tensor dx = p.tape->grad(x), dy = p.tape->grad(y), dw = p.tape->grad(weight);
     if (dw.data != nullptr) add_weight_gradient(p, x, dy, dw);
     add_input_gradient(p, weight.view, dy, dx);
   });
   return y;
+}
+
+void check_has_backward(const Param& weight) {
+  if (!is_blocks(weight.view.dtype)) return;
+  throw Unsupported(weight.name, "gradients do not go through a weight of {} blocks", name_of(weight.view.dtype));
 }
 
 void product(Pass& p, const MatrixView& weight, std::int64_t first_col, const StridedRows& x, const StridedRows& y) {

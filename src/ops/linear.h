@@ -21,6 +21,8 @@ struct LinearParams {
 Tensor linear(Pass& p, const LinearParams& w, const Tensor& x);
 /// The product alone.
 Tensor linear(Pass& p, const Param& weight, const Tensor& x);
+/// Throws Unsupported for a weight of quantized blocks: gradients do not go through it.
+void check_has_backward(const Param& weight);
 /// `n` rows of `size` floats, `stride` apart.
 struct StridedRows {
   float* data;

@@ -51,11 +51,12 @@ struct LogitRequest {
 
 /// What a pass learns: for every row the id that follows it, and what a wrong guess costs.
 struct LossRequest {
-  std::span<const std::int32_t> targets;  ///< `[T]`
-  std::span<const float> weights;         ///< `[T]`: how much each row counts; 0: not at all. Empty: all 1.
-  float scale = 1.0f;                     ///< Gradients are those of scale · (the sum of all rows' losses).
-  float label_smoothing = 0.0f;           ///< This much of the target is spread evenly over the vocabulary.
-  float z_loss = 0.0f;                    ///< z_loss · (log Z)² is added to each row's loss.
+  /// `[T]`; or, in a pass of one segment, `[T − 1]`, where nothing is known to follow the last row.
+  std::span<const std::int32_t> targets;
+  std::span<const float> weights;  ///< One a target: how much it counts; 0: not at all. Empty: all 1.
+  float scale = 1.0f;              ///< Gradients are those of scale · (the sum of all rows' losses).
+  float label_smoothing = 0.0f;    ///< This much of the target is spread evenly over the vocabulary.
+  float z_loss = 0.0f;             ///< z_loss · (log Z)² is added to each row's loss.
 
   /// For mixtures of experts: balance · E · Σ_e f_e · P_e, where f_e is the part of a sequence's choices that fell on
   /// expert e and P_e its mean weight, averaged over sequences and summed over layers (Fedus et al. 2021); and

@@ -78,7 +78,9 @@ std::string ConfigSection::text(const std::string& key, const std::string& other
 
 std::string ConfigSection::text(const std::string& key) {
   if (!has(key)) missing(key);
-  return text(key, "");
+  const std::string value = text(key, "");
+  if (value.empty()) fail(key, "expected a text that is not empty, got \"\"");
+  return value;
 }
 
 std::vector<std::string> ConfigSection::texts(const std::string& key) {

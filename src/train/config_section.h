@@ -27,7 +27,7 @@ class ConfigSection {
   double number(const std::string& key, double otherwise, double lowest, double highest);
   bool flag(const std::string& key, bool otherwise);
   std::string text(const std::string& key, const std::string& otherwise);
-  std::string text(const std::string& key);  ///< Throws where the key is missing.
+  std::string text(const std::string& key);  ///< Throws where the key is missing, or says nothing.
   std::vector<std::string> texts(const std::string& key);
   bool is_table(const std::string& key);
   const Json* table(const std::string& key);  ///< Null where the key is missing.
@@ -45,6 +45,9 @@ class ConfigSection {
   [[noreturn]] void fail(const std::string& key, const std::string& message) const;
   /// Throws for a key that was not asked for, with the nearest of those that were.
   void finish() const;
+
+  /// The keys that were asked for, in that order, some of them several times.
+  const std::vector<std::string>& known() const { return known_; }
 
  private:
   const Json* find(const std::string& key);

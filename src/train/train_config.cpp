@@ -1,6 +1,8 @@
 #include "train/train_config.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
@@ -27,7 +29,7 @@ void read_init(ConfigSection& section, InitOptions& init) {
   if (section.has("embedding_std")) init.embedding_std = section.number("embedding_std", 0, 0, kMostNumber);
 }
 
-ModelSource read_model(ConfigSection section, const std::string& path) {
+ModelSource read_model(ConfigSection& section, const std::string& path) {
   ModelSource model;
   const bool has_preset = section.has("preset"), has_config = section.has("config"), has_from = section.has("from");
   if (has_preset + has_config + has_from != 1) {
@@ -52,7 +54,7 @@ ModelSource read_model(ConfigSection section, const std::string& path) {
   return model;
 }
 
-DataOptions read_data(ConfigSection section) {
+DataOptions read_data(ConfigSection& section) {
   DataOptions data;
   data.train = section.text("train");
   data.validation = section.text("validation", "");
@@ -64,7 +66,7 @@ DataOptions read_data(ConfigSection section) {
   return data;
 }
 
-StepOptions read_steps(ConfigSection section) {
+StepOptions read_steps(ConfigSection& section) {
   using Balance = StepOptions::Balance;
   StepOptions train;
   train.steps = section.integer("steps", 1);
@@ -91,7 +93,7 @@ StepOptions read_steps(ConfigSection section) {
   return train;
 }
 
-OptimizerConfig read_optimizer(ConfigSection section, ConfigSection clip) {
+OptimizerConfig read_optimizer(ConfigSection& section, ConfigSection& clip) {
   using Kind = OptimizerConfig::Kind;
   OptimizerConfig optimizer;
   optimizer.kind = section.choice<Kind>("name", {{"adamw", Kind::adamw}, {"sgd", Kind::sgd}});
@@ -116,7 +118,7 @@ OptimizerConfig read_optimizer(ConfigSection section, ConfigSection clip) {
   return optimizer;
 }
 
-ScheduleConfig read_schedule(ConfigSection section, std::int64_t steps, const std::string& path) {
+ScheduleConfig read_schedule(ConfigSection& section, std::int64_t steps, const std::string& path) {
   using Kind = ScheduleConfig::Kind;
   ScheduleConfig schedule;
   schedule.steps = steps;
@@ -142,7 +144,7 @@ ScheduleConfig read_schedule(ConfigSection section, std::int64_t steps, const st
   return schedule;
 }
 
-LogOptions read_log(ConfigSection section, const DataOptions& data) {
+LogOptions read_log(ConfigSection& section, const DataOptions& data) {
   LogOptions log;
   const auto steps = [&](const char* key, std::int64_t otherwise, std::int64_t lowest) {
     return section.integer(key, otherwise, lowest, kMostSteps);
@@ -171,34 +173,58 @@ LogOptions read_log(ConfigSection section, const DataOptions& data) {
   return log;
 }
 
-}  // namespace
+/// A config, and all keys that its reader knows.
+struct Reading {
+  TrainConfig config;
+  std::vector<std::string> keys;
+};
 
-TrainConfig parse_train_config(std::string_view text, const std::string& path) {
+Reading read(std::string_view text, const std::string& path) {
   if (text.size() > kMostBytes)
     throw BadInput(path, "expected at most {} bytes of TOML, got {}", kMostBytes, text.size());
   const TomlFile file = parse_toml(text, path);
-  const std::vector<std::string> sections = {"model", "data", "train", "optimizer", "schedule", "clip", "log", "out"};
+  const std::vector<std::string> names = {"model", "data", "train", "optimizer", "schedule", "clip", "log", "out"};
   for (const auto& [name, value] : file.values.items()) {
-    if (std::find(sections.begin(), sections.end(), name) != sections.end()) continue;
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     throw BadInput(path + ":" + std::to_string(file.lines.at(name)), "there is no section [{}]{}", name,
-                   did_you_mean(name, sections));
+                   did_you_mean(name, names));
   }
-  const auto section = [&](const char* name) { return ConfigSection(file, path, name); };
-  TrainConfig config;
+  std::map<std::string, ConfigSection> sections;
+  for (const std::string& name : names) sections.emplace(name, ConfigSection(file, path, name));
+  const auto section = [&](const char* name) -> ConfigSection& { return sections.at(name); };
+
+  Reading reading;
+  TrainConfig& config = reading.config;
   config.model = read_model(section("model"), path);
   config.data = read_data(section("data"));
   config.train = read_steps(section("train"));
   config.optimizer = read_optimizer(section("optimizer"), section("clip"));
   config.schedule = read_schedule(section("schedule"), config.train.steps, path);
   config.log = read_log(section("log"), config.data);
-  ConfigSection out = section("out");
-  config.out = out.text("folder");
-  out.finish();
+  config.out = section("out").text("folder");
+  section("out").finish();
   if (!config.model.config.is_null()) {
     check_with_model(config, read_model_config(family_of(config.model.config, config.model.where), config.model.config,
                                                config.model.where));
   }
-  return config;
+  for (const std::string& name : names) {
+    std::set<std::string> seen;
+    for (const std::string& key : section(name.c_str()).known()) {
+      if (seen.insert(key).second) reading.keys.push_back(name + "." + key);
+    }
+  }
+  return reading;
+}
+
+}  // namespace
+
+TrainConfig parse_train_config(std::string_view text, const std::string& path) { return read(text, path).config; }
+
+std::vector<std::string> train_config_keys() {
+  constexpr std::string_view kLeast =
+      "model.preset = 'gpt2'\ndata.train = 'tokens'\ntrain.steps = 1\ntrain.batch = 1\ntrain.seq_len = 1\n"
+      "out.folder = 'run'";
+  return read(kLeast, "train_config_keys").keys;
 }
 
 TrainConfig read_train_config(const std::string& path) {

@@ -1,5 +1,5 @@
 // What `train CONFIG.toml` is told. Every key is read or told of; values that contradict each other are errors, with
-// the line. Paths are those of the shell that runs the program.
+// the line. docs/training.md says what each of them means. Paths are those of the shell that runs the program.
 //
 // The trainer calls read_train_config, makes or loads the model, then check_with_model; what is not in the file has the
 // value that stands here.
@@ -37,6 +37,8 @@ struct ModelSource {
   std::string where;       ///< Names the config in messages.
   std::string checkpoint;  ///< A path for load_checkpoint; "": none.
   InitOptions init;
+
+  bool operator==(const ModelSource&) const = default;
 };
 
 struct DataOptions {
@@ -45,6 +47,8 @@ struct DataOptions {
   double validation_fraction = 0;  ///< 0 without validation: nothing is held out.
   std::string tokenizer;           ///< "": what train says, or the checkpoint.
   bool mask_documents = false;
+
+  bool operator==(const DataOptions&) const = default;
 };
 
 struct StepOptions {
@@ -63,6 +67,8 @@ struct StepOptions {
   Balance balance = Balance::sequence;
   double router_z_loss = 0;
   bool recompute = false;
+
+  bool operator==(const StepOptions&) const = default;
 };
 
 struct LogOptions {
@@ -77,6 +83,8 @@ struct LogOptions {
   std::int64_t taps_every = 0;
   std::vector<std::string> taps;    ///< Globs over sites.
   std::vector<std::string> writes;  ///< As `trace --set` takes them; done in every step.
+
+  bool operator==(const LogOptions&) const = default;
 };
 
 struct TrainConfig {
@@ -87,11 +95,16 @@ struct TrainConfig {
   ScheduleConfig schedule;
   LogOptions log;
   std::string out;
+
+  bool operator==(const TrainConfig&) const = default;
 };
 
 /// Throws BadInput as said above, and what reading a config.json throws.
 TrainConfig read_train_config(const std::string& path);
 TrainConfig parse_train_config(std::string_view text, const std::string& path);
+
+/// Every key that may stand in a config, as `section.key`.
+std::vector<std::string> train_config_keys();
 
 /// Throws BadInput for what contradicts the model: sequences beyond its context, balance losses without experts.
 void check_with_model(const TrainConfig& config, const ModelConfig& model);

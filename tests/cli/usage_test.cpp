@@ -15,7 +15,7 @@ const std::map<std::string, Arguments> kOptions = {
     {"logits", {"--ids", "--no-special", "--out"}},
     {"tokenize", {"--no-special", "--lines"}},
     {"detokenize", {"ID"}},
-    {"trace", {"--ids", "--no-special", "--sites", "--set", "--out"}},
+    {"trace", {"--ids", "--no-special", "--sites", "--set", "--gradients", "--out"}},
     {"predict", {"--ids", "--no-special", "--top"}},
     {"eval", {"--window", "--stride", "--no-special", "FILE"}},
     {"info", {"--batch", "--length", "--phase", "--markdown"}},

@@ -63,7 +63,7 @@ class SiteGradients : public testing::TestWithParam<std::string> {
 
 /// Along random directions, at every site that has a gradient, strips outside the mask included.
 TEST_P(SiteGradients, AreTheSlopesOfTheLoss) {
-  Probe probe(model_, {"*", "!*_input", "!*.hook_attn_in", "!*.hook_result"});
+  Probe probe(model_, {"*"});
   probe.ask_gradients = true;
   Learner learner(model_, {.taps = &probe});
   learner.learn({ids_});
@@ -165,11 +165,38 @@ TEST_F(GradientsThroughWrites, AHeadOfThePatternThatIsReplacedPassesNone) {
   EXPECT_GT(largest(raw.data), 0);
 }
 
+/// A head's result or input that is replaced passes none; looked at as a write of ·1 does, all pass what they passed.
+TEST_F(GradientsThroughWrites, HeadsThatAreReplacedPassNone) {
+  const Written plain = learned({});
+  const Written times_one =
+      learned({"blocks.*.attn.hook_result*=1", "blocks.*.hook_attn_in*=1", "blocks.*.hook_k_input*=1"});
+  for (const bool of_params : {false, true}) {
+    const auto part = [&](const Written& w) {
+      Values values = of_params ? w.params : w.sites;
+      std::erase_if(values, [](const auto& value) { return value.first.find(".ln1.") != std::string::npos; });
+      return values;  // the norm of the stream is not what these heads read
+    };
+    const Distance d = distance(part(times_one), part(plain), 1e-5, 1e-7);
+    EXPECT_LE(d.worst, 1) << d.name;
+  }
+  const Written silenced = learned({"blocks.1.attn.hook_result[:,2]=0"});
+  const Value& z = silenced.sites.at("blocks.1.attn.hook_z");
+  const auto head_dim = static_cast<std::size_t>(z.shape[2]), n_heads = static_cast<std::size_t>(z.shape[1]);
+  for (std::size_t i = 0; i < z.data.size(); ++i) {
+    const bool counts = i / head_dim % n_heads != 2 && i / (head_dim * n_heads) + 1 < ids_.size();
+    ASSERT_EQ(z.data[i] != 0, counts) << i;
+  }
+  const Written deaf = learned({"blocks.1.hook_attn_in=0.5"});  // attention hears nothing: all comes past it
+  EXPECT_EQ(deaf.sites.at("blocks.1.hook_resid_pre").data, deaf.sites.at("blocks.1.hook_resid_mid").data);
+}
+
 /// Upstream of writes the gradients are the slopes of the loss with the writes in force.
 TEST_F(GradientsThroughWrites, AreTheSlopesOfTheLoss) {
-  const std::vector<std::string> writes = {"blocks.1.hook_resid_pre[2:6]*=0.5", "blocks.1.hook_resid_pre[7]=0.1",
+  const std::vector<std::string> writes = {"blocks.1.hook_resid_pre[2:6]*=0.5",     "blocks.1.hook_resid_pre[7]=0.1",
                                            "blocks.1.attn.hook_pattern[1,9,3]=0.7", "blocks.2.mlp.hook_post[:,:5]*=-1",
-                                           "blocks.2.ln1.hook_scale[4]*=1.5"};
+                                           "blocks.2.ln1.hook_scale[4]*=1.5",       "blocks.0.hook_q_input[3:8,1]*=0.5",
+                                           "blocks.1.hook_attn_in[2:9,0,:7]*=-0.5", "blocks.2.hook_k_input[5]=0.3",
+                                           "blocks.1.attn.hook_result[4:,2]*=2",    "blocks.2.hook_v_input[1,0]+=1"};
   const Written w = learned(writes);
   for (const char* site : {"hook_embed", "blocks.0.hook_attn_out"}) {
     const Value& gradient = w.sites.at(site);

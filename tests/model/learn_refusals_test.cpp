@@ -52,27 +52,28 @@ TEST_F(LearnRefusals, ACache) {
   EXPECT_EQ(cache.length(), 0);
 }
 
-TEST_F(LearnRefusals, SitesWhoseOpsHaveNoBackward) {
-  Probe result(model_, {"blocks.1.attn.hook_result"});
-  EXPECT_THAT(refusal([&](Pass& p) { p.taps = &result; }), testing::StartsWith("[hook_result]"));
-  for (const std::string site : {"hook_q_input", "hook_k_input", "hook_v_input", "hook_attn_in"}) {
-    Probe written(model_, {"blocks.1." + site}, Probe::Replace::by_itself);
-    EXPECT_THAT(refusal([&](Pass& p) { p.taps = &written; }), testing::StartsWith("[" + site + "]"));
-  }
-}
-
 /// A tap that puts a value of its own in and does not record it cuts the gradient: the next op notices.
 TEST_F(LearnRefusals, AReplacementThatIsNotRecorded) {
-  for (const char* site : {"hook_embed", "blocks.1.ln1.hook_scale", "blocks.0.attn.hook_pattern",
-                           "blocks.2.mlp.hook_post", "hook_logits"}) {
+  for (const char* site :
+       {"hook_embed", "blocks.1.ln1.hook_scale", "blocks.0.attn.hook_pattern", "blocks.2.mlp.hook_post", "hook_logits",
+        "blocks.1.attn.hook_result", "blocks.1.hook_attn_in", "blocks.1.hook_q_input", "blocks.1.hook_k_input",
+        "blocks.1.hook_v_input", "blocks.1.hook_mlp_in"}) {
     Probe replaced(model_, {site}, Probe::Replace::by_itself);
     EXPECT_THAT(refusal([&](Pass& p) { p.taps = &replaced; }), testing::HasSubstr("without a backward")) << site;
   }
 }
 
 TEST_F(LearnRefusals, TargetsAndWeightsThatDoNotFit) {
-  targets_ = {2, 3};
-  EXPECT_THAT(refusal([](Pass&) {}), testing::HasSubstr("3 targets, got 2"));
+  targets_ = {2, 3};  // nothing is known to follow the last one
+  EXPECT_EQ(refusal([](Pass&) {}), "");
+  EXPECT_THAT(refusal([](Pass& p) {
+                p.segments = {{0, 1, 0, nullptr}, {1, 2, 0, nullptr}};
+              }),
+              testing::HasSubstr("3 targets, got 2"));
+  for (const Ids& wrong : {Ids{}, Ids{2}, Ids{2, 3, 4, 5}}) {
+    targets_ = wrong;
+    EXPECT_THAT(refusal([](Pass&) {}), testing::HasSubstr("3 targets, got " + std::to_string(wrong.size())));
+  }
   const auto vocab_size = static_cast<std::int32_t>(model_.config().vocab_size);
   for (const std::int32_t id : {-1, vocab_size, INT32_MAX, INT32_MIN}) {
     targets_ = {2, id, 4};

@@ -12,14 +12,8 @@
 namespace vitrine::test {
 namespace {
 
-/// All sites but those that have no backward, and those that go backward otherwise where they are seen.
-const std::vector<std::string> kPlainSites = {"*",
-                                              "!*_input",
-                                              "!*.hook_attn_in",
-                                              "!*.hook_result",
-                                              "!*.hook_mlp_in",
-                                              "!*.hook_scores_raw",
-                                              "!*.hook_attn_scores",
+/// All sites but those that go backward otherwise where they are seen.
+const std::vector<std::string> kPlainSites = {"*", "!*.hook_mlp_in", "!*.hook_scores_raw", "!*.hook_attn_scores",
                                               "!*.hook_pattern"};
 const std::vector<std::string> kStrips = {"*.hook_scores_raw", "*.hook_attn_scores", "*.hook_pattern"};
 
@@ -79,6 +73,47 @@ TEST_P(Learning, LookingChangesNoBit) {
     EXPECT_EQ(first_difference(unseen, gradients({.taps = &probe, .recompute = recompute})), "") << recompute;
     EXPECT_TRUE(probe.gradients.contains("hook_embed"));
     EXPECT_TRUE(probe.gradients.contains("blocks.0.hook_resid_pre"));
+    EXPECT_TRUE(probe.gradients.contains("blocks.0.hook_attn_in"));
+  }
+}
+
+/// Σ over the heads of a value `[T, n, d]`: `[T, d]`.
+std::vector<double> sum_of_heads(const Value& value) {
+  const auto n = static_cast<std::size_t>(value.shape[1]), d = static_cast<std::size_t>(value.shape[2]);
+  std::vector<double> sums(value.data.size() / n);
+  for (std::size_t i = 0; i < value.data.size(); ++i)
+    sums[i / (n * d) * d + i % d] += static_cast<double>(value.data[i]);
+  return sums;
+}
+
+/// What attention's heads read has gradients that add up to what attention adds to the gradient of the stream.
+TEST_P(Learning, HeadsInputsAddUpToTheStream) {
+  const auto learned = [&](const std::vector<std::string>& sites) {
+    Probe probe(model_, sites);
+    probe.ask_gradients = true;
+    Learner learner(model_, {.taps = &probe});
+    learner.learn({ids_});
+    return probe.gradients;
+  };
+  const Values whole = learned({"*.hook_attn_in", "*.hook_resid_pre", "*.hook_resid_mid"});
+  const Values parts = learned({"*.hook_q_input", "*.hook_k_input", "*.hook_v_input"});
+  const Values chained = learned({"*.hook_attn_in", "*.hook_q_input", "*.hook_k_input", "*.hook_v_input"});
+  for (std::size_t layer = 0; layer < model_.config().blocks.size(); ++layer) {
+    const std::string block = "blocks." + std::to_string(layer) + ".";
+    const auto of_part = [&](const char* name) { return sum_of_heads(parts.at(block + name)); };
+    const std::vector<double> all = sum_of_heads(whole.at(block + "hook_attn_in")), q = of_part("hook_q_input"),
+                              k = of_part("hook_k_input"), v = of_part("hook_v_input");
+    const auto bar = 1e-5 * static_cast<double>(largest(whole.at(block + "hook_resid_pre").data));
+    for (std::size_t i = 0; i < all.size(); ++i) ASSERT_NEAR(all[i], q[i] + k[i] + v[i], bar) << block << i;
+    for (const char* name : {"hook_q_input", "hook_k_input", "hook_v_input"}) {
+      EXPECT_TRUE(same_bits(chained.at(block + name).data, parts.at(block + name).data)) << block << name;
+    }
+    EXPECT_TRUE(same_bits(chained.at(block + "hook_attn_in").data, whole.at(block + "hook_attn_in").data)) << block;
+    if (!whole.contains(block + "hook_resid_mid")) continue;  // a parallel block: the FFN reads the stream, too
+    const Value &pre = whole.at(block + "hook_resid_pre"), &mid = whole.at(block + "hook_resid_mid");
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      ASSERT_NEAR(all[i], static_cast<double>(pre.data[i]) - static_cast<double>(mid.data[i]), bar) << block << i;
+    }
   }
 }
 

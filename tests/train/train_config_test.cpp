@@ -3,7 +3,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <fstream>
+#include <map>
+#include <regex>
 
 #include "base/error.h"
 #include "checkpoint/config_json.h"
@@ -183,6 +186,29 @@ TEST(TrainConfig, RefusesContradictionsAndWrongValues) {
       {"validation_fraction = 0.1", "validation_fraction = 0.1\nvalidation = \"x\"", "validation says"},
       {"validation_fraction = 0.1", "", "log.validate_every"},
       {"micro_batches = 3", "micro_batches = 5", "divisor of batch 12"},
+      {"preset = \"llama-2-7b\"", "preset = \"\"", "model.preset: expected a text that is not empty"},
+      {"train = \"shards\"", "train = \"\"", "data.train: expected a text that is not empty"},
+      {"folder = \"runs/a\"", "folder = \"\"", "out.folder: expected a text that is not empty"},
+      {"validation_fraction = 0.1", "validation_fraction = -0.1", "data.validation_fraction"},
+      {"validation_fraction = 0.1", "validation_fraction = 1", "data.validation_fraction"},
+      {"batch = 12", "batch = 0", "train.batch"},
+      {"batch = 12", "batch = -12", "train.batch"},
+      {"batch = 12", "batch = \"12\"", "train.batch"},
+      {"batch = 12", "batch = 99999999999999999999", "run.toml:16"},
+      {"micro_batches = 3", "micro_batches = 0", "train.micro_batches"},
+      {"seq_len = 64", "seq_len = 0", "train.seq_len"},
+      {"seq_len = 64", "seq_len = -1", "train.seq_len"},
+      {"lr = 1e-3", "lr = -1e-3", "schedule.lr"},
+      {"lr = 1e-3", "lr = inf", "finite"},
+      {"lr = 1e-3", "lr = -nan", "finite"},
+      {"lr = 1e-3", "lr = 1e300", "schedule.lr"},
+      {"lr = 1e-3", "lr = 1e999", "run.toml:32"},
+      {"warmup = 100", "warmup = -1", "schedule.warmup"},
+      {"end_fraction = 0", "end_fraction = 1.5", "schedule.end_fraction"},
+      {"weight_decay = 0", "weight_decay = -0.1", "optimizer.weight_decay"},
+      {"max_norm = 0.5", "max_norm = -1", "clip.max_norm"},
+      {"keep_last = 3", "keep_last = 0", "log.keep_last"},
+      {"label_smoothing = 0.05", "label_smoothing = 2", "train.label_smoothing"},
       {"steps = 2000", "steps = 0", "whole number from 1"},
       {"steps = 2000", "steps = 2e3", "whole number from 1"},
       {"steps = 2000", "", "the key is missing"},
@@ -226,6 +252,91 @@ TEST(TrainConfig, RefusesContradictionsAndWrongValues) {
   EXPECT_THAT(error_of("model = 3"), HasSubstr("expected a table [model]"));
   EXPECT_THAT(error_of(""), HasSubstr("expected one of"));
   EXPECT_THROW(read_train_config("/no/such/file.toml"), BadInput);
+}
+
+/// A row of the table of keys in docs/training.md.
+struct DocumentedKey {
+  std::string key, type, otherwise;  ///< `otherwise`: a TOML value, or words where there is none.
+};
+
+std::vector<DocumentedKey> documented_keys() {
+  std::ifstream in(std::string(VITRINE_SOURCE_DIR) + "/docs/training.md");
+  const std::regex row("\\| `([a-z]+\\.[a-z0-9_]+)` \\| ([^|]+) \\| ([^|]+) \\| [^|]+ \\|");
+  std::vector<DocumentedKey> keys;
+  std::smatch match;
+  for (std::string line; std::getline(in, line);) {
+    if (!std::regex_match(line, match, row)) continue;
+    const std::string otherwise = match[3];
+    const bool is_value = otherwise.starts_with('`') && otherwise.ends_with('`');
+    keys.push_back({match[1], match[2], is_value ? otherwise.substr(1, otherwise.size() - 2) : ""});
+  }
+  return keys;
+}
+
+const std::string kDotted = R"(
+data.train = "t"
+train.steps = 10
+train.batch = 4
+train.seq_len = 8
+out.folder = "o"
+)";
+
+TEST(TrainConfig, TheTableOfKeysIsWhole) {
+  std::vector<std::string> written, known = train_config_keys();
+  for (const DocumentedKey& row : documented_keys()) written.push_back(row.key);
+  std::sort(written.begin(), written.end());
+  std::sort(known.begin(), known.end());
+  EXPECT_EQ(written, known);
+  EXPECT_GT(known.size(), 40U);
+}
+
+/// A default that is written out changes nothing, in the first of these configs that takes the key.
+TEST(TrainConfig, TheTableOfKeysHasTheDefaults) {
+  const std::string gpt2 = kDotted + "model.preset = 'gpt2'\n";
+  const std::vector<std::string> configs = {
+      gpt2,
+      gpt2 + "model.init = 'gpt2'\n",
+      gpt2 + "optimizer.name = 'sgd'\n",
+      gpt2 + "log.sample_every = 1\n",
+      gpt2 + "data.validation_fraction = 0.1\n",
+      gpt2 + "data.validation_fraction = 0.1\nlog.validate_every = 1\n",
+      kDotted + "model.preset = 'mixtral-8x7b'\ntrain.balance_loss = 0.1\n",
+  };
+  std::size_t with_default = 0;
+  for (const DocumentedKey& row : documented_keys()) {
+    if (row.otherwise.empty()) continue;
+    ++with_default;
+    bool taken = false;
+    for (const std::string& config : configs) {
+      const std::string written = config + row.key + " = " + row.otherwise + "\n";
+      if (taken || error_of(written) != "no error") continue;
+      taken = true;
+      EXPECT_EQ(parse_train_config(written, "t"), parse_train_config(config, "t")) << row.key;
+    }
+    EXPECT_TRUE(taken) << row.key << ": " << error_of(configs[0] + row.key + " = " + row.otherwise);
+  }
+  EXPECT_GT(with_default, 35U);
+  for (const char* required : {"data.train", "train.steps", "train.batch", "train.seq_len", "out.folder"}) {
+    std::string without = gpt2;
+    without.replace(without.find(required), std::string(required).size(), "# ");
+    EXPECT_THAT(error_of(without), testing::AllOf(HasSubstr(required), HasSubstr("the key is missing")));
+  }
+}
+
+TEST(TrainConfig, TheTableOfKeysHasTheTypes) {
+  const std::map<std::string, std::string> wrong = {
+      {"text", "3"},          {"number", "'x'"},        {"whole number", "0.5"},
+      {"true or false", "1"}, {"list of texts", "'x'"}, {"table", "'x'"},
+      {"text or table", "3"}};
+  for (const DocumentedKey& row : documented_keys()) {
+    ASSERT_TRUE(wrong.contains(row.type)) << row.key << ": " << row.type;
+    const bool is_source = row.key == "model.config" || row.key == "model.from" || row.key == "model.preset";
+    std::string config = is_source ? kDotted : kDotted + "model.preset = 'gpt2'\n";
+    const std::size_t own = config.find("\n" + row.key + " =");
+    if (own != std::string::npos) config.insert(own + 1, "# ");
+    const std::string error = error_of(config + row.key + " = " + wrong.at(row.type));
+    EXPECT_THAT(error, HasSubstr(row.key + ":")) << error;
+  }
 }
 
 TEST(TrainConfig, SurvivesHostileText) {

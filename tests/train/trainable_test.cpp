@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/folder_writer.h"
 #include "checkpoint/config_json.h"
+#include "checkpoint/presets.h"
 #include "model/count.h"
 #include "support/figures.h"
 #include "support/run.h"
@@ -111,6 +112,47 @@ TEST_P(TrainableOf, BeginsNearTheLossOfChance) {
     const double above = first_loss(drawn.model()) - std::log(static_cast<double>(t.config.vocab_size));
     EXPECT_GE(above, -0.1);
     EXPECT_LE(above, 0.6);
+  }
+}
+
+/// The loss of a model over ids that it cannot foresee, less ln V: mean of log Z − the mean logit.
+double expected_above_chance(const ModelConfig& config, const InitOptions& options) {
+  ThreadPool pool(2);
+  const Trainable drawn = draw_trainable(config, DType::f32, options, 7, pool, default_kernels());
+  constexpr std::int64_t kIds = 48;
+  const std::vector<float> logits = logits_of(drawn.model(), some_ids(drawn.model(), kIds));
+  const auto v = static_cast<std::size_t>(config.vocab_size);
+  double loss = 0;
+  for (std::size_t row = 0; row < logits.size(); row += v) {
+    double sum = 0, mean = 0;
+    for (std::size_t i = row; i < row + v; ++i) {
+      sum += std::exp(static_cast<double>(logits[i]));
+      mean += static_cast<double>(logits[i]) / static_cast<double>(v);
+    }
+    loss += (std::log(sum) - mean) / static_cast<double>(kIds);
+  }
+  return loss - std::log(static_cast<double>(v));
+}
+
+/// Gemma's embeddings are scaled and tied: σ = 1/√d gives logits of variance 1, so ln V + 0.5, and more where the token
+/// that is read has a logit, √d · cos(stream, embedding), near ln V.
+TEST(Trainable, ScaledAndTiedEmbeddingsBeginHalfANatAboveChance) {
+  const auto config = [](const std::string& preset, const Json& sizes) {
+    Json json = preset_or_config(preset);
+    set_config_values(json, sizes, preset);
+    return read_model_config(family_of(json, preset), json, preset);
+  };
+  for (const std::string preset : {"gemma-2b", "gemma-2-2b", "gemma-3-1b"}) {
+    SCOPED_TRACE(preset);
+    const Json deep = {{"d_model", 64},  {"d_ff", 256},        {"n_heads", 4},     {"n_kv_heads", 1},
+                       {"head_dim", 16}, {"vocab_size", 2000}, {"max_seq_len", 64}};
+    EXPECT_NEAR(expected_above_chance(config(preset, deep), {}), 0.5, 0.1);
+    const Json wide = {{"d_model", 512}, {"d_ff", 512},    {"n_heads", 4},      {"n_kv_heads", 1},
+                       {"n_layers", 2},  {"head_dim", 32}, {"vocab_size", 500}, {"max_seq_len", 64}};
+    EXPECT_GT(expected_above_chance(config(preset, wide), {}), 1) << "it does not predict what it reads any more";
+    InitOptions small;
+    small.embedding_std = 1.0 / 512;
+    EXPECT_NEAR(expected_above_chance(config(preset, wide), small), 0, 0.1);
   }
 }
 

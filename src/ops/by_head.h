@@ -1,0 +1,24 @@
+// The linear map head by head, and copies of rows for heads.
+//
+//   heads_in    y[t, h, o] = Σ_i x[t, h, i] · w[h·m + o, i]      x [T, n, in], w [n·m, in], y [T, n·m]
+//   heads_out   y[t, h, o] = Σ_i x[t, h, i] · w[o, h·m + i]      x [T, n, m], w [out, n·m], y [T, n, out]
+//
+// Sums are those of `linear`, so where all heads read the same row heads_in has its bits; where heads_out's heads are
+// added up they are its sum in another order. Gradients of weights sum over tokens in their order.
+#pragma once
+
+#include "ops/linear.h"
+
+namespace vitrine {
+
+/// Each head's rows times its own rows of the weight.
+Tensor heads_in(Pass& p, const Param& weight, const Tensor& x);
+/// Each head's rows times its own columns of the weight.
+Tensor heads_out(Pass& p, const Param& weight, const Tensor& x);
+
+/// `[T, n, d]`: n copies of each row of x `[T, d]`.
+Tensor repeat(Pass& p, const Tensor& x, std::int64_t n);
+/// `[T, n, d]`: of x `[T, H, d]` every (H / n)-th vector of a row.
+Tensor first_of_groups(Pass& p, const Tensor& x, std::int64_t n);
+
+}  // namespace vitrine
