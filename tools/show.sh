@@ -13,17 +13,15 @@ show() {
   printf '\n'
   "$vitrine" "$@"
 }
-show predict "Once" --top 5
-show generate "Once upon a time" --max-tokens 40 --seed 1 2>/dev/null  # what it says of the model was just said
+show predict "Once upon a time" --top 10
+show generate "Once upon a time" --max-tokens 100 --seed 3
 
-if [ -e "$(dirname "$0")/../models/default/UNTRAINED" ]; then
-  printf '\n\nThe weights are random and each token is a byte, so the words are noise. How they are computed is the same for\n'
-  printf 'every model.'
-fi
 printf '\n\nNext:\n'
 next() { printf '  %-62s %s\n' "$1" "$2"; }
+next "$vitrine generate \"One day, a cat\"" "the same model goes on with a text of yours (models/default/README.md)"
 next "$vitrine generate MODEL \"some text\"" "a Hugging Face folder or a llama2.c file of yours"
 next "$vitrine trace \"some text\" --out values.safetensors" "every intermediate value of a forward"
+next "$vitrine example" "every number of a forward, a backward and an update of a tiny model"
 next "$vitrine info gemma-2-2b" "every shape, every parameter, and what a run costs"
 next "$vitrine init gpt2 my-gpt2" "random weights of a published architecture"
 next "$vitrine COMMAND --help" "options and examples of a command"

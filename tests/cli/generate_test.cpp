@@ -205,11 +205,6 @@ TEST_F(DefaultModel, IsFoundFromTheProgram) {
   EXPECT_EQ(output_of(ids, {.program = built}), expected);
   EXPECT_EQ(output_of(ids, {.program = installed}), expected);
 
-  write_file(folder_ / "models/default/UNTRAINED", "");
-  const Outcome untrained = run_program(ids, {.program = built});
-  EXPECT_EQ(untrained.out, expected);
-  EXPECT_THAT(untrained.err, testing::HasSubstr("untrained"));
-
   std::filesystem::rename(small_tokenizer(folder_), folder_ / "models/default/tokenizer.bin");
   EXPECT_EQ(json_of({"tokenize", "a b"}, {.program = built})["ids"], Json({1, 259, 260}));
   EXPECT_EQ(output_of({"tokenize", "--lines"}, {.input = "\"a\"", .program = built}).substr(0, 15),
