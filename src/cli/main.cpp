@@ -17,6 +17,7 @@
 #include "cli/output.h"
 
 namespace vitrine::cli {
+void add_example(CLI::App& program);
 namespace {
 
 std::atomic<bool> g_interrupted = false;
@@ -124,6 +125,7 @@ int run(int argc, char** argv) {
   add_plot(program);
   add_train(program);
   add_embed(program);
+  add_example(program);
   add_completion(program);
   add_man(program, VITRINE_VERSION);
   add_page(program);
