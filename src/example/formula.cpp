@@ -39,8 +39,14 @@ class Reader {
   /// Up to `end`, which is taken; "" reads all.
   Piece row(std::string_view end) {
     Piece result;
+    int open = 0;  // brackets inside
     while (at_ < text_.size()) {
       const std::string_view c = next();
+      if (c == "(") ++open;
+      if (c == ")" && end == ")" && open-- > 0) {
+        result.parts.push_back(piece());
+        continue;
+      }
       if (!end.empty() && c == end) {
         at_ += c.size();
         return result;
@@ -94,6 +100,7 @@ class Reader {
       result.kind = Piece::Kind::words;
       result.text = text_.substr(at_, end - at_);
       at_ = end + 1;
+      if (take("_{")) result.sub = std::make_unique<Piece>(row("}"));
       return result;
     }
     if (is_digit(next())) {
@@ -165,7 +172,7 @@ std::string text_of(const Piece& piece) {
     for (const char c : sub) {
       if (c != ' ' || piece.text == "Σ") tight += c;
     }
-    text += piece.text == "Σ" ? "_" + tight : "[" + tight + "]";
+    text += piece.text == "Σ" || piece.kind == Piece::Kind::words ? "_" + tight : "[" + tight + "]";
   }
   if (piece.power != nullptr) {
     const std::string power = text_of(*piece.power);
@@ -185,13 +192,16 @@ std::string mathml_of(const Piece& piece) {
       return "<msqrt>" + mathml_of(piece.parts[0]) + "</msqrt>";
     case Piece::Kind::fraction:
       return "<mfrac>" + mathml_of(piece.parts[0]) + mathml_of(piece.parts[1]) + "</mfrac>";
-    case Piece::Kind::words:
-      return "<mtext>" + html_escaped(piece.text) + "</mtext>";
     default:
       break;
   }
-  const char* const tag = piece.kind == Piece::Kind::name ? "mi" : piece.kind == Piece::Kind::number ? "mn" : "mo";
-  const std::string own = fmt::format("<{0}>{1}</{0}>", tag, html_escaped(piece.text));
+  const char* const tag = piece.kind == Piece::Kind::name     ? "mi"
+                          : piece.kind == Piece::Kind::number ? "mn"
+                          : piece.kind == Piece::Kind::words  ? "mtext"
+                                                              : "mo";
+  const bool is_phrase = piece.kind == Piece::Kind::words && piece.text.find(' ') != std::string::npos;
+  const char* const space = is_phrase ? "&nbsp;" : "";
+  const std::string own = fmt::format("<{0}>{2}{1}{2}</{0}>", tag, html_escaped(piece.text), space);
   if (piece.text == "Σ" && piece.sub != nullptr) {
     return "<munder><mo>∑</mo>" + mathml_of(*piece.sub) + "</munder>";
   }

@@ -29,7 +29,7 @@ std::string shade(float value, float largest) {
 std::string table_html(const ExampleSection& s, const ExampleTable& table, float largest, const ExampleStyle& style) {
   const bool has_rows = !s.rows.empty(), has_origins = s.origins.size() > 1;
   std::string text = "<table><thead><tr>";
-  if (has_rows) text += "<th scope=\"col\">" + html_escaped(table.heading) + "</th>";
+  if (has_rows) text += "<td>" + html_escaped(table.heading) + "</td>";
   for (std::int64_t c = 0; c < table.columns; ++c) {
     text += "<th scope=\"col\">" + html_escaped(label_of(s.columns, c)) + "</th>";
   }
@@ -91,7 +91,7 @@ std::string contents_html(const WorkedExample& e) {
   for (const ExampleSection& s : e.sections) {
     if (part == nullptr || *part != s.part) {
       if (part != nullptr) text += "</ul></details>\n";
-      text += fmt::format("<details{}><summary>{}</summary><ul>\n", part == nullptr ? "" : "", name_of(s.part));
+      text += fmt::format("<details><summary>{}</summary><ul>\n", name_of(s.part));
     }
     part = &s.part;
     text += fmt::format("<li><a href=\"#{}\">{}</a></li>\n", anchor(s.name), html_escaped(s.name));

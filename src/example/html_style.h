@@ -46,7 +46,7 @@ table { border-collapse: collapse; font-size: .8rem; font-variant-numeric: tabul
 td, th { padding: .18rem .55rem; text-align: right; white-space: nowrap; }
 thead th { color: var(--soft); font-weight: 400; }
 tbody th { color: var(--soft); font-weight: 400; text-align: left; padding-left: 0; }
-thead th:first-child { text-align: left; padding-left: 0; }
+thead td { color: var(--soft); text-align: left; padding-left: 0; }
 td small { display: block; color: var(--soft); font-size: .72rem; }
 td.origin { color: var(--soft); text-align: left; padding-left: 1.2rem; }
 .cell { margin: .45rem 0 0; font-size: .8rem; color: var(--soft); overflow-wrap: anywhere; max-width: 60rem; }

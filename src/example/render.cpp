@@ -56,7 +56,8 @@ std::vector<std::string> opening_of(const WorkedExample& e) {
       "without the terms whose first factor is 0. grad:X is the gradient of the loss by X, new:X is X after the "
       "update.",
       "Beside the gradient of each parameter stands a finite difference: the slope of the same float32 forward, fitted "
-      "to 64 losses around the element, good to about 1e-6. ~ marks a kink, across which no slope holds.",
+      "to at least 128 losses around the element, good to about 1e-6 where the loss does not bend too sharply. ~ marks "
+      "a kink, across which no slope holds.",
   };
 }
 

@@ -170,7 +170,7 @@ Floats embedding() {
 }
 
 TEST_F(Piece, BLogitsSoftmaxLossAndTheirGradient) {
-  const ExampleModel model = document_model(1);
+  const ExampleModel model = document_model(4);
   const Floats rows = embedding();
   std::copy(rows.begin(), rows.end(), model.trainable.params().front().value);
   std::vector<SiteWrite> writes;

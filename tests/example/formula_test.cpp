@@ -12,7 +12,7 @@ namespace {
 TEST(Formula, AsText) {
   EXPECT_EQ(formula_text("y_{t,o} = Σ_{i} x_{t,i} · W_{o,i} + b_{o}"), "y[t,o] = Σ_i x[t,i]·W[o,i] + b[o]");
   EXPECT_EQ(formula_text("n_{t,i} = {x_{t,i} − μ_{t}}/{σ_{t}}"), "n[t,i] = (x[t,i] − μ[t]) / σ[t]");
-  EXPECT_EQ(formula_text("σ = √(\"mean\"_{i} x_{i}^{2} + ε)"), "σ = √(mean[i] x[i]² + ε)");
+  EXPECT_EQ(formula_text("σ = √(\"mean\"_{i} x_{i}^{2} + ε)"), "σ = √(mean_i x[i]² + ε)");
 }
 
 TEST(Formula, AsMathml) {
