@@ -121,7 +121,9 @@ def write_bare_names(model: PreTrainedModel, path: Path) -> None:
 
 def load(case: Case, folder: Path, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
     """The model as transformers reads it from the folder."""
-    return case.model_class.from_pretrained(folder, dtype=dtype, attn_implementation="eager").eval()
+    # Its fast products of experts know no float64.
+    ways = {"experts_implementation": "eager"} if dtype is torch.float64 else {}
+    return case.model_class.from_pretrained(folder, dtype=dtype, attn_implementation="eager", **ways).eval()
 
 
 def write_tensors(path: Path, tensors: Sites, metadata: dict[str, str]) -> None:

@@ -17,8 +17,8 @@ TEST(ExampleCommand, PrintsTheWholeStep) {
 
 TEST(ExampleCommand, ACellIsSpelledOut) {
   const std::string out = output_of({"example", "--cell", "blocks.0.attn.hook_q[0,1]"});
-  EXPECT_THAT(out, testing::HasSubstr("[0,0,1] = 1.4125·0.4000 + (−1.4125)·0.3000"));
-  EXPECT_THAT(out, testing::HasSubstr(" = 0.1412"));
+  EXPECT_THAT(out, testing::HasSubstr("[0,0,1] = 1.4128·0.4000 + (−1.4128)·0.3000"));
+  EXPECT_THAT(out, testing::HasSubstr(" = 0.1413"));
 }
 
 TEST(ExampleCommand, AsJson) {

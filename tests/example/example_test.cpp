@@ -8,8 +8,8 @@
 #include <cmath>
 #include <set>
 
+#include "base/error.h"
 #include "checkpoint/config_json.h"
-#include "checkpoint/init.h"
 #include "example/interval.h"
 #include "inspect/layout.h"
 #include "support/data.h"
