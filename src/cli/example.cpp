@@ -11,7 +11,6 @@
 #include "cli/output.h"
 
 namespace vitrine::cli {
-void add_example(CLI::App& program);
 namespace {
 
 constexpr std::uint64_t kSeed = 4;  // always the same example, unless another is asked for

@@ -17,7 +17,6 @@
 #include "cli/output.h"
 
 namespace vitrine::cli {
-void add_example(CLI::App& program);
 namespace {
 
 std::atomic<bool> g_interrupted = false;
