@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <set>
 
 #include "checkpoint/config_json.h"
 #include "checkpoint/gradients_file.h"
