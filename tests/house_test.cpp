@@ -34,10 +34,11 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"train",
      {"base", "parallel", "tensor", "kernels", "autograd", "cache", "pass", "ops", "model", "tokenizer", "checkpoint",
       "inspect", "generate"}},
+    {"example", {"base", "parallel", "tensor", "kernels", "autograd", "pass", "ops", "model", "inspect", "train"}},
     {"vitrine", {"base", "tensor", "pass", "model", "tokenizer", "checkpoint", "inspect", "generate", "parallel"}},
     {"cli",
      {"base", "parallel", "tensor", "kernels", "autograd", "cache", "pass", "ops", "model", "tokenizer", "checkpoint",
-      "inspect", "generate", "train"}},
+      "inspect", "generate", "train", "example"}},
 };
 
 template <class Visit>

@@ -4,14 +4,16 @@
     python tools/make_goldens.py --check [CASE...]    make them elsewhere and compare
     python tools/make_goldens.py --gradients [CASE...]    only gradients.safetensors, of the checkpoints that are there
     python tools/make_goldens.py --list               say what each case proves
+    python tools/make_goldens.py --differences [CASE...]  only differences.json, likewise
 
 Each case folder holds a checkpoint as users have it (config.json and model.safetensors, or shards
 with an index) and golden.safetensors with the named sites of one forward by transformers, in
 float32 with eager attention, and gradients.safetensors with the mean loss of the same prompt and its
-gradient by every parameter. The model is always loaded back from the written files, so the goldens
+gradient by every parameter, and differences.json with central differences of that loss in float64 by
+a handful of elements of each tensor. The model is always loaded back from the written files, so the goldens
 say what transformers makes of exactly these files. The cases are in oracle_cases.py, the sites in
-oracle_sites.py, the gradients in oracle_gradients.py; make_reference_figures.py adds figures.json to
-some of the folders. Needs torch, transformers, safetensors and numpy.
+oracle_sites.py, the gradients in oracle_gradients.py, the differences in oracle_differences.py;
+make_reference_figures.py adds figures.json to some of the folders. Needs torch, transformers, safetensors and numpy.
 """
 
 import copy
@@ -29,6 +31,7 @@ import safetensors.torch
 import torch
 import transformers
 from oracle_cases import CASES, GAINS, NEUTRAL_SPREAD, QK_NORM_GAIN, Case
+from oracle_differences import differences
 from oracle_gradients import gradients
 from oracle_sites import Sites, activation_slot, build_sites, record
 from torch import Tensor, nn
@@ -40,6 +43,7 @@ GOLDENS = Path(__file__).resolve().parent.parent / "tests" / "goldens"
 GOLDEN_NAME = "golden.safetensors"
 GRADIENTS_NAME = "gradients.safetensors"
 FIGURES_NAME = "figures.json"  # by make_reference_figures.py
+DIFFERENCES_NAME = "differences.json"
 
 
 # --- the checkpoint -------------------------------------------------------------------------------
@@ -116,11 +120,11 @@ def write_bare_names(model: PreTrainedModel, path: Path) -> None:
     safetensors.torch.save_file(tensors, path, metadata={"format": "pt"})
 
 
-def load(case: Case, folder: Path) -> PreTrainedModel:
-    """The model as transformers reads it from the folder, in float32."""
-    return case.model_class.from_pretrained(
-        folder, dtype=torch.float32, attn_implementation="eager"
-    ).eval()
+def load(case: Case, folder: Path, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
+    """The model as transformers reads it from the folder."""
+    # Its fast products of experts know no float64.
+    ways = {"experts_implementation": "eager"} if dtype is torch.float64 else {}
+    return case.model_class.from_pretrained(folder, dtype=dtype, attn_implementation="eager", **ways).eval()
 
 
 def write_tensors(path: Path, tensors: Sites, metadata: dict[str, str]) -> None:
@@ -306,6 +310,19 @@ def make_gradients(case: Case, folder: Path) -> None:
     write_tensors(folder / GRADIENTS_NAME, tensors, metadata_of(case))
 
 
+def make_differences(case: Case, folder: Path) -> None:
+    """Write differences.json beside the checkpoint in `folder`."""
+    made = differences(load(case, folder, torch.float64), prompt(case), case_random(case, "differences"))
+    if case.bare_names:
+        for element in made["elements"]:
+            element["name"] = element["name"].removeprefix("transformer.")
+    print(f"{case.name}: differences beside float64's gradients: {made['worst_beside_autograd']:.1e}")
+    del made["worst_beside_autograd"]
+    lines = ",\n".join("  " + json.dumps(element) for element in made.pop("elements"))
+    head = json.dumps(metadata_of(case) | made)[:-1]
+    (folder / DIFFERENCES_NAME).write_text(head + ', "elements": [\n' + lines + "\n]}\n")
+
+
 def make_case(case: Case, folder: Path) -> dict[str, float]:
     """Write one case into `folder`, checking it on the way; returns its statistics."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -324,6 +341,7 @@ def make_case(case: Case, folder: Path) -> dict[str, float]:
     assert_sensitive(case, folder, ids, sites["hook_logits"])
     write_tensors(folder / GOLDEN_NAME, selected(case, sites), metadata_of(case))
     make_gradients(case, folder)
+    make_differences(case, folder)
     return numbers | {"bytes": sum(path.stat().st_size for path in folder.iterdir())}
 
 
@@ -335,10 +353,16 @@ def compare(made: Path, committed: Path) -> str:
     """
     names = {path.name for folder in (made, committed) for path in folder.iterdir()} - {FIGURES_NAME}
     _, different, missing = filecmp.cmpfiles(made, committed, sorted(names), shallow=False)
-    computed = {GOLDEN_NAME, GRADIENTS_NAME}
+    computed = {GOLDEN_NAME, GRADIENTS_NAME, DIFFERENCES_NAME}
     wrong = set(different) - computed | set(missing)
     assert not wrong, f"{committed}: {sorted(wrong)} differ"
     for file in different:
+        if file == DIFFERENCES_NAME:
+            new, old = (json.loads((folder / file).read_text())["elements"] for folder in (made, committed))
+            for a, b in zip(new, old, strict=True):
+                assert (a["name"], a["index"]) == (b["name"], b["index"]), f"{committed / file}: other elements"
+                assert abs(a["value"] - b["value"]) <= 2e-8, f"{committed / file}: {a} beside {b}"
+            continue
         new, old = (safetensors.torch.load_file(folder / file) for folder in (made, committed))
         assert new.keys() == old.keys(), f"{committed / file}: other names"
         # a gradient is as uncertain as the largest of all, but for its own relative error
@@ -370,10 +394,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--gradients", action="store_true", help="only gradients, of the present checkpoints"
     )
+    parser.add_argument(
+        "--differences", action="store_true", help="only differences, of the present checkpoints"
+    )
     options = parser.parse_args()
     unknown = set(options.cases) - {case.name for case in CASES}
-    if options.check and options.gradients:
-        parser.error("--check compares all files: expected one of --check and --gradients")
+    if options.check + options.gradients + options.differences > 1:
+        parser.error("expected one of --check, --gradients and --differences")
     if unknown:
         parser.error(f"unknown case: {', '.join(sorted(unknown))}")
     return options
@@ -395,6 +422,9 @@ def main() -> None:
                 continue
             if options.gradients:
                 make_gradients(case, GOLDENS / case.name)
+                continue
+            if options.differences:
+                make_differences(case, GOLDENS / case.name)
                 continue
             rows[case.name] = make_case(case, root / case.name)
             if options.check:

@@ -22,5 +22,6 @@ void add_data(CLI::App& program);
 void add_plot(CLI::App& program);
 void add_train(CLI::App& program);
 void add_embed(CLI::App& program);
+void add_example(CLI::App& program);
 
 }  // namespace vitrine::cli

@@ -23,7 +23,7 @@ class HostileFolder {
   explicit HostileFolder(const std::string& golden) {
     for (const auto& entry : std::filesystem::directory_iterator(goldens() + "/" + golden)) {
       const std::string name = entry.path().filename().string();
-      if (name != "golden.safetensors" && name != "gradients.safetensors")
+      if (name != "golden.safetensors" && name != "gradients.safetensors" && name != "differences.json")
         write_file(folder_ / name, read_file(entry.path().string()));
     }
   }

@@ -1,0 +1,134 @@
+// vitrine example: every number of one step of learning, for a tiny model.
+#include "example/example.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/file_writer.h"
+#include "checkpoint/config_json.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/output.h"
+
+namespace vitrine::cli {
+namespace {
+
+constexpr std::uint64_t kSeed = 4;  // always the same example, unless another is asked for
+
+struct ExampleCommand : Options {
+  std::string config, ids_text = "0,1,2,3,0", optimizer = "sgd", format = "text", out;
+  std::vector<std::string> cells;
+  std::int32_t target = 5;
+  std::optional<double> lr;
+  ExampleStyle style;
+};
+
+ExampleModel model_of(const ExampleCommand& o) {
+  const std::uint64_t seed = o.seed.value_or(kSeed);
+  if (o.config.empty()) return document_model(seed);
+  const Json json = read_json_file(o.config);
+  const Family& family = family_of(json, o.config);
+  return random_model(read_model_config(family, json, o.config, o.allowed_config_keys), o.config, seed);
+}
+
+ExampleOptions options_of(const ExampleCommand& o) {
+  ExampleOptions options;
+  options.ids = o.ids;
+  options.target = o.target;
+  options.cells = o.cells;
+  const bool is_sgd = o.optimizer == "sgd";
+  options.optimizer.kind = is_sgd ? OptimizerConfig::Kind::sgd : OptimizerConfig::Kind::adamw;
+  options.optimizer.momentum = 0;
+  if (is_sgd) options.optimizer.weight_decay = 0;
+  options.optimizer.max_norm.reset();
+  options.lr = o.lr.value_or(is_sgd ? 0.5 : 0.01);
+  if (!(options.lr > 0)) throw BadInput("--lr", "expected a positive number, got {}", options.lr);
+  return options;
+}
+
+Json to_json(const ExampleSection& s) {
+  Json json = {{"part", name_of(s.part)}, {"name", s.name}, {"shape", s.shape.sizes()}, {"values", s.values}};
+  if (!s.formula.empty()) json["file"] = s.file;
+  if (!s.origins.empty()) json["origins"] = s.origins;
+  for (const Difference& d : s.differences) {
+    json["differences"].push_back(d.taken && d.smooth ? Json(d.slope) : Json());
+  }
+  for (const SpelledCell& cell : s.cells) {
+    json["cells"].push_back(
+        {{"name", cell.name}, {"arithmetic", cell.arithmetic}, {"result", cell.result}, {"value", cell.value}});
+  }
+  return json;
+}
+
+Json to_json(const WorkedExample& e, std::uint64_t seed) {
+  Json sections = Json::array();
+  for (const ExampleSection& s : e.sections) sections.push_back(to_json(s));
+  return {{"title", e.title},
+          {"seed", seed},
+          {"ids", e.ids},
+          {"target", e.target},
+          {"optimizer", e.optimizer},
+          {"params", e.n_params},
+          {"loss", e.loss},
+          {"loss_after", e.loss_after},
+          {"probability", e.probability},
+          {"probability_after", e.probability_after},
+          {"differences",
+           {{"taken", e.differences.taken},
+            {"not_smooth", e.differences.not_smooth},
+            {"largest", e.differences.largest},
+            {"where", e.differences.where}}},
+          {"sections", sections}};
+}
+
+void run_example(ExampleCommand& o) {
+  o.ids = parse_ids(o.ids_text, "--ids");
+  const ExampleModel model = model_of(o);
+  const WorkedExample example = work_example(model, options_of(o));
+  std::string text;
+  if (o.format == "html") {
+    text = example_html(example, o.style);
+  } else if (o.format == "markdown") {
+    text = example_markdown(example, o.style);
+  } else {
+    text = example_text(example, o.style);
+  }
+  if (!o.out.empty()) {
+    FileWriter writer(o.out);
+    writer.write(std::as_bytes(std::span(text)));
+    writer.commit();
+  }
+  if (o.json) return print_json(to_json(example, o.seed.value_or(kSeed)));
+  if (o.out.empty()) return print(text);
+  print(fmt::format("{}: {} matrices, loss {:.4f} before and {:.4f} after the update\n", o.out, example.sections.size(),
+                    example.loss, example.loss_after));
+}
+
+}  // namespace
+
+void add_example(CLI::App& program) {
+  CLI::App& command = *program.add_subcommand(
+      "example", "Show every matrix of one step of learning: forward, backward, update, for a tiny model");
+  const auto o = std::make_shared<ExampleCommand>();
+  command.add_option("--config", o->config,
+                     "A tiny model's config.json, of any family; its weights are random (default: 8 words, 2 blocks)");
+  command.add_option("--ids", o->ids_text, "The text")->capture_default_str();
+  add_number<std::int32_t>(command, "--target", o->target, "The id that follows it (default: 5)");
+  command.add_option("--optimizer", o->optimizer, "sgd or adamw")
+      ->check(CLI::IsMember({"sgd", "adamw"}))
+      ->capture_default_str();
+  add_number<double>(command, "--lr", o->lr, "The rate (default: 0.5 of SGD, 0.01 of AdamW)");
+  add_list(command, "--cell", o->cells,
+           "A cell to spell out, as in 'blocks.0.attn.hook_q[0,1]'; before a name grad: means its gradient, new: its "
+           "value after the update; may be given several times");
+  add_number<int>(command, "--digits", o->style.digits, "Digits behind the point (default: 3)", 1, 7);
+  command.add_option("--format", o->format, "text, markdown or html")
+      ->check(CLI::IsMember({"text", "markdown", "html"}))
+      ->capture_default_str();
+  command.add_option("--out", o->out, "A file (default: stdout)");
+  add_common(command, *o);
+  command.footer("Example: vitrine example --format html --out example.html");
+  command.callback([o] { run_example(*o); });
+}
+
+}  // namespace vitrine::cli

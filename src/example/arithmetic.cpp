@@ -1,0 +1,85 @@
+#include "example/arithmetic.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <utility>
+
+#include "base/error.h"
+
+namespace vitrine {
+namespace {
+
+constexpr int kDigits = 4;
+const std::string kMinus = "−";
+
+bool is_negative(const std::string& text) { return text.starts_with(kMinus); }
+
+}  // namespace
+
+std::string decimal(double value, int digits) {
+  if (std::isinf(value)) return value < 0 ? "−∞" : "∞";
+  std::string text = fmt::format("{:.{}f}", std::abs(value), digits);
+  const bool shows_nothing = value != 0 && std::abs(value) < 0.5 * std::pow(10.0, -digits);
+  if (shows_nothing) text = fmt::format("{:.{}e}", std::abs(value), digits > 1 ? digits - 2 : 0);
+  return value < 0 ? kMinus + text : text;
+}
+
+Arithmetic::Arithmetic(double value) : value_(value), text_(decimal(value, kDigits)), binding_(Binding::atom) {}
+
+Arithmetic::Arithmetic(double value, std::string text)
+    : value_(value), text_(std::move(text)), binding_(Binding::atom) {}
+
+std::string Arithmetic::as_summand() const {
+  return binding_ == Binding::sum || is_negative(text_) ? "(" + text_ + ")" : text_;
+}
+
+std::string Arithmetic::as_factor() const {
+  return binding_ == Binding::sum || is_negative(text_) ? "(" + text_ + ")" : text_;
+}
+
+std::string Arithmetic::as_divisor() const {
+  return binding_ != Binding::atom || is_negative(text_) ? "(" + text_ + ")" : text_;
+}
+
+Arithmetic operator+(const Arithmetic& a, const Arithmetic& b) {
+  using Binding = Arithmetic::Binding;
+  // A negative number is taken off: 1 − 2, not 1 + (−2).
+  const std::string right = b.binding_ == Binding::atom && is_negative(b.text_)
+                                ? " − " + b.text_.substr(kMinus.size())
+                                : " + " + (is_negative(b.text_) ? b.as_summand() : b.text_);
+  return {a.value_ + b.value_, a.text_ + right, Binding::sum};
+}
+
+Arithmetic operator-(const Arithmetic& a, const Arithmetic& b) {
+  return {a.value_ - b.value_, a.text_ + " − " + b.as_summand(), Arithmetic::Binding::sum};
+}
+
+Arithmetic operator*(const Arithmetic& a, const Arithmetic& b) {
+  return {a.value_ * b.value_, a.as_factor() + "·" + b.as_factor(), Arithmetic::Binding::product};
+}
+
+Arithmetic operator/(const Arithmetic& a, const Arithmetic& b) {
+  return {a.value_ / b.value_, a.as_factor() + " / " + b.as_divisor(), Arithmetic::Binding::product};
+}
+
+Arithmetic function(const char* name, double (*f)(double), const Arithmetic& x) {
+  return {f(x.value_), name + ("(" + x.text_ + ")"), Arithmetic::Binding::atom};
+}
+
+Arithmetic squared(const Arithmetic& x) {
+  return {x.value_ * x.value_, x.as_divisor() + "²", Arithmetic::Binding::atom};
+}
+
+Arithmetic larger(const Arithmetic& a, const Arithmetic& b) {
+  return {std::max(a.value_, b.value_), "max(" + a.text_ + ", " + b.text_ + ")", Arithmetic::Binding::atom};
+}
+
+Arithmetic sum_of(const std::vector<Arithmetic>& terms) {
+  if (terms.empty()) throw InternalError("example", "a sum of nothing");
+  Arithmetic sum = terms.front();
+  for (std::size_t i = 1; i < terms.size(); ++i) sum = sum + terms[i];
+  return sum;
+}
+
+}  // namespace vitrine

@@ -1,0 +1,201 @@
+#include "example/differences.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace vitrine {
+namespace {
+
+constexpr double kWidest = 0.5, kNarrowest = 1.0 / 1024;
+constexpr double kInside = 0.8;    // of the widest step at which the fit holds: misfit falls with its tenth power
+constexpr double kLeftOver = 1.7;  // times the rounding: more is not rounding
+constexpr int kFewPairs = 16, kPairs = 64, kMostRounds = 8;
+constexpr double kGood = 3e-7;  // of an error: no more pairs are needed
+constexpr double kMostRounding = 4e-7;
+
+constexpr std::size_t kTerms = 5;
+using Row = std::array<double, kTerms>;
+using Square = std::array<Row, kTerms>;
+
+/// x of m · x = y, for a symmetric positive m (Cholesky).
+Row solve(Square m, Row y) {
+  for (std::size_t i = 0; i < kTerms; ++i) {
+    for (std::size_t j = 0; j <= i; ++j) {
+      double sum = m[i][j];
+      for (std::size_t k = 0; k < j; ++k) sum -= m[i][k] * m[j][k];
+      m[i][j] = i == j ? std::sqrt(std::max(sum, 1e-300)) : sum / m[j][j];
+    }
+  }
+  for (std::size_t i = 0; i < kTerms; ++i) {
+    for (std::size_t k = 0; k < i; ++k) y[i] -= m[i][k] * y[k];
+    y[i] /= m[i][i];
+  }
+  for (std::size_t i = kTerms; i-- > 0;) {
+    for (std::size_t k = i + 1; k < kTerms; ++k) y[i] -= m[k][i] * y[k];
+    y[i] /= m[i][i];
+  }
+  return y;
+}
+
+/// What decides on which side of a kink a forward stands: which ReLUs are open, which experts are chosen.
+class Choices : public Taps {
+ public:
+  explicit Choices(const ModelConfig& config) : config_(config) {}
+
+  bool wants(const SiteId& id) const override {
+    if (id.layer < 0) return false;
+    const BlockConfig& block = config_.blocks[static_cast<std::size_t>(id.layer)];
+    const auto* moe = std::get_if<MoeConfig>(&block.ffn);
+    const DenseConfig& ffn = moe != nullptr ? moe->expert : std::get<DenseConfig>(block.ffn);
+    if (id.site == Site::expert_indices) return true;
+    if (ffn.activation != Activation::relu) return false;
+    return id.site == Site::mlp_pre || id.site == (ffn.gated ? Site::expert_gate : Site::expert_pre);
+  }
+  Tensor visit(Pass&, const SiteId& id, const Tensor& value) override {
+    const bool is_expert = id.site == Site::expert_indices;
+    for (const float x : value.values()) made.push_back(is_expert ? x : x > 0 ? 1.0f : 0.0f);
+    return value;
+  }
+
+  std::vector<float> made;
+
+ private:
+  const ModelConfig& config_;
+};
+
+}  // namespace
+
+/// Differences over pairs of points, and the odd polynomial that fits them.
+class Differences::Pairs {
+ public:
+  Pairs(Differences& of, float* p, double h) : of_(of), p_(p), h_(h) {}
+
+  /// `n` more pairs, between those that there are.
+  void add(int n) {
+    constexpr double kGolden = 0.6180339887498949;
+    const float before = *p_;
+    const double offset = std::fmod(0.5 + kGolden * rounds_++, 1.0);
+    for (int i = 0; i < n; ++i) {
+      const double step = h_ * (i + offset) / n;
+      Row row{};
+      double difference = 0;
+      for (const double sign : {1.0, -1.0}) {
+        *p_ = static_cast<float>(static_cast<double>(before) + sign * step);
+        double power = sign * (static_cast<double>(*p_) - static_cast<double>(before)) / h_;  // as far as a float went
+        const double square = power * power;
+        for (double& x : row) {
+          x += power;
+          power *= square;
+        }
+        difference += sign * of_.loss();
+      }
+      x_.push_back(row);
+      y_.push_back(difference);
+    }
+    *p_ = before;
+  }
+
+  Fit fit() const {
+    Square squares{};
+    Row products{};
+    for (std::size_t i = 0; i < x_.size(); ++i) {
+      for (std::size_t a = 0; a < kTerms; ++a) {
+        for (std::size_t b = 0; b < kTerms; ++b) squares[a][b] += x_[i][a] * x_[i][b];
+        products[a] += x_[i][a] * y_[i];
+      }
+    }
+    const Row coefficients = solve(squares, products);
+    const double variance = solve(squares, {1})[0];
+    double left_over = 0;
+    for (std::size_t i = 0; i < x_.size(); ++i) {
+      double r = y_[i];
+      for (std::size_t a = 0; a < kTerms; ++a) r -= coefficients[a] * x_[i][a];
+      left_over += r * r;
+    }
+    left_over /= static_cast<double>(x_.size() - kTerms);
+    return {coefficients[0] / h_, std::sqrt(left_over * variance) / h_, std::sqrt(left_over)};
+  }
+
+ private:
+  Differences& of_;
+  float* p_;
+  double h_;
+  int rounds_ = 0;
+  std::vector<Row> x_;
+  std::vector<double> y_;
+};
+
+Differences::Differences(const Model& model, std::span<const std::int32_t> ids, std::int32_t target, float* some)
+    : model_(model), ids_(ids), target_(target), pool_(1), h_(1.0 / 16) {
+  choices_ = choices();
+  Pairs pairs(*this, some, kNarrowest);
+  pairs.add(2 * kPairs);
+  const double most = kMostRounding * (1 + loss());  // beside a kink more than rounding is left over
+  rounding_ = std::clamp(pairs.fit().left_over, 1e-9, most);
+}
+
+/// The loss from the logits of the one forward that there is; what they sum to in doubles.
+double Differences::loss(Taps* taps) {
+  const auto n = static_cast<std::int64_t>(ids_.size());
+  double result = 0;
+  Pass pass{pool_, default_kernels(), arena_, {{0, n, 0, nullptr}}, {}, taps};
+  pass.logits = {LogitRequest::Rows::last_of_segments, 0, 0, [&](std::int64_t, const Tensor& logits) {
+                   const float* const x = logits.data;
+                   const auto largest = static_cast<double>(*std::max_element(x, x + logits.count()));
+                   double sum = 0;
+                   for (const float v : logits.values()) sum += std::exp(static_cast<double>(v) - largest);
+                   result = std::log(sum) + largest - static_cast<double>(x[target_]);
+                 }};
+  model_.forward(pass, ids_);
+  return result;
+}
+
+std::vector<float> Differences::choices() {
+  Choices seen(model_.config());
+  loss(&seen);
+  return std::move(seen.made);
+}
+
+/// Whether the same ReLUs are open and the same experts chosen all over [p − h, p + h], as far as six points tell.
+bool Differences::has_no_kink(float* p, double h) {
+  if (choices_.empty()) return true;
+  const float before = *p;
+  bool same = true;
+  for (const double part : {1.0, -1.0, 0.7, -0.7, 0.3, -0.3}) {
+    *p = static_cast<float>(static_cast<double>(before) + part * h);
+    same = same && choices() == choices_;
+  }
+  *p = before;
+  return same;
+}
+
+/// Whether there is no kink, and what a fit over few pairs leaves over is rounding.
+bool Differences::holds(float* p, double h) {
+  if (!has_no_kink(p, h)) return false;
+  Pairs pairs(*this, p, h);
+  pairs.add(kFewPairs);
+  return pairs.fit().left_over <= kLeftOver * rounding_;
+}
+
+Difference Differences::by(float* p) {
+  double h = h_;
+  if (holds(p, h)) {
+    while (h < kWidest && holds(p, 2 * h)) h *= 2;
+  } else {
+    do {
+      h /= 2;
+    } while (h > kNarrowest && !holds(p, h));
+  }
+  h_ = h;
+  Pairs pairs(*this, p, kInside * h);
+  Fit fit;
+  for (int round = 0; round < kMostRounds; ++round) {
+    pairs.add(kPairs);
+    fit = pairs.fit();
+    if (fit.error <= kGood) break;
+  }
+  return {fit.slope, fit.error, true, has_no_kink(p, kInside * h) && fit.left_over <= 1.5 * kLeftOver * rounding_};
+}
+
+}  // namespace vitrine

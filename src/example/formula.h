@@ -1,0 +1,23 @@
+// Formulas, written once: as a line of text, and as MathML.
+//
+//   x_{t,i}      an index        text x[t,i]            x^{2}  a power       text x²
+//   Σ_{i}        a sum over i    text Σ_i               √(…)   a root        text √(…)
+//   {a}/{b}      a fraction      text a / b, in brackets where it is more than a name
+//   "words"      text
+//
+// Everything else stands for itself: names (runs of letters), numbers, signs.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace vitrine {
+
+std::string formula_text(std::string_view formula);
+/// A <math> element, inline.
+std::string formula_mathml(std::string_view formula);
+
+/// `text` with the characters that HTML gives a meaning replaced.
+std::string html_escaped(std::string_view text);
+
+}  // namespace vitrine

@@ -1,0 +1,135 @@
+// One page that needs nothing else: no network, no script. Light or dark as its reader has it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "example/arithmetic.h"
+#include "example/formula.h"
+#include "example/html_style.h"
+#include "example/render.h"
+
+namespace vitrine {
+namespace {
+
+/// An anchor: letters, digits and dots as they are, the rest as a dash.
+std::string anchor(const std::string& name) {
+  std::string result = "s-";
+  for (const char c : name) result += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' ? c : '-';
+  return result;
+}
+
+/// How strongly a cell is coloured: "p3" for a positive one, "n9" for the most negative of its matrix; "" near 0.
+std::string shade(float value, float largest) {
+  if (largest == 0 || !std::isfinite(value)) return "";
+  const int level = static_cast<int>(std::lround(9 * std::abs(value) / largest));
+  return level == 0 ? "" : fmt::format("{}{}", value > 0 ? 'p' : 'n', level);
+}
+
+std::string table_html(const ExampleSection& s, const ExampleTable& table, float largest, const ExampleStyle& style) {
+  const bool has_rows = !s.rows.empty(), has_origins = s.origins.size() > 1;
+  std::string text = "<table><thead><tr>";
+  if (has_rows) text += "<td>" + html_escaped(table.heading) + "</td>";
+  for (std::int64_t c = 0; c < table.columns; ++c) {
+    text += "<th scope=\"col\">" + html_escaped(label_of(s.columns, c)) + "</th>";
+  }
+  text += has_origins ? "<td></td></tr></thead><tbody>\n" : "</tr></thead><tbody>\n";
+  for (std::int64_t r = 0; r < table.rows; ++r) {
+    text += "<tr>";
+    if (has_rows) text += "<th scope=\"row\">" + html_escaped(label_of(s.rows, r)) + "</th>";
+    for (std::int64_t c = 0; c < table.columns; ++c) {
+      const auto i = static_cast<std::size_t>(table.first + r * table.columns + c);
+      const std::string color = shade(s.values[i], largest);
+      text += color.empty() ? "<td>" : "<td class=\"" + color + "\">";
+      text += decimal(static_cast<double>(s.values[i]), style.digits);
+      if (!s.differences.empty() && s.differences[i].taken) {
+        text += "<small>" + difference_text(s.differences[i], style.digits) + "</small>";
+      }
+      text += "</td>";
+    }
+    if (has_origins) text += "<td class=\"origin\">" + html_escaped(label_of(s.origins, r)) + "</td>";
+    text += "</tr>\n";
+  }
+  return text + "</tbody></table>\n";
+}
+
+float largest_of(const ExampleSection& s) {
+  float largest = 0;
+  for (const float x : s.values) {
+    if (std::isfinite(x)) largest = std::max(largest, std::abs(x));
+  }
+  return largest;
+}
+
+std::string section_html(const ExampleSection& s, const ExampleStyle& style) {
+  std::string text = fmt::format("<section id=\"{}\">\n<h3><code>{}</code> <span class=\"shape\">{}</span></h3>\n",
+                                 anchor(s.name), html_escaped(s.name), to_string(s.shape));
+  std::string meaning = s.meaning;
+  if (s.origins.size() == 1) meaning += meaning.empty() ? s.origins.front() : " (" + s.origins.front() + ")";
+  if (!meaning.empty()) text += "<p class=\"meaning\">" + html_escaped(meaning) + "</p>\n";
+  if (!s.formula.empty()) {
+    text += "<p class=\"formula\">" + formula_mathml(s.formula) + "<span class=\"file\">" + html_escaped(s.file) +
+            "</span></p>\n";
+  }
+  text += "<div class=\"wide\">";
+  for (const ExampleTable& table : tables_of(s)) text += table_html(s, table, largest_of(s), style);
+  text += "</div>\n";
+  if (const double by = largest_difference(s); by >= 0) {
+    text += fmt::format("<p class=\"note\">below each: its finite difference; they differ by {:.1e} at most</p>\n", by);
+  }
+  for (const SpelledCell& cell : s.cells) {
+    text += fmt::format("<p class=\"cell\"><b>{}</b> = {} = <b>{}</b></p>\n",
+                        html_escaped(cell.name.substr(cell.name.find('['))), html_escaped(cell.arithmetic),
+                        decimal(static_cast<double>(cell.value), 4));
+  }
+  return text + "</section>\n";
+}
+
+std::string contents_html(const WorkedExample& e) {
+  std::string text = "<nav aria-label=\"Contents\">\n";
+  const ExamplePart* part = nullptr;
+  for (const ExampleSection& s : e.sections) {
+    if (part == nullptr || *part != s.part) {
+      if (part != nullptr) text += "</ul></details>\n";
+      text += fmt::format("<details><summary>{}</summary><ul>\n", name_of(s.part));
+    }
+    part = &s.part;
+    text += fmt::format("<li><a href=\"#{}\">{}</a></li>\n", anchor(s.name), html_escaped(s.name));
+  }
+  return text + (part == nullptr ? "" : "</ul></details>\n") + "</nav>\n";
+}
+
+/// The text as chips, and what follows it.
+std::string sentence_html(const WorkedExample& e) {
+  std::string text = "<p class=\"sentence\">";
+  for (const std::int32_t id : e.ids) {
+    text += "<span>" + html_escaped(e.labels[static_cast<std::size_t>(id)]) + "<small>" + std::to_string(id) +
+            "</small></span>";
+  }
+  return text + "<i>→</i><span class=\"target\">" + html_escaped(e.labels[static_cast<std::size_t>(e.target)]) +
+         "<small>" + std::to_string(e.target) + "</small></span></p>\n";
+}
+
+}  // namespace
+
+std::string example_html(const WorkedExample& e, const ExampleStyle& style) {
+  const std::string title = html_escaped(e.title);
+  std::string text =
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta name=\"color-scheme\" content=\"light dark\">\n<title>" +
+      title + "</title>\n<style>\n" + std::string(kExampleStyle) + "</style>\n</head>\n<body>\n" + contents_html(e) +
+      "<main>\n<header>\n<h1>" + title + "</h1>\n" + sentence_html(e);
+  for (const std::string& note : opening_of(e)) text += "<p>" + html_escaped(note) + "</p>\n";
+  for (const std::string& note : closing_of(e)) text += "<p class=\"result\">" + html_escaped(note) + "</p>\n";
+  text += "</header>\n";
+  const ExamplePart* part = nullptr;
+  for (const ExampleSection& s : e.sections) {
+    if (part == nullptr || *part != s.part) text += fmt::format("<h2>{}</h2>\n", name_of(s.part));
+    part = &s.part;
+    text += section_html(s, style);
+  }
+  return text + "</main>\n</body>\n</html>\n";
+}
+
+}  // namespace vitrine

@@ -1,0 +1,88 @@
+// How the page looks: one hue for each sign, nothing else in colour but links.
+#pragma once
+
+#include <string_view>
+
+namespace vitrine {
+
+constexpr std::string_view kExampleStyle = R"css(
+:root {
+  --paper: #fdfdfb; --ink: #1d2125; --soft: #667079; --line: #dfe2e0; --link: #14607a;
+  --positive: #2b7f8c; --negative: #c2703d;
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --paper: #16191c; --ink: #dfe3e4; --soft: #93a0a6; --line: #31373b; --link: #7cc0d6;
+    --positive: #3f9fae; --negative: #cf8250;
+  }
+}
+* { box-sizing: border-box; }
+html { scroll-padding-top: 1rem; }
+body {
+  margin: 0 auto; padding: 0 1rem 4rem; max-width: 80rem; color: var(--ink); background: var(--paper);
+  font: 16px/1.55 system-ui, "Segoe UI", Roboto, "Helvetica Neue", sans-serif;
+}
+a { color: var(--link); text-decoration: none; }
+a:hover, a:focus-visible { text-decoration: underline; }
+code, table, .cell, .shape, .file, nav li { font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: 2rem 0 1rem; font-weight: 650; }
+h2 {
+  font-size: 1.3rem; font-weight: 650; margin: 3.5rem 0 1rem; padding-bottom: .4rem;
+  border-bottom: 2px solid var(--line);
+}
+h3 { font-size: .95rem; font-weight: 600; margin: 0; overflow-wrap: anywhere; }
+header p { max-width: 46rem; margin: .6rem 0; color: var(--soft); }
+header p.result { color: var(--ink); }
+section { margin: 1.9rem 0 0; }
+section:target h3 { color: var(--link); }
+.shape, .file { color: var(--soft); font-weight: 400; font-size: .8rem; }
+.meaning, .note { color: var(--soft); margin: .1rem 0 .3rem; font-size: .92rem; }
+.note { font-size: .82rem; }
+.formula { margin: .3rem 0 .5rem; overflow-x: auto; }
+.formula .file { margin-left: 1.6rem; white-space: nowrap; }
+math { font-size: 1.06rem; }
+.wide { overflow-x: auto; display: flex; flex-wrap: wrap; gap: .4rem 2rem; padding-bottom: .2rem; }
+table { border-collapse: collapse; font-size: .8rem; font-variant-numeric: tabular-nums; line-height: 1.4; }
+td, th { padding: .18rem .55rem; text-align: right; white-space: nowrap; }
+thead th { color: var(--soft); font-weight: 400; }
+tbody th { color: var(--soft); font-weight: 400; text-align: left; padding-left: 0; }
+thead td { color: var(--soft); text-align: left; padding-left: 0; }
+td small { display: block; color: var(--soft); font-size: .72rem; }
+td.origin { color: var(--soft); text-align: left; padding-left: 1.2rem; }
+.cell { margin: .45rem 0 0; font-size: .8rem; color: var(--soft); overflow-wrap: anywhere; max-width: 60rem; }
+.cell b { color: var(--ink); font-weight: 600; }
+.sentence { display: flex; flex-wrap: wrap; gap: .4rem; align-items: center; }
+.sentence span { border: 1px solid var(--line); border-radius: .4rem; padding: .15rem .6rem; color: var(--ink); }
+.sentence span.target { border-color: var(--link); color: var(--link); }
+.sentence small { color: var(--soft); margin-left: .4rem; font-size: .72rem; }
+.sentence i { font-style: normal; margin: 0 .2rem; }
+nav { padding-top: 1.2rem; font-size: .9rem; }
+nav summary { cursor: pointer; font-weight: 600; padding: .2rem 0; }
+nav ul { list-style: none; margin: 0 0 .6rem; padding: 0 0 0 .2rem; }
+nav li { font-size: .76rem; line-height: 1.6; overflow-wrap: anywhere; }
+@media (min-width: 1100px) {
+  body { display: grid; grid-template-columns: 17rem minmax(0, 1fr); gap: 2.5rem; }
+  nav { position: sticky; top: 0; max-height: 100vh; overflow-y: auto; padding: 2rem .5rem 2rem 0; scrollbar-width: thin; }
+}
+.p1 { background: color-mix(in srgb, var(--positive) 5%, transparent); }
+.p2 { background: color-mix(in srgb, var(--positive) 10%, transparent); }
+.p3 { background: color-mix(in srgb, var(--positive) 15%, transparent); }
+.p4 { background: color-mix(in srgb, var(--positive) 20%, transparent); }
+.p5 { background: color-mix(in srgb, var(--positive) 25%, transparent); }
+.p6 { background: color-mix(in srgb, var(--positive) 30%, transparent); }
+.p7 { background: color-mix(in srgb, var(--positive) 35%, transparent); }
+.p8 { background: color-mix(in srgb, var(--positive) 40%, transparent); }
+.p9 { background: color-mix(in srgb, var(--positive) 45%, transparent); }
+.n1 { background: color-mix(in srgb, var(--negative) 5%, transparent); }
+.n2 { background: color-mix(in srgb, var(--negative) 10%, transparent); }
+.n3 { background: color-mix(in srgb, var(--negative) 15%, transparent); }
+.n4 { background: color-mix(in srgb, var(--negative) 20%, transparent); }
+.n5 { background: color-mix(in srgb, var(--negative) 25%, transparent); }
+.n6 { background: color-mix(in srgb, var(--negative) 30%, transparent); }
+.n7 { background: color-mix(in srgb, var(--negative) 35%, transparent); }
+.n8 { background: color-mix(in srgb, var(--negative) 40%, transparent); }
+.n9 { background: color-mix(in srgb, var(--negative) 45%, transparent); }
+@media print { nav { display: none; } body { display: block; } }
+)css";
+
+}  // namespace vitrine

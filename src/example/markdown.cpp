@@ -1,0 +1,87 @@
+// As Markdown, in the tables that most renderers know.
+#include <fmt/format.h>
+
+#include "example/arithmetic.h"
+#include "example/formula.h"
+#include "example/render.h"
+
+namespace vitrine {
+namespace {
+
+/// Text that stands for itself, also in a table.
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '\n' || c == '\r') {
+      result += ' ';
+      continue;
+    }
+    if (std::string_view("\\`*_[]<>|#~").find(c) != std::string_view::npos) result += '\\';
+    result += c;
+  }
+  return result;
+}
+
+std::string table_text(const ExampleSection& s, const ExampleTable& table, const std::vector<std::string>& cells) {
+  const bool has_origins = s.origins.size() > 1;
+  std::string text = "| " + escaped(table.heading) + " |", rule = "|---|";
+  for (std::int64_t c = 0; c < table.columns; ++c) {
+    text += " " + escaped(label_of(s.columns, c)) + " |";
+    rule += "---:|";
+  }
+  if (has_origins) {
+    text += " |";
+    rule += "---|";
+  }
+  text += "\n" + rule + "\n";
+  for (std::int64_t r = 0; r < table.rows; ++r) {
+    text += "| " + escaped(label_of(s.rows, r)) + " |";
+    for (std::int64_t c = 0; c < table.columns; ++c) {
+      text += " " + escaped(cells[static_cast<std::size_t>(table.first + r * table.columns + c)]) + " |";
+    }
+    if (has_origins) text += " " + escaped(label_of(s.origins, r)) + " |";
+    text += "\n";
+  }
+  return text + "\n";
+}
+
+std::string section_text(const ExampleSection& s, const ExampleStyle& style) {
+  std::string text = fmt::format("### `{}` {}\n\n", s.name, escaped(to_string(s.shape)));
+  if (!s.meaning.empty()) text += escaped(s.meaning) + ". ";
+  if (s.origins.size() == 1) text += escaped(s.origins.front()) + ". ";
+  if (!s.formula.empty()) text += "`" + formula_text(s.formula) + "` ";
+  if (!s.file.empty()) text += "(`" + s.file + "`)";
+  text += "\n\n";
+  std::vector<std::string> cells, differences;
+  for (const float x : s.values) cells.push_back(decimal(static_cast<double>(x), style.digits));
+  for (const Difference& d : s.differences) differences.push_back(difference_text(d, style.digits));
+  for (const ExampleTable& table : tables_of(s)) text += table_text(s, table, cells);
+  if (!differences.empty()) {
+    text += "Finite differences";
+    if (const double by = largest_difference(s); by >= 0) text += fmt::format(", which differ by {:.1e} at most", by);
+    text += ":\n\n";
+    for (const ExampleTable& table : tables_of(s)) text += table_text(s, table, differences);
+  }
+  for (const SpelledCell& cell : s.cells) {
+    text += fmt::format("`{} = {} = {}`\n\n", cell.name.substr(cell.name.find('[')), cell.arithmetic,
+                        decimal(static_cast<double>(cell.value), 4));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string example_markdown(const WorkedExample& e, const ExampleStyle& style) {
+  std::string text = "# " + escaped(e.title) + "\n\n";
+  for (const std::string& note : opening_of(e)) text += escaped(note) + "\n\n";
+  const ExamplePart* part = nullptr;
+  for (const ExampleSection& s : e.sections) {
+    if (part == nullptr || *part != s.part) text += fmt::format("## {}\n\n", name_of(s.part));
+    part = &s.part;
+    text += section_text(s, style);
+  }
+  for (const std::string& note : closing_of(e)) text += escaped(note) + "\n\n";
+  return text;
+}
+
+}  // namespace vitrine

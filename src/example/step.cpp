@@ -1,0 +1,190 @@
+#include <algorithm>
+
+#include "base/error.h"
+#include "example/facts.h"
+#include "inspect/recorder.h"
+#include "model/params.h"
+#include "ops/route.h"
+
+namespace vitrine {
+namespace {
+
+Seen seen(const SiteId& id, const Tensor& value) {
+  return {id, value.shape, {value.values().begin(), value.values().end()}};
+}
+
+SeenByName params_of(std::span<const TrainParam> params) {
+  SeenByName result;
+  for (const TrainParam& p : params) result[p.name] = {{}, p.shape, {p.value, p.value + p.count()}};
+  return result;
+}
+
+void check(const ModelConfig& config, const ExampleOptions& o) {
+  const auto is_id = [&](std::int32_t id) { return id >= 0 && id < config.vocab_size; };
+  if (o.ids.empty()) throw BadInput("--ids", "expected at least 1 id, got none");
+  for (const std::int32_t id : o.ids) {
+    if (!is_id(id)) throw BadInput("--ids", "expected ids from 0 to {}, got {}", config.vocab_size - 1, id);
+  }
+  if (static_cast<std::int64_t>(o.ids.size()) > config.max_seq_len) {
+    throw BadInput("--ids", "expected at most {} ids (the model's context), got {}", config.max_seq_len, o.ids.size());
+  }
+  if (!is_id(o.target))
+    throw BadInput("--target", "expected an id from 0 to {}, got {}", config.vocab_size - 1, o.target);
+}
+
+/// Gradients of all parameters that learn, and the step that moves them.
+class Step {
+ public:
+  Step(const ExampleModel& model, const ExampleOptions& o, Facts& facts) : model_(model), facts_(facts), pool_(1) {
+    const Model& m = model.trainable.model();
+    auto param = model.trainable.params().begin();
+    for_each_param(m.config(), m.params(), [&](const Param& p, const std::string& name, const Shape&) {
+      const TrainParam& own = *param++;
+      if (std::count(model.frozen.begin(), model.frozen.end(), name) > 0) return;
+      gradients_.add(p);
+      learning_.push_back(own);
+      places_.push_back(gradients_.of(p).data);
+    });
+    targets_.assign(o.ids.begin() + 1, o.ids.end());
+    targets_.push_back(o.target);
+  }
+
+  /// Forward and backward, all sites seen.
+  void learn() {
+    Tape tape(gradients_);
+    LossRequest loss{targets_, facts_.weights};
+    const auto see = [&](const SiteId& id, const Tensor& value) {
+      facts_.order.push_back(name_of(id));
+      facts_.values[facts_.order.back()] = seen(id, value);
+    };
+    const ModelConfig& config = model_.trainable.model().config();
+    Recorder recorder({}, {}, static_cast<int>(config.blocks.size()), see, static_cast<int>(most_experts(config)));
+    recorder.receive_gradients([&](const SiteId& id, const Tensor& gradient) {
+      facts_.way_back.push_back(name_of(id));
+      facts_.gradients[facts_.way_back.back()] = seen(id, gradient);
+    });
+    Pass pass{pool_, default_kernels(), arena_, {{0, facts_.n_tokens(), 0, nullptr}}, {}, &recorder};
+    pass.tape = &tape;
+    pass.loss = &loss;
+    model_.trainable.model().learn(pass, facts_.ids);
+    facts_.loss = loss.cross_entropy;
+    facts_.values["softmax"] = softmax(facts_.values.at("hook_logits"));
+    for (std::size_t i = 0; i < learning_.size(); ++i) {
+      const TrainParam& p = learning_[i];
+      facts_.param_gradients[p.name] = {{}, p.shape, {places_[i], places_[i] + p.count()}};
+    }
+  }
+
+  void update(const OptimizerConfig& config, double lr) {
+    Optimizer optimizer(config, learning_);
+    const StepReport report = optimizer.step(pool_, default_kernels(), learning_, places_, lr);
+    if (report.skipped) throw NotFinite("example", "the gradient of {} is not finite", report.not_finite);
+    facts_.new_params = params_of(learning_);
+  }
+
+  /// The prediction of the parameters as they are now.
+  void predict_again() {
+    LossRequest loss{targets_, facts_.weights};
+    Pass pass{pool_, default_kernels(), arena_, {{0, facts_.n_tokens(), 0, nullptr}}, {}};
+    pass.loss = &loss;
+    pass.logits.receive = [&](std::int64_t, const Tensor& logits) { facts_.logits_after = seen({}, logits); };
+    model_.trainable.model().forward(pass, facts_.ids);
+    facts_.loss_after = loss.cross_entropy;
+    facts_.softmax_after = softmax(facts_.logits_after);
+  }
+
+  std::span<const TrainParam> learning() const { return learning_; }
+
+ private:
+  Seen softmax(const Seen& logits) {
+    const ArenaScope scope(arena_);
+    Pass pass{pool_, default_kernels(), arena_, {}, {}};
+    const Tensor x = arena_.tensor(logits.shape);
+    std::copy(logits.values.begin(), logits.values.end(), x.data);
+    return seen({}, softmax_rows(pass, x));
+  }
+
+  const ExampleModel& model_;
+  Facts& facts_;
+  ThreadPool pool_;
+  Arena arena_;
+  Gradients gradients_;
+  std::vector<std::int32_t> targets_;
+  std::vector<TrainParam> learning_;
+  std::vector<const float*> places_;
+};
+
+/// The embedding's gradient comes from both ends where the head is tied: what reached the rows that were read, and what
+/// the logits ask of the rows that they are made with.
+void take_ends_apart(Facts& f) {
+  const Shape& shape = f.params.at("embed.weight").shape;
+  const std::int64_t d = shape[1];
+  const Seen& dx = f.gradients.at("hook_embed");
+  Seen input{{}, shape, std::vector<float>(static_cast<std::size_t>(shape.count()))};
+  for (std::int64_t t = 0; t < f.n_tokens(); ++t) {
+    float* const row = input.values.data() + f.ids[static_cast<std::size_t>(t)] * d;
+    for (std::int64_t i = 0; i < d; ++i) row[i] += f.config->embedding.scale * dx[t * d + i];
+  }
+  f.input_side["embed.weight"] = std::move(input);
+  if (!f.config->head.tied) return;
+  const Seen &dz = f.gradients.at("unembed.hook_out"), &h = f.values.at("unembed.hook_in");
+  Seen head{{}, shape, {}};
+  for (std::int64_t v = 0; v < shape[0]; ++v) {
+    for (std::int64_t i = 0; i < d; ++i) {
+      float sum = 0;
+      for (std::int64_t t = 0; t < f.n_tokens(); ++t) sum += dz[t * shape[0] + v] * h[t * d + i];
+      head.values.push_back(sum);
+    }
+  }
+  f.head_side["embed.weight"] = std::move(head);
+}
+
+/// For every parameter that learns a slope beside each element, or of a large model beside some, evenly spread.
+std::map<std::string, std::vector<Difference>> take_differences(const ExampleModel& model, const ExampleOptions& o,
+                                                                std::span<const TrainParam> learning) {
+  std::int64_t total = 0;
+  for (const TrainParam& p : learning) total += p.count();
+  const auto share = std::max<std::int64_t>(1, o.most_differences / static_cast<std::int64_t>(learning.size()));
+  const TrainParam& embedding = model.trainable.params().front();
+  Differences differences(model.trainable.model(), o.ids, o.target,
+                          embedding.value + o.ids.back() * embedding.shape[1]);
+  std::map<std::string, std::vector<Difference>> result;
+  for (const TrainParam& p : learning) {
+    std::vector<Difference>& slopes = result[p.name];
+    slopes.resize(static_cast<std::size_t>(p.count()));
+    const std::int64_t n = total <= o.most_differences ? p.count() : std::min(share, p.count());
+    for (std::int64_t i = 0; i < n; ++i) {
+      const std::int64_t at = n == p.count() ? i : (2 * i + 1) * p.count() / (2 * n);
+      slopes[static_cast<std::size_t>(at)] = differences.by(p.value + at);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+Facts take_step(const ExampleModel& model, const ExampleOptions& o,
+                std::map<std::string, std::vector<Difference>>& differences) {
+  const ModelConfig& config = model.trainable.model().config();
+  check(config, o);
+  Facts facts;
+  facts.config = &config;
+  facts.ids = o.ids;
+  facts.targets.assign(o.ids.begin() + 1, o.ids.end());
+  facts.targets.push_back(o.target);
+  facts.weights.assign(o.ids.size(), 0.0f);
+  facts.weights.back() = 1.0f;
+  facts.optimizer = o.optimizer;
+  facts.lr = o.lr;
+  facts.frozen = model.frozen;
+  facts.params = params_of(model.trainable.params());
+  Step step(model, o, facts);
+  step.learn();
+  take_ends_apart(facts);
+  differences = take_differences(model, o, step.learning());
+  step.update(o.optimizer, o.lr);
+  step.predict_again();
+  return facts;
+}
+
+}  // namespace vitrine

@@ -1,0 +1,54 @@
+// Gradients against slopes: central differences of the same loss in float64, by a handful of elements of every tensor
+// of every golden (tools/oracle_differences.py). No formula of a backward stands between them.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include "checkpoint/config_json.h"
+#include "checkpoint/gradients_file.h"
+#include "checkpoint/hostile_folder.h"
+#include "support/learn.h"
+
+namespace vitrine::test {
+namespace {
+
+class DifferenceGolden : public testing::TestWithParam<std::string> {};
+
+TEST_P(DifferenceGolden, EveryGradientIsASlope) {
+  const std::string path = goldens() + "/" + GetParam() + "/differences.json";
+  if (!std::filesystem::exists(path))
+    GTEST_SKIP() << "not made yet: transformers' experts want another path in float64";
+  const Json json = read_json_file(path);
+  const Checkpoint checkpoint = golden_checkpoint(GetParam());
+  const Ids ids = golden_ids(GetParam());
+  ThreadPool pool(2);
+  const TempFolder folder;
+  Learner learner(*checkpoint.model, {.threads = 2});
+  learner.learn({ids}, 1.0f / static_cast<float>(ids.size() - 1));
+  EXPECT_NEAR(learner.cross_entropy / static_cast<double>(ids.size() - 1), json["loss"].get<double>(), 1e-6);
+  write_gradients(folder / "g.safetensors", checkpoint, learner.raw(), pool);
+  const Values gradients = tensors_of(folder / "g.safetensors");
+  std::set<std::string> met;
+  double worst = 0, largest = 0;
+  for (const Json& element : json["elements"]) {
+    const auto name = element["name"].get<std::string>();
+    ASSERT_TRUE(gradients.contains(name)) << name;
+    const auto slope = element["value"].get<double>();
+    const auto ours = static_cast<double>(gradients.at(name).data.at(element["index"].get<std::size_t>()));
+    EXPECT_NEAR(ours, slope, 1e-6) << name << ", element " << element["index"];
+    worst = std::max(worst, std::abs(ours - slope));
+    largest = std::max(largest, std::abs(slope));
+    met.insert(name);
+  }
+  EXPECT_EQ(met.size(), gradients.size()) << "a tensor without a slope";
+  EXPECT_GT(largest, 0.01);
+  RecordProperty("worst", std::to_string(worst));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DifferenceGolden, testing::ValuesIn(golden_cases()),
+                         [](const auto& param_info) { return param_info.param; });
+
+}  // namespace
+}  // namespace vitrine::test
