@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/markup.h"
 
 namespace vitrine {
 namespace {
@@ -201,7 +202,7 @@ std::string mathml_of(const Piece& piece) {
                                                               : "mo";
   const bool is_phrase = piece.kind == Piece::Kind::words && piece.text.find(' ') != std::string::npos;
   const char* const space = is_phrase ? "&nbsp;" : "";
-  const std::string own = fmt::format("<{0}>{2}{1}{2}</{0}>", tag, html_escaped(piece.text), space);
+  const std::string own = fmt::format("<{0}>{2}{1}{2}</{0}>", tag, markup_escaped(piece.text), space);
   if (piece.text == "Σ" && piece.sub != nullptr) {
     return "<munder><mo>∑</mo>" + mathml_of(*piece.sub) + "</munder>";
   }
@@ -219,32 +220,6 @@ std::string formula_text(std::string_view formula) { return text_of(Reader(formu
 
 std::string formula_mathml(std::string_view formula) {
   return "<math>" + mathml_of(Reader(formula).row("")) + "</math>";
-}
-
-std::string html_escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      case '\'':
-        result += "&#39;";
-        break;
-      default:
-        result += c;
-    }
-  }
-  return result;
 }
 
 }  // namespace vitrine

@@ -17,7 +17,4 @@ std::string formula_text(std::string_view formula);
 /// A <math> element, inline.
 std::string formula_mathml(std::string_view formula);
 
-/// `text` with the characters that HTML gives a meaning replaced.
-std::string html_escaped(std::string_view text);
-
 }  // namespace vitrine

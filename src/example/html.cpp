@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/markup.h"
 #include "example/arithmetic.h"
 #include "example/formula.h"
 #include "example/html_style.h"
@@ -29,14 +30,14 @@ std::string shade(float value, float largest) {
 std::string table_html(const ExampleSection& s, const ExampleTable& table, float largest, const ExampleStyle& style) {
   const bool has_rows = !s.rows.empty(), has_origins = s.origins.size() > 1;
   std::string text = "<table><thead><tr>";
-  if (has_rows) text += "<td>" + html_escaped(table.heading) + "</td>";
+  if (has_rows) text += "<td>" + markup_escaped(table.heading) + "</td>";
   for (std::int64_t c = 0; c < table.columns; ++c) {
-    text += "<th scope=\"col\">" + html_escaped(label_of(s.columns, c)) + "</th>";
+    text += "<th scope=\"col\">" + markup_escaped(label_of(s.columns, c)) + "</th>";
   }
   text += has_origins ? "<td></td></tr></thead><tbody>\n" : "</tr></thead><tbody>\n";
   for (std::int64_t r = 0; r < table.rows; ++r) {
     text += "<tr>";
-    if (has_rows) text += "<th scope=\"row\">" + html_escaped(label_of(s.rows, r)) + "</th>";
+    if (has_rows) text += "<th scope=\"row\">" + markup_escaped(label_of(s.rows, r)) + "</th>";
     for (std::int64_t c = 0; c < table.columns; ++c) {
       const auto i = static_cast<std::size_t>(table.first + r * table.columns + c);
       const std::string color = shade(s.values[i], largest);
@@ -47,7 +48,7 @@ std::string table_html(const ExampleSection& s, const ExampleTable& table, float
       }
       text += "</td>";
     }
-    if (has_origins) text += "<td class=\"origin\">" + html_escaped(label_of(s.origins, r)) + "</td>";
+    if (has_origins) text += "<td class=\"origin\">" + markup_escaped(label_of(s.origins, r)) + "</td>";
     text += "</tr>\n";
   }
   return text + "</tbody></table>\n";
@@ -63,12 +64,12 @@ float largest_of(const ExampleSection& s) {
 
 std::string section_html(const ExampleSection& s, const ExampleStyle& style) {
   std::string text = fmt::format("<section id=\"{}\">\n<h3><code>{}</code> <span class=\"shape\">{}</span></h3>\n",
-                                 anchor(s.name), html_escaped(s.name), to_string(s.shape));
+                                 anchor(s.name), markup_escaped(s.name), to_string(s.shape));
   std::string meaning = s.meaning;
   if (s.origins.size() == 1) meaning += meaning.empty() ? s.origins.front() : " (" + s.origins.front() + ")";
-  if (!meaning.empty()) text += "<p class=\"meaning\">" + html_escaped(meaning) + "</p>\n";
+  if (!meaning.empty()) text += "<p class=\"meaning\">" + markup_escaped(meaning) + "</p>\n";
   if (!s.formula.empty()) {
-    text += "<p class=\"formula\">" + formula_mathml(s.formula) + "<span class=\"file\">" + html_escaped(s.file) +
+    text += "<p class=\"formula\">" + formula_mathml(s.formula) + "<span class=\"file\">" + markup_escaped(s.file) +
             "</span></p>\n";
   }
   text += "<div class=\"wide\">";
@@ -79,7 +80,7 @@ std::string section_html(const ExampleSection& s, const ExampleStyle& style) {
   }
   for (const SpelledCell& cell : s.cells) {
     text += fmt::format("<p class=\"cell\"><b>{}</b> = {} = <b>{}</b></p>\n",
-                        html_escaped(cell.name.substr(cell.name.find('['))), html_escaped(cell.arithmetic),
+                        markup_escaped(cell.name.substr(cell.name.find('['))), markup_escaped(cell.arithmetic),
                         decimal(static_cast<double>(cell.value), 4));
   }
   return text + "</section>\n";
@@ -94,7 +95,7 @@ std::string contents_html(const WorkedExample& e) {
       text += fmt::format("<details><summary>{}</summary><ul>\n", name_of(s.part));
     }
     part = &s.part;
-    text += fmt::format("<li><a href=\"#{}\">{}</a></li>\n", anchor(s.name), html_escaped(s.name));
+    text += fmt::format("<li><a href=\"#{}\">{}</a></li>\n", anchor(s.name), markup_escaped(s.name));
   }
   return text + (part == nullptr ? "" : "</ul></details>\n") + "</nav>\n";
 }
@@ -103,25 +104,25 @@ std::string contents_html(const WorkedExample& e) {
 std::string sentence_html(const WorkedExample& e) {
   std::string text = "<p class=\"sentence\">";
   for (const std::int32_t id : e.ids) {
-    text += "<span>" + html_escaped(e.labels[static_cast<std::size_t>(id)]) + "<small>" + std::to_string(id) +
+    text += "<span>" + markup_escaped(e.labels[static_cast<std::size_t>(id)]) + "<small>" + std::to_string(id) +
             "</small></span>";
   }
-  return text + "<i>→</i><span class=\"target\">" + html_escaped(e.labels[static_cast<std::size_t>(e.target)]) +
+  return text + "<i>→</i><span class=\"target\">" + markup_escaped(e.labels[static_cast<std::size_t>(e.target)]) +
          "<small>" + std::to_string(e.target) + "</small></span></p>\n";
 }
 
 }  // namespace
 
 std::string example_html(const WorkedExample& e, const ExampleStyle& style) {
-  const std::string title = html_escaped(e.title);
+  const std::string title = markup_escaped(e.title);
   std::string text =
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta name=\"color-scheme\" content=\"light dark\">\n<title>" +
       title + "</title>\n<style>\n" + std::string(kExampleStyle) + "</style>\n</head>\n<body>\n" + contents_html(e) +
       "<main>\n<header>\n<h1>" + title + "</h1>\n" + sentence_html(e);
-  for (const std::string& note : opening_of(e)) text += "<p>" + html_escaped(note) + "</p>\n";
-  for (const std::string& note : closing_of(e)) text += "<p class=\"result\">" + html_escaped(note) + "</p>\n";
+  for (const std::string& note : opening_of(e)) text += "<p>" + markup_escaped(note) + "</p>\n";
+  for (const std::string& note : closing_of(e)) text += "<p class=\"result\">" + markup_escaped(note) + "</p>\n";
   text += "</header>\n";
   const ExamplePart* part = nullptr;
   for (const ExampleSection& s : e.sections) {

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "base/markup.h"
 
 namespace vitrine {
 namespace {
@@ -32,29 +33,6 @@ constexpr std::string_view kStyle = R"(<style>
   }
 </style>
 )";
-
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      default:
-        result += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  }
-  return result;
-}
 
 /// What a panel draws: a metric, and perhaps a second one, dashed.
 struct Panel {
@@ -128,7 +106,7 @@ class Drawing {
   void legend(double y) {
     double x = kMargin;
     for (std::size_t i = 0; i < runs_.size(); ++i) {
-      const std::string name = escaped(runs_[i].name);
+      const std::string name = markup_escaped(runs_[i].name);
       const double width = 40 + 8 * static_cast<double>(runs_[i].name.size());
       if (x > kMargin && x + width > kWidth - kMargin) {
         x = kMargin;

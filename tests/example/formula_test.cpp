@@ -1,5 +1,6 @@
 // Formulas as text and as MathML, and numbers as they are written.
 #include "example/formula.h"
+#include "base/markup.h"
 
 #include <gtest/gtest.h>
 
@@ -24,7 +25,7 @@ TEST(Formula, AsMathml) {
             "mrow></math>");
 }
 
-TEST(Formula, WhatComesFromOutsideIsEscaped) { EXPECT_EQ(html_escaped("<b>&\"'"), "&lt;b&gt;&amp;&quot;&#39;"); }
+TEST(Formula, WhatComesFromOutsideIsEscaped) { EXPECT_EQ(markup_escaped("<b>&\"'\x01"), "&lt;b&gt;&amp;&quot;&#39; "); }
 
 TEST(Decimals, ShowSomethingOfEveryNumber) {
   EXPECT_EQ(decimal(0.1414, 3), "0.141");
