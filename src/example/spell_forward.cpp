@@ -12,66 +12,50 @@ Arithmetic exponential(const Arithmetic& x) { return function("exp", std::exp, x
 std::string layer_name(int layer) { return "blocks." + std::to_string(layer) + "."; }
 
 /// The rows that a norm reads: the name of the site.
-std::string norm_input(const Facts& f, const SiteId& id) {
-  switch (id.site) {
-    case Site::ln1_scale:
-    case Site::ln1_normalized:
-      return beside(id, Site::resid_pre);
-    case Site::q_norm_scale:
-    case Site::q_norm_normalized:
-      return beside(id, Site::q);
-    case Site::k_norm_scale:
-    case Site::k_norm_normalized:
-      return beside(id, Site::k);
-    case Site::ln1_post_scale:
-    case Site::ln1_post_normalized:
-      return beside(id, Site::attn_proj);
-    case Site::ln2_scale:
-    case Site::ln2_normalized:
-      return beside(id,
-                    f.block(id.layer).residual == BlockConfig::Residual::parallel ? Site::resid_pre : Site::resid_mid);
-    case Site::ln2_post_scale:
-    case Site::ln2_post_normalized:
-      return beside(id, Site::mlp_proj);
-    default:
-      return name_of({Site::resid_post, static_cast<int>(f.config->blocks.size()) - 1});
+std::string norm_input(const Facts& f, Norm norm, int layer) {
+  const auto at = [&](Site site) { return name_of({site, layer}); };
+  switch (norm) {
+    case Norm::ln1:
+      return at(Site::resid_pre);
+    case Norm::q:
+      return at(Site::q);
+    case Norm::k:
+      return at(Site::k);
+    case Norm::ln1_post:
+      return at(Site::attn_proj);
+    case Norm::ln2:
+      return at(f.block(layer).residual == BlockConfig::Residual::parallel ? Site::resid_pre : Site::resid_mid);
+    case Norm::ln2_post:
+      return at(Site::mlp_proj);
+    case Norm::final:
+      break;
   }
+  return name_of({Site::resid_post, static_cast<int>(f.config->blocks.size()) - 1});
 }
 
-const NormConfig& norm_config(const Facts& f, const SiteId& id) {
-  if (id.layer < 0) return f.config->final_norm;
-  const BlockConfig& block = f.block(id.layer);
-  switch (id.site) {
-    case Site::q_norm_scale:
-    case Site::q_norm_normalized:
-    case Site::q_norm_out:
-    case Site::k_norm_scale:
-    case Site::k_norm_normalized:
-    case Site::k_norm_out:
-      return block.attention.qk_norm->norm;
-    case Site::ln1_scale:
-    case Site::ln1_normalized:
-    case Site::ln1_out:
-      return *block.norms.attn_pre;
-    case Site::ln1_post_scale:
-    case Site::ln1_post_normalized:
-    case Site::ln1_post_out:
-      return *block.norms.attn_post;
-    case Site::ln2_scale:
-    case Site::ln2_normalized:
-    case Site::ln2_out:
-      return *block.norms.ffn_pre;
-    default:
-      return *block.norms.ffn_post;
+const NormConfig& norm_config(const Facts& f, Norm norm, int layer) {
+  switch (norm) {
+    case Norm::ln1:
+      return *f.block(layer).norms.attn_pre;
+    case Norm::q:
+    case Norm::k:
+      return f.block(layer).attention.qk_norm->norm;
+    case Norm::ln1_post:
+      return *f.block(layer).norms.attn_post;
+    case Norm::ln2:
+      return *f.block(layer).norms.ffn_pre;
+    case Norm::ln2_post:
+      return *f.block(layer).norms.ffn_post;
+    case Norm::final:
+      break;
   }
+  return f.config->final_norm;
 }
 
 /// `blocks.0.ln1.`, `ln_final.`: where a norm's parameters and sites stand.
 std::string norm_prefix(const std::string& site) { return site.substr(0, site.rfind('.') + 1); }
 
-Arithmetic spell_norm_scale(const Facts& f, const Seen& value, std::int64_t flat) {
-  const NormConfig& c = norm_config(f, value.site);
-  const Seen& x = f.values.at(norm_input(f, value.site));
+Arithmetic spell_norm_scale(const NormConfig& c, const Seen& x, const Seen& value, std::int64_t flat) {
   const std::int64_t d = static_cast<std::int64_t>(x.values.size()) / value.shape.count();
   double mean = 0;
   for (std::int64_t i = 0; i < d; ++i) mean += static_cast<double>(x[flat * d + i]) / static_cast<double>(d);
@@ -85,9 +69,7 @@ Arithmetic spell_norm_scale(const Facts& f, const Seen& value, std::int64_t flat
   return function("√", std::sqrt, sum / Arithmetic(static_cast<double>(d), std::to_string(d)) + eps);
 }
 
-Arithmetic spell_normalized(const Facts& f, const Seen& value, std::int64_t flat) {
-  const NormConfig& c = norm_config(f, value.site);
-  const Seen& x = f.values.at(norm_input(f, value.site));
+Arithmetic spell_normalized(const Facts& f, const NormConfig& c, const Seen& x, const Seen& value, std::int64_t flat) {
   const Seen& scale = f.values.at(norm_prefix(name_of(value.site)) + "hook_scale");
   const std::int64_t d = value.last_size(), row = flat / d;
   if (c.kind == NormConfig::Kind::rms) return Arithmetic(x[flat]) / Arithmetic(scale[row]);
@@ -96,8 +78,7 @@ Arithmetic spell_normalized(const Facts& f, const Seen& value, std::int64_t flat
   return (Arithmetic(x[flat]) - Arithmetic(mean)) / Arithmetic(scale[row]);
 }
 
-Arithmetic spell_norm_out(const Facts& f, const Seen& value, std::int64_t flat) {
-  const NormConfig& c = norm_config(f, value.site);
+Arithmetic spell_norm_out(const Facts& f, const NormConfig& c, const Seen& value, std::int64_t flat) {
   const std::string prefix = norm_prefix(name_of(value.site));
   const Arithmetic normalized(f.values.at(prefix + "hook_normalized")[flat]);
   const std::int64_t column = flat % value.last_size();
@@ -108,6 +89,20 @@ Arithmetic spell_norm_out(const Facts& f, const Seen& value, std::int64_t flat) 
            ? Arithmetic(static_cast<double>(c.weight_offset), decimal(static_cast<double>(c.weight_offset), 0)) + gain
            : gain);
   return c.bias ? product + Arithmetic(f.params.at(prefix + "bias")[column]) : product;
+}
+
+Arithmetic spell_norm(const Facts& f, NormValue which, const Seen& value, std::int64_t flat) {
+  const NormConfig& c = norm_config(f, which.norm, value.site.layer);
+  const Seen& x = f.values.at(norm_input(f, which.norm, value.site.layer));
+  switch (which.part) {
+    case NormPart::scale:
+      return spell_norm_scale(c, x, value, flat);
+    case NormPart::normalized:
+      return spell_normalized(f, c, x, value, flat);
+    case NormPart::out:
+      break;
+  }
+  return spell_norm_out(f, c, value, flat);
 }
 
 /// Row `row` of x times a row of a weight, and its bias.
@@ -290,11 +285,6 @@ std::optional<Arithmetic> spell_ffn(const Facts& f, const Seen& value, std::int6
 std::optional<Arithmetic> spell_stream(const Facts& f, const Seen& value, std::int64_t flat) {
   const SiteId& id = value.site;
   const auto at = [&](const std::string& name) { return Arithmetic(f.values.at(name)[flat]); };
-  if (id.site == Site::embed) {
-    const std::int64_t d = f.config->d_model, token = f.ids[static_cast<std::size_t>(flat / d)];
-    if (f.config->embedding.scale == 1) return std::nullopt;
-    return Arithmetic(f.config->embedding.scale) * Arithmetic(f.params.at("embed.weight")[token * d + flat % d]);
-  }
   const BlockConfig& block = f.block(id.layer);
   switch (id.site) {
     case Site::resid_pre:
@@ -319,10 +309,15 @@ std::optional<Arithmetic> spell_stream(const Facts& f, const Seen& value, std::i
   return at(beside(id, Site::resid_pre)) + at(beside(id, Site::attn_out)) + at(beside(id, Site::mlp_out));
 }
 
-std::optional<Arithmetic> spell_head(const Facts& f, const Seen& value, std::int64_t flat) {
+std::optional<Arithmetic> spell_ends(const Facts& f, const Seen& value, std::int64_t flat) {
   const HeadConfig& c = f.config->head;
   const std::int64_t n = f.config->vocab_size;
   switch (value.site.site) {
+    case Site::embed: {
+      const std::int64_t d = f.config->d_model, token = f.ids[static_cast<std::size_t>(flat / d)];
+      if (f.config->embedding.scale == 1) return std::nullopt;
+      return Arithmetic(f.config->embedding.scale) * Arithmetic(f.params.at("embed.weight")[token * d + flat % d]);
+    }
     case Site::unembed_out: {
       const std::int64_t d = f.config->d_model;
       const Arithmetic product = dot(f.values.at("unembed.hook_in"), flat / n * d, 1,
@@ -385,57 +380,18 @@ Arithmetic dot(const Seen& x, std::int64_t x_first, std::int64_t x_step, const S
 }
 
 std::optional<Arithmetic> spell_value(const Facts& f, const Seen& value, std::int64_t flat) {
-  switch (value.site.site) {
-    case Site::ln1_scale:
-    case Site::q_norm_scale:
-    case Site::k_norm_scale:
-    case Site::ln1_post_scale:
-    case Site::ln2_scale:
-    case Site::ln2_post_scale:
-    case Site::final_scale:
-      return spell_norm_scale(f, value, flat);
-    case Site::ln1_normalized:
-    case Site::q_norm_normalized:
-    case Site::k_norm_normalized:
-    case Site::ln1_post_normalized:
-    case Site::ln2_normalized:
-    case Site::ln2_post_normalized:
-    case Site::final_normalized:
-      return spell_normalized(f, value, flat);
-    case Site::ln1_out:
-    case Site::q_norm_out:
-    case Site::k_norm_out:
-    case Site::ln1_post_out:
-    case Site::ln2_out:
-    case Site::ln2_post_out:
-    case Site::final_out:
-      return spell_norm_out(f, value, flat);
-    case Site::q:
-    case Site::k:
-    case Site::v:
-    case Site::rot_q:
-    case Site::rot_k:
-    case Site::scores_raw:
-    case Site::scores:
-    case Site::pattern:
-    case Site::z:
-    case Site::attn_proj:
-      return spell_attention(f, value, flat);
-    case Site::embed:
-    case Site::resid_pre:
-    case Site::attn_out:
-    case Site::resid_mid:
-    case Site::mlp_out:
-    case Site::resid_post:
+  if (const auto norm = norm_value(value.site.site)) return spell_norm(f, *norm, value, flat);
+  switch (part_of(value.site.site)) {
+    case Part::stream:
       return spell_stream(f, value, flat);
-    case Site::unembed_out:
-    case Site::logits:
-    case Site::loss:
-      return spell_head(f, value, flat);
-    default:
+    case Part::attention:
+      return spell_attention(f, value, flat);
+    case Part::ffn:
+      return spell_ffn(f, value, flat);
+    case Part::ends:
       break;
   }
-  return value.site.layer >= 0 ? spell_ffn(f, value, flat) : std::nullopt;
+  return spell_ends(f, value, flat);
 }
 
 }  // namespace vitrine

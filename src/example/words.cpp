@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "example/facts.h"
+
 namespace vitrine {
 namespace {
 
@@ -17,17 +19,18 @@ constexpr const char* kBlock = "src/model/block.cpp";
 
 bool is_layer(const ModelConfig& c) { return c.final_norm.kind == NormConfig::Kind::layer; }
 
-SectionWords scale_words(const ModelConfig& c) {
-  return {is_layer(c) ? "σ_{t} = √(\"mean\"_{i} (x_{t,i} − μ_{t})^{2} + ε)" : "σ_{t} = √(\"mean\"_{i} x_{t,i}^{2} + ε)",
-          kNorm};
-}
-
-SectionWords normalized_words(const ModelConfig& c) {
-  return {is_layer(c) ? "n_{t,i} = {x_{t,i} − μ_{t}}/{σ_{t}}" : "n_{t,i} = {x_{t,i}}/{σ_{t}}", kNorm};
-}
-
-SectionWords norm_out_words(const ModelConfig& c) {
+SectionWords norm_words(const ModelConfig& c, NormPart part) {
   const std::string gain = c.final_norm.weight_offset != 0 ? "(1 + g_{i})" : "g_{i}";
+  switch (part) {
+    case NormPart::scale:
+      return {
+          is_layer(c) ? "σ_{t} = √(\"mean\"_{i} (x_{t,i} − μ_{t})^{2} + ε)" : "σ_{t} = √(\"mean\"_{i} x_{t,i}^{2} + ε)",
+          kNorm};
+    case NormPart::normalized:
+      return {is_layer(c) ? "n_{t,i} = {x_{t,i} − μ_{t}}/{σ_{t}}" : "n_{t,i} = {x_{t,i}}/{σ_{t}}", kNorm};
+    case NormPart::out:
+      break;
+  }
   return {"y_{t,i} = n_{t,i} · " + gain + (c.final_norm.bias ? " + b_{i}" : ""), kNorm};
 }
 
@@ -125,70 +128,7 @@ SectionWords ffn_words(const BlockConfig& block, Site site) {
   }
 }
 
-enum class Group { stream, attention, ffn, head, scale, normalized, norm_out };
-
-Group group_of(Site site) {
-  switch (site) {
-    case Site::ln1_scale:
-    case Site::q_norm_scale:
-    case Site::k_norm_scale:
-    case Site::ln1_post_scale:
-    case Site::ln2_scale:
-    case Site::ln2_post_scale:
-    case Site::final_scale:
-      return Group::scale;
-    case Site::ln1_normalized:
-    case Site::q_norm_normalized:
-    case Site::k_norm_normalized:
-    case Site::ln1_post_normalized:
-    case Site::ln2_normalized:
-    case Site::ln2_post_normalized:
-    case Site::final_normalized:
-      return Group::normalized;
-    case Site::ln1_out:
-    case Site::q_norm_out:
-    case Site::k_norm_out:
-    case Site::ln1_post_out:
-    case Site::ln2_out:
-    case Site::ln2_post_out:
-    case Site::final_out:
-      return Group::norm_out;
-    case Site::resid_pre:
-    case Site::attn_out:
-    case Site::resid_mid:
-    case Site::mlp_out:
-    case Site::resid_post:
-      return Group::stream;
-    case Site::q:
-    case Site::k:
-    case Site::v:
-    case Site::rot_q:
-    case Site::rot_k:
-    case Site::scores_raw:
-    case Site::scores:
-    case Site::pattern:
-    case Site::z:
-    case Site::attn_proj:
-      return Group::attention;
-    case Site::router_logits:
-    case Site::expert_weights:
-    case Site::expert_indices:
-    case Site::expert_tokens:
-    case Site::expert_gate:
-    case Site::expert_pre:
-    case Site::expert_post:
-    case Site::expert_out:
-    case Site::mlp_pre:
-    case Site::mlp_pre_linear:
-    case Site::mlp_post:
-    case Site::mlp_proj:
-      return Group::ffn;
-    default:
-      return Group::head;
-  }
-}
-
-SectionWords head_words(const ModelConfig& c, Site site) {
+SectionWords end_words(const ModelConfig& c, Site site) {
   switch (site) {
     case Site::embed:
       return {c.embedding.scale != 1 ? "x_{t} = s · E_{id(t)}" : "x_{t} = E_{id(t)}", kEmbed};
@@ -208,7 +148,7 @@ SectionWords head_words(const ModelConfig& c, Site site) {
   }
 }
 
-SectionWords head_gradient_words(const ModelConfig& c, Site site) {
+SectionWords end_gradient_words(const ModelConfig& c, Site site) {
   switch (site) {
     case Site::logits:
       return {"dl_{t,v} = w_{t} · (p_{t,v} − [v = \"target\"])", kLoss};
@@ -269,6 +209,22 @@ SectionWords attention_gradient_words(const AttentionConfig& a, Site site) {
           kAttend};
 }
 
+SectionWords norm_gradient_words(const ModelConfig& c, Site site, NormPart part) {
+  switch (part) {
+    case NormPart::scale:
+      return {"dσ_{t} = −{1}/{σ_{t}} Σ_{i} dn_{t,i} · n_{t,i}", kNorm};
+    case NormPart::normalized:
+      return {std::string("dn_{t,i} = dy_{t,i} · ") + (c.final_norm.weight_offset != 0 ? "(1 + g_{i})" : "g_{i}"),
+              kNorm};
+    case NormPart::out:
+      break;
+  }
+  if (site == Site::ln1_out)
+    return {"dy_{t,i} = Σ_{o} (dq_{t,o} · Wq_{o,i} + dk_{t,o} · Wk_{o,i} + dv_{t,o} · Wv_{o,i})", kLinear};
+  if (site == Site::ln2_out) return {"dy_{t,i} = Σ_{o} dz_{t,o} · W_{o,i}", kLinear};
+  return {"", kModel};
+}
+
 SectionWords ffn_gradient_words(const BlockConfig& block, Site site) {
   const DenseConfig& c = dense_of(block);
   switch (site) {
@@ -296,49 +252,35 @@ SectionWords ffn_gradient_words(const BlockConfig& block, Site site) {
 }  // namespace
 
 SectionWords words_of(const ModelConfig& c, const SiteId& id) {
+  if (const auto value = norm_value(id.site)) return norm_words(c, value->part);
   const BlockConfig& block = c.blocks[static_cast<std::size_t>(std::max(id.layer, 0))];
-  switch (group_of(id.site)) {
-    case Group::scale:
-      return scale_words(c);
-    case Group::normalized:
-      return normalized_words(c);
-    case Group::norm_out:
-      return norm_out_words(c);
-    case Group::stream:
+  switch (part_of(id.site)) {
+    case Part::stream:
       return stream_words(c, block, id);
-    case Group::attention:
+    case Part::attention:
       return attention_words(block.attention, id.site);
-    case Group::ffn:
+    case Part::ffn:
       return ffn_words(block, id.site);
-    case Group::head:
+    case Part::ends:
       break;
   }
-  return head_words(c, id.site);
+  return end_words(c, id.site);
 }
 
 SectionWords gradient_words_of(const ModelConfig& c, const SiteId& id) {
+  if (const auto value = norm_value(id.site)) return norm_gradient_words(c, id.site, value->part);
   const BlockConfig& block = c.blocks[static_cast<std::size_t>(std::max(id.layer, 0))];
-  const std::string gain = c.final_norm.weight_offset != 0 ? "(1 + g_{i})" : "g_{i}";
-  switch (group_of(id.site)) {
-    case Group::scale:
-      return {"dσ_{t} = −{1}/{σ_{t}} Σ_{i} dn_{t,i} · n_{t,i}", kNorm};
-    case Group::normalized:
-      return {"dn_{t,i} = dy_{t,i} · " + gain, kNorm};
-    case Group::norm_out:
-      if (id.site == Site::ln1_out)
-        return {"dy_{t,i} = Σ_{o} (dq_{t,o} · Wq_{o,i} + dk_{t,o} · Wk_{o,i} + dv_{t,o} · Wv_{o,i})", kLinear};
-      if (id.site == Site::ln2_out) return {"dy_{t,i} = Σ_{o} dz_{t,o} · W_{o,i}", kLinear};
-      return {"", kModel};
-    case Group::stream:
+  switch (part_of(id.site)) {
+    case Part::stream:
       return stream_gradient_words(c, block, id);
-    case Group::attention:
+    case Part::attention:
       return attention_gradient_words(block.attention, id.site);
-    case Group::ffn:
+    case Part::ffn:
       return ffn_gradient_words(block, id.site);
-    case Group::head:
+    case Part::ends:
       break;
   }
-  return head_gradient_words(c, id.site);
+  return end_gradient_words(c, id.site);
 }
 
 SectionWords gradient_words_of(const ModelConfig& c, std::string_view param) {

@@ -23,32 +23,33 @@ bool has_ffn_site(const BlockConfig& block, Site site) {
   }
 }
 
+bool has_norm(const BlockConfig& block, Norm norm) {
+  switch (norm) {
+    case Norm::ln1:
+      return block.norms.attn_pre.has_value();
+    case Norm::q:
+    case Norm::k:
+      return block.attention.qk_norm.has_value();
+    case Norm::ln1_post:
+      return block.norms.attn_post.has_value();
+    case Norm::ln2:
+      return block.norms.ffn_pre.has_value();
+    case Norm::ln2_post:
+      return block.norms.ffn_post.has_value();
+    case Norm::final:
+      break;
+  }
+  return true;
+}
+
 bool has_site(const ModelConfig& config, const BlockConfig& block, Site site) {
+  if (const auto value = norm_value(site)) return has_norm(block, value->norm);
   switch (site) {
     case Site::pos_embed:
       return config.embedding.learned_positions;
-    case Site::ln1_scale:
-    case Site::ln1_normalized:
-    case Site::ln1_out:
-      return block.norms.attn_pre.has_value();
     case Site::rot_q:
     case Site::rot_k:
       return block.attention.rope.has_value();
-    case Site::ln1_post_scale:
-    case Site::ln1_post_normalized:
-    case Site::ln1_post_out:
-      return block.norms.attn_post.has_value();
-    case Site::ln2_scale:
-    case Site::ln2_normalized:
-    case Site::ln2_out:
-      return block.norms.ffn_pre.has_value();
-    case Site::q_norm_scale:
-    case Site::q_norm_normalized:
-    case Site::q_norm_out:
-    case Site::k_norm_scale:
-    case Site::k_norm_normalized:
-    case Site::k_norm_out:
-      return block.attention.qk_norm.has_value();
     case Site::resid_mid:
       return block.residual == BlockConfig::Residual::serial;
     case Site::router_logits:
@@ -63,10 +64,6 @@ bool has_site(const ModelConfig& config, const BlockConfig& block, Site site) {
     case Site::mlp_pre_linear:
     case Site::mlp_post:
       return has_ffn_site(block, site);
-    case Site::ln2_post_scale:
-    case Site::ln2_post_normalized:
-    case Site::ln2_post_out:
-      return block.norms.ffn_post.has_value();
     default:
       return true;
   }

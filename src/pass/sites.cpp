@@ -1,5 +1,6 @@
 #include "pass/sites.h"
 
+#include <algorithm>
 #include <array>
 
 namespace vitrine {
@@ -88,6 +89,17 @@ consteval bool in_enum_order() {
 }
 static_assert(in_enum_order());
 
+/// The three values of each norm, in the order of Norm and NormPart.
+constexpr std::array<Site, 3> kNorms[] = {
+    {Site::ln1_scale, Site::ln1_normalized, Site::ln1_out},
+    {Site::q_norm_scale, Site::q_norm_normalized, Site::q_norm_out},
+    {Site::k_norm_scale, Site::k_norm_normalized, Site::k_norm_out},
+    {Site::ln1_post_scale, Site::ln1_post_normalized, Site::ln1_post_out},
+    {Site::ln2_scale, Site::ln2_normalized, Site::ln2_out},
+    {Site::ln2_post_scale, Site::ln2_post_normalized, Site::ln2_post_out},
+    {Site::final_scale, Site::final_normalized, Site::final_out},
+};
+
 }  // namespace
 
 std::span<const SiteInfo> all_sites() { return kSites; }
@@ -105,24 +117,17 @@ std::string name_of(const SiteId& id) {
 }
 
 NormSite BlockSite::operator()(Norm norm) const {
-  const BlockSite& at = *this;
-  switch (norm) {
-    case Norm::ln1:
-      return {at(Site::ln1_scale), at(Site::ln1_normalized), at(Site::ln1_out)};
-    case Norm::q:
-      return {at(Site::q_norm_scale), at(Site::q_norm_normalized), at(Site::q_norm_out)};
-    case Norm::k:
-      return {at(Site::k_norm_scale), at(Site::k_norm_normalized), at(Site::k_norm_out)};
-    case Norm::ln1_post:
-      return {at(Site::ln1_post_scale), at(Site::ln1_post_normalized), at(Site::ln1_post_out)};
-    case Norm::ln2:
-      return {at(Site::ln2_scale), at(Site::ln2_normalized), at(Site::ln2_out)};
-    case Norm::ln2_post:
-      return {at(Site::ln2_post_scale), at(Site::ln2_post_normalized), at(Site::ln2_post_out)};
-    case Norm::final:
-      break;
+  const auto& [scale, normalized, out] = kNorms[static_cast<std::size_t>(norm)];
+  return {(*this)(scale), (*this)(normalized), (*this)(out)};
+}
+
+std::optional<NormValue> norm_value(Site site) {
+  for (std::size_t norm = 0; norm < std::size(kNorms); ++norm) {
+    const auto found = std::find(kNorms[norm].begin(), kNorms[norm].end(), site);
+    if (found == kNorms[norm].end()) continue;
+    return NormValue{static_cast<Norm>(norm), static_cast<NormPart>(found - kNorms[norm].begin())};
   }
-  return {at(Site::final_scale), at(Site::final_normalized), at(Site::final_out)};
+  return std::nullopt;
 }
 
 }  // namespace vitrine

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -115,6 +116,14 @@ struct NormSite {
 };
 
 enum class Norm : std::uint8_t { ln1, q, k, ln1_post, ln2, ln2_post, final };
+enum class NormPart : std::uint8_t { scale, normalized, out };
+
+/// Which value of which norm a site is; nothing where it is none of a norm's.
+struct NormValue {
+  Norm norm;
+  NormPart part;
+};
+std::optional<NormValue> norm_value(Site site);
 
 /// The sites of one layer: `at(Site::q)`, `at(Norm::ln1)`.
 struct BlockSite {
