@@ -155,14 +155,13 @@ class Training {
 
 void Training::resume() {
   const TrainerState state = folder_.read_state(*resumed_);
-  const auto telling = [this](const std::string& line) { tell(line); };
-  check_words(state.words, words_of(c_, shards_, data_), c_.out, telling);
   if (!c_.model.config.is_null()) {
     const Family& family = family_of(c_.model.config, c_.model.where);
     if (read_model_config(family, c_.model.config, c_.model.where) != model().config()) {
       throw BadInput(c_.out, "the model of the run is not that of the config: it cannot go on as the same run");
     }
   }
+  check_words(state.words, words_of(c_, shards_, data_), c_.out, [this](const std::string& line) { tell(line); });
   folder_.read_arrays(*resumed_, start_.trainable, optimizer_);
   start_.trainable.round_weights(pool_, kernels_);
   optimizer_.set_steps(state.optimizer_steps);

@@ -219,6 +219,7 @@ TEST_F(Train, AResumedRunMustBeTheSame) {
       {{"batch = 4", "batch = 8"}},
       {{"seq_len = 12", "seq_len = 10"}},
       {{"d_ff = 32", "d_ff = 48"}},
+      {{"vocab_size = 23", "vocab_size = 40"}},
       {{"validation_fraction = 0.1", "validation_fraction = 0.2"}},
       {{"dropout = 0.1", "dropout = 0.1\nseed = 9"}},
   };
