@@ -39,6 +39,14 @@ struct SgdStep {
   float rate;  ///< lr
 };
 
+/// Which elements are left out of a value, drawn by Philox (base/rng.h): four elements a block.
+struct DropoutMask {
+  std::uint32_t key[2];
+  std::uint32_t counter[3];  ///< Words 1 to 3 of a block's counter; word 0 is the block.
+  std::uint32_t limit;       ///< An element is left out where its word is below.
+  float kept;                ///< The factor of the others.
+};
+
 /// One table of kernels. Where input and output are floats of one length, the output may be the very same array as an
 /// input; nothing else may overlap. n may be 0; no alignment is asked for. "The same bits" leaves open which NaN a NaN
 /// is.
@@ -115,6 +123,9 @@ struct Kernels {
   /// One step of SGD in place: m[i] = fma(momentum, m[i], fma(decay, p[i], grad_scale · g[i])); p[i] = fma(−rate,
   /// m[i], p[i]). No two of the arrays may overlap.
   void (*sgd)(const SgdStep& step, const float* g, std::int64_t n, float* p, float* m);
+
+  /// to[i] = 0 or mask.kept for elements first + i: element e has word e mod 4 of block e / 4 (mod 2^32).
+  void (*dropout_factors)(const DropoutMask& mask, std::int64_t first, std::int64_t n, float* to);
 };
 
 /// The floats that `pack` writes for rows of `cols` elements.

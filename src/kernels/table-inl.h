@@ -2,6 +2,7 @@
 // another translation unit could see: code for a newer CPU must never be picked by the linker for an older one.
 #pragma once
 
+#include "kernels/dropout-inl.h"
 #include "kernels/kernels.h"
 #include "kernels/math-inl.h"
 #include "kernels/matmul-inl.h"
@@ -45,6 +46,7 @@ constexpr Kernels table_of(Isa isa) {
       .narrow = narrow,
       .adamw = adamw,
       .sgd = sgd,
+      .dropout_factors = dropout_factors,
   };
 }
 

@@ -173,6 +173,35 @@ inline __m256 times_power_of_two(__m256 a, __m256 n) {
 }
 inline Vec times_power_of_two(Vec a, Vec n) { return {times_power_of_two(a.lo, n.lo), times_power_of_two(a.hi, n.hi)}; }
 
+struct Words {
+  __m256i lo, hi;
+};
+inline Words load_words(const std::uint32_t* p) {
+  const auto* x = reinterpret_cast<const __m256i*>(p);
+  return {_mm256_loadu_si256(x), _mm256_loadu_si256(x + 1)};
+}
+inline Words broadcast_word(std::uint32_t value) {
+  const __m256i v = _mm256_set1_epi32(static_cast<int>(value));
+  return {v, v};
+}
+inline Words operator^(Words a, Words b) { return {_mm256_xor_si256(a.lo, b.lo), _mm256_xor_si256(a.hi, b.hi)}; }
+inline void multiply_words_8(__m256i a, __m256i by, __m256i& upper, __m256i& lower) {
+  const __m256i even = _mm256_mul_epu32(a, by), odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), by);
+  upper = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
+  lower = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
+}
+inline void multiply_words(Words a, std::uint32_t factor, Words& upper, Words& lower) {
+  const __m256i by = broadcast_word(factor).lo;
+  multiply_words_8(a.lo, by, upper.lo, lower.lo);
+  multiply_words_8(a.hi, by, upper.hi, lower.hi);
+}
+/// Signed comparison is all there is: both sides are moved by 2^31.
+inline Mask less(Words a, std::uint32_t limit) {
+  const Words top = broadcast_word(0x80000000u), moved = a ^ top, bound = broadcast_word(limit) ^ top;
+  return {_mm256_castsi256_ps(_mm256_cmpgt_epi32(bound.lo, moved.lo)),
+          _mm256_castsi256_ps(_mm256_cmpgt_epi32(bound.hi, moved.hi))};
+}
+
 inline Vec swap_pairs(Vec a) { return {_mm256_permute_ps(a.lo, 0xB1), _mm256_permute_ps(a.hi, 0xB1)}; }
 inline Vec load_twice_first(const float* p, int count) {
   const __m256 x = _mm256_maskload_ps(p, lanes_below(count));

@@ -107,6 +107,20 @@ inline Vec with_sign_of(Vec magnitude, Vec sign) {
 inline Vec round_even(Vec a) { return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }
 inline Vec times_power_of_two(Vec a, Vec n) { return {_mm512_scalef_ps(a.v, n.v)}; }
 
+struct Words {
+  __m512i v;
+};
+inline Words load_words(const std::uint32_t* p) { return {_mm512_loadu_si512(p)}; }
+inline Words broadcast_word(std::uint32_t value) { return {_mm512_set1_epi32(static_cast<int>(value))}; }
+inline Words operator^(Words a, Words b) { return {_mm512_xor_si512(a.v, b.v)}; }
+inline void multiply_words(Words a, std::uint32_t factor, Words& upper, Words& lower) {
+  const __m512i by = broadcast_word(factor).v;
+  const __m512i even = _mm512_mul_epu32(a.v, by), odd = _mm512_mul_epu32(_mm512_srli_epi64(a.v, 32), by);
+  upper.v = _mm512_mask_blend_epi32(__mmask16{0xAAAA}, _mm512_srli_epi64(even, 32), odd);
+  lower.v = _mm512_mask_blend_epi32(__mmask16{0xAAAA}, even, _mm512_slli_epi64(odd, 32));
+}
+inline Mask less(Words a, std::uint32_t limit) { return {_mm512_cmplt_epu32_mask(a.v, broadcast_word(limit).v)}; }
+
 inline Vec swap_pairs(Vec a) { return {_mm512_permute_ps(a.v, 0xB1)}; }
 inline Vec load_twice_first(const float* p, int count) {
   const __m512i lanes = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);

@@ -170,6 +170,36 @@ inline Vec times_power_of_two(Vec a, Vec n) {
   });
 }
 
+/// Sixteen words of 32 bits.
+struct Words {
+  std::uint32_t lane[kLanes];
+};
+inline Words load_words(const std::uint32_t* p) {
+  Words out;
+  for (int l = 0; l < kLanes; ++l) out.lane[l] = p[l];
+  return out;
+}
+inline Words broadcast_word(std::uint32_t value) {
+  Words out;
+  for (std::uint32_t& lane : out.lane) lane = value;
+  return out;
+}
+inline Words operator^(Words a, Words b) {
+  for (int l = 0; l < kLanes; ++l) a.lane[l] ^= b.lane[l];
+  return a;
+}
+/// The upper and the lower words of a · factor.
+inline void multiply_words(Words a, std::uint32_t factor, Words& upper, Words& lower) {
+  for (int l = 0; l < kLanes; ++l) {
+    const std::uint64_t product = std::uint64_t{a.lane[l]} * factor;
+    upper.lane[l] = static_cast<std::uint32_t>(product >> 32);
+    lower.lane[l] = static_cast<std::uint32_t>(product);
+  }
+}
+inline Mask less(Words a, std::uint32_t limit) {
+  return each_lane_mask([&](int l) { return a.lane[l] < limit; });
+}
+
 /// Lanes (1, 0, 3, 2, …).
 inline Vec swap_pairs(Vec a) {
   return each_lane([&](int l) { return a.lane[l ^ 1]; });

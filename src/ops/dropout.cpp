@@ -8,9 +8,10 @@ template <class Body>
 void for_rows_with_factors(Pass& p, const SiteId& at, const Tensor& x, Body&& body) {
   const ArenaScope scope(p.arena);
   const std::int64_t n = x.row_size();
+  const DropoutMask mask = p.dropout.mask(at);
   const Tensor factors = p.tensor(x.shape);
   p.for_rows(x.rows(), 16 * n, [&](std::int64_t t) {
-    p.dropout.factors(at, t * n, n, factors.row(t));
+    p.kernels.dropout_factors(mask, t * n, n, factors.row(t));
     body(t, factors.row(t));
   });
 }

@@ -156,9 +156,10 @@ void SegmentAttention::softmax(const Tile& tile) const {
 
 void SegmentAttention::drop(const Tile& tile, float* room) const {
   const std::int64_t n = tile.columns.size();
+  const DropoutMask mask = p_.dropout.mask(pattern_site());
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     const std::int64_t first = strip_offset(tile.first_row + row) + tile.columns.begin;
-    p_.dropout.factors(pattern_site(), first, n, room);
+    p_.kernels.dropout_factors(mask, first, n, room);
     p_.kernels.multiply(tile.strip(row), room, n, tile.strip(row));
   }
 }

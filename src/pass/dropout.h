@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/kernels.h"
 #include "pass/sites.h"
 
 namespace vitrine {
@@ -15,8 +16,8 @@ struct Dropout {
   std::uint32_t step = 0;
   std::uint32_t micro_batch = 0;
 
-  /// to[i] = 0 or 1 / (1 − rate) for elements [first, first + n) of the value at `at`.
-  void factors(const SiteId& at, std::int64_t first, std::int64_t n, float* to) const;
+  /// Of the value at `at`: 0 or 1 / (1 − rate) for each element.
+  DropoutMask mask(const SiteId& at) const;
 };
 
 }  // namespace vitrine

@@ -44,9 +44,9 @@ TEST_F(TrainingOps, DropoutIsAFunctionOfThePlaceAlone) {
   Dropout dropout{0.25f, 5, 3, 1};
   std::vector<float> whole(1000), part(100);
   const SiteId at{Site::attn_out, 2};
-  dropout.factors(at, 0, 1000, whole.data());
+  default_kernels().dropout_factors(dropout.mask(at), 0, 1000, whole.data());
   for (const std::int64_t first : {0, 1, 3, 333, 900}) {
-    dropout.factors(at, first, 100, part.data());
+    default_kernels().dropout_factors(dropout.mask(at), first, 100, part.data());
     EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + first)) << first;
   }
   const auto zeros = std::count(whole.begin(), whole.end(), 0.0f);
@@ -55,7 +55,7 @@ TEST_F(TrainingOps, DropoutIsAFunctionOfThePlaceAlone) {
 
   const auto differs = [&](const Dropout& other, const SiteId& site) {
     std::vector<float> factors(1000);
-    other.factors(site, 0, 1000, factors.data());
+    default_kernels().dropout_factors(other.mask(site), 0, 1000, factors.data());
     return factors != whole;
   };
   EXPECT_TRUE(differs({0.25f, 6, 3, 1}, at));
@@ -73,7 +73,7 @@ TEST_F(TrainingOps, DropoutMultipliesForwardAndBackwardByItsFactors) {
   p.dropout = {0.5f, 1, 0, 0};
   const Tensor y = dropout(p, {Site::mlp_out, 0}, x);
   std::vector<float> factors(static_cast<std::size_t>(x.count()));
-  p.dropout.factors({Site::mlp_out, 0}, 0, x.count(), factors.data());
+  p.kernels.dropout_factors(p.dropout.mask({Site::mlp_out, 0}), 0, x.count(), factors.data());
   std::copy_n(g.data, g.count(), tape_.grad(y).data);
   const Tensor dx = tape_.grad(x);
   tape_.watch(x, [&](const Tensor&) {});
