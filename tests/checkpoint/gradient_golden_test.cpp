@@ -172,7 +172,7 @@ TEST(ZeroGradients, EmbeddingRowsThatAreNotUsed) {
 TEST(ZeroGradients, PositionsBehindTheText) {
   const Checkpoint checkpoint = golden_checkpoint("gpt2");
   const Ids ids = golden_ids("gpt2");
-  const Value& positions = gradients_of(*checkpoint.model, ids).at("pos_embed.weight");
+  const Value positions = gradients_of(*checkpoint.model, ids).at("pos_embed.weight");
   const std::int64_t d = positions.shape[1];
   for (std::int64_t t = 0; t < positions.shape[0]; ++t) {
     const std::vector<float> row(positions.data.begin() + t * d, positions.data.begin() + (t + 1) * d);

@@ -16,6 +16,20 @@ namespace vitrine {
 
 using Ids = std::vector<std::int32_t>;
 
+/// Bytes of a text that would take a quadratic algorithm minutes at least; fewer where sanitizers slow everything.
+#ifdef NDEBUG
+constexpr std::size_t kLongText = 1'000'000;
+#else
+constexpr std::size_t kLongText = 50'000;
+#endif
+
+/// unit, over and over.
+inline std::string long_text(const std::string& unit) {
+  std::string text;
+  while (text.size() < kLongText) text += unit;
+  return text;
+}
+
 inline std::string read_all(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};

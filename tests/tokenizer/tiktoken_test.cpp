@@ -88,8 +88,7 @@ TEST(Tiktoken, Llama3GivesTheReferencesIds) {
   EXPECT_EQ(llama3->vocab_size(), 128000);
   expect_vectors(*llama3, test::outside_data("tokenizers/vectors.json"), "llama3");
   for (const char* unit : {"a", " ", "\xF0\x9F\xA6\x99", "0", "'s"}) {
-    std::string text;
-    while (text.size() < 1'000'000) text += unit;
+    const std::string text = long_text(unit);
     const auto start = std::chrono::steady_clock::now();
     llama3->encode(text, kApply);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
