@@ -124,7 +124,7 @@ TEST_F(Careless, CtrlCAtEveryStage) {
     int n_stopped = 0;
     for (const int wait_ms : {8, 15, 30, 60, 120}) {
       Program program(all);
-      std::this_thread::sleep_for(std::chrono::milliseconds(wait_ms));
+      std::this_thread::sleep_for(std::chrono::milliseconds(wait_ms * kSlowdown));
       program.send(SIGINT);
       const Outcome o = program.finish();
       if (o.status == 0 || o.signal == SIGINT) {  // it was done, or had not begun

@@ -182,7 +182,7 @@ class Program {
   std::string rest_;
   bool hold_input_;
   Outcome outcome_;
-  std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::now() + std::chrono::minutes(kSlowdown);
 };
 
 inline Outcome run_program(const Arguments& arguments, const Launch& launch = {}) {

@@ -292,7 +292,8 @@ TEST_F(Train, BadInputLeavesEarlierCheckpoints) {
   refuses({{"lr = 1e-2", "lr = 1e-2\nwarmup = 60"}}, {"warmup"});
   refuses({{"dropout = 0.1", "dropout = 0.1\nbalance_loss = 0.1"}}, {"this one has none"});
   refuses({{"validation_fraction", "validation = \"x\"\nvalidation_fraction"}}, {"validation says what is held out"});
-  refuses({{"init = \"gpt2\"", "preset = \"gpt2\""}}, {"expected one of preset, config and from, got 2"});
+  refuses({{"init = \"gpt2\"", "preset = \"gpt2\""}},
+          {"expected one of preset, config and from, got preset and config"});
   refuses({{"lr = 1e-2", "learning_rate = 1e-2"}}, {"schedule.learning_rate: there is no such key"});
   refuses({{"batch = 4", "batch = \"4\""}}, {"train.batch: expected a whole number"});
   refuses({{"lr = 1e-2", "lr = nan"}}, {"finite"});
@@ -301,7 +302,7 @@ TEST_F(Train, BadInputLeavesEarlierCheckpoints) {
   expect_error(train(folder_ / "none.toml", true), {"none.toml", "No such file"});
   expect_error(train(folder, true), {"a-folder"});
   write_file(folder_ / "empty.toml", "");
-  expect_error(train(folder_ / "empty.toml", true), {"expected one of preset, config and from, got 0"});
+  expect_error(train(folder_ / "empty.toml", true), {"expected one of preset, config and from, got none"});
   EXPECT_EQ(checkpoints("run"), before);
 }
 

@@ -8,6 +8,9 @@
 
 namespace vitrine::test {
 
+/// How many times as long everything may take under sanitizers.
+constexpr int kSlowdown = VITRINE_SLOWDOWN;
+
 inline std::string source_dir() { return VITRINE_SOURCE_DIR; }
 inline std::string goldens() { return source_dir() + "/tests/goldens"; }
 

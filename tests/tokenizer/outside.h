@@ -17,11 +17,7 @@ namespace vitrine {
 using Ids = std::vector<std::int32_t>;
 
 /// Bytes of a text that would take a quadratic algorithm minutes at least; fewer where sanitizers slow everything.
-#ifdef NDEBUG
-constexpr std::size_t kLongText = 1'000'000;
-#else
-constexpr std::size_t kLongText = 50'000;
-#endif
+constexpr std::size_t kLongText = 1'000'000 / test::kSlowdown;
 
 /// unit, over and over.
 inline std::string long_text(const std::string& unit) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <regex>
+#include <sstream>
 
 #include "base/error.h"
 #include "support/data.h"
@@ -19,14 +20,12 @@ using Point = std::pair<double, double>;
 /// The points of every curve of that class, in pixels.
 std::vector<std::vector<Point>> curves_of(const std::string& svg, const std::string& classes) {
   std::vector<std::vector<Point>> curves;
-  const std::regex line("<polyline class=\"" + classes + "\" points=\"([^\"]*)\"");
-  for (std::sregex_iterator it(svg.begin(), svg.end(), line), end; it != end; ++it) {
-    const std::string points = (*it)[1];
+  const std::string head = "<polyline class=\"" + classes + "\" points=\"";
+  for (std::size_t at = svg.find(head); at != std::string::npos; at = svg.find(head, at + 1)) {
+    std::istringstream points(svg.substr(at + head.size(), svg.find('"', at + head.size()) - at - head.size()));
     curves.emplace_back();
-    const std::regex point(R"(([\d.-]+),([\d.-]+) )");
-    for (std::sregex_iterator p(points.begin(), points.end(), point); p != end; ++p) {
-      curves.back().emplace_back(std::stod((*p)[1]), std::stod((*p)[2]));
-    }
+    Point point;
+    for (char comma = 0; points >> point.first >> comma >> point.second;) curves.back().push_back(point);
   }
   return curves;
 }
