@@ -33,8 +33,11 @@ ModelSource read_model(ConfigSection& section, const std::string& path) {
   ModelSource model;
   const bool has_preset = section.has("preset"), has_config = section.has("config"), has_from = section.has("from");
   if (has_preset + has_config + has_from != 1) {
-    throw BadInput(path, "[model]: expected one of preset, config and from, got {}",
-                   has_preset + has_config + has_from);
+    std::string given;
+    for (const char* key : {"preset", "config", "from"}) {
+      if (section.has(key)) given += (given.empty() ? "" : " and ") + std::string(key);
+    }
+    throw BadInput(path, "[model]: expected one of preset, config and from, got {}", given.empty() ? "none" : given);
   }
   if (has_from) {
     model.checkpoint = section.text("from");
