@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""How cost grows: curves.py VITRINE MODEL... [--context 1 1024 4096] [--batch 1 2 4 8] [--threads 1 2] [--generate 16]
+
+`vitrine bench` on every model, then on the first one with other contexts, batches and numbers of threads, each beside
+the plain run (a prompt of 256, one sequence, all threads) done again right before it: machines drift, ratios within a
+pair drift less. Prints Markdown. A decoding step at context C has C tokens behind it; a context of 1 is almost none.
+"""
+import argparse
+import json
+import subprocess
+
+
+def bench(args, model, **options):
+    command = [args.vitrine, "bench", model, "--generate", str(args.generate), "--json"]
+    for name, value in options.items():
+        command += [f"--{name}", str(value)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+
+
+def row(what, out, plain=None):
+    def rate(key):
+        ratio = f" ({out[key] / plain[key]:.2f})" if plain else ""
+        return f"{out[key]:.4g}{ratio}"
+
+    print(f"| {what} | {rate('prefill_tokens_per_s')} | {out['prefill_fraction_of_peak']:.0%} "
+          f"| {rate('decode_tokens_per_s')} | {out['decode_bytes_per_token'] / 1e9:.3g} GB "
+          f"| {out['decode_fraction_of_bandwidth']:.0%} | {out['read_gb_per_s']:.0f} GB/s "
+          f"| {out['peak_rss_bytes'] / 1e6:.0f} MB |", flush=True)  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("vitrine")
+    parser.add_argument("models", nargs="+", metavar="MODEL")
+    parser.add_argument("--context", type=int, nargs="*", default=[1, 1024, 4096])
+    parser.add_argument("--batch", type=int, nargs="*", default=[2, 4, 8, 16, 32])
+    parser.add_argument("--threads", type=int, nargs="*", default=[1])
+    parser.add_argument("--generate", type=int, default=16)
+    args = parser.parse_args()
+    print("| | prefill, tokens/s | of the limit | decode, tokens/s | read a token | of the limit | reading | peak |\n"
+          "|---|---|---|---|---|---|---|---|")  # fmt: skip
+    for model in args.models:
+        row(model, bench(args, model))
+    for option, values in (("context", args.context), ("batch", args.batch), ("threads", args.threads)):
+        for value in values:
+            plain = bench(args, args.models[0])
+            options = {"prompt": value} if option == "context" else {option: value}
+            row(f"{option} {value}", bench(args, args.models[0], **options), plain)
+
+
+if __name__ == "__main__":
+    main()
