@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How cost grows: curves.py VITRINE MODEL... [--context 1 1024 4096] [--batch 1 2 4 8] [--threads 1 2] [--generate 16]
+"""How cost grows: curves.py VITRINE MODEL... [--context N...] [--batch N...] [--threads N...] [--generate 16]
 
 `vitrine bench` on every model, then on the first one with other contexts, batches and numbers of threads, each beside
 the plain run (a prompt of 256, one sequence, all threads) done again right before it: machines drift, ratios within a

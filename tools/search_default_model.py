@@ -5,7 +5,7 @@
 
 RUN is the folder of tools/make_default_model.py, whose text and tokenizer all variants share. Each of them becomes
 RUN/search/NAME, and goes on where it was stopped. PROSE.txt: public-domain text, documents of a paragraph or two with
-<|endoftext|> between them, for the variant that has it. The table, tools/default_model_search.md, is part of the card.
+<|endoftext|> between them, for the variant that has it. The table is written to tools/default_model_search.md.
 Only Python's (3.11) standard library is needed.
 """
 
@@ -13,15 +13,14 @@ import argparse
 import json
 import re
 import shutil
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from make_default_model import END, MODEL, ROOT, vitrine
+
 TABLE = ROOT / "tools" / "default_model_search.md"
-CONFIG = ROOT / "models" / "default" / "train.toml"
-END = "<|endoftext|>"
+CONFIG = MODEL / "train.toml"
 SMALL = {"hidden_size": 192, "head_dim": 48, "query_pre_attn_scalar": 48, "intermediate_size": 528}
 LARGE = {"hidden_size": 320, "num_attention_heads": 5, "num_key_value_heads": 1, "num_hidden_layers": 8,
          "intermediate_size": 896}  # fmt: skip
@@ -36,14 +35,6 @@ VARIANTS = {
     "long": ({"dropout": 0.2, "steps": 2250}, 0),
     "mixed": ({"dropout": 0.1}, 2),
 }
-
-
-def vitrine(program, *arguments, folder=None):
-    """Stdout of a command, whose progress and messages are shown."""
-    done = subprocess.run([program, *map(str, arguments)], stdout=subprocess.PIPE, text=True, cwd=folder)
-    if done.returncode != 0:
-        sys.exit(done.returncode)
-    return done.stdout
 
 
 def pack_mixed(program, run, folder, prose, times):
@@ -81,7 +72,7 @@ def tokens_in(shards):
 
 
 def row(program, run, name):
-    changes, times = VARIANTS[name]
+    times = VARIANTS[name][1]
     folder = run / "search" / name
     lines = [json.loads(line) for line in (folder / "run" / "metrics.jsonl").read_text().splitlines()]
     steps = [line for line in lines if "loss" in line]
