@@ -5,7 +5,7 @@
 
 RUN is the folder of tools/make_default_model.py, whose text and tokenizer all variants share. Each of them becomes
 RUN/search/NAME, and goes on where it was stopped. PROSE.txt: public-domain text, documents of a paragraph or two with
-<|endoftext|> between them, for the variant that has it. The table is written to tools/default_model_search.md.
+<|endoftext|> between them, for the variant that has it. The table of the finished runs is written to tools/default_model_search.md.
 Only Python's (3.11) standard library is needed.
 """
 
@@ -32,6 +32,7 @@ VARIANTS = {
     "dropout-0.3": ({"dropout": 0.3}, 0),
     "small": ({"dropout": 0.1, **SMALL}, 0),
     "large": ({"dropout": 0.2, **LARGE}, 0),
+    "short": ({"dropout": 0.1, "steps": 1000}, 0),
     "long": ({"dropout": 0.2, "steps": 2250}, 0),
     "mixed": ({"dropout": 0.1}, 2),
 }
@@ -88,9 +89,15 @@ def row(program, run, name):
             f"| {seen:.1f} | {last:.3f} | {best['val_loss']:.4f} | {best['val_bits_per_byte']:.4f} |")  # fmt: skip
 
 
+def finished(folder):
+    if not (folder / "train.toml").exists():
+        return False
+    steps = tomllib.loads((folder / "train.toml").read_text(encoding="utf-8"))["train"]["steps"]
+    return (folder / "run" / "checkpoints" / f"step-{steps:06}").exists()
+
+
 def write_table(program, run):
-    names = [name for name in VARIANTS if (run / "search" / name / "run" / "last").exists()]
-    rows = [row(program, run, name) for name in names]
+    rows = [row(program, run, name) for name in VARIANTS if finished(run / "search" / name)]
     head = ("| parameters | dropout | text | steps | times each story was seen | loss on the last 100 steps "
             "| held out, nats | bits a byte |")  # fmt: skip
     TABLE.write_text("\n".join([head, "|" + "---|" * 8, *rows]) + "\n", encoding="utf-8")

@@ -40,11 +40,6 @@ struct Facts {
   const BlockConfig& block(int layer) const { return config->blocks[static_cast<std::size_t>(layer)]; }
 };
 
-/// Where in the model a site stands that is none of a norm's: the residual stream, a sublayer, or before and behind the
-/// blocks.
-enum class Part { stream, attention, ffn, ends };
-Part part_of(Site site);
-
 /// One step: forward, backward, update, forward. Moves the model's parameters. `differences` and what they say of are
 /// filled before that.
 Facts take_step(const ExampleModel& model, const ExampleOptions& options,

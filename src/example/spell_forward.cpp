@@ -381,14 +381,14 @@ Arithmetic dot(const Seen& x, std::int64_t x_first, std::int64_t x_step, const S
 
 std::optional<Arithmetic> spell_value(const Facts& f, const Seen& value, std::int64_t flat) {
   if (const auto norm = norm_value(value.site.site)) return spell_norm(f, *norm, value, flat);
-  switch (part_of(value.site.site)) {
-    case Part::stream:
+  switch (group_of(value.site.site)) {
+    case SiteGroup::stream:
       return spell_stream(f, value, flat);
-    case Part::attention:
+    case SiteGroup::attention:
       return spell_attention(f, value, flat);
-    case Part::ffn:
+    case SiteGroup::ffn:
       return spell_ffn(f, value, flat);
-    case Part::ends:
+    case SiteGroup::ends:
       break;
   }
   return spell_ends(f, value, flat);

@@ -254,14 +254,14 @@ SectionWords ffn_gradient_words(const BlockConfig& block, Site site) {
 SectionWords words_of(const ModelConfig& c, const SiteId& id) {
   if (const auto value = norm_value(id.site)) return norm_words(c, value->part);
   const BlockConfig& block = c.blocks[static_cast<std::size_t>(std::max(id.layer, 0))];
-  switch (part_of(id.site)) {
-    case Part::stream:
+  switch (group_of(id.site)) {
+    case SiteGroup::stream:
       return stream_words(c, block, id);
-    case Part::attention:
+    case SiteGroup::attention:
       return attention_words(block.attention, id.site);
-    case Part::ffn:
+    case SiteGroup::ffn:
       return ffn_words(block, id.site);
-    case Part::ends:
+    case SiteGroup::ends:
       break;
   }
   return end_words(c, id.site);
@@ -270,14 +270,14 @@ SectionWords words_of(const ModelConfig& c, const SiteId& id) {
 SectionWords gradient_words_of(const ModelConfig& c, const SiteId& id) {
   if (const auto value = norm_value(id.site)) return norm_gradient_words(c, id.site, value->part);
   const BlockConfig& block = c.blocks[static_cast<std::size_t>(std::max(id.layer, 0))];
-  switch (part_of(id.site)) {
-    case Part::stream:
+  switch (group_of(id.site)) {
+    case SiteGroup::stream:
       return stream_gradient_words(c, block, id);
-    case Part::attention:
+    case SiteGroup::attention:
       return attention_gradient_words(block.attention, id.site);
-    case Part::ffn:
+    case SiteGroup::ffn:
       return ffn_gradient_words(block, id.site);
-    case Part::ends:
+    case SiteGroup::ends:
       break;
   }
   return end_gradient_words(c, id.site);

@@ -18,6 +18,8 @@ bool has_ffn_site(const BlockConfig& block, Site site) {
       return moe == nullptr;
     case Site::mlp_pre_linear:
       return moe == nullptr && std::get<DenseConfig>(block.ffn).gated;
+    case Site::mlp_proj:
+      return true;
     default:
       return moe != nullptr;
   }
@@ -44,6 +46,7 @@ bool has_norm(const BlockConfig& block, Norm norm) {
 
 bool has_site(const ModelConfig& config, const BlockConfig& block, Site site) {
   if (const auto value = norm_value(site)) return has_norm(block, value->norm);
+  if (group_of(site) == SiteGroup::ffn) return has_ffn_site(block, site);
   switch (site) {
     case Site::pos_embed:
       return config.embedding.learned_positions;
@@ -52,18 +55,6 @@ bool has_site(const ModelConfig& config, const BlockConfig& block, Site site) {
       return block.attention.rope.has_value();
     case Site::resid_mid:
       return block.residual == BlockConfig::Residual::serial;
-    case Site::router_logits:
-    case Site::expert_weights:
-    case Site::expert_indices:
-    case Site::expert_tokens:
-    case Site::expert_gate:
-    case Site::expert_pre:
-    case Site::expert_post:
-    case Site::expert_out:
-    case Site::mlp_pre:
-    case Site::mlp_pre_linear:
-    case Site::mlp_post:
-      return has_ffn_site(block, site);
     default:
       return true;
   }

@@ -125,6 +125,11 @@ struct NormValue {
 };
 std::optional<NormValue> norm_value(Site site);
 
+/// Where in the model a site stands that is none of a norm's: the residual stream, a sublayer, or before and behind the
+/// blocks.
+enum class SiteGroup : std::uint8_t { stream, attention, ffn, ends };
+SiteGroup group_of(Site site);
+
 /// The sites of one layer: `at(Site::q)`, `at(Norm::ln1)`.
 struct BlockSite {
   int layer = -1;
