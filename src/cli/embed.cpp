@@ -19,12 +19,17 @@ struct EmbedOptions : Options {
   std::int64_t top = 10;
 };
 
+bool is_sign(const std::string& word) { return word == "+" || word == "-"; }
+
+/// `#464`
+bool is_id(const std::string& word) {
+  return word.starts_with('#') && word.size() > 1 && word.find_first_not_of("0123456789", 1) == std::string::npos;
+}
+
 /// The one token of a word, given as text or as #ID.
 std::int32_t token_of(const Session& session, const std::string& word) {
-  if (word.starts_with('#') && word.size() > 1 && word.find_first_not_of("0123456789", 1) == std::string::npos) {
-    return parse_ids(word.substr(1), "WORD").front();
-  }
-  if (session.tokenizer == nullptr) throw BadInput(word, "there is no tokenizer: give tokens as #ID");
+  if (word.empty()) throw BadInput("WORD", "expected a word, got an empty text");
+  if (is_id(word)) return parse_ids(word.substr(1), "WORD").front();
   const std::vector<std::int32_t> ids = session.tokenizer->encode(word, SpecialTokens::none);
   if (ids.size() == 1) return ids.front();
   std::string pieces;
@@ -37,16 +42,13 @@ std::int32_t token_of(const Session& session, const std::string& word) {
 /// `king - man + woman`: every word with the sign before it.
 std::vector<EmbeddingTerm> terms_of(const Session& session, const std::vector<std::string>& words) {
   std::vector<EmbeddingTerm> terms;
-  float sign = 1;
-  for (const std::string& word : words) {
-    if (word == "-" || word == "+") {
-      sign = word == "-" ? -1.0f : 1.0f;
-      continue;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const float sign = words[i] == "-" ? -1.0f : 1.0f;
+    if (is_sign(words[i]) && (++i == words.size() || is_sign(words[i]))) {
+      throw CLI::ValidationError("WORD", "a sign stands before a word");
     }
-    terms.push_back({token_of(session, word), sign});
-    sign = 1;
+    terms.push_back({token_of(session, words[i]), sign});
   }
-  if (terms.empty()) throw CLI::RequiredError("WORD");
   return terms;
 }
 
@@ -90,11 +92,10 @@ void show_grid(const EmbedOptions& o, const Session& session, const EmbeddingSpa
 }
 
 void run_embed(const EmbedOptions& o) {
-  const auto is_text = [](const std::string& w) { return w != "+" && w != "-" && !w.starts_with('#'); };
+  const auto is_text = [](const std::string& word) { return !is_sign(word) && !is_id(word); };
   const Session session = open_model(o, o.model, std::any_of(o.words.begin(), o.words.end(), is_text));
   const EmbeddingSpace space(*session.checkpoint.model, *session.pool, default_kernels());
-  const bool has_signs =
-      std::any_of(o.words.begin(), o.words.end(), [](const auto& w) { return w == "+" || w == "-"; });
+  const bool has_signs = std::any_of(o.words.begin(), o.words.end(), is_sign);
   const std::vector<EmbeddingTerm> terms = terms_of(session, o.words);
   if (has_signs || terms.size() == 1) return show_nearest(o, session, space, terms);
   std::vector<std::int32_t> ids;
