@@ -88,20 +88,21 @@ class Llama2cTokenizer final : public Tokenizer {
 /// Remembers what merged_id said: text repeats itself, and a pair of ids is found faster than a concatenated string.
 class PairFinder {
  public:
-  explicit PairFinder(const Llama2cTokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  /// For a text of `n_symbols`: a short one takes little memory.
+  PairFinder(const Llama2cTokenizer& tokenizer, std::size_t n_symbols)
+      : tokenizer_(tokenizer), cache_bits_(std::clamp(static_cast<int>(std::bit_width(n_symbols)), 4, 14)) {}
 
   /// The id of the piece that the pair makes, kNone where it is not to be merged.
   std::int32_t find(std::int32_t left, std::int32_t right) {
     const std::uint64_t key =
         (std::uint64_t{static_cast<std::uint32_t>(left)} << 32) | static_cast<std::uint32_t>(right);
     // Direct-mapped: an entry that is in the way is overwritten, which bounds the memory.
-    Entry& entry = cache_[(key * 0x9E3779B97F4A7C15ULL) >> (64 - kCacheBits)];
+    Entry& entry = cache_[(key * 0x9E3779B97F4A7C15ULL) >> (64 - cache_bits_)];
     if (entry.key != key) entry = {key, tokenizer_.merged_id(left, right, concatenation_)};
     return entry.id;
   }
 
  private:
-  static constexpr int kCacheBits = 14;
   struct Entry {
     std::uint64_t key = std::numeric_limits<std::uint64_t>::max();  // no pair: ids are not negative
     std::int32_t id = kNone;
@@ -109,7 +110,8 @@ class PairFinder {
 
   const Llama2cTokenizer& tokenizer_;
   std::string concatenation_;
-  std::vector<Entry> cache_ = std::vector<Entry>(std::size_t{1} << kCacheBits);
+  int cache_bits_;
+  std::vector<Entry> cache_ = std::vector<Entry>(std::size_t{1} << cache_bits_);
 };
 
 Llama2cTokenizer::Llama2cTokenizer(Vocabulary vocabulary)
@@ -174,7 +176,7 @@ std::int32_t Llama2cTokenizer::merged_id(std::int32_t left, std::int32_t right, 
 std::vector<std::int32_t> Llama2cTokenizer::merged(const std::vector<std::int32_t>& ids,
                                                    EncodingRecorder* recorder) const {
   const auto n = static_cast<std::int32_t>(ids.size());
-  PairFinder pairs(*this);
+  PairFinder pairs(*this, ids.size());
   std::vector<Symbol> symbols(ids.size());
   const auto at = [&](std::int32_t i) -> Symbol& { return symbols[static_cast<std::size_t>(i)]; };
   const auto candidate = [&](std::int32_t left) -> std::optional<Merge> {
