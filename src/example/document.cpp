@@ -14,6 +14,9 @@ namespace {
 constexpr std::int64_t kWidth = 4, kTokens = 5;
 constexpr double kSpread = 0.25;  // the kept numbers' own
 const char* const kKept = "from the document";
+const char* const kAbout =
+    "The example was worked out before, in a document of which only some matrices are kept. What is kept stands here "
+    "with its numbers; the rest is drawn from the seed. Each row says which it is.";
 
 /// Pre-norm LayerNorm, two heads of two, ReLU, no biases but the norms' shifts, head tied to the embedding.
 ModelConfig document_config() {
@@ -54,7 +57,8 @@ ExampleModel document_model(std::uint64_t seed) {
                      {"the", "cat", "sat", "on", "dog", "mat", "ran", "and"},
                      {},
                      "seed " + std::to_string(seed) + ", in tenths",
-                     {"pos_embed.weight"}};
+                     {"pos_embed.weight"},
+                     kAbout};
   const std::span<const TrainParam> params = model.trainable.params();
   for (std::size_t i = 0; i < params.size(); ++i) {
     const std::span<float> values(params[i].value, static_cast<std::size_t>(params[i].count()));

@@ -36,6 +36,7 @@ struct ExampleModel {
   std::vector<Origin> origins;      ///< Rows that none of them names have `otherwise`.
   std::string otherwise;            ///< "seed 1"
   std::vector<std::string> frozen;  ///< Parameters that do not learn.
+  std::string about{};              ///< A paragraph on where the numbers come from; may be empty.
 };
 
 /// A model of 8 words and 2 blocks: the matrices that its document has kept, and in the place of the lost ones random
@@ -82,7 +83,7 @@ struct ExampleSection {
 };
 
 struct WorkedExample {
-  std::string title;
+  std::string title, about;
   std::vector<std::int32_t> ids;
   std::vector<std::string> labels;  ///< Of all ids: words, or #3.
   std::int32_t target = 0;

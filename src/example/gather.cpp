@@ -53,6 +53,7 @@ class Gatherer {
     add_prediction();
     WorkedExample& e = example_;
     e.title = model_.title;
+    e.about = model_.about;
     e.ids = f_.ids;
     e.labels = labels_;
     e.target = f_.targets.back();

@@ -45,7 +45,7 @@ std::vector<std::string> opening_of(const WorkedExample& e) {
   std::string text;
   for (const std::int32_t id : e.ids) text += e.labels[static_cast<std::size_t>(id)] + " ";
   const std::string& target = e.labels[static_cast<std::size_t>(e.target)];
-  return {
+  std::vector<std::string> opening = {
       fmt::format(
           "One step of learning: after \"{}\" comes \"{}\". The loss is −ln p({}) at the last position alone. {} "
           "parameters; {}.",
@@ -59,6 +59,8 @@ std::vector<std::string> opening_of(const WorkedExample& e) {
       "to at least 128 losses around the element, good to about 1e-6 where the loss does not bend too sharply. ~ marks "
       "a kink, across which no slope holds.",
   };
+  if (!e.about.empty()) opening.insert(opening.begin() + 1, e.about);
+  return opening;
 }
 
 std::vector<std::string> closing_of(const WorkedExample& e) {
