@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "base/error.h"
 #include "cli/ceilings.h"
@@ -37,14 +38,15 @@ struct Speed {
 /// Of training steps.
 struct TrainSpeed {
   double tokens_per_s = 0;
-  double operations = 0;  // a token, at 6 a multiplied parameter
-  double peak_rss = 0, estimate = 0;
+  double operations = 0;                    // a token, at 6 a multiplied parameter
+  std::int64_t peak_rss = 0, estimate = 0;  // bytes
 };
 
 struct Result {
   Ceilings ceilings;
   Speed speed;
-  double load_s = 0, first_token_s = 0, peak_rss = 0;
+  double load_s = 0, first_token_s = 0;
+  std::int64_t peak_rss = 0;                        // bytes
   double decode_bytes = 0, prefill_operations = 0;  // a token
   std::optional<TrainSpeed> train;
 
@@ -142,24 +144,20 @@ TrainSpeed measure_training(const BenchOptions& o, const Model& model, ThreadPoo
   const auto parts =
       training_memory(model.config(), {o.batch, o.sequence, DType::f32, optimizer.config().kind, options.recompute});
   return {median(speeds), training_flops_per_token(model.config()), peak_memory(),
-          total_bytes(parts) + stored_weights(model).bytes};
+          std::llround(total_bytes(parts) + stored_weights(model).bytes)};
 }
 
 Result measure(const BenchOptions& o) {
   Result result;
   ProgressBar bar("bench");
   constexpr std::int64_t kSteps = kRepeats + 3;
-  {
-    ThreadPool pool(o.threads > 0 ? o.threads : default_thread_count());
-    result.ceilings = measure_ceilings(pool);
-  }
-  bar.update(1, kSteps);
-  forget_peak_memory();
-
   const auto start = Clock::now();
   const Session session = open_model(o, o.model, false);
   const Model& model = *session.checkpoint.model;
   result.load_s = seconds_since(start);
+  result.ceilings = measure_ceilings(*session.pool);
+  bar.update(1, kSteps);
+  forget_peak_memory();
   count_work(o, model, result);
   const GenerateContext context = session.context(o);
   const std::vector<GenerateRequest> asked = requests(o, model.config().vocab_size);
@@ -218,15 +216,16 @@ void run_bench(const BenchOptions& o) {
        fmt::format("{:.0f} %", 100 * r.decode_fraction()),
        fmt::format("{:.1f} GB/s over {:.3g} GB a token", r.ceilings.read_bytes_per_s / giga, r.decode_bytes / giga)});
   if (r.train) {
-    table.add({fmt::format("train {} x {}", o.batch, o.sequence), fmt::format("{:.1f}", r.train->tokens_per_s),
-               fmt::format("{:.0f} %", 100 * r.train_fraction()),
-               fmt::format("{:.0f} GFLOP/s over {:.3g} GFLOP a token; {:.0f} MB, {:.0f} MB estimated",
-                           r.ceilings.f32_flops_per_s / giga, r.train->operations / giga, r.train->peak_rss / 1e6,
-                           r.train->estimate / 1e6)});
+    table.add(
+        {fmt::format("train {} x {}", o.batch, o.sequence), fmt::format("{:.1f}", r.train->tokens_per_s),
+         fmt::format("{:.0f} %", 100 * r.train_fraction()),
+         fmt::format("{:.0f} GFLOP/s over {:.3g} GFLOP a token; {:.0f} MB, {:.0f} MB estimated",
+                     r.ceilings.f32_flops_per_s / giga, r.train->operations / giga,
+                     static_cast<double>(r.train->peak_rss) / 1e6, static_cast<double>(r.train->estimate) / 1e6)});
   }
   print(table.text());
   print(fmt::format("{} sequences, {} threads, {}; loaded in {:.2f} s, first token after {:.2f} s, {:.0f} MB at most\n",
-                    o.batch, threads, isa, r.load_s, r.first_token_s, r.peak_rss / 1e6));
+                    o.batch, threads, isa, r.load_s, r.first_token_s, static_cast<double>(r.peak_rss) / 1e6));
 }
 
 }  // namespace
@@ -234,7 +233,8 @@ void run_bench(const BenchOptions& o) {
 void add_bench(CLI::App& program) {
   CLI::App& command = *program.add_subcommand("bench", "Speed of a model beside what this machine can do");
   const auto o = std::make_shared<BenchOptions>();
-  command.add_option("MODEL", o->model, "A Hugging Face folder or a llama2.c .bin (default: the default model)");
+  command.add_option("MODEL", o->model,
+                     "A Hugging Face folder, a .gguf or a llama2.c .bin (default: the default model)");
   add_number<std::int64_t>(command, "--prompt", o->prompt, "Tokens of each prompt (default: 256)", 1);
   add_number<std::int64_t>(command, "--generate", o->generate, "Tokens to decode behind it (default: 32)", 1);
   add_number<std::int64_t>(command, "--batch", o->batch, "Sequences that run or are trained on together (default: 1)",

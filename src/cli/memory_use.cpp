@@ -8,10 +8,10 @@ namespace vitrine::cli {
 
 void forget_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
-double peak_memory() {
+std::int64_t peak_memory() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmHWM:")) return std::strtod(line.c_str() + 6, nullptr) * 1024;
+    if (line.starts_with("VmHWM:")) return std::strtoll(line.c_str() + 6, nullptr, 10) * 1024;
   }
   return 0;
 }

@@ -26,7 +26,7 @@ std::string line_of(const TrainProgress& p, double ceiling, double left_s) {
                                  p.loss, p.lr, p.grad_norm, p.tokens_per_s);
   if (ceiling > 0) line += fmt::format("  {:.0f} % of the limit", 100 * p.flops_per_s / ceiling);
   if (p.val_loss) line += fmt::format("  val {:.4f}", *p.val_loss);
-  return line + fmt::format("  {:.0f} MB  {} left", peak_memory() / 1e6, duration_text(left_s));
+  return line + fmt::format("  {:.0f} MB  {} left", static_cast<double>(peak_memory()) / 1e6, duration_text(left_s));
 }
 
 void run_train(const TrainCommand& o) {
