@@ -1,16 +1,19 @@
-"""models/default: trained by vitrine alone, from a file of stories to a Hugging Face folder and its card.
+"""models/default: trained by vitrine alone, from two files of text to a Hugging Face folder and its card.
 
-    python3 tools/make_default_model.py build/vitrine STORIES.txt RUN     trains (goes on where it was stopped), installs
-    python3 tools/make_default_model.py build/vitrine --card RUN          writes the card of a run again
+    python3 tools/make_default_model.py build/vitrine STORIES.txt NOVEL.txt RUN   trains (goes on if stopped), installs
+    python3 tools/make_default_model.py build/vitrine --card RUN                  writes the card of a run again
 
-STORIES.txt: TinyStories (Eldan and Li, 2023; CDLA-Sharing-1.0) as it is published, <|endoftext|> between the stories; the
-card says which. RUN, a folder, comes to hold the split, the tokenizer, the shards, and run/checkpoints: one every 100
-steps. The same file, config and machine give the same bits. Only Python's standard library is needed.
+STORIES.txt: TinyStories (Eldan and Li, 2023; CDLA-Sharing-1.0) as it is published, <|endoftext|> between the stories.
+NOVEL.txt: War and Peace in the translation of Louise and Aylmer Maude, public domain, from "CHAPTER I" on, a blank line
+between paragraphs. The card has the hashes of both. RUN, a folder, comes to hold the split, the tokenizer, the shards, and
+run/checkpoints: one every 100 steps. The same files, config and machine give the same bits. Only Python's standard
+library is needed.
 """
 
 import argparse
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +23,9 @@ ROOT = Path(__file__).resolve().parent.parent
 MODEL = ROOT / "models" / "default"
 END = "<|endoftext|>"
 TRAINED_ON = 2200  # stories; those behind them are held out, but for the last, which the sample cuts off
+STORIES_SEEN = 2  # times beside the novel
+NOVEL_DOCUMENTS = slice(20, 959)  # of a good 1,000 letters each
+TOKENS_A_STEP = 8 * 512
 PROMPT = "Once upon a time"
 SHIPPED = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 
@@ -32,17 +38,38 @@ def vitrine(program, *arguments, folder=None):
     return done.stdout
 
 
-def prepare(program, stories, run):
-    """RUN/train.txt, held-out.txt, tokenizer.json and the shards of both texts."""
-    (run / "stories.sha256").write_text(sha256(stories))
+def novel_documents(text):
+    """Paragraphs of more than 40 letters (no headings), joined until a document has more than 1,000."""
+    documents, open_document = [], []
+    for paragraph in (" ".join(part.split()) for part in re.split(r"\n\s*\n", text)):
+        if len(paragraph) <= 40:
+            continue
+        open_document.append(paragraph)
+        if sum(map(len, open_document)) > 1000:
+            documents.append("\n\n".join(open_document))
+            open_document = []
+    return documents[NOVEL_DOCUMENTS]
+
+
+def prepare(program, stories, novel, run):
+    """RUN/train.txt, held-out.txt and novel.txt, tokenizer.json, and the shards of what is trained on and held out."""
+    for name, path in (("stories", stories), ("novel", novel)):
+        (run / f"{name}.sha256").write_text(sha256(path))
     texts = [story.strip() for story in stories.read_text(encoding="utf-8").split(END)][:-1]
-    for name, part in (("train", texts[:TRAINED_ON]), ("held-out", texts[TRAINED_ON:])):
-        (run / f"{name}.txt").write_text(f"\n{END}\n".join(part), encoding="utf-8")
-    tokenizer = run / "tokenizer.json"
-    vitrine(program, "tokenizer", "train", run / "train.txt", "--vocab-size", 4096, "--bos", END, "--out", tokenizer)
-    for name in ("train", "held-out"):
-        vitrine(program, "data", "pack", run / f"{name}.txt", "--document-separator", END, "--tokenizer", tokenizer,
-                "--out", run / f"{name}-tokens")  # fmt: skip
+    parts = {"train": texts[:TRAINED_ON], "held-out": texts[TRAINED_ON:],
+             "novel": novel_documents(novel.read_text(encoding="utf-8-sig"))}  # fmt: skip
+    for name, documents in parts.items():
+        (run / f"{name}.txt").write_text(f"\n{END}\n".join(documents), encoding="utf-8")
+    vitrine(program, "tokenizer", "train", run / "train.txt", "--vocab-size", 4096, "--bos", END,
+            "--out", run / "tokenizer.json")  # fmt: skip
+    pack(program, run, ["train"] * STORIES_SEEN + ["novel"], run / "train-tokens")
+    pack(program, run, ["train"], run / "stories-tokens")
+    pack(program, run, ["held-out"], run / "held-out-tokens")
+
+
+def pack(program, run, names, out):
+    vitrine(program, "data", "pack", *(run / f"{name}.txt" for name in names), "--document-separator", END,
+            "--tokenizer", run / "tokenizer.json", "--out", out)  # fmt: skip
 
 
 def train(program, run):
@@ -59,6 +86,11 @@ def sha256(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def tokens_in(shards):
+    """From the header of each shard: eight bytes at 40."""
+    return sum(int.from_bytes(path.read_bytes()[40:48], "little") for path in shards.glob("*.tokens"))
+
+
 def card(program, run):
     """models/default/README.md and loss.svg, from what the run says and what the model does."""
     vitrine(program, "plot", run / "run", "--out", MODEL / "loss.svg")
@@ -66,22 +98,26 @@ def card(program, run):
     steps = [line for line in lines if "loss" in line]
     validated = [line for line in lines if "val_loss" in line]
     best = min(validated, key=lambda line: line["val_loss"])
-    shards = json.loads(vitrine(program, "data", "pack", run / "train.txt", "--document-separator", END, "--tokenizer",
-                                MODEL, "--out", run / "count-tokens", "--json"))  # fmt: skip
-    shutil.rmtree(run / "count-tokens")
     held_out = json.loads(vitrine(program, "eval", MODEL, run / "held-out.txt", "--json"))
     samples = [json.loads(vitrine(program, "generate", MODEL, PROMPT, "--temperature", 0.8, "--seed", seed,
                                   "--max-tokens", 80, "--json"))["text"] for seed in range(1, 11)]  # fmt: skip
+    n_stories, n_all = tokens_in(run / "stories-tokens"), tokens_in(run / "train-tokens")
+    passes = steps[-1]["step"] * TOKENS_A_STEP / n_all
     values = {
-        "tokens": f"{shards['tokens']:,}",
-        "steps": steps[-1]["step"],
+        "story_tokens": f"{n_stories:,}",
+        "novel_tokens": f"{n_all - STORIES_SEEN * n_stories:,}",
+        "story_passes": f"{passes * STORIES_SEEN:.1f}",
+        "novel_passes": f"{passes:.1f}",
+        "steps": f"{steps[-1]['step']:,}",
         "best_step": best["step"],
         "train_loss": f"{steps[-1]['loss']:.3f}",
         "val_loss": f"{best['val_loss']:.4f}",
         "val_bits": f"{best['val_bits_per_byte']:.4f}",
         "eval_bits": f"{held_out['bits_per_byte']:.4f}",
         "perplexity": f"{held_out['perplexity']:.2f}",
-        "sha_text": (run / "stories.sha256").read_text(),
+        "search": (ROOT / "tools" / "default_model_search.md").read_text(encoding="utf-8").strip(),
+        "sha_stories": (run / "stories.sha256").read_text(),
+        "sha_novel": (run / "novel.sha256").read_text(),
         "sha": sha256(MODEL / "model.safetensors"),
         "sha_200": sha256(run / "run" / "checkpoints" / "step-000200" / "model.safetensors"),
         "samples": "\n".join(f"{i}. {' '.join((PROMPT + text).split())}" for i, text in enumerate(samples, 1)),
@@ -95,17 +131,17 @@ def card(program, run):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("vitrine", type=lambda path: str(Path(path).resolve()))
-    parser.add_argument("stories", type=Path, nargs="?")
+    parser.add_argument("texts", type=Path, nargs="*", metavar="STORIES.txt NOVEL.txt")
     parser.add_argument("run", type=Path)
     parser.add_argument("--card", action="store_true")
     arguments = parser.parse_args()
     run = arguments.run.resolve()
     if not arguments.card:
-        if arguments.stories is None:
-            parser.error("STORIES.txt is needed")
+        if len(arguments.texts) != 2:
+            parser.error("STORIES.txt and NOVEL.txt are needed")
         run.mkdir(parents=True, exist_ok=True)
         if not (run / "held-out-tokens").exists():
-            prepare(arguments.vitrine, arguments.stories, run)
+            prepare(arguments.vitrine, *arguments.texts, run)
         train(arguments.vitrine, run)
         install(run)
     card(arguments.vitrine, run)

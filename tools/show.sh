@@ -19,7 +19,7 @@ show generate "Once upon a time" --max-tokens 100 --seed 3
 printf '\n\nNext:\n'
 next() { printf '  %-62s %s\n' "$1" "$2"; }
 next "$vitrine generate \"One day, a cat\"" "the same model goes on with a text of yours (models/default/README.md)"
-next "$vitrine generate MODEL \"some text\"" "a Hugging Face folder or a llama2.c file of yours"
+next "$vitrine generate MODEL \"some text\"" "a Hugging Face folder, a .gguf or a llama2.c file of yours"
 next "$vitrine trace \"some text\" --out values.safetensors" "every intermediate value of a forward"
 next "$vitrine example" "every number of a forward, a backward and an update of a tiny model"
 next "$vitrine info gemma-2-2b" "every shape, every parameter, and what a run costs"
