@@ -429,7 +429,7 @@ def page(run):
 > {PROMPT} …
 
 What comes next? This page follows the question through the default model, a Gemma 2 in small: {parameters / 1e6:.2f} million parameters,
-{c["num_hidden_layers"]} blocks, d = {c["hidden_size"]}, trained on stories for children ([its card](../models/default/README.md)). Every value is of a real run;
+{c["num_hidden_layers"]} blocks, d = {c["hidden_size"]}, trained on stories for children and a novel ([its card](../models/default/README.md)). Every value is of a real run;
 `vitrine trace "{PROMPT[:16]}…" --out values.safetensors` writes all of them, under the names of [sites.md](sites.md)."""
     parts = (text_to_ids, embedding, first_norm, projections, rotation, attention, output, mlp, layers, final_norm, logits,
              every_prefix, choice)
