@@ -6,8 +6,8 @@
 STORIES.txt: TinyStories (Eldan and Li, 2023; CDLA-Sharing-1.0) as it is published, <|endoftext|> between the stories.
 NOVEL.txt: War and Peace in the translation of Louise and Aylmer Maude, public domain, from "CHAPTER I" on, a blank line
 between paragraphs. The card has the hashes of both. RUN, a folder, comes to hold the split, the tokenizer, the shards, and
-run/checkpoints: one every 100 steps. The same files, config and machine give the same bits. Only Python's standard
-library is needed.
+run/checkpoints: one every 100 steps. The same files, config and machine give the same bits. Only Python's (3.11)
+standard library is needed.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,8 +25,7 @@ MODEL = ROOT / "models" / "default"
 END = "<|endoftext|>"
 TRAINED_ON = 2200  # stories; those behind them are held out, but for the last, which the sample cuts off
 STORIES_SEEN = 2  # times beside the novel
-NOVEL_DOCUMENTS = slice(20, 959)  # of a good 1,000 letters each
-TOKENS_A_STEP = 8 * 512
+NOVEL_DOCUMENTS = slice(20, 959)  # a million and a quarter letters; the first 20 were kept aside
 PROMPT = "Once upon a time"
 SHIPPED = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 
@@ -91,6 +91,12 @@ def tokens_in(shards):
     return sum(int.from_bytes(path.read_bytes()[40:48], "little") for path in shards.glob("*.tokens"))
 
 
+def passes(folder, tokens):
+    """How often the steps of a config go through its tokens."""
+    config = tomllib.loads((folder / "train.toml").read_text(encoding="utf-8"))["train"]
+    return config["steps"] * config["batch"] * config["seq_len"] / tokens_in(tokens)
+
+
 def card(program, run):
     """models/default/README.md and loss.svg, from what the run says and what the model does."""
     vitrine(program, "plot", run / "run", "--out", MODEL / "loss.svg")
@@ -102,12 +108,12 @@ def card(program, run):
     samples = [json.loads(vitrine(program, "generate", MODEL, PROMPT, "--temperature", 0.8, "--seed", seed,
                                   "--max-tokens", 80, "--json"))["text"] for seed in range(1, 11)]  # fmt: skip
     n_stories, n_all = tokens_in(run / "stories-tokens"), tokens_in(run / "train-tokens")
-    passes = steps[-1]["step"] * TOKENS_A_STEP / n_all
+    seen = passes(run, run / "train-tokens")
     values = {
         "story_tokens": f"{n_stories:,}",
         "novel_tokens": f"{n_all - STORIES_SEEN * n_stories:,}",
-        "story_passes": f"{passes * STORIES_SEEN:.1f}",
-        "novel_passes": f"{passes:.1f}",
+        "story_passes": f"{seen * STORIES_SEEN:.1f}",
+        "novel_passes": f"{seen:.1f}",
         "steps": f"{steps[-1]['step']:,}",
         "best_step": best["step"],
         "train_loss": f"{steps[-1]['loss']:.3f}",

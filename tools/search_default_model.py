@@ -16,7 +16,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from make_default_model import MODEL, ROOT, STORIES_SEEN, TOKENS_A_STEP, tokens_in, vitrine
+from make_default_model import MODEL, ROOT, STORIES_SEEN, passes, vitrine
 
 TABLE = ROOT / "tools" / "default_model_search.md"
 CONFIG = MODEL / "train.toml"
@@ -55,7 +55,7 @@ def row(program, run, name):
     steps = [line for line in lines if "loss" in line]
     best = min((line for line in lines if "val_loss" in line), key=lambda line: line["val_loss"])
     config = tomllib.loads((folder / "train.toml").read_text(encoding="utf-8"))
-    seen = steps[-1]["step"] * TOKENS_A_STEP / tokens_in(run / tokens)
+    seen = passes(folder, run / tokens)
     model = json.loads(vitrine(program, "info", folder / "run" / "last", "--json"))
     last = sum(line["loss"] for line in steps[-10:]) / 10
     text, times = ("stories", seen) if tokens == "stories-tokens" else ("stories, novel", seen * STORIES_SEEN)
