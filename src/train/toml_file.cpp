@@ -1,16 +1,66 @@
 #include "train/toml_file.h"
 
+#include <fmt/format.h>
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "base/error.h"
+#include "tokenizer/utf8.h"
 
 namespace vitrine {
 namespace {
 
+constexpr std::string_view kMark = "\xEF\xBB\xBF";  // of UTF-8, which may stand in front
+
 int line_of(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
+
+int line_at(std::string_view text, std::size_t at) {
+  return 1 + static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
+}
+
+// toml++ 3.3 runs into undefined behavior at control characters, and at letters beyond ASCII wherever it asks its table
+// of white space. So it reads ASCII alone: a byte beyond, and ~ itself, go in as ~ and two hexadecimal digits (é as
+// ~c3~a9) and come back from what was read. Outside quotes and comments TOML has neither, so nothing else changes its
+// meaning.
+
+std::string to_ascii(std::string_view text, const std::string& path) {
+  const auto refuse = [&](std::size_t at, const std::string& why) {
+    throw BadInput(path + ":" + std::to_string(line_at(text, at)), "{}", why);
+  };
+  if (const std::size_t valid = valid_prefix(text); valid < text.size()) refuse(valid, "expected UTF-8");
+  std::string ascii;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const bool is_space = byte == '\t' || byte == '\n' || byte == '\r';
+    if ((byte < 0x20 && !is_space) || byte == 0x7F)
+      refuse(i, fmt::format("expected text, got control character {}", byte));
+    for (const std::string_view escape : {"\\u007e", "\\u007E", "\\U0000007e", "\\U0000007E"}) {
+      if (text.substr(i).starts_with(escape)) refuse(i, "write ~ as it is, not as an escape");
+    }
+    if (byte >= 0x80 || byte == '~') {
+      ascii += fmt::format("~{:02x}", byte);
+    } else {
+      ascii += text[i];
+    }
+  }
+  return ascii;
+}
+
+std::string from_ascii(std::string_view ascii) {
+  std::string text;
+  for (std::size_t i = 0; i < ascii.size(); ++i) {
+    unsigned byte = 0;
+    const char* digits = ascii.data() + i + 1;
+    const bool is_code =
+        ascii[i] == '~' && ascii.size() - i > 2 && std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2;
+    text += is_code ? static_cast<char>(byte) : ascii[i];
+    if (is_code) i += 2;
+  }
+  return text;
+}
 
 class Converter {
  public:
@@ -19,7 +69,7 @@ class Converter {
   Json table(const toml::table& from, const std::string& prefix) {
     Json object = Json::object();
     for (const auto& [key, node] : from) {
-      const std::string name(key.str());
+      const std::string name = from_ascii(key.str());
       const std::string full = prefix.empty() ? name : prefix + "." + name;
       lines_[full] = static_cast<int>(key.source().begin.line);
       object[name] = value(node, full);
@@ -35,7 +85,7 @@ class Converter {
       for (const toml::node& element : *list) array.push_back(value(element, name));
       return array;
     }
-    if (const auto text = node.value_exact<std::string>()) return *text;
+    if (const auto text = node.value_exact<std::string>()) return from_ascii(*text);
     if (const auto flag = node.value_exact<bool>()) return *flag;
     if (const auto integer = node.value_exact<std::int64_t>()) return *integer;
     const auto number = node.value_exact<double>();
@@ -48,89 +98,18 @@ class Converter {
   std::map<std::string, int>& lines_;
 };
 
-constexpr std::string_view kMark = "\xEF\xBB\xBF";  // of UTF-8, which may stand in front
-
-/// Walks over a text as TOML cuts it, and refuses what leads toml++ 3.3 into undefined behavior: control characters,
-/// and letters beyond ASCII where its table of white space is asked (outside quotes and comments, and behind a line
-/// that a backslash continues). TOML has the latter alone.
-class Precheck {
- public:
-  Precheck(std::string_view text, const std::string& path) : text_(text), path_(path) {}
-
-  void run() {
-    while (at_ < text_.size()) {
-      const char c = text_[at_];
-      if (c == '#') {
-        while (at_ < text_.size() && text_[at_] != '\n') step();
-      } else if (c == '"' || c == '\'') {
-        const bool follows_word = at_ > 0 && std::string_view(" \t\r\n=[{,.").find(text_[at_ - 1]) == text_.npos;
-        if (follows_word) throw BadInput(path_ + ":" + std::to_string(line_), "a quote cannot follow a word");
-        quoted(c);
-      } else {
-        refuse_letter();
-        step();
-      }
-    }
-  }
-
- private:
-  /// A string from its first quote on; one that does not end is the parser's to refuse.
-  void quoted(char quote) {
-    const std::string triple(3, quote);
-    const bool is_long = text_.substr(at_, 3) == triple;
-    at_ += is_long ? 3 : 1;
-    while (at_ < text_.size()) {
-      if (is_long ? text_.substr(at_, 3) == triple : text_[at_] == quote) break;
-      if (!is_long && text_[at_] == '\n') return;
-      const bool escapes = quote == '"' && text_[at_] == '\\';
-      step();
-      if (escapes && at_ < text_.size()) refuse_letter();  // no escape begins with one
-      if (escapes && !(is_long && continued_line()) && at_ < text_.size()) step();
-    }
-    at_ = std::min(text_.size(), at_ + (is_long ? 3 : 1));
-    for (int i = 0; is_long && i < 2 && at_ < text_.size() && text_[at_] == quote; ++i) ++at_;  // quotes before the end
-  }
-
-  /// Behind a backslash: where only white space is left of the line, all of it up to the next word.
-  bool continued_line() {
-    const std::size_t end = std::min(text_.find_first_not_of(" \t\r\n", at_), text_.size());
-    if (text_.substr(at_, end - at_).find('\n') == std::string_view::npos) return false;
-    while (at_ < end) step();
-    if (at_ < text_.size()) refuse_letter();
-    return true;
-  }
-
-  void refuse_letter() const {
-    if (static_cast<unsigned char>(text_[at_]) < 0x80) return;
-    throw BadInput(path_ + ":" + std::to_string(line_), "letters beyond ASCII stand in quotes and comments alone");
-  }
-
-  void step() {
-    const auto byte = static_cast<unsigned char>(text_[at_]);
-    const bool fits = (byte >= 0x20 && byte != 0x7F) || byte == '\t' || byte == '\n' || byte == '\r';
-    if (!fits) {
-      throw BadInput(path_ + ":" + std::to_string(line_), "expected text, got a control character (code {})",
-                     int{byte});
-    }
-    if (byte == '\n') ++line_;
-    ++at_;
-  }
-
-  std::string_view text_;
-  const std::string& path_;
-  std::size_t at_ = 0;
-  int line_ = 1;
-};
-
 }  // namespace
 
 TomlFile parse_toml(std::string_view text, const std::string& path) {
-  Precheck(text.starts_with(kMark) ? text.substr(kMark.size()) : text, path).run();
+  if (text.starts_with(kMark)) text.remove_prefix(kMark.size());
   TomlFile file;
   try {
-    file.values = Converter(path, file.lines).table(toml::parse(text, path), "");
+    file.values = Converter(path, file.lines).table(toml::parse(to_ascii(text, path), path), "");
   } catch (const toml::parse_error& e) {
-    throw BadInput(path + ":" + std::to_string(e.source().begin.line), "{}", e.description());
+    const std::string why = from_ascii(e.description());
+    const bool at_letter = why.find("~'") != why.npos;  // saw '~', or an unknown escape: the first byte of one, or ~
+    throw BadInput(path + ":" + std::to_string(e.source().begin.line), "{}",
+                   at_letter ? "letters beyond ASCII, and ~, stand in quotes and comments alone" : why);
   }
   return file;
 }

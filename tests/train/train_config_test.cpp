@@ -348,9 +348,16 @@ TEST(TrainConfig, SurvivesHostileText) {
   // What would lead toml++ into undefined behavior (fuzz/corpus/train_config/found-…).
   EXPECT_THAT(error_of(std::string("\n[\0\0\0preset = 1", 15)), HasSubstr("run.toml:2"));
   EXPECT_THAT(error_of("[out]\nfoldér = 'x'"), HasSubstr("run.toml:2] letters beyond ASCII"));
-  EXPECT_THAT(error_of("a = \"\"\"x \\  \n é\"\"\""), HasSubstr("run.toml:2] letters beyond ASCII"));
+  EXPECT_THAT(error_of("\na = 1.\"Γ\""), HasSubstr("run.toml:2"));
+  EXPECT_THAT(error_of("\na = 2020-01-01 \"Γ\""), HasSubstr("run.toml:2"));
   EXPECT_THAT(error_of("a = \"\"\"x\\é\"\"\""), HasSubstr("letters beyond ASCII"));
-  for (const char* fine : {"\"é\"", "'é'  # é", "\"\"\"é \\\n e\"\" é\"\"\"\"", "'''é''\né'''", "\"\\\"é\""}) {
+  EXPECT_THAT(error_of("\na = \"\xC3\""), HasSubstr("run.toml:2] expected UTF-8"));
+  EXPECT_THAT(error_of("a = \"\\u007E/x\""), HasSubstr("write ~ as it is"));
+  EXPECT_THAT(error_of("[out]\n~ = 'x'"), HasSubstr("~, stand in quotes"));
+  EXPECT_EQ(parse_train_config(with(kLeast, "\"text.txt\"", "'~/7e~é~7E.txt'"), "run.toml").data.train,
+            "~/7e~é~7E.txt");
+  for (const char* fine :
+       {"\"é\"", "'é'  # é", "\"\"\"é \\\n e\"\" é\"\"\"\"", "'''é''\né'''", "\"\"\"x \\  \n é\"\"\"", "\"\\\"é\""}) {
     const std::string text = with(kLeast, "\"text.txt\"", fine);
     EXPECT_THAT(parse_train_config(text, "run.toml").data.train, HasSubstr("é")) << fine;
   }
