@@ -48,12 +48,13 @@ void complete_gemma2(Json& config, const StoredTensors&) {
       config["num_hidden_layers"] == 46 ? d_model / n_heads : config["head_dim"].get<std::int64_t>();
 }
 
-/// As for Gemma 2: here the 27B model has 62 layers.
+/// As for Gemma 2: here the 27B model has 62 layers. Without a window's size no layer has a window.
 void complete_gemma3(Json& config, const StoredTensors&) {
   const auto d_model = config["hidden_size"].get<std::int64_t>(),
              n_heads = config["num_attention_heads"].get<std::int64_t>();
   config["query_pre_attn_scalar"] =
       config["num_hidden_layers"] == 62 ? d_model / n_heads : config["head_dim"].get<std::int64_t>();
+  if (!config.contains("sliding_window")) config["sliding_window_pattern"] = 1;
 }
 
 /// A second norm is only in the newer decoders; so are groups of heads.
@@ -78,6 +79,14 @@ std::vector<TensorRule> falcon_norms() {
           rule("blk.{l}.attn_norm.bias", "blocks.{l}.ln2.bias", has_two_norms),
           rule("blk.{l}.attn_norm_2.weight", "blocks.{l}.ln1.weight", has_two_norms),
           rule("blk.{l}.attn_norm_2.bias", "blocks.{l}.ln1.bias", has_two_norms)};
+}
+
+/// Older files do not say how wide experts are: the chosen ones are together as wide as the shared one.
+void complete_qwen2moe(Json& config, const StoredTensors&) {
+  const auto d_ff = config["intermediate_size"].get<std::int64_t>(),
+             top_k = config["num_experts_per_tok"].get<std::int64_t>();
+  if (!config.contains("moe_intermediate_size")) config["moe_intermediate_size"] = d_ff / top_k;
+  if (!config.contains("shared_expert_intermediate_size")) config["shared_expert_intermediate_size"] = d_ff;
 }
 
 /// llama.cpp divides the chosen weights by their sum, always.
@@ -113,10 +122,11 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
       {.name = "qwen3", .family = "qwen3", .keys = rms_and_rope_keys()},
       {.name = "qwen2moe",
        .family = "qwen2_moe",
-       .keys = with(rms_and_rope_keys(), expert_keys({{"expert_feed_forward_length", "d_ff_expert", Kind::size, true},
-                                                      {"expert_shared_feed_forward_length",
-                                                       "shared_expert_intermediate_size", Kind::size, true}})),
-       .has_experts = true},
+       .keys = with(rms_and_rope_keys(),
+                    expert_keys({{"expert_feed_forward_length", "d_ff_expert"},
+                                 {"expert_shared_feed_forward_length", "shared_expert_intermediate_size"}})),
+       .has_experts = true,
+       .complete = complete_qwen2moe},
       {.name = "qwen3moe",
        .family = "qwen3_moe",
        .keys =
@@ -126,7 +136,7 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
       {.name = "gemma3",
        .family = "gemma3_text",
        .keys = with(rms_and_rope_keys(),
-                    {{"attention.sliding_window", "window"},
+                    {{"attention.sliding_window", "window", Kind::size_or_none},
                      {"attention.sliding_window_pattern", "sliding_window_pattern", Kind::size, false, 6.0},
                      {"rope.freq_base_swa", "rope_local_base_freq", Kind::number, false, 10000.0},
                      {"final_logit_softcapping", "final_logit_softcapping", Kind::number}}),
@@ -138,7 +148,11 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
        .keys = with(rms_and_rope_keys(), {{"attention.scale", "attention_multiplier", Kind::number, true},
                                           {"embedding_scale", "embedding_multiplier", Kind::number, true},
                                           {"residual_scale", "residual_multiplier", Kind::number, true},
-                                          {"logit_scale", "logits_scaling", Kind::number, true}})},
+                                          {"logit_scale", "logits_scaling", Kind::number, true}}),
+       .may_lack_rope = true,
+       // Granite 4 without states and experts is of this architecture: keys of its relatives stand in its files.
+       .ignored = {"ssm.conv_kernel", "ssm.state_size", "ssm.group_count", "ssm.inner_size", "ssm.time_step_rank",
+                   "expert_shared_feed_forward_length"}},
       {.name = "smollm3", .family = "smollm3", .layout = RopeConfig::Layout::interleaved, .keys = rms_and_rope_keys()},
       {.name = "command-r",
        .family = "cohere",
@@ -169,7 +183,7 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
        .rotary_fraction = "partial_rotary_factor"},
       {.name = "phi3",
        .family = "phi3",
-       .keys = with(rms_and_rope_keys(), {{"attention.sliding_window", "window"}}),
+       .keys = with(rms_and_rope_keys(), {{"attention.sliding_window", "window", Kind::size_or_none}}),
        .fused_qkv = true,
        .rotary_fraction = "partial_rotary_factor",
        .tensors = {{"blk.{l}.ffn_up.weight", {"blocks.{l}.mlp.w_gate.weight", "blocks.{l}.mlp.w_up.weight"}}}},
@@ -177,7 +191,8 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
   return architectures;
 }
 
-/// Fused tensors and their parts may both be named here: a file has one or the other.
+/// Fused tensors and their parts may both be named here: a file has one or the other. Experts one by one are in files
+/// from before April 2024.
 std::vector<TensorRule> gguf_tensor_rules(const GgufArchitecture& architecture) {
   std::vector<TensorRule> rules = {
       {"token_embd.weight", {"embed.weight"}},
@@ -207,6 +222,9 @@ std::vector<TensorRule> gguf_tensor_rules(const GgufArchitecture& architecture) 
       {"blk.{l}.ffn_down.weight", {"blocks.{l}.mlp.w_down.weight"}},
       {"blk.{l}.ffn_down.bias", {"blocks.{l}.mlp.w_down.bias"}},
       {"blk.{l}.ffn_gate_inp.weight", {"blocks.{l}.mlp.router.weight"}},
+      {"blk.{l}.ffn_gate.{e}.weight", {"blocks.{l}.mlp.experts.{e}.w_gate.weight"}},
+      {"blk.{l}.ffn_up.{e}.weight", {"blocks.{l}.mlp.experts.{e}.w_up.weight"}},
+      {"blk.{l}.ffn_down.{e}.weight", {"blocks.{l}.mlp.experts.{e}.w_down.weight"}},
       {"blk.{l}.ffn_gate_exps.weight", {"blocks.{l}.mlp.experts.{e}.w_gate.weight"}},
       {"blk.{l}.ffn_up_exps.weight", {"blocks.{l}.mlp.experts.{e}.w_up.weight"}},
       {"blk.{l}.ffn_down_exps.weight", {"blocks.{l}.mlp.experts.{e}.w_down.weight"}},

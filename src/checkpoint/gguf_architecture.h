@@ -22,7 +22,8 @@
 namespace vitrine {
 
 struct GgufKey {
-  enum class Kind : std::uint8_t { size, number, flag };
+  /// A size_or_none says with a 0 what its absence says.
+  enum class Kind : std::uint8_t { size, size_or_none, number, flag };
 
   std::string_view name;  ///< Behind `llama.`.
   std::string_view word;  ///< Ours, where the family's table of keys has it (`d_model`), else config.json's.
@@ -37,10 +38,12 @@ struct GgufArchitecture {
   std::vector<std::string_view> is_also{};  ///< Further families that files of this architecture are made of.
   RopeConfig::Layout layout = RopeConfig::Layout::halves;  ///< Of the rows of q and k.
   std::vector<GgufKey> keys{};                             ///< Besides those that all have.
-  bool fused_qkv = false;              ///< Written with attn_qkv in place of attn_q, attn_k, attn_v.
-  bool has_experts = false;            ///< Of two entries of one name, the one for expert_count > 0.
-  std::string_view rotary_fraction{};  ///< config.json's word for the part of a head that is turned; empty: all.
-  std::vector<TensorRule> tensors{};   ///< In place of those of the common names that hold the same parameters.
+  bool fused_qkv = false;                   ///< Written with attn_qkv in place of attn_q, attn_k, attn_v.
+  bool has_experts = false;                 ///< Of two entries of one name, the one for expert_count > 0.
+  bool may_lack_rope = false;               ///< Where rope.scaling.finetuned is false, heads are not turned at all.
+  std::vector<std::string_view> ignored{};  ///< Keys that say nothing about the models of this architecture.
+  std::string_view rotary_fraction{};       ///< config.json's word for the part of a head that is turned; empty: all.
+  std::vector<TensorRule> tensors{};        ///< In place of those of the common names that hold the same parameters.
   /// Adds words to the config that no key says and that follow from others and from the tensors; null: none.
   void (*complete)(Json& config, const StoredTensors& tensors) = nullptr;
 };
@@ -53,6 +56,9 @@ std::vector<GgufKey> gguf_keys(const GgufArchitecture& architecture);
 
 /// How the name of a shared expert's gate ends: one row, which files hold as a vector.
 constexpr std::string_view kSharedGateName = ".ffn_gate_inp_shexp.weight";
+
+/// Of a scaling whether training knew of it; of architectures that may_lack_rope, whether heads are turned.
+constexpr const char* kRopeFinetuned = "rope.scaling.finetuned";
 
 /// LongRoPE's divisors within and beyond the original context.
 constexpr const char* kRopeWithin = "rope_factors_short.weight";

@@ -37,6 +37,10 @@ class ArchitectureKeys {
     if (all.empty()) throw BadCheckpoint(where(), "{}: expected a number, got an empty list", key);
     return checked(key, all.front());
   }
+  std::optional<std::int64_t> size_or_none(std::string_view name) {
+    if (metadata_.integer(use(name)) == 0) return std::nullopt;
+    return size(name);
+  }
   std::optional<double> number(std::string_view name) {
     const std::string key = use(name);
     const auto value = metadata_.real(key);
@@ -130,7 +134,7 @@ void read_rope_scaling(ArchitectureKeys& keys, const StoredTensors& tensors, Jso
   const auto factor = keys.number("rope.scaling.factor");
   const auto original = keys.size("rope.scaling.original_context_length");
   const std::string type(keys.text("rope.scaling.type").value_or("linear"));
-  keys.ignore("rope.scaling.finetuned");  // whether training knew of it
+  keys.flag(kRopeFinetuned);  // whether training knew of it, which matters only where may_lack_rope
   const double by = factor ? *factor : older.value_or(1.0);
   if (read_long_rope(tensors, attn_factor.value_or(1), original, config)) return;
   if (type != "yarn" && attn_factor.value_or(1) != 1) {
@@ -157,6 +161,9 @@ void read_key(const GgufKey& key, const std::string& word, ArchitectureKeys& key
       return;
     case GgufKey::Kind::size:
       if (const auto value = keys.size(key.name)) config[word] = *value;
+      return;
+    case GgufKey::Kind::size_or_none:
+      if (const auto value = keys.size_or_none(key.name)) config[word] = *value;
       return;
   }
 }
@@ -268,7 +275,12 @@ ModelConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMet
   keys.expect("expert_used_count", 0, " (this architecture has no experts)");
   keys.expect_true("attention.causal");
   keys.ignore("tensor_data_layout");  // says that q and k are permuted, as all files of the architecture have them
+  keys.ignore("pooling_type");        // how a text's rows become its embedding: none is made here
+  for (const std::string_view name : architecture.ignored) keys.ignore(name);
   keys.finish(options.allowed_config_keys);
+  if (architecture.may_lack_rope && metadata.boolean(keys.full(kRopeFinetuned)) == false) {
+    for (BlockConfig& block : model.blocks) block.attention.rope.reset();
+  }
   apply_format(architecture, tensors, model);
   return model;
 }

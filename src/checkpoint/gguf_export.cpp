@@ -75,7 +75,8 @@ class Plan {
       const bool is_part = rule.stored.find(".attn_q.") != rule.stored.npos ||
                            rule.stored.find(".attn_k.") != rule.stored.npos ||
                            rule.stored.find(".attn_v.") != rule.stored.npos;
-      if (architecture.fused_qkv ? is_part : is_fused) continue;
+      const bool is_one_expert = rule.stored.find("{e}") != rule.stored.npos;  // written in a stack of them
+      if (is_one_expert || (architecture.fused_qkv ? is_part : is_fused)) continue;
       for_each_place(rule, "", config_, [&](const TensorPlace& place) { add(place); });
     }
     if (params_.size() != used_) throw Unsupported(where, "the model has parameters that GGUF has no names for");

@@ -177,6 +177,7 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
   }
   keys.add(full("vocab_size"), static_cast<std::uint32_t>(config.vocab_size));
   const auto& rope = main_attention(config).rope;
+  if (!rope && architecture.may_lack_rope) keys.add(full(kRopeFinetuned), false);
   if (!rope) return keys;
   add_size("rope.dimension_count", static_cast<double>(rope->dim));
   if (const auto* linear = std::get_if<LinearScaling>(&rope->scaling)) {

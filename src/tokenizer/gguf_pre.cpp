@@ -14,6 +14,10 @@ constexpr std::string_view kLlama3 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kQwen2 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr std::string_view kQwen35 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr std::string_view kSeedCoder =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kTekken =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kGpt4o =
@@ -41,11 +45,16 @@ const std::vector<PreTokenizerRule>& rules() {
   static const std::vector<PreTokenizerRule> rules = {
       {{"default"}, {R"([\p{P}\$\+<=>\^~\|]+)", kGpt2, R"(\p{N}+)", R"([0-9][0-9][0-9])"}},
       {{"gpt-2", "phi-2", "jina-es", "jina-de", "gigachat", "jina-v1-en", "jina-v2-es", "jina-v2-de", "jina-v2-code",
-        "roberta-bpe", "mpt", "olmo", "jais"},
+        "roberta-bpe", "mpt", "olmo", "jais", "a.x-4.0", "mellum", "exaone4", "trillion", "granite-docling"},
        {kGpt2}},
-      {{"llama-bpe", "llama3", "llama-v3", "falcon3"}, {kLlama3}, true, true},
+      {{"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"},
+       {kLlama3},
+       true,
+       true},
       {{"dbrx", "smaug-bpe", "chatglm-bpe"}, {kLlama3}},
-      {{"qwen2", "stablelm2", "megrez"}, {kQwen2}},
+      {{"qwen2", "stablelm2", "megrez", "deepseek-r1-qwen", "kormo"}, {kQwen2}},
+      {{"seed-coder"}, {kSeedCoder}},
+      {{"qwen35"}, {kQwen35}},
       {{"deepseek-llm"},
        {R"([\r\n])", kDeepseekLetters,
         R"(\s?[!-/:-~\x{FF01}-\x{FF0F}\x{FF1A}-\x{FF5E}\x{2018}-\x{201F}\x{3000}-\x{3002}]+)", R"(\s+$)", kCjk,
@@ -57,7 +66,7 @@ const std::vector<PreTokenizerRule>& rules() {
       {{"poro-chat", "bloom", "gpt3-finnish"}, {kBloom}},
       {{"viking"}, {kBloom, R"(\p{N})"}},
       {{"tekken"}, {kTekken}, true, true},
-      {{"gpt-4o", "llama4"}, {kGpt4o}},
+      {{"gpt-4o", "llama4", "kanana2"}, {kGpt4o}},
   };
   return rules;
 }

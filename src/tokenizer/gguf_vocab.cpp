@@ -16,30 +16,45 @@ namespace {
 
 // Pieces that llama.cpp takes for control tokens whatever the file says: those that end a turn or a text, and those of
 // filling in the middle. The first list ends generation too.
-constexpr std::string_view kEndPieces[] = {"<|eot_id|>",    "<|im_end|>", "<|end|>",      "<end_of_turn>",
-                                           "<|endoftext|>", "<|eom_id|>", "<EOT>",        "_<EOT>",
-                                           "<|fim_pad|>",   "<fim-pad>",  "<PAD>",        "<|fim_repo|>",
-                                           "<fim-repo>",    "<REPO>",     "<|file_sep|>", "<|repo_name|>"};
-constexpr std::string_view kControlPieces[] = {
-    "<\xEF\xBD\x9C"
-    "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
-    "<|fim_prefix|>",
-    "<fim-prefix>",
-    "<\xEF\xBD\x9C"
-    "fim\xE2\x96\x81"
-    "begin\xEF\xBD\x9C>",
-    "<PRE>",
-    "<|fim_suffix|>",
-    "<fim-suffix>",
-    "<\xEF\xBD\x9C"
-    "fim\xE2\x96\x81hole\xEF\xBD\x9C>",
-    "<SUF>",
-    "<|fim_middle|>",
-    "<fim-middle>",
-    "<\xEF\xBD\x9C"
-    "fim\xE2\x96\x81"
-    "end\xEF\xBD\x9C>",
-    "<MID>"};
+constexpr std::string_view kEndPieces[] = {"<|eot_id|>",
+                                           "<|im_end|>",
+                                           "<|end|>",
+                                           "<end_of_turn>",
+                                           "<|endoftext|>",
+                                           "<|eom_id|>",
+                                           "<EOT>",
+                                           "_<EOT>",
+                                           "<|fim_pad|>",
+                                           "<fim-pad>",
+                                           "<PAD>",
+                                           "<|fim_repo|>",
+                                           "<fim-repo>",
+                                           "<REPO>",
+                                           "<|file_sep|>",
+                                           "<|repo_name|>",
+                                           "<|end_of_text|>",
+                                           "<end_of_utterance>",
+                                           "<fim_pad>",
+                                           "<reponame>",
+                                           "<\xEF\xBD\x9C"
+                                           "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"};
+constexpr std::string_view kControlPieces[] = {"<|fim_prefix|>",
+                                               "<fim-prefix>",
+                                               "<\xEF\xBD\x9C"
+                                               "fim\xE2\x96\x81"
+                                               "begin\xEF\xBD\x9C>",
+                                               "<PRE>",
+                                               "<|fim_suffix|>",
+                                               "<fim-suffix>",
+                                               "<\xEF\xBD\x9C"
+                                               "fim\xE2\x96\x81hole\xEF\xBD\x9C>",
+                                               "<SUF>",
+                                               "<|fim_middle|>",
+                                               "<fim-middle>",
+                                               "<\xEF\xBD\x9C"
+                                               "fim\xE2\x96\x81"
+                                               "end\xEF\xBD\x9C>",
+                                               "<MID>"};
 
 /// Throws where an array has not one element for each token; looked at before it is unpacked.
 void check_count(const GgufMetadata& metadata, std::string_view key, std::uint64_t n_tokens) {

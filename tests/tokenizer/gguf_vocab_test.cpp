@@ -137,6 +137,52 @@ TEST(GgufBpe, EveryNamedPreTokenizerLoads) {
   }
 }
 
+/// Whether `text` is not cut: by its tokens and merges it is one token where it is one word.
+bool is_one_word(const char* pre, const std::string& text) {
+  std::vector<std::string> texts, merges;
+  const auto add_byte = [&](unsigned char byte) {
+    const char c = static_cast<char>(byte);
+    append_byte_level(std::string_view(&c, 1), texts.emplace_back());
+  };
+  for (unsigned byte = 0; byte < 256; ++byte) add_byte(static_cast<unsigned char>(byte));
+  std::string prefix = texts[static_cast<unsigned char>(text[0])];
+  for (std::size_t i = 1; i < text.size(); ++i) {
+    const std::string& next = texts[static_cast<unsigned char>(text[i])];
+    merges.push_back(prefix + " " + next);
+    prefix += next;
+    texts.push_back(prefix);
+  }
+  GgufFile file;
+  file.add("tokenizer.ggml.model", "gpt2").add("tokenizer.ggml.pre", pre).add("tokenizer.ggml.tokens", texts);
+  file.add("tokenizer.ggml.merges", merges).add("tokenizer.ggml.add_bos_token", false);
+  return load(file)->encode(text, kNone).size() == 1;
+}
+
+TEST(GgufBpe, FurtherNamesCutAsLlamaCppDoes) {
+  const std::string accent = "e\xCC\x81";  // e, combining acute accent
+  for (const char* pre : {"qwen2", "deepseek-r1-qwen", "kormo"}) {
+    EXPECT_TRUE(is_one_word(pre, "!\n")) << pre;
+    EXPECT_FALSE(is_one_word(pre, "12")) << pre;
+    EXPECT_FALSE(is_one_word(pre, accent)) << pre;
+  }
+  for (const char* pre : {"pixtral", "midm-2.0", "falcon-h1", "lfm2"}) EXPECT_TRUE(is_one_word(pre, "123")) << pre;
+  for (const char* pre : {"a.x-4.0", "mellum", "exaone4", "trillion", "granite-docling"}) {
+    EXPECT_TRUE(is_one_word(pre, "1234")) << pre;
+    EXPECT_FALSE(is_one_word(pre, "!\n")) << pre;
+  }
+  EXPECT_TRUE(is_one_word("kanana2", "It's"));
+  EXPECT_TRUE(is_one_word("qwen35", accent));
+  EXPECT_FALSE(is_one_word("seed-coder", "!\n"));
+  EXPECT_FALSE(is_one_word("seed-coder", "12"));
+}
+
+TEST(GgufVocab, PiecesThatEndATextWhateverTheFileSays) {
+  SpmVocabulary v = letters();
+  v.add("<|end_of_text|>", 0, 3);
+  v.add("<fim_pad>", 0, 1);
+  EXPECT_EQ(load(v.file())->stop_ids(), Ids({2, 9, 10, 11}));
+}
+
 TEST(GgufVocab, Refusals) {
   expect_refused<Unsupported>(bpe(""), "no tokenizer.ggml.pre");
   expect_refused<Unsupported>(bpe("no-such"), "the pre-tokenizer \"no-such\" is not known");

@@ -1,0 +1,177 @@
+// GGUF files as llama.cpp's conversions of several years have written them: keys and tensors that ours do not have.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "base/mapped_file.h"
+#include "checkpoint/gguf_file.h"
+#include "checkpoint/gguf_support.h"
+#include "checkpoint/hostile_folder.h"
+#include "support/data.h"
+
+namespace vitrine::test {
+namespace {
+
+/// A file of f32 tensors, to be changed and written again.
+struct Published {
+  Published(const Checkpoint& checkpoint, const std::string& path) {
+    through_gguf(checkpoint, DType::f32, path);
+    const GgufModelFile model = open_gguf(MappedFile::open(path));
+    for (const auto& [key, value] : model.metadata.values()) {
+      GgufKeys& one = keys[std::string(key)];
+      one.add(key, value);
+    }
+    for (const auto& [name, tensor] : model.tensors.all) {
+      const auto* data = reinterpret_cast<const char*>(tensor.bytes.data());
+      tensors[name] = {tensor.shape, std::string(data, tensor.bytes.size())};
+    }
+  }
+
+  template <class T>
+  void set(const std::string& key, const T& value) {
+    keys[key] = GgufKeys();
+    keys[key].add(key, value);
+  }
+
+  Checkpoint load(const std::string& path) const {
+    GgufKeys all;
+    for (const auto& [key, one] : keys) all.add(one);
+    GgufWriter writer(path);
+    for (const auto& [name, tensor] : tensors) {
+      writer.add_tensor(name, tensor.shape, 0, static_cast<std::int64_t>(tensor.bytes.size()));
+    }
+    writer.begin(all);
+    for (const auto& [name, tensor] : tensors) writer.append(std::as_bytes(std::span(tensor.bytes)));
+    writer.commit();
+    return load_checkpoint(path);
+  }
+
+  struct Stored {
+    std::vector<std::int64_t> shape;
+    std::string bytes;
+  };
+  std::map<std::string, GgufKeys> keys;
+  std::map<std::string, Stored> tensors;
+};
+
+/// A golden with words of its config changed.
+Checkpoint changed(const HostileFolder& folder, const Json& words) {
+  folder.edit_json([&](Json& config) { config.update(words); });
+  return load_checkpoint(folder.path());
+}
+
+std::vector<float> logits_of_forty(const Model& model) {
+  return logits_of(model, some_ids(model, std::min<std::int64_t>(40, model.config().max_seq_len)));
+}
+
+void expect_same(const Checkpoint& ours, const Checkpoint& reference) {
+  EXPECT_TRUE(same_bits(logits_of_forty(*ours.model), logits_of_forty(*reference.model)));
+}
+
+/// Phi 4 has no window, which its files say with a 0.
+TEST(PublishedGguf, AWindowOfNothingIsNone) {
+  const TempFolder temp;
+  const HostileFolder folder("phi3_short");
+  const Checkpoint original = changed(folder, {{"rope_scaling", nullptr}, {"sliding_window", nullptr}});
+  Published file(original, temp / "model.gguf");
+  EXPECT_FALSE(file.keys.contains("phi3.attention.sliding_window"));
+  file.set("phi3.attention.sliding_window", 0U);
+  expect_same(file.load(temp / "zero.gguf"), original);
+}
+
+/// Models made of Gemma 3 without its windows have no key for them.
+TEST(PublishedGguf, Gemma3WithoutWindows) {
+  const TempFolder temp;
+  const HostileFolder folder("gemma3"), flat_folder("gemma3");
+  const Checkpoint windows = changed(folder, {{"query_pre_attn_scalar", 8}});
+  const auto n_layers = static_cast<std::size_t>(windows.model->config().blocks.size());
+  const Checkpoint flat = changed(flat_folder, {{"query_pre_attn_scalar", 8},
+                                                {"layer_types", std::vector<std::string>(n_layers, "full_attention")}});
+  Published file(windows, temp / "model.gguf");
+  ASSERT_EQ(file.keys.erase("gemma3.attention.sliding_window"), 1U);
+  const Checkpoint read = file.load(temp / "none.gguf");
+  expect_same(read, flat);
+  EXPECT_FALSE(same_bits(logits_of_forty(*read.model), logits_of_forty(*windows.model)));
+  file.set("gemma3.attention.sliding_window", 0U);
+  expect_same(file.load(temp / "zero.gguf"), flat);
+  expect_same(through_gguf(flat, DType::f32, temp / "flat.gguf"), flat);
+}
+
+/// Granite's files say with the flag of a scaling whether heads are turned.
+TEST(PublishedGguf, GraniteWithoutRope) {
+  const TempFolder temp;
+  const Checkpoint original = golden_checkpoint("granite");
+  Published file(original, temp / "model.gguf");
+  file.set("granite.rope.scaling.finetuned", true);
+  const Checkpoint turned = file.load(temp / "true.gguf");
+  expect_same(turned, load_checkpoint(temp / "model.gguf"));
+  file.set("granite.rope.scaling.finetuned", false);
+  const Checkpoint read = file.load(temp / "false.gguf");
+  for (const BlockConfig& block : read.model->config().blocks) EXPECT_FALSE(block.attention.rope);
+  const std::vector<std::int32_t> ids = some_ids(*read.model, 9), first = {ids.front()};
+  EXPECT_FALSE(same_bits(logits_of(*read.model, ids), logits_of(*turned.model, ids)));
+  EXPECT_TRUE(same_bits(logits_of(*read.model, first), logits_of(*turned.model, first))) << "nothing to turn there";
+  expect_same(through_gguf(read, DType::f32, temp / "again.gguf"), read);
+}
+
+TEST(PublishedGguf, KeysThatSayNothingAboutTheModel) {
+  const TempFolder temp;
+  Published file(golden_checkpoint("granite"), temp / "model.gguf");
+  for (const char* key : {"ssm.conv_kernel", "ssm.state_size", "ssm.group_count", "ssm.inner_size",
+                          "ssm.time_step_rank", "expert_shared_feed_forward_length", "pooling_type"}) {
+    file.set("granite." + std::string(key), 64U);
+  }
+  file.set("granite.expert_count", 0U);
+  file.set("granite.expert_used_count", 0U);
+  expect_same(file.load(temp / "more.gguf"), load_checkpoint(temp / "model.gguf"));
+
+  Published llama(golden_checkpoint("llama_mha"), temp / "llama.gguf");
+  llama.set("llama.ssm.conv_kernel", 64U);
+  expect_all_in(message_of<Unsupported>([&] { llama.load(temp / "other.gguf"); }), {"llama.ssm.conv_kernel"});
+}
+
+/// The first Mixtral files have a tensor an expert.
+TEST(PublishedGguf, ExpertsOneByOne) {
+  const TempFolder temp;
+  const HostileFolder folder("mixtral");
+  Published file(changed(folder, {{"sliding_window", nullptr}}), temp / "model.gguf");
+  const auto stacked = file.tensors;
+  int n = 0;
+  for (const auto& [name, tensor] : stacked) {
+    const std::size_t at = name.find("_exps.weight");
+    if (at == name.npos) continue;
+    const std::size_t bytes = tensor.bytes.size() / static_cast<std::size_t>(tensor.shape[0]);
+    for (std::int64_t expert = 0; expert < tensor.shape[0]; ++expert) {
+      const std::string one = tensor.bytes.substr(static_cast<std::size_t>(expert) * bytes, bytes);
+      file.tensors[name.substr(0, at) + "." + std::to_string(expert) + ".weight"] = {{tensor.shape[1], tensor.shape[2]},
+                                                                                     one};
+      ++n;
+    }
+    file.tensors.erase(name);
+  }
+  EXPECT_GT(n, 6);
+  const Checkpoint read = file.load(temp / "old.gguf");
+  expect_same(read, load_checkpoint(temp / "model.gguf"));
+  expect_same(through_gguf(read, DType::f32, temp / "again.gguf"), read);
+  file.tensors.erase("blk.0.ffn_up.1.weight");
+  expect_all_in(message_of<BadCheckpoint>([&] { file.load(temp / "broken.gguf"); }), {"blk.0.ffn_up", "is missing"});
+}
+
+/// The first files of Qwen with experts say one width alone.
+TEST(PublishedGguf, QwenExpertsWithoutTheirWidth) {
+  const TempFolder temp;
+  const Checkpoint original = wide_llama(temp / "hf", {{"architectures", {"Qwen2MoeForCausalLM"}},
+                                                       {"model_type", "qwen2_moe"},
+                                                       {"num_experts", 4},
+                                                       {"num_experts_per_tok", 2},
+                                                       {"moe_intermediate_size", 256},
+                                                       {"shared_expert_intermediate_size", 512}});
+  Published file(original, temp / "model.gguf");
+  ASSERT_EQ(file.keys.erase("qwen2moe.expert_feed_forward_length"), 1U);
+  ASSERT_EQ(file.keys.erase("qwen2moe.expert_shared_feed_forward_length"), 1U);
+  file.set("qwen2moe.feed_forward_length", 512U);
+  expect_same(file.load(temp / "old.gguf"), load_checkpoint(temp / "model.gguf"));
+}
+
+}  // namespace
+}  // namespace vitrine::test
