@@ -44,6 +44,7 @@ Scaled read_yarn(ConfigReader& t, double max_seq_len, double original) {
                               ? ramp_magnitude(s.factor, mscale) / ramp_magnitude(s.factor, all_dim)
                               : ramp_magnitude(s.factor, 1);
   t.ignore("factor");
+  t.ignore("finetuned");  // how the model came about
   return {s, positive(t, "attention_factor", t.number_or("attention_factor", proposed))};
 }
 
@@ -111,7 +112,7 @@ RopeConfig read_rope_table(ConfigReader& table, std::int64_t head_dim, std::int6
 }
 
 RopeConfig read_rope(ConfigReader& config, std::int64_t head_dim, const RopeKeys& keys) {
-  const std::int64_t max_seq_len = config.size_or("max_position_embeddings", 2048);
+  const std::int64_t max_seq_len = config.size_or("max_position_embeddings", keys.max_seq_len);
   RopeKeys outside = keys;
   outside.theta = positive(config, keys.theta_key, config.number_or(keys.theta_key, keys.theta));
   if (!keys.fraction_key.empty()) outside.fraction = fraction_of(config, keys.fraction_key, keys.fraction);
@@ -130,7 +131,7 @@ RopeConfig read_rope(ConfigReader& config, std::int64_t head_dim, const RopeKeys
   }
   if (parameters) return read_rope_table(*parameters, head_dim, max_seq_len, outside);
   if (scaling && keys.layer_type != "sliding_attention") {
-    if (scaling->number_or("rope_theta", outside.theta) != outside.theta) {
+    if (config.has(keys.theta_key) && scaling->number_or("rope_theta", outside.theta) != outside.theta) {
       throw BadCheckpoint(scaling->where(), "rope_theta contradicts the one outside, {}", outside.theta);
     }
     return read_rope_table(*scaling, head_dim, max_seq_len, outside);

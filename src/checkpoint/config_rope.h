@@ -11,6 +11,7 @@ namespace vitrine {
 /// How a family spells RoPE, and what it assumes where the file is silent.
 struct RopeKeys {
   RopeConfig::Layout layout = RopeConfig::Layout::halves;
+  std::int64_t max_seq_len = 2048;  ///< Where the file has no max_position_embeddings.
   double theta = 10000;
   std::string_view theta_key = "rope_theta";
   std::string_view fraction_key{};  ///< Of a head that is turned; empty: all of it, and no key says otherwise.

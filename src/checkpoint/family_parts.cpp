@@ -31,6 +31,7 @@ void use_decoder_names(Family& family) {
       {"{p}norm.bias", {"ln_final.bias"}},
       {"lm_head.weight", {"unembed.weight"}},
   };
+  family.ignored = {"{p}layers.{l}.self_attn.rotary_emb.inv_freq", "{p}rotary_emb.inv_freq"};  // of early libraries
   family.keys = {{"d_model", "hidden_size"},         {"n_layers", "num_hidden_layers"},
                  {"n_heads", "num_attention_heads"}, {"n_kv_heads", "num_key_value_heads"},
                  {"d_ff", "intermediate_size"},      {"max_seq_len", "max_position_embeddings"},
@@ -102,7 +103,9 @@ ModelConfig read_decoder(ConfigReader& c, const DecoderKeys& keys) {
                            ? *keys.head_dim
                            : read_head_dim(c, keys.head_dim_key, model.d_model, attention.n_heads);
   attention.score_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(attention.head_dim)));
-  attention.rope = read_rope(c, attention.head_dim, keys.rope);
+  RopeKeys rope = keys.rope;
+  rope.max_seq_len = keys.max_seq_len;
+  attention.rope = read_rope(c, attention.head_dim, rope);
   model.max_seq_len = stretched_context(c.size_or("max_position_embeddings", keys.max_seq_len), *attention.rope);
   block.ffn = DenseConfig{c.size("intermediate_size"),
                           activation_named(c, c.text_or(keys.activation_key, keys.activation)), true, false};
@@ -137,6 +140,11 @@ void read_window_of_last_layers(ConfigReader& c, ModelConfig& model) {
     c.ignore("sliding_window");
     if (!names_sliding) return;
     throw BadCheckpoint(c.where(), "layer_types: sliding_attention contradicts use_sliding_window, which is false");
+  }
+  if (c.stands("sliding_window") && !c.has("sliding_window")) {
+    c.ignore("sliding_window");
+    if (!names_sliding) return;
+    throw BadCheckpoint(c.where(), "layer_types: sliding_attention contradicts sliding_window, which is null");
   }
   const std::int64_t window = c.size_or("sliding_window", 4096);
   for (std::int64_t layer = 0; layer < n_layers; ++layer) {

@@ -44,7 +44,10 @@ StoredTensors open_tensors(const fs::path& folder) {
     return tensors;
   }
   if (!stands(index)) {
-    throw BadInput(folder.string(), "expected model.safetensors or model.safetensors.index.json in the folder");
+    const bool is_pickled = stands(folder / "pytorch_model.bin") || stands(folder / "pytorch_model.bin.index.json");
+    throw BadInput(
+        folder.string(), "expected model.safetensors or model.safetensors.index.json in the folder{}",
+        is_pickled ? " (pytorch_model.bin is a program that would have to be run: save it as safetensors)" : "");
   }
   tensors.where = index.string();
   const Json json = read_json_file(index.string());

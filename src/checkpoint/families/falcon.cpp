@@ -35,6 +35,7 @@ void read_wiring(ConfigReader& c, bool is_new, BlockConfig& block) {
 
 ModelConfig read_falcon(ConfigReader& c) {
   c.ignore("hidden_dropout");  // training
+  c.ignore("ff_factor");       // ffn_hidden_size decides
   c.refuse("alibi");
   c.refuse("apply_residual_connection_post_layernorm");
   ModelConfig model;

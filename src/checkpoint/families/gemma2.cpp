@@ -10,6 +10,7 @@ namespace {
 ModelConfig read_gemma2(ConfigReader& c) {
   c.ignore("hidden_act");  // hidden_activation decides
   c.ignore("cache_implementation");
+  c.ignore("sliding_window_size");  // sliding_window once more
   const double scalar = c.number_or("query_pre_attn_scalar", 256);
   if (!(scalar > 0)) throw BadCheckpoint(c.where(), "query_pre_attn_scalar must be above 0, got {}", scalar);
   ModelConfig model = read_gemma_decoder(

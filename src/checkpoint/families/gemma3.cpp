@@ -21,7 +21,8 @@ ModelConfig read_gemma3(ConfigReader& c) {
   ModelConfig model = read_gemma_decoder(c, keys);
   model.head.softcap = read_softcap(c, "final_logit_softcapping", std::nullopt);
 
-  const RopeKeys local_keys{.theta_key = "rope_local_base_freq", .layer_type = "sliding_attention"};
+  const RopeKeys local_keys{
+      .max_seq_len = keys.max_seq_len, .theta_key = "rope_local_base_freq", .layer_type = "sliding_attention"};
   const RopeConfig local = read_rope(c, model.blocks[0].attention.head_dim, local_keys);
   const double scalar = c.number_or("query_pre_attn_scalar", 256);
   if (!(scalar > 0)) throw BadCheckpoint(c.where(), "query_pre_attn_scalar must be above 0, got {}", scalar);

@@ -7,7 +7,8 @@ namespace vitrine {
 namespace {
 
 ModelConfig read_gpt_neox(ConfigReader& c) {
-  c.ignore("hidden_dropout");  // training
+  // training
+  for (const char* key : {"hidden_dropout", "hidden_dropout_prob", "attention_probs_dropout_prob"}) c.ignore(key);
   DecoderKeys keys{.activation = "gelu", .eps_key = "layer_norm_eps", .head_dim_key = "", .n_kv_heads_key = ""};
   keys.norm = {NormConfig::Kind::layer, 1e-5f, 0.0f, true};
   keys.rope.theta_key = "rotary_emb_base";

@@ -7,6 +7,8 @@ namespace {
 
 ModelConfig read_llama(ConfigReader& c) {
   c.ignore("max_sequence_length");  // early conversions wrote max_position_embeddings twice
+  c.ignore("is_llama_config");      // SmolLM 2 and what else was trained with nanotron say so
+  c.refuse("rope_interleaved");     // of nanotron, too
   ModelConfig model = read_decoder(c, {});
   const bool attention_bias = c.flag_or("attention_bias", false), mlp_bias = c.flag_or("mlp_bias", false);
   for (BlockConfig& block : model.blocks) {
@@ -25,7 +27,6 @@ Family llama_family() {
   family.read_config = read_llama;
   use_decoder_names(family);
   add_pre_norms(family);
-  family.ignored = {"{p}layers.{l}.self_attn.rotary_emb.inv_freq", "{p}rotary_emb.inv_freq"};
   return family;
 }
 

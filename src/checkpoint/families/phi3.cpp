@@ -1,5 +1,6 @@
 // Phi 3: fused qkv and gate_up, LongRoPE. Sources: Abdin et al. 2024; transformers, models/phi3; the published
 // config.json files.
+#include "base/error.h"
 #include "checkpoint/family_parts.h"
 
 namespace vitrine {
@@ -12,7 +13,10 @@ ModelConfig read_phi3(ConfigReader& c) {
   keys.rope.fraction_key = "partial_rotary_factor";
   keys.rope.original_max_seq_len = c.size_or("original_max_position_embeddings", 4096);
   ModelConfig model = read_decoder(c, keys);
-  c.refuse("attention_bias");  // the fused projections have none
+  for (const char* key : {"attention_bias", "mlp_bias", "lm_head_bias"}) c.refuse(key);  // nothing here has one
+  for (const char* key : {"full_attn_mod", "interpolate_factor"}) {  // Phi-4 mini's, for what was never published
+    if (c.size_or(key, 1) != 1) throw Unsupported(c.where(), "{}: only 1 is supported", key);
+  }
   read_window(c, model, std::nullopt);
   return model;
 }

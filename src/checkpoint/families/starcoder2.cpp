@@ -1,13 +1,19 @@
 // StarCoder 2: LayerNorm, biases everywhere, a plain FFN. Sources: Lozhkov et al. 2024; transformers,
 // models/starcoder2; the published config.json files.
+#include "base/error.h"
 #include "checkpoint/family_parts.h"
 
 namespace vitrine {
 namespace {
 
 ModelConfig read_starcoder2(ConfigReader& c) {
-  // dropout is for training; the others say again what the class is
-  for (const char* key : {"residual_dropout", "embedding_dropout", "norm_type", "mlp_type"}) c.ignore(key);
+  // dropout is for training; the others say again what the class is, or are the first StarCoder's words, which this
+  // class does not read: hidden_act and norm_epsilon stand beside
+  for (const char* key : {"residual_dropout", "embedding_dropout", "norm_type", "mlp_type", "activation_function",
+                          "layer_norm_epsilon", "attention_softmax_in_fp32", "scale_attention_softmax_in_fp32"}) {
+    c.ignore(key);
+  }
+  if (!c.flag_or("scale_attn_weights", true)) throw Unsupported(c.where(), "scale_attn_weights: expected true");
   DecoderKeys keys{.max_seq_len = 4096, .tied = true, .activation = "gelu_pytorch_tanh", .eps_key = "norm_epsilon"};
   keys.norm = {NormConfig::Kind::layer, 1e-5f, 0.0f, true};
   ModelConfig model = read_decoder(c, keys);

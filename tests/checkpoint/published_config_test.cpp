@@ -1,0 +1,144 @@
+// Words of published config.json files that no golden has, because the library of today no longer writes them: those
+// that say nothing about the forward change no bit of it, those that would are refused.
+#include <gtest/gtest.h>
+
+#include "checkpoint/hostile_folder.h"
+
+namespace vitrine::test {
+namespace {
+
+std::vector<float> logits_with(const std::string& golden, const std::function<void(Json&)>& edit) {
+  const HostileFolder folder(golden);
+  folder.edit_json(edit);
+  const Checkpoint checkpoint = load_checkpoint(folder.path());
+  return logits_of(*checkpoint.model, golden_ids(golden), {});
+}
+
+std::function<void(Json&)> patch(const std::string& text) {
+  return [text](Json& config) { config.merge_patch(Json::parse(text)); };
+}
+
+/// A golden, and further words of a published model of its family.
+struct Published {
+  const char *model, *golden, *words;
+};
+
+constexpr Published kPublished[] = {
+    {"smollm2", "llama_mha", R"({"is_llama_config": true, "rope_interleaved": false, "neftune_noise_alpha": 5.0,
+      "transformers.js_config": {"kv_cache_dtype": {"fp16": "float16"}}})"},
+    {"yarn_llama_2", "llama_yarn_rope", R"({"rope_parameters": {"finetuned": true}})"},
+    {"gpt2_medium", "gpt2", R"({"n_special": 0, "predict_special_tokens": true})"},
+    {"gpt2_xl", "gpt2", R"({"output_past": true, "xla_device": false})"},
+    {"distilgpt2", "gpt2", R"({"_num_labels": 1, "id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}})"},
+    {"gpt_neox_20b", "gpt_neox", R"({"attention_probs_dropout_prob": 0, "hidden_dropout_prob": 0})"},
+    {"dolly_v2", "gpt_neox", R"({"custom_pipelines": {"text-generation": {"impl": "a.B", "tf": "C"}}})"},
+    {"phi_4_mini", "phi3_short",
+     R"({"full_attn_mod": 1, "interpolate_factor": 1, "lm_head_bias": false, "mlp_bias": false})"},
+    {"starcoder2_3b", "starcoder2", R"({"activation_function": "gelu", "attention_softmax_in_fp32": true,
+      "layer_norm_epsilon": 0.5, "scale_attention_softmax_in_fp32": true, "scale_attn_weights": true})"},
+    {"falcon_11b", "falcon_new", R"({"ff_factor": 4})"},
+    {"gemma_2_9b", "gemma2", R"({"sliding_window_size": 4096})"},
+    {"command_r", "cohere", R"({"model_max_length": 131072})"},
+};
+
+class PublishedWords : public testing::TestWithParam<Published> {};
+
+TEST_P(PublishedWords, ChangeNoBit) {
+  const auto [model, golden, words] = GetParam();
+  EXPECT_EQ(logits_with(golden, patch(words)), logits_with(golden, [](Json&) {}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, PublishedWords, testing::ValuesIn(kPublished),
+                         [](const auto& param_info) { return std::string(param_info.param.model); });
+
+TEST(PublishedRefusals, WordsThatWouldChangeTheForward) {
+  const auto expect_refused = [](const std::string& golden, const std::string& text, const std::string& key) {
+    const HostileFolder folder(golden);
+    folder.edit_json(patch(text));
+    expect_all_in(refusal(folder.path()), {"config.json]", key});
+  };
+  expect_refused("llama_mha", R"({"rope_interleaved": true})", "rope_interleaved");
+  expect_refused("phi3_short", R"({"mlp_bias": true})", "mlp_bias");
+  expect_refused("phi3_short", R"({"lm_head_bias": true})", "lm_head_bias");
+  expect_refused("phi3_short", R"({"full_attn_mod": 2})", "full_attn_mod");
+  expect_refused("phi3_short", R"({"interpolate_factor": 2})", "interpolate_factor");
+  expect_refused("starcoder2", R"({"scale_attn_weights": false})", "scale_attn_weights");
+}
+
+/// LongRoPE's magnitude comes from the context: where the file is silent, that of the family.
+TEST(PublishedDefaults, AScalingReadsTheFamilysContext) {
+  const auto with_context = [](const Json& context) {
+    return logits_with("phi3_long", [&](Json& config) {
+      config.erase("max_position_embeddings");
+      if (!context.is_null()) config["max_position_embeddings"] = context;
+    });
+  };
+  EXPECT_EQ(with_context(nullptr), with_context(4096));
+  EXPECT_NE(with_context(nullptr), with_context(2048));
+}
+
+/// rope_theta may stand inside the table alone; two that differ are not read in silence.
+TEST(PublishedDefaults, ThetaMayStandInTheTable) {
+  const auto with_theta = [](const Json& outside, const Json& inside) {
+    return [=](Json& config) {
+      config.erase("rope_parameters");
+      config.erase("rope_theta");
+      config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 2}};
+      if (!outside.is_null()) config["rope_theta"] = outside;
+      if (!inside.is_null()) config["rope_scaling"]["rope_theta"] = inside;
+    };
+  };
+  const auto logits = [&](const Json& outside, const Json& inside) {
+    return logits_with("llama_mha", with_theta(outside, inside));
+  };
+  EXPECT_EQ(logits(nullptr, 500), logits(500, nullptr));
+  EXPECT_NE(logits(nullptr, 500), logits(nullptr, nullptr));
+  const HostileFolder folder("llama_mha");
+  folder.edit_json(with_theta(500, 600));
+  expect_all_in(refusal(folder.path()), {"rope_scaling]", "rope_theta", "500"});
+}
+
+/// Early libraries stored RoPE's frequencies in every layer, whatever the family.
+TEST(PublishedTensors, StoredFrequenciesArePassedOver) {
+  for (const char* golden : {"llama_mha", "mistral", "qwen3", "phi", "gemma2"}) {
+    const HostileFolder folder(golden);
+    folder.edit_header([](Json& header) {
+      header["model.layers.0.self_attn.rotary_emb.inv_freq"] = {
+          {"dtype", "F32"}, {"shape", {0}}, {"data_offsets", {0, 0}}};
+    });
+    EXPECT_EQ(refusal(folder.path()), "") << golden;
+  }
+}
+
+TEST(PublishedTensors, APickleIsNamedAndNotRead) {
+  const HostileFolder folder("gpt2");
+  std::filesystem::remove(folder / "model.safetensors");
+  EXPECT_THAT(refusal(folder.path()), testing::Not(testing::HasSubstr("pytorch_model.bin")));
+  folder.write("PK", "pytorch_model.bin");
+  expect_all_in(refusal(folder.path()), {"expected model.safetensors", "pytorch_model.bin", "save it as safetensors"});
+}
+
+/// A window that is null is none, whatever use_sliding_window says.
+TEST(PublishedDefaults, ANullWindowIsNone) {
+  const HostileFolder folder("qwen2_window");
+  const auto set = [](Json& config) {
+    config.erase("layer_types");
+    config["use_sliding_window"] = true;
+    config["max_window_layers"] = 0;
+    config["sliding_window"] = nullptr;
+  };
+  folder.edit_json(set);
+  const Checkpoint checkpoint = load_checkpoint(folder.path());
+  for (const BlockConfig& block : checkpoint.model->config().blocks) EXPECT_FALSE(block.attention.window);
+  folder.edit_json([](Json& config) { config.erase("sliding_window"); });
+  EXPECT_EQ(load_checkpoint(folder.path()).model->config().blocks[0].attention.window, 4096);
+  folder.edit_json([&](Json& config) {
+    set(config);
+    config["layer_types"] =
+        std::vector<std::string>(config["num_hidden_layers"].get<std::size_t>(), "sliding_attention");
+  });
+  expect_all_in(refusal(folder.path()), {"config.json]", "layer_types", "sliding_window"});
+}
+
+}  // namespace
+}  // namespace vitrine::test
