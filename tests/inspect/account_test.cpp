@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <map>
+#include <regex>
 #include <set>
 
 #include "base/error.h"
@@ -30,11 +31,7 @@ TEST_P(LayoutOf, IsWhatAForwardMakes) {
   Probe probe(*checkpoint.model);
   logits_of(*checkpoint.model, golden_ids(GetParam()), {.taps = &probe});
   const auto without_expert = [](const std::string& name) {  // the layout names one expert for all
-    constexpr std::string_view kExperts = "experts.";
-    const std::size_t at = name.find(kExperts);
-    if (at == std::string::npos) return name;
-    const std::size_t begin = at + kExperts.size();
-    return name.substr(0, begin) + "E" + name.substr(name.find('.', begin));
+    return std::regex_replace(name, std::regex("experts\\.(\\d+|shared)\\."), "experts.E.");
   };
   std::map<std::string, Shape> shapes;
   for (const auto& [name, value] : probe.values) {
