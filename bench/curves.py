@@ -4,6 +4,7 @@
 `vitrine bench` on every model, then on the first one with other contexts, batches and numbers of threads, each beside
 the plain run (a prompt of 256, one sequence, all threads) done again right before it: machines drift, ratios within a
 pair drift less. Prints Markdown. A decoding step at context C has C tokens behind it; a context of 1 is almost none.
+Sequences that run together have prompts of 16, and so has the plain run beside them: their decoding is what is compared.
 """
 import argparse
 import json
@@ -43,8 +44,9 @@ def main():
         row(model, bench(args, model))
     for option, values in (("context", args.context), ("batch", args.batch), ("threads", args.threads)):
         for value in values:
-            plain = bench(args, args.models[0])
-            options = {"prompt": value} if option == "context" else {option: value}
+            prompt = {"prompt": 16} if option == "batch" else {}
+            plain = bench(args, args.models[0], **prompt)
+            options = {"prompt": value} if option == "context" else {option: value, **prompt}
             row(f"{option} {value}", bench(args, args.models[0], **options), plain)
 
 

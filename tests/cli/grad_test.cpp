@@ -94,6 +94,7 @@ TEST_F(Grad, StopsWhenItIsAsked) {
   const std::string model = endless_model(folder_);
   for (const int number : {SIGINT, SIGTERM}) {
     Program program(grad(model, many_ids(20'000)));
+    program.wait_until_it_catches(number);
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     program.send(number);
     const Outcome o = program.finish();

@@ -127,6 +127,13 @@ class Program {
   void wait_until_its_output_is_stuck() {
     wait_until([&] { return queued(fds_[1]) > 2000 && state() == "S"; });
   }
+  /// Until a signal no longer ends it at once: its own handler is there.
+  void wait_until_it_catches(int number) {
+    wait_until([&] {
+      const std::string status = of_system("status"), mask = "SigCgt:\t";
+      return std::stoull(status.substr(status.find(mask) + mask.size()), nullptr, 16) >> (number - 1) & 1;
+    });
+  }
   /// Waits for its end while stdin stays open and nobody reads what it prints.
   void wait_until_it_ends() {
     wait_until([&] { return state() == "Z"; });
@@ -154,9 +161,13 @@ class Program {
     return n;
   }
   /// As /proc tells: S asleep, Z ended, …
+  /// What the system says of the process (proc(5)).
+  std::string of_system(const char* file) const {
+    std::ifstream in("/proc/" + std::to_string(pid_) + "/" + file);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
   std::string state() const {
-    std::ifstream in("/proc/" + std::to_string(pid_) + "/stat");
-    const std::string line{std::istreambuf_iterator<char>(in), {}};
+    const std::string line = of_system("stat");
     const std::size_t end_of_name = line.rfind(')');
     return end_of_name == std::string::npos ? "" : line.substr(end_of_name + 2, 1);
   }
