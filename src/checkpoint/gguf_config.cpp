@@ -134,7 +134,6 @@ void read_rope_scaling(ArchitectureKeys& keys, const StoredTensors& tensors, Jso
   const auto factor = keys.number("rope.scaling.factor");
   const auto original = keys.size("rope.scaling.original_context_length");
   const std::string type(keys.text("rope.scaling.type").value_or("linear"));
-  keys.flag(kRopeFinetuned);  // whether training knew of it, which matters only where may_lack_rope
   const double by = factor ? *factor : older.value_or(1.0);
   if (read_long_rope(tensors, attn_factor.value_or(1), original, config)) return;
   if (type != "yarn" && attn_factor.value_or(1) != 1) {
@@ -270,7 +269,13 @@ ModelConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMet
   keys.expect("attention.head_count_kv", attention.n_kv_heads, " (head_count)");
   keys.expect("attention.key_length", attention.head_dim, " (embedding_length over head_count)");
   keys.expect("attention.value_length", attention.head_dim, " as key_length");
-  if (attention.rope) keys.expect("rope.dimension_count", attention.rope->dim, " (the elements that are turned)");
+  if (attention.rope) {
+    keys.expect("rope.dimension_count", attention.rope->dim, " (the elements that are turned)");
+    const bool finetuned = keys.flag(kRopeFinetuned).value_or(true);
+    if (architecture.may_lack_rope && !finetuned) {
+      for (BlockConfig& block : model.blocks) block.attention.rope.reset();
+    }
+  }
   keys.expect("expert_count", 0, " (this architecture has no experts)");
   keys.expect("expert_used_count", 0, " (this architecture has no experts)");
   keys.expect_true("attention.causal");
@@ -278,9 +283,6 @@ ModelConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMet
   keys.ignore("pooling_type");        // how a text's rows become its embedding: none is made here
   for (const std::string_view name : architecture.ignored) keys.ignore(name);
   keys.finish(options.allowed_config_keys);
-  if (architecture.may_lack_rope && metadata.boolean(keys.full(kRopeFinetuned)) == false) {
-    for (BlockConfig& block : model.blocks) block.attention.rope.reset();
-  }
   apply_format(architecture, tensors, model);
   return model;
 }
