@@ -116,12 +116,12 @@ double product_seconds(const Kernels& k, ThreadPool& pool, const std::vector<std
   return best(pool.size(), [&] {
     at = at + 2 * bytes > kMemory ? 0 : at + bytes;
     const MatrixView w = {memory.data() + at, dtype, s.out, s.in, s.transposed ? 1 : s.in, s.transposed ? s.out : 1};
-    if (worth_packing(rows, w)) {
+    if (worth_packing(k, rows, w)) {
       k.pack({reinterpret_cast<const std::byte*>(x.data()), DType::f32, rows, s.in, s.in, 1}, packed.data());
     }
     pool.parallel_for(s.out, 48, [&](std::int64_t begin, std::int64_t end, int) {
       const MatrixView some = w.row_range(begin, end - begin);
-      if (worth_packing(rows, w)) {
+      if (worth_packing(k, rows, w)) {
         k.matmul_packed(packed.data(), rows, some, y.data() + begin, s.out);
       } else {
         k.matmul(x.data(), s.in, rows, some, y.data() + begin, s.out);

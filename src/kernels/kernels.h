@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -47,6 +48,14 @@ struct DropoutMask {
   float kept;                ///< The factor of the others.
 };
 
+/// The numbers of rows up to which `matmul` is faster than `pack` and `matmul_packed`, by what w is.
+struct PackAbove {
+  std::int64_t f32;         ///< Row-major, four bytes an element.
+  std::int64_t half;        ///< Row-major, less.
+  std::int64_t transposed;  ///< Of any type.
+};
+constexpr std::int64_t kNeverPack = std::numeric_limits<std::int64_t>::max();
+
 /// One table of kernels. Where input and output are floats of one length, the output may be the very same array as an
 /// input; nothing else may overlap. n may be 0; no alignment is asked for. "The same bits" leaves open which NaN a NaN
 /// is.
@@ -63,6 +72,7 @@ struct Kernels {
   /// where they begin at a multiple of packed_rows, packed_size() of the rows before behind the first.
   void (*pack)(const MatrixView& x, float* packed);
   std::int64_t packed_rows;
+  PackAbove pack_above;
   /// Adds to z: z[r, d] = fma(p[r, j], v[j, d], z[r, d]) for j = 0, 1, … in this order. p: `rows` rows of v.rows
   /// floats, ldp apart; z: as many of v.cols floats, ldz apart. v needs col_stride == 1.
   void (*weighted_rows)(const float* p, std::int64_t ldp, std::int64_t rows, const MatrixView& v, float* z,
@@ -132,8 +142,11 @@ struct Kernels {
 constexpr std::int64_t packed_size(const Kernels& k, std::int64_t rows, std::int64_t cols) {
   return (rows + k.packed_rows - 1) / k.packed_rows * k.packed_rows * ((cols + 15) / 16 * 16);
 }
-/// Whether packing pays for so many rows: below, `matmul` reads w as it lies, and is faster.
-constexpr bool worth_packing(std::int64_t rows, const MatrixView& w) { return rows > (w.col_stride == 1 ? 16 : 4); }
+/// Whether packing pays for so many rows of x. Blocks are multiplied as floats.
+constexpr bool worth_packing(const Kernels& k, std::int64_t rows, const MatrixView& w) {
+  const bool half = w.dtype == DType::bf16 || w.dtype == DType::f16;
+  return rows > (w.col_stride != 1 ? k.pack_above.transposed : half ? k.pack_above.half : k.pack_above.f32);
+}
 
 /// The tables this machine can run, least first; scalar is always among them.
 std::vector<Isa> available_isas();

@@ -15,10 +15,11 @@ namespace {
 
 constexpr std::int64_t kPrefetchOneRow = 8192;  // bytes
 constexpr std::int64_t kPrefetchTile = 4096;
-constexpr std::int64_t kFewFloats = 18432;  // of x in a chunk of k, all tokens together: a part of the second cache
-constexpr int kFewBlockRows = 48;           // rows whose lanes wait from chunk to chunk; whole tiles
-constexpr std::int64_t kShortRow = 768;     // elements
-constexpr int kFewMost = 16;                // tokens
+constexpr std::int64_t kFewFloats =
+    18432;                               // of x in a chunk of k, a group of tokens together: part of the second cache
+constexpr int kFewGroup = 12;            // tokens
+constexpr int kFewBlockRows = 48;        // rows that one group after the other meets in the second cache; whole tiles
+constexpr std::int64_t kShortRow = 768;  // elements
 
 /// acc[t][r] += x[t, k] · w[r, k] for sixteen k, or the `rest` of them, lane by lane.
 template <DType kType, int kTokens, int kRows>
@@ -96,43 +97,47 @@ void few_tiles(const Product& p, Range tokens, std::int64_t row, Range k, float*
   }
 }
 
-/// Up to kFewMost tokens, in tiles of kTokens by kRows.
+/// A group of tokens beside some rows, in tiles of kTokens by kRows. Where k is cut, at most kFewBlockRows rows.
 template <DType kType, int kTokens, int kRows = few_rows(kTokens)>
-void matmul_few_by(const Product& p, std::int64_t tokens, std::int64_t rows) {
-  alignas(64) float waiting[kFewBlockRows * kFewMost * kLanes];
+void few_block(const Product& p, std::int64_t tokens, std::int64_t rows) {
+  alignas(64) float waiting[kFewBlockRows * kFewGroup * kLanes];
   const std::int64_t chunk = tokens == 1 ? p.cols : even_part(p.cols, kFewFloats / tokens / kLanes * kLanes, kLanes);
-  for (Range block = {0, 0}; block.begin < rows; block.begin = block.end) {
-    block.end = smaller(block.begin + kFewBlockRows, rows);
-    Range k = {0, 0};
-    do {  // once even when there are no columns: the sums are zero then
-      k = {k.end, smaller(k.end + chunk, p.cols)};
-      float* at = waiting;
-      std::int64_t row = block.begin;
-      for (; row + kRows <= block.end; row += kRows, at += tokens * kRows * kLanes) {
-        few_tiles<kType, kTokens, kRows>(p, {0, tokens}, row, k, at);
-      }
-      for (; row < block.end; ++row, at += tokens * kLanes) few_tiles<kType, kTokens, 1>(p, {0, tokens}, row, k, at);
-    } while (k.end < p.cols);
-  }
+  Range k = {0, 0};
+  do {  // once even when there are no columns: the sums are zero then
+    k = {k.end, smaller(k.end + chunk, p.cols)};
+    float* at = waiting;
+    std::int64_t row = 0;
+    for (; row + kRows <= rows; row += kRows, at += tokens * kRows * kLanes) {
+      few_tiles<kType, kTokens, kRows>(p, {0, tokens}, row, k, at);
+    }
+    for (; row < rows; ++row, at += tokens * kLanes) few_tiles<kType, kTokens, 1>(p, {0, tokens}, row, k, at);
+  } while (k.end < p.cols);
 }
 
 /// The same in tiles of a size that is known only now.
 template <DType kType, int kTokens>
-void matmul_few_by(std::int64_t tile, const Product& p, std::int64_t tokens, std::int64_t rows) {
+void few_block_by(std::int64_t tile, const Product& p, std::int64_t tokens, std::int64_t rows) {
   if constexpr (kTokens > 1) {
-    if (tile < kTokens) return matmul_few_by<kType, kTokens - 1>(tile, p, tokens, rows);
+    if (tile < kTokens) return few_block_by<kType, kTokens - 1>(tile, p, tokens, rows);
   }
-  matmul_few_by<kType, kTokens>(p, tokens, rows);
+  few_block<kType, kTokens>(p, tokens, rows);
 }
 
 /// One token goes through w row by row, as memory likes it, unless rows are so short that their ends are what takes
-/// time; many go in groups, each of which reads w again.
+/// time. Many go in groups, all of them beside one block of rows before the next, so that w comes from memory once.
 template <DType kType>
-void matmul_few(Product p, std::int64_t tokens, std::int64_t rows) {
-  if (tokens == 1 && p.cols < kShortRow) return matmul_few_by<kType, 1, kShortRows>(p, 1, rows);
-  for (; tokens > 0; tokens -= kFewMost, p.x += kFewMost * p.ldx, p.y += kFewMost * p.ldy) {
-    const std::int64_t group = smaller(tokens, kFewMost);
-    matmul_few_by<kType, kFewTokens>(even_part(group, kFewTokens, 1), p, group, rows);
+void matmul_few(const Product& p, std::int64_t tokens, std::int64_t rows) {
+  if (tokens == 1) {
+    return p.cols < kShortRow ? few_block<kType, 1, kShortRows>(p, 1, rows) : few_block<kType, 1>(p, 1, rows);
+  }
+  const std::int64_t group = even_part(tokens, kFewGroup, 1);
+  for (std::int64_t row = 0; row < rows; row += kFewBlockRows) {
+    for (std::int64_t t = 0; t < tokens; t += group) {
+      Product part = p;
+      part.x += t * p.ldx, part.w += row * p.w_stride, part.y += t * p.ldy + row;
+      const std::int64_t n = smaller(group, tokens - t);
+      few_block_by<kType, kFewTokens>(even_part(n, kFewTokens, 1), part, n, smaller(kFewBlockRows, rows - row));
+    }
   }
 }
 

@@ -14,8 +14,8 @@ namespace {
 
 // What is a lane in the row-major product is a row of outputs here, one for each k mod 16. They lie in memory, so
 // several k of one lane are added each time they are taken up.
-constexpr int kLaneFloats = 1024;  // outputs of all tokens, for each lane: 64 KiB
-constexpr int kDeep = 4;           // k of one lane at a time
+constexpr int kLaneFloats = 1152;  // outputs of all tokens, for each lane: 72 KiB
+constexpr int kDeep = 8;           // k of one lane at a time
 /// Outputs of a token that are summed at a time.
 constexpr std::int64_t lane_width(int tokens) { return kLaneFloats / tokens / kLanes * kLanes; }
 
@@ -39,7 +39,7 @@ template <DType kType, int kTokens, int kSteps>
   };
   std::int64_t o = 0;
   for (; o + kLanes <= width; o += kLanes) {
-    unrolled<kSteps>([&](auto i) { __builtin_prefetch(w + ahead + i * kLanes * stride + o * kSize<kType>); });
+    unrolled<kSteps>([&](auto i) { __builtin_prefetch(w + ahead + i * kLanes * stride + o * kSize<kType>, 0, 2); });
     group(o, [](const std::byte* from) { return load<kType>(from); });
   }
   if (o < width) {
@@ -91,8 +91,9 @@ template <DType kType, int kTokens>
 void few_transposed(const Product& p, std::int64_t rows) {
   constexpr std::int64_t kWidth = lane_width(kTokens);
   alignas(64) float lanes[kTokens * kLanes * kWidth];
-  for (std::int64_t row = 0; row < rows; row += kWidth) {
-    const std::int64_t width = smaller(kWidth, rows - row);
+  const std::int64_t part = even_part(rows, kWidth, kLanes);
+  for (std::int64_t row = 0; row < rows; row += part) {
+    const std::int64_t width = smaller(part, rows - row);
     const std::byte* w = p.w + row * kSize<kType>;
     for (int i = 0; i < kTokens * kLanes; ++i) {
       for (std::int64_t o = 0; o < width; o += kLanes) store_f32(zero(), lanes + i * kWidth + o);

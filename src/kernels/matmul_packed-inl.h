@@ -19,10 +19,17 @@ namespace {
 constexpr int kBlockTokens = 192;  // whole tiles
 constexpr int kBlockRows = 48;     // whole tiles, whole squares of a transposed matrix
 constexpr std::int64_t kChunk = 512;
-constexpr std::int64_t kWhole = 1024;  // of k that are not cut
+constexpr std::int64_t kPanelFloats = 32 * 2304;  // of w
+
+/// Rows of w whose panel holds all of k.
+constexpr std::int64_t whole_rows(std::int64_t cols) {
+  const std::int64_t padded = larger((cols + kLanes - 1) / kLanes * kLanes, kLanes);
+  return smaller(kBlockRows, kPanelFloats / padded / kLanes * kLanes);
+}
+static_assert(whole_rows(kWhole) >= kLanes && kBlockRows * kChunk <= kPanelFloats);
 
 struct PackedBlock {
-  alignas(64) float w[kBlockRows * kWhole];
+  alignas(64) float w[kPanelFloats];
   alignas(64) float sums[kBlockTokens * kBlockRows * kLanes];
 };
 
@@ -129,8 +136,9 @@ void matmul_packed(const float* x, std::int64_t tokens, const MatrixView& w, flo
     const auto lay_out = transposed ? pack_transposed<kType> : pack_row_major<kType>;
     const bool whole = w.cols <= kWhole;
     const std::int64_t chunk = whole ? kWhole : even_part(w.cols, kChunk, kLanes);
+    const std::int64_t block_rows = whole ? whole_rows(w.cols) : kBlockRows;
     const auto run = [&](std::int64_t t, std::int64_t r) {
-      const std::int64_t rows = smaller(w.rows - r, kBlockRows);
+      const std::int64_t rows = smaller(w.rows - r, block_rows);
       packed_block(x + t * x_row, smaller(tokens - t, part), rows, w.cols, chunk, y + t * ldy + r, ldy, block,
                    [&](Range k, float* panel) {
                      if (whole && t > 0) return;  // it is there
@@ -140,12 +148,12 @@ void matmul_packed(const float* x, std::int64_t tokens, const MatrixView& w, flo
                    });
     };
     if (whole) {
-      for (std::int64_t r = 0; r < w.rows; r += kBlockRows) {
+      for (std::int64_t r = 0; r < w.rows; r += block_rows) {
         for (std::int64_t t = 0; t < tokens; t += part) run(t, r);
       }
     } else {
       for (std::int64_t t = 0; t < tokens; t += part) {
-        for (std::int64_t r = 0; r < w.rows; r += kBlockRows) run(t, r);
+        for (std::int64_t r = 0; r < w.rows; r += block_rows) run(t, r);
       }
     }
   });

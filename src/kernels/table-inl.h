@@ -22,6 +22,7 @@ constexpr Kernels table_of(Isa isa) {
       .matmul_packed = matmul_packed,
       .pack = pack,
       .packed_rows = kPackedTokens,
+      .pack_above = kPackAbove,
       .weighted_rows = weighted_rows,
       .sum = sum,
       .sum_squares = sum_squares,

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "tensor/dtype.h"
+#include "kernels/kernels.h"
 
 namespace vitrine {
 namespace {
@@ -18,6 +18,8 @@ constexpr int kPackedTokens = 1;
 constexpr int kPackedRows = 1;
 constexpr int kFewTokens = 1;
 constexpr int few_rows(int) { return 1; }
+constexpr PackAbove kPackAbove = {.f32 = 16, .half = 16, .transposed = 4};
+constexpr std::int64_t kWhole = 1024;
 constexpr int kShortRows = 1;  // rows at once where they are short and there is one token
 constexpr int kFewTokensTransposed = 1;
 constexpr int kDepthVecs = 1;  // columns of weighted_rows at once, in vectors, for one row

@@ -66,7 +66,7 @@ MatrixView transposed(const MatrixView& m) { return {m.data, m.dtype, m.cols, m.
 /// y[t, r] = Σ_k x[t, k] · w[r, k], over threads; rows of y are w.rows floats apart.
 void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y) {
   const ArenaScope scope(p.arena);
-  if (x.col_stride == 1 && !worth_packing(x.rows, weight)) {
+  if (x.col_stride == 1 && !worth_packing(p.kernels, x.rows, weight)) {
     const auto* const rows = reinterpret_cast<const float*>(x.data);
     return over_rows(p, weight, x.rows, [&](const MatrixView& w, std::int64_t first) {
       p.kernels.matmul(rows, x.row_stride, x.rows, w, y + first, weight.rows);
