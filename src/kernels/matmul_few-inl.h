@@ -13,13 +13,13 @@
 namespace vitrine {
 namespace {
 
-constexpr std::int64_t kPrefetchOneRow = 8192;  // bytes
+constexpr int kFirstCache = 3, kSecondCache = 2;  // what is asked for ahead goes there: __builtin_prefetch's locality
+constexpr std::int64_t kPrefetchOneRow = 8192;    // bytes
 constexpr std::int64_t kPrefetchTile = 4096;
-constexpr std::int64_t kFewFloats =
-    18432;                               // of x in a chunk of k, a group of tokens together: part of the second cache
-constexpr int kFewGroup = 12;            // tokens
-constexpr int kFewBlockRows = 48;        // rows that one group after the other meets in the second cache; whole tiles
-constexpr std::int64_t kShortRow = 768;  // elements
+constexpr std::int64_t kNear = 1 << 17;     // bytes of a matrix that is taken to be in the second cache
+constexpr std::int64_t kFewFloats = 18432;  // of x in a chunk of k, all tokens of a group: a part of that cache
+constexpr int kFewGroup = 12;               // tokens
+constexpr int kFewBlockRows = 48;           // rows of w that group after group meets there; whole tiles
 
 /// acc[t][r] += x[t, k] · w[r, k] for sixteen k, or the `rest` of them, lane by lane.
 template <DType kType, int kTokens, int kRows>
@@ -38,17 +38,17 @@ template <DType kType, int kTokens, int kRows>
   }
 }
 
-/// The same over `cols` k.
-template <DType kType, int kTokens, int kRows>
+/// The same over `cols` k. What lies `ahead` bytes behind is asked for.
+template <DType kType, int kCache = kSecondCache, int kTokens, int kRows>
 [[gnu::always_inline]] inline void accumulate(const Product& p, const float* x, const std::byte* w, std::int64_t cols,
-                                              Vec (&acc)[kTokens][kRows]) {
+                                              std::int64_t ahead, Vec (&acc)[kTokens][kRows]) {
   constexpr int kLine = kSize<kType> == 4 ? kLanes : 2 * kLanes;  // elements that are asked for at a time
-  // Where the next tile reads, or, where tiles are small or single rows, one soon after.
-  const std::int64_t ahead = kRows == 1 ? kPrefetchOneRow : larger(kPrefetchTile, kRows * p.w_stride);
   std::int64_t k = 0;
   for (; k + kLine <= cols; k += kLine) {
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) __builtin_prefetch(w + k * kSize<kType> + r * p.w_stride + ahead, 0, 2);
+    for (int r = 0; r < kRows; ++r) {
+      __builtin_prefetch(w + k * kSize<kType> + r * p.w_stride + ahead, 0, kCache);
+    }
 #pragma GCC unroll 2
     for (int i = 0; i < kLine; i += kLanes) step<kType>(p, x + k + i, w + (k + i) * kSize<kType>, kLanes, acc);
   }
@@ -79,7 +79,8 @@ void few_tile(const Product& p, std::int64_t token, std::int64_t row, Range k, f
     unrolled<kRows>([&](auto r) { acc[t][r] = k.begin == 0 ? zero() : load_f32(waiting + (t * kRows + r) * kLanes); });
   });
   const std::byte* w = p.w + row * p.w_stride + k.begin * kSize<kType>;
-  accumulate<kType>(p, p.x + token * p.ldx + k.begin, w, k.end - k.begin, acc);
+  const std::int64_t next_tile = larger(kPrefetchTile, kRows * p.w_stride);
+  accumulate<kType>(p, p.x + token * p.ldx + k.begin, w, k.end - k.begin, next_tile, acc);
   if (k.end == p.cols) return finish(acc, p.y + token * p.ldy + row, p.ldy);
   unrolled<kTokens>(
       [&](auto t) { unrolled<kRows>([&](auto r) { store_f32(acc[t][r], waiting + (t * kRows + r) * kLanes); }); });
@@ -97,11 +98,12 @@ void few_tiles(const Product& p, Range tokens, std::int64_t row, Range k, float*
   }
 }
 
-/// A group of tokens beside some rows, in tiles of kTokens by kRows. Where k is cut, at most kFewBlockRows rows.
-template <DType kType, int kTokens, int kRows = few_rows(kTokens)>
+/// A group of tokens beside at most kFewBlockRows rows, in tiles of kTokens by few_rows().
+template <DType kType, int kTokens>
 void few_block(const Product& p, std::int64_t tokens, std::int64_t rows) {
+  constexpr int kRows = few_rows(kTokens);
   alignas(64) float waiting[kFewBlockRows * kFewGroup * kLanes];
-  const std::int64_t chunk = tokens == 1 ? p.cols : even_part(p.cols, kFewFloats / tokens / kLanes * kLanes, kLanes);
+  const std::int64_t chunk = even_part(p.cols, kFewFloats / tokens / kLanes * kLanes, kLanes);
   Range k = {0, 0};
   do {  // once even when there are no columns: the sums are zero then
     k = {k.end, smaller(k.end + chunk, p.cols)};
@@ -123,13 +125,37 @@ void few_block_by(std::int64_t tile, const Product& p, std::int64_t tokens, std:
   few_block<kType, kTokens>(p, tokens, rows);
 }
 
-/// One token goes through w row by row, as memory likes it, unless rows are so short that their ends are what takes
-/// time. Many go in groups, all of them beside one block of rows before the next, so that w comes from memory once.
+/// kRows outputs of one token: row by row, since memory likes one stream, or all rows at once if w is near. Their ends
+/// are summed together in both.
+template <DType kType, int kRows>
+void one_token_tile(const Product& p, std::int64_t row, bool near) {
+  Vec acc[1][kRows];
+  unrolled<kRows>([&](auto r) { acc[0][r] = zero(); });
+  const std::byte* const w = p.w + row * p.w_stride;
+  if (near) {
+    accumulate<kType, kFirstCache>(p, p.x, w, p.cols, kRows * p.w_stride, acc);
+  } else {
+    unrolled<kRows>([&](auto r) {
+      Vec one[1][1] = {{zero()}};
+      accumulate<kType>(p, p.x, w + r * p.w_stride, p.cols, kPrefetchOneRow, one);
+      acc[0][r] = one[0][0];
+    });
+  }
+  finish(acc, p.y + row, p.ldy);
+}
+
+template <DType kType>
+void matmul_one_token(const Product& p, std::int64_t rows) {
+  const bool near = rows * p.w_stride <= kNear;
+  std::int64_t row = 0;
+  for (; row + kOneTokenRows <= rows; row += kOneTokenRows) one_token_tile<kType, kOneTokenRows>(p, row, near);
+  for (; row < rows; ++row) one_token_tile<kType, 1>(p, row, near);
+}
+
+/// Tokens go in groups, all of them beside one block of rows before the next, so that w comes from memory once.
 template <DType kType>
 void matmul_few(const Product& p, std::int64_t tokens, std::int64_t rows) {
-  if (tokens == 1) {
-    return p.cols < kShortRow ? few_block<kType, 1, kShortRows>(p, 1, rows) : few_block<kType, 1>(p, 1, rows);
-  }
+  if (tokens == 1) return matmul_one_token<kType>(p, rows);
   const std::int64_t group = even_part(tokens, kFewGroup, 1);
   for (std::int64_t row = 0; row < rows; row += kFewBlockRows) {
     for (std::int64_t t = 0; t < tokens; t += group) {

@@ -23,8 +23,9 @@ constexpr std::int64_t larger(std::int64_t a, std::int64_t b) { return a < b ? b
 
 /// The size of the parts when n is cut evenly into parts of whole `unit`s, each at most `most`, whole units too.
 constexpr std::int64_t even_part(std::int64_t n, std::int64_t most, std::int64_t unit) {
+  if (n <= most) return (n + unit - 1) / unit * unit;  // without a division: attention asks often
   const std::int64_t parts = (n + most - 1) / most;
-  return parts == 0 ? 0 : ((n + parts - 1) / parts + unit - 1) / unit * unit;
+  return ((n + parts - 1) / parts + unit - 1) / unit * unit;
 }
 
 struct Range {

@@ -73,9 +73,11 @@ float max(const float* x, std::int64_t n) {
       });
   float lanes[kLanes];
   store_f32(best, lanes);
-  float largest = lanes[0];
-  for (const float lane : lanes) largest = largest != largest || lane < largest ? largest : lane;
-  return largest;
+  for (int half = kLanes / 2; half > 0; half /= 2) {
+    for (int l = 0; l < half; ++l)
+      lanes[l] = lanes[l] != lanes[l] || lanes[l + half] < lanes[l] ? lanes[l] : lanes[l + half];
+  }
+  return lanes[0];
 }
 
 float exp_sum(const float* x, std::int64_t n, float shift, float* y) {

@@ -20,7 +20,7 @@ constexpr int kFewTokens = 1;
 constexpr int few_rows(int) { return 1; }
 constexpr PackAbove kPackAbove = {.f32 = 16, .half = 16, .transposed = 4};
 constexpr std::int64_t kWhole = 1024;
-constexpr int kShortRows = 1;  // rows at once where they are short and there is one token
+constexpr int kOneTokenRows = 1;  // rows of weights at once where there is one token
 constexpr int kFewTokensTransposed = 1;
 constexpr int kDepthVecs = 1;  // columns of weighted_rows at once, in vectors, for one row
 constexpr int kMixRows = 1;    // the same for several rows
