@@ -16,6 +16,7 @@ namespace vitrine {
 namespace {
 
 constexpr std::int64_t kPrefetchRows = 4;  // a row-major matrix is asked for so many rows ahead
+constexpr std::int64_t kSquaresAhead = 4;  // a transposed one for so many squares, into the second cache
 
 /// Row `slot` of a tile of n rows: `cols` elements from `from` on, sixteen every n · 16 floats.
 template <DType kType>
@@ -52,7 +53,7 @@ template <DType kType>
                                                Vec (&square)[kLanes]) {
   for (int k = 0; k < kLanes; ++k) {
     const std::byte* at = from + k * stride;
-    __builtin_prefetch(at + kLanes * stride);
+    __builtin_prefetch(at + kSquaresAhead * kLanes * stride, 0, 2);
     square[k] = k >= cols || rows <= 0 ? zero() : rows == kLanes ? load<kType>(at) : load_first<kType>(at, rows);
   }
   transpose(square);
@@ -63,11 +64,11 @@ template <DType kType>
 void pack_transposed(const std::byte* from, std::int64_t stride, std::int64_t rows, std::int64_t cols, std::int64_t n,
                      float* to) {
   const std::int64_t steps = (cols + kLanes - 1) / kLanes, padded = (rows + n - 1) / n * n;
-  for (std::int64_t first = 0; first < padded; first += kLanes) {
-    const auto here = static_cast<int>(smaller(kLanes, rows - first));
-    for (std::int64_t s = 0; s < steps; ++s) {
+  for (std::int64_t s = 0; s < steps; ++s) {
+    const auto deep = static_cast<int>(smaller(kLanes, cols - s * kLanes));
+    for (std::int64_t first = 0; first < padded; first += kLanes) {
+      const auto here = static_cast<int>(smaller(kLanes, rows - first));
       Vec square[kLanes];
-      const auto deep = static_cast<int>(smaller(kLanes, cols - s * kLanes));
       load_square<kType>(from + first * kSize<kType> + s * kLanes * stride, stride, here, deep, square);
       for (std::int64_t i = 0; i < kLanes && first + i < padded; ++i) {
         const std::int64_t row = first + i;
