@@ -13,8 +13,7 @@
 namespace vitrine {
 namespace {
 
-constexpr int kFirstCache = 3, kSecondCache = 2;  // what is asked for ahead goes there: __builtin_prefetch's locality
-constexpr std::int64_t kPrefetchOneRow = 8192;    // bytes
+constexpr std::int64_t kPrefetchOneRow = 8192;  // bytes
 constexpr std::int64_t kPrefetchTile = 8192;
 constexpr std::int64_t kNear = 1 << 17;     // bytes of a matrix that is taken to be in the second cache
 constexpr std::int64_t kFewFloats = 18432;  // of x in a chunk of k, all tokens of a group: a part of that cache

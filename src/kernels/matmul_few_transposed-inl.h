@@ -39,7 +39,8 @@ template <DType kType, int kTokens, int kSteps>
   };
   std::int64_t o = 0;
   for (; o + kLanes <= width; o += kLanes) {
-    unrolled<kSteps>([&](auto i) { __builtin_prefetch(w + ahead + i * kLanes * stride + o * kSize<kType>, 0, 2); });
+    unrolled<kSteps>(
+        [&](auto i) { __builtin_prefetch(w + ahead + i * kLanes * stride + o * kSize<kType>, 0, kSecondCache); });
     group(o, [](const std::byte* from) { return load<kType>(from); });
   }
   if (o < width) {

@@ -16,14 +16,14 @@ namespace vitrine {
 namespace {
 
 constexpr std::int64_t kPrefetchRows = 4;  // a row-major matrix is asked for so many rows ahead
-constexpr std::int64_t kSquaresAhead = 4;  // a transposed one for so many squares, into the second cache
+constexpr std::int64_t kSquaresAhead = 4;  // a transposed one so many squares ahead
 
 /// Row `slot` of a tile of n rows: `cols` elements from `from` on, sixteen every n · 16 floats.
 template <DType kType>
 inline void pack_row(const std::byte* from, std::int64_t ahead, std::int64_t cols, std::int64_t n, float* to) {
   std::int64_t k = 0;
   for (; k + kLanes <= cols; k += kLanes, to += n * kLanes, from += kLanes * kSize<kType>) {
-    __builtin_prefetch(from + ahead);
+    __builtin_prefetch(from + ahead, 0, kFirstCache);
     store_f32(load<kType>(from), to);
   }
   if (k < cols) store_f32(load_first<kType>(from, static_cast<int>(cols - k)), to);
@@ -53,7 +53,7 @@ template <DType kType>
                                                Vec (&square)[kLanes]) {
   for (int k = 0; k < kLanes; ++k) {
     const std::byte* at = from + k * stride;
-    __builtin_prefetch(at + kSquaresAhead * kLanes * stride, 0, 2);
+    __builtin_prefetch(at + kSquaresAhead * kLanes * stride, 0, kSecondCache);
     square[k] = k >= cols || rows <= 0 ? zero() : rows == kLanes ? load<kType>(at) : load_first<kType>(at, rows);
   }
   transpose(square);

@@ -21,6 +21,9 @@ struct Product {
 constexpr std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 constexpr std::int64_t larger(std::int64_t a, std::int64_t b) { return a < b ? b : a; }
 
+/// Where what is asked for ahead of its use goes: __builtin_prefetch's locality.
+constexpr int kFirstCache = 3, kSecondCache = 2;
+
 /// The size of the parts when n is cut evenly into parts of whole `unit`s, each at most `most`, whole units too.
 constexpr std::int64_t even_part(std::int64_t n, std::int64_t most, std::int64_t unit) {
   if (n <= most) return (n + unit - 1) / unit * unit;  // without a division: attention asks often
