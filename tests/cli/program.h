@@ -160,12 +160,12 @@ class Program {
     ::ioctl(fd, FIONREAD, &n);
     return n;
   }
-  /// As /proc tells: S asleep, Z ended, …
   /// What the system says of the process (proc(5)).
   std::string of_system(const char* file) const {
     std::ifstream in("/proc/" + std::to_string(pid_) + "/" + file);
     return {std::istreambuf_iterator<char>(in), {}};
   }
+  /// S asleep, Z ended, …
   std::string state() const {
     const std::string line = of_system("stat");
     const std::size_t end_of_name = line.rfind(')');
