@@ -65,6 +65,12 @@ folder = "OUT"
     if (resume) all.emplace_back("--resume");
     return all;
   }
+  /// Runs it to its end.
+  static std::chrono::microseconds time_of(const Arguments& all) {
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(run_program(all).status, 0);
+    return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start);
+  }
   std::vector<Json> metrics(const std::string& name) const { return metrics_of(folder_ / name); }
   std::int64_t metrics_lines(const std::string& name) const {
     std::ifstream in(folder_ / (name + "/metrics.jsonl"), std::ios::binary);
@@ -96,26 +102,32 @@ folder = "OUT"
 TEST_F(Train, KilledAtAnyMomentItGoesOnWithTheSameBits) {
   const std::vector<std::pair<std::string, std::string>> longer = {{"steps = 40", "steps = 400"},
                                                                    {"sample_every = 15", "sample_every = 50"}};
-  ASSERT_EQ(run_program(train(config("whole", longer))).status, 0);
+  const std::chrono::microseconds whole = time_of(train(config("whole", longer)));
   const std::string path = config("killed", longer);
   const std::string last = folder_ / "killed/last";
-  // Twenty moments of the run, each behind so many of its steps and some milliseconds; where a run that goes on has
-  // them behind it, in its first instructions.
+  // Twenty moments of the run, each behind so many of its steps and up to an eightieth of its time; where a run that
+  // goes on has them behind it, in its first sixteenth.
   std::mt19937 random(3);
   std::vector<std::int64_t> moments(20);
   for (std::int64_t& moment : moments) moment = random() % 340;
   std::sort(moments.begin(), moments.end());
+  int killed = 0;
   for (const std::int64_t moment : moments) {
     Program program(train(path, fs::exists(folder_ / "killed/metrics.jsonl")));
     const bool is_behind = metrics_lines("killed") > moment;
     program.wait_until([&] { return metrics_lines("killed") > moment; });
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % (is_behind ? 60'000 : 6'000)));
+    std::this_thread::sleep_for(whole * (random() % 1000) / (is_behind ? 16'000 : 80'000));
     program.send(SIGKILL);
     const Outcome o = program.finish();
-    ASSERT_EQ(o.signal, SIGKILL) << "it was done before it was killed, with " << o.status << ": " << o.err;
+    if (o.signal == 0) {  // the last moments may come too late
+      ASSERT_EQ(o.status, 0) << o.err;
+      break;
+    }
+    ASSERT_EQ(o.signal, SIGKILL) << o.err;
+    ++killed;
     if (fs::exists(last)) expect_loads_and_generates(last);
   }
-  EXPECT_LT(metrics_lines("killed"), 401);
+  EXPECT_GE(killed, 10);
   const Outcome o = run_program(train(path, true));
   EXPECT_EQ(o.status, 0) << o.err;
   expect_same_run("whole", "killed");
@@ -132,7 +144,7 @@ TEST_F(Train, SignalsSaveFirst) {
                                                                    {"steps = 40", "steps = 1500"},
                                                                    {"validate_batches = 3\n", ""},
                                                                    {"validate_every = 10", "validate_every = 50"}};
-  ASSERT_EQ(run_program(train(config("whole", rarely))).status, 0);
+  const std::chrono::microseconds whole = time_of(train(config("whole", rarely)));
   const std::string path = config("stopped", rarely);
   std::mt19937 random(5);
   std::int64_t before = 0;
@@ -140,7 +152,7 @@ TEST_F(Train, SignalsSaveFirst) {
     Program program(train(path, i > 0));
     const auto lines = [&] { return metrics_lines("stopped"); };
     program.wait_until([&] { return lines() > before + 3; });
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % 60'000));
+    std::this_thread::sleep_for(whole * (random() % 1000) / 20'000);
     program.send(i % 2 == 0 ? SIGINT : SIGTERM);
     const Outcome o = program.finish();
     ASSERT_EQ(o.status, i % 2 == 0 ? 130 : 143) << o.err;
