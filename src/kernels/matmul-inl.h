@@ -56,20 +56,22 @@ void weighted_block(const float* p, std::int64_t ldp, const MatrixView& v, std::
       [&](auto r) { unrolled<kVecs>([&](auto i) { store_f32(sum[r][i], z + r * ldz + d + i * kLanes); }); });
 }
 
-/// kRows rows, all columns.
-template <DType kType, int kRows>
-void weighted_group(const float* p, std::int64_t ldp, const MatrixView& v, float* z, std::int64_t ldz) {
-  constexpr int kVecs = kRows == 1 ? kDepthVecs : kMixVecs;
-  std::int64_t d = 0;
+/// kRows rows, the columns from d on: strips of kVecs vectors, then narrower ones.
+template <DType kType, int kRows, int kVecs>
+void weighted_strips(const float* p, std::int64_t ldp, const MatrixView& v, std::int64_t d, float* z,
+                     std::int64_t ldz) {
   for (; d + kVecs * kLanes <= v.cols; d += kVecs * kLanes) weighted_block<kType, kRows, kVecs>(p, ldp, v, d, z, ldz);
-  for (; d + kLanes <= v.cols; d += kLanes) weighted_block<kType, kRows, 1>(p, ldp, v, d, z, ldz);
   if (d == v.cols) return;
-  const int rest = static_cast<int>(v.cols - d);
-  Vec sum[kRows][1];
-  unrolled<kRows>([&](auto r) { sum[r][0] = load_f32_first(z + r * ldz + d, rest); });
-  weighted_tile(p, ldp, v.data + d * kSize<kType>, v.row_stride * kSize<kType>, v.rows, sum,
-                [rest](const std::byte* at, int) { return load_first<kType>(at, rest); });
-  unrolled<kRows>([&](auto r) { store_f32_first(sum[r][0], z + r * ldz + d, rest); });
+  if constexpr (kVecs > 1) {
+    weighted_strips<kType, kRows, kVecs / 2>(p, ldp, v, d, z, ldz);
+  } else {
+    const int rest = static_cast<int>(v.cols - d);
+    Vec sum[kRows][1];
+    unrolled<kRows>([&](auto r) { sum[r][0] = load_f32_first(z + r * ldz + d, rest); });
+    weighted_tile(p, ldp, v.data + d * kSize<kType>, v.row_stride * kSize<kType>, v.rows, sum,
+                  [rest](const std::byte* at, int) { return load_first<kType>(at, rest); });
+    unrolled<kRows>([&](auto r) { store_f32_first(sum[r][0], z + r * ldz + d, rest); });
+  }
 }
 
 /// Groups of at most kRows rows.
@@ -77,7 +79,7 @@ template <DType kType, int kRows>
 void weighted_groups(const float* p, std::int64_t ldp, std::int64_t rows, const MatrixView& v, float* z,
                      std::int64_t ldz) {
   for (; rows >= kRows; rows -= kRows, p += kRows * ldp, z += kRows * ldz) {
-    weighted_group<kType, kRows>(p, ldp, v, z, ldz);
+    weighted_strips<kType, kRows, mix_vecs(kRows)>(p, ldp, v, 0, z, ldz);
   }
   if constexpr (kRows > 1) {
     if (rows > 0) weighted_groups<kType, kRows - 1>(p, ldp, rows, v, z, ldz);

@@ -15,10 +15,10 @@ namespace {
 
 constexpr std::int64_t kPrefetchOneRow = 8192;  // bytes
 constexpr std::int64_t kPrefetchTile = 8192;
-constexpr std::int64_t kNear = 1 << 17;     // bytes of a matrix that is taken to be in the second cache
-constexpr std::int64_t kFewFloats = 18432;  // of x in a chunk of k, all tokens of a group: a part of that cache
-constexpr int kFewGroup = 12;               // tokens
-constexpr int kFewBlockRows = 48;           // rows of w that group after group meets there; whole tiles
+constexpr std::int64_t kNear = 1 << 17;    // bytes of a matrix that is taken to be in the second cache
+constexpr std::int64_t kFewFloats = 6144;  // of x in a chunk of k, all tokens of a group: 24 KiB of the first cache
+constexpr int kFewGroup = 12;              // tokens
+constexpr int kFewBlockRows = 96;          // rows of w that group after group meets in the second; whole tiles
 
 /// acc[t][r] += x[t, k] · w[r, k] for sixteen k, or the `rest` of them, lane by lane.
 template <DType kType, int kTokens, int kRows>
@@ -38,7 +38,7 @@ template <DType kType, int kTokens, int kRows>
 }
 
 /// The same over `cols` k. What lies `ahead` bytes behind is asked for.
-template <DType kType, int kCache = kSecondCache, int kTokens, int kRows>
+template <DType kType, int kCache, int kTokens, int kRows>
 [[gnu::always_inline]] inline void accumulate(const Product& p, const float* x, const std::byte* w, std::int64_t cols,
                                               std::int64_t ahead, Vec (&acc)[kTokens][kRows]) {
   constexpr int kLine = kSize<kType> == 4 ? kLanes : 2 * kLanes;  // elements that are asked for at a time
@@ -79,7 +79,7 @@ void few_tile(const Product& p, std::int64_t token, std::int64_t row, Range k, f
   });
   const std::byte* w = p.w + row * p.w_stride + k.begin * kSize<kType>;
   const std::int64_t next_tile = larger(kPrefetchTile, kRows * p.w_stride);
-  accumulate<kType>(p, p.x + token * p.ldx + k.begin, w, k.end - k.begin, next_tile, acc);
+  accumulate<kType, kFirstCache>(p, p.x + token * p.ldx + k.begin, w, k.end - k.begin, next_tile, acc);
   if (k.end == p.cols) return finish(acc, p.y + token * p.ldy + row, p.ldy);
   unrolled<kTokens>(
       [&](auto t) { unrolled<kRows>([&](auto r) { store_f32(acc[t][r], waiting + (t * kRows + r) * kLanes); }); });
@@ -136,7 +136,7 @@ void one_token_tile(const Product& p, std::int64_t row, bool near) {
   } else {
     unrolled<kRows>([&](auto r) {
       Vec one[1][1] = {{zero()}};
-      accumulate<kType>(p, p.x, w + r * p.w_stride, p.cols, kPrefetchOneRow, one);
+      accumulate<kType, kSecondCache>(p, p.x, w + r * p.w_stride, p.cols, kPrefetchOneRow, one);
       acc[0][r] = one[0][0];
     });
   }

@@ -20,12 +20,11 @@ constexpr int kPackedRows = 3;
 constexpr int kFewTokens = 4;  // tiles of few tokens with row-major weights as they lie
 constexpr int few_rows(int tokens) { return tokens <= 3 ? 2 : 1; }
 constexpr PackAbove kPackAbove = {.f32 = 8, .half = 8, .transposed = 48};
-constexpr std::int64_t kWhole = 1024;    // of k that packed products need not cut
-constexpr int kOneTokenRows = 4;         // rows at once where there is one token
-constexpr int kFewTokensTransposed = 4;  // the same for transposed weights
-constexpr int kDepthVecs = 4;            // columns of weighted_rows at once, in vectors, for one row
-constexpr int kMixRows = 2;              // the same for several rows
-constexpr int kMixVecs = 2;
+constexpr std::int64_t kWhole = 1024;                           // of k that packed products need not cut
+constexpr int kOneTokenRows = 4;                                // rows at once where there is one token
+constexpr int kFewTokensTransposed = 4;                         // the same for transposed weights
+constexpr int kMixRows = 2;                                     // of weighted_rows at once
+constexpr int mix_vecs(int rows) { return rows == 1 ? 4 : 2; }  // columns of as many of them at once, in vectors
 
 struct Vec {
   __m256 lo, hi;

@@ -23,14 +23,14 @@ constexpr int kLanes = 16;
 constexpr int kPackedTokens = 6;
 constexpr int kPackedRows = 4;
 constexpr int kFewTokens = 6;  // tiles of few tokens with row-major weights as they lie
-constexpr int few_rows(int) { return 4; }
+constexpr int few_rows(int tokens) { return tokens <= 2 ? 1 : 4; }
 constexpr PackAbove kPackAbove = {.f32 = 64, .half = kNeverPack, .transposed = 32};
 constexpr std::int64_t kWhole = 2304;    // of k that packed products need not cut
 constexpr int kOneTokenRows = 8;         // rows at once where there is one token
 constexpr int kFewTokensTransposed = 4;  // the same for transposed weights
-constexpr int kDepthVecs = 8;            // columns of weighted_rows at once, in vectors, for one row
-constexpr int kMixRows = 6;              // the same for several rows
-constexpr int kMixVecs = 4;
+constexpr int kMixRows = 6;              // of weighted_rows at once
+/// Columns of as many of them at once, in vectors: as wide as registers allow, since memory likes whole rows.
+constexpr int mix_vecs(int rows) { return rows == 1 ? 16 : rows <= 3 ? 8 : 4; }
 
 struct Vec {
   __m512 v;

@@ -22,9 +22,8 @@ constexpr PackAbove kPackAbove = {.f32 = 16, .half = 16, .transposed = 4};
 constexpr std::int64_t kWhole = 1024;
 constexpr int kOneTokenRows = 1;  // rows of weights at once where there is one token
 constexpr int kFewTokensTransposed = 1;
-constexpr int kDepthVecs = 1;  // columns of weighted_rows at once, in vectors, for one row
-constexpr int kMixRows = 1;    // the same for several rows
-constexpr int kMixVecs = 1;
+constexpr int kMixRows = 1;                // of weighted_rows at once
+constexpr int mix_vecs(int) { return 1; }  // columns of as many of them at once, in vectors
 
 struct Vec {
   float lane[kLanes];
