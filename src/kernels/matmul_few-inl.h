@@ -97,10 +97,9 @@ void few_tiles(const Product& p, Range tokens, std::int64_t row, Range k, float*
   }
 }
 
-/// A group of tokens beside at most kFewBlockRows rows, in tiles of kTokens by few_rows().
-template <DType kType, int kTokens>
+/// A group of tokens beside at most kFewBlockRows rows, in tiles of kTokens by kRows.
+template <DType kType, int kTokens, int kRows>
 void few_block(const Product& p, std::int64_t tokens, std::int64_t rows) {
-  constexpr int kRows = few_rows(kTokens);
   alignas(64) float waiting[kFewBlockRows * kFewGroup * kLanes];
   const std::int64_t chunk = even_part(p.cols, kFewFloats / tokens / kLanes * kLanes, kLanes);
   Range k = {0, 0};
@@ -115,13 +114,17 @@ void few_block(const Product& p, std::int64_t tokens, std::int64_t rows) {
   } while (k.end < p.cols);
 }
 
-/// The same in tiles of a size that is known only now.
+/// The same in tiles of a size that is known only now. w is near, or comes from memory.
 template <DType kType, int kTokens>
-void few_block_by(std::int64_t tile, const Product& p, std::int64_t tokens, std::int64_t rows) {
+void few_block_by(std::int64_t tile, bool near, const Product& p, std::int64_t tokens, std::int64_t rows) {
   if constexpr (kTokens > 1) {
-    if (tile < kTokens) return few_block_by<kType, kTokens - 1>(tile, p, tokens, rows);
+    if (tile < kTokens) return few_block_by<kType, kTokens - 1>(tile, near, p, tokens, rows);
   }
-  few_block<kType, kTokens>(p, tokens, rows);
+  constexpr int kNearRows = few_rows(kTokens, true), kFarRows = few_rows(kTokens, false);
+  if constexpr (kNearRows != kFarRows) {
+    if (near) return few_block<kType, kTokens, kNearRows>(p, tokens, rows);
+  }
+  few_block<kType, kTokens, kFarRows>(p, tokens, rows);
 }
 
 /// kRows outputs of one token: row by row, since memory likes one stream, or all rows at once if w is near. Their ends
@@ -144,8 +147,7 @@ void one_token_tile(const Product& p, std::int64_t row, bool near) {
 }
 
 template <DType kType>
-void matmul_one_token(const Product& p, std::int64_t rows) {
-  const bool near = rows * p.w_stride <= kNear;
+void matmul_one_token(const Product& p, std::int64_t rows, bool near) {
   std::int64_t row = 0;
   for (; row + kOneTokenRows <= rows; row += kOneTokenRows) one_token_tile<kType, kOneTokenRows>(p, row, near);
   for (; row < rows; ++row) one_token_tile<kType, 1>(p, row, near);
@@ -154,14 +156,15 @@ void matmul_one_token(const Product& p, std::int64_t rows) {
 /// Tokens go in groups, all of them beside one block of rows before the next, so that w comes from memory once.
 template <DType kType>
 void matmul_few(const Product& p, std::int64_t tokens, std::int64_t rows) {
-  if (tokens == 1) return matmul_one_token<kType>(p, rows);
+  const bool near = rows * p.w_stride <= kNear;
+  if (tokens == 1) return matmul_one_token<kType>(p, rows, near);
   const std::int64_t group = even_part(tokens, kFewGroup, 1);
   for (std::int64_t row = 0; row < rows; row += kFewBlockRows) {
     for (std::int64_t t = 0; t < tokens; t += group) {
       Product part = p;
       part.x += t * p.ldx, part.w += row * p.w_stride, part.y += t * p.ldy + row;
       const std::int64_t n = smaller(group, tokens - t);
-      few_block_by<kType, kFewTokens>(even_part(n, kFewTokens, 1), part, n, smaller(kFewBlockRows, rows - row));
+      few_block_by<kType, kFewTokens>(even_part(n, kFewTokens, 1), near, part, n, smaller(kFewBlockRows, rows - row));
     }
   }
 }

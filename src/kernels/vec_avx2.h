@@ -18,7 +18,7 @@ constexpr int kLanes = 16;
 constexpr int kPackedTokens = 4;
 constexpr int kPackedRows = 3;
 constexpr int kFewTokens = 4;  // tiles of few tokens with row-major weights as they lie
-constexpr int few_rows(int tokens) { return tokens <= 3 ? 2 : 1; }
+constexpr int few_rows(int tokens, bool) { return tokens <= 3 ? 2 : 1; }
 constexpr PackAbove kPackAbove = {.f32 = 8, .half = 8, .transposed = 48};
 constexpr std::int64_t kWhole = 1024;                           // of k that packed products need not cut
 constexpr int kOneTokenRows = 4;                                // rows at once where there is one token

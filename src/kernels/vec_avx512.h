@@ -23,7 +23,7 @@ constexpr int kLanes = 16;
 constexpr int kPackedTokens = 6;
 constexpr int kPackedRows = 4;
 constexpr int kFewTokens = 6;  // tiles of few tokens with row-major weights as they lie
-constexpr int few_rows(int tokens) { return tokens <= 2 ? 1 : 4; }
+constexpr int few_rows(int tokens, bool near) { return tokens == 2 && !near ? 1 : 4; }
 constexpr PackAbove kPackAbove = {.f32 = 64, .half = kNeverPack, .transposed = 32};
 constexpr std::int64_t kWhole = 2304;    // of k that packed products need not cut
 constexpr int kOneTokenRows = 8;         // rows at once where there is one token

@@ -17,7 +17,7 @@ constexpr int kLanes = 16;
 constexpr int kPackedTokens = 1;
 constexpr int kPackedRows = 1;
 constexpr int kFewTokens = 1;
-constexpr int few_rows(int) { return 1; }
+constexpr int few_rows(int, bool) { return 1; }
 constexpr PackAbove kPackAbove = {.f32 = 16, .half = 16, .transposed = 4};
 constexpr std::int64_t kWhole = 1024;
 constexpr int kOneTokenRows = 1;  // rows of weights at once where there is one token
