@@ -172,7 +172,7 @@ TEST_P(Matmul, BlocksAndChunksChangeNothing) {
   struct Shape {
     std::int64_t tokens, rows, cols;
   };
-  const Shape shapes[] = {{33, 70, 300}, {13, 50, 1600}, {scalar ? 7 : 203, scalar ? 5 : 67, 2400}};
+  const Shape shapes[] = {{33, 70, 300}, {13, 101, 1600}, {2, 101, 3300}, {scalar ? 7 : 203, scalar ? 5 : 67, 2400}};
   for (const Shape s : shapes) {
     for (const DType dtype : kDTypes) {
       const std::vector<float> x = numbers(s.tokens * s.cols, Numbers::ordinary, 11);
@@ -220,7 +220,7 @@ TEST_P(Matmul, WeightedRowsAddInOrder) {
   constexpr std::int64_t kPad = 2;
   for (const DType dtype : kDTypes) {
     for (const std::int64_t n : {0, 1, 2, 7}) {
-      for (std::int64_t cols = 0; cols <= 150; cols += cols < 37 ? 1 : 19) {
+      for (std::int64_t cols = 0; cols < 600; cols += cols < 37 ? 1 : cols < 150 ? 19 : 107) {
         const StoredMatrix v(n, cols, dtype, Layout::strided, numbers(n * cols, Numbers::tiny, 6));
         for (const std::int64_t rows : {1, 2, 3, 6, 13}) {
           const std::int64_t ldp = n + kPad, ldz = cols + kPad;
