@@ -15,10 +15,11 @@ namespace {
 
 constexpr std::int64_t kPrefetchOneRow = 8192;  // bytes
 constexpr std::int64_t kPrefetchTile = 8192;
-constexpr std::int64_t kNear = 1 << 17;    // bytes of a matrix that is taken to be in the second cache
-constexpr std::int64_t kFewFloats = 6144;  // of x in a chunk of k, all tokens of a group: 24 KiB of the first cache
-constexpr int kFewGroup = 12;              // tokens
-constexpr int kFewBlockRows = 96;          // rows of w that group after group meets in the second; whole tiles
+constexpr std::int64_t kPrefetchPieces = 4;  // rows ahead, where a chunk of k is read of each
+constexpr std::int64_t kNear = 1 << 17;      // bytes of a matrix that is taken to be in the second cache
+constexpr std::int64_t kFewFloats = 6144;    // of x in a chunk of k, all tokens of a group: 24 KiB of the first cache
+constexpr int kFewGroup = 12;                // tokens
+constexpr int kFewBlockRows = 96;            // rows of w that group after group meets in the second; whole tiles
 
 /// acc[t][r] += x[t, k] · w[r, k] for sixteen k, or the `rest` of them, lane by lane.
 template <DType kType, int kTokens, int kRows>
@@ -78,7 +79,9 @@ void few_tile(const Product& p, std::int64_t token, std::int64_t row, Range k, f
     unrolled<kRows>([&](auto r) { acc[t][r] = k.begin == 0 ? zero() : load_f32(waiting + (t * kRows + r) * kLanes); });
   });
   const std::byte* w = p.w + row * p.w_stride + k.begin * kSize<kType>;
-  const std::int64_t next_tile = larger(kPrefetchTile, kRows * p.w_stride);
+  const bool whole = k.end - k.begin == p.cols;
+  const std::int64_t next_tile =
+      whole ? larger(kPrefetchTile, kRows * p.w_stride) : larger(kRows, kPrefetchPieces) * p.w_stride;
   accumulate<kType, kFirstCache>(p, p.x + token * p.ldx + k.begin, w, k.end - k.begin, next_tile, acc);
   if (k.end == p.cols) return finish(acc, p.y + token * p.ldy + row, p.ldy);
   unrolled<kTokens>(

@@ -23,6 +23,7 @@ constexpr int kLanes = 16;
 constexpr int kPackedTokens = 6;
 constexpr int kPackedRows = 4;
 constexpr int kFewTokens = 6;  // tiles of few tokens with row-major weights as they lie
+/// Rows of w beside so many of them. Two tokens go through what is not near row by row: memory likes one stream.
 constexpr int few_rows(int tokens, bool near) { return tokens == 2 && !near ? 1 : 4; }
 constexpr PackAbove kPackAbove = {.f32 = 64, .half = kNeverPack, .transposed = 32};
 constexpr std::int64_t kWhole = 2304;    // of k that packed products need not cut

@@ -172,7 +172,8 @@ TEST_P(Matmul, BlocksAndChunksChangeNothing) {
   struct Shape {
     std::int64_t tokens, rows, cols;
   };
-  const Shape shapes[] = {{33, 70, 300}, {13, 101, 1600}, {2, 101, 3300}, {scalar ? 7 : 203, scalar ? 5 : 67, 2400}};
+  const Shape shapes[] = {
+      {33, 70, 300}, {13, 101, 1600}, {2, 101, 3300}, {1, 101, 3300}, {scalar ? 7 : 203, scalar ? 5 : 67, 2400}};
   for (const Shape s : shapes) {
     for (const DType dtype : kDTypes) {
       const std::vector<float> x = numbers(s.tokens * s.cols, Numbers::ordinary, 11);
