@@ -141,8 +141,8 @@ TrainSpeed measure_training(const BenchOptions& o, const Model& model, ThreadPoo
     learner.step(batch, i, 1e-4);
     if (i > 0) speeds.push_back(static_cast<double>(o.batch * o.sequence) / seconds_since(start));
   }
-  const auto parts =
-      training_memory(model.config(), {o.batch, o.sequence, DType::f32, optimizer.config().kind, options.recompute});
+  const auto parts = training_memory(
+      model.config(), {o.batch, o.sequence, DType::f32, optimizer.config().kind, options.recompute}, pool);
   return {median(speeds), training_flops_per_token(model.config()), peak_memory(),
           std::llround(total_bytes(parts) + stored_weights(model).bytes)};
 }

@@ -31,14 +31,15 @@ void run_grad(const GradOptions& o) {
   Tape tape(gradients);
   Arena arena;
   LossRequest loss{std::span(session.ids).subspan(1), {}, 1.0f / static_cast<float>(predictions)};
-  Pass pass{*session.pool, default_kernels(), arena, {{0, n, 0, nullptr}}, {}};
-  pass.interrupt = &interrupted();
-  pass.tape = &tape;
-  pass.loss = &loss;
+  LossResult found;
+  Pass pass{{*session.pool, default_kernels(), arena, &interrupted()}, {{0, n, 0, nullptr}}};
+  pass.training.tape = &tape;
+  pass.training.loss = &loss;
+  pass.training.result = &found;
   model.learn(pass, session.ids);
   write_gradients(o.out, session.checkpoint, gradients, *session.pool);
 
-  const double mean = loss.cross_entropy / static_cast<double>(predictions);
+  const double mean = found.cross_entropy / static_cast<double>(predictions);
   if (o.json) return print_json({{"loss", mean}, {"ids", session.ids}, {"out", o.out}});
   print(fmt::format("loss {:.6f} nats a token over {} predictions; gradients in {}\n", mean, predictions, o.out));
 }

@@ -116,7 +116,7 @@ std::string sites_page() {
   Table table({{"site"}, {"shape"}, {"what it is"}});
   for (const SiteInfo& site : all_sites()) {
     const std::string name = (site.in_block ? "blocks.N." : "") + std::string(site.name);
-    table.add({in_code(name) + (site.on_demand ? " †" : ""), in_code(site.shape), escaped(site.meaning)});
+    table.add({in_code(name) + (site.on_demand ? " †" : ""), in_code(to_string(site.shape)), escaped(site.meaning)});
   }
   page += table.markdown();
   page += "\n† Costly: written only where a glob of `--sites` names it exactly, as in `blocks.*.attn.hook_result`.\n";

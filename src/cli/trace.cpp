@@ -35,8 +35,10 @@ void there_and_back(const Model& model, Pass& pass, std::span<const std::int32_t
   Gradients of_no_params;
   Tape tape(of_no_params);
   LossRequest loss{targets, {}, 1.0f / static_cast<float>(targets.size())};
-  pass.tape = &tape;
-  pass.loss = &loss;
+  LossResult found;
+  pass.training.tape = &tape;
+  pass.training.loss = &loss;
+  pass.training.result = &found;
   model.learn(pass, ids);
 }
 
@@ -65,8 +67,11 @@ void run_trace(const TraceOptions& o) {
 
   Arena arena;
   const auto n_rows = static_cast<std::int64_t>(session.ids.size());
-  Pass pass{*context.pool,    *context.kernels, arena, {{0, n_rows, 0, nullptr}}, {}, &recorder,
-            context.kv_dtype, context.interrupt};
+  Pass pass{{*context.pool, *context.kernels, arena, context.interrupt},
+            {{0, n_rows, 0, nullptr}},
+            {},
+            &recorder,
+            context.kv_dtype};
   pass.logits = {LogitRequest::Rows::range, 0, n_rows, {}};
   if (o.gradients) {
     there_and_back(model, pass, session.ids);

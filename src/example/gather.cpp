@@ -95,7 +95,7 @@ class Gatherer {
   }
 
   void label_site(ExampleSection& s, const SiteId& id) const {
-    const std::string_view letters = id.site == Site::tokens ? "[T]" : info(id.site).shape;
+    const std::string letters = to_string(info(id.site).shape);
     const bool by_token = letters.starts_with("[T");
     s.by_first = letters == "[H, T, S]";
     if (s.by_first) {

@@ -53,6 +53,7 @@ class Step {
   void learn() {
     Tape tape(gradients_);
     LossRequest loss{targets_, facts_.weights};
+    LossResult found;
     const auto see = [&](const SiteId& id, const Tensor& value) {
       facts_.order.push_back(name_of(id));
       facts_.values[facts_.order.back()] = seen(id, value);
@@ -63,11 +64,12 @@ class Step {
       facts_.way_back.push_back(name_of(id));
       facts_.gradients[facts_.way_back.back()] = seen(id, gradient);
     });
-    Pass pass{pool_, default_kernels(), arena_, {{0, facts_.n_tokens(), 0, nullptr}}, {}, &recorder};
-    pass.tape = &tape;
-    pass.loss = &loss;
+    Pass pass{{pool_, default_kernels(), arena_}, {{0, facts_.n_tokens(), 0, nullptr}}, {}, &recorder};
+    pass.training.tape = &tape;
+    pass.training.loss = &loss;
+    pass.training.result = &found;
     model_.trainable.model().learn(pass, facts_.ids);
-    facts_.loss = loss.cross_entropy;
+    facts_.loss = found.cross_entropy;
     facts_.values["softmax"] = softmax(facts_.values.at("hook_logits"));
     for (std::size_t i = 0; i < learning_.size(); ++i) {
       const TrainParam& p = learning_[i];
@@ -85,11 +87,13 @@ class Step {
   /// The prediction of the parameters as they are now.
   void predict_again() {
     LossRequest loss{targets_, facts_.weights};
-    Pass pass{pool_, default_kernels(), arena_, {{0, facts_.n_tokens(), 0, nullptr}}, {}};
-    pass.loss = &loss;
+    LossResult found;
+    Pass pass{{pool_, default_kernels(), arena_}, {{0, facts_.n_tokens(), 0, nullptr}}, {}};
+    pass.training.loss = &loss;
+    pass.training.result = &found;
     pass.logits.receive = [&](std::int64_t, const Tensor& logits) { facts_.logits_after = seen({}, logits); };
     model_.trainable.model().forward(pass, facts_.ids);
-    facts_.loss_after = loss.cross_entropy;
+    facts_.loss_after = found.cross_entropy;
     facts_.softmax_after = softmax(facts_.logits_after);
   }
 
@@ -98,7 +102,7 @@ class Step {
  private:
   Seen softmax(const Seen& logits) {
     const ArenaScope scope(arena_);
-    Pass pass{pool_, default_kernels(), arena_, {}, {}};
+    Pass pass{{pool_, default_kernels(), arena_}, {}, {}};
     const Tensor x = arena_.tensor(logits.shape);
     std::copy(logits.values.begin(), logits.values.end(), x.data);
     return seen({}, softmax_rows(pass, x));

@@ -35,10 +35,13 @@ struct QkNormConfig {
 };
 
 struct AttentionConfig : AttendConfig {
+  std::optional<std::int64_t> window;  ///< Tokens that a query sees, its own included; absent: all before it.
   std::optional<RopeConfig> rope;
   bool qkv_bias = false;
   bool out_bias = false;
   std::optional<QkNormConfig> qk_norm;
+
+  Mask mask() const { return {Mask::Kind::causal, window}; }
 
   bool operator==(const AttentionConfig&) const = default;
 };

@@ -1,7 +1,6 @@
 #include "tensor/arena.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "base/error.h"
 
@@ -12,8 +11,6 @@ constexpr std::int64_t kFirstChunk = std::int64_t{1} << 16;
 constexpr std::int64_t kMostGrowth = std::int64_t{1} << 24;
 
 }  // namespace
-
-void Arena::Free::operator()(std::byte* p) const { std::free(p); }
 
 void Arena::make_room(std::int64_t n) {
   if (n > kMost - kLine) throw OutOfCapacity("arena", "activations are beyond any memory");
@@ -33,7 +30,7 @@ void Arena::place_chunk(std::int64_t size) {
   // As large as all before it, so that their number stays small, up to a size beyond which number does not matter.
   Chunk chunk;
   chunk.size = std::max({kFirstChunk, size, idle, std::min(kMostGrowth, reserved_bytes())});
-  chunk.data.reset(static_cast<std::byte*>(std::aligned_alloc(kLine, static_cast<std::size_t>(chunk.size))));
+  chunk.data = take_memory(chunk.size, counted_);
   if (!chunk.data) throw OutOfCapacity("arena", "no memory for {} bytes of activations", chunk.size);
   chunks_.push_back(std::move(chunk));
 }

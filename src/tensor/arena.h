@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <vector>
 
+#include "tensor/memory.h"
 #include "tensor/tensor.h"
 
 namespace vitrine {
@@ -15,6 +15,9 @@ namespace vitrine {
 /// and the chunks stay for the next block or pass. Not for several threads: take the memory before a parallel loop.
 class Arena {
  public:
+  /// With `counted`, its memory is counted and not there.
+  explicit Arena(CountedMemory* counted = nullptr) : counted_(counted) {}
+
   struct Mark {
     std::size_t chunk = 0;
     std::int64_t used = 0;
@@ -36,11 +39,8 @@ class Arena {
   std::int64_t reserved_bytes() const;  ///< What the arena holds of the system.
 
  private:
-  struct Free {
-    void operator()(std::byte* p) const;
-  };
   struct Chunk {
-    std::unique_ptr<std::byte, Free> data;
+    MemoryBlock data;
     std::int64_t size = 0;
   };
 
@@ -59,6 +59,7 @@ class Arena {
   void make_room(std::int64_t n);
   void place_chunk(std::int64_t size);
 
+  CountedMemory* counted_;
   std::vector<Chunk> chunks_;
   Mark top_;
 };

@@ -228,8 +228,11 @@ std::vector<SiteValue> LanguageModel::trace(const Prompt& prompt, const TraceOpt
   const auto n_rows = static_cast<std::int64_t>(tokens.size());
   const Call call(s.checkpoint, s.tokenizer.get(), s.kv_dtype, s.pools, std::move(cancel));
   Arena arena;
-  Pass pass{*call.context().pool, *call.context().kernels, arena, {{0, n_rows, 0, nullptr}}, {}, &recorder,
-            s.kv_dtype,           call.context().interrupt};
+  Pass pass{{*call.context().pool, *call.context().kernels, arena, call.context().interrupt},
+            {{0, n_rows, 0, nullptr}},
+            {},
+            &recorder,
+            s.kv_dtype};
   pass.logits = {LogitRequest::Rows::range, 0, n_rows, {}};
   s.checkpoint.model->forward(pass, tokens);
   recorder.check_all_met();

@@ -140,7 +140,7 @@ TEST(Account, EstimatesTheMemoryOfAPass) {
   const Model& model = *checkpoint.model;
   KvCache cache = model.make_cache(512, DType::f32);
   Arena arena;
-  Pass pass{pool, default_kernels(), arena, {{0, 512, 0, &cache}}, {}, nullptr, DType::f32, nullptr};
+  Pass pass{{pool, default_kernels(), arena}, {{0, 512, 0, &cache}}, {}};
   pass.logits = {LogitRequest::Rows::range, 0, 512, [](std::int64_t, const Tensor&) {}};
   model.forward(pass, some_ids(model, 512));
   const MemoryEstimate estimate = estimate_memory(model.config(), {Phase::forward, 1, 512, 4.0}, 512);

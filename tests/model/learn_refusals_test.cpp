@@ -18,9 +18,11 @@ class LearnRefusals : public testing::Test {
     Tape tape(gradients);
     Arena arena;
     LossRequest loss{targets_, {}};
-    Pass pass{pool_, default_kernels(), arena, {{0, 3, 0, nullptr}}, {}};
-    pass.tape = &tape;
-    pass.loss = &loss;
+    LossResult found;
+    Pass pass{{pool_, default_kernels(), arena}, {{0, 3, 0, nullptr}}, {}};
+    pass.training.tape = &tape;
+    pass.training.loss = &loss;
+    pass.training.result = &found;
     change(pass);
     return message_of<Error>([&] { model_.learn(pass, ids_); });
   }
@@ -36,7 +38,7 @@ TEST_F(LearnRefusals, WhatIsWholeIsLearned) {
 }
 
 TEST_F(LearnRefusals, ALossAndATapeAreAskedFor) {
-  EXPECT_THAT(refusal([](Pass& p) { p.tape = nullptr; }), testing::HasSubstr("expected a tape and a loss"));
+  EXPECT_THAT(refusal([](Pass& p) { p.training.tape = nullptr; }), testing::HasSubstr("expected a tape and a loss"));
   EXPECT_THAT(refusal([](Pass& p) { p.loss = nullptr; }), testing::HasSubstr("expected a tape and a loss"));
 }
 
