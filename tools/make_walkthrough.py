@@ -150,7 +150,7 @@ def text_to_ids(run):
     return f"""## 1. Text becomes ids
 
 The text is cut into words, a word's bytes are merged pair by pair, the most frequent pair of the training text first, and
-what is left is looked up. (`src/tokenizer/pre_tokenizer.cpp`, `bpe.cpp`, `bpe_merge.cpp`;
+what is left is looked up. (`src/tokenizer/pre_tokenizer.cpp`, `bpe.cpp`, `merge_by_heap.h`;
 `vitrine tokenize models/default "…"` shows it.) A blank belongs to the word that it precedes.
 
 {table(("position", "id", "piece"), rows)}

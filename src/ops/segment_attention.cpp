@@ -32,8 +32,8 @@ Positions SegmentAttention::visible(std::int64_t row) const {
 /// The visible columns of a strip; wider only where a tap has put values outside the mask.
 Positions SegmentAttention::support(const Tile& tile, std::int64_t row, float neutral) const {
   Positions range = visible(tile.first_row + row);
-  const float* at_position = tile.strip(row) - tile.columns.begin;
-  const auto is_set = [&](std::int64_t s) { return at_position[s] != neutral; };
+  const float* strip = tile.strip(row);
+  const auto is_set = [&](std::int64_t s) { return strip[s - tile.columns.begin] != neutral; };
   for (std::int64_t s = tile.columns.begin; s < range.begin; ++s) {
     if (is_set(s)) range.begin = s;
   }

@@ -51,7 +51,7 @@ TEST_F(TrainTokenizer, BadInputLeavesTheOldFile) {
   for (const Arguments& more : {Arguments{"--vocab-size", "300"}, Arguments{"--model", "char"}}) {
     Arguments all = {"tokenizer", "train", folder_ / "empty.txt", "--out", out_};
     all.insert(all.end(), more.begin(), more.end());
-    expect_error(all, {"the files hold none"});
+    expect_error(all, {"the files contain none"});
   }
   write_file(folder_ / "broken.txt", "abc \xFF");
   expect_error({"tokenizer", "train", folder_ / "broken.txt", "--vocab-size", "300", "--out", out_},
