@@ -59,7 +59,7 @@ TEST_F(TrainTokenizer, BadInputLeavesTheOldFile) {
   expect_error(train({"--vocab-size", "300"}), {out_, "cannot write"}, {.largest_file = 100});
   expect_usage_error(train({}), {"--vocab-size"});
   expect_usage_error({"tokenizer", "train", "--vocab-size", "300", "--out", out_}, {"FILE"});
-  expect_usage_error(train({"--model", "bytes"}), {"learns from no text"});
+  expect_usage_error(train({"--model", "bytes"}), {"takes no text"});
   expect_usage_error(train({"--model", "char", "--ties", "greater"}), {"--ties"});
   expect_usage_error(train({"--vocab-size", "-1"}), {"--vocab-size"});
   expect_usage_error({"tokenizer"}, {});
