@@ -63,7 +63,7 @@ bool has_site(const ModelConfig& config, const BlockConfig& block, Site site) {
 /// The size that a word of a shape stands for; 0 for an unknown word.
 std::int64_t size_of_word(std::string_view word, const ModelConfig& config, const BlockConfig& block) {
   const AttentionConfig& a = block.attention;
-  const bool by_head = a.qk_norm && a.qk_norm->over == QkNormConfig::Over::head;
+  const bool by_head = a.qk_norm && a.qk_norm->over != QkNormConfig::Over::all_heads;
   if (word == "1") return 1;
   if (word == "d") return config.d_model;
   if (word == "V") return config.vocab_size;
