@@ -68,8 +68,8 @@ std::int64_t width_of(const MoeConfig& c) { return c.expert.d_ff; }
 
 std::string describe_qk_norm(const std::optional<QkNormConfig>& c) {
   if (!c) return "none";
-  const char* const over = c->over == QkNormConfig::Over::head ? "each head" : "all heads as one vector";
-  return fmt::format("{}, over {}", describe_norm(c->norm), over);
+  static constexpr const char* kOver[] = {"each head", "each head, with its own weight", "all heads as one vector"};
+  return fmt::format("{}, over {}", describe_norm(c->norm), kOver[static_cast<int>(c->over)]);
 }
 
 OrderedJson or_none(const std::optional<float>& number) { return number ? OrderedJson(*number) : OrderedJson("none"); }

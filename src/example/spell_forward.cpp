@@ -81,8 +81,9 @@ Arithmetic spell_normalized(const Facts& f, const NormConfig& c, const Seen& x, 
 Arithmetic spell_norm_out(const Facts& f, const NormConfig& c, const Seen& value, std::int64_t flat) {
   const std::string prefix = norm_prefix(name_of(value.site));
   const Arithmetic normalized(f.values.at(prefix + "hook_normalized")[flat]);
-  const std::int64_t column = flat % value.last_size();
-  const Arithmetic gain(f.params.at(prefix + "weight")[column]);
+  const Seen& weight = f.params.at(prefix + "weight");
+  const std::int64_t column = flat % weight.shape.count();  // of a row, or of the heads that have a weight each
+  const Arithmetic gain(weight[column]);
   const Arithmetic product =
       normalized *
       (c.weight_offset != 0

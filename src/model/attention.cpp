@@ -3,11 +3,11 @@
 namespace vitrine {
 namespace {
 
-/// q or k `[T, n, head_dim]`, normed over each head or over all of them.
+/// q or k `[T, n, head_dim]`, normalized over each head or over all heads as one vector.
 Tensor norm_heads(Pass& p, const NormSite& at, const std::optional<QkNormConfig>& c, const NormParams& w,
                   const Tensor& x) {
   if (!c) return x;
-  if (c->over == QkNormConfig::Over::head) return norm(p, at, c->norm, w, x);
+  if (c->over != QkNormConfig::Over::all_heads) return norm(p, at, c->norm, w, x);
   return norm(p, at, c->norm, w, x.reshaped({x.rows(), 1, x.row_size()})).reshaped(x.shape);
 }
 

@@ -25,8 +25,9 @@ struct EmbeddingConfig {
 
 /// A norm of q and k, before RoPE.
 struct QkNormConfig {
-  /// Over each head, all heads with one weight `[head_dim]`; or over all heads side by side, `[n_heads · head_dim]`.
-  enum class Over : std::uint8_t { head, all_heads };
+  /// What is normalized: each head, with one weight `[head_dim]` for all heads; each head, with a weight of its own,
+  /// `[n_heads · head_dim]`; or all heads as one vector, with a weight `[n_heads · head_dim]`.
+  enum class Over : std::uint8_t { head, head_own_weight, all_heads };
 
   NormConfig norm;
   Over over = Over::head;

@@ -90,9 +90,9 @@ void for_each_param(const ModelConfig& config, Params& params, Visit&& visit) {
     linear(w.attention.wk, at + "attn.wk", d_kv, d, c.attention.qkv_bias);
     linear(w.attention.wv, at + "attn.wv", d_kv, d, c.attention.qkv_bias);
     if (const auto& qk = c.attention.qk_norm) {
-      const bool by_head = qk->over == QkNormConfig::Over::head;
-      norm_of(w.attention.q_norm, at + "attn.q_norm", qk->norm, by_head ? c.attention.head_dim : d_q);
-      norm_of(w.attention.k_norm, at + "attn.k_norm", qk->norm, by_head ? c.attention.head_dim : d_kv);
+      const bool shares_weight = qk->over == QkNormConfig::Over::head;
+      norm_of(w.attention.q_norm, at + "attn.q_norm", qk->norm, shares_weight ? c.attention.head_dim : d_q);
+      norm_of(w.attention.k_norm, at + "attn.k_norm", qk->norm, shares_weight ? c.attention.head_dim : d_kv);
     }
     linear(w.attention.wo, at + "attn.wo", d, d_q, c.attention.out_bias);
     norm(w.attn_post, at + "ln1_post", c.norms.attn_post);

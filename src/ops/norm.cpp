@@ -75,23 +75,27 @@ Tensor weighted(Pass& p, const NormConfig& c, const NormParams& w, const Tensor&
   const Tensor y = p.tensor(x.shape);
   const float* weight = p.vector(w.weight);
   const float* bias = w.bias.present() ? p.vector(w.bias) : nullptr;
+  const std::int64_t n_weights = w.weight.view.cols / rows.d;
+  const auto offset_of = [n_weights, d = rows.d](std::int64_t t) { return t % n_weights * d; };
   p.for_rows(rows.n, rows.d, [&](std::int64_t t) {
-    p.kernels.affine(rows.row(x, t), weight, c.weight_offset, bias, rows.d, rows.row(y, t));
+    const float* const b = bias != nullptr ? bias + offset_of(t) : nullptr;
+    p.kernels.affine(rows.row(x, t), weight + offset_of(t), c.weight_offset, b, rows.d, rows.row(y, t));
   });
   // dx = dy · (weight_offset + w); dw = Σ_t dy · x; db = Σ_t dy
-  p.record("norm_weight", {x}, y, [&p, &w, rows, offset = c.weight_offset, weight, x, y] {
+  p.record("norm_weight", {x}, y, [&p, &w, rows, offset_of, w_offset = c.weight_offset, weight, x, y] {
     const Tensor dx = p.grad(x), dy = p.grad(y), dw = p.grad(w.weight), db = p.grad(w.bias);
     const ArenaScope scope(p.arena);
     const Tensor product = p.tensor({rows.n, rows.d});
     p.for_rows(rows.n, rows.d, [&](std::int64_t t) {
-      p.kernels.affine(rows.row(dy, t), weight, offset, nullptr, rows.d, product.row(t));
+      p.kernels.affine(rows.row(dy, t), weight + offset_of(t), w_offset, nullptr, rows.d, product.row(t));
       p.kernels.add(rows.row(dx, t), product.row(t), rows.d, rows.row(dx, t));
     });
     p.for_columns(rows.d, rows.n, [&](std::int64_t first, std::int64_t count) {
       for (std::int64_t t = 0; t < rows.n; ++t) {
         const float* const g = rows.row(dy, t) + first;
-        if (dw.data != nullptr) p.kernels.multiply_add(g, rows.row(x, t) + first, count, dw.data + first);
-        if (db.data != nullptr) p.kernels.add(db.data + first, g, count, db.data + first);
+        const std::int64_t to = offset_of(t) + first;
+        if (dw.data != nullptr) p.kernels.multiply_add(g, rows.row(x, t) + first, count, dw.data + to);
+        if (db.data != nullptr) p.kernels.add(db.data + to, g, count, db.data + to);
       }
     });
   });

@@ -157,6 +157,14 @@ std::vector<Mutation> attention_mutations() {
                 [](AttentionConfig& c) {
                   if (c.qk_norm) c.qk_norm->over = Over::head;
                 }),
+      attention("with_a_weight_for_each_head",
+                [](AttentionConfig& c) {
+                  if (c.qk_norm) c.qk_norm->over = Over::head_own_weight;
+                }),
+      attention("with_a_norm_of_all_heads",
+                [](AttentionConfig& c) {
+                  if (c.qk_norm) c.qk_norm->over = Over::all_heads;
+                }),
       attention("without_plus_one_of_the_qk_norm",
                 [](AttentionConfig& c) {
                   if (c.qk_norm) c.qk_norm->norm.weight_offset = 0;
@@ -214,19 +222,21 @@ std::vector<Mutation> ffn_mutations() {
   };
 }
 
-/// The parameters that `config` names, of those of `model`; nothing where one is missing.
+/// The parameters that `config` names, of those of `model`, vectors cut to its lengths; nothing where one is missing
+/// or too short.
 std::optional<ModelParams> params_for(const ModelConfig& config, const Model& model) {
   std::map<std::string, Param> there;
   for_each_param(model.config(), model.params(),
                  [&](const Param& param, const std::string& name, const Shape&) { there[name] = param; });
   ModelParams params = empty_params(config);
   bool suffice = true;
-  for_each_param(config, params, [&](Param& param, const std::string& name, const Shape&) {
+  for_each_param(config, params, [&](Param& param, const std::string& name, const Shape& shape) {
     const auto it = there.find(name);
-    if (it == there.end())
-      suffice = false;
-    else
-      param = it->second;
+    suffice = suffice && it != there.end() && it->second.shape.count() >= shape.count();
+    if (!suffice) return;
+    param = it->second;
+    param.shape = shape;
+    if (shape.rank() == 1) param.view.cols = shape[0];
   });
   return suffice ? std::optional(params) : std::nullopt;
 }

@@ -64,10 +64,11 @@ std::vector<T> linear(const std::vector<T>& x, const std::vector<T>& w, const st
   return y;
 }
 
-/// Rows of d elements; b may be empty.
+/// Rows of d elements, d = 0: as long as w; a longer w has a weight for each of several rows in turn. b may be empty.
 template <class T>
-std::vector<T> norm(const NormConfig& c, const std::vector<T>& x, const std::vector<T>& w, const std::vector<T>& b) {
-  const std::size_t d = w.size();
+std::vector<T> norm(const NormConfig& c, const std::vector<T>& x, const std::vector<T>& w, const std::vector<T>& b,
+                    std::size_t d = 0) {
+  if (d == 0) d = w.size();
   std::vector<T> y;
   for (std::size_t first = 0; first < x.size(); first += d) {
     T mean = 0, squares = 0;
@@ -76,7 +77,8 @@ std::vector<T> norm(const NormConfig& c, const std::vector<T>& x, const std::vec
     const T scale = std::sqrt(squares / double(d) + double(c.eps));
     for (std::size_t i = 0; i < d; ++i) {
       const T normalized = (x[first + i] - mean) / scale;
-      y.push_back(normalized * (double(c.weight_offset) + w[i]) + (b.empty() ? T(0) : b[i]));
+      const std::size_t at = (first + i) % w.size();
+      y.push_back(normalized * (double(c.weight_offset) + w[at]) + (b.empty() ? T(0) : b[at]));
     }
   }
   return y;
