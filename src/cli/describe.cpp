@@ -90,7 +90,7 @@ OrderedJson describe_model(const ModelConfig& config) {
 }
 
 OrderedJson describe_block(const BlockConfig& block) {
-  const AttentionConfig& a = block.attention;
+  const AttentionConfig& a = block.attention();
   const char* const sharing = a.n_kv_heads == a.n_heads ? "MHA" : a.n_kv_heads == 1 ? "MQA" : "GQA";
   return {
       {"attention", sharing},

@@ -23,8 +23,8 @@ const char* const kAbout =
 ModelConfig document_config() {
   const NormConfig norm{NormConfig::Kind::layer, 1e-5f, 0.0f, true};
   BlockConfig block;
-  block.attention.n_heads = block.attention.n_kv_heads = block.attention.head_dim = 2;
-  block.attention.score_scale = static_cast<float>(1 / std::sqrt(2.0));
+  block.attention().n_heads = block.attention().n_kv_heads = block.attention().head_dim = 2;
+  block.attention().score_scale = static_cast<float>(1 / std::sqrt(2.0));
   block.ffn = DenseConfig{8, Activation::relu, false, false};
   block.norms.attn_pre = block.norms.ffn_pre = norm;
   ModelConfig config;

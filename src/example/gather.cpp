@@ -86,7 +86,7 @@ class Gatherer {
     if (name == "embed.weight" || name == "unembed.weight") s.rows = labels_;
     const std::size_t at = name.find(".attn.w");
     if (at == std::string::npos) return;
-    const AttentionConfig& a = f_.config->blocks.front().attention;
+    const AttentionConfig& a = f_.config->blocks.front().attention();
     const char which = name[at + 7];
     if (which == 'o')
       s.columns = head_elements(shape[1] / a.head_dim, a.head_dim);

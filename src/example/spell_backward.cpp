@@ -51,7 +51,7 @@ std::optional<Arithmetic> spell_stream(const Facts& f, const SiteId& id, std::in
 }
 
 std::optional<Arithmetic> spell_attention(const Facts& f, const SiteId& id, std::int64_t flat) {
-  const AttentionConfig& a = f.block(id.layer).attention;
+  const AttentionConfig& a = f.block(id.layer).attention();
   const std::int64_t dh = a.head_dim, T = f.n_tokens(), H = a.n_heads, K = a.n_kv_heads, group = H / K;
   const auto value = [&](Site site) -> const Seen& { return f.values.at(sibling(id, site)); };
   const auto gradient = [&](Site site) -> const Seen& { return f.gradients.at(sibling(id, site)); };

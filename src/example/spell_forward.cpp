@@ -39,7 +39,7 @@ const NormConfig& norm_config(const Facts& f, Norm norm, int layer) {
       return *f.block(layer).norms.attn_pre;
     case Norm::q:
     case Norm::k:
-      return f.block(layer).attention.qk_norm->norm;
+      return f.block(layer).attention().qk_norm->norm;
     case Norm::ln1_post:
       return *f.block(layer).norms.attn_post;
     case Norm::ln2:
@@ -116,7 +116,7 @@ Arithmetic spell_product(const Facts& f, const Seen& x, std::int64_t row, const 
 }
 
 std::optional<Arithmetic> spell_rope(const Facts& f, const Seen& value, std::int64_t flat) {
-  const AttentionConfig& a = f.block(value.site.layer).attention;
+  const AttentionConfig& a = f.block(value.site.layer).attention();
   const RopeConfig& c = *a.rope;
   const bool is_query = value.site.site == Site::rot_q;
   const std::string normed = sibling(value.site, is_query ? Site::q_norm_out : Site::k_norm_out);
@@ -153,7 +153,7 @@ std::optional<Arithmetic> spell_softmax(const Seen& x, std::int64_t flat) {
 
 std::optional<Arithmetic> spell_attention(const Facts& f, const Seen& value, std::int64_t flat) {
   const SiteId& id = value.site;
-  const AttentionConfig& a = f.block(id.layer).attention;
+  const AttentionConfig& a = f.block(id.layer).attention();
   const std::int64_t dh = a.head_dim, T = f.n_tokens(), group = a.n_heads / a.n_kv_heads;
   const auto project = [&](const char* linear) {
     const std::int64_t width = value.shape[1] * dh;
@@ -360,12 +360,12 @@ std::string ffn_input(const Facts& f, int layer) {
 }
 
 std::string scored_query(const Facts& f, int layer) {
-  const AttentionConfig& a = f.block(layer).attention;
+  const AttentionConfig& a = f.block(layer).attention();
   return name_of({a.rope ? Site::rot_q : a.qk_norm ? Site::q_norm_out : Site::q, layer});
 }
 
 std::string scored_key(const Facts& f, int layer) {
-  const AttentionConfig& a = f.block(layer).attention;
+  const AttentionConfig& a = f.block(layer).attention();
   return name_of({a.rope ? Site::rot_k : a.qk_norm ? Site::k_norm_out : Site::k, layer});
 }
 

@@ -258,7 +258,7 @@ SectionWords words_of(const ModelConfig& c, const SiteId& id) {
     case SiteGroup::stream:
       return stream_words(c, block, id);
     case SiteGroup::attention:
-      return attention_words(block.attention, id.site);
+      return attention_words(block.attention(), id.site);
     case SiteGroup::ffn:
       return ffn_words(block, id.site);
     case SiteGroup::ends:
@@ -274,7 +274,7 @@ SectionWords gradient_words_of(const ModelConfig& c, const SiteId& id) {
     case SiteGroup::stream:
       return stream_gradient_words(c, block, id);
     case SiteGroup::attention:
-      return attention_gradient_words(block.attention, id.site);
+      return attention_gradient_words(block.attention(), id.site);
     case SiteGroup::ffn:
       return ffn_gradient_words(block, id.site);
     case SiteGroup::ends:

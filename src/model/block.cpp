@@ -20,9 +20,9 @@ Tensor ffn(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, co
 Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, Tensor x) {
   x = p.tap(at(Site::resid_pre), x);
   if (p.ends_before(at(Site::attn_in))) return x;
-  AttentionInput in = head_inputs(p, at, c.attention, c.norms.attn_pre, w.attn_pre, x);
+  AttentionInput in = head_inputs(p, at, c.attention(), c.norms.attn_pre, w.attn_pre, x);
   in.normed = norm(p, at(Norm::ln1), c.norms.attn_pre, w.attn_pre, x);
-  Tensor a = attention(p, at, c.attention, w.attention, in);
+  Tensor a = attention(p, at, c.attention(), w.attention, in);
   if (p.ends_before(at(Site::ln1_post_scale))) return x;
   a = scale(p, c.residual_scale, norm(p, at(Norm::ln1_post), c.norms.attn_post, w.attn_post, a));
   a = p.tap(at(Site::attn_out), dropout(p, at(Site::attn_out), a));

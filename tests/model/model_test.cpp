@@ -191,13 +191,13 @@ TEST(Config, RefusesWhatTheEngineDoesNotCompute) {
   EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].norms.ffn_reads_attn_pre = true; }), HasSubstr("parallel block"));
   EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].residual_scale = 0; }), HasSubstr("residual_scale"));
   EXPECT_THAT(with([](ModelConfig& c) { c.head.scale = -1; }), HasSubstr("scale"));
-  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].attention.rope->magnitude = INFINITY; }), HasSubstr("magnitude"));
-  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[1].cross_attention = c.blocks[1].attention; }), HasSubstr("cross"));
+  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].attention().rope->magnitude = INFINITY; }), HasSubstr("magnitude"));
+  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[1].cross_attention = c.blocks[1].attention(); }), HasSubstr("cross"));
   EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].norm_place = BlockConfig::NormPlace::after_residual; }),
               HasSubstr("after"));
-  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].attention.n_kv_heads = 3; }), HasSubstr("multiple"));
+  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].attention().n_kv_heads = 3; }), HasSubstr("multiple"));
   EXPECT_THAT(with([](ModelConfig& c) { c.blocks.clear(); }), HasSubstr("n_layers"));
-  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].attention.rope->dim = 7; }), HasSubstr("even"));
+  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].attention().rope->dim = 7; }), HasSubstr("even"));
 }
 
 }  // namespace
