@@ -194,7 +194,7 @@ MemoryEstimate estimate_memory(const ModelConfig& config, const Workload& w, std
   }
   WorkloadPass run(config, w, chunk, pool);
   run.run();
-  m.activations = as_double(run.dry().memory().most_bytes());
+  m.activations = as_double(run.dry().bytes());
   return m;
 }
 
@@ -203,12 +203,12 @@ std::int64_t learning_bytes(const ModelConfig& config, const LearningPass& of, T
   for (std::int64_t i = 0; i < of.batch; ++i) segments.push_back({i * of.length, of.length, 0, nullptr});
   DryPass dry(pool, std::move(segments));
   Gradients gradients;
-  Tape tape(gradients, &dry.memory());
+  Tape tape(gradients, &dry.gradient_memory());
   dry.pass().training.tape = &tape;
   dry.pass().training.recompute = of.recompute;
   dry.pass().training.dropout.rate = of.dropout ? 0.5f : 0.0f;
   dry.run(shape_model(config, of.dtype));
-  return dry.memory().most_bytes();
+  return dry.bytes();
 }
 
 }  // namespace vitrine

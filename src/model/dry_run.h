@@ -18,13 +18,16 @@ class DryPass {
   DryPass(ThreadPool& pool, std::vector<Segment> segments);
 
   Pass& pass() { return pass_; }
-  CountedMemory& memory() { return memory_; }
+  /// What the gradients of values take, for a tape of this pass.
+  CountedMemory& gradient_memory() { return gradient_memory_; }
+  /// Bytes of activations, scratch and gradients of values that the passes so far have touched.
+  std::int64_t bytes() const { return arena_.touched_bytes() + gradient_memory_.most_bytes(); }
   /// Runs model.forward, or, where the pass has a tape, model.learn, over ids that are never read.
   void run(const Model& model);
 
  private:
-  CountedMemory memory_;
-  Arena arena_{&memory_};
+  CountedMemory arena_memory_, gradient_memory_;
+  Arena arena_{&arena_memory_};
   Pass pass_;
 };
 

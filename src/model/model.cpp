@@ -49,7 +49,8 @@ std::optional<SiteId> end_of(const Pass& p, int n_layers) {
   if (p.taps == nullptr) return end;
   const std::optional<SiteId> last = p.taps->last_wanted();
   if (!last || precedes({Site::resid_post, n_layers}, *last)) return {};
-  const SiteId after{static_cast<Site>(static_cast<int>(last->site) + 1), last->layer};
+  SiteId after{static_cast<Site>(static_cast<int>(last->site) + 1), last->layer};
+  if (last->site == Site::resid_post) after = {Site::resid_pre, last->layer + 1};
   return precedes(end, after) && last->layer >= 0 ? after : end;
 }
 
@@ -131,6 +132,9 @@ void Model::check(const Pass& p, std::span<const std::int32_t> tokens) const {
   }
   if (row == 0 || row != static_cast<std::int64_t>(tokens.size())) {
     throw BadInput("forward", "expected segments that cover {} tokens (at least 1), got {}", tokens.size(), row);
+  }
+  if (p.training.loss != nullptr && p.training.result == nullptr) {
+    throw InternalError("forward", "expected a place for the losses");
   }
   if (p.training.loss != nullptr) check(*p.training.loss, row, p.segments.size());
   if (p.logits.rows == LogitRequest::Rows::range &&

@@ -177,7 +177,7 @@ Tensor strip_step(Pass& p, const AttendConfig& c, const SegmentAttention& s, std
   Tensor strips = made;
   if (p.is_taped() || seen.data != made.data) {
     strips = p.tensor(seen.shape);
-    std::copy_n(seen.data, seen.count(), strips.data);
+    p.copy(seen.data, seen.count(), strips.data);
   }
   for_each_strip(p, c, s, strips, step);
   p.record(name, {seen}, strips, [&p, &c, s, seen, strips, backward] {

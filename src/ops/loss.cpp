@@ -54,18 +54,19 @@ Tensor next_token_loss(Pass& p, const Tensor& logits, std::span<const std::int32
     const float uniform = log_sum + (largest - p.kernels.sum(x, n) / static_cast<float>(n));
     loss.data[t] = (1.0f - label_smoothing) * loss.data[t] + label_smoothing * uniform;
   });
-  p.record("next_token_loss", {logits}, loss,
-           [&p, logits, of, loss, label_smoothing, n, ids = std::vector(targets.begin(), targets.end())] {
-             const Tensor dlogits = p.grad(logits), dloss = p.grad(loss);
-             add_softmax(p, logits, of, dloss, dlogits);
-             p.for_rows(logits.rows(), n, [&](std::int64_t t) {
-               float* const dx = dlogits.row(t);
-               dx[ids[static_cast<std::size_t>(t)]] -= (1.0f - label_smoothing) * dloss.data[t];
-               if (label_smoothing == 0.0f) return;
-               const float each = label_smoothing * dloss.data[t] / static_cast<float>(n);
-               p.kernels.normalize(dx, n, each, 1.0f, dx);  // dx − each
-             });
-           });
+  std::vector<std::int32_t> kept;  // for the backward
+  if (p.is_taped()) kept.assign(targets.begin(), targets.end());
+  p.record("next_token_loss", {logits}, loss, [&p, logits, of, loss, label_smoothing, n, ids = std::move(kept)] {
+    const Tensor dlogits = p.grad(logits), dloss = p.grad(loss);
+    add_softmax(p, logits, of, dloss, dlogits);
+    p.for_rows(logits.rows(), n, [&](std::int64_t t) {
+      float* const dx = dlogits.row(t);
+      dx[ids[static_cast<std::size_t>(t)]] -= (1.0f - label_smoothing) * dloss.data[t];
+      if (label_smoothing == 0.0f) return;
+      const float each = label_smoothing * dloss.data[t] / static_cast<float>(n);
+      p.kernels.normalize(dx, n, each, 1.0f, dx);  // dx − each
+    });
+  });
   return loss;
 }
 

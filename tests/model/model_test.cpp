@@ -144,6 +144,7 @@ TEST(Forward, AnInterruptEndsThePass) {
   const std::atomic<bool> interrupt = true;
   const auto ids = golden_ids("gemma2");
   Pass pass{{pool, default_kernels(), arena, &interrupt}, {{0, static_cast<std::int64_t>(ids.size()), 0, nullptr}}};
+  pass.logits = {LogitRequest::Rows::last_of_segments, 0, 0, [](std::int64_t, const Tensor&) {}};
   EXPECT_THROW(checkpoint.model->forward(pass, ids), Interrupted);
 }
 

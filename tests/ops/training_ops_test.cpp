@@ -6,10 +6,10 @@
 #include <random>
 
 #include "autograd/tape.h"
-#include "support/attend_own.h"
 #include "ops/attend.h"
 #include "ops/dropout.h"
 #include "ops/route.h"
+#include "support/attend_own.h"
 #include "support/run.h"
 
 namespace vitrine::test {
