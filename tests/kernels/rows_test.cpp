@@ -10,7 +10,7 @@ namespace {
 constexpr std::int64_t kMaxLength = 35;
 constexpr float kUntouched = 12345.0f;
 
-/// What a kernel is run on: n floats each in a, b and c; room for 2n + 1 in y.
+/// The operands of a kernel: n floats each in a, b and c; y holds 2n + 1.
 struct Arrays {
   const float *a, *b, *c;
   std::int64_t n;
@@ -97,6 +97,12 @@ std::vector<RowCase> arithmetic() {
        each([](float a, float, float) { return a < 0.0f ? 0.0f : a; })},
       {"relu_slope", [](const Kernels& k, const Arrays& r) { k.slope(Activation::relu, r.a, r.n, r.y); },
        each([](float a, float, float) { return a > 0.0f ? 1.0f : 0.0f; })},
+      {"sigmoid", [](const Kernels& k, const Arrays& r) { k.sigmoid(r.a, r.n, r.y); }, each([](float a, float, float) {
+         const float zero = 0.0f;
+         float e = 0;
+         kernels_for(Isa::scalar).exp_sum(&zero, 1, std::fabs(a), &e);
+         return a < 0.0f ? e / (1.0f + e) : 1.0f / (1.0f + e);
+       })},
       {"multiply_add",
        [](const Kernels& k, const Arrays& r) {
          std::copy_n(r.c, r.n, r.y);
