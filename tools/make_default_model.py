@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MODEL = ROOT / "models" / "default"
 END = "<|endoftext|>"
 TRAINED_ON = 2200  # stories; the later ones are held out, except for the last, which the sample cuts off
-STORIES_PASSES = 2  # of the stories for one pass of the novel
+STORIES_SEEN = 2  # of the stories for one pass of the novel
 NOVEL_DOCUMENTS = slice(20, 959)  # 1.25 million letters; the first 20 documents are unused
 PROMPT = "Once upon a time"
 SHIPPED = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
@@ -62,7 +62,7 @@ def prepare(program, stories, novel, run):
         (run / f"{name}.txt").write_text(f"\n{END}\n".join(documents), encoding="utf-8")
     vitrine(program, "tokenizer", "train", run / "train.txt", "--vocab-size", 4096, "--bos", END,
             "--out", run / "tokenizer.json")  # fmt: skip
-    pack(program, run, ["train"] * STORIES_PASSES + ["novel"], run / "train-tokens")
+    pack(program, run, ["train"] * STORIES_SEEN + ["novel"], run / "train-tokens")
     pack(program, run, ["train"], run / "stories-tokens")
     pack(program, run, ["held-out"], run / "held-out-tokens")
 
@@ -111,8 +111,8 @@ def card(program, run):
     seen = passes(run, run / "train-tokens")
     values = {
         "story_tokens": f"{n_stories:,}",
-        "novel_tokens": f"{n_all - STORIES_PASSES * n_stories:,}",
-        "story_passes": f"{seen * STORIES_PASSES:.1f}",
+        "novel_tokens": f"{n_all - STORIES_SEEN * n_stories:,}",
+        "story_passes": f"{seen * STORIES_SEEN:.1f}",
         "novel_passes": f"{seen:.1f}",
         "steps": f"{steps[-1]['step']:,}",
         "best_step": best["step"],
