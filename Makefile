@@ -1,20 +1,28 @@
-# make        builds build/vitrine
-# make run    installs what is missing, builds, and shows the default model
-# make test   installs what is missing, builds, and runs all tests
+# make          builds build/vitrine
+# make run      installs missing packages, builds, and shows the default model
+# make test     installs missing packages, builds, and runs all tests
 # make install PREFIX=/usr/local [DESTDIR=…]   program, library, headers, CMake package, man page, completions
 # make package  two Debian packages, in build/packages
-# make bench  micro benchmarks of the kernels
-# make dev-test, make tsan-test   the tests under ASan+UBSan, under TSan
-# make fuzz-test  installs clang and fuzzes every reader of files for some seconds; see fuzz/README.md
-# make format rewrites the sources as .clang-format says
+# make bench    micro benchmarks of the kernels
+# make dev-test, make tsan-test   the tests with ASan and UBSan, with TSan
+# make fuzz-test     installs clang and fuzzes every reader of files for some seconds; see fuzz/README.md
+# make aarch64-test  installs a cross compiler, qemu and libraries, and runs the kernel and golden tests for 64-bit ARM
+# make format   formats the sources with clang-format-14
 JOBS ?= 2
 PREFIX ?= /usr/local
 SOURCES = $(shell git ls-files '*.h' '*.cpp' 2>/dev/null)
 
-.PHONY: all build packages product run test install package bench dev-test tsan-test fuzz fuzz-test format clean
+# The progress line of ninja: steps that are done, all steps, seconds.
+export NINJA_STATUS = [%f of %t, %e s] 
+# On a terminal each step says what it does.
+say = @if [ -t 1 ]; then echo "$(1)"; fi
+
+.PHONY: all build packages product run test install package bench dev-test tsan-test fuzz fuzz-test aarch64-test format clean
 
 all:
+	$(call say,Configuring the build)
 	@cmake --preset release >/dev/null
+	$(call say,Compiling: some minutes the first time)
 	@cmake --build --preset release -j $(JOBS) --target vitrine
 
 build:
@@ -59,8 +67,13 @@ fuzz: packages
 fuzz-test: fuzz
 	@ctest --preset fuzz -j $(JOBS)
 
+aarch64-test: packages
+	@tools/install_packages.sh tools/aarch64_packages.txt
+	@[ -d build-aarch64/libraries/usr ] || tools/aarch64_libraries.sh build-aarch64/libraries
+	@tests/aarch64_test.sh "$(CURDIR)"
+
 format:
 	clang-format-14 -i $(SOURCES)
 
 clean:
-	rm -rf build build-dev build-tsan build-fuzz
+	rm -rf build build-dev build-tsan build-fuzz build-aarch64

@@ -5,12 +5,12 @@
     compare.py VITRINE MODEL --train [--batch 4] [--seq 256] [--threads 2] [--rounds 3]
 
 MODEL is a Hugging Face folder (`vitrine init` makes one of any preset). Each round runs every engine once, one after the
-other, with the same ids; what is printed are medians over the rounds, and medians of the ratios within a round, so that
-a machine whose speed drifts slows all of them. Needs torch and transformers; llama-cpp-python, built for this processor,
-where --gguf is given (`vitrine quantize MODEL FILE.gguf --type bf16`).
+other, with the same ids. Prints medians over the rounds, and medians of the ratios within a round, which drift less than
+the speed of the machine. Needs torch and transformers, and for --gguf llama-cpp-python, built for this processor
+(`vitrine quantize MODEL FILE.gguf --type bf16` writes the file).
 
-With --train whole steps are raced in float32: forward, loss, backward, clipping, AdamW; PyTorch's fused AdamW, its model
-as it is and through torch.compile, the faster of which counts.
+--train compares whole steps in float32: forward, loss, backward, clipping, AdamW. PyTorch uses its fused AdamW, and the
+faster of the plain model and torch.compile.
 """
 import argparse
 import json

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """How cost grows: curves.py VITRINE MODEL... [--context N...] [--batch N...] [--threads N...] [--generate 16]
 
-`vitrine bench` on every model, then on the first one with other contexts, batches and numbers of threads, each beside
-the plain run (a prompt of 256, one sequence, all threads) done again right before it: machines drift, ratios within a
-pair drift less. Prints Markdown. A decoding step at context C has C tokens behind it; a context of 1 is almost none.
-Sequences that run together have prompts of 16, and so has the plain run beside them: their decoding is what is compared.
+Runs `vitrine bench` on every model, then on the first one with other contexts, batches and numbers of threads. Each of
+these runs follows a plain run (a prompt of 256, one sequence, all threads), and the ratio of the two is printed, because
+ratios drift less than the speed of the machine. Prints Markdown. A decode step at context C follows C tokens; a context
+of 1 is almost none. Batches, and the plain runs before them, have prompts of 16, because their decoding is compared.
 """
 import argparse
 import json

@@ -1,10 +1,10 @@
-"""Time and memory of `vitrine tokenize` beside Hugging Face's `tokenizers`, one thread each, in alternation; and worst inputs.
+"""Time and memory of `vitrine tokenize` and Hugging Face's `tokenizers`, one thread each, in turn; and of worst-case inputs.
 
   tokenizer_speed.py VITRINE DATA [--mb 100] [--line-mb 10] [--repeats 1]   text, and one line without spaces
   tokenizer_speed.py VITRINE DATA --worst [NAME…]                            1 MB and 2 MB of each worst input, the ratio of their times
 
-Seconds are wall and user CPU of a whole process; the time and memory of the same process with an empty text are taken off.
-Memory is the peak of the resident set for each byte of text. The process of `tokenizers` keeps ids only, no other thing.
+Seconds are wall and user time of a process, less the time of the same process with an empty text; memory likewise.
+Memory is the peak resident set per byte of text. The process of `tokenizers` keeps only the ids.
 """
 import argparse
 import json

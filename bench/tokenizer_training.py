@@ -3,9 +3,9 @@
 
     tokenizer_training.py VITRINE FILE… [--vocab-size 32000] [--repeat 1] [--threads 2] [--rounds 3]
 
-The files are put one behind the other, `repeat` times. Each round runs both, one after the other; what is printed are
-medians of wall time and of peak memory (the whole process, and for Hugging Face's also without what Python and the
-package take). The merges must be the same. Needs `tokenizers`.
+The corpus is all files in a row, `repeat` times. Each round runs both programs. Prints medians of wall time and of peak
+memory (of the process, and for Hugging Face's also without the memory of Python and the package). The merges must be the
+same. Needs `tokenizers`.
 """
 import argparse
 import json

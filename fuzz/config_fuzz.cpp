@@ -1,4 +1,4 @@
-// config.json of every family, up to the tensors, which are missing.
+// config.json of every family. The tensors are missing, so reading ends there.
 #include "checkpoint/load.h"
 #include "folder.h"
 #include "fuzzing.h"

@@ -1,5 +1,5 @@
-// MappedFile for the fuzz targets, in the place of base/mapped_file.cpp: a block of memory of just the file's size. A
-// mapping ends on a page, so that AddressSanitizer would not see what is read behind the end of the file.
+// MappedFile for the fuzz targets, instead of base/mapped_file.cpp: heap memory with exactly the size of the file. The
+// last page of a mapping is larger than the file, so AddressSanitizer would miss a read after the end of the file.
 #include <cstring>
 #include <filesystem>
 #include <fstream>

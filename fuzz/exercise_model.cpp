@@ -15,7 +15,7 @@ constexpr std::int64_t kTokens = 3;
 
 using Logits = std::vector<float>;
 
-/// Runs `ids` in chunks of `chunk` tokens through a cache; nothing where the pass was refused.
+/// Logits of `ids`, run in chunks of `chunk` tokens with a cache; nothing if the model refuses the pass.
 std::optional<Logits> run(const Model& model, const std::vector<std::int32_t>& ids, std::int64_t chunk,
                           const Kernels& kernels) {
   Logits logits;

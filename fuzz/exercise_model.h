@@ -1,12 +1,12 @@
-// What a model that was read must do, whatever the file said.
+// Runs a model that a fuzz target has read.
 #pragma once
 
 #include "checkpoint/load.h"
 
 namespace vitrine::fuzz {
 
-/// Runs some tokens at once on the kernels of this machine, and one by one through a cache on the scalar kernels: the
-/// logits are the same bits, or both passes refuse the model. Refusing throws as Model::forward does.
+/// Runs some tokens at once on the kernels of this machine, and one by one with a cache on the scalar kernels. Both
+/// must give the same bits, or both must refuse the model. A refusal throws, as Model::forward does.
 void exercise_model(const Checkpoint& checkpoint);
 
 }  // namespace vitrine::fuzz

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kMaxTextBytes = 1024;
 constexpr std::string_view kMark = "#text";
-/// Words, spaces, two and four bytes of UTF-8, broken UTF-8, what special tokens look like.
+/// Words, spaces, UTF-8 of two and four bytes, invalid UTF-8, and the spellings of special tokens.
 constexpr std::string_view kText =
     "the caf\xC3\xA9 <s>\xFF\xF0\x9F\xA6\x99 ab  12</s>\n<0x41><|endoftext|>\xE2\x96\x81";
 
@@ -45,11 +45,11 @@ void exercise(const Tokenizer& tokenizer, std::string_view text) {
 int fuzz_tokenizer(std::string_view input,
                    const std::function<std::unique_ptr<const Tokenizer>(std::string_view file)>& parse) {
   return answer([&] {
-    const auto [file, behind] = cut(input, kMark);
+    const auto [file, after] = cut(input, kMark);
     const std::unique_ptr<const Tokenizer> tokenizer = parse(file);
     expect(is_refused(*tokenizer, -1) && is_refused(*tokenizer, static_cast<std::int32_t>(tokenizer->vocab_size())),
            "ids beyond the vocabulary are refused");
-    exercise(*tokenizer, (behind.empty() ? file : behind).substr(0, kMaxTextBytes));
+    exercise(*tokenizer, (after.empty() ? file : after).substr(0, kMaxTextBytes));
     exercise(*tokenizer, kText);
   });
 }

@@ -1,4 +1,4 @@
-// What a tokenizer that was read must do, whatever the file said.
+// Runs a tokenizer that a fuzz target has read.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,8 @@
 
 namespace vitrine::fuzz {
 
-/// Cuts `input` at the mark `#text`: in front of it the file, which `parse` turns into a tokenizer, behind it a text,
-/// which is encoded and decoded. Without a mark the text is the beginning of the file. Returns what a target returns.
+/// Splits `input` at the mark `#text`. `parse` makes a tokenizer of the file before the mark; the tokenizer encodes and
+/// decodes the text after it. Without a mark the text is the beginning of the file. Returns the result of a target.
 int fuzz_tokenizer(std::string_view input,
                    const std::function<std::unique_ptr<const Tokenizer>(std::string_view file)>& parse);
 

@@ -1,4 +1,4 @@
-// A folder for the readers that take paths.
+// A temporary folder for readers that take paths.
 #pragma once
 
 #include <cstdlib>
@@ -11,7 +11,7 @@
 
 namespace vitrine::fuzz {
 
-/// A new folder below the one for temporary files; removed with this object.
+/// A new temporary folder, removed with this object.
 class Folder {
  public:
   Folder() : path_((std::filesystem::temp_directory_path() / "vitrine-fuzz-XXXXXX").string()) {
@@ -26,7 +26,7 @@ class Folder {
 
   const std::string& path() const { return path_; }
 
-  /// Writes a file of that name anew and returns its path.
+  /// Writes a file, replacing one of the same name, and returns its path.
   std::string put(std::string_view name, std::string_view bytes) const {
     std::string path = path_ + "/" + std::string(name);
     std::ofstream file(path, std::ios::binary | std::ios::trunc);

@@ -1,4 +1,4 @@
-// What every fuzz target shares: which exceptions are an answer, and where an input is cut into parts.
+// Shared by all fuzz targets: which exceptions are valid answers, and how an input is split into parts.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,13 @@ inline std::string_view text_of(const std::uint8_t* data, std::size_t size) {
   return size == 0 ? std::string_view() : std::string_view(reinterpret_cast<const char*>(data), size);
 }
 
-/// Throws InternalError, which is a finding, where something that must be true is not.
+/// Throws InternalError, which is a finding, if `truth` is false.
 inline void expect(bool truth, std::string_view what) {
   if (!truth) throw InternalError("fuzz", "expected that {}", what);
 }
 
-/// Runs `body`. Errors of ours are an answer to a broken input; all that is thrown besides, and InternalError, leaves
-/// the target, which the fuzzer takes for a crash. Returns what a target returns.
+/// Runs `body`. A vitrine::Error is a valid answer to a broken input. InternalError and all other exceptions leave the
+/// target, and the fuzzer reports a crash. Returns the result of a target.
 template <class Body>
 int answer(Body&& body) {
   try {
@@ -33,7 +33,7 @@ int answer(Body&& body) {
   return 0;
 }
 
-/// Cuts at the last place where `mark` stands; without one everything is in front and nothing behind.
+/// Splits at the last `mark` into the parts before and after it. Without a mark everything is before it.
 inline std::pair<std::string_view, std::string_view> cut(std::string_view input, std::string_view mark) {
   const std::size_t at = input.rfind(mark);
   if (at == std::string_view::npos) return {input, {}};

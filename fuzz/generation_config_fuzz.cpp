@@ -1,4 +1,4 @@
-// generation_config.json beside a sound checkpoint.
+// generation_config.json of a valid checkpoint.
 #include "checkpoint/load.h"
 #include "fuzzing.h"
 #include "tiny_checkpoint.h"
@@ -11,7 +11,7 @@ struct SoundFolder : fuzz::Folder {
   SoundFolder() {
     put("config.json", fuzz::kTinyConfig);
     fuzz::write_tensors(path() + "/model.safetensors", fuzz::tiny_tensors());
-    load_checkpoint(path());  // throws where it is not sound
+    load_checkpoint(path());  // throws if generation_config.json is invalid
   }
 };
 

@@ -1,4 +1,4 @@
-// A GGUF model, which then runs.
+// A GGUF model: reads it and runs it.
 #include "exercise_model.h"
 #include "folder.h"
 #include "fuzzing.h"

@@ -1,4 +1,4 @@
-// The metadata of a GGUF file and the tokenizer in it.
+// The metadata of a GGUF file, and its tokenizer.
 #include "base/gguf.h"
 #include "exercise_tokenizer.h"
 #include "fuzzing.h"

@@ -1,4 +1,4 @@
-// A whole Hugging Face folder, which then runs: `config.json #tensors model.safetensors`.
+// A complete Hugging Face folder, `config.json #tensors model.safetensors`: reads it and runs it.
 #include "exercise_model.h"
 #include "folder.h"
 #include "fuzzing.h"

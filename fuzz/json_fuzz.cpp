@@ -1,4 +1,4 @@
-// JSON from outside.
+// JSON.
 #include "base/json.h"
 #include "fuzzing.h"
 

@@ -1,4 +1,4 @@
-// llama2.c's model .bin, which then runs.
+// llama2.c's model .bin: reads it and runs it.
 #include "exercise_model.h"
 #include "folder.h"
 #include "fuzzing.h"

@@ -1,4 +1,4 @@
-// Metrics of a run, up to their drawing.
+// metrics.jsonl of a run: reads it and plots it.
 #include "folder.h"
 #include "fuzzing.h"
 #include "train/plot.h"

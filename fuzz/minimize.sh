@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# After long runs: of the committed inputs and those in build-fuzz/corpus, keeps in fuzz/corpus the fewest that reach the
-# same code, and those whose names begin with `found-` (past findings). fuzz/minimize.sh [TARGET…]
+# Reduces the corpus after long runs: fuzz/minimize.sh [TARGET…]. Of the inputs in fuzz/corpus and build-fuzz/corpus it
+# keeps, in fuzz/corpus, the fewest that reach the same edges, and past findings (names that begin with `found-`).
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"
 build="${VITRINE_FUZZ_BUILD:-$here/../build-fuzz}"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs fuzz targets one after the other: fuzz/run.sh [SECONDS] [TARGET…]; without names, all of them.
+# Runs fuzz targets one after the other: fuzz/run.sh [SECONDS] [TARGET…]. Without names it runs all of them.
 #
-# What is found (a crash, a hang, too much memory) ends the run with an error and lies under build-fuzz/findings; new
-# inputs that reach new code are kept in build-fuzz/corpus, and `fuzz/minimize.sh` brings the best of them here.
+# A finding (a crash, a hang, too much memory) ends the run with an error; its input is in build-fuzz/findings. Inputs that
+# reach new code go to build-fuzz/corpus. fuzz/minimize.sh copies the useful ones into the repository.
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"
 build="${VITRINE_FUZZ_BUILD:-$here/../build-fuzz}"
@@ -18,7 +18,7 @@ for target in "$@"; do
     *) dictionary=marks ;;
   esac
   mkdir -p "$build/corpus/$target" "$build/findings"
-  # An input takes at most 5 s and 300 MB at once, under sanitizers which make all that several times larger.
+  # Limits for one input: 5 s, and 300 MB in one allocation. Sanitizers make both several times larger than normal.
   "$build/fuzz/${target}_fuzz" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=600 -malloc_limit_mb=300 -max_len=8192 \
     -dict="$here/dictionaries/$dictionary.dict" -artifact_prefix="$build/findings/$target-" -print_final_stats=1 \
     "$build/corpus/$target" "$here/corpus/$target"

@@ -1,4 +1,4 @@
-// model.safetensors.index.json beside two sound shards.
+// model.safetensors.index.json of two valid shards.
 #include "checkpoint/load.h"
 #include "fuzzing.h"
 #include "tiny_checkpoint.h"

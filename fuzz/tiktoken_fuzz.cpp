@@ -1,4 +1,4 @@
-// tiktoken's ranks, and the regex that cuts text into words: `pattern #pattern ranks`.
+// tiktoken's ranks and the regex that splits text into words: `pattern #pattern ranks`.
 #include "exercise_tokenizer.h"
 #include "fuzzing.h"
 #include "tokenizer/tiktoken.h"

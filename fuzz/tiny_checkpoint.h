@@ -1,4 +1,4 @@
-// The smallest whole Hugging Face folder, for targets that break one file beside sound ones.
+// The smallest complete Hugging Face folder, for targets that fuzz one of its files.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ inline constexpr std::string_view kTinyConfig =
 
 using TinyTensors = std::vector<std::pair<std::string, Shape>>;
 
-/// The tensors that kTinyConfig asks for.
+/// The tensors of a model with kTinyConfig.
 inline TinyTensors tiny_tensors() {
   const std::string layer = "model.layers.0.";
   return {{"model.embed_tokens.weight", {4, 2}},       {"model.norm.weight", {2}},

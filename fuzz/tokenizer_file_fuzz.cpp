@@ -1,4 +1,4 @@
-// A tokenizer of unknown format: how the formats are told apart.
+// A tokenizer of unknown format, which is detected by content.
 #include "exercise_tokenizer.h"
 #include "folder.h"
 #include "fuzzing.h"

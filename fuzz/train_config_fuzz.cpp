@@ -1,4 +1,4 @@
-// Configs of training: TOML, then what it says.
+// TOML configs of training: reads them and asks the schedule for learning rates.
 #include "fuzzing.h"
 #include "train/train_config.h"
 
@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fuzz::expect(config.train.batch % config.train.micro_batches == 0, "micro-batches have one size");
     for (const std::int64_t step : {std::int64_t{0}, config.train.steps / 2, config.train.steps}) {
       const double lr = learning_rate(config.schedule, step);
-      fuzz::expect(lr >= 0 && lr <= config.schedule.peak, "a learning rate lies below its peak");
+      fuzz::expect(lr >= 0 && lr <= config.schedule.peak, "a learning rate is at most its peak");
     }
   });
 }

@@ -14,7 +14,7 @@ for shell in bash zsh fish; do "$vitrine" completion $shell >"vitrine.$shell"; d
 # shellcheck disable=SC1091
 source ./vitrine.bash
 complete -p vitrine >/dev/null || fail "bash knows no completion for vitrine"
-# What bash offers for the words of a command line, of which the last is being written.
+# What bash offers to complete the last of the words of a command line.
 offers() {
   COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
   _vitrine
@@ -36,17 +36,17 @@ expect '|tok512.bin|' vitrine generate tok
 expect '|f32|f16|' vitrine trace --kv f
 expect '||' vitrine generate --threads ''
 expect '*|--sites|*' vitrine trace generate --
-# Every command that --help lists is offered, and the hidden ones are not.
+# All commands of --help are offered, hidden ones are not.
 for command in $("$vitrine" --help | sed -n '/^Subcommands:/,/^$/s/^  \([a-z]\{1,\}\) .*/\1/p'); do
   expect "*|$command|*" vitrine ''
 done
 [[ "|$(offers vitrine '')" != *"|completion|"* ]] || fail "a hidden command is offered"
 
-tool() { command -v "$1" >/dev/null || { echo "completion_test: no $1 here, left out"; return 1; }; }
+tool() { command -v "$1" >/dev/null || { echo "completion_test: $1 is missing, not tested"; return 1; }; }
 if tool zsh; then
   zsh -n vitrine.zsh
   cp vitrine.zsh _vitrine  # where compinit looks for it
-  # What becomes of the line $1 in an interactive zsh when the tabulator is pressed.
+  # Prints the line $1 after Tab is pressed in an interactive zsh.
   cat >complete.zsh <<'ZSH'
 zmodload zsh/zpty
 zpty shell zsh -f -i

@@ -1,18 +1,19 @@
 #!/bin/bash
-# Runs the commands of a page as a reader would, and compares what they print with what the page prints.
+# Runs the commands of a page as a reader would, and compares their output with the page.
 #   docs_test.sh SOURCE BUILD PAGE.md
 #
 # In fenced blocks of the page
-#   $ COMMAND        is run, by bash, in a scratch folder that is the same for the whole page. A line that ends in \ goes
-#                    on; a comment behind two blanks and # is dropped. `build/vitrine` and `vitrine` are the program that
-#                    was built; the files of VITRINE_DATA and the stand-ins that are named below lie in the folder.
-#   other lines      up to the next command are what it must print on stdout, but for blanks at the ends; `…` stands for
-#                    any text, several lines included. No such lines: only the exit status must be 0.
-#   ```toml          with a first line `# NAME.toml` is a file: it lies in the folder from there on.
-#   $ make TARGET    is not run (this test is part of `make test`); the target must exist. tests/newcomer.sh runs them.
+#   $ COMMAND        is run by bash. All commands of a page run in the same temporary folder. A line that ends in \
+#                    continues on the next one; a comment after two spaces and # is dropped. `build/vitrine` and `vitrine`
+#                    are the program that was built. The folder contains the files of VITRINE_DATA and the substitutes
+#                    named below.
+#   other lines      up to the next command are its stdout; spaces at the ends do not count, and `…` matches any text,
+#                    also of several lines. Without such lines, only the exit status must be 0.
+#   ```toml          with a first line `# NAME.toml` is a file. It is written to the folder before the next command runs.
+#   $ make TARGET    is not run, because this test is part of `make test`; the target must exist. tests/newcomer.sh runs it.
 #   vitrine COMMAND …  without $, a synopsis: the command must exist.
-# Commands that name data which are not there are skipped and counted. A page without a command fails where its
-# name is README.md, so that the test cannot pass by finding nothing.
+# Commands that name missing data are skipped and counted. A README.md without any command fails, so that the test cannot
+# pass by finding nothing.
 set -uo pipefail
 source="$1" build="$2" page="$3"
 work=$(mktemp -d)
@@ -21,7 +22,7 @@ cd "$work" || exit 1
 mkdir build bin && ln -s "$build/vitrine" build/vitrine && ln -s "$build/vitrine" bin/vitrine
 PATH="$work/bin:$PATH"
 
-# Data from outside, as pages name them, and where VITRINE_DATA has them.
+# Data from outside the repository: the name on the pages, and the path in VITRINE_DATA.
 missing=()
 while read -r name place; do
   if [ -n "${VITRINE_DATA:-}" ] && [ -e "$VITRINE_DATA/$place" ]; then
@@ -35,7 +36,7 @@ tok512.bin models/stories260K/tok512.bin
 tok512.model models/stories260K/tok512.model
 DATA
 
-# Small stand-ins for what pages name besides: a text, a training run, a model that is not published in this size.
+# Small substitutes for other files that pages name: a text, a training run, a model smaller than the published one.
 echo "Once upon a time, there was a little girl named Lily. She loved to play outside." >story.txt
 mkdir run && cp "$source/tests/train/metrics.jsonl" run/
 if grep -q 'gpt2/' "$source/$page"; then
@@ -68,7 +69,7 @@ check() {
   done
   n_run=$((n_run + 1))
   if [[ $command == make\ * ]]; then
-    make -C "$source" -n ${command#make } >/dev/null 2>&1 || failed "$line" "make knows no: $command"
+    make -C "$source" -n ${command#make } >/dev/null 2>&1 || failed "$line" "make has no such target: $command"
     return
   fi
   if ! got=$(bash -c "$command" 2>stderr.txt </dev/null); then
@@ -120,7 +121,7 @@ while IFS= read -r line || [ -n "$line" ]; do
 done <"$source/$page"
 end_of_command
 
-echo "docs_test: $page: $n_run run, $n_skipped skipped for want of VITRINE_DATA, $n_failed failed"
+echo "docs_test: $page: $n_run run, $n_skipped skipped without VITRINE_DATA, $n_failed failed"
 [ $n_failed = 0 ] || exit 1
 if [ $((n_run + n_skipped)) = 0 ] && [[ $page == *README.md ]]; then exit 1; fi
 if [ $n_run = 0 ] && [ $n_skipped -gt 0 ]; then exit 77; fi

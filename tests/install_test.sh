@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs into a new prefix, builds examples/ against it with find_package, and runs them as a user would.
+# Installs into a new prefix, builds examples/ with find_package as a user would, and runs them.
 #   install_test.sh SOURCE BUILD
 set -euo pipefail
 source="$1" build="$2"
@@ -9,7 +9,7 @@ fail() { echo "install_test: $*" >&2; exit 1; }
 expect() { [[ "$2" == $3 ]] || fail "$1: expected $3, got $2"; }
 
 cmake --install "$build" --prefix "$work/first" >/dev/null
-mv "$work/first" "$work/moved"  # an installed tree does not know where it was
+mv "$work/first" "$work/moved"  # an installed tree can be moved
 prefix="$work/moved"
 [ -z "$(ls "$prefix/include" | grep -vx vitrine)" ] || fail "include/ holds more than the folder vitrine"
 if grep -rnE '#include "|fmt/|nlohmann' "$prefix/include"; then fail "a header needs more than the standard library"; fi
@@ -25,7 +25,7 @@ for example in "$source"/examples/*.cpp; do
 done
 
 cd "$work"
-# The same with pkg-config alone. -I of a system folder would be dropped, so the prefix is not one.
+# The same with pkg-config alone. It would drop -I for a system folder; the prefix is not one.
 export PKG_CONFIG_PATH="$prefix/lib/pkgconfig"
 read -ra flags <<<"$(pkg-config --cflags --libs vitrine)"
 "${CXX:-g++}" -std=c++20 "$source/examples/predict.cpp" "${flags[@]}" -o predict || fail "pkg-config: build"
@@ -43,7 +43,7 @@ expect "a missing model" "$(build/predict /no/such/model x 2>&1 || echo "status 
 expect "the installed program" "$("$prefix/bin/vitrine" generate Hi --max-tokens 2 --json 2>/dev/null)" '*"prompt_ids"*'
 
 if [ -z "${VITRINE_DATA:-}" ]; then
-  echo "install_test: the examples ran on the default model; VITRINE_DATA is unset"
+  echo "install_test: ran the examples on the default model only: VITRINE_DATA is unset"
   exit 0
 fi
 stories="$VITRINE_DATA/models/stories260K"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Code for newer processors stands only where it is dispatched to: no object but those of the two tables has wide vector
-# registers, and those two offer nothing that the linker could take for the rest of the program.
+# Only the objects of the AVX2 and AVX-512 kernels may use wide vector registers: all other code must run on any x86-64
+# processor. The two objects export nothing but their tables, so that the linker takes no other function from them.
 #   instructions_test.sh BUILD
 set -euo pipefail
 build="$1"
@@ -12,13 +12,13 @@ while read -r object; do
     */kernels_avx2.cpp.o) forbidden='%zmm|%k[1-7]\b' ;;
     *) forbidden='%[yz]mm' ;;
   esac
-  if objdump -d --no-show-raw-insn "$object" | grep -qE "$forbidden"; then fail "$object has instructions of a newer processor"; fi
+  if objdump -d --no-show-raw-insn "$object" | grep -qE "$forbidden"; then fail "$object has instructions that not every x86-64 processor has"; fi
   count=$((count + 1))
 done < <(find "$build/src" -name '*.o' | sort)
 for table in avx2 avx512; do
   object=$(find "$build/src" -name "kernels_$table.cpp.o")
   shared=$(nm -C --defined-only "$object" | grep -E ' [A-Z] ' | grep -v ' [BDRT] vitrine::kA' || true)
-  [ -z "$shared" ] || fail "$object offers to others: $shared"
+  [ -z "$shared" ] || fail "$object exports: $shared"
 done
 [ "$count" -gt 40 ] || fail "expected the objects of the build, got $count"
 echo "$count objects"

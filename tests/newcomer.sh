@@ -1,10 +1,10 @@
 #!/bin/bash
-# The way of a newcomer on a bare Debian 12: make run, make test, the README's commands, install, the examples, packages.
+# Does what a new user does, on a bare Debian 12: make run, make test, the README's commands, install, examples, packages.
 #   newcomer.sh ROOT|BASE.tar[.gz]        as root
 #
-# ROOT is a folder made by `debootstrap --variant=minbase bookworm ROOT` (made here where it is missing), BASE.tar one
-# packed. Everything happens in a copy, with /proc and a /dev of its own, and is removed at the end. Takes a while: all
-# tests are built and run inside. Not part of `make test`.
+# ROOT is a folder made by `debootstrap --variant=minbase bookworm ROOT`; it is made if it does not exist. BASE.tar is such
+# a folder, packed. The script works in a copy with its own /proc and /dev and removes it at the end. It builds and runs all
+# tests in there, so it takes a while, and it is not part of `make test`.
 set -euo pipefail
 [ $# = 1 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }
 [ "$(id -u)" = 0 ] || { echo "newcomer: expected to run as root" >&2; exit 1; }

@@ -1,11 +1,11 @@
-"""Compares `vitrine tokenize --lines` with the reference implementations, ids with ids.
+"""Compares the ids of `vitrine tokenize --lines` with those of the reference implementations.
 
   compare_tokenizers.py VITRINE DATA [--mix mixed|scalars|bytes|pieces|specials|runs]… [--seed N]… [--lines N] [NAME…]
       every tokenizer of the data folder (or those named), both policies; one line for each: lines, differences
   compare_tokenizers.py VITRINE FILE… [same options]
       tokenizer.json and SentencePiece files
 
-Exit status 1 where anything differs.
+Exits with 1 if anything differs.
 """
 import argparse
 import json
@@ -19,7 +19,7 @@ from tokenizer_references import catalogue, from_hugging_face, from_sentencepiec
 
 
 def ask(program, file, no_special, texts):
-    """The ids that the program gives, or its message."""
+    """The ids, or the program's error message."""
     command = [program, "tokenize", file, "--lines"] + (["--no-special"] if no_special else [])
     out = subprocess.run(command, input="".join(json.dumps(t) + "\n" for t in texts), capture_output=True, text=True)
     if out.returncode != 0:
@@ -28,7 +28,7 @@ def ask(program, file, no_special, texts):
 
 
 def compare_decoding(program, reference, n_lines):
-    """The text of the ids; U+FFFD, which stands for bytes that are no UTF-8, counts once in a row."""
+    """The text of the ids. Consecutive U+FFFD, the replacement for invalid UTF-8, become one."""
     different = 0
     for i in range(n_lines):
         ids = reference.encode["none"](line(i)) or []
@@ -44,7 +44,7 @@ def compare_decoding(program, reference, n_lines):
 
 
 def compare_bytes(program, reference, n_lines):
-    """Bytes that are no UTF-8, where the reference takes them."""
+    """Invalid UTF-8, if the reference accepts bytes."""
     different = 0
     for i in range(n_lines if reference.takes_bytes else 0):
         raw = raw_line(i)

@@ -1,9 +1,9 @@
-// llama.cpp's tanh GELU in float32: stands in for its two functions that go through a table of float16 values.
+// llama.cpp's tanh GELU in float32: replaces its two functions that use a table of float16 values.
 //
 //   cc -O2 -shared -fPIC -I LLAMA_CPP/ggml/include -o exact_gelu.so tools/exact_gelu.c -ldl -lm
 //   LD_PRELOAD="./exact_gelu.so LLAMA_CPP/libggml-base.so LLAMA_CPP/libggml-cpu.so" PROGRAM …
 //
-// Every other activation goes on to libggml-cpu.so itself. What it showed: docs/agreement.md.
+// Every other activation is passed to libggml-cpu.so. The results are in docs/agreement.md.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <math.h>

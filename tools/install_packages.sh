@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the Debian packages of the lists given (none: tools/packages.txt) that are missing. Asks for nothing where all
-# are there.
+# Installs the missing Debian packages of the given lists (without arguments: tools/packages.txt). Needs neither root nor
+# the network if none is missing.
 set -eu
 [ $# -gt 0 ] || set -- "$(dirname "$0")/packages.txt"
 missing=""
@@ -10,15 +10,17 @@ done
 [ -n "$missing" ] || exit 0
 
 if ! command -v apt-get >/dev/null; then
-  echo "make: these packages are missing, and there is no apt-get to install them:$missing" >&2
+  echo "make: install these packages; apt-get, which make would use, is missing:$missing" >&2
   exit 1
 fi
 sudo=""
 if [ "$(id -u)" -ne 0 ]; then
-  command -v sudo >/dev/null || { echo "make: run as root, or install:$missing" >&2; exit 1; }
+  command -v sudo >/dev/null || { echo "make: run make as root, or install these packages:$missing" >&2; exit 1; }
   sudo="sudo"
 fi
-echo "Installing:$missing"
-$sudo apt-get update -q
+echo "Installing with apt-get:$missing"
+# If another apt runs, apt-get waits for it and says so on a terminal.
+apt="apt-get -q -o DPkg::Lock::Timeout=600"
+$sudo $apt update
 # shellcheck disable=SC2086
-$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing
+$sudo env DEBIAN_FRONTEND=noninteractive $apt install -y --no-install-recommends $missing

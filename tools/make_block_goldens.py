@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes tests/quant/blocks.safetensors: random blocks of every quantized format, and what gguf's own tools make of them.
+"""Writes tests/quant/blocks.safetensors: random blocks of every quantized format, dequantized by gguf's own tools.
 
-Per format `NAME.blocks` (bytes) and `NAME.values` (float32); where it is written too, `NAME.source` (float32) and
-`NAME.quantized` (bytes). These come from ggml's library itself where it is given (--ggml, the shared object that
-llama.cpp builds as libggml-base). Needs numpy, gguf and safetensors.
+For each format: `NAME.blocks` (bytes) and `NAME.values` (float32). For formats that vitrine writes also `NAME.source`
+(float32) and `NAME.quantized` (bytes); with --ggml these come from that library (llama.cpp builds it as libggml-base).
+Needs numpy, gguf and safetensors.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from gguf.constants import GGML_QUANT_SIZES
 from safetensors.numpy import save_file
 
 FORMATS = ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"]
-HALVES = {  # where a block has numbers in half precision
+HALVES = {  # the offsets of half-precision numbers in a block
     "Q8_0": [0], "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2],
     "Q2_K": [80, 82], "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208],
 }
@@ -27,13 +27,13 @@ def random_blocks(name, random, n=6):
     blocks = random.integers(0, 256, (n, size), dtype=np.uint8)
     for at in HALVES[name]:
         scales = (random.standard_normal(n) * 0.05).astype(np.float16)
-        scales[-1] = np.float16(6e-8)  # the smallest there is
+        scales[-1] = np.float16(6e-8)  # the smallest subnormal
         blocks[:, at:at + 2] = scales.view(np.uint8).reshape(n, 2)
     return blocks
 
 
 def sources(random, width, n=12):
-    """Rows to quantize: of many sizes, with zeros, ties of the largest magnitude, and exact halves."""
+    """Rows to quantize: many magnitudes, zeros, two largest values of the same magnitude, exact halves."""
     x = random.standard_normal((n, width)).astype(np.float32)
     x[1] *= 1e-3
     x[2] *= 1e3

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Goldens of tokenizer training: the merges that Hugging Face's trainer makes, as pairs of ids.
+"""Goldens of tokenizer training: the merges of Hugging Face's trainer, as pairs of ids.
 
   make_bpe_goldens.py DATA OUT.json
 
-DATA is the data folder; the golden is tests/goldens/trained_merges.json. A case is {"text", or "file" below DATA,
+DATA is the data folder; the golden is tests/goldens/trained_merges.json. A case is {"text", or "file" in DATA,
 "vocab_size", "vocab_out", "merges"}. Needs `tokenizers`.
 """
 import json

@@ -1,13 +1,13 @@
-"""models/default: trained by vitrine alone, from two files of text to a Hugging Face folder and its card.
+"""Makes models/default with vitrine only: from two text files to a Hugging Face folder and its card.
 
-    python3 tools/make_default_model.py build/vitrine STORIES.txt NOVEL.txt RUN   trains (goes on if stopped), installs
-    python3 tools/make_default_model.py build/vitrine --card RUN                  writes the card of a run again
+    python3 tools/make_default_model.py build/vitrine STORIES.txt NOVEL.txt RUN   trains (continues if stopped), installs
+    python3 tools/make_default_model.py build/vitrine --card RUN                  only writes the card of a run
 
-STORIES.txt: TinyStories (Eldan and Li, 2023; CDLA-Sharing-1.0) as it is published, <|endoftext|> between the stories.
-NOVEL.txt: War and Peace in the translation of Louise and Aylmer Maude, public domain, from "CHAPTER I" on, a blank line
-between paragraphs. The card has the hashes of both. RUN, a folder, comes to hold the split, the tokenizer, the shards, and
-run/checkpoints: one every 100 steps. The same files, config and machine give the same bits. Only Python's (3.11)
-standard library is needed.
+STORIES.txt is TinyStories (Eldan and Li, 2023; CDLA-Sharing-1.0) as published, with <|endoftext|> between the stories.
+NOVEL.txt is War and Peace, translated by Louise and Aylmer Maude (public domain), from "CHAPTER I" on, with a blank line
+between paragraphs. The card has the hashes of both. The folder RUN gets the split, the tokenizer, the shards, and a
+checkpoint every 100 steps in run/checkpoints. The same files, config and machine give the same bits. Needs only the
+standard library of Python 3.11.
 """
 
 import argparse
@@ -23,15 +23,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = ROOT / "models" / "default"
 END = "<|endoftext|>"
-TRAINED_ON = 2200  # stories; those behind them are held out, but for the last, which the sample cuts off
-STORIES_SEEN = 2  # times beside the novel
-NOVEL_DOCUMENTS = slice(20, 959)  # a million and a quarter letters; the first 20 were kept aside
+TRAINED_ON = 2200  # stories; the later ones are held out, except for the last, which the sample cuts off
+STORIES_SEEN = 2  # of the stories for one pass of the novel
+NOVEL_DOCUMENTS = slice(20, 959)  # 1.25 million letters; the first 20 documents are unused
 PROMPT = "Once upon a time"
 SHIPPED = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 
 
 def vitrine(program, *arguments, folder=None):
-    """Stdout of a command, whose progress and messages are shown."""
+    """Runs a command and returns its stdout; stderr is shown."""
     done = subprocess.run([program, *map(str, arguments)], stdout=subprocess.PIPE, text=True, cwd=folder)
     if done.returncode != 0:
         sys.exit(done.returncode)
@@ -52,7 +52,7 @@ def novel_documents(text):
 
 
 def prepare(program, stories, novel, run):
-    """RUN/train.txt, held-out.txt and novel.txt, tokenizer.json, and the shards of what is trained on and held out."""
+    """Writes RUN/train.txt, held-out.txt, novel.txt and tokenizer.json, and the shards for training and validation."""
     for name, path in (("stories", stories), ("novel", novel)):
         (run / f"{name}.sha256").write_text(sha256(path))
     texts = [story.strip() for story in stories.read_text(encoding="utf-8").split(END)][:-1]
@@ -87,7 +87,7 @@ def sha256(path):
 
 
 def tokens_in(shards):
-    """From the header of each shard: eight bytes at 40."""
+    """The sum of the token counts in the shard headers: eight bytes at offset 40."""
     return sum(int.from_bytes(path.read_bytes()[40:48], "little") for path in shards.glob("*.tokens"))
 
 
@@ -98,7 +98,7 @@ def passes(folder, tokens):
 
 
 def card(program, run):
-    """models/default/README.md and loss.svg, from what the run says and what the model does."""
+    """Writes models/default/README.md and loss.svg from the metrics of the run and outputs of the model."""
     vitrine(program, "plot", run / "run", "--out", MODEL / "loss.svg")
     lines = [json.loads(line) for line in (run / "run" / "metrics.jsonl").read_text().splitlines()]
     steps = [line for line in lines if "loss" in line]

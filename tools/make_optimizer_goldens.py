@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes tests/train/optimizers.safetensors: ten steps of torch.optim.AdamW and SGD, with clip_grad_norm_.
 
-Two parameters: a matrix that decays, a vector that does not. For each optimizer NAME and step S:
-NAME.S.matrix, NAME.S.vector (after the step), NAME.norms [10] (before clipping). Gradients are those of no model:
-random, of a size that clipping touches in some steps only.
+Two parameters: a matrix with weight decay, a vector without. For each optimizer NAME and step S: NAME.S.matrix and
+NAME.S.vector (after the step), NAME.norms [10] (before clipping). The gradients are random; only some of them are large
+enough to be clipped.
 """
 import sys
 

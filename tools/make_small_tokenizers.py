@@ -1,7 +1,7 @@
-"""Small tokenizers of every construction, trained on the mixed text: what the data folder does not hold.
+"""Small tokenizers of kinds that the data folder does not have, trained on the mixed text.
 
   make_small_tokenizers.py OUT             all of them, into the folder OUT, for compare_tokenizers.py
-  make_small_tokenizers.py OUT --goldens   those that are committed (KEPT), each with its golden beside it
+  make_small_tokenizers.py OUT --goldens   the committed ones (KEPT), each with its golden
 """
 import io
 import json
@@ -19,17 +19,17 @@ from tokenizer_references import byte_level_alphabet, from_hugging_face, from_se
 N_GOLDEN_LINES = 2000
 KEPT = ["added_tokens", "bert", "bpe_suffix", "bytelevel_roberta", "digits_punctuation", "metaspace_first", "normalizers", "split_behaviors",
         "unigram_fallback", "wordlevel", "sp_bpe_suffix", "sp_bpe_bytes", "sp_charsmap", "sp_unigram_bytes", "sp_unigram_user"]
-# Where texts of ids differ on purpose: `tokenizers` decodes an added token as normalized, and a run of byte tokens that is no UTF-8
-# as U+FFFD for every byte, good ones included.
+# The decoded texts of these differ on purpose: `tokenizers` normalizes added tokens when it decodes them, and decodes a run of
+# byte tokens with invalid UTF-8 as one U+FFFD per byte, valid bytes included.
 NOT_DECODED = ["added_tokens", "unigram_fallback"]
 TEXT = [t for t in (line(i) for i in range(201, 1200)) if t]
 COMMON = {c for c, _ in Counter("".join(TEXT)).most_common(150)}
-PLAIN = ["".join(c for c in text if c in COMMON).replace("<", "") for text in TEXT]  # where a trainer wants every character in the vocabulary, and no special token in the text
+PLAIN = ["".join(c for c in text if c in COMMON).replace("<", "") for text in TEXT]  # for trainers that need every character in the vocabulary and no special token in the text
 SPECIAL = ["<unk>", "<s>", "</s>", "<pad>", "<mask>"]
 
 
 def bpe(vocab_size=420, byte_level=False, pre=None, normalizer=None, **options):
-    """A BPE model; with byte fallback its 256 byte pieces are added behind."""
+    """A BPE model; with byte fallback, the 256 byte pieces come last."""
     fallback = options.pop("byte_fallback", False)
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", **options))
     if normalizer:
@@ -78,7 +78,7 @@ def wordlevel(pre):
 
 
 def around(tokenizer, normalizer=None, pre=None, post=None, decoder=None, added=()):
-    """A copy of a tokenizer with other parts."""
+    """A copy of a tokenizer with some parts replaced."""
     copy = Tokenizer.from_str(tokenizer.to_str())
     for name, part in (("normalizer", normalizer), ("pre_tokenizer", pre), ("post_processor", post), ("decoder", decoder)):
         if part is not None:

@@ -1,9 +1,9 @@
-"""Goldens of tokenizers: the ids that reference implementations give for 10,000 lines of mixed text.
+"""Goldens of tokenizers: the ids of reference implementations for 10,000 lines of mixed text.
 
   make_tokenizer_goldens.py DATA OUT [NAME…]    text.jsonl, and one file for each tokenizer of DATA (or those named)
 
-A golden is {"file": below DATA, "policies": {policy: {"blocks", "lines"}}, "left_out"}: a hash of the ids of each 100 lines, and the
-ids of every 500th line. What no reference speaks of is in "left_out", by line. `compare_tokenizers.py` names every line that differs.
+A golden is {"file": in DATA, "policies": {policy: {"blocks", "lines"}}, "left_out"}: a hash of the ids of each 100 lines, and the
+ids of every 500th line. Lines for which no reference has ids are listed in "left_out". `compare_tokenizers.py` names every line that differs.
 """
 import json
 import os
@@ -13,8 +13,8 @@ import sys
 from tokenizer_lines import N_LINES, line
 from tokenizer_references import catalogue
 
-BLOCK = 100  # lines under one hash
-FULL_EVERY = 500  # of every so many lines the ids themselves are kept
+BLOCK = 100  # lines per hash
+FULL_EVERY = 500  # lines: the ids of one of them are stored
 
 
 def fnv(state, data):
@@ -24,7 +24,7 @@ def fnv(state, data):
 
 
 def hash_of(lists):
-    """FNV-1a over little-endian int32 ids, each list ended by -1."""
+    """FNV-1a over little-endian int32 ids, with -1 after each list."""
     state = 0xCBF29CE484222325
     for ids in lists:
         state = fnv(state, b"".join(i.to_bytes(4, "little", signed=True) for i in [*ids, -1]))
@@ -32,7 +32,7 @@ def hash_of(lists):
 
 
 def decoded_hash(reference, lists):
-    """Of the texts, each ended by a byte 0xFF; U+FFFD, which stands for bytes that are no UTF-8, counts once in a row."""
+    """FNV-1a over the texts, with a byte 0xFF after each. Consecutive U+FFFD count as one."""
     state = 0xCBF29CE484222325
     for ids in lists:
         state = fnv(state, re.sub("\ufffd+", "\ufffd", reference.decode(ids)).encode() + b"\xff")

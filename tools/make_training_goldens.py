@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes tests/train/adamw_steps.json: the losses of eleven steps that transformers and torch.optim.AdamW take.
+"""Writes tests/train/adamw_steps.json: the losses of eleven training steps with transformers and torch.optim.AdamW.
 
-Two tiny models of tests/goldens, in float32, without dropout; always the same sample, so that no order matters;
-a constant rate, decay for matrices alone, clipping at 1.
+Two tiny models of tests/goldens, in float32, without dropout. Every step uses the same sample, so the order does not
+matter. The learning rate is constant, only matrices decay, gradients are clipped at 1.
 """
 import json
 import sys
@@ -19,7 +19,7 @@ def main() -> None:
     for name in ("gpt2", "llama_mha"):
         model = AutoModelForCausalLM.from_pretrained(f"tests/goldens/{name}", dtype=torch.float32,
                                                      attn_implementation="eager").eval()
-        model.get_input_embeddings().padding_idx = None  # or one id's row would not learn
+        model.get_input_embeddings().padding_idx = None  # with a padding index, one row would get no gradient
         ids = torch.randint(0, model.config.vocab_size, (LENGTH + 1,), generator=torch.Generator().manual_seed(3))
         matrices = [p for p in model.parameters() if p.dim() >= 2]
         vectors = [p for p in model.parameters() if p.dim() < 2]

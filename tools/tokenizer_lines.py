@@ -1,6 +1,6 @@
-"""Lines of text that are hard for tokenizers: a mix of everything, and mixes that are hostile in one way each.
+"""Lines of text that are hard for tokenizers: a mix of everything, and mixes with one difficulty each.
 
-A line is a function of (mix, seed, index); nothing else enters it.
+A line depends only on mix, seed and index.
 """
 import random
 
@@ -113,7 +113,7 @@ def joined_pieces(rng, pieces):
 
 
 def specials(rng, tokens):
-    """Special tokens written out, cut, and glued together with what stands beside them."""
+    """Special tokens: spelled out, cut off, and without a space between them and other text."""
     parts = []
     for _ in range(rng.randrange(1, 12)):
         token = rng.choice(tokens)

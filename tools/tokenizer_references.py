@@ -1,9 +1,9 @@
-"""The tokenizers of a data folder beside the implementations that say what is right: `tokenizers`, `sentencepiece`, `tiktoken`.
+"""The tokenizers of a data folder with their reference implementations: `tokenizers`, `sentencepiece`, `tiktoken`.
 
-A Reference has the file that vitrine reads and, for each policy, text → ids:
-  apply   special tokens are recognized and added, as the tokenizer's own policy says
-  none    neither (`--no-special`)
-The ids are None for a text of which the reference says nothing.
+A Reference has the file that vitrine reads and, for each policy, a function from text to ids:
+  apply   recognizes and adds special tokens, as the tokenizer's own policy requires
+  none    does neither (`--no-special`)
+The ids are None for a text without a reference result.
 """
 import base64
 import json
@@ -25,10 +25,10 @@ LLAMA3_PATTERN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{
 @dataclass
 class Reference:
     name: str
-    file: str  # as vitrine takes it
+    file: str  # the path that vitrine reads
     encode: dict  # policy: text (or, for SentencePiece, bytes) → ids
     pieces: list = field(default_factory=list)  # texts of the vocabulary
-    tokens: list = field(default_factory=list)  # special tokens as they are written
+    tokens: list = field(default_factory=list)  # the spellings of special tokens
     decode: object = None  # ids → text
     takes_bytes: bool = False
 
@@ -43,7 +43,7 @@ def from_hugging_face(name, file, tokenizer):
         tokenizer.encode_special_tokens = no_special
         try:
             return tokenizer.encode(text, add_special_tokens=not no_special).ids
-        except BaseException as error:  # a panic of the library is no Exception
+        except BaseException as error:  # a panic of the library is not an Exception
             if type(error).__name__ != "PanicException":
                 raise
             return None
@@ -91,8 +91,8 @@ def load_pair(folder):
 
 
 def from_sentencepiece(name, file, proto=None):
-    """`apply` as transformers' LlamaTokenizer (legacy=False) had it on this library: the text is cut at control pieces and
-    the unknown piece; only what stands at the start of the text gets the dummy prefix; BOS goes before all."""
+    """`apply` as in transformers' LlamaTokenizer (legacy=False), which used this library: the text is split at control
+    pieces and the unknown piece; only the part at the start of the text gets the dummy prefix; BOS comes first."""
     proto = proto or open(file, "rb").read()
     whole = sentencepiece.SentencePieceProcessor(model_proto=proto)
     spec = sentencepiece_model_pb2.ModelProto.FromString(proto)
@@ -185,7 +185,7 @@ def from_gguf_scores(name, file):
     added = []
     for i, (text, score, kind) in enumerate(zip(*(data[f"tokenizer.ggml.{key}"] for key in ("tokens", "scores", "token_type")))):
         proto.pieces.add(piece=text, score=score, type=2 if i == data["tokenizer.ggml.unknown_token_id"] else kind if kind in (1, 6) else 3)
-        added += [text] if kind == 4 else []  # no rule of the merges knows them
+        added += [text] if kind == 4 else []  # no merge applies to them
     reference = from_sentencepiece(name, file, proto.SerializeToString())
     whole = reference.encode["none"]
     # llama.cpp's own policy, and what it does around added tokens, are proved by its cases.

@@ -1,4 +1,4 @@
-// Where tests find things: the repository, its goldens, and data from outside.
+// The paths of tests: the repository, its goldens, and data from outside the repository.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -8,13 +8,13 @@
 
 namespace vitrine::test {
 
-/// How many times as long everything may take under sanitizers.
+/// The factor by which sanitizers may slow a test down.
 constexpr int kSlowdown = VITRINE_SLOWDOWN;
 
 inline std::string source_dir() { return VITRINE_SOURCE_DIR; }
 inline std::string goldens() { return source_dir() + "/tests/goldens"; }
 
-/// A path under VITRINE_DATA; empty where that is unset or the path is missing.
+/// A path in VITRINE_DATA; empty if VITRINE_DATA is unset or the path does not exist.
 std::string outside_data(const std::string& path);
 
 }  // namespace vitrine::test

@@ -1,5 +1,5 @@
-// tests/goldens/figures.json and goldens/NAME/figures.json: what PyTorch and transformers say of models that init
-// makes.
+// tests/goldens/figures.json and goldens/NAME/figures.json: parameter counts, FLOPs and losses, as PyTorch and
+// transformers compute them for models made by init.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +15,7 @@
 
 namespace vitrine::test {
 
-/// Those of goldens stand among the `models` as "goldens/NAME".
+/// All figures. In `models`, the name of a golden is "goldens/NAME".
 inline Json reference_figures() {
   Json figures = Json::parse(std::ifstream(goldens() + "/figures.json"));
   for (const auto& entry : std::filesystem::directory_iterator(goldens())) {
@@ -25,7 +25,7 @@ inline Json reference_figures() {
   return figures;
 }
 
-/// A folder that goes with its test.
+/// A temporary folder, removed with this object.
 class ScratchFolder {
  public:
   ScratchFolder() : path_(testing::TempDir() + "vitrine_XXXXXX") { EXPECT_NE(::mkdtemp(path_.data()), nullptr); }
@@ -38,7 +38,7 @@ class ScratchFolder {
   std::string path_;
 };
 
-/// The config of one of the tiny models: a preset's, or that of goldens/NAME.
+/// The config of a tiny model: of a preset, or of goldens/NAME.
 inline Json tiny_config(const std::string& preset, const Json& figures) {
   const std::string golden = "goldens/";
   Json config = preset_or_config(
@@ -47,7 +47,7 @@ inline Json tiny_config(const std::string& preset, const Json& figures) {
   return config;
 }
 
-/// Makes the tiny model again.
+/// Makes the same tiny model as the figures were computed for.
 inline Checkpoint tiny_checkpoint(const std::string& preset, const Json& figures, const std::string& folder,
                                   int threads = 2) {
   ThreadPool pool(threads);

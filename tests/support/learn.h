@@ -1,4 +1,4 @@
-// Learning in tests: the gradients of a model under any way of running, and what PyTorch says they are.
+// Gradients in tests: those of a model, computed in every way there is, and those of PyTorch.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@ namespace vitrine::test {
 using Ids = std::vector<std::int32_t>;
 using Values = std::map<std::string, Value>;
 
-/// How to run, and what a loss is.
+/// How to run, and the terms of the loss.
 struct LearnOptions {
   const Kernels* kernels = &default_kernels();
   int threads = 1;
@@ -29,11 +29,11 @@ class Learner {
  public:
   explicit Learner(const Model& model, const LearnOptions& o = {});
 
-  /// One pass over `sequences`, each a segment: a row's target is the next id of its sequence, and the last row of a
-  /// sequence does not count. Gradients are of scale · Σ losses. `weights`, where there are any, one a row.
+  /// One pass over `sequences`, each a segment. The target of a row is the next id of its sequence; the last row of a
+  /// sequence has none and does not count. The loss is scale · Σ weight · loss of a row; no `weights`: all are 1.
   void learn(const std::vector<Ids>& sequences, float scale = 1.0f, std::vector<float> weights = {});
 
-  Values gradients() const;  ///< By our names.
+  Values gradients() const;  ///< By vitrine's names of parameters.
   const Gradients& raw() const { return gradients_; }
 
   double cross_entropy = 0, z_squares = 0;  ///< Of all passes.
@@ -49,28 +49,28 @@ class Learner {
 /// The gradients of the mean loss over `ids`.
 Values gradients_of(const Model& model, const Ids& ids, const LearnOptions& o = {});
 
-/// Σ losses of what follows each of `ids`, nats: a forward without a tape.
+/// Σ of the losses of the next tokens in `ids`, in nats, by a forward without a tape.
 double loss_of(const Model& model, const Ids& ids, Taps* taps = nullptr);
 
-/// By how much values leave a reference: the largest |Δ| / (relative · max|reference tensor| + absolute · the largest
-/// of all). Infinite where names or shapes differ.
+/// How far values are from a reference: the largest |Δ| / (relative · max|reference tensor| + absolute · max over all
+/// reference tensors). Infinite if names or shapes differ.
 struct Distance {
   double worst = 0;
-  std::string name;  ///< Where.
+  std::string name;  ///< Of the tensor with the largest difference.
 };
 Distance distance(const Values& ours, const Values& reference, double relative = 1e-4, double absolute = 1e-7);
 double largest(const std::vector<float>& values);
-/// The first name under which the two differ in a bit; empty where none does.
+/// The first name whose values differ in any bit; empty if there is none.
 std::string first_difference(const Values& a, const Values& b);
 
-/// All tensors of a .safetensors file; Shape holds four sizes at most.
+/// All tensors of a .safetensors file. Their rank is at most 4, because Shape has four sizes.
 Values tensors_of(const std::string& path);
 
-/// The golden case's gradients as PyTorch has them, under the names of the file; the mean loss is `loss`.
+/// PyTorch's gradients of a golden case, by the names of the file. Its mean loss is called `loss`.
 Values golden_gradient_file(const std::string& name);
-/// A checkpoint whose weights are these gradients, made in `folder`.
+/// Writes a checkpoint to `folder` whose weights are these gradients.
 Checkpoint golden_gradient_checkpoint(const std::string& name, const std::string& folder);
-/// The elements of a model's parameters, by our names.
+/// The elements of a model's parameters, by vitrine's names.
 Values params_of(const Model& model);
 
 }  // namespace vitrine::test

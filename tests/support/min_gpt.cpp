@@ -52,7 +52,7 @@ ModelConfig config_of(const Json& json, std::int64_t d_ff) {
   return c;
 }
 
-/// Our name to minGPT's, and which third of a fused tensor it is.
+/// From vitrine's name to minGPT's name and the part (of three) of a fused tensor.
 std::pair<std::string, int> stored_name(const std::string& ours) {
   static const std::map<std::string, std::pair<std::string, int>> kNames = {{"embed", {"transformer.wte", 0}},
                                                                             {"pos_embed", {"transformer.wpe", 0}},

@@ -12,7 +12,7 @@ namespace {
 
 using reference::Complex;
 
-constexpr float kBefore = 0.5f;  // what stands in every gradient before the backward, which adds
+constexpr float kBefore = 0.5f;  // in every gradient before the backward, which adds to it
 
 std::vector<float> random_values(std::int64_t n, double spread, std::uint64_t sequence) {
   std::vector<float> values;
@@ -22,7 +22,7 @@ std::vector<float> random_values(std::int64_t n, double spread, std::uint64_t se
   return values;
 }
 
-/// A parameter as a file may have it.
+/// A parameter, in any type and layout of a file.
 class StoredParam {
  public:
   StoredParam(const Shape& shape, DType dtype, bool transposed, std::vector<float> values)
@@ -38,7 +38,7 @@ class StoredParam {
     const MatrixView view = transposed ? MatrixView{bytes_.data(), dtype, rows, cols, 1, rows}
                                        : MatrixView{bytes_.data(), dtype, rows, cols, cols, 1};
     param = {"w", "w", shape, view};
-    for (std::int64_t i = 0; i < shape.count(); ++i) {  // what was stored, not what was meant
+    for (std::int64_t i = 0; i < shape.count(); ++i) {  // the rounded values, as stored
       default_kernels().widen(view.at(i / cols, i % cols), dtype, 1, &values_[static_cast<std::size_t>(i)]);
     }
   }
@@ -52,7 +52,7 @@ class StoredParam {
   std::vector<std::byte> bytes_;
 };
 
-/// Everything that a run is made of.
+/// Everything that a run needs.
 struct Made {
   std::vector<std::vector<float>> inputs;
   StoredParam weight, bias;
@@ -137,7 +137,7 @@ OpRun run_op(const OpCase& c, int threads) {
   tape.unwind();
   for (const auto& forms : params) {
     if (!forms[0]->present()) continue;
-    const Tensor a = gradients.of(*forms[0]), b = gradients.of(*forms[1]);  // the op knows one of the two
+    const Tensor a = gradients.of(*forms[0]), b = gradients.of(*forms[1]);  // the op uses one of the two
     std::vector<float>& sum = run.gradients.emplace_back(a.data, a.data + a.count());
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += b.data[i] - kBefore;
   }

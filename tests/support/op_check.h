@@ -1,4 +1,4 @@
-// Holds an op's values and gradients against its formula, by complex steps.
+// Compares an op's values and gradients with its formula, differentiated by complex steps.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace vitrine::test {
 
-/// What an op is called with: tensors that the tape knows, and parameters that learn, under both types.
+/// The arguments of an op: tensors on the tape, and trainable parameters, as LinearParams and as NormParams.
 struct Operands {
   std::vector<Tensor> x;
   LinearParams linear;
@@ -22,29 +22,29 @@ struct Operands {
 
 struct OpCase {
   std::vector<Shape> inputs;
-  Shape weight{};  ///< Rank 0: none.
+  Shape weight{};  ///< Rank 0: no weight.
   Shape bias{};
   std::function<Tensor(Pass&, const Operands&)> run;
-  /// The inputs, then the weight, then the bias, those that there are.
+  /// Takes the inputs, then the weight and the bias if there are any.
   std::function<std::vector<reference::Complex>(const std::vector<std::vector<reference::Complex>>&)> formula;
-  std::vector<std::int64_t> lengths{};  ///< Of the pass's segments; none: one, as long as the first input.
-  double spread = 1.5;                  ///< Inputs lie within ± spread.
+  std::vector<std::int64_t> lengths{};  ///< Of the segments; none: one segment with all rows of the first input.
+  double spread = 1.5;                  ///< Inputs are within ± spread.
   Taps* taps = nullptr;
   DType weight_dtype = DType::f32;
   bool transposed = false;  ///< The weight is stored `[in, out]`.
 };
 
-/// What an op made: its result, and the gradients by the inputs, the weight and the bias, each added to a 0.5 that
-/// stood there before.
+/// The results of an op: its output, and the gradients with respect to inputs, weight and bias. Each gradient is 0.5
+/// before the backward, which adds to it.
 struct OpRun {
-  std::vector<std::vector<float>> operands;  ///< As the formula gets them.
+  std::vector<std::vector<float>> operands;  ///< The arguments of the formula.
   std::vector<float> result, result_gradient;
   std::vector<std::vector<float>> gradients;
 };
 
-/// Runs the op forward and backward, from a random gradient of its result.
+/// Runs the op forward, and backward from a random gradient of its output.
 OpRun run_op(const OpCase& c, int threads = 2);
-/// … and compares all with the formula: |Δ| ≤ tolerance · the largest of the tensor.
+/// Does the same and compares everything with the formula: |Δ| ≤ tolerance · the largest value of the tensor.
 void check_op(const OpCase& c, double tolerance = 1e-5);
 
 }  // namespace vitrine::test

@@ -1,6 +1,6 @@
-// The ops as plain formulas over any number type: with complex numbers the imaginary part of f(x + ih) / h is f'(x) to
-// the last bit (Squire & Trapp 1998). Where a function is not analytic (max, ReLU, the choice of experts) real parts
-// decide; erf is extended as a dual number.
+// The ops as plain formulas over any number type. With complex numbers, the imaginary part of f(x + ih) / h is f'(x) to
+// the last bit (Squire & Trapp 1998). Functions that are not analytic (max, ReLU, the choice of experts) depend on the
+// real parts alone; erf is extended as for dual numbers.
 #pragma once
 
 #include <algorithm>
@@ -103,7 +103,7 @@ std::vector<T> rope(const RopeConfig& c, const std::vector<T>& x, std::size_t n_
   return y;
 }
 
-/// Softmax over x, of which real parts choose the largest.
+/// Softmax over x. The real parts decide which value is the largest.
 template <class T>
 std::vector<T> softmax(std::vector<T> x) {
   double largest = real_of(x.front());
@@ -114,7 +114,7 @@ std::vector<T> softmax(std::vector<T> x) {
   return x;
 }
 
-/// z `[T, n_heads, head_dim]` for sequences of these lengths, one behind the other.
+/// z `[T, n_heads, head_dim]` for consecutive sequences of these lengths.
 template <class T>
 std::vector<T> attend(const AttendConfig& c, const Mask& mask, const std::vector<std::size_t>& lengths,
                       const std::vector<T>& q, const std::vector<T>& k, const std::vector<T>& v) {
@@ -161,7 +161,7 @@ std::vector<T> log_partition(const std::vector<T>& x, std::size_t n) {
   return y;
 }
 
-/// Cross-entropy of each row of n logits with the smoothed target, as a sum over the vocabulary.
+/// Cross-entropy of each row of n logits against the smoothed target distribution.
 template <class T>
 std::vector<T> next_token_loss(const std::vector<T>& logits, std::size_t n, const std::vector<std::int32_t>& targets,
                                double smoothing) {

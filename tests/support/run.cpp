@@ -51,7 +51,7 @@ Probe::Probe(const Model& model, std::vector<std::string> globs, Replace replace
 }
 
 bool Probe::wants(const SiteId& id) const {
-  const bool of_an_expert = id.expert != SiteId::kNoExpert;  // there may be many: asked by name
+  const bool of_an_expert = id.expert != SiteId::kNoExpert;  // there may be many: only by name
   return of_an_expert && !globs_.empty() ? matches_any(globs_, id) : chosen_[index(id)];
 }
 

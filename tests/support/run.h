@@ -1,4 +1,4 @@
-// Running models in tests: logits and sites of a text, under any cut, thread count and instruction set.
+// Running models in tests: logits and sites of a text, for every chunk size, number of threads and instruction set.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ struct Value {
   std::vector<float> data;
 };
 
-/// The same bits: NaN equals NaN, +0 differs from −0.
+/// Compares bits: NaN equals NaN, +0 differs from −0.
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b);
 
-/// Taps that record the sites chosen by globs (none: the default set; `!` before one takes away what it matches) and
-/// return replacements where asked to.
+/// Taps that record the sites chosen by globs (none: the default set; `!` before a glob excludes its matches). With
+/// Replace::by_itself they also write each value back unchanged.
 class Probe : public Taps {
  public:
   enum class Replace { nothing, by_itself };
@@ -35,7 +35,7 @@ class Probe : public Taps {
 
   bool ask_gradients = false;
   std::map<std::string, Value> values, gradients;
-  std::vector<std::string> order;  ///< Names as they came.
+  std::vector<std::string> order;  ///< Names in the order of the visits.
 
  private:
   std::vector<std::string> globs_;
@@ -43,7 +43,7 @@ class Probe : public Taps {
   Replace replace_;
 };
 
-/// How to run: which kernels, how many threads, which taps.
+/// How to run.
 struct RunOptions {
   const Kernels* kernels = &default_kernels();
   int threads = 1;
@@ -53,16 +53,16 @@ struct RunOptions {
 
 /// Logits of all positions, flat [T · vocab_size], in one forward without a cache.
 std::vector<float> logits_of(const Model& model, std::span<const std::int32_t> ids, const RunOptions& o = {});
-/// The same in chunks of `chunk` tokens through a KV cache.
+/// The same in chunks of `chunk` tokens, with a KV cache.
 std::vector<float> chunked_logits_of(const Model& model, std::span<const std::int32_t> ids, std::int64_t chunk,
                                      const RunOptions& o = {});
 
-/// Ids 0 … vocab_size − 1 in an order without pattern, n of them.
+/// n ids from 0 to vocab_size − 1, in an irregular order.
 std::vector<std::int32_t> some_ids(const Model& model, std::int64_t n, std::uint64_t seed = 1);
 
-/// Names of all golden cases under tests/goldens.
+/// The names of all golden cases in tests/goldens.
 std::vector<std::string> golden_cases();
-/// The golden case's checkpoint, and its recorded sites.
+/// The checkpoint of a golden case, and its recorded sites.
 Checkpoint golden_checkpoint(const std::string& name);
 std::map<std::string, Value> golden_values(const std::string& name);
 std::vector<std::int32_t> golden_ids(const std::string& name);

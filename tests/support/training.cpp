@@ -25,7 +25,7 @@ void write_corpus(const std::string& folder, std::int64_t vocab_size, std::int64
   std::uint32_t state = 7;
   for (std::int64_t i = 0; i < n_tokens; ++i) {
     state = state * 1664525U + 1013904223U;
-    const auto drawn = static_cast<std::int64_t>((state >> 16U) % 4U);  // one of four that may follow
+    const auto drawn = static_cast<std::int64_t>((state >> 16U) % 4U);  // one of the four possible successors
     const std::int64_t before = ids.empty() ? 0 : ids.back();
     ids.push_back(static_cast<std::int32_t>((before * 5 + 3 * drawn + 1) % vocab_size));
   }
@@ -43,13 +43,13 @@ std::string TinyRun::toml() const {
   return text + fmt::format("\n[log]\n{}\n[out]\nfolder = \"{}\"\n{}", log, out, more);
 }
 
-TrainResult train_tiny(const TinyRun& tiny, bool resume, int threads, std::vector<std::string>* told) {
+TrainResult train_tiny(const TinyRun& tiny, bool resume, int threads, std::vector<std::string>* lines) {
   const TrainConfig config = parse_train_config(tiny.toml(), "test.toml");
   TrainRun run;
   run.threads = threads;
   run.resume = resume;
   run.build = "test";
-  if (told != nullptr) run.tell = [told](const std::string& line) { told->push_back(line); };
+  if (lines != nullptr) run.tell = [lines](const std::string& line) { lines->push_back(line); };
   return train(config, run);
 }
 

@@ -1,4 +1,4 @@
-// Small training runs: a corpus of a few thousand ids, a config, and what a run leaves behind.
+// Small training runs: a corpus of a few thousand ids, a config, and the files that a run writes.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@
 
 namespace vitrine::test {
 
-/// Writes shards of ids below `vocab_size` with a pattern to learn; `fingerprint` is that of their tokenizer.
+/// Writes shards of ids below `vocab_size` with a pattern to learn. `fingerprint` identifies their tokenizer.
 void write_corpus(const std::string& folder, std::int64_t vocab_size, std::int64_t n_tokens,
                   std::uint64_t fingerprint = 1);
-/// The same of ids that are given.
+/// The same with the given ids.
 void write_corpus(const std::string& folder, std::int64_t vocab_size, const std::vector<std::int32_t>& ids);
 
-/// A config of 23 tokens a word, 2 layers of width 16, as TOML; `train` and `more` are further lines of [train] and
+/// A TOML config: a vocabulary of 23 tokens, 2 layers of width 16. `train` has further lines of [train], `more` has
 /// further sections.
 struct TinyRun {
   std::string data, out;
@@ -51,11 +51,11 @@ tied = true
   std::string toml() const;
 };
 
-/// Trains without a word; the result's folder is `run.out`.
+/// Trains and prints nothing. The output folder is `run.out`.
 TrainResult train_tiny(const TinyRun& run, bool resume = false, int threads = 1,
-                       std::vector<std::string>* told = nullptr);
+                       std::vector<std::string>* lines = nullptr);
 
-/// metrics.jsonl without what a clock says.
+/// metrics.jsonl without the values that depend on the clock.
 std::vector<Json> metrics_of(const std::string& folder);
 std::vector<double> losses_of(const std::string& folder);
 /// All bytes of a file.

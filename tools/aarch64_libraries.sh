@@ -1,0 +1,16 @@
+#!/bin/sh
+# Puts the libraries of vitrine for arm64 into a folder, for the preset aarch64: tools/aarch64_libraries.sh FOLDER.
+# Downloads Debian's packages and unpacks them. Nothing is installed, and the system's package lists stay as they are.
+set -eu
+[ $# = 1 ] || { sed -n '2,3s/^# //p' "$0"; exit 2; }
+mkdir -p "$1/packages" "$1/lists/partial"
+cd "$1"
+apt="apt-get -q -oAPT::Architecture=arm64 -oAPT::Architectures=arm64 -oDir::State::Lists=$PWD/lists -oDir::Cache::pkgcache= -oDir::Cache::srcpkgcache="
+$apt update
+cd packages
+# shellcheck disable=SC2046
+$apt download libfmt-dev libfmt9 nlohmann-json3-dev libtomlplusplus-dev libpcre2-dev libpcre2-8-0 libutf8proc-dev \
+  libutf8proc2 libgtest-dev libgmock-dev
+cd ..
+for package in packages/*.deb; do dpkg-deb -x "$package" .; done
+rm -r packages lists
