@@ -3,7 +3,7 @@
 namespace vitrine {
 
 Model shape_model(const ModelConfig& config, DType dtype) {
-  static const std::byte kNowhere{};
+  alignas(64) static const std::byte kNowhere{};
   ModelParams params = empty_params(config);
   for_each_param(config, params, [&](Param& param, const std::string& name, const Shape& shape) {
     const std::int64_t cols = shape[shape.rank() - 1];

@@ -41,9 +41,11 @@ TEST_P(DryRunOf, HasTheOpsAndTheMemoryOfTheRealRun) {
   shapes.run(shape_model(model.config()));
   if (most_experts(model.config()) > 0) return;  // whom the tokens choose is not known
   EXPECT_EQ(lines_of(real), lines_of(dry));
-  // The real run copies vectors that are not aligned in their file.
-  EXPECT_LE(shapes.bytes(), arena.touched_bytes());
-  EXPECT_GE(static_cast<double>(shapes.bytes()), 0.95 * static_cast<double>(arena.touched_bytes()));
+  // The real run copies vectors that are not aligned in their file, and packs less where the file's weights are
+  // transposed.
+  const auto shapes_bytes = static_cast<double>(shapes.bytes()), real_bytes = static_cast<double>(arena.touched_bytes());
+  EXPECT_LE(shapes_bytes, 1.25 * real_bytes);
+  EXPECT_GE(shapes_bytes, 0.95 * real_bytes);
   EXPECT_GT(real.ops().size(), model.config().blocks.size());
 }
 
