@@ -119,12 +119,13 @@ double product_seconds(const Kernels& k, ThreadPool& pool, const std::vector<std
     if (worth_packing(k, rows, w)) {
       k.pack({reinterpret_cast<const std::byte*>(x.data()), DType::f32, rows, s.in, s.in, 1}, packed.data());
     }
-    pool.parallel_for(s.out, 48, [&](std::int64_t begin, std::int64_t end, int) {
+    pool.parallel_for(s.out, 48, [&](std::int64_t begin, std::int64_t end, int thread) {
+      auto* const scratch = reinterpret_cast<float*>(pool.scratch(thread));
       const MatrixView some = w.row_range(begin, end - begin);
       if (worth_packing(k, rows, w)) {
-        k.matmul_packed(packed.data(), rows, some, y.data() + begin, s.out);
+        k.matmul_packed(packed.data(), rows, some, y.data() + begin, s.out, scratch);
       } else {
-        k.matmul(x.data(), s.in, rows, some, y.data() + begin, s.out);
+        k.matmul(x.data(), s.in, rows, some, y.data() + begin, s.out, scratch);
       }
     });
   });

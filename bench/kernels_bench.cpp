@@ -19,9 +19,10 @@ void product(benchmark::State& state) {
   const auto dtype = static_cast<DType>(state.range(1));
   const std::vector<std::byte> weights(static_cast<std::size_t>(rows * cols * size_of(dtype)));
   const std::vector<float> x(static_cast<std::size_t>(tokens * cols), 1.0f);
-  std::vector<float> y(static_cast<std::size_t>(tokens * rows));
+  std::vector<float> y(static_cast<std::size_t>(tokens * rows)), scratch(kScratchFloats);
   for (auto _ : state) {
-    default_kernels().matmul(x.data(), cols, tokens, matrix(weights, dtype, rows, cols), y.data(), rows);
+    default_kernels().matmul(x.data(), cols, tokens, matrix(weights, dtype, rows, cols), y.data(), rows,
+                             scratch.data());
     benchmark::DoNotOptimize(y.data());
     benchmark::ClobberMemory();
   }

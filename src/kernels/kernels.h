@@ -56,6 +56,10 @@ struct PackAbove {
 };
 constexpr std::int64_t kNeverPack = std::numeric_limits<std::int64_t>::max();
 
+/// The temporary memory of a product, in floats (864 KiB). It comes from the caller because threads may have small
+/// stacks.
+constexpr std::int64_t kScratchFloats = 221184;
+
 /// One table of kernels. Where input and output are floats of one length, the output may be the very same array as an
 /// input; nothing else may overlap. n may be 0; no alignment is asked for. "The same bits" leaves open which NaN a NaN
 /// is.
@@ -63,11 +67,14 @@ struct Kernels {
   Isa isa;
 
   /// y[t, r] = Σ_k x[t, k] · w[r, k], 16-lane order over k. x: tokens rows of w.cols floats, ldx apart; y: tokens rows
-  /// of w.rows floats, ldy apart. w needs col_stride == 1 or row_stride == 1; both give the same bits.
-  void (*matmul)(const float* x, std::int64_t ldx, std::int64_t tokens, const MatrixView& w, float* y,
-                 std::int64_t ldy);
+  /// of w.rows floats, ldy apart. w needs col_stride == 1 or row_stride == 1; both give the same bits. `scratch`:
+  /// kScratchFloats that nothing else uses during the call; with a row-major w it may be null, which is slower for
+  /// several tokens and more than 512 columns.
+  void (*matmul)(const float* x, std::int64_t ldx, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy,
+                 float* scratch);
   /// The same product for many rows, from x as `pack` lays it out.
-  void (*matmul_packed)(const float* packed, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy);
+  void (*matmul_packed)(const float* packed, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy,
+                        float* scratch);
   /// Lays out x, F32 with one stride of 1, for matmul_packed: packed_size() floats. Parts of x may be packed one by one
   /// where they begin at a multiple of packed_rows, packed_size() of the rows before behind the first.
   void (*pack)(const MatrixView& x, float* packed);

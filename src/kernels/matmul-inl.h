@@ -15,12 +15,13 @@
 namespace vitrine {
 namespace {
 
-void matmul(const float* x, std::int64_t ldx, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy) {
+void matmul(const float* x, std::int64_t ldx, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy,
+            float* scratch) {
   with_type(w.dtype, [&](auto stored) {
     constexpr DType kType = decltype(stored)::kDType;
     const bool transposed = w.col_stride != 1;
     const std::int64_t stride = (transposed ? w.col_stride : w.row_stride) * kSize<kType>;
-    const Product p = {x, ldx, w.data, stride, w.cols, y, ldy};
+    const Product p = {x, ldx, w.data, stride, w.cols, y, ldy, scratch};
     if (transposed) {
       matmul_few_transposed<kType, kFewTokensTransposed>(p, tokens, w.rows);
     } else {

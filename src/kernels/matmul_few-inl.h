@@ -1,6 +1,6 @@
 // Products of few rows with a row-major matrix, which is read once, as it lies. An output is one vector accumulator
 // over ascending groups of 16 k, its lanes summed at the end by the tree: the tile decides only which outputs are in
-// registers together, and a chunk of k only how long the lanes wait in memory.
+// registers together, and a chunk of k only when partial sums are spilled to scratch.
 #pragma once
 
 #include <cstddef>
@@ -71,12 +71,13 @@ template <int kTokens, int kRows>
   });
 }
 
-/// One register tile over one chunk of k; `waiting` holds its lanes between two chunks.
+/// One register tile over one chunk of k. Its partial sums are spilled to scratch, from `spill` on, between two chunks.
 template <DType kType, int kTokens, int kRows>
-void few_tile(const Product& p, std::int64_t token, std::int64_t row, Range k, float* waiting) {
+void few_tile(const Product& p, std::int64_t token, std::int64_t row, Range k, std::int64_t spill) {
   Vec acc[kTokens][kRows];
   unrolled<kTokens>([&](auto t) {
-    unrolled<kRows>([&](auto r) { acc[t][r] = k.begin == 0 ? zero() : load_f32(waiting + (t * kRows + r) * kLanes); });
+    unrolled<kRows>(
+        [&](auto r) { acc[t][r] = k.begin == 0 ? zero() : load_f32(p.scratch + spill + (t * kRows + r) * kLanes); });
   });
   const std::byte* w = p.w + row * p.w_stride + k.begin * kSize<kType>;
   const bool whole = k.end - k.begin == p.cols;
@@ -84,36 +85,37 @@ void few_tile(const Product& p, std::int64_t token, std::int64_t row, Range k, f
       whole ? larger(kPrefetchTile, kRows * p.w_stride) : larger(kRows, kPrefetchPieces) * p.w_stride;
   accumulate<kType, kFirstCache>(p, p.x + token * p.ldx + k.begin, w, k.end - k.begin, next_tile, acc);
   if (k.end == p.cols) return finish(acc, p.y + token * p.ldy + row, p.ldy);
-  unrolled<kTokens>(
-      [&](auto t) { unrolled<kRows>([&](auto r) { store_f32(acc[t][r], waiting + (t * kRows + r) * kLanes); }); });
+  unrolled<kTokens>([&](auto t) {
+    unrolled<kRows>([&](auto r) { store_f32(acc[t][r], p.scratch + spill + (t * kRows + r) * kLanes); });
+  });
 }
 
-/// The tiles of all tokens beside kRows rows; the last of them may be smaller.
+/// The tiles of all tokens and kRows rows; the last of them may be smaller.
 template <DType kType, int kTokens, int kRows>
-void few_tiles(const Product& p, Range tokens, std::int64_t row, Range k, float* waiting) {
+void few_tiles(const Product& p, Range tokens, std::int64_t row, Range k, std::int64_t spill) {
   for (; tokens.begin + kTokens <= tokens.end; tokens.begin += kTokens) {
-    few_tile<kType, kTokens, kRows>(p, tokens.begin, row, k, waiting);
-    waiting += kTokens * kRows * kLanes;
+    few_tile<kType, kTokens, kRows>(p, tokens.begin, row, k, spill);
+    spill += kTokens * kRows * kLanes;
   }
   if constexpr (kTokens > 1) {
-    if (tokens.begin < tokens.end) few_tiles<kType, kTokens - 1, kRows>(p, tokens, row, k, waiting);
+    if (tokens.begin < tokens.end) few_tiles<kType, kTokens - 1, kRows>(p, tokens, row, k, spill);
   }
 }
 
-/// A group of tokens beside at most kFewBlockRows rows, in tiles of kTokens by kRows.
+/// A group of tokens and at most kFewBlockRows rows, in tiles of kTokens by kRows.
 template <DType kType, int kTokens, int kRows>
 void few_block(const Product& p, std::int64_t tokens, std::int64_t rows) {
-  alignas(64) float waiting[kFewBlockRows * kFewGroup * kLanes];
-  const std::int64_t chunk = even_part(p.cols, kFewFloats / tokens / kLanes * kLanes, kLanes);
+  static_assert(kFewBlockRows * kFewGroup * kLanes <= kScratchFloats);
+  const std::int64_t chunk =
+      p.scratch == nullptr ? p.cols : even_part(p.cols, kFewFloats / tokens / kLanes * kLanes, kLanes);
   Range k = {0, 0};
   do {  // once even when there are no columns: the sums are zero then
     k = {k.end, smaller(k.end + chunk, p.cols)};
-    float* at = waiting;
     std::int64_t row = 0;
-    for (; row + kRows <= rows; row += kRows, at += tokens * kRows * kLanes) {
-      few_tiles<kType, kTokens, kRows>(p, {0, tokens}, row, k, at);
+    for (; row + kRows <= rows; row += kRows) {
+      few_tiles<kType, kTokens, kRows>(p, {0, tokens}, row, k, row * tokens * kLanes);
     }
-    for (; row < rows; ++row, at += tokens * kLanes) few_tiles<kType, kTokens, 1>(p, {0, tokens}, row, k, at);
+    for (; row < rows; ++row) few_tiles<kType, kTokens, 1>(p, {0, tokens}, row, k, row * tokens * kLanes);
   } while (k.end < p.cols);
 }
 

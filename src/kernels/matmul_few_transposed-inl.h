@@ -91,7 +91,8 @@ inline void sum_lanes_of_block(const float* lanes, std::int64_t lane_floats, std
 template <DType kType, int kTokens>
 void few_transposed(const Product& p, std::int64_t rows) {
   constexpr std::int64_t kWidth = lane_width(kTokens);
-  alignas(64) float lanes[kTokens * kLanes * kWidth];
+  static_assert(kTokens * kLanes * kWidth <= kScratchFloats);
+  float* const lanes = p.scratch;
   const std::int64_t part = even_part(rows, kWidth, kLanes);
   for (std::int64_t row = 0; row < rows; row += part) {
     const std::int64_t width = smaller(part, rows - row);

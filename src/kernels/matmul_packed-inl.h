@@ -1,6 +1,6 @@
 // Products of many rows: x is packed once and shared by all threads, panels of w are packed as they are needed, and
 // register tiles read both in order. An output is sixteen lane sums over ascending groups of 16 k, and the tree at the
-// end, whatever the tile and the chunk: between chunks the lane sums wait in memory, which changes nothing.
+// end, whatever the tile and the chunk: between chunks the lane sums are spilled to scratch, which changes nothing.
 #pragma once
 
 #include <cstddef>
@@ -28,10 +28,7 @@ constexpr std::int64_t whole_rows(std::int64_t cols) {
 }
 static_assert(whole_rows(kWhole) >= kLanes && kBlockRows * kChunk <= kPanelFloats);
 
-struct PackedBlock {
-  alignas(64) float w[kPanelFloats];
-  alignas(64) float sums[kBlockTokens * kBlockRows * kLanes];
-};
+static_assert(kPanelFloats + kBlockTokens * kBlockRows * kLanes <= kScratchFloats);
 
 /// Rows of f32 in tiles of kPackedTokens.
 void pack(const MatrixView& x, float* packed) {
@@ -102,18 +99,19 @@ inline void finish_tile(const float* sums, int tokens, int rows, float* y, std::
 /// y `[tokens, rows]` from tiles of x. pack_w(range of k, panel) lays out the rows of w for a chunk of k.
 template <class PackW>
 void packed_block(const float* x, std::int64_t tokens, std::int64_t rows, std::int64_t cols, std::int64_t chunk,
-                  float* y, std::int64_t ldy, PackedBlock& block, PackW pack_w) {
+                  float* y, std::int64_t ldy, float* scratch, PackW pack_w) {
+  float *const panel = scratch, *const all_sums = panel + kPanelFloats;
   const std::int64_t all_steps = (cols + kLanes - 1) / kLanes;
   Range k = {0, 0};
   do {  // once even when there are no columns: the sums are zero then
     k = {k.end, smaller(k.end + chunk, cols)};
     const std::int64_t steps = (k.end - k.begin + kLanes - 1) / kLanes;
-    pack_w(k, block.w);
-    float* sums = block.sums;
+    pack_w(k, panel);
+    float* sums = all_sums;
     for (std::int64_t t = 0; t < tokens; t += kPackedTokens) {
       const auto here = static_cast<int>(smaller(kPackedTokens, tokens - t));
       const float* const tile = x + (t * all_steps + k.begin / kLanes * kPackedTokens) * kLanes;
-      const float* w = block.w;
+      const float* w = panel;
       for (std::int64_t r = 0; r < rows; r += kPackedRows, w += steps * kPackedRows * kLanes) {
         packed_tile_of<kPackedTokens>(here, tile, w, steps, k.begin == 0, sums);
         if (k.end == cols) {
@@ -125,8 +123,8 @@ void packed_block(const float* x, std::int64_t tokens, std::int64_t rows, std::i
   } while (k.end < cols);
 }
 
-void matmul_packed(const float* x, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy) {
-  PackedBlock block;
+void matmul_packed(const float* x, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy,
+                   float* scratch) {
   const std::int64_t x_row = (w.cols + kLanes - 1) / kLanes * kLanes;
   const std::int64_t part = even_part(tokens, kBlockTokens, kPackedTokens);
   with_type(w.dtype, [&](auto stored) {
@@ -139,7 +137,7 @@ void matmul_packed(const float* x, std::int64_t tokens, const MatrixView& w, flo
     const std::int64_t block_rows = whole ? whole_rows(w.cols) : kBlockRows;
     const auto run = [&](std::int64_t t, std::int64_t r) {
       const std::int64_t rows = smaller(w.rows - r, block_rows);
-      packed_block(x + t * x_row, smaller(tokens - t, part), rows, w.cols, chunk, y + t * ldy + r, ldy, block,
+      packed_block(x + t * x_row, smaller(tokens - t, part), rows, w.cols, chunk, y + t * ldy + r, ldy, scratch,
                    [&](Range k, float* panel) {
                      if (whole && t > 0) return;  // it is there
                      const std::byte* from = w.data + (transposed ? k.begin * stride + r * kSize<kType>

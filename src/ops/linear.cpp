@@ -44,7 +44,13 @@ const float* packed(Pass& p, const MatrixView& x) {
   return to;
 }
 
-/// multiply(some rows of the weight as a product takes them, the first of them), for all rows, over threads.
+/// What a product on a thread may use.
+float* scratch_of(const Pass& p, int thread) {
+  static_assert(kScratchFloats * static_cast<std::int64_t>(sizeof(float)) <= ThreadPool::kScratchBytes);
+  return reinterpret_cast<float*>(p.pool.scratch(thread));
+}
+
+/// multiply(some rows of the weight as a product takes them, the first of them, scratch), for all rows, over threads.
 template <class Multiply>
 void over_rows(Pass& p, const MatrixView& weight, std::int64_t n_tokens, Multiply multiply) {
   const Tensor panels = make_panels(p, weight, p.pool.size());
@@ -54,9 +60,10 @@ void over_rows(Pass& p, const MatrixView& weight, std::int64_t n_tokens, Multipl
       std::min(rows_at_once(weight), std::max<std::int64_t>(1, kUninterrupted / operations / kBlock) * kBlock);
   p.parallel_for(weight.rows, grain, [&](std::int64_t begin, std::int64_t end, int thread) {
     float* const panel = panels.data != nullptr ? panels.row(thread) : nullptr;
+    float* const scratch = scratch_of(p, thread);
     for (std::int64_t first = begin; first < end; first += most) {
       p.check_interrupt();
-      multiply(multipliable(p, weight.row_range(first, std::min(most, end - first)), panel), first);
+      multiply(multipliable(p, weight.row_range(first, std::min(most, end - first)), panel), first, scratch);
     }
   });
 }
@@ -68,13 +75,13 @@ void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y) 
   const ArenaScope scope(p.arena);
   if (x.col_stride == 1 && !worth_packing(p.kernels, x.rows, weight)) {
     const auto* const rows = reinterpret_cast<const float*>(x.data);
-    return over_rows(p, weight, x.rows, [&](const MatrixView& w, std::int64_t first) {
-      p.kernels.matmul(rows, x.row_stride, x.rows, w, y + first, weight.rows);
+    return over_rows(p, weight, x.rows, [&](const MatrixView& w, std::int64_t first, float* scratch) {
+      p.kernels.matmul(rows, x.row_stride, x.rows, w, y + first, weight.rows, scratch);
     });
   }
   const float* const tiles = packed(p, x);
-  over_rows(p, weight, x.rows, [&](const MatrixView& w, std::int64_t first) {
-    p.kernels.matmul_packed(tiles, x.rows, w, y + first, weight.rows);
+  over_rows(p, weight, x.rows, [&](const MatrixView& w, std::int64_t first, float* scratch) {
+    p.kernels.matmul_packed(tiles, x.rows, w, y + first, weight.rows, scratch);
   });
 }
 
@@ -135,7 +142,8 @@ void product(Pass& p, const MatrixView& weight, std::int64_t first_col, const St
   const std::int64_t most = rows_at_once(weight);
   for (std::int64_t first = 0; first < weight.rows; first += most) {
     const MatrixView rows = multipliable(p, weight.row_range(first, std::min(most, weight.rows - first)), panel.data);
-    p.kernels.matmul(x.data, x.stride, x.n, rows.col_range(first_col, x.size), y.data + first, y.stride);
+    p.kernels.matmul(x.data, x.stride, x.n, rows.col_range(first_col, x.size), y.data + first, y.stride,
+                     scratch_of(p, 0));
   }
 }
 

@@ -39,6 +39,8 @@ ThreadPool::ThreadPool(int n_threads) {
   if (n_threads < 1 || n_threads > kMaxThreads) {
     throw BadInput("threads", "expected a number of threads from 1 to {}, got {}", kMaxThreads, n_threads);
   }
+  scratch_.reset(static_cast<std::byte*>(std::aligned_alloc(64, static_cast<std::size_t>(n_threads * kScratchBytes))));
+  if (scratch_ == nullptr) throw OutOfCapacity("threads", "no memory for the scratch of {} threads", n_threads);
   workers_.reserve(static_cast<std::size_t>(n_threads - 1));
   try {
     for (int thread = 1; thread < n_threads; ++thread) workers_.emplace_back([this, thread] { work(thread); });

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <type_traits>
@@ -25,6 +28,10 @@ class ThreadPool {
   ~ThreadPool();
 
   int size() const { return static_cast<int>(workers_.size()) + 1; }
+  /// Temporary memory of a thread, kScratchBytes aligned to 64: for what is too large for a small stack. A function
+  /// that runs on the thread may use it until it calls another one that does.
+  std::byte* scratch(int thread) const { return scratch_.get() + thread * kScratchBytes; }
+  static constexpr std::int64_t kScratchBytes = 1 << 20;
 
   /// Calls body(begin, end, thread) on disjoint ranges that cover [0, count). Each range except the last has at least
   /// `grain` indices; thread is in [0, size()). A loop with a single range runs on the calling thread and wakes no
@@ -52,6 +59,10 @@ class ThreadPool {
   void work(int thread);
   void stop();
 
+  struct Free {
+    void operator()(std::byte* p) const { std::free(p); }
+  };
+  std::unique_ptr<std::byte, Free> scratch_;  // pages that no thread touches cost nothing
   std::vector<std::thread> workers_;
   Loop loop_;  // written before generation_ is incremented, read by workers after they see the increment
   std::atomic<std::uint32_t> generation_ = 0;

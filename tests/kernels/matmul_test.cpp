@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "kernels/kernel_testing.h"
+#include "support/small_stack.h"
 
 namespace vitrine {
 namespace {
@@ -68,10 +69,16 @@ float dot(const float* x, const StoredMatrix& w, std::int64_t r) {
   return sum_of_lanes(lane);
 }
 
+/// Memory whose use beyond its end kills the test.
+float* scratch() {
+  static Guarded<float> floats(kScratchFloats);
+  return floats.data();
+}
+
 std::vector<float> product(const Kernels& k, const std::vector<float>& x, std::int64_t ldx, std::int64_t tokens,
                            const MatrixView& w, std::int64_t ldy) {
   std::vector<float> y(static_cast<std::size_t>(tokens * ldy), kUntouched);
-  k.matmul(x.data(), ldx, tokens, w, y.data(), ldy);
+  k.matmul(x.data(), ldx, tokens, w, y.data(), ldy, scratch());
   return y;
 }
 
@@ -92,7 +99,7 @@ std::vector<float> packed_product(const Kernels& k, const std::vector<float>& x,
   k.pack(view.row_range(0, half), tiles.data());
   k.pack(view.row_range(half, tokens - half), tiles.data() + packed_size(k, half, w.cols));
   std::vector<float> y(static_cast<std::size_t>(tokens * ldy), kUntouched);
-  k.matmul_packed(tiles.data(), tokens, w, y.data(), ldy);
+  k.matmul_packed(tiles.data(), tokens, w, y.data(), ldy, scratch());
   return y;
 }
 
@@ -183,11 +190,14 @@ TEST_P(Matmul, BlocksAndChunksChangeNothing) {
       for (std::int64_t t = 0; t < s.tokens; ++t) {  // one by one
         float alone[128];
         for (std::int64_t r = 0; r < s.rows; ++r) {
-          kernels().matmul(x.data() + t * s.cols, s.cols, 1, w.view().row_range(r, 1), alone + r, 1);
+          kernels().matmul(x.data() + t * s.cols, s.cols, 1, w.view().row_range(r, 1), alone + r, 1, nullptr);
         }
         const std::size_t at = static_cast<std::size_t>(t * s.rows), count = static_cast<std::size_t>(s.rows);
         ASSERT_TRUE(same_bits(std::span(y).subspan(at, count), std::span<const float>(alone, count)));
       }
+      std::vector<float> whole(y.size());  // without scratch, k is not divided into chunks
+      kernels().matmul(x.data(), s.cols, s.tokens, w.view(), whole.data(), s.rows, nullptr);
+      ASSERT_TRUE(same_bits(whole, y));
       ASSERT_TRUE(same_bits(y.back(), dot(x.data() + (s.tokens - 1) * s.cols, w, s.rows - 1)));
       const StoredMatrix across(s.rows, s.cols, dtype, Layout::transposed_strided, values);
       ASSERT_TRUE(same_bits(product(kernels(), x, s.cols, s.tokens, across.view(), s.rows), y));
@@ -199,17 +209,33 @@ TEST_P(Matmul, BlocksAndChunksChangeNothing) {
   }
 }
 
+TEST_P(Matmul, NeedsLittleStack) {
+  constexpr std::int64_t kTokens = 25, kRows = 100, kCols = 1200;
+  const std::vector<float> x = numbers(kTokens * kCols, Numbers::ordinary, 13);
+  for (const DType dtype : kDTypes) {
+    for (const Layout layout : {Layout::row_major, Layout::transposed}) {
+      const StoredMatrix w(kRows, kCols, dtype, layout, numbers(kRows * kCols, Numbers::ordinary, 14));
+      std::vector<float> few, packed;
+      test::on_small_stack(std::size_t{32} << 10, [&] {
+        few = product(kernels(), x, kCols, kTokens, w.view(), kRows);
+        packed = packed_product(kernels(), x, kCols, kTokens, w.view(), kRows, Layout::row_major);
+      });
+      ASSERT_TRUE(same_bits(few, packed));
+    }
+  }
+}
+
 TEST_P(Matmul, NothingToDoIsFine) {
   for (const DType dtype : kDTypes) {
     float y = kUntouched;
-    kernels().matmul(nullptr, 0, 0, {nullptr, dtype, 4, 4, 4, 1}, nullptr, 0);
-    kernels().matmul(nullptr, 0, 1, {nullptr, dtype, 0, 0, 0, 1}, nullptr, 0);
-    kernels().matmul(nullptr, 0, 1, {nullptr, dtype, 1, 0, 0, 1}, &y, 1);
+    kernels().matmul(nullptr, 0, 0, {nullptr, dtype, 4, 4, 4, 1}, nullptr, 0, nullptr);
+    kernels().matmul(nullptr, 0, 1, {nullptr, dtype, 0, 0, 0, 1}, nullptr, 0, nullptr);
+    kernels().matmul(nullptr, 0, 1, {nullptr, dtype, 1, 0, 0, 1}, &y, 1, nullptr);
     EXPECT_TRUE(same_bits(y, 0.0f));
     kernels().pack({nullptr, DType::f32, 0, 4, 4, 1}, nullptr);
-    kernels().matmul_packed(nullptr, 0, {nullptr, dtype, 4, 4, 4, 1}, nullptr, 0);
+    kernels().matmul_packed(nullptr, 0, {nullptr, dtype, 4, 4, 4, 1}, nullptr, 0, scratch());
     y = kUntouched;
-    kernels().matmul_packed(nullptr, 1, {nullptr, dtype, 1, 0, 0, 1}, &y, 1);
+    kernels().matmul_packed(nullptr, 1, {nullptr, dtype, 1, 0, 0, 1}, &y, 1, scratch());
     EXPECT_TRUE(same_bits(y, 0.0f));
     kernels().weighted_rows(nullptr, 0, 0, {nullptr, dtype, 4, 4, 4, 1}, nullptr, 0);
     kernels().weighted_rows(nullptr, 0, 1, {nullptr, dtype, 0, 0, 0, 1}, nullptr, 0);
@@ -251,7 +277,7 @@ TEST_P(Matmul, StayInsideX) {
       Guarded<float> y{static_cast<std::size_t>(tokens * 6)};
       for (const Layout layout : {Layout::row_major, Layout::transposed}) {
         const StoredMatrix w(6, cols, DType::f32, layout, numbers(6 * cols, Numbers::ordinary, 9));
-        kernels().matmul(x.data(), cols, tokens, w.view(), y.data(), 6);
+        kernels().matmul(x.data(), cols, tokens, w.view(), y.data(), 6, scratch());
         EXPECT_TRUE(same_bits(y.values().back(), dot(values.data() + (tokens - 1) * cols, w, 5)));
       }
     }

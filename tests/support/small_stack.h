@@ -1,0 +1,26 @@
+// Threads with small stacks: a library does not own its host's stack.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <cstddef>
+#include <thread>
+
+namespace vitrine::test {
+
+/// Runs function() on a thread of `bytes` of stack; threads that it starts get no more.
+template <class Function>
+void on_small_stack(std::size_t bytes, Function function) {
+  pthread_attr_t before, small;
+  ASSERT_EQ(pthread_getattr_default_np(&before), 0);
+  ASSERT_EQ(pthread_attr_init(&small), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&small, bytes * VITRINE_SLOWDOWN), 0);  // sanitizers widen frames
+  ASSERT_EQ(pthread_setattr_default_np(&small), 0);
+  std::thread(function).join();
+  EXPECT_EQ(pthread_setattr_default_np(&before), 0);
+  pthread_attr_destroy(&before);
+  pthread_attr_destroy(&small);
+}
+
+}  // namespace vitrine::test
