@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/math.h"
 
 namespace vitrine {
 namespace {
@@ -28,7 +29,7 @@ double positive(ConfigReader& table, std::string_view key, double value) {
 double factor_of(ConfigReader& table) { return positive(table, "factor", table.number("factor")); }
 
 /// The magnitude that YaRN proposes for a factor.
-double ramp_magnitude(double factor, double scale) { return factor <= 1 ? 1.0 : 0.1 * scale * std::log(factor) + 1.0; }
+double ramp_magnitude(double factor, double scale) { return factor <= 1 ? 1.0 : 0.1 * scale * math::log(factor) + 1.0; }
 
 Scaled read_yarn(ConfigReader& t, double max_seq_len, double original) {
   // null asks for the ratio of the two contexts; a factor that is not there is a mistake
@@ -61,7 +62,7 @@ Scaled read_longrope(ConfigReader& t, std::int64_t dim, double max_seq_len, doub
   };
   const ListedScaling s{read_list("short_factor"), read_list("long_factor"), static_cast<std::int64_t>(original)};
   const double factor = positive(t, "factor", t.number_or("factor", max_seq_len / original));
-  const double proposed = factor <= 1 ? 1.0 : std::sqrt(1 + std::log(factor) / std::log(original));
+  const double proposed = factor <= 1 ? 1.0 : std::sqrt(1 + math::log(factor) / math::log(original));
   return {s, positive(t, "attention_factor", t.number_or("attention_factor", proposed))};
 }
 

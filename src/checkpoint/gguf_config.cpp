@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "checkpoint/config_json.h"
 #include "checkpoint/gguf_architecture.h"
 #include "checkpoint/names.h"
@@ -94,7 +95,7 @@ std::string word_of(const Family& family, std::string_view word) {
 }
 
 /// What YaRN proposes to multiply cos and sin by; the file's own factor is on top of it.
-double yarn_magnitude(double factor) { return factor <= 1 ? 1.0 : 0.1 * std::log(factor) + 1.0; }
+double yarn_magnitude(double factor) { return factor <= 1 ? 1.0 : 0.1 * math::log(factor) + 1.0; }
 
 /// Numbers above 0, one for each pair of a head.
 std::vector<float> read_factors(const StoredTensor& tensor, std::string_view name) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/math.h"
 
 namespace vitrine {
 namespace {
@@ -193,7 +194,7 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
     keys.add(full("rope.scaling.type"), "yarn");
     add("rope.scaling.factor", ramp->factor);
     add_size("rope.scaling.original_context_length", ramp->original_max_seq_len);
-    const double proposed = ramp->factor <= 1 ? 1.0 : 0.1 * std::log(ramp->factor) + 1.0;
+    const double proposed = ramp->factor <= 1 ? 1.0 : 0.1 * math::log(ramp->factor) + 1.0;
     if (rope->magnitude != static_cast<float>(proposed)) add("rope.scaling.attn_factor", rope->magnitude / proposed);
     if (ramp->beta_fast != 32) add("rope.scaling.yarn_beta_fast", ramp->beta_fast);
     if (ramp->beta_slow != 1) add("rope.scaling.yarn_beta_slow", ramp->beta_slow);

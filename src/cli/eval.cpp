@@ -1,10 +1,11 @@
 // vitrine eval: measure how well a model predicts the text of a file.
 #include <fmt/format.h>
 
-#include <cmath>
+#include <numbers>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "base/math.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -44,8 +45,8 @@ void run_eval(const EvalOptions& o) {
     ProgressBar bar("eval");
     result = evaluate(session.context(o), ids, config, bar.reporter());
   }
-  const double perplexity = std::exp(result.loss());
-  const double bits_per_byte = result.nats / std::log(2.0) / static_cast<double>(result.bytes);
+  const double perplexity = math::exp(result.loss());
+  const double bits_per_byte = result.nats / std::numbers::ln2 / static_cast<double>(result.bytes);
   if (o.json) {
     return print_json({{"loss", result.loss()},
                        {"perplexity", perplexity},

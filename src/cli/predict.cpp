@@ -1,9 +1,8 @@
 // vitrine predict: the most likely next tokens after every prefix of a text.
 #include "generate/predict.h"
+#include "base/math.h"
 
 #include <fmt/format.h>
-
-#include <cmath>
 
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -30,7 +29,7 @@ Json prefix_json(const Session& session, const Prefix& prefix) {
   Json top = Json::array();
   for (const TokenLogprob& t : prefix.top) {
     top.push_back(
-        {{"id", t.id}, {"piece", session.piece(t.id)}, {"logprob", t.logprob}, {"prob", std::exp(t.logprob)}});
+        {{"id", t.id}, {"piece", session.piece(t.id)}, {"logprob", t.logprob}, {"prob", math::exp(t.logprob)}});
   }
   return {{"id", prefix.id}, {"piece", session.piece(prefix.id)}, {"top", top}};
 }
@@ -47,7 +46,7 @@ std::string band(const Session& session, const std::vector<Prefix>& prefixes) {
     std::vector<std::string> cells = {std::to_string(rank + 1)};
     for (const Prefix& prefix : prefixes) {
       cells.push_back(fitted(session.label(prefix.top[rank].id), kPieceWidth));
-      cells.push_back(fmt::format("{:.1f}", 100 * std::exp(prefix.top[rank].logprob)));
+      cells.push_back(fmt::format("{:.1f}", 100 * math::exp(prefix.top[rank].logprob)));
     }
     table.add(cells);
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/math.h"
 
 namespace vitrine {
 namespace {
@@ -20,7 +21,7 @@ bool is_negative(const std::string& text) { return text.starts_with(kMinus); }
 std::string decimal(double value, int digits) {
   if (std::isinf(value)) return value < 0 ? "−∞" : "∞";
   std::string text = fmt::format("{:.{}f}", std::abs(value), digits);
-  const bool shows_nothing = value != 0 && std::abs(value) < 0.5 * std::pow(10.0, -digits);
+  const bool shows_nothing = value != 0 && std::abs(value) < 0.5 * math::pow(10.0, -digits);
   if (shows_nothing) text = fmt::format("{:.{}e}", std::abs(value), digits > 1 ? digits - 2 : 0);
   return value < 0 ? kMinus + text : text;
 }

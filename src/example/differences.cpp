@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "base/math.h"
+
 namespace vitrine {
 namespace {
 
@@ -145,8 +147,8 @@ double Differences::loss(Taps* taps) {
                    const float* const x = logits.data;
                    const auto largest = static_cast<double>(*std::max_element(x, x + logits.count()));
                    double sum = 0;
-                   for (const float v : logits.values()) sum += std::exp(static_cast<double>(v) - largest);
-                   result = std::log(sum) + largest - static_cast<double>(x[target_]);
+                   for (const float v : logits.values()) sum += math::exp(static_cast<double>(v) - largest);
+                   result = math::log(sum) + largest - static_cast<double>(x[target_]);
                  }};
   model_.forward(pass, ids_);
   return result;

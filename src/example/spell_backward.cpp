@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "example/spell.h"
 
 namespace vitrine {
@@ -284,7 +285,7 @@ std::optional<Arithmetic> spell(const Facts& f, const std::string& section, std:
       const Seen& logits = f.values.at("hook_logits");
       const std::int64_t n = logits.last_size(), first = flat / n * n;
       for (std::int64_t i = first; i < first + n; ++i)
-        parts.push_back(function("exp", std::exp, Arithmetic(logits[i])));
+        parts.push_back(function("exp", math::exp, Arithmetic(logits[i])));
       return parts[static_cast<std::size_t>(flat - first)] / sum_of(parts);
     }
     const auto value = f.values.find(name);

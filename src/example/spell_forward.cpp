@@ -1,13 +1,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/math.h"
 #include "example/spell.h"
 #include "ops/rope.h"
 
 namespace vitrine {
 namespace {
 
-Arithmetic exponential(const Arithmetic& x) { return function("exp", std::exp, x); }
+Arithmetic exponential(const Arithmetic& x) { return function("exp", math::exp, x); }
 
 std::string layer_name(int layer) { return "blocks." + std::to_string(layer) + "."; }
 
@@ -129,7 +130,7 @@ std::optional<Arithmetic> spell_rope(const Facts& f, const Seen& value, std::int
   const std::int64_t partner = flat + (is_second ? -1 : 1) * (halves ? half : 1);
   const std::vector<float> frequency = rope_frequency(c.theta, c.dim, c.scaling, f.n_tokens());
   const Arithmetic angle(static_cast<double>(t) * static_cast<double>(frequency[static_cast<std::size_t>(pair)]));
-  const Arithmetic cosine = function("cos", std::cos, angle), sine = function("sin", std::sin, angle);
+  const Arithmetic cosine = function("cos", math::cos, angle), sine = function("sin", math::sin, angle);
   const Arithmetic rotated = is_second ? Arithmetic(x[flat]) * cosine + Arithmetic(x[partner]) * sine
                                        : Arithmetic(x[flat]) * cosine - Arithmetic(x[partner]) * sine;
   return c.magnitude != 1 ? rotated * Arithmetic(c.magnitude) : rotated;
@@ -179,7 +180,7 @@ std::optional<Arithmetic> spell_attention(const Facts& f, const Seen& value, std
     case Site::scores: {
       if (!a.softcap || std::isinf(value[flat])) return std::nullopt;
       const Arithmetic cap(*a.softcap), raw(f.values.at(sibling(id, Site::scores_raw))[flat]);
-      return cap * function("tanh", std::tanh, raw / cap);
+      return cap * function("tanh", math::tanh, raw / cap);
     }
     case Site::pattern:
       return spell_softmax(f.values.at(sibling(id, Site::scores)), flat);
@@ -202,13 +203,13 @@ Arithmetic spell_activation(Activation activation, const Arithmetic& z) {
     case Activation::silu:
       return z / (one + exponential(Arithmetic(0, "0") - z));
     case Activation::gelu_erf:
-      return half * z * (one + function("erf", std::erf, z / function("√", std::sqrt, Arithmetic(2, "2"))));
+      return half * z * (one + function("erf", math::erf, z / function("√", std::sqrt, Arithmetic(2, "2"))));
     case Activation::gelu_tanh:
       break;
   }
   const Arithmetic inner =
       Arithmetic(std::sqrt(2 / 3.14159265358979323846)) * (z + Arithmetic(0.044715, "0.044715") * squared(z) * z);
-  return half * z * (one + function("tanh", std::tanh, inner));
+  return half * z * (one + function("tanh", math::tanh, inner));
 }
 
 /// The prefix of the sublayer's parameters: `blocks.0.mlp`, `blocks.0.mlp.experts.3` or `blocks.0.mlp.shared`.
@@ -330,11 +331,11 @@ std::optional<Arithmetic> spell_ends(const Facts& f, const Seen& value, std::int
       const Arithmetic raw(f.values.at("unembed.hook_out")[flat]);
       const Arithmetic scaled = c.scale != 1 ? Arithmetic(c.scale) * raw : raw;
       if (!c.softcap) return scaled;
-      return Arithmetic(*c.softcap) * function("tanh", std::tanh, scaled / Arithmetic(*c.softcap));
+      return Arithmetic(*c.softcap) * function("tanh", math::tanh, scaled / Arithmetic(*c.softcap));
     }
     case Site::loss: {
       const float p = f.values.at("softmax")[flat * n + f.targets[static_cast<std::size_t>(flat)]];
-      return Arithmetic(0, "0") - function("ln", std::log, Arithmetic(p));
+      return Arithmetic(0, "0") - function("ln", math::log, Arithmetic(p));
     }
     default:
       return std::nullopt;

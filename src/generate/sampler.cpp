@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "base/rng.h"
 
 namespace vitrine {
@@ -87,8 +88,8 @@ void cut(std::vector<double>& weights, double top_p, double min_p) {
 double log_sum_exp(std::span<const float> logits) {
   const double max = checked_max(logits);
   double sum = 0;
-  for (float logit : logits) sum += std::exp(static_cast<double>(logit) - max);
-  return max + std::log(sum);
+  for (float logit : logits) sum += math::exp(static_cast<double>(logit) - max);
+  return max + math::log(sum);
 }
 
 }  // namespace
@@ -120,7 +121,7 @@ std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t>
   weights.reserve(candidates.size());
   for (const Candidate& candidate : candidates) {
     // The maximum is subtracted first, so that no temperature, however small, overflows.
-    weights.push_back(std::exp((candidate.logit - candidates.front().logit) / config.temperature));
+    weights.push_back(math::exp((candidate.logit - candidates.front().logit) / config.temperature));
   }
   cut(weights, config.top_p, config.min_p);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/math.h"
 #include "base/rng.h"
 
 namespace vitrine {
@@ -57,13 +58,13 @@ double normal_quantile(double p) {
     const double r = 0.180625 - q * q;
     return q * polynomial(a, r) / polynomial(b, r);
   }
-  const double r = std::sqrt(-std::log(std::min(p, 1 - p)));
+  const double r = std::sqrt(-math::log(std::min(p, 1 - p)));
   const double x =
       r <= 5 ? polynomial(c, r - 1.6) / polynomial(d, r - 1.6) : polynomial(e, r - 5) / polynomial(f, r - 5);
   return q < 0 ? -x : x;
 }
 
-double normal_probability(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
+double normal_probability(double x) { return 0.5 * math::erfc(-x / std::sqrt(2.0)); }
 
 }  // namespace
 

@@ -1,7 +1,8 @@
 #include "ops/loss.h"
 
-#include <cmath>
 #include <vector>
+
+#include "base/math.h"
 
 namespace vitrine {
 namespace {
@@ -10,6 +11,8 @@ namespace {
 struct Partition {
   Tensor largest, sum;
 };
+
+float log_of(float x) { return static_cast<float>(math::log(static_cast<double>(x))); }
 
 /// body(row, room for V floats) for all rows, over threads.
 template <class Body>
@@ -48,7 +51,7 @@ Tensor next_token_loss(Pass& p, const Tensor& logits, std::span<const std::int32
   const Tensor loss = p.tensor({logits.rows()});
   p.for_rows(logits.rows(), n, [&](std::int64_t t) {
     const float* const x = logits.row(t);
-    const float log_sum = std::log(of.sum.data[t]), largest = of.largest.data[t];
+    const float log_sum = log_of(of.sum.data[t]), largest = of.largest.data[t];
     loss.data[t] = log_sum + (largest - x[targets[static_cast<std::size_t>(t)]]);
     if (label_smoothing == 0.0f) return;
     const float uniform = log_sum + (largest - p.kernels.sum(x, n) / static_cast<float>(n));
@@ -73,7 +76,7 @@ Tensor next_token_loss(Pass& p, const Tensor& logits, std::span<const std::int32
 Tensor log_partition(Pass& p, const Tensor& logits) {
   const Partition of = partition(p, logits);
   const Tensor log_z = p.tensor({logits.rows()});
-  p.for_rows(logits.rows(), 16, [&](std::int64_t t) { log_z.data[t] = std::log(of.sum.data[t]) + of.largest.data[t]; });
+  p.for_rows(logits.rows(), 16, [&](std::int64_t t) { log_z.data[t] = log_of(of.sum.data[t]) + of.largest.data[t]; });
   p.record("log_partition", {logits}, log_z,
            [&p, logits, of, log_z] { add_softmax(p, logits, of, p.grad(log_z), p.grad(logits)); });
   return log_z;

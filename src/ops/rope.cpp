@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/math.h"
 #include "ops/elementwise.h"
 
 namespace vitrine {
@@ -14,7 +15,7 @@ std::vector<float> wavelengths(double theta, std::int64_t dim) {
   std::vector<float> powers(static_cast<std::size_t>(dim / 2));
   for (std::size_t i = 0; i < powers.size(); ++i) {
     const float exponent = static_cast<float>(2 * i) / static_cast<float>(dim);
-    powers[i] = static_cast<float>(std::pow(theta, static_cast<double>(exponent)));
+    powers[i] = static_cast<float>(math::pow(theta, static_cast<double>(exponent)));
   }
   return powers;
 }
@@ -58,7 +59,7 @@ struct Scaler {
   std::vector<float> operator()(const RampScaling& s) const {
     const auto d = static_cast<double>(dim);
     const auto pair_of = [&](double turns) {  // the pair that turns so often within the original context
-      return d * std::log(s.original_max_seq_len / (turns * 2 * std::numbers::pi)) / (2 * std::log(theta));
+      return d * math::log(s.original_max_seq_len / (turns * 2 * std::numbers::pi)) / (2 * math::log(theta));
     };
     double low = pair_of(s.beta_fast), high = pair_of(s.beta_slow);
     if (s.truncate) low = std::floor(low), high = std::ceil(high);
@@ -83,7 +84,8 @@ struct Scaler {
     const auto factor = static_cast<float>(s.factor);
     const float growth = factor * n / original - static_cast<float>(s.factor - 1);
     const double exponent = static_cast<double>(dim) / static_cast<double>(dim - 2);
-    const float grown = static_cast<float>(theta) * static_cast<float>(std::pow(static_cast<double>(growth), exponent));
+    const float grown =
+        static_cast<float>(theta) * static_cast<float>(math::pow(static_cast<double>(growth), exponent));
     return Scaler{static_cast<double>(grown), dim, length}(std::monostate{});
   }
 };

@@ -1,8 +1,9 @@
 #include "ops/route.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
+
+#include "base/math.h"
 
 namespace vitrine {
 
@@ -125,7 +126,8 @@ void router_z_loss(Pass& p, const Segment& s, const Tensor& logits, const Tensor
   for (std::int64_t i = 0; i < s.length; ++i) {
     const float* const x = logits.row(s.first_row + i);
     const float most = p.kernels.max(x, n_experts);
-    const float z = std::log(p.kernels.exp_sum(x, n_experts, most, room.data())) + most;
+    const float sum_of_exp = p.kernels.exp_sum(x, n_experts, most, room.data());
+    const float z = static_cast<float>(math::log(static_cast<double>(sum_of_exp))) + most;
     log_z[static_cast<std::size_t>(i)] = z;
     sum += static_cast<double>(z) * static_cast<double>(z);
   }

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "tokenizer/bpe.h"
 
 namespace vitrine {
@@ -33,7 +34,7 @@ double serde_double(std::string_view text) {
   auto value = static_cast<double>(significand);
   for (; exponent < -308 && value != 0; exponent += 308) value /= 1e308;
   if (exponent > 308) exponent = 309;
-  value = exponent < 0 ? value / std::pow(10.0, -exponent) : value * std::pow(10.0, exponent);
+  value = exponent < 0 ? value / math::pow(10.0, -exponent) : value * math::pow(10.0, exponent);
   return negative ? -value : value;
 }
 

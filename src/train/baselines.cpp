@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "base/error.h"
+#include "base/math.h"
 
 namespace vitrine {
 namespace {
@@ -154,7 +154,7 @@ double NgramCounts::cross_entropy(std::span<const std::int32_t> held_out, int or
     runs = counts.run_of;
   }
   double sum = 0;
-  for (std::size_t j = 1; j < p.size(); ++j) sum -= std::log(p[j]);
+  for (std::size_t j = 1; j < p.size(); ++j) sum -= math::log(p[j]);
   return sum / static_cast<double>(p.size() - 1);
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/math.h"
 
 namespace vitrine {
 namespace {
@@ -21,11 +22,11 @@ AdamwStep adamw_step(const OptimizerConfig& c, std::int64_t t, double lr, bool d
   const auto n = static_cast<double>(t);
   return {.grad_scale = static_cast<float>(grad_scale),
           .keep = static_cast<float>(1 - lr * (decays ? c.weight_decay : 0.0)),
-          .rate = static_cast<float>(lr / (1 - std::pow(c.beta1, n))),
+          .rate = static_cast<float>(lr / (1 - math::pow(c.beta1, n))),
           .toward = static_cast<float>(1 - c.beta1),
           .beta2 = static_cast<float>(c.beta2),
           .toward2 = static_cast<float>(1 - c.beta2),
-          .root_divisor = static_cast<float>(std::sqrt(1 - std::pow(c.beta2, n))),
+          .root_divisor = static_cast<float>(std::sqrt(1 - math::pow(c.beta2, n))),
           .eps = static_cast<float>(c.eps)};
 }
 

@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "base/math.h"
 
 namespace vitrine {
 
@@ -38,7 +39,7 @@ double learning_rate(const ScheduleConfig& s, std::int64_t step) {
   const std::int64_t begin = s.kind == Kind::stable_decay ? s.steps - s.decay_steps : s.warmup;
   if (step < begin) return s.peak;
   const double r = static_cast<double>(step - begin) / static_cast<double>(s.steps - begin);
-  if (s.kind == Kind::cosine) return end + (s.peak - end) * (1 + std::cos(std::numbers::pi * r)) / 2;
+  if (s.kind == Kind::cosine) return end + (s.peak - end) * (1 + math::cos(std::numbers::pi * r)) / 2;
   return s.peak + (end - s.peak) * r;
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <numbers>
 
 #include "base/error.h"
 #include "checkpoint/config_json.h"
@@ -340,7 +341,7 @@ std::vector<Metric> Training::validate() {
   validated_ = step_;
   const TokenShards& from = held_out_ ? *held_out_shards_ : shards_;
   const double tokens_a_byte = static_cast<double>(from.tokens()) / static_cast<double>(from.text_bytes());
-  return {{"val_loss", *val_loss_}, {"val_bits_per_byte", *val_loss_ / std::log(2.0) * tokens_a_byte}};
+  return {{"val_loss", *val_loss_}, {"val_bits_per_byte", *val_loss_ / std::numbers::ln2 * tokens_a_byte}};
 }
 
 void Training::sample() {
