@@ -113,6 +113,9 @@ struct Kernels {
   /// y[i] = act'(x[i]), the derivative; ReLU's at 0 is 0.
   void (*slope)(Activation activation, const float* x, std::int64_t n, float* y);
 
+  /// y[i] = 1 / (1 + exp(−x[i])), for x[i] < 0 as exp(x[i]) / (1 + exp(x[i])).
+  void (*sigmoid)(const float* x, std::int64_t n, float* y);
+
   /// Σ a[i] · b[i], 16-lane order.
   float (*dot)(const float* a, const float* b, std::int64_t n);
   /// y[i] = fma(a[i], b[i], y[i])

@@ -54,6 +54,10 @@ void slope(Activation activation, const float* x, std::int64_t n, float* y) {
   }
 }
 
+void sigmoid(const float* x, std::int64_t n, float* y) {
+  map(x, n, y, [](Vec v) { return sigmoid(v); });
+}
+
 float dot(const float* a, const float* b, std::int64_t n) {
   Vec acc = zero();
   each_group(

@@ -37,6 +37,7 @@ constexpr Kernels table_of(Isa isa) {
       .softcap = softcap,
       .activate = activate,
       .slope = slope,
+      .sigmoid = sigmoid,
       .dot = dot,
       .multiply_add = multiply_add,
       .add_scaled = add_scaled,

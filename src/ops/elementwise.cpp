@@ -1,7 +1,5 @@
 #include "ops/elementwise.h"
 
-#include <cmath>
-
 #include "base/error.h"
 
 namespace vitrine {
@@ -62,13 +60,8 @@ Tensor activate(Pass& p, Activation activation, const Tensor& x) {
 
 Tensor sigmoid(Pass& p, const Tensor& x) {
   const Tensor y = p.tensor(x.shape);
-  constexpr float kZero = 0.0f;
-  p.for_rows(x.count(), 32, [&](std::int64_t i) {
-    const float magnitude = std::abs(x.data[i]);
-    float e = 0;
-    p.kernels.exp_sum(&kZero, 1, magnitude, &e);  // exp(−|x|), which never overflows
-    y.data[i] = x.data[i] < 0 ? e / (1.0f + e) : 1.0f / (1.0f + e);
-  });
+  const std::int64_t n = x.row_size();
+  p.for_rows(x.rows(), 8 * n, [&](std::int64_t t) { p.kernels.sigmoid(x.row(t), n, y.row(t)); });
   p.record("sigmoid", {x}, y, [&p, x, y] {  // dx = y (1 − y) dy
     const Tensor dx = p.grad(x), dy = p.grad(y);
     p.for_rows(x.count(), 4, [&](std::int64_t i) { dx.data[i] += y.data[i] * (1.0f - y.data[i]) * dy.data[i]; });

@@ -42,8 +42,9 @@ TEST(Isa, TablesAreCompleteAndKnowTheirIsa) {
                                k.activate != nullptr,      k.sin_cos != nullptr,
                                k.rotate_halves != nullptr, k.rotate_interleaved != nullptr,
                                k.slope != nullptr,         k.dot != nullptr,
-                               k.multiply_add != nullptr,  k.add_scaled != nullptr,
-                               k.widen != nullptr,         k.narrow != nullptr}) {
+                               k.sigmoid != nullptr,       k.multiply_add != nullptr,
+                               k.add_scaled != nullptr,    k.widen != nullptr,
+                               k.narrow != nullptr}) {
       EXPECT_TRUE(present);
     }
   }

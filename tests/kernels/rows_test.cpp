@@ -97,6 +97,12 @@ std::vector<RowCase> arithmetic() {
        each([](float a, float, float) { return a < 0.0f ? 0.0f : a; })},
       {"relu_slope", [](const Kernels& k, const Arrays& r) { k.slope(Activation::relu, r.a, r.n, r.y); },
        each([](float a, float, float) { return a > 0.0f ? 1.0f : 0.0f; })},
+      {"sigmoid", [](const Kernels& k, const Arrays& r) { k.sigmoid(r.a, r.n, r.y); }, each([](float a, float, float) {
+         const float zero = 0.0f;
+         float e = 0;
+         kernels_for(Isa::scalar).exp_sum(&zero, 1, std::fabs(a), &e);
+         return a < 0.0f ? e / (1.0f + e) : 1.0f / (1.0f + e);
+       })},
       {"multiply_add",
        [](const Kernels& k, const Arrays& r) {
          std::copy_n(r.c, r.n, r.y);
