@@ -13,14 +13,39 @@ struct Rows {
   float* row(const Tensor& of, std::int64_t t) const { return of.data + t * d; }
 };
 
+float mean_of(const Pass& p, const NormConfig& c, const float* x, std::int64_t d) {
+  return c.kind == NormConfig::Kind::layer ? p.kernels.sum(x, d) / static_cast<float>(d) : 0.0f;
+}
+float divisor_of(const Pass& p, const NormConfig& c, const float* x, std::int64_t d, float mean) {
+  return std::sqrt(p.kernels.sum_squares(x, d, mean) / static_cast<float>(d) + c.eps);
+}
+
+/// The weight and the bias as floats, for each vector of a row.
+struct Weights {
+  const float *weight, *bias;
+  std::int64_t n, d;
+
+  Weights(Pass& p, const NormParams& w, std::int64_t size)
+      : weight(p.vector(w.weight)),
+        bias(w.bias.present() ? p.vector(w.bias) : nullptr),
+        n(w.weight.view.cols / size),
+        d(size) {}
+  std::int64_t offset_of(std::int64_t t) const { return t % n * d; }
+  const float* weight_of(std::int64_t t) const { return weight + offset_of(t); }
+  const float* bias_of(std::int64_t t) const { return bias != nullptr ? bias + offset_of(t) : nullptr; }
+};
+
+void enter_reads(Pass& p, const NormParams& w) {
+  if (p.ledger == nullptr) return;
+  p.ledger->reads(w.weight);
+  if (w.bias.present()) p.ledger->reads(w.bias);
+}
+
 /// mean[t] = mean of row t, or 0 for RMSNorm: `[rows]`.
 Tensor means(Pass& p, const NormConfig& c, const Tensor& x) {
   const Rows rows(x);
   const Tensor mean = p.tensor({rows.n});
-  p.for_rows(rows.n, rows.d, [&](std::int64_t t) {
-    const bool centered = c.kind == NormConfig::Kind::layer;
-    mean.data[t] = centered ? p.kernels.sum(rows.row(x, t), rows.d) / static_cast<float>(rows.d) : 0.0f;
-  });
+  p.for_rows(rows.n, rows.d, [&](std::int64_t t) { mean.data[t] = mean_of(p, c, rows.row(x, t), rows.d); });
   return mean;
 }
 
@@ -29,9 +54,8 @@ Tensor divisors(Pass& p, const NormConfig& c, const Tensor& x, const Tensor& mea
   const Rows rows(x);
   const auto d = static_cast<float>(rows.d);
   const Tensor scale = p.tensor(x.shape.rank() == 3 ? Shape{x.shape[0], x.shape[1], 1} : Shape{rows.n, 1});
-  p.for_rows(rows.n, rows.d, [&](std::int64_t t) {
-    scale.data[t] = std::sqrt(p.kernels.sum_squares(rows.row(x, t), rows.d, mean.data[t]) / d + c.eps);
-  });
+  p.for_rows(rows.n, rows.d,
+             [&](std::int64_t t) { scale.data[t] = divisor_of(p, c, rows.row(x, t), rows.d, mean.data[t]); });
   // d scale / d x = (x − mean) / (d · scale); the mean's own part is 0, as Σ (x − mean) is.
   p.record("norm_scale", {x}, scale, [&p, rows, d, x, mean, scale] {
     const Tensor dx = p.grad(x), dscale = p.grad(scale);
@@ -73,42 +97,53 @@ Tensor divided(Pass& p, const NormConfig& c, const Tensor& x, const Tensor& mean
 Tensor weighted(Pass& p, const NormConfig& c, const NormParams& w, const Tensor& x) {
   const Rows rows(x);
   const Tensor y = p.tensor(x.shape);
-  const float* weight = p.vector(w.weight);
-  const float* bias = w.bias.present() ? p.vector(w.bias) : nullptr;
-  const std::int64_t n_weights = w.weight.view.cols / rows.d;
-  const auto offset_of = [n_weights, d = rows.d](std::int64_t t) { return t % n_weights * d; };
+  const Weights weights(p, w, rows.d);
   p.for_rows(rows.n, rows.d, [&](std::int64_t t) {
-    const float* const b = bias != nullptr ? bias + offset_of(t) : nullptr;
-    p.kernels.affine(rows.row(x, t), weight + offset_of(t), c.weight_offset, b, rows.d, rows.row(y, t));
+    p.kernels.affine(rows.row(x, t), weights.weight_of(t), c.weight_offset, weights.bias_of(t), rows.d, rows.row(y, t));
   });
   // dx = dy · (weight_offset + w); dw = Σ_t dy · x; db = Σ_t dy
-  p.record("norm_weight", {x}, y, [&p, &w, rows, offset_of, w_offset = c.weight_offset, weight, x, y] {
+  p.record("norm_weight", {x}, y, [&p, &w, rows, weights, w_offset = c.weight_offset, x, y] {
     const Tensor dx = p.grad(x), dy = p.grad(y), dw = p.grad(w.weight), db = p.grad(w.bias);
     const ArenaScope scope(p.arena);
     const Tensor product = p.tensor({rows.n, rows.d});
     p.for_rows(rows.n, rows.d, [&](std::int64_t t) {
-      p.kernels.affine(rows.row(dy, t), weight + offset_of(t), w_offset, nullptr, rows.d, product.row(t));
+      p.kernels.affine(rows.row(dy, t), weights.weight_of(t), w_offset, nullptr, rows.d, product.row(t));
       p.kernels.add(rows.row(dx, t), product.row(t), rows.d, rows.row(dx, t));
     });
     p.for_columns(rows.d, rows.n, [&](std::int64_t first, std::int64_t count) {
       for (std::int64_t t = 0; t < rows.n; ++t) {
         const float* const g = rows.row(dy, t) + first;
-        const std::int64_t to = offset_of(t) + first;
+        const std::int64_t to = weights.offset_of(t) + first;
         if (dw.data != nullptr) p.kernels.multiply_add(g, rows.row(x, t) + first, count, dw.data + to);
         if (db.data != nullptr) p.kernels.add(db.data + to, g, count, db.data + to);
       }
     });
   });
-  if (p.ledger != nullptr) {
-    p.ledger->reads(w.weight);
-    if (bias != nullptr) p.ledger->reads(w.bias);
-  }
+  enter_reads(p, w);
+  return y;
+}
+
+/// All steps for one row after the other, while it is in the first cache. Rounds where the sites are.
+Tensor fused(Pass& p, const NormConfig& c, const NormParams& w, const Tensor& x) {
+  const Rows rows(x);
+  const Tensor y = p.tensor(x.shape);
+  const Weights weights(p, w, rows.d);
+  p.for_rows(rows.n, 4 * rows.d, [&](std::int64_t t) {
+    const float* const from = rows.row(x, t);
+    float* const to = rows.row(y, t);
+    const float mean = mean_of(p, c, from, rows.d);
+    p.kernels.normalize(from, rows.d, mean, divisor_of(p, c, from, rows.d, mean), to);
+    p.kernels.affine(to, weights.weight_of(t), c.weight_offset, weights.bias_of(t), rows.d, to);
+  });
+  p.record("norm", {x}, y, [] {});
+  enter_reads(p, w);
   return y;
 }
 
 }  // namespace
 
 Tensor norm(Pass& p, const NormSite& at, const NormConfig& c, const NormParams& w, const Tensor& x) {
+  if (!p.is_taped() && !p.wants(at.scale) && !p.wants(at.normalized)) return p.tap(at.out, fused(p, c, w, x));
   const Tensor mean = means(p, c, x);
   const Tensor scale = p.tap(at.scale, divisors(p, c, x, mean));
   const Tensor normalized = p.tap(at.normalized, divided(p, c, x, mean, scale));
