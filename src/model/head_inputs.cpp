@@ -46,9 +46,9 @@ Tensor norm_copies(Pass& p, BlockSite at, const AttentionInput& in, const Tensor
 
 /// With a tape: y was made from the same rows for every head, and the gradient of `copies` becomes what it would be if
 /// each head had been computed from its own copy.
-void learn_aside(Pass& p, BlockSite at, const Param& weight, const AttentionInput& in, const Tensor& copies,
+void learn_aside(Pass& p, BlockSite at, const LinearParams& w, const AttentionInput& in, const Tensor& copies,
                  const Tensor& y) {
-  p.training.tape->watch(y, [&p, at, &weight, in, copies](const Tensor& dy) {
+  p.training.tape->watch(y, [&p, at, &w, in, copies](const Tensor& dy) {
     const ArenaScope scope(p.arena);
     const Tensor dcopies = p.grad(copies);
     Gradients of_no_params;
@@ -56,7 +56,7 @@ void learn_aside(Pass& p, BlockSite at, const Param& weight, const AttentionInpu
     aside.record("copies", {}, copies,
                  [&] { p.kernels.add(dcopies.data, aside.grad(copies).data, copies.count(), dcopies.data); });
     const Exchanged<Tape*> tape(p.training.tape, &aside);
-    const Tensor made = heads_in(p, weight, norm_copies(p, at, in, copies));
+    const Tensor made = heads_in(p, w, norm_copies(p, at, in, copies));
     std::copy_n(dy.data, dy.count(), aside.grad(made).data);
     aside.unwind();
   });
@@ -89,18 +89,16 @@ Tensor project_heads(Pass& p, BlockSite at, const LinearParams& w, const Attenti
                      const Shape& shape) {
   if (own.rows.data == nullptr || !*own.replaced) {
     const Tensor y = linear(p, w, in.normed);
-    if (own.rows.data != nullptr && p.is_taped()) learn_aside(p, at, w.weight, in, own.rows, y);
+    if (own.rows.data != nullptr && p.is_taped()) learn_aside(p, at, w, in, own.rows, y);
     return y.reshaped(shape);
   }
-  const Tensor y = heads_in(p, w.weight, norm_copies(p, at, in, own.rows));
-  add_bias(p, w.bias, y);
-  return y.reshaped(shape);
+  return heads_in(p, w, norm_copies(p, at, in, own.rows)).reshaped(shape);
 }
 
 Tensor project_out(Pass& p, BlockSite at, const LinearParams& wo, const Tensor& z) {
   if (!p.wants(at(Site::result))) return linear(p, wo, z);
   const auto on_the_way = std::make_shared<bool>(false);
-  const Tensor result = beside(p, heads_out(p, wo.weight, z), on_the_way);
+  const Tensor result = beside(p, heads_out(p, wo, z), on_the_way);
   const Tensor seen = p.tap(at(Site::result), result);
   const std::int64_t n_heads = seen.shape[1], d = seen.shape[2];
   const auto learn = [&p, n_heads, d, seen](const Tensor& dout) {  // dseen[t, h] = dout[t]
@@ -119,7 +117,7 @@ Tensor project_out(Pass& p, BlockSite at, const LinearParams& wo, const Tensor& 
   Tensor out;
   {
     const Exchanged<Tape*> unrecorded(p.training.tape, nullptr);
-    out = linear(p, wo.weight, z);
+    out = linear_without_bias(p, wo, z);
   }
   // A replaced result moves the sum by its difference; one that was replaced by itself leaves every bit.
   for (std::int64_t i = 0; i < seen.count(); ++i) {

@@ -5,66 +5,86 @@
 namespace vitrine {
 namespace {
 
-/// Vectors [first, first + size) of every row of x, a row apart.
-StridedRows part(const Tensor& x, std::int64_t first, std::int64_t size) {
-  return {x.data + first, x.row_size(), x.rows(), size};
+/// Columns [first, first + size) of the rows of x.
+MatrixView columns(const Tensor& x, std::int64_t first, std::int64_t size) {
+  return view_of(x.data + first, x.rows(), size, x.row_size());
+}
+const float* row(const MatrixView& floats, std::int64_t t) { return reinterpret_cast<const float*>(floats.at(t, 0)); }
+
+/// The weight with elements that can be addressed one by one: a quantized one as floats, in the arena.
+MatrixView addressable(Pass& p, const MatrixView& w) {
+  if (!is_blocks(w.dtype)) return w;
+  const Tensor floats = p.tensor({w.rows, w.cols});
+  p.for_rows(w.rows, w.cols, [&](std::int64_t r) { p.widen(w.at(r, 0), w.dtype, w.cols, floats.row(r)); });
+  return view_of(floats.data, w.rows, w.cols, w.cols);
 }
 
-MatrixView transposed(const MatrixView& m) { return {m.data, m.dtype, m.cols, m.rows, m.col_stride, m.row_stride}; }
-
-/// y += x · wᵀ
-void add_product(Pass& p, const MatrixView& w, const StridedRows& x, const StridedRows& y) {
+/// dx[:, first + i] += Σ_o dy[:, o] · w[o, i]
+void add_input_gradient(Pass& p, const MatrixView& dy, const MatrixView& w, const Tensor& dx, std::int64_t first) {
   const ArenaScope scope(p.arena);
-  const Tensor made = p.tensor({y.n, y.size});
-  product(p, w, 0, x, {made.data, y.size, y.n, y.size});
-  for (std::int64_t t = 0; t < y.n; ++t) {
-    float* const to = y.data + t * y.stride;
-    p.kernels.add(to, made.row(t), y.size, to);
-  }
+  const Tensor part = p.tensor({dy.rows, w.cols});
+  multiply(p, dy, transposed(w), part.data, w.cols);
+  p.for_rows(dy.rows, w.cols, [&](std::int64_t t) {
+    float* const to = dx.row(t) + first;
+    p.kernels.add(to, part.row(t), w.cols, to);
+  });
 }
 
-/// dw[o] += Σ_t dy[t, o] · x[t], for each column o of dy.
-void add_outer_products(Pass& p, const StridedRows& dy, const StridedRows& x, const StridedRows& dw) {
-  p.for_rows(dy.size, x.n * x.size, [&](std::int64_t o) {
-    for (std::int64_t t = 0; t < x.n; ++t) {
-      p.kernels.add_scaled(x.data + t * x.stride, x.size, dy.data[t * dy.stride + o], dw.data + o * dw.stride);
+/// dw[o] += Σ_t dy[t, o] · x[t], for each column o of dy; rows of dw are `stride` floats apart.
+void add_outer_products(Pass& p, const MatrixView& dy, const MatrixView& x, float* dw, std::int64_t stride) {
+  p.for_rows(dy.cols, x.rows * x.cols, [&](std::int64_t o) {
+    for (std::int64_t t = 0; t < x.rows; ++t) {
+      p.kernels.add_scaled(row(x, t), x.cols, row(dy, t)[o], dw + o * stride);
     }
   });
 }
 
 }  // namespace
 
-Tensor heads_in(Pass& p, const Param& weight, const Tensor& x) {
-  const MatrixView& w = weight.view;
-  const std::int64_t n = x.shape[1], in = x.shape[2], m = w.rows / n;
+Tensor heads_in(Pass& p, const LinearParams& params, const Tensor& x) {
+  const Param& weight = params.weight;
+  const std::int64_t n = x.shape[1], in = x.shape[2], m = weight.view.rows / n;
   const Tensor y = p.tensor({x.rows(), n * m});
-  for (std::int64_t h = 0; h < n; ++h) product(p, w.row_range(h * m, m), 0, part(x, h * in, in), part(y, h * m, m));
-  if (!p.is_taped()) return y;
-  check_has_backward(weight);
+  {
+    const ArenaScope scope(p.arena);
+    const MatrixView w = addressable(p, weight.view);
+    for (std::int64_t h = 0; h < n; ++h) {
+      multiply(p, columns(x, h * in, in), w.row_range(h * m, m), y.data + h * m, n * m);
+    }
+  }
   p.record("heads_in", {x}, y, [&p, &weight, n, in, m, x, y] {
     const Tensor dx = p.grad(x), dy = p.grad(y), dw = p.grad(weight);
+    const ArenaScope scope(p.arena);
+    const MatrixView w = addressable(p, weight.view);
     for (std::int64_t h = 0; h < n; ++h) {
-      const StridedRows dy_head = part(dy, h * m, m);
-      add_product(p, transposed(weight.view.row_range(h * m, m)), dy_head, part(dx, h * in, in));
-      if (dw.data != nullptr) add_outer_products(p, dy_head, part(x, h * in, in), {dw.row(h * m), in, m, in});
+      const MatrixView dy_head = columns(dy, h * m, m);
+      add_input_gradient(p, dy_head, w.row_range(h * m, m), dx, h * in);
+      if (dw.data != nullptr) add_outer_products(p, dy_head, columns(x, h * in, in), dw.row(h * m), in);
     }
   });
+  add_bias(p, params.bias, y);
   return y;
 }
 
-Tensor heads_out(Pass& p, const Param& weight, const Tensor& x) {
-  const MatrixView& w = weight.view;
-  const std::int64_t n = x.shape[1], m = x.shape[2], out = w.rows;
+Tensor heads_out(Pass& p, const LinearParams& params, const Tensor& x) {
+  const Param& weight = params.weight;
+  const std::int64_t n = x.shape[1], m = x.shape[2], out = weight.view.rows;
   const Tensor y = p.tensor({x.rows(), n, out});
-  for (std::int64_t h = 0; h < n; ++h) product(p, w, h * m, part(x, h * m, m), part(y, h * out, out));
-  if (!p.is_taped()) return y;
-  check_has_backward(weight);
+  {
+    const ArenaScope scope(p.arena);
+    const MatrixView w = addressable(p, weight.view);
+    for (std::int64_t h = 0; h < n; ++h) {
+      multiply(p, columns(x, h * m, m), w.col_range(h * m, m), y.data + h * out, n * out);
+    }
+  }
   p.record("heads_out", {x}, y, [&p, &weight, n, m, out, x, y] {
     const Tensor dx = p.grad(x), dy = p.grad(y), dw = p.grad(weight);
+    const ArenaScope scope(p.arena);
+    const MatrixView w = addressable(p, weight.view);
     for (std::int64_t h = 0; h < n; ++h) {
-      const StridedRows dy_head = part(dy, h * out, out);
-      add_product(p, transposed(weight.view.col_range(h * m, m)), dy_head, part(dx, h * m, m));
-      if (dw.data != nullptr) add_outer_products(p, dy_head, part(x, h * m, m), {dw.data + h * m, n * m, out, m});
+      const MatrixView dy_head = columns(dy, h * out, out);
+      add_input_gradient(p, dy_head, w.col_range(h * m, m), dx, h * m);
+      if (dw.data != nullptr) add_outer_products(p, dy_head, columns(x, h * m, m), dw.data + h * m, n * m);
     }
   });
   return y;

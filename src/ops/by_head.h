@@ -11,10 +11,10 @@
 
 namespace vitrine {
 
-/// Each head's rows times its own rows of the weight.
-Tensor heads_in(Pass& p, const Param& weight, const Tensor& x);
-/// Each head's rows times its own columns of the weight.
-Tensor heads_out(Pass& p, const Param& weight, const Tensor& x);
+/// Each head's rows times its own rows of the weight, and the bias.
+Tensor heads_in(Pass& p, const LinearParams& w, const Tensor& x);
+/// Each head's rows times its own columns of the weight, without the bias, which belongs to their sum.
+Tensor heads_out(Pass& p, const LinearParams& w, const Tensor& x);
 
 /// `[T, n, d]`: n copies of each row of x `[T, d]`.
 Tensor repeat(Pass& p, const Tensor& x, std::int64_t n);

@@ -8,28 +8,32 @@
 namespace vitrine {
 namespace {
 
-constexpr std::int64_t kUninterrupted = std::int64_t{1} << 30;  // operations between two looks at the interrupt
-constexpr std::int64_t kBlock = 48;                             // rows of w that are worth beginning with
+constexpr std::int64_t kUninterrupted = std::int64_t{1} << 30;  // operations between two checks of the interrupt
+constexpr std::int64_t kBlock = 48;                             // rows of w whose product repays a call
 constexpr std::int64_t kPanel = std::int64_t{1} << 16;          // floats of a dequantized panel: 256 KiB
 
-/// Rows that are multiplied at a time: of a quantized weight those that fit into a panel.
-std::int64_t rows_at_once(const MatrixView& weight) {
-  return is_blocks(weight.dtype) ? std::max(kBlock, kPanel / weight.cols) : weight.rows;
-}
+/// How the rows of a weight are divided: into multiples of `unit`, at most `most` at a time. Panels of a quantized
+/// weight are small; if it is transposed, whole blocks of each stored row.
+struct Division {
+  std::int64_t unit, most;
 
-/// `n` panels for a quantized weight, one a thread; nothing for another.
-Tensor make_panels(Pass& p, const MatrixView& weight, int n) {
-  if (!is_blocks(weight.dtype)) return {};
-  return p.tensor({n, std::min(weight.rows, rows_at_once(weight)) * weight.cols});
-}
+  explicit Division(const MatrixView& weight) : unit(1), most(weight.rows) {
+    if (!is_blocks(weight.dtype)) return;
+    if (weight.col_stride != 1) unit = block_size(weight.dtype).elements;
+    most = std::max(weight.col_stride != 1 ? unit : kBlock, kPanel / weight.cols / unit * unit);
+  }
+};
 
-/// The weight as a product takes it: itself, or its rows as floats in `panel`.
+/// The weight as the kernels take it: itself, or, if it is quantized, its elements as floats in `panel`.
 MatrixView multipliable(const Pass& p, const MatrixView& weight, float* panel) {
   if (!is_blocks(weight.dtype)) return weight;
-  for (std::int64_t r = 0; r < weight.rows; ++r) {
-    p.widen(weight.at(r, 0), weight.dtype, weight.cols, panel + r * weight.cols);
+  const bool is_transposed = weight.col_stride != 1;
+  const MatrixView stored = is_transposed ? transposed(weight) : weight;
+  for (std::int64_t r = 0; r < stored.rows; ++r) {
+    p.widen(stored.at(r, 0), stored.dtype, stored.cols, panel + r * stored.cols);
   }
-  return {reinterpret_cast<const std::byte*>(panel), DType::f32, weight.rows, weight.cols, weight.cols, 1};
+  const MatrixView floats = view_of(panel, stored.rows, stored.cols, stored.cols);
+  return is_transposed ? transposed(floats) : floats;
 }
 
 /// x in the order in which the kernels read it.
@@ -44,52 +48,11 @@ const float* packed(Pass& p, const MatrixView& x) {
   return to;
 }
 
-/// What a product on a thread may use.
-float* scratch_of(const Pass& p, int thread) {
-  static_assert(kScratchFloats * static_cast<std::int64_t>(sizeof(float)) <= ThreadPool::kScratchBytes);
-  return reinterpret_cast<float*>(p.pool.scratch(thread));
-}
-
-/// multiply(some rows of the weight as a product takes them, the first of them, scratch), for all rows, over threads.
-template <class Multiply>
-void over_rows(Pass& p, const MatrixView& weight, std::int64_t n_tokens, Multiply multiply) {
-  const Tensor panels = make_panels(p, weight, p.pool.size());
-  const std::int64_t operations = n_tokens * weight.cols + 1;
-  const std::int64_t grain = Machine::kWorthAThread / operations + 1;
-  const std::int64_t most =
-      std::min(rows_at_once(weight), std::max<std::int64_t>(1, kUninterrupted / operations / kBlock) * kBlock);
-  p.parallel_for(weight.rows, grain, [&](std::int64_t begin, std::int64_t end, int thread) {
-    float* const panel = panels.data != nullptr ? panels.row(thread) : nullptr;
-    float* const scratch = scratch_of(p, thread);
-    for (std::int64_t first = begin; first < end; first += most) {
-      p.check_interrupt();
-      multiply(multipliable(p, weight.row_range(first, std::min(most, end - first)), panel), first, scratch);
-    }
-  });
-}
-
-MatrixView transposed(const MatrixView& m) { return {m.data, m.dtype, m.cols, m.rows, m.col_stride, m.row_stride}; }
-
-/// y[t, r] = Σ_k x[t, k] · w[r, k], over threads; rows of y are w.rows floats apart.
-void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y) {
-  const ArenaScope scope(p.arena);
-  if (x.col_stride == 1 && !worth_packing(p.kernels, x.rows, weight)) {
-    const auto* const rows = reinterpret_cast<const float*>(x.data);
-    return over_rows(p, weight, x.rows, [&](const MatrixView& w, std::int64_t first, float* scratch) {
-      p.kernels.matmul(rows, x.row_stride, x.rows, w, y + first, weight.rows, scratch);
-    });
-  }
-  const float* const tiles = packed(p, x);
-  over_rows(p, weight, x.rows, [&](const MatrixView& w, std::int64_t first, float* scratch) {
-    p.kernels.matmul_packed(tiles, x.rows, w, y + first, weight.rows, scratch);
-  });
-}
-
 /// dx[t, i] += Σ_o dy[t, o] · w[o, i]
 void add_input_gradient(Pass& p, const MatrixView& w, const Tensor& dy, const Tensor& dx) {
   const ArenaScope scope(p.arena);
   const Tensor part = p.tensor({dy.rows(), w.cols});
-  multiply(p, view_of(dy.data, dy.rows(), w.rows, w.rows), transposed(w), part.data);
+  multiply(p, view_of(dy.data, dy.rows(), w.rows, w.rows), transposed(w), part.data, w.cols);
   accumulate(p, part, dx.reshaped(part.shape));
 }
 
@@ -103,21 +66,51 @@ void add_weight_gradient(Pass& p, const Tensor& x, const Tensor& dy, const Tenso
     const ArenaScope scope(p.arena);
     const Tensor part = p.tensor({rows, in});
     const MatrixView dy_columns = view_of(dy.data, n, out, out).col_range(first, rows);
-    multiply(p, transposed(dy_columns), transposed(view_of(x.data, n, in, in)), part.data);
+    multiply(p, transposed(dy_columns), transposed(view_of(x.data, n, in, in)), part.data, in);
     accumulate(p, part, dw.row_range(first, rows));
   }
 }
 
 }  // namespace
 
-Tensor linear(Pass& p, const Param& weight, const Tensor& x) {
+void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, std::int64_t ldy) {
+  static_assert(kScratchFloats * static_cast<std::int64_t>(sizeof(float)) <= ThreadPool::kScratchBytes);
+  const ArenaScope scope(p.arena);
+  const bool packs = x.col_stride != 1 || worth_packing(p.kernels, x.rows, weight);
+  const float* const rows_of_x = packs ? packed(p, x) : reinterpret_cast<const float*>(x.data);
+
+  const std::int64_t operations = x.rows * weight.cols + 1, between_checks = kUninterrupted / operations;
+  const Division division(weight);
+  const std::int64_t unit = division.unit, n_units = (weight.rows + unit - 1) / unit;
+  const std::int64_t most =
+      std::min(division.most, std::max<std::int64_t>(1, between_checks / kBlock / unit) * kBlock * unit);
+  const Tensor panels =
+      is_blocks(weight.dtype) ? p.tensor({p.pool.size(), std::min(weight.rows, most) * weight.cols}) : Tensor{};
+  p.parallel_for(n_units, Machine::kWorthAThread / operations / unit + 1,
+                 [&](std::int64_t begin, std::int64_t end, int thread) {
+                   float* const panel = panels.data != nullptr ? panels.row(thread) : nullptr;
+                   auto* const scratch = reinterpret_cast<float*>(p.pool.scratch(thread));
+                   end = std::min(end * unit, weight.rows);
+                   for (std::int64_t first = begin * unit; first < end; first += most) {
+                     p.check_interrupt();
+                     const MatrixView w = multipliable(p, weight.row_range(first, std::min(most, end - first)), panel);
+                     if (packs) {
+                       p.kernels.matmul_packed(rows_of_x, x.rows, w, y + first, ldy, scratch);
+                     } else {
+                       p.kernels.matmul(rows_of_x, x.row_stride, x.rows, w, y + first, ldy, scratch);
+                     }
+                   }
+                 });
+}
+
+Tensor linear_without_bias(Pass& p, const LinearParams& params, const Tensor& x, const Param* shared) {
+  const Param& weight = shared != nullptr ? *shared : params.weight;
   const MatrixView& w = weight.view;
   if (x.row_size() != w.cols) {
     throw InternalError("linear", "expected rows of {} elements, got {}", w.cols, to_string(x.shape));
   }
   const Tensor y = p.tensor({x.rows(), w.rows});
-  multiply(p, view_of(x.data, x.rows(), w.cols, w.cols), w, y.data);
-  if (p.is_taped()) check_has_backward(weight);
+  multiply(p, view_of(x.data, x.rows(), w.cols, w.cols), w, y.data, w.rows);
   p.record("linear", {x}, y, [&p, &weight, x, y] {
     const Tensor dx = p.grad(x), dy = p.grad(y), dw = p.grad(weight);
     if (dw.data != nullptr) add_weight_gradient(p, x, dy, dw);
@@ -129,22 +122,6 @@ Tensor linear(Pass& p, const Param& weight, const Tensor& x) {
     p.ledger->charge({.flops = flops, .visible_flops = flops});
   }
   return y;
-}
-
-void check_has_backward(const Param& weight) {
-  if (!is_blocks(weight.view.dtype)) return;
-  throw Unsupported(weight.name, "gradients do not go through a weight of {} blocks", name_of(weight.view.dtype));
-}
-
-void product(Pass& p, const MatrixView& weight, std::int64_t first_col, const StridedRows& x, const StridedRows& y) {
-  const ArenaScope scope(p.arena);
-  const Tensor panel = make_panels(p, weight, 1);
-  const std::int64_t most = rows_at_once(weight);
-  for (std::int64_t first = 0; first < weight.rows; first += most) {
-    const MatrixView rows = multipliable(p, weight.row_range(first, std::min(most, weight.rows - first)), panel.data);
-    p.kernels.matmul(x.data, x.stride, x.n, rows.col_range(first_col, x.size), y.data + first, y.stride,
-                     scratch_of(p, 0));
-  }
 }
 
 void add_bias(Pass& p, const Param& bias, const Tensor& y) {
@@ -165,8 +142,8 @@ void add_bias(Pass& p, const Param& bias, const Tensor& y) {
   });
 }
 
-Tensor linear(Pass& p, const LinearParams& w, const Tensor& x) {
-  const Tensor y = linear(p, w.weight, x);
+Tensor linear(Pass& p, const LinearParams& w, const Tensor& x, const Param* shared) {
+  const Tensor y = linear_without_bias(p, w, x, shared);
   add_bias(p, w.bias, y);
   return y;
 }

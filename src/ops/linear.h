@@ -4,8 +4,8 @@
 //   dx[t, i] += Σ_o dy[t, o] · w[o, i]
 //   dw[o, i] += Σ_t dy[t, o] · x[t, i]            db[o] += Σ_t dy[t, o]
 //
-// A quantized weight is dequantized as it is needed, some rows at a time, and multiplied as float32: the same bits as
-// the product with all of its dequantized elements. It has no gradient.
+// A quantized weight is dequantized in panels and multiplied as float32, with the same bits as the product with all of
+// its dequantized elements. Gradients flow through it to x; it cannot learn itself (Gradients::add refuses it).
 #pragma once
 
 #include "pass/pass.h"
@@ -17,20 +17,18 @@ struct LinearParams {
   Param bias;  ///< Absent: none.
 };
 
-/// `[T, out]`. x may have any shape whose rows hold `in` elements. Throws InternalError on a row of another size.
-Tensor linear(Pass& p, const LinearParams& w, const Tensor& x);
-/// The product alone.
-Tensor linear(Pass& p, const Param& weight, const Tensor& x);
-/// Throws Unsupported for a weight of quantized blocks: gradients do not go through it.
-void check_has_backward(const Param& weight);
-/// `n` rows of `size` floats, `stride` apart.
-struct StridedRows {
-  float* data;
-  std::int64_t stride, n, size;
-};
-/// y[t, o] = Σ_i x[t, i] · w[o, first_col + i], in this thread. x and y may be columns of wider tensors. Not recorded.
-void product(Pass& p, const MatrixView& weight, std::int64_t first_col, const StridedRows& x, const StridedRows& y);
-/// y[t] += bias, in place; nothing where the bias is absent.
+/// `[T, out]`. x may have any shape whose rows hold `in` elements. `shared`, if given, is used in place of w.weight: a
+/// tied head multiplies by the embedding. Throws InternalError on a row of another size.
+Tensor linear(Pass& p, const LinearParams& w, const Tensor& x, const Param* shared = nullptr);
+Tensor linear_without_bias(Pass& p, const LinearParams& w, const Tensor& x, const Param* shared = nullptr);
+/// y[t] += bias, in place; nothing if there is no bias.
 void add_bias(Pass& p, const Param& bias, const Tensor& y);
+
+/// y[t, r] = Σ_k x[t, k] · w[r, k] in float32, over threads; rows of y are `ldy` floats apart. x is F32 with one stride
+/// of 1. Not recorded. All products of activations and stored weights come through here.
+void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, std::int64_t ldy);
+inline MatrixView transposed(const MatrixView& m) {
+  return {m.data, m.dtype, m.cols, m.rows, m.col_stride, m.row_stride};
+}
 
 }  // namespace vitrine

@@ -108,11 +108,17 @@ TEST_F(TraceGradients, RefusesWhatHasNone) {
   refuses(golden("gpt2"), "1", {}, {"[--gradients]", "at least 2 tokens", "got 1"});
   refuses(golden("gpt2"), "1,2", {"--kv", "bf16"}, {"[--kv]", "bf16"});
   refuses(golden("gpt2"), "1,2", {"--sites", "nope"}, {"--sites", "nope"});
+}
+
+TEST_F(TraceGradients, FlowThroughQuantizedWeights) {
   const std::string model = folder_ / "model", quantized = folder_ / "q.gguf";
   output_of({"init", "llama-2-7b", model, "--seed", "3", "--set", "d_model=32", "--set", "n_layers=1", "--set",
              "n_heads=2", "--set", "n_kv_heads=2", "--set", "d_ff=32", "--set", "vocab_size=64"});
   EXPECT_EQ(run_program({"quantize", model, quantized, "--type", "q8_0"}).status, 0);
-  refuses(quantized, "1,2,3", {}, {"gradients do not go through", "q8_0"});
+  Arguments all = command(quantized, "1,2,3", {});
+  all.emplace_back("--gradients");
+  EXPECT_EQ(run_program(all).status, 0);
+  EXPECT_TRUE(std::filesystem::exists(out_));
 }
 
 }  // namespace

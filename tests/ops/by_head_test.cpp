@@ -32,8 +32,8 @@ TEST(ByHead, InAndOut) {
     }
     return y;
   };
-  const auto run_in = [](Pass& p, const Operands& o) { return heads_in(p, o.linear.weight, o.x[0]); };
-  const auto run_out = [](Pass& p, const Operands& o) { return heads_out(p, o.linear.weight, o.x[0]); };
+  const auto run_in = [](Pass& p, const Operands& o) { return heads_in(p, o.linear, o.x[0]); };
+  const auto run_out = [](Pass& p, const Operands& o) { return heads_out(p, o.linear, o.x[0]); };
   for (const std::int64_t rows : {1, 7, 40}) {
     for (const bool transposed : {false, true}) {
       SCOPED_TRACE(std::to_string(rows) + (transposed ? " transposed" : ""));

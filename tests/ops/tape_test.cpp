@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "base/error.h"
 #include "base/temp_folder.h"
 #include "ops/elementwise.h"
@@ -99,8 +101,8 @@ TEST_F(TapeTest, AGradientBeginsAtZero) {
 
 TEST_F(TapeTest, AParameterThatDoesNotLearnHasNoGradient) {
   const float weights[6] = {1, 2, 3, 4, 5, 6};
-  const Param w{"w", "w", {2, 3}, {reinterpret_cast<const std::byte*>(weights), DType::f32, 2, 3, 3, 1}};
-  EXPECT_EQ(tape_.grad(w).data, nullptr);
+  const LinearParams w{{"w", "w", {2, 3}, {reinterpret_cast<const std::byte*>(weights), DType::f32, 2, 3, 3, 1}}, {}};
+  EXPECT_EQ(tape_.grad(w.weight).data, nullptr);
   pass_.training.tape = &tape_;
   const Tensor x = known();
   std::vector<float> dx;
@@ -111,18 +113,36 @@ TEST_F(TapeTest, AParameterThatDoesNotLearnHasNoGradient) {
   EXPECT_THAT(dx, testing::ElementsAre(5, 7, 9, 5, 7, 9));
 }
 
-TEST_F(TapeTest, AWeightOfBlocksHasNoGradientAndLetsNoneThrough) {
-  const std::vector<std::byte> block(2 * 34);
-  const Param w{"blocks.0.w", "w", {2, 32}, {block.data(), DType::q8_0, 2, 32, 32, 1}};
-  EXPECT_THAT(message_of<Unsupported>([&] { gradients_.add(w); }),
+/// Several panels of 32 columns each: 3,000 outputs.
+TEST_F(TapeTest, GradientsFlowThroughAWeightOfBlocksThatCannotLearn) {
+  constexpr std::int64_t kOut = 3000, kIn = 96, kRows = 5;
+  std::mt19937 random(1);
+  std::vector<std::byte> blocks(static_cast<std::size_t>(bytes_of(DType::q8_0, kOut * kIn)));
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    blocks[i] = static_cast<std::byte>(random());
+    if (i % 34 == 1) blocks[i] = std::byte{0x2C};  // the upper byte of the block's scale, 1/16
+  }
+  const LinearParams w{{"blocks.0.w", "w", {kOut, kIn}, {blocks.data(), DType::q8_0, kOut, kIn, kIn, 1}}, {}};
+  EXPECT_THAT(message_of<Unsupported>([&] { gradients_.add(w.weight); }),
               testing::AllOf(testing::HasSubstr("[blocks.0.w]"), testing::HasSubstr("q8_0")));
-  const Tensor x = arena_.tensor({2, 32});
-  std::fill_n(x.data, x.count(), 1.0f);
-  tape_.record("input", {}, x, [] {});
-  EXPECT_NO_THROW(linear(pass_, w, x)) << "without a tape";
+  std::vector<float> floats(kOut * kIn);
+  pass_.widen(blocks.data(), DType::q8_0, kOut * kIn, floats.data());
+  const LinearParams widened{{"w", "w", {kOut, kIn}, view_of(floats.data(), kOut, kIn, kIn)}, {}};
   pass_.training.tape = &tape_;
-  EXPECT_THAT(message_of<Unsupported>([&] { linear(pass_, w, x); }),
-              testing::AllOf(testing::HasSubstr("[blocks.0.w]"), testing::HasSubstr("q8_0")));
+  std::vector<std::vector<float>> dx;
+  for (const LinearParams* each : {&w, &widened}) {
+    const Tensor x = arena_.tensor({kRows, kIn});
+    std::fill_n(x.data, x.count(), 1.0f);
+    tape_.record("input", {}, x, [&, x] {
+      const Tensor g = tape_.grad(x);
+      dx.emplace_back(g.data, g.data + g.count());
+    });
+    const Tensor y = linear(pass_, *each, x);
+    for (std::int64_t i = 0; i < y.count(); ++i) tape_.grad(y).data[i] = static_cast<float>(i % 7) - 3.0f;
+    tape_.unwind();
+  }
+  EXPECT_NE(dx[0][0], 0.0f);
+  EXPECT_EQ(dx[0], dx[1]);
 }
 
 }  // namespace
