@@ -1,12 +1,12 @@
-// Products at the shapes of real models, beside what the machine can do at most: reading memory, and the f32 product of
-// oneDNN where it is installed.
+// Products at the shapes of real models, compared with the machine's limits: reading memory, and oneDNN's f32 product
+// if it is installed.
 //
 //   dense_bench [scalar|avx2|avx512|all] [f32|bf16|f16|all] [threads|0] [rows|0]
 //
-// all and 0 (or an argument left out) stand for every vector instruction set, every type, one thread and two, every
-// number of rows. Each figure is the best of many short runs; a product of many operations is cut to fewer outputs, so
-// that some runs find the processor to themselves on a busy machine. Weights lie in 1 GiB that every run moves on in,
-// so they come from memory each time, as they do for a model.
+// all and 0, the defaults, mean every vector instruction set, every type, one thread and two, every number of rows.
+// Each figure is the best of many short runs. A product of many operations is reduced to fewer outputs, so that some
+// runs are undisturbed on a busy machine. Each run uses other weights out of 1 GiB, which therefore come from memory,
+// as they do for a model.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ namespace {
 
 constexpr std::int64_t kMemory = std::int64_t{1} << 30;
 constexpr double kSecondsEach = 0.25;
-constexpr std::int64_t kProducts = std::int64_t{1} << 30;  // most of one run, for each thread
+constexpr std::int64_t kProducts = std::int64_t{1} << 30;  // of one run at most, per thread
 
 struct Shape {
   const char* name;
@@ -49,7 +49,7 @@ double seconds_of(clockid_t clock) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// The shortest time of one run, in seconds; at least three runs. One thread: the time that it was given a processor.
+/// The shortest time of one run, in seconds; at least three runs. With one thread, its CPU time.
 template <class Run>
 double best(int threads, Run&& run) {
   const clockid_t clock = threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
@@ -75,7 +75,7 @@ std::vector<std::byte> weights() {
   return bytes;
 }
 
-/// Bytes a second of reading all of the memory.
+/// Bytes per second of reading all of the memory.
 double read_bandwidth(ThreadPool& pool, const std::vector<std::byte>& memory) {
   const auto* words = reinterpret_cast<const float*>(memory.data());
   std::vector<float> largest(static_cast<std::size_t>(pool.size()));
@@ -91,7 +91,7 @@ double read_bandwidth(ThreadPool& pool, const std::vector<std::byte>& memory) {
   return static_cast<double>(kMemory) / seconds;
 }
 
-/// Operations a second of oneDNN's f32 product, M 512, N 9216, K 2304; 0 where it is not installed.
+/// Operations per second of oneDNN's f32 product, M 512, N 9216, K 2304; 0 if it is not installed.
 double gemm_ceiling([[maybe_unused]] int threads) {
 #ifdef VITRINE_ONEDNN
   constexpr std::int64_t kM = 512, kN = 9216, kK = 2304;

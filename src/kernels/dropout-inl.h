@@ -1,4 +1,4 @@
-// Which elements dropout leaves out: sixteen blocks of Philox at once.
+// The elements that dropout drops: sixteen blocks of Philox at once.
 #pragma once
 
 #include "kernels/kernels.h"

@@ -1,10 +1,10 @@
 // The arithmetic of vitrine: plain functions over rows of floats, one table of them per instruction set.
 //
-// Every table gives the same bits. The order of every sum is part of a kernel's definition and stands in its comment:
+// All tables give the same bits. The order of every sum is part of the kernel's definition, given in its comment:
 //   16-lane order   element i belongs to lane i mod 16; each lane adds its elements in ascending order, starting from
 //                   +0, with one fused multiply-add per product; a tail is padded with zeros; at the end lanes are
 //                   added as (l, l+8), then (l, l+4), (l, l+2), (l, l+1).
-// Nothing else about a call (how many rows, which thread, where a tile begins) enters an element's value.
+// An element's value depends on nothing else: not on the number of rows, the thread or the tile.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +20,9 @@ namespace vitrine {
 enum class Isa : std::uint8_t { scalar, avx2, avx512 };
 enum class Activation : std::uint8_t { relu, silu, gelu_tanh, gelu_erf };
 
-/// The numbers of one step of AdamW, the same for every element.
+/// The parameters of a step of AdamW, the same for every element.
 struct AdamwStep {
-  float grad_scale;  ///< Gradients are multiplied by it first: the clip factor.
+  float grad_scale;  ///< The factor of the gradients: that of clipping.
   float keep;        ///< 1 − lr · weight_decay
   float rate;        ///< lr / (1 − beta1^t)
   float toward;      ///< 1 − beta1
@@ -32,7 +32,7 @@ struct AdamwStep {
   float eps;
 };
 
-/// The numbers of one step of SGD with momentum.
+/// The parameters of a step of SGD with momentum.
 struct SgdStep {
   float grad_scale;
   float decay;  ///< weight_decay, added to the gradient.
@@ -40,15 +40,15 @@ struct SgdStep {
   float rate;  ///< lr
 };
 
-/// Which elements are left out of a value, drawn by Philox (base/rng.h): four elements a block.
+/// Which elements of a value are dropped, drawn by Philox (base/rng.h), four elements per block.
 struct DropoutMask {
   std::uint32_t key[2];
   std::uint32_t counter[3];  ///< Words 1 to 3 of a block's counter; word 0 is the block.
-  std::uint32_t limit;       ///< An element is left out where its word is below.
+  std::uint32_t limit;       ///< An element is dropped if its word is below.
   float kept;                ///< The factor of the others.
 };
 
-/// The numbers of rows up to which `matmul` is faster than `pack` and `matmul_packed`, by what w is.
+/// The numbers of rows up to which `matmul` is faster than `pack` and `matmul_packed`, by the kind of w.
 struct PackAbove {
   std::int64_t f32;         ///< Row-major, four bytes an element.
   std::int64_t half;        ///< Row-major, less.
@@ -60,9 +60,9 @@ constexpr std::int64_t kNeverPack = std::numeric_limits<std::int64_t>::max();
 /// stacks.
 constexpr std::int64_t kScratchFloats = 221184;
 
-/// One table of kernels. Where input and output are floats of one length, the output may be the very same array as an
-/// input; nothing else may overlap. n may be 0; no alignment is asked for. "The same bits" leaves open which NaN a NaN
-/// is.
+/// The kernels of one instruction set. If input and output are floats of one length, the output may be the same array
+/// as an input; nothing else may overlap. n may be 0, and no alignment is required. "The same bits" does not extend to
+/// the payload of a NaN.
 struct Kernels {
   Isa isa;
 
@@ -72,11 +72,11 @@ struct Kernels {
   /// several tokens and more than 512 columns.
   void (*matmul)(const float* x, std::int64_t ldx, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy,
                  float* scratch);
-  /// The same product for many rows, from x as `pack` lays it out.
+  /// The same product for many rows, from the output of `pack`.
   void (*matmul_packed)(const float* packed, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy,
                         float* scratch);
-  /// Lays out x, F32 with one stride of 1, for matmul_packed: packed_size() floats. Parts of x may be packed one by one
-  /// where they begin at a multiple of packed_rows, packed_size() of the rows before behind the first.
+  /// Lays out x, F32 with one stride of 1, for matmul_packed: packed_size() floats. Parts of x that begin at a multiple
+  /// of packed_rows may be packed separately, each at an offset of packed_size() of the rows before it.
   void (*pack)(const MatrixView& x, float* packed);
   std::int64_t packed_rows;
   PackAbove pack_above;
@@ -89,11 +89,11 @@ struct Kernels {
   float (*sum)(const float* x, std::int64_t n);
   /// Σ (x[i] − center)², 16-lane order.
   float (*sum_squares)(const float* x, std::int64_t n, float center);
-  /// The largest x[i]; −∞ for n = 0; NaN where any x[i] is NaN.
+  /// The largest x[i]; −∞ for n = 0; NaN if any x[i] is NaN.
   float (*max)(const float* x, std::int64_t n);
   /// y[i] = exp(x[i] − shift); returns Σ y[i], 16-lane order.
   float (*exp_sum)(const float* x, std::int64_t n, float shift, float* y);
-  /// No x[i] is infinite or NaN.
+  /// Whether no x[i] is infinite or NaN.
   bool (*all_finite)(const float* x, std::int64_t n);
 
   /// y[i] = a[i] + b[i]
@@ -132,8 +132,8 @@ struct Kernels {
 
   /// Stored elements to float, exact.
   void (*widen)(const std::byte* x, DType dtype, std::int64_t n, float* y);
-  /// Floats to stored elements, to nearest, ties to even. For i8 the floats must be finite and below 2^31; what does
-  /// not fit becomes −128 or 127.
+  /// Floats to stored elements, to nearest, ties to even. For i8 the floats must be finite and below 2^31 and are
+  /// clamped to −128 and 127.
   void (*narrow)(const float* x, std::int64_t n, DType dtype, std::byte* y);
 
   /// One step of AdamW in place: g' = grad_scale · g[i]; m[i] = fma(toward, g' − m[i], m[i]); v[i] = fma(toward2 · g',
@@ -152,18 +152,18 @@ struct Kernels {
 constexpr std::int64_t packed_size(const Kernels& k, std::int64_t rows, std::int64_t cols) {
   return (rows + k.packed_rows - 1) / k.packed_rows * k.packed_rows * ((cols + 15) / 16 * 16);
 }
-/// Whether packing pays for so many rows of x. Blocks are multiplied as floats.
+/// Whether packing pays for this number of rows of x. Quantized weights are multiplied as floats.
 constexpr bool worth_packing(const Kernels& k, std::int64_t rows, const MatrixView& w) {
   const bool half = w.dtype == DType::bf16 || w.dtype == DType::f16;
   return rows > (w.col_stride != 1 ? k.pack_above.transposed : half ? k.pack_above.half : k.pack_above.f32);
 }
 
-/// The tables this machine can run, least first; scalar is always among them.
+/// The tables that this machine can run, from the smallest instruction set to the largest, beginning with scalar.
 std::vector<Isa> available_isas();
-/// Throws Unsupported where this machine lacks the instructions.
+/// Throws Unsupported if this machine lacks the instructions.
 const Kernels& kernels_for(Isa isa);
 /// The best table of this machine, or the one that VITRINE_ISA=scalar|avx2|avx512 names. Throws BadInput on another
-/// name, Unsupported where the machine lacks it.
+/// name, Unsupported if the machine lacks it.
 const Kernels& default_kernels();
 std::string_view name_of(Isa isa);
 

@@ -1,4 +1,4 @@
-// The kernels that read a stored matrix.
+// The products with a stored matrix.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ void matmul(const float* x, std::int64_t ldx, std::int64_t tokens, const MatrixV
   });
 }
 
-/// z[r][i] += Σ_j p[r, j] v[j, i] for kRows rows and kVecs vectors of columns, which stay in registers over all j.
+/// z[r][i] += Σ_j p[r, j] v[j, i] for kRows rows and kVecs vectors of columns, kept in registers over all j.
 template <int kRows, int kVecs, class LoadV>
 [[gnu::always_inline]] inline void weighted_tile(const float* p, std::int64_t ldp, const std::byte* v,
                                                  std::int64_t v_stride, std::int64_t n, Vec (&z)[kRows][kVecs],
@@ -57,7 +57,7 @@ void weighted_block(const float* p, std::int64_t ldp, const MatrixView& v, std::
       [&](auto r) { unrolled<kVecs>([&](auto i) { store_f32(sum[r][i], z + r * ldz + d + i * kLanes); }); });
 }
 
-/// kRows rows, the columns from d on: strips of kVecs vectors, then narrower ones.
+/// kRows rows, the columns from d on: in strips of kVecs vectors, then in narrower ones.
 template <DType kType, int kRows, int kVecs>
 void weighted_strips(const float* p, std::int64_t ldp, const MatrixView& v, std::int64_t d, float* z,
                      std::int64_t ldz) {
@@ -75,7 +75,7 @@ void weighted_strips(const float* p, std::int64_t ldp, const MatrixView& v, std:
   }
 }
 
-/// Groups of at most kRows rows.
+/// All rows, in groups of at most kRows.
 template <DType kType, int kRows>
 void weighted_groups(const float* p, std::int64_t ldp, std::int64_t rows, const MatrixView& v, float* z,
                      std::int64_t ldz) {

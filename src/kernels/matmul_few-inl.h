@@ -1,6 +1,6 @@
-// Products of few rows with a row-major matrix, which is read once, as it lies. An output is one vector accumulator
-// over ascending groups of 16 k, its lanes summed at the end by the tree: the tile decides only which outputs are in
-// registers together, and a chunk of k only when partial sums are spilled to scratch.
+// Products of few rows with a row-major matrix, which is read once, in its stored order. An output is one vector
+// accumulator over ascending groups of 16 k, its lanes summed at the end by the tree. The tile decides only which
+// outputs are in registers together, a chunk of k only when partial sums are spilled to scratch.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,10 @@ namespace {
 constexpr std::int64_t kPrefetchOneRow = 8192;  // bytes
 constexpr std::int64_t kPrefetchTile = 8192;
 constexpr std::int64_t kPrefetchPieces = 4;  // rows ahead, where a chunk of k is read of each
-constexpr std::int64_t kNear = 1 << 17;      // bytes of a matrix that is taken to be in the second cache
+constexpr std::int64_t kNear = 1 << 17;      // bytes of a matrix that is assumed to be in the second cache
 constexpr std::int64_t kFewFloats = 6144;    // of x in a chunk of k, all tokens of a group: 24 KiB of the first cache
 constexpr int kFewGroup = 12;                // tokens
-constexpr int kFewBlockRows = 96;            // rows of w that group after group meets in the second; whole tiles
+constexpr int kFewBlockRows = 96;            // rows of w that stay in the second for all groups; whole tiles
 
 /// acc[t][r] += x[t, k] · w[r, k] for sixteen k, or the `rest` of them, lane by lane.
 template <DType kType, int kTokens, int kRows>
@@ -38,11 +38,11 @@ template <DType kType, int kTokens, int kRows>
   }
 }
 
-/// The same over `cols` k. What lies `ahead` bytes behind is asked for.
+/// The same over `cols` k, prefetching w `ahead` bytes in advance.
 template <DType kType, int kCache, int kTokens, int kRows>
 [[gnu::always_inline]] inline void accumulate(const Product& p, const float* x, const std::byte* w, std::int64_t cols,
                                               std::int64_t ahead, Vec (&acc)[kTokens][kRows]) {
-  constexpr int kLine = kSize<kType> == 4 ? kLanes : 2 * kLanes;  // elements that are asked for at a time
+  constexpr int kLine = kSize<kType> == 4 ? kLanes : 2 * kLanes;  // elements per prefetch
   std::int64_t k = 0;
   for (; k + kLine <= cols; k += kLine) {
 #pragma GCC unroll 8
@@ -119,7 +119,7 @@ void few_block(const Product& p, std::int64_t tokens, std::int64_t rows) {
   } while (k.end < p.cols);
 }
 
-/// The same in tiles of a size that is known only now. w is near, or comes from memory.
+/// The same with a number of tokens per tile that is known at run time. `near`: w is in the second cache.
 template <DType kType, int kTokens>
 void few_block_by(std::int64_t tile, bool near, const Product& p, std::int64_t tokens, std::int64_t rows) {
   if constexpr (kTokens > 1) {
@@ -132,8 +132,8 @@ void few_block_by(std::int64_t tile, bool near, const Product& p, std::int64_t t
   few_block<kType, kTokens, kFarRows>(p, tokens, rows);
 }
 
-/// kRows outputs of one token: row by row, since memory likes one stream, or all rows at once if w is near. Their ends
-/// are summed together in both.
+/// kRows outputs of one token. A matrix from memory is read row by row, since one stream is the fastest; a near one all
+/// rows at once. The lanes of all rows are summed together in both cases.
 template <DType kType, int kRows>
 void one_token_tile(const Product& p, std::int64_t row, bool near) {
   Vec acc[1][kRows];
@@ -158,7 +158,7 @@ void matmul_one_token(const Product& p, std::int64_t rows, bool near) {
   for (; row < rows; ++row) one_token_tile<kType, 1>(p, row, near);
 }
 
-/// Tokens go in groups, all of them beside one block of rows before the next, so that w comes from memory once.
+/// All groups of tokens are multiplied by one block of rows before the next block, so that w comes from memory once.
 template <DType kType>
 void matmul_few(const Product& p, std::int64_t tokens, std::int64_t rows) {
   const bool near = rows * p.w_stride <= kNear;

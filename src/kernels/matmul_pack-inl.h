@@ -2,7 +2,7 @@
 //
 //   a tile of n rows over a chunk of k:   [steps of 16 k][n rows][16 floats]
 //
-// Zeros stand behind the end of k, and in rows that a tile lacks.
+// k is padded with zeros, and so are the rows that the last tile lacks.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@
 namespace vitrine {
 namespace {
 
-constexpr std::int64_t kPrefetchRows = 4;  // a row-major matrix is asked for so many rows ahead
+constexpr std::int64_t kPrefetchRows = 4;  // a row-major matrix is prefetched so many rows ahead
 constexpr std::int64_t kSquaresAhead = 4;  // a transposed one so many squares ahead
 
-/// Row `slot` of a tile of n rows: `cols` elements from `from` on, sixteen every n · 16 floats.
+/// One row of a tile of n rows: `cols` elements from `from` on, sixteen every n · 16 floats.
 template <DType kType>
 inline void pack_row(const std::byte* from, std::int64_t ahead, std::int64_t cols, std::int64_t n, float* to) {
   std::int64_t k = 0;
@@ -29,7 +29,7 @@ inline void pack_row(const std::byte* from, std::int64_t ahead, std::int64_t col
   if (k < cols) store_f32(load_first<kType>(from, static_cast<int>(cols - k)), to);
 }
 
-/// Tiles of n rows from a row-major matrix; the last tile has zeros for the rows that are not there.
+/// Tiles of n rows from a row-major matrix.
 template <DType kType>
 void pack_row_major(const std::byte* from, std::int64_t stride, std::int64_t rows, std::int64_t cols, std::int64_t n,
                     float* to) {
@@ -46,8 +46,8 @@ void pack_row_major(const std::byte* from, std::int64_t stride, std::int64_t row
   }
 }
 
-/// Sixteen k of sixteen rows of a transposed matrix, as sixteen vectors over k; zeros where there are fewer (`rows` may
-/// be below 0: a square of nothing but padding).
+/// Sixteen k of sixteen rows of a transposed matrix, as sixteen vectors over k, padded with zeros (`rows` may be below
+/// 0: a square of padding).
 template <DType kType>
 [[gnu::always_inline]] inline void load_square(const std::byte* from, std::int64_t stride, int rows, int cols,
                                                Vec (&square)[kLanes]) {

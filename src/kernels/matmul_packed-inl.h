@@ -14,8 +14,8 @@
 namespace vitrine {
 namespace {
 
-// A block of outputs is worked through in chunks of k. The chunk's panel of w and the waiting sums stay in the second
-// cache, a tile's part of x in the first. Where all of k is one chunk, nothing waits, and one panel serves all of x.
+// A block of outputs is computed in chunks of k. The chunk's panel of w and the spilled sums stay in the second cache,
+// a tile's part of x in the first. If all of k is one chunk, nothing is spilled, and one panel serves all of x.
 constexpr int kBlockTokens = 192;  // whole tiles
 constexpr int kBlockRows = 48;     // whole tiles, whole squares of a transposed matrix
 constexpr std::int64_t kChunk = 512;
@@ -72,7 +72,7 @@ void packed_tile(const float* x, const float* w, std::int64_t steps, bool first,
   }
 }
 
-/// The same for a number of tokens that is known only now.
+/// The same for a number of tokens that is known at run time.
 template <int kTokens>
 void packed_tile_of(int tokens, const float* x, const float* w, std::int64_t steps, bool first, float* sums) {
   if constexpr (kTokens > 1) {
@@ -81,7 +81,7 @@ void packed_tile_of(int tokens, const float* x, const float* w, std::int64_t ste
   packed_tile<kTokens>(x, w, steps, first, sums);
 }
 
-/// y[t, r] = the lanes of a tile's sums added up.
+/// y[t, r] = the sum of the lanes of each of a tile's sums.
 inline void finish_tile(const float* sums, int tokens, int rows, float* y, std::int64_t ldy) {
   float out[kPackedTokens * kPackedRows];
   const int count = tokens * kPackedRows;
@@ -139,7 +139,7 @@ void matmul_packed(const float* x, std::int64_t tokens, const MatrixView& w, flo
       const std::int64_t rows = smaller(w.rows - r, block_rows);
       packed_block(x + t * x_row, smaller(tokens - t, part), rows, w.cols, chunk, y + t * ldy + r, ldy, scratch,
                    [&](Range k, float* panel) {
-                     if (whole && t > 0) return;  // it is there
+                     if (whole && t > 0) return;  // the panel is still in scratch
                      const std::byte* from = w.data + (transposed ? k.begin * stride + r * kSize<kType>
                                                                   : r * stride + k.begin * kSize<kType>);
                      lay_out(from, stride, rows, k.end - k.begin, kPackedRows, panel);

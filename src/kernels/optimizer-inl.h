@@ -1,4 +1,4 @@
-// What an optimizer does to each element of a parameter, from its gradient and its moments.
+// The update of each element of a parameter from its gradient and its moments.
 #pragma once
 
 #include "kernels/rows-inl.h"

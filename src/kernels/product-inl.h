@@ -1,4 +1,4 @@
-// What every way of multiplying rows with a stored matrix is given.
+// The operands of a product of rows with a stored matrix, shared by all algorithms.
 #pragma once
 
 #include <cstddef>
@@ -22,12 +22,12 @@ struct Product {
 constexpr std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 constexpr std::int64_t larger(std::int64_t a, std::int64_t b) { return a < b ? b : a; }
 
-/// Where what is asked for ahead of its use goes: __builtin_prefetch's locality.
+/// The cache that a prefetch fills: the locality argument of __builtin_prefetch.
 constexpr int kFirstCache = 3, kSecondCache = 2;
 
-/// The size of the parts when n is cut evenly into parts of whole `unit`s, each at most `most`, whole units too.
+/// The size of a part when n is divided evenly into parts of at most `most`; both are multiples of `unit`.
 constexpr std::int64_t even_part(std::int64_t n, std::int64_t most, std::int64_t unit) {
-  if (n <= most) return (n + unit - 1) / unit * unit;  // without a division: attention asks often
+  if (n <= most) return (n + unit - 1) / unit * unit;  // avoids two divisions on attention's path
   const std::int64_t parts = (n + most - 1) / most;
   return ((n + parts - 1) / parts + unit - 1) / unit * unit;
 }

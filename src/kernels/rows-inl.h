@@ -34,7 +34,7 @@ void map(const float* a, const float* b, std::int64_t n, float* y, Function func
       });
 }
 
-/// The tail of a sum: zero in the lanes behind it, whatever was computed there.
+/// The tail of a sum: the unused lanes become zero.
 inline Vec keep_first(Vec a, int count) { return select(first_lanes(count), a, zero()); }
 
 float sum(const float* x, std::int64_t n) {

@@ -1,4 +1,4 @@
-// Kernels over one row that only the backward needs: derivatives of the activations, and sums into what stands there.
+// Kernels over one row for the backward: derivatives of the activations, and sums that are added to an array.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace {
 /// 1 / (1 + exp(−a))
 inline Vec sigmoid(Vec a) { return times_sigmoid(broadcast(1.0f), a); }
 
-/// Bounds beyond which a slope is 0 or 1 to the last bit, so that nothing overflows on the way.
+/// Clamped to bounds beyond which a slope is 0 or 1 to the last bit, so that no intermediate result overflows.
 inline Vec within(Vec x, float limit) { return at_most(at_least(x, -limit), limit); }
 
 /// σ(x) (1 + x (1 − σ(x)))

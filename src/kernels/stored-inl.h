@@ -47,7 +47,7 @@ void store_first(Vec a, std::byte* p, int count) {
   if constexpr (kType == DType::i8) store_i8_first(a, p, count);
 }
 
-/// A type of element as an argument, so that a lambda can be called once per type.
+/// An element type as an argument, so that a generic lambda can be called with it.
 template <DType kType>
 struct Stored {
   static constexpr DType kDType = kType;
@@ -66,7 +66,7 @@ void with_type(DType dtype, Function function) {
     case DType::i8:
       return function(Stored<DType::i8>{});
     default:
-      return;  // blocks never come here: they are dequantized before
+      return;  // blocks are dequantized before
   }
 }
 

@@ -1,5 +1,5 @@
-// The table of all kernels over the vector type whose header stands before this one. Nothing here has a name that
-// another translation unit could see: code for a newer CPU must never be picked by the linker for an older one.
+// The table of all kernels over the vector type whose header comes before this one. All names have internal linkage:
+// the linker must never pick code for a newer CPU to run on an older one.
 #pragma once
 
 #include "kernels/dropout-inl.h"

@@ -1,4 +1,4 @@
-// Sixteen floats in two AVX2 registers; every operation means what it does in vec_scalar.h.
+// Sixteen floats in two AVX2 registers; vec_scalar.h defines the operations.
 #pragma once
 
 #include <immintrin.h>
@@ -14,17 +14,18 @@ namespace {
 
 constexpr int kLanes = 16;
 
-// Shapes of register tiles; they never change a bit. 16 registers: 4 × 3 accumulators of eight lanes, and the operands.
+// Shapes of register tiles; they do not change a bit. 16 registers: 4 × 3 accumulators of eight lanes, and the
+// operands.
 constexpr int kPackedTokens = 4;
 constexpr int kPackedRows = 3;
-constexpr int kFewTokens = 4;  // tiles of few tokens with row-major weights as they lie
+constexpr int kFewTokens = 4;  // of a tile of few tokens and row-major weights
 constexpr int few_rows(int tokens, bool) { return tokens <= 3 ? 2 : 1; }
 constexpr PackAbove kPackAbove = {.f32 = 8, .half = 8, .transposed = 48};
-constexpr std::int64_t kWhole = 1024;                           // of k that packed products need not cut
-constexpr int kOneTokenRows = 4;                                // rows at once where there is one token
+constexpr std::int64_t kWhole = 1024;                           // of k that packed products compute in one chunk
+constexpr int kOneTokenRows = 4;                                // rows at once for a single token
 constexpr int kFewTokensTransposed = 4;                         // the same for transposed weights
 constexpr int kMixRows = 2;                                     // of weighted_rows at once
-constexpr int mix_vecs(int rows) { return rows == 1 ? 4 : 2; }  // columns of as many of them at once, in vectors
+constexpr int mix_vecs(int rows) { return rows == 1 ? 4 : 2; }  // columns at once, in vectors, for this many of them
 
 struct Vec {
   __m256 lo, hi;
@@ -33,7 +34,7 @@ struct Mask {
   __m256 lo, hi;
 };
 
-/// The elements of a tail that no masked instruction reaches.
+/// The elements of a tail, for which there is no masked load of 16 bits.
 struct Halves {
   alignas(32) std::uint16_t element[kLanes];
 };
@@ -197,7 +198,7 @@ inline void multiply_words(Words a, std::uint32_t factor, Words& upper, Words& l
   multiply_words_8(a.lo, by, upper.lo, lower.lo);
   multiply_words_8(a.hi, by, upper.hi, lower.hi);
 }
-/// Signed comparison is all there is: both sides are moved by 2^31.
+/// There is only a signed comparison: both sides are shifted by 2^31.
 inline Mask less(Words a, std::uint32_t limit) {
   const Words top = broadcast_word(0x80000000u), moved = a ^ top, bound = broadcast_word(limit) ^ top;
   return {_mm256_castsi256_ps(_mm256_cmpgt_epi32(bound.lo, moved.lo)),
@@ -212,7 +213,7 @@ inline Vec load_twice_first(const float* p, int count) {
 }
 inline Vec subtract_add(Vec a, Vec b) { return {_mm256_addsub_ps(a.lo, b.lo), _mm256_addsub_ps(a.hi, b.hi)}; }
 
-// What a register holds of sixteen lanes: half of them.
+// The part of the sixteen lanes that one register holds: half of them.
 constexpr int kPartLanes = 8;
 struct Part {
   __m256 v;

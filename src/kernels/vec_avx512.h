@@ -1,7 +1,7 @@
-// Sixteen floats in one AVX-512 register; every operation means what it does in vec_scalar.h.
+// Sixteen floats in one AVX-512 register; vec_scalar.h defines the operations.
 #pragma once
 
-// GCC 12 takes the undefined operand inside its own intrinsics for a mistake of ours (GCC bug 105593).
+// GCC 12 warns of the undefined operand inside its own intrinsics (GCC bug 105593).
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -19,18 +19,18 @@ namespace {
 
 constexpr int kLanes = 16;
 
-// Shapes of register tiles; they never change a bit. 32 registers: 6 × 4 accumulators, and the operands.
+// Shapes of register tiles; they do not change a bit. 32 registers: 6 × 4 accumulators, and the operands.
 constexpr int kPackedTokens = 6;
 constexpr int kPackedRows = 4;
-constexpr int kFewTokens = 6;  // tiles of few tokens with row-major weights as they lie
-/// Rows of w beside so many of them. Two tokens go through what is not near row by row: memory likes one stream.
+constexpr int kFewTokens = 6;  // of a tile of few tokens and row-major weights
+/// Rows of w in such a tile. Two tokens read a matrix from memory row by row, since one stream is the fastest.
 constexpr int few_rows(int tokens, bool near) { return tokens == 2 && !near ? 1 : 4; }
 constexpr PackAbove kPackAbove = {.f32 = 64, .half = kNeverPack, .transposed = 32};
-constexpr std::int64_t kWhole = 2304;    // of k that packed products need not cut
-constexpr int kOneTokenRows = 8;         // rows at once where there is one token
+constexpr std::int64_t kWhole = 2304;    // of k that packed products compute in one chunk
+constexpr int kOneTokenRows = 8;         // rows at once for a single token
 constexpr int kFewTokensTransposed = 4;  // the same for transposed weights
 constexpr int kMixRows = 6;              // of weighted_rows at once
-/// Columns of as many of them at once, in vectors: as wide as registers allow, since memory likes whole rows.
+/// Columns at once, in vectors, for this many of them: as wide as registers allow, since whole rows are read fastest.
 constexpr int mix_vecs(int rows) { return rows == 1 ? 16 : rows <= 3 ? 8 : 4; }
 
 struct Vec {
@@ -134,7 +134,7 @@ inline Vec subtract_add(Vec a, Vec b) {
   return {_mm512_mask_sub_ps(_mm512_add_ps(a.v, b.v), __mmask16{0x5555}, a.v, b.v)};
 }
 
-// What a register holds of sixteen lanes: all of them.
+// The part of the sixteen lanes that one register holds: all of them.
 constexpr int kPartLanes = 16;
 using Part = Vec;
 inline Part load_part(const float* p) { return load_f32(p); }

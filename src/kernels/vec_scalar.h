@@ -1,5 +1,5 @@
-// Sixteen floats as plain C++: the meaning of every vector operation, which vec_avx2.h and vec_avx512.h repeat bit by
-// bit.
+// Sixteen floats as plain C++: the definition of every vector operation. vec_avx2.h and vec_avx512.h give the same
+// bits.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@ namespace {
 
 constexpr int kLanes = 16;
 
-// Shapes of register tiles; they never change a bit. This level is an oracle: one output at a time.
+// Shapes of register tiles; they do not change a bit. This table is the reference: one output at a time.
 constexpr int kPackedTokens = 1;
 constexpr int kPackedRows = 1;
 constexpr int kFewTokens = 1;
 constexpr int few_rows(int, bool) { return 1; }
 constexpr PackAbove kPackAbove = {.f32 = 16, .half = 16, .transposed = 4};
 constexpr std::int64_t kWhole = 1024;
-constexpr int kOneTokenRows = 1;  // rows of weights at once where there is one token
+constexpr int kOneTokenRows = 1;  // rows of weights at once for a single token
 constexpr int kFewTokensTransposed = 1;
 constexpr int kMixRows = 1;                // of weighted_rows at once
 constexpr int mix_vecs(int) { return 1; }  // columns of as many of them at once, in vectors
@@ -32,7 +32,7 @@ struct Mask {
   bool lane[kLanes];
 };
 
-// Out of line: unrolled tiles of sixteen lanes each would take half a minute to compile, and an oracle need not be
+// Out of line: unrolled tiles of sixteen lanes each would take half a minute to compile, and a reference need not be
 // fast.
 template <class Function>
 [[gnu::noinline]] Vec each_lane(Function function) {
@@ -61,7 +61,7 @@ inline void set_element(void* p, int i, T value) {
   std::memcpy(static_cast<std::byte*>(p) + static_cast<std::size_t>(i) * sizeof(T), &value, sizeof(T));
 }
 
-/// As the instruction does it: a signalling NaN comes out quiet.
+/// As the instruction does it: a signalling NaN becomes quiet.
 inline float quiet_float_from_f16(std::uint16_t bits) {
   const float value = float_from_f16(bits);
   return value == value ? value : std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) | 0x400000u);
@@ -72,7 +72,7 @@ inline Vec broadcast(float value) {
 }
 inline Vec zero() { return broadcast(0.0f); }
 
-// Loads of the first `count` elements give zero in the other lanes and touch no memory behind them; so do stores.
+// Loads of the first `count` elements set the other lanes to zero. Neither they nor such stores touch other memory.
 inline Vec load_f32_first(const void* p, int count) {
   return each_lane([=](int l) { return l < count ? element<float>(p, l) : 0.0f; });
 }
@@ -165,7 +165,7 @@ inline Vec times_power_of_two(Vec a, Vec n) {
   return each_lane([&](int l) {
     if (n.lane[l] != n.lane[l]) return n.lane[l];
     const auto exponent = static_cast<std::int32_t>(n.lane[l]);
-    const std::int32_t half = exponent >> 1;  // the first factor leaves a in the normal range: only the second rounds
+    const std::int32_t half = exponent >> 1;  // the first product is normal: only the second rounds
     const auto power = [](std::int32_t e) { return std::bit_cast<float>((e + 127) << 23); };
     return a.lane[l] * power(half) * power(exponent - half);
   });
@@ -214,7 +214,7 @@ inline Vec subtract_add(Vec a, Vec b) {
   return each_lane([&](int l) { return l % 2 == 0 ? a.lane[l] - b.lane[l] : a.lane[l] + b.lane[l]; });
 }
 
-// What a register holds of sixteen lanes; here, all of them.
+// The part of the sixteen lanes that one register holds: here, all of them.
 constexpr int kPartLanes = 16;
 using Part = Vec;
 inline Part load_part(const float* p) { return load_f32(p); }

@@ -3,8 +3,8 @@
 //   heads_in    y[t, h, o] = Σ_i x[t, h, i] · w[h·m + o, i]      x [T, n, in], w [n·m, in], y [T, n·m]
 //   heads_out   y[t, h, o] = Σ_i x[t, h, i] · w[o, h·m + i]      x [T, n, m], w [out, n·m], y [T, n, out]
 //
-// Sums are those of `linear`, so where all heads read the same row heads_in has its bits; where heads_out's heads are
-// added up they are its sum in another order. Gradients of weights sum over tokens in their order.
+// Sums have the order of `linear`: if all heads read the same row, heads_in gives the bits of linear. The sum of
+// heads_out over heads is linear's in another order. Gradients of weights are summed over tokens in their order.
 #pragma once
 
 #include "ops/linear.h"

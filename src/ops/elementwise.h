@@ -1,4 +1,4 @@
-// Sums, products and curves, element by element.
+// Sums, products and activation functions, element by element.
 #pragma once
 
 #include "pass/pass.h"
@@ -25,7 +25,7 @@ Tensor softcap(Pass& p, float cap, const Tensor& x);
 inline void softcap_slope(const float* y, std::int64_t n, float cap, float* slope) {
   for (std::int64_t i = 0; i < n; ++i) slope[i] = 1.0f - (y[i] / cap) * (y[i] / cap);
 }
-/// Rows [first, first + count) of x: where they lie, or, with a tape, a copy that has a gradient of its own.
+/// Rows [first, first + count) of x: a view, or, with a tape, a copy with a gradient of its own.
 Tensor row_range(Pass& p, const Tensor& x, std::int64_t first, std::int64_t count);
 
 }  // namespace vitrine

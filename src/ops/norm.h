@@ -3,7 +3,8 @@
 //   RMSNorm    scale = √(mean x² + eps)                       y = x / scale · (weight_offset + w)
 //   LayerNorm  scale = √(mean (x − mean x)² + eps)            y = (x − mean x) / scale · (weight_offset + w) + b
 //
-// On the tape these are three ops (divisor, division, weight), so that each site has a gradient.
+// On the tape, or if a tap wants a divisor or the divided rows, these are three ops (divisor, division, weight), so
+// that each site has a value and a gradient. Otherwise they are one, with the same bits.
 //
 // x, y [T, d] or [T, n, d] (each of n vectors on its own); w, b [d], or [n · d] with a weight for each of the n; all in
 // float32. weight_offset is 1 where a checkpoint stores w − 1. Sources: Zhang & Sennrich 2019 (RMSNorm); Ba, Kiros &
@@ -32,7 +33,7 @@ struct NormParams {
   Param bias;
 };
 
-/// x with its last dimension normalized; the divisors are `[T, 1]` or `[T, n, 1]`. The sites see the divisor, the
+/// x with its last dimension normalized; the divisors are `[T, 1]` or `[T, n, 1]`. The sites are the divisor, the
 /// divided rows and the result.
 Tensor norm(Pass& p, const NormSite& at, const NormConfig& c, const NormParams& w, const Tensor& x);
 /// An absent norm is the identity.

@@ -1,4 +1,4 @@
-// What the tests of the kernels share: awkward numbers, comparison by bits, arrays that end where memory ends.
+// Shared by the tests of the kernels: awkward numbers, comparison by bits, arrays that end at an inaccessible page.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -70,7 +70,7 @@ inline float sum_of_lanes(const float (&lane)[16]) {
   return s[0];
 }
 
-/// Elements that end exactly at an inaccessible page: one byte more kills the test.
+/// Elements that end at an inaccessible page: an access beyond them ends the test.
 template <class T>
 class Guarded {
  public:

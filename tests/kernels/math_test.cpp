@@ -1,4 +1,4 @@
-// How far exp, tanh, sin, cos and the activations are from the truth, and that every instruction set agrees on them.
+// The errors of exp, tanh, sin, cos and the activations, and that all instruction sets agree on them.
 #include <functional>
 
 #include "kernels/kernel_testing.h"
@@ -177,7 +177,7 @@ class MathKernels : public EachIsa {};
 TEST_P(MathKernels, AgreeWithTheScalarTableOverTheWholeRange) {
   std::mt19937 random(1);
   std::vector<float> x(20'000);
-  for (float& v : x) v = std::bit_cast<float>(static_cast<std::uint32_t>(random()));  // any float there is
+  for (float& v : x) v = std::bit_cast<float>(static_cast<std::uint32_t>(random()));  // any float
   std::uniform_real_distribution<float> near(-12.0f, 12.0f);
   for (std::size_t i = 0; i < x.size(); i += 2) x[i] = near(random);
   const auto n = static_cast<std::int64_t>(x.size());

@@ -59,7 +59,7 @@ class StoredMatrix {
   MatrixView view_;
 };
 
-/// The definition: lane k mod 16, ascending, one fused multiply-add each, zeros behind the end, the tree.
+/// The definition: lane k mod 16, ascending, one fused multiply-add each, padded with zeros, the tree.
 float dot(const float* x, const StoredMatrix& w, std::int64_t r) {
   float lane[16] = {};
   const std::int64_t cols = w.view().cols;
@@ -69,7 +69,7 @@ float dot(const float* x, const StoredMatrix& w, std::int64_t r) {
   return sum_of_lanes(lane);
 }
 
-/// Memory whose use beyond its end kills the test.
+/// Scratch whose use beyond its end ends the test.
 float* scratch() {
   static Guarded<float> floats(kScratchFloats);
   return floats.data();
@@ -286,7 +286,7 @@ TEST_P(Matmul, StayInsideX) {
 
 INSTANTIATE_TEST_SUITE_P(Isa, Matmul, testing::ValuesIn(available_isas()), isa_test_name);
 
-/// What fills up a tile is zero, not what stands behind the matrix.
+/// A tile is padded with zeros, not with the memory after the matrix.
 TEST(PackedRows, OfATransposedMatrixEndWithZeros) {
   constexpr std::int64_t kLanes = 16;
   for (const Isa isa : available_isas()) {

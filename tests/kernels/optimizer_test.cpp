@@ -11,7 +11,7 @@ constexpr std::int64_t kMaxLength = 35;
 constexpr AdamwStep kAdamw = {0.7f, 0.99f, 0.013f, 0.1f, 0.95f, 0.05f, 0.31f, 1e-8f};
 constexpr SgdStep kSgd = {0.7f, 0.1f, 0.9f, 0.013f};
 
-/// p, m and v (not of SGD) behind one another after a step from numbers of that kind.
+/// p, m and v (without v for SGD) in a row, after a step from numbers of that kind.
 struct Elements {
   std::vector<float> g, p, m, v;
 

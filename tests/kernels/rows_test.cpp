@@ -10,7 +10,7 @@ namespace {
 constexpr std::int64_t kMaxLength = 35;
 constexpr float kUntouched = 12345.0f;
 
-/// What a kernel is run on: n floats each in a, b and c; room for 2n + 1 in y.
+/// The operands of a kernel: n floats each in a, b and c; y holds 2n + 1.
 struct Arrays {
   const float *a, *b, *c;
   std::int64_t n;

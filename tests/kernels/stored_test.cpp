@@ -1,4 +1,4 @@
-// Stored elements to float and back: every half there is, the ties of rounding, and no byte outside the arrays.
+// Stored elements to float and back: all halves, the ties of rounding, and no byte outside the arrays.
 #include "kernels/kernel_testing.h"
 
 namespace vitrine {
@@ -77,7 +77,7 @@ TEST_P(StoredElements, EveryLengthAndMisalignmentInsideTheArrays) {
         std::vector<std::byte> shifted((n + 1) * size + shift, std::byte{0x5A});
         kernels().narrow(input.data(), static_cast<std::int64_t>(n), dtype, shifted.data() + shift);
         EXPECT_TRUE(n == 0 || std::memcmp(shifted.data() + shift, stored.data(), n * size) == 0);
-        EXPECT_EQ(shifted[shift + n * size], std::byte{0x5A}) << "written behind the end";
+        EXPECT_EQ(shifted[shift + n * size], std::byte{0x5A}) << "written after the end";
         std::vector<float> again(n + 1, 7.0f);
         kernels().widen(shifted.data() + shift, dtype, static_cast<std::int64_t>(n), again.data());
         EXPECT_TRUE(same_bits(std::span(again).first(n), expected));
