@@ -123,7 +123,7 @@ double product_seconds(const Kernels& k, ThreadPool& pool, const std::vector<std
       auto* const scratch = reinterpret_cast<float*>(pool.scratch(thread));
       const MatrixView some = w.row_range(begin, end - begin);
       if (worth_packing(k, rows, w)) {
-        k.matmul_packed(packed.data(), rows, some, y.data() + begin, s.out, scratch);
+        k.matmul_packed(packed.data(), rows, some, y.data() + begin, s.out, false, scratch);
       } else {
         k.matmul(x.data(), s.in, rows, some, y.data() + begin, s.out, scratch);
       }

@@ -72,9 +72,9 @@ struct Kernels {
   /// several tokens and more than 512 columns.
   void (*matmul)(const float* x, std::int64_t ldx, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy,
                  float* scratch);
-  /// The same product for many rows, from the output of `pack`.
+  /// The same product for many rows, from the output of `pack`; if `adds`, y[t, r] += the sum.
   void (*matmul_packed)(const float* packed, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy,
-                        float* scratch);
+                        bool adds, float* scratch);
   /// Lays out x, F32 with one stride of 1, for matmul_packed: packed_size() floats. Parts of x that begin at a multiple
   /// of packed_rows may be packed separately, each at an offset of packed_size() of the rows before it.
   void (*pack)(const MatrixView& x, float* packed);

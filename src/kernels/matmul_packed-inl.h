@@ -81,8 +81,8 @@ void packed_tile_of(int tokens, const float* x, const float* w, std::int64_t ste
   packed_tile<kTokens>(x, w, steps, first, sums);
 }
 
-/// y[t, r] = the sum of the lanes of each of a tile's sums.
-inline void finish_tile(const float* sums, int tokens, int rows, float* y, std::int64_t ldy) {
+/// y[t, r] = the sum of the lanes of each of a tile's sums, or += if `adds`.
+inline void finish_tile(const float* sums, int tokens, int rows, float* y, std::int64_t ldy, bool adds) {
   float out[kPackedTokens * kPackedRows];
   const int count = tokens * kPackedRows;
   int i = 0;
@@ -92,14 +92,17 @@ inline void finish_tile(const float* sums, int tokens, int rows, float* y, std::
   }
   for (; i < count; ++i, sums += kLanes) out[i] = sum_lanes(load_f32(sums));
   for (int t = 0; t < tokens; ++t) {
-    for (int r = 0; r < rows; ++r) y[t * ldy + r] = out[t * kPackedRows + r];
+    for (int r = 0; r < rows; ++r) {
+      float& to = y[t * ldy + r];
+      to = adds ? to + out[t * kPackedRows + r] : out[t * kPackedRows + r];
+    }
   }
 }
 
 /// y `[tokens, rows]` from tiles of x. pack_w(range of k, panel) lays out the rows of w for a chunk of k.
 template <class PackW>
 void packed_block(const float* x, std::int64_t tokens, std::int64_t rows, std::int64_t cols, std::int64_t chunk,
-                  float* y, std::int64_t ldy, float* scratch, PackW pack_w) {
+                  float* y, std::int64_t ldy, bool adds, float* scratch, PackW pack_w) {
   float *const panel = scratch, *const all_sums = panel + kPanelFloats;
   const std::int64_t all_steps = (cols + kLanes - 1) / kLanes;
   Range k = {0, 0};
@@ -115,7 +118,7 @@ void packed_block(const float* x, std::int64_t tokens, std::int64_t rows, std::i
       for (std::int64_t r = 0; r < rows; r += kPackedRows, w += steps * kPackedRows * kLanes) {
         packed_tile_of<kPackedTokens>(here, tile, w, steps, k.begin == 0, sums);
         if (k.end == cols) {
-          finish_tile(sums, here, static_cast<int>(smaller(kPackedRows, rows - r)), y + t * ldy + r, ldy);
+          finish_tile(sums, here, static_cast<int>(smaller(kPackedRows, rows - r)), y + t * ldy + r, ldy, adds);
         }
         if (chunk < cols) sums += here * kPackedRows * kLanes;
       }
@@ -123,7 +126,7 @@ void packed_block(const float* x, std::int64_t tokens, std::int64_t rows, std::i
   } while (k.end < cols);
 }
 
-void matmul_packed(const float* x, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy,
+void matmul_packed(const float* x, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy, bool adds,
                    float* scratch) {
   const std::int64_t x_row = (w.cols + kLanes - 1) / kLanes * kLanes;
   const std::int64_t part = even_part(tokens, kBlockTokens, kPackedTokens);
@@ -137,7 +140,7 @@ void matmul_packed(const float* x, std::int64_t tokens, const MatrixView& w, flo
     const std::int64_t block_rows = whole ? whole_rows(w.cols) : kBlockRows;
     const auto run = [&](std::int64_t t, std::int64_t r) {
       const std::int64_t rows = smaller(w.rows - r, block_rows);
-      packed_block(x + t * x_row, smaller(tokens - t, part), rows, w.cols, chunk, y + t * ldy + r, ldy, scratch,
+      packed_block(x + t * x_row, smaller(tokens - t, part), rows, w.cols, chunk, y + t * ldy + r, ldy, adds, scratch,
                    [&](Range k, float* panel) {
                      if (whole && t > 0) return;  // the panel is still in scratch
                      const std::byte* from = w.data + (transposed ? k.begin * stride + r * kSize<kType>

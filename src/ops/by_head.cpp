@@ -19,17 +19,6 @@ MatrixView addressable(Pass& p, const MatrixView& w) {
   return view_of(floats.data, w.rows, w.cols, w.cols);
 }
 
-/// dx[:, first + i] += Σ_o dy[:, o] · w[o, i]
-void add_input_gradient(Pass& p, const MatrixView& dy, const MatrixView& w, const Tensor& dx, std::int64_t first) {
-  const ArenaScope scope(p.arena);
-  const Tensor part = p.tensor({dy.rows, w.cols});
-  multiply(p, dy, transposed(w), part.data, w.cols);
-  p.for_rows(dy.rows, w.cols, [&](std::int64_t t) {
-    float* const to = dx.row(t) + first;
-    p.kernels.add(to, part.row(t), w.cols, to);
-  });
-}
-
 /// dw[o] += Σ_t dy[t, o] · x[t], for each column o of dy; rows of dw are `stride` floats apart.
 void add_outer_products(Pass& p, const MatrixView& dy, const MatrixView& x, float* dw, std::int64_t stride) {
   p.for_rows(dy.cols, x.rows * x.cols, [&](std::int64_t o) {
@@ -58,7 +47,7 @@ Tensor heads_in(Pass& p, const LinearParams& params, const Tensor& x) {
     const MatrixView w = addressable(p, weight.view);
     for (std::int64_t h = 0; h < n; ++h) {
       const MatrixView dy_head = columns(dy, h * m, m);
-      add_input_gradient(p, dy_head, w.row_range(h * m, m), dx, h * in);
+      multiply(p, dy_head, transposed(w.row_range(h * m, m)), dx.data + h * in, n * in, Into::add);
       if (dw.data != nullptr) add_outer_products(p, dy_head, columns(x, h * in, in), dw.row(h * m), in);
     }
   });
@@ -83,7 +72,7 @@ Tensor heads_out(Pass& p, const LinearParams& params, const Tensor& x) {
     const MatrixView w = addressable(p, weight.view);
     for (std::int64_t h = 0; h < n; ++h) {
       const MatrixView dy_head = columns(dy, h * out, out);
-      add_input_gradient(p, dy_head, w.col_range(h * m, m), dx, h * m);
+      multiply(p, dy_head, transposed(w.col_range(h * m, m)), dx.data + h * m, n * m, Into::add);
       if (dw.data != nullptr) add_outer_products(p, dy_head, columns(x, h * m, m), dw.data + h * m, n * m);
     }
   });

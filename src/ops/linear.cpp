@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "ops/elementwise.h"
 
 namespace vitrine {
 namespace {
@@ -48,35 +47,29 @@ const float* packed(Pass& p, const MatrixView& x) {
   return to;
 }
 
-/// dx[t, i] += Σ_o dy[t, o] · w[o, i]
-void add_input_gradient(Pass& p, const MatrixView& w, const Tensor& dy, const Tensor& dx) {
-  const ArenaScope scope(p.arena);
-  const Tensor part = p.tensor({dy.rows(), w.cols});
-  multiply(p, view_of(dy.data, dy.rows(), w.rows, w.rows), transposed(w), part.data, w.cols);
-  accumulate(p, part, dx.reshaped(part.shape));
-}
+MatrixView rows_of(const Tensor& x) { return view_of(x.data, x.rows(), x.row_size(), x.row_size()); }
 
-/// dw[o, i] += Σ_t dy[t, o] · x[t, i], t in 16-lane order: some rows of dw at a time.
-void add_weight_gradient(Pass& p, const Tensor& x, const Tensor& dy, const Tensor& dw) {
+/// dw[o, i] += Σ_t dy[t, o] · x[t, i], t in 16-lane order: some rows of dw at a time, since all of dy are packed.
+void add_weight_gradient(Pass& p, const MatrixView& x, const MatrixView& dy, const Tensor& dw) {
   constexpr std::int64_t kRows = 768;
-  const std::int64_t n = x.rows(), out = dw.shape[0], in = dw.shape[1];
-  for (std::int64_t first = 0; first < out; first += kRows) {
-    p.check_interrupt();
-    const std::int64_t rows = std::min(kRows, out - first);
-    const ArenaScope scope(p.arena);
-    const Tensor part = p.tensor({rows, in});
-    const MatrixView dy_columns = view_of(dy.data, n, out, out).col_range(first, rows);
-    multiply(p, transposed(dy_columns), transposed(view_of(x.data, n, in, in)), part.data, in);
-    accumulate(p, part, dw.row_range(first, rows));
+  for (std::int64_t first = 0; first < dy.cols; first += kRows) {
+    const MatrixView columns = dy.col_range(first, std::min(kRows, dy.cols - first));
+    multiply(p, transposed(columns), transposed(x), dw.row(first), x.cols, Into::add);
   }
 }
 
 }  // namespace
 
-void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, std::int64_t ldy) {
+void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, std::int64_t ldy, Into into) {
   static_assert(kScratchFloats * static_cast<std::int64_t>(sizeof(float)) <= ThreadPool::kScratchBytes);
   const ArenaScope scope(p.arena);
-  const bool packs = x.col_stride != 1 || worth_packing(p.kernels, x.rows, weight);
+  const bool adds = into == Into::add, packs = x.col_stride != 1 || worth_packing(p.kernels, x.rows, weight);
+  if (adds && !packs) {
+    const Tensor sum = p.tensor({x.rows, weight.rows});
+    multiply(p, x, weight, sum.data, weight.rows);
+    return p.for_rows(x.rows, weight.rows,
+                      [&](std::int64_t t) { p.kernels.add(y + t * ldy, sum.row(t), weight.rows, y + t * ldy); });
+  }
   const float* const rows_of_x = packs ? packed(p, x) : reinterpret_cast<const float*>(x.data);
 
   const std::int64_t operations = x.rows * weight.cols + 1, between_checks = kUninterrupted / operations;
@@ -95,7 +88,7 @@ void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, 
                      p.check_interrupt();
                      const MatrixView w = multipliable(p, weight.row_range(first, std::min(most, end - first)), panel);
                      if (packs) {
-                       p.kernels.matmul_packed(rows_of_x, x.rows, w, y + first, ldy, scratch);
+                       p.kernels.matmul_packed(rows_of_x, x.rows, w, y + first, ldy, adds, scratch);
                      } else {
                        p.kernels.matmul(rows_of_x, x.row_stride, x.rows, w, y + first, ldy, scratch);
                      }
@@ -110,11 +103,11 @@ Tensor linear_without_bias(Pass& p, const LinearParams& params, const Tensor& x,
     throw InternalError("linear", "expected rows of {} elements, got {}", w.cols, to_string(x.shape));
   }
   const Tensor y = p.tensor({x.rows(), w.rows});
-  multiply(p, view_of(x.data, x.rows(), w.cols, w.cols), w, y.data, w.rows);
+  multiply(p, rows_of(x), w, y.data, w.rows);
   p.record("linear", {x}, y, [&p, &weight, x, y] {
     const Tensor dx = p.grad(x), dy = p.grad(y), dw = p.grad(weight);
-    if (dw.data != nullptr) add_weight_gradient(p, x, dy, dw);
-    add_input_gradient(p, weight.view, dy, dx);
+    if (dw.data != nullptr) add_weight_gradient(p, rows_of(x), rows_of(dy), dw);
+    multiply(p, rows_of(dy), transposed(weight.view), dx.data, x.row_size(), Into::add);
   });
   if (p.ledger != nullptr) {
     const double flops = 2 * static_cast<double>(x.rows()) * static_cast<double>(w.cols) * static_cast<double>(w.rows);

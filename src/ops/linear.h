@@ -24,9 +24,11 @@ Tensor linear_without_bias(Pass& p, const LinearParams& w, const Tensor& x, cons
 /// y[t] += bias, in place; nothing if there is no bias.
 void add_bias(Pass& p, const Param& bias, const Tensor& y);
 
-/// y[t, r] = Σ_k x[t, k] · w[r, k] in float32, over threads; rows of y are `ldy` floats apart. x is F32 with one stride
-/// of 1. Not recorded. All products of activations and stored weights come through here.
-void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, std::int64_t ldy);
+/// y[t, r] = Σ_k x[t, k] · w[r, k] in float32, over threads, or y[t, r] += that sum; rows of y are `ldy` floats apart.
+/// x is F32 with one stride of 1. Not recorded. All products of activations and stored weights come through here.
+enum class Into : std::uint8_t { set, add };
+void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, std::int64_t ldy,
+              Into into = Into::set);
 inline MatrixView transposed(const MatrixView& m) {
   return {m.data, m.dtype, m.cols, m.rows, m.col_stride, m.row_stride};
 }

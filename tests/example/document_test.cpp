@@ -88,7 +88,7 @@ TEST_F(Piece, ANormAndAQuery) {
   expect_printed(taps_.seen.at("blocks.0.ln1.hook_scale"), {.0708f}, "deviation");
   expect_printed(y.values(), {0, 1.413f, -1.413f, 0}, "normed");
   // The document's W has a column for each feature of the query, ours a row.
-  const Tensor q = linear(p, param({2, 4}, {.5f, .1f, .2f, 0, .1f, .4f, .3f, .2f}), y);
+  const Tensor q = linear(p, {param({2, 4}, {.5f, .1f, .2f, 0, .1f, .4f, .3f, .2f}), {}}, y);
   expect_printed(q.values(), {-.141f, .141f}, "query");
 }
 
@@ -237,7 +237,7 @@ TEST_F(Piece, CBothEndsOfTheEmbeddingAndTheUpdate) {
   const Tensor x = embed(p, table, 1.0f, ids);
   const Tensor h = tensor({1, 4}, kHidden);
   tape.record("given", {}, h, [] {});
-  const Tensor loss = next_token_loss(p, linear(p, table, h), targets);
+  const Tensor loss = next_token_loss(p, linear(p, {}, h, &table), targets);
   tape.grad(loss).data[0] = 1;
   for (std::size_t t = 0; t < 5; ++t) {
     float sum = 0;

@@ -99,7 +99,7 @@ std::vector<float> packed_product(const Kernels& k, const std::vector<float>& x,
   k.pack(view.row_range(0, half), tiles.data());
   k.pack(view.row_range(half, tokens - half), tiles.data() + packed_size(k, half, w.cols));
   std::vector<float> y(static_cast<std::size_t>(tokens * ldy), kUntouched);
-  k.matmul_packed(tiles.data(), tokens, w, y.data(), ldy, scratch());
+  k.matmul_packed(tiles.data(), tokens, w, y.data(), ldy, false, scratch());
   return y;
 }
 
@@ -209,6 +209,24 @@ TEST_P(Matmul, BlocksAndChunksChangeNothing) {
   }
 }
 
+TEST_P(Matmul, PackedProductsCanBeAdded) {
+  constexpr std::int64_t kTokens = 11, kRows = 50, kPad = 3;
+  for (const std::int64_t cols : {20, 2400}) {  // in one chunk, and in several
+    const std::vector<float> x = numbers(kTokens * cols, Numbers::ordinary, 15);
+    const StoredMatrix w(kRows, cols, DType::f32, Layout::row_major, numbers(kRows * cols, Numbers::ordinary, 16));
+    std::vector<float> tiles(static_cast<std::size_t>(packed_size(kernels(), kTokens, cols)));
+    kernels().pack({reinterpret_cast<const std::byte*>(x.data()), DType::f32, kTokens, cols, cols, 1}, tiles.data());
+    std::vector<float> y = numbers(kTokens * (kRows + kPad), Numbers::ordinary, 17), expected = y;
+    kernels().matmul_packed(tiles.data(), kTokens, w.view(), y.data(), kRows + kPad, true, scratch());
+    for (std::int64_t t = 0; t < kTokens; ++t) {
+      for (std::int64_t r = 0; r < kRows; ++r) {
+        expected[static_cast<std::size_t>(t * (kRows + kPad) + r)] += dot(x.data() + t * cols, w, r);
+      }
+    }
+    EXPECT_TRUE(same_bits(y, expected)) << cols;
+  }
+}
+
 TEST_P(Matmul, NeedsLittleStack) {
   constexpr std::int64_t kTokens = 25, kRows = 100, kCols = 1200;
   const std::vector<float> x = numbers(kTokens * kCols, Numbers::ordinary, 13);
@@ -233,9 +251,9 @@ TEST_P(Matmul, NothingToDoIsFine) {
     kernels().matmul(nullptr, 0, 1, {nullptr, dtype, 1, 0, 0, 1}, &y, 1, nullptr);
     EXPECT_TRUE(same_bits(y, 0.0f));
     kernels().pack({nullptr, DType::f32, 0, 4, 4, 1}, nullptr);
-    kernels().matmul_packed(nullptr, 0, {nullptr, dtype, 4, 4, 4, 1}, nullptr, 0, scratch());
+    kernels().matmul_packed(nullptr, 0, {nullptr, dtype, 4, 4, 4, 1}, nullptr, 0, false, scratch());
     y = kUntouched;
-    kernels().matmul_packed(nullptr, 1, {nullptr, dtype, 1, 0, 0, 1}, &y, 1, scratch());
+    kernels().matmul_packed(nullptr, 1, {nullptr, dtype, 1, 0, 0, 1}, &y, 1, false, scratch());
     EXPECT_TRUE(same_bits(y, 0.0f));
     kernels().weighted_rows(nullptr, 0, 0, {nullptr, dtype, 4, 4, 4, 1}, nullptr, 0);
     kernels().weighted_rows(nullptr, 0, 1, {nullptr, dtype, 0, 0, 0, 1}, nullptr, 0);
