@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "base/progress.h"
-#include "generate/generator.h"
+#include "generate/context.h"
 
 namespace vitrine {
 

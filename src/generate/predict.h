@@ -5,7 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "generate/generator.h"
+#include "generate/context.h"
+#include "generate/sampler.h"
 
 namespace vitrine {
 
