@@ -251,7 +251,7 @@ void read_generation(const fs::path& folder, const Json& config, Checkpoint& che
   const Json json = read_json_file(path.string());
   ConfigReader reader(json, path.string());
   read_special(json, path.string());
-  GenerationDefaults& g = checkpoint.generation;
+  SamplingOverrides& g = checkpoint.generation;
   g.temperature = reader.optional_number("temperature");
   g.top_p = reader.optional_number("top_p");
   g.min_p = reader.optional_number("min_p");

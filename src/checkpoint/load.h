@@ -14,11 +14,11 @@ struct LoadOptions {
   std::vector<std::string> allowed_config_keys;  ///< Unknown keys of config.json to pass over.
 };
 
-/// How a checkpoint asks to be sampled: generation_config.json, as far as it speaks.
-struct GenerationDefaults {
+/// The values for sampling that somebody has given: generation_config.json, a command line.
+struct SamplingOverrides {
   std::optional<double> temperature, top_p, min_p, repeat_penalty;
   std::optional<int> top_k;
-  bool greedy = false;  ///< do_sample is written there and false.
+  bool greedy = false;  ///< In generation_config.json: do_sample is false.
 };
 
 struct Family;
@@ -33,7 +33,7 @@ struct Checkpoint {
   std::string tokenizer_path;  ///< Where its tokenizer is, for load_tokenizer(); empty where the format has none.
   std::optional<std::int32_t> bos_id;
   std::vector<std::int32_t> stop_ids;  ///< Any of them ends a text.
-  GenerationDefaults generation;
+  SamplingOverrides generation;  ///< generation_config.json.
 };
 
 /// Loads a Hugging Face folder, a GGUF or a llama2.c file, told apart by content. Weights stay where they are, mapped;

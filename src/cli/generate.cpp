@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "generate/choose_sampling.h"
 #include "generate/generator.h"
 
 namespace vitrine::cli {
@@ -13,39 +14,12 @@ namespace {
 
 struct GenerateOptions : Options {
   std::int64_t max_tokens = 128;
-  std::optional<double> temperature, top_p, min_p, repeat_penalty;
-  std::optional<int> top_k;
-  bool greedy = false;
+  SamplingOverrides sampling;
   std::vector<std::string> stop_strings;
   int n_logprobs = 0;
 };
 
-/// Sampling parameters, and the names of those that generation_config.json has set.
-struct Sampling {
-  SamplingConfig config;
-  std::vector<std::string> from_checkpoint;
-};
-
-/// The command line takes precedence over generation_config.json, and that over the defaults.
-Sampling sampling_of(const GenerateOptions& o, const GenerationDefaults& defaults) {
-  Sampling s;
-  const auto choose = [&](const char* name, auto& place, const auto& given, const auto& by_default) {
-    if (given || by_default) place = given ? *given : *by_default;
-    if (!given && by_default) s.from_checkpoint.emplace_back(name);
-  };
-  SamplingConfig& c = s.config;
-  choose("temperature", c.temperature, o.temperature, defaults.temperature);
-  choose("top_k", c.top_k, o.top_k, defaults.top_k);
-  choose("top_p", c.top_p, o.top_p, defaults.top_p);
-  choose("min_p", c.min_p, o.min_p, defaults.min_p);
-  choose("repeat_penalty", c.repeat_penalty, o.repeat_penalty, defaults.repeat_penalty);
-  const bool asks_to_sample = o.temperature || o.top_k || o.top_p || o.min_p;
-  if (o.greedy || (defaults.greedy && !asks_to_sample)) c.temperature = 0;
-  if (defaults.greedy && !asks_to_sample && !o.greedy) s.from_checkpoint = {"greedy"};
-  return s;
-}
-
-Json sampling_json(const Sampling& s) {
+Json sampling_json(const SamplingChoice& s) {
   return {{"temperature", s.config.temperature},
           {"top_k", s.config.top_k},
           {"top_p", s.config.top_p},
@@ -80,14 +54,10 @@ void run_generate(const GenerateOptions& o) {
   GenerateRequest request;
   request.prompt = session.ids;
   request.max_tokens = o.max_tokens;
-  const Sampling sampling = sampling_of(o, session.checkpoint.generation);
+  const SamplingChoice sampling = choose_sampling(o.sampling, session.checkpoint.generation);
   request.sampling = sampling.config;
   request.seed = o.seed ? *o.seed : std::random_device{}();
-  request.stop_ids = session.checkpoint.stop_ids;
-  if (session.tokenizer) {
-    const auto& stops = session.tokenizer->stop_ids();
-    request.stop_ids.insert(request.stop_ids.end(), stops.begin(), stops.end());
-  }
+  request.stop_ids = stop_ids(session.checkpoint, session.tokenizer.get());
   request.stop_strings = o.stop_strings;
   request.n_logprobs = o.n_logprobs;
 
@@ -128,15 +98,15 @@ void add_generate(CLI::App& program) {
   add_model_and_text(command, *o);
   add_number<std::int64_t>(command, "--max-tokens", o->max_tokens, "Generate at most N tokens (default: 128)", 0,
                            1 << 30);
-  add_number<double>(command, "--temperature", o->temperature, "Divide the logits by N; 0: greedy (default: 0.8)");
-  add_number<int>(command, "--top-k", o->top_k, "Sample only from the N most likely tokens; 0: from all (default: 40)");
-  add_number<double>(command, "--top-p", o->top_p,
+  add_number<double>(command, "--temperature", o->sampling.temperature, "Divide the logits by N; 0: greedy (default: 0.8)");
+  add_number<int>(command, "--top-k", o->sampling.top_k, "Sample only from the N most likely tokens; 0: from all (default: 40)");
+  add_number<double>(command, "--top-p", o->sampling.top_p,
                      "… from the most likely tokens whose probabilities add up to N (default: 0.95)");
-  add_number<double>(command, "--min-p", o->min_p,
+  add_number<double>(command, "--min-p", o->sampling.min_p,
                      "… from tokens at least N times as likely as the most likely one (default: 0)");
-  add_number<double>(command, "--repeat-penalty", o->repeat_penalty,
+  add_number<double>(command, "--repeat-penalty", o->sampling.repeat_penalty,
                      "Above 1: tokens that occur in the text become less likely (default: 1)");
-  command.add_flag("--greedy", o->greedy, "Always take the most likely token");
+  command.add_flag("--greedy", o->sampling.greedy, "Always take the most likely token");
   add_list(command, "--stop", o->stop_strings, "Stop before this text; may be given several times");
   add_number<int>(command, "--logprobs", o->n_logprobs,
                   "With --json: add the log-probability of each token and of the N most likely ones", 0, 1 << 20);

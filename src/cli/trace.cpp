@@ -48,7 +48,7 @@ void run_trace(const TraceOptions& o) {
   const Session session = open_session(o);
   check_gradients(o, session);
   const Model& model = *session.checkpoint.model;
-  const GenerateContext context = session.context(o);
+  GenerateContext context = session.context(o);
 
   Json sites = Json::array();
   std::optional<SafetensorsWriter> writer;
@@ -66,13 +66,10 @@ void run_trace(const TraceOptions& o) {
   stop_cleanly();
   writer.emplace(o.out, 64 + recorder.most_sites() * kHeaderBytesPerSite * (o.gradients ? 2 : 1));
 
+  context.taps = &recorder;
   Arena arena;
   const auto n_rows = static_cast<std::int64_t>(session.ids.size());
-  Pass pass{{*context.pool, *context.kernels, arena, context.interrupt},
-            {{0, n_rows, 0, nullptr}},
-            {},
-            &recorder,
-            context.kv_dtype};
+  Pass pass = context.make_pass(arena, {{0, n_rows, 0, nullptr}});
   pass.logits = {LogitRequest::Rows::range, 0, n_rows, {}};
   if (o.gradients) {
     forward_and_backward(model, pass, session.ids);

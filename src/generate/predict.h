@@ -1,11 +1,12 @@
-// What the model expects next, after every prefix of a text.
+// The most likely next tokens after every prefix of a text.
 #pragma once
 
 #include <functional>
 #include <span>
 #include <vector>
 
-#include "generate/generator.h"
+#include "generate/context.h"
+#include "generate/sampler.h"
 
 namespace vitrine {
 

@@ -6,23 +6,38 @@
 
 namespace vitrine {
 
-void score(const GenerateContext& context, std::span<const std::int32_t> ids,
-           const std::function<void(std::int64_t first, const Tensor& logits)>& receive, std::int64_t begin) {
+void check_feed(const GenerateContext& context, const KvCache& cache, std::span<const std::int32_t> ids) {
+  if (cache.length() + static_cast<std::int64_t>(ids.size()) > cache.capacity()) {
+    throw BadInput("feed", "expected at most {} tokens in the sequence, got {} after {}", cache.capacity(), ids.size(),
+                   cache.length());
+  }
+  context.check_ids(ids);
+}
+
+void feed(const GenerateContext& context, KvCache& cache, std::span<const std::int32_t> ids, std::int64_t begin,
+          const ReceiveRows& receive) {
+  const std::int64_t past = cache.length();
+  const auto n = static_cast<std::int64_t>(ids.size());
+  check_feed(context, cache, ids);
+  Arena arena;
+  for (std::int64_t first = 0; first < n; first += kPrefillChunk) {
+    const std::int64_t length = std::min(kPrefillChunk, n - first);
+    const std::int64_t skipped = std::clamp<std::int64_t>(begin - first, 0, length);
+    Pass pass = context.make_pass(arena, {{0, length, past + first, &cache}});
+    pass.logits = {LogitRequest::Rows::range, skipped, length,
+                   [&](std::int64_t row, const Tensor& logits) { receive(past + first + skipped + row, logits); }};
+    context.model->forward(pass, ids.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(length)));
+  }
+}
+
+void score(const GenerateContext& context, std::span<const std::int32_t> ids, const ReceiveRows& receive,
+           std::int64_t begin) {
   const std::int64_t max_seq_len = context.model->config().max_seq_len;
   const auto n = static_cast<std::int64_t>(ids.size());
   if (n == 0) throw BadInput("logits", "expected at least one token, got none");
   if (n > max_seq_len) throw BadInput("TEXT", "the text has {} tokens, the model's context is {}", n, max_seq_len);
-  KvCache cache = context.model->make_cache(n, context.kv_dtype);
-  Arena arena;
-  for (std::int64_t first = 0; first < n; first += kPrefillChunk) {
-    const std::int64_t length = std::min(kPrefillChunk, n - first);
-    Pass pass{{*context.pool, *context.kernels, arena, context.interrupt}, {{0, length, first, &cache}}};
-    pass.kv_dtype = context.kv_dtype;
-    const std::int64_t skipped = std::clamp<std::int64_t>(begin - first, 0, length);
-    pass.logits = {LogitRequest::Rows::range, skipped, length,
-                   [&](std::int64_t row, const Tensor& logits) { receive(first + skipped + row, logits); }};
-    context.model->forward(pass, ids.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(length)));
-  }
+  KvCache cache = context.make_cache(n);
+  feed(context, cache, ids, begin, receive);
 }
 
 }  // namespace vitrine

@@ -9,10 +9,12 @@
 #include "base/error.h"
 #include "checkpoint/load.h"
 #include "checkpoint/safetensors.h"
+#include "generate/choose_sampling.h"
 #include "generate/generator.h"
 #include "generate/predict.h"
 #include "generate/score.h"
 #include "inspect/recorder.h"
+#include "vitrine/site_watcher.h"
 
 namespace vitrine {
 namespace {
@@ -53,7 +55,7 @@ class PoolShelf {
   std::vector<std::unique_ptr<ThreadPool>> free_;
 };
 
-/// The model's own tokenizer. Where there is none, why.
+/// The model's tokenizer, or null and the reason why there is none.
 std::unique_ptr<const Tokenizer> find_tokenizer(const std::string& path, const std::string& own,
                                                 const OpenOptions& options, std::exception_ptr& why_none) {
   if (!options.tokenizer.empty()) return load_tokenizer(options.tokenizer, options.tokenizer_options);
@@ -84,17 +86,20 @@ struct LanguageModel::State {
   mutable PoolShelf pools;
 };
 
-namespace {
-
-/// What one call runs on: a pool for its time, and the caller's wish to stop as the engine reads it.
-class Call {
+/// The pool, the stop flag and the taps of one call.
+class LanguageModel::Call {
  public:
-  Call(const Checkpoint& checkpoint, const Tokenizer* tokenizer, DType kv_dtype, PoolShelf& pools,
-       std::stop_token cancel)
-      : pools_(pools),
-        pool_(pools.take()),
+  Call(const State& state, std::stop_token cancel, Taps* taps = nullptr)
+      : pools_(state.pools),
+        pool_(pools_.take()),
         on_cancel_(std::move(cancel), RaiseFlag{&stop_}),
-        context_{checkpoint.model.get(), pool_.get(), &default_kernels(), tokenizer, kv_dtype, &stop_} {}
+        context_{state.checkpoint.model.get(),
+                 pool_.get(),
+                 &default_kernels(),
+                 state.tokenizer.get(),
+                 state.kv_dtype,
+                 &stop_,
+                 taps} {}
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
   ~Call() { pools_.put(std::move(pool_)); }
@@ -114,18 +119,6 @@ class Call {
   GenerateContext context_;
 };
 
-SamplingConfig sampling_of(const GenerationDefaults& asked) {
-  SamplingConfig sampling;
-  sampling.temperature = asked.greedy ? 0 : asked.temperature.value_or(sampling.temperature);
-  sampling.top_k = asked.top_k.value_or(sampling.top_k);
-  sampling.top_p = asked.top_p.value_or(sampling.top_p);
-  sampling.min_p = asked.min_p.value_or(sampling.min_p);
-  sampling.repeat_penalty = asked.repeat_penalty.value_or(sampling.repeat_penalty);
-  return sampling;
-}
-
-}  // namespace
-
 LanguageModel::LanguageModel(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
 LanguageModel LanguageModel::open(const std::string& path, const OpenOptions& options) {
@@ -139,7 +132,9 @@ std::int64_t LanguageModel::d_model() const { return state_->checkpoint.model->c
 std::int64_t LanguageModel::n_layers() const {
   return static_cast<std::int64_t>(state_->checkpoint.model->config().blocks.size());
 }
-SamplingConfig LanguageModel::default_sampling() const { return sampling_of(state_->checkpoint.generation); }
+SamplingConfig LanguageModel::default_sampling() const {
+  return choose_sampling({}, state_->checkpoint.generation).config;
+}
 
 const Tokenizer& LanguageModel::tokenizer() const {
   if (!state_->tokenizer) std::rethrow_exception(state_->why_no_tokenizer);
@@ -159,21 +154,19 @@ std::vector<std::int32_t> LanguageModel::ids(const Prompt& prompt) const {
 
 std::vector<TokenLogprob> LanguageModel::next(const Prompt& prompt, int n, std::stop_token cancel) const {
   if (n < 1) throw BadInput("next", "expected a number of tokens of at least 1, got {}", n);
-  const State& s = *state_;
-  GenerateRequest request;  // one greedy token, of which only the rivals are wanted
+  GenerateRequest request;  // one greedy token and its n rivals
   request.prompt = ids(prompt);
   request.max_tokens = 1;
   request.sampling.temperature = 0;
   request.n_logprobs = n;
-  const Call call(s.checkpoint, s.tokenizer.get(), s.kv_dtype, s.pools, std::move(cancel));
+  const Call call(*state_, std::move(cancel));
   return vitrine::generate(call.context(), {&request, 1})[0].logprobs[0].top;
 }
 
 std::vector<std::vector<TokenLogprob>> LanguageModel::predict(const Prompt& prompt, int n,
                                                               std::stop_token cancel) const {
   std::vector<std::vector<TokenLogprob>> tops;
-  const State& s = *state_;
-  const Call call(s.checkpoint, s.tokenizer.get(), s.kv_dtype, s.pools, std::move(cancel));
+  const Call call(*state_, std::move(cancel));
   vitrine::predict(call.context(), ids(prompt), n,
                    [&](std::int64_t, const std::vector<TokenLogprob>& top) { tops.push_back(top); });
   return tops;
@@ -187,22 +180,20 @@ GenerateResult LanguageModel::generate(const Prompt& prompt, const GenerateOptio
   request.max_tokens = options.max_tokens;
   request.sampling = options.sampling.value_or(default_sampling());
   request.seed = options.seed;
-  request.stop_ids = s.checkpoint.stop_ids;
-  if (s.tokenizer) {
-    const std::vector<std::int32_t>& stops = s.tokenizer->stop_ids();
-    request.stop_ids.insert(request.stop_ids.end(), stops.begin(), stops.end());
-  }
+  request.stop_ids = stop_ids(s.checkpoint, s.tokenizer.get());
   request.stop_strings = options.stop;
   request.n_logprobs = options.n_logprobs;
   StreamText stream;
   if (options.on_text) stream = [&](std::size_t, const std::string& text) { options.on_text(text); };
-  const Call call(s.checkpoint, s.tokenizer.get(), s.kv_dtype, s.pools, std::move(cancel));
-  return vitrine::generate(call.context(), {&request, 1}, stream)[0];
+  SiteWatcher watcher(options.watch, s.checkpoint.model->config());
+  const Call call(s, std::move(cancel), options.watch.function ? &watcher : nullptr);
+  GenerateResult result = std::move(vitrine::generate(call.context(), {&request, 1}, stream)[0]);
+  if (options.max_tokens > 0) watcher.check_all_met();
+  return result;
 }
 
 void LanguageModel::logits(const Prompt& prompt, const ReceiveLogits& receive, std::stop_token cancel) const {
-  const State& s = *state_;
-  const Call call(s.checkpoint, s.tokenizer.get(), s.kv_dtype, s.pools, std::move(cancel));
+  const Call call(*state_, std::move(cancel));
   score(call.context(), ids(prompt), [&](std::int64_t first, const Tensor& rows) {
     for (std::int64_t row = 0; row < rows.rows(); ++row) receive(first + row, rows.row_range(row, 1).values());
   });
@@ -217,7 +208,6 @@ std::vector<float> LanguageModel::logits(const Prompt& prompt, std::stop_token c
 
 std::vector<SiteValue> LanguageModel::trace(const Prompt& prompt, const TraceOptions& options,
                                             std::stop_token cancel) const {
-  const State& s = *state_;
   std::vector<SiteWrite> writes;
   for (const std::string& text : options.writes) writes.push_back(parse_site_write(text));
   std::vector<SiteValue> seen;
@@ -231,18 +221,58 @@ std::vector<SiteValue> LanguageModel::trace(const Prompt& prompt, const TraceOpt
 
   const std::vector<std::int32_t> tokens = ids(prompt);
   const auto n_rows = static_cast<std::int64_t>(tokens.size());
-  const Call call(s.checkpoint, s.tokenizer.get(), s.kv_dtype, s.pools, std::move(cancel));
+  const Call call(*state_, std::move(cancel), &recorder);
   Arena arena;
-  Pass pass{{*call.context().pool, *call.context().kernels, arena, call.context().interrupt},
-            {{0, n_rows, 0, nullptr}},
-            {},
-            &recorder,
-            s.kv_dtype};
+  Pass pass = call.context().make_pass(arena, {{0, n_rows, 0, nullptr}});
   pass.logits = {LogitRequest::Rows::range, 0, n_rows, {}};
-  s.checkpoint.model->forward(pass, tokens);
+  state_->checkpoint.model->forward(pass, tokens);
   recorder.check_all_met();
   return seen;
 }
+
+struct Session::State {
+  LanguageModel model;
+  std::optional<KvCache> cache;  // none once a call has failed
+  SiteWatcher watcher;
+  bool is_watched;
+  std::vector<std::int32_t> ids;
+  std::vector<float> logits;
+};
+
+Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+Session::~Session() = default;
+
+Session LanguageModel::session(const SessionOptions& options) const {
+  if (options.capacity < 0) throw BadInput("session", "expected a capacity of at least 0, got {}", options.capacity);
+  const Model& model = *state_->checkpoint.model;
+  const std::int64_t capacity = options.capacity > 0 ? options.capacity : max_seq_len();
+  return Session(std::make_unique<Session::State>(Session::State{*this,
+                                                                 model.make_cache(capacity, state_->kv_dtype),
+                                                                 {options.watch, model.config()},
+                                                                 static_cast<bool>(options.watch.function),
+                                                                 {},
+                                                                 {}}));
+}
+
+void Session::feed(std::span<const std::int32_t> ids, std::stop_token cancel) {
+  State& s = *state_;
+  if (!s.cache) throw BadInput("session", "an earlier call has failed; begin another session");
+  const LanguageModel::Call call(*s.model.state_, std::move(cancel), s.is_watched ? &s.watcher : nullptr);
+  check_feed(call.context(), *s.cache, ids);
+  if (ids.empty()) return;
+  std::optional<KvCache> cache = std::exchange(s.cache, std::nullopt);
+  vitrine::feed(call.context(), *cache, ids, static_cast<std::int64_t>(ids.size()) - 1,
+                [&](std::int64_t, const Tensor& row) { s.logits.assign(row.data, row.data + row.count()); });
+  s.watcher.check_all_met();
+  s.cache = std::move(cache);
+  s.ids.insert(s.ids.end(), ids.begin(), ids.end());
+}
+
+void Session::feed(std::int32_t id, std::stop_token cancel) { feed({&id, 1}, std::move(cancel)); }
+std::span<const float> Session::logits() const { return state_->logits; }
+const std::vector<std::int32_t>& Session::ids() const { return state_->ids; }
 
 void save_sites(const std::string& path, std::span<const SiteValue> sites) {
   constexpr std::int64_t kHeaderBytes = 100, kHeaderBytesPerSite = 120;

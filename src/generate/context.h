@@ -1,0 +1,32 @@
+// What generation, scoring and prediction run on.
+#pragma once
+
+#include <atomic>
+
+#include "model/model.h"
+#include "tokenizer/tokenizer.h"
+
+namespace vitrine {
+
+/// All pointers are borrowed. `tokenizer`, `interrupt` and `taps` may be null.
+struct GenerateContext {
+  const Model* model = nullptr;
+  ThreadPool* pool = nullptr;
+  const Kernels* kernels = nullptr;
+  const Tokenizer* tokenizer = nullptr;
+  DType kv_dtype = DType::f32;
+  const std::atomic<bool>* interrupt = nullptr;
+  Taps* taps = nullptr;  ///< See every pass, whatever sequences it has.
+
+  KvCache make_cache(std::int64_t capacity) const { return model->make_cache(capacity, kv_dtype); }
+  Pass make_pass(Arena& arena, std::vector<Segment> segments = {}) const {
+    return {{*pool, *kernels, arena, interrupt}, std::move(segments), {}, taps, kv_dtype};
+  }
+  /// Throws BadInput for ids outside the vocabulary.
+  void check_ids(std::span<const std::int32_t> ids) const;
+};
+
+/// The longest chunk of one prompt in a forward. It bounds the memory of activations.
+constexpr std::int64_t kPrefillChunk = 256;
+
+}  // namespace vitrine

@@ -1,0 +1,34 @@
+#include "vitrine/site_watcher.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace vitrine {
+
+SiteWatcher::SiteWatcher(const Watch& watch, const ModelConfig& config) : function_(watch.function) {
+  const auto n_layers = static_cast<int>(config.blocks.size()), n_experts = static_cast<int>(most_experts(config));
+  if (!function_) return;
+  for (const std::string& glob : watch.sites) globs_.push_back({glob, {{glob}, n_layers, n_experts}});
+  if (globs_.empty()) globs_.push_back({"", {{}, n_layers, n_experts}});
+}
+
+bool SiteWatcher::wants(const SiteId& id) const {
+  return std::any_of(globs_.begin(), globs_.end(), [&](const Glob& glob) { return glob.sites.contains(id); });
+}
+
+Tensor SiteWatcher::visit(Pass& pass, const SiteId& id, const Tensor& value) {
+  for (Glob& glob : globs_) glob.is_met = glob.is_met || glob.sites.contains(id);
+  const Tensor copy = pass.tensor(value.shape);
+  std::copy_n(value.data, value.count(), copy.data);
+  function_(name_of(id), copy.values(), copy.shape.sizes());
+  return copy;
+}
+
+void SiteWatcher::check_all_met() const {
+  for (const Glob& glob : globs_) {
+    if (!glob.is_met) throw BadInput("watch", "no site of this model matches {}", glob.text);
+  }
+}
+
+}  // namespace vitrine
