@@ -79,8 +79,8 @@ void add_experts(Family& family) {
 void norm_heads(ConfigReader& c, ModelConfig& model) {
   const bool bias = c.flag_or("attention_bias", false);
   for (BlockConfig& block : model.blocks) {
-    block.attention.qk_norm = QkNormConfig{model.final_norm, QkNormConfig::Over::head};
-    block.attention.qkv_bias = block.attention.out_bias = bias;
+    block.attention().qk_norm = QkNormConfig{model.final_norm, QkNormConfig::Over::head};
+    block.attention().qkv_bias = block.attention().out_bias = bias;
   }
 }
 
@@ -94,7 +94,7 @@ ModelConfig read_decoder(ConfigReader& c, const DecoderKeys& keys) {
   norm.eps = static_cast<float>(c.number_or(keys.eps_key, static_cast<double>(keys.norm.eps)));
   BlockConfig block;
   block.norms.attn_pre = block.norms.ffn_pre = model.final_norm = norm;
-  AttentionConfig& attention = block.attention;
+  AttentionConfig& attention = block.attention();
   attention.n_heads = c.size("num_attention_heads");
   attention.n_kv_heads =
       keys.n_kv_heads_key.empty() ? attention.n_heads : c.size_or(keys.n_kv_heads_key, attention.n_heads);
@@ -121,13 +121,13 @@ ModelConfig read_gemma_decoder(ConfigReader& c, DecoderKeys keys) {
   ModelConfig model = read_decoder(c, keys);
   model.embedding.scale = static_cast<float>(std::sqrt(static_cast<double>(model.d_model)));
   const bool bias = c.flag_or("attention_bias", false);
-  for (BlockConfig& block : model.blocks) block.attention.qkv_bias = block.attention.out_bias = bias;
+  for (BlockConfig& block : model.blocks) block.attention().qkv_bias = block.attention().out_bias = bias;
   return model;
 }
 
 void read_window(ConfigReader& c, ModelConfig& model, std::optional<std::int64_t> otherwise) {
   if (c.stands("sliding_window")) otherwise = c.optional_size("sliding_window");
-  for (BlockConfig& block : model.blocks) block.attention.window = otherwise;
+  for (BlockConfig& block : model.blocks) block.attention().window = otherwise;
 }
 
 void read_window_of_last_layers(ConfigReader& c, ModelConfig& model) {
@@ -149,7 +149,7 @@ void read_window_of_last_layers(ConfigReader& c, ModelConfig& model) {
   const std::int64_t window = c.size_or("sliding_window", 4096);
   for (std::int64_t layer = 0; layer < n_layers; ++layer) {
     const auto i = static_cast<std::size_t>(layer);
-    if (sliding.empty() ? static_cast<double>(layer) >= first : sliding[i]) model.blocks[i].attention.window = window;
+    if (sliding.empty() ? static_cast<double>(layer) >= first : sliding[i]) model.blocks[i].attention().window = window;
   }
 }
 

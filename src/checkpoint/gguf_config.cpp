@@ -243,7 +243,7 @@ void apply_format(const GgufArchitecture& architecture, const StoredTensors& ten
     for (std::optional<NormConfig>* norm : {&norms.attn_pre, &norms.attn_post, &norms.ffn_pre, &norms.ffn_post}) {
       if (norm->has_value()) (*norm)->weight_offset = 0;
     }
-    AttentionConfig& attention = block.attention;
+    AttentionConfig& attention = block.attention();
     if (attention.qk_norm) attention.qk_norm->norm.weight_offset = 0;
     if (holds("blk.{l}.attn_q.bias", layer) || holds("blk.{l}.attn_qkv.bias", layer)) attention.qkv_bias = true;
     if (holds("blk.{l}.attn_output.bias", layer)) attention.out_bias = true;
@@ -264,7 +264,7 @@ ModelConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMet
   const Json config = read_words(architecture, family, keys, tensors);
   ModelConfig model = read_model_config(family, config, std::string(metadata.path()), options.allowed_config_keys);
 
-  const AttentionConfig& attention = model.blocks.front().attention;
+  const AttentionConfig& attention = model.blocks.front().attention();
   keys.expect("vocab_size", model.vocab_size, " (the rows of token_embd.weight)");
   keys.expect("attention.head_count_kv", attention.n_kv_heads, " (head_count)");
   keys.expect("attention.key_length", attention.head_dim, " (embedding_length over head_count)");
@@ -273,7 +273,7 @@ ModelConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMet
     keys.expect("rope.dimension_count", attention.rope->dim, " (the elements that are turned)");
     const bool finetuned = keys.flag(kRopeFinetuned).value_or(true);
     if (architecture.may_lack_rope && !finetuned) {
-      for (BlockConfig& block : model.blocks) block.attention.rope.reset();
+      for (BlockConfig& block : model.blocks) block.attention().rope.reset();
     }
   }
   keys.expect("expert_count", 0, " (this architecture has no experts)");

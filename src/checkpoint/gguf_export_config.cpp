@@ -19,15 +19,15 @@ const MoeConfig* experts_of(const ModelConfig& config) {
 /// The layer whose RoPE and window the keys without a suffix speak of: one without a window, where there is one.
 const AttentionConfig& main_attention(const ModelConfig& config) {
   for (const BlockConfig& block : config.blocks) {
-    if (!block.attention.window) return block.attention;
+    if (!block.attention().window) return block.attention();
   }
-  return config.blocks.front().attention;
+  return config.blocks.front().attention();
 }
 
 /// The first layer with a window.
 const AttentionConfig* sliding_attention(const ModelConfig& config) {
   for (const BlockConfig& block : config.blocks) {
-    if (block.attention.window) return &block.attention;
+    if (block.attention().window) return &block.attention();
   }
   return nullptr;
 }
@@ -35,7 +35,7 @@ const AttentionConfig* sliding_attention(const ModelConfig& config) {
 /// Of how many layers one has no window.
 std::optional<double> sliding_pattern(const ModelConfig& config) {
   for (std::size_t layer = 0; layer < config.blocks.size(); ++layer) {
-    if (!config.blocks[layer].attention.window) return static_cast<double>(layer + 1);
+    if (!config.blocks[layer].attention().window) return static_cast<double>(layer + 1);
   }
   return std::nullopt;
 }
@@ -52,7 +52,7 @@ double divisor_of(float scale) {
 /// Factors of embedding, scores, stream and logits, and how a block is wired.
 std::optional<double> factor_of(const ModelConfig& config, std::string_view word) {
   const BlockConfig& block = config.blocks.front();
-  if (word == "attention_multiplier") return block.attention.score_scale;
+  if (word == "attention_multiplier") return block.attention().score_scale;
   if (word == "embedding_multiplier") return config.embedding.scale;
   if (word == "residual_multiplier") return block.residual_scale;
   if (word == "logit_scale") return config.head.scale;
@@ -75,7 +75,7 @@ std::optional<std::int64_t> ffn_size_of(const ModelConfig& config, std::string_v
 /// What a key says, by its word; nothing where the config has no such thing.
 std::optional<double> value_of(const ModelConfig& config, std::string_view word) {
   const BlockConfig& block = config.blocks.front();
-  const AttentionConfig& a = block.attention;
+  const AttentionConfig& a = block.attention();
   const auto size = [](std::int64_t n) { return static_cast<double>(n); };
   const auto optional = [](const std::optional<float>& x) { return x ? std::optional<double>(*x) : std::nullopt; };
   if (word == "max_seq_len") return size(config.max_seq_len);
@@ -112,8 +112,8 @@ void normalize(const GgufArchitecture& architecture, ModelConfig& config) {
     for (std::optional<NormConfig>* norm : {&norms.attn_pre, &norms.attn_post, &norms.ffn_pre, &norms.ffn_post}) {
       if (norm->has_value()) (*norm)->weight_offset = 0;
     }
-    if (block.attention.qk_norm) block.attention.qk_norm->norm.weight_offset = 0;
-    if (block.attention.rope) block.attention.rope->layout = architecture.layout;
+    if (block.attention().qk_norm) block.attention().qk_norm->norm.weight_offset = 0;
+    if (block.attention().rope) block.attention().rope->layout = architecture.layout;
   }
 }
 
@@ -135,7 +135,7 @@ std::string difference(const ModelConfig& a, const ModelConfig& b) {
   if (!(a.final_norm == b.final_norm)) return "the final norm";
   for (std::size_t i = 0; i < a.blocks.size() && i < b.blocks.size(); ++i) {
     const std::string at = " of layer " + std::to_string(i);
-    const AttentionConfig &x = a.blocks[i].attention, &y = b.blocks[i].attention;
+    const AttentionConfig &x = a.blocks[i].attention(), &y = b.blocks[i].attention();
     if (x.score_scale != y.score_scale) return "the scale of attention scores" + at;
     if (x.softcap != y.softcap) return "the softcap of attention scores" + at;
     if (x.window != y.window) return "the attention window" + at;
@@ -231,7 +231,7 @@ void check_says_the_same(const GgufArchitecture& architecture, const std::string
   normalize(architecture, config);
   normalize(architecture, read);
   for (std::size_t i = 0; i < config.blocks.size() && i < read.blocks.size(); ++i) {
-    auto &ours = config.blocks[i].attention.rope, &theirs = read.blocks[i].attention.rope;
+    auto &ours = config.blocks[i].attention().rope, &theirs = read.blocks[i].attention().rope;
     if (ours && theirs) forgive_rounding(*ours, *theirs);
   }
   const std::string what = difference(config, read);

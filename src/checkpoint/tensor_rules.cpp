@@ -36,8 +36,9 @@ void for_each_place(const TensorRule& rule, std::string_view prefix, const Model
 
 std::vector<RowRun> row_runs(const TensorPlace& place, const ModelConfig& config,
                              const std::vector<std::int64_t>& part_rows) {
-  const std::int64_t n_groups =
-      place.rule->rows == Rows::stacked ? 1 : config.blocks[static_cast<std::size_t>(place.layer)].attention.n_kv_heads;
+  const std::int64_t n_groups = place.rule->rows == Rows::stacked
+                                    ? 1
+                                    : config.blocks[static_cast<std::size_t>(place.layer)].attention().n_kv_heads;
   std::vector<RowRun> runs;
   for (std::int64_t group = 0; group < n_groups; ++group) {
     for (std::size_t part = 0; part < part_rows.size(); ++part) {

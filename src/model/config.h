@@ -25,8 +25,9 @@ struct EmbeddingConfig {
 
 /// A norm of q and k, before RoPE.
 struct QkNormConfig {
-  /// Over each head, all heads with one weight `[head_dim]`; or over all heads side by side, `[n_heads · head_dim]`.
-  enum class Over : std::uint8_t { head, all_heads };
+  /// What is normalized: each head, with one weight `[head_dim]` for all heads; each head, with a weight of its own,
+  /// `[n_heads · head_dim]`; or all heads as one vector, with a weight `[n_heads · head_dim]`.
+  enum class Over : std::uint8_t { head, head_own_weight, all_heads };
 
   NormConfig norm;
   Over over = Over::head;
@@ -35,10 +36,13 @@ struct QkNormConfig {
 };
 
 struct AttentionConfig : AttendConfig {
+  std::optional<std::int64_t> window;  ///< Tokens that a query sees, its own included; absent: all before it.
   std::optional<RopeConfig> rope;
   bool qkv_bias = false;
   bool out_bias = false;
   std::optional<QkNormConfig> qk_norm;
+
+  Mask mask() const { return {Mask::Kind::causal, window}; }
 
   bool operator==(const AttentionConfig&) const = default;
 };
@@ -80,13 +84,16 @@ struct BlockConfig {
   enum class Residual : std::uint8_t { serial, parallel };
   enum class NormPlace : std::uint8_t { inside_branch, after_residual };
 
-  AttentionConfig attention;
+  std::variant<AttentionConfig> mixer;  ///< What moves information between tokens.
   std::optional<AttentionConfig> cross_attention;
   std::variant<DenseConfig, MoeConfig> ffn;
   BlockNorms norms;
   Residual residual = Residual::serial;
   NormPlace norm_place = NormPlace::inside_branch;
   float residual_scale = 1.0f;  ///< Of what attention and FFN add to the stream.
+
+  AttentionConfig& attention() { return std::get<AttentionConfig>(mixer); }
+  const AttentionConfig& attention() const { return std::get<AttentionConfig>(mixer); }
 
   bool operator==(const BlockConfig&) const = default;
 };

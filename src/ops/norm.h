@@ -5,8 +5,9 @@
 //
 // On the tape these are three ops (divisor, division, weight), so that each site has a gradient.
 //
-// x, y [T, d] or [T, n, d] (each of n vectors on its own); w, b [d]; all in float32. weight_offset is 1 where a
-// checkpoint stores w − 1. Sources: Zhang & Sennrich 2019 (RMSNorm); Ba, Kiros & Hinton 2016 (LayerNorm).
+// x, y [T, d] or [T, n, d] (each of n vectors on its own); w, b [d], or [n · d] with a weight for each of the n; all in
+// float32. weight_offset is 1 where a checkpoint stores w − 1. Sources: Zhang & Sennrich 2019 (RMSNorm); Ba, Kiros &
+// Hinton 2016 (LayerNorm).
 #pragma once
 
 #include <optional>

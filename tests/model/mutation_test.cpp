@@ -37,7 +37,7 @@ Mutation blocks(const std::string& name, Change change) {
 
 template <class Change>
 Mutation attention(const std::string& name, Change change) {
-  return blocks(name, [change](BlockConfig& b) { change(b.attention); });
+  return blocks(name, [change](BlockConfig& b) { change(b.attention()); });
 }
 
 template <class Change>
@@ -48,7 +48,7 @@ Mutation norms(const std::string& name, Change change) {
               for (auto* norm : {&b.norms.attn_pre, &b.norms.attn_post, &b.norms.ffn_pre, &b.norms.ffn_post}) {
                 if (*norm) change(**norm);
               }
-              if (b.attention.qk_norm) change(b.attention.qk_norm->norm);
+              if (b.attention().qk_norm) change(b.attention().qk_norm->norm);
             }
           }};
 }
@@ -141,8 +141,8 @@ std::vector<Mutation> attention_mutations() {
       {"with_window_everywhere",
        [](ModelConfig& c) {
          std::optional<std::int64_t> window;
-         for (const BlockConfig& b : c.blocks) window = b.attention.window ? b.attention.window : window;
-         for (BlockConfig& b : c.blocks) b.attention.window = window;
+         for (const BlockConfig& b : c.blocks) window = b.attention().window ? b.attention().window : window;
+         for (BlockConfig& b : c.blocks) b.attention().window = window;
        }},
       attention("without_softcap", [](AttentionConfig& c) { c.softcap.reset(); }),
       attention("without_score_scale", [](AttentionConfig& c) { c.score_scale = 1; }),
@@ -157,6 +157,14 @@ std::vector<Mutation> attention_mutations() {
                 [](AttentionConfig& c) {
                   if (c.qk_norm) c.qk_norm->over = Over::head;
                 }),
+      attention("with_a_weight_for_each_head",
+                [](AttentionConfig& c) {
+                  if (c.qk_norm) c.qk_norm->over = Over::head_own_weight;
+                }),
+      attention("with_a_norm_of_all_heads",
+                [](AttentionConfig& c) {
+                  if (c.qk_norm) c.qk_norm->over = Over::all_heads;
+                }),
       attention("without_plus_one_of_the_qk_norm",
                 [](AttentionConfig& c) {
                   if (c.qk_norm) c.qk_norm->norm.weight_offset = 0;
@@ -164,7 +172,7 @@ std::vector<Mutation> attention_mutations() {
       attention("without_rope", [](AttentionConfig& c) { c.rope.reset(); }),
       {"with_one_rope_for_all_layers",
        [](ModelConfig& c) {
-         for (BlockConfig& b : c.blocks) b.attention.rope = c.blocks[0].attention.rope;
+         for (BlockConfig& b : c.blocks) b.attention().rope = c.blocks[0].attention().rope;
        }},
   };
 }
@@ -214,19 +222,21 @@ std::vector<Mutation> ffn_mutations() {
   };
 }
 
-/// The parameters that `config` names, of those of `model`; nothing where one is missing.
+/// The parameters that `config` names, of those of `model`, vectors cut to its lengths; nothing where one is missing
+/// or too short.
 std::optional<ModelParams> params_for(const ModelConfig& config, const Model& model) {
   std::map<std::string, Param> there;
   for_each_param(model.config(), model.params(),
                  [&](const Param& param, const std::string& name, const Shape&) { there[name] = param; });
   ModelParams params = empty_params(config);
   bool suffice = true;
-  for_each_param(config, params, [&](Param& param, const std::string& name, const Shape&) {
+  for_each_param(config, params, [&](Param& param, const std::string& name, const Shape& shape) {
     const auto it = there.find(name);
-    if (it == there.end())
-      suffice = false;
-    else
-      param = it->second;
+    suffice = suffice && it != there.end() && it->second.shape.count() >= shape.count();
+    if (!suffice) return;
+    param = it->second;
+    param.shape = shape;
+    if (shape.rank() == 1) param.view.cols = shape[0];
   });
   return suffice ? std::optional(params) : std::nullopt;
 }

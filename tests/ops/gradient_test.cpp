@@ -100,15 +100,17 @@ TEST(OpGradients, Norms) {
   for (const NormConfig::Kind kind : {NormConfig::Kind::rms, NormConfig::Kind::layer}) {
     for (const float offset : {0.0f, 1.0f}) {
       for (const bool bias : {false, true}) {
-        for (const Shape& shape : {Shape{5, 13}, Shape{4, 3, 13}, Shape{4, 1, 13}}) {
+        const auto check = [&](const Shape& shape, std::int64_t n_weights) {
           const NormConfig c{kind, 1e-2f, offset, bias};
           SCOPED_TRACE(std::to_string(static_cast<int>(kind)) + " " + to_string(shape));
           check_op({{shape},
-                    {13},
-                    bias ? Shape{13} : Shape{},
+                    {n_weights * 13},
+                    bias ? Shape{n_weights * 13} : Shape{},
                     [&c](Pass& p, const Operands& o) { return norm(p, BlockSite{}(Norm::final), c, o.norm, o.x[0]); },
-                    [&c](const All& x) { return reference::norm(c, x[0], x[1], x.size() > 2 ? x[2] : Vector()); }});
-        }
+                    [&c](const All& x) { return reference::norm(c, x[0], x[1], x.size() > 2 ? x[2] : Vector(), 13); }});
+        };
+        for (const Shape& shape : {Shape{5, 13}, Shape{4, 3, 13}, Shape{4, 1, 13}}) check(shape, 1);
+        check({4, 3, 13}, 3);  // a weight for each head
       }
     }
   }

@@ -64,10 +64,11 @@ std::vector<T> linear(const std::vector<T>& x, const std::vector<T>& w, const st
   return y;
 }
 
-/// Rows of d elements; b may be empty.
+/// Rows of d elements, d = 0: as long as w; a longer w has a weight for each of several rows in turn. b may be empty.
 template <class T>
-std::vector<T> norm(const NormConfig& c, const std::vector<T>& x, const std::vector<T>& w, const std::vector<T>& b) {
-  const std::size_t d = w.size();
+std::vector<T> norm(const NormConfig& c, const std::vector<T>& x, const std::vector<T>& w, const std::vector<T>& b,
+                    std::size_t d = 0) {
+  if (d == 0) d = w.size();
   std::vector<T> y;
   for (std::size_t first = 0; first < x.size(); first += d) {
     T mean = 0, squares = 0;
@@ -76,7 +77,8 @@ std::vector<T> norm(const NormConfig& c, const std::vector<T>& x, const std::vec
     const T scale = std::sqrt(squares / double(d) + double(c.eps));
     for (std::size_t i = 0; i < d; ++i) {
       const T normalized = (x[first + i] - mean) / scale;
-      y.push_back(normalized * (double(c.weight_offset) + w[i]) + (b.empty() ? T(0) : b[i]));
+      const std::size_t at = (first + i) % w.size();
+      y.push_back(normalized * (double(c.weight_offset) + w[at]) + (b.empty() ? T(0) : b[at]));
     }
   }
   return y;
@@ -114,8 +116,8 @@ std::vector<T> softmax(std::vector<T> x) {
 
 /// z `[T, n_heads, head_dim]` for consecutive sequences of these lengths.
 template <class T>
-std::vector<T> attend(const AttendConfig& c, const std::vector<std::size_t>& lengths, const std::vector<T>& q,
-                      const std::vector<T>& k, const std::vector<T>& v) {
+std::vector<T> attend(const AttendConfig& c, const Mask& mask, const std::vector<std::size_t>& lengths,
+                      const std::vector<T>& q, const std::vector<T>& k, const std::vector<T>& v) {
   const auto heads = static_cast<std::size_t>(c.n_heads), kv_heads = static_cast<std::size_t>(c.n_kv_heads);
   const auto dh = static_cast<std::size_t>(c.head_dim);
   std::vector<T> z(q.size());
@@ -123,18 +125,20 @@ std::vector<T> attend(const AttendConfig& c, const std::vector<std::size_t>& len
   for (const std::size_t length : lengths) {
     for (std::size_t row = 0; row < length * heads; ++row) {
       const std::size_t t = row / heads, h = row % heads, g = h / (heads / kv_heads);
-      const std::size_t begin = c.window && t + 1 > std::size_t(*c.window) ? t + 1 - std::size_t(*c.window) : 0;
+      const std::size_t begin =
+          mask.window && t + 1 > std::size_t(*mask.window) ? t + 1 - std::size_t(*mask.window) : 0;
+      const std::size_t end = mask.kind == Mask::Kind::causal ? t + 1 : length;
       const auto key = [&](std::size_t s) { return ((first + s) * kv_heads + g) * dh; };
       const std::size_t query = ((first + t) * heads + h) * dh;
       std::vector<T> scores;
-      for (std::size_t s = begin; s <= t; ++s) {
+      for (std::size_t s = begin; s < end; ++s) {
         T dot = 0;
         for (std::size_t i = 0; i < dh; ++i) dot += q[query + i] * k[key(s) + i];
         dot *= double(c.score_scale);
         scores.push_back(c.softcap ? softcap(double(*c.softcap), dot) : dot);
       }
       const std::vector<T> pattern = softmax(scores);
-      for (std::size_t s = begin; s <= t; ++s) {
+      for (std::size_t s = begin; s < end; ++s) {
         for (std::size_t i = 0; i < dh; ++i) z[query + i] += pattern[s - begin] * v[key(s) + i];
       }
     }

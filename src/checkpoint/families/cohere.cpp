@@ -21,7 +21,7 @@ ModelConfig read_cohere(ConfigReader& c) {
     block.residual = BlockConfig::Residual::parallel;
     block.norms.ffn_pre.reset();
     block.norms.ffn_reads_attn_pre = true;
-    block.attention.qkv_bias = block.attention.out_bias = bias;
+    block.attention().qkv_bias = block.attention().out_bias = bias;
   }
   return model;
 }

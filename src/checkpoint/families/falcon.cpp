@@ -49,7 +49,7 @@ ModelConfig read_falcon(ConfigReader& c) {
   block.norms.attn_pre = block.norms.ffn_pre = model.final_norm =
       NormConfig{NormConfig::Kind::layer, static_cast<float>(c.number_or("layer_norm_epsilon", 1e-5)), 0.0f, true};
   read_wiring(c, is_new, block);
-  AttentionConfig& attention = block.attention;
+  AttentionConfig& attention = block.attention();
   attention.n_heads = c.size("num_attention_heads");
   const std::int64_t n_kv_heads = c.size_or("num_kv_heads", attention.n_heads);
   const bool multi_query = c.flag_or("multi_query", true);

@@ -21,9 +21,9 @@ ModelConfig read_gemma2(ConfigReader& c) {
   const std::vector<bool> sliding = read_sliding_layers(c, static_cast<std::int64_t>(model.blocks.size()));
   for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
     BlockConfig& block = model.blocks[layer];
-    block.attention.score_scale = static_cast<float>(1.0 / std::sqrt(scalar));
-    block.attention.softcap = softcap;
-    if (sliding.empty() ? layer % 2 == 0 : sliding[layer]) block.attention.window = window;
+    block.attention().score_scale = static_cast<float>(1.0 / std::sqrt(scalar));
+    block.attention().softcap = softcap;
+    if (sliding.empty() ? layer % 2 == 0 : sliding[layer]) block.attention().window = window;
     block.norms.attn_post = block.norms.ffn_post = block.norms.attn_pre;
   }
   return model;

@@ -23,7 +23,7 @@ ModelConfig read_gemma3(ConfigReader& c) {
 
   const RopeKeys local_keys{
       .max_seq_len = keys.max_seq_len, .theta_key = "rope_local_base_freq", .layer_type = "sliding_attention"};
-  const RopeConfig local = read_rope(c, model.blocks[0].attention.head_dim, local_keys);
+  const RopeConfig local = read_rope(c, model.blocks[0].attention().head_dim, local_keys);
   const double scalar = c.number_or("query_pre_attn_scalar", 256);
   if (!(scalar > 0)) throw BadCheckpoint(c.where(), "query_pre_attn_scalar must be above 0, got {}", scalar);
   norm_heads(c, model);
@@ -32,11 +32,11 @@ ModelConfig read_gemma3(ConfigReader& c) {
   for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
     BlockConfig& block = model.blocks[layer];
     block.norms.attn_post = block.norms.ffn_post = model.final_norm;
-    block.attention.score_scale = static_cast<float>(1.0 / std::sqrt(scalar));
+    block.attention().score_scale = static_cast<float>(1.0 / std::sqrt(scalar));
     const bool by_pattern = (static_cast<std::int64_t>(layer) + 1) % pattern != 0;
     if (!(sliding.empty() ? by_pattern : sliding[layer])) continue;
-    block.attention.window = window;
-    block.attention.rope = local;
+    block.attention().window = window;
+    block.attention().rope = local;
   }
   return model;
 }

@@ -15,7 +15,7 @@ ModelConfig read_gpt_neox(ConfigReader& c) {
   keys.rope.fraction_key = "rotary_pct";
   keys.rope.fraction = 0.25;
   ModelConfig model = read_decoder(c, keys);
-  const RopeConfig& rope = *model.blocks[0].attention.rope;
+  const RopeConfig& rope = *model.blocks[0].attention().rope;
   if (c.number_or("rope_theta", rope.theta) != rope.theta) {  // some versions of the library wrote it twice
     throw BadCheckpoint(c.where(), "rope_theta contradicts rotary_emb_base, {}", rope.theta);
   }
@@ -23,7 +23,7 @@ ModelConfig read_gpt_neox(ConfigReader& c) {
   const bool bias = c.flag_or("attention_bias", true);
   for (BlockConfig& block : model.blocks) {
     if (is_parallel) block.residual = BlockConfig::Residual::parallel;
-    block.attention.qkv_bias = block.attention.out_bias = bias;
+    block.attention().qkv_bias = block.attention().out_bias = bias;
     auto& ffn = std::get<DenseConfig>(block.ffn);
     ffn.gated = false;
     ffn.bias = true;

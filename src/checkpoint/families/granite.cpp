@@ -21,8 +21,8 @@ ModelConfig read_granite(ConfigReader& c) {
   const bool attention_bias = c.flag_or("attention_bias", false), mlp_bias = c.flag_or("mlp_bias", false);
   for (BlockConfig& block : model.blocks) {
     block.residual_scale = residual_scale;
-    block.attention.score_scale = score_scale;
-    block.attention.qkv_bias = block.attention.out_bias = attention_bias;
+    block.attention().score_scale = score_scale;
+    block.attention().qkv_bias = block.attention().out_bias = attention_bias;
     std::get<DenseConfig>(block.ffn).bias = mlp_bias;
   }
   return model;

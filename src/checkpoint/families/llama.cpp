@@ -12,7 +12,7 @@ ModelConfig read_llama(ConfigReader& c) {
   ModelConfig model = read_decoder(c, {});
   const bool attention_bias = c.flag_or("attention_bias", false), mlp_bias = c.flag_or("mlp_bias", false);
   for (BlockConfig& block : model.blocks) {
-    block.attention.qkv_bias = block.attention.out_bias = attention_bias;
+    block.attention().qkv_bias = block.attention().out_bias = attention_bias;
     std::get<DenseConfig>(block.ffn).bias = mlp_bias;
   }
   return model;

@@ -12,8 +12,8 @@ ModelConfig read_olmo2(ConfigReader& c) {
   const bool bias = c.flag_or("attention_bias", false);
   for (BlockConfig& block : model.blocks) {
     block.norms = {std::nullopt, model.final_norm, std::nullopt, model.final_norm, false};
-    block.attention.qk_norm = QkNormConfig{model.final_norm, QkNormConfig::Over::all_heads};
-    block.attention.qkv_bias = block.attention.out_bias = bias;
+    block.attention().qk_norm = QkNormConfig{model.final_norm, QkNormConfig::Over::all_heads};
+    block.attention().qkv_bias = block.attention().out_bias = bias;
   }
   return model;
 }

@@ -19,7 +19,7 @@ ModelConfig read_phi(ConfigReader& c) {
     block.residual = BlockConfig::Residual::parallel;
     block.norms.ffn_pre.reset();
     block.norms.ffn_reads_attn_pre = true;
-    block.attention.qkv_bias = block.attention.out_bias = true;
+    block.attention().qkv_bias = block.attention().out_bias = true;
     auto& ffn = std::get<DenseConfig>(block.ffn);
     ffn.gated = false;
     ffn.bias = true;

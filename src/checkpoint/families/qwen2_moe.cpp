@@ -14,7 +14,7 @@ ModelConfig read_qwen2_moe(ConfigReader& c) {
     if (slides) throw Unsupported(c.where(), "layer_types: sliding_attention is not supported for this family");
   }
   const bool bias = c.flag_or("qkv_bias", true);
-  for (BlockConfig& block : model.blocks) block.attention.qkv_bias = bias;
+  for (BlockConfig& block : model.blocks) block.attention().qkv_bias = bias;
   MoeConfig moe;
   moe.n_experts = c.size_or("num_experts", 60);
   moe.top_k = c.size_or("num_experts_per_tok", 4);

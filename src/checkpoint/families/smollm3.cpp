@@ -36,8 +36,8 @@ ModelConfig read_smollm3(ConfigReader& c) {
   const std::vector<bool> with_rope = read_layers_with_rope(c, model.blocks.size());
   for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
     BlockConfig& block = model.blocks[layer];
-    if (!with_rope[layer]) block.attention.rope.reset();
-    block.attention.qkv_bias = block.attention.out_bias = attention_bias;
+    if (!with_rope[layer]) block.attention().rope.reset();
+    block.attention().qkv_bias = block.attention().out_bias = attention_bias;
     std::get<DenseConfig>(block.ffn).bias = mlp_bias;
   }
   return model;

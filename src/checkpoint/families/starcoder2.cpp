@@ -19,7 +19,7 @@ ModelConfig read_starcoder2(ConfigReader& c) {
   ModelConfig model = read_decoder(c, keys);
   const bool bias = c.flag_or("use_bias", true);
   for (BlockConfig& block : model.blocks) {
-    block.attention.qkv_bias = block.attention.out_bias = bias;
+    block.attention().qkv_bias = block.attention().out_bias = bias;
     auto& ffn = std::get<DenseConfig>(block.ffn);
     ffn.gated = false;
     ffn.bias = bias;
