@@ -34,7 +34,7 @@ double ramp_magnitude(double factor, double scale) { return factor <= 1 ? 1.0 : 
 Scaled read_yarn(ConfigReader& t, double max_seq_len, double original) {
   // null asks for the ratio of the two contexts; a factor that is not there is a mistake
   const bool by_ratio = t.stands("factor") && !t.has("factor");
-  RampScaling s;
+  YarnScaling s;
   s.original_max_seq_len = original;
   s.factor = by_ratio ? max_seq_len / original : factor_of(t);
   s.beta_fast = positive(t, "beta_fast", t.number_or("beta_fast", 32));
@@ -60,7 +60,7 @@ Scaled read_longrope(ConfigReader& t, std::int64_t dim, double max_seq_len, doub
     for (const double number : numbers) list.push_back(static_cast<float>(positive(t, key, number)));
     return list;
   };
-  const ListedScaling s{read_list("short_factor"), read_list("long_factor"), static_cast<std::int64_t>(original)};
+  const LongRopeScaling s{read_list("short_factor"), read_list("long_factor"), static_cast<std::int64_t>(original)};
   const double factor = positive(t, "factor", t.number_or("factor", max_seq_len / original));
   const double proposed = factor <= 1 ? 1.0 : std::sqrt(1 + math::log(factor) / math::log(original));
   return {s, positive(t, "attention_factor", t.number_or("attention_factor", proposed))};
@@ -74,7 +74,7 @@ Scaled read_scaling(ConfigReader& t, std::string_view type, std::int64_t dim, st
   if (type == "default") return {};
   if (type == "linear") return {LinearScaling{factor_of(t)}};
   if (type == "llama3") {
-    const BandScaling s{t.number("factor"), t.number("low_freq_factor"), t.number("high_freq_factor"), original};
+    const Llama3Scaling s{t.number("factor"), t.number("low_freq_factor"), t.number("high_freq_factor"), original};
     if (!(s.factor > 0 && s.low_freq_factor > 0 && s.high_freq_factor > s.low_freq_factor)) {
       throw BadCheckpoint(t.where(), "llama3 scaling needs factor > 0, 0 < low_freq_factor < high_freq_factor");
     }
@@ -85,7 +85,7 @@ Scaled read_scaling(ConfigReader& t, std::string_view type, std::int64_t dim, st
     if (factor < 1 || dim <= 2) {
       throw BadCheckpoint(t.where(), "dynamic scaling needs a factor of at least 1 and more than 2 turned elements");
     }
-    return {GrowingScaling{factor, max_seq_len}};
+    return {DynamicNtkScaling{factor, max_seq_len}};
   }
   if (type == "yarn") return read_yarn(t, max, original);
   if (type == "longrope") return read_longrope(t, dim, max, original);
@@ -141,10 +141,10 @@ RopeConfig read_rope(ConfigReader& config, std::int64_t head_dim, const RopeKeys
 }
 
 std::int64_t stretched_context(std::int64_t max_seq_len, const RopeConfig& rope) {
-  const auto* growing = std::get_if<GrowingScaling>(&rope.scaling);
-  if (growing == nullptr) return max_seq_len;
+  const auto* ntk = std::get_if<DynamicNtkScaling>(&rope.scaling);
+  if (ntk == nullptr) return max_seq_len;
   constexpr double kMost = 2147483647.0;
-  return static_cast<std::int64_t>(std::min(kMost, static_cast<double>(max_seq_len) * growing->factor));
+  return static_cast<std::int64_t>(std::min(kMost, static_cast<double>(max_seq_len) * ntk->factor));
 }
 
 }  // namespace vitrine

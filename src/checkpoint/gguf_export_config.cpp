@@ -124,7 +124,7 @@ void forgive_rounding(const RopeConfig& config, RopeConfig& read) {
   for (std::size_t i = 0; i < read.frequency.size(); ++i) {
     if (std::abs(config.frequency[i] - read.frequency[i]) > 3e-7F * std::abs(config.frequency[i])) return;
   }
-  if (std::holds_alternative<BandScaling>(config.scaling)) read.scaling = config.scaling;
+  if (std::holds_alternative<Llama3Scaling>(config.scaling)) read.scaling = config.scaling;
   read.frequency = config.frequency;
   if (static_cast<float>(config.theta) == static_cast<float>(read.theta)) read.theta = config.theta;
 }
@@ -185,19 +185,19 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
     keys.add(full("rope.scaling.type"), "linear");
     keys.add(full("rope.scaling.factor"), static_cast<float>(linear->factor));
   }
-  if (const auto* listed = std::get_if<ListedScaling>(&rope->scaling)) {
-    add_size("rope.scaling.original_context_length", static_cast<double>(listed->original_max_seq_len));
+  if (const auto* longrope = std::get_if<LongRopeScaling>(&rope->scaling)) {
+    add_size("rope.scaling.original_context_length", static_cast<double>(longrope->original_max_seq_len));
     keys.add(full("rope.scaling.attn_factor"), rope->magnitude);
   }
-  if (const auto* ramp = std::get_if<RampScaling>(&rope->scaling)) {
+  if (const auto* yarn = std::get_if<YarnScaling>(&rope->scaling)) {
     const auto add = [&](const char* name, double value) { keys.add(full(name), static_cast<float>(value)); };
     keys.add(full("rope.scaling.type"), "yarn");
-    add("rope.scaling.factor", ramp->factor);
-    add_size("rope.scaling.original_context_length", ramp->original_max_seq_len);
-    const double proposed = ramp->factor <= 1 ? 1.0 : 0.1 * math::log(ramp->factor) + 1.0;
+    add("rope.scaling.factor", yarn->factor);
+    add_size("rope.scaling.original_context_length", yarn->original_max_seq_len);
+    const double proposed = yarn->factor <= 1 ? 1.0 : 0.1 * math::log(yarn->factor) + 1.0;
     if (rope->magnitude != static_cast<float>(proposed)) add("rope.scaling.attn_factor", rope->magnitude / proposed);
-    if (ramp->beta_fast != 32) add("rope.scaling.yarn_beta_fast", ramp->beta_fast);
-    if (ramp->beta_slow != 1) add("rope.scaling.yarn_beta_slow", ramp->beta_slow);
+    if (yarn->beta_fast != 32) add("rope.scaling.yarn_beta_fast", yarn->beta_fast);
+    if (yarn->beta_slow != 1) add("rope.scaling.yarn_beta_slow", yarn->beta_slow);
   }
   return keys;
 }
@@ -205,9 +205,9 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
 std::vector<RopeTensor> rope_tensors(const ModelConfig& config) {
   const auto& rope = main_attention(config).rope;
   if (!rope || std::holds_alternative<LinearScaling>(rope->scaling)) return {};
-  if (std::holds_alternative<RampScaling>(rope->scaling)) return {};
-  if (const auto* listed = std::get_if<ListedScaling>(&rope->scaling)) {
-    return {{kRopeWithin, listed->within}, {kRopeBeyond, listed->beyond}};
+  if (std::holds_alternative<YarnScaling>(rope->scaling)) return {};
+  if (const auto* longrope = std::get_if<LongRopeScaling>(&rope->scaling)) {
+    return {{kRopeWithin, longrope->short_factor}, {kRopeBeyond, longrope->long_factor}};
   }
   const std::vector<float> plain = rope_frequency(rope->theta, rope->dim, std::monostate{});
   if (plain == rope->frequency) return {};

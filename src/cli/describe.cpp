@@ -19,20 +19,19 @@ std::string describe_rope(const std::optional<RopeConfig>& rope) {
   if (const auto* linear = std::get_if<LinearScaling>(&rope->scaling)) {
     text += fmt::format(", linear scaling by {}", linear->factor);
   }
-  if (const auto* bands = std::get_if<BandScaling>(&rope->scaling)) {
-    text += fmt::format(", llama3 scaling by {} (bands {} to {}, from {} tokens)", bands->factor,
-                        bands->low_freq_factor, bands->high_freq_factor, bands->original_max_seq_len);
+  if (const auto* llama3 = std::get_if<Llama3Scaling>(&rope->scaling)) {
+    text += fmt::format(", llama3 scaling by {} (bands {} to {}, from {} tokens)", llama3->factor,
+                        llama3->low_freq_factor, llama3->high_freq_factor, llama3->original_max_seq_len);
   }
-  if (const auto* ramp = std::get_if<RampScaling>(&rope->scaling)) {
-    text += fmt::format(", YaRN scaling by {} (rotations {} to {}, from {} tokens)", ramp->factor, ramp->beta_fast,
-                        ramp->beta_slow, ramp->original_max_seq_len);
+  if (const auto* yarn = std::get_if<YarnScaling>(&rope->scaling)) {
+    text += fmt::format(", YaRN scaling by {} (rotations {} to {}, from {} tokens)", yarn->factor, yarn->beta_fast,
+                        yarn->beta_slow, yarn->original_max_seq_len);
   }
-  if (const auto* listed = std::get_if<ListedScaling>(&rope->scaling)) {
-    text += fmt::format(", LongRoPE scaling (long factors beyond {} tokens)", listed->original_max_seq_len);
+  if (const auto* longrope = std::get_if<LongRopeScaling>(&rope->scaling)) {
+    text += fmt::format(", LongRoPE scaling (long factors beyond {} tokens)", longrope->original_max_seq_len);
   }
-  if (const auto* growing = std::get_if<GrowingScaling>(&rope->scaling)) {
-    text +=
-        fmt::format(", dynamic NTK scaling by {} (beyond {} tokens)", growing->factor, growing->original_max_seq_len);
+  if (const auto* ntk = std::get_if<DynamicNtkScaling>(&rope->scaling)) {
+    text += fmt::format(", dynamic NTK scaling by {} (beyond {} tokens)", ntk->factor, ntk->original_max_seq_len);
   }
   if (rope->magnitude != 1.0f) text += fmt::format(", cos and sin times {}", rope->magnitude);
   return text;

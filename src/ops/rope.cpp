@@ -10,7 +10,7 @@
 namespace vitrine {
 namespace {
 
-/// theta^(2i / dim) of each pair, rounded to float32 as the reference's tensors are.
+/// theta^(2i / dim) of each pair, rounded to float32 as in the reference.
 std::vector<float> wavelengths(double theta, std::int64_t dim) {
   std::vector<float> powers(static_cast<std::size_t>(dim / 2));
   for (std::size_t i = 0; i < powers.size(); ++i) {
@@ -20,7 +20,7 @@ std::vector<float> wavelengths(double theta, std::int64_t dim) {
   return powers;
 }
 
-/// Makes the frequencies of one scaling; wavelengths are in radians: 1 / frequency.
+/// Computes the frequencies of each scaling. Wavelengths are 1 / frequency, in positions per radian.
 struct Scaler {
   double theta;
   std::int64_t dim;
@@ -40,7 +40,7 @@ struct Scaler {
     return of_each([&](float w, std::size_t) { return 1.0f / w / static_cast<float>(s.factor); });
   }
 
-  std::vector<float> operator()(const BandScaling& s) const {
+  std::vector<float> operator()(const Llama3Scaling& s) const {
     const auto low_wavelength = static_cast<float>(s.original_max_seq_len / s.low_freq_factor);
     const auto high_wavelength = static_cast<float>(s.original_max_seq_len / s.high_freq_factor);
     return of_each([&](float w, std::size_t) {
@@ -56,10 +56,10 @@ struct Scaler {
     });
   }
 
-  std::vector<float> operator()(const RampScaling& s) const {
+  std::vector<float> operator()(const YarnScaling& s) const {
     const auto d = static_cast<double>(dim);
-    const auto pair_of = [&](double turns) {  // the pair that turns so often within the original context
-      return d * math::log(s.original_max_seq_len / (turns * 2 * std::numbers::pi)) / (2 * math::log(theta));
+    const auto pair_of = [&](double rotations) {  // the pair that rotates so many times within the original context
+      return d * math::log(s.original_max_seq_len / (rotations * 2 * std::numbers::pi)) / (2 * math::log(theta));
     };
     double low = pair_of(s.beta_fast), high = pair_of(s.beta_slow);
     if (s.truncate) low = std::floor(low), high = std::ceil(high);
@@ -73,12 +73,12 @@ struct Scaler {
     });
   }
 
-  std::vector<float> operator()(const ListedScaling& s) const {
-    const std::vector<float>& divisors = length > s.original_max_seq_len ? s.beyond : s.within;
+  std::vector<float> operator()(const LongRopeScaling& s) const {
+    const std::vector<float>& divisors = length > s.original_max_seq_len ? s.long_factor : s.short_factor;
     return of_each([&](float w, std::size_t i) { return 1.0f / (divisors[i] * w); });
   }
 
-  std::vector<float> operator()(const GrowingScaling& s) const {
+  std::vector<float> operator()(const DynamicNtkScaling& s) const {
     if (length <= s.original_max_seq_len) return (*this)(std::monostate{});
     const auto n = static_cast<float>(length), original = static_cast<float>(s.original_max_seq_len);
     const auto factor = static_cast<float>(s.factor);
@@ -97,7 +97,7 @@ std::vector<float> rope_frequency(double theta, std::int64_t dim, const RopeScal
 }
 
 bool depends_on_length(const RopeScaling& scaling) {
-  return std::holds_alternative<ListedScaling>(scaling) || std::holds_alternative<GrowingScaling>(scaling);
+  return std::holds_alternative<LongRopeScaling>(scaling) || std::holds_alternative<DynamicNtkScaling>(scaling);
 }
 
 RopeConfig make_rope(double theta, std::int64_t dim, RopeConfig::Layout layout, const RopeScaling& scaling,
@@ -108,14 +108,14 @@ RopeConfig make_rope(double theta, std::int64_t dim, RopeConfig::Layout layout, 
 namespace {
 
 /// cos and sin of every row's angles, times the magnitude: `[T, pairs]` each.
-struct Turns {
+struct Rotations {
   Tensor cos, sin;
 };
 
-Turns turns(Pass& p, const RopeConfig& c, std::int64_t n_rows) {
+Rotations rotations(Pass& p, const RopeConfig& c, std::int64_t n_rows) {
   const std::int64_t pairs = c.dim / 2;
   const Tensor angle = p.tensor({n_rows, pairs});
-  const Turns to{p.tensor({n_rows, pairs}), p.tensor({n_rows, pairs})};
+  const Rotations to{p.tensor({n_rows, pairs}), p.tensor({n_rows, pairs})};
   for (const Segment& s : p.segments) {
     const std::vector<float> of_length = depends_on_length(c.scaling)
                                              ? rope_frequency(c.theta, c.dim, c.scaling, s.planned_length())
@@ -133,15 +133,15 @@ Turns turns(Pass& p, const RopeConfig& c, std::int64_t n_rows) {
   return to;
 }
 
-/// y = x with every head turned.
-void turn(Pass& p, const RopeConfig& c, const Turns& by, const Tensor& x, const Tensor& y) {
+/// y = x with every head rotated.
+void rotate(Pass& p, const RopeConfig& c, const Rotations& by, const Tensor& x, const Tensor& y) {
   const std::int64_t n_heads = x.shape[1], head_dim = x.shape[2], pairs = c.dim / 2;
-  const auto rotate = c.layout == RopeConfig::Layout::halves ? p.kernels.rotate_halves : p.kernels.rotate_interleaved;
+  const auto kernel = c.layout == RopeConfig::Layout::halves ? p.kernels.rotate_halves : p.kernels.rotate_interleaved;
   p.for_rows(x.rows(), x.row_size(), [&](std::int64_t t) {
     for (std::int64_t head = 0; head < n_heads; ++head) {
       const float* from = x.row(t) + head * head_dim;
       float* to = y.row(t) + head * head_dim;
-      rotate(from, by.cos.row(t), by.sin.row(t), pairs, to);
+      kernel(from, by.cos.row(t), by.sin.row(t), pairs, to);
       std::copy(from + c.dim, from + head_dim, to + c.dim);
     }
   });
@@ -150,18 +150,18 @@ void turn(Pass& p, const RopeConfig& c, const Turns& by, const Tensor& x, const 
 }  // namespace
 
 Tensor rope(Pass& p, const RopeConfig& c, const Tensor& x) {
-  const Turns by = turns(p, c, x.rows());
+  const Rotations by = rotations(p, c, x.rows());
   const Tensor y = p.tensor(x.shape);
-  turn(p, c, by, x, y);
-  p.record("rope", {x}, y, [&p, &c, by, x, y] {  // dx = dy turned back
+  rotate(p, c, by, x, y);
+  p.record("rope", {x}, y, [&p, &c, by, x, y] {  // dx = dy rotated back
     const Tensor dx = p.grad(x), dy = p.grad(y);
     const ArenaScope scope(p.arena);
-    const Turns back{by.cos, p.tensor(by.sin.shape)};
-    const Tensor turned = p.tensor(x.shape);
+    const Rotations back{by.cos, p.tensor(by.sin.shape)};
+    const Tensor rotated = p.tensor(x.shape);
     p.for_rows(x.rows(), by.sin.row_size(),
                [&](std::int64_t t) { p.kernels.scale(by.sin.row(t), by.sin.row_size(), -1.0f, back.sin.row(t)); });
-    turn(p, c, back, dy, turned);
-    accumulate(p, turned, dx);
+    rotate(p, c, back, dy, rotated);
+    accumulate(p, rotated, dx);
   });
   return y;
 }

@@ -185,24 +185,25 @@ std::vector<Mutation> rope_mutations() {
            [](RopeConfig& r, const AttentionConfig&) {
              r.layout = r.layout == Layout::halves ? Layout::interleaved : Layout::halves;
            }),
-      rope("with_whole_heads_turned",
+      rope("with_whole_heads_rotated",
            [](RopeConfig& r, const AttentionConfig& c) {
-             if (!std::holds_alternative<ListedScaling>(r.scaling)) r.dim = c.head_dim;
+             if (!std::holds_alternative<LongRopeScaling>(r.scaling)) r.dim = c.head_dim;
            }),
       rope("without_scaling", [](RopeConfig& r, const AttentionConfig&) { r.scaling = {}; }),
       rope("without_magnitude", [](RopeConfig& r, const AttentionConfig&) { r.magnitude = 1; }),
       scaling<LinearScaling>("with_another_factor", [](LinearScaling& s) { s.factor *= 2; }),
-      scaling<GrowingScaling>("with_another_growth", [](GrowingScaling& s) { s.factor /= 2; }),
-      scaling<BandScaling>("with_another_band_factor", [](BandScaling& s) { s.factor *= 2; }),
-      scaling<BandScaling>("with_another_low_frequency", [](BandScaling& s) { s.low_freq_factor /= 2; }),
-      scaling<BandScaling>("with_another_high_frequency", [](BandScaling& s) { s.high_freq_factor *= 2; }),
-      scaling<BandScaling>("with_another_context_of_bands", [](BandScaling& s) { s.original_max_seq_len *= 2; }),
-      scaling<RampScaling>("with_another_ramp_factor", [](RampScaling& s) { s.factor *= 2; }),
-      scaling<RampScaling>("with_another_beta_slow", [](RampScaling& s) { s.beta_slow /= 10; }),
-      scaling<RampScaling>("with_another_beta_fast", [](RampScaling& s) { s.beta_fast /= 4; }),
-      scaling<RampScaling>("with_another_context_of_the_ramp", [](RampScaling& s) { s.original_max_seq_len *= 4; }),
-      scaling<RampScaling>("with_the_other_truncation", [](RampScaling& s) { s.truncate = !s.truncate; }),
-      scaling<ListedScaling>("with_the_other_list", [](ListedScaling& s) { std::swap(s.within, s.beyond); }),
+      scaling<DynamicNtkScaling>("with_another_ntk_factor", [](DynamicNtkScaling& s) { s.factor /= 2; }),
+      scaling<Llama3Scaling>("with_another_llama3_factor", [](Llama3Scaling& s) { s.factor *= 2; }),
+      scaling<Llama3Scaling>("with_another_low_frequency", [](Llama3Scaling& s) { s.low_freq_factor /= 2; }),
+      scaling<Llama3Scaling>("with_another_high_frequency", [](Llama3Scaling& s) { s.high_freq_factor *= 2; }),
+      scaling<Llama3Scaling>("with_another_llama3_context", [](Llama3Scaling& s) { s.original_max_seq_len *= 2; }),
+      scaling<YarnScaling>("with_another_yarn_factor", [](YarnScaling& s) { s.factor *= 2; }),
+      scaling<YarnScaling>("with_another_beta_slow", [](YarnScaling& s) { s.beta_slow /= 10; }),
+      scaling<YarnScaling>("with_another_beta_fast", [](YarnScaling& s) { s.beta_fast /= 4; }),
+      scaling<YarnScaling>("with_another_yarn_context", [](YarnScaling& s) { s.original_max_seq_len *= 4; }),
+      scaling<YarnScaling>("with_the_other_truncation", [](YarnScaling& s) { s.truncate = !s.truncate; }),
+      scaling<LongRopeScaling>("with_swapped_longrope_factors",
+                               [](LongRopeScaling& s) { std::swap(s.short_factor, s.long_factor); }),
   };
 }
 
