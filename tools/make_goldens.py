@@ -75,7 +75,8 @@ def randomize(model: PreTrainedModel, case: Case) -> None:
         module_name, kind = name.rsplit(".", 1)
         module = model.get_submodule(module_name)
         noise = torch.from_numpy(random.standard_normal(parameter.shape, dtype=np.float32))
-        if parameter.ndim > 1:
+        is_norm = type(module).__name__.endswith("Norm") and kind == "weight"
+        if parameter.ndim > 1 and not is_norm:
             fan_in = parameter.shape[0 if isinstance(module, Conv1D) else -1]
             whole_name = module_name if kind == "weight" else name  # experts are no modules
             value = noise * gain_of(case, whole_name) / math.sqrt(fan_in)

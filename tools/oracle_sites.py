@@ -280,8 +280,11 @@ def block_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer: int
 
 def norm_sites(model: PreTrainedModel, seen: Record, name: str, site: str) -> Sites:
     """Scale, normalized value and output of the norm module `name`."""
-    norm = model.get_submodule(name)
-    x, out = seen.inputs[name], seen.outputs[name]
+    return normalization_sites(model.get_submodule(name), seen.inputs[name], seen.outputs[name], name, site)
+
+
+def normalization_sites(norm: nn.Module, x: Tensor, out: Tensor, name: str, site: str) -> Sites:
+    """Scale, normalized value and output of a norm that made `out` from `x`."""
     if "LayerNorm" in type(norm).__name__:
         x = x - x.mean(-1, keepdim=True)
     epsilon = norm.variance_epsilon if hasattr(norm, "variance_epsilon") else norm.eps
@@ -345,19 +348,10 @@ def qk_norm_sites(
     norm = model.get_submodule(f"{block}.{name}")
     heads, tokens, width = out.shape
     x = seen.outputs[f"{block}.{proj}"].reshape(tokens, heads, width)
-    normed = x if norm.weight.numel() == width else x.reshape(tokens, 1, heads * width)
-    epsilon = norm.variance_epsilon if hasattr(norm, "variance_epsilon") else norm.eps
-    scale = (normed.pow(2).mean(-1, keepdim=True) + epsilon).sqrt()
-    normalized = normed / scale
-    weight = norm.weight + 1.0 if "Gemma" in type(norm).__name__ else norm.weight
+    normed = x if norm.weight.shape[-1] == width else x.reshape(tokens, 1, heads * width)
     result = out.transpose(0, 1).reshape(normed.shape)
-    assert_close(normalized * weight, result, f"{block}: norm of {letter}")
-    return {
-        f"attn.hook_{letter}": x,
-        f"attn.{letter}_norm.hook_scale": scale,
-        f"attn.{letter}_norm.hook_normalized": normalized,
-        f"attn.{letter}_norm.hook_out": result,
-    }
+    sites = normalization_sites(norm, normed, result, f"{block}: norm of {letter}", f"attn.{letter}_norm")
+    return {f"attn.hook_{letter}": x} | sites
 
 
 def moe_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) -> Sites:

@@ -11,13 +11,16 @@ Activation activation_named(const ConfigReader& config, std::string_view name) {
   throw Unsupported(config.where(), "activation \"{}\" is not supported", name);
 }
 
-std::vector<bool> read_sliding_layers(ConfigReader& config, std::int64_t n_layers) {
+std::vector<bool> read_sliding_layers(ConfigReader& config, std::size_t n_layers, std::optional<std::int64_t> pattern) {
   const std::vector<std::string> types = config.texts_or_empty("layer_types");
-  if (!types.empty() && static_cast<std::int64_t>(types.size()) != n_layers) {
+  if (!types.empty() && types.size() != n_layers) {
     throw BadCheckpoint(config.where(), "layer_types: expected one for each of {} layers, got {}", n_layers,
                         types.size());
   }
   std::vector<bool> sliding;
+  for (std::size_t layer = 0; types.empty() && pattern && layer < n_layers; ++layer) {
+    sliding.push_back((static_cast<std::int64_t>(layer) + 1) % *pattern != 0);
+  }
   for (const std::string& type : types) {
     if (type != "sliding_attention" && type != "full_attention") {
       throw Unsupported(config.where(), "layer type \"{}\" is not supported", type);

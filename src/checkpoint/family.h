@@ -52,7 +52,9 @@ std::span<const Family> all_families();
 
 /// An activation by its name in transformers (ACT2FN).
 Activation activation_named(const ConfigReader& config, std::string_view name);
-/// layer_types: whether each layer attends within the window; empty where the key is absent.
-std::vector<bool> read_sliding_layers(ConfigReader& config, std::int64_t n_layers);
+/// Whether each layer attends within the window, by layer_types. Where the key is absent: all layers but every
+/// `pattern`-th, or nothing without a pattern.
+std::vector<bool> read_sliding_layers(ConfigReader& config, std::size_t n_layers,
+                                      std::optional<std::int64_t> pattern = std::nullopt);
 
 }  // namespace vitrine

@@ -125,16 +125,38 @@ ModelConfig read_gemma_decoder(ConfigReader& c, DecoderKeys keys) {
   return model;
 }
 
+ModelConfig read_cohere_decoder(ConfigReader& c, double theta) {
+  DecoderKeys keys{.max_seq_len = 8192, .tied = true, .eps_key = "layer_norm_eps"};
+  keys.norm = {NormConfig::Kind::layer, 1e-5f, 0.0f, false};
+  keys.rope.layout = RopeConfig::Layout::interleaved;
+  keys.rope.theta = theta;
+  ModelConfig model = read_decoder(c, keys);
+  const double logit_scale = c.number_or("logit_scale", 0.0625);
+  if (!(logit_scale > 0)) throw BadCheckpoint(c.where(), "logit_scale must be above 0, got {}", logit_scale);
+  model.head.scale = static_cast<float>(logit_scale);
+  const bool bias = c.flag_or("attention_bias", false);
+  for (BlockConfig& block : model.blocks) {
+    share_norm(block);
+    block.attention.qkv_bias = block.attention.out_bias = bias;
+  }
+  return model;
+}
+
+void share_norm(BlockConfig& block) {
+  block.residual = BlockConfig::Residual::parallel;
+  block.norms.ffn_pre.reset();
+  block.norms.ffn_reads_attn_pre = true;
+}
+
 void read_window(ConfigReader& c, ModelConfig& model, std::optional<std::int64_t> otherwise) {
   if (c.stands("sliding_window")) otherwise = c.optional_size("sliding_window");
   for (BlockConfig& block : model.blocks) block.attention.window = otherwise;
 }
 
 void read_window_of_last_layers(ConfigReader& c, ModelConfig& model) {
-  const auto n_layers = static_cast<std::int64_t>(model.blocks.size());
   const bool uses_window = c.flag_or("use_sliding_window", false);
   const double first = c.number_or("max_window_layers", 28);
-  const std::vector<bool> sliding = read_sliding_layers(c, n_layers);
+  const std::vector<bool> sliding = read_sliding_layers(c, model.blocks.size());
   const bool names_sliding = std::find(sliding.begin(), sliding.end(), true) != sliding.end();
   if (!uses_window) {
     c.ignore("sliding_window");
@@ -147,9 +169,8 @@ void read_window_of_last_layers(ConfigReader& c, ModelConfig& model) {
     throw BadCheckpoint(c.where(), "layer_types: sliding_attention contradicts sliding_window, which is null");
   }
   const std::int64_t window = c.size_or("sliding_window", 4096);
-  for (std::int64_t layer = 0; layer < n_layers; ++layer) {
-    const auto i = static_cast<std::size_t>(layer);
-    if (sliding.empty() ? static_cast<double>(layer) >= first : sliding[i]) model.blocks[i].attention.window = window;
+  for (std::size_t i = 0; i < model.blocks.size(); ++i) {
+    if (sliding.empty() ? static_cast<double>(i) >= first : sliding[i]) model.blocks[i].attention.window = window;
   }
 }
 

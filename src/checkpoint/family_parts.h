@@ -41,6 +41,10 @@ ModelConfig read_decoder(ConfigReader& config, const DecoderKeys& keys);
 /// What all generations of Gemma share: RMSNorm by 1 + w, a head_dim apart from d_model / n_heads, tied head,
 /// embeddings times √d_model. `keys` says the rest.
 ModelConfig read_gemma_decoder(ConfigReader& config, DecoderKeys keys);
+/// What Cohere 1 and 2 share: a parallel block on one LayerNorm without bias, interleaved RoPE, scaled logits.
+ModelConfig read_cohere_decoder(ConfigReader& config, double theta);
+/// Makes a block parallel, with one norm for attention and FFN.
+void share_norm(BlockConfig& block);
 /// The window of all layers: `otherwise` where sliding_window is absent, none where it is null.
 void read_window(ConfigReader& config, ModelConfig& model, std::optional<std::int64_t> otherwise);
 /// use_sliding_window, sliding_window, max_window_layers and layer_types: the layers from max_window_layers on have a

@@ -89,6 +89,11 @@ void complete_qwen2moe(Json& config, const StoredTensors&) {
   if (!config.contains("shared_expert_intermediate_size")) config["shared_expert_intermediate_size"] = d_ff;
 }
 
+/// A file with norms of q and k is Command R+.
+void complete_command_r(Json& config, const StoredTensors& tensors) {
+  config["use_qk_norm"] = tensors.all.contains("blk.0.attn_q_norm.weight");
+}
+
 /// llama.cpp divides the chosen weights by their sum, always.
 void complete_qwen3moe(Json& config, const StoredTensors&) { config["norm_topk_prob"] = true; }
 
@@ -158,7 +163,16 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
        .family = "cohere",
        .layout = RopeConfig::Layout::interleaved,
        .keys = with(layer_norm_and_rope_keys("layer_norm_eps", "rope_theta"),
-                    {{"attention.head_count_kv", "n_kv_heads"}, {"logit_scale", "logit_scale", Kind::number, true}})},
+                    {{"attention.head_count_kv", "n_kv_heads"}, {"logit_scale", "logit_scale", Kind::number, true}}),
+       .complete = complete_command_r},
+      {.name = "cohere2",
+       .family = "cohere2",
+       .layout = RopeConfig::Layout::interleaved,
+       .keys = with(layer_norm_and_rope_keys("layer_norm_eps", "rope_theta"),
+                    {{"attention.head_count_kv", "n_kv_heads"},
+                     {"attention.sliding_window", "window", Kind::size, true},
+                     {"attention.sliding_window_pattern", "sliding_window_pattern", Kind::size, false, 4.0},
+                     {"logit_scale", "logit_scale", Kind::number, true}})},
       {.name = "starcoder2",
        .family = "starcoder2",
        .keys =

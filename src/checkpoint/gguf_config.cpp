@@ -270,7 +270,7 @@ ModelConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMet
   keys.expect("attention.key_length", attention.head_dim, " (embedding_length over head_count)");
   keys.expect("attention.value_length", attention.head_dim, " as key_length");
   if (attention.rope) {
-    keys.expect("rope.dimension_count", attention.rope->dim, " (the elements that are turned)");
+    keys.expect("rope.dimension_count", attention.rope->dim, " (the elements that RoPE rotates)");
     const bool finetuned = keys.flag(kRopeFinetuned).value_or(true);
     if (architecture.may_lack_rope && !finetuned) {
       for (BlockConfig& block : model.blocks) block.attention.rope.reset();

@@ -88,23 +88,22 @@ class Plan {
   void add(const TensorPlace& place) {
     Target target;
     target.name = place.stored;
+    std::vector<Shape> shapes;
     for (const std::string& name : place.ours) {
       const auto it = params_.find(name);
       if (it == params_.end()) return;  // this config has no such parameter
       const Param& param = *it->second;
       SourceRows part{&param, param.shape[0], norm_offset(config_, name)};
       if (name.find(".attn.wq.") != name.npos || name.find(".attn.wk.") != name.npos) turn(place.layer, part);
-      target.cols = param.shape.rank() == 1 ? 1 : param.shape[1];
-      target.rows += part.rows;
+      shapes.push_back(param.shape);
       target.parts.push_back(part);
     }
-    const bool is_vector = target.parts.front().param->shape.rank() == 1;
-    const auto n = static_cast<std::int64_t>(target.parts.size());
-    target.shape = is_vector                                ? std::vector{target.rows}
-                   : target.name.ends_with(kSharedGateName) ? std::vector{target.cols}
-                   : place.stacks_experts                   ? std::vector{n, target.rows / n, target.cols}
-                                                            : std::vector{target.rows, target.cols};
-    const bool is_small = target.shape.size() == 1 || target.name.ends_with(".ffn_gate_inp.weight");
+    const PlaceShape shape = shape_of(place, config_, shapes);
+    const bool is_gate = target.name.ends_with(kSharedGateName);
+    target.rows = shape.rows;
+    target.cols = shape.cols;
+    target.shape = is_gate ? std::vector{shape.cols} : shape.stored;
+    const bool is_small = shape.is_vector || is_gate || target.name.ends_with(".ffn_gate_inp.weight");
     if (!is_small && target.name != "position_embd.weight") target.dtype = dtype_of(target);
     used_ += target.parts.size();
     targets.push_back(std::move(target));

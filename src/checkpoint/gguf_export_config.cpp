@@ -16,12 +16,16 @@ const MoeConfig* experts_of(const ModelConfig& config) {
   return nullptr;
 }
 
-/// The layer whose RoPE and window the keys without a suffix speak of: one without a window, where there is one.
-const AttentionConfig& main_attention(const ModelConfig& config) {
+/// The RoPE that the keys without a suffix describe: of the first full layer that has one, else of the first layer
+/// that has one.
+const std::optional<RopeConfig>& main_rope(const ModelConfig& config) {
+  const BlockConfig* found = nullptr;
   for (const BlockConfig& block : config.blocks) {
-    if (!block.attention.window) return block.attention;
+    if (!block.attention.rope) continue;
+    if (!block.attention.window) return block.attention.rope;
+    if (found == nullptr) found = &block;
   }
-  return config.blocks.front().attention;
+  return (found != nullptr ? *found : config.blocks.front()).attention.rope;
 }
 
 /// The first layer with a window.
@@ -86,7 +90,7 @@ std::optional<double> value_of(const ModelConfig& config, std::string_view word)
   if (word == "head_dim") return size(a.head_dim);
   if (word.find("_eps") != word.npos) return config.final_norm.eps;
   if (word == "rope_theta" || word == "rotary_emb_base") {
-    const auto& rope = main_attention(config).rope;
+    const auto& rope = main_rope(config);
     return rope ? std::optional(rope->theta) : std::nullopt;
   }
   const AttentionConfig* const sliding = sliding_attention(config);
@@ -176,7 +180,7 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
     if (key.name == "attention.key_length") add_size("attention.value_length", *value);
   }
   keys.add(full("vocab_size"), static_cast<std::uint32_t>(config.vocab_size));
-  const auto& rope = main_attention(config).rope;
+  const auto& rope = main_rope(config);
   if (!rope && architecture.may_lack_rope) keys.add(full(kRopeFinetuned), false);
   if (!rope) return keys;
   add_size("rope.dimension_count", static_cast<double>(rope->dim));
@@ -202,7 +206,7 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
 }
 
 std::vector<RopeTensor> rope_tensors(const ModelConfig& config) {
-  const auto& rope = main_attention(config).rope;
+  const auto& rope = main_rope(config);
   if (!rope || std::holds_alternative<LinearScaling>(rope->scaling)) return {};
   if (std::holds_alternative<RampScaling>(rope->scaling)) return {};
   if (const auto* listed = std::get_if<ListedScaling>(&rope->scaling)) {

@@ -31,10 +31,6 @@ StoredTensor stored_tensor(const GgufTensor& tensor, std::span<const std::byte> 
     throw BadCheckpoint(path, "tensor {}: expected rows of whole blocks of {} ({} elements), got {} elements",
                         tensor.name, stored.dtype, block.elements, tensor.shape.back());
   }
-  if (tensor.shape.size() == 1 && is_blocks(*stored.type)) {
-    throw Unsupported(path, "tensor {}: a vector in {} is not supported; F32, F16 and BF16 are", tensor.name,
-                      stored.dtype);
-  }
   const auto count = checked_product(tensor.shape);
   const auto size = count ? checked_mul(*count / block.elements, block.bytes) : std::nullopt;
   if (!size || tensor.offset > data.size() || static_cast<std::uint64_t>(*size) > data.size() - tensor.offset) {

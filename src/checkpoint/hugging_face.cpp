@@ -129,15 +129,15 @@ class Binder {
   void bind(const TensorPlace& place) {
     const std::string& stored = place.stored;
     std::vector<Param*> params;
+    std::vector<Shape> shapes;
     std::vector<std::int64_t> part_rows;
-    std::int64_t rows = 0;  // of all parts; for vectors their elements
     for (const std::string& ours : place.ours) {
       const auto slot = slots_.find(ours);
       if (slot == slots_.end()) return;  // this config has no such parameter
       params.push_back(slot->second);
       if (!slot->second->present()) slot->second->stored_name = stored;
+      shapes.push_back(slot->second->shape);
       part_rows.push_back(slot->second->shape[0]);
-      rows += slot->second->shape[0];
     }
     const auto it = tensors_.all.find(stored);
     if (it == tensors_.all.end()) return;
@@ -149,18 +149,16 @@ class Binder {
 
     const StoredTensor& tensor = it->second;
     const bool transposed = place.rule->transposed;
-    const bool is_vector = params.front()->shape.rank() == 1;
-    const std::int64_t cols = is_vector ? 1 : params.front()->shape[1];
-    const auto n = static_cast<std::int64_t>(params.size());
-    const std::vector<std::int64_t> expected = is_vector              ? std::vector{rows}
-                                               : transposed           ? std::vector{cols, rows}
-                                               : place.stacks_experts ? std::vector{n, rows / n, cols}
-                                                                      : std::vector{rows, cols};
+    const auto [is_vector, rows, cols, expected] = shape_of(place, config_, shapes);
     if (tensor.shape != expected) {
       throw BadCheckpoint(tensor.file, "tensor {} must have shape {}, got {} ({})", stored, shape_text(expected),
                           shape_text(tensor.shape), params.front()->name);
     }
     const DType dtype = dtype_of(tensor, stored);
+    if (is_vector && is_blocks(dtype)) {
+      throw Unsupported(tensor.file, "tensor {}: a vector in {} is not supported; F32, F16 and BF16 are", stored,
+                        tensor.dtype);
+    }
     const std::byte* bytes = tensor.bytes.data();
     if (place.rule->rows != Rows::stacked) {
       bytes = stack(tensor.bytes, row_runs(place, config_, part_rows), part_rows, bytes_of(dtype, cols));

@@ -26,10 +26,8 @@ struct Part {
 /// A stored tensor, and where its rows come from.
 struct Stored {
   std::string name;
-  std::vector<std::int64_t> shape;
   std::vector<Part> parts;
-  std::int64_t rows = 0;  // of all parts; for vectors their elements
-  std::int64_t cols = 0;
+  PlaceShape shape;
   bool transposed = false;
 };
 
@@ -44,28 +42,21 @@ std::vector<Stored> stored_tensors(const Family& family, const std::optional<Sto
   std::vector<Stored> tensors;
   const auto add = [&](const TensorPlace& place) {
     if (as && !as->names.contains(place.stored)) return;
-    Stored stored{place.stored, {}, {}, 0, 0, place.rule->transposed};
     std::vector<std::size_t> indices;
+    std::vector<Shape> shapes;
     std::vector<std::int64_t> part_rows;
-    bool is_vector = false;
     for (const std::string& ours : place.ours) {
       const auto it = params.find(ours);
       if (it == params.end()) return;  // this config has no such parameter
       const auto& [index, shape] = it->second;
-      is_vector = shape.rank() == 1;
       indices.push_back(index);
+      shapes.push_back(shape);
       part_rows.push_back(shape[0]);
-      stored.rows += shape[0];
-      stored.cols = is_vector ? 1 : shape[1];
     }
+    Stored stored{place.stored, {}, shape_of(place, config, shapes), place.rule->transposed};
     for (const RowRun& run : row_runs(place, config, part_rows)) {
       stored.parts.push_back({indices[run.part], run.first, run.count});
     }
-    const auto n = static_cast<std::int64_t>(place.ours.size());
-    stored.shape = is_vector              ? std::vector{stored.rows}
-                   : stored.transposed    ? std::vector{stored.cols, stored.rows}
-                   : place.stacks_experts ? std::vector{n, stored.rows / n, stored.cols}
-                                          : std::vector{stored.rows, stored.cols};
     tensors.push_back(std::move(stored));
   };
   const std::string_view prefix = as ? std::string_view(as->prefix) : family.prefixes.front();
@@ -81,10 +72,10 @@ class TensorStream {
   /// One tensor, a chunk of its stored rows at a time.
   template <class Report>
   void write(const Stored& stored, Report&& report) {
-    writer_.begin(stored.name, dtype_, stored.shape);
-    const bool is_vector = stored.shape.size() == 1;
-    const std::int64_t n_lines = stored.transposed ? stored.cols : stored.rows;
-    const std::int64_t line = is_vector ? 1 : stored.transposed ? stored.rows : stored.cols;
+    writer_.begin(stored.name, dtype_, stored.shape.stored);
+    const auto& [is_vector, rows, cols, sizes] = stored.shape;
+    const std::int64_t n_lines = stored.transposed ? cols : rows;
+    const std::int64_t line = is_vector ? 1 : stored.transposed ? rows : cols;
     const std::int64_t step = std::max<std::int64_t>(1, kChunkElements / line);
     for (std::int64_t first = 0; first < n_lines; first += step) {
       const std::int64_t n = std::min(step, n_lines - first);
@@ -122,20 +113,21 @@ class TensorStream {
     pool_.parallel_for(n, 1, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t i = begin; i < end; ++i) {
         const Part at = place(stored, first + i);
-        values_(at.param, at.first, 0, {buffer_.data() + i * stored.cols, static_cast<std::size_t>(stored.cols)});
+        values_(at.param, at.first, 0,
+                {buffer_.data() + i * stored.shape.cols, static_cast<std::size_t>(stored.shape.cols)});
       }
     });
   }
 
   /// Columns [first, first + n) of the parameters become rows of the file.
   void fill_columns(const Stored& stored, std::int64_t first, std::int64_t n) {
-    pool_.parallel_for(stored.rows, 16, [&](std::int64_t begin, std::int64_t end, int) {
+    pool_.parallel_for(stored.shape.rows, 16, [&](std::int64_t begin, std::int64_t end, int) {
       std::vector<float> run(static_cast<std::size_t>(n));
       for (std::int64_t i = begin; i < end; ++i) {
         const Part at = place(stored, i);
         values_(at.param, at.first, first, run);
         for (std::int64_t c = 0; c < n; ++c)
-          buffer_[static_cast<std::size_t>(c * stored.rows + i)] = run[static_cast<std::size_t>(c)];
+          buffer_[static_cast<std::size_t>(c * stored.shape.rows + i)] = run[static_cast<std::size_t>(c)];
       }
     });
   }
@@ -168,7 +160,7 @@ void write_hugging_face_tensors(const std::string& path, const Family& family, c
   if (dtype == DType::i8) throw InternalError(path, "there are no checkpoints of 8-bit integers");
   const std::vector<Stored> tensors = stored_tensors(family, as, config);
   std::int64_t total = 0;
-  for (const Stored& stored : tensors) total += stored.rows * stored.cols;
+  for (const Stored& stored : tensors) total += stored.shape.rows * stored.shape.cols;
   if (total != count_params(config)) {
     throw InternalError(family.model_type, "the table holds {} elements, the model has {}", total,
                         count_params(config));

@@ -34,6 +34,29 @@ void for_each_place(const TensorRule& rule, std::string_view prefix, const Model
   }
 }
 
+PlaceShape shape_of(const TensorPlace& place, const ModelConfig& config, const std::vector<Shape>& parts) {
+  PlaceShape shape;
+  shape.is_vector = parts.front().rank() == 1;
+  for (const Shape& part : parts) shape.rows += part[0];
+  if (!shape.is_vector) shape.cols = parts.front()[1];
+  const AttentionConfig& attention = config.blocks[static_cast<std::size_t>(place.layer)].attention;
+  const bool has_weight_per_head = attention.qk_norm && attention.qk_norm->over == QkNormConfig::Over::head_own_weight;
+  const bool is_qk_norm = place.rule->ours.front().find("_norm.") != std::string_view::npos;
+  const auto n = static_cast<std::int64_t>(parts.size());
+  if (is_qk_norm && has_weight_per_head) {
+    shape.stored = {shape.rows / attention.head_dim, attention.head_dim};
+  } else if (shape.is_vector) {
+    shape.stored = {shape.rows};
+  } else if (place.rule->transposed) {
+    shape.stored = {shape.cols, shape.rows};
+  } else if (place.stacks_experts) {
+    shape.stored = {n, shape.rows / n, shape.cols};
+  } else {
+    shape.stored = {shape.rows, shape.cols};
+  }
+  return shape;
+}
+
 std::vector<RowRun> row_runs(const TensorPlace& place, const ModelConfig& config,
                              const std::vector<std::int64_t>& part_rows) {
   const std::int64_t n_groups =

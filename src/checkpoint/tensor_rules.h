@@ -23,6 +23,17 @@ struct TensorPlace {
 void for_each_place(const TensorRule& rule, std::string_view prefix, const ModelConfig& config,
                     const std::function<void(const TensorPlace&)>& visit);
 
+/// The sizes of a place's tensor.
+struct PlaceShape {
+  bool is_vector = false;            ///< Its elements are rows of one column.
+  std::int64_t rows = 0, cols = 1;   ///< In our orientation, the rows of all its parameters together.
+  std::vector<std::int64_t> stored;  ///< In the file's.
+};
+
+/// The sizes of a tensor that holds parameters of these shapes. A norm with a weight for each head is stored as
+/// `[head, head_dim]`.
+PlaceShape shape_of(const TensorPlace& place, const ModelConfig& config, const std::vector<Shape>& parts);
+
 /// Consecutive rows of one parameter.
 struct RowRun {
   std::size_t part = 0;    ///< Which of the rule's parameters.

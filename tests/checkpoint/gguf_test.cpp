@@ -45,6 +45,7 @@ const std::map<std::string, std::string> kRefused = {
     {"qwen2_window", "the attention window"},
     {"qwen3_moe", "the feed-forward of layer 1"},  // all layers have experts
     {"starcoder2", "the attention window"},
+    {"cohere2_layer_types", "the attention window"},  // every fourth layer is full, or every n-th by a key
 };
 
 /// The words of the refusal to write `golden` as GGUF; empty where it can be written.
@@ -104,26 +105,25 @@ TEST_P(GgufOfChangedGolden, IsTheSameModel) {
   expect_same_model(load_checkpoint(folder.path()), folder / "model.gguf");
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GgufOfChangedGolden,
-                         testing::Values(Changed{"mistral", {{"sliding_window", nullptr}}},
-                                         Changed{"mixtral", {{"sliding_window", nullptr}}},
-                                         Changed{"qwen2_window",
-                                                 {{"use_sliding_window", false}, {"layer_types", nullptr}}},
-                                         Changed{"llama_yarn_mscale",
-                                                 {{"rope_parameters",
-                                                   {{"rope_type", "yarn"},
-                                                    {"rope_theta", 1000.0},
-                                                    {"factor", 4.0},
-                                                    {"original_max_position_embeddings", 16},
-                                                    {"beta_fast", 4.0},
-                                                    {"mscale", 2.0},
-                                                    {"mscale_all_dim", 0.5}}}}},
-                                         Changed{"starcoder2", {{"sliding_window", nullptr}}},
-                                         Changed{"gemma3", {{"query_pre_attn_scalar", 8}}},
-                                         Changed{"gpt2_relu", {{"activation_function", "gelu_new"}}},
-                                         Changed{"phi3_short", {{"rope_scaling", nullptr}}},
-                                         Changed{"phi3_long", {{"rope_scaling", nullptr}}}),
-                         [](const auto& param_info) { return param_info.param.golden; });
+INSTANTIATE_TEST_SUITE_P(
+    All, GgufOfChangedGolden,
+    testing::Values(
+        Changed{"cohere2_layer_types", {{"layer_types", {"sliding_attention", "full_attention", "sliding_attention"}}}},
+        Changed{"mistral", {{"sliding_window", nullptr}}}, Changed{"mixtral", {{"sliding_window", nullptr}}},
+        Changed{"qwen2_window", {{"use_sliding_window", false}, {"layer_types", nullptr}}},
+        Changed{"llama_yarn_mscale",
+                {{"rope_parameters",
+                  {{"rope_type", "yarn"},
+                   {"rope_theta", 1000.0},
+                   {"factor", 4.0},
+                   {"original_max_position_embeddings", 16},
+                   {"beta_fast", 4.0},
+                   {"mscale", 2.0},
+                   {"mscale_all_dim", 0.5}}}}},
+        Changed{"starcoder2", {{"sliding_window", nullptr}}}, Changed{"gemma3", {{"query_pre_attn_scalar", 8}}},
+        Changed{"gpt2_relu", {{"activation_function", "gelu_new"}}}, Changed{"phi3_short", {{"rope_scaling", nullptr}}},
+        Changed{"phi3_long", {{"rope_scaling", nullptr}}}),
+    [](const auto& param_info) { return param_info.param.golden; });
 
 /// What no golden holds: experts in every layer, whose weights are always divided by their sum.
 TEST(Gguf, Qwen3WithExpertsInEveryLayer) {

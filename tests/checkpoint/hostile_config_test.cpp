@@ -290,7 +290,15 @@ TEST(HostileValues, AreNamed) {
   expect_all_in(refusal_with("falcon_new", R"({"parallel_attn": false})"), {"config.json]", "parallel_attn"});
   expect_all_in(refusal_with("falcon_new", R"({"num_ln_in_parallel_attn": 3})"),
                 {"config.json]", "num_ln_in_parallel_attn"});
-  expect_all_in(refusal_with("cohere", R"({"use_qk_norm": true})"), {"config.json]", "use_qk_norm"});
+  expect_all_in(refusal_with("cohere", R"({"use_qk_norm": true})"), {"safetensors]", "q_norm", "missing"});
+  expect_all_in(refusal_with("cohere_qk_norm", R"({"use_qk_norm": false})"), {"safetensors]", "q_norm"});
+  for (const char* text :
+       {R"({"use_qk_norm": true})", R"({"rotary_pct": 0.5})", R"({"use_parallel_block": false})",
+        R"({"use_gated_activation": false})", R"({"use_embedding_sharing": false})",
+        R"({"position_embedding_type": "rope_neox"})", R"({"order_of_interleaved_layers": "global_attn_first"})"}) {
+    const std::string key = Json::parse(text).begin().key();
+    expect_all_in(refusal_with("cohere2", text), {"config.json]", key});
+  }
   expect_all_in(refusal_with("cohere", R"({"logit_scale": 0})"), {"config.json]", "logit_scale"});
   expect_all_in(refusal_with("granite", R"({"residual_multiplier": -1})"), {"config.json]", "residual_multiplier"});
   expect_all_in(refusal_with("gemma3", R"({"attn_logit_softcapping": 50.0})"),

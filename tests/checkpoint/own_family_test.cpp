@@ -30,14 +30,18 @@ Json nano() {
 
 /// Everything that may differ, does.
 Json much() {
-  return own({{"n_kv_heads", 2},          {"head_dim", 32},      {"rope_fraction", 0.5},
-              {"rope_interleaved", true}, {"norm_bias", true},   {"norm", "layer"},
-              {"norm_place", "both"},     {"qk_norm", "head"},   {"qkv_bias", true},
-              {"out_bias", true},         {"ffn_bias", true},    {"head_bias", true},
-              {"n_experts", 4},           {"top_k", 2},          {"renormalize", false},
-              {"d_ff_shared", 48},        {"window", 16},        {"full_every", 2},
-              {"logit_softcap", 30},      {"score_softcap", 50}, {"residual_scale", 0.5},
-              {"embedding_scale", 2.0},   {"logit_scale", 0.25}});
+  return own({{"n_kv_heads", 2},       {"head_dim", 32},
+              {"rope_fraction", 0.5},  {"rope_interleaved", true},
+              {"norm_bias", true},     {"norm", "layer"},
+              {"norm_place", "both"},  {"qk_norm", "head_own_weight"},
+              {"qkv_bias", true},      {"out_bias", true},
+              {"ffn_bias", true},      {"head_bias", true},
+              {"n_experts", 4},        {"top_k", 2},
+              {"renormalize", false},  {"d_ff_shared", 48},
+              {"window", 16},          {"full_every", 2},
+              {"logit_softcap", 30},   {"score_softcap", 50},
+              {"residual_scale", 0.5}, {"embedding_scale", 2.0},
+              {"logit_scale", 0.25}});
 }
 
 TEST(OwnFamily, SaysWhatPublishedFamiliesAre) {
@@ -90,6 +94,8 @@ TEST(OwnFamily, SaysWhatPublishedFamiliesAre) {
                            {"parallel", true},
                            {"rope_fraction", 0.25}})),
             published("pythia-160m", {}));
+  EXPECT_TRUE(config_of(own({{"qk_norm", "head_own_weight"}, {"norm", "layer"}})).blocks[0].attention.qk_norm ==
+              published("command-r-plus", {"n_kv_heads=4"}).blocks[0].attention.qk_norm);
 }
 
 TEST(OwnFamily, IsWrittenAndReadBackWhole) {

@@ -28,9 +28,7 @@ void read_wiring(ConfigReader& c, bool is_new, BlockConfig& block) {
   }
   if (!is_parallel) return;
   block.residual = BlockConfig::Residual::parallel;
-  if (n_norms == 2) return;
-  block.norms.ffn_pre.reset();
-  block.norms.ffn_reads_attn_pre = true;
+  if (n_norms == 1) share_norm(block);
 }
 
 ModelConfig read_falcon(ConfigReader& c) {

@@ -18,12 +18,12 @@ ModelConfig read_gemma2(ConfigReader& c) {
   model.head.softcap = read_softcap(c, "final_logit_softcapping", 30.0);
   const std::optional<float> softcap = read_softcap(c, "attn_logit_softcapping", 50.0);
   const std::int64_t window = c.size_or("sliding_window", 4096);
-  const std::vector<bool> sliding = read_sliding_layers(c, static_cast<std::int64_t>(model.blocks.size()));
+  const std::vector<bool> sliding = read_sliding_layers(c, model.blocks.size(), 2);
   for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
     BlockConfig& block = model.blocks[layer];
     block.attention.score_scale = static_cast<float>(1.0 / std::sqrt(scalar));
     block.attention.softcap = softcap;
-    if (sliding.empty() ? layer % 2 == 0 : sliding[layer]) block.attention.window = window;
+    if (sliding[layer]) block.attention.window = window;
     block.norms.attn_post = block.norms.ffn_post = block.norms.attn_pre;
   }
   return model;

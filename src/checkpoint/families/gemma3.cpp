@@ -27,14 +27,13 @@ ModelConfig read_gemma3(ConfigReader& c) {
   const double scalar = c.number_or("query_pre_attn_scalar", 256);
   if (!(scalar > 0)) throw BadCheckpoint(c.where(), "query_pre_attn_scalar must be above 0, got {}", scalar);
   norm_heads(c, model);
-  const std::int64_t window = c.size_or("sliding_window", 4096), pattern = c.size_or("sliding_window_pattern", 6);
-  const std::vector<bool> sliding = read_sliding_layers(c, static_cast<std::int64_t>(model.blocks.size()));
+  const std::int64_t window = c.size_or("sliding_window", 4096);
+  const std::vector<bool> sliding = read_sliding_layers(c, model.blocks.size(), c.size_or("sliding_window_pattern", 6));
   for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
     BlockConfig& block = model.blocks[layer];
     block.norms.attn_post = block.norms.ffn_post = model.final_norm;
     block.attention.score_scale = static_cast<float>(1.0 / std::sqrt(scalar));
-    const bool by_pattern = (static_cast<std::int64_t>(layer) + 1) % pattern != 0;
-    if (!(sliding.empty() ? by_pattern : sliding[layer])) continue;
+    if (!sliding[layer]) continue;
     block.attention.window = window;
     block.attention.rope = local;
   }

@@ -51,8 +51,8 @@ AttentionConfig read_attention(ConfigReader& c, const ModelConfig& model, const 
   attention.softcap = read_softcap(c, "score_softcap", std::nullopt);
   attention.qkv_bias = c.flag_or("qkv_bias", false);
   attention.out_bias = c.flag_or("out_bias", false);
-  const std::size_t qk = choice(c, "qk_norm", {"none", "head", "all_heads"});
-  if (qk > 0) attention.qk_norm = {norm, qk == 1 ? QkNormConfig::Over::head : QkNormConfig::Over::all_heads};
+  const std::size_t qk = choice(c, "qk_norm", {"none", "head", "head_own_weight", "all_heads"});
+  if (qk > 0) attention.qk_norm = {norm, static_cast<QkNormConfig::Over>(qk - 1)};
   return attention;
 }
 

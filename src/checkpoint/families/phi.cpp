@@ -16,9 +16,7 @@ ModelConfig read_phi(ConfigReader& c) {
   ModelConfig model = read_decoder(c, keys);
   model.head.bias = true;
   for (BlockConfig& block : model.blocks) {
-    block.residual = BlockConfig::Residual::parallel;
-    block.norms.ffn_pre.reset();
-    block.norms.ffn_reads_attn_pre = true;
+    share_norm(block);
     block.attention.qkv_bias = block.attention.out_bias = true;
     auto& ffn = std::get<DenseConfig>(block.ffn);
     ffn.gated = false;

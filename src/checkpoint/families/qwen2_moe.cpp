@@ -10,7 +10,7 @@ ModelConfig read_qwen2_moe(ConfigReader& c) {
   c.refuse("use_sliding_window");  // every second layer below max_window_layers; no published file uses it
   for (const char* key : {"sliding_window", "max_window_layers"}) c.ignore(key);
   ModelConfig model = read_decoder(c, {.max_seq_len = 32768});
-  for (const bool slides : read_sliding_layers(c, static_cast<std::int64_t>(model.blocks.size()))) {
+  for (const bool slides : read_sliding_layers(c, model.blocks.size())) {
     if (slides) throw Unsupported(c.where(), "layer_types: sliding_attention is not supported for this family");
   }
   const bool bias = c.flag_or("qkv_bias", true);

@@ -28,7 +28,7 @@ ModelConfig read_smollm3(ConfigReader& c) {
   DecoderKeys keys{.max_seq_len = 32768, .tied = true};
   keys.rope.theta = 2e6;
   ModelConfig model = read_decoder(c, keys);
-  const std::vector<bool> sliding = read_sliding_layers(c, static_cast<std::int64_t>(model.blocks.size()));
+  const std::vector<bool> sliding = read_sliding_layers(c, model.blocks.size());
   if (std::find(sliding.begin(), sliding.end(), true) != sliding.end()) {
     throw BadCheckpoint(c.where(), "layer_types: sliding_attention contradicts use_sliding_window, which is false");
   }
