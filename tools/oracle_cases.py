@@ -1,8 +1,8 @@
-"""The cases of the golden oracle: which tiny checkpoints exist, and what each must be sensitive to.
+"""The cases of the golden oracle: the tiny checkpoints, and the mistakes that each must detect.
 
-A case is a configuration, what its modules are called, how its files look on disk, and a list of ablations: deliberate mistakes
-(a forgotten softcap, the wrong GELU, ...) that must move the logits by at least the given relative
-amount, so that an engine which makes the mistake cannot pass the golden.
+A case is a configuration, the names of its modules, the form of its files, and a list of ablations: deliberate mistakes
+(a forgotten softcap, the wrong GELU, ...) that must change the logits by at least the given relative amount, so that an
+engine with that mistake cannot pass the golden.
 """
 
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ QK_NORM_GAIN = 1.5  # of the norms of q and k, else their scores would be flat
 STRONG = 1e-2  # relative change of the logits which a semantic mistake must cause
 GELU = 1e-4  # tanh and exact GELU differ by less than 5e-4 anywhere, so the bar is lower
 
-# Where modules are named otherwise than in Llama.
+# Families whose modules have other names than Llama's.
 GEMMA2 = replace(
     LLAMA,
     ln1_post="post_attention_layernorm",
@@ -671,7 +671,7 @@ CASES = [
     ),
     Case(
         name="qwen3",
-        proves="q and k normed over each head, head width not d/H",
+        proves="q and k normalized over each head, head width not d/H",
         model_class=transformers.Qwen3ForCausalLM,
         config=SMALL | dict(head_dim=6, tie_word_embeddings=True),
         tokens=13,
@@ -681,7 +681,7 @@ CASES = [
         name="gemma3",
         proves=(
             "Gemma 3's published keys: two RoPE bases, scaling for the full layers only, a "
-            "pattern without `layer_types`, normed q and k with 1 + w"
+            "pattern without `layer_types`, q and k normalized with 1 + w"
         ),
         model_class=transformers.Gemma3ForCausalLM,
         layout=GEMMA2,
@@ -715,7 +715,7 @@ CASES = [
     ),
     Case(
         name="olmo2",
-        proves="norms behind the sublayers only, q and k normed over their full width",
+        proves="norms after the sublayers only, q and k normalized over their full width",
         model_class=transformers.Olmo2ForCausalLM,
         layout=OLMO2,
         config=SMALL,
@@ -725,7 +725,7 @@ CASES = [
     Case(
         name="gpt_neox",
         proves=(
-            "parallel residual with two norms, a quarter of each head turned, q, k, v mixed head "
+            "parallel residual with two norms, RoPE on a quarter of each head, q, k, v mixed head "
             "by head, float16"
         ),
         model_class=transformers.GPTNeoXForCausalLM,
@@ -917,7 +917,7 @@ CASES = [
     ),
     Case(
         name="phi",
-        proves="Phi-2's published keys: a parallel block on one norm, half of each head turned, biases of the head",
+        proves="Phi-2's published keys: a parallel block on one norm, RoPE on half of each head, a bias of the unembedding",
         model_class=transformers.PhiForCausalLM,
         layout=replace(
             COHERE,
@@ -1131,7 +1131,7 @@ CASES = [
     ),
     Case(
         name="qwen3_moe",
-        proves="experts and a dense layer, normed q and k",
+        proves="experts and a dense layer, normalized q and k",
         model_class=transformers.Qwen3MoeForCausalLM,
         config=SMALL
         | dict(
