@@ -8,7 +8,7 @@
 namespace vitrine {
 namespace {
 
-/// The first layer's experts, where a layer has any.
+/// The experts of the first layer that has some.
 const MoeConfig* experts_of(const ModelConfig& config) {
   for (const BlockConfig& block : config.blocks) {
     if (const auto* moe = std::get_if<MoeConfig>(&block.ffn)) return moe;
@@ -36,15 +36,18 @@ const AttentionConfig* sliding_attention(const ModelConfig& config) {
   return nullptr;
 }
 
-/// Of how many layers one has no window.
+/// n where every n-th layer is full, and only those; nothing where there is no such n.
 std::optional<double> sliding_pattern(const ModelConfig& config) {
+  const auto is_full = [](const BlockConfig& block) { return !block.attention.window; };
+  const auto first = std::find_if(config.blocks.begin(), config.blocks.end(), is_full);
+  const auto n = static_cast<std::size_t>(first - config.blocks.begin()) + 1;
   for (std::size_t layer = 0; layer < config.blocks.size(); ++layer) {
-    if (!config.blocks[layer].attention.window) return static_cast<double>(layer + 1);
+    if (is_full(config.blocks[layer]) != ((layer + 1) % n == 0)) return std::nullopt;
   }
-  return std::nullopt;
+  return first == config.blocks.end() ? std::nullopt : std::optional(static_cast<double>(n));
 }
 
-/// What 1 is divided by to get `scale`, to the bit where a float does so.
+/// x for which 1 / x is `scale`, to the bit if there is such a float.
 double divisor_of(float scale) {
   const float guess = 1.0f / scale;
   for (const float x : {guess, std::nextafter(guess, 0.0f), std::nextafter(guess, INFINITY)}) {
@@ -53,7 +56,7 @@ double divisor_of(float scale) {
   return guess;
 }
 
-/// Factors of embedding, scores, stream and logits, and how a block is wired.
+/// The value of a key for a factor (of embedding, scores, residual or logits), or for use_parallel_residual.
 std::optional<double> factor_of(const ModelConfig& config, std::string_view word) {
   const BlockConfig& block = config.blocks.front();
   if (word == "attention_multiplier") return block.attention.score_scale;
@@ -65,7 +68,7 @@ std::optional<double> factor_of(const ModelConfig& config, std::string_view word
   throw InternalError("gguf", "no value for the key {}", word);
 }
 
-/// Widths of the feed-forward, and numbers of experts.
+/// The value of a key for a width of the feed-forward or a number of experts.
 std::optional<std::int64_t> ffn_size_of(const ModelConfig& config, std::string_view word) {
   const MoeConfig* moe = experts_of(config);
   if (word == "d_ff" && moe == nullptr) return std::get<DenseConfig>(config.blocks.front().ffn).d_ff;
@@ -76,7 +79,7 @@ std::optional<std::int64_t> ffn_size_of(const ModelConfig& config, std::string_v
   return moe->shared ? std::optional(moe->shared->d_ff) : std::nullopt;
 }
 
-/// What a key says, by its word; nothing where the config has no such thing.
+/// The value of the key with this word; nothing where the config has no such value.
 std::optional<double> value_of(const ModelConfig& config, std::string_view word) {
   const BlockConfig& block = config.blocks.front();
   const AttentionConfig& a = block.attention;
@@ -108,20 +111,15 @@ std::optional<double> value_of(const ModelConfig& config, std::string_view word)
   return factor_of(config, word);
 }
 
-/// Makes equal what differs by format alone.
+/// Removes what differs by format alone.
 void normalize(const GgufArchitecture& architecture, ModelConfig& config) {
-  config.final_norm.weight_offset = 0;
+  fold_weight_offsets(config);
   for (BlockConfig& block : config.blocks) {
-    BlockNorms& norms = block.norms;
-    for (std::optional<NormConfig>* norm : {&norms.attn_pre, &norms.attn_post, &norms.ffn_pre, &norms.ffn_post}) {
-      if (norm->has_value()) (*norm)->weight_offset = 0;
-    }
-    if (block.attention.qk_norm) block.attention.qk_norm->norm.weight_offset = 0;
     if (block.attention.rope) block.attention.rope->layout = architecture.layout;
   }
 }
 
-/// Frequencies within a last bit or two, however they are said: then `read` gets what `config` has.
+/// If the frequencies agree within a bit or two, gives `read` those of `config`.
 void forgive_rounding(const RopeConfig& config, RopeConfig& read) {
   if (config.frequency.size() != read.frequency.size()) return;
   for (std::size_t i = 0; i < read.frequency.size(); ++i) {
@@ -132,7 +130,7 @@ void forgive_rounding(const RopeConfig& config, RopeConfig& read) {
   if (static_cast<float>(config.theta) == static_cast<float>(read.theta)) read.theta = config.theta;
 }
 
-/// The first word that is not the same; empty where all are.
+/// The first part that differs; empty where none does.
 std::string difference(const ModelConfig& a, const ModelConfig& b) {
   if (!(a.embedding == b.embedding)) return "the scale or positions of the embedding";
   if (!(a.head == b.head)) return "the head";
@@ -197,7 +195,7 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
     keys.add(full("rope.scaling.type"), "yarn");
     add("rope.scaling.factor", ramp->factor);
     add_size("rope.scaling.original_context_length", ramp->original_max_seq_len);
-    const double proposed = ramp->factor <= 1 ? 1.0 : 0.1 * std::log(ramp->factor) + 1.0;
+    const double proposed = yarn_magnitude(ramp->factor);
     if (rope->magnitude != static_cast<float>(proposed)) add("rope.scaling.attn_factor", rope->magnitude / proposed);
     if (ramp->beta_fast != 32) add("rope.scaling.yarn_beta_fast", ramp->beta_fast);
     if (ramp->beta_slow != 1) add("rope.scaling.yarn_beta_slow", ramp->beta_slow);
@@ -210,7 +208,7 @@ std::vector<RopeTensor> rope_tensors(const ModelConfig& config) {
   if (!rope || std::holds_alternative<LinearScaling>(rope->scaling)) return {};
   if (std::holds_alternative<RampScaling>(rope->scaling)) return {};
   if (const auto* listed = std::get_if<ListedScaling>(&rope->scaling)) {
-    return {{kRopeWithin, listed->within}, {kRopeBeyond, listed->beyond}};
+    return {{kShortFactors, listed->within}, {kLongFactors, listed->beyond}};
   }
   const std::vector<float> plain = rope_frequency(rope->theta, rope->dim, std::monostate{});
   if (plain == rope->frequency) return {};
@@ -219,8 +217,8 @@ std::vector<RopeTensor> rope_tensors(const ModelConfig& config) {
   return {{"rope_freqs.weight", divisors}};
 }
 
-void check_says_the_same(const GgufArchitecture& architecture, const std::string& header,
-                         const std::vector<RopeTensor>& rope, ModelConfig config, std::string_view where) {
+void check_round_trip(const GgufArchitecture& architecture, const std::string& header,
+                      const std::vector<RopeTensor>& rope, ModelConfig config, std::string_view where) {
   const GgufMetadata metadata = GgufMetadata::parse(std::as_bytes(std::span(header)), where);
   StoredTensors tensors;
   for (const GgufTensor& tensor : metadata.contents().tensors) {
@@ -240,7 +238,7 @@ void check_says_the_same(const GgufArchitecture& architecture, const std::string
   }
   const std::string what = difference(config, read);
   if (what.empty()) return;
-  throw Unsupported(where, "GGUF's architecture \"{}\" cannot say this model's config: {} would be read otherwise",
+  throw Unsupported(where, "GGUF's architecture \"{}\" cannot express this model's config: {} would change",
                     architecture.name, what);
 }
 

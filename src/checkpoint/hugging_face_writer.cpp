@@ -14,7 +14,6 @@ namespace vitrine {
 namespace {
 
 constexpr std::int64_t kChunkElements = std::int64_t{1} << 21;
-constexpr std::int64_t kHeaderBytesPerTensor = 240;
 
 /// Consecutive rows of a parameter in a stored tensor.
 struct Part {
@@ -23,15 +22,14 @@ struct Part {
   std::int64_t rows = 0;
 };
 
-/// A stored tensor, and where its rows come from.
+/// A stored tensor, and the source of its rows.
 struct Stored {
   std::string name;
   std::vector<Part> parts;
   PlaceShape shape;
-  bool transposed = false;
 };
 
-/// The tensors that a model of this config has in that form, in the order of the family's table.
+/// The tensors of a model of this config in that form, in the order of the family's table.
 std::vector<Stored> stored_tensors(const Family& family, const std::optional<StoredForm>& as,
                                    const ModelConfig& config) {
   std::map<std::string, std::pair<std::size_t, Shape>> params;
@@ -44,17 +42,15 @@ std::vector<Stored> stored_tensors(const Family& family, const std::optional<Sto
     if (as && !as->names.contains(place.stored)) return;
     std::vector<std::size_t> indices;
     std::vector<Shape> shapes;
-    std::vector<std::int64_t> part_rows;
     for (const std::string& ours : place.ours) {
       const auto it = params.find(ours);
       if (it == params.end()) return;  // this config has no such parameter
       const auto& [index, shape] = it->second;
       indices.push_back(index);
       shapes.push_back(shape);
-      part_rows.push_back(shape[0]);
     }
-    Stored stored{place.stored, {}, shape_of(place, config, shapes), place.rule->transposed};
-    for (const RowRun& run : row_runs(place, config, part_rows)) {
+    Stored stored{place.stored, {}, shape_of(place, config, shapes)};
+    for (const RowRun& run : row_runs(place, config, shapes)) {
       stored.parts.push_back({indices[run.part], run.first, run.count});
     }
     tensors.push_back(std::move(stored));
@@ -73,16 +69,16 @@ class TensorStream {
   template <class Report>
   void write(const Stored& stored, Report&& report) {
     writer_.begin(stored.name, dtype_, stored.shape.stored);
-    const auto& [is_vector, rows, cols, sizes] = stored.shape;
-    const std::int64_t n_lines = stored.transposed ? cols : rows;
-    const std::int64_t line = is_vector ? 1 : stored.transposed ? rows : cols;
+    const auto& [is_vector, transposed, rows, cols, sizes] = stored.shape;
+    const std::int64_t n_lines = transposed ? cols : rows;
+    const std::int64_t line = transposed ? rows : cols;
     const std::int64_t step = std::max<std::int64_t>(1, kChunkElements / line);
     for (std::int64_t first = 0; first < n_lines; first += step) {
       const std::int64_t n = std::min(step, n_lines - first);
       buffer_.resize(static_cast<std::size_t>(n * line));
       if (is_vector) {
         fill_vector(stored, first, n);
-      } else if (stored.transposed) {
+      } else if (transposed) {
         fill_columns(stored, first, n);
       } else {
         fill_rows(stored, first, n);
@@ -93,7 +89,7 @@ class TensorStream {
   }
 
  private:
-  /// The parameter that holds row `row` of all parts, its row there, and how many follow it there.
+  /// The parameter that holds row `row` of the tensor, its row there, and the number of rows from it on.
   static Part place(const Stored& stored, std::int64_t row) {
     auto part = stored.parts.begin();
     for (; row >= part->rows; ++part) row -= part->rows;
@@ -119,7 +115,7 @@ class TensorStream {
     });
   }
 
-  /// Columns [first, first + n) of the parameters become rows of the file.
+  /// Columns [first, first + n) of the parameters, as rows of the file.
   void fill_columns(const Stored& stored, std::int64_t first, std::int64_t n) {
     pool_.parallel_for(stored.shape.rows, 16, [&](std::int64_t begin, std::int64_t end, int) {
       std::vector<float> run(static_cast<std::size_t>(n));
@@ -165,7 +161,7 @@ void write_hugging_face_tensors(const std::string& path, const Family& family, c
     throw InternalError(family.model_type, "the table holds {} elements, the model has {}", total,
                         count_params(config));
   }
-  SafetensorsWriter writer(path, 256 + static_cast<std::int64_t>(tensors.size()) * kHeaderBytesPerTensor);
+  SafetensorsWriter writer(path, header_bytes_for(tensors.size()));
   TensorStream stream(writer, dtype, values, pool);
   std::int64_t done = 0;
   for (const Stored& stored : tensors) {
@@ -180,7 +176,7 @@ void write_hugging_face_tensors(const std::string& path, const Family& family, c
 void write_config_json(const std::string& path, const Family& family, Json config, DType dtype) {
   config.erase("dtype");
   config["torch_dtype"] = dtype == DType::f32 ? "float32" : dtype == DType::f16 ? "float16" : "bfloat16";
-  if (!config.contains("architectures")) config["architectures"] = {std::string(family.architectures.front())};
+  if (!config.contains("architectures")) config["architectures"] = {std::string(family.architecture)};
   const std::string text = config.dump(2) + "\n";
   FileWriter writer(path);
   writer.write(std::as_bytes(std::span(text)));

@@ -1,4 +1,4 @@
-// model_type "vitrine": what published families are, said in our own words, and what none of them is.
+// model_type "vitrine" describes published families with our own keys, and models that no published family describes.
 #include <gmock/gmock.h>
 
 #include <cstring>
@@ -28,7 +28,7 @@ Json nano() {
   return own({{"positions", "learned"}, {"norm", "layer"}, {"activation", "gelu"}, {"gated", false}, {"tied", true}});
 }
 
-/// Everything that may differ, does.
+/// A config in which every key differs from its default.
 Json much() {
   return own({{"n_kv_heads", 2},       {"head_dim", 32},
               {"rope_fraction", 0.5},  {"rope_interleaved", true},
@@ -44,7 +44,7 @@ Json much() {
               {"logit_scale", 0.25}});
 }
 
-TEST(OwnFamily, SaysWhatPublishedFamiliesAre) {
+TEST(OwnFamily, DescribesPublishedFamilies) {
   const auto published = [](const std::string& preset, std::vector<std::string> set) {
     Json json = preset_or_config(preset);
     for (const char* size : {"d_model=64", "n_layers=4", "n_heads=4", "vocab_size=300", "max_seq_len=128", "d_ff=96"}) {
@@ -98,7 +98,7 @@ TEST(OwnFamily, SaysWhatPublishedFamiliesAre) {
               published("command-r-plus", {"n_kv_heads=4"}).blocks[0].attention.qk_norm);
 }
 
-TEST(OwnFamily, IsWrittenAndReadBackWhole) {
+TEST(OwnFamily, IsWrittenAndReadBack) {
   ThreadPool pool(2);
   for (const Json& json : {nano(), much(), own({{"positions", "none"}, {"d_ff", "8/3 d, round up to 64"}})}) {
     Json config = json;
@@ -120,7 +120,7 @@ TEST(OwnFamily, IsWrittenAndReadBackWhole) {
   }
 }
 
-TEST(OwnFamily, RefusesWhatItDoesNotKnow) {
+TEST(OwnFamily, RefusesUnknownKeysAndValues) {
   const auto error_of = [](const Json& json) -> std::string {
     try {
       config_of(json);
@@ -140,7 +140,7 @@ TEST(OwnFamily, RefusesWhatItDoesNotKnow) {
   EXPECT_THAT(error_of(own({{"norm", "batch"}})), HasSubstr("rms, layer"));
 }
 
-/// As hostile_config_test.cpp does it for published families: any value of any key is read, or refused by an error.
+/// As in hostile_config_test.cpp for published families: any value of any key is read or refused by an error.
 TEST(OwnFamily, SurvivesAnyValueOfAnyKey) {
   for (const Json& good : {nano(), much()}) {
     for (const auto& [key, value] : good.items()) {

@@ -7,22 +7,14 @@ namespace {
 
 ModelConfig read_cohere(ConfigReader& c) {
   ModelConfig model = read_cohere_decoder(c, 500000);
-  if (!c.flag_or("use_qk_norm", false)) return model;
-  for (BlockConfig& block : model.blocks) {
-    block.attention.qk_norm = QkNormConfig{model.final_norm, QkNormConfig::Over::head_own_weight};
-  }
+  if (c.flag_or("use_qk_norm", false)) norm_q_and_k(model, QkNormConfig::Over::head_own_weight);
   return model;
 }
 
 }  // namespace
 
 Family cohere_family() {
-  Family family;
-  family.model_type = "cohere";
-  family.architectures = {"CohereForCausalLM"};
-  family.read_config = read_cohere;
-  use_decoder_names(family);
-  add_pre_norms(family);
+  Family family = decoder_family("cohere", "CohereForCausalLM", read_cohere);
   add_qk_norms(family);
   return family;
 }

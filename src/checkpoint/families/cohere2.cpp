@@ -41,14 +41,6 @@ ModelConfig read_cohere2(ConfigReader& c) {
 
 }  // namespace
 
-Family cohere2_family() {
-  Family family;
-  family.model_type = "cohere2";
-  family.architectures = {"Cohere2ForCausalLM"};
-  family.read_config = read_cohere2;
-  use_decoder_names(family);
-  add_pre_norms(family);
-  return family;
-}
+Family cohere2_family() { return decoder_family("cohere2", "Cohere2ForCausalLM", read_cohere2); }
 
 }  // namespace vitrine
