@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Holds vitrine's GGUF files against others' tools: tools/compare_gguf.py build/vitrine MODEL_FOLDER...
+"""Compares vitrine's GGUF files with other tools: tools/compare_gguf.py build/vitrine MODEL_FOLDER...
 
-For each Hugging Face folder (Llama, Mistral, Mixtral, Qwen 2 and 3 and theirs with experts, Gemma 1 to 3, GPT-2; small,
-its weights are held in float32):
-  theirs   a GGUF file written with gguf's own writer, rows permuted and norms raised as llama.cpp's conversion does it;
-           vitrine's logits on it against vitrine's logits on the folder
-  ours     a file that `vitrine quantize` writes, read by gguf's own reader: every tensor against those of the other file
-  engine   the same file run by llama.cpp (llama-cpp-cffi), where that is installed: its logits against vitrine's
-Prints the largest difference over 1 + the largest logit; exit status 1 where one is above its tolerance. Needs numpy,
-gguf, safetensors.
+For each Hugging Face folder (Llama, Mistral, Mixtral, Qwen 2 and 3 with and without experts, Gemma 1 to 3, GPT-2; small,
+as its weights are loaded in float32):
+  theirs   a GGUF file written by the gguf package, with rows permuted and norms changed as in llama.cpp's converter:
+           vitrine's logits on it are compared with vitrine's logits on the folder
+  ours     a file that `vitrine quantize` writes, read by the gguf package: every tensor is compared with the other file
+  engine   the same file run by llama.cpp (llama-cpp-cffi), where that is installed: its logits are compared with vitrine's
+Prints the largest difference over 1 + the largest logit. The exit status is 1 where one exceeds its tolerance. Needs
+numpy, gguf and safetensors.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def tensors_of(folder):
 
 
 def stacked_experts(tensors):
-    """Tensors of single experts, put together as llama.cpp's conversion does it."""
+    """Stacks the tensors of single experts as llama.cpp's converter does."""
     stacks = {}
     for name, tensor in tensors:
         expert = re.search(r"\.experts\.(\d+)\.", name)
@@ -57,7 +57,7 @@ def stacked_experts(tensors):
 
 
 def gguf_name(name, names):
-    """By gguf's own table of names."""
+    """The name by gguf's table of names."""
     if name.split(".")[0] in ("wte", "wpe", "h", "ln_f"):
         name = "transformer." + name
     return names.get_name(name, try_suffixes=(".weight", ".bias"))
@@ -228,7 +228,7 @@ def difference(a, b):
 def compare(program, folder, scratch):
     failed = False
 
-    def tell(what, value, tolerance):
+    def report(what, value, tolerance):
         nonlocal failed
         failed = failed or not value <= tolerance
         print(f"{folder}  {what:28}{value:.2e}  {'' if value <= tolerance else 'ABOVE ' + str(tolerance)}")
@@ -239,7 +239,7 @@ def compare(program, folder, scratch):
     context = config.get("max_position_embeddings") or config.get("n_positions")
     ids = [int(i) for i in np.random.default_rng(5).integers(0, vocab, min(24, context))]
     reference = logits(program, folder, ids, scratch + "/a.npy")
-    tell("theirs, logits", difference(logits(program, theirs, ids, scratch + "/b.npy"), reference), 2e-6)
+    report("theirs, logits", difference(logits(program, theirs, ids, scratch + "/b.npy"), reference), 2e-6)
     for dtype, tolerance in [("f32", 1e-4), ("f16", 1e-3)]:
         subprocess.run([program, "quantize", folder, ours, "--type", dtype], check=True, capture_output=True)
         if dtype == "f32":
@@ -248,10 +248,10 @@ def compare(program, folder, scratch):
             if a.keys() != b.keys():
                 raise RuntimeError(f"{folder}: other tensors: {sorted(a.keys() ^ b.keys())}")
             worst = max(difference(np.array(a[n].data), np.array(b[n].data)) for n in a)
-            tell("ours, tensors", worst, 1e-6)
+            report("ours, tensors", worst, 1e-6)
         mine = logits(program, ours, ids, scratch + "/c.npy")
         try:
-            tell(f"engine, {dtype} logits", difference(engine_logits(ours, ids), mine), tolerance)
+            report(f"engine, {dtype} logits", difference(engine_logits(ours, ids), mine), tolerance)
         except ImportError:
             print(f"{folder}  engine: llama-cpp-cffi is not installed")
     return failed

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Shows where llama.cpp's logits part from vitrine's: tools/explain_llama_cpp.py build/vitrine MODEL_FOLDER...
+"""Shows why llama.cpp's logits differ from vitrine's: tools/explain_llama_cpp.py build/vitrine MODEL_FOLDER...
 
 For each Hugging Face folder and for GGUF files of it in f32 and f16, differences over 1 + the largest logit:
-  llama.cpp - vitrine, and both from transformers in float64 on the same weights (rounded to f16 where the file is);
-  transformers in float32 from itself in float64: what float32 costs at least;
+  llama.cpp from vitrine, and both from transformers in float64 on the same weights (rounded to f16 for an f16 file);
+  transformers in float32 from itself in float64: the least error that float32 has;
   llama.cpp from transformers in float64 that rounds as llama.cpp's CPU kernels do: inputs of products with f16 weights
-  to f16 (ggml: vec_dot_type of F16), GELU through a table of f16 values (GGML_GELU_FP16); and such a transformers in
-  float32 from that in float64: how far two exact followers of the same rule end up apart.
-docs/agreement.md tells what it showed. Needs what tools/compare_gguf.py needs, torch and transformers.
+  to f16 (ggml: vec_dot_type of F16), GELU by a table of f16 values (GGML_GELU_FP16); and that transformers in float32
+  from itself in float64: the difference between two implementations of the same rounding.
+docs/agreement.md has the results. Needs torch, transformers and what tools/compare_gguf.py needs.
 """
 
 import json
@@ -24,7 +24,7 @@ from transformers.pytorch_utils import Conv1D
 import compare_gguf
 
 LINEAR = torch.nn.functional.linear
-STORED_AS_F32 = ("wpe", "mlp.gate.weight", "block_sparse_moe.gate")  # positions and routers, whatever the file's type
+STORED_AS_F32 = ("wpe", "mlp.gate.weight", "block_sparse_moe.gate")  # positions and routers, in files of any type
 
 
 def half(x):

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Holds the program against checkpoints that lie: tools/hostile_checkpoints.py build/vitrine [--quick]
+"""Runs the program on malformed checkpoints: tools/hostile_checkpoints.py build/vitrine [--quick]
 
-Of tiny models in every format (a folder with one safetensors file, with shards and an index, GGUF in version 2 and 3,
-split GGUF, llama2.c) it makes files cut at every 64th byte, with places, sizes, counts, types and keys that lie, and
-configs that contradict the tensors, and runs `vitrine logits` on each. A run that is to be refused must end with status
-1 and one line on stderr; where a change may be harmless, status 0 with nothing said is right, too; none may end by a
-signal, take 2 s, or 300 MB at its peak. Prints counts, the worst time and memory, and what broke the rule; exit status 1
-where something did. Needs Python alone. --quick runs every 16th of the cases.
+From tiny models in every format (a folder with one safetensors file, with shards and an index, GGUF in version 2 and 3,
+split GGUF, llama2.c) it makes files truncated at every 64th byte, with false offsets, sizes, counts, types and keys, and
+configs that contradict the tensors, and runs `vitrine logits` on each. A run that must be refused has to end with status
+1 and one line on stderr. Where a change may be harmless, status 0 without output is also correct. No run may end by a
+signal, take 2 s, or use 300 MB at its peak. Prints counts, the worst time and memory, and the violations; the exit status
+is 1 where there are any. Needs only Python. --quick runs every 16th case.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def write(path, data):
 
 
 class Folder:
-    """A Hugging Face folder to do harm to."""
+    """A Hugging Face folder to damage."""
 
     def __init__(self, golden, path):
         self.path, self.files = path, {}
@@ -47,8 +47,8 @@ class Folder:
             if name in ("config.json", "model.safetensors.index.json") or name.startswith("model"):
                 self.files[name] = read(os.path.join(GOLDENS, golden, name))
 
-    def lay(self, changes):
-        """Writes it with files replaced; None: the file is missing."""
+    def write_files(self, changes):
+        """Writes the folder with files replaced; None removes a file."""
         shutil.rmtree(self.path, ignore_errors=True)
         os.makedirs(self.path)
         for name, data in {**self.files, **changes}.items():
@@ -61,7 +61,7 @@ class Folder:
 
 
 def with_header(data, edit):
-    """A safetensors file, its header changed."""
+    """A safetensors file with a changed header."""
     size = struct.unpack("<Q", data[:8])[0]
     header = edit(json.loads(data[8:8 + size]))
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
@@ -73,7 +73,7 @@ def cuts(data):
 
 
 def safetensors_cases(data):
-    """Pairs of (what, file), all to be refused."""
+    """Pairs of (what, file). All must be refused."""
     for at in cuts(data):
         yield f"cut at {at}", data[:at]
     for size in [0, 1, 7, len(data), len(data) - 8, 10**8, 10**8 + 1, 2**31, 2**63, 2**64 - 1, 2**64 - 8]:
@@ -109,7 +109,7 @@ def safetensors_cases(data):
 
 
 def text_cases(text, every=64):
-    """Of config.json and the index: cut short, or not what was expected; to be refused."""
+    """Truncated or unexpected texts of config.json and the index. All must be refused."""
     for at in range(0, len(text.rstrip()), every):
         yield f"cut at {at}", text[:at]
     deep = 200000
@@ -123,7 +123,7 @@ def text_cases(text, every=64):
 
 
 def config_cases(config, turn):
-    """Every word with every third of the wrong values, `turn` says which; may be harmless."""
+    """Every key with every third of the wrong values, selected by `turn`. They may be harmless."""
     for number, key in enumerate(config):
         for value in WRONG_VALUES[(number + turn) % 3::3]:
             if value != config[key] or type(value) is not type(config[key]):
@@ -142,7 +142,7 @@ def twice_cases(config):
 
 
 def contradictions(config):
-    """Sizes that the tensors do not have; to be refused."""
+    """Sizes that the tensors do not have. All must be refused."""
     sizes = ["hidden_size", "intermediate_size", "vocab_size", "num_hidden_layers", "num_attention_heads", "n_embd",
              "n_layer", "n_head", "n_inner", "n_positions", "head_dim", "num_local_experts", "moe_intermediate_size"]
     for key in sizes:
@@ -154,8 +154,8 @@ def contradictions(config):
 
 
 class Gguf:
-    """Where things stand in a GGUF file: `keys` [(name, type, place of the value)], `tensors` [(name, place of the
-    description behind the name, rank)], `data` the place of the tensors' bytes."""
+    """Offsets in a GGUF file: `keys` [(name, type, offset of the value)], `tensors` [(name, offset of the description
+    after the name, rank)], `data` the offset of the tensors' bytes."""
 
     SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 
@@ -286,7 +286,7 @@ def gguf_cases(data):
 
 
 def llama2c(header):
-    """A file of zeros with what the header asks for."""
+    """A file of zeros of the size that the header requires."""
     d, ff, layers, heads, kv, vocab, length = header
     floats = (abs(vocab) * d * (2 if vocab < 0 else 1) + layers * (2 * d + 2 * d * d + 2 * d // heads * kv * d + 3 * ff * d)
               + d + length * (d // heads))
@@ -305,23 +305,23 @@ def llama2c_cases():
                 yield f"field {field} = {value}", struct.pack("<7i", *header) + data[28:]
     yield "all at most", struct.pack("<7i", *[2**31 - 1] * 7) + data[28:]
     yield "all zero", struct.pack("<7i", *[0] * 7) + data[28:]
-    yield "more behind", data + bytes(4)
+    yield "bytes after the end", data + bytes(4)
     yield "another magic", b"ak42" + data[4:]
 
 
 class Starter:
-    """A small process that starts others: the kernel counts the memory of who forks as the child's own."""
+    """A small process that starts others: the kernel counts the memory of the parent as the child's own after fork."""
 
     def __init__(self):
-        asked, self.ask = os.pipe()
+        requests, self.ask = os.pipe()
         self.answer, answers = os.pipe()
         if os.fork() == 0:
             os.close(self.ask)
-            with os.fdopen(asked) as lines:
+            with os.fdopen(requests) as lines:
                 for line in lines:
                     os.write(answers, (json.dumps(self.run_here(**json.loads(line))) + "\n").encode())
             os._exit(0)
-        os.close(asked)
+        os.close(requests)
         self.answer = os.fdopen(self.answer)
 
     @staticmethod
@@ -334,7 +334,7 @@ class Starter:
         return status, time.monotonic() - begun, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
     def run(self, command, errors):
-        """Exit status as of wait, seconds, seconds of processor, megabytes at the peak."""
+        """Exit status as from wait, seconds, seconds of processor time, megabytes at the peak."""
         os.write(self.ask, (json.dumps({"command": command, "errors": errors}) + "\n").encode())
         return json.loads(self.answer.readline())
 
@@ -345,18 +345,18 @@ class Runner:
         self.out, self.errors = os.path.join(scratch, "out.npy"), os.path.join(scratch, "errors")
         self.counts, self.broken, self.number = {}, [], 0
 
-    def check(self, group, what, lay, must_fail):
-        """Lays the files and runs the program on them."""
+    def check(self, group, what, write_files, must_fail):
+        """Writes the files and runs the program on them."""
         self.number += 1
         if self.quick and self.number % 16:
             return
-        model = lay()
+        model = write_files()
         command = [self.program, "logits", model, "--ids", "0,1,2", "--threads", "1", "--out", self.out]
         status, seconds, processor, megabytes = self.starter.run(command, self.errors)
-        said = read(self.errors)
+        output = read(self.errors)
         right = os.WIFEXITED(status) and (
-            (os.WEXITSTATUS(status) == 1 and said.count(b"\n") == 1 and said.startswith(b"vitrine: error: "))
-            or (os.WEXITSTATUS(status) == 0 and not said and not must_fail))
+            (os.WEXITSTATUS(status) == 1 and output.count(b"\n") == 1 and output.startswith(b"vitrine: error: "))
+            or (os.WEXITSTATUS(status) == 0 and not output and not must_fail))
         total = self.counts.setdefault(group, [0, 0, 0.0, 0.0, 0.0, "", ""])
         total[0] += 1
         total[1] += status != 0
@@ -366,9 +366,9 @@ class Runner:
         if megabytes > total[4]:
             total[4], total[6] = megabytes, what
         if not right or processor > MAX_SECONDS or seconds > MAX_WAIT or megabytes > MAX_MEGABYTES:
-            self.broken.append(f"{group}: {what}: status {status:#x}, {seconds:.2f} s, {megabytes:.0f} MB: {said[:300]!r}")
+            self.broken.append(f"{group}: {what}: status {status:#x}, {seconds:.2f} s, {megabytes:.0f} MB: {output[:300]!r}")
 
-    def tell(self):
+    def report(self):
         print(f"{'format':14}{'cases':>7}{'refused':>9}{'s':>7}{'cpu s':>7}{'MB':>6}  slowest; largest")
         for group, (cases, refused, seconds, processor, megabytes, slowest, largest) in self.counts.items():
             print(f"{group:14}{cases:7}{refused:9}{seconds:7.2f}{processor:7.2f}{megabytes:6.0f}  {slowest}; {largest}")
@@ -380,29 +380,29 @@ class Runner:
 def run_folders(runner, scratch):
     folder = Folder("llama_mha", scratch + "/hf")
     for what, data in safetensors_cases(folder.files["model.safetensors"]):
-        runner.check("safetensors", what, lambda: folder.lay({"model.safetensors": data}), True)
+        runner.check("safetensors", what, lambda: folder.write_files({"model.safetensors": data}), True)
     for what, data in text_cases(folder.files["config.json"], 16):
-        runner.check("config", what, lambda: folder.lay({"config.json": data}), True)
+        runner.check("config", what, lambda: folder.write_files({"config.json": data}), True)
     for turn, golden in enumerate(sorted(os.listdir(GOLDENS))):
         if not os.path.exists(os.path.join(GOLDENS, golden, "config.json")):
             continue
         folder = Folder(golden, scratch + "/hf")
         config = folder.json()
         for what, text in config_cases(config, turn):
-            runner.check("config values", f"{golden} {what}", lambda: folder.lay({"config.json": text}), False)
+            runner.check("config values", f"{golden} {what}", lambda: folder.write_files({"config.json": text}), False)
         for what, text in twice_cases(config):
-            runner.check("config twice", f"{golden} {what}", lambda: folder.lay({"config.json": text}), True)
+            runner.check("config twice", f"{golden} {what}", lambda: folder.write_files({"config.json": text}), True)
         for what, text in contradictions(config):
-            runner.check("contradictions", f"{golden} {what}", lambda: folder.lay({"config.json": text}), True)
+            runner.check("contradictions", f"{golden} {what}", lambda: folder.write_files({"config.json": text}), True)
 
 
 def run_shards(runner, scratch):
     folder = Folder("llama_gqa_bf16_sharded", scratch + "/shards")
     index, second = "model.safetensors.index.json", "model-00002-of-00003.safetensors"
     for what, data in safetensors_cases(folder.files[second]):
-        runner.check("shard", what, lambda: folder.lay({second: data}), True)
+        runner.check("shard", what, lambda: folder.write_files({second: data}), True)
     for what, data in text_cases(folder.files[index]):
-        runner.check("index", what, lambda: folder.lay({index: data}), True)
+        runner.check("index", what, lambda: folder.write_files({index: data}), True)
     cases = [(f"{name} missing", {name: None}) for name in folder.files if name != "config.json"]
     first = folder.files["model-00001-of-00003.safetensors"]
     cases += [("the first shard twice", {second: first}), ("no config", {"config.json": None})]
@@ -427,16 +427,16 @@ def run_shards(runner, scratch):
     wrong["weight_map"]["unknown"] = second
     cases.append(("a tensor in the index alone", {index: json.dumps(wrong)}))
     for what, changes in cases:
-        runner.check("shards", what, lambda: folder.lay(changes), True)
+        runner.check("shards", what, lambda: folder.write_files(changes), True)
 
     def circle():
-        path = folder.lay({second: None})
+        path = folder.write_files({second: None})
         os.symlink(second, os.path.join(path, second))
         return path
     runner.check("shards", "a link to itself", circle, True)
 
     def pipe():
-        path = folder.lay({second: None})
+        path = folder.write_files({second: None})
         os.mkfifo(os.path.join(path, second))
         return path
     runner.check("shards", "a pipe", pipe, True)
@@ -449,14 +449,14 @@ def run_gguf(runner, scratch):
                        capture_output=True)
         return read(path)
 
-    def lay(data):
+    def write_files(data):
         write(scratch + "/model.gguf", data)
         return scratch + "/model.gguf"
     whole = made("llama_mha", "f32")
     for group, data in [("GGUF v3", whole), ("GGUF v2", whole[:4] + b"\2\0\0\0" + whole[8:]),
                         ("GGUF experts", made("qwen2_moe", "f16"))]:
         for what, harmed, must_fail in gguf_cases(data):
-            runner.check(group, what, lambda: lay(harmed), must_fail)
+            runner.check(group, what, lambda: write_files(harmed), must_fail)
     gguf = Gguf(whole)
     names = [tensor[0] for tensor in gguf.tensors]
     half = len(names) // 2
@@ -477,12 +477,12 @@ def run_gguf(runner, scratch):
     cases += [("second missing", good[0], None), ("the first twice: a circle", good[0], good[0]), ("second is whole", good[0], whole),
               ("a tensor in both", good[0], gguf.part(1, 2, names[half - 1:])), ("a tensor in none", good[0], gguf.part(1, 2, names[half + 1:]))]
     for count in (0, 1, 3, 65535):
-        cases += [(f"first says {count} files", gguf.part(0, count, names[:half]), good[1]),
-                  (f"second says {count} files", good[0], gguf.part(1, count, names[half:]))]
+        cases += [(f"first has {count} files", gguf.part(0, count, names[:half]), good[1]),
+                  (f"second has {count} files", good[0], gguf.part(1, count, names[half:]))]
     for number in (0, 2, 65535):
         cases.append((f"second is number {number}", good[0], gguf.part(number, 2, names[half:])))
     for what, first, second in cases:
-        harmless = what == "first says 1 files"
+        harmless = what == "first has 1 files"
         runner.check("split GGUF", what, lambda: lay_parts(first, second), not harmless)
 
 
@@ -507,7 +507,7 @@ def main():
             for what, data in llama2c_cases():
                 path = scratch + "/model.bin"
                 runner.check("llama2.c", what, lambda: (write(path, data), path)[1], not what.startswith("field"))
-        runner.tell()
+        runner.report()
     sys.exit(bool(runner.broken))
 
 

@@ -1,17 +1,17 @@
 """Makes the goldens: tiny random checkpoints and every intermediate value of one forward.
 
     python tools/make_goldens.py [CASE...]            write tests/goldens/<case>/ (default: all)
-    python tools/make_goldens.py --check [CASE...]    make them elsewhere and compare
-    python tools/make_goldens.py --gradients [CASE...]    only gradients.safetensors, of the checkpoints that are there
-    python tools/make_goldens.py --list               say what each case proves
-    python tools/make_goldens.py --differences [CASE...]  only differences.json, likewise
+    python tools/make_goldens.py --check [CASE...]    make them in a temporary folder and compare
+    python tools/make_goldens.py --gradients [CASE...]    only gradients.safetensors, from the existing checkpoints
+    python tools/make_goldens.py --differences [CASE...]  only differences.json, from the existing checkpoints
+    python tools/make_goldens.py --list               list what each case proves
 
 Each case folder holds a checkpoint as users have it (config.json and model.safetensors, or shards
 with an index) and golden.safetensors with the named sites of one forward by transformers, in
 float32 with eager attention, and gradients.safetensors with the mean loss of the same prompt and its
-gradient by every parameter, and differences.json with central differences of that loss in float64 by
+gradient with respect to every parameter, and differences.json with central differences of that loss in float64 for
 a handful of elements of each tensor. The model is always loaded back from the written files, so the goldens
-say what transformers makes of exactly these files. The cases are in oracle_cases.py, the sites in
+are transformers' values for exactly these files. The cases are in oracle_cases.py, the sites in
 oracle_sites.py, the gradients in oracle_gradients.py, the differences in oracle_differences.py;
 make_reference_figures.py adds figures.json to some of the folders. Needs torch, transformers, safetensors and numpy.
 """
@@ -50,7 +50,7 @@ DIFFERENCES_NAME = "differences.json"
 
 
 def case_random(case: Case, purpose: str) -> np.random.Generator:
-    """A generator of its own for each case and purpose, so that no case depends on another."""
+    """A separate generator for each case and purpose, so that no case depends on another."""
     return np.random.default_rng(zlib.crc32(f"{case.name}/{purpose}".encode()))
 
 
@@ -63,19 +63,20 @@ def prompt(case: Case) -> Tensor:
 
 
 def gain_of(case: Case, module_name: str) -> float:
-    """The gain of the longest suffix of the name which has one; the case's own table wins."""
+    """The gain of the longest suffix of the name that has one; the case's table comes first."""
     gains = {**GAINS, **case.gains}
     return gains[max((suffix for suffix in gains if module_name.endswith(suffix)), key=len)]
 
 
 def randomize(model: PreTrainedModel, case: Case) -> None:
-    """Overwrite every parameter, also those which transformers starts at zero or one."""
+    """Overwrites every parameter, including those that transformers initializes to zero or one."""
     random = case_random(case, "weights")
     for name, parameter in model.named_parameters():
         module_name, kind = name.rsplit(".", 1)
         module = model.get_submodule(module_name)
         noise = torch.from_numpy(random.standard_normal(parameter.shape, dtype=np.float32))
-        if parameter.ndim > 1:
+        is_norm = type(module).__name__.endswith("Norm") and kind == "weight"
+        if parameter.ndim > 1 and not is_norm:
             fan_in = parameter.shape[0 if isinstance(module, Conv1D) else -1]
             whole_name = module_name if kind == "weight" else name  # experts are no modules
             value = noise * gain_of(case, whole_name) / math.sqrt(fan_in)
@@ -91,7 +92,7 @@ def randomize(model: PreTrainedModel, case: Case) -> None:
 
 
 def write_checkpoint(case: Case, folder: Path) -> PreTrainedModel:
-    """Write config.json and the weights; returns the model with the stored (rounded) weights."""
+    """Writes config.json and the weights; returns the model with the stored (rounded) weights."""
     model = case.model_class(case.model_class.config_class.from_dict(copy.deepcopy(case.config)))
     randomize(model, case)
     model.to(case.dtype)
@@ -122,23 +123,23 @@ def write_bare_names(model: PreTrainedModel, path: Path) -> None:
 
 def load(case: Case, folder: Path, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
     """The model as transformers reads it from the folder."""
-    # Its fast products of experts know no float64.
+    # Its fast products of experts do not support float64.
     ways = {"experts_implementation": "eager"} if dtype is torch.float64 else {}
     return case.model_class.from_pretrained(folder, dtype=dtype, attn_implementation="eager", **ways).eval()
 
 
 def write_tensors(path: Path, tensors: Sites, metadata: dict[str, str]) -> None:
-    """save_file with sorted metadata; the library itself writes it in a random order."""
+    """save_file with sorted metadata, which the library writes in random order."""
     data = safetensors.torch.save(tensors, metadata)
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + length])
     header["__metadata__"] = dict(sorted(metadata.items()))
     text = json.dumps(header, separators=(",", ":")).encode()
-    assert len(text) <= length, "the sorted header has to fit in the place of the original one"
+    assert len(text) <= length, "the sorted header must not be longer than the original"
     path.write_bytes(data[:8] + text.ljust(length) + data[8 + length :])
 
 
-# --- does the golden notice mistakes? -------------------------------------------------------------
+# --- does the golden detect mistakes? -------------------------------------------------------------
 
 
 def each(model: PreTrainedModel, class_suffix: str) -> list[nn.Module]:
@@ -222,13 +223,13 @@ ABLATIONS: dict[str, Callable[[PreTrainedModel], None]] = {
 
 
 def assert_sensitive(case: Case, folder: Path, ids: Tensor, logits: Tensor) -> None:
-    """Each ablation of the case moves the logits by the relative amount that the case demands."""
+    """Each ablation of the case changes the logits by at least the relative amount that the case demands."""
     for name, demanded in case.ablations.items():
         mistaken = load(case, folder)
         ABLATIONS[name](mistaken)
         with torch.no_grad():
             change = (mistaken(ids[None]).logits[0] - logits).abs().max() / logits.abs().max()
-        assert change > demanded, f"{case.name}: {name} moves the logits by only {change:.2g}"
+        assert change > demanded, f"{case.name}: {name} changes the logits by only {change:.2g}"
 
 
 def assert_rope_bands(model: PreTrainedModel) -> None:
@@ -251,7 +252,7 @@ def assert_loaded(written: PreTrainedModel, model: PreTrainedModel) -> None:
 
 
 def statistics(sites: Sites) -> dict[str, float]:
-    """What tells whether the forward is lively: neither saturated nor flat."""
+    """Figures that show whether attention and logits are neither saturated nor flat."""
     masks = [value for name, value in sites.items() if name.endswith("attn.hook_attn_scores")]
     raws = [value for name, value in sites.items() if name.endswith("attn.hook_scores_raw")]
     patterns = [value for name, value in sites.items() if name.endswith("attn.hook_pattern")]
@@ -272,7 +273,7 @@ def statistics(sites: Sites) -> dict[str, float]:
 
 
 def assert_lively(case: Case, numbers: dict[str, float]) -> None:
-    """Attention and logits have a scale at which mistakes show."""
+    """Attention and logits have a scale at which mistakes are visible."""
     assert 1.0 < numbers["logit_std"] < 6.0, (case.name, numbers)
     assert 1.5 < numbers["score_std"] < 5.0, (case.name, numbers)
     assert numbers["non_uniform"] > 0.5, (case.name, numbers)
@@ -283,7 +284,7 @@ def assert_lively(case: Case, numbers: dict[str, float]) -> None:
 
 
 def selected(case: Case, sites: Sites) -> Sites:
-    """What goes into the file: all sites, or for a long prompt the logits at some positions."""
+    """The sites to store: all, or for a long prompt the logits at some positions."""
     if not case.positions:
         return sites
     positions = torch.tensor(case.positions)
@@ -303,7 +304,7 @@ def metadata_of(case: Case) -> dict[str, str]:
 
 
 def make_gradients(case: Case, folder: Path) -> None:
-    """Write gradients.safetensors beside the checkpoint in `folder`."""
+    """Writes gradients.safetensors to the checkpoint's folder."""
     tensors = gradients(load(case, folder), prompt(case))
     if case.bare_names:
         tensors = {name.removeprefix("transformer."): value for name, value in tensors.items()}
@@ -311,20 +312,20 @@ def make_gradients(case: Case, folder: Path) -> None:
 
 
 def make_differences(case: Case, folder: Path) -> None:
-    """Write differences.json beside the checkpoint in `folder`."""
+    """Writes differences.json to the checkpoint's folder."""
     made = differences(load(case, folder, torch.float64), prompt(case), case_random(case, "differences"))
     if case.bare_names:
         for element in made["elements"]:
             element["name"] = element["name"].removeprefix("transformer.")
-    print(f"{case.name}: differences beside float64's gradients: {made['worst_beside_autograd']:.1e}")
-    del made["worst_beside_autograd"]
+    print(f"{case.name}: largest error against float64's gradients: {made['largest_error']:.1e}")
+    del made["largest_error"]
     lines = ",\n".join("  " + json.dumps(element) for element in made.pop("elements"))
     head = json.dumps(metadata_of(case) | made)[:-1]
     (folder / DIFFERENCES_NAME).write_text(head + ', "elements": [\n' + lines + "\n]}\n")
 
 
 def make_case(case: Case, folder: Path) -> dict[str, float]:
-    """Write one case into `folder`, checking it on the way; returns its statistics."""
+    """Writes one case to `folder` and checks it; returns its statistics."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.iterdir():
         if path.name != FIGURES_NAME:
@@ -346,10 +347,9 @@ def make_case(case: Case, folder: Path) -> dict[str, float]:
 
 
 def compare(made: Path, committed: Path) -> str:
-    """Every file has the same bytes, but for the last bits of the golden values and gradients.
+    """Asserts that every file has the same bytes, apart from the last bits of golden values and gradients.
 
-    These follow the vector instructions of the processor, so another kind of machine may round
-    differently; the checkpoint itself may not differ at all.
+    Those depend on the vector instructions of the processor; the checkpoint itself must be equal.
     """
     names = {path.name for folder in (made, committed) for path in folder.iterdir()} - {FIGURES_NAME}
     _, different, missing = filecmp.cmpfiles(made, committed, sorted(names), shallow=False)
@@ -361,11 +361,11 @@ def compare(made: Path, committed: Path) -> str:
             new, old = (json.loads((folder / file).read_text())["elements"] for folder in (made, committed))
             for a, b in zip(new, old, strict=True):
                 assert (a["name"], a["index"]) == (b["name"], b["index"]), f"{committed / file}: other elements"
-                assert abs(a["value"] - b["value"]) <= 2e-8, f"{committed / file}: {a} beside {b}"
+                assert abs(a["value"] - b["value"]) <= 2e-8, f"{committed / file}: expected {b}, got {a}"
             continue
         new, old = (safetensors.torch.load_file(folder / file) for folder in (made, committed))
         assert new.keys() == old.keys(), f"{committed / file}: other names"
-        # a gradient is as uncertain as the largest of all, but for its own relative error
+        # the absolute error of a gradient scales with the largest of all gradients
         most = max(value.abs().max().item() for value in old.values())
         for name, value in new.items():
             where = f"{made.name}/{file}: {name}"
@@ -375,7 +375,7 @@ def compare(made: Path, committed: Path) -> str:
 
 
 def print_table(rows: dict[str, dict[str, float]]) -> None:
-    """One line per case: its size, and how lively it is."""
+    """One line per case: its size and statistics."""
     heads = f"{'bytes':>9}{'max|logit|':>12}{'score std':>11}{'non-uniform':>13}{'one-hot':>9}"
     print(f"{'case':24}{heads}")
     for name, row in rows.items():
@@ -389,13 +389,13 @@ def print_table(rows: dict[str, dict[str, float]]) -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("cases", nargs="*", metavar="CASE", help="default: all cases")
-    parser.add_argument("--check", action="store_true", help="compare with the present files")
-    parser.add_argument("--list", action="store_true", help="only say what each case proves")
+    parser.add_argument("--check", action="store_true", help="compare with the existing files")
+    parser.add_argument("--list", action="store_true", help="only list what each case proves")
     parser.add_argument(
-        "--gradients", action="store_true", help="only gradients, of the present checkpoints"
+        "--gradients", action="store_true", help="only gradients, from the existing checkpoints"
     )
     parser.add_argument(
-        "--differences", action="store_true", help="only differences, of the present checkpoints"
+        "--differences", action="store_true", help="only differences, from the existing checkpoints"
     )
     options = parser.parse_args()
     unknown = set(options.cases) - {case.name for case in CASES}

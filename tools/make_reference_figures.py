@@ -1,16 +1,16 @@
-"""Makes tests/goldens/**/figures.json: what PyTorch and transformers say of models that `vitrine init` writes.
+"""Makes tests/goldens/**/figures.json: PyTorch's and transformers' figures for models that `vitrine init` writes.
 
     python tools/make_reference_figures.py VITRINE [GOLDEN...]      VITRINE: the program; default: all
 
-VITRINE_DATA names data from outside the repository.
+VITRINE_DATA is the folder of data outside the repository.
 
 For a tiny model of every family (of some presets, in goldens/figures.json; else of the config of a
 golden, in its folder), made by `vitrine init` with a fixed seed: transformers' logits, the
 products' FLOPs of a forward and of training as torch.utils.flop_counter counts them by its hooks, and
-the loss over windows of a text of ids. The tests make the same models again and compare. Holds the
-numbers of parameters of the presets against transformers' count on the meta device. With VITRINE_DATA the loss
-of stories260K's own weights over a piece of its stories, by a Llama written here in PyTorch (without
-it that figure stays). Needs torch, transformers, numpy and sentencepiece.
+the loss over windows of a text of ids. The tests make the same models again and compare. Compares the
+numbers of parameters of the presets with transformers' count on the meta device. With VITRINE_DATA, also the loss
+of stories260K over a piece of its stories, computed by a Llama in this file in PyTorch; without
+it that figure is kept. Needs torch, transformers, numpy and sentencepiece.
 """
 
 import json
@@ -53,7 +53,7 @@ HALF = ("gemma-2-2b", "llama-3.2-1b", "pythia-160m")
 WINDOW, STRIDE = 8, 5  # of the evaluation; BOS is 1
 STORIES = "text/tinystories_sample.txt"
 STORIES_BYTES = 50_000
-STORIES_WINDOWS = [(512, 511), (128, 90)]  # window, stride; the first pair is that of `eval` unless told
+STORIES_WINDOWS = [(512, 511), (128, 90)]  # window, stride; the first pair is the default of `eval`
 
 
 def flops(run) -> int:
@@ -133,7 +133,7 @@ class Llama2c:
         return x / torch.sqrt((x * x).mean(-1, keepdim=True) + 1e-5) * weight
 
     def rotated(self, x):
-        """x [T, heads, head_dim]: neighbours 2i, 2i + 1 turn by position * 10000^(-2i / head_dim)."""
+        """x [T, heads, head_dim]: elements 2i and 2i + 1 rotate by position * 10000^(-2i / head_dim)."""
         frequencies = 10000.0 ** (-torch.arange(0, self.head_dim, 2, dtype=torch.float64) / self.head_dim)
         angle = torch.arange(len(x), dtype=torch.float64)[:, None, None] * frequencies
         a, b = x[..., 0::2], x[..., 1::2]
@@ -172,7 +172,7 @@ def stories_figures(data: Path) -> dict:
 
 
 def presets(program: str) -> dict[str, dict]:
-    """What `info` says of each preset."""
+    """The output of `info` for each preset."""
     names = subprocess.run([program, "init", "--help"], check=True, capture_output=True, text=True).stdout
     names = "".join(names.split("Presets: ")[1].split(".\n")[0].split()).split(",")
     info = {}
@@ -183,7 +183,7 @@ def presets(program: str) -> dict[str, dict]:
 
 
 def check_parameters(name: str, info: dict) -> None:
-    """transformers counts as many parameters as the program says and as the preset's source published."""
+    """Asserts that transformers counts as many parameters as the program."""
     with tempfile.TemporaryDirectory() as folder:
         Path(f"{folder}/config.json").write_text(json.dumps(info["file"]))
         with torch.device("meta"):

@@ -1,8 +1,8 @@
-"""The cases of the golden oracle: which tiny checkpoints exist, and what each must be sensitive to.
+"""The cases of the golden oracle: the tiny checkpoints, and the mistakes that each must detect.
 
-A case is a configuration, what its modules are called, how its files look on disk, and a list of ablations: deliberate mistakes
-(a forgotten softcap, the wrong GELU, ...) that must move the logits by at least the given relative
-amount, so that an engine which makes the mistake cannot pass the golden.
+A case is a configuration, the names of its modules, the form of its files, and a list of ablations: deliberate mistakes
+(a forgotten softcap, the wrong GELU, ...) that must change the logits by at least the given relative amount, so that an
+engine with that mistake cannot pass the golden.
 """
 
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ QK_NORM_GAIN = 1.5  # of the norms of q and k, else their scores would be flat
 STRONG = 1e-2  # relative change of the logits which a semantic mistake must cause
 GELU = 1e-4  # tanh and exact GELU differ by less than 5e-4 anywhere, so the bar is lower
 
-# Where modules are named otherwise than in Llama.
+# Families whose modules have other names than Llama's.
 GEMMA2 = replace(
     LLAMA,
     ln1_post="post_attention_layernorm",
@@ -671,7 +671,7 @@ CASES = [
     ),
     Case(
         name="qwen3",
-        proves="q and k normed over each head, head width not d/H",
+        proves="q and k normalized over each head, head width not d/H",
         model_class=transformers.Qwen3ForCausalLM,
         config=SMALL | dict(head_dim=6, tie_word_embeddings=True),
         tokens=13,
@@ -681,7 +681,7 @@ CASES = [
         name="gemma3",
         proves=(
             "Gemma 3's published keys: two RoPE bases, scaling for the full layers only, a "
-            "pattern without `layer_types`, normed q and k with 1 + w"
+            "pattern without `layer_types`, q and k normalized with 1 + w"
         ),
         model_class=transformers.Gemma3ForCausalLM,
         layout=GEMMA2,
@@ -715,7 +715,7 @@ CASES = [
     ),
     Case(
         name="olmo2",
-        proves="norms behind the sublayers only, q and k normed over their full width",
+        proves="norms after the sublayers only, q and k normalized over their full width",
         model_class=transformers.Olmo2ForCausalLM,
         layout=OLMO2,
         config=SMALL,
@@ -725,7 +725,7 @@ CASES = [
     Case(
         name="gpt_neox",
         proves=(
-            "parallel residual with two norms, a quarter of each head turned, q, k, v mixed head "
+            "parallel residual with two norms, RoPE on a quarter of each head, q, k, v mixed head "
             "by head, float16"
         ),
         model_class=transformers.GPTNeoXForCausalLM,
@@ -816,8 +816,108 @@ CASES = [
         ablations={"rope": STRONG},
     ),
     Case(
+        name="cohere_qk_norm",
+        proves="Command R+'s published keys: LayerNorm of q and k with a weight for each head, float16",
+        model_class=transformers.CohereForCausalLM,
+        layout=COHERE,
+        config={
+            "architectures": ["CohereForCausalLM"],
+            "attention_bias": False,
+            "attention_dropout": 0.0,
+            "bos_token_id": 5,
+            "eos_token_id": 6,
+            "hidden_act": "silu",
+            "hidden_size": 16,
+            "initializer_range": 0.02,
+            "intermediate_size": 24,
+            "layer_norm_eps": 1e-05,
+            "logit_scale": 0.8333333333333334,
+            "max_position_embeddings": 64,
+            "model_max_length": 64,
+            "model_type": "cohere",
+            "num_attention_heads": 4,
+            "num_hidden_layers": 2,
+            "num_key_value_heads": 2,
+            "pad_token_id": 0,
+            "rope_theta": 1000.0,
+            "torch_dtype": "float16",
+            "transformers_version": "4.40.0.dev0",
+            "use_cache": True,
+            "use_qk_norm": True,
+            "vocab_size": 29,
+        },
+        published=True,
+        dtype=torch.float16,
+        tokens=13,
+        ablations={"rope": STRONG},
+    ),
+    Case(
+        name="cohere2",
+        proves="Cohere 2's published keys: layers with RoPE and a window, and full layers without RoPE; bfloat16",
+        model_class=transformers.Cohere2ForCausalLM,
+        layout=COHERE,
+        config={
+            "architectures": ["Cohere2ForCausalLM"],
+            "attention_bias": False,
+            "attention_dropout": 0.0,
+            "bos_token_id": 5,
+            "cache_implementation": "hybrid",
+            "eos_token_id": 6,
+            "head_dim": 4,
+            "hidden_act": "silu",
+            "hidden_size": 16,
+            "initializer_range": 0.02,
+            "intermediate_size": 24,
+            "layer_norm_eps": 1e-05,
+            "layer_switch": 3,
+            "logit_scale": 0.25,
+            "max_position_embeddings": 64,
+            "model_type": "cohere2",
+            "num_attention_heads": 4,
+            "num_hidden_layers": 3,
+            "num_key_value_heads": 2,
+            "order_of_interleaved_layers": "local_attn_first",
+            "pad_token_id": 0,
+            "position_embedding_type": "rope_gptj",
+            "rope_scaling": None,
+            "rope_theta": 50.0,
+            "rotary_pct": 1.0,
+            "sliding_window": 5,
+            "sliding_window_pattern": 3,
+            "torch_dtype": "bfloat16",
+            "transformers_version": "4.48.0.dev0",
+            "use_cache": True,
+            "use_embedding_sharing": True,
+            "use_gated_activation": True,
+            "use_parallel_block": True,
+            "use_parallel_embedding": True,
+            "vocab_size": 29,
+        },
+        published=True,
+        dtype=torch.bfloat16,
+        tokens=13,
+        ablations={"rope": STRONG},
+    ),
+    Case(
+        name="cohere2_layer_types",
+        proves="the same in the keys of transformers 5: `layer_types` that no pattern gives, biases",
+        model_class=transformers.Cohere2ForCausalLM,
+        layout=COHERE,
+        config=SMALL
+        | dict(
+            num_hidden_layers=3,
+            attention_bias=True,
+            logit_scale=0.3,
+            sliding_window=4,
+            layer_types=["full_attention", "sliding_attention", "sliding_attention"],
+            rope_parameters={"rope_type": "default", "rope_theta": 100.0},
+        ),
+        tokens=13,
+        ablations={"rope": STRONG, "biases": STRONG},
+    ),
+    Case(
         name="phi",
-        proves="Phi-2's published keys: a parallel block on one norm, half of each head turned, biases of the head",
+        proves="Phi-2's published keys: a parallel block on one norm, RoPE on half of each head, a bias of the unembedding",
         model_class=transformers.PhiForCausalLM,
         layout=replace(
             COHERE,
@@ -1031,7 +1131,7 @@ CASES = [
     ),
     Case(
         name="qwen3_moe",
-        proves="experts and a dense layer, normed q and k",
+        proves="experts and a dense layer, normalized q and k",
         model_class=transformers.Qwen3MoeForCausalLM,
         config=SMALL
         | dict(

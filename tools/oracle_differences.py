@@ -1,7 +1,7 @@
-"""Central differences of the loss over a prompt, in float64, by a handful of elements of every tensor of a checkpoint.
+"""Central differences of the loss over a prompt, in float64, for a handful of elements of every tensor of a checkpoint.
 
-transformers rounds to float32 inside its layers (softmax, RMSNorm) whatever the weights' type. In_float64 makes it not
-do so; RoPE's angles and their cosines stay float32, as its definition has them.
+For weights of any type, transformers rounds to float32 inside some layers (softmax, RMSNorm). InFloat64 prevents that.
+RoPE's angles and their cosines remain float32, as RoPE is defined.
 """
 
 import tempfile
@@ -21,7 +21,7 @@ AGREE = 1e-8  # absolute: float64's own gradient and the difference
 
 
 class InFloat64(TorchFunctionMode):
-    """float64 wherever a function asks for float32."""
+    """Replaces float32 by float64 in the arguments of functions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ def leave_angles(model: PreTrainedModel, mode: InFloat64) -> None:
 
 
 def element_tags(model: PreTrainedModel) -> dict[str, Tensor]:
-    """Tensors as the file has them; each element is the number of the parameters' element that stands there."""
+    """The tensors of the file; each element is the index of that element among all elements of the parameters."""
     kept = [p.detach().clone() for p in model.parameters()]
     first = 0
     with torch.no_grad(), tempfile.TemporaryDirectory() as scratch:
@@ -73,7 +73,7 @@ def element_tags(model: PreTrainedModel) -> dict[str, Tensor]:
 
 
 def slope(loss, flat: Tensor, i: int, step: float) -> float:
-    """Of fourth order: (8 (f(h) − f(−h)) − (f(2h) − f(−2h))) / 12 h."""
+    """A central difference of fourth order: (8 (f(h) − f(−h)) − (f(2h) − f(−2h))) / 12 h."""
     before = flat[i].item()
     values = []
     for factor in (1, -1, 2, -2):
@@ -112,12 +112,12 @@ def differences(model: PreTrainedModel, ids: Tensor, random: np.random.Generator
             start = 0 if which == 0 else int(ends[which - 1])
             flat = parameters[which].data.view(-1)
             own = gradient[at].item()
-            for step in (STEP, STEP / 16, STEP / 256):  # a kink or another choice of experts may lie near
+            for step in (STEP, STEP / 16, STEP / 256):  # a kink, or another choice of experts, may be close
                 value = slope(loss, flat, at - start, step)
                 if abs(value - own) <= AGREE:
                     break
             else:
-                raise AssertionError(f"{name}[{index}]: a slope of {value} beside a gradient of {own}")
+                raise AssertionError(f"{name}[{index}]: expected a slope of {own} (the gradient), got {value}")
             worst = max(worst, abs(value - own))
             elements.append({"name": name, "index": index, "value": value})
-    return {"loss": total.item(), "worst_beside_autograd": worst, "elements": elements}
+    return {"loss": total.item(), "largest_error": worst, "elements": elements}

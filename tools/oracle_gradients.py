@@ -1,7 +1,7 @@
-"""The loss over a prompt and its gradient by every parameter, under the names of the checkpoint's files.
+"""The loss over a prompt and its gradient with respect to every parameter, under the names of the checkpoint's files.
 
-The gradients are put in the place of the weights and saved as transformers saves weights. So names, orientation and
-what is fused or split into experts are those of the files, and a tied weight stands there once, with both uses summed.
+The gradients replace the weights and are saved as transformers saves weights. So names, orientation and fused or stacked
+tensors are those of the files, and a tied weight appears once, with the sum of both uses.
 """
 
 import tempfile
@@ -20,14 +20,14 @@ def mean_loss(model: PreTrainedModel, ids: Tensor) -> Tensor:
 
 
 def clear_padding(model: PreTrainedModel) -> None:
-    """An id of padding is a token like others here; nn.Embedding would drop its gradient."""
+    """Makes padding an ordinary token: nn.Embedding would drop its gradient."""
     for module in model.modules():
         if isinstance(module, nn.Embedding):
             module.padding_idx = None
 
 
 def gradients(model: PreTrainedModel, ids: Tensor) -> dict[str, Tensor]:
-    """The gradients by name, and `loss` [1]; all float32. The model's weights are lost."""
+    """The gradients by name, and `loss` [1]; all float32. Overwrites the model's weights."""
     clear_padding(model)
     loss = mean_loss(model, ids)
     model.zero_grad()

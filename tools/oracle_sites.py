@@ -1,10 +1,10 @@
-"""Runs a transformers model once and turns what it did into named sites.
+"""Runs a transformers model once and names the values that it computed as sites.
 
 `record` observes the real forward: the input and output of every module, the arguments and results
 of the eager attention function, and those of the rotary embedding. `build_sites` names these values
 as TransformerLens does and derives the few that no module returns (norm scales, raw scores, the
-contribution of each head). Everything derived is asserted to lead back to what the model itself
-returned, so the two cannot drift apart.
+contribution of each head). Assertions check that the derived values lead to the values that the model
+returned.
 """
 
 import sys
@@ -89,7 +89,7 @@ class Record:
 
 
 def assert_close(got: Tensor, want: Tensor, what: str) -> None:
-    """The recomputed value is the captured one, up to the rounding of float32."""
+    """Asserts that the recomputed value equals the captured one up to the rounding of float32."""
     assert got.shape == want.shape, f"{what}: shape {tuple(got.shape)} != {tuple(want.shape)}"
     error = (got - want).abs().max().item()
     bound = TOLERANCE * max(1.0, want.abs().max().item())
@@ -97,7 +97,7 @@ def assert_close(got: Tensor, want: Tensor, what: str) -> None:
 
 
 def record(model: PreTrainedModel, ids: Tensor) -> Record:
-    """Run `model` on the id list and keep every value which passes by."""
+    """Runs `model` on the ids and records the values that it computes."""
     seen = Record()
     family = sys.modules[type(model).__module__]
     with ExitStack() as observed:
@@ -145,7 +145,7 @@ def _module_observer(seen: Record, name: str):
 
 
 def _observe_inline_attention(seen: Record, model: PreTrainedModel, family, observed: ExitStack):
-    """Falcon: no attention function of its own, so its pieces are put together from what passes by."""
+    """Falcon has no attention function, so the record is assembled from its parts."""
     config = model.config
     rotate, attention_class = family.apply_rotary_pos_emb, family.FalconAttention
     split = attention_class._split_heads
@@ -163,7 +163,7 @@ def _observe_inline_attention(seen: Record, model: PreTrainedModel, family, obse
         return result
 
     def shared(heads: Tensor) -> int:
-        """Copies that were made of each key head."""
+        """The number of copies of each key head."""
         if not config.new_decoder_architecture:
             return 1
         return heads.shape[0] // config.num_kv_heads
@@ -280,8 +280,11 @@ def block_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer: int
 
 def norm_sites(model: PreTrainedModel, seen: Record, name: str, site: str) -> Sites:
     """Scale, normalized value and output of the norm module `name`."""
-    norm = model.get_submodule(name)
-    x, out = seen.inputs[name], seen.outputs[name]
+    return normalization_sites(model.get_submodule(name), seen.inputs[name], seen.outputs[name], name, site)
+
+
+def normalization_sites(norm: nn.Module, x: Tensor, out: Tensor, name: str, site: str) -> Sites:
+    """Scale, normalized value and output of a norm that made `out` from `x`."""
     if "LayerNorm" in type(norm).__name__:
         x = x - x.mean(-1, keepdim=True)
     epsilon = norm.variance_epsilon if hasattr(norm, "variance_epsilon") else norm.eps
@@ -301,9 +304,9 @@ def attention_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer:
     """From the projections to the output of the attention module."""
     call = seen.attention[layer]
     name = f"{layout.blocks}.{layer}.{layout.attn_proj}"
-    rotated = layer in seen.before_rotation  # else attention has no RoPE, and q and k stay
+    rotated = layer in seen.before_rotation  # else the layer has no RoPE
     q, k = seen.before_rotation[layer] if rotated else (call.q, call.k)
-    # some models hand over only the part of each head that is turned
+    # some models pass only the rotated part of each head
     q, k = (torch.cat((a, b[..., a.shape[-1] :]), -1) for a, b in ((q, call.q), (k, call.k)))
     sites: Sites = {"attn.hook_v": call.v.transpose(0, 1)}
     block = f"{layout.blocks}.{layer}"
@@ -345,23 +348,14 @@ def qk_norm_sites(
     norm = model.get_submodule(f"{block}.{name}")
     heads, tokens, width = out.shape
     x = seen.outputs[f"{block}.{proj}"].reshape(tokens, heads, width)
-    normed = x if norm.weight.numel() == width else x.reshape(tokens, 1, heads * width)
-    epsilon = norm.variance_epsilon if hasattr(norm, "variance_epsilon") else norm.eps
-    scale = (normed.pow(2).mean(-1, keepdim=True) + epsilon).sqrt()
-    normalized = normed / scale
-    weight = norm.weight + 1.0 if "Gemma" in type(norm).__name__ else norm.weight
+    normed = x if norm.weight.shape[-1] == width else x.reshape(tokens, 1, heads * width)
     result = out.transpose(0, 1).reshape(normed.shape)
-    assert_close(normalized * weight, result, f"{block}: norm of {letter}")
-    return {
-        f"attn.hook_{letter}": x,
-        f"attn.{letter}_norm.hook_scale": scale,
-        f"attn.{letter}_norm.hook_normalized": normalized,
-        f"attn.{letter}_norm.hook_out": result,
-    }
+    sites = normalization_sites(norm, normed, result, f"{block}: norm of {letter}", f"attn.{letter}_norm")
+    return {f"attn.hook_{letter}": x} | sites
 
 
 def moe_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) -> Sites:
-    """The router, every expert that a token chose, and the shared expert."""
+    """The router, the experts that tokens chose, and the shared expert."""
     name = f"{block}.{layout.mlp}"
     mlp, x = model.get_submodule(name), seen.inputs[name]
     logits, shares, chosen = seen.routed[f"{name}.gate"]
@@ -397,7 +391,7 @@ def moe_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) 
 
 
 def activation_slot(mlp: nn.Module) -> str:
-    """What an MLP calls its activation."""
+    """The name of an MLP's activation."""
     return next(slot for slot in ("act_fn", "act", "activation_fn") if hasattr(mlp, slot))
 
 

@@ -72,7 +72,7 @@ def finished(folder):
 
 def write_table(program, run):
     rows = [row(program, run, name) for name in VARIANTS if finished(run / "search" / name)]
-    head = ("| text | times each story was seen | parameters | dropout | steps | loss on the last 100 steps "
+    head = ("| text | passes over each story | parameters | dropout | steps | loss on the last 100 steps "
             "| held out, nats | bits a byte |")  # fmt: skip
     TABLE.write_text("\n".join([head, "|" + "---|" * 8, *rows]) + "\n", encoding="utf-8")
 

@@ -1,4 +1,4 @@
-// From the tensors of a checkpoint, whatever its format, to the parameters of a model.
+// Binds the tensors of a checkpoint of any format to the parameters of a model.
 #pragma once
 
 #include <map>
@@ -12,16 +12,16 @@
 
 namespace vitrine {
 
-/// All tensors of a checkpoint, of one file or several.
+/// All tensors of a checkpoint, in one file or several.
 struct StoredTensors {
   std::map<std::string, StoredTensor> all;
-  std::vector<std::shared_ptr<const void>> storage;  ///< Keeps alive what they point to.
+  std::vector<std::shared_ptr<const void>> storage;  ///< Owns the memory of the tensors.
   std::string where;                                 ///< Names the checkpoint in messages.
 };
 
-/// Makes `params` views of the tensors by the family's table; returns the prefix under which they stand. Throws
-/// BadCheckpoint where a tensor is missing, left over, or has another shape than the config asks for, Unsupported for a
-/// type that products cannot read.
+/// Makes `params` views of the tensors by the family's table, and returns the prefix of their names. Throws
+/// BadCheckpoint where a tensor is missing, unknown, or of another shape than the config requires, Unsupported for a
+/// type that the engine cannot compute with.
 std::string bind_tensors(const Family& family, const ModelConfig& config, StoredTensors& tensors, ModelParams& params);
 
 }  // namespace vitrine

@@ -26,10 +26,8 @@ const Family& family_of(const Json& config, const std::string& where) {
     }
     const auto it = config.find("architectures");
     const bool fits = it == config.end() || !it->is_array() || it->empty() ||
-                      std::any_of(family.architectures.begin(), family.architectures.end(), [&](std::string_view name) {
-                        return std::find(it->begin(), it->end(), std::string(name)) != it->end();
-                      });
-    if (!fits) throw Unsupported(where, "architectures: expected {}, got {}", family.architectures.front(), it->dump());
+                      std::find(it->begin(), it->end(), std::string(family.architecture)) != it->end();
+    if (!fits) throw Unsupported(where, "architectures: expected {}, got {}", family.architecture, it->dump());
     return family;
   }
   throw Unsupported(where, "model_type \"{}\" is not supported (supported: {})", type, known);

@@ -12,11 +12,11 @@ namespace vitrine {
 /// The JSON of a file. Throws as parse_json() and MappedFile::open() do.
 Json read_json_file(const std::string& path);
 
-/// The family that `config` names. Throws BadCheckpoint where it names none, Unsupported for one that is not known;
+/// The family of the model_type in `config`. Throws BadCheckpoint where there is none, Unsupported for an unknown one.
 /// `where` names the file in messages.
 const Family& family_of(const Json& config, const std::string& where);
 
-/// Reads and validates the config; `allowed` are unknown keys to pass over.
+/// Reads and validates the config; `allowed`: unknown keys to accept.
 ModelConfig read_model_config(const Family& family, const Json& config, const std::string& where,
                               const std::vector<std::string>& allowed = {});
 

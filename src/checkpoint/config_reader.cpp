@@ -9,7 +9,7 @@
 namespace vitrine {
 namespace {
 
-/// Keys of transformers' PretrainedConfig (and of well-known tools) that say nothing about what the forward computes.
+/// Keys of transformers' PretrainedConfig and of well-known tools that have no effect on the forward.
 constexpr auto kGenericKeys = std::to_array<std::string_view>({
     // what the file is and who wrote it
     "_attn_implementation",
@@ -33,7 +33,7 @@ constexpr auto kGenericKeys = std::to_array<std::string_view>({
     "transformers_version",
     "unsloth_fixed",
     "unsloth_version",
-    // tokens with a meaning: read by the generator, not by the forward
+    // special tokens: read by the generator, not by the forward
     "bos_token_id",
     "decoder_start_token_id",
     "eos_token_id",
@@ -44,7 +44,7 @@ constexpr auto kGenericKeys = std::to_array<std::string_view>({
     "sep_token_id",
     "suppress_tokens",
     "begin_suppress_tokens",
-    // what a Python call returns, and how it runs
+    // what a Python call returns, and how it is executed
     "chunk_size_feed_forward",
     "output_attentions",
     "output_hidden_states",
@@ -59,7 +59,7 @@ constexpr auto kGenericKeys = std::to_array<std::string_view>({
     "use_return_dict",
     "pretraining_tp",
     "xla_device",
-    // roles of encoder-decoders, which a decoder alone does not play
+    // of encoder-decoders; no effect on a decoder alone
     "cross_attention_hidden_size",
     "is_decoder",
     "tie_encoder_decoder",
@@ -98,8 +98,6 @@ constexpr auto kGenericKeys = std::to_array<std::string_view>({
     "num_labels",
 });
 
-constexpr std::int64_t kMaxSize = (std::int64_t{1} << 31) - 1;
-
 }  // namespace
 
 ConfigReader::ConfigReader(const Json& object, std::string where, std::vector<std::string> allowed)
@@ -119,7 +117,7 @@ void ConfigReader::wrong_type(std::string_view key, std::string_view expected, c
   throw BadCheckpoint(where_, "{}: expected {}, got {}", key, expected, got);
 }
 
-bool ConfigReader::stands(std::string_view key) const { return object_->contains(std::string(key)); }
+bool ConfigReader::contains(std::string_view key) const { return object_->contains(std::string(key)); }
 
 bool ConfigReader::has(std::string_view key) const {
   const auto it = object_->find(std::string(key));
@@ -156,10 +154,15 @@ double ConfigReader::number_or(std::string_view key, double otherwise) {
   return optional_number(key).value_or(otherwise);
 }
 
-double ConfigReader::number(std::string_view key) {
-  const auto value = optional_number(key);
-  if (!value) throw BadCheckpoint(where_, "key {} is missing", key);
-  return *value;
+double ConfigReader::positive_or(std::string_view key, double otherwise) {
+  const double value = number_or(key, otherwise);
+  if (!(value > 0)) throw BadCheckpoint(where_, "{}: expected a number above 0, got {}", key, value);
+  return value;
+}
+
+double ConfigReader::positive(std::string_view key) {
+  if (!has(key)) throw BadCheckpoint(where_, "key {} is missing", key);
+  return positive_or(key, 0);
 }
 
 bool ConfigReader::flag_or(std::string_view key, bool otherwise) {
@@ -224,10 +227,8 @@ void ConfigReader::finish() const {
                        std::find(kGenericKeys.begin(), kGenericKeys.end(), key) != kGenericKeys.end() ||
                        std::find(allowed_.begin(), allowed_.end(), key) != allowed_.end();
     if (known) continue;
-    throw Unsupported(where_,
-                      "unknown key {}: it may change what the model computes (--allow-config-key {} passes it "
-                      "over)",
-                      key, key);
+    throw Unsupported(
+        where_, "unknown key {}: it may change what the model computes (--allow-config-key {} accepts it)", key, key);
   }
 }
 

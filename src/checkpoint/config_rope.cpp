@@ -4,12 +4,11 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/math.h"
 
 namespace vitrine {
 namespace {
 
-/// A scaling, and what it multiplies cos and sin by.
+/// A scaling, and its factor of cos and sin.
 struct Scaled {
   RopeScaling scaling;
   double magnitude = 1;
@@ -18,35 +17,25 @@ struct Scaled {
 double fraction_of(ConfigReader& table, std::string_view key, double otherwise) {
   const double fraction = table.number_or(key, otherwise);
   if (fraction > 0 && fraction <= 1) return fraction;
-  throw BadCheckpoint(table.where(), "{} must be above 0 and at most 1, got {}", key, fraction);
+  throw BadCheckpoint(table.where(), "{}: expected a number above 0 and at most 1, got {}", key, fraction);
 }
-
-double positive(ConfigReader& table, std::string_view key, double value) {
-  if (!(value > 0)) throw BadCheckpoint(table.where(), "{} must be above 0, got {}", key, value);
-  return value;
-}
-
-double factor_of(ConfigReader& table) { return positive(table, "factor", table.number("factor")); }
-
-/// The magnitude that YaRN proposes for a factor.
-double ramp_magnitude(double factor, double scale) { return factor <= 1 ? 1.0 : 0.1 * scale * math::log(factor) + 1.0; }
 
 Scaled read_yarn(ConfigReader& t, double max_seq_len, double original) {
-  // null asks for the ratio of the two contexts; a factor that is not there is a mistake
-  const bool by_ratio = t.stands("factor") && !t.has("factor");
+  // null means the ratio of the two contexts; an absent factor is a mistake
+  const bool by_ratio = t.contains("factor") && !t.has("factor");
   YarnScaling s;
   s.original_max_seq_len = original;
-  s.factor = by_ratio ? max_seq_len / original : factor_of(t);
-  s.beta_fast = positive(t, "beta_fast", t.number_or("beta_fast", 32));
-  s.beta_slow = positive(t, "beta_slow", t.number_or("beta_slow", 1));
+  s.factor = by_ratio ? max_seq_len / original : t.positive("factor");
+  s.beta_fast = t.positive_or("beta_fast", 32);
+  s.beta_slow = t.positive_or("beta_slow", 1);
   s.truncate = t.flag_or("truncate", true);
   const double mscale = t.number_or("mscale", 0), all_dim = t.number_or("mscale_all_dim", 0);
   const double proposed = mscale != 0 && all_dim != 0
-                              ? ramp_magnitude(s.factor, mscale) / ramp_magnitude(s.factor, all_dim)
-                              : ramp_magnitude(s.factor, 1);
+                              ? yarn_magnitude(s.factor, mscale) / yarn_magnitude(s.factor, all_dim)
+                              : yarn_magnitude(s.factor);
   t.ignore("factor");
-  t.ignore("finetuned");  // how the model came about
-  return {s, positive(t, "attention_factor", t.number_or("attention_factor", proposed))};
+  t.ignore("finetuned");  // how the model was made
+  return {s, t.positive_or("attention_factor", proposed)};
 }
 
 Scaled read_longrope(ConfigReader& t, std::int64_t dim, double max_seq_len, double original) {
@@ -57,13 +46,16 @@ Scaled read_longrope(ConfigReader& t, std::int64_t dim, double max_seq_len, doub
                           numbers.size());
     }
     std::vector<float> list;
-    for (const double number : numbers) list.push_back(static_cast<float>(positive(t, key, number)));
+    for (const double number : numbers) {
+      if (!(number > 0)) throw BadCheckpoint(t.where(), "{}: expected numbers above 0, got {}", key, number);
+      list.push_back(static_cast<float>(number));
+    }
     return list;
   };
   const LongRopeScaling s{read_list("short_factor"), read_list("long_factor"), static_cast<std::int64_t>(original)};
-  const double factor = positive(t, "factor", t.number_or("factor", max_seq_len / original));
-  const double proposed = factor <= 1 ? 1.0 : std::sqrt(1 + math::log(factor) / math::log(original));
-  return {s, positive(t, "attention_factor", t.number_or("attention_factor", proposed))};
+  const double factor = t.positive_or("factor", max_seq_len / original);
+  const double proposed = factor <= 1 ? 1.0 : std::sqrt(1 + std::log(factor) / std::log(original));
+  return {s, t.positive_or("attention_factor", proposed)};
 }
 
 Scaled read_scaling(ConfigReader& t, std::string_view type, std::int64_t dim, std::int64_t max_seq_len,
@@ -72,18 +64,23 @@ Scaled read_scaling(ConfigReader& t, std::string_view type, std::int64_t dim, st
   const auto by_table = static_cast<double>(t.size_or("original_max_position_embeddings", max_seq_len));
   const double original = keys.original_max_seq_len > 0 ? static_cast<double>(keys.original_max_seq_len) : by_table;
   if (type == "default") return {};
-  if (type == "linear") return {LinearScaling{factor_of(t)}};
+  if (type == "linear") return {LinearScaling{t.positive("factor")}};
   if (type == "llama3") {
-    const Llama3Scaling s{t.number("factor"), t.number("low_freq_factor"), t.number("high_freq_factor"), original};
-    if (!(s.factor > 0 && s.low_freq_factor > 0 && s.high_freq_factor > s.low_freq_factor)) {
-      throw BadCheckpoint(t.where(), "llama3 scaling needs factor > 0, 0 < low_freq_factor < high_freq_factor");
+    const Llama3Scaling s{t.positive("factor"), t.positive("low_freq_factor"), t.positive("high_freq_factor"),
+                          original};
+    if (s.high_freq_factor <= s.low_freq_factor) {
+      throw BadCheckpoint(t.where(), "high_freq_factor: expected a number above low_freq_factor, {}, got {}",
+                          s.low_freq_factor, s.high_freq_factor);
     }
     return {s};
   }
   if (type == "dynamic") {
-    const double factor = factor_of(t);
+    const double factor = t.positive("factor");
     if (factor < 1 || dim <= 2) {
-      throw BadCheckpoint(t.where(), "dynamic scaling needs a factor of at least 1 and more than 2 turned elements");
+      throw BadCheckpoint(t.where(),
+                          "expected a factor of at least 1 and RoPE on more than 2 elements of a head for "
+                          "dynamic scaling, got {} and {}",
+                          factor, dim);
     }
     return {DynamicNtkScaling{factor, max_seq_len}};
   }
@@ -94,13 +91,12 @@ Scaled read_scaling(ConfigReader& t, std::string_view type, std::int64_t dim, st
                     type);
 }
 
-}  // namespace
-
-RopeConfig read_rope_table(ConfigReader& table, std::int64_t head_dim, std::int64_t max_seq_len, const RopeKeys& keys) {
+/// RoPE by one table, whose keys must all be known.
+RopeConfig read_table(ConfigReader& table, std::int64_t head_dim, std::int64_t max_seq_len, const RopeKeys& keys) {
   if (head_dim > kMaxHeadDim) {
     throw BadCheckpoint(table.where(), "head_dim: expected at most {}, got {}", kMaxHeadDim, head_dim);
   }
-  const double theta = positive(table, "rope_theta", table.number_or("rope_theta", keys.theta));
+  const double theta = table.positive_or("rope_theta", keys.theta);
   double fraction = keys.fraction;
   if (!keys.fraction_key.empty()) fraction = fraction_of(table, "partial_rotary_factor", fraction);
   const auto dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * fraction);
@@ -112,10 +108,11 @@ RopeConfig read_rope_table(ConfigReader& table, std::int64_t head_dim, std::int6
   return make_rope(theta, dim, keys.layout, scaled.scaling, static_cast<float>(scaled.magnitude));
 }
 
-RopeConfig read_rope(ConfigReader& config, std::int64_t head_dim, const RopeKeys& keys) {
-  const std::int64_t max_seq_len = config.size_or("max_position_embeddings", keys.max_seq_len);
+}  // namespace
+
+RopeConfig read_rope(ConfigReader& config, std::int64_t head_dim, std::int64_t max_seq_len, const RopeKeys& keys) {
   RopeKeys outside = keys;
-  outside.theta = positive(config, keys.theta_key, config.number_or(keys.theta_key, keys.theta));
+  outside.theta = config.positive_or(keys.theta_key, keys.theta);
   if (!keys.fraction_key.empty()) outside.fraction = fraction_of(config, keys.fraction_key, keys.fraction);
   std::optional<ConfigReader> scaling = config.object("rope_scaling");
   std::optional<ConfigReader> parameters = config.object("rope_parameters");
@@ -123,28 +120,32 @@ RopeConfig read_rope(ConfigReader& config, std::int64_t head_dim, const RopeKeys
     throw BadCheckpoint(config.where(), "expected either rope_scaling or rope_parameters, got both");
   }
   const Json none = Json::object();
-  ConfigReader silent(none, config.where());
+  ConfigReader empty(none, config.where());
   if (parameters && !keys.layer_type.empty()) {
     for (const char* type : {"full_attention", "sliding_attention"}) parameters->ignore(type);
     parameters->finish();
-    ConfigReader table = parameters->object(keys.layer_type).value_or(silent);
-    return read_rope_table(table, head_dim, max_seq_len, outside);
+    ConfigReader table = parameters->object(keys.layer_type).value_or(empty);
+    return read_table(table, head_dim, max_seq_len, outside);
   }
-  if (parameters) return read_rope_table(*parameters, head_dim, max_seq_len, outside);
+  if (parameters) return read_table(*parameters, head_dim, max_seq_len, outside);
   if (scaling && keys.layer_type != "sliding_attention") {
     if (config.has(keys.theta_key) && scaling->number_or("rope_theta", outside.theta) != outside.theta) {
-      throw BadCheckpoint(scaling->where(), "rope_theta contradicts the one outside, {}", outside.theta);
+      throw BadCheckpoint(scaling->where(), "rope_theta contradicts that of the config, {}", outside.theta);
     }
-    return read_rope_table(*scaling, head_dim, max_seq_len, outside);
+    return read_table(*scaling, head_dim, max_seq_len, outside);
   }
-  return read_rope_table(silent, head_dim, max_seq_len, outside);
+  return read_table(empty, head_dim, max_seq_len, outside);
 }
 
 std::int64_t stretched_context(std::int64_t max_seq_len, const RopeConfig& rope) {
-  const auto* ntk = std::get_if<DynamicNtkScaling>(&rope.scaling);
-  if (ntk == nullptr) return max_seq_len;
+  const auto* growing = std::get_if<DynamicNtkScaling>(&rope.scaling);
+  if (growing == nullptr) return max_seq_len;
   constexpr double kMost = 2147483647.0;
-  return static_cast<std::int64_t>(std::min(kMost, static_cast<double>(max_seq_len) * ntk->factor));
+  return static_cast<std::int64_t>(std::min(kMost, static_cast<double>(max_seq_len) * growing->factor));
+}
+
+double yarn_magnitude(double factor, double mscale) {
+  return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
 }
 
 }  // namespace vitrine

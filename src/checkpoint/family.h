@@ -1,8 +1,9 @@
-// What a family of checkpoints is to vitrine: a reader of its config and a table of its tensors. One file each in
-// families/; nothing below this room knows their names.
+// A family of checkpoints: a reader of its config and a table of its tensors. One file each in families/; no module
+// below this one knows their names.
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -13,46 +14,40 @@
 
 namespace vitrine {
 
-/// How the rows of several parameters stand in one tensor: one after the other, or head by head: for each K/V head its
-/// rows of each parameter in turn (the queries that share it, its keys, its values).
+/// The order of the rows of several parameters in one tensor: one parameter after the other, or, for each K/V head in
+/// turn, its rows of each parameter (the queries that share it, its keys, its values).
 enum class Rows : std::uint8_t { stacked, by_kv_head };
 
-/// A tensor of the file and the parameters it holds. `{l}` stands for the layer, `{e}` for the expert, `{p}` for the
-/// prefix under which the file's tensors stand. Several of ours: their rows share the tensor, in this order. Where they
-/// are mixed head by head they are copied apart when loaded; else they are seen where they lie. `{e}` in ours alone:
-/// all experts stand in one tensor `[expert, out, in]`.
+/// A tensor of the file and the parameters that it holds, both without their endings: the rule applies to NAME.weight
+/// and to NAME.bias. In the names `{l}` is the layer, `{e}` the expert and `{p}` the prefix of the file's tensors.
+/// Several parameters share the rows of the tensor, in this order. Those that are mixed head by head are copied when
+/// the checkpoint is loaded; all others are views into the file. With `{e}` in `ours` alone, the tensor holds all
+/// experts as `[expert, out, in]`.
 struct TensorRule {
   std::string_view stored;
   std::vector<std::string_view> ours;
-  bool transposed = false;  ///< Stored as `[in, out]`.
+  bool transposed = false;  ///< The weight is stored as `[in, out]`.
   Rows rows = Rows::stacked;
-  bool (*applies)(const BlockConfig&) = nullptr;  ///< To layers of this kind only; null: to all.
+  bool (*applies)(const BlockConfig&) = nullptr;  ///< Whether the rule applies to a layer; null: to all layers.
 };
 
 struct Family {
-  /// One of our names for a size, and the key of config.json that holds it.
+  /// Our name for a size, and the key of config.json that holds it.
   struct Key {
     std::string_view ours, theirs;
   };
 
-  std::string_view model_type;                  ///< config.json's key of that name.
-  std::vector<std::string_view> architectures;  ///< config.json's list must hold one of these, if it is there.
+  std::string_view model_type;    ///< The value of config.json's model_type.
+  std::string_view architecture;  ///< config.json's `architectures`, if present, must contain it.
   std::function<ModelConfig(ConfigReader&)> read_config;
-  std::vector<std::string_view> prefixes;  ///< Tried in order: the first that makes `embedding` a tensor of the file.
+  std::vector<std::string_view> prefixes;  ///< Tried in order until `embedding` is a tensor of the file.
   std::string_view embedding;
   std::vector<TensorRule> tensors;
-  std::vector<std::string_view> ignored;  ///< Buffers that can be computed.
+  std::vector<std::string_view> ignored;  ///< Full names of buffers that can be computed.
   std::vector<Key> keys;                  ///< For --set d_model=64 and the like.
 };
 
 /// All families, in no particular order.
 std::span<const Family> all_families();
-
-// Pieces of configs that several families share, each in the words of transformers' config.json.
-
-/// An activation by its name in transformers (ACT2FN).
-Activation activation_named(const ConfigReader& config, std::string_view name);
-/// layer_types: whether each layer attends within the window; empty where the key is absent.
-std::vector<bool> read_sliding_layers(ConfigReader& config, std::int64_t n_layers);
 
 }  // namespace vitrine

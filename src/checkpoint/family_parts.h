@@ -1,61 +1,90 @@
-// What the files of families/ share.
+// What several files of families/ share.
 #pragma once
 
 #include "checkpoint/family.h"
 
 namespace vitrine {
 
-/// The names that most decoder checkpoints of transformers share: embed_tokens, q_proj …, norm, lm_head.
-void use_decoder_names(Family& family);
+// Tables of tensors
 
-/// Adds rules to a family's table, in the place of those that hold the same parameters.
-void add_tensors(Family& family, std::initializer_list<TensorRule> rules);
-/// The norms of a block that has one before each sublayer: input_layernorm, post_attention_layernorm.
-void add_pre_norms(Family& family);
-/// The norms of a block that has one before and one behind each sublayer.
+/// A family with the tensor names and keys that most decoders of transformers share: embed_tokens, q_proj …, norm,
+/// lm_head; input_layernorm before attention, post_attention_layernorm before the FFN.
+Family decoder_family(std::string_view model_type, std::string_view architecture,
+                      std::function<ModelConfig(ConfigReader&)> read_config);
+/// Adds rules to a table. They replace the rules that hold the same parameters.
+void add_tensors(std::vector<TensorRule>& table, const std::vector<TensorRule>& rules);
+/// Names of norms before and after each sublayer.
 void add_four_norms(Family& family);
-/// A norm over each head of q and k: q_norm, k_norm.
+/// Names of the norms of q and k.
 void add_qk_norms(Family& family);
-/// Norms over each head of q and k, as the last norm is; biases where attention_bias says so.
-void norm_heads(ConfigReader& c, ModelConfig& model);
-/// Experts under mlp.experts: gate_proj, up_proj, down_proj, and the router, mlp.gate; and the keys that size them.
+/// Experts under mlp.experts: gate_proj, up_proj, down_proj, and the router, mlp.gate; and the keys of their sizes.
 void add_experts(Family& family);
 
-/// What a family assumes where its config.json is silent, and the words it spells in its own way.
+constexpr bool kTransposed = true;
+constexpr bool kAsIs = false;
+
+// Readers of config.json
+
+/// The defaults of a family, and its spelling of some keys.
 struct DecoderKeys {
   std::int64_t max_seq_len = 2048;
   bool tied = false;
   std::string_view activation = "silu";
   std::string_view activation_key = "hidden_act";
+  std::string_view d_ff_key = "intermediate_size";
+  std::int64_t d_ff_factor = 0;  ///< Of d_model, where the key is absent; 0: the key is required.
+  bool gated = true;             ///< The FFN.
   std::string_view eps_key = "rms_norm_eps";
   NormConfig norm{NormConfig::Kind::rms, 1e-6f, 0.0f, false};
-  std::string_view head_dim_key = "head_dim";               ///< Empty: heads divide d_model, and no key says otherwise.
+  std::string_view head_dim_key = "head_dim";               ///< Empty: no such key; head_dim is d_model / n_heads.
   std::optional<std::int64_t> head_dim{};                   ///< Absent: d_model / n_heads.
-  std::string_view n_kv_heads_key = "num_key_value_heads";  ///< Empty: as many as heads of queries.
+  std::string_view n_kv_heads_key = "num_key_value_heads";  ///< Empty: as many as query heads.
   RopeKeys rope{};
 };
 
-/// The words that most decoders of transformers share: sizes, norms before both sublayers, RoPE, a gated FFN without
-/// biases; no layer differs from another.
+/// The keys that most decoders of transformers share: sizes, norms before both sublayers, RoPE, an FFN; no biases. All
+/// layers are alike.
 ModelConfig read_decoder(ConfigReader& config, const DecoderKeys& keys);
-/// What all generations of Gemma share: RMSNorm by 1 + w, a head_dim apart from d_model / n_heads, tied head,
-/// embeddings times √d_model. `keys` says the rest.
+/// What all generations of Gemma share: RMSNorm by 1 + w, a head_dim apart from d_model / n_heads, a tied head,
+/// embeddings times √d_model. `keys` gives the rest.
 ModelConfig read_gemma_decoder(ConfigReader& config, DecoderKeys keys);
-/// The window of all layers: `otherwise` where sliding_window is absent, none where it is null.
-void read_window(ConfigReader& config, ModelConfig& model, std::optional<std::int64_t> otherwise);
-/// use_sliding_window, sliding_window, max_window_layers and layer_types: the layers from max_window_layers on have a
-/// window, or those that layer_types names.
-void read_window_of_last_layers(ConfigReader& config, ModelConfig& model);
-/// Which layers have experts (decoder_sparse_step, mlp_only_layers), and which experts.
-void read_experts_of_some_layers(ConfigReader& config, ModelConfig& model, const MoeConfig& moe);
+/// What Cohere 1 and 2 share: a parallel block on one LayerNorm without bias, interleaved RoPE, scaled logits. `theta`
+/// is the default of rope_theta.
+ModelConfig read_cohere_decoder(ConfigReader& config, double theta);
 
-constexpr bool kTransposed = true;
-constexpr bool kAsIs = false;
 constexpr std::int64_t kMaxLayers = 10000;
 
-/// head_dim, by `key` (may be empty) or else d_model / n_heads, which must come out even.
+/// head_dim, by `key` (may be empty), else d_model / n_heads, which must be a whole number.
 std::int64_t read_head_dim(ConfigReader& config, std::string_view key, std::int64_t d_model, std::int64_t n_heads);
 /// A softcap: `otherwise` where the key is absent, none where it is null.
 std::optional<float> read_softcap(ConfigReader& config, std::string_view key, std::optional<double> otherwise);
+/// An activation by its name in transformers (ACT2FN).
+Activation activation_named(const ConfigReader& config, std::string_view name);
+/// attention_bias: of the projections of all layers; absent: none.
+void read_attention_bias(ConfigReader& config, ModelConfig& model);
+/// attention_bias, and mlp_bias: of the FFNs of all layers; absent: none.
+void read_biases(ConfigReader& config, ModelConfig& model);
+/// Biases of the projections of attention and of the FFN, which is not a mixture of experts, in all layers.
+void set_biases(ModelConfig& model, bool attention, bool ffn);
+/// Norms of q and k in all layers, configured as the final norm is.
+void norm_q_and_k(ModelConfig& model, QkNormConfig::Over over);
+/// Makes a block parallel, with one norm for attention and FFN.
+void share_norm(BlockConfig& block);
+/// The scale of scores, 1 / √`n`.
+float inverse_sqrt(double n);
+
+/// The window of all layers: `otherwise` where sliding_window is absent, none where it is null.
+void read_window(ConfigReader& config, ModelConfig& model, std::optional<std::int64_t> otherwise);
+/// use_sliding_window, sliding_window, max_window_layers and layer_types: the layers that layer_types names have a
+/// window; without layer_types, those from max_window_layers on.
+void read_window_of_last_layers(ConfigReader& config, ModelConfig& model);
+/// Whether each layer attends within the window, by layer_types. Where the key is absent: all layers but every
+/// `pattern`-th, or an empty list without a pattern.
+std::vector<bool> read_sliding_layers(ConfigReader& config, std::size_t n_layers,
+                                      std::optional<std::int64_t> pattern = std::nullopt);
+/// Qwen's experts, in the layers that decoder_sparse_step and mlp_only_layers select. The numbers are the defaults;
+/// without `d_ff_shared` there is no shared expert.
+void read_qwen_experts(ConfigReader& config, ModelConfig& model, std::int64_t n_experts, std::int64_t top_k,
+                       std::int64_t d_ff, std::optional<std::int64_t> d_ff_shared = std::nullopt);
 
 }  // namespace vitrine

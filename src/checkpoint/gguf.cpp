@@ -7,7 +7,7 @@
 namespace vitrine {
 namespace {
 
-/// BOS, and what ends a text, as far as the vocabulary has them.
+/// BOS and the ids that end a text, where the vocabulary has them.
 void read_special_ids(const GgufMetadata& metadata, Checkpoint& checkpoint) {
   const std::int64_t vocab_size = checkpoint.model->config().vocab_size;
   const auto id_of = [&](std::string_view key) -> std::optional<std::int32_t> {
@@ -22,8 +22,8 @@ void read_special_ids(const GgufMetadata& metadata, Checkpoint& checkpoint) {
   }
 }
 
-/// The shared expert's gate is a matrix of one row.
-void give_row_to_gates(StoredTensors& tensors) {
+/// Makes the gates of shared experts matrices of one row.
+void reshape_gates(StoredTensors& tensors) {
   for (auto& [name, tensor] : tensors.all) {
     if (name.ends_with(kSharedGateName) && tensor.shape.size() == 1) tensor.shape.insert(tensor.shape.begin(), 1);
   }
@@ -35,11 +35,11 @@ Checkpoint load_gguf(const std::shared_ptr<const MappedFile>& file, const LoadOp
   GgufModelFile gguf = open_gguf(file);
   const GgufMetadata& metadata = gguf.metadata;
   const std::string_view kind = metadata.string("general.type").value_or("model");
-  if (kind != "model") throw Unsupported(file->path(), "expected a model (general.type), got \"{}\"", kind);
+  if (kind != "model") throw Unsupported(file->path(), "general.type: expected \"model\", got \"{}\"", kind);
   const GgufArchitecture& architecture = gguf_architecture(metadata);
 
   ModelConfig config = read_gguf_config(architecture, metadata, gguf.tensors, options);
-  give_row_to_gates(gguf.tensors);
+  reshape_gates(gguf.tensors);
   ModelParams params;
   const auto table = std::make_shared<const Family>(gguf_family(architecture));
   const std::string prefix = bind_tensors(*table, config, gguf.tensors, params);

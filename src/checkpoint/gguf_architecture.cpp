@@ -1,8 +1,7 @@
 #include "checkpoint/gguf_architecture.h"
 
-#include <algorithm>
-
 #include "base/error.h"
+#include "checkpoint/family_parts.h"
 
 namespace vitrine {
 namespace {
@@ -34,30 +33,28 @@ std::vector<GgufKey> with(std::vector<GgufKey> keys, std::vector<GgufKey> more) 
   return keys;
 }
 
-/// Keys of a mixture of experts; what an expert's width is called differs.
+/// Keys of a mixture of experts. The key of an expert's width differs.
 std::vector<GgufKey> expert_keys(std::vector<GgufKey> more) {
   return with({{"expert_count", "n_experts", Kind::size, true}, {"expert_used_count", "top_k", Kind::size, true}},
               std::move(more));
 }
 
-/// What scores are scaled by is not in the file: llama.cpp knows the 27B model by its 46 layers.
-void complete_gemma2(Json& config, const StoredTensors&) {
-  const auto d_model = config["hidden_size"].get<std::int64_t>(),
-             n_heads = config["num_attention_heads"].get<std::int64_t>();
+/// The file does not contain the scale of scores: llama.cpp recognizes the 27B model by its number of layers.
+void complete_score_scale(Json& config, int layers_of_27b) {
+  const auto size = [&](const char* key) { return config[key].get<std::int64_t>(); };
   config["query_pre_attn_scalar"] =
-      config["num_hidden_layers"] == 46 ? d_model / n_heads : config["head_dim"].get<std::int64_t>();
+      size("num_hidden_layers") == layers_of_27b ? size("hidden_size") / size("num_attention_heads") : size("head_dim");
 }
 
-/// As for Gemma 2: here the 27B model has 62 layers. Without a window's size no layer has a window.
+void complete_gemma2(Json& config, const StoredTensors&) { complete_score_scale(config, 46); }
+
+/// Without the size of a window, no layer has one.
 void complete_gemma3(Json& config, const StoredTensors&) {
-  const auto d_model = config["hidden_size"].get<std::int64_t>(),
-             n_heads = config["num_attention_heads"].get<std::int64_t>();
-  config["query_pre_attn_scalar"] =
-      config["num_hidden_layers"] == 62 ? d_model / n_heads : config["head_dim"].get<std::int64_t>();
+  complete_score_scale(config, 62);
   if (!config.contains("sliding_window")) config["sliding_window_pattern"] = 1;
 }
 
-/// A second norm is only in the newer decoders; so are groups of heads.
+/// Only the newer decoders have a second norm or groups of heads.
 void complete_falcon(Json& config, const StoredTensors& tensors) {
   const bool two_norms = tensors.all.contains("blk.0.attn_norm_2.weight");
   const bool is_new = two_norms || (config.contains("num_kv_heads") && config["num_kv_heads"] != 1);
@@ -68,20 +65,14 @@ void complete_falcon(Json& config, const StoredTensors& tensors) {
 bool has_two_norms(const BlockConfig& block) { return block.norms.ffn_pre.has_value(); }
 bool has_one_norm(const BlockConfig& block) { return !has_two_norms(block); }
 
-/// Falcon's norms are named after the FFN's where there are two.
+/// Where there are two norms, `attn_norm` is that of the FFN.
 std::vector<TensorRule> falcon_norms() {
-  const auto rule = [](std::string_view stored, std::string_view ours, bool (*applies)(const BlockConfig&)) {
-    return TensorRule{stored, {ours}, false, Rows::stacked, applies};
-  };
-  return {rule("blk.{l}.attn_norm.weight", "blocks.{l}.ln1.weight", has_one_norm),
-          rule("blk.{l}.attn_norm.bias", "blocks.{l}.ln1.bias", has_one_norm),
-          rule("blk.{l}.attn_norm.weight", "blocks.{l}.ln2.weight", has_two_norms),
-          rule("blk.{l}.attn_norm.bias", "blocks.{l}.ln2.bias", has_two_norms),
-          rule("blk.{l}.attn_norm_2.weight", "blocks.{l}.ln1.weight", has_two_norms),
-          rule("blk.{l}.attn_norm_2.bias", "blocks.{l}.ln1.bias", has_two_norms)};
+  return {{"blk.{l}.attn_norm", {"blocks.{l}.ln1"}, false, Rows::stacked, has_one_norm},
+          {"blk.{l}.attn_norm", {"blocks.{l}.ln2"}, false, Rows::stacked, has_two_norms},
+          {"blk.{l}.attn_norm_2", {"blocks.{l}.ln1"}, false, Rows::stacked, has_two_norms}};
 }
 
-/// Older files do not say how wide experts are: the chosen ones are together as wide as the shared one.
+/// Older files lack the width of an expert: the chosen experts together are as wide as the shared one.
 void complete_qwen2moe(Json& config, const StoredTensors&) {
   const auto d_ff = config["intermediate_size"].get<std::int64_t>(),
              top_k = config["num_experts_per_tok"].get<std::int64_t>();
@@ -89,12 +80,17 @@ void complete_qwen2moe(Json& config, const StoredTensors&) {
   if (!config.contains("shared_expert_intermediate_size")) config["shared_expert_intermediate_size"] = d_ff;
 }
 
-/// llama.cpp divides the chosen weights by their sum, always.
+/// A file with norms of q and k is Command R+.
+void complete_command_r(Json& config, const StoredTensors& tensors) {
+  config["use_qk_norm"] = tensors.all.contains("blk.0.attn_q_norm.weight");
+}
+
+/// llama.cpp always divides the chosen weights by their sum.
 void complete_qwen3moe(Json& config, const StoredTensors&) { config["norm_topk_prob"] = true; }
 
 }  // namespace
 
-/// One entry an architecture; two where experts make another family of it.
+/// One entry for each architecture; two where its files with experts are another family.
 std::span<const GgufArchitecture> all_gguf_architectures() {
   static const std::vector<GgufArchitecture> architectures = {
       {.name = "llama",
@@ -150,7 +146,7 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
                                           {"residual_scale", "residual_multiplier", Kind::number, true},
                                           {"logit_scale", "logits_scaling", Kind::number, true}}),
        .may_lack_rope = true,
-       // Granite 4 without states and experts is of this architecture: keys of its relatives stand in its files.
+       // Granite 4 without states and experts has this architecture and keys of its relatives.
        .ignored = {"ssm.conv_kernel", "ssm.state_size", "ssm.group_count", "ssm.inner_size", "ssm.time_step_rank",
                    "expert_shared_feed_forward_length"}},
       {.name = "smollm3", .family = "smollm3", .layout = RopeConfig::Layout::interleaved, .keys = rms_and_rope_keys()},
@@ -158,7 +154,16 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
        .family = "cohere",
        .layout = RopeConfig::Layout::interleaved,
        .keys = with(layer_norm_and_rope_keys("layer_norm_eps", "rope_theta"),
-                    {{"attention.head_count_kv", "n_kv_heads"}, {"logit_scale", "logit_scale", Kind::number, true}})},
+                    {{"attention.head_count_kv", "n_kv_heads"}, {"logit_scale", "logit_scale", Kind::number, true}}),
+       .complete = complete_command_r},
+      {.name = "cohere2",
+       .family = "cohere2",
+       .layout = RopeConfig::Layout::interleaved,
+       .keys = with(layer_norm_and_rope_keys("layer_norm_eps", "rope_theta"),
+                    {{"attention.head_count_kv", "n_kv_heads"},
+                     {"attention.sliding_window", "window", Kind::size, true},
+                     {"attention.sliding_window_pattern", "sliding_window_pattern", Kind::size, false, 4.0},
+                     {"logit_scale", "logit_scale", Kind::number, true}})},
       {.name = "starcoder2",
        .family = "starcoder2",
        .keys =
@@ -186,65 +191,46 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
        .keys = with(rms_and_rope_keys(), {{"attention.sliding_window", "window", Kind::size_or_none}}),
        .fused_qkv = true,
        .rotary_fraction = "partial_rotary_factor",
-       .tensors = {{"blk.{l}.ffn_up.weight", {"blocks.{l}.mlp.w_gate.weight", "blocks.{l}.mlp.w_up.weight"}}}},
+       .tensors = {{"blk.{l}.ffn_up", {"blocks.{l}.mlp.w_gate", "blocks.{l}.mlp.w_up"}}}},
   };
   return architectures;
 }
 
-/// Fused tensors and their parts may both be named here: a file has one or the other. Experts one by one are in files
-/// from before April 2024.
+/// The list has both fused tensors and their parts: a file has one or the other. Files from before April 2024 have one
+/// tensor for each expert.
 std::vector<TensorRule> gguf_tensor_rules(const GgufArchitecture& architecture) {
   std::vector<TensorRule> rules = {
-      {"token_embd.weight", {"embed.weight"}},
-      {"position_embd.weight", {"pos_embed.weight"}},
-      {"blk.{l}.attn_norm.weight", {"blocks.{l}.ln1.weight"}},
-      {"blk.{l}.attn_norm.bias", {"blocks.{l}.ln1.bias"}},
-      {"blk.{l}.attn_q.weight", {"blocks.{l}.attn.wq.weight"}},
-      {"blk.{l}.attn_q.bias", {"blocks.{l}.attn.wq.bias"}},
-      {"blk.{l}.attn_k.weight", {"blocks.{l}.attn.wk.weight"}},
-      {"blk.{l}.attn_k.bias", {"blocks.{l}.attn.wk.bias"}},
-      {"blk.{l}.attn_v.weight", {"blocks.{l}.attn.wv.weight"}},
-      {"blk.{l}.attn_v.bias", {"blocks.{l}.attn.wv.bias"}},
-      {"blk.{l}.attn_qkv.weight",
-       {"blocks.{l}.attn.wq.weight", "blocks.{l}.attn.wk.weight", "blocks.{l}.attn.wv.weight"}},
-      {"blk.{l}.attn_qkv.bias", {"blocks.{l}.attn.wq.bias", "blocks.{l}.attn.wk.bias", "blocks.{l}.attn.wv.bias"}},
-      {"blk.{l}.attn_q_norm.weight", {"blocks.{l}.attn.q_norm.weight"}},
-      {"blk.{l}.attn_k_norm.weight", {"blocks.{l}.attn.k_norm.weight"}},
-      {"blk.{l}.attn_output.weight", {"blocks.{l}.attn.wo.weight"}},
-      {"blk.{l}.attn_output.bias", {"blocks.{l}.attn.wo.bias"}},
-      {"blk.{l}.post_attention_norm.weight", {"blocks.{l}.ln1_post.weight"}},
-      {"blk.{l}.ffn_norm.weight", {"blocks.{l}.ln2.weight"}},
-      {"blk.{l}.ffn_norm.bias", {"blocks.{l}.ln2.bias"}},
-      {"blk.{l}.ffn_gate.weight", {"blocks.{l}.mlp.w_gate.weight"}},
-      {"blk.{l}.ffn_gate.bias", {"blocks.{l}.mlp.w_gate.bias"}},
-      {"blk.{l}.ffn_up.weight", {"blocks.{l}.mlp.w_up.weight"}},
-      {"blk.{l}.ffn_up.bias", {"blocks.{l}.mlp.w_up.bias"}},
-      {"blk.{l}.ffn_down.weight", {"blocks.{l}.mlp.w_down.weight"}},
-      {"blk.{l}.ffn_down.bias", {"blocks.{l}.mlp.w_down.bias"}},
-      {"blk.{l}.ffn_gate_inp.weight", {"blocks.{l}.mlp.router.weight"}},
-      {"blk.{l}.ffn_gate.{e}.weight", {"blocks.{l}.mlp.experts.{e}.w_gate.weight"}},
-      {"blk.{l}.ffn_up.{e}.weight", {"blocks.{l}.mlp.experts.{e}.w_up.weight"}},
-      {"blk.{l}.ffn_down.{e}.weight", {"blocks.{l}.mlp.experts.{e}.w_down.weight"}},
-      {"blk.{l}.ffn_gate_exps.weight", {"blocks.{l}.mlp.experts.{e}.w_gate.weight"}},
-      {"blk.{l}.ffn_up_exps.weight", {"blocks.{l}.mlp.experts.{e}.w_up.weight"}},
-      {"blk.{l}.ffn_down_exps.weight", {"blocks.{l}.mlp.experts.{e}.w_down.weight"}},
-      {"blk.{l}.ffn_gate_inp_shexp.weight", {"blocks.{l}.mlp.shared_gate.weight"}},
-      {"blk.{l}.ffn_gate_shexp.weight", {"blocks.{l}.mlp.shared.w_gate.weight"}},
-      {"blk.{l}.ffn_up_shexp.weight", {"blocks.{l}.mlp.shared.w_up.weight"}},
-      {"blk.{l}.ffn_down_shexp.weight", {"blocks.{l}.mlp.shared.w_down.weight"}},
-      {"blk.{l}.post_ffw_norm.weight", {"blocks.{l}.ln2_post.weight"}},
-      {"output_norm.weight", {"ln_final.weight"}},
-      {"output_norm.bias", {"ln_final.bias"}},
-      {"output.weight", {"unembed.weight"}},
-      {"output.bias", {"unembed.bias"}},
+      {"token_embd", {"embed"}},
+      {"position_embd", {"pos_embed"}},
+      {"blk.{l}.attn_norm", {"blocks.{l}.ln1"}},
+      {"blk.{l}.attn_q", {"blocks.{l}.attn.wq"}},
+      {"blk.{l}.attn_k", {"blocks.{l}.attn.wk"}},
+      {"blk.{l}.attn_v", {"blocks.{l}.attn.wv"}},
+      {"blk.{l}.attn_qkv", {"blocks.{l}.attn.wq", "blocks.{l}.attn.wk", "blocks.{l}.attn.wv"}},
+      {"blk.{l}.attn_q_norm", {"blocks.{l}.attn.q_norm"}},
+      {"blk.{l}.attn_k_norm", {"blocks.{l}.attn.k_norm"}},
+      {"blk.{l}.attn_output", {"blocks.{l}.attn.wo"}},
+      {"blk.{l}.post_attention_norm", {"blocks.{l}.ln1_post"}},
+      {"blk.{l}.ffn_norm", {"blocks.{l}.ln2"}},
+      {"blk.{l}.ffn_gate", {"blocks.{l}.mlp.w_gate"}},
+      {"blk.{l}.ffn_up", {"blocks.{l}.mlp.w_up"}},
+      {"blk.{l}.ffn_down", {"blocks.{l}.mlp.w_down"}},
+      {"blk.{l}.ffn_gate_inp", {"blocks.{l}.mlp.router"}},
+      {"blk.{l}.ffn_gate.{e}", {"blocks.{l}.mlp.experts.{e}.w_gate"}},
+      {"blk.{l}.ffn_up.{e}", {"blocks.{l}.mlp.experts.{e}.w_up"}},
+      {"blk.{l}.ffn_down.{e}", {"blocks.{l}.mlp.experts.{e}.w_down"}},
+      {"blk.{l}.ffn_gate_exps", {"blocks.{l}.mlp.experts.{e}.w_gate"}},
+      {"blk.{l}.ffn_up_exps", {"blocks.{l}.mlp.experts.{e}.w_up"}},
+      {"blk.{l}.ffn_down_exps", {"blocks.{l}.mlp.experts.{e}.w_down"}},
+      {"blk.{l}.ffn_gate_inp_shexp", {"blocks.{l}.mlp.shared_gate"}},
+      {"blk.{l}.ffn_gate_shexp", {"blocks.{l}.mlp.shared.w_gate"}},
+      {"blk.{l}.ffn_up_shexp", {"blocks.{l}.mlp.shared.w_up"}},
+      {"blk.{l}.ffn_down_shexp", {"blocks.{l}.mlp.shared.w_down"}},
+      {"blk.{l}.post_ffw_norm", {"blocks.{l}.ln2_post"}},
+      {"output_norm", {"ln_final"}},
+      {"output", {"unembed"}},
   };
-  for (const TensorRule& own : architecture.tensors) {
-    std::erase_if(rules, [&](const TensorRule& common) {
-      return std::find_first_of(common.ours.begin(), common.ours.end(), own.ours.begin(), own.ours.end()) !=
-             common.ours.end();
-    });
-  }
-  rules.insert(rules.end(), architecture.tensors.begin(), architecture.tensors.end());
+  add_tensors(rules, architecture.tensors);
   return rules;
 }
 
@@ -258,7 +244,7 @@ const GgufArchitecture& gguf_architecture(const GgufMetadata& metadata) {
     if (architecture.name == *name && (found == nullptr || architecture.has_experts == has_experts)) {
       found = &architecture;
     }
-    if (known.ends_with(architecture.name)) continue;  // its second entry stands beside the first
+    if (known.ends_with(architecture.name)) continue;  // two entries of one name follow each other
     known += (known.empty() ? "" : ", ") + std::string(architecture.name);
   }
   if (found != nullptr) return *found;
@@ -276,11 +262,22 @@ Family gguf_family(const GgufArchitecture& architecture) {
     family.prefixes = {""};
     family.embedding = "token_embd.weight";
     family.tensors = gguf_tensor_rules(architecture);
-    family.ignored = {"rope_freqs.weight", kRopeWithin, kRopeBeyond,  // read with the config
-                      "blk.{l}.attn_rot_embd.weight"};                // computed
+    family.ignored = {"rope_freqs.weight", kShortFactors, kLongFactors,  // read with the config
+                      "blk.{l}.attn_rot_embd.weight"};                   // computed
     return family;
   }
-  throw InternalError("gguf", "the architecture {} names no family", architecture.name);
+  throw InternalError("gguf", "the architecture {} has no family", architecture.name);
+}
+
+void fold_weight_offsets(ModelConfig& config) {
+  config.final_norm.weight_offset = 0;
+  for (BlockConfig& block : config.blocks) {
+    BlockNorms& norms = block.norms;
+    for (std::optional<NormConfig>* norm : {&norms.attn_pre, &norms.attn_post, &norms.ffn_pre, &norms.ffn_post}) {
+      if (norm->has_value()) (*norm)->weight_offset = 0;
+    }
+    if (block.attention().qk_norm) block.attention().qk_norm->norm.weight_offset = 0;
+  }
 }
 
 }  // namespace vitrine

@@ -1,11 +1,10 @@
-// From GGUF's keys to a config, by way of the words of the family's config.json.
+// Reads a config from GGUF's keys: translates them to the family's config.json, which the family reads.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <set>
 
 #include "base/error.h"
-#include "base/math.h"
 #include "checkpoint/config_json.h"
 #include "checkpoint/gguf_architecture.h"
 #include "checkpoint/names.h"
@@ -13,19 +12,18 @@
 namespace vitrine {
 namespace {
 
-constexpr double kDefaultTheta = 10000;  // whatever the family's own is
-constexpr std::int64_t kMaxSize = (std::int64_t{1} << 31) - 1;
+constexpr double kDefaultTheta = 10000;  // in every family
 
-/// The keys of one architecture, each either read or refused by name.
+/// The keys of one architecture. Each is either read or refused by name.
 class ArchitectureKeys {
  public:
   ArchitectureKeys(const GgufMetadata& metadata, std::string_view architecture)
       : metadata_(metadata), prefix_(std::string(architecture) + ".") {}
 
-  bool stands(std::string_view name) const { return metadata_.find(full(name)) != nullptr; }
+  bool contains(std::string_view name) const { return metadata_.find(full(name)) != nullptr; }
   std::string full(std::string_view name) const { return prefix_ + std::string(name); }
 
-  /// From 1 to 2^31 − 1. A list has one for each layer, which must all be the same.
+  /// From 1 to 2^31 − 1. A list has one size for each layer; they must be equal.
   std::optional<std::int64_t> size(std::string_view name) {
     const std::string key = use(name);
     const GgufValue* value = metadata_.find(key);
@@ -52,9 +50,9 @@ class ArchitectureKeys {
   std::optional<std::string_view> text(std::string_view name) { return metadata_.string(use(name)); }
 
   void ignore(std::string_view name) { use(name); }
-  /// The key may say `expected`, which is what we compute.
+  /// The key, if present and not yet read, must be `expected`, which is what the engine computes.
   void expect(std::string_view name, std::int64_t expected, const char* why) {
-    if (used_.contains(full(name))) return;  // it has said so itself
+    if (used_.contains(full(name))) return;
     const auto value = metadata_.integer(use(name));
     if (!value || *value == expected) return;
     throw Unsupported(where(), "{}: expected {}{}, got {}", full(name), expected, why, *value);
@@ -62,14 +60,14 @@ class ArchitectureKeys {
   void expect_true(std::string_view name) {
     if (metadata_.boolean(use(name)) == false) throw Unsupported(where(), "{}: false is not supported", full(name));
   }
-  /// Throws Unsupported for a key that is not known and not among `allowed`.
+  /// Throws Unsupported for a key that is unknown and not among `allowed`.
   void finish(const std::vector<std::string>& allowed) const {
     for (const auto& [key, value] : metadata_.values()) {
       if (!key.starts_with(prefix_) || used_.contains(std::string(key))) continue;
       if (std::find(allowed.begin(), allowed.end(), key) != allowed.end()) continue;
       throw Unsupported(where(),
-                        "unknown key {}: it may change what the model computes (--allow-config-key {} passes it over)",
-                        key, key);
+                        "unknown key {}: it may change what the model computes (--allow-config-key {} accepts it)", key,
+                        key);
     }
   }
   std::string_view where() const { return metadata_.path(); }
@@ -86,7 +84,7 @@ class ArchitectureKeys {
   std::set<std::string> used_;
 };
 
-/// The family's word for a size of ours; other words are the family's own.
+/// config.json's key for one of our names; other words are already config.json's.
 std::string word_of(const Family& family, std::string_view word) {
   for (const Family::Key& key : family.keys) {
     if (key.ours == word) return std::string(key.theirs);
@@ -94,10 +92,7 @@ std::string word_of(const Family& family, std::string_view word) {
   return std::string(word);
 }
 
-/// What YaRN proposes to multiply cos and sin by; the file's own factor is on top of it.
-double yarn_magnitude(double factor) { return factor <= 1 ? 1.0 : 0.1 * math::log(factor) + 1.0; }
-
-/// Numbers above 0, one for each pair of a head.
+/// Numbers above 0, one for each pair of elements of a head.
 std::vector<float> read_factors(const StoredTensor& tensor, std::string_view name) {
   if (tensor.type != DType::f32 || tensor.shape.size() != 1 || tensor.shape[0] > kMaxHeadDim) {
     throw BadCheckpoint(tensor.file, "tensor {}: expected at most {} F32 elements, got {} of {} bytes", name,
@@ -112,25 +107,25 @@ std::vector<float> read_factors(const StoredTensor& tensor, std::string_view nam
   return factors;
 }
 
-/// LongRoPE's lists, which are tensors; whether the file has them.
+/// Reads LongRoPE's lists, which are tensors. Returns whether the file has them.
 bool read_long_rope(const StoredTensors& tensors, double attn_factor, std::optional<std::int64_t> original,
                     Json& config) {
-  const auto within = tensors.all.find(kRopeWithin), beyond = tensors.all.find(kRopeBeyond);
+  const auto within = tensors.all.find(kShortFactors), beyond = tensors.all.find(kLongFactors);
   const bool has_within = within != tensors.all.end(), has_beyond = beyond != tensors.all.end();
   if (!has_within && !has_beyond) return false;
   if (!has_within || !has_beyond) {
-    throw BadCheckpoint(tensors.where, "tensor {} is missing", has_within ? kRopeBeyond : kRopeWithin);
+    throw BadCheckpoint(tensors.where, "tensor {} is missing", has_within ? kLongFactors : kShortFactors);
   }
   config["rope_scaling"] = {{"rope_type", "longrope"},
-                            {"short_factor", read_factors(within->second, kRopeWithin)},
-                            {"long_factor", read_factors(beyond->second, kRopeBeyond)},
+                            {"short_factor", read_factors(within->second, kShortFactors)},
+                            {"long_factor", read_factors(beyond->second, kLongFactors)},
                             {"attention_factor", attn_factor}};
   if (original) config["original_max_position_embeddings"] = *original;
   return true;
 }
 
 void read_rope_scaling(ArchitectureKeys& keys, const StoredTensors& tensors, Json& config) {
-  const auto older = keys.number("rope.scale_linear");
+  const auto older = keys.number("rope.scale_linear");  // the same key in older files
   const auto attn_factor = keys.number("rope.scaling.attn_factor");
   const auto factor = keys.number("rope.scaling.factor");
   const auto original = keys.size("rope.scaling.original_context_length");
@@ -138,7 +133,8 @@ void read_rope_scaling(ArchitectureKeys& keys, const StoredTensors& tensors, Jso
   const double by = factor ? *factor : older.value_or(1.0);
   if (read_long_rope(tensors, attn_factor.value_or(1), original, config)) return;
   if (type != "yarn" && attn_factor.value_or(1) != 1) {
-    throw Unsupported(keys.where(), "{} is supported with yarn and lists alone", keys.full("rope.scaling.attn_factor"));
+    throw Unsupported(keys.where(), "{} is supported only with YaRN and LongRoPE",
+                      keys.full("rope.scaling.attn_factor"));
   }
   if (type == "none" || (type == "linear" && (by == 1.0 || by == 0.0))) return;
   config["rope_scaling"] = {{"rope_type", type}, {"factor", by}};
@@ -150,7 +146,7 @@ void read_rope_scaling(ArchitectureKeys& keys, const StoredTensors& tensors, Jso
   if (attn_factor) scaling["attention_factor"] = *attn_factor * yarn_magnitude(by);
 }
 
-/// The key's value under `word`, where it stands.
+/// Copies the key's value, if present, to `word`.
 void read_key(const GgufKey& key, const std::string& word, ArchitectureKeys& keys, Json& config) {
   switch (key.kind) {
     case GgufKey::Kind::number:
@@ -168,29 +164,30 @@ void read_key(const GgufKey& key, const std::string& word, ArchitectureKeys& key
   }
 }
 
-/// How much of a head is turned. Half an element more, so that the product with the head's size cannot fall short.
+/// The part of a head that RoPE rotates. Half an element is added so that its product with head_dim is not rounded down
+/// to one element less.
 void read_rotary_fraction(std::string_view word, const Family& family, ArchitectureKeys& keys, Json& config) {
-  const auto turned = keys.size("rope.dimension_count");
-  if (!turned) return;
+  const auto dim = keys.size("rope.dimension_count");
+  if (!dim) return;
   const auto d_model = config[word_of(family, "d_model")].get<std::int64_t>();
   const auto n_heads = config[word_of(family, "n_heads")].get<std::int64_t>();
   const std::int64_t head_dim =
       config.contains("head_dim") ? config["head_dim"].get<std::int64_t>() : d_model / n_heads;
-  if (*turned > head_dim) {
+  if (*dim > head_dim) {
     throw BadCheckpoint(keys.where(), "{}: expected at most {} (head_dim), got {}", keys.full("rope.dimension_count"),
-                        head_dim, *turned);
+                        head_dim, *dim);
   }
-  const double fraction = (static_cast<double>(*turned) + 0.5) / static_cast<double>(head_dim);
+  const double fraction = (static_cast<double>(*dim) + 0.5) / static_cast<double>(head_dim);
   config[std::string(word)] = std::min(1.0, fraction);
 }
 
-/// Keys that stand for words of the config, and words that GGUF says in other ways.
+/// The config.json of a file: the keys that correspond to its keys, and those that GGUF expresses in other ways.
 Json read_words(const GgufArchitecture& architecture, const Family& family, ArchitectureKeys& keys,
                 const StoredTensors& tensors) {
   Json config = Json::object();
   bool has_head_dim = false, has_rope = false;
   for (const GgufKey& key : gguf_keys(architecture)) {
-    if (key.required && !keys.stands(key.name)) {
+    if (key.required && !keys.contains(key.name)) {
       throw BadCheckpoint(keys.where(), "key {} is missing", keys.full(key.name));
     }
     const std::string word = word_of(family, key.word);
@@ -231,21 +228,16 @@ void divide_frequencies(const StoredTensor& tensor, RopeConfig& rope) {
   for (std::size_t i = 0; i < factors.size(); ++i) rope.frequency[i] /= factors[i];
 }
 
-/// What the format says otherwise than config.json, for every family alike.
+/// Applies what differs by format in all families.
 void apply_format(const GgufArchitecture& architecture, const StoredTensors& tensors, ModelConfig& model) {
   const auto holds = [&](const char* pattern, std::size_t layer) {
     return tensors.all.contains(with_layer(pattern, static_cast<std::int64_t>(layer)));
   };
   const auto frequencies = tensors.all.find("rope_freqs.weight");
-  model.final_norm.weight_offset = 0;
+  fold_weight_offsets(model);
   for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
     BlockConfig& block = model.blocks[layer];
-    BlockNorms& norms = block.norms;
-    for (std::optional<NormConfig>* norm : {&norms.attn_pre, &norms.attn_post, &norms.ffn_pre, &norms.ffn_post}) {
-      if (norm->has_value()) (*norm)->weight_offset = 0;
-    }
     AttentionConfig& attention = block.attention();
-    if (attention.qk_norm) attention.qk_norm->norm.weight_offset = 0;
     if (holds("blk.{l}.attn_q.bias", layer) || holds("blk.{l}.attn_qkv.bias", layer)) attention.qkv_bias = true;
     if (holds("blk.{l}.attn_output.bias", layer)) attention.out_bias = true;
     auto* const ffn = std::get_if<DenseConfig>(&block.ffn);
@@ -270,8 +262,10 @@ ModelConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMet
   keys.expect("attention.head_count_kv", attention.n_kv_heads, " (head_count)");
   keys.expect("attention.key_length", attention.head_dim, " (embedding_length over head_count)");
   keys.expect("attention.value_length", attention.head_dim, " as key_length");
-  if (attention.rope) {
-    keys.expect("rope.dimension_count", attention.rope->dim, " (the elements that are turned)");
+  const auto rope_block = std::find_if(model.blocks.begin(), model.blocks.end(),
+                                       [](const BlockConfig& block) { return block.attention().rope.has_value(); });
+  if (rope_block != model.blocks.end()) {
+    keys.expect("rope.dimension_count", rope_block->attention.rope->dim, " (the elements that RoPE rotates)");
     const bool finetuned = keys.flag(kRopeFinetuned).value_or(true);
     if (architecture.may_lack_rope && !finetuned) {
       for (BlockConfig& block : model.blocks) block.attention().rope.reset();
@@ -280,8 +274,8 @@ ModelConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMet
   keys.expect("expert_count", 0, " (this architecture has no experts)");
   keys.expect("expert_used_count", 0, " (this architecture has no experts)");
   keys.expect_true("attention.causal");
-  keys.ignore("tensor_data_layout");  // says that q and k are permuted, as all files of the architecture have them
-  keys.ignore("pooling_type");        // how a text's rows become its embedding: none is made here
+  keys.ignore("tensor_data_layout");  // that q and k are permuted, as in all files of the architecture
+  keys.ignore("pooling_type");        // for embeddings of texts
   for (const std::string_view name : architecture.ignored) keys.ignore(name);
   keys.finish(options.allowed_config_keys);
   apply_format(architecture, tensors, model);

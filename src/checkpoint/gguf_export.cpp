@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <map>
 
 #include "base/error.h"
+#include "checkpoint/disk_space.h"
 #include "checkpoint/gguf_export_config.h"
 #include "checkpoint/gguf_types.h"
 #include "checkpoint/tensor_rules.h"
@@ -19,19 +19,19 @@ constexpr std::int64_t kChunkElements = std::int64_t{1} << 20;
 constexpr float kBeyondHalf = 65520;               // rounds to infinity
 constexpr std::uint32_t kQuantizationVersion = 2;  // of ggml's formats
 
-/// How a parameter's rows become rows of the file.
+/// A parameter as a source of the file's rows.
 struct SourceRows {
   const Param* param = nullptr;
-  std::int64_t rows = 0;    ///< A vector's elements are rows of one.
-  float offset = 0;         ///< Added: a norm's weights are what a row is multiplied by.
-  std::int64_t head = 0;    ///< Where rows change places within heads of this size, else 0;
-  std::int64_t turned = 0;  ///< the first so many of each,
-  bool to_pairs = true;     ///< from halves to pairs, or back.
+  std::int64_t rows = 0;      ///< A vector's elements are rows of one.
+  float offset = 0;           ///< Added to every element: the weight_offset of a norm.
+  std::int64_t head_dim = 0;  ///< Of the heads within which rows are permuted; 0: they are not.
+  std::int64_t rope_dim = 0;  ///< The rows of each head that RoPE rotates,
+  bool to_pairs = true;       ///< which are permuted from halves to interleaved pairs, or back.
 
-  /// The row that stands at `row` of the file.
+  /// The parameter's row for row `row` of the file.
   std::int64_t source(std::int64_t row) const {
-    if (head == 0 || row % head >= turned) return row;
-    const std::int64_t first = row / head * head, i = row % head, half = turned / 2;
+    if (head_dim == 0 || row % head_dim >= rope_dim) return row;
+    const std::int64_t first = row / head_dim * head_dim, i = row % head_dim, half = rope_dim / 2;
     return first + (to_pairs ? i % 2 * half + i / 2 : i % half * 2 + i / half);
   }
 };
@@ -46,7 +46,7 @@ struct Target {
   std::int64_t bytes() const { return bytes_of(dtype, rows * cols); }
 };
 
-/// The offset of the norm whose weight this is; 0 for other parameters.
+/// The weight_offset of the norm that has this parameter as its weight; 0 for other parameters.
 float norm_offset(const ModelConfig& config, const std::string& name) {
   if (name == "ln_final.weight") return config.final_norm.weight_offset;
   if (!name.starts_with("blocks.") || !name.ends_with(".weight")) return 0;
@@ -64,7 +64,7 @@ float norm_offset(const ModelConfig& config, const std::string& name) {
   return norm ? norm->weight_offset : 0;
 }
 
-/// Makes the list of tensors.
+/// The tensors of the file.
 class Plan {
  public:
   Plan(const GgufArchitecture& architecture, const Checkpoint& checkpoint, DType dtype, const std::string& where)
@@ -72,15 +72,14 @@ class Plan {
     for_each_param(config_, checkpoint.model->params(),
                    [&](const Param& param, const std::string& name, const Shape&) { params_.emplace(name, &param); });
     for (const TensorRule& rule : gguf_tensor_rules(architecture)) {
-      const bool is_fused = rule.stored.find(".attn_qkv.") != rule.stored.npos;
-      const bool is_part = rule.stored.find(".attn_q.") != rule.stored.npos ||
-                           rule.stored.find(".attn_k.") != rule.stored.npos ||
-                           rule.stored.find(".attn_v.") != rule.stored.npos;
-      const bool is_one_expert = rule.stored.find("{e}") != rule.stored.npos;  // written in a stack of them
+      const bool is_fused = rule.stored.ends_with(".attn_qkv");
+      const bool is_part =
+          rule.stored.ends_with(".attn_q") || rule.stored.ends_with(".attn_k") || rule.stored.ends_with(".attn_v");
+      const bool is_one_expert = rule.stored.find("{e}") != rule.stored.npos;  // all experts are written in one tensor
       if (is_one_expert || (architecture.fused_qkv ? is_part : is_fused)) continue;
       for_each_place(rule, "", config_, [&](const TensorPlace& place) { add(place); });
     }
-    if (params_.size() != used_) throw Unsupported(where, "the model has parameters that GGUF has no names for");
+    if (params_.size() != used_) throw Unsupported(where, "the model has parameters for which GGUF has no names");
   }
 
   std::vector<Target> targets;
@@ -89,38 +88,37 @@ class Plan {
   void add(const TensorPlace& place) {
     Target target;
     target.name = place.stored;
+    std::vector<Shape> shapes;
     for (const std::string& name : place.ours) {
       const auto it = params_.find(name);
       if (it == params_.end()) return;  // this config has no such parameter
       const Param& param = *it->second;
       SourceRows part{&param, param.shape[0], norm_offset(config_, name)};
-      if (name.find(".attn.wq.") != name.npos || name.find(".attn.wk.") != name.npos) turn(place.layer, part);
-      target.cols = param.shape.rank() == 1 ? 1 : param.shape[1];
-      target.rows += part.rows;
+      if (name.find(".attn.wq.") != name.npos || name.find(".attn.wk.") != name.npos) permute(place.layer, part);
+      shapes.push_back(param.shape);
       target.parts.push_back(part);
     }
-    const bool is_vector = target.parts.front().param->shape.rank() == 1;
-    const auto n = static_cast<std::int64_t>(target.parts.size());
-    target.shape = is_vector                                ? std::vector{target.rows}
-                   : target.name.ends_with(kSharedGateName) ? std::vector{target.cols}
-                   : place.stacks_experts                   ? std::vector{n, target.rows / n, target.cols}
-                                                            : std::vector{target.rows, target.cols};
-    const bool is_small = target.shape.size() == 1 || target.name.ends_with(".ffn_gate_inp.weight");
+    const PlaceShape shape = shape_of(place, config_, shapes);
+    const bool is_gate = target.name.ends_with(kSharedGateName);
+    target.rows = shape.rows;
+    target.cols = shape.cols;
+    target.shape = is_gate ? std::vector{shape.cols} : shape.stored;
+    const bool is_small = shape.is_vector || is_gate || target.name.ends_with(".ffn_gate_inp.weight");
     if (!is_small && target.name != "position_embd.weight") target.dtype = dtype_of(target);
     used_ += target.parts.size();
     targets.push_back(std::move(target));
   }
 
-  void turn(std::int64_t layer, SourceRows& part) const {
+  void permute(std::int64_t layer, SourceRows& part) const {
     const AttentionConfig& a = config_.blocks[static_cast<std::size_t>(layer)].attention();
     if (!a.rope || a.rope->layout == architecture_.layout) return;
-    part.head = a.head_dim;
-    part.turned = a.rope->dim;
+    part.head_dim = a.head_dim;
+    part.rope_dim = a.rope->dim;
     part.to_pairs = architecture_.layout == RopeConfig::Layout::interleaved;
   }
 
-  /// Of a matrix, as llama.cpp has it: all alike but the router (f32) and, with q4_0, the head; where rows are no whole
-  /// blocks, another type.
+  /// The type of a matrix, as in llama.cpp: that of the file, except for the head of a q4_0 file and for rows that are
+  /// not whole blocks.
   DType dtype_of(const Target& target) const {
     const auto fits = [&](DType dtype) { return target.cols % block_size(dtype).elements == 0; };
     DType dtype = dtype_;
@@ -145,7 +143,7 @@ void read_row(const MatrixView& view, std::int64_t row, std::span<float> out) {
   for (std::int64_t i = 0; i < n; ++i) kernels.widen(view.at(row, i), view.dtype, 1, out.data() + i);
 }
 
-/// Writes tensors, some rows at a time.
+/// Writes tensors by groups of rows.
 class TargetStream {
  public:
   TargetStream(GgufWriter& writer, ThreadPool& pool, std::string where)
@@ -164,7 +162,7 @@ class TargetStream {
   }
 
  private:
-  /// Rows [first, first + n) of a part, as the file has them, into bytes_.
+  /// Fills bytes_ with rows [first, first + n) of the file for a part.
   void fill(const Target& target, const SourceRows& part, std::int64_t first, std::int64_t n) {
     const MatrixView& view = part.param->view;
     const bool is_vector = part.param->shape.rank() == 1;
@@ -195,7 +193,7 @@ class TargetStream {
     if (is_blocks(target.dtype)) return quantize_row(target.dtype, row.data(), target.cols, to, where);
     const auto too_large = [](float x) { return std::abs(x) >= kBeyondHalf && std::isfinite(x); };
     if (target.dtype == DType::f16 && std::any_of(row.begin(), row.end(), too_large)) {
-      throw BadInput(where, "expected weights that f16 can hold, got larger ones (bf16 and f32 can)");
+      throw BadInput(where, "the weights exceed the range of f16 (bf16 and f32 can hold them)");
     }
     default_kernels().narrow(row.data(), target.cols, target.dtype, to);
   }
@@ -206,16 +204,6 @@ class TargetStream {
   std::vector<float> floats_;
   std::vector<std::byte> bytes_;
 };
-
-void check_space(const std::string& path, std::int64_t bytes) {
-  std::error_code error;
-  const std::filesystem::path folder = std::filesystem::absolute(path, error).parent_path();
-  const auto space = std::filesystem::space(folder, error);
-  if (!error && space.available < static_cast<std::uintmax_t>(bytes)) {
-    throw OutOfCapacity(path, "the weights need {:.1f} GB, the disk has {:.1f} GB left",
-                        static_cast<double>(bytes) / 1e9, static_cast<double>(space.available) / 1e9);
-  }
-}
 
 }  // namespace
 
@@ -246,8 +234,8 @@ GgufExport write_gguf(const std::string& path, const Checkpoint& checkpoint, DTy
     result.bytes += target.bytes();
     ++result.tensors;
   }
-  check_says_the_same(architecture, writer.header(keys), rope, config, path);
-  check_space(path, result.bytes);
+  check_round_trip(architecture, writer.header(keys), rope, config, path);
+  check_disk_space(path, result.bytes);
 
   writer.begin(keys);
   for (const RopeTensor& tensor : rope) writer.append(std::as_bytes(std::span(tensor.values)));

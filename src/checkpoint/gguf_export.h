@@ -17,12 +17,11 @@ struct GgufExport {
   std::int64_t bytes = 0;  ///< Of the tensors.
 };
 
-/// Writes `path`: the model under GGUF's names of keys and tensors, `tokenizer`'s keys among them, matrices in `dtype`
-/// (f32, f16, bf16, q8_0 or q4_0), vectors and learned positions in f32. As llama.cpp has it, with q4_0 the head, or
-/// the embedding it is tied to, is q6_k, or q8_0 where its rows are no whole blocks of q6_k; other rows that are no
-/// whole blocks are f16. Nothing is held but a few MiB. Throws Unsupported, by name, where GGUF has no architecture
-/// that says what the model computes, BadInput for weights that the type cannot hold, and as FileWriter and `report`
-/// do.
+/// Writes `path`, a GGUF file with the model and the keys of `tokenizer`: matrices in `dtype` (f32, f16, bf16, q8_0 or
+/// q4_0), vectors and learned positions in f32. As in llama.cpp, the head of a q4_0 file, or the embedding it is tied
+/// to, is q6_k, or q8_0 where its rows are not whole blocks of q6_k; other matrices whose rows are not whole blocks are
+/// f16. Needs a few MiB of memory. Throws Unsupported where no architecture of GGUF can express what the model
+/// computes, BadInput for weights that the type cannot hold, and as FileWriter and `report` do.
 GgufExport write_gguf(const std::string& path, const Checkpoint& checkpoint, DType dtype, const GgufKeys& tokenizer,
                       ThreadPool& pool, const ReportProgress& report = {});
 

@@ -4,12 +4,11 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/math.h"
 
 namespace vitrine {
 namespace {
 
-/// The first layer's experts, where a layer has any.
+/// The experts of the first layer that has some.
 const MoeConfig* experts_of(const ModelConfig& config) {
   for (const BlockConfig& block : config.blocks) {
     if (const auto* moe = std::get_if<MoeConfig>(&block.ffn)) return moe;
@@ -17,12 +16,16 @@ const MoeConfig* experts_of(const ModelConfig& config) {
   return nullptr;
 }
 
-/// The layer whose RoPE and window the keys without a suffix speak of: one without a window, where there is one.
-const AttentionConfig& main_attention(const ModelConfig& config) {
+/// The RoPE that the keys without a suffix describe: of the first full layer that has one, else of the first layer
+/// that has one.
+const std::optional<RopeConfig>& main_rope(const ModelConfig& config) {
+  const BlockConfig* found = nullptr;
   for (const BlockConfig& block : config.blocks) {
-    if (!block.attention().window) return block.attention();
+    if (!block.attention().rope) continue;
+    if (!block.attention().window) return block.attention().rope;
+    if (found == nullptr) found = &block;
   }
-  return config.blocks.front().attention();
+  return (found != nullptr ? *found : config.blocks.front()).attention.rope;
 }
 
 /// The first layer with a window.
@@ -33,15 +36,18 @@ const AttentionConfig* sliding_attention(const ModelConfig& config) {
   return nullptr;
 }
 
-/// Of how many layers one has no window.
+/// n where every n-th layer is full, and only those; nothing where there is no such n.
 std::optional<double> sliding_pattern(const ModelConfig& config) {
+  const auto is_full = [](const BlockConfig& block) { return !block.attention().window; };
+  const auto first = std::find_if(config.blocks.begin(), config.blocks.end(), is_full);
+  const auto n = static_cast<std::size_t>(first - config.blocks.begin()) + 1;
   for (std::size_t layer = 0; layer < config.blocks.size(); ++layer) {
-    if (!config.blocks[layer].attention().window) return static_cast<double>(layer + 1);
+    if (is_full(config.blocks[layer]) != ((layer + 1) % n == 0)) return std::nullopt;
   }
-  return std::nullopt;
+  return first == config.blocks.end() ? std::nullopt : std::optional(static_cast<double>(n));
 }
 
-/// What 1 is divided by to get `scale`, to the bit where a float does so.
+/// x for which 1 / x is `scale`, to the bit if there is such a float.
 double divisor_of(float scale) {
   const float guess = 1.0f / scale;
   for (const float x : {guess, std::nextafter(guess, 0.0f), std::nextafter(guess, INFINITY)}) {
@@ -50,7 +56,7 @@ double divisor_of(float scale) {
   return guess;
 }
 
-/// Factors of embedding, scores, stream and logits, and how a block is wired.
+/// The value of a key for a factor (of embedding, scores, residual or logits), or for use_parallel_residual.
 std::optional<double> factor_of(const ModelConfig& config, std::string_view word) {
   const BlockConfig& block = config.blocks.front();
   if (word == "attention_multiplier") return block.attention().score_scale;
@@ -62,7 +68,7 @@ std::optional<double> factor_of(const ModelConfig& config, std::string_view word
   throw InternalError("gguf", "no value for the key {}", word);
 }
 
-/// Widths of the feed-forward, and numbers of experts.
+/// The value of a key for a width of the feed-forward or a number of experts.
 std::optional<std::int64_t> ffn_size_of(const ModelConfig& config, std::string_view word) {
   const MoeConfig* moe = experts_of(config);
   if (word == "d_ff" && moe == nullptr) return std::get<DenseConfig>(config.blocks.front().ffn).d_ff;
@@ -73,7 +79,7 @@ std::optional<std::int64_t> ffn_size_of(const ModelConfig& config, std::string_v
   return moe->shared ? std::optional(moe->shared->d_ff) : std::nullopt;
 }
 
-/// What a key says, by its word; nothing where the config has no such thing.
+/// The value of the key with this word; nothing where the config has no such value.
 std::optional<double> value_of(const ModelConfig& config, std::string_view word) {
   const BlockConfig& block = config.blocks.front();
   const AttentionConfig& a = block.attention();
@@ -87,7 +93,7 @@ std::optional<double> value_of(const ModelConfig& config, std::string_view word)
   if (word == "head_dim") return size(a.head_dim);
   if (word.find("_eps") != word.npos) return config.final_norm.eps;
   if (word == "rope_theta" || word == "rotary_emb_base") {
-    const auto& rope = main_attention(config).rope;
+    const auto& rope = main_rope(config);
     return rope ? std::optional(rope->theta) : std::nullopt;
   }
   const AttentionConfig* const sliding = sliding_attention(config);
@@ -105,20 +111,15 @@ std::optional<double> value_of(const ModelConfig& config, std::string_view word)
   return factor_of(config, word);
 }
 
-/// Makes equal what differs by format alone.
+/// Removes what differs by format alone.
 void normalize(const GgufArchitecture& architecture, ModelConfig& config) {
-  config.final_norm.weight_offset = 0;
+  fold_weight_offsets(config);
   for (BlockConfig& block : config.blocks) {
-    BlockNorms& norms = block.norms;
-    for (std::optional<NormConfig>* norm : {&norms.attn_pre, &norms.attn_post, &norms.ffn_pre, &norms.ffn_post}) {
-      if (norm->has_value()) (*norm)->weight_offset = 0;
-    }
-    if (block.attention().qk_norm) block.attention().qk_norm->norm.weight_offset = 0;
     if (block.attention().rope) block.attention().rope->layout = architecture.layout;
   }
 }
 
-/// Frequencies within a last bit or two, however they are said: then `read` gets what `config` has.
+/// If the frequencies agree within a bit or two, gives `read` those of `config`.
 void forgive_rounding(const RopeConfig& config, RopeConfig& read) {
   if (config.frequency.size() != read.frequency.size()) return;
   for (std::size_t i = 0; i < read.frequency.size(); ++i) {
@@ -129,7 +130,7 @@ void forgive_rounding(const RopeConfig& config, RopeConfig& read) {
   if (static_cast<float>(config.theta) == static_cast<float>(read.theta)) read.theta = config.theta;
 }
 
-/// The first word that is not the same; empty where all are.
+/// The first part that differs; empty where none does.
 std::string difference(const ModelConfig& a, const ModelConfig& b) {
   if (!(a.embedding == b.embedding)) return "the scale or positions of the embedding";
   if (!(a.head == b.head)) return "the head";
@@ -177,7 +178,7 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
     if (key.name == "attention.key_length") add_size("attention.value_length", *value);
   }
   keys.add(full("vocab_size"), static_cast<std::uint32_t>(config.vocab_size));
-  const auto& rope = main_attention(config).rope;
+  const auto& rope = main_rope(config);
   if (!rope && architecture.may_lack_rope) keys.add(full(kRopeFinetuned), false);
   if (!rope) return keys;
   add_size("rope.dimension_count", static_cast<double>(rope->dim));
@@ -185,29 +186,29 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
     keys.add(full("rope.scaling.type"), "linear");
     keys.add(full("rope.scaling.factor"), static_cast<float>(linear->factor));
   }
-  if (const auto* longrope = std::get_if<LongRopeScaling>(&rope->scaling)) {
-    add_size("rope.scaling.original_context_length", static_cast<double>(longrope->original_max_seq_len));
+  if (const auto* listed = std::get_if<LongRopeScaling>(&rope->scaling)) {
+    add_size("rope.scaling.original_context_length", static_cast<double>(listed->original_max_seq_len));
     keys.add(full("rope.scaling.attn_factor"), rope->magnitude);
   }
-  if (const auto* yarn = std::get_if<YarnScaling>(&rope->scaling)) {
+  if (const auto* ramp = std::get_if<YarnScaling>(&rope->scaling)) {
     const auto add = [&](const char* name, double value) { keys.add(full(name), static_cast<float>(value)); };
     keys.add(full("rope.scaling.type"), "yarn");
-    add("rope.scaling.factor", yarn->factor);
-    add_size("rope.scaling.original_context_length", yarn->original_max_seq_len);
-    const double proposed = yarn->factor <= 1 ? 1.0 : 0.1 * math::log(yarn->factor) + 1.0;
+    add("rope.scaling.factor", ramp->factor);
+    add_size("rope.scaling.original_context_length", ramp->original_max_seq_len);
+    const double proposed = yarn_magnitude(ramp->factor);
     if (rope->magnitude != static_cast<float>(proposed)) add("rope.scaling.attn_factor", rope->magnitude / proposed);
-    if (yarn->beta_fast != 32) add("rope.scaling.yarn_beta_fast", yarn->beta_fast);
-    if (yarn->beta_slow != 1) add("rope.scaling.yarn_beta_slow", yarn->beta_slow);
+    if (ramp->beta_fast != 32) add("rope.scaling.yarn_beta_fast", ramp->beta_fast);
+    if (ramp->beta_slow != 1) add("rope.scaling.yarn_beta_slow", ramp->beta_slow);
   }
   return keys;
 }
 
 std::vector<RopeTensor> rope_tensors(const ModelConfig& config) {
-  const auto& rope = main_attention(config).rope;
+  const auto& rope = main_rope(config);
   if (!rope || std::holds_alternative<LinearScaling>(rope->scaling)) return {};
   if (std::holds_alternative<YarnScaling>(rope->scaling)) return {};
-  if (const auto* longrope = std::get_if<LongRopeScaling>(&rope->scaling)) {
-    return {{kRopeWithin, longrope->short_factor}, {kRopeBeyond, longrope->long_factor}};
+  if (const auto* listed = std::get_if<LongRopeScaling>(&rope->scaling)) {
+    return {{kShortFactors, listed->within}, {kLongFactors, listed->beyond}};
   }
   const std::vector<float> plain = rope_frequency(rope->theta, rope->dim, std::monostate{});
   if (plain == rope->frequency) return {};
@@ -216,8 +217,8 @@ std::vector<RopeTensor> rope_tensors(const ModelConfig& config) {
   return {{"rope_freqs.weight", divisors}};
 }
 
-void check_says_the_same(const GgufArchitecture& architecture, const std::string& header,
-                         const std::vector<RopeTensor>& rope, ModelConfig config, std::string_view where) {
+void check_round_trip(const GgufArchitecture& architecture, const std::string& header,
+                      const std::vector<RopeTensor>& rope, ModelConfig config, std::string_view where) {
   const GgufMetadata metadata = GgufMetadata::parse(std::as_bytes(std::span(header)), where);
   StoredTensors tensors;
   for (const GgufTensor& tensor : metadata.contents().tensors) {
@@ -237,7 +238,7 @@ void check_says_the_same(const GgufArchitecture& architecture, const std::string
   }
   const std::string what = difference(config, read);
   if (what.empty()) return;
-  throw Unsupported(where, "GGUF's architecture \"{}\" cannot say this model's config: {} would be read otherwise",
+  throw Unsupported(where, "GGUF's architecture \"{}\" cannot express this model's config: {} would change",
                     architecture.name, what);
 }
 

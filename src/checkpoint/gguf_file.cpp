@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kMaxFiles = 65535;  // split.count is a uint16
 
-/// Where the bytes of a tensor lie; its type, sizes and place are checked.
+/// A tensor with its bytes. Checks its type, sizes and offset.
 StoredTensor stored_tensor(const GgufTensor& tensor, std::span<const std::byte> data, const std::string& path) {
   StoredTensor stored;
   stored.file = path;
@@ -31,15 +31,11 @@ StoredTensor stored_tensor(const GgufTensor& tensor, std::span<const std::byte> 
     throw BadCheckpoint(path, "tensor {}: expected rows of whole blocks of {} ({} elements), got {} elements",
                         tensor.name, stored.dtype, block.elements, tensor.shape.back());
   }
-  if (tensor.shape.size() == 1 && is_blocks(*stored.type)) {
-    throw Unsupported(path, "tensor {}: a vector in {} is not supported; F32, F16 and BF16 are", tensor.name,
-                      stored.dtype);
-  }
   const auto count = checked_product(tensor.shape);
   const auto size = count ? checked_mul(*count / block.elements, block.bytes) : std::nullopt;
   if (!size || tensor.offset > data.size() || static_cast<std::uint64_t>(*size) > data.size() - tensor.offset) {
     throw BadCheckpoint(path,
-                        "tensor {}: expected {} bytes from byte {} of the data on, got {} bytes of data (an incomplete "
+                        "tensor {}: expected {} bytes from offset {} on, got {} bytes of data (an incomplete "
                         "download?)",
                         tensor.name, size ? std::to_string(*size) : "more than 2^63", tensor.offset, data.size());
   }
@@ -66,18 +62,18 @@ void add_tensors(const GgufMetadata& metadata, const std::shared_ptr<const Mappe
   for (const GgufTensor& tensor : contents.tensors) {
     const std::string name(tensor.name);
     if (!own.emplace(name, stored_tensor(tensor, contents.data, file->path())).second) {
-      throw BadCheckpoint(file->path(), "expected every tensor once, got {} again", name);
+      throw BadCheckpoint(file->path(), "tensor {} appears twice", name);
     }
   }
   check_overlap(own, file->path());
   tensors.storage.push_back(file);
   for (auto& [name, tensor] : own) {
     if (tensors.all.emplace(name, std::move(tensor)).second) continue;
-    throw BadCheckpoint(file->path(), "tensor {} stands in another file of the model too", name);
+    throw BadCheckpoint(file->path(), "tensor {} is also in another file of the model", name);
   }
 }
 
-/// The names of a split model's files, from that of the first.
+/// The names of a split model's files.
 std::vector<std::string> names_of_split(const std::string& first, std::int64_t count) {
   const std::string end = fmt::format("-00001-of-{:05}.gguf", count);
   if (!first.ends_with(end)) {
@@ -98,8 +94,7 @@ GgufModelFile open_gguf(const std::shared_ptr<const MappedFile>& file) {
   const std::int64_t count = model.metadata.integer("split.count").value_or(1);
   const std::int64_t number = model.metadata.integer("split.no").value_or(0);
   if (count < 0 || count > kMaxFiles || number < 0 || number >= std::max<std::int64_t>(1, count)) {
-    throw BadCheckpoint(file->path(), "expected split.no below split.count, at most {}, got {} and {}", kMaxFiles,
-                        number, count);
+    throw BadCheckpoint(file->path(), "expected split.no < split.count <= {}, got {} and {}", kMaxFiles, number, count);
   }
   add_tensors(model.metadata, file, model.tensors);
   if (count <= 1) return model;

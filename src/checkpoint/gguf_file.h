@@ -1,4 +1,4 @@
-// The tensors of a GGUF file, or of all files of a split one, as they lie there.
+// The tensors of a GGUF file, or of all files of a split model.
 #pragma once
 
 #include <memory>
@@ -15,10 +15,10 @@ struct GgufModelFile {
   StoredTensors tensors;
 };
 
-/// Reads the front of `file` and, where it is the first of a split model, of the others beside it, whose names differ
-/// by their number: NAME-00001-of-00003.gguf. Every tensor lies within its file and none over another. Throws BadInput
-/// for a file that is missing or not the first, BadCheckpoint for one that lies, Unsupported for types that cannot be
-/// read.
+/// Reads the metadata of `file` and, if it is the first of a split model, of the other files in its folder, whose names
+/// differ by their number: NAME-00001-of-00003.gguf. Every tensor is within its file, and no two overlap. Throws
+/// BadInput for a file that is missing or not the first, BadCheckpoint for false metadata, Unsupported for types that
+/// the engine cannot read.
 GgufModelFile open_gguf(const std::shared_ptr<const MappedFile>& file);
 
 }  // namespace vitrine

@@ -1,4 +1,4 @@
-// Types of tensors in GGUF files: ggml's numbers and names, and ours.
+// Types of tensors in GGUF files: ggml's numbers and names, and our types.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace vitrine {
 
-/// ggml's name, as in `Q4_K`; `type 99` for a number that is not known.
+/// ggml's name, such as `Q4_K`; `type 99` for an unknown number.
 std::string ggml_name(std::uint32_t type);
-/// Nothing for a type that products cannot read.
+/// Nothing for a type that the engine cannot compute with.
 std::optional<DType> dtype_of_ggml(std::uint32_t type);
-/// Throws InternalError for a type that GGUF files do not have.
+/// Throws InternalError for a type that GGUF does not have.
 std::uint32_t ggml_type_of(DType dtype);
-/// What general.file_type says where most weights are of this type.
+/// The general.file_type of files in which most weights have this type.
 std::uint32_t ggml_file_type(DType dtype);
 
 }  // namespace vitrine

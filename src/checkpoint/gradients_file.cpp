@@ -25,8 +25,7 @@ void write_gradients(const std::string& path, const Checkpoint& checkpoint, cons
     write_hugging_face_tensors(path, *checkpoint.table, model.config(), DType::f32, values, pool, report, as);
     return;
   }
-  constexpr std::int64_t kHeaderBytesPerTensor = 240;
-  SafetensorsWriter writer(path, 256 + static_cast<std::int64_t>(params.size()) * kHeaderBytesPerTensor);
+  SafetensorsWriter writer(path, header_bytes_for(params.size()));
   for (const Param* param : params) writer.add(param->name, gradients.of(*param));
   writer.commit();
 }

@@ -1,4 +1,4 @@
-// Gradients as a file, in the form of the checkpoint that they are of.
+// Writes gradients in the form of the checkpoint that they belong to.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace vitrine {
 
-/// Writes `path`, a .safetensors file: the gradient of every parameter, float32, under the checkpoint's own names, in
-/// its shapes and orientation (what is fused there is fused here; a tied weight stands once, as the embedding). Under
-/// our names where the checkpoint's format has none. Parameters that do not learn are zeros. Throws as FileWriter does,
+/// Writes `path`, a .safetensors file with the gradient of every parameter in float32. Names, shapes, orientation and
+/// fused tensors are those of the checkpoint; a tied weight appears once, as the embedding. Where the checkpoint's
+/// format has no names, ours are used. Parameters that do not learn have zeros. Throws as FileWriter does,
 /// and what `report` throws.
 void write_gradients(const std::string& path, const Checkpoint& checkpoint, const Gradients& gradients,
                      ThreadPool& pool, const ReportProgress& report = {});

@@ -1,4 +1,5 @@
-// Hugging Face folders: config.json by a family's reader, tensors by its table, nothing left over on either side.
+// Hugging Face folders: config.json by a family's reader, tensors by its table. Every tensor must belong to the model
+// and every parameter must be in the file.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -18,8 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Whether the name stands there. What cannot be looked at does: opening it will say why not.
-bool stands(const fs::path& path) {
+/// Whether a file or folder of that name exists, or may exist but cannot be examined: opening it then gives the reason.
+bool may_exist(const fs::path& path) {
   std::error_code error;
   return fs::status(path, error).type() != fs::file_type::not_found;
 }
@@ -28,7 +29,7 @@ void add_file(StoredTensors& tensors, const std::string& path) {
   SafetensorsFile file = SafetensorsFile::open(path);
   for (const auto& [name, tensor] : file.tensors()) {
     if (tensors.all.emplace(name, tensor).second) continue;
-    throw BadCheckpoint(path, "tensor {} stands in another shard too", name);
+    throw BadCheckpoint(path, "tensor {} is also in another shard", name);
   }
   tensors.storage.push_back(file.file());
 }
@@ -38,16 +39,17 @@ StoredTensors open_tensors(const fs::path& folder) {
   StoredTensors tensors;
   const fs::path single = folder / "model.safetensors";
   const fs::path index = folder / "model.safetensors.index.json";
-  if (stands(single)) {
+  if (may_exist(single)) {
     tensors.where = single.string();
     add_file(tensors, single.string());
     return tensors;
   }
-  if (!stands(index)) {
-    const bool is_pickled = stands(folder / "pytorch_model.bin") || stands(folder / "pytorch_model.bin.index.json");
+  if (!may_exist(index)) {
+    const bool is_pickled =
+        may_exist(folder / "pytorch_model.bin") || may_exist(folder / "pytorch_model.bin.index.json");
     throw BadInput(
         folder.string(), "expected model.safetensors or model.safetensors.index.json in the folder{}",
-        is_pickled ? " (pytorch_model.bin is a program that would have to be run: save it as safetensors)" : "");
+        is_pickled ? " (pytorch_model.bin is a pickle, which can run any code: save it as safetensors)" : "");
   }
   tensors.where = index.string();
   const Json json = read_json_file(index.string());
@@ -89,7 +91,7 @@ DType dtype_of(const StoredTensor& tensor, const std::string& name) {
 /// Binds stored tensors to parameters by a family's table.
 class Binder {
  public:
-  /// Copies of tensors whose rows are mixed join the storage of `tensors`.
+  /// Copies of tensors with mixed rows are added to the storage of `tensors`.
   Binder(const Family& family, const ModelConfig& config, StoredTensors& tensors, ModelParams& params)
       : family_(family), config_(config), tensors_(tensors) {
     params = empty_params(config);
@@ -110,7 +112,9 @@ class Binder {
       for_each_place(rule, prefix_, config_, [&](const TensorPlace& place) { bind(place); });
     }
     for (const std::string_view name : family_.ignored) {
-      for_each_place({name, {}}, prefix_, config_, [&](const TensorPlace& place) { used_.insert(place.stored); });
+      for (std::size_t layer = 0; layer < config_.blocks.size(); ++layer) {
+        used_.insert(with_layer(with_prefix(name, prefix_), static_cast<std::int64_t>(layer)));
+      }
     }
     check_head();
     for (const auto& [name, param] : slots_) {
@@ -129,41 +133,36 @@ class Binder {
   void bind(const TensorPlace& place) {
     const std::string& stored = place.stored;
     std::vector<Param*> params;
-    std::vector<std::int64_t> part_rows;
-    std::int64_t rows = 0;  // of all parts; for vectors their elements
+    std::vector<Shape> shapes;
     for (const std::string& ours : place.ours) {
       const auto slot = slots_.find(ours);
       if (slot == slots_.end()) return;  // this config has no such parameter
       params.push_back(slot->second);
       if (!slot->second->present()) slot->second->stored_name = stored;
-      part_rows.push_back(slot->second->shape[0]);
-      rows += slot->second->shape[0];
+      shapes.push_back(slot->second->shape);
     }
     const auto it = tensors_.all.find(stored);
     if (it == tensors_.all.end()) return;
     used_.insert(stored);
     for (const Param* param : params) {
       if (!param->present()) continue;
-      throw BadCheckpoint(it->second.file, "tensor {} holds what {} holds too", stored, param->stored_name);
+      throw BadCheckpoint(it->second.file, "tensors {} and {} hold the same parameter", stored, param->stored_name);
     }
 
     const StoredTensor& tensor = it->second;
-    const bool transposed = place.rule->transposed;
-    const bool is_vector = params.front()->shape.rank() == 1;
-    const std::int64_t cols = is_vector ? 1 : params.front()->shape[1];
-    const auto n = static_cast<std::int64_t>(params.size());
-    const std::vector<std::int64_t> expected = is_vector              ? std::vector{rows}
-                                               : transposed           ? std::vector{cols, rows}
-                                               : place.stacks_experts ? std::vector{n, rows / n, cols}
-                                                                      : std::vector{rows, cols};
+    const auto [is_vector, transposed, rows, cols, expected] = shape_of(place, config_, shapes);
     if (tensor.shape != expected) {
-      throw BadCheckpoint(tensor.file, "tensor {} must have shape {}, got {} ({})", stored, shape_text(expected),
-                          shape_text(tensor.shape), params.front()->name);
+      throw BadCheckpoint(tensor.file, "tensor {}: expected shape {} ({}), got {}", stored, shape_text(expected),
+                          params.front()->name, shape_text(tensor.shape));
     }
     const DType dtype = dtype_of(tensor, stored);
+    if (is_vector && is_blocks(dtype)) {
+      throw Unsupported(tensor.file, "tensor {}: a vector in {} is not supported; F32, F16 and BF16 are", stored,
+                        tensor.dtype);
+    }
     const std::byte* bytes = tensor.bytes.data();
     if (place.rule->rows != Rows::stacked) {
-      bytes = stack(tensor.bytes, row_runs(place, config_, part_rows), part_rows, bytes_of(dtype, cols));
+      bytes = stack(tensor.bytes, row_runs(place, config_, shapes), shapes, bytes_of(dtype, cols));
     }
     const MatrixView whole =
         transposed ? MatrixView{bytes, dtype, rows, cols, 1, rows} : MatrixView{bytes, dtype, rows, cols, cols, 1};
@@ -176,12 +175,12 @@ class Binder {
     }
   }
 
-  /// A copy of a tensor's rows, those of each part together.
+  /// A copy of a tensor in which the rows of each part are consecutive.
   const std::byte* stack(std::span<const std::byte> from, const std::vector<RowRun>& runs,
-                         const std::vector<std::int64_t>& part_rows, std::int64_t row_bytes) {
+                         const std::vector<Shape>& parts, std::int64_t row_bytes) {
     const auto copy = std::make_shared<std::vector<std::byte>>(from.size());
-    std::vector<std::int64_t> first(part_rows.size());
-    for (std::size_t part = 1; part < part_rows.size(); ++part) first[part] = first[part - 1] + part_rows[part - 1];
+    std::vector<std::int64_t> first(parts.size());
+    for (std::size_t part = 1; part < parts.size(); ++part) first[part] = first[part - 1] + parts[part - 1][0];
     const std::byte* next = from.data();
     for (const RowRun& run : runs) {
       const std::int64_t n = run.count * row_bytes;
@@ -192,12 +191,12 @@ class Binder {
     return copy->data();
   }
 
-  /// A tied head that the file holds as well must be the embedding, byte for byte.
+  /// If the file also holds a tied head, it must equal the embedding byte for byte.
   void check_head() {
     if (!config_.head.tied) return;
     for (const TensorRule& rule : family_.tensors) {
-      if (rule.ours.front() != "unembed.weight") continue;
-      const auto head = tensors_.all.find(with_prefix(rule.stored, prefix_));
+      if (rule.ours.front() != "unembed") continue;
+      const auto head = tensors_.all.find(with_prefix(rule.stored, prefix_) + ".weight");
       const auto embed = tensors_.all.find(with_prefix(family_.embedding, prefix_));
       if (head == tensors_.all.end() || embed == tensors_.all.end()) return;
       const auto &a = head->second, &b = embed->second;
@@ -215,7 +214,7 @@ class Binder {
   const ModelConfig& config_;
   StoredTensors& tensors_;
   std::map<std::string, Param*> slots_;  // by our name
-  std::set<std::string> used_;           // stored names
+  std::set<std::string> used_;           // stored names of this model
   std::string_view prefix_;
 };
 
@@ -226,7 +225,7 @@ std::vector<std::int32_t> read_ids(const Json& json, const char* key, std::int64
   if (it == json.end() || it->is_null()) return ids;
   const auto add = [&](const Json& id) {
     if (!id.is_number_integer()) throw BadCheckpoint(where, "{}: expected ids, got {}", key, it->dump());
-    if (id >= 0 && id < vocab_size) ids.push_back(id.get<std::int32_t>());  // −1 and the like: none
+    if (id >= 0 && id < vocab_size) ids.push_back(id.get<std::int32_t>());  // others mean none, as −1 does
   };
   if (it->is_array()) {
     for (const Json& id : *it) add(id);
@@ -236,7 +235,7 @@ std::vector<std::int32_t> read_ids(const Json& json, const char* key, std::int64
   return ids;
 }
 
-/// BOS and EOS, and how to sample: generation_config.json first, config.json where it is silent.
+/// BOS, EOS and the defaults of sampling: from generation_config.json, and from config.json what it lacks.
 void read_generation(const fs::path& folder, const Json& config, Checkpoint& checkpoint) {
   const std::int64_t vocab_size = checkpoint.model->config().vocab_size;
   const auto read_special = [&](const Json& json, const std::string& where) {
@@ -247,7 +246,7 @@ void read_generation(const fs::path& folder, const Json& config, Checkpoint& che
   };
   read_special(config, (folder / "config.json").string());
   const fs::path path = folder / "generation_config.json";
-  if (!stands(path)) return;
+  if (!may_exist(path)) return;
   const Json json = read_json_file(path.string());
   ConfigReader reader(json, path.string());
   read_special(json, path.string());
@@ -270,11 +269,10 @@ std::string bind_tensors(const Family& family, const ModelConfig& config, Stored
 
 Checkpoint load_hugging_face(const std::string& folder, const LoadOptions& options) {
   const fs::path config_path = fs::path(folder) / "config.json";
-  if (!stands(config_path) && stands(fs::path(folder) / "adapter_config.json")) {
-    throw Unsupported(folder,
-                      "the folder holds an adapter (adapter_config.json), no model: merge it into its base first");
+  if (!may_exist(config_path) && may_exist(fs::path(folder) / "adapter_config.json")) {
+    throw Unsupported(folder, "expected a model, got an adapter (adapter_config.json): merge it into its base first");
   }
-  if (!stands(config_path)) throw BadInput(folder, "expected config.json in the folder");
+  if (!may_exist(config_path)) throw BadInput(folder, "expected config.json in the folder");
   const Json json = read_json_file(config_path.string());
   const Family& family = family_of(json, config_path.string());
   ModelConfig config = read_model_config(family, json, config_path.string(), options.allowed_config_keys);

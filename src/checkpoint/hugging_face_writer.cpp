@@ -14,7 +14,6 @@ namespace vitrine {
 namespace {
 
 constexpr std::int64_t kChunkElements = std::int64_t{1} << 21;
-constexpr std::int64_t kHeaderBytesPerTensor = 240;
 
 /// Consecutive rows of a parameter in a stored tensor.
 struct Part {
@@ -23,17 +22,14 @@ struct Part {
   std::int64_t rows = 0;
 };
 
-/// A stored tensor, and where its rows come from.
+/// A stored tensor, and the source of its rows.
 struct Stored {
   std::string name;
-  std::vector<std::int64_t> shape;
   std::vector<Part> parts;
-  std::int64_t rows = 0;  // of all parts; for vectors their elements
-  std::int64_t cols = 0;
-  bool transposed = false;
+  PlaceShape shape;
 };
 
-/// The tensors that a model of this config has in that form, in the order of the family's table.
+/// The tensors of a model of this config in that form, in the order of the family's table.
 std::vector<Stored> stored_tensors(const Family& family, const std::optional<StoredForm>& as,
                                    const ModelConfig& config) {
   std::map<std::string, std::pair<std::size_t, Shape>> params;
@@ -44,28 +40,19 @@ std::vector<Stored> stored_tensors(const Family& family, const std::optional<Sto
   std::vector<Stored> tensors;
   const auto add = [&](const TensorPlace& place) {
     if (as && !as->names.contains(place.stored)) return;
-    Stored stored{place.stored, {}, {}, 0, 0, place.rule->transposed};
     std::vector<std::size_t> indices;
-    std::vector<std::int64_t> part_rows;
-    bool is_vector = false;
+    std::vector<Shape> shapes;
     for (const std::string& ours : place.ours) {
       const auto it = params.find(ours);
       if (it == params.end()) return;  // this config has no such parameter
       const auto& [index, shape] = it->second;
-      is_vector = shape.rank() == 1;
       indices.push_back(index);
-      part_rows.push_back(shape[0]);
-      stored.rows += shape[0];
-      stored.cols = is_vector ? 1 : shape[1];
+      shapes.push_back(shape);
     }
-    for (const RowRun& run : row_runs(place, config, part_rows)) {
+    Stored stored{place.stored, {}, shape_of(place, config, shapes)};
+    for (const RowRun& run : row_runs(place, config, shapes)) {
       stored.parts.push_back({indices[run.part], run.first, run.count});
     }
-    const auto n = static_cast<std::int64_t>(place.ours.size());
-    stored.shape = is_vector              ? std::vector{stored.rows}
-                   : stored.transposed    ? std::vector{stored.cols, stored.rows}
-                   : place.stacks_experts ? std::vector{n, stored.rows / n, stored.cols}
-                                          : std::vector{stored.rows, stored.cols};
     tensors.push_back(std::move(stored));
   };
   const std::string_view prefix = as ? std::string_view(as->prefix) : family.prefixes.front();
@@ -81,17 +68,17 @@ class TensorStream {
   /// One tensor, a chunk of its stored rows at a time.
   template <class Report>
   void write(const Stored& stored, Report&& report) {
-    writer_.begin(stored.name, dtype_, stored.shape);
-    const bool is_vector = stored.shape.size() == 1;
-    const std::int64_t n_lines = stored.transposed ? stored.cols : stored.rows;
-    const std::int64_t line = is_vector ? 1 : stored.transposed ? stored.rows : stored.cols;
+    writer_.begin(stored.name, dtype_, stored.shape.stored);
+    const auto& [is_vector, transposed, rows, cols, sizes] = stored.shape;
+    const std::int64_t n_lines = transposed ? cols : rows;
+    const std::int64_t line = transposed ? rows : cols;
     const std::int64_t step = std::max<std::int64_t>(1, kChunkElements / line);
     for (std::int64_t first = 0; first < n_lines; first += step) {
       const std::int64_t n = std::min(step, n_lines - first);
       buffer_.resize(static_cast<std::size_t>(n * line));
       if (is_vector) {
         fill_vector(stored, first, n);
-      } else if (stored.transposed) {
+      } else if (transposed) {
         fill_columns(stored, first, n);
       } else {
         fill_rows(stored, first, n);
@@ -102,7 +89,7 @@ class TensorStream {
   }
 
  private:
-  /// The parameter that holds row `row` of all parts, its row there, and how many follow it there.
+  /// The parameter that holds row `row` of the tensor, its row there, and the number of rows from it on.
   static Part place(const Stored& stored, std::int64_t row) {
     auto part = stored.parts.begin();
     for (; row >= part->rows; ++part) row -= part->rows;
@@ -122,20 +109,21 @@ class TensorStream {
     pool_.parallel_for(n, 1, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t i = begin; i < end; ++i) {
         const Part at = place(stored, first + i);
-        values_(at.param, at.first, 0, {buffer_.data() + i * stored.cols, static_cast<std::size_t>(stored.cols)});
+        values_(at.param, at.first, 0,
+                {buffer_.data() + i * stored.shape.cols, static_cast<std::size_t>(stored.shape.cols)});
       }
     });
   }
 
-  /// Columns [first, first + n) of the parameters become rows of the file.
+  /// Columns [first, first + n) of the parameters, as rows of the file.
   void fill_columns(const Stored& stored, std::int64_t first, std::int64_t n) {
-    pool_.parallel_for(stored.rows, 16, [&](std::int64_t begin, std::int64_t end, int) {
+    pool_.parallel_for(stored.shape.rows, 16, [&](std::int64_t begin, std::int64_t end, int) {
       std::vector<float> run(static_cast<std::size_t>(n));
       for (std::int64_t i = begin; i < end; ++i) {
         const Part at = place(stored, i);
         values_(at.param, at.first, first, run);
         for (std::int64_t c = 0; c < n; ++c)
-          buffer_[static_cast<std::size_t>(c * stored.rows + i)] = run[static_cast<std::size_t>(c)];
+          buffer_[static_cast<std::size_t>(c * stored.shape.rows + i)] = run[static_cast<std::size_t>(c)];
       }
     });
   }
@@ -168,12 +156,12 @@ void write_hugging_face_tensors(const std::string& path, const Family& family, c
   if (dtype == DType::i8) throw InternalError(path, "there are no checkpoints of 8-bit integers");
   const std::vector<Stored> tensors = stored_tensors(family, as, config);
   std::int64_t total = 0;
-  for (const Stored& stored : tensors) total += stored.rows * stored.cols;
+  for (const Stored& stored : tensors) total += stored.shape.rows * stored.shape.cols;
   if (total != count_params(config)) {
     throw InternalError(family.model_type, "the table holds {} elements, the model has {}", total,
                         count_params(config));
   }
-  SafetensorsWriter writer(path, 256 + static_cast<std::int64_t>(tensors.size()) * kHeaderBytesPerTensor);
+  SafetensorsWriter writer(path, header_bytes_for(tensors.size()));
   TensorStream stream(writer, dtype, values, pool);
   std::int64_t done = 0;
   for (const Stored& stored : tensors) {
@@ -188,7 +176,7 @@ void write_hugging_face_tensors(const std::string& path, const Family& family, c
 void write_config_json(const std::string& path, const Family& family, Json config, DType dtype) {
   config.erase("dtype");
   config["torch_dtype"] = dtype == DType::f32 ? "float32" : dtype == DType::f16 ? "float16" : "bfloat16";
-  if (!config.contains("architectures")) config["architectures"] = {std::string(family.architectures.front())};
+  if (!config.contains("architectures")) config["architectures"] = {std::string(family.architecture)};
   const std::string text = config.dump(2) + "\n";
   FileWriter writer(path);
   writer.write(std::as_bytes(std::span(text)));

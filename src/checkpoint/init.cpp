@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "checkpoint/config_json.h"
+#include "checkpoint/disk_space.h"
 #include "checkpoint/hugging_face_writer.h"
 #include "model/count.h"
 #include "model/initialize.h"
@@ -13,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A new folder, which goes away again where it is not kept.
+/// A new folder, which is removed unless it is kept.
 class NewFolder {
  public:
   explicit NewFolder(const std::string& path) : path_(path) {
@@ -21,7 +22,8 @@ class NewFolder {
     std::error_code error;
     if (fs::exists(path, error)) {
       const bool is_empty = fs::is_directory(path, error) && fs::is_empty(path, error);
-      if (error || !is_empty) throw BadInput(path, "expected a new or an empty folder: something stands there");
+      if (error || !is_empty)
+        throw BadInput(path, "expected a new or an empty folder, got an existing file or a folder with files");
       return;
     }
     made_ = fs::create_directories(path, error);
@@ -44,15 +46,6 @@ class NewFolder {
   bool kept_ = false;
 };
 
-void check_space(const std::string& folder, std::int64_t bytes) {
-  std::error_code error;
-  const fs::space_info space = fs::space(folder, error);
-  if (!error && space.available < static_cast<std::uintmax_t>(bytes)) {
-    throw OutOfCapacity(folder, "the weights need {:.1f} GB, the disk has {:.1f} GB left",
-                        static_cast<double>(bytes) / 1e9, static_cast<double>(space.available) / 1e9);
-  }
-}
-
 }  // namespace
 
 std::int64_t init_checkpoint(const Json& config, const std::string& where, const std::string& folder, DType dtype,
@@ -68,13 +61,13 @@ std::int64_t init_checkpoint(const Json& config, const std::string& where, const
 
   NewFolder target(folder);
   const std::int64_t n_params = count_params(model);
-  check_space(folder, n_params * size_of(dtype));
+  check_disk_space(target.file("model.safetensors"), n_params * size_of(dtype));
   const ParamValues values = [&](std::size_t param, std::int64_t row, std::int64_t first_col, std::span<float> out) {
     draw_initial(rules[param], seed, param, row * cols[param] + first_col, out);
   };
   write_hugging_face_tensors(target.file("model.safetensors"), family, model, dtype, values, pool, report);
 
-  write_config_json(target.file("config.json"), family, config, dtype);  // last: a folder that has it is whole
+  write_config_json(target.file("config.json"), family, config, dtype);  // last: a folder with it is complete
   target.keep();
   return n_params;
 }

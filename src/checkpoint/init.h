@@ -11,10 +11,10 @@
 
 namespace vitrine {
 
-/// Writes `folder`, which must not exist or be empty: config.json as it is given (with `dtype` as its torch_dtype) and
-/// model.safetensors with weights drawn as model/initialize.h says. `where` names the config in messages. Returns the
-/// number of parameters. Throws BadInput for a folder that holds something, OutOfCapacity where the disk is too small,
-/// what the config's reader throws, and what `report` throws; what was begun is removed then.
+/// Writes `folder`, which must not exist or be empty: `config` as config.json (with `dtype` as its torch_dtype) and
+/// model.safetensors with weights drawn as model/initialize.h defines. `where` names the config in messages. Returns
+/// the number of parameters. Throws BadInput for a folder that is not empty, OutOfCapacity where the disk is too small,
+/// what the config's reader throws, and what `report` throws; unfinished files are removed then.
 std::int64_t init_checkpoint(const Json& config, const std::string& where, const std::string& folder, DType dtype,
                              std::uint64_t seed, ThreadPool& pool, const ReportProgress& report = {});
 

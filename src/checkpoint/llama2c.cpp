@@ -55,7 +55,8 @@ ModelConfig config_of(const Header& h) {
   return model;
 }
 
-/// The tensors in the file's order: one kind after the other, each for all layers. A kind without a name is not ours.
+/// The tensors in the file's order: one kind after the other, each for all layers. A kind without a name of ours is not
+/// read.
 struct Kind {
   std::string_view stored;
   std::string_view ours;  // `{l}`: the layer
@@ -83,7 +84,7 @@ std::array<Kind, 14> kinds_of(const Header& h) {
            {"wcls", "unembed.weight", h.vocab_size < 0 ? vocab * d : 0}}};
 }
 
-/// The size of a file with this header; nothing where it would not fit into 63 bits.
+/// The size of a file with this header; nothing where it exceeds 63 bits.
 std::optional<std::int64_t> file_bytes(const Header& h) {
   std::optional<std::int64_t> floats = 0;
   for (const Kind& kind : kinds_of(h)) {  // two factors of 31 bits each: per_layer cannot overflow
@@ -108,7 +109,7 @@ Checkpoint load_llama2c(const std::shared_ptr<const MappedFile>& file) {
   const auto expected = file_bytes(*h);
   if (expected != static_cast<std::int64_t>(size)) {
     throw BadCheckpoint(file->path(),
-                        "the llama2.c header asks for {} bytes, the file has {} (an incomplete download?)",
+                        "expected {} bytes by the llama2.c header, got {} bytes (an incomplete download?)",
                         expected ? std::to_string(*expected) : "more than 2^63", size);
   }
   const ModelConfig config = config_of(*h);
@@ -134,7 +135,7 @@ Checkpoint load_llama2c(const std::shared_ptr<const MappedFile>& file) {
   result.description = "llama2.c checkpoint";
   result.family = "llama";
   result.bos_id = kBos;
-  result.stop_ids = {kBos, kEos};  // training texts follow each other with BOS between them
+  result.stop_ids = {kBos, kEos};  // in training, BOS separates the texts
   return result;
 }
 

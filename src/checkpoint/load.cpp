@@ -19,7 +19,7 @@ Checkpoint load_checkpoint(const std::string& path, const LoadOptions& options) 
   }
   if (std::filesystem::is_directory(status)) return load_hugging_face(path, options);
 
-  const auto file = MappedFile::open(path);  // says why, where the status could not be read
+  const auto file = MappedFile::open(path);  // gives the reason if the status could not be read
   if (is_llama2c(*file)) return load_llama2c(file);
   const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
   if (text.starts_with("GGUF")) return load_gguf(file, options);
@@ -27,7 +27,7 @@ Checkpoint load_checkpoint(const std::string& path, const LoadOptions& options) 
   if (path.ends_with(".safetensors") || path.ends_with("config.json")) {
     throw BadInput(path, "expected the folder of the checkpoint, got a file in it");
   }
-  if (path.ends_with(".bin")) return load_llama2c(file);  // which says what does not fit
+  if (path.ends_with(".bin")) return load_llama2c(file);  // its message says what is wrong
   throw BadInput(path, "expected a Hugging Face folder, a .gguf or a llama2.c .bin, got {} bytes of something else",
                  file->bytes().size());
 }

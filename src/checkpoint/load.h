@@ -11,33 +11,33 @@
 namespace vitrine {
 
 struct LoadOptions {
-  std::vector<std::string> allowed_config_keys;  ///< Unknown keys of config.json to pass over.
+  std::vector<std::string> allowed_config_keys;  ///< Unknown keys of config.json to accept.
 };
 
-/// The values for sampling that somebody has given: generation_config.json, a command line.
-struct SamplingOverrides {
+/// A checkpoint's defaults of sampling, from generation_config.json.
+struct GenerationDefaults {
   std::optional<double> temperature, top_p, min_p, repeat_penalty;
   std::optional<int> top_k;
-  bool greedy = false;  ///< In generation_config.json: do_sample is false.
+  bool greedy = false;  ///< do_sample is present and false.
 };
 
 struct Family;
 
-/// A model and what its checkpoint says about using it.
+/// A model and its checkpoint's information on using it.
 struct Checkpoint {
   std::shared_ptr<const Model> model;
   std::string description;              ///< For people: the family or format.
-  std::string family;                   ///< The model_type whose config this is.
-  std::shared_ptr<const Family> table;  ///< The tensors of the file; null where the format gives them no names.
-  std::string prefix;                   ///< Under which they stand there.
-  std::string tokenizer_path;  ///< Where its tokenizer is, for load_tokenizer(); empty where the format has none.
+  std::string family;                   ///< model_type of the family.
+  std::shared_ptr<const Family> table;  ///< The file's names of tensors; null where the format has none.
+  std::string prefix;                   ///< Of those names.
+  std::string tokenizer_path;           ///< For load_tokenizer(); empty where the format has no tokenizer.
   std::optional<std::int32_t> bos_id;
   std::vector<std::int32_t> stop_ids;  ///< Any of them ends a text.
-  SamplingOverrides generation;  ///< generation_config.json.
+  GenerationDefaults generation;
 };
 
-/// Loads a Hugging Face folder, a GGUF or a llama2.c file, told apart by content. Weights stay where they are, mapped;
-/// nothing but headers is read. Throws BadInput for a path that leads nowhere, BadCheckpoint, Unsupported.
+/// Loads a Hugging Face folder, a GGUF or a llama2.c file, recognized by its content. Weights are memory-mapped; only
+/// headers are read. Throws BadInput for a path that does not exist, BadCheckpoint, Unsupported.
 Checkpoint load_checkpoint(const std::string& path, const LoadOptions& options = {});
 
 }  // namespace vitrine

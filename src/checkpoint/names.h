@@ -1,4 +1,4 @@
-// Names of tensors by pattern: `{l}` stands for the layer, `{e}` for the expert, `{p}` for a prefix.
+// Names of tensors by pattern: `{l}` is the layer, `{e}` the expert, `{p}` a prefix.
 #pragma once
 
 #include <cstdint>

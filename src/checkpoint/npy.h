@@ -1,4 +1,4 @@
-// NumPy's .npy format, for a float32 matrix that comes row by row.
+// Writes a float32 matrix row by row in NumPy's .npy format.
 // Source: numpy/lib/format.py, version 1.0 of the format.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace vitrine {
 
-/// Writes `[rows, cols]` float32. Rows are appended in order; commit() gives the file its name.
+/// Writes `[rows, cols]` in float32. Rows are appended in order; commit() gives the file its name.
 class NpyWriter {
  public:
   NpyWriter(const std::string& path, std::int64_t rows, std::int64_t cols);

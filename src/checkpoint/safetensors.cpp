@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 constexpr std::size_t kMaxRank = 16;
 
-/// Bytes of one element; nothing for a type that we do not know.
+/// Bytes of one element; nothing for an unknown type.
 std::optional<std::int64_t> element_bytes(std::string_view dtype) {
   static constexpr std::pair<std::string_view, int> kTypes[] = {
       {"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},     {"I32", 4},     {"I16", 2},  {"I8", 1},
@@ -58,16 +58,16 @@ std::pair<StoredTensor, std::int64_t> read_entry(const std::string& path, const 
   const std::int64_t end = size_at(entry["data_offsets"][1], path, name);
   if (begin > end || end > static_cast<std::int64_t>(data.size())) {
     throw BadCheckpoint(path,
-                        "tensor {}: bytes {} to {} are not within the {} bytes of data that the file has (an "
-                        "incomplete download?)",
-                        name, begin, end, data.size());
+                        "tensor {}: expected offsets within the {} bytes of data, got {} to {} (an incomplete "
+                        "download?)",
+                        name, data.size(), begin, end);
   }
   if (const auto bytes = element_bytes(tensor.dtype)) {
     const auto count = checked_product(tensor.shape);
     const auto expected = count ? checked_mul(*count, *bytes) : std::nullopt;
     if (expected != end - begin) {
-      throw BadCheckpoint(path, "tensor {}: {} bytes do not hold {} of the shape given", name, end - begin,
-                          tensor.dtype);
+      throw BadCheckpoint(path, "tensor {}: expected {} bytes by its shape and type {}, got {}", name,
+                          expected ? std::to_string(*expected) : "more than 2^63", tensor.dtype, end - begin);
     }
   }
   tensor.bytes = data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
@@ -86,7 +86,7 @@ SafetensorsFile SafetensorsFile::open(const std::string& path) {
   std::memcpy(&header_bytes, bytes.data(), sizeof header_bytes);
   if (header_bytes > kMaxHeaderBytes || header_bytes > bytes.size() - sizeof header_bytes) {
     throw BadCheckpoint(path,
-                        "the header claims {} bytes, the file has {} (no safetensors file, or an incomplete "
+                        "expected a header of {} bytes, the file has {} (not a safetensors file, or an incomplete "
                         "download?)",
                         header_bytes, bytes.size());
   }
@@ -106,21 +106,21 @@ SafetensorsFile SafetensorsFile::open(const std::string& path) {
   std::int64_t covered = 0;
   for (const auto& [begin, end, name] : ranges) {
     if (begin != covered) {
-      throw BadCheckpoint(path, "tensor {}: expected data from byte {} on, got {}: tensors overlap or leave a hole",
+      throw BadCheckpoint(path, "tensor {}: expected data from byte {} on, got {} (tensors overlap or leave a gap)",
                           name, covered, begin);
     }
     covered = end;
   }
   if (covered != static_cast<std::int64_t>(data.size())) {
-    throw BadCheckpoint(path, "the tensors cover {} bytes, the file has {}", covered, data.size());
+    throw BadCheckpoint(path, "expected {} bytes of tensors, got {} bytes of data", covered, data.size());
   }
   return result;
 }
 
 SafetensorsWriter::SafetensorsWriter(const std::string& path, std::int64_t header_bytes)
     : writer_(path), path_(path), header_bytes_((header_bytes + 7) / 8 * 8) {
-  const std::vector<std::byte> room(static_cast<std::size_t>(8 + header_bytes_));
-  writer_.write(room);
+  const std::vector<std::byte> reserved(static_cast<std::size_t>(8 + header_bytes_));
+  writer_.write(reserved);
 }
 
 void SafetensorsWriter::add(const std::string& name, const Tensor& tensor) {

@@ -18,20 +18,20 @@
 
 namespace vitrine {
 
-/// One tensor of a file, as it lies there.
+/// One tensor of a file.
 struct StoredTensor {
   std::string dtype;                ///< The format's name: `F32`, `BF16`, …
-  std::optional<DType> type;        ///< Ours, where it is one that products can read.
+  std::optional<DType> type;        ///< Ours; absent for a type that the engine cannot compute with.
   std::vector<std::int64_t> shape;  ///< Any rank.
   std::span<const std::byte> bytes;
   std::string file;  ///< For messages.
 };
 
-/// A file of tensors, mapped. Opening it checks the whole header and reads no weights.
+/// A memory-mapped file of tensors. Opening it checks the whole header and reads no weights.
 class SafetensorsFile {
  public:
-  /// Throws BadInput where the file cannot be read, BadCheckpoint where the header lies: lengths beyond the file,
-  /// overlaps or holes, sizes that contradict shape and type, names that stand twice.
+  /// Throws BadInput where the file cannot be read, BadCheckpoint for a header that is not true to the file: lengths
+  /// beyond its end, overlaps or holes, sizes that contradict shape and type, names that appear twice.
   static SafetensorsFile open(const std::string& path);
 
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
@@ -42,21 +42,23 @@ class SafetensorsFile {
   std::map<std::string, StoredTensor> tensors_;
 };
 
-/// Writes a file tensor by tensor, without knowing beforehand how many there will be: room for the header is reserved,
-/// and what is left of it filled with spaces, as the format allows.
+/// Bytes that suffice for the header of `n` tensors of a model.
+constexpr std::int64_t header_bytes_for(std::size_t n) { return 256 + 240 * static_cast<std::int64_t>(n); }
+
+/// Writes a file tensor by tensor. The number of tensors need not be known in advance: space for the header is
+/// reserved, and its unused part is filled with blanks, as the format allows.
 class SafetensorsWriter {
  public:
-  /// `header_bytes`: room for the header; roughly 120 bytes a tensor and its name. OutOfCapacity if it proves too
-  /// small.
+  /// `header_bytes`: reserved for the header. commit() throws OutOfCapacity if they do not suffice.
   SafetensorsWriter(const std::string& path, std::int64_t header_bytes);
 
   /// Appends a float32 tensor.
   void add(const std::string& name, const Tensor& tensor);
-  /// Begins a tensor whose bytes come by append().
+  /// Begins a tensor; append() adds its bytes.
   void begin(const std::string& name, DType dtype, const std::vector<std::int64_t>& shape);
   void append(std::span<const std::byte> bytes);
-  /// Completes the header and gives the file its name; before that nothing stands at the path. InternalError where
-  /// bytes of a tensor are missing or too many.
+  /// Completes the header and gives the file its name; until then nothing exists at the path. InternalError where a
+  /// tensor has too few or too many bytes.
   void commit();
 
  private:
@@ -65,9 +67,9 @@ class SafetensorsWriter {
   FileWriter writer_;
   std::string path_;
   std::int64_t header_bytes_;
-  std::int64_t promised_bytes_ = 0;  // by the header so far
+  std::int64_t promised_bytes_ = 0;  // by the header
   std::int64_t data_bytes_ = 0;
-  std::string header_ = R"({"__metadata__":{"format":"pt"})";  // transformers asks for it
+  std::string header_ = R"({"__metadata__":{"format":"pt"})";  // transformers requires it
 };
 
 }  // namespace vitrine

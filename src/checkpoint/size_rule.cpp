@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
 
-/// Reads a rule from left to right; spaces mean nothing.
+/// Reads a rule from left to right, ignoring spaces.
 class RuleReader {
  public:
   explicit RuleReader(std::string_view rule) : rule_(rule) {
@@ -63,12 +63,12 @@ std::int64_t size_by_rule(std::string_view rule, std::int64_t d_model) {
   if (!reader.at_end()) reader.fail();
   const std::int64_t size = above * d_model;  // below 2^62
   if (!rounds && size % below != 0) {
-    throw BadInput("d_ff", "\"{}\" of d_model {} is no whole number: add \", round up to 64\"", rule, d_model);
+    throw BadInput("d_ff", "\"{}\" of d_model {} is not a whole number: add \", round up to 64\"", rule, d_model);
   }
   __extension__ using Wide = __int128;
   const Wide unit = static_cast<Wide>(below) * step;
   const Wide rounded = (static_cast<Wide>(size) + unit - 1) / unit * step;
-  if (rounded > kMost) throw BadInput("d_ff", "\"{}\" of d_model {} is beyond {}", rule, d_model, kMost);
+  if (rounded > kMost) throw BadInput("d_ff", "\"{}\" of d_model {} exceeds {}", rule, d_model, kMost);
   return static_cast<std::int64_t>(rounded);
 }
 

@@ -1,4 +1,4 @@
-// What a family's table of tensors comes to for one config: every stored name, and the parameters in it.
+// A family's table of tensors applied to one config: every stored name, and the parameters in it.
 #pragma once
 
 #include <cstdint>
@@ -10,28 +10,40 @@
 
 namespace vitrine {
 
-/// One rule for one layer and expert, as far as its names speak of them.
+/// The tensor of one rule for one ending, layer and expert.
 struct TensorPlace {
   const TensorRule* rule = nullptr;
   std::string stored;
   std::vector<std::string> ours;
   std::int64_t layer = 0;
-  bool stacks_experts = false;  ///< Stored as `[expert, out, in]`, `ours` one matrix an expert.
+  bool stacks_experts = false;  ///< Stored as `[expert, out, in]`; `ours` has one matrix for each expert.
 };
 
-/// Calls visit(place) for every place of `rule` in a model of that config, layer by layer.
+/// Calls visit(place) for every place of `rule` in a model of that config: all weights layer by layer, then all biases.
+/// Not every place holds parameters of the model.
 void for_each_place(const TensorRule& rule, std::string_view prefix, const ModelConfig& config,
                     const std::function<void(const TensorPlace&)>& visit);
 
+/// The shape of a place's tensor.
+struct PlaceShape {
+  bool is_vector = false;            ///< Its elements are rows of one column.
+  bool transposed = false;           ///< Stored as `[cols, rows]`.
+  std::int64_t rows = 0, cols = 1;   ///< In our orientation, the rows of all its parameters together.
+  std::vector<std::int64_t> stored;  ///< As in the file.
+};
+
+/// The shape of a tensor that holds parameters of these shapes. The weights of a norm that has one for each head are
+/// stored as `[head, head_dim]`.
+PlaceShape shape_of(const TensorPlace& place, const ModelConfig& config, const std::vector<Shape>& parts);
+
 /// Consecutive rows of one parameter.
 struct RowRun {
-  std::size_t part = 0;    ///< Which of the rule's parameters.
-  std::int64_t first = 0;  ///< Its row.
+  std::size_t part = 0;    ///< The parameter's index in the rule.
+  std::int64_t first = 0;  ///< Its first row in the parameter.
   std::int64_t count = 0;
 };
 
-/// Where the rows of a stored tensor belong, from its first to its last; `part_rows`: rows of each parameter.
-std::vector<RowRun> row_runs(const TensorPlace& place, const ModelConfig& config,
-                             const std::vector<std::int64_t>& part_rows);
+/// The runs of rows that a stored tensor consists of, in order.
+std::vector<RowRun> row_runs(const TensorPlace& place, const ModelConfig& config, const std::vector<Shape>& parts);
 
 }  // namespace vitrine

@@ -1,5 +1,5 @@
-// Gradients against slopes: central differences of the same loss in float64, by a handful of elements of every tensor
-// of every golden (tools/oracle_differences.py). No formula of a backward stands between them.
+// Compares gradients with central differences of the same loss in float64, for a handful of elements of every tensor of
+// every golden (tools/oracle_differences.py). No backward formula is involved.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@ namespace {
 
 class DifferenceGolden : public testing::TestWithParam<std::string> {};
 
-TEST_P(DifferenceGolden, EveryGradientIsASlope) {
+TEST_P(DifferenceGolden, GradientsAreSlopesOfTheLoss) {
   const std::string path = goldens() + "/" + GetParam() + "/differences.json";
   const Json json = read_json_file(path);
   const Checkpoint checkpoint = golden_checkpoint(GetParam());

@@ -1,4 +1,4 @@
-// GGUF files as llama.cpp's conversions of several years have written them: keys and tensors that ours do not have.
+// GGUF files with keys and tensors that llama.cpp's converters have written over the years and ours does not write.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -12,7 +12,7 @@
 namespace vitrine::test {
 namespace {
 
-/// A file of f32 tensors, to be changed and written again.
+/// A file of f32 tensors that can be changed and written again.
 struct Published {
   Published(const Checkpoint& checkpoint, const std::string& path) {
     through_gguf(checkpoint, DType::f32, path);
@@ -54,7 +54,7 @@ struct Published {
   std::map<std::string, Stored> tensors;
 };
 
-/// A golden with words of its config changed.
+/// A golden with changed keys of its config.
 Checkpoint changed(const HostileFolder& folder, const Json& words) {
   folder.edit_json([&](Json& config) { config.update(words); });
   return load_checkpoint(folder.path());
@@ -68,8 +68,8 @@ void expect_same(const Checkpoint& ours, const Checkpoint& reference) {
   EXPECT_TRUE(same_bits(logits_of_forty(*ours.model), logits_of_forty(*reference.model)));
 }
 
-/// Phi 4 has no window, which its files say with a 0.
-TEST(PublishedGguf, AWindowOfNothingIsNone) {
+/// Phi 4 has no window: its files have a window of 0.
+TEST(PublishedGguf, AWindowOfZeroIsNone) {
   const TempFolder temp;
   const HostileFolder folder("phi3_short");
   const Checkpoint original = changed(folder, {{"rope_scaling", nullptr}, {"sliding_window", nullptr}});
@@ -79,7 +79,7 @@ TEST(PublishedGguf, AWindowOfNothingIsNone) {
   expect_same(file.load(temp / "zero.gguf"), original);
 }
 
-/// Models made of Gemma 3 without its windows have no key for them.
+/// Derivatives of Gemma 3 without windows lack the keys of windows.
 TEST(PublishedGguf, Gemma3WithoutWindows) {
   const TempFolder temp;
   const HostileFolder folder("gemma3"), flat_folder("gemma3");
@@ -97,24 +97,25 @@ TEST(PublishedGguf, Gemma3WithoutWindows) {
   expect_same(through_gguf(flat, DType::f32, temp / "flat.gguf"), flat);
 }
 
-/// Granite's files say with the flag of a scaling whether heads are turned.
+/// In Granite's files a flag of the scaling says whether there is RoPE.
 TEST(PublishedGguf, GraniteWithoutRope) {
   const TempFolder temp;
   const Checkpoint original = golden_checkpoint("granite");
   Published file(original, temp / "model.gguf");
   file.set("granite.rope.scaling.finetuned", true);
-  const Checkpoint turned = file.load(temp / "true.gguf");
-  expect_same(turned, load_checkpoint(temp / "model.gguf"));
+  const Checkpoint with_rope = file.load(temp / "true.gguf");
+  expect_same(with_rope, load_checkpoint(temp / "model.gguf"));
   file.set("granite.rope.scaling.finetuned", false);
   const Checkpoint read = file.load(temp / "false.gguf");
   for (const BlockConfig& block : read.model->config().blocks) EXPECT_FALSE(block.attention().rope);
   const std::vector<std::int32_t> ids = some_ids(*read.model, 9), first = {ids.front()};
-  EXPECT_FALSE(same_bits(logits_of(*read.model, ids), logits_of(*turned.model, ids)));
-  EXPECT_TRUE(same_bits(logits_of(*read.model, first), logits_of(*turned.model, first))) << "nothing to turn there";
+  EXPECT_FALSE(same_bits(logits_of(*read.model, ids), logits_of(*with_rope.model, ids)));
+  EXPECT_TRUE(same_bits(logits_of(*read.model, first), logits_of(*with_rope.model, first)))
+      << "position 0 has no rotation";
   expect_same(through_gguf(read, DType::f32, temp / "again.gguf"), read);
 }
 
-TEST(PublishedGguf, KeysThatSayNothingAboutTheModel) {
+TEST(PublishedGguf, KeysWithoutEffect) {
   const TempFolder temp;
   Published file(golden_checkpoint("granite"), temp / "model.gguf");
   for (const char* key : {"ssm.conv_kernel", "ssm.state_size", "ssm.group_count", "ssm.inner_size",
@@ -130,8 +131,8 @@ TEST(PublishedGguf, KeysThatSayNothingAboutTheModel) {
   expect_all_in(message_of<Unsupported>([&] { llama.load(temp / "other.gguf"); }), {"llama.ssm.conv_kernel"});
 }
 
-/// The first Mixtral files have a tensor an expert.
-TEST(PublishedGguf, ExpertsOneByOne) {
+/// The first Mixtral files have one tensor for each expert.
+TEST(PublishedGguf, OneTensorForEachExpert) {
   const TempFolder temp;
   const HostileFolder folder("mixtral");
   Published file(changed(folder, {{"sliding_window", nullptr}}), temp / "model.gguf");
@@ -157,8 +158,8 @@ TEST(PublishedGguf, ExpertsOneByOne) {
   expect_all_in(message_of<BadCheckpoint>([&] { file.load(temp / "broken.gguf"); }), {"blk.0.ffn_up", "is missing"});
 }
 
-/// The first files of Qwen with experts say one width alone.
-TEST(PublishedGguf, QwenExpertsWithoutTheirWidth) {
+/// The first files of Qwen with experts have only one width.
+TEST(PublishedGguf, QwenExpertsWithoutAWidth) {
   const TempFolder temp;
   const Checkpoint original = wide_llama(temp / "hf", {{"architectures", {"Qwen2MoeForCausalLM"}},
                                                        {"model_type", "qwen2_moe"},

@@ -1,4 +1,4 @@
-// GGUF files for tests: made of checkpoints, and changed at will.
+// Makes GGUF files of checkpoints for tests.
 #pragma once
 
 #include <cstring>
@@ -19,7 +19,8 @@ inline Checkpoint through_gguf(const Checkpoint& checkpoint, DType dtype, const 
   return load_checkpoint(path);
 }
 
-/// A Llama, but for `changes`, with random weights and rows of 256 elements: whole blocks of every format.
+/// A Llama with `changes` to its config, random weights and rows of 256 elements, which are whole blocks of every
+/// format.
 inline Checkpoint wide_llama(const std::string& folder, const Json& changes = Json::object()) {
   Json config = {{"architectures", {"LlamaForCausalLM"}},
                  {"model_type", "llama"},
@@ -38,7 +39,7 @@ inline Checkpoint wide_llama(const std::string& folder, const Json& changes = Js
   return load_checkpoint(folder);
 }
 
-/// The types that the parameters are stored in.
+/// The stored types of the parameters, by name.
 inline std::map<std::string, DType> stored_types(const Model& model) {
   std::map<std::string, DType> types;
   for_each_param(model.config(), model.params(),

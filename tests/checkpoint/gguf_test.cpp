@@ -1,4 +1,5 @@
-// GGUF and Hugging Face forms of the same weights are the same model; quantized weights are their dequantized values.
+// The GGUF and the Hugging Face form of a model compute the same. Quantized weights compute as their dequantized
+// values.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,9 +29,9 @@ std::vector<std::int32_t> ids_for(const Model& model) {
   return some_ids(model, std::min<std::int64_t>(40, model.config().max_seq_len));
 }
 
-/// Goldens whose config their family's architecture cannot say, with the reason.
+/// Goldens whose config their family's architecture cannot express, with the reason.
 const std::map<std::string, std::string> kRefused = {
-    {"gemma2", "the scale of attention scores"},      // llama.cpp knows it by the number of layers
+    {"gemma2", "the scale of attention scores"},      // llama.cpp derives it from the number of layers
     {"gemma2_f16", "the scale of attention scores"},  //
     {"gpt2_relu", "the feed-forward"},                // its activation has no key
     {"gpt2_variant", "the feed-forward"},
@@ -43,11 +44,12 @@ const std::map<std::string, std::string> kRefused = {
     {"mistral", "the attention window"},
     {"mixtral", "the attention window"},
     {"qwen2_window", "the attention window"},
-    {"qwen3_moe", "the feed-forward of layer 1"},  // all layers have experts
+    {"qwen3_moe", "the feed-forward of layer 1"},  // in GGUF all layers have experts
     {"starcoder2", "the attention window"},
+    {"cohere2_layer_types", "the attention window"},  // every fourth layer is full, or every n-th by a key
 };
 
-/// The words of the refusal to write `golden` as GGUF; empty where it can be written.
+/// A part of the message that refuses `golden`; empty where it can be written as GGUF.
 std::string refusal_of(const std::string& golden, const std::string& family) {
   for (const GgufArchitecture& known : all_gguf_architectures()) {
     const bool also = std::find(known.is_also.begin(), known.is_also.end(), family) != known.is_also.end();
@@ -58,15 +60,15 @@ std::string refusal_of(const std::string& golden, const std::string& family) {
   return "the family " + family;
 }
 
-/// Holds a file made of `original` against it.
+/// Writes `original` as GGUF and compares the logits.
 void expect_same_model(const Checkpoint& original, const std::string& path) {
   const Checkpoint gguf = through_gguf(original, DType::f32, path);
   const std::vector<std::int32_t> ids = ids_for(*original.model);
   const std::vector<float> ours = logits_of(*gguf.model, ids), reference = logits_of(*original.model, ids);
   const auto &before = original.model->config().blocks.front().attention().rope,
              &after = gguf.model->config().blocks.front().attention().rope;
-  // Where rows of q and k change places, sums of scores have another order, and at late positions an angle's last bit
-  // is large; else the bits are the same.
+  // Where the rows of q and k are permuted, scores are summed in another order, and at late positions the last bit of
+  // an angle is large. Otherwise the bits are the same.
   if (before && before->layout != after->layout) {
     EXPECT_LE(difference(ours, reference), 2e-6F);
   } else {
@@ -90,7 +92,7 @@ TEST_P(GgufOfGolden, IsTheSameModel) {
 INSTANTIATE_TEST_SUITE_P(All, GgufOfGolden, testing::ValuesIn(golden_cases()),
                          [](const auto& param_info) { return param_info.param; });
 
-/// Goldens that GGUF cannot say, with the words changed that it has no key for: then it can.
+/// Goldens that GGUF cannot express, without the features for which it has no keys.
 struct Changed {
   std::string golden;
   Json words;
@@ -104,28 +106,27 @@ TEST_P(GgufOfChangedGolden, IsTheSameModel) {
   expect_same_model(load_checkpoint(folder.path()), folder / "model.gguf");
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GgufOfChangedGolden,
-                         testing::Values(Changed{"mistral", {{"sliding_window", nullptr}}},
-                                         Changed{"mixtral", {{"sliding_window", nullptr}}},
-                                         Changed{"qwen2_window",
-                                                 {{"use_sliding_window", false}, {"layer_types", nullptr}}},
-                                         Changed{"llama_yarn_mscale",
-                                                 {{"rope_parameters",
-                                                   {{"rope_type", "yarn"},
-                                                    {"rope_theta", 1000.0},
-                                                    {"factor", 4.0},
-                                                    {"original_max_position_embeddings", 16},
-                                                    {"beta_fast", 4.0},
-                                                    {"mscale", 2.0},
-                                                    {"mscale_all_dim", 0.5}}}}},
-                                         Changed{"starcoder2", {{"sliding_window", nullptr}}},
-                                         Changed{"gemma3", {{"query_pre_attn_scalar", 8}}},
-                                         Changed{"gpt2_relu", {{"activation_function", "gelu_new"}}},
-                                         Changed{"phi3_short", {{"rope_scaling", nullptr}}},
-                                         Changed{"phi3_long", {{"rope_scaling", nullptr}}}),
-                         [](const auto& param_info) { return param_info.param.golden; });
+INSTANTIATE_TEST_SUITE_P(
+    All, GgufOfChangedGolden,
+    testing::Values(
+        Changed{"cohere2_layer_types", {{"layer_types", {"sliding_attention", "full_attention", "sliding_attention"}}}},
+        Changed{"mistral", {{"sliding_window", nullptr}}}, Changed{"mixtral", {{"sliding_window", nullptr}}},
+        Changed{"qwen2_window", {{"use_sliding_window", false}, {"layer_types", nullptr}}},
+        Changed{"llama_yarn_mscale",
+                {{"rope_parameters",
+                  {{"rope_type", "yarn"},
+                   {"rope_theta", 1000.0},
+                   {"factor", 4.0},
+                   {"original_max_position_embeddings", 16},
+                   {"beta_fast", 4.0},
+                   {"mscale", 2.0},
+                   {"mscale_all_dim", 0.5}}}}},
+        Changed{"starcoder2", {{"sliding_window", nullptr}}}, Changed{"gemma3", {{"query_pre_attn_scalar", 8}}},
+        Changed{"gpt2_relu", {{"activation_function", "gelu_new"}}}, Changed{"phi3_short", {{"rope_scaling", nullptr}}},
+        Changed{"phi3_long", {{"rope_scaling", nullptr}}}),
+    [](const auto& param_info) { return param_info.param.golden; });
 
-/// What no golden holds: experts in every layer, whose weights are always divided by their sum.
+/// Experts in every layer, with weights divided by their sum: no golden has both.
 TEST(Gguf, Qwen3WithExpertsInEveryLayer) {
   const TempFolder folder;
   const Json config = {{"architectures", {"Qwen3MoeForCausalLM"}},
@@ -150,7 +151,7 @@ TEST(Gguf, Qwen3WithExpertsInEveryLayer) {
                 {"[" + path, "qwen3moe", "the feed-forward of layer 0"});
 }
 
-/// The serial form with the biases that its architecture in GGUF always has.
+/// The serial form, with the biases that GGUF's architecture always has.
 TEST(Gguf, GptNeoxWithoutParallelResidual) {
   const HostileFolder folder("gpt_neox");
   folder.edit_json([](Json& config) { config["use_parallel_residual"] = false; });
@@ -160,20 +161,20 @@ TEST(Gguf, GptNeoxWithoutParallelResidual) {
   EXPECT_FALSE(same_bits(logits_of(*original.model, ids), logits_of(*golden_checkpoint("gpt_neox").model, ids)));
 }
 
-/// Gemma 2 as it is published: the scale is the head's.
+/// Gemma 2 as published: scores are scaled by head_dim.
 TEST(Gguf, Gemma2WithTheUsualScale) {
   const HostileFolder folder("gemma2_f16");
   folder.edit_json([](Json& config) { config["query_pre_attn_scalar"] = config["head_dim"]; });
   const Checkpoint original = load_checkpoint(folder.path());
   const Checkpoint gguf = through_gguf(original, DType::f16, folder / "model.gguf");
   const std::vector<std::int32_t> ids = ids_for(*original.model);
-  // Its norms are f16: there w + 1 is stored in f32, where nothing is lost.
+  // The norms are f16 here; GGUF stores w + 1 in f32, which is exact.
   EXPECT_TRUE(same_bits(logits_of(*gguf.model, ids), logits_of(*original.model, ids)));
   EXPECT_EQ(stored_types(*gguf.model).at("blocks.0.ln1.weight"), DType::f32);
   EXPECT_EQ(stored_types(*gguf.model).at("embed.weight"), DType::f16);
 }
 
-TEST(Gguf, FilesOfOthersAreTheirSafetensors) {
+TEST(Gguf, FilesOfLlamaCppEqualTheirSafetensors) {
   const std::string folder = outside_data("gguf");
   if (folder.empty()) GTEST_SKIP() << "VITRINE_DATA has no gguf";
   const TempFolder temp;
@@ -190,10 +191,10 @@ TEST(Gguf, FilesOfOthersAreTheirSafetensors) {
   const Checkpoint q8 = load_checkpoint(folder + "/tiny_llama_q8.gguf");
   const Checkpoint ours = through_gguf(load_checkpoint(temp.path()), DType::q8_0, temp / "q8.gguf");
   const std::vector<std::int32_t> q8_ids = ids_for(*q8.model);
-  EXPECT_TRUE(same_bits(logits_of(*q8.model, q8_ids), logits_of(*ours.model, q8_ids))) << "quantized as they do";
+  EXPECT_TRUE(same_bits(logits_of(*q8.model, q8_ids), logits_of(*ours.model, q8_ids))) << "quantized as by llama.cpp";
 }
 
-TEST(Gguf, BlocksAreTheirReferenceValues) {
+TEST(Gguf, BlocksHaveTheReferenceValues) {
   const std::string folder = outside_data("gguf");
   if (folder.empty()) GTEST_SKIP() << "VITRINE_DATA has no gguf";
   const auto file = MappedFile::open(folder + "/tiny_kquant.gguf");
@@ -215,8 +216,8 @@ TEST(Gguf, BlocksAreTheirReferenceValues) {
 
 class QuantizedProduct : public testing::TestWithParam<DType> {};
 
-/// The same weights, once in blocks and once dequantized to f32, give the same bits, however the model runs and
-/// whatever is looked at.
+/// The same weights, in blocks and dequantized to f32, give the same bits in every chunking, on every instruction set
+/// and with taps.
 TEST_P(QuantizedProduct, HasTheBitsOfItsDequantizedWeights) {
   const TempFolder folder;
   const Checkpoint original = wide_llama(folder / "hf");
@@ -229,7 +230,7 @@ TEST_P(QuantizedProduct, HasTheBitsOfItsDequantizedWeights) {
 
   const std::vector<std::int32_t> ids = some_ids(*original.model, 30);
   const std::vector<float> expected = logits_of(*floats.model, ids);
-  EXPECT_FALSE(same_bits(expected, logits_of(*original.model, ids))) << "quantizing has changed nothing";
+  EXPECT_FALSE(same_bits(expected, logits_of(*original.model, ids))) << "quantization changed nothing";
   for (const Isa isa : available_isas()) {
     const RunOptions o{.kernels = &kernels_for(isa), .threads = 3};
     EXPECT_TRUE(same_bits(logits_of(*blocks.model, ids, o), expected)) << name_of(isa);
@@ -251,8 +252,8 @@ TEST_P(QuantizedProduct, HasTheBitsOfItsDequantizedWeights) {
 INSTANTIATE_TEST_SUITE_P(Types, QuantizedProduct, testing::Values(DType::q8_0, DType::q4_0),
                          [](const auto& param_info) { return std::string(name_of(param_info.param)); });
 
-/// All experts of a layer stand in one tensor of blocks; the router is f32 whatever the others are.
-TEST(Gguf, ExpertsInBlocksAreTheirDequantizedWeights) {
+/// All experts of a layer are in one tensor of blocks. The router is f32 in every file.
+TEST(Gguf, ExpertsInBlocksHaveTheBitsOfTheirDequantizedWeights) {
   const TempFolder folder;
   const Json mixtral = {{"architectures", {"MixtralForCausalLM"}},
                         {"model_type", "mixtral"},
@@ -269,14 +270,14 @@ TEST(Gguf, ExpertsInBlocksAreTheirDequantizedWeights) {
     EXPECT_EQ(types.at("blocks.1.mlp.router.weight"), DType::f32);
     const std::vector<std::int32_t> ids = some_ids(*original.model, 30);
     const std::vector<float> expected = logits_of(*floats.model, ids);
-    EXPECT_FALSE(same_bits(expected, logits_of(*original.model, ids))) << "quantizing has changed nothing";
+    EXPECT_FALSE(same_bits(expected, logits_of(*original.model, ids))) << "quantization changed nothing";
     EXPECT_TRUE(same_bits(logits_of(*blocks.model, ids), expected)) << name;
     EXPECT_TRUE(same_bits(chunked_logits_of(*blocks.model, ids, 7), expected)) << name;
   }
 }
 
-/// Heads of 32 elements: a block of 256 spans several, so columns of one head begin within a block.
-TEST(Gguf, SourcesOfEveryKindAreWritten) {
+/// With heads of 32 elements, a block of 256 spans several heads, and the columns of a head begin within a block.
+TEST(Gguf, SourcesOfEveryFormatAreWritten) {
   const TempFolder folder;
   const Checkpoint original = wide_llama(folder / "hf");
   const std::vector<std::int32_t> ids = some_ids(*original.model, 12);
@@ -291,7 +292,7 @@ TEST(Gguf, SourcesOfEveryKindAreWritten) {
   EXPECT_TRUE(same_bits(logits_of(*gguf.model, ids), logits_of(*llama2c.model, ids)));
 }
 
-TEST(Gguf, RowsThatAreNoWholeBlocksAreHalves) {
+TEST(Gguf, RowsThatAreNotWholeBlocksAreF16) {
   const TempFolder folder;
   const Checkpoint original = golden_checkpoint("llama_mha");
   const auto types = stored_types(*through_gguf(original, DType::q8_0, folder / "model.gguf").model);

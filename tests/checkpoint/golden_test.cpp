@@ -1,5 +1,5 @@
-// Every site of every family against Hugging Face transformers (tools/make_goldens.py), and the checkpoints of the
-// outside data against their logits. A failure names the first site, in the order of the forward, that diverges.
+// Compares every site of every family with Hugging Face transformers (tools/make_goldens.py), and checkpoints of
+// VITRINE_DATA with their logits. A failure names the first site of the forward that diverges.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ float difference(const std::vector<float>& ours, const std::vector<float>& refer
   return worst / (1 + largest(reference));
 }
 
-/// The cases that store sites; llama_long stores logits at late positions.
+/// The cases that store sites. llama_long stores only logits at late positions.
 std::vector<std::string> site_cases() {
   std::vector<std::string> cases = golden_cases();
   std::erase(cases, "llama_long");
@@ -43,7 +43,7 @@ std::vector<std::string> site_cases() {
 
 class Golden : public testing::TestWithParam<std::string> {};
 
-TEST_P(Golden, EverySiteIsTheReferences) {
+TEST_P(Golden, EverySiteIsThatOfTheReference) {
   const auto expected = golden_values(GetParam());
   const Checkpoint checkpoint = golden_checkpoint(GetParam());
   Probe probe(*checkpoint.model, {"*"});
@@ -53,7 +53,7 @@ TEST_P(Golden, EverySiteIsTheReferences) {
   float worst = 0;
   for (const std::string& site : probe.order) {
     const auto it = expected.find(site);
-    if (it == expected.end()) {  // copies of the stream, which the reference leaves out
+    if (it == expected.end()) {  // copies of the residual stream, which the golden lacks
       EXPECT_TRUE(site.ends_with("_in") || site.ends_with("_input")) << site << " is not in the golden";
       continue;
     }
@@ -82,14 +82,14 @@ TEST(GoldenLong, LogitsAtLatePositions) {
     const auto row = static_cast<std::ptrdiff_t>(i * vocab_size), n = static_cast<std::ptrdiff_t>(vocab_size);
     const std::vector<float> ours(logits.begin() + at, logits.begin() + at + n);
     const std::vector<float> theirs(reference.begin() + row, reference.begin() + row + n);
-    // A last bit of an angle near 1100 radians is 1.2e-4: the reference itself is that far from its float64 run.
+    // The last bit of an angle near 1100 radians is 1.2e-4: the reference in float32 is as far from itself in float64.
     EXPECT_LE(difference(ours, theirs), 2e-5f) << "position " << positions[i];
   }
 }
 
 class OutsideCheckpoint : public testing::TestWithParam<std::string> {};
 
-TEST_P(OutsideCheckpoint, LogitsAreTheReferences) {
+TEST_P(OutsideCheckpoint, LogitsAreThoseOfTheReference) {
   const std::string folder = outside_data("checkpoints/" + GetParam());
   if (folder.empty()) GTEST_SKIP() << "VITRINE_DATA has no checkpoints/" << GetParam();
   const auto file = MappedFile::open(folder + "/expected.json");

@@ -1,5 +1,5 @@
-// The loss and the gradient by every parameter against PyTorch's, for every golden (tools/oracle_gradients.py): as
-// Model::learn finds them, and as a file has them.
+// Compares the loss and the gradient of every parameter with PyTorch, for every golden (tools/oracle_gradients.py): the
+// gradients of Model::learn, and those that are written to a file.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class GradientGolden : public testing::TestWithParam<std::string> {
   const TempFolder folder_;
 };
 
-TEST_P(GradientGolden, LossAndEveryGradientArePyTorchs) {
+TEST_P(GradientGolden, LossAndGradientsAreThoseOfPyTorch) {
   const double loss = static_cast<double>(golden_gradient_file(GetParam()).at("loss").data[0]);
   const Values reference = params_of(*golden_gradient_checkpoint(GetParam(), folder_ / "gradients").model);
   Learner learner(*checkpoint_.model, {.threads = 2});
@@ -49,13 +49,14 @@ TEST_P(GradientGolden, TheFileHasTheCheckpointsNamesShapesAndOrientation) {
 INSTANTIATE_TEST_SUITE_P(All, GradientGolden, testing::ValuesIn(golden_cases()),
                          [](const auto& param_info) { return param_info.param; });
 
-/// A GGUF file of the same weights: its names, rows of q and k where it has them, fused tensors and stacked experts.
+/// The gradients of a GGUF file have its names, its order of the rows of q and k, its fused tensors and stacked
+/// experts.
 class GradientsOfGguf : public testing::TestWithParam<std::string> {};
 
-TEST_P(GradientsOfGguf, AreInItsForm) {
+TEST_P(GradientsOfGguf, HaveTheFormOfTheFile) {
   const TempFolder folder;
   const Checkpoint gguf = through_gguf(golden_checkpoint(GetParam()), DType::f32, folder / "model.gguf");
-  // What an exporter makes of weights it makes of their gradients: it only moves elements.
+  // Export only moves elements, so exported gradients are the gradients of exported weights.
   ThreadPool pool(2);
   write_gguf(folder / "reference.gguf", golden_gradient_checkpoint(GetParam(), folder / "gradients"), DType::f32, {},
              pool);
@@ -67,7 +68,7 @@ TEST_P(GradientsOfGguf, AreInItsForm) {
   const Values ours = tensors_of(folder / "g.safetensors");
   Values reference;
   for (const auto& [name, tensor] : file.tensors.all) {
-    if (!ours.contains(name) && name.starts_with("rope_")) continue;  // no parameter: a table of divisors
+    if (!ours.contains(name) && name.starts_with("rope_")) continue;  // not a parameter but a table of divisors
     ASSERT_TRUE(ours.contains(name)) << name;
     Value& value = reference[name];
     value.shape = ours.at(name).shape;
@@ -85,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(Families, GradientsOfGguf,
                          testing::Values("llama_gqa_bf16_sharded", "gpt2", "gpt_neox", "falcon_new", "qwen2_moe"),
                          [](const auto& param_info) { return param_info.param; });
 
-/// `[rows, cols]` with the rows of each head in pairs that stand side by side, for halves that stand apart.
+/// `[rows, cols]` with the rows of each head permuted from halves to interleaved pairs.
 std::vector<float> in_pairs(const Value& w, std::int64_t head_dim) {
   std::vector<float> to(w.data.size());
   const std::int64_t cols = w.shape[1], half = head_dim / 2;
@@ -96,10 +97,10 @@ std::vector<float> in_pairs(const Value& w, std::int64_t head_dim) {
   return to;
 }
 
-/// A llama2.c file names nothing: the gradients stand under our names.
-TEST(GradientsOfLlama2c, StandUnderOurNames) {
+/// A llama2.c file has no names, so the gradients have ours.
+TEST(GradientsOfLlama2c, HaveOurNames) {
   HostileFolder folder("llama_mha");
-  folder.edit_json([](Json& config) { config["rms_norm_eps"] = 1e-5; });  // the format knows no other
+  folder.edit_json([](Json& config) { config["rms_norm_eps"] = 1e-5; });  // the only one of the format
   const Checkpoint original = load_checkpoint(folder.path());
   const ModelConfig& c = original.model->config();
   const AttentionConfig& a = c.blocks[0].attention();
@@ -146,10 +147,10 @@ TEST(GradientsOfLlama2c, StandUnderOurNames) {
   EXPECT_LE(d.worst, 1) << d.name;
 }
 
-// Gradients that are zero, by name: what no formula may touch.
+// Gradients that must be zero.
 
-/// Rows of an embedding that is not the head: the ids that do not occur, and the last, whose own loss does not count
-/// but whose key nobody sees.
+/// Rows of an untied embedding: ids that do not occur, and the last id, which has no target and whose key no other
+/// token attends to.
 TEST(ZeroGradients, EmbeddingRowsThatAreNotUsed) {
   for (const char* name : {"llama_mha", "gpt2_variant", "mixtral", "gpt_neox"}) {
     const Checkpoint checkpoint = golden_checkpoint(name);
@@ -168,8 +169,8 @@ TEST(ZeroGradients, EmbeddingRowsThatAreNotUsed) {
   }
 }
 
-/// Learned positions behind the text; the last row of the text foretells nothing.
-TEST(ZeroGradients, PositionsBehindTheText) {
+/// Learned positions after the end of the text, and the last position, which has no target.
+TEST(ZeroGradients, PositionsAfterTheText) {
   const Checkpoint checkpoint = golden_checkpoint("gpt2");
   const Ids ids = golden_ids("gpt2");
   const Value positions = gradients_of(*checkpoint.model, ids).at("pos_embed.weight");
@@ -180,7 +181,7 @@ TEST(ZeroGradients, PositionsBehindTheText) {
   }
 }
 
-/// A key's bias moves all scores of a query alike where nothing turns the keys, and softmax does not see it.
+/// Without RoPE, a bias of the keys adds the same to all scores of a query, which softmax ignores.
 TEST(ZeroGradients, TheBiasOfKeysWithoutRope) {
   for (const char* name : {"gpt2", "gpt2_variant", "gpt2_relu"}) {
     const Checkpoint checkpoint = golden_checkpoint(name);
@@ -202,7 +203,7 @@ TEST(ZeroGradients, ExpertsThatWereNotChosen) {
     const Ids text = golden_ids(name), ids(text.begin(), text.begin() + 2);
     Probe probe(*checkpoint.model, {"*.hook_expert_indices"});
     Learner learner(*checkpoint.model, {.taps = &probe});
-    // The last row counts too here, so that every chosen expert has a gradient.
+    // The last row has a target here, so that every chosen expert has a gradient.
     learner.learn({ids}, 1, {1, 1});
     const Values gradients = learner.gradients();
     int untouched = 0;
@@ -221,8 +222,8 @@ TEST(ZeroGradients, ExpertsThatWereNotChosen) {
   }
 }
 
-/// Units that a ReLU has shut for all tokens: their rows of w_down, stored transposed, have exact zeros.
-TEST(ZeroGradients, UnitsThatAReluShuts) {
+/// Units that a ReLU sets to zero for all tokens: their rows of w_down, which is stored transposed, have exact zeros.
+TEST(ZeroGradients, UnitsThatReluSetsToZero) {
   const Checkpoint checkpoint = golden_checkpoint("gpt2_relu");
   Probe probe(*checkpoint.model, {"*.mlp.hook_post"});
   const Ids ids = golden_ids("gpt2_relu");

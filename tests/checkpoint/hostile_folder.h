@@ -1,4 +1,4 @@
-// A checkpoint folder to do harm to: a copy of a golden, its config and its safetensors header changed at will.
+// A copy of a golden whose config and safetensors header a test can damage.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -42,7 +42,7 @@ class HostileFolder {
     write(object.dump(), name);
   }
 
-  /// Changes the header of a safetensors file and leaves its data as they are.
+  /// Changes the header of a safetensors file but not its data.
   void edit_header(const std::function<void(Json&)>& edit, std::string_view name = "model.safetensors") const {
     Json header = Json::parse(header_text(name));
     edit(header);
@@ -80,19 +80,19 @@ class HostileFolder {
   TempFolder folder_;
 };
 
-/// Why a checkpoint does not load; empty where it does.
+/// The message that refuses a checkpoint; empty where it loads.
 inline std::string load_refusal(const std::string& path, const LoadOptions& options = {}) {
   return message_of<Error>([&] { load_checkpoint(path, options); });
 }
 
-/// Loads and runs three ids; why either is refused, or empty.
+/// Loads a checkpoint and runs three ids. Returns the message that refuses either, or nothing.
 inline std::string refusal(const std::string& path, const LoadOptions& options = {}) {
   return message_of<Error>([&] {
     const Checkpoint checkpoint = load_checkpoint(path, options);
     const std::int32_t last = static_cast<std::int32_t>(checkpoint.model->config().vocab_size - 1);
     const std::int32_t ids[] = {0, last, last / 2};
     for (const float logit : logits_of(*checkpoint.model, ids)) {
-      ASSERT_TRUE(std::isfinite(logit)) << "a logit that is no number";
+      ASSERT_TRUE(std::isfinite(logit)) << "a logit that is not finite";
     }
   });
 }
@@ -101,7 +101,7 @@ inline void expect_all_in(const std::string& message, std::initializer_list<std:
   for (const std::string_view part : parts) EXPECT_THAT(message, testing::HasSubstr(std::string(part)));
 }
 
-/// How far `body` raises the most memory that the process has had at a time, in MB.
+/// By how many MB `body` raises the peak memory of the process.
 inline double peak_growth_mb(const std::function<void()>& body) {
   const auto kilobytes = [](const std::string& key) {
     std::ifstream status("/proc/self/status");
@@ -110,7 +110,7 @@ inline double peak_growth_mb(const std::function<void()>& body) {
     }
     throw std::runtime_error("no " + key);
   };
-  std::ofstream("/proc/self/clear_refs") << "5";  // the peak starts anew
+  std::ofstream("/proc/self/clear_refs") << "5";  // resets the peak
   const double before = kilobytes("VmRSS:");
   body();
   return (kilobytes("VmHWM:") - before) / 1024;

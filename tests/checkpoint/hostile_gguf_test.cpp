@@ -1,5 +1,5 @@
-// GGUF files cut short, with lying sizes and places, and split models with parts missing or exchanged: each is refused
-// in one line that names the file, or it is a model.
+// Truncated GGUF files, false sizes and offsets, and split models with missing or exchanged parts: each is a model, or
+// is refused by a message of one line that names the file.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -25,7 +25,7 @@ class HostileGguf : public testing::Test {
     write_file(path, bytes);
     return refusal(path);
   }
-  /// Where the description of a tensor goes on behind its name.
+  /// The offset after the name of a tensor in its description.
   std::size_t behind(std::string_view name) const { return good.find(GgufFile::string(name)) + 8 + name.size(); }
   template <class T>
   std::string patched(std::size_t at, T value) const {
@@ -45,7 +45,7 @@ class HostileGguf : public testing::Test {
   std::string good;
 };
 
-TEST_F(HostileGguf, CutShortAnywhere) {
+TEST_F(HostileGguf, TruncatedAnywhere) {
   ASSERT_EQ(refusal_of(good), "");
   const auto begun = std::chrono::steady_clock::now();
   const double grown = peak_growth_mb([&] {
@@ -61,7 +61,7 @@ TEST_F(HostileGguf, CutShortAnywhere) {
   EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(2000 * cuts));
 }
 
-TEST_F(HostileGguf, SizesAndPlacesThatLie) {
+TEST_F(HostileGguf, FalseSizesAndOffsets) {
   const std::size_t sizes = behind(kTensor), type = sizes + 4 + 16, offset = type + 4;
   const auto place_of = [&](std::string_view name) {
     std::uint64_t place = 0;
@@ -90,24 +90,24 @@ TEST_F(HostileGguf, SizesAndPlacesThatLie) {
   expect_refused(patched(offset, place_of(other) + 32), {"overlap"});
   std::string twice = good;
   twice.replace(twice.find(kTensor), other.size(), other);
-  expect_refused(twice, {"every tensor once", other});
+  expect_refused(twice, {"appears twice", other});
 }
 
-TEST_F(HostileGguf, CountsThatLie) {
+TEST_F(HostileGguf, FalseCounts) {
   for (const std::uint64_t count : {std::uint64_t{1} << 20, std::uint64_t{1} << 62, ~std::uint64_t{0}}) {
     expect_refused(patched(8, count), {"at most 65536 tensors"});
     expect_refused(patched(16, count), {"at most 65536 keys"});
   }
-  expect_refused(patched(8, std::uint64_t{65536}), {});  // as many may stand there, but do not
+  expect_refused(patched(8, std::uint64_t{65536}), {});  // a possible number, but the file has fewer
   expect_refused(patched(8, std::uint64_t{0}), {"token_embd.weight is missing"});
   expect_refused(patched(4, std::uint32_t{0x03000000}), {"big-endian"});
   expect_refused(patched(4, std::uint32_t{1}), {"version 1"});
 }
 
-/// Every number among the keys of the architecture, with every wrong value.
+/// Every number among the keys of the architecture, with wrong values.
 class KeysOfGguf : public testing::TestWithParam<std::string> {};
 
-TEST_P(KeysOfGguf, MayLie) {
+TEST_P(KeysOfGguf, MayBeFalse) {
   const TempFolder folder;
   const std::string path = folder / "model.gguf";
   through_gguf(golden_checkpoint(GetParam()), DType::f32, path);
@@ -137,7 +137,7 @@ TEST_P(KeysOfGguf, MayLie) {
 
 INSTANTIATE_TEST_SUITE_P(All, KeysOfGguf,
                          testing::Values("llama_mha", "llama_yarn_rope", "qwen2_moe", "granite", "gpt_neox",
-                                         "falcon_new", "cohere", "phi3_long"),
+                                         "falcon_new", "cohere_qk_norm", "cohere2", "phi3_long"),
                          [](const auto& param_info) { return param_info.param; });
 
 TEST_F(HostileGguf, UnknownKeysAreRefusedByName) {

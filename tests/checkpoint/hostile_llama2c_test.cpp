@@ -15,7 +15,7 @@ constexpr Header kGood = {8, 12, 2, 2, 1, -11, 16};
 
 std::string header_text(const Header& header) { return {reinterpret_cast<const char*>(header.data()), sizeof header}; }
 
-/// Small random weights behind a header, as many as it asks for.
+/// A header and as many small random weights as it requires.
 std::string file_of(const Header& h) {
   const std::int64_t d = h[0], ff = h[1], layers = h[2], head = d / h[3], kv = head * h[4], vocab = std::abs(h[5]);
   const std::int64_t floats =
@@ -92,21 +92,21 @@ TEST_F(HostileLlama2c, AHeaderBeyond63BitsIsRefused) {
   expect_all_in(refusal_of(header_text(header) + std::string(100, '\0')), {"[" + path + "]", "128 bytes"});
 }
 
-/// A hole of a file may have any size: it costs nothing to make.
+/// A sparse file may have any size.
 TEST_F(HostileLlama2c, AHugeSparseFileTakesNoMemory) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "sanitizers have memory of their own";
+  GTEST_SKIP() << "sanitizers use memory of their own";
 #endif
   const std::int32_t d = 10000, layers = 9900;
   const Header header = {d, 1, layers, 1, 1, 1, 1};
   const std::int64_t floats = d + layers * (2 * d + std::int64_t{4} * d * d + 3 * d) + d + d;
   write_file(path, header_text(header));
   if (::truncate(path.c_str(), static_cast<off_t>(sizeof header) + 4 * floats) != 0)
-    GTEST_SKIP() << "no such sparse files here";
+    GTEST_SKIP() << "this file system has no such sparse files";
   EXPECT_LT(peak_growth_mb([&] { load_refusal(path); }), 300);
 }
 
-TEST_F(HostileLlama2c, WeightsThatAreNoNumbersNameTheLayer) {
+TEST_F(HostileLlama2c, WeightsThatAreNotFiniteNameTheLayer) {
   const std::string good = file_of(kGood);
   const std::int64_t d = 8, vocab = 11;
   const auto with_nan = [&](std::int64_t at) {

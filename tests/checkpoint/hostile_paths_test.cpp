@@ -1,4 +1,4 @@
-// Paths that lead nowhere or to something else, shards that do not fit together, weights that are no numbers.
+// Paths that do not exist or are not checkpoints, shards that do not fit together, weights that are NaN.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(HostilePath, ThatIsNoCheckpoint) {
+TEST(HostilePath, ThatIsNotACheckpoint) {
   const TempFolder folder;
   EXPECT_THROW(load_checkpoint(folder / "missing"), BadInput);
   expect_all_in(load_refusal(folder / "missing"), {folder / "missing", "no such file"});
@@ -33,8 +33,8 @@ TEST(HostilePath, ThatIsNoCheckpoint) {
   }
 }
 
-/// Each file of a folder in turn becomes something that is no file.
-TEST(HostilePath, FilesOfAFolderThatAreNone) {
+/// Each file of a folder in turn is replaced by something that is not a regular file.
+TEST(HostilePath, FilesOfAFolderThatAreNotFiles) {
   for (const std::string golden : {"llama_mha", "llama_gqa_bf16_sharded"}) {
     const HostileFolder folder(golden);
     std::vector<std::string> names;
@@ -73,7 +73,7 @@ TEST(HostilePath, WithoutPermission) {
     fs::permissions(path, fs::perms::none);
     {
       const WithoutRights nobody;
-      if (!nobody.works()) GTEST_SKIP() << "this user cannot give up its rights";
+      if (!nobody.works()) GTEST_SKIP() << "this user cannot drop its privileges";
       expect_all_in(load_refusal(folder.path()), {path, "ermission"});
     }
     fs::permissions(path, fs::perms::all);
@@ -110,7 +110,7 @@ TEST(HostileShards, TheIndexAndTheFilesMustAgree) {
   }
 }
 
-TEST(HostileShards, MissingAndDoubled) {
+TEST(HostileShards, MissingAndDuplicated) {
   const HostileFolder folder("llama_gqa_bf16_sharded");
   const std::string first = "model-00001-of-00003.safetensors", second = "model-00002-of-00003.safetensors";
   const std::string good = folder.read(second);
@@ -122,7 +122,8 @@ TEST(HostileShards, MissingAndDoubled) {
   expect_all_in(refusal(folder.path()), {"[" + (folder / second) + "]", "incomplete"});
 }
 
-/// Each parameter in turn holds one NaN, where the prompt reaches it. The first layer behind it is named.
+/// Each parameter in turn holds one NaN at an element that the prompt uses. The error names the first layer that it
+/// reaches.
 TEST(HostileWeights, ANanIsFoundInTheLayerThatHasIt) {
   for (const std::string golden : {"llama_mha", "gemma2", "gpt2_variant", "gpt2_relu"}) {
     const HostileFolder folder(golden);
@@ -147,7 +148,7 @@ TEST(HostileWeights, ANanIsFoundInTheLayerThatHasIt) {
   }
 }
 
-/// No kernel turns a NaN into a number.
+/// No kernel loses a NaN.
 TEST(HostileWeights, OnEveryInstructionSet) {
   for (const Isa isa : available_isas()) {
     for (const std::string golden : {"gpt2_relu", "gemma2"}) {

@@ -1,4 +1,4 @@
-// Broken and lying safetensors files: each loads or is refused by an error that names the file and the tensor.
+// Broken safetensors files and false headers: each loads or is refused by an error that names the file and the tensor.
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
@@ -17,14 +17,14 @@ std::string refusal_with_header(const std::function<void(Json&)>& edit) {
   return refusal(folder.path());
 }
 
-TEST(HostileSafetensors, TheCopyItselfLoads) {
+TEST(HostileSafetensors, TheUnchangedCopyLoads) {
   for (const char* golden : {"llama_mha", "gemma2", "gpt2_variant", "llama_gqa_bf16_sharded"}) {
     EXPECT_EQ(refusal(HostileFolder(golden).path()), "");
   }
   EXPECT_EQ(refusal_with_header([](Json&) {}), "");
 }
 
-TEST(HostileSafetensors, HeaderLengthsThatLie) {
+TEST(HostileSafetensors, FalseHeaderLengths) {
   const HostileFolder folder("llama_mha");
   const std::string good = folder.read();
   for (const std::uint64_t length :
@@ -71,7 +71,7 @@ TEST(HostileSafetensors, AnyByteOfTheHeaderMayBeWrong) {
   }
 }
 
-TEST(HostileSafetensors, HeadersThatAreNoTableOfTensors) {
+TEST(HostileSafetensors, HeadersThatAreNotATableOfTensors) {
   const HostileFolder folder("llama_mha");
   const std::string good = folder.header_text();
   for (const std::string& header :
@@ -147,7 +147,7 @@ constexpr BadEntry kBadEntries[] = {
 
 INSTANTIATE_TEST_SUITE_P(Each, HostileEntry, testing::ValuesIn(kBadEntries));
 
-TEST(HostileSafetensors, OverlapsAndHolesNameATensor) {
+TEST(HostileSafetensors, OverlapsAndGapsNameATensor) {
   const HostileFolder folder("llama_mha");
   const std::string name = "model.layers.1.mlp.up_proj.weight";
   const Json good = Json::parse(folder.header_text());
@@ -214,12 +214,12 @@ TEST(HostileSafetensors, ATiedHeadThatDiffers) {
   const std::size_t data = 8 + folder.header_text().size();
   const auto begin = header["model.embed_tokens.weight"]["data_offsets"][0].get<std::size_t>();
   folder.poke("lm_head.weight", 0, bytes.substr(data + begin, 47 * 24 * 4));
-  EXPECT_EQ(refusal(folder.path()), "") << "the same bytes twice are the tied head";
+  EXPECT_EQ(refusal(folder.path()), "") << "a head equal to the embedding is accepted";
 }
 
 TEST(HostileSafetensors, AHeaderOfTinyValuesStaysSmallInMemory) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "sanitizers have memory of their own";
+  GTEST_SKIP() << "sanitizers use memory of their own";
 #endif
   const HostileFolder folder("llama_mha");
   std::string text = "{\"a\":[{}";

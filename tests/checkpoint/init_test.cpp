@@ -1,4 +1,4 @@
-// init: transformers' logits on what it writes, the distribution of the weights, and what it refuses.
+// init: transformers' logits on the checkpoints that it writes, the distribution of the weights, and refusals.
 #include "checkpoint/init.h"
 
 #include <gmock/gmock.h>
@@ -47,7 +47,7 @@ TEST_P(InitOf, TransformersComputesTheSameLogits) {
   EXPECT_EQ(count_params(checkpoint.model->config()), figures_["params"].get<std::int64_t>());
 }
 
-TEST_P(InitOf, ThreadsChangeNoByteAndSeedsDo) {
+TEST_P(InitOf, BytesDependOnTheSeedNotOnThreads) {
   for (const int threads : {1, 3}) tiny_checkpoint(GetParam(), figures_, folder_ / std::to_string(threads), threads);
   const std::string weights = bytes_of(folder_ / "1/model.safetensors");
   EXPECT_EQ(weights, bytes_of(folder_ / "3/model.safetensors"));
@@ -57,8 +57,8 @@ TEST_P(InitOf, ThreadsChangeNoByteAndSeedsDo) {
   EXPECT_NE(weights, bytes_of(folder_ / "8/model.safetensors"));
 }
 
-/// Reading gives back the values that were to be written: the table is the same in both directions.
-TEST_P(InitOf, EveryElementIsWhereTheTableSaysItIs) {
+/// Reading gives the values that were written: the table is the same in both directions.
+TEST_P(InitOf, EveryElementIsAtItsPlaceInTheTable) {
   const Checkpoint checkpoint = tiny_checkpoint(GetParam(), figures_, folder_ / "m");
   const ModelConfig& config = checkpoint.model->config();
   std::uint64_t index = 0;
@@ -98,7 +98,7 @@ TEST(Initialize, HasTheMomentsAndBoundsOfItsRule) {
       variance += d * d / static_cast<double>(values.size());
       furthest = std::max(furthest, std::abs(static_cast<double>(v) - 0.5));
     }
-    // A standard normal within ±c has the variance 1 − 2 c φ(c) / (2 Φ(c) − 1).
+    // A standard normal cut at ±c has the variance 1 − 2 c φ(c) / (2 Φ(c) − 1).
     const double phi = std::exp(-cut * cut / 2) / std::sqrt(2 * M_PI);
     const double expected = cut > 0 ? 1 - 2 * cut * phi / std::erf(cut / std::sqrt(2)) : 1;
     EXPECT_NEAR(mean, 0.5, 0.02) << cut;
@@ -109,7 +109,7 @@ TEST(Initialize, HasTheMomentsAndBoundsOfItsRule) {
   }
 }
 
-TEST(Initialize, AnElementDoesNotDependOnWhereItsDrawBegins) {
+TEST(Initialize, AnElementDoesNotDependOnTheFirstOneDrawn) {
   std::vector<float> whole(103);
   draw_initial({0, 1, 3}, 1, 2, 1000, whole);
   for (std::int64_t first = 0; first < 103; ++first) {
@@ -175,16 +175,16 @@ class InitRefuses : public testing::Test {
   Json config_ = tiny_config("gpt2", reference_figures()["models"]["gpt2"]);
 };
 
-TEST_F(InitRefuses, FoldersThatHoldSomething) {
+TEST_F(InitRefuses, FoldersThatAreNotEmpty) {
   std::ofstream(folder_ / "file") << "x";
   EXPECT_THAT(refusal(config_, folder_ / ""), testing::HasSubstr("expected a new or an empty folder"));
   EXPECT_THAT(refusal(config_, folder_ / "file"), testing::HasSubstr("expected a new or an empty folder"));
   EXPECT_THAT(refusal(config_, folder_ / "file/x"), testing::HasSubstr("file/x"));
   EXPECT_THAT(refusal(config_, ""), testing::HasSubstr("empty text"));
-  EXPECT_EQ(refusal(config_, folder_ / "a/b/c"), "") << "folders between are made";
+  EXPECT_EQ(refusal(config_, folder_ / "a/b/c"), "") << "parent folders are made";
 }
 
-TEST_F(InitRefuses, WhatIsLargerThanTheDisk) {
+TEST_F(InitRefuses, ModelsLargerThanTheDisk) {
   Json config = preset_or_config("gpt3-175b");
   config["n_layer"] = 9000;
   EXPECT_THAT(refusal(config, folder_ / "x"), testing::HasSubstr("GB left"));
@@ -202,7 +202,7 @@ TEST_F(InitRefuses, ConfigsThatContradictThemselves) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "x"));
 }
 
-TEST_F(InitRefuses, AnEndInTheMiddleLeavesNothing) {
+TEST_F(InitRefuses, AnInterruptionLeavesNothing) {
   const auto stop = [](std::int64_t done, std::int64_t total) {
     if (done > total / 2) throw Interrupted();
   };
@@ -225,7 +225,7 @@ TEST(Presets, UnknownNamesComeWithTheNearest) {
   EXPECT_THAT(refusal(goldens() + "/gpt2/config.jsom"), testing::HasSubstr("config.json?"));
 }
 
-TEST(SetKeys, TakeOurNamesAndTheFiles) {
+TEST(SetKeys, AcceptOurNamesAndTheConfigs) {
   Json config = preset_or_config("gemma-2b");
   set_config_keys(config, {"d_model=64", "num_hidden_layers=3", "rope_scaling=null", "hidden_activation=silu"}, "test");
   EXPECT_EQ(config["hidden_size"], 64);

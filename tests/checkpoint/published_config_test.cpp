@@ -1,5 +1,5 @@
-// Words of published config.json files that no golden has, because the library of today no longer writes them: those
-// that say nothing about the forward change no bit of it, those that would are refused.
+// Keys of published config.json files that no golden has because today's library no longer writes them. Those without
+// effect on the forward change no bit of it; the others are refused.
 #include <gtest/gtest.h>
 
 #include "checkpoint/hostile_folder.h"
@@ -18,9 +18,9 @@ std::function<void(Json&)> patch(const std::string& text) {
   return [text](Json& config) { config.merge_patch(Json::parse(text)); };
 }
 
-/// A golden, and further words of a published model of its family.
+/// A golden, and further keys of a published model of its family.
 struct Published {
-  const char *model, *golden, *words;
+  const char *model, *golden, *keys;
 };
 
 constexpr Published kPublished[] = {
@@ -41,17 +41,17 @@ constexpr Published kPublished[] = {
     {"command_r", "cohere", R"({"model_max_length": 131072})"},
 };
 
-class PublishedWords : public testing::TestWithParam<Published> {};
+class PublishedKeys : public testing::TestWithParam<Published> {};
 
-TEST_P(PublishedWords, ChangeNoBit) {
-  const auto [model, golden, words] = GetParam();
-  EXPECT_EQ(logits_with(golden, patch(words)), logits_with(golden, [](Json&) {}));
+TEST_P(PublishedKeys, ChangeNoBit) {
+  const auto [model, golden, keys] = GetParam();
+  EXPECT_EQ(logits_with(golden, patch(keys)), logits_with(golden, [](Json&) {}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, PublishedWords, testing::ValuesIn(kPublished),
+INSTANTIATE_TEST_SUITE_P(Each, PublishedKeys, testing::ValuesIn(kPublished),
                          [](const auto& param_info) { return std::string(param_info.param.model); });
 
-TEST(PublishedRefusals, WordsThatWouldChangeTheForward) {
+TEST(PublishedRefusals, KeysThatWouldChangeTheForward) {
   const auto expect_refused = [](const std::string& golden, const std::string& text, const std::string& key) {
     const HostileFolder folder(golden);
     folder.edit_json(patch(text));
@@ -65,8 +65,8 @@ TEST(PublishedRefusals, WordsThatWouldChangeTheForward) {
   expect_refused("starcoder2", R"({"scale_attn_weights": false})", "scale_attn_weights");
 }
 
-/// LongRoPE's magnitude comes from the context: where the file is silent, that of the family.
-TEST(PublishedDefaults, AScalingReadsTheFamilysContext) {
+/// LongRoPE's magnitude depends on the context, which defaults to that of the family.
+TEST(PublishedDefaults, AScalingUsesTheFamilysContext) {
   const auto with_context = [](const Json& context) {
     return logits_with("phi3_long", [&](Json& config) {
       config.erase("max_position_embeddings");
@@ -77,8 +77,8 @@ TEST(PublishedDefaults, AScalingReadsTheFamilysContext) {
   EXPECT_NE(with_context(nullptr), with_context(2048));
 }
 
-/// rope_theta may stand inside the table alone; two that differ are not read in silence.
-TEST(PublishedDefaults, ThetaMayStandInTheTable) {
+/// rope_theta may appear in the table alone. Two different values are refused.
+TEST(PublishedDefaults, ThetaMayBeInTheTable) {
   const auto with_theta = [](const Json& outside, const Json& inside) {
     return [=](Json& config) {
       config.erase("rope_parameters");
@@ -98,8 +98,8 @@ TEST(PublishedDefaults, ThetaMayStandInTheTable) {
   expect_all_in(refusal(folder.path()), {"rope_scaling]", "rope_theta", "500"});
 }
 
-/// Early libraries stored RoPE's frequencies in every layer, whatever the family.
-TEST(PublishedTensors, StoredFrequenciesArePassedOver) {
+/// Early libraries stored RoPE's frequencies in every layer of every family.
+TEST(PublishedTensors, StoredFrequenciesAreIgnored) {
   for (const char* golden : {"llama_mha", "mistral", "qwen3", "phi", "gemma2"}) {
     const HostileFolder folder(golden);
     folder.edit_header([](Json& header) {
@@ -118,7 +118,7 @@ TEST(PublishedTensors, APickleIsNamedAndNotRead) {
   expect_all_in(refusal(folder.path()), {"expected model.safetensors", "pytorch_model.bin", "save it as safetensors"});
 }
 
-/// A window that is null is none, whatever use_sliding_window says.
+/// A window of null is none for any value of use_sliding_window.
 TEST(PublishedDefaults, ANullWindowIsNone) {
   const HostileFolder folder("qwen2_window");
   const auto set = [](Json& config) {

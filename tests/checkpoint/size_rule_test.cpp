@@ -18,14 +18,14 @@ TEST(SizeRule, IsExact) {
   EXPECT_EQ(size_by_rule("8/3 d", 96), 256);
 }
 
-TEST(SizeRule, RefusesWhatIsNone) {
+TEST(SizeRule, RefusesOtherTexts) {
   for (const char* rule : {"", "d", "8/3", "8/0 d", "-4 d", "4 d round up to 64", "4 d, round up to 0",
                            "4 d, round up to 64 x", "4.5 d", "99999999999 d", "8/3 d", "2147483647 d"}) {
     EXPECT_THROW(size_by_rule(rule, 64), BadInput) << rule;
   }
 }
 
-TEST(SizeRule, StandsForANumberInAConfigWhateverTheOrder) {
+TEST(SizeRule, AppliesInAConfigInAnyOrder) {
   for (const std::vector<std::string>& set : {std::vector<std::string>{"d_ff=8/3 d, round up to 64", "d_model=512"},
                                               {"d_model=512", "intermediate_size=8/3 d, round up to 64"}}) {
     Json config = preset_or_config("llama-2-7b");

@@ -102,7 +102,7 @@ TEST_F(Careless, TwoAtOnceLeaveTheFileOfOne) {
   // The second of two that make one model is refused, and takes nothing from the first.
   Program first(init(folder_ / "m"));
   first.wait_until([&] { return std::filesystem::exists(folder_ / "m") && !std::filesystem::is_empty(folder_ / "m"); });
-  expect_error(init(folder_ / "m"), {"m", "something stands there"});
+  expect_error(init(folder_ / "m"), {"m", "expected a new or an empty folder"});
   EXPECT_EQ(first.finish().status, 0);
   output_of({"generate", folder_ / "m", "--ids", "1,2", "--max-tokens", "2"});
 }

@@ -96,7 +96,7 @@ TEST_P(SiteGradients, AreTheSlopesOfTheLoss) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, SiteGradients,
-                         testing::Values("gemma2", "gpt2", "qwen2_moe", "olmo2", "falcon", "cohere"),
+                         testing::Values("gemma2", "gpt2", "qwen2_moe", "olmo2", "falcon", "cohere_qk_norm"),
                          [](const auto& param_info) { return param_info.param; });
 
 /// A pass with writes, its gradients at all sites but those on demand, and by all parameters.

@@ -5,8 +5,7 @@
 namespace vitrine {
 namespace {
 
-/// The published files say "gelu" and mean the tanh form: the model was trained with it (gemma_pytorch,
-/// gemma/model.py).
+/// "gelu" in the published files is the tanh form, with which the model was trained (gemma_pytorch, gemma/model.py).
 ModelConfig read_gemma(ConfigReader& c) {
   std::string act = c.text_or("hidden_act", "gelu_pytorch_tanh");
   if (act == "gelu") act = "gelu_pytorch_tanh";
@@ -21,14 +20,6 @@ ModelConfig read_gemma(ConfigReader& c) {
 
 }  // namespace
 
-Family gemma_family() {
-  Family family;
-  family.model_type = "gemma";
-  family.architectures = {"GemmaForCausalLM"};
-  family.read_config = read_gemma;
-  use_decoder_names(family);
-  family.tensors.push_back({"{p}layers.{l}.post_attention_layernorm.weight", {"blocks.{l}.ln2.weight"}});
-  return family;
-}
+Family gemma_family() { return decoder_family("gemma", "GemmaForCausalLM", read_gemma); }
 
 }  // namespace vitrine

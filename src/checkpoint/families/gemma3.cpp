@@ -1,7 +1,6 @@
-// Gemma 3, its text models: five layers with a window to one without, each kind with a RoPE of its own, q and k normed.
+// Gemma 3, its text models: five layers with a window to one without, each kind with a RoPE of its own; norms of q and
+// k.
 // Sources: Gemma Team 2025; transformers, models/gemma3; the published config.json files.
-#include <cmath>
-
 #include "base/error.h"
 #include "checkpoint/family_parts.h"
 
@@ -9,11 +8,9 @@ namespace vitrine {
 namespace {
 
 ModelConfig read_gemma3(ConfigReader& c) {
-  for (const char* key : {"cache_implementation", "_sliding_window_pattern"})
-    c.ignore(key);  // layer_types stands beside
+  for (const char* key : {"cache_implementation", "_sliding_window_pattern"}) c.ignore(key);  // layer_types decides
   if (c.optional_number("attn_logit_softcapping")) {
-    throw Unsupported(c.where(),
-                      "attn_logit_softcapping is not supported for this family: the reference passes it over");
+    throw Unsupported(c.where(), "attn_logit_softcapping is not supported for this family: transformers ignores it");
   }
   DecoderKeys keys{.max_seq_len = 131072, .activation = "gelu_pytorch_tanh", .activation_key = "hidden_activation"};
   keys.rope.theta = 1e6;
@@ -21,20 +18,18 @@ ModelConfig read_gemma3(ConfigReader& c) {
   ModelConfig model = read_gemma_decoder(c, keys);
   model.head.softcap = read_softcap(c, "final_logit_softcapping", std::nullopt);
 
-  const RopeKeys local_keys{
-      .max_seq_len = keys.max_seq_len, .theta_key = "rope_local_base_freq", .layer_type = "sliding_attention"};
-  const RopeConfig local = read_rope(c, model.blocks[0].attention().head_dim, local_keys);
-  const double scalar = c.number_or("query_pre_attn_scalar", 256);
-  if (!(scalar > 0)) throw BadCheckpoint(c.where(), "query_pre_attn_scalar must be above 0, got {}", scalar);
-  norm_heads(c, model);
-  const std::int64_t window = c.size_or("sliding_window", 4096), pattern = c.size_or("sliding_window_pattern", 6);
-  const std::vector<bool> sliding = read_sliding_layers(c, static_cast<std::int64_t>(model.blocks.size()));
+  const RopeConfig local =
+      read_rope(c, model.blocks[0].attention().head_dim, c.size_or("max_position_embeddings", keys.max_seq_len),
+                {.theta_key = "rope_local_base_freq", .layer_type = "sliding_attention"});
+  const float score_scale = inverse_sqrt(c.positive_or("query_pre_attn_scalar", 256));
+  norm_q_and_k(model, QkNormConfig::Over::head);
+  const std::int64_t window = c.size_or("sliding_window", 4096);
+  const std::vector<bool> sliding = read_sliding_layers(c, model.blocks.size(), c.size_or("sliding_window_pattern", 6));
   for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
     BlockConfig& block = model.blocks[layer];
     block.norms.attn_post = block.norms.ffn_post = model.final_norm;
-    block.attention().score_scale = static_cast<float>(1.0 / std::sqrt(scalar));
-    const bool by_pattern = (static_cast<std::int64_t>(layer) + 1) % pattern != 0;
-    if (!(sliding.empty() ? by_pattern : sliding[layer])) continue;
+    block.attention().score_scale = score_scale;
+    if (!sliding[layer]) continue;
     block.attention().window = window;
     block.attention().rope = local;
   }
@@ -44,11 +39,7 @@ ModelConfig read_gemma3(ConfigReader& c) {
 }  // namespace
 
 Family gemma3_family() {
-  Family family;
-  family.model_type = "gemma3_text";
-  family.architectures = {"Gemma3ForCausalLM"};
-  family.read_config = read_gemma3;
-  use_decoder_names(family);
+  Family family = decoder_family("gemma3_text", "Gemma3ForCausalLM", read_gemma3);
   add_qk_norms(family);
   add_four_norms(family);
   return family;

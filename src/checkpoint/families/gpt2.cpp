@@ -48,30 +48,21 @@ ModelConfig read_gpt2(ConfigReader& c) {
 Family gpt2_family() {
   Family family;
   family.model_type = "gpt2";
-  family.architectures = {"GPT2LMHeadModel"};
+  family.architecture = "GPT2LMHeadModel";
   family.read_config = read_gpt2;
   family.prefixes = {"transformer.", ""};
   family.embedding = "{p}wte.weight";
   family.tensors = {
-      {"{p}wte.weight", {"embed.weight"}},
-      {"{p}wpe.weight", {"pos_embed.weight"}},
-      {"{p}h.{l}.ln_1.weight", {"blocks.{l}.ln1.weight"}},
-      {"{p}h.{l}.ln_1.bias", {"blocks.{l}.ln1.bias"}},
-      {"{p}h.{l}.attn.c_attn.weight",
-       {"blocks.{l}.attn.wq.weight", "blocks.{l}.attn.wk.weight", "blocks.{l}.attn.wv.weight"},
-       kTransposed},
-      {"{p}h.{l}.attn.c_attn.bias", {"blocks.{l}.attn.wq.bias", "blocks.{l}.attn.wk.bias", "blocks.{l}.attn.wv.bias"}},
-      {"{p}h.{l}.attn.c_proj.weight", {"blocks.{l}.attn.wo.weight"}, kTransposed},
-      {"{p}h.{l}.attn.c_proj.bias", {"blocks.{l}.attn.wo.bias"}},
-      {"{p}h.{l}.ln_2.weight", {"blocks.{l}.ln2.weight"}},
-      {"{p}h.{l}.ln_2.bias", {"blocks.{l}.ln2.bias"}},
-      {"{p}h.{l}.mlp.c_fc.weight", {"blocks.{l}.mlp.w_up.weight"}, kTransposed},
-      {"{p}h.{l}.mlp.c_fc.bias", {"blocks.{l}.mlp.w_up.bias"}},
-      {"{p}h.{l}.mlp.c_proj.weight", {"blocks.{l}.mlp.w_down.weight"}, kTransposed},
-      {"{p}h.{l}.mlp.c_proj.bias", {"blocks.{l}.mlp.w_down.bias"}},
-      {"{p}ln_f.weight", {"ln_final.weight"}},
-      {"{p}ln_f.bias", {"ln_final.bias"}},
-      {"lm_head.weight", {"unembed.weight"}},
+      {"{p}wte", {"embed"}},
+      {"{p}wpe", {"pos_embed"}},
+      {"{p}h.{l}.ln_1", {"blocks.{l}.ln1"}},
+      {"{p}h.{l}.attn.c_attn", {"blocks.{l}.attn.wq", "blocks.{l}.attn.wk", "blocks.{l}.attn.wv"}, kTransposed},
+      {"{p}h.{l}.attn.c_proj", {"blocks.{l}.attn.wo"}, kTransposed},
+      {"{p}h.{l}.ln_2", {"blocks.{l}.ln2"}},
+      {"{p}h.{l}.mlp.c_fc", {"blocks.{l}.mlp.w_up"}, kTransposed},
+      {"{p}h.{l}.mlp.c_proj", {"blocks.{l}.mlp.w_down"}, kTransposed},
+      {"{p}ln_f", {"ln_final"}},
+      {"lm_head", {"unembed"}},
   };
   family.ignored = {"{p}h.{l}.attn.bias", "{p}h.{l}.attn.masked_bias"};  // the causal mask
   family.keys = {{"d_model", "n_embd"},

@@ -7,27 +7,15 @@ namespace {
 
 ModelConfig read_llama(ConfigReader& c) {
   c.ignore("max_sequence_length");  // early conversions wrote max_position_embeddings twice
-  c.ignore("is_llama_config");      // SmolLM 2 and what else was trained with nanotron say so
-  c.refuse("rope_interleaved");     // of nanotron, too
+  c.ignore("is_llama_config");      // nanotron writes it (SmolLM 2)
+  c.refuse("rope_interleaved");     // also nanotron's
   ModelConfig model = read_decoder(c, {});
-  const bool attention_bias = c.flag_or("attention_bias", false), mlp_bias = c.flag_or("mlp_bias", false);
-  for (BlockConfig& block : model.blocks) {
-    block.attention().qkv_bias = block.attention().out_bias = attention_bias;
-    std::get<DenseConfig>(block.ffn).bias = mlp_bias;
-  }
+  read_biases(c, model);
   return model;
 }
 
 }  // namespace
 
-Family llama_family() {
-  Family family;
-  family.model_type = "llama";
-  family.architectures = {"LlamaForCausalLM"};
-  family.read_config = read_llama;
-  use_decoder_names(family);
-  add_pre_norms(family);
-  return family;
-}
+Family llama_family() { return decoder_family("llama", "LlamaForCausalLM", read_llama); }
 
 }  // namespace vitrine

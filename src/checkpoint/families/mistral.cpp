@@ -12,14 +12,6 @@ ModelConfig read_mistral(ConfigReader& c) {
 
 }  // namespace
 
-Family mistral_family() {
-  Family family;
-  family.model_type = "mistral";
-  family.architectures = {"MistralForCausalLM"};
-  family.read_config = read_mistral;
-  use_decoder_names(family);
-  add_pre_norms(family);
-  return family;
-}
+Family mistral_family() { return decoder_family("mistral", "MistralForCausalLM", read_mistral); }
 
 }  // namespace vitrine

@@ -20,17 +20,12 @@ ModelConfig read_mixtral(ConfigReader& c) {
 }  // namespace
 
 Family mixtral_family() {
-  Family family;
-  family.model_type = "mixtral";
-  family.architectures = {"MixtralForCausalLM"};
-  family.read_config = read_mixtral;
-  use_decoder_names(family);
-  add_pre_norms(family);
-  add_tensors(family,
-              {{"{p}layers.{l}.block_sparse_moe.gate.weight", {"blocks.{l}.mlp.router.weight"}},
-               {"{p}layers.{l}.block_sparse_moe.experts.{e}.w1.weight", {"blocks.{l}.mlp.experts.{e}.w_gate.weight"}},
-               {"{p}layers.{l}.block_sparse_moe.experts.{e}.w3.weight", {"blocks.{l}.mlp.experts.{e}.w_up.weight"}},
-               {"{p}layers.{l}.block_sparse_moe.experts.{e}.w2.weight", {"blocks.{l}.mlp.experts.{e}.w_down.weight"}}});
+  Family family = decoder_family("mixtral", "MixtralForCausalLM", read_mixtral);
+  add_tensors(family.tensors,
+              {{"{p}layers.{l}.block_sparse_moe.gate", {"blocks.{l}.mlp.router"}},
+               {"{p}layers.{l}.block_sparse_moe.experts.{e}.w1", {"blocks.{l}.mlp.experts.{e}.w_gate"}},
+               {"{p}layers.{l}.block_sparse_moe.experts.{e}.w3", {"blocks.{l}.mlp.experts.{e}.w_up"}},
+               {"{p}layers.{l}.block_sparse_moe.experts.{e}.w2", {"blocks.{l}.mlp.experts.{e}.w_down"}}});
   family.keys.push_back({"n_experts", "num_local_experts"});
   family.keys.push_back({"top_k", "num_experts_per_tok"});
   return family;

@@ -1,5 +1,5 @@
-// OLMo 2: norms behind the sublayers only, q and k normed over their full width. Sources: OLMo Team 2024; transformers,
-// models/olmo2; the published config.json files.
+// OLMo 2: norms after the sublayers only, q and k normalized over their full width. Sources: OLMo Team 2024;
+// transformers, models/olmo2; the published config.json files.
 #include "checkpoint/family_parts.h"
 
 namespace vitrine {
@@ -9,11 +9,10 @@ ModelConfig read_olmo2(ConfigReader& c) {
   DecoderKeys keys{};
   keys.norm.eps = 1e-5f;
   ModelConfig model = read_decoder(c, keys);
-  const bool bias = c.flag_or("attention_bias", false);
+  read_attention_bias(c, model);
+  norm_q_and_k(model, QkNormConfig::Over::all_heads);
   for (BlockConfig& block : model.blocks) {
     block.norms = {std::nullopt, model.final_norm, std::nullopt, model.final_norm, false};
-    block.attention().qk_norm = QkNormConfig{model.final_norm, QkNormConfig::Over::all_heads};
-    block.attention().qkv_bias = block.attention().out_bias = bias;
   }
   return model;
 }
@@ -21,14 +20,10 @@ ModelConfig read_olmo2(ConfigReader& c) {
 }  // namespace
 
 Family olmo2_family() {
-  Family family;
-  family.model_type = "olmo2";
-  family.architectures = {"Olmo2ForCausalLM"};
-  family.read_config = read_olmo2;
-  use_decoder_names(family);
+  Family family = decoder_family("olmo2", "Olmo2ForCausalLM", read_olmo2);
   add_qk_norms(family);
-  add_tensors(family, {{"{p}layers.{l}.post_attention_layernorm.weight", {"blocks.{l}.ln1_post.weight"}},
-                       {"{p}layers.{l}.post_feedforward_layernorm.weight", {"blocks.{l}.ln2_post.weight"}}});
+  add_tensors(family.tensors, {{"{p}layers.{l}.post_attention_layernorm", {"blocks.{l}.ln1_post"}},
+                               {"{p}layers.{l}.post_feedforward_layernorm", {"blocks.{l}.ln2_post"}}});
   return family;
 }
 

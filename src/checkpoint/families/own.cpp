@@ -1,14 +1,15 @@
-// Models that no published family describes: config.json with model_type "vitrine", in our own words, and tensors under
-// our own names. Every choice that the engine computes for all layers alike has a key; layers with a window may
-// alternate with layers without.
+// Models that no published family describes: config.json with model_type "vitrine" and our own keys, tensors under our
+// own names. Every choice that the engine computes alike in all layers has a key. Layers with a window may alternate
+// with full layers.
 //
-//   d_model, n_layers, n_heads, vocab_size, max_seq_len, d_ff              sizes; n_kv_heads, head_dim where they
-//   differ positions "rope" | "learned" | "none"                                   rope_theta, rope_fraction,
-//   rope_interleaved norm "rms" | "layer", norm_eps, norm_bias                               norm_place "before" |
-//   "after" | "both" norm_weight_offset, qk_norm "none" | "head" | "all_heads"               parallel, residual_scale
-//   qkv_bias, out_bias, ffn_bias, head_bias, tied, embedding_scale          logit_scale, logit_softcap
-//   score_scale, score_softcap, window, full_every (every such layer has no window)
-//   activation, gated; n_experts, top_k, renormalize, d_ff_shared           d_ff is that of an expert then
+//   sizes      d_model, n_layers, n_heads, vocab_size, max_seq_len, d_ff; optional: n_kv_heads, head_dim
+//   positions  positions "rope" | "learned" | "none"; rope_theta, rope_fraction, rope_interleaved
+//   norms      norm "rms" | "layer", norm_eps, norm_bias, norm_weight_offset; norm_place "before" | "after" | "both";
+//              qk_norm "none" | "head" | "head_own_weight" | "all_heads"
+//   block      parallel, residual_scale, qkv_bias, out_bias, ffn_bias
+//   attention  score_scale, score_softcap, window, full_every (every full_every-th layer has no window)
+//   FFN        activation, gated; with experts: n_experts, top_k, renormalize, d_ff_shared; d_ff is then an expert's
+//   embedding  embedding_scale, tied, head_bias, logit_scale, logit_softcap
 #include <cmath>
 
 #include "base/error.h"
@@ -17,7 +18,7 @@
 namespace vitrine {
 namespace {
 
-/// The place of the text at `key` in `names`; the first where the key is absent.
+/// The index in `names` of the text at `key`; 0 where the key is absent.
 std::size_t choice(ConfigReader& c, std::string_view key, std::initializer_list<std::string_view> names) {
   const std::string text = c.text_or(key, *names.begin());
   std::string expected;
@@ -51,25 +52,24 @@ AttentionConfig read_attention(ConfigReader& c, const ModelConfig& model, const 
   attention.softcap = read_softcap(c, "score_softcap", std::nullopt);
   attention.qkv_bias = c.flag_or("qkv_bias", false);
   attention.out_bias = c.flag_or("out_bias", false);
-  const std::size_t qk = choice(c, "qk_norm", {"none", "head", "all_heads"});
-  if (qk > 0) attention.qk_norm = {norm, qk == 1 ? QkNormConfig::Over::head : QkNormConfig::Over::all_heads};
+  const std::size_t qk = choice(c, "qk_norm", {"none", "head", "head_own_weight", "all_heads"});
+  if (qk > 0) attention.qk_norm = {norm, static_cast<QkNormConfig::Over>(qk - 1)};
   return attention;
 }
 
 void read_positions(ConfigReader& c, ModelConfig& model, AttentionConfig& attention) {
   const std::size_t positions = choice(c, "positions", {"rope", "learned", "none"});
   model.embedding.learned_positions = positions == 1;
-  if (positions != 0) return;  // RoPE's keys are unknown then
-  const double turned = c.number_or("rope_fraction", 1) * static_cast<double>(attention.head_dim);
+  if (positions != 0) return;  // RoPE's keys are then unknown
+  const double dim = c.number_or("rope_fraction", 1) * static_cast<double>(attention.head_dim);
   const bool is_interleaved = c.flag_or("rope_interleaved", false);
-  const double theta = c.number_or("rope_theta", 10000);
-  if (!(turned >= 2 && turned <= static_cast<double>(attention.head_dim) && std::fmod(turned, 2) == 0)) {
+  const double theta = c.positive_or("rope_theta", 10000);
+  if (!(dim >= 2 && dim <= static_cast<double>(attention.head_dim) && std::fmod(dim, 2) == 0)) {
     throw BadCheckpoint(c.where(), "rope_fraction: expected an even number of a head's {} elements, got {}",
-                        attention.head_dim, turned);
+                        attention.head_dim, dim);
   }
-  if (!(theta > 0)) throw BadCheckpoint(c.where(), "rope_theta: expected a positive number, got {}", theta);
   attention.rope =
-      make_rope(theta, static_cast<std::int64_t>(turned),
+      make_rope(theta, static_cast<std::int64_t>(dim),
                 is_interleaved ? RopeConfig::Layout::interleaved : RopeConfig::Layout::halves, std::monostate{});
 }
 
@@ -126,56 +126,35 @@ ModelConfig read_own(ConfigReader& c) {
 Family own_family() {
   Family family;
   family.model_type = "vitrine";
-  family.architectures = {"VitrineForCausalLM"};
+  family.architecture = "VitrineForCausalLM";
   family.read_config = read_own;
   family.prefixes = {""};
   family.embedding = "embed.weight";
-  for (const std::string_view name : {"embed.weight",
-                                      "pos_embed.weight",
-                                      "blocks.{l}.ln1.weight",
-                                      "blocks.{l}.ln1.bias",
-                                      "blocks.{l}.attn.wq.weight",
-                                      "blocks.{l}.attn.wq.bias",
-                                      "blocks.{l}.attn.wk.weight",
-                                      "blocks.{l}.attn.wk.bias",
-                                      "blocks.{l}.attn.wv.weight",
-                                      "blocks.{l}.attn.wv.bias",
-                                      "blocks.{l}.attn.q_norm.weight",
-                                      "blocks.{l}.attn.q_norm.bias",
-                                      "blocks.{l}.attn.k_norm.weight",
-                                      "blocks.{l}.attn.k_norm.bias",
-                                      "blocks.{l}.attn.wo.weight",
-                                      "blocks.{l}.attn.wo.bias",
-                                      "blocks.{l}.ln1_post.weight",
-                                      "blocks.{l}.ln1_post.bias",
-                                      "blocks.{l}.ln2.weight",
-                                      "blocks.{l}.ln2.bias",
-                                      "blocks.{l}.mlp.w_gate.weight",
-                                      "blocks.{l}.mlp.w_gate.bias",
-                                      "blocks.{l}.mlp.w_up.weight",
-                                      "blocks.{l}.mlp.w_up.bias",
-                                      "blocks.{l}.mlp.w_down.weight",
-                                      "blocks.{l}.mlp.w_down.bias",
-                                      "blocks.{l}.mlp.router.weight",
-                                      "blocks.{l}.mlp.experts.{e}.w_gate.weight",
-                                      "blocks.{l}.mlp.experts.{e}.w_gate.bias",
-                                      "blocks.{l}.mlp.experts.{e}.w_up.weight",
-                                      "blocks.{l}.mlp.experts.{e}.w_up.bias",
-                                      "blocks.{l}.mlp.experts.{e}.w_down.weight",
-                                      "blocks.{l}.mlp.experts.{e}.w_down.bias",
-                                      "blocks.{l}.mlp.shared.w_gate.weight",
-                                      "blocks.{l}.mlp.shared.w_gate.bias",
-                                      "blocks.{l}.mlp.shared.w_up.weight",
-                                      "blocks.{l}.mlp.shared.w_up.bias",
-                                      "blocks.{l}.mlp.shared.w_down.weight",
-                                      "blocks.{l}.mlp.shared.w_down.bias",
-                                      "blocks.{l}.mlp.shared_gate.weight",
-                                      "blocks.{l}.ln2_post.weight",
-                                      "blocks.{l}.ln2_post.bias",
-                                      "ln_final.weight",
-                                      "ln_final.bias",
-                                      "unembed.weight",
-                                      "unembed.bias"}) {
+  for (const std::string_view name : {"embed",
+                                      "pos_embed",
+                                      "blocks.{l}.ln1",
+                                      "blocks.{l}.attn.wq",
+                                      "blocks.{l}.attn.wk",
+                                      "blocks.{l}.attn.wv",
+                                      "blocks.{l}.attn.q_norm",
+                                      "blocks.{l}.attn.k_norm",
+                                      "blocks.{l}.attn.wo",
+                                      "blocks.{l}.ln1_post",
+                                      "blocks.{l}.ln2",
+                                      "blocks.{l}.mlp.w_gate",
+                                      "blocks.{l}.mlp.w_up",
+                                      "blocks.{l}.mlp.w_down",
+                                      "blocks.{l}.mlp.router",
+                                      "blocks.{l}.mlp.experts.{e}.w_gate",
+                                      "blocks.{l}.mlp.experts.{e}.w_up",
+                                      "blocks.{l}.mlp.experts.{e}.w_down",
+                                      "blocks.{l}.mlp.shared.w_gate",
+                                      "blocks.{l}.mlp.shared.w_up",
+                                      "blocks.{l}.mlp.shared.w_down",
+                                      "blocks.{l}.mlp.shared_gate",
+                                      "blocks.{l}.ln2_post",
+                                      "ln_final",
+                                      "unembed"}) {
     family.tensors.push_back({name, {name}});
   }
   return family;

@@ -14,14 +14,6 @@ ModelConfig read_qwen2(ConfigReader& c) {
 
 }  // namespace
 
-Family qwen2_family() {
-  Family family;
-  family.model_type = "qwen2";
-  family.architectures = {"Qwen2ForCausalLM"};
-  family.read_config = read_qwen2;
-  use_decoder_names(family);
-  add_pre_norms(family);
-  return family;
-}
+Family qwen2_family() { return decoder_family("qwen2", "Qwen2ForCausalLM", read_qwen2); }
 
 }  // namespace vitrine

@@ -6,7 +6,8 @@ namespace {
 
 ModelConfig read_qwen3(ConfigReader& c) {
   ModelConfig model = read_decoder(c, {.max_seq_len = 32768, .head_dim = 128});
-  norm_heads(c, model);
+  read_attention_bias(c, model);
+  norm_q_and_k(model, QkNormConfig::Over::head);
   read_window_of_last_layers(c, model);
   return model;
 }
@@ -14,12 +15,7 @@ ModelConfig read_qwen3(ConfigReader& c) {
 }  // namespace
 
 Family qwen3_family() {
-  Family family;
-  family.model_type = "qwen3";
-  family.architectures = {"Qwen3ForCausalLM"};
-  family.read_config = read_qwen3;
-  use_decoder_names(family);
-  add_pre_norms(family);
+  Family family = decoder_family("qwen3", "Qwen3ForCausalLM", read_qwen3);
   add_qk_norms(family);
   return family;
 }

@@ -8,7 +8,8 @@
 namespace vitrine {
 namespace {
 
-/// Whether each layer turns its heads: no_rope_layers has a 1 for those that do, else all but each interval's last.
+/// Whether each layer has RoPE: those with a 1 in no_rope_layers; where that is absent, all but every
+/// no_rope_layer_interval-th.
 std::vector<bool> read_layers_with_rope(ConfigReader& c, std::size_t n_layers) {
   const std::vector<std::int64_t> listed = c.sizes_or_empty("no_rope_layers");
   const auto interval = static_cast<std::size_t>(c.size_or("no_rope_layer_interval", 4));
@@ -24,35 +25,24 @@ std::vector<bool> read_layers_with_rope(ConfigReader& c, std::size_t n_layers) {
 
 ModelConfig read_smollm3(ConfigReader& c) {
   c.refuse("use_sliding_window");
-  for (const char* key : {"sliding_window", "max_window_layers"}) c.ignore(key);  // without that one, no effect
+  for (const char* key : {"sliding_window", "max_window_layers"}) c.ignore(key);  // no effect without it
   DecoderKeys keys{.max_seq_len = 32768, .tied = true};
   keys.rope.theta = 2e6;
   ModelConfig model = read_decoder(c, keys);
-  const std::vector<bool> sliding = read_sliding_layers(c, static_cast<std::int64_t>(model.blocks.size()));
+  const std::vector<bool> sliding = read_sliding_layers(c, model.blocks.size());
   if (std::find(sliding.begin(), sliding.end(), true) != sliding.end()) {
     throw BadCheckpoint(c.where(), "layer_types: sliding_attention contradicts use_sliding_window, which is false");
   }
-  const bool attention_bias = c.flag_or("attention_bias", false), mlp_bias = c.flag_or("mlp_bias", false);
+  read_biases(c, model);
   const std::vector<bool> with_rope = read_layers_with_rope(c, model.blocks.size());
   for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
-    BlockConfig& block = model.blocks[layer];
-    if (!with_rope[layer]) block.attention().rope.reset();
-    block.attention().qkv_bias = block.attention().out_bias = attention_bias;
-    std::get<DenseConfig>(block.ffn).bias = mlp_bias;
+    if (!with_rope[layer]) model.blocks[layer].attention().rope.reset();
   }
   return model;
 }
 
 }  // namespace
 
-Family smollm3_family() {
-  Family family;
-  family.model_type = "smollm3";
-  family.architectures = {"SmolLM3ForCausalLM"};
-  family.read_config = read_smollm3;
-  use_decoder_names(family);
-  add_pre_norms(family);
-  return family;
-}
+Family smollm3_family() { return decoder_family("smollm3", "SmolLM3ForCausalLM", read_smollm3); }
 
 }  // namespace vitrine
