@@ -265,7 +265,7 @@ ModelConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMet
   const auto rope_block = std::find_if(model.blocks.begin(), model.blocks.end(),
                                        [](const BlockConfig& block) { return block.attention().rope.has_value(); });
   if (rope_block != model.blocks.end()) {
-    keys.expect("rope.dimension_count", rope_block->attention.rope->dim, " (the elements that RoPE rotates)");
+    keys.expect("rope.dimension_count", rope_block->attention().rope->dim, " (the elements that RoPE rotates)");
     const bool finetuned = keys.flag(kRopeFinetuned).value_or(true);
     if (architecture.may_lack_rope && !finetuned) {
       for (BlockConfig& block : model.blocks) block.attention().rope.reset();

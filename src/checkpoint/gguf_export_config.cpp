@@ -25,7 +25,7 @@ const std::optional<RopeConfig>& main_rope(const ModelConfig& config) {
     if (!block.attention().window) return block.attention().rope;
     if (found == nullptr) found = &block;
   }
-  return (found != nullptr ? *found : config.blocks.front()).attention.rope;
+  return (found != nullptr ? *found : config.blocks.front()).attention().rope;
 }
 
 /// The first layer with a window.
@@ -208,7 +208,7 @@ std::vector<RopeTensor> rope_tensors(const ModelConfig& config) {
   if (!rope || std::holds_alternative<LinearScaling>(rope->scaling)) return {};
   if (std::holds_alternative<YarnScaling>(rope->scaling)) return {};
   if (const auto* listed = std::get_if<LongRopeScaling>(&rope->scaling)) {
-    return {{kShortFactors, listed->within}, {kLongFactors, listed->beyond}};
+    return {{kShortFactors, listed->short_factor}, {kLongFactors, listed->long_factor}};
   }
   const std::vector<float> plain = rope_frequency(rope->theta, rope->dim, std::monostate{});
   if (plain == rope->frequency) return {};

@@ -14,11 +14,11 @@ struct LoadOptions {
   std::vector<std::string> allowed_config_keys;  ///< Unknown keys of config.json to accept.
 };
 
-/// A checkpoint's defaults of sampling, from generation_config.json.
-struct GenerationDefaults {
+/// Values for sampling that generation_config.json or a command line gives.
+struct SamplingOverrides {
   std::optional<double> temperature, top_p, min_p, repeat_penalty;
   std::optional<int> top_k;
-  bool greedy = false;  ///< do_sample is present and false.
+  bool greedy = false;  ///< In generation_config.json: do_sample is present and false.
 };
 
 struct Family;
@@ -33,7 +33,7 @@ struct Checkpoint {
   std::string tokenizer_path;           ///< For load_tokenizer(); empty where the format has no tokenizer.
   std::optional<std::int32_t> bos_id;
   std::vector<std::int32_t> stop_ids;  ///< Any of them ends a text.
-  GenerationDefaults generation;
+  SamplingOverrides generation;  ///< generation_config.json.
 };
 
 /// Loads a Hugging Face folder, a GGUF or a llama2.c file, recognized by its content. Weights are memory-mapped; only
