@@ -4,7 +4,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 # One archive of all rooms: vitrine::vitrine.
-set(rooms base parallel tokenizer tensor quant kernels autograd cache pass ops model checkpoint inspect generate train vitrine)
+set(rooms base parallel tokenizer tensor quant kernels autograd cache pass ops model checkpoint inspect generate data metrics train vitrine)
 set(objects "")
 foreach(room ${rooms})
   list(APPEND objects $<TARGET_OBJECTS:vitrine_${room}>)

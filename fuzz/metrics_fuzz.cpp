@@ -1,7 +1,7 @@
 // Metrics of a run, up to their drawing.
 #include "folder.h"
 #include "fuzzing.h"
-#include "train/plot.h"
+#include "metrics/plot.h"
 
 using namespace vitrine;
 

@@ -7,8 +7,8 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/table.h"
+#include "data/pack.h"
 #include "tokenizer/corpus.h"
-#include "train/pack.h"
 
 namespace vitrine::cli {
 namespace {

@@ -1,5 +1,5 @@
 // vitrine plot: the curves of training runs as an SVG file.
-#include "train/plot.h"
+#include "metrics/plot.h"
 
 #include <fmt/format.h>
 

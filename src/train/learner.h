@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "data/dataset.h"
 #include "model/model.h"
-#include "train/dataset.h"
 #include "train/optimizer.h"
 #include "train/train_config.h"
 #include "train/trainable.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/json.h"
-#include "train/dataset.h"
+#include "data/dataset.h"
 #include "train/train_config.h"
 
 namespace vitrine {

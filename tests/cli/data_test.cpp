@@ -1,6 +1,6 @@
 // vitrine data pack: what it writes, and what it refuses.
 #include "cli/program.h"
-#include "train/shards.h"
+#include "data/shards.h"
 
 namespace vitrine::test {
 namespace {

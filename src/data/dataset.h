@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "train/shards.h"
+#include "data/shards.h"
 
 namespace vitrine {
 

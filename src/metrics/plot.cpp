@@ -1,4 +1,4 @@
-#include "train/plot.h"
+#include "metrics/plot.h"
 
 #include <fmt/format.h>
 

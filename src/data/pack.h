@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/progress.h"
+#include "data/shards.h"
 #include "parallel/thread_pool.h"
 #include "tokenizer/tokenizer.h"
-#include "train/shards.h"
 
 namespace vitrine {
 

@@ -1,5 +1,5 @@
 // Samples: what they hold, their order, documents, validation.
-#include "train/dataset.h"
+#include "data/dataset.h"
 
 #include <gmock/gmock.h>
 

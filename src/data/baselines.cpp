@@ -1,4 +1,4 @@
-#include "train/baselines.h"
+#include "data/baselines.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "train/pack.h"
+#include "data/pack.h"
 
 #include <utility>
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "train/metrics.h"
+#include "metrics/metrics.h"
 
 namespace vitrine {
 

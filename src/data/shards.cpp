@@ -1,4 +1,4 @@
-#include "train/shards.h"
+#include "data/shards.h"
 
 #include <fmt/format.h>
 
