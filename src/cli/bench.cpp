@@ -138,7 +138,8 @@ TrainSpeed measure_training(const BenchOptions& o, const Model& model, ThreadPoo
   std::vector<double> speeds;
   for (int i = 0; i <= kRepeats; ++i) {
     const auto start = Clock::now();
-    learner.step(batch, i, 1e-4);
+    Learner::Step step = learner.learn(batch, i);
+    learner.update(step, 1e-4);
     if (i > 0) speeds.push_back(static_cast<double>(o.batch * o.sequence) / seconds_since(start));
   }
   const auto parts =

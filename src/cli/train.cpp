@@ -30,6 +30,7 @@ std::string line_of(const TrainProgress& p, double ceiling, double left_s) {
 }
 
 void run_train(const TrainCommand& o) {
+  std::optional<StopAtOnce> loading(std::in_place);  // nothing is written meanwhile
   TrainConfig config = read_train_config(o.config);
   if (o.seed) config.train.seed = *o.seed;
   if (!o.tokenizer.empty()) config.data.tokenizer = o.tokenizer;
@@ -45,6 +46,7 @@ void run_train(const TrainCommand& o) {
   LiveLine live;
   std::optional<std::int64_t> first;
   const auto begun = std::chrono::steady_clock::now();
+  run.loaded = [&] { loading.reset(); };
   run.tell = [&](const std::string& line) { live.keep(line); };
   run.show_text = [&](const std::string& text) { live.keep("  | " + text); };
   run.show = [&](const TrainProgress& p) {
@@ -73,11 +75,11 @@ void run_train(const TrainCommand& o) {
 void add_train(CLI::App& program) {
   CLI::App& command = *program.add_subcommand("train", "Train a model from random weights or from a checkpoint");
   const auto o = std::make_shared<TrainCommand>();
-  command.add_option("CONFIG", o->config, "A .toml file; docs/training.md has its keys")->required();
-  command.add_flag("--resume", o->resume, "Go on from the last checkpoint in the run's folder, with the same bits");
+  command.add_option("CONFIG", o->config, "A .toml file; docs/training.md lists its keys")->required();
+  command.add_flag("--resume", o->resume, "Continue from the last checkpoint in the run's folder, with the same bits");
   add_common(command, *o);
   command.footer(
-      "Ctrl-C saves a checkpoint first; --resume goes on from there. vitrine plot draws the curves.\n"
+      "Ctrl-C saves a checkpoint first; --resume continues from it. vitrine plot draws the curves.\n"
       "Example: vitrine train config.toml");
   command.callback([o] { run_train(*o); });
 }

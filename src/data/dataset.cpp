@@ -21,6 +21,11 @@ constexpr std::uint64_t kShiftStream = 0x73686966740A;  // keeps the shifts' num
 
 std::int64_t Batch::n_counted() const { return std::count(counts.begin(), counts.end(), std::uint8_t{1}); }
 
+std::int64_t Batch::n_pieces(std::int64_t parts) const {
+  const std::int64_t rows = static_cast<std::int64_t>(inputs.size()) / parts;
+  return std::count_if(pieces.begin(), pieces.end(), [&](const Piece& piece) { return piece.first_row < rows; });
+}
+
 std::uint64_t permuted(std::uint64_t place, std::uint64_t n, std::uint64_t key, std::uint64_t number) {
   const auto half = static_cast<int>((std::bit_width(n - 1) + 1) / 2);  // bits of each half: up to 32
   const std::uint64_t mask = (std::uint64_t{1} << half) - 1;
@@ -66,6 +71,10 @@ Dataset::Dataset(const TokenShards& shards, const DatasetOptions& options, std::
   }
   if (windows_ >= 8) --windows_;  // so that an epoch can begin anywhere in the first window
   shifts_ = std::min(options.sequence, places - windows_ * options.sequence + 1);
+  if (options.validation > 0 && shards.tokens() <= options.sequence) {
+    throw BadInput("data", "expected at least {} tokens to validate on (a sample and its last target), got {}",
+                   options.sequence + 1, shards.tokens());
+  }
   if (options.validation > 0 && validation_tokens() < 2) {
     throw BadInput("data", "expected two tokens for validation at least, got {}", validation_tokens());
   }

@@ -39,6 +39,8 @@ struct Batch {
   std::vector<Piece> pieces;  ///< Cover all rows, ascending.
 
   std::int64_t n_counted() const;
+  /// Pieces in the first of so many equal parts.
+  std::int64_t n_pieces(std::int64_t parts) const;
 };
 
 /// A bijection of [0, n) drawn by `key` and `number`: a Feistel network over the bits of n, walked until it falls below

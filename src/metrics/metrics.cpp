@@ -71,7 +71,7 @@ std::string_view text_of(const MappedFile& file) {
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 /// Keeps the lines up to that step, and gives the path.
-std::string cut_back(const std::string& folder, std::int64_t steps_done) {
+std::string cut_back(const std::string& folder, std::int64_t steps_done, const ReportProgress& report) {
   const std::string path = (fs::path(folder) / kLines).string();
   const std::string events = (fs::path(folder) / kEvents).string();
   std::string kept_events;
@@ -85,6 +85,7 @@ std::string cut_back(const std::string& folder, std::int64_t steps_done) {
         if (kept_events.empty()) kept_events = first_event_record(line.time);
         kept_events += event_record(line.time, line.step, line.metrics);
         kept = line.end;
+        if (report) report(static_cast<std::int64_t>(kept), static_cast<std::int64_t>(file->bytes().size()));
         return true;
       });
     }
@@ -125,8 +126,8 @@ void AppendedFile::append(std::string_view piece) {
   }
 }
 
-MetricsLog::MetricsLog(const std::string& folder, std::int64_t steps_done)
-    : lines_(cut_back(folder, steps_done)), events_((fs::path(folder) / kEvents).string()) {}
+MetricsLog::MetricsLog(const std::string& folder, std::int64_t steps_done, const ReportProgress& report)
+    : lines_(cut_back(folder, steps_done, report)), events_((fs::path(folder) / kEvents).string()) {}
 
 void MetricsLog::write(std::int64_t step, std::span<const Metric> metrics) {
   const double time = now();

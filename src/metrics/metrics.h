@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/progress.h"
 #include "metrics/event_file.h"
 
 namespace vitrine {
@@ -39,9 +40,10 @@ class AppendedFile {
 
 class MetricsLog {
  public:
-  /// Cuts what stands in the folder back to steps up to `steps_done`: lines beyond them, and a torn last one, go. The
-  /// event file is written anew from what stays. Throws BadInput for a line before those that is no metrics line.
-  MetricsLog(const std::string& folder, std::int64_t steps_done);
+  /// Removes the lines of steps beyond `steps_done` from the folder's log, and an incomplete last line; writes the
+  /// event file again from the lines that remain. Throws BadInput for a remaining line that is no line of metrics, and
+  /// what `report` throws; the files are then unchanged.
+  MetricsLog(const std::string& folder, std::int64_t steps_done, const ReportProgress& report = {});
 
   void write(std::int64_t step, std::span<const Metric> metrics);
 

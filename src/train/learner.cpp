@@ -46,25 +46,31 @@ Learner::Learner(const Trainable& trainable, Optimizer& optimizer, const StepOpt
   });
 }
 
-Learner::Step Learner::step(const Batch& batch, std::int64_t step, double lr, Taps* taps) {
+Learner::Step Learner::learn(const Batch& batch, std::int64_t step, Taps* taps) {
   Step result;
-  result.tokens = batch.n_counted();
-  try {
-    learn(batch, step, taps, result);
-  } catch (const NotFinite& e) {
-    result.loss = std::numeric_limits<double>::quiet_NaN();
-    result.report.grad_norm = result.loss;
-    result.report.skipped = true;
-    result.not_finite = e.what();
-    return result;
+  result.targets = batch.n_counted();
+  if (result.targets == 0) {
+    result.skipped = "no target of its batch counts";
+  } else {
+    try {
+      learn_parts(batch, step, taps, result);
+    } catch (const NotFinite& e) {
+      result.skipped = e.what();
+    }
   }
-  result.report = optimizer_.step(pool_, kernels_, trainable_.params(), grads_, lr);
-  if (result.report.skipped) result.not_finite = "the gradient of " + result.report.not_finite + " is not finite";
+  if (!result.skipped.empty()) result.loss = result.grad_norm = std::numeric_limits<double>::quiet_NaN();
   return result;
 }
 
+void Learner::update(Step& step, double lr) {
+  if (!step.skipped.empty()) return;
+  const StepReport report = optimizer_.step(pool_, kernels_, trainable_.params(), grads_, lr);
+  step.grad_norm = report.grad_norm;
+  if (report.skipped) step.skipped = "the gradient of " + report.not_finite + " is not finite";
+}
+
 /// The gradients and losses of all micro-batches.
-void Learner::learn(const Batch& batch, std::int64_t step, Taps* taps, Step& result) {
+void Learner::learn_parts(const Batch& batch, std::int64_t step, Taps* taps, Step& result) {
   const auto n_rows = static_cast<std::int64_t>(batch.inputs.size());
   const std::int64_t rows = n_rows / options_.micro_batches;
   const auto n_pieces = static_cast<double>(batch.pieces.size());
@@ -72,7 +78,7 @@ void Learner::learn(const Batch& batch, std::int64_t step, Taps* taps, Step& res
   double z_squares = 0, balance = 0, router_z = 0;
   for (std::int64_t i = 0; i < options_.micro_batches; ++i) {
     const Part part = part_of(batch, i * rows, rows);
-    LossRequest loss{part.targets, part.weights, static_cast<float>(1.0 / static_cast<double>(result.tokens))};
+    LossRequest loss{part.targets, part.weights, static_cast<float>(1.0 / static_cast<double>(result.targets))};
     loss.label_smoothing = static_cast<float>(options_.label_smoothing);
     loss.z_loss = static_cast<float>(options_.z_loss);
     loss.balance = static_cast<float>(options_.balance_loss);
@@ -88,8 +94,8 @@ void Learner::learn(const Batch& batch, std::int64_t step, Taps* taps, Step& res
     pass.dropout = {static_cast<float>(options_.dropout), options_.seed, static_cast<std::uint32_t>(step),
                     static_cast<std::uint32_t>(i)};
     trainable_.model().learn(pass, part.inputs);
-    result.loss += loss.cross_entropy / static_cast<double>(result.tokens);
-    z_squares += loss.z_squares / static_cast<double>(result.tokens);
+    result.loss += loss.cross_entropy / static_cast<double>(result.targets);
+    z_squares += loss.z_squares / static_cast<double>(result.targets);
     balance += loss.balance_over_layers
                    ? loss.balance_of_layers() * static_cast<double>(part.segments.size()) / n_pieces
                    : loss.balance_sum / n_pieces;

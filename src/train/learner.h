@@ -1,4 +1,4 @@
-// One step of training: gradients of all micro-batches, then the update.
+// One step of training: the gradients of all micro-batches, then the update.
 #pragma once
 
 #include <string>
@@ -12,30 +12,35 @@
 
 namespace vitrine {
 
-/// What a step computes with. Its memory is kept from step to step.
+/// Computes training steps; keeps its memory from step to step.
+///
+///   Learner::Step step = learner.learn(batch, number);
+///   learner.update(step, lr);
 class Learner {
  public:
-  /// All are borrowed, and must live as long.
+  /// The learner borrows its arguments, which must outlive it.
   Learner(const Trainable& trainable, Optimizer& optimizer, const StepOptions& options, ThreadPool& pool,
           const Kernels& kernels, const std::atomic<bool>* interrupt);
 
   struct Step {
-    double loss = 0;       ///< Cross-entropy, nats a target.
-    double auxiliary = 0;  ///< What z-loss and the router's losses add.
-    std::int64_t tokens = 0;
-    StepReport report;
-    std::string not_finite;  ///< What kept the parameters from moving: a value, or a gradient. "": they have moved.
+    double loss = 0;           ///< Cross-entropy, nats per target; NaN if the step is skipped.
+    double auxiliary = 0;      ///< The sum of z-loss and the router's losses.
+    double grad_norm = 0;      ///< Before clipping; NaN if the step is skipped.
+    std::int64_t targets = 0;  ///< Targets that count.
+    std::string skipped;       ///< Why update() leaves the parameters as they are; "": it moves them.
   };
 
-  /// Step number `step` on `batch`, in options.micro_batches equal parts. The loss is the sum over all targets that
-  /// count over their number. A step whose values or gradients are not finite moves nothing; where Interrupted is
-  /// thrown, nothing has moved.
-  Step step(const Batch& batch, std::int64_t step, double lr, Taps* taps = nullptr);
+  /// The gradients of step number `step` on `batch`, computed in options.micro_batches equal parts. The loss is the
+  /// mean over all targets that count. The step is skipped if no target counts or a value is not finite. Throws
+  /// Interrupted.
+  Step learn(const Batch& batch, std::int64_t step, Taps* taps = nullptr);
+  /// Moves the parameters by these gradients, unless the step is skipped or their norm is not finite.
+  void update(Step& step, double lr);
   /// Σ cross-entropy over the targets that count, without learning.
   double score(const Batch& batch);
 
  private:
-  void learn(const Batch& batch, std::int64_t step, Taps* taps, Step& result);
+  void learn_parts(const Batch& batch, std::int64_t step, Taps* taps, Step& result);
 
   const Trainable& trainable_;
   Optimizer& optimizer_;

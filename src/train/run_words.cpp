@@ -14,7 +14,7 @@ std::string text_of(const Json& words, const std::string& key) {
 
 }  // namespace
 
-RunWords words_of(const TrainConfig& c, const TokenShards& corpus, const Dataset& data) {
+RunWords words_of(const TrainConfig& c, const SplitCorpus& corpus) {
   const StepOptions& t = c.train;
   const OptimizerConfig& o = c.optimizer;
   const ScheduleConfig& s = c.schedule;
@@ -26,8 +26,8 @@ RunWords words_of(const TrainConfig& c, const TokenShards& corpus, const Dataset
                  {"dtype", std::string(name_of(t.dtype))},
                  {"mask_documents", c.data.mask_documents},
                  {"optimizer", o.kind == OptimizerConfig::Kind::adamw ? "adamw" : "sgd"},
-                 {"training_tokens", data.train_tokens()},
-                 {"tokenizer_fingerprint", fmt::format("{:016x}", corpus.info().fingerprint)}};
+                 {"training_tokens", corpus.training().train_tokens()},
+                 {"tokenizer_fingerprint", fmt::format("{:016x}", corpus.shards().info().fingerprint)}};
   words.free = {{"steps", t.steps},
                 {"dropout", t.dropout},
                 {"label_smoothing", t.label_smoothing},

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/json.h"
-#include "data/dataset.h"
+#include "data/split.h"
 #include "train/train_config.h"
 
 namespace vitrine {
@@ -16,7 +16,7 @@ struct RunWords {
   Json fixed, free;
 };
 
-RunWords words_of(const TrainConfig& config, const TokenShards& corpus, const Dataset& data);
+RunWords words_of(const TrainConfig& config, const SplitCorpus& corpus);
 
 /// Compares a checkpoint's words with the config's. Throws BadInput with the run's folder for a fixed one that differs;
 /// tells of free ones.

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "checkpoint/safetensors.h"
@@ -16,8 +17,9 @@ namespace vitrine {
 /// micro-batches those of the first. No path: nothing is written down.
 class TappedStep {
  public:
-  /// `looks`: values are asked for, not only written into.
-  TappedStep(const LogOptions& options, const ModelConfig& model, bool looks, const std::string& path);
+  /// `looks`: values are recorded, too, not only written into. `n_segments`: of the first micro-batch.
+  TappedStep(const LogOptions& options, const ModelConfig& model, bool looks, const std::string& path,
+             std::int64_t n_segments);
 
   Recorder& recorder() { return *recorder_; }
   /// Completes the file. Throws BadInput where a glob or a write met no site.
@@ -27,7 +29,7 @@ class TappedStep {
   bool looks_;
   std::optional<SafetensorsWriter> writer_;
   std::optional<Recorder> recorder_;
-  std::vector<std::string> written_;
+  std::set<std::string> written_;
 };
 
 }  // namespace vitrine

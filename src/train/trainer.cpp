@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "checkpoint/config_json.h"
-#include "data/baselines.h"
+#include "data/split.h"
 #include "generate/generator.h"
 #include "metrics/metrics.h"
 #include "model/count.h"
@@ -27,10 +27,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kMostSkipped = 50;                 // steps in a row, then a run is beyond help
-constexpr std::int64_t kMostBaselineTokens = 20'000'000;  // of training, at 45 bytes each
+constexpr std::int64_t kMostSkipped = 50;  // steps in a row, after which the run ends
 
-/// Metrics of a step that was interrupted before they were written. What is null was not finite.
+/// Metrics of a step that ended the run before they were written. null is a value that was not finite.
 std::vector<Metric> metrics_of(const Json& unfinished, const std::string& where) {
   std::vector<Metric> metrics;
   for (const auto& [name, value] : unfinished.items()) {
@@ -40,9 +39,9 @@ std::vector<Metric> metrics_of(const Json& unfinished, const std::string& where)
   return metrics;
 }
 
-class Training {
+class TrainingRun {
  public:
-  Training(const TrainConfig& c, const TrainRun& run)
+  TrainingRun(const TrainConfig& c, const TrainRun& run)
       : c_(c),
         run_(run),
         pool_(run.threads),
@@ -51,54 +50,57 @@ class Training {
         start_(start_from(c, resumed_ ? folder_.checkpoint(*resumed_) : c.model.checkpoint, pool_, kernels_)),
         optimizer_(c.optimizer, start_.trainable.params()),
         learner_(start_.trainable, optimizer_, c.train, pool_, kernels_, run.interrupt),
-        shards_(TokenShards::open(c.data.train)),
-        data_(shards_, dataset_options(c.data.validation.empty() ? c.data.validation_fraction : 0), vocab_size()) {
+        corpus_(c.data.train, c.data.validation,
+                {c.train.seq_len, c.train.batch, c.train.seed, c.data.validation_fraction, c.data.mask_documents},
+                model().config().vocab_size) {
     check_with_model(c, model().config());
-    if (!c.data.validation.empty()) {
-      held_out_shards_.emplace(TokenShards::open(c.data.validation));
-      held_out_.emplace(*held_out_shards_, dataset_options(1), vocab_size());
-    }
-    check_request();
     open_tokenizer();
     if (resumed_) resume();
   }
 
   TrainResult run() {
     tell_plan();
+    if (run_.loaded) run_.loaded();
     folder_.prepare();
-    MetricsLog metrics(c_.out, resumed_.value_or(-1));
-    if (!resumed_) log_baselines(metrics);
+    MetricsLog metrics(c_.out,
+                       !resumed_             ? -1
+                       : unfinished_.empty() ? step_
+                                             : step_ - 1,
+                       [this](std::int64_t, std::int64_t) { check_interrupt(); });
     try {
       if (!unfinished_.empty()) finish_step(metrics);
       while (step_ < c_.train.steps) one_step(metrics);
     } catch (const Interrupted&) {
-      if (saved_ != step_) save();
+      save_last_step();
+      throw;
+    } catch (...) {
+      try {
+        save_last_step();
+      } catch (const std::exception& e) {
+        tell(fmt::format("step {} could not be saved: {}", step_, e.what()));
+      }
       throw;
     }
-    if (saved_ != step_) save();
+    save_last_step();
     return {step_, loss_, val_loss_, folder_.checkpoint(step_)};
   }
 
  private:
   const Model& model() const { return start_.trainable.model(); }
-  std::int64_t vocab_size() const { return model().config().vocab_size; }
   void tell(const std::string& line) const {
     if (run_.tell) run_.tell(line);
   }
-  bool is_due(std::int64_t every) const { return every > 0 && step_ % every == 0; }
-
-  DatasetOptions dataset_options(double validation) const {
-    const StepOptions& t = c_.train;
-    return {t.seq_len, t.batch, t.seed, validation, c_.data.mask_documents};
+  void check_interrupt() const {
+    if (run_.interrupt != nullptr && run_.interrupt->load()) throw Interrupted();
   }
-  /// Where validation comes from; null: nothing is held out.
-  const Dataset* held_out() const { return held_out_ ? &*held_out_ : data_.validation_tokens() > 0 ? &data_ : nullptr; }
+  bool is_due(std::int64_t every) const { return every > 0 && step_ % every == 0; }
 
   std::optional<std::int64_t> step_to_resume() const {
     const std::vector<std::int64_t> steps = folder_.steps();
     if (!run_.resume) {
       if (!steps.empty()) {
-        throw BadInput(c_.out, "a run with {} steps stands there: --resume goes on with it, another folder begins anew",
+        throw BadInput(c_.out,
+                       "it already holds a run of {} steps: continue it with --resume, or choose another folder",
                        steps.back());
       }
       return {};
@@ -112,18 +114,18 @@ class Training {
   }
 
   void resume();
-  void check_request() const;
   void open_tokenizer();
   void check_prompt();
   void tell_plan() const;
-  void log_baselines(MetricsLog& metrics);
   void one_step(MetricsLog& metrics);
   void finish_step(MetricsLog& metrics);
-  void give_up_on(const Learner::Step& step);
-  Learner::Step learn(double lr);
+  Learner::Step learn();
   std::vector<Metric> validate();
   void sample();
   void save();
+  void save_last_step() {
+    if (step_ > 0 && saved_ != step_) save();
+  }
 
   const TrainConfig& c_;
   const TrainRun& run_;
@@ -134,18 +136,15 @@ class Training {
   Start start_;
   Optimizer optimizer_;
   Learner learner_;
-  TokenShards shards_;
-  Dataset data_;
-  std::optional<TokenShards> held_out_shards_;
-  std::optional<Dataset> held_out_;
+  SplitCorpus corpus_;
   std::unique_ptr<const Tokenizer> tokenizer_;  // null: samples and names of pieces are not to be had
 
   std::int64_t step_ = 0;    // done
-  std::int64_t saved_ = -1;  // the last one with a checkpoint
+  std::int64_t saved_ = -1;  // the last one that has a checkpoint, or whose checkpoint could not be written
   double loss_ = 0;
   std::optional<double> val_loss_;  // the last one, and the step that it is of
   std::int64_t validated_ = -1;
-  std::int64_t skipped_ = 0;          // steps in a row
+  std::int64_t skipped_ = 0;          // steps in a row whose values were not finite
   bool has_looked_ = false;           // sites of the config are known to be there
   std::vector<Metric> unfinished_;    // of the step that is done, until they are written
   std::vector<std::int32_t> prompt_;  // of samples
@@ -153,7 +152,7 @@ class Training {
   double line_seconds_ = 0;
 };
 
-void Training::resume() {
+void TrainingRun::resume() {
   const TrainerState state = folder_.read_state(*resumed_);
   if (!c_.model.config.is_null()) {
     const Family& family = family_of(c_.model.config, c_.model.where);
@@ -161,7 +160,7 @@ void Training::resume() {
       throw BadInput(c_.out, "the model of the run is not that of the config: it cannot go on as the same run");
     }
   }
-  check_words(state.words, words_of(c_, shards_, data_), c_.out, [this](const std::string& line) { tell(line); });
+  check_words(state.words, words_of(c_, corpus_), c_.out, [this](const std::string& line) { tell(line); });
   folder_.read_arrays(*resumed_, start_.trainable, optimizer_);
   start_.trainable.round_weights(pool_, kernels_);
   optimizer_.set_steps(state.optimizer_steps);
@@ -177,14 +176,7 @@ void Training::resume() {
   }
 }
 
-/// What the config asks for is there, and the corpora go together.
-void Training::check_request() const {
-  if (held_out_shards_ && held_out_shards_->info().fingerprint != shards_.info().fingerprint) {
-    throw BadInput(c_.data.validation, "its tokens were made by another tokenizer than those in {}", c_.data.train);
-  }
-}
-
-void Training::open_tokenizer() {
+void TrainingRun::open_tokenizer() {
   const std::string& path = start_.files.tokenizer;
   if (path.empty()) {
     if (c_.log.sample_every > 0) throw BadInput("log.sample_every", "samples need data.tokenizer");
@@ -196,32 +188,32 @@ void Training::open_tokenizer() {
     if (!c_.data.tokenizer.empty() || c_.log.sample_every > 0) throw;
     return;  // a checkpoint without one
   }
-  if (tokenizer_fingerprint(*tokenizer_) != shards_.info().fingerprint) {
-    throw BadInput(path, "the tokens in {} were made by another tokenizer", c_.data.train);
+  if (tokenizer_fingerprint(*tokenizer_) != corpus_.shards().info().fingerprint) {
+    throw BadInput(path, "another tokenizer made the tokens in {}", c_.data.train);
   }
   tokenizer_files(path);  // what a checkpoint cannot hold is told now
   if (c_.log.sample_every > 0) check_prompt();
 }
 
-void Training::check_prompt() {
+void TrainingRun::check_prompt() {
   prompt_ = tokenizer_->encode(c_.log.sample_prompt, SpecialTokens::apply);
-  if (prompt_.empty()) prompt_ = {shards_.info().document_token.value_or(0)};
+  if (prompt_.empty()) prompt_ = {corpus_.shards().info().document_token.value_or(0)};
   if (static_cast<std::int64_t>(prompt_.size()) < model().config().max_seq_len) return;
   throw BadInput("log.sample_prompt", "expected fewer tokens than the model's context of {}, got {}",
                  model().config().max_seq_len, prompt_.size());
 }
 
-void Training::tell_plan() const {
+void TrainingRun::tell_plan() const {
   const StepOptions& t = c_.train;
   const ModelConfig& config = model().config();
   const auto n_params = static_cast<double>(count_params(config));
   const auto tokens = static_cast<double>(t.batch * t.seq_len);
-  const auto corpus = static_cast<double>(data_.train_tokens());
+  const auto corpus = static_cast<double>(corpus_.training().train_tokens());
   tell(fmt::format(
       "{:.2f} M parameters ({}); {} steps of {} x {} tokens: {:.2f} epochs of {} tokens; {:.3g} parameters a "
       "token of the corpus",
       n_params / 1e6, start_.files.family.model_type, t.steps, t.batch, t.seq_len,
-      static_cast<double>(t.steps) * tokens / corpus, data_.train_tokens(), n_params / corpus));
+      static_cast<double>(t.steps) * tokens / corpus, corpus_.training().train_tokens(), n_params / corpus));
   if (start_.files.family.model_type == "vitrine") {
     tell("no published family describes this config: its checkpoints are for vitrine alone (model_type vitrine)");
   }
@@ -232,58 +224,47 @@ void Training::tell_plan() const {
   tell(fmt::format("memory: about {:.0f} MB{}", total_bytes(parts) / 1e6, list));
 }
 
-/// Unigram, bigram and 5-gram models of the same tokens, beside which a loss says something.
-void Training::log_baselines(MetricsLog& metrics) {
-  const Dataset* const dataset = held_out();
-  if (dataset == nullptr) return;
-  const TokenShards& from = held_out_ ? *held_out_shards_ : shards_;
-  std::vector<std::int32_t> train(static_cast<std::size_t>(std::min(data_.train_tokens(), kMostBaselineTokens)));
-  std::vector<std::int32_t> test(static_cast<std::size_t>(std::min(dataset->validation_tokens(), kMostBaselineTokens)));
-  shards_.read(0, train);
-  from.read(from.tokens() - dataset->validation_tokens(), test);
-  const NgramCounts counts(train, vocab_size());
-  const double unigram = counts.cross_entropy(test, 1, pool_), bigram = counts.cross_entropy(test, 2, pool_);
-  const double five = counts.cross_entropy(test, 5, pool_);
-  tell(fmt::format("held out, by counting alone: unigram {:.4f}, bigram {:.4f}, 5-gram {:.4f} nats a token", unigram,
-                   bigram, five));
-  metrics.write(0, std::vector<Metric>{{"unigram_loss", unigram}, {"bigram_loss", bigram}, {"fivegram_loss", five}});
-}
-
-Learner::Step Training::learn(double lr) {
-  const Batch batch = data_.batch(step_);
+Learner::Step TrainingRun::learn() {
+  const Batch batch = corpus_.training().batch(step_);
   const bool is_due_next = c_.log.taps_every > 0 && (step_ + 1) % c_.log.taps_every == 0;
-  // A site that the model does not have is told after the first step, not when the first look is due.
+  // The first step already looks at the sites, so that one that the model does not have is reported at once.
   const bool looks = is_due_next || (c_.log.taps_every > 0 && !has_looked_);
-  if (c_.log.writes.empty() && !looks) return learner_.step(batch, step_, lr);
-  TappedStep taps(c_.log, model().config(), looks,
-                  is_due_next ? folder_.file(fmt::format("taps/step-{:06}.safetensors", step_ + 1)) : "");
-  const Learner::Step step = learner_.step(batch, step_, lr, &taps.recorder());
-  if (!std::isfinite(step.loss)) return step;  // the pass ended early: not all sites were met
+  if (c_.log.writes.empty() && !looks) return learner_.learn(batch, step_);
+  const std::string path = is_due_next ? folder_.file(fmt::format("taps/step-{:06}.safetensors", step_ + 1)) : "";
+  TappedStep taps(c_.log, model().config(), looks, path, batch.n_pieces(c_.train.micro_batches));
+  Learner::Step step = learner_.learn(batch, step_, &taps.recorder());
+  if (!step.skipped.empty()) return step;  // the pass ended early, before some of its sites
   taps.commit();
   has_looked_ = true;
   return step;
 }
 
-void Training::one_step(MetricsLog& metrics) {
-  if (run_.interrupt != nullptr && run_.interrupt->load()) throw Interrupted();
+void TrainingRun::one_step(MetricsLog& metrics) {
+  check_interrupt();
   const Clock::time_point begun = Clock::now();
   const double lr = learning_rate(c_.schedule, step_);
-  const Learner::Step step = learn(lr);
+  Learner::Step step = learn();
+  learner_.update(step, lr);
   line_seconds_ += std::chrono::duration<double>(Clock::now() - begun).count();
   line_tokens_ += c_.train.batch * c_.train.seq_len;
   ++step_;
   loss_ = step.loss;
-  unfinished_ = {{"loss", step.loss}, {"lr", lr}, {"grad_norm", step.report.grad_norm}};
+  unfinished_ = {{"loss", step.loss}, {"lr", lr}, {"grad_norm", step.grad_norm}};
   if (step.auxiliary != 0) unfinished_.push_back({"auxiliary_loss", step.auxiliary});
-  if (step.report.skipped) unfinished_.push_back({"skipped", 1});
-  if (step.report.skipped) tell(fmt::format("step {} moved nothing: {}", step_, step.not_finite));
+  if (!step.skipped.empty()) {
+    unfinished_.push_back({"skipped", 1});
+    tell(fmt::format("step {} changed nothing: {}", step_, step.skipped));
+  }
   finish_step(metrics);
-  skipped_ = step.report.skipped ? skipped_ + 1 : 0;
-  if (skipped_ == kMostSkipped) give_up_on(step);
+  if (step.targets == 0) return;  // another batch has targets
+  skipped_ = step.skipped.empty() ? 0 : skipped_ + 1;
+  if (skipped_ < kMostSkipped) return;
+  throw BadInput(c_.out, "{} steps in a row changed nothing, the last because {}; a lower learning rate may help",
+                 skipped_, step.skipped);
 }
 
 /// What comes after a step. Where it is interrupted, a run that goes on begins here.
-void Training::finish_step(MetricsLog& metrics) {
+void TrainingRun::finish_step(MetricsLog& metrics) {
   const auto value_of = [this](std::string_view name) {
     const auto it =
         std::find_if(unfinished_.begin(), unfinished_.end(), [&](const Metric& m) { return m.name == name; });
@@ -291,7 +272,7 @@ void Training::finish_step(MetricsLog& metrics) {
   };
   std::vector<Metric> line = unfinished_;
   const bool is_last = step_ == c_.train.steps, is_skipped = value_of("skipped") > 0;
-  const bool validates = held_out() != nullptr && (is_last || is_due(c_.log.validate_every));
+  const bool validates = corpus_.held_out() != nullptr && (is_last || is_due(c_.log.validate_every));
   if (validates) {
     const std::vector<Metric> found = validate();
     line.insert(line.end(), found.begin(), found.end());
@@ -312,15 +293,8 @@ void Training::finish_step(MetricsLog& metrics) {
   if (is_due(c_.log.save_every)) save();
 }
 
-/// Parameters from which no batch gives finite values stay as they are for ever.
-void Training::give_up_on(const Learner::Step& step) {
-  if (saved_ != step_) save();
-  throw BadInput(c_.out, "{} steps in a row moved nothing, the last because {}; a lower learning rate may help",
-                 skipped_, step.not_finite);
-}
-
-std::vector<Metric> Training::validate() {
-  const Dataset& data = *held_out();
+std::vector<Metric> TrainingRun::validate() {
+  const Dataset& data = *corpus_.held_out();
   const std::int64_t all = data.validation_batches();
   const std::int64_t n = c_.log.validate_batches > 0 ? std::min(all, c_.log.validate_batches) : all;
   double nats = 0;
@@ -331,19 +305,19 @@ std::vector<Metric> Training::validate() {
       nats += learner_.score(batch);
       tokens += batch.n_counted();
     }
+    if (tokens == 0) tell(fmt::format("step {}: no validation: no target counts", step_));
   } catch (const NotFinite& e) {
     tell(fmt::format("step {}: no validation: {}", step_, e.what()));
-    nats = std::numeric_limits<double>::quiet_NaN();
-    tokens = 1;
+    tokens = 0;
   }
-  val_loss_ = nats / static_cast<double>(tokens);
+  val_loss_ = tokens > 0 ? nats / static_cast<double>(tokens) : std::numeric_limits<double>::quiet_NaN();
   validated_ = step_;
-  const TokenShards& from = held_out_ ? *held_out_shards_ : shards_;
+  const TokenShards& from = corpus_.held_out_shards();
   const double tokens_a_byte = static_cast<double>(from.tokens()) / static_cast<double>(from.text_bytes());
   return {{"val_loss", *val_loss_}, {"val_bits_per_byte", *val_loss_ / std::log(2.0) * tokens_a_byte}};
 }
 
-void Training::sample() {
+void TrainingRun::sample() {
   GenerateContext context{&model(), &pool_, &kernels_, tokenizer_.get()};
   context.interrupt = run_.interrupt;
   GenerateRequest request;
@@ -361,7 +335,8 @@ void Training::sample() {
   }
 }
 
-void Training::save() {
+void TrainingRun::save() {
+  saved_ = step_;
   TrainerState state;
   state.step = step_;
   state.optimizer_steps = optimizer_.steps();
@@ -369,14 +344,13 @@ void Training::save() {
   if (validated_ == step_) state.val_loss = val_loss_;
   state.isa = name_of(kernels_.isa);
   state.build = run_.build;
-  state.words = words_of(c_, shards_, data_);
+  state.words = words_of(c_, corpus_);
   for (const Metric& metric : unfinished_) state.unfinished[metric.name] = metric.value;
   folder_.save(start_.trainable, start_.files, optimizer_, state, c_.log.keep_last, pool_);
-  saved_ = step_;
 }
 
 }  // namespace
 
-TrainResult train(const TrainConfig& config, const TrainRun& run) { return Training(config, run).run(); }
+TrainResult train(const TrainConfig& config, const TrainRun& run) { return TrainingRun(config, run).run(); }
 
 }  // namespace vitrine

@@ -32,6 +32,7 @@ struct TrainRun {
   bool resume = false;
   std::string build;  ///< The program's version, for its checkpoints.
   const std::atomic<bool>* interrupt = nullptr;
+  std::function<void()> loaded;                            ///< All is read; from now on the run's folder is written.
   std::function<void(const std::string&)> tell;            ///< What is about to happen, a line at a time.
   std::function<void(const TrainProgress&)> show;          ///< After every step.
   std::function<void(const std::string& text)> show_text;  ///< A sample of what the model writes.

@@ -1,4 +1,6 @@
-// vitrine data pack: what it writes, and what it refuses.
+// vitrine data: what it writes and counts, and what it refuses.
+#include <cmath>
+
 #include "cli/program.h"
 #include "data/shards.h"
 
@@ -40,6 +42,22 @@ TEST_F(DataPack, LostCharactersAreTold) {
   const Outcome o = run_program(pack({}));
   EXPECT_EQ(o.status, 0);
   EXPECT_THAT(o.err, testing::HasSubstr("fewer than the text has"));
+}
+
+TEST_F(DataPack, BaselinesAreCountedOnWhatIsHeldOut) {
+  std::string text;
+  for (int i = 0; i < 2000; ++i) text += i % 2 == 0 ? "ab" : "ba";
+  write_file(text_, text);
+  output_of(pack({"--document-token", ""}));
+  const Json half = Json::parse(output_of({"data", "baselines", out_, "--validation-fraction", "0.5", "--json"}));
+  EXPECT_EQ(half["counted_tokens"].get<int>() + half["held_out_tokens"].get<int>(), 4000);
+  EXPECT_NEAR(half["held_out_tokens"].get<int>(), 2000, 10);
+  EXPECT_NEAR(half["unigram"].get<double>(), std::log(2.0), 0.02);
+  EXPECT_LT(half["fivegram"].get<double>(), half["bigram"].get<double>());
+  EXPECT_THAT(output_of({"data", "baselines", out_, "--validation", out_, "--most-tokens", "100"}),
+              testing::HasSubstr("counted in 100 tokens, measured on 100"));
+  expect_usage_error({"data", "baselines", out_, "--validation-fraction", "1"}, {"--validation-fraction"});
+  expect_error({"data", "baselines", text_}, {"vitrine data pack makes one"});
 }
 
 TEST_F(DataPack, BadInputLeavesNothing) {

@@ -222,7 +222,7 @@ TEST_F(Train, RefusesFoldersThatAreNoRun) {
   EXPECT_EQ(read_file(folder_ / "run/metrics.jsonl"), "my notes\nand more\n");
   fs::remove_all(folder_ / "run");
   ASSERT_EQ(run_program(train(path)).status, 0);
-  expect_error(train(path), {"40 steps stands there", "--resume"});
+  expect_error(train(path), {"already holds a run of 40 steps", "--resume"});
 }
 
 TEST_F(Train, AResumedRunMustBeTheSame) {
@@ -281,6 +281,14 @@ TEST_F(Train, AFullDiskLeavesEarlierCheckpoints) {
   expect_loads_and_generates(folder_ / "run/last");
 }
 
+/// metrics.jsonl outgrows the limit in the middle of the run, and a checkpoint does not fit, either.
+TEST_F(Train, AnErrorThatCannotBeSavedIsReportedWithTheOther) {
+  const Outcome o = run_program(train(config("run", {{"save_every = 5", "save_every = 0"}})), {.largest_file = 1000});
+  EXPECT_EQ(o.status, 1) << o.signal;
+  EXPECT_THAT(o.err, testing::ContainsRegex("step [0-9]+ could not be saved: .*cannot write"));
+  EXPECT_THAT(o.err, testing::ContainsRegex("vitrine: error: .*metrics.jsonl] cannot write"));
+}
+
 /// What may stand in the way of a run that goes on: one line each, and nothing that stands there is touched.
 TEST_F(Train, BadInputLeavesEarlierCheckpoints) {
   ASSERT_EQ(run_program(train(config("run"))).status, 0);
@@ -324,7 +332,7 @@ TEST_F(Train, ALossThatIsNoNumberLeavesEarlierCheckpoints) {
   const Outcome o =
       run_program(train(config("run", {{"steps = 40", "steps = 4000"}, {"lr = 1e-2", "lr = 1e8"}}), true));
   EXPECT_EQ(o.status, 1) << o.signal;
-  EXPECT_THAT(o.err, HasSubstr("50 steps in a row moved nothing"));
+  EXPECT_THAT(o.err, HasSubstr("50 steps in a row changed nothing"));
   for (const auto& [path, bytes] : checkpoints("run")) {
     const auto old = before.find(path);
     if (old != before.end()) {
