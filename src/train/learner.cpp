@@ -39,14 +39,10 @@ Learner::Learner(const Trainable& trainable, Optimizer& optimizer, const StepOpt
       kernels_(kernels),
       interrupt_(interrupt),
       tape_(gradients_) {
-  const Model& model = trainable.model();
-  for_each_param(model.config(), model.params(), [&](const Param& param, const std::string&, const Shape&) {
-    gradients_.add(param);
-    grads_.push_back(gradients_.of(param).data);
-  });
+  for (const TrainParam& param : trainable.params()) gradients_.add(*param.param);
 }
 
-Learner::Step Learner::learn(const Batch& batch, std::int64_t step, Taps* taps) {
+Learner::Step Learner::learn(const Batch& batch, std::int64_t step, const TapsOf& taps) {
   Step result;
   result.targets = batch.n_counted();
   if (result.targets == 0) {
@@ -64,17 +60,19 @@ Learner::Step Learner::learn(const Batch& batch, std::int64_t step, Taps* taps) 
 
 void Learner::update(Step& step, double lr) {
   if (!step.skipped.empty()) return;
-  const StepReport report = optimizer_.step(pool_, kernels_, trainable_.params(), grads_, lr);
+  std::vector<const float*> grads;
+  for (const TrainParam& param : trainable_.params()) grads.push_back(gradients_.of(*param.param).data);
+  const StepReport report = optimizer_.step(pool_, kernels_, trainable_.params(), grads, lr);
   step.grad_norm = report.grad_norm;
   if (report.skipped) step.skipped = "the gradient of " + report.not_finite + " is not finite";
 }
 
 /// The gradients and losses of all micro-batches.
-void Learner::learn_parts(const Batch& batch, std::int64_t step, Taps* taps, Step& result) {
+void Learner::learn_parts(const Batch& batch, std::int64_t step, const TapsOf& taps, Step& result) {
   const auto n_rows = static_cast<std::int64_t>(batch.inputs.size());
   const std::int64_t rows = n_rows / options_.micro_batches;
   const auto n_pieces = static_cast<double>(batch.pieces.size());
-  gradients_.set_zero();
+  sum_.clear();
   double z_squares = 0, balance = 0, router_z = 0;
   for (std::int64_t i = 0; i < options_.micro_batches; ++i) {
     const Part part = part_of(batch, i * rows, rows);
@@ -85,8 +83,10 @@ void Learner::learn_parts(const Batch& batch, std::int64_t step, Taps* taps, Ste
     loss.balance_over_layers = options_.balance == StepOptions::Balance::hugging_face;
     loss.router_z = static_cast<float>(options_.router_z_loss);
     loss.router_scale = static_cast<float>(1.0 / n_pieces);
-    tape_.clear();  // the last pass may have been interrupted
-    Pass pass{pool_, kernels_, arena_, part.segments, {}, taps};
+    tape_.clear();  // the last pass may have thrown
+    gradients_.set_zero();
+    Taps* const part_taps = taps ? taps(i) : nullptr;
+    Pass pass{pool_, kernels_, arena_, part.segments, {}, part_taps};
     pass.interrupt = interrupt_;
     pass.tape = &tape_;
     pass.loss = &loss;
@@ -94,6 +94,7 @@ void Learner::learn_parts(const Batch& batch, std::int64_t step, Taps* taps, Ste
     pass.dropout = {static_cast<float>(options_.dropout), options_.seed, static_cast<std::uint32_t>(step),
                     static_cast<std::uint32_t>(i)};
     trainable_.model().learn(pass, part.inputs);
+    sum_.add(pool_, kernels_);
     result.loss += loss.cross_entropy / static_cast<double>(result.targets);
     z_squares += loss.z_squares / static_cast<double>(result.targets);
     balance += loss.balance_over_layers
@@ -101,6 +102,7 @@ void Learner::learn_parts(const Batch& batch, std::int64_t step, Taps* taps, Ste
                    : loss.balance_sum / n_pieces;
     router_z += loss.router_z_sum / n_pieces;
   }
+  sum_.finish(pool_, kernels_);
   result.auxiliary = options_.z_loss * z_squares + options_.balance_loss * balance + options_.router_z_loss * router_z;
 }
 

@@ -84,7 +84,7 @@ std::vector<MemoryPart> training_memory(const ModelConfig& config, const TrainWo
   std::vector<MemoryPart> parts = {
       {"parameters", n_params * as_double(size_of(w.dtype))},
       {"masters", w.dtype == DType::f32 ? 0 : n_params * kFloat},
-      {"gradients", n_params * kFloat},
+      {"gradients", n_params * kFloat * as_double(w.gradient_buffers)},
       {"moments", n_params * kFloat * n_moments(w.optimizer)},
       {"activations", rows * (kept + backward) * kFloat},
       {"logits", group * (per_logit * vocab + 3 * d) * kFloat},

@@ -1,14 +1,13 @@
-// What a training run holds in memory, part by part, known before its first step: the trainer prints it.
+// The memory of a training run, part by part, estimated before its first step.
 //
 //   parameters   weights, in their type; masters: float32, beside bf16 weights
 //   gradients    float32
 //   moments      AdamW two, SGD one, float32
-//   activations  of the `rows` = batch · seq_len tokens of one micro-batch: every op's result, as ops and model/ make
-//                them (with recompute the stream before every layer, and one layer's in full); and the gradients that
-//                stand at once in the backward of one layer
-//   logits       of a group of rows, 2^24 elements at most and one row at least: they, their gradients, and those
-//   packed
-//                for the product with the embedding
+//   activations  of the `rows` = batch · seq_len tokens of one micro-batch: the result of every op (with recompute the
+//                stream before every layer, and one layer's in full); and the gradients that exist at the same time in
+//                the backward of one layer
+//   logits       of a group of rows, at most 2^24 elements but at least one row: they, their gradients, and those
+//                packed for the product with the embedding
 //   program      everything else
 #pragma once
 
@@ -29,6 +28,7 @@ struct TrainWorkload {
   OptimizerConfig::Kind optimizer = OptimizerConfig::Kind::adamw;
   bool recompute = false;
   bool dropout = false;
+  std::int64_t gradient_buffers = 1;  ///< GradientSum::buffers(micro_batches)
 };
 
 struct MemoryPart {
@@ -39,8 +39,8 @@ struct MemoryPart {
 /// Parts of no bytes are left out.
 std::vector<MemoryPart> training_memory(const ModelConfig& config, const TrainWorkload& workload);
 
-/// Operations of forward and backward a token: 6 for each weight that it is multiplied with, the head included, of
-/// experts those that are chosen.
+/// Operations of forward and backward per token: 6 for each weight that it is multiplied with, including the head and
+/// the chosen experts.
 double training_flops_per_token(const ModelConfig& config);
 double total_bytes(const std::vector<MemoryPart>& parts);
 

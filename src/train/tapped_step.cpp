@@ -32,9 +32,10 @@ TappedStep::TappedStep(const LogOptions& options, const ModelConfig& model, bool
     return name_of(id) + (id.segment > 0 ? "." + std::to_string(id.segment) : "");
   };
   const std::vector<std::string> globs = looks ? options.taps : std::vector<std::string>{""};
+  const auto n_layers = static_cast<int>(model.blocks.size()), n_experts = static_cast<int>(most_experts(model));
   recorder_.emplace(
-      globs, writes, static_cast<int>(model.blocks.size()),
-      [=](const SiteId& id, const Tensor& value) { add(name(id), value); }, static_cast<int>(most_experts(model)));
+      globs, writes, n_layers, [=](const SiteId& id, const Tensor& value) { add(name(id), value); }, n_experts);
+  writes_.emplace(std::vector<std::string>{""}, writes, n_layers, Recorder::Receive{}, n_experts);
   if (path.empty()) return;
   recorder_->receive_gradients([=](const SiteId& id, const Tensor& value) { add(name(id) + "_grad", value); });
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());
