@@ -59,6 +59,7 @@ prepare() {
   head -c 200000 text.txt > short.txt
   "$program" tokenizer train short.txt --vocab-size 1024 --out tokenizer.json
   "$program" data pack text.txt --tokenizer tokenizer.json --out tokens
+  "$program" data pack long.txt --tokenizer tokenizer.json --out many-tokens
   awk 'BEGIN { for (i = 0; i < 400000; ++i) printf "{\"step\":%d,\"time\":1,\"loss\":%f,\"lr\":0.1}\n", i, 1 / (i + 1) }' \
     > metrics.jsonl
   cat > train.toml << END
@@ -91,18 +92,17 @@ interrupt generate generate model --ids 1 --max-tokens 5000
 interrupt logits logits model --ids "$ids" --out out.npy
 interrupt grad grad model --ids "$ids" --out out.safetensors
 interrupt trace trace model --ids "$ids" --out out.safetensors
-interrupt embed embed model --ids "$ids"
+interrupt embed embed model '#1' '#2' --tokenizer tokenizer.json
 interrupt eval eval model long.txt --tokenizer tokenizer.json
 interrupt info info model
 interrupt init init gpt2 out --seed 1
 interrupt bench bench model
 interrupt quantize quantize model out.gguf --type q8_0
-interrupt tokenize tokenize tokenizer.json "$(head -c 100000 text.txt)"
+interrupt tokenize tokenize tokenizer.json - < long.txt
 interrupt tokenizer tokenizer train long.txt --vocab-size 20000 --out out.json
 interrupt pack data pack long.txt long.txt --tokenizer tokenizer.json --out out
-interrupt baselines data baselines tokens
-interrupt plot plot metrics.jsonl --out out.svg
-interrupt example example --help
+interrupt baselines data baselines many-tokens
+interrupt plot plot metrics.jsonl metrics.jsonl metrics.jsonl --out out.svg
 interrupt train train train.toml
 interrupt resume train resume.toml --resume
 exit $failed

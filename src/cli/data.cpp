@@ -47,7 +47,7 @@ void run_pack(const PackCommand& o) {
     packed = pack_corpus(corpus_files(o.paths), *tokenizer, o.out, options, pool, bar.reporter());
   }
   if (packed.lost_bytes > 0) {
-    note(fmt::format("the tokens spell {} bytes fewer than the text has: the vocabulary lacks some of its characters",
+    note(fmt::format("{} bytes of the text were dropped: the vocabulary lacks their characters",
                      grouped(packed.lost_bytes)));
   }
   if (o.json) {
@@ -60,8 +60,8 @@ void run_pack(const PackCommand& o) {
                        {"vocab_size", tokenizer->vocab_size()},
                        {"document_token", options.document_token ? Json(*options.document_token) : Json(nullptr)}});
   }
-  const std::string begin = options.document_token ? "each from " + tokenizer->piece(*options.document_token)
-                                                   : std::string("without a token to begin them");
+  const std::string begin = options.document_token ? "each beginning with " + tokenizer->piece(*options.document_token)
+                                                   : std::string("without a first token");
   print(fmt::format("{}: {} tokens of {} bytes of text, {} {}, {}\n", o.out, grouped(packed.tokens),
                     grouped(packed.text_bytes), grouped(packed.documents),
                     packed.documents == 1 ? "document" : "documents", begin));

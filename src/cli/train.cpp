@@ -1,10 +1,9 @@
-// vitrine train: a model from a corpus, as a config says.
+// vitrine train: trains a model as a config says.
 #include "train/trainer.h"
 
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "cli/ceilings.h"
 #include "cli/commands.h"
 #include "cli/memory_use.h"
 #include "cli/options.h"
@@ -14,17 +13,14 @@
 namespace vitrine::cli {
 namespace {
 
-constexpr double kShortRun = 10;  // seconds
-
 struct TrainCommand : Options {
   std::string config;
   bool resume = false;
 };
 
-std::string line_of(const TrainProgress& p, double ceiling, double left_s) {
+std::string line_of(const TrainProgress& p, double left_s) {
   std::string line = fmt::format("step {}/{}  loss {:.4f}  lr {:.2e}  norm {:.3f}  {:.0f} tokens/s", p.step, p.steps,
                                  p.loss, p.lr, p.grad_norm, p.tokens_per_s);
-  if (ceiling > 0) line += fmt::format("  {:.0f} % of the limit", 100 * p.flops_per_s / ceiling);
   if (p.val_loss) line += fmt::format("  val {:.4f}", *p.val_loss);
   return line + fmt::format("  {:.0f} MB  {} left", static_cast<double>(peak_memory()) / 1e6, duration_text(left_s));
 }
@@ -41,7 +37,6 @@ void run_train(const TrainCommand& o) {
   run.resume = o.resume;
   run.interrupt = &interrupted();
   run.build = VITRINE_VERSION " " VITRINE_BUILD_TYPE;
-  double ceiling = 0;  // measured, which takes seconds, once a run has shown that it takes long
   forget_peak_memory();
   LiveLine live;
   std::optional<std::int64_t> first;
@@ -52,13 +47,9 @@ void run_train(const TrainCommand& o) {
   run.show = [&](const TrainProgress& p) {
     if (!first) first = p.step - 1;
     const double s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-    if (ceiling == 0 && s > kShortRun) {
-      ThreadPool pool(run.threads);
-      ceiling = measure_f32_products(pool, 2);
-    }
     const double left = s / static_cast<double>(p.step - *first) * static_cast<double>(p.steps - p.step);
     const bool is_due = p.step == p.steps || p.step % std::max<std::int64_t>(config.log.every, 1) == 0;
-    live.show(line_of(p, ceiling, left), is_due);
+    live.show(line_of(p, left), is_due);
   };
   const TrainResult result = train(config, run);
   const Json val_loss = result.val_loss ? Json(*result.val_loss) : Json();
@@ -67,7 +58,7 @@ void run_train(const TrainCommand& o) {
         {{"step", result.step}, {"loss", result.loss}, {"val_loss", val_loss}, {"checkpoint", result.checkpoint}});
   }
   print(fmt::format("{}: step {}, loss {:.4f}{}\n", result.checkpoint, result.step, result.loss,
-                    result.val_loss ? fmt::format(", held out {:.4f}", *result.val_loss) : ""));
+                    result.val_loss ? fmt::format(", validation loss {:.4f}", *result.val_loss) : ""));
 }
 
 }  // namespace

@@ -1,12 +1,9 @@
-// What a run tells of itself: metrics.jsonl, one JSON object a line, and a TensorBoard event file with the same
-// numbers.
+// The log of a run: metrics.jsonl, one JSON object per line, and a TensorBoard event file with the same numbers.
 //
 //   {"step":10,"time":1767225600.25,"loss":4.123,"lr":0.001,"grad_norm":1.5}
 //
-// step counts the steps that were taken when the line was written; time is in seconds since 1970; numbers that are not
-// finite are null. The trainer makes one MetricsLog in its folder when it begins (steps_done 0) or resumes (the step of
-// its checkpoint), and calls write() every log.every steps, with val_loss and the like where they were computed. A line
-// is one write to the file, so a process that is killed leaves whole lines but perhaps the last.
+// step is the number of steps done; time is in seconds since 1970; numbers that are not finite are null. A line is one
+// write to the file, so after a process was killed only the last line can be incomplete.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +18,7 @@
 
 namespace vitrine {
 
-/// A file that grows by whole pieces. Throws BadInput where it cannot be written, OutOfCapacity where the disk is full.
+/// A file that grows. Throws BadInput if it cannot be written, OutOfCapacity if the disk is full.
 class AppendedFile {
  public:
   explicit AppendedFile(std::string path);
@@ -51,14 +48,14 @@ class MetricsLog {
   AppendedFile lines_, events_;
 };
 
-/// One line of the curve of each metric: (step, value), as they stand in the file.
+/// The curve of each metric: (step, value) in the order of the file.
 struct MetricCurves {
-  std::string name;  ///< Of the run: its folder's.
+  std::string name;  ///< Of the run's folder.
   std::map<std::string, std::vector<std::pair<double, double>>> curves;
 };
 
-/// Reads the metrics of a run: its folder, or the file itself. A torn last line is passed over. Throws BadInput for
-/// what is no such file.
+/// Reads the metrics of a run: its folder, or the file itself. Ignores an incomplete last line. Throws BadInput for a
+/// file that is no log.
 MetricCurves read_metrics(const std::string& run);
 
 }  // namespace vitrine

@@ -1,4 +1,4 @@
-// The curves of one or several runs as one drawing: loss and validation loss, learning rate, gradient norm, over steps.
+// The curves of runs in one drawing: loss, validation loss, learning rate and gradient norm over steps.
 #pragma once
 
 #include <span>
@@ -8,9 +8,9 @@
 
 namespace vitrine {
 
-/// An SVG file that follows a reader's light or dark setting. A run has one color in all panels and its name in the
-/// legend; validation losses are dashed, with a dot for each. A panel for which no run has values is left out. Throws
-/// BadInput where all are.
+/// An SVG file that follows the reader's light or dark setting. A run has the same color in all panels and its name in
+/// the legend; validation losses are dashed, with a dot for each. Panels without values are left out. Throws BadInput
+/// if no panel has values.
 std::string plot_svg(std::span<const MetricCurves> runs);
 
 }  // namespace vitrine

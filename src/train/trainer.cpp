@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "checkpoint/config_json.h"
 #include "data/split.h"
-#include "generate/generator.h"
 #include "metrics/metrics.h"
 #include "model/count.h"
 #include "tokenizer/fingerprint.h"
@@ -19,6 +18,7 @@
 #include "train/memory.h"
 #include "train/run_folder.h"
 #include "train/run_words.h"
+#include "train/samples.h"
 #include "train/start.h"
 #include "train/tapped_step.h"
 
@@ -107,15 +107,14 @@ class TrainingRun {
     }
     if (!steps.empty()) return steps.back();
     if (!std::filesystem::exists(folder_.file("metrics.jsonl"))) {
-      throw BadInput(c_.out, "there is no run to go on with; without --resume one begins");
+      throw BadInput(c_.out, "there is no run to continue; leave out --resume to start one");
     }
-    tell("no checkpoint was written yet: the run begins anew");
+    tell("the run has no checkpoint yet: it starts from the beginning");
     return {};
   }
 
   void resume();
   void open_tokenizer();
-  void check_prompt();
   void tell_plan() const;
   void one_step(MetricsLog& metrics);
   void finish_step(MetricsLog& metrics);
@@ -137,18 +136,17 @@ class TrainingRun {
   Optimizer optimizer_;
   Learner learner_;
   SplitCorpus corpus_;
-  std::unique_ptr<const Tokenizer> tokenizer_;  // null: samples and names of pieces are not to be had
+  std::optional<Samples> samples_;  // if the config enables them
 
-  std::int64_t step_ = 0;    // done
+  std::int64_t step_ = 0;    // steps done
   std::int64_t saved_ = -1;  // the last one that has a checkpoint, or whose checkpoint could not be written
   double loss_ = 0;
-  std::optional<double> val_loss_;  // the last one, and the step that it is of
+  std::optional<double> val_loss_;  // the last one, and its step
   std::int64_t validated_ = -1;
-  std::int64_t skipped_ = 0;          // steps in a row whose values were not finite
-  bool has_looked_ = false;           // sites of the config are known to be there
-  std::vector<Metric> unfinished_;    // of the step that is done, until they are written
-  std::vector<std::int32_t> prompt_;  // of samples
-  std::int64_t line_tokens_ = 0;      // since the last line of metrics, and the seconds of their steps
+  std::int64_t skipped_ = 0;        // steps in a row whose values were not finite
+  bool has_looked_ = false;         // the sites of the config exist
+  std::vector<Metric> unfinished_;  // of the last step, until they are written
+  std::int64_t line_tokens_ = 0;    // since the last line of metrics, and the time they took
   double line_seconds_ = 0;
 };
 
@@ -157,7 +155,7 @@ void TrainingRun::resume() {
   if (!c_.model.config.is_null()) {
     const Family& family = family_of(c_.model.config, c_.model.where);
     if (read_model_config(family, c_.model.config, c_.model.where) != model().config()) {
-      throw BadInput(c_.out, "the model of the run is not that of the config: it cannot go on as the same run");
+      throw BadInput(c_.out, "the config has another model than the run, which cannot be resumed");
     }
   }
   check_words(state.words, words_of(c_, corpus_), c_.out, [this](const std::string& line) { tell(line); });
@@ -169,38 +167,34 @@ void TrainingRun::resume() {
   val_loss_ = state.val_loss;
   if (val_loss_) validated_ = step_;
   if (!state.unfinished.is_null()) unfinished_ = metrics_of(state.unfinished, folder_.checkpoint(step_));
-  tell(fmt::format("going on from step {} of {}", step_, folder_.checkpoint(step_)));
+  tell(fmt::format("resuming after step {}: {}", step_, folder_.checkpoint(step_)));
   if (state.isa != name_of(kernels_.isa) || state.build != run_.build) {
-    tell(fmt::format("the checkpoint was written by {} with {} instructions, this is {} with {}: bits may differ",
+    tell(fmt::format("the checkpoint was written by {} with {} instructions, and this is {} with {}: bits may differ",
                      state.build, state.isa, run_.build, name_of(kernels_.isa)));
   }
 }
 
+/// The corpus and the checkpoints need this tokenizer; samples keep it.
 void TrainingRun::open_tokenizer() {
   const std::string& path = start_.files.tokenizer;
+  const bool samples = c_.log.sample_every > 0;
   if (path.empty()) {
-    if (c_.log.sample_every > 0) throw BadInput("log.sample_every", "samples need data.tokenizer");
+    if (samples) throw BadInput("log.sample_every", "samples need data.tokenizer");
     return;
   }
+  std::unique_ptr<const Tokenizer> tokenizer;
   try {
-    tokenizer_ = load_tokenizer(path);
+    tokenizer = load_tokenizer(path);
   } catch (const BadInput&) {
-    if (!c_.data.tokenizer.empty() || c_.log.sample_every > 0) throw;
-    return;  // a checkpoint without one
+    if (!c_.data.tokenizer.empty() || samples) throw;
+    return;  // the checkpoint has none
   }
-  if (tokenizer_fingerprint(*tokenizer_) != corpus_.shards().info().fingerprint) {
+  const TokenInfo& corpus = corpus_.shards().info();
+  if (tokenizer_fingerprint(*tokenizer) != corpus.fingerprint) {
     throw BadInput(path, "another tokenizer made the tokens in {}", c_.data.train);
   }
-  tokenizer_files(path);  // what a checkpoint cannot hold is told now
-  if (c_.log.sample_every > 0) check_prompt();
-}
-
-void TrainingRun::check_prompt() {
-  prompt_ = tokenizer_->encode(c_.log.sample_prompt, SpecialTokens::apply);
-  if (prompt_.empty()) prompt_ = {corpus_.shards().info().document_token.value_or(0)};
-  if (static_cast<std::int64_t>(prompt_.size()) < model().config().max_seq_len) return;
-  throw BadInput("log.sample_prompt", "expected fewer tokens than the model's context of {}, got {}",
-                 model().config().max_seq_len, prompt_.size());
+  tokenizer_files(path);  // throws now for a tokenizer that a checkpoint cannot hold
+  if (samples) samples_.emplace(c_, std::move(tokenizer), corpus, model().config());
 }
 
 void TrainingRun::tell_plan() const {
@@ -210,15 +204,15 @@ void TrainingRun::tell_plan() const {
   const auto tokens = static_cast<double>(t.batch * t.seq_len);
   const auto corpus = static_cast<double>(corpus_.training().train_tokens());
   tell(fmt::format(
-      "{:.2f} M parameters ({}); {} steps of {} x {} tokens: {:.2f} epochs of {} tokens; {:.3g} parameters a "
-      "token of the corpus",
+      "{:.2f} M parameters ({}); {} steps of {} x {} tokens: {:.2f} epochs of {} tokens; {:.3g} parameters "
+      "per token of the corpus",
       n_params / 1e6, start_.files.family.model_type, t.steps, t.batch, t.seq_len,
       static_cast<double>(t.steps) * tokens / corpus, corpus_.training().train_tokens(), n_params / corpus));
   if (start_.files.family.model_type == "vitrine") {
-    tell("no published family describes this config: its checkpoints are for vitrine alone (model_type vitrine)");
+    tell("no published family has this config: only vitrine can read its checkpoints (model_type vitrine)");
   }
-  const auto parts = training_memory(
-      config, {t.batch / t.micro_batches, t.seq_len, t.dtype, c_.optimizer.kind, t.recompute, t.dropout > 0});
+  const auto parts = training_memory(config, {t.batch / t.micro_batches, t.seq_len, t.dtype, c_.optimizer.kind,
+                                              t.recompute, t.dropout > 0, GradientSum::buffers(t.micro_batches)});
   std::string list;
   for (const MemoryPart& part : parts) list += fmt::format(", {} {:.0f} MB", part.name, part.bytes / 1e6);
   tell(fmt::format("memory: about {:.0f} MB{}", total_bytes(parts) / 1e6, list));
@@ -232,7 +226,7 @@ Learner::Step TrainingRun::learn() {
   if (c_.log.writes.empty() && !looks) return learner_.learn(batch, step_);
   const std::string path = is_due_next ? folder_.file(fmt::format("taps/step-{:06}.safetensors", step_ + 1)) : "";
   TappedStep taps(c_.log, model().config(), looks, path, batch.n_pieces(c_.train.micro_batches));
-  Learner::Step step = learner_.learn(batch, step_, &taps.recorder());
+  Learner::Step step = learner_.learn(batch, step_, [&taps](std::int64_t part) { return taps.of_part(part); });
   if (!step.skipped.empty()) return step;  // the pass ended early, before some of its sites
   taps.commit();
   has_looked_ = true;
@@ -263,7 +257,7 @@ void TrainingRun::one_step(MetricsLog& metrics) {
                  skipped_, step.skipped);
 }
 
-/// What comes after a step. Where it is interrupted, a run that goes on begins here.
+/// Validation, samples, metrics and checkpoints after a step. If this throws, a resumed run starts here.
 void TrainingRun::finish_step(MetricsLog& metrics) {
   const auto value_of = [this](std::string_view name) {
     const auto it =
@@ -280,8 +274,7 @@ void TrainingRun::finish_step(MetricsLog& metrics) {
   const double speed = line_seconds_ > 0 ? static_cast<double>(line_tokens_) / line_seconds_ : 0;
   if (speed > 0) line.push_back({"tokens_per_s", speed});
   if (run_.show) {
-    run_.show({step_, c_.train.steps, loss_, value_of("lr"), value_of("grad_norm"), speed,
-               speed * training_flops_per_token(model().config()), val_loss_});
+    run_.show({step_, c_.train.steps, loss_, value_of("lr"), value_of("grad_norm"), speed, val_loss_});
   }
   if (is_due(c_.log.sample_every)) sample();
   if (is_due(c_.log.every) || is_last || validates || is_skipped) {
@@ -318,16 +311,8 @@ std::vector<Metric> TrainingRun::validate() {
 }
 
 void TrainingRun::sample() {
-  GenerateContext context{&model(), &pool_, &kernels_, tokenizer_.get()};
-  context.interrupt = run_.interrupt;
-  GenerateRequest request;
-  request.prompt = prompt_;
-  request.max_tokens =
-      std::min(c_.log.sample_tokens, model().config().max_seq_len - static_cast<std::int64_t>(prompt_.size()));
-  request.seed = c_.train.seed;
-  request.stop_ids = tokenizer_->stop_ids();
   try {
-    const std::string text = c_.log.sample_prompt + generate(context, std::span(&request, 1)).front().text;
+    const std::string text = samples_->generate_one(model(), pool_, kernels_, run_.interrupt);
     folder_.write_sample(step_, text);
     if (run_.show_text) run_.show_text(text);
   } catch (const NotFinite& e) {

@@ -33,7 +33,7 @@ TEST_F(DataPack, TellsWhatItPacked) {
   expect_error(pack({}), {out_, "new or empty folder"});
   std::filesystem::remove_all(out_);
   EXPECT_THAT(output_of(pack({"--document-token", ""})),
-              testing::HasSubstr("33 tokens of 33 bytes of text, 1 document, without a token"));
+              testing::HasSubstr("33 tokens of 33 bytes of text, 1 document, without a first token"));
 }
 
 TEST_F(DataPack, LostCharactersAreTold) {
@@ -41,7 +41,7 @@ TEST_F(DataPack, LostCharactersAreTold) {
   output_of({"tokenizer", "train", folder_ / "few.txt", "--model", "char", "--out", tokenizer_});
   const Outcome o = run_program(pack({}));
   EXPECT_EQ(o.status, 0);
-  EXPECT_THAT(o.err, testing::HasSubstr("fewer than the text has"));
+  EXPECT_THAT(o.err, testing::HasSubstr("bytes of the text were dropped"));
 }
 
 TEST_F(DataPack, BaselinesAreCountedOnWhatIsHeldOut) {
