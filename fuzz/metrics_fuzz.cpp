@@ -1,7 +1,7 @@
 // metrics.jsonl of a run: reads it and plots it.
 #include "folder.h"
 #include "fuzzing.h"
-#include "train/plot.h"
+#include "metrics/plot.h"
 
 using namespace vitrine;
 

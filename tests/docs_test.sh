@@ -38,7 +38,7 @@ DATA
 
 # Small substitutes for other files that pages name: a text, a training run, a model smaller than the published one.
 echo "Once upon a time, there was a little girl named Lily. She loved to play outside." >story.txt
-mkdir run && cp "$source/tests/train/metrics.jsonl" run/
+mkdir run && cp "$source/tests/metrics/metrics.jsonl" run/
 if grep -q 'gpt2/' "$source/$page"; then
   vitrine init gpt2 gpt2 --set d_model=48 --set n_layers=2 --set n_heads=4 --set vocab_size=5000 --seed 1 >/dev/null ||
     exit 1

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/train/events.golden with TensorBoard's own messages and record writer (PyPI: tensorboard).
+"""Writes tests/metrics/events.golden with TensorBoard's own messages and record writer (PyPI: tensorboard).
 
 With a path as argument: prints what TensorBoard's own reader finds in that event file instead.
 """
@@ -34,4 +34,4 @@ def show(path: str) -> None:
 
 
 if __name__ == "__main__":
-    show(sys.argv[1]) if len(sys.argv) > 1 else write("tests/train/events.golden")
+    show(sys.argv[1]) if len(sys.argv) > 1 else write("tests/metrics/events.golden")

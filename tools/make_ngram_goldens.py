@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes tests/train/ngrams.json: texts as ids, and what interpolated modified Kneser-Ney reaches on their ends.
+"""Writes tests/data/ngrams.json: texts as ids, and what interpolated modified Kneser-Ney reaches on their ends.
 
-From the definitions in src/train/baselines.h, with dictionaries and sets; standard library alone. Texts: the first
+From the definitions in src/data/baselines.h, with dictionaries and sets; standard library alone. Texts: the first
 bytes of LICENSE, its words, and one that is too small for discounts of its own.
 """
 import collections
@@ -64,7 +64,7 @@ def main():
         cut = len(ids) * 4 // 5
         out[name] = {"vocab_size": vocab_size, "train": ids[:cut], "held_out": ids[cut:],
                      "cross_entropy": [cross_entropy(ids[:cut], ids[cut:], vocab_size, k) for k in range(1, 6)]}
-    (ROOT / "tests/train/ngrams.json").write_text(json.dumps(out, separators=(",", ":")) + "\n")
+    (ROOT / "tests/data/ngrams.json").write_text(json.dumps(out, separators=(",", ":")) + "\n")
 
 
 if __name__ == "__main__":

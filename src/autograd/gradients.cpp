@@ -1,40 +1,41 @@
 #include "autograd/gradients.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "base/error.h"
 
 namespace vitrine {
 namespace {
 
-constexpr std::size_t kAlignment = 64;
+constexpr std::int64_t kAlignment = 16;  // floats
+constexpr const char* kWhat = "gradients";
 
 }  // namespace
-
-void Gradients::Free::operator()(float* p) const { std::free(p); }
 
 void Gradients::add(const Param& param) {
   if (is_blocks(param.view.dtype)) {
     throw Unsupported(param.name, "a weight of {} blocks has no gradient: expected f32, f16 or bf16",
                       name_of(param.view.dtype));
   }
-  const auto n = static_cast<std::size_t>(param.shape.count());
-  const std::size_t bytes = (n * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment;
-  Place place{std::unique_ptr<float, Free>(static_cast<float*>(std::aligned_alloc(kAlignment, bytes))), param.shape};
-  if (!place.data) throw OutOfCapacity(param.name, "no memory for {} bytes of its gradient", bytes);
-  std::fill_n(place.data.get(), n, 0.0f);
-  places_.insert_or_assign(&param, std::move(place));
+  if (!places_.emplace(&param, Place{size_, param.shape}).second) {
+    throw InternalError(param.name, "it already has a gradient");
+  }
+  size_ += (param.shape.count() + kAlignment - 1) / kAlignment * kAlignment;
+  buffer_.resize(size_ * static_cast<std::int64_t>(sizeof(float)), kWhat);
 }
 
 Tensor Gradients::of(const Param& param) const {
   const auto it = places_.find(&param);
   if (it == places_.end()) return {};
-  return {it->second.data.get(), it->second.shape};
+  return {buffer_.floats() + it->second.first, it->second.shape};
 }
 
-void Gradients::set_zero() {
-  for (auto& [param, place] : places_) std::fill_n(place.data.get(), place.shape.count(), 0.0f);
+void Gradients::set_zero() { std::fill_n(buffer_.floats(), size_, 0.0f); }
+
+void Gradients::exchange(ZeroMemory& buffer) {
+  if (buffer.size() == 0) buffer.resize(buffer_.size(), kWhat);
+  if (buffer.size() != buffer_.size()) throw InternalError(kWhat, "exchanged for a buffer of another size");
+  buffer_.swap(buffer);
 }
 
 }  // namespace vitrine

@@ -117,7 +117,7 @@ void count_work(const BenchOptions& o, const Model& model, Result& result) {
 
 /// Times whole steps (forward, backward, clipping, AdamW) on arbitrary ids. The weights are copied; the mapped file
 /// stays in memory, so the estimate includes it.
-TrainSpeed measure_training(const BenchOptions& o, const Model& model, ThreadPool& pool) {
+TrainSpeed measure_training(const BenchOptions& o, const std::shared_ptr<const Model>& model, ThreadPool& pool) {
   const Kernels& kernels = default_kernels();
   forget_peak_memory();
   const Trainable trainable = copy_trainable(model, DType::f32, pool, kernels);
@@ -127,7 +127,7 @@ TrainSpeed measure_training(const BenchOptions& o, const Model& model, ThreadPoo
   options.seq_len = o.sequence;
   Learner learner(trainable, optimizer, options, pool, kernels, &interrupted());
   Batch batch;
-  const std::int64_t vocab_size = model.config().vocab_size;
+  const std::int64_t vocab_size = model->config().vocab_size;
   for (std::int64_t i = 0; i < o.batch * o.sequence; ++i) {
     batch.inputs.push_back(static_cast<std::int32_t>((i * 7919 + 13) % vocab_size));
     batch.targets.push_back(static_cast<std::int32_t>(((i + 1) * 7919 + 13) % vocab_size));
@@ -137,13 +137,14 @@ TrainSpeed measure_training(const BenchOptions& o, const Model& model, ThreadPoo
   std::vector<double> speeds;
   for (int i = 0; i <= kRepeats; ++i) {
     const auto start = Clock::now();
-    learner.step(batch, i, 1e-4);
+    Learner::Step step = learner.learn(batch, i);
+    learner.update(step, 1e-4);
     if (i > 0) speeds.push_back(static_cast<double>(o.batch * o.sequence) / seconds_since(start));
   }
   const auto parts = training_memory(
-      model.config(), {o.batch, o.sequence, DType::f32, optimizer.config().kind, options.recompute}, pool);
-  return {median(speeds), training_flops_per_token(model.config()), peak_memory(),
-          std::llround(total_bytes(parts) + stored_weights(model).bytes)};
+      model->config(), {o.batch, o.sequence, DType::f32, optimizer.config().kind, options.recompute}, pool);
+  return {median(speeds), training_flops_per_token(model->config()), peak_memory(),
+          std::llround(total_bytes(parts) + stored_weights(*model).bytes)};
 }
 
 Result measure(const BenchOptions& o) {
@@ -172,7 +173,7 @@ Result measure(const BenchOptions& o) {
   }
   result.speed = {median(prefill), median(decode)};
   result.peak_rss = peak_memory();
-  if (o.train) result.train = measure_training(o, model, *session.pool);
+  if (o.train) result.train = measure_training(o, session.checkpoint.model, *session.pool);
   result.ceilings.read_bytes_per_s = std::max(result.ceilings.read_bytes_per_s, measure_reading(*session.pool));
   return result;
 }

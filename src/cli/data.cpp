@@ -1,5 +1,8 @@
-// vitrine data pack: from text to token shards, which training reads.
+// vitrine data: token shards, which training reads: `pack` makes them from text, `baselines` counts n-grams in them.
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "cli/commands.h"
@@ -7,8 +10,10 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/table.h"
+#include "data/baselines.h"
+#include "data/pack.h"
+#include "data/split.h"
 #include "tokenizer/corpus.h"
-#include "train/pack.h"
 
 namespace vitrine::cli {
 namespace {
@@ -41,7 +46,7 @@ void run_pack(const PackCommand& o) {
     packed = pack_corpus(corpus_files(o.paths), *tokenizer, o.out, options, pool, bar.reporter());
   }
   if (packed.lost_bytes > 0) {
-    note(fmt::format("the tokens spell {} bytes fewer than the text has: the vocabulary lacks some of its characters",
+    note(fmt::format("{} bytes of the text were dropped: the vocabulary lacks their characters",
                      grouped(packed.lost_bytes)));
   }
   if (o.json) {
@@ -54,18 +59,76 @@ void run_pack(const PackCommand& o) {
                        {"vocab_size", tokenizer->vocab_size()},
                        {"document_token", options.document_token ? Json(*options.document_token) : Json(nullptr)}});
   }
-  const std::string begin = options.document_token ? "each from " + tokenizer->piece(*options.document_token)
-                                                   : std::string("without a token to begin them");
+  const std::string begin = options.document_token ? "each beginning with " + tokenizer->piece(*options.document_token)
+                                                   : std::string("without a first token");
   print(fmt::format("{}: {} tokens of {} bytes of text, {} {}, {}\n", o.out, grouped(packed.tokens),
                     grouped(packed.text_bytes), grouped(packed.documents),
                     packed.documents == 1 ? "document" : "documents", begin));
 }
 
-}  // namespace
+struct BaselineOptions : Options {
+  std::string tokens, validation;
+  double validation_fraction = 0.1;
+  std::int64_t most_tokens = 20'000'000;
+};
 
-void add_data(CLI::App& program) {
-  CLI::App& group = *program.add_subcommand("data", "Prepare text for training");
-  group.require_subcommand(1);
+std::vector<std::int32_t> read_tokens(const TokenShards& shards, std::int64_t begin, std::int64_t n) {
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(n));
+  shards.read(begin, ids);
+  return ids;
+}
+
+void run_baselines(const BaselineOptions& o) {
+  ThreadPool pool(o.threads > 0 ? o.threads : default_thread_count());
+  const std::int64_t vocab_size = TokenShards::open(o.tokens).info().vocab_size;
+  const SplitCorpus corpus(o.tokens, o.validation, {1, 1, 0, o.validation_fraction}, vocab_size);
+  const std::int64_t n_held_out = corpus.held_out()->validation_tokens();
+  const auto counted = read_tokens(corpus.shards(), 0, std::min(corpus.training().train_tokens(), o.most_tokens));
+  const auto held_out = read_tokens(corpus.held_out_shards(), corpus.held_out_shards().tokens() - n_held_out,
+                                    std::min(n_held_out, o.most_tokens));
+  constexpr int kOrders[] = {1, 2, 5};
+  std::array<double, 3> loss{};
+  {
+    ProgressBar bar("counting");
+    const NgramCounts counts(counted, vocab_size);
+    for (std::size_t i = 0; i < loss.size(); ++i) {
+      bar.update(static_cast<std::int64_t>(i) + 1, 4);
+      loss[i] = counts.cross_entropy(held_out, kOrders[i], pool);
+    }
+  }
+  if (o.json) {
+    return print_json({{"unigram", loss[0]},
+                       {"bigram", loss[1]},
+                       {"fivegram", loss[2]},
+                       {"counted_tokens", counted.size()},
+                       {"held_out_tokens", held_out.size()}});
+  }
+  print(
+      fmt::format("unigram  {:.4f} nats a token\nbigram   {:.4f}\n5-gram   {:.4f}\n"
+                  "counted in {} tokens, measured on {} that are held out\n",
+                  loss[0], loss[1], loss[2], grouped(static_cast<std::int64_t>(counted.size())),
+                  grouped(static_cast<std::int64_t>(held_out.size()))));
+}
+
+void add_baselines(CLI::App& group) {
+  CLI::App& command = *group.add_subcommand("baselines", "Cross-entropy of n-gram models of a corpus");
+  const auto o = std::make_shared<BaselineOptions>();
+  command.add_option("TOKENS", o->tokens, "The folder that vitrine data pack made")->required()->type_name("");
+  command.add_option("--validation", o->validation, "Measure on these shards, and count in all of TOKENS");
+  add_number<double>(command, "--validation-fraction", o->validation_fraction,
+                     "Or measure on this part of TOKENS, its end, as training does (default 0.1)", 1e-9, 0.9);
+  add_number<std::int64_t>(command, "--most-tokens", o->most_tokens,
+                           "Count in the first N tokens, and measure on at most N; each takes about 45 bytes of memory "
+                           "(default 20000000)",
+                           2, std::int64_t{1} << 30);
+  add_common(command, *o);
+  command.footer(
+      "The models are interpolated with modified Kneser-Ney smoothing; a trained model should fall below them.\n"
+      "Example: vitrine data baselines tokens/ --validation-fraction 0.1");
+  command.callback([o] { run_baselines(*o); });
+}
+
+void add_pack(CLI::App& group) {
   CLI::App& command = *group.add_subcommand("pack", "Tokenize text into shards that training maps into memory");
   const auto o = std::make_shared<PackCommand>();
   command
@@ -75,7 +138,7 @@ void add_data(CLI::App& program) {
       ->type_name("");
   command.add_option("--out", o->out, "The folder to make")->required();
   command.add_option("--document-separator", o->pack.document_separator,
-                     "What stands between the documents of a text file, as <|endoftext|> (default: a file is one "
+                     "The text that separates the documents of a text file, as <|endoftext|> (default: a file is one "
                      "document)");
   const auto take = [o](const std::string& text) {
     o->document_token = text;
@@ -85,13 +148,22 @@ void add_data(CLI::App& program) {
       "--document-token", take,
       "The special token that every document begins with; \"\" for none (default: BOS, else an end of text)");
   add_number<std::int64_t>(command, "--shard-tokens", o->pack.shard_tokens,
-                           "A shard with as many tokens takes no further document (default 134217728)", 1);
+                           "Begin a new shard at the first document after this many tokens (default 134217728)", 1);
   add_common(command, *o);
   command.footer(
       "--tokenizer is needed: a tokenizer file, or a folder that holds one.\n"
-      "Special tokens that are written in the text are taken as text.\n"
+      "Special tokens in the text are treated as text.\n"
       "Example: vitrine data pack story.txt --tokenizer tokenizer.json --out tokens/");
   command.callback([o] { run_pack(*o); });
+}
+
+}  // namespace
+
+void add_data(CLI::App& program) {
+  CLI::App& group = *program.add_subcommand("data", "Prepare text for training");
+  group.require_subcommand(1);
+  add_pack(group);
+  add_baselines(group);
 }
 
 }  // namespace vitrine::cli

@@ -1,5 +1,5 @@
 // vitrine plot: the curves of training runs as an SVG file.
-#include "train/plot.h"
+#include "metrics/plot.h"
 
 #include <fmt/format.h>
 
@@ -19,7 +19,7 @@ struct PlotOptions : Options {
   std::string out = "curves.svg";
 };
 
-/// Runs in folders of one name are told apart by their paths.
+/// Runs whose folders have the same name are named by their paths.
 std::vector<MetricCurves> read_runs(const std::vector<std::string>& paths) {
   std::vector<MetricCurves> runs;
   std::map<std::string, int> uses;
@@ -46,7 +46,7 @@ void run_plot(const PlotOptions& o) {
 void add_plot(CLI::App& program) {
   CLI::App& command = *program.add_subcommand("plot", "Draw the curves of training runs");
   const auto o = std::make_shared<PlotOptions>();
-  command.add_option("RUN", o->runs, "Folders of runs, or their metrics.jsonl files; all into one drawing")
+  command.add_option("RUN", o->runs, "Folders of runs, or their metrics.jsonl files; one drawing shows all")
       ->required()
       ->type_name("");
   command.add_option("--out", o->out, "The .svg file to write")->capture_default_str();

@@ -1,10 +1,9 @@
-// vitrine train: a model from a corpus, as a config says.
+// vitrine train: trains a model as a config says.
 #include "train/trainer.h"
 
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "cli/ceilings.h"
 #include "cli/commands.h"
 #include "cli/memory_use.h"
 #include "cli/options.h"
@@ -14,23 +13,19 @@
 namespace vitrine::cli {
 namespace {
 
-constexpr double kShortRun = 10;  // seconds
-
 struct TrainCommand : Options {
   std::string config;
   bool resume = false;
 };
 
-std::string line_of(const TrainProgress& p, double ceiling, double left_s) {
+std::string line_of(const TrainProgress& p, double left_s) {
   std::string line = fmt::format("step {}/{}  loss {:.4f}  lr {:.2e}  norm {:.3f}  {:.0f} tokens/s", p.step, p.steps,
                                  p.loss, p.lr, p.grad_norm, p.tokens_per_s);
-  if (ceiling > 0) line += fmt::format("  {:.0f} % of the limit", 100 * p.flops_per_s / ceiling);
   if (p.val_loss) line += fmt::format("  val {:.4f}", *p.val_loss);
   return line + fmt::format("  {:.0f} MB  {} left", static_cast<double>(peak_memory()) / 1e6, duration_text(left_s));
 }
 
 void run_train(const TrainCommand& o) {
-  stop_cleanly();
   TrainConfig config = read_train_config(o.config);
   if (o.seed) config.train.seed = *o.seed;
   if (!o.tokenizer.empty()) config.data.tokenizer = o.tokenizer;
@@ -41,23 +36,19 @@ void run_train(const TrainCommand& o) {
   run.resume = o.resume;
   run.interrupt = &interrupted();
   run.build = VITRINE_VERSION " " VITRINE_BUILD_TYPE;
-  double ceiling = 0;  // measured, which takes seconds, once a run has shown that it takes long
   forget_peak_memory();
   LiveLine live;
   std::optional<std::int64_t> first;
   const auto begun = std::chrono::steady_clock::now();
+  run.loaded = [] { stop_cleanly(); };
   run.tell = [&](const std::string& line) { live.keep(line); };
   run.show_text = [&](const std::string& text) { live.keep("  | " + text); };
   run.show = [&](const TrainProgress& p) {
     if (!first) first = p.step - 1;
     const double s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-    if (ceiling == 0 && s > kShortRun) {
-      ThreadPool pool(run.threads);
-      ceiling = measure_f32_products(pool, 2);
-    }
     const double left = s / static_cast<double>(p.step - *first) * static_cast<double>(p.steps - p.step);
     const bool is_due = p.step == p.steps || p.step % std::max<std::int64_t>(config.log.every, 1) == 0;
-    live.show(line_of(p, ceiling, left), is_due);
+    live.show(line_of(p, left), is_due);
   };
   const TrainResult result = train(config, run);
   const Json val_loss = result.val_loss ? Json(*result.val_loss) : Json();
@@ -66,7 +57,7 @@ void run_train(const TrainCommand& o) {
         {{"step", result.step}, {"loss", result.loss}, {"val_loss", val_loss}, {"checkpoint", result.checkpoint}});
   }
   print(fmt::format("{}: step {}, loss {:.4f}{}\n", result.checkpoint, result.step, result.loss,
-                    result.val_loss ? fmt::format(", held out {:.4f}", *result.val_loss) : ""));
+                    result.val_loss ? fmt::format(", validation loss {:.4f}", *result.val_loss) : ""));
 }
 
 }  // namespace
@@ -74,11 +65,11 @@ void run_train(const TrainCommand& o) {
 void add_train(CLI::App& program) {
   CLI::App& command = *program.add_subcommand("train", "Train a model from random weights or from a checkpoint");
   const auto o = std::make_shared<TrainCommand>();
-  command.add_option("CONFIG", o->config, "A .toml file; docs/training.md has its keys")->required();
-  command.add_flag("--resume", o->resume, "Go on from the last checkpoint in the run's folder, with the same bits");
+  command.add_option("CONFIG", o->config, "A .toml file; docs/training.md lists its keys")->required();
+  command.add_flag("--resume", o->resume, "Continue from the last checkpoint in the run's folder, with the same bits");
   add_common(command, *o);
   command.footer(
-      "Ctrl-C saves a checkpoint first; --resume goes on from there. vitrine plot draws the curves.\n"
+      "Ctrl-C saves a checkpoint first; --resume continues from it. vitrine plot draws the curves.\n"
       "Example: vitrine train config.toml");
   command.callback([o] { run_train(*o); });
 }

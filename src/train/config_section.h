@@ -1,4 +1,4 @@
-// One table of a training config, of which every key is read or told of.
+// One table of a training config, whose unknown keys are errors.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace vitrine {
 
-/// Reads keys of a table and remembers which. A value of the wrong type or out of range throws BadInput with the line.
+/// Reads keys of a table and remembers them. Throws BadInput, with the line, for a value of the wrong type or range.
 class ConfigSection {
  public:
   /// The table `name` of `file`; one that is absent has no keys. `path` names the file in messages. Both must outlive
@@ -23,16 +23,16 @@ class ConfigSection {
   bool has(const std::string& key);
   std::int64_t integer(const std::string& key, std::int64_t otherwise, std::int64_t lowest,
                        std::int64_t highest = std::numeric_limits<std::int64_t>::max());
-  std::int64_t integer(const std::string& key, std::int64_t lowest);  ///< Throws where the key is missing.
+  std::int64_t integer(const std::string& key, std::int64_t lowest);  ///< Throws if the key is missing.
   double number(const std::string& key, double otherwise, double lowest, double highest);
   bool flag(const std::string& key, bool otherwise);
   std::string text(const std::string& key, const std::string& otherwise);
-  std::string text(const std::string& key);  ///< Throws where the key is missing, or says nothing.
+  std::string text(const std::string& key);  ///< Throws if the key is missing or empty.
   std::vector<std::string> texts(const std::string& key);
   bool is_table(const std::string& key);
-  const Json* table(const std::string& key);  ///< Null where the key is missing.
+  const Json* table(const std::string& key);  ///< Null if the key is missing.
 
-  /// The value of the name that stands at `key`, the first one where the key is missing.
+  /// The value of the name at `key`; the first one if the key is missing.
   template <class T>
   T choice(const std::string& key, const std::vector<std::pair<std::string, T>>& choices) {
     std::vector<std::string> names;
@@ -40,13 +40,13 @@ class ConfigSection {
     return choices[index_of(key, names)].second;
   }
 
-  /// Throws where the key is there: `reason` says why it has no effect.
+  /// Throws if the key is present; `reason` says why it has no effect.
   void refuse(const std::string& key, const std::string& reason);
   [[noreturn]] void fail(const std::string& key, const std::string& message) const;
-  /// Throws for a key that was not asked for, with the nearest of those that were.
+  /// Throws for a key that was not read, with the nearest one that was.
   void finish() const;
 
-  /// The keys that were asked for, in that order, some of them several times.
+  /// The keys that were read, in that order, some of them several times.
   const std::vector<std::string>& known() const { return known_; }
 
  private:

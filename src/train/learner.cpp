@@ -39,40 +39,44 @@ Learner::Learner(const Trainable& trainable, Optimizer& optimizer, const StepOpt
       kernels_(kernels),
       interrupt_(interrupt),
       tape_(gradients_) {
-  const Model& model = trainable.model();
-  for_each_param(model.config(), model.params(), [&](const Param& param, const std::string&, const Shape&) {
-    gradients_.add(param);
-    grads_.push_back(gradients_.of(param).data);
-  });
+  for (const TrainParam& param : trainable.params()) gradients_.add(*param.param);
 }
 
-Learner::Step Learner::step(const Batch& batch, std::int64_t step, double lr, Taps* taps) {
+Learner::Step Learner::learn(const Batch& batch, std::int64_t step, const TapsOf& taps) {
   Step result;
-  result.tokens = batch.n_counted();
-  try {
-    learn(batch, step, taps, result);
-  } catch (const NotFinite& e) {
-    result.loss = std::numeric_limits<double>::quiet_NaN();
-    result.report.grad_norm = result.loss;
-    result.report.skipped = true;
-    result.not_finite = e.what();
-    return result;
+  result.targets = batch.n_counted();
+  if (result.targets == 0) {
+    result.skipped = "no target of its batch counts";
+  } else {
+    try {
+      learn_parts(batch, step, taps, result);
+    } catch (const NotFinite& e) {
+      result.skipped = e.what();
+    }
   }
-  result.report = optimizer_.step(pool_, kernels_, trainable_.params(), grads_, lr);
-  if (result.report.skipped) result.not_finite = "the gradient of " + result.report.not_finite + " is not finite";
+  if (!result.skipped.empty()) result.loss = result.grad_norm = std::numeric_limits<double>::quiet_NaN();
   return result;
 }
 
+void Learner::update(Step& step, double lr) {
+  if (!step.skipped.empty()) return;
+  std::vector<const float*> grads;
+  for (const TrainParam& param : trainable_.params()) grads.push_back(gradients_.of(*param.param).data);
+  const StepReport report = optimizer_.step(pool_, kernels_, trainable_.params(), grads, lr);
+  step.grad_norm = report.grad_norm;
+  if (report.skipped) step.skipped = "the gradient of " + report.not_finite + " is not finite";
+}
+
 /// The gradients and losses of all micro-batches.
-void Learner::learn(const Batch& batch, std::int64_t step, Taps* taps, Step& result) {
+void Learner::learn_parts(const Batch& batch, std::int64_t step, const TapsOf& taps, Step& result) {
   const auto n_rows = static_cast<std::int64_t>(batch.inputs.size());
   const std::int64_t rows = n_rows / options_.micro_batches;
   const auto n_pieces = static_cast<double>(batch.pieces.size());
-  gradients_.set_zero();
+  sum_.clear();
   double z_squares = 0, balance = 0, router_z = 0;
   for (std::int64_t i = 0; i < options_.micro_batches; ++i) {
     const Part part = part_of(batch, i * rows, rows);
-    LossRequest loss{part.targets, part.weights, static_cast<float>(1.0 / static_cast<double>(result.tokens))};
+    LossRequest loss{part.targets, part.weights, static_cast<float>(1.0 / static_cast<double>(result.targets))};
     LossResult found;
     loss.label_smoothing = static_cast<float>(options_.label_smoothing);
     loss.z_loss = static_cast<float>(options_.z_loss);
@@ -80,8 +84,10 @@ void Learner::learn(const Batch& batch, std::int64_t step, Taps* taps, Step& res
     loss.balance_over_layers = options_.balance == StepOptions::Balance::hugging_face;
     loss.router_z = static_cast<float>(options_.router_z_loss);
     loss.router_scale = static_cast<float>(1.0 / n_pieces);
-    tape_.clear();  // the last pass may have been interrupted
-    Pass pass{{pool_, kernels_, arena_, interrupt_}, part.segments, {}, taps};
+    tape_.clear();  // the last pass may have thrown
+    gradients_.set_zero();
+    Taps* const part_taps = taps ? taps(i) : nullptr;
+    Pass pass{{pool_, kernels_, arena_, interrupt_}, part.segments, {}, part_taps};
     pass.training.tape = &tape_;
     pass.training.loss = &loss;
     pass.training.result = &found;
@@ -89,13 +95,15 @@ void Learner::learn(const Batch& batch, std::int64_t step, Taps* taps, Step& res
     pass.training.dropout = {static_cast<float>(options_.dropout), options_.seed, static_cast<std::uint32_t>(step),
                              static_cast<std::uint32_t>(i)};
     trainable_.model().learn(pass, part.inputs);
-    result.loss += found.cross_entropy / static_cast<double>(result.tokens);
-    z_squares += found.z_squares / static_cast<double>(result.tokens);
+    sum_.add(pool_, kernels_);
+    result.loss += found.cross_entropy / static_cast<double>(result.targets);
+    z_squares += found.z_squares / static_cast<double>(result.targets);
     balance += loss.balance_over_layers
                    ? found.balance_of_layers() * static_cast<double>(part.segments.size()) / n_pieces
                    : found.balance_sum / n_pieces;
     router_z += found.router_z_sum / n_pieces;
   }
+  sum_.finish(pool_, kernels_);
   result.auxiliary = options_.z_loss * z_squares + options_.balance_loss * balance + options_.router_z_loss * router_z;
 }
 

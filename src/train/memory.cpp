@@ -21,7 +21,7 @@ std::vector<MemoryPart> training_memory(const ModelConfig& config, const TrainWo
   std::vector<MemoryPart> parts = {
       {"parameters", n_params * as_double(size_of(w.dtype))},
       {"masters", w.dtype == DType::f32 ? 0 : n_params * kFloat},
-      {"gradients", n_params * kFloat},
+      {"gradients", n_params * kFloat * as_double(w.gradient_buffers)},
       {"moments", n_params * kFloat * n_moments(w.optimizer)},
       {"activations", as_double(learning_bytes(config, pass, pool))},
       {"program", kProgram},

@@ -1,4 +1,4 @@
-// What a training run holds in memory, part by part, known before its first step: the trainer prints it.
+// The memory of a training run, part by part, estimated before its first step.
 //
 //   parameters   weights, in their type; masters: float32, beside bf16 weights
 //   gradients    float32
@@ -26,6 +26,7 @@ struct TrainWorkload {
   OptimizerConfig::Kind optimizer = OptimizerConfig::Kind::adamw;
   bool recompute = false;
   bool dropout = false;
+  std::int64_t gradient_buffers = 1;  ///< GradientSum::buffers(micro_batches)
 };
 
 struct MemoryPart {
@@ -36,8 +37,8 @@ struct MemoryPart {
 /// For a run on the threads of `pool`. Parts of no bytes are left out.
 std::vector<MemoryPart> training_memory(const ModelConfig& config, const TrainWorkload& workload, ThreadPool& pool);
 
-/// Operations of forward and backward a token: 6 for each weight that it is multiplied with, the head included, of
-/// experts those that are chosen.
+/// Operations of forward and backward per token: 6 for each weight that it is multiplied with, including the head and
+/// the chosen experts.
 double training_flops_per_token(const ModelConfig& config);
 double total_bytes(const std::vector<MemoryPart>& parts);
 

@@ -9,7 +9,7 @@
 namespace vitrine {
 namespace {
 
-// Elements of a chunk: its arrays fit a core's cache, so rounding a master reads what was just written.
+// Elements of a chunk: its arrays fit into a core's cache, so rounding reads masters from there.
 constexpr std::int64_t kChunk = 4096;
 
 void check_range(const char* name, double value, double lowest, double below) {
@@ -56,10 +56,12 @@ Optimizer::Optimizer(const OptimizerConfig& config, std::span<const TrainParam> 
       chunks_.push_back({i, first, std::min(kChunk, count - first)});
     }
     first_.push_back(total);
-    total += (count + 15) / 16 * 16;  // each parameter begins at a cache line's multiple
+    total += (count + 15) / 16 * 16;  // each parameter is aligned to a cache line
   }
   sums_.resize(chunks_.size());
-  for (int i = 0; i < n_moments(config.kind); ++i) moments_.emplace_back(static_cast<std::size_t>(total));
+  for (int i = 0; i < n_moments(config.kind); ++i) {
+    moments_.emplace_back(total * static_cast<std::int64_t>(sizeof(float)), "moments");
+  }
 }
 
 void Optimizer::check(std::span<const TrainParam> params, std::span<const float* const> grads) const {
@@ -106,10 +108,10 @@ StepReport Optimizer::step(ThreadPool& pool, const Kernels& k, std::span<const T
       const TrainParam& param = params[chunk.param];
       const float* const g = grads[chunk.param] + chunk.first;
       float* const p = param.value + chunk.first;
-      float* const m = moments_[0].data() + first_[chunk.param] + chunk.first;
+      float* const m = moments_[0].floats() + first_[chunk.param] + chunk.first;
       const int group = param.decays() ? 1 : 0;
       if (config_.kind == OptimizerConfig::Kind::adamw) {
-        k.adamw(adamw[group], g, chunk.count, p, m, moments_[1].data() + first_[chunk.param] + chunk.first);
+        k.adamw(adamw[group], g, chunk.count, p, m, moments_[1].floats() + first_[chunk.param] + chunk.first);
       } else {
         k.sgd(sgd[group], g, chunk.count, p, m);
       }
@@ -128,7 +130,7 @@ std::vector<OptimizerArray> Optimizer::state(std::span<const TrainParam> params)
   std::vector<OptimizerArray> arrays;
   for (std::size_t m = 0; m < moments_.size(); ++m) {
     for (std::size_t i = 0; i < params.size(); ++i) {
-      float* const values = moments_[m].data() + first_[i];
+      float* const values = moments_[m].floats() + first_[i];
       arrays.push_back(
           {names[m] + params[i].name, &params[i].shape, {values, static_cast<std::size_t>(params[i].count())}});
     }

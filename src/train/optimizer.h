@@ -5,12 +5,10 @@
 //           p ← p − lr · m̂ / (√v̂ + eps),  m̂ = m / (1 − β1^t),  v̂ = v / (1 − β2^t)        (Loshchilov & Hutter 2019)
 //   SGD     m ← μ m + g + decay · p,  p ← p − lr · m
 //
-// decay is that of matrices; of vectors it is 0. Chunks of elements are shared out among threads, the norm's sums of
-// chunks added in order, so the bits depend neither on threads nor on the instruction set.
+// Weight decay applies to matrices only. Threads share chunks of elements, and the norm adds the sums of the chunks in
+// order, so the bits depend neither on the number of threads nor on the instruction set.
 //
-// The trainer makes one, then once a step, when all micro-batches have added to the gradients:
-//   const StepReport r = optimizer.step(pool, kernels, trainable.params(), grads, learning_rate(schedule, step));
-// and tells of r.skipped. A resumed run fills state() and set_steps() first.
+// A resumed run first fills state() and calls set_steps().
 #pragma once
 
 #include <cstdint>
@@ -21,6 +19,7 @@
 
 #include "kernels/kernels.h"
 #include "parallel/thread_pool.h"
+#include "tensor/zero_memory.h"
 #include "train/train_param.h"
 
 namespace vitrine {
@@ -39,14 +38,14 @@ struct OptimizerConfig {
   bool operator==(const OptimizerConfig&) const = default;
 };
 
-/// How many float32 arrays of a parameter's size the optimizer keeps.
+/// The float32 arrays of a parameter's size that the optimizer keeps.
 constexpr int n_moments(OptimizerConfig::Kind kind) { return kind == OptimizerConfig::Kind::adamw ? 2 : 1; }
 
 struct StepReport {
   double grad_norm = 0;    ///< Before clipping.
-  double clip_factor = 1;  ///< What the gradients were multiplied by.
-  bool skipped = false;    ///< The norm was not finite: nothing has moved, and the step does not count.
-  std::string not_finite;  ///< The first parameter whose gradient has such a sum of squares, where skipped.
+  double clip_factor = 1;  ///< The gradients were multiplied by it.
+  bool skipped = false;    ///< The norm was not finite: nothing has changed, and the step does not count.
+  std::string not_finite;  ///< If skipped: the first parameter whose gradient has such a sum of squares.
 };
 
 /// A named array of the optimizer's state.
@@ -61,15 +60,14 @@ class Optimizer {
   /// All moments zero. Throws BadInput for numbers out of range.
   Optimizer(const OptimizerConfig& config, std::span<const TrainParam> params);
 
-  /// `grads[i]`: as many floats as params[i] has, in its order. `params` as at construction; moves their values and
-  /// rounds them.
+  /// Updates and rounds the values of `params`, the same as at construction. `grads[i]` has the layout of params[i].
   StepReport step(ThreadPool& pool, const Kernels& k, std::span<const TrainParam> params,
                   std::span<const float* const> grads, double lr);
 
   const OptimizerConfig& config() const { return config_; }
-  std::int64_t steps() const { return steps_; }  ///< Steps that were taken (t above).
+  std::int64_t steps() const { return steps_; }  ///< Steps that changed the parameters (t above).
   void set_steps(std::int64_t steps) { steps_ = steps; }
-  /// The moments, to save, or to fill.
+  /// The moments, to save or to fill.
   std::vector<OptimizerArray> state(std::span<const TrainParam> params);
 
  private:
@@ -85,9 +83,9 @@ class Optimizer {
   OptimizerConfig config_;
   std::int64_t steps_ = 0;
   std::vector<Chunk> chunks_;
-  std::vector<float> sums_;                  // of squares, one a chunk
-  std::vector<std::int64_t> first_;          // of each parameter in moments_
-  std::vector<std::vector<float>> moments_;  // each over all parameters
+  std::vector<float> sums_;          // of squares, one per chunk
+  std::vector<std::int64_t> first_;  // of each parameter in moments_
+  std::vector<ZeroMemory> moments_;  // each over all parameters
 };
 
 }  // namespace vitrine

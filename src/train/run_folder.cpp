@@ -40,7 +40,7 @@ std::optional<std::int64_t> step_of(const std::string& name) {
   return step;
 }
 
-/// Moments, and masters where the weights are rounded: everything that is beside the model.
+/// Moments, and masters if the weights are rounded: the arrays that are not part of the model.
 std::vector<OptimizerArray> arrays_of(const Trainable& trainable, Optimizer& optimizer) {
   std::vector<OptimizerArray> arrays = optimizer.state(trainable.params());
   if (trainable.dtype() == DType::f32) return arrays;
@@ -75,7 +75,7 @@ RunFolder::~RunFolder() {
   if (lock_ >= 0) ::close(lock_);
 }
 
-/// Held by the folder itself until the process ends, however it ends. File systems that know no locks have none.
+/// The system releases the lock when the process ends, however it ends. Some file systems have no locks.
 void RunFolder::lock() {
   lock_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock_ < 0) throw BadInput(path_, "cannot open the folder of the run: {}", std::generic_category().message(errno));
@@ -89,11 +89,11 @@ void RunFolder::prepare() {
   for (const char* const name : {"last", "best"}) {
     const fs::file_status status = fs::symlink_status(file(name), error);
     if (fs::exists(status) && !fs::is_symlink(status)) {
-      throw BadInput(file(name), "expected a link to a checkpoint or nothing; another folder is needed for the run");
+      throw BadInput(file(name), "expected a link to a checkpoint, or nothing; choose another folder for the run");
     }
   }
   fs::create_directories(path_ + "/checkpoints", error);
-  if (error) throw BadInput(path_, "cannot make the folder of the run: {}", error.message());
+  if (error) throw BadInput(path_, "cannot create the folder of the run: {}", error.message());
   if (lock_ < 0) lock();
   std::vector<fs::path> left;
   for (const auto& entry : fs::directory_iterator(path_ + "/checkpoints", error)) {
@@ -102,7 +102,7 @@ void RunFolder::prepare() {
       left.push_back(entry.path());
     }
   }
-  for (const fs::path& path : left) fs::remove_all(path, error);  // what stays takes room, no more
+  for (const fs::path& path : left) fs::remove_all(path, error);  // a leftover only takes disk space
 }
 
 std::vector<std::int64_t> RunFolder::steps() const {
@@ -143,11 +143,11 @@ void RunFolder::save(const Trainable& trainable, const ModelFiles& files, Optimi
     const std::int64_t step = all[static_cast<std::size_t>(i)];
     if (step == best_step || step == state.step) continue;
     std::error_code error;
-    fs::remove_all(checkpoint(step), error);  // one that cannot be removed is no reason to stop
+    fs::remove_all(checkpoint(step), error);  // a leftover only takes disk space
   }
 }
 
-/// The checkpoint with the least validation loss; none where none has any. A broken one is no reason to stop.
+/// The checkpoint with the least validation loss, if any has one. Broken checkpoints are ignored.
 std::optional<std::int64_t> RunFolder::best() const {
   std::optional<std::int64_t> best;
   double least = 0;
@@ -164,19 +164,19 @@ std::optional<std::int64_t> RunFolder::best() const {
   return best;
 }
 
-/// A link that is exchanged at once.
+/// Replaces the link atomically.
 void RunFolder::link(const std::string& name, std::int64_t step) const {
   const std::string temporary = file(name + ".tmp");
   std::error_code error;
   fs::remove(temporary, error);
   fs::create_directory_symlink("checkpoints/" + name_of_step(step), temporary, error);
   if (!error) fs::rename(temporary, file(name), error);
-  if (error) throw BadInput(file(name), "cannot make the link: {}", error.message());
+  if (error) throw BadInput(file(name), "cannot create the link: {}", error.message());
 }
 
 void RunFolder::write_sample(std::int64_t step, const std::string& text) const {
   std::error_code error;
-  fs::create_directories(file("samples"), error);  // the writer tells what is wrong
+  fs::create_directories(file("samples"), error);  // the writer reports errors
   FileWriter writer(file("samples/" + name_of_step(step) + ".txt"));
   writer.write(std::as_bytes(std::span(text)));
   writer.commit();

@@ -1,10 +1,10 @@
-// The checkpoints of a training run: written whole, found again, and thrown away when they are old.
+// The checkpoints of a training run: written, found again, and deleted when they are old.
 //
-//   FOLDER/checkpoints/step-000100/   model.safetensors, config.json, tokenizer: what load_checkpoint reads
-//                                     trainer_state.json           step, losses, where it was made
+//   FOLDER/checkpoints/step-000100/   model.safetensors, config.json, tokenizer, for load_checkpoint
+//                                     trainer_state.json           step, losses, the program's version
 //                                     trainer_state.safetensors    moments; masters of bf16 weights
-//   FOLDER/last, FOLDER/best          links to the last one, and to that with the least validation loss of those
-//                                     that were validated at their step
+//   FOLDER/last, FOLDER/best          links to the last one, and to the one with the least validation loss among
+//                                     those that were validated at their step
 #pragma once
 
 #include <cstdint>
@@ -18,45 +18,45 @@
 
 namespace vitrine {
 
-/// What a checkpoint says besides numbers of the model.
+/// The state of a run besides its arrays.
 struct TrainerState {
-  std::int64_t step = 0;             ///< Steps done; the data's place follows from it.
-  std::int64_t optimizer_steps = 0;  ///< Those of them that moved the parameters.
+  std::int64_t step = 0;             ///< Steps done; they determine the place in the data.
+  std::int64_t optimizer_steps = 0;  ///< Those of them that changed the parameters.
   double loss = 0;
-  std::optional<double> val_loss;  ///< Of this step, where there was a validation.
-  std::string isa, build;          ///< Bits of a run that goes on elsewhere may differ.
-  RunWords words;                  ///< The config's, which the steps depend on.
-  Json unfinished;  ///< Metrics of the step, where it was interrupted before they were written; else null.
+  std::optional<double> val_loss;  ///< Of this step, if it was validated.
+  std::string isa, build;          ///< Bits may differ where these differ.
+  RunWords words;                  ///< Of the config.
+  Json unfinished;                 ///< Metrics of the step, if the run ended before they were written; else null.
 };
 
-/// One process at a time: whoever holds one has the folder for itself.
+/// A run's folder, locked against other processes.
 class RunFolder {
  public:
-  /// Changes nothing. Throws BadInput where another process trains into the folder, or it is none.
+  /// Changes nothing. Throws BadInput if another process trains into the folder, or if the path is no folder.
   explicit RunFolder(std::string path);
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
   ~RunFolder();
 
-  /// Makes the folder where it is not there, and removes what a process that was killed has left half done. Throws
-  /// BadInput where it cannot, or where something else stands in the way.
+  /// Creates the folder if necessary, and removes incomplete checkpoints of a process that was killed. Throws BadInput
+  /// if it cannot, or if a file has the name of a link.
   void prepare();
 
   const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return path_ + "/" + name; }
-  /// Steps of the checkpoints that are there, ascending.
+  /// The steps that have a checkpoint, ascending.
   std::vector<std::int64_t> steps() const;
   std::string checkpoint(std::int64_t step) const;
 
-  /// Writes a checkpoint, points `last` (and `best`) to it, then removes those beyond the last `keep_last` that are not
-  /// the best.
+  /// Writes a checkpoint, updates the links `last` and `best`, then removes all but the last `keep_last` checkpoints
+  /// and the best.
   void save(const Trainable& trainable, const ModelFiles& files, Optimizer& optimizer, const TrainerState& state,
             std::int64_t keep_last, ThreadPool& pool);
   /// Writes samples/step-….txt.
   void write_sample(std::int64_t step, const std::string& text) const;
-  /// The state of a checkpoint. Throws BadCheckpoint where it is broken.
+  /// The state of a checkpoint. Throws BadCheckpoint if it is broken.
   TrainerState read_state(std::int64_t step) const;
-  /// Fills moments, and masters beside bf16 weights. Throws BadCheckpoint.
+  /// Reads the moments, and the masters of bf16 weights. Throws BadCheckpoint.
   void read_arrays(std::int64_t step, const Trainable& trainable, Optimizer& optimizer) const;
 
  private:

@@ -14,7 +14,7 @@ std::string text_of(const Json& words, const std::string& key) {
 
 }  // namespace
 
-RunWords words_of(const TrainConfig& c, const TokenShards& corpus, const Dataset& data) {
+RunWords words_of(const TrainConfig& c, const SplitCorpus& corpus) {
   const StepOptions& t = c.train;
   const OptimizerConfig& o = c.optimizer;
   const ScheduleConfig& s = c.schedule;
@@ -26,8 +26,8 @@ RunWords words_of(const TrainConfig& c, const TokenShards& corpus, const Dataset
                  {"dtype", std::string(name_of(t.dtype))},
                  {"mask_documents", c.data.mask_documents},
                  {"optimizer", o.kind == OptimizerConfig::Kind::adamw ? "adamw" : "sgd"},
-                 {"training_tokens", data.train_tokens()},
-                 {"tokenizer_fingerprint", fmt::format("{:016x}", corpus.info().fingerprint)}};
+                 {"training_tokens", corpus.training().train_tokens()},
+                 {"tokenizer_fingerprint", fmt::format("{:016x}", corpus.shards().info().fingerprint)}};
   words.free = {{"steps", t.steps},
                 {"dropout", t.dropout},
                 {"label_smoothing", t.label_smoothing},
@@ -55,13 +55,13 @@ void check_words(const RunWords& before, const RunWords& now, const std::string&
   for (const auto& [key, value] : now.fixed.items()) {
     const std::string was = text_of(before.fixed, key), is = value.dump();
     if (was == is) continue;
-    throw BadInput(folder, "the run was begun with {} = {}, now it is {}: it cannot go on as the same run", key, was,
-                   is);
+    throw BadInput(folder, "{} was {} when the run started and is now {}: the run cannot be resumed", key, was, is);
   }
   for (const auto& [key, value] : now.free.items()) {
     const std::string was = text_of(before.free, key), is = value.dump();
     if (was == is) continue;
-    tell(fmt::format("{} was {}, from here on it is {}: not the bits of a run that never stopped", key, was, is));
+    tell(fmt::format("{} changes from {} to {}: the bits will not be those of a run that was never stopped", key, was,
+                     is));
   }
 }
 

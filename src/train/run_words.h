@@ -1,25 +1,25 @@
-// What a checkpoint remembers of the config that made it, so that a run which goes on can be held to it.
+// The part of a config that a checkpoint stores, so that a resumed run can be compared with it.
 #pragma once
 
 #include <functional>
 #include <string>
 
 #include "base/json.h"
-#include "train/dataset.h"
+#include "data/split.h"
 #include "train/train_config.h"
 
 namespace vitrine {
 
-/// Another `fixed` value would be another run; `free` ones may be changed between two parts of a run, whose steps are
-/// then no longer those of a run that never stopped.
+/// A run can be resumed only with the same `fixed` values. Other `free` values are possible, but then the steps are not
+/// those of a run that was never stopped.
 struct RunWords {
   Json fixed, free;
 };
 
-RunWords words_of(const TrainConfig& config, const TokenShards& corpus, const Dataset& data);
+RunWords words_of(const TrainConfig& config, const SplitCorpus& corpus);
 
-/// Compares a checkpoint's words with the config's. Throws BadInput with the run's folder for a fixed one that differs;
-/// tells of free ones.
+/// Compares a checkpoint's words with the config's. Throws BadInput, with the run's folder, for a fixed one that
+/// differs; reports free ones that differ.
 void check_words(const RunWords& before, const RunWords& now, const std::string& folder,
                  const std::function<void(const std::string&)>& tell);
 

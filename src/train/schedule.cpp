@@ -25,7 +25,7 @@ void validate(const ScheduleConfig& s) {
   }
   if (s.kind != ScheduleConfig::Kind::stable_decay) return;
   if (s.decay_steps < 1 || s.decay_steps > s.steps - s.warmup) {
-    throw BadInput(kWhere, "expected decay_steps from 1 to the {} steps behind the warmup, got {}", s.steps - s.warmup,
+    throw BadInput(kWhere, "expected decay_steps from 1 to the {} steps after the warmup, got {}", s.steps - s.warmup,
                    s.decay_steps);
   }
 }

@@ -12,8 +12,8 @@
 //   linear        peak + (end − peak) · r
 //   stable_decay  peak, then linear over the last decay_steps
 //
-// Steps count from 0, end = peak · end_fraction, which stands from s = steps on. Source: nanoGPT's get_lr;
-// Hu et al. 2024 (MiniCPM) for stable_decay. The trainer asks learning_rate(schedule, step) once a step.
+// Steps count from 0; end = peak · end_fraction is the rate from s = steps on. Sources: nanoGPT's get_lr;
+// Hu et al. 2024 (MiniCPM) for stable_decay.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +26,14 @@ struct ScheduleConfig {
   Kind kind = Kind::cosine;
   double peak = 1e-3;
   std::int64_t warmup = 0;
-  std::int64_t steps = 1;        ///< Where the decay ends.
+  std::int64_t steps = 1;        ///< The decay ends here.
   std::int64_t decay_steps = 0;  ///< Of stable_decay.
   double end_fraction = 0.1;
 
   bool operator==(const ScheduleConfig&) const = default;
 };
 
-/// Throws BadInput where the numbers contradict each other.
+/// Throws BadInput if the numbers contradict each other.
 void validate(const ScheduleConfig& schedule);
 
 double learning_rate(const ScheduleConfig& schedule, std::int64_t step);

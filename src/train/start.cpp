@@ -18,11 +18,11 @@ Start start_from(const TrainConfig& c, const std::string& checkpoint, ThreadPool
   const Checkpoint loaded = load_checkpoint(checkpoint);
   const std::string path = checkpoint + "/config.json";
   if (loaded.table == nullptr || !std::filesystem::exists(path)) {
-    throw Unsupported(checkpoint, "expected a Hugging Face folder to go on from, got a {}", loaded.description);
+    throw Unsupported(checkpoint, "expected a Hugging Face folder to train from, got a {}", loaded.description);
   }
   const Json config = read_json_file(path);
   const std::string tokenizer = c.data.tokenizer.empty() ? loaded.tokenizer_path : c.data.tokenizer;
-  return {copy_trainable(*loaded.model, c.train.dtype, pool, k), {family_of(config, path), config, tokenizer}};
+  return {copy_trainable(loaded.model, c.train.dtype, pool, k), {family_of(config, path), config, tokenizer}};
 }
 
 }  // namespace vitrine

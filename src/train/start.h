@@ -1,4 +1,4 @@
-// What a run starts from: random parameters, or those of a checkpoint.
+// The start of a run: random parameters, or those of a checkpoint.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace vitrine {
 
-/// Parameters, and what a run's checkpoints hold beside them.
+/// Parameters, and the files that the run's checkpoints contain besides them.
 struct Start {
   Trainable trainable;
   ModelFiles files;
 };
 
-/// From `checkpoint`, or where it is "" from the config's own words. Throws as load_checkpoint does, and Unsupported
-/// for a checkpoint that is no Hugging Face folder.
+/// From `checkpoint`, or if it is "" from the config's model. Throws as load_checkpoint does, and Unsupported for a
+/// checkpoint that is no Hugging Face folder.
 Start start_from(const TrainConfig& config, const std::string& checkpoint, ThreadPool& pool, const Kernels& k);
 
 }  // namespace vitrine

@@ -1,36 +1,45 @@
 #include "train/tapped_step.h"
 
-#include <algorithm>
 #include <filesystem>
 
 namespace vitrine {
 namespace {
 
-constexpr std::int64_t kHeaderBytesPerSite = 400;  // and its gradient
+constexpr std::int64_t kHeaderBytesPerSite = 400;  // of the value and its gradient
+
+/// The most values that the recorder can receive in a pass. Attention's strips come once for each segment.
+std::int64_t most_values(const Recorder& recorder, const ModelConfig& model, std::int64_t n_segments) {
+  std::int64_t strips = 0;
+  for (int layer = 0; layer < static_cast<int>(model.blocks.size()); ++layer) {
+    for (const Site site : {Site::scores_raw, Site::scores, Site::pattern}) {
+      strips += recorder.wants({site, layer}) ? 1 : 0;
+    }
+  }
+  return recorder.most_sites() + strips * (n_segments - 1);
+}
 
 }  // namespace
 
-TappedStep::TappedStep(const LogOptions& options, const ModelConfig& model, bool looks, const std::string& path)
+TappedStep::TappedStep(const LogOptions& options, const ModelConfig& model, bool looks, const std::string& path,
+                       std::int64_t n_segments)
     : looks_(looks) {
   std::vector<SiteWrite> writes;
   for (const std::string& text : options.writes) writes.push_back(parse_site_write(text));
   const auto add = [this](const std::string& name, const Tensor& value) {
-    if (!writer_ || std::find(written_.begin(), written_.end(), name) != written_.end()) return;
-    writer_->add(name, value);
-    written_.push_back(name);
+    if (writer_ && written_.insert(name).second) writer_->add(name, value);
   };
   const auto name = [](const SiteId& id) {
     return name_of(id) + (id.segment > 0 ? "." + std::to_string(id.segment) : "");
   };
   const std::vector<std::string> globs = looks ? options.taps : std::vector<std::string>{""};
+  const auto n_layers = static_cast<int>(model.blocks.size()), n_experts = static_cast<int>(most_experts(model));
   recorder_.emplace(
-      globs, writes, static_cast<int>(model.blocks.size()),
-      [=](const SiteId& id, const Tensor& value) { add(name(id), value); }, static_cast<int>(most_experts(model)));
+      globs, writes, n_layers, [=](const SiteId& id, const Tensor& value) { add(name(id), value); }, n_experts);
+  writes_.emplace(std::vector<std::string>{""}, writes, n_layers, Recorder::Receive{}, n_experts);
   if (path.empty()) return;
   recorder_->receive_gradients([=](const SiteId& id, const Tensor& value) { add(name(id) + "_grad", value); });
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());
-  constexpr std::int64_t kSegments = 64;  // strips come once for each
-  writer_.emplace(path, 64 + recorder_->most_sites() * kHeaderBytesPerSite * kSegments);
+  writer_.emplace(path, 64 + most_values(*recorder_, model, n_segments) * kHeaderBytesPerSite);
 }
 
 void TappedStep::commit() {

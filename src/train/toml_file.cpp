@@ -13,7 +13,7 @@
 namespace vitrine {
 namespace {
 
-constexpr std::string_view kMark = "\xEF\xBB\xBF";  // of UTF-8, which may stand in front
+constexpr std::string_view kMark = "\xEF\xBB\xBF";  // the byte order mark of UTF-8
 
 int line_of(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
 
@@ -21,10 +21,9 @@ int line_at(std::string_view text, std::size_t at) {
   return 1 + static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
 }
 
-// toml++ 3.3 runs into undefined behavior at control characters, and at letters beyond ASCII wherever it asks its table
-// of white space. So it reads ASCII alone: a byte beyond, and ~ itself, go in as ~ and two hexadecimal digits (é as
-// ~c3~a9) and come back from what was read. Outside quotes and comments TOML has neither, so nothing else changes its
-// meaning.
+// toml++ 3.3 has undefined behavior at control characters, and at characters beyond ASCII when it looks them up in its
+// table of white space. So it gets ASCII only: ~ and all bytes beyond ASCII are encoded as ~ and two hexadecimal digits
+// (é as ~c3~a9), and decoded in the values. TOML allows neither outside quotes and comments, so no meaning changes.
 
 std::string to_ascii(std::string_view text, const std::string& path) {
   const auto refuse = [&](std::size_t at, const std::string& why) {
@@ -109,7 +108,7 @@ TomlFile parse_toml(std::string_view text, const std::string& path) {
     const std::string why = from_ascii(e.description());
     const bool at_letter = why.find("~'") != why.npos;  // saw '~', or an unknown escape: the first byte of one, or ~
     throw BadInput(path + ":" + std::to_string(e.source().begin.line), "{}",
-                   at_letter ? "letters beyond ASCII, and ~, stand in quotes and comments alone" : why);
+                   at_letter ? "characters beyond ASCII, and ~, are allowed in quotes and comments only" : why);
   }
   return file;
 }

@@ -1,4 +1,4 @@
-// TOML files as JSON values, with the line on which each key stands.
+// TOML files as JSON values, with the line of each key.
 #pragma once
 
 #include <map>
@@ -11,11 +11,11 @@ namespace vitrine {
 
 struct TomlFile {
   Json values;                       ///< An object; tables are objects.
-  std::map<std::string, int> lines;  ///< By path, as in `train.batch`; of tables where they begin.
+  std::map<std::string, int> lines;  ///< By path, as in `train.batch`; for a table, its first line.
 };
 
-/// Throws BadInput, naming file and line, for what is no TOML, for dates, and for numbers that are not finite. Source:
-/// TOML 1.0.0 (toml.io).
+/// Throws BadInput, with file and line, for invalid TOML, dates, and numbers that are not finite. Source: TOML 1.0.0
+/// (toml.io).
 TomlFile parse_toml(std::string_view text, const std::string& path);
 
 }  // namespace vitrine

@@ -24,7 +24,7 @@ void read_init(ConfigSection& section, InitOptions& init) {
   using Scheme = InitOptions::Scheme;
   init.scheme = section.choice<Scheme>(
       "init", {{"auto", Scheme::by_config}, {"glorot", Scheme::glorot}, {"gpt2", Scheme::normal}});
-  if (init.scheme != Scheme::normal) section.refuse("init_std", "it is the σ of init = \"gpt2\" alone");
+  if (init.scheme != Scheme::normal) section.refuse("init_std", "it applies to init = \"gpt2\" only");
   init.std = section.number("init_std", init.std, 0, kMostNumber);
   if (section.has("embedding_std")) init.embedding_std = section.number("embedding_std", 0, 0, kMostNumber);
 }
@@ -42,16 +42,16 @@ ModelSource read_model(ConfigSection& section, const std::string& path) {
   if (has_from) {
     model.checkpoint = section.text("from");
     for (const char* key : {"set", "init", "init_std", "embedding_std"}) {
-      section.refuse(key, "a model that goes on from a checkpoint is as the checkpoint has it");
+      section.refuse(key, "it has no effect on a model from a checkpoint");
     }
   } else {
     const bool is_inline = has_config && section.is_table("config");
     model.where = is_inline ? path : section.text(has_preset ? "preset" : "config");
     model.config = is_inline ? *section.table("config") : preset_or_config(model.where);
     if (const Json* values = section.table("set")) set_config_values(model.config, *values, model.where);
-    if (is_inline) set_config_values(model.config, Json::object(), model.where);  // a rule for d_ff may stand there
+    if (is_inline) set_config_values(model.config, Json::object(), model.where);  // for a formula of d_ff
     read_init(section, model.init);
-    read_model_config(family_of(model.config, model.where), model.config, model.where);  // its errors, before all else
+    read_model_config(family_of(model.config, model.where), model.config, model.where);  // for its errors
   }
   section.finish();
   return model;
@@ -61,7 +61,7 @@ DataOptions read_data(ConfigSection& section) {
   DataOptions data;
   data.train = section.text("train");
   data.validation = section.text("validation", "");
-  if (!data.validation.empty()) section.refuse("validation_fraction", "validation says what is held out");
+  if (!data.validation.empty()) section.refuse("validation_fraction", "validation already gives the validation tokens");
   data.validation_fraction = section.number("validation_fraction", 0, 0, 0.9);
   data.tokenizer = section.text("tokenizer", "");
   data.mask_documents = section.flag("mask_documents", false);
@@ -114,7 +114,7 @@ OptimizerConfig read_optimizer(ConfigSection& section, ConfigSection& clip) {
   section.finish();
 
   const bool is_off = clip.flag("off", false);
-  if (is_off) clip.refuse("max_norm", "off = true says that nothing is clipped");
+  if (is_off) clip.refuse("max_norm", "it has no effect with off = true");
   optimizer.max_norm = clip.number("max_norm", *optimizer.max_norm, 1e-9, kMostNumber);
   if (is_off) optimizer.max_norm = std::nullopt;
   clip.finish();
@@ -131,7 +131,7 @@ ScheduleConfig read_schedule(ConfigSection& section, std::int64_t steps, const s
                                                 {"stable_decay", Kind::stable_decay}});
   schedule.peak = section.number("lr", schedule.peak, 0, kMostNumber);
   schedule.warmup = section.integer("warmup", 0, 0);
-  if (schedule.kind == Kind::constant) section.refuse("end_fraction", "a constant rate does not end at another one");
+  if (schedule.kind == Kind::constant) section.refuse("end_fraction", "it has no effect on a constant rate");
   schedule.end_fraction = section.number("end_fraction", schedule.end_fraction, 0, 1);
   if (schedule.kind == Kind::stable_decay) {
     schedule.decay_steps = section.integer("decay_steps", 1);
@@ -154,7 +154,7 @@ LogOptions read_log(ConfigSection& section, const DataOptions& data) {
   };
   log.every = steps("every", log.every, 1);
   const bool validates = !data.validation.empty() || data.validation_fraction > 0;
-  if (!validates) section.refuse("validate_every", "[data] holds nothing out for validation");
+  if (!validates) section.refuse("validate_every", "[data] has no validation tokens");
   log.validate_every = steps("validate_every", 0, 0);
   if (log.validate_every == 0) section.refuse("validate_batches", "it has no effect without validate_every");
   log.validate_batches = steps("validate_batches", 0, 0);
@@ -171,12 +171,12 @@ LogOptions read_log(ConfigSection& section, const DataOptions& data) {
   log.writes = section.texts("writes");
   if (log.taps_every == 0 && !log.taps.empty()) section.fail("taps", "it has no effect without taps_every");
   if (log.taps_every > 0 && log.taps.empty()) section.fail("taps_every", "it has no effect without taps");
-  for (const std::string& text : log.writes) parse_site_write(text);  // its errors, before the first step
+  for (const std::string& text : log.writes) parse_site_write(text);  // for its errors
   section.finish();
   return log;
 }
 
-/// A config, and all keys that its reader knows.
+/// A config, and all keys that the reader knows.
 struct Reading {
   TrainConfig config;
   std::vector<std::string> keys;

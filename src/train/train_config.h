@@ -1,8 +1,8 @@
-// What `train CONFIG.toml` is told. Every key is read or told of; values that contradict each other are errors, with
-// the line. docs/training.md says what each of them means. Paths are those of the shell that runs the program.
+// The config of `train CONFIG.toml`. Unknown keys, and values that contradict each other, are errors with a line
+// number. docs/training.md explains each key. Relative paths start at the current directory.
 //
-// The trainer calls read_train_config, makes or loads the model, then check_with_model; what is not in the file has the
-// value that stands here.
+// The trainer calls read_train_config, makes or loads the model, then calls check_with_model. Keys that are not in the
+// file have the defaults below.
 //
 //   [model]      one of preset = "gpt2" | config = "config.json" or a table of its keys | from = "checkpoint";
 //                set = { d_model = 128, d_ff = "8/3 d, round up to 64" };
@@ -31,10 +31,10 @@
 
 namespace vitrine {
 
-/// Either a config.json to draw parameters for, or a checkpoint to go on from.
+/// Either a config.json to draw parameters for, or a checkpoint to start from.
 struct ModelSource {
-  Json config;             ///< As config.json has it, overrides applied; null with a checkpoint.
-  std::string where;       ///< Names the config in messages.
+  Json config;             ///< A config.json with the overrides applied; null with a checkpoint.
+  std::string where;       ///< The config's name in messages.
   std::string checkpoint;  ///< A path for load_checkpoint; "": none.
   InitOptions init;
 
@@ -44,8 +44,8 @@ struct ModelSource {
 struct DataOptions {
   std::string train;
   std::string validation;          ///< "": a fraction of train.
-  double validation_fraction = 0;  ///< 0 without validation: nothing is held out.
-  std::string tokenizer;           ///< "": what train says, or the checkpoint.
+  double validation_fraction = 0;  ///< 0 and no `validation`: no validation.
+  std::string tokenizer;           ///< "": the checkpoint's.
   bool mask_documents = false;
 
   bool operator==(const DataOptions&) const = default;
@@ -55,8 +55,8 @@ struct StepOptions {
   enum class Balance : std::uint8_t { sequence, hugging_face };
 
   std::int64_t steps = 0;
-  std::int64_t batch = 0;          ///< Sequences of a step, of all micro-batches together.
-  std::int64_t micro_batches = 1;  ///< In so many equal parts: less memory, the same result.
+  std::int64_t batch = 0;          ///< Sequences per step, all micro-batches together.
+  std::int64_t micro_batches = 1;  ///< Equal parts of a step.
   std::int64_t seq_len = 0;
   std::uint64_t seed = 1;
   DType dtype = DType::f32;
@@ -74,15 +74,15 @@ struct StepOptions {
 struct LogOptions {
   std::int64_t every = 1;             ///< Steps between lines of metrics.
   std::int64_t validate_every = 0;    ///< 0: never, here and below.
-  std::int64_t validate_batches = 0;  ///< 0: all of the validation tokens.
+  std::int64_t validate_batches = 0;  ///< 0: all validation tokens.
   std::int64_t sample_every = 0;
   std::string sample_prompt;
   std::int64_t sample_tokens = 64;
-  std::int64_t save_every = 0;  ///< Besides the end.
-  std::int64_t keep_last = 2;   ///< Checkpoints, besides the best.
+  std::int64_t save_every = 0;  ///< In addition to the end.
+  std::int64_t keep_last = 2;   ///< Checkpoints, in addition to the best.
   std::int64_t taps_every = 0;
   std::vector<std::string> taps;    ///< Globs over sites.
-  std::vector<std::string> writes;  ///< As `trace --set` takes them; done in every step.
+  std::vector<std::string> writes;  ///< As for `trace --set`; in every step.
 
   bool operator==(const LogOptions&) const = default;
 };
@@ -99,14 +99,14 @@ struct TrainConfig {
   bool operator==(const TrainConfig&) const = default;
 };
 
-/// Throws BadInput as said above, and what reading a config.json throws.
+/// Throws BadInput for the errors above, and what reading a config.json throws.
 TrainConfig read_train_config(const std::string& path);
 TrainConfig parse_train_config(std::string_view text, const std::string& path);
 
-/// Every key that may stand in a config, as `section.key`.
+/// All keys of a config, as `section.key`.
 std::vector<std::string> train_config_keys();
 
-/// Throws BadInput for what contradicts the model: sequences beyond its context, balance losses without experts.
+/// Throws BadInput if the config does not fit the model: sequences beyond its context, balance losses without experts.
 void check_with_model(const TrainConfig& config, const ModelConfig& model);
 
 }  // namespace vitrine

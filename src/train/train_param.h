@@ -5,19 +5,20 @@
 #include <cstdint>
 #include <string>
 
-#include "tensor/tensor.h"
+#include "tensor/param.h"
 
 namespace vitrine {
 
-/// Dense, row-major, in memory of its own (train/trainable.h owns it).
+/// A parameter that learns: dense, row-major, in memory that train/trainable.h owns.
 struct TrainParam {
   std::string name;              ///< As in for_each_param's list.
   Shape shape;                   ///< `[out, in]` of a product, `[n]` of a vector.
-  float* value = nullptr;        ///< What the optimizer moves: the weight, or the float32 master of a bf16 weight.
-  std::byte* rounded = nullptr;  ///< The bf16 weight, value to nearest even; null where the weight is value itself.
+  float* value = nullptr;        ///< The optimizer moves it: the weight, or the float32 master of a bf16 weight.
+  std::byte* rounded = nullptr;  ///< The bf16 weight, value to nearest even; null if value itself is the weight.
+  const Param* param = nullptr;  ///< The model's, which passes read.
 
   std::int64_t count() const { return shape.count(); }
-  bool decays() const { return shape.rank() >= 2; }  ///< Weight decay moves matrices; gains and biases it leaves alone.
+  bool decays() const { return shape.rank() >= 2; }  ///< Weight decay applies to matrices, not to gains and biases.
 };
 
 }  // namespace vitrine

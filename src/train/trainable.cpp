@@ -1,7 +1,5 @@
 #include "train/trainable.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -13,6 +11,7 @@
 #include "checkpoint/hugging_face_writer.h"
 #include "kernels/kernels.h"
 #include "model/count.h"
+#include "tensor/zero_memory.h"
 #include "tokenizer/tokenizer.h"
 
 namespace vitrine {
@@ -21,20 +20,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kAlignment = 64;
-constexpr std::int64_t kGrain = std::int64_t{1} << 14;  // elements that are worth waking a thread
+constexpr std::int64_t kGrain = std::int64_t{1} << 14;  // elements per thread, at least
 
 std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-/// Zeros from the system, which takes pages from memory when they are first written.
-std::shared_ptr<std::byte> zeros(std::int64_t bytes) {
-  const auto size = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1));
-  void* const data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED) {
-    throw OutOfCapacity("parameters", "cannot have {:.1f} GB of memory", static_cast<double>(bytes) / 1e9);
-  }
-  ::madvise(data, size, MADV_HUGEPAGE);  // fewer address translations; the system may not know it
-  return {static_cast<std::byte*>(data), [size](std::byte* p) { ::munmap(p, size); }};
-}
 
 /// Elements of a stored parameter, dense and row-major, into `to`.
 void copy_dense(const MatrixView& view, float* to, ThreadPool& pool, const Kernels& k) {
@@ -73,32 +61,49 @@ void copy_tokenizer(const std::string& from, const fs::path& folder) {
 
 }  // namespace
 
-Trainable::Trainable(const ModelConfig& config, DType dtype) : dtype_(dtype) {
+Trainable::Trainable(const ModelConfig& config, DType dtype) : Trainable(config, dtype, nullptr, {}) {}
+
+Trainable::Trainable(std::shared_ptr<const Model> base, DType dtype, const Learns& learns)
+    : Trainable(base->config(), dtype, base, learns) {}
+
+Trainable::Trainable(const ModelConfig& config, DType dtype, const std::shared_ptr<const Model>& base,
+                     const Learns& learns)
+    : dtype_(dtype) {
   if (dtype != DType::f32 && dtype != DType::bf16) {
     throw InternalError("parameters", "there is no training of {}", name_of(dtype));
   }
   validate(config, "config");
   const std::int64_t n_params = count_params(config);
   if (!checked_mul(n_params, 8)) throw OutOfCapacity("parameters", "{} of them fit no memory", n_params);
+  const auto is_learning = [&](const std::string& name) { return !learns || learns(name); };
   std::int64_t value_bytes = 0, weight_bytes = 0;
-  for_each_shape(config, [&](const std::string&, const Shape& shape) {
+  bool is_any_frozen = false;
+  for_each_shape(config, [&](const std::string& name, const Shape& shape) {
+    is_any_frozen |= !is_learning(name);
+    if (!is_learning(name)) return;
     value_bytes += aligned(shape.count() * size_of(DType::f32));
     weight_bytes += aligned(shape.count() * size_of(dtype));
   });
-  const std::shared_ptr<std::byte> values = zeros(value_bytes);
-  const std::shared_ptr<std::byte> weights = dtype == DType::f32 ? values : zeros(weight_bytes);
+  const auto values = std::make_shared<const ZeroMemory>(value_bytes, "parameters");
+  const auto weights = dtype == DType::f32 ? values : std::make_shared<const ZeroMemory>(weight_bytes, "parameters");
+  std::vector<std::shared_ptr<const void>> storage = {values, weights};
+  if (is_any_frozen) storage.push_back(base);
 
-  ModelParams views = empty_params(config);
-  std::byte *value = values.get(), *weight = weights.get();
+  ModelParams views = base != nullptr ? base->params() : empty_params(config);
+  std::byte *value = values->bytes(), *weight = weights->bytes();
   for_each_param(config, views, [&](Param& param, const std::string& name, const Shape& shape) {
+    if (!is_learning(name)) return;
     const std::int64_t cols = shape[shape.rank() - 1];
     param = {name, name, shape, {weight, dtype, shape.count() / cols, cols, cols, 1}};
     params_.push_back({name, shape, reinterpret_cast<float*>(value), dtype == DType::f32 ? nullptr : weight});
     value += aligned(shape.count() * size_of(DType::f32));
     weight += aligned(shape.count() * size_of(dtype));
   });
-  model_ = std::make_shared<const Model>(config, std::move(views),
-                                         std::vector<std::shared_ptr<const void>>{values, weights});
+  model_ = std::make_shared<const Model>(config, std::move(views), std::move(storage));
+  auto next = params_.begin();
+  for_each_param(config, model_->params(), [&](const Param& param, const std::string& name, const Shape&) {
+    if (is_learning(name)) (next++)->param = &param;
+  });
 }
 
 void Trainable::round_weights(ThreadPool& pool, const Kernels& k) const {
@@ -124,29 +129,45 @@ Trainable draw_trainable(const ModelConfig& config, DType dtype, const InitOptio
   return trainable;
 }
 
-Trainable copy_trainable(const Model& model, DType dtype, ThreadPool& pool, const Kernels& k) {
-  for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& name, const Shape&) {
+Trainable copy_trainable(const std::shared_ptr<const Model>& model, DType dtype, ThreadPool& pool, const Kernels& k,
+                         const Learns& learns) {
+  const auto for_each_learning = [&](auto&& visit) {
+    for_each_param(model->config(), model->params(), [&](const Param& param, const std::string& name, const Shape&) {
+      if (!learns || learns(name)) visit(param, name);
+    });
+  };
+  for_each_learning([](const Param& param, const std::string& name) {
     if (!is_blocks(param.view.dtype)) return;
     throw Unsupported(name, "expected weights of f32, f16 or bf16 to train on, got {}", name_of(param.view.dtype));
   });
-  Trainable trainable(model.config(), dtype);
+  Trainable trainable(model, dtype, learns);
   auto target = trainable.params().begin();
-  for_each_param(model.config(), model.params(), [&](const Param& param, const std::string&, const Shape&) {
-    copy_dense(param.view, (target++)->value, pool, k);
-  });
+  for_each_learning(
+      [&](const Param& param, const std::string&) { copy_dense(param.view, (target++)->value, pool, k); });
   trainable.round_weights(pool, k);
   return trainable;
 }
 
 void save_model(const Trainable& trainable, const ModelFiles& files, const std::string& folder, ThreadPool& pool) {
-  const std::span<const TrainParam> params = trainable.params();
+  const Model& model = trainable.model();
+  std::vector<MatrixView> views;
+  for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& name, const Shape&) {
+    if (is_blocks(param.view.dtype)) {
+      throw Unsupported(name, "expected weights of f32, f16 or bf16 to save, got {}", name_of(param.view.dtype));
+    }
+    views.push_back(param.view);
+  });
+  const Kernels& k = default_kernels();
   const ParamValues values = [&](std::size_t i, std::int64_t row, std::int64_t first_col, std::span<float> out) {
-    const std::int64_t cols = params[i].shape[params[i].shape.rank() - 1];
-    std::copy_n(params[i].value + row * cols + first_col, out.size(), out.data());
+    const MatrixView& view = views[i];
+    const std::int64_t step = view.col_stride == 1 ? static_cast<std::int64_t>(out.size()) : 1;
+    for (std::int64_t at = 0; at < static_cast<std::int64_t>(out.size()); at += step) {
+      k.widen(view.at(row, first_col + at), view.dtype, step, out.data() + at);
+    }
   };
   const fs::path to = folder;
-  write_hugging_face_tensors((to / "model.safetensors").string(), files.family, trainable.model().config(),
-                             trainable.dtype(), values, pool);
+  write_hugging_face_tensors((to / "model.safetensors").string(), files.family, model.config(), trainable.dtype(),
+                             values, pool);
   copy_tokenizer(files.tokenizer, to);
   write_config_json((to / "config.json").string(), files.family, files.config, trainable.dtype());
 }

@@ -1,12 +1,13 @@
-// A model whose parameters lie in memory of its own, so that an optimizer can move them.
+// A model whose learning parameters are in writable memory, so that an optimizer can move them.
 //
-// The trainer makes one, from a config (draw_trainable) or from a checkpoint (copy_trainable), runs
-// trainable.model().forward(pass with tape, …), hands trainable.params() and the gradients to the optimizer, which
-// writes the very memory that the model's views point to, and saves with save_model into a FolderWriter's folder,
-// beside which it puts its own state (moments; the masters, which are params()[i].value).
+// The trainer makes one from a config (draw_trainable) or from a checkpoint (copy_trainable), runs
+// trainable.model().learn(pass, ids), and passes trainable.params() and their gradients to the optimizer, which writes
+// the memory that the model's views point to. save_model writes the model into a checkpoint's folder; the trainer adds
+// its own state (the moments, and the masters, which are params()[i].value).
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -21,22 +22,29 @@
 
 namespace vitrine {
 
+/// Which parameters learn, by our names; empty: all. Gradients, masters and moments exist for those alone.
+using Learns = std::function<bool(const std::string& name)>;
+
 class Trainable {
  public:
-  /// All elements zero. `dtype`: f32, or bf16, which has float32 masters beside it. Throws as validate() does;
-  /// OutOfCapacity where memory is refused; InternalError for another type.
+  /// All parameters learn and are zero. `dtype`: f32, or bf16, which adds float32 masters. Throws as validate() does;
+  /// OutOfCapacity; InternalError for another type.
   Trainable(const ModelConfig& config, DType dtype);
+  /// The parameters of `base` that learn are zero, of type `dtype`; the others are shared with `base`, as they are.
+  Trainable(std::shared_ptr<const Model> base, DType dtype, const Learns& learns);
 
-  /// Sees every change of the parameters. No pass may run while they are changed.
+  /// Sees every change of the parameters. No pass may run while they change.
   const Model& model() const { return *model_; }
   std::shared_ptr<const Model> shared_model() const { return model_; }
-  /// In the order of for_each_param.
+  /// Those that learn, in the order of for_each_param.
   std::span<const TrainParam> params() const { return params_; }
   DType dtype() const { return dtype_; }
-  /// Rounds all masters into the weights; nothing for f32. For who has filled the values.
+  /// Rounds all masters into the weights, after the caller has changed values; nothing for f32.
   void round_weights(ThreadPool& pool, const Kernels& k) const;
 
  private:
+  Trainable(const ModelConfig& config, DType dtype, const std::shared_ptr<const Model>& base, const Learns& learns);
+
   DType dtype_;
   std::vector<TrainParam> params_;
   std::shared_ptr<const Model> model_;  // owns the memory
@@ -45,18 +53,21 @@ class Trainable {
 /// Random parameters: the same elements as `init` writes for that seed.
 Trainable draw_trainable(const ModelConfig& config, DType dtype, const InitOptions& options, std::uint64_t seed,
                          ThreadPool& pool, const Kernels& k);
-/// A copy of a loaded model's parameters. Throws Unsupported for quantized ones, naming the first.
-Trainable copy_trainable(const Model& model, DType dtype, ThreadPool& pool, const Kernels& k);
+/// The parameters of a loaded model: copies of those that learn, the others shared with it. Throws Unsupported, naming
+/// the first, where quantized ones should learn.
+Trainable copy_trainable(const std::shared_ptr<const Model>& model, DType dtype, ThreadPool& pool, const Kernels& k,
+                         const Learns& learns = {});
 
-/// What a checkpoint holds beside the parameters.
+/// What a checkpoint holds besides the parameters.
 struct ModelFiles {
   const Family& family;
   Json config;            ///< config.json
   std::string tokenizer;  ///< A file, or a folder that has one; "": none.
 };
 
-/// Writes model.safetensors, config.json and the tokenizer's files into `folder`, which must exist: what
-/// load_checkpoint reads. Throws as FileWriter does.
+/// Writes model.safetensors, config.json and the tokenizer's files into `folder`, which must exist; load_checkpoint
+/// reads them. All parameters are written as trainable.dtype(). Throws as FileWriter does, Unsupported for quantized
+/// parameters.
 void save_model(const Trainable& trainable, const ModelFiles& files, const std::string& folder, ThreadPool& pool);
 
 }  // namespace vitrine

@@ -1,10 +1,10 @@
-// Training: steps over a corpus, checkpoints, and a log of both.
+// Training: steps over a corpus, with checkpoints and a log.
 //
 //   step   batch(step) ─▶ micro-batches: forward, loss, backward ─▶ gradients ─▶ clip, update     (Learner)
 //   run    plan ─▶ step, step, … with lines of metrics, validation, samples, checkpoints between     (train)
 //
-// A step is a pure function of the config, the parameters and its number: whoever goes on from a checkpoint gets the
-// bits of a run that never stopped.
+// A step is a pure function of the config, the parameters and its number, so a run that is resumed from a checkpoint
+// computes the bits of a run that was never stopped.
 #pragma once
 
 #include <atomic>
@@ -16,14 +16,12 @@
 
 namespace vitrine {
 
-/// How a run stands, for whoever watches.
 struct TrainProgress {
-  std::int64_t step = 0, steps = 0;  ///< Done, and to do in all.
-  double loss = 0;                   ///< Cross-entropy of the step, nats a token.
+  std::int64_t step = 0, steps = 0;  ///< Steps done, and all steps of the run.
+  double loss = 0;                   ///< Cross-entropy of the step, nats per token.
   double lr = 0;
   double grad_norm = 0;
-  double tokens_per_s = 0;  ///< Of the steps since the line before.
-  double flops_per_s = 0;   ///< At 6 a multiplied parameter and token.
+  double tokens_per_s = 0;  ///< Over the steps since the last line of metrics.
   std::optional<double> val_loss;
 };
 
@@ -32,16 +30,17 @@ struct TrainRun {
   bool resume = false;
   std::string build;  ///< The program's version, for its checkpoints.
   const std::atomic<bool>* interrupt = nullptr;
-  std::function<void(const std::string&)> tell;            ///< What is about to happen, a line at a time.
-  std::function<void(const TrainProgress&)> show;          ///< After every step.
-  std::function<void(const std::string& text)> show_text;  ///< A sample of what the model writes.
+  std::function<void()> loaded;                    ///< Called when all inputs are read, before any file is written.
+  std::function<void(const std::string&)> tell;    ///< Receives messages, a line at a time.
+  std::function<void(const TrainProgress&)> show;  ///< After every step.
+  std::function<void(const std::string& text)> show_text;  ///< Receives samples of generated text.
 };
 
 struct TrainResult {
   std::int64_t step = 0;
   double loss = 0;
-  std::optional<double> val_loss;  ///< The last that was computed.
-  std::string checkpoint;          ///< The folder of the last one.
+  std::optional<double> val_loss;  ///< The last one.
+  std::string checkpoint;          ///< The folder of the last checkpoint.
 };
 
 /// Trains as `config` says, into its folder:
@@ -49,12 +48,13 @@ struct TrainResult {
 ///   metrics.jsonl, events.out.tfevents…   a line for every log.every steps
 ///   checkpoints/step-000100/              a Hugging Face folder and trainer_state; the last few and the best
 ///   last, best                            links to them
-///   samples/step-000100.txt, taps/        where they are asked for
+///   samples/step-000100.txt, taps/        if the config enables them
 ///
-/// A step whose values are not finite moves nothing and is told of; after 50 of them in a row the run ends.
+/// A step whose values are not finite, or whose batch has no target, changes nothing and is reported; after 50 steps in
+/// a row that are not finite the run ends.
 ///
-/// Throws BadInput where something in the config or the data is at fault, Interrupted after a checkpoint was saved,
-/// OutOfCapacity. Whatever happens, checkpoints that were there stay whole.
+/// Throws BadInput for errors in the config or the data, OutOfCapacity, Interrupted. Before it throws it saves the last
+/// step that is complete; if that fails, too, it reports so. Older checkpoints always stay complete.
 TrainResult train(const TrainConfig& config, const TrainRun& run);
 
 }  // namespace vitrine

@@ -1,6 +1,8 @@
-// vitrine data pack: what it writes, and what it refuses.
+// vitrine data: what it writes and counts, and what it refuses.
+#include <cmath>
+
 #include "cli/program.h"
-#include "train/shards.h"
+#include "data/shards.h"
 
 namespace vitrine::test {
 namespace {
@@ -31,7 +33,7 @@ TEST_F(DataPack, TellsWhatItPacked) {
   expect_error(pack({}), {out_, "new or empty folder"});
   std::filesystem::remove_all(out_);
   EXPECT_THAT(output_of(pack({"--document-token", ""})),
-              testing::HasSubstr("33 tokens of 33 bytes of text, 1 document, without a token"));
+              testing::HasSubstr("33 tokens of 33 bytes of text, 1 document, without a first token"));
 }
 
 TEST_F(DataPack, LostCharactersAreTold) {
@@ -39,7 +41,23 @@ TEST_F(DataPack, LostCharactersAreTold) {
   output_of({"tokenizer", "train", folder_ / "few.txt", "--model", "char", "--out", tokenizer_});
   const Outcome o = run_program(pack({}));
   EXPECT_EQ(o.status, 0);
-  EXPECT_THAT(o.err, testing::HasSubstr("fewer than the text has"));
+  EXPECT_THAT(o.err, testing::HasSubstr("bytes of the text were dropped"));
+}
+
+TEST_F(DataPack, BaselinesAreCountedOnWhatIsHeldOut) {
+  std::string text;
+  for (int i = 0; i < 2000; ++i) text += i % 2 == 0 ? "ab" : "ba";
+  write_file(text_, text);
+  output_of(pack({"--document-token", ""}));
+  const Json half = Json::parse(output_of({"data", "baselines", out_, "--validation-fraction", "0.5", "--json"}));
+  EXPECT_EQ(half["counted_tokens"].get<int>() + half["held_out_tokens"].get<int>(), 4000);
+  EXPECT_NEAR(half["held_out_tokens"].get<int>(), 2000, 10);
+  EXPECT_NEAR(half["unigram"].get<double>(), std::log(2.0), 0.02);
+  EXPECT_LT(half["fivegram"].get<double>(), half["bigram"].get<double>());
+  EXPECT_THAT(output_of({"data", "baselines", out_, "--validation", out_, "--most-tokens", "100"}),
+              testing::HasSubstr("counted in 100 tokens, measured on 100"));
+  expect_usage_error({"data", "baselines", out_, "--validation-fraction", "1"}, {"--validation-fraction"});
+  expect_error({"data", "baselines", text_}, {"vitrine data pack makes one"});
 }
 
 TEST_F(DataPack, BadInputLeavesNothing) {

@@ -6,7 +6,7 @@ namespace {
 
 TEST(PlotCommand, WritesOneDrawingOfAllRuns) {
   const TempFolder folder;
-  const std::string run = source_dir() + "/tests/train/metrics.jsonl", out = folder / "curves.svg";
+  const std::string run = source_dir() + "/tests/metrics/metrics.jsonl", out = folder / "curves.svg";
   const Json told = json_of({"plot", run, run, "--out", out});
   EXPECT_EQ(told["runs"], 2);
   EXPECT_EQ(told["bytes"], read_file(out).size());
@@ -19,7 +19,7 @@ TEST(PlotCommand, WritesOneDrawingOfAllRuns) {
 
 TEST(PlotCommand, RefusesWhatIsNoRun) {
   const TempFolder folder;
-  const std::string run = source_dir() + "/tests/train/metrics.jsonl", out = folder / "curves.svg";
+  const std::string run = source_dir() + "/tests/metrics/metrics.jsonl", out = folder / "curves.svg";
   expect_usage_error({"plot"});
   expect_error({"plot", folder / "none", "--out", out}, {"none", "metrics.jsonl"});
   write_file(folder / "text.jsonl", "not\nmetrics\n");

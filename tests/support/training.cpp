@@ -7,7 +7,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "train/shards.h"
+#include "data/shards.h"
 
 namespace vitrine::test {
 

@@ -246,7 +246,7 @@ TEST(TrainConfig, RefusesContradictionsAndWrongValues) {
     EXPECT_THAT(error_of(with(kWhole, from, to)), HasSubstr(message)) << from << " → " << to;
   }
   EXPECT_THAT(error_of(with(kLeast, "preset = \"gpt2\"", "from = \"x\"\ninit = \"gpt2\"")),
-              HasSubstr("as the checkpoint"));
+              HasSubstr("no effect on a model from a checkpoint"));
   EXPECT_THAT(error_of(kLeast + "[optimizer]\nname = \"sgd\"\nbeta1 = 0.9"), HasSubstr("SGD has none"));
   EXPECT_THAT(error_of(kLeast + "[schedule]\nname = \"constant\"\nend_fraction = 0.5"), HasSubstr("end_fraction"));
   EXPECT_THAT(error_of("model = 3"), HasSubstr("expected a table [model]"));
@@ -347,13 +347,13 @@ TEST(TrainConfig, SurvivesHostileText) {
   EXPECT_NE(error_of(std::string("[model]\n\0x = 1", 14)), "no error");
   // What would lead toml++ into undefined behavior (fuzz/corpus/train_config/found-…).
   EXPECT_THAT(error_of(std::string("\n[\0\0\0preset = 1", 15)), HasSubstr("run.toml:2"));
-  EXPECT_THAT(error_of("[out]\nfoldér = 'x'"), HasSubstr("run.toml:2] letters beyond ASCII"));
+  EXPECT_THAT(error_of("[out]\nfoldér = 'x'"), HasSubstr("run.toml:2] characters beyond ASCII"));
   EXPECT_THAT(error_of("\na = 1.\"Γ\""), HasSubstr("run.toml:2"));
   EXPECT_THAT(error_of("\na = 2020-01-01 \"Γ\""), HasSubstr("run.toml:2"));
-  EXPECT_THAT(error_of("a = \"\"\"x\\é\"\"\""), HasSubstr("letters beyond ASCII"));
+  EXPECT_THAT(error_of("a = \"\"\"x\\é\"\"\""), HasSubstr("characters beyond ASCII"));
   EXPECT_THAT(error_of("\na = \"\xC3\""), HasSubstr("run.toml:2] expected UTF-8"));
   EXPECT_THAT(error_of("a = \"\\u007E/x\""), HasSubstr("write ~ as it is"));
-  EXPECT_THAT(error_of("[out]\n~ = 'x'"), HasSubstr("~, stand in quotes"));
+  EXPECT_THAT(error_of("[out]\n~ = 'x'"), HasSubstr("~, are allowed in quotes"));
   EXPECT_EQ(parse_train_config(with(kLeast, "\"text.txt\"", "'~/7e~é~7E.txt'"), "run.toml").data.train,
             "~/7e~é~7E.txt");
   for (const char* fine :

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -15,6 +16,7 @@
 #include "model/count.h"
 #include "support/figures.h"
 #include "support/run.h"
+#include "train/learner.h"
 #include "train/memory.h"
 
 namespace vitrine::test {
@@ -53,7 +55,7 @@ TEST_P(TrainableOf, IsWhatInitWritesAndSavesItAgain) {
     init_checkpoint(t.json, "test", path, dtype, 7, pool_);
     const Checkpoint written = load_checkpoint(path);
     const Trainable drawn = draw_trainable(t.config, dtype, {}, 7, pool_, default_kernels());
-    const Trainable copied = copy_trainable(*written.model, dtype, pool_, default_kernels());
+    const Trainable copied = copy_trainable(written.model, dtype, pool_, default_kernels());
     const std::vector<std::int32_t> ids = some_ids(*written.model, 9);
     const std::vector<float> logits = logits_of(*written.model, ids);
     EXPECT_TRUE(same_bits(logits_of(drawn.model(), ids), logits));
@@ -168,7 +170,7 @@ TEST(Trainable, CopiesEveryFamilyAsItIsStored) {
   ThreadPool pool(2);
   for (const std::string& name : golden_cases()) {
     const Checkpoint golden = golden_checkpoint(name);
-    const Trainable copied = copy_trainable(*golden.model, DType::f32, pool, default_kernels());
+    const Trainable copied = copy_trainable(golden.model, DType::f32, pool, default_kernels());
     EXPECT_TRUE(same_bits(logits_of(copied.model(), golden_ids(name)), logits_of(*golden.model, golden_ids(name))))
         << name;
     std::int64_t n = 0;
@@ -186,14 +188,62 @@ TEST(Trainable, RefusesQuantizedWeights) {
   const Trainable plain = draw_trainable(tiny("gpt2").config, DType::f32, {}, 1, pool, default_kernels());
   ModelParams params = plain.model().params();
   params.blocks[1].attention.wo.weight.view.dtype = DType::q8_0;
-  const Model quantized(plain.model().config(), params, {plain.shared_model()});
+  const auto quantized = std::make_shared<const Model>(plain.model().config(), params,
+                                                       std::vector<std::shared_ptr<const void>>{plain.shared_model()});
   try {
     copy_trainable(quantized, DType::f32, pool, default_kernels());
     FAIL() << "trained on blocks";
   } catch (const Unsupported& e) {
     EXPECT_THAT(e.what(), testing::HasSubstr("blocks.1.attn.wo.weight"));
   }
+  const Trainable others = copy_trainable(quantized, DType::f32, pool, default_kernels(),
+                                          [](const std::string& name) { return name != "blocks.1.attn.wo.weight"; });
+  EXPECT_EQ(others.params().size() + 1, plain.params().size());
+  EXPECT_EQ(others.model().params().blocks[1].attention.wo.weight.view.data,
+            params.blocks[1].attention.wo.weight.view.data);
   EXPECT_THROW(Trainable(tiny("gpt2").config, DType::f16), InternalError);
+}
+
+/// One matrix learns: its gradient has the bits that it has when all learn, and nothing else has memory or moves.
+TEST(Trainable, OnlyWhatLearnsHasGradientsAndMoments) {
+  const std::string name = "blocks.1.mlp.w_up.weight";
+  ThreadPool pool(2);
+  const Trainable base = draw_trainable(tiny("gpt2").config, DType::f32, {}, 3, pool, default_kernels());
+  for (const TrainParam& param : base.params()) {
+    if (param.name == name) std::fill_n(param.value, param.count(), 0.0f);  // one step of rate 1 makes it −gradient
+  }
+  Batch batch;
+  batch.inputs = some_ids(base.model(), 24);
+  batch.targets = some_ids(base.model(), 24, 2);
+  batch.counts.assign(24, 1);
+  batch.pieces = {{0, 8}, {8, 8}, {16, 8}};
+  StepOptions options;
+  options.micro_batches = 3;
+  const OptimizerConfig sgd{.kind = OptimizerConfig::Kind::sgd, .weight_decay = 0, .momentum = 0, .max_norm = {}};
+  std::vector<std::vector<float>> gradients;
+  for (const Learns& learns : {Learns{}, Learns{[&](const std::string& n) { return n == name; }}}) {
+    const Trainable trainable = copy_trainable(base.shared_model(), DType::f32, pool, default_kernels(), learns);
+    Optimizer optimizer(sgd, trainable.params());
+    Learner learner(trainable, optimizer, options, pool, default_kernels(), nullptr);
+    Learner::Step step = learner.learn(batch, 0);
+    learner.update(step, 1);
+    EXPECT_EQ(step.skipped, "");
+    for (const TrainParam& param : trainable.params()) {
+      if (param.name == name) gradients.emplace_back(param.value, param.value + param.count());
+    }
+    if (!learns) continue;
+    EXPECT_EQ(trainable.params().size(), 1U);
+    EXPECT_EQ(optimizer.state(trainable.params()).size(), 1U);
+    auto param = base.params().begin();
+    for_each_param(trainable.model().config(), trainable.model().params(),
+                   [&](const Param& p, const std::string& n, const Shape&) {
+                     const bool is_shared = p.view.data == reinterpret_cast<const std::byte*>((param++)->value);
+                     EXPECT_EQ(is_shared, n != name) << n;
+                   });
+  }
+  ASSERT_EQ(gradients.size(), 2U);
+  EXPECT_TRUE(same_bits(gradients[0], gradients[1]));
+  EXPECT_TRUE(std::any_of(gradients[0].begin(), gradients[0].end(), [](float g) { return g != 0; }));
 }
 
 TEST(Trainable, SavesItsTokenizerBesideIt) {

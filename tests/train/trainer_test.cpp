@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 
 #include "base/error.h"
@@ -13,6 +14,7 @@
 #include "support/data.h"
 #include "support/run.h"
 #include "support/training.h"
+#include "train/shards.h"
 
 namespace vitrine::test {
 namespace {
@@ -196,13 +198,69 @@ TEST_F(TrainerOf, AStepThatIsNotFiniteMovesNothingAndIsTold) {
   run.more = "[clip]\noff = true\n[optimizer]\nname = \"sgd\"\n";
   std::vector<std::string> told;
   const std::string message = message_of<BadInput>([&] { train_tiny(run, false, 1, &told); });
-  EXPECT_THAT(message, testing::HasSubstr("50 steps in a row moved nothing"));
+  EXPECT_THAT(message, testing::HasSubstr("50 steps in a row changed nothing"));
   EXPECT_THAT(told,
-              testing::Contains(testing::AllOf(testing::HasSubstr("moved nothing"), testing::HasSubstr("step "))));
+              testing::Contains(testing::AllOf(testing::HasSubstr("changed nothing"), testing::HasSubstr("step "))));
   EXPECT_THAT(told, testing::Contains(testing::HasSubstr("no validation")));
   for (const float value : values_of(run.out)) ASSERT_TRUE(std::isfinite(value));
   const std::vector<Json> lines = metrics_of(run.out);
   EXPECT_EQ(lines.back()["skipped"], 1);
+}
+
+/// One-token documents without a document token have nothing to predict where documents are masked.
+TEST_F(TrainerOf, ABatchWithoutTargetsIsSkipped) {
+  TinyRun run = tiny("masked");
+  run.data = folder_ / "short-documents";
+  ShardWriter writer(run.data, {23, 1, std::nullopt}, 1 << 20);
+  for (std::int32_t i = 0; i < 400; ++i) {
+    writer.begin_document();
+    const std::vector<std::int32_t> ids(i == 200 ? 8 : 1, i % 23);
+    writer.write(ids, static_cast<std::int64_t>(ids.size()));
+  }
+  writer.finish();
+  run.data_more = "mask_documents = true\n";
+  run.batch = 1;
+  run.seq_len = 4;
+  run.steps = 300;
+  run.log = "";
+  std::vector<std::string> told;
+  train_tiny(run, false, 1, &told);
+  EXPECT_THAT(told, testing::Contains(testing::HasSubstr("changed nothing: no target of its batch counts")));
+  int skipped = 0;
+  for (const Json& line : metrics_of(run.out)) {
+    EXPECT_EQ(line.contains("skipped"), line["loss"].is_null());
+    skipped += line.contains("skipped") ? 1 : 0;
+  }
+  EXPECT_GT(skipped, 250);
+  EXPECT_LT(skipped, 300);
+  for (const float value : values_of(run.out)) ASSERT_TRUE(std::isfinite(value));
+}
+
+TEST_F(TrainerOf, AValidationCorpusShorterThanASampleIsRefused) {
+  write_corpus(folder_ / "short", 23, 12);
+  TinyRun run = tiny("refused");
+  run.data_more = "validation = \"" + (folder_ / "short") + "\"\n";
+  EXPECT_THAT(message_of<BadInput>([&] { train_tiny(run); }),
+              testing::HasSubstr("expected at least 13 tokens to validate on"));
+  EXPECT_FALSE(fs::exists(run.out));
+  write_corpus(folder_ / "enough", 23, 13);
+  run.data_more = "validation = \"" + (folder_ / "enough") + "\"\n";
+  EXPECT_TRUE(std::isfinite(train_tiny(run).val_loss.value()));
+}
+
+TEST_F(TrainerOf, AnErrorSavesTheLastStepFirst) {
+  const TinyRun whole = tiny("whole", kEverything), parts = tiny("parts", kEverything);
+  train_tiny(whole);
+  TrainRun run;
+  run.build = "test";
+  run.show = [](const TrainProgress& p) {
+    if (p.step == 5) throw std::runtime_error("no paper");
+  };
+  EXPECT_EQ(message_of<std::runtime_error>([&] { vitrine::train(parse_train_config(parts.toml(), "test.toml"), run); }),
+            "no paper");
+  EXPECT_EQ(Json::parse(bytes_of(parts.out + "/last/trainer_state.json"))["step"], 5);
+  train_tiny(parts, true);
+  expect_same_run(whole, parts);
 }
 
 TEST_F(TrainerOf, LooksIntoSteps) {
@@ -228,6 +286,31 @@ TEST_F(TrainerOf, LooksIntoSteps) {
     EXPECT_EQ(values[16 + 3], 0.5f);
   }
   EXPECT_TRUE(files[0] == files[1]) << "recompute changed what is seen";
+}
+
+/// 4 layers of 256 experts: 5,120 sites of experts alone, each with a gradient.
+TEST_F(TrainerOf, LooksIntoManyExperts) {
+  TinyRun run = tiny("experts");
+  run.model = R"(
+[model.config]
+model_type = "vitrine"
+d_model = 8
+n_layers = 4
+n_heads = 2
+d_ff = 4
+n_experts = 256
+top_k = 2
+vocab_size = 23
+max_seq_len = 16
+)";
+  run.steps = 1;
+  run.log = "taps_every = 1\ntaps = [\"*\"]\n";
+  train_tiny(run);
+  const std::string path = run.out + "/taps/step-000001.safetensors";
+  std::uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, bytes_of(path).data(), sizeof header_bytes);
+  EXPECT_LT(header_bytes, 4'000'000U);
+  EXPECT_GT(SafetensorsFile::open(path).tensors().size(), 500U);
 }
 
 TEST_F(TrainerOf, WritesApplyInEveryStep) {

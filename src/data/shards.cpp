@@ -1,4 +1,4 @@
-#include "train/shards.h"
+#include "data/shards.h"
 
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-static_assert(std::endian::native == std::endian::little, "shards are mapped as they lie");
+static_assert(std::endian::native == std::endian::little, "shards are little-endian");
 
 struct Header {
   std::array<char, 8> magic = {'V', 'I', 'T', 'R', 'T', 'O', 'K', 'S'};
@@ -255,7 +255,7 @@ std::vector<std::int64_t> TokenShards::document_starts(std::int64_t begin, std::
     if (shard.begin >= end) break;
     const auto from = static_cast<std::uint64_t>(std::max<std::int64_t>(begin - shard.begin, 0));
     const auto to = static_cast<std::uint64_t>(std::min(end - shard.begin, shard.tokens));
-    std::int64_t low = 0, high = shard.documents;  // the first start at `from` or behind
+    std::int64_t low = 0, high = shard.documents;  // the first start at or after `from`
     while (low < high) {
       const std::int64_t middle = low + (high - low) / 2;
       if (shard.start(middle) < from) {
@@ -267,7 +267,7 @@ std::vector<std::int64_t> TokenShards::document_starts(std::int64_t begin, std::
     for (std::uint64_t least = from; low < shard.documents; ++low) {
       const std::uint64_t start = shard.start(low);
       if (start < least || start >= static_cast<std::uint64_t>(shard.tokens)) {
-        throw BadCheckpoint(shard.file->path(), "expected document {} behind token {} of {}, got {}", low, least,
+        throw BadCheckpoint(shard.file->path(), "expected document {} after token {} of {}, got {}", low, least,
                             shard.tokens, start);
       }
       if (start >= to) break;

@@ -1,5 +1,5 @@
 // Samples: what they hold, their order, documents, validation.
-#include "train/dataset.h"
+#include "data/dataset.h"
 
 #include <gmock/gmock.h>
 
@@ -191,10 +191,10 @@ TEST_F(Data, SmallCorpora) {
   const Dataset data(three, {2, 4, 0}, 100'000);
   EXPECT_EQ(data.samples_per_epoch(), 1);
   EXPECT_THAT(data.batch(0).inputs, ElementsAre(0, 1, 0, 1, 0, 1, 0, 1));
-  EXPECT_THAT(refused(three, {3, 1, 0}), HasSubstr("expected 4 tokens to train on at least"));
+  EXPECT_THAT(refused(three, {3, 1, 0}), HasSubstr("expected at least 4 tokens to train on"));
   EXPECT_THAT(refused(corpus({1}), {1, 1, 0}), HasSubstr("got 1"));
   EXPECT_THAT(refused(corpus({1, 1, 1, 1}, std::nullopt), {2, 1, 0, 0, true}),
-              HasSubstr("every document has one token"));
+              HasSubstr("every document has a single token"));
   EXPECT_EQ(Dataset(corpus({1, 1, 1, 1}), {2, 1, 0, 0, true}, 100'000).batch(0).pieces.size(), 2U);
   EXPECT_THAT(refused(corpus({10}), {2, 1, 0, 0.1}), HasSubstr("two tokens for validation"));
   EXPECT_THAT(refused(three, {0, 1, 0}), HasSubstr("a sequence of 1 to"));
@@ -211,7 +211,7 @@ TEST_F(Data, SmallCorpora) {
   EXPECT_THAT(message_of<BadInput>([&] {
                 Dataset(three, {2, 1, 0}, 99'999);
               }),
-              HasSubstr("ids up to 99999, the model has 99999 tokens"));
+              HasSubstr("ids up to 99999, but the model has only 99999 tokens"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Drawings of runs: what is drawn where, from a committed run and from awkward ones.
-#include "train/plot.h"
+#include "metrics/plot.h"
 
 #include <gmock/gmock.h>
 
@@ -48,7 +48,7 @@ void expect_balanced(const std::string& svg) {
 }
 
 TEST(Plot, DrawsACommittedRun) {
-  const std::vector<MetricCurves> runs = {read_metrics(source_dir() + "/tests/train/metrics.jsonl")};
+  const std::vector<MetricCurves> runs = {read_metrics(source_dir() + "/tests/metrics/metrics.jsonl")};
   EXPECT_EQ(runs[0].name, "train");
   const std::string svg = plot_svg(runs);
   expect_balanced(svg);

@@ -1,4 +1,4 @@
-#include "train/metrics.h"
+#include "metrics/metrics.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -27,10 +27,10 @@ struct Line {
   std::int64_t step = 0;
   double time = 0;
   std::vector<Metric> metrics;
-  std::size_t end = 0;  ///< In the file, behind the line.
+  std::size_t end = 0;  ///< In the file, after the line.
 };
 
-/// Nothing where the text is no line of metrics.
+/// Nothing if the text is no line of metrics.
 std::optional<Line> parse_line(std::string_view text) {
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) return std::nullopt;
@@ -47,13 +47,13 @@ std::optional<Line> parse_line(std::string_view text) {
   return line;
 }
 
-/// Calls visit(line) for the lines of a file until it returns false. A last line that is none is passed over.
+/// Calls visit(line) for the lines of a file until it returns false. Ignores an incomplete last line.
 template <class Visit>
 void for_each_line(std::string_view text, const std::string& path, Visit&& visit) {
   int number = 1;
   for (std::size_t at = 0; at < text.size(); ++number) {
     const std::size_t end = text.find('\n', at);
-    if (end == std::string_view::npos) return;  // torn
+    if (end == std::string_view::npos) return;  // incomplete
     auto line = parse_line(text.substr(at, end - at));
     if (!line && end + 1 == text.size()) return;
     if (!line) {
@@ -70,8 +70,8 @@ std::string_view text_of(const MappedFile& file) {
 
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
-/// Keeps the lines up to that step, and gives the path.
-std::string cut_back(const std::string& folder, std::int64_t steps_done) {
+/// Removes the lines of later steps. Returns the path.
+std::string truncate_log(const std::string& folder, std::int64_t steps_done, const ReportProgress& report) {
   const std::string path = (fs::path(folder) / kLines).string();
   const std::string events = (fs::path(folder) / kEvents).string();
   std::string kept_events;
@@ -85,11 +85,12 @@ std::string cut_back(const std::string& folder, std::int64_t steps_done) {
         if (kept_events.empty()) kept_events = first_event_record(line.time);
         kept_events += event_record(line.time, line.step, line.metrics);
         kept = line.end;
+        if (report) report(static_cast<std::int64_t>(kept), static_cast<std::int64_t>(file->bytes().size()));
         return true;
       });
     }
     fs::resize_file(path, kept, error);
-    if (error) throw BadInput(path, "cannot be cut back: {}", error.message());
+    if (error) throw BadInput(path, "cannot be truncated: {}", error.message());
   }
   if (kept_events.empty()) kept_events = first_event_record(now());
   FileWriter writer(events);
@@ -125,8 +126,8 @@ void AppendedFile::append(std::string_view piece) {
   }
 }
 
-MetricsLog::MetricsLog(const std::string& folder, std::int64_t steps_done)
-    : lines_(cut_back(folder, steps_done)), events_((fs::path(folder) / kEvents).string()) {}
+MetricsLog::MetricsLog(const std::string& folder, std::int64_t steps_done, const ReportProgress& report)
+    : lines_(truncate_log(folder, steps_done, report)), events_((fs::path(folder) / kEvents).string()) {}
 
 void MetricsLog::write(std::int64_t step, std::span<const Metric> metrics) {
   const double time = now();

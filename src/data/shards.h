@@ -11,7 +11,7 @@
 //                document, 2^64 − 1: none       96  ids; zeros up to a multiple of 8; for each document, u64, the
 //                                                   place of its first token in this shard
 //
-// A document lies in one shard. The shards together, in order, are one stream of tokens.
+// A document is in one shard. The shards in order are one stream of tokens.
 #pragma once
 
 #include <cstdint>
@@ -26,26 +26,26 @@
 
 namespace vitrine {
 
-/// What every shard of a corpus says.
+/// The same in every shard of a corpus.
 struct TokenInfo {
   std::int64_t vocab_size = 0;
   std::uint64_t fingerprint = 0;               ///< tokenizer/fingerprint.h
   std::optional<std::int32_t> document_token;  ///< Every document begins with it.
 };
 
-/// Writes the shards of a corpus. Without finish() nothing stays: a corpus is whole or absent.
+/// Writes the shards of a corpus. Without finish() the destructor removes them.
 class ShardWriter {
  public:
-  /// Makes `folder` where it is not there. Throws BadInput where it holds anything.
+  /// Creates `folder` if necessary. Throws BadInput if it contains anything.
   ShardWriter(std::string folder, const TokenInfo& info, std::int64_t shard_tokens);
   ShardWriter(const ShardWriter&) = delete;
   ShardWriter& operator=(const ShardWriter&) = delete;
   ~ShardWriter();
 
-  /// A document begins: what was in the shard is closed where it is full.
+  /// Begins a document, in a new shard if the last one is full.
   void begin_document();
-  /// Appends tokens of the document, which stand for `text_bytes` bytes. Throws BadInput for an id that the vocabulary
-  /// does not have, OutOfCapacity where the disk is full.
+  /// Appends tokens of the document, for `text_bytes` bytes of text. Throws BadInput for an id that the vocabulary does
+  /// not have, OutOfCapacity if the disk is full.
   void write(std::span<const std::int32_t> ids, std::int64_t text_bytes);
   void finish();
 
@@ -67,12 +67,11 @@ class ShardWriter {
   std::vector<std::byte> encoded_;
 };
 
-/// The shards of a folder, mapped: opening reads their headers alone, so a corpus may be larger than memory. What they
-/// say is checked when it is read: a broken file is BadCheckpoint, never anything else. For any number of threads.
+/// The shards of a folder, mapped. Opening reads only their headers, so a corpus may be larger than memory. All content
+/// is checked when it is read; a broken file throws BadCheckpoint. Safe for any number of threads.
 class TokenShards {
  public:
-  /// Throws BadInput where the folder has no shards, BadCheckpoint where one is missing, truncated or contradicts the
-  /// others or itself.
+  /// Throws BadInput if the folder has no shards, BadCheckpoint if one is missing, truncated or inconsistent.
   static TokenShards open(const std::string& folder);
 
   const TokenInfo& info() const { return info_; }
@@ -82,7 +81,7 @@ class TokenShards {
 
   /// The tokens [begin, begin + ids.size()) of the stream, which must be within it.
   void read(std::int64_t begin, std::span<std::int32_t> ids) const;
-  /// Places of [begin, end) where a document begins, ascending.
+  /// The places in [begin, end) where documents begin, ascending.
   std::vector<std::int64_t> document_starts(std::int64_t begin, std::int64_t end) const;
 
  private:

@@ -1,4 +1,4 @@
-#include "train/pack.h"
+#include "data/pack.h"
 
 #include <utility>
 
@@ -9,7 +9,7 @@
 namespace vitrine {
 namespace {
 
-constexpr std::size_t kRoundBytes = std::size_t{1} << 20;  // of text for each thread
+constexpr std::size_t kRoundBytes = std::size_t{1} << 20;  // of text per thread
 constexpr std::size_t kRoundPieces = 4096;
 
 /// Pieces of a corpus, tokenized by all threads.
@@ -21,7 +21,7 @@ class Round {
     }
   }
 
-  /// False where the corpus has no more.
+  /// False at the end of the corpus.
   bool read(CorpusReader& reader) {
     n_ = 0;
     const std::size_t most = kRoundBytes * static_cast<std::size_t>(pool_.size());
@@ -46,7 +46,7 @@ class Round {
       for (const std::int32_t id : ids_[i]) spelled += lengths_[static_cast<std::size_t>(id)];
       if (spelled < bytes) packed.lost_bytes += bytes - spelled;
       is_pending_ |= pieces_[i].begins_document;
-      if (is_pending_ && ids_[i].empty()) continue;  // nothing of it is in the vocabulary
+      if (is_pending_ && ids_[i].empty()) continue;  // the vocabulary has none of its characters
       if (std::exchange(is_pending_, false)) {
         writer.begin_document();
         ++packed.documents;
@@ -66,7 +66,7 @@ class Round {
   std::vector<CorpusReader::Piece> pieces_;
   std::vector<std::vector<std::int32_t>> ids_;
   std::size_t n_ = 0;
-  bool is_pending_ = false;  // a document has begun, but none of its tokens has come
+  bool is_pending_ = false;  // a document has begun, but has no tokens yet
 };
 
 }  // namespace

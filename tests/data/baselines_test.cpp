@@ -1,5 +1,5 @@
 // Counting models against their definitions (tools/make_ngram_goldens.py).
-#include "train/baselines.h"
+#include "data/baselines.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace vitrine::test {
 namespace {
 
 TEST(Baselines, AreWhatTheirDefinitionGives) {
-  const Json cases = Json::parse(std::ifstream(source_dir() + "/tests/train/ngrams.json"));
+  const Json cases = Json::parse(std::ifstream(source_dir() + "/tests/data/ngrams.json"));
   EXPECT_EQ(cases.size(), 3U);
   ThreadPool pool(2);
   for (const auto& [name, text] : cases.items()) {

@@ -1,18 +1,17 @@
-// What a model is trained on: windows of a packed stream of tokens, in an order that is a pure function of seed and
-// step.
+// Training samples: windows of a packed stream of tokens, in an order that is a pure function of seed and step.
 //
 //   stream     B a b c B d e f g h B i …            T = 4
 //   window 0  [B a b c]B   inputs B a b c, targets a b c B
 //   window 1          [B d e f]g   and so on: every token is an input once an epoch
 //
-// Of the training part k windows of T tokens are used, T not dividing it evenly; each epoch shifts all of them by a
-// number of tokens of its own, so a corpus is not cut at the same places again and again.
+// An epoch has k windows of T tokens; the rest of the training part, shorter than T, is left out. Each epoch shifts all
+// windows by another number of tokens, so that the corpus is not always cut at the same places.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "train/shards.h"
+#include "data/shards.h"
 
 namespace vitrine {
 
@@ -20,37 +19,38 @@ struct DatasetOptions {
   std::int64_t sequence = 0;    ///< T: inputs of a sample, at least 1.
   std::int64_t batch = 1;       ///< B: samples of a batch, at least 1.
   std::uint64_t seed = 0;       ///< Of the order.
-  double validation = 0;        ///< The part at the end that is never trained on; 1: all of it.
-  bool mask_documents = false;  ///< A sample's documents do not see each other.
+  double validation = 0;        ///< The fraction at the end that is never trained on; 1: all.
+  bool mask_documents = false;  ///< Attention does not cross documents.
 };
 
 /// B samples. Row b·T + t is place t of sample b.
 struct Batch {
-  /// Consecutive rows of one sample that see each other: whole samples, or with mask_documents a document each.
+  /// Consecutive rows that attend to each other: a sample, or with mask_documents one document's part of it.
   struct Piece {
     std::int64_t first_row = 0;
     std::int64_t length = 0;
   };
   std::vector<std::int32_t> inputs;   ///< `[B, T]`
   std::vector<std::int32_t> targets;  ///< `[B, T]`, the token that follows each
-  /// `[B, T]`, 1 where the target counts for the loss, by its place: 0 where it begins a document that nothing in the
-  /// row's own foretells (mask_documents without a document token), and where a validation batch had it before.
+  /// `[B, T]`, 1 if the target counts for the loss. 0 if it is the first token of a document, which nothing before it
+  /// predicts (mask_documents without a document token), and if an earlier validation window has counted it.
   std::vector<std::uint8_t> counts;
   std::vector<Piece> pieces;  ///< Cover all rows, ascending.
 
   std::int64_t n_counted() const;
+  /// Pieces in the first of so many equal parts.
+  std::int64_t n_pieces(std::int64_t parts) const;
 };
 
-/// A bijection of [0, n) drawn by `key` and `number`: a Feistel network over the bits of n, walked until it falls below
-/// n. Nothing of n's size is held. Source: Black, Rogaway, "Ciphers with arbitrary finite domains" (2002).
+/// A bijection of [0, n) that depends on `key` and `number`: a Feistel network over the bits of n, repeated until the
+/// result is below n. It needs no memory. Source: Black, Rogaway, "Ciphers with arbitrary finite domains" (2002).
 std::uint64_t permuted(std::uint64_t place, std::uint64_t n, std::uint64_t key, std::uint64_t number);
 
-/// Immutable; for any number of threads.
+/// Immutable, and safe for any number of threads.
 class Dataset {
  public:
-  /// `shards` must outlive this object. Throws BadInput where `vocab_size`, the model's, is smaller than the corpus's,
-  /// where a part has fewer than two tokens or the training part none for a whole sample, and where no target would
-  /// count.
+  /// `shards` must outlive this object. Throws BadInput if `vocab_size`, the model's, is smaller than the corpus's, if
+  /// the training part or a corpus that is validated has no whole sample, and if no target counts.
   Dataset(const TokenShards& shards, const DatasetOptions& options, std::int64_t vocab_size);
 
   std::int64_t train_tokens() const { return train_tokens_; }  ///< [0, train_tokens()) of the stream; then validation.
@@ -62,7 +62,7 @@ class Dataset {
   /// `count` samples from number `first` on; sample s belongs to epoch s / samples_per_epoch(), and within an epoch
   /// none comes twice.
   Batch samples(std::int64_t first, std::int64_t count) const;
-  /// Where sample number `sample` begins in the stream.
+  /// The place in the stream where sample number `sample` begins.
   std::int64_t place_of(std::int64_t sample) const;
 
   /// The whole validation part, in order: every target counts once. The last batch may have fewer samples.

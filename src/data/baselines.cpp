@@ -1,4 +1,4 @@
-#include "train/baselines.h"
+#include "data/baselines.h"
 
 #include <algorithm>
 #include <array>
@@ -19,8 +19,7 @@ void check_ids(std::span<const std::int32_t> ids, std::int64_t vocab_size) {
   }
 }
 
-/// Positions in the order of the token `back` places before them, those of one token in the order in which they came;
-/// first those that have no such token.
+/// Sorts positions stably by the token `back` places before them; those without such a token come first.
 void sort_by(std::span<const std::int32_t> ids, std::int64_t vocab_size, std::uint32_t back,
              const std::vector<std::uint32_t>& from, std::vector<std::uint32_t>& to) {
   std::vector<std::uint32_t> next(static_cast<std::size_t>(vocab_size) + 2);
@@ -82,7 +81,7 @@ NgramCounts::NgramCounts(std::span<const std::int32_t> ids, std::int64_t vocab_s
   for (std::size_t r = 1; r < sorted_.size(); ++r) {
     const std::uint32_t a = sorted_[r - 1], b = sorted_[r];
     std::uint8_t n = 0;
-    while (n < kMaxOrder && stands(a, n + 1) && stands(b, n + 1) && ids_[a - n] == ids_[b - n]) ++n;
+    while (n < kMaxOrder && has_kgram(a, n + 1) && has_kgram(b, n + 1) && ids_[a - n] == ids_[b - n]) ++n;
     shared_[r] = n;
   }
 }
@@ -95,7 +94,7 @@ NgramCounts::Order NgramCounts::count(int k, bool is_highest, std::vector<std::u
     const bool is_new = r == 0 || shared_[r] < k, is_new_before = r == 0 || shared_[r] < k + 1;
     if (is_new) order.counts.push_back(0);
     order.run_of[sorted_[r]] = static_cast<std::uint32_t>(order.counts.size() - 1);
-    const bool counts = is_highest ? stands(sorted_[r], k) : is_new_before && stands(sorted_[r], k + 1);
+    const bool counts = is_highest ? has_kgram(sorted_[r], k) : is_new_before && has_kgram(sorted_[r], k + 1);
     if (counts) ++order.counts.back();
   }
   order.contexts_of = std::move(contexts);
@@ -105,7 +104,7 @@ NgramCounts::Order NgramCounts::count(int k, bool is_highest, std::vector<std::u
   std::array<double, 5> of_count{};
   for (std::size_t r = 0; r < sorted_.size(); ++r) {
     const std::uint32_t position = sorted_[r], c = order.counts[order.run_of[position]];
-    if ((r > 0 && shared_[r] >= k) || !stands(position, k) || c == 0) continue;  // once for each k-gram
+    if ((r > 0 && shared_[r] >= k) || !has_kgram(position, k) || c == 0) continue;  // once for each k-gram
     Order::Context& context = order.contexts[k == 1 ? 0 : order.contexts_of[position - 1]];
     context.total += c;
     ++context.of_count[std::min(c, 3U) - 1];
@@ -119,7 +118,7 @@ double NgramCounts::cross_entropy(std::span<const std::int32_t> held_out, int or
   if (order < 1 || order > kMaxOrder) throw InternalError("baselines", "there is no order {}", order);
   if (held_out.size() < 2) throw BadInput("baselines", "expected two held-out ids or more, got {}", held_out.size());
   check_ids(held_out, vocab_size_);
-  /// Where in sorted_ the k-gram stands that ends at a held-out token.
+  /// The range of sorted_ with the k-gram that ends at a held-out token.
   struct Range {
     std::uint32_t begin, end;
   };
@@ -134,7 +133,7 @@ double NgramCounts::cross_entropy(std::span<const std::int32_t> held_out, int or
     pool.parallel_for(static_cast<std::int64_t>(held_out.size()), kSearchGrain,
                       [&](std::int64_t begin, std::int64_t end, int) {
                         for (auto j = static_cast<std::size_t>(begin); j < static_cast<std::size_t>(end); ++j) {
-                          if (j < back) continue;  // no such k-gram: the shorter one stands
+                          if (j < back) continue;  // no such k-gram: p of the shorter one remains
                           const std::int32_t id = held_out[j - back];
                           const auto is_less = [&](std::uint32_t position, std::int32_t bound) {
                             return position < back || ids_[position - back] < bound;
@@ -145,8 +144,7 @@ double NgramCounts::cross_entropy(std::span<const std::int32_t> held_out, int or
                           ranges[j] = {static_cast<std::uint32_t>(low - sorted_.begin()),
                                        static_cast<std::uint32_t>(high - sorted_.begin())};
                           const std::uint32_t c = low == high ? 0 : counts.counts[counts.run_of[*low]];
-                          if (k > 1 && before[j - 1].begin == before[j - 1].end)
-                            continue;  // a context that was never seen
+                          if (k > 1 && before[j - 1].begin == before[j - 1].end) continue;  // an unknown context
                           const std::size_t context = k == 1 ? 0 : counts.contexts_of[sorted_[before[j - 1].begin]];
                           p[j] = counts.probability(c, counts.contexts[context], p[j]);
                         }

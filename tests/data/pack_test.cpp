@@ -1,5 +1,5 @@
 // From text to shards: documents, their tokens, what is lost, what fails.
-#include "train/pack.h"
+#include "data/pack.h"
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,5 @@
 // Token shards: what is written is read, and broken files are refused.
-#include "train/shards.h"
+#include "data/shards.h"
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,5 @@
 // Metrics files: TensorBoard's own bytes, cutting back, torn lines.
-#include "train/metrics.h"
+#include "metrics/metrics.h"
 
 #include <gmock/gmock.h>
 
@@ -33,7 +33,7 @@ TEST(EventFile, HasTensorBoardsBytes) {
   bytes += event_record(1767225600.25, 1, std::vector<Metric>{{"loss", 4.125}, {"lr", 0.001}});
   bytes += event_record(1767225601.5, 300, std::vector<Metric>{{"grad_norm", kInfinity}, {"é", -0.5}});
   bytes += event_record(1767225602.0, std::int64_t{1} << 40, {});
-  EXPECT_EQ(bytes, bytes_of(source_dir() + "/tests/train/events.golden"));
+  EXPECT_EQ(bytes, bytes_of(source_dir() + "/tests/metrics/events.golden"));
 }
 
 TEST(EventFile, KnowsTheCastagnoliSum) {

@@ -1,4 +1,4 @@
-#include "train/plot.h"
+#include "metrics/plot.h"
 
 #include <fmt/format.h>
 
@@ -17,9 +17,9 @@ using Point = std::pair<double, double>;
 constexpr double kWidth = 960, kMargin = 24, kLeft = 64, kBelow = 40, kAbove = 28;
 constexpr double kTallPanel = 400, kLowPanel = 220, kLegendLine = 22;
 constexpr std::size_t kColors = 8;
-constexpr double kLargest = 1e30;  // values beyond it are no curve
+constexpr double kLargest = 1e30;  // larger values are not drawn
 
-// Okabe & Ito's colors, which people with any color vision tell apart; brighter ones on dark ground.
+// The colors of Okabe & Ito, which people with any color vision can distinguish; brighter ones on a dark background.
 constexpr std::string_view kStyle = R"(<style>
   .ground { fill: #ffffff } .text { fill: #333333; font: 13px sans-serif } .title { font-weight: bold }
   .axis { stroke: #888888; fill: none } .grid { stroke: #e6e6e6 }
@@ -34,7 +34,7 @@ constexpr std::string_view kStyle = R"(<style>
 </style>
 )";
 
-/// What a panel draws: a metric, and perhaps a second one, dashed.
+/// A panel draws a metric, and perhaps a second one, dashed.
 struct Panel {
   const char* title;
   const char* metric;
@@ -44,7 +44,7 @@ constexpr Panel kPanels[] = {{"loss (nats per token)", "loss", "val_loss"},
                              {"learning rate", "lr", nullptr},
                              {"gradient norm", "grad_norm", nullptr}};
 
-/// A range of values, and the pixels that stand for its ends.
+/// A range of values, and the pixels of its ends.
 struct Axis {
   double low = 0, high = 0, first = 0, last = 0;
 
@@ -84,7 +84,7 @@ std::vector<Point> values_of(const MetricCurves& run, const char* metric) {
   return points;
 }
 
-/// The lowest and the highest value of each pixel column, in the order in which they came.
+/// The lowest and the highest value of each pixel column, in their order.
 std::vector<Point> thinned(const std::vector<Point>& pixels) {
   std::vector<Point> kept;
   for (auto begin = pixels.begin(); begin != pixels.end();) {
@@ -161,7 +161,7 @@ class Drawing {
     }
     for (Axis* axis : {&x, &y}) {
       const double size = std::max(std::abs(axis->low), std::abs(axis->high));
-      if (axis->high - axis->low <= size * 1e-9) {  // one value: it stands in the middle
+      if (axis->high - axis->low <= size * 1e-9) {  // a single value is drawn in the middle
         axis->low -= size > 0 ? size / 2 : 1;
         axis->high += size > 0 ? size / 2 : 1;
       }

@@ -1,8 +1,7 @@
-#include "train/dataset.h"
+#include "data/dataset.h"
 
 #include <algorithm>
 #include <bit>
-
 #include <limits>
 
 #include "base/checked.h"
@@ -15,11 +14,16 @@ namespace {
 constexpr std::int64_t kMostSequence = std::int64_t{1} << 24;
 constexpr std::int64_t kMostBatch = std::int64_t{1} << 20;
 constexpr int kRounds = 6;
-constexpr std::uint64_t kShiftStream = 0x73686966740A;  // keeps the shifts' numbers apart from the order's
+constexpr std::uint64_t kShiftStream = 0x73686966740A;  // other random numbers than those of the order
 
 }  // namespace
 
 std::int64_t Batch::n_counted() const { return std::count(counts.begin(), counts.end(), std::uint8_t{1}); }
+
+std::int64_t Batch::n_pieces(std::int64_t parts) const {
+  const std::int64_t rows = static_cast<std::int64_t>(inputs.size()) / parts;
+  return std::count_if(pieces.begin(), pieces.end(), [&](const Piece& piece) { return piece.first_row < rows; });
+}
 
 std::uint64_t permuted(std::uint64_t place, std::uint64_t n, std::uint64_t key, std::uint64_t number) {
   const auto half = static_cast<int>((std::bit_width(n - 1) + 1) / 2);  // bits of each half: up to 32
@@ -42,7 +46,7 @@ Dataset::Dataset(const TokenShards& shards, const DatasetOptions& options, std::
     : shards_(&shards), options_(options) {
   const TokenInfo& info = shards.info();
   if (info.vocab_size > vocab_size) {
-    throw BadInput("data", "the tokens have ids up to {}, the model has {} tokens only", info.vocab_size - 1,
+    throw BadInput("data", "the corpus has ids up to {}, but the model has only {} tokens", info.vocab_size - 1,
                    vocab_size);
   }
   if (options.sequence < 1 || options.sequence > kMostSequence) {
@@ -55,23 +59,27 @@ Dataset::Dataset(const TokenShards& shards, const DatasetOptions& options, std::
     throw BadInput("data", "expected a validation part from 0 to 1, got {}", options.validation);
   }
   if (options.mask_documents && !info.document_token && shards.documents() == shards.tokens()) {
-    throw BadInput("data", "every document has one token, so nothing is left to predict where documents are masked");
+    throw BadInput("data", "every document has a single token: with mask_documents there is nothing to predict");
   }
   train_tokens_ = validation_begin(options.validation);
-  const std::int64_t places = std::max<std::int64_t>(train_tokens_ - 1, 0);  // where an input may stand
+  const std::int64_t places = std::max<std::int64_t>(train_tokens_ - 1, 0);  // places of inputs
   windows_ = places / options.sequence;
   if (windows_ < 1 && options.validation < 1) {
-    throw BadInput("data", "expected {} tokens to train on at least (a sample and its last target), got {}",
+    throw BadInput("data", "expected at least {} tokens to train on (a sample and its last target), got {}",
                    options.sequence + 1, train_tokens_);
   }
   if (windows_ >= 8) --windows_;  // so that an epoch can begin anywhere in the first window
   shifts_ = std::min(options.sequence, places - windows_ * options.sequence + 1);
+  if (options.validation > 0 && shards.tokens() <= options.sequence) {
+    throw BadInput("data", "expected at least {} tokens to validate on (a sample and its last target), got {}",
+                   options.sequence + 1, shards.tokens());
+  }
   if (options.validation > 0 && validation_tokens() < 2) {
-    throw BadInput("data", "expected two tokens for validation at least, got {}", validation_tokens());
+    throw BadInput("data", "expected at least two tokens for validation, got {}", validation_tokens());
   }
 }
 
-/// Where a document begins, if one does near the place that the part asks for; else that place.
+/// The start of the document nearest to the place that `part` gives, if one is near; else that place.
 std::int64_t Dataset::validation_begin(double part) const {
   const std::int64_t all = shards_->tokens();
   if (part == 0) return all;
@@ -160,7 +168,8 @@ Batch Dataset::validation_batch(std::int64_t index) const {
   const std::int64_t end = std::min((index + 1) * options_.batch, validation_windows());
   for (std::int64_t window = index * options_.batch; window < end; ++window) {
     const std::int64_t asked = train_tokens_ + window * options_.sequence;
-    const std::int64_t begin = std::min(asked, shards_->tokens() - 1 - options_.sequence);  // whole, so it may overlap
+    const std::int64_t begin =
+        std::min(asked, shards_->tokens() - 1 - options_.sequence);  // a whole sample, which may overlap
     append(begin, asked - begin, batch);
   }
   return batch;

@@ -1,0 +1,33 @@
+// A corpus in two parts: tokens to train on, and tokens held out for validation.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "data/dataset.h"
+
+namespace vitrine {
+
+class SplitCorpus {
+ public:
+  /// Holds out the shards in the folder `validation`, or if that is "" the part options.validation of `train`. Throws
+  /// as TokenShards and Dataset do, and BadInput where another tokenizer made the tokens of `validation`.
+  SplitCorpus(const std::string& train, const std::string& validation, const DatasetOptions& options,
+              std::int64_t vocab_size);
+  SplitCorpus(const SplitCorpus&) = delete;
+  SplitCorpus& operator=(const SplitCorpus&) = delete;
+
+  const TokenShards& shards() const { return shards_; }
+  const Dataset& training() const { return training_; }
+  /// Whose validation part is held out; null: nothing is.
+  const Dataset* held_out() const;
+  const TokenShards& held_out_shards() const { return validation_shards_ ? *validation_shards_ : shards_; }
+
+ private:
+  TokenShards shards_;
+  Dataset training_;
+  std::optional<TokenShards> validation_shards_;
+  std::optional<Dataset> validation_;
+};
+
+}  // namespace vitrine

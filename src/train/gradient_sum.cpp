@@ -1,0 +1,45 @@
+#include "train/gradient_sum.h"
+
+#include <bit>
+#include <utility>
+
+namespace vitrine {
+
+std::int64_t GradientSum::buffers(std::int64_t n) { return std::bit_width(static_cast<std::uint64_t>(n)); }
+
+void GradientSum::clear() {
+  for (ZeroMemory& sum : sums_) spare_.push_back(std::move(sum));
+  sums_.clear();
+  n_ = 0;
+}
+
+/// A binary counter: the bits of n_ that are set are the sums that are kept.
+void GradientSum::add(ThreadPool& pool, const Kernels& k) {
+  for (std::int64_t n = n_++; n % 2 == 1; n /= 2) add_last(pool, k);
+  if (spare_.empty()) spare_.emplace_back();
+  sums_.push_back(std::move(spare_.back()));
+  spare_.pop_back();
+  gradients_.exchange(sums_.back());
+}
+
+void GradientSum::finish(ThreadPool& pool, const Kernels& k) {
+  gradients_.exchange(sums_.back());
+  spare_.push_back(std::move(sums_.back()));
+  sums_.pop_back();
+  while (!sums_.empty()) add_last(pool, k);
+  n_ = 0;
+}
+
+/// gradients = the last sum + gradients; its buffer is spare then.
+void GradientSum::add_last(ThreadPool& pool, const Kernels& k) {
+  constexpr std::int64_t kGrain = std::int64_t{1} << 14;
+  const std::span<float> total = gradients_.values();
+  const float* const part = sums_.back().floats();
+  pool.parallel_for(static_cast<std::int64_t>(total.size()), kGrain, [&](std::int64_t begin, std::int64_t end, int) {
+    k.add(part + begin, total.data() + begin, end - begin, total.data() + begin);
+  });
+  spare_.push_back(std::move(sums_.back()));
+  sums_.pop_back();
+}
+
+}  // namespace vitrine

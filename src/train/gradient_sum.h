@@ -1,0 +1,44 @@
+// The sum of the gradients of micro-batches.
+//
+// Gradients number a to b − 1 are added as a tree: T(a, b) = T(a, a + h) + T(a + h, b), h the largest power of two
+// below b − a. The tree depends on their number alone, so n processes with one micro-batch each can compute the same
+// bits as one process with n.
+//
+//   for each micro-batch: set_zero, forward and backward into `gradients`, sum.add(…)
+//   sum.finish(…)                                   gradients hold the sum
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "autograd/gradients.h"
+#include "kernels/kernels.h"
+#include "parallel/thread_pool.h"
+
+namespace vitrine {
+
+class GradientSum {
+ public:
+  /// `gradients` is borrowed.
+  explicit GradientSum(Gradients& gradients) : gradients_(gradients) {}
+
+  /// Buffers that n micro-batches need, that of `gradients` included.
+  static std::int64_t buffers(std::int64_t n);
+
+  /// Forgets all parts.
+  void clear();
+  /// Takes the gradients as the next part. They are undefined afterwards, until set_zero() or finish().
+  void add(ThreadPool& pool, const Kernels& k);
+  /// Puts the sum of all parts into the gradients, and forgets the parts.
+  void finish(ThreadPool& pool, const Kernels& k);
+
+ private:
+  void add_last(ThreadPool& pool, const Kernels& k);
+
+  Gradients& gradients_;
+  std::int64_t n_ = 0;            // parts
+  std::vector<ZeroMemory> sums_;  // of the parts' powers of two, the largest first
+  std::vector<ZeroMemory> spare_;
+};
+
+}  // namespace vitrine

@@ -1,0 +1,31 @@
+#include "train/samples.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace vitrine {
+
+Samples::Samples(const TrainConfig& config, std::unique_ptr<const Tokenizer> tokenizer, const TokenInfo& corpus,
+                 const ModelConfig& model)
+    : tokenizer_(std::move(tokenizer)), prompt_(config.log.sample_prompt) {
+  request_.prompt = tokenizer_->encode(prompt_, SpecialTokens::apply);
+  if (request_.prompt.empty()) request_.prompt = {corpus.document_token.value_or(0)};
+  const std::int64_t left = model.max_seq_len - static_cast<std::int64_t>(request_.prompt.size());
+  if (left <= 0) {
+    throw BadInput("log.sample_prompt", "expected fewer tokens than the model's context of {}, got {}",
+                   model.max_seq_len, request_.prompt.size());
+  }
+  request_.max_tokens = std::min(config.log.sample_tokens, left);
+  request_.seed = config.train.seed;
+  request_.stop_ids = tokenizer_->stop_ids();
+}
+
+std::string Samples::generate_one(const Model& model, ThreadPool& pool, const Kernels& k,
+                                  const std::atomic<bool>* interrupt) const {
+  GenerateContext context{&model, &pool, &k, tokenizer_.get()};
+  context.interrupt = interrupt;
+  return prompt_ + generate(context, std::span(&request_, 1)).front().text;
+}
+
+}  // namespace vitrine

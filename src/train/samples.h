@@ -1,0 +1,32 @@
+// Texts that a model generates while it is trained.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/shards.h"
+#include "generate/generator.h"
+#include "train/train_config.h"
+
+namespace vitrine {
+
+class Samples {
+ public:
+  /// Without a prompt, texts begin as documents of `corpus` do. Throws BadInput if the prompt fills the model's
+  /// context.
+  Samples(const TrainConfig& config, std::unique_ptr<const Tokenizer> tokenizer, const TokenInfo& corpus,
+          const ModelConfig& model);
+
+  /// The prompt and what `model` continues it with. Throws as generate() does.
+  std::string generate_one(const Model& model, ThreadPool& pool, const Kernels& k,
+                           const std::atomic<bool>* interrupt) const;
+
+ private:
+  std::unique_ptr<const Tokenizer> tokenizer_;
+  std::string prompt_;
+  GenerateRequest request_;
+};
+
+}  // namespace vitrine
