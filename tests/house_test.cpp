@@ -119,6 +119,15 @@ TEST(House, SimdStaysInKernels) {
   });
 }
 
+/// The bits of libm's functions differ between machines; base/math.h has our own. Its exact functions may be used.
+TEST(House, NoResultDependsOnLibm) {
+  const std::regex libm(
+      R"(\bstd::(exp2?|expm1|log1p|log2|log10|log|pow|cbrt|hypot|a?(sin|cos|tan)h?|atan2|erfc?|[lt]gamma)f?\b)");
+  for_each_line([&](const std::string&, const std::string& where, const std::string& line) {
+    EXPECT_FALSE(std::regex_search(line, libm)) << where << ": " << line;
+  });
+}
+
 /// To the linker, two types with one name in one namespace are the same type. Sources define their types in anonymous
 /// namespaces, so only headers can clash.
 TEST(House, EveryTypeHasANameOfItsOwn) {

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <numbers>
 
 #include "base/error.h"
 #include "base/markup.h"
+#include "base/math.h"
 
 namespace vitrine {
 namespace {
@@ -53,7 +55,7 @@ struct Axis {
 
 /// Values between ticks: 1, 2 or 5 times a power of ten, about `count` of them in the range.
 double tick_step(double range, double count) {
-  const double power = std::pow(10.0, std::floor(std::log10(range / count)));
+  const double power = math::pow(10.0, std::floor(math::log(range / count) / std::numbers::ln10));
   for (const double factor : {1.0, 2.0, 5.0}) {
     if (range / (power * factor) <= count) return power * factor;
   }
