@@ -13,7 +13,7 @@ namespace vitrine {
 namespace {
 
 constexpr double kDefaultTheta = 10000;  // whatever the family's own is
-constexpr std::int64_t kMaxSize = (std::int64_t{1} << 31) - 1;
+constexpr std::int64_t kMaxGgufSize = (std::int64_t{1} << 31) - 1;
 
 /// The keys of one architecture, each either read or refused by name.
 class ArchitectureKeys {
@@ -76,8 +76,8 @@ class ArchitectureKeys {
  private:
   std::string use(std::string_view name) { return *used_.insert(full(name)).first; }
   std::int64_t checked(const std::string& key, std::int64_t value) const {
-    if (value >= 1 && value <= kMaxSize) return value;
-    throw BadCheckpoint(where(), "{}: expected a size from 1 to {}, got {}", key, kMaxSize, value);
+    if (value >= 1 && value <= kMaxGgufSize) return value;
+    throw BadCheckpoint(where(), "{}: expected a size from 1 to {}, got {}", key, kMaxGgufSize, value);
   }
 
   const GgufMetadata& metadata_;

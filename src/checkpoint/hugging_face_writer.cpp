@@ -13,7 +13,7 @@
 namespace vitrine {
 namespace {
 
-constexpr std::int64_t kChunkElements = std::int64_t{1} << 21;
+constexpr std::int64_t kElementsPerChunk = std::int64_t{1} << 21;
 constexpr std::int64_t kHeaderBytesPerTensor = 240;
 
 /// Consecutive rows of a parameter in a stored tensor.
@@ -85,7 +85,7 @@ class TensorStream {
     const bool is_vector = stored.shape.size() == 1;
     const std::int64_t n_lines = stored.transposed ? stored.cols : stored.rows;
     const std::int64_t line = is_vector ? 1 : stored.transposed ? stored.rows : stored.cols;
-    const std::int64_t step = std::max<std::int64_t>(1, kChunkElements / line);
+    const std::int64_t step = std::max<std::int64_t>(1, kElementsPerChunk / line);
     for (std::int64_t first = 0; first < n_lines; first += step) {
       const std::int64_t n = std::min(step, n_lines - first);
       buffer_.resize(static_cast<std::size_t>(n * line));

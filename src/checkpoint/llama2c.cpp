@@ -56,14 +56,14 @@ ModelConfig config_of(const Header& h) {
 }
 
 /// The tensors in the file's order: one kind after the other, each for all layers. A kind without a name is not ours.
-struct Kind {
+struct TensorKind {
   std::string_view stored;
   std::string_view ours;  // `{l}`: the layer
   std::int64_t per_layer = 0;
   std::int64_t count = 1;
 };
 
-std::array<Kind, 14> kinds_of(const Header& h) {
+std::array<TensorKind, 14> kinds_of(const Header& h) {
   const std::int64_t d = h.dim, layers = h.n_layers, ff = h.hidden_dim, vocab = std::abs(h.vocab_size);
   const std::int64_t d_kv = d / h.n_heads * h.n_kv_heads;
   const std::int64_t rotations = std::int64_t{h.seq_len} * (d / h.n_heads / 2);
@@ -86,7 +86,7 @@ std::array<Kind, 14> kinds_of(const Header& h) {
 /// The size of a file with this header; nothing where it would not fit into 63 bits.
 std::optional<std::int64_t> file_bytes(const Header& h) {
   std::optional<std::int64_t> floats = 0;
-  for (const Kind& kind : kinds_of(h)) {  // two factors of 31 bits each: per_layer cannot overflow
+  for (const TensorKind& kind : kinds_of(h)) {  // two factors of 31 bits each: per_layer cannot overflow
     const auto size = checked_mul(kind.per_layer, kind.count);
     floats = floats && size ? checked_add(*floats, *size) : std::nullopt;
   }
@@ -117,7 +117,7 @@ Checkpoint load_llama2c(const std::shared_ptr<const MappedFile>& file) {
 
   const std::byte* at = file->bytes().data() + sizeof(Header);
   std::map<std::string, std::pair<const std::byte*, std::string>> stored;  // by our name
-  for (const Kind& kind : kinds_of(*h)) {
+  for (const TensorKind& kind : kinds_of(*h)) {
     for (std::int64_t layer = 0; layer < kind.count; ++layer, at += kind.per_layer * 4) {
       stored[with_layer(kind.ours, layer)] = {at, std::string(kind.stored)};
     }

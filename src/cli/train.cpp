@@ -51,7 +51,7 @@ void run_train(const TrainCommand& o) {
   run.show = [&](const TrainProgress& p) {
     if (!first) first = p.step - 1;
     const double s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-    if (ceiling == 0 && s > kShortRun) {
+    if (ceiling == 0 && s > kShortRun && has_onednn()) {
       ThreadPool pool(run.threads);
       ceiling = measure_f32_products(pool, 2);
     }
