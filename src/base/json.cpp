@@ -7,7 +7,7 @@
 namespace vitrine {
 namespace {
 
-constexpr std::size_t kMaxDepth = 64;
+constexpr std::size_t kMaxJsonDepth = 64;
 constexpr int kMaxValues = 1 << 20;  // a value of two bytes takes up to 80 bytes of memory
 
 }  // namespace
@@ -35,7 +35,7 @@ bool JsonBuilder::add(Json value) {
 }
 
 bool JsonBuilder::open(Json value) {
-  if (open_.size() >= kMaxDepth) throw BadCheckpoint(where_, "JSON is nested deeper than {}", kMaxDepth);
+  if (open_.size() >= kMaxJsonDepth) throw BadCheckpoint(where_, "JSON is nested deeper than {}", kMaxJsonDepth);
   add(std::move(value));
   open_.push_back(last_);
   return true;

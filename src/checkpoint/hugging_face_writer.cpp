@@ -13,7 +13,7 @@
 namespace vitrine {
 namespace {
 
-constexpr std::int64_t kChunkElements = std::int64_t{1} << 21;
+constexpr std::int64_t kElementsPerChunk = std::int64_t{1} << 21;
 
 /// Consecutive rows of a parameter in a stored tensor.
 struct Part {
@@ -72,7 +72,7 @@ class TensorStream {
     const auto& [is_vector, transposed, rows, cols, sizes] = stored.shape;
     const std::int64_t n_lines = transposed ? cols : rows;
     const std::int64_t line = transposed ? rows : cols;
-    const std::int64_t step = std::max<std::int64_t>(1, kChunkElements / line);
+    const std::int64_t step = std::max<std::int64_t>(1, kElementsPerChunk / line);
     for (std::int64_t first = 0; first < n_lines; first += step) {
       const std::int64_t n = std::min(step, n_lines - first);
       buffer_.resize(static_cast<std::size_t>(n * line));

@@ -40,7 +40,7 @@ ModelConfig config_of(const Header& h) {
   model.vocab_size = std::abs(h.vocab_size);
   model.max_seq_len = h.seq_len;
   model.head.tied = h.vocab_size > 0;
-  const NormConfig norm{NormConfig::Kind::rms, 1e-5f, 0.0f, false};
+  const NormConfig norm{NormConfig::TensorKind::rms, 1e-5f, 0.0f, false};
   BlockConfig block;
   block.norms.attn_pre = block.norms.ffn_pre = norm;
   AttentionConfig& attention = block.attention();
@@ -57,14 +57,14 @@ ModelConfig config_of(const Header& h) {
 
 /// The tensors in the file's order: one kind after the other, each for all layers. A kind without a name of ours is not
 /// read.
-struct Kind {
+struct TensorKind {
   std::string_view stored;
   std::string_view ours;  // `{l}`: the layer
   std::int64_t per_layer = 0;
   std::int64_t count = 1;
 };
 
-std::array<Kind, 14> kinds_of(const Header& h) {
+std::array<TensorKind, 14> kinds_of(const Header& h) {
   const std::int64_t d = h.dim, layers = h.n_layers, ff = h.hidden_dim, vocab = std::abs(h.vocab_size);
   const std::int64_t d_kv = d / h.n_heads * h.n_kv_heads;
   const std::int64_t rotations = std::int64_t{h.seq_len} * (d / h.n_heads / 2);
@@ -87,7 +87,7 @@ std::array<Kind, 14> kinds_of(const Header& h) {
 /// The size of a file with this header; nothing where it exceeds 63 bits.
 std::optional<std::int64_t> file_bytes(const Header& h) {
   std::optional<std::int64_t> floats = 0;
-  for (const Kind& kind : kinds_of(h)) {  // two factors of 31 bits each: per_layer cannot overflow
+  for (const TensorKind& kind : kinds_of(h)) {  // two factors of 31 bits each: per_layer cannot overflow
     const auto size = checked_mul(kind.per_layer, kind.count);
     floats = floats && size ? checked_add(*floats, *size) : std::nullopt;
   }
@@ -118,7 +118,7 @@ Checkpoint load_llama2c(const std::shared_ptr<const MappedFile>& file) {
 
   const std::byte* at = file->bytes().data() + sizeof(Header);
   std::map<std::string, std::pair<const std::byte*, std::string>> stored;  // by our name
-  for (const Kind& kind : kinds_of(*h)) {
+  for (const TensorKind& kind : kinds_of(*h)) {
     for (std::int64_t layer = 0; layer < kind.count; ++layer, at += kind.per_layer * 4) {
       stored[with_layer(kind.ours, layer)] = {at, std::string(kind.stored)};
     }

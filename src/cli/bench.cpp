@@ -55,6 +55,17 @@ struct Result {
   double prefill_fraction() const { return speed.prefill * prefill_operations / ceilings.f32_flops_per_s; }
 };
 
+/// The limit of products is unknown without oneDNN.
+Json if_measured(double value) { return has_onednn() ? Json(value) : Json(); }
+std::string percent_if_measured(double fraction) {
+  return has_onednn() ? fmt::format("{:.0f} %", 100 * fraction) : std::string("?");
+}
+std::string product_limit(const Ceilings& ceilings, double operations) {
+  const double giga = 1e9;
+  if (!has_onednn()) return "unknown: built without oneDNN";
+  return fmt::format("{:.0f} GFLOP/s at {:.3g} GFLOP per token", ceilings.f32_flops_per_s / giga, operations / giga);
+}
+
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 double median(std::vector<double> values) {
@@ -184,33 +195,31 @@ void run_bench(const BenchOptions& o) {
   const std::string isa(name_of(default_kernels().isa));
   const double giga = 1e9;
   if (o.json) {
-    return print_json(
-        {{"prefill_tokens_per_s", r.speed.prefill},
-         {"decode_tokens_per_s", r.speed.decode},
-         {"train_tokens_per_s", r.train ? Json(r.train->tokens_per_s) : Json()},
-         {"decode_bytes_per_token", r.decode_bytes},
-         {"prefill_ops_per_token", r.prefill_operations},
-         {"train_ops_per_token", r.train ? Json(r.train->operations) : Json()},
-         {"read_gb_per_s", r.ceilings.read_bytes_per_s / giga},
-         {"gemm_gflops",
-          {{"f32", r.ceilings.f32_flops_per_s / giga}, {"int8", r.ceilings.int8_operations_per_s / giga}}},
-         {"decode_fraction_of_bandwidth", r.decode_fraction()},
-         {"prefill_fraction_of_peak", r.prefill_fraction()},
-         {"train_fraction_of_peak", r.train ? Json(r.train_fraction()) : Json()},
-         {"train_peak_rss_bytes", r.train ? Json(r.train->peak_rss) : Json()},
-         {"train_memory_estimate_bytes", r.train ? Json(r.train->estimate) : Json()},
-         {"load_s", r.load_s},
-         {"first_token_s", r.first_token_s},
-         {"peak_rss_bytes", r.peak_rss},
-         {"threads", threads},
-         {"isa", isa}});
+    return print_json({{"prefill_tokens_per_s", r.speed.prefill},
+                       {"decode_tokens_per_s", r.speed.decode},
+                       {"train_tokens_per_s", r.train ? Json(r.train->tokens_per_s) : Json()},
+                       {"decode_bytes_per_token", r.decode_bytes},
+                       {"prefill_ops_per_token", r.prefill_operations},
+                       {"train_ops_per_token", r.train ? Json(r.train->operations) : Json()},
+                       {"read_gb_per_s", r.ceilings.read_bytes_per_s / giga},
+                       {"gemm_gflops",
+                        {{"f32", if_measured(r.ceilings.f32_flops_per_s / giga)},
+                         {"int8", if_measured(r.ceilings.int8_operations_per_s / giga)}}},
+                       {"decode_fraction_of_bandwidth", r.decode_fraction()},
+                       {"prefill_fraction_of_peak", if_measured(r.prefill_fraction())},
+                       {"train_fraction_of_peak", r.train ? if_measured(r.train_fraction()) : Json()},
+                       {"train_peak_rss_bytes", r.train ? Json(r.train->peak_rss) : Json()},
+                       {"train_memory_estimate_bytes", r.train ? Json(r.train->estimate) : Json()},
+                       {"load_s", r.load_s},
+                       {"first_token_s", r.first_token_s},
+                       {"peak_rss_bytes", r.peak_rss},
+                       {"threads", threads},
+                       {"isa", isa}});
   }
   constexpr auto kRight = Table::Align::right;
   Table table({{""}, {"tokens/s", kRight}, {"of the limit", kRight}, {"the limit"}});
   table.add({fmt::format("prefill {}", o.prompt), fmt::format("{:.1f}", r.speed.prefill),
-             fmt::format("{:.0f} %", 100 * r.prefill_fraction()),
-             fmt::format("{:.0f} GFLOP/s at {:.3g} GFLOP per token", r.ceilings.f32_flops_per_s / giga,
-                         r.prefill_operations / giga)});
+             percent_if_measured(r.prefill_fraction()), product_limit(r.ceilings, r.prefill_operations)});
   table.add(
       {fmt::format("decode {}", o.generate), fmt::format("{:.2f}", r.speed.decode),
        fmt::format("{:.0f} %", 100 * r.decode_fraction()),
@@ -218,9 +227,8 @@ void run_bench(const BenchOptions& o) {
   if (r.train) {
     table.add(
         {fmt::format("train {} x {}", o.batch, o.sequence), fmt::format("{:.1f}", r.train->tokens_per_s),
-         fmt::format("{:.0f} %", 100 * r.train_fraction()),
-         fmt::format("{:.0f} GFLOP/s at {:.3g} GFLOP per token; {:.0f} MB, {:.0f} MB estimated",
-                     r.ceilings.f32_flops_per_s / giga, r.train->operations / giga,
+         percent_if_measured(r.train_fraction()),
+         fmt::format("{}; {:.0f} MB, {:.0f} MB estimated", product_limit(r.ceilings, r.train->operations),
                      static_cast<double>(r.train->peak_rss) / 1e6, static_cast<double>(r.train->estimate) / 1e6)});
   }
   print(table.text());

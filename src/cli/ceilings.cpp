@@ -8,7 +8,9 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
+#ifdef VITRINE_ONEDNN
 #include <oneapi/dnnl/dnnl.hpp>
+#endif
 
 #include "base/error.h"
 
@@ -54,10 +56,12 @@ class Pages {
   std::size_t size_;
 };
 
+#ifdef VITRINE_ONEDNN
 using dnnl::memory;
+using Type = memory::data_type;
 
 /// Operations per second of a oneDNN product.
-double product(memory::data_type x_type, memory::data_type w_type, memory::data_type y_type, int runs = kRuns) {
+double product(Type x_type, Type w_type, Type y_type, int runs = kRuns) {
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   dnnl::stream stream(engine);
   const memory::desc x_rows({kM, kK}, x_type, memory::format_tag::ab);
@@ -84,8 +88,21 @@ double product(memory::data_type x_type, memory::data_type w_type, memory::data_
 void use_threads(int count) {
   if (void* const found = ::dlsym(RTLD_DEFAULT, "omp_set_num_threads")) reinterpret_cast<void (*)(int)>(found)(count);
 }
+#else
+enum class Type { f32, u8, s8, s32 };
+double product(Type, Type, Type, int = kRuns) { return 0; }
+void use_threads(int) {}
+#endif
 
 }  // namespace
+
+bool has_onednn() {
+#ifdef VITRINE_ONEDNN
+  return true;
+#else
+  return false;
+#endif
+}
 
 double measure_reading(ThreadPool& pool) {
   const Pages pages(kMemory);
@@ -106,11 +123,10 @@ double measure_reading(ThreadPool& pool) {
 
 double measure_f32_products(ThreadPool& pool, int runs) {
   use_threads(pool.size());
-  return product(memory::data_type::f32, memory::data_type::f32, memory::data_type::f32, runs);
+  return product(Type::f32, Type::f32, Type::f32, runs);
 }
 
 Ceilings measure_ceilings(ThreadPool& pool) {
-  using Type = memory::data_type;
   use_threads(pool.size());
   return {measure_reading(pool), measure_f32_products(pool), product(Type::u8, Type::s8, Type::s32)};
 }

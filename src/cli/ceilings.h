@@ -11,6 +11,8 @@ struct Ceilings {
   double int8_operations_per_s = 0;  ///< The same, u8 × s8 → s32.
 };
 
+/// Whether vitrine was built with oneDNN. Without it, the limits of products are 0.
+bool has_onednn();
 /// Takes some seconds. Throws OutOfCapacity if 1 GiB cannot be allocated.
 Ceilings measure_ceilings(ThreadPool& pool);
 /// The bandwidth alone.

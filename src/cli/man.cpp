@@ -20,7 +20,7 @@ constexpr std::string_view kEnvironment =
     "bitwise\nidentical on all.\n";
 
 /// Escapes what roff would interpret, and characters outside ASCII.
-std::string escaped(std::string_view text) {
+std::string roff(std::string_view text) {
   std::string result;
   for (std::size_t i = 0; i < text.size();) {
     const char c = text[i];
@@ -39,25 +39,25 @@ std::string escaped(std::string_view text) {
 }
 
 void add_option(std::string& page, const OptionPage& option) {
-  page += ".TP\n.B " + escaped(option.name);
+  page += ".TP\n.B " + roff(option.name);
   if (option.takes_value && !option.positional) {
     std::string value = option.is_number ? "N" : "VALUE";
     if (!option.choices.empty()) value = fmt::format("{}", fmt::join(option.choices, "|"));
-    page += " \\fI" + escaped(value) + "\\fR";
+    page += " \\fI" + roff(value) + "\\fR";
   }
-  page += "\n" + escaped(option.about) + (option.required ? " (required)" : "") + "\n";
+  page += "\n" + roff(option.about) + (option.required ? " (required)" : "") + "\n";
 }
 
-void add_command(std::string& page, const CommandPage& command, const std::set<std::string>& common) {
-  page += ".SS vitrine " + escaped(command.name);
+void add_command_section(std::string& page, const CommandPage& command, const std::set<std::string>& common) {
+  page += ".SS vitrine " + roff(command.name);
   for (const OptionPage& option : command.options) {
     if (option.positional) page += option.required ? " " + option.name : " [" + option.name + "]";
   }
-  page += "\n" + escaped(command.about) + ".\n";
+  page += "\n" + roff(command.about) + ".\n";
   for (const OptionPage& option : command.options) {
     if (!common.contains(key_of(option))) add_option(page, option);
   }
-  if (!command.footer.empty()) page += ".PP\n.nf\n" + escaped(command.footer) + "\n.fi\n";
+  if (!command.footer.empty()) page += ".PP\n.nf\n" + roff(command.footer) + "\n.fi\n";
 }
 
 }  // namespace
@@ -65,11 +65,11 @@ void add_command(std::string& page, const CommandPage& command, const std::set<s
 std::string man_page(const CommandPage& program, const std::string& version) {
   const std::vector<const CommandPage*> commands = running_commands(program);
   const std::set<std::string> common = common_options(commands);
-  std::string page = ".TH VITRINE 1 \"\" \"vitrine " + escaped(version) + "\" \"User Commands\"\n";
+  std::string page = ".TH VITRINE 1 \"\" \"vitrine " + roff(version) + "\" \"User Commands\"\n";
   page += ".SH NAME\nvitrine \\- transformer language\\-model engine that shows every value\n";
   page += ".SH SYNOPSIS\n.B vitrine\n.I COMMAND\n[MODEL] [TEXT] [options]\n";
-  page += ".SH DESCRIPTION\n" + escaped(program.about) + "\n.SH COMMANDS\n";
-  for (const CommandPage* command : commands) add_command(page, *command, common);
+  page += ".SH DESCRIPTION\n" + roff(program.about) + "\n.SH COMMANDS\n";
+  for (const CommandPage* command : commands) add_command_section(page, *command, common);
   page += ".SH OPTIONS OF EVERY COMMAND\n";
   for (const OptionPage& option : commands.at(0)->options) {
     if (common.contains(key_of(option))) add_option(page, option);
