@@ -20,7 +20,8 @@ std::string one_line(std::string text) {
 
 }  // namespace
 
-Error::Error(std::string_view where, const std::string& what)
-    : std::runtime_error(one_line(fmt::format("[{}] {}", where, what))) {}
+std::string error_message(std::string_view where, const std::string& what) {
+  return one_line(fmt::format("[{}] {}", where, what));
+}
 
 }  // namespace vitrine

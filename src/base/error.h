@@ -1,8 +1,9 @@
-// Throwing exceptions: formats their messages.
+// Formats the messages of exceptions. Include this header where they are thrown.
 #pragma once
 
 #include <fmt/core.h>
 
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -25,27 +26,11 @@ class MessageFormat {
   fmt::format_string<Args...> format_;
 };
 
-template <class... Args>
-BadInput::BadInput(std::string_view where, MessageFormat<std::type_identity_t<Args>...> format, Args&&... args)
-    : Error(where, format(std::forward<Args>(args)...)) {}
+/// `[where] what` as one line.
+std::string error_message(std::string_view where, const std::string& what);
 
 template <class... Args>
-BadCheckpoint::BadCheckpoint(std::string_view where, MessageFormat<std::type_identity_t<Args>...> format,
-                             Args&&... args)
-    : Error(where, format(std::forward<Args>(args)...)) {}
-
-template <class... Args>
-Unsupported::Unsupported(std::string_view where, MessageFormat<std::type_identity_t<Args>...> format, Args&&... args)
-    : Error(where, format(std::forward<Args>(args)...)) {}
-
-template <class... Args>
-OutOfCapacity::OutOfCapacity(std::string_view where, MessageFormat<std::type_identity_t<Args>...> format,
-                             Args&&... args)
-    : Error(where, format(std::forward<Args>(args)...)) {}
-
-template <class... Args>
-InternalError::InternalError(std::string_view where, MessageFormat<std::type_identity_t<Args>...> format,
-                             Args&&... args)
-    : Error(where, format(std::forward<Args>(args)...)) {}
+Error::Error(std::string_view where, MessageFormat<std::type_identity_t<Args>...> format, Args&&... args)
+    : Error(error_message(where, format(std::forward<Args>(args)...))) {}
 
 }  // namespace vitrine

@@ -15,21 +15,21 @@ template <class... Args>
 class MessageFormat;
 
 /// Base of every exception that vitrine throws. The text reads `[where] expected …, got …`, followed by a hint if there
-/// is one.
+/// is one. It is one line: control characters become `?`, and a long text is shortened, because a message may contain
+/// names from files.
 class Error : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  template <class... Args>
+  Error(std::string_view where, MessageFormat<std::type_identity_t<Args>...> format, Args&&... args);
 
  protected:
-  /// Replaces control characters by `?` and shortens a long text, because a message may contain names from files.
-  Error(std::string_view where, const std::string& what);
+  explicit Error(const std::string& message) : std::runtime_error(message) {}
 };
 
 /// An argument is invalid: ids beyond the vocabulary, a prompt that is too long, a wrong path.
 class BadInput : public Error {
  public:
-  template <class... Args>
-  BadInput(std::string_view where, MessageFormat<std::type_identity_t<Args>...> format, Args&&... args);
+  using Error::Error;
 };
 
 /// A value of the forward pass is infinite or NaN, because of the weights or of a value written into the pass.
@@ -38,26 +38,23 @@ class NotFinite : public BadInput {
   using BadInput::BadInput;
 };
 
-/// A file of a model or tokenizer is broken or contradicts itself.
+/// A file of a model or tokenizer is malformed or contradicts itself.
 class BadCheckpoint : public Error {
  public:
-  template <class... Args>
-  BadCheckpoint(std::string_view where, MessageFormat<std::type_identity_t<Args>...> format, Args&&... args);
+  using Error::Error;
 };
 
 /// The input is well-formed but needs something that vitrine does not implement. The message names it; nothing is
 /// approximated.
 class Unsupported : public Error {
  public:
-  template <class... Args>
-  Unsupported(std::string_view where, MessageFormat<std::type_identity_t<Args>...> format, Args&&... args);
+  using Error::Error;
 };
 
 /// A limit of memory, disk or cache was reached.
 class OutOfCapacity : public Error {
  public:
-  template <class... Args>
-  OutOfCapacity(std::string_view where, MessageFormat<std::type_identity_t<Args>...> format, Args&&... args);
+  using Error::Error;
 };
 
 /// The caller requested a stop (Ctrl-C). Work in progress is discarded.
@@ -69,8 +66,7 @@ class Interrupted : public Error {
 /// An invariant of vitrine does not hold: a bug in vitrine, not in the input.
 class InternalError : public Error {
  public:
-  template <class... Args>
-  InternalError(std::string_view where, MessageFormat<std::type_identity_t<Args>...> format, Args&&... args);
+  using Error::Error;
 };
 
 }  // namespace vitrine

@@ -5,12 +5,10 @@
 #include <cstring>
 #include <limits>
 
-#include "base/error.h"
+#include "base/byte_reader.h"
 
 namespace vitrine {
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "numbers are copied from the file without conversion");
 
 constexpr std::size_t kMaxKeys = 65536;      // published files have dozens
 constexpr std::size_t kMaxKeyBytes = 65535;  // ggml's docs/gguf.md
@@ -37,48 +35,31 @@ T number_at(const std::byte* place) {
   return value;
 }
 
-/// Reads values from the front of the file.
-class Reader {
+class Reader : public ByteReader {
  public:
-  Reader(std::span<const std::byte> file, std::string_view path) : rest_(file), path_(path) {}
-
-  std::size_t left() const { return rest_.size(); }
-
-  template <class T>
-  T number(std::string_view what) {
-    return number_at<T>(take(sizeof(T), what).data());
-  }
-
-  std::span<const std::byte> take(std::uint64_t size, std::string_view what) {
-    if (size > rest_.size()) {
-      throw BadCheckpoint(path_, "expected {} bytes of {}, got {}: the file is truncated", size, what, rest_.size());
-    }
-    const auto front = rest_.first(static_cast<std::size_t>(size));
-    rest_ = rest_.subspan(static_cast<std::size_t>(size));
-    return front;
-  }
+  using ByteReader::ByteReader;
 
   GgufType type(std::string_view what) {
     const auto number = this->number<std::uint32_t>(what);
     if (number > static_cast<std::uint32_t>(GgufType::f64)) {
-      throw BadCheckpoint(path_, "expected a type from 0 to 12 for {}, got {}", what, number);
+      throw BadCheckpoint(path(), "expected a type from 0 to 12 for {}, got {}", what, number);
     }
     return static_cast<GgufType>(number);
   }
 
-  std::span<const std::byte> string(std::string_view what) { return take(number<std::uint64_t>(what), what); }
+  std::string_view string(std::string_view what) { return text(number<std::uint64_t>(what), what); }
 
   GgufValue value(std::string_view key) {
     GgufValue value;
     value.type = type(key);
     if (value.type == GgufType::string) {
-      value.bytes = string(key);
+      value.bytes = take(number<std::uint64_t>(key), key);
     } else if (value.type == GgufType::array) {
       value.element = type(key);
       value.count = number<std::uint64_t>(key);
-      const auto before = rest_;
+      const auto before = rest();
       skip(value.element, value.count, key, 1);
-      value.bytes = before.first(before.size() - rest_.size());
+      value.bytes = before.first(before.size() - rest().size());
     } else {
       value.bytes = take(size_of(value.type), key);
     }
@@ -88,11 +69,11 @@ class Reader {
  private:
   /// Skips the elements of an array. Each takes at least one byte, so the rest of the file bounds the count.
   void skip(GgufType element, std::uint64_t count, std::string_view key, int depth) {
-    if (count > rest_.size()) {
-      throw BadCheckpoint(path_, "expected at most {} elements in {}, got {}: the file is truncated", rest_.size(), key,
-                          count);
+    if (count > rest().size()) {
+      throw BadCheckpoint(path(), "expected at most {} elements in {}, got {}: the file is truncated", rest().size(),
+                          key, count);
     }
-    if (depth > kMaxDepth) throw BadCheckpoint(path_, "expected at most {} levels of arrays in {}", kMaxDepth, key);
+    if (depth > kMaxDepth) throw BadCheckpoint(path(), "expected at most {} levels of arrays in {}", kMaxDepth, key);
     if (element == GgufType::string) {
       for (std::uint64_t i = 0; i < count; ++i) string(key);
     } else if (element == GgufType::array) {
@@ -104,19 +85,11 @@ class Reader {
       take(count * size_of(element), key);  // no overflow: the size of the file bounds count
     }
   }
-
-  std::span<const std::byte> rest_;
-  std::string_view path_;
 };
-
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return bytes.empty() ? std::string_view()
-                       : std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-}
 
 GgufTensor read_tensor(Reader& reader, std::string_view path) {
   GgufTensor tensor;
-  tensor.name = text_of(reader.string("the name of a tensor"));
+  tensor.name = reader.string("the name of a tensor");
   if (tensor.name.empty()) throw BadCheckpoint(path, "expected a name for every tensor, got an empty string");
   const auto rank = reader.number<std::uint32_t>(tensor.name);
   if (rank < 1 || rank > kMaxRank) {
@@ -166,7 +139,7 @@ GgufMetadata GgufMetadata::parse(std::span<const std::byte> file, std::string_vi
   metadata.path_ = path;
   metadata.file_ = file;
   Reader reader(file, path);
-  if (text_of(reader.take(4, "magic")) != "GGUF") throw BadCheckpoint(path, "expected the magic GGUF, got other bytes");
+  if (reader.text(4, "magic") != "GGUF") throw BadCheckpoint(path, "expected the magic GGUF, got other bytes");
   const auto version = reader.number<std::uint32_t>("version");
   if (version == 0x02000000 || version == 0x03000000) throw Unsupported(path, "a big-endian GGUF is not supported");
   if (version != 2 && version != 3) throw Unsupported(path, "GGUF version {} is not supported, only 2 and 3", version);
@@ -174,7 +147,7 @@ GgufMetadata GgufMetadata::parse(std::span<const std::byte> file, std::string_vi
   const auto n_keys = reader.number<std::uint64_t>("number of keys");
   if (n_keys > kMaxKeys) throw BadCheckpoint(path, "expected at most {} keys, got {}", kMaxKeys, n_keys);
   for (std::uint64_t i = 0; i < n_keys; ++i) {
-    const std::string_view key = text_of(reader.string("a key"));
+    const std::string_view key = reader.string("a key");
     if (key.empty() || key.size() > kMaxKeyBytes) {
       throw BadCheckpoint(path, "expected a key of 1 to {} bytes, got {}", kMaxKeyBytes, key.size());
     }
@@ -182,7 +155,7 @@ GgufMetadata GgufMetadata::parse(std::span<const std::byte> file, std::string_vi
       throw BadCheckpoint(path, "key {} appears twice", key);
     }
   }
-  metadata.end_ = file.size() - reader.left();
+  metadata.end_ = file.size() - reader.rest().size();
   return metadata;
 }
 
@@ -197,7 +170,7 @@ GgufContents GgufMetadata::contents() const {
   GgufContents contents;  // the list grows with the entries in the file, not with the number that the file claims
   Reader reader(file_.subspan(end_), path_);
   for (std::uint64_t i = 0; i < n_tensors_; ++i) contents.tensors.push_back(read_tensor(reader, path_));
-  const std::size_t end = file_.size() - reader.left(), step = static_cast<std::size_t>(alignment);
+  const std::size_t end = file_.size() - reader.rest().size(), step = static_cast<std::size_t>(alignment);
   contents.data = file_.subspan(std::min(file_.size(), (end + step - 1) / step * step));
   return contents;
 }
@@ -216,7 +189,7 @@ std::optional<std::string_view> GgufMetadata::string(std::string_view key) const
   const GgufValue* value = find(key);
   if (value == nullptr) return std::nullopt;
   if (value->type != GgufType::string) bad_type(key, "a string", value->type);
-  return text_of(value->bytes);
+  return std::string_view(reinterpret_cast<const char*>(value->bytes.data()), value->bytes.size());
 }
 
 std::optional<bool> GgufMetadata::boolean(std::string_view key) const {
@@ -257,7 +230,7 @@ std::optional<std::vector<std::string_view>> GgufMetadata::strings(std::string_v
   std::vector<std::string_view> strings;
   strings.reserve(value->bytes.size() / 8 < value->count ? 0 : static_cast<std::size_t>(value->count));
   Reader reader(value->bytes, path_);
-  for (std::uint64_t i = 0; i < value->count; ++i) strings.push_back(text_of(reader.string(key)));
+  for (std::uint64_t i = 0; i < value->count; ++i) strings.push_back(reader.string(key));
   return strings;
 }
 

@@ -29,7 +29,7 @@ struct GgufValue {
   std::span<const std::byte> bytes;  ///< Without the length of a string, without type and count of an array.
 };
 
-/// A tensor as the file describes it.
+/// The description of a tensor in the file.
 struct GgufTensor {
   std::string_view name;
   std::vector<std::int64_t> shape;  ///< Outermost first: [out, in]. One to four sizes of at least 1.

@@ -9,7 +9,7 @@
 
 namespace vitrine {
 
-/// A regular file, mapped whole and read-only. Pages are read from disk when they are first touched.
+/// A whole regular file, mapped read-only. Pages are read from disk when they are first touched.
 class MappedFile {
  public:
   /// Throws BadInput if the path is not a readable regular file, OutOfCapacity if it cannot be mapped.

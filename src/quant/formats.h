@@ -1,7 +1,6 @@
 // The functions in the table of block_format.cpp, and access to the bytes of a block.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

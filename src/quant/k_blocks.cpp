@@ -2,8 +2,6 @@
 //
 // In the layouts below, "half d" is a half-precision number, and the low and high halves of a byte are its bits 0 to 3
 // and 4 to 7.
-#include <array>
-
 #include "quant/formats.h"
 
 namespace vitrine {

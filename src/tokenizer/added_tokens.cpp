@@ -1,7 +1,6 @@
 #include "tokenizer/added_tokens.h"
 
 #include <algorithm>
-#include <limits>
 #include <unordered_set>
 #include <utility>
 

@@ -44,7 +44,7 @@ class AddedTokens {
   using Text = FunctionRef<void(std::string_view)>;
   using Token = FunctionRef<void(std::int32_t)>;
   /// Calls `token` for each added token of `raw`, a text before normalization, and `text` for the parts between them.
-  /// With SpecialTokens::none special tokens remain text; other added tokens belong to the vocabulary and are found.
+  /// With SpecialTokens::none special tokens are text; other added tokens are always found.
   void split_raw(std::string_view raw, SpecialTokens policy, Text text, Token token) const {
     split(raw_, raw, policy, text, token);
   }

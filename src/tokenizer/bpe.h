@@ -1,5 +1,5 @@
-// Byte pair encoding: merges the symbols of a word pair by pair, the pair of the lowest rank first, the leftmost of
-// several, until no pair has a merge.
+// Byte pair encoding: merges adjacent symbols of a word, always the pair with the lowest rank, or the leftmost of them
+// if several tie, until no pair has a merge.
 //
 // Source: Sennrich, Haddow, Birch (2016), arXiv 1508.07909. Options and corner cases follow Hugging Face's `tokenizers`
 // (models/bpe). Encoding takes O(n log n) in the length of the word.

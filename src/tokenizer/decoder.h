@@ -1,6 +1,6 @@
 // The decoders of tokenizer.json: they convert pieces to bytes, one token at a time.
 //
-// Source: Hugging Face's `tokenizers`, src/decoders. Unlike there, bytes that are not UTF-8 are not replaced.
+// Source: Hugging Face's `tokenizers`, src/decoders, which also replaces invalid UTF-8; vitrine does not.
 #pragma once
 
 #include <functional>

@@ -34,7 +34,7 @@ struct Explanation {
     std::string by;
     Excerpt text;
   };
-  /// The words into which one of several pre-tokenizers split the part.
+  /// The words that one pre-tokenizer of a sequence made from the part.
   struct Cut {
     std::string by;
     std::vector<Excerpt> words;

@@ -7,43 +7,26 @@
 #include "tokenizer/bpe.h"
 #include "tokenizer/gguf_pre.h"
 #include "tokenizer/gguf_tokenizer.h"
-#include "tokenizer/split.h"
+#include "tokenizer/pre_tokenizer.h"
 
 namespace vitrine {
 namespace {
 
 class GgufBpeTokenizer final : public GgufTokenizer {
  public:
-  GgufBpeTokenizer(GgufVocabulary v, Bpe bpe, const PreTokenizerRule& rule, std::string_view path)
-      : GgufTokenizer(std::move(v)), bpe_(std::move(bpe)) {
-    for (const std::string_view pattern : rule.patterns) {
-      stages_.push_back(fmt::format("pattern {}", stages_.size() + 1));
-      splits_.emplace_back(Regex(pattern, RegexSyntax::rust, path), SplitBehavior::isolated, false);
-    }
-  }
+  GgufBpeTokenizer(GgufVocabulary v, Bpe bpe, PreTokenizers pre_tokenizers)
+      : GgufTokenizer(std::move(v)), bpe_(std::move(bpe)), pre_tokenizers_(std::move(pre_tokenizers)) {}
 
   std::string bytes(std::int32_t id) const override;
 
  private:
   void encode_text(std::string_view text, bool is_first, EncodingRecorder* recorder,
                    std::vector<std::int32_t>& ids) const override;
-  void split(std::size_t stage, std::string_view text, EncodingRecorder* recorder, Splitter::Piece word) const;
 
   Bpe bpe_;
-  std::vector<Split> splits_;
-  std::vector<std::string> stages_;  // names of the splits
+  PreTokenizers pre_tokenizers_;
   mutable ObjectPool<Bpe::Workspace> workspaces_;
 };
-
-/// Each stage splits the words of the stage before.
-void GgufBpeTokenizer::split(std::size_t stage, std::string_view text, EncodingRecorder* recorder,
-                             Splitter::Piece word) const {
-  if (stage == splits_.size()) return word(text);
-  splits_[stage](text, [&](std::string_view piece) {
-    if (recorder != nullptr) recorder->pre_token(stage, piece);
-    split(stage + 1, piece, recorder, word);
-  });
-}
 
 /// A byte that is not valid UTF-8 is a word by itself.
 void GgufBpeTokenizer::encode_text(std::string_view text, bool /*is_first*/, EncodingRecorder* recorder,
@@ -59,10 +42,21 @@ void GgufBpeTokenizer::encode_text(std::string_view text, bool /*is_first*/, Enc
   for_each_valid_run(
       text,
       [&](std::string_view valid) {
-        if (recorder != nullptr) recorder->begin_cuts(stages_);
-        split(0, valid, recorder, encode_word);
+        pre_tokenizers_(
+            valid, true, [&](std::string_view word, bool) { encode_word(word); }, recorder);
       },
-      [&](char broken) { encode_word(std::string_view(&broken, 1)); });
+      [&](char invalid) { encode_word(std::string_view(&invalid, 1)); });
+}
+
+PreTokenizers pre_tokenizers_of(const PreTokenizerRule& rule, std::string_view path) {
+  std::vector<std::unique_ptr<const PreTokenizer>> parts;
+  std::vector<std::string> names;
+  for (const std::string_view pattern : rule.patterns) {
+    names.push_back(fmt::format("pattern {}", names.size() + 1));
+    parts.push_back(
+        make_split_pre_tokenizer(Split(Regex(pattern, RegexSyntax::rust, path), SplitBehavior::isolated, false)));
+  }
+  return {std::move(parts), std::move(names)};
 }
 
 std::string GgufBpeTokenizer::bytes(std::int32_t id) const {
@@ -100,7 +94,7 @@ std::unique_ptr<const Tokenizer> make_gguf_bpe_tokenizer(GgufVocabulary vocabula
   BpeOptions options;
   options.ignore_merges = rule.ignore_merges;
   Bpe bpe(std::move(pieces), pairs, std::move(options), path);
-  return std::make_unique<GgufBpeTokenizer>(std::move(vocabulary), std::move(bpe), rule, path);
+  return std::make_unique<GgufBpeTokenizer>(std::move(vocabulary), std::move(bpe), pre_tokenizers_of(rule, path));
 }
 
 }  // namespace vitrine

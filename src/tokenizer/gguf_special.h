@@ -1,6 +1,6 @@
 // Finds special tokens in a text as llama.cpp does: one token after the other, the longest token first.
 //
-// Longer tokens take precedence over tokens further left: of "ab" and "bcd", "abcd" contains "bcd".
+// A longer token takes precedence over one further left: with the tokens "ab" and "bcd", "abcd" becomes "a" and "bcd".
 // Source: ggml-org/llama.cpp, src/llama-vocab.cpp (tokenizer_st_partition).
 #pragma once
 

@@ -1,5 +1,4 @@
 // The "llama" kind of GGUF tokenizer: SentencePiece's pieces, merged by score.
-#include <array>
 #include <utility>
 
 #include "base/error.h"

@@ -12,7 +12,7 @@
 
 namespace vitrine {
 
-/// Properties of the model for whose file a tokenizer is written.
+/// Properties of the model to whose file the tokenizer is written.
 struct GgufTokenizerNeeds {
   std::int64_t vocab_size = 0;         ///< llama.cpp requires one token for each row of the embedding.
   std::optional<std::int32_t> bos;     ///< Of the checkpoint; used if the file of the tokenizer names none.

@@ -16,45 +16,18 @@ namespace {
 
 // Pieces that llama.cpp treats as control tokens whatever their type in the file: tokens that end a turn or a text, and
 // fill-in-the-middle tokens. Those of the first list also stop generation.
-constexpr std::string_view kEndPieces[] = {"<|eot_id|>",
-                                           "<|im_end|>",
-                                           "<|end|>",
-                                           "<end_of_turn>",
-                                           "<|endoftext|>",
-                                           "<|eom_id|>",
-                                           "<EOT>",
-                                           "_<EOT>",
-                                           "<|fim_pad|>",
-                                           "<fim-pad>",
-                                           "<PAD>",
-                                           "<|fim_repo|>",
-                                           "<fim-repo>",
-                                           "<REPO>",
-                                           "<|file_sep|>",
-                                           "<|repo_name|>",
-                                           "<|end_of_text|>",
-                                           "<end_of_utterance>",
-                                           "<fim_pad>",
-                                           "<reponame>",
-                                           "<\xEF\xBD\x9C"
-                                           "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"};
-constexpr std::string_view kControlPieces[] = {"<|fim_prefix|>",
-                                               "<fim-prefix>",
-                                               "<\xEF\xBD\x9C"
-                                               "fim\xE2\x96\x81"
-                                               "begin\xEF\xBD\x9C>",
-                                               "<PRE>",
-                                               "<|fim_suffix|>",
-                                               "<fim-suffix>",
-                                               "<\xEF\xBD\x9C"
-                                               "fim\xE2\x96\x81hole\xEF\xBD\x9C>",
-                                               "<SUF>",
-                                               "<|fim_middle|>",
-                                               "<fim-middle>",
-                                               "<\xEF\xBD\x9C"
-                                               "fim\xE2\x96\x81"
-                                               "end\xEF\xBD\x9C>",
-                                               "<MID>"};
+constexpr std::string_view kEndPieces[] = {
+    "<|eot_id|>",    "<|im_end|>",      "<|end|>",
+    "<end_of_turn>", "<|endoftext|>",   "<|eom_id|>",
+    "<EOT>",         "_<EOT>",          "<|fim_pad|>",
+    "<fim-pad>",     "<PAD>",           "<|fim_repo|>",
+    "<fim-repo>",    "<REPO>",          "<|file_sep|>",
+    "<|repo_name|>", "<|end_of_text|>", "<end_of_utterance>",
+    "<fim_pad>",     "<reponame>",      "<\uFF5Cend\u2581of\u2581sentence\uFF5C>"};
+constexpr std::string_view kControlPieces[] = {
+    "<|fim_prefix|>", "<fim-prefix>", "<\uFF5Cfim\u2581begin\uFF5C>", "<PRE>",
+    "<|fim_suffix|>", "<fim-suffix>", "<\uFF5Cfim\u2581hole\uFF5C>",  "<SUF>",
+    "<|fim_middle|>", "<fim-middle>", "<\uFF5Cfim\u2581end\uFF5C>",   "<MID>"};
 
 /// Throws unless the array has one element for each token. Called before the array is decoded.
 void check_count(const GgufMetadata& metadata, std::string_view key, std::uint64_t n_tokens) {

@@ -5,19 +5,16 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <unordered_map>
 #include <utility>
 
-#include "base/error.h"
+#include "base/byte_reader.h"
 #include "tokenizer/merge_by_heap.h"
 #include "tokenizer/utf8.h"
 
 namespace vitrine {
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "numbers are copied from the file without conversion");
 
 constexpr std::int32_t kBos = 1;
 constexpr std::int32_t kEos = 2;
@@ -136,7 +133,7 @@ BpeMerge Llama2cTokenizer::find_merge(std::int32_t left, std::int32_t right, std
   return score <= kNoScore ? BpeMerge{} : BpeMerge{rank_of_score(score), found->second};
 }
 
-/// Merges the adjacent pair with the highest score, the leftmost of several, until no pair is in the vocabulary.
+/// Merges as Bpe does, with the score of the merged piece in place of a rank.
 void Llama2cTokenizer::merge(std::vector<std::int32_t>& ids, EncodingRecorder* recorder) const {
   const auto text = [&](std::int32_t id) { return std::string_view(pieces_[static_cast<std::size_t>(id)]); };
   if (recorder != nullptr) {
@@ -167,48 +164,14 @@ std::string Llama2cTokenizer::bytes_after(std::optional<std::int32_t> previous, 
   return text;
 }
 
-/// Reads numbers and strings from the front of the file. Every length is checked against the rest of the file.
-class Reader {
- public:
-  Reader(std::span<const std::byte> rest, std::string_view path) : rest_(rest), path_(path) {}
-
-  bool at_end() const { return rest_.empty(); }
-
-  template <class T>
-  T number(std::string_view what) {
-    T value;
-    const std::span<const std::byte> bytes = take(sizeof(T), what);
-    std::memcpy(&value, bytes.data(), sizeof(T));
-    return value;
-  }
-
-  std::string string(std::size_t size, std::string_view what) {
-    const std::span<const std::byte> bytes = take(size, what);
-    return bytes.empty() ? std::string() : std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  }
-
- private:
-  std::span<const std::byte> take(std::size_t size, std::string_view what) {
-    if (size > rest_.size()) {
-      throw BadCheckpoint(path_, "expected {} bytes of {}, got {}: the file is truncated", size, what, rest_.size());
-    }
-    const std::span<const std::byte> front = rest_.first(size);
-    rest_ = rest_.subspan(size);
-    return front;
-  }
-
-  std::span<const std::byte> rest_;
-  std::string_view path_;
-};
-
 Vocabulary read_vocabulary(std::span<const std::byte> file, std::string_view path) {
-  Reader reader(file, path);
+  ByteReader reader(file, path);
   const auto max_length = reader.number<std::int32_t>("max_token_length");
   if (max_length < 1 || max_length > kMaxPieceBytes) {
     throw BadCheckpoint(path, "expected a max_token_length from 1 to {}, got {}", kMaxPieceBytes, max_length);
   }
   Vocabulary vocabulary;
-  while (!reader.at_end()) {
+  while (!reader.rest().empty()) {
     const std::size_t id = vocabulary.pieces.size();
     if (id > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
       throw BadCheckpoint(path, "expected at most 2^31 tokens");
@@ -221,7 +184,7 @@ Vocabulary read_vocabulary(std::span<const std::byte> file, std::string_view pat
                           length);
     }
     vocabulary.scores.push_back(score);
-    vocabulary.pieces.push_back(reader.string(static_cast<std::size_t>(length), "piece"));
+    vocabulary.pieces.emplace_back(reader.text(static_cast<std::uint64_t>(length), "piece"));
   }
   return vocabulary;
 }

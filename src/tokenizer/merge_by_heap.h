@@ -1,4 +1,5 @@
-// Merges symbols pair by pair: the pair of the lowest rank first, the leftmost of several, until no pair has a merge.
+// Merges adjacent symbols, always the pair with the lowest rank, or the leftmost of them if several tie, until no pair
+// has a merge.
 #pragma once
 
 #include <algorithm>

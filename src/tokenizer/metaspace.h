@@ -8,7 +8,7 @@
 namespace vitrine {
 
 struct Metaspace {
-  enum class Scheme { always, first, never };  ///< before which texts that do not begin with a space one is added
+  enum class Scheme { always, first, never };  ///< when a space is prepended: to any text, only to the first one, never
   std::string replacement;
   Scheme scheme = Scheme::always;
   bool split = true;

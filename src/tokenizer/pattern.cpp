@@ -23,7 +23,8 @@ Pattern parse_pattern(const Json& json, std::string_view where) {
 
 std::string checked_size(std::string text, std::size_t most) {
   if (text.size() <= most) return text;
-  throw OutOfCapacity("tokenizer", "expected at most {} bytes after normalization, got {}", most, text.size());
+  throw OutOfCapacity("tokenizer", "expected the tokenizer's rules to give at most {} bytes, got {}", most,
+                      text.size());
 }
 
 std::string replaced(std::string_view text, const Pattern& pattern, std::string_view content, std::size_t most) {

@@ -1,7 +1,6 @@
 #include "tokenizer/piece_merge.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <functional>
 #include <utility>

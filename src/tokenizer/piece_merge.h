@@ -1,5 +1,6 @@
 // Merges by score, as SentencePiece's BPE and llama.cpp's SPM do: of all adjacent pairs whose concatenation is a piece,
-// the one whose piece has the highest score is merged first, the leftmost of several, until no pair is left.
+// it always merges the one whose piece has the highest score, or the leftmost of them if several tie, until no pair is
+// left.
 //
 // Unlike Bpe (bpe.h), this has no list of merges. The piece that two symbols form is looked up by its text, so a symbol
 // need not be a piece. Takes O(n log n). Source: google/sentencepiece, bpe_model.cc (Model::SampleEncode with alpha 0).
@@ -45,8 +46,7 @@ class PieceMerger {
   /// Adds a piece that merges do not form. A remaining symbol with this text gets `id`, even if it is also a piece.
   bool add_reserved(std::string_view text, std::int32_t id) { return reserved_.add(text, id); }
 
-  /// An unknown character becomes its bytes by `byte_ids` (256 or none), otherwise `unk`. It vanishes if `unk` is
-  /// kNoId.
+  /// An unknown character becomes the ids of its bytes (`byte_ids`, 256 or none), otherwise `unk`, otherwise nothing.
   void set_unknown(std::int32_t unk, std::vector<std::int32_t> byte_ids);
 
   /// Appends the ids of `text`, which may contain any bytes.

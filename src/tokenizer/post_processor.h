@@ -1,4 +1,5 @@
-// The post-processors of tokenizer.json, which add ids before and after those of a single text.
+// The post-processors of tokenizer.json, which add ids before and after those of a text. Pairs of texts are not
+// supported.
 //
 // Source: Hugging Face's `tokenizers`, src/processors. ByteLevel only trims offsets, which vitrine does not compute.
 #pragma once

@@ -10,7 +10,6 @@
 #include "tokenizer/json_fields.h"
 #include "tokenizer/metaspace.h"
 #include "tokenizer/pattern.h"
-#include "tokenizer/split.h"
 #include "tokenizer/unicode.h"
 #include "tokenizer/utf8.h"
 
@@ -149,7 +148,7 @@ Parsed parse_split(const JsonFields& fields, std::string_view where) {
   fields.allow({"type", "pattern", "behavior", "invert"});
   const SplitBehavior behavior = split_behavior(fields.string("behavior"), where);
   const bool invert = fields.boolean("invert", false);
-  return std::make_unique<SplitPreTokenizer>(Split(parse_pattern(fields.at("pattern"), where), behavior, invert));
+  return make_split_pre_tokenizer(Split(parse_pattern(fields.at("pattern"), where), behavior, invert));
 }
 
 Parsed parse_one(const JsonFields& fields, const std::string& type, std::string_view where) {
@@ -173,7 +172,7 @@ Parsed parse_one(const JsonFields& fields, const std::string& type, std::string_
     if (delimiter.empty() || character_length(delimiter) != delimiter.size()) {
       throw BadCheckpoint(where, "expected one character as the delimiter, got \"{}\"", delimiter);
     }
-    return std::make_unique<SplitPreTokenizer>(Split(delimiter, SplitBehavior::removed, false));
+    return make_split_pre_tokenizer(Split(delimiter, SplitBehavior::removed, false));
   }
   if (type == "FixedLength") {
     fields.allow({"type", "length"});
@@ -212,6 +211,10 @@ void append(const Json& json, std::string_view where, std::vector<Parsed>& parts
 }
 
 }  // namespace
+
+std::unique_ptr<const PreTokenizer> make_split_pre_tokenizer(Split split) {
+  return std::make_unique<SplitPreTokenizer>(std::move(split));
+}
 
 bool PreTokenizers::is_byte_level() const {
   return std::any_of(parts_.begin(), parts_.end(), [](const auto& part) { return part->is_byte_level(); });

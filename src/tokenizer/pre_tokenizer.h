@@ -12,7 +12,7 @@
 
 #include "base/json.h"
 #include "tokenizer/explanation.h"
-#include "tokenizer/function_ref.h"
+#include "tokenizer/split.h"
 
 namespace vitrine {
 
@@ -52,6 +52,8 @@ class PreTokenizers final : public PreTokenizer {
   std::vector<std::unique_ptr<const PreTokenizer>> parts_;
   std::vector<std::string> names_;
 };
+
+std::unique_ptr<const PreTokenizer> make_split_pre_tokenizer(Split split);
 
 /// Returns an empty sequence for null. Throws BadCheckpoint if `json` is malformed, Unsupported for an unknown type or
 /// option.

@@ -1,4 +1,4 @@
-// A fixed set of byte strings that finds those of them that are prefixes of a text.
+// A fixed set of byte strings. Finds those that are prefixes of a text.
 #pragma once
 
 #include <algorithm>

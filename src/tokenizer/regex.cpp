@@ -4,7 +4,6 @@
 #include <pcre2.h>
 
 #include <array>
-#include <utility>
 
 #include "base/error.h"
 #include "tokenizer/unicode.h"

@@ -83,7 +83,17 @@ class Translator {
   [[noreturn]] void refuse(std::string_view what) const {
     throw Unsupported(where_, "{} in the regex \"{}\" is not supported", what, pattern_);
   }
+  [[noreturn]] void malformed() const { throw BadCheckpoint(where_, "malformed regex \"{}\"", pattern_); }
   char peek(std::size_t ahead = 0) const { return at_ + ahead < pattern_.size() ? pattern_[at_ + ahead] : '\0'; }
+
+  /// Reads {…} and returns what is between the braces.
+  std::string_view braced() {
+    const std::size_t close = pattern_.find('}', at_);
+    if (close == pattern_.npos) malformed();
+    const std::string_view content = pattern_.substr(at_ + 1, close - at_ - 1);
+    at_ = close + 1;
+    return content;
+  }
 
   void set(std::string_view content, bool in_class, bool negated = false) {
     if (in_class && negated) refuse("a negated set inside a class");
@@ -119,25 +129,13 @@ class Translator {
       case 'u':
       case 'U':
         return code_point(c);
-      case 't':
-      case 'n':
-      case 'r':
-      case 'f':
-      case 'a':
-      case 'e':
-        out_ += pattern_.substr(start, 2);
-        return;
-      case 'A':
-      case 'z':
-        if (in_class) break;
-        out_ += pattern_.substr(start, 2);
-        return;
       default:
-        if (c == '\0' || is_letter(c) || is_digit(c)) break;
-        out_ += pattern_.substr(start, 2);  // a punctuation mark, or the first byte of a character
-        return;
+        break;
     }
-    refuse(fmt::format("\\{}", c == '\0' ? ' ' : c));
+    const bool is_same = std::string_view("tnrfae").find(c) != std::string_view::npos ||
+                         (!in_class && (c == 'A' || c == 'z')) || !(c == '\0' || is_letter(c) || is_digit(c));
+    if (!is_same) refuse(fmt::format("\\{}", c == '\0' ? ' ' : c));
+    out_ += pattern_.substr(start, 2);  // of a character of several bytes, its first byte
   }
 
   /// \p{L}, \p{^L}, \p{Han}, and in Rust \pL, which Oniguruma reads as the letters p and L. The name of a script means
@@ -149,10 +147,7 @@ class Translator {
       return;
     }
     if (peek() == '{') {
-      const std::size_t close = pattern_.find('}', at_);
-      if (close == pattern_.npos) throw BadCheckpoint(where_, "malformed regex \"{}\"", pattern_);
-      name = pattern_.substr(at_ + 1, close - at_ - 1);
-      at_ = close + 1;
+      name = braced();
     } else {
       name = std::string(1, peek());
       ++at_;
@@ -178,20 +173,15 @@ class Translator {
   void code_point(char kind) {
     std::string digits;
     if (peek() == '{' && (kind == 'x' || syntax_ == RegexSyntax::rust)) {
-      const std::size_t close = pattern_.find('}', at_);
-      if (close == pattern_.npos) throw BadCheckpoint(where_, "malformed regex \"{}\"", pattern_);
-      digits = pattern_.substr(at_ + 1, close - at_ - 1);
-      at_ = close + 1;
+      digits = braced();
     } else {
       const std::size_t n = kind == 'x' ? 2 : kind == 'u' ? 4 : 8;
       if (kind == 'U' && syntax_ == RegexSyntax::oniguruma) refuse("\\U");
       digits = pattern_.substr(at_, n);
       at_ += digits.size();
-      if (digits.size() != n) throw BadCheckpoint(where_, "malformed regex \"{}\"", pattern_);
+      if (digits.size() != n) malformed();
     }
-    for (char c : digits) {
-      if (!is_hex(c)) throw BadCheckpoint(where_, "malformed regex \"{}\"", pattern_);
-    }
+    if (!std::all_of(digits.begin(), digits.end(), is_hex)) malformed();
     out_ += fmt::format("\\x{{{}}}", digits);
   }
 
@@ -205,7 +195,7 @@ class Translator {
     if (peek() == ']') refuse("] at the front of a class");
     for (int depth = 1; depth > 0;) {
       const char c = peek();
-      if (at_ >= pattern_.size()) throw BadCheckpoint(where_, "malformed regex \"{}\"", pattern_);
+      if (at_ >= pattern_.size()) malformed();
       if (c == '\\') {
         escape(true);
       } else if (c == '[') {  // nested classes form a union

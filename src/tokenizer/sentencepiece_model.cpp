@@ -129,33 +129,19 @@ struct Names {
 
 void read_trainer_spec(std::string_view bytes, std::string_view path, SentencePieceModel& model, Names& names) {
   Message message(bytes, path);
-  for (Field field; message.next(field);) {
-    switch (field.number) {
-      case 3:
-        message.expect(field, 0, "model_type");
-        if (field.integer < 1 || field.integer > 4) {
-          throw BadCheckpoint(path, "expected a model_type from 1 to 4, got {}", field.integer);
-        }
-        model.kind = static_cast<SentencePieceModel::Kind>(field.integer);
-        break;
-      case 24:
-        model.whitespace_as_suffix = message.boolean(field, "treat_whitespace_as_suffix");
-        break;
-      case 35:
-        model.byte_fallback = message.boolean(field, "byte_fallback");
-        break;
-      case 44:
-        model.unk_surface = message.string(field, "unk_surface");
-        break;
-      case 46:
-        names.bos = message.string(field, "bos_piece");
-        break;
-      case 47:
-        names.eos = message.string(field, "eos_piece");
-        break;
-      default:
-        break;  // parameters of the training
+  for (Field field; message.next(field);) {  // other fields are parameters of the training
+    if (field.number == 3) {
+      message.expect(field, 0, "model_type");
+      if (field.integer < 1 || field.integer > 4) {
+        throw BadCheckpoint(path, "expected a model_type from 1 to 4, got {}", field.integer);
+      }
+      model.kind = static_cast<SentencePieceModel::Kind>(field.integer);
     }
+    if (field.number == 24) model.whitespace_as_suffix = message.boolean(field, "treat_whitespace_as_suffix");
+    if (field.number == 35) model.byte_fallback = message.boolean(field, "byte_fallback");
+    if (field.number == 44) model.unk_surface = message.string(field, "unk_surface");
+    if (field.number == 46) names.bos = message.string(field, "bos_piece");
+    if (field.number == 47) names.eos = message.string(field, "eos_piece");
   }
   if (model.unk_surface.size() > kMaxPieceBytes) {
     throw BadCheckpoint(path, "expected at most {} bytes of unk_surface, got {}", kMaxPieceBytes,
@@ -166,23 +152,11 @@ void read_trainer_spec(std::string_view bytes, std::string_view path, SentencePi
 void read_normalizer_spec(std::string_view bytes, std::string_view path, SentencePieceModel& model) {
   Message message(bytes, path);
   std::string_view charsmap;
-  for (Field field; message.next(field);) {
-    switch (field.number) {
-      case 2:
-        charsmap = message.string(field, "precompiled_charsmap");
-        break;
-      case 3:
-        model.add_dummy_prefix = message.boolean(field, "add_dummy_prefix");
-        break;
-      case 4:
-        model.remove_extra_whitespaces = message.boolean(field, "remove_extra_whitespaces");
-        break;
-      case 5:
-        model.escape_whitespaces = message.boolean(field, "escape_whitespaces");
-        break;
-      default:
-        break;  // the name, and the source of the character map
-    }
+  for (Field field; message.next(field);) {  // other fields are the name and the source of the character map
+    if (field.number == 2) charsmap = message.string(field, "precompiled_charsmap");
+    if (field.number == 3) model.add_dummy_prefix = message.boolean(field, "add_dummy_prefix");
+    if (field.number == 4) model.remove_extra_whitespaces = message.boolean(field, "remove_extra_whitespaces");
+    if (field.number == 5) model.escape_whitespaces = message.boolean(field, "escape_whitespaces");
   }
   model.charsmap = Charsmap::parse(charsmap, path);
 }
@@ -260,23 +234,13 @@ SentencePieceModel parse_sentencepiece_model(std::span<const std::byte> file, st
   Names names;
   Message message({reinterpret_cast<const char*>(file.data()), file.size()}, path);
   for (Field field; message.next(field);) {
-    switch (field.number) {
-      case 1:
-        if (model.pieces.size() == kMaxPieces) throw BadCheckpoint(path, "expected at most {} pieces", kMaxPieces);
-        model.pieces.push_back(read_piece(message.string(field, "pieces"), model.pieces.size(), path));
-        break;
-      case 2:
-        read_trainer_spec(message.string(field, "trainer_spec"), path, model, names);
-        break;
-      case 3:
-        read_normalizer_spec(message.string(field, "normalizer_spec"), path, model);
-        break;
-      case 5:
-        refuse_denormalizer(message.string(field, "denormalizer_spec"), path);
-        break;
-      default:
-        break;  // self_test_data, extensions
+    if (field.number == 1) {
+      if (model.pieces.size() == kMaxPieces) throw BadCheckpoint(path, "expected at most {} pieces", kMaxPieces);
+      model.pieces.push_back(read_piece(message.string(field, "pieces"), model.pieces.size(), path));
     }
+    if (field.number == 2) read_trainer_spec(message.string(field, "trainer_spec"), path, model, names);
+    if (field.number == 3) read_normalizer_spec(message.string(field, "normalizer_spec"), path, model);
+    if (field.number == 5) refuse_denormalizer(message.string(field, "denormalizer_spec"), path);
   }
   if (model.kind != SentencePieceModel::Kind::unigram && model.kind != SentencePieceModel::Kind::bpe) {
     throw Unsupported(path, "a SentencePiece model of {} is not supported",

@@ -200,7 +200,7 @@ std::vector<std::unique_ptr<const Tokenizer>> small_tokenizers() {
   for (const int kind : {1, 2}) {
     spm::Model model;
     model.kind = kind;
-    model.pieces = {{"\xE2\x96\x81", -5}, {"a", -6}, {"b", -7}, {"ab", -2}, {"aba", -4}, {"<go>", 0, spm::kUser}};
+    model.pieces = {{"\u2581", -5}, {"a", -6}, {"b", -7}, {"ab", -2}, {"aba", -4}, {"<go>", 0, spm::kUser}};
     if (kind == 2) model.pieces.push_back({"bb", -1, spm::kUnused});
     const std::string file = model.file();
     all.push_back(make_sentencepiece_tokenizer(parse_sentencepiece_model(as_bytes(file), "F")));

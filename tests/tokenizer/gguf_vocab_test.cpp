@@ -51,14 +51,11 @@ struct SpmVocabulary {
 
 SpmVocabulary letters() {  // 3 ▁, 4 a, 5 b, 6 ab, 7 ▁ab, 8 <x>, 9 <end_of_turn>
   SpmVocabulary v;
-  v.add("\xE2\x96\x81", -5);
+  v.add("\u2581", -5);
   v.add("a", -6);
   v.add("b", -7);
   v.add("ab", -2);
-  v.add(
-      "\xE2\x96\x81"
-      "ab",
-      -1);
+  v.add("\u2581ab", -1);
   v.add("<x>", 0, 4);
   v.add("<end_of_turn>", 0, 4);
   return v;

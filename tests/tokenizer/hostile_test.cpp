@@ -57,7 +57,7 @@ TEST(HostileTokenizers, SentencePiece) {
     spm::Model model;
     model.kind = kind;
     model.byte_fallback = true;
-    for (const char* text : {"\xE2\x96\x81", "t", "h", "e", "th", "the", "\xE2\x96\x81the", "\xC3\xA9"}) {
+    for (const char* text : {"\u2581", "t", "h", "e", "th", "the", "\u2581the", "\xC3\xA9"}) {
       model.pieces.push_back({text, static_cast<float>(-static_cast<int>(model.pieces.size()))});
     }
     model.pieces.push_back({"<go>", 0, spm::kUser});
@@ -68,7 +68,7 @@ TEST(HostileTokenizers, SentencePiece) {
 }
 
 TEST(HostileTokenizers, Gguf) {
-  std::vector<std::string> texts = {"<unk>", "<s>", "</s>", "\xE2\x96\x81", "t", "h", "th"};
+  std::vector<std::string> texts = {"<unk>", "<s>", "</s>", "\u2581", "t", "h", "th"};
   test::GgufFile file;
   file.add("general.name", "phi3").add("tokenizer.ggml.model", "llama").add("tokenizer.ggml.tokens", texts);
   file.add("tokenizer.ggml.scores", std::vector<float>(texts.size(), -1));

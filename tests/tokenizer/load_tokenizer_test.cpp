@@ -61,7 +61,7 @@ TEST_F(LoadTokenizer, RefusesALlama2cModel) {
   expect_refused<BadInput>(write("model.bin", model(300, n)), "got a llama2.c model without one; give the file");
   expect_refused<BadInput>(write("model.bin", model(-300, n + 300 * 8)), "got a llama2.c model");
   expect_refused<BadCheckpoint>(write("model.bin", model(300, n - 1)), "token");
-  expect_refused<BadCheckpoint>(write("model.bin", model(0, n)), "token");
+  expect_refused<BadCheckpoint>(write("model.bin", model(0, n)), "truncated");
 }
 
 TEST_F(LoadTokenizer, FindsTokenizersInFolders) {

@@ -30,14 +30,7 @@ constexpr SpecialTokens kApply = SpecialTokens::apply;
 spm::Model letters(int kind) {  // 3 ▁, 4 a, 5 b, 6 ab, 7 ▁ab, 8 aa, 9 <go>
   spm::Model model;
   model.kind = kind;
-  model.pieces = {{"\xE2\x96\x81", -5},
-                  {"a", -6},
-                  {"b", -7},
-                  {"ab", -2},
-                  {"\xE2\x96\x81"
-                   "ab",
-                   -1},
-                  {"aa", -3},
+  model.pieces = {{"\u2581", -5},         {"a", -6}, {"b", -7}, {"ab", -2}, {"\u2581ab", -1}, {"aa", -3},
                   {"<go>", 0, spm::kUser}};
   return model;
 }
@@ -79,9 +72,7 @@ TEST(SentencePiece, Decodes) {
   EXPECT_EQ(tokenizer->decode(Ids({1, 7, 2, 7})), "ab ab");
   EXPECT_EQ(tokenizer->decode(Ids({3, 7, 0})), " ab \xE2\x81\x87 ");
   EXPECT_EQ(Detokenizer(*tokenizer, 4).push(7), " ab");
-  EXPECT_EQ(tokenizer->piece(7),
-            "\xE2\x96\x81"
-            "ab");
+  EXPECT_EQ(tokenizer->piece(7), "\u2581ab");
   EXPECT_THROW(tokenizer->bytes(10), BadInput);
   EXPECT_THROW(tokenizer->bytes(-1), BadInput);
 }
@@ -202,11 +193,9 @@ TEST(SentencePiece, GemmaGivesTheReferencesIds) {
   EXPECT_EQ(gemma->encode("The superlative", kApply), Ids({2, 651, 2557, 133344}));
   EXPECT_EQ(gemma->piece(651), "The");
   EXPECT_EQ(gemma->piece(1175), "the");
-  EXPECT_EQ(gemma->piece(1938), "\xE2\x96\x81want");
+  EXPECT_EQ(gemma->piece(1938), "\u2581want");
   EXPECT_EQ(gemma->piece(5000), "\xE7\x94\xBB\xE5\x83\x8F");
-  EXPECT_EQ(gemma->piece(5001),
-            "\xE2\x96\x81"
-            "fish");
+  EXPECT_EQ(gemma->piece(5001), "\u2581fish");
   EXPECT_EQ(gemma->piece(5002), "mento");
   std::vector<std::string> pieces;
   for (const std::int32_t id : gemma->encode("nvdkjsv", kNone)) pieces.push_back(gemma->piece(id));
