@@ -21,7 +21,7 @@ void run_tiles(Pass& p, const AttendConfig& c, const Segments& segments, bool sc
     n_rows += s.n_rows();
     positions = std::max(positions, s.n_positions());
   }
-  const std::int64_t n_lanes = std::clamp<std::int64_t>(operations / Machine::kWorthAThread, 1, p.pool.size());
+  const std::int64_t n_lanes = std::clamp<std::int64_t>(operations / Machine::kOperationsPerThread, 1, p.pool.size());
   const std::int64_t rows = std::clamp<std::int64_t>(n_rows / n_lanes, 1, Tile::kMostRows);
 
   const ArenaScope scope(p.arena);
@@ -78,7 +78,7 @@ std::int64_t most_positions(const Segments& segments) {
 template <class Body>
 void for_kv_heads(Pass& p, const AttendConfig& c, const Segments& segments, Body&& body) {
   const auto n = static_cast<std::int64_t>(segments.size()) * c.n_kv_heads;
-  const std::int64_t grain = Machine::kWorthAThread / (segments.front().operations() / c.n_kv_heads + 1) + 1;
+  const std::int64_t grain = Machine::kOperationsPerThread / (segments.front().operations() / c.n_kv_heads + 1) + 1;
   p.parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end, int lane) {
     for (std::int64_t i = begin; i < end; ++i) {
       p.check_interrupt();
@@ -129,7 +129,7 @@ void for_each_strip(Pass& p, const AttendConfig& c, const SegmentAttention& s, c
   const ArenaScope scope(p.arena);
   const Tensor queries = p.tensor({p.pool.size(), c.head_dim});
   const Tensor weights = p.tensor({p.pool.size(), s.n_positions()});
-  p.parallel_for(s.n_rows(), Machine::kWorthAThread / (s.operations() / s.n_rows() + 1) + 1,
+  p.parallel_for(s.n_rows(), Machine::kOperationsPerThread / (s.operations() / s.n_rows() + 1) + 1,
                  [&](std::int64_t begin, std::int64_t end, int thread) {
                    for (std::int64_t row = begin; row < end; ++row) {
                      p.check_interrupt();
