@@ -13,7 +13,8 @@ namespace {
 using Segments = std::vector<SegmentAttention>;
 using Step = void (SegmentAttention::*)(const Tile&) const;
 
-/// Nobody looks: a tile goes through all four steps while it stands in cache. The tiles of all segments, over threads.
+/// Untapped segments: each tile goes through all four steps while it is in cache. The tiles of all segments are divided
+/// among workers.
 void run_tiles(Pass& p, const AttendConfig& c, const Segments& segments, bool scaled) {
   std::int64_t operations = 0, n_rows = 0, positions = 0;
   for (const SegmentAttention& s : segments) {
@@ -21,27 +22,27 @@ void run_tiles(Pass& p, const AttendConfig& c, const Segments& segments, bool sc
     n_rows += s.n_rows();
     positions = std::max(positions, s.n_positions());
   }
-  const std::int64_t n_lanes = std::clamp<std::int64_t>(operations / Machine::kWorthAThread, 1, p.pool.size());
-  const std::int64_t rows = std::clamp<std::int64_t>(n_rows / n_lanes, 1, Tile::kMostRows);
+  const std::int64_t n_workers = std::clamp<std::int64_t>(operations / Machine::kOperationsPerThread, 1, p.pool.size());
+  const std::int64_t rows = std::clamp<std::int64_t>(n_rows / n_workers, 1, Tile::kMostRows);
 
   const ArenaScope scope(p.arena);
-  const Tensor queries = p.tensor({n_lanes, rows, c.head_dim});
-  const Tensor strips = p.tensor({n_lanes, rows, positions});
-  const Tensor weights = scaled ? p.tensor({n_lanes, rows, positions}) : strips;
-  const Tensor factors = p.tensor({n_lanes, positions});
-  p.parallel_for(n_lanes, 1, [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t lane = begin; lane < end; ++lane) {
-      const Tile room{0, 0, {}, queries.row(lane), strips.row(lane), weights.row(lane)};
-      std::int64_t i = lane;  // lanes take turns: later tiles see more keys
+  const Tensor queries = p.tensor({n_workers, rows, c.head_dim});
+  const Tensor strips = p.tensor({n_workers, rows, positions});
+  const Tensor weights = scaled ? p.tensor({n_workers, rows, positions}) : strips;
+  const Tensor factors = p.tensor({n_workers, positions});
+  p.parallel_for(n_workers, 1, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t worker = begin; worker < end; ++worker) {
+      const Tile scratch{0, 0, {}, queries.row(worker), strips.row(worker), weights.row(worker)};
+      std::int64_t i = worker;  // tiles are interleaved, because later ones have more keys
       for (const SegmentAttention& s : segments) {
         const std::int64_t n_tiles = s.n_tiles(rows);
-        for (; i < n_tiles; i += n_lanes) {
+        for (; i < n_tiles; i += n_workers) {
           p.check_interrupt();
-          const Tile tile = s.tile(i, rows, room);
+          const Tile tile = s.tile(i, rows, scratch);
           s.score(tile);
           s.cap_and_mask(tile);
           s.softmax(tile);
-          if (p.training.dropout.rate > 0) s.drop(tile, factors.row(lane));
+          if (p.training.dropout.rate > 0) s.drop(tile, factors.row(worker));
           s.mix(tile);
         }
         i -= n_tiles;
@@ -50,21 +51,25 @@ void run_tiles(Pass& p, const AttendConfig& c, const Segments& segments, bool sc
   });
 }
 
-/// Room for the backward of one tile.
-struct BackwardRoom {
-  Tensor queries, strips, capped, dropped, dstrips, turned, rows;
+/// Scratch of every worker for the backward of one tile.
+struct BackwardScratch {
+  Tensor queries, strips, capped, dropped, dstrips, transposed, rows;
 
-  BackwardRoom(Pass& p, const AttendConfig& c, std::int64_t n_rows, std::int64_t positions)
+  BackwardScratch(Pass& p, const AttendConfig& c, std::int64_t n_rows, std::int64_t positions)
       : queries(p.tensor({p.pool.size(), n_rows, c.head_dim})),
         strips(p.tensor({p.pool.size(), n_rows, positions})),
         capped(p.tensor({p.pool.size(), n_rows, positions})),
         dropped(p.tensor({p.pool.size(), n_rows, positions})),
         dstrips(p.tensor({p.pool.size(), n_rows, positions})),
-        turned(p.tensor({p.pool.size(), n_rows, positions})),
+        transposed(p.tensor({p.pool.size(), n_rows, positions})),
         rows(p.tensor({p.pool.size(), n_rows, c.head_dim})) {}
 
-  Tile tile(std::int64_t lane) const { return {0, 0, {}, queries.row(lane), strips.row(lane), strips.row(lane)}; }
-  GradientTile gradient(std::int64_t lane) const { return {dstrips.row(lane), turned.row(lane), rows.row(lane)}; }
+  Tile tile(std::int64_t worker) const {
+    return {0, 0, {}, queries.row(worker), strips.row(worker), strips.row(worker)};
+  }
+  GradientTile gradient(std::int64_t worker) const {
+    return {dstrips.row(worker), transposed.row(worker), rows.row(worker)};
+  }
 };
 
 std::int64_t most_positions(const Segments& segments) {
@@ -73,47 +78,47 @@ std::int64_t most_positions(const Segments& segments) {
   return most;
 }
 
-/// body(segment, K/V head, lane) for all of them, over threads. All queries of a K/V head are one thread's, so what
-/// they add to its keys and values comes in their order.
+/// body(segment, K/V head, worker) for all K/V heads, over threads. One worker has all queries of a K/V head, so that
+/// the gradients of its keys and values are summed in the order of the queries.
 template <class Body>
 void for_kv_heads(Pass& p, const AttendConfig& c, const Segments& segments, Body&& body) {
   const auto n = static_cast<std::int64_t>(segments.size()) * c.n_kv_heads;
-  const std::int64_t grain = Machine::kWorthAThread / (segments.front().operations() / c.n_kv_heads + 1) + 1;
-  p.parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end, int lane) {
+  const std::int64_t grain = Machine::kOperationsPerThread / (segments.front().operations() / c.n_kv_heads + 1) + 1;
+  p.parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end, int worker) {
     for (std::int64_t i = begin; i < end; ++i) {
       p.check_interrupt();
-      body(segments[static_cast<std::size_t>(i / c.n_kv_heads)], i % c.n_kv_heads, lane);
+      body(segments[static_cast<std::size_t>(i / c.n_kv_heads)], i % c.n_kv_heads, worker);
     }
   });
 }
 
-/// The four steps backward over tiles whose strips are computed once more.
+/// The backward of the four steps, over tiles whose strips are recomputed.
 void run_tiles_backward(Pass& p, const AttendConfig& c, const Segments& segments, const Tensor& dz, const Tensor& dq,
                         const Tensor& dk, const Tensor& dv) {
   constexpr std::int64_t kRows = Tile::kMostRows;
   const ArenaScope scope(p.arena);
-  const BackwardRoom room(p, c, kRows, most_positions(segments));
-  for_kv_heads(p, c, segments, [&](const SegmentAttention& s, std::int64_t kv_head, int lane) {
+  const BackwardScratch scratch(p, c, kRows, most_positions(segments));
+  for_kv_heads(p, c, segments, [&](const SegmentAttention& s, std::int64_t kv_head, int worker) {
     const std::int64_t n_tiles = s.tiles_per_kv_head(kRows);
     for (std::int64_t i = kv_head * n_tiles; i < (kv_head + 1) * n_tiles; ++i) {
-      const Tile tile = s.tile(i, kRows, room.tile(lane));
-      const GradientTile d = room.gradient(lane);
+      const Tile tile = s.tile(i, kRows, scratch.tile(worker));
+      const GradientTile d = scratch.gradient(worker);
       s.score(tile);
       s.cap_and_mask(tile);
-      float* const capped = room.capped.row(lane);
+      float* const capped = scratch.capped.row(worker);
       if (c.softcap) std::copy_n(tile.strips, tile.rows * tile.columns.size(), capped);
       s.softmax(tile);
       Tile dropped = tile;
       if (p.training.dropout.rate > 0) {
-        dropped.strips = room.dropped.row(lane);
+        dropped.strips = scratch.dropped.row(worker);
         std::copy_n(tile.strips, tile.rows * tile.columns.size(), dropped.strips);
-        s.drop(dropped, d.turned);
+        s.drop(dropped, d.transposed);
       }
       s.mix_backward(dropped, d, dz, dv);
-      if (p.training.dropout.rate > 0) {  // the gradient of what was left out is left out
+      if (p.training.dropout.rate > 0) {  // the same factors apply to the gradient
         Tile gradient = tile;
         gradient.strips = d.strips;
-        s.drop(gradient, d.turned);
+        s.drop(gradient, d.transposed);
       }
       s.softmax_backward(tile, d);
       s.cap_backward(tile, capped, d);
@@ -122,14 +127,14 @@ void run_tiles_backward(Pass& p, const AttendConfig& c, const Segments& segments
   });
 }
 
-// Somebody looks: all strips of a segment stand in `[H, T, S]`, and each step runs over all of them before the next.
-// With a tape each step is an op of its own.
+// Tapped segments: all strips are stored in `[H, T, S]`, and each step runs over all of them before the next. With a
+// tape each step is an op of its own.
 
 void for_each_strip(Pass& p, const AttendConfig& c, const SegmentAttention& s, const Tensor& strips, Step step) {
   const ArenaScope scope(p.arena);
   const Tensor queries = p.tensor({p.pool.size(), c.head_dim});
   const Tensor weights = p.tensor({p.pool.size(), s.n_positions()});
-  p.parallel_for(s.n_rows(), Machine::kWorthAThread / (s.operations() / s.n_rows() + 1) + 1,
+  p.parallel_for(s.n_rows(), Machine::kOperationsPerThread / (s.operations() / s.n_rows() + 1) + 1,
                  [&](std::int64_t begin, std::int64_t end, int thread) {
                    for (std::int64_t row = begin; row < end; ++row) {
                      p.check_interrupt();
@@ -139,19 +144,19 @@ void for_each_strip(Pass& p, const AttendConfig& c, const SegmentAttention& s, c
                  });
 }
 
-/// body(the tile of one strip, its gradient: a copy, where the strip stands in `[H, T, S]`) for all strips.
+/// body(the tile of one strip, a copy of its gradient, the offset of the strip in `[H, T, S]`) for all strips.
 template <class Body>
 void for_each_strip_backward(Pass& p, const AttendConfig& c, const SegmentAttention& s, const Tensor& strips,
                              const Tensor& dstrips, Body&& body) {
   const ArenaScope scope(p.arena);
-  const BackwardRoom room(p, c, 1, s.n_positions());
-  for_kv_heads(p, c, {s}, [&](const SegmentAttention&, std::int64_t kv_head, int lane) {
+  const BackwardScratch scratch(p, c, 1, s.n_positions());
+  for_kv_heads(p, c, {s}, [&](const SegmentAttention&, std::int64_t kv_head, int worker) {
     const std::int64_t n = s.n_rows() / c.n_kv_heads;
     for (std::int64_t row = kv_head * n; row < (kv_head + 1) * n; ++row) {
       const std::int64_t at = s.strip_offset(row);
-      Tile tile = room.tile(lane);
+      Tile tile = scratch.tile(worker);
       tile = {row, 1, {0, s.n_positions()}, tile.queries, strips.data + at, tile.weights};
-      const GradientTile d = room.gradient(lane);
+      const GradientTile d = scratch.gradient(worker);
       if (dstrips.data != nullptr) std::copy_n(dstrips.data + at, s.n_positions(), d.strips);
       body(tile, d, at);
     }
@@ -170,53 +175,53 @@ Tensor score(Pass& p, const AttendConfig& c, const SegmentAttention& s, const Te
   return strips;
 }
 
-/// One step from strips to strips: in place, but with a tape, or where a tap has put others, in new memory.
+/// One step from strips to strips, from `tapped`, the value that the taps returned for `strips`. It runs in place
+/// unless there is a tape or a tap has replaced the strips.
 template <class Backward>
 Tensor strip_step(Pass& p, const AttendConfig& c, const SegmentAttention& s, std::string_view name, Step step,
-                  const Tensor& made, const Tensor& seen, Backward backward) {
-  Tensor strips = made;
-  if (p.is_taped() || seen.data != made.data) {
-    strips = p.tensor(seen.shape);
-    p.copy(seen.data, seen.count(), strips.data);
+                  Tensor strips, const Tensor& tapped, Backward backward) {
+  if (p.is_taped() || tapped.data != strips.data) {
+    strips = p.tensor(tapped.shape);
+    p.copy(tapped.data, tapped.count(), strips.data);
   }
   for_each_strip(p, c, s, strips, step);
-  p.record(name, {seen}, strips, [&p, &c, s, seen, strips, backward] {
-    const Tensor dseen = p.grad(seen);
+  p.record(name, {tapped}, strips, [&p, &c, s, tapped, strips, backward] {
+    const Tensor dtapped = p.grad(tapped);
     for_each_strip_backward(p, c, s, strips, p.grad(strips),
                             [&](const Tile& tile, const GradientTile& d, std::int64_t at) {
                               backward(s, tile, d);
-                              p.kernels.add(dseen.data + at, d.strips, s.n_positions(), dseen.data + at);
+                              p.kernels.add(dtapped.data + at, d.strips, s.n_positions(), dtapped.data + at);
                             });
   });
   return strips;
 }
 
-/// z of one segment, all steps seen. Returns the pattern.
+/// Computes z of one tapped segment. Returns the pattern.
 Tensor run_step_by_step(Pass& p, BlockSite at, const AttendConfig& c, int segment, const SegmentAttention& s,
                         const Tensor& q, const Tensor& k) {
-  const auto cap = [](const SegmentAttention& of, const Tile& tile, const GradientTile& d) {
+  const auto cap_backward = [](const SegmentAttention& of, const Tile& tile, const GradientTile& d) {
     of.cap_backward(tile, tile.strips, d);
   };
-  const auto soften = [](const SegmentAttention& of, const Tile& tile, const GradientTile& d) {
+  const auto softmax_backward = [](const SegmentAttention& of, const Tile& tile, const GradientTile& d) {
     of.softmax_backward(tile, d);
   };
-  Tensor made = score(p, c, s, q, k);
-  Tensor seen = p.tap(at(Site::scores_raw, segment), made);
-  made = strip_step(p, c, s, "attend_mask", &SegmentAttention::cap_and_mask, made, seen, cap);
-  seen = p.tap(at(Site::scores, segment), made);
-  made = strip_step(p, c, s, "attend_softmax", &SegmentAttention::softmax, made, seen, soften);
-  made = dropout(p, at(Site::pattern, segment), made);
-  seen = p.tap(at(Site::pattern, segment), made);
-  for_each_strip(p, c, s, seen, &SegmentAttention::mix);
-  return seen;
+  Tensor strips = score(p, c, s, q, k);
+  Tensor tapped = p.tap(at(Site::scores_raw, segment), strips);
+  strips = strip_step(p, c, s, "attend_mask", &SegmentAttention::cap_and_mask, strips, tapped, cap_backward);
+  tapped = p.tap(at(Site::scores, segment), strips);
+  strips = strip_step(p, c, s, "attend_softmax", &SegmentAttention::softmax, strips, tapped, softmax_backward);
+  strips = dropout(p, at(Site::pattern, segment), strips);
+  tapped = p.tap(at(Site::pattern, segment), strips);
+  for_each_strip(p, c, s, tapped, &SegmentAttention::mix);
+  return tapped;
 }
 
-bool is_seen(const Pass& p, BlockSite at, int segment) {
-  const auto seen = [&](Site site) { return p.wants(at(site, segment)); };
-  return seen(Site::scores_raw) || seen(Site::scores) || seen(Site::pattern);
+bool is_tapped(const Pass& p, BlockSite at, int segment) {
+  const auto wants = [&](Site site) { return p.wants(at(site, segment)); };
+  return wants(Site::scores_raw) || wants(Site::scores) || wants(Site::pattern);
 }
 
-/// The op as a whole, where nobody looks.
+/// Untapped attention as one op of the tape.
 void record_tiles(Pass& p, const AttendConfig& c, const Segments& segments, const Tensor& q, const Tensor& k,
                   const Tensor& v, const Tensor& z) {
   p.training.tape->record("attend", {q, k, v}, z, [&p, &c, segments, q, k, v, z] {
@@ -224,7 +229,8 @@ void record_tiles(Pass& p, const AttendConfig& c, const Segments& segments, cons
   });
 }
 
-/// The two products in the ledger. The whole rectangle of queries and of the keys that any of them sees is computed.
+/// Enters the two products in the ledger. They are computed for the whole rectangle of queries and of the keys that any
+/// of these queries sees.
 void enter_products(Pass& p, const AttendConfig& c, const Mask& mask, const Tensor& q, const Tensor& z,
                     const std::vector<KeySource>& sources) {
   OpCost cost;
@@ -232,13 +238,13 @@ void enter_products(Pass& p, const AttendConfig& c, const Mask& mask, const Tens
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const Segment& s = p.segments[i];
     const std::int64_t end = sources[i].n_positions(), first = mask.visible(s.position, end).begin;
-    const auto seen = static_cast<double>(mask.visible(s.position + s.length - 1, end).end - first);
+    const auto n_keys = static_cast<double>(mask.visible(s.position + s.length - 1, end).end - first);
     const auto rows = static_cast<double>(s.length);
-    cost.flops += 2 * width * rows * seen;
+    cost.flops += 2 * width * rows * n_keys;
     cost.visible_flops += 2 * width * mask.count_visible(s.position, s.length, end);
     const std::int64_t row_bytes = c.head_dim * size_of(sources[i].dtype) + (sources[i].dtype == DType::i8 ? 4 : 0);
-    cost.kv_bytes += (seen + rows) * static_cast<double>(c.n_kv_heads * row_bytes);
-    cost.maps += static_cast<double>(c.n_heads) * rows * seen;
+    cost.kv_bytes += (n_keys + rows) * static_cast<double>(c.n_kv_heads * row_bytes);
+    cost.maps += static_cast<double>(c.n_heads) * rows * n_keys;
   }
   const auto n_sequences = static_cast<std::int64_t>(sources.size());
   const std::int64_t n = p.segments[0].length, n_keys = sources[0].n_positions();
@@ -252,7 +258,7 @@ void enter_products(Pass& p, const AttendConfig& c, const Mask& mask, const Tens
   p.ledger->charge(cost);
 }
 
-/// The last of the steps that are seen, of all segments.
+/// The last step of tapped segments as one op of the tape.
 void record_mix(Pass& p, const AttendConfig& c, const Segments& segments, const std::vector<Tensor>& patterns,
                 const Tensor& v, const Tensor& z) {
   std::vector<Tensor> inputs = patterns;
@@ -276,26 +282,26 @@ Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, co
               const Tensor& v, const std::vector<KeySource>& sources) {
   const Tensor z = p.tensor(q.shape);
   const auto n_segments = static_cast<int>(p.segments.size());
-  bool any_seen = false, scaled = false;
-  for (int i = 0; i < n_segments; ++i) any_seen = any_seen || is_seen(p, at, i);
-  Segments seen, unseen;
+  bool any_tapped = false, scaled = false;
+  for (int i = 0; i < n_segments; ++i) any_tapped = any_tapped || is_tapped(p, at, i);
+  Segments tapped, untapped;
   std::vector<Tensor> patterns;
   for (int i = 0; i < n_segments; ++i) {
     const KeySource& source = sources[static_cast<std::size_t>(i)];
     if (source.dtype != DType::f32) p.refuse_tape("keys and values that are not f32");
     scaled = scaled || source.dtype == DType::i8;
     const SegmentAttention attention(p, at, c, mask, i, q, z, source);
-    if (is_seen(p, at, i) || (p.is_taped() && any_seen)) {
+    if (is_tapped(p, at, i) || (p.is_taped() && any_tapped)) {
       patterns.push_back(run_step_by_step(p, at, c, i, attention, q, k));
-      seen.push_back(attention);
+      tapped.push_back(attention);
     } else {
-      unseen.push_back(attention);
+      untapped.push_back(attention);
     }
   }
-  run_tiles(p, c, unseen, scaled);
-  if (p.is_taped() && any_seen) record_mix(p, c, seen, patterns, v, z);
-  if (p.is_taped() && !any_seen) record_tiles(p, c, unseen, q, k, v, z);
-  if (p.ledger != nullptr && !any_seen) enter_products(p, c, mask, q, z, sources);
+  run_tiles(p, c, untapped, scaled);
+  if (p.is_taped() && any_tapped) record_mix(p, c, tapped, patterns, v, z);
+  if (p.is_taped() && !any_tapped) record_tiles(p, c, untapped, q, k, v, z);
+  if (p.ledger != nullptr && !any_tapped) enter_products(p, c, mask, q, z, sources);
   return z;
 }
 

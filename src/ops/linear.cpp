@@ -39,7 +39,7 @@ MatrixView multipliable(const Pass& p, const MatrixView& weight, float* panel) {
 const float* packed(Pass& p, const MatrixView& x) {
   float* const to = p.tensor({packed_size(p.kernels, x.rows, x.cols)}).data;
   const std::int64_t tile = p.kernels.packed_rows, n_tiles = (x.rows + tile - 1) / tile;
-  const std::int64_t grain = Machine::kWorthAThread / (tile * x.cols + 1) + 1;
+  const std::int64_t grain = Machine::kOperationsPerThread / (tile * x.cols + 1) + 1;
   p.parallel_for(n_tiles, grain, [&](std::int64_t begin, std::int64_t end, int) {
     const std::int64_t first = begin * tile, n = std::min(end * tile, x.rows) - first;
     p.kernels.pack(x.row_range(first, n), to + packed_size(p.kernels, first, x.cols));
@@ -79,7 +79,7 @@ void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, 
       std::min(division.most, std::max<std::int64_t>(1, between_checks / kBlock / unit) * kBlock * unit);
   const Tensor panels =
       is_blocks(weight.dtype) ? p.tensor({p.pool.size(), std::min(weight.rows, most) * weight.cols}) : Tensor{};
-  p.parallel_for(n_units, Machine::kWorthAThread / operations / unit + 1,
+  p.parallel_for(n_units, Machine::kOperationsPerThread / operations / unit + 1,
                  [&](std::int64_t begin, std::int64_t end, int thread) {
                    float* const panel = panels.data != nullptr ? panels.row(thread) : nullptr;
                    auto* const scratch = reinterpret_cast<float*>(p.pool.scratch(thread));

@@ -16,20 +16,20 @@ const float* scale_each(const float* from, const KvRows& rows, float* to) {
 
 }  // namespace
 
-Tile SegmentAttention::tile(std::int64_t i, std::int64_t rows, Tile room) const {
+Tile SegmentAttention::tile(std::int64_t i, std::int64_t rows, Tile tile) const {
   const std::int64_t per_kv_head = tiles_per_kv_head(rows), rows_of_kv_head = group_ * s_.length;
   const std::int64_t first = i % per_kv_head * rows;
-  room.first_row = i / per_kv_head * rows_of_kv_head + first;
-  room.rows = std::min(rows, rows_of_kv_head - first);
-  room.columns = {visible(room.first_row).begin, visible(room.first_row + room.rows - 1).end};
-  return room;
+  tile.first_row = i / per_kv_head * rows_of_kv_head + first;
+  tile.rows = std::min(rows, rows_of_kv_head - first);
+  tile.columns = {visible(tile.first_row).begin, visible(tile.first_row + tile.rows - 1).end};
+  return tile;
 }
 
 Positions SegmentAttention::visible(std::int64_t row) const {
   return mask_.visible(s_.position + token(row), n_positions());
 }
 
-/// The visible columns of a strip; wider only where a tap has put values outside the mask.
+/// The visible columns of a strip, extended to values other than `neutral` that a tap has written outside the mask.
 Positions SegmentAttention::support(const Tile& tile, std::int64_t row, float neutral) const {
   Positions range = visible(tile.first_row + row);
   const float* strip = tile.strip(row);
@@ -43,15 +43,16 @@ Positions SegmentAttention::support(const Tile& tile, std::int64_t row, float ne
   return range;
 }
 
-/// to[s] += Σ_row strips[row, s] · rows[row] for the tile's columns s, its rows in ascending order; to: as keys are.
-void SegmentAttention::add_turned(const Tile& tile, const float* strips, const float* rows, float* turned,
-                                  const Tensor& to) const {
+/// to[s] += Σ_row strips[row, s] · rows[row] for the tile's columns s, in ascending order of rows. `to` has the shape
+/// of k.
+void SegmentAttention::add_transposed(const Tile& tile, const float* strips, const float* rows, float* transposed,
+                                      const Tensor& to) const {
   const std::int64_t n = tile.columns.size(), dh = c_.head_dim;
   for (std::int64_t row = 0; row < tile.rows; ++row) {
-    for (std::int64_t s = 0; s < n; ++s) turned[s * tile.rows + row] = strips[row * n + s];
+    for (std::int64_t s = 0; s < n; ++s) transposed[s * tile.rows + row] = strips[row * n + s];
   }
   float* const first = to.row(source_.first_row + tile.columns.begin) + kv_head(tile.first_row) * dh;
-  p_.kernels.weighted_rows(turned, tile.rows, n, view_of(rows, tile.rows, dh, dh), first, c_.n_kv_heads * dh);
+  p_.kernels.weighted_rows(transposed, tile.rows, n, view_of(rows, tile.rows, dh, dh), first, c_.n_kv_heads * dh);
 }
 
 /// strip = q·k · score_scale; −∞ for positions that have left the cache.
@@ -93,10 +94,10 @@ void SegmentAttention::score_backward(const Tile& tile, const GradientTile& d, c
     p_.kernels.add(to, d.rows + row * dh, dh, to);
     std::copy_n(head_of(q_, tile.first_row + row), dh, d.rows + row * dh);
   }
-  add_turned(tile, d.strips, d.rows, d.turned, dk);
+  add_transposed(tile, d.strips, d.rows, d.transposed, dk);
 }
 
-/// strip = softcap · tanh(strip / softcap) where it is visible, −∞ elsewhere.
+/// strip = softcap · tanh(strip / softcap) at visible positions, −∞ elsewhere.
 void SegmentAttention::cap_and_mask(const Tile& tile) const {
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     const Positions range = visible(tile.first_row + row);
@@ -108,7 +109,7 @@ void SegmentAttention::cap_and_mask(const Tile& tile) const {
   }
 }
 
-/// dstrip · (1 − (capped / softcap)²) where it is visible, 0 elsewhere.
+/// dstrip · (1 − (capped / softcap)²) at visible positions, 0 elsewhere.
 void SegmentAttention::cap_backward(const Tile& tile, const float* capped, const GradientTile& d) const {
   const std::int64_t n = tile.columns.size();
   for (std::int64_t row = 0; row < tile.rows; ++row) {
@@ -119,8 +120,8 @@ void SegmentAttention::cap_backward(const Tile& tile, const float* capped, const
     std::fill(first + range.size(), strip + n, 0.0f);
     if (!c_.softcap) continue;
     const float* const y = capped + row * n + (range.begin - tile.columns.begin);
-    softcap_slope(y, range.size(), *c_.softcap, d.turned);
-    p_.kernels.multiply(first, d.turned, range.size(), first);
+    softcap_slope(y, range.size(), *c_.softcap, d.transposed);
+    p_.kernels.multiply(first, d.transposed, range.size(), first);
   }
 }
 
@@ -138,13 +139,13 @@ void SegmentAttention::softmax(const Tile& tile) const {
   }
 }
 
-void SegmentAttention::drop(const Tile& tile, float* room) const {
+void SegmentAttention::drop(const Tile& tile, float* scratch) const {
   const std::int64_t n = tile.columns.size();
   const DropoutMask mask = p_.training.dropout.mask(pattern_site());
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     const std::int64_t first = strip_offset(tile.first_row + row) + tile.columns.begin;
-    p_.kernels.dropout_factors(mask, first, n, room);
-    p_.kernels.multiply(tile.strip(row), room, n, tile.strip(row));
+    p_.kernels.dropout_factors(mask, first, n, scratch);
+    p_.kernels.multiply(tile.strip(row), scratch, n, tile.strip(row));
   }
 }
 
@@ -158,7 +159,7 @@ void SegmentAttention::softmax_backward(const Tile& tile, const GradientTile& d)
   }
 }
 
-/// z += Σ_s strip[s] · v[s] over the positions of `part`, for `rows` rows of the tile from `row` on.
+/// z += Σ_s strip[s] · v[s] over the positions of `range`, for `rows` rows of the tile from `row` on.
 void SegmentAttention::mix_part(const Tile& tile, std::int64_t row, std::int64_t rows, Positions range,
                                 const KvSpans& all) const {
   const std::int64_t dh = c_.head_dim, n_columns = tile.columns.size();
@@ -175,8 +176,8 @@ void SegmentAttention::mix_part(const Tile& tile, std::int64_t row, std::int64_t
   }
 }
 
-/// z = Σ_s strip[s] · v[s], in ascending position: what all rows of the tile see they share, what only some see (the
-/// first and the last positions) each adds alone, so that a row's sum does not depend on its neighbours.
+/// z = Σ_s strip[s] · v[s], in ascending position. Positions that all rows of the tile see are summed for all rows at
+/// once. Before and after them each row adds its own positions, so that its sum does not depend on the other rows.
 void SegmentAttention::mix(const Tile& tile) const {
   const std::int64_t dh = c_.head_dim;
   const KvSpans all = source_.spans(c_, kv_head(tile.first_row));
@@ -184,7 +185,7 @@ void SegmentAttention::mix(const Tile& tile) const {
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     ranges[row] = support(tile, row, 0.0f);
     if (ranges[row].begin < all.first_position()) {
-      throw BadInput(name_of(at_(Site::pattern)), "position {} has left the cache and cannot be attended to",
+      throw BadInput(name_of(at_(Site::pattern)), "position {} is no longer in the cache and cannot be attended to",
                      ranges[row].begin);
     }
     shared = {std::max(shared.begin, ranges[row].begin), std::min(shared.end, ranges[row].end)};
@@ -209,7 +210,7 @@ void SegmentAttention::mix_backward(const Tile& tile, const GradientTile& d, con
   }
   const KvRows values = source_.own(c_, source_.values, kv_head(tile.first_row)).range(tile.columns.begin, n);
   p_.kernels.matmul(d.rows, dh, tile.rows, values.view, d.strips, n, nullptr);
-  add_turned(tile, tile.strips, d.rows, d.turned, dv);
+  add_transposed(tile, tile.strips, d.rows, d.transposed, dv);
 }
 
 }  // namespace vitrine

@@ -1,4 +1,4 @@
-// Attention of one segment, in four steps that each work on a tile of strips, and the same four backward.
+// Attention of one segment: four steps that each work on a tile of strips (ops/attend.h), and their backward.
 #pragma once
 
 #include <limits>
@@ -7,25 +7,26 @@
 
 namespace vitrine {
 
-/// Strips of `rows` queries of one K/V head. Column j of a strip belongs to position `columns.begin + j`.
+/// The strips of `rows` queries of one K/V head. Column j of a strip belongs to position `columns.begin + j`.
 struct Tile {
   static constexpr std::int64_t kMostRows = 16;
 
-  std::int64_t first_row = 0;  // in the order [n_kv_heads][T][heads of the group]: the rows of a tile share their keys
+  std::int64_t first_row =
+      0;  // rows are ordered as [n_kv_heads][T][heads of the group], so that a tile shares its keys
   std::int64_t rows = 0;
   Positions columns;
-  float* queries = nullptr;  // room for [rows, head_dim]; for z afterwards
+  float* queries = nullptr;  // scratch [rows, head_dim]; holds the queries, then z
   float* strips = nullptr;   // [rows, columns]
-  float* weights = nullptr;  // room for [rows, columns] where keys and values have scales
+  float* weights = nullptr;  // scratch [rows, columns], used if keys and values have scales
 
   float* strip(std::int64_t row) const { return strips + row * columns.size(); }
 };
 
-/// The gradients of a tile's strips, and room to work on them.
+/// The gradients of a tile's strips, with scratch.
 struct GradientTile {
-  float* strips = nullptr;  // [rows, columns]
-  float* turned = nullptr;  // room for [columns, rows]
-  float* rows = nullptr;    // room for [rows, head_dim]
+  float* strips = nullptr;      // [rows, columns]
+  float* transposed = nullptr;  // scratch [columns, rows]
+  float* rows = nullptr;        // scratch [rows, head_dim]
 };
 
 class SegmentAttention {
@@ -50,20 +51,20 @@ class SegmentAttention {
   std::int64_t operations() const { return n_rows() * n_positions() * (2 * c_.head_dim + 16); }
   std::int64_t n_tiles(std::int64_t rows) const { return c_.n_kv_heads * tiles_per_kv_head(rows); }
   std::int64_t tiles_per_kv_head(std::int64_t rows) const { return (group_ * s_.length + rows - 1) / rows; }
-  /// Where the strip of a row stands in `[H, T, S]`.
+  /// The offset of a row's strip in `[H, T, S]`.
   std::int64_t strip_offset(std::int64_t row) const { return (head(row) * s_.length + token(row)) * n_positions(); }
-  /// The place of tile `i` of those with at most `rows` rows, in the memory of `room`.
-  Tile tile(std::int64_t i, std::int64_t rows, Tile room) const;
+  /// Tile `i` of the tiles of at most `rows` rows, in the memory of `scratch`.
+  Tile tile(std::int64_t i, std::int64_t rows, Tile scratch) const;
 
   void score(const Tile& tile) const;
   void cap_and_mask(const Tile& tile) const;
   void softmax(const Tile& tile) const;
-  /// strip · dropout's factors, where the pass has dropout. `room`: as long as one strip.
-  void drop(const Tile& tile, float* room) const;
+  /// Multiplies strips by the factors of dropout. `scratch` is as long as one strip.
+  void drop(const Tile& tile, float* scratch) const;
   void mix(const Tile& tile) const;
 
-  // Backward, where the whole segment is present. The gradient of what a step made stands in d.strips; the step puts
-  // the gradient of what it was made of in its place, or adds it to the gradients of q, k and v.
+  // Backward, for segments without a cache. d.strips holds the gradient of a step's output. The step replaces it by the
+  // gradient of its input, and adds to the gradients of q, k and v.
   void mix_backward(const Tile& tile, const GradientTile& d, const Tensor& dz, const Tensor& dv) const;
   void softmax_backward(const Tile& tile, const GradientTile& d) const;
   /// `capped`: the strips that cap_and_mask made.
@@ -82,7 +83,8 @@ class SegmentAttention {
   Positions visible(std::int64_t row) const;
   Positions support(const Tile& tile, std::int64_t row, float neutral) const;
   void mix_part(const Tile& tile, std::int64_t row, std::int64_t rows, Positions range, const KvSpans& all) const;
-  void add_turned(const Tile& tile, const float* strips, const float* rows, float* turned, const Tensor& to) const;
+  void add_transposed(const Tile& tile, const float* strips, const float* rows, float* transposed,
+                      const Tensor& to) const;
 
   Pass& p_;
   BlockSite at_;

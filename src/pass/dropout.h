@@ -1,4 +1,4 @@
-// Dropout: which elements are left out, as a function of where they stand and nothing else.
+// Which elements dropout zeroes, as a function of their place alone.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace vitrine {
 
-/// The mask of one pass. An element's place is its site, the segment where the site has one, and its index in the value
-/// there, so the mask does not depend on threads, on recompute, or on what was drawn before.
+/// The dropout of one pass. The place of an element is its site, the segment if the site has one, and its index in the
+/// value there. So the mask does not depend on threads, on recompute, or on earlier draws.
 struct Dropout {
-  float rate = 0;  ///< Probability that an element becomes 0; the others are divided by 1 − rate.
+  float rate = 0;  ///< The probability that an element is zeroed; the others are divided by 1 − rate.
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
   std::uint32_t micro_batch = 0;
 
-  /// Of the value at `at`: 0 or 1 / (1 − rate) for each element.
+  /// 0 or 1 / (1 − rate) for each element of the value at `at`.
   DropoutMask mask(const SiteId& at) const;
 };
 

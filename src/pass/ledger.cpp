@@ -46,7 +46,7 @@ void Ledger::name(std::string_view name, std::string shape) {
   ops_.back().shape = std::move(shape);
 }
 
-void Ledger::see(const SiteId& id, const Tensor& value) {
+void Ledger::name_after(const SiteId& id, const Tensor& value) {
   if (!ops_.empty() && ops_.back().output.data == value.data && ops_.back().name.empty()) {
     std::string name(without_layer(name_of(id)));
     const std::size_t hook = name.find("hook_");

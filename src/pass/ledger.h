@@ -1,7 +1,7 @@
 // The ledger of a forward: every op that ran, in order, with its operands, its result and its cost.
 //
-// Whatever lists the ops of a model (the account, the memory estimate, the worked example) reads a ledger instead of
-// knowing what a block consists of.
+// Code that lists the ops of a model (the account, the memory estimate, the worked example) reads a ledger, so that it
+// does not duplicate the structure of a block.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,24 @@
 
 namespace vitrine {
 
-/// FLOPs are 2 per multiply-add of a product; norms, softmax and activation functions are counted by their bytes.
+/// A product has 2 FLOPs per multiply-add. Norms, softmax and activation functions have bytes but no FLOPs.
 struct OpCost {
   double flops = 0;
   double visible_flops = 0;  ///< Without the pairs of query and key that the mask hides.
-  double weights = 0;        ///< Elements of parameters that the op reads, each once.
+  double weights = 0;        ///< Elements of parameters that the op reads, each counted once.
   double activations = 0;    ///< Elements of float32 that the op reads and writes.
   double kv_bytes = 0;       ///< Keys and values that attention reads and appends, in the cache's type.
-  double maps = 0;           ///< H · n · S: what an engine that stores attention's maps would write.
+  double maps = 0;           ///< H · n · S: elements of the attention maps, which other engines store.
 
   OpCost& operator+=(const OpCost& other);
 };
 
 struct LedgerOp {
-  std::string_view op;            ///< `linear`, `norm`, `add`: the name that it has on a tape.
+  std::string_view op;            ///< `linear`, `norm`, `add`: its name on a tape.
   int layer = -1;                 ///< −1: outside the blocks.
-  std::string name{};             ///< Without the layer: that of its parameter (`attn.wq`), else of its first site.
+  std::string name{};             ///< The name of its parameter (`attn.wq`) or else of its first site; no layer.
   const Param* weight = nullptr;  ///< The matrix or vector that it multiplies by, if any.
-  std::string shape{};            ///< What it makes of what, where inputs and output do not tell.
+  std::string shape{};            ///< The operands as text, if inputs and output do not show them.
   std::vector<Tensor> inputs{};
   Tensor output{};
   OpCost cost{};
@@ -43,17 +43,17 @@ class Ledger {
  public:
   std::span<const LedgerOp> ops() const { return ops_; }
 
-  /// Ops from here on belong to this layer.
+  /// The following ops belong to this layer.
   void enter_layer(int layer) { layer_ = layer; }
   void enter(std::string_view op, std::span<const Tensor> inputs, const Tensor& output);
-  /// The op entered last reads `param`.
+  /// The last op reads `param`.
   void reads(const Param& param);
-  /// The op entered last costs so much besides its inputs and output.
+  /// Adds to the cost of the last op, which already includes its inputs and output.
   void charge(const OpCost& cost) { ops_.back().cost += cost; }
-  /// Names the op entered last, unless it has a name already.
+  /// Names the last op unless it has a name, and sets its shape.
   void name(std::string_view name, std::string shape = {});
-  /// The op that made `value`, if it is the one entered last and has no parameter, has the site's name.
-  void see(const SiteId& id, const Tensor& value);
+  /// Names the last op after the site `id` if it has no name and `value` is its output.
+  void name_after(const SiteId& id, const Tensor& value);
 
  private:
   std::vector<LedgerOp> ops_;

@@ -6,9 +6,10 @@
 namespace vitrine {
 
 NotFinite error_of(const Failure& failure) {
-  return {name_of(failure.where),
-          "a value is infinite or NaN (row {}): the weights up to here, or a value written into the pass, are at fault",
-          failure.row};
+  return {
+      name_of(failure.where),
+      "a value is infinite or NaN (row {}): check the weights up to this point and the values written into the pass",
+      failure.row};
 }
 
 Tensor Pass::visit(const SiteId& id, const Tensor& value) {
@@ -24,7 +25,7 @@ Tensor Pass::visit(const SiteId& id, const Tensor& value) {
 }
 
 void Pass::refuse_tape(std::string_view op) const {
-  if (is_taped()) throw Unsupported(op, "this has no backward, so no gradients can go through it");
+  if (is_taped()) throw Unsupported(op, "no gradient can flow through this: it has no backward");
 }
 
 void Machine::check_interrupt() const {

@@ -1,7 +1,7 @@
-// One trip of tokens through the model.
+// One pass of tokens through the model.
 //
-// A pass is the same for serving, training and looking inside. Its rows may belong to several sequences, each with
-// positions and a cache of its own: a batch, a chunk of prefill, packed documents are all segments.
+// Serving, training and inspection all use the same pass. Its rows may belong to several sequences, each with its own
+// positions and cache: the sequences of a batch, a chunk of a prefill, and packed documents are all segments.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace vitrine {
 /// The first infinite or NaN value of a sequence.
 struct Failure {
   SiteId where;
-  std::int64_t row = 0;  ///< Of the pass.
+  std::int64_t row = 0;  ///< A row of the pass.
 };
 NotFinite error_of(const Failure& failure);
 
@@ -33,18 +33,18 @@ struct Segment {
   std::int64_t first_row = 0;
   std::int64_t length = 0;
   std::int64_t position = 0;
-  KvCache* cache = nullptr;  ///< Holds the positions before; null: the sequence begins here.
-  /// Set by the forward. A failed segment receives no logits and its cache does not advance; the others go on, with the
-  /// same bits.
+  KvCache* cache = nullptr;  ///< Holds the earlier positions; null: the sequence begins here.
+  /// Set by the forward. A failed segment receives no logits and its cache does not advance. The results of the other
+  /// segments do not change by a bit.
   std::optional<Failure> failure{};
 
-  /// Tokens that the sequence is made for: its cache's capacity, or all it has. The same for each of its passes, so
-  /// what depends on a sequence's length depends on this.
+  /// The capacity of the sequence's cache, or its length if it has none. It is the same in every pass of the sequence,
+  /// so it is what RoPE scalings that depend on the length use.
   std::int64_t planned_length() const { return cache != nullptr ? cache->capacity() : length; }
 };
 
-/// Which rows get logits, and who receives them. With a large vocabulary all rows of a long prompt would not fit in
-/// memory, so they come in groups of rows, in ascending order.
+/// Which rows get logits, and the function that receives them. With a large vocabulary the logits of a long prompt do
+/// not fit in memory, so they arrive in groups of rows, in ascending order.
 struct LogitRequest {
   enum class Rows : std::uint8_t { none, last_of_segments, range };
 
@@ -55,29 +55,29 @@ struct LogitRequest {
   std::function<void(std::int64_t first, const Tensor& logits)> receive;
 };
 
-/// Everything an op needs besides its operands. Taps work together with caches (serving) and with a tape (training); a
-/// tape and a cache exclude each other.
+/// Everything an op needs besides its operands. Taps work with caches (serving) and with a tape (training). A pass with
+/// a tape cannot have caches.
 struct Pass : Machine {
   std::vector<Segment> segments;
   LogitRequest logits{};
   Taps* taps = nullptr;
-  DType kv_dtype = DType::f32;  ///< K and V are rounded to it before attention reads them.
+  DType kv_dtype = DType::f32;  ///< Without a cache, K and V are rounded to it before attention reads them.
   Learning training{};
-  Ledger* ledger = nullptr;     ///< Ops are entered here.
-  std::optional<SiteId> end{};  ///< Nothing is wanted from this site on. Set by the forward.
+  Ledger* ledger = nullptr;     ///< If not null, it receives every op.
+  std::optional<SiteId> end{};  ///< Set by the forward: neither this site nor any later one is needed.
 
-  /// Whether nothing is wanted from `id` on: the forward may end before it.
+  /// Whether neither `id` nor any later site is needed, so that the forward may end before it.
   bool ends_before(const SiteId& id) const { return end && !precedes(id, *end); }
 
   bool wants(const SiteId& id) const { return taps != nullptr && taps->wants(id); }
-  /// Shows `value` at a site and returns what replaces it. Always use what it returns.
+  /// Passes `value` to the taps and returns the value to continue with, which is another tensor if a tap replaced it.
   Tensor tap(const SiteId& id, const Tensor& value) {
-    if (ledger != nullptr) ledger->see(id, value);
+    if (ledger != nullptr) ledger->name_after(id, value);
     return wants(id) ? visit(id, value) : value;
   }
 
-  /// `op` has made `output` from `inputs`: enters it in the ledger and on the tape, where there is one. `backward` adds
-  /// to the gradient of each input (Tape::record).
+  /// Enters an op that has computed `output` from `inputs` in the ledger and on the tape, if there are any. `backward`
+  /// adds to the gradient of each input (Tape::record).
   template <class Backward>
   void record(std::string_view op, std::span<const Tensor> inputs, const Tensor& output, Backward&& backward) {
     if (ledger != nullptr) ledger->enter(op, inputs, output);
@@ -88,19 +88,19 @@ struct Pass : Machine {
     record(op, std::span(inputs.begin(), inputs.size()), output, std::forward<Backward>(backward));
   }
   bool is_taped() const { return training.tape != nullptr; }
-  /// The gradient of a value, or of a parameter, on the tape.
+  /// The gradient of a value or of a parameter.
   template <class Of>
   Tensor grad(const Of& of) const {
     return training.tape->grad(of);
   }
-  /// For an op, or a path through it, that has no backward: throws Unsupported where there is a tape.
+  /// Called by ops that have no backward: throws Unsupported if there is a tape.
   void refuse_tape(std::string_view op) const;
 
  private:
   Tensor visit(const SiteId& id, const Tensor& value);
 };
 
-/// Returns what the pass has taken from the arena inside a scope; with a tape, which needs it, nothing.
+/// Releases the arena's memory at the end of a scope, unless there is a tape, which still needs the values.
 class PassScope {
  public:
   explicit PassScope(const Pass& p) {

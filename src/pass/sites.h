@@ -1,8 +1,9 @@
-// The places where a value of the forward can be seen and replaced: their names, shapes and meanings, once.
+// Sites: the values of a forward that can be read and replaced, with their names, shapes and meanings.
 //
 // Names are TransformerLens's legacy names. Letters: T tokens of the pass, S positions so far, H query heads, K
-// key/value heads, dh head_dim, d d_model, V vocab_size; Nq, Nk the groups of nq, nk elements that a norm of q or k is
-// over (each head, or all of them); E experts, k chosen ones, n tokens that chose an expert, d_fe its width.
+// key/value heads, dh head_dim, d d_model, V vocab_size. A norm of q or k is over Nq or Nk groups of nq or nk elements
+// (a group is one head, or all heads). E experts, k of them chosen per token, n tokens that chose an expert, d_fe its
+// d_ff.
 #pragma once
 
 #include <array>
@@ -79,7 +80,7 @@ enum class Site : std::uint8_t {
   loss,
 };
 
-/// A dimension of a value, by the letters above; `one` is a dimension of size 1, `T_1` T − 1.
+/// A dimension of a value, by the letters above; `one` has size 1, `T_1` has size T − 1.
 enum class Dim : std::uint8_t { T, T_1, S, n, one, H, K, dh, d, V, Nq, nq, Nk, nk, E, k, d_fe, d_ff };
 std::string_view name_of(Dim dim);
 
@@ -99,28 +100,28 @@ std::string to_string(const SiteShape& shape);  ///< `[T, H, dh]`
 
 struct SiteInfo {
   Site site;
-  bool in_block;          ///< One a layer, its name prefixed by `blocks.{layer}.`
-  bool on_demand;         ///< Not in the default set: only where it is asked for by its exact name.
+  bool in_block;          ///< One per layer, with a name that begins with `blocks.{layer}.`
+  bool on_demand;         ///< Not in the default set: read only if its full name is given.
   std::string_view name;  ///< `attn.hook_q`
   SiteShape shape;
   std::string_view meaning;
 
-  /// One an expert of the layer, which stands for `{e}` in the name (`E` where none is meant).
+  /// One per expert of a layer. `{e}` in the name is replaced by the expert's number, or by `E` for no particular one.
   bool in_expert() const { return name.find("{e}") != std::string_view::npos; }
 };
 
-/// All sites, in the order in which a forward meets them (and of the enum).
+/// All sites in the order of a forward, which is also the order of the enum.
 std::span<const SiteInfo> all_sites();
 inline const SiteInfo& info(Site site) { return all_sites()[static_cast<std::size_t>(site)]; }
 
-/// The stack of blocks that a site belongs to. A model with one stack has no prefix in its names.
+/// The stack of blocks that a site belongs to. Names have no prefix if there is only one stack.
 enum class Stack : std::uint8_t { only, encoder, decoder };
 
-/// A site of one layer. Attention's strips (scores and pattern) are seen once for each segment of the pass.
+/// One site of one layer. Scores and patterns have a site for each segment of the pass.
 struct SiteId {
   Site site = Site::tokens;
-  int layer = -1;    ///< −1 for the sites outside the blocks.
-  int segment = -1;  ///< −1 where the value covers all rows of the pass.
+  int layer = -1;    ///< −1: outside the blocks.
+  int segment = -1;  ///< −1: the value has all rows of the pass.
   int expert = kNoExpert;
   Stack stack = Stack::only;
 
@@ -130,11 +131,11 @@ struct SiteId {
   bool operator==(const SiteId&) const = default;
 };
 
-/// Whether a forward meets `a` before `b`, sites of one stack.
+/// Whether `a` comes before `b` in a forward. Both belong to the same stack.
 bool precedes(const SiteId& a, const SiteId& b);
-std::string name_of(const SiteId& id);  ///< `blocks.3.attn.hook_q`; names are made only when something is written.
+std::string name_of(const SiteId& id);  ///< `blocks.3.attn.hook_q`
 
-/// The three values of a normalization.
+/// The three sites of a norm.
 struct NormSite {
   SiteId scale;
   SiteId normalized;
@@ -144,15 +145,15 @@ struct NormSite {
 enum class Norm : std::uint8_t { ln1, q, k, ln1_post, ln2, ln2_post, final };
 enum class NormPart : std::uint8_t { scale, normalized, out };
 
-/// Which value of which norm a site is; nothing where it is none of a norm's.
+/// The norm that a site belongs to, and its part of that norm; nullopt for other sites.
 struct NormValue {
   Norm norm;
   NormPart part;
 };
 std::optional<NormValue> norm_value(Site site);
 
-/// Where in the model a site stands that is none of a norm's: the residual stream, a sublayer, or before and behind the
-/// blocks.
+/// The part of the model that a site belongs to, unless it is a norm's: the residual stream, a sublayer, or what comes
+/// before and after the blocks.
 enum class SiteGroup : std::uint8_t { stream, attention, ffn, ends };
 SiteGroup group_of(Site site);
 

@@ -1,4 +1,4 @@
-// Looking inside a forward, and reaching into it.
+// Reading and replacing the values of a forward.
 #pragma once
 
 #include <optional>
@@ -10,24 +10,23 @@ namespace vitrine {
 
 struct Pass;
 
-/// Sees the values at sites. Called on the thread that runs the forward, once for each site that it wants.
+/// Receives the values at sites. Its functions are called on the thread that runs the forward.
 class Taps {
  public:
   virtual ~Taps() = default;
-  /// Cheap; sites that nobody wants cost one such call.
+  /// Must be cheap: the forward calls it at every site.
   virtual bool wants(const SiteId& id) const = 0;
-  /// Returns `value` itself, or a tensor of the same shape which takes its place. The value's memory is reused after
-  /// the call, so what is to be kept is copied; it is never written to: a write makes a new value (of the pass's arena,
-  /// say), and the returned one must live until the pass ends or is released with its block.
-  /// With a tape the new value is an op like others, and whoever makes it records it.
+  /// Called once for each site that the taps want. Returns `value`, or a tensor of the same shape that replaces it.
+  /// The memory of `value` is reused after the call, so copy what you keep. Do not write to it: allocate a new tensor,
+  /// in the pass's arena for example, that lives until the pass ends. With a tape, record the new tensor as an op.
   virtual Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) = 0;
-  /// The last site, in the order of a forward, that it may want; a pass that nobody wants anything else of ends there.
-  /// Nothing: any site.
+  /// The last site, in the order of a forward, that the taps may want; nullopt: any site. A pass without other results
+  /// ends there.
   virtual std::optional<SiteId> last_wanted() const { return {}; }
 
   virtual bool wants_gradient(const SiteId&) const { return false; }
-  /// The gradient of the loss by the value at a site that was visited, after any write into it; when the tape is
-  /// unwound, in reverse order.
+  /// The gradient of the loss with respect to the value that visit() returned. Called while the tape is unwound, so in
+  /// reverse order.
   virtual void visit_gradient(Pass&, const SiteId&, const Tensor& /*gradient*/) {}
 };
 

@@ -1,4 +1,4 @@
-// What a pass that learns has besides: the tape, the loss, recompute, dropout.
+// The training state of a pass: the tape, the loss, recompute, dropout.
 #pragma once
 
 #include <cstdint>
@@ -10,33 +10,35 @@
 
 namespace vitrine {
 
-/// The loss that is asked for: for every row the id that follows it, and the cost of a wrong prediction.
+/// The loss to compute: the target id of every row, and the coefficients of its terms.
 struct LossRequest {
-  /// `[T]`; or, in a pass of one segment, `[T − 1]`, where no id is known to follow the last row.
+  /// `[T]`; or `[T − 1]` in a pass of one segment whose last row has no target.
   std::span<const std::int32_t> targets;
-  std::span<const float> weights;  ///< The weight of each target; 0: it does not count. Empty: all 1.
+  std::span<const float> weights;  ///< The weight of each target; empty: all 1.
   float scale = 1.0f;              ///< Gradients are those of scale · (the sum of all rows' losses).
   float label_smoothing = 0.0f;    ///< This fraction of the target is spread evenly over the vocabulary.
   float z_loss = 0.0f;             ///< z_loss · (log Z)² is added to each row's loss.
 
-  /// For mixtures of experts: balance · E · Σ_e f_e · P_e, where f_e is the fraction of a sequence's choices that fell
-  /// on expert e and P_e its mean weight, averaged over sequences and summed over layers (Fedus et al. 2021); and
-  /// router_z · (log Σ exp router logits)², averaged over tokens and summed over layers (Zoph et al. 2022).
+  /// Coefficient of the load-balancing loss of mixtures of experts, E · Σ_e f_e · P_e, averaged over sequences and
+  /// summed over layers. f_e is the fraction of a sequence's choices that went to expert e, P_e the mean weight of that
+  /// expert (Fedus et al. 2021).
   float balance = 0.0f;
-  bool balance_over_layers = false;  ///< f and P over all layers and tokens of the pass, f summed over ranks: as
-                                     ///< transformers' load_balancing_loss_func has it.
+  bool balance_over_layers = false;  ///< f and P are over all layers and tokens of the pass, f summed over ranks, as in
+                                     ///< transformers' load_balancing_loss_func.
+  /// Coefficient of (log Σ exp router logits)², averaged over tokens and summed over layers (Zoph et al. 2022).
   float router_z = 0.0f;
-  float router_scale = 1.0f;  ///< As `scale`: of the sum over the pass's segments, and over its rows' means in them.
+  float router_scale = 1.0f;  ///< The `scale` of the router's losses, which are means over rows, summed over segments.
 };
 
-/// The losses that a forward found. A pass adds to them.
+/// The losses of a forward. A pass adds to them.
 struct LossResult {
   double cross_entropy = 0;  ///< Σ weight · cross-entropy, nats.
   double z_squares = 0;      ///< Σ weight · (log Z)².
-  double balance_sum = 0;    ///< Σ over segments and layers of E · Σ f · P.
-  double router_z_sum = 0;   ///< Σ over segments and layers of the mean square.
+  double balance_sum = 0;    ///< E · Σ f · P, summed over segments and layers.
+  double router_z_sum = 0;   ///< The mean of (log Z)² of the router, summed over segments and layers.
 
-  /// For balance_over_layers: choices and weights by expert, and the number of rows over all layers.
+  /// For balance_over_layers: the number of choices and the sum of weights of each expert, and the number of rows,
+  /// summed over layers.
   std::vector<double> choices{}, choice_weights{};
   std::int64_t routed_rows = 0;
 
@@ -47,10 +49,10 @@ struct LossResult {
 struct Learning {
   Tape* tape = nullptr;               ///< Records the ops; their values stay in the arena until it is unwound.
   const LossRequest* loss = nullptr;  ///< With a tape, gradients start from this loss.
-  LossResult* result = nullptr;       ///< Not null where `loss` is not.
-  bool recompute = false;             ///< The tape keeps only the stream between blocks; backward runs blocks again.
-  Dropout dropout{};                  ///< Of the embedding, of what sublayers add to the stream, and of the pattern.
-  bool recomputing = false;           ///< A block runs again: taps have received its values, and write as before.
+  LossResult* result = nullptr;       ///< Must be set if `loss` is.
+  bool recompute = false;             ///< The tape keeps only the stream between blocks; backward reruns the blocks.
+  Dropout dropout{};                  ///< Applies to the embedding, the output of each sublayer, and the pattern.
+  bool recomputing = false;           ///< A block is being rerun: taps modify its values again, but receive none.
 };
 
 }  // namespace vitrine
