@@ -12,6 +12,7 @@
 namespace vitrine {
 namespace {
 
+constexpr std::int64_t kMaxGgufSize = (std::int64_t{1} << 31) - 1;
 constexpr double kDefaultTheta = 10000;  // in every family
 
 /// The keys of one architecture. Each is either read or refused by name.

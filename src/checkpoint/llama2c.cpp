@@ -40,7 +40,7 @@ ModelConfig config_of(const Header& h) {
   model.vocab_size = std::abs(h.vocab_size);
   model.max_seq_len = h.seq_len;
   model.head.tied = h.vocab_size > 0;
-  const NormConfig norm{NormConfig::TensorKind::rms, 1e-5f, 0.0f, false};
+  const NormConfig norm{NormConfig::Kind::rms, 1e-5f, 0.0f, false};
   BlockConfig block;
   block.norms.attn_pre = block.norms.ffn_pre = norm;
   AttentionConfig& attention = block.attention();
