@@ -12,7 +12,6 @@
 namespace vitrine {
 namespace {
 
-constexpr std::int64_t kMaxGgufSize = (std::int64_t{1} << 31) - 1;
 constexpr double kDefaultTheta = 10000;  // in every family
 
 /// The keys of one architecture. Each is either read or refused by name.
@@ -76,8 +75,8 @@ class ArchitectureKeys {
  private:
   std::string use(std::string_view name) { return *used_.insert(full(name)).first; }
   std::int64_t checked(const std::string& key, std::int64_t value) const {
-    if (value >= 1 && value <= kMaxGgufSize) return value;
-    throw BadCheckpoint(where(), "{}: expected a size from 1 to {}, got {}", key, kMaxGgufSize, value);
+    if (value >= 1 && value <= kMaxSize) return value;
+    throw BadCheckpoint(where(), "{}: expected a size from 1 to {}, got {}", key, kMaxSize, value);
   }
 
   const GgufMetadata& metadata_;
