@@ -11,10 +11,10 @@
 #include "base/temp_folder.h"
 #include "checkpoint/load.h"
 #include "checkpoint/safetensors.h"
+#include "data/shards.h"
 #include "support/data.h"
 #include "support/run.h"
 #include "support/training.h"
-#include "train/shards.h"
 
 namespace vitrine::test {
 namespace {
