@@ -40,7 +40,7 @@ void run_train(const TrainCommand& o) {
   LiveLine live;
   std::optional<std::int64_t> first;
   const auto begun = std::chrono::steady_clock::now();
-  run.loaded = [] { stop_cleanly(); };
+  run.loaded = stop_cleanly;
   run.tell = [&](const std::string& line) { live.keep(line); };
   run.show_text = [&](const std::string& text) { live.keep("  | " + text); };
   run.show = [&](const TrainProgress& p) {

@@ -84,16 +84,16 @@ std::int64_t Dataset::validation_begin(double part) const {
   const std::int64_t all = shards_->tokens();
   if (part == 0) return all;
   if (part == 1) return 0;
-  const auto asked = static_cast<std::int64_t>(static_cast<double>(all) * (1 - part));
+  const auto wanted = static_cast<std::int64_t>(static_cast<double>(all) * (1 - part));
   const auto reach = static_cast<std::int64_t>(static_cast<double>(all) * std::min(part, 1 - part) / 2);
   for (std::int64_t near = std::min<std::int64_t>(reach, 1024);; near = std::min(reach, near * 16)) {
     const auto starts =
-        shards_->document_starts(std::max<std::int64_t>(asked - near, 1), std::min(asked + near + 1, all));
-    const auto distance = [&](std::int64_t start) { return std::abs(start - asked); };
+        shards_->document_starts(std::max<std::int64_t>(wanted - near, 1), std::min(wanted + near + 1, all));
+    const auto distance = [&](std::int64_t start) { return std::abs(start - wanted); };
     const auto nearest = std::min_element(starts.begin(), starts.end(),
                                           [&](std::int64_t a, std::int64_t b) { return distance(a) < distance(b); });
     if (nearest != starts.end()) return *nearest;
-    if (near == reach) return asked;
+    if (near == reach) return wanted;
   }
 }
 
@@ -167,10 +167,10 @@ Batch Dataset::validation_batch(std::int64_t index) const {
   Batch batch = empty_batch();
   const std::int64_t end = std::min((index + 1) * options_.batch, validation_windows());
   for (std::int64_t window = index * options_.batch; window < end; ++window) {
-    const std::int64_t asked = train_tokens_ + window * options_.sequence;
+    const std::int64_t wanted = train_tokens_ + window * options_.sequence;
     const std::int64_t begin =
-        std::min(asked, shards_->tokens() - 1 - options_.sequence);  // a whole sample, which may overlap
-    append(begin, asked - begin, batch);
+        std::min(wanted, shards_->tokens() - 1 - options_.sequence);  // a whole sample, which may overlap
+    append(begin, wanted - begin, batch);
   }
   return batch;
 }

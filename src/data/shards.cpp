@@ -214,9 +214,9 @@ TokenShards TokenShards::open(const std::string& folder) {
 }
 
 std::size_t TokenShards::shard_of(std::int64_t place) const {
-  const auto behind = std::upper_bound(shards_.begin(), shards_.end(), place,
-                                       [](std::int64_t p, const Shard& shard) { return p < shard.begin; });
-  return static_cast<std::size_t>(behind - shards_.begin()) - 1;
+  const auto next = std::upper_bound(shards_.begin(), shards_.end(), place,
+                                     [](std::int64_t p, const Shard& shard) { return p < shard.begin; });
+  return static_cast<std::size_t>(next - shards_.begin()) - 1;
 }
 
 void TokenShards::check_range(std::int64_t begin, std::int64_t end) const {

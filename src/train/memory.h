@@ -1,6 +1,6 @@
 // The memory of a training run, part by part, estimated before its first step.
 //
-//   parameters   weights, in their type; masters: float32, beside bf16 weights
+//   parameters   weights, in their type; masters: float32, with bf16 weights
 //   gradients    float32
 //   moments      AdamW two, SGD one, float32
 //   activations  what a dry run of one micro-batch, forward and backward, takes at most: values, their gradients, and

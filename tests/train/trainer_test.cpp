@@ -11,10 +11,10 @@
 #include "base/temp_folder.h"
 #include "checkpoint/load.h"
 #include "checkpoint/safetensors.h"
+#include "data/shards.h"
 #include "support/data.h"
 #include "support/run.h"
 #include "support/training.h"
-#include "train/shards.h"
 
 namespace vitrine::test {
 namespace {
@@ -254,10 +254,10 @@ TEST_F(TrainerOf, AnErrorSavesTheLastStepFirst) {
   TrainRun run;
   run.build = "test";
   run.show = [](const TrainProgress& p) {
-    if (p.step == 5) throw std::runtime_error("no paper");
+    if (p.step == 5) throw BadInput("paper", "there is none");
   };
-  EXPECT_EQ(message_of<std::runtime_error>([&] { vitrine::train(parse_train_config(parts.toml(), "test.toml"), run); }),
-            "no paper");
+  EXPECT_EQ(message_of<BadInput>([&] { vitrine::train(parse_train_config(parts.toml(), "test.toml"), run); }),
+            "[paper] there is none");
   EXPECT_EQ(Json::parse(bytes_of(parts.out + "/last/trainer_state.json"))["step"], 5);
   train_tiny(parts, true);
   expect_same_run(whole, parts);
@@ -304,6 +304,7 @@ vocab_size = 23
 max_seq_len = 16
 )";
   run.steps = 1;
+  run.schedule = "";
   run.log = "taps_every = 1\ntaps = [\"*\"]\n";
   train_tiny(run);
   const std::string path = run.out + "/taps/step-000001.safetensors";
