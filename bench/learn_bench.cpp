@@ -31,9 +31,8 @@ int main(int argc, char** argv) {
     LossRequest loss{targets, {}, 1.0f / static_cast<float>(n)};
     Pass pass{{pool, default_kernels(), arena}, {}, {}};
     for (std::int64_t b = 0; b < batch; ++b) pass.segments.push_back({b * length, length, 0, nullptr});
-    pass.tape = &tape;
-    pass.loss = &loss;
-    pass.recompute = argc > 5;
+    LossResult found;
+    pass.training = {.tape = &tape, .loss = &loss, .result = &found, .recompute = argc > 5};
     const auto start = std::chrono::steady_clock::now();
     const ArenaScope scope(arena);
     model.forward(pass, ids);

@@ -19,7 +19,9 @@ class Host : public testing::Test {
   std::vector<std::string> results(const std::string& name, const Launch& launch, const Arguments& before = {}) {
     const std::string out = folder_ / name;
     std::filesystem::create_directory(out);
-    TinyRun run{.data = folder_ / "tokens", .out = out + "/run"};
+    TinyRun run;
+    run.data = folder_ / "tokens";
+    run.out = out + "/run";
     run.steps = 4;
     write_file(out + ".toml", run.toml());
     const std::string tokenizer = out + "/tokenizer.json";

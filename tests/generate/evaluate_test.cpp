@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "generate/sampler.h"
 #include "generate/score.h"
 #include "support/figures.h"
 #include "support/run.h"
