@@ -42,6 +42,6 @@ int main(int argc, char** argv) {
     std::printf("forward and head %.3f s, all %.3f s: %.1f tokens/s, %.1f GFLOP/s at 6 a parameter, loss %.4f\n",
                 forward, s, static_cast<double>(n) / s,
                 6e-9 * static_cast<double>(n) * static_cast<double>(n_params) / s,
-                loss.cross_entropy / static_cast<double>(n));
+                found.cross_entropy / static_cast<double>(n));
   }
 }
