@@ -22,8 +22,8 @@ double error_in_ulps(double ours, long double exact) {
   const auto rounded = static_cast<double>(exact);
   if (ours == rounded) return 0;
   const double magnitude = std::fmax(std::fabs(rounded), 0x1p-1022);
-  return static_cast<double>(std::fabs(static_cast<long double>(ours) - exact)) /
-         std::ldexp(1.0, std::ilogb(magnitude) - 52);
+  return static_cast<double>(std::fabs(static_cast<long double>(ours) - exact) /
+                             std::ldexp(1.0L, std::ilogb(magnitude) - 52));
 }
 
 struct Case {
