@@ -1,4 +1,4 @@
-// predict MODEL TEXT [TOKENIZER]: what the model expects next.
+// predict MODEL TEXT [TOKENIZER]: the most likely next tokens.
 #include <vitrine/vitrine.h>
 
 #include <cmath>

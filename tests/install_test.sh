@@ -38,6 +38,8 @@ expect "predict, by pkg-config" "$(./predict "$model" "Once")" "$(build/predict 
 expect generate "$(build/generate "$model" "Once" | tail -1)" "* tokens, ended by @(length|stop)"
 expect read_site "$(build/read_site "$model" "Hi" 'blocks.0.attn.hook_z')" \
   "blocks.0.attn.hook_z \[ * \] last value *, silenced *"
+expect "watch_site, sites" "$(build/watch_site "$model" "Hi" 'blocks.0.hook_mlp_out' | grep -c '^blocks.0.hook_mlp_out, ')" 6
+expect "watch_site, tokens" "$(build/watch_site "$model" "Hi" 'blocks.0.hook_mlp_out' | grep -c '^token ')" 5
 expect "an unknown site" "$(build/read_site "$model" "Hi" nope 2>&1 || echo "status $?")" "*nope*status 1"
 expect "a missing model" "$(build/predict /no/such/model x 2>&1 || echo "status $?")" "*/no/such/model*status 1"
 expect "the installed program" "$("$prefix/bin/vitrine" generate Hi --max-tokens 2 --json 2>/dev/null)" '*"prompt_ids"*'

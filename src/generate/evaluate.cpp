@@ -3,12 +3,13 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "generate/sampler.h"
 #include "generate/score.h"
 
 namespace vitrine {
 namespace {
 
-/// −log p of ids[position + 1] for each row of logits, rows side by side on the pool.
+/// The sum of −log p(target) over the rows of logits; the pool computes rows in parallel.
 double sum_of_nats(const GenerateContext& context, const Tensor& logits, std::span<const std::int32_t> targets) {
   std::vector<double> nats(targets.size());
   const auto n = static_cast<std::int64_t>(targets.size());
@@ -24,7 +25,7 @@ double sum_of_nats(const GenerateContext& context, const Tensor& logits, std::sp
   return sum;
 }
 
-/// Bytes that the tokens [begin, end) of the text stand for.
+/// The length of the tokens [begin, end) of the text in bytes.
 class ByteCounter {
  public:
   ByteCounter(const Tokenizer& tokenizer, std::optional<std::int32_t> bos, std::span<const std::int32_t> text)
@@ -56,20 +57,20 @@ Evaluation evaluate(const GenerateContext& context, std::span<const std::int32_t
   if (result.window < 2 || result.window > max_seq_len) {
     throw BadInput("window", "expected 2 to {} tokens (the model's context), got {}", max_seq_len, result.window);
   }
-  const std::int64_t room = result.window - n_bos;  // for text
-  result.stride = config.stride > 0 ? std::min(config.stride, room) : room;
+  const std::int64_t text_size = result.window - n_bos;  // tokens of text in a window
+  result.stride = config.stride > 0 ? std::min(config.stride, text_size) : text_size;
 
   std::optional<ByteCounter> bytes;
   if (context.tokenizer != nullptr) bytes.emplace(*context.tokenizer, config.bos, text);
-  std::int64_t counted = 0;  // tokens of the text before this one are done with
+  std::int64_t counted = 0;  // tokens of the text before this one have been counted
   for (std::int64_t begin = 0; counted < n; begin += result.stride) {
-    const std::int64_t end = std::min(begin + room, n);
+    const std::int64_t end = std::min(begin + text_size, n);
     std::vector<std::int32_t> ids(static_cast<std::size_t>(n_bos + end - begin), config.bos.value_or(0));
     std::copy(text.begin() + begin, text.begin() + end, ids.begin() + n_bos);
     const std::int64_t first = std::max(counted, begin + 1 - n_bos);  // the first token that counts
     if (first < end) {
-      const std::int64_t first_row = n_bos + first - 1 - begin;             // it is expected after this row
-      const std::span<const std::int32_t> fed(ids.data(), ids.size() - 1);  // nothing is asked after the last
+      const std::int64_t first_row = n_bos + first - 1 - begin;             // whose logits are in this row
+      const std::span<const std::int32_t> fed(ids.data(), ids.size() - 1);  // the last one predicts nothing that counts
       score(
           context, fed,
           [&](std::int64_t row, const Tensor& logits) {
@@ -85,8 +86,7 @@ Evaluation evaluate(const GenerateContext& context, std::span<const std::int32_t
     ++result.windows;
     counted = end;
   }
-  if (result.tokens == 0)
-    throw BadInput("TEXT", "expected at least one token with something before it, got {} tokens", n);
+  if (result.tokens == 0) throw BadInput("TEXT", "expected at least one token after another one, got {} tokens", n);
   return result;
 }
 

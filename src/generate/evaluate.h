@@ -1,11 +1,11 @@
-// How well a model expects a text: cross-entropy over windows.
+// How well a model predicts a text: cross-entropy over windows.
 //
 //   text      t0 t1 t2 t3 t4 t5 t6 t7 …             window 4, with BOS: [B t0 t1 t2] [B t3 t4 t5] [B t6 t7 …
 //                                                   window 4, without:  [t0 t1 t2 t3] [t4 t5 t6 t7] …
 //   stride 2, with BOS: [B t0 t1 t2] [B t2 t3 t4] [B t4 t5 t6] …    a token counts in the first window that has it
 //
-// A window is what is fed at once, BOS included. A token counts where something stands before it in its window, so
-// without BOS the first one of a window is left out.
+// A window is fed at once, BOS included. A token counts if its window has a token before it, so without BOS the first
+// token of a window is left out.
 #pragma once
 
 #include <optional>
@@ -17,21 +17,21 @@ namespace vitrine {
 
 struct EvalConfig {
   std::int64_t window = 0;          ///< Tokens, at least 2; 0: the model's context.
-  std::int64_t stride = 0;          ///< Tokens of text from one window to the next; 0 or too many: as a window holds.
+  std::int64_t stride = 0;          ///< Tokens of text from one window to the next; 0 or too large: no overlap.
   std::optional<std::int32_t> bos;  ///< Each window begins with it.
 };
 
 struct Evaluation {
   double nats = 0;          ///< The sum of −log p over the tokens that count.
   std::int64_t tokens = 0;  ///< How many count.
-  std::int64_t bytes = 0;   ///< What they stand for; 0 without a tokenizer.
+  std::int64_t bytes = 0;   ///< Their length as text; 0 without a tokenizer.
   std::int64_t windows = 0;
-  std::int64_t window = 0, stride = 0;  ///< As they were used.
+  std::int64_t window = 0, stride = 0;  ///< The values used.
 
   double loss() const { return nats / static_cast<double>(tokens); }
 };
 
-/// Scores the tokens of a text, which may have any length; a window is one sequence with positions from 0. Throws
+/// Scores the tokens of a text of any length. Each window is a sequence of its own, with positions from 0. Throws
 /// BadInput for a window that does not fit the context, and where no token counts.
 Evaluation evaluate(const GenerateContext& context, std::span<const std::int32_t> text, const EvalConfig& config,
                     const ReportProgress& report = {});

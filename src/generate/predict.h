@@ -1,4 +1,4 @@
-// What the model expects next, after every prefix of a text.
+// The most likely next tokens after every prefix of a text.
 #pragma once
 
 #include <functional>

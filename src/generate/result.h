@@ -1,4 +1,4 @@
-// What generation gives: ids, text, log-probabilities, and why it ended.
+// The result of generation: ids, text, log-probabilities, and why it ended.
 #pragma once
 
 #include <cstdint>

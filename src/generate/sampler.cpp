@@ -21,7 +21,7 @@ bool more_likely(const Candidate& a, const Candidate& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
 }
 
-/// The largest logit. Refuses NaN, +inf and a vocabulary without a possible token: no token may come out of these.
+/// The largest logit. Refuses NaN, +inf and logits that are all -inf, from which no token can be chosen.
 double checked_max(std::span<const float> logits) {
   float max = -std::numeric_limits<float>::infinity();
   for (std::size_t i = 0; i < logits.size(); ++i) {
@@ -53,7 +53,7 @@ std::vector<double> penalized(std::span<const float> logits, std::span<const std
   return result;
 }
 
-/// The candidates that top-k leaves, most likely first. Impossible tokens are none.
+/// The candidates that top-k leaves, most likely first, without impossible tokens.
 std::vector<Candidate> top_candidates(const std::vector<double>& logits, int top_k) {
   std::vector<Candidate> candidates;
   candidates.reserve(logits.size());
@@ -69,7 +69,7 @@ std::vector<Candidate> top_candidates(const std::vector<double>& logits, int top
   return candidates;
 }
 
-/// Cuts `weights` (unnormalized probabilities, descending, the first one 1) down to what top-p and min-p leave.
+/// Cuts `weights` (unnormalized probabilities, descending, the first one 1) down to those that top-p and min-p keep.
 void cut(std::vector<double>& weights, double top_p, double min_p) {
   if (top_p < 1) {
     double total = 0;

@@ -1,4 +1,4 @@
-// Choosing the next token from logits: the documented filters, a draw that can be repeated, and log-probabilities.
+// Choosing the next token from logits: filters, a reproducible draw, and log-probabilities.
 #pragma once
 
 #include <cstdint>
@@ -7,18 +7,17 @@
 
 namespace vitrine {
 
-/// How a token is chosen. The steps, in this order:
-///   1. repeat penalty: for every distinct id of the history, once, logit > 0 ? logit / penalty : logit * penalty
+/// How a token is chosen, in these steps:
+///   1. repeat penalty: once for each distinct id of the history, logit > 0 ? logit / penalty : logit * penalty
 ///      (Keskar et al., "CTRL", 2019; the formula of Hugging Face transformers);
 ///   2. temperature: logit / temperature;
-///   3. top-k: the k most likely tokens stay;
-///   4. top-p: of these, the smallest set of the most likely stays whose probability reaches p, the token that crosses
-///      it included;
-///   5. min-p: of these, tokens at least min_p times as likely as the most likely one stay;
-///   6. one token is drawn from what is left, in proportion to its probability.
+///   3. top-k: keeps the k most likely tokens;
+///   4. top-p: of these, keeps the smallest set of the most likely tokens whose probabilities add up to at least p;
+///   5. min-p: of these, keeps the tokens at least min_p times as likely as the most likely one;
+///   6. draws one of the remaining tokens, in proportion to its probability.
 /// Candidates are ordered by (penalized logit descending, id ascending); every cut and every sum runs in this order.
-/// Probabilities are double. Logits of -inf are tokens that are never chosen. At temperature 0 the largest penalized
-/// logit is taken, the lowest id among equals; steps 2 to 6 fall away and no random number is used.
+/// Probabilities are double. A token with a logit of -inf is never chosen. At temperature 0 the token with the largest
+/// penalized logit is chosen, the lowest id among equals, without steps 2 to 6 and without a random number.
 struct SamplingConfig {
   double temperature = 0.8;   ///< >= 0; 0 is greedy
   int top_k = 40;             ///< >= 0; 0 is off
@@ -26,20 +25,20 @@ struct SamplingConfig {
   double min_p = 0;           ///< in [0, 1]; 0 is off
   double repeat_penalty = 1;  ///< > 0; 1 is off
 
-  /// Throws BadInput, naming option and range, where a value is outside its range.
+  /// Throws BadInput, naming the option and its range, for a value outside it.
   void validate() const;
 };
 
-/// What a draw depends on, besides the logits: the same key gives the same random number on any machine.
+/// Determines the random number of a draw: the same key gives the same number on any machine.
 struct DrawKey {
   std::uint64_t seed = 0;
   std::uint64_t sequence = 0;  ///< which text of a batch
   std::uint64_t step = 0;      ///< which token of that text
 };
 
-/// Chooses one token. `logits` [vocab_size] are as the model gave them; `history` are the ids that the repeat penalty
-/// looks at. Throws BadInput on a bad config, an id of the history outside the vocabulary (where the penalty is on),
-/// NaN or +inf among the logits, or no possible token at all.
+/// Chooses one token. `logits` [vocab_size] are the model's own; the repeat penalty applies to the ids of `history`.
+/// Throws BadInput for a bad config, for an id of the history outside the vocabulary (with a penalty), for NaN or +inf
+/// among the logits, and where every logit is -inf.
 std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t> history, const SamplingConfig& config,
                     const DrawKey& key);
 
@@ -48,12 +47,12 @@ struct TokenLogprob {
   double logprob = 0;  ///< natural logarithm; -inf for a logit of -inf
 };
 
-/// The `n` most likely tokens (all where n > vocab_size), the most likely first, lower ids first among equals, by
-/// log-softmax of the raw logits. Sums are double and run in the order of ids. Throws BadInput on n < 0 and on logits
-/// that sample would refuse.
+/// The `n` most likely tokens (all if n > vocab_size), the most likely first, lower ids first among equals, by
+/// log-softmax of the raw logits. Sums are double and run in the order of ids. Throws BadInput for n < 0 and for logits
+/// that sample() refuses.
 std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, int n);
 
-/// The log-probability of one token, by the same rule. Throws BadInput also where `id` is outside the vocabulary.
+/// The log-probability of one token, computed the same way. Throws BadInput also for an `id` outside the vocabulary.
 double logprob(std::span<const float> logits, std::int32_t id);
 
 }  // namespace vitrine

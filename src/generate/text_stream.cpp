@@ -8,7 +8,7 @@
 
 namespace vitrine {
 
-/// Where a stop string begins, or may begin once more text has come; at the end of the held text where none does.
+/// Where a stop string begins, or may begin, depending on the next bytes; the end of the held text if nowhere.
 struct TextStream::Hit {
   std::size_t begin;
   bool complete;
@@ -28,7 +28,7 @@ std::string TextStream::push(std::string_view bytes) {
     stopped_ = true;
     return take(hit.begin);
   }
-  // The bytes before `begin` may end inside a character. They go only if what follows shows that it never becomes one.
+  // The bytes before `begin` may end inside a character. They are released once the next bytes show that they are none.
   const std::string_view held = held_;
   const std::size_t tail = incomplete_tail(held.substr(0, hit.begin));
   const std::size_t character = character_length(held.substr(hit.begin - tail));
@@ -45,7 +45,7 @@ std::string TextStream::flush() {
   return text;
 }
 
-/// `at_end`: no more text comes, so only whole stop strings count.
+/// `at_end`: no more text follows, so only complete stop strings count.
 TextStream::Hit TextStream::first_hit(bool at_end) const {
   const std::string_view held = held_;
   for (std::size_t begin = 0; begin < held.size() && !stops_.empty(); ++begin) {

@@ -1,4 +1,4 @@
-// From the bytes of tokens to text for a reader: whole characters only, and nothing from a stop string on.
+// From the bytes of tokens to text that can be shown: whole characters, up to a stop string.
 #pragma once
 
 #include <string>
@@ -7,23 +7,23 @@
 
 namespace vitrine {
 
-/// Takes bytes as tokens bring them and returns what may be shown. Held back are the beginning of a character whose
-/// rest may still come, and text that may turn out to be a stop string. What all calls return, joined, is what came in,
-/// byte for byte, up to the earliest stop string; bytes that cannot become a character pass as they are. It does not
-/// depend on how the bytes were cut into tokens.
+/// Takes the bytes of one token after another and returns text that can be shown. It holds back the beginning of a
+/// character while the rest may still come, and text that may become a stop string. All returned texts together are the
+/// input, byte for byte, up to the earliest stop string, however the bytes were cut into tokens. Bytes that cannot
+/// become a character pass unchanged.
 class TextStream {
  public:
-  /// Throws BadInput where a stop string is empty.
+  /// Throws BadInput for an empty stop string.
   explicit TextStream(std::vector<std::string> stops = {});
 
-  /// Adds bytes, returns what can be shown now. After a stop everything is dropped.
+  /// Adds bytes and returns the text that can be shown now. After a stop string it drops everything.
   std::string push(std::string_view bytes);
 
-  /// The text is over: returns what was held back, unfinished characters as raw bytes.
+  /// At the end of the text: returns everything held back, unfinished characters as raw bytes.
   std::string flush();
 
-  /// Whether a stop string was met. The one that begins first wins, so the answer waits while an earlier beginning is
-  /// still open: with "abcd" and "bc", "abc" has not stopped until the next byte, or flush, decides.
+  /// Whether a stop string was found. The one that begins first counts, so one that begins later is not decided while
+  /// an earlier one may still be completed: with "abcd" and "bc", "abc" stops only at the next byte, or at flush().
   bool stopped() const { return stopped_; }
 
  private:
@@ -32,7 +32,7 @@ class TextStream {
   std::string take(std::size_t count);
 
   std::vector<std::string> stops_;
-  std::string held_;  // begins on a character or on a byte that is none
+  std::string held_;  // begins with a character or an invalid byte
   bool stopped_ = false;
 };
 

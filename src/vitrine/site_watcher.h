@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "inspect/recorder.h"
+#include "model/config.h"
 #include "pass/pass.h"
 #include "vitrine/vitrine.h"
 

@@ -55,7 +55,7 @@ class PoolShelf {
   std::vector<std::unique_ptr<ThreadPool>> free_;
 };
 
-/// The model's own tokenizer. Where there is none, why.
+/// The model's tokenizer, or null and the reason why there is none.
 std::unique_ptr<const Tokenizer> find_tokenizer(const std::string& path, const std::string& own,
                                                 const OpenOptions& options, std::exception_ptr& why_none) {
   if (!options.tokenizer.empty()) return load_tokenizer(options.tokenizer, options.tokenizer_options);

@@ -90,8 +90,8 @@ class Session;
 ///
 /// Threads: every function may be called by any number of threads at the same time, on one object or on copies of it,
 /// also from a callback. Of the calls that run at one time on a model, four use OpenOptions::threads threads each, and
-/// further ones only the thread that calls. The model keeps the threads that these four need, and no others. Results
-/// have the same bits whatever the number of threads and whatever else runs.
+/// further ones only the calling thread. The model keeps the threads of these four, and no others. Results have the
+/// same bits with any number of threads and during any other calls.
 ///
 /// Calls that take a `cancel` throw Interrupted within milliseconds after a stop was requested. Prompts need not be
 /// trusted: one that does not fit throws BadInput. Without memory, calls throw OutOfCapacity or std::bad_alloc.

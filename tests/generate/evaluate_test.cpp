@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "generate/sampler.h"
 #include "generate/score.h"
 #include "support/figures.h"
 #include "support/run.h"
@@ -92,7 +93,7 @@ TEST_F(Evaluate, CountsEachTokenOnceInTheFirstWindowThatHasIt) {
   EXPECT_NEAR(
       with_bos.nats,
       nats({7, id(0)}) + nats({7, id(0), id(1)}) + nats({7, id(2)}) + nats({7, id(2), id(3)}) + nats({7, id(4)}), 1e-9);
-  // [0 1 2] [3 4]: what begins a window has no context
+  // [0 1 2] [3 4]: the first token of a window has no context
   const Evaluation without = run(5, {3, 0, {}});
   EXPECT_EQ(without.tokens, 3);
   EXPECT_NEAR(without.nats, nats({id(0), id(1)}) + nats({id(0), id(1), id(2)}) + nats({id(3), id(4)}), 1e-9);

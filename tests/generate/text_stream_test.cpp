@@ -22,7 +22,7 @@ std::ostream& operator<<(std::ostream& out, const Outcome& outcome) {
   return out << testing::PrintToString(outcome.text) << (outcome.stopped ? " stopped" : "");
 }
 
-/// What must come out: the text up to the earliest stop string.
+/// The expected text: all before the earliest stop string.
 Outcome expected(const std::string& text, const std::vector<std::string>& stops) {
   std::size_t end = std::string::npos;
   for (const std::string& stop : stops) end = std::min(end, text.find(stop));

@@ -114,7 +114,7 @@ struct Fed {
 bool feed(const Model& model, const Kernels& kernels, std::vector<Fed>& sequences, LogitRequest::Rows rows) {
   ThreadPool pool(2);
   Arena arena;
-  Pass pass{pool, kernels, arena, {}, {}};
+  Pass pass{{pool, kernels, arena}, {}};
   std::vector<std::int32_t> ids;
   std::vector<Fed*> of_segment, of_row;
   for (Fed& s : sequences) {
@@ -202,7 +202,7 @@ TEST(Failure, ThrowsWhereTapsSeeThePass) {
   Probe probe(*edited, {"hook_embed"});
   ThreadPool pool(1);
   Arena arena;
-  Pass pass{pool, default_kernels(), arena, {{0, 2, 0, nullptr}, {2, 2, 0, nullptr}}, {}, &probe};
+  Pass pass{{pool, default_kernels(), arena}, {{0, 2, 0, nullptr}, {2, 2, 0, nullptr}}, {}, &probe};
   EXPECT_THROW((*edited).forward(pass, std::vector<std::int32_t>{1, 2, kPoison, 3}), NotFinite);
 }
 

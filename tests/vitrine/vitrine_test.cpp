@@ -141,6 +141,103 @@ TEST(Library, TracesAndWrites) {
   EXPECT_THAT(silenced.at(0).values, testing::Each(0.0F));
 }
 
+std::vector<float> copy_of(std::span<const float> values) { return {values.begin(), values.end()}; }
+
+TEST(Library, ASessionInPartsGivesTheLogitsOfTheWhole) {
+  const LanguageModel model = LanguageModel::open(goldens() + "/gemma2");
+  const Ids ids = golden_ids("gemma2");
+  const auto n_ids = static_cast<std::int64_t>(ids.size());
+  const std::vector<float> all = model.logits(ids);
+  Session session = model.session({.capacity = n_ids});
+  EXPECT_TRUE(session.logits().empty());
+  const std::span parts(ids);
+  for (std::size_t at = 0, size = 1; at < ids.size(); at += size++) {
+    const auto part = parts.subspan(at, std::min(size, ids.size() - at));
+    if (part.size() == 1) {
+      session.feed(part[0]);
+    } else {
+      session.feed(part);
+    }
+    const auto row = all.begin() + static_cast<std::ptrdiff_t>(session.ids().size() - 1) * model.vocab_size();
+    EXPECT_EQ(copy_of(session.logits()), std::vector<float>(row, row + model.vocab_size()));
+  }
+  EXPECT_EQ(session.ids(), ids);
+}
+
+TEST(Library, ASessionWithSampleIsGenerate) {
+  const LanguageModel model = default_model();
+  const Ids expected = model.generate("Once", {.max_tokens = 12, .seed = 5}).ids;
+  Session session = model.session();
+  session.feed(model.ids("Once"));
+  Ids drawn;
+  while (drawn.size() < expected.size()) {
+    drawn.push_back(sample(session.logits(), session.ids(), model.default_sampling(), {5, 0, drawn.size()}));
+    session.feed(drawn.back());
+  }
+  EXPECT_EQ(drawn, expected);
+}
+
+TEST(Library, AFunctionWatchesAndReplacesSites) {
+  const LanguageModel model = LanguageModel::open(goldens() + "/gemma2");
+  const Ids ids = golden_ids("gemma2");
+  std::vector<SiteValue> seen;
+  const auto watch = [&](const std::string& name, std::span<float> values, std::span<const std::int64_t> shape) {
+    seen.push_back({name, {shape.begin(), shape.end()}, copy_of(values)});
+  };
+  Session session = model.session({.watch = {{"blocks.*.hook_resid_post", "blocks.1.attn.hook_z"}, watch}});
+  session.feed(ids);
+  const auto traced = model.trace(ids, {.sites = {"blocks.*.hook_resid_post", "blocks.1.attn.hook_z"}, .writes = {}});
+  ASSERT_EQ(seen.size(), traced.size());
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    EXPECT_EQ(seen[i].name, traced[i].name);
+    EXPECT_EQ(seen[i].shape, traced[i].shape);
+    EXPECT_EQ(seen[i].values, traced[i].values) << seen[i].name;
+  }
+  const std::vector<float> unwatched = model.logits(ids);
+  EXPECT_EQ(copy_of(session.logits()), std::vector<float>(unwatched.end() - model.vocab_size(), unwatched.end()))
+      << "looking changes no bit";
+
+  const auto silence = [](const std::string&, std::span<float> values, std::span<const std::int64_t>) {
+    std::fill(values.begin(), values.end(), 0.0F);
+  };
+  Session silenced = model.session({.watch = {{"blocks.0.attn.hook_z"}, silence}});
+  silenced.feed(ids);
+  const auto written = model.trace(ids, {.sites = {"hook_logits"}, .writes = {"blocks.0.attn.hook_z=0"}}).at(0).values;
+  EXPECT_EQ(copy_of(silenced.logits()), std::vector<float>(written.end() - model.vocab_size(), written.end()));
+
+  GenerateOptions options{.max_tokens = 3, .sampling = SamplingConfig{.temperature = 0}};
+  std::vector<std::int64_t> rows;
+  options.watch = {{"hook_embed"}, [&](const std::string&, std::span<float>, std::span<const std::int64_t> shape) {
+                     rows.push_back(shape[0]);
+                   }};
+  EXPECT_EQ(model.generate(Ids{1, 2, 3, 4}, options).ids.size(), 3U);
+  EXPECT_EQ(rows, (std::vector<std::int64_t>{4, 1, 1}));
+}
+
+TEST(Library, ASessionRefusesWhatDoesNotFitAndClosesOnOtherErrors) {
+  const LanguageModel model = LanguageModel::open(goldens() + "/gemma2");
+  EXPECT_THROW(model.session({.capacity = model.max_seq_len() + 1}), BadInput);
+  EXPECT_THROW(model.session({.capacity = -1}), BadInput);
+  Session session = model.session({.capacity = 4});
+  session.feed(Ids{1, 2});
+  const std::vector<float> before = copy_of(session.logits());
+  EXPECT_THROW(session.feed(static_cast<std::int32_t>(model.vocab_size())), BadInput);
+  EXPECT_THROW(session.feed(Ids{1, 2, 3}), BadInput);
+  EXPECT_EQ(copy_of(session.logits()), before);
+  session.feed(Ids{3, 4});
+  EXPECT_EQ(session.ids(), (Ids{1, 2, 3, 4}));
+
+  Session cancelled = model.session();
+  std::stop_source source;
+  source.request_stop();
+  EXPECT_THROW(cancelled.feed(1, source.get_token()), Interrupted);
+  EXPECT_THAT(message_of<BadInput>([&] { cancelled.feed(1); }), testing::HasSubstr("failed"));
+
+  const auto ignore = [](const std::string&, std::span<float>, std::span<const std::int64_t>) {};
+  Session none = model.session({.watch = {{"no_such_site"}, ignore}});
+  EXPECT_THAT(message_of<BadInput>([&] { none.feed(1); }), testing::HasSubstr("no_such_site"));
+}
+
 TEST(Library, SavesSites) {
   const LanguageModel model = default_model();
   const TempFolder folder;

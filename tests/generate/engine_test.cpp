@@ -1,0 +1,202 @@
+// The engine: sequences that come, go and fail leave the others as they are alone.
+#include "generate/engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <set>
+
+#include "base/error.h"
+#include "base/rng.h"
+#include "generate/generator.h"
+#include "support/run.h"
+
+namespace vitrine::test {
+namespace {
+
+/// Numbers in [0, 1), the same in each run of the test.
+class Dice {
+ public:
+  explicit Dice(std::uint64_t seed) : seed_(seed) {}
+  double roll() { return uniform(seed_, 0, step_++); }
+  std::int64_t number(std::int64_t from, std::int64_t to) {
+    return from + static_cast<std::int64_t>(roll() * static_cast<double>(to - from + 1));
+  }
+
+ private:
+  std::uint64_t seed_, step_ = 0;
+};
+
+std::vector<GenerateRequest> some_requests(const Model& model, std::size_t n) {
+  Dice dice(n);
+  std::vector<GenerateRequest> requests(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    requests[i].prompt = some_ids(model, dice.number(1, 30), i);
+    requests[i].max_tokens = dice.number(0, 25);
+    requests[i].sampling = {.temperature = i % 3 == 0 ? 0.0 : 1.0, .top_k = 0, .top_p = 1};
+    requests[i].seed = 3;
+    requests[i].sequence = i;
+    requests[i].n_logprobs = 2;
+  }
+  return requests;
+}
+
+std::vector<std::pair<std::int32_t, double>> tokens_of(const GenerateResult& result) {
+  std::vector<std::pair<std::int32_t, double>> tokens;
+  for (const TokenReport& token : result.logprobs) tokens.emplace_back(token.id, token.logprob);
+  return tokens;
+}
+
+TEST(Engine, ArrivalsCancelsAndBudgetsChangeNoToken) {
+  for (const std::string golden : {"gemma2", "mixtral", "phi3_long"}) {
+    const Checkpoint checkpoint = golden_checkpoint(golden);
+    ThreadPool pool(2);
+    const GenerateContext context{checkpoint.model.get(), &pool, &default_kernels()};
+    const std::vector<GenerateRequest> requests = some_requests(*checkpoint.model, 12);
+    std::vector<GenerateResult> alone;
+    for (const GenerateRequest& request : requests) alone.push_back(generate(context, {&request, 1})[0]);
+
+    for (std::uint64_t seed = 0; seed < 4; ++seed) {
+      Dice dice(seed);
+      Engine engine(context);
+      std::vector<std::vector<std::pair<std::int32_t, double>>> drawn(requests.size());
+      std::set<std::uint64_t> running, cancelled;
+      std::size_t n_finished = 0;
+      while (drawn.size() > n_finished + cancelled.size()) {
+        while (n_finished + cancelled.size() + running.size() < requests.size() && dice.roll() < 0.4) {
+          const std::uint64_t id = engine.add(requests[n_finished + cancelled.size() + running.size()]);
+          EXPECT_EQ(id, n_finished + cancelled.size() + running.size()) << "ids count from 0";
+          running.insert(id);
+        }
+        if (!running.empty() && dice.roll() < 0.05) {
+          const std::uint64_t id = *running.begin();
+          engine.cancel(id);
+          running.erase(id);
+          cancelled.insert(id);
+        }
+        const std::int64_t budget = dice.number(1, 20);
+        const EngineStep step = engine.step(budget);
+        EXPECT_TRUE(step.prompt_tokens == 0 || step.prompt_tokens + step.decoded_tokens <= budget);
+        EXPECT_LE(step.decoded_tokens, static_cast<std::int64_t>(running.size()));
+        for (const SequenceStep& s : step.sequences) {
+          ASSERT_TRUE(running.contains(s.id));
+          ASSERT_FALSE(s.error);
+          if (s.token) drawn[s.id].emplace_back(s.token->id, s.token->logprob);
+          if (!s.result) continue;
+          EXPECT_EQ(s.result->ids, alone[s.id].ids) << golden;
+          EXPECT_EQ(tokens_of(*s.result), tokens_of(alone[s.id])) << golden;
+          EXPECT_EQ(drawn[s.id], tokens_of(alone[s.id])) << golden;
+          running.erase(s.id);
+          ++n_finished;
+        }
+        EXPECT_EQ(engine.empty(), running.empty());
+      }
+      for (const std::uint64_t id : cancelled) {
+        const auto all = tokens_of(alone[id]);
+        ASSERT_LE(drawn[id].size(), all.size());
+        EXPECT_TRUE(std::equal(drawn[id].begin(), drawn[id].end(), all.begin())) << golden;
+      }
+      EXPECT_GT(n_finished, 6U);
+    }
+  }
+}
+
+/// After the prompt, each step draws one token for every sequence, whatever the budget.
+TEST(Engine, DecodingComesBeforePrompts) {
+  const Checkpoint checkpoint = golden_checkpoint("gpt2");
+  ThreadPool pool(1);
+  Engine engine({checkpoint.model.get(), &pool, &default_kernels()});
+  GenerateRequest request;
+  request.max_tokens = 8;
+  request.prompt = {1};
+  engine.add(request);
+  engine.add(request);
+  engine.step();
+  request.prompt.assign(20, 2);
+  engine.add(request);
+  const auto counts = [&](std::int64_t budget) {
+    const EngineStep step = engine.step(budget);
+    return std::pair(step.decoded_tokens, step.prompt_tokens);
+  };
+  EXPECT_EQ(counts(1), std::pair(std::int64_t{2}, std::int64_t{0}));
+  EXPECT_EQ(counts(5), std::pair(std::int64_t{2}, std::int64_t{3}));
+  EXPECT_EQ(counts(100), std::pair(std::int64_t{2}, std::int64_t{17}));
+  EXPECT_EQ(counts(1), std::pair(std::int64_t{3}, std::int64_t{0}));
+}
+
+TEST(Engine, ASequenceThatIsNotFiniteFailsAlone) {
+  const Checkpoint checkpoint = golden_checkpoint("llama_mha");
+  constexpr std::int32_t kPoison = 9;
+  ModelParams params = checkpoint.model->params();
+  const Shape shape{checkpoint.model->config().vocab_size, checkpoint.model->config().d_model};
+  const auto* stored = reinterpret_cast<const float*>(params.embed.view.data);
+  std::vector<float> embedding(stored, stored + shape.count());
+  embedding[static_cast<std::size_t>(kPoison * shape[1])] = std::numeric_limits<float>::quiet_NaN();
+  params.embed.view.data = reinterpret_cast<const std::byte*>(embedding.data());
+  const Model model(checkpoint.model->config(), params, {});
+
+  ThreadPool pool(2);
+  const GenerateContext context{&model, &pool, &default_kernels()};
+  std::vector<GenerateRequest> requests(3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    requests[i].prompt = some_ids(model, 10, i);
+    std::replace(requests[i].prompt.begin(), requests[i].prompt.end(), kPoison, 1);
+    requests[i].sampling.temperature = 0;
+    requests[i].max_tokens = 6;
+    requests[i].n_logprobs = 1;
+  }
+  std::vector<GenerateResult> alone;
+  for (const GenerateRequest& request : requests) alone.push_back(generate(context, {&request, 1})[0]);
+  requests[1].prompt[7] = kPoison;
+
+  Engine engine(context);
+  for (const GenerateRequest& request : requests) engine.add(request);
+  std::size_t n_errors = 0, n_results = 0;
+  while (!engine.empty()) {
+    for (const SequenceStep& s : engine.step(14).sequences) {  // the first prompt and 4 ids of the second, and so on
+      if (s.error) {
+        ++n_errors;
+        EXPECT_EQ(s.id, 1U);
+        try {
+          std::rethrow_exception(s.error);
+        } catch (const NotFinite& e) {
+          EXPECT_THAT(e.what(), testing::HasSubstr("[hook_embed]"));
+          EXPECT_THAT(e.what(), testing::HasSubstr("row 7")) << "the position in the sequence";
+        }
+      }
+      if (!s.result) continue;
+      ++n_results;
+      EXPECT_EQ(tokens_of(*s.result), tokens_of(alone[s.id]));
+    }
+  }
+  EXPECT_EQ(n_errors, 1U);
+  EXPECT_EQ(n_results, 2U);
+  EXPECT_THROW(generate(context, requests), NotFinite);
+}
+
+TEST(Engine, RefusesARequestWithoutTouchingTheOthers) {
+  const Checkpoint checkpoint = golden_checkpoint("gpt2");
+  ThreadPool pool(1);
+  Engine engine({checkpoint.model.get(), &pool, &default_kernels()});
+  GenerateRequest good;
+  good.prompt = {1, 2};
+  good.max_tokens = 1;
+  engine.add(good);
+  GenerateRequest bad = good;
+  bad.prompt = {1, static_cast<std::int32_t>(checkpoint.model->config().vocab_size)};
+  EXPECT_THROW(engine.add(bad), BadInput);
+  bad.prompt = {};
+  EXPECT_THROW(engine.add(bad), BadInput);
+  bad = good;
+  bad.sampling.top_p = 2;
+  EXPECT_THROW(engine.add(bad), BadInput);
+  engine.cancel(77);
+  const EngineStep step = engine.step();
+  ASSERT_EQ(step.sequences.size(), 1U);
+  EXPECT_TRUE(step.sequences[0].result);
+  EXPECT_TRUE(engine.empty());
+}
+
+}  // namespace
+}  // namespace vitrine::test
