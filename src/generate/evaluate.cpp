@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "generate/sampler.h"
 #include "generate/score.h"
 
 namespace vitrine {
