@@ -3,8 +3,8 @@
 //   full layer   slot = position                     all positions
 //   ring layer   slot = position mod slots           the last `window` positions; older ones are overwritten
 //
-// Attention reads earlier tokens from the cache and the tokens of the pass from the pass, which are appended after it.
-// So a chunk may be longer than a ring buffer, and prefill, chunks and decode read the same numbers.
+// Attention reads earlier tokens from the cache and those of the pass directly; the latter are appended afterwards. So
+// a chunk may be longer than a ring buffer, and prefill, chunks and decode read the same numbers.
 #pragma once
 
 #include <array>

@@ -28,7 +28,7 @@ std::string to_string(const LayerGroup& group);
 /// tokens that chose an expert.
 struct Extent {
   char letter = 0;        ///< 0: the size is `size`.
-  std::int64_t size = 0;  ///< Is added to the letter: −1 in [T-1].
+  std::int64_t size = 0;  ///< Added to the letter: −1 in [T-1].
 };
 
 /// A value of the forward.

@@ -60,7 +60,8 @@ std::pair<std::int64_t, std::int64_t> resolve(const SiteWrite& write, const Site
 void apply(const SiteWrite& write, const SiteId& id, const Tensor& value, const Tensor& factor) {
   const int rank = value.shape.rank();
   if (static_cast<int>(write.index.size()) > rank) {
-    throw BadInput("--set", "{}: {} has shape {}", write.text, name_of(id), to_string(value.shape));
+    throw BadInput("--set", "{}: the index has more entries than {}, which has shape {}", write.text, name_of(id),
+                   to_string(value.shape));
   }
   std::int64_t begin[Shape::kMaxRank], end[Shape::kMaxRank];
   for (int i = 0; i < rank; ++i) {
@@ -155,7 +156,7 @@ SiteWrite parse_site_write(std::string_view text) {
   SiteWrite write;
   write.text = std::string(text);
   const std::size_t equals = text.rfind('=');
-  if (equals == std::string_view::npos || equals == 0) bad_write(text, "there is no =");
+  if (equals == std::string_view::npos || equals == 0) bad_write(text, "= is missing");
   std::string_view place = text.substr(0, equals);
   // An operator follows a name or an index. After a dot, * is part of the glob.
   const char before = place.size() > 1 ? place[place.size() - 2] : '.';
@@ -179,7 +180,7 @@ SiteWrite parse_site_write(std::string_view text) {
     }
     place = place.substr(0, open);
   }
-  if (place.empty()) bad_write(text, "there is no site");
+  if (place.empty()) bad_write(text, "the site is missing");
   write.glob = std::string(place);
   return write;
 }

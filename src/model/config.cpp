@@ -30,7 +30,7 @@ void check_norm(std::string_view where, std::string_view name, const std::option
 
 void check_frequencies(std::string_view where, const std::vector<float>& frequencies) {
   for (const float frequency : frequencies) {
-    if (!std::isfinite(frequency)) throw BadInput(where, "rope frequencies must be finite numbers");
+    if (!std::isfinite(frequency)) throw BadInput(where, "expected finite rope frequencies, got {}", frequency);
   }
 }
 
@@ -47,7 +47,7 @@ void check_attention(std::string_view where, const AttentionConfig& c) {
   if (c.window) check_size(where, "window", *c.window);
   if (c.rope) {
     check_size(where, "rope dim", c.rope->dim, c.head_dim);
-    if (c.rope->dim % 2 != 0) throw BadInput(where, "rope dim must be even, got {}", c.rope->dim);
+    if (c.rope->dim % 2 != 0) throw BadInput(where, "expected an even rope dim, got {}", c.rope->dim);
     check_number(where, "rope magnitude", c.rope->magnitude);
     check_frequencies(where, c.rope->frequency);
     if (depends_on_length(c.rope->scaling)) {

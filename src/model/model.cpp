@@ -110,7 +110,8 @@ void Model::check(const Pass& p, std::span<const std::int32_t> tokens) const {
   std::int64_t row = 0;
   for (std::size_t i = 0; i < p.segments.size(); ++i) {
     const Segment& s = p.segments[i];
-    if (s.first_row != row || s.length < 1) throw BadInput("forward", "segment {} does not begin at row {}", i, row);
+    if (s.first_row != row || s.length < 1)
+      throw BadInput("forward", "expected segment {} to begin at row {} and to have tokens", i, row);
     row += s.length;
     if (s.position < 0 || s.position + s.length > config_.max_seq_len) {
       throw BadInput("forward", "expected at most {} tokens in a sequence (the model's context), got {}",
