@@ -13,20 +13,20 @@ constexpr std::int64_t kAlignment = 16;  // floats
 
 void Tape::record(std::string_view op, std::span<const Tensor> inputs, const Tensor& output, Backward backward) {
   for (const Tensor& input : inputs) {
-    if (!knows(input)) throw InternalError(op, "an operand was made by an op without a backward");
+    if (!knows(input)) throw InternalError(op, "an input was computed by an op without a backward");
   }
-  if (!values_.emplace(output.data, Buffer{}).second) throw InternalError(op, "its result is on the tape already");
+  if (!values_.emplace(output.data, Buffer{}).second) throw InternalError(op, "the output is already on the tape");
   records_.push_back({output.data, true, std::move(backward)});
 }
 
-void Tape::watch(const Tensor& value, std::function<void(const Tensor& grad)> see) {
-  if (!knows(value)) throw InternalError("tape", "a value to be watched was made by an op without a backward");
-  records_.push_back({value.data, false, [this, value, see = std::move(see)] { see(grad(value)); }});
+void Tape::watch(const Tensor& value, std::function<void(const Tensor& grad)> receive) {
+  if (!knows(value)) throw InternalError("tape", "a watched value was computed by an op without a backward");
+  records_.push_back({value.data, false, [this, value, receive = std::move(receive)] { receive(grad(value)); }});
 }
 
 Tensor Tape::grad(const Tensor& value) {
   const auto it = values_.find(value.data);
-  if (it == values_.end()) throw InternalError("tape", "no op has made this value");
+  if (it == values_.end()) throw InternalError("tape", "the value is not on the tape");
   if (!it->second.memory) {
     it->second = take(value.count());
     if (counted_ == nullptr) std::fill_n(it->second.data(), value.count(), 0.0f);
@@ -34,7 +34,7 @@ Tensor Tape::grad(const Tensor& value) {
   return {it->second.data(), value.shape};
 }
 
-/// A spare buffer that is not much too large, or a new one.
+/// A spare buffer of at most 1.5 times the size, or a new one.
 Tape::Buffer Tape::take(std::int64_t n) {
   const std::int64_t size = (n + kAlignment - 1) / kAlignment * kAlignment;
   const auto it = std::find_if(spare_.begin(), spare_.end(),
@@ -54,9 +54,9 @@ void Tape::unwind(std::size_t mark) {
   while (records_.size() > mark) {
     const Record record = std::move(records_.back());
     records_.pop_back();
-    const bool is_asked = values_.at(record.value).memory != nullptr;
-    if (is_asked || !record.makes) record.backward();
-    if (!record.makes) continue;
+    const bool has_gradient = values_.at(record.value).memory != nullptr;
+    if (has_gradient || !record.is_op) record.backward();
+    if (!record.is_op) continue;
     const auto it = values_.find(record.value);
     if (it->second.memory) spare_.push_back(std::move(it->second));
     values_.erase(it);

@@ -1,8 +1,8 @@
-// What a forward did, so that it can be gone through backward.
+// The tape: a record of the ops of a forward, for reverse-mode differentiation.
 //
-// Every op that runs with a tape records what it made, of what, and a function that adds to the gradients of its
-// operands what the gradient of its result asks for. unwind() calls these functions in reverse. A gradient comes into
-// being when it is first added to, and is given back as soon as the op that made its value is done.
+// Every op that runs with a tape records its inputs, its output, and a function that computes the gradients of the
+// inputs from that of the output. unwind() calls these functions in reverse order. A gradient is allocated when it is
+// first used, and released as soon as the op that computed its value has been unwound.
 //
 //   forward    embed ─▶ x ─▶ norm ─▶ h ─▶ linear ─▶ y … loss          a list of records, no graph
 //   unwind     embed ◀─ x'◀─ norm ◀─ h'◀─ linear ◀─ y'… 1
@@ -23,41 +23,41 @@
 
 namespace vitrine {
 
-/// A value is known by its address, so it must stand where it is until its record is unwound, and two values of one
-/// tape never share a first element. (A reshaped value is the same value.) Used by one thread.
+/// Values are identified by address. So a value must not move until its record is unwound, and two values of one tape
+/// must not begin at the same element. (A reshaped value is the same value.) Not thread-safe.
 class Tape {
  public:
   using Backward = std::function<void()>;
 
-  /// With `counted`, the gradients of values are shapes whose memory is counted and not there.
+  /// With `counted` (a dry run), the memory of the values' gradients is counted but not allocated.
   explicit Tape(Gradients& params, CountedMemory* counted = nullptr) : params_(params), counted_(counted) {}
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
-  /// `op` has made `output` of `inputs`. `backward` adds to grad(input) for each of them, and to the gradients of its
-  /// parameters; it is not called where nothing asked for the output's gradient. Throws InternalError, with the op's
-  /// name, where an input was made by no op of this tape: that one has no backward, and gradients would end there
-  /// unseen.
+  /// Records that `op` has computed `output` from `inputs`. `backward` adds to grad(input) for each input and to the
+  /// gradients of the op's parameters. It is not called if nothing has used the gradient of `output`. Throws
+  /// InternalError if an input was not computed by an op of this tape: that op has no backward, so gradients would be
+  /// lost silently.
   void record(std::string_view op, std::span<const Tensor> inputs, const Tensor& output, Backward backward);
   void record(std::string_view op, std::initializer_list<Tensor> inputs, const Tensor& output, Backward backward) {
     record(op, std::span(inputs.begin(), inputs.size()), output, std::move(backward));
   }
-  /// `see` is to be called with the whole gradient of `value`, behind the ops that use it from here on.
-  void watch(const Tensor& value, std::function<void(const Tensor& grad)> see);
+  /// unwind() will call `receive` with the gradient of `value` from the ops that are recorded after this call.
+  void watch(const Tensor& value, std::function<void(const Tensor& grad)> receive);
 
   bool knows(const Tensor& value) const { return values_.contains(value.data); }
-  /// The gradient of a value so far, to be read or added to; zeros at first.
+  /// The gradient of a value so far, to read or add to. Initially zero.
   Tensor grad(const Tensor& value);
-  /// The gradient of a parameter; no data where it does not learn. In a run of shapes every parameter learns.
+  /// The gradient of a parameter; no data if it is not trained. In a dry run every parameter has a gradient.
   Tensor grad(const Param& param) const {
     if (counted_ != nullptr) return {reinterpret_cast<float*>(CountedMemory::kFirst), param.shape};
     return params_.of(param);
   }
 
   std::size_t mark() const { return records_.size(); }
-  /// Goes backward over what was recorded since the mark, and forgets it.
+  /// Calls the backward of everything recorded since the mark, in reverse order, and removes it.
   void unwind(std::size_t mark = 0);
-  /// Forgets everything that was recorded; for a tape whose pass has thrown.
+  /// Removes all records. Use it after a pass has thrown.
   void clear();
 
  private:
@@ -68,8 +68,8 @@ class Tape {
     float* data() const { return reinterpret_cast<float*>(memory.get()); }
   };
   struct Record {
-    const float* value;  // what it made or watches
-    bool makes;
+    const float* value;  // the op's output, or the watched value
+    bool is_op;
     Backward backward;
   };
 
@@ -78,7 +78,7 @@ class Tape {
   Gradients& params_;
   CountedMemory* counted_;
   std::vector<Record> records_;
-  std::unordered_map<const float*, Buffer> values_;  // known values; no data where there is no gradient yet
+  std::unordered_map<const float*, Buffer> values_;  // known values and their gradients, if allocated
   std::vector<Buffer> spare_;
 };
 

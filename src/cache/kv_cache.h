@@ -1,10 +1,10 @@
-// The KV cache: keys and values of the tokens that a sequence has already passed through the model.
+// The KV cache: keys and values of the earlier tokens of a sequence.
 //
-//   full layer   slot = position                     every position so far
-//   ring layer   slot = position mod slots           the last `window` positions, older ones are overwritten
+//   full layer   slot = position                     all positions
+//   ring layer   slot = position mod slots           the last `window` positions; older ones are overwritten
 //
-// Attention reads the past from here and the present from the pass, then the present is appended. So a chunk may be
-// longer than a ring, and prefill, chunks and decode read the same numbers.
+// Attention reads earlier tokens from the cache and those of the pass directly; the latter are appended afterwards. So
+// a chunk may be longer than a ring buffer, and prefill, chunks and decode read the same numbers.
 #pragma once
 
 #include <array>
@@ -23,11 +23,11 @@ namespace vitrine {
 struct KvLayerConfig {
   std::int64_t n_kv_heads = 0;
   std::int64_t head_dim = 0;
-  std::optional<std::int64_t> window;  ///< Tokens that a query sees, itself included; absent: all.
+  std::optional<std::int64_t> window;  ///< In tokens, including the query's own; absent: no limit.
 };
 
-/// Rows of keys or of values of one K/V head, `[rows, head_dim]`. Of type i8, row r stands for its integers times
-/// scales[r · scale_stride]; of other types there are no scales.
+/// Rows of keys or of values of one K/V head, `[rows, head_dim]`. The values of an i8 row r are its integers times
+/// scales[r · scale_stride]. Other types have no scales.
 struct KvRows {
   MatrixView view;
   const float* scales = nullptr;
@@ -47,13 +47,13 @@ struct KvSpan {
   std::int64_t end_position() const { return first_position + keys.view.rows; }
 };
 
-/// Rows of all K/V heads as a pass brings them: `[T, n_kv_heads, head_dim]`, with a scale for each row and head if i8.
+/// The rows of all K/V heads of a pass: `[T, n_kv_heads, head_dim]`, with a scale per row and head if i8.
 struct KvBatch {
   const std::byte* rows = nullptr;
   const float* scales = nullptr;  ///< `[T, n_kv_heads]`, for i8
 };
 
-/// At most three spans in ascending position: a ring that wraps gives two, the present one more.
+/// At most three spans in ascending position: two of a ring buffer that wraps, and one of the pass.
 class KvSpans {
  public:
   void push(const KvSpan& span) {
@@ -61,7 +61,7 @@ class KvSpans {
   }
   const KvSpan* begin() const { return spans_.data(); }
   const KvSpan* end() const { return spans_.data() + size_; }
-  /// The first position that is still there; there must be one.
+  /// The lowest position. There must be a span.
   std::int64_t first_position() const { return spans_[0].first_position; }
 
  private:
@@ -74,43 +74,43 @@ struct KvStore {
   std::shared_ptr<std::byte> rows, scales;
 };
 
-/// What every kind of K/V layer has.
+/// The part that all kinds of K/V layers share.
 struct KvLayer {
   KvLayerConfig config;
   std::int64_t slots = 0;
   KvStore keys, values;
 };
 
-/// Every position so far.
+/// Holds all positions.
 struct FullKv : KvLayer {
   std::int64_t slot(std::int64_t position) const { return position; }
 };
 
-/// The last `slots` positions; older ones are overwritten.
+/// Holds the last `slots` positions.
 struct RingKv : KvLayer {
   std::int64_t slot(std::int64_t position) const { return position % slots; }
 };
 
-/// What a layer keeps of the tokens before a pass.
+/// The state of a layer between passes.
 using LayerState = std::variant<FullKv, RingKv>;
 
 /// One sequence's cache: a state for each layer.
 class KvCache {
  public:
-  /// `capacity`: most tokens that the sequence may reach. Memory is taken at once, but the system provides it only as
-  /// far as tokens come. Throws OutOfCapacity where memory is refused.
+  /// `capacity`: the maximum length of the sequence. Memory is allocated at once, but the system commits it only when
+  /// tokens are written. Throws OutOfCapacity if the allocation fails.
   KvCache(const std::vector<KvLayerConfig>& layers, std::int64_t capacity, DType dtype,
           KvMemory& memory = system_kv_memory());
 
-  std::int64_t length() const { return length_; }  ///< Tokens so far.
+  std::int64_t length() const { return length_; }  ///< In tokens.
   std::int64_t capacity() const { return capacity_; }
   DType dtype() const { return dtype_; }
-  std::int64_t bytes() const;  ///< Address space taken, both keys and values.
+  std::int64_t bytes() const;  ///< Of all keys and values, whether written or not.
 
   /// The positions before length() that layer `layer` still holds, for one K/V head.
   KvSpans past(int layer, std::int64_t kv_head) const;
-  /// Stores the keys and values, of type dtype(), of `count` tokens that follow length(). length() moves only with
-  /// advance(), once all layers have appended.
+  /// Stores the keys and values, of type dtype(), of `count` tokens from position length() on. It does not change
+  /// length(): call advance() after all layers have appended.
   void append(int layer, const KvBatch& keys, const KvBatch& values, std::int64_t count);
   void advance(std::int64_t count) { length_ += count; }
 

@@ -1,4 +1,4 @@
-// Where the memory of KV caches comes from.
+// Allocation of the memory of KV caches.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,18 @@
 
 namespace vitrine {
 
-/// Blocks are reference-counted, so that an implementation may share them between caches.
+/// An allocator. Blocks are reference-counted, so that an implementation may share them between caches.
 class KvMemory {
  public:
   virtual ~KvMemory() = default;
-  /// `n` bytes, aligned to 64 and uninitialized; null where there are no more.
+  /// `n` uninitialized bytes, aligned to 64; null if there is not enough memory.
   virtual std::shared_ptr<std::byte> take(std::int64_t n) = 0;
 };
 
-/// The system's, without a bound.
+/// The system's allocator, without a limit.
 KvMemory& system_kv_memory();
 
-/// Addresses without memory, for a run of shapes alone.
+/// Addresses without memory, for dry runs.
 class CountedKvMemory : public KvMemory {
  public:
   std::shared_ptr<std::byte> take(std::int64_t n) override { return take_memory(n, &counted_); }

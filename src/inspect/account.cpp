@@ -20,7 +20,7 @@ double kv_row_bytes(std::int64_t head_dim, DType kv) {
   return as_double(head_dim * size_of(kv)) + (kv == DType::i8 ? kFloat : 0);
 }
 
-/// `mlp.experts.w_up` of `mlp.experts.3.w_up`: what experts do is one op.
+/// `mlp.experts.w_up` for `mlp.experts.3.w_up`: the account lists the experts of a layer as one op.
 std::string without_expert(std::string name) {
   const std::size_t at = name.find(".experts.");
   if (at == std::string::npos) return name;
@@ -28,7 +28,7 @@ std::string without_expert(std::string name) {
   return name.erase(number, name.find('.', number) + 1 - number);
 }
 
-/// Ops of one place in the model, as the ledger has them.
+/// The ops of one layer, or before or after the layers, merged by name.
 class OpList {
  public:
   explicit OpList(const Workload& w) : w_(w) {}
@@ -75,7 +75,7 @@ class OpList {
   std::vector<Entry> entries_;
 };
 
-/// The pass of a workload over at most `chunk` tokens of each sequence, on shapes.
+/// A dry run of a workload over at most `chunk` tokens of each sequence.
 class WorkloadPass {
  public:
   WorkloadPass(const ModelConfig& config, const Workload& w, std::int64_t chunk, ThreadPool& pool)
@@ -96,7 +96,7 @@ class WorkloadPass {
   void run() { dry_.run(model_); }
 
  private:
-  /// All sequences share one cache of shapes; a prefill needs none.
+  /// All sequences share one cache, which has no elements. Only decoding needs it.
   std::vector<Segment> segments(const Workload& w, std::int64_t chunk) {
     const bool decodes = w.phase == Phase::decode;
     const std::int64_t n = decodes ? 1 : std::min(chunk, w.length);

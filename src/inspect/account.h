@@ -1,12 +1,12 @@
-// The account of a model: operations, bytes and memory of one forward, op by op, read off a dry run of its config.
+// The account of a model: operations, bytes and memory of one forward, op by op, from a dry run of its config.
 //
-//   FLOPs         2 per multiply-add, of products only (norms, softmax and activations are counted by their bytes);
-//                 `visible_flops` leaves out the pairs of query and key that causality and window hide
-//   bytes         weights as they are stored, each once a pass; activations in float32, read and written; the K/V that
-//                 attention reads and appends; of experts those that are chosen, at most one for each choice
-//   map_bytes     H · n · S floats a layer: what an engine that stores attention's maps would write (vitrine does not)
+//   FLOPs         2 per multiply-add of a product; norms, softmax and activation functions have none.
+//                 `visible_flops` excludes the pairs of query and key that the mask hides
+//   bytes         weights as stored, read once per pass; activations in float32, read and written; keys and values that
+//                 attention reads and appends; only chosen experts are counted
+//   map_bytes     H · n · S floats per layer: the attention maps, which other engines store and vitrine does not
 //   intensity     FLOPs / bytes
-//   training      three times a forward: the products for the loss, for the inputs' and for the weights' gradients
+//   training      three times a forward: the products of the forward and of the gradients of inputs and of weights
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace vitrine {
 enum class Phase : std::uint8_t {
   forward,  ///< `length` tokens, logits at every position.
   prefill,  ///< `length` tokens, logits at the last position.
-  decode,   ///< One token, the `length`-th of its sequence, keys and values of those before it in the cache.
+  decode,   ///< Token number `length` of a sequence, with the keys and values of the earlier ones in the cache.
   train,    ///< `length` tokens forward and backward, a loss at every position.
 };
 std::string_view name_of(Phase phase);
@@ -48,9 +48,9 @@ struct Cost {
 };
 
 struct Op {
-  std::string name;   ///< Ours, without the layer: `attn.wq`, `attn.scores`, `mlp.w_up`, `unembed`.
-  std::string shape;  ///< What it makes of what: `[5, 2304] × [2304, 2048]`.
-  Cost cost;          ///< Of one layer.
+  std::string name;   ///< Without the layer: `attn.wq`, `attn.scores`, `mlp.w_up`, `unembed`.
+  std::string shape;  ///< Of the operands: `[5, 2304] × [2304, 2048]`.
+  Cost cost;          ///< In one layer.
 };
 
 struct Account {
@@ -61,18 +61,18 @@ struct Account {
   };
   std::vector<Layers> layers;
   std::vector<Op> last;
-  Cost total;  ///< Of all layers.
+  Cost total;
 };
 
-/// Throws BadInput for a batch or length below 1, or a length beyond the context.
+/// Throws BadInput for a batch or length out of range.
 Account account(const ModelConfig& config, const Workload& workload);
 
-/// What a run holds in memory, in bytes.
+/// The memory of a run, in bytes.
 struct MemoryEstimate {
-  double weights = 0;      ///< Mapped from the file; in training float32.
-  double kv_cache = 0;     ///< Window layers hold their window only.
-  double activations = 0;  ///< Of one pass over at most `chunk` tokens a sequence; in training what backward reads.
-  double optimizer = 0;    ///< Training: gradients and AdamW's two moments, float32.
+  double weights = 0;      ///< As stored; float32 in training.
+  double kv_cache = 0;     ///< Layers with a window hold only the window.
+  double activations = 0;  ///< Of one pass over at most `chunk` tokens per sequence; in training of a whole pass.
+  double optimizer = 0;    ///< In training: gradients and AdamW's two moments, float32.
 
   double total() const { return weights + kv_cache + activations + optimizer; }
 };
@@ -83,15 +83,15 @@ MemoryEstimate estimate_memory(const ModelConfig& config, const Workload& worklo
 struct LearningPass {
   std::int64_t batch = 1;
   std::int64_t length = 1;
-  DType dtype = DType::f32;  ///< Of the weights.
+  DType dtype = DType::f32;  ///< The type of the weights.
   bool recompute = false;
   bool dropout = false;
 };
 
-/// Bytes of the activations and their gradients that such a pass holds at most, on the threads of `pool`.
+/// The peak memory of activations and their gradients in such a pass, on the threads of `pool`.
 std::int64_t learning_bytes(const ModelConfig& config, const LearningPass& of, ThreadPool& pool);
 
-/// Bytes of keys and values that one more token takes in the layers without a window.
+/// Bytes that one more token adds to the KV cache. Layers with a window do not grow.
 double kv_bytes_per_token(const ModelConfig& config, DType kv);
 
 }  // namespace vitrine

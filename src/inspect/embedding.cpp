@@ -9,7 +9,7 @@
 namespace vitrine {
 namespace {
 
-/// body(id, its row as floats) for all rows, over threads.
+/// body(id, row as floats) for all rows, over threads.
 template <class Body>
 void for_each_row(const MatrixView& table, ThreadPool& pool, const Kernels& kernels, Body&& body) {
   constexpr std::int64_t kGrain = 64;

@@ -1,10 +1,9 @@
-// Geometry of the token embedding: which vectors agree, and what lies near.
+// The geometry of the token embedding: cosines, nearest neighbours and analogies.
 //
 //   cosine(a, b) = a · b / (|a| |b|)
 //
-// The vectors are the rows of the embedding as they are stored, without the scale of the forward, which changes no
-// cosine. Source of analogies by sums: Mikolov et al. 2013, "Linguistic regularities in continuous space word
-// representations".
+// The vectors are the stored rows of the embedding. The scale of the forward would not change a cosine. Source of
+// analogies as sums: Mikolov et al. 2013, "Linguistic regularities in continuous space word representations".
 #pragma once
 
 #include <cstdint>
@@ -30,16 +29,15 @@ struct Neighbour {
 
 class EmbeddingSpace {
  public:
-  /// Borrows all. Reads the whole table once, for the lengths of its rows.
+  /// Keeps references to its arguments. Reads the whole table once, to compute the lengths of its rows.
   EmbeddingSpace(const Model& model, ThreadPool& pool, const Kernels& kernels);
 
-  /// `[d_model]`: Σ factor · row / |row| of the terms, each row of length 1 first. Throws BadInput for ids beyond the
-  /// vocabulary.
+  /// `[d_model]`: Σ factor · row / |row| over the terms. Throws BadInput for ids outside the vocabulary.
   std::vector<float> sum(std::span<const EmbeddingTerm> terms) const;
-  /// 0 where a vector is zero.
+  /// 0 if a vector is zero. Throws BadInput for ids outside the vocabulary.
   double cosine(std::int32_t a, std::int32_t b) const;
-  /// The `n` tokens whose vectors have the largest cosine with `vector`, but for `without`; lower ids first among
-  /// equals.
+  /// The `n` tokens, except those in `without`, whose vectors have the largest cosine with `vector`. Of equal ones the
+  /// lower id comes first.
   std::vector<Neighbour> nearest(std::span<const float> vector, std::int64_t n,
                                  std::span<const std::int32_t> without) const;
 

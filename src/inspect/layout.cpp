@@ -7,7 +7,7 @@
 namespace vitrine {
 namespace {
 
-/// Notes every site of the default set and the shape of its value.
+/// Records every site of the default set and the shape of its value.
 class SiteNotes : public Taps {
  public:
   struct Note {
@@ -24,7 +24,7 @@ class SiteNotes : public Taps {
   std::vector<Note> notes;
 };
 
-/// The shape with the letters of what a pass decides, and numbers for the rest.
+/// Letters for the sizes that depend on the pass, numbers for the rest.
 std::vector<Extent> extents(const SiteShape& shape, const Shape& sizes) {
   std::vector<Extent> result;
   for (const Dim dim : shape.dims()) {
@@ -81,7 +81,7 @@ std::vector<SiteLayout> site_layout(const ModelConfig& config, int layer) {
   dry.pass().logits = {LogitRequest::Rows::range, 0, dry.pass().segments[0].length, {}};
   dry.run(shape_model(config));
   std::vector<SiteLayout> result;
-  int expert = SiteId::kNoExpert;  // the one that represents all of its layer
+  int expert = SiteId::kNoExpert;  // represents all experts of the layer
   for (const SiteNotes::Note& note : taps.notes) {
     SiteId id = note.id;
     if (id.layer >= 0 && id.layer != layer) continue;

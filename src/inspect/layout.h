@@ -1,4 +1,4 @@
-// What a model looks like before any token: which layers are alike, which values its forward makes, of which shapes.
+// The layout of a model: groups of equal layers, and the values of its forward with their shapes.
 #pragma once
 
 #include <string>
@@ -21,14 +21,14 @@ struct LayerGroup {
 /// The groups, in the order of their first layers.
 std::vector<LayerGroup> layer_groups(const ModelConfig& config);
 
-/// "0-25", "0, 2, …, 24": the numbers of a group for people.
+/// The layers of a group in short: "0-25", "0, 2, …, 24".
 std::string to_string(const LayerGroup& group);
 
-/// One size of a value: a number, or a letter for what a pass decides: T its tokens, S positions so far, n those of
-/// them that chose an expert.
+/// One size of a value: a number, or a letter if it depends on the pass: T tokens of the pass, S positions so far, n
+/// tokens that chose an expert.
 struct Extent {
-  char letter = 0;        ///< 0: `size` is the size.
-  std::int64_t size = 0;  ///< Added to the letter's number: −1 in [T-1].
+  char letter = 0;        ///< 0: the size is `size`.
+  std::int64_t size = 0;  ///< Added to the letter: −1 in [T-1].
 };
 
 /// A value of the forward.
@@ -37,8 +37,8 @@ struct SiteLayout {
   std::vector<Extent> shape;
 };
 
-/// The sites of the default set that a model of this config has (of its experts those of one, without a number), layer
-/// `layer` standing for all: those before the blocks, those of that layer, those behind, as a forward meets them.
+/// The sites of the default set in a model of this config, in the order of a forward: those before the blocks, those of
+/// layer `layer`, and those after the blocks. One expert, without a number, represents all.
 std::vector<SiteLayout> site_layout(const ModelConfig& config, int layer);
 
 /// "[T, 8, 256]"

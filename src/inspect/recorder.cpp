@@ -28,7 +28,7 @@ bool matches(const std::string& glob, const SiteId& id) {
 std::int64_t parse_integer(std::string_view text, std::string_view write) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) bad_write(write, "an index is no whole number");
+  if (error != std::errc() || end != text.data() + text.size()) bad_write(write, "an index is not a whole number");
   return value;
 }
 
@@ -38,7 +38,7 @@ SiteWrite::Range parse_range(std::string_view text, std::string_view write) {
   if (colon == std::string_view::npos) {
     const std::int64_t i = parse_integer(text, write);
     constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-    return {i, i < kMost ? i + 1 : i, false, i == -1};  // no value is that long
+    return {i, i < kMost ? i + 1 : i, false, i == -1};  // kMost is out of range for any value
   }
   const std::string_view from = text.substr(0, colon), to = text.substr(colon + 1);
   return {from.empty() ? 0 : parse_integer(from, write), to.empty() ? 0 : parse_integer(to, write), false, to.empty()};
@@ -51,16 +51,17 @@ std::pair<std::int64_t, std::int64_t> resolve(const SiteWrite& write, const Site
   const std::int64_t begin = range.begin < 0 ? range.begin + size : range.begin;
   const std::int64_t end = range.open_end ? size : range.end < 0 ? range.end + size : range.end;
   if (begin < 0 || end > size || begin >= end) {
-    throw BadInput("--set", "{}: the index leaves a dimension of size {}", write.text, size);
+    throw BadInput("--set", "{}: an index is out of range for a dimension of size {}", write.text, size);
   }
   return {begin, end};
 }
 
-/// Writes into `value`; `factor`, where there is one, becomes the derivative of what is written by what stood there.
+/// Modifies `value`. `factor`, if it has data, is multiplied by the derivative of the new value by the old one.
 void apply(const SiteWrite& write, const SiteId& id, const Tensor& value, const Tensor& factor) {
   const int rank = value.shape.rank();
   if (static_cast<int>(write.index.size()) > rank) {
-    throw BadInput("--set", "{}: {} has shape {}", write.text, name_of(id), to_string(value.shape));
+    throw BadInput("--set", "{}: the index has more entries than {}, which has shape {}", write.text, name_of(id),
+                   to_string(value.shape));
   }
   std::int64_t begin[Shape::kMaxRank], end[Shape::kMaxRank];
   for (int i = 0; i < rank; ++i) {
@@ -121,18 +122,18 @@ bool SiteSelection::contains(const SiteId& id) const {
   return id.expert == SiteId::kNoExpert ? chosen_[index(id)] : is_chosen(id);
 }
 
-/// visit(site) for every site that is chosen, in no order.
+/// visit(site) for every selected site, in no particular order.
 template <class Visit>
 void SiteSelection::for_each_chosen(Visit&& visit) const {
-  const auto show = [&](const SiteId& id) {
+  const auto check = [&](const SiteId& id) {
     if (contains(id)) visit(id);
   };
   for (const SiteInfo& site : all_sites()) {
     for (int layer = site.in_block ? 0 : -1; layer < (site.in_block ? n_layers_ : 0); ++layer) {
-      if (!site.in_expert()) show({site.site, layer});
+      if (!site.in_expert()) check({site.site, layer});
       if (!site.in_expert() || n_experts_ == 0) continue;
-      show({site.site, layer, -1, SiteId::kShared});
-      for (int e = 0; e < n_experts_; ++e) show({site.site, layer, -1, e});
+      check({site.site, layer, -1, SiteId::kShared});
+      for (int e = 0; e < n_experts_; ++e) check({site.site, layer, -1, e});
     }
   }
 }
@@ -155,19 +156,19 @@ SiteWrite parse_site_write(std::string_view text) {
   SiteWrite write;
   write.text = std::string(text);
   const std::size_t equals = text.rfind('=');
-  if (equals == std::string_view::npos || equals == 0) bad_write(text, "there is no =");
+  if (equals == std::string_view::npos || equals == 0) bad_write(text, "= is missing");
   std::string_view place = text.substr(0, equals);
-  // An operator stands behind a name or an index; behind a dot, * is part of the glob.
+  // An operator follows a name or an index. After a dot, * is part of the glob.
   const char before = place.size() > 1 ? place[place.size() - 2] : '.';
-  const bool behind_name = std::isalnum(static_cast<unsigned char>(before)) != 0 || before == ']';
-  if (behind_name && (place.ends_with('*') || place.ends_with('+'))) {
+  const bool after_name = std::isalnum(static_cast<unsigned char>(before)) != 0 || before == ']';
+  if (after_name && (place.ends_with('*') || place.ends_with('+'))) {
     write.op = place.back() == '*' ? SiteWrite::Op::multiply : SiteWrite::Op::add;
     place.remove_suffix(1);
   }
   std::string value(text.substr(equals + 1));
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), write.value);
   if (value.empty() || error != std::errc() || end != value.data() + value.size())
-    bad_write(text, "the value is no number");
+    bad_write(text, "the value is not a number");
   if (place.ends_with(']')) {
     const std::size_t open = place.rfind('[');
     if (open == std::string_view::npos) bad_write(text, "] without [");
@@ -179,7 +180,7 @@ SiteWrite parse_site_write(std::string_view text) {
     }
     place = place.substr(0, open);
   }
-  if (place.empty()) bad_write(text, "there is no site");
+  if (place.empty()) bad_write(text, "the site is missing");
   write.glob = std::string(place);
   return write;
 }

@@ -11,7 +11,7 @@ Tensor norm_heads(Pass& p, const NormSite& at, const std::optional<QkNormConfig>
   return norm(p, at, c->norm, w, x.reshaped({x.rows(), 1, x.row_size()})).reshaped(x.shape);
 }
 
-/// Stores this pass's keys and values in the segments' caches.
+/// Appends this pass's keys and values to the segments' caches.
 void append(const Pass& p, int layer, const std::vector<KeySource>& sources) {
   for (std::size_t i = 0; i < sources.size() && !p.shapes_only; ++i) {
     const KeySource& source = sources[i];

@@ -4,7 +4,7 @@
 //       └───────────────────────────────────┘   └────────────────────────────┘
 //   resid_pre                  attn_out    resid_mid             mlp_out   resid_post
 //
-// In a parallel block the FFN reads the stream before the block too, by a norm of its own or what ln1 has made:
+// In a parallel block the FFN, too, reads the stream before the block, through a norm of its own or the output of ln1:
 //
 //   x ──┬── ln1 ── attention ──(+)──(+)──▶
 //       ├── ln2 ── ffn ───────────┼───┘
@@ -16,7 +16,7 @@
 
 namespace vitrine {
 
-/// `[T, d]` from x `[T, d]`. A norm that the config lacks is the identity.
+/// `[T, d]` from x `[T, d]`. Norms that the config does not have are the identity.
 Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, Tensor x);
 
 }  // namespace vitrine

@@ -11,7 +11,7 @@ namespace vitrine {
 namespace {
 
 constexpr std::int64_t kMaxLayers = 10000;
-constexpr std::int64_t kMaxExperts = 1 << 15;  // of all layers: each has names and shapes before any weight is there
+constexpr std::int64_t kMaxExperts = 1 << 15;  // of all layers; the list of parameters has an entry for each
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 31;
 
 void check_size(std::string_view where, std::string_view name, std::int64_t value, std::int64_t most = kMaxSize) {
@@ -24,13 +24,13 @@ void check_number(std::string_view where, std::string_view name, float value) {
 
 void check_norm(std::string_view where, std::string_view name, const std::optional<NormConfig>& norm) {
   if (norm && !(norm->eps >= 0 && std::isfinite(norm->eps))) {
-    throw BadInput(where, "expected eps of {} of at least 0, got {}", name, norm->eps);
+    throw BadInput(where, "expected an eps of {} of at least 0, got {}", name, norm->eps);
   }
 }
 
 void check_frequencies(std::string_view where, const std::vector<float>& frequencies) {
   for (const float frequency : frequencies) {
-    if (!std::isfinite(frequency)) throw BadInput(where, "rope frequencies must be finite numbers");
+    if (!std::isfinite(frequency)) throw BadInput(where, "expected finite rope frequencies, got {}", frequency);
   }
 }
 
@@ -39,7 +39,7 @@ void check_attention(std::string_view where, const AttentionConfig& c) {
   check_size(where, "n_kv_heads", c.n_kv_heads);
   check_size(where, "head_dim", c.head_dim);
   if (c.n_heads % c.n_kv_heads != 0) {
-    throw BadInput(where, "n_heads must be a multiple of n_kv_heads, got {} and {}", c.n_heads, c.n_kv_heads);
+    throw BadInput(where, "expected n_heads to be a multiple of n_kv_heads ({}), got {}", c.n_kv_heads, c.n_heads);
   }
   check_size(where, "n_heads × head_dim", checked_mul(c.n_heads, c.head_dim).value_or(-1));
   check_number(where, "score_scale", c.score_scale);
@@ -47,7 +47,7 @@ void check_attention(std::string_view where, const AttentionConfig& c) {
   if (c.window) check_size(where, "window", *c.window);
   if (c.rope) {
     check_size(where, "rope dim", c.rope->dim, c.head_dim);
-    if (c.rope->dim % 2 != 0) throw BadInput(where, "rope dim must be even, got {}", c.rope->dim);
+    if (c.rope->dim % 2 != 0) throw BadInput(where, "expected an even rope dim, got {}", c.rope->dim);
     check_number(where, "rope magnitude", c.rope->magnitude);
     check_frequencies(where, c.rope->frequency);
     if (depends_on_length(c.rope->scaling)) {
@@ -74,7 +74,7 @@ void check_block(std::string_view where, const BlockConfig& c) {
   }
   const bool shares = c.norms.ffn_reads_attn_pre;
   if (shares && (c.residual != BlockConfig::Residual::parallel || c.norms.ffn_pre)) {
-    throw BadInput(where, "an FFN that reads attn_pre needs a parallel block without a norm of its own");
+    throw BadInput(where, "ffn_reads_attn_pre requires a parallel block without ffn_pre");
   }
   std::visit([&](const auto& ffn) { check_ffn(where, ffn); }, c.ffn);
   check_number(where, "residual_scale", c.residual_scale);

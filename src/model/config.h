@@ -1,7 +1,8 @@
-// What a model is, as data: sizes and choices, resolved for every layer. No family has a name here.
+// The architecture of a model as data: sizes and options, resolved for every layer. Families of models have no names
+// here.
 //
-// Numbers that others derive at use (head_dim, score_scale, rope frequencies) are resolved when the config is read.
-// Absent is std::optional, never 0 or −1.
+// Derived numbers (head_dim, score_scale, RoPE frequencies) are computed when the config is read. Absent values are
+// std::optional, never 0 or −1.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +18,16 @@
 namespace vitrine {
 
 struct EmbeddingConfig {
-  float scale = 1.0f;              ///< Token embeddings are multiplied by it.
-  bool learned_positions = false;  ///< A table of max_seq_len position vectors is added.
+  float scale = 1.0f;              ///< Factor of the token embeddings.
+  bool learned_positions = false;  ///< Adds learned position embeddings `[max_seq_len, d_model]`.
 
   bool operator==(const EmbeddingConfig&) const = default;
 };
 
 /// A norm of q and k, before RoPE.
 struct QkNormConfig {
-  /// What is normalized: each head, with one weight `[head_dim]` for all heads; each head, with a weight of its own,
-  /// `[n_heads · head_dim]`; or all heads as one vector, with a weight `[n_heads · head_dim]`.
+  /// head: over each head, with one weight `[head_dim]` for all heads. head_own_weight: over each head, with a weight
+  /// for each, `[n_heads · head_dim]`. all_heads: over all heads as one vector, with a weight `[n_heads · head_dim]`.
   enum class Over : std::uint8_t { head, head_own_weight, all_heads };
 
   NormConfig norm;
@@ -36,7 +37,7 @@ struct QkNormConfig {
 };
 
 struct AttentionConfig : AttendConfig {
-  std::optional<std::int64_t> window;  ///< Tokens that a query sees, its own included; absent: all before it.
+  std::optional<std::int64_t> window;  ///< In tokens, including the query's own; absent: no limit.
   std::optional<RopeConfig> rope;
   bool qkv_bias = false;
   bool out_bias = false;
@@ -56,41 +57,41 @@ struct DenseConfig {
   bool operator==(const DenseConfig&) const = default;
 };
 
-/// Weights are the softmax of the router's logits over all experts; a token's top_k largest choose its experts.
+/// Weights are the softmax of the router's logits over all experts. A token uses the top_k experts of largest weight.
 struct MoeConfig {
   std::int64_t n_experts = 0;
   std::int64_t top_k = 0;
   DenseConfig expert;
-  /// The chosen weights are divided by their sum: the softmax over the chosen logits alone (top-k first).
+  /// Divides the chosen weights by their sum, which equals a softmax over the chosen logits alone.
   bool renormalize = true;
-  std::optional<DenseConfig> shared;  ///< An expert of every token, times sigmoid(x · shared_gate).
+  std::optional<DenseConfig> shared;  ///< An expert that every token uses, times sigmoid(x · shared_gate).
 
   bool operator==(const MoeConfig&) const = default;
 };
 
-/// A norm stands before or behind its sublayer, inside the residual branch; absent ones are the identity.
+/// The norms before and after each sublayer, inside the residual branch. Absent norms are the identity.
 struct BlockNorms {
   std::optional<NormConfig> attn_pre;
   std::optional<NormConfig> attn_post;
   std::optional<NormConfig> ffn_pre;
   std::optional<NormConfig> ffn_post;
-  bool ffn_reads_attn_pre = false;  ///< The FFN of a parallel block reads what attn_pre has made; ffn_pre is absent.
+  bool ffn_reads_attn_pre = false;  ///< The FFN of a parallel block reads the output of attn_pre; ffn_pre is absent.
 
   bool operator==(const BlockNorms&) const = default;
 };
 
 struct BlockConfig {
-  /// Serial: the FFN reads the stream with attention's output added; parallel: both read the stream before the block.
+  /// Serial: the FFN reads the stream after attention. Parallel: both read the stream before the block.
   enum class Residual : std::uint8_t { serial, parallel };
   enum class NormPlace : std::uint8_t { inside_branch, after_residual };
 
-  std::variant<AttentionConfig> mixer;  ///< What moves information between tokens.
+  std::variant<AttentionConfig> mixer;  ///< The sublayer that moves information between tokens.
   std::optional<AttentionConfig> cross_attention;
   std::variant<DenseConfig, MoeConfig> ffn;
   BlockNorms norms;
   Residual residual = Residual::serial;
   NormPlace norm_place = NormPlace::inside_branch;
-  float residual_scale = 1.0f;  ///< Of what attention and FFN add to the stream.
+  float residual_scale = 1.0f;  ///< Factor of the sublayers' outputs before they are added to the stream.
 
   AttentionConfig& attention() { return std::get<AttentionConfig>(mixer); }
   const AttentionConfig& attention() const { return std::get<AttentionConfig>(mixer); }
@@ -99,9 +100,9 @@ struct BlockConfig {
 };
 
 struct HeadConfig {
-  bool tied = false;  ///< The head is the token embedding.
+  bool tied = false;  ///< The head uses the weight of the token embedding.
   bool bias = false;
-  float scale = 1.0f;  ///< Logits are multiplied by it, before the softcap.
+  float scale = 1.0f;  ///< Factor of the logits, before the softcap.
   std::optional<float> softcap;
 
   bool operator==(const HeadConfig&) const = default;
@@ -120,14 +121,14 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
-/// Throws BadInput where sizes contradict each other, Unsupported where the engine does not compute what a field asks
-/// for. `where` stands in the message.
+/// Throws BadInput for sizes that are out of range or contradict each other, Unsupported for options that the engine
+/// does not implement. Messages begin with `where`.
 void validate(const ModelConfig& config, std::string_view where);
 
-/// Experts of the layer that has most of them; 0 where none has any.
+/// The largest number of experts in a layer; 0 without experts.
 std::int64_t most_experts(const ModelConfig& config);
 
-/// What the cache of a sequence must hold, layer by layer.
+/// The layers of a sequence's cache.
 std::vector<KvLayerConfig> kv_layers(const ModelConfig& config);
 
 }  // namespace vitrine

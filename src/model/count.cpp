@@ -8,7 +8,7 @@ std::int64_t count_params(const ModelConfig& config) {
     const std::optional<std::int64_t> count = checked_product(shape.sizes());
     total = total && count ? checked_add(*total, *count) : std::nullopt;
   });
-  if (!total) throw BadInput("config", "the number of parameters does not fit 63 bits");
+  if (!total) throw BadInput("config", "the number of parameters does not fit in 63 bits");
   return *total;
 }
 

@@ -1,4 +1,4 @@
-// What a config amounts to, without any weights.
+// Shapes and number of the parameters of a config, without weights.
 #pragma once
 
 #include "base/checked.h"
@@ -15,7 +15,7 @@ void for_each_shape(const ModelConfig& config, Visit&& visit) {
                  [&](const Param&, const std::string& name, const Shape& shape) { visit(name, shape); });
 }
 
-/// The number of parameters; a tied head counts once. Throws BadInput beyond 2^63.
+/// The number of parameters; a tied head is counted once. Throws BadInput if it does not fit in 63 bits.
 std::int64_t count_params(const ModelConfig& config);
 
 }  // namespace vitrine

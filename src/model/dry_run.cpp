@@ -20,7 +20,7 @@ DryPass::DryPass(ThreadPool& pool, std::vector<Segment> segments)
 void DryPass::run(const Model& model) {
   const Segment& last = pass_.segments.back();
   const auto n_rows = static_cast<std::size_t>(last.first_row + last.length);
-  const std::vector<std::int32_t> targets(pass_.is_taped() ? n_rows : 0);  // backward closures copy ids
+  const std::vector<std::int32_t> targets(pass_.is_taped() ? n_rows : 0);  // a forward with a tape copies the ids
   const std::int32_t* const nowhere = reinterpret_cast<const std::int32_t*>(CountedMemory::kFirst);
   const std::span<const std::int32_t> ids(pass_.is_taped() ? targets.data() : nowhere, n_rows);
   if (!pass_.is_taped()) return model.forward(pass_, ids);

@@ -1,28 +1,28 @@
-// The forward without arithmetic: the same code on tensors that have shapes and no elements.
+// Dry runs: the code of the forward on tensors that have shapes but no elements.
 //
-// What a model makes, costs and needs in memory is read off such a run, so nothing but the forward itself knows which
-// sublayers a block has.
+// The values, costs and memory of a model are derived from dry runs, so the structure of a block exists only once, in
+// the forward.
 #pragma once
 
 #include "model/model.h"
 
 namespace vitrine {
 
-/// A model whose parameters have names and shapes, but no elements: for dry runs alone.
+/// A model for dry runs: its parameters have names and shapes, but no elements.
 Model shape_model(const ModelConfig& config, DType dtype = DType::f32);
 
-/// A pass over shapes: its arena counts memory that is not there.
+/// A pass for dry runs. Its arena counts memory without allocating it.
 class DryPass {
  public:
-  /// `pool`: ops take scratch for each of its threads. The rows of the pass are those of `segments`.
+  /// Ops allocate scratch for each thread of `pool`, which is otherwise unused.
   DryPass(ThreadPool& pool, std::vector<Segment> segments);
 
   Pass& pass() { return pass_; }
-  /// What the gradients of values take, for a tape of this pass.
+  /// The memory of a tape for this pass.
   CountedMemory& gradient_memory() { return gradient_memory_; }
-  /// Bytes of activations, scratch and gradients of values that the passes so far have touched.
+  /// Bytes of activations, scratch and gradients of values that a real run would touch.
   std::int64_t bytes() const { return arena_.touched_bytes() + gradient_memory_.most_bytes(); }
-  /// Runs model.forward, or, where the pass has a tape, model.learn, over ids that are never read.
+  /// Runs model.forward, or model.learn if the pass has a tape.
   void run(const Model& model);
 
  private:

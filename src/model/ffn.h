@@ -9,13 +9,13 @@
 
 namespace vitrine {
 
-/// Where a sublayer shows what it makes: before the activation (gated: the gate), the up branch of a gated one, after
-/// the activation, the result.
+/// The sites of a sublayer: before the activation (gated: the gate), the up projection of a gated one, after the
+/// activation, and the output.
 struct FfnSites {
   SiteId pre, up, post, out;
 };
 
-/// `[T, d]` from x `[T, d]`: the sublayer's output, before a post-norm.
+/// `[T, d]` from x `[T, d]`: the sublayer's output, before the post-norm.
 Tensor ffn(Pass& p, const FfnSites& at, const DenseConfig& c, const FfnParams& w, const Tensor& x);
 
 }  // namespace vitrine

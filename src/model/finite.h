@@ -1,4 +1,4 @@
-// Values that are not finite: which sequence they belong to, and what becomes of it.
+// Detection of infinite and NaN values.
 #pragma once
 
 #include <functional>
@@ -7,11 +7,11 @@
 
 namespace vitrine {
 
-/// Marks as failed every segment of which x holds an infinite or NaN value (it would become a token otherwise), and
-/// overwrites such rows with zeros. `row_of(t)` is the row of the pass that row t of x belongs to. Throws NotFinite
-/// once all segments have failed, and at once where taps see the values or a loss sums over the segments.
+/// Marks a segment as failed if one of its rows in x has an infinite or NaN value, and zeroes the row. `row_of(t)` is
+/// the row of the pass that row t of x belongs to. Throws NotFinite if all segments have failed. In a pass with taps, a
+/// tape or a loss, one failed segment suffices.
 void check_finite(Pass& p, const SiteId& at, const Tensor& x, const std::function<std::int64_t(std::int64_t)>& row_of);
-/// x has a row for each row of the pass.
+/// The same for x with a row for each row of the pass.
 void check_finite(Pass& p, const SiteId& at, const Tensor& x);
 
 /// The segment that a row of the pass belongs to.

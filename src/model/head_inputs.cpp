@@ -9,16 +9,14 @@
 namespace vitrine {
 namespace {
 
-/// Whether a tap has replaced a value that stands beside the way of the tokens, which puts it on that way.
-using OnTheWay = std::shared_ptr<bool>;
-
-/// x, for a tap; on the tape a value of its own, whose gradient goes into x only where it is on the way.
-Tensor beside(Pass& p, const Tensor& x, const OnTheWay& on_the_way) {
+/// x for a tap; with a tape, a copy of x. The gradient of the copy is added to that of x only if a tap has replaced it,
+/// which puts it on the path from tokens to logits.
+Tensor copy_for_tap(Pass& p, const Tensor& x, const std::shared_ptr<bool>& on_path) {
   if (!p.is_taped()) return x;
   const Tensor y = p.tensor(x.shape);
   std::copy_n(x.data, x.count(), y.data);
-  p.record("beside", {x}, y, [&p, on_the_way, x, y] {
-    if (!*on_the_way) return;
+  p.record("copy_for_tap", {x}, y, [&p, on_path, x, y] {
+    if (!*on_path) return;
     const Tensor dx = p.grad(x), dy = p.grad(y);
     p.kernels.add(dx.data, dy.data, x.count(), dx.data);
   });
@@ -27,38 +25,38 @@ Tensor beside(Pass& p, const Tensor& x, const OnTheWay& on_the_way) {
 
 HeadCopies copies_of(Pass& p, const Tensor& x, std::int64_t n) {
   const auto replaced = std::make_shared<bool>(false);
-  return {beside(p, repeat(p, x, n), replaced), replaced};
+  return {copy_for_tap(p, repeat(p, x, n), replaced), replaced};
 }
 
 void tap(Pass& p, const SiteId& id, HeadCopies& copies) {
-  const Tensor seen = p.tap(id, copies.rows);
-  if (seen.data != copies.rows.data) *copies.replaced = true;
-  copies.rows = seen;
+  const Tensor tapped = p.tap(id, copies.rows);
+  if (tapped.data != copies.rows.data) *copies.replaced = true;
+  copies.rows = tapped;
 }
 
-/// The block's norm of copies `[T, n, d]`, which its taps do not see.
+/// The block's norm of copies `[T, n, d]`, without its sites.
 Tensor norm_copies(Pass& p, BlockSite at, const AttentionInput& in, const Tensor& copies) {
-  const Exchanged<Taps*> unseen(p.taps, nullptr);
+  const Exchanged<Taps*> without_taps(p.taps, nullptr);
   const Shape shape = copies.shape;
   const Tensor rows = copies.reshaped({shape[0] * shape[1], shape[2]});
   return norm(p, at(Norm::ln1), *in.norm_config, *in.norm_params, rows).reshaped(shape);
 }
 
-/// With a tape: y was made from the same rows for every head, and the gradient of `copies` becomes what it would be if
+/// With a tape: y was computed from the same rows for all heads. Gives `copies` the gradient that they would have if
 /// each head had been computed from its own copy.
-void learn_aside(Pass& p, BlockSite at, const LinearParams& w, const AttentionInput& in, const Tensor& copies,
-                 const Tensor& y) {
+void add_copy_gradients(Pass& p, BlockSite at, const LinearParams& w, const AttentionInput& in, const Tensor& copies,
+                        const Tensor& y) {
   p.training.tape->watch(y, [&p, at, &w, in, copies](const Tensor& dy) {
     const ArenaScope scope(p.arena);
     const Tensor dcopies = p.grad(copies);
-    Gradients of_no_params;
-    Tape aside(of_no_params);
-    aside.record("copies", {}, copies,
-                 [&] { p.kernels.add(dcopies.data, aside.grad(copies).data, copies.count(), dcopies.data); });
-    const Exchanged<Tape*> tape(p.training.tape, &aside);
+    Gradients no_params;
+    Tape tape(no_params);
+    tape.record("copies", {}, copies,
+                [&] { p.kernels.add(dcopies.data, tape.grad(copies).data, copies.count(), dcopies.data); });
+    const Exchanged<Tape*> exchanged(p.training.tape, &tape);
     const Tensor made = heads_in(p, w, norm_copies(p, at, in, copies));
-    std::copy_n(dy.data, dy.count(), aside.grad(made).data);
-    aside.unwind();
+    std::copy_n(dy.data, dy.count(), tape.grad(made).data);
+    tape.unwind();
   });
 }
 
@@ -89,7 +87,7 @@ Tensor project_heads(Pass& p, BlockSite at, const LinearParams& w, const Attenti
                      const Shape& shape) {
   if (own.rows.data == nullptr || !*own.replaced) {
     const Tensor y = linear(p, w, in.normed);
-    if (own.rows.data != nullptr && p.is_taped()) learn_aside(p, at, w, in, own.rows, y);
+    if (own.rows.data != nullptr && p.is_taped()) add_copy_gradients(p, at, w, in, own.rows, y);
     return y.reshaped(shape);
   }
   return heads_in(p, w, norm_copies(p, at, in, own.rows)).reshaped(shape);
@@ -97,35 +95,35 @@ Tensor project_heads(Pass& p, BlockSite at, const LinearParams& w, const Attenti
 
 Tensor project_out(Pass& p, BlockSite at, const LinearParams& wo, const Tensor& z) {
   if (!p.wants(at(Site::result))) return linear(p, wo, z);
-  const auto on_the_way = std::make_shared<bool>(false);
-  const Tensor result = beside(p, heads_out(p, wo, z), on_the_way);
-  const Tensor seen = p.tap(at(Site::result), result);
-  const std::int64_t n_heads = seen.shape[1], d = seen.shape[2];
-  const auto learn = [&p, n_heads, d, seen](const Tensor& dout) {  // dseen[t, h] = dout[t]
-    const Tensor dseen = p.grad(seen);
+  const auto on_path = std::make_shared<bool>(false);
+  const Tensor result = copy_for_tap(p, heads_out(p, wo, z), on_path);
+  const Tensor tapped = p.tap(at(Site::result), result);
+  const std::int64_t n_heads = tapped.shape[1], d = tapped.shape[2];
+  const auto backward = [&p, n_heads, d, tapped](const Tensor& dout) {  // dtapped[t, h] = dout[t]
+    const Tensor dtapped = p.grad(tapped);
     for (std::int64_t i = 0; i < dout.rows() * n_heads; ++i) {
-      p.kernels.add(dseen.data + i * d, dout.row(i / n_heads), d, dseen.data + i * d);
+      p.kernels.add(dtapped.data + i * d, dout.row(i / n_heads), d, dtapped.data + i * d);
     }
   };
-  if (seen.data == result.data) {
+  if (tapped.data == result.data) {
     const Tensor out = linear(p, wo, z);
-    if (p.is_taped()) p.training.tape->watch(out, learn);
+    if (p.is_taped()) p.training.tape->watch(out, backward);
     return out;
   }
 
-  *on_the_way = true;
+  *on_path = true;
   Tensor out;
   {
     const Exchanged<Tape*> unrecorded(p.training.tape, nullptr);
     out = linear_without_bias(p, wo, z);
   }
-  // A replaced result moves the sum by its difference; one that was replaced by itself leaves every bit.
-  for (std::int64_t i = 0; i < seen.count(); ++i) {
-    const float difference = seen.data[i] - result.data[i];
+  // A replaced result changes the sum by its difference, so that replacing a result by itself changes no bit.
+  for (std::int64_t i = 0; i < tapped.count(); ++i) {
+    const float difference = tapped.data[i] - result.data[i];
     if (difference != 0.0f) out.data[i / (n_heads * d) * d + i % d] += difference;
   }
   if (p.is_taped()) {
-    p.record("sum_of_heads", {seen}, out, [&p, learn, out] { learn(p.grad(out)); });
+    p.record("sum_of_heads", {tapped}, out, [&p, backward, out] { backward(p.grad(out)); });
   }
   add_bias(p, wo.bias, out);
   return out;

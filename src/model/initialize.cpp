@@ -9,7 +9,7 @@
 namespace vitrine {
 namespace {
 
-constexpr std::uint32_t kStream = 0x696E6974;  // "init": apart from the counters of sampling
+constexpr std::uint32_t kStream = 0x696E6974;  // "init": separate from the random numbers of sampling
 
 template <std::size_t N>
 double polynomial(const double (&c)[N], double x) {
@@ -18,7 +18,8 @@ double polynomial(const double (&c)[N], double x) {
   return y;
 }
 
-/// The standard normal's quantile of p in (0, 1), to 1e-16 relative. Source: Wichura 1988, algorithm AS 241 (PPND16).
+/// The quantile of the standard normal distribution for p in (0, 1), with a relative error of 1e-16. Source: Wichura
+/// 1988, algorithm AS 241 (PPND16).
 double normal_quantile(double p) {
   static constexpr double a[] = {3.3871328727963666080e0,  1.3314166789178437745e+2, 1.9715909503065514427e+3,
                                  1.3731693765509461125e+4, 4.5921953931549871457e+4, 6.7265770927008700853e+4,
@@ -71,7 +72,7 @@ double normal_probability(double x) { return 0.5 * math::erfc(-x / std::sqrt(2.0
 InitRule init_rule(const ModelConfig& config, std::string_view name, const Shape& shape, const InitOptions& options) {
   using Scheme = InitOptions::Scheme;
   if (shape.rank() == 1) {
-    const bool is_gain = name.ends_with(".weight");  // the norms of a model all store it in one way
+    const bool is_gain = name.ends_with(".weight");  // all norms of a model have the same weight_offset
     return {is_gain ? 1.0 - static_cast<double>(config.final_norm.weight_offset) : 0.0};
   }
   const bool is_normal =

@@ -16,9 +16,9 @@ namespace vitrine {
 namespace {
 
 constexpr SiteId top(Site site) { return {site}; }
-constexpr std::int64_t kLogitElements = std::int64_t{1} << 24;  // 64 MiB of logits at a time, unless a tap wants all
+constexpr std::int64_t kLogitElements = std::int64_t{1} << 24;  // 64 MiB of logits at a time, unless they are tapped
 
-/// The row of the pass that row i of those with logits belongs to.
+/// The row of the pass that has the i-th row of logits.
 std::int64_t row_of_logits(const Pass& p, std::int64_t i) {
   if (p.training.loss != nullptr) return i;
   if (p.logits.rows == LogitRequest::Rows::range) return p.logits.begin + i;
@@ -26,7 +26,7 @@ std::int64_t row_of_logits(const Pass& p, std::int64_t i) {
   return s.first_row + s.length - 1;
 }
 
-/// Hands on the logits of rows `first` and following, in runs without those of failed segments.
+/// Passes the logits of the requested rows `first` and following to the receiver, without those of failed segments.
 void deliver(Pass& p, std::int64_t first, const Tensor& logits) {
   if (!p.logits.receive) return;
   std::int64_t begin = 0;
@@ -37,8 +37,8 @@ void deliver(Pass& p, std::int64_t first, const Tensor& logits) {
   }
 }
 
-/// The site of a block from which on nothing is wanted: what taps want ends before it, no logits are received, and the
-/// last layer's keys and values are in the caches. Nothing where something after the blocks is wanted.
+/// The first site in the blocks that the pass does not need: taps want no value from there on, and the keys and values
+/// of all layers have been appended to the caches. nullopt if the pass needs all blocks.
 std::optional<SiteId> end_of(const Pass& p, int n_layers) {
   const bool has_logits = p.logits.rows != LogitRequest::Rows::none && p.logits.receive;
   if (p.training.loss != nullptr || p.is_taped() || has_logits) return {};
@@ -91,7 +91,7 @@ void Model::learn(Pass& p, std::span<const std::int32_t> tokens) const {
   p.training.tape->unwind();
 }
 
-/// The stream before the first block: memory of the pass, into which the blocks put what they make of it.
+/// The stream before the first block. Without a tape the blocks overwrite it.
 Tensor Model::stream(Pass& p, std::span<const std::int32_t> ids) const {
   if (p.is_taped()) {
     const Tensor embedded = embed_tokens(p, ids);
@@ -110,7 +110,8 @@ void Model::check(const Pass& p, std::span<const std::int32_t> tokens) const {
   std::int64_t row = 0;
   for (std::size_t i = 0; i < p.segments.size(); ++i) {
     const Segment& s = p.segments[i];
-    if (s.first_row != row || s.length < 1) throw BadInput("forward", "segment {} does not begin at row {}", i, row);
+    if (s.first_row != row || s.length < 1)
+      throw BadInput("forward", "expected segment {} to begin at row {} and to have tokens", i, row);
     row += s.length;
     if (s.position < 0 || s.position + s.length > config_.max_seq_len) {
       throw BadInput("forward", "expected at most {} tokens in a sequence (the model's context), got {}",
@@ -122,7 +123,7 @@ void Model::check(const Pass& p, std::span<const std::int32_t> tokens) const {
       continue;
     }
     if (s.cache->length() != s.position || s.position + s.length > s.cache->capacity()) {
-      throw BadInput("forward", "segment {} needs positions {} to {}, its cache has {} of {} tokens", i, s.position,
+      throw BadInput("forward", "segment {} has positions {} to {}, but its cache has {} of {} tokens", i, s.position,
                      s.position + s.length, s.cache->length(), s.cache->capacity());
     }
     const auto same = [&](const Segment& other) { return other.cache == s.cache; };
@@ -134,7 +135,7 @@ void Model::check(const Pass& p, std::span<const std::int32_t> tokens) const {
     throw BadInput("forward", "expected segments that cover {} tokens (at least 1), got {}", tokens.size(), row);
   }
   if (p.training.loss != nullptr && p.training.result == nullptr) {
-    throw InternalError("forward", "expected a place for the losses");
+    throw InternalError("forward", "expected a result for the losses");
   }
   if (p.training.loss != nullptr) check(*p.training.loss, row, p.segments.size());
   if (p.logits.rows == LogitRequest::Rows::range &&
@@ -157,16 +158,16 @@ void Model::check(const LossRequest& loss, std::int64_t rows, std::size_t n_segm
   }
 }
 
-/// The ids that the forward goes on with: `tokens`, or, where a tap sees them, what it makes of them in `replaced`.
+/// The ids to continue with: `tokens`, or, if they are tapped, the returned ids, which are stored in `replaced`.
 std::span<const std::int32_t> Model::tap_tokens(Pass& p, std::span<const std::int32_t> tokens,
                                                 std::vector<std::int32_t>& replaced) const {
   if (!p.wants(top(Site::tokens))) return tokens;
   const Tensor ids = p.tensor({static_cast<std::int64_t>(tokens.size())});
   p.for_rows(ids.count(), 1,
              [&](std::int64_t i) { ids.data[i] = static_cast<float>(tokens[static_cast<std::size_t>(i)]); });
-  const Tensor seen = p.tap(top(Site::tokens), ids);
+  const Tensor tapped = p.tap(top(Site::tokens), ids);
   if (p.shapes_only) return tokens;
-  for (const float id : seen.values()) {
+  for (const float id : tapped.values()) {
     const bool is_id = id >= 0 && id < static_cast<float>(config_.vocab_size) && id == std::floor(id);
     if (!is_id) throw BadInput("hook_tokens", "expected ids from 0 to {}, got {}", config_.vocab_size - 1, id);
     replaced.push_back(static_cast<std::int32_t>(id));
@@ -182,7 +183,7 @@ Tensor Model::embed_tokens(Pass& p, std::span<const std::int32_t> ids) const {
   return dropout(p, top(Site::embed), x);
 }
 
-/// The rows of the stream x that logits are asked of; all of them where there is a loss.
+/// The rows of the stream x whose logits are requested; all rows if there is a loss.
 Tensor Model::requested_rows(Pass& p, const Tensor& x) const {
   if (p.training.loss != nullptr) return x;
   switch (p.logits.rows) {
@@ -196,20 +197,20 @@ Tensor Model::requested_rows(Pass& p, const Tensor& x) const {
       return take_rows(p, x, last);
     }
   }
-  throw InternalError("forward", "no such request of logits");
+  throw InternalError("forward", "unknown LogitRequest::Rows");
 }
 
-/// The requested rows of the stream x, normed and unembedded, in groups. Where a loss is learned, each group is gone
-/// through backward at once, as far as the normed rows: no more logits than those of one group are ever there.
+/// Norms and unembeds the requested rows of the stream x, in groups. In training the backward of each group, down to
+/// the normed rows, runs before the next group, so that only the logits of one group are in memory.
 void Model::head(Pass& p, const Tensor& x, std::span<const std::int32_t> ids) const {
   const Tensor rows = requested_rows(p, x);
   if (rows.data == nullptr || rows.rows() == 0) return;
   const Tensor normed =
       p.tap(top(Site::unembed_in), norm(p, BlockSite{}(Norm::final), config_.final_norm, params_.final_norm, rows));
 
-  const bool seen = p.wants(top(Site::unembed_out)) || p.wants(top(Site::logits)) || p.wants(top(Site::loss));
-  // All rows are one entry of a ledger of shapes.
-  const std::int64_t group = seen || (p.shapes_only && p.ledger != nullptr)
+  const bool tapped = p.wants(top(Site::unembed_out)) || p.wants(top(Site::logits)) || p.wants(top(Site::loss));
+  // In a dry run the ledger has one entry for all rows.
+  const std::int64_t group = tapped || (p.shapes_only && p.ledger != nullptr)
                                  ? rows.rows()
                                  : std::max<std::int64_t>(1, kLogitElements / config_.vocab_size);
   for (std::int64_t first = 0; first < rows.rows(); first += group) {
@@ -227,7 +228,7 @@ void Model::head(Pass& p, const Tensor& x, std::span<const std::int32_t> ids) co
   }
 }
 
-/// Adds the losses of rows [first, first + n) to p.training.loss, and says what the gradients of theirs are.
+/// Adds the losses of the rows `first` and following to p.training.result, and sets the gradients of the losses.
 void Model::learn_from(Pass& p, const Tensor& all_logits, std::int64_t first) const {
   const LossRequest& request = *p.training.loss;
   LossResult& found = *p.training.result;
@@ -238,7 +239,7 @@ void Model::learn_from(Pass& p, const Tensor& all_logits, std::int64_t first) co
   const auto weight = [&](std::size_t i) { return request.weights.empty() ? 1.0f : request.weights[begin + i]; };
   const Tensor losses =
       p.tap(top(Site::loss), next_token_loss(p, logits, request.targets.subspan(begin, n), request.label_smoothing));
-  if (p.is_taped()) p.grad(losses);  // the gradient begins here
+  if (p.is_taped()) p.grad(losses);  // the backward starts here
   for (std::size_t i = 0; i < n && !p.shapes_only; ++i) {
     if (weight(i) != 0.0f) found.cross_entropy += static_cast<double>(weight(i)) * static_cast<double>(losses.data[i]);
     if (p.is_taped()) p.grad(losses).data[i] = request.scale * weight(i);
@@ -253,7 +254,7 @@ void Model::learn_from(Pass& p, const Tensor& all_logits, std::int64_t first) co
   }
 }
 
-/// `[n, vocab_size]` from the normed rows `[n, d_model]`, which are rows `first` and following of those with logits.
+/// `[n, vocab_size]` from normed rows `[n, d_model]`, the requested rows `first` and following.
 Tensor Model::unembed(Pass& p, const Tensor& x, std::int64_t first) const {
   Tensor logits = linear(p, params_.unembed, x, config_.head.tied ? &params_.embed : nullptr);
   logits = p.tap(top(Site::unembed_out), logits);

@@ -1,4 +1,4 @@
-// A model: its config, its parameters, and the one definition of what it computes.
+// A model: its config, its parameters, and its forward and backward.
 #pragma once
 
 #include <memory>
@@ -11,10 +11,10 @@
 
 namespace vitrine {
 
-/// Constant after loading, so several threads may run passes of their own over it.
+/// Constant after construction, so several threads may run passes at once.
 class Model {
  public:
-  /// `storage` keeps alive what the params' views point to. Throws as validate() does.
+  /// `storage` owns the memory that the views of `params` refer to. Throws as validate() does.
   Model(ModelConfig config, ModelParams params, std::vector<std::shared_ptr<const void>> storage);
 
   const ModelConfig& config() const { return config_; }
@@ -23,16 +23,15 @@ class Model {
   /// A cache for one sequence of at most `capacity` tokens. Throws BadInput beyond max_seq_len.
   KvCache make_cache(std::int64_t capacity, DType dtype) const;
 
-  /// Runs `tokens`, one a row of the pass; p.segments must cover the rows. Hands the requested logits to
-  /// p.logits.receive and moves the segments' caches forward. The pass ends after the last value that is wanted. A
-  /// segment with an infinite or NaN value fails alone (Segment::failure). Throws BadInput for ids, positions or
-  /// segments that do not fit, NotFinite (naming the first place) where all segments fail, or one in a pass with taps
-  /// or a loss, Interrupted. A cache whose pass has thrown must be discarded.
+  /// Runs `tokens`, one per row of the pass; p.segments must cover the rows. Passes the requested logits to
+  /// p.logits.receive and advances the segments' caches. The pass ends early if no later value is needed. A segment
+  /// with an infinite or NaN value fails alone (Segment::failure). Throws BadInput for ids, positions or segments that
+  /// do not fit; NotFinite, naming the first site, if all segments fail, or one in a pass with taps, a tape or a loss;
+  /// Interrupted. If a pass throws, discard its caches.
   void forward(Pass& p, std::span<const std::int32_t> tokens) const;
 
-  /// Runs `tokens` forward and backward: adds their losses to p.training.result, and gradients to those of the
-  /// tape. Throws as
-  /// forward() does, Unsupported where something has no backward; the tape is to be discarded then.
+  /// Runs `tokens` forward and backward: adds the losses to p.training.result, and the gradients of parameters to those
+  /// of the tape. Throws as forward() does, and Unsupported if an op has no backward. If it throws, discard the tape.
   void learn(Pass& p, std::span<const std::int32_t> tokens) const;
 
  private:

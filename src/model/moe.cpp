@@ -11,10 +11,10 @@
 namespace vitrine {
 namespace {
 
-/// For every expert, the slots t · top_k + rank of the tokens that chose it, ascending.
+/// For every expert, the slots t · top_k + rank of its tokens, in ascending order.
 using Slots = std::vector<std::vector<std::int64_t>>;
 
-/// A number below n that a site has shown. Throws BadInput where a tap has made it something else.
+/// The index below n that a value at a site represents. Throws BadInput if a tap has replaced it by another number.
 std::int64_t index_of(float value, std::int64_t n, const SiteId& at) {
   const bool is_index = value >= 0 && value < static_cast<float>(n) && value == std::floor(value);
   if (!is_index) throw BadInput(name_of(at), "expected whole numbers from 0 to {}, got {}", n - 1, value);
@@ -23,7 +23,7 @@ std::int64_t index_of(float value, std::int64_t n, const SiteId& at) {
 
 Slots slots_of(const Tensor& chosen, std::int64_t n_experts, const SiteId& at, bool shapes_only) {
   Slots slots(static_cast<std::size_t>(n_experts));
-  if (shapes_only) {  // nobody chooses: tokens are spread evenly
+  if (shapes_only) {  // tokens are distributed evenly
     for (std::int64_t i = 0; i < chosen.count(); ++i) slots[static_cast<std::size_t>(i % n_experts)].push_back(i);
     return slots;
   }
@@ -39,7 +39,7 @@ FfnSites sites_of(BlockSite at, int expert, bool gated) {
   return {gate, up, at.of_expert(Site::expert_post, expert), at.of_expert(Site::expert_out, expert)};
 }
 
-/// `[n, d]`: what one expert makes of the tokens that chose it.
+/// `[n, d]`: the output of one expert for its tokens.
 Tensor run_expert(Pass& p, BlockSite at, int expert, const DenseConfig& c, const FfnParams& w, const Tensor& x,
                   const std::vector<std::int64_t>& slots, std::int64_t top_k) {
   const SiteId tokens_site = at.of_expert(Site::expert_tokens, expert);
@@ -53,13 +53,13 @@ Tensor run_expert(Pass& p, BlockSite at, int expert, const DenseConfig& c, const
   return ffn(p, sites_of(at, expert, c.gated), c, w, take_rows(p, x, rows));
 }
 
-/// `[T · top_k, d]`: what each token's experts have made, by rank.
+/// `[T · top_k, d]`: the outputs of each token's experts, by rank.
 Tensor run_experts(Pass& p, BlockSite at, const MoeConfig& c, const std::vector<FfnParams>& w, const Tensor& x,
                    const Slots& slots) {
   const std::int64_t d = x.row_size();
   const Tensor results = p.tensor({x.rows() * c.top_k, d});
-  std::vector<Tensor> made;
-  std::vector<std::vector<std::int64_t>> places;
+  std::vector<Tensor> outputs;
+  Slots slots_of_outputs;
   for (std::size_t e = 0; e < slots.size(); ++e) {
     if (slots[e].empty()) continue;
     p.check_interrupt();
@@ -69,16 +69,16 @@ Tensor run_experts(Pass& p, BlockSite at, const MoeConfig& c, const std::vector<
       p.copy(y.row(static_cast<std::int64_t>(i)), d, results.row(slots[e][i]));
     }
     if (!p.is_taped()) continue;
-    made.push_back(y);
-    places.push_back(slots[e]);
+    outputs.push_back(y);
+    slots_of_outputs.push_back(slots[e]);
   }
-  p.record("run_experts", made, results, [&p, d, made, places, results] {
+  p.record("run_experts", outputs, results, [&p, d, outputs, slots_of_outputs, results] {
     const Tensor dresults = p.grad(results);
-    for (std::size_t e = 0; e < made.size(); ++e) {
-      const Tensor dy = p.grad(made[e]);
-      for (std::size_t i = 0; i < places[e].size() && !p.shapes_only; ++i) {
+    for (std::size_t e = 0; e < outputs.size(); ++e) {
+      const Tensor dy = p.grad(outputs[e]);
+      for (std::size_t i = 0; i < slots_of_outputs[e].size() && !p.shapes_only; ++i) {
         float* const to = dy.row(static_cast<std::int64_t>(i));
-        p.kernels.add(to, dresults.row(places[e][i]), d, to);
+        p.kernels.add(to, dresults.row(slots_of_outputs[e][i]), d, to);
       }
     }
   });

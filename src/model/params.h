@@ -1,4 +1,4 @@
-// The parameters of a model: which tensors there are, with our names and shapes.
+// The parameters of a model, with our names and shapes.
 #pragma once
 
 #include <string>
@@ -13,36 +13,36 @@ namespace vitrine {
 
 struct AttentionParams {
   LinearParams wq, wk, wv, wo;
-  NormParams q_norm, k_norm;  ///< Where the config norms q and k.
+  NormParams q_norm, k_norm;  ///< If the config has qk_norm.
 };
 
 struct FfnParams {
-  LinearParams w_gate, w_up, w_down;  ///< w_gate only where the FFN is gated.
+  LinearParams w_gate, w_up, w_down;  ///< w_gate only if the FFN is gated.
 };
 
 struct MoeParams {
   LinearParams router;  ///< `[n_experts, d_model]`
   std::vector<FfnParams> experts;
-  FfnParams shared;          ///< Where there is a shared expert,
-  LinearParams shared_gate;  ///< `[1, d_model]`, with it.
+  FfnParams shared;          ///< If there is a shared expert.
+  LinearParams shared_gate;  ///< `[1, d_model]`, if there is a shared expert.
 };
 
 struct BlockParams {
-  NormParams attn_pre, attn_post, ffn_pre, ffn_post;  ///< Those that the config has.
+  NormParams attn_pre, attn_post, ffn_pre, ffn_post;  ///< Only the norms of the config.
   AttentionParams attention;
-  FfnParams ffn;  ///< One of the two, as the config says.
-  MoeParams moe;
+  FfnParams ffn;  ///< If the config has a dense FFN.
+  MoeParams moe;  ///< If the config has a mixture of experts.
 };
 
 struct ModelParams {
   Param embed;      ///< `[vocab_size, d_model]`
-  Param pos_embed;  ///< `[max_seq_len, d_model]`, where positions are learned.
+  Param pos_embed;  ///< `[max_seq_len, d_model]`, if positions are learned.
   std::vector<BlockParams> blocks;
   NormParams final_norm;
-  LinearParams unembed;  ///< `[vocab_size, d_model]`; the weight absent where the head is tied.
+  LinearParams unembed;  ///< `[vocab_size, d_model]`; the weight is absent if the head is tied.
 };
 
-/// Places for all parameters of `config`, none of them filled: what for_each_param goes through.
+/// Unset parameters for `config`, for for_each_param to visit.
 inline ModelParams empty_params(const ModelConfig& config) {
   ModelParams params;
   params.blocks.resize(config.blocks.size());
@@ -54,7 +54,7 @@ inline ModelParams empty_params(const ModelConfig& config) {
   return params;
 }
 
-/// The one list of parameters: calls visit(param, name, shape) for each that `config` has, in the order of a forward.
+/// The list of parameters: calls visit(param, name, shape) for each parameter of `config`, in the order of a forward.
 /// Loading, saving, counting and printing are visitors.
 template <class Params, class Visit>
 void for_each_param(const ModelConfig& config, Params& params, Visit&& visit) {

@@ -25,7 +25,7 @@ Tensor run_recomputed(Pass& p, BlockSite at, const BlockConfig& c, const BlockPa
   }
   p.training.tape->record("block", {&x, 1}, y, [&p, at, &c, &w, x, y] {
     const ArenaScope scope(p.arena);
-    const Exchanged again(p.training.recomputing, true);
+    const Exchanged recomputing(p.training.recomputing, true);
     const std::size_t mark = p.training.tape->mark();
     const Tensor made = run_block(p, at, c, w, x);
     const Tensor dmade = p.grad(made), dy = p.grad(y);

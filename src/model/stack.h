@@ -1,4 +1,4 @@
-// A stack of blocks: the residual stream through one block after the other.
+// A stack of blocks on the residual stream.
 #pragma once
 
 #include <span>
@@ -8,9 +8,9 @@
 
 namespace vitrine {
 
-/// `[T, d]` from the stream x `[T, d]`. Without a tape the blocks write their result over x, and what a block took from
-/// the arena is returned with it. A tape keeps everything; in a pass that recomputes it keeps the stream before each
-/// block, from which backward runs the block again. Throws NotFinite as check_finite does, Interrupted between blocks.
+/// `[T, d]` from the stream x `[T, d]`. Without a tape each block overwrites x and releases its arena memory. With a
+/// tape all values are kept; with recompute only the stream before each block is kept, and the backward reruns the
+/// block. Throws NotFinite as check_finite does, and Interrupted.
 Tensor run_stack(Pass& p, Stack stack, std::span<const BlockConfig> configs, std::span<const BlockParams> params,
                  Tensor x);
 

@@ -175,8 +175,8 @@ Tensor score(Pass& p, const AttendConfig& c, const SegmentAttention& s, const Te
   return strips;
 }
 
-/// One step from strips to strips, from `tapped`, the value that the taps returned for `strips`. It runs in place
-/// unless there is a tape or a tap has replaced the strips.
+/// Applies one step to `tapped`, the value that the taps returned for `strips`: in place, unless there is a tape or a
+/// tap has replaced the strips.
 template <class Backward>
 Tensor strip_step(Pass& p, const AttendConfig& c, const SegmentAttention& s, std::string_view name, Step step,
                   Tensor strips, const Tensor& tapped, Backward backward) {
@@ -229,8 +229,8 @@ void record_tiles(Pass& p, const AttendConfig& c, const Segments& segments, cons
   });
 }
 
-/// Enters the two products in the ledger. They are computed for the whole rectangle of queries and of the keys that any
-/// of these queries sees.
+/// Enters the two products in the ledger. They are computed for the whole rectangle of queries and of the keys that are
+/// visible to any of these queries.
 void enter_products(Pass& p, const AttendConfig& c, const Mask& mask, const Tensor& q, const Tensor& z,
                     const std::vector<KeySource>& sources) {
   OpCost cost;

@@ -6,7 +6,7 @@
 //   z[t, h]          = Σ_s pattern[h, t, s] · v[s, g]               s ascending
 //
 //            keys ──────────────────────────▶ s                The strip of a query is its row of scores over the keys
-//          ┌───────────────┬─────────┐                         that it sees. A tile is a few strips that share their
+//          ┌───────────────┬─────────┐                         it attends to. A tile is a few strips that share their
 //  query t │ past (cache)  │ present │  ◀─ strip               keys. Attention works tile by tile, in place, so that a
 //          └───────────────┴─────────┘                         tile fits in cache and no T × S matrix is stored.
 //                    ◀── window ──▶t

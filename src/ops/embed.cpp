@@ -19,7 +19,7 @@ void add_row_gradients(Pass& p, const Param& table, float scale, const Tensor& d
   });
 }
 
-/// In the ledger: only the rows that are looked up are read.
+/// Charges the ledger for the rows that are looked up, not for the whole table.
 void enter_lookup(Pass& p, const Tensor& x, std::string_view name) {
   if (p.ledger == nullptr) return;
   p.ledger->name(name);

@@ -14,21 +14,21 @@ struct Partition {
 
 float log_of(float x) { return static_cast<float>(math::log(static_cast<double>(x))); }
 
-/// body(row, room for V floats) for all rows, over threads.
+/// body(row, scratch of a row's size) for all rows, over threads.
 template <class Body>
-void for_rows_with_room(Pass& p, const Tensor& x, Body&& body) {
+void for_rows_with_scratch(Pass& p, const Tensor& x, Body&& body) {
   const ArenaScope scope(p.arena);
   const std::int64_t n = x.row_size();
-  const Tensor room = p.tensor({p.pool.size(), n});
+  const Tensor scratch = p.tensor({p.pool.size(), n});
   p.parallel_for(x.rows(), Machine::kOperationsPerThread / (8 * n + 1) + 1,
                  [&](std::int64_t begin, std::int64_t end, int thread) {
-                   for (std::int64_t t = begin; t < end; ++t) body(t, room.row(thread));
+                   for (std::int64_t t = begin; t < end; ++t) body(t, scratch.row(thread));
                  });
 }
 
 Partition partition(Pass& p, const Tensor& x) {
   const Partition of{p.tensor({x.rows()}), p.tensor({x.rows()})};
-  for_rows_with_room(p, x, [&](std::int64_t t, float* exponentials) {
+  for_rows_with_scratch(p, x, [&](std::int64_t t, float* exponentials) {
     of.largest.data[t] = p.kernels.max(x.row(t), x.row_size());
     of.sum.data[t] = p.kernels.exp_sum(x.row(t), x.row_size(), of.largest.data[t], exponentials);
   });
@@ -37,7 +37,7 @@ Partition partition(Pass& p, const Tensor& x) {
 
 /// dx[t] += factor[t] · softmax(x[t])
 void add_softmax(Pass& p, const Tensor& x, const Partition& of, const Tensor& factor, const Tensor& dx) {
-  for_rows_with_room(p, x, [&](std::int64_t t, float* exponentials) {
+  for_rows_with_scratch(p, x, [&](std::int64_t t, float* exponentials) {
     p.kernels.exp_sum(x.row(t), x.row_size(), of.largest.data[t], exponentials);
     p.kernels.add_scaled(exponentials, x.row_size(), factor.data[t] / of.sum.data[t], dx.row(t));
   });

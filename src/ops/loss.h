@@ -1,12 +1,12 @@
-// Cross-entropy of the token that follows.
+// Cross-entropy of the next token.
 //
 //   log_z = log Σ_v exp(logits[v] − m) + m                          m the largest logit; nats
-//   loss  = log_z − (1 − s) · logits[target] − s · mean_v logits[v]    s label smoothing, 0 unless told
+//   loss  = log_z − (1 − s) · logits[target] − s · mean_v logits[v]    s label smoothing, 0 by default
 //   dlogits[v] += dloss · (p[v] − (1 − s) · [v = target] − s / V)      p[v] = exp(logits[v] − log_z)
 //   dlogits[v] += dlog_z · p[v]
 //
-// Sources: Szegedy et al. 2015 (label smoothing, as torch.nn.CrossEntropyLoss has it); Chowdhery et al. 2022 (z-loss,
-// a multiple of log_z²).
+// Sources: Szegedy et al. 2015 (label smoothing, as in torch.nn.CrossEntropyLoss); Chowdhery et al. 2022 (z-loss, a
+// multiple of log_z²).
 #pragma once
 
 #include <span>

@@ -10,7 +10,7 @@ Positions Mask::visible(std::int64_t position, std::int64_t n_positions) const {
 }
 
 double Mask::count_visible(std::int64_t position, std::int64_t n, std::int64_t n_positions) const {
-  // Queries before `full` see from position 0 on; each one after it sees one position less at the beginning.
+  // The window excludes nothing for the first `full` queries, and one more position for each query after them.
   const std::int64_t full = window ? std::clamp(*window - position, std::int64_t{0}, n) : n;
   const auto sum_to = [](std::int64_t k) { return 0.5 * static_cast<double>(k) * static_cast<double>(k + 1); };
   const double ends = kind == Kind::causal ? sum_to(position + n) - sum_to(position)

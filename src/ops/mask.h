@@ -14,18 +14,18 @@ struct Positions {
   std::int64_t size() const { return end - begin; }
 };
 
-/// Causal: a query sees its own position and those before it. Full: it sees every position of its segment. Segments of
-/// different lengths need no padding mask, since each has exactly its own positions. A window narrows either rule to
-/// the last `window` positions up to the query's own.
+/// Causal: a query attends to its own position and earlier ones. Full: it attends to every position of its segment.
+/// Segments of different lengths need no padding mask, because segments have no padding. A window excludes positions
+/// more than `window` − 1 before the query's own.
 struct Mask {
   enum class Kind : std::uint8_t { causal, full };
 
   Kind kind = Kind::causal;
-  std::optional<std::int64_t> window;  ///< Tokens that a query sees, its own included.
+  std::optional<std::int64_t> window;  ///< In tokens, including the query's own.
 
-  /// The positions that the query at `position` sees of [0, n_positions).
+  /// The positions in [0, n_positions) that the query at `position` attends to.
   Positions visible(std::int64_t position, std::int64_t n_positions) const;
-  /// Σ visible(position).size() over `n` queries, the first at `position`.
+  /// The sum of visible(position).size() over `n` queries, the first at `position`.
   double count_visible(std::int64_t position, std::int64_t n, std::int64_t n_positions) const;
 
   bool operator==(const Mask&) const = default;

@@ -52,7 +52,7 @@ Tensor shares_of(Pass& p, const Tensor& weights, const Tensor& chosen, bool reno
     total.data[t] = renormalize ? p.kernels.sum(share, k) : 1.0f;
     if (renormalize) p.kernels.normalize(share, k, 0.0f, total.data[t], share);
   });
-  // dweight = (dshare − Σ share · dshare) / total, without the sum where nothing was renormalized
+  // dweight = (dshare − Σ share · dshare) / total; the sum is 0 without renormalization
   p.record("shares_of", {weights}, shares, [&p, k, renormalize, weights, expert, shares, total] {
     const Tensor dweights = p.grad(weights), dshares = p.grad(shares);
     p.for_rows(shares.rows(), 4 * k, [&](std::int64_t t) {
@@ -90,7 +90,7 @@ void balance_loss(Pass& p, const Segment& s, const Tensor& weights, const Tensor
   });
 }
 
-/// The same over all layers of the pass, whose choices are all known when the tape is unwound.
+/// The same over all layers of the pass. All choices are known by the time the tape is unwound.
 void balance_loss_of_layers(Pass& p, const Tensor& weights, const Tensor& chosen) {
   const LossRequest& loss = *p.training.loss;
   LossResult& found = *p.training.result;
@@ -118,15 +118,15 @@ void balance_loss_of_layers(Pass& p, const Tensor& weights, const Tensor& chosen
   });
 }
 
-/// mean over the segment of log_z², log_z = log Σ exp logits; its gradient is 2 · log_z · softmax.
+/// The mean of log_z² over the segment, log_z = log Σ exp logits. Its gradient is 2 · log_z · softmax / length.
 void router_z_loss(Pass& p, const Segment& s, const Tensor& logits, const Tensor& weights) {
   const std::int64_t n_experts = logits.row_size();
-  std::vector<float> log_z(static_cast<std::size_t>(s.length)), room(static_cast<std::size_t>(n_experts));
+  std::vector<float> log_z(static_cast<std::size_t>(s.length)), scratch(static_cast<std::size_t>(n_experts));
   double sum = 0;
   for (std::int64_t i = 0; i < s.length; ++i) {
     const float* const x = logits.row(s.first_row + i);
     const float most = p.kernels.max(x, n_experts);
-    const float sum_of_exp = p.kernels.exp_sum(x, n_experts, most, room.data());
+    const float sum_of_exp = p.kernels.exp_sum(x, n_experts, most, scratch.data());
     const float z = static_cast<float>(math::log(static_cast<double>(sum_of_exp))) + most;
     log_z[static_cast<std::size_t>(i)] = z;
     sum += static_cast<double>(z) * static_cast<double>(z);

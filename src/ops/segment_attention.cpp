@@ -176,8 +176,9 @@ void SegmentAttention::mix_part(const Tile& tile, std::int64_t row, std::int64_t
   }
 }
 
-/// z = Σ_s strip[s] · v[s], in ascending position. Positions that all rows of the tile see are summed for all rows at
-/// once. Before and after them each row adds its own positions, so that its sum does not depend on the other rows.
+/// z = Σ_s strip[s] · v[s], in ascending position. Positions that are visible to all rows of the tile are summed for
+/// all rows at once. Each row adds its other positions, before and after them, alone. So the sum of a row does not
+/// depend on the other rows.
 void SegmentAttention::mix(const Tile& tile) const {
   const std::int64_t dh = c_.head_dim;
   const KvSpans all = source_.spans(c_, kv_head(tile.first_row));

@@ -9,7 +9,7 @@
 namespace vitrine {
 
 /// The dropout of one pass. The place of an element is its site, the segment if the site has one, and its index in the
-/// value there. So the mask does not depend on threads, on recompute, or on earlier draws.
+/// value. So the mask does not depend on threads, recompute or earlier draws.
 struct Dropout {
   float rate = 0;  ///< The probability that an element is zeroed; the others are divided by 1 − rate.
   std::uint64_t seed = 0;

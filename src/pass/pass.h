@@ -34,8 +34,8 @@ struct Segment {
   std::int64_t length = 0;
   std::int64_t position = 0;
   KvCache* cache = nullptr;  ///< Holds the earlier positions; null: the sequence begins here.
-  /// Set by the forward. A failed segment receives no logits and its cache does not advance. The results of the other
-  /// segments do not change by a bit.
+  /// Set by the forward. A failed segment receives no logits and its cache does not advance. Other segments are not
+  /// affected.
   std::optional<Failure> failure{};
 
   /// The capacity of the sequence's cache, or its length if it has none. It is the same in every pass of the sequence,

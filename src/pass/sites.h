@@ -101,7 +101,7 @@ std::string to_string(const SiteShape& shape);  ///< `[T, H, dh]`
 struct SiteInfo {
   Site site;
   bool in_block;          ///< One per layer, with a name that begins with `blocks.{layer}.`
-  bool on_demand;         ///< Not in the default set: read only if its full name is given.
+  bool on_demand;         ///< Not in the default set: needs a glob that ends in its name.
   std::string_view name;  ///< `attn.hook_q`
   SiteShape shape;
   std::string_view meaning;

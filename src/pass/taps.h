@@ -20,8 +20,8 @@ class Taps {
   /// The memory of `value` is reused after the call, so copy what you keep. Do not write to it: allocate a new tensor,
   /// in the pass's arena for example, that lives until the pass ends. With a tape, record the new tensor as an op.
   virtual Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) = 0;
-  /// The last site, in the order of a forward, that the taps may want; nullopt: any site. A pass without other results
-  /// ends there.
+  /// The last site, in the order of a forward, that the taps may want; nullopt: any site. A pass that has no
+  /// other results to compute ends there.
   virtual std::optional<SiteId> last_wanted() const { return {}; }
 
   virtual bool wants_gradient(const SiteId&) const { return false; }

@@ -52,7 +52,7 @@ struct Learning {
   LossResult* result = nullptr;       ///< Must be set if `loss` is.
   bool recompute = false;             ///< The tape keeps only the stream between blocks; backward reruns the blocks.
   Dropout dropout{};                  ///< Applies to the embedding, the output of each sublayer, and the pattern.
-  bool recomputing = false;           ///< A block is being rerun: taps modify its values again, but receive none.
+  bool recomputing = false;           ///< A block is being rerun: taps repeat their writes, but report no values.
 };
 
 }  // namespace vitrine

@@ -12,15 +12,15 @@ constexpr std::int64_t kMostGrowth = std::int64_t{1} << 24;
 
 }  // namespace
 
-void Arena::make_room(std::int64_t n) {
-  if (n > kMost - kLine) throw OutOfCapacity("arena", "activations are beyond any memory");
+void Arena::next_chunk(std::int64_t n) {
+  if (n > kMost - kLine) throw OutOfCapacity("arena", "the size of the activations does not fit in 63 bits");
   note_top();
   if (top_.used > 0) top_ = {top_.chunk + 1, 0};
   place_chunk(in_lines(n));
 }
 
-/// Puts a chunk of `size` bytes or more at the top, where no chunk from there on is in use: one that is there, or a new
-/// one in place of all of them, so that many small ones never stand idle behind a large one.
+/// Puts a chunk of at least `size` bytes at the top. It and the chunks after it are unused: if one of them is large
+/// enough it is moved here, else all of them are replaced by a new one, so that small unused chunks do not accumulate.
 void Arena::place_chunk(std::int64_t size) {
   const auto first = chunks_.begin() + static_cast<std::ptrdiff_t>(top_.chunk);
   const auto fits = std::find_if(first, chunks_.end(), [&](const Chunk& chunk) { return chunk.size >= size; });
@@ -28,7 +28,7 @@ void Arena::place_chunk(std::int64_t size) {
   std::int64_t idle = 0;
   for (auto it = first; it != chunks_.end(); ++it) idle += it->size;
   chunks_.erase(first, chunks_.end());
-  // As large as all before it, so that their number stays small, up to a size beyond which number does not matter.
+  // As large as all earlier chunks together, so that there are few, up to a limit.
   Chunk chunk;
   chunk.size = std::max({kFirstChunk, size, idle, std::min(kMostGrowth, reserved_bytes())});
   chunk.data = take_memory(chunk.size, counted_);

@@ -1,4 +1,4 @@
-// Memory for the values of one pass: taken by moving a pointer, given back all at once.
+// An arena for the values of a pass: allocation moves a pointer, and memory is released all at once.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@
 
 namespace vitrine {
 
-/// A stack of memory chunks. Nothing is freed one by one: release(mark()) gives back whatever was taken since the mark,
-/// and the chunks stay for the next block or pass. Not for several threads: take the memory before a parallel loop.
+/// A stack of memory chunks. release(mark) frees everything allocated since the mark, but keeps the chunks for the next
+/// block or pass. Not thread-safe: allocate before a parallel loop.
 class Arena {
  public:
-  /// With `counted`, its memory is counted and not there.
+  /// With `counted` (a dry run), memory is counted but not allocated.
   explicit Arena(CountedMemory* counted = nullptr) : counted_(counted) {}
 
   struct Mark {
@@ -23,13 +23,13 @@ class Arena {
     std::int64_t used = 0;
   };
 
-  /// Uninitialized. Throws OutOfCapacity where memory is refused.
+  /// Uninitialized. Throws OutOfCapacity if the allocation fails.
   Tensor tensor(const Shape& shape) { return {reinterpret_cast<float*>(bytes(bytes_of(shape))), shape}; }
 
   /// Uninitialized, aligned to 64 bytes.
   std::byte* bytes(std::int64_t n) {
-    const std::int64_t room = top_.chunk < chunks_.size() ? chunks_[top_.chunk].size - top_.used : -1;
-    if (n > room) make_room(n);  // chunks are whole lines, so what fits, fits in whole lines
+    const std::int64_t free = top_.chunk < chunks_.size() ? chunks_[top_.chunk].size - top_.used : -1;
+    if (n > free) next_chunk(n);  // chunks consist of whole lines, so n also fits after rounding up
     std::byte* const result = chunks_[top_.chunk].data.get() + top_.used;
     top_.used += in_lines(n);
     return result;
@@ -39,8 +39,8 @@ class Arena {
     note_top();
     top_ = mark;
   }
-  std::int64_t reserved_bytes() const;  ///< What the arena holds of the system.
-  std::int64_t touched_bytes() const;   ///< The part of it that has been handed out at some time.
+  std::int64_t reserved_bytes() const;  ///< Bytes that the arena has allocated from the system.
+  std::int64_t touched_bytes() const;   ///< The part of them that has been in use at some time.
 
  private:
   struct Chunk {
@@ -53,7 +53,7 @@ class Arena {
   static constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
   static std::int64_t in_lines(std::int64_t n) { return (n + kLine - 1) / kLine * kLine; }
-  /// kMost where the size does not fit into a number.
+  /// kMost on overflow.
   static std::int64_t bytes_of(const Shape& shape) {
     std::int64_t n = sizeof(float);
     for (const std::int64_t size : shape.sizes()) {
@@ -64,7 +64,7 @@ class Arena {
   void note_top() {
     if (top_.chunk < chunks_.size() && top_.used > chunks_[top_.chunk].touched) chunks_[top_.chunk].touched = top_.used;
   }
-  void make_room(std::int64_t n);
+  void next_chunk(std::int64_t n);
   void place_chunk(std::int64_t size);
 
   CountedMemory* counted_;
@@ -72,7 +72,7 @@ class Arena {
   Mark top_;
 };
 
-/// Gives back at the end of a scope what was taken inside it.
+/// Releases at the end of a scope what was allocated inside it.
 class ArenaScope {
  public:
   explicit ArenaScope(Arena& arena) : arena_(arena), mark_(arena.mark()) {}

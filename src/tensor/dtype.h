@@ -1,5 +1,5 @@
-// How the elements of stored tensors lie: types of single elements, with their scalar conversion to float, and formats
-// of blocks that share a scale.
+// The types of stored elements: types of single elements, with their scalar conversion to float, and formats of blocks
+// that share a scale.
 #pragma once
 
 #include <bit>
@@ -9,14 +9,14 @@
 
 namespace vitrine {
 
-/// From q8_0 on: formats of blocks (room quant), whose elements cannot be addressed one by one.
+/// From q8_0 on these are formats of blocks (module quant), whose elements cannot be addressed one by one.
 enum class DType : std::uint8_t { f32, f16, bf16, i8, q8_0, q4_0, q4_1, q5_0, q5_1, q2_k, q3_k, q4_k, q5_k, q6_k };
 
 constexpr std::size_t kDTypes = 14;
 
 constexpr bool is_blocks(DType dtype) { return dtype >= DType::q8_0; }
 
-/// Bytes of one element, of the types that have such.
+/// Bytes of one element; not for formats of blocks.
 constexpr std::int64_t size_of(DType dtype) { return dtype == DType::f32 ? 4 : dtype == DType::i8 ? 1 : 2; }
 
 constexpr std::string_view name_of(DType dtype) {
@@ -25,7 +25,7 @@ constexpr std::string_view name_of(DType dtype) {
   return kNames[static_cast<std::size_t>(dtype)];
 }
 
-/// What is stored together: one element, or a block of them.
+/// The unit of storage: one element, or a block of elements.
 struct BlockSize {
   std::int64_t elements;
   std::int64_t bytes;
@@ -37,7 +37,7 @@ constexpr BlockSize block_size(DType dtype) {
   return kSizes[static_cast<std::size_t>(dtype)];
 }
 
-/// Bytes of `n` elements in a row; of blocks, whole ones.
+/// Bytes of `n` consecutive elements; in a format of blocks, without an incomplete block at the end.
 constexpr std::int64_t bytes_of(DType dtype, std::int64_t n) {
   const BlockSize size = block_size(dtype);
   return size.elements == 1 ? n * size.bytes : n / size.elements * size.bytes;
@@ -46,7 +46,7 @@ constexpr std::int64_t bytes_of(DType dtype, std::int64_t n) {
 /// bfloat16 is the upper half of a float.
 inline float float_from_bf16(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
 
-/// IEEE binary16 to float, exact; a NaN becomes a quiet one.
+/// IEEE binary16 to float, exact; a NaN becomes quiet.
 inline float float_from_f16(std::uint16_t bits) {
   const std::uint32_t sign = (std::uint32_t{bits} & 0x8000u) << 16;
   const std::uint32_t exponent = (bits >> 10) & 0x1Fu;
@@ -60,14 +60,14 @@ inline float float_from_f16(std::uint16_t bits) {
   return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
 }
 
-/// float to bfloat16, to nearest, ties to even.
+/// float to bfloat16, rounded to nearest, ties to even.
 inline std::uint16_t bf16_from_float(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return static_cast<std::uint16_t>((bits >> 16) | 0x40u);  // quiet NaN
   return static_cast<std::uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
 }
 
-/// float to IEEE binary16, to nearest, ties to even; overflow gives infinity.
+/// float to IEEE binary16, rounded to nearest, ties to even; overflow gives infinity.
 inline std::uint16_t f16_from_float(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 16) & 0x8000u;
@@ -75,7 +75,7 @@ inline std::uint16_t f16_from_float(float value) {
   if (magnitude > 0x7F800000u) return static_cast<std::uint16_t>(sign | 0x7E00u | ((magnitude >> 13) & 0x3FFu));
   if (magnitude >= 0x477FF000u) return static_cast<std::uint16_t>(sign | 0x7C00u);  // ≥ 65520 rounds to infinity
   if (magnitude < 0x38800000u) {                                  // below 2^-14: a subnormal, a multiple of 2^-24
-    const float scaled = std::bit_cast<float>(magnitude) + 0.5f;  // 0.5 has ulp 2^-24: the addition rounds for us
+    const float scaled = std::bit_cast<float>(magnitude) + 0.5f;  // the addition rounds: the ulp of 0.5 is 2^-24
     return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(scaled) - 0x3F000000u));
   }
   const std::uint32_t rounded = magnitude + 0xFFFu + ((magnitude >> 13) & 1u);

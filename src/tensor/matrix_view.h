@@ -1,4 +1,4 @@
-// A stored matrix, seen as it lies in memory.
+// A strided view of a stored matrix.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace vitrine {
 
-/// Element (r, c) of `[rows, cols]` lies `r * row_stride + c * col_stride` elements after `data`. A view owns nothing.
-/// A transposed or fused tensor of a file is such a view with other strides; products need col_stride == 1 (row-major)
-/// or row_stride == 1 (transposed). A row of blocks has col_stride 1 and begins and ends with a whole block; only
-/// columns where a block begins have an address.
+/// Element (r, c) of `[rows, cols]` is `r * row_stride + c * col_stride` elements after `data`. A view does not own
+/// memory. Strides also express the transposed and fused tensors of files; products require col_stride == 1 (row-major)
+/// or row_stride == 1 (transposed). Rows in a format of blocks have col_stride 1 and consist of whole blocks; only
+/// columns at the beginning of a block have an address.
 struct MatrixView {
   const std::byte* data = nullptr;
   DType dtype = DType::f32;

@@ -1,4 +1,4 @@
-// Where the memory of activations, gradients and caches comes from.
+// Allocation of the memory of activations, gradients and caches.
 #pragma once
 
 #include <cstddef>
@@ -7,14 +7,14 @@
 
 namespace vitrine {
 
-/// Hands out addresses without memory and counts them: the memory of a run of shapes alone. Each address is handed out
-/// once, so values are as distinct as they are in a real run. Nothing may be read or written there.
+/// The memory of a dry run: counts bytes and returns addresses that must not be accessed. Each address is returned only
+/// once, so that values are as distinct as in a real run.
 class CountedMemory {
  public:
   static constexpr std::uintptr_t kFirst = 1 << 20;  ///< The lowest address.
 
   std::int64_t held_bytes() const { return held_; }
-  std::int64_t most_bytes() const { return most_; }  ///< The most that was held at any time.
+  std::int64_t most_bytes() const { return most_; }  ///< The maximum of held_bytes() so far.
 
   std::byte* take(std::int64_t n);
   void give_back(std::int64_t n) { held_ -= n; }
@@ -32,8 +32,8 @@ struct GiveBack {
 };
 using MemoryBlock = std::unique_ptr<std::byte, GiveBack>;
 
-/// `n` bytes, aligned to 64 and uninitialized: of the system, or, with `counted`, addresses without memory. Null where
-/// the system refuses.
+/// `n` uninitialized bytes, aligned to 64, from the system, or from `counted` if it is not null. Null if the allocation
+/// fails.
 MemoryBlock take_memory(std::int64_t n, CountedMemory* counted = nullptr);
 
 }  // namespace vitrine

@@ -1,4 +1,4 @@
-// A parameter of the model: the stored tensor, seen where it lies.
+// A parameter of the model: a view of the stored tensor.
 #pragma once
 
 #include <string>
@@ -8,11 +8,12 @@
 
 namespace vitrine {
 
-/// What is loaded is what is inspected, trained and saved: no offset folded in, no copy made. `shape` is ours
-/// (`[out, in]` for a product); the strides of `view` say how the file has it. Vectors are one row.
+/// Parameters are used as stored, without copies or folded offsets, so loading, inspection, training and saving all
+/// have the same values. `shape` is the logical shape (`[out, in]` for a product), `view` the layout in the file. A
+/// vector is one row.
 struct Param {
-  std::string name;         ///< Ours, as in `blocks.3.attn.wq.weight`.
-  std::string stored_name;  ///< The file's.
+  std::string name;         ///< Our name, such as `blocks.3.attn.wq.weight`.
+  std::string stored_name;  ///< The name in the file.
   Shape shape;
   MatrixView view;
 

@@ -44,9 +44,9 @@ class Shape {
   int rank_ = 0;
 };
 
-std::string to_string(const Shape& shape);  ///< As in `[3, 2304]`.
+std::string to_string(const Shape& shape);  ///< `[3, 2304]`
 
-/// Dense float32 values in row-major order. A view: the arena (or whoever made it) owns the memory.
+/// Dense float32 values in row-major order. A view: the memory usually belongs to an arena.
 struct Tensor {
   float* data = nullptr;
   Shape shape;
@@ -58,7 +58,7 @@ struct Tensor {
   float* row(std::int64_t i) const { return data + i * row_size(); }
   std::span<float> values() const { return {data, static_cast<std::size_t>(count())}; }
   Tensor row_range(std::int64_t first, std::int64_t n) const;
-  Tensor reshaped(const Shape& other) const { return {data, other}; }  ///< The same elements under another shape.
+  Tensor reshaped(const Shape& other) const { return {data, other}; }  ///< The same elements with another shape.
 };
 
 }  // namespace vitrine

@@ -13,7 +13,7 @@
 namespace vitrine::test {
 namespace {
 
-/// Any element of any token, told apart by its value.
+/// A distinct value for each element of each token.
 float element(int layer, bool is_value, std::int64_t position, std::int64_t head, std::int64_t i) {
   return static_cast<float>(((position * 4 + head) * 8 + i) * 4 + layer * 2 + (is_value ? 1 : 0));
 }
@@ -32,7 +32,7 @@ class Sequence {
     cache_.advance(count);
   }
 
-  /// Ascending, without gaps, up to length(), as many as there are slots, each with what was fed.
+  /// The spans are ascending, without gaps, end at length(), fill all slots, and hold the appended elements.
   void check() const {
     for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
       const std::int64_t slots = std::min(cache_.capacity(), layers_[layer].window.value_or(cache_.capacity()));
@@ -90,7 +90,7 @@ class Sequence {
   KvCache cache_;
 };
 
-TEST(KvCache, AnySequenceOfChunksLeavesTheLastPositions) {
+TEST(KvCache, HoldsTheLastPositionsAfterAnyChunks) {
   std::uint64_t draw = 0;
   const auto up_to = [&](std::int64_t n) {
     return 1 + static_cast<std::int64_t>(uniform(3, 0, draw++) * static_cast<double>(n));
@@ -110,7 +110,7 @@ TEST(KvCache, AnySequenceOfChunksLeavesTheLastPositions) {
   }
 }
 
-TEST(KvCache, EachFixedChunkSize) {
+TEST(KvCache, HoldsTheLastPositionsAfterChunksOfEverySize) {
   for (std::int64_t window = 1; window <= 7; ++window) {
     for (std::int64_t chunk = 1; chunk <= 2 * window; ++chunk) {
       Sequence sequence({{2, 2, window}, {2, 2, std::nullopt}}, 6 * window);
@@ -122,7 +122,7 @@ TEST(KvCache, EachFixedChunkSize) {
   }
 }
 
-TEST(KvCache, ThePastDoesNotMoveBeforeAdvance) {
+TEST(KvCache, AppendedTokensAreNotVisibleBeforeAdvance) {
   KvCache cache({{1, 1, 4}}, 8, DType::f32);
   const float one = 1;
   cache.append(0, {{reinterpret_cast<const std::byte*>(&one)}}, {{reinterpret_cast<const std::byte*>(&one)}}, 1);
@@ -155,10 +155,10 @@ TEST(KvCache, TwoByteElements) {
   }
 }
 
-TEST(KvCache, EachRowOfBytesKeepsItsScale) {
+TEST(KvCache, EachI8RowHasItsScale) {
   constexpr std::int64_t kHeads = 2, kDim = 3, kWindow = 3, kTokens = 8;
   KvCache cache({{kHeads, kDim, kWindow}}, 10, DType::i8);
-  for (std::int64_t t = 0; t < kTokens; t += 2) {  // two at a time into a ring of three
+  for (std::int64_t t = 0; t < kTokens; t += 2) {  // two at a time into a ring buffer of three
     std::int8_t keys[2 * kHeads * kDim], values[2 * kHeads * kDim];
     float key_scales[2 * kHeads], value_scales[2 * kHeads];
     for (int row = 0; row < 2 * kHeads; ++row) {
@@ -189,12 +189,12 @@ TEST(KvCache, EachRowOfBytesKeepsItsScale) {
   EXPECT_EQ(cache.bytes(), 2 * kHeads * kWindow * (kDim + 4));
 }
 
-TEST(KvCache, BytesAreThoseOfTheSlots) {
+TEST(KvCache, CountsTheBytesOfItsSlots) {
   EXPECT_EQ(KvCache({{2, 8, 4}, {2, 8, std::nullopt}}, 100, DType::f32).bytes(), 2 * 2 * 8 * 4 * (4 + 100));
   EXPECT_EQ(KvCache({{2, 8, 4}}, 0, DType::f32).bytes(), 0);
 }
 
-TEST(KvCache, OverCapacityThrowsAndWritesNothing) {
+TEST(KvCache, BeyondCapacityThrowsAndWritesNothing) {
   Sequence sequence({{1, 2, 3}, {1, 2, std::nullopt}}, 5);
   sequence.feed(4);
   EXPECT_THROW(sequence.feed(2), OutOfCapacity);
@@ -208,33 +208,33 @@ TEST(KvCache, OverCapacityThrowsAndWritesNothing) {
   EXPECT_THROW(cache.append(0, {}, {}, std::numeric_limits<std::int64_t>::max()), OutOfCapacity);
 }
 
-TEST(KvCache, OfNoTokens) {
+TEST(KvCache, OfCapacityZero) {
   Sequence sequence({{1, 2, 3}, {1, 2, std::nullopt}}, 0);
   sequence.check();
   EXPECT_THROW(sequence.feed(1), OutOfCapacity);
 }
 
-TEST(KvCache, WhatNoMachineHasIsRefused) {
+TEST(KvCache, ThrowsForImpossibleSizes) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   const auto make = [](KvLayerConfig layer, std::int64_t capacity) { KvCache({layer}, capacity, DType::f16); };
   EXPECT_THROW(make({1, 1, std::nullopt}, kMost), OutOfCapacity);
-  EXPECT_THROW(make({1, 1, std::nullopt}, kMost / 2), OutOfCapacity) << "its bytes just fit into 63 bits";
+  EXPECT_THROW(make({1, 1, std::nullopt}, kMost / 2), OutOfCapacity) << "its bytes just fit in 63 bits";
   EXPECT_THROW(make({kMost, 2, 4}, 10), OutOfCapacity);
   EXPECT_THROW(make({1, 1, std::nullopt}, -1), OutOfCapacity);
   EXPECT_THROW(make({1, 1, -3}, 5), OutOfCapacity);
   EXPECT_THROW(make({1, -1, 3}, 5), OutOfCapacity);
 }
 
-/// Memory of the process that is really there, in bytes.
+/// The resident memory of the process, in bytes.
 std::int64_t resident_bytes() {
   std::int64_t size = 0, resident = 0;
   std::ifstream("/proc/self/statm") >> size >> resident;
   return resident * 4096;
 }
 
-TEST(KvCache, MemoryIsTouchedOnlyAsTokensCome) {
+TEST(KvCache, MemoryIsCommittedOnlyWhenWritten) {
 #ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "this sanitizer touches all that is allocated";
+  GTEST_SKIP() << "this sanitizer touches all allocated memory";
 #endif
   const std::int64_t before = resident_bytes();
   const KvCache cache({{8, 256, std::nullopt}}, 1 << 17, DType::f16);

@@ -1,4 +1,4 @@
-// info's figures: the layout is what a forward makes, the account is what PyTorch counts.
+// Layout and account: the layout matches the sites of a forward, the account matches PyTorch's counts.
 #include "inspect/account.h"
 
 #include <gmock/gmock.h>
@@ -23,14 +23,14 @@ ModelConfig preset(const std::string& name) {
 
 class LayoutOf : public testing::TestWithParam<std::string> {};
 
-TEST_P(LayoutOf, IsWhatAForwardMakes) {
+TEST_P(LayoutOf, MatchesTheForward) {
   const Checkpoint checkpoint = golden_checkpoint(GetParam());
   const ModelConfig& config = checkpoint.model->config();
   const auto values = golden_values(GetParam());
   const auto n = static_cast<std::int64_t>(golden_ids(GetParam()).size());
   Probe probe(*checkpoint.model);
   logits_of(*checkpoint.model, golden_ids(GetParam()), {.taps = &probe});
-  const auto without_expert = [](const std::string& name) {  // the layout names one expert for all
+  const auto without_expert = [](const std::string& name) {  // in the layout one expert represents all
     return std::regex_replace(name, std::regex("experts\\.(\\d+|shared)\\."), "experts.E.");
   };
   std::map<std::string, Shape> shapes;
@@ -55,15 +55,15 @@ TEST_P(LayoutOf, IsWhatAForwardMakes) {
       expected.insert(name);
     }
   }
-  std::set<std::string> met;
-  for (const std::string& name : probe.order) met.insert(without_expert(name));
-  EXPECT_EQ(met, expected);
+  std::set<std::string> visited;
+  for (const std::string& name : probe.order) visited.insert(without_expert(name));
+  EXPECT_EQ(visited, expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, LayoutOf, testing::ValuesIn(golden_cases()),
                          [](const auto& param_info) { return param_info.param; });
 
-TEST(Layout, GroupsLayersThatAreAlike) {
+TEST(Layout, GroupsEqualLayers) {
   const std::vector<LayerGroup> groups = layer_groups(preset("gemma-2-2b"));
   ASSERT_EQ(groups.size(), 2U);
   EXPECT_EQ(to_string(groups[0]), "0, 2, …, 24");
@@ -71,7 +71,7 @@ TEST(Layout, GroupsLayersThatAreAlike) {
   EXPECT_EQ(to_string(layer_groups(preset("gpt2"))[0]), "0-11");
 }
 
-TEST(Account, CountsTheProductsThatPyTorchCounts) {
+TEST(Account, CountsTheSameProductsAsPyTorch) {
   const Json figures = reference_figures();
   for (const auto& [name, model] : figures["models"].items()) {
     const Json json = tiny_config(name, model);
@@ -82,11 +82,11 @@ TEST(Account, CountsTheProductsThatPyTorchCounts) {
   }
 }
 
-TEST(Account, FollowsTheFormulas) {
+TEST(Account, MatchesTheFormulas) {
   const ModelConfig config = preset("gpt2");
   const double b = 3, n = 100, d = 768, layers = 12, vocab = 50257;
   const Account forward = account(config, {Phase::forward, 3, 100, 4.0});
-  // projections 8bnd² and FFN 16bnd² a block, scores and mix 4bn²d
+  // per block: projections 8bnd², FFN 16bnd², scores and mix 4bn²d
   EXPECT_EQ(forward.total.flops, layers * (24 * b * n * d * d + 4 * b * n * n * d) + 2 * b * n * d * vocab);
   EXPECT_EQ(forward.total.map_bytes, layers * 2 * b * 12 * n * n * 4);
   const double hidden = layers * 4 * b * d * (n * n - n * (n + 1) / 2);
@@ -96,12 +96,12 @@ TEST(Account, FollowsTheFormulas) {
 
   const Account decode = account(config, {Phase::decode, 3, 100, 4.0});
   EXPECT_EQ(decode.total.flops, layers * (24 * b * d * d + 4 * b * n * d) + 2 * b * d * vocab);
-  EXPECT_EQ(decode.total.kv_bytes, layers * 2 * b * (n + 1) * d * 4) << "all keys and values read, its own appended";
+  EXPECT_EQ(decode.total.kv_bytes, layers * 2 * b * (n + 1) * d * 4) << "reads all keys and values, appends its own";
   EXPECT_EQ(kv_bytes_per_token(config, DType::f16), layers * 2 * d * 2);
   EXPECT_EQ(kv_bytes_per_token(config, DType::i8), layers * 2 * 12 * (64 + 4));
 }
 
-TEST(Account, WindowsBoundWhatIsSeenAndKept) {
+TEST(Account, WindowsLimitScoresAndTheCache) {
   const ModelConfig config = preset("gemma-2-2b");
   const Account decode = account(config, {Phase::decode, 1, 8192});
   const auto scores = [&](std::size_t group) {
@@ -115,17 +115,16 @@ TEST(Account, WindowsBoundWhatIsSeenAndKept) {
   const MemoryEstimate memory = estimate_memory(config, {Phase::decode, 1, 8192, 2.0, DType::bf16}, 256);
   EXPECT_EQ(memory.kv_cache, 13.0 * (4096 + 8192) * 4 * 256 * 2 * 2);
   EXPECT_EQ(memory.weights, 2.0 * 2'614'341'888);
-  // 5 queries behind 3 tokens, window 4: they see 4, 4, 4, 4, 4 keys; without it 4, 5, 6, 7, 8
   ModelConfig tiny = config;
   for (BlockConfig& block : tiny.blocks) block.attention().window = 4;
   const Account forward = account(tiny, {Phase::forward, 1, 6});
   const auto& ops = forward.layers[0].ops;
   const auto of_scores = std::find_if(ops.begin(), ops.end(), [](const Op& op) { return op.name == "attn.scores"; });
   ASSERT_NE(of_scores, ops.end());
-  EXPECT_EQ(of_scores->cost.visible_flops, 2.0 * 8 * 256 * (1 + 2 + 3 + 4 + 4 + 4));
+  EXPECT_EQ(of_scores->cost.visible_flops, 2.0 * 8 * 256 * (1 + 2 + 3 + 4 + 4 + 4)) << "6 queries, window 4";
 }
 
-TEST(Account, RefusesWhatCannotRun) {
+TEST(Account, RejectsInvalidBatchesAndLengths) {
   EXPECT_THROW(account(preset("gpt2"), {Phase::prefill, 1, 1025}), BadInput);
   EXPECT_THROW(account(preset("gpt2"), {Phase::prefill, 1, 0}), BadInput);
   EXPECT_THROW(account(preset("gpt2"), {Phase::prefill, 0, 1}), BadInput);

@@ -1,4 +1,4 @@
-// Cosines, neighbours and analogies against their definitions in double.
+// Cosines, neighbours and analogies against their definitions in double precision.
 #include "inspect/embedding.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ double cosine(const std::vector<double>& a, const std::vector<double>& b) {
   return dot / std::sqrt(aa * bb);
 }
 
-TEST(Embedding, CosinesAreThoseOfTheRows) {
+TEST(Embedding, CosinesMatchTheDefinition) {
   const Checkpoint checkpoint = golden_checkpoint("gpt2");
   ThreadPool pool(2);
   const EmbeddingSpace space(*checkpoint.model, pool, default_kernels());
@@ -38,7 +38,7 @@ TEST(Embedding, CosinesAreThoseOfTheRows) {
   EXPECT_THROW(space.cosine(-1, 0), BadInput);
 }
 
-TEST(Embedding, TheNearestAreTheLargestCosinesOfAnAnalogy) {
+TEST(Embedding, NearestHasTheLargestCosines) {
   const Checkpoint checkpoint = golden_checkpoint("gpt2");
   const Model& model = *checkpoint.model;
   ThreadPool pool(2);

@@ -14,13 +14,14 @@ namespace {
 using testing::HasSubstr;
 using Values = std::map<std::string, Value>;
 
-struct Seen {
+struct Recording {
   Values values;
   std::vector<std::string> order;
   std::vector<float> logits;
 };
 
-Seen run(const std::string& golden, const std::vector<std::string>& globs, const std::vector<std::string>& writes) {
+Recording run(const std::string& golden, const std::vector<std::string>& globs,
+              const std::vector<std::string>& writes) {
   const Checkpoint checkpoint = golden_checkpoint(golden);
   Seen result;
   std::vector<SiteWrite> parsed;
@@ -47,31 +48,31 @@ std::string run_refusal(const std::vector<std::string>& globs, const std::vector
 
 class RecorderOn : public testing::TestWithParam<const char*> {};
 
-TEST_P(RecorderOn, TheDefaultSetIsWhatTheGoldenHasWithoutResults) {
-  const Seen seen = run(GetParam(), {}, {});
+TEST_P(RecorderOn, TheDefaultSetHasTheSitesOfTheGoldenExceptResults) {
+  const Recording recording = run(GetParam(), {}, {});
   std::vector<std::string> expected, got;
   for (const auto& [site, value] : golden_values(GetParam())) {
     if (!site.ends_with("hook_result")) expected.push_back(site);
   }
-  for (const auto& [site, value] : seen.values) got.push_back(site);
+  for (const auto& [site, value] : recording.values) got.push_back(site);
   EXPECT_EQ(got, expected);
-  EXPECT_EQ(seen.order.front(), "hook_tokens");
+  EXPECT_EQ(recording.order.front(), "hook_tokens");
 }
 
-TEST_P(RecorderOn, LookingChangesNoBit) {
+TEST_P(RecorderOn, ReadingChangesNoBit) {
   const Checkpoint checkpoint = golden_checkpoint(GetParam());
   const std::vector<float> plain = logits_of(*checkpoint.model, golden_ids(GetParam()));
   EXPECT_TRUE(same_bits(run(GetParam(), {}, {}).logits, plain));
   EXPECT_TRUE(same_bits(run(GetParam(), {"*", "*hook_result", "*hook_attn_in", "*hook_k_input"}, {}).logits, plain));
 }
 
-/// Each site on its own, those on demand too: all values and the logits keep their bits.
+/// Multiplying any single site by 1, including those on demand, changes no bit of the values and logits.
 TEST_P(RecorderOn, TimesOneChangesNoBit) {
   const std::vector<std::string> globs = {
       "*", "*hook_result", "*hook_attn_in", "*hook_q_input", "*hook_k_input", "*hook_v_input", "*hook_mlp_in"};
-  const Seen plain = run(GetParam(), globs, {});
+  const Recording plain = run(GetParam(), globs, {});
   for (const std::string& site : plain.order) {
-    const Seen written = run(GetParam(), globs, {site + "*=1"});
+    const Recording written = run(GetParam(), globs, {site + "*=1"});
     ASSERT_TRUE(same_bits(written.logits, plain.logits)) << site;
     ASSERT_EQ(written.values.size(), plain.values.size());
     for (const auto& [name, value] : plain.values) {
@@ -83,7 +84,7 @@ TEST_P(RecorderOn, TimesOneChangesNoBit) {
 INSTANTIATE_TEST_SUITE_P(Each, RecorderOn, testing::Values("llama_mha", "gemma2", "gpt2_variant"),
                          [](const auto& param_info) { return std::string(param_info.param); });
 
-TEST(SiteSelection, OnDemandOnlyByAGlobThatEndsInTheName) {
+TEST(SiteSelection, SitesOnDemandNeedAGlobThatEndsInTheirName) {
   const auto has = [](const std::string& glob, Site site) { return SiteSelection({glob}, 2).contains({site, 1}); };
   EXPECT_TRUE(has("blocks.1.attn.hook_result", Site::result));
   EXPECT_TRUE(has("blocks.*.attn.hook_result", Site::result));
@@ -105,7 +106,7 @@ TEST(SiteSelection, OnDemandOnlyByAGlobThatEndsInTheName) {
   EXPECT_EQ(SiteSelection({"nothing"}, 2).count(), 0);
 }
 
-TEST(SiteWrite, Forms) {
+TEST(SiteWrite, ParsesAllForms) {
   const SiteWrite set = parse_site_write("blocks.1.hook_mlp_out[2,-1:,1:3,:]=-2.5e-1");
   EXPECT_EQ(set.glob, "blocks.1.hook_mlp_out");
   EXPECT_EQ(set.op, SiteWrite::Op::set);
@@ -122,7 +123,7 @@ TEST(SiteWrite, Forms) {
   EXPECT_TRUE(parse_site_write("a=0").index.empty());
 }
 
-TEST(SiteWrite, WhatIsNone) {
+TEST(SiteWrite, RejectsMalformedText) {
   for (const char* text : {"",         "=",       "=1",         "a",        "a=",
                            "a=x",      "a=1x",    "a= 1",       "a=1e99",   "a=0x1",
                            "[0]=1",    "a]=1",    "a[x]=1",     "a[]=1",    "a[,]=1",
@@ -132,7 +133,7 @@ TEST(SiteWrite, WhatIsNone) {
   }
 }
 
-TEST(SiteWrite, AStarBehindADotBelongsToTheGlob) {
+TEST(SiteWrite, AStarAfterADotBelongsToTheGlob) {
   for (const char* text : {"blocks.0.*=0", "*=1", "hook_embed*=2", "blocks.*[1]+=2"}) {
     const SiteWrite write = parse_site_write(text);
     const std::string_view all(text);
@@ -146,7 +147,7 @@ TEST(SiteWrite, AStarBehindADotBelongsToTheGlob) {
   EXPECT_EQ(parse_site_write("hook_embed*=2").glob, "hook_embed");
 }
 
-TEST(SiteWrite, LargestIndicesAreBeyondAnyValue) {
+TEST(SiteWrite, ExtremeIndicesAreOutOfRange) {
   for (const char* index :
        {"9223372036854775807", "-9223372036854775808", "0:9223372036854775807", "-9223372036854775808:"}) {
     EXPECT_THAT(run_refusal({}, {"hook_embed[" + std::string(index) + "]=1"}), HasSubstr("dimension of size")) << index;
@@ -182,7 +183,7 @@ TEST(RecorderWrites, IndexesFromEitherEnd) {
   EXPECT_EQ(written_elements("").size(), n * 24);
 }
 
-TEST(RecorderWrites, IndexesThatLeaveTheValue) {
+TEST(RecorderWrites, IndexesOutOfRangeAreErrors) {
   for (const char* index :
        {"[100000]", "[-100000]", "[0,24]", "[0,-25]", "[0,0:25]", "[0,3:3]", "[0,5:2]", "[0,-1:-2]", "[24:]"}) {
     EXPECT_THAT(run_refusal({}, {"hook_embed" + std::string(index) + "=1"}), HasSubstr("dimension of size")) << index;
@@ -190,15 +191,15 @@ TEST(RecorderWrites, IndexesThatLeaveTheValue) {
   EXPECT_THAT(run_refusal({}, {"hook_embed[0,0,0]=1"}), HasSubstr("has shape"));
 }
 
-TEST(RecorderWrites, WhatNoSiteMatchesIsAnError) {
+TEST(RecorderWrites, NamesWithoutASiteAreErrors) {
   EXPECT_THAT(run_refusal({"hook_nothing"}, {}), HasSubstr("hook_nothing"));
   EXPECT_THAT(run_refusal({"hook_embed", "blocks.2.hook_resid_pre"}, {}), HasSubstr("blocks.2.hook_resid_pre"));
-  EXPECT_THAT(run_refusal({"hook_pos_embed"}, {}), HasSubstr("hook_pos_embed")) << "a site that this model lacks";
+  EXPECT_THAT(run_refusal({"hook_pos_embed"}, {}), HasSubstr("hook_pos_embed")) << "the model has no such site";
   EXPECT_THAT(run_refusal({}, {"hook_nothing=1"}), HasSubstr("hook_nothing"));
   EXPECT_THAT(run_refusal({}, {"hook_embed*=1", "blocks.0.ln1_post.hook_out=1"}), HasSubstr("ln1_post"));
 }
 
-TEST(RecorderWrites, OpsInTheirOrderAndTheValueAfterThem) {
+TEST(RecorderWrites, WritesApplyInOrderBeforeTheValueIsRead) {
   const std::string site = "blocks.0.hook_mlp_out";
   const Value plain = run("llama_mha", {site}, {}).values.at(site);
   const Value value =
@@ -210,9 +211,9 @@ TEST(RecorderWrites, OpsInTheirOrderAndTheValueAfterThem) {
   EXPECT_EQ(value.data[0], plain.data[0]);
 }
 
-TEST(RecorderWrites, ReachWhatComesAfterAndNothingBefore) {
-  const Seen plain = run("llama_mha", {}, {});
-  const Seen written = run("llama_mha", {}, {"blocks.1.hook_resid_pre[2]+=1"});
+TEST(RecorderWrites, AffectOnlyLaterSites) {
+  const Recording plain = run("llama_mha", {}, {});
+  const Recording written = run("llama_mha", {}, {"blocks.1.hook_resid_pre[2]+=1"});
   const auto first = std::find(plain.order.begin(), plain.order.end(), "blocks.1.hook_resid_pre");
   ASSERT_NE(first, plain.order.end());
   for (auto it = plain.order.begin(); it != plain.order.end(); ++it) {
@@ -222,20 +223,20 @@ TEST(RecorderWrites, ReachWhatComesAfterAndNothingBefore) {
   const std::size_t vocab = plain.logits.size() / golden_ids("llama_mha").size();
   EXPECT_TRUE(std::equal(plain.logits.begin(), plain.logits.begin() + static_cast<std::ptrdiff_t>(2 * vocab),
                          written.logits.begin()))
-      << "earlier positions do not see it";
+      << "earlier positions do not depend on it";
   EXPECT_FALSE(same_bits(plain.logits, written.logits));
 }
 
-TEST(RecorderWrites, SitesOnDemandChangeWhatIsComputed) {
-  const Seen plain = run("llama_mha", {}, {});
+TEST(RecorderWrites, SitesOnDemandAffectTheLogits) {
+  const Recording plain = run("llama_mha", {}, {});
   for (const char* site :
        {"attn.hook_result", "hook_attn_in", "hook_q_input", "hook_k_input", "hook_v_input", "hook_mlp_in"}) {
-    const Seen written = run("llama_mha", {}, {"blocks.0." + std::string(site) + "[:,0]=0.25"});
+    const Recording written = run("llama_mha", {}, {"blocks.0." + std::string(site) + "[:,0]=0.25"});
     EXPECT_FALSE(same_bits(written.logits, plain.logits)) << site;
   }
 }
 
-TEST(RecorderWrites, ValuesThatAreNoNumbersAreFound) {
+TEST(RecorderWrites, InvalidValuesAreErrors) {
   EXPECT_THAT(run_refusal({}, {"blocks.1.hook_mlp_out[0,0]=nan"}), HasSubstr("blocks.1.hook_resid_post"));
   EXPECT_THAT(run_refusal({}, {"hook_embed[0,0]=inf"}), HasSubstr("hook_embed"));
   EXPECT_THAT(run_refusal({}, {"hook_tokens[0]=0.5"}), HasSubstr("hook_tokens"));

@@ -1,4 +1,4 @@
-// Gradients at sites: against differences of the loss, and through writes.
+// Gradients at sites: against finite differences of the loss, and through writes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace vitrine::test {
 namespace {
 
-/// Adds h · direction to the value of one site. Experts stay chosen as they were: their choice is no smooth function.
+/// Adds h · direction to the value of one site. The choice of experts is kept, because it is not differentiable.
 class Nudge : public Taps {
  public:
   Nudge(std::string site, const std::vector<float>& direction, double h, const Values& before)
@@ -46,7 +46,7 @@ class SiteGradients : public testing::TestWithParam<std::string> {
  protected:
   SiteGradients() { ids_.resize(std::min<std::size_t>(ids_.size(), 12)); }
 
-  /// d loss / d h of the site's value + h · direction at h = 0, from four losses: errors of order h⁴.
+  /// d loss / d h at h = 0, with h · direction added to the site's value, from four losses. The error is of order h⁴.
   double slope(const std::string& site, const std::vector<float>& direction, double h, const Values& before) const {
     const auto loss = [&](double step) {
       Nudge nudge(site, direction, step, before);
@@ -61,8 +61,8 @@ class SiteGradients : public testing::TestWithParam<std::string> {
   Ids ids_ = golden_ids(GetParam());
 };
 
-/// Along random directions, at every site that has a gradient, strips outside the mask included.
-TEST_P(SiteGradients, AreTheSlopesOfTheLoss) {
+/// In random directions, at every site that has a gradient, including strips outside the mask.
+TEST_P(SiteGradients, MatchTheSlopesOfTheLoss) {
   Probe probe(model_, {"*"});
   probe.ask_gradients = true;
   Learner learner(model_, {.taps = &probe});
@@ -80,7 +80,7 @@ TEST_P(SiteGradients, AreTheSlopesOfTheLoss) {
         const bool finite = std::isfinite(value.data[i]);
         direction[i] = finite ? (uniform(5, trial, i) < 0.5 ? -1.0f : 1.0f) : 0.0f;
         expected += static_cast<double>(gradient.data[i]) * static_cast<double>(direction[i]);
-        ASSERT_TRUE(finite || gradient.data[i] == 0) << site << ": the gradient by a masked score";
+        ASSERT_TRUE(finite || gradient.data[i] == 0) << site << ": a masked score has a gradient";
       }
       const double spread = norm(value.data) / std::sqrt(static_cast<double>(value.data.size()));
       const double h = std::min(0.03 / (g + 1e-9), 0.02 * spread);
@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(Families, SiteGradients,
                          testing::Values("gemma2", "gpt2", "qwen2_moe", "olmo2", "falcon", "cohere_qk_norm"),
                          [](const auto& param_info) { return param_info.param; });
 
-/// A pass with writes, its gradients at all sites but those on demand, and by all parameters.
+/// The gradients of a pass with writes, at the sites of the default set and of all parameters.
 struct Written {
   Values sites, params;
 };
@@ -136,8 +136,8 @@ class GradientsThroughWrites : public testing::Test {
   }
 };
 
-/// resid_post is resid_mid + mlp_out: what passes the write is the gradient of both.
-TEST_F(GradientsThroughWrites, ReplacedElementsPassNoneScaledOnesPassItScaled) {
+/// resid_post is resid_mid + mlp_out, so the gradient that flows through the write is that of both.
+TEST_F(GradientsThroughWrites, AreZeroForReplacedElementsAndScaledForScaledOnes) {
   const Written w =
       learned({"blocks.0.hook_resid_post[3]=0.25", "blocks.0.hook_resid_post[5,:4]*=-2.5",
                "blocks.0.hook_resid_post[6]+=1", "blocks.0.hook_resid_post[7]*=3", "blocks.0.hook_resid_post[7]=1",
@@ -153,7 +153,7 @@ TEST_F(GradientsThroughWrites, ReplacedElementsPassNoneScaledOnesPassItScaled) {
   }
 }
 
-TEST_F(GradientsThroughWrites, AHeadOfThePatternThatIsReplacedPassesNone) {
+TEST_F(GradientsThroughWrites, AReplacedHeadOfThePatternPassesNone) {
   const Written w = learned({"blocks.1.attn.hook_pattern[2]=0.1", "blocks.1.attn.hook_attn_scores[0,4]*=0.5"});
   const Value &scores = w.sites.at("blocks.1.attn.hook_attn_scores"),
               &raw = w.sites.at("blocks.1.attn.hook_scores_raw");
@@ -165,8 +165,8 @@ TEST_F(GradientsThroughWrites, AHeadOfThePatternThatIsReplacedPassesNone) {
   EXPECT_GT(largest(raw.data), 0);
 }
 
-/// A head's result or input that is replaced passes none; looked at as a write of ·1 does, all pass what they passed.
-TEST_F(GradientsThroughWrites, HeadsThatAreReplacedPassNone) {
+/// No gradient flows through a replaced result or input of a head. A write of ·1 changes no gradient.
+TEST_F(GradientsThroughWrites, ReplacedHeadsPassNone) {
   const Written plain = learned({});
   const Written times_one =
       learned({"blocks.*.attn.hook_result*=1", "blocks.*.hook_attn_in*=1", "blocks.*.hook_k_input*=1"});
@@ -174,7 +174,7 @@ TEST_F(GradientsThroughWrites, HeadsThatAreReplacedPassNone) {
     const auto part = [&](const Written& w) {
       Values values = of_params ? w.params : w.sites;
       std::erase_if(values, [](const auto& value) { return value.first.find(".ln1.") != std::string::npos; });
-      return values;  // the norm of the stream is not what these heads read
+      return values;  // these heads do not read the norm of the stream
     };
     const Distance d = distance(part(times_one), part(plain), 1e-5, 1e-7);
     EXPECT_LE(d.worst, 1) << d.name;
@@ -186,12 +186,12 @@ TEST_F(GradientsThroughWrites, HeadsThatAreReplacedPassNone) {
     const bool counts = i / head_dim % n_heads != 2 && i / (head_dim * n_heads) + 1 < ids_.size();
     ASSERT_EQ(z.data[i] != 0, counts) << i;
   }
-  const Written deaf = learned({"blocks.1.hook_attn_in=0.5"});  // attention hears nothing: all comes past it
-  EXPECT_EQ(deaf.sites.at("blocks.1.hook_resid_pre").data, deaf.sites.at("blocks.1.hook_resid_mid").data);
+  const Written constant = learned({"blocks.1.hook_attn_in=0.5"});  // no gradient flows through attention
+  EXPECT_EQ(constant.sites.at("blocks.1.hook_resid_pre").data, constant.sites.at("blocks.1.hook_resid_mid").data);
 }
 
-/// Upstream of writes the gradients are the slopes of the loss with the writes in force.
-TEST_F(GradientsThroughWrites, AreTheSlopesOfTheLoss) {
+/// Gradients at earlier sites match the slopes of the loss with the same writes.
+TEST_F(GradientsThroughWrites, MatchTheSlopesOfTheLoss) {
   const std::vector<std::string> writes = {"blocks.1.hook_resid_pre[2:6]*=0.5",     "blocks.1.hook_resid_pre[7]=0.1",
                                            "blocks.1.attn.hook_pattern[1,9,3]=0.7", "blocks.2.mlp.hook_post[:,:5]*=-1",
                                            "blocks.2.ln1.hook_scale[4]*=1.5",       "blocks.0.hook_q_input[3:8,1]*=0.5",
@@ -215,7 +215,7 @@ TEST_F(GradientsThroughWrites, AreTheSlopesOfTheLoss) {
   }
 }
 
-TEST_F(GradientsThroughWrites, RecomputationWritesAgain) {
+TEST_F(GradientsThroughWrites, RecomputeRepeatsWrites) {
   const std::vector<std::string> writes = {"blocks.*.hook_resid_mid[2:6]*=0.5", "blocks.1.attn.hook_pattern[1,9,3]=0.7",
                                            "blocks.2.mlp.hook_post[3]=0.2", "hook_logits*=1.5"};
   const Written kept = learned(writes), again = learned(writes, true);
@@ -230,8 +230,8 @@ TEST_F(GradientsThroughWrites, EverySiteTimesOneChangesNothing) {
   EXPECT_EQ(first_difference(plain.sites, written.sites), "");
 }
 
-/// The gradient at a site is by the value after the write.
-TEST_F(GradientsThroughWrites, TheSitesGradientIsByTheWrittenValue) {
+/// The gradient at a site is with respect to the value after the write.
+TEST_F(GradientsThroughWrites, AreWithRespectToTheWrittenValue) {
   const Written w = learned({"hook_logits[1]*=3", "hook_logits[2]=0.5"});
   const Value& logits = w.sites.at("hook_logits");
   const std::int64_t v = logits.shape[1];
@@ -241,7 +241,7 @@ TEST_F(GradientsThroughWrites, TheSitesGradientIsByTheWrittenValue) {
     EXPECT_NEAR(sum, 0, 1e-6);
   }
   const auto target = static_cast<std::int64_t>(ids_[3]);
-  for (std::int64_t i = 0; i < v; ++i) {  // all logits alike: every guess is as likely
+  for (std::int64_t i = 0; i < v; ++i) {  // all logits are equal, and so are the probabilities
     const double p = 1.0 / static_cast<double>(v), expected = i == target ? p - 1 : p;
     EXPECT_NEAR(static_cast<double>(logits.data[static_cast<std::size_t>(2 * v + i)]), expected, 1e-6);
   }

@@ -1,4 +1,4 @@
-// A dry run is the forward: the same ops with the same shapes and costs, and the same memory.
+// Dry runs have the same ops, shapes, costs and memory as real forwards.
 #include "model/dry_run.h"
 
 #include <gmock/gmock.h>
@@ -9,7 +9,7 @@
 namespace vitrine::test {
 namespace {
 
-/// `name shape` of every op of a ledger.
+/// Layer, name, op, shape and cost of every op of a ledger.
 std::vector<std::string> lines_of(const Ledger& ledger) {
   std::vector<std::string> lines;
   for (const LedgerOp& op : ledger.ops()) {
@@ -39,7 +39,7 @@ TEST_P(DryRunOf, HasTheOpsAndTheMemoryOfTheRealRun) {
   shapes.pass().logits = pass.logits;
   shapes.pass().ledger = &dry;
   shapes.run(shape_model(model.config()));
-  if (most_experts(model.config()) > 0) return;  // whom the tokens choose is not known
+  if (most_experts(model.config()) > 0) return;  // a dry run does not know the choice of experts
   EXPECT_EQ(lines_of(real), lines_of(dry));
   // The real run copies vectors that are not aligned in their file, and packs less where the file's weights are
   // transposed.
@@ -66,7 +66,7 @@ struct Wants : Taps {
   int n_visits = 0;
 };
 
-/// The ops of a pass over shapes for somebody who wants one site alone.
+/// The ops of a dry run whose taps want only one site.
 std::vector<std::string> ops_for(const ModelConfig& config, const SiteId& wanted) {
   ThreadPool pool(1);
   DryPass dry(pool, {{0, 4, 0, nullptr}});
@@ -82,7 +82,7 @@ std::vector<std::string> ops_for(const ModelConfig& config, const SiteId& wanted
   return names;
 }
 
-TEST(EarlyEnd, APassEndsAfterTheLastValueThatIsWanted) {
+TEST(EarlyEnd, APassEndsAfterTheLastWantedSite) {
   const ModelConfig config = golden_checkpoint("llama_mha").model->config();
   EXPECT_THAT(ops_for(config, {Site::embed}), testing::ElementsAre("-1 embed"));
   EXPECT_THAT(ops_for(config, {Site::resid_pre, 0}), testing::ElementsAre("-1 embed"));
@@ -93,7 +93,7 @@ TEST(EarlyEnd, APassEndsAfterTheLastValueThatIsWanted) {
   EXPECT_THAT(ops_for(config, {Site::logits}), testing::Contains("-1 unembed"));
 }
 
-TEST(EarlyEnd, AChunkWithoutLogitsFillsTheCacheAndNoMore) {
+TEST(EarlyEnd, AChunkWithoutLogitsOnlyFillsTheCache) {
   const Checkpoint checkpoint = golden_checkpoint("llama_mha");
   const Model& model = *checkpoint.model;
   const auto ids = golden_ids("llama_mha");

@@ -1,4 +1,4 @@
-// What cannot be learned is refused, never passed over.
+// Passes that cannot be differentiated throw.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,16 +33,16 @@ class LearnRefusals : public testing::Test {
   Ids ids_ = {1, 2, 3}, targets_ = {2, 3, 4};
 };
 
-TEST_F(LearnRefusals, WhatIsWholeIsLearned) {
+TEST_F(LearnRefusals, AValidPassIsAccepted) {
   EXPECT_EQ(refusal([](Pass&) {}), "");
 }
 
-TEST_F(LearnRefusals, ALossAndATapeAreAskedFor) {
+TEST_F(LearnRefusals, AMissingLossOrTape) {
   EXPECT_THAT(refusal([](Pass& p) { p.training.tape = nullptr; }), testing::HasSubstr("expected a tape and a loss"));
   EXPECT_THAT(refusal([](Pass& p) { p.training.loss = nullptr; }), testing::HasSubstr("expected a tape and a loss"));
 }
 
-TEST_F(LearnRefusals, KeysThatAreRounded) {
+TEST_F(LearnRefusals, RoundedKeys) {
   for (const DType dtype : {DType::bf16, DType::f16, DType::i8}) {
     EXPECT_THAT(refusal([dtype](Pass& p) { p.kv_dtype = dtype; }), testing::HasSubstr("not f32"));
   }
@@ -54,8 +54,8 @@ TEST_F(LearnRefusals, ACache) {
   EXPECT_EQ(cache.length(), 0);
 }
 
-/// A tap that puts a value of its own in and does not record it cuts the gradient: the next op notices.
-TEST_F(LearnRefusals, AReplacementThatIsNotRecorded) {
+/// A replacement that a tap does not record would interrupt the gradient. The next op detects it.
+TEST_F(LearnRefusals, AnUnrecordedReplacement) {
   for (const char* site :
        {"hook_embed", "blocks.1.ln1.hook_scale", "blocks.0.attn.hook_pattern", "blocks.2.mlp.hook_post", "hook_logits",
         "blocks.1.attn.hook_result", "blocks.1.hook_attn_in", "blocks.1.hook_q_input", "blocks.1.hook_k_input",

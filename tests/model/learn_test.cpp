@@ -1,4 +1,4 @@
-// What gradients do not depend on, and the cheap truths about them, for every golden family.
+// Invariants of gradients, for every golden family.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace vitrine::test {
 namespace {
 
-/// All sites but those that go backward otherwise where they are seen.
+/// All sites except those that change the order of sums in the backward when they are tapped.
 const std::vector<std::string> kPlainSites = {"*", "!*.hook_mlp_in", "!*.hook_scores_raw", "!*.hook_attn_scores",
                                               "!*.hook_pattern"};
 const std::vector<std::string> kStrips = {"*.hook_scores_raw", "*.hook_attn_scores", "*.hook_pattern"};
@@ -38,7 +38,7 @@ class Learning : public testing::TestWithParam<std::string> {
   const Ids ids_ = short_ids(GetParam());
 };
 
-TEST_P(Learning, TheForwardIsTheOneWithoutATape) {
+TEST_P(Learning, TheTapeDoesNotChangeTheForward) {
   const std::vector<float> logits = logits_of(model_, ids_);
   for (const bool recompute : {false, true}) {
     Learner learner(model_, {.recompute = recompute});
@@ -65,12 +65,12 @@ TEST_P(Learning, BitsDoNotDependOnTheInstructionSet) {
   }
 }
 
-TEST_P(Learning, LookingChangesNoBit) {
-  const Values unseen = gradients({});
+TEST_P(Learning, TapsChangeNoBit) {
+  const Values untapped = gradients({});
   for (const bool recompute : {false, true}) {
     Probe probe(model_, kPlainSites);
     probe.ask_gradients = true;
-    EXPECT_EQ(first_difference(unseen, gradients({.taps = &probe, .recompute = recompute})), "") << recompute;
+    EXPECT_EQ(first_difference(untapped, gradients({.taps = &probe, .recompute = recompute})), "") << recompute;
     EXPECT_TRUE(probe.gradients.contains("hook_embed"));
     EXPECT_TRUE(probe.gradients.contains("blocks.0.hook_resid_pre"));
     EXPECT_TRUE(probe.gradients.contains("blocks.0.hook_attn_in"));
@@ -86,8 +86,8 @@ std::vector<double> sum_of_heads(const Value& value) {
   return sums;
 }
 
-/// What attention's heads read has gradients that add up to what attention adds to the gradient of the stream.
-TEST_P(Learning, HeadsInputsAddUpToTheStream) {
+/// The gradients of the heads' inputs add up to the contribution of attention to the gradient of the stream.
+TEST_P(Learning, GradientsOfHeadInputsAddUp) {
   const auto learned = [&](const std::vector<std::string>& sites) {
     Probe probe(model_, sites);
     probe.ask_gradients = true;
@@ -117,24 +117,24 @@ TEST_P(Learning, HeadsInputsAddUpToTheStream) {
   }
 }
 
-/// Attention that is seen goes backward step by step, and what the FFN reads is a value of its own: other sums of the
-/// same terms.
-TEST_P(Learning, AttentionSeenIsAttentionUnseen) {
+/// The backward of tapped attention runs step by step, and a tapped input of the FFN is a copy. Both add the same terms
+/// in another order.
+TEST_P(Learning, TappedAttentionEqualsUntapped) {
   std::vector<std::string> sites = kStrips;
   sites.emplace_back("*.hook_mlp_in");
   Probe probe(model_, sites);
   probe.ask_gradients = true;
-  Learner seen(model_, {.taps = &probe});
-  seen.learn(texts());
-  Learner unseen(model_);
-  unseen.learn(texts());
-  EXPECT_TRUE(same_bits(seen.logits, unseen.logits));
-  const Distance d = distance(seen.gradients(), unseen.gradients(), 1e-5, 1e-7);
+  Learner tapped(model_, {.taps = &probe});
+  tapped.learn(texts());
+  Learner untapped(model_);
+  untapped.learn(texts());
+  EXPECT_TRUE(same_bits(tapped.logits, untapped.logits));
+  const Distance d = distance(tapped.gradients(), untapped.gradients(), 1e-5, 1e-7);
   EXPECT_LE(d.worst, 1) << d.name;
   EXPECT_GE(probe.gradients.size(), 3 * texts().size() * model_.config().blocks.size());
 }
 
-TEST_P(Learning, SegmentsAndMicroBatchesAdd) {
+TEST_P(Learning, GradientsOfSegmentsAndMicroBatchesAddUp) {
   Learner together(model_), one_by_one(model_), by_two(model_);
   const std::vector<Ids> all = texts();
   together.learn(all, 0.125f);
@@ -148,7 +148,7 @@ TEST_P(Learning, SegmentsAndMicroBatchesAdd) {
   }
 }
 
-TEST_P(Learning, AnIdChangesNoLogitBeforeIt) {
+TEST_P(Learning, ATokenChangesNoEarlierLogits) {
   const std::vector<float> logits = logits_of(model_, ids_);
   const std::int64_t vocab_size = model_.config().vocab_size;
   for (std::size_t t = 0; t < ids_.size(); ++t) {
@@ -163,8 +163,8 @@ TEST_P(Learning, AnIdChangesNoLogitBeforeIt) {
   }
 }
 
-/// The loss of position t alone: its gradient by later embeddings is exactly 0, whether attention is seen or not.
-TEST_P(Learning, NoGradientComesFromTheFuture) {
+/// The gradient of the loss at position t with respect to later embeddings is exactly 0, with and without taps.
+TEST_P(Learning, NoGradientFlowsToLaterTokens) {
   for (const char* strips : {"", "*.hook_pattern"}) {
     for (std::size_t t = 0; t + 1 < ids_.size(); t += 3) {
       Probe probe(model_, {"hook_embed", strips});
@@ -188,8 +188,9 @@ TEST_P(Learning, NoGradientComesFromTheFuture) {
 INSTANTIATE_TEST_SUITE_P(All, Learning, testing::ValuesIn(golden_cases()),
                          [](const auto& param_info) { return param_info.param; });
 
-/// The same weights with a head of its own: the tied gradient is the sum of both ends.
-TEST(LearningWithATiedHead, AddsBothEnds) {
+/// The gradient of a tied weight is the sum of the gradients of the embedding and the head with the same weights
+/// untied.
+TEST(LearningWithATiedHead, AddsBothGradients) {
   int tied_heads = 0;
   for (const std::string& golden : golden_cases()) {
     const Checkpoint checkpoint = golden_checkpoint(golden);
@@ -217,7 +218,7 @@ TEST(LearningWithATiedHead, AddsBothEnds) {
   EXPECT_GT(tied_heads, 5);
 }
 
-/// Models large enough that every op's work is cut up among threads, and a text that fills many tiles.
+/// Models large enough that the work of every op is divided among threads, and a text of many tiles.
 struct Wide {
   std::string golden;
   Json changes;
@@ -254,11 +255,11 @@ TEST_P(WideLearning, BitsDoNotDependOnThreadsRecomputationOrInstructions) {
   }
 }
 
-TEST_P(WideLearning, AttentionSeenIsAttentionUnseen) {
+TEST_P(WideLearning, TappedAttentionEqualsUntapped) {
   Probe one(*checkpoint_.model, kStrips), two(*checkpoint_.model, kStrips);
-  const Values seen = learned({.taps = &one});
-  EXPECT_EQ(first_difference(seen, learned({.threads = 3, .taps = &two})), "");
-  const Distance d = distance(seen, learned({}), 1e-5, 1e-7);
+  const Values tapped = learned({.taps = &one});
+  EXPECT_EQ(first_difference(tapped, learned({.threads = 3, .taps = &two})), "");
+  const Distance d = distance(tapped, learned({}), 1e-5, 1e-7);
   EXPECT_LE(d.worst, 1) << d.name;
 }
 
@@ -276,8 +277,8 @@ INSTANTIATE_TEST_SUITE_P(Families, WideLearning,
                                          Wide{"qwen2_moe", kWideQwen}),
                          [](const auto& param_info) { return param_info.param.golden; });
 
-/// A vocabulary so large that the rows of a text come to the head in groups.
-TEST(LearningInGroups, IsLearningAtOnce) {
+/// A vocabulary so large that the head processes the rows of a text in groups.
+TEST(LearningInGroups, EqualsLearningAtOnce) {
   const ScratchFolder folder;
   Json config = preset_or_config(goldens() + "/llama_mha/config.json");
   config.update(Json{{"vocab_size", 200'000}, {"initializer_range", 0.3}, {"max_position_embeddings", 128}});
@@ -291,7 +292,7 @@ TEST(LearningInGroups, IsLearningAtOnce) {
     return learner.gradients();
   };
   const Values grouped = learned({.threads = 2, .label_smoothing = 0.1f, .z_loss = 1e-2f});
-  Probe probe(*checkpoint.model, {"hook_loss"});  // who looks sees all rows at once
+  Probe probe(*checkpoint.model, {"hook_loss"});  // a tapped loss is computed for all rows at once
   const Values at_once = learned({.threads = 2, .taps = &probe, .label_smoothing = 0.1f, .z_loss = 1e-2f});
   const Distance d = distance(grouped, at_once, 1e-6, 1e-7);
   EXPECT_LE(d.worst, 1) << d.name;

@@ -1,4 +1,4 @@
-// What a model refuses, how it says so, and what decides frequencies that depend on a length.
+// The model's checks and error messages, packed documents, and RoPE frequencies that depend on the length.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ std::string error_of(Body&& body) {
   return "no error";
 }
 
-/// A golden model of which one parameter's first element is replaced.
+/// A golden model with the first element of one parameter replaced.
 struct Poisoned {
   Checkpoint checkpoint;
   std::vector<float> storage;
@@ -41,7 +41,7 @@ struct Poisoned {
   }
 };
 
-TEST(Forward, NamesTheFirstLayerWithAValueThatIsNotFinite) {
+TEST(Forward, NamesTheFirstSiteWithANonFiniteValue) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float inf = std::numeric_limits<float>::infinity();
   const struct {
@@ -64,7 +64,7 @@ TEST(Forward, NamesTheFirstLayerWithAValueThatIsNotFinite) {
   }
 }
 
-TEST(Forward, RefusesWhatDoesNotFit) {
+TEST(Forward, RejectsInvalidIdsAndLengths) {
   const Checkpoint checkpoint = golden_checkpoint("llama_mha");
   const Model& model = *checkpoint.model;
   const auto vocab_size = static_cast<std::int32_t>(model.config().vocab_size);
@@ -79,7 +79,7 @@ TEST(Forward, RefusesWhatDoesNotFit) {
   EXPECT_THAT(too_long, HasSubstr(std::to_string(n + 1)));
 }
 
-TEST(Forward, RefusesSegmentsThatContradictTheirCaches) {
+TEST(Forward, RejectsSegmentsThatContradictTheirCaches) {
   const Checkpoint checkpoint = golden_checkpoint("llama_mha");
   const Model& model = *checkpoint.model;
   const std::vector<std::int32_t> ids = {1, 2, 3, 4};
@@ -103,8 +103,8 @@ TEST(Forward, RefusesSegmentsThatContradictTheirCaches) {
   EXPECT_THAT(error_of([&] { model.make_cache(model.config().max_seq_len + 1, DType::f32); }), HasSubstr("context"));
 }
 
-/// Segments without caches are documents of their own: packed, they give what they give alone.
-TEST(Forward, PackedDocumentsDoNotSeeEachOther) {
+/// Segments without caches are separate documents. Packing does not change their logits.
+TEST(Forward, PackedDocumentsAreIndependent) {
   const Checkpoint checkpoint = golden_checkpoint("gemma2");
   const Model& model = *checkpoint.model;
   const auto first = some_ids(model, 9, 5), second = some_ids(model, 7, 6);
@@ -137,7 +137,7 @@ TEST(Forward, TheArenaDoesNotGrowFromPassToPass) {
   EXPECT_EQ(arena.reserved_bytes(), after_first);
 }
 
-TEST(Forward, AnInterruptEndsThePass) {
+TEST(Forward, CanBeInterrupted) {
   const Checkpoint checkpoint = golden_checkpoint("gemma2");
   ThreadPool pool(1);
   Arena arena;
@@ -148,9 +148,9 @@ TEST(Forward, AnInterruptEndsThePass) {
   EXPECT_THROW(checkpoint.model->forward(pass, ids), Interrupted);
 }
 
-/// RoPE that depends on the length takes it from what a sequence is made for, so its first tokens have the bits that
-/// they have in the whole text, before the rest of it is known.
-TEST(Forward, ASequenceHasTheFrequenciesOfTheLengthItIsMadeFor) {
+/// RoPE scalings that depend on the length use the planned length of a sequence, so the first tokens in a cache of the
+/// text's length have the same bits as in the whole text.
+TEST(Forward, ASequenceHasTheFrequenciesOfItsPlannedLength) {
   for (const char* golden : {"phi3_long", "llama_dynamic_rope"}) {
     const Checkpoint checkpoint = golden_checkpoint(golden);
     const Model& model = *checkpoint.model;
@@ -168,11 +168,11 @@ TEST(Forward, ASequenceHasTheFrequenciesOfTheLengthItIsMadeFor) {
                    [&](std::int64_t, const Tensor& t) { logits.insert(logits.end(), t.data, t.data + t.count()); }};
     model.forward(pass, first_ids);
     EXPECT_TRUE(same_bits(logits, first)) << golden;
-    EXPECT_FALSE(same_bits(logits_of(model, first_ids), first)) << golden << ": a short text has others";
+    EXPECT_FALSE(same_bits(logits_of(model, first_ids), first)) << golden << ": a short text has other frequencies";
   }
 }
 
-TEST(Config, RefusesWhatTheEngineDoesNotCompute) {
+TEST(Config, RejectsInvalidAndUnsupportedOptions) {
   const Checkpoint checkpoint = golden_checkpoint("gemma2");
   const auto with = [&](auto change) {
     ModelConfig config = checkpoint.model->config();

@@ -1,5 +1,5 @@
-// Mutations: every golden notices every word of its config. With one word taken away, or another in its place, the
-// logits leave the reference by far more than the tolerance of the golden tests.
+// Mutation tests: every golden detects a change of any field of its config. With the field changed or removed, the
+// logits differ from the reference by far more than the tolerance of the golden tests.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,17 +14,17 @@
 namespace vitrine::test {
 namespace {
 
-constexpr float kNoticed = 4e-5f;  // 20 times the tolerance of the goldens
+constexpr float kDetected = 4e-5f;  // 20 times the tolerance of the goldens
 
-/// A mutation of a word. It is tried on all goldens whose config it changes and whose parameters suffice for it.
+/// A change of a config. It is applied to all goldens whose config it changes and that have the necessary parameters.
 struct Mutation {
   std::string name;
   std::function<void(ModelConfig&)> change;
 };
 
-/// What a golden cannot notice.
-const std::set<std::string> kUnnoticed = {
-    "phi3_short without_window",  // its prompt ends before the window does
+/// Mutations that a golden cannot detect.
+const std::set<std::string> kUndetected = {
+    "phi3_short without_window",  // its prompt is shorter than the window
     "phi3_short with_a_window_one_wider",
 };
 
@@ -223,17 +223,16 @@ std::vector<Mutation> ffn_mutations() {
   };
 }
 
-/// The parameters that `config` names, of those of `model`, vectors cut to its lengths; nothing where one is missing
-/// or too short.
+/// The parameters of `model` for `config`, with vectors truncated to its sizes; nullopt if one is missing or too short.
 std::optional<ModelParams> params_for(const ModelConfig& config, const Model& model) {
-  std::map<std::string, Param> there;
+  std::map<std::string, Param> present;
   for_each_param(model.config(), model.params(),
-                 [&](const Param& param, const std::string& name, const Shape&) { there[name] = param; });
+                 [&](const Param& param, const std::string& name, const Shape&) { present[name] = param; });
   ModelParams params = empty_params(config);
   bool suffice = true;
   for_each_param(config, params, [&](Param& param, const std::string& name, const Shape& shape) {
-    const auto it = there.find(name);
-    suffice = suffice && it != there.end() && it->second.shape.count() >= shape.count();
+    const auto it = present.find(name);
+    suffice = suffice && it != present.end() && it->second.shape.count() >= shape.count();
     if (!suffice) return;
     param = it->second;
     param.shape = shape;
@@ -242,14 +241,14 @@ std::optional<ModelParams> params_for(const ModelConfig& config, const Model& mo
   return suffice ? std::optional(params) : std::nullopt;
 }
 
-class EveryWordOf : public testing::TestWithParam<std::string> {};
+class EveryFieldOf : public testing::TestWithParam<std::string> {};
 
-TEST_P(EveryWordOf, IsNoticed) {
+TEST_P(EveryFieldOf, IsDetected) {
   const std::string golden = GetParam();
   const Checkpoint checkpoint = golden_checkpoint(golden);
   const auto ids = golden_ids(golden);
   const auto values = golden_values(golden);
-  if (!values.contains("hook_logits")) GTEST_SKIP() << "a golden of some positions";
+  if (!values.contains("hook_logits")) GTEST_SKIP() << "the golden has no logits";
   const std::vector<float>& reference = values.at("hook_logits").data;
   int tried = 0;
   for (const auto& mutations : {model_mutations(), attention_mutations(), rope_mutations(), ffn_mutations()}) {
@@ -267,18 +266,18 @@ TEST_P(EveryWordOf, IsNoticed) {
         difference = std::max(difference, std::abs(reference[i] - logits[i]));
       }
       const std::string what = golden + " " + mutation.name;
-      EXPECT_EQ(difference / (1 + largest) > kNoticed, !kUnnoticed.contains(what))
+      EXPECT_EQ(difference / (1 + largest) > kDetected, !kUndetected.contains(what))
           << what << ": " << difference / (1 + largest);
     }
   }
   EXPECT_GE(tried, 8);
 }
 
-INSTANTIATE_TEST_SUITE_P(Goldens, EveryWordOf, testing::ValuesIn(golden_cases()),
+INSTANTIATE_TEST_SUITE_P(Goldens, EveryFieldOf, testing::ValuesIn(golden_cases()),
                          [](const auto& param_info) { return param_info.param; });
 
-/// No mutation stands here for nothing: some golden has its word.
-TEST(Mutations, AreEachTriedOnAGolden) {
+/// Every mutation changes the config of some golden.
+TEST(Mutations, AreEachAppliedToAGolden) {
   for (const auto& mutations : {model_mutations(), attention_mutations(), rope_mutations(), ffn_mutations()}) {
     for (const Mutation& mutation : mutations) {
       bool changes_one = false;

@@ -1,4 +1,4 @@
-// A trained minGPT that sorts letters: every intermediate value that llm-viz ships for three inputs.
+// A trained minGPT that sorts letters: all intermediate values that llm-viz publishes for three inputs.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -22,8 +22,8 @@ Value by_head(const Value& v) {
   return result;
 }
 
-/// q, k and v of each row side by side, as the fused projection gives them.
-Value side_by_side(const Value& q, const Value& k, const Value& v) {
+/// q, k and v of each row concatenated, as in the output of the fused projection.
+Value concatenated(const Value& q, const Value& k, const Value& v) {
   const auto rows = static_cast<std::size_t>(q.shape[0]);
   Value result;
   for (std::size_t t = 0; t < rows; ++t) {
@@ -103,7 +103,7 @@ TEST(NanoSort, EveryPartialValue) {
     expect("ln_f", at("ln_final.hook_out"));
     expect("lm_head", at("hook_logits"));
     expect("probs", softmax(at("hook_logits")));
-    expect("qkv", side_by_side(at("blocks.0.attn.hook_q"), at("blocks.0.attn.hook_k"), at("blocks.0.attn.hook_v")));
+    expect("qkv", concatenated(at("blocks.0.attn.hook_q"), at("blocks.0.attn.hook_k"), at("blocks.0.attn.hook_v")));
     EXPECT_EQ(compared, 24);
   }
 }

@@ -1,4 +1,4 @@
-// The same bits: numbers do not depend on how the work was cut up, on every instruction set that this machine has.
+// The same bits: results do not depend on how the work is divided, on every instruction set of this machine.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -42,14 +42,14 @@ class SameBits : public testing::TestWithParam<Setting> {
   std::vector<float> alone_;  // the whole text at once, one thread
 };
 
-TEST_P(SameBits, PrefillIsChunksIsDecode) {
+TEST_P(SameBits, PrefillEqualsChunksEqualsDecode) {
   for (const std::int64_t chunk : {1, 2, 3, 7, 64}) {
     EXPECT_TRUE(same_bits(alone_, chunked_logits_of(model_, ids_, chunk, {.kernels = &kernels_})))
         << "chunks of " << chunk;
   }
 }
 
-TEST_P(SameBits, WithRoundedCachesToo) {
+TEST_P(SameBits, WithRoundedCaches) {
   for (const DType dtype : {DType::bf16, DType::f16, DType::i8}) {
     const RunOptions o{.kernels = &kernels_, .kv_dtype = dtype};
     const std::vector<float> rounded = logits_of(model_, ids_, o);
@@ -69,8 +69,8 @@ TEST_P(SameBits, AnyNumberOfThreads) {
   }
 }
 
-/// Three sequences of different lengths in one forward, with caches that hold different pasts.
-TEST_P(SameBits, AloneIsInABatch) {
+/// Three sequences of different lengths in one forward, each with its own cache.
+TEST_P(SameBits, InABatch) {
   const std::vector<std::vector<std::int32_t>> texts = {some_ids(model_, 5, 2), ids_, some_ids(model_, 11, 3)};
   const auto vocab_size = static_cast<std::size_t>(model_.config().vocab_size);
   ThreadPool pool(2);
@@ -79,7 +79,7 @@ TEST_P(SameBits, AloneIsInABatch) {
   for (const auto& text : texts)
     caches.push_back(model_.make_cache(static_cast<std::int64_t>(text.size()), DType::f32));
   std::vector<std::vector<float>> logits(texts.size());
-  const std::int64_t steps[] = {2, 5, 4};  // tokens that each sequence brings to a round
+  const std::int64_t steps[] = {2, 5, 4};  // tokens of each sequence per forward
   for (;;) {
     Pass pass{{pool, kernels_, arena}, {}};
     std::vector<std::int32_t> batch;
@@ -107,7 +107,7 @@ TEST_P(SameBits, AloneIsInABatch) {
   }
 }
 
-TEST_P(SameBits, LastRowsAreRowsOfAll) {
+TEST_P(SameBits, LogitsOfTheLastRowAlone) {
   ThreadPool pool(1);
   Arena arena;
   std::vector<float> last;
@@ -119,7 +119,7 @@ TEST_P(SameBits, LastRowsAreRowsOfAll) {
   EXPECT_TRUE(same_bits(last, {alone_.end() - model_.config().vocab_size, alone_.end()}));
 }
 
-TEST_P(SameBits, TracedIsUntraced) {
+TEST_P(SameBits, WithTaps) {
   const std::vector<std::vector<std::string>> subsets = {
       {"*"},       {"*.hook_pattern"}, {"*.attn.hook_scores_raw", "hook_logits"}, {"*hook_normalized"},
       {"*_input"}, {"*.hook_result"}};
@@ -144,14 +144,14 @@ TEST_P(SameBits, EverySiteReplacedByItself) {
   EXPECT_TRUE(same_bits(alone_, chunked_logits_of(model_, ids_, 4, {.kernels = &kernels_, .taps = &probe})));
 }
 
-TEST_P(SameBits, EverySiteFiresOnce) {
+TEST_P(SameBits, EverySiteIsVisitedOnce) {
   Probe probe(model_, {"*"});
   logits_of(model_, ids_, {.kernels = &kernels_, .taps = &probe});
-  EXPECT_EQ(probe.order.size(), probe.values.size()) << "a site was met twice";
+  EXPECT_EQ(probe.order.size(), probe.values.size()) << "a site was visited twice";
 }
 
-/// The sites of a decoded token are the last rows of the sites of the whole text, with all keys so far.
-TEST_P(SameBits, SitesThroughACacheAreRowsOfTheWhole) {
+/// The sites of a decoded token equal the last rows of the sites of the whole text, including all earlier keys.
+TEST_P(SameBits, SitesOfADecodedTokenAreRowsOfTheWhole) {
   Probe whole(model_, {"*.hook_pattern", "*.hook_attn_scores", "*.hook_resid_post"}), step(model_, {"*"});
   logits_of(model_, ids_, {.kernels = &kernels_, .taps = &whole});
   chunked_logits_of(model_, ids_, 1, {.kernels = &kernels_, .taps = &step});  // values of the last token remain
@@ -173,7 +173,7 @@ INSTANTIATE_TEST_SUITE_P(All, SameBits, testing::ValuesIn(settings()), [](const 
   return param_info.param.golden + "_" + std::string(name_of(param_info.param.isa));
 });
 
-TEST(SameBitsAcrossIsas, EveryInstructionSetGivesTheSame) {
+TEST(SameBitsAcrossIsas, EveryInstructionSet) {
   for (const std::string& golden : golden_cases()) {
     const Checkpoint checkpoint = golden_checkpoint(golden);
     const std::vector<std::int32_t> ids = golden_ids(golden);

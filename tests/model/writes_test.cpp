@@ -1,4 +1,4 @@
-// What a write into a site changes, and what it leaves alone.
+// The effects of replacing values at sites.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace vitrine::test {
 namespace {
 
-/// Records everything, and changes one site by a function of its values.
+/// Records all sites, and changes one by a function of its values.
 class Writer : public Probe {
  public:
   Writer(const Model& model, std::string site, std::function<void(Value&)> change)
@@ -57,7 +57,7 @@ float& at(Value& v, std::int64_t a, std::int64_t b, std::int64_t c) {
   return v.data[static_cast<std::size_t>((a * v.shape[1] + b) * v.shape[2] + c)];
 }
 
-TEST_F(Writes, AQueryInputReachesItsHeadOnly) {
+TEST_F(Writes, AQueryInputAffectsOnlyItsHead) {
   auto values = after("blocks.1.hook_q_input", [](Value& v) {
     for (std::int64_t i = 0; i < v.shape[2]; ++i) at(v, 3, 2, i) += static_cast<float>(i);
   });
@@ -78,7 +78,7 @@ TEST_F(Writes, AQueryInputReachesItsHeadOnly) {
   }
 }
 
-TEST_F(Writes, AttnInReachesQueriesKeysAndValues) {
+TEST_F(Writes, AttnInAffectsQueriesKeysAndValues) {
   auto values = after("blocks.0.hook_attn_in", [](Value& v) {
     for (std::int64_t i = 0; i < v.shape[2]; ++i) at(v, 0, 0, i) += static_cast<float>(i);
   });
@@ -87,7 +87,7 @@ TEST_F(Writes, AttnInReachesQueriesKeysAndValues) {
   }
 }
 
-TEST_F(Writes, AHeadsResultWithoutItsZ) {
+TEST_F(Writes, ZeroingAResultEqualsZeroingItsZ) {
   const auto silence = [](Value& v) {
     for (std::int64_t t = 0; t < v.shape[0]; ++t) {
       for (std::int64_t i = 0; i < v.shape[2]; ++i) at(v, t, 1, i) = 0;
@@ -120,17 +120,17 @@ TEST_F(Writes, AScoreOutsideTheMaskIsAttendedTo) {
   EXPECT_EQ(at(pattern, 0, 9, 13), 0);
 }
 
-TEST_F(Writes, AKeyThatLeftTheRingCannotBeAttendedTo) {
+TEST_F(Writes, AKeyThatIsNoLongerInTheCacheCannotBeAttendedTo) {
   Writer writer(model_, "blocks.1.attn.hook_pattern", [](Value& v) { v.data[0] = 0.5f; });
   try {
     chunked_logits_of(model_, ids_, 1, {.taps = &writer});
-    FAIL() << "position 0 had left a window of 5";
+    FAIL() << "position 0 is outside a window of 5";
   } catch (const BadInput& e) {
     EXPECT_NE(std::string(e.what()).find("position 0"), std::string::npos) << e.what();
   }
 }
 
-TEST_F(Writes, TokensMayBeReplacedByTokens) {
+TEST_F(Writes, TokensCanBeReplacedByTokens) {
   const std::vector<float> values = after("hook_tokens", [](Value& v) { v.data[4] = 7; }).at("hook_loss").data;
   std::vector<std::int32_t> ids = ids_;
   ids[4] = 7;
@@ -140,7 +140,7 @@ TEST_F(Writes, TokensMayBeReplacedByTokens) {
   EXPECT_THROW(after("hook_tokens", [](Value& v) { v.data[4] = 1e9f; }), BadInput);
 }
 
-TEST_F(Writes, LaterTokensChangeNoBitOfEarlierOnes) {
+TEST_F(Writes, LaterTokensChangeNoEarlierLogits) {
   const auto vocab_size = model_.config().vocab_size;
   std::vector<std::int32_t> ids = ids_;
   ids[8] = (ids[8] + 1) % static_cast<std::int32_t>(vocab_size);
@@ -151,10 +151,10 @@ TEST_F(Writes, LaterTokensChangeNoBitOfEarlierOnes) {
   EXPECT_FALSE(same_bits(logits, before_logits_));
 }
 
-TEST_F(Writes, AWrittenNaNIsAnErrorThatNamesThePlace) {
+TEST_F(Writes, AWrittenNaNIsAnErrorThatNamesTheSite) {
   try {
     after("blocks.1.mlp.hook_post", [](Value& v) { v.data[3] = NAN; });
-    FAIL() << "a NaN passed";
+    FAIL() << "expected an error";
   } catch (const BadInput& e) {
     EXPECT_NE(std::string(e.what()).find("[blocks.1.hook_resid_post]"), std::string::npos) << e.what();
   }

@@ -1,4 +1,4 @@
-// Attention: its gradients against the formula, by complex steps, seen step by step and unseen.
+// Attention: gradients against the formula, by complex steps, with and without taps.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,10 +9,10 @@
 namespace vitrine::test {
 namespace {
 
-/// Looks at the strips, and asks for their gradients.
-class SeesStrips : public Taps {
+/// Taps the strips and their gradients.
+class StripTaps : public Taps {
  public:
-  explicit SeesStrips(Site site) : site_(site) {}
+  explicit StripTaps(Site site) : site_(site) {}
   bool wants(const SiteId& id) const override { return id.site == site_; }
   Tensor visit(Pass&, const SiteId&, const Tensor& value) override { return value; }
   bool wants_gradient(const SiteId& id) const override { return wants(id); }
@@ -59,26 +59,26 @@ class AttendGradients : public testing::TestWithParam<Attention> {
   }
 };
 
-TEST_P(AttendGradients, AreTheFormulas) { check_op(op()); }
+TEST_P(AttendGradients, MatchTheFormula) { check_op(op()); }
 
-TEST_P(AttendGradients, StepByStepTheyAreTheFormulas) {
-  SeesStrips taps(Site::pattern);
+TEST_P(AttendGradients, MatchTheFormulaWhenTapped) {
+  StripTaps taps(Site::pattern);
   check_op(op(&taps));
   EXPECT_EQ(taps.gradients, static_cast<int>(GetParam().lengths.size()));
 }
 
-TEST_P(AttendGradients, SeenIsUnseen) {
-  const OpRun unseen = run_op(op());
+TEST_P(AttendGradients, TappedEqualsUntapped) {
+  const OpRun untapped = run_op(op());
   for (const int threads : {1, 3}) {
     for (const Site site : {Site::scores_raw, Site::scores, Site::pattern}) {
-      SeesStrips taps(site);
-      const OpRun seen = run_op(op(&taps), threads);
-      EXPECT_TRUE(same_bits(seen.result, unseen.result));
-      for (std::size_t i = 0; i < seen.gradients.size(); ++i) {
+      StripTaps taps(site);
+      const OpRun tapped = run_op(op(&taps), threads);
+      EXPECT_TRUE(same_bits(tapped.result, untapped.result));
+      for (std::size_t i = 0; i < tapped.gradients.size(); ++i) {
         float worst = 0, largest = 0;
-        for (std::size_t j = 0; j < seen.gradients[i].size(); ++j) {
-          worst = std::max(worst, std::abs(seen.gradients[i][j] - unseen.gradients[i][j]));
-          largest = std::max(largest, std::abs(unseen.gradients[i][j]));
+        for (std::size_t j = 0; j < tapped.gradients[i].size(); ++j) {
+          worst = std::max(worst, std::abs(tapped.gradients[i][j] - untapped.gradients[i][j]));
+          largest = std::max(largest, std::abs(untapped.gradients[i][j]));
         }
         EXPECT_LE(worst, 2e-6f * largest) << i;
       }
@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Attention{"window", {4, 2, 6, 0.7f, {}}, {17}, {Mask::Kind::causal, 4}},
                     Attention{"window_of_one", {2, 1, 6, 0.7f, {}}, {5}, {Mask::Kind::causal, 1}},
                     Attention{"segments", {4, 2, 6, 0.7f, {}}, {9, 1, 6}},
-                    Attention{"all_of_it", {4, 2, 6, 1.5f, 2.0f}, {9, 1, 8}, {Mask::Kind::causal, 3}},
+                    Attention{"all_options", {4, 2, 6, 1.5f, 2.0f}, {9, 1, 8}, {Mask::Kind::causal, 3}},
                     Attention{"full", {4, 2, 6, 0.7f, 3.0f}, {9, 1, 17}, {Mask::Kind::full, {}}},
                     Attention{"full_window", {2, 1, 6, 0.7f, {}}, {9}, {Mask::Kind::full, 4}}),
     [](const auto& param_info) { return param_info.param.name; });

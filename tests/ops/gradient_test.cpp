@@ -1,4 +1,4 @@
-// Every op but attention: values and gradients against the formula, by complex steps (support/op_check.h).
+// All ops except attention: values and gradients against the formula, by complex steps (support/op_check.h).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using reference::Complex;
 using Vector = std::vector<Complex>;
 using All = std::vector<Vector>;
 
-/// A formula that works element by element.
+/// An elementwise formula.
 template <class Function>
 auto each(Function function) {
   return [function](const All& x) {
@@ -56,7 +56,7 @@ TEST(OpGradients, LinearOfRoundedWeights) {
   }
 }
 
-/// Σ_k a[i, k] · b[k, j] in double, where the strides say where the elements stand.
+/// Σ_k a[i, k] · b[k, j] in double precision, of strided matrices.
 std::vector<double> product(const std::vector<float>& a, std::size_t a_row, std::size_t a_col,
                             const std::vector<float>& b, std::size_t b_row, std::size_t b_col, std::size_t rows,
                             std::size_t inner, std::size_t cols) {
@@ -73,13 +73,13 @@ std::vector<double> product(const std::vector<float>& a, std::size_t a_row, std:
 void expect_near(const std::vector<float>& gradient, const std::vector<double>& expected) {
   double largest = 0;
   for (const double v : expected) largest = std::max(largest, std::abs(v));
-  for (std::size_t i = 0; i < expected.size(); ++i) {  // 0.5 stood there before
+  for (std::size_t i = 0; i < expected.size(); ++i) {  // the initial value was 0.5
     ASSERT_NEAR(static_cast<double>(gradient[i]), expected[i] + 0.5, 1e-5 * largest) << i;
   }
 }
 
-/// So large that rows of dw are gone through in pieces, and work is cut up among threads.
-TEST(OpGradients, LinearInPieces) {
+/// Large enough that dw is computed in blocks of rows and the work is divided among threads.
+TEST(OpGradients, LargeLinear) {
   constexpr std::size_t kRows = 70, kIn = 64, kOut = 1700;
   const OpCase c{.inputs = {{kRows, kIn}},
                  .weight = {kOut, kIn},
@@ -260,7 +260,7 @@ TEST(OpGradients, RoutingByWeight) {
                   return y;
                 },
             .spread = 4});
-  // Shares come from weights that are positive: of a softmax, whose formula goes before.
+  // Shares require positive weights, so a softmax comes first, in the op and in the formula.
   const std::vector<float> chosen = {0, 3, 2, 1, 4, 0};
   for (const bool renormalize : {false, true}) {
     check_op({.inputs = {{3, 5}},

@@ -1,4 +1,4 @@
-// The tape's own rules: what it asks of ops, when it calls them back, and what it refuses.
+// The tape: its requirements of ops, the order of its calls, and its errors.
 #include "autograd/tape.h"
 
 #include <gmock/gmock.h>
@@ -35,31 +35,31 @@ class TapeTest : public testing::Test {
   Pass pass_{{pool_, default_kernels(), arena_}, {{0, 2, 0, nullptr}}, {}};
 };
 
-/// An op without a backward records nothing, so what it made is unknown to the next, which has one.
-TEST_F(TapeTest, AnOpWithoutABackwardCannotBeTapedSilently) {
+/// An op without a backward records nothing, so its output is unknown to the next op that has one.
+TEST_F(TapeTest, AnOpWithoutABackwardIsDetected) {
   pass_.training.tape = &tape_;
-  const Tensor made_by_no_op = value();
-  const std::string message = message_of<InternalError>([&] { add(pass_, known(), made_by_no_op); });
-  EXPECT_EQ(message, "[add] an operand was made by an op without a backward");
-  EXPECT_THAT(message_of<InternalError>([&] { scale(pass_, 2, made_by_no_op); }), testing::StartsWith("[scale] "));
-  EXPECT_THAT(message_of<InternalError>([&] { tape_.watch(made_by_no_op, [](const Tensor&) {}); }),
+  const Tensor unknown = value();
+  const std::string message = message_of<InternalError>([&] { add(pass_, known(), unknown); });
+  EXPECT_EQ(message, "[add] an input was computed by an op without a backward");
+  EXPECT_THAT(message_of<InternalError>([&] { scale(pass_, 2, unknown); }), testing::StartsWith("[scale] "));
+  EXPECT_THAT(message_of<InternalError>([&] { tape_.watch(unknown, [](const Tensor&) {}); }),
               testing::HasSubstr("without a backward"));
-  EXPECT_THAT(message_of<InternalError>([&] { tape_.grad(made_by_no_op); }), testing::HasSubstr("no op has made"));
+  EXPECT_THAT(message_of<InternalError>([&] { tape_.grad(unknown); }), testing::HasSubstr("not on the tape"));
 }
 
-TEST_F(TapeTest, AResultStandsOnTheTapeOnce) {
+TEST_F(TapeTest, AnOutputIsRecordedOnce) {
   const Tensor x = known();
   EXPECT_EQ(message_of<InternalError>([&] { tape_.record("twice", {}, x, [] {}); }),
-            "[twice] its result is on the tape already");
+            "[twice] the output is already on the tape");
 }
 
-TEST_F(TapeTest, WhatNothingAsksForIsNotCalled) {
+TEST_F(TapeTest, ABackwardIsCalledOnlyIfItsOutputHasAGradient) {
   std::string called;
   const Tensor x = known(), used = value(), watched = value(), unused = value();
   tape_.record("used", {x}, used, [&] { called += "u"; });
   tape_.record("watched", {x}, watched, [&] { called += "w"; });
   tape_.record("unused", {x}, unused, [&] { called += "!"; });
-  tape_.watch(watched, [&](const Tensor& g) { EXPECT_THAT(g.values(), testing::Each(0.0f)); });  // asks, sees zeros
+  tape_.watch(watched, [&](const Tensor& g) { EXPECT_THAT(g.values(), testing::Each(0.0f)); });
   tape_.grad(used).data[0] = 1;
   tape_.unwind();
   EXPECT_EQ(called, "wu");
@@ -68,7 +68,7 @@ TEST_F(TapeTest, WhatNothingAsksForIsNotCalled) {
   EXPECT_EQ(tape_.mark(), 0U);
 }
 
-TEST_F(TapeTest, UnwindingStopsAtTheMark) {
+TEST_F(TapeTest, UnwindStopsAtTheMark) {
   const Tensor x = known(), y = value(), z = value();
   std::string order;
   tape_.record("y", {x}, y, [&] { order += "y"; });
@@ -86,20 +86,20 @@ TEST_F(TapeTest, UnwindingStopsAtTheMark) {
   EXPECT_EQ(order, "zy");
 }
 
-/// Gradients come in memory that others have left; it begins at zero all the same.
-TEST_F(TapeTest, AGradientBeginsAtZero) {
+/// The memory of released gradients is reused.
+TEST_F(TapeTest, GradientsAreInitiallyZero) {
   pass_.training.tape = &tape_;
   const Tensor x = known();
-  std::vector<float> seen;
-  tape_.watch(x, [&](const Tensor& g) { seen.assign(g.data, g.data + g.count()); });
+  std::vector<float> dx;
+  tape_.watch(x, [&](const Tensor& g) { dx.assign(g.data, g.data + g.count()); });
   Tensor y = x;
   for (int i = 0; i < 5; ++i) y = scale(pass_, 2, y);
   for (float& v : tape_.grad(y).values()) v = 1;
   tape_.unwind();
-  EXPECT_THAT(seen, testing::Each(32.0f));
+  EXPECT_THAT(dx, testing::Each(32.0f));
 }
 
-TEST_F(TapeTest, AParameterThatDoesNotLearnHasNoGradient) {
+TEST_F(TapeTest, AFrozenParameterHasNoGradient) {
   const float weights[6] = {1, 2, 3, 4, 5, 6};
   const LinearParams w{{"w", "w", {2, 3}, {reinterpret_cast<const std::byte*>(weights), DType::f32, 2, 3, 3, 1}}, {}};
   EXPECT_EQ(tape_.grad(w.weight).data, nullptr);
@@ -109,12 +109,12 @@ TEST_F(TapeTest, AParameterThatDoesNotLearnHasNoGradient) {
   tape_.watch(x, [&](const Tensor& g) { dx.assign(g.data, g.data + g.count()); });
   const Tensor y = linear(pass_, w, x);
   for (float& v : tape_.grad(y).values()) v = 1;
-  tape_.unwind();  // gradients still go through it
+  tape_.unwind();  // gradients still flow through it
   EXPECT_THAT(dx, testing::ElementsAre(5, 7, 9, 5, 7, 9));
 }
 
 /// Several panels of 32 columns each: 3,000 outputs.
-TEST_F(TapeTest, GradientsFlowThroughAWeightOfBlocksThatCannotLearn) {
+TEST_F(TapeTest, GradientsFlowThroughAQuantizedWeight) {
   constexpr std::int64_t kOut = 3000, kIn = 96, kRows = 5;
   std::mt19937 random(1);
   std::vector<std::byte> blocks(static_cast<std::size_t>(bytes_of(DType::q8_0, kOut * kIn)));

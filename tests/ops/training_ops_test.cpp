@@ -1,4 +1,4 @@
-// Ops that only training uses: dropout, and the losses of a router.
+// Ops of training: dropout and the losses of a router.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -41,7 +41,7 @@ class TrainingOps : public testing::Test {
   Tape tape_{gradients_};
 };
 
-TEST_F(TrainingOps, DropoutIsAFunctionOfThePlaceAlone) {
+TEST_F(TrainingOps, DropoutDependsOnlyOnThePlace) {
   Dropout dropout{0.25f, 5, 3, 1};
   std::vector<float> whole(1000), part(100);
   const SiteId at{Site::attn_out, 2};
@@ -67,7 +67,7 @@ TEST_F(TrainingOps, DropoutIsAFunctionOfThePlaceAlone) {
   EXPECT_TRUE(differs(dropout, {Site::attn_out, 2, 0}));
 }
 
-TEST_F(TrainingOps, DropoutMultipliesForwardAndBackwardByItsFactors) {
+TEST_F(TrainingOps, DropoutMultipliesValuesAndGradientsByItsFactors) {
   const Tensor x = known({5, 33}), g = random({5, 33});
   Pass p = pass({{0, 5, 0, nullptr}}, three_);
   EXPECT_EQ(dropout(p, {Site::mlp_out, 0}, x).data, x.data) << "no rate, no op";
@@ -86,13 +86,13 @@ TEST_F(TrainingOps, DropoutMultipliesForwardAndBackwardByItsFactors) {
   }
 }
 
-/// Looks at patterns, so that attention goes step by step.
-struct LookAtPatterns : Taps {
+/// Taps patterns, so that attention runs step by step.
+struct PatternTaps : Taps {
   bool wants(const SiteId& id) const override { return id.site == Site::pattern; }
   Tensor visit(Pass&, const SiteId&, const Tensor& value) override { return value; }
 };
 
-TEST_F(TrainingOps, AttentionDropsTheSameOfItsPatternWhetherSomebodyLooksOrNot) {
+TEST_F(TrainingOps, TapsDoNotChangeTheDropoutOfAttention) {
   const AttendConfig c{4, 2, 8, 0.5f, 3.0f};
   const Mask mask{Mask::Kind::causal, 5};
   const Tensor q = known({9, 4, 8}), k = known({9, 2, 8}), v = known({9, 2, 8}), g = random({9, 4, 8});
@@ -111,18 +111,20 @@ TEST_F(TrainingOps, AttentionDropsTheSameOfItsPatternWhetherSomebodyLooksOrNot) 
       results.emplace_back(tape_.grad(x).values().begin(), tape_.grad(x).values().end());
     return results;
   };
-  LookAtPatterns look;
-  const auto unseen = run(nullptr, three_), seen = run(&look, one_);
-  EXPECT_EQ(unseen.front(), seen.front()) << "the forward, bit for bit";
-  for (std::size_t i = 1; i < unseen.size(); ++i) {
-    for (std::size_t j = 0; j < unseen[i].size(); ++j) EXPECT_NEAR(unseen[i][j], seen[i][j], 1e-5) << i << " " << j;
+  PatternTaps taps;
+  const auto untapped = run(nullptr, three_), tapped = run(&taps, one_);
+  EXPECT_EQ(untapped.front(), tapped.front()) << "the forward, bit for bit";
+  for (std::size_t i = 1; i < untapped.size(); ++i) {
+    for (std::size_t j = 0; j < untapped[i].size(); ++j) {
+      EXPECT_NEAR(untapped[i][j], tapped[i][j], 1e-5) << i << " " << j;
+    }
   }
   Pass without = pass({{0, 6, 0, nullptr}, {6, 3, 0, nullptr}}, one_);
   const Tensor z = attend_own(without, {1}, c, mask, q, k, v);
-  EXPECT_FALSE(std::equal(z.values().begin(), z.values().end(), unseen.front().begin()));
+  EXPECT_FALSE(std::equal(z.values().begin(), z.values().end(), untapped.front().begin()));
 }
 
-/// The losses and their gradients by weights and logits, against the formulas in double.
+/// The losses and their gradients with respect to weights and logits, against the formulas in double precision.
 TEST_F(TrainingOps, RouterLossesAndTheirGradients) {
   constexpr std::int64_t kRows = 7, kExperts = 5, kChosen = 2;
   const std::vector<Segment> segments = {{0, 4, 0, nullptr}, {4, 3, 0, nullptr}};
@@ -142,7 +144,7 @@ TEST_F(TrainingOps, RouterLossesAndTheirGradients) {
     router_losses(p, logits, weights, chosen);
     std::vector<float> by_weights(static_cast<std::size_t>(kRows * kExperts));
     std::vector<float> by_logits = by_weights;
-    tape_.unwind(tape_.mark() - (over_layers ? 3 : 4));  // what router_losses recorded
+    tape_.unwind(tape_.mark() - (over_layers ? 3 : 4));  // the records of router_losses
     std::copy_n(dweights.data, dweights.count(), by_weights.begin());
     std::copy_n(dlogits.data, dlogits.count(), by_logits.begin());
 

@@ -12,9 +12,9 @@
 namespace vitrine::test {
 namespace {
 
-TEST(Arena, HoldsNothingBeforeItIsUsed) { EXPECT_EQ(Arena().reserved_bytes(), 0); }
+TEST(Arena, IsInitiallyEmpty) { EXPECT_EQ(Arena().reserved_bytes(), 0); }
 
-TEST(Arena, WhatWasTakenDoesNotOverlapAndIsAligned) {
+TEST(Arena, AllocationsAreAlignedAndDoNotOverlap) {
   Arena arena;
   std::vector<std::pair<std::byte*, std::int64_t>> taken;
   for (std::uint64_t i = 0; i < 300; ++i) {
@@ -30,7 +30,7 @@ TEST(Arena, WhatWasTakenDoesNotOverlapAndIsAligned) {
   }
 }
 
-TEST(Arena, ReleaseGivesTheSameMemoryAgain) {
+TEST(Arena, ReleasedMemoryIsReused) {
   Arena arena;
   arena.bytes(100);
   const Arena::Mark mark = arena.mark();
@@ -67,27 +67,27 @@ TEST(Arena, RepeatedScopesDoNotGrowIt) {
   const std::int64_t once = arena.reserved_bytes();
   for (int i = 0; i < 1000; ++i) pass(1);
   EXPECT_EQ(arena.reserved_bytes(), once);
-  EXPECT_LE(once, 4 * (50'000 + 370'075)) << "some multiple of what one pass takes";
+  EXPECT_LE(once, 4 * (50'000 + 370'075)) << "a small multiple of one pass";
   pass(3);
   const std::int64_t larger = arena.reserved_bytes();
   for (int i = 0; i < 1000; ++i) pass(1 + i % 3);
   EXPECT_EQ(arena.reserved_bytes(), larger);
 }
 
-TEST(Arena, TensorsOfNoElementsAreThere) {
+TEST(Arena, EmptyTensorsHaveAnAddress) {
   Arena arena;
   EXPECT_NE(arena.tensor({0, 5}).data, nullptr);
   EXPECT_EQ(arena.tensor({0, 5}).count(), 0);
 }
 
-TEST(Arena, WhatNoMachineHasIsRefused) {
+TEST(Arena, ThrowsForImpossibleSizes) {
   Arena arena;
   constexpr std::int64_t kLarge = std::int64_t{1} << 31;
   EXPECT_THROW(arena.tensor({kLarge, kLarge}), OutOfCapacity) << "2^64 bytes: not a small number";
   EXPECT_THROW(arena.tensor({kLarge, kLarge, kLarge}), OutOfCapacity);
   EXPECT_THROW(arena.tensor({std::int64_t{1} << 47}), OutOfCapacity);
   EXPECT_THROW(arena.bytes(std::numeric_limits<std::int64_t>::max()), OutOfCapacity);
-  EXPECT_EQ(arena.tensor({3}).count(), 3) << "and it works on";
+  EXPECT_EQ(arena.tensor({3}).count(), 3) << "it remains usable";
 }
 
 }  // namespace

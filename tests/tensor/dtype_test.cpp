@@ -53,7 +53,7 @@ void expect_f16_as_compilers(float value) {
   }
 }
 
-/// Between each two neighbours: the tie, the float on either side of it, and those beside the neighbours.
+/// For each pair of neighbours: both, the tie between them, and the floats adjacent to all three.
 TEST(F16, RoundsAtEveryTieAsTheCompilerDoes) {
   for (std::uint16_t bits = 0; bits < 0x7C00; ++bits) {
     const float low = float_from_f16(bits);
@@ -85,7 +85,7 @@ TEST(F16, RoundsAnyFloatAsTheCompilerDoes) {
   }
 }
 
-TEST(F16, ANanWhosePayloadLiesLowStaysANan) {
+TEST(F16, ANanWithALowPayloadStaysANan) {
   for (const std::uint32_t bits : {0x7F800001u, 0xFF800001u, 0x7F801FFFu, 0x7FFFFFFFu}) {
     const std::uint16_t half = f16_from_float(std::bit_cast<float>(bits));
     EXPECT_TRUE(is_nan_f16(half)) << bits;
@@ -94,7 +94,6 @@ TEST(F16, ANanWhosePayloadLiesLowStaysANan) {
   }
 }
 
-/// To nearest by distance, in double; ties to the even pattern.
 TEST(Bf16, RoundsToNearestTiesToEven) {
   for (std::uint32_t bits = 0; bits < 0x7F80; ++bits) {
     const auto even = static_cast<std::uint16_t>(bits % 2 == 0 ? bits : bits + 1);

@@ -29,7 +29,7 @@ TEST(Shape, ComparesRankAndSizes) {
   EXPECT_NE(Shape{}, Shape{0});
 }
 
-TEST(Shape, RefusesWhatIsNoShape) {
+TEST(Shape, RejectsInvalidSizes) {
   EXPECT_THROW((Shape{1, 2, 3, 4, 5}), InternalError);
   EXPECT_THROW((Shape{1, -1}), InternalError);
 }
@@ -51,14 +51,14 @@ TEST(Tensor, RowsOfEveryRank) {
   }
 }
 
-TEST(Tensor, ReshapedShowsTheSameElements) {
+TEST(Tensor, ReshapedHasTheSameElements) {
   float data[6] = {0, 1, 2, 3, 4, 5};
   const Tensor t = Tensor{data, {2, 3}}.reshaped({3, 2});
   EXPECT_EQ(t.row(2)[1], 5.0f);
   EXPECT_EQ(t.data, data);
 }
 
-/// The element that a view has at (r, c), of a table of int16 counted up.
+/// The element at (r, c) of a view of int16.
 std::int16_t element(const MatrixView& view, std::int64_t r, std::int64_t c) {
   return *reinterpret_cast<const std::int16_t*>(view.at(r, c));
 }
@@ -70,17 +70,17 @@ TEST(MatrixView, RangesOfRowsAndColumns) {
   const MatrixView plain{data, DType::bf16, 5, 7, 7, 1};
   const MatrixView transposed{data, DType::f16, 7, 5, 1, 7};
   const MatrixView some = plain.row_range(1, 3).col_range(2, 4), same = plain.col_range(2, 4).row_range(1, 3);
-  const MatrixView turned = transposed.row_range(2, 4).col_range(1, 3);
+  const MatrixView some_transposed = transposed.row_range(2, 4).col_range(1, 3);
   EXPECT_EQ(some.data, same.data);
   EXPECT_EQ(some.rows, 3);
   EXPECT_EQ(some.cols, 4);
-  EXPECT_EQ(turned.rows, 4);
-  EXPECT_EQ(turned.cols, 3);
-  EXPECT_EQ(turned.dtype, DType::f16);
+  EXPECT_EQ(some_transposed.rows, 4);
+  EXPECT_EQ(some_transposed.cols, 3);
+  EXPECT_EQ(some_transposed.dtype, DType::f16);
   for (std::int64_t r = 0; r < 3; ++r) {
     for (std::int64_t c = 0; c < 4; ++c) {
       EXPECT_EQ(element(some, r, c), (r + 1) * 7 + c + 2);
-      EXPECT_EQ(element(turned, c, r), (r + 1) * 7 + c + 2);
+      EXPECT_EQ(element(some_transposed, c, r), (r + 1) * 7 + c + 2);
     }
   }
 }
