@@ -10,7 +10,6 @@
 #include "base/nearest.h"
 #include "example/facts.h"
 #include "example/spell.h"
-#include "example/words.h"
 
 namespace vitrine {
 namespace {
@@ -84,14 +83,27 @@ class Gatherer {
     if (shape.rank() == 1) return;
     s.rows = numbers(shape[0]);
     if (name == "embed.weight" || name == "unembed.weight") s.rows = labels_;
-    const std::size_t at = name.find(".attn.w");
-    if (at == std::string::npos) return;
-    const AttentionConfig& a = f_.config->blocks.front().attention();
-    const char which = name[at + 7];
-    if (which == 'o')
-      s.columns = head_elements(shape[1] / a.head_dim, a.head_dim);
-    else if (shape[0] % a.head_dim == 0)
-      s.rows = head_elements(shape[0] / a.head_dim, a.head_dim);
+    // The heads of what the parameter makes, and of what it multiplies.
+    const Op* const op = op_with(name);
+    if (op == nullptr || op->inputs.empty()) return;
+    const Shape &made = f_.operands[op->output].site_shape, &read = f_.operands[op->inputs[0]].site_shape;
+    if (made.rank() == 3 && shape[0] == made[1] * made[2]) s.rows = head_elements(made[1], made[2]);
+    if (read.rank() == 3 && shape[1] == read[1] * read[2]) s.columns = head_elements(read[1], read[2]);
+  }
+
+  /// The first op that has the parameter as its weight; null if there is none.
+  const Op* op_with(const std::string& param) const {
+    const auto it = std::find_if(f_.ops.begin(), f_.ops.end(), [&](const Op& op) { return op.param == param; });
+    return it == f_.ops.end() ? nullptr : &*it;
+  }
+  /// The site that a parameter's op makes; "" if there is none.
+  std::string site_made_with(const std::string& param) const {
+    const Op* const op = op_with(param.substr(0, param.rfind('.')) + ".weight");
+    return op == nullptr ? "" : f_.operands[op->output].name;
+  }
+  std::string meaning_of_param(const std::string& param) const {
+    const std::string made = site_made_with(param);
+    return made.empty() ? "" : "makes " + made;
   }
 
   void label_site(ExampleSection& s, const SiteId& id) const {
@@ -135,12 +147,11 @@ class Gatherer {
     for (const std::string& name : f_.forward) {
       const Seen& value = f_.values.at(name);
       ExampleSection& s = add(ExamplePart::forward, name, value);
-      const SectionWords words = words_of(*f_.config, value.site);
+      const SectionWords words = words_of(f_, name);
       s.meaning = info(value.site.site).meaning;
       s.formula = words.formula;
       s.file = words.file;
       label_site(s, value.site);
-      if (value.site.site == Site::z) s.meaning += "; the output projection reads them concatenated";
       if (value.site.site == Site::loss) s.meaning += "; the loss of the step is the last one";
       if (value.site.site != Site::logits) continue;
       ExampleSection& p = add(ExamplePart::forward, "softmax", f_.values.at("softmax"));
@@ -163,7 +174,7 @@ class Gatherer {
               "src/ops/linear.cpp");
     }
     ExampleSection& s = add(ExamplePart::backward, "grad:" + name, found->second);
-    const SectionWords words = gradient_words_of(*f_.config, std::string_view(name));
+    const SectionWords words = param_gradient_words_of(f_, name);
     s.meaning = meaning_of_param(name);
     if (name == "embed.weight" && f_.config->head.tied) s.meaning += "; the sum of both parts";
     s.formula = words.formula;
@@ -187,32 +198,15 @@ class Gatherer {
   void add_params_after(const SiteId& id) {
     const std::string site = name_of(id);
     for (const TrainParam& p : model_.trainable.params()) {
-      if (p.name != "embed.weight" && site_of_gradient(p.name) == site) add_param_gradient(p.name);
+      if (p.name != "embed.weight" && site_made_with(p.name) == site) add_param_gradient(p.name);
     }
-  }
-
-  std::string site_of_gradient(const std::string& param) const {
-    const std::string linear = param.substr(0, param.rfind('.'));
-    const std::string above = linear.substr(0, linear.rfind('.') + 1), own = linear.substr(above.size());
-    if (own == "unembed") return "unembed.hook_out";
-    if (own == "pos_embed") return "hook_pos_embed";
-    if (own.starts_with("ln") || own.ends_with("_norm")) return linear + ".hook_out";
-    if (own == "wq" || own == "wk" || own == "wv") return above + "hook_" + own.substr(1);
-    if (own == "wo" || own == "w_down") {
-      return param.find(".shared.") != std::string::npos ? "" : above + "hook_out";
-    }
-    if (own == "router") return above + "hook_router_logits";
-    const auto* moe = std::get_if<MoeConfig>(&f_.config->blocks.front().ffn);
-    if (moe != nullptr) return above + (own == "w_gate" ? "hook_gate" : "hook_pre");
-    const bool gated = std::get<DenseConfig>(f_.config->blocks.front().ffn).gated;
-    return above + (own == "w_up" && gated ? "hook_pre_linear" : "hook_pre");
   }
 
   void add_backward() {
     for (const std::string& name : f_.backward) {
       const Seen& gradient = f_.gradients.at(name);
       ExampleSection& s = add(ExamplePart::backward, "grad:" + name, gradient);
-      const SectionWords words = gradient_words_of(*f_.config, gradient.site);
+      const SectionWords words = gradient_words_of(f_, name);
       s.formula = words.formula;
       s.file = words.file;
       label_site(s, gradient.site);
