@@ -3,7 +3,9 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "example/arithmetic.h"
 #include "example/facts.h"
@@ -38,6 +40,13 @@ struct OpKind {
 
 /// Null for an op that has no entry: it is shown without a formula.
 const OpKind* kind_of(const Op& op);
+
+/// The kinds of attention and of softmax; kind_of knows them and all others.
+std::span<const OpKind> attention_kinds();
+
+/// A whole number, written without decimal places.
+Arithmetic whole(std::int64_t n);
+Arithmetic exponential(const Arithmetic& x);
 
 /// How formulas write the value at a site: the end of its name; x if it is at none.
 std::string symbol(const std::string& site);
