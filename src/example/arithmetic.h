@@ -20,6 +20,8 @@ class Arithmetic {
 
   const std::string& text() const { return text_; }
   double value() const { return value_; }
+  /// Neither a sum nor a product.
+  bool is_number() const { return binding_ == Binding::atom; }
 
   friend Arithmetic operator+(const Arithmetic& a, const Arithmetic& b);
   friend Arithmetic operator-(const Arithmetic& a, const Arithmetic& b);

@@ -2,15 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <set>
 
-#include "base/error.h"
-#include "base/nearest.h"
+#include "example/cells.h"
 #include "example/facts.h"
 #include "example/spell.h"
-#include "example/words.h"
 
 namespace vitrine {
 namespace {
@@ -84,14 +81,27 @@ class Gatherer {
     if (shape.rank() == 1) return;
     s.rows = numbers(shape[0]);
     if (name == "embed.weight" || name == "unembed.weight") s.rows = labels_;
-    const std::size_t at = name.find(".attn.w");
-    if (at == std::string::npos) return;
-    const AttentionConfig& a = f_.config->blocks.front().attention();
-    const char which = name[at + 7];
-    if (which == 'o')
-      s.columns = head_elements(shape[1] / a.head_dim, a.head_dim);
-    else if (shape[0] % a.head_dim == 0)
-      s.rows = head_elements(shape[0] / a.head_dim, a.head_dim);
+    // The heads of what the parameter makes, and of what it multiplies.
+    const Op* const op = op_with(name);
+    if (op == nullptr || op->inputs.empty()) return;
+    const Shape &made = f_.operands[op->output].site_shape, &read = f_.operands[op->inputs[0]].site_shape;
+    if (made.rank() == 3 && shape[0] == made[1] * made[2]) s.rows = head_elements(made[1], made[2]);
+    if (read.rank() == 3 && shape[1] == read[1] * read[2]) s.columns = head_elements(read[1], read[2]);
+  }
+
+  /// The first op that has the parameter as its weight; null if there is none.
+  const Op* op_with(const std::string& param) const {
+    const auto it = std::find_if(f_.ops.begin(), f_.ops.end(), [&](const Op& op) { return op.param == param; });
+    return it == f_.ops.end() ? nullptr : &*it;
+  }
+  /// The site that a parameter's op makes; "" if there is none.
+  std::string site_made_with(const std::string& param) const {
+    const Op* const op = op_with(param.substr(0, param.rfind('.')) + ".weight");
+    return op == nullptr ? "" : f_.operands[op->output].name;
+  }
+  std::string meaning_of_param(const std::string& param) const {
+    const std::string made = site_made_with(param);
+    return made.empty() ? "" : "makes " + made;
   }
 
   void label_site(ExampleSection& s, const SiteId& id) const {
@@ -135,12 +145,11 @@ class Gatherer {
     for (const std::string& name : f_.forward) {
       const Seen& value = f_.values.at(name);
       ExampleSection& s = add(ExamplePart::forward, name, value);
-      const SectionWords words = words_of(*f_.config, value.site);
+      const SectionWords words = words_of(f_, name);
       s.meaning = info(value.site.site).meaning;
       s.formula = words.formula;
       s.file = words.file;
       label_site(s, value.site);
-      if (value.site.site == Site::z) s.meaning += "; the output projection reads them concatenated";
       if (value.site.site == Site::loss) s.meaning += "; the loss of the step is the last one";
       if (value.site.site != Site::logits) continue;
       ExampleSection& p = add(ExamplePart::forward, "softmax", f_.values.at("softmax"));
@@ -163,7 +172,7 @@ class Gatherer {
               "src/ops/linear.cpp");
     }
     ExampleSection& s = add(ExamplePart::backward, "grad:" + name, found->second);
-    const SectionWords words = gradient_words_of(*f_.config, std::string_view(name));
+    const SectionWords words = param_gradient_words_of(f_, name);
     s.meaning = meaning_of_param(name);
     if (name == "embed.weight" && f_.config->head.tied) s.meaning += "; the sum of both parts";
     s.formula = words.formula;
@@ -187,32 +196,15 @@ class Gatherer {
   void add_params_after(const SiteId& id) {
     const std::string site = name_of(id);
     for (const TrainParam& p : model_.trainable.params()) {
-      if (p.name != "embed.weight" && site_of_gradient(p.name) == site) add_param_gradient(p.name);
+      if (p.name != "embed.weight" && site_made_with(p.name) == site) add_param_gradient(p.name);
     }
-  }
-
-  std::string site_of_gradient(const std::string& param) const {
-    const std::string linear = param.substr(0, param.rfind('.'));
-    const std::string above = linear.substr(0, linear.rfind('.') + 1), own = linear.substr(above.size());
-    if (own == "unembed") return "unembed.hook_out";
-    if (own == "pos_embed") return "hook_pos_embed";
-    if (own.starts_with("ln") || own.ends_with("_norm")) return linear + ".hook_out";
-    if (own == "wq" || own == "wk" || own == "wv") return above + "hook_" + own.substr(1);
-    if (own == "wo" || own == "w_down") {
-      return param.find(".shared.") != std::string::npos ? "" : above + "hook_out";
-    }
-    if (own == "router") return above + "hook_router_logits";
-    const auto* moe = std::get_if<MoeConfig>(&f_.config->blocks.front().ffn);
-    if (moe != nullptr) return above + (own == "w_gate" ? "hook_gate" : "hook_pre");
-    const bool gated = std::get<DenseConfig>(f_.config->blocks.front().ffn).gated;
-    return above + (own == "w_up" && gated ? "hook_pre_linear" : "hook_pre");
   }
 
   void add_backward() {
     for (const std::string& name : f_.backward) {
       const Seen& gradient = f_.gradients.at(name);
       ExampleSection& s = add(ExamplePart::backward, "grad:" + name, gradient);
-      const SectionWords words = gradient_words_of(*f_.config, gradient.site);
+      const SectionWords words = gradient_words_of(f_, name);
       s.formula = words.formula;
       s.file = words.file;
       label_site(s, gradient.site);
@@ -261,122 +253,6 @@ class Gatherer {
   std::set<std::string> added_;  // gradients of parameters
   WorkedExample example_;
 };
-
-std::string cell_name(const ExampleSection& s, std::int64_t flat) {
-  std::string index;
-  for (int i = s.shape.rank() - 1; i >= 0; --i) {
-    index = std::to_string(flat % s.shape[i]) + (index.empty() ? "" : ",") + index;
-    flat /= s.shape[i];
-  }
-  return s.name + "[" + index + "]";
-}
-
-/// The largest element of a parameter, or of the last position's row of a site.
-std::int64_t own_choice(const ExampleSection& s) {
-  const auto n = static_cast<std::int64_t>(s.values.size());
-  std::int64_t first = 0, count = n;
-  const bool of_param = s.name.find("hook_") == std::string::npos && s.name != "softmax";
-  if (!of_param) {
-    const std::int64_t rows = s.by_first ? s.shape[1] : s.shape[0];
-    count = s.by_first ? s.shape[2] : n / rows;
-    first = (rows - 1) * count;  // of the first table
-  }
-  std::int64_t best = first;
-  const auto size = [&](std::int64_t i) { return std::abs(s.values[static_cast<std::size_t>(i)]); };
-  for (std::int64_t i = first; i < first + count; ++i) {
-    if (std::isfinite(size(i)) && (!std::isfinite(size(best)) || size(i) > size(best))) best = i;
-  }
-  return best;
-}
-
-/// The section and element that `NAME[1,2]` names.
-struct CellRequest {
-  ExampleSection* section;
-  std::int64_t flat;
-};
-
-CellRequest find_cell(WorkedExample& example, const std::string& text) {
-  const std::size_t bracket = text.find('[');
-  if (bracket == std::string::npos || text.back() != ']') {
-    throw BadInput("--cell", "expected SITE[row,column], got \"{}\"", text);
-  }
-  const std::string name = text.substr(0, bracket);
-  std::vector<std::string> names;
-  for (const ExampleSection& s : example.sections) names.push_back(s.name);
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end()) {
-    throw BadInput("--cell", "there is no \"{}\" in this example{}", name, did_you_mean(name, names));
-  }
-  ExampleSection& section = example.sections[static_cast<std::size_t>(found - names.begin())];
-  std::vector<std::int64_t> sizes(section.shape.sizes().begin(), section.shape.sizes().end()), index;
-  const char* at = text.data() + bracket + 1;
-  for (const char* const end = text.data() + text.size() - 1; at <= end;) {
-    std::int64_t i = 0;
-    const auto [stop, error] = std::from_chars(at, end, i);
-    if (error != std::errc() || (*stop != ',' && stop != end)) {
-      throw BadInput("--cell", "expected SITE[row,column] with whole numbers, got \"{}\"", text);
-    }
-    index.push_back(i);
-    at = stop + 1;
-  }
-  // Heads are columns of one table.
-  if (index.size() == 2 && sizes.size() == 3 && !section.by_first) sizes = {sizes[0], sizes[1] * sizes[2]};
-  bool inside = index.size() == sizes.size();
-  std::int64_t flat = 0;
-  for (std::size_t i = 0; inside && i < sizes.size(); ++i) {
-    inside = index[i] >= 0 && index[i] < sizes[i];
-    flat = flat * sizes[i] + index[i];
-  }
-  if (!inside) throw BadInput("--cell", "{}: {} has shape {}", text, name, to_string(section.shape));
-  return {&section, flat};
-}
-
-void spell_out(const Facts& facts, ExampleSection& s, std::int64_t flat) {
-  const std::optional<Arithmetic> arithmetic = spell(facts, s.name, flat);
-  if (!arithmetic) return;
-  s.cells.push_back(
-      {cell_name(s, flat), arithmetic->text(), arithmetic->value(), s.values[static_cast<std::size_t>(flat)]});
-}
-
-void add_cells(const Facts& facts, const std::vector<std::string>& asked, WorkedExample& example) {
-  std::set<const ExampleSection*> chosen;
-  for (const std::string& text : asked) {
-    const CellRequest request = find_cell(example, text);
-    chosen.insert(request.section);
-    const std::size_t before = request.section->cells.size();
-    spell_out(facts, *request.section, request.flat);
-    if (request.section->cells.size() == before) {
-      throw BadInput("--cell", "{} has no arithmetic to show", text);
-    }
-  }
-  for (ExampleSection& s : example.sections) {
-    if (s.part != ExamplePart::model && s.part != ExamplePart::prediction && !chosen.contains(&s) &&
-        !s.values.empty()) {
-      spell_out(facts, s, own_choice(s));
-    }
-  }
-}
-
-DifferenceSummary summary_of(const WorkedExample& example) {
-  DifferenceSummary summary;
-  for (const ExampleSection& s : example.sections) {
-    for (std::size_t i = 0; i < s.differences.size(); ++i) {
-      const Difference& d = s.differences[i];
-      if (!d.taken) continue;
-      ++summary.taken;
-      if (!d.smooth) {
-        ++summary.not_smooth;
-        continue;
-      }
-      const double by = std::abs(static_cast<double>(s.values[i]) - d.slope);
-      if (by < summary.largest) continue;
-      summary.largest = by;
-      summary.where = cell_name(s, static_cast<std::int64_t>(i));
-      summary.expected = d.error;
-    }
-  }
-  return summary;
-}
 
 std::string words_of(const ExampleOptions& o) {
   if (o.optimizer.kind == OptimizerConfig::Kind::sgd) return fmt::format("SGD, rate {}", o.lr);

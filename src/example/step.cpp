@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "example/facts.h"
+#include "example/op_kinds.h"
 #include "inspect/recorder.h"
 #include "model/params.h"
 #include "ops/route.h"
@@ -32,6 +34,64 @@ void check(const ModelConfig& config, const ExampleOptions& o) {
     throw BadInput("--target", "expected an id from 0 to {}, got {}", config.vocab_size - 1, o.target);
 }
 
+/// Copies the ops of a ledger with their operands, while the forward still has them.
+class OpLog {
+ public:
+  OpLog(const Ledger& ledger, Facts& facts) : ledger_(ledger), f_(facts) {}
+
+  void see(const SiteId& id, const Tensor& value) {
+    take_new_ops();
+    const std::size_t operand = operand_at(value);
+    f_.operand_of[name_of(id)] = operand;
+    visits_[name_of(id)].push_back(operand);
+    f_.operands[operand].last_name = name_of(id);
+    if (!f_.operands[operand].name.empty()) return;
+    f_.operands[operand].name = name_of(id);
+    f_.operands[operand].site_shape = value.shape;
+  }
+  /// Gradients arrive in reverse order.
+  void see_gradient(const SiteId& id, const Tensor& gradient) {
+    std::vector<std::size_t>& visits = visits_.at(name_of(id));
+    f_.operands[visits.back()].gradient = seen(id, gradient);
+    visits.pop_back();
+  }
+
+ private:
+  void take_new_ops() {
+    for (; taken_ < ledger_.ops().size(); ++taken_) {
+      const LedgerOp& from = ledger_.ops()[taken_];
+      Op op{from.op, from.layer, from.name, from.weight != nullptr ? from.weight->name : "", {}, 0};
+      if (kind_of(op) == nullptr && from.inputs.empty()) continue;  // not an op of the tape
+      if (op.param.empty() && from.op.starts_with("embed")) op.param = from.name + ".weight";
+      if (from.op == "row_range" && from.output.count() == from.inputs[0].count()) {  // a copy
+        at_[from.output.data] = operand_at(from.inputs[0]);
+        continue;
+      }
+      for (const Tensor& input : from.inputs) {
+        op.inputs.push_back(operand_at(input));
+        f_.operands[op.inputs.back()].uses.emplace_back(f_.ops.size(), op.inputs.size() - 1);
+      }
+      op.output = add(from.output);
+      f_.operands[op.output].made_by = f_.ops.size();
+      f_.ops.push_back(std::move(op));
+    }
+  }
+  std::size_t operand_at(const Tensor& value) {
+    const auto it = at_.find(value.data);
+    return it != at_.end() ? it->second : add(value);
+  }
+  std::size_t add(const Tensor& value) {
+    f_.operands.push_back({"", "", seen({}, value), {}, {}, {}, {}});
+    return at_[value.data] = f_.operands.size() - 1;
+  }
+
+  const Ledger& ledger_;
+  Facts& f_;
+  std::size_t taken_ = 0;
+  std::map<std::string, std::vector<std::size_t>> visits_;  // operands at each site
+  std::unordered_map<const float*, std::size_t> at_;        // memory may be reused: the last operand there
+};
+
 /// The gradients of all parameters that are updated, and the update.
 class Step {
  public:
@@ -49,25 +109,30 @@ class Step {
     targets_.push_back(o.target);
   }
 
-  /// Runs forward and backward and records all sites.
+  /// Runs forward and backward and records all sites and ops.
   void learn() {
     Tape tape(gradients_);
+    Ledger ledger;
+    OpLog log(ledger, facts_);
     LossRequest loss{targets_, facts_.weights};
     LossResult found;
     const auto see = [&](const SiteId& id, const Tensor& value) {
       facts_.forward.push_back(name_of(id));
       facts_.values[facts_.forward.back()] = seen(id, value);
+      log.see(id, value);
     };
     const ModelConfig& config = model_.trainable.model().config();
     Recorder recorder({}, {}, static_cast<int>(config.blocks.size()), see, static_cast<int>(most_experts(config)));
     recorder.receive_gradients([&](const SiteId& id, const Tensor& gradient) {
       facts_.backward.push_back(name_of(id));
       facts_.gradients[facts_.backward.back()] = seen(id, gradient);
+      log.see_gradient(id, gradient);
     });
     Pass pass{{pool_, default_kernels(), arena_}, {{0, facts_.n_tokens(), 0, nullptr}}, {}, &recorder};
     pass.training.tape = &tape;
     pass.training.loss = &loss;
     pass.training.result = &found;
+    pass.ledger = &ledger;
     model_.trainable.model().learn(pass, facts_.ids);
     facts_.loss = found.cross_entropy;
     facts_.values["softmax"] = softmax(facts_.values.at("hook_logits"));

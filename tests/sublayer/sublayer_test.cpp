@@ -1,4 +1,4 @@
-// A sublayer that is added to the block appears by itself in the account, the memory, the trace and a training step.
+// A sublayer that is added to the block appears by itself in the account, the memory, the trace and the worked example.
 //
 // This program has a block of its own: the real one, and after it one more op.
 #define block real_block
@@ -10,6 +10,7 @@
 
 #include "checkpoint/config_json.h"
 #include "checkpoint/presets.h"
+#include "example/example.h"
 #include "inspect/account.h"
 #include "inspect/recorder.h"
 #include "model/dry_run.h"
@@ -74,6 +75,27 @@ TEST(ANewSublayer, IsInInfosLayoutAndATrace) {
   };
   const auto [traced_without, traced_with] = with_and_without(order);
   EXPECT_EQ(traced_with, traced_without + 1);
+}
+
+TEST(ANewSublayer, IsInTheExampleWithItsFormulaAndArithmetic) {
+  const auto sections = [] {
+    ExampleOptions options;
+    options.ids = {0, 1, 2};
+    options.target = 5;
+    options.lr = 0.01;
+    options.most_differences = 1;
+    std::vector<ExampleSection> found = work_example(document_model(4), options).sections;
+    std::erase_if(found, [](const ExampleSection& s) { return s.name != "blocks.0.hook_resid_post"; });
+    return found;
+  };
+  const auto [without, with] = with_and_without(sections);
+  ASSERT_EQ(without.size(), 1U);
+  ASSERT_EQ(with.size(), 2U);
+  EXPECT_THAT(with.back().formula, testing::HasSubstr("1 + exp(")) << "SiLU";
+  EXPECT_EQ(with.back().file, "src/ops/elementwise.cpp");
+  ASSERT_EQ(with.back().cells.size(), 1U);
+  const SpelledCell& cell = with.back().cells.front();
+  EXPECT_NEAR(cell.result, static_cast<double>(cell.value), 1e-5) << cell.arithmetic;
 }
 
 }  // namespace

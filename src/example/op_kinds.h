@@ -1,0 +1,58 @@
+// What the example says about an op, once for each kind: its formula, the arithmetic of an element, and what it adds to
+// the gradients of its inputs and parameters.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "example/arithmetic.h"
+#include "example/facts.h"
+
+namespace vitrine {
+
+/// An op of the step, with the facts about it.
+struct OpView {
+  const Facts& facts;
+  const Op& op;
+
+  const Seen& input(std::size_t k) const { return facts.operands[op.inputs[k]].value; }
+  const Seen& output() const { return facts.operands[op.output].value; }
+  /// The gradient of the output; null if it was not recorded.
+  const Seen* gradient() const { return facts.gradient_of(op.output); }
+  const BlockConfig& block() const { return facts.block(op.layer); }
+};
+
+using Cell = std::optional<Arithmetic>;
+
+/// Formulas are in the notation of example/formula.h. Cells are empty where the arithmetic would be too long.
+struct OpKind {
+  std::string_view name;  ///< As on the tape.
+  std::string_view file;
+  std::string (*formula)(const OpView&);
+  Cell (*cell)(const OpView&, std::int64_t flat);
+  /// What the op adds to the gradient of input `k`.
+  std::string (*gradient_formula)(const OpView&, std::size_t k);
+  Cell (*gradient_cell)(const OpView&, std::size_t k, std::int64_t flat);
+  std::string_view param_gradient_formula{};  ///< What it adds to the gradient of its weight.
+};
+
+/// Null for an op that has no entry: it is shown without a formula.
+const OpKind* kind_of(const Op& op);
+
+/// The kinds of attention and of softmax; kind_of knows them and all others.
+std::span<const OpKind> attention_kinds();
+
+/// A whole number, written without decimal places.
+Arithmetic whole(std::int64_t n);
+Arithmetic exponential(const Arithmetic& x);
+
+/// How formulas write the value at a site: the end of its name; x if it is at none.
+std::string symbol(const std::string& site);
+
+/// Σ_i x[x_first + i · x_step] · w[w_first + i · w_step], n terms, without those whose x is exactly 0.
+Arithmetic dot(const Seen& x, std::int64_t x_first, std::int64_t x_step, const Seen& w, std::int64_t w_first,
+               std::int64_t w_step, std::int64_t n);
+
+}  // namespace vitrine
