@@ -33,7 +33,7 @@ struct Checkpoint {
   std::string tokenizer_path;           ///< For load_tokenizer(); empty where the format has no tokenizer.
   std::optional<std::int32_t> bos_id;
   std::vector<std::int32_t> stop_ids;  ///< Any of them ends a text.
-  SamplingOverrides generation;  ///< generation_config.json.
+  SamplingOverrides generation;        ///< generation_config.json.
 };
 
 /// Loads a Hugging Face folder, a GGUF or a llama2.c file, recognized by its content. Weights are memory-mapped; only

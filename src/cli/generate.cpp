@@ -98,8 +98,10 @@ void add_generate(CLI::App& program) {
   add_model_and_text(command, *o);
   add_number<std::int64_t>(command, "--max-tokens", o->max_tokens, "Generate at most N tokens (default: 128)", 0,
                            1 << 30);
-  add_number<double>(command, "--temperature", o->sampling.temperature, "Divide the logits by N; 0: greedy (default: 0.8)");
-  add_number<int>(command, "--top-k", o->sampling.top_k, "Sample only from the N most likely tokens; 0: from all (default: 40)");
+  add_number<double>(command, "--temperature", o->sampling.temperature,
+                     "Divide the logits by N; 0: greedy (default: 0.8)");
+  add_number<int>(command, "--top-k", o->sampling.top_k,
+                  "Sample only from the N most likely tokens; 0: from all (default: 40)");
   add_number<double>(command, "--top-p", o->sampling.top_p,
                      "… from the most likely tokens whose probabilities add up to N (default: 0.95)");
   add_number<double>(command, "--min-p", o->sampling.min_p,

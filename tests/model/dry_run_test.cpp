@@ -43,7 +43,8 @@ TEST_P(DryRunOf, HasTheOpsAndTheMemoryOfTheRealRun) {
   EXPECT_EQ(lines_of(real), lines_of(dry));
   // The real run copies vectors that are not aligned in their file, and packs less where the file's weights are
   // transposed.
-  const auto shapes_bytes = static_cast<double>(shapes.bytes()), real_bytes = static_cast<double>(arena.touched_bytes());
+  const auto shapes_bytes = static_cast<double>(shapes.bytes()),
+             real_bytes = static_cast<double>(arena.touched_bytes());
   EXPECT_LE(shapes_bytes, 1.25 * real_bytes);
   EXPECT_GE(shapes_bytes, 0.95 * real_bytes);
   EXPECT_GT(real.ops().size(), model.config().blocks.size());
