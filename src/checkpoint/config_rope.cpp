@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/math.h"
 
 namespace vitrine {
 namespace {
@@ -54,7 +55,7 @@ Scaled read_longrope(ConfigReader& t, std::int64_t dim, double max_seq_len, doub
   };
   const LongRopeScaling s{read_list("short_factor"), read_list("long_factor"), static_cast<std::int64_t>(original)};
   const double factor = t.positive_or("factor", max_seq_len / original);
-  const double proposed = factor <= 1 ? 1.0 : std::sqrt(1 + std::log(factor) / std::log(original));
+  const double proposed = factor <= 1 ? 1.0 : std::sqrt(1 + math::log(factor) / math::log(original));
   return {s, t.positive_or("attention_factor", proposed)};
 }
 
@@ -145,7 +146,7 @@ std::int64_t stretched_context(std::int64_t max_seq_len, const RopeConfig& rope)
 }
 
 double yarn_magnitude(double factor, double mscale) {
-  return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
+  return factor <= 1 ? 1.0 : 0.1 * mscale * math::log(factor) + 1.0;
 }
 
 }  // namespace vitrine

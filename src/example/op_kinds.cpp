@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/math.h"
+
 namespace vitrine {
 namespace {
 
@@ -247,7 +249,7 @@ std::string loss_formula(const OpView&) { return "L_{t} = −ln p_{t,\"next\"}";
 Cell loss_cell(const OpView& v, std::int64_t t) {
   const Seen& p = v.facts.values.at("softmax");
   return whole(0) -
-         function("ln", std::log, Arithmetic(p[t * p.last_size() + v.facts.targets[static_cast<std::size_t>(t)]]));
+         function("ln", math::log, Arithmetic(p[t * p.last_size() + v.facts.targets[static_cast<std::size_t>(t)]]));
 }
 std::string loss_gradient(const OpView&, std::size_t) { return "w_{t} · (p_{t,v} − [v = \"target\"])"; }
 Cell loss_gradient_cell(const OpView& v, std::size_t, std::int64_t i) {
@@ -285,7 +287,7 @@ constexpr OpKind kKinds[] = {
 }  // namespace
 
 Arithmetic whole(std::int64_t n) { return {static_cast<double>(n), std::to_string(n)}; }
-Arithmetic exponential(const Arithmetic& x) { return function("exp", std::exp, x); }
+Arithmetic exponential(const Arithmetic& x) { return function("exp", math::exp, x); }
 
 const OpKind* kind_of(const Op& op) {
   for (const std::span<const OpKind> kinds : {std::span<const OpKind>(kKinds), attention_kinds()}) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/math.h"
+
 #include "example/op_kinds.h"
 
 namespace vitrine {
@@ -96,7 +98,7 @@ Cell softmax_of_logits(const Facts& f, std::int64_t flat) {
   const Seen& logits = f.values.at("hook_logits");
   const std::int64_t n = logits.last_size(), first = flat / n * n;
   std::vector<Arithmetic> parts;
-  for (std::int64_t i = first; i < first + n; ++i) parts.push_back(function("exp", std::exp, Arithmetic(logits[i])));
+  for (std::int64_t i = first; i < first + n; ++i) parts.push_back(function("exp", math::exp, Arithmetic(logits[i])));
   return parts[static_cast<std::size_t>(flat - first)] / sum_of(parts);
 }
 
