@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
   Tape tape(gradients);
   for (int repeat = 0; repeat < 4; ++repeat) {
     LossRequest loss{targets, {}, 1.0f / static_cast<float>(n)};
-    Pass pass{pool, default_kernels(), arena, {}, {}};
+    Pass pass{{pool, default_kernels(), arena}, {}, {}};
     for (std::int64_t b = 0; b < batch; ++b) pass.segments.push_back({b * length, length, 0, nullptr});
     pass.tape = &tape;
     pass.loss = &loss;

@@ -26,7 +26,7 @@ std::optional<Logits> run(const Model& model, const std::vector<std::int32_t>& i
   try {
     for (std::int64_t first = 0; first < n; first += chunk) {
       const std::int64_t length = std::min(chunk, n - first);
-      Pass pass{pool, kernels, arena, {{0, length, first, &cache}}, {}};
+      Pass pass{{pool, kernels, arena}, {{0, length, first, &cache}}, {}};
       pass.logits = {LogitRequest::Rows::range, 0, length,
                      [&](std::int64_t, const Tensor& t) { logits.insert(logits.end(), t.data, t.data + t.count()); }};
       model.forward(pass, std::span(ids).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(length)));

@@ -1,10 +1,10 @@
 """docs/walkthrough.md: one prediction of the default model, from text to next token, with the values of a real run.
 
-Every formula of the page is computed here once more, in double precision, from the values that stand before it, and
-must give what vitrine gave: a page that is wrong cannot be written. Only Python's standard library is needed.
+This script recomputes every formula of the page in double precision and compares the results with vitrine's values
+before it writes anything. It needs only Python's standard library.
 
     python3 tools/make_walkthrough.py build/vitrine            writes the page
-    python3 tools/make_walkthrough.py build/vitrine --check    fails if the page is not what would be written
+    python3 tools/make_walkthrough.py build/vitrine --check    fails if the page is out of date
 """
 
 import argparse
@@ -88,7 +88,7 @@ def norm(x, weight, eps):
 
 
 def same(what, ours, theirs):
-    """Both lists, as vitrine gave them and as the formula gives them."""
+    """Compares vitrine's values with those of the formula."""
     scale = max(1.0, max(abs(v) for v in theirs))
     worst = max(abs(a - b) for a, b in zip(ours, theirs, strict=True))
     if not worst <= TOLERANCE * scale:
@@ -106,12 +106,12 @@ def table(head, rows):
 
 
 def code(piece):
-    """A piece of byte-level BPE as text: Ġ stands for a blank, Ċ for the end of a line."""
+    """A piece of byte-level BPE as text: Ġ means a space, Ċ a newline."""
     return "`" + piece.replace("Ġ", " ").replace("Ċ", "\\n").replace("|", "\\|") + "`"
 
 
 class Run:
-    """What one run of the program on the prompt shows, and the model's parameters."""
+    """The values of one run on the prompt, and the model's parameters."""
 
     def __init__(self, vitrine):
         self.vitrine = vitrine
@@ -149,13 +149,13 @@ def text_to_ids(run):
     rows = [(i, token, code(piece)) for i, (token, piece) in enumerate(zip(run.ids, run.pieces))]
     return f"""## 1. Text becomes ids
 
-The text is cut into words, a word's bytes are merged pair by pair, the most frequent pair of the training text first, and
-what is left is looked up. (`src/tokenizer/pre_tokenizer.cpp`, `bpe.cpp`, `bpe_merge.cpp`;
-`vitrine tokenize models/default "…"` shows it.) A blank belongs to the word that it precedes.
+The tokenizer splits the text into words. Within each word it merges pairs of adjacent bytes, beginning with the pair that was
+most frequent in its training text, and looks up the id of each resulting piece. A space belongs to the word after it.
+(`src/tokenizer/pre_tokenizer.cpp`, `bpe.cpp`, `merge_by_heap.h`; try `vitrine tokenize models/default "…"`)
 
 {table(("position", "id", "piece"), rows)}
 
-T = {len(run.ids)} tokens. From here on there are only numbers."""
+T = {len(run.ids)} tokens. From here on the model computes with numbers only."""
 
 
 def embedding(run):
@@ -171,15 +171,15 @@ def embedding(run):
     grid = [[f"**{a.strip()}**"] + [f"{cosine(rows_of[a], rows_of[b]):.2f}".replace("-", "−") for b in words] for a in words]
     return f"""## 2. Ids become vectors
 
-Row `id` of the embedding, a matrix of {run.config["vocab_size"]} × {d} learned numbers, times √d. (`src/ops/embed.cpp`;
-site `hook_embed`)
+Each id selects a row of the embedding, a learned matrix of {run.config["vocab_size"]} × {d}. The row is multiplied by √d.
+(`src/ops/embed.cpp`; site `hook_embed`)
 
     x[t] = √d · E[id[t]]                                       [T, {d}]
 
 For {code(run.pieces[last])}, id {run.ids[last]}: √{d} · {numbers(table_row)} = {numbers(run.sites["hook_embed"][last])}
 
-What a token means lies in the direction of its vector. Cosines between rows of this model's embedding
-(`vitrine embed` draws any words, finds neighbours and analogies):
+The direction of the vector encodes the meaning of the token. These are cosines between rows of the embedding
+(`vitrine embed` compares other words, and finds nearest tokens and analogies):
 
 {table([""] + [w.strip() for w in words], grid)}"""
 
@@ -191,8 +191,9 @@ def first_norm(run):
     same("ln1", out, norm(x, run.weight(0, "input_layernorm").flat, eps))
     return f"""## 3. A block begins: RMSNorm
 
-The stream x passes {run.config["num_hidden_layers"]} blocks; each reads it, and adds to it, twice: attention, then the MLP. What reads it,
-reads it divided by its length. (`src/model/block.cpp` is the whole block; `src/ops/norm.cpp`; sites `blocks.0.ln1.*`)
+The residual stream x passes through {run.config["num_hidden_layers"]} blocks. Each block reads x and adds to it twice: attention first, then the MLP. Both
+read a normalized x, scaled to a root mean square of about 1. (`src/model/block.cpp` is the whole block;
+`src/ops/norm.cpp`; sites `blocks.0.ln1.*`)
 
     norm(x) = x / √(mean(x²) + eps) · (1 + w)                  eps = {eps:g}
 
@@ -209,37 +210,39 @@ def projections(run):
     heads, kv, dh = c["num_attention_heads"], c["num_key_value_heads"], c["head_dim"]
     return f"""## 4. Queries, keys, values
 
-Each position asks (q), says what it has (k), and gives it (v). (`src/model/attention.cpp`, `src/ops/linear.cpp`)
+Each position has a query (what it looks for), a key (what it offers) and a value (what it passes on).
+(`src/model/attention.cpp`, `src/ops/linear.cpp`)
 
     q = norm(x) · W_qᵀ   [T, {heads}, {dh}]      k = norm(x) · W_kᵀ   [T, {kv}, {dh}]      v = norm(x) · W_vᵀ   [T, {kv}, {dh}]
 
-{heads} query heads share {kv} heads of keys and values, {heads // kv} each. Last token, head 0: q = {numbers(run.site(0, "attn.hook_q")[last, 0])},
+There are {heads} query heads and {kv} key/value heads; each key/value head serves {heads // kv} query heads. Last token, head 0: q = {numbers(run.site(0, "attn.hook_q")[last, 0])},
 k = {numbers(run.site(0, "attn.hook_k")[last, 0])}, v = {numbers(run.site(0, "attn.hook_v")[last, 0])}."""
 
 
 def rotation(run):
     c = run.config
     half, base, last = c["head_dim"] // 2, c["rope_theta"], len(run.ids) - 1
-    q, turned = run.site(0, "attn.hook_q")[last, 0], run.site(0, "attn.hook_rot_q")[last, 0]
+    q, rotated = run.site(0, "attn.hook_q")[last, 0], run.site(0, "attn.hook_rot_q")[last, 0]
     angles = [last * base ** (-2 * i / c["head_dim"]) for i in range(half)]
     first = [q[i] * math.cos(a) - q[i + half] * math.sin(a) for i, a in enumerate(angles)]
     second = [q[i + half] * math.cos(a) + q[i] * math.sin(a) for i, a in enumerate(angles)]
-    same("rope", turned, first + second)
+    same("rope", rotated, first + second)
     waves = [(i, f"{base ** (-2 * i / c['head_dim']):.5f}", f"{2 * math.pi * base ** (2 * i / c['head_dim']):,.0f}")
              for i in (0, 1, half // 4, half // 2, half - 1)]
     i = 1
-    return f"""## 5. Where a token stands: rotation
+    return f"""## 5. Positions: rotary embedding
 
-Element i of a head and element i + {half} are a point, turned by position · base^(−2i/{c["head_dim"]}), base {base:g}. After that a product of a query
-and a key depends on how far apart they stand. (`src/ops/rope.cpp`; sites `hook_rot_q`, `hook_rot_k`)
+Elements i and i + {half} of a head form a point in the plane. RoPE rotates it by position · base^(−2i/{c["head_dim"]}), with base {base:g}. The product of a
+rotated query and a rotated key then depends on the distance between their positions. (`src/ops/rope.cpp`; sites `hook_rot_q`,
+`hook_rot_k`)
 
     x' = x cos a − y sin a,   y' = y cos a + x sin a
 
-Last token (position {last}), head 0, pair {i}: a = {angles[i]:.4f}; ({q[i]:.4f}, {q[i + half]:.4f}) → ({turned[i]:.4f}, {turned[i + half]:.4f}).
+Last token (position {last}), head 0, pair {i}: a = {angles[i]:.4f}; ({q[i]:.4f}, {q[i + half]:.4f}) → ({rotated[i]:.4f}, {rotated[i + half]:.4f}).
 
-{table(("pair", "radians a position", "positions a turn"), waves)}
+{table(("pair", "radians per position", "positions per rotation"), waves)}
 
-The last pairs have hardly turned at the end of a context of {c["max_position_embeddings"]}.""".replace("(-", "(−").replace(" -", " −")
+Over the whole context of {c["max_position_embeddings"]} positions the last pairs hardly rotate.""".replace("(-", "(−").replace(" -", " −")
 
 
 def attention(run):
@@ -259,15 +262,15 @@ def attention(run):
     rows = [(code(run.pieces[s]), f"{raw[s]:.3f}", f"{capped[s]:.3f}", f"{100 * pattern[s]:.1f} %") for s in range(last + 1)]
     return f"""## 6. Attention
 
-How well the last token's query fits each key up to it; later ones it cannot see, and in every second block only the last
-{c["sliding_window"]} (this text is shorter). (`src/ops/attend.cpp`)
+The scores say how well a query matches each key. A token attends only to itself and earlier tokens, in every second block only
+to the last {c["sliding_window"]} (this text is shorter). (`src/ops/attend.cpp`)
 
     score = q · k / √{c["query_pre_attn_scalar"]}                      `hook_scores_raw`    [H, T, S]
     capped = {cap:g} · tanh(score / {cap:g})                   `hook_attn_scores`
     p = exp(capped − max) / Σ exp(capped − max)         `hook_pattern`
     z = Σ p · v                                         `hook_z`             [T, H, {c["head_dim"]}]
 
-Block 0, head {head}, from {code(run.pieces[last])}:
+Block 0, head {head}, query of {code(run.pieces[last])}:
 
 {table(("key of", "score", "capped", "p"), [[x.replace("-", "−") if isinstance(x, str) and not x.startswith("`") else x for x in row] for row in rows])}
 
@@ -283,9 +286,9 @@ def output(run):
     same("ln1_post", run.site(0, "hook_attn_out")[last], added)
     x = run.site(0, "hook_resid_pre")[last]
     same("resid_mid", run.site(0, "hook_resid_mid")[last], [a + b for a, b in zip(x, added)])
-    return f"""## 7. Back into the stream
+    return f"""## 7. Back to the residual stream
 
-The heads' z, one after another, are mixed, normed once more, and added. (`src/model/attention.cpp`, `block.cpp`)
+The concatenated z of all heads is projected, normalized again, and added to x. (`src/model/attention.cpp`, `block.cpp`)
 
     x ← x + norm(z · W_oᵀ)
 
@@ -308,15 +311,15 @@ def mlp(run):
     best = max(range(len(post)), key=lambda i: abs(post[i]))
     return f"""## 8. The MLP
 
-Each token by itself: {c["intermediate_size"]} units, of which one half of the weights says how open a unit is and the other what passes.
-(`src/model/ffn.cpp`, `src/ops/elementwise.cpp`; sites `blocks.0.mlp.*`)
+The MLP processes each token separately. It has {c["intermediate_size"]} units; for each, one matrix computes a gate and another the value that the gate
+multiplies. (`src/model/ffn.cpp`, `src/ops/elementwise.cpp`; sites `blocks.0.mlp.*`)
 
     gate = norm(x) · W_gateᵀ     up = norm(x) · W_upᵀ           [T, {c["intermediate_size"]}]
     gelu(g) = g/2 · (1 + tanh(√(2/π) (g + 0.044715 g³)))
     x ← x + norm((gelu(gate) · up) · W_downᵀ)
 
-Last token, block 0: the loudest unit is {best}: gate {gate[best]:.4f}, up {up[best]:.4f}, gelu(gate) · up = {post[best]:.4f}.
-{sum(abs(p) < 0.01 for p in post)} of {len(post)} units are nearly silent (below 0.01).""".replace(" -", " −")
+Last token, block 0: the largest activation is that of unit {best}: gate {gate[best]:.4f}, up {up[best]:.4f}, gelu(gate) · up = {post[best]:.4f}.
+{sum(abs(p) < 0.01 for p in post)} of {len(post)} activations are close to zero (below 0.01).""".replace(" -", " −")
 
 
 def layers(run):
@@ -339,11 +342,12 @@ def layers(run):
                      f"{heads[0][0]:.1f} … {heads[-1][0]:.1f}", heads[-1][1]))
     return f"""## 9. All blocks
 
-The same {n} times, each with its own weights. For the last token: how long the stream is (root mean square), how large what
-attention and the MLP add is beside it (r / √(r² + s²)), over how many positions the heads spread (the exponential of the
-pattern's entropy, from the flattest head to the spikiest), and where the spikiest looks.
+All {n} blocks compute the same formulas, each with its own weights. The table shows for the last token: the root mean square s of x;
+the relative size of what attention and the MLP add, r / √(r² + s²), where r is the root mean square of the addition; the
+effective number of positions that a head attends to (the exponential of the entropy of its pattern), for the least and the
+most focused head; and the token that the most focused head attends to most.
 
-{table(("block", "rms of x", "attention adds", "MLP adds", "heads spread over", "spikiest looks at"), rows)}"""
+{table(("block", "rms of x", "attention adds", "MLP adds", "positions per head", "most focused head"), rows)}"""
 
 
 def final_norm(run):
@@ -354,7 +358,8 @@ def final_norm(run):
             for t in range(last + 1)]
     return f"""## 10. The final norm
 
-(`src/model/model.cpp`; sites `ln_final.*`) The stream's length differs from token to token; what the head reads, less so.
+The root mean square of the residual stream differs from token to token; after the final norm it hardly does.
+(`src/model/model.cpp`; sites `ln_final.*`)
 
 {table(("token", "rms before", "rms after"), rows)}"""
 
@@ -373,10 +378,10 @@ def logits(run):
     rows = [(code(t["piece"]), t["id"], f"{raw[t['id']]:.3f}", f"{capped[t['id']]:.3f}", f"{100 * t['prob']:.1f} %") for t in top]
     e = run.weights["model.embed_tokens.weight"][top[0]["id"]]
     terms = " + ".join(f"({a:.3f} · {b:.3f})".replace("-", "−") for a, b in zip(h[:3], e[:3]))
-    return f"""## 11. Which token fits: logits
+    return f"""## 11. Logits and probabilities
 
-The same embedding, read the other way: how well the vector agrees with each of {c["vocab_size"]} rows. (`src/model/model.cpp`: `head`,
-`unembed`; sites `unembed.*`, `hook_logits`)
+The head reuses the embedding: the logit of a token is the product of the final vector and the token's row, for all {c["vocab_size"]} rows, softly
+capped. (`src/model/model.cpp`: `head`, `unembed`; sites `unembed.*`, `hook_logits`)
 
     logit = {cap:g} · tanh((h · E[token]) / {cap:g})             [T, {c["vocab_size"]}]
     p = exp(logit) / Σ exp(logit)
@@ -389,23 +394,23 @@ For {code(top[0]["piece"])}: h · E = {terms} + … = {raw[top[0]["id"]]:.4f}, c
 def every_prefix(run):
     rows = [(code(token["piece"]), ", ".join(f"{code(t['piece'])} {100 * t['prob']:.0f} %" for t in token["top"][:4]))
             for token in run.prefixes]
-    return f"""## 12. And after every prefix
+    return f"""## 12. Predictions after every prefix
 
-A pass over {len(run.ids)} tokens predicts what comes after each of them, which is why one text is {len(run.ids)} lessons when a model learns.
+One pass over {len(run.ids)} tokens predicts the next token after each of them, so training learns from every position of a text at once.
 (`src/generate/score.cpp`, `predict.cpp`; `vitrine predict`)
 
-{table(("after", "comes"), rows)}"""
+{table(("after", "predicted next"), rows)}"""
 
 
 def choice(run):
     greedy = run.json("generate", PROMPT, "--greedy", "--max-tokens", "24")
     drawn = run.json("generate", PROMPT, "--temperature", "0.8", "--seed", "1", "--max-tokens", "24")
     quote = lambda text: "> " + " ".join(text.split())
-    return f"""## 13. One token is chosen, and everything begins again
+    return f"""## 13. Choosing a token, and the next step
 
-Greedy takes the first; temperature τ divides the logits by τ before the softmax and draws. The chosen id is fed in; keys and
-values of all earlier tokens are kept (`src/cache/kv_cache.cpp`), so a step reads each weight once and computes one row.
-(`src/generate/sampler.cpp`, `generator.cpp`)
+Greedy decoding takes the most likely token. Sampling with temperature τ divides the logits by τ and draws from the softmax. The
+chosen id is the next input. The KV cache (`src/cache/kv_cache.cpp`) keeps the keys and values of all earlier tokens, so a decoding
+step computes a single row. (`src/generate/sampler.cpp`, `generator.cpp`)
 
 `vitrine generate --greedy`:
 
@@ -415,8 +420,8 @@ values of all earlier tokens are kept (`src/cache/kv_cache.cpp`), so a step read
 
 {quote(PROMPT + drawn["text"])}
 
-How the weights came to be: [models/default](../models/default/README.md) and [training.md](training.md). The rooms of the code
-in this order: [architecture.md](architecture.md)."""
+For how the model was trained, see [models/default](../models/default/README.md) and [training.md](training.md); for the code,
+see [architecture.md](architecture.md)."""
 
 
 def page(run):
@@ -424,13 +429,13 @@ def page(run):
     parameters = sum(len(t.flat) for t in run.weights.values())
     head = f"""# One prediction, step by step
 
-<!-- Made by tools/make_walkthrough.py, which computes every formula here itself; a test compares. -->
+<!-- Generated by tools/make_walkthrough.py, which recomputes every formula; a test compares. -->
 
 > {PROMPT} …
 
-What comes next? This page follows the question through the default model, a Gemma 2 in small: {parameters / 1e6:.2f} million parameters,
-{c["num_hidden_layers"]} blocks, d = {c["hidden_size"]}, trained on stories for children and a novel ([its card](../models/default/README.md)). Every value is of a real run;
-`vitrine trace "{PROMPT[:16]}…" --out values.safetensors` writes all of them, under the names of [sites.md](sites.md)."""
+Which token comes next? This page follows the computation through the default model, a small Gemma 2 with {parameters / 1e6:.2f} million parameters,
+{c["num_hidden_layers"]} blocks and d = {c["hidden_size"]}, trained on children's stories and a novel ([model card](../models/default/README.md)). All values are from a real run;
+`vitrine trace "{PROMPT[:16]}…" --out values.safetensors` writes them, under the names in [sites.md](sites.md)."""
     parts = (text_to_ids, embedding, first_norm, projections, rotation, attention, output, mlp, layers, final_norm, logits,
              every_prefix, choice)
     return "\n\n".join([head] + [part(run) for part in parts]) + "\n"
@@ -445,7 +450,7 @@ def main():
     if not arguments.check:
         PAGE.write_text(text)
     elif PAGE.read_text() != text:
-        sys.exit(f"make_walkthrough: {PAGE.name} is not what the model gives now; run tools/make_walkthrough.py")
+        sys.exit(f"make_walkthrough: {PAGE.name} is out of date; run tools/make_walkthrough.py")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 #include "autograd/tape.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "base/error.h"
 
@@ -11,8 +10,6 @@ namespace {
 constexpr std::int64_t kAlignment = 16;  // floats
 
 }  // namespace
-
-void Tape::Free::operator()(float* p) const { std::free(p); }
 
 void Tape::record(std::string_view op, std::span<const Tensor> inputs, const Tensor& output, Backward backward) {
   for (const Tensor& input : inputs) {
@@ -30,11 +27,11 @@ void Tape::watch(const Tensor& value, std::function<void(const Tensor& grad)> se
 Tensor Tape::grad(const Tensor& value) {
   const auto it = values_.find(value.data);
   if (it == values_.end()) throw InternalError("tape", "no op has made this value");
-  if (!it->second.data) {
+  if (!it->second.memory) {
     it->second = take(value.count());
-    std::fill_n(it->second.data.get(), value.count(), 0.0f);
+    if (counted_ == nullptr) std::fill_n(it->second.data(), value.count(), 0.0f);
   }
-  return {it->second.data.get(), value.shape};
+  return {it->second.data(), value.shape};
 }
 
 /// A spare buffer that is not much too large, or a new one.
@@ -47,9 +44,9 @@ Tape::Buffer Tape::take(std::int64_t n) {
     spare_.erase(it);
     return buffer;
   }
-  const auto bytes = static_cast<std::size_t>(size) * sizeof(float);
-  Buffer buffer{std::unique_ptr<float, Free>(static_cast<float*>(std::aligned_alloc(64, bytes))), size};
-  if (!buffer.data) throw OutOfCapacity("tape", "no memory for {} bytes of gradients", bytes);
+  const std::int64_t bytes = size * static_cast<std::int64_t>(sizeof(float));
+  Buffer buffer{take_memory(bytes, counted_), size};
+  if (!buffer.memory) throw OutOfCapacity("tape", "no memory for {} bytes of gradients", bytes);
   return buffer;
 }
 
@@ -57,11 +54,11 @@ void Tape::unwind(std::size_t mark) {
   while (records_.size() > mark) {
     const Record record = std::move(records_.back());
     records_.pop_back();
-    const bool is_asked = values_.at(record.value).data != nullptr;
+    const bool is_asked = values_.at(record.value).memory != nullptr;
     if (is_asked || !record.makes) record.backward();
     if (!record.makes) continue;
     const auto it = values_.find(record.value);
-    if (it->second.data) spare_.push_back(std::move(it->second));
+    if (it->second.memory) spare_.push_back(std::move(it->second));
     values_.erase(it);
   }
 }
@@ -69,7 +66,7 @@ void Tape::unwind(std::size_t mark) {
 void Tape::clear() {
   records_.clear();
   for (auto& [value, buffer] : values_) {
-    if (buffer.data) spare_.push_back(std::move(buffer));
+    if (buffer.memory) spare_.push_back(std::move(buffer));
   }
   values_.clear();
 }

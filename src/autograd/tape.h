@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "autograd/gradients.h"
+#include "tensor/memory.h"
 #include "tensor/tensor.h"
 
 namespace vitrine {
@@ -28,7 +29,8 @@ class Tape {
  public:
   using Backward = std::function<void()>;
 
-  explicit Tape(Gradients& params) : params_(params) {}
+  /// With `counted`, the gradients of values are shapes whose memory is counted and not there.
+  explicit Tape(Gradients& params, CountedMemory* counted = nullptr) : params_(params), counted_(counted) {}
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
@@ -46,8 +48,11 @@ class Tape {
   bool knows(const Tensor& value) const { return values_.contains(value.data); }
   /// The gradient of a value so far, to be read or added to; zeros at first.
   Tensor grad(const Tensor& value);
-  /// The gradient of a parameter; no data where it does not learn.
-  Tensor grad(const Param& param) const { return params_.of(param); }
+  /// The gradient of a parameter; no data where it does not learn. In a run of shapes every parameter learns.
+  Tensor grad(const Param& param) const {
+    if (counted_ != nullptr) return {reinterpret_cast<float*>(CountedMemory::kFirst), param.shape};
+    return params_.of(param);
+  }
 
   std::size_t mark() const { return records_.size(); }
   /// Goes backward over what was recorded since the mark, and forgets it.
@@ -56,12 +61,11 @@ class Tape {
   void clear();
 
  private:
-  struct Free {
-    void operator()(float* p) const;
-  };
   struct Buffer {
-    std::unique_ptr<float, Free> data;
-    std::int64_t size = 0;
+    MemoryBlock memory;
+    std::int64_t size = 0;  // floats
+
+    float* data() const { return reinterpret_cast<float*>(memory.get()); }
   };
   struct Record {
     const float* value;  // what it made or watches
@@ -72,6 +76,7 @@ class Tape {
   Buffer take(std::int64_t n);
 
   Gradients& params_;
+  CountedMemory* counted_;
   std::vector<Record> records_;
   std::unordered_map<const float*, Buffer> values_;  // known values; no data where there is no gradient yet
   std::vector<Buffer> spare_;

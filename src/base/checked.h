@@ -1,4 +1,4 @@
-// Arithmetic on sizes that come from outside: overflow is a value to handle, never wrap-around.
+// Arithmetic on sizes that come from files: overflow gives std::nullopt and never wraps around.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,21 @@
 
 namespace vitrine {
 
-/// a · b, or nothing where a factor is negative or the product does not fit.
+/// a · b, or std::nullopt if a factor is negative or the product does not fit.
 inline std::optional<std::int64_t> checked_mul(std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
   if (a < 0 || b < 0 || __builtin_mul_overflow(a, b, &product)) return std::nullopt;
   return product;
 }
 
-/// a + b, or nothing where a summand is negative or the sum does not fit.
+/// a + b, or std::nullopt if a summand is negative or the sum does not fit.
 inline std::optional<std::int64_t> checked_add(std::int64_t a, std::int64_t b) {
   std::int64_t sum = 0;
   if (a < 0 || b < 0 || __builtin_add_overflow(a, b, &sum)) return std::nullopt;
   return sum;
 }
 
-/// The product of all sizes (1 for none), or nothing where one is negative or the product does not fit.
+/// The product of all sizes (1 if there are none), or std::nullopt if one is negative or the product does not fit.
 inline std::optional<std::int64_t> checked_product(std::span<const std::int64_t> sizes) {
   std::optional<std::int64_t> product = 1;
   bool has_zero = false;

@@ -1,4 +1,4 @@
-// Throwing: how the messages of exceptions are made.
+// Throwing exceptions: formats their messages.
 #pragma once
 
 #include <fmt/core.h>
@@ -14,7 +14,7 @@ template <class... Args>
 class MessageFormat {
  public:
   template <class Text>
-  consteval MessageFormat(const Text& text) : format_(text) {}  // NOLINT: implicit, like the format that it holds
+  consteval MessageFormat(const Text& text) : format_(text) {}  // NOLINT: implicit, like fmt::format_string
 
   template <class... Values>
   std::string operator()(Values&&... values) const {

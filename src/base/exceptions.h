@@ -1,6 +1,6 @@
-// The exceptions of vitrine: one small tree. A library never prints, exits or aborts; it throws one of these.
+// The exceptions of vitrine. The library never prints, exits or aborts; it throws one of these.
 //
-// This is what is needed to catch them; who throws them includes base/error.h.
+// Include this header to catch them, base/error.h to throw them.
 #pragma once
 
 #include <stdexcept>
@@ -10,29 +10,29 @@
 
 namespace vitrine {
 
-/// The text of a message with places for `Args`, checked when it is compiled. Complete in base/error.h.
+/// A format string for `Args`, checked at compile time. Defined in base/error.h.
 template <class... Args>
 class MessageFormat;
 
-/// Base of every exception that vitrine throws. The text reads `[where] expected …, got …`, with a hint where there is
-/// one.
+/// Base of every exception that vitrine throws. The text reads `[where] expected …, got …`, followed by a hint if there
+/// is one.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 
  protected:
-  /// Names from outside may stand in a text: control characters become `?`, and the middle of an over-long text is cut.
+  /// Replaces control characters by `?` and shortens a long text, because a message may contain names from files.
   Error(std::string_view where, const std::string& what);
 };
 
-/// What the caller handed over is at fault: ids beyond the vocabulary, an over-long prompt, a wrong path.
+/// An argument is invalid: ids beyond the vocabulary, a prompt that is too long, a wrong path.
 class BadInput : public Error {
  public:
   template <class... Args>
   BadInput(std::string_view where, MessageFormat<std::type_identity_t<Args>...> format, Args&&... args);
 };
 
-/// A value of the forward is infinite or NaN: the weights, or a value written into the pass, are at fault.
+/// A value of the forward pass is infinite or NaN, because of the weights or of a value written into the pass.
 class NotFinite : public BadInput {
  public:
   using BadInput::BadInput;
@@ -45,7 +45,8 @@ class BadCheckpoint : public Error {
   BadCheckpoint(std::string_view where, MessageFormat<std::type_identity_t<Args>...> format, Args&&... args);
 };
 
-/// Well-formed, but vitrine cannot do it (yet): refused by name rather than approximated.
+/// The input is well-formed but needs something that vitrine does not implement. The message names it; nothing is
+/// approximated.
 class Unsupported : public Error {
  public:
   template <class... Args>
@@ -59,13 +60,13 @@ class OutOfCapacity : public Error {
   OutOfCapacity(std::string_view where, MessageFormat<std::type_identity_t<Args>...> format, Args&&... args);
 };
 
-/// The caller asked to stop (Ctrl-C); whatever was in flight is discarded.
+/// The caller requested a stop (Ctrl-C). Work in progress is discarded.
 class Interrupted : public Error {
  public:
   Interrupted() : Error("interrupted") {}
 };
 
-/// An invariant of our own does not hold: a defect of vitrine, not of the input.
+/// An invariant of vitrine does not hold: a bug in vitrine, not in the input.
 class InternalError : public Error {
  public:
   template <class... Args>

@@ -1,11 +1,11 @@
-// Another value for the length of a scope.
+// Assigns a variable for the duration of a scope.
 #pragma once
 
 #include <utility>
 
 namespace vitrine {
 
-/// Puts `value` at `place`, and back at the end of the scope what stood there.
+/// Assigns `value` to `place` and restores the old value at the end of the scope.
 template <class T>
 class Exchanged {
  public:

@@ -17,19 +17,20 @@ namespace vitrine {
 namespace {
 
 constexpr std::size_t kPiece = std::size_t{4} << 20;
+constexpr std::int64_t kQueued = std::int64_t{16} << 20;  // bytes that are not on disk yet, at most
 
 }  // namespace
 
 FileWriter::FileWriter(std::string path) : path_(std::move(path)) {
-  if (path_.empty()) throw BadInput("file", "expected the name of a file to write, got an empty one");
+  if (path_.empty()) throw BadInput("file", "expected the name of a file to write, got an empty string");
   std::error_code ignored;
-  const auto there = std::filesystem::status(path_, ignored);
-  if (std::filesystem::is_directory(there)) throw BadInput(path_, "expected a file to write, got a folder");
-  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) {
+  const auto status = std::filesystem::status(path_, ignored);
+  if (std::filesystem::is_directory(status)) throw BadInput(path_, "expected a file to write, got a folder");
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
     throw BadInput(path_, "expected a regular file to write");  // the rename would replace the device
   }
-  if (std::filesystem::exists(there)) path_ = std::filesystem::canonical(path_, ignored).string();  // behind links
-  // O_EXCL and a name that counts up: two writers never share a file, and the umask does its work.
+  if (std::filesystem::exists(status)) path_ = std::filesystem::canonical(path_, ignored).string();  // follows links
+  // O_EXCL and a counter in the name: two writers never share a temporary file. Unlike mkstemp, open applies the umask.
   for (int attempt = 0; fd_ < 0; ++attempt) {
     temporary_ = path_ + "." + std::to_string(::getpid()) + "-" + std::to_string(attempt) + ".tmp";
     fd_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -63,6 +64,12 @@ void FileWriter::write(std::span<const std::byte> bytes) {
 
 void FileWriter::flush() {
   put(written_, pending_);
+  // Starts writing to disk now: no signal can interrupt the final fsync, so it must be short.
+  ::sync_file_range(fd_, written_, static_cast<off_t>(pending_.size()), SYNC_FILE_RANGE_WRITE);
+  if (written_ >= kQueued) {
+    ::sync_file_range(fd_, written_ - kQueued, kPiece,
+                      SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+  }
   written_ += static_cast<std::int64_t>(pending_.size());
   pending_.clear();
 }
@@ -84,7 +91,7 @@ void FileWriter::put(std::int64_t offset, std::span<const std::byte> bytes) {
 
 void FileWriter::commit() {
   flush();
-  if (::fsync(fd_) != 0) fail("cannot bring to disk");
+  if (::fsync(fd_) != 0) fail("cannot write to disk");
   const bool closed = ::close(std::exchange(fd_, -1)) == 0;
   if (!closed || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
     const int error = errno;
@@ -92,12 +99,14 @@ void FileWriter::commit() {
     errno = error;
     fail(closed ? "cannot rename into place" : "cannot close");
   }
-  const std::filesystem::path folder = std::filesystem::absolute(path_).parent_path();
-  const int folder_fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder_fd >= 0) {
-    ::fsync(folder_fd);  // the name itself; some file systems refuse, and the data is safe already
-    ::close(folder_fd);
-  }
+  sync_folder(std::filesystem::absolute(path_).parent_path().string());
+}
+
+void sync_folder(const std::string& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  ::fsync(fd);
+  ::close(fd);
 }
 
 }  // namespace vitrine

@@ -1,4 +1,4 @@
-// Writing files so that nothing is lost: aside, fsynced, renamed. A reader sees the old file or the whole new one.
+// Atomic file writes: to a temporary file, fsync, rename. A reader sees the old file or the complete new one.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,8 @@
 
 namespace vitrine {
 
-/// Writes `path` by way of a temporary file beside it; commit() makes it appear under its name. Without a commit the
-/// temporary file is removed and whatever stood at `path` is untouched. Every failure throws: BadInput where the place
-/// cannot be written, OutOfCapacity where the disk is full.
+/// Writes a temporary file next to `path`; commit() renames it. Without a commit the temporary file is removed and
+/// `path` is unchanged. Throws BadInput if the file cannot be written, OutOfCapacity if the disk is full.
 class FileWriter {
  public:
   explicit FileWriter(std::string path);
@@ -19,10 +18,10 @@ class FileWriter {
   FileWriter& operator=(const FileWriter&) = delete;
   ~FileWriter();
 
-  /// Appends. Bytes reach the file in large pieces at even places: the system then keeps them in large pages, from
-  /// which a file that is mapped soon after is read half as fast again.
+  /// Appends. Bytes are written in large aligned blocks, so that the page cache holds them in large folios: reading the
+  /// file through a mapping soon afterwards is 1.5 times as fast.
   void write(std::span<const std::byte> bytes);
-  /// Overwrites bytes that were written before (a header whose content is known last).
+  /// Overwrites bytes that were written before, for a header whose content is known last.
   void write_at(std::int64_t offset, std::span<const std::byte> bytes);
   void commit();
 
@@ -33,9 +32,12 @@ class FileWriter {
 
   std::string path_;
   std::string temporary_;
-  std::vector<std::byte> pending_;  // behind the `written_` bytes of the file
+  std::vector<std::byte> pending_;  // follow the `written_` bytes of the file
   std::int64_t written_ = 0;
   int fd_ = -1;
 };
+
+/// Writes the names in a folder to disk. Ignores errors, because some file systems do not support it.
+void sync_folder(const std::string& folder);
 
 }  // namespace vitrine

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <stdio.h>  // renameat2
-#include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -10,25 +9,15 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/file_writer.h"
 
 namespace vitrine {
-namespace {
 
 namespace fs = std::filesystem;
 
-/// The names in a folder; some file systems refuse, and the files are safe already.
-void bring_to_disk(const fs::path& folder) {
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  ::fsync(fd);
-  ::close(fd);
-}
-
-}  // namespace
-
 FolderWriter::FolderWriter(std::string path) : path_(std::move(path)) {
   while (path_.size() > 1 && path_.ends_with('/')) path_.pop_back();
-  if (path_.empty()) throw BadInput("folder", "expected the name of a folder to write, got an empty one");
+  if (path_.empty()) throw BadInput("folder", "expected the name of a folder to write, got an empty string");
   std::error_code error;
   if (fs::exists(path_, error) && !fs::is_directory(path_, error)) {
     throw BadInput(path_, "expected a folder to write, got a file");
@@ -45,16 +34,16 @@ FolderWriter::~FolderWriter() {
 }
 
 void FolderWriter::commit() {
-  bring_to_disk(temporary_);
+  sync_folder(temporary_);
   std::error_code error;
   const bool replaces = fs::exists(path_, error);
-  // Both names always stand for a whole folder: the two change places at once.
+  // The two folders swap names atomically, so that `path_` always names a complete one.
   const unsigned flags = replaces ? RENAME_EXCHANGE : 0;
   if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), flags) != 0) {
     throw BadInput(path_, "cannot rename into place: {}", std::generic_category().message(errno));
   }
   committed_ = true;
-  bring_to_disk(fs::absolute(path_).parent_path());
+  sync_folder(fs::absolute(path_).parent_path().string());
   if (replaces) fs::remove_all(temporary_, error);
 }
 

@@ -1,13 +1,13 @@
-// Writing a folder so that nothing is lost: aside, fsynced, renamed. A reader sees the old folder or the whole new one.
+// Atomic folder writes: to a temporary folder, fsync, rename. A reader sees the old folder or the complete new one.
 #pragma once
 
 #include <string>
 
 namespace vitrine {
 
-/// A folder `path.tmp` to write into; commit() makes it appear as `path`, in place of a folder that stands there.
-/// Without a commit it is removed, and `path` is untouched; one that a process left behind when it was killed is
-/// removed by the next writer of the same path. One writer of a path at a time. Every failure throws BadInput.
+/// A folder `path.tmp` to write into. commit() renames it to `path` and removes the folder that had this name. Without
+/// a commit `path.tmp` is removed and `path` is unchanged. If a process is killed, the next writer of the same path
+/// removes its `path.tmp`. Only one writer of a path may exist at a time. Every failure throws BadInput.
 class FolderWriter {
  public:
   explicit FolderWriter(std::string path);
@@ -15,7 +15,7 @@ class FolderWriter {
   FolderWriter& operator=(const FolderWriter&) = delete;
   ~FolderWriter();
 
-  /// Where to write a file of that name; FileWriter and those built on it bring it to disk.
+  /// The path under which to write a file called `name`. The caller syncs the file; FileWriter does.
   std::string file(const std::string& name) const { return temporary_ + "/" + name; }
   void commit();
 

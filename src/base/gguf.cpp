@@ -10,37 +10,20 @@
 namespace vitrine {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "numbers are copied from the file as they stand");
+static_assert(std::endian::native == std::endian::little, "numbers are copied from the file without conversion");
 
-constexpr std::size_t kMaxKeys = 65536;      // real files have some dozens
-constexpr std::size_t kMaxKeyBytes = 65535;  // docs/gguf.md
-constexpr std::size_t kMaxTensors = 65536;   // in one file; real ones have some thousands, each takes 500 bytes here
-constexpr int kMaxDepth = 4;                 // of arrays in arrays
+constexpr std::size_t kMaxKeys = 65536;      // published files have dozens
+constexpr std::size_t kMaxKeyBytes = 65535;  // ggml's docs/gguf.md
+constexpr std::size_t kMaxTensors = 65536;   // published files have thousands; each takes 500 bytes of memory
+constexpr int kMaxDepth = 4;                 // of nested arrays
 constexpr std::uint32_t kMaxRank = 4;        // ggml's own limit
 constexpr std::int64_t kDefaultAlignment = 32;
 constexpr std::int64_t kMaxAlignment = std::int64_t{1} << 30;
 
 /// Bytes of a value of fixed size; 0 for strings and arrays.
 std::size_t size_of(GgufType type) {
-  switch (type) {
-    case GgufType::u8:
-    case GgufType::i8:
-    case GgufType::boolean:
-      return 1;
-    case GgufType::u16:
-    case GgufType::i16:
-      return 2;
-    case GgufType::u32:
-    case GgufType::i32:
-    case GgufType::f32:
-      return 4;
-    case GgufType::u64:
-    case GgufType::i64:
-    case GgufType::f64:
-      return 8;
-    default:
-      return 0;
-  }
+  constexpr std::size_t kSizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+  return kSizes[static_cast<std::size_t>(type)];
 }
 
 bool is_integer(GgufType type) {
@@ -54,7 +37,7 @@ T number_at(const std::byte* place) {
   return value;
 }
 
-/// Takes values off the front of the file.
+/// Reads values from the front of the file.
 class Reader {
  public:
   Reader(std::span<const std::byte> file, std::string_view path) : rest_(file), path_(path) {}
@@ -68,7 +51,7 @@ class Reader {
 
   std::span<const std::byte> take(std::uint64_t size, std::string_view what) {
     if (size > rest_.size()) {
-      throw BadCheckpoint(path_, "expected {} bytes of {}, got {}: the file is cut short", size, what, rest_.size());
+      throw BadCheckpoint(path_, "expected {} bytes of {}, got {}: the file is truncated", size, what, rest_.size());
     }
     const auto front = rest_.first(static_cast<std::size_t>(size));
     rest_ = rest_.subspan(static_cast<std::size_t>(size));
@@ -103,13 +86,13 @@ class Reader {
   }
 
  private:
-  /// Passes over the elements of an array. Each takes at least one byte, so a count is bounded by what is left.
+  /// Skips the elements of an array. Each takes at least one byte, so the rest of the file bounds the count.
   void skip(GgufType element, std::uint64_t count, std::string_view key, int depth) {
     if (count > rest_.size()) {
-      throw BadCheckpoint(path_, "expected at most {} elements in {}, got {}: the file is cut short", rest_.size(), key,
+      throw BadCheckpoint(path_, "expected at most {} elements in {}, got {}: the file is truncated", rest_.size(), key,
                           count);
     }
-    if (depth > kMaxDepth) throw BadCheckpoint(path_, "expected at most {} arrays in arrays in {}", kMaxDepth, key);
+    if (depth > kMaxDepth) throw BadCheckpoint(path_, "expected at most {} levels of arrays in {}", kMaxDepth, key);
     if (element == GgufType::string) {
       for (std::uint64_t i = 0; i < count; ++i) string(key);
     } else if (element == GgufType::array) {
@@ -118,7 +101,7 @@ class Reader {
         skip(inner, number<std::uint64_t>(key), key, depth + 1);
       }
     } else {
-      take(count * size_of(element), key);  // no overflow: count is bounded by the file
+      take(count * size_of(element), key);  // no overflow: the size of the file bounds count
     }
   }
 
@@ -134,7 +117,7 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 GgufTensor read_tensor(Reader& reader, std::string_view path) {
   GgufTensor tensor;
   tensor.name = text_of(reader.string("the name of a tensor"));
-  if (tensor.name.empty()) throw BadCheckpoint(path, "expected a name for every tensor, got an empty one");
+  if (tensor.name.empty()) throw BadCheckpoint(path, "expected a name for every tensor, got an empty string");
   const auto rank = reader.number<std::uint32_t>(tensor.name);
   if (rank < 1 || rank > kMaxRank) {
     throw BadCheckpoint(path, "tensor {}: expected 1 to {} sizes, got {}", tensor.name, kMaxRank, rank);
@@ -151,7 +134,7 @@ GgufTensor read_tensor(Reader& reader, std::string_view path) {
   return tensor;
 }
 
-/// Nothing where it does not fit.
+/// std::nullopt if the value does not fit.
 std::optional<std::int64_t> integer_at(const std::byte* place, GgufType type) {
   switch (type) {
     case GgufType::u8:
@@ -196,7 +179,7 @@ GgufMetadata GgufMetadata::parse(std::span<const std::byte> file, std::string_vi
       throw BadCheckpoint(path, "expected a key of 1 to {} bytes, got {}", kMaxKeyBytes, key.size());
     }
     if (!metadata.values_.emplace(key, reader.value(key)).second) {
-      throw BadCheckpoint(path, "expected every key once, got {} again", key);
+      throw BadCheckpoint(path, "key {} appears twice", key);
     }
   }
   metadata.end_ = file.size() - reader.left();
@@ -211,7 +194,7 @@ GgufContents GgufMetadata::contents() const {
   if (n_tensors_ > kMaxTensors) {
     throw BadCheckpoint(path_, "expected at most {} tensors, got {}", kMaxTensors, n_tensors_);
   }
-  GgufContents contents;  // the list grows with what the file really holds, whatever number it claims
+  GgufContents contents;  // the list grows with the entries in the file, not with the number that the file claims
   Reader reader(file_.subspan(end_), path_);
   for (std::uint64_t i = 0; i < n_tensors_; ++i) contents.tensors.push_back(read_tensor(reader, path_));
   const std::size_t end = file_.size() - reader.left(), step = static_cast<std::size_t>(alignment);

@@ -112,8 +112,8 @@ std::string GgufWriter::header(const GgufKeys& keys) const {
 }
 
 void GgufWriter::begin(const GgufKeys& keys) {
-  const std::string front = header(keys);
-  writer_.write(std::as_bytes(std::span(front)));
+  const std::string bytes = header(keys);
+  writer_.write(std::as_bytes(std::span(bytes)));
 }
 
 void GgufWriter::pad(std::int64_t n) {
@@ -123,7 +123,7 @@ void GgufWriter::pad(std::int64_t n) {
 
 void GgufWriter::append(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    if (current_ == sizes_.size()) throw InternalError(path_, "expected no bytes behind the last tensor");
+    if (current_ == sizes_.size()) throw InternalError(path_, "expected no bytes after the last tensor");
     const auto n =
         static_cast<std::size_t>(std::min(static_cast<std::int64_t>(bytes.size()), sizes_[current_] - written_));
     writer_.write(bytes.first(n));
@@ -138,7 +138,7 @@ void GgufWriter::append(std::span<const std::byte> bytes) {
 
 void GgufWriter::commit() {
   if (current_ != sizes_.size()) {
-    throw InternalError(path_, "expected {} tensors, got {} whole ones", sizes_.size(), current_);
+    throw InternalError(path_, "expected {} tensors, got {} complete ones", sizes_.size(), current_);
   }
   writer_.commit();
 }

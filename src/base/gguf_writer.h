@@ -1,4 +1,4 @@
-// Writing GGUF files, version 3: keys first, then the list of tensors, then their bytes, in order.
+// Writes GGUF files, version 3: keys, then the list of tensors, then their bytes in the same order.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace vitrine {
 
-/// Keys and values, as they will stand in a file. Each key once: that is the caller's care.
+/// Keys and values in the format of the file. The caller adds each key only once.
 class GgufKeys {
  public:
   void add(std::string_view key, std::string_view text);
@@ -24,7 +24,7 @@ class GgufKeys {
   void add(std::string_view key, const std::vector<std::string>& texts);
   void add(std::string_view key, const std::vector<float>& numbers);
   void add(std::string_view key, const std::vector<std::int32_t>& numbers);
-  /// A value of another file.
+  /// Copies a value from another file.
   void add(std::string_view key, const GgufValue& value);
   void add(const GgufKeys& others);
 
@@ -43,16 +43,16 @@ class GgufWriter {
  public:
   explicit GgufWriter(const std::string& path) : path_(path), writer_(path) {}
 
-  /// A tensor to come: its shape outermost first, ggml's type, its bytes.
+  /// Announces a tensor: its shape, outermost first, ggml's number of its type, its size in bytes.
   void add_tensor(std::string_view name, const std::vector<std::int64_t>& shape, std::uint32_t type,
                   std::int64_t bytes);
-  /// Everything in front of the data.
+  /// The part of the file that precedes the data.
   std::string header(const GgufKeys& keys) const;
-  /// Writes the header. No further tensors after it.
+  /// Writes the header. No tensor may be added afterwards.
   void begin(const GgufKeys& keys);
-  /// The bytes of the tensors, in their order; padding between them is added.
+  /// Appends bytes of the tensors, in their order, and adds padding between tensors.
   void append(std::span<const std::byte> bytes);
-  /// Gives the file its name; before that nothing stands at the path. InternalError where bytes are missing.
+  /// Renames the file to its path. Throws InternalError if bytes are missing.
   void commit();
 
  private:
@@ -62,7 +62,7 @@ class GgufWriter {
   FileWriter writer_;
   std::string list_;
   std::vector<std::int64_t> sizes_;  // of the tensors, in bytes
-  std::int64_t data_bytes_ = 0;      // that the list promises, with padding
+  std::int64_t data_bytes_ = 0;      // of all announced tensors, with padding
   std::size_t current_ = 0;
   std::int64_t written_ = 0;  // of the current tensor
 };

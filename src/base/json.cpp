@@ -8,13 +8,13 @@ namespace vitrine {
 namespace {
 
 constexpr std::size_t kMaxDepth = 64;
-constexpr int kMaxValues = 1 << 20;  // a value of two bytes takes up to 80 in memory
+constexpr int kMaxValues = 1 << 20;  // a value of two bytes takes up to 80 bytes of memory
 
 }  // namespace
 
 bool JsonBuilder::key(string_t& name) {
   const auto [entry, is_new] = open_.back()->get_ref<Json::object_t&>().emplace(name, nullptr);
-  if (!is_new) throw BadCheckpoint(where_, "key \"{}\" stands twice in one object", name);
+  if (!is_new) throw BadCheckpoint(where_, "key \"{}\" appears twice in one object", name);
   last_ = &entry->second;
   return true;
 }
@@ -29,7 +29,7 @@ bool JsonBuilder::add(Json value) {
     last_ = &root_;
   } else if (open_.back()->is_array()) {
     last_ = &open_.back()->emplace_back();
-  }  // else the key has made its place
+  }  // in an object, key() has already inserted the entry
   *last_ = std::move(value);
   return true;
 }
@@ -42,8 +42,8 @@ bool JsonBuilder::open(Json value) {
 }
 
 void JsonBuilder::parse(std::string_view text) {
-  // The parser takes a NUL for the end and would pass over what follows.
-  if (text.find('\0') != std::string_view::npos) throw BadCheckpoint(where_, "not valid JSON: it holds a NUL byte");
+  // The parser treats NUL as the end and would ignore the rest.
+  if (text.find('\0') != std::string_view::npos) throw BadCheckpoint(where_, "not valid JSON: it contains a NUL byte");
   Json::sax_parse(text.begin(), text.end(), this);
 }
 

@@ -1,4 +1,4 @@
-// JSON from outside: parsed with bounded depth and unique keys, errors that name the file.
+// Parses JSON from untrusted files: bounded depth, unique keys, errors that name the file.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,13 +10,13 @@ namespace vitrine {
 
 using Json = nlohmann::json;
 
-/// Parses `text`; `where` names the file in errors. Throws BadCheckpoint on a syntax error, a key that stands twice in
-/// one object, nesting deeper than 64, or more than 2^20 values.
+/// Parses `text`; `where` names the file in errors. Throws BadCheckpoint for a syntax error, a key that appears twice
+/// in one object, nesting deeper than 64, or more than 2^20 values.
 Json parse_json(std::string_view text, std::string_view where);
 
-/// Builds a value from a parser's events, with the checks of parse_json. Who derives from it may take some of the
-/// events for itself, so that large tables need not become Json. (The library's own parser with a callback looks
-/// through a whole object again after each object in it: minutes for the header of a hundred thousand tensors.)
+/// Builds a value from the events of a SAX parser, with the checks of parse_json. A derived class may handle some
+/// events itself, so that large tables do not become Json values. (nlohmann's callback parser is no alternative: it
+/// scans an object again after each of its members, which takes minutes for a header with 100,000 tensors.)
 class JsonBuilder : public nlohmann::json_sax<Json> {
  public:
   explicit JsonBuilder(std::string_view where) : where_(where) {}
@@ -29,7 +29,7 @@ class JsonBuilder : public nlohmann::json_sax<Json> {
   bool number_unsigned(number_unsigned_t value) override { return add(value); }
   bool number_float(number_float_t value, const string_t&) override { return add(value); }
   bool string(string_t& value) override { return add(std::move(value)); }
-  bool binary(binary_t&) override { return false; }  // not in text
+  bool binary(binary_t&) override { return false; }  // JSON text has none
   bool start_object(std::size_t) override { return open(Json::object()); }
   bool start_array(std::size_t) override { return open(Json::array()); }
   bool end_object() override { return close(); }
@@ -51,8 +51,8 @@ class JsonBuilder : public nlohmann::json_sax<Json> {
 
   std::string_view where_;
   Json root_;
-  std::vector<Json*> open_;  // from the outside in
-  Json* last_ = nullptr;     // where the last value stands, or the next one after a key
+  std::vector<Json*> open_;  // outermost first
+  Json* last_ = nullptr;     // the last value, or after a key the place of the next value
   int n_values_ = 0;
 };
 

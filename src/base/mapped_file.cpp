@@ -36,7 +36,7 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
   if (data == MAP_FAILED) {
     throw OutOfCapacity(path, "cannot map {} bytes: {}", size, std::generic_category().message(errno));
   }
-  ::madvise(data, size, MADV_HUGEPAGE);  // what comes from disk comes in large pages; refused is as well
+  ::madvise(data, size, MADV_HUGEPAGE);  // faults read whole large pages; the kernel may refuse
   return std::shared_ptr<const MappedFile>(new MappedFile(path, {static_cast<const std::byte*>(data), size}));
 }
 

@@ -1,17 +1,18 @@
-// A file of weights or tokens, mapped read-only into memory: opening it reads nothing.
+// A file of weights or tokens, mapped read-only into memory. Opening it reads nothing.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace vitrine {
 
-/// A whole regular file, mapped read-only. Pages are read from disk when they are first touched.
+/// A regular file, mapped whole and read-only. Pages are read from disk when they are first touched.
 class MappedFile {
  public:
-  /// Throws BadInput where the path is no readable regular file, OutOfCapacity where it cannot be mapped.
+  /// Throws BadInput if the path is not a readable regular file, OutOfCapacity if it cannot be mapped.
   static std::shared_ptr<const MappedFile> open(const std::string& path);
 
   MappedFile(const MappedFile&) = delete;
@@ -20,6 +21,7 @@ class MappedFile {
 
   const std::string& path() const { return path_; }
   std::span<const std::byte> bytes() const { return bytes_; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
 
  private:
   MappedFile(std::string path, std::span<const std::byte> bytes) : path_(std::move(path)), bytes_(bytes) {}

@@ -1,4 +1,4 @@
-// Text within HTML, MathML and SVG.
+// Escapes text for HTML, MathML and SVG.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace vitrine {
 
-/// `text` as text or as an attribute's value: &, <, >, " and ' become entities. XML knows no control characters but
-/// line breaks, so others become blanks.
+/// `text` for use as text or as the value of an attribute: &, <, >, " and ' become entities. Control characters except
+/// line breaks become spaces, because XML does not allow them.
 std::string markup_escaped(std::string_view text);
 
 }  // namespace vitrine

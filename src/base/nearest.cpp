@@ -10,11 +10,11 @@ namespace vitrine {
 namespace {
 
 constexpr std::size_t kMaxName = 255;
-constexpr std::size_t kMaxEntries = 10'000;  // of a folder that are looked at
+constexpr std::size_t kMaxEntries = 10'000;  // of a folder that are compared
 
 int lower(char c) { return std::tolower(static_cast<unsigned char>(c)); }
 
-/// Letters to insert, remove, replace, or swap with their neighbour (optimal string alignment).
+/// The number of insertions, deletions, substitutions and swaps of adjacent letters (optimal string alignment).
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before, above(b.size() + 1), row(b.size() + 1);
   std::iota(above.begin(), above.end(), std::size_t{0});
@@ -57,7 +57,7 @@ std::string did_you_mean(std::string_view name, std::span<const std::string> can
 std::string did_you_mean_file(const std::string& path) {
   namespace fs = std::filesystem;
   fs::path wanted = fs::path(path).lexically_normal();
-  if (!wanted.has_filename()) wanted = wanted.parent_path();  // "models/gpt2/"
+  if (!wanted.has_filename()) wanted = wanted.parent_path();  // as in "models/gpt2/"
   const fs::path folder = wanted.has_parent_path() ? wanted.parent_path() : fs::path(".");
   std::vector<std::string> names;
   std::error_code error;

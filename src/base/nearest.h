@@ -1,4 +1,4 @@
-// "Did you mean …": the nearest of the names that exist.
+// "Did you mean …?": the existing name that is most similar to a misspelt one.
 #pragma once
 
 #include <span>
@@ -7,14 +7,14 @@
 
 namespace vitrine {
 
-/// The candidate that differs from `name` by the fewest slips of a typist (letters of both cases count as equal), the
-/// first among equals; "" where it takes more than a slip for each three letters.
+/// The candidate with the smallest edit distance to `name`, ignoring case; the first of several. Returns "" if the
+/// distance of each exceeds a third of the length of `name` (or 1, for short names).
 std::string nearest(std::string_view name, std::span<const std::string> candidates);
 
-/// "; did you mean NAME?", or "" where nothing is near.
+/// "; did you mean NAME?", or "" if no candidate is similar.
 std::string did_you_mean(std::string_view name, std::span<const std::string> candidates);
 
-/// The same for a path that does not exist: the nearest name in its folder, with that folder.
+/// The same for a path that does not exist: suggests the most similar name in its folder.
 std::string did_you_mean_file(const std::string& path);
 
 }  // namespace vitrine

@@ -1,4 +1,4 @@
-// How a long job tells how far it has come.
+// Progress reports of long jobs.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace vitrine {
 
-/// Called from time to time by the thread that does the job, with how much is done of how much. What it throws
-/// (Interrupted) ends the job.
+/// The thread that does the job calls this regularly with the amount of work done and the total. An exception that it
+/// throws, such as Interrupted, ends the job.
 using ReportProgress = std::function<void(std::int64_t done, std::int64_t total)>;
 
 }  // namespace vitrine

@@ -1,4 +1,5 @@
-// Random numbers as a pure function of a key and a counter, so that no draw depends on how work was cut up.
+// Counter-based random numbers: each is a pure function of a key and a counter, so that it does not depend on how the
+// work is divided.
 #pragma once
 
 #include <array>
@@ -19,7 +20,7 @@ inline std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
   return counter;
 }
 
-/// A number in [0, 1) with 53 random bits, for draw `step` of sequence `sequence` under `seed`.
+/// A number in [0, 1) with 53 random bits: draw `step` of sequence `sequence` for `seed`.
 inline double uniform(std::uint64_t seed, std::uint64_t sequence, std::uint64_t step) {
   const auto bits = philox({static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(step >> 32),
                             static_cast<std::uint32_t>(sequence), static_cast<std::uint32_t>(sequence >> 32)},

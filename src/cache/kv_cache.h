@@ -1,4 +1,4 @@
-// The KV cache: keys and values of the tokens a sequence has behind it.
+// The KV cache: keys and values of the tokens that a sequence has already passed through the model.
 //
 //   full layer   slot = position                     every position so far
 //   ring layer   slot = position mod slots           the last `window` positions, older ones are overwritten
@@ -12,8 +12,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <variant>
 #include <vector>
 
+#include "cache/kv_memory.h"
 #include "tensor/matrix_view.h"
 
 namespace vitrine {
@@ -67,11 +69,38 @@ class KvSpans {
   int size_ = 0;
 };
 
-/// One sequence's cache. Memory is taken at once but touched only as far as tokens come.
+/// Keys or values of one layer: `[n_kv_heads, slots, head_dim]`, and for i8 scales `[n_kv_heads, slots]`.
+struct KvStore {
+  std::shared_ptr<std::byte> rows, scales;
+};
+
+/// What every kind of K/V layer has.
+struct KvLayer {
+  KvLayerConfig config;
+  std::int64_t slots = 0;
+  KvStore keys, values;
+};
+
+/// Every position so far.
+struct FullKv : KvLayer {
+  std::int64_t slot(std::int64_t position) const { return position; }
+};
+
+/// The last `slots` positions; older ones are overwritten.
+struct RingKv : KvLayer {
+  std::int64_t slot(std::int64_t position) const { return position % slots; }
+};
+
+/// What a layer keeps of the tokens before a pass.
+using LayerState = std::variant<FullKv, RingKv>;
+
+/// One sequence's cache: a state for each layer.
 class KvCache {
  public:
-  /// `capacity`: most tokens that the sequence may reach. Throws OutOfCapacity where memory is refused.
-  KvCache(const std::vector<KvLayerConfig>& layers, std::int64_t capacity, DType dtype);
+  /// `capacity`: most tokens that the sequence may reach. Memory is taken at once, but the system provides it only as
+  /// far as tokens come. Throws OutOfCapacity where memory is refused.
+  KvCache(const std::vector<KvLayerConfig>& layers, std::int64_t capacity, DType dtype,
+          KvMemory& memory = system_kv_memory());
 
   std::int64_t length() const { return length_; }  ///< Tokens so far.
   std::int64_t capacity() const { return capacity_; }
@@ -86,28 +115,13 @@ class KvCache {
   void advance(std::int64_t count) { length_ += count; }
 
  private:
-  struct Free {
-    void operator()(void* p) const;
-  };
-  /// The slots of one layer's keys, or of its values.
-  struct Store {
-    std::unique_ptr<std::byte, Free> rows;    // [n_kv_heads, slots, head_dim]
-    std::unique_ptr<std::byte, Free> scales;  // [n_kv_heads, slots] floats, for i8
-
-    const float* scale_data() const { return reinterpret_cast<const float*>(scales.get()); }
-  };
-  struct Layer {
-    KvLayerConfig config;
-    std::int64_t slots = 0;
-    Store keys, values;
-  };
-
-  Store make_store(const Layer& layer) const;
-  KvRows slot_range(const Layer& layer, const Store& store, std::int64_t kv_head, std::int64_t first,
+  KvStore make_store(const KvLayer& layer, KvMemory& memory) const;
+  KvRows slot_range(const KvLayer& layer, const KvStore& store, std::int64_t kv_head, std::int64_t first,
                     std::int64_t count) const;
-  void put(const Layer& layer, const Store& store, const KvBatch& batch, std::int64_t token, std::int64_t slot) const;
+  void put(const KvLayer& layer, const KvStore& store, const KvBatch& batch, std::int64_t token,
+           std::int64_t slot) const;
 
-  std::vector<Layer> layers_;
+  std::vector<LayerState> layers_;
   std::int64_t capacity_;
   std::int64_t length_ = 0;
   DType dtype_;

@@ -77,7 +77,7 @@ ModelConfig read_decoder(ConfigReader& c, const DecoderKeys& keys) {
   norm.eps = static_cast<float>(c.number_or(keys.eps_key, static_cast<double>(keys.norm.eps)));
   BlockConfig block;
   block.norms.attn_pre = block.norms.ffn_pre = model.final_norm = norm;
-  AttentionConfig& attention = block.attention;
+  AttentionConfig& attention = block.attention();
   attention.n_heads = c.size("num_attention_heads");
   attention.n_kv_heads =
       keys.n_kv_heads_key.empty() ? attention.n_heads : c.size_or(keys.n_kv_heads_key, attention.n_heads);
@@ -147,7 +147,7 @@ Activation activation_named(const ConfigReader& config, std::string_view name) {
 
 void read_attention_bias(ConfigReader& c, ModelConfig& model) {
   const bool bias = c.flag_or("attention_bias", false);
-  for (BlockConfig& block : model.blocks) block.attention.qkv_bias = block.attention.out_bias = bias;
+  for (BlockConfig& block : model.blocks) block.attention().qkv_bias = block.attention().out_bias = bias;
 }
 
 void read_biases(ConfigReader& c, ModelConfig& model) {
@@ -156,13 +156,13 @@ void read_biases(ConfigReader& c, ModelConfig& model) {
 
 void set_biases(ModelConfig& model, bool attention, bool ffn) {
   for (BlockConfig& block : model.blocks) {
-    block.attention.qkv_bias = block.attention.out_bias = attention;
+    block.attention().qkv_bias = block.attention().out_bias = attention;
     std::get<DenseConfig>(block.ffn).bias = ffn;
   }
 }
 
 void norm_q_and_k(ModelConfig& model, QkNormConfig::Over over) {
-  for (BlockConfig& block : model.blocks) block.attention.qk_norm = QkNormConfig{model.final_norm, over};
+  for (BlockConfig& block : model.blocks) block.attention().qk_norm = QkNormConfig{model.final_norm, over};
 }
 
 void share_norm(BlockConfig& block) {
@@ -175,7 +175,7 @@ float inverse_sqrt(double n) { return static_cast<float>(1.0 / std::sqrt(n)); }
 
 void read_window(ConfigReader& c, ModelConfig& model, std::optional<std::int64_t> otherwise) {
   if (c.contains("sliding_window")) otherwise = c.optional_size("sliding_window");
-  for (BlockConfig& block : model.blocks) block.attention.window = otherwise;
+  for (BlockConfig& block : model.blocks) block.attention().window = otherwise;
 }
 
 void read_window_of_last_layers(ConfigReader& c, ModelConfig& model) {
@@ -191,7 +191,7 @@ void read_window_of_last_layers(ConfigReader& c, ModelConfig& model) {
   }
   const std::int64_t window = c.size_or("sliding_window", 4096);
   for (std::size_t i = 0; i < model.blocks.size(); ++i) {
-    if (sliding.empty() ? static_cast<double>(i) >= first : sliding[i]) model.blocks[i].attention.window = window;
+    if (sliding.empty() ? static_cast<double>(i) >= first : sliding[i]) model.blocks[i].attention().window = window;
   }
 }
 

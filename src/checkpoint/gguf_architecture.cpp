@@ -276,7 +276,7 @@ void fold_weight_offsets(ModelConfig& config) {
     for (std::optional<NormConfig>* norm : {&norms.attn_pre, &norms.attn_post, &norms.ffn_pre, &norms.ffn_post}) {
       if (norm->has_value()) (*norm)->weight_offset = 0;
     }
-    if (block.attention.qk_norm) block.attention.qk_norm->norm.weight_offset = 0;
+    if (block.attention().qk_norm) block.attention().qk_norm->norm.weight_offset = 0;
   }
 }
 

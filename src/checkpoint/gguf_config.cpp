@@ -237,7 +237,7 @@ void apply_format(const GgufArchitecture& architecture, const StoredTensors& ten
   fold_weight_offsets(model);
   for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
     BlockConfig& block = model.blocks[layer];
-    AttentionConfig& attention = block.attention;
+    AttentionConfig& attention = block.attention();
     if (holds("blk.{l}.attn_q.bias", layer) || holds("blk.{l}.attn_qkv.bias", layer)) attention.qkv_bias = true;
     if (holds("blk.{l}.attn_output.bias", layer)) attention.out_bias = true;
     auto* const ffn = std::get_if<DenseConfig>(&block.ffn);
@@ -257,18 +257,18 @@ ModelConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMet
   const Json config = read_words(architecture, family, keys, tensors);
   ModelConfig model = read_model_config(family, config, std::string(metadata.path()), options.allowed_config_keys);
 
-  const AttentionConfig& attention = model.blocks.front().attention;
+  const AttentionConfig& attention = model.blocks.front().attention();
   keys.expect("vocab_size", model.vocab_size, " (the rows of token_embd.weight)");
   keys.expect("attention.head_count_kv", attention.n_kv_heads, " (head_count)");
   keys.expect("attention.key_length", attention.head_dim, " (embedding_length over head_count)");
   keys.expect("attention.value_length", attention.head_dim, " as key_length");
   const auto rope_block = std::find_if(model.blocks.begin(), model.blocks.end(),
-                                       [](const BlockConfig& block) { return block.attention.rope.has_value(); });
+                                       [](const BlockConfig& block) { return block.attention().rope.has_value(); });
   if (rope_block != model.blocks.end()) {
-    keys.expect("rope.dimension_count", rope_block->attention.rope->dim, " (the elements that RoPE rotates)");
+    keys.expect("rope.dimension_count", rope_block->attention().rope->dim, " (the elements that RoPE rotates)");
     const bool finetuned = keys.flag(kRopeFinetuned).value_or(true);
     if (architecture.may_lack_rope && !finetuned) {
-      for (BlockConfig& block : model.blocks) block.attention.rope.reset();
+      for (BlockConfig& block : model.blocks) block.attention().rope.reset();
     }
   }
   keys.expect("expert_count", 0, " (this architecture has no experts)");

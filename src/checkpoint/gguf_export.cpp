@@ -54,7 +54,8 @@ float norm_offset(const ModelConfig& config, const std::string& name) {
   const BlockConfig& block = config.blocks[std::stoul(name.substr(7, dot - 7))];
   const BlockNorms& norms = block.norms;
   const std::string kind = name.substr(dot + 1);
-  if (kind == "attn.q_norm.weight" || kind == "attn.k_norm.weight") return block.attention.qk_norm->norm.weight_offset;
+  if (kind == "attn.q_norm.weight" || kind == "attn.k_norm.weight")
+    return block.attention().qk_norm->norm.weight_offset;
   const std::optional<NormConfig>& norm = kind == "ln1.weight"        ? norms.attn_pre
                                           : kind == "ln1_post.weight" ? norms.attn_post
                                           : kind == "ln2.weight"      ? norms.ffn_pre
@@ -109,7 +110,7 @@ class Plan {
   }
 
   void permute(std::int64_t layer, SourceRows& part) const {
-    const AttentionConfig& a = config_.blocks[static_cast<std::size_t>(layer)].attention;
+    const AttentionConfig& a = config_.blocks[static_cast<std::size_t>(layer)].attention();
     if (!a.rope || a.rope->layout == architecture_.layout) return;
     part.head_dim = a.head_dim;
     part.rope_dim = a.rope->dim;

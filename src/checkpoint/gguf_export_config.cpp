@@ -21,24 +21,24 @@ const MoeConfig* experts_of(const ModelConfig& config) {
 const std::optional<RopeConfig>& main_rope(const ModelConfig& config) {
   const BlockConfig* found = nullptr;
   for (const BlockConfig& block : config.blocks) {
-    if (!block.attention.rope) continue;
-    if (!block.attention.window) return block.attention.rope;
+    if (!block.attention().rope) continue;
+    if (!block.attention().window) return block.attention().rope;
     if (found == nullptr) found = &block;
   }
-  return (found != nullptr ? *found : config.blocks.front()).attention.rope;
+  return (found != nullptr ? *found : config.blocks.front()).attention().rope;
 }
 
 /// The first layer with a window.
 const AttentionConfig* sliding_attention(const ModelConfig& config) {
   for (const BlockConfig& block : config.blocks) {
-    if (block.attention.window) return &block.attention;
+    if (block.attention().window) return &block.attention();
   }
   return nullptr;
 }
 
 /// n where every n-th layer is full, and only those; nothing where there is no such n.
 std::optional<double> sliding_pattern(const ModelConfig& config) {
-  const auto is_full = [](const BlockConfig& block) { return !block.attention.window; };
+  const auto is_full = [](const BlockConfig& block) { return !block.attention().window; };
   const auto first = std::find_if(config.blocks.begin(), config.blocks.end(), is_full);
   const auto n = static_cast<std::size_t>(first - config.blocks.begin()) + 1;
   for (std::size_t layer = 0; layer < config.blocks.size(); ++layer) {
@@ -59,7 +59,7 @@ double divisor_of(float scale) {
 /// The value of a key for a factor (of embedding, scores, residual or logits), or for use_parallel_residual.
 std::optional<double> factor_of(const ModelConfig& config, std::string_view word) {
   const BlockConfig& block = config.blocks.front();
-  if (word == "attention_multiplier") return block.attention.score_scale;
+  if (word == "attention_multiplier") return block.attention().score_scale;
   if (word == "embedding_multiplier") return config.embedding.scale;
   if (word == "residual_multiplier") return block.residual_scale;
   if (word == "logit_scale") return config.head.scale;
@@ -82,7 +82,7 @@ std::optional<std::int64_t> ffn_size_of(const ModelConfig& config, std::string_v
 /// The value of the key with this word; nothing where the config has no such value.
 std::optional<double> value_of(const ModelConfig& config, std::string_view word) {
   const BlockConfig& block = config.blocks.front();
-  const AttentionConfig& a = block.attention;
+  const AttentionConfig& a = block.attention();
   const auto size = [](std::int64_t n) { return static_cast<double>(n); };
   const auto optional = [](const std::optional<float>& x) { return x ? std::optional<double>(*x) : std::nullopt; };
   if (word == "max_seq_len") return size(config.max_seq_len);
@@ -115,7 +115,7 @@ std::optional<double> value_of(const ModelConfig& config, std::string_view word)
 void normalize(const GgufArchitecture& architecture, ModelConfig& config) {
   fold_weight_offsets(config);
   for (BlockConfig& block : config.blocks) {
-    if (block.attention.rope) block.attention.rope->layout = architecture.layout;
+    if (block.attention().rope) block.attention().rope->layout = architecture.layout;
   }
 }
 
@@ -137,7 +137,7 @@ std::string difference(const ModelConfig& a, const ModelConfig& b) {
   if (!(a.final_norm == b.final_norm)) return "the final norm";
   for (std::size_t i = 0; i < a.blocks.size() && i < b.blocks.size(); ++i) {
     const std::string at = " of layer " + std::to_string(i);
-    const AttentionConfig &x = a.blocks[i].attention, &y = b.blocks[i].attention;
+    const AttentionConfig &x = a.blocks[i].attention(), &y = b.blocks[i].attention();
     if (x.score_scale != y.score_scale) return "the scale of attention scores" + at;
     if (x.softcap != y.softcap) return "the softcap of attention scores" + at;
     if (x.window != y.window) return "the attention window" + at;
@@ -233,7 +233,7 @@ void check_round_trip(const GgufArchitecture& architecture, const std::string& h
   normalize(architecture, config);
   normalize(architecture, read);
   for (std::size_t i = 0; i < config.blocks.size() && i < read.blocks.size(); ++i) {
-    auto &ours = config.blocks[i].attention.rope, &theirs = read.blocks[i].attention.rope;
+    auto &ours = config.blocks[i].attention().rope, &theirs = read.blocks[i].attention().rope;
     if (ours && theirs) forgive_rounding(*ours, *theirs);
   }
   const std::string what = difference(config, read);

@@ -8,7 +8,7 @@
 namespace vitrine {
 
 void write_gradients(const std::string& path, const Checkpoint& checkpoint, const Gradients& gradients,
-                     ThreadPool& pool) {
+                     ThreadPool& pool, const ReportProgress& report) {
   const Model& model = *checkpoint.model;
   std::vector<const Param*> params;
   for_each_param(model.config(), model.params(),
@@ -22,7 +22,7 @@ void write_gradients(const std::string& path, const Checkpoint& checkpoint, cons
   if (checkpoint.table != nullptr) {
     StoredForm as{checkpoint.prefix, {}};
     for (const Param* param : params) as.names.insert(param->stored_name);
-    write_hugging_face_tensors(path, *checkpoint.table, model.config(), DType::f32, values, pool, {}, as);
+    write_hugging_face_tensors(path, *checkpoint.table, model.config(), DType::f32, values, pool, report, as);
     return;
   }
   SafetensorsWriter writer(path, header_bytes_for(params.size()));

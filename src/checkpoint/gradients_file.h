@@ -4,6 +4,7 @@
 #include <string>
 
 #include "autograd/gradients.h"
+#include "base/progress.h"
 #include "checkpoint/load.h"
 #include "parallel/thread_pool.h"
 
@@ -11,8 +12,9 @@ namespace vitrine {
 
 /// Writes `path`, a .safetensors file with the gradient of every parameter in float32. Names, shapes, orientation and
 /// fused tensors are those of the checkpoint; a tied weight appears once, as the embedding. Where the checkpoint's
-/// format has no names, ours are used. Parameters that do not learn have zeros. Throws as FileWriter does.
+/// format has no names, ours are used. Parameters that do not learn have zeros. Throws as FileWriter
+/// and `report` do.
 void write_gradients(const std::string& path, const Checkpoint& checkpoint, const Gradients& gradients,
-                     ThreadPool& pool);
+                     ThreadPool& pool, const ReportProgress& report = {});
 
 }  // namespace vitrine

@@ -43,7 +43,7 @@ ModelConfig config_of(const Header& h) {
   const NormConfig norm{NormConfig::Kind::rms, 1e-5f, 0.0f, false};
   BlockConfig block;
   block.norms.attn_pre = block.norms.ffn_pre = norm;
-  AttentionConfig& attention = block.attention;
+  AttentionConfig& attention = block.attention();
   attention.n_heads = h.n_heads;
   attention.n_kv_heads = h.n_kv_heads;
   attention.head_dim = h.dim / h.n_heads;

@@ -49,7 +49,7 @@ PlaceShape shape_of(const TensorPlace& place, const ModelConfig& config, const s
   shape.transposed = place.rule->transposed && !shape.is_vector;
   for (const Shape& part : parts) shape.rows += part[0];
   if (!shape.is_vector) shape.cols = parts.front()[1];
-  const AttentionConfig& attention = config.blocks[static_cast<std::size_t>(place.layer)].attention;
+  const AttentionConfig& attention = config.blocks[static_cast<std::size_t>(place.layer)].attention();
   const bool has_weight_per_head = attention.qk_norm && attention.qk_norm->over == QkNormConfig::Over::head_own_weight;
   const auto n = static_cast<std::int64_t>(parts.size());
   if (has_weight_per_head && place.rule->ours.front().ends_with("_norm")) {
@@ -67,8 +67,9 @@ PlaceShape shape_of(const TensorPlace& place, const ModelConfig& config, const s
 }
 
 std::vector<RowRun> row_runs(const TensorPlace& place, const ModelConfig& config, const std::vector<Shape>& parts) {
-  const std::int64_t n_groups =
-      place.rule->rows == Rows::stacked ? 1 : config.blocks[static_cast<std::size_t>(place.layer)].attention.n_kv_heads;
+  const std::int64_t n_groups = place.rule->rows == Rows::stacked
+                                    ? 1
+                                    : config.blocks[static_cast<std::size_t>(place.layer)].attention().n_kv_heads;
   std::vector<RowRun> runs;
   for (std::int64_t group = 0; group < n_groups; ++group) {
     for (std::size_t part = 0; part < parts.size(); ++part) {

@@ -1,4 +1,4 @@
-// vitrine bench: speed beside what this machine can do.
+// vitrine bench: measure the speed of a model against the limits of this machine.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kRepeats = 5;  // after one that warms up
+constexpr int kRepeats = 5;  // after a warm-up run
 
 struct BenchOptions : Options {
   std::string model;
@@ -32,13 +32,12 @@ struct BenchOptions : Options {
 };
 
 struct Speed {
-  double prefill = 0, decode = 0;  // tokens a second, of all sequences together
+  double prefill = 0, decode = 0;  // tokens per second, summed over all sequences
 };
 
-/// Of training steps.
 struct TrainSpeed {
   double tokens_per_s = 0;
-  double operations = 0;                    // a token, at 6 a multiplied parameter
+  double operations = 0;                    // per token: 6 for each multiplied parameter
   std::int64_t peak_rss = 0, estimate = 0;  // bytes
 };
 
@@ -47,7 +46,7 @@ struct Result {
   Speed speed;
   double load_s = 0, first_token_s = 0;
   std::int64_t peak_rss = 0;                        // bytes
-  double decode_bytes = 0, prefill_operations = 0;  // a token
+  double decode_bytes = 0, prefill_operations = 0;  // per token
   std::optional<TrainSpeed> train;
 
   double train_fraction() const { return train->tokens_per_s * train->operations / ceilings.f32_flops_per_s; }
@@ -63,7 +62,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Prompts of made-up ids, all different, the same in every run.
+/// Prompts of arbitrary ids: different from each other, the same in every run.
 std::vector<GenerateRequest> requests(const BenchOptions& o, std::int64_t vocab_size) {
   std::vector<GenerateRequest> all(static_cast<std::size_t>(o.batch));
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -71,7 +70,7 @@ std::vector<GenerateRequest> requests(const BenchOptions& o, std::int64_t vocab_
       all[i].prompt.push_back(
           static_cast<std::int32_t>((t * 7919 + static_cast<std::int64_t>(i) * 104729 + 13) % vocab_size));
     }
-    all[i].max_tokens = o.generate + 1;  // the first one comes with the prompt
+    all[i].max_tokens = o.generate + 1;  // the prefill yields the first one
     all[i].sampling.temperature = 0;
     all[i].sequence = i;
   }
@@ -98,7 +97,7 @@ StoredWeights stored_weights(const Model& model) {
   return stored;
 }
 
-/// What a step of decoding reads and a token of a prompt computes, from the account of the model.
+/// The bytes that decoding reads per token, and the operations per prompt token, from the model's account.
 void count_work(const BenchOptions& o, const Model& model, Result& result) {
   const StoredWeights stored = stored_weights(model);
   Workload work{Phase::decode, o.batch, o.prompt + std::max<std::int64_t>(1, o.generate / 2),
@@ -116,8 +115,8 @@ void count_work(const BenchOptions& o, const Model& model, Result& result) {
   result.prefill_operations /= static_cast<double>(o.batch * o.prompt);
 }
 
-/// Whole steps: forward, backward, clipping and AdamW, on made-up ids. The weights are a copy in memory of its own; the
-/// file stays mapped beside it, and is part of the estimate here.
+/// Times whole steps (forward, backward, clipping, AdamW) on arbitrary ids. The weights are copied; the mapped file
+/// stays in memory, so the estimate includes it.
 TrainSpeed measure_training(const BenchOptions& o, const Model& model, ThreadPool& pool) {
   const Kernels& kernels = default_kernels();
   forget_peak_memory();
@@ -141,8 +140,8 @@ TrainSpeed measure_training(const BenchOptions& o, const Model& model, ThreadPoo
     learner.step(batch, i, 1e-4);
     if (i > 0) speeds.push_back(static_cast<double>(o.batch * o.sequence) / seconds_since(start));
   }
-  const auto parts =
-      training_memory(model.config(), {o.batch, o.sequence, DType::f32, optimizer.config().kind, options.recompute});
+  const auto parts = training_memory(
+      model.config(), {o.batch, o.sequence, DType::f32, optimizer.config().kind, options.recompute}, pool);
   return {median(speeds), training_flops_per_token(model.config()), peak_memory(),
           std::llround(total_bytes(parts) + stored_weights(model).bytes)};
 }
@@ -160,13 +159,13 @@ Result measure(const BenchOptions& o) {
   forget_peak_memory();
   count_work(o, model, result);
   const GenerateContext context = session.context(o);
-  const std::vector<GenerateRequest> asked = requests(o, model.config().vocab_size);
-  const Speed first = run_once(context, asked);
+  const std::vector<GenerateRequest> prompts = requests(o, model.config().vocab_size);
+  const Speed first = run_once(context, prompts);
   result.first_token_s = result.load_s + static_cast<double>(o.batch * o.prompt) / first.prefill;
   bar.update(2, kSteps);
   std::vector<double> prefill, decode;
   for (int i = 0; i < kRepeats; ++i) {
-    const Speed speed = run_once(context, asked);
+    const Speed speed = run_once(context, prompts);
     prefill.push_back(speed.prefill);
     decode.push_back(speed.decode);
     bar.update(i + 3, kSteps);
@@ -209,45 +208,46 @@ void run_bench(const BenchOptions& o) {
   Table table({{""}, {"tokens/s", kRight}, {"of the limit", kRight}, {"the limit"}});
   table.add({fmt::format("prefill {}", o.prompt), fmt::format("{:.1f}", r.speed.prefill),
              fmt::format("{:.0f} %", 100 * r.prefill_fraction()),
-             fmt::format("{:.0f} GFLOP/s over {:.3g} GFLOP a token", r.ceilings.f32_flops_per_s / giga,
+             fmt::format("{:.0f} GFLOP/s at {:.3g} GFLOP per token", r.ceilings.f32_flops_per_s / giga,
                          r.prefill_operations / giga)});
   table.add(
       {fmt::format("decode {}", o.generate), fmt::format("{:.2f}", r.speed.decode),
        fmt::format("{:.0f} %", 100 * r.decode_fraction()),
-       fmt::format("{:.1f} GB/s over {:.3g} GB a token", r.ceilings.read_bytes_per_s / giga, r.decode_bytes / giga)});
+       fmt::format("{:.1f} GB/s at {:.3g} GB per token", r.ceilings.read_bytes_per_s / giga, r.decode_bytes / giga)});
   if (r.train) {
     table.add(
         {fmt::format("train {} x {}", o.batch, o.sequence), fmt::format("{:.1f}", r.train->tokens_per_s),
          fmt::format("{:.0f} %", 100 * r.train_fraction()),
-         fmt::format("{:.0f} GFLOP/s over {:.3g} GFLOP a token; {:.0f} MB, {:.0f} MB estimated",
+         fmt::format("{:.0f} GFLOP/s at {:.3g} GFLOP per token; {:.0f} MB, {:.0f} MB estimated",
                      r.ceilings.f32_flops_per_s / giga, r.train->operations / giga,
                      static_cast<double>(r.train->peak_rss) / 1e6, static_cast<double>(r.train->estimate) / 1e6)});
   }
   print(table.text());
-  print(fmt::format("{} sequences, {} threads, {}; loaded in {:.2f} s, first token after {:.2f} s, {:.0f} MB at most\n",
-                    o.batch, threads, isa, r.load_s, r.first_token_s, static_cast<double>(r.peak_rss) / 1e6));
+  print(fmt::format(
+      "{} sequences, {} threads, {}; loaded in {:.2f} s, first token after {:.2f} s, peak memory {:.0f} MB\n", o.batch,
+      threads, isa, r.load_s, r.first_token_s, static_cast<double>(r.peak_rss) / 1e6));
 }
 
 }  // namespace
 
 void add_bench(CLI::App& program) {
-  CLI::App& command = *program.add_subcommand("bench", "Speed of a model beside what this machine can do");
+  CLI::App& command =
+      *program.add_subcommand("bench", "Measure the speed of a model against the limits of this machine");
   const auto o = std::make_shared<BenchOptions>();
   command.add_option("MODEL", o->model,
                      "A Hugging Face folder, a .gguf or a llama2.c .bin (default: the default model)");
-  add_number<std::int64_t>(command, "--prompt", o->prompt, "Tokens of each prompt (default: 256)", 1);
-  add_number<std::int64_t>(command, "--generate", o->generate, "Tokens to decode behind it (default: 32)", 1);
-  add_number<std::int64_t>(command, "--batch", o->batch, "Sequences that run or are trained on together (default: 1)",
-                           1, 4096);
-  command.add_flag("--train", o->train, "Time training steps, too");
-  add_number<std::int64_t>(command, "--seq", o->sequence, "Tokens of a sequence to train on (default: 256)", 1);
+  add_number<std::int64_t>(command, "--prompt", o->prompt, "Tokens per prompt (default: 256)", 1);
+  add_number<std::int64_t>(command, "--generate", o->generate, "Tokens to decode after it (default: 32)", 1);
+  add_number<std::int64_t>(command, "--batch", o->batch, "Sequences per batch (default: 1)", 1, 4096);
+  command.add_flag("--train", o->train, "Also time training steps");
+  add_number<std::int64_t>(command, "--seq", o->sequence, "Tokens per training sequence (default: 256)", 1);
   add_common(command, *o);
   command.footer(
-      "Medians of 5 runs after one that warms up. The limits are measured in the same run: reading memory, and "
-      "oneDNN's\n"
-      "products. Decoding reads every weight that it multiplies and the K/V of the tokens so far once a step; "
-      "operations\n"
-      "of a prompt's token are two for each weight outside embedding and head.\n"
+      "Speeds are medians of 5 runs after a warm-up run. The limits, memory bandwidth and oneDNN's matrix products, "
+      "are\n"
+      "measured in the same process. A decoding step reads every weight that it multiplies and the K/V of all tokens "
+      "so\n"
+      "far; a prompt token takes two operations per weight outside the embedding and the head.\n"
       "Example: vitrine bench gpt2/ --prompt 512 --json");
   command.callback([o] { run_bench(*o); });
 }

@@ -21,7 +21,7 @@ constexpr std::int64_t kMemory = std::int64_t{1} << 30;
 constexpr std::int64_t kM = 512, kN = 9216, kK = 2304;
 constexpr int kRuns = 9;
 
-/// The shortest of `runs`, in seconds.
+/// The shortest time of `runs`, in seconds.
 template <class Run>
 double best(int runs, Run&& run) {
   double shortest = std::numeric_limits<double>::infinity();
@@ -33,15 +33,15 @@ double best(int runs, Run&& run) {
   return shortest;
 }
 
-/// Pages of the system, given back at the end.
+/// Memory in huge pages where the system has them.
 class Pages {
  public:
   explicit Pages(std::int64_t size) : size_(static_cast<std::size_t>(size)) {
     void* const data = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED) throw OutOfCapacity("bench", "no memory of {} bytes to measure with", size);
+    if (data == MAP_FAILED) throw OutOfCapacity("bench", "cannot allocate {} bytes to measure the bandwidth", size);
     data_ = static_cast<std::uint64_t*>(data);
     ::madvise(data, size_, MADV_HUGEPAGE);
-    std::fill_n(data_, size_ / sizeof *data_, 1);  // a page that was never written is read from nowhere
+    std::fill_n(data_, size_ / sizeof *data_, 1);  // pages never written to are not backed by memory
   }
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;
@@ -56,7 +56,7 @@ class Pages {
 
 using dnnl::memory;
 
-/// Operations a second of one product of oneDNN.
+/// Operations per second of a oneDNN product.
 double product(memory::data_type x_type, memory::data_type w_type, memory::data_type y_type, int runs = kRuns) {
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   dnnl::stream stream(engine);
@@ -80,7 +80,7 @@ double product(memory::data_type x_type, memory::data_type w_type, memory::data_
   return 2.0 * kM * kN * kK / seconds;
 }
 
-/// oneDNN asks OpenMP for threads, whose library comes with it.
+/// oneDNN takes its threads from OpenMP.
 void use_threads(int count) {
   if (void* const found = ::dlsym(RTLD_DEFAULT, "omp_set_num_threads")) reinterpret_cast<void (*)(int)>(found)(count);
 }

@@ -1,4 +1,4 @@
-// One function a command: each adds itself to the program, with its options and what it does.
+// One function per command, which adds the command to the program.
 #pragma once
 
 #include <CLI/CLI.hpp>

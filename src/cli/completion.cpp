@@ -1,4 +1,4 @@
-// vitrine completion: scripts that complete commands, options, their values and files, made from what the parser knows.
+// vitrine completion: print scripts that complete commands, options, their values and files, generated from the parser.
 // Sources: Bash Reference Manual, "Programmable Completion"; zshcompsys(1); fish, complete(1).
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@ namespace {
 
 using Commands = std::vector<const CommandPage*>;
 
-/// The program itself and every command, each before those below it.
+/// The program itself and every command, each before its subcommands.
 void collect(const CommandPage& page, Commands& commands) {
   commands.push_back(&page);
   for (const CommandPage& command : page.commands) collect(command, commands);
@@ -18,14 +18,14 @@ void collect(const CommandPage& page, Commands& commands) {
 
 std::string last_word(const std::string& name) { return name.substr(name.rfind(' ') + 1); }
 
-/// A word in single quotes, for bash and zsh.
+/// Quotes a word for bash and zsh.
 std::string in_quotes(const std::string& text) {
   std::string result = "'";
   for (const char c : text) result += c == '\'' ? "'\\''" : std::string(1, c);
   return result + "'";
 }
 
-/// Text with a backslash before each of `special`.
+/// Puts a backslash before each character of `special`.
 std::string backslashed(const std::string& text, std::string_view special) {
   std::string result;
   for (const char c : text) result += (special.find(c) != special.npos ? "\\" : "") + std::string(1, c);
@@ -38,7 +38,7 @@ std::string alternatives(const std::vector<std::string>& words) {
   return result;
 }
 
-/// A loop that puts the command, `tokenizer train`, together from the words before the cursor.
+/// A loop that assembles the command, as `tokenizer train`, from the words before the cursor.
 std::string command_loop(const Commands& commands, std::string_view loop, std::string_view word) {
   std::vector<std::string> steps;
   for (const CommandPage* command : commands) {
@@ -117,7 +117,7 @@ std::string zsh_script(const Commands& commands) {
   return script + "  esac\n}\n_vitrine \"$@\"\n";
 }
 
-/// The command line names this command, and no other one below it.
+/// A condition that holds if the command line names this command and none of its subcommands.
 std::string fish_condition(const CommandPage& command) {
   std::string condition, word;
   for (const char c : command.name + " ") {

@@ -35,6 +35,7 @@ void run_pack(const PackCommand& o) {
   options.document_token = document_token(o, *tokenizer);
   ThreadPool pool(o.threads > 0 ? o.threads : default_thread_count());
   Packed packed;
+  stop_cleanly();
   {
     ProgressBar bar("packing " + o.out);
     packed = pack_corpus(corpus_files(o.paths), *tokenizer, o.out, options, pool, bar.reporter());

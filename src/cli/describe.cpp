@@ -14,7 +14,7 @@ std::string describe_norm(const std::optional<NormConfig>& norm) {
 
 std::string describe_rope(const std::optional<RopeConfig>& rope) {
   if (!rope) return "none";
-  std::string text = fmt::format("theta {}, {} elements of a head, {}", rope->theta, rope->dim,
+  std::string text = fmt::format("theta {}, {} elements per head, {}", rope->theta, rope->dim,
                                  rope->layout == RopeConfig::Layout::halves ? "halves" : "interleaved");
   if (const auto* linear = std::get_if<LinearScaling>(&rope->scaling)) {
     text += fmt::format(", linear scaling by {}", linear->factor);
@@ -24,14 +24,15 @@ std::string describe_rope(const std::optional<RopeConfig>& rope) {
                         bands->low_freq_factor, bands->high_freq_factor, bands->original_max_seq_len);
   }
   if (const auto* ramp = std::get_if<RampScaling>(&rope->scaling)) {
-    text += fmt::format(", YaRN scaling by {} (turns {} to {}, from {} tokens)", ramp->factor, ramp->beta_fast,
+    text += fmt::format(", YaRN scaling by {} (rotations {} to {}, from {} tokens)", ramp->factor, ramp->beta_fast,
                         ramp->beta_slow, ramp->original_max_seq_len);
   }
   if (const auto* listed = std::get_if<ListedScaling>(&rope->scaling)) {
-    text += fmt::format(", LongRoPE scaling (another list beyond {} tokens)", listed->original_max_seq_len);
+    text += fmt::format(", LongRoPE scaling (long factors beyond {} tokens)", listed->original_max_seq_len);
   }
   if (const auto* growing = std::get_if<GrowingScaling>(&rope->scaling)) {
-    text += fmt::format(", dynamic scaling by {} (beyond {} tokens)", growing->factor, growing->original_max_seq_len);
+    text +=
+        fmt::format(", dynamic NTK scaling by {} (beyond {} tokens)", growing->factor, growing->original_max_seq_len);
   }
   if (rope->magnitude != 1.0f) text += fmt::format(", cos and sin times {}", rope->magnitude);
   return text;
@@ -57,8 +58,8 @@ std::string describe_ffn(const DenseConfig& c) {
 
 std::string describe_ffn(const MoeConfig& c) {
   std::string text = fmt::format("{} of {} experts ({}), weights {}", c.top_k, c.n_experts, describe_ffn(c.expert),
-                                 c.renormalize ? "divided by their sum" : "as the softmax gives them");
-  if (c.shared) text += fmt::format(", and one of d_ff {} for every token", c.shared->d_ff);
+                                 c.renormalize ? "renormalized" : "from the softmax");
+  if (c.shared) text += fmt::format(", and a shared one of d_ff {}", c.shared->d_ff);
   return text;
 }
 
@@ -83,13 +84,13 @@ OrderedJson describe_model(const ModelConfig& config) {
           {"embedding_scale", config.embedding.scale},
           {"learned_positions", config.embedding.learned_positions},
           {"final_norm", describe_norm(config.final_norm)},
-          {"head", config.head.tied ? "tied to the embedding" : "its own"},
+          {"head", config.head.tied ? "tied to the embedding" : "untied"},
           {"logit_scale", config.head.scale},
           {"final_softcap", or_none(config.head.softcap)}};
 }
 
 OrderedJson describe_block(const BlockConfig& block) {
-  const AttentionConfig& a = block.attention;
+  const AttentionConfig& a = block.attention();
   const char* const sharing = a.n_kv_heads == a.n_heads ? "MHA" : a.n_kv_heads == 1 ? "MQA" : "GQA";
   return {
       {"attention", sharing},
@@ -102,15 +103,16 @@ OrderedJson describe_block(const BlockConfig& block) {
       {"rope", describe_rope(a.rope)},
       {"attention_biases", fmt::format("q, k, v: {}; out: {}", a.qkv_bias ? "yes" : "no", a.out_bias ? "yes" : "no")},
       {"qk_norm", describe_qk_norm(a.qk_norm)},
-      {"residual", block.residual == BlockConfig::Residual::serial ? "attention, then FFN" : "attention beside FFN"},
+      {"residual",
+       block.residual == BlockConfig::Residual::serial ? "serial: attention, then FFN" : "parallel: attention and FFN"},
       {"residual_scale", block.residual_scale},
       {"norm_before_attention", describe_norm(block.norms.attn_pre)},
-      {"norm_behind_attention", describe_norm(block.norms.attn_post)},
+      {"norm_after_attention", describe_norm(block.norms.attn_post)},
       {"d_ff", std::visit([](const auto& ffn) { return width_of(ffn); }, block.ffn)},
       {"ffn", std::visit([](const auto& ffn) { return describe_ffn(ffn); }, block.ffn)},
       {"norm_before_ffn",
-       block.norms.ffn_reads_attn_pre ? "that before attention" : describe_norm(block.norms.ffn_pre)},
-      {"norm_behind_ffn", describe_norm(block.norms.ffn_post)}};
+       block.norms.ffn_reads_attn_pre ? "the norm before attention" : describe_norm(block.norms.ffn_pre)},
+      {"norm_after_ffn", describe_norm(block.norms.ffn_post)}};
 }
 
 }  // namespace vitrine::cli

@@ -1,4 +1,4 @@
-// A config in words, for people and as JSON.
+// A config described by key and value, as text and as JSON.
 #pragma once
 
 #include "base/json.h"
@@ -6,10 +6,10 @@
 
 namespace vitrine::cli {
 
-/// Ordered as it is to be read.
+/// Keeps the order of its keys.
 using OrderedJson = nlohmann::ordered_json;
 
-/// What the whole model shares: sizes, embedding, head, final norm.
+/// What all layers share: sizes, embedding, head, final norm.
 OrderedJson describe_model(const ModelConfig& config);
 /// One layer.
 OrderedJson describe_block(const BlockConfig& block);

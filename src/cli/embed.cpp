@@ -1,4 +1,4 @@
-// vitrine embed: which token embeddings agree, and what lies near them.
+// vitrine embed: cosines of token embeddings, nearest tokens, analogies.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ bool is_id(const std::string& word) {
   return word.starts_with('#') && word.size() > 1 && word.find_first_not_of("0123456789", 1) == std::string::npos;
 }
 
-/// The one token of a word, given as text or as #ID.
+/// The token of a word, given as text or as #ID.
 std::int32_t token_of(const Session& session, const std::string& word) {
   if (word.empty()) throw BadInput("WORD", "expected a word, got an empty text");
   if (is_id(word)) return parse_ids(word.substr(1), "WORD").front();
@@ -34,18 +34,17 @@ std::int32_t token_of(const Session& session, const std::string& word) {
   if (ids.size() == 1) return ids.front();
   std::string pieces;
   for (const std::int32_t id : ids) pieces += (pieces.empty() ? "" : ", ") + session.label(id);
-  const std::string hint =
-      word.starts_with(' ') ? "" : fmt::format("; \" {}\" with a blank before it may be one", word);
-  throw BadInput(word, "expected a word of one token, got {}{}", pieces, hint);
+  const std::string hint = word.starts_with(' ') ? "" : fmt::format("; \" {}\" with a leading space may be one", word);
+  throw BadInput(word, "expected a word that is one token, got {}{}", pieces, hint);
 }
 
-/// `king - man + woman`: every word with the sign before it.
+/// The terms of `king - man + woman`.
 std::vector<EmbeddingTerm> terms_of(const Session& session, const std::vector<std::string>& words) {
   std::vector<EmbeddingTerm> terms;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const float sign = words[i] == "-" ? -1.0f : 1.0f;
     if (is_sign(words[i]) && (++i == words.size() || is_sign(words[i]))) {
-      throw CLI::ValidationError("WORD", "a sign stands before a word");
+      throw CLI::ValidationError("WORD", "expected a word after + or -");
     }
     terms.push_back({token_of(session, words[i]), sign});
   }
@@ -70,7 +69,7 @@ void show_nearest(const EmbedOptions& o, const Session& session, const Embedding
   print(table.text());
 }
 
-/// The cosine of every two tokens.
+/// The cosines of all pairs.
 void show_grid(const EmbedOptions& o, const Session& session, const EmbeddingSpace& space,
                const std::vector<std::int32_t>& ids) {
   std::vector<Table::Column> columns = {{""}};
@@ -106,18 +105,18 @@ void run_embed(const EmbedOptions& o) {
 }  // namespace
 
 void add_embed(CLI::App& program) {
-  CLI::App& command = *program.add_subcommand("embed", "Cosines of token embeddings, nearest tokens, analogies");
+  CLI::App& command = *program.add_subcommand("embed", "Compare token embeddings: cosines, nearest tokens, analogies");
   const auto o = std::make_shared<EmbedOptions>();
   command.add_option("MODEL", o->model, "A Hugging Face folder, a .gguf or a llama2.c .bin")->required()->type_name("");
-  command.add_option("WORD", o->words, "Words of one token each, or #ID; with + and - between them an analogy")
+  command.add_option("WORD", o->words, "Words of one token each, or #ID; + and - between them make an analogy")
       ->required()
       ->type_name("");
-  add_number<std::int64_t>(command, "--top", o->top, "Tokens to show (default: 10)", 1);
+  add_number<std::int64_t>(command, "--top", o->top, "Number of tokens to show (default: 10)", 1);
   add_common(command, *o);
   command.footer(
-      "One word: the tokens whose vectors have the largest cosine with its own. Several: the cosine of every two. "
+      "One word: the tokens whose embeddings have the largest cosine with it. Several words: the cosine of each pair. "
       "With\n"
-      "signs: what lies nearest to the sum of the vectors, each of length 1.\n"
+      "+ and -: the tokens nearest to the sum of the embeddings, each normalized to length 1.\n"
       "Example: vitrine embed gpt2/ '#464' '#3139' '#286'");
   command.callback([o] { run_embed(*o); });
 }

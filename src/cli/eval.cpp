@@ -1,4 +1,4 @@
-// vitrine eval: how well a model expects the text of a file.
+// vitrine eval: measure how well a model predicts the text of a file.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -19,11 +19,10 @@ struct EvalOptions : Options {
   EvalConfig config;
 };
 
-/// The tokens of the text itself: what the tokenizer puts in front stands in front of every window instead.
+/// The tokens of the text without BOS, which begins every window instead.
 std::vector<std::int32_t> text_ids(const Session& session, const std::string& path, SpecialTokens policy) {
   const auto file = MappedFile::open(path);
   const auto bytes = file->bytes();
-  const StopAtOnce guard;
   std::vector<std::int32_t> ids =
       session.tokenizer->encode({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, policy);
   const bool begins_with_bos = !ids.empty() && session.bos() && ids.front() == *session.bos();
@@ -58,29 +57,30 @@ void run_eval(const EvalOptions& o) {
                        {"stride", result.stride},
                        {"bos", config.bos ? Json(*config.bos) : Json(nullptr)}});
   }
-  print(fmt::format(
-      "loss           {:.6f} nats a token\nperplexity     {:.4f}\nbits per byte  {:.6f}\n"
-      "over           {} tokens, {} bytes, {} windows of {} tokens, stride {}, {}\n",
-      result.loss(), perplexity, bits_per_byte, grouped(result.tokens), grouped(result.bytes), grouped(result.windows),
-      result.window, result.stride, config.bos ? fmt::format("each from BOS ({})", *config.bos) : "without BOS"));
+  print(
+      fmt::format("loss           {:.6f} nats per token\nperplexity     {:.4f}\nbits per byte  {:.6f}\n"
+                  "over           {} tokens, {} bytes, {} windows of {} tokens, stride {}, {}\n",
+                  result.loss(), perplexity, bits_per_byte, grouped(result.tokens), grouped(result.bytes),
+                  grouped(result.windows), result.window, result.stride,
+                  config.bos ? fmt::format("each beginning with BOS ({})", *config.bos) : "without BOS"));
 }
 
 }  // namespace
 
 void add_eval(CLI::App& program) {
-  CLI::App& command = *program.add_subcommand("eval", "Cross-entropy, perplexity and bits per byte over a file");
+  CLI::App& command =
+      *program.add_subcommand("eval", "Compute cross-entropy, perplexity and bits per byte over a file");
   const auto o = std::make_shared<EvalOptions>();
   add_positionals(command, *o, "A Hugging Face folder, a .gguf or a llama2.c .bin", "FILE",
-                  "The text. One positional alone is FILE");
+                  "The text file; a single positional is FILE");
   add_number<std::int64_t>(command, "--window", o->config.window,
-                           "Tokens that are fed at once, BOS included (default: the model's context)", 2);
+                           "Tokens per window, including BOS (default: the model's context)", 2);
   add_number<std::int64_t>(command, "--stride", o->config.stride,
-                           "Tokens of text from one window to the next (default: windows do not overlap)", 1);
+                           "Tokens of text between the starts of windows (default: windows do not overlap)", 1);
   add_common(command, *o);
   command.footer(
-      "Each window begins with BOS where the model has one (--no-special: none does). A token counts once, in the "
-      "first\n"
-      "window that has it, and only where something stands before it there.\n"
+      "Each window begins with BOS if the model has one (not with --no-special). Each token counts once, in the first\n"
+      "window that contains it, unless nothing precedes it there.\n"
       "Example: vitrine eval stories260K.bin story.txt --tokenizer tok512.bin");
   command.callback([o] { run_eval(*o); });
 }

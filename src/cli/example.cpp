@@ -1,4 +1,4 @@
-// vitrine example: every number of one step of learning, for a tiny model.
+// vitrine example: write out every number of one training step of a tiny model.
 #include "example/example.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 namespace vitrine::cli {
 namespace {
 
-constexpr std::uint64_t kSeed = 4;  // always the same example, unless another is asked for
+constexpr std::uint64_t kSeed = 4;  // without --seed the example is always the same
 
 struct ExampleCommand : Options {
   std::string config, ids_text = "0,1,2,3,0", optimizer = "sgd", format = "text", out;
@@ -94,38 +94,41 @@ void run_example(ExampleCommand& o) {
     text = example_text(example, o.style);
   }
   if (!o.out.empty()) {
+    stop_cleanly();
     FileWriter writer(o.out);
     writer.write(std::as_bytes(std::span(text)));
     writer.commit();
   }
   if (o.json) return print_json(to_json(example, o.seed.value_or(kSeed)));
   if (o.out.empty()) return print(text);
-  print(fmt::format("{}: {} matrices, loss {:.4f} before and {:.4f} after the update\n", o.out, example.sections.size(),
-                    example.loss, example.loss_after));
+  print(fmt::format("{}: {} matrices, loss {:.4f} before the update and {:.4f} after it\n", o.out,
+                    example.sections.size(), example.loss, example.loss_after));
 }
 
 }  // namespace
 
 void add_example(CLI::App& program) {
   CLI::App& command = *program.add_subcommand(
-      "example", "Show every matrix of one step of learning: forward, backward, update, for a tiny model");
+      "example", "Show every matrix of one training step of a tiny model: forward, backward, update");
   const auto o = std::make_shared<ExampleCommand>();
-  command.add_option("--config", o->config,
-                     "A tiny model's config.json, of any family; its weights are random (default: 8 words, 2 blocks)");
-  command.add_option("--ids", o->ids_text, "The text")->capture_default_str();
-  add_number<std::int32_t>(command, "--target", o->target, "The id that follows it (default: 5)");
-  command.add_option("--optimizer", o->optimizer, "sgd or adamw")
+  command.add_option(
+      "--config", o->config,
+      "The config.json of a tiny model of any family, whose weights are drawn at random (default: 8 words, 2 blocks)");
+  command.add_option("--ids", o->ids_text, "Token ids of the text")->capture_default_str();
+  add_number<std::int32_t>(command, "--target", o->target, "The id to be predicted after the text (default: 5)");
+  command.add_option("--optimizer", o->optimizer, "The optimizer: sgd or adamw")
       ->check(CLI::IsMember({"sgd", "adamw"}))
       ->capture_default_str();
-  add_number<double>(command, "--lr", o->lr, "The rate (default: 0.5 of SGD, 0.01 of AdamW)");
-  add_list(command, "--cell", o->cells,
-           "A cell to spell out, as in 'blocks.0.attn.hook_q[0,1]'; before a name grad: means its gradient, new: its "
-           "value after the update; may be given several times");
-  add_number<int>(command, "--digits", o->style.digits, "Digits behind the point (default: 3)", 1, 7);
-  command.add_option("--format", o->format, "text, markdown or html")
+  add_number<double>(command, "--lr", o->lr, "The learning rate (default: 0.5 for SGD, 0.01 for AdamW)");
+  add_list(
+      command, "--cell", o->cells,
+      "A cell whose arithmetic is written out, as in 'blocks.0.attn.hook_q[0,1]'; the prefix grad: names a gradient, "
+      "new: a parameter after the update; may be given several times");
+  add_number<int>(command, "--digits", o->style.digits, "Digits after the decimal point (default: 3)", 1, 7);
+  command.add_option("--format", o->format, "The format: text, markdown or html")
       ->check(CLI::IsMember({"text", "markdown", "html"}))
       ->capture_default_str();
-  command.add_option("--out", o->out, "A file (default: stdout)");
+  command.add_option("--out", o->out, "The file to write (default: stdout)");
   add_common(command, *o);
   command.footer("Example: vitrine example --format html --out example.html");
   command.callback([o] { run_example(*o); });

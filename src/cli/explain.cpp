@@ -12,18 +12,19 @@ namespace {
 
 using Rule = Explanation::Word::Rule;
 
-constexpr std::size_t kShownBytes = 160;     // of a text in the table
+// What a table shows at most.
+constexpr std::size_t kShownBytes = 160;     // of a text
 constexpr std::size_t kShownWords = 24;      // of a pre-tokenizer
-constexpr std::size_t kShownIds = 1000;      // at the end
+constexpr std::size_t kShownIds = 1000;      // in the result
 constexpr std::size_t kShownNeighbours = 8;  // on either side of a merge
 
-/// Characters that a terminal does not show, or obeys.
+/// Whether a character is invisible on a terminal, or controls it.
 bool is_hidden(std::uint32_t c) {
   return c < ' ' || (c >= 0x7F && c <= 0xA0) || c == 0xAD || c == 0x61C || (c >= 0x200B && c <= 0x200F) ||
          (c >= 0x2028 && c <= 0x202F) || (c >= 0x2060 && c <= 0x206F) || c == 0xFEFF;
 }
 
-/// `valid(character)` for each, `broken(byte)` for each byte that is part of none.
+/// Calls `valid(character)` for each character, `broken(byte)` for each byte that is not part of one.
 template <class Valid, class Broken>
 void for_each_character(std::string_view text, Valid&& valid, Broken&& broken) {
   while (!text.empty()) {
@@ -63,19 +64,18 @@ std::string visible(const Explanation::Excerpt& e) {
   return e.n_bytes <= kShownBytes ? visible(e.text) : fmt::format("{} ({} bytes)", visible(e.text), e.n_bytes);
 }
 
-/// A row of the table: what it is, then what there is to say.
-std::string row(std::string_view what, std::string_view told) { return fmt::format("{:<16}{}\n", what, told); }
+std::string row(std::string_view label, std::string_view text) { return fmt::format("{:<16}{}\n", label, text); }
 
-std::string ids_row(std::string_view what, const std::vector<std::int32_t>& ids, const Tokenizer& tokenizer) {
-  std::string told;
+std::string ids_row(std::string_view label, const std::vector<std::int32_t>& ids, const Tokenizer& tokenizer) {
+  std::string text;
   for (std::size_t i = 0; i < std::min(ids.size(), kShownWords); ++i) {
-    told += fmt::format("{}{} {}", i == 0 ? "" : "   ", ids[i], visible(tokenizer.piece(ids[i])));
+    text += fmt::format("{}{} {}", i == 0 ? "" : "   ", ids[i], visible(tokenizer.piece(ids[i])));
   }
-  if (ids.size() > kShownWords) told += fmt::format("   … ({} ids)", ids.size());
-  return row(what, told);
+  if (ids.size() > kShownWords) text += fmt::format("   … ({} ids)", ids.size());
+  return row(label, text);
 }
 
-/// A word's symbols while they are merged: a list by place, in which a merged symbol is skipped.
+/// The symbols of a word during merging: a linked list from which merged symbols are removed.
 class Symbols {
  public:
   explicit Symbols(std::vector<std::string> texts) : texts_(std::move(texts)) {
@@ -91,7 +91,7 @@ class Symbols {
     texts_[m.place] = m.result;
     return true;
   }
-  /// What stands around a place.
+  /// The symbols around a place.
   std::string around(std::size_t place) const {
     std::size_t first = place;
     for (std::size_t n = 0; n < kShownNeighbours && first != 0; ++n) first = previous_[first];
@@ -128,10 +128,10 @@ std::string candidates_table(const Explanation::Word& word, const Tokenizer& tok
   for (const Explanation::Candidate& c : word.candidates) {
     const std::string where = fmt::format("{} bytes {}-{}", c.chosen ? "*" : " ", c.begin, c.end);
     const std::string piece = visible(tokenizer.piece(c.id));
-    const std::string told = is_scored
-                                 ? fmt::format("{:>7} {:<24} score {:<12.6g} sum {:.6g}", c.id, piece, c.score, c.best)
-                                 : fmt::format("{:>7} {}", c.id, piece);
-    table += row(where, told);
+    const std::string entry = is_scored
+                                  ? fmt::format("{:>7} {:<24} score {:<12.6g} sum {:.6g}", c.id, piece, c.score, c.best)
+                                  : fmt::format("{:>7} {}", c.id, piece);
+    table += row(where, entry);
   }
   return table;
 }
@@ -143,7 +143,7 @@ struct TableRow {
   std::string operator()(const Explanation::Token& token) const {
     const bool in_text = token.from == Explanation::Token::From::text;
     return row("token", fmt::format("{} {}   ({})", token.id, visible(tokenizer.piece(token.id)),
-                                    in_text ? "written in the text" : "added"));
+                                    in_text ? "from the text" : "added"));
   }
   std::string operator()(const Explanation::Normalized& normalized) const {
     return row("normalized", fmt::format("{}   ({})", visible(normalized.text), normalized.by));
@@ -162,7 +162,7 @@ struct TableRow {
   }
 };
 
-/// JSON holds no bytes that are not UTF-8.
+/// JSON cannot contain bytes that are not UTF-8.
 std::string in_utf8(std::string_view text) {
   std::string out;
   for_each_character(
@@ -251,12 +251,12 @@ struct StepJson {
 std::string explanation_table(const Explanation& explanation, const Tokenizer& tokenizer) {
   std::string table;
   for (const Explanation::Step& step : explanation.steps) table += std::visit(TableRow{tokenizer}, step);
-  if (explanation.is_cut) table += row("…", "these are many steps: those that follow are left out");
+  if (explanation.is_cut) table += row("…", "too many steps; the rest are omitted");
   const std::vector<std::int32_t>& ids = explanation.ids;
   for (std::size_t i = 0; i < std::min(ids.size(), kShownIds); ++i) {
     table += row(i == 0 ? "ids" : "", fmt::format("{:>7} {}", ids[i], visible(tokenizer.piece(ids[i]))));
   }
-  if (ids.size() > kShownIds) table += row("…", fmt::format("{} ids; without --explain all are printed", ids.size()));
+  if (ids.size() > kShownIds) table += row("…", fmt::format("{} ids; all are printed without --explain", ids.size()));
   return table;
 }
 

@@ -1,4 +1,4 @@
-// How a text became ids, for a terminal and as JSON.
+// How a text becomes ids, as text and as JSON.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace vitrine::cli {
 
-/// A line a step; spaces and control characters visible.
+/// One line per step; spaces and control characters are made visible.
 std::string explanation_table(const Explanation& explanation, const Tokenizer& tokenizer);
 
 /// {"ids", "pieces", "steps": [{"step": "text" | "token" | "normalized" | "cut" | "word", …}], "is_cut"}. Bytes that
-/// are no UTF-8 are written as \xNN.
+/// are not UTF-8 are written as \xNN.
 Json explanation_json(const Explanation& explanation, const Tokenizer& tokenizer);
 
 }  // namespace vitrine::cli

@@ -1,4 +1,4 @@
-// vitrine generate: continues a text.
+// vitrine generate: continue a text.
 #include <unistd.h>
 
 #include <random>
@@ -20,13 +20,13 @@ struct GenerateOptions : Options {
   int n_logprobs = 0;
 };
 
-/// How a text is sampled, and which of it generation_config.json asked for.
+/// Sampling parameters, and the names of those that generation_config.json has set.
 struct Sampling {
   SamplingConfig config;
   std::vector<std::string> from_checkpoint;
 };
 
-/// The command line first, then generation_config.json, then our defaults.
+/// The command line takes precedence over generation_config.json, and that over the defaults.
 Sampling sampling_of(const GenerateOptions& o, const GenerationDefaults& defaults) {
   Sampling s;
   const auto choose = [&](const char* name, auto& place, const auto& given, const auto& by_default) {
@@ -123,24 +123,26 @@ void run_generate(const GenerateOptions& o) {
 }  // namespace
 
 void add_generate(CLI::App& program) {
-  CLI::App& command = *program.add_subcommand("generate", "Continue a text, streamed");
+  CLI::App& command = *program.add_subcommand("generate", "Continue a text, printing tokens as they are generated");
   const auto o = std::make_shared<GenerateOptions>();
   add_model_and_text(command, *o);
-  add_number<std::int64_t>(command, "--max-tokens", o->max_tokens, "Most tokens to add (default 128)", 0, 1 << 30);
-  add_number<double>(command, "--temperature", o->temperature, "Divides the logits; 0 is greedy (default 0.8)");
-  add_number<int>(command, "--top-k", o->top_k, "Draw from the k most likely only; 0: all (default 40)");
-  add_number<double>(command, "--top-p", o->top_p, "… from the most likely that together reach p (default 0.95)");
+  add_number<std::int64_t>(command, "--max-tokens", o->max_tokens, "Generate at most N tokens (default: 128)", 0,
+                           1 << 30);
+  add_number<double>(command, "--temperature", o->temperature, "Divide the logits by N; 0: greedy (default: 0.8)");
+  add_number<int>(command, "--top-k", o->top_k, "Sample only from the N most likely tokens; 0: from all (default: 40)");
+  add_number<double>(command, "--top-p", o->top_p,
+                     "… from the most likely tokens whose probabilities add up to N (default: 0.95)");
   add_number<double>(command, "--min-p", o->min_p,
-                     "… from those at least this fraction of the most likely (default 0)");
+                     "… from tokens at least N times as likely as the most likely one (default: 0)");
   add_number<double>(command, "--repeat-penalty", o->repeat_penalty,
-                     "Above 1: tokens that stand in the text are less likely (default 1)");
-  command.add_flag("--greedy", o->greedy, "Always the most likely token");
-  add_list(command, "--stop", o->stop_strings, "End at this text, which is left out; may be given several times");
+                     "Above 1: tokens that occur in the text become less likely (default: 1)");
+  command.add_flag("--greedy", o->greedy, "Always take the most likely token");
+  add_list(command, "--stop", o->stop_strings, "Stop before this text; may be given several times");
   add_number<int>(command, "--logprobs", o->n_logprobs,
-                  "With --json: log-probabilities of each token and its N best rivals", 0, 1 << 20);
+                  "With --json: add the log-probability of each token and of the N most likely ones", 0, 1 << 20);
   add_common(command, *o);
   command.footer(
-      "Steps, in this order: repeat penalty, temperature, top-k, top-p, min-p, draw.\n"
+      "Sampling applies the repeat penalty, temperature, top-k, top-p and min-p, in this order.\n"
       "Example: vitrine generate stories260K.bin \"Once upon a time\" --tokenizer tok512.bin --seed 7");
   command.callback([o] { run_generate(*o); });
 }

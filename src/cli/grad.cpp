@@ -1,10 +1,11 @@
-// vitrine grad: the loss over a text and its gradient by every parameter.
+// vitrine grad: compute the loss over a text and its gradient with respect to every parameter.
 #include "base/error.h"
 #include "base/file_writer.h"
 #include "checkpoint/gradients_file.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 
 namespace vitrine::cli {
 namespace {
@@ -17,10 +18,12 @@ void run_grad(const GradOptions& o) {
   if (o.kv != "f32") throw Unsupported("--kv", "gradients need f32 keys and values, got {}", o.kv);
   const Session session = open_session(o);
   if (session.ids.size() < 2) {
-    throw BadInput("grad", "expected at least 2 tokens, the second of them to be predicted, got {}",
-                   session.ids.size());
+    throw BadInput("grad", "expected at least 2 tokens (the first predicts the second), got {}", session.ids.size());
   }
-  { const FileWriter place(o.out); }  // one that cannot be written is told before the work
+  {
+    const CleanStop guard;
+    const FileWriter place(o.out);  // fails before the work if the file cannot be written
+  }
   const Model& model = *session.checkpoint.model;
   Gradients gradients;
   for_each_param(model.config(), model.params(),
@@ -31,26 +34,33 @@ void run_grad(const GradOptions& o) {
   Tape tape(gradients);
   Arena arena;
   LossRequest loss{std::span(session.ids).subspan(1), {}, 1.0f / static_cast<float>(predictions)};
-  Pass pass{*session.pool, default_kernels(), arena, {{0, n, 0, nullptr}}, {}};
-  pass.interrupt = &interrupted();
-  pass.tape = &tape;
-  pass.loss = &loss;
+  LossResult found;
+  Pass pass{{*session.pool, default_kernels(), arena, &interrupted()}, {{0, n, 0, nullptr}}};
+  pass.training.tape = &tape;
+  pass.training.loss = &loss;
+  pass.training.result = &found;
   model.learn(pass, session.ids);
-  write_gradients(o.out, session.checkpoint, gradients, *session.pool);
+  stop_cleanly();
+  {
+    ProgressBar bar("writing " + o.out);
+    write_gradients(o.out, session.checkpoint, gradients, *session.pool, bar.reporter());
+  }
 
-  const double mean = loss.cross_entropy / static_cast<double>(predictions);
+  const double mean = found.cross_entropy / static_cast<double>(predictions);
   if (o.json) return print_json({{"loss", mean}, {"ids", session.ids}, {"out", o.out}});
-  print(fmt::format("loss {:.6f} nats a token over {} predictions; gradients in {}\n", mean, predictions, o.out));
+  print(fmt::format("loss {:.6f} nats per token over {} predictions; gradients written to {}\n", mean, predictions,
+                    o.out));
 }
 
 }  // namespace
 
 void add_grad(CLI::App& program) {
   CLI::App& command = *program.add_subcommand(
-      "grad", "Write the gradient of the next-token loss by every parameter to a .safetensors file");
+      "grad", "Write the gradient of the next-token loss with respect to every parameter to a .safetensors file");
   const auto o = std::make_shared<GradOptions>();
   add_model_and_text(command, *o);
-  command.add_option("--out", o->out, "The file: float32, with the checkpoint's own names and shapes")->required();
+  command.add_option("--out", o->out, "The file to write: float32, with the names and shapes of the checkpoint")
+      ->required();
   add_common(command, *o);
   command.footer("Example: vitrine grad gpt2/ --ids 464,3139,286 --out gradients.safetensors");
   command.callback([o] { run_grad(*o); });

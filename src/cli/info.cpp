@@ -1,4 +1,4 @@
-// vitrine info: what a model is made of, the way of a text through it, and what that costs.
+// vitrine info: what a model consists of, the values of a forward, and what they cost.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,15 +27,15 @@ struct InfoOptions : Options {
   bool markdown = false;
 };
 
-/// What is known without or with weights.
+/// A model with or without weights.
 struct Subject {
   std::string name, description, source;
   ModelConfig config;
-  std::map<std::string, std::string> stored_names;  // by ours; empty without a file
+  std::map<std::string, std::string> stored_names;  // by our names; empty without a file
   std::map<std::string, DType> stored_types;
   std::int64_t stored_bytes = 0;
   std::string types;  // "bf16", "bf16, f32"
-  Json file;          // config.json, where a config alone was given
+  Json file;          // config.json, if there are no weights
 };
 
 Subject subject_of_config(const std::string& name, const Json& json) {
@@ -105,8 +105,8 @@ constexpr Table::Align kRight = Table::Align::right;
 void add_flow(Page& page, const Subject& s, const LayerGroup& group) {
   page.heading("From text to the next token");
   Table table({{"step"}, {"shape"}, {"type"}, {"what"}});
-  table.add({"text", "", "UTF-8", "what is typed"});
-  table.add({"ids", "[T]", "int32", "the tokenizer's pieces, " + grouped(s.config.vocab_size) + " to choose from"});
+  table.add({"text", "", "UTF-8", "the input"});
+  table.add({"ids", "[T]", "int32", "token ids, from a vocabulary of " + grouped(s.config.vocab_size)});
   bool inside = false;
   for (const SiteLayout& site : site_layout(s.config, group.first())) {
     const SiteInfo& about = info(site.site.site);
@@ -118,9 +118,9 @@ void add_flow(Page& page, const Subject& s, const LayerGroup& group) {
   }
   table.rule();
   table.add({"probabilities", fmt::format("[{}]", s.config.vocab_size), "f64", "softmax of the last row"});
-  table.add({"next id → text", "", "int32", "drawn or the most likely; its bytes are appended"});
+  table.add({"next id → text", "", "int32", "sampled, or the most likely one; its bytes are appended"});
   page.table(table);
-  page.line(fmt::format("One layer opened: {} of {} ({} like it). T tokens of the pass, S positions so far.",
+  page.line(fmt::format("Layer {} of {} is shown; {} layers are alike. T: tokens of the pass; S: positions so far.",
                         group.first(), s.config.blocks.size(), group.count()));
 }
 
@@ -143,7 +143,7 @@ void add_config(Page& page, const ModelConfig& config) {
   page.table(model);
 }
 
-/// A parameter of one layer, or one outside the layers.
+/// A parameter, or those of equal name and shape in several layers.
 struct ParamRow {
   std::string name;
   Shape shape;
@@ -153,7 +153,6 @@ struct ParamRow {
   std::int64_t total() const { return shape.count() * layers; }
 };
 
-/// The parameters, those of equal shape in all layers that have them as one row.
 std::vector<ParamRow> param_rows(const Subject& s) {
   std::vector<ParamRow> rows;
   for_each_shape(s.config, [&](const std::string& name, const Shape& shape) {
@@ -186,9 +185,9 @@ void add_params(Page& page, const Subject& s) {
   }
   table.rule();
   const auto n = static_cast<std::int64_t>(s.config.blocks.size());
-  if (blocks % n == 0) table.add({"a layer", "", "", "", grouped(blocks / n)});
+  if (blocks % n == 0) table.add({"per layer", "", "", "", grouped(blocks / n)});
   table.add({"all layers", "", "", std::to_string(n), grouped(blocks)});
-  table.add({"in all", "", "", "", grouped(total)});
+  table.add({"total", "", "", "", grouped(total)});
   page.table(table);
 }
 
@@ -225,7 +224,7 @@ std::vector<Table::Column> cost_columns(const char* first, const char* second) {
 
 void add_account(Page& page, const InfoOptions& o, const Subject& s) {
   const Workload shown = workload_of(o, s, Phase::prefill);
-  page.heading(fmt::format("What it costs: batch {}, {} tokens, K/V in {}", shown.batch, shown.length, o.kv));
+  page.heading(fmt::format("Cost: batch {}, {} tokens, K/V in {}", shown.batch, shown.length, o.kv));
   Table totals(cost_columns("phase", "memory"));
   for (const Phase phase : kPhases) {
     const Workload w = workload_of(o, s, phase);
@@ -237,9 +236,11 @@ void add_account(Page& page, const InfoOptions& o, const Subject& s) {
   const Cost all = account(s.config, workload_of(o, s, Phase::forward)).total;
   const MemoryEstimate memory = estimate_memory(s.config, shown, kPrefillChunk);
   page.line(fmt::format(
-      "forward: logits everywhere; prefill: at the end; decode: one token more after {}; train: forward and backward.\n"
-      "FLOPs are 2 per multiply-add of products; causality and windows hide {:.1f} % of forward's.\n"
-      "A sequence's K/V: {:.3f} GB, {} bytes more for a token. Maps are never stored, and not in FLOPs/byte.\n"
+      "forward: logits of all positions; prefill: of the last; decode: one token after {}; train: forward and "
+      "backward.\n"
+      "FLOPs count 2 per multiply-add of products; masks skip {:.1f} % of those of forward.\n"
+      "K/V of a sequence: {:.3f} GB, {} bytes per token. Maps (scores, patterns) are never stored and not in "
+      "FLOPs/byte.\n"
       "Memory of prefill: weights {:.2f} GB (mapped), K/V {:.3f} GB, activations {:.3f} GB.",
       shown.length - 1, 100 * (1 - all.visible_flops / all.flops), gb(memory.kv_cache / static_cast<double>(o.batch)),
       grouped(static_cast<std::int64_t>(kv_bytes_per_token(s.config, shown.kv))), gb(memory.weights),
@@ -263,7 +264,7 @@ void add_ops(Page& page, const InfoOptions& o, const Subject& s) {
   table.rule();
   for (const Op& op : a.last) table.add(cost_cells(op.name, op.shape, op.cost));
   table.rule();
-  table.add(cost_cells("in all", "", a.total));
+  table.add(cost_cells("total", "", a.total));
   page.table(table);
 }
 
@@ -367,16 +368,17 @@ void run_info(const InfoOptions& o) {
 }  // namespace
 
 void add_info(CLI::App& program) {
-  CLI::App& command = *program.add_subcommand("info", "What a model is made of, and what it costs to run");
+  CLI::App& command = *program.add_subcommand("info", "Show what a model consists of and what it costs to run");
   const auto o = std::make_shared<InfoOptions>();
   command
-      .add_option("MODEL", o->model, "A checkpoint, a config.json, or a preset of init (left out: the default model)")
+      .add_option("MODEL", o->model, "A checkpoint, a config.json, or a preset of init (default: the default model)")
       ->type_name("");
-  add_number<std::int64_t>(command, "--batch", o->batch, "Sequences at once (default 1)", 1, 1 << 20);
-  add_number<std::int64_t>(command, "--length", o->length, "Tokens of each (default: 1024, or the context)", 1);
-  command.add_option("--phase", o->phase, "What is shown op by op: forward, prefill (default), decode or train")
+  add_number<std::int64_t>(command, "--batch", o->batch, "Sequences per batch (default: 1)", 1, 1 << 20);
+  add_number<std::int64_t>(command, "--length", o->length,
+                           "Tokens per sequence (default: 1024, or the context if shorter)", 1);
+  command.add_option("--phase", o->phase, "The phase to show op by op: forward, prefill (default), decode or train")
       ->check(CLI::IsMember({"forward", "prefill", "decode", "train"}));
-  command.add_flag("--markdown", o->markdown, "Markdown instead of terminal text");
+  command.add_flag("--markdown", o->markdown, "Print Markdown instead of plain text");
   add_common(command, *o);
   command.footer("Example: vitrine info gemma-2-2b --phase decode --length 4096");
   command.callback([o] { run_info(*o); });

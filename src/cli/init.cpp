@@ -1,4 +1,4 @@
-// vitrine init: a checkpoint with random weights.
+// vitrine init: write a checkpoint with random weights.
 #include "checkpoint/init.h"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ struct InitOptions : Options {
   std::vector<std::string> assignments;
 };
 
-/// As asked, else as the config says; what is no f32 there becomes bf16.
+/// --dtype, else the config's type: f32, or bf16 for anything else.
 DType dtype_of(const InitOptions& o, const Json& config) {
   if (!o.dtype.empty()) return o.dtype == "f32" ? DType::f32 : DType::bf16;
   for (const char* key : {"dtype", "torch_dtype"}) {
@@ -41,7 +41,7 @@ bool is_preset(const std::string& name) {
 void run_init(const InitOptions& o) {
   std::error_code error;
   if (!is_preset(o.preset) && is_preset(o.out) && !std::filesystem::exists(o.preset, error)) {
-    throw BadInput(o.preset, "no preset and no config.json; PRESET comes first, then OUT");
+    throw BadInput(o.preset, "no such preset or config.json; PRESET comes first, then OUT");
   }
   Json config = preset_or_config(o.preset);
   set_config_keys(config, o.assignments, o.preset);
@@ -49,6 +49,7 @@ void run_init(const InitOptions& o) {
   const std::uint64_t seed = o.seed ? *o.seed : std::random_device{}();
   ThreadPool pool(o.threads > 0 ? o.threads : default_thread_count());
   std::int64_t n_params = 0;
+  stop_cleanly();
   {
     ProgressBar bar("writing " + o.out);
     n_params = init_checkpoint(config, o.preset, o.out, dtype, seed, pool, bar.reporter());
@@ -74,12 +75,12 @@ void add_init(CLI::App& program) {
   CLI::App& command = *program.add_subcommand("init", "Write a checkpoint with random weights");
   const auto o = std::make_shared<InitOptions>();
   command.add_option("PRESET", o->preset, "A preset, or the path of a config.json")->required()->type_name("");
-  command.add_option("OUT", o->out, "The folder to make")->required()->type_name("");
-  command.add_option("--dtype", o->dtype, "Type of the weights: f32 or bf16 (default: what the config says)")
+  command.add_option("OUT", o->out, "The folder to create")->required()->type_name("");
+  command.add_option("--dtype", o->dtype, "Type of the weights: f32 or bf16 (default: the type in the config)")
       ->check(CLI::IsMember({"f32", "bf16"}));
   add_list(command, "--set", o->assignments,
-           "Another value for a key of the config: d_model, n_layers, n_heads, n_kv_heads, head_dim, d_ff, vocab_size, "
-           "max_seq_len, or the file's own key; may be given several times");
+           "Override a key of the config: d_model, n_layers, n_heads, n_kv_heads, head_dim, d_ff, vocab_size, "
+           "max_seq_len, or a key of config.json; may be given several times");
   add_common(command, *o);
   command.footer("Presets: " + preset_names() +
                  ".\nExample: vitrine init gemma-2-2b tiny/ --set n_layers=2 --set d_model=64 --seed 1");

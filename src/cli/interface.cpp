@@ -5,7 +5,7 @@
 namespace vitrine::cli {
 namespace {
 
-/// CLI11 tells a set of values only in the name of an option's type: `TEXT:{auto,f32,int8}`.
+/// CLI11 lists the allowed values only in the name of an option's type: `TEXT:{auto,f32,int8}`.
 std::vector<std::string> choices_of(const std::string& type) {
   std::vector<std::string> choices;
   const std::size_t open = type.find('{'), close = type.rfind('}');

@@ -1,4 +1,4 @@
-// What the program's commands and options are, as the parser knows them: for the man page and shell completion.
+// The program's commands and options, read from the parser, and the man page, completion and documents made from them.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,7 +11,7 @@ namespace vitrine::cli {
 struct OptionPage {
   std::string name;                  ///< `--top-k`; a positional's own name, `TEXT`.
   std::string about;                 ///< One line.
-  std::vector<std::string> choices;  ///< The only values; none: any.
+  std::vector<std::string> choices;  ///< The allowed values; empty: any.
   bool positional = false;
   bool takes_value = false;
   bool is_number = false;
@@ -19,22 +19,22 @@ struct OptionPage {
 };
 
 struct CommandPage {
-  std::string name;  ///< With the commands above it: `tokenizer train`; "" for the program itself.
+  std::string name;  ///< The full name, as `tokenizer train`; "" for the program itself.
   std::string about;
-  std::string footer;  ///< Lines of hints and examples.
+  std::string footer;  ///< Hints and examples.
   std::vector<OptionPage> options;
   std::vector<CommandPage> commands;
 };
 
-/// Everything that `vitrine --help` and the help of its commands tell; hidden commands are left out.
+/// What `vitrine --help` and the help of its commands show, without hidden commands.
 CommandPage describe(const CLI::App& program);
 
-/// The commands that run something: those without commands of their own.
+/// The commands without subcommands.
 std::vector<const CommandPage*> running_commands(const CommandPage& program);
 
-/// An option's name and text together: options are the same where these are.
+/// Identifies an option by its name and description.
 std::string key_of(const OptionPage& option);
-/// Keys of the options that every one of `commands` has, word for word.
+/// Keys of the options that all `commands` share.
 std::set<std::string> common_options(const std::vector<const CommandPage*>& commands);
 
 /// A script for `shell` (bash, zsh or fish) that completes commands, options, their values and files.
@@ -43,12 +43,12 @@ std::string completion_script(const CommandPage& program, const std::string& she
 /// The man page vitrine(1), in roff.
 std::string man_page(const CommandPage& program, const std::string& version);
 
-/// docs/commands.md: every command with its options; the examples of the footers stand in it as commands to run.
+/// docs/commands.md: every command with its options, and the examples of the footers as commands to run.
 std::string commands_page(const CommandPage& program);
 /// docs/sites.md: every site with its shape and meaning.
 std::string sites_page();
 
-/// `completion SHELL`, `man` and `page NAME`, which `--help` does not list: they serve installing and the documents.
+/// `completion SHELL`, `man` and `page NAME`: hidden commands for installing and for making the documents.
 void add_completion(CLI::App& program);
 void add_man(CLI::App& program, const std::string& version);
 void add_page(CLI::App& program);

@@ -19,16 +19,15 @@
 namespace vitrine::cli {
 namespace {
 
-constexpr std::size_t kBatchBytes = std::size_t{1} << 20;    // read ahead where more is there already
+constexpr std::size_t kBatchBytes = std::size_t{1} << 20;    // read ahead if already available
 constexpr std::size_t kMaxLineBytes = std::size_t{1} << 30;  // of one line
-constexpr std::size_t kLinesAtATime = 8;                     // that a thread takes
+constexpr std::size_t kLinesAtATime = 8;                     // per claim of a thread
 
-/// Waits for input and appends some of it. False at its end.
+/// Waits for input and appends it. Returns false at the end of stdin.
 bool read_some(std::string& input) {
   char buffer[1 << 16];
   for (;;) {
     const ssize_t n = ::read(STDIN_FILENO, buffer, sizeof buffer);
-    if (interrupted()) throw Interrupted();
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) throw BadInput("stdin", "cannot read: {}", std::generic_category().message(errno));
     input.append(buffer, static_cast<std::size_t>(n));
@@ -41,7 +40,7 @@ bool has_more() {
   return ::poll(&input, 1, 0) > 0;
 }
 
-/// Cuts whole lines off the front of a text; the last one needs no end where `is_last`.
+/// The complete lines of a text; if `is_last`, also a last line without a newline.
 std::vector<std::string_view> whole_lines(std::string_view text, bool is_last) {
   std::vector<std::string_view> lines;
   for (;;) {
@@ -59,8 +58,8 @@ struct Answer {
   std::exception_ptr failure;
 };
 
-/// What fits into one write that a pipe takes whole or not at all goes out together, so that Ctrl-C leaves no part of a
-/// line, unless the line is longer. Throws the first failure, after what stands before it.
+/// Writes lines in groups of at most PIPE_BUF bytes, which a pipe accepts atomically, so that Ctrl-C never leaves a
+/// partial line, unless a line is longer. Throws the first failure after printing the answers before it.
 void print_in_order(const std::vector<Answer>& answers) {
   std::string out;
   for (const Answer& a : answers) {
@@ -77,8 +76,8 @@ void print_in_order(const std::vector<Answer>& answers) {
 }  // namespace
 
 void answer_lines(ThreadPool& pool, FunctionRef<std::string(std::string_view line, std::int64_t number)> answer) {
-  std::string input;        // not answered yet
-  std::size_t n_seen = 0;   // of it, without an end of line
+  std::string input;        // not yet answered
+  std::size_t n_seen = 0;   // bytes at its beginning that contain no newline
   std::int64_t number = 1;  // of its first line
   for (bool is_open = true; is_open;) {
     do {
@@ -98,11 +97,10 @@ void answer_lines(ThreadPool& pool, FunctionRef<std::string(std::string_view lin
            begin = next.fetch_add(kLinesAtATime)) {
         for (std::size_t i = begin; i < std::min(begin + kLinesAtATime, lines.size()); ++i) {
           try {
-            if (interrupted()) throw Interrupted();
             answers[i].text = answer(lines[i], number + static_cast<std::int64_t>(i)) + "\n";
           } catch (...) {
             answers[i].failure = std::current_exception();
-            next = lines.size();  // the lines before are taken already
+            next = lines.size();  // earlier lines are already claimed
             return;
           }
         }

@@ -1,4 +1,4 @@
-// Lines on stdin, each answered by a line on stdout: on several threads, in order, as soon as they come.
+// Answers each line of stdin with a line on stdout: in order, without delay, on several threads.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace vitrine::cli {
 
-/// Prints `answer(line, number)` for each line, numbered from 1, without its end. What has come is answered before more
-/// is waited for, so memory is bounded by a batch and its answers, and somebody who types is answered at once. An
-/// exception of one line is thrown when the answers to the lines before it have been printed. `answer` runs on the
-/// threads of `pool`.
+/// Prints `answer(line, number)` for each line; `line` excludes the newline, numbers begin at 1. All lines that have
+/// arrived are answered before the next read, so interactive input is answered at once and memory is bounded by a batch
+/// and its answers. If `answer` throws, the exception is rethrown after the answers to all lines before it have been
+/// printed. `answer` runs on the threads of `pool`.
 void answer_lines(ThreadPool& pool, FunctionRef<std::string(std::string_view line, std::int64_t number)> answer);
 
 }  // namespace vitrine::cli

@@ -1,4 +1,4 @@
-// vitrine logits: the logits of every position of a text, as a NumPy file.
+// vitrine logits: write the logits of every position of a text to a NumPy file.
 #include "checkpoint/npy.h"
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -16,6 +16,7 @@ void run_logits(const LogitsOptions& o) {
   const Session session = open_session(o);
   const auto n_rows = static_cast<std::int64_t>(session.ids.size());
   const std::int64_t vocab_size = session.checkpoint.model->config().vocab_size;
+  stop_cleanly();
   NpyWriter writer(o.out, n_rows, vocab_size);
   score(session.context(o), session.ids, [&](std::int64_t, const Tensor& logits) { writer.add(logits); });
   writer.commit();
@@ -29,7 +30,7 @@ void add_logits(CLI::App& program) {
   CLI::App& command = *program.add_subcommand("logits", "Write the logits of every position to a .npy file");
   const auto o = std::make_shared<LogitsOptions>();
   add_model_and_text(command, *o);
-  command.add_option("--out", o->out, "The file: float32 [T, vocab_size]")->required();
+  command.add_option("--out", o->out, "The file to write: float32 [T, vocab_size]")->required();
   add_common(command, *o);
   command.footer("Example: vitrine logits gpt2/ --ids 464,3139,286 --out logits.npy");
   command.callback([o] { run_logits(*o); });

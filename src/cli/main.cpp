@@ -1,7 +1,7 @@
-// The program: finds the command, runs it, turns errors into one line and an exit status.
+// The program: finds the command, runs it, and turns errors into one line and an exit status.
 //
-// Exit status: 0 done; 1 the input is at fault; 2 wrong usage; 130, 143 or 129 after Ctrl-C, SIGTERM or a terminal that
-// was closed.
+// Exit status: 0 success; 1 bad input; 2 wrong usage; 130, 143 or 129 after SIGINT (Ctrl-C), SIGTERM or SIGHUP; 141
+// where the reader of stdout has gone.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -22,21 +22,24 @@ namespace {
 std::atomic<bool> g_interrupted = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 volatile sig_atomic_t g_signal = 0;
-std::atomic<int> g_stop_at_once = 0;
+std::atomic<int> g_clean_stops = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
+bool g_has_terminal = false;  // stderr is one
 
 void on_signal(int number) {
-  if (g_stop_at_once > 0) {
-    constexpr std::string_view kNote = "vitrine: interrupted\n";
-    (void)!::write(STDERR_FILENO, kNote.data(), kNote.size());  // it ends, whether or not anybody is told
+  if (g_clean_stops == 0) {
+    std::string_view note = "\r\x1B[Kvitrine: interrupted\n";  // a progress bar may be there
+    if (!g_has_terminal) note.remove_prefix(4);
+    (void)!::write(STDERR_FILENO, note.data(), note.size());  // it exits even if this fails
     ::_exit(128 + number);
   }
   g_signal = number;
   g_interrupted = true;
 }
 
-/// The first signal asks to stop; a second one, should that take too long, ends the process.
+/// A signal ends the process, or requests a clean stop (see CleanStop); a second one ends it in any case.
 void handle_signals() {
+  g_has_terminal = is_terminal(STDERR_FILENO);
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = static_cast<int>(SA_RESETHAND);
@@ -45,13 +48,22 @@ void handle_signals() {
   struct sigaction hangup {};
   sigaction(SIGHUP, nullptr, &hangup);
   if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // nohup ignores it
-  // A closed pipe and a file beyond `ulimit -f` are errors of write, told like any other.
+  // Writing to a closed pipe, or beyond `ulimit -f`, must fail instead of killing the process: files that are being
+  // written are removed first.
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
 }
 
-/// Where stdin, stdout or stderr is closed, the next file opened would take its number, and output would go into it.
-/// What stands there instead fails like a closed one: stdin cannot be read, the others cannot be written.
+/// Ends the process as SIGPIPE ends other programs; a shell reports 141.
+int end_by_closed_pipe() {
+  signal(SIGPIPE, SIG_DFL);
+  raise(SIGPIPE);
+  return 128 + SIGPIPE;  // where the signal is blocked
+}
+
+/// If stdin, stdout or stderr is closed, the next file opened would get its number, and output would go into that file.
+/// A descriptor that fails like a closed one takes the number instead: stdin cannot be read, the others cannot be
+/// written.
 void keep_standard_files() {
   for (int fd = 0; fd <= 2; ++fd) {
     if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) < 0) return;
@@ -63,22 +75,22 @@ std::string version() {
          std::string(name_of(default_kernels().isa)) + ")";
 }
 
-/// CLI11 takes ++ as the end of a command, wherever it stands.
+/// CLI11 takes ++ anywhere as the end of a command.
 void refuse_plus_plus(int argc, char** argv) {
   for (int i = 1; i < argc && argv[i] != std::string_view("--"); ++i) {
-    if (argv[i] == std::string_view("++")) throw CLI::ValidationError("++", "as a TEXT it needs -- before it");
+    if (argv[i] == std::string_view("++")) throw CLI::ValidationError("++", "put -- before it to pass it as TEXT");
   }
 }
 
 std::vector<std::string> command_names(CLI::App& program) {
   std::vector<std::string> names;
   for (const CLI::App* command : program.get_subcommands([](const CLI::App*) { return true; })) {
-    if (!command->get_group().empty()) names.push_back(command->get_name());  // those that --help names
+    if (!command->get_group().empty()) names.push_back(command->get_name());  // those that --help lists
   }
   return names;
 }
 
-/// A first argument that is no command would otherwise be told of last, or not at all where --help follows.
+/// Without this check an unknown command would be reported last, or, followed by --help, not at all.
 void check_command(CLI::App& program, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return;
   const auto commands =
@@ -89,10 +101,10 @@ void check_command(CLI::App& program, int argc, char** argv) {
       CLI::ExitCodes::InvalidError);
 }
 
-/// Tells of arguments that nothing has taken.
+/// The message about arguments that no option or positional has taken.
 std::string about_extras(const CLI::App& program) {
   const std::vector<std::string> extras = program.remaining(true);
-  const std::string text = fmt::format("not expected: {}", fmt::join(extras, " "));
+  const std::string text = fmt::format("unexpected: {}", fmt::join(extras, " "));
   std::vector<std::string> options;
   for (const CLI::App* command : program.get_subcommands()) {
     for (const CLI::Option* option : command->get_options()) options.push_back(option->get_name());
@@ -100,12 +112,13 @@ std::string about_extras(const CLI::App& program) {
   const std::string first = extras.front().substr(0, extras.front().find('='));
   const std::string hint = first.starts_with("--") ? did_you_mean(first, options) : "";
   if (!hint.empty()) return text + hint;
-  return text + "; a TEXT of several words needs quotes, one that begins with - needs -- before it";
+  return text + "; quote a TEXT of several words, and put -- before one that begins with -";
 }
 
 int run(int argc, char** argv) {
-  CLI::App program("A transformer language-model engine: runs checkpoints, and shows every value in them.", "vitrine");
-  program.set_help_flag("--help", "Print this help and exit");  // without -h, or the text "-hello" would ask for help
+  CLI::App program("A transformer language-model engine that runs and trains models and shows every value in them.",
+                   "vitrine");
+  program.set_help_flag("--help", "Print this help and exit");  // no -h: the text "-hello" would print help
   program.set_version_flag("--version", version);
   add_predict(program);
   add_generate(program);
@@ -129,7 +142,7 @@ int run(int argc, char** argv) {
   add_man(program, VITRINE_VERSION);
   add_page(program);
   program.footer(
-      "vitrine COMMAND --help tells the options of a command.\n"
+      "Run vitrine COMMAND --help for the options of a command.\n"
       "Example: vitrine generate stories260K.bin \"Once upon a time\" --tokenizer tok512.bin");
   try {
     refuse_plus_plus(argc, argv);
@@ -144,10 +157,10 @@ int run(int argc, char** argv) {
     print(std::string(e.what()) + "\n");
     return 0;
   } catch (const CLI::ExtrasError&) {
-    note("usage: " + about_extras(program) + " (--help tells more)");
+    note("usage: " + about_extras(program) + " (see --help)");
     return 2;
   } catch (const CLI::ParseError& e) {
-    note(std::string("usage: ") + e.what() + " (--help tells more)");
+    note(std::string("usage: ") + e.what() + " (see --help)");
     return 2;
   }
 }
@@ -156,13 +169,10 @@ int run(int argc, char** argv) {
 
 const std::atomic<bool>& interrupted() { return g_interrupted; }
 
-StopAtOnce::StopAtOnce() {
-  ++g_stop_at_once;
-  if (!interrupted()) return;
-  --g_stop_at_once;
-  throw Interrupted();
-}
-StopAtOnce::~StopAtOnce() { --g_stop_at_once; }
+CleanStop::CleanStop() { ++g_clean_stops; }
+CleanStop::~CleanStop() { --g_clean_stops; }
+bool CleanStop::is_outermost() const { return g_clean_stops == 1; }
+void stop_cleanly() { ++g_clean_stops; }
 
 }  // namespace vitrine::cli
 
@@ -176,8 +186,10 @@ int main(int argc, char** argv) {
   } catch (const Interrupted&) {
     note("interrupted");
     return 128 + g_signal;
+  } catch (const ClosedPipe&) {
+    return end_by_closed_pipe();
   } catch (const std::bad_alloc&) {
-    note("error: [memory] there is not enough memory");
+    note("error: [memory] not enough memory");
   } catch (const std::exception& e) {
     note(std::string("error: ") + e.what());
   }

@@ -1,4 +1,4 @@
-// vitrine man: the manual page, made from what the parser knows.
+// vitrine man: print the manual page, generated from the parser.
 // Source of the macros: man(7).
 #include <fmt/format.h>
 
@@ -10,14 +10,16 @@ namespace vitrine::cli {
 namespace {
 
 constexpr std::string_view kExitStatus =
-    ".TP\n0\ndone\n.TP\n1\nthe input is at fault; one line on stderr tells why\n.TP\n2\nwrong usage\n"
-    ".TP\n130, 143\nstopped by Ctrl\\-C or SIGTERM; nothing half\\-written is left\n";
+    ".TP\n0\nsuccess\n.TP\n1\nan error, described in one line on stderr\n.TP\n2\nwrong usage\n"
+    ".TP\n130, 143\nstopped by Ctrl\\-C or SIGTERM; partially written files are removed\n"
+    ".TP\n141\nthe reader of stdout has gone\n";
 
 constexpr std::string_view kEnvironment =
-    ".TP\n.B VITRINE_ISA\nscalar, avx2 or avx512: the instruction set to use (default: the best that the machine has). "
-    "The numbers\nhave the same bits on each.\n";
+    ".TP\n.B VITRINE_ISA\nscalar, avx2 or avx512: the instruction set to use (default: the best available). Results "
+    "are "
+    "bitwise\nidentical on all.\n";
 
-/// Text that roff leaves as it is: no escapes, no requests, ASCII only.
+/// Escapes what roff would interpret, and characters outside ASCII.
 std::string escaped(std::string_view text) {
   std::string result;
   for (std::size_t i = 0; i < text.size();) {

@@ -1,11 +1,11 @@
-// What this process has held of memory at most.
+// The peak memory of this process.
 #pragma once
 
 #include <cstdint>
 
 namespace vitrine::cli {
 
-/// The peak begins anew; without the right to it, it stays that of the whole run.
+/// Resets the peak; without permission, the peak of the whole run remains.
 void forget_peak_memory();
 /// Bytes.
 std::int64_t peak_memory();

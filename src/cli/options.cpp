@@ -40,7 +40,7 @@ std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& 
   return ids;
 }
 
-/// Beside the build tree, or where `make install` puts it.
+/// In the source tree of the build, or where `make install` puts it.
 std::string default_model() {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
@@ -49,22 +49,23 @@ std::string default_model() {
   for (const fs::path& path : candidates) {
     if (fs::exists(path / "config.json")) return fs::weakly_canonical(path).string();
   }
-  throw BadInput("MODEL", "the default model is not installed beside {}; give the path of a model", program.string());
+  throw BadInput("MODEL", "the default model is not installed with {}; give the path of a model", program.string());
 }
 
 void add_common(CLI::App& command, Options& o) {
-  add_number<int>(command, "--threads", o.threads, "Threads (default: all processors)", 1, 1024);
-  add_number<std::uint64_t>(command, "--seed", o.seed, "Seed of everything random (default: drawn; --json reports it)");
-  command.add_flag("--json", o.json, "One JSON object on stdout, nothing else there");
-  command.add_option("--tokenizer", o.tokenizer, "Tokenizer file or folder (default: the model's own)");
-  command.add_option("--pattern", o.tokenizer_options.pattern,
-                     "The regex that cuts text into words, for a tokenizer of tiktoken ranks (default: the published)");
-  command.add_option("--compute", o.compute, "Arithmetic of products: auto, f32 or int8")
+  add_number<int>(command, "--threads", o.threads, "Number of threads (default: all processors)", 1, 1024);
+  add_number<std::uint64_t>(command, "--seed", o.seed, "Random seed (default: drawn; --json reports it)");
+  command.add_flag("--json", o.json, "Print one JSON object to stdout and nothing else");
+  command.add_option("--tokenizer", o.tokenizer, "Tokenizer file or folder (default: the model's)");
+  command.add_option(
+      "--pattern", o.tokenizer_options.pattern,
+      "Regex that splits text into words, for tokenizers of tiktoken ranks (default: the published one)");
+  command.add_option("--compute", o.compute, "Arithmetic of matrix products: auto, f32 or int8")
       ->check(CLI::IsMember({"auto", "f32", "int8"}));
   command.add_option("--kv", o.kv, "Type of the KV cache: f32, bf16, f16 or int8")
       ->check(CLI::IsMember({"f32", "bf16", "f16", "int8"}));
   add_list(command, "--allow-config-key", o.allowed_config_keys,
-           "Pass over this unknown key of config.json; may be given several times");
+           "Ignore this unknown key of config.json; may be given several times");
 }
 
 void add_positionals(CLI::App& command, Options& o, const std::string& about_model, const char* second,
@@ -76,13 +77,13 @@ void add_positionals(CLI::App& command, Options& o, const std::string& about_mod
     };
     command.add_option_function<std::string>(name, take, about)->type_name("");
   };
-  positional("MODEL", o.first, about_model + " (left out: the default model)");
+  positional("MODEL", o.first, about_model + " (default: the default model)");
   positional(second, o.second, about_second);
-  command.add_flag("--no-special", o.no_special, "Add no special tokens to the text and recognize none in it");
+  command.add_flag("--no-special", o.no_special, "Add no special tokens to the text, and treat none in it as special");
 }
 
 void add_text(CLI::App& command, Options& o, const std::string& about_model) {
-  add_positionals(command, o, about_model, "TEXT", "The text; - reads it from stdin. One positional alone is TEXT");
+  add_positionals(command, o, about_model, "TEXT", "The text; - reads it from stdin; a single positional is TEXT");
 }
 
 void add_model_and_text(CLI::App& command, Options& o) {
@@ -91,7 +92,7 @@ void add_model_and_text(CLI::App& command, Options& o) {
     o.ids = parse_ids(text, "--ids");
     o.has_ids = true;
   };
-  command.add_option_function<std::string>("--ids", take, "Token ids as in 1,2,3 in place of TEXT");
+  command.add_option_function<std::string>("--ids", take, "Token ids as in 1,2,3, instead of TEXT");
 }
 
 void add_list(CLI::App& command, const std::string& name, std::vector<std::string>& list, const std::string& about) {
@@ -105,7 +106,6 @@ std::string read_text(const std::string& text) {
   char buffer[1 << 16];
   for (;;) {
     const ssize_t n = ::read(STDIN_FILENO, buffer, sizeof buffer);
-    if (interrupted()) throw Interrupted();  // first: Ctrl-C also ends the program that writes here
     if (n == 0) return all;
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) throw BadInput("stdin", "cannot read: {}", std::generic_category().message(errno));
@@ -123,7 +123,7 @@ Session open_model(const Options& o, const std::string& given, bool needs_tokeni
     session.tokenizer = load_tokenizer(o.tokenizer, o.tokenizer_options);
   } else if (needs_tokenizer) {
     const std::string& own = session.checkpoint.tokenizer_path;
-    if (own.empty()) throw BadInput(path, "holds no tokenizer; give --tokenizer, or --ids");
+    if (own.empty()) throw BadInput(path, "contains no tokenizer; give --tokenizer, or --ids");
     session.tokenizer = load_tokenizer(own, o.tokenizer_options);
   }
   return session;
@@ -142,7 +142,6 @@ Session open_session(const Options& o) {
   session.ids = o.ids;
   if (has_text(o)) {
     const std::string text = read_text(o.positionals == 1 ? o.first : o.second);
-    const StopAtOnce guard;
     session.ids = session.tokenizer->encode(text, o.no_special ? SpecialTokens::none : SpecialTokens::apply);
     if (session.ids.empty()) {
       if (!session.bos()) throw BadInput("TEXT", "the text is empty and the model has no BOS to begin with");

@@ -1,4 +1,4 @@
-// The options that commands share, and what they become: a model, a tokenizer, ids, a thread pool.
+// The options that commands share, and the session that they open: model, tokenizer, ids, thread pool.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@
 
 namespace vitrine::cli {
 
-/// What the command line gave. Commands add the groups that they need.
+/// The command line. Commands add the groups of options that they need.
 struct Options {
   int threads = 0;  // 0: all processors
   std::optional<std::uint64_t> seed;
@@ -27,7 +27,7 @@ struct Options {
   std::string compute = "auto";
   std::string kv = "f32";
   std::vector<std::string> allowed_config_keys;
-  // MODEL and TEXT: one positional alone is TEXT, or MODEL where ids are given
+  // MODEL and TEXT: a single positional is TEXT, or MODEL if --ids is given
   std::string first, second;
   int positionals = 0;
   std::vector<std::int32_t> ids;
@@ -37,18 +37,18 @@ struct Options {
 
 /// --threads, --seed, --json, --tokenizer, --pattern, --compute, --kv, --allow-config-key.
 void add_common(CLI::App& command, Options& options);
-/// [MODEL] and a second positional, which stands alone where the default model is meant; --no-special.
+/// [MODEL] and a second positional, which a single positional means; --no-special.
 void add_positionals(CLI::App& command, Options& options, const std::string& about_model, const char* second,
                      const std::string& about_second);
 /// [MODEL] TEXT and --no-special.
 void add_text(CLI::App& command, Options& options, const std::string& about_model);
-/// The same and --ids, for commands that run a model.
+/// [MODEL] TEXT, --no-special and --ids, for commands that run a model.
 void add_model_and_text(CLI::App& command, Options& options);
 
-/// An option that may be given several times. Its values are taken as they are: CLI11's own lists split and drop some.
+/// An option that may be given several times, with its values unchanged (CLI11's own lists split and drop some).
 void add_list(CLI::App& command, const std::string& name, std::vector<std::string>& list, const std::string& about);
 
-/// A decimal number. CLI11's own accept an empty text, octal, and unsigned numbers that are negative.
+/// A decimal number. CLI11's own numbers accept empty text, octal, and negative values for unsigned types.
 template <class T, class Place>
 void add_number(CLI::App& command, const std::string& name, Place& place, const std::string& about,
                 T lowest = std::numeric_limits<T>::lowest(), T highest = std::numeric_limits<T>::max()) {
@@ -66,50 +66,53 @@ void add_number(CLI::App& command, const std::string& name, Place& place, const 
   command.add_option_function<std::string>(name, read, about)->type_name("N");
 }
 
-/// Ids as in 1,2,3; anything else is wrong usage of `option`.
+/// Parses ids as in 1,2,3. Anything else is a usage error of `option`.
 std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& option);
 
 /// f32, bf16, f16 or int8.
 DType kv_dtype(const std::string& name);
 
-/// The model that ships with the program.
+/// The path of the model that ships with the program.
 std::string default_model();
 
 /// Everything a command needs to run a model.
 struct Session {
   Checkpoint checkpoint;
-  std::unique_ptr<const Tokenizer> tokenizer;  ///< Null where none was needed and none is there.
+  std::unique_ptr<const Tokenizer> tokenizer;  ///< Null if none was needed.
   std::unique_ptr<ThreadPool> pool;
-  std::vector<std::int32_t> ids;  ///< The text as ids; BOS alone for an empty text.
+  std::vector<std::int32_t> ids;  ///< The text as ids; only BOS for an empty text.
 
   GenerateContext context(const Options& options) const;
-  /// The id that begins a text: the tokenizer's, else the checkpoint's.
+  /// The BOS id of the tokenizer, else of the checkpoint.
   std::optional<std::int32_t> bos() const;
-  /// The piece as the vocabulary spells it; "" without a tokenizer, and for ids beyond it.
+  /// The piece as in the vocabulary; "" without a tokenizer, and for ids outside it.
   std::string piece(std::int32_t id) const;
-  /// A token for people: its text in quotes, the piece of what is no text, the id where there is no piece.
+  /// A token for display: its text in quotes; the piece if that is not valid text; #ID if there is no piece.
   std::string label(std::int32_t id) const;
 };
 
-/// MODEL and TEXT, or --ids, as the options have them.
+/// Opens MODEL, and encodes TEXT or takes --ids.
 Session open_session(const Options& options);
-/// A model without a text. `path` may be empty: the default model.
+/// Opens a model without a text. An empty `path` means the default model.
 Session open_model(const Options& options, const std::string& path, bool needs_tokenizer);
 
-/// Reads all of stdin where TEXT is `-`.
+/// Returns `text`, or all of stdin if it is `-`.
 std::string read_text(const std::string& text);
 
-/// True once a signal has come that asks to stop.
-const std::atomic<bool>& interrupted();
-
-/// While one stands, such a signal ends the program at once, with the same message and status: for work that cannot be
-/// asked to stop and has nothing to clean up, as encoding a long text. Throws Interrupted where it came before.
-class StopAtOnce {
+/// SIGINT, SIGTERM and SIGHUP end the program at once, with a message. While a CleanStop exists they only make
+/// interrupted() true; whoever runs notices, throws Interrupted, and files that are being written are removed.
+class CleanStop {
  public:
-  StopAtOnce();
-  StopAtOnce(const StopAtOnce&) = delete;
-  StopAtOnce& operator=(const StopAtOnce&) = delete;
-  ~StopAtOnce();
+  CleanStop();
+  CleanStop(const CleanStop&) = delete;
+  CleanStop& operator=(const CleanStop&) = delete;
+  ~CleanStop();
+  /// Whether it is the only one, so that a signal during its scope must be acted upon at its end.
+  bool is_outermost() const;
 };
+/// A CleanStop until the end of the program. Commands that write files call it before they create the first one.
+void stop_cleanly();
+/// Whether a clean stop has been requested.
+const std::atomic<bool>& interrupted();
 
 }  // namespace vitrine::cli

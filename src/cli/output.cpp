@@ -14,10 +14,10 @@ namespace {
 bool write_all(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t n = ::write(fd, text.data(), text.size());
-    if (n < 0 && errno == EINTR && !interrupted()) continue;  // nobody may be reading: Ctrl-C ends the wait
+    if (n < 0 && errno == EINTR && !interrupted()) continue;  // Ctrl-C ends the wait for a reader
     if (n < 0) return false;
     text.remove_prefix(static_cast<std::size_t>(n));
-    if (!text.empty() && interrupted()) {  // the signal came while some had been written
+    if (!text.empty() && interrupted()) {  // the signal came after a part had been written
       errno = EINTR;
       return false;
     }
@@ -28,10 +28,13 @@ bool write_all(int fd, std::string_view text) {
 }  // namespace
 
 void print(std::string_view text) {
+  const CleanStop guard;  // lines and characters are printed whole
   if (!write_all(STDOUT_FILENO, text)) {
     if (errno == EINTR) throw Interrupted();
+    if (errno == EPIPE) throw ClosedPipe();
     throw BadInput("stdout", "cannot write: {}", std::generic_category().message(errno));
   }
+  if (guard.is_outermost() && interrupted()) throw Interrupted();
 }
 
 void print_json(const Json& object) { print(object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"); }
@@ -39,7 +42,7 @@ void print_json(const Json& object) { print(object.dump(-1, ' ', false, Json::er
 void note(std::string_view text) {
   std::string line = "vitrine: " + std::string(text);
   for (char& c : line) {
-    if ((c >= 0 && c < ' ') || c == '\x7F') c = ' ';  // names from files may hold what commands a terminal
+    if ((c >= 0 && c < ' ') || c == '\x7F') c = ' ';  // file names may contain escape sequences
   }
   write_all(STDERR_FILENO, line + "\n");
 }

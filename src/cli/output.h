@@ -1,4 +1,4 @@
-// stdout carries results, stderr everything else.
+// Results go to stdout, everything else to stderr.
 #pragma once
 
 #include <string>
@@ -8,13 +8,17 @@
 
 namespace vitrine::cli {
 
-/// Writes to stdout at once. Throws BadInput where it is closed or full.
+/// Thrown where the reader of stdout has gone, as `head` does. No std::exception: only main catches it, after files
+/// that are being written have been removed.
+struct ClosedPipe {};
+
+/// Writes to stdout without buffering. Throws ClosedPipe, or BadInput if stdout is not open or its disk is full.
 void print(std::string_view text);
-/// One JSON object on one line. −inf and NaN are null; text that is no UTF-8 has its broken bytes replaced.
+/// Prints a JSON object as one line. −inf and NaN become null; bytes that are not UTF-8 are replaced.
 void print_json(const Json& object);
-/// One line on stderr.
+/// Writes one line to stderr.
 void note(std::string_view text);
-/// Bytes as they are, for a line that is drawn again and again.
+/// Writes bytes as they are, for a line that is redrawn.
 void write_stderr(std::string_view text);
 bool is_terminal(int fd);
 

@@ -33,6 +33,7 @@ std::vector<MetricCurves> read_runs(const std::vector<std::string>& paths) {
 void run_plot(const PlotOptions& o) {
   const std::vector<MetricCurves> runs = read_runs(o.runs);
   const std::string svg = plot_svg(runs);
+  stop_cleanly();
   FileWriter writer(o.out);
   writer.write(std::as_bytes(std::span(svg)));
   writer.commit();

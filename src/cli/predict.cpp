@@ -13,8 +13,9 @@
 namespace vitrine::cli {
 namespace {
 
-constexpr int kPieceWidth = 16;   // cells that a piece may take in the table
-constexpr int kPrefixWidth = 27;  // … and a prefix, with probabilities and what lies between
+// In terminal cells.
+constexpr int kPieceWidth = 16;   // of a token, at most
+constexpr int kPrefixWidth = 27;  // of a prefix: tokens, probabilities and the space between them
 
 struct PredictOptions : Options {
   int top = 10;
@@ -34,7 +35,7 @@ Json prefix_json(const Session& session, const Prefix& prefix) {
   return {{"id", prefix.id}, {"piece", session.piece(prefix.id)}, {"top", top}};
 }
 
-/// Prefixes side by side, each under its last token; ranks from top to bottom.
+/// A table with a column for each prefix, headed by its last token, and a row for each rank.
 std::string band(const Session& session, const std::vector<Prefix>& prefixes) {
   std::vector<Table::Column> columns = {{"", Table::Align::right}};
   for (const Prefix& prefix : prefixes) {
@@ -57,18 +58,18 @@ void run_predict(const PredictOptions& o) {
   const Session session = open_session(o);
   const auto per_band = static_cast<std::size_t>(std::max(1, (terminal_columns() - 4) / kPrefixWidth));
   Json tokens = Json::array();
-  std::vector<Prefix> waiting;
+  std::vector<Prefix> pending;
   bool first = true;
   const auto show = [&] {
-    if (!waiting.empty()) print((first ? "" : "\n") + band(session, waiting));
-    waiting.clear();
+    if (!pending.empty()) print((first ? "" : "\n") + band(session, pending));
+    pending.clear();
     first = false;
   };
   predict(session.context(o), session.ids, o.top, [&](std::int64_t position, const std::vector<TokenLogprob>& top) {
     const Prefix prefix{session.ids[static_cast<std::size_t>(position)], top};
     if (o.json) return tokens.push_back(prefix_json(session, prefix));
-    waiting.push_back(prefix);
-    if (waiting.size() == per_band) show();
+    pending.push_back(prefix);
+    if (pending.size() == per_band) show();
   });
   if (o.json) return print_json({{"tokens", tokens}});
   show();
@@ -77,14 +78,15 @@ void run_predict(const PredictOptions& o) {
 }  // namespace
 
 void add_predict(CLI::App& program) {
-  CLI::App& command = *program.add_subcommand("predict", "The most likely next tokens after every prefix of a text");
+  CLI::App& command =
+      *program.add_subcommand("predict", "Show the most likely next tokens after every prefix of a text");
   const auto o = std::make_shared<PredictOptions>();
   add_model_and_text(command, *o);
-  add_number<int>(command, "--top", o->top, "How many (default 10)", 1, 1 << 20);
+  add_number<int>(command, "--top", o->top, "Number of tokens to show (default: 10)", 1, 1 << 20);
   add_common(command, *o);
   command.footer(
-      "Each column is the text up to and with the token at its head; below stand the tokens that the model expects\n"
-      "there, with their probabilities in percent.\n"
+      "The head of a column is the last token of a prefix. Below it are the tokens most likely to follow that prefix,\n"
+      "with their probabilities in percent.\n"
       "Example: vitrine predict stories260K.bin \"Once upon a\" --tokenizer tok512.bin --top 5");
   command.callback([o] { run_predict(*o); });
 }

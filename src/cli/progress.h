@@ -1,4 +1,4 @@
-// A line on the terminal that tells how far a long job has come.
+// A line on the terminal that shows the progress of a long job.
 #pragma once
 
 #include <chrono>
@@ -8,8 +8,8 @@
 
 namespace vitrine::cli {
 
-/// Shows `what`, the part that is done and the time that is left, on stderr: only on a terminal, and only where the job
-/// takes more than a second. Each update ends the job where Ctrl-C was pressed.
+/// Shows `what`, the fraction done and the time left on stderr: only on a terminal, and only if the job takes more than
+/// a second. An update throws Interrupted after Ctrl-C.
 class ProgressBar {
  public:
   explicit ProgressBar(std::string what);
@@ -35,7 +35,7 @@ class ProgressBar {
 /// 90 s as "1 min 30 s".
 std::string duration_text(double seconds);
 
-/// A line on stderr that is drawn again and again; not on a terminal, only those that are due.
+/// A line on stderr that is redrawn in place; where stderr is no terminal, only lines that are due are printed.
 class LiveLine {
  public:
   LiveLine();
@@ -44,7 +44,7 @@ class LiveLine {
   ~LiveLine();  ///< Ends the line.
 
   void show(const std::string& line, bool is_due);
-  /// A line that stays, above.
+  /// Prints a line that stays, above it.
   void keep(const std::string& line);
 
  private:

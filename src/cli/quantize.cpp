@@ -1,4 +1,4 @@
-// vitrine quantize: a model as a GGUF file, in a smaller type or the same.
+// vitrine quantize: write a model as a GGUF file, with matrices of a smaller type or the same.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -26,11 +26,11 @@ DType type_named(const std::string& name) {
   throw InternalError("--type", "no type {}", name);
 }
 
-/// The tokenizer that goes inside; where none can, an empty list and a note that says why.
+/// The keys of the tokenizer to embed; where it cannot be embedded, keys without one, and a note that says why.
 GgufKeys tokenizer_keys(const QuantizeOptions& o, const Checkpoint& checkpoint, std::string& note_text) {
   const std::string& path = o.tokenizer.empty() ? checkpoint.tokenizer_path : o.tokenizer;
   try {
-    if (path.empty()) throw BadInput(o.model, "holds no tokenizer; --tokenizer gives one");
+    if (path.empty()) throw BadInput(o.model, "contains no tokenizer; give --tokenizer");
     return gguf_tokenizer_keys(path, {checkpoint.model->config().vocab_size, checkpoint.bos_id, checkpoint.stop_ids});
   } catch (const BadInput& e) {
     if (!o.tokenizer.empty()) throw;
@@ -42,7 +42,7 @@ GgufKeys tokenizer_keys(const QuantizeOptions& o, const Checkpoint& checkpoint, 
   return no_gguf_tokenizer();
 }
 
-/// The bytes of the parameters in the source, each once.
+/// The size of the parameters in the source.
 std::int64_t source_bytes(const Checkpoint& checkpoint) {
   std::int64_t bytes = 0;
   const Model& model = *checkpoint.model;
@@ -55,18 +55,19 @@ std::int64_t source_bytes(const Checkpoint& checkpoint) {
 void run_quantize(const QuantizeOptions& o) {
   std::error_code error;
   if (std::filesystem::equivalent(o.model, o.out, error)) {
-    throw BadInput(o.out, "expected another file than the model itself");
+    throw BadInput(o.out, "expected a file other than the model itself");
   }
   const Checkpoint checkpoint = load_checkpoint(o.model, {o.allowed_config_keys});
   ThreadPool pool(o.threads > 0 ? o.threads : default_thread_count());
   std::string why_none;
   const GgufKeys tokenizer = tokenizer_keys(o, checkpoint, why_none);
   GgufExport written;
+  stop_cleanly();
   {
     ProgressBar bar("writing " + o.out);
     written = write_gguf(o.out, checkpoint, type_named(o.type), tokenizer, pool, bar.reporter());
   }
-  if (!why_none.empty()) note("no tokenizer went into the file: " + why_none);
+  if (!why_none.empty()) note("the file contains no tokenizer: " + why_none);
   const std::int64_t before = source_bytes(checkpoint);
   if (o.json) {
     return print_json({{"out", o.out},
@@ -77,7 +78,7 @@ void run_quantize(const QuantizeOptions& o) {
                        {"source_bytes", before},
                        {"tokenizer", why_none.empty()}});
   }
-  print(fmt::format("{}: {} tensors, {} parameters, {:.1f} MB of {:.1f} MB, {:.2f} bits a parameter\n", o.out,
+  print(fmt::format("{}: {} tensors, {} parameters, {:.1f} MB (source: {:.1f} MB), {:.2f} bits per parameter\n", o.out,
                     written.tensors, grouped(written.elements), static_cast<double>(written.bytes) / 1e6,
                     static_cast<double>(before) / 1e6,
                     8 * static_cast<double>(written.bytes) / static_cast<double>(written.elements)));

@@ -11,7 +11,7 @@
 namespace vitrine::cli {
 namespace {
 
-/// The first character of `text`: its bytes, and the cells that it takes. A byte that is none counts as one cell.
+/// The bytes and cells of the first character of `text`. A byte that is not UTF-8 takes one cell.
 std::pair<std::size_t, int> first_character(std::string_view text) {
   utf8proc_int32_t code = 0;
   const auto bytes = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
@@ -25,7 +25,6 @@ std::string aligned(const std::string& cell, int width, Table::Align align) {
   return align == Table::Align::right ? space + cell : cell + space;
 }
 
-/// A | in a cell would end it.
 std::string markdown_cell(std::string_view cell) {
   std::string text;
   for (const char c : cell) text += c == '|' ? "\\|" : std::string(1, c);

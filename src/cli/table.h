@@ -7,18 +7,18 @@
 
 namespace vitrine::cli {
 
-/// The cells that `text` takes on a terminal: wide characters take two, combining ones none.
+/// The number of terminal cells that `text` takes: wide characters take two, combining ones none.
 int display_width(std::string_view text);
-/// `text`, cut to at most `width` cells; what was cut ends in …
+/// `text`, truncated to `width` cells; truncated text ends in …
 std::string fitted(std::string_view text, int width);
-/// Text for people: in quotes, control characters escaped, broken UTF-8 replaced.
+/// Text in quotes, with control characters escaped and broken UTF-8 replaced.
 std::string in_quotes(std::string_view text);
 /// 1234567 as 1,234,567.
 std::string grouped(std::int64_t number);
-/// Columns of the terminal; 100 where there is none.
+/// The width of the terminal; 100 if stdout is not one.
 int terminal_columns();
 
-/// Rows of cells under a heading. Numbers stand to the right, texts to the left.
+/// Rows of cells under a heading.
 class Table {
  public:
   enum class Align { left, right };
@@ -28,9 +28,9 @@ class Table {
   };
 
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
-  /// As many cells as columns; fewer leave the rest empty.
+  /// Missing cells at the end of a row are empty.
   void add(std::vector<std::string> cells);
-  /// A line between what stands above and below.
+  /// A horizontal line.
   void rule() { rows_.emplace_back(); }
 
   std::string text() const;

@@ -1,4 +1,4 @@
-// vitrine tokenize and detokenize: text to ids and back.
+// vitrine tokenize and detokenize: convert text to ids and back.
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -28,7 +28,7 @@ Json tokens_json(const Tokenizer& tokenizer, const std::vector<std::int32_t>& id
 
 std::string line_of(const Json& object) { return object.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-/// JSON strings on stdin, one a line; one JSON object a line out.
+/// Reads one JSON string per line from stdin and prints one JSON object per line.
 void tokenize_lines(const Tokenizer& tokenizer, SpecialTokens policy, const TokenizeOptions& o) {
   ThreadPool pool(o.threads > 0 ? o.threads : default_thread_count());
   answer_lines(pool, [&](std::string_view line, std::int64_t number) {
@@ -41,8 +41,9 @@ void tokenize_lines(const Tokenizer& tokenizer, SpecialTokens policy, const Toke
   });
 }
 
-/// What is printed for one text.
-std::string told(const Tokenizer& tokenizer, const std::string& text, SpecialTokens policy, const TokenizeOptions& o) {
+/// The output for one text.
+std::string answer_to(const Tokenizer& tokenizer, const std::string& text, SpecialTokens policy,
+                      const TokenizeOptions& o) {
   if (o.explain) {
     const Explanation explanation = tokenizer.explain(text, policy);
     return o.json ? line_of(explanation_json(explanation, tokenizer)) + "\n"
@@ -67,12 +68,7 @@ void run_tokenize(const TokenizeOptions& o) {
   if (o.lines) return tokenize_lines(*tokenizer, policy, o);
 
   const std::string text = read_text(has_path ? o.second : o.first);
-  std::string result;
-  {
-    const StopAtOnce guard;
-    result = told(*tokenizer, text, policy, o);
-  }
-  print(result);
+  print(answer_to(*tokenizer, text, policy, o));
 }
 
 bool is_id_list(const std::string& text) { return text.find_first_not_of("0123456789,-") == std::string::npos; }
@@ -98,23 +94,22 @@ void run_detokenize(const DetokenizeOptions& o) {
 }  // namespace
 
 void add_tokenize(CLI::App& program) {
-  CLI::App& command = *program.add_subcommand("tokenize", "Text to token ids");
+  CLI::App& command = *program.add_subcommand("tokenize", "Convert text to token ids");
   const auto o = std::make_shared<TokenizeOptions>();
-  add_text(command, *o, "A tokenizer, or a folder that holds one");
-  command.add_flag("--lines", o->lines, "JSON strings on stdin, one a line; one JSON object a line out");
-  command.add_flag("--explain", o->explain,
-                   "How the text becomes ids: what is cut, normalized and merged, step by step");
+  add_text(command, *o, "A tokenizer file, or a folder that contains one");
+  command.add_flag("--lines", o->lines, "Read one JSON string per line from stdin; print one JSON object per line");
+  command.add_flag("--explain", o->explain, "Show step by step how the text is split, normalized and merged");
   add_common(command, *o);
   command.footer("Example: vitrine tokenize tok512.bin \"Once upon a time\"");
   command.callback([o] { run_tokenize(*o); });
 }
 
 void add_detokenize(CLI::App& program) {
-  CLI::App& command = *program.add_subcommand("detokenize", "Token ids to text");
+  CLI::App& command = *program.add_subcommand("detokenize", "Convert token ids to text");
   const auto o = std::make_shared<DetokenizeOptions>();
-  command.add_option("MODEL", o->first, "A tokenizer, or a folder that holds one (left out: the default model)")
+  command.add_option("MODEL", o->first, "A tokenizer file, or a folder that contains one (default: the default model)")
       ->type_name("");
-  command.add_option("ID", o->id_lists, "Token ids, as 1 2 3 or 1,2,3. A first positional that is a number is an ID")
+  command.add_option("ID", o->id_lists, "Token ids, as 1 2 3 or 1,2,3; a first positional that is a number is an ID")
       ->type_name("");
   add_common(command, *o);
   command.footer("Example: vitrine detokenize tok512.bin 1 403 407");

@@ -1,4 +1,4 @@
-// vitrine trace: every named intermediate value of one forward, and its gradient, as a safetensors file.
+// vitrine trace: write the named intermediate values of a forward, and their gradients, to a safetensors file.
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -24,19 +24,21 @@ void check_gradients(const TraceOptions& o, const Session& session) {
   if (!o.gradients) return;
   if (o.kv != "f32") throw Unsupported("--kv", "gradients need f32 keys and values, got {}", o.kv);
   if (session.ids.size() < 2) {
-    throw BadInput("--gradients", "expected at least 2 tokens, the second of them to be predicted, got {}",
+    throw BadInput("--gradients", "expected at least 2 tokens (the first predicts the second), got {}",
                    session.ids.size());
   }
 }
 
-/// The forward, the mean loss of what follows each token, and back as far as the embeddings; no parameter learns.
-void there_and_back(const Model& model, Pass& pass, std::span<const std::int32_t> ids) {
+/// Forward, mean next-token loss, and backward to the embeddings, without gradients of parameters.
+void forward_and_backward(const Model& model, Pass& pass, std::span<const std::int32_t> ids) {
   const std::span<const std::int32_t> targets = ids.subspan(1);
   Gradients of_no_params;
   Tape tape(of_no_params);
   LossRequest loss{targets, {}, 1.0f / static_cast<float>(targets.size())};
-  pass.tape = &tape;
-  pass.loss = &loss;
+  LossResult found;
+  pass.training.tape = &tape;
+  pass.training.loss = &loss;
+  pass.training.result = &found;
   model.learn(pass, ids);
 }
 
@@ -61,15 +63,19 @@ void run_trace(const TraceOptions& o) {
   if (o.gradients) {
     recorder.receive_gradients([&](const SiteId& id, const Tensor& value) { add(name_of(id) + "_grad", value); });
   }
+  stop_cleanly();
   writer.emplace(o.out, 64 + recorder.most_sites() * kHeaderBytesPerSite * (o.gradients ? 2 : 1));
 
   Arena arena;
   const auto n_rows = static_cast<std::int64_t>(session.ids.size());
-  Pass pass{*context.pool,    *context.kernels, arena, {{0, n_rows, 0, nullptr}}, {}, &recorder,
-            context.kv_dtype, context.interrupt};
+  Pass pass{{*context.pool, *context.kernels, arena, context.interrupt},
+            {{0, n_rows, 0, nullptr}},
+            {},
+            &recorder,
+            context.kv_dtype};
   pass.logits = {LogitRequest::Rows::range, 0, n_rows, {}};
   if (o.gradients) {
-    there_and_back(model, pass, session.ids);
+    forward_and_backward(model, pass, session.ids);
   } else {
     model.forward(pass, session.ids);
   }
@@ -86,21 +92,19 @@ void run_trace(const TraceOptions& o) {
 }  // namespace
 
 void add_trace(CLI::App& program) {
-  CLI::App& command =
-      *program.add_subcommand("trace", "Write the intermediate values of a forward to a .safetensors file");
+  CLI::App& command = *program.add_subcommand("trace", "Write intermediate values of a forward to a .safetensors file");
   const auto o = std::make_shared<TraceOptions>();
   add_model_and_text(command, *o);
   add_list(command, "--sites", o->globs,
-           "Sites to write, as a glob over names (default: all but the costly ones); may be given several times");
+           "A glob over names of sites to write (default: all but the costly ones); may be given several times");
   add_list(command, "--set", o->writes,
-           "Write into a site: 'SITE[index]=value', also *= and +=; may be given several times");
+           "Modify a site: 'SITE[index]=value', also *= and +=; may be given several times");
   command.add_flag("--gradients", o->gradients,
-                   "Also write SITE_grad, the gradient of the mean next-token loss by each value");
+                   "Also write SITE_grad, the gradient of the mean next-token loss with respect to each value");
   command.add_option("--out", o->out, "The file, one float32 tensor a site")->required();
   add_common(command, *o);
   command.footer(
-      "docs/sites.md lists the sites. A write of 0 into a head's z silences it: the second example, head 2 of layer "
-      "0.\n"
+      "docs/sites.md lists the sites. The second example ablates head 2 of layer 0 by setting its z to 0.\n"
       "Example: vitrine trace gpt2/ --ids 464,3139,286 --sites '*.attn.hook_pattern' --out pattern.safetensors\n"
       "         vitrine trace gpt2/ --ids 464,3139,286 --set 'blocks.0.attn.hook_z[:,2]=0' --out silenced.safetensors");
   command.callback([o] { run_trace(*o); });

@@ -30,6 +30,7 @@ std::string line_of(const TrainProgress& p, double ceiling, double left_s) {
 }
 
 void run_train(const TrainCommand& o) {
+  stop_cleanly();
   TrainConfig config = read_train_config(o.config);
   if (o.seed) config.train.seed = *o.seed;
   if (!o.tokenizer.empty()) config.data.tokenizer = o.tokenizer;

@@ -1,4 +1,4 @@
-// vitrine tokenizer train: from text to a tokenizer.json.
+// vitrine tokenizer train: train a tokenizer and write it as a tokenizer.json.
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -26,7 +26,7 @@ struct Trained {
   std::size_t vocab_size = 0, n_merges = 0, n_words = 0;
 };
 
-/// As given; else what the reference of the ties has.
+/// As given; by default those of the reference implementation that --ties follows.
 std::vector<std::string> special_tokens(const TrainTokenizerOptions& o) {
   if (o.specials == std::vector<std::string>{""}) return {};
   if (!o.specials.empty() || o.model != "bpe" || o.ties != "greater") return o.specials;
@@ -39,7 +39,7 @@ Trained train_bpe_file(const TrainTokenizerOptions& o, const std::vector<std::st
   training.ties = o.ties == "greater" ? BpeTies::greater : BpeTies::smaller_id;
   training.min_frequency = o.min_frequency;
   training.specials = special_tokens(o);
-  bpe_json(train_bpe({}, training), {}, o.bos);  // a wrong option is told of before the corpus is read
+  bpe_json(train_bpe({}, training), {}, o.bos);  // reports wrong options before the corpus is read
   ThreadPool pool(o.threads > 0 ? o.threads : default_thread_count());
   WordCounts words;
   {
@@ -65,22 +65,23 @@ Trained trained(const TrainTokenizerOptions& o) {
 
 void check_usage(const TrainTokenizerOptions& o, const CLI::App& command) {
   if (o.paths.empty() && o.model != "bytes") throw CLI::RequiredError("FILE");
-  if (!o.paths.empty() && o.model == "bytes") throw CLI::ValidationError("FILE", "--model bytes learns from no text");
+  if (!o.paths.empty() && o.model == "bytes") throw CLI::ValidationError("FILE", "--model bytes takes no text");
   if (o.model == "bpe" && o.vocab_size == 0) throw CLI::RequiredError("--vocab-size");
   if (o.model == "bpe") return;
   for (const char* name : {"--vocab-size", "--ties", "--pattern", "--min-frequency"}) {
-    if (command.count(name) > 0) throw CLI::ValidationError(name, "belongs to --model bpe");
+    if (command.count(name) > 0) throw CLI::ValidationError(name, "requires --model bpe");
   }
 }
 
 void run_train_tokenizer(const TrainTokenizerOptions& o) {
   const Trained result = trained(o);
+  stop_cleanly();
   FileWriter out(o.out);
   out.write(std::as_bytes(std::span(result.file)));
   out.commit();
   const bool is_short = o.model == "bpe" && static_cast<std::int64_t>(result.vocab_size) < o.vocab_size;
   if (is_short) {
-    note(fmt::format("the corpus has pairs for {} tokens only, {} were asked for", result.vocab_size, o.vocab_size));
+    note(fmt::format("the corpus has pairs for only {} of {} tokens", result.vocab_size, o.vocab_size));
   }
   if (o.json) {
     return print_json({{"out", o.out},
@@ -90,7 +91,7 @@ void run_train_tokenizer(const TrainTokenizerOptions& o) {
   }
   print(fmt::format("{}: {} tokens", o.out, grouped(static_cast<std::int64_t>(result.vocab_size))));
   if (o.model == "bpe") {
-    print(fmt::format(", {} merges from {} different words", grouped(static_cast<std::int64_t>(result.n_merges)),
+    print(fmt::format(", {} merges from {} distinct words", grouped(static_cast<std::int64_t>(result.n_merges)),
                       grouped(static_cast<std::int64_t>(result.n_words))));
   }
   print("\n");
@@ -99,35 +100,36 @@ void run_train_tokenizer(const TrainTokenizerOptions& o) {
 }  // namespace
 
 void add_tokenizer(CLI::App& program) {
-  CLI::App& group = *program.add_subcommand("tokenizer", "Make a tokenizer");
+  CLI::App& group = *program.add_subcommand("tokenizer", "Train tokenizers");
   group.require_subcommand(1);
-  CLI::App& command = *group.add_subcommand("train", "Train a tokenizer from text, as a tokenizer.json");
+  CLI::App& command = *group.add_subcommand("train", "Train a tokenizer on text and write it as a tokenizer.json");
   const auto o = std::make_shared<TrainTokenizerOptions>();
   command
       .add_option("FILE", o->paths,
-                  "Text, JSON lines with a \"text\" (.jsonl, .ndjson), or folders of .txt and such files")
+                  "Text files, JSON lines with a \"text\" key (.jsonl, .ndjson), or folders of them and of .txt files")
       ->type_name("");
   command.add_option("--out", o->out, "The tokenizer.json to write")->required();
   add_number<std::int64_t>(command, "--vocab-size", o->vocab_size,
-                           "Tokens: the special ones, the 256 bytes and what merges make", 1);
+                           "Size of the vocabulary: special tokens, 256 bytes and merges", 1);
   command
       .add_option("--model", o->model,
-                  "bpe: byte-level pairs; char: the characters of the text, in order; bytes: 256 ids, no text needed")
+                  "bpe: byte-level BPE; char: the characters of the text, sorted; bytes: 256 ids, without a text")
       ->check(CLI::IsMember({"bpe", "char", "bytes"}));
   command
-      .add_option("--ties", o->ties,
-                  "Of pairs that are equally frequent: greater: the greater byte strings; smaller-id: the smaller ids, "
-                  "and lines one by one, as Hugging Face's trainer")
+      .add_option(
+          "--ties", o->ties,
+          "Which of equally frequent pairs to merge: greater: the greater byte strings; smaller-id: the smaller "
+          "ids, with the text split into lines, as Hugging Face's trainer does")
       ->check(CLI::IsMember({"greater", "smaller-id"}));
   add_list(command, "--special", o->specials,
-           "A special token; may be given several times; \"\" for none (default: <|endoftext|> with --model bpe "
-           "--ties greater, else none)");
-  command.add_option("--bos", o->bos, "The special token that every text begins with (default: none)");
+           "A special token; may be given several times; \"\": none (default: <|endoftext|> with --model bpe --ties "
+           "greater, else none)");
+  command.add_option("--bos", o->bos, "The special token to put before every text (default: none)");
   add_number<std::uint64_t>(command, "--min-frequency", o->min_frequency,
-                            "Merge no pair that stands less often (default 1)", 1);
+                            "Do not merge pairs that occur less often (default: 1)", 1);
   add_common(command, *o);
   command.footer(
-      "Text is cut into words by GPT-2's pattern, unless --pattern gives another one.\n"
+      "Text is split into words by GPT-2's pattern, or by --pattern.\n"
       "Example: vitrine tokenizer train story.txt --vocab-size 300 --out tokenizer.json");
   command.callback([o, &command] {
     check_usage(*o, command);

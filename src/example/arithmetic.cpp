@@ -44,7 +44,7 @@ std::string Arithmetic::as_divisor() const {
 
 Arithmetic operator+(const Arithmetic& a, const Arithmetic& b) {
   using Binding = Arithmetic::Binding;
-  // A negative number is taken off: 1 − 2, not 1 + (−2).
+  // A negative number is subtracted: 1 − 2, not 1 + (−2).
   const std::string right = b.binding_ == Binding::atom && is_negative(b.text_)
                                 ? " − " + b.text_.substr(kMinus.size())
                                 : " + " + (is_negative(b.text_) ? b.as_summand() : b.text_);
@@ -76,7 +76,7 @@ Arithmetic larger(const Arithmetic& a, const Arithmetic& b) {
 }
 
 Arithmetic sum_of(const std::vector<Arithmetic>& terms) {
-  if (terms.empty()) throw InternalError("example", "a sum of nothing");
+  if (terms.empty()) throw InternalError("example", "a sum without terms");
   Arithmetic sum = terms.front();
   for (std::size_t i = 1; i < terms.size(); ++i) sum = sum + terms[i];
   return sum;

@@ -1,4 +1,4 @@
-// Numbers that remember how they were computed: text and value come from the same calls, so they cannot disagree.
+// Numbers that record how they were computed. Text and value come from the same calls, so they always agree.
 #pragma once
 
 #include <string>
@@ -6,16 +6,16 @@
 
 namespace vitrine {
 
-/// "0.141", "−1.413", "3.1e-06" where so many digits behind the point would show nothing, "−∞".
+/// "0.141", "−1.413", "−∞"; "3.1e-06" if `digits` decimal places would show only zeros.
 std::string decimal(double value, int digits);
 
 /// An expression over numbers.
 class Arithmetic {
  public:
-  /// A number, written with 4 digits behind the point.
-  Arithmetic(double value);                                            // NOLINT: a number is one
-  Arithmetic(float value) : Arithmetic(static_cast<double>(value)) {}  // NOLINT
-  /// A number that is written as `text` (a rate of 0.5, say).
+  /// A number, written with 4 decimal places.
+  Arithmetic(double value);                                            // NOLINT: implicit
+  Arithmetic(float value) : Arithmetic(static_cast<double>(value)) {}  // NOLINT: implicit
+  /// A number that is written as `text`, as a learning rate of 0.5.
   Arithmetic(double value, std::string text);
 
   const std::string& text() const { return text_; }
@@ -35,7 +35,7 @@ class Arithmetic {
 
   Arithmetic(double value, std::string text, Binding binding)
       : value_(value), text_(std::move(text)), binding_(binding) {}
-  std::string as_summand() const;  // behind + or −
+  std::string as_summand() const;  // after + or −
   std::string as_factor() const;
   std::string as_divisor() const;
 
@@ -47,7 +47,7 @@ class Arithmetic {
 Arithmetic function(const char* name, double (*f)(double), const Arithmetic& x);
 Arithmetic squared(const Arithmetic& x);
 Arithmetic larger(const Arithmetic& a, const Arithmetic& b);
-/// The sum of at least one.
+/// The sum of one or more terms.
 Arithmetic sum_of(const std::vector<Arithmetic>& terms);
 
 }  // namespace vitrine

@@ -8,17 +8,17 @@ namespace vitrine {
 namespace {
 
 constexpr double kWidest = 0.5, kNarrowest = 1.0 / 1024;
-constexpr double kInside = 0.8;    // of the widest step at which the fit holds: misfit falls with its tenth power
-constexpr double kLeftOver = 1.7;  // times the rounding: more is not rounding
+constexpr double kInside = 0.8;    // of the widest h that fits: the misfit falls with its tenth power
+constexpr double kResidual = 1.7;  // times the rounding: larger residuals are a misfit
 constexpr int kFewPairs = 16, kPairs = 64, kMostRounds = 8;
-constexpr double kGood = 3e-7;  // of an error: no more pairs are needed
+constexpr double kGood = 3e-7;  // an error that needs no more pairs
 constexpr double kMostRounding = 4e-7;
 
 constexpr std::size_t kTerms = 5;
 using Row = std::array<double, kTerms>;
 using Square = std::array<Row, kTerms>;
 
-/// x of m · x = y, for a symmetric positive m (Cholesky).
+/// Solves m · x = y for a symmetric positive definite m (Cholesky).
 Row solve(Square m, Row y) {
   for (std::size_t i = 0; i < kTerms; ++i) {
     for (std::size_t j = 0; j <= i; ++j) {
@@ -38,7 +38,7 @@ Row solve(Square m, Row y) {
   return y;
 }
 
-/// What decides on which side of a kink a forward stands: which ReLUs are open, which experts are chosen.
+/// Records what changes across a kink: which ReLUs are open, and which experts are chosen.
 class Choices : public Taps {
  public:
   explicit Choices(const ModelConfig& config) : config_(config) {}
@@ -66,12 +66,12 @@ class Choices : public Taps {
 
 }  // namespace
 
-/// Differences over pairs of points, and the odd polynomial that fits them.
+/// Differences of the loss over pairs of points, and the odd polynomial fitted to them.
 class Differences::Pairs {
  public:
   Pairs(Differences& of, float* p, double h) : of_(of), p_(p), h_(h) {}
 
-  /// `n` more pairs, between those that there are.
+  /// Adds `n` pairs between the existing ones.
   void add(int n) {
     constexpr double kGolden = 0.6180339887498949;
     const float before = *p_;
@@ -82,7 +82,8 @@ class Differences::Pairs {
       double difference = 0;
       for (const double sign : {1.0, -1.0}) {
         *p_ = static_cast<float>(static_cast<double>(before) + sign * step);
-        double power = sign * (static_cast<double>(*p_) - static_cast<double>(before)) / h_;  // as far as a float went
+        double power =
+            sign * (static_cast<double>(*p_) - static_cast<double>(before)) / h_;  // the step after rounding to float
         const double square = power * power;
         for (double& x : row) {
           x += power;
@@ -107,14 +108,14 @@ class Differences::Pairs {
     }
     const Row coefficients = solve(squares, products);
     const double variance = solve(squares, {1})[0];
-    double left_over = 0;
+    double residual = 0;
     for (std::size_t i = 0; i < x_.size(); ++i) {
       double r = y_[i];
       for (std::size_t a = 0; a < kTerms; ++a) r -= coefficients[a] * x_[i][a];
-      left_over += r * r;
+      residual += r * r;
     }
-    left_over /= static_cast<double>(x_.size() - kTerms);
-    return {coefficients[0] / h_, std::sqrt(left_over * variance) / h_, std::sqrt(left_over)};
+    residual /= static_cast<double>(x_.size() - kTerms);
+    return {coefficients[0] / h_, std::sqrt(residual * variance) / h_, std::sqrt(residual)};
   }
 
  private:
@@ -131,15 +132,15 @@ Differences::Differences(const Model& model, std::span<const std::int32_t> ids, 
   choices_ = choices();
   Pairs pairs(*this, some, kNarrowest);
   pairs.add(2 * kPairs);
-  const double most = kMostRounding * (1 + loss());  // beside a kink more than rounding is left over
-  rounding_ = std::clamp(pairs.fit().left_over, 1e-9, most);
+  const double most = kMostRounding * (1 + loss());  // near a kink the residuals are larger than rounding
+  rounding_ = std::clamp(pairs.fit().residual, 1e-9, most);
 }
 
-/// The loss from the logits of the one forward that there is; what they sum to in doubles.
+/// The loss, computed in double from the logits of the model's forward.
 double Differences::loss(Taps* taps) {
   const auto n = static_cast<std::int64_t>(ids_.size());
   double result = 0;
-  Pass pass{pool_, default_kernels(), arena_, {{0, n, 0, nullptr}}, {}, taps};
+  Pass pass{{pool_, default_kernels(), arena_}, {{0, n, 0, nullptr}}, {}, taps};
   pass.logits = {LogitRequest::Rows::last_of_segments, 0, 0, [&](std::int64_t, const Tensor& logits) {
                    const float* const x = logits.data;
                    const auto largest = static_cast<double>(*std::max_element(x, x + logits.count()));
@@ -157,7 +158,7 @@ std::vector<float> Differences::choices() {
   return std::move(seen.made);
 }
 
-/// Whether the same ReLUs are open and the same experts chosen all over [p − h, p + h], as far as six points tell.
+/// Whether the same ReLUs are open and the same experts chosen at six points of [p − h, p + h].
 bool Differences::has_no_kink(float* p, double h) {
   if (choices_.empty()) return true;
   const float before = *p;
@@ -170,12 +171,12 @@ bool Differences::has_no_kink(float* p, double h) {
   return same;
 }
 
-/// Whether there is no kink, and what a fit over few pairs leaves over is rounding.
+/// Whether there is no kink and the residuals of a fit to few pairs are rounding.
 bool Differences::holds(float* p, double h) {
   if (!has_no_kink(p, h)) return false;
   Pairs pairs(*this, p, h);
   pairs.add(kFewPairs);
-  return pairs.fit().left_over <= kLeftOver * rounding_;
+  return pairs.fit().residual <= kResidual * rounding_;
 }
 
 Difference Differences::by(float* p) {
@@ -195,7 +196,7 @@ Difference Differences::by(float* p) {
     fit = pairs.fit();
     if (fit.error <= kGood) break;
   }
-  return {fit.slope, fit.error, true, has_no_kink(p, kInside * h) && fit.left_over <= 1.5 * kLeftOver * rounding_};
+  return {fit.slope, fit.error, true, has_no_kink(p, kInside * h) && fit.residual <= 1.5 * kResidual * rounding_};
 }
 
 }  // namespace vitrine

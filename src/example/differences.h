@@ -1,14 +1,14 @@
-// Finite differences: what the loss does when one parameter is moved, beside the gradient that says what it must do.
+// Finite differences: the slope of the loss with respect to one parameter, to compare with its gradient.
 //
-// The forward computes in float32, so a difference of two losses is mostly rounding. Here a slope is fitted to many:
+// The forward computes in float32, so the difference of two losses is mostly rounding. A slope s is fitted to many:
 //
-//   f(p + x) − f(p − x) ≈ 2 (s x + a x³ + b x⁵ + c x⁷ + d x⁹)    n pairs, x evenly spread over (0, h]; least squares
-//   error of s ≈ √(Σ r² / (n − 5) · [(XᵀX)⁻¹]₁₁)                 r what the fit leaves over
+//   f(p + x) − f(p − x) ≈ 2 (s x + a x³ + b x⁵ + c x⁷ + d x⁹)    n pairs, x evenly spaced in (0, h]; least squares
+//   error of s ≈ √(Σ r² / (n − 5) · [(XᵀX)⁻¹]₁₁)                 r: the residuals of the fit
 //
-// The wider h, the less rounding matters, until the loss bends more than the fit can follow. So h is halved or doubled
-// until what is left over is rounding alone, which is measured with x too small to bend anything; and pairs are added,
-// from 64 to 512, until the error is small. Across a kink (a ReLU that opens, another choice of experts) no fit holds,
-// so h also stays within what leaves all of these as they are; where none does the difference says so.
+// A wider h reduces the effect of rounding, until the polynomial no longer fits the curvature of the loss. So h is
+// halved or doubled until the residuals are as small as rounding, which is measured with tiny x. Pairs are added, from
+// 64 to 512, until the error is small. No polynomial fits across a kink (a ReLU that opens, another choice of experts),
+// so h is also kept small enough that neither changes; if no h is, the difference is marked.
 #pragma once
 
 #include <cstdint>
@@ -23,33 +23,33 @@ namespace vitrine {
 
 struct Difference {
   double slope = 0;
-  double error = 0;     ///< What is to be expected of it: one standard deviation.
-  bool taken = false;   ///< Of a large matrix only some elements are.
-  bool smooth = false;  ///< The fit holds; where not, the slope is worth nothing.
+  double error = 0;     ///< The standard deviation of the slope.
+  bool taken = false;   ///< Of a large matrix only some elements have a difference.
+  bool smooth = false;  ///< Whether the polynomial fits; if not, the slope means nothing.
 };
 
-/// Over all gradients that stand beside a difference.
+/// Over all gradients that have a difference.
 struct DifferenceSummary {
   std::int64_t taken = 0;
   std::int64_t not_smooth = 0;
-  double largest = 0;  ///< |gradient − slope| where the fit holds.
+  double largest = 0;  ///< |gradient − slope|, of smooth ones.
   std::string where;
-  double expected = 0;  ///< The fit's own error there.
+  double expected = 0;  ///< Its error of the fit.
 };
 
 class Differences {
  public:
-  /// Of the loss of `target` behind `ids`. `model` sees changes of the parameters at once, and nobody else may run it.
-  /// `some` is an element that the loss depends on: by it rounding is measured.
+  /// For the loss of predicting `target` after `ids`. The parameters of `model` are modified in place meanwhile. `some`
+  /// is any element that the loss depends on; it is used to measure rounding.
   Differences(const Model& model, std::span<const std::int32_t> ids, std::int32_t target, float* some);
 
-  /// By the element that `p` points to, which is put back.
+  /// With respect to the element at `p`, which is restored.
   Difference by(float* p);
 
  private:
   struct Fit {
     double slope = 0, error = 0;
-    double left_over = 0;  // root mean square of r
+    double residual = 0;  // root mean square
   };
 
   class Pairs;
@@ -65,8 +65,8 @@ class Differences {
   ThreadPool pool_;
   Arena arena_;
   std::vector<float> choices_;  // of ReLUs and routers
-  double rounding_ = 0;         // root mean square of a difference of two losses that is nothing else
-  double h_;                    // the last that held: elements of one matrix are alike
+  double rounding_ = 0;         // root mean square of the rounding of a difference of two losses
+  double h_;                    // the last that fitted, where the search for the next element begins
 };
 
 }  // namespace vitrine

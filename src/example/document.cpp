@@ -1,4 +1,4 @@
-// The model of the document that this example follows, as far as its matrices are kept, and any other tiny model.
+// The model of the document that the example follows, with the matrices that have survived, and random tiny models.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -12,18 +12,19 @@ namespace vitrine {
 namespace {
 
 constexpr std::int64_t kWidth = 4, kTokens = 5;
-constexpr double kSpread = 0.25;  // the kept numbers' own
+constexpr double kSpread = 0.25;  // the standard deviation of the surviving numbers
 const char* const kKept = "from the document";
 const char* const kAbout =
-    "The example was worked out before, in a document of which only some matrices are kept. What is kept stands here "
-    "with its numbers; the rest is drawn from the seed. Each row says which it is.";
+    "The example follows an earlier document of which only some matrices have survived. The surviving rows are kept; "
+    "the "
+    "others are drawn at random from the seed. Each row says which it is.";
 
-/// Pre-norm LayerNorm, two heads of two, ReLU, no biases but the norms' shifts, head tied to the embedding.
+/// Pre-norm LayerNorm, 2 heads of 2 elements, ReLU, biases only in the norms, tied embeddings.
 ModelConfig document_config() {
   const NormConfig norm{NormConfig::Kind::layer, 1e-5f, 0.0f, true};
   BlockConfig block;
-  block.attention.n_heads = block.attention.n_kv_heads = block.attention.head_dim = 2;
-  block.attention.score_scale = static_cast<float>(1 / std::sqrt(2.0));
+  block.attention().n_heads = block.attention().n_kv_heads = block.attention().head_dim = 2;
+  block.attention().score_scale = static_cast<float>(1 / std::sqrt(2.0));
   block.ffn = DenseConfig{8, Activation::relu, false, false};
   block.norms.attn_pre = block.norms.ffn_pre = norm;
   ModelConfig config;
@@ -74,7 +75,7 @@ ExampleModel document_model(std::uint64_t seed) {
   keep_row(model, "embed.weight", 1, {.3f, .1f, .2f, 0});
   keep_row(model, "embed.weight", 5, {.1f, .4f, .2f, .3f});
   keep_row(model, "pos_embed.weight", 0, {0, 0, 0, 0});
-  // The document's W_Q of block 1, head 1 has a column for each feature of the query; ours has a row.
+  // The document's W_Q of block 1, head 1 has a column per query element; ours has a row.
   keep_row(model, "blocks.0.attn.wq.weight", 0, {.5f, .1f, .2f, 0});
   keep_row(model, "blocks.0.attn.wq.weight", 1, {.1f, .4f, .3f, .2f});
   return model;
@@ -83,13 +84,12 @@ ExampleModel document_model(std::uint64_t seed) {
 ExampleModel random_model(const ModelConfig& config, const std::string& title, std::uint64_t seed) {
   const std::int64_t n = count_params(config);
   if (n > kMostParams) {
-    throw BadInput(title, "expected a model of at most {} parameters, each of which is written out, got {}",
-                   kMostParams, n);
+    throw BadInput(title, "expected at most {} parameters, because each is written out, got {}", kMostParams, n);
   }
   ThreadPool pool(1);
   InitOptions init;
   init.scheme = InitOptions::Scheme::glorot;
-  init.embedding_std = 0.5 / static_cast<double>(config.embedding.scale);  // numbers that can be read
+  init.embedding_std = 0.5 / static_cast<double>(config.embedding.scale);  // readable numbers
   return {draw_trainable(config, DType::f32, init, seed, pool, default_kernels()),
           title,
           {},

@@ -1,12 +1,12 @@
-// The worked example: every matrix of one tiny model's forward, backward and update, in the order in which they come
-// about, each with its formula, the arithmetic of chosen cells, and a finite difference beside each gradient.
+// The worked example: every matrix of a tiny model's forward, backward and update in the order of computation, each
+// with its formula and the arithmetic of chosen cells, and a finite difference for each gradient of a parameter.
 //
 //   ids ─▶ Model::learn ─▶ sites and their gradients (inspect/recorder.h), gradients of parameters (autograd/)
 //                │                                                    │
 //            Differences: the same forward                Optimizer::step ─▶ the forward once more: the new prediction
 //
-// Nothing is computed a second way but what stands here for comparison: cells spelled out (spell.h) and finite
-// differences (differences.h). A WorkedExample is plain data, and text.cpp, markdown.cpp and html.cpp only write it.
+// Only the arithmetic of cells (spell.h) and the finite differences (differences.h) are computed separately. A
+// WorkedExample is plain data, which text.cpp, markdown.cpp and html.cpp format.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@
 
 namespace vitrine {
 
-/// A tiny model, and what is known of its tokens and of where its numbers come from.
+/// A tiny model, its vocabulary, and the origin of its numbers.
 struct ExampleModel {
-  /// Of rows [first, first + count) of a parameter.
+  /// The origin of rows [first, first + count) of a parameter.
   struct Origin {
     std::string param, text;
     std::int64_t first = 0, count = 0;
@@ -32,27 +32,26 @@ struct ExampleModel {
 
   Trainable trainable;
   std::string title;
-  std::vector<std::string> words;   ///< By id; none where there is no vocabulary.
-  std::vector<Origin> origins;      ///< Rows that none of them names have `otherwise`.
-  std::string otherwise;            ///< "seed 1"
-  std::vector<std::string> frozen;  ///< Parameters that do not learn.
-  std::string about{};              ///< A paragraph on where the numbers come from; may be empty.
+  std::vector<std::string> words;   ///< By id; empty without a vocabulary.
+  std::vector<Origin> origins;      ///< For some rows.
+  std::string otherwise;            ///< The origin of all others: "seed 1".
+  std::vector<std::string> frozen;  ///< Parameters that are not updated.
+  std::string about{};              ///< A paragraph on the origin of the numbers; may be empty.
 };
 
-/// A model of 8 words and 2 blocks: the matrices that its document has kept, and in the place of the lost ones random
-/// tenths.
+/// A model of 8 words and 2 blocks: the rows of a document that have survived, and random tenths for the others.
 ExampleModel document_model(std::uint64_t seed);
 /// A model of any config with random parameters (model/initialize.h). Throws BadInput for more than kMostParams.
 ExampleModel random_model(const ModelConfig& config, const std::string& title, std::uint64_t seed);
 
-constexpr std::int64_t kMostParams = 20'000;  ///< More numbers nobody reads.
+constexpr std::int64_t kMostParams = 20'000;
 
 struct ExampleOptions {
   std::vector<std::int32_t> ids;
-  std::int32_t target = 0;  ///< The id that follows them. The loss is that of this one prediction.
+  std::int32_t target = 0;  ///< The id after them. The loss is that of this prediction alone.
   OptimizerConfig optimizer;
   double lr = 0;
-  std::vector<std::string> cells;  ///< SECTION[index]: to be spelled out in place of the section's own choice.
+  std::vector<std::string> cells;  ///< SECTION[index]: cells to write out, instead of those chosen by default.
   std::int64_t most_differences = 600;
 };
 
@@ -60,8 +59,8 @@ struct ExampleOptions {
 struct SpelledCell {
   std::string name;        ///< `blocks.0.attn.hook_q[0,0,1]`
   std::string arithmetic;  ///< `1.4125·0.4 − 1.4125·0.3`, its numbers rounded.
-  double result = 0;       ///< Of that arithmetic with the numbers as they are.
-  float value = 0;         ///< What stands in the matrix.
+  double result = 0;       ///< Of the arithmetic, with unrounded numbers.
+  float value = 0;         ///< The element of the matrix.
 };
 
 enum class ExamplePart : std::uint8_t { model, forward, backward, update, prediction };
@@ -69,15 +68,15 @@ enum class ExamplePart : std::uint8_t { model, forward, backward, update, predic
 /// One matrix.
 struct ExampleSection {
   ExamplePart part = ExamplePart::model;
-  std::string name;  ///< A site or a parameter; `grad:` before it is its gradient, `new:` its value after the update.
-  std::string meaning;  ///< In words.
-  std::string formula;  ///< As example/formula.h reads it; "": none.
-  std::string file;     ///< Where it is computed.
+  std::string name;     ///< A site or a parameter; with `grad:` its gradient, with `new:` its value after the update.
+  std::string meaning;  ///< May be empty.
+  std::string formula;  ///< In the notation of example/formula.h; may be empty.
+  std::string file;     ///< The source file that computes it.
   Shape shape;
   std::vector<float> values;
-  bool by_first = false;                   ///< Of three dimensions: one table for each of the first; else side by side.
-  std::vector<std::string> rows, columns;  ///< Labels of a table.
-  std::vector<std::string> origins;        ///< Of each row, where they differ; of all, where there is one.
+  bool by_first = false;                   ///< Of three dimensions: a table per index of the first; else a single one.
+  std::vector<std::string> rows, columns;  ///< Labels.
+  std::vector<std::string> origins;        ///< Of each row; a single one if they are equal.
   std::vector<Difference> differences;     ///< Empty, or as many as values.
   std::vector<SpelledCell> cells;
 };
@@ -85,7 +84,7 @@ struct ExampleSection {
 struct WorkedExample {
   std::string title, about;
   std::vector<std::int32_t> ids;
-  std::vector<std::string> labels;  ///< Of all ids: words, or #3.
+  std::vector<std::string> labels;  ///< By id: words, or #ID.
   std::int32_t target = 0;
   std::string optimizer;  ///< "SGD, rate 0.5"
   std::int64_t n_params = 0;
@@ -95,12 +94,11 @@ struct WorkedExample {
   DifferenceSummary differences;
 };
 
-/// Moves the model's parameters. Throws BadInput for ids, a target or cells that there are not, NotFinite.
+/// Updates the model's parameters. Throws BadInput for ids, a target or cells that do not exist; NotFinite.
 WorkedExample work_example(const ExampleModel& model, const ExampleOptions& options);
 
-/// For people: 3 digits behind the point unless told otherwise.
 struct ExampleStyle {
-  int digits = 3;
+  int digits = 3;  ///< Decimal places.
 };
 std::string example_text(const WorkedExample& example, const ExampleStyle& style = {});
 std::string example_markdown(const WorkedExample& example, const ExampleStyle& style = {});

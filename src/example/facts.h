@@ -1,4 +1,4 @@
-// Everything that one step of learning showed: what sections are made of, and what cells are spelled out from.
+// The values and gradients of one training step, from which sections and the arithmetic of cells are made.
 #pragma once
 
 #include <map>
@@ -10,9 +10,9 @@
 
 namespace vitrine {
 
-/// A value that was seen.
+/// A recorded value.
 struct Seen {
-  SiteId site;  ///< Of values and gradients at sites.
+  SiteId site;  ///< If it is a value or gradient at a site.
   Shape shape;
   std::vector<float> values;
 
@@ -25,11 +25,11 @@ using SeenByName = std::map<std::string, Seen>;
 struct Facts {
   const ModelConfig* config = nullptr;
   std::vector<std::int32_t> ids, targets;
-  std::vector<float> weights;                ///< Of each row's loss.
-  SeenByName values, gradients;              ///< At sites. `softmax` is among the values.
-  std::vector<std::string> order, way_back;  ///< Names of sites as the forward and the backward came to them.
+  std::vector<float> weights;                  ///< Of each row's loss.
+  SeenByName values, gradients;                ///< At sites; the values include `softmax`.
+  std::vector<std::string> forward, backward;  ///< Names of sites in the order of the forward and of the backward.
   SeenByName params, param_gradients, new_params;
-  SeenByName input_side, head_side;  ///< The two ends of the embedding's gradient.
+  SeenByName input_side, head_side;  ///< The two parts of the gradient of a tied embedding.
   OptimizerConfig optimizer;
   double lr = 0;
   std::vector<std::string> frozen;
@@ -40,8 +40,7 @@ struct Facts {
   const BlockConfig& block(int layer) const { return config->blocks[static_cast<std::size_t>(layer)]; }
 };
 
-/// One step: forward, backward, update, forward. Moves the model's parameters. `differences` and what they say of are
-/// filled before that.
+/// Runs forward, backward, update and a second forward. Updates the model's parameters, after taking `differences`.
 Facts take_step(const ExampleModel& model, const ExampleOptions& options,
                 std::map<std::string, std::vector<Difference>>& differences);
 

@@ -13,19 +13,19 @@
 namespace vitrine {
 namespace {
 
-/// A piece of a formula: a row of pieces, a name with what hangs on it, a fraction.
+/// A row of pieces, a symbol with a subscript or power, a root or a fraction.
 struct Piece {
   enum class Kind { row, name, number, sign, words, root, fraction };
 
   Kind kind = Kind::row;
   std::string text;
-  std::vector<Piece> parts;           // of a row; of a root its content; of a fraction above and below
-  std::unique_ptr<Piece> sub, power;  // what hangs on it
+  std::vector<Piece> parts;           // of a row; content of a root; numerator and denominator of a fraction
+  std::unique_ptr<Piece> sub, power;  // subscript and superscript
 };
 
 bool is_letter(std::string_view c) {
   if (c.size() == 1) return std::isalpha(static_cast<unsigned char>(c[0])) != 0 || c == "'";
-  // Greek letters but for Σ, which is a sign, and letters with a hat
+  // Greek letters except Σ, which is a sign
   return c != "Σ" && ((c[0] == '\xCE') || (c[0] == '\xCF'));
 }
 
@@ -37,10 +37,10 @@ class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {}
 
-  /// Up to `end`, which is taken; "" reads all.
+  /// Reads up to and including `end`; "" reads everything.
   Piece row(std::string_view end) {
     Piece result;
-    int open = 0;  // brackets inside
+    int open = 0;  // parentheses inside
     while (at_ < text_.size()) {
       const std::string_view c = next();
       if (c == "(") ++open;
@@ -125,7 +125,7 @@ class Reader {
 };
 
 bool is_spaced(const std::string& sign) {
-  for (const char* s : {"=", "+", "−", "·", "←", "≤", "⊙", "≠"}) {
+  for (const char* s : {"=", "+", "−", "·", "←", "≤", ">", "⊙", "≠"}) {
     if (sign == s) return true;
   }
   return false;

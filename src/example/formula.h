@@ -1,11 +1,11 @@
-// Formulas, written once: as a line of text, and as MathML.
+// Renders formulas as a line of text and as MathML. The notation:
 //
 //   x_{t,i}      an index        text x[t,i]            x^{2}  a power       text x²
 //   Σ_{i}        a sum over i    text Σ_i               √(…)   a root        text √(…)
-//   {a}/{b}      a fraction      text a / b, in brackets where it is more than a name
+//   {a}/{b}      a fraction      text a / b, in parentheses if longer than a name
 //   "words"      text
 //
-// Everything else stands for itself: names (runs of letters), numbers, signs.
+// Everything else is literal: names (runs of letters), numbers, signs.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// From one step to a WorkedExample: the sections in the order in which things happen, their labels, their cells.
+// Makes a WorkedExample of one step: the sections in the order of computation, with labels and cells.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -86,7 +86,7 @@ class Gatherer {
     if (name == "embed.weight" || name == "unembed.weight") s.rows = labels_;
     const std::size_t at = name.find(".attn.w");
     if (at == std::string::npos) return;
-    const AttentionConfig& a = f_.config->blocks.front().attention;
+    const AttentionConfig& a = f_.config->blocks.front().attention();
     const char which = name[at + 7];
     if (which == 'o')
       s.columns = head_elements(shape[1] / a.head_dim, a.head_dim);
@@ -95,7 +95,7 @@ class Gatherer {
   }
 
   void label_site(ExampleSection& s, const SiteId& id) const {
-    const std::string_view letters = id.site == Site::tokens ? "[T]" : info(id.site).shape;
+    const std::string letters = to_string(info(id.site).shape);
     const bool by_token = letters.starts_with("[T");
     s.by_first = letters == "[H, T, S]";
     if (s.by_first) {
@@ -120,7 +120,7 @@ class Gatherer {
       label_param(s, p.name);
       if (p.name == "pos_embed.weight") {
         s.rows = numbers(p.shape[0]);
-        if (std::count(f_.frozen.begin(), f_.frozen.end(), p.name) > 0) s.meaning += "; fixed, they do not learn";
+        if (std::count(f_.frozen.begin(), f_.frozen.end(), p.name) > 0) s.meaning += "; fixed, not learned";
       }
       std::vector<std::string> rows(static_cast<std::size_t>(p.shape[0]), model_.otherwise);
       for (const ExampleModel::Origin& origin : model_.origins) {
@@ -132,7 +132,7 @@ class Gatherer {
   }
 
   void add_forward() {
-    for (const std::string& name : f_.order) {
+    for (const std::string& name : f_.forward) {
       const Seen& value = f_.values.at(name);
       ExampleSection& s = add(ExamplePart::forward, name, value);
       const SectionWords words = words_of(*f_.config, value.site);
@@ -140,11 +140,11 @@ class Gatherer {
       s.formula = words.formula;
       s.file = words.file;
       label_site(s, value.site);
-      if (value.site.site == Site::z) s.meaning += "; side by side they are what the output projection reads";
-      if (value.site.site == Site::loss) s.meaning += "; only the last of them is learned from";
+      if (value.site.site == Site::z) s.meaning += "; the output projection reads them concatenated";
+      if (value.site.site == Site::loss) s.meaning += "; the loss of the step is the last one";
       if (value.site.site != Site::logits) continue;
       ExampleSection& p = add(ExamplePart::forward, "softmax", f_.values.at("softmax"));
-      p.meaning = "the probability of each token behind each position";
+      p.meaning = "the probability of each token after each position";
       p.formula = "p_{t,v} = {exp(l_{t,v})}/{Σ_{u} exp(l_{t,u})}";
       p.file = "src/ops/loss.cpp";
       p.rows = tokens_;
@@ -154,17 +154,18 @@ class Gatherer {
 
   void add_param_gradient(const std::string& name) {
     const auto found = f_.param_gradients.find(name);
-    if (found == f_.param_gradients.end() || !told_.insert(name).second) return;
+    if (found == f_.param_gradients.end() || !added_.insert(name).second) return;
     if (name == "embed.weight" && f_.config->head.tied) {
-      add_end("input:" + name, f_.input_side.at(name), "what came back to the rows that the text read, summed by token",
+      add_end("input:" + name, f_.input_side.at(name),
+              "the part from the rows that the text read, summed over positions of the same token",
               "dE_{v} = Σ_{\"t with\" id(t) = v} dx_{t}", "src/ops/embed.cpp");
-      add_end("head:" + name, f_.head_side.at(name), "what the logits ask of the rows that they are made with",
-              "dE_{v} = Σ_{t} dz_{t,v} · h_{t}", "src/ops/linear.cpp");
+      add_end("head:" + name, f_.head_side.at(name), "the part from the logits", "dE_{v} = Σ_{t} dz_{t,v} · h_{t}",
+              "src/ops/linear.cpp");
     }
     ExampleSection& s = add(ExamplePart::backward, "grad:" + name, found->second);
     const SectionWords words = gradient_words_of(*f_.config, std::string_view(name));
     s.meaning = meaning_of_param(name);
-    if (name == "embed.weight" && f_.config->head.tied) s.meaning += "; both ends summed";
+    if (name == "embed.weight" && f_.config->head.tied) s.meaning += "; the sum of both parts";
     s.formula = words.formula;
     s.file = words.file;
     label_param(s, name);
@@ -182,15 +183,15 @@ class Gatherer {
     label_param(s, "embed.weight");
   }
 
-  /// The parameters whose gradients follow from the gradient at a site, or nothing but it.
-  void add_params_behind(const SiteId& id) {
+  /// The parameters whose gradients follow from the gradient at a site.
+  void add_params_after(const SiteId& id) {
     const std::string site = name_of(id);
     for (const TrainParam& p : model_.trainable.params()) {
-      if (p.name != "embed.weight" && site_behind(p.name) == site) add_param_gradient(p.name);
+      if (p.name != "embed.weight" && site_of_gradient(p.name) == site) add_param_gradient(p.name);
     }
   }
 
-  std::string site_behind(const std::string& param) const {
+  std::string site_of_gradient(const std::string& param) const {
     const std::string linear = param.substr(0, param.rfind('.'));
     const std::string above = linear.substr(0, linear.rfind('.') + 1), own = linear.substr(above.size());
     if (own == "unembed") return "unembed.hook_out";
@@ -208,15 +209,15 @@ class Gatherer {
   }
 
   void add_backward() {
-    for (const std::string& name : f_.way_back) {
+    for (const std::string& name : f_.backward) {
       const Seen& gradient = f_.gradients.at(name);
       ExampleSection& s = add(ExamplePart::backward, "grad:" + name, gradient);
       const SectionWords words = gradient_words_of(*f_.config, gradient.site);
       s.formula = words.formula;
       s.file = words.file;
       label_site(s, gradient.site);
-      if (name == "hook_embed") s.meaning = "what came back to each position";
-      add_params_behind(gradient.site);
+      if (name == "hook_embed") s.meaning = "the gradient of each position's embedding";
+      add_params_after(gradient.site);
     }
     for (const TrainParam& p : model_.trainable.params()) {
       if (p.name != "embed.weight") add_param_gradient(p.name);
@@ -247,7 +248,7 @@ class Gatherer {
       for (std::int64_t v = 0; v < n; ++v) both.values.push_back(last_of(*x, v));
     }
     ExampleSection& s = add(ExamplePart::prediction, "prediction", both);
-    s.meaning = "what follows the text, before the update and after it";
+    s.meaning = "logits and probabilities of the next token before and after the update";
     s.file = "src/model/model.cpp";
     s.rows = {"logits before", "probability before", "logits after", "probability after"};
     s.columns = labels_;
@@ -257,7 +258,7 @@ class Gatherer {
   const Facts& f_;
   const Slopes& slopes_;
   std::vector<std::string> labels_, tokens_;
-  std::set<std::string> told_;  // gradients of parameters that have their section
+  std::set<std::string> added_;  // gradients of parameters
   WorkedExample example_;
 };
 
@@ -270,7 +271,7 @@ std::string cell_name(const ExampleSection& s, std::int64_t flat) {
   return s.name + "[" + index + "]";
 }
 
-/// The largest of the last position's row, or of a parameter: where there is most to see.
+/// The largest element of a parameter, or of the last position's row of a site.
 std::int64_t own_choice(const ExampleSection& s) {
   const auto n = static_cast<std::int64_t>(s.values.size());
   std::int64_t first = 0, count = n;
@@ -288,7 +289,7 @@ std::int64_t own_choice(const ExampleSection& s) {
   return best;
 }
 
-/// `NAME[1,2]` as a section and a place in it.
+/// The section and element that `NAME[1,2]` names.
 struct CellRequest {
   ExampleSection* section;
   std::int64_t flat;
@@ -318,7 +319,7 @@ CellRequest find_cell(WorkedExample& example, const std::string& text) {
     index.push_back(i);
     at = stop + 1;
   }
-  // Heads side by side are columns of one table.
+  // Heads are columns of one table.
   if (index.size() == 2 && sizes.size() == 3 && !section.by_first) sizes = {sizes[0], sizes[1] * sizes[2]};
   bool inside = index.size() == sizes.size();
   std::int64_t flat = 0;
@@ -345,7 +346,7 @@ void add_cells(const Facts& facts, const std::vector<std::string>& asked, Worked
     const std::size_t before = request.section->cells.size();
     spell_out(facts, *request.section, request.flat);
     if (request.section->cells.size() == before) {
-      throw BadInput("--cell", "{} has no arithmetic of its own to spell out", text);
+      throw BadInput("--cell", "{} has no arithmetic to show", text);
     }
   }
   for (ExampleSection& s : example.sections) {

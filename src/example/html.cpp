@@ -1,4 +1,4 @@
-// One page that needs nothing else: no network, no script. Light or dark as its reader has it.
+// Formats an example as a self-contained HTML page, without network or script, light or dark as the system is.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,17 +13,30 @@
 namespace vitrine {
 namespace {
 
-/// An anchor: letters, digits and dots as they are, the rest as a dash.
+/// An anchor: letters, digits and dots are kept, all else becomes a dash.
 std::string anchor(const std::string& name) {
   std::string result = "s-";
   for (const char c : name) result += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' ? c : '-';
   return result;
 }
 
-/// How strongly a cell is coloured: "p3" for a positive one, "n9" for the most negative of its matrix; "" near 0.
+constexpr int kShades = 9;  // of each sign, in steps of 5 %
+
+std::string shade_rules() {
+  std::string rules;
+  for (int level = 1; level <= kShades; ++level) {
+    for (const char* sign : {"positive", "negative"}) {
+      rules += fmt::format(".{}{} {{ background: color-mix(in srgb, var(--{}) {}%, transparent); }}\n", sign[0], level,
+                           sign, 5 * level);
+    }
+  }
+  return rules;
+}
+
+/// The class of a cell: "p3" for a positive one, "n9" for the most negative of its matrix, "" near 0.
 std::string shade(float value, float largest) {
   if (largest == 0 || !std::isfinite(value)) return "";
-  const int level = static_cast<int>(std::lround(9 * std::abs(value) / largest));
+  const int level = static_cast<int>(std::lround(kShades * std::abs(value) / largest));
   return level == 0 ? "" : fmt::format("{}{}", value > 0 ? 'p' : 'n', level);
 }
 
@@ -65,18 +78,23 @@ float largest_of(const ExampleSection& s) {
 std::string section_html(const ExampleSection& s, const ExampleStyle& style) {
   std::string text = fmt::format("<section id=\"{}\">\n<h3><code>{}</code> <span class=\"shape\">{}</span></h3>\n",
                                  anchor(s.name), markup_escaped(s.name), to_string(s.shape));
+  // What scrolls on a narrow screen must be reachable by keyboard.
+  const auto scrolling = [&](const char* what) {
+    return fmt::format(" tabindex=\"0\" role=\"group\" aria-label=\"{} of {}\">", what, markup_escaped(s.name));
+  };
   std::string meaning = s.meaning;
   if (s.origins.size() == 1) meaning += meaning.empty() ? s.origins.front() : " (" + s.origins.front() + ")";
   if (!meaning.empty()) text += "<p class=\"meaning\">" + markup_escaped(meaning) + "</p>\n";
   if (!s.formula.empty()) {
-    text += "<p class=\"formula\">" + formula_mathml(s.formula) + "<span class=\"file\">" + markup_escaped(s.file) +
-            "</span></p>\n";
+    text += "<p class=\"formula\"" + scrolling("formula") + formula_mathml(s.formula) + "<span class=\"file\">" +
+            markup_escaped(s.file) + "</span></p>\n";
   }
-  text += "<div class=\"wide\">";
+  text += "<div class=\"wide\"" + scrolling("values");
   for (const ExampleTable& table : tables_of(s)) text += table_html(s, table, largest_of(s), style);
   text += "</div>\n";
   if (const double by = largest_difference(s); by >= 0) {
-    text += fmt::format("<p class=\"note\">below each: its finite difference; they differ by {:.1e} at most</p>\n", by);
+    text +=
+        fmt::format("<p class=\"note\">below each gradient: its finite difference; largest deviation {:.1e}</p>\n", by);
   }
   for (const SpelledCell& cell : s.cells) {
     text += fmt::format("<p class=\"cell\"><b>{}</b> = {} = <b>{}</b></p>\n",
@@ -100,7 +118,7 @@ std::string contents_html(const WorkedExample& e) {
   return text + (part == nullptr ? "" : "</ul></details>\n") + "</nav>\n";
 }
 
-/// The text as chips, and what follows it.
+/// The tokens of the text, and the one to be predicted.
 std::string sentence_html(const WorkedExample& e) {
   std::string text = "<p class=\"sentence\">";
   for (const std::int32_t id : e.ids) {
@@ -119,8 +137,8 @@ std::string example_html(const WorkedExample& e, const ExampleStyle& style) {
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta name=\"color-scheme\" content=\"light dark\">\n<title>" +
-      title + "</title>\n<style>\n" + std::string(kExampleStyle) + "</style>\n</head>\n<body>\n" + contents_html(e) +
-      "<main>\n<header>\n<h1>" + title + "</h1>\n" + sentence_html(e);
+      title + "</title>\n<style>\n" + std::string(kExampleStyle) + shade_rules() + "</style>\n</head>\n<body>\n" +
+      contents_html(e) + "<main>\n<header>\n<h1>" + title + "</h1>\n" + sentence_html(e);
   for (const std::string& note : opening_of(e)) text += "<p>" + markup_escaped(note) + "</p>\n";
   for (const std::string& note : closing_of(e)) text += "<p class=\"result\">" + markup_escaped(note) + "</p>\n";
   text += "</header>\n";

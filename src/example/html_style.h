@@ -1,4 +1,7 @@
-// How the page looks: one hue for each sign, nothing else in colour but links.
+// The style of the page: one hue for each sign; nothing else but links is coloured.
+//
+// Text that may be on a shaded cell (rules that begin with `td`) is ink or note, which have a contrast of 4.5 on every
+// shade (WCAG 2.2, 1.4.3); all other text is on paper. tests/example/contrast_test.cpp computes them all.
 #pragma once
 
 #include <string_view>
@@ -7,12 +10,12 @@ namespace vitrine {
 
 constexpr std::string_view kExampleStyle = R"css(
 :root {
-  --paper: #fdfdfb; --ink: #1d2125; --soft: #667079; --line: #dfe2e0; --link: #14607a;
+  --paper: #fdfdfb; --ink: #1d2125; --soft: #667079; --note: #414a51; --line: #dfe2e0; --link: #14607a;
   --positive: #2b7f8c; --negative: #c2703d;
 }
 @media (prefers-color-scheme: dark) {
   :root {
-    --paper: #16191c; --ink: #dfe3e4; --soft: #93a0a6; --line: #31373b; --link: #7cc0d6;
+    --paper: #16191c; --ink: #dfe3e4; --soft: #93a0a6; --note: #c3cdd1; --line: #31373b; --link: #7cc0d6;
     --positive: #3f9fae; --negative: #cf8250;
   }
 }
@@ -47,8 +50,8 @@ td, th { padding: .18rem .55rem; text-align: right; white-space: nowrap; }
 thead th { color: var(--soft); font-weight: 400; }
 tbody th { color: var(--soft); font-weight: 400; text-align: left; padding-left: 0; }
 thead td { color: var(--soft); text-align: left; padding-left: 0; }
-td small { display: block; color: var(--soft); font-size: .72rem; }
-td.origin { color: var(--soft); text-align: left; padding-left: 1.2rem; }
+td small { display: block; color: var(--note); font-size: .72rem; }
+td.origin { color: var(--note); text-align: left; padding-left: 1.2rem; }
 .cell { margin: .45rem 0 0; font-size: .8rem; color: var(--soft); overflow-wrap: anywhere; max-width: 60rem; }
 .cell b { color: var(--ink); font-weight: 600; }
 .sentence { display: flex; flex-wrap: wrap; gap: .4rem; align-items: center; }
@@ -64,24 +67,6 @@ nav li { font-size: .76rem; line-height: 1.6; overflow-wrap: anywhere; }
   body { display: grid; grid-template-columns: 17rem minmax(0, 1fr); gap: 2.5rem; }
   nav { position: sticky; top: 0; max-height: 100vh; overflow-y: auto; padding: 2rem .5rem 2rem 0; scrollbar-width: thin; }
 }
-.p1 { background: color-mix(in srgb, var(--positive) 5%, transparent); }
-.p2 { background: color-mix(in srgb, var(--positive) 10%, transparent); }
-.p3 { background: color-mix(in srgb, var(--positive) 15%, transparent); }
-.p4 { background: color-mix(in srgb, var(--positive) 20%, transparent); }
-.p5 { background: color-mix(in srgb, var(--positive) 25%, transparent); }
-.p6 { background: color-mix(in srgb, var(--positive) 30%, transparent); }
-.p7 { background: color-mix(in srgb, var(--positive) 35%, transparent); }
-.p8 { background: color-mix(in srgb, var(--positive) 40%, transparent); }
-.p9 { background: color-mix(in srgb, var(--positive) 45%, transparent); }
-.n1 { background: color-mix(in srgb, var(--negative) 5%, transparent); }
-.n2 { background: color-mix(in srgb, var(--negative) 10%, transparent); }
-.n3 { background: color-mix(in srgb, var(--negative) 15%, transparent); }
-.n4 { background: color-mix(in srgb, var(--negative) 20%, transparent); }
-.n5 { background: color-mix(in srgb, var(--negative) 25%, transparent); }
-.n6 { background: color-mix(in srgb, var(--negative) 30%, transparent); }
-.n7 { background: color-mix(in srgb, var(--negative) 35%, transparent); }
-.n8 { background: color-mix(in srgb, var(--negative) 40%, transparent); }
-.n9 { background: color-mix(in srgb, var(--negative) 45%, transparent); }
 @media print { nav { display: none; } body { display: block; } }
 )css";
 

@@ -1,4 +1,4 @@
-// As Markdown, in the tables that most renderers know.
+// Formats an example as Markdown, with the tables that most renderers support.
 #include <fmt/format.h>
 
 #include "example/arithmetic.h"
@@ -8,7 +8,7 @@
 namespace vitrine {
 namespace {
 
-/// Text that stands for itself, also in a table.
+/// Escapes what Markdown would interpret, also in a table.
 std::string escaped(std::string_view text) {
   std::string result;
   for (const char c : text) {
@@ -58,7 +58,7 @@ std::string section_text(const ExampleSection& s, const ExampleStyle& style) {
   for (const ExampleTable& table : tables_of(s)) text += table_text(s, table, cells);
   if (!differences.empty()) {
     text += "Finite differences";
-    if (const double by = largest_difference(s); by >= 0) text += fmt::format(", which differ by {:.1e} at most", by);
+    if (const double by = largest_difference(s); by >= 0) text += fmt::format(" (largest deviation {:.1e})", by);
     text += ":\n\n";
     for (const ExampleTable& table : tables_of(s)) text += table_text(s, table, differences);
   }

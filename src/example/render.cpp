@@ -47,17 +47,16 @@ std::vector<std::string> opening_of(const WorkedExample& e) {
   const std::string& target = e.labels[static_cast<std::size_t>(e.target)];
   std::vector<std::string> opening = {
       fmt::format(
-          "One step of learning: after \"{}\" comes \"{}\". The loss is −ln p({}) at the last position alone. {} "
-          "parameters; {}.",
+          "One training step: the model learns that \"{}\" is followed by \"{}\". The loss is −ln p({}) at the last "
+          "position. {} parameters; {}.",
           text.substr(0, text.size() - 1), target, target, e.n_params, e.optimizer),
-      "Matrices have a row for each position of the text, or for each output of a product, and count from 0; \"1.0\" "
-      "is "
-      "head 1, its element 0. Behind a matrix stands the arithmetic of one of its cells, with rounded numbers and "
-      "without the terms whose first factor is 0. grad:X is the gradient of the loss by X, new:X is X after the "
-      "update.",
-      "Beside the gradient of each parameter stands a finite difference: the slope of the same float32 forward, fitted "
-      "to at least 128 losses around the element, good to about 1e-6 where the loss does not bend too sharply. ~ marks "
-      "a kink, across which no slope holds.",
+      "A matrix has a row per position of the text, or per output of a product. Indices begin at 0; the label 1.0 "
+      "means "
+      "element 0 of head 1. The arithmetic of one element follows each matrix, with rounded numbers and without terms "
+      "whose first factor is 0. grad:X is the gradient of the loss with respect to X; new:X is X after the update.",
+      "A finite difference follows each gradient of a parameter: the slope of the loss, fitted to at least 128 losses "
+      "around the element, computed by the same float32 forward. It is accurate to about 1e-6 unless the loss curves "
+      "sharply. ~ marks a kink of the loss, where no slope exists.",
   };
   if (!e.about.empty()) opening.insert(opening.begin() + 1, e.about);
   return opening;
@@ -67,15 +66,15 @@ std::vector<std::string> closing_of(const WorkedExample& e) {
   const std::string& target = e.labels[static_cast<std::size_t>(e.target)];
   const DifferenceSummary& d = e.differences;
   std::vector<std::string> result = {fmt::format(
-      "The update has taken the loss from {:.4f} to {:.4f} nats: p({}) from {:.4f} "
-      "to {:.4f}; chance would be {:.4f}.",
+      "The update changed the loss from {:.4f} to {:.4f} nats, and p({}) from {:.4f} to {:.4f}; a uniform guess has "
+      "{:.4f}.",
       e.loss, e.loss_after, target, e.probability, e.probability_after, 1.0 / static_cast<double>(e.labels.size()))};
   if (d.taken > d.not_smooth) {
     result.push_back(
-        fmt::format("{} finite differences: the largest |gradient − difference| is {:.1e}, at {}, where ±{:.0e} "
-                    "was to be expected of the fit{}.",
+        fmt::format("{} finite differences: the largest |gradient − difference| is {:.1e}, at {}, where the error of "
+                    "the fit is {:.0e}{}.",
                     d.taken, d.largest, d.where, d.expected,
-                    d.not_smooth > 0 ? fmt::format("; {} stand at a kink", d.not_smooth) : ""));
+                    d.not_smooth > 0 ? fmt::format("; {} are at a kink", d.not_smooth) : ""));
   }
   return result;
 }

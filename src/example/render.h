@@ -1,4 +1,4 @@
-// What text, Markdown and HTML share: a section as tables, and the sentences around them.
+// What text, Markdown and HTML have in common: the tables of a section, and the introduction and summary.
 #pragma once
 
 #include <string>
@@ -10,23 +10,23 @@ namespace vitrine {
 
 /// A table of a section: element (r, c) is number first + r · columns + c of its values.
 struct ExampleTable {
-  std::string heading;  ///< "head 1"; "" where the section has one table.
+  std::string heading;  ///< "head 1"; "" if the section has a single table.
   std::int64_t first = 0, rows = 0, columns = 0;
 };
 
 std::vector<ExampleTable> tables_of(const ExampleSection& section);
-/// The label of a row or column; "" where it has none.
+/// The label of a row or column; "" if it has none.
 const std::string& label_of(const std::vector<std::string>& labels, std::int64_t i);
-/// "0.314"; "~" where the loss has a kink, "" where no difference was taken.
+/// "0.314"; "~" at a kink of the loss; "" if no difference was taken.
 std::string difference_text(const Difference& difference, int digits);
-/// The largest |gradient − difference| of a section where the fit holds; below 0 where there is none.
+/// The largest |gradient − difference| of a section's smooth differences; negative if there is none.
 double largest_difference(const ExampleSection& section);
 
-/// What a reader should know first, and what came of it; a sentence or two each.
+/// Paragraphs of the introduction and of the summary.
 std::vector<std::string> opening_of(const WorkedExample& example);
 std::vector<std::string> closing_of(const WorkedExample& example);
 
-/// Cells that a text takes on a terminal, of the characters that stand here.
+/// The terminal cells that a text takes.
 std::int64_t width_of(const std::string& text);
 
 }  // namespace vitrine

@@ -9,14 +9,14 @@ namespace {
 
 std::string layer_name(int layer) { return "blocks." + std::to_string(layer) + "."; }
 
-/// Σ_o dy[row, o] · W[o, column]: what a product sends back to what it read.
+/// Σ_o dy[row, o] · W[o, column]: the gradient of a product's input.
 Arithmetic back_through(const Facts& f, const std::string& dy, std::int64_t row, const std::string& weight,
                         std::int64_t column) {
   const Seen& w = f.params.at(weight);
   return dot(f.gradients.at(dy), row * w.shape[0], 1, w, column, w.shape[1], w.shape[0]);
 }
 
-/// (dn − mean dn − n · mean(dn · n)) / σ: what a norm sends back to the stream; RMSNorm takes no mean off.
+/// (dn − mean dn − n · mean(dn · n)) / σ: the gradient of a norm's input; RMSNorm does not subtract the mean of dn.
 Arithmetic back_through_norm(const Facts& f, const NormConfig& c, const std::string& norm, std::int64_t flat) {
   const Seen &n = f.values.at(norm + "hook_normalized"), &dn = f.gradients.at(norm + "hook_normalized");
   const std::int64_t d = n.last_size(), row = flat / d;
@@ -34,7 +34,7 @@ Arithmetic back_through_norm(const Facts& f, const NormConfig& c, const std::str
 std::optional<Arithmetic> spell_stream(const Facts& f, const SiteId& id, std::int64_t flat) {
   const BlockConfig& block = f.block(id.layer);
   const bool is_serial = block.residual == BlockConfig::Residual::serial;
-  const auto direct = [&](Site site) { return Arithmetic(f.gradients.at(beside(id, site))[flat]); };
+  const auto direct = [&](Site site) { return Arithmetic(f.gradients.at(sibling(id, site))[flat]); };
   switch (id.site) {
     case Site::resid_post:
       if (id.layer + 1 < static_cast<int>(f.config->blocks.size())) return std::nullopt;
@@ -51,17 +51,17 @@ std::optional<Arithmetic> spell_stream(const Facts& f, const SiteId& id, std::in
 }
 
 std::optional<Arithmetic> spell_attention(const Facts& f, const SiteId& id, std::int64_t flat) {
-  const AttentionConfig& a = f.block(id.layer).attention;
+  const AttentionConfig& a = f.block(id.layer).attention();
   const std::int64_t dh = a.head_dim, T = f.n_tokens(), H = a.n_heads, K = a.n_kv_heads, group = H / K;
-  const auto value = [&](Site site) -> const Seen& { return f.values.at(beside(id, site)); };
-  const auto gradient = [&](Site site) -> const Seen& { return f.gradients.at(beside(id, site)); };
-  // Places of q and z, k and v: [t, head, e].
+  const auto value = [&](Site site) -> const Seen& { return f.values.at(sibling(id, site)); };
+  const auto gradient = [&](Site site) -> const Seen& { return f.gradients.at(sibling(id, site)); };
+  // Indices [t, head, e] of q and z, and of k and v.
   const std::int64_t t = flat / (H * dh), h = flat / dh % H;
   const std::int64_t s = flat / (K * dh), g = flat / dh % K, e = flat % dh;
   const bool scores_read_this = name_of(id) == scored_query(f, id.layer) || name_of(id) == scored_key(f, id.layer);
   switch (id.site) {
     case Site::z:
-      return back_through(f, beside(id, Site::attn_proj), t, layer_name(id.layer) + "attn.wo.weight", flat % (H * dh));
+      return back_through(f, sibling(id, Site::attn_proj), t, layer_name(id.layer) + "attn.wo.weight", flat % (H * dh));
     case Site::pattern: {
       const std::int64_t head = flat / (T * T);
       return dot(gradient(Site::z), (flat / T % T * H + head) * dh, 1, value(Site::v),
@@ -100,7 +100,7 @@ std::optional<Arithmetic> spell_attention(const Facts& f, const SiteId& id, std:
   }
 }
 
-/// Behind a norm, before the products that read it.
+/// The gradient of a norm's output, from the products that read it.
 std::optional<Arithmetic> spell_norm_out(const Facts& f, const SiteId& id, std::int64_t flat) {
   const BlockConfig& block = f.block(id.layer);
   const std::int64_t d = f.config->d_model, row = flat / d, column = flat % d;
@@ -122,16 +122,16 @@ std::optional<Arithmetic> spell_ffn(const Facts& f, const SiteId& id, std::int64
   const auto* dense = std::get_if<DenseConfig>(&f.block(id.layer).ffn);
   if (dense == nullptr) return std::nullopt;
   if (id.site == Site::mlp_post) {
-    return back_through(f, beside(id, Site::mlp_proj), flat / width, layer_name(id.layer) + "mlp.w_down.weight",
+    return back_through(f, sibling(id, Site::mlp_proj), flat / width, layer_name(id.layer) + "mlp.w_down.weight",
                         flat % width);
   }
   if (id.site != Site::mlp_pre || dense->gated || dense->activation != Activation::relu) return std::nullopt;
   const bool open = f.values.at(name_of(id))[flat] > 0;
-  return Arithmetic(f.gradients.at(beside(id, Site::mlp_post))[flat]) *
+  return Arithmetic(f.gradients.at(sibling(id, Site::mlp_post))[flat]) *
          (open ? Arithmetic(1, "1") : Arithmetic(0, "0"));
 }
 
-/// The site whose gradient is that of what a product made, and the site that it read.
+/// The names of the sites of a product's output and input.
 struct ProductEnds {
   std::string made, read;
 };
@@ -154,7 +154,7 @@ std::optional<ProductEnds> ends_of(const Facts& f, const std::string& linear) {
   return std::nullopt;
 }
 
-/// The rows of a token's embedding that the text read.
+/// The gradients of all positions that read a token's row.
 std::vector<Arithmetic> spell_input_side(const Facts& f, std::int64_t flat) {
   const std::int64_t d = f.config->d_model, token = flat / d;
   const float scale = f.config->embedding.scale;
@@ -167,7 +167,7 @@ std::vector<Arithmetic> spell_input_side(const Facts& f, std::int64_t flat) {
   return terms;
 }
 
-/// (p − 1) · h or p · h, for the rows whose loss counts.
+/// (p − 1) · h or p · h for each row whose loss counts.
 std::vector<Arithmetic> spell_head_side(const Facts& f, std::int64_t flat) {
   const std::int64_t d = f.config->d_model, n = f.config->vocab_size, token = flat / d;
   std::vector<Arithmetic> terms;
@@ -200,7 +200,7 @@ Arithmetic spell_update(const Facts& f, const std::string& param, std::int64_t f
   const Seen& before = f.params.at(param);
   const Arithmetic p(before[flat]), g(f.param_gradients.at(param)[flat]), lr(f.lr, decimal(f.lr, 4));
   if (c.kind == OptimizerConfig::Kind::sgd) return p - lr * g;
-  // m and v begin at 0, so after one step m / (1 − β1) is the gradient and v / (1 − β2) its square.
+  // m and v are 0 initially, so after one step m / (1 − β1) is the gradient and v / (1 − β2) its square.
   const Arithmetic step = lr * (g / (function("√", std::sqrt, squared(g)) + Arithmetic(c.eps, decimal(c.eps, 3))));
   const bool decays = before.shape.rank() >= 2 && c.weight_decay != 0;
   if (!decays) return p - step;

@@ -11,7 +11,7 @@ Arithmetic exponential(const Arithmetic& x) { return function("exp", std::exp, x
 
 std::string layer_name(int layer) { return "blocks." + std::to_string(layer) + "."; }
 
-/// The rows that a norm reads: the name of the site.
+/// The name of the site that a norm reads.
 std::string norm_input(const Facts& f, Norm norm, int layer) {
   const auto at = [&](Site site) { return name_of({site, layer}); };
   switch (norm) {
@@ -39,7 +39,7 @@ const NormConfig& norm_config(const Facts& f, Norm norm, int layer) {
       return *f.block(layer).norms.attn_pre;
     case Norm::q:
     case Norm::k:
-      return f.block(layer).attention.qk_norm->norm;
+      return f.block(layer).attention().qk_norm->norm;
     case Norm::ln1_post:
       return *f.block(layer).norms.attn_post;
     case Norm::ln2:
@@ -52,7 +52,7 @@ const NormConfig& norm_config(const Facts& f, Norm norm, int layer) {
   return f.config->final_norm;
 }
 
-/// `blocks.0.ln1.`, `ln_final.`: where a norm's parameters and sites stand.
+/// The prefix of a norm's parameters and sites: `blocks.0.ln1.`, `ln_final.`.
 std::string norm_prefix(const std::string& site) { return site.substr(0, site.rfind('.') + 1); }
 
 Arithmetic spell_norm_scale(const NormConfig& c, const Seen& x, const Seen& value, std::int64_t flat) {
@@ -106,7 +106,7 @@ Arithmetic spell_norm(const Facts& f, NormValue which, const Seen& value, std::i
   return spell_norm_out(f, c, value, flat);
 }
 
-/// Row `row` of x times a row of a weight, and its bias.
+/// Row `row` of x times row `out` of a weight, plus its bias.
 Arithmetic spell_product(const Facts& f, const Seen& x, std::int64_t row, const std::string& linear, std::int64_t out) {
   const Seen& w = f.params.at(linear + ".weight");
   const std::int64_t n = w.shape[1];
@@ -116,11 +116,11 @@ Arithmetic spell_product(const Facts& f, const Seen& x, std::int64_t row, const 
 }
 
 std::optional<Arithmetic> spell_rope(const Facts& f, const Seen& value, std::int64_t flat) {
-  const AttentionConfig& a = f.block(value.site.layer).attention;
+  const AttentionConfig& a = f.block(value.site.layer).attention();
   const RopeConfig& c = *a.rope;
   const bool is_query = value.site.site == Site::rot_q;
-  const std::string normed = beside(value.site, is_query ? Site::q_norm_out : Site::k_norm_out);
-  const Seen& x = f.values.at(a.qk_norm ? normed : beside(value.site, is_query ? Site::q : Site::k));
+  const std::string normed = sibling(value.site, is_query ? Site::q_norm_out : Site::k_norm_out);
+  const Seen& x = f.values.at(a.qk_norm ? normed : sibling(value.site, is_query ? Site::q : Site::k));
   const std::int64_t e = flat % a.head_dim, t = flat / value.shape[1] / a.head_dim, half = c.dim / 2;
   if (e >= c.dim) return std::nullopt;
   const bool halves = c.layout == RopeConfig::Layout::halves;
@@ -130,14 +130,14 @@ std::optional<Arithmetic> spell_rope(const Facts& f, const Seen& value, std::int
   const std::vector<float> frequency = rope_frequency(c.theta, c.dim, c.scaling, f.n_tokens());
   const Arithmetic angle(static_cast<double>(t) * static_cast<double>(frequency[static_cast<std::size_t>(pair)]));
   const Arithmetic cosine = function("cos", std::cos, angle), sine = function("sin", std::sin, angle);
-  const Arithmetic turned = is_second ? Arithmetic(x[flat]) * cosine + Arithmetic(x[partner]) * sine
-                                      : Arithmetic(x[flat]) * cosine - Arithmetic(x[partner]) * sine;
-  return c.magnitude != 1 ? turned * Arithmetic(c.magnitude) : turned;
+  const Arithmetic rotated = is_second ? Arithmetic(x[flat]) * cosine + Arithmetic(x[partner]) * sine
+                                       : Arithmetic(x[flat]) * cosine - Arithmetic(x[partner]) * sine;
+  return c.magnitude != 1 ? rotated * Arithmetic(c.magnitude) : rotated;
 }
 
-/// exp(x) over the sum of a row's exps.
+/// exp(x) divided by the sum of the exponentials of its row.
 std::optional<Arithmetic> spell_softmax(const Seen& x, std::int64_t flat) {
-  constexpr float kSafe = 20;  // beyond it the largest is taken off first, as the op does
+  constexpr float kSafe = 20;  // above, the maximum is subtracted, as in the op
   const std::int64_t n = x.last_size(), first = flat / n * n;
   if (std::isinf(x[flat])) return std::nullopt;
   const float largest = *std::max_element(x.values.begin() + first, x.values.begin() + first + n);
@@ -153,7 +153,7 @@ std::optional<Arithmetic> spell_softmax(const Seen& x, std::int64_t flat) {
 
 std::optional<Arithmetic> spell_attention(const Facts& f, const Seen& value, std::int64_t flat) {
   const SiteId& id = value.site;
-  const AttentionConfig& a = f.block(id.layer).attention;
+  const AttentionConfig& a = f.block(id.layer).attention();
   const std::int64_t dh = a.head_dim, T = f.n_tokens(), group = a.n_heads / a.n_kv_heads;
   const auto project = [&](const char* linear) {
     const std::int64_t width = value.shape[1] * dh;
@@ -178,18 +178,18 @@ std::optional<Arithmetic> spell_attention(const Facts& f, const Seen& value, std
     }
     case Site::scores: {
       if (!a.softcap || std::isinf(value[flat])) return std::nullopt;
-      const Arithmetic cap(*a.softcap), raw(f.values.at(beside(id, Site::scores_raw))[flat]);
+      const Arithmetic cap(*a.softcap), raw(f.values.at(sibling(id, Site::scores_raw))[flat]);
       return cap * function("tanh", std::tanh, raw / cap);
     }
     case Site::pattern:
-      return spell_softmax(f.values.at(beside(id, Site::scores)), flat);
+      return spell_softmax(f.values.at(sibling(id, Site::scores)), flat);
     case Site::z: {
       const std::int64_t t = flat / (a.n_heads * dh), h = flat / dh % a.n_heads, e = flat % dh;
-      return dot(f.values.at(beside(id, Site::pattern)), (h * T + t) * T, 1, f.values.at(beside(id, Site::v)),
+      return dot(f.values.at(sibling(id, Site::pattern)), (h * T + t) * T, 1, f.values.at(sibling(id, Site::v)),
                  h / group * dh + e, a.n_kv_heads * dh, T);
     }
     default:
-      return spell_product(f, f.values.at(beside(id, Site::z)), flat / value.last_size(),
+      return spell_product(f, f.values.at(sibling(id, Site::z)), flat / value.last_size(),
                            layer_name(id.layer) + "attn.wo", flat % value.last_size());
   }
 }
@@ -211,19 +211,19 @@ Arithmetic spell_activation(Activation activation, const Arithmetic& z) {
   return half * z * (one + function("tanh", std::tanh, inner));
 }
 
-/// `blocks.0.mlp` or `blocks.0.mlp.experts.3`, `blocks.0.mlp.shared`: where the sublayer's parameters stand.
+/// The prefix of the sublayer's parameters: `blocks.0.mlp`, `blocks.0.mlp.experts.3` or `blocks.0.mlp.shared`.
 std::string ffn_prefix(const SiteId& id) {
   const std::string prefix = layer_name(id.layer) + "mlp";
   if (id.expert == SiteId::kNoExpert) return prefix;
   return prefix + (id.expert == SiteId::kShared ? ".shared" : ".experts." + std::to_string(id.expert));
 }
 
-/// Σ over the chosen experts of their shares times what they have made.
+/// The sum of the outputs of the chosen experts, weighted by their shares.
 std::optional<Arithmetic> spell_mixture(const Facts& f, const MoeConfig& c, const SiteId& id, std::int64_t flat) {
   if (c.shared) return std::nullopt;
   const std::int64_t d = f.config->d_model, t = flat / d;
-  const Seen &weights = f.values.at(beside(id, Site::expert_weights)),
-             &chosen = f.values.at(beside(id, Site::expert_indices));
+  const Seen &weights = f.values.at(sibling(id, Site::expert_weights)),
+             &chosen = f.values.at(sibling(id, Site::expert_indices));
   std::vector<Arithmetic> shares, parts;
   for (std::int64_t r = 0; r < c.top_k; ++r) {
     shares.emplace_back(weights[t * c.n_experts + static_cast<std::int64_t>(chosen[t * c.top_k + r])]);
@@ -250,7 +250,7 @@ std::optional<Arithmetic> spell_ffn(const Facts& f, const Seen& value, std::int6
   const DenseConfig& c = moe == nullptr ? std::get<DenseConfig>(f.block(id.layer).ffn) : moe->expert;
   const auto read = [&](const char* linear) {
     if (in_expert && id.expert != SiteId::kShared) {
-      row = static_cast<std::int64_t>(f.values.at(beside(id, Site::expert_tokens))[row]);
+      row = static_cast<std::int64_t>(f.values.at(sibling(id, Site::expert_tokens))[row]);
     }
     return spell_product(f, f.values.at(ffn_input(f, id.layer)), row, ffn_prefix(id) + linear, column);
   };
@@ -265,19 +265,19 @@ std::optional<Arithmetic> spell_ffn(const Facts& f, const Seen& value, std::int6
     case Site::mlp_post:
     case Site::expert_post: {
       const Site gate = in_expert ? (c.gated ? Site::expert_gate : Site::expert_pre) : Site::mlp_pre;
-      const Arithmetic active = spell_activation(c.activation, Arithmetic(f.values.at(beside(id, gate))[flat]));
+      const Arithmetic active = spell_activation(c.activation, Arithmetic(f.values.at(sibling(id, gate))[flat]));
       if (!c.gated) return active;
-      return active * Arithmetic(f.values.at(beside(id, in_expert ? Site::expert_pre : Site::mlp_pre_linear))[flat]);
+      return active * Arithmetic(f.values.at(sibling(id, in_expert ? Site::expert_pre : Site::mlp_pre_linear))[flat]);
     }
     case Site::router_logits:
       return read(".router");
     case Site::expert_weights:
-      return spell_softmax(f.values.at(beside(id, Site::router_logits)), flat);
+      return spell_softmax(f.values.at(sibling(id, Site::router_logits)), flat);
     case Site::mlp_proj:
       if (moe != nullptr) return spell_mixture(f, *moe, id, flat);
-      return spell_product(f, f.values.at(beside(id, Site::mlp_post)), row, ffn_prefix(id) + ".w_down", column);
+      return spell_product(f, f.values.at(sibling(id, Site::mlp_post)), row, ffn_prefix(id) + ".w_down", column);
     case Site::expert_out:
-      return spell_product(f, f.values.at(beside(id, Site::expert_post)), row, ffn_prefix(id) + ".w_down", column);
+      return spell_product(f, f.values.at(sibling(id, Site::expert_post)), row, ffn_prefix(id) + ".w_down", column);
     default:
       return std::nullopt;
   }
@@ -298,16 +298,16 @@ std::optional<Arithmetic> spell_stream(const Facts& f, const Seen& value, std::i
       const bool normed = (is_attention ? block.norms.attn_post : block.norms.ffn_post).has_value();
       const Site from = is_attention ? (normed ? Site::ln1_post_out : Site::attn_proj)
                                      : (normed ? Site::ln2_post_out : Site::mlp_proj);
-      return Arithmetic(block.residual_scale) * at(beside(id, from));
+      return Arithmetic(block.residual_scale) * at(sibling(id, from));
     }
     case Site::resid_mid:
-      return at(beside(id, Site::resid_pre)) + at(beside(id, Site::attn_out));
+      return at(sibling(id, Site::resid_pre)) + at(sibling(id, Site::attn_out));
     default:
       break;
   }
   if (block.residual == BlockConfig::Residual::serial)
-    return at(beside(id, Site::resid_mid)) + at(beside(id, Site::mlp_out));
-  return at(beside(id, Site::resid_pre)) + at(beside(id, Site::attn_out)) + at(beside(id, Site::mlp_out));
+    return at(sibling(id, Site::resid_mid)) + at(sibling(id, Site::mlp_out));
+  return at(sibling(id, Site::resid_pre)) + at(sibling(id, Site::attn_out)) + at(sibling(id, Site::mlp_out));
 }
 
 std::optional<Arithmetic> spell_ends(const Facts& f, const Seen& value, std::int64_t flat) {
@@ -343,7 +343,7 @@ std::optional<Arithmetic> spell_ends(const Facts& f, const Seen& value, std::int
 
 }  // namespace
 
-std::string beside(const SiteId& id, Site site) {
+std::string sibling(const SiteId& id, Site site) {
   const SiteInfo& of = info(site);
   return name_of({site, of.in_block ? id.layer : -1, -1, of.in_expert() ? id.expert : SiteId::kNoExpert});
 }
@@ -360,12 +360,12 @@ std::string ffn_input(const Facts& f, int layer) {
 }
 
 std::string scored_query(const Facts& f, int layer) {
-  const AttentionConfig& a = f.block(layer).attention;
+  const AttentionConfig& a = f.block(layer).attention();
   return name_of({a.rope ? Site::rot_q : a.qk_norm ? Site::q_norm_out : Site::q, layer});
 }
 
 std::string scored_key(const Facts& f, int layer) {
-  const AttentionConfig& a = f.block(layer).attention;
+  const AttentionConfig& a = f.block(layer).attention();
   return name_of({a.rope ? Site::rot_k : a.qk_norm ? Site::k_norm_out : Site::k, layer});
 }
 

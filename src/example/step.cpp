@@ -32,7 +32,7 @@ void check(const ModelConfig& config, const ExampleOptions& o) {
     throw BadInput("--target", "expected an id from 0 to {}, got {}", config.vocab_size - 1, o.target);
 }
 
-/// Gradients of all parameters that learn, and the step that moves them.
+/// The gradients of all parameters that are updated, and the update.
 class Step {
  public:
   Step(const ExampleModel& model, const ExampleOptions& o, Facts& facts) : model_(model), facts_(facts), pool_(1) {
@@ -49,25 +49,27 @@ class Step {
     targets_.push_back(o.target);
   }
 
-  /// Forward and backward, all sites seen.
+  /// Runs forward and backward and records all sites.
   void learn() {
     Tape tape(gradients_);
     LossRequest loss{targets_, facts_.weights};
+    LossResult found;
     const auto see = [&](const SiteId& id, const Tensor& value) {
-      facts_.order.push_back(name_of(id));
-      facts_.values[facts_.order.back()] = seen(id, value);
+      facts_.forward.push_back(name_of(id));
+      facts_.values[facts_.forward.back()] = seen(id, value);
     };
     const ModelConfig& config = model_.trainable.model().config();
     Recorder recorder({}, {}, static_cast<int>(config.blocks.size()), see, static_cast<int>(most_experts(config)));
     recorder.receive_gradients([&](const SiteId& id, const Tensor& gradient) {
-      facts_.way_back.push_back(name_of(id));
-      facts_.gradients[facts_.way_back.back()] = seen(id, gradient);
+      facts_.backward.push_back(name_of(id));
+      facts_.gradients[facts_.backward.back()] = seen(id, gradient);
     });
-    Pass pass{pool_, default_kernels(), arena_, {{0, facts_.n_tokens(), 0, nullptr}}, {}, &recorder};
-    pass.tape = &tape;
-    pass.loss = &loss;
+    Pass pass{{pool_, default_kernels(), arena_}, {{0, facts_.n_tokens(), 0, nullptr}}, {}, &recorder};
+    pass.training.tape = &tape;
+    pass.training.loss = &loss;
+    pass.training.result = &found;
     model_.trainable.model().learn(pass, facts_.ids);
-    facts_.loss = loss.cross_entropy;
+    facts_.loss = found.cross_entropy;
     facts_.values["softmax"] = softmax(facts_.values.at("hook_logits"));
     for (std::size_t i = 0; i < learning_.size(); ++i) {
       const TrainParam& p = learning_[i];
@@ -82,14 +84,16 @@ class Step {
     facts_.new_params = params_of(learning_);
   }
 
-  /// The prediction of the parameters as they are now.
+  /// Runs a forward with the updated parameters.
   void predict_again() {
     LossRequest loss{targets_, facts_.weights};
-    Pass pass{pool_, default_kernels(), arena_, {{0, facts_.n_tokens(), 0, nullptr}}, {}};
-    pass.loss = &loss;
+    LossResult found;
+    Pass pass{{pool_, default_kernels(), arena_}, {{0, facts_.n_tokens(), 0, nullptr}}, {}};
+    pass.training.loss = &loss;
+    pass.training.result = &found;
     pass.logits.receive = [&](std::int64_t, const Tensor& logits) { facts_.logits_after = seen({}, logits); };
     model_.trainable.model().forward(pass, facts_.ids);
-    facts_.loss_after = loss.cross_entropy;
+    facts_.loss_after = found.cross_entropy;
     facts_.softmax_after = softmax(facts_.logits_after);
   }
 
@@ -98,7 +102,7 @@ class Step {
  private:
   Seen softmax(const Seen& logits) {
     const ArenaScope scope(arena_);
-    Pass pass{pool_, default_kernels(), arena_, {}, {}};
+    Pass pass{{pool_, default_kernels(), arena_}, {}, {}};
     const Tensor x = arena_.tensor(logits.shape);
     std::copy(logits.values.begin(), logits.values.end(), x.data);
     return seen({}, softmax_rows(pass, x));
@@ -114,8 +118,7 @@ class Step {
   std::vector<const float*> places_;
 };
 
-/// The embedding's gradient comes from both ends where the head is tied: what reached the rows that were read, and what
-/// the logits ask of the rows that they are made with.
+/// Separates the gradient of a tied embedding into the part of the rows that were read and the part of the head.
 void take_ends_apart(Facts& f) {
   const Shape& shape = f.params.at("embed.weight").shape;
   const std::int64_t d = shape[1];
@@ -139,7 +142,7 @@ void take_ends_apart(Facts& f) {
   f.head_side["embed.weight"] = std::move(head);
 }
 
-/// For every parameter that learns a slope beside each element, or of a large model beside some, evenly spread.
+/// A slope for each element of every parameter that is updated; for large models, of some evenly spaced elements.
 std::map<std::string, std::vector<Difference>> take_differences(const ExampleModel& model, const ExampleOptions& o,
                                                                 std::span<const TrainParam> learning) {
   std::int64_t total = 0;

@@ -1,4 +1,4 @@
-// For a terminal.
+// Formats an example as plain text.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace vitrine {
 namespace {
 
-constexpr std::int64_t kLine = 110;  // what is wider goes on below
+constexpr std::int64_t kLine = 110;  // wider tables are continued below
 
 std::string left(const std::string& text, std::int64_t width) {
   return text + std::string(static_cast<std::size_t>(std::max<std::int64_t>(0, width - width_of(text))), ' ');
@@ -26,7 +26,7 @@ std::int64_t widest(const std::vector<std::string>& texts) {
   return width;
 }
 
-/// Columns of a table side by side, as many as a line holds, the rest below.
+/// As many columns as fit in a line, then the others below.
 std::string table_text(const ExampleSection& s, const ExampleTable& table, const std::vector<std::string>& cells) {
   const std::int64_t label_width = widest(s.rows);
   const std::int64_t width = std::max(widest(cells), widest(s.columns)) + 2;
@@ -64,7 +64,7 @@ std::string section_text(const ExampleSection& s, const ExampleStyle& style) {
   if (!differences.empty()) {
     text += "  finite differences:\n";
     for (const ExampleTable& table : tables_of(s)) text += table_text(s, table, differences);
-    if (const double by = largest_difference(s); by >= 0) text += fmt::format("  they differ by {:.1e} at most\n", by);
+    if (const double by = largest_difference(s); by >= 0) text += fmt::format("  largest deviation {:.1e}\n", by);
   }
   for (const SpelledCell& cell : s.cells) {
     text += fmt::format("  {} = {} = {}\n", cell.name.substr(cell.name.find('[')), cell.arithmetic,
@@ -73,7 +73,7 @@ std::string section_text(const ExampleSection& s, const ExampleStyle& style) {
   return text;
 }
 
-/// Lines of words within kLine.
+/// Breaks a paragraph into lines of at most kLine.
 std::string wrapped(const std::string& text) {
   std::string result;
   std::int64_t used = 0;

@@ -57,7 +57,7 @@ SectionWords stream_words(const ModelConfig& c, const BlockConfig& block, const 
   switch (id.site) {
     case Site::resid_pre:
       if (id.layer == 0 && c.embedding.learned_positions) return {"x = \"embed\" + \"pos_embed\"", kModel};
-      return {id.layer == 0 ? "x = \"embed\"" : "x = \"resid_post\" \"of the block before\"", kModel};
+      return {id.layer == 0 ? "x = \"embed\"" : "x = \"resid_post\" \"of the previous block\"", kModel};
     case Site::attn_out:
       return {block.residual_scale != 1 ? "\"attn_out\" = s · \"out\"" : "", kBlock};
     case Site::mlp_out:
@@ -87,8 +87,8 @@ SectionWords attention_words(const AttentionConfig& a, Site site) {
     case Site::scores_raw:
       return {"r_{h,t,s} = (q_{t,h} · k_{s,h}) · scale", kAttend};
     case Site::scores:
-      return {a.softcap ? "s_{h,t,s} = c · tanh({r_{h,t,s}}/{c}), \"−∞ where\" s \"may not be seen\""
-                        : "s_{h,t,s} = r_{h,t,s}, \"−∞ where\" s \"may not be seen\"",
+      return {a.softcap ? "s_{h,t,s} = c · tanh({r_{h,t,s}}/{c}), \"−∞ where\" s \"is masked\""
+                        : "s_{h,t,s} = r_{h,t,s}, \"−∞ where\" s \"is masked\"",
               kAttend};
     case Site::pattern:
       return {"p_{h,t,s} = {exp(s_{h,t,s})}/{Σ_{u} exp(s_{h,t,u})}", kAttend};
@@ -180,7 +180,7 @@ SectionWords stream_gradient_words(const ModelConfig& c, const BlockConfig& bloc
 }
 
 SectionWords attention_gradient_words(const AttentionConfig& a, Site site) {
-  const bool turned = a.rope.has_value();
+  const bool is_rotated = a.rope.has_value();
   switch (site) {
     case Site::attn_proj:
       return {"", kBlock};
@@ -199,7 +199,7 @@ SectionWords attention_gradient_words(const AttentionConfig& a, Site site) {
       break;
     case Site::q:
     case Site::k:
-      if (turned) return {"dx = dx' · cos θ + dy' · sin θ, dy = dy' · cos θ − dx' · sin θ", "src/ops/rope.cpp"};
+      if (is_rotated) return {"dx = dx' · cos θ + dy' · sin θ, dy = dy' · cos θ − dx' · sin θ", "src/ops/rope.cpp"};
       break;
     default:
       return {};
@@ -234,7 +234,7 @@ SectionWords ffn_gradient_words(const BlockConfig& block, Site site) {
     case Site::mlp_pre:
     case Site::expert_gate:
       if (c.activation == Activation::relu && !c.gated)
-        return {"dz_{t,i} = da_{t,i} \"where\" z_{t,i} \"was above\" 0, \"else\" 0", kElementwise};
+        return {"dz_{t,i} = da_{t,i} \"if\" z_{t,i} > 0, \"else\" 0", kElementwise};
       return {c.gated ? "dz_{t,i} = da_{t,i} · act'(z_{t,i}) · u_{t,i}" : "dz_{t,i} = da_{t,i} · act'(z_{t,i})",
               kElementwise};
     case Site::mlp_pre_linear:
@@ -258,7 +258,7 @@ SectionWords words_of(const ModelConfig& c, const SiteId& id) {
     case SiteGroup::stream:
       return stream_words(c, block, id);
     case SiteGroup::attention:
-      return attention_words(block.attention, id.site);
+      return attention_words(block.attention(), id.site);
     case SiteGroup::ffn:
       return ffn_words(block, id.site);
     case SiteGroup::ends:
@@ -274,7 +274,7 @@ SectionWords gradient_words_of(const ModelConfig& c, const SiteId& id) {
     case SiteGroup::stream:
       return stream_gradient_words(c, block, id);
     case SiteGroup::attention:
-      return attention_gradient_words(block.attention, id.site);
+      return attention_gradient_words(block.attention(), id.site);
     case SiteGroup::ffn:
       return ffn_gradient_words(block, id.site);
     case SiteGroup::ends:
@@ -299,25 +299,25 @@ SectionWords gradient_words_of(const ModelConfig& c, std::string_view param) {
 
 std::string meaning_of_param(std::string_view param) {
   static constexpr std::pair<std::string_view, std::string_view> kMeanings[] = {
-      {"pos_embed.", "position embeddings: a row for each position"},
-      {"unembed.", "the head: a row for each token"},
-      {"embed.", "token embeddings: a row for each token"},
-      {"ln1_post.", "the norm behind attention"},
-      {"ln1.", "the norm before attention"},
-      {"attn.wq.", "makes queries"},
-      {"attn.wk.", "makes keys"},
-      {"attn.wv.", "makes values"},
-      {"attn.wo.", "attention's output projection"},
-      {"attn.q_norm.", "the norm of queries"},
-      {"attn.k_norm.", "the norm of keys"},
-      {"ln2_post.", "the norm behind the feed-forward sublayer"},
-      {"ln2.", "the norm before the feed-forward sublayer"},
-      {"shared_gate.", "how much the shared expert counts"},
-      {"router.", "how well each expert fits"},
-      {"w_gate.", "the feed-forward's gate"},
-      {"w_up.", "the feed-forward's first product"},
-      {"w_down.", "the feed-forward's second product"},
-      {"ln_final.", "the final norm"},
+      {"pos_embed.", "position embeddings: a row per position"},
+      {"unembed.", "head: a row per token"},
+      {"embed.", "token embeddings: a row per token"},
+      {"ln1_post.", "norm after attention"},
+      {"ln1.", "norm before attention"},
+      {"attn.wq.", "query projection"},
+      {"attn.wk.", "key projection"},
+      {"attn.wv.", "value projection"},
+      {"attn.wo.", "output projection of attention"},
+      {"attn.q_norm.", "norm of queries"},
+      {"attn.k_norm.", "norm of keys"},
+      {"ln2_post.", "norm after the feed-forward sublayer"},
+      {"ln2.", "norm before the feed-forward sublayer"},
+      {"shared_gate.", "gate of the shared expert"},
+      {"router.", "router: a row per expert"},
+      {"w_gate.", "gate projection of the feed-forward sublayer"},
+      {"w_up.", "up projection of the feed-forward sublayer"},
+      {"w_down.", "down projection of the feed-forward sublayer"},
+      {"ln_final.", "final norm"},
   };
   for (const auto& [key, meaning] : kMeanings) {
     if (param.find(key) == std::string_view::npos) continue;

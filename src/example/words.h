@@ -1,4 +1,4 @@
-// What stands beside each matrix: its formula, and the file that computes it.
+// The formula of each matrix, and the source file that computes it.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@
 namespace vitrine {
 
 struct SectionWords {
-  std::string formula;  ///< As example/formula.h reads it; "": none.
+  std::string formula;  ///< In the notation of example/formula.h; may be empty.
   std::string file;
 };
 
-/// Of the value at a site, as a model of this config computes it.
+/// Of the value at a site of a model with this config.
 SectionWords words_of(const ModelConfig& config, const SiteId& id);
-/// Of its gradient. There is no formula where the value goes on unchanged.
+/// Of its gradient. The formula is empty if the gradient passes unchanged.
 SectionWords gradient_words_of(const ModelConfig& config, const SiteId& id);
 /// Of a parameter's gradient.
 SectionWords gradient_words_of(const ModelConfig& config, std::string_view param);
-/// What a parameter is: "queries: one row a feature of a head".
+/// The purpose of a parameter: "query projection".
 std::string meaning_of_param(std::string_view param);
 
 }  // namespace vitrine

@@ -110,7 +110,8 @@ class Round {
   Round(const Round&) = delete;
   Round& operator=(const Round&) = delete;
   Round(const GenerateContext& context, Arena& arena, std::vector<Sequence>& sequences, const StreamText& stream)
-      : pass_{*context.pool, *context.kernels, arena, {}, {}, nullptr, context.kv_dtype, context.interrupt} {
+      : pass_{{*context.pool, *context.kernels, arena, context.interrupt}, {}} {
+    pass_.kv_dtype = context.kv_dtype;
     for (std::size_t i = 0; i < sequences.size(); ++i) {
       Sequence& s = sequences[i];
       if (s.finished()) continue;

@@ -16,8 +16,8 @@ void score(const GenerateContext& context, std::span<const std::int32_t> ids,
   Arena arena;
   for (std::int64_t first = 0; first < n; first += kPrefillChunk) {
     const std::int64_t length = std::min(kPrefillChunk, n - first);
-    Pass pass{*context.pool,    *context.kernels, arena, {{0, length, first, &cache}}, {}, nullptr,
-              context.kv_dtype, context.interrupt};
+    Pass pass{{*context.pool, *context.kernels, arena, context.interrupt}, {{0, length, first, &cache}}};
+    pass.kv_dtype = context.kv_dtype;
     const std::int64_t skipped = std::clamp<std::int64_t>(begin - first, 0, length);
     pass.logits = {LogitRequest::Rows::range, skipped, length,
                    [&](std::int64_t row, const Tensor& logits) { receive(first + skipped + row, logits); }};

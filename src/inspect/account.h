@@ -1,9 +1,7 @@
-// The account of a model: operations, bytes and memory of one forward, op by op, from its config alone.
+// The account of a model: operations, bytes and memory of one forward, op by op, read off a dry run of its config.
 //
-//   FLOPs         2 per multiply-add, of products only (norms, softmax and activations are counted by their bytes):
-//                   linear   2 · rows · in · out
-//                   scores   2 · batch · H · n · S · dh, and as much for the mix: the whole rectangle of n queries and
-//                            S keys; `visible_flops` leaves out what causality and window hide
+//   FLOPs         2 per multiply-add, of products only (norms, softmax and activations are counted by their bytes);
+//                 `visible_flops` leaves out the pairs of query and key that causality and window hide
 //   bytes         weights as they are stored, each once a pass; activations in float32, read and written; the K/V that
 //                 attention reads and appends; of experts those that are chosen, at most one for each choice
 //   map_bytes     H · n · S floats a layer: what an engine that stores attention's maps would write (vitrine does not)
@@ -18,6 +16,7 @@
 
 #include "inspect/layout.h"
 #include "model/config.h"
+#include "parallel/thread_pool.h"
 #include "tensor/dtype.h"
 
 namespace vitrine {
@@ -79,6 +78,18 @@ struct MemoryEstimate {
 };
 
 MemoryEstimate estimate_memory(const ModelConfig& config, const Workload& workload, std::int64_t chunk);
+
+/// A forward and backward of `batch` sequences at once.
+struct LearningPass {
+  std::int64_t batch = 1;
+  std::int64_t length = 1;
+  DType dtype = DType::f32;  ///< Of the weights.
+  bool recompute = false;
+  bool dropout = false;
+};
+
+/// Bytes of the activations and their gradients that such a pass holds at most, on the threads of `pool`.
+std::int64_t learning_bytes(const ModelConfig& config, const LearningPass& of, ThreadPool& pool);
 
 /// Bytes of keys and values that one more token takes in the layers without a window.
 double kv_bytes_per_token(const ModelConfig& config, DType kv);

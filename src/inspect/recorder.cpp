@@ -121,17 +121,34 @@ bool SiteSelection::contains(const SiteId& id) const {
   return id.expert == SiteId::kNoExpert ? chosen_[index(id)] : is_chosen(id);
 }
 
-std::int64_t SiteSelection::count() const {
-  std::int64_t n = std::count(chosen_.begin(), chosen_.end(), true);
-  if (n_experts_ == 0) return n;
+/// visit(site) for every site that is chosen, in no order.
+template <class Visit>
+void SiteSelection::for_each_chosen(Visit&& visit) const {
+  const auto show = [&](const SiteId& id) {
+    if (contains(id)) visit(id);
+  };
   for (const SiteInfo& site : all_sites()) {
-    if (!site.in_expert()) continue;
-    for (int layer = 0; layer < n_layers_; ++layer) {
-      if (is_chosen({site.site, layer, -1, SiteId::kShared})) ++n;
-      for (int e = 0; e < n_experts_; ++e) n += is_chosen({site.site, layer, -1, e}) ? 1 : 0;
+    for (int layer = site.in_block ? 0 : -1; layer < (site.in_block ? n_layers_ : 0); ++layer) {
+      if (!site.in_expert()) show({site.site, layer});
+      if (!site.in_expert() || n_experts_ == 0) continue;
+      show({site.site, layer, -1, SiteId::kShared});
+      for (int e = 0; e < n_experts_; ++e) show({site.site, layer, -1, e});
     }
   }
+}
+
+std::int64_t SiteSelection::count() const {
+  std::int64_t n = 0;
+  for_each_chosen([&](const SiteId&) { ++n; });
   return n;
+}
+
+std::optional<SiteId> SiteSelection::last() const {
+  std::optional<SiteId> last;
+  for_each_chosen([&](const SiteId& id) {
+    if (!last || precedes(*last, id)) last = id;
+  });
+  return last;
 }
 
 SiteWrite parse_site_write(std::string_view text) {
@@ -175,11 +192,15 @@ Recorder::Recorder(std::vector<std::string> globs, std::vector<SiteWrite> writes
       written_(globs_of(writes_), n_layers, n_experts),
       receive_(std::move(receive)),
       glob_met_(globs_.size()),
-      write_met_(writes_.size()) {}
+      write_met_(writes_.size()) {
+  for (const std::optional<SiteId>& last : {selection_.last(), written_.last()}) {
+    if (last && precedes(last_, *last)) last_ = *last;
+  }
+}
 
 Tensor Recorder::visit(Pass& pass, const SiteId& id, const Tensor& value) {
   Tensor result = value, factor;
-  const bool has_gradient = pass.tape != nullptr && pass.tape->knows(value);
+  const bool has_gradient = pass.is_taped() && pass.training.tape->knows(value);
   for (std::size_t i = 0; i < writes_.size(); ++i) {
     if (!matches(writes_[i].glob, id)) continue;
     write_met_[i] = true;
@@ -192,17 +213,19 @@ Tensor Recorder::visit(Pass& pass, const SiteId& id, const Tensor& value) {
     apply(writes_[i], id, result, factor);
   }
   if (factor.data != nullptr) {
-    pass.tape->record("write", {value}, result, [&pass, value, factor, result] {
-      const Tensor dvalue = pass.tape->grad(value), dresult = pass.tape->grad(result);
+    pass.record("write", {value}, result, [&pass, value, factor, result] {
+      const Tensor dvalue = pass.grad(value), dresult = pass.grad(result);
       pass.kernels.multiply_add(factor.data, dresult.data, value.count(), dvalue.data);
     });
   }
-  if (selection_.contains(id) && !pass.again) {
+  if (selection_.contains(id) && !pass.training.recomputing) {
     for (std::size_t i = 0; i < globs_.size(); ++i) glob_met_[i] = glob_met_[i] || matches(globs_[i], id);
     if (receive_) receive_(id, result);
   }
   return result;
 }
+
+std::optional<SiteId> Recorder::last_wanted() const { return last_; }
 
 void Recorder::visit_gradient(Pass&, const SiteId& id, const Tensor& gradient) { receive_gradient_(id, gradient); }
 

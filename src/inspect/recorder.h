@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,10 +21,14 @@ class SiteSelection {
 
   bool contains(const SiteId& id) const;
   std::int64_t count() const;  ///< The most sites that a pass can meet.
+  /// The last of them in the order of a forward.
+  std::optional<SiteId> last() const;
 
  private:
   static std::size_t index(const SiteId& id);
   bool is_chosen(const SiteId& id) const;
+  template <class Visit>
+  void for_each_chosen(Visit&& visit) const;
 
   std::vector<std::string> globs_;
   int n_layers_;
@@ -66,6 +71,7 @@ class Recorder : public Taps {
   std::int64_t most_sites() const { return selection_.count(); }
   bool wants(const SiteId& id) const override { return selection_.contains(id) || written_.contains(id); }
   Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) override;
+  std::optional<SiteId> last_wanted() const override;
 
   /// Asks for the gradients at the chosen sites, in passes with a tape.
   void receive_gradients(Receive receive) { receive_gradient_ = std::move(receive); }
@@ -83,6 +89,7 @@ class Recorder : public Taps {
   SiteSelection selection_;
   SiteSelection written_;
   Receive receive_, receive_gradient_;
+  SiteId last_;  // the last site of either
   std::vector<bool> glob_met_, write_met_;
 };
 

@@ -11,21 +11,35 @@ Tensor norm_heads(Pass& p, const NormSite& at, const std::optional<QkNormConfig>
   return norm(p, at, c->norm, w, x.reshaped({x.rows(), 1, x.row_size()})).reshaped(x.shape);
 }
 
+/// Stores this pass's keys and values in the segments' caches.
+void append(const Pass& p, int layer, const std::vector<KeySource>& sources) {
+  for (std::size_t i = 0; i < sources.size() && !p.shapes_only; ++i) {
+    const KeySource& source = sources[i];
+    if (source.cache != nullptr) p.segments[i].cache->append(layer, source.keys, source.values, source.length);
+  }
+}
+
 }  // namespace
 
-Tensor attention(Pass& p, BlockSite at, const AttentionConfig& c, const AttentionParams& w, const HeadInputs& x) {
-  const Shape q_shape{x.all.rows(), c.n_heads, c.head_dim};
-  const Shape kv_shape{x.all.rows(), c.n_kv_heads, c.head_dim};
-  Tensor q = p.tap(at(Site::q), project_heads(p, w.wq, x, x.q, q_shape));
-  Tensor k = p.tap(at(Site::k), project_heads(p, w.wk, x, x.k, kv_shape));
-  const Tensor v = p.tap(at(Site::v), project_heads(p, w.wv, x, x.v, kv_shape));
+Tensor attention(Pass& p, BlockSite at, const AttentionConfig& c, const AttentionParams& w, const AttentionInput& x) {
+  const Shape q_shape{x.normed.rows(), c.n_heads, c.head_dim};
+  const Shape kv_shape{x.normed.rows(), c.n_kv_heads, c.head_dim};
+  Tensor q = p.tap(at(Site::q), project_heads(p, at, w.wq, x, x.q, q_shape));
+  Tensor k = p.tap(at(Site::k), project_heads(p, at, w.wk, x, x.k, kv_shape));
+  const Tensor v = p.tap(at(Site::v), project_heads(p, at, w.wv, x, x.v, kv_shape));
   q = norm_heads(p, at(Norm::q), c.qk_norm, w.q_norm, q);
   k = norm_heads(p, at(Norm::k), c.qk_norm, w.k_norm, k);
   if (c.rope) {
     q = p.tap(at(Site::rot_q), rope(p, *c.rope, q));
     k = p.tap(at(Site::rot_k), rope(p, *c.rope, k));
   }
-  const Tensor z = p.tap(at(Site::z), attend(p, at, c, q, k, v));
+  const std::vector<KeySource> sources = key_sources(p, at.layer, k, v);
+  if (p.ends_before(at(Site::scores_raw))) {
+    append(p, at.layer, sources);
+    return {};
+  }
+  const Tensor z = p.tap(at(Site::z), attend(p, at, c, c.mask(), q, k, v, sources));
+  append(p, at.layer, sources);
   return p.tap(at(Site::attn_proj), project_out(p, at, w.wo, z));
 }
 

@@ -16,7 +16,7 @@
 
 namespace vitrine {
 
-/// `[T, d]`: the sublayer's output, before a post-norm.
-Tensor attention(Pass& p, BlockSite at, const AttentionConfig& c, const AttentionParams& w, const HeadInputs& x);
+/// `[T, d]`: the sublayer's output, before a post-norm; no data where nothing of it is wanted but keys and values.
+Tensor attention(Pass& p, BlockSite at, const AttentionConfig& c, const AttentionParams& w, const AttentionInput& x);
 
 }  // namespace vitrine

@@ -67,7 +67,7 @@ void check_ffn(std::string_view where, const MoeConfig& c) {
 void check_ffn(std::string_view where, const DenseConfig& c) { check_size(where, "d_ff", c.d_ff); }
 
 void check_block(std::string_view where, const BlockConfig& c) {
-  check_attention(where, c.attention);
+  std::visit([&](const AttentionConfig& attention) { check_attention(where, attention); }, c.mixer);
   if (c.cross_attention) throw Unsupported(where, "cross-attention is not supported yet");
   if (c.norm_place != BlockConfig::NormPlace::inside_branch) {
     throw Unsupported(where, "a norm after the residual sum is not supported yet");
@@ -115,7 +115,7 @@ std::int64_t most_experts(const ModelConfig& config) {
 std::vector<KvLayerConfig> kv_layers(const ModelConfig& config) {
   std::vector<KvLayerConfig> layers;
   for (const BlockConfig& block : config.blocks) {
-    layers.push_back({block.attention.n_kv_heads, block.attention.head_dim, block.attention.window});
+    layers.push_back({block.attention().n_kv_heads, block.attention().head_dim, block.attention().window});
   }
   return layers;
 }

@@ -36,10 +36,13 @@ struct QkNormConfig {
 };
 
 struct AttentionConfig : AttendConfig {
+  std::optional<std::int64_t> window;  ///< Tokens that a query sees, its own included; absent: all before it.
   std::optional<RopeConfig> rope;
   bool qkv_bias = false;
   bool out_bias = false;
   std::optional<QkNormConfig> qk_norm;
+
+  Mask mask() const { return {Mask::Kind::causal, window}; }
 
   bool operator==(const AttentionConfig&) const = default;
 };
@@ -81,13 +84,16 @@ struct BlockConfig {
   enum class Residual : std::uint8_t { serial, parallel };
   enum class NormPlace : std::uint8_t { inside_branch, after_residual };
 
-  AttentionConfig attention;
+  std::variant<AttentionConfig> mixer;  ///< What moves information between tokens.
   std::optional<AttentionConfig> cross_attention;
   std::variant<DenseConfig, MoeConfig> ffn;
   BlockNorms norms;
   Residual residual = Residual::serial;
   NormPlace norm_place = NormPlace::inside_branch;
   float residual_scale = 1.0f;  ///< Of what attention and FFN add to the stream.
+
+  AttentionConfig& attention() { return std::get<AttentionConfig>(mixer); }
+  const AttentionConfig& attention() const { return std::get<AttentionConfig>(mixer); }
 
   bool operator==(const BlockConfig&) const = default;
 };

@@ -14,46 +14,49 @@ using OnTheWay = std::shared_ptr<bool>;
 
 /// x, for a tap; on the tape a value of its own, whose gradient goes into x only where it is on the way.
 Tensor beside(Pass& p, const Tensor& x, const OnTheWay& on_the_way) {
-  if (p.tape == nullptr) return x;
+  if (!p.is_taped()) return x;
   const Tensor y = p.tensor(x.shape);
   std::copy_n(x.data, x.count(), y.data);
-  p.tape->record("beside", {x}, y, [&p, on_the_way, x, y] {
+  p.record("beside", {x}, y, [&p, on_the_way, x, y] {
     if (!*on_the_way) return;
-    const Tensor dx = p.tape->grad(x), dy = p.tape->grad(y);
+    const Tensor dx = p.grad(x), dy = p.grad(y);
     p.kernels.add(dx.data, dy.data, x.count(), dx.data);
   });
   return y;
 }
 
-/// Copies of the stream, one a head; no data where nobody looks.
-struct Copies {
-  Tensor rows;
-  OnTheWay on_the_way;
-
-  void tap(Pass& p, const SiteId& id) {
-    const Tensor seen = p.tap(id, rows);
-    if (seen.data != rows.data) *on_the_way = true;
-    rows = seen;
-  }
-};
-
-Copies copies_of(Pass& p, const Tensor& x, std::int64_t n) {
-  const auto on_the_way = std::make_shared<bool>(false);
-  return {beside(p, repeat(p, x, n), on_the_way), on_the_way};
+HeadCopies copies_of(Pass& p, const Tensor& x, std::int64_t n) {
+  const auto replaced = std::make_shared<bool>(false);
+  return {beside(p, repeat(p, x, n), replaced), replaced};
 }
 
-/// With a tape: y was made of all rows alike, and the gradient of `copies` becomes what it would be if each of its
-/// heads had been made of its own copy.
-void learn_aside(Pass& p, const Param& weight, const HeadInputs& in, const Tensor& copies, const Tensor& y) {
-  p.tape->watch(y, [&p, &weight, norm = in.norm, copies](const Tensor& dy) {
+void tap(Pass& p, const SiteId& id, HeadCopies& copies) {
+  const Tensor seen = p.tap(id, copies.rows);
+  if (seen.data != copies.rows.data) *copies.replaced = true;
+  copies.rows = seen;
+}
+
+/// The block's norm of copies `[T, n, d]`, which its taps do not see.
+Tensor norm_copies(Pass& p, BlockSite at, const AttentionInput& in, const Tensor& copies) {
+  const Exchanged<Taps*> unseen(p.taps, nullptr);
+  const Shape shape = copies.shape;
+  const Tensor rows = copies.reshaped({shape[0] * shape[1], shape[2]});
+  return norm(p, at(Norm::ln1), *in.norm_config, *in.norm_params, rows).reshaped(shape);
+}
+
+/// With a tape: y was made from the same rows for every head, and the gradient of `copies` becomes what it would be if
+/// each head had been computed from its own copy.
+void learn_aside(Pass& p, BlockSite at, const Param& weight, const AttentionInput& in, const Tensor& copies,
+                 const Tensor& y) {
+  p.training.tape->watch(y, [&p, at, &weight, in, copies](const Tensor& dy) {
     const ArenaScope scope(p.arena);
-    const Tensor dcopies = p.tape->grad(copies);
+    const Tensor dcopies = p.grad(copies);
     Gradients of_no_params;
     Tape aside(of_no_params);
     aside.record("copies", {}, copies,
                  [&] { p.kernels.add(dcopies.data, aside.grad(copies).data, copies.count(), dcopies.data); });
-    const Exchanged<Tape*> tape(p.tape, &aside);
-    const Tensor made = heads_in(p, weight, norm(copies));
+    const Exchanged<Tape*> tape(p.training.tape, &aside);
+    const Tensor made = heads_in(p, weight, norm_copies(p, at, in, copies));
     std::copy_n(dy.data, dy.count(), aside.grad(made).data);
     aside.unwind();
   });
@@ -61,50 +64,35 @@ void learn_aside(Pass& p, const Param& weight, const HeadInputs& in, const Tenso
 
 }  // namespace
 
-HeadInputs head_inputs(Pass& p, BlockSite at, const AttendConfig& c, const std::optional<NormConfig>& norm_config,
-                       const NormParams& norm_params, const Tensor& x) {
-  Copies q, k, v;
+AttentionInput head_inputs(Pass& p, BlockSite at, const AttendConfig& c, const std::optional<NormConfig>& norm_config,
+                           const NormParams& norm_params, const Tensor& x) {
+  AttentionInput in{.normed = {}, .q = {}, .k = {}, .v = {}, .norm_config = &norm_config, .norm_params = &norm_params};
+  if (p.taps == nullptr) return in;
   if (p.wants(at(Site::attn_in))) {
-    q = copies_of(p, x, c.n_heads);
-    q.tap(p, at(Site::attn_in));
-    k = {first_of_groups(p, q.rows, c.n_kv_heads), q.on_the_way};
-    v = {first_of_groups(p, q.rows, c.n_kv_heads), q.on_the_way};
+    in.q = copies_of(p, x, c.n_heads);
+    tap(p, at(Site::attn_in), in.q);
+    in.k = {first_of_groups(p, in.q.rows, c.n_kv_heads), in.q.replaced};
+    in.v = {first_of_groups(p, in.q.rows, c.n_kv_heads), in.q.replaced};
   }
-  const auto tap = [&](Site site, std::int64_t n, Copies& copies) {
+  const auto show = [&](Site site, std::int64_t n, HeadCopies& copies) {
     if (!p.wants(at(site))) return;
     if (copies.rows.data == nullptr) copies = copies_of(p, x, n);
-    copies.tap(p, at(site));
+    tap(p, at(site), copies);
   };
-  tap(Site::q_input, c.n_heads, q);
-  tap(Site::k_input, c.n_kv_heads, k);
-  tap(Site::v_input, c.n_kv_heads, v);
-
-  HeadInputs in;
-  in.all = norm(p, at(Norm::ln1), norm_config, norm_params, x);
-  in.norm = [&p, at, &norm_config, &norm_params](const Tensor& copies) {
-    const Exchanged<Taps*> unseen(p.taps, nullptr);
-    const Shape shape = copies.shape;
-    const Tensor rows = copies.reshaped({shape[0] * shape[1], shape[2]});
-    return norm(p, at(Norm::ln1), norm_config, norm_params, rows).reshaped(shape);
-  };
-  const auto input = [&](const Copies& copies) -> HeadInput {
-    if (copies.rows.data == nullptr) return {};
-    if (*copies.on_the_way) return {in.norm(copies.rows), {}};
-    return {{}, p.tape != nullptr ? copies.rows : Tensor{}};
-  };
-  in.q = input(q);
-  in.k = input(k);
-  in.v = input(v);
+  show(Site::q_input, c.n_heads, in.q);
+  show(Site::k_input, c.n_kv_heads, in.k);
+  show(Site::v_input, c.n_kv_heads, in.v);
   return in;
 }
 
-Tensor project_heads(Pass& p, const LinearParams& w, const HeadInputs& in, const HeadInput& own, const Shape& shape) {
-  if (own.normed.data == nullptr) {
-    const Tensor y = linear(p, w, in.all);
-    if (own.seen.data != nullptr) learn_aside(p, w.weight, in, own.seen, y);
+Tensor project_heads(Pass& p, BlockSite at, const LinearParams& w, const AttentionInput& in, const HeadCopies& own,
+                     const Shape& shape) {
+  if (own.rows.data == nullptr || !*own.replaced) {
+    const Tensor y = linear(p, w, in.normed);
+    if (own.rows.data != nullptr && p.is_taped()) learn_aside(p, at, w.weight, in, own.rows, y);
     return y.reshaped(shape);
   }
-  const Tensor y = heads_in(p, w.weight, own.normed);
+  const Tensor y = heads_in(p, w.weight, norm_copies(p, at, in, own.rows));
   add_bias(p, w.bias, y);
   return y.reshaped(shape);
 }
@@ -116,21 +104,21 @@ Tensor project_out(Pass& p, BlockSite at, const LinearParams& wo, const Tensor& 
   const Tensor seen = p.tap(at(Site::result), result);
   const std::int64_t n_heads = seen.shape[1], d = seen.shape[2];
   const auto learn = [&p, n_heads, d, seen](const Tensor& dout) {  // dseen[t, h] = dout[t]
-    const Tensor dseen = p.tape->grad(seen);
+    const Tensor dseen = p.grad(seen);
     for (std::int64_t i = 0; i < dout.rows() * n_heads; ++i) {
       p.kernels.add(dseen.data + i * d, dout.row(i / n_heads), d, dseen.data + i * d);
     }
   };
   if (seen.data == result.data) {
     const Tensor out = linear(p, wo, z);
-    if (p.tape != nullptr) p.tape->watch(out, learn);
+    if (p.is_taped()) p.training.tape->watch(out, learn);
     return out;
   }
 
   *on_the_way = true;
   Tensor out;
   {
-    const Exchanged<Tape*> unrecorded(p.tape, nullptr);
+    const Exchanged<Tape*> unrecorded(p.training.tape, nullptr);
     out = linear(p, wo.weight, z);
   }
   // A replaced result moves the sum by its difference; one that was replaced by itself leaves every bit.
@@ -138,8 +126,8 @@ Tensor project_out(Pass& p, BlockSite at, const LinearParams& wo, const Tensor& 
     const float difference = seen.data[i] - result.data[i];
     if (difference != 0.0f) out.data[i / (n_heads * d) * d + i % d] += difference;
   }
-  if (p.tape != nullptr) {
-    p.tape->record("sum_of_heads", {seen}, out, [&p, learn, out] { learn(p.tape->grad(out)); });
+  if (p.is_taped()) {
+    p.record("sum_of_heads", {seen}, out, [&p, learn, out] { learn(p.grad(out)); });
   }
   add_bias(p, wo.bias, out);
   return out;

@@ -8,34 +8,35 @@
 // is the gradient of the norm's input, and looking changes no bit here either.
 #pragma once
 
-#include <functional>
+#include <memory>
 
 #include "model/config.h"
 #include "model/params.h"
 
 namespace vitrine {
 
-/// What the heads of q, k or v read, where a tap looks at it; no data where none does, or where it does not matter.
-struct HeadInput {
-  Tensor normed;  ///< `[T, n, d]`: takes the place of the normed stream; a tap has replaced what it is made of.
-  Tensor seen;    ///< `[T, n, d]`: only looked at, before the norm, on the tape.
+/// Copies of the stream, one for each head of q, k or v; no data where no tap wants them.
+struct HeadCopies {
+  Tensor rows;                     ///< `[T, n, d]`, before the norm.
+  std::shared_ptr<bool> replaced;  ///< A tap has replaced them, so q, k or v is computed from them.
 };
 
-/// What attention reads: the normed stream, and what stands beside it head by head. (Copies pass the norm on their own,
-/// unseen by its taps.)
-struct HeadInputs {
-  Tensor all;  ///< `[T, d]`
-  HeadInput q, k, v;
-  std::function<Tensor(const Tensor&)> norm;  ///< Of copies `[T, n, d]`.
+/// What attention reads: the normed stream, and for each head what taps want to see of it.
+struct AttentionInput {
+  Tensor normed;  ///< `[T, d]`
+  HeadCopies q, k, v;
+  const std::optional<NormConfig>* norm_config = nullptr;  ///< The norm that made `normed`, for the copies.
+  const NormParams* norm_params = nullptr;
 };
 
-/// The norm before attention, with hook_attn_in, hook_q_input, hook_k_input and hook_v_input before it.
-HeadInputs head_inputs(Pass& p, BlockSite at, const AttendConfig& c, const std::optional<NormConfig>& norm_config,
-                       const NormParams& norm_params, const Tensor& x);
+/// Shows hook_attn_in, hook_q_input, hook_k_input and hook_v_input where a tap wants them; `normed` is still to be set.
+AttentionInput head_inputs(Pass& p, BlockSite at, const AttendConfig& c, const std::optional<NormConfig>& norm_config,
+                           const NormParams& norm_params, const Tensor& x);
 
 /// q, k or v `[T, n, head_dim]` of the heads' inputs: each head's rows times its own part of the weight where they are
 /// replaced, else of all.
-Tensor project_heads(Pass& p, const LinearParams& w, const HeadInputs& in, const HeadInput& own, const Shape& shape);
+Tensor project_heads(Pass& p, BlockSite at, const LinearParams& w, const AttentionInput& in, const HeadCopies& own,
+                     const Shape& shape);
 
 /// The output projection of z `[T, H, head_dim]`, with hook_result.
 Tensor project_out(Pass& p, BlockSite at, const LinearParams& wo, const Tensor& z);

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/exchanged.h"
-#include "model/block.h"
+#include "model/finite.h"
+#include "model/stack.h"
 #include "ops/dropout.h"
 #include "ops/elementwise.h"
 #include "ops/embed.h"
@@ -18,16 +18,40 @@ namespace {
 constexpr SiteId top(Site site) { return {site}; }
 constexpr std::int64_t kLogitElements = std::int64_t{1} << 24;  // 64 MiB of logits at a time, unless a tap wants all
 
-/// Throws where a row of x holds an infinite or NaN value: such a value would become a token otherwise.
-void check_finite(Pass& p, const SiteId& at, const Tensor& x) {
-  if (p.kernels.all_finite(x.data, x.count())) return;
-  for (std::int64_t t = 0; t < x.rows(); ++t) {
-    if (p.kernels.all_finite(x.row(t), x.row_size())) continue;
-    throw NotFinite(name_of(at),
-                    "a value is infinite or NaN (row {}): the weights up to here, or a value written into "
-                    "the pass, are at fault",
-                    t);
+/// The row of the pass that row i of those with logits belongs to.
+std::int64_t row_of_logits(const Pass& p, std::int64_t i) {
+  if (p.training.loss != nullptr) return i;
+  if (p.logits.rows == LogitRequest::Rows::range) return p.logits.begin + i;
+  const Segment& s = p.segments[static_cast<std::size_t>(i)];
+  return s.first_row + s.length - 1;
+}
+
+/// Hands on the logits of rows `first` and following, in runs without those of failed segments.
+void deliver(Pass& p, std::int64_t first, const Tensor& logits) {
+  if (!p.logits.receive) return;
+  std::int64_t begin = 0;
+  for (std::int64_t row = 0; row <= logits.rows(); ++row) {
+    if (row < logits.rows() && !segment_of(p, row_of_logits(p, first + row)).failure) continue;
+    if (row > begin) p.logits.receive(first + begin, logits.row_range(begin, row - begin));
+    begin = row + 1;
   }
+}
+
+/// The site of a block from which on nothing is wanted: what taps want ends before it, no logits are received, and the
+/// last layer's keys and values are in the caches. Nothing where something after the blocks is wanted.
+std::optional<SiteId> end_of(const Pass& p, int n_layers) {
+  const bool has_logits = p.logits.rows != LogitRequest::Rows::none && p.logits.receive;
+  if (p.training.loss != nullptr || p.is_taped() || has_logits) return {};
+  SiteId end{Site::resid_pre, 0};
+  if (std::any_of(p.segments.begin(), p.segments.end(), [](const Segment& s) { return s.cache != nullptr; })) {
+    end = {Site::scores_raw, n_layers - 1};
+  }
+  if (p.taps == nullptr) return end;
+  const std::optional<SiteId> last = p.taps->last_wanted();
+  if (!last || precedes({Site::resid_post, n_layers}, *last)) return {};
+  SiteId after{static_cast<Site>(static_cast<int>(last->site) + 1), last->layer};
+  if (last->site == Site::resid_post) after = {Site::resid_pre, last->layer + 1};
+  return precedes(end, after) && last->layer >= 0 ? after : end;
 }
 
 }  // namespace
@@ -48,28 +72,28 @@ KvCache Model::make_cache(std::int64_t capacity, DType dtype) const {
 void Model::forward(Pass& p, std::span<const std::int32_t> tokens) const {
   check(p, tokens);
   const PassScope pass_scope(p);
-  const std::vector<std::int32_t> ids = tap_tokens(p, tokens);
-  Tensor x = stream(p, ids);
-  for (std::size_t layer = 0; layer < config_.blocks.size(); ++layer) {
-    p.check_interrupt();
-    x = through_block(p, layer, x);
-  }
-  head(p, x, ids);
+  std::vector<std::int32_t> replaced;
+  const std::span<const std::int32_t> ids = tap_tokens(p, tokens, replaced);
+  p.end = end_of(p, static_cast<int>(config_.blocks.size()));
+  const Tensor x = run_stack(p, Stack::only, config_.blocks, params_.blocks, stream(p, ids));
+  if (!p.end) head(p, x, ids);
   for (const Segment& s : p.segments) {
-    if (s.cache != nullptr) s.cache->advance(s.length);
+    if (s.cache != nullptr && !s.failure && !p.shapes_only) s.cache->advance(s.length);
   }
 }
 
 void Model::learn(Pass& p, std::span<const std::int32_t> tokens) const {
-  if (p.tape == nullptr || p.loss == nullptr) throw InternalError("learn", "expected a tape and a loss");
+  if (!p.is_taped() || p.training.loss == nullptr || p.training.result == nullptr) {
+    throw InternalError("learn", "expected a tape and a loss");
+  }
   const ArenaScope scope(p.arena);
   forward(p, tokens);
-  p.tape->unwind();
+  p.training.tape->unwind();
 }
 
 /// The stream before the first block: memory of the pass, into which the blocks put what they make of it.
 Tensor Model::stream(Pass& p, std::span<const std::int32_t> ids) const {
-  if (p.tape != nullptr) {
+  if (p.is_taped()) {
     const Tensor embedded = embed_tokens(p, ids);
     check_finite(p, top(Site::embed), embedded);
     return embedded;
@@ -78,39 +102,8 @@ Tensor Model::stream(Pass& p, std::span<const std::int32_t> ids) const {
   const ArenaScope scope(p.arena);
   const Tensor embedded = embed_tokens(p, ids);
   check_finite(p, top(Site::embed), embedded);
-  std::copy_n(embedded.data, embedded.count(), x.data);
+  p.copy(embedded.data, embedded.count(), x.data);
   return x;
-}
-
-/// The stream behind a block. What the block made is given back with it, and only the stream goes on; a tape keeps all,
-/// or, where the pass recomputes, the stream before the block, from which the backward runs it once more.
-Tensor Model::through_block(Pass& p, std::size_t layer, const Tensor& x) const {
-  const BlockSite at{static_cast<int>(layer)};
-  const auto run = [this, &p, at, layer](const Tensor& from) {
-    const Tensor y = block(p, at, config_.blocks[layer], params_.blocks[layer], from);
-    check_finite(p, at(Site::resid_post), y);
-    return y;
-  };
-  if (p.tape != nullptr && !p.recompute) return run(x);
-
-  const Tensor y = p.tape == nullptr ? x : p.tensor(x.shape);
-  {
-    const ArenaScope scope(p.arena);
-    const Exchanged<Tape*> without_tape(p.tape, nullptr);
-    const Tensor made = run(x);
-    std::copy_n(made.data, made.count(), y.data);
-  }
-  if (p.tape == nullptr) return y;
-  p.tape->record("block", {x}, y, [&p, run, x, y] {
-    const ArenaScope scope(p.arena);
-    const Exchanged again(p.again, true);
-    const std::size_t mark = p.tape->mark();
-    const Tensor made = run(x);
-    const Tensor dmade = p.tape->grad(made), dy = p.tape->grad(y);
-    std::copy_n(dy.data, dy.count(), dmade.data);
-    p.tape->unwind(mark);
-  });
-  return y;
 }
 
 void Model::check(const Pass& p, std::span<const std::int32_t> tokens) const {
@@ -133,14 +126,17 @@ void Model::check(const Pass& p, std::span<const std::int32_t> tokens) const {
                      s.position + s.length, s.cache->length(), s.cache->capacity());
     }
     const auto same = [&](const Segment& other) { return other.cache == s.cache; };
-    if (std::count_if(p.segments.begin(), p.segments.end(), same) > 1) {
+    if (!p.shapes_only && std::count_if(p.segments.begin(), p.segments.end(), same) > 1) {
       throw BadInput("forward", "two segments share one cache");
     }
   }
   if (row == 0 || row != static_cast<std::int64_t>(tokens.size())) {
     throw BadInput("forward", "expected segments that cover {} tokens (at least 1), got {}", tokens.size(), row);
   }
-  if (p.loss != nullptr) check(*p.loss, row, p.segments.size());
+  if (p.training.loss != nullptr && p.training.result == nullptr) {
+    throw InternalError("forward", "expected a place for the losses");
+  }
+  if (p.training.loss != nullptr) check(*p.training.loss, row, p.segments.size());
   if (p.logits.rows == LogitRequest::Rows::range &&
       (p.logits.begin < 0 || p.logits.end > row || p.logits.begin > p.logits.end)) {
     throw BadInput("forward", "expected rows within [0, {}), got [{}, {})", row, p.logits.begin, p.logits.end);
@@ -161,18 +157,21 @@ void Model::check(const LossRequest& loss, std::int64_t rows, std::size_t n_segm
   }
 }
 
-std::vector<std::int32_t> Model::tap_tokens(Pass& p, std::span<const std::int32_t> tokens) const {
-  if (!p.wants(top(Site::tokens))) return {tokens.begin(), tokens.end()};
+/// The ids that the forward goes on with: `tokens`, or, where a tap sees them, what it makes of them in `replaced`.
+std::span<const std::int32_t> Model::tap_tokens(Pass& p, std::span<const std::int32_t> tokens,
+                                                std::vector<std::int32_t>& replaced) const {
+  if (!p.wants(top(Site::tokens))) return tokens;
   const Tensor ids = p.tensor({static_cast<std::int64_t>(tokens.size())});
-  std::transform(tokens.begin(), tokens.end(), ids.data, [](std::int32_t id) { return static_cast<float>(id); });
+  p.for_rows(ids.count(), 1,
+             [&](std::int64_t i) { ids.data[i] = static_cast<float>(tokens[static_cast<std::size_t>(i)]); });
   const Tensor seen = p.tap(top(Site::tokens), ids);
-  std::vector<std::int32_t> result;
+  if (p.shapes_only) return tokens;
   for (const float id : seen.values()) {
     const bool is_id = id >= 0 && id < static_cast<float>(config_.vocab_size) && id == std::floor(id);
     if (!is_id) throw BadInput("hook_tokens", "expected ids from 0 to {}, got {}", config_.vocab_size - 1, id);
-    result.push_back(static_cast<std::int32_t>(id));
+    replaced.push_back(static_cast<std::int32_t>(id));
   }
-  return result;
+  return replaced;
 }
 
 Tensor Model::embed_tokens(Pass& p, std::span<const std::int32_t> ids) const {
@@ -185,7 +184,7 @@ Tensor Model::embed_tokens(Pass& p, std::span<const std::int32_t> ids) const {
 
 /// The rows of the stream x that logits are asked of; all of them where there is a loss.
 Tensor Model::requested_rows(Pass& p, const Tensor& x) const {
-  if (p.loss != nullptr) return x;
+  if (p.training.loss != nullptr) return x;
   switch (p.logits.rows) {
     case LogitRequest::Rows::none:
       return {};
@@ -209,25 +208,29 @@ void Model::head(Pass& p, const Tensor& x, std::span<const std::int32_t> ids) co
       p.tap(top(Site::unembed_in), norm(p, BlockSite{}(Norm::final), config_.final_norm, params_.final_norm, rows));
 
   const bool seen = p.wants(top(Site::unembed_out)) || p.wants(top(Site::logits)) || p.wants(top(Site::loss));
-  const std::int64_t group = seen ? rows.rows() : std::max<std::int64_t>(1, kLogitElements / config_.vocab_size);
+  // All rows are one entry of a ledger of shapes.
+  const std::int64_t group = seen || (p.shapes_only && p.ledger != nullptr)
+                                 ? rows.rows()
+                                 : std::max<std::int64_t>(1, kLogitElements / config_.vocab_size);
   for (std::int64_t first = 0; first < rows.rows(); first += group) {
     p.check_interrupt();
     const ArenaScope scope(p.arena);
-    const std::size_t mark = p.tape != nullptr ? p.tape->mark() : 0;
-    const Tensor logits = unembed(p, row_range(p, normed, first, std::min(group, rows.rows() - first)));
-    if (p.loss != nullptr) {
+    const std::size_t mark = p.is_taped() ? p.training.tape->mark() : 0;
+    const Tensor logits = unembed(p, row_range(p, normed, first, std::min(group, rows.rows() - first)), first);
+    if (p.training.loss != nullptr) {
       learn_from(p, logits, first);
     } else if (p.wants(top(Site::loss)) && p.segments.size() == 1 && logits.rows() == x.rows() && x.rows() > 1) {
       p.tap(top(Site::loss), next_token_loss(p, row_range(p, logits, 0, x.rows() - 1), ids.subspan(1)));
     }
-    if (p.logits.receive) p.logits.receive(first, logits);
-    if (p.tape != nullptr) p.tape->unwind(mark);
+    deliver(p, first, logits);
+    if (p.is_taped()) p.training.tape->unwind(mark);
   }
 }
 
-/// Adds the losses of rows [first, first + n) to p.loss, and says what the gradients of theirs are.
+/// Adds the losses of rows [first, first + n) to p.training.loss, and says what the gradients of theirs are.
 void Model::learn_from(Pass& p, const Tensor& all_logits, std::int64_t first) const {
-  LossRequest& request = *p.loss;
+  const LossRequest& request = *p.training.loss;
+  LossResult& found = *p.training.result;
   const auto begin = static_cast<std::size_t>(first), n_rows = static_cast<std::size_t>(all_logits.rows());
   const std::size_t n = std::min(n_rows, request.targets.size() - begin);
   if (n == 0) return;
@@ -235,26 +238,27 @@ void Model::learn_from(Pass& p, const Tensor& all_logits, std::int64_t first) co
   const auto weight = [&](std::size_t i) { return request.weights.empty() ? 1.0f : request.weights[begin + i]; };
   const Tensor losses =
       p.tap(top(Site::loss), next_token_loss(p, logits, request.targets.subspan(begin, n), request.label_smoothing));
-  for (std::size_t i = 0; i < n; ++i) {
-    if (weight(i) != 0.0f)
-      request.cross_entropy += static_cast<double>(weight(i)) * static_cast<double>(losses.data[i]);
-    if (p.tape != nullptr) p.tape->grad(losses).data[i] = request.scale * weight(i);
+  if (p.is_taped()) p.grad(losses);  // the gradient begins here
+  for (std::size_t i = 0; i < n && !p.shapes_only; ++i) {
+    if (weight(i) != 0.0f) found.cross_entropy += static_cast<double>(weight(i)) * static_cast<double>(losses.data[i]);
+    if (p.is_taped()) p.grad(losses).data[i] = request.scale * weight(i);
   }
   if (request.z_loss == 0.0f) return;
   const Tensor log_z = log_partition(p, logits);
-  for (std::size_t i = 0; i < n; ++i) {
+  if (p.is_taped()) p.grad(log_z);
+  for (std::size_t i = 0; i < n && !p.shapes_only; ++i) {
     const float z = log_z.data[i];
-    request.z_squares += static_cast<double>(weight(i)) * static_cast<double>(z) * static_cast<double>(z);
-    if (p.tape != nullptr) p.tape->grad(log_z).data[i] = 2.0f * request.z_loss * z * request.scale * weight(i);
+    found.z_squares += static_cast<double>(weight(i)) * static_cast<double>(z) * static_cast<double>(z);
+    if (p.is_taped()) p.grad(log_z).data[i] = 2.0f * request.z_loss * z * request.scale * weight(i);
   }
 }
 
-/// `[n, vocab_size]` from the normed rows `[n, d_model]`.
-Tensor Model::unembed(Pass& p, const Tensor& x) const {
+/// `[n, vocab_size]` from the normed rows `[n, d_model]`, which are rows `first` and following of those with logits.
+Tensor Model::unembed(Pass& p, const Tensor& x, std::int64_t first) const {
   Tensor logits = linear(p, config_.head.tied ? params_.embed : params_.unembed.weight, x);
   add_bias(p, params_.unembed.bias, logits);
   logits = p.tap(top(Site::unembed_out), logits);
-  check_finite(p, top(Site::unembed_out), logits);
+  check_finite(p, top(Site::unembed_out), logits, [&](std::int64_t t) { return row_of_logits(p, first + t); });
   logits = scale(p, config_.head.scale, logits);
   if (config_.head.softcap) logits = softcap(p, *config_.head.softcap, logits);
   return p.tap(top(Site::logits), logits);

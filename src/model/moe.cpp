@@ -21,8 +21,12 @@ std::int64_t index_of(float value, std::int64_t n, const SiteId& at) {
   return static_cast<std::int64_t>(value);
 }
 
-Slots slots_of(const Tensor& chosen, std::int64_t n_experts, const SiteId& at) {
+Slots slots_of(const Tensor& chosen, std::int64_t n_experts, const SiteId& at, bool shapes_only) {
   Slots slots(static_cast<std::size_t>(n_experts));
+  if (shapes_only) {  // nobody chooses: tokens are spread evenly
+    for (std::int64_t i = 0; i < chosen.count(); ++i) slots[static_cast<std::size_t>(i % n_experts)].push_back(i);
+    return slots;
+  }
   for (std::int64_t i = 0; i < chosen.count(); ++i) {
     slots[static_cast<std::size_t>(index_of(chosen.data[i], n_experts, at))].push_back(i);
   }
@@ -40,11 +44,12 @@ Tensor run_expert(Pass& p, BlockSite at, int expert, const DenseConfig& c, const
                   const std::vector<std::int64_t>& slots, std::int64_t top_k) {
   const SiteId tokens_site = at.of_expert(Site::expert_tokens, expert);
   Tensor tokens = p.tensor({static_cast<std::int64_t>(slots.size())});
-  std::transform(slots.begin(), slots.end(), tokens.data,
-                 [&](std::int64_t slot) { return static_cast<float>(slot / top_k); });
+  p.for_rows(tokens.count(), 1,
+             [&](std::int64_t i) { tokens.data[i] = static_cast<float>(slots[static_cast<std::size_t>(i)] / top_k); });
   tokens = p.tap(tokens_site, tokens);
-  std::vector<std::int64_t> rows;
-  for (const float token : tokens.values()) rows.push_back(index_of(token, x.rows(), tokens_site));
+  std::vector<std::int64_t> rows(slots.size());
+  for (std::size_t i = 0; i < rows.size() && !p.shapes_only; ++i)
+    rows[i] = index_of(tokens.data[i], x.rows(), tokens_site);
   return ffn(p, sites_of(at, expert, c.gated), c, w, take_rows(p, x, rows));
 }
 
@@ -61,18 +66,17 @@ Tensor run_experts(Pass& p, BlockSite at, const MoeConfig& c, const std::vector<
     const PassScope scope(p);
     const Tensor y = run_expert(p, at, static_cast<int>(e), c.expert, w[e], x, slots[e], c.top_k);
     for (std::size_t i = 0; i < slots[e].size(); ++i) {
-      std::copy_n(y.row(static_cast<std::int64_t>(i)), d, results.row(slots[e][i]));
+      p.copy(y.row(static_cast<std::int64_t>(i)), d, results.row(slots[e][i]));
     }
-    if (p.tape == nullptr) continue;
+    if (!p.is_taped()) continue;
     made.push_back(y);
     places.push_back(slots[e]);
   }
-  if (p.tape == nullptr) return results;
-  p.tape->record("run_experts", made, results, [&p, d, made, places, results] {
-    const Tensor dresults = p.tape->grad(results);
+  p.record("run_experts", made, results, [&p, d, made, places, results] {
+    const Tensor dresults = p.grad(results);
     for (std::size_t e = 0; e < made.size(); ++e) {
-      const Tensor dy = p.tape->grad(made[e]);
-      for (std::size_t i = 0; i < places[e].size(); ++i) {
+      const Tensor dy = p.grad(made[e]);
+      for (std::size_t i = 0; i < places[e].size() && !p.shapes_only; ++i) {
         float* const to = dy.row(static_cast<std::int64_t>(i));
         p.kernels.add(to, dresults.row(places[e][i]), d, to);
       }
@@ -87,7 +91,7 @@ Tensor moe(Pass& p, BlockSite at, const MoeConfig& c, const MoeParams& w, const 
   const Tensor logits = p.tap(at(Site::router_logits), linear(p, w.router, x));
   const Tensor weights = p.tap(at(Site::expert_weights), softmax_rows(p, logits));
   const Tensor chosen = p.tap(at(Site::expert_indices), choose_largest(p, weights, c.top_k));
-  const Slots slots = slots_of(chosen, c.n_experts, at(Site::expert_indices));
+  const Slots slots = slots_of(chosen, c.n_experts, at(Site::expert_indices), p.shapes_only);
   router_losses(p, logits, weights, chosen);
   const Tensor shares = shares_of(p, weights, chosen, c.renormalize);
 

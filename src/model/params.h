@@ -81,20 +81,21 @@ void for_each_param(const ModelConfig& config, Params& params, Visit&& visit) {
   if (config.embedding.learned_positions) visit(params.pos_embed, "pos_embed.weight", Shape{config.max_seq_len, d});
   for (std::size_t i = 0; i < config.blocks.size(); ++i) {
     const BlockConfig& c = config.blocks[i];
+    const AttentionConfig& attention = c.attention();
     const std::string at = "blocks." + std::to_string(i) + ".";
     auto& w = params.blocks[i];
-    const std::int64_t d_q = c.attention.n_heads * c.attention.head_dim;
-    const std::int64_t d_kv = c.attention.n_kv_heads * c.attention.head_dim;
+    const std::int64_t d_q = attention.n_heads * attention.head_dim;
+    const std::int64_t d_kv = attention.n_kv_heads * attention.head_dim;
     norm(w.attn_pre, at + "ln1", c.norms.attn_pre);
-    linear(w.attention.wq, at + "attn.wq", d_q, d, c.attention.qkv_bias);
-    linear(w.attention.wk, at + "attn.wk", d_kv, d, c.attention.qkv_bias);
-    linear(w.attention.wv, at + "attn.wv", d_kv, d, c.attention.qkv_bias);
-    if (const auto& qk = c.attention.qk_norm) {
+    linear(w.attention.wq, at + "attn.wq", d_q, d, attention.qkv_bias);
+    linear(w.attention.wk, at + "attn.wk", d_kv, d, attention.qkv_bias);
+    linear(w.attention.wv, at + "attn.wv", d_kv, d, attention.qkv_bias);
+    if (const auto& qk = attention.qk_norm) {
       const bool shares_weight = qk->over == QkNormConfig::Over::head;
-      norm_of(w.attention.q_norm, at + "attn.q_norm", qk->norm, shares_weight ? c.attention.head_dim : d_q);
-      norm_of(w.attention.k_norm, at + "attn.k_norm", qk->norm, shares_weight ? c.attention.head_dim : d_kv);
+      norm_of(w.attention.q_norm, at + "attn.q_norm", qk->norm, shares_weight ? attention.head_dim : d_q);
+      norm_of(w.attention.k_norm, at + "attn.k_norm", qk->norm, shares_weight ? attention.head_dim : d_kv);
     }
-    linear(w.attention.wo, at + "attn.wo", d, d_q, c.attention.out_bias);
+    linear(w.attention.wo, at + "attn.wo", d, d_q, attention.out_bias);
     norm(w.attn_post, at + "ln1_post", c.norms.attn_post);
     norm(w.ffn_pre, at + "ln2", c.norms.ffn_pre);
     if (const auto* moe = std::get_if<MoeConfig>(&c.ffn)) {

@@ -21,7 +21,7 @@ void run_tiles(Pass& p, const AttendConfig& c, const Segments& segments, bool sc
     n_rows += s.n_rows();
     positions = std::max(positions, s.n_positions());
   }
-  const std::int64_t n_lanes = std::clamp<std::int64_t>(operations / Pass::kWorthAThread, 1, p.pool.size());
+  const std::int64_t n_lanes = std::clamp<std::int64_t>(operations / Machine::kWorthAThread, 1, p.pool.size());
   const std::int64_t rows = std::clamp<std::int64_t>(n_rows / n_lanes, 1, Tile::kMostRows);
 
   const ArenaScope scope(p.arena);
@@ -29,7 +29,7 @@ void run_tiles(Pass& p, const AttendConfig& c, const Segments& segments, bool sc
   const Tensor strips = p.tensor({n_lanes, rows, positions});
   const Tensor weights = scaled ? p.tensor({n_lanes, rows, positions}) : strips;
   const Tensor factors = p.tensor({n_lanes, positions});
-  p.pool.parallel_for(n_lanes, 1, [&](std::int64_t begin, std::int64_t end, int) {
+  p.parallel_for(n_lanes, 1, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t lane = begin; lane < end; ++lane) {
       const Tile room{0, 0, {}, queries.row(lane), strips.row(lane), weights.row(lane)};
       std::int64_t i = lane;  // lanes take turns: later tiles see more keys
@@ -41,7 +41,7 @@ void run_tiles(Pass& p, const AttendConfig& c, const Segments& segments, bool sc
           s.score(tile);
           s.cap_and_mask(tile);
           s.softmax(tile);
-          if (p.dropout.rate > 0) s.drop(tile, factors.row(lane));
+          if (p.training.dropout.rate > 0) s.drop(tile, factors.row(lane));
           s.mix(tile);
         }
         i -= n_tiles;
@@ -78,8 +78,8 @@ std::int64_t most_positions(const Segments& segments) {
 template <class Body>
 void for_kv_heads(Pass& p, const AttendConfig& c, const Segments& segments, Body&& body) {
   const auto n = static_cast<std::int64_t>(segments.size()) * c.n_kv_heads;
-  const std::int64_t grain = Pass::kWorthAThread / (segments.front().operations() / c.n_kv_heads + 1) + 1;
-  p.pool.parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end, int lane) {
+  const std::int64_t grain = Machine::kWorthAThread / (segments.front().operations() / c.n_kv_heads + 1) + 1;
+  p.parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end, int lane) {
     for (std::int64_t i = begin; i < end; ++i) {
       p.check_interrupt();
       body(segments[static_cast<std::size_t>(i / c.n_kv_heads)], i % c.n_kv_heads, lane);
@@ -104,13 +104,13 @@ void run_tiles_backward(Pass& p, const AttendConfig& c, const Segments& segments
       if (c.softcap) std::copy_n(tile.strips, tile.rows * tile.columns.size(), capped);
       s.softmax(tile);
       Tile dropped = tile;
-      if (p.dropout.rate > 0) {
+      if (p.training.dropout.rate > 0) {
         dropped.strips = room.dropped.row(lane);
         std::copy_n(tile.strips, tile.rows * tile.columns.size(), dropped.strips);
         s.drop(dropped, d.turned);
       }
       s.mix_backward(dropped, d, dz, dv);
-      if (p.dropout.rate > 0) {  // the gradient of what was left out is left out
+      if (p.training.dropout.rate > 0) {  // the gradient of what was left out is left out
         Tile gradient = tile;
         gradient.strips = d.strips;
         s.drop(gradient, d.turned);
@@ -129,14 +129,14 @@ void for_each_strip(Pass& p, const AttendConfig& c, const SegmentAttention& s, c
   const ArenaScope scope(p.arena);
   const Tensor queries = p.tensor({p.pool.size(), c.head_dim});
   const Tensor weights = p.tensor({p.pool.size(), s.n_positions()});
-  p.pool.parallel_for(s.n_rows(), Pass::kWorthAThread / (s.operations() / s.n_rows() + 1) + 1,
-                      [&](std::int64_t begin, std::int64_t end, int thread) {
-                        for (std::int64_t row = begin; row < end; ++row) {
-                          p.check_interrupt();
-                          float* const strip = strips.data + s.strip_offset(row);
-                          (s.*step)({row, 1, {0, s.n_positions()}, queries.row(thread), strip, weights.row(thread)});
-                        }
-                      });
+  p.parallel_for(s.n_rows(), Machine::kWorthAThread / (s.operations() / s.n_rows() + 1) + 1,
+                 [&](std::int64_t begin, std::int64_t end, int thread) {
+                   for (std::int64_t row = begin; row < end; ++row) {
+                     p.check_interrupt();
+                     float* const strip = strips.data + s.strip_offset(row);
+                     (s.*step)({row, 1, {0, s.n_positions()}, queries.row(thread), strip, weights.row(thread)});
+                   }
+                 });
 }
 
 /// body(the tile of one strip, its gradient: a copy, where the strip stands in `[H, T, S]`) for all strips.
@@ -161,11 +161,10 @@ void for_each_strip_backward(Pass& p, const AttendConfig& c, const SegmentAttent
 Tensor score(Pass& p, const AttendConfig& c, const SegmentAttention& s, const Tensor& q, const Tensor& k) {
   const Tensor strips = p.tensor({c.n_heads, s.n_rows() / c.n_heads, s.n_positions()});
   for_each_strip(p, c, s, strips, &SegmentAttention::score);
-  if (p.tape == nullptr) return strips;
-  p.tape->record("attend_score", {q, k}, strips, [&p, &c, s, q, k, strips] {
-    const Tensor dq = p.tape->grad(q), dk = p.tape->grad(k);
+  p.record("attend_score", {q, k}, strips, [&p, &c, s, q, k, strips] {
+    const Tensor dq = p.grad(q), dk = p.grad(k);
     for_each_strip_backward(
-        p, c, s, strips, p.tape->grad(strips),
+        p, c, s, strips, p.grad(strips),
         [&](const Tile& tile, const GradientTile& d, std::int64_t) { s.score_backward(tile, d, dq, dk); });
   });
   return strips;
@@ -176,15 +175,14 @@ template <class Backward>
 Tensor strip_step(Pass& p, const AttendConfig& c, const SegmentAttention& s, std::string_view name, Step step,
                   const Tensor& made, const Tensor& seen, Backward backward) {
   Tensor strips = made;
-  if (p.tape != nullptr || seen.data != made.data) {
+  if (p.is_taped() || seen.data != made.data) {
     strips = p.tensor(seen.shape);
-    std::copy_n(seen.data, seen.count(), strips.data);
+    p.copy(seen.data, seen.count(), strips.data);
   }
   for_each_strip(p, c, s, strips, step);
-  if (p.tape == nullptr) return strips;
-  p.tape->record(name, {seen}, strips, [&p, &c, s, seen, strips, backward] {
-    const Tensor dseen = p.tape->grad(seen);
-    for_each_strip_backward(p, c, s, strips, p.tape->grad(strips),
+  p.record(name, {seen}, strips, [&p, &c, s, seen, strips, backward] {
+    const Tensor dseen = p.grad(seen);
+    for_each_strip_backward(p, c, s, strips, p.grad(strips),
                             [&](const Tile& tile, const GradientTile& d, std::int64_t at) {
                               backward(s, tile, d);
                               p.kernels.add(dseen.data + at, d.strips, s.n_positions(), dseen.data + at);
@@ -218,35 +216,40 @@ bool is_seen(const Pass& p, BlockSite at, int segment) {
   return seen(Site::scores_raw) || seen(Site::scores) || seen(Site::pattern);
 }
 
-/// Rows `[T, n_kv_heads, head_dim]` as the cache's type stores them. i8: integers times a scale for each row and head,
-/// the largest magnitude / 127.
-KvBatch rounded(Pass& p, const Tensor& rows, DType dtype) {
-  if (dtype == DType::f32) return {reinterpret_cast<const std::byte*>(rows.data), nullptr};
-  std::byte* const stored = p.arena.bytes(rows.count() * size_of(dtype));
-  if (dtype != DType::i8) {
-    p.kernels.narrow(rows.data, rows.count(), dtype, stored);
-    return {stored, nullptr};
-  }
-  const std::int64_t dh = rows.shape[2], n = rows.shape[0] * rows.shape[1];
-  const Tensor scales = p.tensor({n});
-  const Tensor scaled = p.tensor({n, dh});
-  p.for_rows(n, 8 * dh, [&](std::int64_t row) {
-    const float* const x = rows.data + row * dh;
-    p.kernels.scale(x, dh, -1.0f, scaled.row(row));
-    const float largest = std::max(p.kernels.max(x, dh), p.kernels.max(scaled.row(row), dh));
-    scales.data[row] = largest / 127.0f;
-    p.kernels.scale(x, dh, largest > 0 ? 127.0f / largest : 0.0f, scaled.row(row));
-    p.kernels.narrow(scaled.row(row), dh, dtype, stored + row * dh);
-  });
-  return {stored, scales.data};
-}
-
 /// The op as a whole, where nobody looks.
 void record_tiles(Pass& p, const AttendConfig& c, const Segments& segments, const Tensor& q, const Tensor& k,
                   const Tensor& v, const Tensor& z) {
-  p.tape->record("attend", {q, k, v}, z, [&p, &c, segments, q, k, v, z] {
-    run_tiles_backward(p, c, segments, p.tape->grad(z), p.tape->grad(q), p.tape->grad(k), p.tape->grad(v));
+  p.training.tape->record("attend", {q, k, v}, z, [&p, &c, segments, q, k, v, z] {
+    run_tiles_backward(p, c, segments, p.grad(z), p.grad(q), p.grad(k), p.grad(v));
   });
+}
+
+/// The two products in the ledger. The whole rectangle of queries and of the keys that any of them sees is computed.
+void enter_products(Pass& p, const AttendConfig& c, const Mask& mask, const Tensor& q, const Tensor& z,
+                    const std::vector<KeySource>& sources) {
+  OpCost cost;
+  const auto width = static_cast<double>(c.n_heads * c.head_dim);
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const Segment& s = p.segments[i];
+    const std::int64_t end = sources[i].n_positions(), first = mask.visible(s.position, end).begin;
+    const auto seen = static_cast<double>(mask.visible(s.position + s.length - 1, end).end - first);
+    const auto rows = static_cast<double>(s.length);
+    cost.flops += 2 * width * rows * seen;
+    cost.visible_flops += 2 * width * mask.count_visible(s.position, s.length, end);
+    const std::int64_t row_bytes = c.head_dim * size_of(sources[i].dtype) + (sources[i].dtype == DType::i8 ? 4 : 0);
+    cost.kv_bytes += (seen + rows) * static_cast<double>(c.n_kv_heads * row_bytes);
+    cost.maps += static_cast<double>(c.n_heads) * rows * seen;
+  }
+  const auto n_sequences = static_cast<std::int64_t>(sources.size());
+  const std::int64_t n = p.segments[0].length, n_keys = sources[0].n_positions();
+  const Shape queries{n_sequences, c.n_heads, n, c.head_dim}, keys{n_sequences, c.n_kv_heads, c.head_dim, n_keys};
+  const Shape pattern{n_sequences, c.n_heads, n, n_keys}, values{n_sequences, c.n_kv_heads, n_keys, c.head_dim};
+  p.ledger->enter("scores", {&q, 1}, {});
+  p.ledger->name("attn.scores", to_string(queries) + " × " + to_string(keys));
+  p.ledger->charge(cost);
+  p.ledger->enter("mix", {}, z);
+  p.ledger->name("attn.mix", to_string(pattern) + " × " + to_string(values));
+  p.ledger->charge(cost);
 }
 
 /// The last of the steps that are seen, of all segments.
@@ -254,10 +257,10 @@ void record_mix(Pass& p, const AttendConfig& c, const Segments& segments, const 
                 const Tensor& v, const Tensor& z) {
   std::vector<Tensor> inputs = patterns;
   inputs.push_back(v);
-  p.tape->record("attend_mix", inputs, z, [&p, &c, segments, patterns, v, z] {
-    const Tensor dv = p.tape->grad(v), dz = p.tape->grad(z);
+  p.record("attend_mix", inputs, z, [&p, &c, segments, patterns, v, z] {
+    const Tensor dv = p.grad(v), dz = p.grad(z);
     for (std::size_t i = 0; i < segments.size(); ++i) {
-      const Tensor dpattern = p.tape->grad(patterns[i]);
+      const Tensor dpattern = p.grad(patterns[i]);
       for_each_strip_backward(p, c, segments[i], patterns[i], {},
                               [&](const Tile& tile, const GradientTile& d, std::int64_t at) {
                                 segments[i].mix_backward(tile, d, dz, dv);
@@ -269,25 +272,20 @@ void record_mix(Pass& p, const AttendConfig& c, const Segments& segments, const 
 
 }  // namespace
 
-Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Tensor& q, const Tensor& k, const Tensor& v) {
+Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, const Tensor& q, const Tensor& k,
+              const Tensor& v, const std::vector<KeySource>& sources) {
   const Tensor z = p.tensor(q.shape);
   const auto n_segments = static_cast<int>(p.segments.size());
-  bool any_seen = false;
+  bool any_seen = false, scaled = false;
   for (int i = 0; i < n_segments; ++i) any_seen = any_seen || is_seen(p, at, i);
-  std::vector<std::pair<KvBatch, KvBatch>> present;
   Segments seen, unseen;
   std::vector<Tensor> patterns;
-  bool scaled = false;
   for (int i = 0; i < n_segments; ++i) {
-    const Segment& s = p.segments[static_cast<std::size_t>(i)];
-    const DType dtype = s.cache != nullptr ? s.cache->dtype() : p.kv_dtype;
-    if (dtype != DType::f32) p.refuse_tape("keys and values that are not f32");
-    scaled = scaled || dtype == DType::i8;
-    present.emplace_back(rounded(p, k.row_range(s.first_row, s.length), dtype),
-                         rounded(p, v.row_range(s.first_row, s.length), dtype));
-    const auto& [keys, values] = present.back();
-    const SegmentAttention attention(p, at, c, i, q, z, keys, values, dtype);
-    if (is_seen(p, at, i) || (p.tape != nullptr && any_seen)) {
+    const KeySource& source = sources[static_cast<std::size_t>(i)];
+    if (source.dtype != DType::f32) p.refuse_tape("keys and values that are not f32");
+    scaled = scaled || source.dtype == DType::i8;
+    const SegmentAttention attention(p, at, c, mask, i, q, z, source);
+    if (is_seen(p, at, i) || (p.is_taped() && any_seen)) {
       patterns.push_back(run_step_by_step(p, at, c, i, attention, q, k));
       seen.push_back(attention);
     } else {
@@ -295,12 +293,9 @@ Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Tensor& q, con
     }
   }
   run_tiles(p, c, unseen, scaled);
-  if (p.tape != nullptr && any_seen) record_mix(p, c, seen, patterns, v, z);
-  if (p.tape != nullptr && !any_seen) record_tiles(p, c, unseen, q, k, v, z);
-  for (std::size_t i = 0; i < p.segments.size(); ++i) {
-    const Segment& s = p.segments[i];
-    if (s.cache != nullptr) s.cache->append(at.layer, present[i].first, present[i].second, s.length);
-  }
+  if (p.is_taped() && any_seen) record_mix(p, c, seen, patterns, v, z);
+  if (p.is_taped() && !any_seen) record_tiles(p, c, unseen, q, k, v, z);
+  if (p.ledger != nullptr && !any_seen) enter_products(p, c, mask, q, z, sources);
   return z;
 }
 

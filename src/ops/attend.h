@@ -24,7 +24,9 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
+#include "ops/mask.h"
 #include "pass/pass.h"
 
 namespace vitrine {
@@ -35,13 +37,34 @@ struct AttendConfig {
   std::int64_t head_dim = 0;
   float score_scale = 1.0f;
   std::optional<float> softcap;
-  std::optional<std::int64_t> window;  ///< Tokens that a query sees, itself included; absent: all before it.
 
   bool operator==(const AttendConfig&) const = default;
 };
 
-/// z `[T, n_heads, head_dim]` from q `[T, n_heads, head_dim]` and this pass's k, v `[T, n_kv_heads, head_dim]`. Keys
-/// and values are rounded to the cache's type (Pass::kv_dtype without one) and appended to the segments' caches.
-Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Tensor& q, const Tensor& k, const Tensor& v);
+/// The keys and values that the queries of one segment read: those that its cache holds, then rows of this pass.
+struct KeySource {
+  const KvCache* cache = nullptr;  ///< Null: nothing comes before the rows of this pass.
+  int layer = 0;                   ///< Of the cache.
+  std::int64_t position = 0;       ///< Of the first row of this pass, after length() positions of the cache.
+  std::int64_t first_row = 0;      ///< Rows [first_row, first_row + length) of k and v.
+  std::int64_t length = 0;
+  DType dtype = DType::f32;
+  KvBatch keys, values;  ///< These rows as the cache stores them.
+
+  std::int64_t n_positions() const { return position + length; }
+  /// Everything that queries of one K/V head read, in ascending position.
+  KvSpans spans(const AttendConfig& c, std::int64_t kv_head) const;
+  /// The rows of this pass.
+  KvRows own(const AttendConfig& c, const KvBatch& batch, std::int64_t kv_head) const;
+};
+
+/// k and v `[T, n_kv_heads, head_dim]` rounded to what the segments' caches store (Pass::kv_dtype without one): one
+/// source for each segment. i8: integers times a scale for each row and head, the largest magnitude / 127.
+std::vector<KeySource> key_sources(Pass& p, int layer, const Tensor& k, const Tensor& v);
+
+/// z `[T, n_heads, head_dim]` from q `[T, n_heads, head_dim]` and `sources`, one for each segment of the pass. k, v:
+/// the rows that the sources were made of, which receive the gradients. A tape needs f32 sources without a cache.
+Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, const Tensor& q, const Tensor& k,
+              const Tensor& v, const std::vector<KeySource>& sources);
 
 }  // namespace vitrine

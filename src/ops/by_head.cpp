@@ -39,10 +39,10 @@ Tensor heads_in(Pass& p, const Param& weight, const Tensor& x) {
   const std::int64_t n = x.shape[1], in = x.shape[2], m = w.rows / n;
   const Tensor y = p.tensor({x.rows(), n * m});
   for (std::int64_t h = 0; h < n; ++h) product(p, w.row_range(h * m, m), 0, part(x, h * in, in), part(y, h * m, m));
-  if (p.tape == nullptr) return y;
+  if (!p.is_taped()) return y;
   check_has_backward(weight);
-  p.tape->record("heads_in", {x}, y, [&p, &weight, n, in, m, x, y] {
-    const Tensor dx = p.tape->grad(x), dy = p.tape->grad(y), dw = p.tape->grad(weight);
+  p.record("heads_in", {x}, y, [&p, &weight, n, in, m, x, y] {
+    const Tensor dx = p.grad(x), dy = p.grad(y), dw = p.grad(weight);
     for (std::int64_t h = 0; h < n; ++h) {
       const StridedRows dy_head = part(dy, h * m, m);
       add_product(p, transposed(weight.view.row_range(h * m, m)), dy_head, part(dx, h * in, in));
@@ -57,10 +57,10 @@ Tensor heads_out(Pass& p, const Param& weight, const Tensor& x) {
   const std::int64_t n = x.shape[1], m = x.shape[2], out = w.rows;
   const Tensor y = p.tensor({x.rows(), n, out});
   for (std::int64_t h = 0; h < n; ++h) product(p, w, h * m, part(x, h * m, m), part(y, h * out, out));
-  if (p.tape == nullptr) return y;
+  if (!p.is_taped()) return y;
   check_has_backward(weight);
-  p.tape->record("heads_out", {x}, y, [&p, &weight, n, m, out, x, y] {
-    const Tensor dx = p.tape->grad(x), dy = p.tape->grad(y), dw = p.tape->grad(weight);
+  p.record("heads_out", {x}, y, [&p, &weight, n, m, out, x, y] {
+    const Tensor dx = p.grad(x), dy = p.grad(y), dw = p.grad(weight);
     for (std::int64_t h = 0; h < n; ++h) {
       const StridedRows dy_head = part(dy, h * out, out);
       add_product(p, transposed(weight.view.col_range(h * m, m)), dy_head, part(dx, h * m, m));
@@ -74,9 +74,8 @@ Tensor repeat(Pass& p, const Tensor& x, std::int64_t n) {
   const std::int64_t d = x.row_size();
   const Tensor copies = p.tensor({x.rows(), n, d});
   for (std::int64_t i = 0; i < x.rows() * n; ++i) std::copy_n(x.row(i / n), d, copies.data + i * d);
-  if (p.tape == nullptr) return copies;
-  p.tape->record("repeat", {x}, copies, [&p, n, d, x, copies] {  // dx[t] = Σ_h dcopies[t, h]
-    const Tensor dx = p.tape->grad(x), dcopies = p.tape->grad(copies);
+  p.record("repeat", {x}, copies, [&p, n, d, x, copies] {  // dx[t] = Σ_h dcopies[t, h]
+    const Tensor dx = p.grad(x), dcopies = p.grad(copies);
     p.for_rows(x.rows(), n * d, [&](std::int64_t t) {
       for (std::int64_t h = 0; h < n; ++h) p.kernels.add(dx.row(t), dcopies.row(t) + h * d, d, dx.row(t));
     });
@@ -88,9 +87,8 @@ Tensor first_of_groups(Pass& p, const Tensor& x, std::int64_t n) {
   const std::int64_t group = x.shape[1] / n, d = x.shape[2];
   const Tensor some = p.tensor({x.rows(), n, d});
   for (std::int64_t i = 0; i < x.rows() * n; ++i) std::copy_n(x.data + i * group * d, d, some.data + i * d);
-  if (p.tape == nullptr) return some;
-  p.tape->record("first_of_groups", {x}, some, [&p, n, group, d, x, some] {
-    const Tensor dx = p.tape->grad(x), dsome = p.tape->grad(some);
+  p.record("first_of_groups", {x}, some, [&p, n, group, d, x, some] {
+    const Tensor dx = p.grad(x), dsome = p.grad(some);
     for (std::int64_t i = 0; i < x.rows() * n; ++i) {
       float* const to = dx.data + i * group * d;
       p.kernels.add(to, dsome.data + i * d, d, to);

@@ -8,7 +8,7 @@ template <class Body>
 void for_rows_with_factors(Pass& p, const SiteId& at, const Tensor& x, Body&& body) {
   const ArenaScope scope(p.arena);
   const std::int64_t n = x.row_size();
-  const DropoutMask mask = p.dropout.mask(at);
+  const DropoutMask mask = p.training.dropout.mask(at);
   const Tensor factors = p.tensor(x.shape);
   p.for_rows(x.rows(), 16 * n, [&](std::int64_t t) {
     p.kernels.dropout_factors(mask, t * n, n, factors.row(t));
@@ -19,14 +19,13 @@ void for_rows_with_factors(Pass& p, const SiteId& at, const Tensor& x, Body&& bo
 }  // namespace
 
 Tensor dropout(Pass& p, const SiteId& at, const Tensor& x) {
-  if (p.dropout.rate == 0) return x;
+  if (p.training.dropout.rate == 0) return x;
   const std::int64_t n = x.row_size();
   const Tensor y = p.tensor(x.shape);
   for_rows_with_factors(p, at, x,
                         [&](std::int64_t t, const float* f) { p.kernels.multiply(x.row(t), f, n, y.row(t)); });
-  if (p.tape == nullptr) return y;
-  p.tape->record("dropout", {x}, y, [&p, at, n, x, y] {
-    const Tensor dx = p.tape->grad(x), dy = p.tape->grad(y);
+  p.record("dropout", {x}, y, [&p, at, n, x, y] {
+    const Tensor dx = p.grad(x), dy = p.grad(y);
     for_rows_with_factors(p, at, x,
                           [&](std::int64_t t, const float* f) { p.kernels.multiply_add(dy.row(t), f, n, dx.row(t)); });
   });

@@ -25,10 +25,9 @@ Tensor add(Pass& p, const Tensor& a, const Tensor& b) {
   const Tensor y = p.tensor(a.shape);
   const std::int64_t n = a.row_size();
   p.for_rows(a.rows(), n, [&](std::int64_t t) { p.kernels.add(a.row(t), b.row(t), n, y.row(t)); });
-  if (p.tape == nullptr) return y;
-  p.tape->record("add", {a, b}, y, [&p, a, b, y] {  // da = dy, db = dy
-    accumulate(p, p.tape->grad(y), p.tape->grad(a));
-    accumulate(p, p.tape->grad(y), p.tape->grad(b));
+  p.record("add", {a, b}, y, [&p, a, b, y] {  // da = dy, db = dy
+    accumulate(p, p.grad(y), p.grad(a));
+    accumulate(p, p.grad(y), p.grad(b));
   });
   return y;
 }
@@ -38,9 +37,8 @@ Tensor scale(Pass& p, float factor, const Tensor& x) {
   const Tensor y = p.tensor(x.shape);
   const std::int64_t n = x.row_size();
   p.for_rows(x.rows(), n, [&](std::int64_t t) { p.kernels.scale(x.row(t), n, factor, y.row(t)); });
-  if (p.tape == nullptr) return y;
-  p.tape->record("scale", {x}, y, [&p, factor, n, x, y] {  // dx = factor · dy
-    const Tensor dx = p.tape->grad(x), dy = p.tape->grad(y);
+  p.record("scale", {x}, y, [&p, factor, n, x, y] {  // dx = factor · dy
+    const Tensor dx = p.grad(x), dy = p.grad(y);
     p.for_rows(x.rows(), n, [&](std::int64_t t) { p.kernels.add_scaled(dy.row(t), n, factor, dx.row(t)); });
   });
   return y;
@@ -50,9 +48,8 @@ Tensor activate(Pass& p, Activation activation, const Tensor& x) {
   const Tensor y = p.tensor(x.shape);
   const std::int64_t n = x.row_size();
   p.for_rows(x.rows(), 8 * n, [&](std::int64_t t) { p.kernels.activate(activation, x.row(t), n, y.row(t)); });
-  if (p.tape == nullptr) return y;
-  p.tape->record("activate", {x}, y, [&p, activation, n, x, y] {  // dx = act'(x) · dy
-    const Tensor dx = p.tape->grad(x), dy = p.tape->grad(y);
+  p.record("activate", {x}, y, [&p, activation, n, x, y] {  // dx = act'(x) · dy
+    const Tensor dx = p.grad(x), dy = p.grad(y);
     const ArenaScope scope(p.arena);
     const Tensor slope = p.tensor(x.shape);
     p.for_rows(x.rows(), 16 * n, [&](std::int64_t t) {
@@ -66,16 +63,15 @@ Tensor activate(Pass& p, Activation activation, const Tensor& x) {
 Tensor sigmoid(Pass& p, const Tensor& x) {
   const Tensor y = p.tensor(x.shape);
   constexpr float kZero = 0.0f;
-  for (std::int64_t i = 0; i < x.count(); ++i) {
+  p.for_rows(x.count(), 32, [&](std::int64_t i) {
     const float magnitude = std::abs(x.data[i]);
     float e = 0;
     p.kernels.exp_sum(&kZero, 1, magnitude, &e);  // exp(−|x|), which never overflows
     y.data[i] = x.data[i] < 0 ? e / (1.0f + e) : 1.0f / (1.0f + e);
-  }
-  if (p.tape == nullptr) return y;
-  p.tape->record("sigmoid", {x}, y, [&p, x, y] {  // dx = y (1 − y) dy
-    const Tensor dx = p.tape->grad(x), dy = p.tape->grad(y);
-    for (std::int64_t i = 0; i < x.count(); ++i) dx.data[i] += y.data[i] * (1.0f - y.data[i]) * dy.data[i];
+  });
+  p.record("sigmoid", {x}, y, [&p, x, y] {  // dx = y (1 − y) dy
+    const Tensor dx = p.grad(x), dy = p.grad(y);
+    p.for_rows(x.count(), 4, [&](std::int64_t i) { dx.data[i] += y.data[i] * (1.0f - y.data[i]) * dy.data[i]; });
   });
   return y;
 }
@@ -84,9 +80,8 @@ Tensor multiply_rows(Pass& p, const Tensor& x, const Tensor& factor) {
   const Tensor y = p.tensor(x.shape);
   const std::int64_t n = x.row_size();
   p.for_rows(x.rows(), n, [&](std::int64_t t) { p.kernels.scale(x.row(t), n, factor.data[t], y.row(t)); });
-  if (p.tape == nullptr) return y;
-  p.tape->record("multiply_rows", {x, factor}, y, [&p, n, x, factor, y] {  // dx = factor · dy, dfactor = x · dy
-    const Tensor dx = p.tape->grad(x), dfactor = p.tape->grad(factor), dy = p.tape->grad(y);
+  p.record("multiply_rows", {x, factor}, y, [&p, n, x, factor, y] {  // dx = factor · dy, dfactor = x · dy
+    const Tensor dx = p.grad(x), dfactor = p.grad(factor), dy = p.grad(y);
     p.for_rows(x.rows(), 2 * n, [&](std::int64_t t) {
       p.kernels.add_scaled(dy.row(t), n, factor.data[t], dx.row(t));
       dfactor.data[t] += p.kernels.dot(x.row(t), dy.row(t), n);
@@ -103,10 +98,9 @@ Tensor gated(Pass& p, Activation activation, const Tensor& gate, const Tensor& u
     p.kernels.activate(activation, gate.row(t), n, y.row(t));
     p.kernels.multiply(y.row(t), up.row(t), n, y.row(t));
   });
-  if (p.tape == nullptr) return y;
   // dgate = act'(gate) · up · dy, dup = act(gate) · dy
-  p.tape->record("gated", {gate, up}, y, [&p, activation, n, gate, up, y] {
-    const Tensor dgate = p.tape->grad(gate), dup = p.tape->grad(up), dy = p.tape->grad(y);
+  p.record("gated", {gate, up}, y, [&p, activation, n, gate, up, y] {
+    const Tensor dgate = p.grad(gate), dup = p.grad(up), dy = p.grad(y);
     const ArenaScope scope(p.arena);
     const Tensor curve = p.tensor(gate.shape);
     p.for_rows(gate.rows(), 24 * n, [&](std::int64_t t) {
@@ -124,9 +118,8 @@ Tensor softcap(Pass& p, float cap, const Tensor& x) {
   const Tensor y = p.tensor(x.shape);
   const std::int64_t n = x.row_size();
   p.for_rows(x.rows(), 8 * n, [&](std::int64_t t) { p.kernels.softcap(x.row(t), n, cap, y.row(t)); });
-  if (p.tape == nullptr) return y;
-  p.tape->record("softcap", {x}, y, [&p, cap, n, x, y] {  // dx = (1 − (y / cap)²) · dy
-    const Tensor dx = p.tape->grad(x), dy = p.tape->grad(y);
+  p.record("softcap", {x}, y, [&p, cap, n, x, y] {  // dx = (1 − (y / cap)²) · dy
+    const Tensor dx = p.grad(x), dy = p.grad(y);
     const ArenaScope scope(p.arena);
     const Tensor slope = p.tensor(x.shape);
     p.for_rows(x.rows(), 4 * n, [&](std::int64_t t) {
@@ -139,11 +132,11 @@ Tensor softcap(Pass& p, float cap, const Tensor& x) {
 
 Tensor row_range(Pass& p, const Tensor& x, std::int64_t first, std::int64_t count) {
   const Tensor part = x.row_range(first, count);
-  if (p.tape == nullptr) return part;
+  if (!p.is_taped()) return part;
   const Tensor y = p.tensor(part.shape);
-  std::copy_n(part.data, part.count(), y.data);
-  p.tape->record("row_range", {x}, y,
-                 [&p, first, count, x, y] { accumulate(p, p.tape->grad(y), p.tape->grad(x).row_range(first, count)); });
+  p.copy(part.data, part.count(), y.data);
+  p.record("row_range", {x}, y,
+           [&p, first, count, x, y] { accumulate(p, p.grad(y), p.grad(x).row_range(first, count)); });
   return y;
 }
 

@@ -10,7 +10,7 @@ namespace {
 /// dtable[row[t]] += scale · dx[t], t ascending.
 void add_row_gradients(Pass& p, const Param& table, float scale, const Tensor& dx,
                        const std::vector<std::int32_t>& rows) {
-  const Tensor dtable = p.tape->grad(table);
+  const Tensor dtable = p.grad(table);
   if (dtable.data == nullptr) return;
   p.for_columns(dx.row_size(), dx.rows(), [&](std::int64_t first, std::int64_t count) {
     for (std::size_t t = 0; t < rows.size(); ++t) {
@@ -19,12 +19,20 @@ void add_row_gradients(Pass& p, const Param& table, float scale, const Tensor& d
   });
 }
 
+/// In the ledger: only the rows that are looked up are read.
+void enter_lookup(Pass& p, const Tensor& x, std::string_view name) {
+  if (p.ledger == nullptr) return;
+  p.ledger->name(name);
+  p.ledger->charge({.weights = static_cast<double>(x.count())});
+}
+
 }  // namespace
 
 Tensor embed(Pass& p, const Param& table, float scale, std::span<const std::int32_t> ids) {
   const std::int64_t d = table.view.cols;
   const auto n_rows = static_cast<std::int64_t>(ids.size());
-  for (std::int32_t id : ids) {
+  for (std::size_t i = 0; i < ids.size() && !p.shapes_only; ++i) {
+    const std::int32_t id = ids[i];
     if (id < 0 || id >= table.view.rows) {
       throw BadInput("embed", "expected ids from 0 to {}, got {}", table.view.rows - 1, id);
     }
@@ -34,10 +42,11 @@ Tensor embed(Pass& p, const Param& table, float scale, std::span<const std::int3
     p.widen(table.view.at(ids[static_cast<std::size_t>(t)], 0), table.view.dtype, d, x.row(t));
     if (scale != 1.0f) p.kernels.scale(x.row(t), d, scale, x.row(t));
   });
-  if (p.tape == nullptr) return x;
-  p.tape->record("embed", {}, x, [&p, &table, scale, x, rows = std::vector(ids.begin(), ids.end())] {
-    add_row_gradients(p, table, scale, p.tape->grad(x), rows);
-  });
+  std::vector<std::int32_t> rows;  // for the backward
+  if (p.is_taped()) rows.assign(ids.begin(), ids.end());
+  p.record("embed", {}, x,
+           [&p, &table, scale, x, rows = std::move(rows)] { add_row_gradients(p, table, scale, p.grad(x), rows); });
+  enter_lookup(p, x, "embed");
   return x;
 }
 
@@ -53,13 +62,14 @@ Tensor embed_positions(Pass& p, const Param& table, std::int64_t n_rows) {
       p.widen(table.view.at(s.position + i, 0), table.view.dtype, d, x.row(s.first_row + i));
     });
   }
-  if (p.tape == nullptr) return x;
   std::vector<std::int32_t> rows;
   for (const Segment& s : p.segments) {
-    for (std::int64_t i = 0; i < s.length; ++i) rows.push_back(static_cast<std::int32_t>(s.position + i));
+    for (std::int64_t i = 0; i < s.length && p.is_taped(); ++i)
+      rows.push_back(static_cast<std::int32_t>(s.position + i));
   }
-  p.tape->record("embed_positions", {}, x,
-                 [&p, &table, x, rows = std::move(rows)] { add_row_gradients(p, table, 1.0f, p.tape->grad(x), rows); });
+  p.record("embed_positions", {}, x,
+           [&p, &table, x, rows = std::move(rows)] { add_row_gradients(p, table, 1.0f, p.grad(x), rows); });
+  enter_lookup(p, x, "pos_embed");
   return x;
 }
 

@@ -36,8 +36,8 @@ MatrixView multipliable(const Pass& p, const MatrixView& weight, float* panel) {
 const float* packed(Pass& p, const MatrixView& x) {
   float* const to = p.tensor({packed_size(p.kernels, x.rows, x.cols)}).data;
   const std::int64_t tile = p.kernels.packed_rows, n_tiles = (x.rows + tile - 1) / tile;
-  const std::int64_t grain = Pass::kWorthAThread / (tile * x.cols + 1) + 1;
-  p.pool.parallel_for(n_tiles, grain, [&](std::int64_t begin, std::int64_t end, int) {
+  const std::int64_t grain = Machine::kWorthAThread / (tile * x.cols + 1) + 1;
+  p.parallel_for(n_tiles, grain, [&](std::int64_t begin, std::int64_t end, int) {
     const std::int64_t first = begin * tile, n = std::min(end * tile, x.rows) - first;
     p.kernels.pack(x.row_range(first, n), to + packed_size(p.kernels, first, x.cols));
   });
@@ -49,10 +49,10 @@ template <class Multiply>
 void over_rows(Pass& p, const MatrixView& weight, std::int64_t n_tokens, Multiply multiply) {
   const Tensor panels = make_panels(p, weight, p.pool.size());
   const std::int64_t operations = n_tokens * weight.cols + 1;
-  const std::int64_t grain = Pass::kWorthAThread / operations + 1;
+  const std::int64_t grain = Machine::kWorthAThread / operations + 1;
   const std::int64_t most =
       std::min(rows_at_once(weight), std::max<std::int64_t>(1, kUninterrupted / operations / kBlock) * kBlock);
-  p.pool.parallel_for(weight.rows, grain, [&](std::int64_t begin, std::int64_t end, int thread) {
+  p.parallel_for(weight.rows, grain, [&](std::int64_t begin, std::int64_t end, int thread) {
     float* const panel = panels.data != nullptr ? panels.row(thread) : nullptr;
     for (std::int64_t first = begin; first < end; first += most) {
       p.check_interrupt();
@@ -110,13 +110,17 @@ Tensor linear(Pass& p, const Param& weight, const Tensor& x) {
   }
   const Tensor y = p.tensor({x.rows(), w.rows});
   multiply(p, view_of(x.data, x.rows(), w.cols, w.cols), w, y.data);
-  if (p.tape == nullptr) return y;
-  check_has_backward(weight);
-  p.tape->record("linear", {x}, y, [&p, &weight, x, y] {
-    const Tensor dx = p.tape->grad(x), dy = p.tape->grad(y), dw = p.tape->grad(weight);
+  if (p.is_taped()) check_has_backward(weight);
+  p.record("linear", {x}, y, [&p, &weight, x, y] {
+    const Tensor dx = p.grad(x), dy = p.grad(y), dw = p.grad(weight);
     if (dw.data != nullptr) add_weight_gradient(p, x, dy, dw);
     add_input_gradient(p, weight.view, dy, dx);
   });
+  if (p.ledger != nullptr) {
+    const double flops = 2 * static_cast<double>(x.rows()) * static_cast<double>(w.cols) * static_cast<double>(w.rows);
+    p.ledger->reads(weight);
+    p.ledger->charge({.flops = flops, .visible_flops = flops});
+  }
   return y;
 }
 
@@ -138,11 +142,12 @@ void product(Pass& p, const MatrixView& weight, std::int64_t first_col, const St
 void add_bias(Pass& p, const Param& bias, const Tensor& y) {
   if (!bias.present()) return;
   const float* b = p.vector(bias);
+  if (p.ledger != nullptr) p.ledger->reads(bias);
   const std::int64_t n = y.row_size();
   p.for_rows(y.rows(), n, [&](std::int64_t t) { p.kernels.add(y.row(t), b, n, y.row(t)); });
-  if (p.tape == nullptr) return;
-  p.tape->watch(y, [&p, &bias, n](const Tensor& dy) {  // db = Σ_t dy
-    const Tensor db = p.tape->grad(bias);
+  if (!p.is_taped()) return;
+  p.training.tape->watch(y, [&p, &bias, n](const Tensor& dy) {  // db = Σ_t dy
+    const Tensor db = p.grad(bias);
     if (db.data == nullptr) return;
     p.for_columns(n, dy.rows(), [&](std::int64_t first, std::int64_t count) {
       for (std::int64_t t = 0; t < dy.rows(); ++t) {

@@ -17,10 +17,10 @@ void for_rows_with_room(Pass& p, const Tensor& x, Body&& body) {
   const ArenaScope scope(p.arena);
   const std::int64_t n = x.row_size();
   const Tensor room = p.tensor({p.pool.size(), n});
-  p.pool.parallel_for(x.rows(), Pass::kWorthAThread / (8 * n + 1) + 1,
-                      [&](std::int64_t begin, std::int64_t end, int thread) {
-                        for (std::int64_t t = begin; t < end; ++t) body(t, room.row(thread));
-                      });
+  p.parallel_for(x.rows(), Machine::kWorthAThread / (8 * n + 1) + 1,
+                 [&](std::int64_t begin, std::int64_t end, int thread) {
+                   for (std::int64_t t = begin; t < end; ++t) body(t, room.row(thread));
+                 });
 }
 
 Partition partition(Pass& p, const Tensor& x) {
@@ -54,29 +54,28 @@ Tensor next_token_loss(Pass& p, const Tensor& logits, std::span<const std::int32
     const float uniform = log_sum + (largest - p.kernels.sum(x, n) / static_cast<float>(n));
     loss.data[t] = (1.0f - label_smoothing) * loss.data[t] + label_smoothing * uniform;
   });
-  if (p.tape == nullptr) return loss;
-  p.tape->record("next_token_loss", {logits}, loss,
-                 [&p, logits, of, loss, label_smoothing, n, ids = std::vector(targets.begin(), targets.end())] {
-                   const Tensor dlogits = p.tape->grad(logits), dloss = p.tape->grad(loss);
-                   add_softmax(p, logits, of, dloss, dlogits);
-                   p.for_rows(logits.rows(), n, [&](std::int64_t t) {
-                     float* const dx = dlogits.row(t);
-                     dx[ids[static_cast<std::size_t>(t)]] -= (1.0f - label_smoothing) * dloss.data[t];
-                     if (label_smoothing == 0.0f) return;
-                     const float each = label_smoothing * dloss.data[t] / static_cast<float>(n);
-                     p.kernels.normalize(dx, n, each, 1.0f, dx);  // dx − each
-                   });
-                 });
+  std::vector<std::int32_t> kept;  // for the backward
+  if (p.is_taped()) kept.assign(targets.begin(), targets.end());
+  p.record("next_token_loss", {logits}, loss, [&p, logits, of, loss, label_smoothing, n, ids = std::move(kept)] {
+    const Tensor dlogits = p.grad(logits), dloss = p.grad(loss);
+    add_softmax(p, logits, of, dloss, dlogits);
+    p.for_rows(logits.rows(), n, [&](std::int64_t t) {
+      float* const dx = dlogits.row(t);
+      dx[ids[static_cast<std::size_t>(t)]] -= (1.0f - label_smoothing) * dloss.data[t];
+      if (label_smoothing == 0.0f) return;
+      const float each = label_smoothing * dloss.data[t] / static_cast<float>(n);
+      p.kernels.normalize(dx, n, each, 1.0f, dx);  // dx − each
+    });
+  });
   return loss;
 }
 
 Tensor log_partition(Pass& p, const Tensor& logits) {
   const Partition of = partition(p, logits);
   const Tensor log_z = p.tensor({logits.rows()});
-  for (std::int64_t t = 0; t < logits.rows(); ++t) log_z.data[t] = std::log(of.sum.data[t]) + of.largest.data[t];
-  if (p.tape == nullptr) return log_z;
-  p.tape->record("log_partition", {logits}, log_z,
-                 [&p, logits, of, log_z] { add_softmax(p, logits, of, p.tape->grad(log_z), p.tape->grad(logits)); });
+  p.for_rows(logits.rows(), 16, [&](std::int64_t t) { log_z.data[t] = std::log(of.sum.data[t]) + of.largest.data[t]; });
+  p.record("log_partition", {logits}, log_z,
+           [&p, logits, of, log_z] { add_softmax(p, logits, of, p.grad(log_z), p.grad(logits)); });
   return log_z;
 }
 

@@ -32,10 +32,9 @@ Tensor divisors(Pass& p, const NormConfig& c, const Tensor& x, const Tensor& mea
   p.for_rows(rows.n, rows.d, [&](std::int64_t t) {
     scale.data[t] = std::sqrt(p.kernels.sum_squares(rows.row(x, t), rows.d, mean.data[t]) / d + c.eps);
   });
-  if (p.tape == nullptr) return scale;
   // d scale / d x = (x − mean) / (d · scale); the mean's own part is 0, as Σ (x − mean) is.
-  p.tape->record("norm_scale", {x}, scale, [&p, rows, d, x, mean, scale] {
-    const Tensor dx = p.tape->grad(x), dscale = p.tape->grad(scale);
+  p.record("norm_scale", {x}, scale, [&p, rows, d, x, mean, scale] {
+    const Tensor dx = p.grad(x), dscale = p.grad(scale);
     const ArenaScope scope(p.arena);
     const Tensor centered = p.tensor({rows.n, rows.d});
     p.for_rows(rows.n, rows.d, [&](std::int64_t t) {
@@ -53,11 +52,10 @@ Tensor divided(Pass& p, const NormConfig& c, const Tensor& x, const Tensor& mean
   p.for_rows(rows.n, rows.d, [&](std::int64_t t) {
     p.kernels.normalize(rows.row(x, t), rows.d, mean.data[t], scale.data[t], rows.row(y, t));
   });
-  if (p.tape == nullptr) return y;
   // dx = dy / scale, less its mean where the mean was taken off; dscale = −Σ dy · y / scale
   const bool centered = c.kind == NormConfig::Kind::layer;
-  p.tape->record("norm_divide", {x, scale}, y, [&p, rows, centered, x, scale, y] {
-    const Tensor dx = p.tape->grad(x), dscale = p.tape->grad(scale), dy = p.tape->grad(y);
+  p.record("norm_divide", {x, scale}, y, [&p, rows, centered, x, scale, y] {
+    const Tensor dx = p.grad(x), dscale = p.grad(scale), dy = p.grad(y);
     const ArenaScope scope(p.arena);
     const Tensor divided = p.tensor({rows.n, rows.d});
     p.for_rows(rows.n, rows.d, [&](std::int64_t t) {
@@ -83,10 +81,9 @@ Tensor weighted(Pass& p, const NormConfig& c, const NormParams& w, const Tensor&
     const float* const b = bias != nullptr ? bias + offset_of(t) : nullptr;
     p.kernels.affine(rows.row(x, t), weight + offset_of(t), c.weight_offset, b, rows.d, rows.row(y, t));
   });
-  if (p.tape == nullptr) return y;
   // dx = dy · (weight_offset + w); dw = Σ_t dy · x; db = Σ_t dy
-  p.tape->record("norm_weight", {x}, y, [&p, &w, rows, offset_of, w_offset = c.weight_offset, weight, x, y] {
-    const Tensor dx = p.tape->grad(x), dy = p.tape->grad(y), dw = p.tape->grad(w.weight), db = p.tape->grad(w.bias);
+  p.record("norm_weight", {x}, y, [&p, &w, rows, offset_of, w_offset = c.weight_offset, weight, x, y] {
+    const Tensor dx = p.grad(x), dy = p.grad(y), dw = p.grad(w.weight), db = p.grad(w.bias);
     const ArenaScope scope(p.arena);
     const Tensor product = p.tensor({rows.n, rows.d});
     p.for_rows(rows.n, rows.d, [&](std::int64_t t) {
@@ -102,6 +99,10 @@ Tensor weighted(Pass& p, const NormConfig& c, const NormParams& w, const Tensor&
       }
     });
   });
+  if (p.ledger != nullptr) {
+    p.ledger->reads(w.weight);
+    if (bias != nullptr) p.ledger->reads(w.bias);
+  }
   return y;
 }
 

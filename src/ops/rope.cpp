@@ -151,9 +151,8 @@ Tensor rope(Pass& p, const RopeConfig& c, const Tensor& x) {
   const Turns by = turns(p, c, x.rows());
   const Tensor y = p.tensor(x.shape);
   turn(p, c, by, x, y);
-  if (p.tape == nullptr) return y;
-  p.tape->record("rope", {x}, y, [&p, &c, by, x, y] {  // dx = dy turned back
-    const Tensor dx = p.tape->grad(x), dy = p.tape->grad(y);
+  p.record("rope", {x}, y, [&p, &c, by, x, y] {  // dx = dy turned back
+    const Tensor dx = p.grad(x), dy = p.grad(y);
     const ArenaScope scope(p.arena);
     const Turns back{by.cos, p.tensor(by.sin.shape)};
     const Tensor turned = p.tensor(x.shape);

@@ -14,9 +14,8 @@ Tensor softmax_rows(Pass& p, const Tensor& logits) {
     const float sum = p.kernels.exp_sum(logits.row(t), n, most, y.row(t));
     p.kernels.normalize(y.row(t), n, 0.0f, sum, y.row(t));
   });
-  if (p.tape == nullptr) return y;
-  p.tape->record("softmax_rows", {logits}, y, [&p, n, logits, y] {  // dx = y · (dy − Σ y · dy)
-    const Tensor dx = p.tape->grad(logits), dy = p.tape->grad(y);
+  p.record("softmax_rows", {logits}, y, [&p, n, logits, y] {  // dx = y · (dy − Σ y · dy)
+    const Tensor dx = p.grad(logits), dy = p.grad(y);
     const ArenaScope scope(p.arena);
     const Tensor centered = p.tensor(y.shape);
     p.for_rows(y.rows(), 4 * n, [&](std::int64_t t) {
@@ -46,22 +45,21 @@ Tensor shares_of(Pass& p, const Tensor& weights, const Tensor& chosen, bool reno
   const std::int64_t k = chosen.row_size();
   const Tensor shares = p.tensor(chosen.shape), total = p.tensor({chosen.rows()});
   const auto expert = [chosen](std::int64_t t, std::int64_t r) { return static_cast<std::int64_t>(chosen.row(t)[r]); };
-  for (std::int64_t t = 0; t < chosen.rows(); ++t) {
+  p.for_rows(chosen.rows(), 4 * k, [&](std::int64_t t) {
     float* share = shares.row(t);
     for (std::int64_t r = 0; r < k; ++r) share[r] = weights.row(t)[expert(t, r)];
     total.data[t] = renormalize ? p.kernels.sum(share, k) : 1.0f;
     if (renormalize) p.kernels.normalize(share, k, 0.0f, total.data[t], share);
-  }
-  if (p.tape == nullptr) return shares;
+  });
   // dweight = (dshare − Σ share · dshare) / total, without the sum where nothing was renormalized
-  p.tape->record("shares_of", {weights}, shares, [&p, k, renormalize, weights, expert, shares, total] {
-    const Tensor dweights = p.tape->grad(weights), dshares = p.tape->grad(shares);
-    for (std::int64_t t = 0; t < shares.rows(); ++t) {
+  p.record("shares_of", {weights}, shares, [&p, k, renormalize, weights, expert, shares, total] {
+    const Tensor dweights = p.grad(weights), dshares = p.grad(shares);
+    p.for_rows(shares.rows(), 4 * k, [&](std::int64_t t) {
       const float mean = renormalize ? p.kernels.dot(shares.row(t), dshares.row(t), k) : 0.0f;
       for (std::int64_t r = 0; r < k; ++r) {
         dweights.row(t)[expert(t, r)] += (dshares.row(t)[r] - mean) / total.data[t];
       }
-    }
+    });
   });
   return shares;
 }
@@ -74,17 +72,17 @@ void balance_loss(Pass& p, const Segment& s, const Tensor& weights, const Tensor
   std::vector<float> part(static_cast<std::size_t>(n_experts));
   for (const float e : chosen.row_range(s.first_row, s.length).values()) part[static_cast<std::size_t>(e)] += 1.0f;
   for (float& f : part) f /= static_cast<float>(s.length * k);
-  if (!p.again) {
+  if (!p.training.recomputing) {
     double loss = 0;
     for (std::int64_t t = s.first_row; t < s.first_row + s.length; ++t) {
       loss += static_cast<double>(p.kernels.dot(weights.row(t), part.data(), n_experts));
     }
-    p.loss->balance_sum += static_cast<double>(n_experts) * loss / static_cast<double>(s.length);
+    p.training.result->balance_sum += static_cast<double>(n_experts) * loss / static_cast<double>(s.length);
   }
-  if (p.tape == nullptr) return;
-  const float factor =
-      p.loss->balance * p.loss->router_scale * static_cast<float>(n_experts) / static_cast<float>(s.length);
-  p.tape->watch(weights, [&p, &s, n_experts, factor, part](const Tensor& dweights) {
+  if (!p.is_taped()) return;
+  const float factor = p.training.loss->balance * p.training.loss->router_scale * static_cast<float>(n_experts) /
+                       static_cast<float>(s.length);
+  p.training.tape->watch(weights, [&p, &s, n_experts, factor, part](const Tensor& dweights) {
     for (std::int64_t t = s.first_row; t < s.first_row + s.length; ++t) {
       p.kernels.add_scaled(part.data(), n_experts, factor, dweights.row(t));
     }
@@ -93,25 +91,26 @@ void balance_loss(Pass& p, const Segment& s, const Tensor& weights, const Tensor
 
 /// The same over all layers of the pass, whose choices are all known when the tape is unwound.
 void balance_loss_of_layers(Pass& p, const Tensor& weights, const Tensor& chosen) {
-  LossRequest& loss = *p.loss;
+  const LossRequest& loss = *p.training.loss;
+  LossResult& found = *p.training.result;
   const std::int64_t n_experts = weights.row_size();
   const auto n = static_cast<std::size_t>(n_experts);
-  if (!p.again) {
-    loss.choices.resize(n);
-    loss.choice_weights.resize(n);
-    for (const float e : chosen.values()) loss.choices[static_cast<std::size_t>(e)] += 1;
+  if (!p.training.recomputing) {
+    found.choices.resize(n);
+    found.choice_weights.resize(n);
+    for (const float e : chosen.values()) found.choices[static_cast<std::size_t>(e)] += 1;
     for (std::int64_t t = 0; t < weights.rows(); ++t) {
-      for (std::size_t e = 0; e < n; ++e) loss.choice_weights[e] += static_cast<double>(weights.row(t)[e]);
+      for (std::size_t e = 0; e < n; ++e) found.choice_weights[e] += static_cast<double>(weights.row(t)[e]);
     }
-    loss.routed_rows += weights.rows();
+    found.routed_rows += weights.rows();
   }
-  if (p.tape == nullptr) return;
-  p.tape->watch(weights, [&p, &loss, n_experts](const Tensor& dweights) {
-    const auto rows = static_cast<double>(loss.routed_rows);
+  if (!p.is_taped()) return;
+  p.training.tape->watch(weights, [&p, &loss, &found, n_experts](const Tensor& dweights) {
+    const auto rows = static_cast<double>(found.routed_rows);
     const double share = static_cast<double>(loss.router_scale) * static_cast<double>(p.segments.size());
     const double factor = static_cast<double>(loss.balance) * share * static_cast<double>(n_experts) / (rows * rows);
     std::vector<float> slope;
-    for (const double choices : loss.choices) slope.push_back(static_cast<float>(factor * choices));
+    for (const double choices : found.choices) slope.push_back(static_cast<float>(factor * choices));
     for (std::int64_t t = 0; t < dweights.rows(); ++t) {
       p.kernels.add(dweights.row(t), slope.data(), n_experts, dweights.row(t));
     }
@@ -130,10 +129,10 @@ void router_z_loss(Pass& p, const Segment& s, const Tensor& logits, const Tensor
     log_z[static_cast<std::size_t>(i)] = z;
     sum += static_cast<double>(z) * static_cast<double>(z);
   }
-  if (!p.again) p.loss->router_z_sum += sum / static_cast<double>(s.length);
-  if (p.tape == nullptr) return;
-  const float factor = 2.0f * p.loss->router_z * p.loss->router_scale / static_cast<float>(s.length);
-  p.tape->watch(logits, [&p, &s, n_experts, factor, weights, log_z](const Tensor& dlogits) {
+  if (!p.training.recomputing) p.training.result->router_z_sum += sum / static_cast<double>(s.length);
+  if (!p.is_taped()) return;
+  const float factor = 2.0f * p.training.loss->router_z * p.training.loss->router_scale / static_cast<float>(s.length);
+  p.training.tape->watch(logits, [&p, &s, n_experts, factor, weights, log_z](const Tensor& dlogits) {
     for (std::int64_t i = 0; i < s.length; ++i) {
       const std::int64_t t = s.first_row + i;
       p.kernels.add_scaled(weights.row(t), n_experts, factor * log_z[static_cast<std::size_t>(i)], dlogits.row(t));
@@ -144,11 +143,11 @@ void router_z_loss(Pass& p, const Segment& s, const Tensor& logits, const Tensor
 }  // namespace
 
 void router_losses(Pass& p, const Tensor& logits, const Tensor& weights, const Tensor& chosen) {
-  if (p.loss == nullptr) return;
-  if (p.loss->balance > 0 && p.loss->balance_over_layers) balance_loss_of_layers(p, weights, chosen);
+  if (p.training.loss == nullptr || p.shapes_only) return;
+  if (p.training.loss->balance > 0 && p.training.loss->balance_over_layers) balance_loss_of_layers(p, weights, chosen);
   for (const Segment& s : p.segments) {
-    if (p.loss->balance > 0 && !p.loss->balance_over_layers) balance_loss(p, s, weights, chosen);
-    if (p.loss->router_z > 0) router_z_loss(p, s, logits, weights);
+    if (p.training.loss->balance > 0 && !p.training.loss->balance_over_layers) balance_loss(p, s, weights, chosen);
+    if (p.training.loss->router_z > 0) router_z_loss(p, s, logits, weights);
   }
 }
 
@@ -156,11 +155,10 @@ Tensor take_rows(Pass& p, const Tensor& x, const std::vector<std::int64_t>& rows
   const auto n = static_cast<std::int64_t>(rows.size());
   const std::int64_t d = x.row_size();
   const Tensor y = p.tensor({n, d});
-  for (std::int64_t i = 0; i < n; ++i) std::copy_n(x.row(rows[static_cast<std::size_t>(i)]), d, y.row(i));
-  if (p.tape == nullptr) return y;
-  p.tape->record("take_rows", {x}, y, [&p, d, rows, x, y] {
-    const Tensor dx = p.tape->grad(x), dy = p.tape->grad(y);
-    for (std::size_t i = 0; i < rows.size(); ++i) {
+  p.for_rows(n, d, [&](std::int64_t i) { std::copy_n(x.row(rows[static_cast<std::size_t>(i)]), d, y.row(i)); });
+  p.record("take_rows", {x}, y, [&p, d, rows, x, y] {
+    const Tensor dx = p.grad(x), dy = p.grad(y);
+    for (std::size_t i = 0; i < rows.size() && !p.shapes_only; ++i) {
       p.kernels.add(dx.row(rows[i]), dy.row(static_cast<std::int64_t>(i)), d, dx.row(rows[i]));
     }
   });
@@ -170,13 +168,12 @@ Tensor take_rows(Pass& p, const Tensor& x, const std::vector<std::int64_t>& rows
 Tensor mix_results(Pass& p, const Tensor& shares, const Tensor& results) {
   const std::int64_t k = shares.row_size(), d = results.row_size();
   const Tensor y = p.tensor({shares.rows(), d});
-  std::fill_n(y.data, y.count(), 0.0f);
   p.for_rows(y.rows(), d * k, [&](std::int64_t t) {
+    std::fill_n(y.row(t), d, 0.0f);
     p.kernels.weighted_rows(shares.row(t), k, 1, view_of(results.row(t * k), k, d, d), y.row(t), d);
   });
-  if (p.tape == nullptr) return y;
-  p.tape->record("mix_results", {shares, results}, y, [&p, k, d, shares, results, y] {
-    const Tensor dshares = p.tape->grad(shares), dresults = p.tape->grad(results), dy = p.tape->grad(y);
+  p.record("mix_results", {shares, results}, y, [&p, k, d, shares, results, y] {
+    const Tensor dshares = p.grad(shares), dresults = p.grad(results), dy = p.grad(y);
     p.for_rows(y.rows(), 2 * d * k, [&](std::int64_t t) {
       for (std::int64_t r = 0; r < k; ++r) {
         dshares.row(t)[r] += p.kernels.dot(results.row(t * k + r), dy.row(t), d);

@@ -25,17 +25,15 @@ Tile SegmentAttention::tile(std::int64_t i, std::int64_t rows, Tile room) const 
   return room;
 }
 
-/// The mask rule: causal, within the window.
 Positions SegmentAttention::visible(std::int64_t row) const {
-  const std::int64_t position = s_.position + token(row);
-  return {c_.window ? std::max<std::int64_t>(0, position - *c_.window + 1) : 0, position + 1};
+  return mask_.visible(s_.position + token(row), n_positions());
 }
 
 /// The visible columns of a strip; wider only where a tap has put values outside the mask.
 Positions SegmentAttention::support(const Tile& tile, std::int64_t row, float neutral) const {
   Positions range = visible(tile.first_row + row);
-  const float* at_position = tile.strip(row) - tile.columns.begin;
-  const auto is_set = [&](std::int64_t s) { return at_position[s] != neutral; };
+  const float* strip = tile.strip(row);
+  const auto is_set = [&](std::int64_t s) { return strip[s - tile.columns.begin] != neutral; };
   for (std::int64_t s = tile.columns.begin; s < range.begin; ++s) {
     if (is_set(s)) range.begin = s;
   }
@@ -45,20 +43,6 @@ Positions SegmentAttention::support(const Tile& tile, std::int64_t row, float ne
   return range;
 }
 
-KvRows SegmentAttention::present(const KvBatch& batch, std::int64_t kv_head) const {
-  const std::int64_t dh = c_.head_dim;
-  return {{batch.rows + kv_head * dh * size_of(dtype_), dtype_, s_.length, dh, c_.n_kv_heads * dh, 1},
-          batch.scales != nullptr ? batch.scales + kv_head : nullptr,
-          c_.n_kv_heads};
-}
-
-KvSpans SegmentAttention::spans(std::int64_t kv_head) const {
-  KvSpans spans;
-  if (s_.cache != nullptr) spans = s_.cache->past(at_.layer, kv_head);
-  spans.push({s_.position, present(keys_, kv_head), present(values_, kv_head)});
-  return spans;
-}
-
 /// to[s] += Σ_row strips[row, s] · rows[row] for the tile's columns s, its rows in ascending order; to: as keys are.
 void SegmentAttention::add_turned(const Tile& tile, const float* strips, const float* rows, float* turned,
                                   const Tensor& to) const {
@@ -66,7 +50,7 @@ void SegmentAttention::add_turned(const Tile& tile, const float* strips, const f
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     for (std::int64_t s = 0; s < n; ++s) turned[s * tile.rows + row] = strips[row * n + s];
   }
-  float* const first = to.row(s_.first_row + tile.columns.begin) + kv_head(tile.first_row) * dh;
+  float* const first = to.row(source_.first_row + tile.columns.begin) + kv_head(tile.first_row) * dh;
   p_.kernels.weighted_rows(turned, tile.rows, n, view_of(rows, tile.rows, dh, dh), first, c_.n_kv_heads * dh);
 }
 
@@ -76,7 +60,7 @@ void SegmentAttention::score(const Tile& tile) const {
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     std::copy_n(head_of(q_, tile.first_row + row), dh, tile.queries + row * dh);
   }
-  const KvSpans all = spans(kv_head(tile.first_row));
+  const KvSpans all = source_.spans(c_, kv_head(tile.first_row));
   const Positions held = {std::max(all.first_position(), tile.columns.begin), tile.columns.end};
   for (const KvSpan& span : all) {
     const Positions part = {std::max(span.first_position, held.begin), std::min(span.end_position(), held.end)};
@@ -101,7 +85,7 @@ void SegmentAttention::score_backward(const Tile& tile, const GradientTile& d, c
                                       const Tensor& dk) const {
   const std::int64_t dh = c_.head_dim, n = tile.columns.size();
   p_.kernels.scale(d.strips, tile.rows * n, c_.score_scale, d.strips);
-  const KvRows keys = present(keys_, kv_head(tile.first_row)).range(tile.columns.begin, n);
+  const KvRows keys = source_.own(c_, source_.keys, kv_head(tile.first_row)).range(tile.columns.begin, n);
   std::fill_n(d.rows, tile.rows * dh, 0.0f);
   p_.kernels.weighted_rows(d.strips, n, tile.rows, keys.view, d.rows, dh);
   for (std::int64_t row = 0; row < tile.rows; ++row) {
@@ -156,7 +140,7 @@ void SegmentAttention::softmax(const Tile& tile) const {
 
 void SegmentAttention::drop(const Tile& tile, float* room) const {
   const std::int64_t n = tile.columns.size();
-  const DropoutMask mask = p_.dropout.mask(pattern_site());
+  const DropoutMask mask = p_.training.dropout.mask(pattern_site());
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     const std::int64_t first = strip_offset(tile.first_row + row) + tile.columns.begin;
     p_.kernels.dropout_factors(mask, first, n, room);
@@ -195,7 +179,7 @@ void SegmentAttention::mix_part(const Tile& tile, std::int64_t row, std::int64_t
 /// first and the last positions) each adds alone, so that a row's sum does not depend on its neighbours.
 void SegmentAttention::mix(const Tile& tile) const {
   const std::int64_t dh = c_.head_dim;
-  const KvSpans all = spans(kv_head(tile.first_row));
+  const KvSpans all = source_.spans(c_, kv_head(tile.first_row));
   Positions ranges[Tile::kMostRows], shared = tile.columns;
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     ranges[row] = support(tile, row, 0.0f);
@@ -223,7 +207,7 @@ void SegmentAttention::mix_backward(const Tile& tile, const GradientTile& d, con
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     std::copy_n(head_of(dz, tile.first_row + row), dh, d.rows + row * dh);
   }
-  const KvRows values = present(values_, kv_head(tile.first_row)).range(tile.columns.begin, n);
+  const KvRows values = source_.own(c_, source_.values, kv_head(tile.first_row)).range(tile.columns.begin, n);
   p_.kernels.matmul(d.rows, dh, tile.rows, values.view, d.strips, n);
   add_turned(tile, tile.strips, d.rows, d.turned, dv);
 }

@@ -7,14 +7,6 @@
 
 namespace vitrine {
 
-/// Positions [begin, end).
-struct Positions {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-
-  std::int64_t size() const { return end - begin; }
-};
-
 /// Strips of `rows` queries of one K/V head. Column j of a strip belongs to position `columns.begin + j`.
 struct Tile {
   static constexpr std::int64_t kMostRows = 16;
@@ -40,23 +32,21 @@ class SegmentAttention {
  public:
   static constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
-  /// keys, values: the present, of type `dtype`.
-  SegmentAttention(Pass& p, BlockSite at, const AttendConfig& c, int segment, const Tensor& q, const Tensor& z,
-                   const KvBatch& keys, const KvBatch& values, DType dtype)
+  SegmentAttention(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, int segment, const Tensor& q,
+                   const Tensor& z, const KeySource& source)
       : p_(p),
         at_(at),
         c_(c),
+        mask_(mask),
         segment_(segment),
         s_(p.segments[static_cast<std::size_t>(segment)]),
         q_(q),
         z_(z),
         group_(c.n_heads / c.n_kv_heads),
-        keys_(keys),
-        values_(values),
-        dtype_(dtype) {}
+        source_(source) {}
 
   std::int64_t n_rows() const { return c_.n_heads * s_.length; }
-  std::int64_t n_positions() const { return s_.position + s_.length; }
+  std::int64_t n_positions() const { return source_.n_positions(); }
   std::int64_t operations() const { return n_rows() * n_positions() * (2 * c_.head_dim + 16); }
   std::int64_t n_tiles(std::int64_t rows) const { return c_.n_kv_heads * tiles_per_kv_head(rows); }
   std::int64_t tiles_per_kv_head(std::int64_t rows) const { return (group_ * s_.length + rows - 1) / rows; }
@@ -89,8 +79,6 @@ class SegmentAttention {
   float* head_of(const Tensor& x, std::int64_t row) const {
     return x.row(s_.first_row + token(row)) + head(row) * c_.head_dim;
   }
-  KvRows present(const KvBatch& batch, std::int64_t kv_head) const;
-  KvSpans spans(std::int64_t kv_head) const;
   Positions visible(std::int64_t row) const;
   Positions support(const Tile& tile, std::int64_t row, float neutral) const;
   void mix_part(const Tile& tile, std::int64_t row, std::int64_t rows, Positions range, const KvSpans& all) const;
@@ -99,12 +87,12 @@ class SegmentAttention {
   Pass& p_;
   BlockSite at_;
   const AttendConfig& c_;
+  Mask mask_;
   int segment_;
   const Segment& s_;
   Tensor q_, z_;
   std::int64_t group_;
-  KvBatch keys_, values_;  // the present of all K/V heads
-  DType dtype_;
+  KeySource source_;
 };
 
 }  // namespace vitrine

@@ -11,7 +11,7 @@
 namespace vitrine {
 namespace {
 
-constexpr int kSpins = 2000;  // some ten microseconds: longer than the gap between two loops of one forward
+constexpr int kSpins = 2000;  // about ten microseconds, longer than the gap between two loops of a forward
 constexpr int kMaxThreads = 1024;
 
 void pause_briefly() {
@@ -19,6 +19,19 @@ void pause_briefly() {
   __builtin_ia32_pause();
 #endif
 }
+
+/// Sets a flag for as long as a loop runs. No read-modify-write is needed: a nested loop sees the flag of the loop that
+/// contains it, because that loop's threads start after it is set.
+class Running {
+ public:
+  explicit Running(std::atomic<bool>& flag) : flag_(flag) { flag_.store(true, std::memory_order_relaxed); }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+  ~Running() { flag_.store(false, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool>& flag_;
+};
 
 }  // namespace
 
@@ -46,7 +59,11 @@ void ThreadPool::stop() {
 }
 
 void ThreadPool::run(std::int64_t count, std::int64_t grain, Call call, const void* context) {
+  if (running_.load(std::memory_order_relaxed)) {
+    throw InternalError("parallel_for", "called while another loop of the same pool is running");
+  }
   if (count <= 0) return;
+  const Running running(running_);
   const std::int64_t ranges = std::clamp<std::int64_t>(count / std::max<std::int64_t>(grain, 1), 1, size());
   if (ranges == 1) return call(const_cast<void*>(context), 0, count, 0);
 
@@ -80,16 +97,16 @@ void ThreadPool::run_range(const Loop& loop, int thread) {
 }
 
 void ThreadPool::work(int thread) {
-  std::uint32_t seen = 0;
+  std::uint32_t last = 0;
   for (;;) {
-    for (int spins = 0; generation_.load(std::memory_order_acquire) == seen; ++spins) {
+    for (int spins = 0; generation_.load(std::memory_order_acquire) == last; ++spins) {
       if (spins < kSpins) {
         pause_briefly();
       } else {
-        generation_.wait(seen, std::memory_order_acquire);
+        generation_.wait(last, std::memory_order_acquire);
       }
     }
-    seen = generation_.load(std::memory_order_acquire);
+    last = generation_.load(std::memory_order_acquire);
     if (stopping_) return;
     run_range(loop_, thread);
     if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished_.notify_one();

@@ -1,4 +1,4 @@
-// A pool of worker threads that is passed to whoever needs it, never a global.
+// A pool of worker threads. It is passed to the code that needs it and is never global.
 #pragma once
 
 #include <atomic>
@@ -11,13 +11,14 @@
 
 namespace vitrine {
 
-/// Splits loops over threads. The split is static, by index; vitrine's loops compute each output from start to end on
-/// one thread, so their results do not depend on the number of threads. Workers spin for some microseconds between
-/// loops, then sleep; a pool that is not used costs nothing. Workers inherit the floating-point mode of the thread that
-/// makes the pool. One loop at a time: a pool serves one caller.
+/// Splits loops over threads. The split is static, by index. Each output of vitrine's loops is computed by one thread
+/// from start to end, so results do not depend on the number of threads. Workers spin for some microseconds between
+/// loops, then sleep; an idle pool uses no CPU time. Workers inherit the floating-point mode of the thread that creates
+/// the pool. A pool runs one loop at a time and belongs to one caller.
 class ThreadPool {
  public:
-  /// `n_threads` ≥ 1 counts the calling thread. Throws BadInput otherwise, OutOfCapacity where the system refuses.
+  /// `n_threads` counts the calling thread. Throws BadInput if it is out of range, OutOfCapacity if the system cannot
+  /// create that many threads.
   explicit ThreadPool(int n_threads);
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -25,9 +26,10 @@ class ThreadPool {
 
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
-  /// Calls body(begin, end, thread) on disjoint ranges which cover [0, count), at least `grain` long (but the last);
-  /// thread is in [0, size()). A loop that fills one range only runs inline and wakes nobody. The first exception of
-  /// any range is thrown here, after all ranges have ended.
+  /// Calls body(begin, end, thread) on disjoint ranges that cover [0, count). Each range except the last has at least
+  /// `grain` indices; thread is in [0, size()). A loop with a single range runs on the calling thread and wakes no
+  /// worker. If bodies throw, the first exception is rethrown here after all ranges have ended. Throws InternalError if
+  /// a loop of this pool is already running, as it is when a body calls parallel_for.
   template <class Body>
   void parallel_for(std::int64_t count, std::int64_t grain, Body&& body) {
     const auto call = [](void* context, std::int64_t begin, std::int64_t end, int thread) {
@@ -51,15 +53,16 @@ class ThreadPool {
   void stop();
 
   std::vector<std::thread> workers_;
-  Loop loop_;  // written before generation_ grows, read by workers after they see it
+  Loop loop_;  // written before generation_ is incremented, read by workers after they see the increment
   std::atomic<std::uint32_t> generation_ = 0;
   std::atomic<std::uint32_t> unfinished_ = 0;
   std::atomic<bool> stopping_ = false;
+  std::atomic<bool> running_ = false;
   std::mutex failure_mutex_;
   std::exception_ptr failure_;
 };
 
-/// The number of threads to use unless told otherwise: the processors this process may run on.
+/// The default number of threads: the number of processors that this process may run on.
 int default_thread_count();
 
 }  // namespace vitrine

@@ -5,39 +5,52 @@
 
 namespace vitrine {
 
+NotFinite error_of(const Failure& failure) {
+  return {name_of(failure.where),
+          "a value is infinite or NaN (row {}): the weights up to here, or a value written into the pass, are at fault",
+          failure.row};
+}
+
 Tensor Pass::visit(const SiteId& id, const Tensor& value) {
   const Tensor result = taps->visit(*this, id, value);
   if (result.shape != value.shape) {
     throw BadInput(name_of(id), "a replacement must have shape {}, got {}", to_string(value.shape),
                    to_string(result.shape));
   }
-  if (tape != nullptr && tape->knows(result) && taps->wants_gradient(id)) {
-    tape->watch(result, [this, id](const Tensor& grad) { taps->visit_gradient(*this, id, grad); });
+  if (is_taped() && training.tape->knows(result) && taps->wants_gradient(id)) {
+    training.tape->watch(result, [this, id](const Tensor& grad) { taps->visit_gradient(*this, id, grad); });
   }
   return result;
 }
 
 void Pass::refuse_tape(std::string_view op) const {
-  if (tape != nullptr) throw Unsupported(op, "this has no backward, so no gradients can go through it");
+  if (is_taped()) throw Unsupported(op, "this has no backward, so no gradients can go through it");
 }
 
-void Pass::check_interrupt() const {
+void Machine::check_interrupt() const {
   if (interrupt != nullptr && interrupt->load(std::memory_order_relaxed)) throw Interrupted();
 }
 
-void Pass::widen(const std::byte* x, DType dtype, std::int64_t n, float* y) const {
+void Machine::widen(const std::byte* x, DType dtype, std::int64_t n, float* y) const {
   if (is_blocks(dtype)) return dequantize_row(dtype, x, n, y);
   kernels.widen(x, dtype, n, y);
 }
 
-const float* Pass::vector(const Param& param) {
+const float* Machine::vector(const Param& param) {
   const auto address = reinterpret_cast<std::uintptr_t>(param.view.data);
   if (param.view.dtype == DType::f32 && address % alignof(float) == 0) {
     return reinterpret_cast<const float*>(param.view.data);
   }
   float* widened = arena.tensor({param.view.cols}).data;
-  widen(param.view.data, param.view.dtype, param.view.cols, widened);
+  if (!shapes_only) widen(param.view.data, param.view.dtype, param.view.cols, widened);
   return widened;
+}
+
+double LossResult::balance_of_layers() const {
+  double sum = 0;
+  const auto n = static_cast<double>(routed_rows);
+  for (std::size_t e = 0; e < choices.size(); ++e) sum += choices[e] / n * (choice_weights[e] / n);
+  return sum * static_cast<double>(choices.size());
 }
 
 }  // namespace vitrine

@@ -4,26 +4,29 @@
 // positions and a cache of its own: a batch, a chunk of prefill, packed documents are all segments.
 #pragma once
 
-#include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "autograd/tape.h"
+#include "base/exceptions.h"
 #include "cache/kv_cache.h"
-#include "kernels/kernels.h"
-#include "parallel/thread_pool.h"
-#include "pass/dropout.h"
+#include "pass/ledger.h"
+#include "pass/machine.h"
 #include "pass/taps.h"
-#include "tensor/arena.h"
-#include "tensor/param.h"
-#include "tensor/tensor.h"
+#include "pass/training.h"
 
 namespace vitrine {
+
+/// The first infinite or NaN value of a sequence.
+struct Failure {
+  SiteId where;
+  std::int64_t row = 0;  ///< Of the pass.
+};
+NotFinite error_of(const Failure& failure);
 
 /// Rows [first_row, first_row + length) of a pass: consecutive tokens of one sequence, the first at `position`.
 struct Segment {
@@ -31,6 +34,9 @@ struct Segment {
   std::int64_t length = 0;
   std::int64_t position = 0;
   KvCache* cache = nullptr;  ///< Holds the positions before; null: the sequence begins here.
+  /// Set by the forward. A failed segment receives no logits and its cache does not advance; the others go on, with the
+  /// same bits.
+  std::optional<Failure> failure{};
 
   /// Tokens that the sequence is made for: its cache's capacity, or all it has. The same for each of its passes, so
   /// what depends on a sequence's length depends on this.
@@ -49,105 +55,56 @@ struct LogitRequest {
   std::function<void(std::int64_t first, const Tensor& logits)> receive;
 };
 
-/// What a pass learns: for every row the id that follows it, and what a wrong guess costs.
-struct LossRequest {
-  /// `[T]`; or, in a pass of one segment, `[T − 1]`, where nothing is known to follow the last row.
-  std::span<const std::int32_t> targets;
-  std::span<const float> weights;  ///< One a target: how much it counts; 0: not at all. Empty: all 1.
-  float scale = 1.0f;              ///< Gradients are those of scale · (the sum of all rows' losses).
-  float label_smoothing = 0.0f;    ///< This much of the target is spread evenly over the vocabulary.
-  float z_loss = 0.0f;             ///< z_loss · (log Z)² is added to each row's loss.
-
-  /// For mixtures of experts: balance · E · Σ_e f_e · P_e, where f_e is the part of a sequence's choices that fell on
-  /// expert e and P_e its mean weight, averaged over sequences and summed over layers (Fedus et al. 2021); and
-  /// router_z · (log Σ exp router logits)², averaged over tokens and summed over layers (Zoph et al. 2022).
-  float balance = 0.0f;
-  bool balance_over_layers = false;  ///< f and P over all layers and tokens of the pass, f summed over ranks: as
-                                     ///< transformers' load_balancing_loss_func has it.
-  float router_z = 0.0f;
-  float router_scale = 1.0f;  ///< As `scale`: of the sum over the pass's segments, and over its rows' means in them.
-
-  double cross_entropy = 0;  ///< Σ weight · cross-entropy, nats: what the forward found. Added to.
-  double z_squares = 0;      ///< Σ weight · (log Z)². Added to.
-  double balance_sum = 0;    ///< Σ over segments and layers of E · Σ f · P. Added to.
-  double router_z_sum = 0;   ///< Σ over segments and layers of the mean square. Added to.
-
-  /// Of this pass, for balance_over_layers: choices and weights by expert, and the rows of all layers that they are of.
-  std::vector<double> choices{}, choice_weights{};
-  std::int64_t routed_rows = 0;
-
-  /// E · Σ f · P over all layers.
-  double balance_of_layers() const {
-    double sum = 0;
-    const auto n = static_cast<double>(routed_rows);
-    for (std::size_t e = 0; e < choices.size(); ++e) sum += choices[e] / n * (choice_weights[e] / n);
-    return sum * static_cast<double>(choices.size());
-  }
-};
-
-/// Everything an op needs besides its operands. Of the optional things taps go with caches (serving) or with a tape
-/// (training); a tape and a cache exclude each other.
-struct Pass {
-  ThreadPool& pool;
-  const Kernels& kernels;
-  Arena& arena;
+/// Everything an op needs besides its operands. Taps work together with caches (serving) and with a tape (training); a
+/// tape and a cache exclude each other.
+struct Pass : Machine {
   std::vector<Segment> segments;
-  LogitRequest logits;
+  LogitRequest logits{};
   Taps* taps = nullptr;
-  DType kv_dtype = DType::f32;                   ///< K and V are rounded to it before attention reads them.
-  const std::atomic<bool>* interrupt = nullptr;  ///< When it turns true the pass throws Interrupted.
-  Tape* tape = nullptr;         ///< Records the ops; what the pass makes stays in the arena until it is unwound.
-  LossRequest* loss = nullptr;  ///< The loss is computed and added to; with a tape gradients go on from there.
-  bool recompute =
-      false;           ///< The tape keeps only the stream between blocks, and blocks run once more for the backward.
-  Dropout dropout{};   ///< Of the embedding, what sublayers add to the stream, and attention's pattern.
-  bool again = false;  ///< Such a block is running: taps have seen its values, and write as before.
+  DType kv_dtype = DType::f32;  ///< K and V are rounded to it before attention reads them.
+  Learning training{};
+  Ledger* ledger = nullptr;     ///< Ops are entered here.
+  std::optional<SiteId> end{};  ///< Nothing is wanted from this site on. Set by the forward.
+
+  /// Whether nothing is wanted from `id` on: the forward may end before it.
+  bool ends_before(const SiteId& id) const { return end && !precedes(id, *end); }
 
   bool wants(const SiteId& id) const { return taps != nullptr && taps->wants(id); }
-  /// Shows `value` at a site; returns what takes its place. Always use what it returns.
-  Tensor tap(const SiteId& id, const Tensor& value) { return wants(id) ? visit(id, value) : value; }
+  /// Shows `value` at a site and returns what replaces it. Always use what it returns.
+  Tensor tap(const SiteId& id, const Tensor& value) {
+    if (ledger != nullptr) ledger->see(id, value);
+    return wants(id) ? visit(id, value) : value;
+  }
 
-  /// Throws Interrupted once the caller has asked to stop. Called between pieces of work of at most some milliseconds.
-  void check_interrupt() const;
-
-  Tensor tensor(const Shape& shape) { return arena.tensor(shape); }
-  /// For an op, or a way through it, that has no backward: throws Unsupported where there is a tape.
+  /// `op` has made `output` from `inputs`: enters it in the ledger and on the tape, where there is one. `backward` adds
+  /// to the gradient of each input (Tape::record).
+  template <class Backward>
+  void record(std::string_view op, std::span<const Tensor> inputs, const Tensor& output, Backward&& backward) {
+    if (ledger != nullptr) ledger->enter(op, inputs, output);
+    if (training.tape != nullptr) training.tape->record(op, inputs, output, std::forward<Backward>(backward));
+  }
+  template <class Backward>
+  void record(std::string_view op, std::initializer_list<Tensor> inputs, const Tensor& output, Backward&& backward) {
+    record(op, std::span(inputs.begin(), inputs.size()), output, std::forward<Backward>(backward));
+  }
+  bool is_taped() const { return training.tape != nullptr; }
+  /// The gradient of a value, or of a parameter, on the tape.
+  template <class Of>
+  Tensor grad(const Of& of) const {
+    return training.tape->grad(of);
+  }
+  /// For an op, or a path through it, that has no backward: throws Unsupported where there is a tape.
   void refuse_tape(std::string_view op) const;
-  /// `n` stored elements to floats, exact; of blocks, whole ones.
-  void widen(const std::byte* x, DType dtype, std::int64_t n, float* y) const;
-  /// A vector parameter as floats: where it lies if it is F32, else widened.
-  const float* vector(const Param& param);
-
-  /// body(row) for every row in [0, n), over threads where the work (`operations` a row) is worth waking them.
-  template <class Body>
-  void for_rows(std::int64_t n, std::int64_t operations, Body&& body) {
-    pool.parallel_for(n, kWorthAThread / (operations + 1) + 1, [&](std::int64_t begin, std::int64_t end, int) {
-      for (std::int64_t row = begin; row < end; ++row) body(row);
-    });
-  }
-
-  /// body(first, count) over ranges of the columns of `rows` rows: each thread goes through all rows on its own, so
-  /// what is summed over rows is summed in their order.
-  template <class Body>
-  void for_columns(std::int64_t n, std::int64_t rows, Body&& body) {
-    constexpr std::int64_t kLine = 16;  // floats
-    pool.parallel_for((n + kLine - 1) / kLine, kWorthAThread / (rows * kLine + 1) + 1,
-                      [&](std::int64_t begin, std::int64_t end, int) {
-                        body(begin * kLine, std::min(end * kLine, n) - begin * kLine);
-                      });
-  }
-
-  static constexpr std::int64_t kWorthAThread = 1 << 15;  ///< Operations below which waking a thread costs more.
 
  private:
   Tensor visit(const SiteId& id, const Tensor& value);
 };
 
-/// Gives back at the end of a scope what the pass has taken inside it; with a tape, which needs it, nothing.
+/// Returns what the pass has taken from the arena inside a scope; with a tape, which needs it, nothing.
 class PassScope {
  public:
   explicit PassScope(const Pass& p) {
-    if (p.tape == nullptr) scope_.emplace(p.arena);
+    if (!p.is_taped()) scope_.emplace(p.arena);
   }
 
  private:

@@ -2,83 +2,118 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
+#include <utility>
 
 namespace vitrine {
 namespace {
 
+using enum Dim;
+
 constexpr bool kBlock = true, kTop = false, kOnDemand = true, kDefault = false;
 
 constexpr auto kSites = std::to_array<SiteInfo>({
-    {Site::tokens, kTop, kDefault, "hook_tokens", "[T]", "the ids that were fed in"},
-    {Site::embed, kTop, kDefault, "hook_embed", "[T, d]", "token embeddings, scaled where the model scales them"},
-    {Site::pos_embed, kTop, kDefault, "hook_pos_embed", "[T, d]", "learned position embeddings"},
-    {Site::resid_pre, kBlock, kDefault, "hook_resid_pre", "[T, d]", "the residual stream that enters the block"},
-    {Site::attn_in, kBlock, kOnDemand, "hook_attn_in", "[T, H, d]",
+    {Site::tokens, kTop, kDefault, "hook_tokens", {T}, "the ids that were fed in"},
+    {Site::embed, kTop, kDefault, "hook_embed", {T, d}, "token embeddings, scaled where the model scales them"},
+    {Site::pos_embed, kTop, kDefault, "hook_pos_embed", {T, d}, "learned position embeddings"},
+    {Site::resid_pre, kBlock, kDefault, "hook_resid_pre", {T, d}, "the residual stream that enters the block"},
+    {Site::attn_in,
+     kBlock,
+     kOnDemand,
+     "hook_attn_in",
+     {T, H, d},
      "resid_pre, one copy a query head, before ln1; K/V head g reads the copy of its first query head"},
-    {Site::q_input, kBlock, kOnDemand, "hook_q_input", "[T, H, d]", "what each query head reads, before ln1"},
-    {Site::k_input, kBlock, kOnDemand, "hook_k_input", "[T, K, d]", "what each key head reads, before ln1"},
-    {Site::v_input, kBlock, kOnDemand, "hook_v_input", "[T, K, d]", "what each value head reads, before ln1"},
-    {Site::ln1_scale, kBlock, kDefault, "ln1.hook_scale", "[T, 1]", "the divisor of the norm before attention"},
-    {Site::ln1_normalized, kBlock, kDefault, "ln1.hook_normalized", "[T, d]", "divided, before the weight"},
-    {Site::ln1_out, kBlock, kDefault, "ln1.hook_out", "[T, d]", "after the weight: what attention reads"},
-    {Site::q, kBlock, kDefault, "attn.hook_q", "[T, H, dh]", "queries, with bias, before a norm and RoPE"},
-    {Site::k, kBlock, kDefault, "attn.hook_k", "[T, K, dh]", "keys of this pass, before a norm and RoPE"},
-    {Site::v, kBlock, kDefault, "attn.hook_v", "[T, K, dh]", "values of this pass"},
-    {Site::q_norm_scale, kBlock, kDefault, "attn.q_norm.hook_scale", "[T, Nq, 1]", "the divisor of the norm of q"},
-    {Site::q_norm_normalized, kBlock, kDefault, "attn.q_norm.hook_normalized", "[T, Nq, nq]",
+    {Site::q_input, kBlock, kOnDemand, "hook_q_input", {T, H, d}, "what each query head reads, before ln1"},
+    {Site::k_input, kBlock, kOnDemand, "hook_k_input", {T, K, d}, "what each key head reads, before ln1"},
+    {Site::v_input, kBlock, kOnDemand, "hook_v_input", {T, K, d}, "what each value head reads, before ln1"},
+    {Site::ln1_scale, kBlock, kDefault, "ln1.hook_scale", {T, one}, "the divisor of the norm before attention"},
+    {Site::ln1_normalized, kBlock, kDefault, "ln1.hook_normalized", {T, d}, "divided, before the weight"},
+    {Site::ln1_out, kBlock, kDefault, "ln1.hook_out", {T, d}, "after the weight: what attention reads"},
+    {Site::q, kBlock, kDefault, "attn.hook_q", {T, H, dh}, "queries, with bias, before a norm and RoPE"},
+    {Site::k, kBlock, kDefault, "attn.hook_k", {T, K, dh}, "keys of this pass, before a norm and RoPE"},
+    {Site::v, kBlock, kDefault, "attn.hook_v", {T, K, dh}, "values of this pass"},
+    {Site::q_norm_scale, kBlock, kDefault, "attn.q_norm.hook_scale", {T, Nq, one}, "the divisor of the norm of q"},
+    {Site::q_norm_normalized,
+     kBlock,
+     kDefault,
+     "attn.q_norm.hook_normalized",
+     {T, Nq, nq},
      "divided, before the weight"},
-    {Site::q_norm_out, kBlock, kDefault, "attn.q_norm.hook_out", "[T, Nq, nq]", "after the weight: what RoPE turns"},
-    {Site::k_norm_scale, kBlock, kDefault, "attn.k_norm.hook_scale", "[T, Nk, 1]", "the divisor of the norm of k"},
-    {Site::k_norm_normalized, kBlock, kDefault, "attn.k_norm.hook_normalized", "[T, Nk, nk]",
+    {Site::q_norm_out, kBlock, kDefault, "attn.q_norm.hook_out", {T, Nq, nq}, "after the weight: what RoPE turns"},
+    {Site::k_norm_scale, kBlock, kDefault, "attn.k_norm.hook_scale", {T, Nk, one}, "the divisor of the norm of k"},
+    {Site::k_norm_normalized,
+     kBlock,
+     kDefault,
+     "attn.k_norm.hook_normalized",
+     {T, Nk, nk},
      "divided, before the weight"},
-    {Site::k_norm_out, kBlock, kDefault, "attn.k_norm.hook_out", "[T, Nk, nk]", "after the weight: what RoPE turns"},
-    {Site::rot_q, kBlock, kDefault, "attn.hook_rot_q", "[T, H, dh]", "queries after RoPE"},
-    {Site::rot_k, kBlock, kDefault, "attn.hook_rot_k", "[T, K, dh]", "keys after RoPE"},
-    {Site::scores_raw, kBlock, kDefault, "attn.hook_scores_raw", "[H, T, S]",
+    {Site::k_norm_out, kBlock, kDefault, "attn.k_norm.hook_out", {T, Nk, nk}, "after the weight: what RoPE turns"},
+    {Site::rot_q, kBlock, kDefault, "attn.hook_rot_q", {T, H, dh}, "queries after RoPE"},
+    {Site::rot_k, kBlock, kDefault, "attn.hook_rot_k", {T, K, dh}, "keys after RoPE"},
+    {Site::scores_raw,
+     kBlock,
+     kDefault,
+     "attn.hook_scores_raw",
+     {H, T, S},
      "q·k times the scale, before softcap and mask; −∞ where the key has left a ring cache"},
-    {Site::scores, kBlock, kDefault, "attn.hook_attn_scores", "[H, T, S]", "after softcap and mask (−∞)"},
-    {Site::pattern, kBlock, kDefault, "attn.hook_pattern", "[H, T, S]", "softmax of the scores over S"},
-    {Site::z, kBlock, kDefault, "attn.hook_z", "[T, H, dh]", "pattern × V, one vector a head"},
-    {Site::result, kBlock, kOnDemand, "attn.hook_result", "[T, H, d]", "what each head writes, without bias"},
-    {Site::attn_proj, kBlock, kDefault, "attn.hook_out", "[T, d]", "after wo and its bias, before a post-norm"},
-    {Site::ln1_post_scale, kBlock, kDefault, "ln1_post.hook_scale", "[T, 1]", "the norm behind attention"},
-    {Site::ln1_post_normalized, kBlock, kDefault, "ln1_post.hook_normalized", "[T, d]", "divided, before the weight"},
-    {Site::ln1_post_out, kBlock, kDefault, "ln1_post.hook_out", "[T, d]", "after the weight"},
-    {Site::attn_out, kBlock, kDefault, "hook_attn_out", "[T, d]", "what attention adds to the stream"},
-    {Site::resid_mid, kBlock, kDefault, "hook_resid_mid", "[T, d]",
+    {Site::scores, kBlock, kDefault, "attn.hook_attn_scores", {H, T, S}, "after softcap and mask (−∞)"},
+    {Site::pattern, kBlock, kDefault, "attn.hook_pattern", {H, T, S}, "softmax of the scores over S"},
+    {Site::z, kBlock, kDefault, "attn.hook_z", {T, H, dh}, "pattern × V, one vector a head"},
+    {Site::result, kBlock, kOnDemand, "attn.hook_result", {T, H, d}, "what each head writes, without bias"},
+    {Site::attn_proj, kBlock, kDefault, "attn.hook_out", {T, d}, "after wo and its bias, before a post-norm"},
+    {Site::ln1_post_scale, kBlock, kDefault, "ln1_post.hook_scale", {T, one}, "the norm behind attention"},
+    {Site::ln1_post_normalized, kBlock, kDefault, "ln1_post.hook_normalized", {T, d}, "divided, before the weight"},
+    {Site::ln1_post_out, kBlock, kDefault, "ln1_post.hook_out", {T, d}, "after the weight"},
+    {Site::attn_out, kBlock, kDefault, "hook_attn_out", {T, d}, "what attention adds to the stream"},
+    {Site::resid_mid,
+     kBlock,
+     kDefault,
+     "hook_resid_mid",
+     {T, d},
      "the stream between attention and MLP; none in a parallel block"},
-    {Site::mlp_in, kBlock, kOnDemand, "hook_mlp_in", "[T, d]", "what the MLP reads, before ln2"},
-    {Site::ln2_scale, kBlock, kDefault, "ln2.hook_scale", "[T, 1]", "the divisor of the norm before the MLP"},
-    {Site::ln2_normalized, kBlock, kDefault, "ln2.hook_normalized", "[T, d]", "divided, before the weight"},
-    {Site::ln2_out, kBlock, kDefault, "ln2.hook_out", "[T, d]", "after the weight: what the MLP reads"},
-    {Site::router_logits, kBlock, kDefault, "mlp.hook_router_logits", "[T, E]",
-     "how well each expert fits, no softmax"},
-    {Site::expert_weights, kBlock, kDefault, "mlp.hook_expert_weights", "[T, E]", "softmax of these, before the top-k"},
-    {Site::expert_indices, kBlock, kDefault, "mlp.hook_expert_indices", "[T, k]", "the chosen experts, best first"},
-    {Site::expert_tokens, kBlock, kDefault, "mlp.experts.{e}.hook_tokens", "[n]", "the rows that chose the expert"},
-    {Site::expert_gate, kBlock, kDefault, "mlp.experts.{e}.hook_gate", "[n, d_fe]",
+    {Site::mlp_in, kBlock, kOnDemand, "hook_mlp_in", {T, d}, "what the MLP reads, before ln2"},
+    {Site::ln2_scale, kBlock, kDefault, "ln2.hook_scale", {T, one}, "the divisor of the norm before the MLP"},
+    {Site::ln2_normalized, kBlock, kDefault, "ln2.hook_normalized", {T, d}, "divided, before the weight"},
+    {Site::ln2_out, kBlock, kDefault, "ln2.hook_out", {T, d}, "after the weight: what the MLP reads"},
+    {Site::router_logits, kBlock, kDefault, "mlp.hook_router_logits", {T, E}, "how well each expert fits, no softmax"},
+    {Site::expert_weights, kBlock, kDefault, "mlp.hook_expert_weights", {T, E}, "softmax of these, before the top-k"},
+    {Site::expert_indices, kBlock, kDefault, "mlp.hook_expert_indices", {T, k}, "the chosen experts, best first"},
+    {Site::expert_tokens, kBlock, kDefault, "mlp.experts.{e}.hook_tokens", {n}, "the rows that chose the expert"},
+    {Site::expert_gate,
+     kBlock,
+     kDefault,
+     "mlp.experts.{e}.hook_gate",
+     {n, d_fe},
      "before the activation; gated experts only"},
-    {Site::expert_pre, kBlock, kDefault, "mlp.experts.{e}.hook_pre", "[n, d_fe]",
+    {Site::expert_pre,
+     kBlock,
+     kDefault,
+     "mlp.experts.{e}.hook_pre",
+     {n, d_fe},
      "the up branch (not gated: before the activation)"},
-    {Site::expert_post, kBlock, kDefault, "mlp.experts.{e}.hook_post", "[n, d_fe]",
+    {Site::expert_post,
+     kBlock,
+     kDefault,
+     "mlp.experts.{e}.hook_post",
+     {n, d_fe},
      "after the activation (gated: times up)"},
-    {Site::expert_out, kBlock, kDefault, "mlp.experts.{e}.hook_out", "[n, d]", "before its share is multiplied in"},
-    {Site::mlp_pre, kBlock, kDefault, "mlp.hook_pre", "[T, d_ff]", "before the activation (gated: the gate)"},
-    {Site::mlp_pre_linear, kBlock, kDefault, "mlp.hook_pre_linear", "[T, d_ff]", "the up branch of a gated MLP"},
-    {Site::mlp_post, kBlock, kDefault, "mlp.hook_post", "[T, d_ff]", "after the activation (gated: times up)"},
-    {Site::mlp_proj, kBlock, kDefault, "mlp.hook_out", "[T, d]", "after w_down and its bias, before a post-norm"},
-    {Site::ln2_post_scale, kBlock, kDefault, "ln2_post.hook_scale", "[T, 1]", "the norm behind the MLP"},
-    {Site::ln2_post_normalized, kBlock, kDefault, "ln2_post.hook_normalized", "[T, d]", "divided, before the weight"},
-    {Site::ln2_post_out, kBlock, kDefault, "ln2_post.hook_out", "[T, d]", "after the weight"},
-    {Site::mlp_out, kBlock, kDefault, "hook_mlp_out", "[T, d]", "what the MLP adds to the stream"},
-    {Site::resid_post, kBlock, kDefault, "hook_resid_post", "[T, d]", "the residual stream that leaves the block"},
-    {Site::final_scale, kTop, kDefault, "ln_final.hook_scale", "[T, 1]", "the divisor of the final norm"},
-    {Site::final_normalized, kTop, kDefault, "ln_final.hook_normalized", "[T, d]", "divided, before the weight"},
-    {Site::final_out, kTop, kDefault, "ln_final.hook_out", "[T, d]", "after the weight"},
-    {Site::unembed_in, kTop, kDefault, "unembed.hook_in", "[T, d]", "what the head reads"},
-    {Site::unembed_out, kTop, kDefault, "unembed.hook_out", "[T, V]", "logits before scale and softcap"},
-    {Site::logits, kTop, kDefault, "hook_logits", "[T, V]", "logits after scale and softcap"},
-    {Site::loss, kTop, kDefault, "hook_loss", "[T-1]", "−log p of the token that follows, in nats"},
+    {Site::expert_out, kBlock, kDefault, "mlp.experts.{e}.hook_out", {n, d}, "before its share is multiplied in"},
+    {Site::mlp_pre, kBlock, kDefault, "mlp.hook_pre", {T, d_ff}, "before the activation (gated: the gate)"},
+    {Site::mlp_pre_linear, kBlock, kDefault, "mlp.hook_pre_linear", {T, d_ff}, "the up branch of a gated MLP"},
+    {Site::mlp_post, kBlock, kDefault, "mlp.hook_post", {T, d_ff}, "after the activation (gated: times up)"},
+    {Site::mlp_proj, kBlock, kDefault, "mlp.hook_out", {T, d}, "after w_down and its bias, before a post-norm"},
+    {Site::ln2_post_scale, kBlock, kDefault, "ln2_post.hook_scale", {T, one}, "the norm behind the MLP"},
+    {Site::ln2_post_normalized, kBlock, kDefault, "ln2_post.hook_normalized", {T, d}, "divided, before the weight"},
+    {Site::ln2_post_out, kBlock, kDefault, "ln2_post.hook_out", {T, d}, "after the weight"},
+    {Site::mlp_out, kBlock, kDefault, "hook_mlp_out", {T, d}, "what the MLP adds to the stream"},
+    {Site::resid_post, kBlock, kDefault, "hook_resid_post", {T, d}, "the residual stream that leaves the block"},
+    {Site::final_scale, kTop, kDefault, "ln_final.hook_scale", {T, one}, "the divisor of the final norm"},
+    {Site::final_normalized, kTop, kDefault, "ln_final.hook_normalized", {T, d}, "divided, before the weight"},
+    {Site::final_out, kTop, kDefault, "ln_final.hook_out", {T, d}, "after the weight"},
+    {Site::unembed_in, kTop, kDefault, "unembed.hook_in", {T, d}, "what the head reads"},
+    {Site::unembed_out, kTop, kDefault, "unembed.hook_out", {T, V}, "logits before scale and softcap"},
+    {Site::logits, kTop, kDefault, "hook_logits", {T, V}, "logits after scale and softcap"},
+    {Site::loss, kTop, kDefault, "hook_loss", {T_1}, "−log p of the token that follows, in nats"},
 });
 
 consteval bool in_enum_order() {
@@ -104,10 +139,32 @@ constexpr std::array<Site, 3> kNorms[] = {
 
 std::span<const SiteInfo> all_sites() { return kSites; }
 
+std::string_view name_of(Dim dim) {
+  constexpr std::string_view kNames[] = {"T", "T-1", "S",  "n",  "1",  "H", "K", "dh",   "d",
+                                         "V", "Nq",  "nq", "Nk", "nk", "E", "k", "d_fe", "d_ff"};
+  return kNames[static_cast<std::size_t>(dim)];
+}
+
+std::string to_string(const SiteShape& shape) {
+  std::string text;
+  for (const Dim dim : shape.dims()) text += (text.empty() ? "[" : ", ") + std::string(name_of(dim));
+  return text + "]";
+}
+
+bool precedes(const SiteId& a, const SiteId& b) {
+  const auto place = [](const SiteId& id) {
+    const bool after_blocks = !info(id.site).in_block && id.site > Site::resid_post;
+    return std::pair(after_blocks ? std::numeric_limits<int>::max() : id.layer, id.site);
+  };
+  return place(a) < place(b);
+}
+
 std::string name_of(const SiteId& id) {
+  constexpr std::string_view kPrefixes[] = {"blocks.", "encoder.", "decoder."};
   const SiteInfo& site = info(id.site);
-  if (!site.in_block) return std::string(site.name);
-  const std::string name = "blocks." + std::to_string(id.layer) + "." + std::string(site.name);
+  const std::string_view prefix = kPrefixes[static_cast<std::size_t>(id.stack)];
+  if (!site.in_block) return (id.stack == Stack::only ? "" : std::string(prefix)) + std::string(site.name);
+  const std::string name = std::string(prefix) + std::to_string(id.layer) + "." + std::string(site.name);
   const std::size_t at = name.find("{e}");
   if (at == std::string::npos) return name;
   const std::string expert = id.expert == SiteId::kNoExpert ? "E"

@@ -5,7 +5,9 @@
 // over (each head, or all of them); E experts, k chosen ones, n tokens that chose an expert, d_fe its width.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -77,12 +79,30 @@ enum class Site : std::uint8_t {
   loss,
 };
 
+/// A dimension of a value, by the letters above; `one` is a dimension of size 1, `T_1` T − 1.
+enum class Dim : std::uint8_t { T, T_1, S, n, one, H, K, dh, d, V, Nq, nq, Nk, nk, E, k, d_fe, d_ff };
+std::string_view name_of(Dim dim);
+
+class SiteShape {
+ public:
+  constexpr SiteShape(std::initializer_list<Dim> dims) : rank_(dims.size()) {
+    std::size_t i = 0;
+    for (const Dim dim : dims) dims_[i++] = dim;
+  }
+  constexpr std::span<const Dim> dims() const { return {dims_.data(), rank_}; }
+
+ private:
+  std::array<Dim, 3> dims_{};
+  std::size_t rank_;
+};
+std::string to_string(const SiteShape& shape);  ///< `[T, H, dh]`
+
 struct SiteInfo {
   Site site;
-  bool in_block;           ///< One a layer, its name prefixed by `blocks.{layer}.`
-  bool on_demand;          ///< Not in the default set: only where it is asked for by its exact name.
-  std::string_view name;   ///< `attn.hook_q`
-  std::string_view shape;  ///< `[T, H, dh]`
+  bool in_block;          ///< One a layer, its name prefixed by `blocks.{layer}.`
+  bool on_demand;         ///< Not in the default set: only where it is asked for by its exact name.
+  std::string_view name;  ///< `attn.hook_q`
+  SiteShape shape;
   std::string_view meaning;
 
   /// One an expert of the layer, which stands for `{e}` in the name (`E` where none is meant).
@@ -93,12 +113,16 @@ struct SiteInfo {
 std::span<const SiteInfo> all_sites();
 inline const SiteInfo& info(Site site) { return all_sites()[static_cast<std::size_t>(site)]; }
 
+/// The stack of blocks that a site belongs to. A model with one stack has no prefix in its names.
+enum class Stack : std::uint8_t { only, encoder, decoder };
+
 /// A site of one layer. Attention's strips (scores and pattern) are seen once for each segment of the pass.
 struct SiteId {
   Site site = Site::tokens;
   int layer = -1;    ///< −1 for the sites outside the blocks.
   int segment = -1;  ///< −1 where the value covers all rows of the pass.
   int expert = kNoExpert;
+  Stack stack = Stack::only;
 
   static constexpr int kNoExpert = -1;
   static constexpr int kShared = -2;  ///< The expert of every token.
@@ -106,6 +130,8 @@ struct SiteId {
   bool operator==(const SiteId&) const = default;
 };
 
+/// Whether a forward meets `a` before `b`, sites of one stack.
+bool precedes(const SiteId& a, const SiteId& b);
 std::string name_of(const SiteId& id);  ///< `blocks.3.attn.hook_q`; names are made only when something is written.
 
 /// The three values of a normalization.
@@ -133,9 +159,10 @@ SiteGroup group_of(Site site);
 /// The sites of one layer: `at(Site::q)`, `at(Norm::ln1)`.
 struct BlockSite {
   int layer = -1;
+  Stack stack = Stack::only;
 
-  SiteId operator()(Site site, int segment = -1) const { return {site, layer, segment}; }
-  SiteId of_expert(Site site, int expert) const { return {site, layer, -1, expert}; }
+  SiteId operator()(Site site, int segment = -1) const { return {site, layer, segment, SiteId::kNoExpert, stack}; }
+  SiteId of_expert(Site site, int expert) const { return {site, layer, -1, expert, stack}; }
   NormSite operator()(Norm norm) const;
 };
 

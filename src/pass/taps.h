@@ -1,6 +1,8 @@
 // Looking inside a forward, and reaching into it.
 #pragma once
 
+#include <optional>
+
 #include "pass/sites.h"
 #include "tensor/tensor.h"
 
@@ -19,6 +21,9 @@ class Taps {
   /// say), and the returned one must live until the pass ends or is released with its block.
   /// With a tape the new value is an op like others, and whoever makes it records it.
   virtual Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) = 0;
+  /// The last site, in the order of a forward, that it may want; a pass that nobody wants anything else of ends there.
+  /// Nothing: any site.
+  virtual std::optional<SiteId> last_wanted() const { return {}; }
 
   virtual bool wants_gradient(const SiteId&) const { return false; }
   /// The gradient of the loss by the value at a site that was visited, after any write into it; when the tape is

@@ -24,7 +24,7 @@ const BlockFormat& block_format(DType dtype) {
   for (const BlockFormat& format : kFormats) {
     if (format.dtype == dtype) return format;
   }
-  throw InternalError("quant", "{} is no format of blocks", name_of(dtype));
+  throw InternalError("quant", "{} is not a block format", name_of(dtype));
 }
 
 void dequantize_row(DType dtype, const std::byte* x, std::int64_t n, float* y) {
@@ -36,13 +36,13 @@ void dequantize_row(DType dtype, const std::byte* x, std::int64_t n, float* y) {
 void quantize_row(DType dtype, const float* x, std::int64_t n, std::byte* y, std::string_view where) {
   const BlockFormat& format = block_format(dtype);
   const BlockSize size = block_size(dtype);
-  if (format.quantize == nullptr) throw Unsupported(where, "{} can be read, not written", name_of(dtype));
+  if (format.quantize == nullptr) throw Unsupported(where, "{} can be read but not written", name_of(dtype));
   for (std::int64_t i = 0; i < n; i += size.elements, y += size.bytes) {
     for (std::int64_t j = i; j < i + size.elements; ++j) {
       if (!std::isfinite(x[j])) throw BadInput(where, "expected finite weights to quantize, got {}", x[j]);
     }
     if (!format.quantize(x + i, y)) {
-      throw BadInput(where, "expected weights whose scale {} can hold, got larger ones", name_of(dtype));
+      throw BadInput(where, "expected weights in the range of {}, got larger ones", name_of(dtype));
     }
   }
 }

@@ -1,7 +1,7 @@
-// Blocks of elements that share a scale, as ggml defines them: each format's layout, to floats and from floats.
+// ggml's block formats: blocks of elements that share a scale, converted to and from float32.
 //
-// A row is whole blocks, one after the other. Dequantizing is exact in the sense that every element is the float32
-// that ggml's reference computes, operation by operation; quantizing gives the very bytes of ggml's reference.
+// A row consists of whole blocks. Dequantizing computes the same operations as ggml's reference, so every element has
+// the same bits; quantizing gives the same bytes as ggml's reference.
 // Source: ggml-org/ggml, src/ggml-common.h (layouts), src/ggml-quants.c (dequantize_row_*, quantize_row_*_ref).
 #pragma once
 
@@ -15,22 +15,21 @@ namespace vitrine {
 
 struct BlockFormat {
   DType dtype;
-  /// One block to block_size(dtype).elements floats.
+  /// Converts one block to block_size(dtype).elements floats.
   void (*dequantize)(const std::byte* block, float* y);
-  /// The other way; null for formats that are only read. Finite floats only. False where a scale is beyond what the
-  /// format can hold.
+  /// The inverse; null for formats that vitrine only reads. The floats must be finite. Returns false if a scale is out
+  /// of the format's range.
   bool (*quantize)(const float* x, std::byte* block);
 };
 
-/// All formats of blocks.
 std::span<const BlockFormat> all_block_formats();
-/// Throws InternalError for a type of single elements.
+/// Throws InternalError if `dtype` is not a block format.
 const BlockFormat& block_format(DType dtype);
 
-/// A row of `n` elements, whole blocks, to floats.
+/// Converts a row of `n` elements, whole blocks, to floats.
 void dequantize_row(DType dtype, const std::byte* x, std::int64_t n, float* y);
-/// The other way. Throws Unsupported for a format that is only read, BadInput, with `where`, for values that are not
-/// finite or too large for the format.
+/// The inverse. Throws Unsupported if vitrine only reads the format, BadInput for values that are not finite or are too
+/// large for the format. `where` names the tensor in errors.
 void quantize_row(DType dtype, const float* x, std::int64_t n, std::byte* y, std::string_view where);
 
 }  // namespace vitrine

@@ -1,4 +1,4 @@
-// The functions behind block_format.h's table: one file a group of formats.
+// The functions in the table of block_format.cpp, and access to the bytes of a block.
 #pragma once
 
 #include <bit>
@@ -19,7 +19,7 @@ void dequantize_q5_1(const std::byte* block, float* y);
 bool quantize_q8_0(const float* x, std::byte* block);
 bool quantize_q4_0(const float* x, std::byte* block);
 
-// Blocks of 256, of which parts have scales of their own (quant/k_blocks.cpp)
+// Blocks of 256 whose parts have their own scales (quant/k_blocks.cpp)
 void dequantize_q2_k(const std::byte* block, float* y);
 void dequantize_q3_k(const std::byte* block, float* y);
 void dequantize_q4_k(const std::byte* block, float* y);
@@ -27,7 +27,7 @@ void dequantize_q5_k(const std::byte* block, float* y);
 void dequantize_q6_k(const std::byte* block, float* y);
 bool quantize_q6_k(const float* x, std::byte* block);  // quant/q6_k.cpp
 
-// Bytes of a block, read and written where they lie: a block has no alignment.
+// Access to the bytes of a block, which may be unaligned.
 
 inline int byte_at(const std::byte* p, std::int64_t i) { return std::to_integer<int>(p[i]); }
 inline int signed_at(const std::byte* p, std::int64_t i) { return static_cast<std::int8_t>(byte_at(p, i)); }

@@ -1,6 +1,6 @@
-// Writing q6_k: scales chosen for the least squared error, weighted by the square of the element.
+// Quantizes to q6_k. Scales minimize the squared error, weighted by the square of each element.
 //
-// Source: ggml-org/ggml, src/ggml-quants.c (make_qx_quants, quantize_row_q6_K_ref); the order of operations is theirs.
+// Source: ggml-org/ggml, src/ggml-quants.c (make_qx_quants, quantize_row_q6_K_ref), in the same order of operations.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -12,9 +12,10 @@ namespace vitrine {
 namespace {
 
 constexpr int kBlock = 256, kPart = 16, kParts = kBlock / kPart;
-constexpr int kMost = 32;                // values are −32 to 31
-constexpr float kNothing = 1e-15F;       // parts below that are 0
-constexpr float kRounder = 12582912.0F;  // 1.5 · 2^23: added to a number below 2^22, it rounds it to even
+constexpr int kLevels = 32;            // values are −32 to 31
+constexpr float kNegligible = 1e-15F;  // parts with smaller elements are stored as 0
+constexpr float kRounder =
+    12582912.0F;  // 1.5 · 2^23: adding it rounds a number below 2^22 to the nearest, ties to even
 constexpr float kLargestHalf = 65504.0F;
 
 int nearest(float x) {
@@ -24,9 +25,9 @@ int nearest(float x) {
   return (bits & 0x007FFFFF) - 0x00400000;
 }
 
-int value_of(float x) { return std::clamp(nearest(x), -kMost, kMost - 1); }
+int value_of(float x) { return std::clamp(nearest(x), -kLevels, kLevels - 1); }
 
-/// How well a scale fits: Σ x² · x v and Σ x² · v v.
+/// Σ x² · x v and Σ x² · v v, which measure how well a scale fits.
 struct Fit {
   float xv = 0, vv = 0;
 };
@@ -44,10 +45,10 @@ Fit fit_of(const float* x, float inverse) {
 
 struct PartScale {
   float scale = 0;
-  float inverse = 0;  // what the elements were multiplied by to find it
+  float inverse = 0;  // the factor of the elements with which it was found
 };
 
-/// The scale of a part, out of nineteen around the one that makes its largest element −32.
+/// The best scale of a part, out of nineteen around the one for which its largest element becomes −32.
 PartScale scale_of_part(const float* x) {
   float largest = 0, extreme = 0;
   for (int i = 0; i < kPart; ++i) {
@@ -55,15 +56,15 @@ PartScale scale_of_part(const float* x) {
     largest = std::abs(x[i]);
     extreme = x[i];
   }
-  if (largest < kNothing) return {};
+  if (largest < kNegligible) return {};
   PartScale found;
-  found.inverse = static_cast<float>(-kMost) / extreme;
+  found.inverse = static_cast<float>(-kLevels) / extreme;
   const Fit first = fit_of(x, found.inverse);
   found.scale = first.vv != 0 ? first.xv / first.vv : 0.0F;
   float best = found.scale * first.xv;
   for (int step = -9; step <= 9; ++step) {
     if (step == 0) continue;
-    const float inverse = -(static_cast<float>(kMost) + 0.1F * static_cast<float>(step)) / extreme;
+    const float inverse = -(static_cast<float>(kLevels) + 0.1F * static_cast<float>(step)) / extreme;
     const Fit fit = fit_of(x, inverse);
     if (!(fit.vv > 0 && fit.xv * fit.xv > best * fit.vv)) continue;
     found = {fit.xv / fit.vv, inverse};
@@ -72,19 +73,19 @@ PartScale scale_of_part(const float* x) {
   return found;
 }
 
-/// The elements of a part as they are stored, 0 to 63. Where `step` is 0 the part is lost; what was found with its own
-/// scale is kept.
+/// The elements of a part as stored, 0 to 63. If `step` is 0, all of them dequantize to 0, and ggml stores the values
+/// found with the part's own scale.
 void round_part(const float* x, const PartScale& part, float step, int* values) {
   for (int i = 0; i < kPart; ++i) {
     if (step != 0) {
-      values[i] = value_of(x[i] / step) + kMost;
+      values[i] = value_of(x[i] / step) + kLevels;
     } else {
-      values[i] = part.inverse != 0 ? value_of(part.inverse * x[i]) + kMost : 0;
+      values[i] = part.inverse != 0 ? value_of(part.inverse * x[i]) + kLevels : 0;
     }
   }
 }
 
-/// The layout of dequantize_q6_k.
+/// Stores values in the layout that dequantize_q6_k reads.
 void pack(const std::array<int, kBlock>& values, std::byte* block) {
   for (int half = 0; half < 2; ++half) {
     const int* const v = values.data() + 128 * half;
@@ -110,7 +111,7 @@ bool quantize_q6_k(const float* x, std::byte* block) {
     extreme = scale;
   }
   std::fill_n(block, block_size(DType::q6_k).bytes, std::byte{0});
-  if (largest < kNothing) return true;
+  if (largest < kNegligible) return true;
   const float inverse = -128.0F / extreme;
   put_half(block + 208, 1.0F / inverse);
   const float d = half_at(block + 208);

@@ -1,4 +1,4 @@
-// Blocks of 32 elements with one scale, and an offset in those of kind 1.
+// Blocks of 32 elements with one scale d; q4_1 and q5_1 also have an offset m.
 #include <algorithm>
 #include <cmath>
 
@@ -10,7 +10,7 @@ namespace {
 constexpr int kBlock = 32;
 constexpr float kLargestHalf = 65504.0F;
 
-/// 1 / d as ggml has it. Where that is infinite, d is below what a half can hold, and all elements become 0.
+/// 1 / d, as in ggml. If that is infinite, a half cannot hold d, and all elements become 0.
 float inverse(float d) {
   const float inverse = d != 0 ? 1.0F / d : 0.0F;
   return std::isfinite(inverse) ? inverse : 0.0F;
@@ -24,7 +24,7 @@ void dequantize_q8_0(const std::byte* block, float* y) {
   for (int i = 0; i < kBlock; ++i) y[i] = static_cast<float>(signed_at(block, 2 + i)) * d;
 }
 
-// q4_0, 18 bytes: half d, 16 bytes, element i in the low half of byte i, element 16 + i in the high one.
+// q4_0, 18 bytes: half d, 16 bytes: element i in the low half of byte i, element 16 + i in the high half.
 // y = (q − 8) d
 void dequantize_q4_0(const std::byte* block, float* y) {
   const float d = half_at(block);
@@ -45,7 +45,7 @@ void dequantize_q4_1(const std::byte* block, float* y) {
   }
 }
 
-// q5_0, 22 bytes: half d, 32 bits h, the fifth bit of each element, 16 bytes as in q4_0.     y = (q − 16) d
+// q5_0, 22 bytes: half d, 32 bits h with the fifth bit of each element, 16 bytes as in q4_0.     y = (q − 16) d
 void dequantize_q5_0(const std::byte* block, float* y) {
   const float d = half_at(block);
   const std::uint32_t h = word_at(block + 2);
@@ -57,7 +57,7 @@ void dequantize_q5_0(const std::byte* block, float* y) {
   }
 }
 
-// q5_1, 24 bytes: half d, half m, then as in q5_0.     y = q d + m
+// q5_1, 24 bytes: half d, half m, the rest as in q5_0.     y = q d + m
 void dequantize_q5_1(const std::byte* block, float* y) {
   const float d = half_at(block), m = half_at(block + 2);
   const std::uint32_t h = word_at(block + 4);
@@ -69,7 +69,7 @@ void dequantize_q5_1(const std::byte* block, float* y) {
   }
 }
 
-// d is the largest magnitude over 127; halves round away from zero.
+// d is the largest magnitude divided by 127; ties round away from zero.
 bool quantize_q8_0(const float* x, std::byte* block) {
   float largest = 0;
   for (int i = 0; i < kBlock; ++i) largest = std::max(largest, std::abs(x[i]));
@@ -79,7 +79,7 @@ bool quantize_q8_0(const float* x, std::byte* block) {
   return d <= kLargestHalf;
 }
 
-// The element of the largest magnitude, the first of equal ones, becomes −8.
+// The element with the largest magnitude (the first of several) becomes −8.
 bool quantize_q4_0(const float* x, std::byte* block) {
   float largest = 0, extreme = 0;
   for (int i = 0; i < kBlock; ++i) {

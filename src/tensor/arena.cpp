@@ -1,7 +1,6 @@
 #include "tensor/arena.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "base/error.h"
 
@@ -13,10 +12,9 @@ constexpr std::int64_t kMostGrowth = std::int64_t{1} << 24;
 
 }  // namespace
 
-void Arena::Free::operator()(std::byte* p) const { std::free(p); }
-
 void Arena::make_room(std::int64_t n) {
   if (n > kMost - kLine) throw OutOfCapacity("arena", "activations are beyond any memory");
+  note_top();
   if (top_.used > 0) top_ = {top_.chunk + 1, 0};
   place_chunk(in_lines(n));
 }
@@ -33,9 +31,17 @@ void Arena::place_chunk(std::int64_t size) {
   // As large as all before it, so that their number stays small, up to a size beyond which number does not matter.
   Chunk chunk;
   chunk.size = std::max({kFirstChunk, size, idle, std::min(kMostGrowth, reserved_bytes())});
-  chunk.data.reset(static_cast<std::byte*>(std::aligned_alloc(kLine, static_cast<std::size_t>(chunk.size))));
+  chunk.data = take_memory(chunk.size, counted_);
   if (!chunk.data) throw OutOfCapacity("arena", "no memory for {} bytes of activations", chunk.size);
   chunks_.push_back(std::move(chunk));
+}
+
+std::int64_t Arena::touched_bytes() const {
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    total += i == top_.chunk ? std::max(top_.used, chunks_[i].touched) : chunks_[i].touched;
+  }
+  return total;
 }
 
 std::int64_t Arena::reserved_bytes() const {

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <vector>
 
+#include "tensor/memory.h"
 #include "tensor/tensor.h"
 
 namespace vitrine {
@@ -15,6 +15,9 @@ namespace vitrine {
 /// and the chunks stay for the next block or pass. Not for several threads: take the memory before a parallel loop.
 class Arena {
  public:
+  /// With `counted`, its memory is counted and not there.
+  explicit Arena(CountedMemory* counted = nullptr) : counted_(counted) {}
+
   struct Mark {
     std::size_t chunk = 0;
     std::int64_t used = 0;
@@ -32,16 +35,18 @@ class Arena {
     return result;
   }
   Mark mark() const { return top_; }
-  void release(Mark mark) { top_ = mark; }
+  void release(Mark mark) {
+    note_top();
+    top_ = mark;
+  }
   std::int64_t reserved_bytes() const;  ///< What the arena holds of the system.
+  std::int64_t touched_bytes() const;   ///< The part of it that has been handed out at some time.
 
  private:
-  struct Free {
-    void operator()(std::byte* p) const;
-  };
   struct Chunk {
-    std::unique_ptr<std::byte, Free> data;
+    MemoryBlock data;
     std::int64_t size = 0;
+    std::int64_t touched = 0;
   };
 
   static constexpr std::int64_t kLine = 64;
@@ -56,9 +61,13 @@ class Arena {
     }
     return n;
   }
+  void note_top() {
+    if (top_.chunk < chunks_.size() && top_.used > chunks_[top_.chunk].touched) chunks_[top_.chunk].touched = top_.used;
+  }
   void make_room(std::int64_t n);
   void place_chunk(std::int64_t size);
 
+  CountedMemory* counted_;
   std::vector<Chunk> chunks_;
   Mark top_;
 };

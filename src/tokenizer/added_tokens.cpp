@@ -16,18 +16,12 @@ namespace {
 constexpr std::size_t kMaxContentBytes = 4096;
 constexpr std::size_t kMaxTokens = 1U << 16;
 
-std::size_t last_character(std::string_view text) {
-  std::size_t i = text.size() - 1;
-  while (i > 0 && (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80) --i;
-  return i;
-}
-
 bool ends_with_word(std::string_view text) {
   return !text.empty() && is_word_character(code_point(text.substr(last_character(text))));
 }
 bool starts_with_word(std::string_view text) { return !text.empty() && is_word_character(code_point(text)); }
 
-/// Where the white space at the end of `text` begins; not looked for before `from`.
+/// The offset of the white space at the end of `text`, at least `from`.
 std::size_t space_at_end(std::string_view text, std::size_t from) {
   while (text.size() > from && is_white_space(code_point(text.substr(last_character(text))))) {
     text = text.substr(0, last_character(text));
@@ -72,14 +66,15 @@ std::vector<AddedToken> parse_added_tokens(const Json& json, const PieceTable& p
     }
     const std::int32_t known = pieces.find(token.content);
     if (known != kNoId && known != token.id) {
-      throw BadCheckpoint(where, "added token \"{}\" has id {}, in the vocabulary it has {}", token.content, id, known);
+      throw BadCheckpoint(where, "added token \"{}\" has id {}, but the vocabulary gives it {}", token.content, id,
+                          known);
     }
     if (known == kNoId && pieces.contains(token.id)) {
-      throw BadCheckpoint(where, "added token \"{}\" has id {}, in the vocabulary that is \"{}\"", token.content, id,
-                          pieces.piece(token.id));
+      throw BadCheckpoint(where, "added token \"{}\" has id {}, which the vocabulary gives to \"{}\"", token.content,
+                          id, pieces.piece(token.id));
     }
     if (!ids.insert(id).second || !contents.insert(token.content).second) {
-      throw BadCheckpoint(where, "added token {} \"{}\" stands twice", id, token.content);
+      throw BadCheckpoint(where, "added token {} \"{}\" appears twice", id, token.content);
     }
     if (!token.content.empty()) tokens.push_back(std::move(token));
   }
@@ -87,19 +82,19 @@ std::vector<AddedToken> parse_added_tokens(const Json& json, const PieceTable& p
 }
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* normalizer) : tokens_(std::move(tokens)) {
-  std::vector<std::string> contents;  // as they are looked for
+  std::vector<std::string> contents;  // normalized if the token is
   for (const AddedToken& token : tokens_) {
     by_id_.emplace(token.id, contents.size());
     contents.push_back(token.normalized && normalizer != nullptr ? (*normalizer)(token.content, nullptr)
                                                                  : token.content);
   }
-  // Where normalization makes two contents equal, a special one goes first, then the earlier one.
-  std::unordered_set<std::string_view> seen;
+  // If normalization makes two contents equal, a special token takes precedence, then the earlier one.
+  std::unordered_set<std::string_view> known;
   std::vector<PrefixTrie::Key> raw, normalized;
   for (bool special : {true, false}) {
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
       if (tokens_[i].special != special || contents[i].empty()) continue;
-      if (tokens_[i].normalized && !seen.insert(contents[i]).second) continue;
+      if (tokens_[i].normalized && !known.insert(contents[i]).second) continue;
       (tokens_[i].normalized ? normalized : raw).emplace_back(contents[i], static_cast<std::int32_t>(i));
     }
   }
@@ -114,24 +109,18 @@ const AddedToken* AddedTokens::find(std::int32_t id) const {
 
 void AddedTokens::split(const PrefixTrie& trie, std::string_view all, SpecialTokens policy, Text text,
                         Token token) const {
-  std::size_t done = 0;  // what lies before has been handed out
-  for (std::size_t i = 0; !trie.empty() && i < all.size();) {
-    const PrefixTrie::Match match = trie.longest(all.substr(i));
-    if (match.length == 0) {
-      ++i;
-      continue;
-    }
-    std::size_t begin = i, end = i + match.length;
-    i = end;
+  std::size_t done = 0;  // everything before this offset has been passed on
+  trie.each_match(all, [&](std::size_t begin, PrefixTrie::Match match) {
+    std::size_t end = begin + match.length;
     const AddedToken& found = tokens_[static_cast<std::size_t>(match.value)];
-    if (policy == SpecialTokens::none && found.special) continue;
-    if (found.single_word && (ends_with_word(all.substr(0, begin)) || starts_with_word(all.substr(end)))) continue;
+    if (policy == SpecialTokens::none && found.special) return;
+    if (found.single_word && (ends_with_word(all.substr(0, begin)) || starts_with_word(all.substr(end)))) return;
     if (found.lstrip) begin = std::max(space_at_end(all.substr(0, begin), std::min(begin, done)), done);
     if (found.rstrip) end += space_at_start(all.substr(end));
     if (done < begin) text(all.substr(done, begin - done));
     token(found.id);
     done = end;
-  }
+  });
   if (done < all.size()) text(all.substr(done));
 }
 

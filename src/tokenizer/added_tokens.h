@@ -1,8 +1,8 @@
-// Added tokens: texts that are one token wherever they stand, found before the rest is normalized and cut.
+// Added tokens: texts that are always one token. They are found before the rest of the text is normalized and split.
 //
-// Rules: Hugging Face's `tokenizers`, src/tokenizer/added_vocabulary.rs. Tokens that are not normalized are looked for
-// in the text as it came, then the others, normalized themselves, in the normalized rest; each time the leftmost match
-// counts, the longest of those.
+// Source of the rules: Hugging Face's `tokenizers`, src/tokenizer/added_vocabulary.rs. Tokens that are not normalized
+// are searched for in the original text. The others are normalized and searched for in the normalized rest. Each search
+// takes the leftmost match, and the longest of several.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,19 @@
 
 namespace vitrine {
 
-/// Names as in tokenizer.json.
+/// The names are those of tokenizer.json.
 struct AddedToken {
   std::int32_t id;
   std::string content;
-  bool single_word;  ///< only where neither neighbour is a word character
-  bool lstrip;       ///< takes the white space before it
-  bool rstrip;       ///< takes the white space behind it
-  bool normalized;   ///< looked for in the normalized text
-  bool special;      ///< control: not recognized where nothing is, left out of decoded text
+  bool single_word;  ///< matches only if neither neighbour is a word character
+  bool lstrip;       ///< includes the white space before it
+  bool rstrip;       ///< includes the white space after it
+  bool normalized;   ///< is searched for in the normalized text
+  bool special;      ///< is not recognized with SpecialTokens::none, and is omitted from decoded text
 };
 
-/// Reads the list. Throws BadCheckpoint where it is malformed, an id or a content stands twice, or the vocabulary
-/// gives the content another id or the id another content.
+/// Reads the list. Throws BadCheckpoint if it is malformed, if an id or a content appears twice, or if the vocabulary
+/// has the content with another id or the id with another content.
 std::vector<AddedToken> parse_added_tokens(const Json& json, const PieceTable& pieces, std::string_view where);
 
 class AddedTokens {
@@ -43,8 +43,8 @@ class AddedTokens {
 
   using Text = FunctionRef<void(std::string_view)>;
   using Token = FunctionRef<void(std::int32_t)>;
-  /// Calls `text` and `token` for what `raw`, a text as it came, consists of. With SpecialTokens::none special tokens
-  /// stay text; other added tokens are part of the vocabulary, so they are still found.
+  /// Calls `token` for each added token of `raw`, a text before normalization, and `text` for the parts between them.
+  /// With SpecialTokens::none special tokens remain text; other added tokens belong to the vocabulary and are found.
   void split_raw(std::string_view raw, SpecialTokens policy, Text text, Token token) const {
     split(raw_, raw, policy, text, token);
   }
@@ -52,7 +52,7 @@ class AddedTokens {
     split(normalized_, normalized, policy, text, token);
   }
 
-  /// Null pointer where the id is no added token.
+  /// Returns null if the id is not that of an added token.
   const AddedToken* find(std::int32_t id) const;
   const std::vector<AddedToken>& tokens() const { return tokens_; }
 
@@ -61,7 +61,7 @@ class AddedTokens {
 
   std::vector<AddedToken> tokens_;
   std::unordered_map<std::int32_t, std::size_t> by_id_;
-  PrefixTrie raw_, normalized_;  // values: places in tokens_
+  PrefixTrie raw_, normalized_;  // values: indices into tokens_
 };
 
 }  // namespace vitrine

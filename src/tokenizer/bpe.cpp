@@ -11,19 +11,18 @@
 namespace vitrine {
 namespace {
 
-constexpr std::size_t kShortWord = 40;        // symbols; below, a scan for each merge is faster than a heap
-constexpr std::size_t kKeptBytes = 1U << 20;  // of scratch memory after a long text
+constexpr std::size_t kShortWord = 40;        // symbols, up to which a scan for each merge is faster than a heap
+constexpr std::size_t kKeptBytes = 1U << 20;  // of scratch, kept after a long text
 constexpr std::uint64_t kMaxRankWork = 1ULL << 31;
 constexpr std::uint32_t kSmallCharacters = 0x10000;
 
-std::uint32_t last_character(std::string_view text, BpeOptions::Symbols symbols) {
-  std::size_t i = text.size() - 1;
-  if (symbols == BpeOptions::Symbols::bytes) return static_cast<unsigned char>(text[i]);
-  while (i > 0 && (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80) --i;
-  return is_valid_utf8(text.substr(i)) ? code_point(text.substr(i)) : 0;
+std::uint32_t last_of(std::string_view text, BpeOptions::Symbols symbols) {
+  if (symbols == BpeOptions::Symbols::bytes) return static_cast<unsigned char>(text.back());
+  const std::string_view character = text.substr(last_character(text));
+  return is_valid_utf8(character) ? code_point(character) : 0;
 }
 
-std::uint32_t first_character(std::string_view text, BpeOptions::Symbols symbols) {
+std::uint32_t first_of(std::string_view text, BpeOptions::Symbols symbols) {
   if (symbols == BpeOptions::Symbols::bytes) return static_cast<unsigned char>(text[0]);
   const std::size_t length = std::min(length_by_lead(text[0]), text.size());
   return is_valid_utf8(text.substr(0, length)) ? code_point(text) : 0;
@@ -57,11 +56,27 @@ void MergeBoundaries::add(std::uint32_t last, std::uint32_t first) {
   bits_[i / 64] |= std::uint64_t{1} << (i % 64);
 }
 
+void merge_by_scan(const MergeTable& merges, std::vector<BpeMerge>& pairs, std::vector<std::int32_t>& ids) {
+  if (ids.size() < 2) return;
+  pairs.resize(ids.size() - 1);  // pairs[i]: of ids[i] and ids[i + 1]
+  for (std::size_t i = 0; i + 1 < ids.size(); ++i) pairs[i] = merges.find(ids[i], ids[i + 1]);
+  while (!pairs.empty()) {
+    const auto best = std::min_element(pairs.begin(), pairs.end(),
+                                       [](const BpeMerge& a, const BpeMerge& b) { return a.rank < b.rank; });
+    if (best->merged == kNoId) return;
+    const auto at = static_cast<std::size_t>(best - pairs.begin());
+    ids[at] = best->merged;
+    ids.erase(ids.begin() + (best - pairs.begin()) + 1);
+    pairs.erase(best);
+    if (at + 1 < ids.size()) pairs[at] = merges.find(ids[at], ids[at + 1]);
+    if (at > 0) pairs[at - 1] = merges.find(ids[at - 1], ids[at]);
+  }
+}
+
 Bpe::Bpe(PieceTable pieces, BpeOptions options, std::size_t n_merges)
     : pieces_(std::move(pieces)), options_(std::move(options)), merges_(n_merges) {
   index_characters();
-  // An affix makes a character's symbol depend on its place in the word.
-  may_cut_ = options_.continuing_subword_prefix.empty() && options_.end_of_word_suffix.empty();
+  has_affixes_ = !options_.continuing_subword_prefix.empty() || !options_.end_of_word_suffix.empty();
 }
 
 Bpe::Bpe(PieceTable pieces, const std::vector<Pair>& pairs, BpeOptions options, std::string_view where)
@@ -76,7 +91,7 @@ Bpe::Bpe(PieceTable pieces, const std::vector<Pair>& pairs, BpeOptions options, 
     merged.assign(left).append(right.substr(prefix));
     const std::int32_t id = pieces_.find(merged);
     if (id == kNoId)
-      throw BadCheckpoint(where, "expected \"{}\", which merge {} makes, in the vocabulary", merged, rank);
+      throw BadCheckpoint(where, "expected \"{}\", the result of merge {}, in the vocabulary", merged, rank);
     add_merge(pairs[rank].left, pairs[rank].right, {static_cast<std::uint32_t>(rank), id});
   }
 }
@@ -99,7 +114,7 @@ Bpe Bpe::from_ranks(PieceTable pieces, BpeOptions options, std::string_view wher
       const std::int32_t right = pieces.find(piece.substr(cut));
       if (right == kNoId) continue;
       if (found.size() == MergeTable::kMaxMerges) {
-        throw BadCheckpoint(where, "expected at most {} ways to make the pieces from pieces", MergeTable::kMaxMerges);
+        throw BadCheckpoint(where, "expected at most {} merges that the ranks allow", MergeTable::kMaxMerges);
       }
       found.push_back({{left, right}, id});
     }
@@ -112,8 +127,7 @@ Bpe Bpe::from_ranks(PieceTable pieces, BpeOptions options, std::string_view wher
 
 void Bpe::add_merge(std::int32_t left, std::int32_t right, BpeMerge merge) {
   merges_.add(left, right, merge);
-  boundaries_.add(last_character(pieces_.piece(left), options_.symbols),
-                  first_character(pieces_.piece(right), options_.symbols));
+  boundaries_.add(last_of(pieces_.piece(left), options_.symbols), first_of(pieces_.piece(right), options_.symbols));
 }
 
 void Bpe::index_characters() {
@@ -137,8 +151,8 @@ std::int32_t Bpe::character_id(std::string_view character) const {
   return pieces_.find(character);
 }
 
-/// Where a cut after `from` is safe: between two known characters over which no merge reaches. An unknown one may
-/// vanish, fuse with others or become bytes, so none is cut off.
+/// The next offset after `from` at which the word may be cut without changing the result: between two known characters
+/// that no merge joins. Unknown characters may vanish, fuse or become bytes, so they are not separated from others.
 std::size_t Bpe::safe_cut(std::string_view word, std::size_t from) const {
   const bool bytes = options_.symbols == BpeOptions::Symbols::bytes;
   bool previous_known = false;
@@ -162,7 +176,8 @@ void Bpe::encode(std::string_view word, Workspace& workspace, std::vector<std::i
     const std::int32_t id = pieces_.find(word);
     if (id != kNoId) return ids.push_back(id);
   }
-  if (!may_cut_ || word.size() <= WordCache::kMaxWordBytes) return encode_part(word, workspace, ids);
+  // An affix makes a character's symbol depend on its position in the word, so words cannot be cut.
+  if (has_affixes_ || word.size() <= WordCache::kMaxWordBytes) return encode_part(word, workspace, ids);
   for (std::size_t from = 0; from < word.size();) {
     const std::size_t cut = safe_cut(word, from);
     encode_part(word.substr(from, cut - from), workspace, ids);
@@ -175,42 +190,31 @@ void Bpe::encode_part(std::string_view part, Workspace& workspace, std::vector<s
   if (cached && workspace.cache.find(part, ids)) return;
   std::vector<std::int32_t>& symbols = workspace.ids;
   symbols.clear();
-  if (may_cut_) {
-    symbols_of(part, symbols);
-  } else {
-    symbols_with_affixes(part, symbols);
-  }
-  if (workspace.recorder != nullptr) {
-    merge_recorded(workspace);
-  } else {
-    merge(workspace, nullptr);
-  }
+  append_symbols(part, symbols);
+  merge(workspace);
   ids.insert(ids.end(), symbols.begin(), symbols.end());
   if (cached) workspace.cache.keep(part, symbols);
   release_if_large(workspace.ids);
-  release_if_large(workspace.symbols);
-  release_if_large(workspace.heap);
+  release_if_large(workspace.scratch.symbols);
+  release_if_large(workspace.scratch.heap);
 }
 
-void Bpe::merge(Workspace& workspace, const MergeListener* listener) const {
-  if (workspace.ids.size() <= kShortWord) {
-    merge_by_scan(merges_, workspace, workspace.ids, listener);
-  } else {
-    merge_by_heap(merges_, workspace, workspace.ids, listener);
-  }
+void Bpe::merge(Workspace& workspace) const {
+  EncodingRecorder* const recorder = workspace.recorder;
+  std::vector<std::int32_t>& ids = workspace.ids;
+  if (recorder == nullptr && ids.size() <= kShortWord) return merge_by_scan(merges_, workspace.merges, ids);
+  if (recorder == nullptr) return merge_by_heap(merges_, workspace.scratch, ids, [](auto&&...) {});
+  recorder->rule(Explanation::Word::Rule::merges_by_rank);
+  recorder->begin_symbols();
+  for (const std::int32_t id : ids) recorder->symbol(pieces_.piece(id));
+  const auto record = [&](std::size_t place, std::int32_t left, std::int32_t right, const BpeMerge& merge) {
+    recorder->merge(merge.rank, place, pieces_.piece(left), pieces_.piece(right), pieces_.piece(merge.merged));
+  };
+  merge_by_heap(merges_, workspace.scratch, ids, record);
 }
 
-void Bpe::merge_recorded(Workspace& workspace) const {
-  EncodingRecorder& recorder = *workspace.recorder;
-  recorder.rule(Explanation::Word::Rule::merges_by_rank);
-  recorder.begin_symbols();
-  for (const std::int32_t id : workspace.ids) recorder.symbol(pieces_.piece(id));
-  const MergeListener listener = {recorder, pieces_};
-  merge(workspace, &listener);
-}
-
-/// `unk_pending`: an unk stands here which may still fuse with the next one. (The bytes of a fallback do not flush it:
-/// as in `tokenizers`.)
+/// `unk_pending`: an unk that has not been appended yet, because the next one may fuse with it. (As in `tokenizers`,
+/// bytes of the fallback do not append it.)
 void Bpe::append_unknown(std::string_view character, bool& unk_pending, std::vector<std::int32_t>& ids) const {
   if (options_.byte_fallback) {
     const auto id = [&](char byte) { return byte_ids_[static_cast<unsigned char>(byte)]; };
@@ -221,42 +225,29 @@ void Bpe::append_unknown(std::string_view character, bool& unk_pending, std::vec
   }
   if (options_.unk_id == kNoId) return;
   if (options_.unk_id == kMissingUnk) {
-    throw BadInput("tokenizer", "the text holds \"{}\", which is not in the vocabulary; nor is the unk token",
+    throw BadInput("tokenizer", "neither \"{}\", which the text contains, nor the unk token is in the vocabulary",
                    character);
   }
   if (unk_pending && !options_.fuse_unk) ids.push_back(options_.unk_id);
   unk_pending = true;
 }
 
-void Bpe::symbols_of(std::string_view word, std::vector<std::int32_t>& ids) const {
+void Bpe::append_symbols(std::string_view word, std::vector<std::int32_t>& ids) const {
   const bool bytes = options_.symbols == BpeOptions::Symbols::bytes;
-  bool unk_pending = false;
-  for (std::size_t i = 0; i < word.size();) {
-    const std::string_view character = word.substr(i, bytes ? 1 : length_by_lead(word[i]));
-    i += character.size();
-    const std::int32_t id = character_id(character);
-    if (id == kNoId) {
-      append_unknown(character, unk_pending, ids);
-      continue;
-    }
-    if (unk_pending) ids.push_back(options_.unk_id);
-    unk_pending = false;
-    ids.push_back(id);
-  }
-  if (unk_pending) ids.push_back(options_.unk_id);
-}
-
-void Bpe::symbols_with_affixes(std::string_view word, std::vector<std::int32_t>& ids) const {
   bool unk_pending = false;
   std::string spelled;
   for (std::size_t i = 0; i < word.size();) {
-    const std::string_view character = word.substr(i, length_by_lead(word[i]));
-    spelled.assign(i == 0 ? "" : options_.continuing_subword_prefix).append(character);
-    i += character.size();
-    if (i >= word.size()) spelled += options_.end_of_word_suffix;
-    const std::int32_t id = pieces_.find(spelled);
+    const bool is_first = i == 0;
+    std::string_view symbol = word.substr(i, bytes ? 1 : length_by_lead(word[i]));
+    i += symbol.size();
+    if (has_affixes_) {
+      spelled.assign(is_first ? "" : options_.continuing_subword_prefix).append(symbol);
+      if (i >= word.size()) spelled += options_.end_of_word_suffix;
+      symbol = spelled;
+    }
+    const std::int32_t id = has_affixes_ ? pieces_.find(symbol) : character_id(symbol);
     if (id == kNoId) {
-      append_unknown(spelled, unk_pending, ids);
+      append_unknown(symbol, unk_pending, ids);
       continue;
     }
     if (unk_pending) ids.push_back(options_.unk_id);

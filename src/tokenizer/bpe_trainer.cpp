@@ -16,22 +16,22 @@
 namespace vitrine {
 namespace {
 
-/// A pair of symbols: how often it stands in the corpus, and in which words it stood when it came about.
+/// A pair of symbols with its count in the corpus and the words in which it appeared.
 struct CountedPair {
   std::int32_t left = 0;
   std::int32_t right = 0;
   std::uint64_t count = 0;
-  std::vector<std::uint32_t> words;  // ascending runs; some may have lost the pair since
+  std::vector<std::uint32_t> words;  // in ascending runs; later merges may have removed the pair from some
 };
 
-/// Pairs by their ids.
+/// Finds pairs by their ids.
 class PairIndex {
  public:
   CountedPair& at(std::size_t n) { return pairs_[n]; }
   const CountedPair& at(std::size_t n) const { return pairs_[n]; }
   std::size_t size() const { return pairs_.size(); }
 
-  /// The place of the pair, which is made where there is none.
+  /// The index of the pair, which is added if it does not exist.
   std::uint32_t place(std::int32_t left, std::int32_t right) {
     if (2 * (pairs_.size() + 1) > slots_.size()) grow();
     const std::size_t i = slot(left, right);
@@ -76,10 +76,10 @@ class Trainer {
   struct Word {
     std::uint64_t begin;  // in symbols_
     std::uint64_t count;
-    std::uint32_t length;  // symbols; those behind it are no longer used
+    std::uint32_t length;  // in symbols; the space after it is unused
   };
   struct Candidate {
-    std::uint64_t count;  // when it was put here: the pair has at most as many
+    std::uint64_t count;  // when the candidate was added; an upper bound of the pair's count
     std::uint32_t pair;
   };
 
@@ -98,25 +98,19 @@ class Trainer {
   TrainedBpe result_;
   std::unordered_map<std::string, std::int32_t> ids_;  // of all pieces, as the file spells them
   std::array<std::int32_t, 256> byte_ids_{};
-  std::vector<std::int32_t> symbols_;  // of all words, one behind the other
+  std::vector<std::int32_t> symbols_;  // of all words, concatenated
   std::vector<Word> words_;
   PairIndex pairs_;
   std::vector<Candidate> heap_;
-  std::vector<std::uint32_t> gained_;  // pairs that the merge at hand made
+  std::vector<std::uint32_t> gained_;  // pairs whose count the current merge has increased
 };
-
-std::string spelled(const std::string& bytes) {
-  std::string text;
-  append_byte_level(bytes, text);
-  return text;
-}
 
 void Trainer::add_alphabet() {
   for (const std::string& special : options_.specials) {
-    if (special.empty()) throw BadInput("special tokens", "expected texts, got an empty one");
+    if (special.empty()) throw BadInput("special tokens", "expected texts, got an empty string");
     if (!is_valid_utf8(special)) throw BadInput("special tokens", "expected UTF-8, got \"{}\"", special);
     if (!ids_.emplace(special, static_cast<std::int32_t>(result_.pieces.size())).second) {
-      throw BadInput("special tokens", "\"{}\" stands twice", special);
+      throw BadInput("special tokens", "\"{}\" appears twice", special);
     }
     result_.pieces.push_back(special);
   }
@@ -130,8 +124,9 @@ void Trainer::add_alphabet() {
     const auto id = static_cast<std::int32_t>(result_.pieces.size());
     byte_ids_[byte] = id;
     result_.pieces.emplace_back(1, static_cast<char>(byte));
-    if (!ids_.emplace(spelled(result_.pieces.back()), id).second) {
-      throw BadInput("special tokens", "expected texts that are no pieces, got \"{}\"", spelled(result_.pieces.back()));
+    const std::string spelled = byte_level(result_.pieces.back());
+    if (!ids_.emplace(spelled, id).second) {
+      throw BadInput("special tokens", "expected texts that are not pieces, got \"{}\"", spelled);
     }
   }
 }
@@ -197,7 +192,7 @@ void Trainer::gain(std::int32_t left, std::int32_t right, std::uint32_t word) {
   gained_.push_back(place);
 }
 
-/// Every left right in the word becomes `merged`, from the left.
+/// Replaces each pair (left, right) in the word by `merged`, from left to right.
 void Trainer::merge_in(std::uint32_t number, std::int32_t left, std::int32_t right, std::int32_t merged) {
   Word& word = words_[number];
   std::int32_t* const s = symbols_.data() + word.begin;
@@ -240,9 +235,9 @@ void Trainer::merge(std::uint32_t place, std::int32_t merged) {
 std::int32_t Trainer::id_of_merged(const CountedPair& pair) {
   std::string piece = result_.pieces[static_cast<std::size_t>(pair.left)];
   piece += result_.pieces[static_cast<std::size_t>(pair.right)];
-  const auto [entry, is_new] = ids_.emplace(spelled(piece), static_cast<std::int32_t>(result_.pieces.size()));
+  const auto [entry, is_new] = ids_.emplace(byte_level(piece), static_cast<std::int32_t>(result_.pieces.size()));
   if (entry->second < static_cast<std::int32_t>(result_.n_special)) {
-    throw BadInput("special tokens", "expected texts that are no pieces, got \"{}\"", entry->first);
+    throw BadInput("special tokens", "expected texts that are not pieces, got \"{}\"", entry->first);
   }
   if (is_new) result_.pieces.push_back(std::move(piece));
   return entry->second;
@@ -262,7 +257,7 @@ TrainedBpe Trainer::run(const ReportProgress& report) {
     const std::uint64_t count = heap_.front().count;
     const std::uint32_t place = pop();
     if (pairs_.at(place).count != count) {
-      push(place);  // it has become rarer since
+      push(place);  // merges have reduced its count since it was added
       continue;
     }
     const CountedPair& pair = pairs_.at(place);
@@ -279,9 +274,7 @@ std::vector<std::uint8_t> byte_level_order() {
   std::vector<std::uint8_t> order(256);
   std::iota(order.begin(), order.end(), std::uint8_t{0});
   const auto character = [](std::uint8_t byte) {
-    std::string text;
-    append_byte_level(std::string(1, static_cast<char>(byte)), text);
-    return code_point(text);
+    return code_point(byte_level(std::string(1, static_cast<char>(byte))));
   };
   std::sort(order.begin(), order.end(), [&](std::uint8_t a, std::uint8_t b) { return character(a) < character(b); });
   return order;

@@ -1,8 +1,8 @@
-// Training byte pair encoding: the most frequent pair of adjacent symbols becomes a symbol, again and again.
+// Trains byte pair encoding: repeatedly merges the most frequent pair of adjacent symbols into a new symbol.
 //
-// Source: Sennrich, Haddow, Birch (2016), arXiv 1508.07909, over bytes as in GPT-2. The index of pairs is kept, not
-// made again: for each pair its 64-bit count and the words where it stood, so a merge visits those words and no others;
-// the most frequent pair is on top of a heap whose counts are put right when they come up.
+// Source: Sennrich, Haddow, Birch (2016), arXiv 1508.07909, applied to bytes as in GPT-2. An index holds the 64-bit
+// count of each pair and the words that contain it, and is updated incrementally: a merge visits only those words. A
+// heap yields the most frequent pair; an outdated count is corrected when it reaches the top.
 #pragma once
 
 #include <cstdint>
@@ -15,32 +15,32 @@
 
 namespace vitrine {
 
-/// Which of the pairs that are equally frequent is merged first.
+/// Which of several equally frequent pairs is merged first.
 enum class BpeTies {
-  greater,     ///< the greater pair of byte strings, the left one compared first
-  smaller_id,  ///< the smaller pair of ids, as Hugging Face's trainer
+  greater,     ///< the pair whose byte strings are greater, the left one compared first
+  smaller_id,  ///< the pair whose ids are smaller, as in Hugging Face's trainer
 };
 
 struct BpeTraining {
-  std::int64_t vocab_size = 0;  ///< At least the special tokens and 256.
+  std::int64_t vocab_size = 0;  ///< At least 256 plus the number of special tokens.
   BpeTies ties = BpeTies::greater;
-  std::uint64_t min_frequency = 1;    ///< Pairs that stand less often are not merged.
-  std::vector<std::string> specials;  ///< The first ids, in this order.
+  std::uint64_t min_frequency = 1;    ///< Less frequent pairs are not merged.
+  std::vector<std::string> specials;  ///< They get the first ids, in this order.
 };
 
-/// The special tokens, then the bytes in the order of the byte-level alphabet, then what merges made.
+/// The special tokens, then the bytes in the order of the byte-level alphabet, then the results of merges.
 struct TrainedBpe {
-  std::vector<std::string> pieces;  ///< Bytes, by id; of special tokens the text.
+  std::vector<std::string> pieces;  ///< By id: bytes, or the text of a special token.
   std::size_t n_special = 0;
-  std::vector<Bpe::Pair> merges;  ///< First merge first.
+  std::vector<Bpe::Pair> merges;  ///< In order of rank.
 };
 
-/// Fewer pieces come out where the corpus has no pair left. A merge whose result is a piece already makes no new one,
-/// as in Hugging Face's trainer. `report` hears of merges. Throws BadInput for a vocabulary that is too small or too
-/// large for the format, and for special tokens that cannot be told from pieces.
+/// The vocabulary is smaller than requested if no pair is left. As in Hugging Face's trainer, a merge whose result is
+/// already a piece adds none. `report` receives the number of merges. Throws BadInput if the size of the vocabulary is
+/// too small or too large for the format, or if a special token equals a piece.
 TrainedBpe train_bpe(WordCounts words, const BpeTraining& options, const ReportProgress& report = {});
 
-/// The bytes in the order of the characters that stand for them in the byte-level alphabet: '!' to '~' first.
+/// The bytes, sorted by their characters in the byte-level alphabet: '!' to '~' first.
 std::vector<std::uint8_t> byte_level_order();
 
 }  // namespace vitrine

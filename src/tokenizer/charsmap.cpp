@@ -10,9 +10,9 @@
 namespace vitrine {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "units are copied from the blob as they stand");
+static_assert(std::endian::native == std::endian::little, "units are copied from the blob without conversion");
 
-// What nmt_nfkc_cf, the largest published map, needs: 0.3 MB of units, 18 bytes in a rule, 33 in a replacement.
+// The largest published map, nmt_nfkc_cf, has 0.3 MB of units, rules of up to 18 bytes and replacements of up to 33.
 constexpr std::size_t kMaxTrieBytes = std::size_t{4} << 20;
 constexpr std::size_t kMaxRuleBytes = 256;
 constexpr std::size_t kMaxReplacementBytes = 256;
@@ -47,17 +47,17 @@ Charsmap Charsmap::parse(std::string_view blob, std::string_view where) {
   return map;
 }
 
-/// Visits every state that a text can reach: its 256 possible children stand at `state ^ byte`.
+/// Visits every state that a text can reach. The children of a state are the units at `state ^ byte`.
 void Charsmap::check(std::string_view where) const {
-  std::vector<bool> seen(units_.size());
+  std::vector<bool> visited(units_.size());
   std::vector<std::uint32_t> to_visit;
   const auto visit = [&](std::uint32_t state) {
     if ((state | 0xFF) >= units_.size()) {
       throw BadCheckpoint(where, "expected states of the character map within its {} units, got one at {}",
                           units_.size(), state);
     }
-    if (seen[state]) return;
-    seen[state] = true;
+    if (visited[state]) return;
+    visited[state] = true;
     to_visit.push_back(state);
   };
   visit(offset(units_[0]));
@@ -91,7 +91,7 @@ Charsmap::Match Charsmap::find(std::string_view text, bool shortest) const {
   Match match;
   if (units_.empty()) return match;
   std::uint32_t state = offset(units_[0]);
-  const std::size_t end = std::min(text.size(), kMaxRuleBytes);  // a trie with a loop must not read on for ever
+  const std::size_t end = std::min(text.size(), kMaxRuleBytes);  // a malformed trie may contain a cycle
   for (std::size_t i = 0; i < end; ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
     const std::uint32_t unit = units_[state ^ byte];

@@ -1,8 +1,8 @@
-// The precompiled character map of SentencePiece: rules "these bytes become those", found by a double-array trie.
+// The precompiled character map of SentencePiece: rules that replace byte strings, found by a double-array trie.
 //
-// Blob: uint32 size of the trie in bytes, the trie (uint32 units of Darts-clone), then the replacements, each ended by
-// NUL; a leaf's value is the offset of its replacement. Little endian. Source: google/sentencepiece, normalizer.cc
-// (DecodePrecompiledCharsMap), and s-yata/darts-clone, darts.h (the bits of a unit).
+// Layout of the blob, little endian: uint32 size of the trie in bytes, the trie (uint32 units of Darts-clone), then the
+// replacements, each terminated by NUL. The value of a leaf is the offset of its replacement. Sources:
+// google/sentencepiece, normalizer.cc (DecodePrecompiledCharsMap); s-yata/darts-clone, darts.h (the bits of a unit).
 #pragma once
 
 #include <cstddef>
@@ -15,23 +15,23 @@ namespace vitrine {
 
 class Charsmap {
  public:
-  /// Without rules.
+  /// A map without rules.
   Charsmap() = default;
 
-  /// Reads and checks a blob; an empty one has no rules. Every unit that a text can reach and every replacement is
-  /// looked at here, so that matching cannot leave the array. `where` names the file in errors (BadCheckpoint).
+  /// Reads a blob; an empty one has no rules. Checks every reachable unit and every replacement, so that matching stays
+  /// within the array. Throws BadCheckpoint; `where` names the file in errors.
   static Charsmap parse(std::string_view blob, std::string_view where);
 
   struct Match {
-    std::size_t length = 0;        ///< Bytes of the text that the rule takes; 0 where no rule matches.
-    std::string_view replacement;  ///< May be empty. Lives as long as the map.
+    std::size_t length = 0;        ///< Bytes of the text that the rule replaces; 0 if no rule matches.
+    std::string_view replacement;  ///< May be empty. Valid as long as the map.
   };
 
   bool empty() const { return units_.empty(); }
 
-  /// The rule that takes the most bytes from the front of `text`: SentencePiece's choice.
+  /// The longest rule that matches the front of `text`, which SentencePiece applies.
   Match longest(std::string_view text) const { return find(text, false); }
-  /// The rule that takes the fewest: the choice of Hugging Face's `Precompiled`.
+  /// The shortest such rule, which Hugging Face's `Precompiled` applies.
   Match shortest(std::string_view text) const { return find(text, true); }
 
  private:

@@ -20,17 +20,12 @@ constexpr std::size_t kMaxLineBytes = std::size_t{1} << 30;
 
 bool is_lines(const fs::path& path) { return path.extension() == ".jsonl" || path.extension() == ".ndjson"; }
 
-bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
-
-/// Whether the character that ends before `at` is there and is no white space.
+/// Whether a character other than white space ends at `at`.
 bool word_ends(std::string_view text, std::size_t at) {
-  if (at == 0) return false;
-  std::size_t begin = at - 1;
-  while (begin > 0 && is_continuation(text[begin])) --begin;
-  return !is_white_space(code_point(text.substr(begin, at - begin)));
+  return at != 0 && !is_white_space(code_point(text.substr(last_character(text.substr(0, at)))));
 }
 
-/// Whether a character begins at `at` that is no white space.
+/// Whether a character other than white space begins at `at`.
 bool word_begins(std::string_view text, std::size_t at) {
   return at < text.size() && !is_white_space(code_point(text.substr(at, length_by_lead(text[at]))));
 }
@@ -68,8 +63,7 @@ std::size_t last_cut(std::string_view text) {
   for (std::size_t at = text.size() - 1; at > 1; --at) {
     if (text[at - 1] == '\n' && word_ends(text, at - 1) && word_begins(text, at)) return at;
   }
-  std::size_t at = text.size() - 1;
-  while (at > 0 && is_continuation(text[at])) --at;
+  const std::size_t at = last_character(text);
   return at > 0 ? at : text.size();
 }
 
@@ -107,14 +101,14 @@ bool CorpusReader::open_next() {
   is_lines_ = is_lines(path);
   at_end_ = false;
   begins_document_ = true;
-  behind_separator_ = false;
+  after_separator_ = false;
   buffer_.clear();
   at_ = 0;
   file_bytes_ = line_ = 0;
   return true;
 }
 
-/// At least `wanted` bytes in rest(), or the file's end.
+/// Reads until rest() has at least `wanted` bytes or the file ends.
 void CorpusReader::fill(std::size_t wanted) {
   if (at_end_ || buffer_.size() - at_ >= wanted) return;
   buffer_.erase(0, at_);
@@ -139,7 +133,8 @@ void CorpusReader::check_utf8(std::string_view text) const {
                  file_bytes_ + static_cast<std::int64_t>(at_ + valid));
 }
 
-/// Bytes of the piece at the front of `text`, which goes on behind it and is valid up to slack_ beyond piece_bytes.
+/// The length of the next piece of `text`, which does not end with it. `text` is valid UTF-8 at least up to slack_
+/// bytes beyond piece_bytes.
 std::size_t CorpusReader::cut_place(std::string_view text) const {
   std::size_t cut = last_cut(text.substr(0, whole_prefix(text.substr(0, options_.piece_bytes))));
   for (const std::string& whole : options_.unbroken) {
@@ -150,7 +145,7 @@ std::size_t CorpusReader::cut_place(std::string_view text) const {
   return cut;
 }
 
-/// A piece of the document of which `text` is left. Returns whether the document ends with it.
+/// Takes a piece from `text`, the rest of a document. Returns whether the document ends with the piece.
 bool CorpusReader::take(std::string_view text, Piece& piece) {
   const bool ends = text.size() <= options_.piece_bytes + slack_;
   piece.text.assign(ends ? text : text.substr(0, cut_place(text)));
@@ -161,22 +156,22 @@ bool CorpusReader::take(std::string_view text, Piece& piece) {
 bool CorpusReader::next_of_text(Piece& piece) {
   const std::string& separator = options_.separator;
   for (;;) {
-    const std::size_t seen = options_.piece_bytes + 2 * slack_ + 1;  // so what goes on is longer than take's limit
-    fill(seen + separator.size());
-    if (std::exchange(behind_separator_, false) && rest().starts_with('\n')) ++at_;
-    std::string_view text = rest().substr(0, seen);
+    const std::size_t window = options_.piece_bytes + 2 * slack_ + 1;  // longer than the limit of take()
+    fill(window + separator.size());
+    if (std::exchange(after_separator_, false) && rest().starts_with('\n')) ++at_;
+    std::string_view text = rest().substr(0, window);
     if (text.empty()) return false;
     std::size_t end = text.npos;
-    if (!separator.empty()) end = rest().substr(0, seen + separator.size()).find(separator);
-    const bool at_separator = end != text.npos && end <= seen;
+    if (!separator.empty()) end = rest().substr(0, window + separator.size()).find(separator);
+    const bool at_separator = end != text.npos && end <= window;
     if (at_separator) text = text.substr(0, end);
     if (at_separator && text.ends_with('\n')) text.remove_suffix(1);
     const bool is_whole = at_separator || (at_end_ && text.size() == rest().size());
     check_utf8(is_whole ? text : text.substr(0, whole_prefix(text)));
-    const bool is_empty = text.empty();  // a document without text, or the end of one was all that was left
+    const bool is_empty = text.empty();  // a document without text, or only a separator remained
     const bool ends = is_empty || take(text, piece);
     at_ += ends && at_separator ? end + separator.size() : piece.text.size();
-    if (ends && at_separator) begins_document_ = behind_separator_ = true;
+    if (ends && at_separator) begins_document_ = after_separator_ = true;
     if (!is_empty) return true;
   }
 }

@@ -1,5 +1,5 @@
-// The text that a tokenizer or a model is trained on: files of text or JSON lines, read piece by piece, so that a
-// corpus of any size takes a few megabytes of memory.
+// Reads a training corpus, files of text or JSON Lines, in pieces, so that a corpus of any size takes only a few
+// megabytes of memory.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +11,26 @@
 namespace vitrine {
 
 struct CorpusOptions {
-  /// Stands between the documents of a text file and belongs to none, nor do line breaks right before and behind it;
-  /// "": none.
+  /// Separates the documents of a text file; "": a file is one document. The separator and a line break directly before
+  /// or after it belong to no document.
   std::string separator;
-  std::vector<std::string> unbroken;   ///< Texts within which no piece ends (special tokens).
-  std::size_t piece_bytes = 1U << 20;  ///< A longer document comes in several pieces.
+  std::vector<std::string> unbroken;   ///< Texts, such as special tokens, that are never divided between pieces.
+  std::size_t piece_bytes = 1U << 20;  ///< A longer document is returned in several pieces.
 };
 
-/// The files that `paths` name: files as they are, folders as the .txt, .jsonl and .ndjson files below them, in the
-/// order of their names. Throws BadInput where a path is missing or a folder has none.
+/// Expands `paths`: a folder becomes the .txt, .jsonl and .ndjson files below it, sorted by name. Throws BadInput if a
+/// path does not exist or a folder has no such files.
 std::vector<std::string> corpus_files(const std::vector<std::string>& paths);
 
-/// Where a text that goes on may be cut so that its words stay whole: the last place in `text` where a space follows
-/// what is no white space; else behind the last line break between two such; else between the last two characters. No
-/// word of the patterns in use (GPT-2, cl100k, o200k, Llama 3, Qwen) has such a place within it. `text` is not empty,
-/// and the place lies behind its front.
+/// The offset at which to cut `text`, which continues, so that words stay whole: before the last space that follows a
+/// character other than white space; otherwise after the last line break between two such characters; otherwise before
+/// the last character. The patterns in use (GPT-2, cl100k, o200k, Llama 3, Qwen) match no word across the first two.
+/// `text` must not be empty; the offset is greater than 0.
 std::size_t last_cut(std::string_view text);
 
-/// Reads documents in order, a piece at a time. A file that ends in .jsonl or .ndjson has a JSON object a line, whose
-/// "text" is a document; any other is text: one document, or several between separators. Pieces are valid UTF-8, and
-/// none is empty.
+/// Reads documents in order, one piece at a time. In a .jsonl or .ndjson file each line is a JSON object whose "text"
+/// is a document. Any other file is text: one document, or several with separators between them. Pieces are valid UTF-8
+/// and never empty.
 class CorpusReader {
  public:
   struct Piece {
@@ -40,11 +40,11 @@ class CorpusReader {
 
   CorpusReader(std::vector<std::string> files, CorpusOptions options);
 
-  /// False at the end of the last file. Throws BadInput where a file cannot be read or is no UTF-8, BadCheckpoint for a
-  /// line that is no JSON; both name the place.
+  /// Returns false at the end of the last file. Throws BadInput if a file cannot be read or is not UTF-8, BadCheckpoint
+  /// for a line that is not JSON. Both name the place.
   bool next(Piece& piece);
 
-  /// Of all files: what was read, and what there is to read (0 where a file is a pipe).
+  /// The bytes read so far and the total size of all files, where a pipe counts as 0.
   std::int64_t bytes_done() const { return bytes_done_; }
   std::int64_t bytes_total() const { return bytes_total_; }
 
@@ -60,16 +60,16 @@ class CorpusReader {
 
   std::vector<std::string> files_;
   CorpusOptions options_;
-  std::size_t slack_ = 0;  // what must be seen behind a piece
+  std::size_t slack_ = 0;  // bytes after a piece that must be read to choose its end
   std::size_t next_file_ = 0;
   std::ifstream file_;
   bool is_open_ = false, at_end_ = false, is_lines_ = false;
-  bool begins_document_ = true, behind_separator_ = false;
-  std::string buffer_;           // of the file, from where at_ stands
-  std::size_t at_ = 0;           // what lies before it has been given out
-  std::int64_t file_bytes_ = 0;  // before buffer_
+  bool begins_document_ = true, after_separator_ = false;
+  std::string buffer_;           // bytes of the file
+  std::size_t at_ = 0;           // the offset in buffer_ of the first byte that has not been returned
+  std::int64_t file_bytes_ = 0;  // the offset of buffer_ in the file
   std::int64_t line_ = 0;
-  std::string document_;  // of JSON lines, what is left of it from document_at_
+  std::string document_;  // of JSON Lines; the bytes before document_at_ have been returned
   std::size_t document_at_ = 0;
   std::int64_t bytes_done_ = 0, bytes_total_ = 0;
 };

@@ -1,5 +1,6 @@
 #include "tokenizer/decoder.h"
 
+#include <charconv>
 #include <memory>
 #include <utility>
 
@@ -15,31 +16,26 @@ namespace {
 
 using Context = Decoder::Context;
 
-constexpr std::size_t kMaxTokenBytes = std::size_t{64} << 10;  // to which replacements may lengthen a token
+constexpr std::size_t kMaxTokenBytes = std::size_t{64} << 10;  // of a token after replacements
 
 std::string with_all(std::string text, std::string_view from, std::string_view to) {
   return replaced(text, Pattern(std::string(from)), to, kMaxTokenBytes);
 }
 
-/// <0xNN> → the byte.
+/// <0xNN> becomes the byte.
 void byte_fallback(std::string& token, const Context&) {
   if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return;
-  const auto digit = [](char c) {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-  };
-  const int high = digit(token[3]), low = digit(token[4]);
-  if (high >= 0 && low >= 0) token = std::string(1, static_cast<char>(high * 16 + low));
+  unsigned char byte = 0;
+  const char* const end = token.data() + 5;
+  if (std::from_chars(end - 2, end, byte, 16).ptr == end) token = std::string(1, static_cast<char>(byte));
 }
 
-void byte_level(std::string& token, const Context&) {
+void decode_byte_level(std::string& token, const Context&) {
   std::string bytes;
-  if (append_from_byte_level(token, bytes)) token = std::move(bytes);  // else the token is no byte-level text: as it is
+  if (append_from_byte_level(token, bytes)) token = std::move(bytes);  // other tokens are unchanged
 }
 
-/// Up to `start` of `content` off the front, up to `stop` off the end.
+/// Removes up to `start` copies of `content` from the front and up to `stop` from the end.
 void strip(std::string& token, std::string_view content, std::int64_t start, std::int64_t stop) {
   std::string_view rest = token;
   for (std::int64_t i = 0; i < start && rest.starts_with(content); ++i) rest.remove_prefix(content.size());
@@ -47,7 +43,8 @@ void strip(std::string& token, std::string_view content, std::int64_t start, std
   token = std::string(rest);
 }
 
-/// Spaces that BERT's way of writing puts where English has none. Source: decoders/wordpiece.rs (cleanup).
+/// Removes spaces that BERT's pre-tokenizer adds before punctuation and in contractions. Source: decoders/wordpiece.rs
+/// (cleanup).
 std::string cleaned_up(std::string text) {
   constexpr std::pair<const char*, const char*> kRules[] = {
       {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
@@ -83,7 +80,7 @@ void Decoder::parse(const Json& json, std::string_view where, bool& is_fused) {
     for (const Json& part : fields.array("decoders")) parse(part, where, is_fused);
   } else if (type == "ByteLevel") {
     fields.allow({"type", "add_prefix_space", "trim_offsets", "use_regex"});
-    steps_.push_back(byte_level);
+    steps_.push_back(decode_byte_level);
   } else if (type == "ByteFallback") {
     fields.allow({"type"});
     steps_.push_back(byte_fallback);
@@ -123,7 +120,7 @@ void Decoder::parse(const Json& json, std::string_view where, bool& is_fused) {
     const std::string suffix = fields.string("suffix", "</w>");
     if (suffix.empty()) throw BadCheckpoint(where, "expected a suffix of BPEDecoder, got none");
     steps_.push_back([suffix](std::string& token, const Context& c) {
-      // The space belongs to the end of a word, but only where another token follows.
+      // The space belongs to the end of a word, but is written only if another token follows.
       const bool after_word = !c.is_first && c.previous.ends_with(suffix);
       if (token.ends_with(suffix)) token.resize(token.size() - suffix.size());
       token = (after_word ? " " : "") + with_all(std::move(token), suffix, " ");

@@ -1,6 +1,6 @@
-// Pieces back to bytes: the decoders of tokenizer.json, one token at a time.
+// The decoders of tokenizer.json: they convert pieces to bytes, one token at a time.
 //
-// Source: Hugging Face's `tokenizers`, src/decoders. Bytes come out as they are; what is not UTF-8 is not replaced.
+// Source: Hugging Face's `tokenizers`, src/decoders. Unlike there, bytes that are not UTF-8 are not replaced.
 #pragma once
 
 #include <functional>
@@ -14,16 +14,16 @@ namespace vitrine {
 
 class Decoder {
  public:
-  /// Throws BadCheckpoint where `json` is malformed, Unsupported for a type that is not known or that needs the tokens
-  /// behind a token. Null: tokens are joined by spaces.
+  /// Throws BadCheckpoint if `json` is malformed, Unsupported for an unknown type or one that depends on the tokens
+  /// that follow. Null: tokens are joined by spaces.
   Decoder(const Json& json, std::string_view where);
 
   struct Context {
-    bool is_first;              ///< nothing was decoded before
-    std::string_view previous;  ///< the piece decoded before
+    bool is_first;              ///< no piece was decoded before
+    std::string_view previous;  ///< the piece decoded before this one
   };
 
-  /// What `piece` adds to a text.
+  /// The bytes that `piece` adds to a text.
   std::string operator()(std::string_view piece, const Context& context) const;
 
  private:

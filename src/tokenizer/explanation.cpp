@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tokenizer/utf8.h"
+
 namespace vitrine {
 namespace {
 
@@ -12,13 +14,13 @@ std::size_t excerpt_bytes(std::string_view text) { return std::min(text.size(), 
 
 Explanation::Excerpt excerpt(std::string_view text) {
   std::size_t end = excerpt_bytes(text);
-  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  while (end < text.size() && end > 0 && is_continuation(text[end])) --end;
   return {std::string(text.substr(0, end)), text.size()};
 }
 
 }  // namespace
 
-/// False, and from then on, where the limit is reached.
+/// Returns false once the limit is reached, and from then on.
 bool EncodingRecorder::take(std::size_t n_bytes) {
   const std::size_t cost = 1 + n_bytes / 64;
   explanation_.is_cut = explanation_.is_cut || cost > items_left_;
@@ -27,7 +29,7 @@ bool EncodingRecorder::take(std::size_t n_bytes) {
   return true;
 }
 
-/// Null where the word itself was beyond the limit.
+/// Returns null if the word itself exceeded the limit.
 Explanation::Word* EncodingRecorder::word() {
   return in_word_ ? &std::get<Explanation::Word>(explanation_.steps.back()) : nullptr;
 }
@@ -80,26 +82,16 @@ void EncodingRecorder::end_word(std::span<const std::int32_t> ids) {
 
 void EncodingRecorder::begin_symbols() {
   if (in_word_) first_symbol_ = word()->symbols.size();
-  places_.clear();
 }
 
 void EncodingRecorder::symbol(std::string_view text) {
-  if (!in_word_ || !take(text.size())) return;
-  places_.push_back(word()->symbols.size() - first_symbol_);
-  word()->symbols.emplace_back(text);
+  if (in_word_ && take(text.size())) word()->symbols.emplace_back(text);
 }
 
 void EncodingRecorder::merge(double order, std::size_t place, std::string_view left, std::string_view right,
                              std::string_view result) {
   if (!in_word_ || !take(left.size() + right.size() + result.size())) return;
   word()->merges.push_back({order, first_symbol_ + place, std::string(left), std::string(right), std::string(result)});
-}
-
-void EncodingRecorder::merge_now(double order, std::size_t place, std::string_view left, std::string_view right,
-                                 std::string_view result) {
-  if (place + 1 >= places_.size()) return;  // the symbols were beyond the limit
-  merge(order, places_[place], left, right, result);
-  places_.erase(places_.begin() + static_cast<std::ptrdiff_t>(place) + 1);
 }
 
 void EncodingRecorder::candidate(const Explanation::Candidate& candidate) {

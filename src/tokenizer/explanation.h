@@ -1,6 +1,6 @@
-// How a text becomes ids, step by step, as recorded while it is encoded.
+// The steps by which a text becomes ids, recorded while it is encoded.
 //
-// The functions that encode take a recorder, null where nobody watches; there is no second tokenizer that explains.
+// The functions that encode take a recorder, which is null unless an explanation was requested.
 #pragma once
 
 #include <cstdint>
@@ -12,77 +12,78 @@
 
 namespace vitrine {
 
-/// The steps in the order of the text. The ids of its tokens and words, joined, are `ids`.
+/// The steps are in the order of the text. The ids of its tokens and words, concatenated, are `ids`.
 struct Explanation {
-  /// A text, or the front of a long one.
+  /// A text, or the beginning of a long one.
   struct Excerpt {
     std::string text;
-    std::size_t n_bytes = 0;  ///< Of the whole.
+    std::size_t n_bytes = 0;  ///< Of the whole text.
   };
-  /// Plain text: what stands between special and added tokens.
+  /// Plain text between special and added tokens.
   struct Part {
     Excerpt text;
   };
-  /// A token that merging does not make.
+  /// A special or added token.
   struct Token {
-    enum class From { text, policy };  ///< Written in the text, or put around it (BOS, a post-processor's template).
+    enum class From { text, policy };  ///< Written in the text, or added to it (BOS, the post-processor's template).
     std::int32_t id;
     From from;
   };
-  /// What a normalizer made of the part, where it changed something.
+  /// The result of a normalizer that changed the part.
   struct Normalized {
     std::string by;
     Excerpt text;
   };
-  /// What a pre-tokenizer cut the part into, where there are several one below the other.
+  /// The words into which one of several pre-tokenizers split the part.
   struct Cut {
     std::string by;
     std::vector<Excerpt> words;
   };
-  /// Two neighbours become one symbol.
+  /// Two adjacent symbols become one.
   struct Merge {
-    double order;       ///< Its rank (less goes first), or its piece's score (more goes first).
-    std::size_t place;  ///< Number of the first symbol, counted as the word began, that stands in the left one.
+    double order;       ///< Its rank (the lowest first), or the score of its piece (the highest first).
+    std::size_t place;  ///< Index, in `Word::symbols`, of the first symbol of the left one.
     std::string left, right, result;
   };
-  /// A piece that could stand at [begin, end) of the word.
+  /// A piece that matches [begin, end) of the word.
   struct Candidate {
     std::size_t begin, end;  ///< Bytes.
     std::int32_t id;
-    double score = 0;     ///< Of the piece, where the model has scores.
-    double best = 0;      ///< With the best way to `begin`.
-    bool chosen = false;  ///< On the way that was taken.
+    double score = 0;     ///< Of the piece, if the model has scores.
+    double best = 0;      ///< The score of the best path that ends with this piece.
+    bool chosen = false;  ///< Whether the piece is on the best path.
   };
-  /// What a model takes at once: a pre-token, or a part where nothing cuts it further.
+  /// The unit that the model encodes: a pre-token, or a part if there is no pre-tokenizer.
   struct Word {
     enum class Rule { merges_by_rank, merges_by_score, best_sum, longest_first, whole };
     Excerpt text;
     Rule rule = Rule::whole;
     std::vector<std::string> symbols;   ///< Before the first merge.
-    std::vector<Merge> merges;          ///< In the order in which they are applied.
-    std::vector<Candidate> candidates;  ///< Ascending by begin.
+    std::vector<Merge> merges;          ///< In the order in which they were applied.
+    std::vector<Candidate> candidates;  ///< Sorted by begin.
     std::vector<std::int32_t> ids;
   };
   using Step = std::variant<Part, Token, Normalized, Cut, Word>;
 
   std::vector<Step> steps;
-  std::vector<std::int32_t> ids;  ///< Of the whole text in any case.
-  bool is_cut = false;            ///< There were too many steps: only the first ones stand here.
+  std::vector<std::int32_t> ids;  ///< Of the whole text, even if `is_cut`.
+  bool is_cut = false;            ///< There were too many steps; only the first ones were recorded.
 };
 
-/// Writes down what the functions that encode tell. What goes beyond its limit is left out, so that memory is bounded.
+/// Records the steps up to a limit, which bounds its memory.
 class EncodingRecorder {
  public:
-  /// `max_items` bounds steps, symbols, merges and candidates together; 64 bytes of their texts count as one more.
+  /// `max_items` limits the number of steps, symbols, merges and candidates together. 64 bytes of text count as one
+  /// item more.
   explicit EncodingRecorder(std::size_t max_items) : items_left_(max_items) {}
 
   void part(std::string_view text);
   void token(std::int32_t id, Explanation::Token::From from);
   void tokens(std::span<const std::int32_t> ids, Explanation::Token::From from);
-  /// Records nothing where the text is as before.
+  /// Records nothing if the text did not change.
   void normalized(std::string_view by, std::string_view before, std::string_view after);
 
-  /// The pre-tokenizers of what comes next; pre_token tells what the one of number `stage` cuts.
+  /// Begins a step for each pre-tokenizer. pre_token then adds a word to that of pre-tokenizer `stage`.
   void begin_cuts(std::span<const std::string> names);
   void pre_token(std::size_t stage, std::string_view word);
 
@@ -90,15 +91,12 @@ class EncodingRecorder {
   void rule(Explanation::Word::Rule rule);
   void end_word(std::span<const std::int32_t> ids);
 
-  /// A stretch of the word that is merged alone; `place` counts from its first symbol.
+  /// Begins a segment of the word that is merged on its own. `place` counts from its first symbol.
   void begin_symbols();
   void symbol(std::string_view text);
   void merge(double order, std::size_t place, std::string_view left, std::string_view right, std::string_view result);
-  /// The same, where `place` counts the symbols as they are before this merge.
-  void merge_now(double order, std::size_t place, std::string_view left, std::string_view right,
-                 std::string_view result);
 
-  /// It begins not before those that were told before.
+  /// Candidates must be added in ascending order of `begin`.
   void candidate(const Explanation::Candidate& candidate);
   void chosen(std::size_t begin, std::size_t end);
 
@@ -110,13 +108,12 @@ class EncodingRecorder {
 
   Explanation explanation_;
   std::size_t items_left_;
-  bool in_word_ = false;             // the last step is a word that is being told
-  std::size_t first_cut_ = 0;        // where the first pre-tokenizer's step stands
-  std::size_t first_symbol_ = 0;     // of the stretch
-  std::vector<std::size_t> places_;  // of the stretch's symbols as they are, for merge_now
+  bool in_word_ = false;          // the last step is a word that is being recorded
+  std::size_t first_cut_ = 0;     // index of the first pre-tokenizer's step
+  std::size_t first_symbol_ = 0;  // of the segment
 };
 
-/// Encodes one word by `encode()`, which appends to `ids`, and tells the recorder, if there is one.
+/// Encodes one word by `encode()`, which appends to `ids`, and records it unless `recorder` is null.
 template <class Encode>
 void record_word(EncodingRecorder* recorder, std::string_view word, std::vector<std::int32_t>& ids, Encode&& encode) {
   if (recorder == nullptr) return encode();

@@ -1,4 +1,4 @@
-// What tells tokenizers apart: a number that files of tokens keep.
+// A number that identifies a tokenizer; files of tokens store it.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace vitrine {
 
-/// FNV-1a (64 bit) over the vocabulary and the ids of a text that exercises the rules. The same for one tokenizer in
-/// two formats where both spell its pieces the same.
+/// FNV-1a (64 bit) of the vocabulary and of the ids of a text that exercises the rules. A tokenizer in two formats has
+/// the same fingerprint if both spell its pieces the same.
 std::uint64_t tokenizer_fingerprint(const Tokenizer& tokenizer);
 
 }  // namespace vitrine

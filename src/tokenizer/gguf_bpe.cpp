@@ -1,4 +1,4 @@
-// The "gpt2" kind of GGUF tokenizer: byte-level BPE with merges, words cut as tokenizer.ggml.pre says.
+// The "gpt2" kind of GGUF tokenizer: byte-level BPE with the pre-tokenizer that tokenizer.ggml.pre names.
 #include <fmt/format.h>
 
 #include <utility>
@@ -23,9 +23,6 @@ class GgufBpeTokenizer final : public GgufTokenizer {
   }
 
   std::string bytes(std::int32_t id) const override;
-  std::string bytes_after(std::optional<std::int32_t> /*previous*/, std::int32_t id) const override {
-    return bytes(id);
-  }
 
  private:
   void encode_text(std::string_view text, bool is_first, EncodingRecorder* recorder,
@@ -34,11 +31,11 @@ class GgufBpeTokenizer final : public GgufTokenizer {
 
   Bpe bpe_;
   std::vector<Split> splits_;
-  std::vector<std::string> stages_;  // their names
-  mutable Pool<Bpe::Workspace> workspaces_;
+  std::vector<std::string> stages_;  // names of the splits
+  mutable ObjectPool<Bpe::Workspace> workspaces_;
 };
 
-/// Each stage cuts the words of the one before. A few stages deep.
+/// Each stage splits the words of the stage before.
 void GgufBpeTokenizer::split(std::size_t stage, std::string_view text, EncodingRecorder* recorder,
                              Splitter::Piece word) const {
   if (stage == splits_.size()) return word(text);
@@ -48,7 +45,7 @@ void GgufBpeTokenizer::split(std::size_t stage, std::string_view text, EncodingR
   });
 }
 
-/// A byte that is no UTF-8 is a word of its own.
+/// A byte that is not valid UTF-8 is a word by itself.
 void GgufBpeTokenizer::encode_text(std::string_view text, bool /*is_first*/, EncodingRecorder* recorder,
                                    std::vector<std::int32_t>& ids) const {
   const auto workspace = workspaces_.lease();
@@ -76,7 +73,7 @@ std::string GgufBpeTokenizer::bytes(std::int32_t id) const {
   return bytes;
 }
 
-/// "left right"; a piece may begin with a space, so the search begins behind its first byte.
+/// Parses "left right". The left piece may begin with a space, so its first byte is not searched.
 Bpe::Pair read_merge(std::string_view merge, std::size_t number, const PieceTable& pieces, std::string_view path) {
   const std::size_t space = merge.find(' ', 1);
   Bpe::Pair pair = {kNoId, kNoId};

@@ -1,4 +1,4 @@
-// The byte-level BPE of a tokenizer.json as keys of a GGUF file.
+// Converts the byte-level BPE of a tokenizer.json to keys of a GGUF file.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,8 @@
 
 namespace vitrine {
 
-/// Throws Unsupported, by name, for a construct that GGUF cannot say or that is not byte-level BPE. A normalizer NFC is
-/// left out, as llama.cpp's conversion leaves it out: its engine knows none.
+/// Throws Unsupported for anything that GGUF cannot represent; the message names it. The normalizer NFC is omitted, as
+/// in llama.cpp's conversion, because llama.cpp has no normalizers.
 GgufKeys gguf_bpe_keys(std::string_view text, std::string_view path, const GgufTokenizerNeeds& needs);
 
 }  // namespace vitrine

@@ -7,8 +7,8 @@
 namespace vitrine {
 namespace {
 
-// The patterns are those of the models' own tokenizer.json where that has a regex (llama.cpp rewrites some, because
-// std::regex knows no \p{Lu} and no (?i:)), else llama.cpp's (src/llama-vocab.cpp).
+// The patterns come from the tokenizer.json of each model if it has a regex; llama.cpp rewrites some of these because
+// std::regex does not support \p{Lu} and (?i:). The others come from llama.cpp (src/llama-vocab.cpp).
 constexpr std::string_view kGpt2 = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S))";
 constexpr std::string_view kLlama3 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
@@ -86,15 +86,16 @@ std::string_view gguf_pre_name(const std::vector<std::string>& patterns, bool ig
 const PreTokenizerRule& gguf_pre_tokenizer(std::string_view name, std::string_view where) {
   if (name.empty()) {
     throw Unsupported(where,
-                      "the file does not say how its tokenizer cuts words (no tokenizer.ggml.pre); "
-                      "give --tokenizer with the model's own");
+                      "the file does not name its pre-tokenizer (tokenizer.ggml.pre); "
+                      "give the model's own tokenizer with --tokenizer");
   }
   for (const PreTokenizerRule& rule : rules()) {
     for (const std::string_view known : rule.names) {
       if (known == name) return rule;
     }
   }
-  throw Unsupported(where, "the pre-tokenizer \"{}\" is not known; give --tokenizer with the model's own", name);
+  throw Unsupported(where, "the pre-tokenizer \"{}\" is not known; give the model's own tokenizer with --tokenizer",
+                    name);
 }
 
 }  // namespace vitrine

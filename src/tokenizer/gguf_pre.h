@@ -1,4 +1,4 @@
-// How the words of a byte-level BPE are cut, by the names of tokenizer.ggml.pre.
+// The pre-tokenizers of byte-level BPE that tokenizer.ggml.pre names.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@ namespace vitrine {
 
 struct PreTokenizerRule {
   std::vector<std::string_view> names;
-  /// Each cuts what the one before left: its matches and what lies between them are words.
+  /// Each splits the words of the previous one into its matches and the text between them.
   std::vector<std::string_view> patterns;
-  bool add_bos = false;        ///< Where the file does not say.
-  bool ignore_merges = false;  ///< A word that is a token is that token.
+  bool add_bos = false;        ///< Used if the file has no tokenizer.ggml.add_bos_token.
+  bool ignore_merges = false;  ///< As in BpeOptions.
 };
 
-/// Throws Unsupported, naming it, for a pre-tokenizer that is not known, or none.
+/// Throws Unsupported if `name` is empty or not known.
 const PreTokenizerRule& gguf_pre_tokenizer(std::string_view name, std::string_view where);
 
-/// The name of words cut by these regexes, one stage after the other; "" where they have none.
+/// The name of the pre-tokenizer with these patterns, or "" if there is none.
 std::string_view gguf_pre_name(const std::vector<std::string>& patterns, bool ignore_merges);
 
 }  // namespace vitrine

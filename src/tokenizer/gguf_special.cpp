@@ -25,8 +25,8 @@ GgufSpecialTokens::GgufSpecialTokens(const std::vector<GgufVocabulary::Piece>& p
   trie_ = PrefixTrie(std::move(keys));
 }
 
-/// One pass tells which tokens occur at all; only for those the fragments are searched.
-std::vector<GgufSpecialTokens::Fragment> GgufSpecialTokens::cut(std::string_view text, bool recognize_control) const {
+/// A first pass finds which tokens occur; only those are searched for in the fragments.
+std::vector<GgufSpecialTokens::Fragment> GgufSpecialTokens::split(std::string_view text, bool recognize_control) const {
   std::vector<bool> occurs(tokens_.size());
   for (std::size_t i = 0; i < text.size() && !trie_.empty(); ++i) {
     trie_.each_prefix(text.substr(i),
@@ -41,7 +41,7 @@ std::vector<GgufSpecialTokens::Fragment> GgufSpecialTokens::cut(std::string_view
       if (fragment.id != kNoId) {
         finer.push_back(fragment);
       } else {
-        cut_at(tokens_[i], fragment.text, finer);
+        split_at(tokens_[i], fragment.text, finer);
       }
     }
     fragments = std::move(finer);
@@ -49,7 +49,7 @@ std::vector<GgufSpecialTokens::Fragment> GgufSpecialTokens::cut(std::string_view
   return fragments;
 }
 
-void GgufSpecialTokens::cut_at(const Token& token, std::string_view text, std::vector<Fragment>& fragments) const {
+void GgufSpecialTokens::split_at(const Token& token, std::string_view text, std::vector<Fragment>& fragments) const {
   for (std::size_t found = text.find(token.text); found != text.npos; found = text.find(token.text)) {
     std::string_view left = text.substr(0, found);
     while (token.strip_left && !left.empty() && is_space(left.back())) left.remove_suffix(1);

@@ -1,6 +1,6 @@
-// Special tokens written in a text, as llama.cpp finds them: token by token, the longest token first.
+// Finds special tokens in a text as llama.cpp does: one token after the other, the longest token first.
 //
-// Not the leftmost first: of "ab" and "bcd" in "abcd" it is "bcd" that is found.
+// Longer tokens take precedence over tokens further left: of "ab" and "bcd", "abcd" contains "bcd".
 // Source: ggml-org/llama.cpp, src/llama-vocab.cpp (tokenizer_st_partition).
 #pragma once
 
@@ -24,9 +24,9 @@ class GgufSpecialTokens {
     std::int32_t id = kNoId;  ///< kNoId: plain text.
   };
 
-  /// The text, cut at special tokens. Those of the user are found in any case, control tokens and the unknown ones only
-  /// where `recognize_control` says so.
-  std::vector<Fragment> cut(std::string_view text, bool recognize_control) const;
+  /// Splits the text at special tokens. Control and unknown tokens are recognized only if `recognize_control`,
+  /// user-defined tokens always.
+  std::vector<Fragment> split(std::string_view text, bool recognize_control) const;
 
  private:
   struct Token {
@@ -34,9 +34,9 @@ class GgufSpecialTokens {
     std::string text;
     bool is_control, strip_left, strip_right;
   };
-  void cut_at(const Token& token, std::string_view text, std::vector<Fragment>& fragments) const;
+  void split_at(const Token& token, std::string_view text, std::vector<Fragment>& fragments) const;
 
-  std::vector<Token> tokens_;  // the longest first
+  std::vector<Token> tokens_;  // longest first
   PrefixTrie trie_;            // text → index in tokens_
 };
 

@@ -1,9 +1,10 @@
-// The "llama" kind of GGUF tokenizer: SentencePiece's pieces and scores, merged best score first.
+// The "llama" kind of GGUF tokenizer: SentencePiece's pieces, merged by score.
 #include <array>
 #include <utility>
 
 #include "base/error.h"
 #include "tokenizer/gguf_tokenizer.h"
+#include "tokenizer/metaspace.h"
 #include "tokenizer/piece_merge.h"
 #include "tokenizer/sentencepiece_normalizer.h"
 
@@ -23,7 +24,7 @@ class GgufSpmTokenizer final : public GgufTokenizer {
                    std::vector<std::int32_t>& ids) const override;
 
   PieceMerger merger_;
-  mutable Pool<PieceMerger::Workspace> workspaces_;
+  mutable ObjectPool<PieceMerger::Workspace> workspaces_;
 };
 
 GgufSpmTokenizer::GgufSpmTokenizer(GgufVocabulary v, std::string_view path) : GgufTokenizer(std::move(v)) {
@@ -53,13 +54,7 @@ void GgufSpmTokenizer::encode_text(std::string_view text, bool is_first, Encodin
   std::string normal;
   normal.reserve(text.size() + text.size() / 4 + 16);
   if (is_first && vocabulary().add_space_prefix) normal += kSpaceSymbol;
-  for (const char c : text) {
-    if (c == ' ') {
-      normal += kSpaceSymbol;
-    } else {
-      normal += c;
-    }
-  }
+  append_with_spaces_as(kSpaceSymbol, text, normal);
   const auto workspace = workspaces_.lease();
   (*workspace).recorder = recorder;
   if (recorder != nullptr) recorder->normalized("spaces", text, normal);

@@ -14,7 +14,8 @@ void GgufTokenList::add(std::string_view text, float score, PieceType type) {
 
 void GgufTokenList::pad(std::int64_t vocab_size, std::string_view path) {
   const auto n = static_cast<std::int64_t>(texts_.size());
-  if (n > vocab_size) throw BadCheckpoint(path, "expected at most {} tokens (the model's), got {}", vocab_size, n);
+  if (n > vocab_size)
+    throw BadCheckpoint(path, "expected at most {} tokens, the size of the model's vocabulary, got {}", vocab_size, n);
   for (std::int64_t i = n; i < vocab_size; ++i) add(fmt::format("[PAD{}]", i), -1000.0F, PieceType::unused);
 }
 

@@ -1,4 +1,4 @@
-// The lists of tokens in a GGUF file that is being written.
+// The token lists of a GGUF file to be written.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@
 
 namespace vitrine {
 
-/// What the model asks of a tokenizer that goes into its file.
+/// Properties of the model for whose file a tokenizer is written.
 struct GgufTokenizerNeeds {
-  std::int64_t vocab_size = 0;         ///< llama.cpp asks for one token per row of the embedding.
-  std::optional<std::int32_t> bos;     ///< The checkpoint's own, where the tokenizer's file names none.
-  std::vector<std::int32_t> stop_ids;  ///< Likewise.
+  std::int64_t vocab_size = 0;         ///< llama.cpp requires one token for each row of the embedding.
+  std::optional<std::int32_t> bos;     ///< Of the checkpoint; used if the file of the tokenizer names none.
+  std::vector<std::int32_t> stop_ids;  ///< Of the checkpoint.
 };
 
 class GgufTokenList {
  public:
   void add(std::string_view text, float score, PieceType type);
-  /// Unused tokens up to `vocab_size`. Throws BadCheckpoint, with `path`, where there are more tokens than that.
+  /// Adds unused tokens up to `vocab_size`. Throws BadCheckpoint if there are more tokens; `path` names the file.
   void pad(std::int64_t vocab_size, std::string_view path);
   void add_to(GgufKeys& keys, bool with_scores) const;
 

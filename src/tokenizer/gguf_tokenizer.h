@@ -1,4 +1,4 @@
-// What the two kinds of GGUF tokenizer share: BOS, EOS, special tokens, pieces.
+// The base of both kinds of GGUF tokenizer: BOS, EOS, special tokens, pieces.
 #pragma once
 
 #include <optional>
@@ -23,10 +23,9 @@ class GgufTokenizer : public Tokenizer {
       : vocabulary_(std::move(vocabulary)), special_(vocabulary_.pieces) {}
 
   const GgufVocabulary& vocabulary() const { return vocabulary_; }
-  /// Throws BadInput where there is no such id.
-  const GgufVocabulary::Piece& at(std::int32_t id) const;
-  /// Appends the ids of a text without special tokens; `is_first` where it begins the text or follows a special token.
-  /// `recorder` may be null.
+  const GgufVocabulary::Piece& at(std::int32_t id) const { return vocabulary_.pieces[checked_index(id)]; }
+  /// Appends the ids of a text without special tokens. `is_first`: the text is at the beginning or follows a special
+  /// token. `recorder` may be null.
   virtual void encode_text(std::string_view text, bool is_first, EncodingRecorder* recorder,
                            std::vector<std::int32_t>& ids) const = 0;
 

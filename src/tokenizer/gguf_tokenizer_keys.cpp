@@ -13,14 +13,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string_view text_of(const MappedFile& file) {
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-}
-
-/// All keys of another file's tokenizer, as they are.
+/// All tokenizer keys of another GGUF file, unchanged.
 GgufKeys copied_keys(const MappedFile& file, std::int64_t vocab_size) {
   const GgufMetadata metadata = GgufMetadata::parse(file.bytes(), file.path());
-  make_gguf_tokenizer(metadata);  // what cannot be read is not handed on
+  make_gguf_tokenizer(metadata);  // refuses what vitrine cannot read
   const GgufValue* tokens = metadata.find("tokenizer.ggml.tokens");
   if (tokens->count != static_cast<std::uint64_t>(vocab_size)) {
     throw Unsupported(file.path(), "expected {} tokens, one for each row of the embedding, got {}", vocab_size,
@@ -30,7 +26,7 @@ GgufKeys copied_keys(const MappedFile& file, std::int64_t vocab_size) {
   for (const auto& [key, value] : metadata.values()) {
     if (!key.starts_with("tokenizer.")) continue;
     if (value.type == GgufType::array && value.element == GgufType::array) {
-      throw Unsupported(file.path(), "{}: a list of lists cannot be copied", key);
+      throw Unsupported(file.path(), "{}: nested arrays cannot be copied", key);
     }
     keys.add(key, value);
   }
@@ -44,7 +40,7 @@ void check_sentencepiece(const SentencePieceModel& model, const std::string& pat
                      : model.remove_extra_whitespaces            ? "removed whitespace"
                      : !model.charsmap.empty()                   ? "a normalizer"
                                                                  : nullptr;
-  if (what != nullptr) throw Unsupported(path, "a tokenizer with {} has no form in GGUF that is written yet", what);
+  if (what != nullptr) throw Unsupported(path, "a tokenizer with {} cannot be written to GGUF", what);
 }
 
 GgufKeys sentencepiece_keys(const MappedFile& file, std::int64_t vocab_size) {
@@ -66,7 +62,7 @@ GgufKeys sentencepiece_keys(const MappedFile& file, std::int64_t vocab_size) {
   return keys;
 }
 
-/// In a folder the file that holds the tokenizer.
+/// The file of the tokenizer, if `path` is a folder.
 std::string file_of(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return path;
@@ -74,7 +70,7 @@ std::string file_of(const std::string& path) {
     const fs::path file = fs::path(path) / name;
     if (fs::exists(file, error)) return file.string();
   }
-  throw BadInput(path, "expected tokenizer.model or tokenizer.json in the folder, to write into the GGUF file");
+  throw BadInput(path, "expected tokenizer.model or tokenizer.json in the folder to write to the GGUF file");
 }
 
 }  // namespace
@@ -82,11 +78,11 @@ std::string file_of(const std::string& path) {
 GgufKeys gguf_tokenizer_keys(const std::string& path, const GgufTokenizerNeeds& needs) {
   const std::string file_path = file_of(path);
   const auto file = MappedFile::open(file_path);
-  const std::string_view text = text_of(*file);
+  const std::string_view text = file->text();
   if (text.starts_with("GGUF")) return copied_keys(*file, needs.vocab_size);
   if (text.starts_with('\n')) return sentencepiece_keys(*file, needs.vocab_size);
   if (text.starts_with('{')) return gguf_bpe_keys(text, file_path, needs);
-  throw Unsupported(file_path, "a tokenizer of this format cannot be written into a GGUF file");
+  throw Unsupported(file_path, "a tokenizer of this format cannot be written to a GGUF file");
 }
 
 GgufKeys no_gguf_tokenizer() {

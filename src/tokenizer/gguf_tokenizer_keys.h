@@ -1,4 +1,4 @@
-// A tokenizer as keys of a GGUF file: tokenizer.ggml.*, as llama.cpp's conversion scripts write them.
+// Converts a tokenizer to the keys tokenizer.ggml.* of a GGUF file, as llama.cpp's conversion scripts write them.
 #pragma once
 
 #include <string>
@@ -7,14 +7,13 @@
 
 namespace vitrine {
 
-/// The tokenizer at `path` (as load_tokenizer takes it; in a folder a tokenizer.model before a tokenizer.json) as keys,
-/// padded with unused tokens to the size that the model needs. SentencePiece
-/// BPE and the tokenizers of other GGUF files; byte-level BPE of a tokenizer.json whose words are cut in a way that has
-/// a name in GGUF. Throws Unsupported for another tokenizer, BadInput where there is none, BadCheckpoint for one that
-/// is malformed or larger than that.
+/// The keys of the tokenizer at `path`, which is a file or a folder with a tokenizer.model or, otherwise, a
+/// tokenizer.json. Pads it with unused tokens to the size of the model's vocabulary. Supports SentencePiece BPE, GGUF
+/// files, and byte-level BPE of a tokenizer.json whose pre-tokenizer has a name in GGUF. Throws Unsupported for other
+/// tokenizers, BadInput if there is none, BadCheckpoint if it is malformed or larger than the model's vocabulary.
 GgufKeys gguf_tokenizer_keys(const std::string& path, const GgufTokenizerNeeds& needs);
 
-/// What a file without a tokenizer says.
+/// The keys of a file without a tokenizer.
 GgufKeys no_gguf_tokenizer();
 
 }  // namespace vitrine

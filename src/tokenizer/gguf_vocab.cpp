@@ -14,8 +14,8 @@
 namespace vitrine {
 namespace {
 
-// Pieces that llama.cpp takes for control tokens whatever the file says: those that end a turn or a text, and those of
-// filling in the middle. The first list ends generation too.
+// Pieces that llama.cpp treats as control tokens whatever their type in the file: tokens that end a turn or a text, and
+// fill-in-the-middle tokens. Those of the first list also stop generation.
 constexpr std::string_view kEndPieces[] = {"<|eot_id|>",
                                            "<|im_end|>",
                                            "<|end|>",
@@ -56,7 +56,7 @@ constexpr std::string_view kControlPieces[] = {"<|fim_prefix|>",
                                                "end\xEF\xBD\x9C>",
                                                "<MID>"};
 
-/// Throws where an array has not one element for each token; looked at before it is unpacked.
+/// Throws unless the array has one element for each token. Called before the array is decoded.
 void check_count(const GgufMetadata& metadata, std::string_view key, std::uint64_t n_tokens) {
   const GgufValue* value = metadata.find(key);
   if (value != nullptr && value->count != n_tokens) {
@@ -107,7 +107,7 @@ std::optional<std::int32_t> read_id(const GgufMetadata& metadata, std::string_vi
   return static_cast<std::int32_t>(*id);
 }
 
-/// The ids that end a text: the file's own, and the pieces that are known to.
+/// Sets the stop ids: those of the file and those of kEndPieces.
 void find_stop_ids(const GgufMetadata& metadata, const PieceTable& ids, GgufVocabulary& v) {
   if (v.eos) v.stop_ids.push_back(*v.eos);
   for (const char* key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
@@ -127,7 +127,7 @@ void find_stop_ids(const GgufMetadata& metadata, const PieceTable& ids, GgufVoca
   v.stop_ids.erase(std::unique(v.stop_ids.begin(), v.stop_ids.end()), v.stop_ids.end());
 }
 
-/// Whitespace around special tokens is not in the file; llama.cpp knows it by name.
+/// Sets strip_left and strip_right, which the file does not contain, by the name of the model, as llama.cpp does.
 void set_strips(const GgufMetadata& metadata, const PieceTable& ids, GgufVocabulary& v) {
   if (v.pre == "jina-v2-de" || v.pre == "jina-v2-es" || v.pre == "jina-v2-code") {
     const std::int32_t mask = ids.find("<mask>");
@@ -151,7 +151,7 @@ GgufVocabulary read_vocabulary(const GgufMetadata& metadata, bool is_spm) {
   for (std::size_t i = 0; i < v.pieces.size(); ++i) {
     const std::string& text = v.pieces[i].text;
     if (ids.add(text, static_cast<std::int32_t>(i))) continue;
-    throw BadCheckpoint(metadata.path(), "expected every token once, got {} again as {}", ids.find(text), i);
+    throw BadCheckpoint(metadata.path(), "tokens {} and {} have the same text", ids.find(text), i);
   }
   const auto standard = [&](std::int32_t id) -> std::optional<std::int32_t> {
     if (!is_spm || static_cast<std::size_t>(id) >= v.pieces.size()) return std::nullopt;
@@ -175,7 +175,7 @@ GgufVocabulary read_vocabulary(const GgufMetadata& metadata, bool is_spm) {
 std::unique_ptr<const Tokenizer> make_gguf_tokenizer(const GgufMetadata& metadata) {
   const auto kind = metadata.string("tokenizer.ggml.model");
   if (!kind || *kind == "no_vocab" || *kind == "none") {
-    throw BadInput(metadata.path(), "the GGUF file holds no tokenizer; give --tokenizer, or --ids");
+    throw BadInput(metadata.path(), "the GGUF file contains no tokenizer; give --tokenizer or --ids");
   }
   const bool is_spm = *kind == "llama";
   if (!is_spm && *kind != "gpt2") {
@@ -188,8 +188,8 @@ std::unique_ptr<const Tokenizer> make_gguf_tokenizer(const GgufMetadata& metadat
   v.add_eos = metadata.boolean("tokenizer.ggml.add_eos_token").value_or(false);
   v.add_space_prefix = metadata.boolean("tokenizer.ggml.add_space_prefix").value_or(is_spm);
   if ((v.add_bos && !v.bos) || (v.add_eos && !v.eos)) {
-    throw BadCheckpoint(metadata.path(), "expected the id of {} that is to be added, got none",
-                        v.add_bos && !v.bos ? "a BOS" : "an EOS");
+    throw BadCheckpoint(metadata.path(), "expected the id of {}, which is added to texts, got none",
+                        v.add_bos && !v.bos ? "BOS" : "EOS");
   }
   if (is_spm) return make_gguf_spm_tokenizer(std::move(v), metadata.path());
   const GgufValue* merges = metadata.find("tokenizer.ggml.merges");

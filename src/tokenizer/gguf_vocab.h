@@ -1,9 +1,9 @@
-// The tokenizer inside a GGUF file: keys tokenizer.ggml.*, with the meaning that llama.cpp gives them.
+// The tokenizer of a GGUF file: the keys tokenizer.ggml.*, interpreted as in llama.cpp.
 //
-// `tokenizer.ggml.model` says the kind: "llama" (SentencePiece's BPE, also for unigram models) and "gpt2" (byte-level
-// BPE, cut into words as `tokenizer.ggml.pre` says) are read; others are refused by name. Where llama.cpp falls back to
-// its default pre-tokenizer because the file does not name one, this refuses too: the ids would be wrong.
-// Source: ggml-org/llama.cpp, src/llama-vocab.cpp.
+// `tokenizer.ggml.model` is the kind. Supported are "llama" (SentencePiece's BPE, used for unigram models too) and
+// "gpt2" (byte-level BPE with the pre-tokenizer `tokenizer.ggml.pre`). If the file names no pre-tokenizer, llama.cpp
+// falls back to a default one; vitrine refuses the file, because the ids would be wrong. Source: ggml-org/llama.cpp,
+// src/llama-vocab.cpp.
 #pragma once
 
 #include <memory>
@@ -19,11 +19,11 @@
 
 namespace vitrine {
 
-/// What both kinds have.
+/// The common part of both kinds.
 struct GgufVocabulary {
   struct Piece : VocabularyPiece {
-    bool strip_left = false;   ///< Whitespace before it belongs to it where it is recognized in a text,
-    bool strip_right = false;  ///< whitespace behind it too.
+    bool strip_left = false;   ///< If recognized in a text, it includes the whitespace before it.
+    bool strip_right = false;  ///< The same for the whitespace after it.
   };
   std::vector<Piece> pieces;
   std::string pre;  ///< tokenizer.ggml.pre
@@ -34,11 +34,11 @@ struct GgufVocabulary {
   std::vector<std::int32_t> stop_ids;  ///< Ascending.
 };
 
-/// Reads the tokenizer of a GGUF file. Throws BadInput where it holds none, BadCheckpoint where it is malformed,
-/// Unsupported, by name, for kinds and pre-tokenizers that are not known.
+/// Reads the tokenizer of a GGUF file. Throws BadInput if it has none, BadCheckpoint if it is malformed, Unsupported
+/// for unknown kinds and pre-tokenizers.
 std::unique_ptr<const Tokenizer> make_gguf_tokenizer(const GgufMetadata& metadata);
 
-/// The two kinds; `merges` are pairs of pieces as the file spells them.
+/// The constructors of the two kinds. Each of the `merges` is "left right".
 std::unique_ptr<const Tokenizer> make_gguf_spm_tokenizer(GgufVocabulary vocabulary, std::string_view path);
 std::unique_ptr<const Tokenizer> make_gguf_bpe_tokenizer(GgufVocabulary vocabulary,
                                                          const std::vector<std::string_view>& merges,

@@ -1,4 +1,4 @@
-// A fast hash of bytes for tables in memory; not for files and not against adversaries' collisions beyond slowness.
+// Fast hashes for tables in memory. They are not stable across versions, and an adversary can construct collisions.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace vitrine {
 
-/// Mixes all bits of a number into all others (the finalizer of MurmurHash3, Austin Appleby, public domain).
+/// The finalizer of MurmurHash3 (Austin Appleby, public domain).
 inline std::uint64_t hash_number(std::uint64_t x) {
   x ^= x >> 33;
   x *= 0xFF51AFD7ED558CCDULL;
@@ -16,7 +16,7 @@ inline std::uint64_t hash_number(std::uint64_t x) {
   return x ^ (x >> 33);
 }
 
-/// Eight bytes at a time, each folded in by a 64 × 64 → 128 bit product.
+/// Folds in eight bytes at a time by a 64 × 64 → 128 bit product.
 inline std::uint64_t hash_bytes(std::string_view bytes) {
   const auto fold = [](std::uint64_t a, std::uint64_t b) {
     __extension__ using Wide = unsigned __int128;

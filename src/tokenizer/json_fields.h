@@ -1,4 +1,4 @@
-// The fields of one JSON object, each asked for with its type; a wrong type is an error that names it.
+// Typed access to the fields of a JSON object, with errors that name the field.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace vitrine {
 
-/// Every function throws BadCheckpoint where the field has another type, or is missing and there is no default. A null
-/// field counts as missing.
+/// Every function throws BadCheckpoint if the field has another type, or if it is missing and there is no default. A
+/// null field counts as missing.
 class JsonFields {
  public:
-  /// `what` names the object in errors. Throws BadCheckpoint where `json` is no object. Keeps references to all three.
+  /// `what` names the object in errors. Throws BadCheckpoint if `json` is not an object. Keeps references to all three.
   JsonFields(const Json& json, std::string_view what, std::string_view where);
 
-  const Json* find(std::string_view key) const;  ///< Null pointer where missing.
+  const Json* find(std::string_view key) const;  ///< Returns null if missing.
   const Json& at(std::string_view key) const;
 
   std::string string(std::string_view key) const;
@@ -29,7 +29,7 @@ class JsonFields {
   std::int64_t integer(std::string_view key, std::int64_t fallback) const;
   const Json& array(std::string_view key) const;
 
-  /// Throws Unsupported for any key that is not in the list: an option that nobody reads would change ids silently.
+  /// Throws Unsupported if there is another key, because ignoring an option would silently change ids.
   void allow(std::initializer_list<std::string_view> keys) const;
 
   std::string_view where() const { return where_; }

@@ -1,8 +1,9 @@
-// The tokenizer of llama2.c (.bin): pieces with scores, merged best score first, unknown characters as bytes.
+// The tokenizer of llama2.c (.bin): BPE that merges by score and spells unknown characters as bytes.
 //
-// File, little endian: int32 max_token_length, then to the end of the file per token float32 score, int32 length,
-// bytes. Ids: 0 <unk>, 1 BOS, 2 EOS, 3 to 258 the bytes <0x00> to <0xFF>, then pieces, in which a space is a plain
-// space. Source of format and rule: karpathy/llama2.c, run.c (build_tokenizer, encode, decode).
+// Layout of the file, little endian: int32 max_token_length, then for each token float32 score, int32 length, bytes.
+// Ids: 0 <unk>, 1 BOS, 2 EOS, 3 to 258 the bytes <0x00> to <0xFF>, then pieces, which contain plain spaces.
+// Source: karpathy/llama2.c, run.c (build_tokenizer, encode, decode). run.c scans the whole text for each merge; the
+// heap used here gives the same result in O(n log n).
 #pragma once
 
 #include <cstddef>
@@ -14,8 +15,8 @@
 
 namespace vitrine {
 
-/// Reads the tokenizer from the content of its file; nothing of `file` is kept. `path` names it in errors. Throws
-/// BadCheckpoint on anything malformed.
+/// Parses the contents of a file, which are not referenced afterwards. `path` names the file in errors. Throws
+/// BadCheckpoint if the file is malformed.
 std::unique_ptr<const Tokenizer> parse_llama2c_tokenizer(std::span<const std::byte> file, std::string_view path);
 
 }  // namespace vitrine

@@ -1,4 +1,4 @@
-// Finds a tokenizer at a path and tells its format from its content.
+// Finds the tokenizer at a path and detects its format from its contents.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -18,7 +18,7 @@
 namespace vitrine {
 namespace {
 
-/// A first line `base64 rank`, as in tiktoken's files.
+/// Whether the first line is `base64 rank`, as in tiktoken's files.
 bool is_tiktoken(std::string_view text) {
   const std::string_view line = text.substr(0, std::min(text.find('\n'), std::size_t{1024}));
   const std::size_t space = line.find(' ');
@@ -37,7 +37,7 @@ bool is_json(std::string_view text) {
   return first != std::string_view::npos && text[first] == '{';
 }
 
-/// Of two JSON formats the one whose first value is a number: `{"!": 0, …`.
+/// Whether the first value of a JSON object is a number, as in a vocab.json: `{"!": 0, …`.
 bool is_vocab_json(std::string_view text) {
   std::size_t i = text.find('"');
   if (i == text.npos) return false;
@@ -48,28 +48,26 @@ bool is_vocab_json(std::string_view text) {
   return i != text.npos && text[i] >= '0' && text[i] <= '9';
 }
 
-/// The other file of a pair: `gpt2-vocab.json` → `gpt2-merges.txt`.
+/// The other file of a pair: for `gpt2-vocab.json`, `gpt2-merges.txt`.
 std::string sibling(const std::string& path, std::string_view own, std::string_view other) {
-  if (!path.ends_with(own)) throw BadInput(path, "expected a name ending in {}, to find {} beside it", own, other);
+  if (!path.ends_with(own))
+    throw BadInput(path, "expected a name ending in {} to find the corresponding {}", own, other);
   return path.substr(0, path.size() - own.size()).append(other);
 }
 
 std::unique_ptr<const Tokenizer> load_pair(const std::string& vocab, const std::string& merges) {
-  const std::shared_ptr<const MappedFile> vocab_file = MappedFile::open(vocab), merges_file = MappedFile::open(merges);
-  const auto text = [](const MappedFile& file) {
-    return std::string_view(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
-  };
-  return parse_vocab_and_merges(text(*vocab_file), vocab, text(*merges_file), merges);
+  const auto vocab_file = MappedFile::open(vocab), merges_file = MappedFile::open(merges);
+  return parse_vocab_and_merges(vocab_file->text(), vocab, merges_file->text(), merges);
 }
 
-/// A small int32 in front (max_token_length). None of the other formats has zeros in its third and fourth byte: two are
-/// text, GGUF has its magic there and SentencePiece the first piece. So a max_token_length of 10 (first byte 0x0A, as
-/// SentencePiece) or 123 ('{') is not taken for another format.
+/// Whether the file begins with a small int32 (max_token_length). The third and fourth bytes of the other formats are
+/// not zero: some are text, GGUF has its magic there and SentencePiece its first piece. So a max_token_length of 10
+/// (0x0A, the first byte of SentencePiece) or 123 ('{') is unambiguous.
 bool is_llama2c(std::string_view text) { return text.size() >= 4 && text[2] == '\0' && text[3] == '\0'; }
 
-/// Whether a file that begins as one of llama2.c's tokenizers is one of its models: seven int32 (dim, hidden_dim,
-/// n_layers, n_heads, n_kv_heads, ±vocab_size, seq_len), then just the float32 that they ask for. In double: what is
-/// not exact is larger than any file. Source: karpathy/llama2.c, run.c (Config, memory_map_weights).
+/// Whether a file that begins like a llama2.c tokenizer is a llama2.c model: seven int32 (dim, hidden_dim, n_layers,
+/// n_heads, n_kv_heads, ±vocab_size, seq_len), followed by exactly the float32 that they determine. Computed in double;
+/// sizes that are not exact exceed any file. Source: karpathy/llama2.c, run.c (Config, memory_map_weights).
 bool is_llama2c_model(std::string_view text) {
   std::array<std::int32_t, 7> header;
   if (text.size() < sizeof header) return false;
@@ -80,24 +78,22 @@ bool is_llama2c_model(std::string_view text) {
   if (dim < 1 || hidden < 1 || layers < 1 || heads < 1 || kv_heads < 1 || vocab < 1 || seq_len < 1) return false;
   const double head_dim = std::floor(dim / heads);
   const double layer = 2 * dim + 2 * dim * heads * head_dim + 2 * dim * kv_heads * head_dim + 3 * dim * hidden;
-  const double embedding = vocab * dim * (n[5] < 0 ? 2 : 1);  // twice where the head has weights of its own
+  const double embedding = vocab * dim * (n[5] < 0 ? 2 : 1);  // twice if the head is not tied
   const double floats = embedding + layers * layer + dim + seq_len * head_dim;
   return static_cast<double>(text.size()) == static_cast<double>(sizeof header) + 4 * floats;
 }
 
 std::unique_ptr<const Tokenizer> load_file(const std::string& path, const TokenizerOptions& options) {
-  const std::shared_ptr<const MappedFile> file = MappedFile::open(path);
-  const std::span<const std::byte> bytes = file->bytes();
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const auto file = MappedFile::open(path);
+  const std::string_view text = file->text();
   if (is_llama2c(text) && is_llama2c_model(text)) {
-    throw BadInput(path,
-                   "expected a tokenizer, got a llama2.c model, which holds none; give the file of its tokenizer");
+    throw BadInput(path, "expected a tokenizer, got a llama2.c model without one; give the file of its tokenizer");
   }
-  if (is_llama2c(text)) return parse_llama2c_tokenizer(bytes, path);
+  if (is_llama2c(text)) return parse_llama2c_tokenizer(file->bytes(), path);
   if (text.starts_with('\n') && !is_json(text)) {
-    return make_sentencepiece_tokenizer(parse_sentencepiece_model(bytes, path));
+    return make_sentencepiece_tokenizer(parse_sentencepiece_model(file->bytes(), path));
   }
-  if (text.starts_with("GGUF")) return make_gguf_tokenizer(GgufMetadata::parse(bytes, path));
+  if (text.starts_with("GGUF")) return make_gguf_tokenizer(GgufMetadata::parse(file->bytes(), path));
   if (is_tiktoken(text)) return parse_tiktoken(text, options.pattern, path);
   if (is_json(text)) {
     return is_vocab_json(text) ? load_pair(path, sibling(path, "vocab.json", "merges.txt"))
@@ -105,17 +101,16 @@ std::unique_ptr<const Tokenizer> load_file(const std::string& path, const Tokeni
   }
   if (text.starts_with("#version")) return load_pair(sibling(path, "merges.txt", "vocab.json"), path);
 
-  throw BadCheckpoint(path, "expected a tokenizer, got content of no known format");
+  throw BadCheckpoint(path, "expected a tokenizer, got a file of unknown format");
 }
 
 std::unique_ptr<const Tokenizer> load_folder(const std::string& path, const TokenizerOptions& options) {
+  const auto file = [&](const char* name) { return (std::filesystem::path(path) / name).string(); };
   const auto has = [&](const char* name) {
     std::error_code error;
-    return std::filesystem::exists(std::filesystem::path(path) / name, error);
+    return std::filesystem::exists(file(name), error);
   };
-  const auto file = [&](const char* name) { return (std::filesystem::path(path) / name).string(); };
-  if (has("tokenizer.bin")) return load_file(file("tokenizer.bin"), options);
-  for (const char* name : {"tokenizer.json", "tokenizer.model"}) {
+  for (const char* name : {"tokenizer.bin", "tokenizer.json", "tokenizer.model"}) {
     if (has(name)) return load_file(file(name), options);
   }
   if (has("vocab.json") && has("merges.txt")) return load_pair(file("vocab.json"), file("merges.txt"));
@@ -136,11 +131,10 @@ std::vector<TokenizerFile> tokenizer_files(const std::string& path) {
     }
     return files;
   }
-  const std::shared_ptr<const MappedFile> file = MappedFile::open(path);
-  const std::span<const std::byte> bytes = file->bytes();
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const auto file = MappedFile::open(path);
+  const std::string_view text = file->text();
   if (is_llama2c(text)) return {{path, "tokenizer.bin"}};
-  if (text.starts_with("GGUF")) throw Unsupported(path, "expected a tokenizer in a file of its own, got a GGUF model");
+  if (text.starts_with("GGUF")) throw Unsupported(path, "expected a separate tokenizer file, got a GGUF model");
   const bool is_vocab = is_json(text) && is_vocab_json(text);
   if (is_vocab || text.starts_with("#version")) {
     const std::string vocab = is_vocab ? path : sibling(path, "merges.txt", "vocab.json");

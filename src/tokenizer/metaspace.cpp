@@ -32,4 +32,14 @@ Metaspace parse_metaspace(const JsonFields& fields) {
   return m;
 }
 
+void append_with_spaces_as(std::string_view mark, std::string_view text, std::string& out) {
+  for (const char c : text) {
+    if (c == ' ') {
+      out += mark;
+    } else {
+      out += c;
+    }
+  }
+}
+
 }  // namespace vitrine

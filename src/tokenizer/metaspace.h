@@ -1,4 +1,4 @@
-// Metaspace: spaces written as a visible character, mostly U+2581; what its pre-tokenizer and its decoder share.
+// Metaspace: spaces written as a visible character, usually U+2581. Used by its pre-tokenizer and its decoder.
 #pragma once
 
 #include <string>
@@ -8,14 +8,17 @@
 namespace vitrine {
 
 struct Metaspace {
-  enum class Scheme { always, first, never };  ///< where one is put in front of a text that has none
+  enum class Scheme { always, first, never };  ///< before which texts that do not begin with a space one is added
   std::string replacement;
   Scheme scheme = Scheme::always;
   bool split = true;
 };
 
-/// Reads the fields, those of old files included (add_prefix_space, str_rep). Throws BadCheckpoint where they
+/// Reads the fields, including those of older files (add_prefix_space, str_rep). Throws BadCheckpoint if they
 /// contradict each other.
 Metaspace parse_metaspace(const JsonFields& fields);
+
+/// Appends `text` with each space replaced by `mark`.
+void append_with_spaces_as(std::string_view mark, std::string_view text, std::string& out);
 
 }  // namespace vitrine

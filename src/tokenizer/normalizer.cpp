@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "tokenizer/base64.h"
 #include "tokenizer/charsmap.h"
 #include "tokenizer/json_fields.h"
 #include "tokenizer/pattern.h"
@@ -16,7 +17,7 @@
 namespace vitrine {
 namespace {
 
-/// A normalizer that is a function.
+/// Applies a function.
 class Function final : public Normalizer {
  public:
   using Apply = std::function<std::string(std::string, std::size_t most)>;
@@ -33,7 +34,6 @@ class Function final : public Normalizer {
   Apply function_;
 };
 
-/// One after the other.
 class Sequence final : public Normalizer {
  public:
   explicit Sequence(std::vector<std::unique_ptr<const Normalizer>> parts) : parts_(std::move(parts)) {}
@@ -46,23 +46,12 @@ class Sequence final : public Normalizer {
   std::vector<std::unique_ptr<const Normalizer>> parts_;
 };
 
-/// `visit(c, character)` for each character of `text`.
-template <class Visit>
-void for_each_character(std::string_view text, Visit&& visit) {
-  for (std::size_t i = 0; i < text.size();) {
-    const std::string_view character = text.substr(i, length_by_lead(text[i]));
-    visit(code_point(character), character);
-    i += character.size();
-  }
-}
-
 std::string strip(std::string text, bool left, bool right) {
   std::size_t begin = 0, end = text.size();
   const std::string_view view = text;
   while (left && begin < end && is_white_space(code_point(view.substr(begin)))) begin += length_by_lead(view[begin]);
   while (right && end > begin) {
-    std::size_t last = end - 1;
-    while ((static_cast<unsigned char>(view[last]) & 0xC0) == 0x80) --last;
+    const std::size_t last = last_character(view.substr(0, end));
     if (!is_white_space(code_point(view.substr(last)))) break;
     end = last;
   }
@@ -78,8 +67,8 @@ std::string without(std::string_view text, bool (*dropped)(std::uint32_t)) {
   return out;
 }
 
-/// Control characters dropped, what counts as a space made one. Source: google/sentencepiece's nmt rules, as
-/// normalizers/unicode.rs has them.
+/// Removes control characters and replaces white space by spaces. Source: the nmt rules of google/sentencepiece, as in
+/// normalizers/unicode.rs.
 std::string nmt(std::string_view text) {
   std::string out;
   out.reserve(text.size());
@@ -94,7 +83,7 @@ std::string nmt(std::string_view text) {
   return out;
 }
 
-/// What BERT calls a Chinese character. Source: google-research/bert, tokenization.py.
+/// BERT's definition of a Chinese character. Source: google-research/bert, tokenization.py.
 bool is_cjk(std::uint32_t c) {
   return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) ||
          (c >= 0x2A700 && c <= 0x2B73F) || (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) ||
@@ -109,20 +98,20 @@ std::string bert(std::string_view text, const BertOptions& o) {
   std::string out;
   out.reserve(text.size());
   for_each_character(text, [&](std::uint32_t c, std::string_view character) {
-    const bool layout = c == '\t' || c == '\n' || c == '\r';  // spaces here, though they are control characters
+    const bool layout = c == '\t' || c == '\n' || c == '\r';  // control characters that BERT treats as spaces
     if (o.clean_text && !layout && (c == 0 || c == 0xFFFD || is_control(c))) return;
     if (o.clean_text && (layout || is_white_space(c))) character = " ";
-    const bool apart = o.handle_chinese_chars && is_cjk(c);
-    if (apart) out += ' ';
+    const bool separate = o.handle_chinese_chars && is_cjk(c);
+    if (separate) out += ' ';
     out += character;
-    if (apart) out += ' ';
+    if (separate) out += ' ';
   });
   if (o.strip_accents) out = without(normalized(out, NormalForm::nfd), is_nonspacing_mark);
   return o.lowercase ? lowercase(out) : out;
 }
 
-/// SentencePiece's character map as `tokenizers` applies it (normalizers/precompiled.rs): to a grapheme cluster of less
-/// than 6 bytes as a whole where any prefix of it has a rule, else to each character.
+/// Applies SentencePiece's character map as `tokenizers` does (normalizers/precompiled.rs): a grapheme cluster of less
+/// than 6 bytes is replaced as a whole if one of its prefixes has a rule; otherwise each character is replaced.
 std::string apply_charsmap(const Charsmap& map, std::string_view text) {
   std::string out;
   out.reserve(text.size());
@@ -195,7 +184,7 @@ std::unique_ptr<const Normalizer> parse_normalizer(const Json& json, std::string
   if (type == "Prepend") {
     fields.allow({"type", "prepend"});
     return make(type,
-                [front = fields.string("prepend")](std::string text) { return text.empty() ? text : front + text; });
+                [prefix = fields.string("prepend")](std::string text) { return text.empty() ? text : prefix + text; });
   }
   if (type == "Strip") {
     fields.allow({"type", "strip_left", "strip_right"});
@@ -204,8 +193,11 @@ std::unique_ptr<const Normalizer> parse_normalizer(const Json& json, std::string
   }
   if (type == "Precompiled") {
     fields.allow({"type", "precompiled_charsmap"});
-    const std::string blob = decode_base64(fields.string("precompiled_charsmap"), where);
-    auto map = std::make_shared<const Charsmap>(Charsmap::parse(blob, where));
+    std::string digits = fields.string("precompiled_charsmap");
+    digits.erase(digits.find_last_not_of('=') + 1);
+    const auto blob = decode_base64(digits);
+    if (!blob || digits.size() % 4 == 1) throw BadCheckpoint(where, "precompiled_charsmap is not valid base64");
+    auto map = std::make_shared<const Charsmap>(Charsmap::parse(blob->bytes, where));
     return make(type, [map](const std::string& text) { return apply_charsmap(*map, text); });
   }
   fields.allow({"type"});
@@ -214,13 +206,7 @@ std::unique_ptr<const Normalizer> parse_normalizer(const Json& json, std::string
   if (type == "StripAccents")
     return make(type, [](const std::string& text) { return without(text, is_combining_mark); });
   if (type == "Nmt") return make(type, [](const std::string& text) { return nmt(text); });
-  if (type == "ByteLevel") {
-    return make(type, [](const std::string& text) {
-      std::string out;
-      append_byte_level(text, out);
-      return out;
-    });
-  }
+  if (type == "ByteLevel") return make(type, [](const std::string& text) { return byte_level(text); });
   throw Unsupported(where, "the normalizer \"{}\" is not supported", type);
 }
 

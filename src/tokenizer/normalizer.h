@@ -1,6 +1,6 @@
-// What happens to a text before it is cut: the normalizers of tokenizer.json.
+// The normalizers of tokenizer.json, which change a text before it is split.
 //
-// Names and meaning: Hugging Face's `tokenizers`, src/normalizers.
+// Source: Hugging Face's `tokenizers`, src/normalizers.
 #pragma once
 
 #include <memory>
@@ -13,25 +13,24 @@
 
 namespace vitrine {
 
-/// Immutable. Text in and out is valid UTF-8.
+/// Immutable. Input and output are valid UTF-8.
 class Normalizer {
  public:
   virtual ~Normalizer() = default;
 
-  /// Tells `recorder`, unless it is null, what each normalizer that has a name has changed. Throws OutOfCapacity where
-  /// the text would grow beyond 32 times its size and 64 KiB: a list of replacements, each of which doubles the text,
-  /// would fill any memory. (Of what is in use NFKD grows a text most, at the worst 11 times.)
+  /// Records the changes of each normalizer unless `recorder` is null. Throws OutOfCapacity if the text grows beyond 32
+  /// times its size plus 64 KiB, because a file may list many replacements that each double the text. (Of the
+  /// normalizers in use, NFKD has the largest growth, a factor of up to 11.)
   std::string operator()(std::string text, EncodingRecorder* recorder) const {
     const std::size_t most = (std::size_t{64} << 10) + 32 * text.size();
     return apply(std::move(text), most, recorder);
   }
 
-  /// The same; throws OutOfCapacity where a text of more than `most` bytes comes about.
+  /// The same, but throws OutOfCapacity if a text of more than `most` bytes results.
   virtual std::string apply(std::string text, std::size_t most, EncodingRecorder* recorder) const = 0;
 };
 
-/// The normalizer that `json` describes; a null pointer for null. Throws BadCheckpoint where it is malformed,
-/// Unsupported for a type or option that is not known.
+/// Returns null for null. Throws BadCheckpoint if `json` is malformed, Unsupported for an unknown type or option.
 std::unique_ptr<const Normalizer> parse_normalizer(const Json& json, std::string_view where);
 
 }  // namespace vitrine

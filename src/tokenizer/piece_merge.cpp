@@ -9,46 +9,37 @@
 namespace vitrine {
 namespace {
 
-/// Bytes of the character at the front of `text`, told from its first byte alone; the references cut so too.
-std::size_t character_bytes(std::string_view text) {
-  const auto lead = static_cast<unsigned char>(text[0]);
-  const std::size_t length = lead < 0xC0 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  return std::min(length, text.size());
-}
-
-/// A number for a character of one to four bytes, whatever they are.
+/// A number that identifies a character of one to four bytes, valid or not.
 std::uint32_t packed(std::string_view character) {
   std::uint32_t number = 0;
   std::memcpy(&number, character.data(), character.size());
   return number;
 }
 
-/// Numbers in the reverse order of the scores: the best has the least.
-std::uint32_t order_of(float score) {
-  const auto bits = std::bit_cast<std::uint32_t>(score == 0 ? 0.0F : score);  // -0 is 0
-  return (bits >> 31) != 0 ? bits : 0x7FFFFFFFU - bits;
-}
-
-constexpr std::size_t kMaxSegmentBytes = std::size_t{1} << 30;  // symbols are numbered by int32
+constexpr std::size_t kMaxSegmentBytes = std::size_t{1} << 30;  // indices of symbols are int32
 
 }  // namespace
+
+std::size_t sentencepiece_character(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  const std::size_t length = lead < 0xC0 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  return std::min(length, text.size());
+}
 
 bool PieceMerger::add(std::string_view text, std::int32_t id, float score, bool unused) {
   if (!pieces_.add(text, id)) return false;
   const auto index = static_cast<std::size_t>(id);
-  if (index >= order_.size()) {
-    order_.resize(index + 1);
+  if (index >= scores_.size()) {
     scores_.resize(index + 1);
     unused_.resize(index + 1);
   }
-  order_[index] = order_of(score);
   scores_[index] = score;
   unused_[index] = unused;
   has_unused_ = has_unused_ || unused;
   longest_ = std::max(longest_, text.size());
   std::uint32_t last = 0;
   for (bool is_first = true; !text.empty(); is_first = false) {
-    const std::size_t length = character_bytes(text);
+    const std::size_t length = sentencepiece_character(text);
     const std::uint32_t character = packed(text.substr(0, length));
     if (!is_first) boundaries_.add(last, character);
     last = character;
@@ -67,14 +58,14 @@ std::int32_t PieceMerger::find(std::string_view text) const {
   return id != kNoId ? id : pieces_.find(text);
 }
 
-/// Cuts the text where no piece reaches over: what is merged on one side is not seen on the other. Unused pieces are
-/// taken apart as they were last made in the whole text, so with them there is no cut.
+/// Cuts the text where no piece can extend across the cut, so that merges on both sides are independent. A vocabulary
+/// with unused pieces allows no cuts, because an unused piece is split as it was last merged anywhere in the text.
 void PieceMerger::encode(std::string_view text, Workspace& workspace, std::vector<std::int32_t>& ids) const {
   while (!text.empty()) {
-    std::size_t end = character_bytes(text);
+    std::size_t end = sentencepiece_character(text);
     std::uint32_t last = packed(text.substr(0, end));
     while (end < text.size() && end < kMaxSegmentBytes) {
-      const std::size_t length = character_bytes(text.substr(end));
+      const std::size_t length = sentencepiece_character(text.substr(end));
       const std::uint32_t character = packed(text.substr(end, length));
       if (!has_unused_ && !boundaries_.is_crossed(last, character)) break;
       last = character;
@@ -106,8 +97,7 @@ void PieceMerger::encode_segment(std::string_view segment, Workspace& w, std::ve
     w.heap.pop_back();
     const auto left_index = static_cast<std::int32_t>(best & 0xFFFFFFFF);
     Workspace::Symbol& left = at(left_index);
-    // What the pair makes by now may be something else, or nothing.
-    if (left.pair == kNoId || order_[static_cast<std::size_t>(left.pair)] != best >> 32) continue;
+    if (left.pair == kNoId || rank(left.pair) != best >> 32) continue;  // the pair has changed since
     Workspace::Symbol& right = at(left.next);
     if (w.recorder != nullptr) record(segment, w, left_index);
     left.size += right.size;
@@ -124,7 +114,7 @@ void PieceMerger::encode_segment(std::string_view segment, Workspace& w, std::ve
   if (is_short) w.cache.keep(segment, std::span(ids).subspan(n_before));
 }
 
-/// Tells of the merge of a symbol and the one behind it.
+/// Records the merge of the symbol `left` with the next one.
 void PieceMerger::record(std::string_view segment, const Workspace& w, std::int32_t left) const {
   const Workspace::Symbol& l = w.symbols[static_cast<std::size_t>(left)];
   const Workspace::Symbol& r = w.symbols[static_cast<std::size_t>(l.next)];
@@ -135,7 +125,7 @@ void PieceMerger::record(std::string_view segment, const Workspace& w, std::int3
 void PieceMerger::split(std::string_view segment, std::vector<Workspace::Symbol>& symbols) const {
   symbols.clear();
   for (std::size_t begin = 0; begin < segment.size();) {
-    const std::size_t size = character_bytes(segment.substr(begin));
+    const std::size_t size = sentencepiece_character(segment.substr(begin));
     const auto i = static_cast<std::int32_t>(symbols.size());
     const std::int32_t next = begin + size < segment.size() ? i + 1 : -1;
     symbols.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(size), i - 1, next,
@@ -144,7 +134,7 @@ void PieceMerger::split(std::string_view segment, std::vector<Workspace::Symbol>
   }
 }
 
-/// Looks what the symbol and the one behind it make.
+/// Looks up the piece that the symbol `left` and the next one form.
 void PieceMerger::find_pair(std::string_view segment, std::int32_t left, Workspace& w) const {
   Workspace::Symbol& symbol = w.symbols[static_cast<std::size_t>(left)];
   symbol.pair = kNoId;
@@ -153,8 +143,7 @@ void PieceMerger::find_pair(std::string_view segment, std::int32_t left, Workspa
   if (size > longest_) return;
   symbol.pair = pieces_.find(segment.substr(symbol.begin, size));
   if (symbol.pair == kNoId) return;
-  const std::uint64_t order = order_[static_cast<std::size_t>(symbol.pair)];
-  w.heap.push_back(order << 32 | static_cast<std::uint32_t>(left));
+  w.heap.push_back(std::uint64_t{rank(symbol.pair)} << 32 | static_cast<std::uint32_t>(left));
   std::push_heap(w.heap.begin(), w.heap.end(), std::greater<>());
   if (is_unused(symbol.pair)) w.left_sizes[symbol.pair] = symbol.size;
 }
@@ -175,17 +164,17 @@ void PieceMerger::append(std::string_view symbol, std::int32_t id, Workspace& wo
   }
 }
 
-/// Takes an unused piece apart into the two it was made of, these too if they are unused, and so on.
+/// Splits an unused piece into the two it was merged from, and recursively those of them that are unused.
 void PieceMerger::append_unused(std::string_view piece, Workspace& w, std::vector<std::int32_t>& ids) const {
   std::vector<std::string_view> pending = {piece};
   while (!pending.empty()) {
     const std::string_view symbol = pending.back();
     pending.pop_back();
     const std::int32_t id = pieces_.find(symbol);
-    const auto made = is_unused(id) ? w.left_sizes.find(id) : w.left_sizes.end();
-    if (reserved_.find(symbol) == kNoId && made != w.left_sizes.end()) {
-      pending.push_back(symbol.substr(made->second));
-      pending.push_back(symbol.substr(0, made->second));
+    const auto left_size = is_unused(id) ? w.left_sizes.find(id) : w.left_sizes.end();
+    if (reserved_.find(symbol) == kNoId && left_size != w.left_sizes.end()) {
+      pending.push_back(symbol.substr(left_size->second));
+      pending.push_back(symbol.substr(0, left_size->second));
     } else if (is_unused(id)) {
       ids.push_back(id);
     } else {

@@ -1,8 +1,8 @@
-// Merging by score, as SentencePiece's BPE and llama.cpp's SPM do: of all adjacent pairs that together are a piece, the
-// one whose piece scores best is merged first, the leftmost among equals, until no pair is a piece.
+// Merges by score, as SentencePiece's BPE and llama.cpp's SPM do: of all adjacent pairs whose concatenation is a piece,
+// the one whose piece has the highest score is merged first, the leftmost of several, until no pair is left.
 //
-// Unlike Bpe (bpe.h) there are no merges to list: what two symbols make is looked up by its text, so a symbol need not
-// be a piece itself. Source: google/sentencepiece, bpe_model.cc (Model::SampleEncode with alpha 0). O(n log n).
+// Unlike Bpe (bpe.h), this has no list of merges. The piece that two symbols form is looked up by its text, so a symbol
+// need not be a piece. Takes O(n log n). Source: google/sentencepiece, bpe_model.cc (Model::SampleEncode with alpha 0).
 #pragma once
 
 #include <cstdint>
@@ -16,38 +16,43 @@
 
 namespace vitrine {
 
-/// Immutable once filled; what a thread writes is in its Workspace.
+/// The length of the character at the front of `text`, derived from its first byte alone, as in SentencePiece and
+/// llama.cpp. `text` may be invalid UTF-8 but must not be empty.
+std::size_t sentencepiece_character(std::string_view text);
+
+/// Immutable and thread-safe once all pieces are added: each thread passes its own Workspace.
 class PieceMerger {
  public:
-  /// What one thread needs while it encodes; serves one PieceMerger only.
+  /// The memory of one thread. It belongs to one PieceMerger, because its cache holds ids.
   struct Workspace {
     struct Symbol {
-      std::uint32_t begin, size;  // bytes of the segment; size 0: merged into its left neighbour
+      std::uint32_t begin, size;  // bytes of the segment; size 0: merged into the symbol on its left
       std::int32_t previous, next;
-      std::int32_t id;    // kNoId where it is no piece
-      std::int32_t pair;  // the piece that this symbol and the next one make; kNoId where they make none
+      std::int32_t id;    // kNoId if the symbol is not a piece
+      std::int32_t pair;  // the piece that this symbol and the next one form, or kNoId
     };
     WordCache cache;
-    EncodingRecorder* recorder = nullptr;  // as Bpe::Workspace has one
+    EncodingRecorder* recorder = nullptr;  // set by the caller that leases the workspace; disables the cache
     std::vector<Symbol> symbols;
-    std::vector<std::uint64_t> heap;  // pairs that were found: score and left symbol, the next to merge on top
-    std::unordered_map<std::int32_t, std::uint32_t> left_sizes;  // how an unused piece was made, last time
+    std::vector<std::uint64_t> heap;                             // rank and left symbol of the pairs that were found
+    std::unordered_map<std::int32_t, std::uint32_t> left_sizes;  // by unused piece: the size of its left part
   };
 
-  /// Adds a piece that merging may make. False where its text or id stands already. An `unused` one is made, then taken
-  /// apart again.
+  /// Adds a piece that merges may form. Returns false if its text or id is in use. An `unused` piece is split again
+  /// after merging.
   bool add(std::string_view text, std::int32_t id, float score, bool unused = false);
 
-  /// Adds a text that merging does not make, but which names a symbol that is there: it goes before a piece.
+  /// Adds a piece that merges do not form. A remaining symbol with this text gets `id`, even if it is also a piece.
   bool add_reserved(std::string_view text, std::int32_t id) { return reserved_.add(text, id); }
 
-  /// What an unknown character becomes: its bytes by `byte_ids` (256 of them), else `unk`, else nothing.
+  /// An unknown character becomes its bytes by `byte_ids` (256 or none), otherwise `unk`. It vanishes if `unk` is
+  /// kNoId.
   void set_unknown(std::int32_t unk, std::vector<std::int32_t> byte_ids);
 
-  /// Appends the ids of `text`, which may hold any bytes.
+  /// Appends the ids of `text`, which may contain any bytes.
   void encode(std::string_view text, Workspace& workspace, std::vector<std::int32_t>& ids) const;
 
-  /// Of any piece that was added, reserved or not; kNoId where there is none.
+  /// The id of any piece, reserved or not, or kNoId.
   std::int32_t find(std::string_view text) const;
 
  private:
@@ -58,14 +63,14 @@ class PieceMerger {
   void append(std::string_view symbol, std::int32_t id, Workspace& workspace, std::vector<std::int32_t>& ids) const;
   void append_unused(std::string_view piece, Workspace& workspace, std::vector<std::int32_t>& ids) const;
   bool is_unused(std::int32_t id) const { return has_unused_ && id != kNoId && unused_[static_cast<std::size_t>(id)]; }
+  std::uint32_t rank(std::int32_t id) const { return rank_of_score(scores_[static_cast<std::size_t>(id)]); }
 
   PieceTable pieces_, reserved_;
-  std::vector<std::uint32_t> order_;  // by id: less is better
-  std::vector<float> scores_;         // by id
-  std::vector<bool> unused_;          // by id
+  std::vector<float> scores_;  // by id
+  std::vector<bool> unused_;   // by id
   bool has_unused_ = false;
   std::size_t longest_ = 0;     // bytes of the longest piece
-  MergeBoundaries boundaries_;  // of neighbours in some piece: elsewhere a text may be cut before merging
+  MergeBoundaries boundaries_;  // between the characters of pieces
   std::int32_t unk_ = kNoId;
   std::vector<std::int32_t> byte_ids_;
 };

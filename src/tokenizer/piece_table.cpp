@@ -11,7 +11,7 @@ std::uint32_t hash_of(std::string_view piece) { return static_cast<std::uint32_t
 
 }  // namespace
 
-/// Where the piece stands, or the free place where it belongs.
+/// The slot of the piece, or the free slot where it belongs.
 std::size_t PieceTable::slot(std::string_view piece, std::uint32_t hash) const {
   const std::size_t mask = slots_.size() - 1;
   const auto is_it = [&](const Slot& s) {
@@ -37,10 +37,6 @@ void PieceTable::grow() {
   }
   slots_ = std::move(larger);
 }
-
-bool PieceTable::add(std::string_view piece, std::int32_t id) { return add(piece, id, false); }
-
-bool PieceTable::add_again(std::string_view piece, std::int32_t id) { return add(piece, id, true); }
 
 bool PieceTable::add(std::string_view piece, std::int32_t id, bool may_repeat) {
   if (contains(id)) return false;

@@ -30,28 +30,28 @@ std::int32_t pair_id(const JsonFields& fields, std::string_view key) {
 PostProcessor parse_template(const JsonFields& fields, std::string_view where) {
   fields.allow({"type", "single", "pair", "special_tokens"});
   PostProcessor result;
-  bool text_seen = false;
+  bool has_text = false;
   for (const Json& entry : fields.array("single")) {
     const JsonFields item(entry, "an entry of the template", where);
     item.allow({"SpecialToken", "Sequence"});
     if (item.find("Sequence") != nullptr) {
       const JsonFields sequence(item.at("Sequence"), "the Sequence of the template", where);
-      if (sequence.string("id") != "A" || text_seen) {
-        throw Unsupported(where, "a template that does not hold the text exactly once is not supported");
+      if (sequence.string("id") != "A" || has_text) {
+        throw Unsupported(where, "a template that does not contain the text exactly once is not supported");
       }
-      text_seen = true;
+      has_text = true;
       continue;
     }
     const std::string name = JsonFields(item.at("SpecialToken"), "a SpecialToken", where).string("id");
     const JsonFields tokens(fields.at("special_tokens"), "the special_tokens of the template", where);
     for (const Json& id : JsonFields(tokens.at(name), "a special token", where).array("ids")) {
-      (text_seen ? result.after : result.before).push_back(to_id(id, where));
+      (has_text ? result.after : result.before).push_back(to_id(id, where));
       if (result.before.size() + result.after.size() > kMaxIds) {
         throw BadCheckpoint(where, "expected at most {} ids in a template", kMaxIds);
       }
     }
   }
-  if (!text_seen) throw Unsupported(where, "a template without the text is not supported");
+  if (!has_text) throw Unsupported(where, "a template without the text is not supported");
   return result;
 }
 
@@ -72,7 +72,7 @@ PostProcessor parse_post_processor(const Json& json, std::string_view where) {
   }
   if (type != "Sequence") throw Unsupported(where, "the post-processor \"{}\" is not supported", type);
   fields.allow({"type", "processors"});
-  PostProcessor result;  // each one goes around what those before it have made
+  PostProcessor result;  // each one adds ids around those of its predecessors
   for (const Json& part : fields.array("processors")) {
     const PostProcessor outer = parse_post_processor(part, where);
     result.before.insert(result.before.begin(), outer.before.begin(), outer.before.end());

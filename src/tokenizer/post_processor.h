@@ -1,6 +1,6 @@
-// What is put around the ids of a text: the post-processors of tokenizer.json, for a single text.
+// The post-processors of tokenizer.json, which add ids before and after those of a single text.
 //
-// Source: Hugging Face's `tokenizers`, src/processors. ByteLevel only trims offsets, which are not computed here.
+// Source: Hugging Face's `tokenizers`, src/processors. ByteLevel only trims offsets, which vitrine does not compute.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct PostProcessor {
   std::vector<std::int32_t> after;
 };
 
-/// Throws BadCheckpoint where it is malformed, Unsupported for a type that is not known.
+/// Throws BadCheckpoint if `json` is malformed, Unsupported for an unknown type.
 PostProcessor parse_post_processor(const Json& json, std::string_view where);
 
 }  // namespace vitrine

@@ -28,7 +28,7 @@ class SplitPreTokenizer final : public PreTokenizer {
   Split split_;
 };
 
-/// Every character with a property is a delimiter of its own.
+/// Each character that has a property is a delimiter.
 class CharacterSplit final : public PreTokenizer {
  public:
   CharacterSplit(bool (*is_delimiter)(std::uint32_t), SplitBehavior behavior)
@@ -36,11 +36,10 @@ class CharacterSplit final : public PreTokenizer {
   void operator()(std::string_view text, bool at_start, Word word) const override {
     const auto piece = [&](std::string_view w) { word(w, at_start && w.data() == text.data()); };
     Splitter splitter(text, behavior_, false, piece);
-    for (std::size_t i = 0; i < text.size();) {
-      const std::size_t length = length_by_lead(text[i]);
-      if (is_delimiter_(code_point(text.substr(i, length)))) splitter.delimiter(i, i + length);
-      i += length;
-    }
+    for_each_character(text, [&](std::uint32_t c, std::string_view character) {
+      const auto begin = static_cast<std::size_t>(character.data() - text.data());
+      if (is_delimiter_(c)) splitter.delimiter(begin, begin + character.size());
+    });
     splitter.finish();
   }
 
@@ -49,7 +48,7 @@ class CharacterSplit final : public PreTokenizer {
   SplitBehavior behavior_;
 };
 
-/// Runs of \w, and runs of neither \w nor space; the pattern \w+|[^\w\s]+.
+/// The pattern \w+|[^\w\s]+: runs of \w, and runs of characters that are neither \w nor white space.
 class Whitespace final : public PreTokenizer {
  public:
   void operator()(std::string_view text, bool at_start, Word word) const override {
@@ -111,7 +110,7 @@ class ByteLevel final : public PreTokenizer {
   std::optional<Split> split_;
 };
 
-/// Spaces become a visible character, in front of which the text is cut.
+/// Replaces spaces by a visible character and splits the text before it.
 class MetaspacePreTokenizer final : public PreTokenizer {
  public:
   explicit MetaspacePreTokenizer(Metaspace metaspace) : metaspace_(std::move(metaspace)) {}
@@ -124,25 +123,15 @@ class MetaspacePreTokenizer final : public PreTokenizer {
     if (may_prepend && !text.starts_with(' ') && !text.starts_with(metaspace_.replacement)) {
       marked = metaspace_.replacement;
     }
-    for (char c : text) {
-      if (c == ' ') {
-        marked += metaspace_.replacement;
-      } else {
-        marked += c;
-      }
-    }
+    append_with_spaces_as(metaspace_.replacement, text, marked);
     const auto piece = [&](std::string_view w) { word(w, at_start && w.data() == marked.data()); };
     if (!metaspace_.split) return piece(marked);
-    Splitter splitter(marked, SplitBehavior::merged_with_next, false, piece);
-    const std::string& mark = metaspace_.replacement;
-    for (std::size_t i = marked.find(mark); i != marked.npos; i = marked.find(mark, i + mark.size())) {
-      splitter.delimiter(i, i + mark.size());
-    }
-    splitter.finish();
+    split_(marked, piece);
   }
 
  private:
   Metaspace metaspace_;
+  Split split_{metaspace_.replacement, SplitBehavior::merged_with_next, false};
 };
 
 using Parsed = std::unique_ptr<const PreTokenizer>;
@@ -160,11 +149,7 @@ Parsed parse_split(const JsonFields& fields, std::string_view where) {
   fields.allow({"type", "pattern", "behavior", "invert"});
   const SplitBehavior behavior = split_behavior(fields.string("behavior"), where);
   const bool invert = fields.boolean("invert", false);
-  return std::visit(
-      [&](auto pattern) -> Parsed {
-        return std::make_unique<SplitPreTokenizer>(Split(std::move(pattern), behavior, invert));
-      },
-      parse_pattern(fields.at("pattern"), where));
+  return std::make_unique<SplitPreTokenizer>(Split(parse_pattern(fields.at("pattern"), where), behavior, invert));
 }
 
 Parsed parse_one(const JsonFields& fields, const std::string& type, std::string_view where) {
@@ -193,7 +178,7 @@ Parsed parse_one(const JsonFields& fields, const std::string& type, std::string_
   if (type == "FixedLength") {
     fields.allow({"type", "length"});
     const std::int64_t length = fields.integer("length", 5);
-    if (length == 0) throw BadCheckpoint(where, "expected a length of at least 1 of FixedLength, got 0");
+    if (length == 0) throw BadCheckpoint(where, "expected a length of at least 1 for FixedLength, got 0");
     return std::make_unique<FixedLength>(length);
   }
   fields.allow({"type"});
@@ -208,10 +193,10 @@ Parsed parse_one(const JsonFields& fields, const std::string& type, std::string_
   throw Unsupported(where, "the pre-tokenizer \"{}\" is not supported", type);
 }
 
-/// Each calls the next, so a long list would overflow the stack.
+/// Each pre-tokenizer calls the next, so a long list would overflow the stack.
 constexpr std::size_t kMaxStages = 64;
 
-/// Appends what `json` describes: sequences within sequences make one.
+/// Appends the pre-tokenizers of `json`. Nested sequences are flattened.
 void append(const Json& json, std::string_view where, std::vector<Parsed>& parts, std::vector<std::string>& names) {
   const JsonFields fields(json, "the pre-tokenizer", where);
   std::string type = fields.string("type");
@@ -246,7 +231,7 @@ PreTokenizers parse_pre_tokenizers(const Json& json, std::string_view where) {
   std::vector<std::string> names;
   if (!json.is_null()) append(json, where, parts, names);
   if (std::count_if(parts.begin(), parts.end(), [](const Parsed& part) { return part->is_byte_level(); }) > 1) {
-    throw Unsupported(where, "more than one ByteLevel in a sequence is not supported");  // each may double a text
+    throw Unsupported(where, "more than one ByteLevel in a sequence is not supported");  // each may double the text
   }
   return {std::move(parts), std::move(names)};
 }

@@ -1,7 +1,7 @@
-// How a normalized text is cut into the words that a model sees: the pre-tokenizers of tokenizer.json.
+// The pre-tokenizers of tokenizer.json, which split a normalized text into the words that the model encodes.
 //
-// Names and meaning: Hugging Face's `tokenizers`, src/pre_tokenizers. A word goes through a sequence one at a time,
-// which gives the same words as all of them stage by stage and needs no memory for the text in between.
+// Source: Hugging Face's `tokenizers`, src/pre_tokenizers. In a sequence each word passes through all stages before the
+// next word is split off. This gives the same words and needs no memory for intermediate results.
 #pragma once
 
 #include <memory>
@@ -16,30 +16,30 @@
 
 namespace vitrine {
 
-/// Immutable. Text is valid UTF-8 throughout, and words are never empty.
+/// Immutable. Texts and words are valid UTF-8; words are not empty.
 class PreTokenizer {
  public:
-  /// A word, and whether it begins where the whole input began (before normalization, added tokens cut out).
+  /// A word, and whether it is at the beginning of the whole input.
   using Word = FunctionRef<void(std::string_view word, bool at_start)>;
 
   virtual ~PreTokenizer() = default;
   virtual void operator()(std::string_view text, bool at_start, Word word) const = 0;
 
-  /// Whether words come out in the byte-level alphabet, so that a model can spell any byte.
+  /// Whether words are in the byte-level alphabet, so that the model can spell any byte.
   virtual bool is_byte_level() const { return false; }
 };
 
-/// Pre-tokenizers one below the other. Without any, a text is one word.
+/// A sequence of pre-tokenizers. An empty sequence returns the text as one word.
 class PreTokenizers final : public PreTokenizer {
  public:
-  /// `parts` and `names` are of the same length.
+  /// `parts` and `names` have the same length.
   PreTokenizers(std::vector<std::unique_ptr<const PreTokenizer>> parts, std::vector<std::string> names)
       : parts_(std::move(parts)), names_(std::move(names)) {}
 
   void operator()(std::string_view text, bool at_start, Word word) const override {
     run(0, text, at_start, word, nullptr);
   }
-  /// Tells `recorder`, unless it is null, of the words of each.
+  /// Records the words of each pre-tokenizer unless `recorder` is null.
   void operator()(std::string_view text, bool at_start, Word word, EncodingRecorder* recorder) const {
     if (recorder != nullptr) recorder->begin_cuts(names_);
     run(0, text, at_start, word, recorder);
@@ -53,8 +53,8 @@ class PreTokenizers final : public PreTokenizer {
   std::vector<std::string> names_;
 };
 
-/// The pre-tokenizers that `json` describes; none for null. Throws BadCheckpoint where it is malformed, Unsupported for
-/// a type or option that is not known.
+/// Returns an empty sequence for null. Throws BadCheckpoint if `json` is malformed, Unsupported for an unknown type or
+/// option.
 PreTokenizers parse_pre_tokenizers(const Json& json, std::string_view where);
 
 }  // namespace vitrine

@@ -6,10 +6,10 @@ PrefixTrie::PrefixTrie(std::vector<Key> keys) {
   std::stable_sort(keys.begin(), keys.end(), [](const Key& a, const Key& b) { return a.first < b.first; });
   std::size_t most_nodes = 1;
   for (const Key& key : keys) most_nodes += key.first.size();
-  nodes_.reserve(most_nodes);  // pages that stay unused take no memory
+  nodes_.reserve(most_nodes);  // unused pages take no memory
   nodes_.resize(1);
 
-  struct Range {  // of the keys below a node
+  struct Range {  // the keys below a node
     std::size_t begin, end;
   };
   std::vector<Range> level = {{0, keys.size()}}, next_level;

@@ -1,4 +1,4 @@
-// A fixed set of byte strings, with the question: which of them stand at the front of this text?
+// A fixed set of byte strings that finds those of them that are prefixes of a text.
 #pragma once
 
 #include <algorithm>
@@ -11,23 +11,24 @@
 
 namespace vitrine {
 
-/// A trie whose nodes lie level by level, so the children of a node are neighbours, in the order of their bytes.
+/// A trie whose nodes are stored level by level, so that the children of a node are adjacent and sorted by their bytes.
 class PrefixTrie {
  public:
   using Key = std::pair<std::string_view, std::int32_t>;
 
   PrefixTrie() = default;
-  /// Keys are not empty, values not negative; of equal keys one is kept. The keys themselves are not.
+  /// Keys must not be empty, values not negative. Of equal keys only one is kept. The key strings are not referenced
+  /// after construction.
   explicit PrefixTrie(std::vector<Key> keys);
 
   struct Match {
-    std::size_t length = 0;  ///< 0 where no key matches.
+    std::size_t length = 0;  ///< 0 if no key matches.
     std::int32_t value = -1;
   };
 
   bool empty() const { return nodes_.size() <= 1; }
 
-  /// Calls `visit(length, value)` for every key at the front of `text`, the shortest first.
+  /// Calls `visit(length, value)` for every key that is a prefix of `text`, the shortest first.
   template <class Visit>
   void each_prefix(std::string_view text, Visit&& visit) const {
     if (text.empty() || nodes_.empty()) return;
@@ -45,15 +46,26 @@ class PrefixTrie {
     return match;
   }
 
+  /// Calls `visit(begin, match)` for the matches in `text` from left to right, each the longest at its place. Matches
+  /// do not overlap.
+  template <class Visit>
+  void each_match(std::string_view text, Visit&& visit) const {
+    for (std::size_t i = 0; !empty() && i < text.size();) {
+      const Match match = longest(text.substr(i));
+      if (match.length != 0) visit(i, match);
+      i += std::max<std::size_t>(match.length, 1);
+    }
+  }
+
  private:
   struct Node {
     std::int32_t value = -1;
     std::uint32_t first_child = 0;
     std::uint16_t n_children = 0;
-    unsigned char byte = 0;  // that leads here
+    unsigned char byte = 0;  // of the edge from the parent
   };
 
-  /// 0, the root, where there is none.
+  /// Returns 0, the root, if there is no such child.
   std::uint32_t child(std::uint32_t node, unsigned char byte) const {
     const auto first = nodes_.begin() + nodes_[node].first_child;
     const auto last = first + nodes_[node].n_children;
@@ -62,7 +74,7 @@ class PrefixTrie {
   }
 
   std::vector<Node> nodes_;
-  std::array<std::uint32_t, 256> roots_{};  // the root's children
+  std::array<std::uint32_t, 256> roots_{};  // the children of the root, by byte
 };
 
 }  // namespace vitrine

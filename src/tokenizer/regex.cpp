@@ -17,7 +17,7 @@ constexpr std::size_t kMaxPatternBytes = 65536;
 constexpr std::uint32_t kMatchLimit = 50'000'000;  // steps of one match: about a second
 constexpr std::size_t kJitStackBytes = 32U << 20;  // at most; a page at first
 
-/// What a thread needs for a match. Its content means nothing between two matches.
+/// The memory of one thread for a match. Its contents do not matter between matches.
 struct Scratch {
   Scratch()
       : context(pcre2_match_context_create(nullptr)),
@@ -75,7 +75,7 @@ Regex::Regex(std::string_view pattern, RegexSyntax syntax, std::string_view wher
                                    &offset, context.get());
   if (code == nullptr) throw BadCheckpoint(where, "the regex \"{}\" cannot be used: {}", pattern, message(error));
   code_ = std::make_unique<Code>(code);
-  code_->jit = pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0;  // where it cannot, the interpreter serves
+  code_->jit = pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0;  // otherwise the interpreter is used
 }
 
 Regex::~Regex() = default;
@@ -96,7 +96,7 @@ std::optional<Regex::Match> Regex::find(std::string_view text, std::size_t from)
 }
 
 void Regex::for_each_match(std::string_view text, FunctionRef<void(Match)> visit) const {
-  const std::optional<std::string> older = with_older_characters(text);  // PCRE2's Unicode is not the newest
+  const std::optional<std::string> older = with_older_characters(text);  // PCRE2 may have an older version of Unicode
   if (older) text = *older;
   std::optional<std::size_t> last_end;
   for (std::size_t from = 0; from <= text.size();) {
@@ -108,6 +108,14 @@ void Regex::for_each_match(std::string_view text, FunctionRef<void(Match)> visit
     }
     last_end = from = match->end;
     visit(*match);
+  }
+}
+
+void for_each_match(const Pattern& pattern, std::string_view text, FunctionRef<void(Regex::Match)> visit) {
+  if (const auto* regex = std::get_if<Regex>(&pattern)) return regex->for_each_match(text, visit);
+  const std::string& string = std::get<std::string>(pattern);
+  for (std::size_t i = text.find(string); i != text.npos; i = text.find(string, i + string.size())) {
+    visit({i, i + string.size()});
   }
 }
 

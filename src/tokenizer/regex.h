@@ -1,4 +1,4 @@
-// The regexes of tokenizer files, run by PCRE2 with the meaning that they have in the engine they were written for.
+// The regexes of tokenizer files. PCRE2 executes them with the semantics of the engine for which they were written.
 #pragma once
 
 #include <cstddef>
@@ -6,22 +6,23 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "tokenizer/function_ref.h"
 
 namespace vitrine {
 
-/// Whose regex it is. Both agree in what \s is (Unicode's White_Space: without U+180E, which PCRE2 counts in) and \w.
+/// The engine for which a regex was written. Both agree on \w and \s (Unicode's White_Space; PCRE2's \s adds U+180E).
 enum class RegexSyntax {
-  oniguruma,  ///< `tokenizers` (its default build; Ruby's syntax): ^ and $ stand at every line
-  rust,       ///< tiktoken (fancy-regex): ^ and $ stand at the ends of the text
+  oniguruma,  ///< `tokenizers` in its default build, with Ruby's syntax: ^ and $ match at every line
+  rust,       ///< tiktoken (fancy-regex): ^ and $ match only at the ends of the text
 };
 
-/// A compiled pattern. Immutable, for any number of threads.
+/// A compiled pattern. Immutable and thread-safe.
 class Regex {
  public:
-  /// Throws BadCheckpoint where the pattern is malformed, Unsupported where it uses what is not translated; `where`
-  /// names the file.
+  /// Throws BadCheckpoint if the pattern is malformed, Unsupported if it uses a construct that is not translated.
+  /// `where` names the file in errors.
   Regex(std::string_view pattern, RegexSyntax syntax, std::string_view where);
   ~Regex();
   Regex(Regex&&) noexcept;
@@ -32,9 +33,8 @@ class Regex {
     std::size_t end;
   };
 
-  /// Calls `visit` for every match, leftmost first, none overlapping another. `text` must be valid UTF-8. An empty
-  /// match does not directly follow another match. Throws BadInput where a match takes more steps or memory than is
-  /// sane.
+  /// Calls `visit` for the non-overlapping matches from left to right. An empty match does not directly follow another
+  /// match. `text` must be valid UTF-8. Throws BadInput if a match exceeds PCRE2's limits of steps or memory.
   void for_each_match(std::string_view text, FunctionRef<void(Match)> visit) const;
 
  private:
@@ -46,5 +46,11 @@ class Regex {
 
 /// The pattern in PCRE2's syntax.
 std::string translate_regex(std::string_view pattern, RegexSyntax syntax, std::string_view where);
+
+/// A string, which must not be empty, or a regex.
+using Pattern = std::variant<std::string, Regex>;
+
+/// Calls `visit` for the non-overlapping matches of `pattern` from left to right.
+void for_each_match(const Pattern& pattern, std::string_view text, FunctionRef<void(Regex::Match)> visit);
 
 }  // namespace vitrine

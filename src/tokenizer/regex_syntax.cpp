@@ -1,4 +1,5 @@
-// Translates the regexes of tokenizer files into PCRE2's syntax: what differs is spelled out, what is unknown refused.
+// Translates the regexes of tokenizer files into PCRE2's syntax. Differences are spelled out; unknown constructs are
+// refused.
 //
 // Sources: Oniguruma's doc/RE (Ruby syntax), the documentation of Rust's regex and fancy-regex, pcre2pattern(3).
 #include <fmt/format.h>
@@ -12,26 +13,26 @@
 namespace vitrine {
 namespace {
 
-// White_Space of Unicode's PropList.txt; PCRE2's \s holds U+180E besides, which left that list with Unicode 6.3.
+// White_Space of Unicode's PropList.txt. PCRE2's \s also contains U+180E, which Unicode 6.3 removed from that list.
 constexpr std::string_view kSpace =
     R"(\t-\r\x20\x85\xA0\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
 constexpr std::string_view kNotSpace =
     R"(\x00-\x08\x0E-\x1F\x21-\x84\x86-\x9F\xA1-\x{167F}\x{1681}-\x{1FFF}\x{200B}-\x{2027}\x{202A}-\x{202E})"
     R"(\x{2030}-\x{205E}\x{2060}-\x{2FFF}\x{3001}-\x{10FFFF})";
-// Alphabetic since Unicode 15 or 16, of characters that are older; PCRE2 may know 14 only.
+// Older characters that became Alphabetic with Unicode 15 or 16; PCRE2 may have Unicode 14.
 constexpr std::string_view kAlphabetic =
     R"(\p{Alphabetic}\x{363}-\x{36F}\x{C04}\x{F82}\x{F83}\x{1DD3}-\x{1DE6}\x{11080}\x{11081})";
 constexpr std::string_view kAlphanumeric =
     R"(\p{Alphabetic}\x{363}-\x{36F}\x{C04}\x{F82}\x{F83}\x{1DD3}-\x{1DE6}\x{11080}\x{11081}\p{Nd})";
-// PCRE2's \w is letters, numbers and the underscore only.
+// PCRE2's \w contains only letters, numbers and the underscore.
 constexpr std::string_view kWord = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";
-// Oniguruma's \w holds these besides, but not within a class: ² ³ ¹ ¼ ½ ¾, out of its table for Latin-1.
+// ² ³ ¹ ¼ ½ ¾: Oniguruma's \w contains them, because of its table for Latin-1, except inside a class.
 constexpr std::string_view kLatinNumbers = R"(\xB2\xB3\xB9\xBC-\xBE)";
 
 struct Posix {
   std::string_view name, set;
 };
-/// What Oniguruma's [:name:] holds, asked of it for every code point.
+/// The contents of Oniguruma's [:name:], verified against it for every code point.
 constexpr Posix kPosix[] = {{"[:alpha:]", kAlphabetic},
                             {"[:alnum:]", kAlphanumeric},
                             {"[:digit:]", R"(\p{Nd})"},
@@ -54,8 +55,8 @@ class Translator {
       : pattern_(pattern), syntax_(syntax), where_(where) {}
 
   std::string run() {
-    // The only common pattern that takes quadratic time (spaces, then something else): a match that fails at the front
-    // of a run of spaces fails in its middle, too, so it need not be tried there.
+    // The only common pattern that takes quadratic time, on a run of spaces before other text. A match that fails at
+    // the beginning of the run also fails inside it, so it is not tried there.
     if (pattern_ == R"(\s+$)") return fmt::format(R"((?:\G|(?<![{0}]))[{0}]+$)", kSpace);
     while (at_ < pattern_.size()) {
       switch (pattern_[at_]) {
@@ -110,7 +111,7 @@ class Translator {
         return;
       case 'v':
         out_ += R"(\x0B)";
-        return;  // a set in PCRE2
+        return;  // PCRE2's \v is a set
       case 'p':
       case 'P':
         return property(c, in_class);
@@ -139,8 +140,8 @@ class Translator {
     refuse(fmt::format("\\{}", c == '\0' ? ' ' : c));
   }
 
-  /// \p{L}, \p{^L}, \p{Han}; \pL in Rust, to Oniguruma the letters p and L. A script means the property Script, which
-  /// PCRE2 spells sc:.
+  /// \p{L}, \p{^L}, \p{Han}, and in Rust \pL, which Oniguruma reads as the letters p and L. The name of a script means
+  /// the property Script, which PCRE2 spells sc:.
   void property(char p, bool in_class) {
     std::string name;
     if (peek() != '{' && syntax_ == RegexSyntax::oniguruma) {
@@ -173,7 +174,7 @@ class Translator {
     return name.size() > 2 && std::find(std::begin(kOthers), std::end(kOthers), name) == std::end(kOthers);
   }
 
-  /// \xHH, \x{H…}, \uHHHH (and \u{H…}, \UHHHHHHHH in Rust).
+  /// \xHH, \x{H…}, \uHHHH, and in Rust \u{H…} and \UHHHHHHHH.
   void code_point(char kind) {
     std::string digits;
     if (peek() == '{' && (kind == 'x' || syntax_ == RegexSyntax::rust)) {
@@ -207,7 +208,7 @@ class Translator {
       if (at_ >= pattern_.size()) throw BadCheckpoint(where_, "malformed regex \"{}\"", pattern_);
       if (c == '\\') {
         escape(true);
-      } else if (c == '[') {  // a class in a class is their union
+      } else if (c == '[') {  // nested classes form a union
         if (peek(1) == '^') refuse("[^ inside a class");
         if (peek(1) == ':') {
           posix();
@@ -219,7 +220,7 @@ class Translator {
         --depth;
         ++at_;
       } else if ((c == '&' && peek(1) == '&') || (c == '-' && peek(1) == '-') || (c == '~' && peek(1) == '~')) {
-        refuse(std::string(2, c));  // operations on sets in one syntax or the other
+        refuse(std::string(2, c));  // a set operation in one of the syntaxes
       } else {
         out_ += c;
         ++at_;
@@ -253,7 +254,7 @@ class Translator {
     }
     const std::size_t end = rest.find_first_of(":)");
     const std::string_view flags = end == rest.npos ? "" : rest.substr(2, end - 2);
-    // Ruby's m is what others call s, so only i means the same in both.
+    // Ruby's m is the s of other syntaxes, so only i has the same meaning in both.
     if (flags.empty() || flags.find_first_not_of(syntax_ == RegexSyntax::rust ? "ims-" : "i-") != flags.npos) {
       refuse(rest.substr(0, end == rest.npos ? 3 : end + 1));
     }
@@ -261,7 +262,7 @@ class Translator {
     at_ += end + 1;
   }
 
-  /// {n}, {n,}, {n,m}; a { that begins none of these stands for itself.
+  /// {n}, {n,}, {n,m}. Any other { is literal.
   void repeat() {
     std::size_t i = at_ + 1;
     if (i < pattern_.size() && pattern_[i] == ',') refuse("{,n}");

@@ -6,15 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "tokenizer/piece_merge.h"
 #include "tokenizer/sentencepiece_normalizer.h"
 #include "tokenizer/sentencepiece_unigram.h"
 
 namespace vitrine {
 namespace {
-
-constexpr std::size_t kMaxTextBytes = std::size_t{1} << 30;
 
 class SentencePieceTokenizer final : public Tokenizer {
  public:
@@ -36,7 +33,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   };
   std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy,
                                    EncodingRecorder* recorder) const override;
-  const VocabularyPiece& at(std::int32_t id) const;
+  const VocabularyPiece& at(std::int32_t id) const { return model_.pieces[checked_index(id)]; }
   void add_token(std::int32_t id, Explanation::Token::From from, Job& job) const;
   void encode_part(std::string_view text, SentencePieceNormalizer::Place place, Job& job) const;
   void encode_bpe(std::string_view normal, Job& job) const;
@@ -48,7 +45,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   std::vector<std::int32_t> byte_ids_;
   std::optional<SentencePieceUnigram> unigram_;
   PieceMerger merger_;
-  mutable Pool<PieceMerger::Workspace> workspaces_;
+  mutable ObjectPool<PieceMerger::Workspace> workspaces_;
   std::vector<std::int32_t> stop_ids_;
 };
 
@@ -59,19 +56,12 @@ SentencePieceTokenizer::SentencePieceTokenizer(SentencePieceModel model)
   std::vector<PrefixTrie::Key> special;
   for (std::int32_t id = 0; id < vocab_size(); ++id) {
     const VocabularyPiece& piece = at(id);
-    switch (piece.type) {
-      case PieceType::byte:
-        byte_ids_[byte_of_piece(piece.text).value()] = id;
-        break;
-      case PieceType::control:
-      case PieceType::unknown:
-        special.emplace_back(piece.text, id);
-        break;
-      default:
-        break;
-    }
+    const bool is_special = piece.type == PieceType::control || piece.type == PieceType::unknown;
+    const bool is_byte = piece.type == PieceType::byte;
+    if (is_special) special.emplace_back(piece.text, id);
+    if (is_byte) byte_ids_[byte_of_piece(piece.text).value()] = id;
     if (unigram_) continue;
-    if (piece.type == PieceType::byte || piece.type == PieceType::control || piece.type == PieceType::unknown) {
+    if (is_special || is_byte) {
       merger_.add_reserved(piece.text, id);
     } else {
       merger_.add(piece.text, id, piece.score, piece.type == PieceType::unused);
@@ -82,18 +72,8 @@ SentencePieceTokenizer::SentencePieceTokenizer(SentencePieceModel model)
   if (model_.eos) stop_ids_.push_back(*model_.eos);
 }
 
-const VocabularyPiece& SentencePieceTokenizer::at(std::int32_t id) const {
-  if (id < 0 || id >= vocab_size()) {
-    throw BadInput("tokenizer", "expected ids from 0 to {}, got {}", vocab_size() - 1, id);
-  }
-  return model_.pieces[static_cast<std::size_t>(id)];
-}
-
 std::vector<std::int32_t> SentencePieceTokenizer::encode(std::string_view text, SpecialTokens policy,
                                                          EncodingRecorder* recorder) const {
-  if (text.size() > kMaxTextBytes) {
-    throw BadInput("tokenizer", "expected at most {} bytes of text, got {}", kMaxTextBytes, text.size());
-  }
   Job job = {recorder, {}};
   if (policy == SpecialTokens::none) {
     encode_part(text, {}, job);
@@ -101,16 +81,11 @@ std::vector<std::int32_t> SentencePieceTokenizer::encode(std::string_view text, 
   }
   if (model_.bos) add_token(*model_.bos, Explanation::Token::From::policy, job);
   std::size_t begin = 0;
-  for (std::size_t i = 0; i < text.size();) {
-    const PrefixTrie::Match special = special_.longest(text.substr(i));
-    if (special.length == 0) {
-      ++i;
-      continue;
-    }
+  special_.each_match(text, [&](std::size_t i, PrefixTrie::Match special) {
     encode_part(text.substr(begin, i - begin), {begin == 0, false}, job);
     add_token(special.value, Explanation::Token::From::text, job);
-    begin = i += special.length;
-  }
+    begin = i + special.length;
+  });
   encode_part(text.substr(begin), {begin == 0, true}, job);
   return std::move(job.ids);
 }
@@ -136,7 +111,7 @@ void SentencePieceTokenizer::encode_part(std::string_view text, SentencePieceNor
   });
 }
 
-/// Adjacent unknown pieces are one, as in SentencePiece, unless their bytes are spelled out.
+/// As in SentencePiece, adjacent unknown pieces become one unless they are spelled as bytes.
 void SentencePieceTokenizer::encode_unigram(std::string_view normal, Job& job) const {
   std::vector<std::int32_t>& ids = job.ids;
   const std::size_t n_before = ids.size();
@@ -150,27 +125,23 @@ void SentencePieceTokenizer::encode_unigram(std::string_view normal, Job& job) c
   }
 }
 
-/// User-defined pieces are never merged with anything, so the text between them is encoded alone.
+/// User-defined pieces are not merged with other symbols, so the texts between them are encoded separately.
 void SentencePieceTokenizer::encode_bpe(std::string_view normal, Job& job) const {
   std::vector<std::int32_t>& ids = job.ids;
   const auto workspace = workspaces_.lease();
   (*workspace).recorder = job.recorder;
   const std::size_t n_before = ids.size();
   std::size_t begin = 0;
-  for (std::size_t i = 0; normalizer_.has_user_defined() && i < normal.size();) {
-    const std::size_t length = normalizer_.user_defined(normal.substr(i));
-    if (length == 0) {
-      ++i;
-      continue;
-    }
+  normalizer_.user_defined().each_match(normal, [&](std::size_t i, PrefixTrie::Match match) {
+    const std::string_view piece = normal.substr(i, match.length);
     merger_.encode(normal.substr(begin, i - begin), *workspace, ids);
-    ids.push_back(merger_.find(normal.substr(i, length)));
+    ids.push_back(merger_.find(piece));
     if (job.recorder != nullptr) {
       job.recorder->begin_symbols();
-      job.recorder->symbol(normal.substr(i, length));
+      job.recorder->symbol(piece);
     }
-    begin = i += length;
-  }
+    begin = i + match.length;
+  });
   merger_.encode(normal.substr(begin), *workspace, ids);
   if (!byte_ids_.empty()) return;
   const auto both_unknown = [&](std::int32_t a, std::int32_t b) { return a == model_.unk && b == model_.unk; };
@@ -195,7 +166,7 @@ std::string SentencePieceTokenizer::bytes_after(std::optional<std::int32_t> prev
   return text;
 }
 
-/// SentencePiece drops one leading space; where it removes extra whitespace, all of them.
+/// SentencePiece drops one leading space, or all of them if it removes extra whitespace.
 bool SentencePieceTokenizer::keeps_start(std::int32_t id) const {
   const VocabularyPiece& piece = at(id);
   return piece.type == PieceType::control || (model_.remove_extra_whitespaces && piece.text == kSpaceSymbol);

@@ -1,13 +1,13 @@
-// The tokenizer of a SentencePiece `.model`, unigram or BPE: the ids that the SentencePiece library gives.
+// The tokenizer of a SentencePiece `.model`, unigram or BPE, with the same ids as the SentencePiece library.
 //
-// Ours rather than Debian's library, which was measured (0.1.97, 1 MB of text): 233 bytes of memory per byte of input,
-// 21 s for a run of unknown characters, a stack overflow on a huge piece.
+// vitrine does not use Debian's library: version 0.1.97, with 1 MB of text, needs 233 bytes of memory for each byte of
+// input and 21 s for a run of unknown characters, and overflows the stack on a huge piece.
 //
-// Special tokens under SpecialTokens::apply: BOS is put in front where the model defines one, EOS never. Control pieces
-// and the unknown piece written in the text (`<s>`, `<bos>`) are recognized, the leftmost and longest first; the text
-// between is encoded piece by piece, the dummy prefix only at the very start of the text, as transformers'
-// LlamaTokenizer and GemmaTokenizer do with legacy=False. User-defined pieces (`<start_of_turn>`) are part of
-// SentencePiece's own rule and found in any case.
+// With SpecialTokens::apply, BOS is added if the model defines one, EOS never. Control pieces and the unknown piece
+// that are written in the text (`<s>`, `<bos>`) are recognized, leftmost and longest first. The texts between them are
+// encoded separately, with the dummy prefix only at the very beginning, as in transformers' LlamaTokenizer and
+// GemmaTokenizer with legacy=False. User-defined pieces (`<start_of_turn>`) are part of SentencePiece's rules and
+// always recognized.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,9 @@
 #include "tokenizer/sentencepiece_model.h"
 
+#include <fmt/format.h>
+
 #include <bit>
+#include <charconv>
 #include <cmath>
 
 #include "base/error.h"
@@ -10,9 +13,9 @@
 namespace vitrine {
 namespace {
 
-constexpr std::size_t kMaxFileBytes = std::size_t{32} << 20;  // the largest in use have 5 MB
+constexpr std::size_t kMaxFileBytes = std::size_t{32} << 20;  // the largest published files have 5 MB
 
-/// One field of a message in the wire format of protocol buffers.
+/// A field of a message in the wire format of protocol buffers.
 struct Field {
   std::uint32_t number = 0;
   std::uint32_t wire = 0;     // 0 varint, 1 eight bytes, 2 length and bytes, 5 four bytes
@@ -20,7 +23,7 @@ struct Field {
   std::string_view bytes;     // wire 2
 };
 
-/// Takes fields off the front of a message; each length is held against the bytes that are left.
+/// Reads fields from the front of a message. Every length is checked against the rest of the message.
 class Message {
  public:
   Message(std::string_view rest, std::string_view path) : rest_(rest), path_(path) {}
@@ -47,7 +50,7 @@ class Message {
     return true;
   }
 
-  /// Throws where `field` is not of the wire type that its meaning needs.
+  /// Throws unless `field` has the wire type `wire`.
   void expect(const Field& field, std::uint32_t wire, const char* name) const {
     if (field.wire == wire) return;
     throw BadCheckpoint(path_, "expected wire type {} for {} of the SentencePiece model, got {}", wire, name,
@@ -80,12 +83,12 @@ class Message {
       value |= std::uint64_t{byte & 0x7FU} << shift;
       if (byte < 0x80) return value;
     }
-    throw BadCheckpoint(path_, "expected a whole number in the SentencePiece model, got bytes without its end");
+    throw BadCheckpoint(path_, "expected a varint in the SentencePiece model, got one without an end");
   }
 
   std::string_view take(std::uint64_t size) {
     if (size > rest_.size()) {
-      throw BadCheckpoint(path_, "expected {} bytes in the SentencePiece model, got {}: the file is cut short", size,
+      throw BadCheckpoint(path_, "expected {} bytes in the SentencePiece model, got {}: the file is truncated", size,
                           rest_.size());
     }
     const std::string_view front = rest_.substr(0, static_cast<std::size_t>(size));
@@ -119,7 +122,7 @@ VocabularyPiece read_piece(std::string_view bytes, std::size_t id, std::string_v
   return piece;
 }
 
-/// The names under which BOS and EOS stand among the pieces.
+/// The texts of the pieces that are BOS and EOS.
 struct Names {
   std::string bos = "<s>", eos = "</s>";
 };
@@ -151,7 +154,7 @@ void read_trainer_spec(std::string_view bytes, std::string_view path, SentencePi
         names.eos = message.string(field, "eos_piece");
         break;
       default:
-        break;  // how the model was trained
+        break;  // parameters of the training
     }
   }
   if (model.unk_surface.size() > kMaxPieceBytes) {
@@ -178,7 +181,7 @@ void read_normalizer_spec(std::string_view bytes, std::string_view path, Sentenc
         model.escape_whitespaces = message.boolean(field, "escape_whitespaces");
         break;
       default:
-        break;  // its name, and the rules in text that were compiled into the character map
+        break;  // the name, and the source of the character map
     }
   }
   model.charsmap = Charsmap::parse(charsmap, path);
@@ -193,8 +196,8 @@ void refuse_denormalizer(std::string_view bytes, std::string_view path) {
   }
 }
 
-/// The rules of SentencePiece's own loading: each text once among the pieces of text and once among the reserved ones,
-/// one unknown piece, byte pieces if and only if there is byte fallback.
+/// Checks what SentencePiece checks when it loads a model: no text appears twice among the pieces of text or twice
+/// among the reserved ones; there is one unknown piece; there are byte pieces if and only if there is byte fallback.
 void check_pieces(SentencePieceModel& model, const Names& names, std::string_view path) {
   PieceTable text, reserved;
   std::size_t n_text_bytes = 0;
@@ -207,7 +210,7 @@ void check_pieces(SentencePieceModel& model, const Names& names, std::string_vie
         piece.type == PieceType::unknown || piece.type == PieceType::control || piece.type == PieceType::byte;
     PieceTable& table = is_reserved ? reserved : text;
     if (!table.add(piece.text, id)) {
-      throw BadCheckpoint(path, "expected every piece once, got piece {} again as {}", table.find(piece.text), id);
+      throw BadCheckpoint(path, "pieces {} and {} have the same text", table.find(piece.text), id);
     }
     n_text_bytes += piece.text.size();
     if (piece.type == PieceType::unknown) {
@@ -242,18 +245,11 @@ void check_pieces(SentencePieceModel& model, const Names& names, std::string_vie
 }  // namespace
 
 std::optional<unsigned char> byte_of_piece(std::string_view piece) {
-  if (piece.size() != 6 || !piece.starts_with("<0x") || piece[5] != '>') return std::nullopt;
-  unsigned value = 0;
-  for (const char c : piece.substr(3, 2)) {
-    if (c >= '0' && c <= '9') {
-      value = value * 16 + static_cast<unsigned>(c - '0');
-    } else if (c >= 'A' && c <= 'F') {
-      value = value * 16 + static_cast<unsigned>(c - 'A') + 10;
-    } else {
-      return std::nullopt;
-    }
-  }
-  return static_cast<unsigned char>(value);
+  if (piece.size() != 6 || !piece.starts_with("<0x")) return std::nullopt;
+  unsigned char byte = 0;
+  std::from_chars(piece.data() + 3, piece.data() + 5, byte, 16);
+  if (piece != fmt::format("<0x{:02X}>", byte)) return std::nullopt;
+  return byte;
 }
 
 SentencePieceModel parse_sentencepiece_model(std::span<const std::byte> file, std::string_view path) {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "tokenizer/metaspace.h"
 #include "tokenizer/utf8.h"
 
 namespace vitrine {
@@ -30,8 +31,8 @@ SentencePieceNormalizer::SentencePieceNormalizer(const SentencePieceModel& model
   user_defined_ = PrefixTrie(std::move(keys));
 }
 
-/// The front of the text: a user-defined piece stays as it is, then the longest rule, then one character; a byte that
-/// is no UTF-8 becomes U+FFFD.
+/// Normalizes the front of the text: a user-defined piece is unchanged; otherwise the longest rule applies; otherwise
+/// one character is unchanged, and an invalid byte becomes U+FFFD.
 SentencePieceNormalizer::Step SentencePieceNormalizer::step(std::string_view text) const {
   if (const std::size_t length = user_defined_.longest(text).length; length > 0)
     return {length, text.substr(0, length)};
@@ -59,13 +60,7 @@ std::string SentencePieceNormalizer::normalize(std::string_view text, Place plac
   while (!text.empty()) {
     auto [length, replacement] = step(text);
     while (after_space && replacement.starts_with(' ')) replacement.remove_prefix(1);
-    for (const char c : replacement) {
-      if (c == ' ') {
-        normal += space;
-      } else {
-        normal += c;
-      }
-    }
+    append_with_spaces_as(space, replacement, normal);
     if (!replacement.empty()) after_space = remove_extra_whitespaces_ && replacement.ends_with(' ');
     text.remove_prefix(length);
   }

@@ -1,4 +1,4 @@
-// What SentencePiece does to a text before it is cut: the character map, whitespace, the dummy prefix.
+// SentencePiece's normalization of a text: the character map, whitespace, the dummy prefix.
 //
 // Source: google/sentencepiece, normalizer.cc (Normalizer::Normalize).
 #pragma once
@@ -13,23 +13,22 @@ namespace vitrine {
 
 inline constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";  // ▁
 
-/// `piece` with every ▁ as a space.
+/// `piece` with every ▁ replaced by a space.
 std::string with_spaces(std::string_view piece);
 
 class SentencePieceNormalizer {
  public:
   explicit SentencePieceNormalizer(const SentencePieceModel& model);
 
-  /// Where the text stands: a part behind a special token has no dummy prefix and keeps one leading space.
+  /// The position of a part in the text. A part after a special token gets no dummy prefix and keeps a leading space.
   struct Place {
     bool at_start = true;
     bool at_end = true;
   };
   std::string normalize(std::string_view text, Place place) const;
 
-  /// Bytes of the user-defined piece at the front of a text, 0 where there is none.
-  std::size_t user_defined(std::string_view text) const { return user_defined_.longest(text).length; }
-  bool has_user_defined() const { return !user_defined_.empty(); }
+  /// The user-defined pieces.
+  const PrefixTrie& user_defined() const { return user_defined_; }
 
  private:
   struct Step {

@@ -3,18 +3,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "tokenizer/piece_merge.h"
+
 namespace vitrine {
-namespace {
-
-constexpr float kUnkPenalty = 10;
-
-std::size_t character_bytes(std::string_view text) {
-  const auto lead = static_cast<unsigned char>(text[0]);
-  const std::size_t length = lead < 0xC0 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  return std::min(length, text.size());
-}
-
-}  // namespace
 
 SentencePieceUnigram::SentencePieceUnigram(const SentencePieceModel& model)
     : rules_(model.pieces.size()), unk_(model.unk) {
@@ -27,12 +18,12 @@ SentencePieceUnigram::SentencePieceUnigram(const SentencePieceModel& model)
     rules_[id] = {piece.score, piece.type == PieceType::user_defined};
     keys.emplace_back(piece.text, static_cast<std::int32_t>(id));
   }
-  unk_score_ = lowest - kUnkPenalty;
+  unk_score_ = lowest - 10;
   trie_ = PrefixTrie(std::move(keys));
 }
 
-/// A user-defined piece scores a tenth for each byte but the first, against the negative scores of all others.
-/// (Versions of the library before 0.2.3 took -0.1 for all of them; ties may then be broken the other way.)
+/// A user-defined piece scores 0.1 for each byte except the first, while the scores of other pieces are negative.
+/// (Versions of the library before 0.2.3 use -0.1 for each user-defined piece and may break ties differently.)
 float SentencePieceUnigram::score(std::int32_t id, std::size_t length) const {
   const Rule& rule = rules_[static_cast<std::size_t>(id)];
   if (!rule.user_defined) return rule.score;
@@ -42,7 +33,7 @@ float SentencePieceUnigram::score(std::int32_t id, std::size_t length) const {
 std::vector<SentencePieceUnigram::Piece> SentencePieceUnigram::encode(std::string_view text,
                                                                       EncodingRecorder* recorder) const {
   constexpr std::size_t kNowhere = std::numeric_limits<std::uint32_t>::max();
-  struct End {  // of the best path to here: its last piece
+  struct End {  // the last piece of the best path that ends here
     float score = 0;
     std::int32_t id = kNoId;
     std::uint32_t begin = kNowhere;
@@ -58,7 +49,7 @@ std::vector<SentencePieceUnigram::Piece> SentencePieceUnigram::encode(std::strin
   };
   if (recorder != nullptr) recorder->rule(Explanation::Word::Rule::best_sum);
   for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t character = character_bytes(text.substr(begin));
+    const std::size_t character = sentencepiece_character(text.substr(begin));
     const float here = ends[begin].score;
     bool has_character = false;
     trie_.each_prefix(text.substr(begin), [&](std::size_t length, std::int32_t id) {

@@ -1,8 +1,7 @@
-// SentencePiece's unigram model: the cut of a text into pieces whose scores sum to the most.
+// SentencePiece's unigram model: divides a text into the pieces whose scores have the largest sum (Viterbi algorithm).
 //
-// Scores are log probabilities; the best path is found by dynamic programming over the ends of pieces (Viterbi).
-// Source: google/sentencepiece, unigram_model.cc (Model::EncodeOptimized), in single precision as there, since ties
-// are decided by rounding. Paper: Kudo (2018), arXiv 1804.10959.
+// Scores are log probabilities. Sums are in single precision, as in SentencePiece, because rounding decides ties.
+// Sources: google/sentencepiece, unigram_model.cc (Model::EncodeOptimized); Kudo (2018), arXiv 1804.10959.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +21,10 @@ class SentencePieceUnigram {
 
   struct Piece {
     std::size_t begin, size;  ///< Bytes of the text.
-    std::int32_t id;          ///< The unknown piece's id for a character that no piece begins with alone.
+    std::int32_t id;          ///< That of the unknown piece for a character that is not a piece.
   };
 
-  /// The pieces of a normalized text, first to last; `recorder` may be null.
+  /// The pieces of a normalized text, in order. `recorder` may be null.
   std::vector<Piece> encode(std::string_view text, EncodingRecorder* recorder) const;
 
  private:
@@ -35,7 +34,7 @@ class SentencePieceUnigram {
   };
   float score(std::int32_t id, std::size_t length) const;
 
-  PrefixTrie trie_;  // pieces of text, without unused ones
+  PrefixTrie trie_;  // the normal and user-defined pieces
   std::vector<Rule> rules_;
   std::int32_t unk_;
   float unk_score_ = 0;

@@ -19,13 +19,13 @@ SplitBehavior split_behavior(std::string_view name, std::string_view where) {
 }
 
 void Splitter::delimiter(std::size_t begin, std::size_t end) {
-  if (seen_ < begin) part(seen_, begin, false);
+  if (done_ < begin) part(done_, begin, false);
   part(begin, end, true);
 }
 
 void Splitter::finish() {
-  if (seen_ < text_.size()) part(seen_, text_.size(), false);
-  emit(pending_, seen_);
+  if (done_ < text_.size()) part(done_, text_.size(), false);
+  emit(pending_, done_);
 }
 
 void Splitter::part(std::size_t begin, std::size_t end, bool is_delimiter) {
@@ -35,33 +35,26 @@ void Splitter::part(std::size_t begin, std::size_t end, bool is_delimiter) {
                        : behavior_ == SplitBehavior::contiguous         ? is_delimiter == last_is_delimiter_
                                                                         : false;
   if (!extends) {
-    emit(pending_, seen_);
+    emit(pending_, done_);
     pending_ = behavior_ == SplitBehavior::removed && is_delimiter ? end : begin;
   }
-  seen_ = end;
+  done_ = end;
   last_is_delimiter_ = is_delimiter;
 }
 
 void Split::operator()(std::string_view text, Splitter::Piece piece) const {
   Splitter splitter(text, behavior_, invert_, piece);
-  if (const auto* regex = std::get_if<Regex>(&pattern_)) {
-    regex->for_each_match(text, [&](Regex::Match m) { splitter.delimiter(m.begin, m.end); });
-  } else {
-    const std::string& string = std::get<std::string>(pattern_);
-    for (std::size_t i = text.find(string); i != text.npos; i = text.find(string, i + string.size())) {
-      splitter.delimiter(i, i + string.size());
-    }
-  }
+  for_each_match(pattern_, text, [&](Regex::Match m) { splitter.delimiter(m.begin, m.end); });
   splitter.finish();
 }
 
 void for_each_valid_run(std::string_view text, FunctionRef<void(std::string_view)> valid,
-                        FunctionRef<void(char)> broken) {
+                        FunctionRef<void(char)> invalid) {
   while (!text.empty()) {
     const std::size_t length = valid_prefix(text);
     if (length > 0) valid(text.substr(0, length));
     if (length == text.size()) return;
-    broken(text[length]);
+    invalid(text[length]);
     text.remove_prefix(length + 1);
   }
 }
@@ -109,6 +102,12 @@ void append_byte_level(std::string_view bytes, std::string& out) {
     const Spelling& s = a.spelling[static_cast<unsigned char>(byte)];
     out.append(s.bytes.data(), s.length);
   }
+}
+
+std::string byte_level(std::string_view bytes) {
+  std::string text;
+  append_byte_level(bytes, text);
+  return text;
 }
 
 bool append_from_byte_level(std::string_view text, std::string& out) {

@@ -12,7 +12,7 @@ namespace vitrine {
 namespace {
 
 constexpr std::size_t kMaxSpacedMergeBytes = 1024;
-constexpr std::int32_t kMaxTriePieces = 1 << 19;  // twice the largest known; a trie takes up to 60 bytes a byte
+constexpr std::int32_t kMaxTriePieces = 1 << 19;  // twice the largest published; a trie takes up to 60 bytes a byte
 constexpr std::size_t kMaxTrieBytes = std::size_t{4} << 20;
 
 void check_trie_size(const PieceTable& pieces, std::string_view where) {
@@ -36,7 +36,7 @@ class BpeModel final : public SubwordModel {
   Bpe bpe_;
 };
 
-/// kNoId where none is named, kMissingUnk where it is not in the vocabulary.
+/// kNoId if `unk` is empty, kMissingUnk if it is not in the vocabulary.
 std::int32_t unk_id(const std::string& unk, const PieceTable& pieces) {
   if (unk.empty()) return kNoId;
   const std::int32_t id = pieces.find(unk);
@@ -99,16 +99,16 @@ std::string infer_type(const TokenizerDocument& document, const JsonFields& fiel
   if (document.is_scored) return "Unigram";
   if (fields.find("continuing_subword_prefix") != nullptr) return "WordPiece";
   if (fields.find("unk_token") != nullptr) return "WordLevel";
-  throw Unsupported(where, "the model has no type, and its keys are those of no known one");
+  throw Unsupported(where, "the model has no type, and its keys match no known type");
 }
 
-/// The one way to take a line with several spaces apart into two pieces that make a piece. (Copies of Llama 2's file in
-/// which other spaces became U+0020 have such merges; `tokenizers` 0.23 refuses them.)
-WrittenMerges::Pair taken_apart(std::string_view line, const PieceTable& pieces, std::string_view where) {
-  std::vector<WrittenMerges::Pair> ways;
+/// Splits a line with several spaces in the only way that gives two pieces whose concatenation is a piece. (Copies of
+/// Llama 2's file in which other spaces became U+0020 have such merges; `tokenizers` 0.23 refuses them.)
+MergeList::Pair split_merge(std::string_view line, const PieceTable& pieces, std::string_view where) {
+  std::vector<MergeList::Pair> ways;
   if (line.size() > kMaxSpacedMergeBytes) throw BadCheckpoint(where, "a merge has more than one space: \"{}\"", line);
   for (std::size_t i = line.find(' '); i != line.npos; i = line.find(' ', i + 1)) {
-    const WrittenMerges::Pair way = {line.substr(0, i), line.substr(i + 1)};
+    const MergeList::Pair way = {line.substr(0, i), line.substr(i + 1)};
     const bool are_pieces = pieces.find(way.left) != kNoId && pieces.find(way.right) != kNoId;
     if (are_pieces && pieces.find(std::string(way.left).append(way.right)) != kNoId) ways.push_back(way);
   }
@@ -118,11 +118,11 @@ WrittenMerges::Pair taken_apart(std::string_view line, const PieceTable& pieces,
 
 }  // namespace
 
-Bpe make_bpe(PieceTable pieces, const WrittenMerges& merges, BpeOptions options, std::string_view where) {
+Bpe make_bpe(PieceTable pieces, const MergeList& merges, BpeOptions options, std::string_view where) {
   std::vector<Bpe::Pair> pairs;
   pairs.reserve(merges.size());
-  merges.for_each([&](WrittenMerges::Pair merge) {
-    if (merge.right.empty()) merge = taken_apart(merge.left, pieces, where);
+  merges.for_each([&](MergeList::Pair merge) {
+    if (merge.right.empty()) merge = split_merge(merge.left, pieces, where);
     const auto id = [&](std::string_view piece) {
       const std::int32_t found = pieces.find(piece);
       if (found == kNoId) {

@@ -1,4 +1,4 @@
-// What turns a word into ids: the models of tokenizer.json, BPE, Unigram, WordPiece and WordLevel.
+// The models of tokenizer.json, which encode words: BPE, Unigram, WordPiece and WordLevel.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace vitrine {
 
-/// What one thread needs while it encodes; serves one model only.
+/// The memory of one thread. It belongs to one model, because its cache holds ids.
 struct SubwordWorkspace {
-  /// The best way to end at a byte of the word.
+  /// The last piece of the best path that ends at a byte of the word.
   struct Node {
     double score;
     std::int32_t id = kNoId;
-    std::int32_t begin = -1;  // where the last piece of that way begins
+    std::int32_t begin = -1;
   };
   Bpe::Workspace bpe;
   std::vector<Node> nodes;
@@ -29,19 +29,17 @@ struct SubwordWorkspace {
 class SubwordModel {
  public:
   virtual ~SubwordModel() = default;
-  /// Appends the ids of `word`, which is valid UTF-8. Throws BadInput where it holds what the model cannot spell and
-  /// there is no unk.
+  /// Appends the ids of `word`, which must be valid UTF-8. Throws BadInput if the model cannot spell it and has no unk.
   virtual void encode(std::string_view word, SubwordWorkspace& workspace, std::vector<std::int32_t>& ids) const = 0;
   virtual const PieceTable& pieces() const = 0;
 };
 
-/// Builds the model of `document`, whose tables are moved from. A missing type is inferred from the keys, as
-/// `tokenizers` does. Throws BadCheckpoint where it is malformed, Unsupported for a type or option that is not known.
+/// Builds the model of `document`, whose tables are moved from. As in `tokenizers`, a missing type is inferred from the
+/// keys. Throws BadCheckpoint if the model is malformed, Unsupported for an unknown type or option.
 std::unique_ptr<const SubwordModel> parse_subword_model(TokenizerDocument& document, std::string_view where);
 
-/// A BPE from pieces and merges as they are written. Throws BadCheckpoint where a merge names or makes what is no
-/// piece.
-Bpe make_bpe(PieceTable pieces, const WrittenMerges& merges, BpeOptions options, std::string_view where);
+/// Throws BadCheckpoint if a merge or its result is not in the vocabulary.
+Bpe make_bpe(PieceTable pieces, const MergeList& merges, BpeOptions options, std::string_view where);
 std::unique_ptr<const SubwordModel> make_bpe_model(Bpe bpe);
 
 }  // namespace vitrine

@@ -1,7 +1,6 @@
 #include "tokenizer/tiktoken.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <optional>
 #include <string>
@@ -9,19 +8,19 @@
 #include <vector>
 
 #include "base/error.h"
+#include "tokenizer/base64.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/split.h"
 
 namespace vitrine {
 namespace {
 
-constexpr std::size_t kMaxFileBytes = std::size_t{64} << 20;  // the largest in use have 4 MB
-constexpr std::size_t kMaxTextBytes = std::size_t{1} << 30;
+constexpr std::size_t kMaxFileBytes = std::size_t{64} << 20;  // the largest published files have 4 MB
 constexpr std::size_t kMaxRanks = std::size_t{1} << 19;
 constexpr std::size_t kMaxRankBytes = 4096;
 
-// cl100k_base's pattern as tiktoken had it first (openai_public.py; the later spelling is faster and equal), and that
-// of Llama 3 (meta-llama/llama3, llama/tokenizer.py), which is the same.
+// The pattern of cl100k_base in its first version (tiktoken, openai_public.py; the current one is equivalent) and of
+// Llama 3 (meta-llama/llama3, llama/tokenizer.py).
 constexpr std::string_view kCl100kPattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
@@ -36,9 +35,9 @@ class TiktokenTokenizer final : public Tokenizer {
   TiktokenTokenizer(Bpe bpe, Regex pattern) : bpe_(std::move(bpe)), pattern_(std::move(pattern)) {}
 
   std::string piece(std::int32_t id) const override { return bytes(id); }
-  std::string bytes(std::int32_t id) const override;
-  std::string bytes_after(std::optional<std::int32_t> /*previous*/, std::int32_t id) const override {
-    return bytes(id);
+  std::string bytes(std::int32_t id) const override {
+    checked_index(id);
+    return std::string(bpe_.pieces().piece(id));
   }
   std::int64_t vocab_size() const override { return bpe_.pieces().size(); }
   std::optional<std::int32_t> bos() const override { return std::nullopt; }
@@ -51,15 +50,12 @@ class TiktokenTokenizer final : public Tokenizer {
 
   Bpe bpe_;
   Regex pattern_;
-  mutable Pool<Bpe::Workspace> workspaces_;
+  mutable ObjectPool<Bpe::Workspace> workspaces_;
   std::vector<std::int32_t> stop_ids_;
 };
 
 std::vector<std::int32_t> TiktokenTokenizer::encode(std::string_view text, SpecialTokens /*policy*/,
                                                     EncodingRecorder* recorder) const {
-  if (text.size() > kMaxTextBytes) {
-    throw BadInput("tokenizer", "expected at most {} bytes of text, got {}", kMaxTextBytes, text.size());
-  }
   std::vector<std::int32_t> ids;
   const auto workspace = workspaces_.lease();
   (*workspace).recorder = recorder;
@@ -73,14 +69,14 @@ std::vector<std::int32_t> TiktokenTokenizer::encode(std::string_view text, Speci
         }
         encode_valid(valid, *workspace, ids);
       },
-      [&](char broken) {
-        const std::string_view byte(&broken, 1);
+      [&](char invalid) {
+        const std::string_view byte(&invalid, 1);
         record_word(recorder, byte, ids, [&] { bpe_.encode(byte, *workspace, ids); });
       });
   return ids;
 }
 
-/// tiktoken drops what its pattern does not match; published patterns match everything, and another one must.
+/// tiktoken drops text that its pattern does not match. Published patterns match all text; others must, too.
 void TiktokenTokenizer::encode_valid(std::string_view text, Bpe::Workspace& workspace,
                                      std::vector<std::int32_t>& ids) const {
   std::size_t end = 0;
@@ -98,41 +94,13 @@ void TiktokenTokenizer::encode_valid(std::string_view text, Bpe::Workspace& work
   expect_match(text.size());
 }
 
-std::string TiktokenTokenizer::bytes(std::int32_t id) const {
-  if (id < 0 || id >= vocab_size()) {
-    throw BadInput("tokenizer", "expected ids from 0 to {}, got {}", vocab_size() - 1, id);
-  }
-  return std::string(bpe_.pieces().piece(id));
-}
-
-/// Strict: whole groups of four, padding only at the end, no bits left over.
-std::optional<std::string> from_base64(std::string_view text) {
-  static const std::array<std::int8_t, 256> values = [] {
-    std::array<std::int8_t, 256> table;
-    table.fill(-1);
-    std::int8_t value = 0;
-    for (const char c : std::string_view("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")) {
-      table[static_cast<unsigned char>(c)] = value++;
-    }
-    return table;
-  }();
+/// Accepts only the canonical encoding: groups of four, padding at the end, no other bits set.
+std::optional<std::string> canonical_base64(std::string_view text) {
   if (text.empty() || text.size() % 4 != 0) return std::nullopt;
-  const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
-  text.remove_suffix(padding);
-  std::string bytes;
-  std::uint32_t bits = 0;
-  int n_bits = 0;
-  for (const char c : text) {
-    const std::int8_t value = values[static_cast<unsigned char>(c)];
-    if (value < 0) return std::nullopt;
-    bits = bits << 6 | static_cast<std::uint32_t>(value);
-    n_bits += 6;
-    if (n_bits < 8) continue;
-    n_bits -= 8;
-    bytes += static_cast<char>(bits >> n_bits & 0xFF);
-  }
-  if ((bits & ((1U << n_bits) - 1)) != 0) return std::nullopt;
-  return bytes;
+  text.remove_suffix(text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0);
+  std::optional<Base64> decoded = decode_base64(text);
+  if (!decoded || decoded->rest != 0) return std::nullopt;
+  return std::move(decoded->bytes);
 }
 
 PieceTable read_ranks(std::string_view file, std::string_view path) {
@@ -145,7 +113,7 @@ PieceTable read_ranks(std::string_view file, std::string_view path) {
     if (line.empty()) continue;
 
     const std::size_t space = std::min(line.find(' '), line.size());
-    const std::optional<std::string> piece = from_base64(line.substr(0, space));
+    const std::optional<std::string> piece = canonical_base64(line.substr(0, space));
     if (!piece || piece->empty() || piece->size() > kMaxRankBytes) {
       throw BadCheckpoint(path, "expected base64 of 1 to {} bytes at line {}, got something else", kMaxRankBytes,
                           number);
@@ -158,7 +126,7 @@ PieceTable read_ranks(std::string_view file, std::string_view path) {
       throw BadCheckpoint(path, "expected a rank from 0 to {} at line {}, got something else", kMaxRanks - 1, number);
     }
     if (!pieces.add(*piece, rank)) {
-      throw BadCheckpoint(path, "expected every piece and every rank once, got one again at line {}", number);
+      throw BadCheckpoint(path, "the piece or the rank at line {} appears twice", number);
     }
   }
   for (unsigned byte = 0; byte < 256; ++byte) {

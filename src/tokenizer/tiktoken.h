@@ -1,8 +1,9 @@
-// A file of tiktoken ranks: a line `base64 rank` for every piece, as Llama 3's tokenizer.model and OpenAI's *.tiktoken.
+// A file of tiktoken ranks, such as Llama 3's tokenizer.model and OpenAI's *.tiktoken: a line `base64 rank` for each
+// piece.
 //
-// The file holds neither the pattern that cuts a text into words nor special tokens. The pattern follows from the
-// number of ranks where that says whose file it is; special tokens there are none: nothing is added, nothing is
-// recognized. Source: openai/tiktoken, load.py and src/lib.rs.
+// The file contains neither the pattern that splits text into words nor special tokens. The pattern of a published file
+// follows from its number of ranks. No special tokens are added or recognized.
+// Source: openai/tiktoken, load.py and src/lib.rs.
 #pragma once
 
 #include <memory>
@@ -12,9 +13,9 @@
 
 namespace vitrine {
 
-/// Reads the tokenizer from the content of its file; nothing of it is kept. `pattern` is a regex of tiktoken; an empty
-/// one stands for the published pattern: of cl100k_base for 100,256 ranks, of Llama 3 for 128,000. Throws BadCheckpoint
-/// on a malformed file, BadInput where a pattern is needed.
+/// Parses the contents of a file, which are not referenced afterwards. `pattern` is a regex in tiktoken's syntax. If it
+/// is empty, the published one is used: that of cl100k_base for 100,256 ranks, that of Llama 3 for 128,000. Throws
+/// BadCheckpoint if the file is malformed, BadInput if a pattern is required.
 std::unique_ptr<const Tokenizer> parse_tiktoken(std::string_view file, std::string_view pattern, std::string_view path);
 
 }  // namespace vitrine

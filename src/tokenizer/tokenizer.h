@@ -1,4 +1,4 @@
-// Text to token ids and back: the interface that every tokenizer format implements.
+// Converts text to token ids and back: the interface that every tokenizer format implements.
 #pragma once
 
 #include <cstdint>
@@ -13,69 +13,69 @@
 
 namespace vitrine {
 
-/// What encode does about special tokens (BOS, EOS, control tokens).
+/// How encode treats special tokens (BOS, EOS, control tokens).
 enum class SpecialTokens {
-  apply,  ///< the tokenizer's own BOS and EOS are added, special tokens written in the text are recognized
-  none,   ///< nothing is added, nothing is recognized: text is only text
+  apply,  ///< adds the tokenizer's BOS and EOS and recognizes special tokens that are written in the text
+  none,   ///< adds none and recognizes none
 };
 
-/// A vocabulary and the rule that cuts text into it. Immutable, so one object may serve any number of threads.
-/// Functions that take an id throw BadInput where it lies outside [0, vocab_size()).
+/// A vocabulary and the rules that divide text into its pieces. Immutable and thread-safe. Functions that take an id
+/// throw BadInput if it is outside [0, vocab_size()).
 class Tokenizer {
  public:
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;
   virtual ~Tokenizer() = default;
 
-  /// The ids of `text`, which may hold any bytes, NUL and broken UTF-8 included.
-  std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy) const {
-    return encode(text, policy, nullptr);
-  }
+  /// The ids of `text`, which may contain any bytes, including NUL and invalid UTF-8.
+  std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy) const;
 
-  /// The same ids and how they came about, in about `max_items` steps at most. Throws what encode throws.
+  /// The same ids with the steps that lead to them, about `max_items` at most. Throws what encode throws.
   Explanation explain(std::string_view text, SpecialTokens policy, std::size_t max_items = 20'000) const;
 
-  /// The piece as the vocabulary spells it ("<0x0A>", "\n<s>\n"): for display.
+  /// The piece as the vocabulary spells it ("<0x0A>", "\n<s>\n"), for display.
   virtual std::string piece(std::int32_t id) const = 0;
 
-  /// The bytes that the token stands for, whatever stands before it; "" for control tokens. They need not end on a
-  /// whole character.
+  /// The bytes of the token, independent of the tokens before it; "" for control tokens. They may end inside a
+  /// character.
   virtual std::string bytes(std::int32_t id) const = 0;
 
-  /// The bytes that `id` adds to a text whose last token is `previous` (none: it is the first one).
-  virtual std::string bytes_after(std::optional<std::int32_t> previous, std::int32_t id) const = 0;
+  /// The bytes that `id` adds to a text whose last token is `previous`, or to an empty text.
+  virtual std::string bytes_after(std::optional<std::int32_t> /*previous*/, std::int32_t id) const { return bytes(id); }
 
-  /// Whether a text that begins with `id` is still at its start behind it: then the next id is read as the first one.
-  /// (SentencePiece drops the dummy prefix also behind control tokens.)
-  virtual bool keeps_start(std::int32_t id) const;
+  /// Whether the token after a leading `id` is decoded like the first one. (SentencePiece drops the dummy prefix after
+  /// control tokens, too.)
+  virtual bool keeps_start(std::int32_t /*id*/) const { return false; }
 
   virtual std::int64_t vocab_size() const = 0;
   virtual std::optional<std::int32_t> bos() const = 0;
 
-  /// Every id that ends a text, ascending.
+  /// Every id that ends a text, in ascending order.
   virtual const std::vector<std::int32_t>& stop_ids() const = 0;
 
-  /// The whole text of `ids`, as raw bytes.
+  /// The text of `ids`, as raw bytes.
   std::string decode(std::span<const std::int32_t> ids) const;
 
  protected:
   Tokenizer() = default;
+  /// `id` as an index. Throws BadInput if it is outside [0, vocab_size()).
+  std::size_t checked_index(std::int32_t id) const;
 
  private:
-  /// Tells `recorder` every step, unless it is null.
+  /// `text` has at most 2^30 bytes, so that offsets fit into int32. Records every step unless `recorder` is null.
   virtual std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy,
                                            EncodingRecorder* recorder) const = 0;
 };
 
-/// Turns ids into bytes one at a time; what it returns, joined, is what decode gives for the same ids at once.
+/// Converts ids to bytes one at a time. The results, concatenated, equal the result of decode for all ids.
 class Detokenizer {
  public:
-  /// `previous` is the last id of the prompt where a continuation is read, none at the start of a text. `tokenizer`
-  /// must outlive this object.
+  /// `previous` is the id before the first one, if any: the last id of the prompt when a continuation is decoded.
+  /// `tokenizer` must outlive this object.
   explicit Detokenizer(const Tokenizer& tokenizer, std::optional<std::int32_t> previous = std::nullopt)
       : tokenizer_(&tokenizer), previous_(previous && tokenizer.keeps_start(*previous) ? std::nullopt : previous) {}
 
-  /// The bytes that `id` adds. Throws BadInput where `id` is outside the vocabulary.
+  /// The bytes that `id` adds. Throws BadInput if `id` is outside the vocabulary.
   std::string push(std::int32_t id);
 
  private:
@@ -83,18 +83,17 @@ class Detokenizer {
   std::optional<std::int32_t> previous_;
 };
 
-/// What a file of vocabulary may need to be told besides.
+/// Settings that some tokenizer files lack.
 struct TokenizerOptions {
-  std::string pattern;  ///< The regex that cuts text into words, for tiktoken ranks; "": the published one.
+  std::string pattern;  ///< The regex that splits text into words, for tiktoken ranks; "": the published one.
 };
 
-/// Opens the tokenizer at `path`, a file whose format is told from its content, or a folder that holds one. Throws
-/// BadInput where nothing is found, Unsupported for a known format that cannot be read yet, BadCheckpoint for a broken
-/// file.
+/// Opens the tokenizer at `path`, a file or a folder. Detects the format from the contents. Throws BadInput if there is
+/// no tokenizer, Unsupported for a known format that is not supported, BadCheckpoint for a malformed file.
 std::unique_ptr<const Tokenizer> load_tokenizer(const std::string& path, const TokenizerOptions& options = {});
 
-/// The files of the tokenizer at `path`, and the names under which load_tokenizer() finds them in a folder. Throws as
-/// it does, and Unsupported for one that lies within a model's file (GGUF).
+/// The files of the tokenizer at `path`, and the names under which load_tokenizer() finds them in a folder. Throws what
+/// load_tokenizer() throws, and Unsupported for a tokenizer that is part of a GGUF model.
 struct TokenizerFile {
   std::string path, name;
 };

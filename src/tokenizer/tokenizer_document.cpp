@@ -10,14 +10,14 @@
 namespace vitrine {
 namespace {
 
-/// A number as `tokenizers` reads it: serde_json rounds twice, so that the last bit may differ from the nearest double,
-/// and ties between ways to cut a word are decided by that bit. `text` is a valid JSON number with a fraction or an
-/// exponent. Source: serde-rs/json, src/de.rs (parse_any_number, f64_from_parts).
+/// Parses a number as `tokenizers` does. serde_json rounds twice, so the last bit may differ from the nearest double,
+/// and this bit may decide between two paths of a unigram model. `text` must be a valid JSON number with a fraction or
+/// an exponent. Source: serde-rs/json, src/de.rs (parse_any_number, f64_from_parts).
 double serde_double(std::string_view text) {
   const bool negative = text.starts_with('-');
   std::uint64_t significand = 0;
   int exponent = 0;
-  bool in_fraction = false, is_full = false;  // full: no digit more fits
+  bool in_fraction = false, is_full = false;  // full: no more digits fit
   std::size_t i = negative ? 1 : 0;
   for (; i < text.size() && text[i] != 'e' && text[i] != 'E'; ++i) {
     if (text[i] == '.') {
@@ -37,7 +37,7 @@ double serde_double(std::string_view text) {
   return negative ? -value : value;
 }
 
-/// Takes the events of the two large tables and leaves the rest to JsonBuilder.
+/// Handles the events of the two large tables and leaves the others to JsonBuilder.
 class Reader final : public JsonBuilder {
  public:
   enum class File { tokenizer, vocab };
@@ -80,9 +80,9 @@ class Reader final : public JsonBuilder {
 
   File file_;
   TokenizerDocument document_;
-  std::string outer_key_, inner_key_;  // of the object being read: the key in the root, the key in that
+  std::string outer_key_, inner_key_;  // the current keys at depths 1 and 2
   Table table_ = Table::none;
-  bool in_entry_ = false;      // inside the [ ] of one entry
+  bool in_entry_ = false;      // inside the [ ] of an entry
   std::string piece_, other_;  // of the entry
   int n_parts_ = 0;            // parts of the entry so far
 };
@@ -181,15 +181,13 @@ void Reader::add_piece(std::string_view piece, double id) {
     throw BadCheckpoint(where(), "expected an id from 0 to {} for \"{}\", got {}", PieceTable::kMaxId, piece, id);
   }
   const auto number = static_cast<std::int32_t>(id);
-  // A list may hold a piece twice, as the trainer of `tokenizers` writes it where a special token is a piece, too.
-  const bool added =
-      table_ == Table::scored_vocab ? document_.pieces.add_again(piece, number) : document_.pieces.add(piece, number);
-  if (added) return;
+  // A list may contain a piece twice: the trainer of `tokenizers` writes such lists if a special token is also a piece.
+  if (document_.pieces.add(piece, number, table_ == Table::scored_vocab)) return;
   if (document_.pieces.contains(number)) {
-    throw BadCheckpoint(where(), "id {} stands twice in the vocabulary: \"{}\" and \"{}\"", number,
+    throw BadCheckpoint(where(), "id {} appears twice in the vocabulary: \"{}\" and \"{}\"", number,
                         document_.pieces.piece(number), piece);
   }
-  throw BadCheckpoint(where(), "\"{}\" stands twice in the vocabulary", piece);
+  throw BadCheckpoint(where(), "\"{}\" appears twice in the vocabulary", piece);
 }
 
 TokenizerDocument read(std::string_view text, std::string_view where, Reader::File file) {
@@ -204,12 +202,12 @@ TokenizerDocument read(std::string_view text, std::string_view where, Reader::Fi
 
 }  // namespace
 
-void WrittenMerges::add(std::string_view left, std::string_view right) {
+void MergeList::add(std::string_view left, std::string_view right) {
   bytes_.append(left).append(right);
   sizes_.push_back({static_cast<std::uint32_t>(left.size()), static_cast<std::uint32_t>(right.size())});
 }
 
-void add_merge_line(std::string_view line, WrittenMerges& merges, std::string_view where) {
+void add_merge_line(std::string_view line, MergeList& merges, std::string_view where) {
   const std::size_t space = line.find(' ');
   if (space == line.npos) {
     throw BadCheckpoint(where, "expected two pieces with a space between them in merge {}, got \"{}\"", merges.size(),

@@ -1,4 +1,4 @@
-// A tokenizer.json as read: the vocabulary and the merges in flat tables, everything else as JSON.
+// Reads a tokenizer.json: the vocabulary and the merges into flat tables, everything else as JSON.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace vitrine {
 
-/// Merges as they are written: pairs of pieces in one string.
-class WrittenMerges {
+/// Pairs of pieces, stored in one string.
+class MergeList {
  public:
   struct Pair {
     std::string_view left, right;
@@ -21,7 +21,7 @@ class WrittenMerges {
   void add(std::string_view left, std::string_view right);
   std::size_t size() const { return sizes_.size(); }
 
-  /// Calls `visit(pair)` for each in order.
+  /// Calls `visit(pair)` for each pair, in order.
   template <class Visit>
   void for_each(Visit&& visit) const {
     std::string_view rest = bytes_;
@@ -40,27 +40,26 @@ class WrittenMerges {
 };
 
 struct TokenizerDocument {
-  Json rest;  ///< Whole, but for model.vocab and model.merges, which are null.
+  Json rest;  ///< The document with null as model.vocab and model.merges.
   PieceTable pieces;
   bool has_vocab = false;
   bool has_merges = false;
   bool is_scored = false;      ///< The vocabulary is a list of [piece, score].
-  std::vector<double> scores;  ///< By id, where is_scored.
-  WrittenMerges merges;
+  std::vector<double> scores;  ///< By id, if is_scored.
+  MergeList merges;
 };
 
-constexpr std::size_t kMaxScoredPieces = std::size_t{1} << 19;     // twice the largest known
-constexpr std::size_t kMaxTokenizerBytes = std::size_t{64} << 20;  // the largest known has 33 MB
+constexpr std::size_t kMaxScoredPieces = std::size_t{1} << 19;     // twice the largest published
+constexpr std::size_t kMaxTokenizerBytes = std::size_t{64} << 20;  // the largest published has 33 MB
 
-/// Throws BadCheckpoint on anything malformed, Unsupported where the file is larger than kMaxTokenizerBytes.
+/// Throws BadCheckpoint if `text` is malformed, Unsupported if it is longer than kMaxTokenizerBytes.
 TokenizerDocument parse_tokenizer_document(std::string_view text, std::string_view where);
 
-/// A vocab.json: an object of pieces and their ids.
+/// Parses a vocab.json, an object that maps pieces to ids.
 PieceTable parse_vocab_json(std::string_view text, std::string_view where);
 
-/// Adds a merge written as "left right". Where a piece holds a space itself, the whole line is kept as the left piece,
-/// beside an empty right one, until the vocabulary tells which space is meant. Throws BadCheckpoint where there is
-/// none.
-void add_merge_line(std::string_view line, WrittenMerges& merges, std::string_view where);
+/// Adds a merge "left right". If the line has several spaces, it is stored whole as the left piece with an empty right
+/// one, because only the vocabulary determines where to split it. Throws BadCheckpoint if it has no space.
+void add_merge_line(std::string_view line, MergeList& merges, std::string_view where);
 
 }  // namespace vitrine

@@ -17,9 +17,7 @@
 namespace vitrine {
 namespace {
 
-constexpr std::size_t kMaxTextBytes = 1U << 30;  // places in a text are numbered by int32
-
-/// Everything that a file says.
+/// The components of a tokenizer.json.
 struct Parts {
   std::unique_ptr<const Normalizer> normalizer;  // may be null
   PreTokenizers pre_tokenizers;
@@ -53,7 +51,7 @@ class JsonTokenizer final : public Tokenizer {
   std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy,
                                    EncodingRecorder* recorder) const override;
   std::string_view piece_view(std::int32_t id) const;
-  bool is_control(std::int32_t id) const;  ///< Added and special: no part of a decoded text.
+  bool is_control(std::int32_t id) const;  ///< Whether `id` is a special added token, which decoding omits.
   void encode_valid(std::string_view text, bool at_start, Job& job) const;
   void encode_raw(std::string_view text, bool at_start, Job& job) const;
   void encode_normalized(std::string_view text, bool at_start, Job& job) const;
@@ -64,8 +62,8 @@ class JsonTokenizer final : public Tokenizer {
   bool is_byte_level_;
   std::int64_t vocab_size_;
   std::optional<std::int32_t> bos_;
-  std::vector<std::int32_t> stop_ids_;  // none: which ids end a text stands in other files of a checkpoint
-  mutable Pool<SubwordWorkspace> workspaces_;
+  std::vector<std::int32_t> stop_ids_;  // empty: other files of a checkpoint define them
+  mutable ObjectPool<SubwordWorkspace> workspaces_;
 };
 
 JsonTokenizer::JsonTokenizer(Parts parts) : parts_(std::move(parts)) {
@@ -77,37 +75,31 @@ JsonTokenizer::JsonTokenizer(Parts parts) : parts_(std::move(parts)) {
 
 std::vector<std::int32_t> JsonTokenizer::encode(std::string_view text, SpecialTokens policy,
                                                 EncodingRecorder* recorder) const {
-  if (text.size() > kMaxTextBytes) {
-    throw BadInput("tokenizer", "expected at most {} bytes of text, got {}", kMaxTextBytes, text.size());
-  }
   const auto lease = workspaces_.lease();
   std::vector<std::int32_t> ids;
   ids.reserve(text.size() / 4 + 16);
   (*lease).bpe.recorder = recorder;
   Job job = {policy, *lease, recorder, ids};
-  const auto put = [&](const std::vector<std::int32_t>& around) {
+  const auto put = [&](const std::vector<std::int32_t>& added) {
     if (policy == SpecialTokens::none) return;
-    ids.insert(ids.end(), around.begin(), around.end());
-    if (recorder != nullptr) recorder->tokens(around, Explanation::Token::From::policy);
+    ids.insert(ids.end(), added.begin(), added.end());
+    if (recorder != nullptr) recorder->tokens(added, Explanation::Token::From::policy);
   };
   put(parts_.post_processor.before);
   if (is_valid_utf8(text)) {
     encode_valid(text, true, job);
   } else if (is_byte_level_) {
-    std::string spelled;
     for_each_valid_run(
         text, [&](std::string_view run) { encode_valid(run, run.data() == text.data(), job); },
         [&](char byte) {
-          spelled.clear();
-          append_byte_level(std::string_view(&byte, 1), spelled);
-          encode_word(spelled, job);
+          encode_word(byte_level({&byte, 1}), job);
         });
   } else {
-    std::string mended;
+    std::string valid;
     for_each_valid_run(
-        text, [&](std::string_view run) { mended += run; }, [&](char) { mended += "\uFFFD"; });
-    if (recorder != nullptr) recorder->normalized("U+FFFD for what is no UTF-8", text, mended);
-    encode_valid(mended, true, job);
+        text, [&](std::string_view run) { valid += run; }, [&](char) { valid += "\uFFFD"; });
+    if (recorder != nullptr) recorder->normalized("U+FFFD for invalid UTF-8", text, valid);
+    encode_valid(valid, true, job);
   }
   put(parts_.post_processor.after);
   return ids;
@@ -145,9 +137,7 @@ void JsonTokenizer::add_token(std::int32_t id, Job& job) const {
 }
 
 std::string_view JsonTokenizer::piece_view(std::int32_t id) const {
-  if (id < 0 || id >= vocab_size_) {
-    throw BadInput("tokenizer", "expected ids from 0 to {}, got {}", vocab_size_ - 1, id);
-  }
+  checked_index(id);
   const AddedToken* added = parts_.added.find(id);
   return added != nullptr ? std::string_view(added->content) : parts_.model->pieces().piece(id);
 }
@@ -169,13 +159,13 @@ std::string JsonTokenizer::bytes_after(std::optional<std::int32_t> previous, std
   return parts_.decoder(piece, {!previous, previous ? piece_view(*previous) : std::string_view()});
 }
 
-/// What a template puts around a text must be tokens.
+/// Throws unless the ids that a template adds are those of tokens.
 void check_template(const PostProcessor& around, std::int64_t n_pieces, const AddedTokens& added,
                     std::string_view path) {
   const auto check = [&](std::int32_t id) {
     const auto is_it = [id](const AddedToken& token) { return token.id == id; };
     if (id < n_pieces || std::any_of(added.tokens().begin(), added.tokens().end(), is_it)) return;
-    throw BadCheckpoint(path, "the template has the id {}, which no token has", id);
+    throw BadCheckpoint(path, "the template adds the id {}, which no token has", id);
   };
   std::for_each(around.before.begin(), around.before.end(), check);
   std::for_each(around.after.begin(), around.after.end(), check);
@@ -202,7 +192,7 @@ std::unique_ptr<const Tokenizer> parse_tokenizer_json(std::string_view file, std
 
 std::unique_ptr<const Tokenizer> parse_vocab_and_merges(std::string_view vocab, std::string_view vocab_path,
                                                         std::string_view merges, std::string_view merges_path) {
-  WrittenMerges written;
+  MergeList written;
   if (merges.size() > kMaxTokenizerBytes) {
     throw Unsupported(merges_path, "more than {} bytes of merges are not supported", kMaxTokenizerBytes);
   }

@@ -1,8 +1,8 @@
-// tokenizer.json of Hugging Face's `tokenizers`, and its older form, vocab.json with merges.txt.
+// The tokenizer.json of Hugging Face's `tokenizers`, and its predecessor, vocab.json with merges.txt.
 //
-// text → added tokens cut out → normalizer → the other added tokens → pre-tokenizer → model → post-processor.
-// truncation and padding are ignored: they say how batches are made, and a text is never cut silently. Bytes that are
-// not UTF-8: byte-level models spell them, for others each is U+FFFD.
+// A text passes through these stages: added tokens that are not normalized, normalizer, other added tokens,
+// pre-tokenizer, model, post-processor. "truncation" and "padding" concern batches and are ignored. Byte-level models
+// encode bytes that are not UTF-8; for other models each of them becomes U+FFFD.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,12 @@
 
 namespace vitrine {
 
-/// Nothing of `file` is kept. `path` names it in errors. Throws BadCheckpoint on anything malformed, Unsupported for
-/// what is well-formed but not known here.
+/// Parses the contents of a file, which are not referenced afterwards. `path` names the file in errors. Throws
+/// BadCheckpoint if the file is malformed, Unsupported for unknown components and options.
 std::unique_ptr<const Tokenizer> parse_tokenizer_json(std::string_view file, std::string_view path);
 
-/// GPT-2's pair of files: byte-level BPE with GPT-2's pattern. Nothing is added, and "<|endoftext|>", where the
-/// vocabulary holds it, is a special token.
+/// Parses GPT-2's pair of files: byte-level BPE with GPT-2's pattern. No special tokens are added; "<|endoftext|>" is
+/// recognized if the vocabulary contains it.
 std::unique_ptr<const Tokenizer> parse_vocab_and_merges(std::string_view vocab, std::string_view vocab_path,
                                                         std::string_view merges, std::string_view merges_path);
 

@@ -15,29 +15,23 @@ namespace {
 
 std::string quoted(const std::string& text) { return Json(text).dump(); }
 
-std::string byte_level(const std::string& bytes) {
-  std::string text;
-  append_byte_level(bytes, text);
-  return text;
-}
-
 struct Token {
   std::string text;
   std::size_t id;
 };
 
-/// What differs from one to the other; keys and their order as `tokenizers` writes them.
-struct Written {
+/// The parts of a tokenizer.json in which the tokenizers differ. `pre_tokenizer` and `decoder` are JSON.
+struct Contents {
   std::vector<Token> specials;
-  std::string bos;  // one of them, or ""
+  std::string bos;  // one of the special tokens, or ""
   std::string pre_tokenizer, decoder;
-  std::vector<std::string> pieces;  // by id, those of special tokens left out
-  std::size_t first_piece = 0;      // its id
+  std::vector<std::string> pieces;  // by id, without special tokens
+  std::size_t first_piece = 0;      // the id of the first piece
   std::vector<std::pair<std::string, std::string>> merges;
 };
 
-/// What puts `bos` before every text.
-std::string post_processor(const Written& w) {
+/// A template that adds `bos` before every text.
+std::string post_processor(const Contents& w) {
   if (w.bos.empty()) return "null";
   const auto found =
       std::find_if(w.specials.begin(), w.specials.end(), [&](const Token& t) { return t.text == w.bos; });
@@ -54,7 +48,8 @@ std::string post_processor(const Written& w) {
       sequence("A", 0), sequence("A", 0), sequence("B", 1), bos, bos, found->id, bos);
 }
 
-std::string written(const Written& w) {
+/// The file, with the keys in the order in which `tokenizers` writes them.
+std::string to_json(const Contents& w) {
   std::string out = "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n  \"added_tokens\": [";
   const char* comma = "";
   for (const Token& token : w.specials) {
@@ -93,15 +88,16 @@ std::string byte_level_step(bool use_regex) {
       "{{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": true, \"use_regex\": {}}}", use_regex);
 }
 
-/// Special tokens behind the pieces.
-std::vector<Token> behind(const std::vector<std::string>& pieces, const std::vector<std::string>& specials) {
+/// Special tokens with the ids after those of the pieces.
+std::vector<Token> tokens_after(const std::vector<std::string>& pieces, const std::vector<std::string>& specials) {
   std::vector<Token> tokens;
   for (const std::string& text : specials) {
     if (text.empty() || !is_valid_utf8(text)) throw BadInput("special tokens", "expected texts, got \"{}\"", text);
     const auto is_it = [&](const Token& token) { return token.text == text; };
-    if (std::any_of(tokens.begin(), tokens.end(), is_it)) throw BadInput("special tokens", "\"{}\" stands twice", text);
+    if (std::any_of(tokens.begin(), tokens.end(), is_it))
+      throw BadInput("special tokens", "\"{}\" appears twice", text);
     if (std::find(pieces.begin(), pieces.end(), text) != pieces.end()) {
-      throw BadInput("special tokens", "expected texts that are no pieces, got \"{}\"", text);
+      throw BadInput("special tokens", "expected texts that are not pieces, got \"{}\"", text);
     }
     tokens.push_back({text, pieces.size() + tokens.size()});
   }
@@ -111,7 +107,7 @@ std::vector<Token> behind(const std::vector<std::string>& pieces, const std::vec
 }  // namespace
 
 std::string bpe_json(const TrainedBpe& bpe, const std::string& pattern, const std::string& bos) {
-  Written w;
+  Contents w;
   w.bos = bos;
   for (std::size_t id = 0; id < bpe.n_special; ++id) w.specials.push_back({bpe.pieces[id], id});
   w.first_piece = bpe.n_special;
@@ -126,28 +122,28 @@ std::string bpe_json(const TrainedBpe& bpe, const std::string& pattern, const st
   const auto piece = [&](std::int32_t id) { return byte_level(bpe.pieces[static_cast<std::size_t>(id)]); };
   for (std::size_t id = bpe.n_special; id < bpe.pieces.size(); ++id) w.pieces.push_back(byte_level(bpe.pieces[id]));
   for (const Bpe::Pair& pair : bpe.merges) w.merges.emplace_back(piece(pair.left), piece(pair.right));
-  return written(w);
+  return to_json(w);
 }
 
 std::string characters_json(const std::vector<std::uint32_t>& characters, const std::vector<std::string>& specials,
                             const std::string& bos) {
-  Written w;
+  Contents w;
   w.bos = bos;
   w.pre_tokenizer = "null";
   w.decoder = "{\"type\": \"Fuse\"}";
   for (const std::uint32_t c : characters) append_code_point(c, w.pieces.emplace_back());
-  w.specials = behind(w.pieces, specials);
-  return written(w);
+  w.specials = tokens_after(w.pieces, specials);
+  return to_json(w);
 }
 
 std::string bytes_json(const std::vector<std::string>& specials, const std::string& bos) {
-  Written w;
+  Contents w;
   w.bos = bos;
   w.pre_tokenizer = byte_level_step(false);
   w.decoder = byte_level_step(false);
   for (int byte = 0; byte < 256; ++byte) w.pieces.push_back(byte_level(std::string(1, static_cast<char>(byte))));
-  w.specials = behind(w.pieces, specials);
-  return written(w);
+  w.specials = tokens_after(w.pieces, specials);
+  return to_json(w);
 }
 
 }  // namespace vitrine

@@ -14,7 +14,7 @@
 namespace vitrine {
 namespace {
 
-/// The entry of a sorted table in whose range `c` lies; null where there is none.
+/// The entry of a sorted table whose range contains `c`, or null.
 template <class Entry, std::size_t n>
 const Entry* find_range(const Entry (&table)[n], std::uint32_t c) {
   const Entry* after = std::upper_bound(std::begin(table), std::end(table), c,
@@ -29,27 +29,27 @@ bool is_in(const unicode_tables::Range (&table)[n], std::uint32_t c) {
 
 int combining_class(utf8proc_int32_t c) { return utf8proc_get_property(c)->combining_class; }
 
-/// Below this, a character is its own form and neither joins with the one before it nor is reordered.
+/// Characters below this are normalized already, do not compose with the previous character and are not reordered.
 std::uint32_t first_affected(NormalForm form) {
   return form == NormalForm::nfc ? 0x300 : form == NormalForm::nfd ? 0xC0 : 0xA0;
 }
 
-/// The form of a short or long run. (utf8proc's own function sorts marks by insertion: quadratic in a run of marks.)
+/// Appends the normal form of `run`. (utf8proc_map sorts marks by insertion, which takes quadratic time.)
 void append_normalized(std::string_view run, NormalForm form, std::vector<utf8proc_int32_t>& buffer, std::string& out) {
   const bool compatible = form == NormalForm::nfkc || form == NormalForm::nfkd;
   const bool composed = form == NormalForm::nfc || form == NormalForm::nfkc;
   const auto options =
       static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | (compatible ? UTF8PROC_COMPAT : 0));
-  constexpr std::size_t kLongest = 32;  // the longest decomposition has 18
+  constexpr std::size_t kMaxLength = 32;  // the longest decomposition has 18 characters
   buffer.clear();
   for (std::size_t i = 0; i < run.size();) {
     const std::size_t length = length_by_lead(run[i]);
     const std::size_t at = buffer.size();
-    buffer.resize(at + kLongest);
+    buffer.resize(at + kMaxLength);
     int boundary = 0;
     const auto n = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code_point(run.substr(i, length))),
-                                           buffer.data() + at, kLongest, options, &boundary);
-    if (n < 0 || static_cast<std::size_t>(n) > kLongest) throw InternalError("tokenizer", "a decomposition fails");
+                                           buffer.data() + at, kMaxLength, options, &boundary);
+    if (n < 0 || static_cast<std::size_t>(n) > kMaxLength) throw InternalError("tokenizer", "a decomposition failed");
     buffer.resize(at + static_cast<std::size_t>(n));
     i += length;
   }
@@ -62,7 +62,7 @@ void append_normalized(std::string_view run, NormalForm form, std::vector<utf8pr
   auto n = static_cast<utf8proc_ssize_t>(buffer.size());
   if (composed) {
     n = utf8proc_normalize_utf32(buffer.data(), n, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
-    if (n < 0) throw InternalError("tokenizer", "a composition fails");
+    if (n < 0) throw InternalError("tokenizer", "a composition failed");
   }
   for (utf8proc_ssize_t i = 0; i < n; ++i) {
     append_code_point(static_cast<std::uint32_t>(buffer[static_cast<std::size_t>(i)]), out);
@@ -77,8 +77,8 @@ std::string normalized(std::string_view text, NormalForm form) {
   std::string out;
   out.reserve(text.size());
   std::vector<utf8proc_int32_t> buffer;
-  std::size_t copied = 0;    // text before is in `out`
-  std::size_t previous = 0;  // where the last character begins, which a mark may join
+  std::size_t copied = 0;    // the text before this offset is in `out`
+  std::size_t previous = 0;  // the beginning of the last character, which may compose with a mark
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t length = length_by_lead(text[i]);
     const std::uint32_t c = code_point(text.substr(i, length));
@@ -103,9 +103,7 @@ std::string normalized(std::string_view text, NormalForm form) {
 std::string lowercase(std::string_view text) {
   std::string out;
   out.reserve(text.size());
-  for (std::size_t i = 0; i < text.size();) {
-    const std::size_t length = length_by_lead(text[i]);
-    const std::uint32_t c = code_point(text.substr(i, length));
+  for_each_character(text, [&](std::uint32_t c, std::string_view) {
     if (c < 0x80) {
       out.push_back(c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : static_cast<char>(c));
     } else if (c == 0x130) {
@@ -118,8 +116,7 @@ std::string lowercase(std::string_view text) {
                             : static_cast<std::uint32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))),
                         out);
     }
-    i += length;
-  }
+  });
   return out;
 }
 
@@ -142,7 +139,7 @@ std::size_t grapheme_length(std::string_view text) {
 }
 
 std::optional<std::string> with_older_characters(std::string_view text) {
-  static const auto pages = [] {  // of 256 characters, with a newer one among them
+  static const auto pages = [] {  // the blocks of 256 code points that contain a newer character
     std::bitset<0x1100> set;
     for (const auto& entry : unicode_tables::kNewer) {
       for (std::uint32_t page = entry.first >> 8; page <= entry.last >> 8; ++page) set.set(page);
@@ -151,7 +148,7 @@ std::optional<std::string> with_older_characters(std::string_view text) {
   }();
   std::optional<std::string> older;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (static_cast<unsigned char>(text[i]) < 0xE0) continue;  // newer characters have three bytes or four
+    if (static_cast<unsigned char>(text[i]) < 0xE0) continue;  // newer characters have at least three bytes
     const std::size_t length = length_by_lead(text[i]);
     const std::uint32_t c = code_point(text.substr(i, length));
     const auto* newer = pages[c >> 8] ? find_range(unicode_tables::kNewer, c) : nullptr;

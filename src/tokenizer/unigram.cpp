@@ -18,7 +18,7 @@ Unigram::Unigram(PieceTable pieces, std::vector<double> scores, std::int32_t unk
   double least = std::numeric_limits<double>::infinity();
   for (std::int32_t id = 0; id < pieces_.size(); ++id) {
     least = std::min(least, scores_[static_cast<std::size_t>(id)]);
-    const std::string_view piece = pieces_.piece(id);  // of those that stand twice, the last one counts
+    const std::string_view piece = pieces_.piece(id);  // of repeated pieces the last one is used
     if (!piece.empty() && pieces_.find(piece) == id) keys.emplace_back(piece, id);
   }
   unk_score_ = least - 10;
@@ -27,7 +27,7 @@ Unigram::Unigram(PieceTable pieces, std::vector<double> scores, std::int32_t unk
   for (int byte = 0; byte < 256; ++byte) byte_ids_.push_back(pieces_.find(fmt::format("<0x{:02X}>", byte)));
 }
 
-/// nodes[i]: the best way to cut word[0, i).
+/// Sets nodes[i] to the end of the best path over word[0, i).
 void Unigram::find_best(std::string_view word, SubwordWorkspace& workspace) const {
   std::vector<SubwordWorkspace::Node>& nodes = workspace.nodes;
   EncodingRecorder* const recorder = workspace.bpe.recorder;
@@ -50,7 +50,7 @@ void Unigram::find_best(std::string_view word, SubwordWorkspace& workspace) cons
     });
     if (!is_known) {
       if (unk_id_ == kNoId) {
-        throw BadInput("tokenizer", "the text holds \"{}\", which is not in the vocabulary, and there is no unk",
+        throw BadInput("tokenizer", "\"{}\", which the text contains, is not in the vocabulary, and there is no unk",
                        word.substr(begin, character));
       }
       offer(character, unk_id_, unk_score_);
@@ -77,13 +77,13 @@ void Unigram::encode(std::string_view word, SubwordWorkspace& workspace, std::ve
   const std::size_t first_id = ids.size();
   find_best(word, workspace);
 
-  std::vector<std::int32_t>& ends = workspace.ids;  // of the pieces, last first
+  std::vector<std::int32_t>& ends = workspace.ids;  // of the pieces, the last one first
   ends.clear();
   for (auto end = static_cast<std::int32_t>(word.size()); end > 0;
        end = workspace.nodes[static_cast<std::size_t>(end)].begin) {
     ends.push_back(end);
   }
-  std::size_t unknown = word.size();  // where a run of unknown characters began
+  std::size_t unknown = word.size();  // the beginning of a run of unknown characters
   for (auto end = ends.rbegin(); end != ends.rend(); ++end) {
     const SubwordWorkspace::Node& node = workspace.nodes[static_cast<std::size_t>(*end)];
     const auto begin = static_cast<std::size_t>(node.begin);

@@ -1,7 +1,8 @@
-// Unigram: of all ways to cut a word into pieces, the one whose scores sum to the most (Viterbi).
+// Unigram: divides a word into the pieces whose scores have the largest sum (Viterbi algorithm).
 //
-// Scores are log probabilities, summed as doubles in the order of the text; a tie goes to the way found first. Source:
-// Kudo (2018), arXiv 1804.10959; corner cases as Hugging Face's `tokenizers` (models/unigram, encode_optimized).
+// Scores are log probabilities. They are summed as doubles in the order of the text, and the first of several best
+// paths is taken. Sources: Kudo (2018), arXiv 1804.10959; for corner cases Hugging Face's `tokenizers` (models/unigram,
+// encode_optimized).
 #pragma once
 
 #include <string>
@@ -14,8 +15,8 @@ namespace vitrine {
 
 class Unigram final : public SubwordModel {
  public:
-  /// `scores` by id. An unknown character scores 10 less than the worst piece; adjacent ones make one unk, or their
-  /// bytes with `byte_fallback`. unk_id kNoId: they are an error.
+  /// `scores` are by id. An unknown character scores 10 less than the worst piece. Adjacent unknown characters become
+  /// one unk, or their bytes with `byte_fallback`. They are an error if `unk_id` is kNoId.
   Unigram(PieceTable pieces, std::vector<double> scores, std::int32_t unk_id, bool byte_fallback);
 
   void encode(std::string_view word, SubwordWorkspace& workspace, std::vector<std::int32_t>& ids) const override;

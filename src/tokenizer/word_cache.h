@@ -1,4 +1,4 @@
-// Remembers the ids of short words: text repeats its words, and a look-up is far cheaper than merging again.
+// Caches the ids of short words: words repeat, and a lookup is much cheaper than merging again.
 #pragma once
 
 #include <array>
@@ -15,13 +15,13 @@
 
 namespace vitrine {
 
-/// Direct-mapped: a word that is in the way is overwritten, which bounds the memory (4 MiB).
+/// A direct-mapped cache of 4 MiB.
 class WordCache {
  public:
   static constexpr std::size_t kMaxWordBytes = 30;
   static constexpr std::size_t kMaxIds = 8;
 
-  /// Appends the ids of `word`, or says that they are not known. `word` has 1 to kMaxWordBytes bytes.
+  /// Appends the ids of `word`, which has 1 to kMaxWordBytes bytes, or returns false.
   bool find(std::string_view word, std::vector<std::int32_t>& ids) const {
     const Entry& entry = entries_[index(word)];
     if (entry.n_bytes != word.size() || std::memcmp(entry.bytes.data(), word.data(), word.size()) != 0) return false;
@@ -29,7 +29,7 @@ class WordCache {
     return true;
   }
 
-  /// Keeps the ids if they are few enough.
+  /// Stores the ids unless there are more than kMaxIds.
   void keep(std::string_view word, std::span<const std::int32_t> ids) {
     if (ids.size() > kMaxIds) return;
     Entry& entry = entries_[index(word)];
@@ -53,21 +53,21 @@ class WordCache {
   std::vector<Entry> entries_ = std::vector<Entry>(std::size_t{1} << kBits);
 };
 
-/// Lends objects of type T, so that each of any number of threads has one to itself and none is made twice.
+/// Lends objects of type T to threads and reuses those that were returned.
 template <class T>
-class Pool {
+class ObjectPool {
  public:
-  /// Owns an object until it goes back at the end of the lease.
+  /// Holds an object and returns it to the pool at the end of the scope.
   class Lease {
    public:
-    explicit Lease(Pool& pool) : pool_(&pool), object_(pool.take()) {}
+    explicit Lease(ObjectPool& pool) : pool_(&pool), object_(pool.take()) {}
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;
     ~Lease() { pool_->give_back(std::move(object_)); }
     T& operator*() const { return *object_; }
 
    private:
-    Pool* pool_;
+    ObjectPool* pool_;
     std::unique_ptr<T> object_;
   };
 
@@ -82,7 +82,7 @@ class Pool {
         objects_.pop_back();
         return object;
       }
-      objects_.reserve(objects_.capacity() + 1);  // so that giving back never allocates
+      objects_.reserve(objects_.capacity() + 1);  // so that give_back does not allocate
     }
     return std::make_unique<T>();
   }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kBlock = std::size_t{1} << 18;
 constexpr std::size_t kMaxWords = 0xFFFFFFF0;
-constexpr std::size_t kMaxOwnWords = std::size_t{1} << 16;  // that a thread keeps to itself
+constexpr std::size_t kMaxOwnWords = std::size_t{1} << 16;  // that a thread counts before it adds them to the total
 
 std::uint32_t short_hash(std::string_view word) { return static_cast<std::uint32_t>(hash_bytes(word) >> 32); }
 
@@ -103,7 +103,7 @@ WordCounts count_words(const std::vector<std::string>& files, const WordCounting
     own.clear();
   };
   const auto n_threads = static_cast<std::size_t>(pool.size());
-  std::vector<WordCounts> own(n_threads);  // most words are few different ones: those stay with their thread
+  std::vector<WordCounts> own(n_threads);  // each thread counts separately, which suffices for most words
   const auto count_part = [&](std::string_view text, WordCounts& counts) {
     while (!text.empty()) {
       const std::size_t end = options.by_line ? std::min(text.find('\n'), text.size() - 1) + 1 : text.size();
@@ -128,26 +128,22 @@ WordCounts count_words(const std::vector<std::string>& files, const WordCounting
     if (report) report(reader.bytes_done(), reader.bytes_total());
   }
   for (WordCounts& counts : own) hand_over(counts);
-  if (all.size() == 0) throw BadInput("corpus", "expected text to train on, the files hold none");
+  if (all.size() == 0) throw BadInput("corpus", "expected text to train on, the files contain none");
   return all;
 }
 
 std::vector<std::uint32_t> characters_of(const std::vector<std::string>& files, const ReportProgress& report) {
-  std::vector<bool> seen(0x110000);
+  std::vector<bool> appears(0x110000);
   CorpusReader reader(files, {});
   for (CorpusReader::Piece piece; reader.next(piece);) {
-    for (std::size_t i = 0; i < piece.text.size();) {
-      const std::size_t length = length_by_lead(piece.text[i]);
-      seen[code_point(std::string_view(piece.text).substr(i, length))] = true;
-      i += length;
-    }
+    for_each_character(piece.text, [&](std::uint32_t c, std::string_view) { appears[c] = true; });
     if (report) report(reader.bytes_done(), reader.bytes_total());
   }
   std::vector<std::uint32_t> characters;
-  for (std::uint32_t c = 0; c < seen.size(); ++c) {
-    if (seen[c]) characters.push_back(c);
+  for (std::uint32_t c = 0; c < appears.size(); ++c) {
+    if (appears[c]) characters.push_back(c);
   }
-  if (characters.empty()) throw BadInput("corpus", "expected text to train on, the files hold none");
+  if (characters.empty()) throw BadInput("corpus", "expected text to train on, the files contain none");
   return characters;
 }
 

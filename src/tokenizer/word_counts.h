@@ -1,4 +1,4 @@
-// How often each word stands in a corpus: what byte pair encoding is trained on.
+// Counts the words of a corpus, on which byte pair encoding is trained.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,16 @@
 
 namespace vitrine {
 
-/// Words, which hold any bytes, and 64-bit counts. A word takes its bytes and about 36 more.
+/// Words, which may contain any bytes, with 64-bit counts. A word takes about 36 bytes of memory plus its length.
 class WordCounts {
  public:
   void add(std::string_view word, std::uint64_t count = 1);
   void add(const WordCounts& other);
   std::size_t size() const { return entries_.size(); }
-  std::uint64_t total() const;  ///< Words, counted as often as they stand.
-  void clear();                 ///< Keeps the memory.
+  std::uint64_t total() const;  ///< The sum of the counts.
+  void clear();                 ///< Keeps the memory for reuse.
 
-  /// Calls `visit(word, count)` for each.
+  /// Calls `visit(word, count)` for each word.
   template <class Visit>
   void for_each(Visit&& visit) const {
     for (const Entry& e : entries_) visit(std::string_view(e.bytes, e.length), e.count);
@@ -40,26 +40,27 @@ class WordCounts {
   const char* keep(std::string_view word);
 
   std::vector<Entry> entries_;
-  std::vector<std::uint32_t> slots_;  // places in entries_, by hash with linear probing; at most three quarters full
-  std::vector<std::unique_ptr<char[]>> blocks_;  // of kBlock bytes each: the words
-  std::vector<std::unique_ptr<char[]>> long_;    // longer ones, one each
+  std::vector<std::uint32_t> slots_;             // indices into entries_, by hash with linear probing; at most 3/4 full
+  std::vector<std::unique_ptr<char[]>> blocks_;  // of kBlock bytes: the words
+  std::vector<std::unique_ptr<char[]>> long_;    // words that are too long for the blocks
   std::size_t n_blocks_used_ = 0;
-  std::size_t block_used_ = 0;  // of the last one that is used
+  std::size_t block_used_ = 0;  // bytes used in the last block
 };
 
 struct WordCounting {
-  std::string pattern;                ///< The regex that cuts text into words, Oniguruma's syntax; "": GPT-2's.
-  std::vector<std::string> specials;  ///< Their texts are cut out first and count for nothing.
-  bool by_line = false;               ///< No word reaches over a line break, as where `tokenizers` reads files.
+  std::string pattern;                ///< The regex that splits text into words, in Oniguruma's syntax; "": GPT-2's.
+  std::vector<std::string> specials;  ///< These texts are removed before words are counted.
+  bool by_line = false;               ///< Words do not extend across line breaks, as when `tokenizers` reads files.
 };
 
-/// Counts the words of `files` (tokenizer/corpus.h), `pool.size()` pieces at a time; the counts do not depend on the
-/// number of threads. Memory: the words that differ, and a few megabytes a thread. `report` hears of bytes. Throws what
-/// CorpusReader throws, BadInput where the files hold no word, BadCheckpoint for a broken pattern.
+/// Counts the words of `files` (see tokenizer/corpus.h), `pool.size()` pieces at a time. The counts do not depend on
+/// the number of threads. Memory grows with the number of distinct words, plus a few megabytes a thread. `report`
+/// receives bytes. Throws what CorpusReader throws, BadInput if the files contain no word, BadCheckpoint for a
+/// malformed pattern.
 WordCounts count_words(const std::vector<std::string>& files, const WordCounting& options, ThreadPool& pool,
                        const ReportProgress& report = {});
 
-/// Every character of `files`, ascending.
+/// The characters of `files`, in ascending order.
 std::vector<std::uint32_t> characters_of(const std::vector<std::string>& files, const ReportProgress& report = {});
 
 }  // namespace vitrine

@@ -4,13 +4,14 @@
 #include <utility>
 
 #include "base/error.h"
+#include "tokenizer/utf8.h"
 
 namespace vitrine {
 namespace {
 
 std::int32_t known_unk(std::int32_t unk_id, std::string_view word) {
   if (unk_id >= 0) return unk_id;
-  throw BadInput("tokenizer", "the text holds \"{}\", which is not in the vocabulary; nor is the unk token", word);
+  throw BadInput("tokenizer", "neither \"{}\", which the text contains, nor the unk token is in the vocabulary", word);
 }
 
 }  // namespace
@@ -34,8 +35,7 @@ WordPiece::WordPiece(PieceTable pieces, std::int32_t unk_id, const std::string& 
 void WordPiece::encode(std::string_view word, SubwordWorkspace& workspace, std::vector<std::int32_t>& ids) const {
   EncodingRecorder* const recorder = workspace.bpe.recorder;
   if (recorder != nullptr) recorder->rule(Explanation::Word::Rule::longest_first);
-  const auto n_characters =
-      std::count_if(word.begin(), word.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+  const auto n_characters = std::count_if(word.begin(), word.end(), [](char c) { return !is_continuation(c); });
   if (n_characters > max_characters_) return ids.push_back(known_unk(unk_id_, word));
   const std::size_t first_id = ids.size();
   for (std::size_t begin = 0; begin < word.size();) {

@@ -1,6 +1,6 @@
-// WordPiece, the longest piece first, and WordLevel, a whole word or nothing.
+// WordPiece, which takes the longest matching piece first, and WordLevel, which knows only whole words.
 //
-// Source: Schuster, Nakajima (2012), "Japanese and Korean voice search"; as Hugging Face's `tokenizers`
+// Sources: Schuster, Nakajima (2012), "Japanese and Korean voice search"; Hugging Face's `tokenizers`
 // (models/wordpiece, models/wordlevel).
 #pragma once
 
@@ -14,7 +14,7 @@ namespace vitrine {
 
 class WordPiece final : public SubwordModel {
  public:
-  /// A word that has more characters, or cannot be spelled, is unk as a whole.
+  /// A word with more than `max_input_chars_per_word` characters, or one that cannot be spelled, becomes one unk.
   WordPiece(PieceTable pieces, std::int32_t unk_id, const std::string& continuing_subword_prefix,
             std::int64_t max_input_chars_per_word);
   void encode(std::string_view word, SubwordWorkspace& workspace, std::vector<std::int32_t>& ids) const override;
@@ -22,7 +22,7 @@ class WordPiece final : public SubwordModel {
 
  private:
   PieceTable pieces_;
-  PrefixTrie first_, continuing_;  // the latter without the prefix
+  PrefixTrie first_, continuing_;  // continuing pieces are stored without their prefix
   std::int32_t unk_id_;
   std::int64_t max_characters_;
 };

@@ -73,6 +73,7 @@ void Learner::learn(const Batch& batch, std::int64_t step, Taps* taps, Step& res
   for (std::int64_t i = 0; i < options_.micro_batches; ++i) {
     const Part part = part_of(batch, i * rows, rows);
     LossRequest loss{part.targets, part.weights, static_cast<float>(1.0 / static_cast<double>(result.tokens))};
+    LossResult found;
     loss.label_smoothing = static_cast<float>(options_.label_smoothing);
     loss.z_loss = static_cast<float>(options_.z_loss);
     loss.balance = static_cast<float>(options_.balance_loss);
@@ -80,20 +81,20 @@ void Learner::learn(const Batch& batch, std::int64_t step, Taps* taps, Step& res
     loss.router_z = static_cast<float>(options_.router_z_loss);
     loss.router_scale = static_cast<float>(1.0 / n_pieces);
     tape_.clear();  // the last pass may have been interrupted
-    Pass pass{pool_, kernels_, arena_, part.segments, {}, taps};
-    pass.interrupt = interrupt_;
-    pass.tape = &tape_;
-    pass.loss = &loss;
-    pass.recompute = options_.recompute;
-    pass.dropout = {static_cast<float>(options_.dropout), options_.seed, static_cast<std::uint32_t>(step),
-                    static_cast<std::uint32_t>(i)};
+    Pass pass{{pool_, kernels_, arena_, interrupt_}, part.segments, {}, taps};
+    pass.training.tape = &tape_;
+    pass.training.loss = &loss;
+    pass.training.result = &found;
+    pass.training.recompute = options_.recompute;
+    pass.training.dropout = {static_cast<float>(options_.dropout), options_.seed, static_cast<std::uint32_t>(step),
+                             static_cast<std::uint32_t>(i)};
     trainable_.model().learn(pass, part.inputs);
-    result.loss += loss.cross_entropy / static_cast<double>(result.tokens);
-    z_squares += loss.z_squares / static_cast<double>(result.tokens);
+    result.loss += found.cross_entropy / static_cast<double>(result.tokens);
+    z_squares += found.z_squares / static_cast<double>(result.tokens);
     balance += loss.balance_over_layers
-                   ? loss.balance_of_layers() * static_cast<double>(part.segments.size()) / n_pieces
-                   : loss.balance_sum / n_pieces;
-    router_z += loss.router_z_sum / n_pieces;
+                   ? found.balance_of_layers() * static_cast<double>(part.segments.size()) / n_pieces
+                   : found.balance_sum / n_pieces;
+    router_z += found.router_z_sum / n_pieces;
   }
   result.auxiliary = options_.z_loss * z_squares + options_.balance_loss * balance + options_.router_z_loss * router_z;
 }
@@ -102,11 +103,12 @@ double Learner::score(const Batch& batch) {
   const auto n_rows = static_cast<std::int64_t>(batch.inputs.size());
   const Part part = part_of(batch, 0, n_rows);
   LossRequest loss{part.targets, part.weights};
-  Pass pass{pool_, kernels_, arena_, part.segments, {}};
-  pass.interrupt = interrupt_;
-  pass.loss = &loss;
+  LossResult found;
+  Pass pass{{pool_, kernels_, arena_, interrupt_}, part.segments};
+  pass.training.loss = &loss;
+  pass.training.result = &found;
   trainable_.model().forward(pass, part.inputs);
-  return loss.cross_entropy;
+  return found.cross_entropy;
 }
 
 }  // namespace vitrine

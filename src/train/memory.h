@@ -3,12 +3,8 @@
 //   parameters   weights, in their type; masters: float32, beside bf16 weights
 //   gradients    float32
 //   moments      AdamW two, SGD one, float32
-//   activations  of the `rows` = batch · seq_len tokens of one micro-batch: every op's result, as ops and model/ make
-//                them (with recompute the stream before every layer, and one layer's in full); and the gradients that
-//                stand at once in the backward of one layer
-//   logits       of a group of rows, 2^24 elements at most and one row at least: they, their gradients, and those
-//   packed
-//                for the product with the embedding
+//   activations  what a dry run of one micro-batch, forward and backward, takes at most: values, their gradients, and
+//                the ops' scratch
 //   program      everything else
 #pragma once
 
@@ -17,6 +13,7 @@
 #include <vector>
 
 #include "model/config.h"
+#include "parallel/thread_pool.h"
 #include "tensor/dtype.h"
 #include "train/optimizer.h"
 
@@ -36,8 +33,8 @@ struct MemoryPart {
   double bytes = 0;
 };
 
-/// Parts of no bytes are left out.
-std::vector<MemoryPart> training_memory(const ModelConfig& config, const TrainWorkload& workload);
+/// For a run on the threads of `pool`. Parts of no bytes are left out.
+std::vector<MemoryPart> training_memory(const ModelConfig& config, const TrainWorkload& workload, ThreadPool& pool);
 
 /// Operations of forward and backward a token: 6 for each weight that it is multiplied with, the head included, of
 /// experts those that are chosen.

@@ -115,7 +115,7 @@ class Training {
   void check_request() const;
   void open_tokenizer();
   void check_prompt();
-  void tell_plan() const;
+  void tell_plan();
   void log_baselines(MetricsLog& metrics);
   void one_step(MetricsLog& metrics);
   void finish_step(MetricsLog& metrics);
@@ -211,7 +211,7 @@ void Training::check_prompt() {
                  model().config().max_seq_len, prompt_.size());
 }
 
-void Training::tell_plan() const {
+void Training::tell_plan() {
   const StepOptions& t = c_.train;
   const ModelConfig& config = model().config();
   const auto n_params = static_cast<double>(count_params(config));
@@ -226,7 +226,7 @@ void Training::tell_plan() const {
     tell("no published family describes this config: its checkpoints are for vitrine alone (model_type vitrine)");
   }
   const auto parts = training_memory(
-      config, {t.batch / t.micro_batches, t.seq_len, t.dtype, c_.optimizer.kind, t.recompute, t.dropout > 0});
+      config, {t.batch / t.micro_batches, t.seq_len, t.dtype, c_.optimizer.kind, t.recompute, t.dropout > 0}, pool_);
   std::string list;
   for (const MemoryPart& part : parts) list += fmt::format(", {} {:.0f} MB", part.name, part.bytes / 1e6);
   tell(fmt::format("memory: about {:.0f} MB{}", total_bytes(parts) / 1e6, list));

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
-#include <new>
 #include <utility>
 
 #include "base/checked.h"
@@ -18,34 +17,40 @@
 namespace vitrine {
 namespace {
 
-/// Thread pools that nobody uses just now. A pool serves one caller, so each call takes one, or makes one.
+/// The thread pools of a model. Each call takes one and returns it. At most kMaxPools have workers; a call that finds
+/// all of them taken gets a pool without workers instead of waiting, because it may come from a callback of the call
+/// that it would wait for.
 class PoolShelf {
  public:
-  explicit PoolShelf(int n_threads) : n_threads_(n_threads) { put(take()); }  // a bad number is told at once
+  static constexpr std::size_t kMaxPools = 4;
+
+  explicit PoolShelf(int n_threads) : n_threads_(n_threads) {  // creates one, so that a bad number is refused at once
+    free_.reserve(kMaxPools);
+    put(take());
+  }
 
   std::unique_ptr<ThreadPool> take() {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!pools_.empty()) {
-        std::unique_ptr<ThreadPool> pool = std::move(pools_.back());
-        pools_.pop_back();
-        return pool;
-      }
+    const std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      std::unique_ptr<ThreadPool> pool = std::move(free_.back());
+      free_.pop_back();
+      return pool;
     }
-    return std::make_unique<ThreadPool>(n_threads_);
+    if (n_created_ == kMaxPools) return std::make_unique<ThreadPool>(1);
+    auto pool = std::make_unique<ThreadPool>(n_threads_);
+    ++n_created_;
+    return pool;
   }
   void put(std::unique_ptr<ThreadPool> pool) noexcept {
     const std::lock_guard lock(mutex_);
-    try {
-      pools_.push_back(std::move(pool));
-    } catch (const std::bad_alloc&) {  // then the pool just ends
-    }
+    if (pool->size() == n_threads_ && free_.size() < kMaxPools) free_.push_back(std::move(pool));
   }
 
  private:
   const int n_threads_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<ThreadPool>> pools_;
+  std::size_t n_created_ = 0;
+  std::vector<std::unique_ptr<ThreadPool>> free_;
 };
 
 /// The model's own tokenizer. Where there is none, why.
@@ -228,8 +233,11 @@ std::vector<SiteValue> LanguageModel::trace(const Prompt& prompt, const TraceOpt
   const auto n_rows = static_cast<std::int64_t>(tokens.size());
   const Call call(s.checkpoint, s.tokenizer.get(), s.kv_dtype, s.pools, std::move(cancel));
   Arena arena;
-  Pass pass{*call.context().pool, *call.context().kernels, arena, {{0, n_rows, 0, nullptr}}, {}, &recorder,
-            s.kv_dtype,           call.context().interrupt};
+  Pass pass{{*call.context().pool, *call.context().kernels, arena, call.context().interrupt},
+            {{0, n_rows, 0, nullptr}},
+            {},
+            &recorder,
+            s.kv_dtype};
   pass.logits = {LogitRequest::Rows::range, 0, n_rows, {}};
   s.checkpoint.model->forward(pass, tokens);
   recorder.check_all_met();

@@ -69,8 +69,9 @@ struct SiteValue {
 /// A model with its tokenizer, ready to run. A handle: copies are cheap and share one model, which is mapped, not read.
 ///
 /// Threads: every function may be called by any number of threads at the same time, on one object or on copies of it,
-/// also from a callback. Each call that runs works on OpenOptions::threads threads of its own. Results have the same
-/// bits whatever the number of threads and whatever else runs.
+/// also from a callback. Of the calls that run at one time on a model, four use OpenOptions::threads threads each, and
+/// further ones only the thread that calls. The model keeps the threads that these four need, and no others. Results
+/// have the same bits whatever the number of threads and whatever else runs.
 ///
 /// Calls that take a `cancel` throw Interrupted soon (milliseconds) after a stop was requested; a prompt may come from
 /// outside: whatever does not fit throws BadInput. Memory that is refused is OutOfCapacity or std::bad_alloc.

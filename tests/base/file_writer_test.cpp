@@ -17,17 +17,17 @@ using testing::HasSubstr;
 
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-TEST(FileWriter, NothingStandsThereBeforeTheCommit) {
+TEST(FileWriter, CreatesTheFileAtTheCommit) {
   const TempFolder folder;
   FileWriter writer(folder / "f");
   writer.write(bytes_of("abc"));
   EXPECT_FALSE(std::filesystem::exists(folder / "f"));
   writer.commit();
   EXPECT_EQ(read_file(folder / "f"), "abc");
-  EXPECT_EQ(folder.entries(), 1) << "the temporary file has become the file";
+  EXPECT_EQ(folder.entries(), 1) << "the temporary file was renamed";
 }
 
-TEST(FileWriter, WithoutACommitNothingChanges) {
+TEST(FileWriter, ChangesNothingWithoutACommit) {
   const TempFolder folder;
   write_file(folder / "old", "old");
   {
@@ -40,7 +40,7 @@ TEST(FileWriter, WithoutACommitNothingChanges) {
   EXPECT_EQ(folder.entries(), 1) << "no temporary file is left";
 }
 
-TEST(FileWriter, ACommitReplacesTheOldFile) {
+TEST(FileWriter, ReplacesTheOldFileAtTheCommit) {
   const TempFolder folder;
   write_file(folder / "f", "a long old text");
   FileWriter writer(folder / "f");
@@ -52,14 +52,14 @@ TEST(FileWriter, ACommitReplacesTheOldFile) {
   EXPECT_EQ(folder.entries(), 1);
 }
 
-TEST(FileWriter, AnEmptyFileIsAFile) {
+TEST(FileWriter, WritesAnEmptyFile) {
   const TempFolder folder;
   FileWriter writer(folder / "f");
   writer.commit();
   EXPECT_EQ(read_file(folder / "f"), "");
 }
 
-TEST(FileWriter, TheResultIsAnOrdinaryFile) {
+TEST(FileWriter, AppliesTheUmask) {
   const TempFolder folder;
   const mode_t before = ::umask(022);
   FileWriter writer(folder / "f");
@@ -70,7 +70,7 @@ TEST(FileWriter, TheResultIsAnOrdinaryFile) {
   EXPECT_EQ(info.st_mode & 0777, 0644u);
 }
 
-TEST(FileWriter, TwoAtOnceDoNotMix) {
+TEST(FileWriter, KeepsTwoWritersOfOneFileApart) {
   const TempFolder folder;
   FileWriter a(folder / "f"), b(folder / "f");
   a.write(bytes_of("aaaa"));
@@ -82,7 +82,7 @@ TEST(FileWriter, TwoAtOnceDoNotMix) {
   EXPECT_EQ(folder.entries(), 1);
 }
 
-TEST(FileWriter, PlacesThatCannotBeWritten) {
+TEST(FileWriter, RefusesPathsThatCannotBeWritten) {
   const TempFolder folder;
   const auto refusal = [](const std::string& path) { return message_of<BadInput>([&] { FileWriter writer(path); }); };
   EXPECT_THAT(refusal(folder / "missing/f"), HasSubstr("missing/f"));
@@ -93,7 +93,7 @@ TEST(FileWriter, PlacesThatCannotBeWritten) {
   EXPECT_THAT(refusal(folder / "f/g"), HasSubstr("f/g"));
 }
 
-TEST(FileWriter, ALinkKeepsPointingAtWhatWasWritten) {
+TEST(FileWriter, WritesTheTargetOfALink) {
   const TempFolder folder;
   write_file(folder / "target", "old");
   std::filesystem::create_symlink(folder / "target", folder / "link");
@@ -105,19 +105,8 @@ TEST(FileWriter, ALinkKeepsPointingAtWhatWasWritten) {
   EXPECT_EQ(folder.entries(), 2);
 }
 
-TEST(FileWriter, TwoWritersOfOneFileDoNotMix) {
-  const TempFolder folder;
-  FileWriter first(folder / "f"), second(folder / "f");
-  first.write(bytes_of("first"));
-  second.write(bytes_of("second"));
-  first.commit();
-  second.commit();
-  EXPECT_EQ(read_file(folder / "f"), "second");
-  EXPECT_EQ(folder.entries(), 1);
-}
-
-/// A rename would put a plain file in the place of the device: as root, /dev/null itself.
-TEST(FileWriter, ADeviceOrFifoIsNotReplaced) {
+/// A rename would replace a device, for root even /dev/null, by a regular file.
+TEST(FileWriter, RefusesADeviceOrFifo) {
   const TempFolder folder;
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
   std::filesystem::create_symlink("/dev/full", folder / "full");
@@ -130,7 +119,7 @@ TEST(FileWriter, ADeviceOrFifoIsNotReplaced) {
   EXPECT_EQ(folder.entries(), 2);
 }
 
-TEST(FileWriter, TheNameBecomesAFolderMeanwhile) {
+TEST(FileWriter, FailsIfItsPathBecomesAFolder) {
   const TempFolder folder;
   FileWriter writer(folder / "f");
   std::filesystem::create_directory(folder / "f");
@@ -138,7 +127,7 @@ TEST(FileWriter, TheNameBecomesAFolderMeanwhile) {
   EXPECT_EQ(folder.entries(), 1) << "the temporary file is removed";
 }
 
-TEST(FileWriter, WithoutPermission) {
+TEST(FileWriter, ReportsMissingPermission) {
   const TempFolder folder;
   const WithoutRights nobody;
   if (!nobody.works()) GTEST_SKIP() << "this user cannot give up its rights";
@@ -146,8 +135,8 @@ TEST(FileWriter, WithoutPermission) {
   EXPECT_THAT(message_of<BadInput>([&] { FileWriter writer(folder / "f"); }), HasSubstr("ermission"));
 }
 
-/// The process may write no file beyond 4096 bytes: the nearest to a full disk that needs no rights.
-TEST(FileWriter, AFullDiskLeavesTheOldFile) {
+/// Simulates a full disk by a limit of 4096 bytes on the size of files.
+TEST(FileWriter, KeepsTheOldFileIfTheDiskIsFull) {
   const TempFolder folder;
   write_file(folder / "f", "old");
   const auto previous = std::signal(SIGXFSZ, SIG_IGN);

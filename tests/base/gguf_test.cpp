@@ -1,4 +1,4 @@
-// GGUF metadata: values of every type, and files that lie about lengths.
+// GGUF metadata: values of every type, and files with wrong lengths.
 #include "base/gguf.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ void expect_refused(const std::string& file, const char* message) {
   EXPECT_THAT([&] { parse(file); }, ThrowsMessage<E>(HasSubstr(message)));
 }
 
-TEST(Gguf, Values) {
+TEST(Gguf, ReadsValuesOfEveryType) {
   GgufFile file;
   file.add("s", "text").add("yes", true).add("n", std::uint32_t{7});
   file.add("neg", GgufType::i8, raw(std::int8_t{-3})).add("big", GgufType::u64, raw(~std::uint64_t{0}));
@@ -53,21 +53,21 @@ TEST(Gguf, Values) {
   }
 }
 
-TEST(Gguf, RefusesBadFiles) {
+TEST(Gguf, RefusesMalformedFiles) {
   expect_refused<BadCheckpoint>("GGML", "magic");
   expect_refused<Unsupported>(GgufFile().bytes(1), "version 1");
   expect_refused<Unsupported>(GgufFile().bytes(0x03000000), "big-endian");
   expect_refused<BadCheckpoint>("GGUF" + raw(3U) + raw(std::uint64_t{0}) + raw(~std::uint64_t{0}), "keys");
-  expect_refused<BadCheckpoint>(GgufFile().add("a", 1U).add("a", 2U).bytes(), "every key once");
+  expect_refused<BadCheckpoint>(GgufFile().add("a", 1U).add("a", 2U).bytes(), "key a appears twice");
   expect_refused<BadCheckpoint>(GgufFile().add("a", static_cast<GgufType>(13), "").bytes(), "type from 0 to 12");
   expect_refused<BadCheckpoint>(GgufFile().add("", 1U).bytes(), "a key of 1 to");
   const auto huge = ~std::uint64_t{0};
-  expect_refused<BadCheckpoint>(GgufFile().add_array("a", GgufType::f64, huge, "").bytes(), "cut short");
-  expect_refused<BadCheckpoint>(GgufFile().add_array("a", GgufType::f64, 3, "12345678").bytes(), "cut short");
-  expect_refused<BadCheckpoint>(GgufFile().add("a", GgufType::string, raw(huge)).bytes(), "cut short");
+  expect_refused<BadCheckpoint>(GgufFile().add_array("a", GgufType::f64, huge, "").bytes(), "truncated");
+  expect_refused<BadCheckpoint>(GgufFile().add_array("a", GgufType::f64, 3, "12345678").bytes(), "truncated");
+  expect_refused<BadCheckpoint>(GgufFile().add("a", GgufType::string, raw(huge)).bytes(), "truncated");
   std::string nested = raw(std::uint32_t{0}) + raw(std::uint64_t{0});
   for (int i = 0; i < 10; ++i) nested = raw(std::uint32_t{9}) + raw(std::uint64_t{1}) + nested;
-  expect_refused<BadCheckpoint>(GgufFile().add("a", GgufType::array, nested).bytes(), "arrays in arrays");
+  expect_refused<BadCheckpoint>(GgufFile().add("a", GgufType::array, nested).bytes(), "levels of arrays");
 }
 
 }  // namespace

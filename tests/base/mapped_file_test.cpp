@@ -16,7 +16,7 @@ std::string refusal(const std::string& path) {
   return message_of<BadInput>([&] { MappedFile::open(path); });
 }
 
-TEST(MappedFile, ShowsTheBytes) {
+TEST(MappedFile, MapsTheBytes) {
   const TempFolder folder;
   std::string bytes(10'000, '\0');
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7);
@@ -27,7 +27,7 @@ TEST(MappedFile, ShowsTheBytes) {
   EXPECT_EQ(file->path(), folder / "f");
 }
 
-TEST(MappedFile, OutlivesTheNameOfTheFile) {
+TEST(MappedFile, OutlivesTheRemovalOfTheFile) {
   const TempFolder folder;
   write_file(folder / "f", "abc");
   const auto file = MappedFile::open(folder / "f");
@@ -35,13 +35,13 @@ TEST(MappedFile, OutlivesTheNameOfTheFile) {
   EXPECT_EQ(static_cast<char>(file->bytes()[2]), 'c');
 }
 
-TEST(MappedFile, EmptyIsEmpty) {
+TEST(MappedFile, MapsAnEmptyFile) {
   const TempFolder folder;
   write_file(folder / "f", "");
   EXPECT_TRUE(MappedFile::open(folder / "f")->bytes().empty());
 }
 
-TEST(MappedFile, KeepsNoDescriptor) {
+TEST(MappedFile, ClosesTheDescriptor) {
   const TempFolder folder;
   write_file(folder / "f", "abc");
   const auto count = [] {
@@ -53,20 +53,20 @@ TEST(MappedFile, KeepsNoDescriptor) {
   EXPECT_EQ(count(), before);
 }
 
-TEST(MappedFile, WhatIsNoRegularFileIsRefused) {
+TEST(MappedFile, RefusesPathsThatAreNotRegularFiles) {
   const TempFolder folder;
   EXPECT_THAT(refusal(folder / "missing"), HasSubstr(folder / "missing"));
   EXPECT_THAT(refusal(""), HasSubstr("cannot open"));
   EXPECT_THAT(refusal(folder.path()), HasSubstr("got a folder"));
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
-  EXPECT_THAT(refusal(folder / "fifo"), HasSubstr("expected a regular file")) << "and without waiting for a writer";
+  EXPECT_THAT(refusal(folder / "fifo"), HasSubstr("expected a regular file")) << "without waiting for a writer";
   EXPECT_THAT(refusal("/dev/zero"), HasSubstr("expected a regular file"));
   std::filesystem::create_symlink("loop", folder / "loop");
   EXPECT_THAT(refusal(folder / "loop"), HasSubstr("loop"));
   EXPECT_THAT(refusal(folder / std::string(300, 'x')), HasSubstr("cannot open"));
 }
 
-TEST(MappedFile, WithoutPermission) {
+TEST(MappedFile, ReportsMissingPermission) {
   const TempFolder folder;
   write_file(folder / "f", "abc");
   std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
@@ -76,7 +76,7 @@ TEST(MappedFile, WithoutPermission) {
   EXPECT_THAT(refusal(folder / "f"), HasSubstr("ermission"));
 }
 
-TEST(MappedFile, WithoutAddressSpace) {
+TEST(MappedFile, ReportsMissingAddressSpace) {
   const TempFolder folder;
   write_file(folder / "f", "");
   if (::truncate((folder / "f").c_str(), std::int64_t{1} << 42) != 0) GTEST_SKIP() << "no sparse files here";

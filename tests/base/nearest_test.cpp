@@ -1,28 +1,26 @@
-// The nearest of the names that exist.
 #include "base/nearest.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <vector>
 
-namespace vitrine {
+#include "base/temp_folder.h"
+
+namespace vitrine::test {
 namespace {
 
 const std::vector<std::string> kNames = {"gemma-2b", "gemma-7b", "gemma-2-2b", "gpt2", "gpt2-xl", "llama-2-7b"};
 
-TEST(Nearest, FindsSlips) {
+TEST(Nearest, CorrectsMisspeltNames) {
   EXPECT_EQ(nearest("gemma-2b", kNames), "gemma-2b");
   EXPECT_EQ(nearest("gema-2b", kNames), "gemma-2b");
-  EXPECT_EQ(nearest("gtp2", kNames), "gpt2") << "swapped neighbours are one slip";
+  EXPECT_EQ(nearest("gtp2", kNames), "gpt2") << "a swap counts as one edit";
   EXPECT_EQ(nearest("GPT2-XL", kNames), "gpt2-xl");
   EXPECT_EQ(nearest("gemma2-2b", kNames), "gemma-2b") << "the first among equals";
   EXPECT_EQ(nearest("lama-2-7", kNames), "llama-2-7b");
 }
 
-TEST(Nearest, FindsNothingWhereNothingIsNear) {
+TEST(Nearest, FindsNothingIfNoNameIsSimilar) {
   EXPECT_EQ(nearest("mistral", kNames), "");
   EXPECT_EQ(nearest("", kNames), "");
   EXPECT_EQ(nearest("x", {}), "");
@@ -31,18 +29,17 @@ TEST(Nearest, FindsNothingWhereNothingIsNear) {
   EXPECT_EQ(did_you_mean("gpt3", kNames), "; did you mean gpt2?");
 }
 
-TEST(Nearest, LooksThroughTheFolderOfAPath) {
-  std::string folder = testing::TempDir() + "nearest_XXXXXX";
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-  std::ofstream(folder + "/tokenizer.json") << "";
-  EXPECT_EQ(did_you_mean_file(folder + "/tokeniser.json"), "; did you mean " + folder + "/tokenizer.json?");
-  EXPECT_EQ(did_you_mean_file(folder + "/tokeniser.json/"), "; did you mean " + folder + "/tokenizer.json?");
-  EXPECT_EQ(did_you_mean_file(folder + "/zzz"), "");
-  EXPECT_EQ(did_you_mean_file(folder + "/none/tokenizer.json"), "");
+TEST(Nearest, SuggestsAFileOfTheFolder) {
+  const TempFolder folder;
+  write_file(folder / "tokenizer.json", "");
+  const std::string expected = "; did you mean " + (folder / "tokenizer.json") + "?";
+  EXPECT_EQ(did_you_mean_file(folder / "tokeniser.json"), expected);
+  EXPECT_EQ(did_you_mean_file(folder / "tokeniser.json/"), expected);
+  EXPECT_EQ(did_you_mean_file(folder / "zzz"), "");
+  EXPECT_EQ(did_you_mean_file(folder / "none/tokenizer.json"), "");
   EXPECT_EQ(did_you_mean_file(""), "");
   EXPECT_EQ(did_you_mean_file("/"), "");
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace
-}  // namespace vitrine
+}  // namespace vitrine::test

@@ -9,8 +9,8 @@ namespace {
 
 using Block = std::array<std::uint32_t, 4>;
 
-/// The known answers of the authors' library (Random123, kat_vectors).
-TEST(Philox, KnownAnswers) {
+/// From the authors' library (Random123, kat_vectors).
+TEST(Philox, GivesTheKnownAnswers) {
   constexpr std::uint32_t kOnes = 0xffffffff;
   EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}), (Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(philox({kOnes, kOnes, kOnes, kOnes}, {kOnes, kOnes}),
@@ -26,7 +26,7 @@ TEST(Uniform, IsThePhiloxBlockOfItsKey) {
             static_cast<double>(wide) / 9007199254740992.0);
 }
 
-TEST(Uniform, StaysInRangeAndFillsIt) {
+TEST(Uniform, IsUniformInItsRange) {
   int bins[16] = {};
   double sum = 0;
   std::set<double> distinct;
@@ -44,9 +44,9 @@ TEST(Uniform, StaysInRangeAndFillsIt) {
   for (const int n : bins) EXPECT_NEAR(n, kDraws / 16, 250);
 }
 
-TEST(Uniform, SeedSequenceAndStepAllMatter) {
+TEST(Uniform, DependsOnEachBitOfItsArguments) {
   std::set<double> distinct;
-  for (std::uint64_t i = 0; i < 64; ++i) {  // each single bit of each argument
+  for (std::uint64_t i = 0; i < 64; ++i) {
     distinct.insert(uniform(std::uint64_t{1} << i, 0, 0));
     distinct.insert(uniform(0, std::uint64_t{1} << i, 0));
     distinct.insert(uniform(0, 0, std::uint64_t{1} << i));

@@ -1,4 +1,4 @@
-// Files for one test, gone at its end.
+// Files and folders for tests, and the messages of errors.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,6 +14,7 @@
 
 namespace vitrine::test {
 
+/// A new folder that is removed with its contents at the end of the scope.
 class TempFolder {
  public:
   TempFolder() : path_(testing::TempDir() + "vitrine_XXXXXX") {
@@ -28,7 +29,7 @@ class TempFolder {
 
   const std::string& path() const { return path_; }
   std::string operator/(std::string_view name) const { return path_ + "/" + std::string(name); }
-  /// How many entries the folder has.
+  /// The number of entries in the folder.
   std::ptrdiff_t entries() const {
     return std::distance(std::filesystem::directory_iterator(path_), std::filesystem::directory_iterator());
   }
@@ -37,8 +38,8 @@ class TempFolder {
   std::string path_;
 };
 
-/// A new file in the place of an old one: ext4 brings a file that is emptied and written again to disk at once, which
-/// is slow, and whoever has mapped the old one keeps it.
+/// Replaces an existing file instead of truncating it: existing mappings stay valid, and ext4 would flush a truncated
+/// file to disk when it is closed, which is slow.
 inline void write_file(const std::string& path, std::string_view bytes) {
   std::filesystem::remove(path);
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
@@ -52,7 +53,7 @@ inline std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// For the length of a scope the process has no rights on root's private files. Where it is root it acts as nobody.
+/// For the duration of a scope a process that runs as root acts as the user nobody.
 class WithoutRights {
  public:
   WithoutRights() : was_root_(::geteuid() == 0), works_(!was_root_ || ::seteuid(65534) == 0) {}
@@ -68,8 +69,8 @@ class WithoutRights {
   bool works_;
 };
 
-/// The text of the vitrine error that `body` throws, which must be one line `[where] …` of bounded length; empty where
-/// it throws nothing. Every other exception goes on to the test, which then fails.
+/// The message of the `Error` that `body` throws, or "" if it throws nothing. Checks that the message is one line
+/// `[where] …` of bounded length. Other exceptions pass through and fail the test.
 template <class Error, class Body>
 std::string message_of(Body&& body) {
   try {

@@ -107,7 +107,7 @@ TEST(PublishedGguf, GraniteWithoutRope) {
   expect_same(with_rope, load_checkpoint(temp / "model.gguf"));
   file.set("granite.rope.scaling.finetuned", false);
   const Checkpoint read = file.load(temp / "false.gguf");
-  for (const BlockConfig& block : read.model->config().blocks) EXPECT_FALSE(block.attention.rope);
+  for (const BlockConfig& block : read.model->config().blocks) EXPECT_FALSE(block.attention().rope);
   const std::vector<std::int32_t> ids = some_ids(*read.model, 9), first = {ids.front()};
   EXPECT_FALSE(same_bits(logits_of(*read.model, ids), logits_of(*with_rope.model, ids)));
   EXPECT_TRUE(same_bits(logits_of(*read.model, first), logits_of(*with_rope.model, first)))

@@ -65,8 +65,8 @@ void expect_same_model(const Checkpoint& original, const std::string& path) {
   const Checkpoint gguf = through_gguf(original, DType::f32, path);
   const std::vector<std::int32_t> ids = ids_for(*original.model);
   const std::vector<float> ours = logits_of(*gguf.model, ids), reference = logits_of(*original.model, ids);
-  const auto &before = original.model->config().blocks.front().attention.rope,
-             &after = gguf.model->config().blocks.front().attention.rope;
+  const auto &before = original.model->config().blocks.front().attention().rope,
+             &after = gguf.model->config().blocks.front().attention().rope;
   // Where the rows of q and k are permuted, scores are summed in another order, and at late positions the last bit of
   // an angle is large. Otherwise the bits are the same.
   if (before && before->layout != after->layout) {

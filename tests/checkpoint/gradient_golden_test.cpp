@@ -103,7 +103,7 @@ TEST(GradientsOfLlama2c, HaveOurNames) {
   folder.edit_json([](Json& config) { config["rms_norm_eps"] = 1e-5; });  // the only one of the format
   const Checkpoint original = load_checkpoint(folder.path());
   const ModelConfig& c = original.model->config();
-  const AttentionConfig& a = c.blocks[0].attention;
+  const AttentionConfig& a = c.blocks[0].attention();
   const Values weights = params_of(*original.model);
   const auto turned = [&](const std::string& name) {
     return name.ends_with("wq.weight") || name.ends_with("wk.weight");

@@ -45,14 +45,14 @@ TEST(EmbedCommand, AnAnalogyIsASumAndNamesNoneOfItsWords) {
 
 TEST(EmbedCommand, RefusesInOneLine) {
   expect_error({"embed", kModel, ""}, {"[WORD]", "empty"});
-  expect_error({"embed", kModel, "Onceupon"}, {"[Onceupon]", "one token", "\"Once\"", "with a blank before it"});
+  expect_error({"embed", kModel, "Onceupon"}, {"[Onceupon]", "one token", "\"Once\"", "with a leading space"});
   expect_error({"embed", kModel, "#4096"}, {"0 to 4095", "4096"});
   expect_error({"embed", kModel + "/nothing", " girl"}, {"nothing"});
   expect_usage_error({"embed", kModel}, {"WORD"});
   for (const Arguments& words : {Arguments{" girl", "-"}, Arguments{"+"}, Arguments{"-", "+", " girl"}}) {
     Arguments arguments = {"embed", kModel};
     arguments.insert(arguments.end(), words.begin(), words.end());
-    expect_usage_error(arguments, {"a sign stands before a word"});
+    expect_usage_error(arguments, {"expected a word after + or -"});
   }
   expect_usage_error({"embed", kModel, " girl", "--top", "0"}, {"--top"});
 }

@@ -6,9 +6,9 @@ namespace {
 
 TEST(ExampleCommand, PrintsTheWholeStep) {
   const std::string out = output_of({"example"});
-  for (const char* told : {"after \"the cat sat on the\" comes \"mat\"", "from the document",
+  for (const char* told : {"\"the cat sat on the\" is followed by \"mat\"", "from the document",
                            "Each row says which it is", "seed 4, in tenths", "grad:embed.weight", "new:embed.weight",
-                           "finite differences:", "The update has taken the loss from"}) {
+                           "finite differences:", "The update changed the loss from"}) {
     EXPECT_THAT(out, testing::HasSubstr(told));
   }
   EXPECT_EQ(output_of({"example"}), out) << "another example each time";

@@ -38,7 +38,8 @@ TEST_F(Grad, SaysTheLossAndWritesTheGradients) {
 
 TEST_F(Grad, SaysItInWordsToo) {
   const std::string out = output_of(grad(llama_, "1,2,3"));
-  EXPECT_THAT(out, testing::MatchesRegex("loss [0-9.]+ nats a token over 2 predictions; gradients in [^\n]*\n"));
+  EXPECT_THAT(out,
+              testing::MatchesRegex("loss [0-9.]+ nats per token over 2 predictions; gradients written to [^\n]*\n"));
 }
 
 TEST_F(Grad, ThreadsChangeNoByte) {

@@ -120,7 +120,7 @@ TEST_F(Models, InfoTakesBatchLengthAndPhase) {
 TEST_F(Models, InfoAsMarkdown) {
   const std::string page = output_of({"info", "gpt2", "--markdown"});
   EXPECT_THAT(page, testing::AllOf(testing::StartsWith("# gpt2"), testing::HasSubstr("\n## Parameters\n"),
-                                   testing::HasSubstr("| in all |"), testing::HasSubstr("| --: |")));
+                                   testing::HasSubstr("| total |"), testing::HasSubstr("| --: |")));
 }
 
 TEST_F(Models, InfoOfTheDefaultModelAndOfFiles) {

@@ -34,13 +34,14 @@ namespace vitrine::test {
 using Arguments = std::vector<std::string>;
 
 struct Launch {
-  std::string input{};                     ///< What stands on stdin.
-  bool hold_input = false;                 ///< stdin stays open behind it.
+  std::string input{};                     ///< Sent to stdin.
+  bool hold_input = false;                 ///< stdin stays open after it.
+  bool no_reader = false;                  ///< stdout is a pipe whose other end is closed from the start.
   std::string input_path{};                ///< A file in place of the pipe for stdin.
   std::string output_path{};               ///< … for stdout.
   std::set<int> closed{};                  ///< Standard files that are closed.
   std::vector<std::string> environment{};  ///< NAME=value
-  std::uint64_t largest_file = 0;          ///< Bytes, as `ulimit -f` has it; 0: none.
+  std::uint64_t largest_file = 0;          ///< The limit of `ulimit -f` in bytes; 0: none.
   std::string program = VITRINE_PROGRAM;
 };
 
@@ -50,7 +51,7 @@ struct Outcome {
   std::string out, err;
 };
 
-/// A running program. What it does not do within a minute ends it, and the test fails.
+/// A running program. If it does not finish within a minute, it is killed and the test fails.
 class Program {
  public:
   explicit Program(Arguments arguments, Launch launch = {}) : rest_(launch.input), hold_input_(launch.hold_input) {
@@ -63,6 +64,7 @@ class Program {
     envp.push_back(nullptr);
     int ends[3][2];
     for (auto& pair : ends) EXPECT_EQ(::pipe2(pair, O_CLOEXEC), 0);
+    if (launch.no_reader) ::close(std::exchange(ends[1][0], -1));
     pid_ = ::fork();
     if (pid_ == 0) {
       for (int fd = 0; fd <= 2; ++fd) ::dup2(ends[fd][fd == 0 ? 0 : 1], fd);

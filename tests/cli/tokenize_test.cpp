@@ -159,7 +159,7 @@ TEST_F(Tokenize, BadFiles) {
   expect_error({"tokenize", "/nowhere", "a"}, {"/nowhere"});
   expect_error({"tokenize", golden("gpt2"), "a"}, {"gpt2", "tokenizer"});
   write_file(folder_ / "cut.bin", read_file(tokenizer_).substr(0, 1000));
-  expect_error({"tokenize", folder_ / "cut.bin", "a"}, {"cut.bin", "cut short"});
+  expect_error({"tokenize", folder_ / "cut.bin", "a"}, {"cut.bin", "truncated"});
   expect_error({"detokenize", folder_ / "cut.bin", "1"}, {"cut.bin"});
 }
 

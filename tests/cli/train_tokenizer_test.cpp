@@ -51,7 +51,7 @@ TEST_F(TrainTokenizer, BadInputLeavesTheOldFile) {
   for (const Arguments& more : {Arguments{"--vocab-size", "300"}, Arguments{"--model", "char"}}) {
     Arguments all = {"tokenizer", "train", folder_ / "empty.txt", "--out", out_};
     all.insert(all.end(), more.begin(), more.end());
-    expect_error(all, {"the files hold none"});
+    expect_error(all, {"the files contain none"});
   }
   write_file(folder_ / "broken.txt", "abc \xFF");
   expect_error({"tokenizer", "train", folder_ / "broken.txt", "--vocab-size", "300", "--out", out_},
@@ -59,7 +59,7 @@ TEST_F(TrainTokenizer, BadInputLeavesTheOldFile) {
   expect_error(train({"--vocab-size", "300"}), {out_, "cannot write"}, {.largest_file = 100});
   expect_usage_error(train({}), {"--vocab-size"});
   expect_usage_error({"tokenizer", "train", "--vocab-size", "300", "--out", out_}, {"FILE"});
-  expect_usage_error(train({"--model", "bytes"}), {"learns from no text"});
+  expect_usage_error(train({"--model", "bytes"}), {"takes no text"});
   expect_usage_error(train({"--model", "char", "--ties", "greater"}), {"--ties"});
   expect_usage_error(train({"--vocab-size", "-1"}), {"--vocab-size"});
   expect_usage_error({"tokenizer"}, {});

@@ -61,7 +61,7 @@ TEST(Usage, UnknownCommandsAndOptionsAreNamed) {
   expect_usage_error({"--nope"}, {"--nope"});
   expect_usage_error({""});
   expect_usage_error({"generate", golden("gpt2"), "--ids", "1", "--nope"}, {"--nope"});
-  expect_usage_error({"generate", golden("gpt2"), "Once", "upon", "a", "time"}, {"upon a time", "quotes"});
+  expect_usage_error({"generate", golden("gpt2"), "Once", "upon", "a", "time"}, {"upon a time", "quote a TEXT"});
   expect_usage_error({"generate", "-hello"}, {"-hello"});
 }
 

@@ -17,6 +17,7 @@
 #include "ops/loss.h"
 #include "ops/norm.h"
 #include "ops/route.h"
+#include "support/attend_own.h"
 
 namespace vitrine::test {
 namespace {
@@ -65,7 +66,7 @@ class Piece : public testing::Test {
     std::copy(values.begin(), values.end(), x.data);
     return x;
   }
-  Pass pass(std::int64_t rows) { return Pass{pool_, default_kernels(), arena_, {{0, rows, 0, nullptr}}, {}, &taps_}; }
+  Pass pass(std::int64_t rows) { return Pass{{pool_, default_kernels(), arena_}, {{0, rows, 0, nullptr}}, {}, &taps_}; }
 
   ThreadPool pool_{1};
   Arena arena_;
@@ -94,13 +95,13 @@ TEST_F(Piece, ANormAndAQuery) {
 const Floats kValues = {-.706f, .424f, .227f, -.192f, -.680f, .417f, .440f, -.314f, -.523f, .284f};  // of head 1
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
 
-AttendConfig one_head() { return {1, 1, 2, static_cast<float>(1 / std::sqrt(2.0)), {}, {}}; }
+AttendConfig one_head() { return {1, 1, 2, static_cast<float>(1 / std::sqrt(2.0)), {}}; }
 
 TEST_F(Piece, AScoresSoftmaxAndItsMix) {
   Pass p = pass(2);
   const Tensor v = tensor({2, 1, 2}, {kValues.begin(), kValues.begin() + 4}), zero = tensor({2, 1, 2}, {0, 0, 0, 0});
   taps_.forced["blocks.0.attn.hook_attn_scores"] = {.035f, kMasked, .035f, .114f};
-  const Tensor z = attend(p, BlockSite{0}, one_head(), zero, zero, v);
+  const Tensor z = attend_own(p, BlockSite{0}, one_head(), {}, zero, zero, v);
   expect_printed(taps_.seen.at("blocks.0.attn.hook_pattern"), {1, 0, .480f, .520f}, "pattern");
   expect_printed({z.row(1), 2}, {-.221f, .104f}, "row 1");
 }
@@ -109,7 +110,7 @@ TEST_F(Piece, AScoresAreOverTheRootOfTwo) {
   Pass p = pass(2);
   // q₁ as the document has it, and two keys along its axes: their scores are its elements over √2.
   const Tensor q = tensor({2, 1, 2}, {-.141f, .141f, .734f, -.192f}), k = tensor({2, 1, 2}, {1, 0, 0, 1});
-  attend(p, BlockSite{0}, one_head(), q, k, k);
+  attend_own(p, BlockSite{0}, one_head(), {}, q, k, k);
   const Floats& scores = taps_.seen.at("blocks.0.attn.hook_attn_scores");
   expect_printed({scores.data() + 2, 2}, {.519f, -.136f}, "scores");
 }
@@ -120,7 +121,7 @@ TEST_F(Piece, APatternOverFiveValues) {
   Floats pattern(25);
   std::copy_n(std::begin({.201f, .201f, .196f, .199f, .204f}), 5, pattern.begin() + 20);
   taps_.forced["blocks.0.attn.hook_pattern"] = pattern;
-  const Tensor z = attend(p, BlockSite{0}, one_head(), zero, zero, v);
+  const Tensor z = attend_own(p, BlockSite{0}, one_head(), {}, zero, zero, v);
   expect_printed({z.row(4), 2}, {-.249f, .124f}, "row 4");
 }
 
@@ -129,7 +130,7 @@ TEST_F(Piece, ASecondHeadsPattern) {
   const Tensor zero = tensor({2, 1, 2}, {0, 0, 0, 0});
   const float score = std::log(.587f / .413f);  // the scores are lost; they differ by this
   taps_.forced["blocks.0.attn.hook_attn_scores"] = {0, kMasked, 0, score};
-  attend(p, BlockSite{0}, one_head(), zero, zero, zero);
+  attend_own(p, BlockSite{0}, one_head(), {}, zero, zero, zero);
   const Floats& pattern = taps_.seen.at("blocks.0.attn.hook_pattern");
   expect_printed({pattern.data() + 2, 2}, {.413f, .587f}, "pattern");
 }
@@ -138,7 +139,7 @@ TEST_F(Piece, AUnitsThatAreDead) {
   Gradients none;
   Tape tape(none);
   Pass p = pass(1);
-  p.tape = &tape;
+  p.training.tape = &tape;
   const Floats pre = {1, .525f, -.302f, 1, .467f, -.435f, 1, -.060f};  // units 0, 3 and 6 are lost
   const Tensor z = tensor({1, 8}, pre);
   tape.record("given", {}, z, [] {});
@@ -189,9 +190,11 @@ TEST_F(Piece, BLogitsSoftmaxLossAndTheirGradient) {
   const std::vector<std::int32_t> ids = {0, 1, 2, 3, 0}, targets = {1, 2, 3, 0, kTarget};
   const Floats weights = {0, 0, 0, 0, 1};
   LossRequest loss{targets, weights};
-  Pass p{pool_, default_kernels(), arena_, {{0, 5, 0, nullptr}}, {}, &recorder};
-  p.tape = &tape;
-  p.loss = &loss;
+  LossResult found;
+  Pass p{{pool_, default_kernels(), arena_}, {{0, 5, 0, nullptr}}, {}, &recorder};
+  p.training.tape = &tape;
+  p.training.loss = &loss;
+  p.training.result = &found;
   model.trainable.model().learn(p, ids);
 
   const std::span<const float> logits = std::span(seen.at("hook_logits")).subspan(32);
@@ -205,7 +208,7 @@ TEST_F(Piece, BLogitsSoftmaxLossAndTheirGradient) {
   EXPECT_NEAR(sum, 8.292, kPrinted);
   Pass q = pass(1);
   expect_printed(softmax_rows(q, tensor({1, 8}, {logits.begin(), logits.end()})).values(), kProbabilities, "softmax");
-  EXPECT_NEAR(loss.cross_entropy, 1.768, kPrinted);
+  EXPECT_NEAR(found.cross_entropy, 1.768, kPrinted);
   EXPECT_NEAR(std::log(8.0), 2.079, kPrinted);
   Floats expected = kProbabilities;
   expected[kTarget] -= 1;
@@ -229,7 +232,7 @@ TEST_F(Piece, CBothEndsOfTheEmbeddingAndTheUpdate) {
   Tape tape(gradients);
   Pass p = pass(5);
   p.taps = nullptr;
-  p.tape = &tape;
+  p.training.tape = &tape;
   const std::vector<std::int32_t> ids = {0, 1, 2, 3, 0}, targets = {kTarget};
   const Tensor x = embed(p, table, 1.0f, ids);
   const Tensor h = tensor({1, 4}, kHidden);
@@ -246,12 +249,12 @@ TEST_F(Piece, CBothEndsOfTheEmbeddingAndTheUpdate) {
   Gradients input_only;
   input_only.add(table);
   Tape side(input_only);
-  p.tape = &side;
+  p.training.tape = &side;
   const Tensor y = embed(p, table, 1.0f, ids);
   std::copy_n(tape.grad(x).data, 20, side.grad(y).data);
   side.unwind();
   expect_printed({input_only.of(table).row(0), 4}, {.352f, .014f, -.060f, -.308f}, "the, input side");
-  p.tape = &tape;
+  p.training.tape = &tape;
   tape.unwind();
 
   const Tensor dtable = gradients.of(table);

@@ -308,8 +308,7 @@ TEST(Example, WhatIsNotThereIsRefused) {
   expect_refusal(with([](auto& o) { o.cells = {"blocks.0.attn.hook_q[]"}; }), "whole numbers");
   expect_refusal(with([](auto& o) { o.cells = {"blocks.0.attn.hook_q[0,1"}; }), "expected SITE[row,column]");
   expect_refusal(with([](auto& o) { o.cells = {"blocks.0.attn.hook_q[0,1,]"}; }), "whole numbers");
-  expect_refusal(with([](auto& o) { o.cells = {"blocks.0.attn.hook_attn_scores[0,0,4]"}; }),
-                 "no arithmetic of its own");
+  expect_refusal(with([](auto& o) { o.cells = {"blocks.0.attn.hook_attn_scores[0,0,4]"}; }), "no arithmetic to show");
 }
 
 TEST(Example, AModelThatNobodyCouldReadIsRefused) {

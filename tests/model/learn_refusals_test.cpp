@@ -18,9 +18,11 @@ class LearnRefusals : public testing::Test {
     Tape tape(gradients);
     Arena arena;
     LossRequest loss{targets_, {}};
-    Pass pass{pool_, default_kernels(), arena, {{0, 3, 0, nullptr}}, {}};
-    pass.tape = &tape;
-    pass.loss = &loss;
+    LossResult found;
+    Pass pass{{pool_, default_kernels(), arena}, {{0, 3, 0, nullptr}}, {}};
+    pass.training.tape = &tape;
+    pass.training.loss = &loss;
+    pass.training.result = &found;
     change(pass);
     return message_of<Error>([&] { model_.learn(pass, ids_); });
   }
@@ -36,8 +38,8 @@ TEST_F(LearnRefusals, WhatIsWholeIsLearned) {
 }
 
 TEST_F(LearnRefusals, ALossAndATapeAreAskedFor) {
-  EXPECT_THAT(refusal([](Pass& p) { p.tape = nullptr; }), testing::HasSubstr("expected a tape and a loss"));
-  EXPECT_THAT(refusal([](Pass& p) { p.loss = nullptr; }), testing::HasSubstr("expected a tape and a loss"));
+  EXPECT_THAT(refusal([](Pass& p) { p.training.tape = nullptr; }), testing::HasSubstr("expected a tape and a loss"));
+  EXPECT_THAT(refusal([](Pass& p) { p.training.loss = nullptr; }), testing::HasSubstr("expected a tape and a loss"));
 }
 
 TEST_F(LearnRefusals, KeysThatAreRounded) {
@@ -81,7 +83,8 @@ TEST_F(LearnRefusals, TargetsAndWeightsThatDoNotFit) {
   }
   targets_ = {2, 3, 4};
   const std::vector<float> weights = {1, 1};
-  EXPECT_THAT(refusal([&](Pass& p) { p.loss->weights = weights; }), testing::HasSubstr("3 weights or none, got 2"));
+  LossRequest request{.targets = targets_, .weights = weights};
+  EXPECT_THAT(refusal([&](Pass& p) { p.training.loss = &request; }), testing::HasSubstr("3 weights or none, got 2"));
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ TEST(Forward, RefusesSegmentsThatContradictTheirCaches) {
   Arena arena;
   KvCache cache = model.make_cache(8, DType::f32);
   const auto run = [&](std::vector<Segment> segments, LogitRequest logits = {}) {
-    Pass pass{pool, default_kernels(), arena, std::move(segments), std::move(logits)};
+    Pass pass{{pool, default_kernels(), arena}, std::move(segments), std::move(logits)};
     return error_of([&] { model.forward(pass, ids); });
   };
   EXPECT_THAT(run({{0, 4, 2, &cache}}), HasSubstr("has 0 of 8"));
@@ -113,7 +113,7 @@ TEST(Forward, PackedDocumentsDoNotSeeEachOther) {
   ThreadPool pool(2);
   Arena arena;
   std::vector<float> logits;
-  Pass pass{pool, default_kernels(), arena, {{0, 9, 0, nullptr}, {9, 7, 0, nullptr}}, {}};
+  Pass pass{{pool, default_kernels(), arena}, {{0, 9, 0, nullptr}, {9, 7, 0, nullptr}}, {}};
   pass.logits = {LogitRequest::Rows::range, 0, 16,
                  [&](std::int64_t, const Tensor& t) { logits.insert(logits.end(), t.data, t.data + t.count()); }};
   model.forward(pass, both);
@@ -130,7 +130,7 @@ TEST(Forward, TheArenaDoesNotGrowFromPassToPass) {
   const auto ids = golden_ids("gemma2");
   std::int64_t after_first = 0;
   for (int i = 0; i < 5; ++i) {
-    Pass pass{pool, default_kernels(), arena, {{0, static_cast<std::int64_t>(ids.size()), 0, nullptr}}, {}};
+    Pass pass{{pool, default_kernels(), arena}, {{0, static_cast<std::int64_t>(ids.size()), 0, nullptr}}, {}};
     checkpoint.model->forward(pass, ids);
     if (i == 0) after_first = arena.reserved_bytes();
   }
@@ -143,8 +143,8 @@ TEST(Forward, AnInterruptEndsThePass) {
   Arena arena;
   const std::atomic<bool> interrupt = true;
   const auto ids = golden_ids("gemma2");
-  Pass pass{pool, default_kernels(), arena,      {{0, static_cast<std::int64_t>(ids.size()), 0, nullptr}},
-            {},   nullptr,           DType::f32, &interrupt};
+  Pass pass{{pool, default_kernels(), arena, &interrupt}, {{0, static_cast<std::int64_t>(ids.size()), 0, nullptr}}};
+  pass.logits = {LogitRequest::Rows::last_of_segments, 0, 0, [](std::int64_t, const Tensor&) {}};
   EXPECT_THROW(checkpoint.model->forward(pass, ids), Interrupted);
 }
 
@@ -163,7 +163,7 @@ TEST(Forward, ASequenceHasTheFrequenciesOfTheLengthItIsMadeFor) {
     Arena arena;
     KvCache cache = model.make_cache(static_cast<std::int64_t>(ids.size()), DType::f32);
     std::vector<float> logits;
-    Pass pass{pool, default_kernels(), arena, {{0, 10, 0, &cache}}, {}};
+    Pass pass{{pool, default_kernels(), arena}, {{0, 10, 0, &cache}}, {}};
     pass.logits = {LogitRequest::Rows::range, 0, 10,
                    [&](std::int64_t, const Tensor& t) { logits.insert(logits.end(), t.data, t.data + t.count()); }};
     model.forward(pass, first_ids);
@@ -192,13 +192,13 @@ TEST(Config, RefusesWhatTheEngineDoesNotCompute) {
   EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].norms.ffn_reads_attn_pre = true; }), HasSubstr("parallel block"));
   EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].residual_scale = 0; }), HasSubstr("residual_scale"));
   EXPECT_THAT(with([](ModelConfig& c) { c.head.scale = -1; }), HasSubstr("scale"));
-  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].attention.rope->magnitude = INFINITY; }), HasSubstr("magnitude"));
-  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[1].cross_attention = c.blocks[1].attention; }), HasSubstr("cross"));
+  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].attention().rope->magnitude = INFINITY; }), HasSubstr("magnitude"));
+  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[1].cross_attention = c.blocks[1].attention(); }), HasSubstr("cross"));
   EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].norm_place = BlockConfig::NormPlace::after_residual; }),
               HasSubstr("after"));
-  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].attention.n_kv_heads = 3; }), HasSubstr("multiple"));
+  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].attention().n_kv_heads = 3; }), HasSubstr("multiple"));
   EXPECT_THAT(with([](ModelConfig& c) { c.blocks.clear(); }), HasSubstr("n_layers"));
-  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].attention.rope->dim = 7; }), HasSubstr("even"));
+  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].attention().rope->dim = 7; }), HasSubstr("even"));
 }
 
 }  // namespace

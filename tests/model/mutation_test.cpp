@@ -37,7 +37,7 @@ Mutation blocks(const std::string& name, Change change) {
 
 template <class Change>
 Mutation attention(const std::string& name, Change change) {
-  return blocks(name, [change](BlockConfig& b) { change(b.attention); });
+  return blocks(name, [change](BlockConfig& b) { change(b.attention()); });
 }
 
 template <class Change>
@@ -48,7 +48,7 @@ Mutation norms(const std::string& name, Change change) {
               for (auto* norm : {&b.norms.attn_pre, &b.norms.attn_post, &b.norms.ffn_pre, &b.norms.ffn_post}) {
                 if (*norm) change(**norm);
               }
-              if (b.attention.qk_norm) change(b.attention.qk_norm->norm);
+              if (b.attention().qk_norm) change(b.attention().qk_norm->norm);
             }
           }};
 }
@@ -141,8 +141,8 @@ std::vector<Mutation> attention_mutations() {
       {"with_window_everywhere",
        [](ModelConfig& c) {
          std::optional<std::int64_t> window;
-         for (const BlockConfig& b : c.blocks) window = b.attention.window ? b.attention.window : window;
-         for (BlockConfig& b : c.blocks) b.attention.window = window;
+         for (const BlockConfig& b : c.blocks) window = b.attention().window ? b.attention().window : window;
+         for (BlockConfig& b : c.blocks) b.attention().window = window;
        }},
       attention("without_softcap", [](AttentionConfig& c) { c.softcap.reset(); }),
       attention("without_score_scale", [](AttentionConfig& c) { c.score_scale = 1; }),
@@ -172,7 +172,7 @@ std::vector<Mutation> attention_mutations() {
       attention("without_rope", [](AttentionConfig& c) { c.rope.reset(); }),
       {"with_one_rope_for_all_layers",
        [](ModelConfig& c) {
-         for (BlockConfig& b : c.blocks) b.attention.rope = c.blocks[0].attention.rope;
+         for (BlockConfig& b : c.blocks) b.attention().rope = c.blocks[0].attention().rope;
        }},
   };
 }

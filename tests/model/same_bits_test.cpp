@@ -81,7 +81,7 @@ TEST_P(SameBits, AloneIsInABatch) {
   std::vector<std::vector<float>> logits(texts.size());
   const std::int64_t steps[] = {2, 5, 4};  // tokens that each sequence brings to a round
   for (;;) {
-    Pass pass{pool, kernels_, arena, {}, {}};
+    Pass pass{{pool, kernels_, arena}, {}};
     std::vector<std::int32_t> batch;
     std::vector<std::size_t> owner;
     for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -112,7 +112,7 @@ TEST_P(SameBits, LastRowsAreRowsOfAll) {
   Arena arena;
   std::vector<float> last;
   const auto n = static_cast<std::int64_t>(ids_.size());
-  Pass pass{pool, kernels_, arena, {{0, n, 0, nullptr}}, {}};
+  Pass pass{{pool, kernels_, arena}, {{0, n, 0, nullptr}}, {}};
   pass.logits = {LogitRequest::Rows::last_of_segments, 0, 0,
                  [&](std::int64_t, const Tensor& t) { last.assign(t.data, t.data + t.count()); }};
   model_.forward(pass, ids_);

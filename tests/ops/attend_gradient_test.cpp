@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "support/attend_own.h"
 #include "support/op_check.h"
 
 namespace vitrine::test {
@@ -27,6 +28,7 @@ struct Attention {
   std::string name;
   AttendConfig config;
   std::vector<std::int64_t> lengths;
+  Mask mask{};
 };
 
 void PrintTo(const Attention& attention, std::ostream* out) { *out << attention.name; }
@@ -35,6 +37,7 @@ class AttendGradients : public testing::TestWithParam<Attention> {
  protected:
   OpCase op(Taps* taps = nullptr) const {
     const AttendConfig& c = GetParam().config;
+    const Mask mask = GetParam().mask;
     std::int64_t rows = 0;
     std::vector<std::size_t> lengths;
     for (const std::int64_t length : GetParam().lengths) {
@@ -42,13 +45,14 @@ class AttendGradients : public testing::TestWithParam<Attention> {
       lengths.push_back(static_cast<std::size_t>(length));
     }
     const Shape kv{rows, c.n_kv_heads, c.head_dim};
-    OpCase op{{{rows, c.n_heads, c.head_dim}, kv, kv},
-              {},
-              {},
-              [&c](Pass& p, const Operands& o) { return attend(p, BlockSite{0}, c, o.x[0], o.x[1], o.x[2]); },
-              [&c, lengths](const std::vector<std::vector<reference::Complex>>& x) {
-                return reference::attend(c, lengths, x[0], x[1], x[2]);
-              }};
+    OpCase op{
+        {{rows, c.n_heads, c.head_dim}, kv, kv},
+        {},
+        {},
+        [&c, mask](Pass& p, const Operands& o) { return attend_own(p, BlockSite{0}, c, mask, o.x[0], o.x[1], o.x[2]); },
+        [&c, mask, lengths](const std::vector<std::vector<reference::Complex>>& x) {
+          return reference::attend(c, mask, lengths, x[0], x[1], x[2]);
+        }};
     op.lengths = GetParam().lengths;
     op.taps = taps;
     return op;
@@ -82,16 +86,18 @@ TEST_P(AttendGradients, SeenIsUnseen) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Configs, AttendGradients,
-                         testing::Values(Attention{"plain", {3, 3, 5, 0.5f, {}, {}}, {7}},
-                                         Attention{"grouped", {4, 2, 6, 0.4f, {}, {}}, {19}},
-                                         Attention{"one_kv_head", {5, 1, 6, 0.4f, {}, {}}, {18}},
-                                         Attention{"softcap", {4, 2, 6, 2.0f, 3.0f, {}}, {11}},
-                                         Attention{"window", {4, 2, 6, 0.7f, {}, 4}, {17}},
-                                         Attention{"window_of_one", {2, 1, 6, 0.7f, {}, 1}, {5}},
-                                         Attention{"segments", {4, 2, 6, 0.7f, {}, {}}, {9, 1, 6}},
-                                         Attention{"all_of_it", {4, 2, 6, 1.5f, 2.0f, 3}, {9, 1, 8}}),
-                         [](const auto& param_info) { return param_info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Configs, AttendGradients,
+    testing::Values(Attention{"plain", {3, 3, 5, 0.5f, {}}, {7}}, Attention{"grouped", {4, 2, 6, 0.4f, {}}, {19}},
+                    Attention{"one_kv_head", {5, 1, 6, 0.4f, {}}, {18}},
+                    Attention{"softcap", {4, 2, 6, 2.0f, 3.0f}, {11}},
+                    Attention{"window", {4, 2, 6, 0.7f, {}}, {17}, {Mask::Kind::causal, 4}},
+                    Attention{"window_of_one", {2, 1, 6, 0.7f, {}}, {5}, {Mask::Kind::causal, 1}},
+                    Attention{"segments", {4, 2, 6, 0.7f, {}}, {9, 1, 6}},
+                    Attention{"all_of_it", {4, 2, 6, 1.5f, 2.0f}, {9, 1, 8}, {Mask::Kind::causal, 3}},
+                    Attention{"full", {4, 2, 6, 0.7f, 3.0f}, {9, 1, 17}, {Mask::Kind::full, {}}},
+                    Attention{"full_window", {2, 1, 6, 0.7f, {}}, {9}, {Mask::Kind::full, 4}}),
+    [](const auto& param_info) { return param_info.param.name; });
 
 }  // namespace
 }  // namespace vitrine::test

@@ -30,12 +30,12 @@ class TapeTest : public testing::Test {
   Arena arena_;
   Gradients gradients_;
   Tape tape_{gradients_};
-  Pass pass_{pool_, default_kernels(), arena_, {{0, 2, 0, nullptr}}, {}};
+  Pass pass_{{pool_, default_kernels(), arena_}, {{0, 2, 0, nullptr}}, {}};
 };
 
 /// An op without a backward records nothing, so what it made is unknown to the next, which has one.
 TEST_F(TapeTest, AnOpWithoutABackwardCannotBeTapedSilently) {
-  pass_.tape = &tape_;
+  pass_.training.tape = &tape_;
   const Tensor made_by_no_op = value();
   const std::string message = message_of<InternalError>([&] { add(pass_, known(), made_by_no_op); });
   EXPECT_EQ(message, "[add] an operand was made by an op without a backward");
@@ -86,7 +86,7 @@ TEST_F(TapeTest, UnwindingStopsAtTheMark) {
 
 /// Gradients come in memory that others have left; it begins at zero all the same.
 TEST_F(TapeTest, AGradientBeginsAtZero) {
-  pass_.tape = &tape_;
+  pass_.training.tape = &tape_;
   const Tensor x = known();
   std::vector<float> seen;
   tape_.watch(x, [&](const Tensor& g) { seen.assign(g.data, g.data + g.count()); });
@@ -101,7 +101,7 @@ TEST_F(TapeTest, AParameterThatDoesNotLearnHasNoGradient) {
   const float weights[6] = {1, 2, 3, 4, 5, 6};
   const Param w{"w", "w", {2, 3}, {reinterpret_cast<const std::byte*>(weights), DType::f32, 2, 3, 3, 1}};
   EXPECT_EQ(tape_.grad(w).data, nullptr);
-  pass_.tape = &tape_;
+  pass_.training.tape = &tape_;
   const Tensor x = known();
   std::vector<float> dx;
   tape_.watch(x, [&](const Tensor& g) { dx.assign(g.data, g.data + g.count()); });
@@ -120,7 +120,7 @@ TEST_F(TapeTest, AWeightOfBlocksHasNoGradientAndLetsNoneThrough) {
   std::fill_n(x.data, x.count(), 1.0f);
   tape_.record("input", {}, x, [] {});
   EXPECT_NO_THROW(linear(pass_, w, x)) << "without a tape";
-  pass_.tape = &tape_;
+  pass_.training.tape = &tape_;
   EXPECT_THAT(message_of<Unsupported>([&] { linear(pass_, w, x); }),
               testing::AllOf(testing::HasSubstr("[blocks.0.w]"), testing::HasSubstr("q8_0")));
 }

@@ -9,6 +9,7 @@
 #include "ops/attend.h"
 #include "ops/dropout.h"
 #include "ops/route.h"
+#include "support/attend_own.h"
 #include "support/run.h"
 
 namespace vitrine::test {
@@ -28,8 +29,8 @@ class TrainingOps : public testing::Test {
     return x;
   }
   Pass pass(std::vector<Segment> segments, ThreadPool& pool) {
-    Pass p{pool, default_kernels(), arena_, std::move(segments), {}};
-    p.tape = &tape_;
+    Pass p{{pool, default_kernels(), arena_}, std::move(segments), {}};
+    p.training.tape = &tape_;
     return p;
   }
 
@@ -70,10 +71,10 @@ TEST_F(TrainingOps, DropoutMultipliesForwardAndBackwardByItsFactors) {
   const Tensor x = known({5, 33}), g = random({5, 33});
   Pass p = pass({{0, 5, 0, nullptr}}, three_);
   EXPECT_EQ(dropout(p, {Site::mlp_out, 0}, x).data, x.data) << "no rate, no op";
-  p.dropout = {0.5f, 1, 0, 0};
+  p.training.dropout = {0.5f, 1, 0, 0};
   const Tensor y = dropout(p, {Site::mlp_out, 0}, x);
   std::vector<float> factors(static_cast<std::size_t>(x.count()));
-  p.kernels.dropout_factors(p.dropout.mask({Site::mlp_out, 0}), 0, x.count(), factors.data());
+  p.kernels.dropout_factors(p.training.dropout.mask({Site::mlp_out, 0}), 0, x.count(), factors.data());
   std::copy_n(g.data, g.count(), tape_.grad(y).data);
   const Tensor dx = tape_.grad(x);
   tape_.watch(x, [&](const Tensor&) {});
@@ -92,15 +93,16 @@ struct LookAtPatterns : Taps {
 };
 
 TEST_F(TrainingOps, AttentionDropsTheSameOfItsPatternWhetherSomebodyLooksOrNot) {
-  const AttendConfig c{4, 2, 8, 0.5f, 3.0f, 5};
+  const AttendConfig c{4, 2, 8, 0.5f, 3.0f};
+  const Mask mask{Mask::Kind::causal, 5};
   const Tensor q = known({9, 4, 8}), k = known({9, 2, 8}), v = known({9, 2, 8}), g = random({9, 4, 8});
   const auto run = [&](Taps* taps, ThreadPool& pool) {
     Pass p = pass({{0, 6, 0, nullptr}, {6, 3, 0, nullptr}}, pool);
     p.taps = taps;
-    p.dropout = {0.3f, 9, 2, 0};
+    p.training.dropout = {0.3f, 9, 2, 0};
     const std::size_t mark = tape_.mark();
     std::vector<std::vector<float>> results;
-    const Tensor z = attend(p, {1}, c, q, k, v);
+    const Tensor z = attend_own(p, {1}, c, mask, q, k, v);
     std::copy_n(g.data, g.count(), tape_.grad(z).data);
     for (const Tensor& x : {q, k, v}) std::fill_n(tape_.grad(x).data, x.count(), 0.0f);
     results.emplace_back(z.values().begin(), z.values().end());
@@ -116,7 +118,7 @@ TEST_F(TrainingOps, AttentionDropsTheSameOfItsPatternWhetherSomebodyLooksOrNot) 
     for (std::size_t j = 0; j < unseen[i].size(); ++j) EXPECT_NEAR(unseen[i][j], seen[i][j], 1e-5) << i << " " << j;
   }
   Pass without = pass({{0, 6, 0, nullptr}, {6, 3, 0, nullptr}}, one_);
-  const Tensor z = attend(without, {1}, c, q, k, v);
+  const Tensor z = attend_own(without, {1}, c, mask, q, k, v);
   EXPECT_FALSE(std::equal(z.values().begin(), z.values().end(), unseen.front().begin()));
 }
 
@@ -129,11 +131,13 @@ TEST_F(TrainingOps, RouterLossesAndTheirGradients) {
     Pass p = pass(segments, one_);
     const Tensor weights = softmax_rows(p, logits), chosen = choose_largest(p, weights, kChosen);
     LossRequest loss;
+    LossResult found;
     loss.balance = 0.7f;
     loss.balance_over_layers = over_layers;
     loss.router_z = 0.3f;
     loss.router_scale = 0.5f;
-    p.loss = &loss;
+    p.training.loss = &loss;
+    p.training.result = &found;
     const Tensor dlogits = tape_.grad(logits), dweights = tape_.grad(weights);
     router_losses(p, logits, weights, chosen);
     std::vector<float> by_weights(static_cast<std::size_t>(kRows * kExperts));
@@ -173,8 +177,8 @@ TEST_F(TrainingOps, RouterLossesAndTheirGradients) {
         }
       }
     }
-    EXPECT_NEAR(over_layers ? loss.balance_of_layers() : loss.balance_sum, balance, 1e-5 * balance);
-    EXPECT_NEAR(loss.router_z_sum, z_sum, 1e-5 * z_sum);
+    EXPECT_NEAR(over_layers ? found.balance_of_layers() : found.balance_sum, balance, 1e-5 * balance);
+    EXPECT_NEAR(found.router_z_sum, z_sum, 1e-5 * z_sum);
     for (std::size_t i = 0; i < by_weights.size(); ++i) {
       EXPECT_NEAR(by_weights[i], expected_weights[i], 1e-6) << i;
       EXPECT_NEAR(by_logits[i], expected_logits[i], 1e-6) << i;

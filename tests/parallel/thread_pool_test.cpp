@@ -36,20 +36,20 @@ TEST_P(PoolOf, CoversEachIndexOnceInRangesOfAtLeastTheGrain) {
   ASSERT_EQ(pool.size(), GetParam());
   for (const std::int64_t count : {1, 2, 3, 5, 7, 8, 9, 63, 64, 65, 100, 1000, 4097}) {
     for (const std::int64_t grain : {-1, 0, 1, 2, 3, 7, 64, 999, 5000}) {
-      std::int64_t at = 0;
-      std::vector<bool> seen(static_cast<std::size_t>(pool.size()));
+      std::int64_t covered = 0;
+      std::vector<bool> used(static_cast<std::size_t>(pool.size()));
       const std::vector<Range> ranges = ranges_of(pool, count, grain);
       for (const Range& range : ranges) {
-        ASSERT_EQ(range.begin, at);
+        ASSERT_EQ(range.begin, covered);
         ASSERT_GT(range.end, range.begin);
         ASSERT_GE(range.thread, 0);
         ASSERT_LT(range.thread, pool.size());
-        ASSERT_FALSE(seen[static_cast<std::size_t>(range.thread)]) << "two ranges on one thread at a time";
-        seen[static_cast<std::size_t>(range.thread)] = true;
+        ASSERT_FALSE(used[static_cast<std::size_t>(range.thread)]) << "one thread has two ranges";
+        used[static_cast<std::size_t>(range.thread)] = true;
         ASSERT_TRUE(range.end == count || range.end - range.begin >= grain) << count << " by " << grain;
-        at = range.end;
+        covered = range.end;
       }
-      ASSERT_EQ(at, count);
+      ASSERT_EQ(covered, count);
       if (count >= grain * pool.size() && count >= pool.size()) {
         ASSERT_EQ(static_cast<int>(ranges.size()), pool.size()) << "all threads work";
       }
@@ -57,20 +57,20 @@ TEST_P(PoolOf, CoversEachIndexOnceInRangesOfAtLeastTheGrain) {
   }
 }
 
-TEST_P(PoolOf, NothingToDoCallsNobody) {
+TEST_P(PoolOf, AnEmptyLoopCallsNoBody) {
   ThreadPool pool(GetParam());
   EXPECT_TRUE(ranges_of(pool, 0, 1).empty());
   EXPECT_TRUE(ranges_of(pool, -5, 1).empty());
 }
 
-TEST_P(PoolOf, OneRangeRunsOnTheCaller) {
+TEST_P(PoolOf, ASingleRangeRunsOnTheCallingThread) {
   ThreadPool pool(GetParam());
   std::thread::id id;
   pool.parallel_for(10, 10, [&](std::int64_t, std::int64_t, int) { id = std::this_thread::get_id(); });
   EXPECT_EQ(id, std::this_thread::get_id());
 }
 
-TEST_P(PoolOf, AnExceptionOfAnyRangeArrivesAndThePoolWorksOn) {
+TEST_P(PoolOf, RethrowsAnExceptionOfAnyRangeAndStillWorks) {
   ThreadPool pool(GetParam());
   for (int thrower = 0; thrower < pool.size(); ++thrower) {
     std::atomic<int> ended = 0;
@@ -91,7 +91,7 @@ TEST_P(PoolOf, AnExceptionOfAnyRangeArrivesAndThePoolWorksOn) {
   }
 }
 
-TEST_P(PoolOf, AllThrowAndOneArrives) {
+TEST_P(PoolOf, RethrowsOneExceptionWhenAllRangesThrow) {
   ThreadPool pool(GetParam());
   for (int i = 0; i < 100; ++i) {
     EXPECT_THROW(pool.parallel_for(100, 1, [](std::int64_t, std::int64_t, int) { throw Interrupted(); }), Interrupted);
@@ -99,9 +99,32 @@ TEST_P(PoolOf, AllThrowAndOneArrives) {
   EXPECT_NO_THROW(pool.parallel_for(100, 1, [](std::int64_t, std::int64_t, int) {}));
 }
 
+TEST_P(PoolOf, RefusesALoopInsideALoop) {
+  ThreadPool pool(GetParam());
+  ThreadPool other(2);
+  for (const std::int64_t count : {1, 100}) {
+    const auto nested_in = [&](ThreadPool& inner) {
+      pool.parallel_for(count, 1, [&](std::int64_t, std::int64_t, int thread) {
+        if (thread == 0) inner.parallel_for(count, 1, [](std::int64_t, std::int64_t, int) {});
+      });
+    };
+    EXPECT_THROW(nested_in(pool), InternalError) << count;
+    EXPECT_NO_THROW(nested_in(other)) << count;
+  }
+  EXPECT_EQ(static_cast<int>(ranges_of(pool, 1000, 1).size()), pool.size()) << "the pool still works";
+}
+
+TEST(ThreadPool, RefusesALoopInsideALoopOnAWorker) {
+  ThreadPool pool(2);
+  const auto nested = [&](std::int64_t, std::int64_t, int thread) {
+    if (thread == 1) pool.parallel_for(2, 1, [](std::int64_t, std::int64_t, int) {});
+  };
+  EXPECT_THROW(pool.parallel_for(2, 1, nested), InternalError);
+}
+
 TEST_P(PoolOf, ThousandsOfTinyLoops) {
 #if defined(__SANITIZE_THREAD__)
-  constexpr int kLoops = 200;  // each takes milliseconds there
+  constexpr int kLoops = 200;  // each takes milliseconds with ThreadSanitizer
 #else
   constexpr int kLoops = 2000;
 #endif
@@ -119,12 +142,12 @@ TEST_P(PoolOf, ThousandsOfTinyLoops) {
 INSTANTIATE_TEST_SUITE_P(Threads, PoolOf, testing::Values(1, 2, 3, 5, 16),
                          [](const auto& param_info) { return std::to_string(param_info.param); });
 
-TEST(ThreadPool, NumbersOfThreads) {
+TEST(ThreadPool, RefusesInvalidThreadCounts) {
   for (const int n : {0, -1, 1025, 1 << 30}) EXPECT_THROW(ThreadPool{n}, BadInput) << n;
   EXPECT_GE(default_thread_count(), 1);
 }
 
-TEST(ThreadPool, MadeAndDestroyedAtOnce) {
+TEST(ThreadPool, IsDestroyedRightAfterItsCreation) {
   for (int i = 0; i < 50; ++i) ThreadPool pool(8);
   for (int i = 0; i < 50; ++i) {
     ThreadPool pool(8);
@@ -132,13 +155,13 @@ TEST(ThreadPool, MadeAndDestroyedAtOnce) {
   }
 }
 
-TEST(ThreadPool, DestroyedWhileItsWorkersSleep) {
+TEST(ThreadPool, IsDestroyedWhileItsWorkersSleep) {
   ThreadPool pool(4);
   pool.parallel_for(4, 1, [](std::int64_t, std::int64_t, int) {});
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }
 
-TEST(ThreadPool, WorkersComeBackFromSleep) {
+TEST(ThreadPool, WakesSleepingWorkers) {
   ThreadPool pool(3);
   std::atomic<int> calls = 0;
   for (int i = 0; i < 10; ++i) {
@@ -148,7 +171,7 @@ TEST(ThreadPool, WorkersComeBackFromSleep) {
   EXPECT_EQ(calls, 30);
 }
 
-TEST(ThreadPool, TheCallerWaitsForASlowWorker) {
+TEST(ThreadPool, WaitsForASlowWorker) {
   ThreadPool pool(2);
   bool done = false;
   pool.parallel_for(2, 1, [&](std::int64_t, std::int64_t, int thread) {
@@ -168,17 +191,17 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-TEST(ThreadPool, AnIdlePoolCostsNothing) {
+TEST(ThreadPool, UsesNoCpuTimeWhileIdle) {
   ThreadPool pool(8);
   pool.parallel_for(8, 1, [](std::int64_t, std::int64_t, int) {});
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // until the spinning is over
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // until the workers have stopped spinning
   const double before = cpu_seconds();
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   EXPECT_LT(cpu_seconds() - before, 0.01);
 }
 
-/// Threads cannot be had without end; some have started when the first is refused.
-void make_a_pool_without_memory_for_stacks() {
+/// Limits the address space, so that some threads start before the system refuses one.
+void create_a_pool_without_memory_for_stacks() {
   const rlimit less{std::uint64_t{1} << 28, std::uint64_t{1} << 28};
   if (::setrlimit(RLIMIT_AS, &less) != 0) std::_Exit(1);
   try {
@@ -194,7 +217,7 @@ TEST(ThreadPoolDeathTest, TooManyThreadsForTheSystem) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer needs the address space";
 #endif
-  EXPECT_EXIT(make_a_pool_without_memory_for_stacks(), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(create_a_pool_without_memory_for_stacks(), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Every format of blocks against what ggml's own tools make of the same bytes (tools/make_block_goldens.py).
+// Compares every block format with the results of ggml's own tools (tools/make_block_goldens.py).
 #include "quant/block_format.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 namespace vitrine::test {
 namespace {
 
-SafetensorsFile goldens_of_blocks() { return SafetensorsFile::open(source_dir() + "/tests/quant/blocks.safetensors"); }
+SafetensorsFile block_goldens() { return SafetensorsFile::open(source_dir() + "/tests/quant/blocks.safetensors"); }
 
 std::vector<float> floats_of(const StoredTensor& tensor) {
   std::vector<float> floats(tensor.bytes.size() / sizeof(float));
@@ -25,7 +25,7 @@ std::vector<float> floats_of(const StoredTensor& tensor) {
   return floats;
 }
 
-TEST(BlockFormat, EveryTypeOfBlocksHasOne) {
+TEST(BlockFormat, ExistsForEveryTypeOfBlocks) {
   std::set<DType> formats;
   for (const BlockFormat& format : all_block_formats()) formats.insert(format.dtype);
   EXPECT_EQ(formats.size(), all_block_formats().size());
@@ -36,8 +36,8 @@ TEST(BlockFormat, EveryTypeOfBlocksHasOne) {
   EXPECT_THROW(block_format(DType::f16), InternalError);
 }
 
-TEST(BlockFormat, DequantizedToTheBit) {
-  const SafetensorsFile file = goldens_of_blocks();
+TEST(BlockFormat, DequantizesToTheSameBitsAsGgml) {
+  const SafetensorsFile file = block_goldens();
   for (const BlockFormat& format : all_block_formats()) {
     const std::string name(name_of(format.dtype));
     const StoredTensor& blocks = file.tensors().at(name + ".blocks");
@@ -50,8 +50,8 @@ TEST(BlockFormat, DequantizedToTheBit) {
   }
 }
 
-TEST(BlockFormat, QuantizedToTheByte) {
-  const SafetensorsFile file = goldens_of_blocks();
+TEST(BlockFormat, QuantizesToTheSameBytesAsGgml) {
+  const SafetensorsFile file = block_goldens();
   int formats = 0;
   for (const BlockFormat& format : all_block_formats()) {
     if (format.quantize == nullptr) continue;
@@ -68,7 +68,7 @@ TEST(BlockFormat, QuantizedToTheByte) {
   EXPECT_GE(formats, 2);
 }
 
-TEST(BlockFormat, WhatCannotBeHeldIsRefused) {
+TEST(BlockFormat, RefusesValuesOutOfRange) {
   for (const BlockFormat& format : all_block_formats()) {
     const auto n = static_cast<std::size_t>(block_size(format.dtype).elements);
     std::vector<std::byte> block(static_cast<std::size_t>(block_size(format.dtype).bytes));
@@ -85,7 +85,7 @@ TEST(BlockFormat, WhatCannotBeHeldIsRefused) {
       x[n / 2] = bad;
       EXPECT_THROW(quantize(), BadInput) << name_of(format.dtype) << " " << bad;
     }
-    x.assign(n, 1e-42F);  // the scale is below what a half can hold
+    x.assign(n, 1e-42F);  // the scale underflows to 0 as a half
     EXPECT_NO_THROW(quantize());
     std::vector<float> y(n, 1.0F);
     dequantize_row(format.dtype, block.data(), static_cast<std::int64_t>(n), y.data());

@@ -31,7 +31,7 @@ void Learner::learn(const std::vector<Ids>& sequences, float scale, std::vector<
   Tape tape(gradients_);
   Ids ids, targets;
   std::vector<float> counted;
-  Pass pass{pool_, *o_.kernels, arena, {}, {}, o_.taps, o_.kv_dtype};
+  Pass pass{{pool_, *o_.kernels, arena}, {}, {}, o_.taps, o_.kv_dtype};
   for (const Ids& sequence : sequences) {
     const auto first = static_cast<std::int64_t>(ids.size()), n = static_cast<std::int64_t>(sequence.size());
     pass.segments.push_back({first, n, 0, nullptr});
@@ -43,14 +43,16 @@ void Learner::learn(const std::vector<Ids>& sequences, float scale, std::vector<
   }
   if (!weights.empty()) counted = std::move(weights);
   LossRequest loss{targets, counted, scale, o_.label_smoothing, o_.z_loss};
+  LossResult found;
   logits.clear();
   pass.logits.receive = [&](std::int64_t, const Tensor& t) { logits.insert(logits.end(), t.data, t.data + t.count()); };
-  pass.tape = &tape;
-  pass.loss = &loss;
-  pass.recompute = o_.recompute;
+  pass.training.tape = &tape;
+  pass.training.loss = &loss;
+  pass.training.result = &found;
+  pass.training.recompute = o_.recompute;
   model_.learn(pass, ids);
-  cross_entropy += loss.cross_entropy;
-  z_squares += loss.z_squares;
+  cross_entropy += found.cross_entropy;
+  z_squares += found.z_squares;
 }
 
 Values Learner::gradients() const {
@@ -76,10 +78,12 @@ double loss_of(const Model& model, const Ids& ids, Taps* taps) {
   std::vector<float> weights(ids.size(), 1.0f);
   weights.back() = 0;
   LossRequest loss{targets, weights};
-  Pass pass{pool, default_kernels(), arena, {{0, static_cast<std::int64_t>(ids.size()), 0, nullptr}}, {}, taps};
-  pass.loss = &loss;
+  LossResult found;
+  Pass pass{{pool, default_kernels(), arena}, {{0, static_cast<std::int64_t>(ids.size()), 0, nullptr}}, {}, taps};
+  pass.training.loss = &loss;
+  pass.training.result = &found;
   model.forward(pass, ids);
-  return loss.cross_entropy;
+  return found.cross_entropy;
 }
 
 double largest(const std::vector<float>& values) {

@@ -42,10 +42,10 @@ ModelConfig config_of(const Json& json, std::int64_t d_ff) {
   const NormConfig norm{NormConfig::Kind::layer, 1e-5f, 0.0f, true};
   BlockConfig block;
   block.norms.attn_pre = block.norms.ffn_pre = norm;
-  block.attention.n_heads = block.attention.n_kv_heads = json["n_head"].get<std::int64_t>();
-  block.attention.head_dim = c.d_model / block.attention.n_heads;
-  block.attention.score_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(block.attention.head_dim)));
-  block.attention.qkv_bias = block.attention.out_bias = true;
+  block.attention().n_heads = block.attention().n_kv_heads = json["n_head"].get<std::int64_t>();
+  block.attention().head_dim = c.d_model / block.attention().n_heads;
+  block.attention().score_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(block.attention().head_dim)));
+  block.attention().qkv_bias = block.attention().out_bias = true;
   block.ffn = DenseConfig{d_ff, Activation::gelu_tanh, false, true};
   c.blocks.assign(json["n_layer"].get<std::size_t>(), block);
   c.final_norm = norm;

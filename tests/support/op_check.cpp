@@ -105,8 +105,8 @@ OpRun run_op(const OpCase& c, int threads) {
   ThreadPool pool(threads);
   Arena arena;
   Tape tape(gradients);
-  Pass pass{pool, default_kernels(), arena, {}, {}, c.taps};
-  pass.tape = &tape;
+  Pass pass{{pool, default_kernels(), arena}, {}, {}, c.taps};
+  pass.training.tape = &tape;
   std::int64_t first = 0;
   const std::vector<std::int64_t> lengths =
       c.lengths.empty() ? std::vector{c.inputs.empty() ? 1 : c.inputs[0][0]} : c.lengths;

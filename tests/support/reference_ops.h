@@ -116,8 +116,8 @@ std::vector<T> softmax(std::vector<T> x) {
 
 /// z `[T, n_heads, head_dim]` for sequences of these lengths, one behind the other.
 template <class T>
-std::vector<T> attend(const AttendConfig& c, const std::vector<std::size_t>& lengths, const std::vector<T>& q,
-                      const std::vector<T>& k, const std::vector<T>& v) {
+std::vector<T> attend(const AttendConfig& c, const Mask& mask, const std::vector<std::size_t>& lengths,
+                      const std::vector<T>& q, const std::vector<T>& k, const std::vector<T>& v) {
   const auto heads = static_cast<std::size_t>(c.n_heads), kv_heads = static_cast<std::size_t>(c.n_kv_heads);
   const auto dh = static_cast<std::size_t>(c.head_dim);
   std::vector<T> z(q.size());
@@ -125,18 +125,20 @@ std::vector<T> attend(const AttendConfig& c, const std::vector<std::size_t>& len
   for (const std::size_t length : lengths) {
     for (std::size_t row = 0; row < length * heads; ++row) {
       const std::size_t t = row / heads, h = row % heads, g = h / (heads / kv_heads);
-      const std::size_t begin = c.window && t + 1 > std::size_t(*c.window) ? t + 1 - std::size_t(*c.window) : 0;
+      const std::size_t begin =
+          mask.window && t + 1 > std::size_t(*mask.window) ? t + 1 - std::size_t(*mask.window) : 0;
+      const std::size_t end = mask.kind == Mask::Kind::causal ? t + 1 : length;
       const auto key = [&](std::size_t s) { return ((first + s) * kv_heads + g) * dh; };
       const std::size_t query = ((first + t) * heads + h) * dh;
       std::vector<T> scores;
-      for (std::size_t s = begin; s <= t; ++s) {
+      for (std::size_t s = begin; s < end; ++s) {
         T dot = 0;
         for (std::size_t i = 0; i < dh; ++i) dot += q[query + i] * k[key(s) + i];
         dot *= double(c.score_scale);
         scores.push_back(c.softcap ? softcap(double(*c.softcap), dot) : dot);
       }
       const std::vector<T> pattern = softmax(scores);
-      for (std::size_t s = begin; s <= t; ++s) {
+      for (std::size_t s = begin; s < end; ++s) {
         for (std::size_t i = 0; i < dh; ++i) z[query + i] += pattern[s - begin] * v[key(s) + i];
       }
     }

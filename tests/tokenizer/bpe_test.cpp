@@ -1,4 +1,4 @@
-// The merge engine: both ways to merge agree, options, and words cut where no merge reaches over.
+// BPE: both implementations of merging, options, splitting, the byte-level alphabet.
 #include "tokenizer/bpe.h"
 
 #include <gtest/gtest.h>
@@ -21,12 +21,12 @@ Ids encode(const Bpe& bpe, std::string_view word) {
   Ids ids;
   bpe.encode(word, workspace, ids);
   Ids again;
-  bpe.encode(word, workspace, again);  // from the cache, where it keeps the word
+  bpe.encode(word, workspace, again);  // from the cache, if it stores the word
   EXPECT_EQ(ids, again);
   return ids;
 }
 
-TEST(Bpe, LowestRankFirstThenLeftmost) {
+TEST(Bpe, MergesTheLowestRankFirst) {
   const Bpe bpe(pieces_of({"a", "b", "aa", "ab", "aab"}), {{0, 1}, {0, 0}, {0, 3}}, {}, "F");
   EXPECT_EQ(encode(bpe, "aab"), Ids({4}));
   EXPECT_EQ(encode(bpe, "aaa"), Ids({2, 0}));
@@ -35,15 +35,13 @@ TEST(Bpe, LowestRankFirstThenLeftmost) {
 }
 
 TEST(Bpe, ScanAndHeapAgree) {
-  std::vector<std::string> pieces = {"a", "b", "c"};
-  std::vector<Bpe::Pair> pairs;
   MergeTable table(200);
   std::uint64_t state = 7;
   const auto random = [&](std::size_t n) {
     state = state * 6364136223846793005ULL + 1442695040888963407ULL;
     return static_cast<std::size_t>((state >> 33) % n);
   };
-  for (std::uint32_t rank = 0; rank < 200; ++rank) {  // merged ids need not be pieces for the two functions
+  for (std::uint32_t rank = 0; rank < 200; ++rank) {
     table.add(static_cast<std::int32_t>(random(3 + rank)), static_cast<std::int32_t>(random(3)),
               {rank, static_cast<std::int32_t>(3 + rank)});
   }
@@ -52,13 +50,13 @@ TEST(Bpe, ScanAndHeapAgree) {
     Ids scan(random(200));
     for (std::int32_t& id : scan) id = static_cast<std::int32_t>(random(3));
     Ids heap = scan;
-    merge_by_scan(table, workspace, scan);
-    merge_by_heap(table, workspace, heap);
+    merge_by_scan(table, workspace.merges, scan);
+    merge_by_heap(table, workspace.scratch, heap, [](auto&&...) {});
     ASSERT_EQ(scan, heap);
   }
 }
 
-TEST(Bpe, UnknownCharacters) {
+TEST(Bpe, ReplacesUnknownCharacters) {
   BpeOptions options;
   options.unk_id = 0;
   const auto pieces = [] { return pieces_of({"<unk>", "a", "<0xC3>", "<0xA9>"}); };
@@ -71,7 +69,7 @@ TEST(Bpe, UnknownCharacters) {
   EXPECT_EQ(encode(Bpe(pieces(), {}, options, "F"), "\u00fca"), Ids({1}));
 }
 
-TEST(Bpe, Affixes) {
+TEST(Bpe, AddsAffixes) {
   BpeOptions options;
   options.continuing_subword_prefix = "##";
   options.end_of_word_suffix = "</w>";
@@ -81,7 +79,7 @@ TEST(Bpe, Affixes) {
   EXPECT_EQ(encode(bpe, "a"), Ids({4}));
 }
 
-TEST(Bpe, Ranks) {
+TEST(Bpe, DerivesMergesFromRanks) {
   BpeOptions options;
   options.symbols = BpeOptions::Symbols::bytes;
   const Bpe bpe = Bpe::from_ranks(pieces_of({"a", "b", "\xff", "ab", "b\xff", "ab\xff"}), options, "F");
@@ -92,7 +90,7 @@ TEST(Bpe, Ranks) {
             Ids({4, 1}));
 }
 
-TEST(Bpe, IgnoreMerges) {
+TEST(Bpe, IgnoresMergesForAWordThatIsAPiece) {
   BpeOptions options;
   EXPECT_EQ(encode(Bpe(pieces_of({"a", "b", "ab"}), {}, options, "F"), "ab"), Ids({0, 1}));
   options.ignore_merges = true;
@@ -105,7 +103,7 @@ std::vector<std::string> split(const Split& s, std::string_view text) {
   return pieces;
 }
 
-TEST(Split, Behaviors) {
+TEST(Split, HasFiveBehaviors) {
   using Strings = std::vector<std::string>;
   const auto of = [](SplitBehavior behavior, bool invert = false) { return Split("-", behavior, invert); };
   EXPECT_EQ(split(of(SplitBehavior::removed), "a-b--c-"), Strings({"a", "b", "c"}));
@@ -116,32 +114,29 @@ TEST(Split, Behaviors) {
   EXPECT_EQ(split(of(SplitBehavior::removed, true), "a-b--c-"), Strings({"-", "-", "-", "-"}));
 }
 
-TEST(Split, RegexMeansWhatItMeansThere) {
-  const auto first = [](const char* pattern, std::string_view text, RegexSyntax syntax = RegexSyntax::oniguruma) {
+TEST(Split, FollowsTheSemanticsOfTheOriginalEngine) {
+  const auto matches = [](const char* pattern, std::string_view text, RegexSyntax syntax = RegexSyntax::oniguruma) {
     std::vector<std::string> found;
     Regex(pattern, syntax, "F").for_each_match(text, [&](Regex::Match m) {
       found.emplace_back(text.substr(m.begin, m.end - m.begin));
     });
     return found;
   };
-  EXPECT_TRUE(first(R"(\s)", "\u180e").empty());  // no white space since Unicode 6.3
-  EXPECT_EQ(first(R"(\s)", "\u3000").size(), 1U);
-  EXPECT_EQ(first(R"([^\s]+)", "a\u00a0b").size(), 2U);
-  EXPECT_EQ(first(R"(a$)", "a\na").size(), 2U);
-  EXPECT_EQ(first(R"(a$)", "a\na", RegexSyntax::rust).size(), 1U);
-  EXPECT_EQ(first(R"(\s+$)", "  a  \n "), std::vector<std::string>({"  \n "}));
-  EXPECT_EQ(first(R"( ?[^(\s|[.,!?])]+)", "ab (c"), std::vector<std::string>({"ab", "c"}));
+  EXPECT_TRUE(matches(R"(\s)", "\u180e").empty());  // not white space since Unicode 6.3
+  EXPECT_EQ(matches(R"(\s)", "\u3000").size(), 1U);
+  EXPECT_EQ(matches(R"([^\s]+)", "a\u00a0b").size(), 2U);
+  EXPECT_EQ(matches(R"(a$)", "a\na").size(), 2U);
+  EXPECT_EQ(matches(R"(a$)", "a\na", RegexSyntax::rust).size(), 1U);
+  EXPECT_EQ(matches(R"(\s+$)", "  a  \n "), std::vector<std::string>({"  \n "}));
+  EXPECT_EQ(matches(R"( ?[^(\s|[.,!?])]+)", "ab (c"), std::vector<std::string>({"ab", "c"}));
 }
 
-TEST(ByteLevel, RoundTrip) {
-  std::string bytes, spelled, back;
+TEST(ByteLevel, IsInvertible) {
+  std::string bytes, back;
   for (int i = 0; i < 256; ++i) bytes.push_back(static_cast<char>(i));
-  append_byte_level(bytes, spelled);
-  EXPECT_TRUE(append_from_byte_level(spelled, back));
+  EXPECT_TRUE(append_from_byte_level(byte_level(bytes), back));
   EXPECT_EQ(back, bytes);
-  spelled.clear();
-  append_byte_level(" \n!", spelled);
-  EXPECT_EQ(spelled, "\u0120\u010a!");
+  EXPECT_EQ(byte_level(" \n!"), "\u0120\u010a!");
   EXPECT_FALSE(append_from_byte_level("\u65e5", back));
 }
 

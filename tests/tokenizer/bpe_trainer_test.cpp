@@ -1,4 +1,4 @@
-// Training: merges and vocabularies of the references, files that encode as they were trained.
+// Training: the merges and vocabularies of the references, and the files that are written.
 #include "tokenizer/bpe_trainer.h"
 
 #include <gmock/gmock.h>
@@ -33,15 +33,10 @@ class BpeTrainer : public testing::Test {
     ThreadPool pool(threads);
     return count_words({folder_ / "corpus.txt"}, options, pool);
   }
-  static std::string spelled(const std::string& bytes) {
-    std::string text;
-    append_byte_level(bytes, text);
-    return text;
-  }
   TempFolder folder_;
 };
 
-TEST_F(BpeTrainer, SmallerIdIsHuggingFaces) {
+TEST_F(BpeTrainer, BreaksTiesBySmallerIdAsHuggingFace) {
   int n_cases = 0;
   for (const auto& c : nlohmann::json::parse(read_all(goldens() + "/trained_merges.json"))) {
     std::string path = folder_ / "text.txt";
@@ -62,7 +57,7 @@ TEST_F(BpeTrainer, SmallerIdIsHuggingFaces) {
   EXPECT_GE(n_cases, 2);
 }
 
-TEST_F(BpeTrainer, GreaterIsTheReference) {
+TEST_F(BpeTrainer, BreaksTiesByGreaterPieceAsTheReference) {
   OUTSIDE_DATA_OR_SKIP(corpus, "tokenizers/bpe_training/corpus.en");
   OUTSIDE_DATA_OR_SKIP(vocab_path, "tokenizers/bpe_training/train-bpe-reference-vocab.json");
   OUTSIDE_DATA_OR_SKIP(merges_path, "tokenizers/bpe_training/train-bpe-reference-merges.txt");
@@ -73,17 +68,18 @@ TEST_F(BpeTrainer, GreaterIsTheReference) {
   options.specials = {"<|endoftext|>"};
   const TrainedBpe bpe = train_bpe(count_words({corpus}, {"", options.specials}, pool), options);
   std::map<std::string, std::int32_t> got = {{bpe.pieces[0], 0}};
-  for (std::size_t id = 1; id < bpe.pieces.size(); ++id) got[spelled(bpe.pieces[id])] = static_cast<std::int32_t>(id);
+  for (std::size_t id = 1; id < bpe.pieces.size(); ++id)
+    got[byte_level(bpe.pieces[id])] = static_cast<std::int32_t>(id);
   EXPECT_EQ(got, vocab);
   std::string merges;
   for (const Bpe::Pair& pair : bpe.merges) {
-    merges += spelled(bpe.pieces[static_cast<std::size_t>(pair.left)]) + " " +
-              spelled(bpe.pieces[static_cast<std::size_t>(pair.right)]) + "\n";
+    merges += byte_level(bpe.pieces[static_cast<std::size_t>(pair.left)]) + " " +
+              byte_level(bpe.pieces[static_cast<std::size_t>(pair.right)]) + "\n";
   }
   EXPECT_EQ(merges, read_all(merges_path));
 }
 
-TEST_F(BpeTrainer, TiesAreTheOneOrTheOther) {
+TEST_F(BpeTrainer, BreaksTiesAsRequested) {
   BpeTraining options;
   options.vocab_size = 257;
   const auto first = [&](BpeTies ties) {
@@ -95,18 +91,18 @@ TEST_F(BpeTrainer, TiesAreTheOneOrTheOther) {
   EXPECT_EQ(first(BpeTies::smaller_id), "ab");
 }
 
-TEST_F(BpeTrainer, CountsAreExactWhereAPairOverlapsItself) {
+TEST_F(BpeTrainer, CountsPairsThatOverlapThemselves) {
   BpeTraining options;
   options.vocab_size = 300;
   options.min_frequency = 2;
-  // aaaa: (a, a) stands 3 times, bb twice: then aa aa, once, and b bb nowhere.
+  // (a, a) appears 3 times, (b, b) twice; then (aa, aa) appears once.
   const TrainedBpe bpe = train_bpe(words_of("aaaa\nbb\nbb"), options);
   ASSERT_EQ(bpe.merges.size(), 2U);
   EXPECT_EQ(bpe.pieces[256], "aa");
   EXPECT_EQ(bpe.pieces[257], "bb");
 }
 
-/// The definition: all pairs counted anew for each merge.
+/// The definition: counts all pairs again for each merge.
 TrainedBpe trained_by_definition(const WordCounts& words, std::size_t vocab_size) {
   TrainedBpe bpe;
   std::map<std::string, std::int32_t> ids;
@@ -144,7 +140,7 @@ TrainedBpe trained_by_definition(const WordCounts& words, std::size_t vocab_size
   return bpe;
 }
 
-TEST_F(BpeTrainer, IsWhatTheDefinitionSays) {
+TEST_F(BpeTrainer, AgreesWithTheDefinition) {
   std::uint32_t state = 1;
   const auto draw = [&](std::uint32_t n) { return (state = state * 1664525 + 1013904223) / 65536 % n; };
   for (const std::uint32_t letters : {1U, 2U, 3U, 12U}) {
@@ -163,7 +159,7 @@ TEST_F(BpeTrainer, IsWhatTheDefinitionSays) {
   }
 }
 
-TEST_F(BpeTrainer, ThreadsChangeNothingAndCountsAddUp) {
+TEST_F(BpeTrainer, CountsTheSameWithAnyNumberOfThreads) {
   std::string text;
   for (int i = 0; text.size() < 5'000'000; ++i) text += "word" + std::to_string(i * 7919 % 100'000) + " and again, ";
   const WordCounts one = words_of(text, {}, 1), four = words_of(text, {}, 4);
@@ -177,14 +173,14 @@ TEST_F(BpeTrainer, ThreadsChangeNothingAndCountsAddUp) {
   EXPECT_EQ(bytes, text.size());
 }
 
-TEST_F(BpeTrainer, SpecialTokensAreCutOutFirst) {
+TEST_F(BpeTrainer, DoesNotCountSpecialTokens) {
   const WordCounts words = words_of("ab<s>ab<s><s>cd\n", {"", {"<s>"}});
   std::map<std::string, std::uint64_t> counts;
   words.for_each([&](std::string_view word, std::uint64_t count) { counts[std::string(word)] = count; });
   EXPECT_EQ(counts, (std::map<std::string, std::uint64_t>{{"ab", 2}, {"cd", 1}, {"\n", 1}}));
 }
 
-TEST_F(BpeTrainer, FilesEncodeAndDecode) {
+TEST_F(BpeTrainer, WritesFilesThatEncodeAndDecode) {
   const std::string text = "Once upon a time, in 東京:\n\n  don't <|end|>stop.\tée ";
   BpeTraining options;
   options.vocab_size = 280;
@@ -203,7 +199,7 @@ TEST_F(BpeTrainer, FilesEncodeAndDecode) {
   EXPECT_EQ(bytes->decode(bytes->encode(text, SpecialTokens::none)), text);
 }
 
-TEST_F(BpeTrainer, ATextBeginsWithBos) {
+TEST_F(BpeTrainer, WritesATemplateThatAddsBos) {
   const auto bytes = parse_tokenizer_json(bytes_json({"<pad>", "<|end|>"}, "<|end|>"), "bytes");
   EXPECT_EQ(bytes->encode("ab", SpecialTokens::apply), (Ids{257, 97, 98}));
   EXPECT_EQ(bytes->encode("", SpecialTokens::apply), Ids{257});
@@ -212,7 +208,7 @@ TEST_F(BpeTrainer, ATextBeginsWithBos) {
             "[bos] expected one of the special tokens, got \"<s>\"");
 }
 
-TEST_F(BpeTrainer, CharactersInOrder) {
+TEST_F(BpeTrainer, NumbersCharactersInOrder) {
   write_file(folder_ / "text.txt", "hello\n wörld 京\"\\");
   const std::vector<std::uint32_t> characters = characters_of({folder_ / "text.txt"});
   EXPECT_THAT(characters, ElementsAre('\n', ' ', '"', '\\', 'd', 'e', 'h', 'l', 'o', 'r', 'w', 0xF6, 0x4EAC));
@@ -221,33 +217,34 @@ TEST_F(BpeTrainer, CharactersInOrder) {
   EXPECT_EQ(tokenizer->encode("\n 京ö<|end|>", SpecialTokens::apply), (Ids{0, 1, 12, 11, 13}));
   EXPECT_EQ(tokenizer->decode(tokenizer->encode("hello  wörld\n\n\"\\", SpecialTokens::none)), "hello  wörld\n\n\"\\");
   EXPECT_EQ(message_of<BadInput>([&] { characters_json(characters, {"h"}); }),
-            "[special tokens] expected texts that are no pieces, got \"h\"");
+            "[special tokens] expected texts that are not pieces, got \"h\"");
 }
 
-TEST_F(BpeTrainer, WrongOptionsAndEmptyCorpora) {
-  const auto told = [&](std::int64_t vocab_size, std::vector<std::string> specials) {
+TEST_F(BpeTrainer, RefusesWrongOptionsAndEmptyCorpora) {
+  const auto refusal = [&](std::int64_t vocab_size, std::vector<std::string> specials) {
     BpeTraining options;
     options.vocab_size = vocab_size;
     options.specials = std::move(specials);
     return message_of<BadInput>([&] { train_bpe(words_of("a b ab ab"), options); });
   };
-  EXPECT_THAT(told(255, {}), HasSubstr("from 256"));
-  EXPECT_THAT(told(257, {"<a>", "<b>"}), HasSubstr("expected a size from 258 (256 bytes and 2 special tokens)"));
-  EXPECT_THAT(told(1 << 30, {}), HasSubstr("to 4194303, got 1073741824"));
-  EXPECT_THAT(told(300, {"<a>", "<a>"}), HasSubstr("stands twice"));
-  EXPECT_THAT(told(300, {""}), HasSubstr("an empty one"));
-  EXPECT_THAT(told(300, {"\xFF"}), HasSubstr("UTF-8"));
-  EXPECT_THAT(told(300, {"a"}), HasSubstr("no pieces, got \"a\""));
-  EXPECT_THAT(told(300, {"ab"}), HasSubstr("no pieces, got \"ab\""));
-  EXPECT_EQ(told(256, {}), "");
-  EXPECT_THAT(message_of<BadInput>([&] { words_of(""); }), HasSubstr("the files hold none"));
-  EXPECT_THAT(message_of<BadInput>([&] { words_of("<s><s>", {"", {"<s>"}}); }), HasSubstr("the files hold none"));
+  EXPECT_THAT(refusal(255, {}), HasSubstr("from 256"));
+  EXPECT_THAT(refusal(257, {"<a>", "<b>"}), HasSubstr("expected a size from 258 (256 bytes and 2 special tokens)"));
+  EXPECT_THAT(refusal(1 << 30, {}), HasSubstr("to 4194303, got 1073741824"));
+  EXPECT_THAT(refusal(300, {"<a>", "<a>"}), HasSubstr("appears twice"));
+  EXPECT_THAT(refusal(300, {""}), HasSubstr("an empty string"));
+  EXPECT_THAT(refusal(300, {"\xFF"}), HasSubstr("UTF-8"));
+  EXPECT_THAT(refusal(300, {"a"}), HasSubstr("not pieces, got \"a\""));
+  EXPECT_THAT(refusal(300, {"ab"}), HasSubstr("not pieces, got \"ab\""));
+  EXPECT_EQ(refusal(256, {}), "");
+  EXPECT_THAT(message_of<BadInput>([&] { words_of(""); }), HasSubstr("the files contain none"));
+  EXPECT_THAT(message_of<BadInput>([&] { words_of("<s><s>", {"", {"<s>"}}); }), HasSubstr("the files contain none"));
   EXPECT_THAT(message_of<BadCheckpoint>([&] { words_of("a", {"(", {}}); }), HasSubstr("regex"));
   write_file(folder_ / "empty.txt", "");
-  EXPECT_THAT(message_of<BadInput>([&] { characters_of({folder_ / "empty.txt"}); }), HasSubstr("the files hold none"));
+  EXPECT_THAT(message_of<BadInput>([&] { characters_of({folder_ / "empty.txt"}); }),
+              HasSubstr("the files contain none"));
 }
 
-TEST_F(BpeTrainer, ProgressMayEndIt) {
+TEST_F(BpeTrainer, StopsIfTheProgressReportThrows) {
   const ReportProgress stop = [](std::int64_t, std::int64_t) { throw Interrupted(); };
   write_file(folder_ / "text.txt", "some words, some more words");
   ThreadPool pool(1);

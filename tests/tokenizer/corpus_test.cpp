@@ -1,4 +1,4 @@
-// Reading a corpus: pieces, documents, broken files.
+// Reading a corpus: pieces, documents, invalid files.
 #include "tokenizer/corpus.h"
 
 #include <gmock/gmock.h>
@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/temp_folder.h"
 #include "tokenizer/split.h"
+#include "tokenizer/utf8.h"
 
 namespace vitrine::test {
 namespace {
@@ -26,7 +27,7 @@ class Corpus : public testing::Test {
     EXPECT_EQ(reader.bytes_done(), reader.bytes_total());
     return all;
   }
-  /// Documents put together again.
+  /// The documents, reassembled from their pieces.
   static std::vector<std::string> documents(const std::vector<std::string>& files, CorpusOptions options) {
     std::vector<std::string> all;
     for (const CorpusReader::Piece& piece : pieces(files, std::move(options))) {
@@ -40,7 +41,7 @@ class Corpus : public testing::Test {
   TempFolder folder_;
 };
 
-TEST_F(Corpus, DocumentsOfTextLinesAndFolders) {
+TEST_F(Corpus, ReadsTextJsonLinesAndFolders) {
   file("b.txt", "one|two||three|");
   file("a.jsonl",
        "{\"text\": \"four\\n\"}\n\n{\"id\": 1, \"text\": \"f\\u00fcnf\"}\r\n{\"text\": \"\"}\n{\"text\": \"six\"}");
@@ -53,7 +54,7 @@ TEST_F(Corpus, DocumentsOfTextLinesAndFolders) {
   EXPECT_THAT(documents({file("f.txt", "a\n|\nb\n\n|\n\n|\n|c\n")}, {"|", {}}), ElementsAre("a", "b\n", "c\n"));
 }
 
-TEST_F(Corpus, PiecesOfAnySizeHoldTheSameDocuments) {
+TEST_F(Corpus, ReadsTheSameDocumentsInPiecesOfAnySize) {
   std::string text, lines;
   for (int i = 0; i < 300; ++i) {
     text += "Wort für Wort, 東京都\n\n" + std::string(static_cast<std::size_t>(i % 40), 'x') +
@@ -75,7 +76,7 @@ TEST_F(Corpus, PiecesOfAnySizeHoldTheSameDocuments) {
   }
 }
 
-TEST_F(Corpus, CutsKeepTheWordsOfPatternsWhole) {
+TEST_F(Corpus, DoesNotCutWords) {
   const std::string text =
       "We'll  see   it. 12345 != x\n\n\n  then\t on\nnext  \n \u00a0 \u3000 wörter, 東京 "
       "東京\r\n\r\n(end)\n東京。\n次の ";
@@ -93,12 +94,12 @@ TEST_F(Corpus, CutsKeepTheWordsOfPatternsWhole) {
     int n_cuts = 0;
     for (std::size_t size = 2; size <= text.size(); ++size) {
       const std::string front = text.substr(0, size);
-      if ((static_cast<unsigned char>(text[size]) & 0xC0) == 0x80) continue;
+      if (is_continuation(text[size])) continue;
       if (front.find(' ', 1) == std::string::npos) continue;
       const std::size_t cut = last_cut(front);
       std::vector<std::string> got = words(text.substr(0, cut));
-      const std::vector<std::string> behind = words(text.substr(cut));
-      got.insert(got.end(), behind.begin(), behind.end());
+      const std::vector<std::string> rest = words(text.substr(cut));
+      got.insert(got.end(), rest.begin(), rest.end());
       EXPECT_EQ(got, expected) << cut;
       ++n_cuts;
     }
@@ -109,14 +110,14 @@ TEST_F(Corpus, CutsKeepTheWordsOfPatternsWhole) {
   EXPECT_EQ(last_cut("é"), 2U);
 }
 
-TEST_F(Corpus, BadFilesAreNamed) {
-  const auto told = [&](const std::string& path) { return message_of<BadInput>([&] { pieces({path}, {}); }); };
-  EXPECT_THAT(told(file("bad.txt", std::string(3'000'000, 'a') + " \xC3(")), HasSubstr("0xC3 at byte 3000001"));
-  EXPECT_THAT(told(file("cut.txt", "abc\xE6\x9D")), HasSubstr("0xE6 at byte 3"));
-  EXPECT_THAT(told(folder_ / "none.txt"), HasSubstr("No such file"));
-  EXPECT_THAT(told(folder_.path()), HasSubstr("got a folder"));
-  EXPECT_THAT(told(file("n.jsonl", "{\"text\": \"a\"}\n{\"text\": 3}\n")), HasSubstr("n.jsonl, line 2]"));
-  EXPECT_THAT(told(file("m.jsonl", "[1]\n")), HasSubstr("expected an object"));
+TEST_F(Corpus, NamesInvalidFiles) {
+  const auto refusal = [&](const std::string& path) { return message_of<BadInput>([&] { pieces({path}, {}); }); };
+  EXPECT_THAT(refusal(file("bad.txt", std::string(3'000'000, 'a') + " \xC3(")), HasSubstr("0xC3 at byte 3000001"));
+  EXPECT_THAT(refusal(file("cut.txt", "abc\xE6\x9D")), HasSubstr("0xE6 at byte 3"));
+  EXPECT_THAT(refusal(folder_ / "none.txt"), HasSubstr("No such file"));
+  EXPECT_THAT(refusal(folder_.path()), HasSubstr("got a folder"));
+  EXPECT_THAT(refusal(file("n.jsonl", "{\"text\": \"a\"}\n{\"text\": 3}\n")), HasSubstr("n.jsonl, line 2]"));
+  EXPECT_THAT(refusal(file("m.jsonl", "[1]\n")), HasSubstr("expected an object"));
   EXPECT_THAT(message_of<BadCheckpoint>([&] { pieces({file("o.jsonl", "{\"text\": \"a\"\n")}, {}); }),
               HasSubstr("o.jsonl, line 1]"));
   EXPECT_THAT(message_of<BadInput>([&] { corpus_files({folder_ / "none"}); }), HasSubstr("no such file"));
@@ -125,7 +126,7 @@ TEST_F(Corpus, BadFilesAreNamed) {
   const std::string secret = file("secret.txt", "a");
   const WithoutRights none;
   ASSERT_TRUE(none.works());
-  EXPECT_THAT(told(secret), HasSubstr("ermission denied"));
+  EXPECT_THAT(refusal(secret), HasSubstr("ermission denied"));
 }
 
 }  // namespace

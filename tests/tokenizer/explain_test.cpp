@@ -1,4 +1,4 @@
-// Explanations: their ids are those of encode, and what they tell, done again, gives the same pieces.
+// Explanations: their ids are those of encode, and their steps, when repeated, give the same pieces.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -17,12 +17,12 @@ namespace {
 
 using Word = Explanation::Word;
 
-/// What was told in all, so that no test passes because nothing was told.
-struct Seen {
+/// The number of recorded items, so that a test does not pass because nothing was recorded.
+struct Counts {
   std::size_t words = 0, merges = 0, candidates = 0;
 };
 
-/// Whether `symbols` become `ids`: pieces themselves, their bytes, or unknown; unknown ones in a row may be one.
+/// Whether `symbols` become `ids`: each is a piece, its bytes, or unknown; adjacent unknown ones may be one id.
 bool spell(const std::vector<std::string>& symbols, const Ids& ids, const Tokenizer& tokenizer) {
   std::size_t i = 0;
   const auto piece = [&](std::size_t at) { return at < ids.size() ? tokenizer.piece(ids[at]) : ""; };
@@ -63,7 +63,7 @@ void check_merges(const Word& word, const Tokenizer& tokenizer) {
       << testing::PrintToString(last) << " became " << testing::PrintToString(word.ids);
 }
 
-/// The chosen candidates lie end to end, and none is better for its place than they are.
+/// The chosen candidates are contiguous, and no other candidate is better.
 void check_candidates(const Word& word, const Tokenizer& tokenizer) {
   std::size_t end = 0;
   std::vector<std::string> texts;
@@ -94,7 +94,7 @@ void check_candidates(const Word& word, const Tokenizer& tokenizer) {
   EXPECT_TRUE(spell(texts, word.ids, tokenizer)) << testing::PrintToString(texts);
 }
 
-void check(const Tokenizer& tokenizer, const std::string& text, SpecialTokens policy, Seen& seen) {
+void check(const Tokenizer& tokenizer, const std::string& text, SpecialTokens policy, Counts& counts) {
   const Explanation e = tokenizer.explain(text, policy, 1'000'000);
   const Ids ids = tokenizer.encode(text, policy);
   ASSERT_EQ(e.ids, ids);
@@ -108,9 +108,9 @@ void check(const Tokenizer& tokenizer, const std::string& text, SpecialTokens po
     const bool by_merges = word->rule == Word::Rule::merges_by_rank || word->rule == Word::Rule::merges_by_score;
     if (by_merges) check_merges(*word, tokenizer);
     if (!word->candidates.empty()) check_candidates(*word, tokenizer);
-    ++seen.words;
-    seen.merges += word->merges.size();
-    seen.candidates += word->candidates.size();
+    ++counts.words;
+    counts.merges += word->merges.size();
+    counts.candidates += word->candidates.size();
     if (testing::Test::HasFailure()) return;
   }
   EXPECT_EQ(joined, ids);
@@ -122,15 +122,15 @@ TEST_P(Explain, ThousandsOfLines) {
   OUTSIDE_DATA_OR_SKIP(path, GetParam());
   const auto tokenizer = load_tokenizer(path);
   std::ifstream text(test::goldens() + "/tokenizers/text.jsonl");
-  Seen seen;
+  Counts counts;
   int n_lines = 0;
   for (std::string line; std::getline(text, line) && n_lines < 3000; ++n_lines) {
     const auto policy = n_lines % 2 == 0 ? SpecialTokens::apply : SpecialTokens::none;
-    check(*tokenizer, Json::parse(line).get<std::string>(), policy, seen);
+    check(*tokenizer, Json::parse(line).get<std::string>(), policy, counts);
     if (HasFailure()) FAIL() << "line " << n_lines << ": " << line;
   }
   EXPECT_EQ(n_lines, 3000);
-  EXPECT_GT(seen.merges + seen.candidates, 10'000U);
+  EXPECT_GT(counts.merges + counts.candidates, 10'000U);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -150,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(
       return words;
     });
 
-/// BPE of a and b behind a normalizer, a cut and an added token.
+/// BPE of a and b with normalizers, pre-tokenizers and an added token.
 constexpr const char* kTiny = R"({"added_tokens":[{"id":9,"content":"<x>","special":true}],
   "normalizer":{"type":"Sequence","normalizers":[{"type":"Lowercase"},{"type":"NFC"}]},
   "pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"WhitespaceSplit"},{"type":"Digits"}]},
@@ -158,7 +158,7 @@ constexpr const char* kTiny = R"({"added_tokens":[{"id":9,"content":"<x>","speci
     "special_tokens":{"<x>":{"ids":[9]}}},
   "model":{"type":"BPE","unk_token":"u","vocab":{"a":0,"b":1,"ab":2,"aba":3,"u":4},"merges":["a b","ab a"]}})";
 
-TEST(Explanations, TellEveryStep) {
+TEST(Explanations, RecordEveryStep) {
   const auto tokenizer = parse_tokenizer_json(kTiny, "F");
   const Explanation e = tokenizer->explain("aBa b1<x>ab", SpecialTokens::apply);
   ASSERT_EQ(e.steps.size(), 13U);
@@ -185,7 +185,7 @@ TEST(Explanations, TellEveryStep) {
   EXPECT_EQ(e.ids, Ids({9, 3, 1, 4, 9, 2}));
 }
 
-/// One of each kind, made here.
+/// One tokenizer of each kind.
 std::vector<std::unique_ptr<const Tokenizer>> small_tokenizers() {
   std::vector<std::unique_ptr<const Tokenizer>> all;
   all.push_back(parse_tokenizer_json(kTiny, "F"));
@@ -208,21 +208,21 @@ std::vector<std::unique_ptr<const Tokenizer>> small_tokenizers() {
   return all;
 }
 
-TEST(Explanations, SmallTokenizersOfEveryKind) {
+TEST(Explanations, AgreeWithTokenizersOfEveryKind) {
   const std::vector<std::string> texts = {
       "", "a", "ab aba", "<go>ab<x>a", "\xFFza\xE2\x82", "xyz ab", "<s>ab</s>", std::string("a\0b", 3), "\u65e5 abab"};
   for (const auto& tokenizer : small_tokenizers()) {
-    Seen seen;
+    Counts counts;
     for (const std::string& text : texts) {
-      check(*tokenizer, text, SpecialTokens::apply, seen);
-      check(*tokenizer, text, SpecialTokens::none, seen);
+      check(*tokenizer, text, SpecialTokens::apply, counts);
+      check(*tokenizer, text, SpecialTokens::none, counts);
       ASSERT_FALSE(HasFailure()) << text << " of " << tokenizer->piece(tokenizer->vocab_size() > 4 ? 4 : 0);
     }
-    EXPECT_GT(seen.words, 10U);
+    EXPECT_GT(counts.words, 10U);
   }
 }
 
-/// However little may be told, it is the front of all there is, and the ids are whole.
+/// With any limit, the first steps and all ids are recorded.
 TEST(Explanations, AreBounded) {
   std::string text = "ab<go> aba<x>\xFF ";
   for (int i = 0; i < 6; ++i) text += text;
@@ -240,7 +240,7 @@ TEST(Explanations, AreBounded) {
     }
     const Explanation e = tokenizer->explain(large, SpecialTokens::apply, 1000);
     EXPECT_EQ(e.ids, tokenizer->encode(large, SpecialTokens::apply));
-    EXPECT_EQ(e.is_cut, e.ids.size() > 1) << "one model takes the whole text for one unknown word";
+    EXPECT_EQ(e.is_cut, e.ids.size() > 1) << "for one model the whole text is one unknown word";
     EXPECT_LE(e.steps.size(), 1000U);
   }
 }

@@ -1,4 +1,4 @@
-// Tokenizers written into GGUF files give the ids that they gave before.
+// Tokenizers that are written to GGUF files give the same ids as before.
 #include "tokenizer/gguf_tokenizer_keys.h"
 
 #include <gmock/gmock.h>
@@ -21,11 +21,11 @@ const std::vector<std::string> kTexts = {
     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa      bbbbbb \xE2\x96\x81 \xC2\xA0.",
 };
 
-/// Behind a special token llama.cpp's SentencePiece puts the dummy prefix again, the library does not: what a GGUF file
-/// holds then means other ids by definition.
+/// llama.cpp's SentencePiece adds the dummy prefix again after a special token and the library does not, so the same
+/// tokenizer in a GGUF file has other ids by definition.
 const std::string kSpecial = "<|im_start|>user\nHi<|im_end|>\n<|endoftext|> there";
 
-void expect_the_same(const std::string& path, std::int64_t vocab_size, const std::vector<std::string>& texts) {
+void expect_same_ids(const std::string& path, std::int64_t vocab_size, const std::vector<std::string>& texts) {
   if (path.empty()) GTEST_SKIP() << "VITRINE_DATA has no such tokenizer";
   const TempFolder folder;
   const auto original = load_tokenizer(path);
@@ -53,22 +53,22 @@ std::vector<std::string> with_special() {
   return texts;
 }
 
-TEST(GgufTokenizerKeys, SentencePiece) {
-  expect_the_same(outside_data("tokenizers/llama2/tokenizer.model"), 32000, kTexts);
+TEST(GgufTokenizerKeys, KeepTheIdsOfSentencePiece) {
+  expect_same_ids(outside_data("tokenizers/llama2/tokenizer.model"), 32000, kTexts);
 }
 
-TEST(GgufTokenizerKeys, ByteLevelBpe) {
-  expect_the_same(outside_data("tokenizers/qwen2/tokenizer.json"), 151936, with_special());
+TEST(GgufTokenizerKeys, KeepTheIdsOfByteLevelBpe) {
+  expect_same_ids(outside_data("tokenizers/qwen2/tokenizer.json"), 151936, with_special());
 }
 
-TEST(GgufTokenizerKeys, WhatGgufCannotSayIsRefused) {
+TEST(GgufTokenizerKeys, RefuseWhatGgufCannotRepresent) {
   const std::string folder = outside_data("tokenizers");
   if (folder.empty()) GTEST_SKIP() << "VITRINE_DATA has no tokenizers";
   const auto why = [&](const std::string& path, std::int64_t vocab_size = 1 << 18) {
     return message_of<Error>([&] { gguf_tokenizer_keys(folder + "/" + path, {vocab_size, std::nullopt, {}}); });
   };
   EXPECT_THAT(why("small/tiny_unigram_tokenizer.json"), testing::HasSubstr("Unigram"));
-  EXPECT_THAT(why("small/tiny_bpe_metaspace_tokenizer.json"), testing::HasSubstr("no form in GGUF"));
+  EXPECT_THAT(why("small/tiny_bpe_metaspace_tokenizer.json"), testing::HasSubstr("cannot be written to GGUF"));
   EXPECT_THAT(why("llama3/tokenizer.model"), testing::HasSubstr("cannot be written"));
   EXPECT_THAT(why("llama2/tokenizer.model", 31999), testing::HasSubstr("31999"));
   EXPECT_THAT(why("qwen2/tokenizer.json", 1000), testing::HasSubstr("1000"));

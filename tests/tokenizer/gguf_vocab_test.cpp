@@ -1,4 +1,4 @@
-// Tokenizers inside GGUF files, against llama.cpp's ids.
+// Tokenizers of GGUF files, compared with llama.cpp's ids.
 #include "tokenizer/gguf_vocab.h"
 
 #include <fmt/format.h>
@@ -67,16 +67,16 @@ SpmVocabulary letters() {  // 3 ▁, 4 a, 5 b, 6 ab, 7 ▁ab, 8 <x>, 9 <end_of_t
 TEST(GgufSpm, Encodes) {
   const auto tokenizer = load(letters().file());
   EXPECT_EQ(tokenizer->encode("ab", kApply), Ids({1, 7}));
-  EXPECT_EQ(tokenizer->encode("ab</s>ab", kApply), Ids({1, 7, 2, 7}));  // a space behind special tokens, too
-  EXPECT_EQ(tokenizer->encode("ab<x>ab", kNone), Ids({7, 8, 7}));       // the user's tokens in any case
+  EXPECT_EQ(tokenizer->encode("ab</s>ab", kApply), Ids({1, 7, 2, 7}));  // a space after special tokens, too
+  EXPECT_EQ(tokenizer->encode("ab<x>ab", kNone), Ids({7, 8, 7}));       // user-defined tokens are always recognized
   EXPECT_EQ(tokenizer->encode("", kNone), Ids());
   EXPECT_EQ(tokenizer->encode("", kApply), Ids({1}));
   EXPECT_EQ(tokenizer->decode(Ids({1, 7, 8, 7})), "ab<x> ab");
   EXPECT_EQ(tokenizer->stop_ids(), Ids({2, 9}));
-  EXPECT_EQ(tokenizer->bytes(9), "");  // known to be a control token, whatever the file says
+  EXPECT_EQ(tokenizer->bytes(9), "");  // a control token, whatever its type in the file
 }
 
-TEST(GgufSpm, Flags) {
+TEST(GgufSpm, ReadsFlags) {
   GgufFile file = letters().file();
   file.add("tokenizer.ggml.add_bos_token", false).add("tokenizer.ggml.add_eos_token", true);
   file.add("tokenizer.ggml.add_space_prefix", false).add("tokenizer.ggml.eos_token_id", 8U);
@@ -84,13 +84,13 @@ TEST(GgufSpm, Flags) {
   EXPECT_EQ(load(file)->encode("ab", kNone), Ids({6}));
 }
 
-TEST(GgufSpm, WhitespaceBehindPhi3sTokens) {
+TEST(GgufSpm, StripsWhitespaceAfterTokensOfPhi3) {
   GgufFile file = letters().file();
   file.add("general.name", "Phi-3 mini");
   EXPECT_EQ(load(file)->encode("<x>  \n ab", kNone), Ids({8, 7}));
 }
 
-TEST(GgufSpm, TheLongestSpecialTokenFirst) {
+TEST(GgufSpm, FindsTheLongestSpecialTokenFirst) {
   SpmVocabulary v = letters();
   v.add("ba", 0, 4);
   v.add("aab", 0, 4);
@@ -101,7 +101,7 @@ GgufFile bpe(const std::string& pre) {
   std::vector<std::string> texts;
   for (unsigned byte = 0; byte < 256; ++byte) {
     const char c = static_cast<char>(byte);
-    append_byte_level(std::string_view(&c, 1), texts.emplace_back());
+    texts.push_back(byte_level({&c, 1}));
   }
   for (const char* text : {"ab", "abc", "<s>"}) texts.emplace_back(text);
   std::vector<std::int32_t> types(texts.size(), 1);
@@ -121,10 +121,10 @@ TEST(GgufBpe, Encodes) {
   EXPECT_EQ(tokenizer->decode(Ids({256, 0xFF, 258})), "ab\xFF");
   EXPECT_FALSE(tokenizer->bos());
   const auto llama3 = load(bpe("llama-bpe").add("tokenizer.ggml.bos_token_id", 258U));
-  EXPECT_EQ(llama3->encode("abc", kApply), Ids({258, 257}));  // a word that is a token is not merged
+  EXPECT_EQ(llama3->encode("abc", kApply), Ids({258, 257}));  // a word that is in the vocabulary is not merged
 }
 
-TEST(GgufBpe, EveryNamedPreTokenizerLoads) {
+TEST(GgufBpe, LoadsEveryNamedPreTokenizer) {
   for (const char* pre : {"default",     "gpt-2",     "phi-2",        "llama-bpe", "llama3",       "llama-v3",
                           "falcon3",     "qwen2",     "stablelm2",    "megrez",    "deepseek-llm", "deepseek-coder",
                           "deepseek-v3", "falcon",    "mpt",          "olmo",      "jais",         "starcoder",
@@ -137,14 +137,10 @@ TEST(GgufBpe, EveryNamedPreTokenizerLoads) {
   }
 }
 
-/// Whether `text` is not cut: by its tokens and merges it is one token where it is one word.
+/// Whether the pre-tokenizer leaves `text` in one piece. The vocabulary has merges that make it one token.
 bool is_one_word(const char* pre, const std::string& text) {
   std::vector<std::string> texts, merges;
-  const auto add_byte = [&](unsigned char byte) {
-    const char c = static_cast<char>(byte);
-    append_byte_level(std::string_view(&c, 1), texts.emplace_back());
-  };
-  for (unsigned byte = 0; byte < 256; ++byte) add_byte(static_cast<unsigned char>(byte));
+  for (unsigned byte = 0; byte < 256; ++byte) texts.push_back(byte_level(std::string(1, static_cast<char>(byte))));
   std::string prefix = texts[static_cast<unsigned char>(text[0])];
   for (std::size_t i = 1; i < text.size(); ++i) {
     const std::string& next = texts[static_cast<unsigned char>(text[i])];
@@ -158,7 +154,7 @@ bool is_one_word(const char* pre, const std::string& text) {
   return load(file)->encode(text, kNone).size() == 1;
 }
 
-TEST(GgufBpe, FurtherNamesCutAsLlamaCppDoes) {
+TEST(GgufBpe, SplitsAsLlamaCpp) {
   const std::string accent = "e\xCC\x81";  // e, combining acute accent
   for (const char* pre : {"qwen2", "deepseek-r1-qwen", "kormo"}) {
     EXPECT_TRUE(is_one_word(pre, "!\n")) << pre;
@@ -176,24 +172,24 @@ TEST(GgufBpe, FurtherNamesCutAsLlamaCppDoes) {
   EXPECT_FALSE(is_one_word("seed-coder", "12"));
 }
 
-TEST(GgufVocab, PiecesThatEndATextWhateverTheFileSays) {
+TEST(GgufVocab, RecognizesStopTokensByTheirText) {
   SpmVocabulary v = letters();
   v.add("<|end_of_text|>", 0, 3);
   v.add("<fim_pad>", 0, 1);
   EXPECT_EQ(load(v.file())->stop_ids(), Ids({2, 9, 10, 11}));
 }
 
-TEST(GgufVocab, Refusals) {
-  expect_refused<Unsupported>(bpe(""), "no tokenizer.ggml.pre");
+TEST(GgufVocab, RefusesInvalidAndUnknownFiles) {
+  expect_refused<Unsupported>(bpe(""), "does not name its pre-tokenizer");
   expect_refused<Unsupported>(bpe("no-such"), "the pre-tokenizer \"no-such\" is not known");
-  expect_refused<BadCheckpoint>(bpe("llama-bpe"), "expected the id of a BOS");
+  expect_refused<BadCheckpoint>(bpe("llama-bpe"), "expected the id of BOS");
   expect_refused<Unsupported>(GgufFile().add("tokenizer.ggml.model", "bert"), "\"bert\"");
-  expect_refused<BadInput>(GgufFile().add("tokenizer.ggml.model", "no_vocab"), "holds no tokenizer");
-  expect_refused<BadInput>(GgufFile(), "holds no tokenizer");
+  expect_refused<BadInput>(GgufFile().add("tokenizer.ggml.model", "no_vocab"), "contains no tokenizer");
+  expect_refused<BadInput>(GgufFile(), "contains no tokenizer");
   expect_refused<BadCheckpoint>(GgufFile().add("tokenizer.ggml.model", "llama"), "tokenizer.ggml.tokens");
   SpmVocabulary v = letters();
   v.add("ab", 0);
-  expect_refused<BadCheckpoint>(v.file(), "every token once, got 6 again as 10");
+  expect_refused<BadCheckpoint>(v.file(), "tokens 6 and 10 have the same text");
   v = letters();
   v.scores.pop_back();
   expect_refused<BadCheckpoint>(v.file(), "expected 10 elements in tokenizer.ggml.scores, got 9");
@@ -206,7 +202,7 @@ TEST(GgufVocab, Refusals) {
   expect_refused<BadCheckpoint>(letters().file().add("tokenizer.ggml.bos_token_id", 10U), "expected an id from 0 to 9");
 }
 
-/// `.inp`: texts, each followed by a line of its own; `.out`: ids, a line for each.
+/// `.inp` contains texts, each followed by a separator line, `.out` a line of ids for each text.
 void expect_llama_cpp(const std::string& name) {
   const std::string base = test::outside_data("tokenizers/gguf_vocab/" + name + ".gguf");
   if (base.empty()) GTEST_SKIP() << "no gguf_vocab/" << name << ".gguf under VITRINE_DATA";

@@ -1,5 +1,5 @@
-// Every tokenizer of the data against its reference implementation: 10,000 lines of mixed text, ids and never round
-// trips. Goldens and text: tools/make_tokenizer_goldens.py; tools/compare_tokenizers.py shows what differs.
+// Compares the ids of every tokenizer of the data with those of its reference implementation on 10,000 lines of mixed
+// text. tools/make_tokenizer_goldens.py makes goldens and text; tools/compare_tokenizers.py shows differences.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ constexpr std::size_t kBlock = 100;  // lines under one hash
 
 std::string folder() { return test::goldens() + "/tokenizers/"; }
 
-/// FNV-1a over little-endian int32 ids, each line ended by -1, or over texts, each ended by a byte 0xFF.
+/// FNV-1a of little-endian int32 ids, with -1 after each line, or of texts, with a byte 0xFF after each.
 class Hash {
  public:
   void add(const Ids& ids) {
@@ -51,10 +51,10 @@ const std::vector<std::string>& text() {
   return lines;
 }
 
-/// Files of a folder, without their ending.
-std::vector<std::string> names(const std::string& below, const std::string& ending) {
+/// The names of files in a subfolder, without their ending.
+std::vector<std::string> names(const std::string& subfolder, const std::string& ending) {
   std::vector<std::string> found;
-  for (const auto& entry : std::filesystem::directory_iterator(folder() + below)) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder() + subfolder)) {
     const std::string name = entry.path().filename().string();
     if (name.ends_with(ending)) found.push_back(name.substr(0, name.size() - ending.size()));
   }
@@ -87,7 +87,7 @@ void compare(const Tokenizer& tokenizer, const json& golden, std::size_t n_lines
   }
 }
 
-/// Bytes that are no UTF-8 count as one U+FFFD in a row.
+/// Replaces each run of invalid UTF-8 by one U+FFFD.
 std::string readable(std::string_view bytes) {
   const std::string unknown = "\uFFFD";
   std::string out;
@@ -97,7 +97,7 @@ std::string readable(std::string_view bytes) {
   return out;
 }
 
-/// The text of the ids without special tokens.
+/// Compares the text of the ids, without special tokens.
 void compare_decoded(const Tokenizer& tokenizer, const json& blocks) {
   ASSERT_FALSE(blocks.empty());
   for (std::size_t block = 0; block < blocks.size(); ++block) {
@@ -117,7 +117,7 @@ std::string plain(const testing::TestParamInfo<std::string>& name) {
 
 class TokenizerGoldens : public testing::TestWithParam<std::string> {};
 
-TEST_P(TokenizerGoldens, MixedText) {
+TEST_P(TokenizerGoldens, AgreeOnMixedText) {
   const json golden = json::parse(read_all(folder() + GetParam() + ".json"));
   OUTSIDE_DATA_OR_SKIP(path, golden.at("file").get<std::string>());
   const auto tokenizer = load_tokenizer(path);
@@ -126,10 +126,10 @@ TEST_P(TokenizerGoldens, MixedText) {
 
 INSTANTIATE_TEST_SUITE_P(All, TokenizerGoldens, testing::ValuesIn(names("", ".json")), plain);
 
-/// Tokenizers of constructions that the data does not hold: tools/make_small_tokenizers.py trains them.
+/// Tokenizers with features that the data lacks, trained by tools/make_small_tokenizers.py.
 class SmallTokenizerGoldens : public testing::TestWithParam<std::string> {};
 
-TEST_P(SmallTokenizerGoldens, MixedText) {
+TEST_P(SmallTokenizerGoldens, AgreeOnMixedText) {
   const json golden = json::parse(read_all(folder() + "made/" + GetParam() + ".golden.json"));
   const auto tokenizer = load_tokenizer(folder() + "made/" + golden.at("file").get<std::string>());
   compare(*tokenizer, golden, 2'000);

@@ -1,4 +1,4 @@
-// Broken tokenizer files of every binary format: they load or throw, they never crash, hang or eat memory.
+// Corrupted tokenizer files of every binary format load or throw; they never crash, hang or exhaust memory.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ std::unique_ptr<const Tokenizer> parse_gguf(const std::string& file) {
 }
 std::unique_ptr<const Tokenizer> parse_ranks(const std::string& file) { return parse_tiktoken(file, "[^ ]+| +", "f"); }
 
-/// What loads must also work.
+/// A file that loads must also encode and decode.
 void load_and_use(Parse parse, const std::string& file) {
   try {
     const auto tokenizer = parse(file);
@@ -43,12 +43,12 @@ void attack(Parse parse, const std::string& file) {
   for (std::size_t size = 0; size < file.size(); size += 1 + size / 512) load_and_use(parse, file.substr(0, size));
   std::mt19937_64 rng(20240607);
   for (int round = 0; round < 3000; ++round) {
-    std::string broken = file;
+    std::string corrupted = file;
     for (int flips = 0; flips <= round % 4; ++flips) {
       const auto at = static_cast<std::size_t>(rng() % file.size());
-      broken[at] = static_cast<char>(rng());
+      corrupted[at] = static_cast<char>(rng());
     }
-    load_and_use(parse, broken);
+    load_and_use(parse, corrupted);
   }
 }
 
@@ -85,8 +85,8 @@ TEST(HostileTokenizers, Tiktoken) {
   attack(parse_ranks, file + "YWI= 256\nYWJj 257\n");
 }
 
-TEST(HostileTokenizers, HugeCounts) {
-  // Half a million empty strings, the longest pieces allowed: still quick.
+TEST(HostileTokenizers, LoadLargeCounts) {
+  // Half a million empty strings, and the longest pieces allowed, load quickly.
   test::GgufFile file;
   file.add("tokenizer.ggml.model", "llama");
   file.add("tokenizer.ggml.tokens", std::vector<std::string>(500'000));

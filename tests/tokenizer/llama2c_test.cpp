@@ -1,4 +1,4 @@
-// The llama2.c tokenizer against a naive transcription of run.c's rule, and against broken files.
+// Compares the llama2.c tokenizer with a naive transcription of run.c; invalid files.
 #include "tokenizer/llama2c.h"
 
 #include <gmock/gmock.h>
@@ -6,28 +6,25 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <ctime>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <random>
-#include <sstream>
 
 #include "base/error.h"
+#include "tokenizer/outside.h"
 #include "tokenizer/vocabulary.h"
 
 namespace vitrine {
 namespace {
 
-using Ids = std::vector<std::int32_t>;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
 std::unique_ptr<const Tokenizer> parse(const std::string& file) { return parse_llama2c_tokenizer(as_bytes(file), "f"); }
 
-/// run.c's encode in O(n²), step by step, on entries that the test holds itself.
+/// run.c's encode, in O(n²), on a copy of the entries.
 class Naive {
  public:
   explicit Naive(std::vector<Entry> entries) : entries_(std::move(entries)) {
@@ -87,21 +84,14 @@ class Naive {
   std::map<std::string, std::int32_t> ids_;
 };
 
-/// A text of up to `max_parts` parts out of `parts`.
+/// A text of up to `max_parts` random elements of `parts`.
 std::string random_text(std::mt19937& random, const std::vector<std::string>& parts, std::size_t max_parts) {
   std::string text;
   for (std::size_t n = random() % (max_parts + 1); n > 0; --n) text += parts[random() % parts.size()];
   return text;
 }
 
-std::string read(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream content;
-  content << file.rdbuf();
-  return content.str();
-}
-
-/// The entries of a well-formed file.
+/// The entries of a valid file.
 std::vector<Entry> entries_of(const std::string& file) {
   std::vector<Entry> entries;
   for (std::size_t at = 4; at < file.size();) {
@@ -115,7 +105,7 @@ std::vector<Entry> entries_of(const std::string& file) {
   return entries;
 }
 
-void expect_as_naive(const Tokenizer& tokenizer, const Naive& naive, const std::string& text) {
+void expect_agrees(const Tokenizer& tokenizer, const Naive& naive, const std::string& text) {
   const Ids ids = tokenizer.encode(text, SpecialTokens::apply);
   ASSERT_EQ(ids, naive.encode(text, true)) << testing::PrintToString(text);
   ASSERT_EQ(tokenizer.encode(text, SpecialTokens::none), naive.encode(text, false)) << testing::PrintToString(text);
@@ -126,54 +116,51 @@ void expect_as_naive(const Tokenizer& tokenizer, const Naive& naive, const std::
 class Stories : public testing::Test {
  protected:
   void SetUp() override {
-    const char* data = std::getenv("VITRINE_DATA");
-    if (data == nullptr) GTEST_SKIP() << "VITRINE_DATA is not set";
-    data_ = data;
-    file_ = read(data_ + "/models/stories260K/tok512.bin");
+    OUTSIDE_DATA_OR_SKIP(path, "models/stories260K/tok512.bin");
+    file_ = read_all(path);
     tokenizer_ = parse(file_);
   }
 
-  std::string data_;
   std::string file_;
   std::unique_ptr<const Tokenizer> tokenizer_;
 };
 
-TEST_F(Stories, IdsOfASentence) {
+TEST_F(Stories, EncodeASentence) {
   EXPECT_EQ(tokenizer_->vocab_size(), 512);
   // "Once upon a time" by run.c.
   EXPECT_THAT(tokenizer_->encode("Once upon a time", SpecialTokens::apply), ElementsAre(1, 403, 407, 261, 378));
   EXPECT_THAT(tokenizer_->encode("Once upon a time", SpecialTokens::none), ElementsAre(403, 407, 261, 378));
 }
 
-TEST_F(Stories, AsNaiveOnStories) {
+TEST_F(Stories, AgreeWithNaiveOnStories) {
   const Naive naive(entries_of(file_));
-  const std::string text = read(data_ + "/text/tinystories_sample.txt");
+  const std::string text = read_all(test::outside_data("text/tinystories_sample.txt"));
   ASSERT_GT(text.size(), 10000U);
   std::mt19937 random(1);
   for (int i = 0; i < 2000; ++i) {
     const std::size_t length = random() % 120;
-    expect_as_naive(*tokenizer_, naive, text.substr(random() % (text.size() - length), length));
+    expect_agrees(*tokenizer_, naive, text.substr(random() % (text.size() - length), length));
   }
 }
 
-TEST_F(Stories, AsNaiveOnAnything) {
+TEST_F(Stories, AgreeWithNaiveOnRandomText) {
   const Naive naive(entries_of(file_));
   std::vector<std::string> parts = {" ",  "  ",  "\n",      "é",    "😀",     "👩‍👩‍👧", "™", "\u200a",
                                     "漢", "the", "\n<s>\n", "</s>", "<0x41>"};
   for (int byte = 0; byte < 256; ++byte) parts.emplace_back(1, static_cast<char>(byte));
   for (const auto& [piece, score] : entries_of(file_)) parts.push_back(piece);
   std::mt19937 random(2);
-  for (int i = 0; i < 3000; ++i) expect_as_naive(*tokenizer_, naive, random_text(random, parts, 40));
+  for (int i = 0; i < 3000; ++i) expect_agrees(*tokenizer_, naive, random_text(random, parts, 40));
 }
 
-// Quadratic time would be hours, so the looser limit of slow builds finds it too.
+// Quadratic time would take hours, so the limit for slow builds detects it, too.
 #if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 constexpr double kSecondsPerMegabyte = 1;
 #else
 constexpr double kSecondsPerMegabyte = 20;
 #endif
 
-TEST_F(Stories, AMegabyteWithoutSpaces) {
+TEST_F(Stories, EncodeAMegabyteWithoutSpacesQuickly) {
   std::mt19937 random(3);
   std::string text;
   while (text.size() < (1U << 20)) text += static_cast<char>('a' + random() % 26);
@@ -185,7 +172,7 @@ TEST_F(Stories, AMegabyteWithoutSpaces) {
   }
 }
 
-/// Four letters and many of their combinations, with few scores, so that ties are everywhere.
+/// A few letters and many of their combinations, with only three scores, so that ties are frequent.
 std::vector<Entry> tied_entries(std::mt19937& random) {
   std::vector<Entry> pieces = {{" ", -9}, {"a", -9}, {"b", -9}, {"c", -9}, {"é", -9}, {"😀", -9}};
   const std::vector<std::string> letters = {" ", "a", "b", "c", "é"};
@@ -195,13 +182,13 @@ std::vector<Entry> tied_entries(std::mt19937& random) {
     pieces.emplace_back(piece, -static_cast<float>(random() % 3));
   }
   pieces.emplace_back("ab", -std::numeric_limits<float>::infinity());
-  pieces.emplace_back("<0x64><0x65>",
-                      1.0F);               // bytes that are outside the vocabulary merge by their spelling, as in run.c
-  pieces.emplace_back("\n<s>\n ", -1.0F);  // and so does BOS
+  // As in run.c, unknown bytes and BOS merge by the text of their pieces.
+  pieces.emplace_back("<0x64><0x65>", 1.0F);
+  pieces.emplace_back("\n<s>\n ", -1.0F);
   return with_bytes(pieces);
 }
 
-TEST(Llama2c, TiesGoToTheLeft) {
+TEST(Llama2c, MergesTheLeftmostOfTiedPairs) {
   std::mt19937 random(4);
   const std::vector<std::string> parts = {" ", "a", "b", "c", "é", "d", "e", "\x80", "\xC3", "😀"};
   for (int vocabulary = 0; vocabulary < 50; ++vocabulary) {
@@ -216,25 +203,25 @@ TEST(Llama2c, TiesGoToTheLeft) {
   }
 }
 
-TEST(Llama2c, ATieByHand) {
-  // aab: "aa" and "ab" score the same, the left pair wins.
+TEST(Llama2c, MergesTheLeftmostOfTwoTiedPairs) {
+  // "aa" and "ab" have the same score.
   const auto tokenizer = parse(llama2c_file(with_bytes({{" ", -5}, {"a", -5}, {"b", -5}, {"aa", 0}, {"ab", 0}})));
   EXPECT_THAT(tokenizer->encode("aab", SpecialTokens::apply), ElementsAre(1, 259, 262, 261));
 }
 
-TEST(Llama2c, TheLowestIdOfAPieceThatStandsTwice) {
+TEST(Llama2c, UsesTheLowestIdOfARepeatedPiece) {
   const auto tokenizer = parse(llama2c_file(with_bytes({{" ", -5}, {"a", -5}, {"a", 0}, {" a", -1}, {" a", 0}})));
   EXPECT_THAT(tokenizer->encode("aa", SpecialTokens::none), ElementsAre(262, 260));
 }
 
-TEST(Llama2c, EmptyTextNulAndMissingSpace) {
+TEST(Llama2c, EncodesAnEmptyTextNulAndAMissingSpace) {
   const auto tokenizer = parse(llama2c_file(with_bytes({{"a", 0}})));
   EXPECT_THAT(tokenizer->encode("", SpecialTokens::apply), ElementsAre(1));
   EXPECT_THAT(tokenizer->encode("", SpecialTokens::none), ElementsAre());
   EXPECT_THAT(tokenizer->encode(std::string("a\0a", 3), SpecialTokens::none), ElementsAre(0x20 + 3, 259, 3, 259));
 }
 
-TEST(Llama2c, PiecesBytesAndSpecials) {
+TEST(Llama2c, HasPiecesBytesAndSpecialTokens) {
   const auto tokenizer = parse(llama2c_file(with_bytes({{" ", 0}, {" a", 0}})));
   EXPECT_EQ(tokenizer->vocab_size(), 261);
   EXPECT_EQ(tokenizer->bos(), 1);
@@ -252,7 +239,7 @@ TEST(Llama2c, PiecesBytesAndSpecials) {
   }
 }
 
-TEST(Llama2c, OneSpaceGoesAfterBos) {
+TEST(Llama2c, DropsOneSpaceAfterBos) {
   const auto tokenizer = parse(llama2c_file(with_bytes({{" ", 0}, {" a", 0}, {"  a", 0}})));
   EXPECT_EQ(tokenizer->decode(Ids{1, 260}), "a");
   EXPECT_EQ(tokenizer->decode(Ids{1, 261}), " a");
@@ -265,7 +252,7 @@ TEST(Llama2c, OneSpaceGoesAfterBos) {
   EXPECT_EQ(Detokenizer(*tokenizer).push(260), " a");
 }
 
-TEST(Llama2c, BrokenFiles) {
+TEST(Llama2c, RefusesInvalidFiles) {
   const std::vector<Entry> entries = with_bytes({{"a", 0}});
   const auto expect = [](const std::string& file, const char* message) {
     EXPECT_THAT([&] { parse(file); }, ThrowsMessage<BadCheckpoint>(HasSubstr(message))) << message;
@@ -295,10 +282,10 @@ TEST(Llama2c, BrokenFiles) {
   expect(llama2c_file(swapped), "expected the byte <0x07> as token 10");
 }
 
-TEST(Llama2c, EveryTruncationIsRefused) {
+TEST(Llama2c, RefusesTruncatedFiles) {
   const std::string good = llama2c_file(with_bytes({{"a", 0}, {"bc", 0}}));
   for (std::size_t size = 0; size < good.size(); ++size) {
-    // Cut between two tokens behind the bytes it is a smaller, valid vocabulary.
+    // A file that ends between two tokens after the bytes is a smaller, valid vocabulary.
     const bool valid = size == good.size() - 10 || size == good.size() - 19;
     if (valid) {
       EXPECT_NO_THROW(parse(good.substr(0, size)));
@@ -308,13 +295,13 @@ TEST(Llama2c, EveryTruncationIsRefused) {
   }
 }
 
-TEST(Llama2c, FlippedBitsNeverCrash) {
+TEST(Llama2c, SurvivesFlippedBits) {
   const std::string good = llama2c_file(with_bytes({{" ", -1}, {"a", 0}, {"b", 0}, {"ab", 0}, {" ab", 1}}));
   std::mt19937 random(5);
   for (int i = 0; i < 3000; ++i) {
     std::string file = good;
     for (int flips = 0; flips < 3; ++flips) {
-      // Half of the flips hit the pieces behind the bytes, since nearly all of those before them are refused.
+      // Half of the flips are in the pieces after the bytes, because nearly all others make the file invalid.
       const std::size_t from = random() % 2 == 0 ? file.size() - 60 : 0;
       char& byte = file[from + random() % (file.size() - from)];
       byte = static_cast<char>(byte ^ (1 << random() % 8));

@@ -1,12 +1,8 @@
-// Finding a tokenizer: by content, in folders, and refusals by name.
+// Finding a tokenizer: detection of formats, folders, refusals.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
 
 #include "base/error.h"
+#include "base/temp_folder.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/vocabulary.h"
 
@@ -19,16 +15,9 @@ using testing::ThrowsMessage;
 
 class LoadTokenizer : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "vitrine_tokenizer_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::string write(const std::string& name, const std::string& content) const {
-    std::ofstream(folder_ / name, std::ios::binary) << content;
-    return (folder_ / name).string();
+    test::write_file(folder_ / name, content);
+    return folder_ / name;
   }
 
   template <class E>
@@ -37,46 +26,46 @@ class LoadTokenizer : public testing::Test {
                 ThrowsMessage<E>(AllOf(HasSubstr("[" + path + "]"), HasSubstr(message))));
   }
 
-  std::filesystem::path folder_;
+  test::TempFolder folder_;
 };
 
-TEST_F(LoadTokenizer, Llama2cWhateverItsFirstByte) {
+TEST_F(LoadTokenizer, DetectsLlama2cWithAnyFirstByte) {
   for (std::int32_t max_token_length : {7, 10 /* '\n', as SentencePiece */, 123 /* '{', as JSON */, 65535}) {
     const std::string path = write("any_name", llama2c_file(with_bytes({{"a", 0}}), max_token_length));
     EXPECT_EQ(load_tokenizer(path)->vocab_size(), 260);
   }
 }
 
-TEST_F(LoadTokenizer, OtherFormatsAreRefusedByName) {
+TEST_F(LoadTokenizer, RefusesInvalidFilesOfEveryFormat) {
   expect_refused<BadCheckpoint>(write("a", R"({"version":"1.0"})"), "\"model\" of the tokenizer");
   expect_refused<BadCheckpoint>(write("b", " \n  {\n}"), "\"model\" of the tokenizer");
   expect_refused<BadInput>(write("odd.json", R"({"!":0})"), "a name ending in vocab.json");
   expect_refused<BadCheckpoint>(write("c", std::string("\x0a\x0e\x0a\x05<unk>\x15\0\0\0", 12)), "SentencePiece");
   expect_refused<BadCheckpoint>(write("d", "IQ== 0\nIg== 1\n"), "expected a rank for every byte");
   expect_refused<BadCheckpoint>(write("e", std::string("GGUF\x03\0\0\0", 8)), "number of tensors");
-  expect_refused<BadCheckpoint>(write("f", "once upon a time"), "no known format");
-  expect_refused<BadCheckpoint>(write("g", ""), "no known format");
-  expect_refused<BadCheckpoint>(write("h", llama2c_file(with_bytes({}), -1)), "no known format");
-  expect_refused<BadInput>((folder_ / "none").string(), "cannot open");
+  expect_refused<BadCheckpoint>(write("f", "once upon a time"), "unknown format");
+  expect_refused<BadCheckpoint>(write("g", ""), "unknown format");
+  expect_refused<BadCheckpoint>(write("h", llama2c_file(with_bytes({}), -1)), "unknown format");
+  expect_refused<BadInput>(folder_ / "none", "cannot open");
 }
 
-TEST_F(LoadTokenizer, AModelOfLlama2cIsNoTokenizer) {
+TEST_F(LoadTokenizer, RefusesALlama2cModel) {
   const auto model = [](std::int32_t vocab, std::size_t n_floats) {
     std::string file;
     for (const std::int32_t n : {8, 12, 2, 4, 2, vocab, 16}) append_number(file, n);
     return file + std::string(4 * n_floats, '\0');
   };
-  // Embedding, per layer two norms, q and o, k and v, three matrices of the FFN; the last norm, RoPE's sines and
+  // Embedding; for each layer two norms, q and o, k and v, three matrices of the FFN; last norm; RoPE's sines and
   // cosines.
   const std::size_t n = 300 * 8 + 2 * (2 * 8 + 2 * 64 + 2 * 32 + 3 * 96) + 8 + 16 * 2;
-  expect_refused<BadInput>(write("model.bin", model(300, n)), "got a llama2.c model, which holds none; give the file");
+  expect_refused<BadInput>(write("model.bin", model(300, n)), "got a llama2.c model without one; give the file");
   expect_refused<BadInput>(write("model.bin", model(-300, n + 300 * 8)), "got a llama2.c model");
   expect_refused<BadCheckpoint>(write("model.bin", model(300, n - 1)), "token");
   expect_refused<BadCheckpoint>(write("model.bin", model(0, n)), "token");
 }
 
-TEST_F(LoadTokenizer, Folders) {
-  const std::string folder = folder_.string();
+TEST_F(LoadTokenizer, FindsTokenizersInFolders) {
+  const std::string& folder = folder_.path();
   expect_refused<BadInput>(folder, "tokenizer.json, tokenizer.model, vocab.json with merges.txt or tokenizer.bin");
   write("vocab.json", "{}");
   expect_refused<BadInput>(folder, "got none");

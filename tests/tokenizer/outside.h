@@ -1,4 +1,4 @@
-// Cases from outside data: texts and the ids that the reference gives.
+// Access to data outside the repository: texts and the ids that the reference gives.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,10 +16,10 @@ namespace vitrine {
 
 using Ids = std::vector<std::int32_t>;
 
-/// Bytes of a text that would take a quadratic algorithm minutes at least; fewer where sanitizers slow everything.
+/// The size of a text for which a quadratic algorithm needs at least minutes; smaller with sanitizers.
 constexpr std::size_t kLongText = 1'000'000 / test::kSlowdown;
 
-/// unit, over and over.
+/// Repeats `unit` up to that size.
 inline std::string long_text(const std::string& unit) {
   std::string text;
   while (text.size() < kLongText) text += unit;
@@ -31,12 +31,12 @@ inline std::string read_all(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-/// A file under VITRINE_DATA; the test that asks is skipped where it is missing.
+/// The path of a file under VITRINE_DATA; skips the test if it is missing.
 #define OUTSIDE_DATA_OR_SKIP(variable, path)             \
   const std::string variable = test::outside_data(path); \
   if ((variable).empty()) GTEST_SKIP() << "no " << (path) << " under VITRINE_DATA"
 
-/// tokenizers/vectors.json: text and ids by name of a tokenizer.
+/// Checks the cases for the tokenizer `name` in the file `vectors` (tokenizers/vectors.json).
 inline void expect_vectors(const Tokenizer& tokenizer, const std::string& vectors, const std::string& name) {
   const nlohmann::json cases = nlohmann::json::parse(read_all(vectors)).at(name);
   ASSERT_FALSE(cases.empty());

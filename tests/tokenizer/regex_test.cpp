@@ -1,5 +1,5 @@
-// What the classes of tokenizer files' regexes hold, against what `tokenizers` 0.23.3 says when asked of every code
-// point (docs/tokenizers.md); here the characters at which engines and versions of Unicode part.
+// The character classes of tokenizer files' regexes. They were compared with `tokenizers` 0.23.3 for every code point
+// (docs/tokenizers.md); these tests have the characters for which engines and versions of Unicode differ.
 #include "tokenizer/regex.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ std::vector<std::string> matches(std::string_view pattern, const std::string& te
 
 using Texts = std::vector<std::string>;
 
-TEST(Regex, WordsHoldLatinNumbersOutsideClassesOnly) {
+TEST(Regex, MatchesLatinNumbersAsWordsOutsideClassesOnly) {
   const std::string text = "\u00b2\u00b3\u00b9\u00bc\u00bd\u00be\u2070\u2155";
   EXPECT_EQ(matches(R"(\w)", text), (Texts{"\u00b2", "\u00b3", "\u00b9", "\u00bc", "\u00bd", "\u00be"}));
   EXPECT_EQ(matches(R"(\W)", text), (Texts{"\u2070", "\u2155"}));
@@ -34,7 +34,7 @@ TEST(Regex, WordsHoldLatinNumbersOutsideClassesOnly) {
   EXPECT_EQ(matches(R"(\w)", text, RegexSyntax::rust), Texts{});
 }
 
-TEST(Regex, PosixClasses) {
+TEST(Regex, HasPosixClasses) {
   const std::string text = "aZ5_ \t.+\u00e9\u00c9\u0664\u00a0\x01";
   EXPECT_EQ(matches("[[:alpha:]]", text), (Texts{"a", "Z", "\u00e9", "\u00c9"}));
   EXPECT_EQ(matches("[[:alnum:]]", text), (Texts{"a", "Z", "5", "\u00e9", "\u00c9", "\u0664"}));
@@ -49,10 +49,10 @@ TEST(Regex, PosixClasses) {
   for (const char* refused : {"[[:lower:]]", "[[:graph:]]", "[[:print:]]", "[[:^alpha:]]", "[[:odd:]]"}) {
     EXPECT_THROW(Regex(refused, kOniguruma, "F"), Unsupported) << refused;
   }
-  EXPECT_THROW(Regex("[[:alpha:]]", RegexSyntax::rust, "F"), Unsupported);  // ASCII there
+  EXPECT_THROW(Regex("[[:alpha:]]", RegexSyntax::rust, "F"), Unsupported);  // ASCII in Rust
 }
 
-TEST(Regex, CharactersNewerThanPcre) {
+TEST(Regex, KnowsCharactersNewerThanPcre) {
   const std::string newer = "\u0363\u1dd3\u0f82\U00010d69\U00010d6a\U00011f00";  // marks; U+10D6A is not Alphabetic
   EXPECT_EQ(matches(R"(\p{Alphabetic})", newer), (Texts{"\u0363", "\u1dd3", "\u0f82", "\U00010d69", "\U00011f00"}));
   EXPECT_EQ(matches(R"(\P{Alphabetic})", newer), Texts{"\U00010d6a"});
@@ -60,13 +60,13 @@ TEST(Regex, CharactersNewerThanPcre) {
   EXPECT_EQ(matches(R"(\p{Mc})", "\U0001171e\U0001171f"), Texts{"\U0001171e"});  // Mn before Unicode 16
 }
 
-TEST(Regex, PropertiesWithoutBraces) {
+TEST(Regex, ReadsPropertiesWithoutBraces) {
   EXPECT_EQ(matches(R"(\pL)", "ab pL", kOniguruma), Texts{"pL"});
   EXPECT_EQ(matches(R"(\pL+)", "ab pL", RegexSyntax::rust), (Texts{"ab", "pL"}));
 }
 
-/// As Oniguruma: an empty match does not directly follow another one.
-TEST(Regex, EmptyMatches) {
+/// As in Oniguruma, an empty match does not directly follow another match.
+TEST(Regex, FindsEmptyMatches) {
   EXPECT_EQ(matches("x*", "abxxc"), (Texts{"", "", "xx", ""}));
   EXPECT_EQ(matches("x?", "xx"), (Texts{"x", "x"}));
   EXPECT_EQ(matches("^", "ab\nc"), (Texts{"", ""}));

@@ -1,4 +1,4 @@
-// SentencePiece models: ids as the library gives them (expectations from sentencepiece 0.2.3), refusals of bad files.
+// SentencePiece models: the ids of sentencepiece 0.2.3, refusals of invalid files.
 #include "tokenizer/sentencepiece.h"
 
 #include <gmock/gmock.h>
@@ -46,10 +46,10 @@ TEST(SentencePiece, MergesTheBestScoreFirst) {
   const auto tokenizer = load(letters(2).file());
   EXPECT_EQ(tokenizer->encode("ab", kNone), Ids({7}));
   EXPECT_EQ(tokenizer->encode("aab", kNone), Ids({3, 4, 6}));
-  EXPECT_EQ(tokenizer->encode("aaa", kNone), Ids({3, 8, 4}));  // of equal scores the leftmost
+  EXPECT_EQ(tokenizer->encode("aaa", kNone), Ids({3, 8, 4}));  // the leftmost of equal scores
   EXPECT_EQ(tokenizer->encode(" ab", kNone), Ids({3, 7}));
   EXPECT_EQ(tokenizer->encode("", kNone), Ids());
-  EXPECT_EQ(tokenizer->encode("xyz", kNone), Ids({3, 0}));  // unknown characters in a row are one
+  EXPECT_EQ(tokenizer->encode("xyz", kNone), Ids({3, 0}));  // adjacent unknown characters become one
 }
 
 TEST(SentencePiece, TakesTheBestPathOfAUnigramModel) {
@@ -59,12 +59,12 @@ TEST(SentencePiece, TakesTheBestPathOfAUnigramModel) {
   EXPECT_EQ(tokenizer->encode("a<go>xx", kNone), Ids({3, 4, 9, 0}));
 }
 
-TEST(SentencePiece, SpecialTokens) {
+TEST(SentencePiece, RecognizesSpecialTokens) {
   const auto tokenizer = load(letters(2).file());
   EXPECT_EQ(tokenizer->bos(), 1);
   EXPECT_EQ(tokenizer->stop_ids(), Ids({2}));
   EXPECT_EQ(tokenizer->encode("", kApply), Ids({1}));
-  // The dummy prefix stands at the start of the text only.
+  // The dummy prefix is added only at the start of the text.
   EXPECT_EQ(tokenizer->encode("ab</s>ab", kApply), Ids({1, 7, 2, 6}));
   EXPECT_EQ(tokenizer->encode("<s>ab", kApply), Ids({1, 1, 6}));
   EXPECT_EQ(tokenizer->encode("ab</s> ab", kApply), Ids({1, 7, 2, 7}));
@@ -73,7 +73,7 @@ TEST(SentencePiece, SpecialTokens) {
   EXPECT_EQ(tokenizer->encode("<go>a", kNone), Ids({3, 9, 4}));  // a user-defined piece is text
 }
 
-TEST(SentencePiece, Decode) {
+TEST(SentencePiece, Decodes) {
   const auto tokenizer = load(letters(2).file());
   EXPECT_EQ(tokenizer->decode(Ids({7, 7})), "ab ab");
   EXPECT_EQ(tokenizer->decode(Ids({1, 7, 2, 7})), "ab ab");
@@ -86,7 +86,7 @@ TEST(SentencePiece, Decode) {
   EXPECT_THROW(tokenizer->bytes(-1), BadInput);
 }
 
-TEST(SentencePiece, BytesOfUnknownCharacters) {
+TEST(SentencePiece, SpellsUnknownCharactersAsBytes) {
   spm::Model model = letters(2);
   model.byte_fallback = true;
   for (int byte = 0; byte < 256; ++byte) model.pieces.push_back({fmt::format("<0x{:02X}>", byte), 0, spm::kByte});
@@ -95,17 +95,17 @@ TEST(SentencePiece, BytesOfUnknownCharacters) {
   EXPECT_EQ(ids, Ids({3, 10 + 0xC3, 10 + 0xA4}));
   EXPECT_EQ(tokenizer->decode(ids), "\xC3\xA4");
   EXPECT_EQ(tokenizer->bytes(10 + 0xC3), "\xC3");
-  EXPECT_EQ(tokenizer->encode("\xFF", kNone), tokenizer->encode("\xEF\xBF\xBD", kNone));  // no UTF-8: U+FFFD
+  EXPECT_EQ(tokenizer->encode("\xFF", kNone), tokenizer->encode("\xEF\xBF\xBD", kNone));  // invalid UTF-8: U+FFFD
 }
 
-TEST(SentencePiece, TakesUnusedPiecesApart) {
+TEST(SentencePiece, SplitsUnusedPieces) {
   spm::Model model = letters(2);
   model.pieces[3].type = spm::kUnused;  // ab
   model.pieces[4].type = spm::kUnused;  // ▁ab
   EXPECT_EQ(load(model.file())->encode("ab", kNone), Ids({3, 4, 5}));
 }
 
-TEST(SentencePiece, ExtraWhitespace) {
+TEST(SentencePiece, RemovesExtraWhitespace) {
   spm::Model model = letters(2);
   model.remove_extra = true;
   const auto tokenizer = load(model.file());
@@ -114,12 +114,12 @@ TEST(SentencePiece, ExtraWhitespace) {
   EXPECT_EQ(tokenizer->decode(Ids({3, 3, 7})), "ab");
 }
 
-TEST(SentencePiece, RefusesBadModels) {
+TEST(SentencePiece, RefusesInvalidModels) {
   const spm::Model good = letters(2);
   expect_refused<BadCheckpoint>(spm::piece({"a"}) + spm::piece({"b"}), "expected an unknown piece");
   spm::Model model = good;
   model.pieces.push_back({"a"});
-  expect_refused<BadCheckpoint>(model.file(), "expected every piece once");
+  expect_refused<BadCheckpoint>(model.file(), "have the same text");
   model = good;
   model.pieces.push_back({""});
   expect_refused<BadCheckpoint>(model.file(), "expected 1 to 4096 bytes for piece 10, got 0");
@@ -139,13 +139,13 @@ TEST(SentencePiece, RefusesBadModels) {
   model.kind = 3;
   expect_refused<Unsupported>(model.file(), "words");
   expect_refused<Unsupported>(good.file() + spm::bytes(5, spm::bytes(2, "abc")), "denormalizer");
-  expect_refused<BadCheckpoint>(good.file() + std::string(12, '\xFF'), "without its end");
-  expect_refused<BadCheckpoint>(good.file() + "\x0A\x7F", "cut short");
+  expect_refused<BadCheckpoint>(good.file() + std::string(12, '\xFF'), "without an end");
+  expect_refused<BadCheckpoint>(good.file() + "\x0A\x7F", "truncated");
   expect_refused<BadCheckpoint>(good.file() + "\x0B", "wire type");
 }
 
-TEST(SentencePiece, CharacterMaps) {
-  // One state at 256: 'x' (0x78) leads to a unit with a leaf; its value stands at the state behind it.
+TEST(SentencePiece, AppliesCharacterMaps) {
+  // The state 256 has one edge, 'x' (0x78), to a state with a leaf, which contains the value.
   std::vector<std::uint32_t> units(768, 0xFFFFFF01);
   units[0] = 256U << 10;                                           // offset 256
   units[256 ^ 'x'] = ((256U ^ 'x' ^ 512U) << 10) | 1U << 8 | 'x';  // → state 512, has a leaf
@@ -182,7 +182,7 @@ TEST(SentencePiece, CharacterMaps) {
   expect_refused<BadCheckpoint>(model.file(), "whole 4-byte units");
 }
 
-TEST(SentencePiece, NoInputTakesQuadraticTime) {
+TEST(SentencePiece, NeverTakesQuadraticTime) {
   for (const int kind : {1, 2}) {
     const auto tokenizer = load(letters(kind).file());
     for (const char* unit : {"a", " ", "ab", "\xF0\x9F\xA6\x99", "<", "<s", "<go>", "\xFF"}) {
@@ -190,7 +190,7 @@ TEST(SentencePiece, NoInputTakesQuadraticTime) {
       const auto start = std::chrono::steady_clock::now();
       tokenizer->encode(text, kApply);
       const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-      EXPECT_LT(seconds.count(), 10) << unit;  // about 0.3; quadratic would be hours
+      EXPECT_LT(seconds.count(), 10) << unit;  // about 0.3; quadratic time would take hours
     }
   }
 }

@@ -1,4 +1,4 @@
-// Builds SentencePiece models for tests: the wire format of their protocol buffer.
+// Builds SentencePiece models for tests, in the wire format of protocol buffers.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ inline std::string piece(const Piece& p) {
   return bytes(1, bytes(1, p.text) + real(2, p.score) + integer(3, static_cast<std::uint64_t>(p.type)));
 }
 
-/// <unk>, <s>, </s>, then `pieces`. `normalizer` replaces the whole normalizer_spec.
+/// A model with <unk>, <s>, </s> and `pieces`.
 struct Model {
   int kind = 2;  // 1 unigram, 2 BPE
   bool byte_fallback = false;

@@ -62,22 +62,22 @@ TEST(Tiktoken, MergesTheLowestRankFirst) {
   EXPECT_THROW(tokenizer->bytes(259), BadInput);
 }
 
-TEST(Tiktoken, AsksForAPattern) { expect_refused<BadInput>(file(), "got 256; give the regex with --pattern", ""); }
+TEST(Tiktoken, RequiresAPattern) { expect_refused<BadInput>(file(), "got 256; give the regex with --pattern", ""); }
 
-TEST(Tiktoken, APatternMustMatchEverything) {
+TEST(Tiktoken, RefusesTextThatThePatternDoesNotMatch) {
   const auto tokenizer = parse_tiktoken(file(), "[a-z]+", "m");
   EXPECT_THAT([&] { tokenizer->encode("ab cd", kApply); }, ThrowsMessage<BadInput>(HasSubstr("gap at byte 2")));
 }
 
-TEST(Tiktoken, RefusesBadFiles) {
+TEST(Tiktoken, RefusesInvalidFiles) {
   for (const char* line : {"YQ= 300", "YQ 300", "Y=Q= 300", "YR== 300", "!!== 300", " 300", "= 300", "YWI", "YWI= "}) {
     expect_refused<BadCheckpoint>(file() + line + "\n", "at line 257");
   }
   expect_refused<BadCheckpoint>(file() + "YWI= x\n", "expected a rank");
   expect_refused<BadCheckpoint>(file() + "YWI= -1\n", "expected a rank");
   expect_refused<BadCheckpoint>(file() + "YWI= 99999999999\n", "expected a rank");
-  expect_refused<BadCheckpoint>(file() + "YWI= 5\n", "every rank once");
-  expect_refused<BadCheckpoint>(file() + "YQ== 300\n", "every piece and every rank once");
+  expect_refused<BadCheckpoint>(file() + "YWI= 5\n", "at line 257 appears twice");
+  expect_refused<BadCheckpoint>(file() + "YQ== 300\n", "at line 257 appears twice");
   expect_refused<BadCheckpoint>("YQ== 0\n", "expected a rank for every byte");
   expect_refused<BadCheckpoint>(file({std::string(5000, 'a')}), "1 to 4096 bytes");
 }

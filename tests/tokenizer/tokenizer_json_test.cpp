@@ -1,12 +1,10 @@
-// tokenizer.json against Hugging Face's `tokenizers`: cases, vectors, worst inputs for time, hostile files.
+// tokenizer.json, compared with Hugging Face's `tokenizers`: cases, vectors, worst-case inputs, hostile files.
 #include "tokenizer/tokenizer_json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <fstream>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -19,19 +17,12 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-std::string content(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream out;
-  out << file.rdbuf();
-  return out.str();
-}
-
-/// Without the limits of parse_json: these files are ours.
-Json json_of(const std::string& path) { return Json::parse(content(path)); }
+/// Parses without the limits of parse_json.
+Json json_of(const std::string& path) { return Json::parse(read_all(path)); }
 
 std::string data(const std::string& path) { return test::outside_data("tokenizers/" + path); }
 
-TEST(TokenizerJson, SmallCases) {
+TEST(TokenizerJson, AgreesOnSmallCases) {
   if (data("small").empty()) GTEST_SKIP() << "VITRINE_DATA is unset";
   int n_cases = 0;
   const Json groups = json_of(data("small/cases.json"));
@@ -49,7 +40,7 @@ TEST(TokenizerJson, SmallCases) {
   EXPECT_GT(n_cases, 200);
 }
 
-TEST(TokenizerJson, Vectors) {
+TEST(TokenizerJson, AgreesOnVectors) {
   if (data("vectors.json").empty()) GTEST_SKIP() << "VITRINE_DATA is unset";
   const Json vectors = json_of(data("vectors.json"));
   for (const char* name : {"gpt2", "llama2", "qwen2", "t5"}) {
@@ -57,7 +48,7 @@ TEST(TokenizerJson, Vectors) {
         load_tokenizer(data(std::string(name) == "gpt2" ? "gpt2" : std::string(name) + "/tokenizer.json"));
     for (const Json& c : vectors[name]) {
       const std::string text = c["text"];
-      // The file at hand has plain spaces where the published one has no-break spaces, so it cannot know them.
+      // This copy of the file has plain spaces where the published one has no-break spaces.
       if (std::string(name) == "llama2" && text.find("\u00a0") != text.npos) continue;
       EXPECT_EQ(tokenizer->encode(text, SpecialTokens::apply), c["ids"].get<std::vector<std::int32_t>>())
           << name << c["text"];
@@ -65,7 +56,7 @@ TEST(TokenizerJson, Vectors) {
   }
 }
 
-/// What is worst for one rule or another.
+/// Each text is a worst case for some rule.
 TEST(TokenizerJson, NoQuadraticTime) {
   if (data("gpt2").empty()) GTEST_SKIP() << "VITRINE_DATA is unset";
   const std::vector<std::string> texts = {long_text("a"),      long_text(" "),          long_text(" ") + "x",
@@ -86,13 +77,13 @@ TEST(TokenizerJson, NoQuadraticTime) {
   }
 }
 
-/// A BPE of the letters a and b; `model` and `rest` are further fields.
+/// A BPE of the letters a and b, with additional fields in the model and in the document.
 std::string tiny(const std::string& model = "", const std::string& rest = "") {
   return R"({"version":"1.0","model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"])" + model + "}" +
          rest + "}";
 }
 
-TEST(TokenizerJson, HostileFiles) {
+TEST(TokenizerJson, RefusesInvalidFiles) {
   const auto refuses = [](const std::string& file, const char* message) {
     EXPECT_THAT([&] { parse_tokenizer_json(file, "F"); }, ThrowsMessage<Error>(HasSubstr(message)))
         << file.substr(0, 200);
@@ -105,15 +96,15 @@ TEST(TokenizerJson, HostileFiles) {
   const auto model = [](const std::string& fields) { return R"({"model":{"type":"BPE",)" + fields + "}}"; };
   refuses("{}", "\"model\"");
   refuses(R"({"model":{"type":"BPE","merges":[]}})", "vocabulary");
-  refuses(model(R"("vocab":{"a":0,"b":0},"merges":[])"), "stands twice");
-  refuses(model(R"("vocab":{"a":0,"a":1},"merges":[])"), "stands twice");
+  refuses(model(R"("vocab":{"a":0,"b":0},"merges":[])"), "appears twice");
+  refuses(model(R"("vocab":{"a":0,"a":1},"merges":[])"), "appears twice");
   refuses(model(R"("vocab":{"a":-1},"merges":[])"), "expected an id");
   refuses(model(R"("vocab":{"a":1.5},"merges":[])"), "expected an id");
   refuses(model(R"("vocab":{"a":4294967296},"merges":[])"), "expected an id");
   refuses(model(R"("vocab":{"a":"x"},"merges":[])"), "an id for each piece");
   refuses(model(R"("vocab":{"a":0},"merges":["a"])"), "a space between them");
   refuses(model(R"("vocab":{"a":0},"merges":["a b"])"), "not in the vocabulary");
-  refuses(model(R"("vocab":{"a":0,"b":1},"merges":["a b"])"), "which merge 0 makes");
+  refuses(model(R"("vocab":{"a":0,"b":1},"merges":["a b"])"), "the result of merge 0");
   refuses(model(R"("vocab":{"a":0,"":1},"merges":[["a",""]])"), "merge");
   refuses(model(R"("vocab":{"a":0},"merges":[["a","a","a"]])"), "merge");
   refuses(model(R"("vocab":{"a":0},"merges":[{}])"), "merge");
@@ -143,19 +134,18 @@ TEST(TokenizerJson, HostileFiles) {
       "the id 3, which no token has");
   refuses(tiny("", R"(,"normalizer":{"type":"Precompiled","precompiled_charsmap":"////"})"), "");
   refuses(tiny("", R"(,"normalizer":{"type":"Precompiled","precompiled_charsmap":"?"})"), "base64");
-  refuses(tiny("", R"(,"added_tokens":[{"id":0,"content":"x"}])"), "in the vocabulary that is");
-  refuses(tiny("", R"(,"added_tokens":[{"id":9,"content":"a"}])"), "in the vocabulary it has");
-  refuses(tiny("", R"(,"added_tokens":[{"id":7,"content":"x"},{"id":7,"content":"y"}])"), "stands twice");
+  refuses(tiny("", R"(,"added_tokens":[{"id":0,"content":"x"}])"), "which the vocabulary gives to");
+  refuses(tiny("", R"(,"added_tokens":[{"id":9,"content":"a"}])"), "but the vocabulary gives it");
+  refuses(tiny("", R"(,"added_tokens":[{"id":7,"content":"x"},{"id":7,"content":"y"}])"), "appears twice");
   refuses(tiny("", R"(,"added_tokens":[{"id":2147483647,"content":"x"}])"), "ids up to");
   refuses(tiny("", ",\"added_tokens\":" + std::string(100'000, '[')), "nested");
 }
 
-/// As the trainer of `tokenizers` writes it where a special token is a piece, too: the last one counts.
-TEST(TokenizerJson, PiecesThatStandTwiceInAScoredVocabulary) {
+/// The trainer of `tokenizers` writes such files if a special token is also a piece. The last one is used.
+TEST(TokenizerJson, AllowsRepeatedPiecesInAScoredVocabulary) {
   const auto tokenizer = parse_tokenizer_json(
       R"({"model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0.0],["a",-1.0],["b",-2.0],["ab",-5.0],["a",-3.0],["ab",-1.5]]}})",
       "F");
-  using Ids = std::vector<std::int32_t>;
   EXPECT_EQ(tokenizer->encode("aab", SpecialTokens::none), (Ids{4, 5}));
   EXPECT_EQ(tokenizer->encode("baba", SpecialTokens::none), (Ids{2, 5, 4}));
   EXPECT_EQ(tokenizer->piece(1), "a");
@@ -163,7 +153,7 @@ TEST(TokenizerJson, PiecesThatStandTwiceInAScoredVocabulary) {
   EXPECT_EQ(tokenizer->vocab_size(), 6);
 }
 
-TEST(TokenizerJson, ASpecialTokenIsNotPartOfADecodedText) {
+TEST(TokenizerJson, OmitsSpecialTokensFromDecodedText) {
   const auto tokenizer = parse_tokenizer_json(
       R"({"model":{"type":"BPE","vocab":{"a</w>":0,"b</w>":1,"a":2,"<s>":3},"merges":[]},)"
       R"("added_tokens":[{"id":3,"content":"<s>","special":true}],"decoder":{"type":"BPEDecoder","suffix":"</w>"}})",
@@ -178,8 +168,8 @@ std::string repeated_part(const std::string& part, int n) {
   return "[" + list + "]";
 }
 
-/// Files of some hundred bytes that would turn two letters into gigabytes, or overflow the stack.
-TEST(TokenizerJson, RulesThatMultiplyAText) {
+/// Files of a few hundred bytes that would expand two letters to gigabytes, or overflow the stack.
+TEST(TokenizerJson, BoundsTheGrowthOfText) {
   const std::string replace = R"({"type":"Replace","pattern":{"String":"a"},"content":"aaaaaaaaaa"})";
   const std::string normalizer =
       tiny("", R"(,"normalizer":{"type":"Sequence","normalizers":)" + repeated_part(replace, 12) + "}");

@@ -232,25 +232,27 @@ TEST(TrainingMemory, CountsEachPart) {
   const ModelConfig config = tiny("gpt2").config;
   const double n = static_cast<double>(count_params(config));
   TrainWorkload w{4, 8};
-  const std::vector<MemoryPart> f32 = training_memory(config, w);
+  ThreadPool pool(1);
+  const std::vector<MemoryPart> f32 = training_memory(config, w, pool);
   EXPECT_EQ(part(f32, "parameters"), 4 * n);
   EXPECT_EQ(part(f32, "masters"), 0);
   EXPECT_EQ(part(f32, "gradients"), 4 * n);
   EXPECT_EQ(part(f32, "moments"), 8 * n);
-  const auto d = static_cast<double>(config.d_model), vocab = static_cast<double>(config.vocab_size);
-  EXPECT_EQ(part(f32, "logits"), 4.0 * 32 * (3 * vocab + 3 * d));
+  EXPECT_GT(part(f32, "activations"), 0);
   w.dtype = DType::bf16;
   w.optimizer = OptimizerConfig::Kind::sgd;
-  const std::vector<MemoryPart> bf16 = training_memory(config, w);
+  const std::vector<MemoryPart> bf16 = training_memory(config, w, pool);
   EXPECT_EQ(part(bf16, "parameters"), 2 * n);
   EXPECT_EQ(part(bf16, "masters"), 4 * n);
   EXPECT_EQ(part(bf16, "moments"), 4 * n);
   w.recompute = true;
-  EXPECT_LT(part(training_memory(config, w), "activations"), part(bf16, "activations"));
+  EXPECT_LT(part(training_memory(config, w, pool), "activations"), part(bf16, "activations"));
   w.batch = 8;
   w.recompute = false;
-  EXPECT_EQ(part(training_memory(config, w), "activations"), 2 * part(bf16, "activations"));
-  EXPECT_EQ(total_bytes(bf16), 14 * n + part(bf16, "activations") + part(bf16, "logits") + part(bf16, "program"));
+  const double doubled = part(training_memory(config, w, pool), "activations");
+  EXPECT_GT(doubled, 1.6 * part(bf16, "activations"));
+  EXPECT_LT(doubled, 2.4 * part(bf16, "activations"));
+  EXPECT_EQ(total_bytes(bf16), 14 * n + part(bf16, "activations") + part(bf16, "program"));
 }
 
 }  // namespace

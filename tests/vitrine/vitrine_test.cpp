@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "base/temp_folder.h"
 #include "checkpoint/safetensors.h"
@@ -241,6 +243,36 @@ TEST(Library, ThreadsShareOneModel) {
   }
   EXPECT_EQ(together, alone);
   EXPECT_NE(alone[0], alone[1]);
+}
+
+TEST(Library, HasThreadsForFourCallsAtMost) {
+  const auto n_threads = [] {
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    return std::distance(begin(tasks), end(tasks));
+  };
+  constexpr int kCalls = 12, kThreads = 3;
+  const auto before = n_threads();
+  const LanguageModel model = default_model(kThreads);
+  const std::string expected = model.generate("Hi", {.max_tokens = 5}).text;
+  std::vector<std::string> texts(kCalls);
+  std::barrier all_run(kCalls + 1), counted(kCalls + 1);
+  std::vector<std::jthread> callers;
+  for (std::string& text : texts) {
+    callers.emplace_back([&] {
+      bool waited = false;
+      const auto wait = [&](const std::string&) {
+        if (std::exchange(waited, true)) return;
+        all_run.arrive_and_wait();
+        counted.arrive_and_wait();
+      };
+      text = model.generate("Hi", {.max_tokens = 5, .on_text = wait}).text;
+    });
+  }
+  all_run.arrive_and_wait();
+  EXPECT_LE(n_threads() - before, kCalls + 4 * (kThreads - 1));
+  counted.arrive_and_wait();
+  callers.clear();
+  EXPECT_THAT(texts, testing::Each(expected));
 }
 
 TEST(Library, OutlivesTheObjectItWasCopiedFrom) {

@@ -47,7 +47,7 @@ ModelConfig read_falcon(ConfigReader& c) {
   set_biases(model, bias, bias);
   for (BlockConfig& block : model.blocks) {
     read_wiring(c, is_new, block);
-    AttentionConfig& attention = block.attention;
+    AttentionConfig& attention = block.attention();
     if (is_new) continue;
     if (!multi_query && attention.n_kv_heads != attention.n_heads) {
       throw BadCheckpoint(c.where(), "num_kv_heads: expected {} in an old decoder, got {}", attention.n_heads,

@@ -17,9 +17,9 @@ ModelConfig read_gemma2(ConfigReader& c) {
   const std::vector<bool> sliding = read_sliding_layers(c, model.blocks.size(), 2);
   for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
     BlockConfig& block = model.blocks[layer];
-    block.attention.score_scale = score_scale;
-    block.attention.softcap = softcap;
-    if (sliding[layer]) block.attention.window = window;
+    block.attention().score_scale = score_scale;
+    block.attention().softcap = softcap;
+    if (sliding[layer]) block.attention().window = window;
     block.norms.attn_post = block.norms.ffn_post = block.norms.attn_pre;
   }
   return model;

@@ -19,7 +19,7 @@ ModelConfig read_gemma3(ConfigReader& c) {
   model.head.softcap = read_softcap(c, "final_logit_softcapping", std::nullopt);
 
   const RopeConfig local =
-      read_rope(c, model.blocks[0].attention.head_dim, c.size_or("max_position_embeddings", keys.max_seq_len),
+      read_rope(c, model.blocks[0].attention().head_dim, c.size_or("max_position_embeddings", keys.max_seq_len),
                 {.theta_key = "rope_local_base_freq", .layer_type = "sliding_attention"});
   const float score_scale = inverse_sqrt(c.positive_or("query_pre_attn_scalar", 256));
   norm_q_and_k(model, QkNormConfig::Over::head);
@@ -28,10 +28,10 @@ ModelConfig read_gemma3(ConfigReader& c) {
   for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
     BlockConfig& block = model.blocks[layer];
     block.norms.attn_post = block.norms.ffn_post = model.final_norm;
-    block.attention.score_scale = score_scale;
+    block.attention().score_scale = score_scale;
     if (!sliding[layer]) continue;
-    block.attention.window = window;
-    block.attention.rope = local;
+    block.attention().window = window;
+    block.attention().rope = local;
   }
   return model;
 }

@@ -24,7 +24,7 @@ ModelConfig read_gpt2(ConfigReader& c) {
                         true};
   BlockConfig block;
   block.norms.attn_pre = block.norms.ffn_pre = norm;
-  AttentionConfig& attention = block.attention;
+  AttentionConfig& attention = block.attention();
   attention.n_heads = attention.n_kv_heads = c.size("n_head");
   attention.head_dim = read_head_dim(c, "", model.d_model, attention.n_heads);
   attention.qkv_bias = attention.out_bias = true;
@@ -37,7 +37,7 @@ ModelConfig read_gpt2(ConfigReader& c) {
   const bool by_layer = c.flag_or("scale_attn_by_inverse_layer_idx", false);
   for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
     const double scale = by_head_dim ? 1.0 / std::sqrt(static_cast<double>(attention.head_dim)) : 1.0;
-    model.blocks[layer].attention.score_scale =
+    model.blocks[layer].attention().score_scale =
         static_cast<float>(by_layer ? scale / static_cast<double>(layer + 1) : scale);
   }
   return model;

@@ -16,7 +16,7 @@ ModelConfig read_gpt_neox(ConfigReader& c) {
   keys.rope.fraction_key = "rotary_pct";
   keys.rope.fraction = 0.25;
   ModelConfig model = read_decoder(c, keys);
-  const RopeConfig& rope = *model.blocks[0].attention.rope;
+  const RopeConfig& rope = *model.blocks[0].attention().rope;
   if (c.number_or("rope_theta", rope.theta) != rope.theta) {  // some versions of the library wrote it twice
     throw BadCheckpoint(c.where(), "rope_theta contradicts rotary_emb_base, {}", rope.theta);
   }

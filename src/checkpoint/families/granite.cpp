@@ -13,7 +13,7 @@ ModelConfig read_granite(ConfigReader& c) {
   model.head.scale = 1.0f / multiplier("logits_scaling");
   for (BlockConfig& block : model.blocks) {
     block.residual_scale = multiplier("residual_multiplier");
-    block.attention.score_scale = multiplier("attention_multiplier");
+    block.attention().score_scale = multiplier("attention_multiplier");
   }
   return model;
 }

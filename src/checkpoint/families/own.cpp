@@ -102,8 +102,8 @@ ModelConfig read_own(ConfigReader& c) {
   model.final_norm = read_norm(c);
 
   BlockConfig block;
-  block.attention = read_attention(c, model, model.final_norm);
-  read_positions(c, model, block.attention);
+  block.attention() = read_attention(c, model, model.final_norm);
+  read_positions(c, model, block.attention());
   block.ffn = read_ffn(c);
   block.residual = c.flag_or("parallel", false) ? BlockConfig::Residual::parallel : BlockConfig::Residual::serial;
   block.residual_scale = static_cast<float>(c.number_or("residual_scale", 1));
@@ -116,7 +116,7 @@ ModelConfig read_own(ConfigReader& c) {
   const std::optional<std::int64_t> full_every = c.optional_size("full_every");
   for (std::size_t i = 0; i < model.blocks.size(); ++i) {
     const bool is_full = full_every && (static_cast<std::int64_t>(i) + 1) % *full_every == 0;
-    if (!is_full) model.blocks[i].attention.window = window;
+    if (!is_full) model.blocks[i].attention().window = window;
   }
   return model;
 }

@@ -7,7 +7,7 @@ namespace {
 ModelConfig read_qwen2(ConfigReader& c) {
   c.refuse("use_mrope");  // positions of pictures
   ModelConfig model = read_decoder(c, {.max_seq_len = 32768});
-  for (BlockConfig& block : model.blocks) block.attention.qkv_bias = true;
+  for (BlockConfig& block : model.blocks) block.attention().qkv_bias = true;
   read_window_of_last_layers(c, model);
   return model;
 }

@@ -1,0 +1,56 @@
+#include <algorithm>
+
+#include "ops/attend.h"
+
+namespace vitrine {
+namespace {
+
+KvBatch rounded(Pass& p, const Tensor& rows, DType dtype) {
+  if (dtype == DType::f32) return {reinterpret_cast<const std::byte*>(rows.data), nullptr};
+  std::byte* const stored = p.arena.bytes(rows.count() * size_of(dtype));
+  if (dtype != DType::i8) {
+    if (!p.shapes_only) p.kernels.narrow(rows.data, rows.count(), dtype, stored);
+    return {stored, nullptr};
+  }
+  const std::int64_t dh = rows.shape[2], n = rows.shape[0] * rows.shape[1];
+  const Tensor scales = p.tensor({n});
+  const Tensor scaled = p.tensor({n, dh});
+  p.for_rows(n, 8 * dh, [&](std::int64_t row) {
+    const float* const x = rows.data + row * dh;
+    p.kernels.scale(x, dh, -1.0f, scaled.row(row));
+    const float largest = std::max(p.kernels.max(x, dh), p.kernels.max(scaled.row(row), dh));
+    scales.data[row] = largest / 127.0f;
+    p.kernels.scale(x, dh, largest > 0 ? 127.0f / largest : 0.0f, scaled.row(row));
+    p.kernels.narrow(scaled.row(row), dh, dtype, stored + row * dh);
+  });
+  return {stored, scales.data};
+}
+
+}  // namespace
+
+KvRows KeySource::own(const AttendConfig& c, const KvBatch& batch, std::int64_t kv_head) const {
+  const std::int64_t dh = c.head_dim;
+  return {{batch.rows + kv_head * dh * size_of(dtype), dtype, length, dh, c.n_kv_heads * dh, 1},
+          batch.scales != nullptr ? batch.scales + kv_head : nullptr,
+          c.n_kv_heads};
+}
+
+KvSpans KeySource::spans(const AttendConfig& c, std::int64_t kv_head) const {
+  KvSpans all;
+  if (cache != nullptr) all = cache->past(layer, kv_head);
+  all.push({position, own(c, keys, kv_head), own(c, values, kv_head)});
+  return all;
+}
+
+std::vector<KeySource> key_sources(Pass& p, int layer, const Tensor& k, const Tensor& v) {
+  std::vector<KeySource> sources;
+  for (const Segment& s : p.segments) {
+    const DType dtype = s.cache != nullptr ? s.cache->dtype() : p.kv_dtype;
+    sources.push_back({s.cache, layer, s.position, s.first_row, s.length, dtype,
+                       rounded(p, k.row_range(s.first_row, s.length), dtype),
+                       rounded(p, v.row_range(s.first_row, s.length), dtype)});
+  }
+  return sources;
+}
+
+}  // namespace vitrine

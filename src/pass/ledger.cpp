@@ -1,0 +1,57 @@
+#include "pass/ledger.h"
+
+namespace vitrine {
+namespace {
+
+/// `attn.wq` of `blocks.3.attn.wq.weight`.
+std::string_view without_layer(std::string_view name) {
+  if (name.starts_with("blocks.")) name.remove_prefix(name.find('.', 7) + 1);
+  return name;
+}
+
+std::string_view without_suffix(std::string_view name, std::string_view suffix) {
+  if (name.ends_with(suffix)) name.remove_suffix(suffix.size());
+  return name;
+}
+
+}  // namespace
+
+OpCost& OpCost::operator+=(const OpCost& o) {
+  flops += o.flops;
+  visible_flops += o.visible_flops;
+  weights += o.weights;
+  activations += o.activations;
+  kv_bytes += o.kv_bytes;
+  maps += o.maps;
+  return *this;
+}
+
+void Ledger::enter(std::string_view op, std::span<const Tensor> inputs, const Tensor& output) {
+  LedgerOp entry{.op = op, .layer = layer_, .inputs = {inputs.begin(), inputs.end()}, .output = output};
+  if (output.data != nullptr) entry.cost.activations = static_cast<double>(output.count());
+  for (const Tensor& input : inputs) entry.cost.activations += static_cast<double>(input.count());
+  ops_.push_back(std::move(entry));
+}
+
+void Ledger::reads(const Param& param) {
+  LedgerOp& op = ops_.back();
+  op.cost.weights += static_cast<double>(param.shape.count());
+  if (op.weight != nullptr) return;
+  op.weight = &param;
+  op.name = without_suffix(without_layer(param.name), ".weight");
+}
+
+void Ledger::name(std::string_view name, std::string shape) {
+  if (ops_.back().name.empty()) ops_.back().name = name;
+  ops_.back().shape = std::move(shape);
+}
+
+void Ledger::see(const SiteId& id, const Tensor& value) {
+  if (!ops_.empty() && ops_.back().output.data == value.data && ops_.back().name.empty()) {
+    std::string name(without_layer(name_of(id)));
+    const std::size_t hook = name.find("hook_");
+    ops_.back().name = name.erase(hook, 5);
+  }
+}
+
+}  // namespace vitrine

@@ -1,0 +1,19 @@
+// Decodes base64.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace vitrine {
+
+struct Base64 {
+  std::string bytes;
+  std::uint32_t rest = 0;  ///< The value of the last bits, which do not form a byte.
+};
+
+/// Decodes digits without padding. Returns std::nullopt if there are other characters.
+std::optional<Base64> decode_base64(std::string_view digits);
+
+}  // namespace vitrine

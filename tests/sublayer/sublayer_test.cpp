@@ -1,0 +1,81 @@
+// A sublayer that is added to the block appears by itself in the account, the memory, the trace and a training step.
+//
+// This program has a block of its own: the real one, and after it one more op.
+#define block real_block
+#include "model/block.cpp"
+#undef block
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "checkpoint/config_json.h"
+#include "checkpoint/presets.h"
+#include "inspect/account.h"
+#include "inspect/recorder.h"
+#include "model/dry_run.h"
+
+namespace vitrine {
+
+bool adds_sublayer = false;
+
+Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, Tensor x) {
+  const Tensor y = real_block(p, at, c, w, x);
+  return adds_sublayer ? p.tap(at(Site::resid_post), activate(p, Activation::silu, y)) : y;
+}
+
+namespace test {
+namespace {
+
+ModelConfig small() {
+  const Json json = preset_or_config("gpt2");
+  ModelConfig config = read_model_config(family_of(json, "gpt2"), json, "gpt2");
+  config.blocks.resize(2);
+  return config;
+}
+
+template <class Measure>
+auto with_and_without(Measure&& measure) {
+  adds_sublayer = false;
+  const auto without = measure();
+  adds_sublayer = true;
+  const auto with = measure();
+  adds_sublayer = false;
+  return std::pair(without, with);
+}
+
+TEST(ANewSublayer, IsInTheAccount) {
+  const auto bytes = [] { return account(small(), {Phase::prefill, 1, 16}).total.activation_bytes; };
+  const auto [without, with] = with_and_without(bytes);
+  EXPECT_EQ(with - without, 2 * (2 * 16 * 768) * 4) << "two layers, which read and write 16 rows each";
+}
+
+TEST(ANewSublayer, IsInTheMemoryOfTraining) {
+  ThreadPool pool(1);
+  const auto [without, with] = with_and_without([&] { return learning_bytes(small(), {2, 512}, pool); });
+  EXPECT_GE(with - without, 0.95 * (2 * 2 * 512 * 768 * 4));
+}
+
+TEST(ANewSublayer, IsInInfosLayoutAndATrace) {
+  const auto count = [](const std::vector<SiteLayout>& layout) {
+    return std::count_if(layout.begin(), layout.end(), [](const auto& s) { return s.site.site == Site::resid_post; });
+  };
+  const auto [without, with] = with_and_without([&] { return count(site_layout(small(), 0)); });
+  EXPECT_EQ(with, without + 1);
+
+  const auto order = [] {
+    ThreadPool pool(1);
+    DryPass dry(pool, {{0, 4, 0, nullptr}});
+    std::vector<std::string> names;
+    Recorder recorder({"blocks.0.hook_resid_post"}, {}, 2,
+                      [&](const SiteId& id, const Tensor&) { names.push_back(name_of(id)); });
+    dry.pass().taps = &recorder;
+    dry.run(shape_model(small()));
+    return names.size();
+  };
+  const auto [traced_without, traced_with] = with_and_without(order);
+  EXPECT_EQ(traced_with, traced_without + 1);
+}
+
+}  // namespace
+}  // namespace test
+}  // namespace vitrine
