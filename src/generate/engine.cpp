@@ -53,8 +53,12 @@ class Engine::Sequence {
     return all.first(std::min(all.size(), static_cast<std::size_t>(most)));
   }
 
-  /// Draws the next token from the logits of the last of `n_fed` tokens, unless more of the prompt follows.
-  void take_logits(std::span<const float> logits, std::int64_t n_fed);
+  /// Whether a token is drawn after the next `n_fed` tokens: the whole prompt has been read then.
+  bool draws_after(std::size_t n_fed) const {
+    return static_cast<std::size_t>(cache.length()) + n_fed == history_.size();
+  }
+  /// Draws the next token from the logits of the last one.
+  void take_logits(std::span<const float> logits);
 
   KvCache cache;
   SequenceStep report;
@@ -78,8 +82,7 @@ class Engine::Sequence {
   GenerateResult result_;
 };
 
-void Engine::Sequence::take_logits(std::span<const float> logits, std::int64_t n_fed) {
-  if (cache.length() + n_fed < static_cast<std::int64_t>(history_.size())) return;
+void Engine::Sequence::take_logits(std::span<const float> logits) {
   const DrawKey key{request_.seed, request_.sequence, result_.ids.size()};
   const std::int32_t id = sample(logits, history_, request_.sampling, key);
   if (std::find(request_.stop_ids.begin(), request_.stop_ids.end(), id) != request_.stop_ids.end()) {
@@ -116,13 +119,18 @@ void Engine::cancel(std::uint64_t id) { sequences_.erase(id); }
 EngineStep Engine::step(std::int64_t budget) {
   Pass pass = context_.make_pass(arena_);
   std::vector<std::int32_t> ids;
-  std::vector<Sequence*> fed;  // one for each segment
+  std::vector<Sequence*> fed;    // one for each segment
+  std::vector<Sequence*> drawn;  // one for each row with logits
+  pass.logits.rows = LogitRequest::Rows::chosen;
   const auto n_rows = [&] { return static_cast<std::int64_t>(ids.size()); };
   const auto feed = [&](Sequence& s, std::int64_t most) {
     const auto pending = s.pending(most);
     pass.segments.push_back({n_rows(), static_cast<std::int64_t>(pending.size()), s.cache.length(), &s.cache});
     ids.insert(ids.end(), pending.begin(), pending.end());
     fed.push_back(&s);
+    if (!s.draws_after(pending.size())) return;
+    drawn.push_back(&s);
+    pass.logits.chosen.push_back(n_rows() - 1);
   };
   for (const auto& [id, s] : sequences_) {
     if (!s->has_ended() && s->has_read_prompt()) feed(*s, 1);
@@ -135,7 +143,7 @@ EngineStep Engine::step(std::int64_t budget) {
     feed(*s, std::clamp<std::int64_t>(budget - n_rows(), 1, kPrefillChunk));
   }
   step.prompt_tokens = n_rows() - step.decoded_tokens;
-  if (!fed.empty()) forward(fed, pass, ids);
+  if (!fed.empty()) forward(fed, drawn, pass, ids);
 
   for (auto at = sequences_.begin(); at != sequences_.end();) {
     Sequence& s = *at->second;
@@ -149,16 +157,16 @@ EngineStep Engine::step(std::int64_t budget) {
   return step;
 }
 
-/// Runs the pass, in which segment i is of fed[i], and draws from its logits.
-void Engine::forward(std::span<Sequence* const> fed, Pass& pass, std::span<const std::int32_t> ids) {
-  pass.logits.rows = LogitRequest::Rows::last_of_segments;
+/// Runs the pass, in which segment i is of fed[i], and row i of the logits of drawn[i].
+void Engine::forward(std::span<Sequence* const> fed, std::span<Sequence* const> drawn, Pass& pass,
+                     std::span<const std::int32_t> ids) {
   pass.logits.receive = [&](std::int64_t first, const Tensor& logits) {
     pass.for_rows(logits.rows(), 8 * logits.row_size(), [&](std::int64_t row) {
       const auto at = static_cast<std::size_t>(first + row);
       try {
-        fed[at]->take_logits({logits.row(row), static_cast<std::size_t>(logits.row_size())}, pass.segments[at].length);
+        drawn[at]->take_logits({logits.row(row), static_cast<std::size_t>(logits.row_size())});
       } catch (...) {
-        fed[at]->report.error = std::current_exception();
+        drawn[at]->report.error = std::current_exception();
       }
     });
   };

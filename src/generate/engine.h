@@ -72,7 +72,8 @@ class Engine {
 
  private:
   class Sequence;
-  void forward(std::span<Sequence* const> fed, Pass& pass, std::span<const std::int32_t> ids);
+  void forward(std::span<Sequence* const> fed, std::span<Sequence* const> drawn, Pass& pass,
+               std::span<const std::int32_t> ids);
 
   GenerateContext context_;
   Arena arena_;

@@ -22,6 +22,7 @@ constexpr std::int64_t kLogitElements = std::int64_t{1} << 24;  // 64 MiB of log
 std::int64_t row_of_logits(const Pass& p, std::int64_t i) {
   if (p.training.loss != nullptr) return i;
   if (p.logits.rows == LogitRequest::Rows::range) return p.logits.begin + i;
+  if (p.logits.rows == LogitRequest::Rows::chosen) return p.logits.chosen[static_cast<std::size_t>(i)];
   const Segment& s = p.segments[static_cast<std::size_t>(i)];
   return s.first_row + s.length - 1;
 }
@@ -40,7 +41,9 @@ void deliver(Pass& p, std::int64_t first, const Tensor& logits) {
 /// The first site in the blocks that the pass does not need: taps want no value from there on, and the keys and values
 /// of all layers have been appended to the caches. nullopt if the pass needs all blocks.
 std::optional<SiteId> end_of(const Pass& p, int n_layers) {
-  const bool has_logits = p.logits.rows != LogitRequest::Rows::none && p.logits.receive;
+  const bool has_rows = p.logits.rows == LogitRequest::Rows::chosen ? !p.logits.chosen.empty()
+                                                                    : p.logits.rows != LogitRequest::Rows::none;
+  const bool has_logits = has_rows && p.logits.receive;
   if (p.training.loss != nullptr || p.is_taped() || has_logits) return {};
   SiteId end{Site::resid_pre, 0};
   if (std::any_of(p.segments.begin(), p.segments.end(), [](const Segment& s) { return s.cache != nullptr; })) {
@@ -138,6 +141,11 @@ void Model::check(const Pass& p, std::span<const std::int32_t> tokens) const {
     throw InternalError("forward", "expected a result for the losses");
   }
   if (p.training.loss != nullptr) check(*p.training.loss, row, p.segments.size());
+  for (std::size_t i = 0; i < p.logits.chosen.size(); ++i) {
+    if (p.logits.chosen[i] < (i > 0 ? p.logits.chosen[i - 1] + 1 : 0) || p.logits.chosen[i] >= row) {
+      throw BadInput("forward", "expected ascending rows within [0, {}), got {}", row, p.logits.chosen[i]);
+    }
+  }
   if (p.logits.rows == LogitRequest::Rows::range &&
       (p.logits.begin < 0 || p.logits.end > row || p.logits.begin > p.logits.end)) {
     throw BadInput("forward", "expected rows within [0, {}), got [{}, {})", row, p.logits.begin, p.logits.end);
@@ -196,6 +204,8 @@ Tensor Model::requested_rows(Pass& p, const Tensor& x) const {
       for (const Segment& s : p.segments) last.push_back(s.first_row + s.length - 1);
       return take_rows(p, x, last);
     }
+    case LogitRequest::Rows::chosen:
+      return take_rows(p, x, p.logits.chosen);
   }
   throw InternalError("forward", "unknown LogitRequest::Rows");
 }

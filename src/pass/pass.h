@@ -46,13 +46,14 @@ struct Segment {
 /// Which rows get logits, and the function that receives them. With a large vocabulary the logits of a long prompt do
 /// not fit in memory, so they arrive in groups of rows, in ascending order.
 struct LogitRequest {
-  enum class Rows : std::uint8_t { none, last_of_segments, range };
+  enum class Rows : std::uint8_t { none, last_of_segments, range, chosen };
 
   Rows rows = Rows::none;
   std::int64_t begin = 0;  ///< For `range`: rows [begin, end) of the pass.
   std::int64_t end = 0;
   /// `logits` is `[n, vocab_size]`; its first row belongs to the `first`-th requested row. Valid during the call only.
   std::function<void(std::int64_t first, const Tensor& logits)> receive;
+  std::vector<std::int64_t> chosen{};  ///< For `chosen`: rows of the pass, ascending.
 };
 
 /// Everything an op needs besides its operands. Taps work with caches (serving) and with a tape (training). A pass with
