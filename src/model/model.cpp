@@ -267,6 +267,7 @@ void Model::learn_from(Pass& p, const Tensor& all_logits, std::int64_t first) co
 /// `[n, vocab_size]` from normed rows `[n, d_model]`, the requested rows `first` and following.
 Tensor Model::unembed(Pass& p, const Tensor& x, std::int64_t first) const {
   Tensor logits = linear(p, params_.unembed, x, config_.head.tied ? &params_.embed : nullptr);
+  if (p.ledger != nullptr) p.ledger->name("unembed");
   logits = p.tap(top(Site::unembed_out), logits);
   check_finite(p, top(Site::unembed_out), logits, [&](std::int64_t t) { return row_of_logits(p, first + t); });
   logits = scale(p, config_.head.scale, logits);

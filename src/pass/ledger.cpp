@@ -42,7 +42,7 @@ void Ledger::reads(const Param& param) {
 }
 
 void Ledger::name(std::string_view name, std::string shape) {
-  if (ops_.back().name.empty()) ops_.back().name = name;
+  ops_.back().name = name;
   ops_.back().shape = std::move(shape);
 }
 

@@ -50,7 +50,7 @@ class Ledger {
   void reads(const Param& param);
   /// Adds to the cost of the last op, which already includes its inputs and output.
   void charge(const OpCost& cost) { ops_.back().cost += cost; }
-  /// Names the last op unless it has a name, and sets its shape.
+  /// Names the last op and sets its shape.
   void name(std::string_view name, std::string shape = {});
   /// Names the last op after the site `id` if it has no name and `value` is its output.
   void name_after(const SiteId& id, const Tensor& value);
