@@ -23,7 +23,7 @@ struct Recording {
 Recording run(const std::string& golden, const std::vector<std::string>& globs,
               const std::vector<std::string>& writes) {
   const Checkpoint checkpoint = golden_checkpoint(golden);
-  Seen result;
+  Recording result;
   std::vector<SiteWrite> parsed;
   for (const std::string& write : writes) parsed.push_back(parse_site_write(write));
   const int n_layers = static_cast<int>(checkpoint.model->config().blocks.size());
