@@ -30,7 +30,7 @@ TEST_P(DifferenceGolden, GradientsAreSlopesOfTheLoss) {
   std::set<std::string> met;
   double worst = 0, largest = 0;
   for (const Json& element : json["elements"]) largest = std::max(largest, std::abs(element["value"].get<double>()));
-  const double bar = 5e-6 * (1 + largest);  // float32's rounding in models whose weights are large on purpose
+  const double bar = 5e-6 * (1 + largest);  // float32 rounding in models with deliberately large weights
   for (const Json& element : json["elements"]) {
     const auto name = element["name"].get<std::string>();
     ASSERT_TRUE(gradients.contains(name)) << name;
@@ -40,7 +40,7 @@ TEST_P(DifferenceGolden, GradientsAreSlopesOfTheLoss) {
     worst = std::max(worst, std::abs(ours - slope));
     met.insert(name);
   }
-  EXPECT_EQ(met.size(), gradients.size()) << "a tensor without a slope";
+  EXPECT_EQ(met.size(), gradients.size()) << "a tensor has no reference slope";
   EXPECT_GT(largest, 0.01);
   RecordProperty("worst", std::to_string(worst));
 }

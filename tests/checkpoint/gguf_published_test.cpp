@@ -1,4 +1,4 @@
-// GGUF files with keys and tensors that llama.cpp's converters have written over the years and ours does not write.
+// GGUF files with keys and tensors that older converters of llama.cpp wrote and vitrine does not write.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -68,8 +68,8 @@ void expect_same(const Checkpoint& ours, const Checkpoint& reference) {
   EXPECT_TRUE(same_bits(logits_of_forty(*ours.model), logits_of_forty(*reference.model)));
 }
 
-/// Phi 4 has no window: its files have a window of 0.
-TEST(PublishedGguf, AWindowOfZeroIsNone) {
+/// Phi 4 has no window, which its files express as a window of 0.
+TEST(PublishedGguf, AWindowOfZeroMeansNone) {
   const TempFolder temp;
   const HostileFolder folder("phi3_short");
   const Checkpoint original = changed(folder, {{"rope_scaling", nullptr}, {"sliding_window", nullptr}});
@@ -79,7 +79,7 @@ TEST(PublishedGguf, AWindowOfZeroIsNone) {
   expect_same(file.load(temp / "zero.gguf"), original);
 }
 
-/// Derivatives of Gemma 3 without windows lack the keys of windows.
+/// Derivatives of Gemma 3 without windows have no window keys.
 TEST(PublishedGguf, Gemma3WithoutWindows) {
   const TempFolder temp;
   const HostileFolder folder("gemma3"), flat_folder("gemma3");
@@ -158,7 +158,7 @@ TEST(PublishedGguf, OneTensorForEachExpert) {
   expect_all_in(message_of<BadCheckpoint>([&] { file.load(temp / "broken.gguf"); }), {"blk.0.ffn_up", "is missing"});
 }
 
-/// The first files of Qwen with experts have only one width.
+/// The first files of Qwen's MoE models have only one width.
 TEST(PublishedGguf, QwenExpertsWithoutAWidth) {
   const TempFolder temp;
   const Checkpoint original = wide_llama(temp / "hf", {{"architectures", {"Qwen2MoeForCausalLM"}},

@@ -1,5 +1,4 @@
-// The GGUF and the Hugging Face form of a model compute the same. Quantized weights compute as their dequantized
-// values.
+// A model computes the same in GGUF and Hugging Face format. Quantized weights compute like their dequantized values.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,7 +48,7 @@ const std::map<std::string, std::string> kRefused = {
     {"cohere2_layer_types", "the attention window"},  // every fourth layer is full, or every n-th by a key
 };
 
-/// A part of the message that refuses `golden`; empty where it can be written as GGUF.
+/// A part of the message that refuses `golden`, or empty if it can be written as GGUF.
 std::string refusal_of(const std::string& golden, const std::string& family) {
   for (const GgufArchitecture& known : all_gguf_architectures()) {
     const bool also = std::find(known.is_also.begin(), known.is_also.end(), family) != known.is_also.end();
@@ -67,8 +66,8 @@ void expect_same_model(const Checkpoint& original, const std::string& path) {
   const std::vector<float> ours = logits_of(*gguf.model, ids), reference = logits_of(*original.model, ids);
   const auto &before = original.model->config().blocks.front().attention().rope,
              &after = gguf.model->config().blocks.front().attention().rope;
-  // Where the rows of q and k are permuted, scores are summed in another order, and at late positions the last bit of
-  // an angle is large. Otherwise the bits are the same.
+  // If the rows of q and k are permuted, scores are summed in another order, and at late positions the last bit of an
+  // angle is large. Otherwise the bits are the same.
   if (before && before->layout != after->layout) {
     EXPECT_LE(difference(ours, reference), 2e-6F);
   } else {
@@ -126,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(
         Changed{"phi3_long", {{"rope_scaling", nullptr}}}),
     [](const auto& param_info) { return param_info.param.golden; });
 
-/// Experts in every layer, with weights divided by their sum: no golden has both.
+/// No golden has both experts in every layer and router weights that are divided by their sum.
 TEST(Gguf, Qwen3WithExpertsInEveryLayer) {
   const TempFolder folder;
   const Json config = {{"architectures", {"Qwen3MoeForCausalLM"}},
@@ -151,7 +150,7 @@ TEST(Gguf, Qwen3WithExpertsInEveryLayer) {
                 {"[" + path, "qwen3moe", "the feed-forward of layer 0"});
 }
 
-/// The serial form, with the biases that GGUF's architecture always has.
+/// The serial form, with the biases that the GGUF architecture always has.
 TEST(Gguf, GptNeoxWithoutParallelResidual) {
   const HostileFolder folder("gpt_neox");
   folder.edit_json([](Json& config) { config["use_parallel_residual"] = false; });
@@ -284,7 +283,7 @@ TEST(Gguf, SourcesOfEveryFormatAreWritten) {
   const Checkpoint once = through_gguf(original, DType::bf16, folder / "once.gguf");
   const Checkpoint twice = through_gguf(once, DType::bf16, folder / "twice.gguf");
   EXPECT_TRUE(same_bits(logits_of(*once.model, ids), logits_of(*twice.model, ids)));
-  EXPECT_EQ(read_file(folder / "once.gguf"), read_file(folder / "twice.gguf")) << "a GGUF file, written again";
+  EXPECT_EQ(read_file(folder / "once.gguf"), read_file(folder / "twice.gguf")) << "rewriting a GGUF file changed it";
   const std::string stories = outside_data("models/stories260K/stories260K.bin");
   if (stories.empty()) GTEST_SKIP() << "VITRINE_DATA has no stories260K";
   const Checkpoint llama2c = load_checkpoint(stories);

@@ -23,7 +23,7 @@ float largest(const std::vector<float>& values) {
   return m;
 }
 
-/// The largest difference over 1 + the largest magnitude; infinite where infinities differ.
+/// The largest difference divided by 1 + the largest magnitude, or infinity if infinities differ.
 float difference(const std::vector<float>& ours, const std::vector<float>& reference) {
   float worst = 0;
   for (std::size_t i = 0; i < ours.size(); ++i) {
@@ -43,7 +43,7 @@ std::vector<std::string> site_cases() {
 
 class Golden : public testing::TestWithParam<std::string> {};
 
-TEST_P(Golden, EverySiteIsThatOfTheReference) {
+TEST_P(Golden, EverySiteEqualsTheReference) {
   const auto expected = golden_values(GetParam());
   const Checkpoint checkpoint = golden_checkpoint(GetParam());
   Probe probe(*checkpoint.model, {"*"});
@@ -63,7 +63,7 @@ TEST_P(Golden, EverySiteIsThatOfTheReference) {
     worst = std::max(worst, d);
     ++compared;
   }
-  EXPECT_EQ(compared, expected.size()) << "the golden has sites that the forward did not reach";
+  EXPECT_EQ(compared, expected.size()) << "the golden has sites that the forward did not visit";
   RecordProperty("worst", std::to_string(worst));
 }
 
@@ -82,14 +82,14 @@ TEST(GoldenLong, LogitsAtLatePositions) {
     const auto row = static_cast<std::ptrdiff_t>(i * vocab_size), n = static_cast<std::ptrdiff_t>(vocab_size);
     const std::vector<float> ours(logits.begin() + at, logits.begin() + at + n);
     const std::vector<float> theirs(reference.begin() + row, reference.begin() + row + n);
-    // The last bit of an angle near 1100 radians is 1.2e-4: the reference in float32 is as far from itself in float64.
+    // The last bit of an angle near 1100 radians is 1.2e-4. The float32 reference differs from its float64 run as much.
     EXPECT_LE(difference(ours, theirs), 2e-5f) << "position " << positions[i];
   }
 }
 
 class OutsideCheckpoint : public testing::TestWithParam<std::string> {};
 
-TEST_P(OutsideCheckpoint, LogitsAreThoseOfTheReference) {
+TEST_P(OutsideCheckpoint, LogitsEqualTheReference) {
   const std::string folder = outside_data("checkpoints/" + GetParam());
   if (folder.empty()) GTEST_SKIP() << "VITRINE_DATA has no checkpoints/" << GetParam();
   const auto file = MappedFile::open(folder + "/expected.json");

@@ -23,7 +23,7 @@ class GradientGolden : public testing::TestWithParam<std::string> {
   const TempFolder folder_;
 };
 
-TEST_P(GradientGolden, LossAndGradientsAreThoseOfPyTorch) {
+TEST_P(GradientGolden, LossAndGradientsEqualPyTorch) {
   const double loss = static_cast<double>(golden_gradient_file(GetParam()).at("loss").data[0]);
   const Values reference = params_of(*golden_gradient_checkpoint(GetParam(), folder_ / "gradients").model);
   Learner learner(*checkpoint_.model, {.threads = 2});
@@ -97,15 +97,15 @@ std::vector<float> in_pairs(const Value& w, std::int64_t head_dim) {
   return to;
 }
 
-/// A llama2.c file has no names, so the gradients have ours.
-TEST(GradientsOfLlama2c, HaveOurNames) {
+/// A llama2.c file has no tensor names, so the gradients have vitrine's names.
+TEST(GradientsOfLlama2c, HaveVitrinesNames) {
   HostileFolder folder("llama_mha");
-  folder.edit_json([](Json& config) { config["rms_norm_eps"] = 1e-5; });  // the only one of the format
+  folder.edit_json([](Json& config) { config["rms_norm_eps"] = 1e-5; });  // the only value that the format supports
   const Checkpoint original = load_checkpoint(folder.path());
   const ModelConfig& c = original.model->config();
   const AttentionConfig& a = c.blocks[0].attention();
   const Values weights = params_of(*original.model);
-  const auto turned = [&](const std::string& name) {
+  const auto is_permuted = [&](const std::string& name) {
     return name.ends_with("wq.weight") || name.ends_with("wk.weight");
   };
 
@@ -117,7 +117,7 @@ TEST(GradientsOfLlama2c, HaveOurNames) {
     bytes.append(reinterpret_cast<const char*>(&field), sizeof field);
   }
   const auto append = [&](const std::string& name) {
-    const std::vector<float> data = turned(name) ? in_pairs(weights.at(name), a.head_dim) : weights.at(name).data;
+    const std::vector<float> data = is_permuted(name) ? in_pairs(weights.at(name), a.head_dim) : weights.at(name).data;
     bytes.append(reinterpret_cast<const char*>(data.data()), data.size() * sizeof(float));
   };
   append("embed.weight");
@@ -141,7 +141,7 @@ TEST(GradientsOfLlama2c, HaveOurNames) {
 
   Values reference = gradients_of(*original.model, ids);
   for (auto& [name, value] : reference) {
-    if (turned(name)) value.data = in_pairs(value, a.head_dim);
+    if (is_permuted(name)) value.data = in_pairs(value, a.head_dim);
   }
   const Distance d = distance(tensors_of(folder / "g.safetensors"), reference);
   EXPECT_LE(d.worst, 1) << d.name;
@@ -181,7 +181,7 @@ TEST(ZeroGradients, PositionsAfterTheText) {
   }
 }
 
-/// Without RoPE, a bias of the keys adds the same to all scores of a query, which softmax ignores.
+/// Without RoPE, a bias of the keys adds the same value to all scores of a query, so it does not change the softmax.
 TEST(ZeroGradients, TheBiasOfKeysWithoutRope) {
   for (const char* name : {"gpt2", "gpt2_variant", "gpt2_relu"}) {
     const Checkpoint checkpoint = golden_checkpoint(name);
@@ -222,7 +222,8 @@ TEST(ZeroGradients, ExpertsThatWereNotChosen) {
   }
 }
 
-/// Units that a ReLU sets to zero for all tokens: their rows of w_down, which is stored transposed, have exact zeros.
+/// Units that a ReLU sets to zero for all tokens: the gradients of their rows of w_down, which is stored transposed,
+/// are exactly zero.
 TEST(ZeroGradients, UnitsThatReluSetsToZero) {
   const Checkpoint checkpoint = golden_checkpoint("gpt2_relu");
   Probe probe(*checkpoint.model, {"*.mlp.hook_post"});

@@ -13,7 +13,7 @@ const std::string kGoldens[] = {
     "gemma2",    "gpt2_variant",           "gemma3",      "gpt_neox",          "falcon_new", "qwen3_moe",
     "granite"};
 
-/// Keys that some reader knows and no golden has. They are tried in addition to each golden's own.
+/// Keys that a reader knows but no golden has. They are tried in addition to the keys of each golden.
 const char* const kFurtherKeys[] = {"head_dim",
                                     "num_key_value_heads",
                                     "rope_theta",
@@ -319,7 +319,7 @@ TEST(HostileValues, AreNamed) {
 /// Sizes are refused before memory is allocated for them.
 TEST(HostileSizes, TakeNoMemory) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "sanitizers use memory of their own";
+  GTEST_SKIP() << "sanitizers use additional memory";
 #endif
   for (const char* patch :
        {R"({"head_dim": 2147483646})", R"({"head_dim": 100000, "num_hidden_layers": 10000})",

@@ -80,7 +80,7 @@ class HostileFolder {
   TempFolder folder_;
 };
 
-/// The message that refuses a checkpoint; empty where it loads.
+/// The message that refuses a checkpoint, or empty if it loads.
 inline std::string load_refusal(const std::string& path, const LoadOptions& options = {}) {
   return message_of<Error>([&] { load_checkpoint(path, options); });
 }
@@ -101,7 +101,7 @@ inline void expect_all_in(const std::string& message, std::initializer_list<std:
   for (const std::string_view part : parts) EXPECT_THAT(message, testing::HasSubstr(std::string(part)));
 }
 
-/// By how many MB `body` raises the peak memory of the process.
+/// The number of MB by which `body` raises the peak memory of the process.
 inline double peak_growth_mb(const std::function<void()>& body) {
   const auto kilobytes = [](const std::string& key) {
     std::ifstream status("/proc/self/status");

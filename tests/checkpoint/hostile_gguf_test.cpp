@@ -1,5 +1,5 @@
-// Truncated GGUF files, false sizes and offsets, and split models with missing or exchanged parts: each is a model, or
-// is refused by a message of one line that names the file.
+// Truncated GGUF files, false sizes and offsets, and split models with missing or exchanged parts: each loads, or is
+// refused by a message of one line that names the file.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -26,7 +26,7 @@ class HostileGguf : public testing::Test {
     return refusal(path);
   }
   /// The offset after the name of a tensor in its description.
-  std::size_t behind(std::string_view name) const { return good.find(GgufFile::string(name)) + 8 + name.size(); }
+  std::size_t after_name(std::string_view name) const { return good.find(GgufFile::string(name)) + 8 + name.size(); }
   template <class T>
   std::string patched(std::size_t at, T value) const {
     std::string bytes = good;
@@ -62,10 +62,10 @@ TEST_F(HostileGguf, TruncatedAnywhere) {
 }
 
 TEST_F(HostileGguf, FalseSizesAndOffsets) {
-  const std::size_t sizes = behind(kTensor), type = sizes + 4 + 16, offset = type + 4;
+  const std::size_t sizes = after_name(kTensor), type = sizes + 4 + 16, offset = type + 4;
   const auto place_of = [&](std::string_view name) {
     std::uint64_t place = 0;
-    std::memcpy(&place, good.data() + behind(name) + 4 + 16 + 4, sizeof place);
+    std::memcpy(&place, good.data() + after_name(name) + 4 + 16 + 4, sizeof place);
     return place;
   };
   for (const std::uint32_t rank : {0U, 5U, 0xFFFFFFFFU}) expect_refused(patched(sizes, rank), {kTensor, "sizes"});
@@ -98,13 +98,13 @@ TEST_F(HostileGguf, FalseCounts) {
     expect_refused(patched(8, count), {"at most 65536 tensors"});
     expect_refused(patched(16, count), {"at most 65536 keys"});
   }
-  expect_refused(patched(8, std::uint64_t{65536}), {});  // a possible number, but the file has fewer
+  expect_refused(patched(8, std::uint64_t{65536}), {});  // a valid count, but the file has fewer
   expect_refused(patched(8, std::uint64_t{0}), {"token_embd.weight is missing"});
   expect_refused(patched(4, std::uint32_t{0x03000000}), {"big-endian"});
   expect_refused(patched(4, std::uint32_t{1}), {"version 1"});
 }
 
-/// Every number among the keys of the architecture, with wrong values.
+/// Sets every numeric key of the architecture to wrong values.
 class KeysOfGguf : public testing::TestWithParam<std::string> {};
 
 TEST_P(KeysOfGguf, MayBeFalse) {
@@ -191,7 +191,7 @@ TEST_F(SplitGguf, PartsMissingOrExchangedAreRefused) {
   const std::string part = read_file(second);
   std::filesystem::remove(second);
   expect_all_in(refusal(first), {second});
-  std::filesystem::copy_file(first, second);  // a circle
+  std::filesystem::copy_file(first, second);  // both parts have the same number
   expect_all_in(refusal(first), {second, "split.no"});
   write_file(second, part.substr(0, part.size() / 2));
   expect_all_in(refusal(first), {second});

@@ -15,7 +15,7 @@ constexpr Header kGood = {8, 12, 2, 2, 1, -11, 16};
 
 std::string header_text(const Header& header) { return {reinterpret_cast<const char*>(header.data()), sizeof header}; }
 
-/// A header and as many small random weights as it requires.
+/// A header and the small random weights that it requires.
 std::string file_of(const Header& h) {
   const std::int64_t d = h[0], ff = h[1], layers = h[2], head = d / h[3], kv = head * h[4], vocab = std::abs(h[5]);
   const std::int64_t floats =
@@ -95,7 +95,7 @@ TEST_F(HostileLlama2c, AHeaderBeyond63BitsIsRefused) {
 /// A sparse file may have any size.
 TEST_F(HostileLlama2c, AHugeSparseFileTakesNoMemory) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "sanitizers use memory of their own";
+  GTEST_SKIP() << "sanitizers use additional memory";
 #endif
   const std::int32_t d = 10000, layers = 9900;
   const Header header = {d, 1, layers, 1, 1, 1, 1};

@@ -148,7 +148,7 @@ TEST(HostileWeights, ANanIsFoundInTheLayerThatHasIt) {
   }
 }
 
-/// No kernel loses a NaN.
+/// Every kernel propagates a NaN.
 TEST(HostileWeights, OnEveryInstructionSet) {
   for (const Isa isa : available_isas()) {
     for (const std::string golden : {"gpt2_relu", "gemma2"}) {

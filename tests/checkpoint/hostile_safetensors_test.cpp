@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kWq = "model.layers.0.self_attn.q_proj.weight";
 
-/// The refusal of llama_mha with its header changed.
+/// The message that refuses llama_mha with a changed header.
 std::string refusal_with_header(const std::function<void(Json&)>& edit) {
   const HostileFolder folder("llama_mha");
   folder.edit_header(edit);
@@ -219,7 +219,7 @@ TEST(HostileSafetensors, ATiedHeadThatDiffers) {
 
 TEST(HostileSafetensors, AHeaderOfTinyValuesStaysSmallInMemory) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "sanitizers use memory of their own";
+  GTEST_SKIP() << "sanitizers use additional memory";
 #endif
   const HostileFolder folder("llama_mha");
   std::string text = "{\"a\":[{}";

@@ -1,4 +1,4 @@
-// init: transformers' logits on the checkpoints that it writes, the distribution of the weights, and refusals.
+// init: logits of transformers on the checkpoints that it writes, the distribution of the weights, and errors.
 #include "checkpoint/init.h"
 
 #include <gmock/gmock.h>
@@ -57,7 +57,7 @@ TEST_P(InitOf, BytesDependOnTheSeedNotOnThreads) {
   EXPECT_NE(weights, bytes_of(folder_ / "8/model.safetensors"));
 }
 
-/// Reading gives the values that were written: the table is the same in both directions.
+/// Reading returns the values that were written, because both directions use the same table.
 TEST_P(InitOf, EveryElementIsAtItsPlaceInTheTable) {
   const Checkpoint checkpoint = tiny_checkpoint(GetParam(), figures_, folder_ / "m");
   const ModelConfig& config = checkpoint.model->config();
@@ -98,7 +98,7 @@ TEST(Initialize, HasTheMomentsAndBoundsOfItsRule) {
       variance += d * d / static_cast<double>(values.size());
       furthest = std::max(furthest, std::abs(static_cast<double>(v) - 0.5));
     }
-    // A standard normal cut at ±c has the variance 1 − 2 c φ(c) / (2 Φ(c) − 1).
+    // A standard normal truncated at ±c has the variance 1 − 2 c φ(c) / (2 Φ(c) − 1).
     const double phi = std::exp(-cut * cut / 2) / std::sqrt(2 * M_PI);
     const double expected = cut > 0 ? 1 - 2 * cut * phi / std::erf(cut / std::sqrt(2)) : 1;
     EXPECT_NEAR(mean, 0.5, 0.02) << cut;
@@ -181,7 +181,7 @@ TEST_F(InitRefuses, FoldersThatAreNotEmpty) {
   EXPECT_THAT(refusal(config_, folder_ / "file"), testing::HasSubstr("expected a new or an empty folder"));
   EXPECT_THAT(refusal(config_, folder_ / "file/x"), testing::HasSubstr("file/x"));
   EXPECT_THAT(refusal(config_, ""), testing::HasSubstr("empty text"));
-  EXPECT_EQ(refusal(config_, folder_ / "a/b/c"), "") << "parent folders are made";
+  EXPECT_EQ(refusal(config_, folder_ / "a/b/c"), "") << "parent folders are created";
 }
 
 TEST_F(InitRefuses, ModelsLargerThanTheDisk) {
@@ -225,7 +225,7 @@ TEST(Presets, UnknownNamesComeWithTheNearest) {
   EXPECT_THAT(refusal(goldens() + "/gpt2/config.jsom"), testing::HasSubstr("config.json?"));
 }
 
-TEST(SetKeys, AcceptOurNamesAndTheConfigs) {
+TEST(SetKeys, AcceptVitrinesAndTheConfigsNames) {
   Json config = preset_or_config("gemma-2b");
   set_config_keys(config, {"d_model=64", "num_hidden_layers=3", "rope_scaling=null", "hidden_activation=silu"}, "test");
   EXPECT_EQ(config["hidden_size"], 64);

@@ -1,4 +1,4 @@
-// model_type "vitrine" describes published families with our own keys, and models that no published family describes.
+// model_type "vitrine" describes published families with vitrine's own keys, and models outside all published families.
 #include <gmock/gmock.h>
 
 #include <cstring>
@@ -23,7 +23,7 @@ Json own(Json keys) {
   return keys;
 }
 
-/// nanoGPT's: LayerNorm and products without biases, learned positions, exact GELU.
+/// The config of nanoGPT: LayerNorm and linear layers without biases, learned positions, exact GELU.
 Json nano() {
   return own({{"positions", "learned"}, {"norm", "layer"}, {"activation", "gelu"}, {"gated", false}, {"tied", true}});
 }
@@ -140,7 +140,7 @@ TEST(OwnFamily, RefusesUnknownKeysAndValues) {
   EXPECT_THAT(error_of(own({{"norm", "batch"}})), HasSubstr("rms, layer"));
 }
 
-/// As in hostile_config_test.cpp for published families: any value of any key is read or refused by an error.
+/// Any value of any key is read or refused by an error, as in hostile_config_test.cpp for published families.
 TEST(OwnFamily, SurvivesAnyValueOfAnyKey) {
   for (const Json& good : {nano(), much()}) {
     for (const auto& [key, value] : good.items()) {

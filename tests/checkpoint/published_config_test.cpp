@@ -1,5 +1,5 @@
-// Keys of published config.json files that no golden has because today's library no longer writes them. Those without
-// effect on the forward change no bit of it; the others are refused.
+// Keys of published config.json files that no golden has because transformers no longer writes them. Keys without
+// effect on the forward do not change a bit of it, and other keys are refused.
 #include <gtest/gtest.h>
 
 #include "checkpoint/hostile_folder.h"
@@ -18,7 +18,7 @@ std::function<void(Json&)> patch(const std::string& text) {
   return [text](Json& config) { config.merge_patch(Json::parse(text)); };
 }
 
-/// A golden, and further keys of a published model of its family.
+/// A golden and additional keys of a published model of its family.
 struct Published {
   const char *model, *golden, *keys;
 };
@@ -98,7 +98,7 @@ TEST(PublishedDefaults, ThetaMayBeInTheTable) {
   expect_all_in(refusal(folder.path()), {"rope_scaling]", "rope_theta", "500"});
 }
 
-/// Early libraries stored RoPE's frequencies in every layer of every family.
+/// Early versions of transformers stored RoPE's frequencies in every layer of every family.
 TEST(PublishedTensors, StoredFrequenciesAreIgnored) {
   for (const char* golden : {"llama_mha", "mistral", "qwen3", "phi", "gemma2"}) {
     const HostileFolder folder(golden);
@@ -118,8 +118,8 @@ TEST(PublishedTensors, APickleIsNamedAndNotRead) {
   expect_all_in(refusal(folder.path()), {"expected model.safetensors", "pytorch_model.bin", "save it as safetensors"});
 }
 
-/// A window of null is none for any value of use_sliding_window.
-TEST(PublishedDefaults, ANullWindowIsNone) {
+/// A window of null means no window, for any value of use_sliding_window.
+TEST(PublishedDefaults, ANullWindowMeansNone) {
   const HostileFolder folder("qwen2_window");
   const auto set = [](Json& config) {
     config.erase("layer_types");

@@ -1,10 +1,10 @@
-// vitrine bench: every figure of the contract, fractions that are what they say, and what it refuses.
+// vitrine bench: all documented figures, the definitions of the fractions, and errors.
 #include "cli/program.h"
 
 namespace vitrine::test {
 namespace {
 
-TEST(Bench, SaysSpeedBesideTheLimits) {
+TEST(Bench, ReportsSpeedsAndFractionsOfTheLimits) {
   const Json b = json_of({"bench", VITRINE_SOURCE_DIR "/models/default", "--prompt", "8", "--generate", "4",
                           "--threads", "1", "--train", "--seq", "8", "--batch", "2"});
   for (const char* key : {"prefill_tokens_per_s", "decode_tokens_per_s", "train_tokens_per_s", "decode_bytes_per_token",
@@ -28,13 +28,13 @@ TEST(Bench, SaysSpeedBesideTheLimits) {
   }
   EXPECT_EQ(b["threads"], 1);
   EXPECT_TRUE(b["isa"].is_string());
-  // d 256, 6 layers of q, k, v, o (2·256·256 + 2·256·128) and three matrices of 704; the tied head besides.
+  // d 256, 6 layers of q, k, v, o (2·256·256 + 2·256·128) and three matrices of 704, and the tied head.
   constexpr double kLayers = 6.0 * (2 * 256 * 256 + 2 * 256 * 128 + 3 * 256 * 704);
   EXPECT_EQ(number("prefill_ops_per_token"), 2 * kLayers);
   EXPECT_EQ(number("train_ops_per_token"), 6 * (kLayers + 4096 * 256));
 }
 
-TEST(Bench, RefusesInOneLine) {
+TEST(Bench, ReportsErrorsInOneLine) {
   expect_error({"bench", "/nothing"}, {"[/nothing"});
   expect_usage_error({"bench", "--batch", "0"}, {"--batch"});
   expect_usage_error({"bench", "--prompt", "0"}, {"--prompt"});

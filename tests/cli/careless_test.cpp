@@ -1,4 +1,5 @@
-// What happens to people: the wrong order, odd texts, full disks, two programs at once, Ctrl-C at any stage, `| head`.
+// Common mistakes and accidents: arguments in the wrong order, unusual texts, full disks, concurrent programs, Ctrl-C
+// at any stage, `| head`.
 #include "cli/program.h"
 
 namespace vitrine::test {
@@ -6,7 +7,7 @@ namespace {
 
 class Careless : public testing::Test {
  protected:
-  /// A model of a few million parameters: it takes a while to write, and to run.
+  /// A model of a few million parameters, slow enough to be interrupted while it is written or run.
   Arguments init(const std::string& out) const {
     return {"init",  "gpt2",           out,      "--set", "n_layers=6", "--set", "vocab_size=300",
             "--set", "bos_token_id=1", "--seed", "1"};
@@ -27,7 +28,7 @@ class Careless : public testing::Test {
     EXPECT_EQ(everything(), before);
   }
   const TempFolder folder_;
-  /// As many ids as the small tokenizer has, and more.
+  /// A model whose vocabulary covers the small tokenizer.
   std::string model_of_texts() const {
     output_of({"init", "gpt2", folder_ / "texts", "--set", "n_layers=1", "--set", "d_model=24", "--set", "n_heads=2",
                "--set", "vocab_size=300", "--set", "bos_token_id=1", "--set", "max_seq_len=4000", "--seed", "1"});
@@ -37,7 +38,7 @@ class Careless : public testing::Test {
   const std::string tokenizer_ = small_tokenizer(folder_);
 };
 
-TEST_F(Careless, TheOrderIsTold) {
+TEST_F(Careless, AWrongOrderOfArgumentsIsExplained) {
   expect_error({"init", "mine", "gpt2"}, {"mine", "PRESET comes first"});
   for (const std::string command : {"predict", "generate"}) {
     expect_error({command, "Once upon a time", model_}, {"Once upon a time", "MODEL comes first"});
@@ -45,7 +46,7 @@ TEST_F(Careless, TheOrderIsTold) {
   EXPECT_FALSE(std::filesystem::exists("gpt2"));
 }
 
-TEST_F(Careless, EveryTextIsAText) {
+TEST_F(Careless, AnyTextIsAccepted) {
   const std::string model = model_of_texts();
   std::string words;
   for (int i = 0; i < 100'000; ++i) words += "a ";
@@ -69,13 +70,13 @@ TEST_F(Careless, EveryTextIsAText) {
   EXPECT_GT(json_of({"tokenize", tokenizer_, "-"}, {.input = words})["ids"].size(), 100'000U);
 }
 
-TEST_F(Careless, AFolderIsNoFile) {
+TEST_F(Careless, AFolderIsRefusedWhereAFileIsExpected) {
   expect_error({"eval", model_, folder_ / "endless", "--tokenizer", tokenizer_}, {"endless", "got a folder"});
   expect_error({"generate", model_, "a", "--tokenizer", folder_ / "endless"}, {"endless", "tokenizer"});
   expect_error({"init", "gpt2", folder_ / "endless"}, {"endless", "empty folder"});
 }
 
-TEST_F(Careless, WhereTheFileGrowsTooLargeNothingIsLeft) {
+TEST_F(Careless, AFileThatGrowsTooLargeIsRemoved) {
   const auto before = everything();
   const Launch small = {.largest_file = 100'000};
   expect_error({"logits", model_, "--ids", many_ids(2000), "--out", folder_ / "l.npy"}, {"l.npy", "too large"}, small);
@@ -84,7 +85,7 @@ TEST_F(Careless, WhereTheFileGrowsTooLargeNothingIsLeft) {
   EXPECT_EQ(everything(), before);
 }
 
-TEST_F(Careless, TwoAtOnceLeaveTheFileOfOne) {
+TEST_F(Careless, ConcurrentWritersLeaveOneCompleteFile) {
   const auto logits = [&](const std::string& first, const std::string& out) {
     return Arguments{"logits", model_, "--ids", first + many_ids(3000), "--out", folder_ / out};
   };
@@ -99,7 +100,7 @@ TEST_F(Careless, TwoAtOnceLeaveTheFileOfOne) {
   EXPECT_TRUE(both == read_file(folder_ / "a") || both == read_file(folder_ / "b"));
   EXPECT_EQ(folder_.files(), (std::set<std::string>{"a", "b", "both", "tokenizer.bin"}));
 
-  // The second of two that make one model is refused, and takes nothing from the first.
+  // A second process that creates the same model is refused and does not disturb the first.
   Program first(init(folder_ / "m"));
   first.wait_until([&] { return std::filesystem::exists(folder_ / "m") && !std::filesystem::is_empty(folder_ / "m"); });
   expect_error(init(folder_ / "m"), {"m", "expected a new or an empty folder"});
@@ -107,7 +108,7 @@ TEST_F(Careless, TwoAtOnceLeaveTheFileOfOne) {
   output_of({"generate", folder_ / "m", "--ids", "1,2", "--max-tokens", "2"});
 }
 
-TEST_F(Careless, CtrlCAtEveryStage) {
+TEST_F(Careless, CtrlCStopsEveryStage) {
   std::string text;
   for (int i = 0; i < 100'000; ++i) text += "a b ";
   write_file(folder_ / "text", text);
@@ -127,7 +128,7 @@ TEST_F(Careless, CtrlCAtEveryStage) {
       std::this_thread::sleep_for(std::chrono::milliseconds(wait_ms * kSlowdown));
       program.send(SIGINT);
       const Outcome o = program.finish();
-      if (o.status == 0 || o.signal == SIGINT) {  // it was done, or had not begun
+      if (o.status == 0 || o.signal == SIGINT) {  // it had finished or not yet started
         for (const char* made : {"l", "t", "new"}) std::filesystem::remove_all(folder_ / made);
         continue;
       }
@@ -136,7 +137,7 @@ TEST_F(Careless, CtrlCAtEveryStage) {
       EXPECT_EQ(o.err, "vitrine: interrupted\n");
       EXPECT_EQ(everything(), before);
     }
-    EXPECT_GT(n_stopped, 0) << "it was never stopped";
+    EXPECT_GT(n_stopped, 0) << "it always finished first";
   }
 }
 
@@ -159,7 +160,7 @@ TEST_F(Careless, HeadClosesThePipe) {
   }
 }
 
-TEST_F(Careless, EveryCommandEndsSilentlyWhereNobodyReads) {
+TEST_F(Careless, EveryCommandEndsSilentlyOnAClosedPipe) {
   const auto made = [&](const char* name) { return folder_ / name; };
   write_file(made("text"), "a b a b a b a b");
   const std::string text = made("text");

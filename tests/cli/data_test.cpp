@@ -1,4 +1,4 @@
-// vitrine data: what it writes and counts, and what it refuses.
+// vitrine data: its files and counts, and errors.
 #include <cmath>
 
 #include "cli/program.h"
@@ -22,7 +22,7 @@ class DataPack : public testing::Test {
   const std::string text_ = folder_ / "text.txt", tokenizer_ = folder_ / "tokenizer.json", out_ = folder_ / "tokens";
 };
 
-TEST_F(DataPack, TellsWhatItPacked) {
+TEST_F(DataPack, ReportsCounts) {
   const Json json = Json::parse(output_of(pack({"--document-separator", "<|endoftext|>", "--json"})));
   EXPECT_EQ(json["tokens"], 20);
   EXPECT_EQ(json["documents"], 2);
@@ -36,7 +36,7 @@ TEST_F(DataPack, TellsWhatItPacked) {
               testing::HasSubstr("33 tokens of 33 bytes of text, 1 document, without a first token"));
 }
 
-TEST_F(DataPack, LostCharactersAreTold) {
+TEST_F(DataPack, LostCharactersAreReported) {
   write_file(folder_ / "few.txt", "One day");
   output_of({"tokenizer", "train", folder_ / "few.txt", "--model", "char", "--out", tokenizer_});
   const Outcome o = run_program(pack({}));
@@ -44,7 +44,7 @@ TEST_F(DataPack, LostCharactersAreTold) {
   EXPECT_THAT(o.err, testing::HasSubstr("bytes of the text were dropped"));
 }
 
-TEST_F(DataPack, BaselinesAreCountedOnWhatIsHeldOut) {
+TEST_F(DataPack, BaselinesAreEvaluatedOnHeldOutText) {
   std::string text;
   for (int i = 0; i < 2000; ++i) text += i % 2 == 0 ? "ab" : "ba";
   write_file(text_, text);

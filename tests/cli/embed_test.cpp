@@ -1,4 +1,4 @@
-// vitrine embed: the grid, neighbours, analogies, and what it refuses. The default model lends its vectors.
+// vitrine embed: the grid, neighbours, analogies, and errors, with the vectors of the default model.
 #include "cli/program.h"
 
 namespace vitrine::test {
@@ -6,7 +6,7 @@ namespace {
 
 const std::string kModel = VITRINE_SOURCE_DIR "/models/default";
 
-TEST(EmbedCommand, TheGridHasTheCosineOfEveryTwo) {
+TEST(EmbedCommand, TheGridHasTheCosineOfEveryPair) {
   const Json grid = json_of({"embed", kModel, " girl", " boy", " dog"});
   EXPECT_EQ(grid["ids"].size(), 3U);
   for (std::size_t a = 0; a < 3; ++a) {
@@ -19,7 +19,7 @@ TEST(EmbedCommand, TheGridHasTheCosineOfEveryTwo) {
   EXPECT_THAT(output_of({"embed", kModel, " girl", " boy"}), testing::HasSubstr("\" girl\"    1.000"));
 }
 
-TEST(EmbedCommand, NeighboursAreThoseOfTheGrid) {
+TEST(EmbedCommand, NeighboursAgreeWithTheGrid) {
   const Json near = json_of({"embed", kModel, " girl", "--top", "4"});
   ASSERT_EQ(near["nearest"].size(), 4U);
   double before = 1;
@@ -28,22 +28,22 @@ TEST(EmbedCommand, NeighboursAreThoseOfTheGrid) {
     const Json grid = json_of({"embed", kModel, " girl", id});
     EXPECT_NEAR(grid["cosine"][0][1].get<double>(), x["cosine"].get<double>(), 1e-6) << "by text and by id";
     EXPECT_LE(x["cosine"].get<double>(), before);
-    EXPECT_NE(x["id"], near["ids"][0]) << "the word itself";
+    EXPECT_NE(x["id"], near["ids"][0]) << "the word is its own neighbour";
     before = x["cosine"].get<double>();
   }
 }
 
-TEST(EmbedCommand, AnAnalogyIsASumAndNamesNoneOfItsWords) {
+TEST(EmbedCommand, AnAnalogyIsASumAndExcludesItsOwnWords) {
   const Json sum = json_of({"embed", kModel, " girl", "-", " boy", "+", " dad"});
   EXPECT_EQ(sum["ids"].size(), 3U);
   EXPECT_EQ(sum["nearest"].size(), 10U);
   for (const Json& x : sum["nearest"]) EXPECT_EQ(std::count(sum["ids"].begin(), sum["ids"].end(), x["id"]), 0);
-  const Json turned = json_of({"embed", kModel, " dad", "-", " boy", "+", " girl"});
-  EXPECT_EQ(turned["nearest"][0]["id"], sum["nearest"][0]["id"]) << "a sum has no order";
+  const Json reordered = json_of({"embed", kModel, " dad", "-", " boy", "+", " girl"});
+  EXPECT_EQ(reordered["nearest"][0]["id"], sum["nearest"][0]["id"]) << "the order of terms must not matter";
   EXPECT_NE(json_of({"embed", kModel, " girl", "+", " boy", "+", " dad"})["nearest"], sum["nearest"]);
 }
 
-TEST(EmbedCommand, RefusesInOneLine) {
+TEST(EmbedCommand, ReportsErrorsInOneLine) {
   expect_error({"embed", kModel, ""}, {"[WORD]", "empty"});
   expect_error({"embed", kModel, "Onceupon"}, {"[Onceupon]", "one token", "\"Once\"", "with a leading space"});
   expect_error({"embed", kModel, "#4096"}, {"0 to 4095", "4096"});

@@ -1,4 +1,4 @@
-// vitrine example: what it prints, and what it refuses.
+// vitrine example: its formats, and errors.
 #include "cli/program.h"
 
 namespace vitrine::test {
@@ -6,12 +6,12 @@ namespace {
 
 TEST(ExampleCommand, PrintsTheWholeStep) {
   const std::string out = output_of({"example"});
-  for (const char* told : {"\"the cat sat on the\" is followed by \"mat\"", "from the document",
+  for (const char* part : {"\"the cat sat on the\" is followed by \"mat\"", "from the document",
                            "Each row says which it is", "seed 4, in tenths", "grad:embed.weight", "new:embed.weight",
                            "finite differences:", "The update changed the loss from"}) {
-    EXPECT_THAT(out, testing::HasSubstr(told));
+    EXPECT_THAT(out, testing::HasSubstr(part));
   }
-  EXPECT_EQ(output_of({"example"}), out) << "another example each time";
+  EXPECT_EQ(output_of({"example"}), out) << "the example must be deterministic";
   EXPECT_NE(output_of({"example", "--seed", "2"}), out);
 }
 
@@ -38,7 +38,7 @@ TEST(ExampleCommand, AsJson) {
   EXPECT_TRUE(found);
 }
 
-TEST(ExampleCommand, OnePageWithoutANetworkOrAScript) {
+TEST(ExampleCommand, HtmlUsesNoNetworkAndNoScript) {
   const TempFolder folder;
   const std::string path = folder / "example.html";
   EXPECT_THAT(output_of({"example", "--format", "html", "--out", path}), testing::StartsWith(path + ": "));
@@ -62,7 +62,7 @@ TEST(ExampleCommand, OfAnyTinyModel) {
   const std::string config = golden("gpt_neox") + "/config.json";
   const Json json = json_of({"example", "--config", config, "--ids", "3,4", "--target", "1"});
   EXPECT_EQ(json["title"], config);
-  // A path is text to the page, whatever it says.
+  // The page escapes markup in a path.
   const TempFolder folder;
   const std::string hostile = folder / "<i>a & b.json";
   write_file(hostile, read_file(config));
@@ -71,7 +71,7 @@ TEST(ExampleCommand, OfAnyTinyModel) {
   EXPECT_THAT(page, testing::HasSubstr("&lt;i&gt;a &amp; b.json"));
 }
 
-TEST(ExampleCommand, RefusesInOneLine) {
+TEST(ExampleCommand, ReportsErrorsInOneLine) {
   expect_error({"example", "--ids", "0,8"}, {"[--ids]", "ids from 0 to 7, got 8"});
   expect_error({"example", "--target", "9"}, {"[--target]", "from 0 to 7, got 9"});
   expect_error({"example", "--target", "-1"}, {"[--target]", "got -1"});

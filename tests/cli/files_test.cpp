@@ -1,4 +1,4 @@
-// vitrine logits and trace: the files that they write, and what they leave alone.
+// vitrine logits and trace: the files that they write, and files that they must not change.
 #include "checkpoint/load.h"
 #include "cli/program.h"
 #include "support/run.h"
@@ -43,7 +43,7 @@ void expect_near(const std::vector<float>& got, const std::vector<float>& expect
 
 class Files : public testing::Test {
  protected:
-  /// The sites of a trace, after one look at what --json says of them.
+  /// The sites of a trace, after a comparison with its --json output.
   std::map<std::string, std::vector<float>> trace(const std::string& model, const std::string& ids,
                                                   const Arguments& more) {
     Arguments all = {"trace", golden(model), "--ids", ids, "--out", folder_ / "trace.safetensors"};
@@ -63,7 +63,7 @@ class Files : public testing::Test {
   const TempFolder folder_;
 };
 
-TEST_F(Files, LogitsAreThoseOfTheGolden) {
+TEST_F(Files, LogitsEqualTheGolden) {
   for (const std::string model : {"gpt2", "gemma2_f16", "llama_gqa_bf16_sharded"}) {
     const auto ids = golden_ids(model);
     const Arguments all = {"logits", golden(model), "--ids", joined(ids), "--out", folder_ / "l.npy"};
@@ -74,18 +74,19 @@ TEST_F(Files, LogitsAreThoseOfTheGolden) {
     EXPECT_EQ(json["shape"], Json({expected.shape[0], expected.shape[1]}));
     EXPECT_EQ(npy.shape, fmt::format("({}, {})", expected.shape[0], expected.shape[1]));
     expect_near(npy.values, expected.data, model);
-    EXPECT_TRUE(same_bits(npy.values, logits_of(*golden_checkpoint(model).model, ids))) << "other than the library's";
+    EXPECT_TRUE(same_bits(npy.values, logits_of(*golden_checkpoint(model).model, ids)))
+        << "the library computes other logits";
     EXPECT_THAT(output_of(all), testing::HasSubstr("l.npy: float32 ["));
     EXPECT_EQ(folder_.files(), std::set<std::string>{"l.npy"});
   }
 }
 
-TEST_F(Files, TraceIsThatOfTheGolden) {
+TEST_F(Files, TraceEqualsTheGolden) {
   for (const std::string model : {"gpt2", "gemma2"}) {
     const auto values = trace(model, joined(golden_ids(model)), {});
     std::size_t compared = 0;
     for (const auto& [site, expected] : golden_values(model)) {
-      if (site.ends_with("hook_result") || site.starts_with("unembed.")) continue;  // costly, or no site of ours
+      if (site.ends_with("hook_result") || site.starts_with("unembed.")) continue;  // expensive, or not a site of ours
       ASSERT_TRUE(values.contains(site)) << site;
       expect_near(values.at(site), expected.data, site);
       ++compared;
@@ -149,7 +150,7 @@ TEST_F(Files, BadWritesAreRefused) {
   EXPECT_THAT(folder_.files(), testing::IsEmpty());
 }
 
-TEST_F(Files, WhereNothingCanBeWritten) {
+TEST_F(Files, UnwritablePathsAreRefused) {
   write_file(folder_ / "file", "");
   std::filesystem::create_directory(folder_ / "folder");
   std::filesystem::create_directory(folder_ / "closed");
@@ -172,9 +173,9 @@ TEST_F(Files, WhereNothingCanBeWritten) {
   EXPECT_EQ(folder_.files(), std::set<std::string>{"file"});
 }
 
-TEST_F(Files, AFailureLeavesTheOldFileAndNoOther) {
+TEST_F(Files, AFailureKeepsTheOldFileAndLeavesNoOther) {
   write_file(folder_ / "out", "old");
-  const std::string late = many_ids(300) + ",99999";  // in the second chunk
+  const std::string late = many_ids(300) + ",99999";  // the bad id is in the second chunk
   expect_error({"logits", golden("llama_long"), "--ids", late, "--out", folder_ / "out"}, {"99999", "60"});
   expect_error({"trace", golden("llama_long"), "--ids", late, "--out", folder_ / "out"}, {"99999", "60"});
   expect_error({"logits", golden("gpt2"), "--ids", many_ids(33), "--out", folder_ / "out"}, {"33", "32"});

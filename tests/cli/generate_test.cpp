@@ -4,7 +4,7 @@
 namespace vitrine::test {
 namespace {
 
-/// The trained model from outside.
+/// The trained model in VITRINE_DATA.
 class Stories : public testing::Test {
  protected:
   void SetUp() override {
@@ -20,7 +20,7 @@ class Stories : public testing::Test {
   std::string folder_;
 };
 
-TEST_F(Stories, GreedyTextIsThatOfLlama2c) {
+TEST_F(Stories, GreedyTextEqualsLlama2c) {
   const std::string expected = read_file(folder_ + "/greedy_200_tokens.txt");
   EXPECT_EQ(output_of(generate("", {"--greedy", "--max-tokens", "200"})), expected);
   EXPECT_EQ(output_of(generate("", {"--temperature", "0", "--max-tokens", "200", "--threads", "3"})), expected);
@@ -38,7 +38,7 @@ TEST_F(Stories, TextMayComeFromStdin) {
   EXPECT_EQ(from_stdin["prompt_ids"], Json({1, 403, 407, 261, 378}));
 }
 
-TEST_F(Stories, AnyTextIsTakenWhole) {
+TEST_F(Stories, AnyTextIsReadCompletely) {
   for (const std::string text : {"[INST] a, b [/INST]", "[a,b]", "-5", "-hello", "--json", "++", "generate", "{}", "%%",
                                  "a=b", "\xF0\x9F\xA6\x99", "a\xFFz", "\"q\"", "--"}) {
     SCOPED_TRACE(text);
@@ -49,13 +49,14 @@ TEST_F(Stories, AnyTextIsTakenWhole) {
   }
 }
 
-TEST_F(Stories, SpecialTokensMayBeLeftOut) {
+TEST_F(Stories, SpecialTokensMayBeOmitted) {
   EXPECT_EQ(json_of(generate("Once", {"--max-tokens", "1"}))["prompt_ids"], Json({1, 403}));
   EXPECT_EQ(json_of(generate("Once", {"--max-tokens", "1", "--no-special"}))["prompt_ids"], Json({403}));
-  EXPECT_EQ(json_of(generate("", {"--max-tokens", "1", "--no-special"}))["prompt_ids"], Json({1})) << "from BOS";
+  EXPECT_EQ(json_of(generate("", {"--max-tokens", "1", "--no-special"}))["prompt_ids"], Json({1}))
+      << "BOS is the default prompt";
 }
 
-TEST_F(Stories, StopStringsEndTheTextAndAreLeftOut) {
+TEST_F(Stories, StopStringsEndTheTextAndAreOmitted) {
   const Arguments options = {"--greedy", "--stop", "!!", "--stop", " girl", "--stop", ", there was a little"};
   EXPECT_EQ(output_of(generate("Once upon a time", options)), "");
   const Json json = json_of(generate("", options));
@@ -63,7 +64,7 @@ TEST_F(Stories, StopStringsEndTheTextAndAreLeftOut) {
   EXPECT_EQ(json["finish_reason"], "stop");
 }
 
-TEST_F(Stories, OverlongTextNamesBothNumbers) {
+TEST_F(Stories, AnErrorAboutOverlongTextNamesBothLengths) {
   std::string words;
   for (int i = 0; i < 100'000; ++i) words += "word ";
   for (const std::string command : {"predict", "generate", "logits", "trace"}) {
@@ -75,12 +76,12 @@ TEST_F(Stories, OverlongTextNamesBothNumbers) {
   }
 }
 
-TEST_F(Stories, ModelFileHoldsNoTokenizer) {
+TEST_F(Stories, AModelFileWithoutATokenizerNeedsOne) {
   expect_error({"generate", folder_ + "/stories260K.bin", "Once"}, {"stories260K.bin", "--tokenizer", "--ids"});
   EXPECT_EQ(json_of({"generate", folder_ + "/stories260K.bin", "--ids", "1,403", "--max-tokens", "2"})["text"], "");
 }
 
-TEST(Generate, WithoutTokenizerIdsStandInPlaceOfText) {
+TEST(Generate, PrintsIdsWithoutATokenizer) {
   const Arguments all = {"generate", golden("gpt2"), "--ids", "1,2", "--greedy", "--max-tokens", "5"};
   const Json json = json_of(all);
   std::set<std::string> keys;
@@ -119,7 +120,7 @@ TEST(Generate, SeedReproduces) {
   EXPECT_GT(texts.size(), 1U);
 }
 
-TEST(Generate, LogprobsTellTheRivals) {
+TEST(Generate, LogprobsListTheMostLikelyTokens) {
   const Json json =
       json_of({"generate", golden("gpt2"), "--ids", "1,2", "--greedy", "--max-tokens", "3", "--logprobs", "2"});
   ASSERT_EQ(json["logprobs"].size(), 3U);
@@ -134,13 +135,13 @@ TEST(Generate, LogprobsTellTheRivals) {
   }
 }
 
-TEST(Generate, StopStringsAreTakenAsTheyAre) {
+TEST(Generate, StopStringsAreLiteral) {
   const TempFolder folder;
   const std::string model = endless_model(folder), tokenizer = small_tokenizer(folder);
   const Arguments all = {"generate", model, "--ids", "1", "--tokenizer", tokenizer, "--max-tokens", "40", "--greedy"};
   const std::string text = output_of(all);
   ASSERT_GT(text.size(), 20U);
-  std::string stop;  // something that does not stand in the text before: an argument holds no NUL
+  std::string stop;  // two bytes of the text without NUL, which an argument cannot contain
   for (std::size_t at = 5; stop.empty() && at + 2 < text.size(); ++at) {
     if (text.substr(at, 2).find('\0') == std::string::npos) stop = text.substr(at, 2);
   }
@@ -182,7 +183,7 @@ TEST(Generate, BadSamplingOptions) {
 
 class DefaultModel : public testing::Test {
  protected:
-  /// The program in a folder of its own.
+  /// A copy of the program in a separate folder.
   std::string program_at(const std::string& place) const {
     const std::filesystem::path path = folder_ / place;
     std::filesystem::create_directories(path.parent_path());
@@ -192,7 +193,7 @@ class DefaultModel : public testing::Test {
   const TempFolder folder_;
 };
 
-TEST_F(DefaultModel, IsFoundFromTheProgram) {
+TEST_F(DefaultModel, IsFoundRelativeToTheProgram) {
   const std::string built = program_at("build/vitrine"), installed = program_at("prefix/bin/vitrine");
   const Arguments ids = {"generate", "--ids", "1,2", "--greedy"};
   expect_error(ids, {"[MODEL]", "default model"}, {.program = built});
@@ -212,7 +213,7 @@ TEST_F(DefaultModel, IsFoundFromTheProgram) {
   EXPECT_EQ(output_of({"detokenize", "1", "259"}, {.program = built}), "a");
 }
 
-TEST_F(DefaultModel, ThatOfTheRepositoryRuns) {
+TEST_F(DefaultModel, TheOneInTheRepositoryRuns) {
   if (!std::filesystem::exists(source_dir() + "/models/default/config.json")) GTEST_SKIP() << "no default model";
   const std::string program = program_at("build/vitrine");
   std::filesystem::create_symlink(source_dir() + "/models", folder_ / "models");

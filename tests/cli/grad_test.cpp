@@ -1,4 +1,4 @@
-// vitrine grad: the loss, the file, and what it refuses.
+// vitrine grad: the loss, the file, and errors.
 #include "cli/program.h"
 #include "support/learn.h"
 
@@ -12,8 +12,8 @@ class Grad : public testing::Test {
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
-  void expect_refusal(const Arguments& arguments, const std::vector<std::string>& told) const {
-    expect_error(arguments, told);
+  void expect_refusal(const Arguments& arguments, const std::vector<std::string>& parts) const {
+    expect_error(arguments, parts);
     EXPECT_FALSE(std::filesystem::exists(out_));
   }
 
@@ -22,7 +22,7 @@ class Grad : public testing::Test {
   const std::string llama_ = golden("llama_mha");
 };
 
-TEST_F(Grad, SaysTheLossAndWritesTheGradients) {
+TEST_F(Grad, ReportsTheLossAndWritesTheGradients) {
   for (const char* name : {"gpt2", "mixtral", "phi3_long"}) {
     Values reference = golden_gradient_file(name);
     const Json json = json_of(grad(golden(name), joined(golden_ids(name))));
@@ -36,7 +36,7 @@ TEST_F(Grad, SaysTheLossAndWritesTheGradients) {
   }
 }
 
-TEST_F(Grad, SaysItInWordsToo) {
+TEST_F(Grad, PrintsTheLossAsText) {
   const std::string out = output_of(grad(llama_, "1,2,3"));
   EXPECT_THAT(out,
               testing::MatchesRegex("loss [0-9.]+ nats per token over 2 predictions; gradients written to [^\n]*\n"));
@@ -50,7 +50,7 @@ TEST_F(Grad, ThreadsChangeNoByte) {
   EXPECT_EQ(read_file(out_), one);
 }
 
-TEST_F(Grad, TextsThatCannotBeLearned) {
+TEST_F(Grad, TextsWithoutALossAreRefused) {
   expect_refusal(grad(llama_, "1"), {"[grad]", "at least 2 tokens", "got 1"});
   expect_refusal(grad(llama_, "1,47"), {"ids from 0 to 46, got 47"});
   expect_refusal(grad(llama_, "1,-1"), {"ids from 0 to 46, got -1"});
@@ -71,8 +71,8 @@ TEST_F(Grad, AQuantizedWeightDoesNotLoseItsGradientSilently) {
   output_of(grad(quantized, "1,2,3"));
 }
 
-TEST_F(Grad, PlacesThatCannotBeWritten) {
-  Arguments nowhere = grad(llama_, "1,47");  // the place is tried first
+TEST_F(Grad, UnwritablePathsAreRefused) {
+  Arguments nowhere = grad(llama_, "1,47");  // the path is checked before the ids
   nowhere.back() = folder_ / "no/such/folder/g.safetensors";
   expect_error(nowhere, {nowhere.back(), "No such file"});
   nowhere.back() = folder_ / "";
@@ -83,15 +83,15 @@ TEST_F(Grad, PlacesThatCannotBeWritten) {
   EXPECT_EQ(folder_.files(), std::set<std::string>{"g.safetensors"});
 }
 
-/// An infinite weight is named, not learned from.
-TEST_F(Grad, WeightsThatAreNoNumbers) {
+/// Infinite weights are an error.
+TEST_F(Grad, InfiniteWeightsAreRefused) {
   const std::string model = folder_ / "model";
   std::filesystem::copy(llama_, model);
   patch_tensor(model, "model.norm.weight", [](std::span<float> w) { w[3] = INFINITY; });
   expect_refusal(grad(model, "1,2,3"), {"infinite or NaN"});
 }
 
-TEST_F(Grad, StopsWhenItIsAsked) {
+TEST_F(Grad, StopsOnASignal) {
   const std::string model = endless_model(folder_);
   for (const int number : {SIGINT, SIGTERM}) {
     Program program(grad(model, many_ids(20'000)));

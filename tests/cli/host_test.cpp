@@ -1,11 +1,11 @@
-// What the host gives the program, stack and libm, changes no result.
+// The stack size and libm of the host do not change results.
 #include "cli/program.h"
 #include "support/training.h"
 
 namespace vitrine::test {
 namespace {
 
-/// Files that are made and text that is printed by commands which compute.
+/// The files and the output of commands that compute.
 class Host : public testing::Test {
  protected:
   Host() {
@@ -15,7 +15,7 @@ class Host : public testing::Test {
     write_file(folder_ / "text", "Once upon a time there was a cat.\nIt sat on the mat.\n");
   }
 
-  /// Runs every command into a folder of its own; returns what each has printed and written.
+  /// Runs every command with output files in the folder `name`; returns what the commands print and write.
   std::vector<std::string> results(const std::string& name, const Launch& launch, const Arguments& before = {}) {
     const std::string out = folder_ / name;
     std::filesystem::create_directory(out);
@@ -59,12 +59,12 @@ class Host : public testing::Test {
 };
 
 TEST_F(Host, AStackOf256KiBSuffices) {
-  if (kSlowdown > 1) GTEST_SKIP() << "sanitizers widen frames";
+  if (kSlowdown > 1) GTEST_SKIP() << "sanitizers enlarge stack frames";
   const Arguments small = {"-c", "ulimit -s 256 && exec \"$0\" \"$@\"", VITRINE_PROGRAM};
   results("small", {.program = "/bin/sh"}, small);
 }
 
-/// Without FMA, glibc's exp, log, pow and others give other bits.
+/// Without FMA, exp, log, pow and other functions of glibc return other bits.
 TEST_F(Host, LibmDoesNotMatter) {
   const std::vector<std::string> with = results("run", {});
   std::filesystem::rename(folder_ / "run", folder_ / "with");  // so that both runs see the same paths

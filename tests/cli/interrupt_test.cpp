@@ -11,7 +11,7 @@ class Interrupt : public testing::Test {
             "1",        "--tokenizer",  tokenizer_,
             "--greedy", "--max-tokens", std::to_string(max_tokens)};
   }
-  /// Sends SIGINT once a file is being written; nothing new may be left, and the old file as it was.
+  /// Sends SIGINT while a file is being written. No new file may remain, and the old file must be unchanged.
   void expect_clean_stop(const Arguments& arguments) {
     write_file(folder_ / "out", "old");
     const std::set<std::string> before = folder_.files();
@@ -30,7 +30,7 @@ class Interrupt : public testing::Test {
   const std::string tokenizer_ = small_tokenizer(folder_);
 };
 
-TEST_F(Interrupt, GenerationStopsAndWhatIsPrintedIsWhole) {
+TEST_F(Interrupt, GenerationStopsOnASignal) {
   const std::string expected = output_of(generate(1000));
   for (const int number : {SIGINT, SIGTERM}) {
     Program program(generate(500'000));
@@ -49,7 +49,7 @@ TEST_F(Interrupt, FilesAreWrittenWholeOrNotAtAll) {
   expect_clean_stop({"trace", model_, "--ids", many_ids(4000), "--sites", "hook_embed", "--out", folder_ / "out"});
 }
 
-TEST_F(Interrupt, WhileItReads) {
+TEST_F(Interrupt, StopsWhileReading) {
   Program text({"tokenize", tokenizer_, "-"}, {.input = "abc", .hold_input = true});
   text.wait_until_it_reads();
   text.send(SIGINT);
@@ -68,7 +68,7 @@ TEST_F(Interrupt, WhileItReads) {
   EXPECT_EQ(l.out.find('\n'), l.out.size() - 1);
 }
 
-TEST_F(Interrupt, WhileItComputes) {
+TEST_F(Interrupt, StopsWhileComputing) {
   std::string text;
   for (int i = 0; i < 3'000'000; ++i) text += "a b ";
   write_file(folder_ / "text", text);
@@ -83,14 +83,14 @@ TEST_F(Interrupt, WhileItComputes) {
     const auto sent = std::chrono::steady_clock::now();
     const Outcome o = program.finish();
     EXPECT_LT(std::chrono::steady_clock::now() - sent, std::chrono::seconds(kSlowdown)) << all[0];
-    if (o.signal == SIGINT) continue;  // it had not begun
+    if (o.signal == SIGINT) continue;  // it had not yet started
     EXPECT_EQ(o.status, 130) << all[0] << o.err;
     EXPECT_EQ(o.err, "vitrine: interrupted\n");
     EXPECT_EQ(o.out, "");
   }
 }
 
-TEST_F(Interrupt, WhileNobodyReadsItsOutput) {
+TEST_F(Interrupt, StopsWhileItsOutputIsBlocked) {
   std::string lines;
   for (int i = 0; i < 5000; ++i) lines += "\"a\"\n";
   write_file(folder_ / "lines", lines);
@@ -101,7 +101,7 @@ TEST_F(Interrupt, WhileNobodyReadsItsOutput) {
   const Outcome o = program.finish();
   EXPECT_EQ(o.status, 130) << o.err;
   EXPECT_LT(o.out.size(), 40 * 5000U);
-  EXPECT_EQ(o.out.back(), '\n') << "lines are whole";
+  EXPECT_EQ(o.out.back(), '\n') << "the last line is incomplete";
 }
 
 TEST_F(Interrupt, BrokenPipe) {

@@ -1,4 +1,4 @@
-// vitrine init, info and eval: from a preset to a model, its account, and how well it expects a text.
+// vitrine init, info and eval: a model from a preset, its sizes and costs, and its loss on a text.
 #include <cmath>
 
 #include "cli/program.h"
@@ -25,7 +25,7 @@ class Models : public testing::Test {
   TempFolder folder_;
 };
 
-TEST_F(Models, InitWritesWhatEveryCommandRuns) {
+TEST_F(Models, InitWritesModelsThatEveryCommandRuns) {
   const std::string model = tiny_model();
   const std::string text = output_of({"generate", model, "a b", "--seed", "1", "--max-tokens", "5"});
   EXPECT_FALSE(text.empty());
@@ -36,9 +36,9 @@ TEST_F(Models, InitWritesWhatEveryCommandRuns) {
   EXPECT_EQ(info["parameters"][2]["stored_name"], "transformer.h.0.ln_1.weight");
 }
 
-TEST_F(Models, InitTellsWhatItDid) {
+TEST_F(Models, InitReportsItsSettings) {
   const Json json = json_of(with({"init", "gemma-2b", folder_ / "a", "--seed", "3"}, kTiny));
-  EXPECT_EQ(json["dtype"], "bf16") << "as the preset says";
+  EXPECT_EQ(json["dtype"], "bf16") << "the preset's dtype";
   EXPECT_EQ(json["bytes"], json["params"].get<std::int64_t>() * 2);
   EXPECT_EQ(json["seed"], 3);
   const Json config = Json::parse(read_file(folder_ / "a/config.json"));
@@ -46,13 +46,13 @@ TEST_F(Models, InitTellsWhatItDid) {
   EXPECT_EQ(config["hidden_size"], 32);
   EXPECT_EQ(json_of(with({"init", "gemma-2b", folder_ / "b", "--dtype", "f32"}, kTiny))["dtype"], "f32");
 
-  // A config.json is as good as a preset, and the same seed gives the same weights.
+  // A config.json can replace a preset, and the same seed gives the same weights.
   json_of({"init", folder_ / "a/config.json", folder_ / "c", "--seed", "3"});
   EXPECT_EQ(read_file(folder_ / "a/model.safetensors"), read_file(folder_ / "c/model.safetensors"));
   EXPECT_EQ(read_file(folder_ / "a/config.json"), read_file(folder_ / "c/config.json"));
 }
 
-TEST_F(Models, InitRefuses) {
+TEST_F(Models, InitReportsErrors) {
   const std::string out = folder_ / "out";
   expect_error({"init", "gema-2b", out}, {"gema-2b", "did you mean gemma-2b?"});
   expect_error({"init", folder_ / "none.json", out}, {"none.json"});
@@ -139,7 +139,7 @@ TEST_F(Models, EvalCountsBitsOverTheBytesOfAFile) {
   EXPECT_NEAR(json["perplexity"].get<double>(), std::exp(json["loss"].get<double>()), 1e-9);
   const double nats = json["loss"].get<double>() * json["tokens"].get<double>();
   EXPECT_NEAR(json["bits_per_byte"].get<double>(), nats / std::log(2.0) / json["bytes"].get<double>(), 1e-9);
-  EXPECT_EQ(json["bytes"], text.size()) << "each window begins with BOS: every token counts";
+  EXPECT_EQ(json["bytes"], text.size()) << "each window begins with BOS, so every token counts";
   EXPECT_EQ(json["window"], 40);
   EXPECT_EQ(json["bos"], 1);
   const Json bare = json_of({"eval", model, folder_ / "text", "--no-special"});
@@ -149,7 +149,7 @@ TEST_F(Models, EvalCountsBitsOverTheBytesOfAFile) {
               testing::HasSubstr("windows of 8 tokens, stride 4"));
 }
 
-TEST_F(Models, EvalRefuses) {
+TEST_F(Models, EvalReportsErrors) {
   const std::string model = tiny_model();
   write_file(folder_ / "empty", "");
   write_file(folder_ / "text", "a b a b");

@@ -1,14 +1,14 @@
-// vitrine page: the pages of docs/ that are made from the program are those that it makes.
+// vitrine page: the generated pages in docs/ are up to date.
 #include "cli/program.h"
 #include "pass/sites.h"
 
 namespace vitrine::test {
 namespace {
 
-TEST(Page, DocsAreWhatTheProgramSays) {
+TEST(Page, GeneratedDocsAreUpToDate) {
   for (const std::string name : {"commands", "sites"}) {
     EXPECT_EQ(read_file(source_dir() + "/docs/" + name + ".md"), output_of({"page", name}))
-        << "make it anew: build/vitrine page " << name << " > docs/" << name << ".md";
+        << "regenerate it: build/vitrine page " << name << " > docs/" << name << ".md";
   }
 }
 
@@ -19,8 +19,8 @@ TEST(Page, EverySiteHasALine) {
   }
 }
 
-/// The examples stand on the page as commands, which tests/docs_test.sh runs.
-TEST(Page, EveryExampleOfHelpIsACommandOfThePage) {
+/// The page contains the examples as commands, which tests/docs_test.sh runs.
+TEST(Page, EveryExampleOfHelpIsOnThePage) {
   const std::string page = output_of({"page", "commands"});
   int examples = 0;
   for (const std::string command :
@@ -36,7 +36,7 @@ TEST(Page, EveryExampleOfHelpIsACommandOfThePage) {
   EXPECT_GE(examples, 10);
 }
 
-TEST(Page, OtherNamesAreRefused) {
+TEST(Page, UnknownNamesAreRefused) {
   expect_usage_error({"page", "nope"}, {"nope"});
   expect_usage_error({"page"}, {"NAME"});
 }

@@ -1,4 +1,4 @@
-// vitrine plot: one file from runs, and what is no run.
+// vitrine plot: one drawing of several runs, and errors.
 #include "cli/program.h"
 
 namespace vitrine::test {
@@ -7,17 +7,17 @@ namespace {
 TEST(PlotCommand, WritesOneDrawingOfAllRuns) {
   const TempFolder folder;
   const std::string run = source_dir() + "/tests/metrics/metrics.jsonl", out = folder / "curves.svg";
-  const Json told = json_of({"plot", run, run, "--out", out});
-  EXPECT_EQ(told["runs"], 2);
-  EXPECT_EQ(told["bytes"], read_file(out).size());
+  const Json json = json_of({"plot", run, run, "--out", out});
+  EXPECT_EQ(json["runs"], 2);
+  EXPECT_EQ(json["bytes"], read_file(out).size());
   EXPECT_THAT(read_file(out), testing::StartsWith("<svg"));
-  EXPECT_THAT(read_file(out), testing::HasSubstr(">" + run + "<")) << "both are called train";
+  EXPECT_THAT(read_file(out), testing::HasSubstr(">" + run + "<")) << "runs of the same name must show their paths";
   write_file(folder / "other.jsonl", read_file(run));
   json_of({"plot", run, folder / "other.jsonl", "--out", out});
   EXPECT_THAT(read_file(out), testing::AllOf(testing::HasSubstr(">train<"), testing::HasSubstr(">other<")));
 }
 
-TEST(PlotCommand, RefusesWhatIsNoRun) {
+TEST(PlotCommand, ReportsErrors) {
   const TempFolder folder;
   const std::string run = source_dir() + "/tests/metrics/metrics.jsonl", out = folder / "curves.svg";
   expect_usage_error({"plot"});

@@ -23,7 +23,7 @@ TEST(Predict, JsonRanksEveryPrefix) {
   EXPECT_EQ(json["tokens"][2]["id"], 40);
   EXPECT_EQ(json["tokens"][2]["piece"], "") << "no tokenizer";
 
-  // The last prefix is what generate meets first.
+  // The last prefix is the prompt of generate.
   const Json generated =
       json_of({"generate", golden("gemma2"), "--ids", "2,5,40", "--logprobs", "3", "--max-tokens", "1", "--greedy"});
   for (std::size_t i = 0; i < 3; ++i) {
@@ -32,7 +32,7 @@ TEST(Predict, JsonRanksEveryPrefix) {
   }
 }
 
-TEST(Predict, TopIsTenUnlessToldAndAtMostTheVocabulary) {
+TEST(Predict, TopDefaultsToTenAndIsAtMostTheVocabulary) {
   EXPECT_EQ(json_of({"predict", golden("gpt2"), "--ids", "1"})["tokens"][0]["top"].size(), 10U);
   EXPECT_EQ(json_of({"predict", golden("gpt2"), "--ids", "1", "--top", "1000"})["tokens"][0]["top"].size(), 43U);
   for (const char* bad : {"0", "-1", "x"}) expect_usage_error({"predict", golden("gpt2"), "--ids", "1", "--top", bad});
@@ -41,15 +41,15 @@ TEST(Predict, TopIsTenUnlessToldAndAtMostTheVocabulary) {
 TEST(Predict, TheTableHasAColumnForEachPrefix) {
   const std::string table = output_of({"predict", golden("gpt2"), "--ids", "7,8,9,10,11", "--top", "2"});
   const std::size_t second = table.find("\n\n");
-  ASSERT_NE(second, std::string::npos) << "prefixes that do not fit side by side stand in a band of their own";
+  ASSERT_NE(second, std::string::npos) << "prefixes that do not fit into the width must follow in a second table";
   const std::string first = table.substr(0, second);
   EXPECT_THAT(first, testing::AllOf(testing::HasSubstr("… #7 "), testing::HasSubstr("… #9 "), testing::HasSubstr("%")));
   EXPECT_THAT(table.substr(second), testing::AllOf(testing::HasSubstr("… #10 "), testing::HasSubstr("… #11 ")));
   EXPECT_THAT(first, testing::ContainsRegex("\n1  #[0-9]+ +[0-9]+\\.[0-9]  #"));
-  EXPECT_EQ(table.find('\x1B'), std::string::npos) << "no colour where there is no terminal";
+  EXPECT_EQ(table.find('\x1B'), std::string::npos) << "colour without a terminal";
 }
 
-TEST(Predict, PiecesStandInQuotes) {
+TEST(Predict, PiecesAreQuoted) {
   const std::string folder = outside_data("models/stories260K");
   if (folder.empty()) GTEST_SKIP() << "needs VITRINE_DATA";
   const Arguments all = {"predict", folder + "/stories260K.bin", "Once upon a", "--tokenizer", folder + "/tok512.bin"};

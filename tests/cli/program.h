@@ -1,4 +1,5 @@
-// Runs the program `vitrine` as a user does: arguments, standard files, signals; and the files that such tests need.
+// Runs the program `vitrine` as a user does, with arguments, standard files and signals. Also makes the files that
+// these tests need.
 #pragma once
 
 #include <fcntl.h>
@@ -35,10 +36,10 @@ using Arguments = std::vector<std::string>;
 
 struct Launch {
   std::string input{};                     ///< Sent to stdin.
-  bool hold_input = false;                 ///< stdin stays open after it.
+  bool hold_input = false;                 ///< Keeps stdin open after the input.
   bool no_reader = false;                  ///< stdout is a pipe whose other end is closed from the start.
-  std::string input_path{};                ///< A file in place of the pipe for stdin.
-  std::string output_path{};               ///< … for stdout.
+  std::string input_path{};                ///< A file that replaces the pipe of stdin.
+  std::string output_path{};               ///< A file that replaces the pipe of stdout.
   std::set<int> closed{};                  ///< Standard files that are closed.
   std::vector<std::string> environment{};  ///< NAME=value
   std::uint64_t largest_file = 0;          ///< The limit of `ulimit -f` in bytes; 0: none.
@@ -46,7 +47,7 @@ struct Launch {
 };
 
 struct Outcome {
-  int status = -1;  ///< Exit status; -1 where a signal ended the program.
+  int status = -1;  ///< Exit status; -1 if a signal ended the program.
   int signal = 0;
   std::string out, err;
 };
@@ -90,10 +91,10 @@ class Program {
   }
 
   void send(int number) const { ::kill(pid_, number); }
-  /// Nobody reads stdout any longer.
+  /// Closes the test's end of the pipe of stdout.
   void close_output() { close_end(1); }
 
-  /// Moves input and output until `done`, or until there is nothing to move.
+  /// Writes input and reads output until `done` or until both pipes are closed.
   void exchange(const std::function<bool()>& done) {
     while (!done()) {
       if (rest_.empty() && !hold_input_) close_end(0);
@@ -114,7 +115,7 @@ class Program {
     exchange([&] { return outcome_.out.size() >= bytes; });
     EXPECT_GE(outcome_.out.size(), bytes) << outcome_.err;
   }
-  /// Until all input has been taken and the program waits for more.
+  /// Waits until the program has read all input and waits for more.
   void wait_until_it_reads() {
     exchange([&] { return rest_.empty() && queued(fds_[0]) == 0 && state() == "S"; });
   }
@@ -125,18 +126,18 @@ class Program {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
-  /// Until the pipe of stdout is full, which nobody reads.
+  /// Waits until the program blocks on a full stdout pipe.
   void wait_until_its_output_is_stuck() {
     wait_until([&] { return queued(fds_[1]) > 2000 && state() == "S"; });
   }
-  /// Until a signal no longer ends it at once: its own handler is there.
+  /// Waits until the program has installed its handler of the signal.
   void wait_until_it_catches(int number) {
     wait_until([&] {
       const std::string status = of_system("status"), mask = "SigCgt:\t";
       return std::stoull(status.substr(status.find(mask) + mask.size()), nullptr, 16) >> (number - 1) & 1;
     });
   }
-  /// Waits for its end while stdin stays open and nobody reads what it prints.
+  /// Waits until the program exits, with stdin open and its output unread.
   void wait_until_it_ends() {
     wait_until([&] { return state() == "Z"; });
   }
@@ -162,12 +163,12 @@ class Program {
     ::ioctl(fd, FIONREAD, &n);
     return n;
   }
-  /// What the system says of the process (proc(5)).
+  /// A file of the process in /proc (proc(5)).
   std::string of_system(const char* file) const {
     std::ifstream in("/proc/" + std::to_string(pid_) + "/" + file);
     return {std::istreambuf_iterator<char>(in), {}};
   }
-  /// S asleep, Z ended, …
+  /// The state letter of proc(5), for example S (sleeping) or Z (zombie).
   std::string state() const {
     const std::string line = of_system("stat");
     const std::size_t end_of_name = line.rfind(')');
@@ -177,7 +178,7 @@ class Program {
     if (fds_[fd] >= 0) ::close(std::exchange(fds_[fd], -1));
   }
   void write_some() {
-    // A program that reads no stdin closes the pipe: MSG_NOSIGNAL is for sockets only, so SIGPIPE is passed over here.
+    // A program that does not read stdin closes the pipe. MSG_NOSIGNAL applies to sockets only, so SIGPIPE is ignored.
     ::signal(SIGPIPE, SIG_IGN);
     const ssize_t n = ::write(fds_[0], rest_.data(), rest_.size());
     if (n < 0 && errno == EAGAIN) return;
@@ -202,7 +203,7 @@ inline Outcome run_program(const Arguments& arguments, const Launch& launch = {}
   return Program(arguments, launch).finish();
 }
 
-/// Runs what must succeed; returns what stands on stdout.
+/// Runs a command that must succeed; returns its stdout.
 inline std::string output_of(const Arguments& arguments, const Launch& launch = {}) {
   const Outcome o = run_program(arguments, launch);
   EXPECT_EQ(o.status, 0) << testing::PrintToString(arguments) << "\n" << o.err;
@@ -210,7 +211,7 @@ inline std::string output_of(const Arguments& arguments, const Launch& launch = 
   return o.out;
 }
 
-/// The same with --json: one object on one line, nothing else.
+/// As output_of() with --json. The output must be one object on one line.
 inline Json json_of(Arguments arguments, const Launch& launch = {}) {
   arguments.insert(arguments.begin() + 1, "--json");
   const std::string out = output_of(arguments, launch);
@@ -218,8 +219,8 @@ inline Json json_of(Arguments arguments, const Launch& launch = {}) {
   return Json::parse(out, nullptr, false);
 }
 
-/// The program ended itself with `status`, told why in one line on stderr, and printed nothing else.
-inline void expect_failure(const Arguments& arguments, int status, const std::vector<std::string>& told,
+/// Expects the exit status `status`, one line on stderr that contains every element of `parts`, and no other output.
+inline void expect_failure(const Arguments& arguments, int status, const std::vector<std::string>& parts,
                            const Launch& launch = {}) {
   SCOPED_TRACE(testing::PrintToString(arguments).substr(0, 300));
   const Outcome o = run_program(arguments, launch);
@@ -227,14 +228,14 @@ inline void expect_failure(const Arguments& arguments, int status, const std::ve
   EXPECT_EQ(o.out, "");
   EXPECT_THAT(o.err, testing::StartsWith(status == 1 ? "vitrine: error: [" : "vitrine: "));
   EXPECT_EQ(o.err.find('\n'), o.err.size() - 1) << o.err;
-  EXPECT_EQ(o.err.find('\x1B'), std::string::npos) << "commands to the terminal";
-  for (const std::string& part : told) EXPECT_THAT(o.err, testing::HasSubstr(part));
+  EXPECT_EQ(o.err.find('\x1B'), std::string::npos) << "escape sequences";
+  for (const std::string& part : parts) EXPECT_THAT(o.err, testing::HasSubstr(part));
 }
-inline void expect_error(const Arguments& arguments, const std::vector<std::string>& told, const Launch& launch = {}) {
-  expect_failure(arguments, 1, told, launch);
+inline void expect_error(const Arguments& arguments, const std::vector<std::string>& parts, const Launch& launch = {}) {
+  expect_failure(arguments, 1, parts, launch);
 }
-inline void expect_usage_error(const Arguments& arguments, const std::vector<std::string>& told = {}) {
-  expect_failure(arguments, 2, told);
+inline void expect_usage_error(const Arguments& arguments, const std::vector<std::string>& parts = {}) {
+  expect_failure(arguments, 2, parts);
 }
 
 inline std::string read_file(const std::string& path) {
@@ -246,7 +247,7 @@ inline void write_file(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-/// A folder that goes with its test.
+/// A folder that is removed at the end of its test.
 class TempFolder {
  public:
   TempFolder() : path_(testing::TempDir() + "vitrine_cli_XXXXXX") {
@@ -257,7 +258,7 @@ class TempFolder {
   ~TempFolder() { std::filesystem::remove_all(path_); }
 
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  /// Names in it, but for folders.
+  /// Names of the files in it, without folders.
   std::set<std::string> files() const {
     std::set<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(path_)) {
@@ -323,8 +324,8 @@ inline std::string small_tokenizer(const TempFolder& folder) {
   return path;
 }
 
-/// A copy of a golden Llama that goes on for a million tokens: no EOS, and ids 1 and 2, which end a text for the small
-/// tokenizer, are never the most likely. Every token is a byte, but for id 0.
+/// A copy of a golden Llama that generates up to a million tokens: it has no EOS, and ids 1 and 2, which end a text for
+/// the small tokenizer, are never the most likely. Every token except id 0 is a byte.
 inline std::string endless_model(const TempFolder& folder) {
   std::string path = folder / "endless";
   std::filesystem::copy(golden("llama_mha"), path);

@@ -1,4 +1,4 @@
-// vitrine quantize: files that every command reads, their types and bytes, the tokenizer inside.
+// vitrine quantize: its files, which every command reads, their types and sizes, and the embedded tokenizer.
 #include "cli/program.h"
 
 namespace vitrine::test {
@@ -10,7 +10,7 @@ class Quantize : public testing::Test {
   const std::string out_ = folder_ / "model.gguf";
 };
 
-TEST_F(Quantize, WritesWhatEveryCommandRuns) {
+TEST_F(Quantize, WritesModelsThatEveryCommandRuns) {
   const Outcome outcome = run_program({"quantize", golden("gpt2"), out_, "--type", "f16", "--json"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.err, testing::HasSubstr("no tokenizer"));
@@ -27,7 +27,7 @@ TEST_F(Quantize, WritesWhatEveryCommandRuns) {
   expect_error({"generate", out_, "hello"}, {out_, "--tokenizer"});
 }
 
-TEST_F(Quantize, TheTokenizerInsideIsUsed) {
+TEST_F(Quantize, TheEmbeddedTokenizerIsUsed) {
   const std::string tokenizer = outside_data("tokenizers/llama2/tokenizer.model");
   if (tokenizer.empty()) GTEST_SKIP() << "VITRINE_DATA has no tokenizers/llama2";
   const std::string model = folder_ / "model";
@@ -43,7 +43,7 @@ TEST_F(Quantize, TheTokenizerInsideIsUsed) {
   EXPECT_EQ(json_of({"generate", folder_ / "again.gguf", text, "--greedy", "--max-tokens", "4"})["ids"], inside["ids"]);
 }
 
-TEST_F(Quantize, WhatCannotBeWrittenLeavesNothing) {
+TEST_F(Quantize, AFailureLeavesNoFile) {
   expect_error({"quantize", golden("gemma2"), out_, "--type", "f32"}, {out_, "gemma2", "scale of attention scores"});
   expect_error({"quantize", golden("gpt2"), out_, "--type", "f32", "--tokenizer", golden("gpt2")}, {"tokenizer"});
   expect_error({"quantize", golden("gpt2") + "x", out_, "--type", "f32"}, {"no such"});

@@ -23,7 +23,7 @@ TEST_F(Tokenize, PrintsATableOrJson) {
   EXPECT_EQ(ids(""), Json({1}));
 }
 
-TEST_F(Tokenize, AnyTextIsTakenWhole) {
+TEST_F(Tokenize, AnyTextIsReadCompletely) {
   EXPECT_EQ(ids("[a, b]"), Json({1, 262, 266, 263, 265, 260, 267}));
   EXPECT_EQ(ids("[a,b]"), Json({1, 262, 266, 263, 265, 264, 267}));
   std::vector<std::string> texts = {"-5",       "--", "++", "-h", "--help", "{}",   "%%",     "tokenize",
@@ -36,13 +36,13 @@ TEST_F(Tokenize, AnyTextIsTakenWhole) {
   EXPECT_EQ(ids("\xF0\x9F\xA6\x99").size(), 6U) << "four bytes";
 }
 
-TEST_F(Tokenize, StdinMayHoldAnything) {
+TEST_F(Tokenize, StdinMayContainAnyBytes) {
   EXPECT_EQ(ids("-", std::string("a\0b", 3)), Json({1, 259, 3, 264}));
   EXPECT_EQ(ids("-", "a\xFF"), Json({1, 259, 258}));
   EXPECT_EQ(ids("-", ""), Json({1}));
 }
 
-TEST_F(Tokenize, OnePositionalAloneIsText) {
+TEST_F(Tokenize, ASinglePositionalIsText) {
   const Json expected = ids("a");
   EXPECT_EQ(json_of({"tokenize", "--tokenizer", tokenizer_, "a"})["ids"], expected);
   EXPECT_EQ(json_of({"tokenize", "model", "a", "--tokenizer", tokenizer_})["ids"], expected);
@@ -94,7 +94,7 @@ TEST_F(Tokenize, LinesStayInOrderOnAnyNumberOfThreads) {
   }
 }
 
-TEST_F(Tokenize, ALineIsAnsweredBeforeTheNextOneComes) {
+TEST_F(Tokenize, EachLineIsAnsweredAtOnce) {
   Program program({"tokenize", "--lines", tokenizer_, "--threads", "4"}, {.input = "\"a\"\n\"b", .hold_input = true});
   program.wait_for_output(41);
   program.wait_until_it_reads();
@@ -138,14 +138,15 @@ TEST_F(Tokenize, DetokenizeTakesIdsInAnyForm) {
   EXPECT_EQ(output_of({"detokenize", tokenizer_, "1", "259", "260"}), "a b");
   EXPECT_EQ(output_of({"detokenize", tokenizer_, "1,259", "260"}), "a b");
   EXPECT_EQ(json_of({"detokenize", tokenizer_, "1", "259", "260"}), Json({{"text", "a b"}}));
-  EXPECT_EQ(output_of({"detokenize", "--tokenizer", tokenizer_, "259", "260"}), " a b") << "the first one is an id too";
+  EXPECT_EQ(output_of({"detokenize", "--tokenizer", tokenizer_, "259", "260"}), " a b")
+      << "the first positional is an id";
   EXPECT_EQ(output_of({"detokenize", tokenizer_, "0259"}), output_of({"detokenize", tokenizer_, "259"}));
   EXPECT_EQ(output_of({"detokenize", tokenizer_, "3", "258"}), std::string("\0\xFF", 2));
-  EXPECT_EQ(json_of({"detokenize", tokenizer_, "258"})["text"], "\xEF\xBF\xBD") << "no UTF-8";
+  EXPECT_EQ(json_of({"detokenize", tokenizer_, "258"})["text"], "\xEF\xBF\xBD") << "invalid UTF-8";
   EXPECT_EQ(output_of({"detokenize", tokenizer_}), "");
 }
 
-TEST_F(Tokenize, DetokenizeRefusesOtherIds) {
+TEST_F(Tokenize, DetokenizeRefusesInvalidIds) {
   expect_error({"detokenize", tokenizer_, "268"}, {"267", "268"});
   expect_error({"detokenize", tokenizer_, "-1"}, {"267", "-1"});
   expect_error({"detokenize", tokenizer_, "--", "-1"}, {"-1"});

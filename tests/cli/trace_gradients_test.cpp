@@ -1,4 +1,4 @@
-// vitrine trace --gradients: what it writes beside the values, and what it refuses.
+// vitrine trace --gradients: the gradients that it writes, and errors.
 #include "cli/program.h"
 #include "support/learn.h"
 
@@ -22,7 +22,7 @@ class TraceGradients : public testing::Test {
   const std::string out_ = folder_ / "t.safetensors";
 };
 
-TEST_F(TraceGradients, StandBesideTheValuesWhichKeepTheirBits) {
+TEST_F(TraceGradients, AreAddedWithoutChangingTheValues) {
   for (const std::string model : {"gpt2", "gemma2", "qwen2_moe", "olmo2", "falcon"}) {
     const Arguments sites = {"--sites", "*", "--sites", "*.hook_result", "--sites", "*.hook_attn_in"};
     const Values both = trace(model, sites);
@@ -39,7 +39,7 @@ TEST_F(TraceGradients, StandBesideTheValuesWhichKeepTheirBits) {
       ++gradients;
     }
     EXPECT_EQ(both.size(), values.size() + gradients);
-    for (const auto& [name, value] : values) {  // ids and ranks are no smooth values
+    for (const auto& [name, value] : values) {  // ids and ranks are not differentiable
       const bool is_whole = name.ends_with("_tokens") || name.ends_with("_indices");
       EXPECT_EQ(both.contains(name + "_grad"), !is_whole) << model << " " << name;
     }
@@ -48,8 +48,9 @@ TEST_F(TraceGradients, StandBesideTheValuesWhichKeepTheirBits) {
   }
 }
 
-/// What PyTorch says of the table of positions, which nothing else reads; and the embedding of an id beside it.
-TEST_F(TraceGradients, AreThoseOfPyTorch) {
+/// PyTorch's gradient of the table of positions, which is used only once, is the gradient at hook_pos_embed. The
+/// gradient at hook_embed is the same.
+TEST_F(TraceGradients, EqualPyTorch) {
   const Values ours = trace("gpt2");
   const std::vector<float> table = golden_gradient_file("gpt2").at("transformer.wpe.weight").data;
   const std::vector<float>& positions = ours.at("hook_pos_embed_grad").data;
@@ -61,7 +62,7 @@ TEST_F(TraceGradients, AreThoseOfPyTorch) {
   EXPECT_EQ(ours.at("hook_embed_grad").data, positions);
 }
 
-TEST_F(TraceGradients, AreThoseOfTheLibrary) {
+TEST_F(TraceGradients, EqualTheLibrary) {
   const Checkpoint checkpoint = golden_checkpoint("gemma2");
   const Ids ids = golden_ids("gemma2");
   Probe probe(*checkpoint.model);
@@ -70,12 +71,12 @@ TEST_F(TraceGradients, AreThoseOfTheLibrary) {
   learner.learn({ids}, 1.0f / static_cast<float>(ids.size() - 1));
   const Values ours = trace("gemma2");
   for (const auto& [name, gradient] : probe.gradients) {
-    if (name == "hook_loss") continue;  // there a row more, which does not count
+    if (name == "hook_loss") continue;  // the library's has one more row, which does not count
     EXPECT_TRUE(same_bits(ours.at(name + "_grad").data, gradient.data)) << name;
   }
 }
 
-TEST_F(TraceGradients, AreByTheValueAfterAWrite) {
+TEST_F(TraceGradients, AreTakenAfterAWrite) {
   const Values ours = trace("gpt2", {"--set", "blocks.1.attn.hook_z[:,2]=0", "--set", "blocks.0.hook_mlp_out[1]*=2"});
   const Value &z = ours.at("blocks.1.attn.hook_z_grad"), &pattern = ours.at("blocks.1.attn.hook_pattern_grad");
   const auto head = [](const Value& v, std::int64_t h) {
@@ -97,12 +98,12 @@ TEST_F(TraceGradients, AreListed) {
                             "bytes":288},{"name":"hook_embed_grad","shape":[3,24],"bytes":288}])"));
 }
 
-TEST_F(TraceGradients, RefusesWhatHasNone) {
+TEST_F(TraceGradients, ReportsErrors) {
   const auto refuses = [&](const std::string& model, const std::string& ids, const Arguments& more,
-                           const std::vector<std::string>& told) {
+                           const std::vector<std::string>& parts) {
     Arguments all = command(model, ids, more);
     all.emplace_back("--gradients");
-    expect_error(all, told);
+    expect_error(all, parts);
     EXPECT_FALSE(std::filesystem::exists(out_));
   };
   refuses(golden("gpt2"), "1", {}, {"[--gradients]", "at least 2 tokens", "got 1"});

@@ -1,4 +1,4 @@
-// vitrine train as a user meets it: killed, stopped, resumed, and given what is wrong.
+// vitrine train as a program: killed, stopped, resumed, and with bad input.
 #include <algorithm>
 #include <map>
 #include <random>
@@ -22,7 +22,7 @@ class Train : public testing::Test {
     output_of({"data", "pack", folder_ / "text.txt", "--tokenizer", tokenizer_, "--out", tokens_});
     vocab_size_ = static_cast<int>(std::set<char>(text.begin(), text.end()).size());
   }
-  /// A config with these changes: first occurrences of `from` become `to`.
+  /// A config in which the first occurrence of each `from` is replaced by `to`.
   std::string config(const std::string& name,
                      const std::vector<std::pair<std::string, std::string>>& changes = {}) const {
     std::string toml = TinyRun().model + R"([data]
@@ -65,7 +65,7 @@ folder = "OUT"
     if (resume) all.emplace_back("--resume");
     return all;
   }
-  /// Runs it to its end.
+  /// Runs the command to its end and returns the time that it takes.
   static std::chrono::microseconds time_of(const Arguments& all) {
     const auto start = std::chrono::steady_clock::now();
     EXPECT_EQ(run_program(all).status, 0);
@@ -85,7 +85,7 @@ folder = "OUT"
   void expect_loads_and_generates(const std::string& checkpoint) const {
     EXPECT_NE(output_of({"generate", checkpoint, "the", "--greedy", "--max-tokens", "3", "--threads", "1"}), "");
   }
-  /// Everything in the run's checkpoints.
+  /// All files of the run's checkpoints, by path.
   std::map<std::string, std::string> checkpoints(const std::string& name) const {
     std::map<std::string, std::string> files;
     for (const auto& entry : fs::recursive_directory_iterator(folder_ / (name + "/checkpoints"))) {
@@ -99,14 +99,14 @@ folder = "OUT"
   int vocab_size_ = 0;
 };
 
-TEST_F(Train, KilledAtAnyMomentItGoesOnWithTheSameBits) {
+TEST_F(Train, KilledAtAnyMomentItResumesWithTheSameBits) {
   const std::vector<std::pair<std::string, std::string>> longer = {{"steps = 40", "steps = 400"},
                                                                    {"sample_every = 15", "sample_every = 50"}};
   const std::chrono::microseconds whole = time_of(train(config("whole", longer)));
   const std::string path = config("killed", longer);
   const std::string last = folder_ / "killed/last";
-  // Twenty moments of the run, each behind so many of its steps and up to an eightieth of its time; where a run that
-  // goes on has them behind it, in its first sixteenth.
+  // The run is killed 20 times, each time after a random step plus a random delay of up to 1/80 of the whole run's
+  // time. If a resumed run is already past that step, it is killed within the first 1/16 of that time.
   std::mt19937 random(3);
   std::vector<std::int64_t> moments(20);
   for (std::int64_t& moment : moments) moment = random() % 340;
@@ -114,12 +114,12 @@ TEST_F(Train, KilledAtAnyMomentItGoesOnWithTheSameBits) {
   int killed = 0;
   for (const std::int64_t moment : moments) {
     Program program(train(path, fs::exists(folder_ / "killed/metrics.jsonl")));
-    const bool is_behind = metrics_lines("killed") > moment;
+    const bool is_past = metrics_lines("killed") > moment;
     program.wait_until([&] { return metrics_lines("killed") > moment; });
-    std::this_thread::sleep_for(whole * (random() % 1000) / (is_behind ? 16'000 : 80'000));
+    std::this_thread::sleep_for(whole * (random() % 1000) / (is_past ? 16'000 : 80'000));
     program.send(SIGKILL);
     const Outcome o = program.finish();
-    if (o.signal == 0) {  // the last moments may come too late
+    if (o.signal == 0) {  // the run may end before the last kills
       ASSERT_EQ(o.status, 0) << o.err;
       break;
     }
@@ -135,7 +135,7 @@ TEST_F(Train, KilledAtAnyMomentItGoesOnWithTheSameBits) {
   for (const Json& line : metrics("killed")) EXPECT_TRUE(steps.insert(line["step"].get<std::int64_t>()).second);
   EXPECT_EQ(steps.size(), 400U);
   for (const auto& entry : fs::directory_iterator(folder_ / "killed/checkpoints")) {
-    EXPECT_NE(entry.path().extension(), ".tmp") << "left over";
+    EXPECT_NE(entry.path().extension(), ".tmp") << "a temporary file remains";
   }
 }
 
@@ -166,7 +166,7 @@ TEST_F(Train, SignalsSaveFirst) {
   expect_same_run("whole", "stopped");
 }
 
-TEST_F(Train, RefusesDataThatIsNotForTheModel) {
+TEST_F(Train, RefusesDataThatDoesNotFitTheModel) {
   expect_error(train(config("a", {{"TOKENS", folder_ / "none"}})), {"none]", "vitrine data pack"});
   expect_error(train(config("b", {{"TOKENS", folder_ / "text.txt"}})), {"text.txt]", "vitrine data pack"});
   fs::create_directory(folder_ / "empty");
@@ -188,9 +188,9 @@ TEST_F(Train, RefusesDataThatIsNotForTheModel) {
   expect_error(train(config("i", {{"sample_tokens = 5", "sample_prompt = \"the cat sat on the mat\""}})),
                {"sample_prompt", "16"});
   for (const char* const name : {"a", "b", "c", "d", "e", "f", "g", "h", "i"}) {
-    EXPECT_FALSE(fs::exists(folder_ / name)) << "a folder of a run that never began: " << name;
+    EXPECT_FALSE(fs::exists(folder_ / name)) << "a refused run must not create its folder: " << name;
   }
-  // What the tokens say against themselves.
+  // Shards that contradict their header.
   std::string shard = read_file(tokens_ + "/shard-00000.tokens");
   shard[96 + 1] = '\x7F';
   fs::create_directory(folder_ / "broken");
@@ -202,7 +202,7 @@ TEST_F(Train, RefusesDataThatIsNotForTheModel) {
   expect_error(train(config("j", {{"TOKENS", folder_ / "broken"}})), {"as the header says, got 500"});
 }
 
-TEST_F(Train, RefusesFoldersThatAreNoRun) {
+TEST_F(Train, RefusesFoldersThatAreNotRuns) {
   const std::string path = config("run");
   expect_error(train(path, true), {"there is no run to continue"});
   EXPECT_FALSE(fs::exists(folder_ / "run"));
@@ -244,14 +244,14 @@ TEST_F(Train, AResumedRunMustBeTheSame) {
   EXPECT_EQ(metrics("run").back()["step"], 45);
 }
 
-TEST_F(Train, BrokenCheckpointsAreTold) {
+TEST_F(Train, BrokenCheckpointsAreReported) {
   const std::string path = config("run");
   ASSERT_EQ(run_program(train(path)).status, 0);
   const std::string last = folder_ / "run/checkpoints/step-000040/";
-  const auto refuses = [&](const std::string& file, const std::string& bytes, const std::string& told) {
+  const auto refuses = [&](const std::string& file, const std::string& bytes, const std::string& part) {
     const std::string whole = read_file(last + file);
     write_file(last + file, bytes);
-    expect_error(train(path, true), {told, "step-000040"});
+    expect_error(train(path, true), {part, "step-000040"});
     write_file(last + file, whole);
   };
   const std::string arrays = read_file(last + "trainer_state.safetensors");
@@ -264,7 +264,7 @@ TEST_F(Train, BrokenCheckpointsAreTold) {
   refuses("trainer_state.safetensors", arrays.substr(0, arrays.size() / 2), "");
   refuses("model.safetensors", read_file(last + "model.safetensors").substr(0, 999), "");
   const std::string older = folder_ / "run/checkpoints/step-000035/";
-  write_file(older + "trainer_state.json", "{");  // an old one does not matter
+  write_file(older + "trainer_state.json", "{");  // older checkpoints are not read
   const Outcome o = run_program(train(config("run", {{"steps = 40", "steps = 50"}}), true));
   EXPECT_EQ(o.status, 0) << o.err;
 }
@@ -281,25 +281,25 @@ TEST_F(Train, AFullDiskLeavesEarlierCheckpoints) {
   expect_loads_and_generates(folder_ / "run/last");
 }
 
-/// metrics.jsonl outgrows the limit in the middle of the run, and a checkpoint does not fit, either.
-TEST_F(Train, AnErrorThatCannotBeSavedIsReportedWithTheOther) {
+/// metrics.jsonl exceeds the limit in the middle of the run, and so does a checkpoint.
+TEST_F(Train, AFailureToSaveAfterAnErrorIsReportedToo) {
   const Outcome o = run_program(train(config("run", {{"save_every = 5", "save_every = 0"}})), {.largest_file = 1000});
   EXPECT_EQ(o.status, 1) << o.signal;
   EXPECT_THAT(o.err, testing::ContainsRegex("step [0-9]+ could not be saved: .*cannot write"));
   EXPECT_THAT(o.err, testing::ContainsRegex("vitrine: error: .*metrics.jsonl] cannot write"));
 }
 
-/// What may stand in the way of a run that goes on: one line each, and nothing that stands there is touched.
+/// Bad input for a resumed run: each case is an error of one line and leaves the run's files unchanged.
 TEST_F(Train, BadInputLeavesEarlierCheckpoints) {
   ASSERT_EQ(run_program(train(config("run"))).status, 0);
   const auto before = checkpoints("run");
   const std::string more = "steps = 60";
   const auto refuses = [&](std::vector<std::pair<std::string, std::string>> changes,
-                           const std::vector<std::string>& told) {
+                           const std::vector<std::string>& parts) {
     changes.emplace_back("steps = 40", more);
-    expect_error(train(config("run", changes), true), told);
-    EXPECT_EQ(checkpoints("run"), before) << told.front();
-    EXPECT_EQ(metrics_lines("run"), 40) << told.front();
+    expect_error(train(config("run", changes), true), parts);
+    EXPECT_EQ(checkpoints("run"), before) << parts.front();
+    EXPECT_EQ(metrics_lines("run"), 40) << parts.front();
   };
   const std::string folder = folder_ / "a-folder";
   fs::create_directories(folder + "/shard-00000.tokens");
@@ -327,7 +327,7 @@ TEST_F(Train, BadInputLeavesEarlierCheckpoints) {
   EXPECT_EQ(checkpoints("run"), before);
 }
 
-TEST_F(Train, ALossThatIsNoNumberLeavesEarlierCheckpoints) {
+TEST_F(Train, ANonFiniteLossLeavesEarlierCheckpoints) {
   ASSERT_EQ(run_program(train(config("run"))).status, 0);
   const auto before = checkpoints("run");
   const Outcome o =
@@ -353,7 +353,7 @@ TEST_F(Train, DocumentsOfOneToken) {
                {"every document has a single token"});
   EXPECT_FALSE(fs::exists(folder_ / "masked"));
   EXPECT_EQ(run_program(train(config("joined", {ones}))).status, 0);
-  // Validation on less than a sample.
+  // A validation corpus shorter than a sample.
   write_file(folder_ / "short.txt", "the");
   output_of({"data", "pack", folder_ / "short.txt", "--tokenizer", tokenizer_, "--out", folder_ / "short"});
   const Outcome o = run_program(
@@ -375,7 +375,7 @@ TEST_F(Train, CheckpointsAreModels) {
   ASSERT_EQ(run_program(train(config("run"))).status, 0);
   for (const std::string name : {"last", "best"}) expect_loads_and_generates(folder_ / ("run/" + name));
   EXPECT_NE(read_file(folder_ / "run/samples/step-000030.txt"), "");
-  // … from which another run begins, with their tokenizer.
+  // Another run can begin from a checkpoint and uses its tokenizer.
   const std::string path = config("next");
   std::string toml = read_file(path);
   toml.replace(0, toml.find("[data]"), "[model]\nfrom = \"" + (folder_ / "run/best") + "\"\n");

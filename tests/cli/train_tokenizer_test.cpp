@@ -1,4 +1,4 @@
-// vitrine tokenizer train: what it writes, and what it refuses.
+// vitrine tokenizer train: the files that it writes, and errors.
 #include "cli/program.h"
 
 namespace vitrine::test {
@@ -16,7 +16,7 @@ class TrainTokenizer : public testing::Test {
   const std::string text_ = folder_ / "text.txt", out_ = folder_ / "tokenizer.json";
 };
 
-TEST_F(TrainTokenizer, EveryModelServesTokenize) {
+TEST_F(TrainTokenizer, TokenizeReadsEveryModel) {
   output_of(train({"--vocab-size", "270"}));
   EXPECT_EQ(json_of({"tokenize", out_, "<|endoftext|>"})["ids"], Json({0}));
   EXPECT_LE(json_of({"tokenize", out_, "To be"})["ids"].size(), 4U);
@@ -32,7 +32,7 @@ TEST_F(TrainTokenizer, EveryModelServesTokenize) {
   EXPECT_EQ(json_of({"detokenize", out_, "65,10,32"})["text"], "A\n ");
 }
 
-TEST_F(TrainTokenizer, SpecialTokensAndPatternAreTaken) {
+TEST_F(TrainTokenizer, SpecialTokensAndPatternAreUsed) {
   output_of(train({"--vocab-size", "270", "--special", "<a>", "--special", "<b>", "--pattern", "\\w+|\\W+"}));
   EXPECT_EQ(json_of({"tokenize", out_, "<b><a>"})["ids"], Json({1, 0}));
   EXPECT_THAT(read_file(out_), testing::HasSubstr("\"Regex\": \"\\\\w+|\\\\W+\""));
@@ -75,7 +75,7 @@ TEST_F(TrainTokenizer, CtrlCStopsIt) {
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   program.send(SIGINT);
   const Outcome o = program.finish();
-  EXPECT_TRUE(o.status == 130 || o.signal == SIGINT) << o.err;  // the latter before it has begun
+  EXPECT_TRUE(o.status == 130 || o.signal == SIGINT) << o.err;  // SIGINT ends it before its handler is installed
   EXPECT_EQ(o.out, "");
   EXPECT_EQ(folder_.files(), std::set<std::string>{"text.txt"});
 }

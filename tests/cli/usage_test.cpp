@@ -1,4 +1,4 @@
-// How the program is called: help, version, exit status, messages.
+// The command line: help, version, exit status, messages.
 #include <limits>
 #include <map>
 #include <regex>
@@ -38,7 +38,7 @@ TEST(Usage, HelpNamesEveryOptionAndAnExample) {
   }
 }
 
-TEST(Usage, VersionTellsBuildAndInstructionSet) {
+TEST(Usage, VersionNamesBuildAndInstructionSet) {
   const std::string version = output_of({"--version"});
   EXPECT_TRUE(std::regex_match(version, std::regex(R"(vitrine \d+\.\d+\.\d+ \([^,()]+, (scalar|avx2|avx512)\)\n)")))
       << version;
@@ -111,7 +111,7 @@ TEST(Usage, ComputeAndKvTypes) {
   }
 }
 
-TEST(Usage, PathsThatLeadNowhere) {
+TEST(Usage, PathsThatDoNotExist) {
   const TempFolder folder;
   write_file(folder / "empty.bin", "");
   std::filesystem::create_directory(folder / "empty");

@@ -1,4 +1,4 @@
-// Counting models against their definitions (tools/make_ngram_goldens.py).
+// Compares n-gram models with their definitions (tools/make_ngram_goldens.py).
 #include "data/baselines.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace vitrine::test {
 namespace {
 
-TEST(Baselines, AreWhatTheirDefinitionGives) {
+TEST(Baselines, EqualTheirDefinitions) {
   const Json cases = Json::parse(std::ifstream(source_dir() + "/tests/data/ngrams.json"));
   EXPECT_EQ(cases.size(), 3U);
   ThreadPool pool(2);
@@ -29,12 +29,13 @@ TEST(Baselines, AreWhatTheirDefinitionGives) {
   }
 }
 
-/// Text that a chain of two states makes: the bigram finds its entropy, the unigram that of its letters.
+/// Text of a Markov chain with two states: the bigram's cross-entropy is the entropy of the chain, and the unigram's is
+/// that of the single letters.
 TEST(Baselines, FindTheEntropyOfAChain) {
   std::mt19937 random(1);
   std::vector<std::int32_t> ids(400'000);
   for (std::size_t i = 1; i < ids.size(); ++i) {
-    const bool stays = random() % 10 != 0;  // one in ten changes
+    const bool stays = random() % 10 != 0;  // the state changes with probability 0.1
     ids[i] = stays ? ids[i - 1] : 1 - ids[i - 1];
   }
   const std::span<const std::int32_t> all(ids);
@@ -49,7 +50,7 @@ TEST(Baselines, FindTheEntropyOfAChain) {
   }
 }
 
-TEST(Baselines, RefuseWhatTheyCannotCount) {
+TEST(Baselines, RefuseIdsThatTheyCannotCount) {
   const std::vector<std::int32_t> ids = {0, 1, 2, 1}, beyond = {0, 3}, negative = {0, -1}, one = {1};
   ThreadPool pool(1);
   EXPECT_THROW(NgramCounts({}, 3), BadInput);

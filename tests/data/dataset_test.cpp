@@ -1,4 +1,4 @@
-// Samples: what they hold, their order, documents, validation.
+// Samples: their tokens, order, documents, and validation.
 #include "data/dataset.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ using testing::HasSubstr;
 
 using Ids = std::vector<std::int32_t>;
 
-/// A corpus whose token at place p is p, so that every sample tells where it lies.
+/// A corpus whose token at position p is p, so that every sample shows its position.
 class Data : public testing::Test {
  protected:
   TokenShards corpus(const std::vector<int>& lengths, std::optional<std::int32_t> document_token = 0) {
@@ -58,7 +58,7 @@ TEST_F(Data, PermutationsArePermutations) {
       EXPECT_EQ(orders.size(), 20U);
     }
   }
-  // Large ranges: neighbours come out far from each other, and the top bits are in use.
+  // Large ranges: neighbours are mapped far from each other, and the top bits are used.
   constexpr std::uint64_t kLarge = (1ULL << 50) + 12345;
   std::uint64_t above = 0, near = 0;
   for (std::uint64_t i = 0; i < 1000; ++i) {
@@ -82,7 +82,7 @@ TEST_F(Data, TargetsFollowInputsAndAnEpochHasEachWindowOnce) {
   for (std::int64_t epoch = 0; epoch < 5; ++epoch) {
     const Batch all = data.samples(epoch * windows, windows);
     std::set<std::int32_t> seen(all.inputs.begin(), all.inputs.end());
-    EXPECT_EQ(seen.size(), static_cast<std::size_t>(windows * 16)) << "each token once";
+    EXPECT_EQ(seen.size(), static_cast<std::size_t>(windows * 16)) << "each token appears once";
     shifts.insert(*seen.begin());
     for (std::size_t row = 0; row < all.inputs.size(); ++row) {
       EXPECT_EQ(all.targets[row], all.inputs[row] + 1);
@@ -110,7 +110,7 @@ TEST_F(Data, BatchesAreAFunctionOfSeedAndStep) {
     EXPECT_EQ(batch.inputs.size(), 32U);
     EXPECT_EQ(batch.inputs, b.batch(step).inputs);
     n_different += batch.inputs != c.batch(step).inputs ? 1 : 0;
-    Ids two = small.batch(2 * step).inputs;  // micro-batches are the batch
+    Ids two = small.batch(2 * step).inputs;  // micro-batches make up the batch
     const Ids second = small.batch(2 * step + 1).inputs;
     two.insert(two.end(), second.begin(), second.end());
     EXPECT_EQ(two, batch.inputs);
@@ -120,7 +120,7 @@ TEST_F(Data, BatchesAreAFunctionOfSeedAndStep) {
   EXPECT_THAT(message_of<BadInput>([&] { a.batch(std::int64_t{1} << 62); }), HasSubstr("no step"));
 }
 
-TEST_F(Data, DocumentsAreCutApart) {
+TEST_F(Data, DocumentsAreMasked) {
   const TokenShards with = corpus({5, 1, 2, 9});
   const Dataset data(with, {16, 1, 0, 0, true}, 100'000);
   const Batch batch = data.batch(3);
@@ -132,7 +132,7 @@ TEST_F(Data, DocumentsAreCutApart) {
   }
   EXPECT_THAT(begins, ElementsAre(0, 5, 6, 8));
   EXPECT_THAT(lengths, ElementsAre(5, 1, 2, 8));
-  EXPECT_THAT(batch.counts, Each(1)) << "a document token is foretold by the end of the one before";
+  EXPECT_THAT(batch.counts, Each(1)) << "the end of a document predicts the token of the next one";
 
   const TokenShards without = corpus({5, 1, 2, 9}, std::nullopt);
   const Dataset masked(without, {16, 1, 0, 0, true}, 100'000);
@@ -149,7 +149,7 @@ TEST_F(Data, DocumentsAreCutApart) {
   EXPECT_EQ(last.pieces.size(), 2U);
 }
 
-TEST_F(Data, ValidationIsNeverTrainedOnAndCountsOnce) {
+TEST_F(Data, ValidationTokensAreNotTrainedOnAndCountOnce) {
   const TokenShards shards = corpus({1003});
   const Dataset data(shards, {16, 3, 4, 0.1}, 100'000);
   EXPECT_EQ(data.train_tokens(), 902);  // as int(n * 0.9)
@@ -172,13 +172,13 @@ TEST_F(Data, ValidationIsNeverTrainedOnAndCountsOnce) {
   EXPECT_THAT(message_of<BadInput>([&] { data.validation_batch(data.validation_batches()); }),
               HasSubstr("from 0 to 2"));
 
-  const Dataset tiny(shards, {600, 2, 4, 0.1}, 100'000);  // the part is shorter than a sample
+  const Dataset tiny(shards, {600, 2, 4, 0.1}, 100'000);  // the validation part is shorter than a sample
   EXPECT_EQ(tiny.validation_batches(), 1);
   EXPECT_EQ(tiny.validation_batch(0).n_counted(), 100);
   EXPECT_EQ(Dataset(shards, {16, 1}, 100'000).validation_batches(), 0);
 }
 
-TEST_F(Data, ValidationBeginsWithADocumentWhereOneIsNear) {
+TEST_F(Data, ValidationBeginsAtANearbyDocument) {
   const std::vector<int> lengths(100, 10);
   EXPECT_EQ(Dataset(corpus(lengths), {8, 1, 0, 0.1}, 100'000).train_tokens(), 900);
   EXPECT_EQ(Dataset(corpus(lengths), {8, 1, 0, 0.104}, 100'000).train_tokens(), 900);
@@ -201,7 +201,7 @@ TEST_F(Data, SmallCorpora) {
   EXPECT_THAT(refused(three, {2, 0, 0}), HasSubstr("a batch of 1 to"));
   EXPECT_THAT(refused(three, {2, 1, 0, 1.5}), HasSubstr("validation part"));
   const TokenShards whole = corpus({4, 5, 3});
-  const Dataset held_out(whole, {2, 1, 0, 1.0}, 100'000);  // all of it is for validation
+  const Dataset held_out(whole, {2, 1, 0, 1.0}, 100'000);  // all tokens are for validation
   EXPECT_EQ(held_out.train_tokens(), 0);
   EXPECT_EQ(held_out.validation_tokens(), whole.tokens());
   std::int64_t counted = 0;

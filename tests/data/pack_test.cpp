@@ -1,4 +1,4 @@
-// From text to shards: documents, their tokens, what is lost, what fails.
+// From text to shards: documents, their tokens, lost characters, errors.
 #include "data/pack.h"
 
 #include <gmock/gmock.h>
@@ -78,7 +78,7 @@ TEST_F(Pack, LongDocumentsAndThreadsChangeNothing) {
   EXPECT_EQ(all_ids(), expected);
 }
 
-TEST_F(Pack, WhatTheVocabularyLacksIsCounted) {
+TEST_F(Pack, CharactersOutsideTheVocabularyAreCounted) {
   const auto characters = parse_tokenizer_json(characters_json({'a', 'b'}, {}), "characters");
   EXPECT_EQ(document_token_of(*characters), std::nullopt);
   const Packed packed = pack({file("a.txt", "axb|xyz|b")}, *characters, {"|", {}});
@@ -97,12 +97,12 @@ TEST_F(Pack, SpecialTokensByName) {
 }
 
 TEST_F(Pack, FailuresLeaveNothing) {
-  const auto told = [&](const std::vector<std::string>& files) {
+  const auto error_of = [&](const std::vector<std::string>& files) {
     return message_of<BadInput>([&] { pack(files, *bytes_, {"", 256}); });
   };
-  EXPECT_THAT(told({file("empty.txt", "")}), HasSubstr("the corpus holds none"));
-  EXPECT_THAT(told({file("good.txt", "a"), file("bad.txt", "\xFF")}), HasSubstr("bad.txt] expected UTF-8"));
-  EXPECT_THAT(told({folder_ / "none.txt"}), HasSubstr("none.txt"));
+  EXPECT_THAT(error_of({file("empty.txt", "")}), HasSubstr("the corpus holds none"));
+  EXPECT_THAT(error_of({file("good.txt", "a"), file("bad.txt", "\xFF")}), HasSubstr("bad.txt] expected UTF-8"));
+  EXPECT_THAT(error_of({folder_ / "none.txt"}), HasSubstr("none.txt"));
   ThreadPool pool(1);
   const ReportProgress stop = [](std::int64_t, std::int64_t) { throw Interrupted(); };
   EXPECT_THROW(pack_corpus({folder_ / "good.txt"}, *bytes_, out_, {"", 256}, pool, stop), Interrupted);

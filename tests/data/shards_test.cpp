@@ -1,4 +1,4 @@
-// Token shards: what is written is read, and broken files are refused.
+// Token shards: reading returns the tokens that were written, and broken files are refused.
 #include "data/shards.h"
 
 #include <gmock/gmock.h>
@@ -72,7 +72,7 @@ TEST_F(Shards, AreOneStream) {
   }
 }
 
-TEST_F(Shards, TheGreatestIdsFit) {
+TEST_F(Shards, TheLargestIdsFit) {
   for (const std::int64_t vocab_size : {0x10000, 0x10001}) {
     const auto last = static_cast<std::int32_t>(vocab_size - 1);
     {
@@ -92,7 +92,7 @@ TEST_F(Shards, TheGreatestIdsFit) {
   }
 }
 
-TEST_F(Shards, NothingStaysOfWhatIsNotFinished) {
+TEST_F(Shards, UnfinishedShardsAreRemoved) {
   {
     ShardWriter writer(path(), {10, 0, std::nullopt}, 1);
     for (int i = 0; i < 3; ++i) {
@@ -109,22 +109,23 @@ TEST_F(Shards, NothingStaysOfWhatIsNotFinished) {
   EXPECT_EQ(TokenShards::open(path()).tokens(), 1);
 }
 
-TEST_F(Shards, MissingAndMixedShardsAreTold) {
-  const auto told = [&] { return message_of<BadCheckpoint>([&] { TokenShards::open(path()); }); };
+TEST_F(Shards, MissingAndMixedShardsAreReported) {
+  const auto error = [&] { return message_of<BadCheckpoint>([&] { TokenShards::open(path()); }); };
   EXPECT_THAT(message_of<BadInput>([&] { TokenShards::open(path()); }), HasSubstr("shard-00000.tokens"));
   write(4, {100, 7, 3}, 1);
   std::filesystem::rename(shard(3), folder_ / "aside");
-  EXPECT_THAT(told(), HasSubstr("there is no shard-00003.tokens"));
+  EXPECT_THAT(error(), HasSubstr("there is no shard-00003.tokens"));
   std::filesystem::copy(shard(1), shard(3));
-  EXPECT_THAT(told(), HasSubstr("expected shard number 3, got 1"));
+  EXPECT_THAT(error(), HasSubstr("expected shard number 3, got 1"));
   std::filesystem::remove_all(path());
   write(4, {100, 8, 3}, 1);
   std::filesystem::remove(shard(3));
   std::filesystem::rename(folder_ / "aside", shard(3));
-  EXPECT_THAT(told(), HasSubstr("another tokenizer"));
+  EXPECT_THAT(error(), HasSubstr("another tokenizer"));
 }
 
-/// Every byte of the header and of the table of documents changed, every length: an error or the same kind of answer.
+/// Changes every byte of the header and of the table of documents, and truncates the file at every length. The reader
+/// reports an error or returns tokens in range.
 TEST_F(Shards, HostileFiles) {
   write(5, {100, 7, 3}, 1000);
   const std::string good = read_file(shard(0));
@@ -173,7 +174,7 @@ TEST_F(Shards, HostileFiles) {
   EXPECT_THAT(with(48, 16), HasSubstr("cannot be"));
   EXPECT_THAT(with(48, 4), HasSubstr("as the header says"));
   EXPECT_THAT(with(128, 1), HasSubstr("first document at 0"));
-  EXPECT_THAT(with(136, 0), HasSubstr("expected document 1 behind"));
+  EXPECT_THAT(with(136, 0), HasSubstr("expected document 1 after"));
   EXPECT_THAT(with(152, 1000), HasSubstr("expected document 3"));
 }
 

@@ -1,4 +1,4 @@
-// Every text of the HTML page has a contrast of at least 4.5 with its background, in light and dark.
+// Every text of the HTML page has a contrast ratio of at least 4.5 to its background, in light and dark mode.
 // Source: WCAG 2.2, success criterion 1.4.3; relative luminance and contrast ratio as defined there.
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ std::string trimmed(const std::string& text) {
   return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
 }
 
-/// All rules in order; those of an @media rule follow its own, which has no declarations.
+/// All rules in order. An @media rule, which has no declarations, precedes the rules that it contains.
 std::vector<Rule> rules_of(const std::string& css) {
   std::vector<Rule> rules;
   std::size_t at = 0;
@@ -44,7 +44,7 @@ std::vector<Rule> rules_of(const std::string& css) {
   return rules;
 }
 
-/// The value of a property; "" where it is not declared.
+/// The value of a property; "" if it is not declared.
 std::string value_of(const std::string& declarations, const std::string& property) {
   const std::string text = "; " + declarations;
   for (std::size_t at = text.find(property + ":"); at != std::string::npos; at = text.find(property + ":", at + 1)) {
@@ -83,11 +83,11 @@ double contrast(const Color& a, const Color& b) {
 /// `var(--ink)` → ink
 std::string variable_in(const std::string& value) {
   const std::size_t begin = value.find("var(--");
-  EXPECT_NE(begin, std::string::npos) << "a colour that is none of the palette: " << value;
+  EXPECT_NE(begin, std::string::npos) << "a colour outside the palette: " << value;
   return begin == std::string::npos ? "paper" : value.substr(begin + 6, value.find(')', begin) - begin - 6);
 }
 
-/// `color-mix(in srgb, var(--positive) 35%, transparent)` over paper.
+/// `color-mix(in srgb, var(--positive) 35%, transparent)` over the background `paper`.
 Color shade_of(const std::string& value, const Palette& palette) {
   const Color &ink = palette.at(variable_in(value)), &paper = palette.at("paper");
   const double part = std::stod(value.substr(value.find(')') + 1)) / 100;
@@ -129,7 +129,7 @@ TEST(Contrast, ComputesTheRatiosOfTheSpecification) {
   EXPECT_NEAR(contrast({0x77, 0x77, 0x77}, {255, 255, 255}), 4.48, 0.005);
 }
 
-TEST(Contrast, OfEveryTextOfThePageIsEnough) {
+TEST(Contrast, IsSufficientForEveryTextOfThePage) {
   WorkedExample example;
   example.labels = {"a"};
   const std::string page = example_html(example);

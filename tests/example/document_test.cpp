@@ -1,6 +1,6 @@
-// The document whose example this is gives some of its matrices, and what comes of them. No single model holds all its
-// numbers, as most matrices are lost, so they are held here in three pieces, each through the ops and the optimizer
-// that training uses, with what the document says put in where it is known. All to 0.001, as it prints them.
+// The worked example comes from a document that gives some of its matrices and their results. Most matrices are lost,
+// so no single model has all of its numbers. They are checked here in three pieces with the ops and the optimizer of
+// training. Known values are taken from the document. The tolerance is 0.001, the precision of the document.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ void expect_printed(std::span<const float> values, const Floats& expected, const
   }
 }
 
-/// Records every site, and puts values in the place of some.
+/// Records every site and replaces the values of some.
 class Forced : public Taps {
  public:
   bool wants(const SiteId&) const override { return true; }
@@ -45,14 +45,14 @@ class Forced : public Taps {
       result = pass.tensor(value.shape);
       std::copy(it->second.begin(), it->second.end(), result.data);
     }
-    seen[name_of(id)] = {result.values().begin(), result.values().end()};
+    recorded[name_of(id)] = {result.values().begin(), result.values().end()};
     return result;
   }
 
-  std::map<std::string, Floats> forced, seen;
+  std::map<std::string, Floats> forced, recorded;
 };
 
-/// What ops need, and parameters and tensors made of numbers.
+/// The resources that ops need, and parameters and tensors with given values.
 class Piece : public testing::Test {
  protected:
   Param param(const Shape& shape, Floats values) {
@@ -75,19 +75,19 @@ class Piece : public testing::Test {
 };
 
 const Floats kThe = {.1f, .2f, 0, .1f}, kCat = {.3f, .1f, .2f, 0}, kMat = {.1f, .4f, .2f, .3f};
-const Floats kHidden = {-.378f, 1.335f, -1.377f, .420f};  // behind the final norm, at the last position
+const Floats kHidden = {-.378f, 1.335f, -1.377f, .420f};  // output of the final norm at the last position
 constexpr std::int32_t kTarget = 5;
 
-// (a) One position through a norm, a query, a pattern, a head, a feed-forward's units.
+// (a) One position: norm, query, attention pattern, head, units of the feed-forward.
 
 TEST_F(Piece, ANormAndAQuery) {
   Pass p = pass(1);
   const NormConfig c{NormConfig::Kind::layer, 1e-5f, 0.0f, true};
   const NormParams w{param({4}, {1, 1, 1, 1}), param({4}, {0, 0, 0, 0})};
   const Tensor y = norm(p, BlockSite{0}(Norm::ln1), c, w, tensor({1, 4}, kThe));
-  expect_printed(taps_.seen.at("blocks.0.ln1.hook_scale"), {.0708f}, "deviation");
+  expect_printed(taps_.recorded.at("blocks.0.ln1.hook_scale"), {.0708f}, "deviation");
   expect_printed(y.values(), {0, 1.413f, -1.413f, 0}, "normed");
-  // The document's W has a column for each feature of the query, ours a row.
+  // The document's W has a column for each feature of the query, and vitrine's has a row.
   const Tensor q = linear(p, {param({2, 4}, {.5f, .1f, .2f, 0, .1f, .4f, .3f, .2f}), {}}, y);
   expect_printed(q.values(), {-.141f, .141f}, "query");
 }
@@ -97,21 +97,21 @@ constexpr float kMasked = -std::numeric_limits<float>::infinity();
 
 AttendConfig one_head() { return {1, 1, 2, static_cast<float>(1 / std::sqrt(2.0)), {}}; }
 
-TEST_F(Piece, AScoresSoftmaxAndItsMix) {
+TEST_F(Piece, AScoresSoftmaxAndWeightedSum) {
   Pass p = pass(2);
   const Tensor v = tensor({2, 1, 2}, {kValues.begin(), kValues.begin() + 4}), zero = tensor({2, 1, 2}, {0, 0, 0, 0});
   taps_.forced["blocks.0.attn.hook_attn_scores"] = {.035f, kMasked, .035f, .114f};
   const Tensor z = attend_own(p, BlockSite{0}, one_head(), {}, zero, zero, v);
-  expect_printed(taps_.seen.at("blocks.0.attn.hook_pattern"), {1, 0, .480f, .520f}, "pattern");
+  expect_printed(taps_.recorded.at("blocks.0.attn.hook_pattern"), {1, 0, .480f, .520f}, "pattern");
   expect_printed({z.row(1), 2}, {-.221f, .104f}, "row 1");
 }
 
-TEST_F(Piece, AScoresAreOverTheRootOfTwo) {
+TEST_F(Piece, AScoresAreDividedByTheRootOfTwo) {
   Pass p = pass(2);
-  // q₁ as the document has it, and two keys along its axes: their scores are its elements over √2.
+  // q₁ of the document and two keys along the axes, so the scores are the elements of q₁ over √2.
   const Tensor q = tensor({2, 1, 2}, {-.141f, .141f, .734f, -.192f}), k = tensor({2, 1, 2}, {1, 0, 0, 1});
   attend_own(p, BlockSite{0}, one_head(), {}, q, k, k);
-  const Floats& scores = taps_.seen.at("blocks.0.attn.hook_attn_scores");
+  const Floats& scores = taps_.recorded.at("blocks.0.attn.hook_attn_scores");
   expect_printed({scores.data() + 2, 2}, {.519f, -.136f}, "scores");
 }
 
@@ -128,10 +128,10 @@ TEST_F(Piece, APatternOverFiveValues) {
 TEST_F(Piece, ASecondHeadsPattern) {
   Pass p = pass(2);
   const Tensor zero = tensor({2, 1, 2}, {0, 0, 0, 0});
-  const float score = std::log(.587f / .413f);  // the scores are lost; they differ by this
+  const float score = std::log(.587f / .413f);  // the scores are lost; this is their difference
   taps_.forced["blocks.0.attn.hook_attn_scores"] = {0, kMasked, 0, score};
   attend_own(p, BlockSite{0}, one_head(), {}, zero, zero, zero);
-  const Floats& pattern = taps_.seen.at("blocks.0.attn.hook_pattern");
+  const Floats& pattern = taps_.recorded.at("blocks.0.attn.hook_pattern");
   expect_printed({pattern.data() + 2, 2}, {.413f, .587f}, "pattern");
 }
 
@@ -140,7 +140,7 @@ TEST_F(Piece, AUnitsThatAreDead) {
   Tape tape(none);
   Pass p = pass(1);
   p.training.tape = &tape;
-  const Floats pre = {1, .525f, -.302f, 1, .467f, -.435f, 1, -.060f};  // units 0, 3 and 6 are lost
+  const Floats pre = {1, .525f, -.302f, 1, .467f, -.435f, 1, -.060f};  // units 0, 3 and 6 are lost, so 1 is used
   const Tensor z = tensor({1, 8}, pre);
   tape.record("given", {}, z, [] {});
   Floats back;
@@ -149,7 +149,7 @@ TEST_F(Piece, AUnitsThatAreDead) {
   expect_printed(a.values(), {1, .525f, 0, 1, .467f, 0, 1, 0}, "activated");
   std::fill_n(tape.grad(a).data, 8, 1.0f);
   tape.unwind();
-  expect_printed(back, {1, 1, 0, 1, 1, 0, 1, 0}, "what comes back");
+  expect_printed(back, {1, 1, 0, 1, 1, 0, 1, 0}, "gradient");
 }
 
 // (b) From the last hidden vector to the loss and the logits' gradient, through the model.
@@ -157,7 +157,7 @@ TEST_F(Piece, AUnitsThatAreDead) {
 const Floats kLogits = {.271f, -.255f, .347f, -.447f, .020f, .347f, -.333f, 0};
 const Floats kProbabilities = {.158f, .093f, .171f, .077f, .123f, .171f, .086f, .121f};
 
-/// The embedding: the rows that the document keeps; of the lost ones the shortest that give its logits.
+/// The embedding: the rows of the document, and for each lost row the shortest vector that gives its logit.
 Floats embedding() {
   float square = 0;
   for (const float h : kHidden) square += h * h;
@@ -178,9 +178,9 @@ TEST_F(Piece, BLogitsSoftmaxLossAndTheirGradient) {
   for (std::size_t i = 0; i < 4; ++i) {
     writes.push_back(parse_site_write("unembed.hook_in[4," + std::to_string(i) + "]=" + std::to_string(kHidden[i])));
   }
-  std::map<std::string, Floats> seen, gradients;
+  std::map<std::string, Floats> recorded, gradients;
   Recorder recorder({}, writes, 2, [&](const SiteId& id, const Tensor& x) {
-    seen[name_of(id)] = {x.values().begin(), x.values().end()};
+    recorded[name_of(id)] = {x.values().begin(), x.values().end()};
   });
   recorder.receive_gradients([&](const SiteId& id, const Tensor& x) {
     gradients[name_of(id)] = {x.values().begin(), x.values().end()};
@@ -197,7 +197,7 @@ TEST_F(Piece, BLogitsSoftmaxLossAndTheirGradient) {
   p.training.result = &found;
   model.trainable.model().learn(p, ids);
 
-  const std::span<const float> logits = std::span(seen.at("hook_logits")).subspan(32);
+  const std::span<const float> logits = std::span(recorded.at("hook_logits")).subspan(32);
   expect_printed(logits, kLogits, "logits");
   const Floats exponentials = {1.311f, .775f, 1.415f, .639f, 1.020f, 1.415f, .717f, 1};
   double sum = 0;
@@ -216,7 +216,7 @@ TEST_F(Piece, BLogitsSoftmaxLossAndTheirGradient) {
   EXPECT_NEAR(static_cast<double>(gradients.at("hook_logits")[32 + kTarget]), -.829, kPrinted);
 }
 
-// (c) Both ends of the embedding, and the update.
+// (c) Both uses of the embedding, and the update.
 
 const std::vector<Floats> kInputSide = {{-.085f, .081f, .068f, -.065f},
                                         {-.075f, .005f, .110f, -.039f},
@@ -224,7 +224,7 @@ const std::vector<Floats> kInputSide = {{-.085f, .081f, .068f, -.065f},
                                         {-.096f, .018f, .096f, -.019f},
                                         {.437f, -.067f, -.128f, -.243f}};
 
-TEST_F(Piece, CBothEndsOfTheEmbeddingAndTheUpdate) {
+TEST_F(Piece, CBothUsesOfTheEmbeddingAndTheUpdate) {
   Floats values = embedding();
   const Param table = param({8, 4}, values);
   Gradients gradients;
@@ -242,7 +242,7 @@ TEST_F(Piece, CBothEndsOfTheEmbeddingAndTheUpdate) {
   for (std::size_t t = 0; t < 5; ++t) {
     float sum = 0;
     for (const float g : kInputSide[t]) sum += g;
-    EXPECT_NEAR(static_cast<double>(sum), 0, 1.5 * kPrinted) << "every path crosses a LayerNorm, position " << t;
+    EXPECT_NEAR(static_cast<double>(sum), 0, 1.5 * kPrinted) << "every path passes through a LayerNorm, position " << t;
     std::copy_n(kInputSide[t].begin(), 4, tape.grad(x).data + 4 * t);
   }
   // The input side alone: positions 0 and 4 are the same word.

@@ -1,4 +1,4 @@
-// The worked example: what it shows is what the model computes, and every arithmetic gives the number behind it.
+// The worked example shows the values that the model computes, and every arithmetic evaluates to the value shown.
 #include "example/example.h"
 
 #include <gmock/gmock.h>
@@ -54,7 +54,7 @@ void expect_near(const std::vector<float>& values, const std::vector<float>& exp
   }
 }
 
-/// Of each arithmetic: its value with the numbers as they are, and as they are written, is the number shown.
+/// Checks that each arithmetic gives the value shown, with exact numbers and with the rounded numbers in its text.
 int check_cells(const WorkedExample& e) {
   int cells = 0;
   for (const ExampleSection& s : e.sections) {
@@ -78,7 +78,7 @@ class DocumentExample : public testing::Test {
   const WorkedExample example_ = work_example(model_, document_options());
 };
 
-TEST_F(DocumentExample, HasEverySiteInTheOrderOfTheForwardAndEveryGradientOnTheWayBack) {
+TEST_F(DocumentExample, HasEverySiteInForwardOrderAndEveryGradient) {
   const ModelConfig& config = model_.trainable.model().config();
   std::vector<std::string> sites, forward, backward, update;
   for (int layer = 0; layer < 2; ++layer) {
@@ -113,7 +113,7 @@ TEST_F(DocumentExample, HasEverySiteInTheOrderOfTheForwardAndEveryGradientOnTheW
   }
 }
 
-TEST_F(DocumentExample, KeepsTheDocumentsNumbersAndSaysWhichTheyAre) {
+TEST_F(DocumentExample, KeepsTheDocumentsNumbersAndMarksThem) {
   const ExampleSection& embed = section(example_, "embed.weight");
   expect_near(row(embed, 0), {.1f, .2f, 0, .1f}, 0);
   expect_near(row(embed, 1), {.3f, .1f, .2f, 0}, 0);
@@ -125,15 +125,15 @@ TEST_F(DocumentExample, KeepsTheDocumentsNumbersAndSaysWhichTheyAre) {
   EXPECT_EQ(section(example_, "blocks.0.attn.wq.weight").origins.at(1), "from the document");
   EXPECT_EQ(section(example_, "blocks.0.attn.wq.weight").origins.at(2), "seed 4, in tenths");
   EXPECT_EQ(section(example_, "blocks.1.mlp.w_up.weight").origins, std::vector<std::string>{"seed 4, in tenths"});
-  // What follows from them alone.
+  // Values that depend on the document's numbers only.
   expect_near(row(section(example_, "blocks.0.ln1.hook_normalized"), 0), {0, 1.413f, -1.413f, 0}, .001);
   const std::vector<float> q = row(section(example_, "blocks.0.attn.hook_q"), 0);
   expect_near({q[0], q[1]}, {-.141f, .141f}, .001);
 }
 
-TEST_F(DocumentExample, EveryArithmeticGivesItsNumber) {
+TEST_F(DocumentExample, EveryArithmeticGivesItsValue) {
   EXPECT_GT(check_cells(example_), 100);
-  // Each kind of thing is spelled out, the way there and the way back.
+  // Every kind of section has an arithmetic, in the forward and the backward.
   for (const char* name :
        {"hook_embed", "blocks.0.hook_resid_pre", "blocks.0.ln1.hook_scale", "blocks.0.ln1.hook_normalized",
         "blocks.0.ln1.hook_out", "blocks.0.attn.hook_q", "blocks.1.attn.hook_attn_scores_raw", "softmax"}) {
@@ -176,13 +176,13 @@ TEST_F(DocumentExample, EveryArithmeticGivesItsNumber) {
   }
 }
 
-TEST_F(DocumentExample, BothEndsOfTheEmbeddingAreItsGradient) {
+TEST_F(DocumentExample, BothUsesOfTheEmbeddingSumToItsGradient) {
   const ExampleSection &input = section(example_, "input:embed.weight"), &head = section(example_, "head:embed.weight");
   const ExampleSection& sum = section(example_, "grad:embed.weight");
   for (std::size_t i = 0; i < sum.values.size(); ++i) {
     EXPECT_NEAR(static_cast<double>(input.values[i] + head.values[i]), static_cast<double>(sum.values[i]), 1e-6);
   }
-  // Every path from the embedding crosses a norm that takes the mean off.
+  // Every path from the embedding passes through a norm that subtracts the mean.
   const ExampleSection& back = section(example_, "grad:hook_embed");
   for (std::int64_t t = 0; t < 5; ++t) {
     double total = 0, size = 0;
@@ -213,7 +213,8 @@ TEST_F(DocumentExample, TheUpdateIsAStepDownTheGradient) {
   EXPECT_TRUE(std::equal(positions.values.begin(), positions.values.end(), model_.trainable.params()[1].value));
 }
 
-/// Every slope is its gradient, as exactly as the fit says that it is; returns how many are exact to 2e-6.
+/// Checks that every slope equals its gradient within the error of the fit. Returns the number with an error below
+/// 2e-6.
 std::int64_t check_differences(const WorkedExample& e) {
   std::int64_t n_exact = 0;
   for (const ExampleSection& s : e.sections) {
@@ -227,7 +228,7 @@ std::int64_t check_differences(const WorkedExample& e) {
   return n_exact;
 }
 
-TEST(Example, EveryGradientStandsBesideAFiniteDifference) {
+TEST(Example, EveryGradientIsComparedWithAFiniteDifference) {
   ExampleOptions o = document_options();
   o.most_differences = 600;
   const WorkedExample e = work_example(document_model(4), o);
@@ -237,7 +238,7 @@ TEST(Example, EveryGradientStandsBesideAFiniteDifference) {
   EXPECT_GT(check_differences(e), 200);
 }
 
-TEST(Example, ADifferenceFromAWrongGradientIsSeen) {
+TEST(Example, ADifferenceEqualsTheGradientAndRestoresTheWeight) {
   const ExampleModel model = document_model(4);
   const std::vector<std::int32_t> ids = {0, 1, 2, 3, 0};
   const TrainParam& embed = model.trainable.params().front();
@@ -265,7 +266,7 @@ TEST(Example, AdamwTakesItsFirstStep) {
   EXPECT_THAT(e.optimizer, testing::HasSubstr("AdamW, rate 0.01"));
 }
 
-TEST(Example, AskedForCellsTakeThePlaceOfTheOwnChoice) {
+TEST(Example, RequestedCellsReplaceTheDefaultOnes) {
   ExampleOptions o = document_options();
   o.cells = {"blocks.0.attn.hook_q[0,1]", "blocks.0.attn.hook_q[1,1,0]", "grad:embed.weight[5,0]"};
   const WorkedExample e = work_example(document_model(4), o);
@@ -279,17 +280,17 @@ TEST(Example, AskedForCellsTakeThePlaceOfTheOwnChoice) {
   check_cells(e);
 }
 
-void expect_refusal(const ExampleOptions& o, const std::string& told) {
+void expect_refusal(const ExampleOptions& o, const std::string& expected) {
   const ExampleModel model = document_model(4);
   try {
     work_example(model, o);
-    ADD_FAILURE() << "expected an error that tells " << told;
+    ADD_FAILURE() << "expected an error that contains " << expected;
   } catch (const BadInput& e) {
-    EXPECT_THAT(e.what(), testing::HasSubstr(told));
+    EXPECT_THAT(e.what(), testing::HasSubstr(expected));
   }
 }
 
-TEST(Example, WhatIsNotThereIsRefused) {
+TEST(Example, UnknownIdsAndCellsAreRefused) {
   const auto with = [](auto&& change) {
     ExampleOptions o = document_options();
     change(o);
@@ -311,7 +312,7 @@ TEST(Example, WhatIsNotThereIsRefused) {
   expect_refusal(with([](auto& o) { o.cells = {"blocks.0.attn.hook_attn_scores[0,0,4]"}; }), "no arithmetic to show");
 }
 
-TEST(Example, AModelThatNobodyCouldReadIsRefused) {
+TEST(Example, AModelTooLargeToReadIsRefused) {
   ModelConfig config = document_model(4).trainable.model().config();
   config.vocab_size = 5000;
   EXPECT_THROW(random_model(config, "config.json", 1), BadInput);

@@ -1,4 +1,4 @@
-// Formulas as text and as MathML, and numbers as they are written.
+// Formulas as text and as MathML, and the formatting of numbers.
 #include "example/formula.h"
 #include "base/markup.h"
 
@@ -25,9 +25,9 @@ TEST(Formula, AsMathml) {
             "mrow></math>");
 }
 
-TEST(Formula, WhatComesFromOutsideIsEscaped) { EXPECT_EQ(markup_escaped("<b>&\"'\x01"), "&lt;b&gt;&amp;&quot;&#39; "); }
+TEST(Formula, MarkupIsEscaped) { EXPECT_EQ(markup_escaped("<b>&\"'\x01"), "&lt;b&gt;&amp;&quot;&#39; "); }
 
-TEST(Decimals, ShowSomethingOfEveryNumber) {
+TEST(Decimals, ShowSignificantDigitsOfEveryNumber) {
   EXPECT_EQ(decimal(0.1414, 3), "0.141");
   EXPECT_EQ(decimal(-1.4125, 2), "−1.41");
   EXPECT_EQ(decimal(0, 3), "0.000");
@@ -44,7 +44,7 @@ TEST(Arithmetic, TextAndValueAgree) {
   EXPECT_TRUE(IntervalReader(all.text()).read().contains(all.value(), 0));
 }
 
-TEST(Arithmetic, AnIntervalTellsAWrongNumber) {
+TEST(Arithmetic, AnIntervalExcludesAWrongNumber) {
   const Interval x = IntervalReader("1.4125·0.4000 − 1.4125·0.3000").read();
   EXPECT_TRUE(x.contains(0.14125, 0));
   EXPECT_FALSE(x.contains(0.1418, 0));

@@ -1,5 +1,5 @@
-// Evaluates arithmetic that is written with rounded numbers: every number is the interval of what may have been rounded
-// to it, so the result is one, too, and what was computed must lie in it.
+// Evaluates arithmetic that is written with rounded numbers. Every number represents the interval of values that round
+// to it. The result is an interval, too, and must contain the computed value.
 #pragma once
 
 #include <algorithm>
@@ -112,7 +112,7 @@ class IntervalReader {
     for (const Rising& r : {Rising{"cos(", std::cos}, {"sin(", std::sin}}) {
       if (!take(r.name)) continue;
       const Interval x = bracketed();
-      const double middle = r.f((x.low + x.high) / 2), half = (x.high - x.low) / 2;  // no steeper than 1
+      const double middle = r.f((x.low + x.high) / 2), half = (x.high - x.low) / 2;  // the slope is at most 1
       return {middle - half, middle + half};
     }
     if (take("(")) return bracketed();

@@ -1,4 +1,4 @@
-// Metrics files: TensorBoard's own bytes, cutting back, torn lines.
+// Metrics files: the same bytes as TensorBoard, truncation on resume, incomplete lines.
 #include "metrics/metrics.h"
 
 #include <gmock/gmock.h>
@@ -26,8 +26,8 @@ std::string bytes_of(const std::string& path) {
   return bytes.str();
 }
 
-/// What TensorBoard's messages and record writer make of the same events (tools/make_event_golden.py).
-TEST(EventFile, HasTensorBoardsBytes) {
+/// Compares with the bytes that TensorBoard writes for the same events (tools/make_event_golden.py).
+TEST(EventFile, HasTheBytesOfTensorBoard) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   std::string bytes = first_event_record(1767225600.0);
   bytes += event_record(1767225600.25, 1, std::vector<Metric>{{"loss", 4.125}, {"lr", 0.001}});
@@ -36,7 +36,7 @@ TEST(EventFile, HasTensorBoardsBytes) {
   EXPECT_EQ(bytes, bytes_of(source_dir() + "/tests/metrics/events.golden"));
 }
 
-TEST(EventFile, KnowsTheCastagnoliSum) {
+TEST(EventFile, ChecksumIsCrc32c) {
   const std::string digits = "123456789";
   EXPECT_EQ(crc32c(std::as_bytes(std::span(digits))), 0xE3069283U);  // the published check value
 }
@@ -49,7 +49,7 @@ std::vector<std::int64_t> steps_in(const std::string& path) {
   return steps;
 }
 
-class MetricsIn : public testing::Test {
+class MetricsFiles : public testing::Test {
  protected:
   void write(std::int64_t begin, std::int64_t end, std::int64_t steps_done) {
     MetricsLog log(folder_ / "", steps_done);
@@ -63,12 +63,12 @@ class MetricsIn : public testing::Test {
   const std::string events_ = folder_ / "events.out.tfevents.vitrine";
 };
 
-TEST_F(MetricsIn, AFolderAreCutBackToTheStepResumed) {
+TEST_F(MetricsFiles, AreTruncatedToTheResumedStep) {
   write(1, 8, 0);
   const std::string lines = bytes_of(path_), events = bytes_of(events_);
   write(0, 0, 100);
   EXPECT_EQ(bytes_of(path_), lines);
-  const std::size_t first = first_event_record(0).size();  // its time is the first line's now
+  const std::size_t first = first_event_record(0).size();  // it now has the time of the first line
   EXPECT_EQ(bytes_of(events_).substr(first), events.substr(first));
   write(6, 9, 5);
   EXPECT_THAT(steps_in(path_), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
@@ -77,7 +77,7 @@ TEST_F(MetricsIn, AFolderAreCutBackToTheStepResumed) {
   EXPECT_THAT(steps_in(path_), ElementsAre());
 }
 
-TEST_F(MetricsIn, AFolderLoseATornLine) {
+TEST_F(MetricsFiles, LoseAnIncompleteLine) {
   write(1, 4, 0);
   const std::string whole = bytes_of(path_);
   for (std::size_t length = 0; length < whole.size(); length += 7) {
@@ -94,7 +94,7 @@ TEST_F(MetricsIn, AFolderLoseATornLine) {
   EXPECT_THROW(write(9, 10, 3), BadInput);
 }
 
-TEST_F(MetricsIn, AFolderAreReadAsCurves) {
+TEST_F(MetricsFiles, AreReadAsCurves) {
   write(1, 3, 0);
   MetricsLog(folder_ / "", 2).write(3, std::vector<Metric>{{"loss", std::nan("")}, {"val_loss", 2.5}});
   const MetricCurves run = read_metrics(folder_ / "");
@@ -111,7 +111,7 @@ TEST_F(MetricsIn, AFolderAreReadAsCurves) {
   }
 }
 
-TEST_F(MetricsIn, APlaceThatCannotBeWrittenAreAnError) {
+TEST_F(MetricsFiles, ReportUnwritablePaths) {
   EXPECT_THROW(MetricsLog(folder_ / "missing", 0), BadInput);
   AppendedFile full("/dev/full");
   EXPECT_THROW(full.append("x"), OutOfCapacity);

@@ -1,4 +1,4 @@
-// Drawings of runs: what is drawn where, from a committed run and from awkward ones.
+// Drawings of runs: curves and labels, for a committed run and for unusual values.
 #include "metrics/plot.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::Not;
 using Point = std::pair<double, double>;
 
-/// The points of every curve of that class, in pixels.
+/// The points of every curve of an SVG class, in pixels.
 std::vector<std::vector<Point>> curves_of(const std::string& svg, const std::string& classes) {
   std::vector<std::vector<Point>> curves;
   const std::string head = "<polyline class=\"" + classes + "\" points=\"";
@@ -30,7 +30,7 @@ std::vector<std::vector<Point>> curves_of(const std::string& svg, const std::str
   return curves;
 }
 
-/// Every tag that is opened is closed.
+/// Expects a closing tag for every opening tag.
 void expect_balanced(const std::string& svg) {
   std::vector<std::string> open;
   const std::regex tag(R"re(<(/?)(\w+)((?:"[^"]*"|[^">])*?)(/?)>)re");
@@ -57,8 +57,8 @@ TEST(Plot, DrawsACommittedRun) {
   ASSERT_EQ(dashed.size(), 1U);
   EXPECT_EQ(whole[0].size(), runs[0].curves.at("loss").size());
   EXPECT_EQ(dashed[0].size(), runs[0].curves.at("val_loss").size());
-  EXPECT_LT(whole[0].front().second, whole[0].back().second) << "a falling loss falls on the page";
-  // Both curves of the panel have one scale: pixels are the same straight function of values.
+  EXPECT_LT(whole[0].front().second, whole[0].back().second) << "a falling loss must fall in the drawing";
+  // Both curves of the panel have the same scale: pixels are the same linear function of values.
   const auto& losses = runs[0].curves.at("loss");
   const auto& validation = runs[0].curves.at("val_loss");
   const double slope =
@@ -72,7 +72,7 @@ TEST(Plot, DrawsACommittedRun) {
   EXPECT_THAT(svg, HasSubstr("prefers-color-scheme: dark"));
 }
 
-TEST(Plot, DrawsSeveralRunsAndLeavesOutWhatNoneHas) {
+TEST(Plot, DrawsSeveralRunsAndOmitsMetricsThatNoneHas) {
   const MetricCurves a{"a<b & \"c\"", {{"loss", {{1, 4}, {2, 3}}}}};
   const MetricCurves b{"b", {{"loss", {{1, 5}, {3, 2}}}, {"lr", {{1, 0.1}, {3, 0.2}}}}};
   const std::string svg = plot_svg(std::vector{a, b});
@@ -84,7 +84,7 @@ TEST(Plot, DrawsSeveralRunsAndLeavesOutWhatNoneHas) {
   EXPECT_THAT(svg, Not(HasSubstr("gradient norm")));
   EXPECT_THAT(svg, Not(HasSubstr(">validation<")));
   const double first = curves_of(svg, "curve c0")[0][0].second, second = curves_of(svg, "curve c1")[0][0].second;
-  EXPECT_GT(first, second) << "4 stands below 5";
+  EXPECT_GT(first, second) << "4 must be drawn below 5";
 }
 
 TEST(Plot, KeepsPeaksOfLongRuns) {
@@ -99,7 +99,7 @@ TEST(Plot, KeepsPeaksOfLongRuns) {
   EXPECT_TRUE(std::is_sorted(curve.begin(), curve.end(), [](auto& p, auto& q) { return p.first < q.first; }));
 }
 
-TEST(Plot, SurvivesAwkwardValues) {
+TEST(Plot, DrawsUnusualValues) {
   for (const std::vector<Point>& values : {std::vector<Point>{{5, 2}},
                                            {{5, 0}},
                                            {{1, 1e300}, {2, 1}, {3, -1e308}},

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kCount = 35;
 
-/// T(a, b) = T(a, a + h) + T(a + h, b), h the largest power of two below b − a.
+/// T(a, b) = T(a, a + h) + T(a + h, b), where h is the largest power of two below b − a.
 std::vector<float> tree(const std::vector<std::vector<float>>& parts, std::size_t a, std::size_t b) {
   if (b - a == 1) return parts[a];
   std::size_t h = 1;
@@ -32,7 +32,7 @@ TEST(GradientSum, AddsMicroBatchesAsOneTree) {
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   for (std::size_t n = 1; n <= 17; ++n) {
-    for (int interrupted = 0; interrupted < 2; ++interrupted) {  // a step that was left in the middle changes nothing
+    for (int interrupted = 0; interrupted < 2; ++interrupted) {  // an abandoned step changes nothing
       sum.clear();
       std::vector<std::vector<float>> parts(n);
       for (std::size_t i = 0; i < n; ++i) {
@@ -55,7 +55,7 @@ TEST(GradientSum, AddsMicroBatchesAsOneTree) {
   EXPECT_EQ(GradientSum::buffers(8), 4);
 }
 
-TEST(GradientSum, GradientsAreOneBufferInTheirOrder) {
+TEST(GradientSum, GradientsShareOneBufferInOrder) {
   const Param first{"a", "a", {3, 3}, {}}, second{"b", "b", {16}, {}}, none{"c", "c", {1}, {}};
   Gradients gradients;
   gradients.add(first);

@@ -1,4 +1,4 @@
-// The memory that is foretold before the first step, against what the process then takes.
+// Compares the estimate of training memory with the peak memory of a process that trains.
 #include "train/memory.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace vitrine::test {
 namespace {
 
-/// VmHWM in bytes.
+/// The peak resident memory (VmHWM) in bytes.
 double peak_of_this_process() {
   std::ifstream in("/proc/self/status");
   for (std::string word; in >> word;) {
@@ -25,7 +25,7 @@ double peak_of_this_process() {
   return 0;
 }
 
-/// What a process that trains, and does nothing else, takes at most; 0 where it failed.
+/// The peak memory of a child process that only trains; 0 if it failed.
 double peak_of(const TinyRun& run) {
   int ends[2];
   if (::pipe(ends) != 0) return 0;
@@ -33,7 +33,7 @@ double peak_of(const TinyRun& run) {
   if (child == 0) {
     double peak = 0;
     try {
-      std::ofstream("/proc/self/clear_refs") << "5";  // begins anew
+      std::ofstream("/proc/self/clear_refs") << "5";  // resets the peak
       train_tiny(run, false, 2);
       peak = peak_of_this_process();
     } catch (...) {
@@ -57,9 +57,9 @@ struct ModelShape {
 
 class MemoryOf : public testing::TestWithParam<ModelShape> {};
 
-TEST_P(MemoryOf, IsAtMostATenthAboveTheEstimate) {
+TEST_P(MemoryOf, PeakIsAtMostTenPercentAboveTheEstimate) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer has memory of its own";
+  GTEST_SKIP() << "sanitizers use additional memory";
 #endif
   const TempFolder folder;
   write_corpus(folder / "tokens", 2048, 20'000);

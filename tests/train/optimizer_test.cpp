@@ -1,4 +1,4 @@
-// Optimizers against PyTorch's, and the same bits however the work is cut up.
+// Compares optimizers with PyTorch's, and their bits across threads and instruction sets.
 #include "train/optimizer.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ std::vector<float> floats_of(const StoredTensor& tensor) {
   return floats;
 }
 
-/// Parameters with memory for values, bf16 weights and gradients.
+/// Parameters with storage for values, bf16 weights and gradients.
 struct Parameters {
   std::vector<std::vector<float>> values, gradients;
   std::vector<std::vector<std::uint16_t>> weights;
@@ -50,7 +50,7 @@ struct Parameters {
 
 class OptimizerGoldens : public testing::TestWithParam<const char*> {};
 
-TEST_P(OptimizerGoldens, TenStepsAsPyTorchTakesThem) {
+TEST_P(OptimizerGoldens, TenStepsEqualPyTorch) {
   const SafetensorsFile file = SafetensorsFile::open(source_dir() + "/tests/train/optimizers.safetensors");
   const auto stored = [&](const std::string& name) { return floats_of(file.tensors().at(name)); };
   const std::string kind = GetParam();
@@ -89,7 +89,7 @@ TEST_P(OptimizerGoldens, TenStepsAsPyTorchTakesThem) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, OptimizerGoldens, testing::Values("adamw", "sgd"));
 
-TEST(Optimizer, GivesTheSameBitsOnAnyThreadsAndInstructions) {
+TEST(Optimizer, HasTheSameBitsOnAnyThreadsAndInstructionSets) {
   const auto run = [](int threads, Isa isa) {
     Parameters p({{123, 457}, {35}, {9000}, {1}}, true);
     Optimizer optimizer({}, p.params);
@@ -106,7 +106,7 @@ TEST(Optimizer, GivesTheSameBitsOnAnyThreadsAndInstructions) {
   }
 }
 
-TEST(Optimizer, MovesTheMasterAndRoundsTheWeight) {
+TEST(Optimizer, UpdatesTheMasterAndRoundsTheWeight) {
   const std::vector<Shape> shapes = {{100, 60}, {17}};
   Parameters masters(shapes, true), plain(shapes);
   Optimizer first({}, masters.params), second({}, plain.params);
@@ -139,7 +139,7 @@ TEST(Optimizer, SkipsAStepWithoutAFiniteNorm) {
   }
 }
 
-TEST(Optimizer, GoesOnFromItsStateToTheBit) {
+TEST(Optimizer, ResumesBitIdentically) {
   const std::vector<Shape> shapes = {{70, 90}, {33}};
   Parameters p(shapes), q(shapes);
   ThreadPool pool(1);

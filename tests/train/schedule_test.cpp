@@ -11,7 +11,7 @@ namespace {
 
 using Kind = ScheduleConfig::Kind;
 
-TEST(Schedule, WarmsUpWithoutAStepOfZero) {
+TEST(Schedule, WarmupBeginsAboveZero) {
   const ScheduleConfig s = {Kind::constant, 0.5, 4, 100, 0, 0.1};
   const double expected[] = {0.1, 0.2, 0.3, 0.4, 0.5, 0.5};
   for (int step = 0; step < 6; ++step) EXPECT_DOUBLE_EQ(learning_rate(s, step), expected[step]);

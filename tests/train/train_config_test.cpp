@@ -1,4 +1,4 @@
-// Training configs: what they say, and that nothing in them is passed over.
+// Training configs: all keys are read, and unknown keys and wrong values are errors.
 #include "train/train_config.h"
 
 #include <gmock/gmock.h>
@@ -84,7 +84,7 @@ seq_len = 8
 folder = "out"
 )";
 
-/// `text` with the first `from` replaced.
+/// `text` with the first `from` replaced by `to`.
 std::string with(std::string text, const std::string& from, const std::string& to) {
   const std::size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
@@ -100,7 +100,7 @@ std::string error_of(const std::string& text) {
   return "no error";
 }
 
-TEST(TrainConfig, SaysAllThatItMay) {
+TEST(TrainConfig, ReadsEveryKey) {
   const TrainConfig c = parse_train_config(kWhole, "run.toml");
   const ModelConfig model = read_model_config(family_of(c.model.config, "test"), c.model.config, "test");
   EXPECT_EQ(model.d_model, 64);
@@ -135,7 +135,7 @@ TEST(TrainConfig, SaysAllThatItMay) {
   EXPECT_EQ(c.out, "runs/a");
 }
 
-TEST(TrainConfig, NeedsLittle) {
+TEST(TrainConfig, HasFewRequiredKeys) {
   const TrainConfig c = parse_train_config(kLeast, "run.toml");
   EXPECT_EQ(c.model.config["n_embd"], 768);
   EXPECT_EQ(c.model.init, InitOptions{});
@@ -149,7 +149,7 @@ TEST(TrainConfig, NeedsLittle) {
   EXPECT_EQ(sgd.optimizer, (OptimizerConfig{OptimizerConfig::Kind::sgd, 0.9, 0.95, 1e-8, 0, 0.5, std::nullopt}));
 }
 
-TEST(TrainConfig, TakesAModelFromAFileATableOrACheckpoint) {
+TEST(TrainConfig, ReadsAModelFromAFileATableOrACheckpoint) {
   const ScratchFolder folder;
   std::ofstream(folder / "config.json") << preset_or_config("gpt2").dump();
   const std::string preset = "preset = \"gpt2\"";
@@ -177,7 +177,7 @@ TEST(TrainConfig, NamesUnknownKeysWithTheNearestAndTheLine) {
   EXPECT_THAT(error_of(with(kWhole, "\"stable_decay\"", "\"stable-decay\"")), HasSubstr("mean stable_decay?"));
 }
 
-/// Each pair: what stands in a config, and what makes it wrong.
+/// Each case replaces a part of a config by something wrong.
 TEST(TrainConfig, RefusesContradictionsAndWrongValues) {
   const std::vector<std::tuple<std::string, std::string, std::string>> cases = {
       {"preset = \"llama-2-7b\"", "preset = \"llama-2-7b\"\nfrom = \"x\"", "expected one of"},
@@ -256,7 +256,7 @@ TEST(TrainConfig, RefusesContradictionsAndWrongValues) {
 
 /// A row of the table of keys in docs/training.md.
 struct DocumentedKey {
-  std::string key, type, otherwise;  ///< `otherwise`: a TOML value, or words where there is none.
+  std::string key, type, default_value;  ///< `default_value` is a TOML value, or empty if there is none.
 };
 
 std::vector<DocumentedKey> documented_keys() {
@@ -266,9 +266,9 @@ std::vector<DocumentedKey> documented_keys() {
   std::smatch match;
   for (std::string line; std::getline(in, line);) {
     if (!std::regex_match(line, match, row)) continue;
-    const std::string otherwise = match[3];
-    const bool is_value = otherwise.starts_with('`') && otherwise.ends_with('`');
-    keys.push_back({match[1], match[2], is_value ? otherwise.substr(1, otherwise.size() - 2) : ""});
+    const std::string default_value = match[3];
+    const bool is_value = default_value.starts_with('`') && default_value.ends_with('`');
+    keys.push_back({match[1], match[2], is_value ? default_value.substr(1, default_value.size() - 2) : ""});
   }
   return keys;
 }
@@ -281,7 +281,7 @@ train.seq_len = 8
 out.folder = "o"
 )";
 
-TEST(TrainConfig, TheTableOfKeysIsWhole) {
+TEST(TrainConfig, TheTableOfKeysIsComplete) {
   std::vector<std::string> written, known = train_config_keys();
   for (const DocumentedKey& row : documented_keys()) written.push_back(row.key);
   std::sort(written.begin(), written.end());
@@ -290,7 +290,7 @@ TEST(TrainConfig, TheTableOfKeysIsWhole) {
   EXPECT_GT(known.size(), 40U);
 }
 
-/// A default that is written out changes nothing, in the first of these configs that takes the key.
+/// Writing a default explicitly changes nothing in the first of these configs that accepts the key.
 TEST(TrainConfig, TheTableOfKeysHasTheDefaults) {
   const std::string gpt2 = kDotted + "model.preset = 'gpt2'\n";
   const std::vector<std::string> configs = {
@@ -304,16 +304,16 @@ TEST(TrainConfig, TheTableOfKeysHasTheDefaults) {
   };
   std::size_t with_default = 0;
   for (const DocumentedKey& row : documented_keys()) {
-    if (row.otherwise.empty()) continue;
+    if (row.default_value.empty()) continue;
     ++with_default;
     bool taken = false;
     for (const std::string& config : configs) {
-      const std::string written = config + row.key + " = " + row.otherwise + "\n";
+      const std::string written = config + row.key + " = " + row.default_value + "\n";
       if (taken || error_of(written) != "no error") continue;
       taken = true;
       EXPECT_EQ(parse_train_config(written, "t"), parse_train_config(config, "t")) << row.key;
     }
-    EXPECT_TRUE(taken) << row.key << ": " << error_of(configs[0] + row.key + " = " + row.otherwise);
+    EXPECT_TRUE(taken) << row.key << ": " << error_of(configs[0] + row.key + " = " + row.default_value);
   }
   EXPECT_GT(with_default, 35U);
   for (const char* required : {"data.train", "train.steps", "train.batch", "train.seq_len", "out.folder"}) {
@@ -345,7 +345,7 @@ TEST(TrainConfig, SurvivesHostileText) {
   EXPECT_NE(error_of("a = " + std::string(10'000, '[') + std::string(10'000, ']')), "no error");
   EXPECT_NE(error_of(std::string("a = \"\xff\xfe\"")), "no error");
   EXPECT_NE(error_of(std::string("[model]\n\0x = 1", 14)), "no error");
-  // What would lead toml++ into undefined behavior (fuzz/corpus/train_config/found-…).
+  // Text for which toml++ has undefined behavior (fuzz/corpus/train_config/found-…).
   EXPECT_THAT(error_of(std::string("\n[\0\0\0preset = 1", 15)), HasSubstr("run.toml:2"));
   EXPECT_THAT(error_of("[out]\nfoldér = 'x'"), HasSubstr("run.toml:2] characters beyond ASCII"));
   EXPECT_THAT(error_of("\na = 1.\"Γ\""), HasSubstr("run.toml:2"));

@@ -1,4 +1,4 @@
-// Models in memory of their own: drawn, copied, saved, and counted in bytes.
+// Trainable models: initialization, copies, saving, and memory estimates.
 #include "train/trainable.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ class TrainableOf : public testing::TestWithParam<std::string> {
   ThreadPool pool_{2};
   ScratchFolder folder_;
 
-  /// Saved and loaded again.
+  /// Saves a model and loads it again.
   Checkpoint round_trip(const Trainable& trainable, const Tiny& t, const std::string& tokenizer = "") {
     FolderWriter writer(folder_ / "saved");
     save_model(trainable, {t.family, t.json, tokenizer}, writer.file(""), pool_);
@@ -48,7 +48,7 @@ class TrainableOf : public testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(TrainableOf, IsWhatInitWritesAndSavesItAgain) {
+TEST_P(TrainableOf, EqualsInitAndSurvivesSaving) {
   const Tiny t = tiny(GetParam());
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const std::string path = folder_ / std::string(name_of(dtype));
@@ -66,7 +66,7 @@ TEST_P(TrainableOf, IsWhatInitWritesAndSavesItAgain) {
   }
 }
 
-TEST_P(TrainableOf, ItsModelSeesWhatMovesAndMastersKeepWhatRoundingLoses) {
+TEST_P(TrainableOf, ItsModelSeesUpdatesAndMastersKeepFullPrecision) {
   const Tiny t = tiny(GetParam());
   const Trainable f32 = draw_trainable(t.config, DType::f32, {}, 7, pool_, default_kernels());
   const Trainable bf16 = draw_trainable(t.config, DType::bf16, {}, 7, pool_, default_kernels());
@@ -87,7 +87,7 @@ TEST_P(TrainableOf, ItsModelSeesWhatMovesAndMastersKeepWhatRoundingLoses) {
   }
 }
 
-/// Mean −log p of ids without a pattern, each after those before it.
+/// The mean −log p of random ids, each given its predecessors.
 double first_loss(const Model& model) {
   const std::vector<std::int32_t> ids = some_ids(model, 64);
   const std::vector<float> logits = logits_of(model, ids);
@@ -101,13 +101,13 @@ double first_loss(const Model& model) {
   return loss / static_cast<double>(ids.size() - 1);
 }
 
-TEST_P(TrainableOf, BeginsNearTheLossOfChance) {
+TEST_P(TrainableOf, BeginsNearTheLossOfAUniformDistribution) {
   using Scheme = InitOptions::Scheme;
   const Tiny t = tiny(GetParam());
   for (const Scheme scheme : {Scheme::by_config, Scheme::glorot, Scheme::normal}) {
     InitOptions options{scheme, 0.02, {}};
-    // Where the stream is little but the embedding, and the head is that embedding, a model begins by predicting the
-    // token it reads (with σ = 1/√d by about √d nats); σ = 1/d does not.
+    // If the head is tied and the embedding dominates the residual stream, a new model predicts the token it has just
+    // read (by about √d nats with σ = 1/√d). With σ = 1/d it does not.
     if (t.config.head.tied && t.config.embedding.scale != 1)
       options.embedding_std = 1.0 / static_cast<double>(t.config.d_model);
     const Trainable drawn = draw_trainable(t.config, DType::f32, options, 7, pool_, default_kernels());
@@ -117,8 +117,8 @@ TEST_P(TrainableOf, BeginsNearTheLossOfChance) {
   }
 }
 
-/// The loss of a model over ids that it cannot foresee, less ln V: mean of log Z − the mean logit.
-double expected_above_chance(const ModelConfig& config, const InitOptions& options) {
+/// The expected loss of a model on unpredictable ids minus ln V: the mean of log Z minus the mean logit, minus ln V.
+double expected_above_uniform(const ModelConfig& config, const InitOptions& options) {
   ThreadPool pool(2);
   const Trainable drawn = draw_trainable(config, DType::f32, options, 7, pool, default_kernels());
   constexpr std::int64_t kIds = 48;
@@ -136,9 +136,9 @@ double expected_above_chance(const ModelConfig& config, const InitOptions& optio
   return loss - std::log(static_cast<double>(v));
 }
 
-/// Gemma's embeddings are scaled and tied: σ = 1/√d gives logits of variance 1, so ln V + 0.5, and more where the token
-/// that is read has a logit, √d · cos(stream, embedding), near ln V.
-TEST(Trainable, ScaledAndTiedEmbeddingsBeginHalfANatAboveChance) {
+/// Gemma's embeddings are scaled and tied. σ = 1/√d gives logits of variance 1, so the loss is ln V + 0.5. It is higher
+/// if the logit of the token just read, √d · cos(stream, embedding), is near ln V.
+TEST(Trainable, ScaledAndTiedEmbeddingsBeginHalfANatAboveUniform) {
   const auto config = [](const std::string& preset, const Json& sizes) {
     Json json = preset_or_config(preset);
     set_config_values(json, sizes, preset);
@@ -148,13 +148,14 @@ TEST(Trainable, ScaledAndTiedEmbeddingsBeginHalfANatAboveChance) {
     SCOPED_TRACE(preset);
     const Json deep = {{"d_model", 64},  {"d_ff", 256},        {"n_heads", 4},     {"n_kv_heads", 1},
                        {"head_dim", 16}, {"vocab_size", 2000}, {"max_seq_len", 64}};
-    EXPECT_NEAR(expected_above_chance(config(preset, deep), {}), 0.5, 0.1);
+    EXPECT_NEAR(expected_above_uniform(config(preset, deep), {}), 0.5, 0.1);
     const Json wide = {{"d_model", 512}, {"d_ff", 512},    {"n_heads", 4},      {"n_kv_heads", 1},
                        {"n_layers", 2},  {"head_dim", 32}, {"vocab_size", 500}, {"max_seq_len", 64}};
-    EXPECT_GT(expected_above_chance(config(preset, wide), {}), 1) << "it does not predict what it reads any more";
+    EXPECT_GT(expected_above_uniform(config(preset, wide), {}), 1)
+        << "the model no longer predicts the token that it has read";
     InitOptions small;
     small.embedding_std = 1.0 / 512;
-    EXPECT_NEAR(expected_above_chance(config(preset, wide), small), 0, 0.1);
+    EXPECT_NEAR(expected_above_uniform(config(preset, wide), small), 0, 0.1);
   }
 }
 
@@ -165,7 +166,7 @@ INSTANTIATE_TEST_SUITE_P(Each, TrainableOf, testing::ValuesIn(tiny_presets()), [
   return name;
 });
 
-/// Golden checkpoints have transposed, fused and half-precision tensors.
+/// Golden checkpoints contain transposed, fused and half-precision tensors.
 TEST(Trainable, CopiesEveryFamilyAsItIsStored) {
   ThreadPool pool(2);
   for (const std::string& name : golden_cases()) {
@@ -192,7 +193,7 @@ TEST(Trainable, RefusesQuantizedWeights) {
                                                        std::vector<std::shared_ptr<const void>>{plain.shared_model()});
   try {
     copy_trainable(quantized, DType::f32, pool, default_kernels());
-    FAIL() << "trained on blocks";
+    FAIL() << "quantized weights were accepted";
   } catch (const Unsupported& e) {
     EXPECT_THAT(e.what(), testing::HasSubstr("blocks.1.attn.wo.weight"));
   }
@@ -204,13 +205,14 @@ TEST(Trainable, RefusesQuantizedWeights) {
   EXPECT_THROW(Trainable(tiny("gpt2").config, DType::f16), InternalError);
 }
 
-/// One matrix learns: its gradient has the bits that it has when all learn, and nothing else has memory or moves.
-TEST(Trainable, OnlyWhatLearnsHasGradientsAndMoments) {
+/// Trains one matrix. Its gradient has the same bits as when all parameters are trained. Other parameters have no
+/// gradients and do not change.
+TEST(Trainable, OnlyTrainedParametersHaveGradientsAndMoments) {
   const std::string name = "blocks.1.mlp.w_up.weight";
   ThreadPool pool(2);
   const Trainable base = draw_trainable(tiny("gpt2").config, DType::f32, {}, 3, pool, default_kernels());
   for (const TrainParam& param : base.params()) {
-    if (param.name == name) std::fill_n(param.value, param.count(), 0.0f);  // one step of rate 1 makes it −gradient
+    if (param.name == name) std::fill_n(param.value, param.count(), 0.0f);  // a step with rate 1 makes it −gradient
   }
   Batch batch;
   batch.inputs = some_ids(base.model(), 24);
@@ -246,7 +248,7 @@ TEST(Trainable, OnlyWhatLearnsHasGradientsAndMoments) {
   EXPECT_TRUE(std::any_of(gradients[0].begin(), gradients[0].end(), [](float g) { return g != 0; }));
 }
 
-TEST(Trainable, SavesItsTokenizerBesideIt) {
+TEST(Trainable, SavesItsTokenizer) {
   ThreadPool pool(1);
   const ScratchFolder folder;
   const Tiny t = tiny("gpt2");
@@ -263,7 +265,7 @@ TEST(Trainable, SavesItsTokenizerBesideIt) {
     EXPECT_TRUE(std::filesystem::exists(folder / "saved/merges.txt")) << from;
     EXPECT_FALSE(std::filesystem::exists(folder / "saved/notes.txt"));
   }
-  // Whatever its name, it gets the one under which it is found.
+  // A tokenizer file with another name is saved under the standard name.
   std::ofstream(folder / "characters.json") << R"({"model": {"type": "BPE"}})";
   FolderWriter writer(folder / "other");
   save_model(drawn, {t.family, t.json, folder / "characters.json"}, writer.file(""), pool);

@@ -1,4 +1,4 @@
-// A run of training: what must not change its bits, what changes them in the last place, and what it learns.
+// Training runs: changes that must not affect a bit, changes within rounding, and convergence.
 #include "train/trainer.h"
 
 #include <gmock/gmock.h>
@@ -54,14 +54,14 @@ class TrainerOf : public testing::Test {
 
 constexpr const char* kEverything = "dropout = 0.1\nlabel_smoothing = 0.05\nz_loss = 1e-3\n";
 
-TEST_F(TrainerOf, AResumedRunIsTheUninterruptedOneToTheBit) {
+TEST_F(TrainerOf, AResumedRunIsBitIdenticalToAnUninterruptedOne) {
   for (const std::string dtype : {"f32", "bf16"}) {
     SCOPED_TRACE(dtype);
     const std::string train = std::string(kEverything) + "recompute = true\ndtype = \"" + dtype + "\"\n";
     TinyRun whole = tiny("whole-" + dtype, train), parts = tiny("parts-" + dtype, train);
     whole.micro_batches = parts.micro_batches = 2;
     train_tiny(whole);
-    // Stopped by a flag at any place of any step, again and again.
+    // Interrupts and resumes the run repeatedly, at different points of a step.
     const TrainConfig config = parse_train_config(parts.toml(), "test.toml");
     std::atomic<bool> stop = false;
     int stops = 0;
@@ -85,7 +85,7 @@ TEST_F(TrainerOf, AResumedRunIsTheUninterruptedOneToTheBit) {
   }
 }
 
-TEST_F(TrainerOf, ThreadsRecomputeAndLookingChangeNoBit) {
+TEST_F(TrainerOf, ThreadsRecomputeAndTapsChangeNoBit) {
   const TinyRun plain = tiny("plain", kEverything);
   train_tiny(plain);
   const TinyRun threads = tiny("threads", kEverything);
@@ -94,13 +94,13 @@ TEST_F(TrainerOf, ThreadsRecomputeAndLookingChangeNoBit) {
   const TinyRun again = tiny("again", std::string(kEverything) + "recompute = true\n");
   train_tiny(again);
   expect_same_run(plain, again);
-  TinyRun looking = tiny("looking", kEverything);
-  looking.log += "taps_every = 2\ntaps = [\"blocks.*.hook_resid_post\", \"blocks.*.attn.hook_pattern\"]\n";
-  train_tiny(looking);
-  expect_same_run(plain, looking);
+  TinyRun tapped = tiny("tapped", kEverything);
+  tapped.log += "taps_every = 2\ntaps = [\"blocks.*.hook_resid_post\", \"blocks.*.attn.hook_pattern\"]\n";
+  train_tiny(tapped);
+  expect_same_run(plain, tapped);
 }
 
-TEST_F(TrainerOf, MicroBatchesAreTheBatch) {
+TEST_F(TrainerOf, MicroBatchesEqualTheBatch) {
   TinyRun whole = tiny("whole", "z_loss = 1e-3\nlabel_smoothing = 0.1\n");
   whole.steps = 4;
   train_tiny(whole);
@@ -123,7 +123,7 @@ TEST_F(TrainerOf, MicroBatchesAreTheBatch) {
   }
 }
 
-TEST_F(TrainerOf, TenStepsOfAdamWAreThoseOfPyTorch) {
+TEST_F(TrainerOf, TenStepsOfAdamWEqualPyTorch) {
   const Json golden = Json::parse(bytes_of(std::string(VITRINE_SOURCE_DIR) + "/tests/train/adamw_steps.json"));
   for (const auto& [name, model] : golden["models"].items()) {
     SCOPED_TRACE(name);
@@ -147,7 +147,7 @@ TEST_F(TrainerOf, TenStepsOfAdamWAreThoseOfPyTorch) {
   }
 }
 
-TEST_F(TrainerOf, OneBatchIsLearnedByHeart) {
+TEST_F(TrainerOf, OneBatchIsMemorized) {
   const std::string tokens = folder_ / "one";
   write_corpus(tokens, 23, 13);
   TinyRun run = tiny("heart");
@@ -160,7 +160,7 @@ TEST_F(TrainerOf, OneBatchIsLearnedByHeart) {
   EXPECT_LT(train_tiny(run).loss, 0.01);
 }
 
-TEST_F(TrainerOf, TheFirstLossIsThatOfNoKnowledge) {
+TEST_F(TrainerOf, TheFirstLossIsNearUniform) {
   const std::string family = R"([model.config]
 model_type = "vitrine"
 d_model = 64
@@ -190,24 +190,24 @@ max_seq_len = 16
   }
 }
 
-TEST_F(TrainerOf, AStepThatIsNotFiniteMovesNothingAndIsTold) {
+TEST_F(TrainerOf, ANonFiniteStepChangesNothingAndIsReported) {
   TinyRun run = tiny("wild");
   run.steps = 60;
   run.lr = 1e9;
   run.log = "validate_every = 5\nsave_every = 100\n";
   run.more = "[clip]\noff = true\n[optimizer]\nname = \"sgd\"\n";
-  std::vector<std::string> told;
-  const std::string message = message_of<BadInput>([&] { train_tiny(run, false, 1, &told); });
+  std::vector<std::string> messages;
+  const std::string message = message_of<BadInput>([&] { train_tiny(run, false, 1, &messages); });
   EXPECT_THAT(message, testing::HasSubstr("50 steps in a row changed nothing"));
-  EXPECT_THAT(told,
+  EXPECT_THAT(messages,
               testing::Contains(testing::AllOf(testing::HasSubstr("changed nothing"), testing::HasSubstr("step "))));
-  EXPECT_THAT(told, testing::Contains(testing::HasSubstr("no validation")));
+  EXPECT_THAT(messages, testing::Contains(testing::HasSubstr("no validation")));
   for (const float value : values_of(run.out)) ASSERT_TRUE(std::isfinite(value));
   const std::vector<Json> lines = metrics_of(run.out);
   EXPECT_EQ(lines.back()["skipped"], 1);
 }
 
-/// One-token documents without a document token have nothing to predict where documents are masked.
+/// If documents are masked, one-token documents without a document token have no targets.
 TEST_F(TrainerOf, ABatchWithoutTargetsIsSkipped) {
   TinyRun run = tiny("masked");
   run.data = folder_ / "short-documents";
@@ -223,9 +223,9 @@ TEST_F(TrainerOf, ABatchWithoutTargetsIsSkipped) {
   run.seq_len = 4;
   run.steps = 300;
   run.log = "";
-  std::vector<std::string> told;
-  train_tiny(run, false, 1, &told);
-  EXPECT_THAT(told, testing::Contains(testing::HasSubstr("changed nothing: no target of its batch counts")));
+  std::vector<std::string> messages;
+  train_tiny(run, false, 1, &messages);
+  EXPECT_THAT(messages, testing::Contains(testing::HasSubstr("changed nothing: no target of its batch counts")));
   int skipped = 0;
   for (const Json& line : metrics_of(run.out)) {
     EXPECT_EQ(line.contains("skipped"), line["loss"].is_null());
@@ -263,7 +263,7 @@ TEST_F(TrainerOf, AnErrorSavesTheLastStepFirst) {
   expect_same_run(whole, parts);
 }
 
-TEST_F(TrainerOf, LooksIntoSteps) {
+TEST_F(TrainerOf, WritesTapsOfSteps) {
   std::vector<std::string> files;
   for (const bool recompute : {false, true}) {
     TinyRun run =
@@ -285,11 +285,11 @@ TEST_F(TrainerOf, LooksIntoSteps) {
     EXPECT_EQ(values[3], 0.5f);
     EXPECT_EQ(values[16 + 3], 0.5f);
   }
-  EXPECT_TRUE(files[0] == files[1]) << "recompute changed what is seen";
+  EXPECT_TRUE(files[0] == files[1]) << "recompute changed the taps";
 }
 
-/// 4 layers of 256 experts: 5,120 sites of experts alone, each with a gradient.
-TEST_F(TrainerOf, LooksIntoManyExperts) {
+/// The experts alone, 256 in each of 4 layers, have 5,120 sites, each with a gradient.
+TEST_F(TrainerOf, WritesTapsOfManyExperts) {
   TinyRun run = tiny("experts");
   run.model = R"(
 [model.config]
@@ -323,13 +323,13 @@ TEST_F(TrainerOf, WritesApplyInEveryStep) {
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NE(a[i], b[i]) << i;
 }
 
-TEST_F(TrainerOf, SitesThatAreNotThereAreToldAfterTheFirstStep) {
+TEST_F(TrainerOf, UnknownSitesAreReportedAfterTheFirstStep) {
   for (const std::string line :
        {"taps_every = 1000\ntaps = [\"blocks.7.hook_resid_post\"]\n", "writes = [\"blocks.7.hook_resid_post=0\"]\n"}) {
     TinyRun run = tiny("none");
     run.log += line;
     EXPECT_THAT(message_of<BadInput>([&] { train_tiny(run); }), testing::HasSubstr("no site of this model"));
-    EXPECT_FALSE(fs::exists(run.out + "/last")) << "no step was done";
+    EXPECT_FALSE(fs::exists(run.out + "/last")) << "an unknown site must stop the first step";
   }
 }
 
