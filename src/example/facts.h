@@ -34,11 +34,11 @@ struct Operand {
   std::optional<Seen> gradient;
   Shape site_shape;                                       ///< At its site; heads are apart there.
   std::optional<std::size_t> made_by;                     ///< The op; none for ids.
-  std::vector<std::pair<std::size_t, std::size_t>> uses;  ///< Op and number of its input.
+  std::vector<std::pair<std::size_t, std::size_t>> uses;  ///< StepOp and number of its input.
 };
 
 /// An op of the forward, from its ledger.
-struct Op {
+struct StepOp {
   std::string_view kind;  ///< `linear`, `norm_scale`.
   int layer = -1;
   std::string name;   ///< In the ledger: `attn.wq`.
@@ -56,7 +56,7 @@ struct Facts {
       backward;  ///< Names of sites in the order of the forward and of the
                  ///< backward.
   std::vector<Operand> operands;
-  std::vector<Op> ops;
+  std::vector<StepOp> ops;
   std::map<std::string, std::size_t> operand_of;  ///< By name of site; several sites may be one operand.
   SeenByName params, param_gradients, new_params;
   SeenByName input_side,
@@ -75,7 +75,7 @@ struct Facts {
     return gradient ? &*gradient : nullptr;
   }
   /// The bias of an op; null if it has none.
-  const Seen* bias_of(const Op& op) const {
+  const Seen* bias_of(const StepOp& op) const {
     const auto it = params.find(op.param.substr(0, op.param.rfind('.')) + ".bias");
     return it == params.end() ? nullptr : &it->second;
   }

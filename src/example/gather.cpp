@@ -82,7 +82,7 @@ class Gatherer {
     s.rows = numbers(shape[0]);
     if (name == "embed.weight" || name == "unembed.weight") s.rows = labels_;
     // The heads of what the parameter makes, and of what it multiplies.
-    const Op* const op = op_with(name);
+    const StepOp* const op = op_with(name);
     if (op == nullptr || op->inputs.empty()) return;
     const Shape &made = f_.operands[op->output].site_shape, &read = f_.operands[op->inputs[0]].site_shape;
     if (made.rank() == 3 && shape[0] == made[1] * made[2]) s.rows = head_elements(made[1], made[2]);
@@ -90,13 +90,13 @@ class Gatherer {
   }
 
   /// The first op that has the parameter as its weight; null if there is none.
-  const Op* op_with(const std::string& param) const {
-    const auto it = std::find_if(f_.ops.begin(), f_.ops.end(), [&](const Op& op) { return op.param == param; });
+  const StepOp* op_with(const std::string& param) const {
+    const auto it = std::find_if(f_.ops.begin(), f_.ops.end(), [&](const StepOp& op) { return op.param == param; });
     return it == f_.ops.end() ? nullptr : &*it;
   }
   /// The site that a parameter's op makes; "" if there is none.
   std::string site_made_with(const std::string& param) const {
-    const Op* const op = op_with(param.substr(0, param.rfind('.')) + ".weight");
+    const StepOp* const op = op_with(param.substr(0, param.rfind('.')) + ".weight");
     return op == nullptr ? "" : f_.operands[op->output].name;
   }
   std::string meaning_of_param(const std::string& param) const {

@@ -146,13 +146,13 @@ Arithmetic activated(Activation activation, const Arithmetic& z) {
     case Activation::silu:
       return z / (one() + exponential(whole(0) - z));
     case Activation::gelu_erf:
-      return half * z * (one() + function("erf", std::erf, z / function("√", std::sqrt, whole(2))));
+      return half * z * (one() + function("erf", math::erf, z / function("√", std::sqrt, whole(2))));
     case Activation::gelu_tanh:
       break;
   }
   const Arithmetic inner =
       Arithmetic(std::sqrt(2 / 3.14159265358979323846)) * (z + Arithmetic(0.044715, "0.044715") * squared(z) * z);
-  return half * z * (one() + function("tanh", std::tanh, inner));
+  return half * z * (one() + function("tanh", math::tanh, inner));
 }
 /// The activation function that the op has used: the one that gives its output.
 Activation activation_of(const OpView& v) {
@@ -239,7 +239,7 @@ Cell factor_gradient_cell(const OpView& v, std::size_t, std::int64_t i) {
 std::string softcap_formula(const OpView& v) { return made(v) + " = c · tanh({x}/{c})"; }
 Cell softcap_cell(const OpView& v, std::int64_t i) {
   const Arithmetic cap(*v.facts.config->head.softcap);
-  return cap * function("tanh", std::tanh, Arithmetic(v.input(0)[i]) / cap);
+  return cap * function("tanh", math::tanh, Arithmetic(v.input(0)[i]) / cap);
 }
 std::string softcap_gradient(const OpView& v, std::size_t) { return d_made(v) + " · (1 − ({y}/{c})^{2})"; }
 
@@ -289,7 +289,7 @@ constexpr OpKind kKinds[] = {
 Arithmetic whole(std::int64_t n) { return {static_cast<double>(n), std::to_string(n)}; }
 Arithmetic exponential(const Arithmetic& x) { return function("exp", math::exp, x); }
 
-const OpKind* kind_of(const Op& op) {
+const OpKind* kind_of(const StepOp& op) {
   for (const std::span<const OpKind> kinds : {std::span<const OpKind>(kKinds), attention_kinds()}) {
     const auto it = std::find_if(kinds.begin(), kinds.end(), [&](const OpKind& k) { return k.name == op.kind; });
     if (it != kinds.end()) return &*it;

@@ -15,7 +15,7 @@ namespace vitrine {
 /// An op of the step, with the facts about it.
 struct OpView {
   const Facts& facts;
-  const Op& op;
+  const StepOp& op;
 
   const Seen& input(std::size_t k) const { return facts.operands[op.inputs[k]].value; }
   const Seen& output() const { return facts.operands[op.output].value; }
@@ -39,7 +39,7 @@ struct OpKind {
 };
 
 /// Null for an op that has no entry: it is shown without a formula.
-const OpKind* kind_of(const Op& op);
+const OpKind* kind_of(const StepOp& op);
 
 /// The kinds of attention and of softmax; kind_of knows them and all others.
 std::span<const OpKind> attention_kinds();

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/math.h"
 #include "example/op_kinds.h"
 #include "ops/rope.h"
 
@@ -20,8 +21,8 @@ Cell rotated(const OpView& v, const Seen& x, std::int64_t i, bool backward) {
   const bool is_second = halves ? e >= half : e % 2 == 1;
   const std::vector<float> frequency = rope_frequency(c.theta, c.dim, c.scaling, v.facts.n_tokens());
   const Arithmetic angle(static_cast<double>(t) * static_cast<double>(frequency[static_cast<std::size_t>(pair)]));
-  const Arithmetic along = Arithmetic(x[i]) * function("cos", std::cos, angle);
-  const Arithmetic across = Arithmetic(x[is_second ? i - step : i + step]) * function("sin", std::sin, angle);
+  const Arithmetic along = Arithmetic(x[i]) * function("cos", math::cos, angle);
+  const Arithmetic across = Arithmetic(x[is_second ? i - step : i + step]) * function("sin", math::sin, angle);
   const Arithmetic sum = is_second != backward ? along + across : along - across;
   return c.magnitude != 1 ? sum * Arithmetic(c.magnitude) : sum;
 }
@@ -87,7 +88,7 @@ std::string mask_formula(const OpView& v) {
 Cell mask_cell(const OpView& v, std::int64_t i) {
   const auto cap = v.block().attention().softcap;
   if (!cap || std::isinf(v.output()[i])) return std::nullopt;
-  return Arithmetic(*cap) * function("tanh", std::tanh, Arithmetic(v.input(0)[i]) / Arithmetic(*cap));
+  return Arithmetic(*cap) * function("tanh", math::tanh, Arithmetic(v.input(0)[i]) / Arithmetic(*cap));
 }
 std::string mask_gradient(const OpView& v, std::size_t) {
   return v.block().attention().softcap ? "ds_{h,t,s} · (1 − ({s_{h,t,s}}/{c})^{2})" : "";

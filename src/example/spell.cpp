@@ -18,14 +18,14 @@ void join(std::string& text, std::string_view part, const char* between) {
 }
 
 /// Whether a parameter is the weight or the bias of an op.
-bool uses(const Op& op, const std::string& param) {
+bool uses(const StepOp& op, const std::string& param) {
   return !op.param.empty() && op.param.substr(0, op.param.rfind('.')) == param.substr(0, param.rfind('.'));
 }
 
 Cell value_cell(const Facts& f, const std::string& site, std::int64_t flat) {
   const Operand& operand = operand_at(f, site);
   if (operand.name != site || !operand.made_by) return std::nullopt;
-  const Op& op = f.ops[*operand.made_by];
+  const StepOp& op = f.ops[*operand.made_by];
   const OpKind* const kind = kind_of(op);
   return kind == nullptr ? std::nullopt : kind->cell({f, op}, flat);
 }
@@ -46,7 +46,7 @@ Cell gradient_cell(const Facts& f, const std::string& site, std::int64_t flat) {
 }
 
 /// What one op adds to element `flat` of its weight's or bias's gradient.
-void add_param_terms(const Facts& f, const Op& op, const std::string& param, std::int64_t flat,
+void add_param_terms(const Facts& f, const StepOp& op, const std::string& param, std::int64_t flat,
                      std::vector<Arithmetic>& terms) {
   const Seen *const dy = f.gradient_of(op.output), &w = f.params.at(param);
   if (dy == nullptr) return;
@@ -76,7 +76,7 @@ void add_param_terms(const Facts& f, const Op& op, const std::string& param, std
 /// The parts of a parameter's gradient from ops of `kind`, or of all kinds ("").
 Cell param_gradient_cell(const Facts& f, const std::string& param, std::string_view kind, std::int64_t flat) {
   std::vector<Arithmetic> terms;
-  for (const Op& op : f.ops) {
+  for (const StepOp& op : f.ops) {
     if (uses(op, param) && (kind.empty() || op.kind == kind)) add_param_terms(f, op, param, flat, terms);
   }
   if (terms.empty() || (terms.size() == 1 && terms.front().is_number())) return std::nullopt;
@@ -107,7 +107,7 @@ Cell softmax_of_logits(const Facts& f, std::int64_t flat) {
 SectionWords words_of(const Facts& f, const std::string& site) {
   const Operand& operand = operand_at(f, site);
   if (!operand.made_by) return {};
-  const Op& op = f.ops[*operand.made_by];
+  const StepOp& op = f.ops[*operand.made_by];
   const OpKind* const kind = kind_of(op);
   if (operand.name != site)
     return {symbol(site) + " = " + symbol(operand.name), kind == nullptr ? "" : std::string(kind->file)};
@@ -134,7 +134,7 @@ SectionWords gradient_words_of(const Facts& f, const std::string& site) {
 SectionWords param_gradient_words_of(const Facts& f, const std::string& param) {
   SectionWords words;
   std::string sum;
-  for (const Op& op : f.ops) {
+  for (const StepOp& op : f.ops) {
     const OpKind* const kind = uses(op, param) ? kind_of(op) : nullptr;
     if (kind == nullptr) continue;
     join(sum, param.ends_with(".bias") ? "Σ_{t} dy_{t}" : kind->param_gradient_formula, " + ");

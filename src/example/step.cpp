@@ -60,7 +60,7 @@ class OpLog {
   void take_new_ops() {
     for (; taken_ < ledger_.ops().size(); ++taken_) {
       const LedgerOp& from = ledger_.ops()[taken_];
-      Op op{from.op, from.layer, from.name, from.weight != nullptr ? from.weight->name : "", {}, 0};
+      StepOp op{from.op, from.layer, from.name, from.weight != nullptr ? from.weight->name : "", {}, 0};
       if (kind_of(op) == nullptr && from.inputs.empty()) continue;  // not an op of the tape
       if (op.param.empty() && from.op.starts_with("embed")) op.param = from.name + ".weight";
       if (from.op == "row_range" && from.output.count() == from.inputs[0].count()) {  // a copy
@@ -98,13 +98,15 @@ class Step {
   Step(const ExampleModel& model, const ExampleOptions& o, Facts& facts) : model_(model), facts_(facts), pool_(1) {
     const Model& m = model.trainable.model();
     auto param = model.trainable.params().begin();
+    std::vector<const Param*> learning_params;
     for_each_param(m.config(), m.params(), [&](const Param& p, const std::string& name, const Shape&) {
       const TrainParam& own = *param++;
       if (std::count(model.frozen.begin(), model.frozen.end(), name) > 0) return;
       gradients_.add(p);
       learning_.push_back(own);
-      places_.push_back(gradients_.of(p).data);
+      learning_params.push_back(&p);
     });
+    for (const Param* const p : learning_params) places_.push_back(gradients_.of(*p).data);
     targets_.assign(o.ids.begin() + 1, o.ids.end());
     targets_.push_back(o.target);
   }

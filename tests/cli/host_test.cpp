@@ -30,8 +30,8 @@ class Host : public testing::Test {
              Arguments{"predict", "Once upon a time"},
              {"generate", "Once upon a time", "--seed", "3", "--max-tokens", "20"},
              {"logits", "Once upon a time", "--out", out + "/logits.npy"},
-             {"trace", "Once upon a time"},
-             {"grad", "Once upon a time"},
+             {"trace", "Once upon a time", "--out", out + "/trace.safetensors"},
+             {"grad", "Once upon a time", "--out", out + "/grad.safetensors"},
              {"eval", folder_ / "text"},
              {"tokenize", "Once upon a time"},
              {"info"},
@@ -49,7 +49,8 @@ class Host : public testing::Test {
       EXPECT_EQ(o.status, 0) << testing::PrintToString(line) << " signal " << o.signal << "\n" << o.err;
       if (command[0] != "logits" && command[0] != "init" && command[0] != "train") all.push_back(o.out);
     }
-    for (const char* file : {"/logits.npy", "/init/model.safetensors", "/model.gguf", "/run/last/model.safetensors"}) {
+    for (const char* file : {"/logits.npy", "/trace.safetensors", "/grad.safetensors", "/init/model.safetensors",
+                             "/model.gguf", "/run/last/model.safetensors"}) {
       all.push_back(read_file(out + file));
     }
     return all;

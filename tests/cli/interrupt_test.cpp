@@ -46,7 +46,7 @@ TEST_F(Interrupt, GenerationStopsOnASignal) {
 
 TEST_F(Interrupt, FilesAreWrittenWholeOrNotAtAll) {
   expect_clean_stop({"logits", model_, "--ids", many_ids(20'000), "--out", folder_ / "out"});
-  expect_clean_stop({"trace", model_, "--ids", many_ids(4000), "--sites", "hook_embed", "--out", folder_ / "out"});
+  expect_clean_stop({"trace", model_, "--ids", many_ids(4000), "--sites", "hook_logits", "--out", folder_ / "out"});
 }
 
 TEST_F(Interrupt, StopsWhileReading) {

@@ -14,7 +14,7 @@ TEST(PlotCommand, WritesOneDrawingOfAllRuns) {
   EXPECT_THAT(read_file(out), testing::HasSubstr(">" + run + "<")) << "runs of the same name must show their paths";
   write_file(folder / "other.jsonl", read_file(run));
   json_of({"plot", run, folder / "other.jsonl", "--out", out});
-  EXPECT_THAT(read_file(out), testing::AllOf(testing::HasSubstr(">train<"), testing::HasSubstr(">other<")));
+  EXPECT_THAT(read_file(out), testing::AllOf(testing::HasSubstr(">metrics<"), testing::HasSubstr(">other<")));
 }
 
 TEST(PlotCommand, ReportsErrors) {

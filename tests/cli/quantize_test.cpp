@@ -53,7 +53,7 @@ TEST_F(Quantize, AFailureLeavesNoFile) {
   const Outcome o = run_program({"quantize", golden("gpt2"), out_, "--type", "f32"});
   EXPECT_EQ(o.status, 0);
   EXPECT_THAT(o.err, testing::HasSubstr("the file contains no tokenizer"));
-  expect_error({"quantize", out_, out_, "--type", "f16"}, {out_, "another file"});
+  expect_error({"quantize", out_, out_, "--type", "f16"}, {out_, "a file other than"});
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ TEST_F(Tokenize, ASinglePositionalIsText) {
   const Json expected = ids("a");
   EXPECT_EQ(json_of({"tokenize", "--tokenizer", tokenizer_, "a"})["ids"], expected);
   EXPECT_EQ(json_of({"tokenize", "model", "a", "--tokenizer", tokenizer_})["ids"], expected);
-  expect_usage_error({"tokenize", tokenizer_, "a", "b", "c"}, {"b c", "quotes"});
+  expect_usage_error({"tokenize", tokenizer_, "a", "b", "c"}, {"b c", "quote"});
   expect_usage_error({"tokenize"}, {"TEXT"});
   expect_usage_error({"tokenize", tokenizer_, "a", "--ids", "1"}, {"--ids"});
   expect_usage_error({"tokenize", tokenizer_, "-hello"}, {"-hello", "--"});

@@ -49,7 +49,7 @@ void expect_balanced(const std::string& svg) {
 
 TEST(Plot, DrawsACommittedRun) {
   const std::vector<MetricCurves> runs = {read_metrics(source_dir() + "/tests/metrics/metrics.jsonl")};
-  EXPECT_EQ(runs[0].name, "train");
+  EXPECT_EQ(runs[0].name, "metrics");
   const std::string svg = plot_svg(runs);
   expect_balanced(svg);
   const auto whole = curves_of(svg, "curve c0"), dashed = curves_of(svg, "curve dashed c0");

@@ -183,7 +183,7 @@ TEST(TrainConfig, RefusesContradictionsAndWrongValues) {
       {"preset = \"llama-2-7b\"", "preset = \"llama-2-7b\"\nfrom = \"x\"", "expected one of"},
       {"preset = \"llama-2-7b\"", "", "expected one of"},
       {"init = \"glorot\"", "init = \"glorot\"\ninit_std = 0.1", "run.toml:6"},
-      {"validation_fraction = 0.1", "validation_fraction = 0.1\nvalidation = \"x\"", "validation says"},
+      {"validation_fraction = 0.1", "validation_fraction = 0.1\nvalidation = \"x\"", "validation already gives"},
       {"validation_fraction = 0.1", "", "log.validate_every"},
       {"micro_batches = 3", "micro_batches = 5", "divisor of batch 12"},
       {"preset = \"llama-2-7b\"", "preset = \"\"", "model.preset: expected a text that is not empty"},
