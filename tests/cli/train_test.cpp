@@ -192,7 +192,7 @@ TEST_F(Train, RefusesDataThatDoesNotFitTheModel) {
   }
   // Shards that contradict their header.
   std::string shard = read_file(tokens_ + "/shard-00000.tokens");
-  for (std::size_t i = 96 + 1; i < shard.size(); i += 2) shard[i] = '\x7F';
+  for (std::size_t i = 96 + 1; i < 20'000; i += 2) shard[i] = '\x7F';
   fs::create_directory(folder_ / "broken");
   write_file(folder_ / "broken/shard-00000.tokens", shard);
   Outcome o = run_program(train(config("j", {{"TOKENS", folder_ / "broken"}})));

@@ -166,7 +166,7 @@ TEST_F(DocumentExample, EveryArithmeticGivesItsValue) {
                            "grad:blocks.0.attn.wq.weight",
                            "grad:blocks.0.mlp.w_down.weight",
                            "grad:ln_final.weight",
-                           "grad:ln_final.bias",
+                           "grad:blocks.0.ln1.bias",
                            "input:embed.weight",
                            "head:embed.weight",
                            "grad:embed.weight",
