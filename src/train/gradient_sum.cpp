@@ -5,7 +5,9 @@
 
 namespace vitrine {
 
-std::int64_t GradientSum::buffers(std::int64_t n) { return std::bit_width(static_cast<std::uint64_t>(n)); }
+std::int64_t GradientSum::buffers(std::int64_t n) {
+  return static_cast<std::int64_t>(std::bit_width(static_cast<std::uint64_t>(n)));
+}
 
 void GradientSum::clear() {
   for (ZeroMemory& sum : sums_) spare_.push_back(std::move(sum));
