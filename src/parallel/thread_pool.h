@@ -68,9 +68,10 @@ class ThreadPool {
   std::atomic<std::uint32_t> generation_ = 0;
   std::atomic<std::uint32_t> unfinished_ = 0;
   std::atomic<bool> stopping_ = false;
-  std::atomic<bool> running_ = false;
   std::mutex failure_mutex_;
   std::exception_ptr failure_;
+  // A loop is running. On a line of its own: workers wait on the line of generation_.
+  alignas(64) std::atomic<bool> running_ = false;
 };
 
 /// The default number of threads: the number of processors that this process may run on.
