@@ -68,8 +68,7 @@ struct Kernels {
 
   /// y[t, r] = Σ_k x[t, k] · w[r, k], 16-lane order over k. x: tokens rows of w.cols floats, ldx apart; y: tokens rows
   /// of w.rows floats, ldy apart. w needs col_stride == 1 or row_stride == 1; both give the same bits. `scratch`:
-  /// kScratchFloats that nothing else uses during the call; with a row-major w it may be null, which is slower for
-  /// several tokens and more than 512 columns.
+  /// kScratchFloats that nothing else uses during the call.
   void (*matmul)(const float* x, std::int64_t ldx, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy,
                  float* scratch);
   /// The same product for many rows, from the output of `pack`; if `adds`, y[t, r] += the sum.

@@ -21,18 +21,19 @@ constexpr std::int64_t kFewFloats = 6144;    // of x in a chunk of k, all tokens
 constexpr int kFewGroup = 12;                // tokens
 constexpr int kFewBlockRows = 96;            // rows of w that stay in the second for all groups; whole tiles
 
-/// acc[t][r] += x[t, k] · w[r, k] for sixteen k, or the `rest` of them, lane by lane.
+/// acc[t][r] += x[t, k] · w[r, k] for sixteen k, or the `rest` of them, lane by lane. `x` and `w` are the rows.
 template <DType kType, int kTokens, int kRows>
-[[gnu::always_inline]] inline void step(const Product& p, const float* x, const std::byte* w, int rest,
-                                        Vec (&acc)[kTokens][kRows]) {
+[[gnu::always_inline]] inline void step(const float* const (&x)[kTokens], const std::byte* const (&w)[kRows],
+                                        std::int64_t k, int rest, Vec (&acc)[kTokens][kRows]) {
   Vec w_k[kRows];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
-    w_k[r] = rest == kLanes ? load<kType>(w + r * p.w_stride) : load_first<kType>(w + r * p.w_stride, rest);
+    const std::byte* const from = w[r] + k * kSize<kType>;
+    w_k[r] = rest == kLanes ? load<kType>(from) : load_first<kType>(from, rest);
   }
 #pragma GCC unroll 8
   for (int t = 0; t < kTokens; ++t) {
-    const Vec x_k = rest == kLanes ? load_f32(x + t * p.ldx) : load_f32_first(x + t * p.ldx, rest);
+    const Vec x_k = rest == kLanes ? load_f32(x[t] + k) : load_f32_first(x[t] + k, rest);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) acc[t][r] = fma(x_k, w_k[r], acc[t][r]);
   }
@@ -43,17 +44,19 @@ template <DType kType, int kCache, int kTokens, int kRows>
 [[gnu::always_inline]] inline void accumulate(const Product& p, const float* x, const std::byte* w, std::int64_t cols,
                                               std::int64_t ahead, Vec (&acc)[kTokens][kRows]) {
   constexpr int kLine = kSize<kType> == 4 ? kLanes : 2 * kLanes;  // elements per prefetch
+  const float* x_rows[kTokens];
+  const std::byte* w_rows[kRows];
+  unrolled<kTokens>([&](auto t) { x_rows[t] = x + t * p.ldx; });
+  unrolled<kRows>([&](auto r) { w_rows[r] = w + r * p.w_stride; });
   std::int64_t k = 0;
   for (; k + kLine <= cols; k += kLine) {
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-      __builtin_prefetch(w + k * kSize<kType> + r * p.w_stride + ahead, 0, kCache);
-    }
+    for (int r = 0; r < kRows; ++r) __builtin_prefetch(w_rows[r] + (k * kSize<kType> + ahead), 0, kCache);
 #pragma GCC unroll 2
-    for (int i = 0; i < kLine; i += kLanes) step<kType>(p, x + k + i, w + (k + i) * kSize<kType>, kLanes, acc);
+    for (int i = 0; i < kLine; i += kLanes) step<kType>(x_rows, w_rows, k + i, kLanes, acc);
   }
-  for (; k + kLanes <= cols; k += kLanes) step<kType>(p, x + k, w + k * kSize<kType>, kLanes, acc);
-  if (k < cols) step<kType>(p, x + k, w + k * kSize<kType>, static_cast<int>(cols - k), acc);
+  for (; k + kLanes <= cols; k += kLanes) step<kType>(x_rows, w_rows, k, kLanes, acc);
+  if (k < cols) step<kType>(x_rows, w_rows, k, static_cast<int>(cols - k), acc);
 }
 
 /// y[t, r] = the sum of the lanes of acc[t][r].
@@ -71,13 +74,12 @@ template <int kTokens, int kRows>
   });
 }
 
-/// One register tile over one chunk of k. Its partial sums are spilled to scratch, from `spill` on, between two chunks.
+/// One register tile over one chunk of k. Its partial sums are kept in `spill` between two chunks.
 template <DType kType, int kTokens, int kRows>
-void few_tile(const Product& p, std::int64_t token, std::int64_t row, Range k, std::int64_t spill) {
+void few_tile(const Product& p, std::int64_t token, std::int64_t row, Range k, float* spill) {
   Vec acc[kTokens][kRows];
   unrolled<kTokens>([&](auto t) {
-    unrolled<kRows>(
-        [&](auto r) { acc[t][r] = k.begin == 0 ? zero() : load_f32(p.scratch + spill + (t * kRows + r) * kLanes); });
+    unrolled<kRows>([&](auto r) { acc[t][r] = k.begin == 0 ? zero() : load_f32(spill + (t * kRows + r) * kLanes); });
   });
   const std::byte* w = p.w + row * p.w_stride + k.begin * kSize<kType>;
   const bool whole = k.end - k.begin == p.cols;
@@ -85,14 +87,13 @@ void few_tile(const Product& p, std::int64_t token, std::int64_t row, Range k, s
       whole ? larger(kPrefetchTile, kRows * p.w_stride) : larger(kRows, kPrefetchPieces) * p.w_stride;
   accumulate<kType, kFirstCache>(p, p.x + token * p.ldx + k.begin, w, k.end - k.begin, next_tile, acc);
   if (k.end == p.cols) return finish(acc, p.y + token * p.ldy + row, p.ldy);
-  unrolled<kTokens>([&](auto t) {
-    unrolled<kRows>([&](auto r) { store_f32(acc[t][r], p.scratch + spill + (t * kRows + r) * kLanes); });
-  });
+  unrolled<kTokens>(
+      [&](auto t) { unrolled<kRows>([&](auto r) { store_f32(acc[t][r], spill + (t * kRows + r) * kLanes); }); });
 }
 
 /// The tiles of all tokens and kRows rows; the last of them may be smaller.
 template <DType kType, int kTokens, int kRows>
-void few_tiles(const Product& p, Range tokens, std::int64_t row, Range k, std::int64_t spill) {
+void few_tiles(const Product& p, Range tokens, std::int64_t row, Range k, float* spill) {
   for (; tokens.begin + kTokens <= tokens.end; tokens.begin += kTokens) {
     few_tile<kType, kTokens, kRows>(p, tokens.begin, row, k, spill);
     spill += kTokens * kRows * kLanes;
@@ -106,16 +107,15 @@ void few_tiles(const Product& p, Range tokens, std::int64_t row, Range k, std::i
 template <DType kType, int kTokens, int kRows>
 void few_block(const Product& p, std::int64_t tokens, std::int64_t rows) {
   static_assert(kFewBlockRows * kFewGroup * kLanes <= kScratchFloats);
-  const std::int64_t chunk =
-      p.scratch == nullptr ? p.cols : even_part(p.cols, kFewFloats / tokens / kLanes * kLanes, kLanes);
+  const std::int64_t chunk = even_part(p.cols, kFewFloats / tokens / kLanes * kLanes, kLanes);
   Range k = {0, 0};
   do {  // once even when there are no columns: the sums are zero then
     k = {k.end, smaller(k.end + chunk, p.cols)};
     std::int64_t row = 0;
     for (; row + kRows <= rows; row += kRows) {
-      few_tiles<kType, kTokens, kRows>(p, {0, tokens}, row, k, row * tokens * kLanes);
+      few_tiles<kType, kTokens, kRows>(p, {0, tokens}, row, k, p.scratch + row * tokens * kLanes);
     }
-    for (; row < rows; ++row) few_tiles<kType, kTokens, 1>(p, {0, tokens}, row, k, row * tokens * kLanes);
+    for (; row < rows; ++row) few_tiles<kType, kTokens, 1>(p, {0, tokens}, row, k, p.scratch + row * tokens * kLanes);
   } while (k.end < p.cols);
 }
 

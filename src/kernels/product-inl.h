@@ -16,7 +16,7 @@ struct Product {
   std::int64_t cols;
   float* y;
   std::int64_t ldy;
-  float* scratch;  // kScratchFloats, or null
+  float* scratch;  // kScratchFloats
 };
 
 constexpr std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }

@@ -30,9 +30,9 @@ void run_tiles(Pass& p, const AttendConfig& c, const Segments& segments, bool sc
   const Tensor strips = p.tensor({n_workers, rows, positions});
   const Tensor weights = scaled ? p.tensor({n_workers, rows, positions}) : strips;
   const Tensor factors = p.tensor({n_workers, positions});
-  p.parallel_for(n_workers, 1, [&](std::int64_t begin, std::int64_t end, int) {
+  p.parallel_for(n_workers, 1, [&](std::int64_t begin, std::int64_t end, int thread) {
     for (std::int64_t worker = begin; worker < end; ++worker) {
-      const Tile scratch{0, 0, {}, queries.row(worker), strips.row(worker), weights.row(worker)};
+      const Tile scratch{0, 0, {}, queries.row(worker), strips.row(worker), weights.row(worker), p.scratch(thread)};
       std::int64_t i = worker;  // tiles are interleaved, because later ones have more keys
       for (const SegmentAttention& s : segments) {
         const std::int64_t n_tiles = s.n_tiles(rows);
@@ -51,12 +51,14 @@ void run_tiles(Pass& p, const AttendConfig& c, const Segments& segments, bool sc
   });
 }
 
-/// Scratch of every worker for the backward of one tile.
+/// Scratch of every thread for the backward of one tile.
 struct BackwardScratch {
+  const Pass& pass;
   Tensor queries, strips, capped, dropped, dstrips, transposed, rows;
 
   BackwardScratch(Pass& p, const AttendConfig& c, std::int64_t n_rows, std::int64_t positions)
-      : queries(p.tensor({p.pool.size(), n_rows, c.head_dim})),
+      : pass(p),
+        queries(p.tensor({p.pool.size(), n_rows, c.head_dim})),
         strips(p.tensor({p.pool.size(), n_rows, positions})),
         capped(p.tensor({p.pool.size(), n_rows, positions})),
         dropped(p.tensor({p.pool.size(), n_rows, positions})),
@@ -64,12 +66,10 @@ struct BackwardScratch {
         transposed(p.tensor({p.pool.size(), n_rows, positions})),
         rows(p.tensor({p.pool.size(), n_rows, c.head_dim})) {}
 
-  Tile tile(std::int64_t worker) const {
-    return {0, 0, {}, queries.row(worker), strips.row(worker), strips.row(worker)};
+  Tile tile(int thread) const {
+    return {0, 0, {}, queries.row(thread), strips.row(thread), strips.row(thread), pass.scratch(thread)};
   }
-  GradientTile gradient(std::int64_t worker) const {
-    return {dstrips.row(worker), transposed.row(worker), rows.row(worker)};
-  }
+  GradientTile gradient(int thread) const { return {dstrips.row(thread), transposed.row(thread), rows.row(thread)}; }
 };
 
 std::int64_t most_positions(const Segments& segments) {
@@ -134,14 +134,15 @@ void for_each_strip(Pass& p, const AttendConfig& c, const SegmentAttention& s, c
   const ArenaScope scope(p.arena);
   const Tensor queries = p.tensor({p.pool.size(), c.head_dim});
   const Tensor weights = p.tensor({p.pool.size(), s.n_positions()});
-  p.parallel_for(s.n_rows(), Machine::kOperationsPerThread / (s.operations() / s.n_rows() + 1) + 1,
-                 [&](std::int64_t begin, std::int64_t end, int thread) {
-                   for (std::int64_t row = begin; row < end; ++row) {
-                     p.check_interrupt();
-                     float* const strip = strips.data + s.strip_offset(row);
-                     (s.*step)({row, 1, {0, s.n_positions()}, queries.row(thread), strip, weights.row(thread)});
-                   }
-                 });
+  p.parallel_for(
+      s.n_rows(), Machine::kOperationsPerThread / (s.operations() / s.n_rows() + 1) + 1,
+      [&](std::int64_t begin, std::int64_t end, int thread) {
+        for (std::int64_t row = begin; row < end; ++row) {
+          p.check_interrupt();
+          float* const strip = strips.data + s.strip_offset(row);
+          (s.*step)({row, 1, {0, s.n_positions()}, queries.row(thread), strip, weights.row(thread), p.scratch(thread)});
+        }
+      });
 }
 
 /// body(the tile of one strip, a copy of its gradient, the offset of the strip in `[H, T, S]`) for all strips.
@@ -155,7 +156,10 @@ void for_each_strip_backward(Pass& p, const AttendConfig& c, const SegmentAttent
     for (std::int64_t row = kv_head * n; row < (kv_head + 1) * n; ++row) {
       const std::int64_t at = s.strip_offset(row);
       Tile tile = scratch.tile(worker);
-      tile = {row, 1, {0, s.n_positions()}, tile.queries, strips.data + at, tile.weights};
+      tile.first_row = row;
+      tile.rows = 1;
+      tile.columns = {0, s.n_positions()};
+      tile.strips = strips.data + at;
       const GradientTile d = scratch.gradient(worker);
       if (dstrips.data != nullptr) std::copy_n(dstrips.data + at, s.n_positions(), d.strips);
       body(tile, d, at);

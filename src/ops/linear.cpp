@@ -61,7 +61,6 @@ void add_weight_gradient(Pass& p, const MatrixView& x, const MatrixView& dy, con
 }  // namespace
 
 void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, std::int64_t ldy, Into into) {
-  static_assert(kScratchFloats * static_cast<std::int64_t>(sizeof(float)) <= ThreadPool::kScratchBytes);
   const ArenaScope scope(p.arena);
   const bool adds = into == Into::add, packs = x.col_stride != 1 || worth_packing(p.kernels, x.rows, weight);
   if (adds && !packs) {
@@ -82,15 +81,14 @@ void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, 
   p.parallel_for(n_units, Machine::kOperationsPerThread / operations / unit + 1,
                  [&](std::int64_t begin, std::int64_t end, int thread) {
                    float* const panel = panels.data != nullptr ? panels.row(thread) : nullptr;
-                   auto* const scratch = reinterpret_cast<float*>(p.pool.scratch(thread));
                    end = std::min(end * unit, weight.rows);
                    for (std::int64_t first = begin * unit; first < end; first += most) {
                      p.check_interrupt();
                      const MatrixView w = multipliable(p, weight.row_range(first, std::min(most, end - first)), panel);
                      if (packs) {
-                       p.kernels.matmul_packed(rows_of_x, x.rows, w, y + first, ldy, adds, scratch);
+                       p.kernels.matmul_packed(rows_of_x, x.rows, w, y + first, ldy, adds, p.scratch(thread));
                      } else {
-                       p.kernels.matmul(rows_of_x, x.row_stride, x.rows, w, y + first, ldy, scratch);
+                       p.kernels.matmul(rows_of_x, x.row_stride, x.rows, w, y + first, ldy, p.scratch(thread));
                      }
                    }
                  });

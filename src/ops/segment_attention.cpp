@@ -68,7 +68,7 @@ void SegmentAttention::score(const Tile& tile) const {
     if (part.size() <= 0) continue;
     const KvRows keys = span.keys.range(part.begin - span.first_position, part.size());
     float* const first = tile.strips + (part.begin - tile.columns.begin);
-    p_.kernels.matmul(tile.queries, dh, tile.rows, keys.view, first, tile.columns.size(), nullptr);
+    p_.kernels.matmul(tile.queries, dh, tile.rows, keys.view, first, tile.columns.size(), tile.scratch);
     if (keys.scales == nullptr) continue;
     for (std::int64_t row = 0; row < tile.rows; ++row) {
       scale_each(first + row * tile.columns.size(), keys, first + row * tile.columns.size());
@@ -210,7 +210,7 @@ void SegmentAttention::mix_backward(const Tile& tile, const GradientTile& d, con
     std::copy_n(head_of(dz, tile.first_row + row), dh, d.rows + row * dh);
   }
   const KvRows values = source_.own(c_, source_.values, kv_head(tile.first_row)).range(tile.columns.begin, n);
-  p_.kernels.matmul(d.rows, dh, tile.rows, values.view, d.strips, n, nullptr);
+  p_.kernels.matmul(d.rows, dh, tile.rows, values.view, d.strips, n, tile.scratch);
   add_transposed(tile, tile.strips, d.rows, d.transposed, dv);
 }
 

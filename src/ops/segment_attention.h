@@ -18,6 +18,7 @@ struct Tile {
   float* queries = nullptr;  // scratch [rows, head_dim]; holds the queries, then z
   float* strips = nullptr;   // [rows, columns]
   float* weights = nullptr;  // scratch [rows, columns], used if keys and values have scales
+  float* scratch = nullptr;  // of the thread, for the kernels
 
   float* strip(std::int64_t row) const { return strips + row * columns.size(); }
 };

@@ -25,6 +25,11 @@ struct Machine {
   /// Throws Interrupted if the caller has requested it. Called every few milliseconds.
   void check_interrupt() const;
 
+  /// kScratchFloats that belong to a thread of the pool, for the kernels.
+  float* scratch(int thread) const {
+    static_assert(kScratchFloats * static_cast<std::int64_t>(sizeof(float)) <= ThreadPool::kScratchBytes);
+    return reinterpret_cast<float*>(pool.scratch(thread));
+  }
   Tensor tensor(const Shape& shape) { return arena.tensor(shape); }
   /// Converts `n` stored elements (whole blocks if the format has blocks) to floats, exactly.
   void widen(const std::byte* x, DType dtype, std::int64_t n, float* y) const;

@@ -190,13 +190,13 @@ TEST_P(Matmul, BlocksAndChunksChangeNothing) {
       for (std::int64_t t = 0; t < s.tokens; ++t) {  // one by one
         float alone[128];
         for (std::int64_t r = 0; r < s.rows; ++r) {
-          kernels().matmul(x.data() + t * s.cols, s.cols, 1, w.view().row_range(r, 1), alone + r, 1, nullptr);
+          kernels().matmul(x.data() + t * s.cols, s.cols, 1, w.view().row_range(r, 1), alone + r, 1, scratch());
         }
         const std::size_t at = static_cast<std::size_t>(t * s.rows), count = static_cast<std::size_t>(s.rows);
         ASSERT_TRUE(same_bits(std::span(y).subspan(at, count), std::span<const float>(alone, count)));
       }
       std::vector<float> whole(y.size());  // without scratch, k is not divided into chunks
-      kernels().matmul(x.data(), s.cols, s.tokens, w.view(), whole.data(), s.rows, nullptr);
+      kernels().matmul(x.data(), s.cols, s.tokens, w.view(), whole.data(), s.rows, scratch());
       ASSERT_TRUE(same_bits(whole, y));
       ASSERT_TRUE(same_bits(y.back(), dot(x.data() + (s.tokens - 1) * s.cols, w, s.rows - 1)));
       const StoredMatrix across(s.rows, s.cols, dtype, Layout::transposed_strided, values);
