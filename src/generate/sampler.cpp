@@ -110,7 +110,10 @@ void SamplingConfig::validate() const {
 std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t> history, const SamplingConfig& config,
                     const DrawKey& key) {
   config.validate();
-  checked_max(logits);
+  const double largest = checked_max(logits);
+  if (config.temperature == 0 && config.repeat_penalty == 1) {
+    return static_cast<std::int32_t>(std::find(logits.begin(), logits.end(), largest) - logits.begin());
+  }
   const std::vector<double> scores = penalized(logits, history, config.repeat_penalty);
   if (config.temperature == 0) {
     return static_cast<std::int32_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());

@@ -62,16 +62,22 @@ template <DType kType, int kCache, int kTokens, int kRows>
 /// y[t, r] = the sum of the lanes of acc[t][r].
 template <int kTokens, int kRows>
 [[gnu::always_inline]] inline void finish(const Vec (&acc)[kTokens][kRows], float* y, std::int64_t ldy) {
-  unrolled<kTokens>([&](auto t) {
-    if constexpr (kRows % 4 == 0) {
-      unrolled<kRows / 4>([&](auto i) {
-        constexpr int r = 4 * i;
-        sum_lanes_of_4(acc[t][r], acc[t][r + 1], acc[t][r + 2], acc[t][r + 3], y + t * ldy + r);
-      });
-    } else {
-      unrolled<kRows>([&](auto r) { y[t * ldy + r] = sum_lanes(acc[t][r]); });
-    }
-  });
+  if constexpr (kRows % 4 == 0) {
+    unrolled<kTokens>([&](auto t) {
+      if constexpr (kRows % 8 == 0) {
+        unrolled<kRows / 8>([&](auto i) { sum_lanes_of_8(acc[t] + 8 * i, y + t * ldy + 8 * i); });
+      } else {
+        unrolled<kRows / 4>([&](auto i) { sum_lanes_of_4(acc[t] + 4 * i, y + t * ldy + 4 * i); });
+      }
+    });
+  } else {
+    constexpr int n = kTokens * kRows;
+    const Vec* const all = acc[0];
+    float sums[n];
+    unrolled<n / 4>([&](auto i) { sum_lanes_of_4(all + 4 * i, sums + 4 * i); });
+    unrolled<n % 4>([&](auto i) { sums[n / 4 * 4 + i] = sum_lanes(all[n / 4 * 4 + i]); });
+    unrolled<kTokens>([&](auto t) { unrolled<kRows>([&](auto r) { y[t * ldy + r] = sums[t * kRows + r]; }); });
+  }
 }
 
 /// One register tile over one chunk of k. Its partial sums are kept in `spill` between two chunks.
@@ -115,6 +121,12 @@ void few_block(const Product& p, std::int64_t tokens, std::int64_t rows) {
     for (; row + kRows <= rows; row += kRows) {
       few_tiles<kType, kTokens, kRows>(p, {0, tokens}, row, k, p.scratch + row * tokens * kLanes);
     }
+    if constexpr (kRows == 8) {
+      if (row + 4 <= rows) {
+        few_tiles<kType, kTokens, 4>(p, {0, tokens}, row, k, p.scratch + row * tokens * kLanes);
+        row += 4;
+      }
+    }
     for (; row < rows; ++row) few_tiles<kType, kTokens, 1>(p, {0, tokens}, row, k, p.scratch + row * tokens * kLanes);
   } while (k.end < p.cols);
 }
@@ -134,12 +146,12 @@ void few_block_by(std::int64_t tile, bool near, const Product& p, std::int64_t t
 
 /// kRows outputs of one token. A matrix from memory is read row by row, since one stream is the fastest; a near one all
 /// rows at once. The lanes of all rows are summed together in both cases.
-template <DType kType, int kRows>
-void one_token_tile(const Product& p, std::int64_t row, bool near) {
+template <DType kType, bool kIsNear, int kRows>
+[[gnu::always_inline]] inline void one_token_tile(const Product& p, std::int64_t row) {
   Vec acc[1][kRows];
   unrolled<kRows>([&](auto r) { acc[0][r] = zero(); });
   const std::byte* const w = p.w + row * p.w_stride;
-  if (near) {
+  if constexpr (kIsNear) {
     accumulate<kType, kFirstCache>(p, p.x, w, p.cols, kRows * p.w_stride, acc);
   } else {
     unrolled<kRows>([&](auto r) {
@@ -151,18 +163,18 @@ void one_token_tile(const Product& p, std::int64_t row, bool near) {
   finish(acc, p.y + row, p.ldy);
 }
 
-template <DType kType>
-void matmul_one_token(const Product& p, std::int64_t rows, bool near) {
+template <DType kType, bool kIsNear>
+void matmul_one_token(const Product& p, std::int64_t rows) {
   std::int64_t row = 0;
-  for (; row + kOneTokenRows <= rows; row += kOneTokenRows) one_token_tile<kType, kOneTokenRows>(p, row, near);
-  for (; row < rows; ++row) one_token_tile<kType, 1>(p, row, near);
+  for (; row + kOneTokenRows <= rows; row += kOneTokenRows) one_token_tile<kType, kIsNear, kOneTokenRows>(p, row);
+  for (; row < rows; ++row) one_token_tile<kType, kIsNear, 1>(p, row);
 }
 
 /// All groups of tokens are multiplied by one block of rows before the next block, so that w comes from memory once.
 template <DType kType>
 void matmul_few(const Product& p, std::int64_t tokens, std::int64_t rows) {
   const bool near = rows * p.w_stride <= kNear;
-  if (tokens == 1) return matmul_one_token<kType>(p, rows, near);
+  if (tokens == 1) return near ? matmul_one_token<kType, true>(p, rows) : matmul_one_token<kType, false>(p, rows);
   const std::int64_t group = even_part(tokens, kFewGroup, 1);
   for (std::int64_t row = 0; row < rows; row += kFewBlockRows) {
     for (std::int64_t t = 0; t < tokens; t += group) {

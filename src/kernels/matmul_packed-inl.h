@@ -87,8 +87,9 @@ inline void finish_tile(const float* sums, int tokens, int rows, float* y, std::
   const int count = tokens * kPackedRows;
   int i = 0;
   for (; i + 4 <= count; i += 4, sums += 4 * kLanes) {
-    sum_lanes_of_4(load_f32(sums), load_f32(sums + kLanes), load_f32(sums + 2 * kLanes), load_f32(sums + 3 * kLanes),
-                   out + i);
+    Vec four[4];
+    unrolled<4>([&](auto j) { four[j] = load_f32(sums + j * kLanes); });
+    sum_lanes_of_4(four, out + i);
   }
   for (; i < count; ++i, sums += kLanes) out[i] = sum_lanes(load_f32(sums));
   for (int t = 0; t < tokens; ++t) {

@@ -255,10 +255,24 @@ inline void transpose(Vec (&a)[kLanes]) {
   }
 }
 
-inline float sum_lanes(Vec a) { return sum_m256(_mm256_add_ps(a.lo, a.hi)); }
-inline void sum_lanes_of_4(Vec a, Vec b, Vec c, Vec d, float* out) {
-  _mm_storeu_ps(out, sum_4_m256(_mm256_add_ps(a.lo, a.hi), _mm256_add_ps(b.lo, b.hi), _mm256_add_ps(c.lo, c.hi),
-                                _mm256_add_ps(d.lo, d.hi)));
+/// (l, l+8)
+inline __m256 sum_halves(Vec a) { return _mm256_add_ps(a.lo, a.hi); }
+inline float sum_lanes(Vec a) { return sum_m256(sum_halves(a)); }
+/// The additions of sum_m256 for four vectors at once, in half the instructions.
+inline __m128 sum_4_m256(__m256 a, __m256 b, __m256 c, __m256 d) {
+  const __m256 ac = _mm256_add_ps(_mm256_permute2f128_ps(a, c, 0x20), _mm256_permute2f128_ps(a, c, 0x31));
+  const __m256 bd = _mm256_add_ps(_mm256_permute2f128_ps(b, d, 0x20), _mm256_permute2f128_ps(b, d, 0x31));
+  // Lanes now: ac = a0 a1 a2 a3 | c0 c1 c2 c3, bd = b0 b1 b2 b3 | d0 d1 d2 d3.
+  const __m256 two = _mm256_add_ps(_mm256_shuffle_ps(ac, bd, 0x44), _mm256_shuffle_ps(ac, bd, 0xEE));
+  const __m256 one = _mm256_add_ps(two, _mm256_movehdup_ps(two));  // a . b . | c . d .
+  return _mm_shuffle_ps(_mm256_castps256_ps128(one), _mm256_extractf128_ps(one, 1), 0x88);
+}
+inline void sum_lanes_of_4(const Vec* a, float* out) {
+  _mm_storeu_ps(out, sum_4_m256(sum_halves(a[0]), sum_halves(a[1]), sum_halves(a[2]), sum_halves(a[3])));
+}
+inline void sum_lanes_of_8(const Vec* a, float* out) {
+  sum_lanes_of_4(a, out);
+  sum_lanes_of_4(a + 4, out + 4);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ constexpr int kPackedTokens = 6;
 constexpr int kPackedRows = 4;
 constexpr int kFewTokens = 6;  // of a tile of few tokens and row-major weights
 /// Rows of w in such a tile. Two tokens read a matrix from memory row by row, since one stream is the fastest.
-constexpr int few_rows(int tokens, bool near) { return tokens == 2 && !near ? 1 : 4; }
+constexpr int few_rows(int tokens, bool near) { return tokens == 2 ? (near ? 8 : 1) : 4; }
 constexpr PackAbove kPackAbove = {.f32 = 64, .half = kNeverPack, .transposed = 32};
 constexpr std::int64_t kWhole = 2304;    // of k that packed products compute in one chunk
 constexpr int kOneTokenRows = 8;         // rows at once for a single token
@@ -168,8 +168,29 @@ inline void transpose(Vec (&a)[kLanes]) {
 /// (l, l+8)
 inline __m256 sum_halves(Vec a) { return _mm256_add_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1)); }
 inline float sum_lanes(Vec a) { return sum_m256(sum_halves(a)); }
-inline void sum_lanes_of_4(Vec a, Vec b, Vec c, Vec d, float* out) {
-  _mm_storeu_ps(out, sum_4_m256(sum_halves(a), sum_halves(b), sum_halves(c), sum_halves(d)));
+/// (l, l+8), then (l, l+4) of four vectors: four lanes of each.
+inline __m512 sum_to_quarters(const Vec* v) {
+  const __m512 ab = _mm512_add_ps(_mm512_shuffle_f32x4(v[0].v, v[1].v, 0x44),
+                                  _mm512_shuffle_f32x4(v[0].v, v[1].v, 0xEE));  // a, a, b, b
+  const __m512 cd =
+      _mm512_add_ps(_mm512_shuffle_f32x4(v[2].v, v[3].v, 0x44), _mm512_shuffle_f32x4(v[2].v, v[3].v, 0xEE));
+  return _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xDD));
+}
+/// The lane sums of four vectors.
+inline void sum_lanes_of_4(const Vec* a, float* out) {
+  const __m512 four = sum_to_quarters(a);
+  const __m512 two = _mm512_add_ps(four, _mm512_permute_ps(four, 0x4E));
+  const __m512 one = _mm512_add_ps(two, _mm512_movehdup_ps(two));
+  const __m512i firsts = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+  _mm_storeu_ps(out, _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, one)));
+}
+/// The lane sums of eight vectors.
+inline void sum_lanes_of_8(const Vec* a, float* out) {
+  const __m512 first = sum_to_quarters(a), second = sum_to_quarters(a + 4);
+  const __m512 two = _mm512_add_ps(_mm512_shuffle_ps(first, second, 0x44), _mm512_shuffle_ps(first, second, 0xEE));
+  const __m512 one = _mm512_add_ps(two, _mm512_movehdup_ps(two));
+  const __m512i firsts = _mm512_setr_epi32(0, 4, 8, 12, 2, 6, 10, 14, 0, 0, 0, 0, 0, 0, 0, 0);
+  _mm256_storeu_ps(out, _mm512_castps512_ps256(_mm512_permutexvar_ps(firsts, one)));
 }
 
 }  // namespace

@@ -239,11 +239,12 @@ inline float sum_lanes(Vec a) {
   }
   return a.lane[0];
 }
-inline void sum_lanes_of_4(Vec a, Vec b, Vec c, Vec d, float* out) {
-  out[0] = sum_lanes(a);
-  out[1] = sum_lanes(b);
-  out[2] = sum_lanes(c);
-  out[3] = sum_lanes(d);
+inline void sum_lanes_of_4(const Vec* a, float* out) {
+  for (int i = 0; i < 4; ++i) out[i] = sum_lanes(a[i]);
+}
+inline void sum_lanes_of_8(const Vec* a, float* out) {
+  sum_lanes_of_4(a, out);
+  sum_lanes_of_4(a + 4, out + 4);
 }
 
 }  // namespace

@@ -32,13 +32,13 @@ void run_tiles(Pass& p, const AttendConfig& c, const Segments& segments, bool sc
   const Tensor factors = p.tensor({n_workers, positions});
   p.parallel_for(n_workers, 1, [&](std::int64_t begin, std::int64_t end, int thread) {
     for (std::int64_t worker = begin; worker < end; ++worker) {
-      const Tile scratch{0, 0, {}, queries.row(worker), strips.row(worker), weights.row(worker), p.scratch(thread)};
+      Tile tile{queries.row(worker), strips.row(worker), weights.row(worker), p.scratch(thread)};
       std::int64_t i = worker;  // tiles are interleaved, because later ones have more keys
       for (const SegmentAttention& s : segments) {
         const std::int64_t n_tiles = s.n_tiles(rows);
         for (; i < n_tiles; i += n_workers) {
           p.check_interrupt();
-          const Tile tile = s.tile(i, rows, scratch);
+          s.place(i, rows, tile);
           s.score(tile);
           s.cap_and_mask(tile);
           s.softmax(tile);
@@ -67,7 +67,7 @@ struct BackwardScratch {
         rows(p.tensor({p.pool.size(), n_rows, c.head_dim})) {}
 
   Tile tile(int thread) const {
-    return {0, 0, {}, queries.row(thread), strips.row(thread), strips.row(thread), pass.scratch(thread)};
+    return {queries.row(thread), strips.row(thread), strips.row(thread), pass.scratch(thread)};
   }
   GradientTile gradient(int thread) const { return {dstrips.row(thread), transposed.row(thread), rows.row(thread)}; }
 };
@@ -101,7 +101,8 @@ void run_tiles_backward(Pass& p, const AttendConfig& c, const Segments& segments
   for_kv_heads(p, c, segments, [&](const SegmentAttention& s, std::int64_t kv_head, int worker) {
     const std::int64_t n_tiles = s.tiles_per_kv_head(kRows);
     for (std::int64_t i = kv_head * n_tiles; i < (kv_head + 1) * n_tiles; ++i) {
-      const Tile tile = s.tile(i, kRows, scratch.tile(worker));
+      Tile tile = scratch.tile(worker);
+      s.place(i, kRows, tile);
       const GradientTile d = scratch.gradient(worker);
       s.score(tile);
       s.cap_and_mask(tile);
@@ -134,15 +135,16 @@ void for_each_strip(Pass& p, const AttendConfig& c, const SegmentAttention& s, c
   const ArenaScope scope(p.arena);
   const Tensor queries = p.tensor({p.pool.size(), c.head_dim});
   const Tensor weights = p.tensor({p.pool.size(), s.n_positions()});
-  p.parallel_for(
-      s.n_rows(), Machine::kOperationsPerThread / (s.operations() / s.n_rows() + 1) + 1,
-      [&](std::int64_t begin, std::int64_t end, int thread) {
-        for (std::int64_t row = begin; row < end; ++row) {
-          p.check_interrupt();
-          float* const strip = strips.data + s.strip_offset(row);
-          (s.*step)({row, 1, {0, s.n_positions()}, queries.row(thread), strip, weights.row(thread), p.scratch(thread)});
-        }
-      });
+  p.parallel_for(s.n_rows(), Machine::kOperationsPerThread / (s.operations() / s.n_rows() + 1) + 1,
+                 [&](std::int64_t begin, std::int64_t end, int thread) {
+                   for (std::int64_t row = begin; row < end; ++row) {
+                     p.check_interrupt();
+                     float* const strip = strips.data + s.strip_offset(row);
+                     Tile tile{queries.row(thread), strip, weights.row(thread), p.scratch(thread)};
+                     s.place_strip(row, tile);
+                     (s.*step)(tile);
+                   }
+                 });
 }
 
 /// body(the tile of one strip, a copy of its gradient, the offset of the strip in `[H, T, S]`) for all strips.
@@ -156,9 +158,7 @@ void for_each_strip_backward(Pass& p, const AttendConfig& c, const SegmentAttent
     for (std::int64_t row = kv_head * n; row < (kv_head + 1) * n; ++row) {
       const std::int64_t at = s.strip_offset(row);
       Tile tile = scratch.tile(worker);
-      tile.first_row = row;
-      tile.rows = 1;
-      tile.columns = {0, s.n_positions()};
+      s.place_strip(row, tile);
       tile.strips = strips.data + at;
       const GradientTile d = scratch.gradient(worker);
       if (dstrips.data != nullptr) std::copy_n(dstrips.data + at, s.n_positions(), d.strips);

@@ -36,8 +36,7 @@ KvRows KeySource::own(const AttendConfig& c, const KvBatch& batch, std::int64_t 
 }
 
 KvSpans KeySource::spans(const AttendConfig& c, std::int64_t kv_head) const {
-  KvSpans all;
-  if (cache != nullptr) all = cache->past(layer, kv_head);
+  KvSpans all = cache != nullptr ? cache->past(layer, kv_head) : KvSpans();
   all.push({position, own(c, keys, kv_head), own(c, values, kv_head)});
   return all;
 }

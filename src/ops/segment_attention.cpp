@@ -16,13 +16,20 @@ const float* scale_each(const float* from, const KvRows& rows, float* to) {
 
 }  // namespace
 
-Tile SegmentAttention::tile(std::int64_t i, std::int64_t rows, Tile tile) const {
+void SegmentAttention::place(std::int64_t i, std::int64_t rows, Tile& tile) const {
   const std::int64_t per_kv_head = tiles_per_kv_head(rows), rows_of_kv_head = group_ * s_.length;
-  const std::int64_t first = i % per_kv_head * rows;
-  tile.first_row = i / per_kv_head * rows_of_kv_head + first;
+  const std::int64_t kv_head = i / per_kv_head, first = i % per_kv_head * rows;
+  tile.first_row = kv_head * rows_of_kv_head + first;
   tile.rows = std::min(rows, rows_of_kv_head - first);
   tile.columns = {visible(tile.first_row).begin, visible(tile.first_row + tile.rows - 1).end};
-  return tile;
+  tile.keys = source_.spans(c_, kv_head);
+}
+
+void SegmentAttention::place_strip(std::int64_t row, Tile& tile) const {
+  tile.first_row = row;
+  tile.rows = 1;
+  tile.columns = {0, n_positions()};
+  tile.keys = source_.spans(c_, kv_head(row));
 }
 
 Positions SegmentAttention::visible(std::int64_t row) const {
@@ -61,9 +68,8 @@ void SegmentAttention::score(const Tile& tile) const {
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     std::copy_n(head_of(q_, tile.first_row + row), dh, tile.queries + row * dh);
   }
-  const KvSpans all = source_.spans(c_, kv_head(tile.first_row));
-  const Positions held = {std::max(all.first_position(), tile.columns.begin), tile.columns.end};
-  for (const KvSpan& span : all) {
+  const Positions held = {std::max(tile.keys.first_position(), tile.columns.begin), tile.columns.end};
+  for (const KvSpan& span : tile.keys) {
     const Positions part = {std::max(span.first_position, held.begin), std::min(span.end_position(), held.end)};
     if (part.size() <= 0) continue;
     const KvRows keys = span.keys.range(part.begin - span.first_position, part.size());
@@ -160,10 +166,9 @@ void SegmentAttention::softmax_backward(const Tile& tile, const GradientTile& d)
 }
 
 /// z += Σ_s strip[s] · v[s] over the positions of `range`, for `rows` rows of the tile from `row` on.
-void SegmentAttention::mix_part(const Tile& tile, std::int64_t row, std::int64_t rows, Positions range,
-                                const KvSpans& all) const {
+void SegmentAttention::mix_part(const Tile& tile, std::int64_t row, std::int64_t rows, Positions range) const {
   const std::int64_t dh = c_.head_dim, n_columns = tile.columns.size();
-  for (const KvSpan& span : all) {
+  for (const KvSpan& span : tile.keys) {
     const Positions part = {std::max(span.first_position, range.begin), std::min(span.end_position(), range.end)};
     if (part.size() <= 0) continue;
     const KvRows values = span.values.range(part.begin - span.first_position, part.size());
@@ -181,11 +186,10 @@ void SegmentAttention::mix_part(const Tile& tile, std::int64_t row, std::int64_t
 /// depend on the other rows.
 void SegmentAttention::mix(const Tile& tile) const {
   const std::int64_t dh = c_.head_dim;
-  const KvSpans all = source_.spans(c_, kv_head(tile.first_row));
   Positions ranges[Tile::kMostRows], shared = tile.columns;
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     ranges[row] = support(tile, row, 0.0f);
-    if (ranges[row].begin < all.first_position()) {
+    if (ranges[row].begin < tile.keys.first_position()) {
       throw BadInput(name_of(at_(Site::pattern)), "position {} is no longer in the cache and cannot be attended to",
                      ranges[row].begin);
     }
@@ -194,11 +198,11 @@ void SegmentAttention::mix(const Tile& tile) const {
   shared.end = std::max(shared.begin, shared.end);
   std::fill(tile.queries, tile.queries + tile.rows * dh, 0.0f);
   for (std::int64_t row = 0; row < tile.rows; ++row) {
-    mix_part(tile, row, 1, {ranges[row].begin, std::min(shared.begin, ranges[row].end)}, all);
+    mix_part(tile, row, 1, {ranges[row].begin, std::min(shared.begin, ranges[row].end)});
   }
-  mix_part(tile, 0, tile.rows, shared, all);
+  mix_part(tile, 0, tile.rows, shared);
   for (std::int64_t row = 0; row < tile.rows; ++row) {
-    mix_part(tile, row, 1, {std::max(shared.end, ranges[row].begin), ranges[row].end}, all);
+    mix_part(tile, row, 1, {std::max(shared.end, ranges[row].begin), ranges[row].end});
     std::copy_n(tile.queries + row * dh, dh, head_of(z_, tile.first_row + row));
   }
 }

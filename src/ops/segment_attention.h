@@ -11,14 +11,15 @@ namespace vitrine {
 struct Tile {
   static constexpr std::int64_t kMostRows = 16;
 
-  std::int64_t first_row =
-      0;  // rows are ordered as [n_kv_heads][T][heads of the group], so that a tile shares its keys
-  std::int64_t rows = 0;
-  Positions columns;
   float* queries = nullptr;  // scratch [rows, head_dim]; holds the queries, then z
   float* strips = nullptr;   // [rows, columns]
   float* weights = nullptr;  // scratch [rows, columns], used if keys and values have scales
   float* scratch = nullptr;  // of the thread, for the kernels
+  // Rows are ordered as [n_kv_heads][T][heads of the group], so that a tile shares its keys.
+  std::int64_t first_row = 0;
+  std::int64_t rows = 0;
+  Positions columns{};
+  KvSpans keys{};  // keys and values of the K/V head
 
   float* strip(std::int64_t row) const { return strips + row * columns.size(); }
 };
@@ -54,8 +55,10 @@ class SegmentAttention {
   std::int64_t tiles_per_kv_head(std::int64_t rows) const { return (group_ * s_.length + rows - 1) / rows; }
   /// The offset of a row's strip in `[H, T, S]`.
   std::int64_t strip_offset(std::int64_t row) const { return (head(row) * s_.length + token(row)) * n_positions(); }
-  /// Tile `i` of the tiles of at most `rows` rows, in the memory of `scratch`.
-  Tile tile(std::int64_t i, std::int64_t rows, Tile scratch) const;
+  /// Moves `tile` to tile `i` of the tiles of at most `rows` rows.
+  void place(std::int64_t i, std::int64_t rows, Tile& tile) const;
+  /// Moves `tile` to one row and all columns.
+  void place_strip(std::int64_t row, Tile& tile) const;
 
   void score(const Tile& tile) const;
   void cap_and_mask(const Tile& tile) const;
@@ -83,7 +86,7 @@ class SegmentAttention {
   }
   Positions visible(std::int64_t row) const;
   Positions support(const Tile& tile, std::int64_t row, float neutral) const;
-  void mix_part(const Tile& tile, std::int64_t row, std::int64_t rows, Positions range, const KvSpans& all) const;
+  void mix_part(const Tile& tile, std::int64_t row, std::int64_t rows, Positions range) const;
   void add_transposed(const Tile& tile, const float* strips, const float* rows, float* transposed,
                       const Tensor& to) const;
 
