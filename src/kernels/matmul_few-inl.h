@@ -17,7 +17,7 @@ constexpr std::int64_t kPrefetchOneRow = 8192;  // bytes
 constexpr std::int64_t kPrefetchTile = 8192;
 constexpr std::int64_t kPrefetchPieces = 4;  // rows ahead, if a chunk of k is read from each row
 constexpr std::int64_t kNear = 1 << 17;      // maximum bytes of a matrix that is assumed to be in the L2 cache
-constexpr std::int64_t kFewFloats = 6144;    // of x in a chunk of k, all tokens of a group: 24 KiB of the L1 cache
+constexpr std::int64_t kFewFloats = 6144;    // floats of x in a chunk of k, all tokens of a group: 24 KiB of L1
 constexpr int kFewGroup = 12;                // tokens
 constexpr int kFewBlockRows = 96;            // rows of w that stay in the L2 cache for all groups; whole tiles
 

@@ -20,7 +20,7 @@ namespace {
 constexpr int kBlockTokens = 192;  // whole tiles
 constexpr int kBlockRows = 48;     // whole tiles, whole squares of a transposed matrix
 constexpr std::int64_t kChunk = 512;
-constexpr std::int64_t kPanelFloats = 32 * 2304;  // of w
+constexpr std::int64_t kPanelFloats = 32 * 2304;  // a panel of w
 
 /// The number of rows of w whose panel contains all of k.
 constexpr std::int64_t whole_rows(std::int64_t cols) {

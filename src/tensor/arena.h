@@ -53,7 +53,7 @@ class Arena {
   static constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
   static std::int64_t in_lines(std::int64_t n) { return (n + kLine - 1) / kLine * kLine; }
-  /// kMost on overflow.
+  /// Returns kMost on overflow.
   static std::int64_t bytes_of(const Shape& shape) {
     std::int64_t n = sizeof(float);
     for (const std::int64_t size : shape.sizes()) {

@@ -166,7 +166,8 @@ class LanguageModel {
 ///
 ///   auto session = model.session();
 ///   session.feed(model.ids("Once upon a time"));
-///   for (int i = 0; i < 40; ++i) session.feed(argmax(session.logits()));
+///   const SamplingConfig greedy{.temperature = 0};
+///   for (int i = 0; i < 40; ++i) session.feed(sample(session.logits(), session.ids(), greedy, {}));
 ///
 /// Not thread-safe: use it from one thread at a time. A session keeps the model open.
 class Session {
