@@ -4,8 +4,8 @@
     tokenizer_training.py VITRINE FILE… [--vocab-size 32000] [--repeat 1] [--threads 2] [--rounds 3]
 
 The corpus is the concatenation of all files, `repeat` times. Each round runs both programs. Prints medians of wall time
-and of peak memory (of the process, and for Hugging Face's also without the memory of Python and the package). The merges
-must be the same. Needs `tokenizers`.
+and of peak memory (of the process, and for Hugging Face's also without the memory of Python and the package). The
+merges must be the same. Needs `tokenizers`.
 """
 import argparse
 import json
