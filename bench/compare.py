@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Races vitrine against PyTorch and llama.cpp: one machine, one model, one run.
+"""Compares the speed of vitrine, PyTorch and llama.cpp on one machine and one model, in one run.
 
     compare.py VITRINE MODEL [--gguf FILE.gguf] [--prompt 256] [--generate 32] [--threads 2] [--rounds 5]
     compare.py VITRINE MODEL --train [--batch 4] [--seq 256] [--threads 2] [--rounds 3]

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""How cost grows: curves.py VITRINE MODEL... [--context N...] [--batch N...] [--threads N...] [--generate 16]
+"""Measures how cost grows: curves.py VITRINE MODEL... [--context N...] [--batch N...] [--threads N...] [--generate 16]
 
 Runs `vitrine bench` on every model, then on the first one with other contexts, batches and numbers of threads. Each of
 these runs follows a plain run (a prompt of 256, one sequence, all threads), and the ratio of the two is printed, because
 ratios drift less than the speed of the machine. Prints Markdown. A decode step at context C follows C tokens; a context
-of 1 is almost none. Batches, and the plain runs before them, have prompts of 16, because their decoding is compared.
+of 1 is practically empty. Batches, and the plain runs before them, have prompts of 16 tokens, because only decoding is
+compared.
 """
 import argparse
 import json

@@ -1,12 +1,12 @@
-// Products at the shapes of real models, compared with the machine's limits: reading memory, and oneDNN's f32 product
-// if it is installed.
+// Matrix products with the shapes of real models, compared with the machine's limits: the memory bandwidth and, if
+// oneDNN is installed, its f32 product.
 //
 //   dense_bench [scalar|avx2|avx512|all] [f32|bf16|f16|all] [threads|0] [rows|0]
 //
-// all and 0, the defaults, mean every vector instruction set, every type, one thread and two, every number of rows.
-// Each figure is the best of many short runs. A product of many operations is reduced to fewer outputs, so that some
-// runs are undisturbed on a busy machine. Each run uses other weights out of 1 GiB, which therefore come from memory,
-// as they do for a model.
+// The defaults, all and 0, mean every vector instruction set, every type, one and two threads, and every number of
+// rows. Each figure is the best of many short runs. Long-running products are reduced to fewer outputs, so that at
+// least some runs are not disturbed on a busy machine. Each run uses different weights out of 1 GiB, so the weights are
+// read from memory, as those of a model are.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Products at the shapes that matter: one row against a large matrix (decode: bytes a second), many rows (prefill:
-// operations a second). Run with VITRINE_ISA to compare instruction sets.
+// Products with the shapes of decode (one row with a large matrix, in bytes per second) and of prefill (many rows, in
+// operations per second). Run with VITRINE_ISA to compare instruction sets.
 #include <benchmark/benchmark.h>
 
 #include <vector>

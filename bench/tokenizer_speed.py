@@ -3,7 +3,7 @@
   tokenizer_speed.py VITRINE DATA [--mb 100] [--line-mb 10] [--repeats 1]   text, and one line without spaces
   tokenizer_speed.py VITRINE DATA --worst [NAME…]                            1 MB and 2 MB of each worst input, the ratio of their times
 
-Seconds are wall and user time of a process, less the time of the same process with an empty text; memory likewise.
+Seconds are wall and user time of a process, minus the time of the same process with an empty text; likewise for memory.
 Memory is the peak resident set per byte of text. The process of `tokenizers` keeps only the ids.
 """
 import argparse

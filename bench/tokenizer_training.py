@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Races `vitrine tokenizer train` against Hugging Face's trainer: one machine, one corpus, one run.
+"""Compares `vitrine tokenizer train` with Hugging Face's trainer on one machine and one corpus, in one run.
 
     tokenizer_training.py VITRINE FILE… [--vocab-size 32000] [--repeat 1] [--threads 2] [--rounds 3]
 
-The corpus is all files in a row, `repeat` times. Each round runs both programs. Prints medians of wall time and of peak
-memory (of the process, and for Hugging Face's also without the memory of Python and the package). The merges must be the
-same. Needs `tokenizers`.
+The corpus is the concatenation of all files, `repeat` times. Each round runs both programs. Prints medians of wall time
+and of peak memory (of the process, and for Hugging Face's also without the memory of Python and the package). The
+merges must be the same. Needs `tokenizers`.
 """
 import argparse
 import json

@@ -1,4 +1,4 @@
-// generate MODEL TEXT [TOKENIZER]: continues a text, shown as it comes.
+// generate MODEL TEXT [TOKENIZER]: continues a text and prints it as it is generated.
 #include <vitrine/vitrine.h>
 
 #include <iostream>

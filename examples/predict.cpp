@@ -1,4 +1,4 @@
-// predict MODEL TEXT [TOKENIZER]: the most likely next tokens.
+// predict MODEL TEXT [TOKENIZER]: prints the most likely next tokens and their probabilities.
 #include <vitrine/vitrine.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// read_site MODEL TEXT GLOB [TOKENIZER]: values inside the forward, and the same with head 0 of the first layer
-// silenced.
+// read_site MODEL TEXT GLOB [TOKENIZER]: prints values at sites of the forward, without and with head 0 of the first
+// layer set to zero.
 #include <vitrine/vitrine.h>
 
 #include <iostream>

@@ -1,4 +1,4 @@
-// watch_site MODEL TEXT SITE [TOKENIZER]: drives a sequence token by token, and halves the values of a site on the way.
+// watch_site MODEL TEXT SITE [TOKENIZER]: generates token by token, and halves the values at a site in every forward.
 #include <vitrine/vitrine.h>
 
 #include <iostream>

@@ -6,7 +6,7 @@
 namespace vitrine::fuzz {
 
 /// Runs some tokens at once on the kernels of this machine, and one by one with a cache on the scalar kernels. Both
-/// must give the same bits, or both must refuse the model. A refusal throws, as Model::forward does.
+/// must give the same bits, or both must reject the model. In that case it throws, as Model::forward does.
 void exercise_model(const Checkpoint& checkpoint);
 
 }  // namespace vitrine::fuzz

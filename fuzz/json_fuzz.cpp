@@ -1,4 +1,4 @@
-// JSON.
+// JSON: reads it, writes it, and reads it again.
 #include "base/json.h"
 #include "fuzzing.h"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs fuzz targets one after the other: fuzz/run.sh [SECONDS] [TARGET…]. Without names it runs all of them.
+# Runs fuzz targets one after the other: fuzz/run.sh [SECONDS] [TARGET…]. Without target names, it runs all targets.
 #
 # A finding (a crash, a hang, too much memory) ends the run with an error; its input is in build-fuzz/findings. Inputs that
 # reach new code go to build-fuzz/corpus. fuzz/minimize.sh copies the useful ones into the repository.

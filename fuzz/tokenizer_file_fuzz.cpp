@@ -1,4 +1,4 @@
-// A tokenizer of unknown format, which is detected by content.
+// A tokenizer of unknown format, which is detected from the content.
 #include "exercise_tokenizer.h"
 #include "folder.h"
 #include "fuzzing.h"

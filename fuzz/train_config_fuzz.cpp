@@ -1,4 +1,4 @@
-// TOML configs of training: reads them and asks the schedule for learning rates.
+// TOML configs of training: reads them and computes learning rates from the schedule.
 #include "fuzzing.h"
 #include "train/train_config.h"
 

@@ -7,13 +7,13 @@
 #                    continues on the next one; a comment after two spaces and # is dropped. `build/vitrine` and `vitrine`
 #                    are the program that was built. The folder contains the files of VITRINE_DATA and the substitutes
 #                    named below.
-#   other lines      up to the next command are its stdout; spaces at the ends do not count, and `…` matches any text,
-#                    also of several lines. Without such lines, only the exit status must be 0.
-#   ```toml          with a first line `# NAME.toml` is a file. It is written to the folder before the next command runs.
-#   $ make TARGET    is not run, because this test is part of `make test`; the target must exist. tests/newcomer.sh runs it.
-#   vitrine COMMAND …  without $, a synopsis: the command must exist.
-# Commands that name missing data are skipped and counted. A README.md without any command fails, so that the test cannot
-# pass by finding nothing.
+#   other lines      up to the next command are its stdout; leading and trailing spaces are ignored, and `…` matches any
+#   text, including several lines. Without such lines, only the exit status must be 0. ```toml          with a first
+#   line `# NAME.toml` is a file. It is written to the folder before the next command runs. $ make TARGET    is not run,
+#   because this test is part of `make test`; the target must exist. tests/newcomer.sh runs it. vitrine COMMAND …
+#   without $, a synopsis: the command must exist.
+# Commands that name missing data are skipped and counted. A README.md in which no command is found fails, so that the
+# test cannot pass without testing anything.
 set -uo pipefail
 source="$1" build="$2" page="$3"
 work=$(mktemp -d)

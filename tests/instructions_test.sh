@@ -1,6 +1,6 @@
 #!/bin/bash
 # Only the objects of the AVX2 and AVX-512 kernels may use wide vector registers: all other code must run on any x86-64
-# processor. The two objects export nothing but their tables, so that the linker takes no other function from them.
+# processor. These objects export only their tables, so that the linker takes no other function from them.
 #   instructions_test.sh BUILD
 set -euo pipefail
 build="$1"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # interrupt_test.sh PROGRAM MOMENTS LIMIT [COMMAND…]
 # Ctrl-C ends every command within LIMIT milliseconds. Each command gets work for several seconds and is interrupted at
-# MOMENTS random moments of its first two seconds. COMMAND…: only these.
+# MOMENTS random moments of its first two seconds. With COMMAND…, only these commands are tested.
 set -euo pipefail
 program=$(realpath "$1")
 moments=$2

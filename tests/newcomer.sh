@@ -1,10 +1,11 @@
 #!/bin/bash
-# Does what a new user does, on a bare Debian 12: make run, make test, the README's commands, install, examples, packages.
+# Performs the steps of a new user on a bare Debian 12: make run, make test, the README's commands, install, examples,
+# packages.
 #   newcomer.sh ROOT|BASE.tar[.gz]        as root
 #
-# ROOT is a folder made by `debootstrap --variant=minbase bookworm ROOT`; it is made if it does not exist. BASE.tar is such
-# a folder, packed. The script works in a copy with its own /proc and /dev and removes it at the end. It builds and runs all
-# tests in there, so it takes a while, and it is not part of `make test`.
+# ROOT is a folder made by `debootstrap --variant=minbase bookworm ROOT`; the script makes it if it does not exist.
+# BASE.tar is an archive of such a folder. The script works in a copy with its own /proc and /dev, which it removes at
+# the end. It builds vitrine and runs all tests in the copy; because this takes long, it is not part of `make test`.
 set -euo pipefail
 [ $# = 1 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }
 [ "$(id -u)" = 0 ] || { echo "newcomer: expected to run as root" >&2; exit 1; }

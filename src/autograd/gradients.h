@@ -11,22 +11,23 @@
 
 namespace vitrine {
 
-/// A gradient for each parameter that learns: float32, dense, of the parameter's shape, whatever the parameter's own
-/// type and strides. All are in one buffer, in the order in which they were added, each aligned to 64 bytes. Backward
-/// functions add to what they find, so a parameter that is used twice (a tied head) gets the sum of both uses, and
-/// several passes get the sum of all.
+/// A gradient for each parameter that is trained: float32, dense, of the parameter's shape, whatever the parameter's
+/// own type and strides. All are in one buffer, in the order in which they were added, each aligned to 64 bytes.
+/// Backward functions add to the gradients, so the gradient of a parameter that is used twice (a tied head) is the sum
+/// over both uses, and the gradient after several passes is the sum over all of them.
 class Gradients {
  public:
-  /// Adds a gradient of zeros for `param`, which is identified by its address from then on. Tensors that of() returned
-  /// before become invalid. Throws Unsupported for a parameter of quantized blocks, OutOfCapacity.
+  /// Adds a gradient of zeros for `param`, which is identified by its address from then on. Tensors that of() has
+  /// returned become invalid. Throws Unsupported for a parameter in a block format, OutOfCapacity if memory is
+  /// exhausted.
   void add(const Param& param);
-  /// The gradient; no data if the parameter does not learn.
+  /// The gradient; no data if the parameter is not trained.
   Tensor of(const Param& param) const;
   void set_zero();
 
-  /// The whole buffer; zeros between the gradients.
+  /// The whole buffer. The gaps between gradients contain zeros.
   std::span<float> values() const { return {buffer_.floats(), static_cast<std::size_t>(size_)}; }
-  /// Exchanges the buffer for another of the same size; one of no size becomes zeros.
+  /// Swaps the buffer with another of the same size. An empty buffer is first allocated and filled with zeros.
   void exchange(ZeroMemory& buffer);
 
  private:

@@ -34,7 +34,7 @@ Tensor Tape::grad(const Tensor& value) {
   return {it->second.data(), value.shape};
 }
 
-/// A spare buffer of at most 1.5 times the size, or a new one.
+/// A spare buffer of at most 1.5 times the size, or a new buffer.
 Tape::Buffer Tape::take(std::int64_t n) {
   const std::int64_t size = (n + kAlignment - 1) / kAlignment * kAlignment;
   const auto it = std::find_if(spare_.begin(), spare_.end(),

@@ -23,8 +23,8 @@
 
 namespace vitrine {
 
-/// Values are identified by address. So a value must not move until its record is unwound, and two values of one tape
-/// must not begin at the same element. (A reshaped value is the same value.) Not thread-safe.
+/// Values are identified by address. A value must therefore not move until its record is unwound, and two values of one
+/// tape must not begin at the same element. (A reshaped value is the same value.) Not thread-safe.
 class Tape {
  public:
   using Backward = std::function<void()>;
@@ -35,14 +35,14 @@ class Tape {
   Tape& operator=(const Tape&) = delete;
 
   /// Records that `op` has computed `output` from `inputs`. `backward` adds to grad(input) for each input and to the
-  /// gradients of the op's parameters. It is not called if nothing has used the gradient of `output`. Throws
-  /// InternalError if an input was not computed by an op of this tape: that op has no backward, so gradients would be
-  /// lost silently.
+  /// gradients of the op's parameters. `backward` is not called if no gradient of `output` has been computed. Throws
+  /// InternalError if an input was not computed by an op of this tape: the op that computed it has no backward, so
+  /// gradients would be lost silently.
   void record(std::string_view op, std::span<const Tensor> inputs, const Tensor& output, Backward backward);
   void record(std::string_view op, std::initializer_list<Tensor> inputs, const Tensor& output, Backward backward) {
     record(op, std::span(inputs.begin(), inputs.size()), output, std::move(backward));
   }
-  /// unwind() will call `receive` with the gradient of `value` from the ops that are recorded after this call.
+  /// Makes unwind() call `receive` with the gradient of `value` from the ops that are recorded after this call.
   void watch(const Tensor& value, std::function<void(const Tensor& grad)> receive);
 
   bool knows(const Tensor& value) const { return values_.contains(value.data); }
@@ -55,7 +55,7 @@ class Tape {
   }
 
   std::size_t mark() const { return records_.size(); }
-  /// Calls the backward of everything recorded since the mark, in reverse order, and removes it.
+  /// Calls the backward of every record since the mark, in reverse order, and removes these records.
   void unwind(std::size_t mark = 0);
   /// Removes all records. Use it after a pass has thrown.
   void clear();

@@ -14,7 +14,7 @@ namespace vitrine {
 
 static_assert(std::endian::native == std::endian::little, "numbers are copied from files without conversion");
 
-/// Every length is checked against the rest of the file. `path` names the file and `what` the value in errors
+/// Every length is checked against the remaining size of the file. `path` names the file and `what` the value in errors
 /// (BadCheckpoint).
 class ByteReader {
  public:

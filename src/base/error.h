@@ -1,4 +1,4 @@
-// Formats the messages of exceptions. Include this header where they are thrown.
+// Formats the messages of exceptions. Include this header where exceptions are thrown.
 #pragma once
 
 #include <fmt/core.h>

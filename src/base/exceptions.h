@@ -1,6 +1,6 @@
 // The exceptions of vitrine. The library never prints, exits or aborts; it throws one of these.
 //
-// Include this header to catch them, base/error.h to throw them.
+// Include this header to catch exceptions, and base/error.h to throw them.
 #pragma once
 
 #include <stdexcept>
@@ -14,9 +14,9 @@ namespace vitrine {
 template <class... Args>
 class MessageFormat;
 
-/// Base of every exception that vitrine throws. The text reads `[where] expected …, got …`, followed by a hint if there
-/// is one. It is one line: control characters become `?`, and a long text is shortened, because a message may contain
-/// names from files.
+/// Base of every exception that vitrine throws. The message has the form `[where] expected …, got …`, followed by a
+/// hint if there is one. It is one line: because a message may contain names from files, control characters are
+/// replaced by `?`, and a long message is shortened.
 class Error : public std::runtime_error {
  public:
   template <class... Args>
@@ -38,14 +38,14 @@ class NotFinite : public BadInput {
   using BadInput::BadInput;
 };
 
-/// A file of a model or tokenizer is malformed or contradicts itself.
+/// A file of a model or tokenizer is malformed or inconsistent.
 class BadCheckpoint : public Error {
  public:
   using Error::Error;
 };
 
-/// The input is well-formed but needs something that vitrine does not implement. The message names it; nothing is
-/// approximated.
+/// The input is well-formed but needs a feature that vitrine does not implement. The message names the feature; nothing
+/// is approximated.
 class Unsupported : public Error {
  public:
   using Error::Error;

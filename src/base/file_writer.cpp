@@ -17,7 +17,7 @@ namespace vitrine {
 namespace {
 
 constexpr std::size_t kPiece = std::size_t{4} << 20;
-constexpr std::int64_t kQueued = std::int64_t{16} << 20;  // bytes that are not on disk yet, at most
+constexpr std::int64_t kQueued = std::int64_t{16} << 20;  // maximum number of bytes that are not on disk yet
 
 }  // namespace
 
@@ -64,7 +64,7 @@ void FileWriter::write(std::span<const std::byte> bytes) {
 
 void FileWriter::flush() {
   put(written_, pending_);
-  // Starts writing to disk now: no signal can interrupt the final fsync, so it must be short.
+  // Starts writing to disk now, because no signal can interrupt the final fsync, which must therefore be short.
   ::sync_file_range(fd_, written_, static_cast<off_t>(pending_.size()), SYNC_FILE_RANGE_WRITE);
   if (written_ >= kQueued) {
     ::sync_file_range(fd_, written_ - kQueued, kPiece,

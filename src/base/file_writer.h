@@ -18,10 +18,10 @@ class FileWriter {
   FileWriter& operator=(const FileWriter&) = delete;
   ~FileWriter();
 
-  /// Appends. Bytes are written in large aligned blocks, so that the page cache holds them in large folios: reading the
-  /// file through a mapping soon afterwards is 1.5 times as fast.
+  /// Appends. Bytes are written in large aligned blocks, so that the page cache stores them in large folios, which
+  /// makes reading the file through a mapping soon afterwards 1.5 times as fast.
   void write(std::span<const std::byte> bytes);
-  /// Overwrites bytes that were written before, for a header whose content is known last.
+  /// Overwrites bytes that have already been written, for a header whose content is not known until the end.
   void write_at(std::int64_t offset, std::span<const std::byte> bytes);
   void commit();
 
@@ -37,7 +37,7 @@ class FileWriter {
   int fd_ = -1;
 };
 
-/// Writes the names in a folder to disk. Ignores errors, because some file systems do not support it.
+/// Writes the entries of a folder to disk. Ignores errors, because some file systems do not support this.
 void sync_folder(const std::string& folder);
 
 }  // namespace vitrine

@@ -37,7 +37,7 @@ void FolderWriter::commit() {
   sync_folder(temporary_);
   std::error_code error;
   const bool replaces = fs::exists(path_, error);
-  // The two folders swap names atomically, so that `path_` always names a complete one.
+  // The two folders swap names atomically, so that `path_` always names a complete folder.
   const unsigned flags = replaces ? RENAME_EXCHANGE : 0;
   if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), flags) != 0) {
     throw BadInput(path_, "cannot rename into place: {}", std::generic_category().message(errno));

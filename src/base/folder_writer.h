@@ -6,7 +6,7 @@
 namespace vitrine {
 
 /// A folder `path.tmp` to write into. commit() renames it to `path` and removes the folder that had this name. Without
-/// a commit `path.tmp` is removed and `path` is unchanged. If a process is killed, the next writer of the same path
+/// a commit, `path.tmp` is removed and `path` is unchanged. If a process is killed, the next writer of the same path
 /// removes its `path.tmp`. Only one writer of a path may exist at a time. Every failure throws BadInput.
 class FolderWriter {
  public:
@@ -15,7 +15,7 @@ class FolderWriter {
   FolderWriter& operator=(const FolderWriter&) = delete;
   ~FolderWriter();
 
-  /// The path under which to write a file called `name`. The caller syncs the file; FileWriter does.
+  /// The path at which to write a file called `name`. The caller must sync the file, as FileWriter does.
   std::string file(const std::string& name) const { return temporary_ + "/" + name; }
   void commit();
 

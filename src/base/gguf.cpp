@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMaxKeys = 65536;      // published files have dozens
 constexpr std::size_t kMaxKeyBytes = 65535;  // ggml's docs/gguf.md
-constexpr std::size_t kMaxTensors = 65536;   // published files have thousands; each takes 500 bytes of memory
+constexpr std::size_t kMaxTensors = 65536;   // published files have thousands; each uses 500 bytes of memory
 constexpr int kMaxDepth = 4;                 // of nested arrays
 constexpr std::uint32_t kMaxRank = 4;        // ggml's own limit
 constexpr std::int64_t kDefaultAlignment = 32;
@@ -67,7 +67,8 @@ class Reader : public ByteReader {
   }
 
  private:
-  /// Skips the elements of an array. Each takes at least one byte, so the rest of the file bounds the count.
+  /// Skips the elements of an array. Each element takes at least one byte, so the remaining size of the file bounds the
+  /// count.
   void skip(GgufType element, std::uint64_t count, std::string_view key, int depth) {
     if (count > rest().size()) {
       throw BadCheckpoint(path(), "expected at most {} elements in {}, got {}: the file is truncated", rest().size(),

@@ -1,5 +1,5 @@
 // Reads the header of a GGUF file: keys with typed values, then descriptions of the tensors. Every length is checked
-// against the rest of the file. Arrays are decoded when they are requested.
+// against the remaining size of the file. Arrays are decoded only when they are requested.
 //
 // Layout, little endian: "GGUF", uint32 version (2 or 3), uint64 number of tensors, uint64 number of keys. For each
 // key: a string (uint64 length, bytes), uint32 type, value; an array is uint32 element type, uint64 count, elements.

@@ -43,14 +43,14 @@ class GgufWriter {
  public:
   explicit GgufWriter(const std::string& path) : path_(path), writer_(path) {}
 
-  /// Announces a tensor: its shape, outermost first, ggml's number of its type, its size in bytes.
+  /// Declares a tensor: its shape, outermost first; ggml's number of its type; its size in bytes.
   void add_tensor(std::string_view name, const std::vector<std::int64_t>& shape, std::uint32_t type,
                   std::int64_t bytes);
   /// The part of the file that precedes the data.
   std::string header(const GgufKeys& keys) const;
   /// Writes the header. No tensor may be added afterwards.
   void begin(const GgufKeys& keys);
-  /// Appends bytes of the tensors, in their order, and adds padding between tensors.
+  /// Appends bytes of the tensors, in the order of their declaration, and adds padding between tensors.
   void append(std::span<const std::byte> bytes);
   /// Renames the file to its path. Throws InternalError if bytes are missing.
   void commit();
@@ -62,7 +62,7 @@ class GgufWriter {
   FileWriter writer_;
   std::string list_;
   std::vector<std::int64_t> sizes_;  // of the tensors, in bytes
-  std::int64_t data_bytes_ = 0;      // of all announced tensors, with padding
+  std::int64_t data_bytes_ = 0;      // of all declared tensors, with padding
   std::size_t current_ = 0;
   std::int64_t written_ = 0;  // of the current tensor
 };

@@ -29,7 +29,7 @@ bool JsonBuilder::add(Json value) {
     last_ = &root_;
   } else if (open_.back()->is_array()) {
     last_ = &open_.back()->emplace_back();
-  }  // in an object, key() has already inserted the entry
+  }  // if the parent is an object, key() has already inserted the entry
   *last_ = std::move(value);
   return true;
 }
@@ -42,7 +42,7 @@ bool JsonBuilder::open(Json value) {
 }
 
 void JsonBuilder::parse(std::string_view text) {
-  // The parser treats NUL as the end and would ignore the rest.
+  // The parser treats NUL as the end of the text and would ignore everything after it.
   if (text.find('\0') != std::string_view::npos) throw BadCheckpoint(where_, "not valid JSON: it contains a NUL byte");
   Json::sax_parse(text.begin(), text.end(), this);
 }

@@ -52,7 +52,7 @@ class JsonBuilder : public nlohmann::json_sax<Json> {
   std::string_view where_;
   Json root_;
   std::vector<Json*> open_;  // outermost first
-  Json* last_ = nullptr;     // the last value, or after a key the place of the next value
+  Json* last_ = nullptr;     // the last value or, after a key, the place of the next value
   int n_values_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// A file of weights or tokens, mapped read-only into memory. Opening it reads nothing.
+// A file of weights or tokens, mapped read-only into memory. Opening the file does not read its contents.
 #pragma once
 
 #include <cstddef>

@@ -12,7 +12,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kLog2E = 0x1.71547652b82fep+0;
 
-/// The nearest integer, for |x| < 2^51: beyond 2^52 a double has no fraction.
+/// The nearest integer, for |x| < 2^51. The addition rounds, because doubles above 2^52 have no fraction.
 double nearest(double x) { return x + 0x1.8p52 - 0x1.8p52; }
 
 /// 2^n for n in [-1022, 1023].
@@ -35,7 +35,7 @@ Twofold exact_sum(double a, double b) {
   const double sum = a + b, part = sum - a;
   return {sum, (a - (sum - part)) + (b - part)};
 }
-/// The same for |a| ≥ |b|.
+/// a + b, exact, for |a| ≥ |b|.
 Twofold normalized(double a, double b) {
   const double sum = a + b;
   return {sum, b - (sum - a)};
@@ -71,7 +71,7 @@ Twofold operator/(Twofold a, double b) {
 constexpr Twofold kLn2 = {0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};
 constexpr Twofold kOneOverRootPi = {0x1.20dd750429b6dp-1, 0x1.1ae3a914fed80p-57};
 
-/// exp(r) for |r| < 0.4: Taylor's series of exp(r / 32), its small terms as doubles, squared five times.
+/// exp(r) for |r| < 0.4: the Taylor series of exp(r / 32), with its small terms as doubles, squared five times.
 Twofold exp_of_small(Twofold r) {
   r = r * 0x1p-5;
   double rest = 1;
@@ -113,7 +113,7 @@ struct Split {
   }
 };
 
-/// The logarithm of a finite x > 0: a double, and one step of Newton's method on exp(y) = x.
+/// The logarithm of a finite x > 0: a double-precision value, improved by one step of Newton's method on exp(y) = x.
 Twofold accurate_log(double x) {
   const Split s(x);
   const double y = log(s.mantissa);
@@ -121,7 +121,8 @@ Twofold accurate_log(double x) {
   return kLn2 * s.exponent + (Twofold{y} + rest);
 }
 
-/// erf(x) = 2/√π exp(−x²) Σ 2^k x^(2k+1) / (2k+1)!!, whose terms have one sign. Source: Abramowitz & Stegun 7.1.6.
+/// erf(x) = 2/√π exp(−x²) Σ 2^k x^(2k+1) / (2k+1)!!, whose terms all have the same sign. Source: Abramowitz & Stegun
+/// 7.1.6.
 Twofold erf_by_series(double x) {
   const Twofold square = exact_product(x, x);
   Twofold term = {x}, sum = term;
@@ -132,7 +133,7 @@ Twofold erf_by_series(double x) {
   const Exponential e(-square);
   return sum * e.value * (kOneOverRootPi + kOneOverRootPi) * power_of_two(static_cast<std::int64_t>(e.exponent));
 }
-constexpr double kSeries = 2;  // the series is used up to here
+constexpr double kSeries = 2;  // the series is used for x ≤ kSeries
 
 /// erfc(x) = exp(−x²) / √π / (x + ½/(x + 1/(x + 1½/(x + …)))) for x > kSeries. Source: Abramowitz & Stegun 7.1.14.
 double erfc_by_fraction(double x) {
@@ -153,7 +154,8 @@ struct Quadrant {
     square = r * r;
     n = static_cast<std::int64_t>(times);
   }
-  /// 1 − r²/((first)(first + 1)) (1 − r²/((first + 2)(first + 3)) (…)): cosine from 1 on, sine over r from 2 on.
+  /// 1 − r²/((first)(first + 1)) (1 − r²/((first + 2)(first + 3)) (…)): the cosine for first = 1, the sine divided by r
+  /// for first = 2.
   Twofold series(double first) const {
     Twofold sum = {1};
     for (double k = first + 24; k >= first; k -= 2) sum = Twofold{1} + -(square * sum / (k * (k + 1)));
@@ -168,7 +170,7 @@ struct Quadrant {
 
 }  // namespace
 
-/// 2^n exp(r), |r| ≤ ln 2 / 2 (Cody & Waite 1980); exp(r) = 1 + r + r² q(r), q by interpolation at Chebyshev's points.
+/// 2^n exp(r), |r| ≤ ln 2 / 2 (Cody & Waite 1980); exp(r) = 1 + r + r² q(r), q by interpolation at Chebyshev nodes.
 double exp(double x) {
   if (!(x > -746)) return x != x ? x : 0;
   if (x > 710) return kInfinity;
@@ -186,7 +188,7 @@ double exp(double x) {
 }
 
 /// k ln 2 + log(1 + f) with s = f / (2 + f): log(1 + f) = 2s + s · R(s²) = f − (f²/2 − s (f²/2 + R)), whose large part
-/// f is exact; R by interpolation at Chebyshev's points.
+/// f is exact; R by interpolation at Chebyshev nodes.
 double log(double x) {
   if (!(x > 0)) return x == 0 ? -kInfinity : kNaN;
   if (x == kInfinity) return x;
@@ -226,7 +228,7 @@ double erfc(double x) {
 
 double tanh(double x) {
   const double magnitude = std::abs(x);
-  if (!(magnitude > 1e-8)) return x;  // and NaN
+  if (!(magnitude > 1e-8)) return x;  // also for NaN
   if (magnitude > 20) return std::copysign(1.0, x);
   const Exponential e({-2 * magnitude});
   const Twofold square = e.value * power_of_two(static_cast<std::int64_t>(e.exponent));

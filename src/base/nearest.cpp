@@ -10,7 +10,7 @@ namespace vitrine {
 namespace {
 
 constexpr std::size_t kMaxName = 255;
-constexpr std::size_t kMaxEntries = 10'000;  // of a folder that are compared
+constexpr std::size_t kMaxEntries = 10'000;  // entries of a folder that are compared, at most
 
 int lower(char c) { return std::tolower(static_cast<unsigned char>(c)); }
 

@@ -1,4 +1,4 @@
-// "Did you mean …?": the existing name that is most similar to a misspelt one.
+// "Did you mean …?": the existing name that is most similar to a misspelled one.
 #pragma once
 
 #include <span>
@@ -7,8 +7,8 @@
 
 namespace vitrine {
 
-/// The candidate with the smallest edit distance to `name`, ignoring case, or the first of them if several tie. Returns
-/// "" if every distance exceeds a third of the length of `name` (1 for short names).
+/// The candidate with the smallest edit distance to `name`, ignoring case, or the first such candidate if several tie.
+/// Returns "" if every distance exceeds a third of the length of `name` (1 for short names).
 std::string nearest(std::string_view name, std::span<const std::string> candidates);
 
 /// "; did you mean NAME?", or "" if no candidate is similar.

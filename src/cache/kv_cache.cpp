@@ -103,7 +103,7 @@ void KvCache::append(int layer_index, const KvBatch& keys, const KvBatch& values
     throw OutOfCapacity("kv_cache", "the cache has space for {} more tokens, got {}", capacity_ - length_, count);
   }
   const auto store = [&](const auto& layer) {
-    // Skips tokens that later ones of this batch would overwrite.
+    // Skips tokens that later tokens of this batch would overwrite.
     for (std::int64_t i = std::max<std::int64_t>(0, count - layer.slots); i < count; ++i) {
       put(layer, layer.keys, keys, i, layer.slot(length_ + i));
       put(layer, layer.values, values, i, layer.slot(length_ + i));

@@ -3,8 +3,9 @@
 //   full layer   slot = position                     all positions
 //   ring layer   slot = position mod slots           the last `window` positions; older ones are overwritten
 //
-// Attention reads earlier tokens from the cache and those of the pass directly; the latter are appended afterwards. So
-// a chunk may be longer than a ring buffer, and prefill, chunks and decode read the same numbers.
+// Attention reads the keys and values of earlier tokens from the cache and those of the pass directly; the latter are
+// appended afterwards. A chunk may therefore be longer than a ring buffer, and prefill, chunks and decode read the same
+// numbers.
 #pragma once
 
 #include <array>
@@ -53,7 +54,7 @@ struct KvBatch {
   const float* scales = nullptr;  ///< `[T, n_kv_heads]`, for i8
 };
 
-/// At most three spans in ascending position: two of a ring buffer that wraps, and one of the pass.
+/// At most three spans, in ascending order of positions: two of a ring buffer that wraps around, and one of the pass.
 class KvSpans {
  public:
   void push(const KvSpan& span) {
@@ -74,7 +75,7 @@ struct KvStore {
   std::shared_ptr<std::byte> rows, scales;
 };
 
-/// The part that all kinds of K/V layers share.
+/// The members that all kinds of K/V layers have.
 struct KvLayer {
   KvLayerConfig config;
   std::int64_t slots = 0;
@@ -109,8 +110,8 @@ class KvCache {
 
   /// The positions before length() that layer `layer` still holds, for one K/V head.
   KvSpans past(int layer, std::int64_t kv_head) const;
-  /// Stores the keys and values, of type dtype(), of `count` tokens from position length() on. It does not change
-  /// length(): call advance() after all layers have appended.
+  /// Stores the keys and values, of type dtype(), of `count` tokens from position length() on. Does not change
+  /// length(): call advance() after appending to all layers.
   void append(int layer, const KvBatch& keys, const KvBatch& values, std::int64_t count);
   void advance(std::int64_t count) { length_ += count; }
 

@@ -1,4 +1,4 @@
-// How a text is sampled and where it ends, from what the caller wants and what the checkpoint says.
+// Chooses the sampling config and the stop ids of a text from the caller's options and the checkpoint's values.
 #pragma once
 
 #include <string>
@@ -15,11 +15,11 @@ struct SamplingChoice {
   std::vector<std::string> from_checkpoint;  ///< Names of the values that generation_config.json gave.
 };
 
-/// Each value is the caller's, else the checkpoint's, else SamplingConfig's. A greedy checkpoint is sampled only where
-/// the caller gives a value for sampling.
+/// Each value is the caller's if given, else the checkpoint's, else SamplingConfig's default. If the checkpoint's
+/// config is greedy, tokens are sampled only if the caller gives a sampling option.
 SamplingChoice choose_sampling(const SamplingOverrides& caller, const SamplingOverrides& checkpoint);
 
-/// The ids that end a text, of the checkpoint and of its tokenizer, which may be null.
+/// The ids that end a text, from the checkpoint and its tokenizer, which may be null.
 std::vector<std::int32_t> stop_ids(const Checkpoint& checkpoint, const Tokenizer* tokenizer);
 
 }  // namespace vitrine

@@ -1,4 +1,4 @@
-// What generation, scoring and prediction run on.
+// The objects that generation, scoring and prediction use.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ struct GenerateContext {
   const Tokenizer* tokenizer = nullptr;
   DType kv_dtype = DType::f32;
   const std::atomic<bool>* interrupt = nullptr;
-  Taps* taps = nullptr;  ///< See every pass, whatever sequences it has.
+  Taps* taps = nullptr;  ///< They see every pass, with the rows of all its sequences.
 
   KvCache make_cache(std::int64_t capacity) const { return model->make_cache(capacity, kv_dtype); }
   Pass make_pass(Arena& arena, std::vector<Segment> segments = {}) const {
@@ -26,7 +26,7 @@ struct GenerateContext {
   void check_ids(std::span<const std::int32_t> ids) const;
 };
 
-/// The longest chunk of one prompt in a forward. It bounds the memory of activations.
+/// The maximum number of tokens of one prompt in a forward. It bounds the memory of activations.
 constexpr std::int64_t kPrefillChunk = 256;
 
 }  // namespace vitrine

@@ -8,7 +8,7 @@
 namespace vitrine {
 namespace {
 
-/// Tokens that the KV cache of a request holds at most: the last token drawn is never fed.
+/// The maximum number of tokens in the KV cache of a request. The last token drawn is never fed.
 std::int64_t capacity_of(const GenerateContext& context, const GenerateRequest& request) {
   const std::int64_t max_seq_len = context.model->config().max_seq_len;
   const auto prompt_size = static_cast<std::int64_t>(request.prompt.size());
@@ -47,13 +47,13 @@ class Engine::Sequence {
   bool has_read_prompt() const { return history_.size() > request_.prompt.size(); }
   bool has_ended() const { return report.result || report.error; }
 
-  /// At most `most` ids to feed next: of the prompt, or the token drawn last.
+  /// At most `most` ids to feed next: ids of the prompt, or the token drawn last.
   std::span<const std::int32_t> pending(std::int64_t most) const {
     const auto all = std::span(history_).subspan(static_cast<std::size_t>(cache.length()));
     return all.first(std::min(all.size(), static_cast<std::size_t>(most)));
   }
 
-  /// Whether a token is drawn after the next `n_fed` tokens: the whole prompt has been read then.
+  /// Whether a token is drawn after the next `n_fed` tokens, which is the case once the whole prompt has been fed.
   bool draws_after(std::size_t n_fed) const {
     return static_cast<std::size_t>(cache.length()) + n_fed == history_.size();
   }
@@ -157,7 +157,7 @@ EngineStep Engine::step(std::int64_t budget) {
   return step;
 }
 
-/// Runs the pass, in which segment i is of fed[i], and row i of the logits of drawn[i].
+/// Runs the pass, in which segment i belongs to fed[i], and row i of the logits to drawn[i].
 void Engine::forward(std::span<Sequence* const> fed, std::span<Sequence* const> drawn, Pass& pass,
                      std::span<const std::int32_t> ids) {
   pass.logits.receive = [&](std::int64_t first, const Tensor& logits) {

@@ -21,7 +21,7 @@ double sum_of_nats(const GenerateContext& context, const Tensor& logits, std::sp
         }
       });
   double sum = 0;
-  for (const double value : nats) sum += value;  // in order, so that threads change no bit
+  for (const double value : nats) sum += value;  // in order, independent of the number of threads
   return sum;
 }
 
@@ -57,20 +57,20 @@ Evaluation evaluate(const GenerateContext& context, std::span<const std::int32_t
   if (result.window < 2 || result.window > max_seq_len) {
     throw BadInput("window", "expected 2 to {} tokens (the model's context), got {}", max_seq_len, result.window);
   }
-  const std::int64_t text_size = result.window - n_bos;  // tokens of text in a window
+  const std::int64_t text_size = result.window - n_bos;  // text tokens per window
   result.stride = config.stride > 0 ? std::min(config.stride, text_size) : text_size;
 
   std::optional<ByteCounter> bytes;
   if (context.tokenizer != nullptr) bytes.emplace(*context.tokenizer, config.bos, text);
-  std::int64_t counted = 0;  // tokens of the text before this one have been counted
+  std::int64_t counted = 0;  // all tokens of the text before this index have been counted
   for (std::int64_t begin = 0; counted < n; begin += result.stride) {
     const std::int64_t end = std::min(begin + text_size, n);
     std::vector<std::int32_t> ids(static_cast<std::size_t>(n_bos + end - begin), config.bos.value_or(0));
     std::copy(text.begin() + begin, text.begin() + end, ids.begin() + n_bos);
     const std::int64_t first = std::max(counted, begin + 1 - n_bos);  // the first token that counts
     if (first < end) {
-      const std::int64_t first_row = n_bos + first - 1 - begin;             // whose logits are in this row
-      const std::span<const std::int32_t> fed(ids.data(), ids.size() - 1);  // the last one predicts nothing that counts
+      const std::int64_t first_row = n_bos + first - 1 - begin;             // the row of its logits
+      const std::span<const std::int32_t> fed(ids.data(), ids.size() - 1);  // no target follows the last one
       score(
           context, fed,
           [&](std::int64_t row, const Tensor& logits) {

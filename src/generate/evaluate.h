@@ -4,8 +4,8 @@
 //                                                   window 4, without:  [t0 t1 t2 t3] [t4 t5 t6 t7] …
 //   stride 2, with BOS: [B t0 t1 t2] [B t2 t3 t4] [B t4 t5 t6] …    a token counts in the first window that has it
 //
-// A window is fed at once, BOS included. A token counts if its window has a token before it, so without BOS the first
-// token of a window is left out.
+// Each window, including BOS, is processed in one pass. A token counts if its window has a token before it, so without
+// BOS the first token of a window does not count.
 #pragma once
 
 #include <optional>
@@ -23,8 +23,8 @@ struct EvalConfig {
 
 struct Evaluation {
   double nats = 0;          ///< The sum of −log p over the tokens that count.
-  std::int64_t tokens = 0;  ///< How many count.
-  std::int64_t bytes = 0;   ///< Their length as text; 0 without a tokenizer.
+  std::int64_t tokens = 0;  ///< The number of tokens that count.
+  std::int64_t bytes = 0;   ///< Length of these tokens as text; 0 without a tokenizer.
   std::int64_t windows = 0;
   std::int64_t window = 0, stride = 0;  ///< The values used.
 
@@ -32,7 +32,7 @@ struct Evaluation {
 };
 
 /// Scores the tokens of a text of any length. Each window is a sequence of its own, with positions from 0. Throws
-/// BadInput for a window that does not fit the context, and where no token counts.
+/// BadInput for a window that is longer than the context, and if no token counts.
 Evaluation evaluate(const GenerateContext& context, std::span<const std::int32_t> text, const EvalConfig& config,
                     const ReportProgress& report = {});
 

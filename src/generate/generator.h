@@ -1,4 +1,4 @@
-// Continuing texts to their ends.
+// Generates complete texts.
 #pragma once
 
 #include <functional>
@@ -15,11 +15,12 @@ struct GenerateTimings {
   double decode_tokens_per_s = 0;
 };
 
-/// Receives text as it comes: whole characters of request `request`.
+/// Receives the text of request `request` as it is generated, in whole characters.
 using StreamText = std::function<void(std::size_t request, const std::string& text)>;
 
 /// Continues all requests together in an Engine. A text ends at a stop id, a stop string, max_tokens or the end of the
-/// context. Throws as Engine::add() does, and the error of the first sequence that fails: NotFinite, Interrupted.
+/// context. Throws the exceptions of Engine::add(), and the error of the first sequence that fails: NotFinite,
+/// Interrupted.
 std::vector<GenerateResult> generate(const GenerateContext& context, std::span<const GenerateRequest> requests,
                                      const StreamText& stream = {}, GenerateTimings* timings = nullptr);
 

@@ -13,11 +13,11 @@ namespace vitrine {
 enum class FinishReason : std::uint8_t { stop, length };
 std::string_view name_of(FinishReason reason);
 
-/// A generated token under the model's own distribution, before any sampling step.
+/// A generated token with its log-probability in the model's own distribution, before any sampling step.
 struct TokenReport {
   std::int32_t id = 0;
   double logprob = 0;             ///< Natural logarithm.
-  std::vector<TokenLogprob> top;  ///< n_logprobs most likely ones.
+  std::vector<TokenLogprob> top;  ///< The n_logprobs most likely tokens.
 };
 
 struct GenerateResult {

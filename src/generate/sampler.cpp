@@ -22,7 +22,7 @@ bool more_likely(const Candidate& a, const Candidate& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
 }
 
-/// The largest logit. Refuses NaN, +inf and logits that are all -inf, from which no token can be chosen.
+/// The largest logit. Rejects NaN, +inf, and logits that are all -inf, from which no token can be chosen.
 double checked_max(std::span<const float> logits) {
   float max = -std::numeric_limits<float>::infinity();
   for (std::size_t i = 0; i < logits.size(); ++i) {
@@ -54,7 +54,7 @@ std::vector<double> penalized(std::span<const float> logits, std::span<const std
   return result;
 }
 
-/// The candidates that top-k leaves, most likely first, without impossible tokens.
+/// The candidates that remain after top-k, most likely first, without tokens of probability 0.
 std::vector<Candidate> top_candidates(const std::vector<double>& logits, int top_k) {
   std::vector<Candidate> candidates;
   candidates.reserve(logits.size());
@@ -78,7 +78,7 @@ void cut(std::vector<double>& weights, double top_p, double min_p) {
     double sum = 0;
     std::size_t kept = 0;
     while (kept < weights.size() && sum < top_p * total) sum += weights[kept++];
-    weights.resize(kept);  // at least one: top_p * total is above 0
+    weights.resize(kept);  // at least one, because top_p * total is positive
   }
   const auto below = std::partition_point(weights.begin(), weights.end(), [&](double w) { return w >= min_p; });
   weights.erase(below, weights.end());

@@ -1,4 +1,4 @@
-// Choosing the next token from logits: filters, a reproducible draw, and log-probabilities.
+// Chooses the next token from logits: filters, reproducible sampling, and log-probabilities.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,10 @@ namespace vitrine {
 ///   4. top-p: of these, keeps the smallest set of the most likely tokens whose probabilities add up to at least p;
 ///   5. min-p: of these, keeps the tokens at least min_p times as likely as the most likely one;
 ///   6. draws one of the remaining tokens, in proportion to its probability.
-/// Candidates are ordered by (penalized logit descending, id ascending); every cut and every sum runs in this order.
-/// Probabilities are double. A token with a logit of -inf is never chosen. At temperature 0 the token with the largest
-/// penalized logit is chosen, the lowest id among equals, without steps 2 to 6 and without a random number.
+/// Candidates are ordered by (penalized logit descending, id ascending); every filter and every sum uses this order.
+/// Probabilities are computed in double precision. A token with a logit of -inf is never chosen. At temperature 0, the
+/// token with the largest penalized logit is chosen, and among equal logits the one with the lowest id, without steps 2
+/// to 6 and without a random number.
 struct SamplingConfig {
   double temperature = 0.8;   ///< >= 0; 0 is greedy
   int top_k = 40;             ///< >= 0; 0 is off
@@ -25,20 +26,20 @@ struct SamplingConfig {
   double min_p = 0;           ///< in [0, 1]; 0 is off
   double repeat_penalty = 1;  ///< > 0; 1 is off
 
-  /// Throws BadInput, naming the option and its range, for a value outside it.
+  /// Throws BadInput for a value outside its range, naming the option and the range.
   void validate() const;
 };
 
-/// Determines the random number of a draw: the same key gives the same number on any machine.
+/// The key of a random number: the same key gives the same number on any machine.
 struct DrawKey {
   std::uint64_t seed = 0;
   std::uint64_t sequence = 0;  ///< which text of a batch
   std::uint64_t step = 0;      ///< which token of that text
 };
 
-/// Chooses one token. `logits` [vocab_size] are the model's own; the repeat penalty applies to the ids of `history`.
-/// Throws BadInput for a bad config, for an id of the history outside the vocabulary (with a penalty), for NaN or +inf
-/// among the logits, and where every logit is -inf.
+/// Chooses one token. `logits` [vocab_size] are those of the model, unmodified; the repeat penalty applies to the ids
+/// of `history`. Throws BadInput for an invalid config, for an id of the history outside the vocabulary (if there is a
+/// penalty), if a logit is NaN or +inf, and if every logit is -inf.
 std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t> history, const SamplingConfig& config,
                     const DrawKey& key);
 
@@ -47,12 +48,12 @@ struct TokenLogprob {
   double logprob = 0;  ///< natural logarithm; -inf for a logit of -inf
 };
 
-/// The `n` most likely tokens (all if n > vocab_size), the most likely first, lower ids first among equals, by
-/// log-softmax of the raw logits. Sums are double and run in the order of ids. Throws BadInput for n < 0 and for logits
-/// that sample() refuses.
+/// The `n` most likely tokens (all if n > vocab_size), most likely first, equal ones in ascending order of ids, by
+/// log-softmax of the raw logits. Sums are computed in double precision, in the order of ids. Throws BadInput for n < 0
+/// and for logits that sample() rejects.
 std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, int n);
 
-/// The log-probability of one token, computed the same way. Throws BadInput also for an `id` outside the vocabulary.
+/// The log-probability of one token, computed in the same way. Also throws BadInput for an `id` outside the vocabulary.
 double logprob(std::span<const float> logits, std::int32_t id);
 
 }  // namespace vitrine

@@ -28,7 +28,8 @@ std::string TextStream::push(std::string_view bytes) {
     stopped_ = true;
     return take(hit.begin);
   }
-  // The bytes before `begin` may end inside a character. They are released once the next bytes show that they are none.
+  // The bytes before `begin` may end with the beginning of a character. It is held back until the next bytes show
+  // whether the character is complete.
   const std::string_view held = held_;
   const std::size_t tail = incomplete_tail(held.substr(0, hit.begin));
   const std::size_t character = character_length(held.substr(hit.begin - tail));

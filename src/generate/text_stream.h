@@ -1,4 +1,4 @@
-// From the bytes of tokens to text that can be shown: whole characters, up to a stop string.
+// Converts the bytes of tokens to text that can be shown: whole characters, up to a stop string.
 #pragma once
 
 #include <string>
@@ -7,23 +7,23 @@
 
 namespace vitrine {
 
-/// Takes the bytes of one token after another and returns text that can be shown. It holds back the beginning of a
-/// character while the rest may still come, and text that may become a stop string. All returned texts together are the
-/// input, byte for byte, up to the earliest stop string, however the bytes were cut into tokens. Bytes that cannot
-/// become a character pass unchanged.
+/// Takes the bytes of one token after another and returns text that can be shown. It holds back an incomplete character
+/// while the rest may still follow, and text that may become a stop string. The concatenation of all returned texts is
+/// the input, byte for byte, up to the earliest stop string, however the bytes were divided into tokens. Bytes that
+/// cannot become part of a valid character are returned unchanged.
 class TextStream {
  public:
   /// Throws BadInput for an empty stop string.
   explicit TextStream(std::vector<std::string> stops = {});
 
-  /// Adds bytes and returns the text that can be shown now. After a stop string it drops everything.
+  /// Adds bytes and returns the text that can be shown now. After a stop string, all further bytes are dropped.
   std::string push(std::string_view bytes);
 
   /// At the end of the text: returns everything held back, unfinished characters as raw bytes.
   std::string flush();
 
-  /// Whether a stop string was found. The one that begins first counts, so one that begins later is not decided while
-  /// an earlier one may still be completed: with "abcd" and "bc", "abc" stops only at the next byte, or at flush().
+  /// Whether a stop string was found. The stop string that begins first counts, so a later one is not accepted while an
+  /// earlier one may still be completed: with "abcd" and "bc", "abc" stops only at the next byte, or at flush().
   bool stopped() const { return stopped_; }
 
  private:

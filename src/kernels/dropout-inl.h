@@ -1,4 +1,4 @@
-// The elements that dropout drops: sixteen blocks of Philox at once.
+// Selects the elements that dropout drops: sixteen blocks of Philox at a time.
 #pragma once
 
 #include "kernels/kernels.h"
@@ -7,8 +7,8 @@
 namespace vitrine {
 namespace {
 
-/// Philox4x32-10 as base/rng.h has it, of counters (first + lane, then those of the mask), as factors: 4 kLanes of
-/// them, word i of block l at 4 l + i.
+/// Philox4x32-10, as in base/rng.h, of the counters (first + lane, then the words of the mask). Writes 4 kLanes
+/// factors: that of word i of block l at 4 l + i.
 void draw_factors(const DropoutMask& mask, std::uint32_t first, float* to) {
   std::uint32_t blocks[kLanes];
   for (std::uint32_t l = 0; l < kLanes; ++l) blocks[l] = first + l;

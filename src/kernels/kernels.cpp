@@ -1,4 +1,4 @@
-// Chooses the table of kernels that this machine can run.
+// Chooses a kernel table that this machine can run.
 #include "kernels/kernels.h"
 
 #include <cstdlib>

@@ -1,10 +1,10 @@
 // The arithmetic of vitrine: plain functions over rows of floats, one table of them per instruction set.
 //
-// All tables give the same bits. The order of every sum is part of the kernel's definition, given in its comment:
+// All tables give the same bits. The order of every sum is part of the definition of a kernel, in its comment:
 //   16-lane order   element i belongs to lane i mod 16; each lane adds its elements in ascending order, starting from
 //                   +0, with one fused multiply-add per product; a tail is padded with zeros; at the end lanes are
 //                   added as (l, l+8), then (l, l+4), (l, l+2), (l, l+1).
-// An element's value depends on nothing else: not on the number of rows, the thread or the tile.
+// The value of an element depends on nothing else, such as the number of rows, the thread or the tile.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +20,9 @@ namespace vitrine {
 enum class Isa : std::uint8_t { scalar, avx2, avx512 };
 enum class Activation : std::uint8_t { relu, silu, gelu_tanh, gelu_erf };
 
-/// The parameters of a step of AdamW, the same for every element.
+/// The parameters of one step of AdamW, the same for all elements.
 struct AdamwStep {
-  float grad_scale;  ///< The factor of the gradients: that of clipping.
+  float grad_scale;  ///< Factor of the gradients, from clipping.
   float keep;        ///< 1 − lr · weight_decay
   float rate;        ///< lr / (1 − beta1^t)
   float toward;      ///< 1 − beta1
@@ -32,7 +32,7 @@ struct AdamwStep {
   float eps;
 };
 
-/// The parameters of a step of SGD with momentum.
+/// The parameters of one step of SGD with momentum.
 struct SgdStep {
   float grad_scale;
   float decay;  ///< weight_decay, added to the gradient.
@@ -44,25 +44,25 @@ struct SgdStep {
 struct DropoutMask {
   std::uint32_t key[2];
   std::uint32_t counter[3];  ///< Words 1 to 3 of a block's counter; word 0 is the block.
-  std::uint32_t limit;       ///< An element is dropped if its word is below.
-  float kept;                ///< The factor of the others.
+  std::uint32_t limit;       ///< An element is dropped if its word is below this.
+  float kept;                ///< Factor of the elements that are kept.
 };
 
 /// The numbers of rows up to which `matmul` is faster than `pack` and `matmul_packed`, by the kind of w.
 struct PackAbove {
-  std::int64_t f32;         ///< Row-major, four bytes an element.
-  std::int64_t half;        ///< Row-major, less.
+  std::int64_t f32;         ///< Row-major, four bytes per element.
+  std::int64_t half;        ///< Row-major, fewer bytes per element.
   std::int64_t transposed;  ///< Of any type.
 };
 constexpr std::int64_t kNeverPack = std::numeric_limits<std::int64_t>::max();
 
-/// The temporary memory of a product, in floats (864 KiB). It comes from the caller because threads may have small
-/// stacks.
+/// The size of a product's temporary memory, in floats (864 KiB). The caller provides the memory, because threads may
+/// have small stacks.
 constexpr std::int64_t kScratchFloats = 221184;
 
-/// The kernels of one instruction set. If input and output are floats of one length, the output may be the same array
-/// as an input; nothing else may overlap. n may be 0, and no alignment is required. "The same bits" does not extend to
-/// the payload of a NaN.
+/// The kernels of one instruction set. If input and output are float arrays of the same length, the output may be the
+/// same array as an input; no other overlap is allowed. n may be 0, and no alignment is required. The payload of a NaN
+/// is not part of "the same bits".
 struct Kernels {
   Isa isa;
 
@@ -80,7 +80,7 @@ struct Kernels {
   std::int64_t packed_rows;
   PackAbove pack_above;
   /// Adds to z: z[r, d] = fma(p[r, j], v[j, d], z[r, d]) for j = 0, 1, … in this order. p: `rows` rows of v.rows
-  /// floats, ldp apart; z: as many of v.cols floats, ldz apart. v needs col_stride == 1.
+  /// floats, ldp apart; z: `rows` rows of v.cols floats, ldz apart. v needs col_stride == 1.
   void (*weighted_rows)(const float* p, std::int64_t ldp, std::int64_t rows, const MatrixView& v, float* z,
                         std::int64_t ldz);
 
@@ -129,10 +129,10 @@ struct Kernels {
   /// The same with pairs (x[2i], x[2i + 1]).
   void (*rotate_interleaved)(const float* x, const float* cos, const float* sin, std::int64_t pairs, float* out);
 
-  /// Stored elements to float, exact.
+  /// Converts stored elements to float, exactly.
   void (*widen)(const std::byte* x, DType dtype, std::int64_t n, float* y);
-  /// Floats to stored elements, to nearest, ties to even. For i8 the floats must be finite and below 2^31 and are
-  /// clamped to −128 and 127.
+  /// Converts floats to stored elements, rounding to nearest, ties to even. For i8 the floats must be finite and below
+  /// 2^31 and are clamped to −128 and 127.
   void (*narrow)(const float* x, std::int64_t n, DType dtype, std::byte* y);
 
   /// One step of AdamW in place: g' = grad_scale · g[i]; m[i] = fma(toward, g' − m[i], m[i]); v[i] = fma(toward2 · g',
@@ -147,11 +147,11 @@ struct Kernels {
   void (*dropout_factors)(const DropoutMask& mask, std::int64_t first, std::int64_t n, float* to);
 };
 
-/// The floats that `pack` writes for rows of `cols` elements.
+/// The number of floats that `pack` writes for rows of `cols` elements.
 constexpr std::int64_t packed_size(const Kernels& k, std::int64_t rows, std::int64_t cols) {
   return (rows + k.packed_rows - 1) / k.packed_rows * k.packed_rows * ((cols + 15) / 16 * 16);
 }
-/// Whether packing pays for this number of rows of x. Quantized weights are multiplied as floats.
+/// Whether packing is faster for this number of rows of x. Quantized weights are multiplied as floats.
 constexpr bool worth_packing(const Kernels& k, std::int64_t rows, const MatrixView& w) {
   const bool half = w.dtype == DType::bf16 || w.dtype == DType::f16;
   return rows > (w.col_stride != 1 ? k.pack_above.transposed : half ? k.pack_above.half : k.pack_above.f32);
@@ -161,8 +161,8 @@ constexpr bool worth_packing(const Kernels& k, std::int64_t rows, const MatrixVi
 std::vector<Isa> available_isas();
 /// Throws Unsupported if this machine lacks the instructions.
 const Kernels& kernels_for(Isa isa);
-/// The best table of this machine, or the one that VITRINE_ISA=scalar|avx2|avx512 names. Throws BadInput on another
-/// name, Unsupported if the machine lacks it.
+/// The best table for this machine, or the table that VITRINE_ISA=scalar|avx2|avx512 names. Throws BadInput for any
+/// other name, Unsupported if the machine lacks the instructions.
 const Kernels& default_kernels();
 std::string_view name_of(Isa isa);
 

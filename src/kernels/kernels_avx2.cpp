@@ -1,6 +1,6 @@
 // The kernels for AVX2 with FMA and F16C.
 #include "kernels/vec_avx2.h"
-// The vector type comes first: everything else is written over it.
+// The vector type comes first, because everything else is written in terms of it.
 #include "kernels/table-inl.h"
 #include "kernels/tables.h"
 

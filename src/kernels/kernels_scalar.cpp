@@ -1,6 +1,6 @@
-// The kernels in plain C++, the oracle of the others.
+// The kernels in plain C++, the reference for the others.
 #include "kernels/vec_scalar.h"
-// The vector type comes first: everything else is written over it.
+// The vector type comes first, because everything else is written in terms of it.
 #include "kernels/table-inl.h"
 #include "kernels/tables.h"
 

@@ -5,11 +5,11 @@
 namespace vitrine {
 namespace {
 
-/// The smaller of a and limit; a NaN stays.
+/// The smaller of a and limit; NaN if a is NaN.
 inline Vec at_most(Vec a, float limit) { return select(less(broadcast(limit), a), broadcast(limit), a); }
 inline Vec at_least(Vec a, float limit) { return select(less(a, broadcast(limit)), broadcast(limit), a); }
 
-/// highest · x^n + … + lowest by Horner's rule, coefficients from the highest power down.
+/// highest · x^n + … + lowest by Horner's rule, with the coefficients in order of descending powers.
 template <class... Rest>
 Vec polynomial(Vec x, float highest, Rest... lower) {
   Vec sum = broadcast(highest);
@@ -17,8 +17,7 @@ Vec polynomial(Vec x, float highest, Rest... lower) {
   return sum;
 }
 
-// ln 2 as a float and what the float leaves out. n · kLn2High has at most 32 bits and loses none in the fused
-// reduction.
+// ln 2 as the sum of two floats. n · kLn2High has at most 32 bits and is exact in the fused reduction.
 constexpr float kLog2E = 1.44269504f;
 constexpr float kLn2High = 0.693147182f;
 constexpr float kLn2Low = -1.90465421e-9f;
@@ -79,7 +78,7 @@ inline Vec times_sigmoid(Vec x, Vec a) {
 }
 
 /// erfc(x / √2) for x ≥ 0 = exp(−x²/2) p(u), u = (x − 4.125) / (x + 4.125) (after Shepherd and Laframboise 1981). The
-/// square is taken in two parts, so that the relative error stays small where the value is.
+/// square is computed in two parts, so that the relative error stays small where the value is small.
 inline Vec erfc_of_scaled(Vec x) {
   const Vec bounded = at_most(x, 14.5f);  // exp(−14.5²/2) is 0
   const Vec half = broadcast(0.5f);
@@ -98,15 +97,16 @@ inline Vec relu(Vec x) { return select(less(x, zero()), zero(), x); }
 /// x / (1 + exp(−x))
 inline Vec silu(Vec x) { return times_sigmoid(x, x); }
 
-/// x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))), as x σ(2 √(2/π) (x + 0.044715 x³)): the same, without cancellation.
+/// x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))), computed as x σ(2 √(2/π) (x + 0.044715 x³)), which is the same without
+/// cancellation.
 inline Vec gelu_tanh(Vec x) {
   constexpr float kTwoRootTwoOverPi = 1.59576912f;
   const Vec cubic = fma(broadcast(0.044715f * kTwoRootTwoOverPi), x * x, broadcast(kTwoRootTwoOverPi));
   return times_sigmoid(x, x * cubic);
 }
 
-/// 1 + erf(x / √2). Near 0 by the odd polynomial x p(x²) for erf; beyond, it is erfc(|x| / √2) for x < 0 and 2 minus
-/// that for x > 0, which does not cancel.
+/// 1 + erf(x / √2). Near 0, it uses the odd polynomial x p(x²) for erf; elsewhere, it is erfc(|x| / √2) for x < 0 and 2
+/// − erfc(|x| / √2) for x > 0, without cancellation.
 inline Vec one_plus_erf(Vec x) {
   const Vec erf_over_x =
       polynomial(x * x, -1.63372515e-05f, 0.000230034682f, -0.00237603881f, 0.0199483261f, -0.132981077f, 0.797884583f);

@@ -45,7 +45,7 @@ template <int kRows, int kVecs, class LoadV>
   }
 }
 
-/// kVecs vectors of columns from d on.
+/// The same for kVecs vectors of columns from d on, from z and back to z.
 template <DType kType, int kRows, int kVecs>
 void weighted_block(const float* p, std::int64_t ldp, const MatrixView& v, std::int64_t d, float* z, std::int64_t ldz) {
   Vec sum[kRows][kVecs];
@@ -57,7 +57,7 @@ void weighted_block(const float* p, std::int64_t ldp, const MatrixView& v, std::
       [&](auto r) { unrolled<kVecs>([&](auto i) { store_f32(sum[r][i], z + r * ldz + d + i * kLanes); }); });
 }
 
-/// kRows rows, the columns from d on: in strips of kVecs vectors, then in narrower ones.
+/// kRows rows, the columns from d on, in strips of kVecs vectors, then in narrower strips.
 template <DType kType, int kRows, int kVecs>
 void weighted_strips(const float* p, std::int64_t ldp, const MatrixView& v, std::int64_t d, float* z,
                      std::int64_t ldz) {

@@ -1,6 +1,6 @@
 // Products of few rows with a row-major matrix, which is read once, in its stored order. An output is one vector
-// accumulator over ascending groups of 16 k, its lanes summed at the end by the tree. The tile decides only which
-// outputs are in registers together, a chunk of k only when partial sums are spilled to scratch.
+// accumulator over ascending groups of 16 k, whose lanes are summed by the tree at the end. The tile only determines
+// which outputs are in registers together, and the chunk of k only when partial sums are spilled to scratch.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,13 @@ namespace {
 
 constexpr std::int64_t kPrefetchOneRow = 8192;  // bytes
 constexpr std::int64_t kPrefetchTile = 8192;
-constexpr std::int64_t kPrefetchPieces = 4;  // rows ahead, where a chunk of k is read of each
-constexpr std::int64_t kNear = 1 << 17;      // bytes of a matrix that is assumed to be in the second cache
-constexpr std::int64_t kFewFloats = 6144;    // of x in a chunk of k, all tokens of a group: 24 KiB of the first cache
+constexpr std::int64_t kPrefetchPieces = 4;  // rows ahead, if a chunk of k is read from each row
+constexpr std::int64_t kNear = 1 << 17;      // maximum bytes of a matrix that is assumed to be in the L2 cache
+constexpr std::int64_t kFewFloats = 6144;    // floats of x in a chunk of k, all tokens of a group: 24 KiB of L1
 constexpr int kFewGroup = 12;                // tokens
-constexpr int kFewBlockRows = 96;            // rows of w that stay in the second for all groups; whole tiles
+constexpr int kFewBlockRows = 96;            // rows of w that stay in the L2 cache for all groups; whole tiles
 
-/// acc[t][r] += x[t, k] · w[r, k] for sixteen k, or the `rest` of them, lane by lane. `x` and `w` are the rows.
+/// acc[t][r] += x[t, k] · w[r, k] for sixteen k, or for the `rest` that remain, lane by lane. `x` and `w` are the rows.
 template <DType kType, int kTokens, int kRows>
 [[gnu::always_inline]] inline void step(const float* const (&x)[kTokens], const std::byte* const (&w)[kRows],
                                         std::int64_t k, int rest, Vec (&acc)[kTokens][kRows]) {
@@ -97,7 +97,7 @@ void few_tile(const Product& p, std::int64_t token, std::int64_t row, Range k, f
       [&](auto t) { unrolled<kRows>([&](auto r) { store_f32(acc[t][r], spill + (t * kRows + r) * kLanes); }); });
 }
 
-/// The tiles of all tokens and kRows rows; the last of them may be smaller.
+/// The tiles of all tokens and kRows rows; the last tile may be smaller.
 template <DType kType, int kTokens, int kRows>
 void few_tiles(const Product& p, Range tokens, std::int64_t row, Range k, float* spill) {
   for (; tokens.begin + kTokens <= tokens.end; tokens.begin += kTokens) {
@@ -115,7 +115,7 @@ void few_block(const Product& p, std::int64_t tokens, std::int64_t rows) {
   static_assert(kFewBlockRows * kFewGroup * kLanes <= kScratchFloats);
   const std::int64_t chunk = even_part(p.cols, kFewFloats / tokens / kLanes * kLanes, kLanes);
   Range k = {0, 0};
-  do {  // once even when there are no columns: the sums are zero then
+  do {  // once even without columns, for sums of zero
     k = {k.end, smaller(k.end + chunk, p.cols)};
     std::int64_t row = 0;
     for (; row + kRows <= rows; row += kRows) {
@@ -131,7 +131,7 @@ void few_block(const Product& p, std::int64_t tokens, std::int64_t rows) {
   } while (k.end < p.cols);
 }
 
-/// The same with a number of tokens per tile that is known at run time. `near`: w is in the second cache.
+/// The same with a number of tokens per tile that is known only at run time. `near`: w is in the L2 cache.
 template <DType kType, int kTokens>
 void few_block_by(std::int64_t tile, bool near, const Product& p, std::int64_t tokens, std::int64_t rows) {
   if constexpr (kTokens > 1) {
@@ -144,8 +144,8 @@ void few_block_by(std::int64_t tile, bool near, const Product& p, std::int64_t t
   few_block<kType, kTokens, kFarRows>(p, tokens, rows);
 }
 
-/// kRows outputs of one token. A matrix from memory is read row by row, since one stream is the fastest; a near one all
-/// rows at once. The lanes of all rows are summed together in both cases.
+/// kRows outputs of one token. A matrix in memory is read row by row, because a single stream is fastest; if the matrix
+/// is near, all rows are read at once. In both cases the lanes of all rows are summed together.
 template <DType kType, bool kIsNear, int kRows>
 [[gnu::always_inline]] inline void one_token_tile(const Product& p, std::int64_t row) {
   Vec acc[1][kRows];
@@ -170,7 +170,7 @@ void matmul_one_token(const Product& p, std::int64_t rows) {
   for (; row < rows; ++row) one_token_tile<kType, kIsNear, 1>(p, row);
 }
 
-/// All groups of tokens are multiplied by one block of rows before the next block, so that w comes from memory once.
+/// All groups of tokens are multiplied by one block of rows before the next block, so that w is read from memory once.
 template <DType kType>
 void matmul_few(const Product& p, std::int64_t tokens, std::int64_t rows) {
   const bool near = rows * p.w_stride <= kNear;

@@ -12,8 +12,8 @@
 namespace vitrine {
 namespace {
 
-// A lane of the row-major product is a row of outputs here, one for each k mod 16. These rows are in scratch memory, so
-// each visit to one adds several k.
+// Here, a lane of the row-major product is a row of outputs, one row for each k mod 16. These rows are in scratch
+// memory, so each visit to a row adds several k.
 constexpr int kLaneFloats = 1152;  // outputs of all tokens, for each lane: 72 KiB
 constexpr int kDeep = 8;           // k of one lane at a time
 /// Outputs of a token that are summed at a time.
@@ -48,7 +48,7 @@ template <DType kType, int kTokens, int kSteps>
   }
 }
 
-/// Sixteen lanes, kSteps k each, from k on.
+/// Adds to sixteen lanes, kSteps k each, from k on.
 template <DType kType, int kTokens, int kSteps>
 void add_to_lanes(const Product& p, std::int64_t k, const std::byte* w, std::int64_t width, float* lanes) {
   for (std::int64_t l = 0; l < kLanes; ++l) {
@@ -58,7 +58,7 @@ void add_to_lanes(const Product& p, std::int64_t k, const std::byte* w, std::int
   }
 }
 
-/// The k after the last whole group of sixteen. The padding is multiplied, too: it may change −0 into +0.
+/// Adds the k after the last whole group of sixteen. The padding is multiplied, too, because it may change −0 into +0.
 template <DType kType, int kTokens>
 void add_tail(const Product& p, std::int64_t k, const std::byte* w, std::int64_t width, float* lanes) {
   constexpr std::int64_t kWidth = lane_width(kTokens);
@@ -75,7 +75,7 @@ void add_tail(const Product& p, std::int64_t k, const std::byte* w, std::int64_t
   }
 }
 
-/// y[o] = the sum of the lanes of output o, by the tree.
+/// y[o] = the sum of the lanes of output o, in the order of the tree.
 inline void sum_lanes_of_block(const float* lanes, std::int64_t lane_floats, std::int64_t width, float* y) {
   for (std::int64_t o = 0; o < width; o += kLanes) {
     Vec sum[kLanes];
@@ -112,7 +112,7 @@ void few_transposed(const Product& p, std::int64_t rows) {
   }
 }
 
-/// All tokens, in groups of at most kTokens that each read w.
+/// All tokens, in groups of at most kTokens; each group reads w once.
 template <DType kType, int kTokens>
 void matmul_few_transposed(Product p, std::int64_t tokens, std::int64_t rows) {
   for (; tokens >= kTokens; tokens -= kTokens, p.x += kTokens * p.ldx, p.y += kTokens * p.ldy) {

@@ -2,7 +2,7 @@
 //
 //   a tile of n rows over a chunk of k:   [steps of 16 k][n rows][16 floats]
 //
-// k is padded with zeros, and so are the rows that the last tile lacks.
+// k is padded with zeros, and the last tile with rows of zeros.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@
 namespace vitrine {
 namespace {
 
-constexpr std::int64_t kPrefetchRows = 4;  // a row-major matrix is prefetched so many rows ahead
-constexpr std::int64_t kSquaresAhead = 4;  // a transposed one so many squares ahead
+constexpr std::int64_t kPrefetchRows = 4;  // prefetch distance of a row-major matrix, in rows
+constexpr std::int64_t kSquaresAhead = 4;  // that of a transposed matrix, in squares
 
 /// One row of a tile of n rows: `cols` elements from `from` on, sixteen every n · 16 floats.
 template <DType kType>
@@ -46,8 +46,8 @@ void pack_row_major(const std::byte* from, std::int64_t stride, std::int64_t row
   }
 }
 
-/// Sixteen k of sixteen rows of a transposed matrix, as sixteen vectors over k, padded with zeros (`rows` may be below
-/// 0: a square of padding).
+/// Sixteen k of sixteen rows of a transposed matrix, as sixteen vectors over k, padded with zeros (`rows` may be
+/// negative: all of the square is padding).
 template <DType kType>
 [[gnu::always_inline]] inline void load_square(const std::byte* from, std::int64_t stride, int rows, int cols,
                                                Vec (&square)[kLanes]) {

@@ -1,6 +1,7 @@
 // Products of many rows: x is packed once and shared by all threads, panels of w are packed as they are needed, and
-// register tiles read both in order. An output is sixteen lane sums over ascending groups of 16 k, and the tree at the
-// end, whatever the tile and the chunk: between chunks the lane sums are spilled to scratch, which changes nothing.
+// register tiles read both sequentially. An output is sixteen lane sums over ascending groups of 16 k, summed by the
+// tree at the end, for every tile and chunk size. Between chunks the lane sums are spilled to scratch, which does not
+// change them.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +15,14 @@
 namespace vitrine {
 namespace {
 
-// A block of outputs is computed in chunks of k. The chunk's panel of w and the spilled sums stay in the second cache,
-// a tile's part of x in the first. If all of k is one chunk, nothing is spilled, and one panel serves all of x.
+// A block of outputs is computed in chunks of k. The chunk's panel of w and the spilled sums stay in the L2 cache, and
+// a tile's part of x in the L1 cache. If all of k is one chunk, nothing is spilled, and one panel is used for all of x.
 constexpr int kBlockTokens = 192;  // whole tiles
 constexpr int kBlockRows = 48;     // whole tiles, whole squares of a transposed matrix
 constexpr std::int64_t kChunk = 512;
-constexpr std::int64_t kPanelFloats = 32 * 2304;  // of w
+constexpr std::int64_t kPanelFloats = 32 * 2304;  // a panel of w
 
-/// Rows of w whose panel holds all of k.
+/// The number of rows of w whose panel contains all of k.
 constexpr std::int64_t whole_rows(std::int64_t cols) {
   const std::int64_t padded = larger((cols + kLanes - 1) / kLanes * kLanes, kLanes);
   return smaller(kBlockRows, kPanelFloats / padded / kLanes * kLanes);
@@ -72,7 +73,7 @@ void packed_tile(const float* x, const float* w, std::int64_t steps, bool first,
   }
 }
 
-/// The same for a number of tokens that is known at run time.
+/// The same for a number of tokens that is known only at run time.
 template <int kTokens>
 void packed_tile_of(int tokens, const float* x, const float* w, std::int64_t steps, bool first, float* sums) {
   if constexpr (kTokens > 1) {
@@ -81,7 +82,7 @@ void packed_tile_of(int tokens, const float* x, const float* w, std::int64_t ste
   packed_tile<kTokens>(x, w, steps, first, sums);
 }
 
-/// y[t, r] = the sum of the lanes of each of a tile's sums, or += if `adds`.
+/// y[t, r] = the sum of the lanes of the tile's accumulator for (t, r); += if `adds`.
 inline void finish_tile(const float* sums, int tokens, int rows, float* y, std::int64_t ldy, bool adds) {
   float out[kPackedTokens * kPackedRows];
   const int count = tokens * kPackedRows;
@@ -107,7 +108,7 @@ void packed_block(const float* x, std::int64_t tokens, std::int64_t rows, std::i
   float *const panel = scratch, *const all_sums = panel + kPanelFloats;
   const std::int64_t all_steps = (cols + kLanes - 1) / kLanes;
   Range k = {0, 0};
-  do {  // once even when there are no columns: the sums are zero then
+  do {  // once even without columns, for sums of zero
     k = {k.end, smaller(k.end + chunk, cols)};
     const std::int64_t steps = (k.end - k.begin + kLanes - 1) / kLanes;
     pack_w(k, panel);

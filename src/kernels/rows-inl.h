@@ -1,4 +1,4 @@
-// Kernels over one row: sums, elementwise arithmetic, rotation, conversion. Written once over the vector type.
+// Kernels over one row: sums, elementwise arithmetic, rotation, conversion. Written once, in terms of the vector type.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace vitrine {
 namespace {
 
-/// step(first element, how many) for each group of 16; the last may be shorter.
+/// step(first element, number of elements) for each group of 16; the last group may be shorter.
 template <class Whole, class Part>
 void each_group(std::int64_t n, Whole whole, Part part) {
   std::int64_t i = 0;

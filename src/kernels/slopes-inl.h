@@ -11,7 +11,7 @@ namespace {
 /// 1 / (1 + exp(−a))
 inline Vec sigmoid(Vec a) { return times_sigmoid(broadcast(1.0f), a); }
 
-/// Clamped to bounds beyond which a slope is 0 or 1 to the last bit, so that no intermediate result overflows.
+/// Clamps to bounds beyond which a derivative is 0 or 1 to the last bit, so that no intermediate result overflows.
 inline Vec within(Vec x, float limit) { return at_most(at_least(x, -limit), limit); }
 
 /// σ(x) (1 + x (1 − σ(x)))

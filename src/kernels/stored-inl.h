@@ -1,4 +1,4 @@
-// Vectors of stored elements: one load by element type for the products, and whole rows widened and narrowed.
+// Vectors of stored elements: a load for each element type, for the products, and conversions of whole rows.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 namespace vitrine {
 namespace {
 
-/// size_of(dtype) again: an inline function shared with the rest of the program must not be compiled here.
+/// A copy of size_of(dtype), because an inline function that the rest of the program shares must not be compiled here.
 template <DType kType>
 constexpr std::int64_t kSize = kType == DType::f32  ? 4
                                : kType == DType::i8 ? 1
@@ -66,7 +66,7 @@ void with_type(DType dtype, Function function) {
     case DType::i8:
       return function(Stored<DType::i8>{});
     default:
-      return;  // blocks are dequantized before
+      return;  // blocks have been dequantized before
   }
 }
 

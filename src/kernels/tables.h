@@ -12,7 +12,7 @@ extern const Kernels kScalarKernels;
 extern const Kernels kAvx2Kernels;    // x86-64 only
 extern const Kernels kAvx512Kernels;  // x86-64 only
 
-/// The vector tables that this machine can run, slowest first. One source per architecture defines it:
+/// The vector tables that this machine can run, slowest first. Defined in one source file per architecture:
 /// machine_x86.cpp or machine_scalar.cpp.
 std::vector<const Kernels*> vector_kernels();
 

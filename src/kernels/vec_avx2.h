@@ -18,14 +18,14 @@ constexpr int kLanes = 16;
 // operands.
 constexpr int kPackedTokens = 4;
 constexpr int kPackedRows = 3;
-constexpr int kFewTokens = 4;  // of a tile of few tokens and row-major weights
+constexpr int kFewTokens = 4;  // tokens of a tile, for few tokens and row-major weights
 constexpr int few_rows(int tokens, bool) { return tokens <= 3 ? 2 : 1; }
 constexpr PackAbove kPackAbove = {.f32 = 8, .half = 8, .transposed = 48};
-constexpr std::int64_t kWhole = 1024;                           // of k that packed products compute in one chunk
+constexpr std::int64_t kWhole = 1024;                           // largest k that packed products compute in one chunk
 constexpr int kOneTokenRows = 4;                                // rows at once for a single token
 constexpr int kFewTokensTransposed = 4;                         // the same for transposed weights
-constexpr int kMixRows = 2;                                     // of weighted_rows at once
-constexpr int mix_vecs(int rows) { return rows == 1 ? 4 : 2; }  // columns at once, in vectors, for this many of them
+constexpr int kMixRows = 2;                                     // rows of weighted_rows at once
+constexpr int mix_vecs(int rows) { return rows == 1 ? 4 : 2; }  // columns at once, in vectors, for this many rows
 
 struct Vec {
   __m256 lo, hi;
@@ -34,7 +34,7 @@ struct Mask {
   __m256 lo, hi;
 };
 
-/// The elements of a tail, for which there is no masked load of 16 bits.
+/// The elements of a tail. AVX2 has no masked load of 16-bit elements.
 struct Halves {
   alignas(32) std::uint16_t element[kLanes];
 };
@@ -93,7 +93,7 @@ inline void store_f32_first(Vec a, void* p, int count) {
   _mm256_maskstore_ps(y, lanes_below(count), a.lo);
   _mm256_maskstore_ps(y + 8, lanes_below(count - 8), a.hi);
 }
-/// The bits of a bfloat16 in each 32-bit lane, to nearest, ties to even; a NaN is made quiet.
+/// The bits of a bfloat16 in each 32-bit lane, rounded to nearest, ties to even; a NaN becomes quiet.
 inline __m256i bf16_bits(__m256 a) {
   const __m256i bits = _mm256_castps_si256(a);
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
@@ -198,7 +198,7 @@ inline void multiply_words(Words a, std::uint32_t factor, Words& upper, Words& l
   multiply_words_8(a.lo, by, upper.lo, lower.lo);
   multiply_words_8(a.hi, by, upper.hi, lower.hi);
 }
-/// There is only a signed comparison: both sides are shifted by 2^31.
+/// AVX2 has only a signed comparison, so both sides are shifted by 2^31.
 inline Mask less(Words a, std::uint32_t limit) {
   const Words top = broadcast_word(0x80000000u), moved = a ^ top, bound = broadcast_word(limit) ^ top;
   return {_mm256_castsi256_ps(_mm256_cmpgt_epi32(bound.lo, moved.lo)),

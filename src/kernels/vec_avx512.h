@@ -22,15 +22,16 @@ constexpr int kLanes = 16;
 // Shapes of register tiles; they do not change a bit. 32 registers: 6 × 4 accumulators, and the operands.
 constexpr int kPackedTokens = 6;
 constexpr int kPackedRows = 4;
-constexpr int kFewTokens = 6;  // of a tile of few tokens and row-major weights
-/// Rows of w in such a tile. Two tokens read a matrix from memory row by row, since one stream is the fastest.
+constexpr int kFewTokens = 6;  // tokens of a tile, for few tokens and row-major weights
+/// Rows of w in such a tile. For two tokens, a matrix in memory is read row by row, because a single stream is fastest.
 constexpr int few_rows(int tokens, bool near) { return tokens == 2 ? (near ? 8 : 1) : 4; }
 constexpr PackAbove kPackAbove = {.f32 = 64, .half = kNeverPack, .transposed = 32};
-constexpr std::int64_t kWhole = 2304;    // of k that packed products compute in one chunk
+constexpr std::int64_t kWhole = 2304;    // largest k that packed products compute in one chunk
 constexpr int kOneTokenRows = 8;         // rows at once for a single token
 constexpr int kFewTokensTransposed = 4;  // the same for transposed weights
-constexpr int kMixRows = 6;              // of weighted_rows at once
-/// Columns at once, in vectors, for this many of them: as wide as registers allow, since whole rows are read fastest.
+constexpr int kMixRows = 6;              // rows of weighted_rows at once
+/// Columns at once, in vectors, for this many rows: as wide as the registers allow, because whole rows are read
+/// fastest.
 constexpr int mix_vecs(int rows) { return rows == 1 ? 16 : rows <= 3 ? 8 : 4; }
 
 struct Vec {
@@ -68,7 +69,7 @@ inline Vec load_i8_first(const void* p, int count) {
 inline void store_f32(Vec a, void* p) { _mm512_storeu_ps(p, a.v); }
 inline void store_f32_first(Vec a, void* p, int count) { _mm512_mask_storeu_ps(p, lanes_below(count), a.v); }
 
-/// To nearest, ties to even; a NaN is made quiet.
+/// Rounds to nearest, ties to even; a NaN becomes quiet.
 inline __m256i narrow_bf16(Vec a) {
   const __m512i bits = _mm512_castps_si512(a.v);
   const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));

@@ -22,8 +22,8 @@ constexpr PackAbove kPackAbove = {.f32 = 16, .half = 16, .transposed = 4};
 constexpr std::int64_t kWhole = 1024;
 constexpr int kOneTokenRows = 1;  // rows of weights at once for a single token
 constexpr int kFewTokensTransposed = 1;
-constexpr int kMixRows = 1;                // of weighted_rows at once
-constexpr int mix_vecs(int) { return 1; }  // columns of as many of them at once, in vectors
+constexpr int kMixRows = 1;                // rows of weighted_rows at once
+constexpr int mix_vecs(int) { return 1; }  // columns at once, in vectors, for this many rows
 
 struct Vec {
   float lane[kLanes];
@@ -32,7 +32,7 @@ struct Mask {
   bool lane[kLanes];
 };
 
-// Out of line: unrolled tiles of sixteen lanes each would take half a minute to compile, and a reference need not be
+// Not inlined: unrolled tiles of sixteen lanes each would take half a minute to compile, and a reference need not be
 // fast.
 template <class Function>
 [[gnu::noinline]] Vec each_lane(Function function) {
@@ -61,7 +61,7 @@ inline void set_element(void* p, int i, T value) {
   std::memcpy(static_cast<std::byte*>(p) + static_cast<std::size_t>(i) * sizeof(T), &value, sizeof(T));
 }
 
-/// As the instruction does it: a signalling NaN becomes quiet.
+/// As in the instruction, a signaling NaN becomes quiet.
 inline float quiet_float_from_f16(std::uint16_t bits) {
   const float value = float_from_f16(bits);
   return value == value ? value : std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) | 0x400000u);
@@ -72,7 +72,7 @@ inline Vec broadcast(float value) {
 }
 inline Vec zero() { return broadcast(0.0f); }
 
-// Loads of the first `count` elements set the other lanes to zero. Neither they nor such stores touch other memory.
+// Loads of the first `count` elements set the other lanes to zero. Such loads and stores access no other memory.
 inline Vec load_f32_first(const void* p, int count) {
   return each_lane([=](int l) { return l < count ? element<float>(p, l) : 0.0f; });
 }
@@ -133,7 +133,7 @@ inline Vec fma(Vec a, Vec b, Vec c) {
 inline Mask first_lanes(int count) {
   return each_lane_mask([=](int l) { return l < count; });
 }
-/// a < b; false where either is NaN.
+/// a < b; false if either is NaN.
 inline Mask less(Vec a, Vec b) {
   return each_lane_mask([&](int l) { return a.lane[l] < b.lane[l]; });
 }
@@ -156,7 +156,7 @@ inline Vec abs(Vec a) {
 inline Vec with_sign_of(Vec magnitude, Vec sign) {
   return each_lane([&](int l) { return __builtin_copysignf(magnitude.lane[l], sign.lane[l]); });
 }
-/// To the nearest integer, ties to even.
+/// Rounds to the nearest integer, ties to even.
 inline Vec round_even(Vec a) {
   return each_lane([&](int l) { return __builtin_rintf(a.lane[l]); });
 }
@@ -165,7 +165,7 @@ inline Vec times_power_of_two(Vec a, Vec n) {
   return each_lane([&](int l) {
     if (n.lane[l] != n.lane[l]) return n.lane[l];
     const auto exponent = static_cast<std::int32_t>(n.lane[l]);
-    const std::int32_t half = exponent >> 1;  // the first product is normal: only the second rounds
+    const std::int32_t half = exponent >> 1;  // the first product is a normal number, so only the second is rounded
     const auto power = [](std::int32_t e) { return std::bit_cast<float>((e + 127) << 23); };
     return a.lane[l] * power(half) * power(exponent - half);
   });
@@ -205,7 +205,7 @@ inline Mask less(Words a, std::uint32_t limit) {
 inline Vec swap_pairs(Vec a) {
   return each_lane([&](int l) { return a.lane[l ^ 1]; });
 }
-/// The first `count` ≤ 8 elements, each of them in two neighbouring lanes.
+/// The first `count` ≤ 8 elements, each in two adjacent lanes.
 inline Vec load_twice_first(const float* p, int count) {
   return each_lane([=](int l) { return l / 2 < count ? element<float>(p, l / 2) : 0.0f; });
 }

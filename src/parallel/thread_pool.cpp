@@ -20,8 +20,8 @@ void pause_briefly() {
 #endif
 }
 
-/// Sets a flag for as long as a loop runs. No read-modify-write is needed: a nested loop sees the flag of the loop that
-/// contains it, because that loop's threads start after it is set.
+/// Sets a flag for as long as a loop runs. No read-modify-write is needed: a nested loop sees the flag of the enclosing
+/// loop, because the threads of the enclosing loop start after the flag is set.
 class Running {
  public:
   explicit Running(std::atomic<bool>& flag) : flag_(flag) { flag_.store(true, std::memory_order_relaxed); }
@@ -46,7 +46,7 @@ ThreadPool::ThreadPool(int n_threads) {
     for (int thread = 1; thread < n_threads; ++thread) workers_.emplace_back([this, thread] { work(thread); });
   } catch (const std::system_error& e) {
     const int started = size();
-    stop();  // the destructor does not run
+    stop();  // the destructor does not run if the constructor throws
     throw OutOfCapacity("threads", "expected {} threads, the system gives {}: {}", n_threads, started, e.what());
   }
 }

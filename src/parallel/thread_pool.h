@@ -14,10 +14,10 @@
 
 namespace vitrine {
 
-/// Splits loops over threads. The split is static, by index. Each output of vitrine's loops is computed by one thread
-/// from start to end, so results do not depend on the number of threads. Workers spin for some microseconds between
-/// loops, then sleep; an idle pool uses no CPU time. Workers inherit the floating-point mode of the thread that creates
-/// the pool. A pool runs one loop at a time and belongs to one caller.
+/// Divides loops among threads. The division is static, by index. Each output of vitrine's loops is computed by one
+/// thread from start to end, so results do not depend on the number of threads. Workers spin for some microseconds
+/// between loops, then sleep; an idle pool uses no CPU time. Workers inherit the floating-point mode of the thread that
+/// creates the pool. A pool runs one loop at a time and belongs to one caller.
 class ThreadPool {
  public:
   /// `n_threads` counts the calling thread. Throws BadInput if it is out of range, OutOfCapacity if the system cannot
@@ -28,8 +28,8 @@ class ThreadPool {
   ~ThreadPool();
 
   int size() const { return static_cast<int>(workers_.size()) + 1; }
-  /// Temporary memory of a thread, kScratchBytes aligned to 64: for what is too large for a small stack. A function
-  /// that runs on the thread may use it until it calls another one that does.
+  /// Temporary memory of a thread, kScratchBytes aligned to 64 bytes, for data that is too large for a small stack. A
+  /// function that runs on the thread may use it until it calls another function that uses it.
   std::byte* scratch(int thread) const { return scratch_.get() + thread * kScratchBytes; }
   static constexpr std::int64_t kScratchBytes = 1 << 20;
 
@@ -62,7 +62,7 @@ class ThreadPool {
   struct Free {
     void operator()(std::byte* p) const { std::free(p); }
   };
-  std::unique_ptr<std::byte, Free> scratch_;  // pages that no thread touches cost nothing
+  std::unique_ptr<std::byte, Free> scratch_;  // pages that no thread touches use no memory
   std::vector<std::thread> workers_;
   Loop loop_;  // written before generation_ is incremented, read by workers after they see the increment
   std::atomic<std::uint32_t> generation_ = 0;
@@ -70,7 +70,7 @@ class ThreadPool {
   std::atomic<bool> stopping_ = false;
   std::mutex failure_mutex_;
   std::exception_ptr failure_;
-  // A loop is running. On a line of its own: workers wait on the line of generation_.
+  // Whether a loop is running. It has its own cache line, because workers poll the cache line of generation_.
   alignas(64) std::atomic<bool> running_ = false;
 };
 

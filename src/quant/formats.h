@@ -1,4 +1,4 @@
-// The functions in the table of block_format.cpp, and access to the bytes of a block.
+// The functions of the table in block_format.cpp, and access to the bytes of a block.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace vitrine {
 
-// Blocks of 32 (quant/small_blocks.cpp)
+// Blocks of 32 elements (quant/small_blocks.cpp)
 void dequantize_q8_0(const std::byte* block, float* y);
 void dequantize_q4_0(const std::byte* block, float* y);
 void dequantize_q4_1(const std::byte* block, float* y);
@@ -18,7 +18,7 @@ void dequantize_q5_1(const std::byte* block, float* y);
 bool quantize_q8_0(const float* x, std::byte* block);
 bool quantize_q4_0(const float* x, std::byte* block);
 
-// Blocks of 256 whose parts have their own scales (quant/k_blocks.cpp)
+// Blocks of 256 elements, whose parts have their own scales (quant/k_blocks.cpp)
 void dequantize_q2_k(const std::byte* block, float* y);
 void dequantize_q3_k(const std::byte* block, float* y);
 void dequantize_q4_k(const std::byte* block, float* y);

@@ -99,7 +99,7 @@ void dequantize_q6_k(const std::byte* block, float* y) {
   const float d = half_at(block + 208);
   for (int part = 0; part < 16; ++part) {
     const float scale = d * static_cast<float>(signed_at(block, 192 + part));
-    const int in_half = part % 8 * 16;  // the first element of the part, counted within its 128
+    const int in_half = part % 8 * 16;  // the first element of the part within its 128 elements
     const std::byte* const q = block + part / 8 * 64 + in_half % 64;
     const std::byte* const h = block + 128 + part / 8 * 32 + in_half % 32;
     const int low_shift = in_half / 64 * 4, high_shift = in_half / 32 * 2;

@@ -15,7 +15,7 @@ constexpr int kBlock = 256, kPart = 16, kParts = kBlock / kPart;
 constexpr int kLevels = 32;            // values are −32 to 31
 constexpr float kNegligible = 1e-15F;  // parts with smaller elements are stored as 0
 constexpr float kRounder =
-    12582912.0F;  // 1.5 · 2^23: adding it rounds a number below 2^22 to the nearest, ties to even
+    12582912.0F;  // 1.5 · 2^23: adding it rounds a number below 2^22 to the nearest integer, ties to even
 constexpr float kLargestHalf = 65504.0F;
 
 int nearest(float x) {
@@ -27,7 +27,7 @@ int nearest(float x) {
 
 int value_of(float x) { return std::clamp(nearest(x), -kLevels, kLevels - 1); }
 
-/// Σ x² · x v and Σ x² · v v, which measure how well a scale fits.
+/// Σ x² · x v and Σ x² · v v, the sums that determine the weighted squared error of a scale.
 struct Fit {
   float xv = 0, vv = 0;
 };
@@ -45,10 +45,10 @@ Fit fit_of(const float* x, float inverse) {
 
 struct PartScale {
   float scale = 0;
-  float inverse = 0;  // the factor of the elements with which it was found
+  float inverse = 0;  // the factor of the elements for which the scale was found
 };
 
-/// The best scale of a part, out of nineteen around the one for which its largest element becomes −32.
+/// The best scale of a part, among nineteen scales close to the one with which its largest element becomes −32.
 PartScale scale_of_part(const float* x) {
   float largest = 0, extreme = 0;
   for (int i = 0; i < kPart; ++i) {
@@ -73,8 +73,8 @@ PartScale scale_of_part(const float* x) {
   return found;
 }
 
-/// The elements of a part as stored, 0 to 63. If `step` is 0, all of them dequantize to 0, and ggml stores the values
-/// found with the part's own scale.
+/// The elements of a part as stored, 0 to 63. If `step` is 0, all elements dequantize to 0; as ggml does, this stores
+/// the values found with the part's own scale.
 void round_part(const float* x, const PartScale& part, float step, int* values) {
   for (int i = 0; i < kPart; ++i) {
     if (step != 0) {

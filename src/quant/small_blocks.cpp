@@ -10,7 +10,7 @@ namespace {
 constexpr int kBlock = 32;
 constexpr float kLargestHalf = 65504.0F;
 
-/// 1 / d, as in ggml. If that is infinite, a half cannot hold d, and all elements become 0.
+/// 1 / d, as in ggml. If 1 / d is infinite, d is too small for a half-precision number, and all elements become 0.
 float inverse(float d) {
   const float inverse = d != 0 ? 1.0F / d : 0.0F;
   return std::isfinite(inverse) ? inverse : 0.0F;

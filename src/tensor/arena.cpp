@@ -19,8 +19,9 @@ void Arena::next_chunk(std::int64_t n) {
   place_chunk(in_lines(n));
 }
 
-/// Puts a chunk of at least `size` bytes at the top. It and the chunks after it are unused: if one of them is large
-/// enough it is moved here, else all of them are replaced by a new one, so that small unused chunks do not accumulate.
+/// Makes a chunk of at least `size` bytes the top of the stack. All chunks from this position on are unused. If one of
+/// them is large enough, it is moved here; otherwise a new chunk replaces all of them, so that small unused chunks do
+/// not accumulate.
 void Arena::place_chunk(std::int64_t size) {
   const auto first = chunks_.begin() + static_cast<std::ptrdiff_t>(top_.chunk);
   const auto fits = std::find_if(first, chunks_.end(), [&](const Chunk& chunk) { return chunk.size >= size; });
@@ -28,7 +29,7 @@ void Arena::place_chunk(std::int64_t size) {
   std::int64_t idle = 0;
   for (auto it = first; it != chunks_.end(); ++it) idle += it->size;
   chunks_.erase(first, chunks_.end());
-  // As large as all earlier chunks together, so that there are few, up to a limit.
+  // As large as all earlier chunks together, up to a limit, so that there are few chunks.
   Chunk chunk;
   chunk.size = std::max({kFirstChunk, size, idle, std::min(kMostGrowth, reserved_bytes())});
   chunk.data = take_memory(chunk.size, counted_);

@@ -29,7 +29,7 @@ class Arena {
   /// Uninitialized, aligned to 64 bytes.
   std::byte* bytes(std::int64_t n) {
     const std::int64_t free = top_.chunk < chunks_.size() ? chunks_[top_.chunk].size - top_.used : -1;
-    if (n > free) next_chunk(n);  // chunks consist of whole lines, so n also fits after rounding up
+    if (n > free) next_chunk(n);  // chunks consist of whole cache lines, so n fits after rounding, too
     std::byte* const result = chunks_[top_.chunk].data.get() + top_.used;
     top_.used += in_lines(n);
     return result;
@@ -40,7 +40,7 @@ class Arena {
     top_ = mark;
   }
   std::int64_t reserved_bytes() const;  ///< Bytes that the arena has allocated from the system.
-  std::int64_t touched_bytes() const;   ///< The part of them that has been in use at some time.
+  std::int64_t touched_bytes() const;   ///< The part of these that has been in use at some time.
 
  private:
   struct Chunk {
@@ -53,7 +53,7 @@ class Arena {
   static constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
   static std::int64_t in_lines(std::int64_t n) { return (n + kLine - 1) / kLine * kLine; }
-  /// kMost on overflow.
+  /// Returns kMost on overflow.
   static std::int64_t bytes_of(const Shape& shape) {
     std::int64_t n = sizeof(float);
     for (const std::int64_t size : shape.sizes()) {
@@ -72,7 +72,7 @@ class Arena {
   Mark top_;
 };
 
-/// Releases at the end of a scope what was allocated inside it.
+/// Releases, at the end of a scope, the memory that was allocated inside the scope.
 class ArenaScope {
  public:
   explicit ArenaScope(Arena& arena) : arena_(arena), mark_(arena.mark()) {}

@@ -1,5 +1,5 @@
-// The types of stored elements: types of single elements, with their scalar conversion to float, and formats of blocks
-// that share a scale.
+// The types of stored elements: types of single elements, with scalar conversions to float, and block formats, whose
+// elements share a scale.
 #pragma once
 
 #include <bit>
@@ -9,14 +9,14 @@
 
 namespace vitrine {
 
-/// From q8_0 on these are formats of blocks (module quant), whose elements cannot be addressed one by one.
+/// From q8_0 on, these are block formats (module quant), whose elements cannot be addressed one by one.
 enum class DType : std::uint8_t { f32, f16, bf16, i8, q8_0, q4_0, q4_1, q5_0, q5_1, q2_k, q3_k, q4_k, q5_k, q6_k };
 
 constexpr std::size_t kDTypes = 14;
 
 constexpr bool is_blocks(DType dtype) { return dtype >= DType::q8_0; }
 
-/// Bytes of one element; not for formats of blocks.
+/// Bytes of one element; not for block formats.
 constexpr std::int64_t size_of(DType dtype) { return dtype == DType::f32 ? 4 : dtype == DType::i8 ? 1 : 2; }
 
 constexpr std::string_view name_of(DType dtype) {
@@ -37,7 +37,7 @@ constexpr BlockSize block_size(DType dtype) {
   return kSizes[static_cast<std::size_t>(dtype)];
 }
 
-/// Bytes of `n` consecutive elements; in a format of blocks, without an incomplete block at the end.
+/// Bytes of `n` consecutive elements; in a block format, without an incomplete block at the end.
 constexpr std::int64_t bytes_of(DType dtype, std::int64_t n) {
   const BlockSize size = block_size(dtype);
   return size.elements == 1 ? n * size.bytes : n / size.elements * size.bytes;

@@ -9,9 +9,9 @@
 namespace vitrine {
 
 /// Element (r, c) of `[rows, cols]` is `r * row_stride + c * col_stride` elements after `data`. A view does not own
-/// memory. Strides also express the transposed and fused tensors of files; products require col_stride == 1 (row-major)
-/// or row_stride == 1 (transposed). Rows in a format of blocks have col_stride 1 and consist of whole blocks; only
-/// columns at the beginning of a block have an address.
+/// memory. Strides can also express the transposed and fused tensors of files; products require col_stride == 1
+/// (row-major) or row_stride == 1 (transposed). Rows in a block format have col_stride 1 and consist of whole blocks;
+/// only columns at the beginning of a block have an address.
 struct MatrixView {
   const std::byte* data = nullptr;
   DType dtype = DType::f32;

@@ -8,7 +8,7 @@
 namespace vitrine {
 
 /// The memory of a dry run: counts bytes and returns addresses that must not be accessed. Each address is returned only
-/// once, so that values are as distinct as in a real run.
+/// once, so that values have distinct addresses, as in a real run.
 class CountedMemory {
  public:
   static constexpr std::uintptr_t kFirst = 1 << 20;  ///< The lowest address.

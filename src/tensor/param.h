@@ -8,11 +8,11 @@
 
 namespace vitrine {
 
-/// Parameters are used as stored, without copies or folded offsets, so loading, inspection, training and saving all
-/// have the same values. `shape` is the logical shape (`[out, in]` for a product), `view` the layout in the file. A
-/// vector is one row.
+/// Parameters are used as stored, without copies or folded offsets, so loading, inspection, training and saving all use
+/// the same values. `shape` is the logical shape (`[out, in]` for a product), `view` the layout in the file. A vector
+/// is one row.
 struct Param {
-  std::string name;         ///< Our name, such as `blocks.3.attn.wq.weight`.
+  std::string name;         ///< The name in vitrine, such as `blocks.3.attn.wq.weight`.
   std::string stored_name;  ///< The name in the file.
   Shape shape;
   MatrixView view;

@@ -1,4 +1,4 @@
-// The values of a forward pass: dense rows of floats.
+// The values of a forward: dense rows of floats.
 #pragma once
 
 #include <array>

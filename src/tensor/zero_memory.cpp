@@ -29,7 +29,7 @@ void ZeroMemory::resize(std::int64_t bytes, std::string_view what) {
   if (data == MAP_FAILED) {
     throw OutOfCapacity(what, "cannot allocate {:.1f} GB of memory", static_cast<double>(bytes) / 1e9);
   }
-  ::madvise(data, size, MADV_HUGEPAGE);  // fewer address translations; a system without it ignores the advice
+  ::madvise(data, size, MADV_HUGEPAGE);  // fewer address translations; errors are ignored
   data_ = static_cast<std::byte*>(data);
   size_ = bytes;
 }

@@ -1,4 +1,4 @@
-// Memory that the system hands out as zeros, page by page when each is first written.
+// Zero-filled memory, which the system allocates page by page when a page is first written.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@ namespace vitrine {
 class ZeroMemory {
  public:
   ZeroMemory() = default;
-  /// Aligned to a page. Throws OutOfCapacity, which names `what` it is for.
+  /// Aligned to a page. Throws OutOfCapacity if the allocation fails; the error names `what`, the purpose of the
+  /// memory.
   ZeroMemory(std::int64_t bytes, std::string_view what) { resize(bytes, what); }
   ZeroMemory(const ZeroMemory&) = delete;
   ZeroMemory& operator=(const ZeroMemory&) = delete;
@@ -22,7 +23,8 @@ class ZeroMemory {
   ~ZeroMemory();
 
   void swap(ZeroMemory& other) noexcept;
-  /// Keeps what it holds, perhaps at another address; more bytes are zeros. Throws as the constructor does.
+  /// Keeps the contents, but may move them to another address; additional bytes are zero. Throws as the constructor
+  /// does.
   void resize(std::int64_t bytes, std::string_view what);
 
   std::int64_t size() const { return size_; }

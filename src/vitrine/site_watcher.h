@@ -10,13 +10,14 @@
 
 namespace vitrine {
 
-/// Hands a copy of each chosen value to the caller's function; what the function leaves there takes the value's place.
+/// Passes a copy of each selected value to the caller's function; the forward continues with the copy as the function
+/// leaves it.
 class SiteWatcher : public Taps {
  public:
   SiteWatcher(const Watch& watch, const ModelConfig& config);
   bool wants(const SiteId& id) const override;
   Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) override;
-  /// Throws BadInput where a glob met no site in the passes so far.
+  /// Throws BadInput if a glob has matched no site in the passes so far.
   void check_all_met() const;
 
  private:

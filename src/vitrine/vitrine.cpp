@@ -19,14 +19,14 @@
 namespace vitrine {
 namespace {
 
-/// The thread pools of a model. Each call takes one and returns it. At most kMaxPools have workers; a call that finds
-/// all of them taken gets a pool without workers instead of waiting, because it may come from a callback of the call
-/// that it would wait for.
+/// The thread pools of a model. Each call takes one and returns it at the end. At most kMaxPools pools have workers. If
+/// all of them are in use, a call gets a pool without workers instead of waiting, because it may have been made by a
+/// callback of the call for which it would wait.
 class PoolShelf {
  public:
   static constexpr std::size_t kMaxPools = 4;
 
-  explicit PoolShelf(int n_threads) : n_threads_(n_threads) {  // creates one, so that a bad number is refused at once
+  explicit PoolShelf(int n_threads) : n_threads_(n_threads) {  // creates a pool, to check n_threads now
     free_.reserve(kMaxPools);
     put(take());
   }
@@ -154,7 +154,7 @@ std::vector<std::int32_t> LanguageModel::ids(const Prompt& prompt) const {
 
 std::vector<TokenLogprob> LanguageModel::next(const Prompt& prompt, int n, std::stop_token cancel) const {
   if (n < 1) throw BadInput("next", "expected a number of tokens of at least 1, got {}", n);
-  GenerateRequest request;  // one greedy token and its n rivals
+  GenerateRequest request;  // one greedy token and the n most likely ones
   request.prompt = ids(prompt);
   request.max_tokens = 1;
   request.sampling.temperature = 0;
@@ -232,7 +232,7 @@ std::vector<SiteValue> LanguageModel::trace(const Prompt& prompt, const TraceOpt
 
 struct Session::State {
   LanguageModel model;
-  std::optional<KvCache> cache;  // none once a call has failed
+  std::optional<KvCache> cache;  // empty after a call has failed
   SiteWatcher watcher;
   bool is_watched;
   std::vector<std::int32_t> ids;

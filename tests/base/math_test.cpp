@@ -1,4 +1,4 @@
-// Our own functions against long double's, which have eleven bits more.
+// vitrine's own math functions, compared with those of long double, which has eleven more bits.
 #include "base/math.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Broken config.json files: each key in turn gets other values. The model loads and runs, or an error names the key.
+// Broken config.json files: each key in turn gets other values. Either the model loads and runs, or an error names the
+// key.
 #include <gtest/gtest.h>
 
 #include <set>

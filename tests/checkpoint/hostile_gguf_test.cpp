@@ -1,5 +1,5 @@
-// Truncated GGUF files, false sizes and offsets, and split models with missing or exchanged parts: each loads, or is
-// refused by a message of one line that names the file.
+// Truncated GGUF files, false sizes and offsets, and split models with missing or swapped parts: each loads, or is
+// rejected with a one-line message that names the file.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// llama2.c files with absurd headers: each loads and runs, or is refused with the file's name.
+// llama2.c files with absurd headers: each loads and runs, or is rejected with an error that names the file.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -1,4 +1,5 @@
-// Broken safetensors files and false headers: each loads or is refused by an error that names the file and the tensor.
+// Broken safetensors files and false headers: each loads or is rejected with an error that names the file and the
+// tensor.
 #include <gtest/gtest.h>
 
 #include "base/rng.h"

@@ -1,4 +1,5 @@
-// init: logits of transformers on the checkpoints that it writes, the distribution of the weights, and errors.
+// init: the logits of the checkpoints that it writes, compared with those of transformers; the distribution of the
+// weights; errors.
 #include "checkpoint/init.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // Keys of published config.json files that no golden has because transformers no longer writes them. Keys without
-// effect on the forward do not change a bit of it, and other keys are refused.
+// effect on the forward do not change a bit of the result, and other keys are rejected.
 #include <gtest/gtest.h>
 
 #include "checkpoint/hostile_folder.h"

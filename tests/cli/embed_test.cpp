@@ -1,4 +1,4 @@
-// vitrine embed: the grid, neighbours, analogies, and errors, with the vectors of the default model.
+// vitrine embed: the grid, nearest neighbors, analogies, and errors, with the vectors of the default model.
 #include "cli/program.h"
 
 namespace vitrine::test {

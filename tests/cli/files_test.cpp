@@ -1,4 +1,4 @@
-// vitrine logits and trace: the files that they write, and files that they must not change.
+// vitrine logits and trace: the files that they write, and the files that they must not change.
 #include "checkpoint/load.h"
 #include "cli/program.h"
 #include "support/run.h"

@@ -1,4 +1,4 @@
-// From text to shards: documents, their tokens, lost characters, errors.
+// From text to shards: documents, their tokens, dropped characters, errors.
 #include "data/pack.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Token shards: reading returns the tokens that were written, and broken files are refused.
+// Token shards: reading returns the tokens that were written, and broken files are rejected.
 #include "data/shards.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// Every text of the HTML page has a contrast ratio of at least 4.5 to its background, in light and dark mode.
-// Source: WCAG 2.2, success criterion 1.4.3; relative luminance and contrast ratio as defined there.
+// All text on the HTML page has a contrast ratio of at least 4.5 to its background, in light and dark mode. Source:
+// WCAG 2.2, success criterion 1.4.3; relative luminance and contrast ratio as defined there.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // The worked example comes from a document that gives some of its matrices and their results. Most matrices are lost,
-// so no single model has all of its numbers. They are checked here in three pieces with the ops and the optimizer of
-// training. Known values are taken from the document. The tolerance is 0.001, the precision of the document.
+// so no single model has all of its numbers. This test checks them in three parts, with the ops and the optimizer of
+// training. The expected values are those of the document. The tolerance is 0.001, the precision of the document.
 #include <gtest/gtest.h>
 
 #include <algorithm>

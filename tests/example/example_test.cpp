@@ -1,4 +1,5 @@
-// The worked example shows the values that the model computes, and every arithmetic evaluates to the value shown.
+// The worked example shows the values that the model computes, and every line of arithmetic evaluates to the value
+// shown.
 #include "example/example.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// The engine: sequences that come, go and fail leave the others as they are alone.
+// The engine: sequences that are added, end or fail do not change the results of the others.
 #include "generate/engine.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// eval: PyTorch's loss on the same windows, and which tokens count.
+// eval: the loss, compared with PyTorch's on the same windows, and which tokens count.
 #include "generate/evaluate.h"
 
 #include <gmock/gmock.h>

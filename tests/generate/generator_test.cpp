@@ -1,4 +1,4 @@
-// Generation end to end: the reference text, sequences together and alone, reasons to stop.
+// Generation end to end: the reference text, sequences batched and alone, finish reasons.
 #include <gtest/gtest.h>
 
 #include <fstream>

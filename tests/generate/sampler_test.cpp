@@ -1,4 +1,4 @@
-// The sampler against a reference that sorts everything, its documented identities, and refusals.
+// The sampler, compared with a reference that sorts all candidates; its documented properties; invalid arguments.
 #include "generate/sampler.h"
 
 #include <gmock/gmock.h>

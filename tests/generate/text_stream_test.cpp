@@ -1,4 +1,5 @@
-// The text stream: any cut into tokens gives the same text, characters stay whole, stop strings never show.
+// The text stream: any division into tokens gives the same text, characters are never split, stop strings are never
+// output.
 #include "generate/text_stream.h"
 
 #include <gtest/gtest.h>

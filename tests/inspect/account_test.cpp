@@ -1,4 +1,4 @@
-// Layout and account: the layout matches the sites of a forward, the account matches PyTorch's counts.
+// Layout and account: the layout matches the sites of a forward, and the account matches PyTorch's counts.
 #include "inspect/account.h"
 
 #include <gmock/gmock.h>

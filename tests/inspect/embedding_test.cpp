@@ -1,4 +1,4 @@
-// Cosines, neighbours and analogies against their definitions in double precision.
+// Cosines, nearest neighbors and analogies, compared with their definitions in double precision.
 #include "inspect/embedding.h"
 
 #include <gtest/gtest.h>

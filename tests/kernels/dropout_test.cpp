@@ -1,4 +1,4 @@
-// The factors of dropout: their definition in kernels.h, at every place and length, and no float outside.
+// The factors of dropout: their definition in kernels.h, at every offset and length, and no write outside the array.
 #include "base/rng.h"
 #include "kernels/kernel_testing.h"
 

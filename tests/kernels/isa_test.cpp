@@ -1,4 +1,4 @@
-// The choice of a table, by machine and by VITRINE_ISA.
+// The choice of a kernel table, by the machine and by VITRINE_ISA.
 #include <gmock/gmock.h>
 
 #include <algorithm>

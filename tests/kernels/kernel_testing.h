@@ -1,4 +1,5 @@
-// Shared by the tests of the kernels: awkward numbers, comparison by bits, arrays that end at an inaccessible page.
+// Shared by the tests of the kernels: special and extreme numbers, comparison by bits, arrays that end at an
+// inaccessible page.
 #pragma once
 
 #include <gtest/gtest.h>

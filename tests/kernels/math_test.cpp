@@ -1,4 +1,4 @@
-// The errors of exp, tanh, sin, cos and the activations, and that all instruction sets agree on them.
+// The errors of exp, tanh, sin, cos and the activations, and the agreement of all instruction sets.
 #include <functional>
 
 #include "kernels/kernel_testing.h"

@@ -1,4 +1,4 @@
-// Products with a stored matrix: the order of their sums, whatever the shape, the layout and the tile.
+// Products with a stored matrix: the order of summation is the same for every shape, layout and tile.
 #include <algorithm>
 
 #include "kernels/kernel_testing.h"

@@ -1,4 +1,4 @@
-// The steps of optimizers: their definitions in kernels.h, every length and misalignment, and no byte outside the
+// The steps of optimizers: their definitions in kernels.h, every length and misalignment, and no access outside the
 // arrays.
 #include <functional>
 

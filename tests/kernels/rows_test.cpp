@@ -1,4 +1,5 @@
-// Kernels over one row: their definitions in kernels.h, every length and misalignment, and no byte outside the arrays.
+// Kernels over one row: their definitions in kernels.h, every length and misalignment, and no access outside the
+// arrays.
 #include <algorithm>
 #include <functional>
 

@@ -1,4 +1,4 @@
-// Stored elements to float and back: all halves, the ties of rounding, and no byte outside the arrays.
+// Stored elements to float and back: all half-precision numbers, rounding of ties, and no access outside the arrays.
 #include "kernels/kernel_testing.h"
 
 namespace vitrine {

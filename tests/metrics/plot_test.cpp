@@ -1,4 +1,4 @@
-// Drawings of runs: curves and labels, for a committed run and for unusual values.
+// Plots of runs: curves and labels, for a run in the repository and for unusual values.
 #include "metrics/plot.h"
 
 #include <gmock/gmock.h>

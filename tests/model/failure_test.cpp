@@ -1,4 +1,5 @@
-// A sequence whose values are not finite fails alone: the others of its pass keep their bits.
+// If a sequence has values that are not finite, only that sequence fails: the bits of the others in the pass do not
+// change.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

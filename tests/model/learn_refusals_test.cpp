@@ -1,4 +1,4 @@
-// Passes that cannot be differentiated throw.
+// Model::learn throws for passes that cannot be differentiated.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

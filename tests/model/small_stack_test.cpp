@@ -1,4 +1,4 @@
-// A host may run the library on threads with small stacks.
+// The library also runs on threads with small stacks, as a host program may create them.
 #include "support/small_stack.h"
 
 #include "support/learn.h"

@@ -1,4 +1,4 @@
-// The linear map head by head, and copies for heads: values and gradients by complex steps (support/op_check.h).
+// The linear map split by head, and copies for each head: values and gradients by complex steps (support/op_check.h).
 #include "ops/by_head.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The tape: its requirements of ops, the order of its calls, and its errors.
+// The tape: its requirements for ops, the order of its calls, and its errors.
 #include "autograd/tape.h"
 
 #include <gmock/gmock.h>

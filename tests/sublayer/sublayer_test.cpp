@@ -1,6 +1,7 @@
-// A sublayer that is added to the block appears by itself in the account, the memory, the trace and the worked example.
+// A sublayer that is added to the block appears in the account, the memory estimate, the trace and the worked example
+// without further changes.
 //
-// This program has a block of its own: the real one, and after it one more op.
+// This program has its own block: the real one, followed by one more op.
 #define block real_block
 #include "model/block.cpp"
 #undef block

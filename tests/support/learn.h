@@ -1,4 +1,4 @@
-// Gradients in tests: those of a model, computed in every way there is, and those of PyTorch.
+// Gradients in tests: those of a model, computed in every supported way, and those of PyTorch.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// minGPT's JSON checkpoints (base64 float32), as bbycroft/llm-viz ships one with every intermediate value.
+// minGPT's JSON checkpoints (base64 float32). bbycroft/llm-viz publishes one with all intermediate values.
 #pragma once
 
 #include <map>

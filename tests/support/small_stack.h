@@ -1,4 +1,4 @@
-// Threads with small stacks: a library does not own its host's stack.
+// Threads with small stacks, because a library does not control the stack size of its host.
 #pragma once
 
 #include <gtest/gtest.h>

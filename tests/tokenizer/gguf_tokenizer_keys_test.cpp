@@ -1,4 +1,4 @@
-// Tokenizers that are written to GGUF files give the same ids as before.
+// Tokenizers that were written to a GGUF file and read back give the same ids as the originals.
 #include "tokenizer/gguf_tokenizer_keys.h"
 
 #include <gmock/gmock.h>

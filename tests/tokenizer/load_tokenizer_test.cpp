@@ -1,4 +1,4 @@
-// Finding a tokenizer: detection of formats, folders, refusals.
+// Loading a tokenizer: detection of formats, folders, errors.
 #include <gmock/gmock.h>
 
 #include "base/error.h"

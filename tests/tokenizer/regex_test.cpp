@@ -1,5 +1,5 @@
 // The character classes of tokenizer files' regexes. They were compared with `tokenizers` 0.23.3 for every code point
-// (docs/tokenizers.md); these tests have the characters for which engines and versions of Unicode differ.
+// (docs/tokenizers.md); these tests cover the characters for which regex engines and versions of Unicode differ.
 #include "tokenizer/regex.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// SentencePiece models: the ids of sentencepiece 0.2.3, refusals of invalid files.
+// SentencePiece models: the ids of sentencepiece 0.2.3, and errors for invalid files.
 #include "tokenizer/sentencepiece.h"
 
 #include <gmock/gmock.h>

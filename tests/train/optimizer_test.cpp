@@ -1,4 +1,4 @@
-// Compares optimizers with PyTorch's, and their bits across threads and instruction sets.
+// Compares optimizers with PyTorch's, and compares their bits across numbers of threads and instruction sets.
 #include "train/optimizer.h"
 
 #include <gtest/gtest.h>

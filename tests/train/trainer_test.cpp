@@ -1,4 +1,4 @@
-// Training runs: changes that must not affect a bit, changes within rounding, and convergence.
+// Training runs: changes that must not affect a bit, changes that may affect rounding only, and convergence.
 #include "train/trainer.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// The library as its users see it: one header, one class.
+// The public interface of the library.
 #include "vitrine/vitrine.h"
 
 #include <gmock/gmock.h>
