@@ -92,6 +92,7 @@ interrupt generate generate model --ids 1 --max-tokens 5000
 interrupt logits logits model --ids "$ids" --out out.npy
 interrupt grad grad model --ids "$ids" --out out.safetensors
 interrupt trace trace model --ids "$ids" --out out.safetensors
+interrupt trace-gradients trace model --ids "$ids" --gradients --out out.safetensors
 interrupt embed embed model '#1' '#2' --tokenizer tokenizer.json
 interrupt eval eval model long.txt --tokenizer tokenizer.json
 interrupt info info model

@@ -17,8 +17,9 @@ struct GenerateContext {
   DType kv_dtype = DType::f32;
   const std::atomic<bool>* interrupt = nullptr;
   Taps* taps = nullptr;  ///< They see every pass, with the rows of all its sequences.
+  KvMemory* kv_memory = &system_kv_memory();
 
-  KvCache make_cache(std::int64_t capacity) const { return model->make_cache(capacity, kv_dtype); }
+  KvCache make_cache(std::int64_t capacity) const { return model->make_cache(capacity, kv_dtype, *kv_memory); }
   Pass make_pass(Arena& arena, std::vector<Segment> segments = {}) const {
     return {{*pool, *kernels, arena, interrupt}, std::move(segments), {}, taps, kv_dtype};
   }

@@ -64,12 +64,12 @@ Model::Model(ModelConfig config, ModelParams params, std::vector<std::shared_ptr
   validate(config_, "config");
 }
 
-KvCache Model::make_cache(std::int64_t capacity, DType dtype) const {
+KvCache Model::make_cache(std::int64_t capacity, DType dtype, KvMemory& memory) const {
   if (capacity < 0 || capacity > config_.max_seq_len) {
     throw BadInput("kv_cache", "expected a capacity of at most {} tokens (the model's context), got {}",
                    config_.max_seq_len, capacity);
   }
-  return KvCache(kv_layers(config_), capacity, dtype);
+  return KvCache(kv_layers(config_), capacity, dtype, memory);
 }
 
 void Model::forward(Pass& p, std::span<const std::int32_t> tokens) const {
@@ -224,7 +224,6 @@ void Model::head(Pass& p, const Tensor& x, std::span<const std::int32_t> ids) co
                                  ? rows.rows()
                                  : std::max<std::int64_t>(1, kLogitElements / config_.vocab_size);
   for (std::int64_t first = 0; first < rows.rows(); first += group) {
-    p.check_interrupt();
     const ArenaScope scope(p.arena);
     const std::size_t mark = p.is_taped() ? p.training.tape->mark() : 0;
     const Tensor logits = unembed(p, row_range(p, normed, first, std::min(group, rows.rows() - first)), first);

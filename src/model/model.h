@@ -21,7 +21,7 @@ class Model {
   const ModelParams& params() const { return params_; }
 
   /// A cache for one sequence of at most `capacity` tokens. Throws BadInput beyond max_seq_len.
-  KvCache make_cache(std::int64_t capacity, DType dtype) const;
+  KvCache make_cache(std::int64_t capacity, DType dtype, KvMemory& memory = system_kv_memory()) const;
 
   /// Runs `tokens`, one per row of the pass; p.segments must cover the rows. Passes the requested logits to
   /// p.logits.receive and advances the segments' caches. The pass ends early if no later value is needed. A segment

@@ -62,7 +62,6 @@ Tensor run_experts(Pass& p, BlockSite at, const MoeConfig& c, const std::vector<
   Slots slots_of_outputs;
   for (std::size_t e = 0; e < slots.size(); ++e) {
     if (slots[e].empty()) continue;
-    p.check_interrupt();
     const PassScope scope(p);
     const Tensor y = run_expert(p, at, static_cast<int>(e), c.expert, w[e], x, slots[e], c.top_k);
     for (std::size_t i = 0; i < slots[e].size(); ++i) {

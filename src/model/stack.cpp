@@ -42,7 +42,6 @@ Tensor run_stack(Pass& p, Stack stack, std::span<const BlockConfig> configs, std
   for (std::size_t layer = 0; layer < configs.size(); ++layer) {
     const BlockSite at{static_cast<int>(layer), stack};
     if (p.ends_before(at(Site::resid_pre))) break;
-    p.check_interrupt();
     if (p.is_taped() && p.training.recompute) {
       x = run_recomputed(p, at, configs[layer], params[layer], x);
     } else if (p.is_taped()) {

@@ -22,7 +22,8 @@ struct Machine {
   const std::atomic<bool>* interrupt = nullptr;  ///< The pass throws Interrupted when it becomes true.
   bool shapes_only = false;                      ///< A dry run: tensors have no elements, and loops do not run.
 
-  /// Throws Interrupted if the caller has requested it. Called every few milliseconds.
+  /// Throws Interrupted if the caller has requested it. Every loop begins with this check; loops that take longer than
+  /// some milliseconds repeat it.
   void check_interrupt() const;
 
   /// kScratchFloats that belong to a thread of the pool, for the kernels.
@@ -41,6 +42,7 @@ struct Machine {
 
   template <class Body>
   void parallel_for(std::int64_t n, std::int64_t grain, Body&& body) {
+    check_interrupt();
     if (!shapes_only) pool.parallel_for(n, grain, body);
   }
 

@@ -34,6 +34,7 @@ class Host : public testing::Test {
              {"grad", "Once upon a time", "--out", out + "/grad.safetensors"},
              {"eval", folder_ / "text"},
              {"tokenize", "Once upon a time"},
+             {"detokenize", "5", "6", "7"},
              {"info"},
              {"example"},
              {"embed", source_dir() + "/models/default", "#5", "#6"},
@@ -42,6 +43,8 @@ class Host : public testing::Test {
              {"tokenizer", "train", folder_ / "text", "--vocab-size", "270", "--out", tokenizer},
              {"data", "pack", folder_ / "text", "--tokenizer", tokenizer, "--out", out + "/packed"},
              {"train", out + ".toml", "--threads", "2"},
+             {"data", "baselines", folder_ / "tokens"},
+             {"plot", out + "/run", "--out", out + "/curves.svg"},
          }) {
       Arguments line = before;
       line.insert(line.end(), command.begin(), command.end());
@@ -63,6 +66,9 @@ TEST_F(Host, AStackOf256KiBSuffices) {
   if (kSlowdown > 1) GTEST_SKIP() << "sanitizers enlarge stack frames";
   const Arguments small = {"-c", "ulimit -s 256 && exec \"$0\" \"$@\"", VITRINE_PROGRAM};
   results("small", {.program = "/bin/sh"}, small);
+  Arguments bench = small;
+  bench.insert(bench.end(), {"bench", golden("gpt2"), "--prompt", "4", "--generate", "2"});
+  EXPECT_EQ(run_program(bench, {.program = "/bin/sh"}).status, 0);
 }
 
 /// Without FMA, exp, log, pow and other functions of glibc return other bits.

@@ -175,6 +175,42 @@ TEST(Engine, ASequenceThatIsNotFiniteFailsAlone) {
   EXPECT_THROW(generate(context, requests), NotFinite);
 }
 
+/// The system's memory, with a count of the bytes in use.
+class WatchedMemory : public KvMemory {
+ public:
+  std::shared_ptr<std::byte> take(std::int64_t n) override {
+    held_ += n;
+    const std::shared_ptr<std::byte> block = system_kv_memory().take(n);
+    return {block.get(), [this, n, block](std::byte*) { held_ -= n; }};
+  }
+  std::int64_t held() const { return held_; }
+
+ private:
+  std::int64_t held_ = 0;
+};
+
+TEST(Engine, SequencesGiveTheirCachesBackWhenTheyEndOrAreCancelled) {
+  const Checkpoint checkpoint = golden_checkpoint("gpt2");
+  ThreadPool pool(1);
+  WatchedMemory memory;
+  GenerateContext context{checkpoint.model.get(), &pool, &default_kernels()};
+  context.kv_memory = &memory;
+  Engine engine(context);
+  GenerateRequest request;
+  request.prompt = {1, 2, 3};
+  request.max_tokens = 2;
+  engine.add(request);
+  const std::int64_t one = memory.held();
+  EXPECT_GT(one, 0);
+  const std::uint64_t second = engine.add(request);
+  EXPECT_EQ(memory.held(), 2 * one);
+  engine.step();
+  engine.cancel(second);
+  EXPECT_EQ(memory.held(), one) << "at once";
+  while (!engine.empty()) engine.step();
+  EXPECT_EQ(memory.held(), 0);
+}
+
 TEST(Engine, RefusesARequestWithoutTouchingTheOthers) {
   const Checkpoint checkpoint = golden_checkpoint("gpt2");
   ThreadPool pool(1);
