@@ -66,13 +66,17 @@ void pack_transposed(const std::byte* from, std::int64_t stride, std::int64_t ro
   const std::int64_t steps = (cols + kLanes - 1) / kLanes, padded = (rows + n - 1) / n * n;
   for (std::int64_t s = 0; s < steps; ++s) {
     const auto deep = static_cast<int>(smaller(kLanes, cols - s * kLanes));
+    float* tile = to + s * n * kLanes;
+    std::int64_t slot = 0;
     for (std::int64_t first = 0; first < padded; first += kLanes) {
       const auto here = static_cast<int>(smaller(kLanes, rows - first));
       Vec square[kLanes];
       load_square<kType>(from + first * kSize<kType> + s * kLanes * stride, stride, here, deep, square);
       for (std::int64_t i = 0; i < kLanes && first + i < padded; ++i) {
-        const std::int64_t row = first + i;
-        store_f32(square[i], to + ((row / n * steps + s) * n + row % n) * kLanes);
+        store_f32(square[i], tile + slot * kLanes);
+        if (++slot < n) continue;
+        slot = 0;
+        tile += steps * n * kLanes;
       }
     }
   }

@@ -93,11 +93,15 @@ inline void finish_tile(const float* sums, int tokens, int rows, float* y, std::
     sum_lanes_of_4(four, out + i);
   }
   for (; i < count; ++i, sums += kLanes) out[i] = sum_lanes(load_f32(sums));
+  const auto put = [&](int t, int r) {
+    float& to = y[t * ldy + r];
+    to = adds ? to + out[t * kPackedRows + r] : out[t * kPackedRows + r];
+  };
+  if (tokens == kPackedTokens && rows == kPackedRows) {
+    return unrolled<kPackedTokens>([&](auto t) { unrolled<kPackedRows>([&](auto r) { put(t, r); }); });
+  }
   for (int t = 0; t < tokens; ++t) {
-    for (int r = 0; r < rows; ++r) {
-      float& to = y[t * ldy + r];
-      to = adds ? to + out[t * kPackedRows + r] : out[t * kPackedRows + r];
-    }
+    for (int r = 0; r < rows; ++r) put(t, r);
   }
 }
 
@@ -117,7 +121,11 @@ void packed_block(const float* x, std::int64_t tokens, std::int64_t rows, std::i
       const auto here = static_cast<int>(smaller(kPackedTokens, tokens - t));
       const float* const tile = x + (t * all_steps + k.begin / kLanes * kPackedTokens) * kLanes;
       const float* w = panel;
+      // The next tile's chunk, which is far from this one, is prefetched a part at a time.
+      const float* next = tile + all_steps * kPackedTokens * kLanes;
+      const std::int64_t lines = chunk < cols ? steps * kPackedTokens * kPackedRows / rows + 1 : 0;
       for (std::int64_t r = 0; r < rows; r += kPackedRows, w += steps * kPackedRows * kLanes) {
+        for (std::int64_t i = 0; i < lines; ++i, next += kLanes) __builtin_prefetch(next, 0, kSecondCache);
         packed_tile_of<kPackedTokens>(here, tile, w, steps, k.begin == 0, sums);
         if (k.end == cols) {
           finish_tile(sums, here, static_cast<int>(smaller(kPackedRows, rows - r)), y + t * ldy + r, ldy, adds);
