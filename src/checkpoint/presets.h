@@ -17,6 +17,7 @@ struct Preset {
   std::string_view source;  ///< The checkpoint, and the source of its number of parameters.
   std::int64_t n_params;    ///< As published, or as the published sizes give.
   std::string_view config;  ///< JSON
+  std::string_view like{};  ///< Another preset, whose other keys this one has, too; empty: none.
 };
 
 std::span<const Preset> all_presets();
