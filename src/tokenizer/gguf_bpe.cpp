@@ -61,7 +61,7 @@ PreTokenizers pre_tokenizers_of(const PreTokenizerRule& rule, std::string_view p
 
 std::string GgufBpeTokenizer::bytes(std::int32_t id) const {
   const GgufVocabulary::Piece& piece = at(id);
-  if (piece.type == PieceType::control || piece.type == PieceType::unknown) return "";
+  if (piece.is_control()) return "";
   std::string bytes;
   if (piece.type == PieceType::user_defined || !append_from_byte_level(piece.text, bytes)) return piece.text;
   return bytes;

@@ -62,7 +62,7 @@ void GgufSpmTokenizer::encode_text(std::string_view text, bool is_first, Encodin
 
 std::string GgufSpmTokenizer::bytes(std::int32_t id) const {
   const GgufVocabulary::Piece& piece = at(id);
-  if (piece.type == PieceType::control || piece.type == PieceType::unknown) return "";
+  if (piece.is_control()) return "";
   if (piece.type == PieceType::user_defined) return piece.text;
   if (piece.type == PieceType::byte) return std::string(1, static_cast<char>(byte_of_piece(piece.text).value()));
   return with_spaces(piece.text);

@@ -56,12 +56,11 @@ SentencePieceTokenizer::SentencePieceTokenizer(SentencePieceModel model)
   std::vector<PrefixTrie::Key> special;
   for (std::int32_t id = 0; id < vocab_size(); ++id) {
     const VocabularyPiece& piece = at(id);
-    const bool is_special = piece.type == PieceType::control || piece.type == PieceType::unknown;
     const bool is_byte = piece.type == PieceType::byte;
-    if (is_special) special.emplace_back(piece.text, id);
+    if (piece.is_control()) special.emplace_back(piece.text, id);
     if (is_byte) byte_ids_[byte_of_piece(piece.text).value()] = id;
     if (unigram_) continue;
-    if (is_special || is_byte) {
+    if (piece.is_control() || is_byte) {
       merger_.add_reserved(piece.text, id);
     } else {
       merger_.add(piece.text, id, piece.score, piece.type == PieceType::unused);
