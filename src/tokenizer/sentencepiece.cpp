@@ -1,17 +1,53 @@
 #include "tokenizer/sentencepiece.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tokenizer/best_path.h"
 #include "tokenizer/piece_merge.h"
 #include "tokenizer/sentencepiece_normalizer.h"
-#include "tokenizer/sentencepiece_unigram.h"
 
 namespace vitrine {
 namespace {
+
+/// The unigram model. Sums are in single precision, as in SentencePiece. Source: google/sentencepiece, unigram_model.cc
+/// (Model::EncodeOptimized).
+class SentencePieceUnigram {
+ public:
+  explicit SentencePieceUnigram(const SentencePieceModel& model) : scores_(model.pieces.size()), unk_(model.unk) {
+    float lowest = std::numeric_limits<float>::max();
+    std::vector<PrefixTrie::Key> keys;
+    for (std::size_t id = 0; id < model.pieces.size(); ++id) {
+      const VocabularyPiece& piece = model.pieces[id];
+      const bool user_defined = piece.type == PieceType::user_defined;
+      if (piece.type != PieceType::normal && !user_defined) continue;
+      if (!user_defined) lowest = std::min(lowest, piece.score);
+      // A user-defined piece scores 0.1 for each byte except the first, while the scores of other pieces are negative.
+      // (Versions of the library before 0.2.3 use -0.1 for each such piece and may break ties differently.)
+      const double by_length = static_cast<double>(piece.text.size() - 1) * 0.1;
+      scores_[id] = user_defined ? static_cast<float>(by_length) : piece.score;
+      keys.emplace_back(piece.text, static_cast<std::int32_t>(id));
+    }
+    unk_score_ = lowest - 10;
+    trie_ = PrefixTrie(std::move(keys));
+  }
+
+  /// The pieces of a normalized text. A character that is not a piece has the id of the unknown piece.
+  std::vector<BestPath<float>::Piece> encode(std::string_view text, EncodingRecorder* recorder) const {
+    const auto score = [&](std::int32_t id) { return scores_[static_cast<std::size_t>(id)]; };
+    return BestPath<float>().find(text, trie_, score, sentencepiece_character, unk_, unk_score_, recorder);
+  }
+
+ private:
+  PrefixTrie trie_;            // the normal and user-defined pieces
+  std::vector<float> scores_;  // by id
+  std::int32_t unk_;
+  float unk_score_ = 0;
+};
 
 class SentencePieceTokenizer final : public Tokenizer {
  public:
@@ -114,9 +150,9 @@ void SentencePieceTokenizer::encode_part(std::string_view text, SentencePieceNor
 void SentencePieceTokenizer::encode_unigram(std::string_view normal, Job& job) const {
   std::vector<std::int32_t>& ids = job.ids;
   const std::size_t n_before = ids.size();
-  for (const SentencePieceUnigram::Piece& piece : unigram_->encode(normal, job.recorder)) {
+  for (const auto& piece : unigram_->encode(normal, job.recorder)) {
     if (piece.id == model_.unk && !byte_ids_.empty()) {
-      for (const char c : normal.substr(piece.begin, piece.size))
+      for (const char c : normal.substr(piece.begin, piece.end - piece.begin))
         ids.push_back(byte_ids_[static_cast<unsigned char>(c)]);
     } else if (piece.id != model_.unk || ids.size() == n_before || ids.back() != model_.unk) {
       ids.push_back(piece.id);

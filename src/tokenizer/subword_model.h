@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tokenizer/best_path.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/piece_table.h"
 #include "tokenizer/tokenizer_document.h"
@@ -14,15 +15,8 @@ namespace vitrine {
 
 /// The memory of one thread. It belongs to one model, because its cache holds ids.
 struct SubwordWorkspace {
-  /// The last piece of the best path that ends at a byte of the word.
-  struct Node {
-    double score;
-    std::int32_t id = kNoId;
-    std::int32_t begin = -1;
-  };
   Bpe::Workspace bpe;
-  std::vector<Node> nodes;
-  std::vector<std::int32_t> ids;
+  BestPath<double> best_path;
 };
 
 /// Immutable.
