@@ -37,6 +37,9 @@ class FileWriter {
   int fd_ = -1;
 };
 
+/// Throws OutOfCapacity where the disk of `path` has fewer free bytes. Does nothing where that cannot be found out.
+void check_disk_space(const std::string& path, std::int64_t bytes);
+
 /// Writes the names in a folder to disk. Ignores errors, because some file systems do not support it.
 void sync_folder(const std::string& folder);
 
