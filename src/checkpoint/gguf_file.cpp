@@ -149,16 +149,8 @@ Checkpoint load_gguf(const std::shared_ptr<const MappedFile>& file, const LoadOp
 
   ModelConfig config = read_gguf_config(architecture, metadata, gguf.tensors, options);
   reshape_gates(gguf.tensors);
-  ModelParams params;
-  const auto table = std::make_shared<const Family>(gguf_family(architecture));
-  const std::string prefix = bind_tensors(*table, config, gguf.tensors, params);
-
-  Checkpoint result;
-  result.table = table;
-  result.prefix = prefix;
-  result.model = std::make_shared<const Model>(std::move(config), std::move(params), gguf.tensors.storage);
+  Checkpoint result = bind_tensors(gguf_family(architecture), std::move(config), std::move(gguf.tensors));
   result.description = std::string(architecture.family) + ", GGUF";
-  result.family = architecture.family;
   result.tokenizer_path = file->path();
   read_special_ids(metadata, result);
   return result;

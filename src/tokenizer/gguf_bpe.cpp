@@ -32,7 +32,7 @@ class GgufBpeTokenizer final : public GgufTokenizer {
 void GgufBpeTokenizer::encode_text(std::string_view text, bool /*is_first*/, EncodingRecorder* recorder,
                                    std::vector<std::int32_t>& ids) const {
   const auto workspace = workspaces_.lease();
-  (*workspace).recorder = recorder;
+  workspace->recorder = recorder;
   std::string spelled;
   const auto encode_word = [&](std::string_view word) {
     spelled.clear();

@@ -55,7 +55,7 @@ void GgufSpmTokenizer::encode_text(std::string_view text, bool is_first, Encodin
   if (is_first && vocabulary().add_space_prefix) normal += kSpaceSymbol;
   append_with_spaces_as(kSpaceSymbol, text, normal);
   const auto workspace = workspaces_.lease();
-  (*workspace).recorder = recorder;
+  workspace->recorder = recorder;
   if (recorder != nullptr) recorder->normalized("spaces", text, normal);
   record_word(recorder, normal, ids, [&] { merger_.encode(normal, *workspace, ids); });
 }

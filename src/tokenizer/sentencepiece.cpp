@@ -164,7 +164,7 @@ void SentencePieceTokenizer::encode_unigram(std::string_view normal, Job& job) c
 void SentencePieceTokenizer::encode_bpe(std::string_view normal, Job& job) const {
   std::vector<std::int32_t>& ids = job.ids;
   const auto workspace = workspaces_.lease();
-  (*workspace).recorder = job.recorder;
+  workspace->recorder = job.recorder;
   const std::size_t n_before = ids.size();
   std::size_t begin = 0;
   normalizer_.user_defined().each_match(normal, [&](std::size_t i, PrefixTrie::Match match) {

@@ -33,7 +33,7 @@ class SubwordModel {
 std::unique_ptr<const SubwordModel> parse_subword_model(TokenizerDocument& document, std::string_view where);
 
 /// Throws BadCheckpoint if a merge or its result is not in the vocabulary.
-Bpe make_bpe(PieceTable pieces, const MergeList& merges, BpeOptions options, std::string_view where);
-std::unique_ptr<const SubwordModel> make_bpe_model(Bpe bpe);
+std::unique_ptr<const SubwordModel> make_bpe_model(PieceTable pieces, const MergeList& merges, BpeOptions options,
+                                                   std::string_view where);
 
 }  // namespace vitrine

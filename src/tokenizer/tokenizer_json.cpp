@@ -54,7 +54,6 @@ class JsonTokenizer final : public Tokenizer {
   bool is_control(std::int32_t id) const;  ///< Whether `id` is a special added token, which decoding omits.
   void encode_valid(std::string_view text, bool at_start, Job& job) const;
   void encode_raw(std::string_view text, bool at_start, Job& job) const;
-  void encode_normalized(std::string_view text, bool at_start, Job& job) const;
   void encode_word(std::string_view word, Job& job) const;
   void add_token(std::int32_t id, Job& job) const;
 
@@ -78,7 +77,7 @@ std::vector<std::int32_t> JsonTokenizer::encode(std::string_view text, SpecialTo
   const auto lease = workspaces_.lease();
   std::vector<std::int32_t> ids;
   ids.reserve(text.size() / 4 + 16);
-  (*lease).bpe.recorder = recorder;
+  lease->bpe.recorder = recorder;
   Job job = {policy, *lease, recorder, ids};
   const auto put = [&](const std::vector<std::int32_t>& added) {
     if (policy == SpecialTokens::none) return;
@@ -116,15 +115,12 @@ void JsonTokenizer::encode_raw(std::string_view text, bool at_start, Job& job) c
   std::string_view normalized = text;
   if (job.recorder != nullptr) job.recorder->part(text);
   if (parts_.normalizer != nullptr) normalized = buffer = (*parts_.normalizer)(std::string(text), job.recorder);
-  parts_.added.split_normalized(
-      normalized, job.policy,
-      [&](std::string_view part) { encode_normalized(part, at_start && part.data() == normalized.data(), job); },
-      [&](std::int32_t id) { add_token(id, job); });
-}
-
-void JsonTokenizer::encode_normalized(std::string_view text, bool at_start, Job& job) const {
-  parts_.pre_tokenizers(
-      text, at_start, [&](std::string_view word, bool) { encode_word(word, job); }, job.recorder);
+  const auto encode_part = [&](std::string_view part) {
+    parts_.pre_tokenizers(
+        part, at_start && part.data() == normalized.data(),
+        [&](std::string_view word, bool) { encode_word(word, job); }, job.recorder);
+  };
+  parts_.added.split_normalized(normalized, job.policy, encode_part, [&](std::int32_t id) { add_token(id, job); });
 }
 
 void JsonTokenizer::encode_word(std::string_view word, Job& job) const {
@@ -208,7 +204,7 @@ std::unique_ptr<const Tokenizer> parse_vocab_and_merges(std::string_view vocab, 
     add_merge_line(line, written, merges_path);
   }
   const Json level = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}};
-  auto model = make_bpe_model(make_bpe(parse_vocab_json(vocab, vocab_path), written, {}, merges_path));
+  auto model = make_bpe_model(parse_vocab_json(vocab, vocab_path), written, {}, merges_path);
   std::vector<AddedToken> added;
   const char* const kEndOfText = "<|endoftext|>";
   const std::int32_t end_of_text = model->pieces().find(kEndOfText);
