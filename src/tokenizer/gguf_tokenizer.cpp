@@ -29,22 +29,18 @@ std::vector<std::int32_t> GgufTokenizer::encode(std::string_view text, SpecialTo
                                                 EncodingRecorder* recorder) const {
   const bool apply = policy == SpecialTokens::apply;
   std::vector<std::int32_t> ids;
-  const auto add_token = [&](std::int32_t id, Explanation::Token::From from) {
-    ids.push_back(id);
-    if (recorder != nullptr) recorder->token(id, from);
-  };
-  if (apply && vocabulary_.add_bos) add_token(vocabulary_.bos.value(), Explanation::Token::From::policy);
+  if (apply && vocabulary_.add_bos) add_token(vocabulary_.bos.value(), Explanation::Token::From::policy, ids, recorder);
   bool is_first = true;
   for (const Fragment& fragment : split(text, apply)) {
     if (fragment.id != kNoId) {
-      add_token(fragment.id, Explanation::Token::From::text);
+      add_token(fragment.id, Explanation::Token::From::text, ids, recorder);
     } else {
       if (recorder != nullptr) recorder->part(fragment.text);
       encode_text(fragment.text, is_first, recorder, ids);
     }
     is_first = fragment.id != kNoId;
   }
-  if (apply && vocabulary_.add_eos) add_token(vocabulary_.eos.value(), Explanation::Token::From::policy);
+  if (apply && vocabulary_.add_eos) add_token(vocabulary_.eos.value(), Explanation::Token::From::policy, ids, recorder);
   return ids;
 }
 

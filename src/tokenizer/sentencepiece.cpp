@@ -70,7 +70,6 @@ class SentencePieceTokenizer final : public Tokenizer {
   std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy,
                                    EncodingRecorder* recorder) const override;
   const VocabularyPiece& at(std::int32_t id) const { return model_.pieces[checked_index(id)]; }
-  void add_token(std::int32_t id, Explanation::Token::From from, Job& job) const;
   void encode_part(std::string_view text, SentencePieceNormalizer::Place place, Job& job) const;
   void encode_bpe(std::string_view normal, Job& job) const;
   void encode_unigram(std::string_view normal, Job& job) const;
@@ -114,20 +113,15 @@ std::vector<std::int32_t> SentencePieceTokenizer::encode(std::string_view text, 
     encode_part(text, {}, job);
     return std::move(job.ids);
   }
-  if (model_.bos) add_token(*model_.bos, Explanation::Token::From::policy, job);
+  if (model_.bos) add_token(*model_.bos, Explanation::Token::From::policy, job.ids, recorder);
   std::size_t begin = 0;
   special_.each_match(text, [&](std::size_t i, PrefixTrie::Match special) {
     encode_part(text.substr(begin, i - begin), {begin == 0, false}, job);
-    add_token(special.value, Explanation::Token::From::text, job);
+    add_token(special.value, Explanation::Token::From::text, job.ids, recorder);
     begin = i + special.length;
   });
   encode_part(text.substr(begin), {begin == 0, true}, job);
   return std::move(job.ids);
-}
-
-void SentencePieceTokenizer::add_token(std::int32_t id, Explanation::Token::From from, Job& job) const {
-  job.ids.push_back(id);
-  if (job.recorder != nullptr) job.recorder->token(id, from);
 }
 
 void SentencePieceTokenizer::encode_part(std::string_view text, SentencePieceNormalizer::Place place, Job& job) const {

@@ -55,7 +55,6 @@ class JsonTokenizer final : public Tokenizer {
   void encode_valid(std::string_view text, bool at_start, Job& job) const;
   void encode_raw(std::string_view text, bool at_start, Job& job) const;
   void encode_word(std::string_view word, Job& job) const;
-  void add_token(std::int32_t id, Job& job) const;
 
   Parts parts_;
   bool is_byte_level_;
@@ -81,8 +80,7 @@ std::vector<std::int32_t> JsonTokenizer::encode(std::string_view text, SpecialTo
   Job job = {policy, *lease, recorder, ids};
   const auto put = [&](const std::vector<std::int32_t>& added) {
     if (policy == SpecialTokens::none) return;
-    ids.insert(ids.end(), added.begin(), added.end());
-    if (recorder != nullptr) recorder->tokens(added, Explanation::Token::From::policy);
+    for (const std::int32_t id : added) add_token(id, Explanation::Token::From::policy, ids, recorder);
   };
   put(parts_.post_processor.before);
   if (is_valid_utf8(text)) {
@@ -107,7 +105,7 @@ std::vector<std::int32_t> JsonTokenizer::encode(std::string_view text, SpecialTo
 void JsonTokenizer::encode_valid(std::string_view text, bool at_start, Job& job) const {
   parts_.added.split_raw(
       text, job.policy, [&](std::string_view part) { encode_raw(part, at_start && part.data() == text.data(), job); },
-      [&](std::int32_t id) { add_token(id, job); });
+      [&](std::int32_t id) { add_token(id, Explanation::Token::From::text, job.ids, job.recorder); });
 }
 
 void JsonTokenizer::encode_raw(std::string_view text, bool at_start, Job& job) const {
@@ -120,16 +118,13 @@ void JsonTokenizer::encode_raw(std::string_view text, bool at_start, Job& job) c
         part, at_start && part.data() == normalized.data(),
         [&](std::string_view word, bool) { encode_word(word, job); }, job.recorder);
   };
-  parts_.added.split_normalized(normalized, job.policy, encode_part, [&](std::int32_t id) { add_token(id, job); });
+  parts_.added.split_normalized(normalized, job.policy, encode_part, [&](std::int32_t id) {
+    add_token(id, Explanation::Token::From::text, job.ids, job.recorder);
+  });
 }
 
 void JsonTokenizer::encode_word(std::string_view word, Job& job) const {
   record_word(job.recorder, word, job.ids, [&] { parts_.model->encode(word, job.workspace, job.ids); });
-}
-
-void JsonTokenizer::add_token(std::int32_t id, Job& job) const {
-  job.ids.push_back(id);
-  if (job.recorder != nullptr) job.recorder->token(id, Explanation::Token::From::text);
 }
 
 std::string_view JsonTokenizer::piece_view(std::int32_t id) const {
