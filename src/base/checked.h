@@ -1,8 +1,8 @@
 // Arithmetic on sizes that come from files: overflow gives std::nullopt and never wraps around.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 
@@ -24,17 +24,10 @@ inline std::optional<std::int64_t> checked_add(std::int64_t a, std::int64_t b) {
 
 /// The product of all sizes (1 if there are none), or std::nullopt if one is negative or the product does not fit.
 inline std::optional<std::int64_t> checked_product(std::span<const std::int64_t> sizes) {
+  if (std::any_of(sizes.begin(), sizes.end(), [](std::int64_t size) { return size < 0; })) return std::nullopt;
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return 0;
   std::optional<std::int64_t> product = 1;
-  bool has_zero = false;
-  for (std::int64_t size : sizes) {
-    if (size < 0) return std::nullopt;
-    if (size == 0) has_zero = true;
-  }
-  if (has_zero) return 0;
-  for (std::int64_t size : sizes) {
-    product = checked_mul(*product, size);
-    if (!product) return std::nullopt;
-  }
+  for (const std::int64_t size : sizes) product = product ? checked_mul(*product, size) : product;
   return product;
 }
 

@@ -102,6 +102,14 @@ void FileWriter::commit() {
   sync_folder(std::filesystem::absolute(path_).parent_path().string());
 }
 
+void check_disk_space(const std::string& path, std::int64_t bytes) {
+  std::error_code error;
+  const auto space = std::filesystem::space(std::filesystem::absolute(path, error).parent_path(), error);
+  if (error || space.available >= static_cast<std::uintmax_t>(bytes)) return;
+  throw OutOfCapacity(path, "the weights need {:.1f} GB, the disk has {:.1f} GB left", static_cast<double>(bytes) / 1e9,
+                      static_cast<double>(space.available) / 1e9);
+}
+
 void sync_folder(const std::string& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return;

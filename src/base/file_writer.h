@@ -37,6 +37,9 @@ class FileWriter {
   int fd_ = -1;
 };
 
+/// Throws OutOfCapacity if the disk of `path` has fewer free bytes. Does nothing if that cannot be determined.
+void check_disk_space(const std::string& path, std::int64_t bytes);
+
 /// Writes the entries of a folder to disk. Ignores errors, because some file systems do not support this.
 void sync_folder(const std::string& folder);
 

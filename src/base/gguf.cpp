@@ -110,25 +110,14 @@ GgufTensor read_tensor(Reader& reader, std::string_view path) {
 
 /// std::nullopt if the value does not fit.
 std::optional<std::int64_t> integer_at(const std::byte* place, GgufType type) {
-  switch (type) {
-    case GgufType::u8:
-      return number_at<std::uint8_t>(place);
-    case GgufType::i8:
-      return number_at<std::int8_t>(place);
-    case GgufType::u16:
-      return number_at<std::uint16_t>(place);
-    case GgufType::i16:
-      return number_at<std::int16_t>(place);
-    case GgufType::u32:
-      return number_at<std::uint32_t>(place);
-    case GgufType::i32:
-      return number_at<std::int32_t>(place);
-    case GgufType::i64:
-      return number_at<std::int64_t>(place);
-    default:
-      break;
+  std::uint64_t value = 0;
+  std::memcpy(&value, place, size_of(type));
+  const bool is_signed =
+      type == GgufType::i8 || type == GgufType::i16 || type == GgufType::i32 || type == GgufType::i64;
+  if (is_signed) {  // the shifts copy the sign into the upper bytes
+    const std::size_t unused_bits = 64 - 8 * size_of(type);
+    return static_cast<std::int64_t>(value << unused_bits) >> unused_bits;
   }
-  const auto value = number_at<std::uint64_t>(place);
   if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) return std::nullopt;
   return static_cast<std::int64_t>(value);
 }

@@ -62,7 +62,6 @@ class GgufMetadata {
   std::optional<std::vector<float>> floats(std::string_view key) const;           ///< f32.
   std::optional<std::vector<std::int64_t>> integers(std::string_view key) const;  ///< Of any integer type.
 
-  std::uint64_t n_tensors() const { return n_tensors_; }
   /// Reads the rest of the file. Throws BadCheckpoint if it is malformed.
   GgufContents contents() const;
 

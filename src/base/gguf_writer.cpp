@@ -116,12 +116,8 @@ void GgufWriter::begin(const GgufKeys& keys) {
   writer_.write(std::as_bytes(std::span(bytes)));
 }
 
-void GgufWriter::pad(std::int64_t n) {
-  constexpr std::array<std::byte, kAlignment> kZeros{};
-  writer_.write(std::span(kZeros).first(static_cast<std::size_t>(n)));
-}
-
 void GgufWriter::append(std::span<const std::byte> bytes) {
+  constexpr std::array<std::byte, kAlignment> kZeros{};
   while (!bytes.empty()) {
     if (current_ == sizes_.size()) throw InternalError(path_, "expected no bytes after the last tensor");
     const auto n =
@@ -130,7 +126,7 @@ void GgufWriter::append(std::span<const std::byte> bytes) {
     bytes = bytes.subspan(n);
     written_ += static_cast<std::int64_t>(n);
     if (written_ < sizes_[current_]) continue;
-    pad(aligned(written_) - written_);
+    writer_.write(std::span(kZeros).first(static_cast<std::size_t>(aligned(written_) - written_)));
     ++current_;
     written_ = 0;
   }

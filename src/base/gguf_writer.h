@@ -56,8 +56,6 @@ class GgufWriter {
   void commit();
 
  private:
-  void pad(std::int64_t n);
-
   std::string path_;
   FileWriter writer_;
   std::string list_;

@@ -1,28 +1,22 @@
 #include "base/markup.h"
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 namespace vitrine {
 
 std::string markup_escaped(std::string_view text) {
+  constexpr std::pair<char, const char*> kEntities[] = {
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
   std::string result;
   for (const char c : text) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      case '\'':
-        result += "&#39;";
-        break;
-      default:
-        result += static_cast<unsigned char>(c) < 0x20 && c != '\n' ? ' ' : c;
+    const auto* entity =
+        std::find_if(std::begin(kEntities), std::end(kEntities), [c](auto& e) { return e.first == c; });
+    if (entity != std::end(kEntities)) {
+      result += entity->second;
+    } else {
+      result += static_cast<unsigned char>(c) < 0x20 && c != '\n' ? ' ' : c;
     }
   }
   return result;

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "checkpoint/family.h"
+#include "checkpoint/load.h"
 #include "checkpoint/safetensors.h"
-#include "model/params.h"
 
 namespace vitrine {
 
@@ -19,9 +19,9 @@ struct StoredTensors {
   std::string where;                                 ///< Names the checkpoint in messages.
 };
 
-/// Makes `params` views of the tensors by the family's table, and returns the prefix of their names. Throws
-/// BadCheckpoint where a tensor is missing, unknown, or of another shape than the config requires, Unsupported for a
-/// type that the engine cannot compute with.
-std::string bind_tensors(const Family& family, const ModelConfig& config, StoredTensors& tensors, ModelParams& params);
+/// A checkpoint with a model whose parameters are views of the tensors by the family's table. Throws BadCheckpoint
+/// where a tensor is missing, unknown, or of another shape than the config requires, Unsupported for a type that the
+/// engine cannot compute with.
+Checkpoint bind_tensors(const Family& family, ModelConfig config, StoredTensors tensors);
 
 }  // namespace vitrine

@@ -7,11 +7,7 @@
 
 namespace vitrine {
 
-Json read_json_file(const std::string& path) {
-  const auto file = MappedFile::open(path);
-  const auto bytes = file->bytes();
-  return parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
-}
+Json read_json_file(const std::string& path) { return parse_json(MappedFile::open(path)->text(), path); }
 
 const Family& family_of(const Json& config, const std::string& where) {
   const std::string type = config.is_object() && config.contains("model_type") && config["model_type"].is_string()

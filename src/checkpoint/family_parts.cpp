@@ -146,8 +146,7 @@ Activation activation_named(const ConfigReader& config, std::string_view name) {
 }
 
 void read_attention_bias(ConfigReader& c, ModelConfig& model) {
-  const bool bias = c.flag_or("attention_bias", false);
-  for (BlockConfig& block : model.blocks) block.attention().qkv_bias = block.attention().out_bias = bias;
+  set_biases(model, c.flag_or("attention_bias", false), false);
 }
 
 void read_biases(ConfigReader& c, ModelConfig& model) {

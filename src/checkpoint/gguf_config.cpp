@@ -148,19 +148,18 @@ void read_rope_scaling(ArchitectureKeys& keys, const StoredTensors& tensors, Jso
 
 /// Copies the key's value, if present, to `word`.
 void read_key(const GgufKey& key, const std::string& word, ArchitectureKeys& keys, Json& config) {
+  const auto copy = [&](const auto& value) {
+    if (value) config[word] = *value;
+  };
   switch (key.kind) {
     case GgufKey::Kind::number:
-      if (const auto value = keys.number(key.name)) config[word] = *value;
-      return;
+      return copy(keys.number(key.name));
     case GgufKey::Kind::flag:
-      if (const auto value = keys.flag(key.name)) config[word] = *value;
-      return;
+      return copy(keys.flag(key.name));
     case GgufKey::Kind::size:
-      if (const auto value = keys.size(key.name)) config[word] = *value;
-      return;
+      return copy(keys.size(key.name));
     case GgufKey::Kind::size_or_none:
-      if (const auto value = keys.size_or_none(key.name)) config[word] = *value;
-      return;
+      return copy(keys.size_or_none(key.name));
   }
 }
 

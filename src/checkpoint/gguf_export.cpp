@@ -5,7 +5,6 @@
 #include <map>
 
 #include "base/error.h"
-#include "checkpoint/disk_space.h"
 #include "checkpoint/gguf_export_config.h"
 #include "checkpoint/gguf_types.h"
 #include "checkpoint/tensor_rules.h"
@@ -217,7 +216,7 @@ GgufExport write_gguf(const std::string& path, const Checkpoint& checkpoint, DTy
   GgufKeys keys;
   keys.add("general.architecture", architecture.name);
   keys.add("general.type", "model");
-  keys.add("general.file_type", ggml_file_type(dtype));
+  keys.add("general.file_type", ggml_type_of(dtype).file_type);
   if (is_blocks(dtype)) keys.add("general.quantization_version", kQuantizationVersion);
   keys.add(gguf_config_keys(architecture, config));
   keys.add(tokenizer);
@@ -226,10 +225,10 @@ GgufExport write_gguf(const std::string& path, const Checkpoint& checkpoint, DTy
   GgufWriter writer(path);
   for (const RopeTensor& tensor : rope) {
     const auto n = static_cast<std::int64_t>(tensor.values.size());
-    writer.add_tensor(tensor.name, {n}, ggml_type_of(DType::f32), n * size_of(DType::f32));
+    writer.add_tensor(tensor.name, {n}, ggml_type_of(DType::f32).number, n * size_of(DType::f32));
   }
   for (const Target& target : plan.targets) {
-    writer.add_tensor(target.name, target.shape, ggml_type_of(target.dtype), target.bytes());
+    writer.add_tensor(target.name, target.shape, ggml_type_of(target.dtype).number, target.bytes());
     result.elements += target.rows * target.cols;
     result.bytes += target.bytes();
     ++result.tensors;

@@ -7,6 +7,8 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "checkpoint/formats.h"
+#include "checkpoint/gguf_architecture.h"
 #include "checkpoint/gguf_types.h"
 
 namespace vitrine {
@@ -18,8 +20,9 @@ constexpr std::int64_t kMaxFiles = 65535;  // split.count is a uint16
 StoredTensor stored_tensor(const GgufTensor& tensor, std::span<const std::byte> data, const std::string& path) {
   StoredTensor stored;
   stored.file = path;
-  stored.dtype = ggml_name(tensor.type);
-  stored.type = dtype_of_ggml(tensor.type);
+  const GgmlType* type = find_ggml_type(tensor.type);
+  stored.dtype = type != nullptr ? std::string(type->name) : "type " + std::to_string(tensor.type);
+  if (type != nullptr) stored.type = type->dtype;
   stored.shape = tensor.shape;
   if (!stored.type) {
     throw Unsupported(path,
@@ -86,6 +89,28 @@ std::vector<std::string> names_of_split(const std::string& first, std::int64_t c
   return names;
 }
 
+/// BOS and the ids that end a text, where the vocabulary has them.
+void read_special_ids(const GgufMetadata& metadata, Checkpoint& checkpoint) {
+  const std::int64_t vocab_size = checkpoint.model->config().vocab_size;
+  const auto id_of = [&](std::string_view key) -> std::optional<std::int32_t> {
+    const auto id = metadata.integer(key);
+    if (!id || *id < 0 || *id >= vocab_size) return std::nullopt;
+    return static_cast<std::int32_t>(*id);
+  };
+  checkpoint.bos_id = id_of("tokenizer.ggml.bos_token_id");
+  for (const char* key :
+       {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
+    if (const auto id = id_of(key)) checkpoint.stop_ids.push_back(*id);
+  }
+}
+
+/// Makes the gates of shared experts matrices of one row.
+void reshape_gates(StoredTensors& tensors) {
+  for (auto& [name, tensor] : tensors.all) {
+    if (name.ends_with(kSharedGateName) && tensor.shape.size() == 1) tensor.shape.insert(tensor.shape.begin(), 1);
+  }
+}
+
 }  // namespace
 
 GgufModelFile open_gguf(const std::shared_ptr<const MappedFile>& file) {
@@ -113,6 +138,22 @@ GgufModelFile open_gguf(const std::shared_ptr<const MappedFile>& file) {
                         model.tensors.all.size());
   }
   return model;
+}
+
+Checkpoint load_gguf(const std::shared_ptr<const MappedFile>& file, const LoadOptions& options) {
+  GgufModelFile gguf = open_gguf(file);
+  const GgufMetadata& metadata = gguf.metadata;
+  const std::string_view kind = metadata.string("general.type").value_or("model");
+  if (kind != "model") throw Unsupported(file->path(), "general.type: expected \"model\", got \"{}\"", kind);
+  const GgufArchitecture& architecture = gguf_architecture(metadata);
+
+  ModelConfig config = read_gguf_config(architecture, metadata, gguf.tensors, options);
+  reshape_gates(gguf.tensors);
+  Checkpoint result = bind_tensors(gguf_family(architecture), std::move(config), std::move(gguf.tensors));
+  result.description = std::string(architecture.family) + ", GGUF";
+  result.tokenizer_path = file->path();
+  read_special_ids(metadata, result);
+  return result;
 }
 
 }  // namespace vitrine

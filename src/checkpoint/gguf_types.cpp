@@ -5,14 +5,7 @@
 namespace vitrine {
 namespace {
 
-/// Source: ggml-org/ggml, include/ggml.h (enum ggml_type); ggml-org/llama.cpp, include/llama.h (enum llama_ftype).
-struct GgmlType {
-  std::uint32_t number;
-  std::string_view name;
-  std::optional<DType> dtype;
-  std::uint32_t file_type = 0;
-};
-
+// Source: ggml-org/ggml, include/ggml.h (enum ggml_type); ggml-org/llama.cpp, include/llama.h (enum llama_ftype).
 constexpr GgmlType kTypes[] = {
     {0, "F32", DType::f32, 0},
     {1, "F16", DType::f16, 1},
@@ -48,34 +41,20 @@ constexpr GgmlType kTypes[] = {
     {39, "MXFP4", {}},
 };
 
-const GgmlType* find(std::uint32_t number) {
+}  // namespace
+
+const GgmlType* find_ggml_type(std::uint32_t number) {
   for (const GgmlType& type : kTypes) {
     if (type.number == number) return &type;
   }
   return nullptr;
 }
 
-const GgmlType& find(DType dtype) {
+const GgmlType& ggml_type_of(DType dtype) {
   for (const GgmlType& type : kTypes) {
     if (type.dtype == dtype) return type;
   }
   throw InternalError("gguf", "no type of GGUF for {}", name_of(dtype));
 }
-
-}  // namespace
-
-std::string ggml_name(std::uint32_t type) {
-  const GgmlType* known = find(type);
-  return known != nullptr ? std::string(known->name) : "type " + std::to_string(type);
-}
-
-std::optional<DType> dtype_of_ggml(std::uint32_t type) {
-  const GgmlType* known = find(type);
-  return known != nullptr ? known->dtype : std::nullopt;
-}
-
-std::uint32_t ggml_type_of(DType dtype) { return find(dtype).number; }
-
-std::uint32_t ggml_file_type(DType dtype) { return find(dtype).file_type; }
 
 }  // namespace vitrine

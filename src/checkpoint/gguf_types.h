@@ -3,20 +3,22 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include "tensor/dtype.h"
 
 namespace vitrine {
 
-/// ggml's name, such as `Q4_K`; `type 99` for an unknown number.
-std::string ggml_name(std::uint32_t type);
-/// Nothing for a type that the engine cannot compute with.
-std::optional<DType> dtype_of_ggml(std::uint32_t type);
+struct GgmlType {
+  std::uint32_t number;
+  std::string_view name;
+  std::optional<DType> dtype;   ///< Nothing for a type that the engine cannot compute with.
+  std::uint32_t file_type = 0;  ///< The general.file_type of files in which most weights have this type.
+};
+
+/// Returns null for an unknown number.
+const GgmlType* find_ggml_type(std::uint32_t number);
 /// Throws InternalError for a type that GGUF does not have.
-std::uint32_t ggml_type_of(DType dtype);
-/// The general.file_type of files in which most weights have this type.
-std::uint32_t ggml_file_type(DType dtype);
+const GgmlType& ggml_type_of(DType dtype);
 
 }  // namespace vitrine

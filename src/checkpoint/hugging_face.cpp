@@ -261,10 +261,16 @@ void read_generation(const fs::path& folder, const Json& config, Checkpoint& che
 
 }  // namespace
 
-std::string bind_tensors(const Family& family, const ModelConfig& config, StoredTensors& tensors, ModelParams& params) {
+Checkpoint bind_tensors(const Family& family, ModelConfig config, StoredTensors tensors) {
+  ModelParams params;
   Binder binder(family, config, tensors, params);
   binder.bind();
-  return std::string(binder.prefix());
+  Checkpoint result;
+  result.table = std::make_shared<const Family>(family);
+  result.prefix = binder.prefix();
+  result.family = family.model_type;
+  result.model = std::make_shared<const Model>(std::move(config), std::move(params), std::move(tensors.storage));
+  return result;
 }
 
 Checkpoint load_hugging_face(const std::string& folder, const LoadOptions& options) {
@@ -276,17 +282,8 @@ Checkpoint load_hugging_face(const std::string& folder, const LoadOptions& optio
   const Json json = read_json_file(config_path.string());
   const Family& family = family_of(json, config_path.string());
   ModelConfig config = read_model_config(family, json, config_path.string(), options.allowed_config_keys);
-
-  StoredTensors tensors = open_tensors(folder);
-  ModelParams params;
-  const std::string prefix = bind_tensors(family, config, tensors, params);
-
-  Checkpoint result;
-  result.table = std::make_shared<const Family>(family);
-  result.prefix = prefix;
-  result.model = std::make_shared<const Model>(std::move(config), std::move(params), std::move(tensors.storage));
+  Checkpoint result = bind_tensors(family, std::move(config), open_tensors(folder));
   result.description = std::string(family.model_type) + ", Hugging Face checkpoint";
-  result.family = family.model_type;
   result.tokenizer_path = folder;
   read_generation(folder, json, result);
   return result;

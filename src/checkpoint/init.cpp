@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/file_writer.h"
 #include "checkpoint/config_json.h"
-#include "checkpoint/disk_space.h"
 #include "checkpoint/hugging_face_writer.h"
 #include "model/count.h"
 #include "model/initialize.h"

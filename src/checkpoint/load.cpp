@@ -21,7 +21,7 @@ Checkpoint load_checkpoint(const std::string& path, const LoadOptions& options) 
 
   const auto file = MappedFile::open(path);  // gives the reason if the status could not be read
   if (is_llama2c(*file)) return load_llama2c(file);
-  const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
+  const std::string_view text = file->text();
   if (text.starts_with("GGUF")) return load_gguf(file, options);
   if (text.starts_with("24ka")) throw Unsupported(path, "llama2.c files of version 1 and later are not supported");
   if (path.ends_with(".safetensors") || path.ends_with("config.json")) {

@@ -1,11 +1,11 @@
 #include "checkpoint/presets.h"
 
+#include <charconv>
 #include <filesystem>
 
 #include "base/error.h"
 #include "base/nearest.h"
 #include "checkpoint/config_json.h"
-#include "checkpoint/size_rule.h"
 
 namespace vitrine {
 namespace {
@@ -19,11 +19,8 @@ constexpr Preset kPresets[] = {
       "torch_dtype": "bfloat16", "hidden_size": 2048, "num_hidden_layers": 18, "num_attention_heads": 8,
       "num_key_value_heads": 1, "intermediate_size": 16384})"},
     {"gemma-7b", "google/gemma-7b; Gemma Team 2024a, tables 1 and 2 (786,825,216 + 7,751,248,896, with 128 rows more)",
-     8'537'680'896, R"({"architectures": ["GemmaForCausalLM"], "model_type": "gemma", "hidden_activation": "gelu_pytorch_tanh",
-      "vocab_size": 256000, "max_position_embeddings": 8192, "head_dim": 256, "rms_norm_eps": 1e-06,
-      "rope_theta": 10000.0, "attention_bias": false, "bos_token_id": 2, "eos_token_id": 1, "pad_token_id": 0,
-      "torch_dtype": "bfloat16", "hidden_size": 3072, "num_hidden_layers": 28, "num_attention_heads": 16,
-      "num_key_value_heads": 16, "intermediate_size": 24576})"},
+     8'537'680'896, R"({"hidden_size": 3072, "num_hidden_layers": 28, "num_attention_heads": 16,
+      "num_key_value_heads": 16, "intermediate_size": 24576})", "gemma-2b"},
     {"gemma-2-2b", "google/gemma-2-2b; Gemma Team 2024b, tables 1 and 2 (590 M + 2,024 M)",
      2'614'341'888, R"({"architectures": ["Gemma2ForCausalLM"], "model_type": "gemma2",
       "hidden_activation": "gelu_pytorch_tanh", "attn_logit_softcapping": 50.0,
@@ -33,21 +30,12 @@ constexpr Preset kPresets[] = {
       "torch_dtype": "bfloat16", "hidden_size": 2304, "num_hidden_layers": 26, "num_attention_heads": 8,
       "num_key_value_heads": 4, "intermediate_size": 9216})"},
     {"gemma-2-9b", "google/gemma-2-9b; Gemma Team 2024b, tables 1 and 2 (918 M + 8,324 M)",
-     9'241'705'984, R"({"architectures": ["Gemma2ForCausalLM"], "model_type": "gemma2",
-      "hidden_activation": "gelu_pytorch_tanh", "attn_logit_softcapping": 50.0,
-      "final_logit_softcapping": 30.0, "query_pre_attn_scalar": 256, "sliding_window": 4096,
-      "vocab_size": 256000, "max_position_embeddings": 8192, "head_dim": 256, "rms_norm_eps": 1e-06,
-      "rope_theta": 10000.0, "attention_bias": false, "bos_token_id": 2, "eos_token_id": 1, "pad_token_id": 0,
-      "torch_dtype": "bfloat16", "hidden_size": 3584, "num_hidden_layers": 42, "num_attention_heads": 16,
-      "num_key_value_heads": 8, "intermediate_size": 14336})"},
+     9'241'705'984, R"({"hidden_size": 3584, "num_hidden_layers": 42, "num_attention_heads": 16,
+      "num_key_value_heads": 8, "intermediate_size": 14336})", "gemma-2-2b"},
     {"gemma-2-27b", "google/gemma-2-27b; Gemma Team 2024b, tables 1 and 2 (1,180 M + 26,047 M)",
-     27'227'128'320, R"({"architectures": ["Gemma2ForCausalLM"], "model_type": "gemma2",
-      "hidden_activation": "gelu_pytorch_tanh", "attn_logit_softcapping": 50.0,
-      "final_logit_softcapping": 30.0, "query_pre_attn_scalar": 144, "sliding_window": 4096,
-      "vocab_size": 256000, "max_position_embeddings": 8192, "head_dim": 128, "rms_norm_eps": 1e-06,
-      "rope_theta": 10000.0, "attention_bias": false, "bos_token_id": 2, "eos_token_id": 1, "pad_token_id": 0,
-      "torch_dtype": "bfloat16", "hidden_size": 4608, "num_hidden_layers": 46, "num_attention_heads": 32,
-      "num_key_value_heads": 16, "intermediate_size": 36864})"},
+     27'227'128'320, R"({"query_pre_attn_scalar": 144, "head_dim": 128, "hidden_size": 4608,
+      "num_hidden_layers": 46, "num_attention_heads": 32, "num_key_value_heads": 16,
+      "intermediate_size": 36864})", "gemma-2-2b"},
     {"gemma-3-1b", "google/gemma-3-1b-pt; Gemma Team 2025, table 1 (302 M + 698 M)",
      999'885'952, R"({"architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text",
       "hidden_activation": "gelu_pytorch_tanh", "attn_logit_softcapping": null,
@@ -58,15 +46,9 @@ constexpr Preset kPresets[] = {
       "torch_dtype": "bfloat16", "hidden_size": 1152, "num_hidden_layers": 26, "num_attention_heads": 4,
       "num_key_value_heads": 1, "intermediate_size": 6912})"},
     {"gemma-3-4b", "google/gemma-3-4b-pt, its text part; Gemma Team 2025, table 1 (675 M + 3,209 M, with fewer rows)",
-     3'880'263'168, R"({"architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text",
-      "hidden_activation": "gelu_pytorch_tanh", "attn_logit_softcapping": null,
-      "final_logit_softcapping": null, "query_pre_attn_scalar": 256, "sliding_window": 1024,
-      "sliding_window_pattern": 6, "rope_theta": 1000000, "rope_local_base_freq": 10000,
-      "rope_scaling": {"factor": 8.0, "rope_type": "linear"}, "vocab_size": 262208,
-      "max_position_embeddings": 131072, "head_dim": 256, "rms_norm_eps": 1e-06, "attention_bias": false,
-      "bos_token_id": 2, "eos_token_id": 1, "pad_token_id": 0, "torch_dtype": "bfloat16",
-      "hidden_size": 2560, "num_hidden_layers": 34, "num_attention_heads": 8, "num_key_value_heads": 4,
-      "intermediate_size": 10240})"},
+     3'880'263'168, R"({"sliding_window": 1024, "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+      "vocab_size": 262208, "max_position_embeddings": 131072, "hidden_size": 2560, "num_hidden_layers": 34,
+      "num_attention_heads": 8, "num_key_value_heads": 4, "intermediate_size": 10240})", "gemma-3-1b"},
     {"llama-2-7b", "meta-llama/Llama-2-7b-hf; Touvron et al. 2023b (7B); 6,738,415,616 on its card",
      6'738'415'616, R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
       "attention_bias": false, "bos_token_id": 1, "eos_token_id": 2, "rms_norm_eps": 1e-05,
@@ -74,11 +56,8 @@ constexpr Preset kPresets[] = {
       "max_position_embeddings": 4096, "torch_dtype": "float16", "hidden_size": 4096, "num_hidden_layers": 32,
       "num_attention_heads": 32, "num_key_value_heads": 32, "intermediate_size": 11008})"},
     {"llama-2-70b", "meta-llama/Llama-2-70b-hf; Touvron et al. 2023b (70B); 68,976,648,192 on its card",
-     68'976'648'192, R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
-      "attention_bias": false, "bos_token_id": 1, "eos_token_id": 2, "rms_norm_eps": 1e-05,
-      "rope_theta": 10000.0, "tie_word_embeddings": false, "vocab_size": 32000,
-      "max_position_embeddings": 4096, "torch_dtype": "float16", "hidden_size": 8192, "num_hidden_layers": 80,
-      "num_attention_heads": 64, "num_key_value_heads": 8, "intermediate_size": 28672})"},
+     68'976'648'192, R"({"hidden_size": 8192, "num_hidden_layers": 80, "num_attention_heads": 64,
+      "num_key_value_heads": 8, "intermediate_size": 28672})", "llama-2-7b"},
     {"llama-3.1-8b", "meta-llama/Llama-3.1-8B; Llama Team 2024, table 3 (8B); 8,030,261,248 on its card",
      8'030'261'248, R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
       "attention_bias": false, "bos_token_id": 128000, "eos_token_id": 128001, "rms_norm_eps": 1e-05,
@@ -88,13 +67,9 @@ constexpr Preset kPresets[] = {
       "intermediate_size": 14336, "rope_scaling": {"rope_type": "llama3", "factor": 8.0,
       "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}})"},
     {"llama-3.2-1b", "meta-llama/Llama-3.2-1B; 1,235,814,400 on its card (1.23B)",
-     1'235'814'400, R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
-      "attention_bias": false, "bos_token_id": 128000, "eos_token_id": 128001, "rms_norm_eps": 1e-05,
-      "rope_theta": 500000.0, "tie_word_embeddings": true, "vocab_size": 128256,
-      "max_position_embeddings": 131072, "torch_dtype": "bfloat16", "hidden_size": 2048,
-      "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 8192,
-      "head_dim": 64, "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0,
-      "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}})"},
+     1'235'814'400, R"({"tie_word_embeddings": true, "hidden_size": 2048, "num_hidden_layers": 16,
+      "intermediate_size": 8192, "head_dim": 64, "rope_scaling": {"rope_type": "llama3", "factor": 32.0,
+      "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}})", "llama-3.1-8b"},
     {"mistral-7b", "mistralai/Mistral-7B-v0.1; Jiang et al. 2023, table 1; 7,241,732,096 on its card",
      7'241'732'096, R"({"architectures": ["MistralForCausalLM"], "model_type": "mistral", "hidden_act": "silu",
       "bos_token_id": 1, "eos_token_id": 2, "rms_norm_eps": 1e-05, "rope_theta": 10000.0,
@@ -190,19 +165,47 @@ constexpr Preset kPresets[] = {
       "layer_norm_epsilon": 1e-05, "n_positions": 1024, "vocab_size": 50257, "bos_token_id": 50256,
       "eos_token_id": 50256, "torch_dtype": "float32", "n_embd": 768, "n_layer": 12, "n_head": 12})"},
     {"gpt2-medium", "openai-community/gpt2-medium; Radford et al. 2019, table 2 (345M there; 355M as released)",
-     354'823'168, R"({"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "activation_function": "gelu_new",
-      "layer_norm_epsilon": 1e-05, "n_positions": 1024, "vocab_size": 50257, "bos_token_id": 50256,
-      "eos_token_id": 50256, "torch_dtype": "float32", "n_embd": 1024, "n_layer": 24, "n_head": 16})"},
+     354'823'168, R"({"n_embd": 1024, "n_layer": 24, "n_head": 16})", "gpt2"},
     {"gpt2-xl", "openai-community/gpt2-xl; Radford et al. 2019, table 2 (1542M there; 1558M as released)",
-     1'557'611'200, R"({"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "activation_function": "gelu_new",
-      "layer_norm_epsilon": 1e-05, "n_positions": 1024, "vocab_size": 50257, "bos_token_id": 50256,
-      "eos_token_id": 50256, "torch_dtype": "float32", "n_embd": 1600, "n_layer": 48, "n_head": 25})"},
+     1'557'611'200, R"({"n_embd": 1600, "n_layer": 48, "n_head": 25})", "gpt2"},
     {"gpt3-175b", "Brown et al. 2020, table 2.1 (175.0B); every layer dense here, every second one banded there",
-     174'604'259'328, R"({"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "activation_function": "gelu_new",
-      "layer_norm_epsilon": 1e-05, "n_positions": 2048, "vocab_size": 50257, "bos_token_id": 50256,
-      "eos_token_id": 50256, "torch_dtype": "float32", "n_embd": 12288, "n_layer": 96, "n_head": 96})"},
+     174'604'259'328, R"({"n_positions": 2048, "n_embd": 12288, "n_layer": 96, "n_head": 96})", "gpt2"},
 };
 // clang-format on
+
+/// Reads a rule from left to right, ignoring spaces.
+class RuleReader {
+ public:
+  explicit RuleReader(std::string_view rule) : rule_(rule) {
+    for (const char c : rule) {
+      if (c != ' ') rest_ += c;
+    }
+  }
+
+  bool take(std::string_view word) {
+    if (!rest_.starts_with(word)) return false;
+    rest_.erase(0, word.size());
+    return true;
+  }
+  void expect(std::string_view word) {
+    if (!take(word)) fail();
+  }
+  std::int64_t number() {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
+    if (error != std::errc() || value < 1 || value > kMaxSize) fail();
+    rest_.erase(0, static_cast<std::size_t>(end - rest_.data()));
+    return value;
+  }
+  bool at_end() const { return rest_.empty(); }
+  [[noreturn]] void fail() const {
+    throw BadInput("d_ff", "expected a number, or a rule as in \"8/3 d, round up to 64\", got \"{}\"", rule_);
+  }
+
+ private:
+  std::string_view rule_;
+  std::string rest_;
+};
 
 }  // namespace
 
@@ -211,7 +214,11 @@ std::span<const Preset> all_presets() { return kPresets; }
 Json preset_or_config(const std::string& name_or_path) {
   std::vector<std::string> names;
   for (const Preset& preset : kPresets) {
-    if (preset.name == name_or_path) return parse_json(preset.config, preset.name);
+    if (preset.name == name_or_path) {
+      Json config = preset.like.empty() ? Json::object() : preset_or_config(std::string(preset.like));
+      config.update(parse_json(preset.config, preset.name));
+      return config;
+    }
     names.emplace_back(preset.name);
   }
   std::error_code error;
@@ -222,6 +229,31 @@ Json preset_or_config(const std::string& name_or_path) {
   }
   const bool is_folder = std::filesystem::is_directory(name_or_path, error);
   return read_json_file(is_folder ? name_or_path + "/config.json" : name_or_path);
+}
+
+std::int64_t size_by_rule(std::string_view rule, std::int64_t d_model) {
+  if (d_model < 1 || d_model > kMaxSize) throw BadInput("d_model", "expected 1 to {}, got {}", kMaxSize, d_model);
+  RuleReader reader(rule);
+  const std::int64_t above = reader.number();
+  const std::int64_t below = reader.take("/") ? reader.number() : 1;
+  reader.take("*");
+  reader.expect("d");
+  std::int64_t step = 1;
+  const bool rounds = reader.take(",");
+  if (rounds) {
+    reader.expect("roundupto");
+    step = reader.number();
+  }
+  if (!reader.at_end()) reader.fail();
+  const std::int64_t size = above * d_model;  // below 2^62
+  if (!rounds && size % below != 0) {
+    throw BadInput("d_ff", "\"{}\" of d_model {} is not a whole number: add \", round up to 64\"", rule, d_model);
+  }
+  __extension__ using Wide = __int128;
+  const Wide unit = static_cast<Wide>(below) * step;
+  const Wide rounded = (static_cast<Wide>(size) + unit - 1) / unit * step;
+  if (rounded > kMaxSize) throw BadInput("d_ff", "\"{}\" of d_model {} exceeds {}", rule, d_model, kMaxSize);
+  return static_cast<std::int64_t>(rounded);
 }
 
 void set_config_keys(Json& config, const std::vector<std::string>& assignments, const std::string& where) {

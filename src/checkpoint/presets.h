@@ -17,6 +17,7 @@ struct Preset {
   std::string_view source;  ///< The checkpoint, and the source of its number of parameters.
   std::int64_t n_params;    ///< As published, or as the published sizes give.
   std::string_view config;  ///< JSON
+  std::string_view like{};  ///< Another preset, whose other keys this one has, too; empty: none.
 };
 
 std::span<const Preset> all_presets();
@@ -24,8 +25,13 @@ std::span<const Preset> all_presets();
 /// The config.json of a preset, or of a file or folder. Otherwise throws BadInput with the nearest name.
 Json preset_or_config(const std::string& name_or_path);
 
+/// A size that a rule derives from d_model: a multiple or fraction of d, optionally rounded up to a multiple, as in
+/// `4 d` or `8/3 d, round up to 64`. Exact: 8/3 of 64 rounded up to 64 is 192. Throws BadInput for any other rule, and
+/// where the size is not a whole number from 1 to 2^31 − 1.
+std::int64_t size_by_rule(std::string_view rule, std::int64_t d_model);
+
 /// Sets keys of a config by texts such as `d_model=64`. The key is our name or the config's; the value is JSON or, if
-/// it is not valid JSON, a text. A text for d_ff is a rule (checkpoint/size_rule.h), which is applied after the other
+/// it is not valid JSON, a text. A text for d_ff is a rule for size_by_rule(), which is applied after the other
 /// keys. Throws BadInput for a text without `=`.
 void set_config_keys(Json& config, const std::vector<std::string>& assignments, const std::string& where);
 /// The same for an object of values.

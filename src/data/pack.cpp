@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "tokenizer/corpus.h"
-#include "tokenizer/fingerprint.h"
 
 namespace vitrine {
 namespace {

@@ -29,7 +29,7 @@ namespace vitrine {
 /// The same in every shard of a corpus.
 struct TokenInfo {
   std::int64_t vocab_size = 0;
-  std::uint64_t fingerprint = 0;               ///< tokenizer/fingerprint.h
+  std::uint64_t fingerprint = 0;               ///< tokenizer_fingerprint() (tokenizer/tokenizer.h)
   std::optional<std::int32_t> document_token;  ///< Every document begins with it.
 };
 

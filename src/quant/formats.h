@@ -1,6 +1,7 @@
 // The functions of the table in block_format.cpp, and access to the bytes of a block.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -26,6 +27,8 @@ void dequantize_q5_k(const std::byte* block, float* y);
 void dequantize_q6_k(const std::byte* block, float* y);
 bool quantize_q6_k(const float* x, std::byte* block);  // quant/q6_k.cpp
 
+constexpr float kLargestHalf = 65504.0F;
+
 // Access to the bytes of a block, which may be unaligned.
 
 inline int byte_at(const std::byte* p, std::int64_t i) { return std::to_integer<int>(p[i]); }
@@ -44,6 +47,15 @@ inline std::byte byte_of(int value) { return static_cast<std::byte>(static_cast<
 inline void put_half(std::byte* p, float value) {
   const std::uint16_t bits = f16_from_float(value);
   std::memcpy(p, &bits, sizeof bits);
+}
+
+/// The element with the largest magnitude, the first of several; 0 if all are 0.
+inline float extreme_of(const float* x, int n) {
+  float extreme = 0;
+  for (int i = 0; i < n; ++i) {
+    if (std::abs(x[i]) > std::abs(extreme)) extreme = x[i];
+  }
+  return extreme;
 }
 
 }  // namespace vitrine

@@ -16,7 +16,6 @@ constexpr int kLevels = 32;            // values are −32 to 31
 constexpr float kNegligible = 1e-15F;  // parts with smaller elements are stored as 0
 constexpr float kRounder =
     12582912.0F;  // 1.5 · 2^23: adding it rounds a number below 2^22 to the nearest integer, ties to even
-constexpr float kLargestHalf = 65504.0F;
 
 int nearest(float x) {
   const float sum = x + kRounder;
@@ -50,13 +49,8 @@ struct PartScale {
 
 /// The best scale of a part, among nineteen scales close to the one with which its largest element becomes −32.
 PartScale scale_of_part(const float* x) {
-  float largest = 0, extreme = 0;
-  for (int i = 0; i < kPart; ++i) {
-    if (std::abs(x[i]) <= largest) continue;
-    largest = std::abs(x[i]);
-    extreme = x[i];
-  }
-  if (largest < kNegligible) return {};
+  const float extreme = extreme_of(x, kPart);
+  if (std::abs(extreme) < kNegligible) return {};
   PartScale found;
   found.inverse = static_cast<float>(-kLevels) / extreme;
   const Fit first = fit_of(x, found.inverse);
@@ -101,23 +95,21 @@ void pack(const std::array<int, kBlock>& values, std::byte* block) {
 
 bool quantize_q6_k(const float* x, std::byte* block) {
   std::array<PartScale, kParts> parts{};
-  float largest = 0, extreme = 0;
+  std::array<float, kParts> scales{};
   for (std::size_t i = 0; i < kParts; ++i) {
     parts[i] = scale_of_part(x + kPart * i);
-    const float scale = parts[i].scale;
-    if (!std::isfinite(scale)) return false;
-    if (std::abs(scale) <= largest) continue;
-    largest = std::abs(scale);
-    extreme = scale;
+    scales[i] = parts[i].scale;
+    if (!std::isfinite(scales[i])) return false;
   }
+  const float extreme = extreme_of(scales.data(), kParts);
   std::fill_n(block, block_size(DType::q6_k).bytes, std::byte{0});
-  if (largest < kNegligible) return true;
+  if (std::abs(extreme) < kNegligible) return true;
   const float inverse = -128.0F / extreme;
   put_half(block + 208, 1.0F / inverse);
   const float d = half_at(block + 208);
   std::array<int, kBlock> values{};
   for (std::size_t i = 0; i < kParts; ++i) {
-    const int scale = std::min(127, nearest(inverse * parts[i].scale));
+    const int scale = std::min(127, nearest(inverse * scales[i]));
     block[192 + i] = byte_of(scale);
     round_part(x + kPart * i, parts[i], d * static_cast<float>(scale), values.data() + kPart * i);
   }

@@ -203,14 +203,15 @@ void Bpe::merge(Workspace& workspace) const {
   EncodingRecorder* const recorder = workspace.recorder;
   std::vector<std::int32_t>& ids = workspace.ids;
   if (recorder == nullptr && ids.size() <= kShortWord) return merge_by_scan(merges_, workspace.merges, ids);
-  if (recorder == nullptr) return merge_by_heap(merges_, workspace.scratch, ids, [](auto&&...) {});
+  const auto find = [&](const auto& left, const auto& right) { return merges_.find(left.id, right.id); };
+  if (recorder == nullptr) return merge_by_heap(find, workspace.scratch, ids, [](auto&&...) {});
   recorder->rule(Explanation::Word::Rule::merges_by_rank);
   recorder->begin_symbols();
   for (const std::int32_t id : ids) recorder->symbol(pieces_.piece(id));
-  const auto record = [&](std::size_t place, std::int32_t left, std::int32_t right, const BpeMerge& merge) {
-    recorder->merge(merge.rank, place, pieces_.piece(left), pieces_.piece(right), pieces_.piece(merge.merged));
-  };
-  merge_by_heap(merges_, workspace.scratch, ids, record);
+  merge_by_heap(find, workspace.scratch, ids, [&](const auto& left, const auto& right) {
+    recorder->merge(left.merge.rank, static_cast<std::size_t>(right.previous), pieces_.piece(left.id),
+                    pieces_.piece(right.id), pieces_.piece(left.merge.merged));
+  });
 }
 
 /// `unk_pending`: an unk that has not been appended yet, because the next one may fuse with it. (As in `tokenizers`,

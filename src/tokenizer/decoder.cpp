@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "tokenizer/json_fields.h"
 #include "tokenizer/metaspace.h"
-#include "tokenizer/pattern.h"
 #include "tokenizer/split.h"
 #include "tokenizer/utf8.h"
 

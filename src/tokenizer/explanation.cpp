@@ -42,10 +42,6 @@ void EncodingRecorder::token(std::int32_t id, Explanation::Token::From from) {
   if (take(0)) explanation_.steps.emplace_back(Explanation::Token{id, from});
 }
 
-void EncodingRecorder::tokens(std::span<const std::int32_t> ids, Explanation::Token::From from) {
-  for (const std::int32_t id : ids) token(id, from);
-}
-
 void EncodingRecorder::normalized(std::string_view by, std::string_view before, std::string_view after) {
   if (before == after || !take(excerpt_bytes(after))) return;
   explanation_.steps.emplace_back(Explanation::Normalized{std::string(by), excerpt(after)});

@@ -79,7 +79,6 @@ class EncodingRecorder {
 
   void part(std::string_view text);
   void token(std::int32_t id, Explanation::Token::From from);
-  void tokens(std::span<const std::int32_t> ids, Explanation::Token::From from);
   /// Records nothing if the text did not change.
   void normalized(std::string_view by, std::string_view before, std::string_view after);
 
@@ -112,6 +111,13 @@ class EncodingRecorder {
   std::size_t first_cut_ = 0;     // index of the first pre-tokenizer's step
   std::size_t first_symbol_ = 0;  // of the segment
 };
+
+/// Appends a special or added token to `ids`, and records it unless `recorder` is null.
+inline void add_token(std::int32_t id, Explanation::Token::From from, std::vector<std::int32_t>& ids,
+                      EncodingRecorder* recorder) {
+  ids.push_back(id);
+  if (recorder != nullptr) recorder->token(id, from);
+}
 
 /// Encodes one word by `encode()`, which appends to `ids`, and records it unless `recorder` is null.
 template <class Encode>

@@ -32,7 +32,7 @@ class GgufBpeTokenizer final : public GgufTokenizer {
 void GgufBpeTokenizer::encode_text(std::string_view text, bool /*is_first*/, EncodingRecorder* recorder,
                                    std::vector<std::int32_t>& ids) const {
   const auto workspace = workspaces_.lease();
-  (*workspace).recorder = recorder;
+  workspace->recorder = recorder;
   std::string spelled;
   const auto encode_word = [&](std::string_view word) {
     spelled.clear();
@@ -61,7 +61,7 @@ PreTokenizers pre_tokenizers_of(const PreTokenizerRule& rule, std::string_view p
 
 std::string GgufBpeTokenizer::bytes(std::int32_t id) const {
   const GgufVocabulary::Piece& piece = at(id);
-  if (piece.type == PieceType::control || piece.type == PieceType::unknown) return "";
+  if (piece.is_control()) return "";
   std::string bytes;
   if (piece.type == PieceType::user_defined || !append_from_byte_level(piece.text, bytes)) return piece.text;
   return bytes;

@@ -55,14 +55,14 @@ void GgufSpmTokenizer::encode_text(std::string_view text, bool is_first, Encodin
   if (is_first && vocabulary().add_space_prefix) normal += kSpaceSymbol;
   append_with_spaces_as(kSpaceSymbol, text, normal);
   const auto workspace = workspaces_.lease();
-  (*workspace).recorder = recorder;
+  workspace->recorder = recorder;
   if (recorder != nullptr) recorder->normalized("spaces", text, normal);
   record_word(recorder, normal, ids, [&] { merger_.encode(normal, *workspace, ids); });
 }
 
 std::string GgufSpmTokenizer::bytes(std::int32_t id) const {
   const GgufVocabulary::Piece& piece = at(id);
-  if (piece.type == PieceType::control || piece.type == PieceType::unknown) return "";
+  if (piece.is_control()) return "";
   if (piece.type == PieceType::user_defined) return piece.text;
   if (piece.type == PieceType::byte) return std::string(1, static_cast<char>(byte_of_piece(piece.text).value()));
   return with_spaces(piece.text);

@@ -1,16 +1,21 @@
 // The base of both kinds of GGUF tokenizer: BOS, EOS, special tokens, pieces.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "tokenizer/gguf_special.h"
 #include "tokenizer/gguf_vocab.h"
+#include "tokenizer/piece_table.h"
+#include "tokenizer/prefix_trie.h"
 
 namespace vitrine {
 
+/// Special tokens are found in a text as in llama.cpp: one token after the other, the longest token first. A longer
+/// token takes precedence over one further left: with the tokens "ab" and "bcd", "abcd" becomes "a" and "bcd". Source:
+/// ggml-org/llama.cpp, src/llama-vocab.cpp (tokenizer_st_partition).
 class GgufTokenizer : public Tokenizer {
  public:
   std::string piece(std::int32_t id) const final { return at(id).text; }
@@ -19,8 +24,7 @@ class GgufTokenizer : public Tokenizer {
   const std::vector<std::int32_t>& stop_ids() const final { return vocabulary_.stop_ids; }
 
  protected:
-  explicit GgufTokenizer(GgufVocabulary vocabulary)
-      : vocabulary_(std::move(vocabulary)), special_(vocabulary_.pieces) {}
+  explicit GgufTokenizer(GgufVocabulary vocabulary);
 
   const GgufVocabulary& vocabulary() const { return vocabulary_; }
   const GgufVocabulary::Piece& at(std::int32_t id) const { return vocabulary_.pieces[checked_index(id)]; }
@@ -30,10 +34,17 @@ class GgufTokenizer : public Tokenizer {
                            std::vector<std::int32_t>& ids) const = 0;
 
  private:
+  struct Fragment {
+    std::string_view text;
+    std::int32_t id = kNoId;  // kNoId: plain text
+  };
   std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy, EncodingRecorder* recorder) const final;
+  std::vector<Fragment> split(std::string_view text, bool recognize_control) const;
+  void split_at(std::int32_t id, std::string_view text, std::vector<Fragment>& fragments) const;
 
   GgufVocabulary vocabulary_;
-  GgufSpecialTokens special_;
+  std::vector<std::int32_t> special_;  // control, unknown and user-defined tokens, longest first
+  PrefixTrie special_trie_;            // text → index in special_
 };
 
 }  // namespace vitrine

@@ -1,16 +1,27 @@
 // Converts a tokenizer to the keys tokenizer.ggml.* of a GGUF file, as llama.cpp's conversion scripts write them.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
-#include "tokenizer/gguf_token_list.h"
+#include "base/gguf_writer.h"
 
 namespace vitrine {
 
+/// Properties of the model to whose file the tokenizer is written.
+struct GgufTokenizerNeeds {
+  std::int64_t vocab_size = 0;         ///< llama.cpp requires one token for each row of the embedding.
+  std::optional<std::int32_t> bos;     ///< Of the checkpoint; used if the file of the tokenizer names none.
+  std::vector<std::int32_t> stop_ids;  ///< Of the checkpoint.
+};
+
 /// The keys of the tokenizer at `path`, which is a file or a folder with a tokenizer.model or, otherwise, a
 /// tokenizer.json. Pads it with unused tokens to the size of the model's vocabulary. Supports SentencePiece BPE, GGUF
-/// files, and byte-level BPE of a tokenizer.json whose pre-tokenizer has a name in GGUF. Throws Unsupported for other
-/// tokenizers, BadInput if there is none, BadCheckpoint if it is malformed or larger than the model's vocabulary.
+/// files, and byte-level BPE of a tokenizer.json whose pre-tokenizer has a name in GGUF; the normalizer NFC is omitted,
+/// as in llama.cpp's conversion, because llama.cpp has no normalizers. Throws Unsupported for other tokenizers,
+/// BadInput if there is none, BadCheckpoint if it is malformed or larger than the model's vocabulary.
 GgufKeys gguf_tokenizer_keys(const std::string& path, const GgufTokenizerNeeds& needs);
 
 /// The keys of a file without a tokenizer.

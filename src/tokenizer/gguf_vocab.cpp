@@ -111,8 +111,7 @@ void set_strips(const GgufMetadata& metadata, const PieceTable& ids, GgufVocabul
   for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   if (name.find("phi-3") == name.npos && name.find("phi3") == name.npos) return;
   for (GgufVocabulary::Piece& piece : v.pieces) {
-    const bool is_special = piece.type == PieceType::control || piece.type == PieceType::user_defined ||
-                            piece.type == PieceType::unknown || piece.text == "</s>";
+    const bool is_special = piece.is_control() || piece.type == PieceType::user_defined || piece.text == "</s>";
     piece.strip_right = is_special && piece.text != "<unk>" && piece.text != "<s>" && piece.text != "<|endoftext|>";
   }
 }

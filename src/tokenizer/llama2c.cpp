@@ -141,13 +141,16 @@ void Llama2cTokenizer::merge(std::vector<std::int32_t>& ids, EncodingRecorder* r
     recorder->begin_symbols();
     for (const std::int32_t id : ids) recorder->symbol(text(id));
   }
-  const auto record = [&](std::size_t place, std::int32_t left, std::int32_t right, const BpeMerge& merge) {
+  const auto record = [&](const auto& left, const auto& right) {
     if (recorder == nullptr) return;
-    const auto score = static_cast<double>(scores_[static_cast<std::size_t>(merge.merged)]);
-    recorder->merge(score, place, text(left), text(right), text(merge.merged));
+    const auto score = static_cast<double>(scores_[static_cast<std::size_t>(left.merge.merged)]);
+    recorder->merge(score, static_cast<std::size_t>(right.previous), text(left.id), text(right.id),
+                    text(left.merge.merged));
   };
   MergeScratch scratch;
-  merge_by_heap(MergeFinder(*this, ids.size()), scratch, ids, record);
+  MergeFinder finder(*this, ids.size());
+  merge_by_heap([&](const auto& left, const auto& right) { return finder.find(left.id, right.id); }, scratch, ids,
+                record);
 }
 
 std::string Llama2cTokenizer::bytes(std::int32_t id) const {

@@ -29,11 +29,11 @@ bool is_tiktoken(std::string_view text) {
          rank.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-constexpr std::string_view kSpace = " \t\r\n";
+constexpr std::string_view kJsonSpace = " \t\r\n";
 
 bool is_json(std::string_view text) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
-  const std::size_t first = text.find_first_not_of(kSpace);
+  const std::size_t first = text.find_first_not_of(kJsonSpace);
   return first != std::string_view::npos && text[first] == '{';
 }
 
@@ -42,9 +42,9 @@ bool is_vocab_json(std::string_view text) {
   std::size_t i = text.find('"');
   if (i == text.npos) return false;
   for (++i; i < text.size() && text[i] != '"'; ++i) i += text[i] == '\\' ? 1 : 0;
-  i = text.find_first_not_of(kSpace, std::min(i + 1, text.size()));
+  i = text.find_first_not_of(kJsonSpace, std::min(i + 1, text.size()));
   if (i == text.npos || text[i] != ':') return false;
-  i = text.find_first_not_of(kSpace, i + 1);
+  i = text.find_first_not_of(kJsonSpace, i + 1);
   return i != text.npos && text[i] >= '0' && text[i] <= '9';
 }
 

@@ -28,7 +28,7 @@ inline std::uint32_t rank_of_score(float score) {
 struct MergeScratch {
   struct Symbol {
     std::int32_t id;
-    std::int32_t previous;
+    std::int32_t previous;  // kNoId: none
     std::int32_t next;
     BpeMerge merge;  // of the pair that begins here
   };
@@ -36,18 +36,19 @@ struct MergeScratch {
   std::vector<std::uint64_t> heap;  // rank and index of each pair that was found
 };
 
-/// Merges `ids` in place, in O(n log n). `merges.find(left, right)` returns the merge of a pair; its `merged` is kNoId
-/// if there is none. `on_merge(place, left, right, merge)` is called before each merge, where `place` is the index of
-/// the left symbol among the original ids.
-template <class Merges, class Listener>
-void merge_by_heap(Merges&& merges, MergeScratch& scratch, std::vector<std::int32_t>& ids, Listener&& on_merge) {
+/// Merges `ids` in place, in O(n log n). `find(left, right)` returns the merge of two adjacent symbols; its `merged` is
+/// kNoId if there is none. `on_merge(left, right)` is called before `left.merge` is applied. The indices in symbols are
+/// those of the original ids: `right.previous` is the index of `left`, `left.next` that of `right`. `scratch.symbols`
+/// contains the result as a list that begins at 0.
+template <class Find, class Listener>
+void merge_by_heap(Find&& find, MergeScratch& scratch, std::vector<std::int32_t>& ids, Listener&& on_merge) {
   using Symbol = MergeScratch::Symbol;
   const auto n = static_cast<std::int32_t>(ids.size());
   std::vector<std::uint64_t>& heap = scratch.heap;
   const auto at = [&](std::int32_t i) -> Symbol& { return scratch.symbols[static_cast<std::size_t>(i)]; };
   const auto find_pair = [&](std::int32_t i) {
     Symbol& left = at(i);
-    left.merge = left.next == kNoId ? BpeMerge{} : merges.find(left.id, at(left.next).id);
+    left.merge = left.next == kNoId ? BpeMerge{} : find(left, at(left.next));
     if (left.merge.merged == kNoId) return false;
     heap.push_back((std::uint64_t{left.merge.rank} << 32) | static_cast<std::uint32_t>(i));
     return true;
@@ -67,7 +68,7 @@ void merge_by_heap(Merges&& merges, MergeScratch& scratch, std::vector<std::int3
     Symbol& left = at(place);
     if (left.merge.merged == kNoId || left.merge.rank != entry >> 32) continue;  // the pair has changed since
     Symbol& right = at(left.next);
-    on_merge(static_cast<std::size_t>(place), left.id, right.id, left.merge);
+    on_merge(left, right);
     left.id = left.merge.merged;
     left.next = right.next;
     right.merge = {};

@@ -9,7 +9,6 @@
 #include "tokenizer/base64.h"
 #include "tokenizer/charsmap.h"
 #include "tokenizer/json_fields.h"
-#include "tokenizer/pattern.h"
 #include "tokenizer/split.h"
 #include "tokenizer/unicode.h"
 #include "tokenizer/utf8.h"

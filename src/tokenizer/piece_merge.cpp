@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <utility>
 
 namespace vitrine {
@@ -79,72 +78,51 @@ void PieceMerger::encode_segment(std::string_view segment, Workspace& w, std::ve
   const bool is_short = segment.size() <= WordCache::kMaxWordBytes && !has_unused_ && w.recorder == nullptr;
   if (is_short && w.cache.find(segment, ids)) return;
   const std::size_t n_before = ids.size();
-
-  split(segment, w.symbols);
-  if (w.recorder != nullptr) {
-    w.recorder->rule(Explanation::Word::Rule::merges_by_score);
-    w.recorder->begin_symbols();
-    for (const Workspace::Symbol& s : w.symbols) w.recorder->symbol(segment.substr(s.begin, s.size));
-  }
-  const auto at = [&](std::int32_t i) -> Workspace::Symbol& { return w.symbols[static_cast<std::size_t>(i)]; };
-  w.heap.clear();
+  w.begins.clear();
+  w.ids.clear();
   w.left_sizes.clear();
-  for (std::int32_t i = 0; i < static_cast<std::int32_t>(w.symbols.size()); ++i) find_pair(segment, i, w);
-  while (!w.heap.empty()) {
-    const std::uint64_t best = w.heap.front();
-    std::pop_heap(w.heap.begin(), w.heap.end(), std::greater<>());
-    w.heap.pop_back();
-    const auto left_index = static_cast<std::int32_t>(best & 0xFFFFFFFF);
-    Workspace::Symbol& left = at(left_index);
-    if (left.pair == kNoId || rank(left.pair) != best >> 32) continue;  // the pair has changed since
-    Workspace::Symbol& right = at(left.next);
-    if (w.recorder != nullptr) record(segment, w, left_index);
-    left.size += right.size;
-    left.id = left.pair;
-    left.next = right.next;
-    if (right.next >= 0) at(right.next).previous = left_index;
-    right.size = 0;
-    right.pair = kNoId;
-    if (left.previous >= 0) find_pair(segment, left.previous, w);
-    find_pair(segment, left_index, w);
+  for (std::size_t begin = 0; begin < segment.size();) {
+    const std::size_t size = sentencepiece_character(segment.substr(begin));
+    w.begins.push_back(static_cast<std::uint32_t>(begin));
+    w.ids.push_back(pieces_.find(segment.substr(begin, size)));
+    begin += size;
   }
-  for (std::int32_t i = 0; i >= 0; i = at(i).next) append(segment.substr(at(i).begin, at(i).size), at(i).id, w, ids);
-
+  w.begins.push_back(static_cast<std::uint32_t>(segment.size()));
+  merge(segment, w, ids);
   if (is_short) w.cache.keep(segment, std::span(ids).subspan(n_before));
 }
 
-/// Records the merge of the symbol `left` with the next one.
-void PieceMerger::record(std::string_view segment, const Workspace& w, std::int32_t left) const {
-  const Workspace::Symbol& l = w.symbols[static_cast<std::size_t>(left)];
-  const Workspace::Symbol& r = w.symbols[static_cast<std::size_t>(l.next)];
-  w.recorder->merge(static_cast<double>(scores_[static_cast<std::size_t>(l.pair)]), static_cast<std::size_t>(left),
-                    segment.substr(l.begin, l.size), segment.substr(r.begin, r.size), pieces_.piece(l.pair));
-}
-
-void PieceMerger::split(std::string_view segment, std::vector<Workspace::Symbol>& symbols) const {
-  symbols.clear();
-  for (std::size_t begin = 0; begin < segment.size();) {
-    const std::size_t size = sentencepiece_character(segment.substr(begin));
-    const auto i = static_cast<std::int32_t>(symbols.size());
-    const std::int32_t next = begin + size < segment.size() ? i + 1 : -1;
-    symbols.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(size), i - 1, next,
-                       pieces_.find(segment.substr(begin, size)), kNoId});
-    begin += size;
+/// Merges `w.ids`, the characters of the segment, and appends the resulting ids.
+void PieceMerger::merge(std::string_view segment, Workspace& w, std::vector<std::int32_t>& ids) const {
+  using Symbol = MergeScratch::Symbol;
+  const auto begin = [&](std::int32_t i) {
+    return i == kNoId ? w.begins.back() : w.begins[static_cast<std::size_t>(i)];
+  };
+  const auto text = [&](std::int32_t from, std::int32_t to) {  // of the characters [from, to), or all from `from` on
+    return segment.substr(begin(from), begin(to) - begin(from));
+  };
+  if (w.recorder != nullptr) {
+    w.recorder->rule(Explanation::Word::Rule::merges_by_score);
+    w.recorder->begin_symbols();
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(w.ids.size()); ++i) w.recorder->symbol(text(i, i + 1));
   }
-}
-
-/// Looks up the piece that the symbol `left` and the next one form.
-void PieceMerger::find_pair(std::string_view segment, std::int32_t left, Workspace& w) const {
-  Workspace::Symbol& symbol = w.symbols[static_cast<std::size_t>(left)];
-  symbol.pair = kNoId;
-  if (symbol.next < 0) return;
-  const std::uint32_t size = symbol.size + w.symbols[static_cast<std::size_t>(symbol.next)].size;
-  if (size > longest_) return;
-  symbol.pair = pieces_.find(segment.substr(symbol.begin, size));
-  if (symbol.pair == kNoId) return;
-  w.heap.push_back(std::uint64_t{rank(symbol.pair)} << 32 | static_cast<std::uint32_t>(left));
-  std::push_heap(w.heap.begin(), w.heap.end(), std::greater<>());
-  if (is_unused(symbol.pair)) w.left_sizes[symbol.pair] = symbol.size;
+  const auto find = [&](const Symbol& left, const Symbol& right) -> BpeMerge {
+    const std::string_view both = text(right.previous, right.next);
+    const std::int32_t id = both.size() <= longest_ ? pieces_.find(both) : kNoId;
+    if (id == kNoId) return {};
+    if (is_unused(id)) w.left_sizes[id] = static_cast<std::uint32_t>(text(right.previous, left.next).size());
+    return {rank_of_score(score(id)), id};
+  };
+  merge_by_heap(find, w.scratch, w.ids, [&](const Symbol& left, const Symbol& right) {
+    if (w.recorder == nullptr) return;
+    w.recorder->merge(static_cast<double>(score(left.merge.merged)), static_cast<std::size_t>(right.previous),
+                      text(right.previous, left.next), text(left.next, right.next), pieces_.piece(left.merge.merged));
+  });
+  for (std::int32_t i = 0; i != kNoId;) {
+    const Symbol& symbol = w.scratch.symbols[static_cast<std::size_t>(i)];
+    append(text(i, symbol.next), symbol.id, w, ids);
+    i = symbol.next;
+  }
 }
 
 void PieceMerger::append(std::string_view symbol, std::int32_t id, Workspace& workspace,

@@ -26,16 +26,11 @@ class PieceMerger {
  public:
   /// The memory of one thread. It belongs to one PieceMerger, because its cache holds ids.
   struct Workspace {
-    struct Symbol {
-      std::uint32_t begin, size;  // bytes of the segment; size 0: merged into the symbol on its left
-      std::int32_t previous, next;
-      std::int32_t id;    // kNoId if the symbol is not a piece
-      std::int32_t pair;  // the piece that this symbol and the next one form, or kNoId
-    };
     WordCache cache;
     EncodingRecorder* recorder = nullptr;  // set by the caller that leases the workspace; disables the cache
-    std::vector<Symbol> symbols;
-    std::vector<std::uint64_t> heap;                             // rank and left symbol of the pairs that were found
+    std::vector<std::uint32_t> begins;     // of the characters of a segment, and its end
+    std::vector<std::int32_t> ids;         // of its symbols; kNoId: not a piece
+    MergeScratch scratch;
     std::unordered_map<std::int32_t, std::uint32_t> left_sizes;  // by unused piece: the size of its left part
   };
 
@@ -57,13 +52,11 @@ class PieceMerger {
 
  private:
   void encode_segment(std::string_view segment, Workspace& workspace, std::vector<std::int32_t>& ids) const;
-  void record(std::string_view segment, const Workspace& workspace, std::int32_t left) const;
-  void split(std::string_view segment, std::vector<Workspace::Symbol>& symbols) const;
-  void find_pair(std::string_view segment, std::int32_t left, Workspace& workspace) const;
+  void merge(std::string_view segment, Workspace& workspace, std::vector<std::int32_t>& ids) const;
   void append(std::string_view symbol, std::int32_t id, Workspace& workspace, std::vector<std::int32_t>& ids) const;
   void append_unused(std::string_view piece, Workspace& workspace, std::vector<std::int32_t>& ids) const;
   bool is_unused(std::int32_t id) const { return has_unused_ && id != kNoId && unused_[static_cast<std::size_t>(id)]; }
-  std::uint32_t rank(std::int32_t id) const { return rank_of_score(scores_[static_cast<std::size_t>(id)]); }
+  float score(std::int32_t id) const { return scores_[static_cast<std::size_t>(id)]; }
 
   PieceTable pieces_, reserved_;
   std::vector<float> scores_;  // by id

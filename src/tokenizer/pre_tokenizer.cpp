@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "tokenizer/json_fields.h"
 #include "tokenizer/metaspace.h"
-#include "tokenizer/pattern.h"
 #include "tokenizer/unicode.h"
 #include "tokenizer/utf8.h"
 

@@ -4,6 +4,7 @@
 #include <pcre2.h>
 
 #include <array>
+#include <utility>
 
 #include "base/error.h"
 #include "tokenizer/unicode.h"
@@ -16,27 +17,20 @@ constexpr std::size_t kMaxPatternBytes = 65536;
 constexpr std::uint32_t kMatchLimit = 50'000'000;  // steps of one match: about a second
 constexpr std::size_t kJitStackBytes = 32U << 20;  // at most; a page at first
 
+template <class T>
+using Owned = std::unique_ptr<T, void (*)(T*)>;
+
 /// The memory of one thread for a match. Its contents do not matter between matches.
 struct Scratch {
-  Scratch()
-      : context(pcre2_match_context_create(nullptr)),
-        stack(pcre2_jit_stack_create(4096, kJitStackBytes, nullptr)),
-        data(pcre2_match_data_create(1, nullptr)) {
+  Scratch() {
     if (context == nullptr || data == nullptr) throw OutOfCapacity("tokenizer", "no memory for a regex");
-    pcre2_set_match_limit(context, kMatchLimit);
-    pcre2_jit_stack_assign(context, nullptr, stack);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() {
-    pcre2_match_data_free(data);
-    pcre2_jit_stack_free(stack);
-    pcre2_match_context_free(context);
+    pcre2_set_match_limit(context.get(), kMatchLimit);
+    pcre2_jit_stack_assign(context.get(), nullptr, stack.get());
   }
 
-  pcre2_match_context* context;
-  pcre2_jit_stack* stack;
-  pcre2_match_data* data;
+  Owned<pcre2_match_context> context{pcre2_match_context_create(nullptr), pcre2_match_context_free};
+  Owned<pcre2_jit_stack> stack{pcre2_jit_stack_create(4096, kJitStackBytes, nullptr), pcre2_jit_stack_free};
+  Owned<pcre2_match_data> data{pcre2_match_data_create(1, nullptr), pcre2_match_data_free};
 };
 
 std::string message(int code) {
@@ -48,12 +42,8 @@ std::string message(int code) {
 }  // namespace
 
 struct Regex::Code {
-  explicit Code(pcre2_code* c) : code(c) {}
-  Code(const Code&) = delete;
-  Code& operator=(const Code&) = delete;
-  ~Code() { pcre2_code_free(code); }
-  pcre2_code* code;
-  bool jit = false;
+  Owned<pcre2_code> code;
+  bool jit;
 };
 
 Regex::Regex(std::string_view pattern, RegexSyntax syntax, std::string_view where) {
@@ -64,17 +54,17 @@ Regex::Regex(std::string_view pattern, RegexSyntax syntax, std::string_view wher
   const std::string translated = translate_regex(pattern, syntax, where);
   const std::uint32_t options =
       PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | (syntax == RegexSyntax::oniguruma ? PCRE2_MULTILINE : 0U);
-  const std::unique_ptr<pcre2_compile_context, void (*)(pcre2_compile_context*)> context(
-      pcre2_compile_context_create(nullptr), pcre2_compile_context_free);
+  const Owned<pcre2_compile_context> context{pcre2_compile_context_create(nullptr), pcre2_compile_context_free};
   if (context == nullptr) throw OutOfCapacity(where, "no memory for a regex");
   pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
   int error = 0;
   PCRE2_SIZE offset = 0;
-  pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(), options, &error,
-                                   &offset, context.get());
+  Owned<pcre2_code> code{pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(), options,
+                                       &error, &offset, context.get()),
+                         pcre2_code_free};
   if (code == nullptr) throw BadCheckpoint(where, "the regex \"{}\" cannot be used: {}", pattern, message(error));
-  code_ = std::make_unique<Code>(code);
-  code_->jit = pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0;  // otherwise the interpreter is used
+  const bool jit = pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE) == 0;  // otherwise the interpreter is used
+  code_ = std::make_unique<Code>(Code{std::move(code), jit});
 }
 
 Regex::~Regex() = default;
@@ -84,13 +74,12 @@ Regex& Regex::operator=(Regex&&) noexcept = default;
 std::optional<Regex::Match> Regex::find(std::string_view text, std::size_t from) const {
   thread_local const Scratch scratch;
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
-  const int rc =
-      code_->jit
-          ? pcre2_jit_match(code_->code, subject, text.size(), from, PCRE2_NO_UTF_CHECK, scratch.data, scratch.context)
-          : pcre2_match(code_->code, subject, text.size(), from, PCRE2_NO_UTF_CHECK, scratch.data, scratch.context);
+  const auto match = code_->jit ? pcre2_jit_match : pcre2_match;
+  const int rc = match(code_->code.get(), subject, text.size(), from, PCRE2_NO_UTF_CHECK, scratch.data.get(),
+                       scratch.context.get());
   if (rc == PCRE2_ERROR_NOMATCH) return std::nullopt;
   if (rc < 0) throw BadInput("tokenizer", "the regex of the tokenizer cannot match this text: {}", message(rc));
-  const PCRE2_SIZE* found = pcre2_get_ovector_pointer(scratch.data);
+  const PCRE2_SIZE* found = pcre2_get_ovector_pointer(scratch.data.get());
   return Match{found[0], found[1]};
 }
 

@@ -1,17 +1,53 @@
 #include "tokenizer/sentencepiece.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tokenizer/best_path.h"
 #include "tokenizer/piece_merge.h"
 #include "tokenizer/sentencepiece_normalizer.h"
-#include "tokenizer/sentencepiece_unigram.h"
 
 namespace vitrine {
 namespace {
+
+/// The unigram model. Sums are in single precision, as in SentencePiece. Source: google/sentencepiece, unigram_model.cc
+/// (Model::EncodeOptimized).
+class SentencePieceUnigram {
+ public:
+  explicit SentencePieceUnigram(const SentencePieceModel& model) : scores_(model.pieces.size()), unk_(model.unk) {
+    float lowest = std::numeric_limits<float>::max();
+    std::vector<PrefixTrie::Key> keys;
+    for (std::size_t id = 0; id < model.pieces.size(); ++id) {
+      const VocabularyPiece& piece = model.pieces[id];
+      const bool user_defined = piece.type == PieceType::user_defined;
+      if (piece.type != PieceType::normal && !user_defined) continue;
+      if (!user_defined) lowest = std::min(lowest, piece.score);
+      // A user-defined piece scores 0.1 for each byte except the first, while the scores of other pieces are negative.
+      // (Versions of the library before 0.2.3 use -0.1 for each such piece and may break ties differently.)
+      const double by_length = static_cast<double>(piece.text.size() - 1) * 0.1;
+      scores_[id] = user_defined ? static_cast<float>(by_length) : piece.score;
+      keys.emplace_back(piece.text, static_cast<std::int32_t>(id));
+    }
+    unk_score_ = lowest - 10;
+    trie_ = PrefixTrie(std::move(keys));
+  }
+
+  /// The pieces of a normalized text. A character that is not a piece has the id of the unknown piece.
+  std::vector<BestPath<float>::Piece> encode(std::string_view text, EncodingRecorder* recorder) const {
+    const auto score = [&](std::int32_t id) { return scores_[static_cast<std::size_t>(id)]; };
+    return BestPath<float>().find(text, trie_, score, sentencepiece_character, unk_, unk_score_, recorder);
+  }
+
+ private:
+  PrefixTrie trie_;            // the normal and user-defined pieces
+  std::vector<float> scores_;  // by id
+  std::int32_t unk_;
+  float unk_score_ = 0;
+};
 
 class SentencePieceTokenizer final : public Tokenizer {
  public:
@@ -34,7 +70,6 @@ class SentencePieceTokenizer final : public Tokenizer {
   std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy,
                                    EncodingRecorder* recorder) const override;
   const VocabularyPiece& at(std::int32_t id) const { return model_.pieces[checked_index(id)]; }
-  void add_token(std::int32_t id, Explanation::Token::From from, Job& job) const;
   void encode_part(std::string_view text, SentencePieceNormalizer::Place place, Job& job) const;
   void encode_bpe(std::string_view normal, Job& job) const;
   void encode_unigram(std::string_view normal, Job& job) const;
@@ -56,12 +91,11 @@ SentencePieceTokenizer::SentencePieceTokenizer(SentencePieceModel model)
   std::vector<PrefixTrie::Key> special;
   for (std::int32_t id = 0; id < vocab_size(); ++id) {
     const VocabularyPiece& piece = at(id);
-    const bool is_special = piece.type == PieceType::control || piece.type == PieceType::unknown;
     const bool is_byte = piece.type == PieceType::byte;
-    if (is_special) special.emplace_back(piece.text, id);
+    if (piece.is_control()) special.emplace_back(piece.text, id);
     if (is_byte) byte_ids_[byte_of_piece(piece.text).value()] = id;
     if (unigram_) continue;
-    if (is_special || is_byte) {
+    if (piece.is_control() || is_byte) {
       merger_.add_reserved(piece.text, id);
     } else {
       merger_.add(piece.text, id, piece.score, piece.type == PieceType::unused);
@@ -79,20 +113,15 @@ std::vector<std::int32_t> SentencePieceTokenizer::encode(std::string_view text, 
     encode_part(text, {}, job);
     return std::move(job.ids);
   }
-  if (model_.bos) add_token(*model_.bos, Explanation::Token::From::policy, job);
+  if (model_.bos) add_token(*model_.bos, Explanation::Token::From::policy, job.ids, recorder);
   std::size_t begin = 0;
   special_.each_match(text, [&](std::size_t i, PrefixTrie::Match special) {
     encode_part(text.substr(begin, i - begin), {begin == 0, false}, job);
-    add_token(special.value, Explanation::Token::From::text, job);
+    add_token(special.value, Explanation::Token::From::text, job.ids, recorder);
     begin = i + special.length;
   });
   encode_part(text.substr(begin), {begin == 0, true}, job);
   return std::move(job.ids);
-}
-
-void SentencePieceTokenizer::add_token(std::int32_t id, Explanation::Token::From from, Job& job) const {
-  job.ids.push_back(id);
-  if (job.recorder != nullptr) job.recorder->token(id, from);
 }
 
 void SentencePieceTokenizer::encode_part(std::string_view text, SentencePieceNormalizer::Place place, Job& job) const {
@@ -115,9 +144,9 @@ void SentencePieceTokenizer::encode_part(std::string_view text, SentencePieceNor
 void SentencePieceTokenizer::encode_unigram(std::string_view normal, Job& job) const {
   std::vector<std::int32_t>& ids = job.ids;
   const std::size_t n_before = ids.size();
-  for (const SentencePieceUnigram::Piece& piece : unigram_->encode(normal, job.recorder)) {
+  for (const auto& piece : unigram_->encode(normal, job.recorder)) {
     if (piece.id == model_.unk && !byte_ids_.empty()) {
-      for (const char c : normal.substr(piece.begin, piece.size))
+      for (const char c : normal.substr(piece.begin, piece.end - piece.begin))
         ids.push_back(byte_ids_[static_cast<unsigned char>(c)]);
     } else if (piece.id != model_.unk || ids.size() == n_before || ids.back() != model_.unk) {
       ids.push_back(piece.id);
@@ -129,7 +158,7 @@ void SentencePieceTokenizer::encode_unigram(std::string_view normal, Job& job) c
 void SentencePieceTokenizer::encode_bpe(std::string_view normal, Job& job) const {
   std::vector<std::int32_t>& ids = job.ids;
   const auto workspace = workspaces_.lease();
-  (*workspace).recorder = job.recorder;
+  workspace->recorder = job.recorder;
   const std::size_t n_before = ids.size();
   std::size_t begin = 0;
   normalizer_.user_defined().each_match(normal, [&](std::size_t i, PrefixTrie::Match match) {

@@ -180,8 +180,7 @@ void check_pieces(SentencePieceModel& model, const Names& names, std::string_vie
   for (std::size_t i = 0; i < model.pieces.size(); ++i) {
     const VocabularyPiece& piece = model.pieces[i];
     const auto id = static_cast<std::int32_t>(i);
-    const bool is_reserved =
-        piece.type == PieceType::unknown || piece.type == PieceType::control || piece.type == PieceType::byte;
+    const bool is_reserved = piece.is_control() || piece.type == PieceType::byte;
     PieceTable& table = is_reserved ? reserved : text;
     if (!table.add(piece.text, id)) {
       throw BadCheckpoint(path, "pieces {} and {} have the same text", table.find(piece.text), id);

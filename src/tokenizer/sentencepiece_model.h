@@ -23,6 +23,9 @@ struct VocabularyPiece {
   std::string text;
   float score = 0;
   PieceType type = PieceType::normal;
+
+  /// Whether the piece is not text: a control piece or the unknown piece.
+  bool is_control() const { return type == PieceType::control || type == PieceType::unknown; }
 };
 
 /// The fields of the file that determine ids and text.

@@ -18,12 +18,7 @@ std::string with_spaces(std::string_view piece) {
   }
 }
 
-SentencePieceNormalizer::SentencePieceNormalizer(const SentencePieceModel& model)
-    : charsmap_(model.charsmap),
-      add_dummy_prefix_(model.add_dummy_prefix),
-      remove_extra_whitespaces_(model.remove_extra_whitespaces),
-      escape_whitespaces_(model.escape_whitespaces),
-      whitespace_as_suffix_(model.whitespace_as_suffix) {
+SentencePieceNormalizer::SentencePieceNormalizer(const SentencePieceModel& model) : model_(model) {
   std::vector<PrefixTrie::Key> keys;
   for (const VocabularyPiece& piece : model.pieces) {
     if (piece.type == PieceType::user_defined) keys.emplace_back(piece.text, 0);
@@ -36,7 +31,8 @@ SentencePieceNormalizer::SentencePieceNormalizer(const SentencePieceModel& model
 SentencePieceNormalizer::Step SentencePieceNormalizer::step(std::string_view text) const {
   if (const std::size_t length = user_defined_.longest(text).length; length > 0)
     return {length, text.substr(0, length)};
-  if (const Charsmap::Match match = charsmap_.longest(text); match.length > 0) return {match.length, match.replacement};
+  if (const Charsmap::Match match = model_.charsmap.longest(text); match.length > 0)
+    return {match.length, match.replacement};
   const std::size_t length = character_length(text);
   if (length == 0 || (length == 1 && static_cast<unsigned char>(text[0]) >= 0x80)) return {1, "\xEF\xBF\xBD"};
   return {length, text.substr(0, length)};
@@ -44,8 +40,8 @@ SentencePieceNormalizer::Step SentencePieceNormalizer::step(std::string_view tex
 
 std::string SentencePieceNormalizer::normalize(std::string_view text, Place place) const {
   std::string normal;
-  const std::string_view space = escape_whitespaces_ ? kSpaceSymbol : " ";
-  if (remove_extra_whitespaces_ && place.at_start) {
+  const std::string_view space = model_.escape_whitespaces ? kSpaceSymbol : " ";
+  if (model_.remove_extra_whitespaces && place.at_start) {
     while (!text.empty()) {
       const Step front = step(text);
       if (front.replacement != " ") break;
@@ -54,20 +50,20 @@ std::string SentencePieceNormalizer::normalize(std::string_view text, Place plac
   }
   if (text.empty()) return normal;
   normal.reserve(text.size() + text.size() / 4 + 16);
-  if (!whitespace_as_suffix_ && add_dummy_prefix_ && place.at_start) normal += space;
+  if (!model_.whitespace_as_suffix && model_.add_dummy_prefix && place.at_start) normal += space;
 
-  bool after_space = remove_extra_whitespaces_ && place.at_start;
+  bool after_space = model_.remove_extra_whitespaces && place.at_start;
   while (!text.empty()) {
     auto [length, replacement] = step(text);
     while (after_space && replacement.starts_with(' ')) replacement.remove_prefix(1);
     append_with_spaces_as(space, replacement, normal);
-    if (!replacement.empty()) after_space = remove_extra_whitespaces_ && replacement.ends_with(' ');
+    if (!replacement.empty()) after_space = model_.remove_extra_whitespaces && replacement.ends_with(' ');
     text.remove_prefix(length);
   }
-  if (remove_extra_whitespaces_) {
+  if (model_.remove_extra_whitespaces) {
     while (normal.ends_with(space)) normal.resize(normal.size() - space.size());
   }
-  if (whitespace_as_suffix_ && add_dummy_prefix_ && place.at_end) normal += space;
+  if (model_.whitespace_as_suffix && model_.add_dummy_prefix && place.at_end) normal += space;
   return normal;
 }
 

@@ -18,6 +18,7 @@ std::string with_spaces(std::string_view piece);
 
 class SentencePieceNormalizer {
  public:
+  /// `model` must outlive this object.
   explicit SentencePieceNormalizer(const SentencePieceModel& model);
 
   /// The position of a part in the text. A part after a special token gets no dummy prefix and keeps a leading space.
@@ -37,9 +38,8 @@ class SentencePieceNormalizer {
   };
   Step step(std::string_view text) const;
 
-  Charsmap charsmap_;
+  const SentencePieceModel& model_;
   PrefixTrie user_defined_;
-  bool add_dummy_prefix_, remove_extra_whitespaces_, escape_whitespaces_, whitespace_as_suffix_;
 };
 
 }  // namespace vitrine

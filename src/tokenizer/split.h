@@ -1,4 +1,5 @@
-// Splits text at the matches of a regex or a string, with the behaviours of `tokenizers`; the byte-level alphabet.
+// The patterns of tokenizer.json, {"String": …} or {"Regex": …}: text is split at their matches, with the behaviours of
+// `tokenizers`, or the matches are replaced. The byte-level alphabet.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +7,21 @@
 #include <string_view>
 #include <utility>
 
+#include "base/json.h"
 #include "tokenizer/function_ref.h"
 #include "tokenizer/regex.h"
 
 namespace vitrine {
+
+/// Throws BadCheckpoint if the pattern is neither a string nor a regex, or is empty.
+Pattern parse_pattern(const Json& json, std::string_view where);
+
+/// `text` with every match of `pattern` replaced by `content`. Throws OutOfCapacity if the result is longer than `most`
+/// bytes and longer than `text`.
+std::string replaced(std::string_view text, const Pattern& pattern, std::string_view content, std::size_t most);
+
+/// Returns `text`. Throws OutOfCapacity if it is longer than `most` bytes.
+std::string checked_size(std::string text, std::size_t most);
 
 /// The treatment of delimiters, named as in tokenizer.json.
 enum class SplitBehavior {

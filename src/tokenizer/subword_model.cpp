@@ -59,7 +59,7 @@ std::unique_ptr<const SubwordModel> parse_bpe(TokenizerDocument& document, const
   options.fuse_unk = fields.boolean("fuse_unk", false);
   options.byte_fallback = fields.boolean("byte_fallback", false);
   options.ignore_merges = fields.boolean("ignore_merges", false);
-  return make_bpe_model(make_bpe(std::move(document.pieces), document.merges, std::move(options), where));
+  return make_bpe_model(std::move(document.pieces), document.merges, std::move(options), where);
 }
 
 std::unique_ptr<const SubwordModel> parse_unigram(TokenizerDocument& document, const JsonFields& fields,
@@ -118,7 +118,8 @@ MergeList::Pair split_merge(std::string_view line, const PieceTable& pieces, std
 
 }  // namespace
 
-Bpe make_bpe(PieceTable pieces, const MergeList& merges, BpeOptions options, std::string_view where) {
+std::unique_ptr<const SubwordModel> make_bpe_model(PieceTable pieces, const MergeList& merges, BpeOptions options,
+                                                   std::string_view where) {
   std::vector<Bpe::Pair> pairs;
   pairs.reserve(merges.size());
   merges.for_each([&](MergeList::Pair merge) {
@@ -132,10 +133,8 @@ Bpe make_bpe(PieceTable pieces, const MergeList& merges, BpeOptions options, std
     };
     pairs.push_back({id(merge.left), id(merge.right)});
   });
-  return Bpe(std::move(pieces), pairs, std::move(options), where);
+  return std::make_unique<BpeModel>(Bpe(std::move(pieces), pairs, std::move(options), where));
 }
-
-std::unique_ptr<const SubwordModel> make_bpe_model(Bpe bpe) { return std::make_unique<BpeModel>(std::move(bpe)); }
 
 std::unique_ptr<const SubwordModel> parse_subword_model(TokenizerDocument& document, std::string_view where) {
   const JsonFields root(document.rest, "the tokenizer", where);

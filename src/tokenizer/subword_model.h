@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tokenizer/best_path.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/piece_table.h"
 #include "tokenizer/tokenizer_document.h"
@@ -14,15 +15,8 @@ namespace vitrine {
 
 /// The memory of one thread. It belongs to one model, because its cache holds ids.
 struct SubwordWorkspace {
-  /// The last piece of the best path that ends at a byte of the word.
-  struct Node {
-    double score;
-    std::int32_t id = kNoId;
-    std::int32_t begin = -1;
-  };
   Bpe::Workspace bpe;
-  std::vector<Node> nodes;
-  std::vector<std::int32_t> ids;
+  BestPath<double> best_path;
 };
 
 /// Immutable.
@@ -39,7 +33,7 @@ class SubwordModel {
 std::unique_ptr<const SubwordModel> parse_subword_model(TokenizerDocument& document, std::string_view where);
 
 /// Throws BadCheckpoint if a merge or its result is not in the vocabulary.
-Bpe make_bpe(PieceTable pieces, const MergeList& merges, BpeOptions options, std::string_view where);
-std::unique_ptr<const SubwordModel> make_bpe_model(Bpe bpe);
+std::unique_ptr<const SubwordModel> make_bpe_model(PieceTable pieces, const MergeList& merges, BpeOptions options,
+                                                   std::string_view where);
 
 }  // namespace vitrine

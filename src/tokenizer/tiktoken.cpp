@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "tokenizer/base64.h"
 #include "tokenizer/bpe.h"
+#include "tokenizer/gguf_pre.h"
 #include "tokenizer/split.h"
 
 namespace vitrine {
@@ -19,13 +20,10 @@ constexpr std::size_t kMaxFileBytes = std::size_t{64} << 20;  // the largest pub
 constexpr std::size_t kMaxRanks = std::size_t{1} << 19;
 constexpr std::size_t kMaxRankBytes = 4096;
 
-// The pattern of cl100k_base in its first version (tiktoken, openai_public.py; the current one is equivalent) and of
-// Llama 3 (meta-llama/llama3, llama/tokenizer.py).
-constexpr std::string_view kCl100kPattern =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-
+/// Llama 3's pattern (meta-llama/llama3, llama/tokenizer.py), which is also that of cl100k_base in its first version
+/// (tiktoken, openai_public.py; the current one is equivalent).
 std::string_view published_pattern(std::size_t n_ranks, std::string_view path) {
-  if (n_ranks == 100256 || n_ranks == 128000) return kCl100kPattern;
+  if (n_ranks == 100256 || n_ranks == 128000) return gguf_pre_tokenizer("llama3", path).patterns.front();
   throw BadInput(path, "expected 100256 ranks (cl100k) or 128000 (Llama 3), got {}; give the regex with --pattern",
                  n_ranks);
 }
@@ -58,7 +56,7 @@ std::vector<std::int32_t> TiktokenTokenizer::encode(std::string_view text, Speci
                                                     EncodingRecorder* recorder) const {
   std::vector<std::int32_t> ids;
   const auto workspace = workspaces_.lease();
-  (*workspace).recorder = recorder;
+  workspace->recorder = recorder;
   const std::string cuts[] = {"pattern"};
   for_each_valid_run(
       text,

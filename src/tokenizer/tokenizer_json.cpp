@@ -54,9 +54,7 @@ class JsonTokenizer final : public Tokenizer {
   bool is_control(std::int32_t id) const;  ///< Whether `id` is a special added token, which decoding omits.
   void encode_valid(std::string_view text, bool at_start, Job& job) const;
   void encode_raw(std::string_view text, bool at_start, Job& job) const;
-  void encode_normalized(std::string_view text, bool at_start, Job& job) const;
   void encode_word(std::string_view word, Job& job) const;
-  void add_token(std::int32_t id, Job& job) const;
 
   Parts parts_;
   bool is_byte_level_;
@@ -78,12 +76,11 @@ std::vector<std::int32_t> JsonTokenizer::encode(std::string_view text, SpecialTo
   const auto lease = workspaces_.lease();
   std::vector<std::int32_t> ids;
   ids.reserve(text.size() / 4 + 16);
-  (*lease).bpe.recorder = recorder;
+  lease->bpe.recorder = recorder;
   Job job = {policy, *lease, recorder, ids};
   const auto put = [&](const std::vector<std::int32_t>& added) {
     if (policy == SpecialTokens::none) return;
-    ids.insert(ids.end(), added.begin(), added.end());
-    if (recorder != nullptr) recorder->tokens(added, Explanation::Token::From::policy);
+    for (const std::int32_t id : added) add_token(id, Explanation::Token::From::policy, ids, recorder);
   };
   put(parts_.post_processor.before);
   if (is_valid_utf8(text)) {
@@ -108,7 +105,7 @@ std::vector<std::int32_t> JsonTokenizer::encode(std::string_view text, SpecialTo
 void JsonTokenizer::encode_valid(std::string_view text, bool at_start, Job& job) const {
   parts_.added.split_raw(
       text, job.policy, [&](std::string_view part) { encode_raw(part, at_start && part.data() == text.data(), job); },
-      [&](std::int32_t id) { add_token(id, job); });
+      [&](std::int32_t id) { add_token(id, Explanation::Token::From::text, job.ids, job.recorder); });
 }
 
 void JsonTokenizer::encode_raw(std::string_view text, bool at_start, Job& job) const {
@@ -116,24 +113,18 @@ void JsonTokenizer::encode_raw(std::string_view text, bool at_start, Job& job) c
   std::string_view normalized = text;
   if (job.recorder != nullptr) job.recorder->part(text);
   if (parts_.normalizer != nullptr) normalized = buffer = (*parts_.normalizer)(std::string(text), job.recorder);
-  parts_.added.split_normalized(
-      normalized, job.policy,
-      [&](std::string_view part) { encode_normalized(part, at_start && part.data() == normalized.data(), job); },
-      [&](std::int32_t id) { add_token(id, job); });
-}
-
-void JsonTokenizer::encode_normalized(std::string_view text, bool at_start, Job& job) const {
-  parts_.pre_tokenizers(
-      text, at_start, [&](std::string_view word, bool) { encode_word(word, job); }, job.recorder);
+  const auto encode_part = [&](std::string_view part) {
+    parts_.pre_tokenizers(
+        part, at_start && part.data() == normalized.data(),
+        [&](std::string_view word, bool) { encode_word(word, job); }, job.recorder);
+  };
+  parts_.added.split_normalized(normalized, job.policy, encode_part, [&](std::int32_t id) {
+    add_token(id, Explanation::Token::From::text, job.ids, job.recorder);
+  });
 }
 
 void JsonTokenizer::encode_word(std::string_view word, Job& job) const {
   record_word(job.recorder, word, job.ids, [&] { parts_.model->encode(word, job.workspace, job.ids); });
-}
-
-void JsonTokenizer::add_token(std::int32_t id, Job& job) const {
-  job.ids.push_back(id);
-  if (job.recorder != nullptr) job.recorder->token(id, Explanation::Token::From::text);
 }
 
 std::string_view JsonTokenizer::piece_view(std::int32_t id) const {
@@ -208,7 +199,7 @@ std::unique_ptr<const Tokenizer> parse_vocab_and_merges(std::string_view vocab, 
     add_merge_line(line, written, merges_path);
   }
   const Json level = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}};
-  auto model = make_bpe_model(make_bpe(parse_vocab_json(vocab, vocab_path), written, {}, merges_path));
+  auto model = make_bpe_model(parse_vocab_json(vocab, vocab_path), written, {}, merges_path);
   std::vector<AddedToken> added;
   const char* const kEndOfText = "<|endoftext|>";
   const std::int32_t end_of_text = model->pieces().find(kEndOfText);

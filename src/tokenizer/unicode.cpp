@@ -22,9 +22,17 @@ const Entry* find_range(const Entry (&table)[n], std::uint32_t c) {
   return after != std::begin(table) && c <= std::prev(after)->last ? std::prev(after) : nullptr;
 }
 
+template <class... Category>
+constexpr std::uint32_t set_of(Category... categories) {
+  return ((1U << categories) | ...);
+}
+constexpr std::uint32_t kMarks = set_of(UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_MC, UTF8PROC_CATEGORY_ME);
+
+/// Whether the category of `c` is one of `categories`, with the exceptions of a property.
 template <std::size_t n>
-bool is_in(const unicode_tables::Range (&table)[n], std::uint32_t c) {
-  return find_range(table, c) != nullptr;
+bool is_in(std::uint32_t categories, const unicode_tables::Exception (&exceptions)[n], std::uint32_t c) {
+  if (const auto* exception = find_range(exceptions, c)) return exception->has;
+  return (categories >> utf8proc_category(static_cast<utf8proc_int32_t>(c)) & 1) != 0;
 }
 
 int combining_class(utf8proc_int32_t c) { return utf8proc_get_property(c)->combining_class; }
@@ -73,7 +81,9 @@ void append_normalized(std::string_view run, NormalForm form, std::vector<utf8pr
 
 std::string normalized(std::string_view text, NormalForm form) {
   const std::uint32_t first = first_affected(form);
-  const auto is_affected = [&](std::uint32_t c) { return c >= first && !is_in(unicode_tables::kInert, c); };
+  const auto is_affected = [&](std::uint32_t c) {
+    return c >= first && find_range(unicode_tables::kInert, c) == nullptr;
+  };
   std::string out;
   out.reserve(text.size());
   std::vector<utf8proc_int32_t> buffer;
@@ -108,13 +118,10 @@ std::string lowercase(std::string_view text) {
       out.push_back(c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : static_cast<char>(c));
     } else if (c == 0x130) {
       out += "i\u0307";  // the only character that becomes two
+    } else if (const auto* newer = find_range(unicode_tables::kLower, c)) {
+      append_code_point(newer->lower + (c - newer->first), out);
     } else {
-      const auto* newer = std::find_if(std::begin(unicode_tables::kLower), std::end(unicode_tables::kLower),
-                                       [&](const auto& entry) { return entry.upper == c; });
-      append_code_point(newer != std::end(unicode_tables::kLower)
-                            ? newer->lower
-                            : static_cast<std::uint32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))),
-                        out);
+      append_code_point(static_cast<std::uint32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))), out);
     }
   });
   return out;
@@ -168,19 +175,32 @@ bool is_white_space(std::uint32_t c) {
          (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
-bool is_numeric(std::uint32_t c) { return c < 0x80 ? c >= '0' && c <= '9' : is_in(unicode_tables::kNumeric, c); }
+bool is_numeric(std::uint32_t c) {
+  return is_in(set_of(UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_NL, UTF8PROC_CATEGORY_NO), unicode_tables::kNumeric, c);
+}
 
-bool is_punctuation(std::uint32_t c) { return is_in(unicode_tables::kPunctuation, c); }
+bool is_punctuation(std::uint32_t c) {
+  return is_in(set_of(UTF8PROC_CATEGORY_PC, UTF8PROC_CATEGORY_PD, UTF8PROC_CATEGORY_PS, UTF8PROC_CATEGORY_PE,
+                      UTF8PROC_CATEGORY_PI, UTF8PROC_CATEGORY_PF, UTF8PROC_CATEGORY_PO),
+               unicode_tables::kPunctuation, c);
+}
 
-bool is_combining_mark(std::uint32_t c) { return is_in(unicode_tables::kCombiningMark, c); }
+bool is_combining_mark(std::uint32_t c) { return is_in(kMarks, unicode_tables::kCombiningMark, c); }
 
-bool is_nonspacing_mark(std::uint32_t c) { return is_in(unicode_tables::kNonspacingMark, c); }
+bool is_nonspacing_mark(std::uint32_t c) {
+  return is_in(set_of(UTF8PROC_CATEGORY_MN), unicode_tables::kNonspacingMark, c);
+}
 
-bool is_control(std::uint32_t c) { return is_in(unicode_tables::kControl, c); }
+bool is_control(std::uint32_t c) {
+  return is_in(set_of(UTF8PROC_CATEGORY_CC, UTF8PROC_CATEGORY_CF, UTF8PROC_CATEGORY_CO), unicode_tables::kControl, c);
+}
 
 bool is_word_character(std::uint32_t c) {
   if (c < 0x80) return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
-  return is_in(unicode_tables::kWord, c);
+  constexpr std::uint32_t kLetters = set_of(UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_LL, UTF8PROC_CATEGORY_LT,
+                                            UTF8PROC_CATEGORY_LM, UTF8PROC_CATEGORY_LO);
+  constexpr std::uint32_t kOthers = set_of(UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_NL, UTF8PROC_CATEGORY_PC);
+  return is_in(kLetters | kMarks | kOthers, unicode_tables::kWord, c);
 }
 
 }  // namespace vitrine

@@ -6,7 +6,6 @@
 #include <limits>
 #include <utility>
 
-#include "base/error.h"
 #include "tokenizer/utf8.h"
 
 namespace vitrine {
@@ -27,38 +26,6 @@ Unigram::Unigram(PieceTable pieces, std::vector<double> scores, std::int32_t unk
   for (int byte = 0; byte < 256; ++byte) byte_ids_.push_back(pieces_.find(fmt::format("<0x{:02X}>", byte)));
 }
 
-/// Sets nodes[i] to the end of the best path over word[0, i).
-void Unigram::find_best(std::string_view word, SubwordWorkspace& workspace) const {
-  std::vector<SubwordWorkspace::Node>& nodes = workspace.nodes;
-  EncodingRecorder* const recorder = workspace.bpe.recorder;
-  if (recorder != nullptr) recorder->rule(Explanation::Word::Rule::best_sum);
-  nodes.assign(word.size() + 1, {0, kNoId, -1});
-  for (std::size_t begin = 0; begin < word.size();) {
-    const std::size_t character = length_by_lead(word[begin]);
-    const double score_here = nodes[begin].score;
-    const auto offer = [&](std::size_t length, std::int32_t id, double score) {
-      SubwordWorkspace::Node& node = nodes[begin + length];
-      if (recorder != nullptr) recorder->candidate({begin, begin + length, id, score, score + score_here});
-      if (node.begin < 0 || score + score_here > node.score) {
-        node = {score + score_here, id, static_cast<std::int32_t>(begin)};
-      }
-    };
-    bool is_known = false;
-    trie_.each_prefix(word.substr(begin), [&](std::size_t length, std::int32_t id) {
-      offer(length, id, scores_[static_cast<std::size_t>(id)]);
-      is_known |= length == character;
-    });
-    if (!is_known) {
-      if (unk_id_ == kNoId) {
-        throw BadInput("tokenizer", "\"{}\", which the text contains, is not in the vocabulary, and there is no unk",
-                       word.substr(begin, character));
-      }
-      offer(character, unk_id_, unk_score_);
-    }
-    begin += character;
-  }
-}
-
 void Unigram::append_unknown(std::string_view text, std::vector<std::int32_t>& ids) const {
   const std::int32_t whole = pieces_.find(text);
   if (whole != kNoId) return ids.push_back(whole);
@@ -75,31 +42,21 @@ void Unigram::encode(std::string_view word, SubwordWorkspace& workspace, std::ve
   const bool cached = word.size() <= WordCache::kMaxWordBytes && recorder == nullptr;
   if (cached && workspace.bpe.cache.find(word, ids)) return;
   const std::size_t first_id = ids.size();
-  find_best(word, workspace);
-
-  std::vector<std::int32_t>& ends = workspace.ids;  // of the pieces, the last one first
-  ends.clear();
-  for (auto end = static_cast<std::int32_t>(word.size()); end > 0;
-       end = workspace.nodes[static_cast<std::size_t>(end)].begin) {
-    ends.push_back(end);
-  }
+  const auto score = [&](std::int32_t id) { return scores_[static_cast<std::size_t>(id)]; };
+  const auto length = [](std::string_view text) { return length_by_lead(text[0]); };
   std::size_t unknown = word.size();  // the beginning of a run of unknown characters
-  for (auto end = ends.rbegin(); end != ends.rend(); ++end) {
-    const SubwordWorkspace::Node& node = workspace.nodes[static_cast<std::size_t>(*end)];
-    const auto begin = static_cast<std::size_t>(node.begin);
-    if (recorder != nullptr) recorder->chosen(begin, static_cast<std::size_t>(*end));
-    if (node.id == unk_id_) {
-      unknown = std::min(unknown, begin);
+  for (const auto& piece : workspace.best_path.find(word, trie_, score, length, unk_id_, unk_score_, recorder)) {
+    if (piece.id == unk_id_) {
+      unknown = std::min(unknown, piece.begin);
       continue;
     }
-    if (unknown < begin) append_unknown(word.substr(unknown, begin - unknown), ids);
+    if (unknown < piece.begin) append_unknown(word.substr(unknown, piece.begin - unknown), ids);
     unknown = word.size();
-    ids.push_back(node.id);
+    ids.push_back(piece.id);
   }
   if (unknown < word.size()) append_unknown(word.substr(unknown), ids);
   if (cached) workspace.bpe.cache.keep(word, std::span(ids).subspan(first_id));
-  if (workspace.nodes.capacity() > (1U << 16)) workspace.nodes = {};
-  if (workspace.ids.capacity() > (1U << 18)) workspace.ids = {};
+  workspace.best_path.release_if_large();
 }
 
 }  // namespace vitrine

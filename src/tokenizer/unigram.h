@@ -1,8 +1,6 @@
-// Unigram: divides a word into the pieces whose scores have the largest sum (Viterbi algorithm).
+// Unigram: divides a word into the pieces whose scores, log probabilities as doubles, have the largest sum.
 //
-// Scores are log probabilities. They are summed as doubles in the order of the text, and the first of several best
-// paths is taken. Sources: Kudo (2018), arXiv 1804.10959; for corner cases Hugging Face's `tokenizers` (models/unigram,
-// encode_optimized).
+// Source of corner cases: Hugging Face's `tokenizers` (models/unigram, encode_optimized).
 #pragma once
 
 #include <string>
@@ -23,7 +21,6 @@ class Unigram final : public SubwordModel {
   const PieceTable& pieces() const override { return pieces_; }
 
  private:
-  void find_best(std::string_view word, SubwordWorkspace& workspace) const;
   void append_unknown(std::string_view text, std::vector<std::int32_t>& ids) const;
 
   PieceTable pieces_;

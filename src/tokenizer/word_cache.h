@@ -57,40 +57,30 @@ class WordCache {
 template <class T>
 class ObjectPool {
  public:
-  /// Holds an object and returns it to the pool at the end of the scope.
-  class Lease {
-   public:
-    explicit Lease(ObjectPool& pool) : pool_(&pool), object_(pool.take()) {}
-    Lease(const Lease&) = delete;
-    Lease& operator=(const Lease&) = delete;
-    ~Lease() { pool_->give_back(std::move(object_)); }
-    T& operator*() const { return *object_; }
-
-   private:
-    ObjectPool* pool_;
-    std::unique_ptr<T> object_;
+  struct GiveBack {
+    ObjectPool* pool;
+    void operator()(T* object) const noexcept {
+      const std::lock_guard lock(pool->mutex_);
+      pool->objects_.emplace_back(object);
+    }
   };
+  /// Holds an object and returns it to the pool at the end of the scope.
+  using Lease = std::unique_ptr<T, GiveBack>;
 
-  Lease lease() { return Lease(*this); }
-
- private:
-  std::unique_ptr<T> take() {
+  Lease lease() {
     {
       const std::lock_guard lock(mutex_);
       if (!objects_.empty()) {
-        std::unique_ptr<T> object = std::move(objects_.back());
+        Lease lease(objects_.back().release(), GiveBack{this});
         objects_.pop_back();
-        return object;
+        return lease;
       }
-      objects_.reserve(objects_.capacity() + 1);  // so that give_back does not allocate
+      objects_.reserve(objects_.capacity() + 1);  // so that GiveBack does not allocate
     }
-    return std::make_unique<T>();
-  }
-  void give_back(std::unique_ptr<T> object) noexcept {
-    const std::lock_guard lock(mutex_);
-    objects_.push_back(std::move(object));
+    return Lease(new T, GiveBack{this});
   }
 
+ private:
   std::mutex mutex_;
   std::vector<std::unique_ptr<T>> objects_;
 };

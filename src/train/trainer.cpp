@@ -14,7 +14,7 @@
 #include "data/split.h"
 #include "metrics/metrics.h"
 #include "model/count.h"
-#include "tokenizer/fingerprint.h"
+#include "tokenizer/tokenizer.h"
 #include "train/learner.h"
 #include "train/memory.h"
 #include "train/run_folder.h"

@@ -1,5 +1,3 @@
-#include "checkpoint/size_rule.h"
-
 #include <gtest/gtest.h>
 
 #include "base/error.h"

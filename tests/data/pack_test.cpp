@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/temp_folder.h"
-#include "tokenizer/fingerprint.h"
 #include "tokenizer/tokenizer_json.h"
 #include "tokenizer/tokenizer_writer.h"
 

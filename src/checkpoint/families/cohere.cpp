@@ -3,18 +3,13 @@
 #include "checkpoint/family_parts.h"
 
 namespace vitrine {
-namespace {
-
-ModelConfig read_cohere(ConfigReader& c) {
-  ModelConfig model = read_cohere_decoder(c, 500000);
-  if (c.flag_or("use_qk_norm", false)) norm_q_and_k(model, QkNormConfig::Over::head_own_weight);
-  return model;
-}
-
-}  // namespace
 
 Family cohere_family() {
-  Family family = decoder_family("cohere", "CohereForCausalLM", read_cohere);
+  Family family = decoder_family("cohere", "CohereForCausalLM", [](ConfigReader& c) {
+    ModelConfig model = read_cohere_decoder(c, 500000);
+    if (c.flag_or("use_qk_norm", false)) norm_q_and_k(model, QkNormConfig::Over::head_own_weight);
+    return model;
+  });
   add_qk_norms(family);
   return family;
 }

@@ -3,23 +3,20 @@
 #include "checkpoint/family_parts.h"
 
 namespace vitrine {
-namespace {
 
-/// "gelu" in the published files is the tanh form, with which the model was trained (gemma_pytorch, gemma/model.py).
-ModelConfig read_gemma(ConfigReader& c) {
-  std::string act = c.text_or("hidden_act", "gelu_pytorch_tanh");
-  if (act == "gelu") act = "gelu_pytorch_tanh";
-  const std::string newer = c.text_or("hidden_activation", act);
-  if (newer != act && newer != "gelu") {
-    throw Unsupported(c.where(), "hidden_act and hidden_activation contradict each other: {} and {}", act, newer);
-  }
-  ModelConfig model = read_gemma_decoder(c, {.max_seq_len = 8192});
-  for (BlockConfig& block : model.blocks) std::get<DenseConfig>(block.ffn).activation = activation_named(c, act);
-  return model;
+Family gemma_family() {
+  return decoder_family("gemma", "GemmaForCausalLM", [](ConfigReader& c) {
+    // "gelu" in the published files is the tanh form, with which the model was trained (gemma_pytorch, gemma/model.py).
+    std::string act = c.text_or("hidden_act", "gelu_pytorch_tanh");
+    if (act == "gelu") act = "gelu_pytorch_tanh";
+    const std::string newer = c.text_or("hidden_activation", act);
+    if (newer != act && newer != "gelu") {
+      throw Unsupported(c.where(), "hidden_act and hidden_activation contradict each other: {} and {}", act, newer);
+    }
+    ModelConfig model = read_gemma_decoder(c, {.max_seq_len = 8192});
+    for (BlockConfig& block : model.blocks) std::get<DenseConfig>(block.ffn).activation = activation_named(c, act);
+    return model;
+  });
 }
-
-}  // namespace
-
-Family gemma_family() { return decoder_family("gemma", "GemmaForCausalLM", read_gemma); }
 
 }  // namespace vitrine

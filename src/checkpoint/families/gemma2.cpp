@@ -2,33 +2,28 @@
 #include "checkpoint/family_parts.h"
 
 namespace vitrine {
-namespace {
-
-ModelConfig read_gemma2(ConfigReader& c) {
-  c.ignore("hidden_act");  // hidden_activation decides
-  c.ignore("cache_implementation");
-  c.ignore("sliding_window_size");  // sliding_window again
-  const float score_scale = inverse_sqrt(c.positive_or("query_pre_attn_scalar", 256));
-  ModelConfig model = read_gemma_decoder(
-      c, {.max_seq_len = 8192, .activation = "gelu_pytorch_tanh", .activation_key = "hidden_activation"});
-  model.head.softcap = read_softcap(c, "final_logit_softcapping", 30.0);
-  const std::optional<float> softcap = read_softcap(c, "attn_logit_softcapping", 50.0);
-  const std::int64_t window = c.size_or("sliding_window", 4096);
-  const std::vector<bool> sliding = read_sliding_layers(c, model.blocks.size(), 2);
-  for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
-    BlockConfig& block = model.blocks[layer];
-    block.attention().score_scale = score_scale;
-    block.attention().softcap = softcap;
-    if (sliding[layer]) block.attention().window = window;
-    block.norms.attn_post = block.norms.ffn_post = block.norms.attn_pre;
-  }
-  return model;
-}
-
-}  // namespace
 
 Family gemma2_family() {
-  Family family = decoder_family("gemma2", "Gemma2ForCausalLM", read_gemma2);
+  Family family = decoder_family("gemma2", "Gemma2ForCausalLM", [](ConfigReader& c) {
+    c.ignore("hidden_act");  // hidden_activation decides
+    c.ignore("cache_implementation");
+    c.ignore("sliding_window_size");  // sliding_window again
+    const float score_scale = inverse_sqrt(c.positive_or("query_pre_attn_scalar", 256));
+    ModelConfig model = read_gemma_decoder(
+        c, {.max_seq_len = 8192, .activation = "gelu_pytorch_tanh", .activation_key = "hidden_activation"});
+    model.head.softcap = read_softcap(c, "final_logit_softcapping", 30.0);
+    const std::optional<float> softcap = read_softcap(c, "attn_logit_softcapping", 50.0);
+    const std::int64_t window = c.size_or("sliding_window", 4096);
+    const std::vector<bool> sliding = read_sliding_layers(c, model.blocks.size(), 2);
+    for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
+      BlockConfig& block = model.blocks[layer];
+      block.attention().score_scale = score_scale;
+      block.attention().softcap = softcap;
+      if (sliding[layer]) block.attention().window = window;
+      block.norms.attn_post = block.norms.ffn_post = block.norms.attn_pre;
+    }
+    return model;
+  });
   add_four_norms(family);
   return family;
 }

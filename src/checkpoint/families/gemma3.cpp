@@ -5,41 +5,37 @@
 #include "checkpoint/family_parts.h"
 
 namespace vitrine {
-namespace {
-
-ModelConfig read_gemma3(ConfigReader& c) {
-  for (const char* key : {"cache_implementation", "_sliding_window_pattern"}) c.ignore(key);  // layer_types decides
-  if (c.optional_number("attn_logit_softcapping")) {
-    throw Unsupported(c.where(), "attn_logit_softcapping is not supported for this family: transformers ignores it");
-  }
-  DecoderKeys keys{.max_seq_len = 131072, .activation = "gelu_pytorch_tanh", .activation_key = "hidden_activation"};
-  keys.rope.theta = 1e6;
-  keys.rope.layer_type = "full_attention";
-  ModelConfig model = read_gemma_decoder(c, keys);
-  model.head.softcap = read_softcap(c, "final_logit_softcapping", std::nullopt);
-
-  const RopeConfig local =
-      read_rope(c, model.blocks[0].attention().head_dim, c.size_or("max_position_embeddings", keys.max_seq_len),
-                {.theta_key = "rope_local_base_freq", .layer_type = "sliding_attention"});
-  const float score_scale = inverse_sqrt(c.positive_or("query_pre_attn_scalar", 256));
-  norm_q_and_k(model, QkNormConfig::Over::head);
-  const std::int64_t window = c.size_or("sliding_window", 4096);
-  const std::vector<bool> sliding = read_sliding_layers(c, model.blocks.size(), c.size_or("sliding_window_pattern", 6));
-  for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
-    BlockConfig& block = model.blocks[layer];
-    block.norms.attn_post = block.norms.ffn_post = model.final_norm;
-    block.attention().score_scale = score_scale;
-    if (!sliding[layer]) continue;
-    block.attention().window = window;
-    block.attention().rope = local;
-  }
-  return model;
-}
-
-}  // namespace
 
 Family gemma3_family() {
-  Family family = decoder_family("gemma3_text", "Gemma3ForCausalLM", read_gemma3);
+  Family family = decoder_family("gemma3_text", "Gemma3ForCausalLM", [](ConfigReader& c) {
+    for (const char* key : {"cache_implementation", "_sliding_window_pattern"}) c.ignore(key);  // layer_types decides
+    if (c.optional_number("attn_logit_softcapping")) {
+      throw Unsupported(c.where(), "attn_logit_softcapping is not supported for this family: transformers ignores it");
+    }
+    DecoderKeys keys{.max_seq_len = 131072, .activation = "gelu_pytorch_tanh", .activation_key = "hidden_activation"};
+    keys.rope.theta = 1e6;
+    keys.rope.layer_type = "full_attention";
+    ModelConfig model = read_gemma_decoder(c, keys);
+    model.head.softcap = read_softcap(c, "final_logit_softcapping", std::nullopt);
+
+    const RopeConfig local =
+        read_rope(c, model.blocks[0].attention().head_dim, c.size_or("max_position_embeddings", keys.max_seq_len),
+                  {.theta_key = "rope_local_base_freq", .layer_type = "sliding_attention"});
+    const float score_scale = inverse_sqrt(c.positive_or("query_pre_attn_scalar", 256));
+    norm_q_and_k(model, QkNormConfig::Over::head);
+    const std::int64_t window = c.size_or("sliding_window", 4096);
+    const std::vector<bool> sliding =
+        read_sliding_layers(c, model.blocks.size(), c.size_or("sliding_window_pattern", 6));
+    for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
+      BlockConfig& block = model.blocks[layer];
+      block.norms.attn_post = block.norms.ffn_post = model.final_norm;
+      block.attention().score_scale = score_scale;
+      if (!sliding[layer]) continue;
+      block.attention().window = window;
+      block.attention().rope = local;
+    }
+    return model;
+  });
   add_qk_norms(family);
   add_four_norms(family);
   return family;

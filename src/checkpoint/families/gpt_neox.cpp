@@ -4,32 +4,27 @@
 #include "checkpoint/family_parts.h"
 
 namespace vitrine {
-namespace {
-
-ModelConfig read_gpt_neox(ConfigReader& c) {
-  // training
-  for (const char* key : {"hidden_dropout", "hidden_dropout_prob", "attention_probs_dropout_prob"}) c.ignore(key);
-  DecoderKeys keys{
-      .activation = "gelu", .gated = false, .eps_key = "layer_norm_eps", .head_dim_key = "", .n_kv_heads_key = ""};
-  keys.norm = {NormConfig::Kind::layer, 1e-5f, 0.0f, true};
-  keys.rope.theta_key = "rotary_emb_base";
-  keys.rope.fraction_key = "rotary_pct";
-  keys.rope.fraction = 0.25;
-  ModelConfig model = read_decoder(c, keys);
-  const RopeConfig& rope = *model.blocks[0].attention().rope;
-  if (c.number_or("rope_theta", rope.theta) != rope.theta) {  // some versions of the library wrote it twice
-    throw BadCheckpoint(c.where(), "rope_theta contradicts rotary_emb_base, {}", rope.theta);
-  }
-  set_biases(model, c.flag_or("attention_bias", true), true);
-  if (!c.flag_or("use_parallel_residual", true)) return model;
-  for (BlockConfig& block : model.blocks) block.residual = BlockConfig::Residual::parallel;
-  return model;
-}
-
-}  // namespace
 
 Family gpt_neox_family() {
-  Family family = decoder_family("gpt_neox", "GPTNeoXForCausalLM", read_gpt_neox);
+  Family family = decoder_family("gpt_neox", "GPTNeoXForCausalLM", [](ConfigReader& c) {
+    // training
+    for (const char* key : {"hidden_dropout", "hidden_dropout_prob", "attention_probs_dropout_prob"}) c.ignore(key);
+    DecoderKeys keys{
+        .activation = "gelu", .gated = false, .eps_key = "layer_norm_eps", .head_dim_key = "", .n_kv_heads_key = ""};
+    keys.norm = {NormConfig::Kind::layer, 1e-5f, 0.0f, true};
+    keys.rope.theta_key = "rotary_emb_base";
+    keys.rope.fraction_key = "rotary_pct";
+    keys.rope.fraction = 0.25;
+    ModelConfig model = read_decoder(c, keys);
+    const RopeConfig& rope = *model.blocks[0].attention().rope;
+    if (c.number_or("rope_theta", rope.theta) != rope.theta) {  // some versions of the library wrote it twice
+      throw BadCheckpoint(c.where(), "rope_theta contradicts rotary_emb_base, {}", rope.theta);
+    }
+    set_biases(model, c.flag_or("attention_bias", true), true);
+    if (!c.flag_or("use_parallel_residual", true)) return model;
+    for (BlockConfig& block : model.blocks) block.residual = BlockConfig::Residual::parallel;
+    return model;
+  });
   family.prefixes = {"gpt_neox.", ""};
   family.embedding = "{p}embed_in.weight";
   add_tensors(family.tensors, {{"{p}embed_in", {"embed"}},

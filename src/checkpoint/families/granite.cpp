@@ -3,23 +3,20 @@
 #include "checkpoint/family_parts.h"
 
 namespace vitrine {
-namespace {
 
-ModelConfig read_granite(ConfigReader& c) {
-  const auto multiplier = [&](std::string_view key) { return static_cast<float>(c.positive_or(key, 1)); };
-  ModelConfig model = read_decoder(c, {});
-  read_biases(c, model);
-  model.embedding.scale = multiplier("embedding_multiplier");
-  model.head.scale = 1.0f / multiplier("logits_scaling");
-  for (BlockConfig& block : model.blocks) {
-    block.residual_scale = multiplier("residual_multiplier");
-    block.attention().score_scale = multiplier("attention_multiplier");
-  }
-  return model;
+Family granite_family() {
+  return decoder_family("granite", "GraniteForCausalLM", [](ConfigReader& c) {
+    const auto multiplier = [&](std::string_view key) { return static_cast<float>(c.positive_or(key, 1)); };
+    ModelConfig model = read_decoder(c, {});
+    read_biases(c, model);
+    model.embedding.scale = multiplier("embedding_multiplier");
+    model.head.scale = 1.0f / multiplier("logits_scaling");
+    for (BlockConfig& block : model.blocks) {
+      block.residual_scale = multiplier("residual_multiplier");
+      block.attention().score_scale = multiplier("attention_multiplier");
+    }
+    return model;
+  });
 }
-
-}  // namespace
-
-Family granite_family() { return decoder_family("granite", "GraniteForCausalLM", read_granite); }
 
 }  // namespace vitrine

@@ -3,19 +3,16 @@
 #include "checkpoint/family_parts.h"
 
 namespace vitrine {
-namespace {
 
-ModelConfig read_llama(ConfigReader& c) {
-  c.ignore("max_sequence_length");  // early conversions wrote max_position_embeddings twice
-  c.ignore("is_llama_config");      // nanotron writes it (SmolLM 2)
-  c.refuse("rope_interleaved");     // also nanotron's
-  ModelConfig model = read_decoder(c, {});
-  read_biases(c, model);
-  return model;
+Family llama_family() {
+  return decoder_family("llama", "LlamaForCausalLM", [](ConfigReader& c) {
+    c.ignore("max_sequence_length");  // early conversions wrote max_position_embeddings twice
+    c.ignore("is_llama_config");      // nanotron writes it (SmolLM 2)
+    c.refuse("rope_interleaved");     // also nanotron's
+    ModelConfig model = read_decoder(c, {});
+    read_biases(c, model);
+    return model;
+  });
 }
-
-}  // namespace
-
-Family llama_family() { return decoder_family("llama", "LlamaForCausalLM", read_llama); }
 
 }  // namespace vitrine

@@ -2,16 +2,13 @@
 #include "checkpoint/family_parts.h"
 
 namespace vitrine {
-namespace {
 
-ModelConfig read_mistral(ConfigReader& c) {
-  ModelConfig model = read_decoder(c, {.max_seq_len = 131072});
-  read_window(c, model, 4096);
-  return model;
+Family mistral_family() {
+  return decoder_family("mistral", "MistralForCausalLM", [](ConfigReader& c) {
+    ModelConfig model = read_decoder(c, {.max_seq_len = 131072});
+    read_window(c, model, 4096);
+    return model;
+  });
 }
-
-}  // namespace
-
-Family mistral_family() { return decoder_family("mistral", "MistralForCausalLM", read_mistral); }
 
 }  // namespace vitrine

@@ -2,25 +2,20 @@
 #include "checkpoint/family_parts.h"
 
 namespace vitrine {
-namespace {
-
-ModelConfig read_mixtral(ConfigReader& c) {
-  for (const char* key : {"output_router_logits", "router_aux_loss_coef", "router_jitter_noise"}) c.ignore(key);
-  DecoderKeys keys{.max_seq_len = 131072};
-  keys.norm.eps = 1e-5f;
-  keys.rope.theta = 1e6;
-  ModelConfig model = read_decoder(c, keys);
-  read_window(c, model, std::nullopt);
-  const MoeConfig moe{c.size_or("num_local_experts", 8), c.size_or("num_experts_per_tok", 2),
-                      std::get<DenseConfig>(model.blocks[0].ffn), true, std::nullopt};
-  for (BlockConfig& block : model.blocks) block.ffn = moe;
-  return model;
-}
-
-}  // namespace
 
 Family mixtral_family() {
-  Family family = decoder_family("mixtral", "MixtralForCausalLM", read_mixtral);
+  Family family = decoder_family("mixtral", "MixtralForCausalLM", [](ConfigReader& c) {
+    for (const char* key : {"output_router_logits", "router_aux_loss_coef", "router_jitter_noise"}) c.ignore(key);
+    DecoderKeys keys{.max_seq_len = 131072};
+    keys.norm.eps = 1e-5f;
+    keys.rope.theta = 1e6;
+    ModelConfig model = read_decoder(c, keys);
+    read_window(c, model, std::nullopt);
+    const MoeConfig moe{c.size_or("num_local_experts", 8), c.size_or("num_experts_per_tok", 2),
+                        std::get<DenseConfig>(model.blocks[0].ffn), true, std::nullopt};
+    for (BlockConfig& block : model.blocks) block.ffn = moe;
+    return model;
+  });
   add_tensors(family.tensors,
               {{"{p}layers.{l}.block_sparse_moe.gate", {"blocks.{l}.mlp.router"}},
                {"{p}layers.{l}.block_sparse_moe.experts.{e}.w1", {"blocks.{l}.mlp.experts.{e}.w_gate"}},

@@ -3,24 +3,19 @@
 #include "checkpoint/family_parts.h"
 
 namespace vitrine {
-namespace {
-
-ModelConfig read_olmo2(ConfigReader& c) {
-  DecoderKeys keys{};
-  keys.norm.eps = 1e-5f;
-  ModelConfig model = read_decoder(c, keys);
-  read_attention_bias(c, model);
-  norm_q_and_k(model, QkNormConfig::Over::all_heads);
-  for (BlockConfig& block : model.blocks) {
-    block.norms = {std::nullopt, model.final_norm, std::nullopt, model.final_norm, false};
-  }
-  return model;
-}
-
-}  // namespace
 
 Family olmo2_family() {
-  Family family = decoder_family("olmo2", "Olmo2ForCausalLM", read_olmo2);
+  Family family = decoder_family("olmo2", "Olmo2ForCausalLM", [](ConfigReader& c) {
+    DecoderKeys keys{};
+    keys.norm.eps = 1e-5f;
+    ModelConfig model = read_decoder(c, keys);
+    read_attention_bias(c, model);
+    norm_q_and_k(model, QkNormConfig::Over::all_heads);
+    for (BlockConfig& block : model.blocks) {
+      block.norms = {std::nullopt, model.final_norm, std::nullopt, model.final_norm, false};
+    }
+    return model;
+  });
   add_qk_norms(family);
   add_tensors(family.tensors, {{"{p}layers.{l}.post_attention_layernorm", {"blocks.{l}.ln1_post"}},
                                {"{p}layers.{l}.post_feedforward_layernorm", {"blocks.{l}.ln2_post"}}});

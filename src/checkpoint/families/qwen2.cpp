@@ -2,18 +2,15 @@
 #include "checkpoint/family_parts.h"
 
 namespace vitrine {
-namespace {
 
-ModelConfig read_qwen2(ConfigReader& c) {
-  c.refuse("use_mrope");  // positions of pictures
-  ModelConfig model = read_decoder(c, {.max_seq_len = 32768});
-  for (BlockConfig& block : model.blocks) block.attention().qkv_bias = true;
-  read_window_of_last_layers(c, model);
-  return model;
+Family qwen2_family() {
+  return decoder_family("qwen2", "Qwen2ForCausalLM", [](ConfigReader& c) {
+    c.refuse("use_mrope");  // positions of pictures
+    ModelConfig model = read_decoder(c, {.max_seq_len = 32768});
+    for (BlockConfig& block : model.blocks) block.attention().qkv_bias = true;
+    read_window_of_last_layers(c, model);
+    return model;
+  });
 }
-
-}  // namespace
-
-Family qwen2_family() { return decoder_family("qwen2", "Qwen2ForCausalLM", read_qwen2); }
 
 }  // namespace vitrine

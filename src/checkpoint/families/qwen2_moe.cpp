@@ -4,25 +4,20 @@
 #include "checkpoint/family_parts.h"
 
 namespace vitrine {
-namespace {
-
-ModelConfig read_qwen2_moe(ConfigReader& c) {
-  c.refuse("use_sliding_window");  // every second layer below max_window_layers; no published file uses it
-  for (const char* key : {"sliding_window", "max_window_layers"}) c.ignore(key);
-  ModelConfig model = read_decoder(c, {.max_seq_len = 32768});
-  for (const bool slides : read_sliding_layers(c, model.blocks.size())) {
-    if (slides) throw Unsupported(c.where(), "layer_types: sliding_attention is not supported for this family");
-  }
-  const bool bias = c.flag_or("qkv_bias", true);
-  for (BlockConfig& block : model.blocks) block.attention().qkv_bias = bias;
-  read_qwen_experts(c, model, 60, 4, 1408, 5632);
-  return model;
-}
-
-}  // namespace
 
 Family qwen2_moe_family() {
-  Family family = decoder_family("qwen2_moe", "Qwen2MoeForCausalLM", read_qwen2_moe);
+  Family family = decoder_family("qwen2_moe", "Qwen2MoeForCausalLM", [](ConfigReader& c) {
+    c.refuse("use_sliding_window");  // every second layer below max_window_layers; no published file uses it
+    for (const char* key : {"sliding_window", "max_window_layers"}) c.ignore(key);
+    ModelConfig model = read_decoder(c, {.max_seq_len = 32768});
+    for (const bool slides : read_sliding_layers(c, model.blocks.size())) {
+      if (slides) throw Unsupported(c.where(), "layer_types: sliding_attention is not supported for this family");
+    }
+    const bool bias = c.flag_or("qkv_bias", true);
+    for (BlockConfig& block : model.blocks) block.attention().qkv_bias = bias;
+    read_qwen_experts(c, model, 60, 4, 1408, 5632);
+    return model;
+  });
   add_experts(family);
   add_tensors(family.tensors, {{"{p}layers.{l}.mlp.shared_expert.gate_proj", {"blocks.{l}.mlp.shared.w_gate"}},
                                {"{p}layers.{l}.mlp.shared_expert.up_proj", {"blocks.{l}.mlp.shared.w_up"}},

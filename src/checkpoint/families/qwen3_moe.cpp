@@ -2,26 +2,21 @@
 #include "checkpoint/family_parts.h"
 
 namespace vitrine {
-namespace {
-
-ModelConfig read_qwen3_moe(ConfigReader& c) {
-  c.ignore("max_window_layers");  // in the published files; a window is that of all layers
-  ModelConfig model = read_decoder(c, {.max_seq_len = 32768});
-  read_attention_bias(c, model);
-  norm_q_and_k(model, QkNormConfig::Over::head);
-  if (c.flag_or("use_sliding_window", false)) {
-    read_window(c, model, 4096);
-  } else {
-    c.ignore("sliding_window");
-  }
-  read_qwen_experts(c, model, c.size_or("num_local_experts", 128), 8, 768);
-  return model;
-}
-
-}  // namespace
 
 Family qwen3_moe_family() {
-  Family family = decoder_family("qwen3_moe", "Qwen3MoeForCausalLM", read_qwen3_moe);
+  Family family = decoder_family("qwen3_moe", "Qwen3MoeForCausalLM", [](ConfigReader& c) {
+    c.ignore("max_window_layers");  // in the published files; a window is that of all layers
+    ModelConfig model = read_decoder(c, {.max_seq_len = 32768});
+    read_attention_bias(c, model);
+    norm_q_and_k(model, QkNormConfig::Over::head);
+    if (c.flag_or("use_sliding_window", false)) {
+      read_window(c, model, 4096);
+    } else {
+      c.ignore("sliding_window");
+    }
+    read_qwen_experts(c, model, c.size_or("num_local_experts", 128), 8, 768);
+    return model;
+  });
   add_qk_norms(family);
   add_experts(family);
   return family;

@@ -4,30 +4,28 @@
 #include "checkpoint/family_parts.h"
 
 namespace vitrine {
-namespace {
-
-ModelConfig read_starcoder2(ConfigReader& c) {
-  // residual_dropout and embedding_dropout are for training. The others repeat what the class is, or are keys of the
-  // first StarCoder that this class does not read: hidden_act and norm_epsilon decide.
-  for (const char* key : {"residual_dropout", "embedding_dropout", "norm_type", "mlp_type", "activation_function",
-                          "layer_norm_epsilon", "attention_softmax_in_fp32", "scale_attention_softmax_in_fp32"}) {
-    c.ignore(key);
-  }
-  if (!c.flag_or("scale_attn_weights", true)) throw Unsupported(c.where(), "scale_attn_weights: expected true");
-  DecoderKeys keys{
-      .max_seq_len = 4096, .tied = true, .activation = "gelu_pytorch_tanh", .gated = false, .eps_key = "norm_epsilon"};
-  keys.norm = {NormConfig::Kind::layer, 1e-5f, 0.0f, true};
-  ModelConfig model = read_decoder(c, keys);
-  const bool bias = c.flag_or("use_bias", true);
-  set_biases(model, bias, bias);
-  read_window(c, model, std::nullopt);
-  return model;
-}
-
-}  // namespace
 
 Family starcoder2_family() {
-  Family family = decoder_family("starcoder2", "Starcoder2ForCausalLM", read_starcoder2);
+  Family family = decoder_family("starcoder2", "Starcoder2ForCausalLM", [](ConfigReader& c) {
+    // residual_dropout and embedding_dropout are for training. The others repeat what the class is, or are keys of the
+    // first StarCoder that this class does not read: hidden_act and norm_epsilon decide.
+    for (const char* key : {"residual_dropout", "embedding_dropout", "norm_type", "mlp_type", "activation_function",
+                            "layer_norm_epsilon", "attention_softmax_in_fp32", "scale_attention_softmax_in_fp32"}) {
+      c.ignore(key);
+    }
+    if (!c.flag_or("scale_attn_weights", true)) throw Unsupported(c.where(), "scale_attn_weights: expected true");
+    DecoderKeys keys{.max_seq_len = 4096,
+                     .tied = true,
+                     .activation = "gelu_pytorch_tanh",
+                     .gated = false,
+                     .eps_key = "norm_epsilon"};
+    keys.norm = {NormConfig::Kind::layer, 1e-5f, 0.0f, true};
+    ModelConfig model = read_decoder(c, keys);
+    const bool bias = c.flag_or("use_bias", true);
+    set_biases(model, bias, bias);
+    read_window(c, model, std::nullopt);
+    return model;
+  });
   add_tensors(family.tensors, {{"{p}layers.{l}.mlp.c_fc", {"blocks.{l}.mlp.w_up"}},
                                {"{p}layers.{l}.mlp.c_proj", {"blocks.{l}.mlp.w_down"}}});
   return family;
