@@ -5,10 +5,8 @@
 #include <chrono>
 #include <cmath>
 
-#include "base/error.h"
-#include "cli/ceilings.h"
 #include "cli/commands.h"
-#include "cli/memory_use.h"
+#include "cli/measure.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -31,10 +29,6 @@ struct BenchOptions : Options {
   bool train = false;
 };
 
-struct Speed {
-  double prefill = 0, decode = 0;  // tokens per second, summed over all sequences
-};
-
 struct TrainSpeed {
   double tokens_per_s = 0;
   double operations = 0;                    // per token: 6 for each multiplied parameter
@@ -43,16 +37,15 @@ struct TrainSpeed {
 
 struct Result {
   Ceilings ceilings;
-  Speed speed;
+  double prefill_tokens_per_s = 0, decode_tokens_per_s = 0;  // summed over all sequences
   double load_s = 0, first_token_s = 0;
   std::int64_t peak_rss = 0;                        // bytes
   double decode_bytes = 0, prefill_operations = 0;  // per token
   std::optional<TrainSpeed> train;
 
   double train_fraction() const { return train->tokens_per_s * train->operations / ceilings.f32_flops_per_s; }
-
-  double decode_fraction() const { return speed.decode * decode_bytes / ceilings.read_bytes_per_s; }
-  double prefill_fraction() const { return speed.prefill * prefill_operations / ceilings.f32_flops_per_s; }
+  double decode_fraction() const { return decode_tokens_per_s * decode_bytes / ceilings.read_bytes_per_s; }
+  double prefill_fraction() const { return prefill_tokens_per_s * prefill_operations / ceilings.f32_flops_per_s; }
 };
 
 /// The limit of products is unknown without oneDNN.
@@ -88,31 +81,18 @@ std::vector<GenerateRequest> requests(const BenchOptions& o, std::int64_t vocab_
   return all;
 }
 
-Speed run_once(const GenerateContext& context, const std::vector<GenerateRequest>& requests) {
+GenerateTimings run_once(const GenerateContext& context, const std::vector<GenerateRequest>& requests) {
   GenerateTimings timings;
   generate(context, requests, {}, &timings);
-  return {timings.prefill_tokens_per_s, timings.decode_tokens_per_s};
-}
-
-struct StoredWeights {
-  double bytes = 0, count = 0;
-};
-
-StoredWeights stored_weights(const Model& model) {
-  StoredWeights stored;
-  for_each_param(model.config(), model.params(), [&](const Param& param, const std::string&, const Shape& shape) {
-    if (!param.present()) return;
-    stored.count += static_cast<double>(shape.count());
-    stored.bytes += static_cast<double>(bytes_of(param.view.dtype, shape.count()));
-  });
-  return stored;
+  return timings;
 }
 
 /// The bytes that decoding reads per token, and the operations per prompt token, from the model's account.
 void count_work(const BenchOptions& o, const Model& model, Result& result) {
-  const StoredWeights stored = stored_weights(model);
-  Workload work{Phase::decode, o.batch, o.prompt + std::max<std::int64_t>(1, o.generate / 2),
-                stored.bytes / stored.count, kv_dtype(o.kv)};
+  const double bytes_per_weight =
+      static_cast<double>(stored_bytes(model)) / static_cast<double>(count_params(model.config()));
+  Workload work{Phase::decode, o.batch, o.prompt + std::max<std::int64_t>(1, o.generate / 2), bytes_per_weight,
+                kv_dtype(o.kv)};
   const Cost step = account(model.config(), work).total;
   result.decode_bytes = (step.weight_bytes + step.kv_bytes) / static_cast<double>(o.batch);
   work.phase = Phase::prefill;
@@ -155,7 +135,7 @@ TrainSpeed measure_training(const BenchOptions& o, const std::shared_ptr<const M
   const auto parts = training_memory(
       model->config(), {o.batch, o.sequence, DType::f32, optimizer.config().kind, options.recompute}, pool);
   return {median(speeds), training_flops_per_token(model->config()), peak_memory(),
-          std::llround(total_bytes(parts) + stored_weights(*model).bytes)};
+          std::llround(total_bytes(parts)) + stored_bytes(*model)};
 }
 
 Result measure(const BenchOptions& o) {
@@ -172,17 +152,18 @@ Result measure(const BenchOptions& o) {
   count_work(o, model, result);
   const GenerateContext context = session.context(o);
   const std::vector<GenerateRequest> prompts = requests(o, model.config().vocab_size);
-  const Speed first = run_once(context, prompts);
-  result.first_token_s = result.load_s + static_cast<double>(o.batch * o.prompt) / first.prefill;
+  const double first = run_once(context, prompts).prefill_tokens_per_s;
+  result.first_token_s = result.load_s + static_cast<double>(o.batch * o.prompt) / first;
   bar.update(2, kSteps);
   std::vector<double> prefill, decode;
   for (int i = 0; i < kRepeats; ++i) {
-    const Speed speed = run_once(context, prompts);
-    prefill.push_back(speed.prefill);
-    decode.push_back(speed.decode);
+    const GenerateTimings speed = run_once(context, prompts);
+    prefill.push_back(speed.prefill_tokens_per_s);
+    decode.push_back(speed.decode_tokens_per_s);
     bar.update(i + 3, kSteps);
   }
-  result.speed = {median(prefill), median(decode)};
+  result.prefill_tokens_per_s = median(prefill);
+  result.decode_tokens_per_s = median(decode);
   result.peak_rss = peak_memory();
   if (o.train) result.train = measure_training(o, session.checkpoint.model, *session.pool);
   result.ceilings.read_bytes_per_s = std::max(result.ceilings.read_bytes_per_s, measure_reading(*session.pool));
@@ -191,12 +172,12 @@ Result measure(const BenchOptions& o) {
 
 void run_bench(const BenchOptions& o) {
   const Result r = measure(o);
-  const int threads = o.threads > 0 ? o.threads : default_thread_count();
+  const int threads = o.thread_count();
   const std::string isa(name_of(default_kernels().isa));
   const double giga = 1e9;
   if (o.json) {
-    return print_json({{"prefill_tokens_per_s", r.speed.prefill},
-                       {"decode_tokens_per_s", r.speed.decode},
+    return print_json({{"prefill_tokens_per_s", r.prefill_tokens_per_s},
+                       {"decode_tokens_per_s", r.decode_tokens_per_s},
                        {"train_tokens_per_s", r.train ? Json(r.train->tokens_per_s) : Json()},
                        {"decode_bytes_per_token", r.decode_bytes},
                        {"prefill_ops_per_token", r.prefill_operations},
@@ -218,10 +199,10 @@ void run_bench(const BenchOptions& o) {
   }
   constexpr auto kRight = Table::Align::right;
   Table table({{""}, {"tokens/s", kRight}, {"of the limit", kRight}, {"the limit"}});
-  table.add({fmt::format("prefill {}", o.prompt), fmt::format("{:.1f}", r.speed.prefill),
+  table.add({fmt::format("prefill {}", o.prompt), fmt::format("{:.1f}", r.prefill_tokens_per_s),
              percent_if_measured(r.prefill_fraction()), product_limit(r.ceilings, r.prefill_operations)});
   table.add(
-      {fmt::format("decode {}", o.generate), fmt::format("{:.2f}", r.speed.decode),
+      {fmt::format("decode {}", o.generate), fmt::format("{:.2f}", r.decode_tokens_per_s),
        fmt::format("{:.0f} %", 100 * r.decode_fraction()),
        fmt::format("{:.1f} GB/s at {:.3g} GB per token", r.ceilings.read_bytes_per_s / giga, r.decode_bytes / giga)});
   if (r.train) {
@@ -250,15 +231,15 @@ void add_bench(CLI::App& program) {
   add_number<std::int64_t>(command, "--batch", o->batch, "Sequences per batch (default: 1)", 1, 4096);
   command.add_flag("--train", o->train, "Also time training steps");
   add_number<std::int64_t>(command, "--seq", o->sequence, "Tokens per training sequence (default: 256)", 1);
-  add_common(command, *o);
-  command.footer(
+  finish_command(
+      command, o, run_bench,
+
       "Speeds are medians of 5 runs after a warm-up run. The limits, memory bandwidth and oneDNN's matrix products, "
       "are\n"
       "measured in the same process. A decoding step reads every weight that it multiplies and the K/V of all tokens "
       "so\n"
       "far; a prompt token takes two operations per weight outside the embedding and the head.\n"
       "Example: vitrine bench gpt2/ --prompt 512 --json");
-  command.callback([o] { run_bench(*o); });
 }
 
 }  // namespace vitrine::cli

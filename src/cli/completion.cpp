@@ -2,6 +2,8 @@
 // Sources: Bash Reference Manual, "Programmable Completion"; zshcompsys(1); fish, complete(1).
 #include <fmt/format.h>
 
+#include <sstream>
+
 #include "cli/interface.h"
 #include "cli/output.h"
 
@@ -9,12 +11,6 @@ namespace vitrine::cli {
 namespace {
 
 using Commands = std::vector<const CommandPage*>;
-
-/// The program itself and every command, each before its subcommands.
-void collect(const CommandPage& page, Commands& commands) {
-  commands.push_back(&page);
-  for (const CommandPage& command : page.commands) collect(command, commands);
-}
 
 std::string last_word(const std::string& name) { return name.substr(name.rfind(' ') + 1); }
 
@@ -119,14 +115,10 @@ std::string zsh_script(const Commands& commands) {
 
 /// A condition that holds if the command line names this command and none of its subcommands.
 std::string fish_condition(const CommandPage& command) {
-  std::string condition, word;
-  for (const char c : command.name + " ") {
-    if (c != ' ') {
-      word += c;
-    } else if (!word.empty()) {
-      condition += (condition.empty() ? "" : "; and ") + ("__fish_seen_subcommand_from " + word);
-      word.clear();
-    }
+  std::string condition;
+  std::istringstream words(command.name);
+  for (std::string word; words >> word;) {
+    condition += (condition.empty() ? "" : "; and ") + ("__fish_seen_subcommand_from " + word);
   }
   if (command.commands.empty()) return condition;
   std::string below;
@@ -158,18 +150,16 @@ std::string fish_script(const Commands& commands) {
 
 }  // namespace
 
-std::string completion_script(const CommandPage& program, const std::string& shell) {
-  Commands commands;
-  collect(program, commands);
-  return shell == "bash" ? bash_script(commands) : shell == "zsh" ? zsh_script(commands) : fish_script(commands);
-}
-
 void add_completion(CLI::App& program) {
   CLI::App& command = *program.add_subcommand("completion", "Print a shell's completion script");
   command.group("");
   const auto shell = std::make_shared<std::string>();
   command.add_option("SHELL", *shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
-  command.callback([&program, shell] { print(completion_script(describe(program), *shell)); });
+  command.callback([&program, shell] {
+    const CommandPage page = describe(program);
+    const Commands commands = all_commands(page);
+    print(*shell == "bash" ? bash_script(commands) : *shell == "zsh" ? zsh_script(commands) : fish_script(commands));
+  });
 }
 
 }  // namespace vitrine::cli

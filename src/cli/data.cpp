@@ -20,16 +20,16 @@ namespace {
 
 struct PackCommand : Options {
   std::vector<std::string> paths;
-  std::string out, document_token;
-  bool has_document_token = false;
+  std::string out;
+  std::optional<std::string> document_token;
   PackOptions pack;
 };
 
 std::optional<std::int32_t> document_token(const PackCommand& o, const Tokenizer& tokenizer) {
-  if (!o.has_document_token) return document_token_of(tokenizer);
-  if (o.document_token.empty()) return std::nullopt;
-  const auto id = special_token(tokenizer, o.document_token);
-  if (!id) throw BadInput("--document-token", "the tokenizer has no special token \"{}\"", o.document_token);
+  if (!o.document_token) return document_token_of(tokenizer);
+  if (o.document_token->empty()) return std::nullopt;
+  const auto id = special_token(tokenizer, *o.document_token);
+  if (!id) throw BadInput("--document-token", "the tokenizer has no special token \"{}\"", *o.document_token);
   return id;
 }
 
@@ -38,7 +38,7 @@ void run_pack(const PackCommand& o) {
   const auto tokenizer = load_tokenizer(o.tokenizer, o.tokenizer_options);
   PackOptions options = o.pack;
   options.document_token = document_token(o, *tokenizer);
-  ThreadPool pool(o.threads > 0 ? o.threads : default_thread_count());
+  ThreadPool pool(o.thread_count());
   Packed packed;
   stop_cleanly();
   {
@@ -79,7 +79,7 @@ std::vector<std::int32_t> read_tokens(const TokenShards& shards, std::int64_t be
 }
 
 void run_baselines(const BaselineOptions& o) {
-  ThreadPool pool(o.threads > 0 ? o.threads : default_thread_count());
+  ThreadPool pool(o.thread_count());
   const std::int64_t vocab_size = TokenShards::open(o.tokens).info().vocab_size;
   const SplitCorpus corpus(o.tokens, o.validation, {1, 1, 0, o.validation_fraction}, vocab_size);
   const std::int64_t n_held_out = corpus.held_out()->validation_tokens();
@@ -121,11 +121,11 @@ void add_baselines(CLI::App& group) {
                            "Count in the first N tokens, and measure on at most N; each takes about 45 bytes of memory "
                            "(default 20000000)",
                            2, std::int64_t{1} << 30);
-  add_common(command, *o);
-  command.footer(
+  finish_command(
+      command, o, run_baselines,
+
       "The models are interpolated with modified Kneser-Ney smoothing; a trained model should fall below them.\n"
       "Example: vitrine data baselines tokens/ --validation-fraction 0.1");
-  command.callback([o] { run_baselines(*o); });
 }
 
 void add_pack(CLI::App& group) {
@@ -140,21 +140,16 @@ void add_pack(CLI::App& group) {
   command.add_option("--document-separator", o->pack.document_separator,
                      "The text that separates the documents of a text file, as <|endoftext|> (default: a file is one "
                      "document)");
-  const auto take = [o](const std::string& text) {
-    o->document_token = text;
-    o->has_document_token = true;
-  };
   command.add_option_function<std::string>(
-      "--document-token", take,
+      "--document-token", [o](const std::string& text) { o->document_token = text; },
       "The special token that every document begins with; \"\" for none (default: BOS, else an end of text)");
   add_number<std::int64_t>(command, "--shard-tokens", o->pack.shard_tokens,
                            "Begin a new shard at the first document after this many tokens (default 134217728)", 1);
-  add_common(command, *o);
-  command.footer(
-      "--tokenizer is needed: a tokenizer file, or a folder that holds one.\n"
-      "Special tokens in the text are treated as text.\n"
-      "Example: vitrine data pack story.txt --tokenizer tokenizer.json --out tokens/");
-  command.callback([o] { run_pack(*o); });
+  finish_command(command, o, run_pack,
+
+                 "--tokenizer is needed: a tokenizer file, or a folder that holds one.\n"
+                 "Special tokens in the text are treated as text.\n"
+                 "Example: vitrine data pack story.txt --tokenizer tokenizer.json --out tokens/");
 }
 
 }  // namespace

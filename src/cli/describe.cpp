@@ -38,17 +38,8 @@ std::string describe_rope(const std::optional<RopeConfig>& rope) {
 }
 
 std::string_view describe_activation(Activation activation) {
-  switch (activation) {
-    case Activation::gelu_tanh:
-      return "GELU (tanh form)";
-    case Activation::gelu_erf:
-      return "GELU (exact)";
-    case Activation::silu:
-      return "SiLU";
-    case Activation::relu:
-      return "ReLU";
-  }
-  return "?";
+  static constexpr std::string_view kNames[] = {"ReLU", "SiLU", "GELU (tanh form)", "GELU (exact)"};
+  return kNames[static_cast<std::size_t>(activation)];
 }
 
 std::string describe_ffn(const DenseConfig& c) {

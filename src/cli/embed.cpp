@@ -58,9 +58,7 @@ Json to_json(const Session& session, const std::vector<Neighbour>& near) {
 }
 
 void show_nearest(const EmbedOptions& o, const Session& session, const EmbeddingSpace& space,
-                  const std::vector<EmbeddingTerm>& terms) {
-  std::vector<std::int32_t> ids;
-  for (const EmbeddingTerm& term : terms) ids.push_back(term.id);
+                  const std::vector<EmbeddingTerm>& terms, const std::vector<std::int32_t>& ids) {
   const std::vector<Neighbour> near = space.nearest(space.sum(terms), o.top, ids);
   if (o.json) return print_json({{"ids", ids}, {"nearest", to_json(session, near)}});
   Table table({{"token"}, {"id", Table::Align::right}, {"cosine", Table::Align::right}});
@@ -96,9 +94,9 @@ void run_embed(const EmbedOptions& o) {
   const EmbeddingSpace space(*session.checkpoint.model, *session.pool, default_kernels());
   const bool has_signs = std::any_of(o.words.begin(), o.words.end(), is_sign);
   const std::vector<EmbeddingTerm> terms = terms_of(session, o.words);
-  if (has_signs || terms.size() == 1) return show_nearest(o, session, space, terms);
   std::vector<std::int32_t> ids;
   for (const EmbeddingTerm& term : terms) ids.push_back(term.id);
+  if (has_signs || terms.size() == 1) return show_nearest(o, session, space, terms, ids);
   show_grid(o, session, space, ids);
 }
 
@@ -112,13 +110,13 @@ void add_embed(CLI::App& program) {
       ->required()
       ->type_name("");
   add_number<std::int64_t>(command, "--top", o->top, "Number of tokens to show (default: 10)", 1);
-  add_common(command, *o);
-  command.footer(
+  finish_command(
+      command, o, run_embed,
+
       "One word: the tokens whose embeddings have the largest cosine with it. Several words: the cosine of each pair. "
       "With\n"
       "+ and -: the tokens nearest to the sum of the embeddings, each normalized to length 1.\n"
       "Example: vitrine embed gpt2/ '#464' '#3139' '#286'");
-  command.callback([o] { run_embed(*o); });
 }
 
 }  // namespace vitrine::cli

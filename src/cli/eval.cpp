@@ -23,9 +23,7 @@ struct EvalOptions : Options {
 /// The tokens of the text without BOS, which begins every window instead.
 std::vector<std::int32_t> text_ids(const Session& session, const std::string& path, SpecialTokens policy) {
   const auto file = MappedFile::open(path);
-  const auto bytes = file->bytes();
-  std::vector<std::int32_t> ids =
-      session.tokenizer->encode({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, policy);
+  std::vector<std::int32_t> ids = session.tokenizer->encode(file->text(), policy);
   const bool begins_with_bos = !ids.empty() && session.bos() && ids.front() == *session.bos();
   if (policy == SpecialTokens::apply && begins_with_bos) ids.erase(ids.begin());
   return ids;
@@ -78,12 +76,12 @@ void add_eval(CLI::App& program) {
                            "Tokens per window, including BOS (default: the model's context)", 2);
   add_number<std::int64_t>(command, "--stride", o->config.stride,
                            "Tokens of text between the starts of windows (default: windows do not overlap)", 1);
-  add_common(command, *o);
-  command.footer(
+  finish_command(
+      command, o, run_eval,
+
       "Each window begins with BOS if the model has one (not with --no-special). Each token counts once, in the first\n"
       "window that contains it, unless nothing precedes it there.\n"
       "Example: vitrine eval stories260K.bin story.txt --tokenizer tok512.bin");
-  command.callback([o] { run_eval(*o); });
 }
 
 }  // namespace vitrine::cli

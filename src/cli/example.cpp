@@ -129,9 +129,7 @@ void add_example(CLI::App& program) {
       ->check(CLI::IsMember({"text", "markdown", "html"}))
       ->capture_default_str();
   command.add_option("--out", o->out, "The file to write (default: stdout)");
-  add_common(command, *o);
-  command.footer("Example: vitrine example --format html --out example.html");
-  command.callback([o] { run_example(*o); });
+  finish_command(command, o, run_example, "Example: vitrine example --format html --out example.html");
 }
 
 }  // namespace vitrine::cli

@@ -178,19 +178,8 @@ Json texts_json(const std::vector<std::string>& texts) {
 }
 
 const char* name_of(Rule rule) {
-  switch (rule) {
-    case Rule::merges_by_rank:
-      return "merges by rank";
-    case Rule::merges_by_score:
-      return "merges by score";
-    case Rule::best_sum:
-      return "best sum";
-    case Rule::longest_first:
-      return "longest first";
-    case Rule::whole:
-      break;
-  }
-  return "whole";
+  static constexpr const char* kNames[] = {"merges by rank", "merges by score", "best sum", "longest first", "whole"};
+  return kNames[static_cast<std::size_t>(rule)];
 }
 
 struct StepJson {

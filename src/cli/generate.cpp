@@ -28,12 +28,6 @@ Json sampling_json(const SamplingChoice& s) {
           {"from_generation_config", s.from_checkpoint}};
 }
 
-std::string joined(const std::vector<std::int32_t>& ids) {
-  std::string text;
-  for (std::size_t i = 0; i < ids.size(); ++i) text += (i > 0 ? "," : "") + std::to_string(ids[i]);
-  return text;
-}
-
 Json logprobs_json(const GenerateResult& result, const Session& session) {
   Json list = Json::array();
   const auto entry = [&](std::int32_t id, double logprob) {
@@ -73,7 +67,7 @@ void run_generate(const GenerateOptions& o) {
   GenerateTimings timings;
   const GenerateResult result = generate(session.context(o), {&request, 1}, stream, &timings)[0];
   if (!o.json) {
-    if (!session.tokenizer) print(joined(result.ids));
+    if (!session.tokenizer) print(fmt::format("{}", fmt::join(result.ids, ",")));
     if (!session.tokenizer || is_terminal(STDOUT_FILENO)) print("\n");
     return;
   }
@@ -112,11 +106,10 @@ void add_generate(CLI::App& program) {
   add_list(command, "--stop", o->stop_strings, "Stop before this text; may be given several times");
   add_number<int>(command, "--logprobs", o->n_logprobs,
                   "With --json: add the log-probability of each token and of the N most likely ones", 0, 1 << 20);
-  add_common(command, *o);
-  command.footer(
-      "Sampling applies the repeat penalty, temperature, top-k, top-p and min-p, in this order.\n"
-      "Example: vitrine generate stories260K.bin \"Once upon a time\" --tokenizer tok512.bin --seed 7");
-  command.callback([o] { run_generate(*o); });
+  finish_command(command, o, run_generate,
+
+                 "Sampling applies the repeat penalty, temperature, top-k, top-p and min-p, in this order.\n"
+                 "Example: vitrine generate stories260K.bin \"Once upon a time\" --tokenizer tok512.bin --seed 7");
 }
 
 }  // namespace vitrine::cli

@@ -1,5 +1,4 @@
 // vitrine grad: compute the loss over a text and its gradient with respect to every parameter.
-#include "base/error.h"
 #include "base/file_writer.h"
 #include "checkpoint/gradients_file.h"
 #include "cli/commands.h"
@@ -15,11 +14,7 @@ struct GradOptions : Options {
 };
 
 void run_grad(const GradOptions& o) {
-  if (o.kv != "f32") throw Unsupported("--kv", "gradients need f32 keys and values, got {}", o.kv);
-  const Session session = open_session(o);
-  if (session.ids.size() < 2) {
-    throw BadInput("grad", "expected at least 2 tokens (the first predicts the second), got {}", session.ids.size());
-  }
+  const Session session = open_learning_session(o, "grad");
   {
     const CleanStop guard;
     const FileWriter place(o.out);  // fails before the work if the file cannot be written
@@ -30,26 +25,17 @@ void run_grad(const GradOptions& o) {
                  [&](const Param& param, const std::string&, const Shape&) { gradients.add(param); });
 
   const auto n = static_cast<std::int64_t>(session.ids.size());
-  const std::int64_t predictions = n - 1;
-  Tape tape(gradients);
   Arena arena;
-  LossRequest loss{std::span(session.ids).subspan(1), {}, 1.0f / static_cast<float>(predictions)};
-  LossResult found;
   Pass pass{{*session.pool, default_kernels(), arena, &interrupted()}, {{0, n, 0, nullptr}}};
-  pass.training.tape = &tape;
-  pass.training.loss = &loss;
-  pass.training.result = &found;
-  model.learn(pass, session.ids);
+  const double mean = learn_next_tokens(session, pass, gradients);
   stop_cleanly();
   {
     ProgressBar bar("writing " + o.out);
     write_gradients(o.out, session.checkpoint, gradients, *session.pool, bar.reporter());
   }
 
-  const double mean = found.cross_entropy / static_cast<double>(predictions);
   if (o.json) return print_json({{"loss", mean}, {"ids", session.ids}, {"out", o.out}});
-  print(fmt::format("loss {:.6f} nats per token over {} predictions; gradients written to {}\n", mean, predictions,
-                    o.out));
+  print(fmt::format("loss {:.6f} nats per token over {} predictions; gradients written to {}\n", mean, n - 1, o.out));
 }
 
 }  // namespace
@@ -61,9 +47,7 @@ void add_grad(CLI::App& program) {
   add_model_and_text(command, *o);
   command.add_option("--out", o->out, "The file to write: float32, with the names and shapes of the checkpoint")
       ->required();
-  add_common(command, *o);
-  command.footer("Example: vitrine grad gpt2/ --ids 464,3139,286 --out gradients.safetensors");
-  command.callback([o] { run_grad(*o); });
+  finish_command(command, o, run_grad, "Example: vitrine grad gpt2/ --ids 464,3139,286 --out gradients.safetensors");
 }
 
 }  // namespace vitrine::cli

@@ -18,6 +18,7 @@
 namespace vitrine::cli {
 namespace {
 
+constexpr Table::Align kRight = Table::Align::right;
 constexpr Phase kPhases[] = {Phase::forward, Phase::prefill, Phase::decode, Phase::train};
 
 struct InfoOptions : Options {
@@ -31,18 +32,15 @@ struct InfoOptions : Options {
 struct Subject {
   std::string name, description, source;
   ModelConfig config;
-  std::map<std::string, std::string> stored_names;  // by our names; empty without a file
-  std::map<std::string, DType> stored_types;
+  std::map<std::string, std::string> stored_names{};  // by our names; empty without a file
   std::int64_t stored_bytes = 0;
-  std::string types;  // "bf16", "bf16, f32"
-  Json file;          // config.json, if there are no weights
+  std::string types{};  // "bf16", "bf16, f32"
+  Json file{};          // config.json, if there are no weights
 };
 
 Subject subject_of_config(const std::string& name, const Json& json) {
   const Family& family = family_of(json, name);
-  Subject s{
-      name, std::string(family.model_type) + ", config only", "", read_model_config(family, json, name), {}, {}, 0, "",
-      {}};
+  Subject s{name, std::string(family.model_type) + ", config only", "", read_model_config(family, json, name)};
   for (const Preset& preset : all_presets()) {
     if (preset.name == name) s.source = preset.source;
   }
@@ -55,11 +53,10 @@ Subject subject_of_config(const std::string& name, const Json& json) {
 }
 
 Subject subject_of_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
-  Subject s{path, checkpoint.description, "", checkpoint.model->config(), {}, {}, 0, "", {}};
+  Subject s{path, checkpoint.description, "", checkpoint.model->config()};
   for_each_param(s.config, checkpoint.model->params(),
                  [&](const Param& param, const std::string& name, const Shape& shape) {
                    s.stored_names[name] = param.stored_name;
-                   s.stored_types[name] = param.view.dtype;
                    s.stored_bytes += bytes_of(param.view.dtype, shape.count());
                    const std::string type(name_of(param.view.dtype));
                    if (s.types.find(type) == std::string::npos) s.types += (s.types.empty() ? "" : ", ") + type;
@@ -100,8 +97,6 @@ class Page {
   std::string text_;
 };
 
-constexpr Table::Align kRight = Table::Align::right;
-
 void add_flow(Page& page, const Subject& s, const LayerGroup& group) {
   page.heading("From text to the next token");
   Table table({{"step"}, {"shape"}, {"type"}, {"what"}});
@@ -125,20 +120,18 @@ void add_flow(Page& page, const Subject& s, const LayerGroup& group) {
 }
 
 void add_config(Page& page, const ModelConfig& config) {
-  const auto text_of = [](const OrderedJson& value) {
-    return value.is_string() ? value.get<std::string>() : value.dump();
-  };
   page.heading("Config");
   Table model({{"key"}, {"value"}});
-  const OrderedJson shared = describe_model(config);
-  for (const auto& [key, value] : shared.items()) model.add({key, text_of(value)});
+  const auto add = [&](const OrderedJson& described, const char* indent) {
+    for (const auto& [key, value] : described.items()) {
+      model.add({indent + key, value.is_string() ? value.get<std::string>() : value.dump()});
+    }
+  };
+  add(describe_model(config), "");
   for (const LayerGroup& group : layer_groups(config)) {
     model.rule();
     model.add({"layers", to_string(group)});
-    const OrderedJson block = describe_block(config.blocks[static_cast<std::size_t>(group.first())]);
-    for (const auto& [key, value] : block.items()) {
-      model.add({"  " + key, text_of(value)});
-    }
+    add(describe_block(config.blocks[static_cast<std::size_t>(group.first())]), "  ");
   }
   page.table(model);
 }
@@ -201,25 +194,21 @@ Workload workload_of(const InfoOptions& o, const Subject& s, Phase phase) {
   return w;
 }
 
-std::vector<std::string> cost_cells(const std::string& name, const std::string& what, const Cost& c) {
-  return {name,
-          what,
-          scaled(c.flops),
-          scaled(c.weight_bytes),
-          scaled(c.activation_bytes),
-          scaled(c.kv_bytes),
-          scaled(c.map_bytes),
-          fmt::format("{:.2f}", c.intensity())};
-}
-
-const std::vector<Table::Column> kCostColumns = {{"FLOPs", kRight},       {"weight bytes", kRight},
-                                                 {"activations", kRight}, {"K/V bytes", kRight},
-                                                 {"maps", kRight},        {"FLOPs/byte", kRight}};
-
 std::vector<Table::Column> cost_columns(const char* first, const char* second) {
   std::vector<Table::Column> columns = {{first}, {second}};
-  columns.insert(columns.end(), kCostColumns.begin(), kCostColumns.end());
+  for (const char* name : {"FLOPs", "weight bytes", "activations", "K/V bytes", "maps", "FLOPs/byte"}) {
+    columns.push_back({name, kRight});
+  }
   return columns;
+}
+
+std::vector<std::string> cost_cells(const std::string& name, const std::string& what, const Cost& c) {
+  std::vector<std::string> cells = {name, what};
+  for (const double x : {c.flops, c.weight_bytes, c.activation_bytes, c.kv_bytes, c.map_bytes}) {
+    cells.push_back(scaled(x));
+  }
+  cells.push_back(fmt::format("{:.2f}", c.intensity()));
+  return cells;
 }
 
 void add_account(Page& page, const InfoOptions& o, const Subject& s) {
@@ -247,12 +236,10 @@ void add_account(Page& page, const InfoOptions& o, const Subject& s) {
       gb(memory.kv_cache), gb(memory.activations)));
 }
 
-Phase phase_named(const std::string& name) {
-  return *std::find_if(std::begin(kPhases), std::end(kPhases), [&](Phase p) { return name_of(p) == name; });
-}
-
 void add_ops(Page& page, const InfoOptions& o, const Subject& s) {
-  const Account a = account(s.config, workload_of(o, s, phase_named(o.phase)));
+  const auto shown =
+      std::find_if(std::begin(kPhases), std::end(kPhases), [&](Phase p) { return name_of(p) == o.phase; });
+  const Account a = account(s.config, workload_of(o, s, *shown));
   page.heading("Op by op: " + o.phase);
   Table table(cost_columns("op", "shape"));
   for (const Op& op : a.first) table.add(cost_cells(op.name, op.shape, op.cost));
@@ -379,9 +366,7 @@ void add_info(CLI::App& program) {
   command.add_option("--phase", o->phase, "The phase to show op by op: forward, prefill (default), decode or train")
       ->check(CLI::IsMember({"forward", "prefill", "decode", "train"}));
   command.add_flag("--markdown", o->markdown, "Print Markdown instead of plain text");
-  add_common(command, *o);
-  command.footer("Example: vitrine info gemma-2-2b --phase decode --length 4096");
-  command.callback([o] { run_info(*o); });
+  finish_command(command, o, run_info, "Example: vitrine info gemma-2-2b --phase decode --length 4096");
 }
 
 }  // namespace vitrine::cli

@@ -47,7 +47,7 @@ void run_init(const InitOptions& o) {
   set_config_keys(config, o.assignments, o.preset);
   const DType dtype = dtype_of(o, config);
   const std::uint64_t seed = o.seed ? *o.seed : std::random_device{}();
-  ThreadPool pool(o.threads > 0 ? o.threads : default_thread_count());
+  ThreadPool pool(o.thread_count());
   std::int64_t n_params = 0;
   stop_cleanly();
   {
@@ -81,10 +81,9 @@ void add_init(CLI::App& program) {
   add_list(command, "--set", o->assignments,
            "Override a key of the config: d_model, n_layers, n_heads, n_kv_heads, head_dim, d_ff, vocab_size, "
            "max_seq_len, or a key of config.json; may be given several times");
-  add_common(command, *o);
-  command.footer("Presets: " + preset_names() +
-                 ".\nExample: vitrine init gemma-2-2b tiny/ --set n_layers=2 --set d_model=64 --seed 1");
-  command.callback([o] { run_init(*o); });
+  finish_command(command, o, run_init,
+                 "Presets: " + preset_names() +
+                     ".\nExample: vitrine init gemma-2-2b tiny/ --set n_layers=2 --set d_model=64 --seed 1");
 }
 
 }  // namespace vitrine::cli

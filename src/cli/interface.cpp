@@ -18,7 +18,7 @@ std::vector<std::string> choices_of(const std::string& type) {
   return choices;
 }
 
-OptionPage describe(const CLI::Option& option) {
+OptionPage page_of(const CLI::Option& option) {
   OptionPage page;
   page.positional = option.get_positional();
   page.name = page.positional ? option.get_name(true) : "--" + option.get_lnames().at(0);
@@ -30,7 +30,7 @@ OptionPage describe(const CLI::Option& option) {
   return page;
 }
 
-CommandPage describe(const CLI::App& app, const std::string& name) {
+CommandPage page_of(const CLI::App& app, const std::string& name) {
   CommandPage page;
   page.name = name;
   page.about = app.get_description();
@@ -38,41 +38,56 @@ CommandPage describe(const CLI::App& app, const std::string& name) {
   for (const CLI::Option* option : app.get_options({})) {
     const bool hidden = option->get_group().empty();
     if (!hidden && (option->get_positional() || !option->get_lnames().empty()))
-      page.options.push_back(describe(*option));
+      page.options.push_back(page_of(*option));
   }
   for (const CLI::App* command : app.get_subcommands({})) {
     if (command->get_group().empty()) continue;
-    page.commands.push_back(describe(*command, name.empty() ? command->get_name() : name + " " + command->get_name()));
+    page.commands.push_back(page_of(*command, name.empty() ? command->get_name() : name + " " + command->get_name()));
   }
   return page;
 }
 
-void collect_running(const CommandPage& page, std::vector<const CommandPage*>& commands) {
-  if (page.commands.empty()) commands.push_back(&page);
-  for (const CommandPage& command : page.commands) collect_running(command, commands);
+void collect(const CommandPage& page, std::vector<const CommandPage*>& commands) {
+  commands.push_back(&page);
+  for (const CommandPage& command : page.commands) collect(command, commands);
+}
+
+bool has(const CommandPage& command, const OptionPage& option) {
+  return std::any_of(command.options.begin(), command.options.end(),
+                     [&](const OptionPage& o) { return o.name == option.name && o.about == option.about; });
 }
 
 }  // namespace
 
-CommandPage describe(const CLI::App& program) { return describe(program, ""); }
+CommandPage describe(const CLI::App& program) { return page_of(program, ""); }
 
-std::vector<const CommandPage*> running_commands(const CommandPage& program) {
+std::string CommandPage::synopsis() const {
+  std::string text = "vitrine " + name;
+  for (const OptionPage& option : options) {
+    if (option.positional) text += option.required ? " " + option.name : " [" + option.name + "]";
+  }
+  return text;
+}
+
+std::vector<const CommandPage*> all_commands(const CommandPage& program) {
   std::vector<const CommandPage*> commands;
-  collect_running(program, commands);
+  collect(program, commands);
   return commands;
 }
 
-std::string key_of(const OptionPage& option) { return option.name + "\n" + option.about; }
-
-std::set<std::string> common_options(const std::vector<const CommandPage*>& commands) {
-  std::set<std::string> common;
-  for (std::size_t i = 0; i < commands.size(); ++i) {
-    std::set<std::string> own;
-    for (const OptionPage& option : commands[i]->options) own.insert(key_of(option));
-    if (i == 0) common = own;
-    std::erase_if(common, [&](const std::string& key) { return !own.contains(key); });
+std::vector<CommandPage> running_commands(const CommandPage& program, CommandPage& common) {
+  std::vector<CommandPage> commands;
+  for (const CommandPage* command : all_commands(program)) {
+    if (command->commands.empty()) commands.push_back(*command);
   }
-  return common;
+  common.options = commands.at(0).options;
+  for (const CommandPage& command : commands) {
+    std::erase_if(common.options, [&](const OptionPage& option) { return !has(command, option); });
+  }
+  for (CommandPage& command : commands) {
+    std::erase_if(command.options, [&](const OptionPage& option) { return has(common, option); });
+  }
+  return commands;
 }
 
 }  // namespace vitrine::cli

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -24,33 +23,26 @@ struct CommandPage {
   std::string footer;  ///< Hints and examples.
   std::vector<OptionPage> options;
   std::vector<CommandPage> commands;
+
+  /// `vitrine tokenize [MODEL] TEXT`
+  std::string synopsis() const;
 };
 
 /// What `vitrine --help` and the help of its commands show, without hidden commands.
 CommandPage describe(const CLI::App& program);
 
-/// The commands without subcommands.
-std::vector<const CommandPage*> running_commands(const CommandPage& program);
+/// The program itself and every command, each before its subcommands.
+std::vector<const CommandPage*> all_commands(const CommandPage& program);
+/// The commands without subcommands. The options that they all share are in `common` instead.
+std::vector<CommandPage> running_commands(const CommandPage& program, CommandPage& common);
 
-/// Identifies an option by its name and description.
-std::string key_of(const OptionPage& option);
-/// Keys of the options that all `commands` share.
-std::set<std::string> common_options(const std::vector<const CommandPage*>& commands);
-
-/// A script for `shell` (bash, zsh or fish) that completes commands, options, their values and files.
-std::string completion_script(const CommandPage& program, const std::string& shell);
-
-/// The man page vitrine(1), in roff.
-std::string man_page(const CommandPage& program, const std::string& version);
-
-/// docs/commands.md: every command with its options, and the examples of the footers as commands to run.
-std::string commands_page(const CommandPage& program);
-/// docs/sites.md: every site with its shape and meaning.
-std::string sites_page();
-
-/// `completion SHELL`, `man` and `page NAME`: hidden commands for installing and for making the documents.
+/// Hidden commands for installing and for making the documents.
+/// `completion SHELL`: a script for bash, zsh or fish that completes commands, options, their values and files.
 void add_completion(CLI::App& program);
+/// `man`: the man page vitrine(1), in roff.
 void add_man(CLI::App& program, const std::string& version);
+/// `page NAME`: docs/commands.md, every command with its options, and the examples of the footers as commands to run;
+/// docs/sites.md, every site with its shape and meaning.
 void add_page(CLI::App& program);
 
 }  // namespace vitrine::cli

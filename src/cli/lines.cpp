@@ -9,11 +9,9 @@
 #include <climits>
 #include <exception>
 #include <system_error>
-#include <utility>
 #include <vector>
 
 #include "base/error.h"
-#include "cli/options.h"
 #include "cli/output.h"
 
 namespace vitrine::cli {
@@ -22,18 +20,6 @@ namespace {
 constexpr std::size_t kBatchBytes = std::size_t{1} << 20;    // read ahead if already available
 constexpr std::size_t kMaxLineBytes = std::size_t{1} << 30;  // of one line
 constexpr std::size_t kLinesAtATime = 8;                     // per claim of a thread
-
-/// Waits for input and appends it. Returns false at the end of stdin.
-bool read_some(std::string& input) {
-  char buffer[1 << 16];
-  for (;;) {
-    const ssize_t n = ::read(STDIN_FILENO, buffer, sizeof buffer);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw BadInput("stdin", "cannot read: {}", std::generic_category().message(errno));
-    input.append(buffer, static_cast<std::size_t>(n));
-    return n > 0;
-  }
-}
 
 bool has_more() {
   pollfd input = {STDIN_FILENO, POLLIN, 0};
@@ -75,13 +61,24 @@ void print_in_order(const std::vector<Answer>& answers) {
 
 }  // namespace
 
+bool read_stdin(std::string& input) {
+  char buffer[1 << 16];
+  for (;;) {
+    const ssize_t n = ::read(STDIN_FILENO, buffer, sizeof buffer);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw BadInput("stdin", "cannot read: {}", std::generic_category().message(errno));
+    input.append(buffer, static_cast<std::size_t>(n));
+    return n > 0;
+  }
+}
+
 void answer_lines(ThreadPool& pool, FunctionRef<std::string(std::string_view line, std::int64_t number)> answer) {
   std::string input;        // not yet answered
   std::size_t n_seen = 0;   // bytes at its beginning that contain no newline
   std::int64_t number = 1;  // of its first line
   for (bool is_open = true; is_open;) {
     do {
-      is_open = read_some(input);
+      is_open = read_stdin(input);
     } while (is_open && input.size() < kBatchBytes && has_more());
     if (is_open && input.find('\n', n_seen) == input.npos) {
       if (input.size() > kMaxLineBytes) throw BadInput("stdin", "expected lines of at most {} bytes", kMaxLineBytes);

@@ -1,4 +1,4 @@
-// Answers each line of stdin with a line on stdout: in order, without delay, on several threads.
+// Reads stdin, and answers each of its lines with a line on stdout: in order, without delay, on several threads.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,9 @@
 #include "tokenizer/function_ref.h"
 
 namespace vitrine::cli {
+
+/// Waits for input on stdin and appends it to `input`. Returns false at the end.
+bool read_stdin(std::string& input);
 
 /// Prints `answer(line, number)` for each line; `line` excludes the newline, numbers begin at 1. All lines that have
 /// arrived are answered before the next read, so interactive input is answered at once and memory is bounded by a batch

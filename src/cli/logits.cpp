@@ -31,9 +31,7 @@ void add_logits(CLI::App& program) {
   const auto o = std::make_shared<LogitsOptions>();
   add_model_and_text(command, *o);
   command.add_option("--out", o->out, "The file to write: float32 [T, vocab_size]")->required();
-  add_common(command, *o);
-  command.footer("Example: vitrine logits gpt2/ --ids 464,3139,286 --out logits.npy");
-  command.callback([o] { run_logits(*o); });
+  finish_command(command, o, run_logits, "Example: vitrine logits gpt2/ --ids 464,3139,286 --out logits.npy");
 }
 
 }  // namespace vitrine::cli

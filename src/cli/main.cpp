@@ -82,23 +82,15 @@ void refuse_plus_plus(int argc, char** argv) {
   }
 }
 
-std::vector<std::string> command_names(CLI::App& program) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : program.get_subcommands([](const CLI::App*) { return true; })) {
-    if (!command->get_group().empty()) names.push_back(command->get_name());  // those that --help lists
-  }
-  return names;
-}
-
 /// Without this check an unknown command would be reported last, or, followed by --help, not at all.
 void check_command(CLI::App& program, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return;
-  const auto commands =
-      program.get_subcommands([&](const CLI::App* command) { return command->get_name() == argv[1]; });
-  if (!commands.empty()) return;
-  throw CLI::ParseError(
-      std::string("expected a command, got ") + argv[1] + did_you_mean(argv[1], command_names(program)),
-      CLI::ExitCodes::InvalidError);
+  const auto is_named = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
+  if (!program.get_subcommands(is_named).empty()) return;
+  std::vector<std::string> names;
+  for (const CommandPage& command : describe(program).commands) names.push_back(command.name);
+  throw CLI::ParseError(std::string("expected a command, got ") + argv[1] + did_you_mean(argv[1], names),
+                        CLI::ExitCodes::InvalidError);
 }
 
 /// The message about arguments that no option or positional has taken.

@@ -48,38 +48,30 @@ void add_option(std::string& page, const OptionPage& option) {
   page += "\n" + roff(option.about) + (option.required ? " (required)" : "") + "\n";
 }
 
-void add_command_section(std::string& page, const CommandPage& command, const std::set<std::string>& common) {
-  page += ".SS vitrine " + roff(command.name);
-  for (const OptionPage& option : command.options) {
-    if (option.positional) page += option.required ? " " + option.name : " [" + option.name + "]";
-  }
-  page += "\n" + roff(command.about) + ".\n";
-  for (const OptionPage& option : command.options) {
-    if (!common.contains(key_of(option))) add_option(page, option);
-  }
+void add_command_section(std::string& page, const CommandPage& command) {
+  page += ".SS " + roff(command.synopsis()) + "\n" + roff(command.about) + ".\n";
+  for (const OptionPage& option : command.options) add_option(page, option);
   if (!command.footer.empty()) page += ".PP\n.nf\n" + roff(command.footer) + "\n.fi\n";
 }
 
-}  // namespace
-
 std::string man_page(const CommandPage& program, const std::string& version) {
-  const std::vector<const CommandPage*> commands = running_commands(program);
-  const std::set<std::string> common = common_options(commands);
+  CommandPage common;
+  const std::vector<CommandPage> commands = running_commands(program, common);
   std::string page = ".TH VITRINE 1 \"\" \"vitrine " + roff(version) + "\" \"User Commands\"\n";
   page += ".SH NAME\nvitrine \\- transformer language\\-model engine that shows every value\n";
   page += ".SH SYNOPSIS\n.B vitrine\n.I COMMAND\n[MODEL] [TEXT] [options]\n";
   page += ".SH DESCRIPTION\n" + roff(program.about) + "\n.SH COMMANDS\n";
-  for (const CommandPage* command : commands) add_command_section(page, *command, common);
+  for (const CommandPage& command : commands) add_command_section(page, command);
   page += ".SH OPTIONS OF EVERY COMMAND\n";
-  for (const OptionPage& option : commands.at(0)->options) {
-    if (common.contains(key_of(option))) add_option(page, option);
-  }
+  for (const OptionPage& option : common.options) add_option(page, option);
   page += ".SH OPTIONS OF THE PROGRAM\n";
   for (const OptionPage& option : program.options) add_option(page, option);
   page.append(".SH EXIT STATUS\n").append(kExitStatus);
   page.append(".SH ENVIRONMENT\n").append(kEnvironment);
   return page;
 }
+
+}  // namespace
 
 void add_man(CLI::App& program, const std::string& version) {
   CLI::App& command = *program.add_subcommand("man", "Print the man page vitrine(1), as roff");

@@ -1,24 +1,16 @@
 #include "cli/options.h"
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <filesystem>
 #include <system_error>
 
 #include "base/error.h"
-#include "cli/output.h"
+#include "cli/lines.h"
 #include "cli/table.h"
 #include "tokenizer/utf8.h"
 
 namespace vitrine::cli {
-namespace {
 
 namespace fs = std::filesystem;
-
-bool has_text(const Options& o) { return !o.has_ids && o.positionals > 0; }
-
-}  // namespace
 
 DType kv_dtype(const std::string& name) {
   return name == "f32" ? DType::f32 : name == "bf16" ? DType::bf16 : name == "f16" ? DType::f16 : DType::i8;
@@ -103,14 +95,8 @@ void add_list(CLI::App& command, const std::string& name, std::vector<std::strin
 std::string read_text(const std::string& text) {
   if (text != "-") return text;
   std::string all;
-  char buffer[1 << 16];
-  for (;;) {
-    const ssize_t n = ::read(STDIN_FILENO, buffer, sizeof buffer);
-    if (n == 0) return all;
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw BadInput("stdin", "cannot read: {}", std::generic_category().message(errno));
-    all.append(buffer, static_cast<std::size_t>(n));
-  }
+  while (read_stdin(all)) continue;
+  return all;
 }
 
 Session open_model(const Options& o, const std::string& given, bool needs_tokenizer) {
@@ -118,7 +104,7 @@ Session open_model(const Options& o, const std::string& given, bool needs_tokeni
   const std::string path = given.empty() ? default_model() : given;
   session.checkpoint = load_checkpoint(path, {o.allowed_config_keys});
   if (o.compute == "int8") throw Unsupported("--compute", "int8 is not supported yet; auto and f32 are");
-  session.pool = std::make_unique<ThreadPool>(o.threads > 0 ? o.threads : default_thread_count());
+  session.pool = std::make_unique<ThreadPool>(o.thread_count());
   if (!o.tokenizer.empty()) {
     session.tokenizer = load_tokenizer(o.tokenizer, o.tokenizer_options);
   } else if (needs_tokenizer) {
@@ -138,9 +124,9 @@ Session open_session(const Options& o) {
   if (o.positionals == 2 && !fs::exists(o.first, error) && fs::exists(o.second, error)) {
     throw BadInput(o.first, "no such file or folder; MODEL comes first, then TEXT");
   }
-  Session session = open_model(o, has_model ? o.first : "", has_text(o));
+  Session session = open_model(o, has_model ? o.first : "", !o.has_ids);
   session.ids = o.ids;
-  if (has_text(o)) {
+  if (!o.has_ids) {
     const std::string text = read_text(o.positionals == 1 ? o.first : o.second);
     session.ids = session.tokenizer->encode(text, o.no_special ? SpecialTokens::none : SpecialTokens::apply);
     if (session.ids.empty()) {
@@ -149,6 +135,36 @@ Session open_session(const Options& o) {
     }
   }
   return session;
+}
+
+std::int64_t stored_bytes(const Model& model) {
+  std::int64_t bytes = 0;
+  for_each_param(model.config(), model.params(), [&](const Param& param, const std::string&, const Shape& shape) {
+    bytes += bytes_of(param.view.dtype, shape.count());
+  });
+  return bytes;
+}
+
+Session open_learning_session(const Options& o, const char* where) {
+  if (o.kv != "f32") throw Unsupported("--kv", "gradients need f32 keys and values, got {}", o.kv);
+  Session session = open_session(o);
+  if (session.ids.size() < 2) {
+    throw BadInput(where, "expected at least 2 tokens (the first predicts the second), got {}", session.ids.size());
+  }
+  return session;
+}
+
+double learn_next_tokens(const Session& session, Pass& pass, Gradients& params) {
+  const auto targets = std::span(session.ids).subspan(1);
+  const auto n = static_cast<float>(targets.size());
+  Tape tape(params);
+  LossRequest loss{targets, {}, 1.0f / n};
+  LossResult found;
+  pass.training.tape = &tape;
+  pass.training.loss = &loss;
+  pass.training.result = &found;
+  session.checkpoint.model->learn(pass, session.ids);
+  return found.cross_entropy / static_cast<double>(targets.size());
 }
 
 std::optional<std::int32_t> Session::bos() const {

@@ -33,10 +33,19 @@ struct Options {
   std::vector<std::int32_t> ids;
   bool has_ids = false;
   bool no_special = false;
+
+  int thread_count() const { return threads > 0 ? threads : default_thread_count(); }
 };
 
 /// --threads, --seed, --json, --tokenizer, --pattern, --compute, --kv, --allow-config-key.
 void add_common(CLI::App& command, Options& options);
+/// Adds these options and the footer. The command calls `run` with its options, which it keeps.
+template <class Own, class Run>
+void finish_command(CLI::App& command, const std::shared_ptr<Own>& options, Run run, const std::string& footer) {
+  add_common(command, *options);
+  command.footer(footer);
+  command.callback([options, run] { run(*options); });
+}
 /// [MODEL] and a second positional, which a single positional means; --no-special.
 void add_positionals(CLI::App& command, Options& options, const std::string& about_model, const char* second,
                      const std::string& about_second);
@@ -93,8 +102,16 @@ struct Session {
 
 /// Opens MODEL, and encodes TEXT or takes --ids.
 Session open_session(const Options& options);
+/// Opens MODEL and takes at least two ids: the mean next-token loss over them is to be differentiated. `where` names
+/// the caller in errors.
+Session open_learning_session(const Options& options, const char* where);
+/// Runs forward and backward over the session's ids. Returns the loss; adds its gradients to those of `params`.
+double learn_next_tokens(const Session& session, Pass& pass, Gradients& params);
 /// Opens a model without a text. An empty `path` means the default model.
 Session open_model(const Options& options, const std::string& path, bool needs_tokenizer);
+
+/// The size of a model's parameters as they are stored.
+std::int64_t stored_bytes(const Model& model);
 
 /// Returns `text`, or all of stdin if it is `-`.
 std::string read_text(const std::string& text);

@@ -14,7 +14,9 @@ struct ClosedPipe {};
 
 /// Writes to stdout without buffering. Throws ClosedPipe, or BadInput if stdout is not open or its disk is full.
 void print(std::string_view text);
-/// Prints a JSON object as one line. −inf and NaN become null; bytes that are not UTF-8 are replaced.
+/// JSON as one line. −inf and NaN become null; bytes that are not UTF-8 are replaced.
+std::string json_line(const Json& value);
+/// Prints json_line() and a line break.
 void print_json(const Json& object);
 /// Writes one line to stderr.
 void note(std::string_view text);

@@ -50,9 +50,7 @@ void add_plot(CLI::App& program) {
       ->required()
       ->type_name("");
   command.add_option("--out", o->out, "The .svg file to write")->capture_default_str();
-  add_common(command, *o);
-  command.footer("Example: vitrine plot run/ --out curves.svg");
-  command.callback([o] { run_plot(*o); });
+  finish_command(command, o, run_plot, "Example: vitrine plot run/ --out curves.svg");
 }
 
 }  // namespace vitrine::cli

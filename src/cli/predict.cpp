@@ -82,12 +82,12 @@ void add_predict(CLI::App& program) {
   const auto o = std::make_shared<PredictOptions>();
   add_model_and_text(command, *o);
   add_number<int>(command, "--top", o->top, "Number of tokens to show (default: 10)", 1, 1 << 20);
-  add_common(command, *o);
-  command.footer(
+  finish_command(
+      command, o, run_predict,
+
       "The head of a column is the last token of a prefix. Below it are the tokens most likely to follow that prefix,\n"
       "with their probabilities in percent.\n"
       "Example: vitrine predict stories260K.bin \"Once upon a\" --tokenizer tok512.bin --top 5");
-  command.callback([o] { run_predict(*o); });
 }
 
 }  // namespace vitrine::cli

@@ -42,23 +42,13 @@ GgufKeys tokenizer_keys(const QuantizeOptions& o, const Checkpoint& checkpoint, 
   return no_gguf_tokenizer();
 }
 
-/// The size of the parameters in the source.
-std::int64_t source_bytes(const Checkpoint& checkpoint) {
-  std::int64_t bytes = 0;
-  const Model& model = *checkpoint.model;
-  for_each_param(model.config(), model.params(), [&](const Param& param, const std::string&, const Shape& shape) {
-    bytes += bytes_of(param.view.dtype, shape.count());
-  });
-  return bytes;
-}
-
 void run_quantize(const QuantizeOptions& o) {
   std::error_code error;
   if (std::filesystem::equivalent(o.model, o.out, error)) {
     throw BadInput(o.out, "expected a file other than the model itself");
   }
   const Checkpoint checkpoint = load_checkpoint(o.model, {o.allowed_config_keys});
-  ThreadPool pool(o.threads > 0 ? o.threads : default_thread_count());
+  ThreadPool pool(o.thread_count());
   std::string why_none;
   const GgufKeys tokenizer = tokenizer_keys(o, checkpoint, why_none);
   GgufExport written;
@@ -68,7 +58,7 @@ void run_quantize(const QuantizeOptions& o) {
     written = write_gguf(o.out, checkpoint, type_named(o.type), tokenizer, pool, bar.reporter());
   }
   if (!why_none.empty()) note("the file contains no tokenizer: " + why_none);
-  const std::int64_t before = source_bytes(checkpoint);
+  const std::int64_t before = stored_bytes(*checkpoint.model);
   if (o.json) {
     return print_json({{"out", o.out},
                        {"type", o.type},
@@ -94,9 +84,7 @@ void add_quantize(CLI::App& program) {
   command.add_option("--type", o->type, "Type of the matrices: f32, f16, bf16, q8_0 or q4_0")
       ->required()
       ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0", "q4_0"}));
-  add_common(command, *o);
-  command.footer("Example: vitrine quantize gpt2/ gpt2-q8_0.gguf --type q8_0");
-  command.callback([o] { run_quantize(*o); });
+  finish_command(command, o, run_quantize, "Example: vitrine quantize gpt2/ gpt2-q8_0.gguf --type q8_0");
 }
 
 }  // namespace vitrine::cli

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "base/json.h"
+#include "cli/output.h"
 
 namespace vitrine::cli {
 namespace {
@@ -56,9 +56,7 @@ std::string fitted(std::string_view text, int width) {
   return result + "…";
 }
 
-std::string in_quotes(std::string_view text) {
-  return Json(std::string(text)).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string in_quotes(std::string_view text) { return json_line(std::string(text)); }
 
 std::string grouped(std::int64_t number) {
   std::string digits = std::to_string(number);

@@ -7,6 +7,7 @@
 #include "cli/lines.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/table.h"
 
 namespace vitrine::cli {
 namespace {
@@ -20,42 +21,33 @@ struct DetokenizeOptions : Options {
   std::vector<std::string> id_lists;
 };
 
-Json tokens_json(const Tokenizer& tokenizer, const std::vector<std::int32_t>& ids) {
+/// The answer to one text, as JSON or as a table.
+Json answer_json(const Tokenizer& tokenizer, const std::string& text, SpecialTokens policy, bool explain) {
+  if (explain) return explanation_json(tokenizer.explain(text, policy), tokenizer);
+  const std::vector<std::int32_t> ids = tokenizer.encode(text, policy);
   Json pieces = Json::array();
   for (const std::int32_t id : ids) pieces.push_back(tokenizer.piece(id));
   return {{"ids", ids}, {"pieces", pieces}};
 }
 
-std::string line_of(const Json& object) { return object.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string answer_table(const Tokenizer& tokenizer, const std::string& text, SpecialTokens policy, bool explain) {
+  if (explain) return explanation_table(tokenizer.explain(text, policy), tokenizer);
+  std::string table;
+  for (const std::int32_t id : tokenizer.encode(text, policy)) {
+    table += fmt::format("{:>8}  {}\n", id, in_quotes(tokenizer.piece(id)));
+  }
+  return table;
+}
 
 /// Reads one JSON string per line from stdin and prints one JSON object per line.
 void tokenize_lines(const Tokenizer& tokenizer, SpecialTokens policy, const TokenizeOptions& o) {
-  ThreadPool pool(o.threads > 0 ? o.threads : default_thread_count());
+  ThreadPool pool(o.thread_count());
   answer_lines(pool, [&](std::string_view line, std::int64_t number) {
     const std::string where = fmt::format("stdin, line {}", number);
     const Json text = parse_json(line, where);
     if (!text.is_string()) throw BadInput(where, "expected a JSON string, got {}", text.type_name());
-    const auto& string = text.get_ref<const std::string&>();
-    return line_of(o.explain ? explanation_json(tokenizer.explain(string, policy), tokenizer)
-                             : tokens_json(tokenizer, tokenizer.encode(string, policy)));
+    return json_line(answer_json(tokenizer, text.get_ref<const std::string&>(), policy, o.explain));
   });
-}
-
-/// The output for one text.
-std::string answer_to(const Tokenizer& tokenizer, const std::string& text, SpecialTokens policy,
-                      const TokenizeOptions& o) {
-  if (o.explain) {
-    const Explanation explanation = tokenizer.explain(text, policy);
-    return o.json ? line_of(explanation_json(explanation, tokenizer)) + "\n"
-                  : explanation_table(explanation, tokenizer);
-  }
-  const std::vector<std::int32_t> ids = tokenizer.encode(text, policy);
-  if (o.json) return line_of(tokens_json(tokenizer, ids)) + "\n";
-  std::string table;
-  for (const std::int32_t id : ids) {
-    table += fmt::format("{:>8}  {}\n", id, line_of(Json(tokenizer.piece(id))));
-  }
-  return table;
 }
 
 void run_tokenize(const TokenizeOptions& o) {
@@ -68,7 +60,8 @@ void run_tokenize(const TokenizeOptions& o) {
   if (o.lines) return tokenize_lines(*tokenizer, policy, o);
 
   const std::string text = read_text(has_path ? o.second : o.first);
-  print(answer_to(*tokenizer, text, policy, o));
+  if (o.json) return print_json(answer_json(*tokenizer, text, policy, o.explain));
+  print(answer_table(*tokenizer, text, policy, o.explain));
 }
 
 bool is_id_list(const std::string& text) { return text.find_first_not_of("0123456789,-") == std::string::npos; }
@@ -99,9 +92,7 @@ void add_tokenize(CLI::App& program) {
   add_text(command, *o, "A tokenizer file, or a folder that contains one");
   command.add_flag("--lines", o->lines, "Read one JSON string per line from stdin; print one JSON object per line");
   command.add_flag("--explain", o->explain, "Show step by step how the text is split, normalized and merged");
-  add_common(command, *o);
-  command.footer("Example: vitrine tokenize tok512.bin \"Once upon a time\"");
-  command.callback([o] { run_tokenize(*o); });
+  finish_command(command, o, run_tokenize, "Example: vitrine tokenize tok512.bin \"Once upon a time\"");
 }
 
 void add_detokenize(CLI::App& program) {
@@ -111,9 +102,7 @@ void add_detokenize(CLI::App& program) {
       ->type_name("");
   command.add_option("ID", o->id_lists, "Token ids, as 1 2 3 or 1,2,3; a first positional that is a number is an ID")
       ->type_name("");
-  add_common(command, *o);
-  command.footer("Example: vitrine detokenize tok512.bin 1 403 407");
-  command.callback([o] { run_detokenize(*o); });
+  finish_command(command, o, run_detokenize, "Example: vitrine detokenize tok512.bin 1 403 407");
 }
 
 }  // namespace vitrine::cli

@@ -1,7 +1,6 @@
 // vitrine trace: write the named intermediate values of a forward, and their gradients, to a safetensors file.
 #include <fmt/format.h>
 
-#include "base/error.h"
 #include "checkpoint/safetensors.h"
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -20,33 +19,10 @@ struct TraceOptions : Options {
   std::string out;
 };
 
-void check_gradients(const TraceOptions& o, const Session& session) {
-  if (!o.gradients) return;
-  if (o.kv != "f32") throw Unsupported("--kv", "gradients need f32 keys and values, got {}", o.kv);
-  if (session.ids.size() < 2) {
-    throw BadInput("--gradients", "expected at least 2 tokens (the first predicts the second), got {}",
-                   session.ids.size());
-  }
-}
-
-/// Forward, mean next-token loss, and backward to the embeddings, without gradients of parameters.
-void forward_and_backward(const Model& model, Pass& pass, std::span<const std::int32_t> ids) {
-  const std::span<const std::int32_t> targets = ids.subspan(1);
-  Gradients of_no_params;
-  Tape tape(of_no_params);
-  LossRequest loss{targets, {}, 1.0f / static_cast<float>(targets.size())};
-  LossResult found;
-  pass.training.tape = &tape;
-  pass.training.loss = &loss;
-  pass.training.result = &found;
-  model.learn(pass, ids);
-}
-
 void run_trace(const TraceOptions& o) {
   std::vector<SiteWrite> writes;
   for (const std::string& text : o.writes) writes.push_back(parse_site_write(text));
-  const Session session = open_session(o);
-  check_gradients(o, session);
+  const Session session = o.gradients ? open_learning_session(o, "--gradients") : open_session(o);
   const Model& model = *session.checkpoint.model;
   GenerateContext context = session.context(o);
 
@@ -72,7 +48,8 @@ void run_trace(const TraceOptions& o) {
   Pass pass = context.make_pass(arena, {{0, n_rows, 0, nullptr}});
   pass.logits = {LogitRequest::Rows::range, 0, n_rows, {}};
   if (o.gradients) {
-    forward_and_backward(model, pass, session.ids);
+    Gradients of_no_params;
+    learn_next_tokens(session, pass, of_no_params);
   } else {
     model.forward(pass, session.ids);
   }
@@ -99,12 +76,12 @@ void add_trace(CLI::App& program) {
   command.add_flag("--gradients", o->gradients,
                    "Also write SITE_grad, the gradient of the mean next-token loss with respect to each value");
   command.add_option("--out", o->out, "The file, one float32 tensor a site")->required();
-  add_common(command, *o);
-  command.footer(
+  finish_command(
+      command, o, run_trace,
+
       "docs/sites.md lists the sites. The second example ablates head 2 of layer 0 by setting its z to 0.\n"
       "Example: vitrine trace gpt2/ --ids 464,3139,286 --sites '*.attn.hook_pattern' --out pattern.safetensors\n"
       "         vitrine trace gpt2/ --ids 464,3139,286 --set 'blocks.0.attn.hook_z[:,2]=0' --out silenced.safetensors");
-  command.callback([o] { run_trace(*o); });
 }
 
 }  // namespace vitrine::cli

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
-#include "cli/memory_use.h"
+#include "cli/measure.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -32,7 +32,7 @@ void run_train(const TrainCommand& o) {
   if (o.compute == "int8") throw Unsupported("--compute", "training computes in f32, got int8");
   if (o.kv != "f32") throw Unsupported("--kv", "training needs f32 keys and values, got {}", o.kv);
   TrainRun run;
-  run.threads = o.threads > 0 ? o.threads : default_thread_count();
+  run.threads = o.thread_count();
   run.resume = o.resume;
   run.interrupt = &interrupted();
   run.build = VITRINE_VERSION " " VITRINE_BUILD_TYPE;
@@ -67,11 +67,10 @@ void add_train(CLI::App& program) {
   const auto o = std::make_shared<TrainCommand>();
   command.add_option("CONFIG", o->config, "A .toml file; docs/training.md lists its keys")->required();
   command.add_flag("--resume", o->resume, "Continue from the last checkpoint in the run's folder, with the same bits");
-  add_common(command, *o);
-  command.footer(
-      "Ctrl-C saves a checkpoint first; --resume continues from it. vitrine plot draws the curves.\n"
-      "Example: vitrine train config.toml");
-  command.callback([o] { run_train(*o); });
+  finish_command(command, o, run_train,
+
+                 "Ctrl-C saves a checkpoint first; --resume continues from it. vitrine plot draws the curves.\n"
+                 "Example: vitrine train config.toml");
 }
 
 }  // namespace vitrine::cli

@@ -40,7 +40,7 @@ Trained train_bpe_file(const TrainTokenizerOptions& o, const std::vector<std::st
   training.min_frequency = o.min_frequency;
   training.specials = special_tokens(o);
   bpe_json(train_bpe({}, training), {}, o.bos);  // reports wrong options before the corpus is read
-  ThreadPool pool(o.threads > 0 ? o.threads : default_thread_count());
+  ThreadPool pool(o.thread_count());
   WordCounts words;
   {
     ProgressBar bar("counting words");
@@ -127,14 +127,13 @@ void add_tokenizer(CLI::App& program) {
   command.add_option("--bos", o->bos, "The special token to put before every text (default: none)");
   add_number<std::uint64_t>(command, "--min-frequency", o->min_frequency,
                             "Do not merge pairs that occur less often (default: 1)", 1);
-  add_common(command, *o);
-  command.footer(
-      "Text is split into words by GPT-2's pattern, or by --pattern.\n"
-      "Example: vitrine tokenizer train story.txt --vocab-size 300 --out tokenizer.json");
-  command.callback([o, &command] {
-    check_usage(*o, command);
-    run_train_tokenizer(*o);
-  });
+  const auto run = [&command](const TrainTokenizerOptions& options) {
+    check_usage(options, command);
+    run_train_tokenizer(options);
+  };
+  finish_command(command, o, run,
+                 "Text is split into words by GPT-2's pattern, or by --pattern.\n"
+                 "Example: vitrine tokenizer train story.txt --vocab-size 300 --out tokenizer.json");
 }
 
 }  // namespace vitrine::cli

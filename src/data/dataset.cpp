@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -107,15 +106,6 @@ std::int64_t Dataset::place_of(std::int64_t sample) const {
   return shift + static_cast<std::int64_t>(window) * options_.sequence;
 }
 
-Batch Dataset::empty_batch() const {
-  Batch batch;
-  const auto rows = static_cast<std::size_t>(options_.batch * options_.sequence);
-  batch.inputs.reserve(rows);
-  batch.targets.reserve(rows);
-  batch.counts.reserve(rows);
-  return batch;
-}
-
 Batch Dataset::batch(std::int64_t step) const {
   const auto first = checked_mul(step, options_.batch);
   if (!first || !checked_add(*first, options_.batch)) throw BadInput("data", "there is no step {}", step);
@@ -123,7 +113,7 @@ Batch Dataset::batch(std::int64_t step) const {
 }
 
 Batch Dataset::samples(std::int64_t first, std::int64_t count) const {
-  Batch batch = empty_batch();
+  Batch batch;
   for (std::int64_t s = first; s < first + count; ++s) append(place_of(s), 0, batch);
   return batch;
 }
@@ -164,7 +154,7 @@ Batch Dataset::validation_batch(std::int64_t index) const {
   if (index < 0 || index >= validation_batches()) {
     throw BadInput("data", "expected validation batches from 0 to {}, got {}", validation_batches() - 1, index);
   }
-  Batch batch = empty_batch();
+  Batch batch;
   const std::int64_t end = std::min((index + 1) * options_.batch, validation_windows());
   for (std::int64_t window = index * options_.batch; window < end; ++window) {
     const std::int64_t wanted = train_tokens_ + window * options_.sequence;

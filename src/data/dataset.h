@@ -72,7 +72,6 @@ class Dataset {
  private:
   std::int64_t validation_begin(double part) const;
   std::int64_t validation_windows() const;
-  Batch empty_batch() const;
   void append(std::int64_t begin, std::int64_t not_counted, Batch& batch) const;
 
   const TokenShards* shards_;

@@ -31,11 +31,7 @@ Arithmetic::Arithmetic(double value) : value_(value), text_(decimal(value, kDigi
 Arithmetic::Arithmetic(double value, std::string text)
     : value_(value), text_(std::move(text)), binding_(Binding::atom) {}
 
-std::string Arithmetic::as_summand() const {
-  return binding_ == Binding::sum || is_negative(text_) ? "(" + text_ + ")" : text_;
-}
-
-std::string Arithmetic::as_factor() const {
+std::string Arithmetic::as_operand() const {
   return binding_ == Binding::sum || is_negative(text_) ? "(" + text_ + ")" : text_;
 }
 
@@ -48,20 +44,20 @@ Arithmetic operator+(const Arithmetic& a, const Arithmetic& b) {
   // A negative number is subtracted: 1 − 2, not 1 + (−2).
   const std::string right = b.binding_ == Binding::atom && is_negative(b.text_)
                                 ? " − " + b.text_.substr(kMinus.size())
-                                : " + " + (is_negative(b.text_) ? b.as_summand() : b.text_);
+                                : " + " + (is_negative(b.text_) ? b.as_operand() : b.text_);
   return {a.value_ + b.value_, a.text_ + right, Binding::sum};
 }
 
 Arithmetic operator-(const Arithmetic& a, const Arithmetic& b) {
-  return {a.value_ - b.value_, a.text_ + " − " + b.as_summand(), Arithmetic::Binding::sum};
+  return {a.value_ - b.value_, a.text_ + " − " + b.as_operand(), Arithmetic::Binding::sum};
 }
 
 Arithmetic operator*(const Arithmetic& a, const Arithmetic& b) {
-  return {a.value_ * b.value_, a.as_factor() + "·" + b.as_factor(), Arithmetic::Binding::product};
+  return {a.value_ * b.value_, a.as_operand() + "·" + b.as_operand(), Arithmetic::Binding::product};
 }
 
 Arithmetic operator/(const Arithmetic& a, const Arithmetic& b) {
-  return {a.value_ / b.value_, a.as_factor() + " / " + b.as_divisor(), Arithmetic::Binding::product};
+  return {a.value_ / b.value_, a.as_operand() + " / " + b.as_divisor(), Arithmetic::Binding::product};
 }
 
 Arithmetic function(const char* name, double (*f)(double), const Arithmetic& x) {

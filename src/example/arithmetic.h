@@ -37,8 +37,7 @@ class Arithmetic {
 
   Arithmetic(double value, std::string text, Binding binding)
       : value_(value), text_(std::move(text)), binding_(binding) {}
-  std::string as_summand() const;  // after + or −
-  std::string as_factor() const;
+  std::string as_operand() const;  // of a product, or after + or −
   std::string as_divisor() const;
 
   double value_;
@@ -46,9 +45,6 @@ class Arithmetic {
   Binding binding_;
 };
 
-Arithmetic function(const char* name, double (*f)(double), const Arithmetic& x);
-Arithmetic squared(const Arithmetic& x);
-Arithmetic larger(const Arithmetic& a, const Arithmetic& b);
 /// The sum of one or more terms.
 Arithmetic sum_of(const std::vector<Arithmetic>& terms);
 

@@ -1,7 +1,4 @@
-#include "example/cells.h"
-
-#include <fmt/format.h>
-
+// Chooses the cells of an example that are written out.
 #include <charconv>
 #include <cmath>
 #include <set>
@@ -82,6 +79,24 @@ CellRequest find_cell(WorkedExample& example, const std::string& text) {
   return {&section, flat};
 }
 
+/// The summary of an example's finite differences.
+DifferenceSummary summary_of(const WorkedExample& example) {
+  DifferenceSummary summary;
+  for (const ExampleSection& s : example.sections) {
+    for (std::size_t i = 0; i < s.differences.size(); ++i) {
+      const Difference& d = s.differences[i];
+      summary.taken += d.taken ? 1 : 0;
+      summary.not_smooth += d.taken && !d.smooth ? 1 : 0;
+      const double by = std::abs(static_cast<double>(s.values[i]) - d.slope);
+      if (!d.taken || !d.smooth || by < summary.largest) continue;
+      summary.largest = by;
+      summary.where = cell_name(s, static_cast<std::int64_t>(i));
+      summary.expected = d.error;
+    }
+  }
+  return summary;
+}
+
 void spell_out(const Facts& facts, ExampleSection& s, std::int64_t flat) {
   const std::optional<Arithmetic> arithmetic = spell(facts, s.name, flat);
   if (!arithmetic) return;
@@ -108,27 +123,7 @@ void add_cells(const Facts& facts, const std::vector<std::string>& requested, Wo
       spell_out(facts, s, own_choice(s));
     }
   }
-}
-
-DifferenceSummary summary_of(const WorkedExample& example) {
-  DifferenceSummary summary;
-  for (const ExampleSection& s : example.sections) {
-    for (std::size_t i = 0; i < s.differences.size(); ++i) {
-      const Difference& d = s.differences[i];
-      if (!d.taken) continue;
-      ++summary.taken;
-      if (!d.smooth) {
-        ++summary.not_smooth;
-        continue;
-      }
-      const double by = std::abs(static_cast<double>(s.values[i]) - d.slope);
-      if (by < summary.largest) continue;
-      summary.largest = by;
-      summary.where = cell_name(s, static_cast<std::int64_t>(i));
-      summary.expected = d.error;
-    }
-  }
-  return summary;
+  example.differences = summary_of(example);
 }
 
 }  // namespace vitrine

@@ -68,6 +68,7 @@ enum class ExamplePart : std::uint8_t { model, forward, backward, update, predic
 /// One matrix.
 struct ExampleSection {
   ExamplePart part = ExamplePart::model;
+  bool begins_part = false;
   std::string name;     ///< A site or a parameter; with `grad:` its gradient, with `new:` its value after the update.
   std::string meaning;  ///< May be empty.
   std::string formula;  ///< In the notation of example/formula.h; may be empty.

@@ -3,7 +3,6 @@
 
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -50,17 +49,14 @@ struct StepOp {
 struct Facts {
   const ModelConfig* config = nullptr;
   std::vector<std::int32_t> ids, targets;
-  std::vector<float> weights;    ///< Of each row's loss.
-  SeenByName values, gradients;  ///< At sites; the values include `softmax`.
-  std::vector<std::string> forward,
-      backward;  ///< Names of sites in the order of the forward and of the
-                 ///< backward.
+  std::vector<float> weights;                  ///< Of each row's loss.
+  SeenByName values, gradients;                ///< At sites; the values include `softmax`.
+  std::vector<std::string> forward, backward;  ///< Names of sites in the order of the forward and of the backward.
   std::vector<Operand> operands;
   std::vector<StepOp> ops;
   std::map<std::string, std::size_t> operand_of;  ///< By name of site; several sites may be one operand.
   SeenByName params, param_gradients, new_params;
-  SeenByName input_side,
-      head_side;  ///< The two parts of the gradient of a tied embedding.
+  Seen input_side, head_side;  ///< The two parts of the gradient of a tied embedding.
   OptimizerConfig optimizer;
   double lr = 0;
   std::vector<std::string> frozen;

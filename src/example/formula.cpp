@@ -4,7 +4,6 @@
 
 #include <cctype>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "base/error.h"

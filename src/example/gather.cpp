@@ -2,10 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
-#include "example/cells.h"
 #include "example/facts.h"
 #include "example/spell.h"
 
@@ -65,10 +63,15 @@ class Gatherer {
  private:
   float last_of(const Seen& x, std::int64_t column) const { return x[(f_.n_tokens() - 1) * x.last_size() + column]; }
 
-  ExampleSection& add(ExamplePart part, const std::string& name, const Seen& value) {
+  ExampleSection& add(ExamplePart part, const std::string& name, const Seen& value, const SectionWords& words,
+                      std::string meaning = "") {
     ExampleSection section;
     section.part = part;
+    section.begins_part = example_.sections.empty() || example_.sections.back().part != part;
     section.name = name;
+    section.meaning = std::move(meaning);
+    section.formula = words.formula;
+    section.file = words.file;
     section.shape = value.shape;
     section.values = value.values;
     example_.sections.push_back(std::move(section));
@@ -125,8 +128,7 @@ class Gatherer {
 
   void add_params() {
     for (const TrainParam& p : model_.trainable.params()) {
-      ExampleSection& s = add(ExamplePart::model, p.name, f_.params.at(p.name));
-      s.meaning = meaning_of_param(p.name);
+      ExampleSection& s = add(ExamplePart::model, p.name, f_.params.at(p.name), {}, meaning_of_param(p.name));
       label_param(s, p.name);
       if (p.name == "pos_embed.weight") {
         s.rows = numbers(p.shape[0]);
@@ -144,18 +146,14 @@ class Gatherer {
   void add_forward() {
     for (const std::string& name : f_.forward) {
       const Seen& value = f_.values.at(name);
-      ExampleSection& s = add(ExamplePart::forward, name, value);
-      const SectionWords words = words_of(f_, name);
-      s.meaning = info(value.site.site).meaning;
-      s.formula = words.formula;
-      s.file = words.file;
+      ExampleSection& s =
+          add(ExamplePart::forward, name, value, words_of(f_, name), std::string(info(value.site.site).meaning));
       label_site(s, value.site);
       if (value.site.site == Site::loss) s.meaning += "; the loss of the step is the last one";
       if (value.site.site != Site::logits) continue;
-      ExampleSection& p = add(ExamplePart::forward, "softmax", f_.values.at("softmax"));
-      p.meaning = "the probability of each token after each position";
-      p.formula = "p_{t,v} = {exp(l_{t,v})}/{Σ_{u} exp(l_{t,u})}";
-      p.file = "src/ops/loss.cpp";
+      ExampleSection& p = add(ExamplePart::forward, "softmax", f_.values.at("softmax"),
+                              {"p_{t,v} = {exp(l_{t,v})}/{Σ_{u} exp(l_{t,u})}", "src/ops/loss.cpp"},
+                              "the probability of each token after each position");
       p.rows = tokens_;
       p.columns = labels_;
     }
@@ -164,32 +162,23 @@ class Gatherer {
   void add_param_gradient(const std::string& name) {
     const auto found = f_.param_gradients.find(name);
     if (found == f_.param_gradients.end() || !added_.insert(name).second) return;
-    if (name == "embed.weight" && f_.config->head.tied) {
-      add_end("input:" + name, f_.input_side.at(name),
-              "the part from the rows that the text read, summed over positions of the same token",
-              "dE_{v} = Σ_{\"t with\" id(t) = v} dx_{t}", "src/ops/embed.cpp");
-      add_end("head:" + name, f_.head_side.at(name), "the part from the logits", "dE_{v} = Σ_{t} dz_{t,v} · h_{t}",
-              "src/ops/linear.cpp");
+    const bool is_tied = name == "embed.weight" && f_.config->head.tied;
+    if (is_tied) {
+      label_param(add(ExamplePart::backward, "input:" + name, f_.input_side,
+                      {"dE_{v} = Σ_{\"t with\" id(t) = v} dx_{t}", "src/ops/embed.cpp"},
+                      "the part from the rows that the text read, summed over positions of the same token"),
+                  name);
+      label_param(add(ExamplePart::backward, "head:" + name, f_.head_side,
+                      {"dE_{v} = Σ_{t} dz_{t,v} · h_{t}", "src/ops/linear.cpp"}, "the part from the logits"),
+                  name);
     }
-    ExampleSection& s = add(ExamplePart::backward, "grad:" + name, found->second);
-    const SectionWords words = param_gradient_words_of(f_, name);
-    s.meaning = meaning_of_param(name);
-    if (name == "embed.weight" && f_.config->head.tied) s.meaning += "; the sum of both parts";
-    s.formula = words.formula;
-    s.file = words.file;
+    ExampleSection& s = add(ExamplePart::backward, "grad:" + name, found->second, param_gradient_words_of(f_, name),
+                            meaning_of_param(name) + (is_tied ? "; the sum of both parts" : ""));
     label_param(s, name);
     s.differences = slopes_.at(name);
     const bool any =
         std::any_of(s.differences.begin(), s.differences.end(), [](const Difference& d) { return d.taken; });
     if (!any) s.differences.clear();
-  }
-
-  void add_end(const std::string& name, const Seen& value, const char* meaning, const char* formula, const char* file) {
-    ExampleSection& s = add(ExamplePart::backward, name, value);
-    s.meaning = meaning;
-    s.formula = formula;
-    s.file = file;
-    label_param(s, "embed.weight");
   }
 
   /// The parameters whose gradients follow from the gradient at a site.
@@ -203,12 +192,9 @@ class Gatherer {
   void add_backward() {
     for (const std::string& name : f_.backward) {
       const Seen& gradient = f_.gradients.at(name);
-      ExampleSection& s = add(ExamplePart::backward, "grad:" + name, gradient);
-      const SectionWords words = gradient_words_of(f_, name);
-      s.formula = words.formula;
-      s.file = words.file;
-      label_site(s, gradient.site);
-      if (name == "hook_embed") s.meaning = "the gradient of each position's embedding";
+      const char* const meaning = name == "hook_embed" ? "the gradient of each position's embedding" : "";
+      label_site(add(ExamplePart::backward, "grad:" + name, gradient, gradient_words_of(f_, name), meaning),
+                 gradient.site);
       add_params_after(gradient.site);
     }
     for (const TrainParam& p : model_.trainable.params()) {
@@ -221,14 +207,13 @@ class Gatherer {
     for (const TrainParam& p : model_.trainable.params()) {
       const auto found = f_.new_params.find(p.name);
       if (found == f_.new_params.end()) continue;
-      ExampleSection& s = add(ExamplePart::update, "new:" + p.name, found->second);
       const bool is_sgd = f_.optimizer.kind == OptimizerConfig::Kind::sgd;
-      s.meaning = meaning_of_param(p.name);
-      s.formula = is_sgd       ? "w ← w − \"rate\" · dw"
-                  : p.decays() ? "w ← w · (1 − \"rate\" · \"decay\") − \"rate\" · {m}/{√(v) + ε}"
-                               : "w ← w − \"rate\" · {m}/{√(v) + ε}";
-      s.file = "src/train/optimizer.cpp";
-      label_param(s, p.name);
+      const char* const formula = is_sgd       ? "w ← w − \"rate\" · dw"
+                                  : p.decays() ? "w ← w · (1 − \"rate\" · \"decay\") − \"rate\" · {m}/{√(v) + ε}"
+                                               : "w ← w − \"rate\" · {m}/{√(v) + ε}";
+      label_param(add(ExamplePart::update, "new:" + p.name, found->second, {formula, "src/train/optimizer.cpp"},
+                      meaning_of_param(p.name)),
+                  p.name);
     }
   }
 
@@ -239,9 +224,8 @@ class Gatherer {
          {&f_.values.at("hook_logits"), &f_.values.at("softmax"), &f_.logits_after, &f_.softmax_after}) {
       for (std::int64_t v = 0; v < n; ++v) both.values.push_back(last_of(*x, v));
     }
-    ExampleSection& s = add(ExamplePart::prediction, "prediction", both);
-    s.meaning = "logits and probabilities of the next token before and after the update";
-    s.file = "src/model/model.cpp";
+    ExampleSection& s = add(ExamplePart::prediction, "prediction", both, {"", "src/model/model.cpp"},
+                            "logits and probabilities of the next token before and after the update");
     s.rows = {"logits before", "probability before", "logits after", "probability after"};
     s.columns = labels_;
   }
@@ -268,24 +252,12 @@ WorkedExample work_example(const ExampleModel& model, const ExampleOptions& opti
   WorkedExample example = Gatherer(model, facts, slopes).gather();
   example.optimizer = words_of(options);
   add_cells(facts, options.cells, example);
-  example.differences = summary_of(example);
   return example;
 }
 
 std::string_view name_of(ExamplePart part) {
-  switch (part) {
-    case ExamplePart::model:
-      return "The model";
-    case ExamplePart::forward:
-      return "Forward";
-    case ExamplePart::backward:
-      return "Backward";
-    case ExamplePart::update:
-      return "The update";
-    case ExamplePart::prediction:
-      break;
-  }
-  return "The new prediction";
+  static constexpr std::string_view kNames[] = {"The model", "Forward", "Backward", "The update", "The new prediction"};
+  return kNames[static_cast<std::size_t>(part)];
 }
 
 }  // namespace vitrine

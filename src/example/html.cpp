@@ -106,16 +106,15 @@ std::string section_html(const ExampleSection& s, const ExampleStyle& style) {
 
 std::string contents_html(const WorkedExample& e) {
   std::string text = "<nav aria-label=\"Contents\">\n";
-  const ExamplePart* part = nullptr;
+  const char* const end = "</ul></details>\n";
   for (const ExampleSection& s : e.sections) {
-    if (part == nullptr || *part != s.part) {
-      if (part != nullptr) text += "</ul></details>\n";
-      text += fmt::format("<details><summary>{}</summary><ul>\n", name_of(s.part));
+    if (s.begins_part) {
+      const bool is_first = &s == &e.sections.front();
+      text += fmt::format("{}<details><summary>{}</summary><ul>\n", is_first ? "" : end, name_of(s.part));
     }
-    part = &s.part;
     text += fmt::format("<li><a href=\"#{}\">{}</a></li>\n", anchor(s.name), markup_escaped(s.name));
   }
-  return text + (part == nullptr ? "" : "</ul></details>\n") + "</nav>\n";
+  return text + end + "</nav>\n";
 }
 
 /// The tokens of the text, and the one to be predicted.
@@ -142,10 +141,8 @@ std::string example_html(const WorkedExample& e, const ExampleStyle& style) {
   for (const std::string& note : opening_of(e)) text += "<p>" + markup_escaped(note) + "</p>\n";
   for (const std::string& note : closing_of(e)) text += "<p class=\"result\">" + markup_escaped(note) + "</p>\n";
   text += "</header>\n";
-  const ExamplePart* part = nullptr;
   for (const ExampleSection& s : e.sections) {
-    if (part == nullptr || *part != s.part) text += fmt::format("<h2>{}</h2>\n", name_of(s.part));
-    part = &s.part;
+    if (s.begins_part) text += fmt::format("<h2>{}</h2>\n", name_of(s.part));
     text += section_html(s, style);
   }
   return text + "</main>\n</body>\n</html>\n";

@@ -74,10 +74,8 @@ std::string section_text(const ExampleSection& s, const ExampleStyle& style) {
 std::string example_markdown(const WorkedExample& e, const ExampleStyle& style) {
   std::string text = "# " + escaped(e.title) + "\n\n";
   for (const std::string& note : opening_of(e)) text += escaped(note) + "\n\n";
-  const ExamplePart* part = nullptr;
   for (const ExampleSection& s : e.sections) {
-    if (part == nullptr || *part != s.part) text += fmt::format("## {}\n\n", name_of(s.part));
-    part = &s.part;
+    if (s.begins_part) text += fmt::format("## {}\n\n", name_of(s.part));
     text += section_text(s, style);
   }
   for (const std::string& note : closing_of(e)) text += escaped(note) + "\n\n";

@@ -8,19 +8,12 @@
 namespace vitrine {
 namespace {
 
-Arithmetic one() { return whole(1); }
-
 std::string made(const OpView& v) { return symbol(v.facts.operands[v.op.output].name); }
 std::string d_made(const OpView& v) { return "d" + made(v); }
 
-Cell no_cell(const OpView&, std::int64_t) { return std::nullopt; }
-Cell no_gradient_cell(const OpView&, std::size_t, std::int64_t) { return std::nullopt; }
 std::string passed_on(const OpView& v, std::size_t) { return d_made(v); }
 /// The gradient of the output itself.
-Cell passed_cell(const OpView& v, std::size_t, std::int64_t i) {
-  const Seen* const dy = v.gradient();
-  return dy == nullptr ? std::nullopt : Cell((*dy)[i]);
-}
+Cell passed_cell(const OpView& v, std::size_t, std::int64_t i) { return Arithmetic(v.gradient()[i]); }
 
 // embed, embed_positions
 
@@ -50,9 +43,7 @@ Cell linear_cell(const OpView& v, std::int64_t i) {
 std::string linear_gradient(const OpView& v, std::size_t) { return "Σ_{o} " + d_made(v) + "_{t,o} · W_{o,i}"; }
 Cell linear_gradient_cell(const OpView& v, std::size_t, std::int64_t i) {
   const Seen& w = v.facts.params.at(v.op.param);
-  const Seen* const dy = v.gradient();
-  if (dy == nullptr) return std::nullopt;
-  return dot(*dy, i / w.shape[1] * w.shape[0], 1, w, i % w.shape[1], w.shape[1], w.shape[0]);
+  return dot(v.gradient(), i / w.shape[1] * w.shape[0], 1, w, i % w.shape[1], w.shape[1], w.shape[0]);
 }
 
 // norm_scale, norm_divide, norm_weight
@@ -88,10 +79,8 @@ std::string scale_gradient(const OpView& v, std::size_t) {
   return is_centered(v) ? "{dσ_{t} · (x_{t,i} − μ_{t})}/{N · σ_{t}}" : "{dσ_{t} · x_{t,i}}/{N · σ_{t}}";
 }
 Cell scale_gradient_cell(const OpView& v, std::size_t, std::int64_t i) {
-  const Seen* const dy = v.gradient();
   const std::int64_t d = v.input(0).count() / v.output().count();
-  if (dy == nullptr) return std::nullopt;
-  return Arithmetic((*dy)[i / d]) * centered(v, i, d) / (whole(d) * Arithmetic(v.output()[i / d]));
+  return Arithmetic(v.gradient()[i / d]) * centered(v, i, d) / (whole(d) * Arithmetic(v.output()[i / d]));
 }
 
 std::string divide_formula(const OpView& v) {
@@ -107,12 +96,11 @@ std::string divide_gradient(const OpView& v, std::size_t k) {
   return is_centered(v) ? "{dn_{t,i} − \"mean\" dn_{t}}/{σ_{t}}" : "{dn_{t,i}}/{σ_{t}}";
 }
 Cell divide_gradient_cell(const OpView& v, std::size_t k, std::int64_t i) {
-  const Seen* const dn = v.gradient();
+  const Seen& dn = v.gradient();
   const std::int64_t d = norm_width(v);
-  if (dn == nullptr) return std::nullopt;
-  if (k == 1) return Arithmetic(0, "0") - dot(*dn, i * d, 1, v.output(), i * d, 1, d) / Arithmetic(v.input(1)[i]);
-  const Arithmetic own((*dn)[i]);
-  return (is_centered(v) ? own - Arithmetic(mean_of(*dn, i / d * d, d)) : own) / Arithmetic(v.input(1)[i / d]);
+  if (k == 1) return Arithmetic(0, "0") - dot(dn, i * d, 1, v.output(), i * d, 1, d) / Arithmetic(v.input(1)[i]);
+  const Arithmetic own(dn[i]);
+  return (is_centered(v) ? own - Arithmetic(mean_of(dn, i / d * d, d)) : own) / Arithmetic(v.input(1)[i / d]);
 }
 
 Arithmetic gain_of(const OpView& v, std::int64_t i) {
@@ -132,8 +120,7 @@ Cell weight_cell(const OpView& v, std::int64_t i) {
 }
 std::string weight_gradient(const OpView& v, std::size_t) { return "dy_{t,i} · " + gain_formula(v); }
 Cell weight_gradient_cell(const OpView& v, std::size_t, std::int64_t i) {
-  const Seen* const dy = v.gradient();
-  return dy == nullptr ? std::nullopt : Cell(Arithmetic((*dy)[i]) * gain_of(v, i));
+  return Arithmetic(v.gradient()[i]) * gain_of(v, i);
 }
 
 // activate, gated
@@ -144,15 +131,15 @@ Arithmetic activated(Activation activation, const Arithmetic& z) {
     case Activation::relu:
       return larger(whole(0), z);
     case Activation::silu:
-      return z / (one() + exponential(whole(0) - z));
+      return z / (whole(1) + exponential(whole(0) - z));
     case Activation::gelu_erf:
-      return half * z * (one() + function("erf", math::erf, z / function("√", std::sqrt, whole(2))));
+      return half * z * (whole(1) + function("erf", math::erf, z / function("√", std::sqrt, whole(2))));
     case Activation::gelu_tanh:
       break;
   }
   const Arithmetic inner =
       Arithmetic(std::sqrt(2 / 3.14159265358979323846)) * (z + Arithmetic(0.044715, "0.044715") * squared(z) * z);
-  return half * z * (one() + function("tanh", math::tanh, inner));
+  return half * z * (whole(1) + function("tanh", math::tanh, inner));
 }
 /// The activation function that the op has used: the one that gives its output.
 Activation activation_of(const OpView& v) {
@@ -179,8 +166,8 @@ std::string activate_gradient(const OpView& v, std::size_t) {
   return activation_of(v) == Activation::relu ? "da_{t,i} \"if\" z_{t,i} > 0, \"else\" 0" : "da_{t,i} · act'(z_{t,i})";
 }
 Cell activate_gradient_cell(const OpView& v, std::size_t, std::int64_t i) {
-  if (v.gradient() == nullptr || activation_of(v) != Activation::relu) return std::nullopt;
-  return Arithmetic((*v.gradient())[i]) * whole(v.input(0)[i] > 0 ? 1 : 0);
+  if (activation_of(v) != Activation::relu) return std::nullopt;
+  return Arithmetic(v.gradient()[i]) * whole(v.input(0)[i] > 0 ? 1 : 0);
 }
 std::string gated_formula(const OpView& v) { return activation_formula(v) + " · u_{t,i}"; }
 Cell gated_cell(const OpView& v, std::int64_t i) {
@@ -190,8 +177,8 @@ std::string gated_gradient(const OpView&, std::size_t k) {
   return k == 0 ? "da_{t,i} · act'(z_{t,i}) · u_{t,i}" : "da_{t,i} · act(z_{t,i})";
 }
 Cell gated_gradient_cell(const OpView& v, std::size_t k, std::int64_t i) {
-  if (v.gradient() == nullptr || k == 0) return std::nullopt;
-  return Arithmetic((*v.gradient())[i]) * activated(activation_of(v), v.input(0)[i]);
+  if (k == 0) return std::nullopt;
+  return Arithmetic(v.gradient()[i]) * activated(activation_of(v), v.input(0)[i]);
 }
 
 // Mixtures of experts
@@ -234,7 +221,7 @@ std::string factor_formula(const OpView& v) { return made(v) + " = s · x"; }
 Cell factor_cell(const OpView& v, std::int64_t i) { return factor_of(v) * Arithmetic(v.input(0)[i]); }
 std::string factor_gradient(const OpView& v, std::size_t) { return "s · " + d_made(v); }
 Cell factor_gradient_cell(const OpView& v, std::size_t, std::int64_t i) {
-  return v.gradient() == nullptr ? std::nullopt : Cell(factor_of(v) * Arithmetic((*v.gradient())[i]));
+  return factor_of(v) * Arithmetic(v.gradient()[i]);
 }
 std::string softcap_formula(const OpView& v) { return made(v) + " = c · tanh({x}/{c})"; }
 Cell softcap_cell(const OpView& v, std::int64_t i) {
@@ -260,9 +247,8 @@ Cell loss_gradient_cell(const OpView& v, std::size_t, std::int64_t i) {
 }
 
 constexpr OpKind kKinds[] = {
-    {"embed", "src/ops/embed.cpp", embed_formula, embed_cell, passed_on, no_gradient_cell,
-     "Σ_{\"t with\" id(t) = v} dx_{t}"},
-    {"embed_positions", "src/ops/embed.cpp", positions_formula, no_cell, passed_on, no_gradient_cell, "dx_{t}"},
+    {"embed", "src/ops/embed.cpp", embed_formula, embed_cell, passed_on, nullptr, "Σ_{\"t with\" id(t) = v} dx_{t}"},
+    {"embed_positions", "src/ops/embed.cpp", positions_formula, nullptr, passed_on, nullptr, "dx_{t}"},
     {"linear", "src/ops/linear.cpp", linear_formula, linear_cell, linear_gradient, linear_gradient_cell,
      "Σ_{t} dy_{t,o} · x_{t,i}"},
     {"norm_scale", "src/ops/norm.cpp", scale_formula, scale_cell, scale_gradient, scale_gradient_cell},
@@ -272,16 +258,16 @@ constexpr OpKind kKinds[] = {
     {"activate", "src/ops/elementwise.cpp", activation_formula, activate_cell, activate_gradient,
      activate_gradient_cell},
     {"gated", "src/ops/elementwise.cpp", gated_formula, gated_cell, gated_gradient, gated_gradient_cell},
-    {"shares_of", "src/ops/route.cpp", shares_formula, no_cell, shares_gradient, no_gradient_cell},
-    {"take_rows", "src/ops/route.cpp", taken_formula, no_cell, passed_on, no_gradient_cell},
-    {"mix_results", "src/ops/route.cpp", results_formula, results_cell, results_gradient, no_gradient_cell},
-    {"run_experts", "src/model/moe.cpp", taken_formula, no_cell, passed_on, no_gradient_cell},
-    {"sigmoid", "src/ops/elementwise.cpp", sigmoid_formula, no_cell, sigmoid_gradient, no_gradient_cell},
-    {"multiply_rows", "src/ops/elementwise.cpp", rows_formula, no_cell, rows_gradient, no_gradient_cell},
+    {"shares_of", "src/ops/route.cpp", shares_formula, nullptr, shares_gradient, nullptr},
+    {"take_rows", "src/ops/route.cpp", taken_formula, nullptr, passed_on, nullptr},
+    {"mix_results", "src/ops/route.cpp", results_formula, results_cell, results_gradient, nullptr},
+    {"run_experts", "src/model/moe.cpp", taken_formula, nullptr, passed_on, nullptr},
+    {"sigmoid", "src/ops/elementwise.cpp", sigmoid_formula, nullptr, sigmoid_gradient, nullptr},
+    {"multiply_rows", "src/ops/elementwise.cpp", rows_formula, nullptr, rows_gradient, nullptr},
     {"add", "src/ops/elementwise.cpp", add_formula, add_cell, passed_on, passed_cell},
     {"scale", "src/ops/elementwise.cpp", factor_formula, factor_cell, factor_gradient, factor_gradient_cell},
-    {"softcap", "src/ops/elementwise.cpp", softcap_formula, softcap_cell, softcap_gradient, no_gradient_cell},
-    {"next_token_loss", "src/ops/loss.cpp", loss_formula, loss_cell, loss_gradient, loss_gradient_cell},
+    {"softcap", "src/ops/elementwise.cpp", softcap_formula, softcap_cell, softcap_gradient, nullptr},
+    {"next_token_loss", "src/ops/loss.cpp", loss_formula, loss_cell, loss_gradient, loss_gradient_cell, {}, false},
 };
 
 }  // namespace

@@ -19,14 +19,13 @@ struct OpView {
 
   const Seen& input(std::size_t k) const { return facts.operands[op.inputs[k]].value; }
   const Seen& output() const { return facts.operands[op.output].value; }
-  /// The gradient of the output; null if it was not recorded.
-  const Seen* gradient() const { return facts.gradient_of(op.output); }
+  const Seen& gradient() const { return facts.operands[op.output].gradient.value(); }
   const BlockConfig& block() const { return facts.block(op.layer); }
 };
 
 using Cell = std::optional<Arithmetic>;
 
-/// Formulas are in the notation of example/formula.h. Cells are empty where the arithmetic would be too long.
+/// Formulas are in the notation of example/formula.h. A cell is null or empty where the arithmetic would be too long.
 struct OpKind {
   std::string_view name;  ///< As on the tape.
   std::string_view file;
@@ -36,6 +35,7 @@ struct OpKind {
   std::string (*gradient_formula)(const OpView&, std::size_t k);
   Cell (*gradient_cell)(const OpView&, std::size_t k, std::int64_t flat);
   std::string_view param_gradient_formula{};  ///< What it adds to the gradient of its weight.
+  bool reads_gradient = true;                 ///< gradient_cell needs the gradient of the output; not that of the loss.
 };
 
 /// Null for an op that has no entry: it is shown without a formula.
@@ -43,6 +43,9 @@ const OpKind* kind_of(const StepOp& op);
 
 /// The kinds of attention and of softmax; kind_of knows them and all others.
 std::span<const OpKind> attention_kinds();
+
+/// exp(x) of element i divided by the sum of the exponentials of its row.
+Cell softmax_at(const Seen& x, std::int64_t i);
 
 /// A whole number, written without decimal places.
 Arithmetic whole(std::int64_t n);

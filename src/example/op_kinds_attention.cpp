@@ -34,9 +34,7 @@ Cell rope_cell(const OpView& v, std::int64_t i) { return rotated(v, v.input(0), 
 std::string rope_gradient(const OpView&, std::size_t) {
   return "(dx' · cos θ + dy' · sin θ, dy' · cos θ − dx' · sin θ)";
 }
-Cell rope_gradient_cell(const OpView& v, std::size_t, std::int64_t i) {
-  return v.gradient() == nullptr ? std::nullopt : rotated(v, *v.gradient(), i, true);
-}
+Cell rope_gradient_cell(const OpView& v, std::size_t, std::int64_t i) { return rotated(v, v.gradient(), i, true); }
 
 // Attention: q [T, H, dh], k and v [T, K, dh], strips [H, T, S]. A step is one segment, so S = T.
 
@@ -76,9 +74,8 @@ Arithmetic over_keys(const Heads& n, const Seen& strips, const Seen& of_keys, st
 }
 Cell score_gradient_cell(const OpView& v, std::size_t k, std::int64_t i) {
   const Heads n(v);
-  if (v.gradient() == nullptr) return std::nullopt;
   const Arithmetic scale(v.block().attention().score_scale);
-  return scale * (k == 0 ? over_keys(n, *v.gradient(), v.input(1), i) : over_queries(n, *v.gradient(), v.input(0), i));
+  return scale * (k == 0 ? over_keys(n, v.gradient(), v.input(1), i) : over_queries(n, v.gradient(), v.input(0), i));
 }
 
 std::string mask_formula(const OpView& v) {
@@ -94,10 +91,40 @@ std::string mask_gradient(const OpView& v, std::size_t) {
   return v.block().attention().softcap ? "ds_{h,t,s} · (1 − ({s_{h,t,s}}/{c})^{2})" : "";
 }
 
-/// exp(x) divided by the sum of the exponentials of its row.
-Cell softmax_cell(const OpView& v, std::int64_t i) {
+Cell softmax_cell(const OpView& v, std::int64_t i) { return softmax_at(v.input(0), i); }
+std::string softmax_formula(const OpView&) { return "p_{i} = {exp(s_{i})}/{Σ_{u} exp(s_{u})}"; }
+std::string softmax_gradient(const OpView&, std::size_t) { return "p_{i} · (dp_{i} − Σ_{u} p_{u} · dp_{u})"; }
+Cell softmax_gradient_cell(const OpView& v, std::size_t, std::int64_t i) {
+  const Seen &p = v.output(), &dp = v.gradient();
+  const std::int64_t n = p.last_size(), first = i / n * n;
+  return Arithmetic(p[i]) * (Arithmetic(dp[i]) - dot(p, first, 1, dp, first, 1, n));
+}
+
+std::string mix_formula(const OpView&) { return "z_{t,h} = Σ_{s} p_{h,t,s} · v_{s,h}"; }
+Cell mix_cell(const OpView& v, std::int64_t i) { return over_keys(Heads(v), v.input(0), v.input(1), i); }
+std::string mix_gradient(const OpView&, std::size_t k) {
+  return k == 0 ? "dz_{t,h} · v_{s,h}" : "Σ_{t} p_{h,t,s} · dz_{t,h}";
+}
+Cell mix_gradient_cell(const OpView& v, std::size_t k, std::int64_t i) {
+  const Heads n(v);
+  if (k == 1) return over_queries(n, v.input(0), v.gradient(), i);
+  const std::int64_t h = i / (n.T * n.T), t = i / n.T % n.T, s = i % n.T;
+  return dot(v.gradient(), (t * n.H + h) * n.dh, 1, v.input(1), (s * n.K + h / n.group) * n.dh, 1, n.dh);
+}
+
+constexpr OpKind kKinds[] = {
+    {"rope", "src/ops/rope.cpp", rope_formula, rope_cell, rope_gradient, rope_gradient_cell},
+    {"attend_score", "src/ops/attend.cpp", score_formula, score_cell, score_gradient, score_gradient_cell},
+    {"attend_mask", "src/ops/attend.cpp", mask_formula, mask_cell, mask_gradient, nullptr},
+    {"attend_softmax", "src/ops/attend.cpp", softmax_formula, softmax_cell, softmax_gradient, softmax_gradient_cell},
+    {"attend_mix", "src/ops/attend.cpp", mix_formula, mix_cell, mix_gradient, mix_gradient_cell},
+    {"softmax_rows", "src/ops/route.cpp", softmax_formula, softmax_cell, softmax_gradient, softmax_gradient_cell},
+};
+
+}  // namespace
+
+Cell softmax_at(const Seen& x, std::int64_t i) {
   constexpr float kSafe = 20;  // above, the maximum is subtracted, as in the op
-  const Seen& x = v.input(0);
   const std::int64_t n = x.last_size(), first = i / n * n;
   if (std::isinf(x[i])) return std::nullopt;
   const float largest = *std::max_element(x.values.begin() + first, x.values.begin() + first + n);
@@ -110,41 +137,6 @@ Cell softmax_cell(const OpView& v, std::int64_t i) {
   }
   return part(i) / sum_of(parts);
 }
-std::string softmax_formula(const OpView&) { return "p_{i} = {exp(s_{i})}/{Σ_{u} exp(s_{u})}"; }
-std::string softmax_gradient(const OpView&, std::size_t) { return "p_{i} · (dp_{i} − Σ_{u} p_{u} · dp_{u})"; }
-Cell softmax_gradient_cell(const OpView& v, std::size_t, std::int64_t i) {
-  const Seen &p = v.output(), *dp = v.gradient();
-  const std::int64_t n = p.last_size(), first = i / n * n;
-  if (dp == nullptr) return std::nullopt;
-  return Arithmetic(p[i]) * (Arithmetic((*dp)[i]) - dot(p, first, 1, *dp, first, 1, n));
-}
-
-std::string mix_formula(const OpView&) { return "z_{t,h} = Σ_{s} p_{h,t,s} · v_{s,h}"; }
-Cell mix_cell(const OpView& v, std::int64_t i) { return over_keys(Heads(v), v.input(0), v.input(1), i); }
-std::string mix_gradient(const OpView&, std::size_t k) {
-  return k == 0 ? "dz_{t,h} · v_{s,h}" : "Σ_{t} p_{h,t,s} · dz_{t,h}";
-}
-Cell mix_gradient_cell(const OpView& v, std::size_t k, std::int64_t i) {
-  const Heads n(v);
-  const Seen* const dz = v.gradient();
-  if (dz == nullptr) return std::nullopt;
-  if (k == 1) return over_queries(n, v.input(0), *dz, i);
-  const std::int64_t h = i / (n.T * n.T), t = i / n.T % n.T, s = i % n.T;
-  return dot(*dz, (t * n.H + h) * n.dh, 1, v.input(1), (s * n.K + h / n.group) * n.dh, 1, n.dh);
-}
-
-constexpr OpKind kKinds[] = {
-    {"rope", "src/ops/rope.cpp", rope_formula, rope_cell, rope_gradient, rope_gradient_cell},
-    {"attend_score", "src/ops/attend.cpp", score_formula, score_cell, score_gradient, score_gradient_cell},
-    {"attend_mask", "src/ops/attend.cpp", mask_formula, mask_cell, mask_gradient,
-     [](const OpView&, std::size_t, std::int64_t) { return Cell(); }},
-    {"attend_softmax", "src/ops/attend.cpp", softmax_formula, softmax_cell, softmax_gradient, softmax_gradient_cell},
-    {"attend_mix", "src/ops/attend.cpp", mix_formula, mix_cell, mix_gradient, mix_gradient_cell},
-    {"softmax_rows", "src/ops/route.cpp", softmax_formula, softmax_cell, softmax_gradient, softmax_gradient_cell},
-};
-
-}  // namespace
-
 std::span<const OpKind> attention_kinds() { return kKinds; }
 
 }  // namespace vitrine

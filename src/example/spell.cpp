@@ -1,9 +1,6 @@
 #include "example/spell.h"
 
-#include <algorithm>
 #include <cmath>
-
-#include "base/math.h"
 
 #include "example/op_kinds.h"
 
@@ -27,7 +24,7 @@ Cell value_cell(const Facts& f, const std::string& site, std::int64_t flat) {
   if (operand.name != site || !operand.made_by) return std::nullopt;
   const StepOp& op = f.ops[*operand.made_by];
   const OpKind* const kind = kind_of(op);
-  return kind == nullptr ? std::nullopt : kind->cell({f, op}, flat);
+  return kind == nullptr || kind->cell == nullptr ? std::nullopt : kind->cell({f, op}, flat);
 }
 
 /// The sum of what the ops that use a value add to its gradient.
@@ -37,7 +34,9 @@ Cell gradient_cell(const Facts& f, const std::string& site, std::int64_t flat) {
   std::vector<Arithmetic> parts;
   for (const auto& [op, input] : operand.uses) {
     const OpKind* const kind = kind_of(f.ops[op]);
-    const Cell part = kind == nullptr ? std::nullopt : kind->gradient_cell({f, f.ops[op]}, input, flat);
+    if (kind == nullptr || kind->gradient_cell == nullptr) return std::nullopt;
+    if (kind->reads_gradient && f.gradient_of(f.ops[op].output) == nullptr) return std::nullopt;
+    const Cell part = kind->gradient_cell({f, f.ops[op]}, input, flat);
     if (!part) return std::nullopt;
     parts.push_back(*part);
   }
@@ -94,14 +93,6 @@ Arithmetic update_cell(const Facts& f, const std::string& param, std::int64_t fl
   return p * (Arithmetic(1, "1") - lr * Arithmetic(c.weight_decay)) - step;
 }
 
-Cell softmax_of_logits(const Facts& f, std::int64_t flat) {
-  const Seen& logits = f.values.at("hook_logits");
-  const std::int64_t n = logits.last_size(), first = flat / n * n;
-  std::vector<Arithmetic> parts;
-  for (std::int64_t i = first; i < first + n; ++i) parts.push_back(function("exp", math::exp, Arithmetic(logits[i])));
-  return parts[static_cast<std::size_t>(flat - first)] / sum_of(parts);
-}
-
 }  // namespace
 
 SectionWords words_of(const Facts& f, const std::string& site) {
@@ -148,7 +139,7 @@ std::optional<Arithmetic> spell(const Facts& f, const std::string& section, std:
   const std::size_t colon = section.find(':');
   const std::string prefix = section.substr(0, colon == std::string::npos ? 0 : colon);
   const std::string name = section.substr(colon == std::string::npos ? 0 : colon + 1);
-  if (name == "softmax") return softmax_of_logits(f, flat);
+  if (name == "softmax") return softmax_at(f.values.at("hook_logits"), flat);
   if (prefix.empty()) return f.operand_of.contains(name) ? value_cell(f, name, flat) : std::nullopt;
   if (prefix == "input") return param_gradient_cell(f, name, "embed", flat);
   if (prefix == "head") return param_gradient_cell(f, name, "linear", flat);

@@ -5,7 +5,6 @@
 #include "example/facts.h"
 #include "example/op_kinds.h"
 #include "inspect/recorder.h"
-#include "model/params.h"
 #include "ops/route.h"
 
 namespace vitrine {
@@ -95,20 +94,13 @@ class OpLog {
 /// The gradients of all parameters that are updated, and the update.
 class Step {
  public:
-  Step(const ExampleModel& model, const ExampleOptions& o, Facts& facts) : model_(model), facts_(facts), pool_(1) {
-    const Model& m = model.trainable.model();
-    auto param = model.trainable.params().begin();
-    std::vector<const Param*> learning_params;
-    for_each_param(m.config(), m.params(), [&](const Param& p, const std::string& name, const Shape&) {
-      const TrainParam& own = *param++;
-      if (std::count(model.frozen.begin(), model.frozen.end(), name) > 0) return;
-      gradients_.add(p);
-      learning_.push_back(own);
-      learning_params.push_back(&p);
-    });
-    for (const Param* const p : learning_params) places_.push_back(gradients_.of(*p).data);
-    targets_.assign(o.ids.begin() + 1, o.ids.end());
-    targets_.push_back(o.target);
+  Step(const ExampleModel& model, Facts& facts) : model_(model), facts_(facts), pool_(1) {
+    for (const TrainParam& p : model.trainable.params()) {
+      if (std::count(model.frozen.begin(), model.frozen.end(), p.name) > 0) continue;
+      gradients_.add(*p.param);
+      learning_.push_back(p);
+    }
+    for (const TrainParam& p : learning_) places_.push_back(gradients_.of(*p.param).data);
   }
 
   /// Runs forward and backward and records all sites and ops.
@@ -116,7 +108,7 @@ class Step {
     Tape tape(gradients_);
     Ledger ledger;
     OpLog log(ledger, facts_);
-    LossRequest loss{targets_, facts_.weights};
+    LossRequest loss{facts_.targets, facts_.weights};
     LossResult found;
     const auto see = [&](const SiteId& id, const Tensor& value) {
       facts_.forward.push_back(name_of(id));
@@ -144,16 +136,16 @@ class Step {
     }
   }
 
-  void update(const OptimizerConfig& config, double lr) {
-    Optimizer optimizer(config, learning_);
-    const StepReport report = optimizer.step(pool_, default_kernels(), learning_, places_, lr);
+  void update() {
+    Optimizer optimizer(facts_.optimizer, learning_);
+    const StepReport report = optimizer.step(pool_, default_kernels(), learning_, places_, facts_.lr);
     if (report.skipped) throw NotFinite("example", "the gradient of {} is not finite", report.not_finite);
     facts_.new_params = params_of(learning_);
   }
 
   /// Runs a forward with the updated parameters.
   void predict_again() {
-    LossRequest loss{targets_, facts_.weights};
+    LossRequest loss{facts_.targets, facts_.weights};
     LossResult found;
     Pass pass{{pool_, default_kernels(), arena_}, {{0, facts_.n_tokens(), 0, nullptr}}, {}};
     pass.training.loss = &loss;
@@ -180,7 +172,6 @@ class Step {
   ThreadPool pool_;
   Arena arena_;
   Gradients gradients_;
-  std::vector<std::int32_t> targets_;
   std::vector<TrainParam> learning_;
   std::vector<const float*> places_;
 };
@@ -195,8 +186,7 @@ void take_ends_apart(Facts& f) {
     float* const row = input.values.data() + f.ids[static_cast<std::size_t>(t)] * d;
     for (std::int64_t i = 0; i < d; ++i) row[i] += f.config->embedding.scale * dx[t * d + i];
   }
-  f.input_side["embed.weight"] = std::move(input);
-  if (!f.config->head.tied) return;
+  f.input_side = std::move(input);
   const Seen &dz = f.gradients.at("unembed.hook_out"), &h = f.values.at("unembed.hook_in");
   Seen head{{}, shape, {}};
   for (std::int64_t v = 0; v < shape[0]; ++v) {
@@ -206,7 +196,7 @@ void take_ends_apart(Facts& f) {
       head.values.push_back(sum);
     }
   }
-  f.head_side["embed.weight"] = std::move(head);
+  f.head_side = std::move(head);
 }
 
 /// A slope for each element of every parameter that is updated; for large models, of some evenly spaced elements.
@@ -248,11 +238,11 @@ Facts take_step(const ExampleModel& model, const ExampleOptions& o,
   facts.lr = o.lr;
   facts.frozen = model.frozen;
   facts.params = params_of(model.trainable.params());
-  Step step(model, o, facts);
+  Step step(model, facts);
   step.learn();
-  take_ends_apart(facts);
+  if (config.head.tied) take_ends_apart(facts);
   differences = take_differences(model, o, step.learning());
-  step.update(o.optimizer, o.lr);
+  step.update();
   step.predict_again();
   return facts;
 }

@@ -12,14 +12,6 @@ namespace {
 
 constexpr std::int64_t kLine = 110;  // wider tables are continued below
 
-std::string left(const std::string& text, std::int64_t width) {
-  return text + std::string(static_cast<std::size_t>(std::max<std::int64_t>(0, width - width_of(text))), ' ');
-}
-
-std::string right(const std::string& text, std::int64_t width) {
-  return std::string(static_cast<std::size_t>(std::max<std::int64_t>(0, width - width_of(text))), ' ') + text;
-}
-
 std::int64_t widest(const std::vector<std::string>& texts) {
   std::int64_t width = 0;
   for (const std::string& text : texts) width = std::max(width, width_of(text));
@@ -35,13 +27,13 @@ std::string table_text(const ExampleSection& s, const ExampleTable& table, const
   std::string text;
   for (std::int64_t begin = 0; begin < table.columns; begin += at_once) {
     const std::int64_t end = std::min(table.columns, begin + at_once);
-    text += "  " + left(table.heading, label_width);
-    for (std::int64_t c = begin; c < end; ++c) text += right(label_of(s.columns, c), width);
+    text += fmt::format("  {:<{}}", table.heading, label_width);
+    for (std::int64_t c = begin; c < end; ++c) text += fmt::format("{:>{}}", label_of(s.columns, c), width);
     text += "\n";
     for (std::int64_t r = 0; r < table.rows; ++r) {
-      text += "  " + left(label_of(s.rows, r), label_width);
+      text += fmt::format("  {:<{}}", label_of(s.rows, r), label_width);
       for (std::int64_t c = begin; c < end; ++c) {
-        text += right(cells[static_cast<std::size_t>(table.first + r * table.columns + c)], width);
+        text += fmt::format("{:>{}}", cells[static_cast<std::size_t>(table.first + r * table.columns + c)], width);
       }
       if (has_origins && begin == 0) text += "   " + label_of(s.origins, r);
       text += "\n";
@@ -96,13 +88,11 @@ std::string wrapped(const std::string& text) {
 std::string example_text(const WorkedExample& e, const ExampleStyle& style) {
   std::string text = e.title + "\n\n";
   for (const std::string& note : opening_of(e)) text += wrapped(note) + "\n";
-  const ExamplePart* part = nullptr;
   for (const ExampleSection& s : e.sections) {
-    if (part == nullptr || *part != s.part) {
+    if (s.begins_part) {
       const std::string heading(name_of(s.part));
       text += "\n" + heading + "\n" + std::string(heading.size(), '=') + "\n";
     }
-    part = &s.part;
     text += section_text(s, style);
   }
   text += "\n";

@@ -64,10 +64,6 @@ void for_each_line(std::string_view text, const std::string& path, Visit&& visit
   }
 }
 
-std::string_view text_of(const MappedFile& file) {
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-}
-
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 /// Removes the lines of later steps. Returns the path.
@@ -80,7 +76,7 @@ std::string truncate_log(const std::string& folder, std::int64_t steps_done, con
     std::size_t kept = 0;
     {
       const auto file = MappedFile::open(path);
-      for_each_line(text_of(*file), path, [&](const Line& line) {
+      for_each_line(file->text(), path, [&](const Line& line) {
         if (line.step > steps_done) return false;
         if (kept_events.empty()) kept_events = first_event_record(line.time);
         kept_events += event_record(line.time, line.step, line.metrics);
@@ -148,7 +144,7 @@ MetricCurves read_metrics(const std::string& run) {
   MetricCurves result;
   result.name = path.filename() == kLines ? folder.filename().string() : path.stem().string();
   const auto file = MappedFile::open(path.string());
-  for_each_line(text_of(*file), path.string(), [&](const Line& line) {
+  for_each_line(file->text(), path.string(), [&](const Line& line) {
     for (const Metric& metric : line.metrics) {
       result.curves[metric.name].emplace_back(static_cast<double>(line.step), metric.value);
     }

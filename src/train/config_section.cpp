@@ -21,7 +21,7 @@ ConfigSection::ConfigSection(const TomlFile& file, const std::string& path, std:
 }
 
 const Json* ConfigSection::find(const std::string& key) {
-  known_.push_back(key);
+  if (std::find(known_.begin(), known_.end(), key) == known_.end()) known_.push_back(key);
   if (values_ == nullptr) return nullptr;
   const auto it = values_->find(key);
   return it == values_->end() ? nullptr : &*it;
@@ -33,9 +33,11 @@ void ConfigSection::fail(const std::string& key, const std::string& message) con
                  key, message);
 }
 
-void ConfigSection::missing(const std::string& key) const { fail(key, "the key is missing"); }
-
 bool ConfigSection::has(const std::string& key) { return find(key) != nullptr; }
+
+void ConfigSection::require(const std::string& key) {
+  if (!has(key)) fail(key, "the key is missing");
+}
 
 std::int64_t ConfigSection::integer(const std::string& key, std::int64_t otherwise, std::int64_t lowest,
                                     std::int64_t highest) {
@@ -49,7 +51,7 @@ std::int64_t ConfigSection::integer(const std::string& key, std::int64_t otherwi
 }
 
 std::int64_t ConfigSection::integer(const std::string& key, std::int64_t lowest) {
-  if (!has(key)) missing(key);
+  require(key);
   return integer(key, lowest, lowest);
 }
 
@@ -77,7 +79,7 @@ std::string ConfigSection::text(const std::string& key, const std::string& other
 }
 
 std::string ConfigSection::text(const std::string& key) {
-  if (!has(key)) missing(key);
+  require(key);
   const std::string value = text(key, "");
   if (value.empty()) fail(key, "expected a text that is not empty, got \"\"");
   return value;

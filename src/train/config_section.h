@@ -3,9 +3,7 @@
 
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -46,12 +44,12 @@ class ConfigSection {
   /// Throws for a key that was not read, with the nearest one that was.
   void finish() const;
 
-  /// The keys that were read, in that order, some of them several times.
+  /// The keys that were read, in that order.
   const std::vector<std::string>& known() const { return known_; }
 
  private:
   const Json* find(const std::string& key);
-  [[noreturn]] void missing(const std::string& key) const;
+  void require(const std::string& key);
   std::size_t index_of(const std::string& key, const std::vector<std::string>& names);
 
   const TomlFile& file_;

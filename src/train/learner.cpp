@@ -1,6 +1,5 @@
 #include "train/learner.h"
 
-#include <algorithm>
 #include <limits>
 
 #include "base/error.h"

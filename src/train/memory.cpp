@@ -1,7 +1,5 @@
 #include "train/memory.h"
 
-#include <algorithm>
-
 #include "inspect/account.h"
 #include "model/count.h"
 

@@ -64,13 +64,6 @@ Optimizer::Optimizer(const OptimizerConfig& config, std::span<const TrainParam> 
   }
 }
 
-void Optimizer::check(std::span<const TrainParam> params, std::span<const float* const> grads) const {
-  if (params.size() != first_.size() || grads.size() != first_.size()) {
-    throw InternalError("optimizer", "made for {} parameters, got {} and {} gradients", first_.size(), params.size(),
-                        grads.size());
-  }
-}
-
 StepReport Optimizer::norm(ThreadPool& pool, const Kernels& k, std::span<const TrainParam> params,
                            std::span<const float* const> grads) {
   pool.parallel_for(static_cast<std::int64_t>(chunks_.size()), 4, [&](std::int64_t begin, std::int64_t end, int) {
@@ -94,7 +87,10 @@ StepReport Optimizer::norm(ThreadPool& pool, const Kernels& k, std::span<const T
 
 StepReport Optimizer::step(ThreadPool& pool, const Kernels& k, std::span<const TrainParam> params,
                            std::span<const float* const> grads, double lr) {
-  check(params, grads);
+  if (params.size() != first_.size() || grads.size() != first_.size()) {
+    throw InternalError("optimizer", "made for {} parameters, got {} and {} gradients", first_.size(), params.size(),
+                        grads.size());
+  }
   StepReport report = norm(pool, k, params, grads);
   if (report.skipped) return report;
   ++steps_;

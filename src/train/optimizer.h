@@ -78,7 +78,6 @@ class Optimizer {
 
   StepReport norm(ThreadPool& pool, const Kernels& k, std::span<const TrainParam> params,
                   std::span<const float* const> grads);
-  void check(std::span<const TrainParam> params, std::span<const float* const> grads) const;
 
   OptimizerConfig config_;
   std::int64_t steps_ = 0;

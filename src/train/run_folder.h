@@ -8,15 +8,30 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "data/split.h"
 #include "train/optimizer.h"
-#include "train/run_words.h"
+#include "train/train_config.h"
 #include "train/trainable.h"
 
 namespace vitrine {
+
+/// The part of a config that a checkpoint stores. A run can be resumed only with the same `fixed` values. Other `free`
+/// values are possible, but then the steps are not those of a run that was never stopped.
+struct RunWords {
+  Json fixed, free;
+};
+
+RunWords words_of(const TrainConfig& config, const SplitCorpus& corpus);
+
+/// Compares a checkpoint's words with the config's. Throws BadInput, with the run's folder, for a fixed one that
+/// differs; reports free ones that differ.
+void check_words(const RunWords& before, const RunWords& now, const std::string& folder,
+                 const std::function<void(const std::string&)>& tell);
 
 /// The state of a run besides its arrays.
 struct TrainerState {

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "data/shards.h"
 #include "generate/generator.h"

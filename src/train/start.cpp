@@ -10,10 +10,8 @@ namespace vitrine {
 
 Start start_from(const TrainConfig& c, const std::string& checkpoint, ThreadPool& pool, const Kernels& k) {
   if (checkpoint.empty()) {
-    const Family& family = family_of(c.model.config, c.model.where);
-    const ModelConfig model = read_model_config(family, c.model.config, c.model.where);
-    return {draw_trainable(model, c.train.dtype, c.model.init, c.train.seed, pool, k),
-            {family, c.model.config, c.data.tokenizer}};
+    return {draw_trainable(c.model.read(), c.train.dtype, c.model.init, c.train.seed, pool, k),
+            {family_of(c.model.config, c.model.where), c.model.config, c.data.tokenizer}};
   }
   const Checkpoint loaded = load_checkpoint(checkpoint);
   const std::string path = checkpoint + "/config.json";

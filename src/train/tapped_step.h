@@ -1,7 +1,6 @@
 // Taps of a training step, as the config has them: recorded sites with their gradients, and writes.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>

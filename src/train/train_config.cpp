@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
@@ -51,7 +50,7 @@ ModelSource read_model(ConfigSection& section, const std::string& path) {
     if (const Json* values = section.table("set")) set_config_values(model.config, *values, model.where);
     if (is_inline) set_config_values(model.config, Json::object(), model.where);  // for a formula of d_ff
     read_init(section, model.init);
-    read_model_config(family_of(model.config, model.where), model.config, model.where);  // for its errors
+    model.read();  // for its errors
   }
   section.finish();
   return model;
@@ -206,20 +205,16 @@ Reading read(std::string_view text, const std::string& path) {
   config.log = read_log(section("log"), config.data);
   config.out = section("out").text("folder");
   section("out").finish();
-  if (!config.model.config.is_null()) {
-    check_with_model(config, read_model_config(family_of(config.model.config, config.model.where), config.model.config,
-                                               config.model.where));
-  }
+  if (!config.model.config.is_null()) check_with_model(config, config.model.read());
   for (const std::string& name : names) {
-    std::set<std::string> seen;
-    for (const std::string& key : section(name.c_str()).known()) {
-      if (seen.insert(key).second) reading.keys.push_back(name + "." + key);
-    }
+    for (const std::string& key : section(name.c_str()).known()) reading.keys.push_back(name + "." + key);
   }
   return reading;
 }
 
 }  // namespace
+
+ModelConfig ModelSource::read() const { return read_model_config(family_of(config, where), config, where); }
 
 TrainConfig parse_train_config(std::string_view text, const std::string& path) { return read(text, path).config; }
 
@@ -231,9 +226,7 @@ std::vector<std::string> train_config_keys() {
 }
 
 TrainConfig read_train_config(const std::string& path) {
-  const auto file = MappedFile::open(path);
-  const auto bytes = file->bytes();
-  return parse_train_config({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
+  return parse_train_config(MappedFile::open(path)->text(), path);
 }
 
 void check_with_model(const TrainConfig& config, const ModelConfig& model) {

@@ -19,11 +19,11 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/json.h"
+#include "model/config.h"
 #include "model/initialize.h"
 #include "tensor/dtype.h"
 #include "train/optimizer.h"
@@ -38,6 +38,8 @@ struct ModelSource {
   std::string checkpoint;  ///< A path for load_checkpoint; "": none.
   InitOptions init;
 
+  /// The model of `config`. Throws as read_model_config does.
+  ModelConfig read() const;
   bool operator==(const ModelSource&) const = default;
 };
 

@@ -1,6 +1,5 @@
 #include "train/trainable.h"
 
-#include <algorithm>
 #include <cstring>
 #include <filesystem>
 

@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <numbers>
 
 #include "base/error.h"
-#include "checkpoint/config_json.h"
 #include "data/split.h"
 #include "metrics/metrics.h"
 #include "model/count.h"
@@ -18,7 +16,6 @@
 #include "train/learner.h"
 #include "train/memory.h"
 #include "train/run_folder.h"
-#include "train/run_words.h"
 #include "train/samples.h"
 #include "train/start.h"
 #include "train/tapped_step.h"
@@ -153,11 +150,8 @@ class TrainingRun {
 
 void TrainingRun::resume() {
   const TrainerState state = folder_.read_state(*resumed_);
-  if (!c_.model.config.is_null()) {
-    const Family& family = family_of(c_.model.config, c_.model.where);
-    if (read_model_config(family, c_.model.config, c_.model.where) != model().config()) {
-      throw BadInput(c_.out, "the config has another model than the run, which cannot be resumed");
-    }
+  if (!c_.model.config.is_null() && c_.model.read() != model().config()) {
+    throw BadInput(c_.out, "the config has another model than the run, which cannot be resumed");
   }
   check_words(state.words, words_of(c_, corpus_), c_.out, [this](const std::string& line) { tell(line); });
   folder_.read_arrays(*resumed_, start_.trainable, optimizer_);

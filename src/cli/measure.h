@@ -1,5 +1,8 @@
-// The limits of this machine: memory bandwidth, and matrix products by oneDNN.
+// Measurements: the limits of this machine (memory bandwidth, and matrix products by oneDNN), and the memory of this
+// process.
 #pragma once
+
+#include <cstdint>
 
 #include "parallel/thread_pool.h"
 
@@ -17,7 +20,10 @@ bool has_onednn();
 Ceilings measure_ceilings(ThreadPool& pool);
 /// The bandwidth alone.
 double measure_reading(ThreadPool& pool);
-/// The f32 products alone, best of `runs`.
-double measure_f32_products(ThreadPool& pool, int runs = 9);
+
+/// Resets the peak memory of this process; without permission, the peak of the whole run remains.
+void forget_peak_memory();
+/// Bytes.
+std::int64_t peak_memory();
 
 }  // namespace vitrine::cli

@@ -1,4 +1,4 @@
-#include "cli/ceilings.h"
+#include "cli/measure.h"
 
 #include <dlfcn.h>
 #include <sys/mman.h>
@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdint>
+#include <cstdlib>
+#include <fstream>
 #include <limits>
+#include <string>
 #ifdef VITRINE_ONEDNN
 #include <oneapi/dnnl/dnnl.hpp>
 #endif
@@ -23,11 +25,11 @@ constexpr std::int64_t kMemory = std::int64_t{1} << 30;
 constexpr std::int64_t kM = 512, kN = 9216, kK = 2304;
 constexpr int kRuns = 9;
 
-/// The shortest time of `runs`, in seconds.
+/// The shortest time of kRuns, in seconds.
 template <class Run>
-double best(int runs, Run&& run) {
+double best(Run&& run) {
   double shortest = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < runs; ++i) {
+  for (int i = 0; i < kRuns; ++i) {
     const auto start = Clock::now();
     run();
     shortest = std::min(shortest, std::chrono::duration<double>(Clock::now() - start).count());
@@ -61,7 +63,7 @@ using dnnl::memory;
 using Type = memory::data_type;
 
 /// Operations per second of a oneDNN product.
-double product(Type x_type, Type w_type, Type y_type, int runs = kRuns) {
+double product(Type x_type, Type w_type, Type y_type) {
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   dnnl::stream stream(engine);
   const memory::desc x_rows({kM, kK}, x_type, memory::format_tag::ab);
@@ -77,7 +79,7 @@ double product(Type x_type, Type w_type, Type y_type, int runs = kRuns) {
   fill(x);
   fill(w);
   dnnl::matmul matmul(chosen);
-  const double seconds = best(runs, [&] {
+  const double seconds = best([&] {
     matmul.execute(stream, {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}});
     stream.wait();
   });
@@ -90,7 +92,7 @@ void use_threads(int count) {
 }
 #else
 enum class Type { f32, u8, s8, s32 };
-double product(Type, Type, Type, int = kRuns) { return 0; }
+double product(Type, Type, Type) { return 0; }
 void use_threads(int) {}
 #endif
 
@@ -108,7 +110,7 @@ double measure_reading(ThreadPool& pool) {
   const Pages pages(kMemory);
   constexpr std::int64_t kLine = 8, kAhead = 8192 / 8, kLines = kMemory / 64;
   std::atomic<std::uint64_t> sink = 0;
-  const double seconds = best(kRuns, [&] {
+  const double seconds = best([&] {
     pool.parallel_for(kLines, 1, [&](std::int64_t begin, std::int64_t end, int) {
       std::uint64_t sums[kLine] = {};
       for (const std::uint64_t* at = pages.data() + begin * kLine; at < pages.data() + end * kLine; at += kLine) {
@@ -121,14 +123,19 @@ double measure_reading(ThreadPool& pool) {
   return static_cast<double>(kMemory) / seconds;
 }
 
-double measure_f32_products(ThreadPool& pool, int runs) {
-  use_threads(pool.size());
-  return product(Type::f32, Type::f32, Type::f32, runs);
-}
-
 Ceilings measure_ceilings(ThreadPool& pool) {
   use_threads(pool.size());
-  return {measure_reading(pool), measure_f32_products(pool), product(Type::u8, Type::s8, Type::s32)};
+  return {measure_reading(pool), product(Type::f32, Type::f32, Type::f32), product(Type::u8, Type::s8, Type::s32)};
+}
+
+void forget_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }
+
+std::int64_t peak_memory() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::strtoll(line.c_str() + 6, nullptr, 10) * 1024;
+  }
+  return 0;
 }
 
 }  // namespace vitrine::cli
