@@ -397,7 +397,7 @@ def every_prefix(run):
     return f"""## 12. Predictions after every prefix
 
 One pass over {len(run.ids)} tokens predicts the next token after each of them, so training learns from every position of a text at once.
-(`src/generate/score.cpp`, `predict.cpp`; `vitrine predict`)
+(`src/generate/score.cpp`; `vitrine predict`)
 
 {table(("after", "predicted next"), rows)}"""
 

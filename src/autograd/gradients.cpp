@@ -30,8 +30,6 @@ Tensor Gradients::of(const Param& param) const {
   return {buffer_.floats() + it->second.first, it->second.shape};
 }
 
-void Gradients::set_zero() { std::fill_n(buffer_.floats(), size_, 0.0f); }
-
 void Gradients::exchange(ZeroMemory& buffer) {
   if (buffer.size() == 0) buffer.resize(buffer_.size(), kWhat);
   if (buffer.size() != buffer_.size()) throw InternalError(kWhat, "exchanged for a buffer of another size");

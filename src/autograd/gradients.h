@@ -23,7 +23,6 @@ class Gradients {
   void add(const Param& param);
   /// The gradient; no data if the parameter is not trained.
   Tensor of(const Param& param) const;
-  void set_zero();
 
   /// The whole buffer. The gaps between gradients contain zeros.
   std::span<float> values() const { return {buffer_.floats(), static_cast<std::size_t>(size_)}; }

@@ -1,5 +1,5 @@
 // vitrine predict: the most likely next tokens after every prefix of a text.
-#include "generate/predict.h"
+#include "generate/score.h"
 #include "base/math.h"
 
 #include <fmt/format.h>

@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "base/error.h"
 #include "model/model.h"
 #include "tokenizer/tokenizer.h"
 
@@ -24,7 +25,12 @@ struct GenerateContext {
     return {{*pool, *kernels, arena, interrupt}, std::move(segments), {}, taps, kv_dtype};
   }
   /// Throws BadInput for ids outside the vocabulary.
-  void check_ids(std::span<const std::int32_t> ids) const;
+  void check_ids(std::span<const std::int32_t> ids) const {
+    const std::int64_t vocab_size = model->config().vocab_size;
+    for (const std::int32_t id : ids) {
+      if (id < 0 || id >= vocab_size) throw BadInput("ids", "expected ids from 0 to {}, got {}", vocab_size - 1, id);
+    }
+  }
 };
 
 /// The maximum number of tokens of one prompt in a forward. It bounds the memory of activations.

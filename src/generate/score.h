@@ -1,10 +1,11 @@
-// The logits of a whole text, chunk by chunk.
+// The logits of a whole text, chunk by chunk, and the most likely next tokens after each of its prefixes.
 #pragma once
 
 #include <functional>
 #include <span>
 
 #include "generate/context.h"
+#include "generate/sampler.h"
 
 namespace vitrine {
 
@@ -23,5 +24,13 @@ void feed(const GenerateContext& context, KvCache& cache, std::span<const std::i
 /// grows with the text. Throws BadInput if the text is empty or exceeds the context (naming both numbers).
 void score(const GenerateContext& context, std::span<const std::int32_t> ids, const ReceiveRows& receive,
            std::int64_t begin = 0);
+
+/// Receives, in ascending order, the most likely tokens after ids[0 … position], as top_logprobs ranks them.
+using ReceivePrediction = std::function<void(std::int64_t position, const std::vector<TokenLogprob>& top)>;
+
+/// The `n` most likely next tokens after every prefix of `ids`, in one pass over the text. Throws BadInput as score()
+/// and top_logprobs() do.
+void predict(const GenerateContext& context, std::span<const std::int32_t> ids, int n,
+             const ReceivePrediction& receive);
 
 }  // namespace vitrine

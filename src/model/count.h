@@ -16,6 +16,14 @@ void for_each_shape(const ModelConfig& config, Visit&& visit) {
 }
 
 /// The number of parameters; a tied head is counted once. Throws BadInput if it does not fit in 63 bits.
-std::int64_t count_params(const ModelConfig& config);
+inline std::int64_t count_params(const ModelConfig& config) {
+  std::optional<std::int64_t> total = 0;
+  for_each_shape(config, [&](const std::string&, const Shape& shape) {
+    const std::optional<std::int64_t> count = checked_product(shape.sizes());
+    total = total && count ? checked_add(*total, *count) : std::nullopt;
+  });
+  if (!total) throw BadInput("config", "the number of parameters does not fit in 63 bits");
+  return *total;
+}
 
 }  // namespace vitrine

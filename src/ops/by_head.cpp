@@ -28,55 +28,49 @@ void add_outer_products(Pass& p, const MatrixView& dy, const MatrixView& x, floa
   });
 }
 
-}  // namespace
-
-Tensor heads_in(Pass& p, const LinearParams& params, const Tensor& x) {
-  const Param& weight = params.weight;
-  const std::int64_t n = x.shape[1], in = x.shape[2], m = weight.view.rows / n;
-  const Tensor y = p.tensor({x.rows(), n * m});
+/// y[t, h] = the product of x[t, h] `[n_in]` with the part `[n_out, n_in]` of the weight that belongs to head h:
+/// consecutive rows, or consecutive columns.
+Tensor multiply_heads(Pass& p, std::string_view op, const Param& weight, bool by_rows, std::int64_t n_out,
+                      const Tensor& x, const Shape& shape) {
+  const std::int64_t n = x.shape[1], n_in = x.shape[2];
+  const auto part = [=](const MatrixView& w, std::int64_t h) {
+    return by_rows ? w.row_range(h * n_out, n_out) : w.col_range(h * n_in, n_in);
+  };
+  const Tensor y = p.tensor(shape);
   {
     const ArenaScope scope(p.arena);
     const MatrixView w = addressable(p, weight.view);
     for (std::int64_t h = 0; h < n; ++h) {
-      multiply(p, columns(x, h * in, in), w.row_range(h * m, m), y.data + h * m, n * m);
+      multiply(p, columns(x, h * n_in, n_in), part(w, h), y.data + h * n_out, n * n_out);
     }
   }
-  p.record("heads_in", {x}, y, [&p, &weight, n, in, m, x, y] {
+  p.record(op, {x}, y, [=, &p, &weight] {
     const Tensor dx = p.grad(x), dy = p.grad(y), dw = p.grad(weight);
     const ArenaScope scope(p.arena);
     const MatrixView w = addressable(p, weight.view);
     for (std::int64_t h = 0; h < n; ++h) {
-      const MatrixView dy_head = columns(dy, h * m, m);
-      multiply(p, dy_head, transposed(w.row_range(h * m, m)), dx.data + h * in, n * in, Into::add);
-      if (dw.data != nullptr) add_outer_products(p, dy_head, columns(x, h * in, in), dw.row(h * m), in);
+      const MatrixView dy_head = columns(dy, h * n_out, n_out);
+      multiply(p, dy_head, transposed(part(w, h)), dx.data + h * n_in, n * n_in, Into::add);
+      if (dw.data == nullptr) continue;
+      float* const dw_head = by_rows ? dw.row(h * n_out) : dw.data + h * n_in;
+      add_outer_products(p, dy_head, columns(x, h * n_in, n_in), dw_head, dw.row_size());
     }
   });
-  add_bias(p, params.bias, y);
   return y;
 }
 
-Tensor heads_out(Pass& p, const LinearParams& params, const Tensor& x) {
-  const Param& weight = params.weight;
-  const std::int64_t n = x.shape[1], m = x.shape[2], out = weight.view.rows;
-  const Tensor y = p.tensor({x.rows(), n, out});
-  {
-    const ArenaScope scope(p.arena);
-    const MatrixView w = addressable(p, weight.view);
-    for (std::int64_t h = 0; h < n; ++h) {
-      multiply(p, columns(x, h * m, m), w.col_range(h * m, m), y.data + h * out, n * out);
-    }
-  }
-  p.record("heads_out", {x}, y, [&p, &weight, n, m, out, x, y] {
-    const Tensor dx = p.grad(x), dy = p.grad(y), dw = p.grad(weight);
-    const ArenaScope scope(p.arena);
-    const MatrixView w = addressable(p, weight.view);
-    for (std::int64_t h = 0; h < n; ++h) {
-      const MatrixView dy_head = columns(dy, h * out, out);
-      multiply(p, dy_head, transposed(w.col_range(h * m, m)), dx.data + h * m, n * m, Into::add);
-      if (dw.data != nullptr) add_outer_products(p, dy_head, columns(x, h * m, m), dw.data + h * m, n * m);
-    }
-  });
+}  // namespace
+
+Tensor heads_in(Pass& p, const LinearParams& w, const Tensor& x) {
+  const std::int64_t n_out = w.weight.view.rows / x.shape[1];
+  const Tensor y = multiply_heads(p, "heads_in", w.weight, true, n_out, x, {x.rows(), w.weight.view.rows});
+  add_bias(p, w.bias, y);
   return y;
+}
+
+Tensor heads_out(Pass& p, const LinearParams& w, const Tensor& x) {
+  const std::int64_t n_out = w.weight.view.rows;
+  return multiply_heads(p, "heads_out", w.weight, false, n_out, x, {x.rows(), x.shape[1], n_out});
 }
 
 Tensor repeat(Pass& p, const Tensor& x, std::int64_t n) {

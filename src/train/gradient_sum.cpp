@@ -1,5 +1,6 @@
 #include "train/gradient_sum.h"
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -13,6 +14,13 @@ void GradientSum::clear() {
   for (ZeroMemory& sum : sums_) spare_.push_back(std::move(sum));
   sums_.clear();
   n_ = 0;
+}
+
+void GradientSum::begin(ThreadPool& pool) {
+  const std::span<float> all = gradients_.values();
+  pool.parallel_for(static_cast<std::int64_t>(all.size()), kGrain, [&](std::int64_t first, std::int64_t end, int) {
+    std::fill(all.begin() + first, all.begin() + end, 0.0f);
+  });
 }
 
 /// A binary counter: the bits of n_ that are set are the sums that are kept.
@@ -34,7 +42,6 @@ void GradientSum::finish(ThreadPool& pool, const Kernels& k) {
 
 /// gradients = the last sum + gradients; its buffer is spare then.
 void GradientSum::add_last(ThreadPool& pool, const Kernels& k) {
-  constexpr std::int64_t kGrain = std::int64_t{1} << 14;
   const std::span<float> total = gradients_.values();
   const float* const part = sums_.back().floats();
   pool.parallel_for(static_cast<std::int64_t>(total.size()), kGrain, [&](std::int64_t begin, std::int64_t end, int) {

@@ -4,7 +4,7 @@
 // below b − a. The tree depends on their number alone, so n processes with one micro-batch each can compute the same
 // bits as one process with n.
 //
-//   for each micro-batch: set_zero, forward and backward into `gradients`, sum.add(…)
+//   for each micro-batch: sum.begin(…), forward and backward into `gradients`, sum.add(…)
 //   sum.finish(…)                                   gradients hold the sum
 #pragma once
 
@@ -27,12 +27,16 @@ class GradientSum {
 
   /// Forgets all parts.
   void clear();
-  /// Takes the gradients as the next part. They are undefined afterwards, until set_zero() or finish().
+  /// Sets the gradients to zero.
+  void begin(ThreadPool& pool);
+  /// Takes the gradients as the next part. They are undefined afterwards, until begin() or finish().
   void add(ThreadPool& pool, const Kernels& k);
   /// Puts the sum of all parts into the gradients, and forgets the parts.
   void finish(ThreadPool& pool, const Kernels& k);
 
  private:
+  static constexpr std::int64_t kGrain = std::int64_t{1} << 14;  // elements of a thread, at least
+
   void add_last(ThreadPool& pool, const Kernels& k);
 
   Gradients& gradients_;

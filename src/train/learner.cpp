@@ -84,7 +84,7 @@ void Learner::learn_parts(const Batch& batch, std::int64_t step, const TapsOf& t
     loss.router_z = static_cast<float>(options_.router_z_loss);
     loss.router_scale = static_cast<float>(1.0 / n_pieces);
     tape_.clear();  // the last pass may have thrown
-    gradients_.set_zero();
+    sum_.begin(pool_);
     Taps* const part_taps = taps ? taps(i) : nullptr;
     Pass pass{{pool_, kernels_, arena_, interrupt_}, part.segments, {}, part_taps};
     pass.training.tape = &tape_;

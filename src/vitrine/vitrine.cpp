@@ -11,7 +11,6 @@
 #include "checkpoint/safetensors.h"
 #include "generate/choose_sampling.h"
 #include "generate/generator.h"
-#include "generate/predict.h"
 #include "generate/score.h"
 #include "inspect/recorder.h"
 #include "vitrine/site_watcher.h"

@@ -1,5 +1,4 @@
 // predict: the ranks and probabilities after every prefix.
-#include "generate/predict.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

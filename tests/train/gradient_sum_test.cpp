@@ -36,7 +36,7 @@ TEST(GradientSum, AddsMicroBatchesAsOneTree) {
       sum.clear();
       std::vector<std::vector<float>> parts(n);
       for (std::size_t i = 0; i < n; ++i) {
-        gradients.set_zero();
+        sum.begin(pool);
         const Tensor g = gradients.of(matrix);
         for (std::int64_t j = 0; j < kCount; ++j) parts[i].push_back(g.data[j] += normal(random));
         gradients.of(vector).data[6] = 1;
