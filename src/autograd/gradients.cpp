@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/checked.h"
 #include "base/error.h"
 
 namespace vitrine {
@@ -20,7 +21,7 @@ void Gradients::add(const Param& param) {
   if (!places_.emplace(&param, Place{size_, param.shape}).second) {
     throw InternalError(param.name, "it already has a gradient");
   }
-  size_ += (param.shape.count() + kAlignment - 1) / kAlignment * kAlignment;
+  size_ += round_up(param.shape.count(), kAlignment);
   buffer_.resize(size_ * static_cast<std::int64_t>(sizeof(float)), kWhat);
 }
 

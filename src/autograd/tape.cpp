@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/checked.h"
 #include "base/error.h"
 
 namespace vitrine {
@@ -36,7 +37,7 @@ Tensor Tape::grad(const Tensor& value) {
 
 /// A spare buffer of at most 1.5 times the size, or a new buffer.
 Tape::Buffer Tape::take(std::int64_t n) {
-  const std::int64_t size = (n + kAlignment - 1) / kAlignment * kAlignment;
+  const std::int64_t size = round_up(n, kAlignment);
   const auto it = std::find_if(spare_.begin(), spare_.end(),
                                [&](const Buffer& b) { return b.size >= size && b.size - size <= size / 2; });
   if (it != spare_.end()) {

@@ -1,4 +1,4 @@
-// Arithmetic on sizes that come from files: overflow gives std::nullopt and never wraps around.
+// Arithmetic on sizes. Those that come from files may overflow: that gives std::nullopt and never wraps around.
 #pragma once
 
 #include <algorithm>
@@ -30,5 +30,10 @@ inline std::optional<std::int64_t> checked_product(std::span<const std::int64_t>
   for (const std::int64_t size : sizes) product = product ? checked_mul(*product, size) : product;
   return product;
 }
+
+/// The least multiple of `unit` that is at least `size`.
+constexpr std::int64_t round_up(std::int64_t size, std::int64_t unit) { return (size + unit - 1) / unit * unit; }
+
+inline double as_double(std::int64_t size) { return static_cast<double>(size); }
 
 }  // namespace vitrine

@@ -45,14 +45,6 @@ FileWriter::~FileWriter() {
   ::unlink(temporary_.c_str());
 }
 
-void FileWriter::fail(const char* what) const {
-  const int error = errno;
-  if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
-    throw OutOfCapacity(path_, "{}: {}", what, std::generic_category().message(error));
-  }
-  throw BadInput(path_, "{}: {}", what, std::generic_category().message(error));
-}
-
 void FileWriter::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const std::size_t n = std::min(bytes.size(), kPiece - pending_.size());
@@ -83,7 +75,7 @@ void FileWriter::put(std::int64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::pwrite(fd_, bytes.data(), bytes.size(), offset);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail("cannot write");
+    if (n < 0) throw_write_error(path_, "cannot write");
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += n;
   }
@@ -91,15 +83,28 @@ void FileWriter::put(std::int64_t offset, std::span<const std::byte> bytes) {
 
 void FileWriter::commit() {
   flush();
-  if (::fsync(fd_) != 0) fail("cannot write to disk");
+  if (::fsync(fd_) != 0) throw_write_error(path_, "cannot write to disk");
   const bool closed = ::close(std::exchange(fd_, -1)) == 0;
   if (!closed || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
     const int error = errno;
     ::unlink(temporary_.c_str());
     errno = error;
-    fail(closed ? "cannot rename into place" : "cannot close");
+    throw_write_error(path_, closed ? "cannot rename into place" : "cannot close");
   }
   sync_folder(std::filesystem::absolute(path_).parent_path().string());
+}
+
+void write_file(const std::string& path, std::string_view text) {
+  FileWriter writer(path);
+  writer.write(std::as_bytes(std::span(text)));
+  writer.commit();
+}
+
+void throw_write_error(const std::string& path, const char* what) {
+  const int error = errno;
+  const std::string reason = std::generic_category().message(error);
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG) throw OutOfCapacity(path, "{}: {}", what, reason);
+  throw BadInput(path, "{}: {}", what, reason);
 }
 
 void check_disk_space(const std::string& path, std::int64_t bytes) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace vitrine {
@@ -26,7 +27,6 @@ class FileWriter {
   void commit();
 
  private:
-  [[noreturn]] void fail(const char* what) const;
   void flush();
   void put(std::int64_t offset, std::span<const std::byte> bytes);
 
@@ -36,6 +36,13 @@ class FileWriter {
   std::int64_t written_ = 0;
   int fd_ = -1;
 };
+
+/// Replaces the file at `path` by one that holds `text`. Throws as FileWriter does.
+void write_file(const std::string& path, std::string_view text);
+
+/// Throws for a write to `path` that has failed with errno: OutOfCapacity if the disk is full, else BadInput. `what` is
+/// the message.
+[[noreturn]] void throw_write_error(const std::string& path, const char* what);
 
 /// Throws OutOfCapacity if the disk of `path` has fewer free bytes. Does nothing if that cannot be determined.
 void check_disk_space(const std::string& path, std::int64_t bytes);

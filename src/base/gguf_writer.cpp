@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/checked.h"
 #include "base/error.h"
 
 namespace vitrine {
@@ -11,8 +12,6 @@ namespace {
 
 constexpr std::int64_t kAlignment = 32;  // the format's default
 constexpr std::uint32_t kVersion = 3;
-
-std::int64_t aligned(std::int64_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
 
 template <class T>
 void append_raw(std::string& bytes, T value) {
@@ -97,7 +96,7 @@ void GgufWriter::add_tensor(std::string_view name, const std::vector<std::int64_
   for (auto size = shape.rbegin(); size != shape.rend(); ++size) append_raw(list_, static_cast<std::uint64_t>(*size));
   append_raw(list_, type);
   append_raw(list_, static_cast<std::uint64_t>(data_bytes_));
-  data_bytes_ += aligned(bytes);
+  data_bytes_ += round_up(bytes, kAlignment);
   sizes_.push_back(bytes);
 }
 
@@ -107,7 +106,7 @@ std::string GgufWriter::header(const GgufKeys& keys) const {
   append_raw(header, std::uint64_t{sizes_.size()});
   append_raw(header, keys.count());
   header += keys.bytes() + list_;
-  header.resize(static_cast<std::size_t>(aligned(static_cast<std::int64_t>(header.size()))), '\0');
+  header.resize(static_cast<std::size_t>(round_up(static_cast<std::int64_t>(header.size()), kAlignment)), '\0');
   return header;
 }
 
@@ -126,7 +125,7 @@ void GgufWriter::append(std::span<const std::byte> bytes) {
     bytes = bytes.subspan(n);
     written_ += static_cast<std::int64_t>(n);
     if (written_ < sizes_[current_]) continue;
-    writer_.write(std::span(kZeros).first(static_cast<std::size_t>(aligned(written_) - written_)));
+    writer_.write(std::span(kZeros).first(static_cast<std::size_t>(round_up(written_, kAlignment) - written_)));
     ++current_;
     written_ = 0;
   }

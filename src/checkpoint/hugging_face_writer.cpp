@@ -177,10 +177,7 @@ void write_config_json(const std::string& path, const Family& family, Json confi
   config.erase("dtype");
   config["torch_dtype"] = dtype == DType::f32 ? "float32" : dtype == DType::f16 ? "float16" : "bfloat16";
   if (!config.contains("architectures")) config["architectures"] = {std::string(family.architecture)};
-  const std::string text = config.dump(2) + "\n";
-  FileWriter writer(path);
-  writer.write(std::as_bytes(std::span(text)));
-  writer.commit();
+  write_file(path, config.dump(2) + "\n");
 }
 
 }  // namespace vitrine

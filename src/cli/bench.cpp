@@ -233,7 +233,6 @@ void add_bench(CLI::App& program) {
   add_number<std::int64_t>(command, "--seq", o->sequence, "Tokens per training sequence (default: 256)", 1);
   finish_command(
       command, o, run_bench,
-
       "Speeds are medians of 5 runs after a warm-up run. The limits, memory bandwidth and oneDNN's matrix products, "
       "are\n"
       "measured in the same process. A decoding step reads every weight that it multiplies and the K/V of all tokens "

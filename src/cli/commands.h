@@ -5,23 +5,9 @@
 
 namespace vitrine::cli {
 
-void add_predict(CLI::App& program);
-void add_generate(CLI::App& program);
-void add_logits(CLI::App& program);
-void add_grad(CLI::App& program);
-void add_tokenize(CLI::App& program);
-void add_detokenize(CLI::App& program);
-void add_trace(CLI::App& program);
-void add_eval(CLI::App& program);
-void add_info(CLI::App& program);
-void add_init(CLI::App& program);
-void add_bench(CLI::App& program);
-void add_quantize(CLI::App& program);
-void add_tokenizer(CLI::App& program);
-void add_data(CLI::App& program);
-void add_plot(CLI::App& program);
-void add_train(CLI::App& program);
-void add_embed(CLI::App& program);
-void add_example(CLI::App& program);
+using AddCommand = void(CLI::App& program);
+
+AddCommand add_predict, add_generate, add_logits, add_grad, add_tokenize, add_detokenize, add_trace, add_eval, add_info,
+    add_init, add_bench, add_quantize, add_tokenizer, add_data, add_plot, add_train, add_embed, add_example;
 
 }  // namespace vitrine::cli

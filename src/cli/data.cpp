@@ -123,7 +123,6 @@ void add_baselines(CLI::App& group) {
                            2, std::int64_t{1} << 30);
   finish_command(
       command, o, run_baselines,
-
       "The models are interpolated with modified Kneser-Ney smoothing; a trained model should fall below them.\n"
       "Example: vitrine data baselines tokens/ --validation-fraction 0.1");
 }
@@ -146,7 +145,6 @@ void add_pack(CLI::App& group) {
   add_number<std::int64_t>(command, "--shard-tokens", o->pack.shard_tokens,
                            "Begin a new shard at the first document after this many tokens (default 134217728)", 1);
   finish_command(command, o, run_pack,
-
                  "--tokenizer is needed: a tokenizer file, or a folder that holds one.\n"
                  "Special tokens in the text are treated as text.\n"
                  "Example: vitrine data pack story.txt --tokenizer tokenizer.json --out tokens/");

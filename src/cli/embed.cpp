@@ -112,7 +112,6 @@ void add_embed(CLI::App& program) {
   add_number<std::int64_t>(command, "--top", o->top, "Number of tokens to show (default: 10)", 1);
   finish_command(
       command, o, run_embed,
-
       "One word: the tokens whose embeddings have the largest cosine with it. Several words: the cosine of each pair. "
       "With\n"
       "+ and -: the tokens nearest to the sum of the embeddings, each normalized to length 1.\n"

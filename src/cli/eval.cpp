@@ -78,7 +78,6 @@ void add_eval(CLI::App& program) {
                            "Tokens of text between the starts of windows (default: windows do not overlap)", 1);
   finish_command(
       command, o, run_eval,
-
       "Each window begins with BOS if the model has one (not with --no-special). Each token counts once, in the first\n"
       "window that contains it, unless nothing precedes it there.\n"
       "Example: vitrine eval stories260K.bin story.txt --tokenizer tok512.bin");

@@ -95,9 +95,7 @@ void run_example(ExampleCommand& o) {
   }
   if (!o.out.empty()) {
     stop_cleanly();
-    FileWriter writer(o.out);
-    writer.write(std::as_bytes(std::span(text)));
-    writer.commit();
+    write_file(o.out, text);
   }
   if (o.json) return print_json(to_json(example, o.seed.value_or(kSeed)));
   if (o.out.empty()) return print(text);

@@ -107,7 +107,6 @@ void add_generate(CLI::App& program) {
   add_number<int>(command, "--logprobs", o->n_logprobs,
                   "With --json: add the log-probability of each token and of the N most likely ones", 0, 1 << 20);
   finish_command(command, o, run_generate,
-
                  "Sampling applies the repeat penalty, temperature, top-k, top-p and min-p, in this order.\n"
                  "Example: vitrine generate stories260K.bin \"Once upon a time\" --tokenizer tok512.bin --seed 7");
 }

@@ -2,20 +2,17 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+
 namespace vitrine::cli {
 namespace {
 
 /// CLI11 lists the allowed values only in the name of an option's type: `TEXT:{auto,f32,int8}`.
 std::vector<std::string> choices_of(const std::string& type) {
-  std::vector<std::string> choices;
   const std::size_t open = type.find('{'), close = type.rfind('}');
-  if (open == std::string::npos || close == std::string::npos || close < open) return choices;
-  for (std::size_t at = open + 1; at < close;) {
-    const std::size_t comma = std::min(type.find(',', at), close);
-    choices.push_back(type.substr(at, comma - at));
-    at = comma + 1;
-  }
-  return choices;
+  if (open == std::string::npos || close == std::string::npos || close < open) return {};
+  const auto choices = split(std::string_view(type).substr(open + 1, close - open - 1), ',');
+  return {choices.begin(), choices.end()};
 }
 
 OptionPage page_of(const CLI::Option& option) {

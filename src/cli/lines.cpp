@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/output.h"
 
 namespace vitrine::cli {
@@ -28,14 +29,8 @@ bool has_more() {
 
 /// The complete lines of a text; if `is_last`, also a last line without a newline.
 std::vector<std::string_view> whole_lines(std::string_view text, bool is_last) {
-  std::vector<std::string_view> lines;
-  for (;;) {
-    const std::size_t end = text.find('\n');
-    if (end == text.npos) break;
-    lines.push_back(text.substr(0, end));
-    text.remove_prefix(end + 1);
-  }
-  if (is_last && !text.empty()) lines.push_back(text);
+  std::vector<std::string_view> lines = split(text, '\n');
+  if (!is_last || lines.back().empty()) lines.pop_back();
   return lines;
 }
 

@@ -112,25 +112,11 @@ int run(int argc, char** argv) {
                    "vitrine");
   program.set_help_flag("--help", "Print this help and exit");  // no -h: the text "-hello" would print help
   program.set_version_flag("--version", version);
-  add_predict(program);
-  add_generate(program);
-  add_logits(program);
-  add_grad(program);
-  add_tokenize(program);
-  add_detokenize(program);
-  add_trace(program);
-  add_eval(program);
-  add_info(program);
-  add_init(program);
-  add_bench(program);
-  add_quantize(program);
-  add_tokenizer(program);
-  add_data(program);
-  add_plot(program);
-  add_train(program);
-  add_embed(program);
-  add_example(program);
-  add_completion(program);
+  for (const auto add : {add_predict, add_generate, add_logits, add_grad, add_tokenize, add_detokenize, add_trace,
+                         add_eval, add_info, add_init, add_bench, add_quantize, add_tokenizer, add_data, add_plot,
+                         add_train, add_embed, add_example, add_completion}) {
+    add(program);
+  }
   add_man(program, VITRINE_VERSION);
   add_page(program);
   program.footer(

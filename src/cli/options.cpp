@@ -18,16 +18,10 @@ DType kv_dtype(const std::string& name) {
 
 std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& option) {
   std::vector<std::int32_t> ids;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    std::int32_t id = 0;
-    const char* const begin = text.data() + at;
-    const auto [end, error] = std::from_chars(begin, text.data() + comma, id);
-    if (begin == text.data() + comma || error != std::errc() || end != text.data() + comma) {
-      throw CLI::ValidationError(option, "expected ids as in 1,2,3, got \"" + text + "\"");
-    }
-    ids.push_back(id);
-    at = comma + 1;
+  for (const std::string_view part : split(text, ',')) {
+    const auto id = number_in<std::int32_t>(part);
+    if (!id) throw CLI::ValidationError(option, "expected ids as in 1,2,3, got \"" + text + "\"");
+    ids.push_back(*id);
   }
   return ids;
 }
@@ -160,9 +154,7 @@ double learn_next_tokens(const Session& session, Pass& pass, Gradients& params) 
   Tape tape(params);
   LossRequest loss{targets, {}, 1.0f / n};
   LossResult found;
-  pass.training.tape = &tape;
-  pass.training.loss = &loss;
-  pass.training.result = &found;
+  pass.training = {&tape, &loss, &found};
   session.checkpoint.model->learn(pass, session.ids);
   return found.cross_entropy / static_cast<double>(targets.size());
 }

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -12,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text.h"
 #include "checkpoint/load.h"
 #include "generate/generator.h"
 
@@ -62,15 +62,13 @@ template <class T, class Place>
 void add_number(CLI::App& command, const std::string& name, Place& place, const std::string& about,
                 T lowest = std::numeric_limits<T>::lowest(), T highest = std::numeric_limits<T>::max()) {
   const auto read = [name, &place, lowest, highest](const std::string& text) {
-    T value{};
-    const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, value);
-    if (error != std::errc() || stop != end || !(lowest <= value && value <= highest)) {
+    const std::optional<T> value = number_in<T>(text);
+    if (!value || !(lowest <= *value && *value <= highest)) {
       const std::string expected =
           std::is_integral_v<T> ? fmt::format("a whole number from {} to {}", lowest, highest) : "a number";
       throw CLI::ValidationError(name, fmt::format("expected {}, got \"{}\"", expected, text));
     }
-    place = value;
+    place = *value;
   };
   command.add_option_function<std::string>(name, read, about)->type_name("N");
 }

@@ -34,9 +34,7 @@ void run_plot(const PlotOptions& o) {
   const std::vector<MetricCurves> runs = read_runs(o.runs);
   const std::string svg = plot_svg(runs);
   stop_cleanly();
-  FileWriter writer(o.out);
-  writer.write(std::as_bytes(std::span(svg)));
-  writer.commit();
+  write_file(o.out, svg);
   if (o.json) return print_json({{"out", o.out}, {"runs", runs.size()}, {"bytes", svg.size()}});
   print(fmt::format("{}: the curves of {} run{}\n", o.out, runs.size(), runs.size() == 1 ? "" : "s"));
 }

@@ -84,7 +84,6 @@ void add_predict(CLI::App& program) {
   add_number<int>(command, "--top", o->top, "Number of tokens to show (default: 10)", 1, 1 << 20);
   finish_command(
       command, o, run_predict,
-
       "The head of a column is the last token of a prefix. Below it are the tokens most likely to follow that prefix,\n"
       "with their probabilities in percent.\n"
       "Example: vitrine predict stories260K.bin \"Once upon a\" --tokenizer tok512.bin --top 5");

@@ -78,7 +78,6 @@ void add_trace(CLI::App& program) {
   command.add_option("--out", o->out, "The file, one float32 tensor a site")->required();
   finish_command(
       command, o, run_trace,
-
       "docs/sites.md lists the sites. The second example ablates head 2 of layer 0 by setting its z to 0.\n"
       "Example: vitrine trace gpt2/ --ids 464,3139,286 --sites '*.attn.hook_pattern' --out pattern.safetensors\n"
       "         vitrine trace gpt2/ --ids 464,3139,286 --set 'blocks.0.attn.hook_z[:,2]=0' --out silenced.safetensors");

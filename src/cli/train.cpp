@@ -68,7 +68,6 @@ void add_train(CLI::App& program) {
   command.add_option("CONFIG", o->config, "A .toml file; docs/training.md lists its keys")->required();
   command.add_flag("--resume", o->resume, "Continue from the last checkpoint in the run's folder, with the same bits");
   finish_command(command, o, run_train,
-
                  "Ctrl-C saves a checkpoint first; --resume continues from it. vitrine plot draws the curves.\n"
                  "Example: vitrine train config.toml");
 }

@@ -76,9 +76,7 @@ void check_usage(const TrainTokenizerOptions& o, const CLI::App& command) {
 void run_train_tokenizer(const TrainTokenizerOptions& o) {
   const Trained result = trained(o);
   stop_cleanly();
-  FileWriter out(o.out);
-  out.write(std::as_bytes(std::span(result.file)));
-  out.commit();
+  write_file(o.out, result.file);
   const bool is_short = o.model == "bpe" && static_cast<std::int64_t>(result.vocab_size) < o.vocab_size;
   if (is_short) {
     note(fmt::format("the corpus has pairs for only {} of {} tokens", result.vocab_size, o.vocab_size));

@@ -47,8 +47,6 @@ std::string shard_path(const std::string& folder, std::size_t number) {
 
 std::size_t id_bytes_for(std::int64_t vocab_size) { return vocab_size <= 0x10000 ? 2 : 4; }
 
-std::int64_t rounded_up_to_8(std::int64_t bytes) { return (bytes + 7) / 8 * 8; }
-
 template <class Stored>
 void copy_ids(const std::byte* from, std::span<std::int32_t> ids) {
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -172,7 +170,7 @@ void TokenShards::add(const std::string& path, bool& is_last) {
   shard.tokens = static_cast<std::int64_t>(h.tokens);
   shard.documents = static_cast<std::int64_t>(h.documents);
   const std::int64_t id_bytes = shard.tokens * static_cast<std::int64_t>(h.id_bytes);
-  shard.starts_at = sizeof(Header) + static_cast<std::size_t>(rounded_up_to_8(id_bytes));
+  shard.starts_at = sizeof(Header) + static_cast<std::size_t>(round_up(id_bytes, 8));
   const std::size_t expected = shard.starts_at + static_cast<std::size_t>(shard.documents) * 8;
   if (bytes.size() != expected)
     throw BadCheckpoint(path, "expected {} bytes as the header says, got {}", expected, bytes.size());

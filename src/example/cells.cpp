@@ -1,10 +1,10 @@
 // Chooses the cells of an example that are written out.
-#include <charconv>
 #include <cmath>
 #include <set>
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "base/text.h"
 #include "example/spell.h"
 
 namespace vitrine {
@@ -57,15 +57,11 @@ CellRequest find_cell(WorkedExample& example, const std::string& text) {
   }
   ExampleSection& section = example.sections[static_cast<std::size_t>(found - names.begin())];
   std::vector<std::int64_t> sizes(section.shape.sizes().begin(), section.shape.sizes().end()), index;
-  const char* at = text.data() + bracket + 1;
-  for (const char* const end = text.data() + text.size() - 1; at <= end;) {
-    std::int64_t i = 0;
-    const auto [stop, error] = std::from_chars(at, end, i);
-    if (error != std::errc() || (*stop != ',' && stop != end)) {
-      throw BadInput("--cell", "expected SITE[row,column] with whole numbers, got \"{}\"", text);
-    }
-    index.push_back(i);
-    at = stop + 1;
+  const auto list = std::string_view(text).substr(bracket + 1, text.size() - bracket - 2);
+  for (const std::string_view part : split(list, ',')) {
+    const auto i = number_in<std::int64_t>(part);
+    if (!i) throw BadInput("--cell", "expected SITE[row,column] with whole numbers, got \"{}\"", text);
+    index.push_back(*i);
   }
   // Heads are columns of one table.
   if (index.size() == 2 && sizes.size() == 3 && !section.by_first) sizes = {sizes[0], sizes[1] * sizes[2]};

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "model/model.h"
-#include "train/train_param.h"
+#include "train/trainable.h"
 
 namespace vitrine {
 

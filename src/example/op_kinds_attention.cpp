@@ -50,11 +50,13 @@ struct Heads {
 };
 
 std::string score_formula(const OpView&) { return "r_{h,t,s} = (q_{t,h} · k_{s,h}) · scale"; }
-Cell score_cell(const OpView& v, std::int64_t i) {
-  const Heads n(v);
+/// Element i of the strips: Σ over the elements of a head, of a query's row and a key's row.
+Arithmetic over_elements(const Heads& n, const Seen& of_queries, const Seen& of_keys, std::int64_t i) {
   const std::int64_t h = i / (n.T * n.T), t = i / n.T % n.T, s = i % n.T;
-  return dot(v.input(0), (t * n.H + h) * n.dh, 1, v.input(1), (s * n.K + h / n.group) * n.dh, 1, n.dh) *
-         Arithmetic(v.block().attention().score_scale);
+  return dot(of_queries, (t * n.H + h) * n.dh, 1, of_keys, (s * n.K + h / n.group) * n.dh, 1, n.dh);
+}
+Cell score_cell(const OpView& v, std::int64_t i) {
+  return over_elements(Heads(v), v.input(0), v.input(1), i) * Arithmetic(v.block().attention().score_scale);
 }
 std::string score_gradient(const OpView&, std::size_t k) {
   return k == 0 ? "scale · Σ_{s} dr_{h,t,s} · k_{s,h}" : "scale · Σ_{t} dr_{h,t,s} · q_{t,h}";
@@ -107,9 +109,7 @@ std::string mix_gradient(const OpView&, std::size_t k) {
 }
 Cell mix_gradient_cell(const OpView& v, std::size_t k, std::int64_t i) {
   const Heads n(v);
-  if (k == 1) return over_queries(n, v.input(0), v.gradient(), i);
-  const std::int64_t h = i / (n.T * n.T), t = i / n.T % n.T, s = i % n.T;
-  return dot(v.gradient(), (t * n.H + h) * n.dh, 1, v.input(1), (s * n.K + h / n.group) * n.dh, 1, n.dh);
+  return k == 0 ? over_elements(n, v.gradient(), v.input(1), i) : over_queries(n, v.input(0), v.gradient(), i);
 }
 
 constexpr OpKind kKinds[] = {

@@ -123,9 +123,7 @@ class Step {
       log.see_gradient(id, gradient);
     });
     Pass pass{{pool_, default_kernels(), arena_}, {{0, facts_.n_tokens(), 0, nullptr}}, {}, &recorder};
-    pass.training.tape = &tape;
-    pass.training.loss = &loss;
-    pass.training.result = &found;
+    pass.training = {&tape, &loss, &found};
     pass.ledger = &ledger;
     model_.trainable.model().learn(pass, facts_.ids);
     facts_.loss = found.cross_entropy;
@@ -148,8 +146,7 @@ class Step {
     LossRequest loss{facts_.targets, facts_.weights};
     LossResult found;
     Pass pass{{pool_, default_kernels(), arena_}, {{0, facts_.n_tokens(), 0, nullptr}}, {}};
-    pass.training.loss = &loss;
-    pass.training.result = &found;
+    pass.training = {nullptr, &loss, &found};
     pass.logits.receive = [&](std::int64_t, const Tensor& logits) { facts_.logits_after = seen({}, logits); };
     model_.trainable.model().forward(pass, facts_.ids);
     facts_.loss_after = found.cross_entropy;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "model/count.h"
 #include "model/dry_run.h"
@@ -12,8 +13,6 @@ namespace {
 
 constexpr double kFloat = 4;
 constexpr std::int64_t kMostSequences = 1 << 16;
-
-double as_double(std::int64_t n) { return static_cast<double>(n); }
 
 /// Bytes of one token's keys (or values) of one head.
 double kv_row_bytes(std::int64_t head_dim, DType kv) {

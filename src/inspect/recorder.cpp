@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <limits>
 #include <tuple>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "pass/pass.h"
 
 namespace vitrine {
@@ -26,10 +26,9 @@ bool matches(const std::string& glob, const SiteId& id) {
 }
 
 std::int64_t parse_integer(std::string_view text, std::string_view write) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) bad_write(write, "an index is not a whole number");
-  return value;
+  const auto value = number_in<std::int64_t>(text);
+  if (!value) bad_write(write, "an index is not a whole number");
+  return *value;
 }
 
 SiteWrite::Range parse_range(std::string_view text, std::string_view write) {
@@ -165,10 +164,9 @@ SiteWrite parse_site_write(std::string_view text) {
     write.op = place.back() == '*' ? SiteWrite::Op::multiply : SiteWrite::Op::add;
     place.remove_suffix(1);
   }
-  std::string value(text.substr(equals + 1));
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), write.value);
-  if (value.empty() || error != std::errc() || end != value.data() + value.size())
-    bad_write(text, "the value is not a number");
+  const auto value = number_in<decltype(write.value)>(text.substr(equals + 1));
+  if (!value) bad_write(text, "the value is not a number");
+  write.value = *value;
   if (place.ends_with(']')) {
     const std::size_t open = place.rfind('[');
     if (open == std::string_view::npos) bad_write(text, "] without [");

@@ -69,7 +69,6 @@ double now() { return std::chrono::duration<double>(std::chrono::system_clock::n
 /// Removes the lines of later steps. Returns the path.
 std::string truncate_log(const std::string& folder, std::int64_t steps_done, const ReportProgress& report) {
   const std::string path = (fs::path(folder) / kLines).string();
-  const std::string events = (fs::path(folder) / kEvents).string();
   std::string kept_events;
   std::error_code error;
   if (fs::exists(path, error)) {
@@ -89,9 +88,7 @@ std::string truncate_log(const std::string& folder, std::int64_t steps_done, con
     if (error) throw BadInput(path, "cannot be truncated: {}", error.message());
   }
   if (kept_events.empty()) kept_events = first_event_record(now());
-  FileWriter writer(events);
-  writer.write(std::as_bytes(std::span(kept_events)));
-  writer.commit();
+  write_file((fs::path(folder) / kEvents).string(), kept_events);
   return path;
 }
 
@@ -99,25 +96,18 @@ std::string truncate_log(const std::string& folder, std::int64_t steps_done, con
 
 AppendedFile::AppendedFile(std::string path) : path_(std::move(path)) {
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (fd_ < 0) fail();
+  if (fd_ < 0) throw_write_error(path_, "cannot write");
 }
 
 AppendedFile::~AppendedFile() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-void AppendedFile::fail() const {
-  const int error = errno;
-  const std::string reason = std::generic_category().message(error);
-  if (error == ENOSPC || error == EDQUOT || error == EFBIG) throw OutOfCapacity(path_, "cannot write: {}", reason);
-  throw BadInput(path_, "cannot write: {}", reason);
-}
-
 void AppendedFile::append(std::string_view piece) {
   while (!piece.empty()) {
     const ssize_t n = ::write(fd_, piece.data(), piece.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail();
+    if (n < 0) throw_write_error(path_, "cannot write");
     piece.remove_prefix(static_cast<std::size_t>(n));
   }
 }

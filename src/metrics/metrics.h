@@ -29,8 +29,6 @@ class AppendedFile {
   void append(std::string_view piece);
 
  private:
-  [[noreturn]] void fail() const;
-
   std::string path_;
   int fd_ = -1;
 };

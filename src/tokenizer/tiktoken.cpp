@@ -1,13 +1,13 @@
 #include "tokenizer/tiktoken.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "tokenizer/base64.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/gguf_pre.h"
@@ -116,14 +116,11 @@ PieceTable read_ranks(std::string_view file, std::string_view path) {
       throw BadCheckpoint(path, "expected base64 of 1 to {} bytes at line {}, got something else", kMaxRankBytes,
                           number);
     }
-    const std::string_view digits = line.substr(std::min(space + 1, line.size()));
-    std::int32_t rank = 0;
-    const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), rank);
-    if (error != std::errc() || stop != digits.data() + digits.size() || rank < 0 ||
-        static_cast<std::size_t>(rank) >= kMaxRanks) {
+    const auto rank = number_in<std::int32_t>(line.substr(std::min(space + 1, line.size())));
+    if (!rank || *rank < 0 || static_cast<std::size_t>(*rank) >= kMaxRanks) {
       throw BadCheckpoint(path, "expected a rank from 0 to {} at line {}, got something else", kMaxRanks - 1, number);
     }
-    if (!pieces.add(*piece, rank)) {
+    if (!pieces.add(*piece, *rank)) {
       throw BadCheckpoint(path, "the piece or the rank at line {} appears twice", number);
     }
   }

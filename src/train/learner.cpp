@@ -87,12 +87,9 @@ void Learner::learn_parts(const Batch& batch, std::int64_t step, const TapsOf& t
     sum_.begin(pool_);
     Taps* const part_taps = taps ? taps(i) : nullptr;
     Pass pass{{pool_, kernels_, arena_, interrupt_}, part.segments, {}, part_taps};
-    pass.training.tape = &tape_;
-    pass.training.loss = &loss;
-    pass.training.result = &found;
-    pass.training.recompute = options_.recompute;
-    pass.training.dropout = {static_cast<float>(options_.dropout), options_.seed, static_cast<std::uint32_t>(step),
-                             static_cast<std::uint32_t>(i)};
+    const Dropout dropout{static_cast<float>(options_.dropout), options_.seed, static_cast<std::uint32_t>(step),
+                          static_cast<std::uint32_t>(i)};
+    pass.training = {&tape_, &loss, &found, options_.recompute, dropout};
     trainable_.model().learn(pass, part.inputs);
     sum_.add(pool_, kernels_);
     result.loss += found.cross_entropy / static_cast<double>(result.targets);
@@ -112,8 +109,7 @@ double Learner::score(const Batch& batch) {
   LossRequest loss{part.targets, part.weights};
   LossResult found;
   Pass pass{{pool_, kernels_, arena_, interrupt_}, part.segments};
-  pass.training.loss = &loss;
-  pass.training.result = &found;
+  pass.training = {nullptr, &loss, &found};
   trainable_.model().forward(pass, part.inputs);
   return found.cross_entropy;
 }

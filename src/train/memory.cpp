@@ -1,5 +1,6 @@
 #include "train/memory.h"
 
+#include "base/checked.h"
 #include "inspect/account.h"
 #include "model/count.h"
 
@@ -8,8 +9,6 @@ namespace {
 
 constexpr double kFloat = 4;
 constexpr double kProgram = 16e6;  // code, tables, threads
-
-double as_double(std::int64_t n) { return static_cast<double>(n); }
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "base/math.h"
 
@@ -56,7 +57,7 @@ Optimizer::Optimizer(const OptimizerConfig& config, std::span<const TrainParam> 
       chunks_.push_back({i, first, std::min(kChunk, count - first)});
     }
     first_.push_back(total);
-    total += (count + 15) / 16 * 16;  // each parameter is aligned to a cache line
+    total += round_up(count, 16);  // each parameter is aligned to a cache line
   }
   sums_.resize(chunks_.size());
   for (int i = 0; i < n_moments(config.kind); ++i) {

@@ -20,7 +20,7 @@
 #include "kernels/kernels.h"
 #include "parallel/thread_pool.h"
 #include "tensor/zero_memory.h"
-#include "train/train_param.h"
+#include "train/trainable.h"
 
 namespace vitrine {
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <set>
@@ -15,6 +14,7 @@
 #include "base/error.h"
 #include "base/file_writer.h"
 #include "base/folder_writer.h"
+#include "base/text.h"
 #include "checkpoint/config_json.h"
 #include "checkpoint/safetensors.h"
 
@@ -33,11 +33,8 @@ std::string name_of_step(std::int64_t step) { return kStepPrefix + fmt::format("
 
 std::optional<std::int64_t> step_of(const std::string& name) {
   if (!name.starts_with(kStepPrefix)) return {};
-  const char* const end = name.data() + name.size();
-  std::int64_t step = 0;
-  const auto [stop, error] = std::from_chars(name.data() + std::strlen(kStepPrefix), end, step);
-  if (error != std::errc() || stop != end || name != name_of_step(step)) return {};
-  return step;
+  const auto step = number_in<std::int64_t>(std::string_view(name).substr(std::strlen(kStepPrefix)));
+  return step && name == name_of_step(*step) ? step : std::nullopt;
 }
 
 /// Moments, and masters if the weights are rounded: the arrays that are not part of the model.
@@ -185,10 +182,7 @@ void RunFolder::save(const Trainable& trainable, const ModelFiles& files, Optimi
                              256 + static_cast<std::int64_t>(arrays.size()) * kHeaderBytesPerArray);
     for (const OptimizerArray& array : arrays) writer.add(array.name, {array.values.data(), *array.shape});
     writer.commit();
-    const std::string text = to_json(state).dump(2) + "\n";
-    FileWriter json(folder.file(kStateFile));
-    json.write(std::as_bytes(std::span(text)));
-    json.commit();
+    write_file(folder.file(kStateFile), to_json(state).dump(2) + "\n");
     folder.commit();
   }
   link("last", state.step);
@@ -233,9 +227,7 @@ void RunFolder::link(const std::string& name, std::int64_t step) const {
 void RunFolder::write_sample(std::int64_t step, const std::string& text) const {
   std::error_code error;
   fs::create_directories(file("samples"), error);  // the writer reports errors
-  FileWriter writer(file("samples/" + name_of_step(step) + ".txt"));
-  writer.write(std::as_bytes(std::span(text)));
-  writer.commit();
+  write_file(file("samples/" + name_of_step(step) + ".txt"), text);
 }
 
 TrainerState RunFolder::read_state(std::int64_t step) const {

@@ -21,8 +21,6 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kAlignment = 64;
 constexpr std::int64_t kGrain = std::int64_t{1} << 14;  // elements per thread, at least
 
-std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
 /// Elements of a stored parameter, dense and row-major, into `to`.
 void copy_dense(const MatrixView& view, float* to, ThreadPool& pool, const Kernels& k) {
   if (view.col_stride == 1) {
@@ -40,22 +38,14 @@ void copy_dense(const MatrixView& view, float* to, ThreadPool& pool, const Kerne
   });
 }
 
-void copy_whole(const fs::path& from, const fs::path& to) {
-  const auto file = MappedFile::open(from.string());
-  FileWriter writer(to.string());
-  writer.write(file->bytes());
-  writer.commit();
-}
-
 void copy_tokenizer(const std::string& from, const fs::path& folder) {
   if (from.empty()) return;
-  for (const TokenizerFile& file : tokenizer_files(from)) copy_whole(file.path, folder / file.name);
+  for (const TokenizerFile& file : tokenizer_files(from)) {
+    write_file((folder / file.name).string(), MappedFile::open(file.path)->text());
+  }
   if (!fs::exists(folder / "tokenizer.json") || fs::exists(folder / "tokenizer_config.json")) return;
   // Else transformers takes the class that the model's family usually has, and not this file's rules.
-  const std::string text = "{\"tokenizer_class\": \"PreTrainedTokenizerFast\"}\n";
-  FileWriter config((folder / "tokenizer_config.json").string());
-  config.write(std::as_bytes(std::span(text)));
-  config.commit();
+  write_file((folder / "tokenizer_config.json").string(), "{\"tokenizer_class\": \"PreTrainedTokenizerFast\"}\n");
 }
 
 }  // namespace
@@ -80,8 +70,8 @@ Trainable::Trainable(const ModelConfig& config, DType dtype, const std::shared_p
   for_each_shape(config, [&](const std::string& name, const Shape& shape) {
     is_any_frozen |= !is_learning(name);
     if (!is_learning(name)) return;
-    value_bytes += aligned(shape.count() * size_of(DType::f32));
-    weight_bytes += aligned(shape.count() * size_of(dtype));
+    value_bytes += round_up(shape.count() * size_of(DType::f32), kAlignment);
+    weight_bytes += round_up(shape.count() * size_of(dtype), kAlignment);
   });
   const auto values = std::make_shared<const ZeroMemory>(value_bytes, "parameters");
   const auto weights = dtype == DType::f32 ? values : std::make_shared<const ZeroMemory>(weight_bytes, "parameters");
@@ -95,8 +85,8 @@ Trainable::Trainable(const ModelConfig& config, DType dtype, const std::shared_p
     const std::int64_t cols = shape[shape.rank() - 1];
     param = {name, name, shape, {weight, dtype, shape.count() / cols, cols, cols, 1}};
     params_.push_back({name, shape, reinterpret_cast<float*>(value), dtype == DType::f32 ? nullptr : weight});
-    value += aligned(shape.count() * size_of(DType::f32));
-    weight += aligned(shape.count() * size_of(dtype));
+    value += round_up(shape.count() * size_of(DType::f32), kAlignment);
+    weight += round_up(shape.count() * size_of(dtype), kAlignment);
   });
   model_ = std::make_shared<const Model>(config, std::move(views), std::move(storage));
   auto next = params_.begin();

@@ -6,6 +6,7 @@
 // its own state (the moments, and the masters, which are params()[i].value).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,12 +19,24 @@
 #include "model/initialize.h"
 #include "model/model.h"
 #include "parallel/thread_pool.h"
-#include "train/train_param.h"
+#include "tensor/param.h"
 
 namespace vitrine {
 
 /// Which parameters learn, by our names; empty: all. Gradients, masters and moments exist for those alone.
 using Learns = std::function<bool(const std::string& name)>;
+
+/// A parameter that learns: dense, row-major, in memory that Trainable owns.
+struct TrainParam {
+  std::string name;              ///< As in for_each_param's list.
+  Shape shape;                   ///< `[out, in]` of a product, `[n]` of a vector.
+  float* value = nullptr;        ///< The optimizer moves it: the weight, or the float32 master of a bf16 weight.
+  std::byte* rounded = nullptr;  ///< The bf16 weight, value to nearest even; null if value itself is the weight.
+  const Param* param = nullptr;  ///< The model's, which passes read.
+
+  std::int64_t count() const { return shape.count(); }
+  bool decays() const { return shape.rank() >= 2; }  ///< Weight decay applies to matrices, not to gains and biases.
+};
 
 class Trainable {
  public:

@@ -9,6 +9,8 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "checkpoint/config_json.h"
+#include "checkpoint/load.h"
 #include "data/split.h"
 #include "metrics/metrics.h"
 #include "model/count.h"
@@ -17,7 +19,6 @@
 #include "train/memory.h"
 #include "train/run_folder.h"
 #include "train/samples.h"
-#include "train/start.h"
 #include "train/tapped_step.h"
 
 namespace vitrine {
@@ -35,6 +36,29 @@ std::vector<Metric> metrics_of(const Json& unfinished, const std::string& where)
     metrics.push_back({name, value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>()});
   }
   return metrics;
+}
+
+/// The start of a run: parameters, and the files that its checkpoints contain besides them.
+struct Start {
+  Trainable trainable;
+  ModelFiles files;
+};
+
+/// From `checkpoint`, or if it is "" from the config's model. Throws as load_checkpoint does, and Unsupported for a
+/// checkpoint that is no Hugging Face folder.
+Start start_from(const TrainConfig& c, const std::string& checkpoint, ThreadPool& pool, const Kernels& k) {
+  if (checkpoint.empty()) {
+    return {draw_trainable(c.model.read(), c.train.dtype, c.model.init, c.train.seed, pool, k),
+            {family_of(c.model.config, c.model.where), c.model.config, c.data.tokenizer}};
+  }
+  const Checkpoint loaded = load_checkpoint(checkpoint);
+  const std::string path = checkpoint + "/config.json";
+  if (loaded.table == nullptr || !std::filesystem::exists(path)) {
+    throw Unsupported(checkpoint, "expected a Hugging Face folder to train from, got a {}", loaded.description);
+  }
+  const Json config = read_json_file(path);
+  const std::string tokenizer = c.data.tokenizer.empty() ? loaded.tokenizer_path : c.data.tokenizer;
+  return {copy_trainable(loaded.model, c.train.dtype, pool, k), {family_of(config, path), config, tokenizer}};
 }
 
 class TrainingRun {

@@ -40,5 +40,12 @@ TEST(Checked, Product) {
   EXPECT_EQ(product({kLeast}), std::nullopt);
 }
 
+TEST(Checked, RoundUp) {
+  EXPECT_EQ(round_up(0, 64), 0);
+  EXPECT_EQ(round_up(1, 64), 64);
+  EXPECT_EQ(round_up(64, 64), 64);
+  EXPECT_EQ(round_up(65, 64), 128);
+}
+
 }  // namespace
 }  // namespace vitrine::test

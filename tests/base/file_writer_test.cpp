@@ -59,6 +59,14 @@ TEST(FileWriter, WritesAnEmptyFile) {
   EXPECT_EQ(read_file(folder / "f"), "");
 }
 
+TEST(FileWriter, WritesAText) {
+  const TempFolder folder;
+  write_file(folder / "f", "old");
+  vitrine::write_file(folder / "f", "new");
+  EXPECT_EQ(read_file(folder / "f"), "new");
+  EXPECT_EQ(folder.entries(), 1) << "the temporary file was renamed";
+}
+
 TEST(FileWriter, AppliesTheUmask) {
   const TempFolder folder;
   const mode_t before = ::umask(022);
