@@ -7,6 +7,11 @@
 
 namespace vitrine {
 
+std::string Family::key_of(std::string_view word) const {
+  const auto key = std::find_if(keys.begin(), keys.end(), [&](const Key& known) { return known.ours == word; });
+  return std::string(key != keys.end() ? key->theirs : word);
+}
+
 Family decoder_family(std::string_view model_type, std::string_view architecture,
                       std::function<ModelConfig(ConfigReader&)> read_config) {
   Family family;

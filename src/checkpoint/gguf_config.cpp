@@ -84,14 +84,6 @@ class ArchitectureKeys {
   std::set<std::string> used_;
 };
 
-/// config.json's key for one of our names; other words are already config.json's.
-std::string word_of(const Family& family, std::string_view word) {
-  for (const Family::Key& key : family.keys) {
-    if (key.ours == word) return std::string(key.theirs);
-  }
-  return std::string(word);
-}
-
 /// Numbers above 0, one for each pair of elements of a head.
 std::vector<float> read_factors(const StoredTensor& tensor, std::string_view name) {
   if (tensor.type != DType::f32 || tensor.shape.size() != 1 || tensor.shape[0] > kMaxHeadDim) {
@@ -168,8 +160,8 @@ void read_key(const GgufKey& key, const std::string& word, ArchitectureKeys& key
 void read_rotary_fraction(std::string_view word, const Family& family, ArchitectureKeys& keys, Json& config) {
   const auto dim = keys.size("rope.dimension_count");
   if (!dim) return;
-  const auto d_model = config[word_of(family, "d_model")].get<std::int64_t>();
-  const auto n_heads = config[word_of(family, "n_heads")].get<std::int64_t>();
+  const auto d_model = config[family.key_of("d_model")].get<std::int64_t>();
+  const auto n_heads = config[family.key_of("n_heads")].get<std::int64_t>();
   const std::int64_t head_dim =
       config.contains("head_dim") ? config["head_dim"].get<std::int64_t>() : d_model / n_heads;
   if (*dim > head_dim) {
@@ -189,7 +181,7 @@ Json read_words(const GgufArchitecture& architecture, const Family& family, Arch
     if (key.required && !keys.contains(key.name)) {
       throw BadCheckpoint(keys.where(), "key {} is missing", keys.full(key.name));
     }
-    const std::string word = word_of(family, key.word);
+    const std::string word = family.key_of(key.word);
     has_head_dim = has_head_dim || word == "head_dim";
     const bool is_theta = key.name == "rope.freq_base";
     has_rope = has_rope || is_theta;
@@ -201,8 +193,8 @@ Json read_words(const GgufArchitecture& architecture, const Family& family, Arch
   config["vocab_size"] = embedding->second.shape.front();
   config["tie_word_embeddings"] = !tensors.all.contains("output.weight");
   if (has_head_dim && !config.contains("head_dim")) {
-    const auto d_model = config[word_of(family, "d_model")].get<std::int64_t>();
-    const auto n_heads = config[word_of(family, "n_heads")].get<std::int64_t>();
+    const auto d_model = config[family.key_of("d_model")].get<std::int64_t>();
+    const auto n_heads = config[family.key_of("n_heads")].get<std::int64_t>();
     if (d_model % n_heads != 0) {
       throw BadCheckpoint(keys.where(), "key {} is missing, and {} elements are no multiple of {} heads",
                           keys.full("attention.key_length"), d_model, n_heads);
