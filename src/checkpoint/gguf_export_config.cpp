@@ -56,59 +56,42 @@ double divisor_of(float scale) {
   return guess;
 }
 
-/// The value of a key for a factor (of embedding, scores, residual or logits), or for use_parallel_residual.
-std::optional<double> factor_of(const ModelConfig& config, std::string_view word) {
+/// The value of the key with this word; nothing where the config has no such value.
+std::optional<double> value_of(const ModelConfig& config, std::string_view word) {
   const BlockConfig& block = config.blocks.front();
-  if (word == "attention_multiplier") return block.attention().score_scale;
+  const AttentionConfig& a = block.attention();
+  const AttentionConfig* const sliding = sliding_attention(config);
+  const MoeConfig* const moe = experts_of(config);
+  const auto& rope = main_rope(config);
+  const auto number = [](auto x) { return std::optional(static_cast<double>(x)); };
+  const auto optional = [&](const auto& x) { return x ? number(*x) : std::nullopt; };
+  if (word == "max_seq_len") return number(config.max_seq_len);
+  if (word == "d_model") return number(config.d_model);
+  if (word == "n_layers") return number(config.blocks.size());
+  if (word == "n_heads") return number(a.n_heads);
+  if (word == "n_kv_heads") return number(a.n_kv_heads);
+  if (word == "head_dim") return number(a.head_dim);
+  if (word.find("_eps") != word.npos) return config.final_norm.eps;
+  if (word == "rope_theta" || word == "rotary_emb_base") return rope ? number(rope->theta) : std::nullopt;
+  if (word == "window") return sliding != nullptr ? number(*sliding->window) : std::nullopt;
+  if (word == "rope_local_base_freq") return sliding != nullptr ? number(sliding->rope->theta) : std::nullopt;
+  if (word == "sliding_window_pattern") return sliding != nullptr ? sliding_pattern(config) : std::nullopt;
+  if (word == "attn_logit_softcapping") return optional(a.softcap);
+  if (word == "final_logit_softcapping") return optional(config.head.softcap);
+  if (word == "attention_multiplier") return a.score_scale;
   if (word == "embedding_multiplier") return config.embedding.scale;
   if (word == "residual_multiplier") return block.residual_scale;
   if (word == "logit_scale") return config.head.scale;
   if (word == "logits_scaling") return divisor_of(config.head.scale);
   if (word == "use_parallel_residual") return block.residual == BlockConfig::Residual::parallel ? 1.0 : 0.0;
+  if (word == "d_ff") return number((moe != nullptr ? moe->expert : std::get<DenseConfig>(block.ffn)).d_ff);
+  if (word == "n_experts") return moe != nullptr ? number(moe->n_experts) : std::nullopt;
+  if (word == "top_k") return moe != nullptr ? number(moe->top_k) : std::nullopt;
+  if (word == "d_ff_expert") return moe != nullptr ? number(moe->expert.d_ff) : std::nullopt;
+  if (word == "shared_expert_intermediate_size") {
+    return moe != nullptr && moe->shared ? number(moe->shared->d_ff) : std::nullopt;
+  }
   throw InternalError("gguf", "no value for the key {}", word);
-}
-
-/// The value of a key for a width of the feed-forward or a number of experts.
-std::optional<std::int64_t> ffn_size_of(const ModelConfig& config, std::string_view word) {
-  const MoeConfig* moe = experts_of(config);
-  if (word == "d_ff" && moe == nullptr) return std::get<DenseConfig>(config.blocks.front().ffn).d_ff;
-  if (moe == nullptr) return std::nullopt;
-  if (word == "n_experts") return moe->n_experts;
-  if (word == "top_k") return moe->top_k;
-  if (word == "d_ff" || word == "d_ff_expert") return moe->expert.d_ff;
-  return moe->shared ? std::optional(moe->shared->d_ff) : std::nullopt;
-}
-
-/// The value of the key with this word; nothing where the config has no such value.
-std::optional<double> value_of(const ModelConfig& config, std::string_view word) {
-  const BlockConfig& block = config.blocks.front();
-  const AttentionConfig& a = block.attention();
-  const auto size = [](std::int64_t n) { return static_cast<double>(n); };
-  const auto optional = [](const std::optional<float>& x) { return x ? std::optional<double>(*x) : std::nullopt; };
-  if (word == "max_seq_len") return size(config.max_seq_len);
-  if (word == "d_model") return size(config.d_model);
-  if (word == "n_layers") return size(static_cast<std::int64_t>(config.blocks.size()));
-  if (word == "n_heads") return size(a.n_heads);
-  if (word == "n_kv_heads") return size(a.n_kv_heads);
-  if (word == "head_dim") return size(a.head_dim);
-  if (word.find("_eps") != word.npos) return config.final_norm.eps;
-  if (word == "rope_theta" || word == "rotary_emb_base") {
-    const auto& rope = main_rope(config);
-    return rope ? std::optional(rope->theta) : std::nullopt;
-  }
-  const AttentionConfig* const sliding = sliding_attention(config);
-  if (word == "window") return sliding != nullptr ? std::optional(size(*sliding->window)) : std::nullopt;
-  if (word == "rope_local_base_freq") return sliding != nullptr ? std::optional(sliding->rope->theta) : std::nullopt;
-  if (word == "sliding_window_pattern") return sliding != nullptr ? sliding_pattern(config) : std::nullopt;
-  if (word == "attn_logit_softcapping") return optional(a.softcap);
-  if (word == "final_logit_softcapping") return optional(config.head.softcap);
-  for (const std::string_view of_ffn :
-       {"d_ff", "n_experts", "top_k", "d_ff_expert", "shared_expert_intermediate_size"}) {
-    if (word != of_ffn) continue;
-    const auto n = ffn_size_of(config, word);
-    return n ? std::optional(size(*n)) : std::nullopt;
-  }
-  return factor_of(config, word);
 }
 
 /// Removes what differs by format alone.
