@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "checkpoint/gguf_export_config.h"
+#include "checkpoint/gguf_architecture.h"
 #include "checkpoint/gguf_types.h"
 #include "checkpoint/tensor_rules.h"
 #include "kernels/kernels.h"

@@ -1,9 +1,9 @@
-#include "checkpoint/gguf_export_config.h"
-
+// Writes a config as GGUF's keys, and checks that reading them gives the same config.
 #include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
+#include "checkpoint/gguf_architecture.h"
 
 namespace vitrine {
 namespace {
@@ -145,14 +145,13 @@ const GgufArchitecture& gguf_architecture_of(std::string_view family, std::strin
 GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfig& config) {
   GgufKeys keys;
   const auto full = [&](std::string_view name) { return std::string(architecture.name) + "." + std::string(name); };
-  const auto add_size = [&](std::string_view name, double size) {
-    keys.add(full(name), static_cast<std::uint32_t>(size));
-  };
+  const auto add_size = [&](std::string_view name, auto n) { keys.add(full(name), static_cast<std::uint32_t>(n)); };
+  const auto add_number = [&](std::string_view name, double x) { keys.add(full(name), static_cast<float>(x)); };
   for (const GgufKey& key : gguf_keys(architecture)) {
     const std::optional<double> value = value_of(config, key.word);
     if (!value || value == key.usual) continue;
     if (key.kind == GgufKey::Kind::number) {
-      keys.add(full(key.name), static_cast<float>(*value));
+      add_number(key.name, *value);
     } else if (key.kind == GgufKey::Kind::flag) {
       keys.add(full(key.name), *value != 0);
     } else {
@@ -160,28 +159,29 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
     }
     if (key.name == "attention.key_length") add_size("attention.value_length", *value);
   }
-  keys.add(full("vocab_size"), static_cast<std::uint32_t>(config.vocab_size));
+  add_size("vocab_size", config.vocab_size);
   const auto& rope = main_rope(config);
   if (!rope && architecture.may_lack_rope) keys.add(full(kRopeFinetuned), false);
   if (!rope) return keys;
-  add_size("rope.dimension_count", static_cast<double>(rope->dim));
+  add_size("rope.dimension_count", rope->dim);
   if (const auto* linear = std::get_if<LinearScaling>(&rope->scaling)) {
     keys.add(full("rope.scaling.type"), "linear");
-    keys.add(full("rope.scaling.factor"), static_cast<float>(linear->factor));
+    add_number("rope.scaling.factor", linear->factor);
   }
   if (const auto* listed = std::get_if<LongRopeScaling>(&rope->scaling)) {
-    add_size("rope.scaling.original_context_length", static_cast<double>(listed->original_max_seq_len));
-    keys.add(full("rope.scaling.attn_factor"), rope->magnitude);
+    add_size("rope.scaling.original_context_length", listed->original_max_seq_len);
+    add_number("rope.scaling.attn_factor", rope->magnitude);
   }
   if (const auto* ramp = std::get_if<YarnScaling>(&rope->scaling)) {
-    const auto add = [&](const char* name, double value) { keys.add(full(name), static_cast<float>(value)); };
     keys.add(full("rope.scaling.type"), "yarn");
-    add("rope.scaling.factor", ramp->factor);
+    add_number("rope.scaling.factor", ramp->factor);
     add_size("rope.scaling.original_context_length", ramp->original_max_seq_len);
     const double proposed = yarn_magnitude(ramp->factor);
-    if (rope->magnitude != static_cast<float>(proposed)) add("rope.scaling.attn_factor", rope->magnitude / proposed);
-    if (ramp->beta_fast != 32) add("rope.scaling.yarn_beta_fast", ramp->beta_fast);
-    if (ramp->beta_slow != 1) add("rope.scaling.yarn_beta_slow", ramp->beta_slow);
+    if (rope->magnitude != static_cast<float>(proposed)) {
+      add_number("rope.scaling.attn_factor", rope->magnitude / proposed);
+    }
+    if (ramp->beta_fast != 32) add_number("rope.scaling.yarn_beta_fast", ramp->beta_fast);
+    if (ramp->beta_slow != 1) add_number("rope.scaling.yarn_beta_slow", ramp->beta_slow);
   }
   return keys;
 }
