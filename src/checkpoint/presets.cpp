@@ -1,7 +1,7 @@
 #include "checkpoint/presets.h"
 
+#include <charconv>
 #include <filesystem>
-#include <regex>
 
 #include "base/error.h"
 #include "base/nearest.h"
@@ -184,19 +184,28 @@ Json preset_or_config(const std::string& name_or_path) {
 
 std::int64_t size_by_rule(std::string_view rule, std::int64_t d_model) {
   if (d_model < 1 || d_model > kMaxSize) throw BadInput("d_model", "expected 1 to {}, got {}", kMaxSize, d_model);
-  static const std::regex kRule(R"(([0-9]{1,10})(/([0-9]{1,10}))?\*?d(,roundupto([0-9]{1,10}))?)");
-  std::string text(rule);
-  std::erase(text, ' ');
-  std::smatch found;
-  bool fits = std::regex_match(text, found, kRule);
-  const auto number = [&](std::size_t group) {
-    const std::int64_t value = found[group].matched ? std::stoll(found[group]) : 1;
-    fits = fits && value >= 1 && value <= kMaxSize;
+  std::string rest(rule);
+  std::erase(rest, ' ');
+  bool fits = true;
+  const auto take = [&](std::string_view word) {
+    const bool found = rest.starts_with(word);
+    if (found) rest.erase(0, word.size());
+    return found;
+  };
+  const auto number = [&] {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
+    fits = fits && error == std::errc() && value >= 1 && value <= kMaxSize;
+    rest.erase(0, static_cast<std::size_t>(end - rest.data()));
     return value;
   };
-  const std::int64_t above = number(1), below = number(3), step = number(5);
-  const bool rounds = found[4].matched;
-  if (!fits) {
+  const std::int64_t above = number();
+  const std::int64_t below = take("/") ? number() : 1;
+  take("*");
+  fits = take("d") && fits;
+  const bool rounds = take(",roundupto");
+  const std::int64_t step = rounds ? number() : 1;
+  if (!fits || !rest.empty()) {
     throw BadInput("d_ff", "expected a number, or a rule as in \"8/3 d, round up to 64\", got \"{}\"", rule);
   }
   const std::int64_t size = above * d_model;  // below 2^62
