@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -45,6 +46,9 @@ struct Family {
   std::vector<TensorRule> tensors;
   std::vector<std::string_view> ignored;  ///< Full names of buffers that can be computed.
   std::vector<Key> keys;                  ///< For --set d_model=64 and the like.
+
+  /// config.json's key for one of our names; other words are already config.json's.
+  std::string key_of(std::string_view word) const;
 };
 
 /// All families, in no particular order.

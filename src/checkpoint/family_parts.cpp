@@ -7,6 +7,11 @@
 
 namespace vitrine {
 
+std::string Family::key_of(std::string_view word) const {
+  const auto key = std::find_if(keys.begin(), keys.end(), [&](const Key& known) { return known.ours == word; });
+  return std::string(key != keys.end() ? key->theirs : word);
+}
+
 Family decoder_family(std::string_view model_type, std::string_view architecture,
                       std::function<ModelConfig(ConfigReader&)> read_config) {
   Family family;
@@ -28,6 +33,8 @@ Family decoder_family(std::string_view model_type, std::string_view architecture
       {"{p}layers.{l}.mlp.down_proj", {"blocks.{l}.mlp.w_down"}},
       {"{p}norm", {"ln_final"}},
       {"lm_head", {"unembed"}},
+      {"{p}layers.{l}.self_attn.q_norm", {"blocks.{l}.attn.q_norm"}},
+      {"{p}layers.{l}.self_attn.k_norm", {"blocks.{l}.attn.k_norm"}},
   };
   family.ignored = {"{p}layers.{l}.self_attn.rotary_emb.inv_freq", "{p}rotary_emb.inv_freq"};  // of early libraries
   family.keys = {{"d_model", "hidden_size"},         {"n_layers", "num_hidden_layers"},
@@ -50,11 +57,6 @@ void add_four_norms(Family& family) {
   add_tensors(family.tensors, {{"{p}layers.{l}.post_attention_layernorm", {"blocks.{l}.ln1_post"}},
                                {"{p}layers.{l}.pre_feedforward_layernorm", {"blocks.{l}.ln2"}},
                                {"{p}layers.{l}.post_feedforward_layernorm", {"blocks.{l}.ln2_post"}}});
-}
-
-void add_qk_norms(Family& family) {
-  add_tensors(family.tensors, {{"{p}layers.{l}.self_attn.q_norm", {"blocks.{l}.attn.q_norm"}},
-                               {"{p}layers.{l}.self_attn.k_norm", {"blocks.{l}.attn.k_norm"}}});
 }
 
 void add_experts(Family& family) {

@@ -8,15 +8,13 @@ namespace vitrine {
 // Tables of tensors
 
 /// A family with the tensor names and keys that most decoders of transformers share: embed_tokens, q_proj …, norm,
-/// lm_head; input_layernorm before attention, post_attention_layernorm before the FFN.
+/// lm_head; input_layernorm before attention, post_attention_layernorm before the FFN; q_norm and k_norm.
 Family decoder_family(std::string_view model_type, std::string_view architecture,
                       std::function<ModelConfig(ConfigReader&)> read_config);
 /// Adds rules to a table. They replace the rules that hold the same parameters.
 void add_tensors(std::vector<TensorRule>& table, const std::vector<TensorRule>& rules);
 /// Names of norms before and after each sublayer.
 void add_four_norms(Family& family);
-/// Names of the norms of q and k.
-void add_qk_norms(Family& family);
 /// Experts under mlp.experts: gate_proj, up_proj, down_proj, and the router, mlp.gate; and the keys of their sizes.
 void add_experts(Family& family);
 

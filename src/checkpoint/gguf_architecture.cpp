@@ -14,18 +14,17 @@ constexpr GgufKey kSharedKeys[] = {
     {"attention.head_count", "n_heads", Kind::size, true},
 };
 
-const std::vector<GgufKey>& rms_and_rope_keys() {
-  static const std::vector<GgufKey> keys = {
-      {"attention.head_count_kv", "n_kv_heads"},
-      {"attention.key_length", "head_dim"},
-      {"attention.layer_norm_rms_epsilon", "rms_norm_eps", Kind::number, true},
-      {"rope.freq_base", "rope_theta", Kind::number},
-  };
-  return keys;
+std::vector<GgufKey> rms_and_rope_keys() {
+  return {{"attention.head_count_kv", "n_kv_heads"},
+          {"attention.key_length", "head_dim"},
+          {"attention.layer_norm_rms_epsilon", "rms_norm_eps", Kind::number, true},
+          {"rope.freq_base", "rope_theta", Kind::number}};
 }
 
-std::vector<GgufKey> layer_norm_and_rope_keys(std::string_view eps, std::string_view theta) {
-  return {{"attention.layer_norm_epsilon", eps, Kind::number, true}, {"rope.freq_base", theta, Kind::number}};
+std::vector<GgufKey> layer_norm_and_rope_keys(std::string_view eps) {
+  return {{"attention.layer_norm_epsilon", eps, Kind::number, true},
+          {"rope.freq_base", "rope_theta", Kind::number},
+          {"attention.head_count_kv", "n_kv_heads"}};
 }
 
 std::vector<GgufKey> with(std::vector<GgufKey> keys, std::vector<GgufKey> more) {
@@ -153,38 +152,32 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
       {.name = "command-r",
        .family = "cohere",
        .layout = RopeConfig::Layout::interleaved,
-       .keys = with(layer_norm_and_rope_keys("layer_norm_eps", "rope_theta"),
-                    {{"attention.head_count_kv", "n_kv_heads"}, {"logit_scale", "logit_scale", Kind::number, true}}),
+       .keys = with(layer_norm_and_rope_keys("layer_norm_eps"), {{"logit_scale", "logit_scale", Kind::number, true}}),
        .complete = complete_command_r},
       {.name = "cohere2",
        .family = "cohere2",
        .layout = RopeConfig::Layout::interleaved,
-       .keys = with(layer_norm_and_rope_keys("layer_norm_eps", "rope_theta"),
-                    {{"attention.head_count_kv", "n_kv_heads"},
-                     {"attention.sliding_window", "window", Kind::size, true},
+       .keys = with(layer_norm_and_rope_keys("layer_norm_eps"),
+                    {{"attention.sliding_window", "window", Kind::size, true},
                      {"attention.sliding_window_pattern", "sliding_window_pattern", Kind::size, false, 4.0},
                      {"logit_scale", "logit_scale", Kind::number, true}})},
-      {.name = "starcoder2",
-       .family = "starcoder2",
-       .keys =
-           with(layer_norm_and_rope_keys("norm_epsilon", "rope_theta"), {{"attention.head_count_kv", "n_kv_heads"}})},
+      {.name = "starcoder2", .family = "starcoder2", .keys = layer_norm_and_rope_keys("norm_epsilon")},
       {.name = "gptneox",
        .family = "gpt_neox",
-       .keys = with(layer_norm_and_rope_keys("layer_norm_eps", "rotary_emb_base"),
-                    {{"use_parallel_residual", "use_parallel_residual", Kind::flag, true}}),
+       .keys = {{"attention.layer_norm_epsilon", "layer_norm_eps", Kind::number, true},
+                {"rope.freq_base", "rotary_emb_base", Kind::number},
+                {"use_parallel_residual", "use_parallel_residual", Kind::flag, true}},
        .fused_qkv = true,
        .rotary_fraction = "rotary_pct"},
       {.name = "falcon",
        .family = "falcon",
-       .keys = with(layer_norm_and_rope_keys("layer_norm_epsilon", "rope_theta"),
-                    {{"attention.head_count_kv", "n_kv_heads"}}),
+       .keys = layer_norm_and_rope_keys("layer_norm_epsilon"),
        .fused_qkv = true,
        .tensors = falcon_norms(),
        .complete = complete_falcon},
       {.name = "phi2",
        .family = "phi",
-       .keys =
-           with(layer_norm_and_rope_keys("layer_norm_eps", "rope_theta"), {{"attention.head_count_kv", "n_kv_heads"}}),
+       .keys = layer_norm_and_rope_keys("layer_norm_eps"),
        .rotary_fraction = "partial_rotary_factor"},
       {.name = "phi3",
        .family = "phi3",

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/gguf.h"
+#include "base/gguf_writer.h"
 #include "checkpoint/bind_tensors.h"
 #include "checkpoint/family.h"
 #include "checkpoint/load.h"
@@ -78,5 +79,25 @@ void fold_weight_offsets(ModelConfig& config);
 /// and BadCheckpoint for impossible values.
 ModelConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMetadata& metadata,
                              const StoredTensors& tensors, const LoadOptions& options);
+
+/// The architecture as which this family is written. Throws Unsupported where there is none.
+const GgufArchitecture& gguf_architecture_of(std::string_view family, std::string_view where);
+
+/// The architecture's keys for `config`.
+GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfig& config);
+
+/// Numbers of the config that GGUF stores as a tensor.
+struct RopeTensor {
+  std::string name;
+  std::vector<float> values;
+};
+
+/// Divisors of plain RoPE frequencies, for scalings that have no keys.
+std::vector<RopeTensor> rope_tensors(const ModelConfig& config);
+
+/// Throws Unsupported where a file with this header (keys and list of tensors) and these tensors would be read as a
+/// model other than `config`, apart from what differs by format.
+void check_round_trip(const GgufArchitecture& architecture, const std::string& header,
+                      const std::vector<RopeTensor>& rope, ModelConfig config, std::string_view where);
 
 }  // namespace vitrine

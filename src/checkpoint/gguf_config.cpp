@@ -57,9 +57,6 @@ class ArchitectureKeys {
     if (!value || *value == expected) return;
     throw Unsupported(where(), "{}: expected {}{}, got {}", full(name), expected, why, *value);
   }
-  void expect_true(std::string_view name) {
-    if (metadata_.boolean(use(name)) == false) throw Unsupported(where(), "{}: false is not supported", full(name));
-  }
   /// Throws Unsupported for a key that is unknown and not among `allowed`.
   void finish(const std::vector<std::string>& allowed) const {
     for (const auto& [key, value] : metadata_.values()) {
@@ -83,14 +80,6 @@ class ArchitectureKeys {
   std::string prefix_;
   std::set<std::string> used_;
 };
-
-/// config.json's key for one of our names; other words are already config.json's.
-std::string word_of(const Family& family, std::string_view word) {
-  for (const Family::Key& key : family.keys) {
-    if (key.ours == word) return std::string(key.theirs);
-  }
-  return std::string(word);
-}
 
 /// Numbers above 0, one for each pair of elements of a head.
 std::vector<float> read_factors(const StoredTensor& tensor, std::string_view name) {
@@ -165,19 +154,14 @@ void read_key(const GgufKey& key, const std::string& word, ArchitectureKeys& key
 
 /// The part of a head that RoPE rotates. Half an element is added so that its product with head_dim is not rounded down
 /// to one element less.
-void read_rotary_fraction(std::string_view word, const Family& family, ArchitectureKeys& keys, Json& config) {
+std::optional<double> read_rotary_fraction(ArchitectureKeys& keys, std::int64_t head_dim) {
   const auto dim = keys.size("rope.dimension_count");
-  if (!dim) return;
-  const auto d_model = config[word_of(family, "d_model")].get<std::int64_t>();
-  const auto n_heads = config[word_of(family, "n_heads")].get<std::int64_t>();
-  const std::int64_t head_dim =
-      config.contains("head_dim") ? config["head_dim"].get<std::int64_t>() : d_model / n_heads;
+  if (!dim) return std::nullopt;
   if (*dim > head_dim) {
     throw BadCheckpoint(keys.where(), "{}: expected at most {} (head_dim), got {}", keys.full("rope.dimension_count"),
                         head_dim, *dim);
   }
-  const double fraction = (static_cast<double>(*dim) + 0.5) / static_cast<double>(head_dim);
-  config[std::string(word)] = std::min(1.0, fraction);
+  return std::min(1.0, (static_cast<double>(*dim) + 0.5) / static_cast<double>(head_dim));
 }
 
 /// The config.json of a file: the keys that correspond to its keys, and those that GGUF expresses in other ways.
@@ -189,7 +173,7 @@ Json read_words(const GgufArchitecture& architecture, const Family& family, Arch
     if (key.required && !keys.contains(key.name)) {
       throw BadCheckpoint(keys.where(), "key {} is missing", keys.full(key.name));
     }
-    const std::string word = word_of(family, key.word);
+    const std::string word = family.key_of(key.word);
     has_head_dim = has_head_dim || word == "head_dim";
     const bool is_theta = key.name == "rope.freq_base";
     has_rope = has_rope || is_theta;
@@ -200,19 +184,18 @@ Json read_words(const GgufArchitecture& architecture, const Family& family, Arch
   if (embedding == tensors.all.end()) throw BadCheckpoint(keys.where(), "tensor token_embd.weight is missing");
   config["vocab_size"] = embedding->second.shape.front();
   config["tie_word_embeddings"] = !tensors.all.contains("output.weight");
-  if (has_head_dim && !config.contains("head_dim")) {
-    const auto d_model = config[word_of(family, "d_model")].get<std::int64_t>();
-    const auto n_heads = config[word_of(family, "n_heads")].get<std::int64_t>();
-    if (d_model % n_heads != 0) {
-      throw BadCheckpoint(keys.where(), "key {} is missing, and {} elements are no multiple of {} heads",
-                          keys.full("attention.key_length"), d_model, n_heads);
-    }
-    config["head_dim"] = d_model / n_heads;
+  const auto d_model = config[family.key_of("d_model")].get<std::int64_t>();
+  const auto n_heads = config[family.key_of("n_heads")].get<std::int64_t>();
+  const std::int64_t head_dim = config.value("head_dim", d_model / n_heads);
+  if (has_head_dim && !config.contains("head_dim") && d_model % n_heads != 0) {
+    throw BadCheckpoint(keys.where(), "key {} is missing, and {} elements are no multiple of {} heads",
+                        keys.full("attention.key_length"), d_model, n_heads);
   }
+  if (has_head_dim) config["head_dim"] = head_dim;
   if (has_rope) read_rope_scaling(keys, tensors, config);
-  if (!architecture.rotary_fraction.empty()) {
-    read_rotary_fraction(architecture.rotary_fraction, family, keys, config);
-  }
+  const std::string_view rotated = architecture.rotary_fraction;
+  const auto fraction = rotated.empty() ? std::nullopt : read_rotary_fraction(keys, head_dim);
+  if (fraction) config[std::string(rotated)] = *fraction;
   if (architecture.complete != nullptr) architecture.complete(config, tensors);
   return config;
 }
@@ -272,7 +255,9 @@ ModelConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMet
   }
   keys.expect("expert_count", 0, " (this architecture has no experts)");
   keys.expect("expert_used_count", 0, " (this architecture has no experts)");
-  keys.expect_true("attention.causal");
+  if (keys.flag("attention.causal") == false) {
+    throw Unsupported(keys.where(), "{}: false is not supported", keys.full("attention.causal"));
+  }
   keys.ignore("tensor_data_layout");  // that q and k are permuted, as in all files of the architecture
   keys.ignore("pooling_type");        // for embeddings of texts
   for (const std::string_view name : architecture.ignored) keys.ignore(name);

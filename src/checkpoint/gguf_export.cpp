@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "checkpoint/gguf_export_config.h"
+#include "checkpoint/gguf_architecture.h"
 #include "checkpoint/gguf_types.h"
 #include "checkpoint/tensor_rules.h"
 #include "kernels/kernels.h"
@@ -45,24 +45,6 @@ struct Target {
   std::int64_t bytes() const { return bytes_of(dtype, rows * cols); }
 };
 
-/// The weight_offset of the norm that has this parameter as its weight; 0 for other parameters.
-float norm_offset(const ModelConfig& config, const std::string& name) {
-  if (name == "ln_final.weight") return config.final_norm.weight_offset;
-  if (!name.starts_with("blocks.") || !name.ends_with(".weight")) return 0;
-  const std::size_t dot = name.find('.', 7);
-  const BlockConfig& block = config.blocks[std::stoul(name.substr(7, dot - 7))];
-  const BlockNorms& norms = block.norms;
-  const std::string kind = name.substr(dot + 1);
-  if (kind == "attn.q_norm.weight" || kind == "attn.k_norm.weight")
-    return block.attention().qk_norm->norm.weight_offset;
-  const std::optional<NormConfig>& norm = kind == "ln1.weight"        ? norms.attn_pre
-                                          : kind == "ln1_post.weight" ? norms.attn_post
-                                          : kind == "ln2.weight"      ? norms.ffn_pre
-                                          : kind == "ln2_post.weight" ? norms.ffn_post
-                                                                      : std::nullopt;
-  return norm ? norm->weight_offset : 0;
-}
-
 /// The tensors of the file.
 class Plan {
  public:
@@ -92,7 +74,9 @@ class Plan {
       const auto it = params_.find(name);
       if (it == params_.end()) return;  // this config has no such parameter
       const Param& param = *it->second;
-      SourceRows part{&param, param.shape[0], norm_offset(config_, name)};
+      SourceRows part{&param, param.shape[0]};
+      const bool is_gain = param.shape.rank() == 1 && name.ends_with(".weight");
+      if (is_gain) part.offset = config_.final_norm.weight_offset;  // all norms of a model have the same one
       if (name.find(".attn.wq.") != name.npos || name.find(".attn.wk.") != name.npos) permute(place.layer, part);
       shapes.push_back(param.shape);
       target.parts.push_back(part);

@@ -1,9 +1,9 @@
-#include "checkpoint/gguf_export_config.h"
-
+// Writes a config as GGUF's keys, and checks that reading them gives the same config.
 #include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
+#include "checkpoint/gguf_architecture.h"
 
 namespace vitrine {
 namespace {
@@ -56,59 +56,42 @@ double divisor_of(float scale) {
   return guess;
 }
 
-/// The value of a key for a factor (of embedding, scores, residual or logits), or for use_parallel_residual.
-std::optional<double> factor_of(const ModelConfig& config, std::string_view word) {
+/// The value of the key with this word; nothing where the config has no such value.
+std::optional<double> value_of(const ModelConfig& config, std::string_view word) {
   const BlockConfig& block = config.blocks.front();
-  if (word == "attention_multiplier") return block.attention().score_scale;
+  const AttentionConfig& a = block.attention();
+  const AttentionConfig* const sliding = sliding_attention(config);
+  const MoeConfig* const moe = experts_of(config);
+  const auto& rope = main_rope(config);
+  const auto number = [](auto x) { return std::optional(static_cast<double>(x)); };
+  const auto optional = [&](const auto& x) { return x ? number(*x) : std::nullopt; };
+  if (word == "max_seq_len") return number(config.max_seq_len);
+  if (word == "d_model") return number(config.d_model);
+  if (word == "n_layers") return number(config.blocks.size());
+  if (word == "n_heads") return number(a.n_heads);
+  if (word == "n_kv_heads") return number(a.n_kv_heads);
+  if (word == "head_dim") return number(a.head_dim);
+  if (word.find("_eps") != word.npos) return config.final_norm.eps;
+  if (word == "rope_theta" || word == "rotary_emb_base") return rope ? number(rope->theta) : std::nullopt;
+  if (word == "window") return sliding != nullptr ? number(*sliding->window) : std::nullopt;
+  if (word == "rope_local_base_freq") return sliding != nullptr ? number(sliding->rope->theta) : std::nullopt;
+  if (word == "sliding_window_pattern") return sliding != nullptr ? sliding_pattern(config) : std::nullopt;
+  if (word == "attn_logit_softcapping") return optional(a.softcap);
+  if (word == "final_logit_softcapping") return optional(config.head.softcap);
+  if (word == "attention_multiplier") return a.score_scale;
   if (word == "embedding_multiplier") return config.embedding.scale;
   if (word == "residual_multiplier") return block.residual_scale;
   if (word == "logit_scale") return config.head.scale;
   if (word == "logits_scaling") return divisor_of(config.head.scale);
   if (word == "use_parallel_residual") return block.residual == BlockConfig::Residual::parallel ? 1.0 : 0.0;
+  if (word == "d_ff") return number((moe != nullptr ? moe->expert : std::get<DenseConfig>(block.ffn)).d_ff);
+  if (word == "n_experts") return moe != nullptr ? number(moe->n_experts) : std::nullopt;
+  if (word == "top_k") return moe != nullptr ? number(moe->top_k) : std::nullopt;
+  if (word == "d_ff_expert") return moe != nullptr ? number(moe->expert.d_ff) : std::nullopt;
+  if (word == "shared_expert_intermediate_size") {
+    return moe != nullptr && moe->shared ? number(moe->shared->d_ff) : std::nullopt;
+  }
   throw InternalError("gguf", "no value for the key {}", word);
-}
-
-/// The value of a key for a width of the feed-forward or a number of experts.
-std::optional<std::int64_t> ffn_size_of(const ModelConfig& config, std::string_view word) {
-  const MoeConfig* moe = experts_of(config);
-  if (word == "d_ff" && moe == nullptr) return std::get<DenseConfig>(config.blocks.front().ffn).d_ff;
-  if (moe == nullptr) return std::nullopt;
-  if (word == "n_experts") return moe->n_experts;
-  if (word == "top_k") return moe->top_k;
-  if (word == "d_ff" || word == "d_ff_expert") return moe->expert.d_ff;
-  return moe->shared ? std::optional(moe->shared->d_ff) : std::nullopt;
-}
-
-/// The value of the key with this word; nothing where the config has no such value.
-std::optional<double> value_of(const ModelConfig& config, std::string_view word) {
-  const BlockConfig& block = config.blocks.front();
-  const AttentionConfig& a = block.attention();
-  const auto size = [](std::int64_t n) { return static_cast<double>(n); };
-  const auto optional = [](const std::optional<float>& x) { return x ? std::optional<double>(*x) : std::nullopt; };
-  if (word == "max_seq_len") return size(config.max_seq_len);
-  if (word == "d_model") return size(config.d_model);
-  if (word == "n_layers") return size(static_cast<std::int64_t>(config.blocks.size()));
-  if (word == "n_heads") return size(a.n_heads);
-  if (word == "n_kv_heads") return size(a.n_kv_heads);
-  if (word == "head_dim") return size(a.head_dim);
-  if (word.find("_eps") != word.npos) return config.final_norm.eps;
-  if (word == "rope_theta" || word == "rotary_emb_base") {
-    const auto& rope = main_rope(config);
-    return rope ? std::optional(rope->theta) : std::nullopt;
-  }
-  const AttentionConfig* const sliding = sliding_attention(config);
-  if (word == "window") return sliding != nullptr ? std::optional(size(*sliding->window)) : std::nullopt;
-  if (word == "rope_local_base_freq") return sliding != nullptr ? std::optional(sliding->rope->theta) : std::nullopt;
-  if (word == "sliding_window_pattern") return sliding != nullptr ? sliding_pattern(config) : std::nullopt;
-  if (word == "attn_logit_softcapping") return optional(a.softcap);
-  if (word == "final_logit_softcapping") return optional(config.head.softcap);
-  for (const std::string_view of_ffn :
-       {"d_ff", "n_experts", "top_k", "d_ff_expert", "shared_expert_intermediate_size"}) {
-    if (word != of_ffn) continue;
-    const auto n = ffn_size_of(config, word);
-    return n ? std::optional(size(*n)) : std::nullopt;
-  }
-  return factor_of(config, word);
 }
 
 /// Removes what differs by format alone.
@@ -162,14 +145,13 @@ const GgufArchitecture& gguf_architecture_of(std::string_view family, std::strin
 GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfig& config) {
   GgufKeys keys;
   const auto full = [&](std::string_view name) { return std::string(architecture.name) + "." + std::string(name); };
-  const auto add_size = [&](std::string_view name, double size) {
-    keys.add(full(name), static_cast<std::uint32_t>(size));
-  };
+  const auto add_size = [&](std::string_view name, auto n) { keys.add(full(name), static_cast<std::uint32_t>(n)); };
+  const auto add_number = [&](std::string_view name, double x) { keys.add(full(name), static_cast<float>(x)); };
   for (const GgufKey& key : gguf_keys(architecture)) {
     const std::optional<double> value = value_of(config, key.word);
     if (!value || value == key.usual) continue;
     if (key.kind == GgufKey::Kind::number) {
-      keys.add(full(key.name), static_cast<float>(*value));
+      add_number(key.name, *value);
     } else if (key.kind == GgufKey::Kind::flag) {
       keys.add(full(key.name), *value != 0);
     } else {
@@ -177,28 +159,29 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
     }
     if (key.name == "attention.key_length") add_size("attention.value_length", *value);
   }
-  keys.add(full("vocab_size"), static_cast<std::uint32_t>(config.vocab_size));
+  add_size("vocab_size", config.vocab_size);
   const auto& rope = main_rope(config);
   if (!rope && architecture.may_lack_rope) keys.add(full(kRopeFinetuned), false);
   if (!rope) return keys;
-  add_size("rope.dimension_count", static_cast<double>(rope->dim));
+  add_size("rope.dimension_count", rope->dim);
   if (const auto* linear = std::get_if<LinearScaling>(&rope->scaling)) {
     keys.add(full("rope.scaling.type"), "linear");
-    keys.add(full("rope.scaling.factor"), static_cast<float>(linear->factor));
+    add_number("rope.scaling.factor", linear->factor);
   }
   if (const auto* listed = std::get_if<LongRopeScaling>(&rope->scaling)) {
-    add_size("rope.scaling.original_context_length", static_cast<double>(listed->original_max_seq_len));
-    keys.add(full("rope.scaling.attn_factor"), rope->magnitude);
+    add_size("rope.scaling.original_context_length", listed->original_max_seq_len);
+    add_number("rope.scaling.attn_factor", rope->magnitude);
   }
   if (const auto* ramp = std::get_if<YarnScaling>(&rope->scaling)) {
-    const auto add = [&](const char* name, double value) { keys.add(full(name), static_cast<float>(value)); };
     keys.add(full("rope.scaling.type"), "yarn");
-    add("rope.scaling.factor", ramp->factor);
+    add_number("rope.scaling.factor", ramp->factor);
     add_size("rope.scaling.original_context_length", ramp->original_max_seq_len);
     const double proposed = yarn_magnitude(ramp->factor);
-    if (rope->magnitude != static_cast<float>(proposed)) add("rope.scaling.attn_factor", rope->magnitude / proposed);
-    if (ramp->beta_fast != 32) add("rope.scaling.yarn_beta_fast", ramp->beta_fast);
-    if (ramp->beta_slow != 1) add("rope.scaling.yarn_beta_slow", ramp->beta_slow);
+    if (rope->magnitude != static_cast<float>(proposed)) {
+      add_number("rope.scaling.attn_factor", rope->magnitude / proposed);
+    }
+    if (ramp->beta_fast != 32) add_number("rope.scaling.yarn_beta_fast", ramp->beta_fast);
+    if (ramp->beta_slow != 1) add_number("rope.scaling.yarn_beta_slow", ramp->beta_slow);
   }
   return keys;
 }

@@ -223,14 +223,9 @@ std::vector<std::int32_t> read_ids(const Json& json, const char* key, std::int64
   std::vector<std::int32_t> ids;
   const auto it = json.find(key);
   if (it == json.end() || it->is_null()) return ids;
-  const auto add = [&](const Json& id) {
+  for (const Json& id : it->is_array() ? *it : Json::array({*it})) {
     if (!id.is_number_integer()) throw BadCheckpoint(where, "{}: expected ids, got {}", key, it->dump());
     if (id >= 0 && id < vocab_size) ids.push_back(id.get<std::int32_t>());  // others mean none, as −1 does
-  };
-  if (it->is_array()) {
-    for (const Json& id : *it) add(id);
-  } else {
-    add(*it);
   }
   return ids;
 }

@@ -23,12 +23,9 @@ constexpr Preset kPresets[] = {
       "num_key_value_heads": 16, "intermediate_size": 24576})", "gemma-2b"},
     {"gemma-2-2b", "google/gemma-2-2b; Gemma Team 2024b, tables 1 and 2 (590 M + 2,024 M)",
      2'614'341'888, R"({"architectures": ["Gemma2ForCausalLM"], "model_type": "gemma2",
-      "hidden_activation": "gelu_pytorch_tanh", "attn_logit_softcapping": 50.0,
-      "final_logit_softcapping": 30.0, "query_pre_attn_scalar": 256, "sliding_window": 4096,
-      "vocab_size": 256000, "max_position_embeddings": 8192, "head_dim": 256, "rms_norm_eps": 1e-06,
-      "rope_theta": 10000.0, "attention_bias": false, "bos_token_id": 2, "eos_token_id": 1, "pad_token_id": 0,
-      "torch_dtype": "bfloat16", "hidden_size": 2304, "num_hidden_layers": 26, "num_attention_heads": 8,
-      "num_key_value_heads": 4, "intermediate_size": 9216})"},
+      "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0, "query_pre_attn_scalar": 256,
+      "sliding_window": 4096, "hidden_size": 2304, "num_hidden_layers": 26, "num_key_value_heads": 4,
+      "intermediate_size": 9216})", "gemma-2b"},
     {"gemma-2-9b", "google/gemma-2-9b; Gemma Team 2024b, tables 1 and 2 (918 M + 8,324 M)",
      9'241'705'984, R"({"hidden_size": 3584, "num_hidden_layers": 42, "num_attention_heads": 16,
       "num_key_value_heads": 8, "intermediate_size": 14336})", "gemma-2-2b"},
@@ -38,13 +35,10 @@ constexpr Preset kPresets[] = {
       "intermediate_size": 36864})", "gemma-2-2b"},
     {"gemma-3-1b", "google/gemma-3-1b-pt; Gemma Team 2025, table 1 (302 M + 698 M)",
      999'885'952, R"({"architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text",
-      "hidden_activation": "gelu_pytorch_tanh", "attn_logit_softcapping": null,
-      "final_logit_softcapping": null, "query_pre_attn_scalar": 256, "sliding_window": 512,
+      "attn_logit_softcapping": null, "final_logit_softcapping": null, "sliding_window": 512,
       "sliding_window_pattern": 6, "rope_theta": 1000000, "rope_local_base_freq": 10000, "rope_scaling": null,
-      "vocab_size": 262144, "max_position_embeddings": 32768, "head_dim": 256, "rms_norm_eps": 1e-06,
-      "attention_bias": false, "bos_token_id": 2, "eos_token_id": 1, "pad_token_id": 0,
-      "torch_dtype": "bfloat16", "hidden_size": 1152, "num_hidden_layers": 26, "num_attention_heads": 4,
-      "num_key_value_heads": 1, "intermediate_size": 6912})"},
+      "vocab_size": 262144, "max_position_embeddings": 32768, "hidden_size": 1152, "num_attention_heads": 4,
+      "num_key_value_heads": 1, "intermediate_size": 6912})", "gemma-2-2b"},
     {"gemma-3-4b", "google/gemma-3-4b-pt, its text part; Gemma Team 2025, table 1 (675 M + 3,209 M, with fewer rows)",
      3'880'263'168, R"({"sliding_window": 1024, "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
       "vocab_size": 262208, "max_position_embeddings": 131072, "hidden_size": 2560, "num_hidden_layers": 34,
@@ -59,13 +53,11 @@ constexpr Preset kPresets[] = {
      68'976'648'192, R"({"hidden_size": 8192, "num_hidden_layers": 80, "num_attention_heads": 64,
       "num_key_value_heads": 8, "intermediate_size": 28672})", "llama-2-7b"},
     {"llama-3.1-8b", "meta-llama/Llama-3.1-8B; Llama Team 2024, table 3 (8B); 8,030,261,248 on its card",
-     8'030'261'248, R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
-      "attention_bias": false, "bos_token_id": 128000, "eos_token_id": 128001, "rms_norm_eps": 1e-05,
-      "rope_theta": 500000.0, "tie_word_embeddings": false, "vocab_size": 128256,
-      "max_position_embeddings": 131072, "torch_dtype": "bfloat16", "hidden_size": 4096,
-      "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
-      "intermediate_size": 14336, "rope_scaling": {"rope_type": "llama3", "factor": 8.0,
-      "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}})"},
+     8'030'261'248, R"({"bos_token_id": 128000, "eos_token_id": 128001, "rope_theta": 500000.0,
+      "vocab_size": 128256, "max_position_embeddings": 131072, "torch_dtype": "bfloat16",
+      "num_key_value_heads": 8, "intermediate_size": 14336, "rope_scaling": {"rope_type": "llama3",
+      "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+      "original_max_position_embeddings": 8192}})", "llama-2-7b"},
     {"llama-3.2-1b", "meta-llama/Llama-3.2-1B; 1,235,814,400 on its card (1.23B)",
      1'235'814'400, R"({"tie_word_embeddings": true, "hidden_size": 2048, "num_hidden_layers": 16,
       "intermediate_size": 8192, "head_dim": 64, "rope_scaling": {"rope_type": "llama3", "factor": 32.0,
@@ -78,13 +70,9 @@ constexpr Preset kPresets[] = {
       "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
       "intermediate_size": 14336})"},
     {"mixtral-8x7b", "mistralai/Mixtral-8x7B-v0.1; Jiang et al. 2024, table 1 (47B); 46,702,792,704 on its card",
-     46'702'792'704, R"({"architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "hidden_act": "silu",
-      "bos_token_id": 1, "eos_token_id": 2, "rms_norm_eps": 1e-05, "rope_theta": 1000000.0,
-      "sliding_window": null, "tie_word_embeddings": false, "vocab_size": 32000,
-      "max_position_embeddings": 32768, "num_local_experts": 8, "num_experts_per_tok": 2,
-      "output_router_logits": false, "router_aux_loss_coef": 0.02, "torch_dtype": "bfloat16",
-      "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
-      "intermediate_size": 14336})"},
+     46'702'792'704, R"({"architectures": ["MixtralForCausalLM"], "model_type": "mixtral",
+      "rope_theta": 1000000.0, "sliding_window": null, "num_local_experts": 8, "num_experts_per_tok": 2,
+      "output_router_logits": false, "router_aux_loss_coef": 0.02})", "mistral-7b"},
     {"qwen2.5-0.5b", "Qwen/Qwen2.5-0.5B; Qwen Team 2024 (0.5B); 494,032,768 on its card",
      494'032'768, R"({"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_act": "silu",
       "bos_token_id": 151643, "eos_token_id": 151643, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0,
@@ -101,15 +89,12 @@ constexpr Preset kPresets[] = {
       "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8,
       "intermediate_size": 3072})"},
     {"qwen3-30b-a3b", "Qwen/Qwen3-30B-A3B; Qwen Team 2025, table 2 (30B); 30,532,122,624 on its card (30.5B)",
-     30'532'122'624, R"({"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "hidden_act": "silu",
-      "attention_bias": false, "bos_token_id": 151643, "eos_token_id": 151645, "rms_norm_eps": 1e-06,
-      "rope_theta": 1000000.0, "rope_scaling": null, "sliding_window": null, "max_window_layers": 48,
-      "use_sliding_window": false, "tie_word_embeddings": false, "vocab_size": 151936, "head_dim": 128,
-      "max_position_embeddings": 40960, "num_experts": 128, "num_experts_per_tok": 8,
-      "norm_topk_prob": true, "moe_intermediate_size": 768, "decoder_sparse_step": 1, "mlp_only_layers": [],
-      "output_router_logits": false, "router_aux_loss_coef": 0.001, "torch_dtype": "bfloat16",
-      "hidden_size": 2048, "num_hidden_layers": 48, "num_attention_heads": 32, "num_key_value_heads": 4,
-      "intermediate_size": 6144})"},
+     30'532'122'624, R"({"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe",
+      "rope_theta": 1000000.0, "max_window_layers": 48, "tie_word_embeddings": false, "num_experts": 128,
+      "num_experts_per_tok": 8, "norm_topk_prob": true, "moe_intermediate_size": 768,
+      "decoder_sparse_step": 1, "mlp_only_layers": [], "output_router_logits": false,
+      "router_aux_loss_coef": 0.001, "hidden_size": 2048, "num_hidden_layers": 48,
+      "num_attention_heads": 32, "num_key_value_heads": 4, "intermediate_size": 6144})", "qwen3-0.6b"},
     {"pythia-160m", "EleutherAI/pythia-160m; Biderman et al. 2023, table 1 (85,056,000 outside the embeddings)",
      162'322'944, R"({"architectures": ["GPTNeoXForCausalLM"], "model_type": "gpt_neox", "hidden_act": "gelu",
       "bos_token_id": 0, "eos_token_id": 0, "layer_norm_eps": 1e-05, "rotary_emb_base": 10000,
@@ -173,40 +158,6 @@ constexpr Preset kPresets[] = {
 };
 // clang-format on
 
-/// Reads a rule from left to right, ignoring spaces.
-class RuleReader {
- public:
-  explicit RuleReader(std::string_view rule) : rule_(rule) {
-    for (const char c : rule) {
-      if (c != ' ') rest_ += c;
-    }
-  }
-
-  bool take(std::string_view word) {
-    if (!rest_.starts_with(word)) return false;
-    rest_.erase(0, word.size());
-    return true;
-  }
-  void expect(std::string_view word) {
-    if (!take(word)) fail();
-  }
-  std::int64_t number() {
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
-    if (error != std::errc() || value < 1 || value > kMaxSize) fail();
-    rest_.erase(0, static_cast<std::size_t>(end - rest_.data()));
-    return value;
-  }
-  bool at_end() const { return rest_.empty(); }
-  [[noreturn]] void fail() const {
-    throw BadInput("d_ff", "expected a number, or a rule as in \"8/3 d, round up to 64\", got \"{}\"", rule_);
-  }
-
- private:
-  std::string_view rule_;
-  std::string rest_;
-};
-
 }  // namespace
 
 std::span<const Preset> all_presets() { return kPresets; }
@@ -233,18 +184,30 @@ Json preset_or_config(const std::string& name_or_path) {
 
 std::int64_t size_by_rule(std::string_view rule, std::int64_t d_model) {
   if (d_model < 1 || d_model > kMaxSize) throw BadInput("d_model", "expected 1 to {}, got {}", kMaxSize, d_model);
-  RuleReader reader(rule);
-  const std::int64_t above = reader.number();
-  const std::int64_t below = reader.take("/") ? reader.number() : 1;
-  reader.take("*");
-  reader.expect("d");
-  std::int64_t step = 1;
-  const bool rounds = reader.take(",");
-  if (rounds) {
-    reader.expect("roundupto");
-    step = reader.number();
+  std::string rest(rule);
+  std::erase(rest, ' ');
+  bool fits = true;
+  const auto take = [&](std::string_view word) {
+    const bool found = rest.starts_with(word);
+    if (found) rest.erase(0, word.size());
+    return found;
+  };
+  const auto number = [&] {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
+    fits = fits && error == std::errc() && value >= 1 && value <= kMaxSize;
+    rest.erase(0, static_cast<std::size_t>(end - rest.data()));
+    return value;
+  };
+  const std::int64_t above = number();
+  const std::int64_t below = take("/") ? number() : 1;
+  take("*");
+  fits = take("d") && fits;
+  const bool rounds = take(",roundupto");
+  const std::int64_t step = rounds ? number() : 1;
+  if (!fits || !rest.empty()) {
+    throw BadInput("d_ff", "expected a number, or a rule as in \"8/3 d, round up to 64\", got \"{}\"", rule);
   }
-  if (!reader.at_end()) reader.fail();
   const std::int64_t size = above * d_model;  // below 2^62
   if (!rounds && size % below != 0) {
     throw BadInput("d_ff", "\"{}\" of d_model {} is not a whole number: add \", round up to 64\"", rule, d_model);
@@ -257,15 +220,12 @@ std::int64_t size_by_rule(std::string_view rule, std::int64_t d_model) {
 }
 
 void set_config_keys(Json& config, const std::vector<std::string>& assignments, const std::string& where) {
+  Json values = Json::object();
   for (const std::string& text : assignments) {
     const std::size_t equals = text.find('=');
     if (equals == 0 || equals == std::string::npos) {
       throw BadInput("--set", "expected KEY=VALUE as in d_model=64, got \"{}\"", text);
     }
-  }
-  Json values = Json::object();
-  for (const std::string& text : assignments) {
-    const std::size_t equals = text.find('=');
     const std::string value = text.substr(equals + 1);
     const Json parsed = Json::parse(value, nullptr, false);
     values[text.substr(0, equals)] = parsed.is_discarded() ? Json(value) : parsed;
@@ -275,15 +235,9 @@ void set_config_keys(Json& config, const std::vector<std::string>& assignments, 
 
 void set_config_values(Json& config, const Json& values, const std::string& where) {
   const Family& family = family_of(config, where);
-  const auto their_key = [&](const std::string& key) {
-    for (const Family::Key& known : family.keys) {
-      if (known.ours == key) return std::string(known.theirs);
-    }
-    return key;
-  };
-  const std::string d_ff = their_key("d_ff"), d_model = their_key("d_model");
+  const std::string d_ff = family.key_of("d_ff"), d_model = family.key_of("d_model");
   for (const auto& [key, value] : values.items()) {
-    const std::string theirs = their_key(key);
+    const std::string theirs = family.key_of(key);
     if (theirs != key && values.contains(theirs)) throw BadInput(where, "{} and {} are the same key", key, theirs);
     config[theirs] = value;
   }

@@ -5,13 +5,11 @@
 namespace vitrine {
 
 Family cohere_family() {
-  Family family = decoder_family("cohere", "CohereForCausalLM", [](ConfigReader& c) {
+  return decoder_family("cohere", "CohereForCausalLM", [](ConfigReader& c) {
     ModelConfig model = read_cohere_decoder(c, 500000);
     if (c.flag_or("use_qk_norm", false)) norm_q_and_k(model, QkNormConfig::Over::head_own_weight);
     return model;
   });
-  add_qk_norms(family);
-  return family;
 }
 
 }  // namespace vitrine

@@ -36,7 +36,6 @@ Family gemma3_family() {
     }
     return model;
   });
-  add_qk_norms(family);
   add_four_norms(family);
   return family;
 }

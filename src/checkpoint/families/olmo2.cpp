@@ -16,7 +16,6 @@ Family olmo2_family() {
     }
     return model;
   });
-  add_qk_norms(family);
   add_tensors(family.tensors, {{"{p}layers.{l}.post_attention_layernorm", {"blocks.{l}.ln1_post"}},
                                {"{p}layers.{l}.post_feedforward_layernorm", {"blocks.{l}.ln2_post"}}});
   return family;

@@ -4,15 +4,13 @@
 namespace vitrine {
 
 Family qwen3_family() {
-  Family family = decoder_family("qwen3", "Qwen3ForCausalLM", [](ConfigReader& c) {
+  return decoder_family("qwen3", "Qwen3ForCausalLM", [](ConfigReader& c) {
     ModelConfig model = read_decoder(c, {.max_seq_len = 32768, .head_dim = 128});
     read_attention_bias(c, model);
     norm_q_and_k(model, QkNormConfig::Over::head);
     read_window_of_last_layers(c, model);
     return model;
   });
-  add_qk_norms(family);
-  return family;
 }
 
 }  // namespace vitrine

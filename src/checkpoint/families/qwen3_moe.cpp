@@ -17,7 +17,6 @@ Family qwen3_moe_family() {
     read_qwen_experts(c, model, c.size_or("num_local_experts", 128), 8, 768);
     return model;
   });
-  add_qk_norms(family);
   add_experts(family);
   return family;
 }
