@@ -1,6 +1,6 @@
 // vitrine predict: the most likely next tokens after every prefix of a text.
-#include "generate/score.h"
 #include "base/math.h"
+#include "generate/score.h"
 
 #include <fmt/format.h>
 
