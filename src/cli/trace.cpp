@@ -70,7 +70,7 @@ void add_trace(CLI::App& program) {
   const auto o = std::make_shared<TraceOptions>();
   add_model_and_text(command, *o);
   add_list(command, "--sites", o->globs,
-           "A glob over names of sites to write (default: all but the costly ones); may be given several times");
+           "A glob over names of sites to write (default: all but those on demand); may be given several times");
   add_list(command, "--set", o->writes,
            "Modify a site: 'SITE[index]=value', also *= and +=; may be given several times");
   command.add_flag("--gradients", o->gradients,

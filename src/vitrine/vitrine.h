@@ -48,7 +48,7 @@ using SiteFunction =
 /// The sites at which a function is called. A forward processes one chunk of tokens: in shapes, T is at most 256 for a
 /// prompt, and 1 in each later step.
 struct Watch {
-  std::vector<std::string> sites{};  ///< Globs over names, as in TraceOptions; none: all but the expensive ones.
+  std::vector<std::string> sites{};  ///< Globs over names, as in TraceOptions; none: all but those on demand.
   SiteFunction function{};
 };
 
@@ -72,7 +72,7 @@ struct SessionOptions {
 
 /// Which values of a forward to return, and what to write into it.
 struct TraceOptions {
-  /// Globs over names of sites, such as `blocks.*.attn.hook_pattern`; none: all but the expensive ones. The names are
+  /// Globs over names of sites, such as `blocks.*.attn.hook_pattern`; none: all but those on demand. The names are
   /// TransformerLens's; `vitrine trace` prints them.
   std::vector<std::string> sites{};
   /// Writes, such as `blocks.2.attn.hook_z[:,1]=0`; `*=` and `+=` are also allowed. The index has one entry for each
