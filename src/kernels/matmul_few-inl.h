@@ -48,14 +48,15 @@ template <DType kType, int kCache, int kTokens, int kRows>
   const std::byte* w_rows[kRows];
   unrolled<kTokens>([&](auto t) { x_rows[t] = x + t * p.ldx; });
   unrolled<kRows>([&](auto r) { w_rows[r] = w + r * p.w_stride; });
+  const std::int64_t lines = cols & -std::int64_t{kLine};
   std::int64_t k = 0;
-  for (; k + kLine <= cols; k += kLine) {
+  for (; k < lines; k += kLine) {
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) __builtin_prefetch(w_rows[r] + (k * kSize<kType> + ahead), 0, kCache);
 #pragma GCC unroll 2
     for (int i = 0; i < kLine; i += kLanes) step<kType>(x_rows, w_rows, k + i, kLanes, acc);
   }
-  for (; k + kLanes <= cols; k += kLanes) step<kType>(x_rows, w_rows, k, kLanes, acc);
+  for (; kLine > kLanes && k + kLanes <= cols; k += kLanes) step<kType>(x_rows, w_rows, k, kLanes, acc);
   if (k < cols) step<kType>(x_rows, w_rows, k, static_cast<int>(cols - k), acc);
 }
 
@@ -77,6 +78,22 @@ template <int kTokens, int kRows>
     unrolled<n / 4>([&](auto i) { sum_lanes_of_4(all + 4 * i, sums + 4 * i); });
     unrolled<n % 4>([&](auto i) { sums[n / 4 * 4 + i] = sum_lanes(all[n / 4 * 4 + i]); });
     unrolled<kTokens>([&](auto t) { unrolled<kRows>([&](auto r) { y[t * ldy + r] = sums[t * kRows + r]; }); });
+  }
+}
+
+/// All rows of kTokens tokens over all of k, kRows rows at once; the last rows fewer at once.
+template <DType kType, int kTokens, int kRows>
+void whole_tiles(const Product& product, std::int64_t rows, std::int64_t ahead) {
+  Product p = product;
+  for (; rows >= kRows; rows -= kRows) {
+    Vec acc[kTokens][kRows];
+    unrolled<kTokens>([&](auto t) { unrolled<kRows>([&](auto r) { acc[t][r] = zero(); }); });
+    accumulate<kType, kFirstCache>(p, p.x, p.w, p.cols, ahead, acc);
+    finish(acc, p.y, p.ldy);
+    p.w += kRows * p.w_stride, p.y += kRows;
+  }
+  if constexpr (kRows > 1) {
+    if (rows > 0) whole_tiles<kType, kTokens, kRows == 8 ? 4 : 1>(p, rows, ahead);
   }
 }
 
@@ -114,6 +131,9 @@ template <DType kType, int kTokens, int kRows>
 void few_block(const Product& p, std::int64_t tokens, std::int64_t rows) {
   static_assert(kFewBlockRows * kFewGroup * kLanes <= kScratchFloats);
   const std::int64_t chunk = even_part(p.cols, kFewFloats / tokens / kLanes * kLanes, kLanes);
+  if (tokens == kTokens && chunk >= p.cols) {
+    return whole_tiles<kType, kTokens, kRows>(p, rows, larger(kPrefetchTile, kRows * p.w_stride));
+  }
   Range k = {0, 0};
   do {  // once even without columns, for sums of zero
     k = {k.end, smaller(k.end + chunk, p.cols)};
@@ -144,37 +164,30 @@ void few_block_by(std::int64_t tile, bool near, const Product& p, std::int64_t t
   few_block<kType, kTokens, kFarRows>(p, tokens, rows);
 }
 
-/// kRows outputs of one token. A matrix in memory is read row by row, because a single stream is fastest; if the matrix
-/// is near, all rows are read at once. In both cases the lanes of all rows are summed together.
-template <DType kType, bool kIsNear, int kRows>
-[[gnu::always_inline]] inline void one_token_tile(const Product& p, std::int64_t row) {
-  Vec acc[1][kRows];
-  unrolled<kRows>([&](auto r) { acc[0][r] = zero(); });
-  const std::byte* const w = p.w + row * p.w_stride;
-  if constexpr (kIsNear) {
-    accumulate<kType, kFirstCache>(p, p.x, w, p.cols, kRows * p.w_stride, acc);
-  } else {
-    unrolled<kRows>([&](auto r) {
+/// One token and a matrix in memory, which is read row by row, because a single stream is fastest. The lanes of some
+/// rows are summed together.
+template <DType kType>
+void matmul_one_token(const Product& product, std::int64_t rows) {
+  Product p = product;
+  for (; rows >= kOneTokenRows; rows -= kOneTokenRows) {
+    Vec acc[1][kOneTokenRows];
+    unrolled<kOneTokenRows>([&](auto r) {
       Vec one[1][1] = {{zero()}};
-      accumulate<kType, kSecondCache>(p, p.x, w + r * p.w_stride, p.cols, kPrefetchOneRow, one);
+      accumulate<kType, kSecondCache>(p, p.x, p.w + r * p.w_stride, p.cols, kPrefetchOneRow, one);
       acc[0][r] = one[0][0];
     });
+    finish(acc, p.y, p.ldy);
+    p.w += kOneTokenRows * p.w_stride, p.y += kOneTokenRows;
   }
-  finish(acc, p.y + row, p.ldy);
-}
-
-template <DType kType, bool kIsNear>
-void matmul_one_token(const Product& p, std::int64_t rows) {
-  std::int64_t row = 0;
-  for (; row + kOneTokenRows <= rows; row += kOneTokenRows) one_token_tile<kType, kIsNear, kOneTokenRows>(p, row);
-  for (; row < rows; ++row) one_token_tile<kType, kIsNear, 1>(p, row);
+  whole_tiles<kType, 1, 1>(p, rows, kPrefetchOneRow);
 }
 
 /// All groups of tokens are multiplied by one block of rows before the next block, so that w is read from memory once.
 template <DType kType>
 void matmul_few(const Product& p, std::int64_t tokens, std::int64_t rows) {
   const bool near = rows * p.w_stride <= kNear;
-  if (tokens == 1) return near ? matmul_one_token<kType, true>(p, rows) : matmul_one_token<kType, false>(p, rows);
+  if (tokens == 1 && !near) return matmul_one_token<kType>(p, rows);
+  if (tokens == 1) return whole_tiles<kType, 1, kOneTokenRows>(p, rows, kOneTokenRows * p.w_stride);
   const std::int64_t group = even_part(tokens, kFewGroup, 1);
   for (std::int64_t row = 0; row < rows; row += kFewBlockRows) {
     for (std::int64_t t = 0; t < tokens; t += group) {

@@ -115,7 +115,7 @@ Tensor project_out(Pass& p, BlockSite at, const LinearParams& wo, const Tensor& 
   Tensor out;
   {
     const Exchanged<Tape*> unrecorded(p.training.tape, nullptr);
-    out = linear_without_bias(p, wo, z);
+    out = linear(p, {}, z, &wo.weight);
   }
   // A replaced result changes the sum by its difference, so that replacing a result by itself changes no bit.
   for (std::int64_t i = 0; i < tapped.count(); ++i) {

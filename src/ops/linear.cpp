@@ -94,27 +94,6 @@ void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, 
                  });
 }
 
-Tensor linear_without_bias(Pass& p, const LinearParams& params, const Tensor& x, const Param* shared) {
-  const Param& weight = shared != nullptr ? *shared : params.weight;
-  const MatrixView& w = weight.view;
-  if (x.row_size() != w.cols) {
-    throw InternalError("linear", "expected rows of {} elements, got {}", w.cols, to_string(x.shape));
-  }
-  const Tensor y = p.tensor({x.rows(), w.rows});
-  multiply(p, rows_of(x), w, y.data, w.rows);
-  p.record("linear", {x}, y, [&p, &weight, x, y] {
-    const Tensor dx = p.grad(x), dy = p.grad(y), dw = p.grad(weight);
-    if (dw.data != nullptr) add_weight_gradient(p, rows_of(x), rows_of(dy), dw);
-    multiply(p, rows_of(dy), transposed(weight.view), dx.data, x.row_size(), Into::add);
-  });
-  if (p.ledger != nullptr) {
-    const double flops = 2 * static_cast<double>(x.rows()) * static_cast<double>(w.cols) * static_cast<double>(w.rows);
-    p.ledger->reads(weight);
-    p.ledger->charge({.flops = flops, .visible_flops = flops});
-  }
-  return y;
-}
-
 void add_bias(Pass& p, const Param& bias, const Tensor& y) {
   if (!bias.present()) return;
   const float* b = p.vector(bias);
@@ -133,9 +112,25 @@ void add_bias(Pass& p, const Param& bias, const Tensor& y) {
   });
 }
 
-Tensor linear(Pass& p, const LinearParams& w, const Tensor& x, const Param* shared) {
-  const Tensor y = linear_without_bias(p, w, x, shared);
-  add_bias(p, w.bias, y);
+Tensor linear(Pass& p, const LinearParams& params, const Tensor& x, const Param* shared) {
+  const Param& weight = shared != nullptr ? *shared : params.weight;
+  const MatrixView& w = weight.view;
+  if (x.row_size() != w.cols) {
+    throw InternalError("linear", "expected rows of {} elements, got {}", w.cols, to_string(x.shape));
+  }
+  const Tensor y = p.tensor({x.rows(), w.rows});
+  multiply(p, rows_of(x), w, y.data, w.rows);
+  p.record("linear", {x}, y, [&p, &weight, x, y] {
+    const Tensor dx = p.grad(x), dy = p.grad(y), dw = p.grad(weight);
+    if (dw.data != nullptr) add_weight_gradient(p, rows_of(x), rows_of(dy), dw);
+    multiply(p, rows_of(dy), transposed(weight.view), dx.data, x.row_size(), Into::add);
+  });
+  if (p.ledger != nullptr) {
+    const double flops = 2 * static_cast<double>(x.rows()) * static_cast<double>(w.cols) * static_cast<double>(w.rows);
+    p.ledger->reads(weight);
+    p.ledger->charge({.flops = flops, .visible_flops = flops});
+  }
+  add_bias(p, params.bias, y);
   return y;
 }
 

@@ -20,7 +20,6 @@ struct LinearParams {
 /// `[T, out]`. x may have any shape whose rows hold `in` elements. `shared`, if given, is used in place of w.weight: a
 /// tied head multiplies by the embedding. Throws InternalError on a row of another size.
 Tensor linear(Pass& p, const LinearParams& w, const Tensor& x, const Param* shared = nullptr);
-Tensor linear_without_bias(Pass& p, const LinearParams& w, const Tensor& x, const Param* shared = nullptr);
 /// y[t] += bias, in place; nothing if there is no bias.
 void add_bias(Pass& p, const Param& bias, const Tensor& y);
 

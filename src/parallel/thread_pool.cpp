@@ -20,19 +20,6 @@ void pause_briefly() {
 #endif
 }
 
-/// Sets a flag for as long as a loop runs. No read-modify-write is needed: a nested loop sees the flag of the enclosing
-/// loop, because the threads of the enclosing loop start after the flag is set.
-class Running {
- public:
-  explicit Running(std::atomic<bool>& flag) : flag_(flag) { flag_.store(true, std::memory_order_relaxed); }
-  Running(const Running&) = delete;
-  Running& operator=(const Running&) = delete;
-  ~Running() { flag_.store(false, std::memory_order_relaxed); }
-
- private:
-  std::atomic<bool>& flag_;
-};
-
 }  // namespace
 
 ThreadPool::ThreadPool(int n_threads) {
@@ -60,20 +47,24 @@ void ThreadPool::stop() {
   for (std::thread& worker : workers_) worker.join();
 }
 
-void ThreadPool::run(std::int64_t count, std::int64_t grain, Call call, const void* context) {
+/// Begins a loop, on the workers if it has several ranges. Returns the end of the calling thread's range.
+std::int64_t ThreadPool::start(Call call, const void* context, std::int64_t count, std::int64_t grain) {
+  // No read-modify-write is needed: the threads of a loop start after the flag is set, so a nested loop sees it.
   if (running_.load(std::memory_order_relaxed)) {
     throw InternalError("parallel_for", "called while another loop of the same pool is running");
   }
-  if (count <= 0) return;
-  const Running running(running_);
+  running_.store(true, std::memory_order_relaxed);
   const std::int64_t ranges = std::clamp<std::int64_t>(count / std::max<std::int64_t>(grain, 1), 1, size());
-  if (ranges == 1) return call(const_cast<void*>(context), 0, count, 0);
-
-  loop_ = {call, const_cast<void*>(context), count, ranges};
+  if (ranges == 1) return count;
+  loop_ = {call, context, count, ranges};
   unfinished_.store(static_cast<std::uint32_t>(workers_.size()), std::memory_order_relaxed);
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();
-  run_range(loop_, 0);
+  return count / ranges;
+}
+
+/// Waits for the workers. Rethrows the first exception of the loop.
+void ThreadPool::finish() {
   for (int spins = 0;; ++spins) {
     const std::uint32_t left = unfinished_.load(std::memory_order_acquire);
     if (left == 0) break;
@@ -83,19 +74,13 @@ void ThreadPool::run(std::int64_t count, std::int64_t grain, Call call, const vo
       unfinished_.wait(left, std::memory_order_acquire);
     }
   }
+  running_.store(false, std::memory_order_relaxed);
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
-void ThreadPool::run_range(const Loop& loop, int thread) {
-  if (thread >= loop.ranges) return;
-  const std::int64_t begin = loop.count * thread / loop.ranges;
-  const std::int64_t end = loop.count * (thread + 1) / loop.ranges;
-  try {
-    loop.call(loop.context, begin, end, thread);
-  } catch (...) {
-    const std::lock_guard lock(failure_mutex_);
-    if (!failure_) failure_ = std::current_exception();
-  }
+void ThreadPool::keep_failure() {
+  const std::lock_guard lock(failure_mutex_);
+  if (!failure_) failure_ = std::current_exception();
 }
 
 void ThreadPool::work(int thread) {
@@ -110,7 +95,14 @@ void ThreadPool::work(int thread) {
     }
     last = generation_.load(std::memory_order_acquire);
     if (stopping_) return;
-    run_range(loop_, thread);
+    if (thread < loop_.ranges) {
+      try {
+        loop_.call(loop_.context, loop_.count * thread / loop_.ranges, loop_.count * (thread + 1) / loop_.ranges,
+                   thread);
+      } catch (...) {
+        keep_failure();
+      }
+    }
     if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished_.notify_one();
   }
 }

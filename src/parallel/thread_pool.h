@@ -39,23 +39,30 @@ class ThreadPool {
   /// a loop of this pool is already running, as it is when a body calls parallel_for.
   template <class Body>
   void parallel_for(std::int64_t count, std::int64_t grain, Body&& body) {
-    const auto call = [](void* context, std::int64_t begin, std::int64_t end, int thread) {
-      (*static_cast<std::remove_reference_t<Body>*>(context))(begin, end, thread);
+    const auto call = [](const void* context, std::int64_t begin, std::int64_t end, int thread) {
+      (*static_cast<const std::remove_reference_t<Body>*>(context))(begin, end, thread);
     };
-    run(count, grain, call, &body);
+    const std::int64_t first = start(call, &body, count, grain);
+    try {
+      if (first > 0) body(0, first, 0);
+    } catch (...) {
+      keep_failure();
+    }
+    finish();
   }
 
  private:
-  using Call = void (*)(void* context, std::int64_t begin, std::int64_t end, int thread);
+  using Call = void (*)(const void* context, std::int64_t begin, std::int64_t end, int thread);
   struct Loop {
     Call call = nullptr;
-    void* context = nullptr;
+    const void* context = nullptr;
     std::int64_t count = 0;
     std::int64_t ranges = 0;
   };
 
-  void run(std::int64_t count, std::int64_t grain, Call call, const void* context);
-  void run_range(const Loop& loop, int thread);
+  std::int64_t start(Call call, const void* context, std::int64_t count, std::int64_t grain);
+  void finish();
+  void keep_failure();
   void work(int thread);
   void stop();
 

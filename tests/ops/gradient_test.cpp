@@ -42,7 +42,7 @@ TEST(OpGradients, LinearOfFewAndManyRows) {
 }
 
 TEST(OpGradients, LinearOfRoundedWeights) {
-  const auto run = [](Pass& p, const Operands& o) { return linear_without_bias(p, o.linear, o.x[0]); };
+  const auto run = [](Pass& p, const Operands& o) { return linear(p, o.linear, o.x[0]); };
   const auto formula = [](const All& x) { return reference::linear(x[0], x[1], Vector(), 20); };
   for (const DType dtype : {DType::bf16, DType::f16}) {
     for (const bool transposed : {false, true}) {
