@@ -35,7 +35,7 @@ void sort_by(std::span<const std::int32_t> ids, std::int64_t vocab_size, std::ui
 
 /// The k-grams of one order: runs of sorted_.
 struct NgramCounts::Order {
-  /// What follows one context.
+  /// The tokens that follow one context.
   struct Context {
     std::uint32_t total = 0;
     std::array<std::uint32_t, 3> of_count{};  // tokens that follow with c = 1, 2, and 3 or more
@@ -116,7 +116,7 @@ NgramCounts::Order NgramCounts::count(int k, bool is_highest, std::vector<std::u
 
 double NgramCounts::cross_entropy(std::span<const std::int32_t> held_out, int order, ThreadPool& pool) const {
   if (order < 1 || order > kMaxOrder) throw InternalError("baselines", "there is no order {}", order);
-  if (held_out.size() < 2) throw BadInput("baselines", "expected two held-out ids or more, got {}", held_out.size());
+  if (held_out.size() < 2) throw BadInput("baselines", "expected at least two held-out ids, got {}", held_out.size());
   check_ids(held_out, vocab_size_);
   /// The range of sorted_ with the k-gram that ends at a held-out token.
   struct Range {

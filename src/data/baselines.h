@@ -5,14 +5,14 @@
 //
 // N_i(h): tokens that follow h with c = i. For the highest order, c is the number of occurrences; for lower orders it
 // is the number of different tokens that precede hw. D depends on the order and on n_i, the number of k-grams with c =
-// i: Y = n1 / (n1 + 2 n2), D1 = 1 − 2Y n2/n1, D2 = 2 − 3Y n3/n2, D3 = 3 − 4Y n4/n3 for all c ≥ 3; if a text is too
-// small for these, 0.5, 1, 1.5. Interpolated modified Kneser–Ney: Chen & Goodman 1998.
+// i: Y = n1 / (n1 + 2 n2), D1 = 1 − 2Y n2/n1, D2 = 2 − 3Y n3/n2, D3 = 3 − 4Y n4/n3 for all c ≥ 3; if the text is too
+// small for these, they are 0.5, 1 and 1.5. Interpolated modified Kneser–Ney: Chen & Goodman 1998.
 //
 //   const NgramCounts counts(train_ids, vocab_size);
 //   counts.cross_entropy(validation_ids, 5, pool)
 //
-// There is no hash table: positions are sorted by the tokens before them, so the k-grams of every order are runs.
-// Orders are processed one after the other. This takes at most about 45 bytes for each token.
+// There is no hash table: positions are sorted by their token, then the one before it, and so on, so the k-grams of
+// every order are runs. Orders are processed one after the other. This takes at most about 45 bytes per token.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +27,11 @@ class NgramCounts {
  public:
   static constexpr int kMaxOrder = 5;
 
-  /// `ids` must outlive this object. Throws BadInput for no ids, more than 2^31 − 2, or one beyond the vocabulary.
+  /// `ids` must outlive this object. Throws BadInput for no ids, more than 2^31 − 2, or one outside the vocabulary.
   NgramCounts(std::span<const std::int32_t> ids, std::int64_t vocab_size);
 
-  /// Nats per token of `held_out`, whose first token is only context. `order` from 1 (unigram) to kMaxOrder. The same
-  /// bits on any number of threads. Throws BadInput for fewer than two ids, or one beyond the vocabulary.
+  /// Nats per token of `held_out`, whose first token is only context. `order` from 1 (unigram) to kMaxOrder. The bits
+  /// do not depend on the number of threads. Throws BadInput for fewer than two ids, or one outside the vocabulary.
   double cross_entropy(std::span<const std::int32_t> held_out, int order, ThreadPool& pool) const;
 
  private:

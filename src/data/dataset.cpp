@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kMostSequence = std::int64_t{1} << 24;
 constexpr std::int64_t kMostBatch = std::int64_t{1} << 20;
 constexpr int kRounds = 6;
-constexpr std::uint64_t kShiftStream = 0x73686966740A;  // other random numbers than those of the order
+constexpr std::uint64_t kShiftStream = 0x73686966740A;  // separate from the random numbers of the order
 
 }  // namespace
 

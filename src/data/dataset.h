@@ -2,10 +2,10 @@
 //
 //   stream     B a b c B d e f g h B i …            T = 4
 //   window 0  [B a b c]B   inputs B a b c, targets a b c B
-//   window 1          [B d e f]g   and so on: every token is an input once an epoch
+//   window 1          [B d e f]g   and so on: no token is an input twice in an epoch
 //
-// An epoch has k windows of T tokens; the rest of the training part, shorter than T, is left out. Each epoch shifts all
-// windows by another number of tokens, so that the corpus is not always cut at the same places.
+// An epoch has k windows of T tokens; the rest of the training part, shorter than 2 T, is left out. Each epoch shifts
+// all windows by a random number of tokens, so that the corpus is not always cut at the same places.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@ namespace vitrine {
 struct DatasetOptions {
   std::int64_t sequence = 0;    ///< T: inputs of a sample, at least 1.
   std::int64_t batch = 1;       ///< B: samples of a batch, at least 1.
-  std::uint64_t seed = 0;       ///< Of the order.
+  std::uint64_t seed = 0;       ///< Determines the order.
   double validation = 0;        ///< The fraction at the end that is never trained on; 1: all.
   bool mask_documents = false;  ///< Attention does not cross documents.
 };
 
-/// B samples. Row b·T + t is place t of sample b.
+/// B samples. Row b·T + t is token t of sample b.
 struct Batch {
   /// Consecutive rows that attend to each other: a sample, or with mask_documents one document's part of it.
   struct Piece {
@@ -38,7 +38,7 @@ struct Batch {
   std::vector<Piece> pieces;  ///< Cover all rows, ascending.
 
   std::int64_t n_counted() const;
-  /// Pieces in the first of so many equal parts.
+  /// The number of pieces in the first of `parts` equal parts.
   std::int64_t n_pieces(std::int64_t parts) const;
 };
 
@@ -49,8 +49,8 @@ std::uint64_t permuted(std::uint64_t place, std::uint64_t n, std::uint64_t key, 
 /// Immutable, and safe for any number of threads.
 class Dataset {
  public:
-  /// `shards` must outlive this object. Throws BadInput if `vocab_size`, the model's, is smaller than the corpus's, if
-  /// the training part or a corpus that is validated has no whole sample, and if no target counts.
+  /// `shards` must outlive this object. Throws BadInput for options out of range, a `vocab_size` (the model's) below
+  /// the corpus's, a training part or a validated corpus without a whole sample, and if no target counts.
   Dataset(const TokenShards& shards, const DatasetOptions& options, std::int64_t vocab_size);
 
   std::int64_t train_tokens() const { return train_tokens_; }  ///< [0, train_tokens()) of the stream; then validation.
@@ -59,8 +59,7 @@ class Dataset {
 
   /// Batch `step`: samples step·B to step·B + B − 1.
   Batch batch(std::int64_t step) const;
-  /// `count` samples from number `first` on; sample s belongs to epoch s / samples_per_epoch(), and within an epoch
-  /// none comes twice.
+  /// `count` samples from number `first` on. Sample s is in epoch s / samples_per_epoch(), where none occurs twice.
   Batch samples(std::int64_t first, std::int64_t count) const;
   /// The place in the stream where sample number `sample` begins.
   std::int64_t place_of(std::int64_t sample) const;
@@ -78,7 +77,7 @@ class Dataset {
   DatasetOptions options_;
   std::int64_t train_tokens_ = 0;
   std::int64_t windows_ = 0;  // of an epoch
-  std::int64_t shifts_ = 1;   // an epoch begins at one of as many places
+  std::int64_t shifts_ = 1;   // an epoch begins at one of this many places
 };
 
 }  // namespace vitrine

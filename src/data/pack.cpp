@@ -20,7 +20,7 @@ class Round {
     }
   }
 
-  /// False at the end of the corpus.
+  /// Reads and tokenizes the next pieces. Returns false at the end of the corpus.
   bool read(CorpusReader& reader) {
     n_ = 0;
     const std::size_t most = kRoundBytes * static_cast<std::size_t>(pool_.size());

@@ -16,7 +16,7 @@ namespace vitrine {
 struct PackOptions {
   std::string document_separator;                     ///< As CorpusOptions::separator (tokenizer/corpus.h).
   std::optional<std::int32_t> document_token;         ///< The first token of every document, if any.
-  std::int64_t shard_tokens = std::int64_t{1} << 27;  ///< A shard with as many gets no further document.
+  std::int64_t shard_tokens = std::int64_t{1} << 27;  ///< A shard with this many gets no further document.
 };
 
 struct Packed {
@@ -27,15 +27,15 @@ struct Packed {
   std::int64_t shards = 0;
 };
 
-/// The default first token of documents: BOS, else a special token with a usual name (<|endoftext|>, </s>, …). None if
-/// the tokenizer has neither, as a character tokenizer.
+/// The default first token of documents: BOS, else a special token with a usual name (<|endoftext|>, </s>, …). nullopt
+/// for a tokenizer with neither, such as a character tokenizer.
 std::optional<std::int32_t> document_token_of(const Tokenizer& tokenizer);
 /// The id of the special token with this text, if there is one.
 std::optional<std::int32_t> special_token(const Tokenizer& tokenizer, const std::string& text);
 
-/// Tokenizes the documents of `files` (tokenizer/corpus.h) and writes them to `folder`, in order. Text is only text:
-/// special tokens in it are not recognized. Empty documents are skipped; one longer than a megabyte is tokenized in
-/// parts, cut between words. Throws what CorpusReader, ShardWriter and `report` throw; then no file remains.
+/// Tokenizes the documents of `files` (tokenizer/corpus.h) and writes them to `folder`, in order. Special tokens in the
+/// text are not recognized. Documents without tokens are skipped; a document longer than a megabyte is tokenized in
+/// parts, cut between words. Throws as CorpusReader, ShardWriter and `report` do; then no file remains.
 Packed pack_corpus(const std::vector<std::string>& files, const Tokenizer& tokenizer, const std::string& folder,
                    const PackOptions& options, ThreadPool& pool, const ReportProgress& report = {});
 

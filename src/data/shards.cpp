@@ -52,7 +52,7 @@ void copy_ids(const std::byte* from, std::span<std::int32_t> ids) {
   for (std::size_t i = 0; i < ids.size(); ++i) {
     Stored id;
     std::memcpy(&id, from + i * sizeof(Stored), sizeof(Stored));
-    ids[i] = static_cast<std::int32_t>(id);  // beyond 2^31: negative, which the caller refuses
+    ids[i] = static_cast<std::int32_t>(id);  // from 2^31 on negative, which the caller rejects
   }
 }
 
@@ -60,17 +60,17 @@ void copy_ids(const std::byte* from, std::span<std::int32_t> ids) {
 
 ShardWriter::ShardWriter(std::string folder, const TokenInfo& info, std::int64_t shard_tokens)
     : folder_(std::move(folder)), info_(info), shard_tokens_(shard_tokens), id_bytes_(id_bytes_for(info.vocab_size)) {
-  if (shard_tokens_ < 1) throw BadInput(folder_, "expected at least one token a shard, got {}", shard_tokens_);
+  if (shard_tokens_ < 1) throw BadInput(folder_, "expected at least one token per shard, got {}", shard_tokens_);
   std::error_code error;
   if (folder_.empty()) throw BadInput("shards", "expected the name of a folder, got an empty one");
   if (fs::exists(folder_, error) && !fs::is_directory(folder_, error)) {
     throw BadInput(folder_, "expected a folder to write to, got a file");
   }
   if (fs::is_directory(folder_, error) && !fs::is_empty(folder_, error)) {
-    throw BadInput(folder_, "expected a new or empty folder; it holds files");
+    throw BadInput(folder_, "expected a new or empty folder; it contains files");
   }
   made_folder_ = fs::create_directories(folder_, error);
-  if (error) throw BadInput(folder_, "cannot make the folder: {}", error.message());
+  if (error) throw BadInput(folder_, "cannot create the folder: {}", error.message());
 }
 
 ShardWriter::~ShardWriter() {
@@ -131,7 +131,7 @@ void ShardWriter::close_shard(bool is_last) {
 }
 
 void ShardWriter::finish() {
-  if (file_ == nullptr) throw BadInput(folder_, "expected text to pack, the corpus holds none");
+  if (file_ == nullptr) throw BadInput(folder_, "expected text to pack, but the corpus has none");
   close_shard(true);
   finished_ = true;
 }
@@ -148,7 +148,7 @@ void TokenShards::add(const std::string& path, bool& is_last) {
   Header h;
   const auto bytes = shard.file->bytes();
   if (bytes.size() < sizeof(Header))
-    throw BadCheckpoint(path, "expected {} bytes at least, got {}", sizeof h, bytes.size());
+    throw BadCheckpoint(path, "expected at least {} bytes, got {}", sizeof h, bytes.size());
   std::memcpy(&h, bytes.data(), sizeof h);
   if (h.magic != Header().magic) throw BadCheckpoint(path, "expected a shard of tokens (VITRTOKS), got something else");
   if (h.version != 1) throw Unsupported(path, "expected version 1 of the format, got {}", h.version);
@@ -157,14 +157,13 @@ void TokenShards::add(const std::string& path, bool& is_last) {
     throw BadCheckpoint(path, "the header contradicts itself: {} ids of {} bytes", h.vocab_size, h.id_bytes);
   }
   if (h.document_token != Header::kNone && h.document_token >= h.vocab_size) {
-    throw BadCheckpoint(path, "documents begin with id {}, the vocabulary has {}", h.document_token, h.vocab_size);
+    throw BadCheckpoint(path, "documents begin with id {}, but the vocabulary has {}", h.document_token, h.vocab_size);
   }
   if (h.number != shards_.size())
     throw BadCheckpoint(path, "expected shard number {}, got {}", shards_.size(), h.number);
   constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max() / 64);
   if (h.tokens == 0 || h.tokens > kMost || h.documents == 0 || h.documents > h.tokens || h.text_bytes > kMost) {
-    throw BadCheckpoint(path, "the header cannot be: {} tokens, {} documents, {} bytes", h.tokens, h.documents,
-                        h.text_bytes);
+    throw BadCheckpoint(path, "invalid header: {} tokens, {} documents, {} bytes", h.tokens, h.documents, h.text_bytes);
   }
   shard.begin = tokens_;
   shard.tokens = static_cast<std::int64_t>(h.tokens);
@@ -173,7 +172,7 @@ void TokenShards::add(const std::string& path, bool& is_last) {
   shard.starts_at = sizeof(Header) + static_cast<std::size_t>(round_up(id_bytes, 8));
   const std::size_t expected = shard.starts_at + static_cast<std::size_t>(shard.documents) * 8;
   if (bytes.size() != expected)
-    throw BadCheckpoint(path, "expected {} bytes as the header says, got {}", expected, bytes.size());
+    throw BadCheckpoint(path, "expected {} bytes according to the header, got {}", expected, bytes.size());
   if (shard.start(0) != 0) throw BadCheckpoint(path, "expected the first document at 0, got {}", shard.start(0));
 
   TokenInfo info{static_cast<std::int64_t>(h.vocab_size), h.fingerprint, std::nullopt};
@@ -182,7 +181,7 @@ void TokenShards::add(const std::string& path, bool& is_last) {
   id_bytes_ = h.id_bytes;
   const bool is_same = info.vocab_size == info_.vocab_size && info.fingerprint == info_.fingerprint &&
                        info.document_token == info_.document_token;
-  if (!is_same) throw BadCheckpoint(path, "it was packed with another tokenizer than the first shard");
+  if (!is_same) throw BadCheckpoint(path, "its tokenizer differs from that of the first shard");
   const auto total = checked_add(tokens_, shard.tokens),
              text = checked_add(text_bytes_, static_cast<std::int64_t>(h.text_bytes));
   if (!total || !text) throw BadCheckpoint(path, "expected fewer than 2^63 tokens in all");
@@ -265,8 +264,8 @@ std::vector<std::int64_t> TokenShards::document_starts(std::int64_t begin, std::
     for (std::uint64_t least = from; low < shard.documents; ++low) {
       const std::uint64_t start = shard.start(low);
       if (start < least || start >= static_cast<std::uint64_t>(shard.tokens)) {
-        throw BadCheckpoint(shard.file->path(), "expected document {} after token {} of {}, got {}", low, least,
-                            shard.tokens, start);
+        throw BadCheckpoint(shard.file->path(), "expected document {} to begin at token {} or later, below {}, got {}",
+                            low, least, shard.tokens, start);
       }
       if (start >= to) break;
       starts.push_back(shard.begin + static_cast<std::int64_t>(start));

@@ -4,14 +4,14 @@
 //
 //   0   8 bytes  "VITRTOKS"                     40  u64  tokens in this shard
 //   8   u32      version, 1                     48  u64  documents in this shard
-//   12  u32      bytes an id, 2 or 4            56  u64  UTF-8 bytes of text in this shard
+//   12  u32      bytes per id, 2 or 4           56  u64  UTF-8 bytes of text in this shard
 //   16  u64      vocabulary size                64  u32  number of this shard, from 0
 //   24  u64      fingerprint of the tokenizer   68  u32  1 in the last shard, else 0
 //   32  u64      the id that begins every       72  24 bytes of zeros
 //                document, 2^64 − 1: none       96  ids; zeros up to a multiple of 8; for each document, u64, the
 //                                                   place of its first token in this shard
 //
-// A document is in one shard. The shards in order are one stream of tokens.
+// Each document is in one shard. The shards, in order, form one stream of tokens.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ struct TokenInfo {
 /// Writes the shards of a corpus. Without finish() the destructor removes them.
 class ShardWriter {
  public:
-  /// Creates `folder` if necessary. Throws BadInput if it contains anything.
+  /// Creates `folder` if necessary. Throws BadInput if this fails, or if the folder is not empty.
   ShardWriter(std::string folder, const TokenInfo& info, std::int64_t shard_tokens);
   ShardWriter(const ShardWriter&) = delete;
   ShardWriter& operator=(const ShardWriter&) = delete;
@@ -44,10 +44,10 @@ class ShardWriter {
 
   /// Begins a document, in a new shard if the last one is full.
   void begin_document();
-  /// Appends tokens of the document, for `text_bytes` bytes of text. Throws BadInput for an id that the vocabulary does
-  /// not have, OutOfCapacity if the disk is full.
+  /// Appends tokens of the document, for `text_bytes` bytes of text. Throws BadInput for an id outside the vocabulary,
+  /// OutOfCapacity if the disk is full.
   void write(std::span<const std::int32_t> ids, std::int64_t text_bytes);
-  void finish();
+  void finish();  ///< Completes the last shard. Throws BadInput if there is no document.
 
   std::int64_t shards() const { return static_cast<std::int64_t>(paths_.size()); }
 
@@ -68,10 +68,10 @@ class ShardWriter {
 };
 
 /// The shards of a folder, mapped. Opening reads only their headers, so a corpus may be larger than memory. All content
-/// is checked when it is read; a broken file throws BadCheckpoint. Safe for any number of threads.
+/// is checked when it is read; an invalid file throws BadCheckpoint. Safe for any number of threads.
 class TokenShards {
  public:
-  /// Throws BadInput if the folder has no shards, BadCheckpoint if one is missing, truncated or inconsistent.
+  /// Throws BadInput if the folder has no shards, BadCheckpoint or Unsupported if one is invalid.
   static TokenShards open(const std::string& folder);
 
   const TokenInfo& info() const { return info_; }
@@ -79,7 +79,7 @@ class TokenShards {
   std::int64_t documents() const { return documents_; }
   std::int64_t text_bytes() const { return text_bytes_; }
 
-  /// The tokens [begin, begin + ids.size()) of the stream, which must be within it.
+  /// Reads the tokens [begin, begin + ids.size()) of the stream. Throws BadInput if they are not within it.
   void read(std::int64_t begin, std::span<std::int32_t> ids) const;
   /// The places in [begin, end) where documents begin, ascending.
   std::vector<std::int64_t> document_starts(std::int64_t begin, std::int64_t end) const;

@@ -19,7 +19,7 @@ SplitCorpus::SplitCorpus(const std::string& train, const std::string& validation
   if (validation.empty()) return;
   validation_shards_.emplace(TokenShards::open(validation));
   if (validation_shards_->info().fingerprint != shards_.info().fingerprint) {
-    throw BadInput(validation, "another tokenizer made its tokens than those in {}", train);
+    throw BadInput(validation, "its tokens come from a different tokenizer than those in {}", train);
   }
   validation_.emplace(*validation_shards_, with_validation(options, 1), vocab_size);
 }

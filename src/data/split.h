@@ -10,8 +10,8 @@ namespace vitrine {
 
 class SplitCorpus {
  public:
-  /// Holds out the shards in the folder `validation`, or if that is "" the part options.validation of `train`. Throws
-  /// as TokenShards and Dataset do, and BadInput where another tokenizer made the tokens of `validation`.
+  /// Holds out the shards in the folder `validation`, or, if that is "", the fraction options.validation of `train`.
+  /// Throws as TokenShards and Dataset do, and BadInput if the two folders have different tokenizers.
   SplitCorpus(const std::string& train, const std::string& validation, const DatasetOptions& options,
               std::int64_t vocab_size);
   SplitCorpus(const SplitCorpus&) = delete;
@@ -19,7 +19,7 @@ class SplitCorpus {
 
   const TokenShards& shards() const { return shards_; }
   const Dataset& training() const { return training_; }
-  /// Whose validation part is held out; null: nothing is.
+  /// The dataset whose validation part is held out; null if nothing is held out.
   const Dataset* held_out() const;
   const TokenShards& held_out_shards() const { return validation_shards_ ? *validation_shards_ : shards_; }
 

@@ -14,7 +14,7 @@ namespace {
 constexpr double kFloat = 4;
 constexpr std::int64_t kMostSequences = 1 << 16;
 
-/// Bytes of one token's keys (or values) of one head.
+/// Bytes of the keys (or values) of one token and one K/V head.
 double kv_row_bytes(std::int64_t head_dim, DType kv) {
   return as_double(head_dim * size_of(kv)) + (kv == DType::i8 ? kFloat : 0);
 }

@@ -71,7 +71,7 @@ Account account(const ModelConfig& config, const Workload& workload);
 struct MemoryEstimate {
   double weights = 0;      ///< As stored; float32 in training.
   double kv_cache = 0;     ///< Layers with a window hold only the window.
-  double activations = 0;  ///< Of one pass over at most `chunk` tokens per sequence; in training of a whole pass.
+  double activations = 0;  ///< Of a pass over at most `chunk` tokens per sequence; in training, of a whole pass.
   double optimizer = 0;    ///< In training: gradients and AdamW's two moments, float32.
 
   double total() const { return weights + kv_cache + activations + optimizer; }
@@ -88,7 +88,7 @@ struct LearningPass {
   bool dropout = false;
 };
 
-/// The peak memory of activations and their gradients in such a pass, on the threads of `pool`.
+/// The peak memory of activations and their gradients in such a pass, in bytes, on the threads of `pool`.
 std::int64_t learning_bytes(const ModelConfig& config, const LearningPass& of, ThreadPool& pool);
 
 /// Bytes that one more token adds to the KV cache. Layers with a window do not grow.

@@ -9,7 +9,7 @@
 namespace vitrine {
 namespace {
 
-/// body(id, row as floats) for all rows, over threads.
+/// Calls body(id, row as floats) for all rows, in parallel.
 template <class Body>
 void for_each_row(const MatrixView& table, ThreadPool& pool, const Kernels& kernels, Body&& body) {
   constexpr std::int64_t kGrain = 64;

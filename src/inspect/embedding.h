@@ -2,8 +2,8 @@
 //
 //   cosine(a, b) = a · b / (|a| |b|)
 //
-// The vectors are the stored rows of the embedding. The scale of the forward would not change a cosine. Source of
-// analogies as sums: Mikolov et al. 2013, "Linguistic regularities in continuous space word representations".
+// The vectors are the stored rows of the embedding. The embedding scale of the forward does not affect a cosine. Source
+// of analogies as sums: Mikolov et al. 2013, "Linguistic regularities in continuous space word representations".
 #pragma once
 
 #include <cstdint>
@@ -34,10 +34,10 @@ class EmbeddingSpace {
 
   /// `[d_model]`: Σ factor · row / |row| over the terms. Throws BadInput for ids outside the vocabulary.
   std::vector<float> sum(std::span<const EmbeddingTerm> terms) const;
-  /// 0 if a vector is zero. Throws BadInput for ids outside the vocabulary.
+  /// The cosine of the vectors of `a` and `b`; 0 if one is zero. Throws BadInput for ids outside the vocabulary.
   double cosine(std::int32_t a, std::int32_t b) const;
-  /// The `n` tokens, except those in `without`, whose vectors have the largest cosine with `vector`. Of equal ones the
-  /// lower id comes first.
+  /// The `n` tokens, except those in `without`, whose vectors have the largest cosine with `vector` `[d_model]`,
+  /// largest first. Of equal cosines the lower id comes first.
   std::vector<Neighbour> nearest(std::span<const float> vector, std::int64_t n,
                                  std::span<const std::int32_t> without) const;
 

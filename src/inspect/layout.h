@@ -20,7 +20,7 @@ struct LayerGroup {
 /// The groups, in the order of their first layers.
 std::vector<LayerGroup> layer_groups(const ModelConfig& config);
 
-/// The layers of a group in short: "0-25", "0, 2, …, 24".
+/// The layers of a group, abbreviated: "0-25", "0, 2, …, 24".
 std::string to_string(const LayerGroup& group);
 
 /// One size of a value: a number, or a letter if it depends on the pass: T tokens of the pass, S positions so far, n

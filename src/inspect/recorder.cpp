@@ -43,7 +43,7 @@ SiteWrite::Range parse_range(std::string_view text, std::string_view write) {
   return {from.empty() ? 0 : parse_integer(from, write), to.empty() ? 0 : parse_integer(to, write), false, to.empty()};
 }
 
-/// begin and end of a range over `size` elements.
+/// The begin and the end of a range over `size` elements.
 std::pair<std::int64_t, std::int64_t> resolve(const SiteWrite& write, const SiteWrite::Range& range,
                                               std::int64_t size) {
   if (range.whole) return {0, size};
@@ -55,7 +55,7 @@ std::pair<std::int64_t, std::int64_t> resolve(const SiteWrite& write, const Site
   return {begin, end};
 }
 
-/// Modifies `value`. `factor`, if it has data, is multiplied by the derivative of the new value by the old one.
+/// Modifies `value`. `factor`, if it has data, is multiplied by d(new value) / d(old value).
 void apply(const SiteWrite& write, const SiteId& id, const Tensor& value, const Tensor& factor) {
   const int rank = value.shape.rank();
   if (static_cast<int>(write.index.size()) > rank) {
@@ -121,7 +121,7 @@ bool SiteSelection::contains(const SiteId& id) const {
   return id.expert == SiteId::kNoExpert ? chosen_[index(id)] : is_chosen(id);
 }
 
-/// visit(site) for every selected site, in no particular order.
+/// Calls visit(site) for every selected site, in no particular order.
 template <class Visit>
 void SiteSelection::for_each_chosen(Visit&& visit) const {
   const auto check = [&](const SiteId& id) {

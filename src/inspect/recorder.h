@@ -20,7 +20,7 @@ class SiteSelection {
   SiteSelection(std::vector<std::string> globs, int n_layers, int n_experts = 0);
 
   bool contains(const SiteId& id) const;
-  std::int64_t count() const;  ///< An upper bound of the sites that a pass has.
+  std::int64_t count() const;  ///< An upper bound on the number of these sites in a pass.
   /// The last selected site in the order of a forward.
   std::optional<SiteId> last() const;
 
@@ -33,7 +33,7 @@ class SiteSelection {
   std::vector<std::string> globs_;
   int n_layers_;
   int n_experts_;
-  std::vector<bool> chosen_;  // without sites of experts: there may be many, so they are matched when needed
+  std::vector<bool> chosen_;  // without sites of experts, which may be many and are matched when needed
 };
 
 /// A modification of a site: `SITE[index]=value`, `SITE[index]*=factor` or `SITE[index]+=summand`. The index has an
@@ -67,7 +67,7 @@ class Recorder : public Taps {
   Recorder(std::vector<std::string> globs, std::vector<SiteWrite> writes, int n_layers, Receive receive,
            int n_experts = 0);
 
-  /// An upper bound of the sites that the receiver gets.
+  /// An upper bound on the number of sites whose values the receiver gets.
   std::int64_t most_sites() const { return selection_.count(); }
   bool wants(const SiteId& id) const override { return selection_.contains(id) || written_.contains(id); }
   Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) override;
@@ -78,7 +78,7 @@ class Recorder : public Taps {
   bool wants_gradient(const SiteId& id) const override { return receive_gradient_ && selection_.contains(id); }
   void visit_gradient(Pass& pass, const SiteId& id, const Tensor& gradient) override;
 
-  /// Throws BadInput if a glob or a write has matched no site in the passes so far, so that the model has no such site.
+  /// Throws BadInput if a glob or a write has matched no site in the passes so far: the model has no such site.
   void check_all_met() const;
   /// The same for writes only.
   void check_writes_met() const;

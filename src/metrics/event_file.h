@@ -22,7 +22,7 @@ struct Metric {
 /// CRC-32C (Castagnoli) of the bytes.
 std::uint32_t crc32c(std::span<const std::byte> bytes);
 
-/// The first record of an event file.
+/// The first record of an event file. `wall_time` is in seconds since 1970, here and below.
 std::string first_event_record(double wall_time);
 /// The scalars of one step; infinite values and NaN are kept.
 std::string event_record(double wall_time, std::int64_t step, std::span<const Metric> metrics);

@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kLines = "metrics.jsonl";
-constexpr const char* kEvents = "events.out.tfevents.vitrine";  // TensorBoard looks for the middle of the name
+constexpr const char* kEvents = "events.out.tfevents.vitrine";  // TensorBoard looks for "tfevents"
 
 struct Line {
   std::int64_t step = 0;
@@ -30,7 +30,7 @@ struct Line {
   std::size_t end = 0;  ///< In the file, after the line.
 };
 
-/// Nothing if the text is no line of metrics.
+/// nullopt if the text is not a line of metrics.
 std::optional<Line> parse_line(std::string_view text) {
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) return std::nullopt;
@@ -47,7 +47,7 @@ std::optional<Line> parse_line(std::string_view text) {
   return line;
 }
 
-/// Calls visit(line) for the lines of a file until it returns false. Ignores an incomplete last line.
+/// Calls visit(line) for the lines of a file until it returns false. Ignores an incomplete or invalid last line.
 template <class Visit>
 void for_each_line(std::string_view text, const std::string& path, Visit&& visit) {
   int number = 1;
@@ -66,7 +66,7 @@ void for_each_line(std::string_view text, const std::string& path, Visit&& visit
 
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
-/// Removes the lines of later steps. Returns the path.
+/// Removes the lines of later steps, and rewrites the event file. Returns the path of the log.
 std::string truncate_log(const std::string& folder, std::int64_t steps_done, const ReportProgress& report) {
   const std::string path = (fs::path(folder) / kLines).string();
   std::string kept_events;
@@ -85,7 +85,7 @@ std::string truncate_log(const std::string& folder, std::int64_t steps_done, con
       });
     }
     fs::resize_file(path, kept, error);
-    if (error) throw BadInput(path, "cannot be truncated: {}", error.message());
+    if (error) throw BadInput(path, "cannot truncate the file: {}", error.message());
   }
   if (kept_events.empty()) kept_events = first_event_record(now());
   write_file((fs::path(folder) / kEvents).string(), kept_events);

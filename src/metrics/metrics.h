@@ -3,7 +3,7 @@
 //   {"step":10,"time":1767225600.25,"loss":4.123,"lr":0.001,"grad_norm":1.5}
 //
 // step is the number of steps done; time is in seconds since 1970; numbers that are not finite are null. A line is one
-// write to the file, so after a process was killed only the last line can be incomplete.
+// write to the file, so if a process is killed, only the last line can be incomplete.
 #pragma once
 
 #include <cstdint>
@@ -35,9 +35,9 @@ class AppendedFile {
 
 class MetricsLog {
  public:
-  /// Removes the lines of steps beyond `steps_done` from the folder's log, and an incomplete last line; writes the
-  /// event file again from the lines that remain. Throws BadInput for a remaining line that is no line of metrics, and
-  /// what `report` throws; the files are then unchanged.
+  /// Removes the lines of steps beyond `steps_done` from the folder's log, and an invalid last line. Rewrites the event
+  /// file from the remaining lines. Throws BadInput for any other line that is not a line of metrics, and as `report`
+  /// does; the files are then unchanged.
   MetricsLog(const std::string& folder, std::int64_t steps_done, const ReportProgress& report = {});
 
   void write(std::int64_t step, std::span<const Metric> metrics);
@@ -46,14 +46,14 @@ class MetricsLog {
   AppendedFile lines_, events_;
 };
 
-/// The curve of each metric: (step, value) in the order of the file.
+/// The curve of each metric: (step, value) pairs in the order of the file.
 struct MetricCurves {
   std::string name;  ///< Of the run's folder.
   std::map<std::string, std::vector<std::pair<double, double>>> curves;
 };
 
-/// Reads the metrics of a run: its folder, or the file itself. Ignores an incomplete last line. Throws BadInput for a
-/// file that is no log.
+/// Reads the metrics of a run: its folder, or the file itself. Ignores an invalid last line. Throws BadInput for a file
+/// that is not a log.
 MetricCurves read_metrics(const std::string& run);
 
 }  // namespace vitrine

@@ -21,7 +21,7 @@ constexpr double kTallPanel = 400, kLowPanel = 220, kLegendLine = 22;
 constexpr std::size_t kColors = 8;
 constexpr double kLargest = 1e30;  // larger values are not drawn
 
-// The colors of Okabe & Ito, which people with any color vision can distinguish; brighter ones on a dark background.
+// Colors after Okabe & Ito, which people with any color vision can distinguish; a dark background uses brighter ones.
 constexpr std::string_view kStyle = R"(<style>
   .ground { fill: #ffffff } .text { fill: #333333; font: 13px sans-serif } .title { font-weight: bold }
   .axis { stroke: #888888; fill: none } .grid { stroke: #e6e6e6 }
@@ -46,14 +46,14 @@ constexpr Panel kPanels[] = {{"loss (nats per token)", "loss", "val_loss"},
                              {"learning rate", "lr", nullptr},
                              {"gradient norm", "grad_norm", nullptr}};
 
-/// A range of values, and the pixels of its ends.
+/// A range of values, and the pixel coordinates of its ends.
 struct Axis {
   double low = 0, high = 0, first = 0, last = 0;
 
   double at(double value) const { return first + (value - low) / (high - low) * (last - first); }
 };
 
-/// Values between ticks: 1, 2 or 5 times a power of ten, about `count` of them in the range.
+/// The distance between ticks: 1, 2 or 5 times a power of ten; it fits in the range at most `count` times.
 double tick_step(double range, double count) {
   const double power = math::pow(10.0, std::floor(math::log(range / count) / std::numbers::ln10));
   for (const double factor : {1.0, 2.0, 5.0}) {
@@ -86,7 +86,7 @@ std::vector<Point> values_of(const MetricCurves& run, const char* metric) {
   return points;
 }
 
-/// The lowest and the highest value of each pixel column, in their order.
+/// The points with the lowest and the highest value of each pixel column, in their original order.
 std::vector<Point> thinned(const std::vector<Point>& pixels) {
   std::vector<Point> kept;
   for (auto begin = pixels.begin(); begin != pixels.end();) {

@@ -16,7 +16,7 @@
 
 namespace vitrine {
 
-/// `[T, d]`: the sublayer's output, before the post-norm. No data if the pass needs only keys and values.
+/// `[T, d]`: the sublayer's output, before the post-norm. It has no data if the pass needs only keys and values.
 Tensor attention(Pass& p, BlockSite at, const AttentionConfig& c, const AttentionParams& w, const AttentionInput& x);
 
 }  // namespace vitrine

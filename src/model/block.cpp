@@ -35,7 +35,7 @@ Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, 
   Tensor ffn_in = in.normed;
   if (!c.norms.ffn_reads_attn_pre) {
     ffn_in = is_parallel ? x : mid;
-    // A copy, so that the gradient at this site is that of the FFN alone.
+    // A copy, so that the gradient at this site comes from the FFN alone.
     if (p.is_taped() && p.wants(at(Site::mlp_in))) ffn_in = row_range(p, ffn_in, 0, ffn_in.rows());
     ffn_in = p.tap(at(Site::mlp_in), ffn_in);
     ffn_in = norm(p, at(Norm::ln2), c.norms.ffn_pre, w.ffn_pre, ffn_in);

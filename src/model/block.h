@@ -4,7 +4,7 @@
 //       └───────────────────────────────────┘   └────────────────────────────┘
 //   resid_pre                  attn_out    resid_mid             mlp_out   resid_post
 //
-// In a parallel block the FFN, too, reads the stream before the block, through a norm of its own or the output of ln1:
+// In a parallel block the FFN also reads the stream before the block, through its own norm or through ln1:
 //
 //   x ──┬── ln1 ── attention ──(+)──(+)──▶
 //       ├── ln2 ── ffn ───────────┼───┘

@@ -24,7 +24,7 @@ void check_number(std::string_view where, std::string_view name, float value) {
 
 void check_norm(std::string_view where, std::string_view name, const std::optional<NormConfig>& norm) {
   if (norm && !(norm->eps >= 0 && std::isfinite(norm->eps))) {
-    throw BadInput(where, "expected an eps of {} of at least 0, got {}", name, norm->eps);
+    throw BadInput(where, "expected the eps of {} to be at least 0, got {}", name, norm->eps);
   }
 }
 
@@ -93,7 +93,7 @@ void validate(const ModelConfig& config, std::string_view where) {
   check_size(where, "n_layers", static_cast<std::int64_t>(config.blocks.size()), kMaxLayers);
   check_number(where, "embedding scale", config.embedding.scale);
   check_norm(where, "final_norm", config.final_norm);
-  if (!config.encoder.empty()) throw Unsupported(where, "an encoder is not supported yet");
+  if (!config.encoder.empty()) throw Unsupported(where, "encoders are not supported yet");
   std::int64_t n_experts = 0;
   for (const BlockConfig& block : config.blocks) {
     check_block(where, block);

@@ -1,5 +1,4 @@
-// The architecture of a model as data: sizes and options, resolved for every layer. Families of models have no names
-// here.
+// The architecture of a model as data: sizes and options, resolved for every layer. Model families are not named here.
 //
 // Derived numbers (head_dim, score_scale, RoPE frequencies) are computed when the config is read. Absent values are
 // std::optional, never 0 or −1.
@@ -57,7 +56,7 @@ struct DenseConfig {
   bool operator==(const DenseConfig&) const = default;
 };
 
-/// Weights are the softmax of the router's logits over all experts. A token uses the top_k experts of largest weight.
+/// Weights are the softmax of the router's logits over all experts. A token uses its top_k experts by weight.
 struct MoeConfig {
   std::int64_t n_experts = 0;
   std::int64_t top_k = 0;
@@ -128,7 +127,7 @@ void validate(const ModelConfig& config, std::string_view where);
 /// The largest number of experts in a layer; 0 without experts.
 std::int64_t most_experts(const ModelConfig& config);
 
-/// The layers of a sequence's cache.
+/// The shape and window of each layer of a KV cache.
 std::vector<KvLayerConfig> kv_layers(const ModelConfig& config);
 
 }  // namespace vitrine

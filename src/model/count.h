@@ -1,4 +1,4 @@
-// Shapes and number of the parameters of a config, without weights.
+// The shapes and the number of the parameters of a config, without weights.
 #pragma once
 
 #include "base/checked.h"

@@ -117,7 +117,7 @@ Tensor project_out(Pass& p, BlockSite at, const LinearParams& wo, const Tensor& 
     const Exchanged<Tape*> unrecorded(p.training.tape, nullptr);
     out = linear(p, {}, z, &wo.weight);
   }
-  // A replaced result changes the sum by its difference, so that replacing a result by itself changes no bit.
+  // A replaced result changes the sum by its difference, so that replacing a result with itself changes no bit.
   for (std::int64_t i = 0; i < tapped.count(); ++i) {
     const float difference = tapped.data[i] - result.data[i];
     if (difference != 0.0f) out.data[i / (n_heads * d) * d + i % d] += difference;

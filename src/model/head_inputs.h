@@ -1,11 +1,11 @@
-// The sites of the inputs and outputs of single heads, which are on demand.
+// The on-demand sites: the inputs and outputs of single heads.
 //
-// The values at these sites are copies, which are not on the path from tokens to logits. The forward continues with
-// them only if a tap has replaced them.
+// The values at these sites are copies that are not on the path from tokens to logits. The forward continues with them
+// only if a tap has replaced them.
 //
 // With a tape, copies that were only read have the gradients that they would have on the path. The gradients of q, k or
-// v are propagated a second time, through the projection and the norm of the copies, on a tape of their own. So the
-// gradients of the heads add up to that of the norm's input, and taps that only read change no bit.
+// v are propagated a second time, through the projection and the norm of the copies, on a separate tape. So the
+// gradients of the heads add up to that of the norm's input, and taps that only read do not change any bit.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace vitrine {
 
-/// Copies of the stream, one for each head of q, k or v; no data where no tap wants them.
+/// Copies of the stream, one for each head of q, k or v. They have no data if no tap wants them.
 struct HeadCopies {
   Tensor rows;                     ///< `[T, n, d]`, before the norm.
   std::shared_ptr<bool> replaced;  ///< Whether a tap has replaced them, so that q, k or v is computed from them.
@@ -34,7 +34,7 @@ AttentionInput head_inputs(Pass& p, BlockSite at, const AttendConfig& c, const s
                            const NormParams& norm_params, const Tensor& x);
 
 /// q, k or v `[T, n, head_dim]`: the projection of `in.normed`, or, if the copies `own` are replaced, of each head's
-/// copy by its part of the weight.
+/// copy with its part of the weight.
 Tensor project_heads(Pass& p, BlockSite at, const LinearParams& w, const AttentionInput& in, const HeadCopies& own,
                      const Shape& shape);
 

@@ -27,7 +27,7 @@
 
 namespace vitrine {
 
-/// The normal distribution of `mean` and `std`, truncated at cut · std from the mean (0: not truncated).
+/// The normal distribution with `mean` and `std`, truncated at cut · std from the mean (0: not truncated).
 struct InitRule {
   double mean = 0;
   double std = 0;

@@ -18,7 +18,7 @@ namespace {
 constexpr SiteId top(Site site) { return {site}; }
 constexpr std::int64_t kLogitElements = std::int64_t{1} << 24;  // 64 MiB of logits at a time, unless they are tapped
 
-/// The row of the pass that has the i-th row of logits.
+/// The row of the pass that the i-th row of logits belongs to.
 std::int64_t row_of_logits(const Pass& p, std::int64_t i) {
   if (p.training.loss != nullptr) return i;
   if (p.logits.rows == LogitRequest::Rows::range) return p.logits.begin + i;
@@ -27,7 +27,7 @@ std::int64_t row_of_logits(const Pass& p, std::int64_t i) {
   return s.first_row + s.length - 1;
 }
 
-/// Passes the logits of the requested rows `first` and following to the receiver, without those of failed segments.
+/// Passes the logits of the requested rows from `first` on to the receiver, except those of failed segments.
 void deliver(Pass& p, std::int64_t first, const Tensor& logits) {
   if (!p.logits.receive) return;
   std::int64_t begin = 0;
@@ -237,7 +237,7 @@ void Model::head(Pass& p, const Tensor& x, std::span<const std::int32_t> ids) co
   }
 }
 
-/// Adds the losses of the rows `first` and following to p.training.result, and sets the gradients of the losses.
+/// Adds the losses of the rows from `first` on to p.training.result, and sets the gradients of the losses.
 void Model::learn_from(Pass& p, const Tensor& all_logits, std::int64_t first) const {
   const LossRequest& request = *p.training.loss;
   LossResult& found = *p.training.result;
@@ -263,7 +263,7 @@ void Model::learn_from(Pass& p, const Tensor& all_logits, std::int64_t first) co
   }
 }
 
-/// `[n, vocab_size]` from normed rows `[n, d_model]`, the requested rows `first` and following.
+/// `[n, vocab_size]` from normed rows `[n, d_model]`, the requested rows from `first` on.
 Tensor Model::unembed(Pass& p, const Tensor& x, std::int64_t first) const {
   Tensor logits = linear(p, params_.unembed, x, config_.head.tied ? &params_.embed : nullptr);
   if (p.ledger != nullptr) p.ledger->name("unembed");

@@ -11,7 +11,7 @@
 
 namespace vitrine {
 
-/// Constant after construction, so several threads may run passes at once.
+/// Immutable after construction, so several threads may run passes at once.
 class Model {
  public:
   /// `storage` owns the memory that the views of `params` refer to. Throws as validate() does.
@@ -20,14 +20,14 @@ class Model {
   const ModelConfig& config() const { return config_; }
   const ModelParams& params() const { return params_; }
 
-  /// A cache for one sequence of at most `capacity` tokens. Throws BadInput beyond max_seq_len.
+  /// A cache for one sequence of at most `capacity` tokens. Throws BadInput if it is negative or above max_seq_len.
   KvCache make_cache(std::int64_t capacity, DType dtype, KvMemory& memory = system_kv_memory()) const;
 
   /// Runs `tokens`, one per row of the pass; p.segments must cover the rows. Passes the requested logits to
   /// p.logits.receive and advances the segments' caches. The pass ends early if no later value is needed. A segment
   /// with an infinite or NaN value fails alone (Segment::failure). Throws BadInput for ids, positions or segments that
-  /// do not fit; NotFinite, naming the first site, if all segments fail, or one in a pass with taps, a tape or a loss;
-  /// Interrupted. If a pass throws, discard its caches.
+  /// do not fit; NotFinite, naming the first site, if all segments fail, or if one fails in a pass with taps, a tape or
+  /// a loss; Interrupted. If a pass throws, discard its caches.
   void forward(Pass& p, std::span<const std::int32_t> tokens) const;
 
   /// Runs `tokens` forward and backward: adds the losses to p.training.result, and the gradients of parameters to those

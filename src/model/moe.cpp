@@ -14,7 +14,7 @@ namespace {
 /// For every expert, the slots t · top_k + rank of its tokens, in ascending order.
 using Slots = std::vector<std::vector<std::int64_t>>;
 
-/// The index below n that a value at a site represents. Throws BadInput if a tap has replaced it by another number.
+/// The index below n that a value at a site represents. Throws BadInput if a tap has written another number.
 std::int64_t index_of(float value, std::int64_t n, const SiteId& at) {
   const bool is_index = value >= 0 && value < static_cast<float>(n) && value == std::floor(value);
   if (!is_index) throw BadInput(name_of(at), "expected whole numbers from 0 to {}, got {}", n - 1, value);

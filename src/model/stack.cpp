@@ -14,7 +14,7 @@ Tensor run_block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams&
   return y;
 }
 
-/// The block, recorded as one op.
+/// Runs the block and records it as one op.
 Tensor run_recomputed(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, const Tensor& x) {
   const Tensor y = p.tensor(x.shape);
   {

@@ -51,7 +51,7 @@ void run_tiles(Pass& p, const AttendConfig& c, const Segments& segments, bool sc
   });
 }
 
-/// Scratch of every thread for the backward of one tile.
+/// Per-thread scratch for the backward of one tile.
 struct BackwardScratch {
   const Pass& pass;
   Tensor queries, strips, capped, dropped, dstrips, transposed, rows;
@@ -78,8 +78,8 @@ std::int64_t most_positions(const Segments& segments) {
   return most;
 }
 
-/// body(segment, K/V head, worker) for all K/V heads, over threads. One worker has all queries of a K/V head, so that
-/// the gradients of its keys and values are summed in the order of the queries.
+/// Calls body(segment, K/V head, worker) for all K/V heads, in parallel. One worker processes all queries of a K/V
+/// head, so that the gradients of its keys and values are summed in the order of the queries.
 template <class Body>
 void for_kv_heads(Pass& p, const AttendConfig& c, const Segments& segments, Body&& body) {
   const auto n = static_cast<std::int64_t>(segments.size()) * c.n_kv_heads;
@@ -147,7 +147,7 @@ void for_each_strip(Pass& p, const AttendConfig& c, const SegmentAttention& s, c
                  });
 }
 
-/// body(the tile of one strip, a copy of its gradient, the offset of the strip in `[H, T, S]`) for all strips.
+/// Calls body(tile, gradient, offset) for all strips: a tile of one strip, a copy of its gradient, and its offset.
 template <class Body>
 void for_each_strip_backward(Pass& p, const AttendConfig& c, const SegmentAttention& s, const Tensor& strips,
                              const Tensor& dstrips, Body&& body) {
@@ -233,7 +233,7 @@ void record_tiles(Pass& p, const AttendConfig& c, const Segments& segments, cons
   });
 }
 
-/// Enters the two products in the ledger. They are computed for the whole rectangle of queries and of the keys that are
+/// Enters the two products in the ledger. They are charged for the whole rectangle of queries and the keys that are
 /// visible to any of these queries.
 void enter_products(Pass& p, const AttendConfig& c, const Mask& mask, const Tensor& q, const Tensor& z,
                     const std::vector<KeySource>& sources) {

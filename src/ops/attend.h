@@ -18,7 +18,7 @@
 //   dq[t, h] += score_scale · Σ_s draw[h, t, s] · k[s, g]               dk[s, g] += score_scale · Σ_t draw · q[t, h]
 //
 // If a tap reads the scores or the pattern, all strips are stored in one [H, T, S] tensor, and each step runs over the
-// whole tensor before the next. The arithmetic of a strip is the same, so taps change no bit.
+// whole tensor before the next. The arithmetic of a strip is the same, so taps do not change any bit of the result.
 // Sources: Vaswani et al. 2017; Shazeer 2019 (shared K/V heads); Beltagy et al. 2020 (windows); Gemma Team 2024
 // (softcap).
 #pragma once
@@ -45,7 +45,7 @@ struct AttendConfig {
 struct KeySource {
   const KvCache* cache = nullptr;  ///< Null: only rows of this pass.
   int layer = 0;                   ///< A layer of the cache.
-  std::int64_t position = 0;       ///< Of the first row of this pass; equals the length() of the cache.
+  std::int64_t position = 0;       ///< Of the first row of this pass; equals cache->length().
   std::int64_t first_row = 0;      ///< Rows [first_row, first_row + length) of k and v.
   std::int64_t length = 0;
   DType dtype = DType::f32;
@@ -62,9 +62,9 @@ struct KeySource {
 /// to Pass::kv_dtype without one. i8: integers with a scale per row and head, the largest magnitude / 127.
 std::vector<KeySource> key_sources(Pass& p, int layer, const Tensor& k, const Tensor& v);
 
-/// z `[T, n_heads, head_dim]` from q `[T, n_heads, head_dim]` and `sources`, one for each segment of the pass. k and v
-/// are the rows that the sources were made from; they receive the gradients. With a tape, sources must be f32 and have
-/// no cache.
+/// z `[T, n_heads, head_dim]` from q `[T, n_heads, head_dim]` and `sources`, one for each segment of the pass. `k` and
+/// `v` are the rows that the sources were made from; they receive the gradients. With a tape, sources must be f32 (else
+/// Unsupported) and have no cache. Throws BadInput if a tap attends to a position that has left the cache.
 Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, const Tensor& q, const Tensor& k,
               const Tensor& v, const std::vector<KeySource>& sources);
 

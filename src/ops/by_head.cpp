@@ -11,7 +11,7 @@ MatrixView columns(const Tensor& x, std::int64_t first, std::int64_t size) {
 }
 const float* row(const MatrixView& floats, std::int64_t t) { return reinterpret_cast<const float*>(floats.at(t, 0)); }
 
-/// The weight with elements that can be addressed one by one: a quantized one as floats, in the arena.
+/// The weight with individually addressable elements: a quantized weight is dequantized into the arena.
 MatrixView addressable(Pass& p, const MatrixView& w) {
   if (!is_blocks(w.dtype)) return w;
   const Tensor floats = p.tensor({w.rows, w.cols});

@@ -1,24 +1,24 @@
-// The linear map head by head, and copies of rows for heads.
+// The linear map applied head by head, and copies of rows for heads.
 //
 //   heads_in    y[t, h, o] = Σ_i x[t, h, i] · w[h·m + o, i]      x [T, n, in], w [n·m, in], y [T, n·m]
 //   heads_out   y[t, h, o] = Σ_i x[t, h, i] · w[o, h·m + i]      x [T, n, m], w [out, n·m], y [T, n, out]
 //
-// Sums have the order of `linear`: if all heads read the same row, heads_in gives the bits of linear. The sum of
-// heads_out over heads is linear's in another order. Gradients of weights are summed over tokens in their order.
+// Sums have the order of `linear`: if all heads read the same row, heads_in is bit-identical to linear. The sum of
+// heads_out over heads equals linear except for the order of addition. Weight gradients are summed in token order.
 #pragma once
 
 #include "ops/linear.h"
 
 namespace vitrine {
 
-/// Each head's rows times its own rows of the weight, and the bias.
+/// Each head's rows times its own rows of the weight, plus the bias.
 Tensor heads_in(Pass& p, const LinearParams& w, const Tensor& x);
 /// Each head's rows times its own columns of the weight, without the bias, which belongs to their sum.
 Tensor heads_out(Pass& p, const LinearParams& w, const Tensor& x);
 
 /// `[T, n, d]`: n copies of each row of x `[T, d]`.
 Tensor repeat(Pass& p, const Tensor& x, std::int64_t n);
-/// `[T, n, d]`: of x `[T, H, d]` every (H / n)-th vector of a row.
+/// `[T, n, d]`: every (H / n)-th vector of each row of x `[T, H, d]`, beginning with the first.
 Tensor first_of_groups(Pass& p, const Tensor& x, std::int64_t n);
 
 }  // namespace vitrine

@@ -3,7 +3,7 @@
 namespace vitrine {
 namespace {
 
-/// body(row, its factors), over threads.
+/// Calls body(row, factors) for all rows, in parallel.
 template <class Body>
 void for_rows_with_factors(Pass& p, const SiteId& at, const Tensor& x, Body&& body) {
   const ArenaScope scope(p.arena);

@@ -1,5 +1,5 @@
 // Dropout: y = x · factor, where factor is 0 with probability `rate`, else 1 / (1 − rate). dx = dy · factor.
-// The factors are defined in pass/dropout.h; the backward draws them again. Source: Srivastava et al. 2014.
+// The factors are defined in pass/dropout.h; the backward recomputes them. Source: Srivastava et al. 2014.
 #pragma once
 
 #include "pass/pass.h"

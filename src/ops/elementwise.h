@@ -5,17 +5,17 @@
 
 namespace vitrine {
 
-/// to += from, of the same shape, in place and not recorded: for gradients.
+/// to += from, in place, for two tensors of the same shape. Not recorded; used for gradients.
 void accumulate(Pass& p, const Tensor& from, const Tensor& to);
-/// a + b, of the same shape.
+/// a + b; both have the same shape.
 Tensor add(Pass& p, const Tensor& a, const Tensor& b);
-/// factor · x; x itself for 1.
+/// factor · x. Returns x itself if `factor` is 1.
 Tensor scale(Pass& p, float factor, const Tensor& x);
 /// act(x)
 Tensor activate(Pass& p, Activation activation, const Tensor& x);
 /// 1 / (1 + exp(−x))
 Tensor sigmoid(Pass& p, const Tensor& x);
-/// Row t of x times the number factor[t]; factor `[T, 1]`.
+/// Multiplies row t of x by the number factor[t]; `factor` is `[T, 1]`.
 Tensor multiply_rows(Pass& p, const Tensor& x, const Tensor& factor);
 /// act(gate) · up: a gated linear unit (Shazeer 2020). The activated gate is rounded before the product.
 Tensor gated(Pass& p, Activation activation, const Tensor& gate, const Tensor& up);
@@ -25,7 +25,7 @@ Tensor softcap(Pass& p, float cap, const Tensor& x);
 inline void softcap_slope(const float* y, std::int64_t n, float cap, float* slope) {
   for (std::int64_t i = 0; i < n; ++i) slope[i] = 1.0f - (y[i] / cap) * (y[i] / cap);
 }
-/// Rows [first, first + count) of x: a view, or, with a tape, a copy with a gradient of its own.
+/// Rows [first, first + count) of x: a view, or, with a tape, a copy with its own gradient.
 Tensor row_range(Pass& p, const Tensor& x, std::int64_t first, std::int64_t count);
 
 }  // namespace vitrine

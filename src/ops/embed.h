@@ -4,7 +4,7 @@
 //   x[t] = x[t] + pos_embed[pos[t]]    if the model has learned positions
 //   dembed[id[t]] += scale · dx[t]     dpos_embed[pos[t]] += dx[t]
 //
-// Source: Vaswani et al. 2017, section 3.4 (scale √d_model); Radford et al. 2019 (learned positions).
+// Sources: Vaswani et al. 2017, section 3.4 (scale √d_model); Radford et al. 2019 (learned positions).
 #pragma once
 
 #include <span>
@@ -15,7 +15,7 @@ namespace vitrine {
 
 /// `[T, d]`: rows `ids` of `table` `[vocab_size, d]`, times `scale`. Throws BadInput for ids outside the table.
 Tensor embed(Pass& p, const Param& table, float scale, std::span<const std::int32_t> ids);
-/// `[T, d]`: rows of `table` `[max_seq_len, d]` at the positions of the pass's segments.
+/// `[T, d]`: rows of `table` `[max_seq_len, d]` at the segments' positions. Throws BadInput beyond the table.
 Tensor embed_positions(Pass& p, const Param& table, std::int64_t n_rows);
 
 }  // namespace vitrine

@@ -8,11 +8,11 @@ namespace vitrine {
 namespace {
 
 constexpr std::int64_t kUninterrupted = std::int64_t{1} << 30;  // operations between two checks of the interrupt
-constexpr std::int64_t kBlock = 48;                             // rows of w whose product repays a call
+constexpr std::int64_t kBlock = 48;                             // rows of w that justify a kernel call
 constexpr std::int64_t kPanel = std::int64_t{1} << 16;          // floats of a dequantized panel: 256 KiB
 
-/// How the rows of a weight are divided: into multiples of `unit`, at most `most` at a time. Panels of a quantized
-/// weight are small; if it is transposed, whole blocks of each stored row.
+/// How the rows of a weight are divided: into multiples of `unit`, at most `most` at a time. A panel of a quantized
+/// weight is small; if the weight is transposed, a panel holds whole blocks of each stored row.
 struct Division {
   std::int64_t unit, most;
 
@@ -23,7 +23,7 @@ struct Division {
   }
 };
 
-/// The weight as the kernels take it: itself, or, if it is quantized, its elements as floats in `panel`.
+/// The weight in a type that the kernels accept: itself, or, if it is quantized, its elements as floats in `panel`.
 MatrixView multipliable(const Pass& p, const MatrixView& weight, float* panel) {
   if (!is_blocks(weight.dtype)) return weight;
   const bool is_transposed = weight.col_stride != 1;
@@ -49,7 +49,7 @@ const float* packed(Pass& p, const MatrixView& x) {
 
 MatrixView rows_of(const Tensor& x) { return view_of(x.data, x.rows(), x.row_size(), x.row_size()); }
 
-/// dw[o, i] += Σ_t dy[t, o] · x[t, i], t in 16-lane order: some rows of dw at a time, since all of dy are packed.
+/// dw[o, i] += Σ_t dy[t, o] · x[t, i], t in 16-lane order. Blocks of kRows rows of dw limit the packed dy.
 void add_weight_gradient(Pass& p, const MatrixView& x, const MatrixView& dy, const Tensor& dw) {
   constexpr std::int64_t kRows = 768;
   for (std::int64_t first = 0; first < dy.cols; first += kRows) {

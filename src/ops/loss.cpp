@@ -14,7 +14,7 @@ struct Partition {
 
 float log_of(float x) { return static_cast<float>(math::log(static_cast<double>(x))); }
 
-/// body(row, scratch of a row's size) for all rows, over threads.
+/// Calls body(row, scratch) for all rows, in parallel. `scratch` has the size of a row.
 template <class Body>
 void for_rows_with_scratch(Pass& p, const Tensor& x, Body&& body) {
   const ArenaScope scope(p.arena);

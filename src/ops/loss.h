@@ -1,7 +1,7 @@
 // Cross-entropy of the next token.
 //
-//   log_z = log Σ_v exp(logits[v] − m) + m                          m the largest logit; nats
-//   loss  = log_z − (1 − s) · logits[target] − s · mean_v logits[v]    s label smoothing, 0 by default
+//   log_z = log Σ_v exp(logits[v] − m) + m                          m: the largest logit; in nats
+//   loss  = log_z − (1 − s) · logits[target] − s · mean_v logits[v]    s: label smoothing, 0 by default
 //   dlogits[v] += dloss · (p[v] − (1 − s) · [v = target] − s / V)      p[v] = exp(logits[v] − log_z)
 //   dlogits[v] += dlog_z · p[v]
 //

@@ -56,7 +56,7 @@ Tensor divisors(Pass& p, const NormConfig& c, const Tensor& x, const Tensor& mea
   const Tensor scale = p.tensor(x.shape.rank() == 3 ? Shape{x.shape[0], x.shape[1], 1} : Shape{rows.n, 1});
   p.for_rows(rows.n, rows.d,
              [&](std::int64_t t) { scale.data[t] = divisor_of(p, c, rows.row(x, t), rows.d, mean.data[t]); });
-  // d scale / d x = (x − mean) / (d · scale); the mean's own part is 0, as Σ (x − mean) is.
+  // d scale / d x = (x − mean) / (d · scale); the term through the mean is 0, because Σ (x − mean) = 0.
   p.record("norm_scale", {x}, scale, [&p, rows, d, x, mean, scale] {
     const Tensor dx = p.grad(x), dscale = p.grad(scale);
     const ArenaScope scope(p.arena);
@@ -76,7 +76,7 @@ Tensor divided(Pass& p, const NormConfig& c, const Tensor& x, const Tensor& mean
   p.for_rows(rows.n, rows.d, [&](std::int64_t t) {
     p.kernels.normalize(rows.row(x, t), rows.d, mean.data[t], scale.data[t], rows.row(y, t));
   });
-  // dx = dy / scale, less its mean where the mean was taken off; dscale = −Σ dy · y / scale
+  // dx = dy / scale, minus its mean if the norm subtracts the mean; dscale = −Σ dy · y / scale
   const bool centered = c.kind == NormConfig::Kind::layer;
   p.record("norm_divide", {x, scale}, y, [&p, rows, centered, x, scale, y] {
     const Tensor dx = p.grad(x), dscale = p.grad(scale), dy = p.grad(y);
@@ -123,7 +123,7 @@ Tensor weighted(Pass& p, const NormConfig& c, const NormParams& w, const Tensor&
   return y;
 }
 
-/// All steps for one row after the other, while it is in the first cache. Rounds where the sites are.
+/// Applies all steps to one row after the other, while the row is in the L1 cache. Rounds where the ops above do.
 Tensor fused(Pass& p, const NormConfig& c, const NormParams& w, const Tensor& x) {
   const Rows rows(x);
   const Tensor y = p.tensor(x.shape);

@@ -3,12 +3,12 @@
 //   RMSNorm    scale = √(mean x² + eps)                       y = x / scale · (weight_offset + w)
 //   LayerNorm  scale = √(mean (x − mean x)² + eps)            y = (x − mean x) / scale · (weight_offset + w) + b
 //
-// On the tape, or if a tap wants a divisor or the divided rows, these are three ops (divisor, division, weight), so
-// that each site has a value and a gradient. Otherwise they are one, with the same bits.
+// With a tape, or if a tap wants the divisor or the divided rows, a norm is three ops (divisor, division, weight), so
+// that each site has a value and a gradient. Otherwise it is one op, with a bit-identical result.
 //
-// x, y [T, d] or [T, n, d] (each of n vectors on its own); w, b [d], or [n · d] with a weight for each of the n; all in
-// float32. weight_offset is 1 where a checkpoint stores w − 1. Sources: Zhang & Sennrich 2019 (RMSNorm); Ba, Kiros &
-// Hinton 2016 (LayerNorm).
+// x, y [T, d] or [T, n, d] (each of the n vectors separately); w, b [d], or [n · d] with a weight for each of the n;
+// all in float32. weight_offset is 1 if the checkpoint stores w − 1. Sources: Zhang & Sennrich 2019 (RMSNorm); Ba,
+// Kiros & Hinton 2016 (LayerNorm).
 #pragma once
 
 #include <optional>

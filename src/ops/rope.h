@@ -7,7 +7,7 @@
 //
 // Two layouts of the pairs: halves (x[i], x[i + dim/2]) and interleaved (x[2i], x[2i+1]). Elements from dim on are
 // copied unchanged. Frequencies and angles are rounded to float32 as in the reference (transformers,
-// modeling_rope_utils.py): at position 1000 an error of one ulp in the frequency is one of 60 ulp in the angle.
+// modeling_rope_utils.py): at position 1000, one ulp in a frequency near 1 is 6e-5 radians in the angle.
 // Some scalings depend on the length of the sequence. Frequencies must not change once a cache holds keys, so every
 // token of a sequence uses the frequencies of its planned length (Segment::planned_length). A text that is fed in
 // chunks through a cache of its length therefore gives the same bits as the text in one pass.
@@ -30,7 +30,7 @@ struct LinearScaling {
   bool operator==(const LinearScaling&) const = default;
 };
 
-/// Llama 3.1: long wavelengths are stretched by `factor`, short ones are kept, those in between are interpolated.
+/// Llama 3.1: long wavelengths are stretched by `factor`, short ones are kept, and those in between are interpolated.
 struct Llama3Scaling {
   double factor = 8;
   double low_freq_factor = 1;
@@ -40,8 +40,8 @@ struct Llama3Scaling {
   bool operator==(const Llama3Scaling&) const = default;
 };
 
-/// YaRN: the frequencies of pairs that rotate more than `beta_fast` times within the original context are kept, those
-/// of pairs that rotate less than `beta_slow` times are divided by `factor`, with a linear ramp in between.
+/// YaRN: the frequencies of pairs that rotate more than `beta_fast` times within the original context are kept. Those
+/// of pairs that rotate fewer than `beta_slow` times are divided by `factor`. A linear ramp connects the two.
 struct YarnScaling {
   double factor = 1;
   double beta_fast = 32;

@@ -90,7 +90,7 @@ void balance_loss(Pass& p, const Segment& s, const Tensor& weights, const Tensor
   });
 }
 
-/// The same over all layers of the pass. All choices are known by the time the tape is unwound.
+/// The same loss over all layers of the pass. All choices are known by the time the tape is unwound.
 void balance_loss_of_layers(Pass& p, const Tensor& weights, const Tensor& chosen) {
   const LossRequest& loss = *p.training.loss;
   LossResult& found = *p.training.result;

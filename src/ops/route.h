@@ -1,7 +1,7 @@
 // The router of a mixture of experts: the experts of each token, and their shares in the result.
 //
 //   weights[t, e]   = exp(logits[t, e] − m) / Σ_e exp(logits[t, e] − m)        m the largest logit of the token
-//   chosen[t, r]    = the expert of the r-th largest weight (of equal weights, the lower number first)
+//   chosen[t, r]    = the expert of the r-th largest weight (ties: the lower number first)
 //   share[t, r]     = weights[t, chosen[t, r]], divided by their sum over r if they are renormalized
 //
 //   y[t]            = Σ_r share[t, r] · result[t, r]                            r ascending
@@ -22,8 +22,8 @@ Tensor softmax_rows(Pass& p, const Tensor& logits);
 Tensor choose_largest(Pass& p, const Tensor& weights, std::int64_t k);
 /// `[T, k]`: the chosen weights, divided by their sum if `renormalize`.
 Tensor shares_of(Pass& p, const Tensor& weights, const Tensor& chosen, bool renormalize);
-/// Adds the router's losses (LossRequest::balance, router_z) to the pass's result, if it has a loss. With a tape, adds
-/// their gradients to those of `weights` and `logits` `[T, E]`.
+/// Adds the router's losses (LossRequest::balance, router_z) to the pass's result, if the pass has a loss. With a tape,
+/// adds their gradients to those of `weights` and `logits` `[T, E]`.
 void router_losses(Pass& p, const Tensor& logits, const Tensor& weights, const Tensor& chosen);
 /// `[n, d]`: a copy of rows `rows` of x `[T, d]`.
 Tensor take_rows(Pass& p, const Tensor& x, const std::vector<std::int64_t>& rows);

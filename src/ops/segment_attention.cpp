@@ -181,9 +181,9 @@ void SegmentAttention::mix_part(const Tile& tile, std::int64_t row, std::int64_t
   }
 }
 
-/// z = Σ_s strip[s] · v[s], in ascending position. Positions that are visible to all rows of the tile are summed for
-/// all rows at once. Each row adds its other positions, before and after them, alone. So the sum of a row does not
-/// depend on the other rows.
+/// z = Σ_s strip[s] · v[s], in ascending order of position. Positions that are visible to all rows of the tile are
+/// summed for all rows at once. The other positions, before and after these, are added row by row. So the sum of a row
+/// does not depend on the other rows.
 void SegmentAttention::mix(const Tile& tile) const {
   const std::int64_t dh = c_.head_dim;
   Positions ranges[Tile::kMostRows], shared = tile.columns;

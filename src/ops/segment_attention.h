@@ -14,7 +14,7 @@ struct Tile {
   float* queries = nullptr;  // scratch [rows, head_dim]; holds the queries, then z
   float* strips = nullptr;   // [rows, columns]
   float* weights = nullptr;  // scratch [rows, columns], used if keys and values have scales
-  float* scratch = nullptr;  // of the thread, for the kernels
+  float* scratch = nullptr;  // of one thread, for the kernels
   // Rows are ordered as [n_kv_heads][T][heads of the group], so that a tile shares its keys.
   std::int64_t first_row = 0;
   std::int64_t rows = 0;
@@ -67,11 +67,11 @@ class SegmentAttention {
   void drop(const Tile& tile, float* scratch) const;
   void mix(const Tile& tile) const;
 
-  // Backward, for segments without a cache. d.strips holds the gradient of a step's output. The step replaces it by the
-  // gradient of its input, and adds to the gradients of q, k and v.
+  // Backward, for segments without a cache. mix_backward computes d.strips from dz. Each other step replaces d.strips,
+  // the gradient of its output, with the gradient of its input. The gradients of q, k and v are accumulated.
   void mix_backward(const Tile& tile, const GradientTile& d, const Tensor& dz, const Tensor& dv) const;
   void softmax_backward(const Tile& tile, const GradientTile& d) const;
-  /// `capped`: the strips that cap_and_mask made.
+  /// `capped`: the strips after cap_and_mask.
   void cap_backward(const Tile& tile, const float* capped, const GradientTile& d) const;
   void score_backward(const Tile& tile, const GradientTile& d, const Tensor& dq, const Tensor& dk) const;
 

@@ -1,4 +1,4 @@
-// Which elements dropout zeroes, as a function of their place alone.
+// Which elements dropout zeroes, as a function of the seed, the step, the micro-batch and their place.
 #pragma once
 
 #include <cstdint>

@@ -19,9 +19,9 @@ namespace vitrine {
 /// A product has 2 FLOPs per multiply-add. Norms, softmax and activation functions have bytes but no FLOPs.
 struct OpCost {
   double flops = 0;
-  double visible_flops = 0;  ///< Without the pairs of query and key that the mask hides.
+  double visible_flops = 0;  ///< Excludes the query–key pairs that the mask hides.
   double weights = 0;        ///< Elements of parameters that the op reads, each counted once.
-  double activations = 0;    ///< Elements of float32 that the op reads and writes.
+  double activations = 0;    ///< float32 elements that the op reads and writes.
   double kv_bytes = 0;       ///< Keys and values that attention reads and appends, in the cache's type.
   double maps = 0;           ///< H · n · S: elements of the attention maps, which other engines store.
 
@@ -29,9 +29,9 @@ struct OpCost {
 };
 
 struct LedgerOp {
-  std::string_view op;            ///< `linear`, `norm`, `add`: its name on a tape.
+  std::string_view op;            ///< Its name on a tape: `linear`, `norm`, `add`.
   int layer = -1;                 ///< −1: outside the blocks.
-  std::string name{};             ///< The name of its parameter (`attn.wq`) or else of its first site; no layer.
+  std::string name{};             ///< That of its parameter (`attn.wq`), else of its first site; without the layer.
   const Param* weight = nullptr;  ///< The matrix or vector that it multiplies by, if any.
   std::string shape{};            ///< The operands as text, if inputs and output do not show them.
   std::vector<Tensor> inputs{};

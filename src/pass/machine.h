@@ -23,10 +23,10 @@ struct Machine {
   bool shapes_only = false;                      ///< A dry run: tensors have no elements, and loops do not run.
 
   /// Throws Interrupted if the caller has requested it. Every loop begins with this check; loops that take longer than
-  /// some milliseconds repeat it.
+  /// a few milliseconds repeat it.
   void check_interrupt() const;
 
-  /// kScratchFloats that belong to a thread of the pool, for the kernels.
+  /// Scratch of kScratchFloats floats for the kernels; each thread of the pool has its own.
   float* scratch(int thread) const {
     static_assert(kScratchFloats * static_cast<std::int64_t>(sizeof(float)) <= ThreadPool::kScratchBytes);
     return reinterpret_cast<float*>(pool.scratch(thread));
@@ -46,7 +46,7 @@ struct Machine {
     if (!shapes_only) pool.parallel_for(n, grain, body);
   }
 
-  /// body(row) for every row in [0, n), on several threads if the work of `operations` per row justifies it.
+  /// Calls body(row) for every row in [0, n), on several threads if the work of `operations` per row justifies it.
   template <class Body>
   void for_rows(std::int64_t n, std::int64_t operations, Body&& body) {
     parallel_for(n, kOperationsPerThread / (operations + 1) + 1, [&](std::int64_t begin, std::int64_t end, int) {
@@ -54,8 +54,8 @@ struct Machine {
     });
   }
 
-  /// body(first, count) over ranges of the n columns of `rows` rows. Each range covers all rows, so that sums over rows
-  /// are in row order.
+  /// Calls body(first, count) for ranges of the n columns of `rows` rows. Each range covers all rows, so that sums over
+  /// rows are in row order.
   template <class Body>
   void for_columns(std::int64_t n, std::int64_t rows, Body&& body) {
     constexpr std::int64_t kLine = 16;  // floats of a cache line

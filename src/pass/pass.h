@@ -38,26 +38,26 @@ struct Segment {
   /// affected.
   std::optional<Failure> failure{};
 
-  /// The capacity of the sequence's cache, or its length if it has none. It is the same in every pass of the sequence,
-  /// so it is what RoPE scalings that depend on the length use.
+  /// The capacity of the sequence's cache, or the segment's length if there is no cache. RoPE scalings that depend on
+  /// the length use it, because it is the same in every pass of the sequence.
   std::int64_t planned_length() const { return cache != nullptr ? cache->capacity() : length; }
 };
 
-/// Which rows get logits, and the function that receives them. With a large vocabulary the logits of a long prompt do
-/// not fit in memory, so they arrive in groups of rows, in ascending order.
+/// Which rows get logits, and which function receives the logits. With a large vocabulary the logits of a long prompt
+/// do not fit in memory, so they arrive in groups of rows, in ascending order.
 struct LogitRequest {
   enum class Rows : std::uint8_t { none, last_of_segments, range, chosen };
 
   Rows rows = Rows::none;
   std::int64_t begin = 0;  ///< For `range`: rows [begin, end) of the pass.
   std::int64_t end = 0;
-  /// `logits` is `[n, vocab_size]`; its first row belongs to the `first`-th requested row. Valid during the call only.
+  /// `logits` is `[n, vocab_size]`; its first row belongs to the `first`-th requested row. Valid only during the call.
   std::function<void(std::int64_t first, const Tensor& logits)> receive;
   std::vector<std::int64_t> chosen{};  ///< For `chosen`: rows of the pass, ascending.
 };
 
-/// Everything an op needs besides its operands. Taps work with caches (serving) and with a tape (training). A pass with
-/// a tape cannot have caches.
+/// Everything that an op needs in addition to its operands. Taps work with caches (serving) and with a tape (training).
+/// A pass with a tape cannot have caches.
 struct Pass : Machine {
   std::vector<Segment> segments;
   LogitRequest logits{};

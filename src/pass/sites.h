@@ -1,9 +1,9 @@
 // Sites: the values of a forward that can be read and replaced, with their names, shapes and meanings.
 //
-// Names are TransformerLens's legacy names. Letters: T tokens of the pass, S positions so far, H query heads, K
+// Names follow TransformerLens's legacy names. Letters: T tokens of the pass, S positions so far, H query heads, K
 // key/value heads, dh head_dim, d d_model, V vocab_size. A norm of q or k is over Nq or Nk groups of nq or nk elements
-// (a group is one head, or all heads). E experts, k of them chosen per token, n tokens that chose an expert, d_fe its
-// d_ff.
+// (a group is one head, or all heads). E experts, k of them chosen per token, n tokens that chose an expert, d_fe the
+// d_ff of an expert.
 #pragma once
 
 #include <array>
@@ -152,8 +152,8 @@ struct NormValue {
 };
 std::optional<NormValue> norm_value(Site site);
 
-/// The part of the model that a site belongs to, unless it is a norm's: the residual stream, a sublayer, or what comes
-/// before and after the blocks.
+/// The part of the model that a site belongs to: the residual stream, a sublayer, or `ends` for all other sites, which
+/// include those of norms and the on-demand sites.
 enum class SiteGroup : std::uint8_t { stream, attention, ffn, ends };
 SiteGroup group_of(Site site);
 

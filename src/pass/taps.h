@@ -25,8 +25,8 @@ class Taps {
   virtual std::optional<SiteId> last_wanted() const { return {}; }
 
   virtual bool wants_gradient(const SiteId&) const { return false; }
-  /// The gradient of the loss with respect to the value that visit() returned. Called while the tape is unwound, so in
-  /// reverse order.
+  /// The gradient of the loss with respect to the value that visit() returned. Called while the tape is unwound, that
+  /// is, in reverse order.
   virtual void visit_gradient(Pass&, const SiteId&, const Tensor& /*gradient*/) {}
 };
 

@@ -15,7 +15,7 @@ struct LossRequest {
   /// `[T]`; or `[T − 1]` in a pass of one segment whose last row has no target.
   std::span<const std::int32_t> targets;
   std::span<const float> weights;  ///< The weight of each target; empty: all 1.
-  float scale = 1.0f;              ///< Gradients are those of scale · (the sum of all rows' losses).
+  float scale = 1.0f;              ///< Gradients are those of scale · (the weighted sum of all rows' losses).
   float label_smoothing = 0.0f;    ///< This fraction of the target is spread evenly over the vocabulary.
   float z_loss = 0.0f;             ///< z_loss · (log Z)² is added to each row's loss.
 
@@ -51,7 +51,7 @@ struct Learning {
   const LossRequest* loss = nullptr;  ///< With a tape, gradients start from this loss.
   LossResult* result = nullptr;       ///< Must be set if `loss` is.
   bool recompute = false;             ///< The tape keeps only the stream between blocks; backward reruns the blocks.
-  Dropout dropout{};                  ///< Applies to the embedding, the output of each sublayer, and the pattern.
+  Dropout dropout{};                  ///< Applies to the embedding, the sublayers' outputs and the attention pattern.
   bool recomputing = false;           ///< A block is being rerun: taps repeat their writes, but report no values.
 };
 

@@ -81,7 +81,7 @@ std::string ConfigSection::text(const std::string& key, const std::string& other
 std::string ConfigSection::text(const std::string& key) {
   require(key);
   const std::string value = text(key, "");
-  if (value.empty()) fail(key, "expected a text that is not empty, got \"\"");
+  if (value.empty()) fail(key, "expected a non-empty text, got \"\"");
   return value;
 }
 

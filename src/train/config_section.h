@@ -1,4 +1,4 @@
-// One table of a training config, whose unknown keys are errors.
+// One table of a training config. Unknown keys are errors.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,12 @@
 
 namespace vitrine {
 
-/// Reads keys of a table and remembers them. Throws BadInput, with the line, for a value of the wrong type or range.
+/// Reads keys of a table and remembers them. A missing key gives `otherwise`. Throws BadInput, with the line, for a
+/// value of the wrong type or range.
 class ConfigSection {
  public:
-  /// The table `name` of `file`; one that is absent has no keys. `path` names the file in messages. Both must outlive
-  /// the section.
+  /// The table `name` of `file`; an absent table has no keys. `path` names the file in messages. Both must outlive the
+  /// section.
   ConfigSection(const TomlFile& file, const std::string& path, std::string name);
 
   bool has(const std::string& key);
@@ -30,7 +31,7 @@ class ConfigSection {
   bool is_table(const std::string& key);
   const Json* table(const std::string& key);  ///< Null if the key is missing.
 
-  /// The value of the name at `key`; the first one if the key is missing.
+  /// The value of the choice named at `key`; that of the first choice if the key is missing.
   template <class T>
   T choice(const std::string& key, const std::vector<std::pair<std::string, T>>& choices) {
     std::vector<std::string> names;
@@ -41,10 +42,10 @@ class ConfigSection {
   /// Throws if the key is present; `reason` says why it has no effect.
   void refuse(const std::string& key, const std::string& reason);
   [[noreturn]] void fail(const std::string& key, const std::string& message) const;
-  /// Throws for a key that was not read, with the nearest one that was.
+  /// Throws for a key that was not read, and suggests the nearest key that was.
   void finish() const;
 
-  /// The keys that were read, in that order.
+  /// The keys that were read, in the order of reading.
   const std::vector<std::string>& known() const { return known_; }
 
  private:

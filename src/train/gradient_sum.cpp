@@ -23,7 +23,7 @@ void GradientSum::begin(ThreadPool& pool) {
   });
 }
 
-/// A binary counter: the bits of n_ that are set are the sums that are kept.
+/// The kept sums form a binary counter: each set bit of n_ has one sum.
 void GradientSum::add(ThreadPool& pool, const Kernels& k) {
   for (std::int64_t n = n_++; n % 2 == 1; n /= 2) add_last(pool, k);
   if (spare_.empty()) spare_.emplace_back();
@@ -40,7 +40,7 @@ void GradientSum::finish(ThreadPool& pool, const Kernels& k) {
   n_ = 0;
 }
 
-/// gradients = the last sum + gradients; its buffer is spare then.
+/// gradients = the last sum + gradients. The buffer of the last sum becomes spare.
 void GradientSum::add_last(ThreadPool& pool, const Kernels& k) {
   const std::span<float> total = gradients_.values();
   const float* const part = sums_.back().floats();

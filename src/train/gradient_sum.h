@@ -1,8 +1,8 @@
 // The sum of the gradients of micro-batches.
 //
 // Gradients number a to b − 1 are added as a tree: T(a, b) = T(a, a + h) + T(a + h, b), h the largest power of two
-// below b − a. The tree depends on their number alone, so n processes with one micro-batch each can compute the same
-// bits as one process with n.
+// below b − a. The tree depends only on the number of gradients, so n processes with one micro-batch each can compute
+// the same bits as one process with n.
 //
 //   for each micro-batch: sum.begin(…), forward and backward into `gradients`, sum.add(…)
 //   sum.finish(…)                                   gradients hold the sum
@@ -19,10 +19,10 @@ namespace vitrine {
 
 class GradientSum {
  public:
-  /// `gradients` is borrowed.
+  /// Keeps a reference to `gradients`.
   explicit GradientSum(Gradients& gradients) : gradients_(gradients) {}
 
-  /// Buffers that n micro-batches need, that of `gradients` included.
+  /// The number of buffers that n micro-batches need, including that of `gradients`.
   static std::int64_t buffers(std::int64_t n);
 
   /// Forgets all parts.
@@ -31,17 +31,17 @@ class GradientSum {
   void begin(ThreadPool& pool);
   /// Takes the gradients as the next part. They are undefined afterwards, until begin() or finish().
   void add(ThreadPool& pool, const Kernels& k);
-  /// Puts the sum of all parts into the gradients, and forgets the parts.
+  /// Puts the sum of all parts, at least one, into the gradients, and forgets the parts.
   void finish(ThreadPool& pool, const Kernels& k);
 
  private:
-  static constexpr std::int64_t kGrain = std::int64_t{1} << 14;  // elements of a thread, at least
+  static constexpr std::int64_t kGrain = std::int64_t{1} << 14;  // elements per thread, at least
 
   void add_last(ThreadPool& pool, const Kernels& k);
 
   Gradients& gradients_;
   std::int64_t n_ = 0;            // parts
-  std::vector<ZeroMemory> sums_;  // of the parts' powers of two, the largest first
+  std::vector<ZeroMemory> sums_;  // of 2^k consecutive parts each, the largest k first
   std::vector<ZeroMemory> spare_;
 };
 

@@ -7,7 +7,7 @@
 namespace vitrine {
 namespace {
 
-/// Rows [first, first + n) of a batch: samples, which are whole.
+/// Rows [first, first + n) of a batch, which consist of whole samples.
 struct Part {
   std::vector<Segment> segments;
   std::span<const std::int32_t> inputs, targets;
@@ -66,7 +66,7 @@ void Learner::update(Step& step, double lr) {
   if (report.skipped) step.skipped = "the gradient of " + report.not_finite + " is not finite";
 }
 
-/// The gradients and losses of all micro-batches.
+/// Computes the gradients and losses of all micro-batches.
 void Learner::learn_parts(const Batch& batch, std::int64_t step, const TapsOf& taps, Step& result) {
   const auto n_rows = static_cast<std::int64_t>(batch.inputs.size());
   const std::int64_t rows = n_rows / options_.micro_batches;

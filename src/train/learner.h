@@ -14,7 +14,7 @@
 
 namespace vitrine {
 
-/// Computes training steps; keeps its memory from step to step.
+/// Computes training steps; reuses its memory from step to step.
 ///
 ///   Learner::Step step = learner.learn(batch, number);
 ///   learner.update(step, lr);
@@ -24,7 +24,7 @@ class Learner {
   Learner(const Trainable& trainable, Optimizer& optimizer, const StepOptions& options, ThreadPool& pool,
           const Kernels& kernels, const std::atomic<bool>* interrupt);
 
-  /// The taps of each micro-batch, by its number; may be null.
+  /// Returns the taps of micro-batch number `part`, or null.
   using TapsOf = std::function<Taps*(std::int64_t part)>;
 
   struct Step {
@@ -32,16 +32,16 @@ class Learner {
     double auxiliary = 0;      ///< The sum of z-loss and the router's losses.
     double grad_norm = 0;      ///< Before clipping; NaN if the step is skipped.
     std::int64_t targets = 0;  ///< Targets that count.
-    std::string skipped;       ///< Why update() leaves the parameters as they are; "": it moves them.
+    std::string skipped;       ///< Why update() does not change the parameters; "" if it does.
   };
 
-  /// The gradients of step number `step` on `batch`, computed in options.micro_batches equal parts. The loss is the
+  /// Computes the gradients of step number `step` on `batch`, in options.micro_batches equal parts. The loss is the
   /// mean over all targets that count. The step is skipped if no target counts or a value is not finite. Throws
   /// Interrupted.
   Step learn(const Batch& batch, std::int64_t step, const TapsOf& taps = {});
-  /// Moves the parameters by these gradients, unless the step is skipped or their norm is not finite.
+  /// Updates the parameters with these gradients, unless the step is skipped or their norm is not finite.
   void update(Step& step, double lr);
-  /// Σ cross-entropy over the targets that count, without learning.
+  /// Σ cross-entropy over the targets that count, in nats, without gradients. Throws NotFinite, Interrupted.
   double score(const Batch& batch);
 
  private:

@@ -3,8 +3,8 @@
 //   parameters   weights, in their type; masters: float32, with bf16 weights
 //   gradients    float32
 //   moments      AdamW two, SGD one, float32
-//   activations  what a dry run of one micro-batch, forward and backward, takes at most: values, their gradients, and
-//                the ops' scratch
+//   activations  the peak of a dry run of one micro-batch, forward and backward: values, their gradients, and the
+//                scratch of the ops
 //   program      everything else
 #pragma once
 
@@ -34,11 +34,11 @@ struct MemoryPart {
   double bytes = 0;
 };
 
-/// For a run on the threads of `pool`. Parts of no bytes are left out.
+/// The parts for a run on the threads of `pool`. Parts of zero bytes are omitted. Throws as count_params does.
 std::vector<MemoryPart> training_memory(const ModelConfig& config, const TrainWorkload& workload, ThreadPool& pool);
 
-/// Operations of forward and backward per token: 6 for each weight that it is multiplied with, including the head and
-/// the chosen experts.
+/// Operations of forward and backward per token: 6 for each weight that it is multiplied by, including the head and the
+/// chosen experts; the products of attention are not counted.
 double training_flops_per_token(const ModelConfig& config);
 double total_bytes(const std::vector<MemoryPart>& parts);
 

@@ -15,7 +15,7 @@ constexpr std::int64_t kChunk = 4096;
 
 void check_range(const char* name, double value, double lowest, double below) {
   if (!(value >= lowest && value < below)) {
-    throw BadInput(name, "expected a number from {} to below {}, got {}", lowest, below, value);
+    throw BadInput(name, "expected a number of at least {} and below {}, got {}", lowest, below, value);
   }
 }
 
@@ -89,7 +89,7 @@ StepReport Optimizer::norm(ThreadPool& pool, const Kernels& k, std::span<const T
 StepReport Optimizer::step(ThreadPool& pool, const Kernels& k, std::span<const TrainParam> params,
                            std::span<const float* const> grads, double lr) {
   if (params.size() != first_.size() || grads.size() != first_.size()) {
-    throw InternalError("optimizer", "made for {} parameters, got {} and {} gradients", first_.size(), params.size(),
+    throw InternalError("optimizer", "expected {} parameters, got {} and {} gradients", first_.size(), params.size(),
                         grads.size());
   }
   StepReport report = norm(pool, k, params, grads);
@@ -121,7 +121,7 @@ StepReport Optimizer::step(ThreadPool& pool, const Kernels& k, std::span<const T
 }
 
 std::vector<OptimizerArray> Optimizer::state(std::span<const TrainParam> params) {
-  if (params.size() != first_.size()) throw InternalError("optimizer", "other parameters than at construction");
+  if (params.size() != first_.size()) throw InternalError("optimizer", "expected the parameters of the constructor");
   const bool is_adamw = config_.kind == OptimizerConfig::Kind::adamw;
   const char* const names[] = {is_adamw ? "exp_avg." : "momentum.", "exp_avg_sq."};
   std::vector<OptimizerArray> arrays;

@@ -5,8 +5,8 @@
 //           p ← p − lr · m̂ / (√v̂ + eps),  m̂ = m / (1 − β1^t),  v̂ = v / (1 − β2^t)        (Loshchilov & Hutter 2019)
 //   SGD     m ← μ m + g + decay · p,  p ← p − lr · m
 //
-// Weight decay applies to matrices only. Threads share chunks of elements, and the norm adds the sums of the chunks in
-// order, so the bits depend neither on the number of threads nor on the instruction set.
+// Weight decay applies to matrices only. Threads share the elements in chunks, and the norm adds the sums of the chunks
+// in order, so the bits depend neither on the number of threads nor on the instruction set.
 //
 // A resumed run first fills state() and calls set_steps().
 #pragma once
@@ -38,14 +38,14 @@ struct OptimizerConfig {
   bool operator==(const OptimizerConfig&) const = default;
 };
 
-/// The float32 arrays of a parameter's size that the optimizer keeps.
+/// The number of float32 arrays that the optimizer keeps for each parameter, each of the parameter's size.
 constexpr int n_moments(OptimizerConfig::Kind kind) { return kind == OptimizerConfig::Kind::adamw ? 2 : 1; }
 
 struct StepReport {
   double grad_norm = 0;    ///< Before clipping.
-  double clip_factor = 1;  ///< The gradients were multiplied by it.
+  double clip_factor = 1;  ///< The factor of the gradients; 0 if skipped.
   bool skipped = false;    ///< The norm was not finite: nothing has changed, and the step does not count.
-  std::string not_finite;  ///< If skipped: the first parameter whose gradient has such a sum of squares.
+  std::string not_finite;  ///< If skipped: the first parameter whose gradient has no finite sum of squares.
 };
 
 /// A named array of the optimizer's state.
@@ -57,10 +57,10 @@ struct OptimizerArray {
 
 class Optimizer {
  public:
-  /// All moments zero. Throws BadInput for numbers out of range.
+  /// Sets all moments to zero. Throws BadInput for numbers out of range.
   Optimizer(const OptimizerConfig& config, std::span<const TrainParam> params);
 
-  /// Updates and rounds the values of `params`, the same as at construction. `grads[i]` has the layout of params[i].
+  /// Updates and rounds the values of `params`, the constructor's parameters. `grads[i]` has the layout of params[i].
   StepReport step(ThreadPool& pool, const Kernels& k, std::span<const TrainParam> params,
                   std::span<const float* const> grads, double lr);
 

@@ -128,7 +128,7 @@ RunFolder::~RunFolder() {
   if (lock_ >= 0) ::close(lock_);
 }
 
-/// The system releases the lock when the process ends, however it ends. Some file systems have no locks.
+/// The system releases the lock however the process ends. On a file system without locks the folder is not locked.
 void RunFolder::lock() {
   lock_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock_ < 0) throw BadInput(path_, "cannot open the folder of the run: {}", std::generic_category().message(errno));
@@ -197,7 +197,7 @@ void RunFolder::save(const Trainable& trainable, const ModelFiles& files, Optimi
   }
 }
 
-/// The checkpoint with the least validation loss, if any has one. Broken checkpoints are ignored.
+/// The checkpoint with the lowest validation loss, if any has one. Invalid checkpoints are ignored.
 std::optional<std::int64_t> RunFolder::best() const {
   std::optional<std::int64_t> best;
   double least = 0;

@@ -1,9 +1,9 @@
-// The checkpoints of a training run: written, found again, and deleted when they are old.
+// The checkpoints of a training run: writing them, finding them, and deleting old ones.
 //
 //   FOLDER/checkpoints/step-000100/   model.safetensors, config.json, tokenizer, for load_checkpoint
 //                                     trainer_state.json           step, losses, the program's version
 //                                     trainer_state.safetensors    moments; masters of bf16 weights
-//   FOLDER/last, FOLDER/best          links to the last one, and to the one with the least validation loss among
+//   FOLDER/last, FOLDER/best          links to the last checkpoint and the one with the lowest validation loss among
 //                                     those that were validated at their step
 #pragma once
 
@@ -20,26 +20,26 @@
 
 namespace vitrine {
 
-/// The part of a config that a checkpoint stores. A run can be resumed only with the same `fixed` values. Other `free`
-/// values are possible, but then the steps are not those of a run that was never stopped.
+/// The part of a config that a checkpoint stores. A run can be resumed only with the same `fixed` values. Its `free`
+/// values may differ, but then the steps are not those of an uninterrupted run.
 struct RunWords {
   Json fixed, free;
 };
 
 RunWords words_of(const TrainConfig& config, const SplitCorpus& corpus);
 
-/// Compares a checkpoint's words with the config's. Throws BadInput, with the run's folder, for a fixed one that
-/// differs; reports free ones that differ.
+/// Compares a checkpoint's values with the config's. Throws BadInput, with the run's folder, if a fixed value differs;
+/// reports each free value that differs to `tell`.
 void check_words(const RunWords& before, const RunWords& now, const std::string& folder,
                  const std::function<void(const std::string&)>& tell);
 
-/// The state of a run besides its arrays.
+/// The state of a run, without its arrays.
 struct TrainerState {
-  std::int64_t step = 0;             ///< Steps done; they determine the place in the data.
-  std::int64_t optimizer_steps = 0;  ///< Those of them that changed the parameters.
+  std::int64_t step = 0;             ///< Steps done; the number determines the place in the data.
+  std::int64_t optimizer_steps = 0;  ///< Those that changed the parameters.
   double loss = 0;
   std::optional<double> val_loss;  ///< Of this step, if it was validated.
-  std::string isa, build;          ///< Bits may differ where these differ.
+  std::string isa, build;          ///< If they differ, the bits of the results may differ.
   RunWords words;                  ///< Of the config.
   Json unfinished;                 ///< Metrics of the step, if the run ended before they were written; else null.
 };
@@ -47,14 +47,14 @@ struct TrainerState {
 /// A run's folder, locked against other processes.
 class RunFolder {
  public:
-  /// Changes nothing. Throws BadInput if another process trains into the folder, or if the path is no folder.
+  /// Changes nothing. Throws BadInput if another process trains into the folder, or if the path is not a folder.
   explicit RunFolder(std::string path);
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
   ~RunFolder();
 
   /// Creates the folder if necessary, and removes incomplete checkpoints of a process that was killed. Throws BadInput
-  /// if it cannot, or if a file has the name of a link.
+  /// if this fails, or if `last` or `best` exists and is not a link.
   void prepare();
 
   const std::string& path() const { return path_; }
@@ -69,9 +69,9 @@ class RunFolder {
             std::int64_t keep_last, ThreadPool& pool);
   /// Writes samples/step-….txt.
   void write_sample(std::int64_t step, const std::string& text) const;
-  /// The state of a checkpoint. Throws BadCheckpoint if it is broken.
+  /// The state of a checkpoint. Throws BadCheckpoint if it is invalid.
   TrainerState read_state(std::int64_t step) const;
-  /// Reads the moments, and the masters of bf16 weights. Throws BadCheckpoint.
+  /// Reads the moments, and the masters of bf16 weights. Throws BadCheckpoint if an array is missing or does not fit.
   void read_arrays(std::int64_t step, const Trainable& trainable, Optimizer& optimizer) const;
 
  private:

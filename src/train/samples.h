@@ -1,4 +1,4 @@
-// Texts that a model generates while it is trained.
+// Texts that a model generates during training.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@ class Samples {
   Samples(const TrainConfig& config, std::unique_ptr<const Tokenizer> tokenizer, const TokenInfo& corpus,
           const ModelConfig& model);
 
-  /// The prompt and what `model` continues it with. Throws as generate() does.
+  /// The prompt and its continuation by `model`. Throws as generate() does.
   std::string generate_one(const Model& model, ThreadPool& pool, const Kernels& k,
                            const std::atomic<bool>* interrupt) const;
 

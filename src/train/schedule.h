@@ -33,9 +33,10 @@ struct ScheduleConfig {
   bool operator==(const ScheduleConfig&) const = default;
 };
 
-/// Throws BadInput if the numbers contradict each other.
+/// Throws BadInput if a number is out of range or the numbers contradict each other.
 void validate(const ScheduleConfig& schedule);
 
+/// The rate of step number `step`, counted from 0.
 double learning_rate(const ScheduleConfig& schedule, std::int64_t step);
 
 }  // namespace vitrine

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::int64_t kHeaderBytesPerSite = 400;  // of the value and its gradient
 
-/// The most values that the recorder can receive in a pass. Attention's strips come once for each segment.
+/// The most values that the recorder can receive in a pass. It receives the strips of attention once per segment.
 std::int64_t most_values(const Recorder& recorder, const ModelConfig& model, std::int64_t n_segments) {
   std::int64_t strips = 0;
   for (int layer = 0; layer < static_cast<int>(model.blocks.size()); ++layer) {

@@ -1,4 +1,4 @@
-// Taps of a training step, as the config has them: recorded sites with their gradients, and writes.
+// Taps of a training step, as configured: recorded sites with their gradients, and writes.
 #pragma once
 
 #include <optional>
@@ -12,17 +12,17 @@
 
 namespace vitrine {
 
-/// One step's taps. Writes the values of the first micro-batch to `path` as they come, one tensor `<site>` each, and
-/// their gradients as `<site>_grad`; without a path to no file.
+/// One step's taps. Writes the values of the first micro-batch to `path` (if not empty) as they are computed, named
+/// `<site>`, or `<site>.<segment>` after segment 0, and their gradients with the suffix `_grad`.
 class TappedStep {
  public:
-  /// `looks`: values are recorded, too, not only written into. `n_segments`: of the first micro-batch.
+  /// `looks`: whether values are recorded; writes always apply. `n_segments`: of the first micro-batch.
   TappedStep(const LogOptions& options, const ModelConfig& model, bool looks, const std::string& path,
              std::int64_t n_segments);
 
   /// The first micro-batch is recorded; writes apply in all of them.
   Taps* of_part(std::int64_t part) { return part == 0 ? &*recorder_ : &*writes_; }
-  /// Completes the file. Throws BadInput where a glob or a write met no site.
+  /// Completes the file. Throws BadInput if a glob (if `looks`) or a write matched no site.
   void commit();
 
  private:

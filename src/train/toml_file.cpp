@@ -106,7 +106,7 @@ TomlFile parse_toml(std::string_view text, const std::string& path) {
     file.values = Converter(path, file.lines).table(toml::parse(to_ascii(text, path), path), "");
   } catch (const toml::parse_error& e) {
     const std::string why = from_ascii(e.description());
-    const bool at_letter = why.find("~'") != why.npos;  // saw '~', or an unknown escape: the first byte of one, or ~
+    const bool at_letter = why.find("~'") != why.npos;  // toml++ quotes the unexpected character, here ~
     throw BadInput(path + ":" + std::to_string(e.source().begin.line), "{}",
                    at_letter ? "characters beyond ASCII, and ~, are allowed in quotes and comments only" : why);
   }

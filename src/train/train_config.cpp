@@ -72,7 +72,7 @@ StepOptions read_steps(ConfigSection& section) {
   using Balance = StepOptions::Balance;
   StepOptions train;
   train.steps = section.integer("steps", 1);
-  if (train.steps > kMostSteps) section.fail("steps", "there are too many");
+  if (train.steps > kMostSteps) section.fail("steps", "there are too many steps");
   train.batch = section.integer("batch", 1);
   if (train.batch > kMostBatch) section.fail("batch", "there are too many sequences");
   train.seq_len = section.integer("seq_len", 1);
@@ -135,7 +135,7 @@ ScheduleConfig read_schedule(ConfigSection& section, std::int64_t steps, const s
   if (schedule.kind == Kind::stable_decay) {
     schedule.decay_steps = section.integer("decay_steps", 1);
   } else {
-    section.refuse("decay_steps", "it belongs to name = \"stable_decay\"");
+    section.refuse("decay_steps", "it applies to name = \"stable_decay\" only");
   }
   section.finish();
   try {

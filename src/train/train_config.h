@@ -1,8 +1,8 @@
-// The config of `train CONFIG.toml`. Unknown keys, and values that contradict each other, are errors with a line
-// number. docs/training.md explains each key. Relative paths start at the current directory.
+// The config of `train CONFIG.toml`. Unknown keys, and values that contradict each other, are errors. docs/training.md
+// explains each key. Relative paths are relative to the current directory.
 //
-// The trainer calls read_train_config, makes or loads the model, then calls check_with_model. Keys that are not in the
-// file have the defaults below.
+// The trainer calls read_train_config, creates or loads the model, then calls check_with_model. Keys that are not in
+// the file have the defaults below.
 //
 //   [model]      one of preset = "gpt2" | config = "config.json" or a table of its keys | from = "checkpoint";
 //                set = { d_model = 128, d_ff = "8/3 d, round up to 64" };
@@ -31,7 +31,7 @@
 
 namespace vitrine {
 
-/// Either a config.json to draw parameters for, or a checkpoint to start from.
+/// Either a config.json to initialize parameters for, or a checkpoint to start from.
 struct ModelSource {
   Json config;             ///< A config.json with the overrides applied; null with a checkpoint.
   std::string where;       ///< The config's name in messages.
@@ -80,11 +80,11 @@ struct LogOptions {
   std::int64_t sample_every = 0;
   std::string sample_prompt;
   std::int64_t sample_tokens = 64;
-  std::int64_t save_every = 0;  ///< In addition to the end.
+  std::int64_t save_every = 0;  ///< In addition to the checkpoint at the end.
   std::int64_t keep_last = 2;   ///< Checkpoints, in addition to the best.
   std::int64_t taps_every = 0;
   std::vector<std::string> taps;    ///< Globs over sites.
-  std::vector<std::string> writes;  ///< As for `trace --set`; in every step.
+  std::vector<std::string> writes;  ///< As for `trace --set`; they apply in every step.
 
   bool operator==(const LogOptions&) const = default;
 };
@@ -101,14 +101,14 @@ struct TrainConfig {
   bool operator==(const TrainConfig&) const = default;
 };
 
-/// Throws BadInput for the errors above, and what reading a config.json throws.
+/// Throws BadInput for the errors above, and as the reader of a config.json does.
 TrainConfig read_train_config(const std::string& path);
 TrainConfig parse_train_config(std::string_view text, const std::string& path);
 
 /// All keys of a config, as `section.key`.
 std::vector<std::string> train_config_keys();
 
-/// Throws BadInput if the config does not fit the model: sequences beyond its context, balance losses without experts.
+/// Throws BadInput if the config does not fit the model: sequences beyond its context, router losses without experts.
 void check_with_model(const TrainConfig& config, const ModelConfig& model);
 
 }  // namespace vitrine

@@ -21,14 +21,14 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kAlignment = 64;
 constexpr std::int64_t kGrain = std::int64_t{1} << 14;  // elements per thread, at least
 
-/// Elements of a stored parameter, dense and row-major, into `to`.
+/// Copies the elements of a stored parameter to `to`, dense and row-major.
 void copy_dense(const MatrixView& view, float* to, ThreadPool& pool, const Kernels& k) {
   if (view.col_stride == 1) {
     return pool.parallel_for(view.rows, kGrain / view.cols + 1, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t r = begin; r < end; ++r) k.widen(view.at(r, 0), view.dtype, view.cols, to + r * view.cols);
     });
   }
-  if (view.row_stride != 1) throw InternalError("parameters", "a view without a stride of 1");
+  if (view.row_stride != 1) throw InternalError("parameters", "expected a view with a stride of 1");
   pool.parallel_for(view.cols, kGrain / view.rows + 1, [&](std::int64_t begin, std::int64_t end, int) {
     std::vector<float> column(static_cast<std::size_t>(view.rows));
     for (std::int64_t c = begin; c < end; ++c) {
@@ -44,7 +44,7 @@ void copy_tokenizer(const std::string& from, const fs::path& folder) {
     write_file((folder / file.name).string(), MappedFile::open(file.path)->text());
   }
   if (!fs::exists(folder / "tokenizer.json") || fs::exists(folder / "tokenizer_config.json")) return;
-  // Else transformers takes the class that the model's family usually has, and not this file's rules.
+  // Otherwise transformers loads the usual class of the model's family, whose rules may differ from this file's.
   write_file((folder / "tokenizer_config.json").string(), "{\"tokenizer_class\": \"PreTrainedTokenizerFast\"}\n");
 }
 
@@ -59,11 +59,11 @@ Trainable::Trainable(const ModelConfig& config, DType dtype, const std::shared_p
                      const Learns& learns)
     : dtype_(dtype) {
   if (dtype != DType::f32 && dtype != DType::bf16) {
-    throw InternalError("parameters", "there is no training of {}", name_of(dtype));
+    throw InternalError("parameters", "expected f32 or bf16 to train in, got {}", name_of(dtype));
   }
   validate(config, "config");
   const std::int64_t n_params = count_params(config);
-  if (!checked_mul(n_params, 8)) throw OutOfCapacity("parameters", "{} of them fit no memory", n_params);
+  if (!checked_mul(n_params, 8)) throw OutOfCapacity("parameters", "{} of them do not fit in memory", n_params);
   const auto is_learning = [&](const std::string& name) { return !learns || learns(name); };
   std::int64_t value_bytes = 0, weight_bytes = 0;
   bool is_any_frozen = false;

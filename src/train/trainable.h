@@ -1,6 +1,6 @@
-// A model whose learning parameters are in writable memory, so that an optimizer can move them.
+// A model whose learning parameters are in writable memory, so that an optimizer can update them.
 //
-// The trainer makes one from a config (draw_trainable) or from a checkpoint (copy_trainable), runs
+// The trainer creates one from a config (draw_trainable) or from a checkpoint (copy_trainable), runs
 // trainable.model().learn(pass, ids), and passes trainable.params() and their gradients to the optimizer, which writes
 // the memory that the model's views point to. save_model writes the model into a checkpoint's folder; the trainer adds
 // its own state (the moments, and the masters, which are params()[i].value).
@@ -23,16 +23,16 @@
 
 namespace vitrine {
 
-/// Which parameters learn, by our names; empty: all. Gradients, masters and moments exist for those alone.
+/// Selects the parameters that learn, by name; empty: all. Only these parameters have gradients, masters and moments.
 using Learns = std::function<bool(const std::string& name)>;
 
 /// A parameter that learns: dense, row-major, in memory that Trainable owns.
 struct TrainParam {
   std::string name;              ///< As in for_each_param's list.
   Shape shape;                   ///< `[out, in]` of a product, `[n]` of a vector.
-  float* value = nullptr;        ///< The optimizer moves it: the weight, or the float32 master of a bf16 weight.
-  std::byte* rounded = nullptr;  ///< The bf16 weight, value to nearest even; null if value itself is the weight.
-  const Param* param = nullptr;  ///< The model's, which passes read.
+  float* value = nullptr;        ///< The optimizer updates it: the weight, or the float32 master of a bf16 weight.
+  std::byte* rounded = nullptr;  ///< The bf16 weight: value rounded to nearest even; null if value is the weight.
+  const Param* param = nullptr;  ///< The model's parameter, which passes read.
 
   std::int64_t count() const { return shape.count(); }
   bool decays() const { return shape.rank() >= 2; }  ///< Weight decay applies to matrices, not to gains and biases.
@@ -41,18 +41,18 @@ struct TrainParam {
 class Trainable {
  public:
   /// All parameters learn and are zero. `dtype`: f32, or bf16, which adds float32 masters. Throws as validate() does;
-  /// OutOfCapacity; InternalError for another type.
+  /// OutOfCapacity if memory is exhausted; InternalError for another type.
   Trainable(const ModelConfig& config, DType dtype);
   /// The parameters of `base` that learn are zero, of type `dtype`; the others are shared with `base`, as they are.
   Trainable(std::shared_ptr<const Model> base, DType dtype, const Learns& learns);
 
-  /// Sees every change of the parameters. No pass may run while they change.
+  /// The model sees every change of the parameters. No pass may run while they change.
   const Model& model() const { return *model_; }
   std::shared_ptr<const Model> shared_model() const { return model_; }
-  /// Those that learn, in the order of for_each_param.
+  /// The parameters that learn, in the order of for_each_param.
   std::span<const TrainParam> params() const { return params_; }
   DType dtype() const { return dtype_; }
-  /// Rounds all masters into the weights, after the caller has changed values; nothing for f32.
+  /// Rounds all masters into the weights. Call it after changing values. Does nothing for f32.
   void round_weights(ThreadPool& pool, const Kernels& k) const;
 
  private:
@@ -66,12 +66,12 @@ class Trainable {
 /// Random parameters: the same elements as `init` writes for that seed.
 Trainable draw_trainable(const ModelConfig& config, DType dtype, const InitOptions& options, std::uint64_t seed,
                          ThreadPool& pool, const Kernels& k);
-/// The parameters of a loaded model: copies of those that learn, the others shared with it. Throws Unsupported, naming
-/// the first, where quantized ones should learn.
+/// The parameters of a loaded model: copies of those that learn; the others are shared with it. Throws Unsupported if a
+/// parameter that learns is quantized, and names the first.
 Trainable copy_trainable(const std::shared_ptr<const Model>& model, DType dtype, ThreadPool& pool, const Kernels& k,
                          const Learns& learns = {});
 
-/// What a checkpoint holds besides the parameters.
+/// The contents of a checkpoint in addition to the parameters.
 struct ModelFiles {
   const Family& family;
   Json config;            ///< config.json
@@ -79,8 +79,8 @@ struct ModelFiles {
 };
 
 /// Writes model.safetensors, config.json and the tokenizer's files into `folder`, which must exist; load_checkpoint
-/// reads them. All parameters are written as trainable.dtype(). Throws as FileWriter does, Unsupported for quantized
-/// parameters.
+/// reads them. All parameters are written as trainable.dtype(). Throws as FileWriter does, and Unsupported for
+/// quantized parameters.
 void save_model(const Trainable& trainable, const ModelFiles& files, const std::string& folder, ThreadPool& pool);
 
 }  // namespace vitrine

@@ -26,9 +26,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kMostSkipped = 50;  // steps in a row, after which the run ends
+constexpr std::int64_t kMostSkipped = 50;  // consecutive steps, after which the run ends
 
-/// Metrics of a step that ended the run before they were written. null is a value that was not finite.
+/// The metrics of the last step, if the run ended before it wrote them. null represents a value that is not finite.
 std::vector<Metric> metrics_of(const Json& unfinished, const std::string& where) {
   std::vector<Metric> metrics;
   for (const auto& [name, value] : unfinished.items()) {
@@ -38,14 +38,14 @@ std::vector<Metric> metrics_of(const Json& unfinished, const std::string& where)
   return metrics;
 }
 
-/// The start of a run: parameters, and the files that its checkpoints contain besides them.
+/// The start of a run: parameters, and the other files of its checkpoints.
 struct Start {
   Trainable trainable;
   ModelFiles files;
 };
 
-/// From `checkpoint`, or if it is "" from the config's model. Throws as load_checkpoint does, and Unsupported for a
-/// checkpoint that is no Hugging Face folder.
+/// The start from `checkpoint`, or, if it is "", from the config's model. Throws as load_checkpoint does, and
+/// Unsupported for a checkpoint that is not a Hugging Face folder.
 Start start_from(const TrainConfig& c, const std::string& checkpoint, ThreadPool& pool, const Kernels& k) {
   if (checkpoint.empty()) {
     return {draw_trainable(c.model.read(), c.train.dtype, c.model.init, c.train.seed, pool, k),
@@ -175,7 +175,7 @@ class TrainingRun {
 void TrainingRun::resume() {
   const TrainerState state = folder_.read_state(*resumed_);
   if (!c_.model.config.is_null() && c_.model.read() != model().config()) {
-    throw BadInput(c_.out, "the config has another model than the run, which cannot be resumed");
+    throw BadInput(c_.out, "the config's model differs from the run's: the run cannot be resumed");
   }
   check_words(state.words, words_of(c_, corpus_), c_.out, [this](const std::string& line) { tell(line); });
   folder_.read_arrays(*resumed_, start_.trainable, optimizer_);
@@ -193,7 +193,7 @@ void TrainingRun::resume() {
   }
 }
 
-/// The corpus and the checkpoints need this tokenizer; samples keep it.
+/// Checks that the tokenizer fits the corpus and the checkpoints. Samples keep it.
 void TrainingRun::open_tokenizer() {
   const std::string& path = start_.files.tokenizer;
   const bool samples = c_.log.sample_every > 0;
@@ -210,7 +210,7 @@ void TrainingRun::open_tokenizer() {
   }
   const TokenInfo& corpus = corpus_.shards().info();
   if (tokenizer_fingerprint(*tokenizer) != corpus.fingerprint) {
-    throw BadInput(path, "another tokenizer made the tokens in {}", c_.data.train);
+    throw BadInput(path, "the tokens in {} come from a different tokenizer", c_.data.train);
   }
   tokenizer_files(path);  // throws now for a tokenizer that a checkpoint cannot hold
   if (samples) samples_.emplace(c_, std::move(tokenizer), corpus, model().config());
@@ -242,7 +242,7 @@ void TrainingRun::tell_plan() {
 Learner::Step TrainingRun::learn() {
   const Batch batch = corpus_.training().batch(step_);
   const bool is_due_next = c_.log.taps_every > 0 && (step_ + 1) % c_.log.taps_every == 0;
-  // The first step already looks at the sites, so that one that the model does not have is reported at once.
+  // The first step already records the sites, so that a site that the model lacks is reported at once.
   const bool looks = is_due_next || (c_.log.taps_every > 0 && !has_looked_);
   if (c_.log.writes.empty() && !looks) return learner_.learn(batch, step_);
   const std::string path = is_due_next ? folder_.file(fmt::format("taps/step-{:06}.safetensors", step_ + 1)) : "";
@@ -271,7 +271,7 @@ void TrainingRun::one_step(MetricsLog& metrics) {
     tell(fmt::format("step {} changed nothing: {}", step_, step.skipped));
   }
   finish_step(metrics);
-  if (step.targets == 0) return;  // another batch has targets
+  if (step.targets == 0) return;  // another batch may have targets
   skipped_ = step.skipped.empty() ? 0 : skipped_ + 1;
   if (skipped_ < kMostSkipped) return;
   throw BadInput(c_.out, "{} steps in a row changed nothing, the last because {}; a lower learning rate may help",

@@ -1,7 +1,7 @@
 // Training: steps over a corpus, with checkpoints and a log.
 //
 //   step   batch(step) ─▶ micro-batches: forward, loss, backward ─▶ gradients ─▶ clip, update     (Learner)
-//   run    plan ─▶ step, step, … with lines of metrics, validation, samples, checkpoints between     (train)
+//   run    plan ─▶ step, step, … with metrics, validation, samples and checkpoints in between        (train)
 //
 // A step is a pure function of the config, the parameters and its number, so a run that is resumed from a checkpoint
 // computes the bits of a run that was never stopped.
@@ -31,8 +31,8 @@ struct TrainRun {
   std::string build;  ///< The program's version, for its checkpoints.
   const std::atomic<bool>* interrupt = nullptr;
   std::function<void()> loaded;                    ///< Called when all inputs are read, before any file is written.
-  std::function<void(const std::string&)> tell;    ///< Receives messages, a line at a time.
-  std::function<void(const TrainProgress&)> show;  ///< After every step.
+  std::function<void(const std::string&)> tell;    ///< Receives messages, one line at a time.
+  std::function<void(const TrainProgress&)> show;  ///< Called after every step.
   std::function<void(const std::string& text)> show_text;  ///< Receives samples of generated text.
 };
 
@@ -43,18 +43,18 @@ struct TrainResult {
   std::string checkpoint;          ///< The folder of the last checkpoint.
 };
 
-/// Trains as `config` says, into its folder:
+/// Trains as `config` specifies, and writes to its folder:
 ///
-///   metrics.jsonl, events.out.tfevents…   a line for every log.every steps
+///   metrics.jsonl, events.out.tfevents…   a line every log.every steps
 ///   checkpoints/step-000100/              a Hugging Face folder and trainer_state; the last few and the best
 ///   last, best                            links to them
 ///   samples/step-000100.txt, taps/        if the config enables them
 ///
-/// A step whose values are not finite, or whose batch has no target, changes nothing and is reported; after 50 steps in
-/// a row that are not finite the run ends.
+/// A step whose values are not finite, or whose batch has no target, changes nothing and is reported. After 50 steps in
+/// a row whose values are not finite, the run ends with BadInput.
 ///
-/// Throws BadInput for errors in the config or the data, OutOfCapacity, Interrupted. Before it throws it saves the last
-/// step that is complete; if that fails, too, it reports so. Older checkpoints always stay complete.
+/// Throws BadInput for errors in the config or the data, OutOfCapacity, Interrupted. Before it throws, it saves the
+/// last complete step. If that also fails, it reports so or throws that error. Older checkpoints remain complete.
 TrainResult train(const TrainConfig& config, const TrainRun& run);
 
 }  // namespace vitrine

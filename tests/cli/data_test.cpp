@@ -69,7 +69,7 @@ TEST_F(DataPack, BadInputLeavesNothing) {
   expect_error(pack({}), {out_, "cannot write"}, {.largest_file = 60});
   expect_error({"data", "pack", folder_ / "none", "--tokenizer", tokenizer_, "--out", out_}, {"none] no such"});
   write_file(folder_ / "empty.jsonl", "\n");
-  expect_error({"data", "pack", folder_ / "empty.jsonl", "--tokenizer", tokenizer_, "--out", out_}, {"holds none"});
+  expect_error({"data", "pack", folder_ / "empty.jsonl", "--tokenizer", tokenizer_, "--out", out_}, {"has none"});
   write_file(folder_ / "bad.jsonl", "{\"text\": \"a\"}\n{\"txt\": \"b\"}\n");
   expect_error({"data", "pack", folder_ / "bad.jsonl", "--tokenizer", tokenizer_, "--out", out_},
                {"bad.jsonl, line 2] expected an object with a \"text\""});

@@ -180,11 +180,11 @@ TEST_F(Train, RefusesDataThatDoesNotFitTheModel) {
 
   write_file(folder_ / "other.txt", "abc");
   output_of({"tokenizer", "train", folder_ / "other.txt", "--model", "char", "--out", folder_ / "other.json"});
-  expect_error(train(config("g", {{"TOKENIZER", folder_ / "other.json"}})), {"other.json]", "another tokenizer"});
+  expect_error(train(config("g", {{"TOKENIZER", folder_ / "other.json"}})), {"other.json]", "a different tokenizer"});
   output_of(
       {"data", "pack", folder_ / "other.txt", "--tokenizer", folder_ / "other.json", "--out", folder_ / "others"});
   expect_error(train(config("h", {{"validation_fraction = 0.1", "validation = \"" + (folder_ / "others") + "\""}})),
-               {"another tokenizer"});
+               {"a different tokenizer"});
   expect_error(train(config("i", {{"sample_tokens = 5", "sample_prompt = \"the cat sat on the mat\""}})),
                {"sample_prompt", "16"});
   for (const char* const name : {"a", "b", "c", "d", "e", "f", "g", "h", "i"}) {
@@ -199,7 +199,7 @@ TEST_F(Train, RefusesDataThatDoesNotFitTheModel) {
   EXPECT_EQ(o.status, 1);
   EXPECT_THAT(o.err, HasSubstr("expected ids from 0 to"));
   write_file(folder_ / "broken/shard-00000.tokens", shard.substr(0, 500));
-  expect_error(train(config("j", {{"TOKENS", folder_ / "broken"}})), {"as the header says, got 500"});
+  expect_error(train(config("j", {{"TOKENS", folder_ / "broken"}})), {"according to the header, got 500"});
 }
 
 TEST_F(Train, RefusesFoldersThatAreNotRuns) {

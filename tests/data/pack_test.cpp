@@ -99,7 +99,7 @@ TEST_F(Pack, FailuresLeaveNothing) {
   const auto error_of = [&](const std::vector<std::string>& files) {
     return message_of<BadInput>([&] { pack(files, *bytes_, {"", 256}); });
   };
-  EXPECT_THAT(error_of({file("empty.txt", "")}), HasSubstr("the corpus holds none"));
+  EXPECT_THAT(error_of({file("empty.txt", "")}), HasSubstr("the corpus has none"));
   EXPECT_THAT(error_of({file("good.txt", "a"), file("bad.txt", "\xFF")}), HasSubstr("bad.txt] expected UTF-8"));
   EXPECT_THAT(error_of({folder_ / "none.txt"}), HasSubstr("none.txt"));
   ThreadPool pool(1);
