@@ -6,8 +6,8 @@ as its weights are loaded in float32):
   theirs   a GGUF file written by the gguf package, with rows permuted and norms changed as in llama.cpp's converter:
            vitrine's logits on it are compared with vitrine's logits on the folder
   ours     a file that `vitrine quantize` writes, read by the gguf package: every tensor is compared with the other file
-  engine   the same file run by llama.cpp (llama-cpp-cffi), where that is installed: its logits are compared with vitrine's
-Prints the largest difference over 1 + the largest logit. The exit status is 1 where one exceeds its tolerance. Needs
+  engine   the same file run by llama.cpp (llama-cpp-cffi), if that is installed: its logits are compared with vitrine's
+Prints the largest difference over 1 + the largest logit. The exit status is 1 if one exceeds its tolerance. Needs
 numpy, gguf and safetensors.
 """
 
@@ -26,7 +26,7 @@ import numpy as np
 import gguf
 from safetensors import safe_open
 
-# general.architecture, where it is not the model_type
+# general.architecture, if it is not the model_type
 ARCHITECTURE = {"mistral": "llama", "mixtral": "llama", "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe",
                 "gemma3_text": "gemma3", "gpt_neox": "gptneox", "cohere": "command-r"}
 
@@ -57,7 +57,7 @@ def stacked_experts(tensors):
 
 
 def gguf_name(name, names):
-    """The name by gguf's table of names."""
+    """The tensor's name in gguf's table of names."""
     if name.split(".")[0] in ("wte", "wpe", "h", "ln_f"):
         name = "transformer." + name
     return names.get_name(name, try_suffixes=(".weight", ".bias"))

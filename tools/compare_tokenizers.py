@@ -95,7 +95,7 @@ def main():
     parser.add_argument("--lines", type=int, default=N_LINES)
     parser.add_argument("--show", type=int, default=3, help="differences shown for each")
     parser.add_argument("--decode", type=int, default=0, help="lines to compare detokenize with, one process each")
-    parser.add_argument("--raw", type=int, default=0, help="lines of raw bytes, one process each, where the reference takes them")
+    parser.add_argument("--raw", type=int, default=0, help="lines of raw bytes, one process each, if the reference accepts them")
     o = parser.parse_args()
     if os.path.isdir(o.source[0]):
         known = catalogue(o.source[0])

@@ -3,7 +3,7 @@
 
 For each Hugging Face folder and for GGUF files of it in f32 and f16, differences over 1 + the largest logit:
   llama.cpp from vitrine, and both from transformers in float64 on the same weights (rounded to f16 for an f16 file);
-  transformers in float32 from itself in float64: the least error that float32 has;
+  transformers in float32 from itself in float64: the smallest error that float32 can have;
   llama.cpp from transformers in float64 that rounds as llama.cpp's CPU kernels do: inputs of products with f16 weights
   to f16 (ggml: vec_dot_type of F16), GELU by a table of f16 values (GGML_GELU_FP16); and that transformers in float32
   from itself in float64: the difference between two implementations of the same rounding.

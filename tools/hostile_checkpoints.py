@@ -3,10 +3,10 @@
 
 From tiny models in every format (a folder with one safetensors file, with shards and an index, GGUF in version 2 and 3,
 split GGUF, llama2.c) it makes files truncated at every 64th byte, with false offsets, sizes, counts, types and keys, and
-configs that contradict the tensors, and runs `vitrine logits` on each. A run that must be refused has to end with status
-1 and one line on stderr. Where a change may be harmless, status 0 without output is also correct. No run may end by a
+configs that contradict the tensors, and runs `vitrine logits` on each. A file that must be rejected has to end the run with
+status 1 and one line on stderr. If a change may be harmless, status 0 without output is also correct. No run may end by a
 signal, take 2 s, or use 300 MB at its peak. Prints counts, the worst time and memory, and the violations; the exit status
-is 1 where there are any. Needs only Python. --quick runs every 16th case.
+is 1 if there are any. Needs only Python. --quick runs every 16th case.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import tempfile
 import time
 
 GOLDENS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "goldens")
-MAX_SECONDS, MAX_MEGABYTES = 2.0, 300.0  # of the processor: the machine may be busy with other things
+MAX_SECONDS, MAX_MEGABYTES = 2.0, 300.0  # processor time, which does not depend on other processes
 MAX_WAIT = 20.0
 WRONG_NUMBERS = [0, -1, 1, 3, 7, 65536, 2**31 - 1, 2**31, 2**32, 2**53 + 1, 2**62, 2**63, 2**64, 10**40]
 WRONG_VALUES = WRONG_NUMBERS + [0.5, -0.5, 1e-320, 1e308, "", "1", None, True, False, [], {}, [1], [[]], {"a": 1}]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Goldens of tokenizer training: the merges of Hugging Face's trainer, as pairs of ids.
+"""Makes goldens of tokenizer training: the merges of Hugging Face's trainer, as pairs of ids.
 
   make_bpe_goldens.py DATA OUT.json
 

@@ -92,7 +92,7 @@ def tokens_in(shards):
 
 
 def passes(folder, tokens):
-    """How often the steps of a config go through its tokens."""
+    """The number of passes over `tokens` that the steps of a config make."""
     config = tomllib.loads((folder / "train.toml").read_text(encoding="utf-8"))["train"]
     return config["steps"] * config["batch"] * config["seq_len"] / tokens_in(tokens)
 

@@ -7,11 +7,11 @@
     python tools/make_goldens.py --list               list what each case proves
 
 Each case folder holds a checkpoint as users have it (config.json and model.safetensors, or shards
-with an index) and golden.safetensors with the named sites of one forward by transformers, in
-float32 with eager attention, and gradients.safetensors with the mean loss of the same prompt and its
-gradient with respect to every parameter, and differences.json with central differences of that loss in float64 for
-a handful of elements of each tensor. The model is always loaded back from the written files, so the goldens
-are transformers' values for exactly these files. The cases are in oracle_cases.py, the sites in
+with an index) and these files:
+  golden.safetensors      the named sites of one forward by transformers, in float32 with eager attention
+  gradients.safetensors   the mean loss of the same prompt and its gradient with respect to every parameter
+  differences.json        central differences of that loss in float64, for a few elements of each tensor
+The model is always loaded back from the written files, so the goldens are transformers' values for exactly these files. The cases are in oracle_cases.py, the sites in
 oracle_sites.py, the gradients in oracle_gradients.py, the differences in oracle_differences.py;
 make_reference_figures.py adds figures.json to some of the folders. Needs torch, transformers, safetensors and numpy.
 """
@@ -78,7 +78,7 @@ def randomize(model: PreTrainedModel, case: Case) -> None:
         is_norm = type(module).__name__.endswith("Norm") and kind == "weight"
         if parameter.ndim > 1 and not is_norm:
             fan_in = parameter.shape[0 if isinstance(module, Conv1D) else -1]
-            whole_name = module_name if kind == "weight" else name  # experts are no modules
+            whole_name = module_name if kind == "weight" else name  # experts are not modules
             value = noise * gain_of(case, whole_name) / math.sqrt(fan_in)
         elif kind == "weight":  # a norm; Gemma stores the difference from one
             offset = 1.0 if "Gemma" in type(module).__name__ else 0.0
@@ -103,7 +103,7 @@ def write_checkpoint(case: Case, folder: Path) -> PreTrainedModel:
     if case.bare_names:
         write_bare_names(model, folder / "model.safetensors")
     for path in folder.iterdir():
-        path.chmod(0o644)  # safetensors makes files which only the owner can read
+        path.chmod(0o644)  # safetensors creates files that only the owner can read
     return model
 
 
@@ -143,7 +143,7 @@ def write_tensors(path: Path, tensors: Sites, metadata: dict[str, str]) -> None:
 
 
 def each(model: PreTrainedModel, class_suffix: str) -> list[nn.Module]:
-    """The modules whose class name ends so, e.g. all attention modules."""
+    """The modules whose class name ends with `class_suffix`, e.g. all attention modules."""
     return [module for module in model.modules() if type(module).__name__.endswith(class_suffix)]
 
 
@@ -223,7 +223,7 @@ ABLATIONS: dict[str, Callable[[PreTrainedModel], None]] = {
 
 
 def assert_sensitive(case: Case, folder: Path, ids: Tensor, logits: Tensor) -> None:
-    """Each ablation of the case changes the logits by at least the relative amount that the case demands."""
+    """Asserts that each ablation of the case changes the logits by at least the relative amount that the case demands."""
     for name, demanded in case.ablations.items():
         mistaken = load(case, folder)
         ABLATIONS[name](mistaken)
@@ -242,7 +242,7 @@ def assert_rope_bands(model: PreTrainedModel) -> None:
 
 
 def assert_loaded(written: PreTrainedModel, model: PreTrainedModel) -> None:
-    """transformers found every parameter in the files, with exactly the stored value."""
+    """Asserts that transformers found every parameter in the files, with exactly the stored value."""
     stored = dict(written.named_parameters())
     for name, parameter in model.named_parameters():
         assert torch.equal(parameter, stored.pop(name).float()), f"{name} was not read back"
@@ -252,7 +252,7 @@ def assert_loaded(written: PreTrainedModel, model: PreTrainedModel) -> None:
 
 
 def statistics(sites: Sites) -> dict[str, float]:
-    """Figures that show whether attention and logits are neither saturated nor flat."""
+    """Statistics that show whether attention or logits are saturated or flat."""
     masks = [value for name, value in sites.items() if name.endswith("attn.hook_attn_scores")]
     raws = [value for name, value in sites.items() if name.endswith("attn.hook_scores_raw")]
     patterns = [value for name, value in sites.items() if name.endswith("attn.hook_pattern")]
@@ -273,7 +273,7 @@ def statistics(sites: Sites) -> dict[str, float]:
 
 
 def assert_lively(case: Case, numbers: dict[str, float]) -> None:
-    """Attention and logits have a scale at which mistakes are visible."""
+    """Asserts that attention and logits have a scale at which mistakes are visible."""
     assert 1.0 < numbers["logit_std"] < 6.0, (case.name, numbers)
     assert 1.5 < numbers["score_std"] < 5.0, (case.name, numbers)
     assert numbers["non_uniform"] > 0.5, (case.name, numbers)

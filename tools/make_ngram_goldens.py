@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes tests/data/ngrams.json: texts as ids, and what interpolated modified Kneser-Ney reaches on their ends.
+"""Writes tests/data/ngrams.json: texts as ids, and the cross-entropy of interpolated modified Kneser-Ney models on their ends.
 
-From the definitions in src/data/baselines.h, with dictionaries and sets; standard library alone. Texts: the first
-bytes of LICENSE, its words, and one that is too small for discounts of its own.
+The script follows the definitions in src/data/baselines.h with dictionaries and sets, and needs only the standard
+library. The texts are the first bytes of LICENSE, its words, and one that is too small for discounts of its own.
 """
 import collections
 import json

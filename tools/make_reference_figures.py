@@ -7,9 +7,9 @@ VITRINE_DATA is the folder of data outside the repository.
 For a tiny model of every family (of some presets, in goldens/figures.json; else of the config of a
 golden, in its folder), made by `vitrine init` with a fixed seed: transformers' logits, the
 products' FLOPs of a forward and of training as torch.utils.flop_counter counts them by its hooks, and
-the loss over windows of a text of ids. The tests make the same models again and compare. Compares the
+the loss over windows of a text of ids. The tests make the same models again and compare. The script also compares the
 numbers of parameters of the presets with transformers' count on the meta device. With VITRINE_DATA, also the loss
-of stories260K over a piece of its stories, computed by a Llama in this file in PyTorch; without
+of stories260K over a part of its stories, computed by a Llama in this file in PyTorch; without
 it that figure is kept. Needs torch, transformers, numpy and sentencepiece.
 """
 
@@ -193,7 +193,7 @@ def check_parameters(name: str, info: dict) -> None:
 
 
 def make_golden_figures(program: str, wanted: list[str], covered: set[str]) -> None:
-    """figures.json of goldens whose family (model_type) no model made of a preset covers."""
+    """Makes figures.json for the goldens whose family (model_type) no preset covers."""
     for case in CASES:
         config = GOLDENS / case.name / "config.json"
         if (wanted and case.name not in wanted) or json.loads(config.read_text())["model_type"] in covered:

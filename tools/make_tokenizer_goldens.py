@@ -1,4 +1,4 @@
-"""Goldens of tokenizers: the ids of reference implementations for 10,000 lines of mixed text.
+"""Makes goldens of tokenizers: the ids of reference implementations for 10,000 lines of mixed text.
 
   make_tokenizer_goldens.py DATA OUT [NAME…]    text.jsonl, and one file for each tokenizer of DATA (or those named)
 

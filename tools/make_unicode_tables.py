@@ -1,8 +1,8 @@
-"""Writes src/tokenizer/unicode_tables.h: what `tokenizers` takes for a number, punctuation, …, asked of itself.
+"""Writes src/tokenizer/unicode_tables.h: the characters that `tokenizers` treats as numbers, punctuation, ….
 
   make_unicode_tables.py > src/tokenizer/unicode_tables.h && clang-format-14 -i src/tokenizer/unicode_tables.h
 
-The libraries at hand (PCRE2, utf8proc) know one version of Unicode each, `tokenizers` another one for each of its parts.
+PCRE2 and utf8proc each implement one version of Unicode; `tokenizers` implements a different one in each of its parts.
 A property is a set of categories with exceptions, so that it is the same with every utf8proc from Unicode 14 to 18.
 Needs the packages `tokenizers` and `unicodedata2` (Unicode 18), and a Python whose unicodedata has Unicode 14 (3.11).
 """
@@ -14,7 +14,7 @@ from tokenizers import Regex, normalizers, pre_tokenizers
 
 ALL = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 KNOWN = "14.0.0"  # the oldest Unicode of a library in use (PCRE2 10.40 and later)
-# Older characters that are Alphabetic in newer versions only: no likeness of one that is.
+# Older characters that are Alphabetic in newer versions only: they cannot replace a newer Alphabetic character.
 NEWLY_ALPHABETIC = {*range(0x363, 0x370), 0xC04, 0xF82, 0xF83, *range(0x1DD3, 0x1DE7), 0x11080, 0x11081}
 
 
@@ -45,10 +45,10 @@ def ranges(members):
 
 
 def exceptions(members, categories):
-    """Ranges of characters with one answer, which cover all for which the category gives another one in the oldest or
-    the newest version of Unicode."""
+    """Ranges of characters that all have the property or all lack it. They cover every character for which the category
+    gives the wrong answer in the oldest or the newest version of Unicode."""
     out = []
-    last = None  # whether the characters from the last range on have all had its answer
+    last = None  # the answer of the last range, while all characters since then have the same one; else None
     for c in ALL:
         has = c in members
         if has != last:
@@ -75,7 +75,7 @@ def table(type_, name, comment, rows):
 
 
 def inert():
-    """Characters that today's Unicode decomposes or reorders and `tokenizers` does not: they are newer than its tables."""
+    """Characters that Unicode 18 decomposes or reorders and `tokenizers` does not, because they are newer than its tables."""
     nfd, nfkd = normalizers.NFD(), normalizers.NFKD()
 
     def is_ordered(c):
@@ -86,8 +86,8 @@ def inert():
 
 
 def newer():
-    """Runs of characters newer than KNOWN, or of another category by now, with an older character for each: of the same
-    category and length, Alphabetic or not as it is."""
+    """Runs of characters that are newer than KNOWN or have changed their category since. Each run has an older character
+    of the same category and length, which is Alphabetic if and only if the run is."""
     assert unicodedata.unidata_version == KNOWN
     category = {}
     for name in ("Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "So", "Cf"):
@@ -113,7 +113,7 @@ def newer():
 
 
 def lower():
-    """Runs of characters newer than KNOWN whose lower case characters follow each other, too."""
+    """Runs of characters newer than KNOWN whose lower-case characters are also consecutive."""
     normalizer = normalizers.Lowercase()
     rows = []
     for c in ALL:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel
 
-ELEMENTS = 4  # of each tensor: that of the largest gradient, and others by chance
+ELEMENTS = 4  # of each tensor: the one with the largest gradient, and others chosen at random
 STEP = 1e-4
 AGREE = 1e-8  # absolute: float64's own gradient and the difference
 
@@ -84,7 +84,7 @@ def slope(loss, flat: Tensor, i: int, step: float) -> float:
 
 
 def differences(model: PreTrainedModel, ids: Tensor, random: np.random.Generator) -> dict:
-    """{"loss", "elements": [{"name", "index" (flat, in the file's tensor), "value"}]}; `model` is of float64."""
+    """{"loss", "elements": [{"name", "index" (flat, in the file's tensor), "value"}]}; `model` must be in float64."""
     mode = InFloat64()
     clear_padding(model)
     leave_angles(model, mode)

@@ -1,6 +1,6 @@
 """The loss over a prompt and its gradient with respect to every parameter, under the names of the checkpoint's files.
 
-The gradients replace the weights and are saved as transformers saves weights. So names, orientation and fused or stacked
+The gradients replace the weights and are saved as transformers saves weights, so names, orientation and fused or stacked
 tensors are those of the files, and a tied weight appears once, with the sum of both uses.
 """
 

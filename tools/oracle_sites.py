@@ -24,7 +24,7 @@ Sites = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Layout:
-    """Where a family keeps its modules; block modules are relative to the block."""
+    """The paths of a family's modules; those of a block are relative to the block."""
 
     blocks: str
     embed: str
@@ -36,11 +36,11 @@ class Layout:
     mlp_up: str | None = None
     mlp_gate_up: str | None = None  # both in one module, the gate first
     ln1: str | None = None
-    ln2: str | None = None  # None: the MLP reads the stream, or what ln1 has made
+    ln2: str | None = None  # None: the MLP reads the stream, or the output of ln1
     ln1_post: str | None = None
     ln2_post: str | None = None
     pos_embed: str | None = None
-    q_proj: str = "self_attn.q_proj"  # where q and k are normed: their projections and norms
+    q_proj: str = "self_attn.q_proj"  # if q and k are normalized: their projections and norms
     k_proj: str = "self_attn.k_proj"
     q_norm: str = "self_attn.q_norm"
     k_norm: str = "self_attn.k_norm"
@@ -136,7 +136,7 @@ def _module_observer(seen: Record, name: str):
         if isinstance(output, Tensor):
             # a copy: some models add to a module's output in place
             seen.outputs[name] = (output[0] if output.ndim == 3 else output).clone()
-        elif name.endswith("mlp.gate"):  # a router: logits, weights of the chosen, their numbers
+        elif name.endswith("mlp.gate"):  # a router: logits, the weights of the chosen experts, their indices
             seen.routed[name] = output
         elif isinstance(output, tuple) and isinstance(output[0], Tensor):
             seen.outputs[name] = output[0][0]
@@ -240,7 +240,7 @@ def build_sites(model: PreTrainedModel, layout: Layout, ids: Tensor, seen: Recor
 
 
 def block_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer: int) -> Sites:
-    """The sites of one block, without the `blocks.{l}.` in front."""
+    """The sites of one block, without the prefix `blocks.{l}.`."""
     block = f"{layout.blocks}.{layer}"
 
     def norm(site: str, name: str) -> Sites:

@@ -1,11 +1,11 @@
-"""What the default model should be: variants of models/default/train.toml, trained and compared by the held-out loss.
+"""Compares variants of models/default/train.toml, the default model's config, by their held-out loss.
 
     python3 tools/search_default_model.py build/vitrine RUN NAME...     trains variants
     python3 tools/search_default_model.py build/vitrine RUN             writes the table again
 
-RUN is the folder of tools/make_default_model.py, whose texts and tokenizer all variants share. Each of them becomes
-RUN/search/NAME, and goes on where it was stopped. The table of the finished runs is written to
-tools/default_model_search.md. Only Python's (3.11) standard library is needed.
+RUN is the folder of tools/make_default_model.py, whose texts and tokenizer all variants share. Each
+variant is trained in RUN/search/NAME and resumed if it was interrupted. The table of the finished runs is written to
+tools/default_model_search.md. Needs only the standard library of Python 3.11.
 """
 
 import argparse
@@ -73,7 +73,7 @@ def finished(folder):
 def write_table(program, run):
     rows = [row(program, run, name) for name in VARIANTS if finished(run / "search" / name)]
     head = ("| text | passes over each story | parameters | dropout | steps | loss on the last 100 steps "
-            "| held out, nats | bits a byte |")  # fmt: skip
+            "| held out, nats | bits per byte |")  # fmt: skip
     TABLE.write_text("\n".join([head, "|" + "---|" * 8, *rows]) + "\n", encoding="utf-8")
 
 

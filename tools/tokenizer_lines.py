@@ -103,7 +103,7 @@ def any_bytes(rng):
 
 
 def raw_line(index, seed=0):
-    """Line `index` of the mix of bytes, as it is: mostly no UTF-8."""
+    """Line `index` of the mix of bytes, unmodified: mostly not valid UTF-8."""
     return any_bytes(random.Random(f"raw {seed} {index}"))
 
 

@@ -69,7 +69,7 @@ def byte_level_alphabet():
 
 
 def load_json(file):
-    """A tokenizer.json; merges of Llama 2's copies whose pieces hold spaces are written so that `tokenizers` takes them."""
+    """A tokenizer.json; merges of copies of Llama 2's file whose pieces contain spaces are rewritten so that `tokenizers` accepts them."""
     with open(file, encoding="utf-8") as source:
         text = source.read()
     content = json.loads(text)
@@ -107,7 +107,7 @@ def from_sentencepiece(name, file, proto=None):
     plain = sentencepiece.SentencePieceProcessor(model_proto=spec.SerializeToString())
 
     def encode_inner(text):
-        """Spaces at the front are not those of a text's start: at least one of them stays."""
+        """Leading spaces are not at the start of the text, so at least one of them is kept."""
         normal = inner.normalize("x" + text)[1:] if trims else ""
         return plain.encode(normal) if normal.startswith("▁") else inner.encode(text)
 
@@ -175,7 +175,7 @@ def read_gguf(file):
 
 
 def from_gguf_scores(name, file):
-    """The pieces and scores of the file in a SentencePiece model: what llama.cpp takes over from there."""
+    """The pieces and scores of the file in a SentencePiece model: the parts that llama.cpp takes from one."""
     data = read_gguf(file)
     proto = sentencepiece_model_pb2.ModelProto()
     proto.trainer_spec.model_type = 2
@@ -188,7 +188,7 @@ def from_gguf_scores(name, file):
         added += [text] if kind == 4 else []  # no merge applies to them
     reference = from_sentencepiece(name, file, proto.SerializeToString())
     whole = reference.encode["none"]
-    # llama.cpp's own policy, and what it does around added tokens, are proved by its cases.
+    # llama.cpp's own test cases cover its policy and its treatment of added tokens.
     reference.encode = {"none": lambda text: None if any(t in text for t in added) else whole(text)}
     reference.takes_bytes = False
     return reference
@@ -213,7 +213,7 @@ def from_gguf_merges(name, file, pre_tokenizer_of):
 
 
 def catalogue(data):
-    """Every tokenizer of the data folder, by name; made when it is called for."""
+    """Every tokenizer of the data folder, by name; each is created when it is first used."""
     root = f"{data}/tokenizers"
     made = {}
     for name in ("llama2", "qwen2", "t5"):

@@ -19,9 +19,9 @@ struct StoredTensors {
   std::string where;                                 ///< Names the checkpoint in messages.
 };
 
-/// A checkpoint with a model whose parameters are views of the tensors by the family's table. Throws BadCheckpoint
-/// where a tensor is missing, unknown, or of another shape than the config requires, Unsupported for a type that the
-/// engine cannot compute with.
+/// A checkpoint whose parameters are views of the tensors, assigned by the family's table. Throws BadCheckpoint if a
+/// tensor is missing, unknown, or of another shape than the config requires; Unsupported for a type that the engine
+/// cannot compute with.
 Checkpoint bind_tensors(const Family& family, ModelConfig config, StoredTensors tensors);
 
 }  // namespace vitrine

@@ -1,4 +1,4 @@
-// Reads a config.json of which every key must be either used or known to have no effect.
+// Reads a config.json. Every key must either be used or be known to have no effect.
 #pragma once
 
 #include <cstdint>
@@ -15,27 +15,27 @@ namespace vitrine {
 /// The largest size that a checkpoint may name.
 constexpr std::int64_t kMaxSize = (std::int64_t{1} << 31) - 1;
 
-/// Reads keys of one JSON object and remembers which. null counts as absent. A value of the wrong type throws
+/// Reads keys of one JSON object and records which were read. null counts as absent. A value of the wrong type throws
 /// BadCheckpoint with the name of the key.
 class ConfigReader {
  public:
-  /// `where` names the file in errors; `allowed`: unknown keys that are accepted, here and in nested objects.
+  /// `where` names the file in errors; `allowed` lists unknown keys to accept, here and in nested objects.
   ConfigReader(const Json& object, std::string where, std::vector<std::string> allowed = {});
 
   bool contains(std::string_view key) const;  ///< The key is present, even if null.
   bool has(std::string_view key) const;       ///< The key is present and not null.
-  /// From 1 to `most`. Throws where the key is missing.
+  /// From 1 to `most`. Throws BadCheckpoint if the key is missing or the size is out of range.
   std::int64_t size(std::string_view key, std::int64_t most = kMaxSize);
   std::int64_t size_or(std::string_view key, std::int64_t otherwise);
   std::optional<std::int64_t> optional_size(std::string_view key);
   double number_or(std::string_view key, double otherwise);
   std::optional<double> optional_number(std::string_view key);
   double positive_or(std::string_view key, double otherwise);  ///< Throws BadCheckpoint for a number of 0 or less.
-  double positive(std::string_view key);                       ///< The same. Throws where the key is missing.
+  double positive(std::string_view key);                       ///< The same; also throws if the key is missing.
   bool flag_or(std::string_view key, bool otherwise);
   std::string text_or(std::string_view key, std::string_view otherwise);
   std::vector<std::string> texts_or_empty(std::string_view key);
-  std::vector<double> numbers(std::string_view key);               ///< A list. Throws where the key is missing.
+  std::vector<double> numbers(std::string_view key);               ///< A list. Throws if the key is missing.
   std::vector<std::int64_t> sizes_or_empty(std::string_view key);  ///< A list of whole numbers from 0.
   std::optional<ConfigReader> object(std::string_view key);
 
@@ -44,7 +44,7 @@ class ConfigReader {
   /// Throws Unsupported for a key that is present and neither null nor false.
   void refuse(std::string_view key);
   /// Throws Unsupported for a key that was neither read nor ignored, is not a generic key of transformers'
-  /// PretrainedConfig or of a known tool, and not allowed.
+  /// PretrainedConfig or of a known tool, and is not allowed.
   void finish() const;
 
   const std::string& where() const { return where_; }

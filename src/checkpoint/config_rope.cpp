@@ -22,7 +22,7 @@ double fraction_of(ConfigReader& table, std::string_view key, double otherwise) 
 }
 
 Scaled read_yarn(ConfigReader& t, double max_seq_len, double original) {
-  // null means the ratio of the two contexts; an absent factor is a mistake
+  // null means the ratio of the two contexts; an absent factor is an error
   const bool by_ratio = t.contains("factor") && !t.has("factor");
   YarnScaling s;
   s.original_max_seq_len = original;
@@ -35,7 +35,7 @@ Scaled read_yarn(ConfigReader& t, double max_seq_len, double original) {
                               ? yarn_magnitude(s.factor, mscale) / yarn_magnitude(s.factor, all_dim)
                               : yarn_magnitude(s.factor);
   t.ignore("factor");
-  t.ignore("finetuned");  // how the model was made
+  t.ignore("finetuned");  // how the model was trained
   return {s, t.positive_or("attention_factor", proposed)};
 }
 
@@ -92,7 +92,7 @@ Scaled read_scaling(ConfigReader& t, std::string_view type, std::int64_t dim, st
                     type);
 }
 
-/// RoPE by one table, whose keys must all be known.
+/// Reads RoPE from one table, whose keys must all be known.
 RopeConfig read_table(ConfigReader& table, std::int64_t head_dim, std::int64_t max_seq_len, const RopeKeys& keys) {
   if (head_dim > kMaxHeadDim) {
     throw BadCheckpoint(table.where(), "head_dim: expected at most {}, got {}", kMaxHeadDim, head_dim);

@@ -1,5 +1,5 @@
-// A family of checkpoints: a reader of its config and a table of its tensors. One file each in families/; no module
-// below this one knows their names.
+// A family of checkpoints: a reader of its config and a table of its tensors. Each has one file in families/; lower
+// modules do not know their names.
 #pragma once
 
 #include <functional>
@@ -21,8 +21,8 @@ enum class Rows : std::uint8_t { stacked, by_kv_head };
 
 /// A tensor of the file and the parameters that it holds, both without their endings: the rule applies to NAME.weight
 /// and to NAME.bias. In the names `{l}` is the layer, `{e}` the expert and `{p}` the prefix of the file's tensors.
-/// Several parameters share the rows of the tensor, in this order. Those that are mixed head by head are copied when
-/// the checkpoint is loaded; all others are views into the file. With `{e}` in `ours` alone, the tensor holds all
+/// Several parameters share the rows of the tensor, in this order. Those that are interleaved head by head are copied
+/// when the checkpoint is loaded; all others are views into the file. With `{e}` in `ours` alone, the tensor holds all
 /// experts as `[expert, out, in]`.
 struct TensorRule {
   std::string_view stored;
@@ -47,7 +47,7 @@ struct Family {
   std::vector<std::string_view> ignored;  ///< Full names of buffers that can be computed.
   std::vector<Key> keys;                  ///< For --set d_model=64 and the like.
 
-  /// config.json's key for one of our names; other words are already config.json's.
+  /// config.json's key for one of our names; other words are returned unchanged.
   std::string key_of(std::string_view word) const;
 };
 

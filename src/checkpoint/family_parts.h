@@ -1,4 +1,4 @@
-// What several files of families/ share.
+// The parts that several files of families/ share.
 #pragma once
 
 #include "checkpoint/family.h"
@@ -13,9 +13,9 @@ Family decoder_family(std::string_view model_type, std::string_view architecture
                       std::function<ModelConfig(ConfigReader&)> read_config);
 /// Adds rules to a table. They replace the rules that hold the same parameters.
 void add_tensors(std::vector<TensorRule>& table, const std::vector<TensorRule>& rules);
-/// Names of norms before and after each sublayer.
+/// Adds the names of norms before and after each sublayer.
 void add_four_norms(Family& family);
-/// Experts under mlp.experts: gate_proj, up_proj, down_proj, and the router, mlp.gate; and the keys of their sizes.
+/// Adds experts (mlp.experts: gate_proj, up_proj, down_proj), their router (mlp.gate), and the keys of their sizes.
 void add_experts(Family& family);
 
 constexpr bool kTransposed = true;
@@ -30,8 +30,8 @@ struct DecoderKeys {
   std::string_view activation = "silu";
   std::string_view activation_key = "hidden_act";
   std::string_view d_ff_key = "intermediate_size";
-  std::int64_t d_ff_factor = 0;  ///< Of d_model, where the key is absent; 0: the key is required.
-  bool gated = true;             ///< The FFN.
+  std::int64_t d_ff_factor = 0;  ///< Times d_model if the key is absent; 0: the key is required.
+  bool gated = true;             ///< Whether the FFN is gated.
   std::string_view eps_key = "rms_norm_eps";
   NormConfig norm{NormConfig::Kind::rms, 1e-6f, 0.0f, false};
   std::string_view head_dim_key = "head_dim";               ///< Empty: no such key; head_dim is d_model / n_heads.
@@ -40,47 +40,47 @@ struct DecoderKeys {
   RopeKeys rope{};
 };
 
-/// The keys that most decoders of transformers share: sizes, norms before both sublayers, RoPE, an FFN; no biases. All
-/// layers are alike.
+/// Reads the keys that most decoders of transformers share: sizes, norms before both sublayers, RoPE, an FFN; no
+/// biases. All layers are alike.
 ModelConfig read_decoder(ConfigReader& config, const DecoderKeys& keys);
-/// What all generations of Gemma share: RMSNorm by 1 + w, a head_dim apart from d_model / n_heads, a tied head,
-/// embeddings times √d_model. `keys` gives the rest.
+/// Reads what all generations of Gemma share: RMSNorm with 1 + w, a head_dim independent of d_model / n_heads, a tied
+/// head, embeddings times √d_model. `keys` has the rest.
 ModelConfig read_gemma_decoder(ConfigReader& config, DecoderKeys keys);
-/// What Cohere 1 and 2 share: a parallel block on one LayerNorm without bias, interleaved RoPE, scaled logits. `theta`
-/// is the default of rope_theta.
+/// Reads what Cohere 1 and 2 share: a parallel block with one LayerNorm without bias, interleaved RoPE, scaled logits.
+/// `theta` is the default of rope_theta.
 ModelConfig read_cohere_decoder(ConfigReader& config, double theta);
 
 constexpr std::int64_t kMaxLayers = 10000;
 
-/// head_dim, by `key` (may be empty), else d_model / n_heads, which must be a whole number.
+/// head_dim from `key` (may be empty), else d_model / n_heads. Throws BadCheckpoint if that is not a whole number.
 std::int64_t read_head_dim(ConfigReader& config, std::string_view key, std::int64_t d_model, std::int64_t n_heads);
-/// A softcap: `otherwise` where the key is absent, none where it is null.
+/// A softcap: `otherwise` if the key is absent, none if it is null.
 std::optional<float> read_softcap(ConfigReader& config, std::string_view key, std::optional<double> otherwise);
-/// An activation by its name in transformers (ACT2FN).
+/// An activation by its name in transformers (ACT2FN). Throws Unsupported for other names.
 Activation activation_named(const ConfigReader& config, std::string_view name);
-/// attention_bias: of the projections of all layers; absent: none.
+/// Reads attention_bias, for the projections of all layers; absent: none.
 void read_attention_bias(ConfigReader& config, ModelConfig& model);
-/// attention_bias, and mlp_bias: of the FFNs of all layers; absent: none.
+/// Reads attention_bias, and mlp_bias for the FFNs of all layers; absent: none.
 void read_biases(ConfigReader& config, ModelConfig& model);
-/// Biases of the projections of attention and of the FFN, which is not a mixture of experts, in all layers.
+/// Sets the biases of the projections of attention and of the FFN, which is not a mixture of experts, in all layers.
 void set_biases(ModelConfig& model, bool attention, bool ffn);
-/// Norms of q and k in all layers, configured as the final norm is.
+/// Adds norms of q and k in all layers, configured like the final norm.
 void norm_q_and_k(ModelConfig& model, QkNormConfig::Over over);
 /// Makes a block parallel, with one norm for attention and FFN.
 void share_norm(BlockConfig& block);
 /// The scale of scores, 1 / √`n`.
 float inverse_sqrt(double n);
 
-/// The window of all layers: `otherwise` where sliding_window is absent, none where it is null.
+/// Reads the window of all layers: `otherwise` if sliding_window is absent, none if it is null.
 void read_window(ConfigReader& config, ModelConfig& model, std::optional<std::int64_t> otherwise);
-/// use_sliding_window, sliding_window, max_window_layers and layer_types: the layers that layer_types names have a
-/// window; without layer_types, those from max_window_layers on.
+/// Reads use_sliding_window, sliding_window, max_window_layers and layer_types. The layers that layer_types names have
+/// a window; without layer_types, those from max_window_layers on.
 void read_window_of_last_layers(ConfigReader& config, ModelConfig& model);
-/// Whether each layer attends within the window, by layer_types. Where the key is absent: all layers but every
+/// Whether each layer attends within the window, by layer_types. If the key is absent: all layers but every
 /// `pattern`-th, or an empty list without a pattern.
 std::vector<bool> read_sliding_layers(ConfigReader& config, std::size_t n_layers,
                                       std::optional<std::int64_t> pattern = std::nullopt);
-/// Qwen's experts, in the layers that decoder_sparse_step and mlp_only_layers select. The numbers are the defaults;
+/// Reads Qwen's experts, in the layers that decoder_sparse_step and mlp_only_layers select. The numbers are defaults;
 /// without `d_ff_shared` there is no shared expert.
 void read_qwen_experts(ConfigReader& config, ModelConfig& model, std::int64_t n_experts, std::int64_t top_k,
                        std::int64_t d_ff, std::optional<std::int64_t> d_ff_shared = std::nullopt);

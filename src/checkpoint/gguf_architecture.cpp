@@ -32,7 +32,7 @@ std::vector<GgufKey> with(std::vector<GgufKey> keys, std::vector<GgufKey> more) 
   return keys;
 }
 
-/// Keys of a mixture of experts. The key of an expert's width differs.
+/// Keys of a mixture of experts. The key of an expert's width differs between architectures.
 std::vector<GgufKey> expert_keys(std::vector<GgufKey> more) {
   return with({{"expert_count", "n_experts", Kind::size, true}, {"expert_used_count", "top_k", Kind::size, true}},
               std::move(more));
@@ -64,7 +64,7 @@ void complete_falcon(Json& config, const StoredTensors& tensors) {
 bool has_two_norms(const BlockConfig& block) { return block.norms.ffn_pre.has_value(); }
 bool has_one_norm(const BlockConfig& block) { return !has_two_norms(block); }
 
-/// Where there are two norms, `attn_norm` is that of the FFN.
+/// If there are two norms, `attn_norm` is that of the FFN.
 std::vector<TensorRule> falcon_norms() {
   return {{"blk.{l}.attn_norm", {"blocks.{l}.ln1"}, false, Rows::stacked, has_one_norm},
           {"blk.{l}.attn_norm", {"blocks.{l}.ln2"}, false, Rows::stacked, has_two_norms},
@@ -89,7 +89,7 @@ void complete_qwen3moe(Json& config, const StoredTensors&) { config["norm_topk_p
 
 }  // namespace
 
-/// One entry for each architecture; two where its files with experts are another family.
+/// One entry for each architecture; two if its files with experts belong to another family.
 std::span<const GgufArchitecture> all_gguf_architectures() {
   static const std::vector<GgufArchitecture> architectures = {
       {.name = "llama",
@@ -145,7 +145,7 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
                                           {"residual_scale", "residual_multiplier", Kind::number, true},
                                           {"logit_scale", "logits_scaling", Kind::number, true}}),
        .may_lack_rope = true,
-       // Granite 4 without states and experts has this architecture and keys of its relatives.
+       // Granite 4 without state-space layers and experts has this architecture, and keys of the models that have them.
        .ignored = {"ssm.conv_kernel", "ssm.state_size", "ssm.group_count", "ssm.inner_size", "ssm.time_step_rank",
                    "expert_shared_feed_forward_length"}},
       {.name = "smollm3", .family = "smollm3", .layout = RopeConfig::Layout::interleaved, .keys = rms_and_rope_keys()},

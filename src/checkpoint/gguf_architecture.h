@@ -1,7 +1,7 @@
 // Architectures of GGUF files: the family of each, and the names of its keys and tensors.
 //
-// Each key corresponds to a key of the family's config.json, so that the family's one reader reads the config. What
-// config.json cannot express is refused. Three things differ by format, in all families:
+// Each key corresponds to a key of the family's config.json, so that the family's only reader reads the config. What
+// config.json cannot express is rejected. Three things differ by format, in all families:
 //   norms    the file holds the factors of a row: where the family stores w for 1 + w, the 1 has been added
 //   RoPE     an architecture has one layout of the pairs; the rows of q and k are permuted to it when a file is made
 //   tying    there is no flag: without output.weight the head is the embedding
@@ -23,7 +23,7 @@
 namespace vitrine {
 
 struct GgufKey {
-  /// For size_or_none, 0 means the same as the key's absence.
+  /// For size_or_none, 0 means the same as an absent key.
   enum class Kind : std::uint8_t { size, size_or_none, number, flag };
 
   std::string_view name;  ///< After `llama.`.
@@ -31,7 +31,7 @@ struct GgufKey {
   Kind kind = Kind::size;
   bool required = false;
   std::optional<double>
-      usual{};  ///< The value that an absent key means. It is not written: older programs lack the key.
+      usual{};  ///< The value that an absent key means. It is not written: older programs do not know the key.
 };
 
 struct GgufArchitecture {
@@ -46,12 +46,12 @@ struct GgufArchitecture {
   std::vector<std::string_view> ignored{};  ///< Keys without effect in models of this architecture.
   std::string_view rotary_fraction{};       ///< config.json's key for the part of a head that RoPE rotates; empty: all.
   std::vector<TensorRule> tensors{};        ///< They replace the common rules that hold the same parameters.
-  /// Adds keys of config.json that no key holds and that follow from others and from the tensors; null: none.
+  /// Adds keys of config.json that no GGUF key holds and that follow from others and from the tensors; null: none.
   void (*complete)(Json& config, const StoredTensors& tensors) = nullptr;
 };
 
 std::span<const GgufArchitecture> all_gguf_architectures();
-/// The architecture of a file. Throws BadCheckpoint where the file names none, Unsupported for an unknown one.
+/// The architecture of a file. Throws BadCheckpoint if the file names none, Unsupported for an unknown one.
 const GgufArchitecture& gguf_architecture(const GgufMetadata& metadata);
 /// All keys of an architecture: the shared ones and its own.
 std::vector<GgufKey> gguf_keys(const GgufArchitecture& architecture);
@@ -72,7 +72,7 @@ std::vector<TensorRule> gguf_tensor_rules(const GgufArchitecture& architecture);
 /// The family of the architecture, with GGUF's names of tensors in place of its own.
 Family gguf_family(const GgufArchitecture& architecture);
 
-/// Sets all weight_offsets to 0, as norms in GGUF have it.
+/// Sets all weight_offsets to 0: norms in GGUF include the offset.
 void fold_weight_offsets(ModelConfig& config);
 
 /// The config of a file. Throws Unsupported for unknown keys of the architecture, except those that `options` allow,
@@ -80,7 +80,7 @@ void fold_weight_offsets(ModelConfig& config);
 ModelConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMetadata& metadata,
                              const StoredTensors& tensors, const LoadOptions& options);
 
-/// The architecture as which this family is written. Throws Unsupported where there is none.
+/// The architecture under which this family is written. Throws Unsupported if there is none.
 const GgufArchitecture& gguf_architecture_of(std::string_view family, std::string_view where);
 
 /// The architecture's keys for `config`.
@@ -95,8 +95,8 @@ struct RopeTensor {
 /// Divisors of plain RoPE frequencies, for scalings that have no keys.
 std::vector<RopeTensor> rope_tensors(const ModelConfig& config);
 
-/// Throws Unsupported where a file with this header (keys and list of tensors) and these tensors would be read as a
-/// model other than `config`, apart from what differs by format.
+/// Throws Unsupported if a file with this header (keys and list of tensors) and these tensors would be read as a model
+/// other than `config`, apart from what differs by format.
 void check_round_trip(const GgufArchitecture& architecture, const std::string& header,
                       const std::vector<RopeTensor>& rope, ModelConfig config, std::string_view where);
 

@@ -23,7 +23,7 @@ class ArchitectureKeys {
   bool contains(std::string_view name) const { return metadata_.find(full(name)) != nullptr; }
   std::string full(std::string_view name) const { return prefix_ + std::string(name); }
 
-  /// From 1 to 2^31 − 1. A list has one size for each layer; they must be equal.
+  /// From 1 to 2^31 − 1. A list has one size for each layer; all must be equal.
   std::optional<std::int64_t> size(std::string_view name) {
     const std::string key = use(name);
     const GgufValue* value = metadata_.find(key);
@@ -152,8 +152,8 @@ void read_key(const GgufKey& key, const std::string& word, ArchitectureKeys& key
   }
 }
 
-/// The part of a head that RoPE rotates. Half an element is added so that its product with head_dim is not rounded down
-/// to one element less.
+/// The fraction of a head that RoPE rotates. Half an element is added so that its product with head_dim is not rounded
+/// down to one element less.
 std::optional<double> read_rotary_fraction(ArchitectureKeys& keys, std::int64_t head_dim) {
   const auto dim = keys.size("rope.dimension_count");
   if (!dim) return std::nullopt;
@@ -188,7 +188,7 @@ Json read_words(const GgufArchitecture& architecture, const Family& family, Arch
   const auto n_heads = config[family.key_of("n_heads")].get<std::int64_t>();
   const std::int64_t head_dim = config.value("head_dim", d_model / n_heads);
   if (has_head_dim && !config.contains("head_dim") && d_model % n_heads != 0) {
-    throw BadCheckpoint(keys.where(), "key {} is missing, and {} elements are no multiple of {} heads",
+    throw BadCheckpoint(keys.where(), "key {} is missing, and {} elements are not a multiple of {} heads",
                         keys.full("attention.key_length"), d_model, n_heads);
   }
   if (has_head_dim) config["head_dim"] = head_dim;

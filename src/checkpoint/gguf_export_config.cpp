@@ -8,7 +8,7 @@
 namespace vitrine {
 namespace {
 
-/// The experts of the first layer that has some.
+/// The experts of the first layer that has any.
 const MoeConfig* experts_of(const ModelConfig& config) {
   for (const BlockConfig& block : config.blocks) {
     if (const auto* moe = std::get_if<MoeConfig>(&block.ffn)) return moe;
@@ -36,7 +36,7 @@ const AttentionConfig* sliding_attention(const ModelConfig& config) {
   return nullptr;
 }
 
-/// n where every n-th layer is full, and only those; nothing where there is no such n.
+/// n if exactly every n-th layer is full; empty if there is no such n.
 std::optional<double> sliding_pattern(const ModelConfig& config) {
   const auto is_full = [](const BlockConfig& block) { return !block.attention().window; };
   const auto first = std::find_if(config.blocks.begin(), config.blocks.end(), is_full);
@@ -56,7 +56,7 @@ double divisor_of(float scale) {
   return guess;
 }
 
-/// The value of the key with this word; nothing where the config has no such value.
+/// The value of the key with this word; empty if the config has no such value.
 std::optional<double> value_of(const ModelConfig& config, std::string_view word) {
   const BlockConfig& block = config.blocks.front();
   const AttentionConfig& a = block.attention();
@@ -102,7 +102,7 @@ void normalize(const GgufArchitecture& architecture, ModelConfig& config) {
   }
 }
 
-/// If the frequencies agree within a bit or two, gives `read` those of `config`.
+/// If the frequencies agree within a few units in the last place, copies those of `config` to `read`.
 void forgive_rounding(const RopeConfig& config, RopeConfig& read) {
   if (config.frequency.size() != read.frequency.size()) return;
   for (std::size_t i = 0; i < read.frequency.size(); ++i) {
@@ -113,7 +113,7 @@ void forgive_rounding(const RopeConfig& config, RopeConfig& read) {
   if (static_cast<float>(config.theta) == static_cast<float>(read.theta)) read.theta = config.theta;
 }
 
-/// The first part that differs; empty where none does.
+/// The first part that differs; empty if none does.
 std::string difference(const ModelConfig& a, const ModelConfig& b) {
   if (!(a.embedding == b.embedding)) return "the scale or positions of the embedding";
   if (!(a.head == b.head)) return "the head";

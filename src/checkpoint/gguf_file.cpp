@@ -89,7 +89,7 @@ std::vector<std::string> names_of_split(const std::string& first, std::int64_t c
   return names;
 }
 
-/// BOS and the ids that end a text, where the vocabulary has them.
+/// Reads BOS and the ids that end a text, if the vocabulary has them.
 void read_special_ids(const GgufMetadata& metadata, Checkpoint& checkpoint) {
   const std::int64_t vocab_size = checkpoint.model->config().vocab_size;
   const auto id_of = [&](std::string_view key) -> std::optional<std::int32_t> {
@@ -104,7 +104,7 @@ void read_special_ids(const GgufMetadata& metadata, Checkpoint& checkpoint) {
   }
 }
 
-/// Makes the gates of shared experts matrices of one row.
+/// Reshapes the gates of shared experts to matrices of one row.
 void reshape_gates(StoredTensors& tensors) {
   for (auto& [name, tensor] : tensors.all) {
     if (name.ends_with(kSharedGateName) && tensor.shape.size() == 1) tensor.shape.insert(tensor.shape.begin(), 1);

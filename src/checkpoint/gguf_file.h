@@ -17,7 +17,7 @@ struct GgufModelFile {
 
 /// Reads the metadata of `file` and, if it is the first of a split model, of the other files in its folder, whose names
 /// differ by their number: NAME-00001-of-00003.gguf. Every tensor is within its file, and no two overlap. Throws
-/// BadInput for a file that is missing or not the first, BadCheckpoint for false metadata, Unsupported for types that
+/// BadInput for a file that is missing or not the first, BadCheckpoint for invalid metadata, Unsupported for types that
 /// the engine cannot read.
 GgufModelFile open_gguf(const std::shared_ptr<const MappedFile>& file);
 

@@ -12,7 +12,7 @@ namespace vitrine {
 struct GgmlType {
   std::uint32_t number;
   std::string_view name;
-  std::optional<DType> dtype;   ///< Nothing for a type that the engine cannot compute with.
+  std::optional<DType> dtype;   ///< Empty for a type that the engine cannot compute with.
   std::uint32_t file_type = 0;  ///< The general.file_type of files in which most weights have this type.
 };
 

@@ -11,9 +11,8 @@
 namespace vitrine {
 
 /// Writes `path`, a .safetensors file with the gradient of every parameter in float32. Names, shapes, orientation and
-/// fused tensors are those of the checkpoint; a tied weight appears once, as the embedding. Where the checkpoint's
-/// format has no names, ours are used. Parameters that do not learn have zeros. Throws as FileWriter does,
-/// and what `report` throws.
+/// fused tensors are those of the checkpoint; a tied weight appears once, as the embedding. If the checkpoint's
+/// format has no names, ours are used. Parameters without a gradient have zeros. Throws as FileWriter and `report` do.
 void write_gradients(const std::string& path, const Checkpoint& checkpoint, const Gradients& gradients,
                      ThreadPool& pool, const ReportProgress& report = {});
 

@@ -1,5 +1,5 @@
-// Hugging Face folders: config.json by a family's reader, tensors by its table. Every tensor must belong to the model
-// and every parameter must be in the file.
+// Hugging Face folders: a family's reader reads config.json, and its table binds the tensors. Every tensor must belong
+// to the model and every parameter must be in the file.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -91,7 +91,7 @@ DType dtype_of(const StoredTensor& tensor, const std::string& name) {
 /// Binds stored tensors to parameters by a family's table.
 class Binder {
  public:
-  /// Copies of tensors with mixed rows are added to the storage of `tensors`.
+  /// Copies of tensors with interleaved rows are added to the storage of `tensors`.
   Binder(const Family& family, const ModelConfig& config, StoredTensors& tensors, ModelParams& params)
       : family_(family), config_(config), tensors_(tensors) {
     params = empty_params(config);
@@ -230,7 +230,7 @@ std::vector<std::int32_t> read_ids(const Json& json, const char* key, std::int64
   return ids;
 }
 
-/// BOS, EOS and the defaults of sampling: from generation_config.json, and from config.json what it lacks.
+/// Reads BOS, EOS and sampling defaults from generation_config.json; BOS or EOS that it lacks, from config.json.
 void read_generation(const fs::path& folder, const Json& config, Checkpoint& checkpoint) {
   const std::int64_t vocab_size = checkpoint.model->config().vocab_size;
   const auto read_special = [&](const Json& json, const std::string& where) {

@@ -65,7 +65,7 @@ class TensorStream {
   TensorStream(SafetensorsWriter& writer, DType dtype, const ParamValues& values, ThreadPool& pool)
       : writer_(writer), dtype_(dtype), values_(values), pool_(pool) {}
 
-  /// One tensor, a chunk of its stored rows at a time.
+  /// Writes one tensor, a chunk of its stored rows at a time.
   template <class Report>
   void write(const Stored& stored, Report&& report) {
     writer_.begin(stored.name, dtype_, stored.shape.stored);

@@ -1,4 +1,4 @@
-// Writes a model as a Hugging Face folder, by the table of tensors by which it is read.
+// Writes a model as a Hugging Face folder, with the table of tensors that is also used to read it.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace vitrine {
 using ParamValues =
     std::function<void(std::size_t param, std::int64_t row, std::int64_t first_col, std::span<float> out)>;
 
-/// The form of an existing file, where a table allows several.
+/// The form of an existing file, if a table allows several.
 struct StoredForm {
   std::string prefix;           ///< Of the names of its tensors.
   std::set<std::string> names;  ///< Of its tensors, with the prefix.
@@ -33,7 +33,7 @@ void write_hugging_face_tensors(const std::string& path, const Family& family, c
                                 const ParamValues& values, ThreadPool& pool, const ReportProgress& report = {},
                                 const std::optional<StoredForm>& as = std::nullopt);
 
-/// Writes `config` to `path`, with `dtype` as its torch_dtype and, where it has no architectures, that of the family.
+/// Writes `config` to `path`, with `dtype` as its torch_dtype and, if it has no architectures, that of the family.
 /// Throws as FileWriter does.
 void write_config_json(const std::string& path, const Family& family, Json config, DType dtype);
 

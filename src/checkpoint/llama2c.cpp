@@ -55,7 +55,7 @@ ModelConfig config_of(const Header& h) {
   return model;
 }
 
-/// The tensors in the file's order: one kind after the other, each for all layers. A kind without a name of ours is not
+/// The tensors in the file's order: one kind after another, each for all layers. A kind with an empty `ours` is not
 /// read.
 struct TensorKind {
   std::string_view stored;
@@ -84,7 +84,7 @@ std::array<TensorKind, 14> kinds_of(const Header& h) {
            {"wcls", "unembed.weight", h.vocab_size < 0 ? vocab * d : 0}}};
 }
 
-/// The size of a file with this header; nothing where it exceeds 63 bits.
+/// The size in bytes of a file with this header; empty if it exceeds 63 bits.
 std::optional<std::int64_t> file_bytes(const Header& h) {
   std::optional<std::int64_t> floats = 0;
   for (const TensorKind& kind : kinds_of(h)) {  // two factors of 31 bits each: per_layer cannot overflow

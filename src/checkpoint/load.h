@@ -1,4 +1,4 @@
-// From a path to a model.
+// Loads a model from a path.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ struct LoadOptions {
   std::vector<std::string> allowed_config_keys;  ///< Unknown keys of config.json to accept.
 };
 
-/// Values for sampling that generation_config.json or a command line gives.
+/// Sampling parameters from generation_config.json or from the command line.
 struct SamplingOverrides {
   std::optional<double> temperature, top_p, min_p, repeat_penalty;
   std::optional<int> top_k;
@@ -23,21 +23,22 @@ struct SamplingOverrides {
 
 struct Family;
 
-/// A model and its checkpoint's information on using it.
+/// A model, and the tokenizer, special ids and sampling defaults of its checkpoint.
 struct Checkpoint {
   std::shared_ptr<const Model> model;
-  std::string description;              ///< For people: the family or format.
+  std::string description;              ///< For display: the family or format.
   std::string family;                   ///< model_type of the family.
-  std::shared_ptr<const Family> table;  ///< The file's names of tensors; null where the format has none.
+  std::shared_ptr<const Family> table;  ///< The file's names of tensors; null if the format has none.
   std::string prefix;                   ///< Of those names.
-  std::string tokenizer_path;           ///< For load_tokenizer(); empty where the format has no tokenizer.
+  std::string tokenizer_path;           ///< For load_tokenizer(); empty if the format has no tokenizer.
   std::optional<std::int32_t> bos_id;
   std::vector<std::int32_t> stop_ids;  ///< Any of them ends a text.
   SamplingOverrides generation;        ///< generation_config.json.
 };
 
 /// Loads a Hugging Face folder, a GGUF or a llama2.c file, recognized by its content. Weights are memory-mapped; only
-/// headers are read. Throws BadInput for a path that does not exist, BadCheckpoint, Unsupported.
+/// tensors with interleaved rows (Rows::by_kv_head) are copied. Throws BadInput for a path that does not exist,
+/// BadCheckpoint, Unsupported.
 Checkpoint load_checkpoint(const std::string& path, const LoadOptions& options = {});
 
 }  // namespace vitrine

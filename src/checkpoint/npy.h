@@ -14,7 +14,7 @@ class NpyWriter {
  public:
   NpyWriter(const std::string& path, std::int64_t rows, std::int64_t cols);
   void add(const Tensor& rows);
-  void commit();  ///< Throws InternalError where rows are missing.
+  void commit();  ///< Throws InternalError if rows are missing.
 
  private:
   FileWriter writer_;

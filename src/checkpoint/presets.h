@@ -15,9 +15,9 @@ namespace vitrine {
 struct Preset {
   std::string_view name;
   std::string_view source;  ///< The checkpoint, and the source of its number of parameters.
-  std::int64_t n_params;    ///< As published, or as the published sizes give.
+  std::int64_t n_params;    ///< As published, or computed from the published sizes.
   std::string_view config;  ///< JSON
-  std::string_view like{};  ///< Another preset, whose other keys this one has, too; empty: none.
+  std::string_view like{};  ///< Another preset, which supplies the keys that `config` lacks; empty: none.
 };
 
 std::span<const Preset> all_presets();
@@ -27,7 +27,7 @@ Json preset_or_config(const std::string& name_or_path);
 
 /// A size that a rule derives from d_model: a multiple or fraction of d, optionally rounded up to a multiple, as in
 /// `4 d` or `8/3 d, round up to 64`. Exact: 8/3 of 64 rounded up to 64 is 192. Throws BadInput for any other rule, and
-/// where the size is not a whole number from 1 to 2^31 − 1.
+/// if the size is not a whole number from 1 to 2^31 − 1.
 std::int64_t size_by_rule(std::string_view rule, std::int64_t d_model);
 
 /// Sets keys of a config by texts such as `d_model=64`. The key is our name or the config's; the value is JSON or, if

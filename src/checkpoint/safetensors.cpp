@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 constexpr std::size_t kMaxRank = 16;
 
-/// Bytes of one element; nothing for an unknown type.
+/// Bytes of one element; empty for an unknown type.
 std::optional<std::int64_t> element_bytes(std::string_view dtype) {
   static constexpr std::pair<std::string_view, int> kTypes[] = {
       {"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},     {"I32", 4},     {"I16", 2},  {"I8", 1},

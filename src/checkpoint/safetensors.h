@@ -21,7 +21,7 @@ namespace vitrine {
 /// One tensor of a file.
 struct StoredTensor {
   std::string dtype;                ///< The format's name: `F32`, `BF16`, …
-  std::optional<DType> type;        ///< Ours; absent for a type that the engine cannot compute with.
+  std::optional<DType> type;        ///< Ours; empty for a type that the engine cannot compute with.
   std::vector<std::int64_t> shape;  ///< Any rank.
   std::span<const std::byte> bytes;
   std::string file;  ///< For messages.
@@ -30,8 +30,8 @@ struct StoredTensor {
 /// A memory-mapped file of tensors. Opening it checks the whole header and reads no weights.
 class SafetensorsFile {
  public:
-  /// Throws BadInput where the file cannot be read, BadCheckpoint for a header that is not true to the file: lengths
-  /// beyond its end, overlaps or holes, sizes that contradict shape and type, names that appear twice.
+  /// Throws BadInput if the file cannot be read, BadCheckpoint for a header that contradicts the file: lengths beyond
+  /// its end, overlaps or gaps, sizes that contradict shape and type, names that appear twice.
   static SafetensorsFile open(const std::string& path);
 
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
@@ -49,7 +49,7 @@ constexpr std::int64_t header_bytes_for(std::size_t n) { return 256 + 240 * stat
 /// reserved, and its unused part is filled with blanks, as the format allows.
 class SafetensorsWriter {
  public:
-  /// `header_bytes`: reserved for the header. commit() throws OutOfCapacity if they do not suffice.
+  /// Reserves `header_bytes` for the header. commit() throws OutOfCapacity if they do not suffice.
   SafetensorsWriter(const std::string& path, std::int64_t header_bytes);
 
   /// Appends a float32 tensor.
@@ -57,7 +57,7 @@ class SafetensorsWriter {
   /// Begins a tensor; append() adds its bytes.
   void begin(const std::string& name, DType dtype, const std::vector<std::int64_t>& shape);
   void append(std::span<const std::byte> bytes);
-  /// Completes the header and gives the file its name; until then nothing exists at the path. InternalError where a
+  /// Completes the header and gives the file its name; until then nothing exists at the path. Throws InternalError if a
   /// tensor has too few or too many bytes.
   void commit();
 

@@ -31,7 +31,7 @@ struct BenchOptions : Options {
 
 struct TrainSpeed {
   double tokens_per_s = 0;
-  double operations = 0;                    // per token: 6 for each multiplied parameter
+  double operations = 0;                    // FLOPs per token
   std::int64_t peak_rss = 0, estimate = 0;  // bytes
 };
 
@@ -48,7 +48,7 @@ struct Result {
   double prefill_fraction() const { return prefill_tokens_per_s * prefill_operations / ceilings.f32_flops_per_s; }
 };
 
-/// The limit of products is unknown without oneDNN.
+/// Null if vitrine was built without oneDNN, which measures the limit of matrix products.
 Json if_measured(double value) { return has_onednn() ? Json(value) : Json(); }
 std::string percent_if_measured(double fraction) {
   return has_onednn() ? fmt::format("{:.0f} %", 100 * fraction) : std::string("?");
@@ -87,7 +87,7 @@ GenerateTimings run_once(const GenerateContext& context, const std::vector<Gener
   return timings;
 }
 
-/// The bytes that decoding reads per token, and the operations per prompt token, from the model's account.
+/// Sets the bytes that decoding reads per token, and the operations per prompt token, from the model's account.
 void count_work(const BenchOptions& o, const Model& model, Result& result) {
   const double bytes_per_weight =
       static_cast<double>(stored_bytes(model)) / static_cast<double>(count_params(model.config()));
@@ -227,7 +227,7 @@ void add_bench(CLI::App& program) {
   command.add_option("MODEL", o->model,
                      "A Hugging Face folder, a .gguf or a llama2.c .bin (default: the default model)");
   add_number<std::int64_t>(command, "--prompt", o->prompt, "Tokens per prompt (default: 256)", 1);
-  add_number<std::int64_t>(command, "--generate", o->generate, "Tokens to decode after it (default: 32)", 1);
+  add_number<std::int64_t>(command, "--generate", o->generate, "Tokens to decode after the prompt (default: 32)", 1);
   add_number<std::int64_t>(command, "--batch", o->batch, "Sequences per batch (default: 1)", 1, 4096);
   command.add_flag("--train", o->train, "Also time training steps");
   add_number<std::int64_t>(command, "--seq", o->sequence, "Tokens per training sequence (default: 256)", 1);

@@ -34,7 +34,7 @@ std::string alternatives(const std::vector<std::string>& words) {
   return result;
 }
 
-/// A loop that assembles the command, as `tokenizer train`, from the words before the cursor.
+/// A loop that assembles the command, such as `tokenizer train`, from the words before the cursor.
 std::string command_loop(const Commands& commands, std::string_view loop, std::string_view word) {
   std::vector<std::string> steps;
   for (const CommandPage* command : commands) {

@@ -1,4 +1,4 @@
-// vitrine data: token shards, which training reads: `pack` makes them from text, `baselines` counts n-grams in them.
+// vitrine data: `pack` converts text to the token shards that training reads; `baselines` counts n-grams in them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -104,8 +104,8 @@ void run_baselines(const BaselineOptions& o) {
                        {"held_out_tokens", held_out.size()}});
   }
   print(
-      fmt::format("unigram  {:.4f} nats a token\nbigram   {:.4f}\n5-gram   {:.4f}\n"
-                  "counted in {} tokens, measured on {} that are held out\n",
+      fmt::format("unigram  {:.4f} nats per token\nbigram   {:.4f}\n5-gram   {:.4f}\n"
+                  "counted in {} tokens, measured on {} held-out tokens\n",
                   loss[0], loss[1], loss[2], grouped(static_cast<std::int64_t>(counted.size())),
                   grouped(static_cast<std::int64_t>(held_out.size()))));
 }
@@ -113,17 +113,17 @@ void run_baselines(const BaselineOptions& o) {
 void add_baselines(CLI::App& group) {
   CLI::App& command = *group.add_subcommand("baselines", "Cross-entropy of n-gram models of a corpus");
   const auto o = std::make_shared<BaselineOptions>();
-  command.add_option("TOKENS", o->tokens, "The folder that vitrine data pack made")->required()->type_name("");
+  command.add_option("TOKENS", o->tokens, "A folder written by vitrine data pack")->required()->type_name("");
   command.add_option("--validation", o->validation, "Measure on these shards, and count in all of TOKENS");
   add_number<double>(command, "--validation-fraction", o->validation_fraction,
-                     "Or measure on this part of TOKENS, its end, as training does (default 0.1)", 1e-9, 0.9);
+                     "Or measure on this fraction of TOKENS, at its end, as training does (default: 0.1)", 1e-9, 0.9);
   add_number<std::int64_t>(command, "--most-tokens", o->most_tokens,
                            "Count in the first N tokens, and measure on at most N; each takes about 45 bytes of memory "
-                           "(default 20000000)",
+                           "(default: 20000000)",
                            2, std::int64_t{1} << 30);
   finish_command(
       command, o, run_baselines,
-      "The models are interpolated with modified Kneser-Ney smoothing; a trained model should fall below them.\n"
+      "The models use interpolated modified Kneser-Ney smoothing; a trained model should reach a lower cross-entropy.\n"
       "Example: vitrine data baselines tokens/ --validation-fraction 0.1");
 }
 
@@ -132,20 +132,20 @@ void add_pack(CLI::App& group) {
   const auto o = std::make_shared<PackCommand>();
   command
       .add_option("FILE", o->paths,
-                  "Text, JSON lines with a \"text\" (.jsonl, .ndjson), or folders of .txt and such files")
+                  "Text files, JSON lines with a \"text\" key (.jsonl, .ndjson), or folders of them and of .txt files")
       ->required()
       ->type_name("");
-  command.add_option("--out", o->out, "The folder to make")->required();
+  command.add_option("--out", o->out, "The folder to create")->required();
   command.add_option("--document-separator", o->pack.document_separator,
-                     "The text that separates the documents of a text file, as <|endoftext|> (default: a file is one "
-                     "document)");
+                     "The text that separates the documents of a text file, such as <|endoftext|> (default: a file is "
+                     "one document)");
   command.add_option_function<std::string>(
       "--document-token", [o](const std::string& text) { o->document_token = text; },
-      "The special token that every document begins with; \"\" for none (default: BOS, else an end of text)");
+      "The special token that every document begins with; \"\" for none (default: BOS, else the end-of-text token)");
   add_number<std::int64_t>(command, "--shard-tokens", o->pack.shard_tokens,
-                           "Begin a new shard at the first document after this many tokens (default 134217728)", 1);
+                           "Begin a new shard at the first document after this many tokens (default: 134217728)", 1);
   finish_command(command, o, run_pack,
-                 "--tokenizer is needed: a tokenizer file, or a folder that holds one.\n"
+                 "--tokenizer is required: a tokenizer file, or a folder that contains one.\n"
                  "Special tokens in the text are treated as text.\n"
                  "Example: vitrine data pack story.txt --tokenizer tokenizer.json --out tokens/");
 }

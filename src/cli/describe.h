@@ -1,4 +1,4 @@
-// A config described by key and value, as text and as JSON.
+// Describes a config as keys and values, which vitrine info prints as text and as JSON.
 #pragma once
 
 #include "base/json.h"
@@ -9,9 +9,9 @@ namespace vitrine::cli {
 /// Keeps the order of its keys.
 using OrderedJson = nlohmann::ordered_json;
 
-/// What all layers share: sizes, embedding, head, final norm.
+/// The part that all layers share: sizes, embedding, head, final norm.
 OrderedJson describe_model(const ModelConfig& config);
-/// One layer.
+/// The config of one layer.
 OrderedJson describe_block(const BlockConfig& block);
 
 }  // namespace vitrine::cli

@@ -21,7 +21,7 @@ struct EmbedOptions : Options {
 
 bool is_sign(const std::string& word) { return word == "+" || word == "-"; }
 
-/// `#464`
+/// Whether `word` is an id, such as `#464`.
 bool is_id(const std::string& word) {
   return word.starts_with('#') && word.size() > 1 && word.find_first_not_of("0123456789", 1) == std::string::npos;
 }
@@ -38,7 +38,7 @@ std::int32_t token_of(const Session& session, const std::string& word) {
   throw BadInput(word, "expected a word that is one token, got {}{}", pieces, hint);
 }
 
-/// The terms of `king - man + woman`.
+/// The terms of an expression such as `king - man + woman`.
 std::vector<EmbeddingTerm> terms_of(const Session& session, const std::vector<std::string>& words) {
   std::vector<EmbeddingTerm> terms;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -67,7 +67,7 @@ void show_nearest(const EmbedOptions& o, const Session& session, const Embedding
   print(table.text());
 }
 
-/// The cosines of all pairs.
+/// Shows the cosines of all pairs.
 void show_grid(const EmbedOptions& o, const Session& session, const EmbeddingSpace& space,
                const std::vector<std::int32_t>& ids) {
   std::vector<Table::Column> columns = {{""}};

@@ -12,9 +12,9 @@ namespace {
 
 using Rule = Explanation::Word::Rule;
 
-// What a table shows at most.
+// The limits of what a table shows.
 constexpr std::size_t kShownBytes = 160;     // of a text
-constexpr std::size_t kShownWords = 24;      // of a pre-tokenizer
+constexpr std::size_t kShownWords = 24;      // of a pre-tokenizer; ids of a word
 constexpr std::size_t kShownIds = 1000;      // in the result
 constexpr std::size_t kShownNeighbours = 8;  // on either side of a merge
 
@@ -24,7 +24,7 @@ bool is_hidden(std::uint32_t c) {
          (c >= 0x2028 && c <= 0x202F) || (c >= 0x2060 && c <= 0x206F) || c == 0xFEFF;
 }
 
-/// Calls `valid(character)` for each character, `broken(byte)` for each byte that is not part of one.
+/// Calls `valid(character)` for each character and `broken(byte)` for each byte that is not part of one.
 template <class Valid, class Broken>
 void for_each_character(std::string_view text, Valid&& valid, Broken&& broken) {
   while (!text.empty()) {
@@ -162,7 +162,7 @@ struct TableRow {
   }
 };
 
-/// JSON cannot contain bytes that are not UTF-8.
+/// Writes bytes that are not UTF-8, which JSON cannot contain, as \xNN.
 std::string in_utf8(std::string_view text) {
   std::string out;
   for_each_character(

@@ -1,4 +1,4 @@
-// How a text becomes ids, as text and as JSON.
+// Formats the explanation of an encoding as text and as JSON.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace vitrine::cli {
 
-/// One line per step; spaces and control characters are made visible.
+/// A table of the steps, then of the ids. Spaces and control characters are made visible; long texts are truncated.
 std::string explanation_table(const Explanation& explanation, const Tokenizer& tokenizer);
 
 /// {"ids", "pieces", "steps": [{"step": "text" | "token" | "normalized" | "cut" | "word", …}], "is_cut"}. Bytes that

@@ -97,9 +97,9 @@ void add_generate(CLI::App& program) {
   add_number<int>(command, "--top-k", o->sampling.top_k,
                   "Sample only from the N most likely tokens; 0: from all (default: 40)");
   add_number<double>(command, "--top-p", o->sampling.top_p,
-                     "… from the most likely tokens whose probabilities add up to N (default: 0.95)");
+                     "Sample only from the most likely tokens whose probabilities add up to N (default: 0.95)");
   add_number<double>(command, "--min-p", o->sampling.min_p,
-                     "… from tokens at least N times as likely as the most likely one (default: 0)");
+                     "Sample only from tokens at least N times as likely as the most likely one (default: 0)");
   add_number<double>(command, "--repeat-penalty", o->sampling.repeat_penalty,
                      "Above 1: tokens that occur in the text become less likely (default: 1)");
   command.add_flag("--greedy", o->sampling.greedy, "Always take the most likely token");

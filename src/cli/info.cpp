@@ -1,4 +1,4 @@
-// vitrine info: what a model consists of, the values of a forward, and what they cost.
+// vitrine info: show the parts of a model, the values of a forward, and their cost.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ struct InfoOptions : Options {
 struct Subject {
   std::string name, description, source;
   ModelConfig config;
-  std::map<std::string, std::string> stored_names{};  // by our names; empty without a file
+  std::map<std::string, std::string> stored_names{};  // by vitrine's names; empty without a file
   std::int64_t stored_bytes = 0;
   std::string types{};  // "bf16", "bf16, f32"
   Json file{};          // config.json, if there are no weights
@@ -75,7 +75,7 @@ Subject open_subject(const InfoOptions& o) {
 
 double gb(double bytes) { return bytes / 1e9; }
 
-/// 12.3 G
+/// 12,300,000,000 as "12.3 G".
 std::string scaled(double number) {
   constexpr const char* kUnits[] = {"", " k", " M", " G", " T", " P", " E"};
   std::size_t unit = 0;
@@ -136,7 +136,7 @@ void add_config(Page& page, const ModelConfig& config) {
   page.table(model);
 }
 
-/// A parameter, or those of equal name and shape in several layers.
+/// A parameter, or the parameters of several layers with the same name and shape.
 struct ParamRow {
   std::string name;
   Shape shape;
@@ -227,8 +227,8 @@ void add_account(Page& page, const InfoOptions& o, const Subject& s) {
   page.line(fmt::format(
       "forward: logits of all positions; prefill: of the last; decode: one token after {}; train: forward and "
       "backward.\n"
-      "FLOPs count 2 per multiply-add of products; masks skip {:.1f} % of those of forward.\n"
-      "K/V of a sequence: {:.3f} GB, {} bytes per token. Maps (scores, patterns) are never stored and not in "
+      "FLOPs count 2 per multiply-add of products; masks skip {:.1f} % of the FLOPs of forward.\n"
+      "K/V of a sequence: {:.3f} GB, {} bytes per token. Maps (scores, patterns) are never stored and not counted in "
       "FLOPs/byte.\n"
       "Memory of prefill: weights {:.2f} GB (mapped), K/V {:.3f} GB, activations {:.3f} GB.",
       shown.length - 1, 100 * (1 - all.visible_flops / all.flops), gb(memory.kv_cache / static_cast<double>(o.batch)),

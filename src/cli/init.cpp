@@ -24,7 +24,7 @@ struct InitOptions : Options {
   std::vector<std::string> assignments;
 };
 
-/// --dtype, else the config's type: f32, or bf16 for anything else.
+/// The type in --dtype, else the type in the config (f32, or bf16 for any other type), else f32.
 DType dtype_of(const InitOptions& o, const Json& config) {
   if (!o.dtype.empty()) return o.dtype == "f32" ? DType::f32 : DType::bf16;
   for (const char* key : {"dtype", "torch_dtype"}) {

@@ -1,4 +1,4 @@
-// The program's commands and options, read from the parser, and the man page, completion and documents made from them.
+// The program's commands and options, read from the parser, and the man page, completion and docs generated from them.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,7 +8,7 @@
 namespace vitrine::cli {
 
 struct OptionPage {
-  std::string name;                  ///< `--top-k`; a positional's own name, `TEXT`.
+  std::string name;                  ///< `--top-k`, or the name of a positional, `TEXT`.
   std::string about;                 ///< One line.
   std::vector<std::string> choices;  ///< The allowed values; empty: any.
   bool positional = false;
@@ -18,13 +18,13 @@ struct OptionPage {
 };
 
 struct CommandPage {
-  std::string name;  ///< The full name, as `tokenizer train`; "" for the program itself.
+  std::string name;  ///< The full name, such as `tokenizer train`; "" for the program itself.
   std::string about;
   std::string footer;  ///< Hints and examples.
   std::vector<OptionPage> options;
   std::vector<CommandPage> commands;
 
-  /// `vitrine tokenize [MODEL] TEXT`
+  /// For example, `vitrine tokenize [MODEL] [TEXT]`; optional positionals are in brackets.
   std::string synopsis() const;
 };
 
@@ -33,10 +33,10 @@ CommandPage describe(const CLI::App& program);
 
 /// The program itself and every command, each before its subcommands.
 std::vector<const CommandPage*> all_commands(const CommandPage& program);
-/// The commands without subcommands. The options that they all share are in `common` instead.
+/// The commands without subcommands. The options that they all share are moved to `common`.
 std::vector<CommandPage> running_commands(const CommandPage& program, CommandPage& common);
 
-/// Hidden commands for installing and for making the documents.
+/// Hidden commands that installation and the generation of docs/ use.
 /// `completion SHELL`: a script for bash, zsh or fish that completes commands, options, their values and files.
 void add_completion(CLI::App& program);
 /// `man`: the man page vitrine(1), in roff.

@@ -1,7 +1,7 @@
-// The program: finds the command, runs it, and turns errors into one line and an exit status.
+// The program: finds the command, runs it, and reports an error as one line and an exit status.
 //
-// Exit status: 0 success; 1 bad input; 2 wrong usage; 130, 143 or 129 after SIGINT (Ctrl-C), SIGTERM or SIGHUP; 141
-// where the reader of stdout has gone.
+// Exit status: 0 success; 1 bad input; 2 wrong usage; 130, 143 or 129 after SIGINT (Ctrl-C), SIGTERM or SIGHUP; 141 if
+// stdout is a pipe that its reader has closed.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -24,20 +24,20 @@ static_assert(std::atomic<bool>::is_always_lock_free);
 volatile sig_atomic_t g_signal = 0;
 std::atomic<int> g_clean_stops = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
-bool g_has_terminal = false;  // stderr is one
+bool g_has_terminal = false;  // whether stderr is a terminal
 
 void on_signal(int number) {
   if (g_clean_stops == 0) {
     std::string_view note = "\r\x1B[Kvitrine: interrupted\n";  // a progress bar may be there
     if (!g_has_terminal) note.remove_prefix(4);
-    (void)!::write(STDERR_FILENO, note.data(), note.size());  // it exits even if this fails
+    (void)!::write(STDERR_FILENO, note.data(), note.size());  // the process exits even if this fails
     ::_exit(128 + number);
   }
   g_signal = number;
   g_interrupted = true;
 }
 
-/// A signal ends the process, or requests a clean stop (see CleanStop); a second one ends it in any case.
+/// Makes a signal end the process, or request a clean stop (see CleanStop). A second signal always ends it.
 void handle_signals() {
   g_has_terminal = is_terminal(STDERR_FILENO);
   struct sigaction action {};
@@ -48,8 +48,8 @@ void handle_signals() {
   struct sigaction hangup {};
   sigaction(SIGHUP, nullptr, &hangup);
   if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // nohup ignores it
-  // Writing to a closed pipe, or beyond `ulimit -f`, must fail instead of killing the process: files that are being
-  // written are removed first.
+  // Writing to a closed pipe, or beyond `ulimit -f`, must fail instead of killing the process, so that files that are
+  // being written can be removed.
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
 }
@@ -58,7 +58,7 @@ void handle_signals() {
 int end_by_closed_pipe() {
   signal(SIGPIPE, SIG_DFL);
   raise(SIGPIPE);
-  return 128 + SIGPIPE;  // where the signal is blocked
+  return 128 + SIGPIPE;  // if the signal is blocked
 }
 
 /// If stdin, stdout or stderr is closed, the next file opened would get its number, and output would go into that file.
@@ -75,14 +75,14 @@ std::string version() {
          std::string(name_of(default_kernels().isa)) + ")";
 }
 
-/// CLI11 takes ++ anywhere as the end of a command.
+/// Rejects ++, which CLI11 takes as the end of a command wherever it appears.
 void refuse_plus_plus(int argc, char** argv) {
   for (int i = 1; i < argc && argv[i] != std::string_view("--"); ++i) {
     if (argv[i] == std::string_view("++")) throw CLI::ValidationError("++", "put -- before it to pass it as TEXT");
   }
 }
 
-/// Without this check an unknown command would be reported last, or, followed by --help, not at all.
+/// Without this check, an unknown command would be reported last or, if --help follows it, not at all.
 void check_command(CLI::App& program, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return;
   const auto is_named = [&](const CLI::App* command) { return command->get_name() == argv[1]; };

@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kExitStatus =
     ".TP\n0\nsuccess\n.TP\n1\nan error, described in one line on stderr\n.TP\n2\nwrong usage\n"
     ".TP\n130, 143\nstopped by Ctrl\\-C or SIGTERM; partially written files are removed\n"
-    ".TP\n141\nthe reader of stdout has gone\n";
+    ".TP\n141\nthe reader of stdout has closed it\n";
 
 constexpr std::string_view kEnvironment =
     ".TP\n.B VITRINE_ISA\nscalar, avx2 or avx512: the instruction set to use (default: the best available). Results "

@@ -37,7 +37,7 @@ double best(Run&& run) {
   return shortest;
 }
 
-/// Memory in huge pages where the system has them.
+/// Memory in huge pages if the system provides them.
 class Pages {
  public:
   explicit Pages(std::int64_t size) : size_(static_cast<std::size_t>(size)) {

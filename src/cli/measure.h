@@ -16,14 +16,14 @@ struct Ceilings {
 
 /// Whether vitrine was built with oneDNN. Without it, the limits of products are 0.
 bool has_onednn();
-/// Takes some seconds. Throws OutOfCapacity if 1 GiB cannot be allocated.
+/// Takes a few seconds. Throws OutOfCapacity if 1 GiB cannot be allocated.
 Ceilings measure_ceilings(ThreadPool& pool);
-/// The bandwidth alone.
+/// The memory bandwidth alone, in bytes per second. Throws OutOfCapacity if 1 GiB cannot be allocated.
 double measure_reading(ThreadPool& pool);
 
 /// Resets the peak memory of this process; without permission, the peak of the whole run remains.
 void forget_peak_memory();
-/// Bytes.
+/// The peak memory in bytes; 0 if it cannot be read.
 std::int64_t peak_memory();
 
 }  // namespace vitrine::cli

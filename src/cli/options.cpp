@@ -26,7 +26,7 @@ std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& 
   return ids;
 }
 
-/// In the source tree of the build, or where `make install` puts it.
+/// The default model is in the source tree of the build, or in the folder to which `make install` copies it.
 std::string default_model() {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);

@@ -37,7 +37,7 @@ struct Options {
   int thread_count() const { return threads > 0 ? threads : default_thread_count(); }
 };
 
-/// --threads, --seed, --json, --tokenizer, --pattern, --compute, --kv, --allow-config-key.
+/// Adds --threads, --seed, --json, --tokenizer, --pattern, --compute, --kv, --allow-config-key.
 void add_common(CLI::App& command, Options& options);
 /// Adds these options and the footer. The command calls `run` with its options, which it keeps.
 template <class Own, class Run>
@@ -46,18 +46,18 @@ void finish_command(CLI::App& command, const std::shared_ptr<Own>& options, Run 
   command.footer(footer);
   command.callback([options, run] { run(*options); });
 }
-/// [MODEL] and a second positional, which a single positional means; --no-special.
+/// Adds [MODEL], a second positional and --no-special. A single positional is the second one.
 void add_positionals(CLI::App& command, Options& options, const std::string& about_model, const char* second,
                      const std::string& about_second);
-/// [MODEL] TEXT and --no-special.
+/// Adds [MODEL] TEXT and --no-special.
 void add_text(CLI::App& command, Options& options, const std::string& about_model);
-/// [MODEL] TEXT, --no-special and --ids, for commands that run a model.
+/// Adds [MODEL] TEXT, --no-special and --ids, for commands that run a model.
 void add_model_and_text(CLI::App& command, Options& options);
 
-/// An option that may be given several times, with its values unchanged (CLI11's own lists split and drop some).
+/// Adds an option that may be given several times, with its values unchanged (CLI11's own lists split and drop some).
 void add_list(CLI::App& command, const std::string& name, std::vector<std::string>& list, const std::string& about);
 
-/// A decimal number. CLI11's own numbers accept empty text, octal, and negative values for unsigned types.
+/// Adds a numeric option. CLI11's own options accept empty text, octal, and negative values for unsigned types.
 template <class T, class Place>
 void add_number(CLI::App& command, const std::string& name, Place& place, const std::string& about,
                 T lowest = std::numeric_limits<T>::lowest(), T highest = std::numeric_limits<T>::max()) {
@@ -76,10 +76,10 @@ void add_number(CLI::App& command, const std::string& name, Place& place, const 
 /// Parses ids as in 1,2,3. Anything else is a usage error of `option`.
 std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& option);
 
-/// f32, bf16, f16 or int8.
+/// The type that --kv names: f32, bf16, f16 or int8.
 DType kv_dtype(const std::string& name);
 
-/// The path of the model that ships with the program.
+/// The path of the model that ships with the program. Throws BadInput if it is not installed.
 std::string default_model();
 
 /// Everything a command needs to run a model.
@@ -100,22 +100,22 @@ struct Session {
 
 /// Opens MODEL, and encodes TEXT or takes --ids.
 Session open_session(const Options& options);
-/// Opens MODEL and takes at least two ids: the mean next-token loss over them is to be differentiated. `where` names
-/// the caller in errors.
+/// Like open_session(), for the gradient of the mean next-token loss. Throws Unsupported unless --kv is f32, and
+/// BadInput for fewer than two ids; `where` names the caller.
 Session open_learning_session(const Options& options, const char* where);
-/// Runs forward and backward over the session's ids. Returns the loss; adds its gradients to those of `params`.
+/// Runs forward and backward over the session's ids. Returns the mean loss in nats; adds its gradients to `params`.
 double learn_next_tokens(const Session& session, Pass& pass, Gradients& params);
 /// Opens a model without a text. An empty `path` means the default model.
 Session open_model(const Options& options, const std::string& path, bool needs_tokenizer);
 
-/// The size of a model's parameters as they are stored.
+/// The size of a model's parameters as they are stored, in bytes.
 std::int64_t stored_bytes(const Model& model);
 
-/// Returns `text`, or all of stdin if it is `-`.
+/// Returns `text`, or all of stdin if `text` is `-`.
 std::string read_text(const std::string& text);
 
 /// SIGINT, SIGTERM and SIGHUP end the program at once, with a message. While a CleanStop exists they only make
-/// interrupted() true; whoever runs notices, throws Interrupted, and files that are being written are removed.
+/// interrupted() true; the running function then throws Interrupted, and files that are being written are removed.
 class CleanStop {
  public:
   CleanStop();

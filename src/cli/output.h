@@ -8,17 +8,17 @@
 
 namespace vitrine::cli {
 
-/// Thrown where the reader of stdout has gone, as `head` does. No std::exception: only main catches it, after files
-/// that are being written have been removed.
+/// Thrown if the reader of stdout has closed it, as `head` does. Not a std::exception, so that only main catches it,
+/// after files that are being written have been removed.
 struct ClosedPipe {};
 
 /// Writes to stdout without buffering. Throws ClosedPipe, or BadInput if stdout is not open or its disk is full.
 void print(std::string_view text);
-/// JSON as one line. −inf and NaN become null; bytes that are not UTF-8 are replaced.
+/// JSON as one line. Infinities and NaN become null; bytes that are not UTF-8 are replaced.
 std::string json_line(const Json& value);
 /// Prints json_line() and a line break.
 void print_json(const Json& object);
-/// Writes one line to stderr.
+/// Writes one line to stderr, after "vitrine: ".
 void note(std::string_view text);
 /// Writes bytes as they are, for a line that is redrawn.
 void write_stderr(std::string_view text);

@@ -1,4 +1,4 @@
-// vitrine plot: the curves of training runs as an SVG file.
+// vitrine plot: draw the curves of training runs as an SVG file.
 #include "metrics/plot.h"
 
 #include <fmt/format.h>

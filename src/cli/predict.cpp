@@ -1,4 +1,4 @@
-// vitrine predict: the most likely next tokens after every prefix of a text.
+// vitrine predict: show the most likely next tokens after every prefix of a text.
 #include "base/math.h"
 #include "generate/score.h"
 

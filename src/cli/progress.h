@@ -35,7 +35,7 @@ class ProgressBar {
 /// 90 s as "1 min 30 s".
 std::string duration_text(double seconds);
 
-/// A line on stderr that is redrawn in place; where stderr is no terminal, only lines that are due are printed.
+/// A line on stderr that is redrawn in place; if stderr is not a terminal, only lines that are due are printed.
 class LiveLine {
  public:
   LiveLine();
@@ -44,7 +44,7 @@ class LiveLine {
   ~LiveLine();  ///< Ends the line.
 
   void show(const std::string& line, bool is_due);
-  /// Prints a line that stays, above it.
+  /// Prints `line` permanently, above the line that is redrawn.
   void keep(const std::string& line);
 
  private:

@@ -1,4 +1,4 @@
-// vitrine quantize: write a model as a GGUF file, with matrices of a smaller type or the same.
+// vitrine quantize: write a model as a GGUF file, with its matrices in the same or a smaller type.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -26,7 +26,7 @@ DType type_named(const std::string& name) {
   throw InternalError("--type", "no type {}", name);
 }
 
-/// The keys of the tokenizer to embed; where it cannot be embedded, keys without one, and a note that says why.
+/// The keys of the tokenizer to embed; if it cannot be embedded, keys without one, and the reason in `note_text`.
 GgufKeys tokenizer_keys(const QuantizeOptions& o, const Checkpoint& checkpoint, std::string& note_text) {
   const std::string& path = o.tokenizer.empty() ? checkpoint.tokenizer_path : o.tokenizer;
   try {

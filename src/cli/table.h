@@ -1,4 +1,4 @@
-// Tables for a terminal, and the same as Markdown.
+// Tables, as text for a terminal and as Markdown.
 #pragma once
 
 #include <string>

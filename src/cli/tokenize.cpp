@@ -21,7 +21,7 @@ struct DetokenizeOptions : Options {
   std::vector<std::string> id_lists;
 };
 
-/// The answer to one text, as JSON or as a table.
+/// The ids of one text, or their explanation, as JSON or as a table.
 Json answer_json(const Tokenizer& tokenizer, const std::string& text, SpecialTokens policy, bool explain) {
   if (explain) return explanation_json(tokenizer.explain(text, policy), tokenizer);
   const std::vector<std::int32_t> ids = tokenizer.encode(text, policy);

@@ -70,12 +70,12 @@ void add_trace(CLI::App& program) {
   const auto o = std::make_shared<TraceOptions>();
   add_model_and_text(command, *o);
   add_list(command, "--sites", o->globs,
-           "A glob over names of sites to write (default: all but those on demand); may be given several times");
+           "A glob of the names of sites to write (default: all but those on demand); may be given several times");
   add_list(command, "--set", o->writes,
            "Modify a site: 'SITE[index]=value', also *= and +=; may be given several times");
   command.add_flag("--gradients", o->gradients,
                    "Also write SITE_grad, the gradient of the mean next-token loss with respect to each value");
-  command.add_option("--out", o->out, "The file, one float32 tensor a site")->required();
+  command.add_option("--out", o->out, "The file to write: one float32 tensor per site")->required();
   finish_command(
       command, o, run_trace,
       "docs/sites.md lists the sites. The second example ablates head 2 of layer 0 by setting its z to 0.\n"

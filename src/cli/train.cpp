@@ -1,4 +1,4 @@
-// vitrine train: trains a model as a config says.
+// vitrine train: train a model as a config file describes.
 #include "train/trainer.h"
 
 #include <fmt/format.h>

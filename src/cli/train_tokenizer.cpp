@@ -26,7 +26,7 @@ struct Trained {
   std::size_t vocab_size = 0, n_merges = 0, n_words = 0;
 };
 
-/// As given; by default those of the reference implementation that --ties follows.
+/// The given special tokens; by default those of the reference implementation that --ties follows.
 std::vector<std::string> special_tokens(const TrainTokenizerOptions& o) {
   if (o.specials == std::vector<std::string>{""}) return {};
   if (!o.specials.empty() || o.model != "bpe" || o.ties != "greater") return o.specials;

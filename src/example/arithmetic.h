@@ -15,7 +15,7 @@ class Arithmetic {
   /// A number, written with 4 decimal places.
   Arithmetic(double value);                                            // NOLINT: implicit
   Arithmetic(float value) : Arithmetic(static_cast<double>(value)) {}  // NOLINT: implicit
-  /// A number that is written as `text`, as a learning rate of 0.5.
+  /// A number that is written as `text`, such as a learning rate of 0.5.
   Arithmetic(double value, std::string text);
 
   const std::string& text() const { return text_; }
@@ -27,7 +27,7 @@ class Arithmetic {
   friend Arithmetic operator-(const Arithmetic& a, const Arithmetic& b);
   friend Arithmetic operator*(const Arithmetic& a, const Arithmetic& b);
   friend Arithmetic operator/(const Arithmetic& a, const Arithmetic& b);
-  /// exp, ln, tanh, erf, cos, sin, √
+  /// f(x), written as name(x): exp, ln, tanh, erf, cos, sin, √.
   friend Arithmetic function(const char* name, double (*f)(double), const Arithmetic& x);
   friend Arithmetic squared(const Arithmetic& x);
   friend Arithmetic larger(const Arithmetic& a, const Arithmetic& b);

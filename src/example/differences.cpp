@@ -10,7 +10,7 @@ namespace vitrine {
 namespace {
 
 constexpr double kWidest = 0.5, kNarrowest = 1.0 / 1024;
-constexpr double kInside = 0.8;    // of the widest h that fits: the misfit falls with its tenth power
+constexpr double kInside = 0.8;    // of the widest h that fits: the error of the slope falls with h¹⁰
 constexpr double kResidual = 1.7;  // times the rounding: larger residuals are a misfit
 constexpr int kFewPairs = 16, kPairs = 64, kMostRounds = 8;
 constexpr double kGood = 3e-7;  // an error that needs no more pairs
@@ -40,7 +40,7 @@ Row solve(Square m, Row y) {
   return y;
 }
 
-/// Records what changes across a kink: which ReLUs are open, and which experts are chosen.
+/// Records what changes across a kink: which ReLUs are active, and which experts are chosen.
 class Choices : public Taps {
  public:
   explicit Choices(const ModelConfig& config) : config_(config) {}
@@ -160,7 +160,7 @@ std::vector<float> Differences::choices() {
   return std::move(seen.made);
 }
 
-/// Whether the same ReLUs are open and the same experts chosen at six points of [p − h, p + h].
+/// Whether the same ReLUs are active and the same experts are chosen at six points of [p − h, p + h].
 bool Differences::has_no_kink(float* p, double h) {
   if (choices_.empty()) return true;
   const float before = *p;
@@ -173,7 +173,7 @@ bool Differences::has_no_kink(float* p, double h) {
   return same;
 }
 
-/// Whether there is no kink and the residuals of a fit to few pairs are rounding.
+/// Whether there is no kink and the residuals of a fit to few pairs are as small as rounding.
 bool Differences::holds(float* p, double h) {
   if (!has_no_kink(p, h)) return false;
   Pairs pairs(*this, p, h);

@@ -1,14 +1,14 @@
 // Finite differences: the slope of the loss with respect to one parameter, to compare with its gradient.
 //
-// The forward computes in float32, so the difference of two losses is mostly rounding. A slope s is fitted to many:
+// The forward is in float32, so the difference of two losses is mostly rounding. A slope s is fitted to many of them:
 //
 //   f(p + x) − f(p − x) ≈ 2 (s x + a x³ + b x⁵ + c x⁷ + d x⁹)    n pairs, x evenly spaced in (0, h]; least squares
 //   error of s ≈ √(Σ r² / (n − 5) · [(XᵀX)⁻¹]₁₁)                 r: the residuals of the fit
 //
-// A wider h reduces the effect of rounding, until the polynomial no longer fits the curvature of the loss. So h is
-// halved or doubled until the residuals are as small as rounding, which is measured with tiny x. Pairs are added, from
-// 64 to 512, until the error is small. No polynomial fits across a kink (a ReLU that opens, another choice of experts),
-// so h is also kept small enough that neither changes; if no h is, the difference is marked.
+// A wider h reduces the effect of rounding, until the polynomial no longer fits the curvature of the loss. Therefore h
+// is halved or doubled until the residuals are as small as rounding, which is measured with tiny x. Pairs are added,
+// from 64 to 512, until the error is small. No polynomial fits across a kink (a ReLU that becomes active, another
+// choice of experts), so h is also small enough that neither changes. If there is no such h, the difference is marked.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace vitrine {
 struct Difference {
   double slope = 0;
   double error = 0;     ///< The standard deviation of the slope.
-  bool taken = false;   ///< Of a large matrix only some elements have a difference.
+  bool taken = false;   ///< False if there is no difference: a large model has only some.
   bool smooth = false;  ///< Whether the polynomial fits; if not, the slope means nothing.
 };
 
@@ -32,18 +32,18 @@ struct Difference {
 struct DifferenceSummary {
   std::int64_t taken = 0;
   std::int64_t not_smooth = 0;
-  double largest = 0;  ///< |gradient − slope|, of smooth ones.
-  std::string where;
-  double expected = 0;  ///< Its error of the fit.
+  double largest = 0;   ///< The largest |gradient − slope| of the smooth ones.
+  std::string where;    ///< The element of `largest`.
+  double expected = 0;  ///< The error of its slope.
 };
 
 class Differences {
  public:
-  /// For the loss of predicting `target` after `ids`. The parameters of `model` are modified in place meanwhile. `some`
-  /// is any element that the loss depends on; it is used to measure rounding.
+  /// For the loss of predicting `target` after `ids`. by() modifies the parameters of `model` in place and restores
+  /// them. `some` is any element that the loss depends on; it is used to measure rounding.
   Differences(const Model& model, std::span<const std::int32_t> ids, std::int32_t target, float* some);
 
-  /// With respect to the element at `p`, which is restored.
+  /// The slope with respect to the element at `p`.
   Difference by(float* p);
 
  private:
@@ -64,9 +64,9 @@ class Differences {
   std::int32_t target_;
   ThreadPool pool_;
   Arena arena_;
-  std::vector<float> choices_;  // of ReLUs and routers
+  std::vector<float> choices_;  // which ReLUs are active and which experts are chosen
   double rounding_ = 0;         // root mean square of the rounding of a difference of two losses
-  double h_;                    // the last that fitted, where the search for the next element begins
+  double h_;                    // the last h that fitted; the search for the next element begins with it
 };
 
 }  // namespace vitrine

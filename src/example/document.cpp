@@ -1,4 +1,4 @@
-// The model of the document that the example follows, with the matrices that have survived, and random tiny models.
+// The model of the document that the example follows, with the matrices that have survived; and tiny random models.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -17,7 +17,7 @@ const char* const kKept = "from the document";
 const char* const kAbout =
     "The example follows an earlier document of which only some matrices have survived. The surviving rows are kept; "
     "the "
-    "others are drawn at random from the seed. Each row says which it is.";
+    "others are drawn at random from the seed. Each row states its origin.";
 
 /// Pre-norm LayerNorm, 2 heads of 2 elements, ReLU, biases only in the norms, tied embeddings.
 ModelConfig document_config() {

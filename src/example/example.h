@@ -51,14 +51,14 @@ struct ExampleOptions {
   std::int32_t target = 0;  ///< The id after them. The loss is that of this prediction alone.
   OptimizerConfig optimizer;
   double lr = 0;
-  std::vector<std::string> cells;  ///< SECTION[index]: cells to write out, instead of those chosen by default.
+  std::vector<std::string> cells;  ///< SECTION[index]: written out instead of the default cell.
   std::int64_t most_differences = 600;
 };
 
 /// The arithmetic of one element.
 struct SpelledCell {
   std::string name;        ///< `blocks.0.attn.hook_q[0,0,1]`
-  std::string arithmetic;  ///< `1.4125·0.4 − 1.4125·0.3`, its numbers rounded.
+  std::string arithmetic;  ///< `1.4128·0.4000 + (−1.4128)·0.3000`, its numbers rounded.
   double result = 0;       ///< Of the arithmetic, with unrounded numbers.
   float value = 0;         ///< The element of the matrix.
 };
@@ -75,10 +75,10 @@ struct ExampleSection {
   std::string file;     ///< The source file that computes it.
   Shape shape;
   std::vector<float> values;
-  bool by_first = false;                   ///< Of three dimensions: a table per index of the first; else a single one.
+  bool by_first = false;                   ///< Whether a 3-D value has a table per index of its first dimension.
   std::vector<std::string> rows, columns;  ///< Labels.
-  std::vector<std::string> origins;        ///< Of each row; a single one if they are equal.
-  std::vector<Difference> differences;     ///< Empty, or as many as values.
+  std::vector<std::string> origins;        ///< One for each row, or a single one for all rows.
+  std::vector<Difference> differences;     ///< Empty, or one for each value.
   std::vector<SpelledCell> cells;
 };
 

@@ -1,4 +1,4 @@
-// The values and gradients of one training step, from which sections and the arithmetic of cells are made.
+// The values and gradients of one training step, from which the sections and the arithmetic of their cells are built.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@ namespace vitrine {
 
 /// A recorded value.
 struct Seen {
-  SiteId site;  ///< If it is a value or gradient at a site.
+  SiteId site;  ///< Set for a value or gradient at a site.
   Shape shape;
   std::vector<float> values;
 
@@ -27,13 +27,13 @@ using SeenByName = std::map<std::string, Seen>;
 
 /// An input or output of an op.
 struct Operand {
-  std::string name;       ///< Of its first site; "" if it has none. Several sites in a row may have the same value.
+  std::string name;       ///< Of its first site; "" if it has none. Consecutive sites may have the same value.
   std::string last_name;  ///< Of its last site, where its gradient arrives.
   Seen value;
   std::optional<Seen> gradient;
-  Shape site_shape;                                       ///< At its site; heads are apart there.
-  std::optional<std::size_t> made_by;                     ///< The op; none for ids.
-  std::vector<std::pair<std::size_t, std::size_t>> uses;  ///< StepOp and number of its input.
+  Shape site_shape;                                       ///< At its site, where heads are a dimension.
+  std::optional<std::size_t> made_by;                     ///< Index of the op; none for ids.
+  std::vector<std::pair<std::size_t, std::size_t>> uses;  ///< Index of the StepOp, and of its input.
 };
 
 /// An op of the forward, from its ledger.
@@ -54,7 +54,7 @@ struct Facts {
   std::vector<std::string> forward, backward;  ///< Names of sites in the order of the forward and of the backward.
   std::vector<Operand> operands;
   std::vector<StepOp> ops;
-  std::map<std::string, std::size_t> operand_of;  ///< By name of site; several sites may be one operand.
+  std::map<std::string, std::size_t> operand_of;  ///< By name of the site; several sites may share an operand.
   SeenByName params, param_gradients, new_params;
   Seen input_side, head_side;  ///< The two parts of the gradient of a tied embedding.
   OptimizerConfig optimizer;

@@ -1,4 +1,4 @@
-// Makes a WorkedExample of one step: the sections in the order of computation, with labels and cells.
+// Makes a WorkedExample from one step: the sections in the order of computation, with labels and cells.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -84,7 +84,7 @@ class Gatherer {
     if (shape.rank() == 1) return;
     s.rows = numbers(shape[0]);
     if (name == "embed.weight" || name == "unembed.weight") s.rows = labels_;
-    // The heads of what the parameter makes, and of what it multiplies.
+    // Rows are labelled by the heads of the value that the parameter makes, columns by those of its input.
     const StepOp* const op = op_with(name);
     if (op == nullptr || op->inputs.empty()) return;
     const Shape &made = f_.operands[op->output].site_shape, &read = f_.operands[op->inputs[0]].site_shape;

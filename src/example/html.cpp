@@ -1,4 +1,4 @@
-// Formats an example as a self-contained HTML page, without network or script, light or dark as the system is.
+// Formats an example as a self-contained HTML page, without scripts, in the light or dark style of the system.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace vitrine {
 namespace {
 
-/// An anchor: letters, digits and dots are kept, all else becomes a dash.
+/// An anchor: letters, digits and dots are kept; every other byte becomes a dash.
 std::string anchor(const std::string& name) {
   std::string result = "s-";
   for (const char c : name) result += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' ? c : '-';
@@ -78,7 +78,7 @@ float largest_of(const ExampleSection& s) {
 std::string section_html(const ExampleSection& s, const ExampleStyle& style) {
   std::string text = fmt::format("<section id=\"{}\">\n<h3><code>{}</code> <span class=\"shape\">{}</span></h3>\n",
                                  anchor(s.name), markup_escaped(s.name), to_string(s.shape));
-  // What scrolls on a narrow screen must be reachable by keyboard.
+  // Elements that scroll on a narrow screen must be reachable by keyboard.
   const auto scrolling = [&](const char* what) {
     return fmt::format(" tabindex=\"0\" role=\"group\" aria-label=\"{} of {}\">", what, markup_escaped(s.name));
   };

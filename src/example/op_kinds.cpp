@@ -141,7 +141,7 @@ Arithmetic activated(Activation activation, const Arithmetic& z) {
       Arithmetic(std::sqrt(2 / 3.14159265358979323846)) * (z + Arithmetic(0.044715, "0.044715") * squared(z) * z);
   return half * z * (whole(1) + function("tanh", math::tanh, inner));
 }
-/// The activation function that the op has used: the one that gives its output.
+/// The activation function that the op has used: the one that comes closest to its output.
 Activation activation_of(const OpView& v) {
   const auto differs_by = [&](Activation activation) {
     double largest = 0;
@@ -210,7 +210,7 @@ std::string add_formula(const OpView& v) {
 }
 Cell add_cell(const OpView& v, std::int64_t i) { return Arithmetic(v.input(0)[i]) + Arithmetic(v.input(1)[i]); }
 
-/// The factor that the op has used: that of its largest element.
+/// The factor that the op has used, computed from the largest element of its input.
 Arithmetic factor_of(const OpView& v) {
   const auto smaller = [](float a, float b) { return std::abs(a) < std::abs(b); };
   const auto at =

@@ -25,7 +25,7 @@ struct OpView {
 
 using Cell = std::optional<Arithmetic>;
 
-/// Formulas are in the notation of example/formula.h. A cell is null or empty where the arithmetic would be too long.
+/// Formulas are in the notation of example/formula.h. A cell is null or empty if the arithmetic would be too long.
 struct OpKind {
   std::string_view name;  ///< As on the tape.
   std::string_view file;
@@ -35,13 +35,13 @@ struct OpKind {
   std::string (*gradient_formula)(const OpView&, std::size_t k);
   Cell (*gradient_cell)(const OpView&, std::size_t k, std::int64_t flat);
   std::string_view param_gradient_formula{};  ///< What it adds to the gradient of its weight.
-  bool reads_gradient = true;                 ///< gradient_cell needs the gradient of the output; not that of the loss.
+  bool reads_gradient = true;                 ///< Whether gradient_cell needs the gradient of the output.
 };
 
 /// Null for an op that has no entry: it is shown without a formula.
 const OpKind* kind_of(const StepOp& op);
 
-/// The kinds of attention and of softmax; kind_of knows them and all others.
+/// The kinds of attention and of softmax, which are part of the list that kind_of searches.
 std::span<const OpKind> attention_kinds();
 
 /// exp(x) of element i divided by the sum of the exponentials of its row.
@@ -51,7 +51,7 @@ Cell softmax_at(const Seen& x, std::int64_t i);
 Arithmetic whole(std::int64_t n);
 Arithmetic exponential(const Arithmetic& x);
 
-/// How formulas write the value at a site: the end of its name; x if it is at none.
+/// The symbol in formulas for the value at a site: the end of its name, or x if `site` is "".
 std::string symbol(const std::string& site);
 
 /// Σ_i x[x_first + i · x_step] · w[w_first + i · w_step], n terms, without those whose x is exactly 0.

@@ -10,7 +10,7 @@ namespace {
 
 // rope
 
-/// One element of a rotated pair; forward turns by +θ, backward by −θ. Empty for elements that are not rotated.
+/// One element of a pair rotated by +θ (forward) or −θ (backward). Empty for elements that are not rotated.
 Cell rotated(const OpView& v, const Seen& x, std::int64_t i, bool backward) {
   const RopeConfig& c = *v.block().attention().rope;
   const std::int64_t dh = v.block().attention().head_dim, e = i % dh, half = c.dim / 2;
@@ -36,7 +36,7 @@ std::string rope_gradient(const OpView&, std::size_t) {
 }
 Cell rope_gradient_cell(const OpView& v, std::size_t, std::int64_t i) { return rotated(v, v.gradient(), i, true); }
 
-// Attention: q [T, H, dh], k and v [T, K, dh], strips [H, T, S]. A step is one segment, so S = T.
+// Attention: q [T, H, dh], k and v [T, K, dh], strips (scores or patterns) [H, T, S]. A step is one segment, so S = T.
 
 struct Heads {
   std::int64_t dh, H, K, T, group;
@@ -50,7 +50,7 @@ struct Heads {
 };
 
 std::string score_formula(const OpView&) { return "r_{h,t,s} = (q_{t,h} · k_{s,h}) · scale"; }
-/// Element i of the strips: Σ over the elements of a head, of a query's row and a key's row.
+/// Element i of the strips: the dot product of a query's row and a key's row, over the elements of a head.
 Arithmetic over_elements(const Heads& n, const Seen& of_queries, const Seen& of_keys, std::int64_t i) {
   const std::int64_t h = i / (n.T * n.T), t = i / n.T % n.T, s = i % n.T;
   return dot(of_queries, (t * n.H + h) * n.dh, 1, of_keys, (s * n.K + h / n.group) * n.dh, 1, n.dh);
@@ -61,7 +61,7 @@ Cell score_cell(const OpView& v, std::int64_t i) {
 std::string score_gradient(const OpView&, std::size_t k) {
   return k == 0 ? "scale · Σ_{s} dr_{h,t,s} · k_{s,h}" : "scale · Σ_{t} dr_{h,t,s} · q_{t,h}";
 }
-/// Σ over the heads of a group and over the rows of a column of strips, or over a row of strips of one head.
+/// Sums over the heads of a group and the rows of a column of their strips; over_keys(), over a row of one strip.
 Arithmetic over_queries(const Heads& n, const Seen& strips, const Seen& of_queries, std::int64_t i) {
   const std::int64_t s = i / (n.K * n.dh), g = i / n.dh % n.K, e = i % n.dh;
   std::vector<Arithmetic> heads;
@@ -124,7 +124,7 @@ constexpr OpKind kKinds[] = {
 }  // namespace
 
 Cell softmax_at(const Seen& x, std::int64_t i) {
-  constexpr float kSafe = 20;  // above, the maximum is subtracted, as in the op
+  constexpr float kSafe = 20;  // above it, the maximum is subtracted, as in the op
   const std::int64_t n = x.last_size(), first = i / n * n;
   if (std::isinf(x[i])) return std::nullopt;
   const float largest = *std::max_element(x.values.begin() + first, x.values.begin() + first + n);

@@ -1,4 +1,4 @@
-// What text, Markdown and HTML have in common: the tables of a section, and the introduction and summary.
+// The parts that text, Markdown and HTML share: the tables of a section, and the introduction and summary.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace vitrine {
 
-/// A table of a section: element (r, c) is number first + r · columns + c of its values.
+/// A table of a section: element (r, c) has index first + r · columns + c in its values.
 struct ExampleTable {
   std::string heading;  ///< "head 1"; "" if the section has a single table.
   std::int64_t first = 0, rows = 0, columns = 0;
@@ -26,7 +26,7 @@ double largest_difference(const ExampleSection& section);
 std::vector<std::string> opening_of(const WorkedExample& example);
 std::vector<std::string> closing_of(const WorkedExample& example);
 
-/// The terminal cells that a text takes.
+/// The number of characters in a text, which approximates the terminal cells that it takes.
 std::int64_t width_of(const std::string& text);
 
 }  // namespace vitrine

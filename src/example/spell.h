@@ -22,11 +22,11 @@ SectionWords gradient_words_of(const Facts& facts, const std::string& site);
 SectionWords param_gradient_words_of(const Facts& facts, const std::string& param);
 
 /// The arithmetic of element `flat` of the value at a site, of a gradient (`grad:NAME`; `input:` and `head:` for the
-/// parts of the embedding's), or of a parameter after the update (`new:NAME`). Nothing if the value equals another one,
+/// parts of the embedding's), or of a parameter after the update (`new:NAME`). Empty if the value equals another one,
 /// or if the arithmetic is too long.
 std::optional<Arithmetic> spell(const Facts& facts, const std::string& section, std::int64_t flat);
-/// Spells out the requested cells (SECTION[index]), and in all other sections the largest element. Throws BadInput for
-/// a cell that does not exist or has no arithmetic. Also sums up the finite differences.
+/// Spells out the requested cells (SECTION[index]); by default, the largest element of a parameter or of the last row
+/// of a site. Throws BadInput for a cell that does not exist or has no arithmetic. Also summarizes the differences.
 void add_cells(const Facts& facts, const std::vector<std::string>& requested, WorkedExample& example);
 
 }  // namespace vitrine

@@ -196,7 +196,7 @@ void take_ends_apart(Facts& f) {
   f.head_side = std::move(head);
 }
 
-/// A slope for each element of every parameter that is updated; for large models, of some evenly spaced elements.
+/// A slope for each element of every parameter that is updated; in large models, only for evenly spaced elements.
 std::map<std::string, std::vector<Difference>> take_differences(const ExampleModel& model, const ExampleOptions& o,
                                                                 std::span<const TrainParam> learning) {
   std::int64_t total = 0;

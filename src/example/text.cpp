@@ -18,7 +18,7 @@ std::int64_t widest(const std::vector<std::string>& texts) {
   return width;
 }
 
-/// As many columns as fit in a line, then the others below.
+/// Lays out as many columns as fit in a line, and the others below them.
 std::string table_text(const ExampleSection& s, const ExampleTable& table, const std::vector<std::string>& cells) {
   const std::int64_t label_width = widest(s.rows);
   const std::int64_t width = std::max(widest(cells), widest(s.columns)) + 2;

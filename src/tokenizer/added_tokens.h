@@ -1,8 +1,9 @@
-// Added tokens: texts that are always one token. They are found before the rest of the text is normalized and split.
+// Added tokens are texts that always become one token. They are found before the rest of the text is normalized and
+// split.
 //
 // Source of the rules: Hugging Face's `tokenizers`, src/tokenizer/added_vocabulary.rs. Tokens that are not normalized
-// are searched for in the original text. The others are normalized and searched for in the normalized rest. Each search
-// takes the leftmost match, and the longest of several.
+// are searched for in the original text. The others are normalized and searched for in the normalized rest of the text.
+// Each search takes the leftmost match, and the longest one if there are several.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,7 @@ struct AddedToken {
 };
 
 /// Reads the list. Throws BadCheckpoint if it is malformed, if an id or a content appears twice, or if the vocabulary
-/// has the content with another id or the id with another content.
+/// has the content with another id or the id with another content; Unsupported for more than 65,536 tokens.
 std::vector<AddedToken> parse_added_tokens(const Json& json, const PieceTable& pieces, std::string_view where);
 
 class AddedTokens {
@@ -52,7 +53,7 @@ class AddedTokens {
     split(normalized_, normalized, policy, text, token);
   }
 
-  /// Returns null if the id is not that of an added token.
+  /// The added token with this id, or null.
   const AddedToken* find(std::int32_t id) const;
   const std::vector<AddedToken>& tokens() const { return tokens_; }
 

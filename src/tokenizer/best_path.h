@@ -27,7 +27,7 @@ class BestPath {
 
   /// The pieces of the best path, or of the first of several, in order. They are valid until the next call. `trie` has
   /// the pieces with their ids, `score_of` the score of an id, `length_of` the length of the character at the front of
-  /// a text. A character that is not a piece is `unk_id` with `unk_score`; it is an error if `unk_id` is kNoId.
+  /// a text. A character that is not a piece is `unk_id` with `unk_score`. Throws BadInput for it if `unk_id` is kNoId.
   /// `recorder` may be null.
   template <class ScoreOf, class LengthOf>
   const std::vector<Piece>& find(std::string_view text, const PrefixTrie& trie, ScoreOf&& score_of,

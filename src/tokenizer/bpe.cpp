@@ -11,7 +11,7 @@
 namespace vitrine {
 namespace {
 
-constexpr std::size_t kShortWord = 40;        // symbols, up to which a scan for each merge is faster than a heap
+constexpr std::size_t kShortWord = 40;        // symbols; up to this length, a scan for each merge is faster than a heap
 constexpr std::size_t kKeptBytes = 1U << 20;  // of scratch, kept after a long text
 constexpr std::uint64_t kMaxRankWork = 1ULL << 31;
 constexpr std::uint32_t kSmallCharacters = 0x10000;
@@ -152,7 +152,7 @@ std::int32_t Bpe::character_id(std::string_view character) const {
 }
 
 /// The next offset after `from` at which the word may be cut without changing the result: between two known characters
-/// that no merge joins. Unknown characters may vanish, fuse or become bytes, so they are not separated from others.
+/// that no merge joins. Unknown characters may be dropped, fuse or become bytes, so they are not separated from others.
 std::size_t Bpe::safe_cut(std::string_view word, std::size_t from) const {
   const bool bytes = options_.symbols == BpeOptions::Symbols::bytes;
   bool previous_known = false;
@@ -214,8 +214,8 @@ void Bpe::merge(Workspace& workspace) const {
   });
 }
 
-/// `unk_pending`: an unk that has not been appended yet, because the next one may fuse with it. (As in `tokenizers`,
-/// bytes of the fallback do not append it.)
+/// `unk_pending`: whether an unk is still to be appended, because the next one may fuse with it. (As in `tokenizers`,
+/// byte fallback does not append it.)
 void Bpe::append_unknown(std::string_view character, bool& unk_pending, std::vector<std::int32_t>& ids) const {
   if (options_.byte_fallback) {
     const auto id = [&](char byte) { return byte_ids_[static_cast<unsigned char>(byte)]; };

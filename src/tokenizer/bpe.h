@@ -1,8 +1,8 @@
-// Byte pair encoding: merges adjacent symbols of a word, always the pair with the lowest rank, or the leftmost of them
-// if several tie, until no pair has a merge.
+// Byte pair encoding: merges adjacent symbols of a word, always the leftmost pair with the lowest rank, until no pair
+// has a merge.
 //
 // Source: Sennrich, Haddow, Birch (2016), arXiv 1508.07909. Options and corner cases follow Hugging Face's `tokenizers`
-// (models/bpe). Encoding takes O(n log n) in the length of the word.
+// (models/bpe). Encoding takes O(n log n) time in the length of the word.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct BpeOptions {
   bool ignore_merges = false;   ///< a word that is in the vocabulary becomes that piece without merging
   bool byte_fallback = false;   ///< an unknown character becomes a piece <0xNN> for each of its bytes
   bool fuse_unk = false;        ///< adjacent unknown characters become a single unk
-  std::int32_t unk_id = kNoId;  ///< kNoId: unknown characters vanish; kMissingUnk: they are an error
+  std::int32_t unk_id = kNoId;  ///< kNoId: unknown characters are dropped; kMissingUnk: they are an error
   std::string continuing_subword_prefix;
   std::string end_of_word_suffix;
 };
@@ -67,7 +67,7 @@ class MergeTable {
 };
 
 /// The pairs of characters between which a merge can join pieces. A text may be cut between other characters before
-/// merging without changing the result. Each merge adds the last character of its left piece and the first of its right
+/// merging, with the same result. Each merge adds the last character of its left piece and the first of its right
 /// piece.
 class MergeBoundaries {
  public:
@@ -80,7 +80,7 @@ class MergeBoundaries {
   }
 
  private:
-  static constexpr std::size_t kSmall = 256;  // pairs of characters below have their own bits
+  static constexpr std::size_t kSmall = 256;  // pairs of code points below it have their own bits
   static constexpr std::size_t kHashed = std::size_t{1} << 20;
   static std::size_t index(std::uint32_t last, std::uint32_t first) {
     if ((last | first) < kSmall) return last * kSmall + first;
@@ -107,11 +107,11 @@ class Bpe {
     MergeScratch scratch;
   };
 
-  /// `where` names the file in errors. Throws BadCheckpoint if the result of a merge is not in the vocabulary.
+  /// `where` names the file in errors. Throws BadCheckpoint if a piece or the result of a merge is not in `pieces`.
   Bpe(PieceTable pieces, const std::vector<Pair>& pairs, BpeOptions options, std::string_view where);
 
   /// Derives the merges as tiktoken does: two adjacent pieces are merged if their concatenation is a piece, whose id is
-  /// the rank. Throws BadCheckpoint if there are more than MergeTable::kMaxMerges.
+  /// the rank. Throws BadCheckpoint if there are more than MergeTable::kMaxMerges or the pieces are too long.
   static Bpe from_ranks(PieceTable pieces, BpeOptions options, std::string_view where);
 
   /// Appends the ids of `word`, a pre-token or a whole text. It must be valid UTF-8 unless symbols are bytes.

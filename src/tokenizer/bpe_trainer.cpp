@@ -78,7 +78,7 @@ class Trainer {
     std::uint32_t length;  // in symbols; the space after it is unused
   };
   struct Candidate {
-    std::uint64_t count;  // when the candidate was added; an upper bound of the pair's count
+    std::uint64_t count;  // when the candidate was added; an upper bound on the pair's count
     std::uint32_t pair;
   };
 

@@ -37,7 +37,8 @@ struct TrainedBpe {
 
 /// The vocabulary is smaller than requested if no pair is left. As in Hugging Face's trainer, a merge whose result is
 /// already a piece adds none. `report` receives the number of merges. Throws BadInput if the size of the vocabulary is
-/// too small or too large for the format, or if a special token equals a piece.
+/// too small or too large for the format, or if a special token is empty, not UTF-8, repeated or equal to a piece;
+/// OutOfCapacity if a count exceeds 64 bits.
 TrainedBpe train_bpe(WordCounts words, const BpeTraining& options, const ReportProgress& report = {});
 
 /// The bytes, sorted by their characters in the byte-level alphabet: '!' to '~' first.

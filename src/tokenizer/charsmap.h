@@ -19,7 +19,7 @@ class Charsmap {
   Charsmap() = default;
 
   /// Reads a blob; an empty one has no rules. Checks every reachable unit and every replacement, so that matching stays
-  /// within the array. Throws BadCheckpoint; `where` names the file in errors.
+  /// within the array. Throws BadCheckpoint if the blob is malformed; `where` names the file in errors.
   static Charsmap parse(std::string_view blob, std::string_view where);
 
   struct Match {

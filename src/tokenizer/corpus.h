@@ -22,10 +22,10 @@ struct CorpusOptions {
 /// path does not exist or a folder has no such files.
 std::vector<std::string> corpus_files(const std::vector<std::string>& paths);
 
-/// The offset at which to cut `text`, the beginning of a longer text, without dividing a word: before the last space
-/// that follows a character other than white space; otherwise after the last line break between two such characters;
-/// otherwise before the last character. The patterns in use (GPT-2, cl100k, o200k, Llama 3, Qwen) match no word across
-/// the first two. `text` must not be empty; the offset is greater than 0.
+/// The offset at which to cut `text`, the beginning of a longer text: before the last space that follows a character
+/// other than white space; if there is none, after the last line break between two such characters; if there is none,
+/// before the last character, which may divide a word. The patterns in use (GPT-2, cl100k, o200k, Llama 3, Qwen) match
+/// no word across the first two. `text` must not be empty; the offset is greater than 0.
 std::size_t last_cut(std::string_view text);
 
 /// Reads documents in order, one piece at a time. In a .jsonl or .ndjson file each line is a JSON object whose "text"
@@ -40,8 +40,8 @@ class CorpusReader {
 
   CorpusReader(std::vector<std::string> files, CorpusOptions options);
 
-  /// Returns false at the end of the last file. Throws BadInput if a file cannot be read or is not UTF-8, BadCheckpoint
-  /// for a line that is not JSON. Both name the place.
+  /// Returns false at the end of the last file. Throws BadInput if a file cannot be read, is not UTF-8, or has a line
+  /// without a "text"; BadCheckpoint for a line that is not JSON. Both name the place.
   bool next(Piece& piece);
 
   /// The bytes read so far and the total size of all files, where a pipe counts as 0.

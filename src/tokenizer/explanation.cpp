@@ -20,7 +20,7 @@ Explanation::Excerpt excerpt(std::string_view text) {
 
 }  // namespace
 
-/// Returns false once the limit is reached, and from then on.
+/// Returns false once the limit has been reached.
 bool EncodingRecorder::take(std::size_t n_bytes) {
   const std::size_t cost = 1 + n_bytes / 64;
   explanation_.is_cut = explanation_.is_cut || cost > items_left_;

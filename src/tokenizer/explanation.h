@@ -73,8 +73,8 @@ struct Explanation {
 /// Records the steps up to a limit, which bounds its memory.
 class EncodingRecorder {
  public:
-  /// `max_items` limits the number of steps, symbols, merges and candidates together. 64 bytes of text count as one
-  /// item more.
+  /// `max_items` limits the number of steps, symbols, merges and candidates together. Every 64 bytes of text count as
+  /// one more item.
   explicit EncodingRecorder(std::size_t max_items) : items_left_(max_items) {}
 
   void part(std::string_view text);
@@ -82,7 +82,7 @@ class EncodingRecorder {
   /// Records nothing if the text did not change.
   void normalized(std::string_view by, std::string_view before, std::string_view after);
 
-  /// Begins a step for each pre-tokenizer. pre_token then adds a word to that of pre-tokenizer `stage`.
+  /// Begins a step for each pre-tokenizer. pre_token() then adds a word to the step of pre-tokenizer `stage`.
   void begin_cuts(std::span<const std::string> names);
   void pre_token(std::size_t stage, std::string_view word);
 
@@ -119,7 +119,7 @@ inline void add_token(std::int32_t id, Explanation::Token::From from, std::vecto
   if (recorder != nullptr) recorder->token(id, from);
 }
 
-/// Encodes one word by `encode()`, which appends to `ids`, and records it unless `recorder` is null.
+/// Encodes one word with `encode()`, which appends to `ids`, and records it unless `recorder` is null.
 template <class Encode>
 void record_word(EncodingRecorder* recorder, std::string_view word, std::vector<std::int32_t>& ids, Encode&& encode) {
   if (recorder == nullptr) return encode();

@@ -13,8 +13,8 @@
 
 namespace vitrine {
 
-/// Special tokens are found in a text as in llama.cpp: one token after the other, the longest token first. A longer
-/// token takes precedence over one further left: with the tokens "ab" and "bcd", "abcd" becomes "a" and "bcd". Source:
+/// Special tokens are found in a text as in llama.cpp: one token after another, the longest first. A longer token takes
+/// precedence over one further left: with the tokens "ab" and "bcd", "abcd" becomes "a" and "bcd". Source:
 /// ggml-org/llama.cpp, src/llama-vocab.cpp (tokenizer_st_partition).
 class GgufTokenizer : public Tokenizer {
  public:

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 VocabularyPiece padding(std::size_t id, float score) { return {fmt::format("[PAD{}]", id), score, PieceType::unused}; }
 
-/// Adds the lists of tokens, padded to `vocab_size`. Throws BadCheckpoint if there are more.
+/// Adds the lists of tokens, padded to `vocab_size`. Throws BadCheckpoint if there are more tokens.
 void add_tokens(std::vector<VocabularyPiece> tokens, bool with_scores, std::int64_t vocab_size, std::string_view path,
                 GgufKeys& keys) {
   if (static_cast<std::int64_t>(tokens.size()) > vocab_size) {
@@ -198,7 +198,7 @@ GgufKeys byte_level_keys(std::string_view text, std::string_view path, const Ggu
   return keys;
 }
 
-/// The file of the tokenizer, if `path` is a folder.
+/// The file of the tokenizer: `path`, or a file in that folder.
 std::string file_of(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return path;
@@ -206,7 +206,7 @@ std::string file_of(const std::string& path) {
     const fs::path file = fs::path(path) / name;
     if (fs::exists(file, error)) return file.string();
   }
-  throw BadInput(path, "expected tokenizer.model or tokenizer.json in the folder to write to the GGUF file");
+  throw BadInput(path, "expected tokenizer.model or tokenizer.json in the folder, got neither");
 }
 
 }  // namespace

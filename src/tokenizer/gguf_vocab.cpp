@@ -80,7 +80,7 @@ std::optional<std::int32_t> read_id(const GgufMetadata& metadata, std::string_vi
   return static_cast<std::int32_t>(*id);
 }
 
-/// Sets the stop ids: those of the file and those of kEndPieces.
+/// Sets the stop ids, those of the file and of kEndPieces, and makes the pieces of both lists control tokens.
 void find_stop_ids(const GgufMetadata& metadata, const PieceTable& ids, GgufVocabulary& v) {
   if (v.eos) v.stop_ids.push_back(*v.eos);
   for (const char* key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
@@ -100,7 +100,8 @@ void find_stop_ids(const GgufMetadata& metadata, const PieceTable& ids, GgufVoca
   v.stop_ids.erase(std::unique(v.stop_ids.begin(), v.stop_ids.end()), v.stop_ids.end());
 }
 
-/// Sets strip_left and strip_right, which the file does not contain, by the name of the model, as llama.cpp does.
+/// Sets strip_left and strip_right, which are not in the file, by the pre-tokenizer or the model's name, as llama.cpp
+/// does.
 void set_strips(const GgufMetadata& metadata, const PieceTable& ids, GgufVocabulary& v) {
   if (v.pre == "jina-v2-de" || v.pre == "jina-v2-es" || v.pre == "jina-v2-code") {
     const std::int32_t mask = ids.find("<mask>");

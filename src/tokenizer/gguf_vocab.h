@@ -1,9 +1,9 @@
 // The tokenizer of a GGUF file: the keys tokenizer.ggml.*, interpreted as in llama.cpp.
 //
-// `tokenizer.ggml.model` is the kind. Supported are "llama" (SentencePiece's BPE, used for unigram models too) and
-// "gpt2" (byte-level BPE with the pre-tokenizer `tokenizer.ggml.pre`). If the file names no pre-tokenizer, llama.cpp
-// falls back to a default one; vitrine refuses the file, because the ids would be wrong. Source: ggml-org/llama.cpp,
-// src/llama-vocab.cpp.
+// `tokenizer.ggml.model` is the kind. The supported kinds are "llama" (SentencePiece's BPE, used for unigram models,
+// too) and "gpt2" (byte-level BPE with the pre-tokenizer `tokenizer.ggml.pre`). If the file names no pre-tokenizer,
+// llama.cpp falls back to a default one; vitrine rejects the file, because the ids would be wrong. Source:
+// ggml-org/llama.cpp, src/llama-vocab.cpp.
 #pragma once
 
 #include <memory>
@@ -21,8 +21,8 @@ namespace vitrine {
 /// The common part of both kinds.
 struct GgufVocabulary {
   struct Piece : VocabularyPiece {
-    bool strip_left = false;   ///< If recognized in a text, it includes the whitespace before it.
-    bool strip_right = false;  ///< The same for the whitespace after it.
+    bool strip_left = false;   ///< Whether a match in a text includes the white space before it.
+    bool strip_right = false;  ///< The same for the white space after it.
   };
   std::vector<Piece> pieces;
   std::string pre;  ///< tokenizer.ggml.pre

@@ -16,7 +16,7 @@ inline std::uint64_t hash_number(std::uint64_t x) {
   return x ^ (x >> 33);
 }
 
-/// Folds in eight bytes at a time by a 64 × 64 → 128 bit product.
+/// Folds in eight bytes at a time with a 64 × 64 → 128-bit product.
 inline std::uint64_t hash_bytes(std::string_view bytes) {
   const auto fold = [](std::uint64_t a, std::uint64_t b) {
     __extension__ using Wide = unsigned __int128;

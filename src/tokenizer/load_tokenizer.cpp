@@ -48,7 +48,7 @@ bool is_vocab_json(std::string_view text) {
   return i != text.npos && text[i] >= '0' && text[i] <= '9';
 }
 
-/// The other file of a pair: for `gpt2-vocab.json`, `gpt2-merges.txt`.
+/// The other file of a pair, such as `gpt2-merges.txt` for `gpt2-vocab.json`.
 std::string sibling(const std::string& path, std::string_view own, std::string_view other) {
   if (!path.ends_with(own))
     throw BadInput(path, "expected a name ending in {} to find the corresponding {}", own, other);
@@ -61,8 +61,8 @@ std::unique_ptr<const Tokenizer> load_pair(const std::string& vocab, const std::
 }
 
 /// Whether the file begins with a small int32 (max_token_length). The third and fourth bytes of the other formats are
-/// not zero: some are text, GGUF has its magic there and SentencePiece its first piece. So a max_token_length of 10
-/// (0x0A, the first byte of SentencePiece) or 123 ('{') is unambiguous.
+/// not zero: some are text; GGUF has its magic there, and SentencePiece its first piece. Therefore, a max_token_length
+/// of 10 (0x0A, the first byte of SentencePiece) or 123 ('{') is unambiguous.
 bool is_llama2c(std::string_view text) { return text.size() >= 4 && text[2] == '\0' && text[3] == '\0'; }
 
 /// Whether a file that begins like a llama2.c tokenizer is a llama2.c model: seven int32 (dim, hidden_dim, n_layers,

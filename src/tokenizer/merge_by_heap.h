@@ -1,5 +1,4 @@
-// Merges adjacent symbols, always the pair with the lowest rank, or the leftmost of them if several tie, until no pair
-// has a merge.
+// Merges adjacent symbols, always the leftmost pair with the lowest rank, until no pair has a merge.
 #pragma once
 
 #include <algorithm>

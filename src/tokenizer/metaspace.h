@@ -1,4 +1,4 @@
-// Metaspace: spaces written as a visible character, usually U+2581. Used by its pre-tokenizer and its decoder.
+// Metaspace writes spaces as a visible character, usually U+2581. Its pre-tokenizer and its decoder share this file.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct Metaspace {
 };
 
 /// Reads the fields, including those of older files (add_prefix_space, str_rep). Throws BadCheckpoint if they
-/// contradict each other.
+/// contradict each other, Unsupported for an unknown prepend_scheme.
 Metaspace parse_metaspace(const JsonFields& fields);
 
 /// Appends `text` with each space replaced by `mark`.

@@ -26,7 +26,7 @@ class Normalizer {
     return apply(std::move(text), most, recorder);
   }
 
-  /// The same, but throws OutOfCapacity if a text of more than `most` bytes results.
+  /// The same, but throws OutOfCapacity if a result exceeds `most` bytes.
   virtual std::string apply(std::string text, std::size_t most, EncodingRecorder* recorder) const = 0;
 };
 

@@ -141,7 +141,7 @@ void PieceMerger::append(std::string_view symbol, std::int32_t id, Workspace& wo
   }
 }
 
-/// Splits an unused piece into the two it was merged from, and recursively those of them that are unused.
+/// Splits an unused piece into the two that it was merged from, and recursively splits those that are unused, too.
 void PieceMerger::append_unused(std::string_view piece, Workspace& w, std::vector<std::int32_t>& ids) const {
   std::vector<std::string_view> pending = {piece};
   while (!pending.empty()) {

@@ -1,6 +1,5 @@
 // Merges by score, as SentencePiece's BPE and llama.cpp's SPM do: of all adjacent pairs whose concatenation is a piece,
-// it always merges the one whose piece has the highest score, or the leftmost of them if several tie, until no pair is
-// left.
+// the leftmost one whose piece has the highest score is always merged next, until no pair is left.
 //
 // Unlike Bpe (bpe.h), this has no list of merges. The piece that two symbols form is looked up by its text, so a symbol
 // need not be a piece. Takes O(n log n). Source: google/sentencepiece, bpe_model.cc (Model::SampleEncode with alpha 0).

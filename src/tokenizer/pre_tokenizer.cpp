@@ -26,7 +26,7 @@ class SplitPreTokenizer final : public PreTokenizer {
   Split split_;
 };
 
-/// Each character that has a property is a delimiter.
+/// Every character with a given property is a delimiter.
 class CharacterSplit final : public PreTokenizer {
  public:
   CharacterSplit(bool (*is_delimiter)(std::uint32_t), SplitBehavior behavior)
@@ -108,7 +108,7 @@ class ByteLevel final : public PreTokenizer {
   std::optional<Split> split_;
 };
 
-/// Replaces spaces by a visible character and splits the text before it.
+/// Replaces spaces by a visible character and splits the text before each of them.
 class MetaspacePreTokenizer final : public PreTokenizer {
  public:
   explicit MetaspacePreTokenizer(Metaspace metaspace) : metaspace_(std::move(metaspace)) {}

@@ -1,4 +1,4 @@
-// A fixed set of byte strings. Finds those that are prefixes of a text.
+// A fixed set of byte strings, and a search for those that are prefixes of a text.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@ class PrefixTrie {
   using Key = std::pair<std::string_view, std::int32_t>;
 
   PrefixTrie() = default;
-  /// Keys must not be empty, values not negative. Of equal keys only one is kept. The key strings are not referenced
-  /// after construction.
+  /// Keys must not be empty, values not negative. Of equal keys, the last one is kept. The key strings are not
+  /// referenced after construction.
   explicit PrefixTrie(std::vector<Key> keys);
 
   struct Match {

@@ -12,7 +12,8 @@
 
 namespace vitrine {
 
-/// The engine for which a regex was written. Both agree on \w and \s (Unicode's White_Space; PCRE2's \s adds U+180E).
+/// The engine for which a regex was written. Both agree on \s (Unicode's White_Space; PCRE2's adds U+180E); \w of
+/// Oniguruma adds ² ³ ¹ ¼ ½ ¾ outside bracketed classes.
 enum class RegexSyntax {
   oniguruma,  ///< `tokenizers` in its default build, with Ruby's syntax: ^ and $ match at every line
   rust,       ///< tiktoken (fancy-regex): ^ and $ match only at the ends of the text
@@ -44,7 +45,7 @@ class Regex {
   std::unique_ptr<Code> code_;
 };
 
-/// The pattern in PCRE2's syntax.
+/// The pattern in PCRE2's syntax. Throws as the constructor of Regex does.
 std::string translate_regex(std::string_view pattern, RegexSyntax syntax, std::string_view where);
 
 /// A string, which must not be empty, or a regex.

@@ -1,5 +1,5 @@
-// Translates the regexes of tokenizer files into PCRE2's syntax. Differences are spelled out; unknown constructs are
-// refused.
+// Translates the regexes of tokenizer files into PCRE2's syntax. Constructs whose meaning differs are rewritten;
+// unknown ones are rejected.
 //
 // Sources: Oniguruma's doc/RE (Ruby syntax), the documentation of Rust's regex and fancy-regex, pcre2pattern(3).
 #include <fmt/format.h>

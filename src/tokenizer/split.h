@@ -1,5 +1,5 @@
 // The patterns of tokenizer.json, {"String": …} or {"Regex": …}: text is split at their matches, with the behaviours of
-// `tokenizers`, or the matches are replaced. The byte-level alphabet.
+// `tokenizers`, or the matches are replaced. Also: the byte-level alphabet.
 #pragma once
 
 #include <cstdint>
@@ -90,8 +90,7 @@ void append_byte_level(std::string_view bytes, std::string& out);
 /// The same, as a new string.
 std::string byte_level(std::string_view bytes);
 
-/// Appends the bytes that `text` spells in that alphabet. Appends nothing and returns false if a character is not in
-/// it.
+/// Appends the bytes that `text` spells in that alphabet. Appends nothing and returns false for other characters.
 bool append_from_byte_level(std::string_view text, std::string& out);
 
 }  // namespace vitrine

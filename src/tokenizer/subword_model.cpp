@@ -12,7 +12,7 @@ namespace vitrine {
 namespace {
 
 constexpr std::size_t kMaxSpacedMergeBytes = 1024;
-constexpr std::int32_t kMaxTriePieces = 1 << 19;  // twice the largest published; a trie takes up to 60 bytes a byte
+constexpr std::int32_t kMaxTriePieces = 1 << 19;  // twice the largest published; a trie takes up to 60 bytes per byte
 constexpr std::size_t kMaxTrieBytes = std::size_t{4} << 20;
 
 void check_trie_size(const PieceTable& pieces, std::string_view where) {

@@ -28,8 +28,8 @@ class SubwordModel {
   virtual const PieceTable& pieces() const = 0;
 };
 
-/// Builds the model of `document`, whose tables are moved from. As in `tokenizers`, a missing type is inferred from the
-/// keys. Throws BadCheckpoint if the model is malformed, Unsupported for an unknown type or option.
+/// Builds the model of `document`, whose tables are moved into it. As in `tokenizers`, a missing type is inferred from
+/// the keys. Throws BadCheckpoint if the model is malformed, Unsupported for an unknown type or option.
 std::unique_ptr<const SubwordModel> parse_subword_model(TokenizerDocument& document, std::string_view where);
 
 /// Throws BadCheckpoint if a merge or its result is not in the vocabulary.

@@ -30,7 +30,7 @@ class Tokenizer {
   /// The ids of `text`, which may contain any bytes, including NUL and invalid UTF-8.
   std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy) const;
 
-  /// The same ids with the steps that lead to them, about `max_items` at most. Throws what encode throws.
+  /// The same ids, and at most about `max_items` of the steps that lead to them. Throws what encode throws.
   Explanation explain(std::string_view text, SpecialTokens policy, std::size_t max_items = 20'000) const;
 
   /// The piece as the vocabulary spells it ("<0x0A>", "\n<s>\n"), for display.
@@ -99,9 +99,8 @@ struct TokenizerFile {
 };
 std::vector<TokenizerFile> tokenizer_files(const std::string& path);
 
-/// A number that identifies a tokenizer; files of tokens store it. FNV-1a (64 bit) of the vocabulary and of the ids of
-/// a text that exercises the rules. A tokenizer in two formats has the same fingerprint if both spell its pieces the
-/// same.
+/// A number that identifies a tokenizer; token shards store it. FNV-1a (64 bit) of the vocabulary and of the ids of a
+/// text that exercises the rules. A tokenizer in two formats has the same fingerprint if both spell its pieces alike.
 std::uint64_t tokenizer_fingerprint(const Tokenizer& tokenizer);
 
 }  // namespace vitrine

@@ -40,7 +40,7 @@ class MergeList {
 };
 
 struct TokenizerDocument {
-  Json rest;  ///< The document with null as model.vocab and model.merges.
+  Json rest;  ///< The document, in which model.vocab and model.merges are null.
   PieceTable pieces;
   bool has_vocab = false;
   bool has_merges = false;

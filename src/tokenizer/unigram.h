@@ -13,8 +13,8 @@ namespace vitrine {
 
 class Unigram final : public SubwordModel {
  public:
-  /// `scores` are by id. An unknown character scores 10 less than the worst piece. Adjacent unknown characters become
-  /// one unk, or their bytes with `byte_fallback`. They are an error if `unk_id` is kNoId.
+  /// `scores` are indexed by id. An unknown character scores 10 less than the worst piece. Adjacent unknown characters
+  /// become one unk, or their bytes with `byte_fallback`. encode() throws BadInput for them if `unk_id` is kNoId.
   Unigram(PieceTable pieces, std::vector<double> scores, std::int32_t unk_id, bool byte_fallback);
 
   void encode(std::string_view word, SubwordWorkspace& workspace, std::vector<std::int32_t>& ids) const override;

@@ -128,7 +128,7 @@ WordCounts count_words(const std::vector<std::string>& files, const WordCounting
     if (report) report(reader.bytes_done(), reader.bytes_total());
   }
   for (WordCounts& counts : own) hand_over(counts);
-  if (all.size() == 0) throw BadInput("corpus", "expected text to train on, the files contain none");
+  if (all.size() == 0) throw BadInput("corpus", "expected text to train on, but the files contain none");
   return all;
 }
 
@@ -143,7 +143,7 @@ std::vector<std::uint32_t> characters_of(const std::vector<std::string>& files, 
   for (std::uint32_t c = 0; c < appears.size(); ++c) {
     if (appears[c]) characters.push_back(c);
   }
-  if (characters.empty()) throw BadInput("corpus", "expected text to train on, the files contain none");
+  if (characters.empty()) throw BadInput("corpus", "expected text to train on, but the files contain none");
   return characters;
 }
 

@@ -54,13 +54,13 @@ struct WordCounting {
 };
 
 /// Counts the words of `files` (see tokenizer/corpus.h), `pool.size()` pieces at a time. The counts do not depend on
-/// the number of threads. Memory grows with the number of distinct words, plus a few megabytes a thread. `report`
+/// the number of threads. Memory grows with the number of distinct words, plus a few megabytes per thread. `report`
 /// receives bytes. Throws what CorpusReader throws, BadInput if the files contain no word, BadCheckpoint for a
 /// malformed pattern.
 WordCounts count_words(const std::vector<std::string>& files, const WordCounting& options, ThreadPool& pool,
                        const ReportProgress& report = {});
 
-/// The characters of `files`, in ascending order.
+/// The characters of `files`, in ascending order. Throws what CorpusReader throws, BadInput if the files are empty.
 std::vector<std::uint32_t> characters_of(const std::vector<std::string>& files, const ReportProgress& report = {});
 
 }  // namespace vitrine

@@ -1,4 +1,4 @@
-// WordPiece, which takes the longest matching piece first, and WordLevel, which knows only whole words.
+// WordPiece, which takes the longest matching piece first, and WordLevel, whose pieces are whole words.
 //
 // Sources: Schuster, Nakajima (2012), "Japanese and Korean voice search"; Hugging Face's `tokenizers`
 // (models/wordpiece, models/wordlevel).
@@ -15,6 +15,7 @@ namespace vitrine {
 class WordPiece final : public SubwordModel {
  public:
   /// A word with more than `max_input_chars_per_word` characters, or one that cannot be spelled, becomes one unk.
+  /// encode() throws BadInput for it if there is no unk.
   WordPiece(PieceTable pieces, std::int32_t unk_id, const std::string& continuing_subword_prefix,
             std::int64_t max_input_chars_per_word);
   void encode(std::string_view word, SubwordWorkspace& workspace, std::vector<std::int32_t>& ids) const override;

@@ -7,7 +7,7 @@ namespace {
 TEST(ExampleCommand, PrintsTheWholeStep) {
   const std::string out = output_of({"example"});
   for (const char* part : {"\"the cat sat on the\" is followed by \"mat\"", "from the document",
-                           "Each row says which it is", "seed 4, in tenths", "grad:embed.weight", "new:embed.weight",
+                           "Each row states its origin", "seed 4, in tenths", "grad:embed.weight", "new:embed.weight",
                            "finite differences:", "The update changed the loss from"}) {
     EXPECT_THAT(out, testing::HasSubstr(part));
   }

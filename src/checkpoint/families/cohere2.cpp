@@ -1,4 +1,4 @@
-// Cohere 2 (Command R7B, Command A): Command R's block; three layers with a window and RoPE to one without either.
+// Cohere 2 (Command R7B, Command A): Command R's block; three layers with a window and RoPE, then one without either.
 // Sources: Cohere Team 2025; transformers, models/cohere2; the published config.json files.
 #include "base/error.h"
 #include "checkpoint/family_parts.h"

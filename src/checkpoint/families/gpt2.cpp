@@ -11,7 +11,7 @@ ModelConfig read_gpt2(ConfigReader& c) {
   for (const char* key : {"attn_pdrop", "embd_pdrop", "resid_pdrop", "n_ctx", "n_special", "predict_special_tokens",
                           "reorder_and_upcast_attn", "summary_activation", "summary_first_dropout",
                           "summary_proj_to_labels", "summary_type", "summary_use_proj"}) {
-    c.ignore(key);  // training, heads and tokens of GPT's first days, and the order of scaling in half precision
+    c.ignore(key);  // training, the heads and tokens of the first GPT, and the order of scaling in half precision
   }
   ModelConfig model;
   model.d_model = c.size("n_embd");

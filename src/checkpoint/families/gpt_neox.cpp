@@ -1,4 +1,4 @@
-// GPT-NeoX and Pythia: a parallel block with two norms, RoPE on a part of each head, q, k and v mixed head by head.
+// GPT-NeoX and Pythia: a parallel block with two norms, RoPE on a part of each head, q, k, v interleaved by head.
 // Sources: Black et al. 2022; Biderman et al. 2023; transformers, models/gpt_neox; the published config.json files.
 #include "base/error.h"
 #include "checkpoint/family_parts.h"

@@ -1,6 +1,6 @@
 // Models that no published family describes: config.json with model_type "vitrine" and our own keys, tensors under our
-// own names. Every choice that the engine computes alike in all layers has a key. Layers with a window may alternate
-// with full layers.
+// own names. Every option that is the same in all layers has a key. Layers with a window may alternate with full
+// layers.
 //
 //   sizes      d_model, n_layers, n_heads, vocab_size, max_seq_len, d_ff; optional: n_kv_heads, head_dim
 //   positions  positions "rope" | "learned" | "none"; rope_theta, rope_fraction, rope_interleaved
@@ -18,7 +18,7 @@
 namespace vitrine {
 namespace {
 
-/// The index in `names` of the text at `key`; 0 where the key is absent.
+/// The index in `names` of the text at `key`; 0 if the key is absent.
 std::size_t choice(ConfigReader& c, std::string_view key, std::initializer_list<std::string_view> names) {
   const std::string text = c.text_or(key, *names.begin());
   std::string expected;
@@ -60,7 +60,7 @@ AttentionConfig read_attention(ConfigReader& c, const ModelConfig& model, const 
 void read_positions(ConfigReader& c, ModelConfig& model, AttentionConfig& attention) {
   const std::size_t positions = choice(c, "positions", {"rope", "learned", "none"});
   model.embedding.learned_positions = positions == 1;
-  if (positions != 0) return;  // RoPE's keys are then unknown
+  if (positions != 0) return;  // RoPE's keys then count as unknown
   const double dim = c.number_or("rope_fraction", 1) * static_cast<double>(attention.head_dim);
   const bool is_interleaved = c.flag_or("rope_interleaved", false);
   const double theta = c.positive_or("rope_theta", 10000);

@@ -5,7 +5,7 @@ namespace vitrine {
 
 Family qwen2_family() {
   return decoder_family("qwen2", "Qwen2ForCausalLM", [](ConfigReader& c) {
-    c.refuse("use_mrope");  // positions of pictures
+    c.refuse("use_mrope");  // positions of images
     ModelConfig model = read_decoder(c, {.max_seq_len = 32768});
     for (BlockConfig& block : model.blocks) block.attention().qkv_bias = true;
     read_window_of_last_layers(c, model);

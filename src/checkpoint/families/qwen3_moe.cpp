@@ -5,7 +5,7 @@ namespace vitrine {
 
 Family qwen3_moe_family() {
   Family family = decoder_family("qwen3_moe", "Qwen3MoeForCausalLM", [](ConfigReader& c) {
-    c.ignore("max_window_layers");  // in the published files; a window is that of all layers
+    c.ignore("max_window_layers");  // in the published files; a window applies to all layers
     ModelConfig model = read_decoder(c, {.max_seq_len = 32768});
     read_attention_bias(c, model);
     norm_q_and_k(model, QkNormConfig::Over::head);

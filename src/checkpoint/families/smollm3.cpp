@@ -8,7 +8,7 @@
 namespace vitrine {
 namespace {
 
-/// Whether each layer has RoPE: those with a 1 in no_rope_layers; where that is absent, all but every
+/// Whether each layer has RoPE: those with a 1 in no_rope_layers; if that is absent, all but every
 /// no_rope_layer_interval-th.
 std::vector<bool> read_layers_with_rope(ConfigReader& c, std::size_t n_layers) {
   const std::vector<std::int64_t> listed = c.sizes_or_empty("no_rope_layers");
