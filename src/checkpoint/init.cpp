@@ -27,7 +27,7 @@ class NewFolder {
       return;
     }
     made_ = fs::create_directories(path, error);
-    if (error) throw BadInput(path, "cannot make the folder: {}", error.message());
+    if (error) throw BadInput(path, "cannot create the folder: {}", error.message());
   }
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;

@@ -124,7 +124,7 @@ Session open_session(const Options& o) {
     const std::string text = read_text(o.positionals == 1 ? o.first : o.second);
     session.ids = session.tokenizer->encode(text, o.no_special ? SpecialTokens::none : SpecialTokens::apply);
     if (session.ids.empty()) {
-      if (!session.bos()) throw BadInput("TEXT", "the text is empty and the model has no BOS to begin with");
+      if (!session.bos()) throw BadInput("TEXT", "the text is empty and the model has no BOS to start from");
       session.ids = {*session.bos()};
     }
   }

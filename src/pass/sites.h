@@ -152,11 +152,6 @@ struct NormValue {
 };
 std::optional<NormValue> norm_value(Site site);
 
-/// The part of the model that a site belongs to: the residual stream, a sublayer, or `ends` for all other sites, which
-/// include those of norms and the on-demand sites.
-enum class SiteGroup : std::uint8_t { stream, attention, ffn, ends };
-SiteGroup group_of(Site site);
-
 /// The sites of one layer: `at(Site::q)`, `at(Norm::ln1)`.
 struct BlockSite {
   int layer = -1;

@@ -145,7 +145,7 @@ std::vector<std::int32_t> LanguageModel::ids(const Prompt& prompt) const {
   std::vector<std::int32_t> result = tokenizer().encode(std::get<std::string>(prompt), SpecialTokens::apply);
   if (result.empty()) {
     const auto bos = tokenizer().bos() ? tokenizer().bos() : state_->checkpoint.bos_id;
-    if (!bos) throw BadInput("prompt", "the text is empty and the model has no BOS to begin with");
+    if (!bos) throw BadInput("prompt", "the text is empty and the model has no BOS to start from");
     result = {*bos};
   }
   return result;
