@@ -10,10 +10,11 @@ the speed of the machine. Needs torch and transformers, and for --gguf llama-cpp
 (`vitrine quantize MODEL FILE.gguf --type bf16` writes the file).
 
 --train compares whole steps in float32: forward, loss, backward, clipping, AdamW. PyTorch uses its fused AdamW, and the
-faster of the plain model and torch.compile.
+faster of the plain model and torch.compile ("nan" if torch.compile fails on this machine).
 """
 import argparse
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -111,7 +112,9 @@ for _ in range(6):
 print(batch * seq / sorted(times[1:])[2], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 """
     words = [args.model, args.batch, args.seq, args.threads, int(compiled)]
-    out = subprocess.run([sys.executable, "-c", code, *map(str, words)], check=True, capture_output=True, text=True)
+    out = subprocess.run([sys.executable, "-c", code, *map(str, words)], check=not compiled, capture_output=True, text=True)
+    if out.returncode != 0:
+        return math.nan, math.nan  # torch.compile does not run on this machine
     speed, memory = out.stdout.split()[-2:]
     return float(speed), float(memory)
 
@@ -122,7 +125,7 @@ def race_training(args):
         ours = train_vitrine(args)
         eager, memory = train_pytorch(args, False)
         compiled, _ = train_pytorch(args, True)
-        ratios.append(ours["train_tokens_per_s"] / max(eager, compiled))
+        ratios.append(ours["train_tokens_per_s"] / max(eager, 0 if math.isnan(compiled) else compiled))
         fractions.append(ours["train_fraction_of_peak"])
         print(f"vitrine {ours['train_tokens_per_s']:.1f} tokens/s ({100 * fractions[-1]:.0f} % of the f32 limit), "
               f"{ours['train_peak_rss_bytes'] / 1e6:.0f} MB; PyTorch {eager:.1f}, compiled {compiled:.1f}, "
