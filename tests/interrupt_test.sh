@@ -17,7 +17,9 @@ failed=0
 
 now() { echo "${EPOCHREALTIME/[.,]/}"; }  # microseconds
 
-# interrupt NAME ARGUMENTS…: runs the program; $out is a new path for each run.
+input=/dev/null
+
+# interrupt NAME ARGUMENTS…: runs the program with $input as its input.
 interrupt() {
   local name=$1 i delay begun took status pid slowest=0 early=0
   shift
@@ -26,7 +28,7 @@ interrupt() {
     rm -rf out out.*
     delay=$((RANDOM % 2000))
     # A shell starts background processes with SIGINT ignored.
-    env --default-signal=INT "$program" "$@" > stdout 2> stderr &
+    env --default-signal=INT "$program" "$@" < "$input" > stdout 2> stderr &
     pid=$!
     sleep "$(printf '%d.%03d' $((delay / 1000)) $((delay % 1000)))"
     begun=$(now)
@@ -86,10 +88,11 @@ END
 }
 prepare > prepare.log 2>&1 || { cat prepare.log; exit 1; }
 ids=$(seq -s, 0 1000),$(seq -s, 0 1000),$(seq -s, 0 1000)
+longer=$ids,$ids
 
-interrupt predict predict model --ids "$ids"
+interrupt predict predict model --ids "$longer"
 interrupt generate generate model --ids 1 --max-tokens 5000
-interrupt logits logits model --ids "$ids" --out out.npy
+interrupt logits logits model --ids "$longer" --out out.npy
 interrupt grad grad model --ids "$ids" --out out.safetensors
 interrupt trace trace model --ids "$ids" --out out.safetensors
 interrupt trace-gradients trace model --ids "$ids" --gradients --out out.safetensors
@@ -99,9 +102,9 @@ interrupt info info model
 interrupt init init gpt2 out --seed 1
 interrupt bench bench model
 interrupt quantize quantize model out.gguf --type q8_0
-interrupt tokenize tokenize tokenizer.json - < long.txt
-interrupt tokenizer tokenizer train long.txt --vocab-size 20000 --out out.json
-interrupt pack data pack long.txt long.txt --tokenizer tokenizer.json --out out
+input=long.txt interrupt tokenize tokenize tokenizer.json -
+interrupt tokenizer tokenizer train long.txt long.txt long.txt --vocab-size 20000 --out out.json
+interrupt pack data pack long.txt long.txt long.txt long.txt --tokenizer tokenizer.json --out out
 interrupt baselines data baselines many-tokens
 interrupt plot plot metrics.jsonl metrics.jsonl metrics.jsonl --out out.svg
 interrupt train train train.toml

@@ -26,7 +26,7 @@ void write_gradients(const std::string& path, const Checkpoint& checkpoint, cons
     return;
   }
   SafetensorsWriter writer(path, header_bytes_for(params.size()));
-  for (const Param* param : params) writer.add(param->name, gradients.of(*param));
+  for (const Param* param : params) writer.add(param->name, gradients.of(*param), report);
   writer.commit();
 }
 

@@ -123,9 +123,14 @@ SafetensorsWriter::SafetensorsWriter(const std::string& path, std::int64_t heade
   writer_.write(reserved);
 }
 
-void SafetensorsWriter::add(const std::string& name, const Tensor& tensor) {
+void SafetensorsWriter::add(const std::string& name, const Tensor& tensor, const ReportProgress& report) {
   begin(name, DType::f32, {tensor.shape.sizes().begin(), tensor.shape.sizes().end()});
-  append(std::as_bytes(tensor.values()));
+  constexpr std::size_t kPiece = std::size_t{1} << 20;
+  for (std::span<const float> rest = tensor.values(); !rest.empty();
+       rest = rest.subspan(std::min(kPiece, rest.size()))) {
+    if (report) report(tensor.count() - static_cast<std::int64_t>(rest.size()), tensor.count());
+    append(std::as_bytes(rest.first(std::min(kPiece, rest.size()))));
+  }
 }
 
 void SafetensorsWriter::begin(const std::string& name, DType dtype, const std::vector<std::int64_t>& shape) {

@@ -13,6 +13,7 @@
 
 #include "base/file_writer.h"
 #include "base/mapped_file.h"
+#include "base/progress.h"
 #include "tensor/dtype.h"
 #include "tensor/tensor.h"
 
@@ -52,8 +53,8 @@ class SafetensorsWriter {
   /// Reserves `header_bytes` for the header. commit() throws OutOfCapacity if they do not suffice.
   SafetensorsWriter(const std::string& path, std::int64_t header_bytes);
 
-  /// Appends a float32 tensor.
-  void add(const std::string& name, const Tensor& tensor);
+  /// Appends a float32 tensor; `report` counts its elements.
+  void add(const std::string& name, const Tensor& tensor, const ReportProgress& report = {});
   /// Begins a tensor; append() adds its bytes.
   void begin(const std::string& name, DType dtype, const std::vector<std::int64_t>& shape);
   void append(std::span<const std::byte> bytes);

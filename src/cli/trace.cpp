@@ -29,7 +29,9 @@ void run_trace(const TraceOptions& o) {
   Json sites = Json::array();
   std::optional<SafetensorsWriter> writer;
   const auto add = [&](const std::string& name, const Tensor& value) {
-    writer->add(name, value);
+    writer->add(name, value, [](std::int64_t, std::int64_t) {
+      if (interrupted()) throw Interrupted();
+    });
     sites.push_back({{"name", name}, {"shape", value.shape.sizes()}, {"bytes", value.count() * 4}});
   };
   Recorder recorder(
