@@ -81,7 +81,7 @@ template <int kTokens, int kRows>
   }
 }
 
-/// All rows of kTokens tokens over all of k, kRows rows at once; the last rows fewer at once.
+/// kTokens tokens and all rows of w, over all of k: kRows rows at a time, then fewer.
 template <DType kType, int kTokens, int kRows>
 void whole_tiles(const Product& product, std::int64_t rows, std::int64_t ahead) {
   Product p = product;
