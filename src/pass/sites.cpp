@@ -154,7 +154,7 @@ consteval bool in_enum_order() {
 }
 static_assert(in_enum_order());
 
-/// The three values of each norm, in the order of Norm and NormPart.
+/// The divisor, the normalized values and the output of each norm, in the order of Norm.
 constexpr std::array<Site, 3> kNorms[] = {
     {Site::ln1_scale, Site::ln1_normalized, Site::ln1_out},
     {Site::q_norm_scale, Site::q_norm_normalized, Site::q_norm_out},
@@ -206,15 +206,6 @@ std::string name_of(const SiteId& id) {
 NormSite BlockSite::operator()(Norm norm) const {
   const auto& [scale, normalized, out] = kNorms[static_cast<std::size_t>(norm)];
   return {(*this)(scale), (*this)(normalized), (*this)(out)};
-}
-
-std::optional<NormValue> norm_value(Site site) {
-  for (std::size_t norm = 0; norm < std::size(kNorms); ++norm) {
-    const auto found = std::find(kNorms[norm].begin(), kNorms[norm].end(), site);
-    if (found == kNorms[norm].end()) continue;
-    return NormValue{static_cast<Norm>(norm), static_cast<NormPart>(found - kNorms[norm].begin())};
-  }
-  return std::nullopt;
 }
 
 }  // namespace vitrine

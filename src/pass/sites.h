@@ -143,14 +143,6 @@ struct NormSite {
 };
 
 enum class Norm : std::uint8_t { ln1, q, k, ln1_post, ln2, ln2_post, final };
-enum class NormPart : std::uint8_t { scale, normalized, out };
-
-/// The norm that a site belongs to, and its part of that norm; nullopt for other sites.
-struct NormValue {
-  Norm norm;
-  NormPart part;
-};
-std::optional<NormValue> norm_value(Site site);
 
 /// The sites of one layer: `at(Site::q)`, `at(Norm::ln1)`.
 struct BlockSite {
