@@ -196,7 +196,8 @@ def _observe_inline_attention(seen: Record, model: PreTrainedModel, family, obse
 def _attention_observer(seen: Record, attention):
     def observed(module, query, key, value, attention_mask, **options):
         z, pattern = attention(module, query, key, value, attention_mask, **options)
-        masked = (attention_mask[0, 0] < 0).expand(query.shape[2], key.shape[2])
+        full = torch.zeros(query.shape[2], key.shape[2]).bool()
+        masked = full if attention_mask is None else (attention_mask[0, 0] < 0).expand_as(full)
         call = AttentionCall(
             q=query[0],
             k=key[0],

@@ -163,7 +163,7 @@ void set_biases(ModelConfig& model, bool attention, bool ffn) {
 }
 
 void norm_q_and_k(ModelConfig& model, QkNormConfig::Over over) {
-  for (BlockConfig& block : model.blocks) block.attention().qk_norm = QkNormConfig{model.final_norm, over};
+  for (BlockConfig& block : model.blocks) block.attention().qk_norm = QkNormConfig{*model.final_norm, over};
 }
 
 void share_norm(BlockConfig& block) {

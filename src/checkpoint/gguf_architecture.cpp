@@ -263,7 +263,7 @@ Family gguf_family(const GgufArchitecture& architecture) {
 }
 
 void fold_weight_offsets(ModelConfig& config) {
-  config.final_norm.weight_offset = 0;
+  if (config.final_norm) config.final_norm->weight_offset = 0;
   for (BlockConfig& block : config.blocks) {
     BlockNorms& norms = block.norms;
     for (std::optional<NormConfig>* norm : {&norms.attn_pre, &norms.attn_post, &norms.ffn_pre, &norms.ffn_post}) {

@@ -76,7 +76,7 @@ class Plan {
       const Param& param = *it->second;
       SourceRows part{&param, param.shape[0]};
       const bool is_gain = param.shape.rank() == 1 && name.ends_with(".weight");
-      if (is_gain) part.offset = config_.final_norm.weight_offset;  // all norms of a model have the same one
+      if (is_gain) part.offset = config_.final_norm->weight_offset;  // all norms of a model have the same one
       if (name.find(".attn.wq.") != name.npos || name.find(".attn.wk.") != name.npos) permute(place.layer, part);
       shapes.push_back(param.shape);
       target.parts.push_back(part);

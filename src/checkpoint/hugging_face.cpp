@@ -198,7 +198,7 @@ class Binder {
       if (rule.ours.front() != "unembed") continue;
       const auto head = tensors_.all.find(with_prefix(rule.stored, prefix_) + ".weight");
       const auto embed = tensors_.all.find(with_prefix(family_.embedding, prefix_));
-      if (head == tensors_.all.end() || embed == tensors_.all.end()) return;
+      if (head == tensors_.all.end() || embed == tensors_.all.end()) continue;
       const auto &a = head->second, &b = embed->second;
       const bool same = a.dtype == b.dtype && a.shape == b.shape && a.bytes.size() == b.bytes.size() &&
                         std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0;

@@ -73,8 +73,15 @@ OrderedJson describe_model(const ModelConfig& config) {
           {"max_seq_len", config.max_seq_len},
           {"embedding_scale", config.embedding.scale},
           {"learned_positions", config.embedding.learned_positions},
+          {"first_position", config.embedding.first_position},
+          {"token_types", config.embedding.n_types},
+          {"embedding_norm", describe_norm(config.embedding.norm)},
           {"final_norm", describe_norm(config.final_norm)},
           {"head", config.head.tied ? "tied to the embedding" : "untied"},
+          {"head_transform", config.head.transform
+                                 ? "dense, " + std::string(describe_activation(config.head.transform->activation)) +
+                                       ", " + describe_norm(config.head.transform->norm)
+                                 : "none"},
           {"logit_scale", config.head.scale},
           {"final_softcap", or_none(config.head.softcap)}};
 }
@@ -98,11 +105,13 @@ OrderedJson describe_block(const BlockConfig& block) {
       {"residual_scale", block.residual_scale},
       {"norm_before_attention", describe_norm(block.norms.attn_pre)},
       {"norm_after_attention", describe_norm(block.norms.attn_post)},
+      {"norm_of_sum_after_attention", describe_norm(block.norms.attn_sum)},
       {"d_ff", std::visit([](const auto& ffn) { return width_of(ffn); }, block.ffn)},
       {"ffn", std::visit([](const auto& ffn) { return describe_ffn(ffn); }, block.ffn)},
       {"norm_before_ffn",
        block.norms.ffn_reads_attn_pre ? "the norm before attention" : describe_norm(block.norms.ffn_pre)},
-      {"norm_after_ffn", describe_norm(block.norms.ffn_post)}};
+      {"norm_after_ffn", describe_norm(block.norms.ffn_post)},
+      {"norm_of_sum_after_ffn", describe_norm(block.norms.ffn_sum)}};
 }
 
 }  // namespace vitrine::cli

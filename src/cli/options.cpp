@@ -142,6 +142,9 @@ std::int64_t stored_bytes(const Model& model) {
 Session open_learning_session(const Options& o, const char* where) {
   if (o.kv != "f32") throw Unsupported("--kv", "gradients need f32 keys and values, got {}", o.kv);
   Session session = open_session(o);
+  if (is_bidirectional(session.checkpoint.model->config())) {
+    throw Unsupported(where, "the model attends to later tokens, so it has no next-token loss");
+  }
   if (session.ids.size() < 2) {
     throw BadInput(where, "expected at least 2 tokens (the first predicts the second), got {}", session.ids.size());
   }

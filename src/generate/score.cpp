@@ -36,8 +36,41 @@ void score(const GenerateContext& context, std::span<const std::int32_t> ids, co
   const auto n = static_cast<std::int64_t>(ids.size());
   if (n == 0) throw BadInput("logits", "expected at least one token, got none");
   if (n > max_seq_len) throw BadInput("TEXT", "the text has {} tokens, the model's context is {}", n, max_seq_len);
+  if (is_bidirectional(context.model->config())) {  // no chunks: early tokens depend on late ones
+    context.check_ids(ids);
+    Arena arena;
+    Pass pass = context.make_pass(arena, {{0, n, 0, nullptr}});
+    pass.logits = {LogitRequest::Rows::range, begin, n,
+                   [&](std::int64_t row, const Tensor& logits) { receive(begin + row, logits); }};
+    return context.model->forward(pass, ids);
+  }
   KvCache cache = context.make_cache(n);
   feed(context, cache, ids, begin, receive);
+}
+
+void predict_masked(const GenerateContext& context, std::span<const std::int32_t> ids, std::int32_t mask_id, int n,
+                    const ReceivePrediction& receive) {
+  const ModelConfig& config = context.model->config();
+  if (!is_bidirectional(config)) {
+    throw Unsupported("fill", "the model predicts the next token: it cannot see the text after a mask");
+  }
+  std::vector<std::int64_t> masks;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] == mask_id) masks.push_back(static_cast<std::int64_t>(i));
+  }
+  if (masks.empty()) throw BadInput("fill", "the text has no mask (id {})", mask_id);
+  context.check_ids(ids);
+  Arena arena;
+  Pass pass = context.make_pass(arena, {{0, static_cast<std::int64_t>(ids.size()), 0, nullptr}});
+  pass.logits.rows = LogitRequest::Rows::chosen;
+  pass.logits.chosen = masks;
+  pass.logits.receive = [&](std::int64_t first, const Tensor& logits) {
+    for (std::int64_t row = 0; row < logits.rows(); ++row) {
+      const std::span<const float> of_row(logits.row(row), static_cast<std::size_t>(logits.row_size()));
+      receive(masks[static_cast<std::size_t>(first + row)], top_logprobs(of_row, n));
+    }
+  };
+  context.model->forward(pass, ids);
 }
 
 void predict(const GenerateContext& context, std::span<const std::int32_t> ids, int n,

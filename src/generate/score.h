@@ -33,4 +33,9 @@ using ReceivePrediction = std::function<void(std::int64_t position, const std::v
 void predict(const GenerateContext& context, std::span<const std::int32_t> ids, int n,
              const ReceivePrediction& receive);
 
+/// Receives the `n` most likely tokens in place of every `mask_id` in `ids`, in ascending positions. Throws BadInput if
+/// there is no mask, and Unsupported if the model does not attend to later tokens.
+void predict_masked(const GenerateContext& context, std::span<const std::int32_t> ids, std::int32_t mask_id, int n,
+                    const ReceivePrediction& receive);
+
 }  // namespace vitrine

@@ -15,6 +15,29 @@ Tensor ffn(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, co
   return ffn(p, sites, std::get<DenseConfig>(c.ffn), w.ffn, x);
 }
 
+/// The second half of a sublayer: what happens to its output.
+struct Join {
+  Norm post;  ///< Inside the branch.
+  const std::optional<NormConfig>& post_config;
+  const NormParams& post_params;
+  Site out;                 ///< The branch, as it is added to the stream.
+  std::optional<Site> sum;  ///< Absent in the middle of a parallel block.
+  Norm sum_norm;            ///< Of the sum.
+  const std::optional<NormConfig>& sum_config;
+  const NormParams& sum_params;
+  Site normalized;
+};
+
+/// The stream x plus the output y of a sublayer.
+Tensor join(Pass& p, BlockSite at, const Join& j, float factor, const Tensor& x, Tensor y) {
+  y = scale(p, factor, norm(p, at(j.post), j.post_config, j.post_params, y));
+  y = p.tap(at(j.out), dropout(p, at(j.out), y));
+  Tensor sum = add(p, x, y);
+  if (j.sum) sum = p.tap(at(*j.sum), sum);
+  if (!j.sum_config) return sum;
+  return p.tap(at(j.normalized), norm(p, at(j.sum_norm), j.sum_config, j.sum_params, sum));
+}
+
 }  // namespace
 
 Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, Tensor x) {
@@ -22,13 +45,14 @@ Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, 
   if (p.ends_before(at(Site::attn_in))) return x;
   AttentionInput in = head_inputs(p, at, c.attention(), c.norms.attn_pre, w.attn_pre, x);
   in.normed = norm(p, at(Norm::ln1), c.norms.attn_pre, w.attn_pre, x);
-  Tensor a = attention(p, at, c.attention(), w.attention, in);
+  const Tensor a = attention(p, at, c.attention(), w.attention, in);
   if (p.ends_before(at(Site::ln1_post_scale))) return x;
-  a = scale(p, c.residual_scale, norm(p, at(Norm::ln1_post), c.norms.attn_post, w.attn_post, a));
-  a = p.tap(at(Site::attn_out), dropout(p, at(Site::attn_out), a));
-  Tensor mid = add(p, x, a);
   const bool is_parallel = c.residual == BlockConfig::Residual::parallel;
-  if (!is_parallel) mid = p.tap(at(Site::resid_mid), mid);
+  const std::optional<Site> sum = is_parallel ? std::nullopt : std::optional(Site::resid_mid);
+  const Join after_attention{
+      Norm::ln1_post, c.norms.attn_post,         w.attn_post, Site::attn_out, sum, Norm::mid, c.norms.attn_sum,
+      w.attn_sum,     Site::normalized_resid_mid};
+  const Tensor mid = join(p, at, after_attention, c.residual_scale, x, a);
 
   if (p.ends_before(at(Site::mlp_in))) return mid;
 
@@ -40,10 +64,10 @@ Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, 
     ffn_in = p.tap(at(Site::mlp_in), ffn_in);
     ffn_in = norm(p, at(Norm::ln2), c.norms.ffn_pre, w.ffn_pre, ffn_in);
   }
-  Tensor f = ffn(p, at, c, w, ffn_in);
-  f = scale(p, c.residual_scale, norm(p, at(Norm::ln2_post), c.norms.ffn_post, w.ffn_post, f));
-  f = p.tap(at(Site::mlp_out), dropout(p, at(Site::mlp_out), f));
-  return p.tap(at(Site::resid_post), add(p, mid, f));
+  const Join after_ffn{Norm::ln2_post,  c.norms.ffn_post, w.ffn_post,
+                       Site::mlp_out,   Site::resid_post, Norm::post,
+                       c.norms.ffn_sum, w.ffn_sum,        Site::normalized_resid_post};
+  return join(p, at, after_ffn, c.residual_scale, mid, ffn(p, at, c, w, ffn_in));
 }
 
 }  // namespace vitrine

@@ -4,6 +4,12 @@
 //       └───────────────────────────────────┘   └────────────────────────────┘
 //   resid_pre                  attn_out    resid_mid             mlp_out   resid_post
 //
+// The sums may be normalized, too (ln1 and ln2 after the sums: Vaswani et al. 2017, BERT):
+//
+//   x ──┬── attention ──(+)── ln1 ──┬── ffn ──(+)── ln2 ──▶
+//       └────────────────┘          └──────────┘
+//                   resid_mid   normalized_resid_mid   resid_post   normalized_resid_post
+//
 // In a parallel block the FFN also reads the stream before the block, through its own norm or through ln1:
 //
 //   x ──┬── ln1 ── attention ──(+)──(+)──▶

@@ -45,6 +45,7 @@ void check_attention(std::string_view where, const AttentionConfig& c) {
   check_number(where, "score_scale", c.score_scale);
   if (c.softcap) check_number(where, "softcap", *c.softcap);
   if (c.window) check_size(where, "window", *c.window);
+  if (c.window && c.bidirectional) throw Unsupported(where, "a window in both directions is not supported");
   if (c.rope) {
     check_size(where, "rope dim", c.rope->dim, c.head_dim);
     if (c.rope->dim % 2 != 0) throw BadInput(where, "expected an even rope dim, got {}", c.rope->dim);
@@ -69,8 +70,11 @@ void check_ffn(std::string_view where, const DenseConfig& c) { check_size(where,
 void check_block(std::string_view where, const BlockConfig& c) {
   std::visit([&](const AttentionConfig& attention) { check_attention(where, attention); }, c.mixer);
   if (c.cross_attention) throw Unsupported(where, "cross-attention is not supported yet");
-  if (c.norm_place != BlockConfig::NormPlace::inside_branch) {
-    throw Unsupported(where, "a norm after the residual sum is not supported yet");
+  if ((c.norms.attn_pre && c.norms.attn_sum) || (c.norms.ffn_pre && c.norms.ffn_sum)) {
+    throw BadInput(where, "expected a norm before the sublayer or one after the residual sum, got both");
+  }
+  if (c.residual == BlockConfig::Residual::parallel && (c.norms.attn_sum || c.norms.ffn_sum)) {
+    throw BadInput(where, "a parallel block has no norm after the residual sum");
   }
   const bool shares = c.norms.ffn_reads_attn_pre;
   if (shares && (c.residual != BlockConfig::Residual::parallel || c.norms.ffn_pre)) {
@@ -80,8 +84,10 @@ void check_block(std::string_view where, const BlockConfig& c) {
   check_number(where, "residual_scale", c.residual_scale);
   check_norm(where, "attn_pre", c.norms.attn_pre);
   check_norm(where, "attn_post", c.norms.attn_post);
+  check_norm(where, "attn_sum", c.norms.attn_sum);
   check_norm(where, "ffn_pre", c.norms.ffn_pre);
   check_norm(where, "ffn_post", c.norms.ffn_post);
+  check_norm(where, "ffn_sum", c.norms.ffn_sum);
 }
 
 }  // namespace
@@ -92,6 +98,9 @@ void validate(const ModelConfig& config, std::string_view where) {
   check_size(where, "max_seq_len", config.max_seq_len);
   check_size(where, "n_layers", static_cast<std::int64_t>(config.blocks.size()), kMaxLayers);
   check_number(where, "embedding scale", config.embedding.scale);
+  check_norm(where, "the embedding's norm", config.embedding.norm);
+  if (config.embedding.n_types != 0) check_size(where, "n_types", config.embedding.n_types);
+  if (config.embedding.first_position != 0) check_size(where, "first_position", config.embedding.first_position);
   check_norm(where, "final_norm", config.final_norm);
   if (!config.encoder.empty()) throw Unsupported(where, "encoders are not supported yet");
   std::int64_t n_experts = 0;
@@ -100,8 +109,14 @@ void validate(const ModelConfig& config, std::string_view where) {
     if (const auto* moe = std::get_if<MoeConfig>(&block.ffn)) n_experts += moe->n_experts;
   }
   if (n_experts > kMaxExperts) throw BadInput(where, "expected at most {} experts, got {}", kMaxExperts, n_experts);
+  if (config.head.transform) check_norm(where, "the head's norm", config.head.transform->norm);
   check_number(where, "scale of the logits", config.head.scale);
   if (config.head.softcap) check_number(where, "final softcap", *config.head.softcap);
+}
+
+bool is_bidirectional(const ModelConfig& config) {
+  return std::any_of(config.blocks.begin(), config.blocks.end(),
+                     [](const BlockConfig& block) { return block.attention().bidirectional; });
 }
 
 std::int64_t most_experts(const ModelConfig& config) {

@@ -17,8 +17,11 @@
 namespace vitrine {
 
 struct EmbeddingConfig {
-  float scale = 1.0f;              ///< Factor of the token embeddings.
-  bool learned_positions = false;  ///< Adds learned position embeddings `[max_seq_len, d_model]`.
+  float scale = 1.0f;               ///< Factor of the token embeddings.
+  bool learned_positions = false;   ///< Adds learned position embeddings.
+  std::int64_t first_position = 0;  ///< The row of the position table for the first token.
+  std::int64_t n_types = 0;        ///< Adds the embedding of each token's type (segment), 0 … n_types − 1; 0: none.
+  std::optional<NormConfig> norm;  ///< Of the sum.
 
   bool operator==(const EmbeddingConfig&) const = default;
 };
@@ -36,13 +39,14 @@ struct QkNormConfig {
 };
 
 struct AttentionConfig : AttendConfig {
+  bool bidirectional = false;          ///< Queries also attend to later positions.
   std::optional<std::int64_t> window;  ///< In tokens, including the query's own; absent: no limit.
   std::optional<RopeConfig> rope;
   bool qkv_bias = false;
   bool out_bias = false;
   std::optional<QkNormConfig> qk_norm;
 
-  Mask mask() const { return {Mask::Kind::causal, window}; }
+  Mask mask() const { return {bidirectional ? Mask::Kind::full : Mask::Kind::causal, window}; }
 
   bool operator==(const AttentionConfig&) const = default;
 };
@@ -68,12 +72,15 @@ struct MoeConfig {
   bool operator==(const MoeConfig&) const = default;
 };
 
-/// The norms before and after each sublayer, inside the residual branch. Absent norms are the identity.
+/// The norms before and after each sublayer, inside the residual branch, and those of the sums of stream and branch.
+/// Absent norms are the identity.
 struct BlockNorms {
   std::optional<NormConfig> attn_pre;
   std::optional<NormConfig> attn_post;
+  std::optional<NormConfig> attn_sum;
   std::optional<NormConfig> ffn_pre;
   std::optional<NormConfig> ffn_post;
+  std::optional<NormConfig> ffn_sum;
   bool ffn_reads_attn_pre = false;  ///< The FFN of a parallel block reads the output of attn_pre; ffn_pre is absent.
 
   bool operator==(const BlockNorms&) const = default;
@@ -82,14 +89,12 @@ struct BlockNorms {
 struct BlockConfig {
   /// Serial: the FFN reads the stream after attention. Parallel: both read the stream before the block.
   enum class Residual : std::uint8_t { serial, parallel };
-  enum class NormPlace : std::uint8_t { inside_branch, after_residual };
 
   std::variant<AttentionConfig> mixer;  ///< The sublayer that moves information between tokens.
   std::optional<AttentionConfig> cross_attention;
   std::variant<DenseConfig, MoeConfig> ffn;
   BlockNorms norms;
   Residual residual = Residual::serial;
-  NormPlace norm_place = NormPlace::inside_branch;
   float residual_scale = 1.0f;  ///< Factor of the sublayers' outputs before they are added to the stream.
 
   AttentionConfig& attention() { return std::get<AttentionConfig>(mixer); }
@@ -98,7 +103,16 @@ struct BlockConfig {
   bool operator==(const BlockConfig&) const = default;
 };
 
+/// A layer between the final norm and the unembedding: norm(act(x · dense + bias)) (Devlin et al. 2018).
+struct HeadTransform {
+  Activation activation = Activation::gelu_erf;
+  NormConfig norm;
+
+  bool operator==(const HeadTransform&) const = default;
+};
+
 struct HeadConfig {
+  std::optional<HeadTransform> transform;
   bool tied = false;  ///< The head uses the weight of the token embedding.
   bool bias = false;
   float scale = 1.0f;  ///< Factor of the logits, before the softcap.
@@ -114,7 +128,7 @@ struct ModelConfig {
   EmbeddingConfig embedding;
   std::vector<BlockConfig> encoder;  ///< Empty: decoder-only.
   std::vector<BlockConfig> blocks;
-  NormConfig final_norm;
+  std::optional<NormConfig> final_norm;
   HeadConfig head;
 
   bool operator==(const ModelConfig&) const = default;
@@ -123,6 +137,9 @@ struct ModelConfig {
 /// Throws BadInput for sizes that are out of range or contradict each other, Unsupported for options that the engine
 /// does not implement. Messages begin with `where`.
 void validate(const ModelConfig& config, std::string_view where);
+
+/// Whether a layer attends to later positions. Such a model has no cache and does not predict the next token.
+bool is_bidirectional(const ModelConfig& config);
 
 /// The largest number of experts in a layer; 0 without experts.
 std::int64_t most_experts(const ModelConfig& config);

@@ -73,7 +73,8 @@ InitRule init_rule(const ModelConfig& config, std::string_view name, const Shape
   using Scheme = InitOptions::Scheme;
   if (shape.rank() == 1) {
     const bool is_gain = name.ends_with(".weight");  // all norms of a model have the same weight_offset
-    return {is_gain ? 1.0 - static_cast<double>(config.final_norm.weight_offset) : 0.0};
+    const float offset = config.final_norm ? config.final_norm->weight_offset : 0.0f;
+    return {is_gain ? 1.0 - static_cast<double>(offset) : 0.0};
   }
   const bool is_normal =
       options.scheme == Scheme::normal || (options.scheme == Scheme::by_config && config.embedding.learned_positions);

@@ -53,7 +53,7 @@ std::optional<SiteId> end_of(const Pass& p, int n_layers) {
   const std::optional<SiteId> last = p.taps->last_wanted();
   if (!last || precedes({Site::resid_post, n_layers}, *last)) return {};
   SiteId after{static_cast<Site>(static_cast<int>(last->site) + 1), last->layer};
-  if (last->site == Site::resid_post) after = {Site::resid_pre, last->layer + 1};
+  if (!info(after.site).in_block) after = {Site::resid_pre, last->layer + 1};
   return precedes(end, after) && last->layer >= 0 ? after : end;
 }
 
@@ -69,23 +69,26 @@ KvCache Model::make_cache(std::int64_t capacity, DType dtype, KvMemory& memory) 
     throw BadInput("kv_cache", "expected a capacity of at most {} tokens (the model's context), got {}",
                    config_.max_seq_len, capacity);
   }
+  if (is_bidirectional(config_)) {
+    throw Unsupported("kv_cache", "the model attends to later tokens, so it cannot continue a text");
+  }
   return KvCache(kv_layers(config_), capacity, dtype, memory);
 }
 
-void Model::forward(Pass& p, std::span<const std::int32_t> tokens) const {
+void Model::forward(Pass& p, const Tokens& tokens) const {
   check(p, tokens);
   const PassScope pass_scope(p);
   std::vector<std::int32_t> replaced;
-  const std::span<const std::int32_t> ids = tap_tokens(p, tokens, replaced);
+  const std::span<const std::int32_t> ids = tap_tokens(p, tokens.ids, replaced);
   p.end = end_of(p, static_cast<int>(config_.blocks.size()));
-  const Tensor x = run_stack(p, Stack::only, config_.blocks, params_.blocks, stream(p, ids));
+  const Tensor x = run_stack(p, Stack::only, config_.blocks, params_.blocks, stream(p, {ids, tokens.types}));
   if (!p.end) head(p, x, ids);
   for (const Segment& s : p.segments) {
     if (s.cache != nullptr && !s.failure && !p.shapes_only) s.cache->advance(s.length);
   }
 }
 
-void Model::learn(Pass& p, std::span<const std::int32_t> tokens) const {
+void Model::learn(Pass& p, const Tokens& tokens) const {
   if (!p.is_taped() || p.training.loss == nullptr || p.training.result == nullptr) {
     throw InternalError("learn", "expected a tape and a loss");
   }
@@ -95,21 +98,21 @@ void Model::learn(Pass& p, std::span<const std::int32_t> tokens) const {
 }
 
 /// The stream before the first block. Without a tape the blocks overwrite it.
-Tensor Model::stream(Pass& p, std::span<const std::int32_t> ids) const {
+Tensor Model::stream(Pass& p, const Tokens& tokens) const {
   if (p.is_taped()) {
-    const Tensor embedded = embed_tokens(p, ids);
+    const Tensor embedded = embed_tokens(p, tokens);
     check_finite(p, top(Site::embed), embedded);
     return embedded;
   }
-  const Tensor x = p.tensor({static_cast<std::int64_t>(ids.size()), config_.d_model});
+  const Tensor x = p.tensor({static_cast<std::int64_t>(tokens.ids.size()), config_.d_model});
   const ArenaScope scope(p.arena);
-  const Tensor embedded = embed_tokens(p, ids);
+  const Tensor embedded = embed_tokens(p, tokens);
   check_finite(p, top(Site::embed), embedded);
   p.copy(embedded.data, embedded.count(), x.data);
   return x;
 }
 
-void Model::check(const Pass& p, std::span<const std::int32_t> tokens) const {
+void Model::check(const Pass& p, const Tokens& tokens) const {
   std::int64_t row = 0;
   for (std::size_t i = 0; i < p.segments.size(); ++i) {
     const Segment& s = p.segments[i];
@@ -134,8 +137,12 @@ void Model::check(const Pass& p, std::span<const std::int32_t> tokens) const {
       throw BadInput("forward", "two segments share one cache");
     }
   }
-  if (row == 0 || row != static_cast<std::int64_t>(tokens.size())) {
-    throw BadInput("forward", "expected segments that cover {} tokens (at least 1), got {}", tokens.size(), row);
+  if (row == 0 || row != static_cast<std::int64_t>(tokens.ids.size())) {
+    throw BadInput("forward", "expected segments that cover {} tokens (at least 1), got {}", tokens.ids.size(), row);
+  }
+  if (!tokens.types.empty() && (config_.embedding.n_types == 0 || tokens.types.size() != tokens.ids.size())) {
+    throw BadInput("forward", "expected {} types, got {}", config_.embedding.n_types == 0 ? 0 : tokens.ids.size(),
+                   tokens.types.size());
   }
   if (p.training.loss != nullptr && p.training.result == nullptr) {
     throw InternalError("forward", "expected a result for the losses");
@@ -183,11 +190,20 @@ std::span<const std::int32_t> Model::tap_tokens(Pass& p, std::span<const std::in
   return replaced;
 }
 
-Tensor Model::embed_tokens(Pass& p, std::span<const std::int32_t> ids) const {
-  Tensor x = p.tap(top(Site::embed), embed(p, params_.embed, config_.embedding.scale, ids));
-  if (config_.embedding.learned_positions) {
-    x = add(p, x, p.tap(top(Site::pos_embed), embed_positions(p, params_.pos_embed, x.rows())));
+Tensor Model::embed_tokens(Pass& p, const Tokens& tokens) const {
+  const EmbeddingConfig& c = config_.embedding;
+  Tensor x = p.tap(top(Site::embed), embed(p, params_.embed, c.scale, tokens.ids));
+  if (c.n_types > 0) {
+    const bool needs_zeros = tokens.types.empty() && !p.shapes_only;  // a dry run does not read ids
+    const std::vector<std::int32_t> zeros(needs_zeros ? tokens.ids.size() : 0);
+    const std::span<const std::int32_t> otherwise = needs_zeros ? zeros : tokens.ids;
+    const std::span<const std::int32_t> types = tokens.types.empty() ? otherwise : tokens.types;
+    x = add(p, x, p.tap(top(Site::type_embed), embed(p, params_.type_embed, 1.0f, types, "type_embed")));
   }
+  if (c.learned_positions) {
+    x = add(p, x, p.tap(top(Site::pos_embed), embed_positions(p, params_.pos_embed, c.first_position, x.rows())));
+  }
+  x = norm(p, BlockSite{}(Norm::embed), c.norm, params_.embed_norm, x);
   return dropout(p, top(Site::embed), x);
 }
 
@@ -216,7 +232,8 @@ void Model::head(Pass& p, const Tensor& x, std::span<const std::int32_t> ids) co
   const Tensor rows = requested_rows(p, x);
   if (rows.data == nullptr || rows.rows() == 0) return;
   const Tensor normed =
-      p.tap(top(Site::unembed_in), norm(p, BlockSite{}(Norm::final), config_.final_norm, params_.final_norm, rows));
+      p.tap(top(Site::unembed_in),
+            transform(p, norm(p, BlockSite{}(Norm::final), config_.final_norm, params_.final_norm, rows)));
 
   const bool tapped = p.wants(top(Site::unembed_out)) || p.wants(top(Site::logits)) || p.wants(top(Site::loss));
   // In a dry run the ledger has one entry for all rows.
@@ -229,7 +246,8 @@ void Model::head(Pass& p, const Tensor& x, std::span<const std::int32_t> ids) co
     const Tensor logits = unembed(p, row_range(p, normed, first, std::min(group, rows.rows() - first)), first);
     if (p.training.loss != nullptr) {
       learn_from(p, logits, first);
-    } else if (p.wants(top(Site::loss)) && p.segments.size() == 1 && logits.rows() == x.rows() && x.rows() > 1) {
+    } else if (p.wants(top(Site::loss)) && !is_bidirectional(config_) && p.segments.size() == 1 &&
+               logits.rows() == x.rows() && x.rows() > 1) {
       p.tap(top(Site::loss), next_token_loss(p, row_range(p, logits, 0, x.rows() - 1), ids.subspan(1)));
     }
     deliver(p, first, logits);
@@ -261,6 +279,14 @@ void Model::learn_from(Pass& p, const Tensor& all_logits, std::int64_t first) co
     found.z_squares += static_cast<double>(weight(i)) * static_cast<double>(z) * static_cast<double>(z);
     if (p.is_taped()) p.grad(log_z).data[i] = 2.0f * request.z_loss * z * request.scale * weight(i);
   }
+}
+
+/// norm(act(x · dense + bias)), if the head has a transform.
+Tensor Model::transform(Pass& p, const Tensor& x) const {
+  if (!config_.head.transform) return x;
+  const Tensor pre = p.tap(top(Site::head_pre), linear(p, params_.head_dense, x));
+  const Tensor post = p.tap(top(Site::head_post), activate(p, config_.head.transform->activation, pre));
+  return norm(p, BlockSite{}(Norm::head), config_.head.transform->norm, params_.head_norm, post);
 }
 
 /// `[n, vocab_size]` from normed rows `[n, d_model]`, the requested rows from `first` on.

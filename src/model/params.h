@@ -28,17 +28,21 @@ struct MoeParams {
 };
 
 struct BlockParams {
-  NormParams attn_pre, attn_post, ffn_pre, ffn_post;  ///< Only the norms of the config.
+  NormParams attn_pre, attn_post, attn_sum, ffn_pre, ffn_post, ffn_sum;  ///< Only the norms of the config.
   AttentionParams attention;
   FfnParams ffn;  ///< If the config has a dense FFN.
   MoeParams moe;  ///< If the config has a mixture of experts.
 };
 
 struct ModelParams {
-  Param embed;      ///< `[vocab_size, d_model]`
-  Param pos_embed;  ///< `[max_seq_len, d_model]`, if positions are learned.
+  Param embed;       ///< `[vocab_size, d_model]`
+  Param pos_embed;   ///< `[first_position + max_seq_len, d_model]`, if positions are learned.
+  Param type_embed;  ///< `[n_types, d_model]`, if tokens have types.
+  NormParams embed_norm;
   std::vector<BlockParams> blocks;
   NormParams final_norm;
+  LinearParams head_dense;  ///< `[d_model, d_model]`, if the head has a transform.
+  NormParams head_norm;
   LinearParams unembed;  ///< `[vocab_size, d_model]`; the weight is absent if the head is tied.
 };
 
@@ -78,7 +82,11 @@ void for_each_param(const ModelConfig& config, Params& params, Visit&& visit) {
   };
 
   visit(params.embed, "embed.weight", Shape{config.vocab_size, d});
-  if (config.embedding.learned_positions) visit(params.pos_embed, "pos_embed.weight", Shape{config.max_seq_len, d});
+  if (config.embedding.learned_positions) {
+    visit(params.pos_embed, "pos_embed.weight", Shape{config.embedding.first_position + config.max_seq_len, d});
+  }
+  if (config.embedding.n_types > 0) visit(params.type_embed, "type_embed.weight", Shape{config.embedding.n_types, d});
+  norm(params.embed_norm, "ln_embed", config.embedding.norm);
   for (std::size_t i = 0; i < config.blocks.size(); ++i) {
     const BlockConfig& c = config.blocks[i];
     const AttentionConfig& attention = c.attention();
@@ -97,6 +105,7 @@ void for_each_param(const ModelConfig& config, Params& params, Visit&& visit) {
     }
     linear(w.attention.wo, at + "attn.wo", d, d_q, attention.out_bias);
     norm(w.attn_post, at + "ln1_post", c.norms.attn_post);
+    norm(w.attn_sum, at + "ln1", c.norms.attn_sum);
     norm(w.ffn_pre, at + "ln2", c.norms.ffn_pre);
     if (const auto* moe = std::get_if<MoeConfig>(&c.ffn)) {
       linear(w.moe.router, at + "mlp.router", moe->n_experts, d, false);
@@ -109,8 +118,13 @@ void for_each_param(const ModelConfig& config, Params& params, Visit&& visit) {
       dense(w.ffn, at + "mlp", std::get<DenseConfig>(c.ffn));
     }
     norm(w.ffn_post, at + "ln2_post", c.norms.ffn_post);
+    norm(w.ffn_sum, at + "ln2", c.norms.ffn_sum);
   }
   norm(params.final_norm, "ln_final", config.final_norm);
+  if (config.head.transform) {
+    linear(params.head_dense, "head.dense", d, d, true);
+    norm(params.head_norm, "head.ln", config.head.transform->norm);
+  }
   if (!config.head.tied) visit(params.unembed.weight, "unembed.weight", Shape{config.vocab_size, d});
   if (config.head.bias) visit(params.unembed.bias, "unembed.bias", Shape{config.vocab_size});
 }

@@ -1,6 +1,7 @@
 // The embedding: ids to vectors.
 //
 //   x[t] = scale · embed[id[t]]        tokens, [T, d]
+//   x[t] = x[t] + type_embed[type[t]]  if tokens have types (Devlin et al. 2018)
 //   x[t] = x[t] + pos_embed[pos[t]]    if the model has learned positions
 //   dembed[id[t]] += scale · dx[t]     dpos_embed[pos[t]] += dx[t]
 //
@@ -13,9 +14,11 @@
 
 namespace vitrine {
 
-/// `[T, d]`: rows `ids` of `table` `[vocab_size, d]`, times `scale`. Throws BadInput for ids outside the table.
-Tensor embed(Pass& p, const Param& table, float scale, std::span<const std::int32_t> ids);
-/// `[T, d]`: rows of `table` `[max_seq_len, d]` at the segments' positions. Throws BadInput beyond the table.
-Tensor embed_positions(Pass& p, const Param& table, std::int64_t n_rows);
+/// `[T, d]`: rows `ids` of `table` `[vocab_size, d]`, times `scale`; `name` is that of the op in a ledger.
+/// Throws BadInput for ids outside the table.
+Tensor embed(Pass& p, const Param& table, float scale, std::span<const std::int32_t> ids,
+             std::string_view name = "embed");
+/// `[T, d]`: rows of `table` at the segments' positions; position 0 is row `first`. Throws BadInput beyond the table.
+Tensor embed_positions(Pass& p, const Param& table, std::int64_t first, std::int64_t n_rows);
 
 }  // namespace vitrine

@@ -19,7 +19,11 @@ namespace vitrine {
 enum class Site : std::uint8_t {
   tokens,
   embed,
+  type_embed,
   pos_embed,
+  embed_scale,
+  embed_normalized,
+  embed_out,
   resid_pre,
   attn_in,
   q_input,
@@ -50,6 +54,10 @@ enum class Site : std::uint8_t {
   ln1_post_out,
   attn_out,
   resid_mid,
+  mid_scale,
+  mid_normalized,
+  mid_out,
+  normalized_resid_mid,
   mlp_in,
   ln2_scale,
   ln2_normalized,
@@ -71,9 +79,18 @@ enum class Site : std::uint8_t {
   ln2_post_out,
   mlp_out,
   resid_post,
+  post_scale,
+  post_normalized,
+  post_out,
+  normalized_resid_post,
   final_scale,
   final_normalized,
   final_out,
+  head_pre,
+  head_post,
+  head_scale,
+  head_normalized,
+  head_out,
   unembed_in,
   unembed_out,
   logits,
@@ -142,7 +159,7 @@ struct NormSite {
   SiteId out;
 };
 
-enum class Norm : std::uint8_t { ln1, q, k, ln1_post, ln2, ln2_post, final };
+enum class Norm : std::uint8_t { ln1, q, k, ln1_post, ln2, ln2_post, final, embed, mid, post, head };
 
 /// The sites of one layer: `at(Site::q)`, `at(Norm::ln1)`.
 struct BlockSite {

@@ -38,6 +38,9 @@ Learner::Learner(const Trainable& trainable, Optimizer& optimizer, const StepOpt
       kernels_(kernels),
       interrupt_(interrupt),
       tape_(gradients_) {
+  if (is_bidirectional(trainable.model().config())) {
+    throw Unsupported("train", "the model attends to later tokens, so it has no next-token loss");
+  }
   for (const TrainParam& param : trainable.params()) gradients_.add(*param.param);
 }
 

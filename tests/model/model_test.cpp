@@ -194,8 +194,14 @@ TEST(Config, RejectsInvalidAndUnsupportedOptions) {
   EXPECT_THAT(with([](ModelConfig& c) { c.head.scale = -1; }), HasSubstr("scale"));
   EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].attention().rope->magnitude = INFINITY; }), HasSubstr("magnitude"));
   EXPECT_THAT(with([](ModelConfig& c) { c.blocks[1].cross_attention = c.blocks[1].attention(); }), HasSubstr("cross"));
-  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].norm_place = BlockConfig::NormPlace::after_residual; }),
-              HasSubstr("after"));
+  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].norms.attn_sum = c.blocks[0].norms.attn_pre; }),
+              HasSubstr("got both"));
+  EXPECT_THAT(with([](ModelConfig& c) {
+                c.blocks[0].attention().window = 2;
+                c.blocks[0].attention().bidirectional = true;
+              }),
+              HasSubstr("both directions"));
+  EXPECT_THAT(with([](ModelConfig& c) { c.embedding.n_types = -1; }), HasSubstr("n_types"));
   EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].attention().n_kv_heads = 3; }), HasSubstr("multiple"));
   EXPECT_THAT(with([](ModelConfig& c) { c.blocks.clear(); }), HasSubstr("n_layers"));
   EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].attention().rope->dim = 7; }), HasSubstr("even"));

@@ -43,7 +43,7 @@ Mutation attention(const std::string& name, Change change) {
 template <class Change>
 Mutation norms(const std::string& name, Change change) {
   return {name, [change](ModelConfig& c) {
-            change(c.final_norm);
+            change(*c.final_norm);
             for (BlockConfig& b : c.blocks) {
               for (auto* norm : {&b.norms.attn_pre, &b.norms.attn_post, &b.norms.ffn_pre, &b.norms.ffn_post}) {
                 if (*norm) change(**norm);
@@ -102,7 +102,7 @@ std::vector<Mutation> model_mutations() {
       {"without_head_bias", [](ModelConfig& c) { c.head.bias = false; }},
       {"without_logit_scale", [](ModelConfig& c) { c.head.scale = 1; }},
       {"without_final_softcap", [](ModelConfig& c) { c.head.softcap.reset(); }},
-      {"without_plus_one_of_the_final_norm", [](ModelConfig& c) { c.final_norm.weight_offset = 0; }},
+      {"without_plus_one_of_the_final_norm", [](ModelConfig& c) { c.final_norm->weight_offset = 0; }},
       {"with_the_embedding_as_head", [](ModelConfig& c) { c.head.tied = true; }},
       norms("without_plus_one", [](NormConfig& n) { n.weight_offset = 0; }),
       norms("with_rms_norms", [](NormConfig& n) { n.kind = NormConfig::Kind::rms; }),

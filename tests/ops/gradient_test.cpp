@@ -235,11 +235,11 @@ TEST(OpGradients, Embeddings) {
   }
   check_op({.inputs = {},
             .weight = {7, 5},
-            .run = [](Pass& p, const Operands& o) { return embed_positions(p, o.linear.weight, 5); },
+            .run = [](Pass& p, const Operands& o) { return embed_positions(p, o.linear.weight, 2, 5); },
             .formula =
-                [](const All& x) {
-                  Vector y(x[0].begin(), x[0].begin() + 15);
-                  y.insert(y.end(), x[0].begin(), x[0].begin() + 10);
+                [](const All& x) {  // position 0 is row 2
+                  Vector y(x[0].begin() + 10, x[0].begin() + 25);
+                  y.insert(y.end(), x[0].begin() + 10, x[0].begin() + 20);
                   return y;
                 },
             .lengths = {3, 2}});

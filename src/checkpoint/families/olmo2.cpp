@@ -12,7 +12,8 @@ Family olmo2_family() {
     read_attention_bias(c, model);
     norm_q_and_k(model, QkNormConfig::Over::all_heads);
     for (BlockConfig& block : model.blocks) {
-      block.norms = {std::nullopt, model.final_norm, std::nullopt, model.final_norm, false};
+      block.norms = {};
+      block.norms.attn_post = block.norms.ffn_post = model.final_norm;
     }
     return model;
   });

@@ -4,12 +4,15 @@
 //
 //   sizes      d_model, n_layers, n_heads, vocab_size, max_seq_len, d_ff; optional: n_kv_heads, head_dim
 //   positions  positions "rope" | "learned" | "none"; rope_theta, rope_fraction, rope_interleaved
-//   norms      norm "rms" | "layer", norm_eps, norm_bias, norm_weight_offset; norm_place "before" | "after" | "both";
-//              qk_norm "none" | "head" | "head_own_weight" | "all_heads"
+//   norms      norm "rms" | "layer", norm_eps, norm_bias, norm_weight_offset; norm_place "before" | "after" | "both" |
+//              "after_residual"; final_norm (true, but false with after_residual); qk_norm "none" | "head" |
+//              "head_own_weight" | "all_heads"
 //   block      parallel, residual_scale, qkv_bias, out_bias, ffn_bias
-//   attention  score_scale, score_softcap, window, full_every (every full_every-th layer has no window)
+//   attention  bidirectional, score_scale, score_softcap, window, full_every (every full_every-th layer has no window)
 //   FFN        activation, gated; with experts: n_experts, top_k, renormalize, d_ff_shared; d_ff is then an expert's
-//   embedding  embedding_scale, tied, head_bias, logit_scale, logit_softcap
+//   embedding  embedding_scale, first_position (the row of the position table for the first token), n_types,
+//              embedding_norm
+//   head       head_transform, tied, head_bias, logit_scale, logit_softcap
 #include <cmath>
 
 #include "base/error.h"
@@ -28,6 +31,13 @@ std::size_t choice(ConfigReader& c, std::string_view key, std::initializer_list<
     expected += (i++ == 0 ? "" : ", ") + std::string(name);
   }
   throw Unsupported(c.where(), "{}: expected {}, got \"{}\"", key, expected, text);
+}
+
+/// A whole number; 0 if the key is absent.
+std::int64_t read_count(ConfigReader& c, std::string_view key) {
+  const double n = c.number_or(key, 0);
+  if (n == 0) return 0;
+  return c.size(key);
 }
 
 NormConfig read_norm(ConfigReader& c) {
@@ -50,6 +60,7 @@ AttentionConfig read_attention(ConfigReader& c, const ModelConfig& model, const 
   const double scale = 1.0 / std::sqrt(static_cast<double>(attention.head_dim));
   attention.score_scale = static_cast<float>(c.number_or("score_scale", scale));
   attention.softcap = read_softcap(c, "score_softcap", std::nullopt);
+  attention.bidirectional = c.flag_or("bidirectional", false);
   attention.qkv_bias = c.flag_or("qkv_bias", false);
   attention.out_bias = c.flag_or("out_bias", false);
   const std::size_t qk = choice(c, "qk_norm", {"none", "head", "head_own_weight", "all_heads"});
@@ -60,6 +71,7 @@ AttentionConfig read_attention(ConfigReader& c, const ModelConfig& model, const 
 void read_positions(ConfigReader& c, ModelConfig& model, AttentionConfig& attention) {
   const std::size_t positions = choice(c, "positions", {"rope", "learned", "none"});
   model.embedding.learned_positions = positions == 1;
+  if (positions == 1) model.embedding.first_position = read_count(c, "first_position");
   if (positions != 0) return;  // RoPE's keys then count as unknown
   const double dim = c.number_or("rope_fraction", 1) * static_cast<double>(attention.head_dim);
   const bool is_interleaved = c.flag_or("rope_interleaved", false);
@@ -99,17 +111,24 @@ ModelConfig read_own(ConfigReader& c) {
   model.head.bias = c.flag_or("head_bias", false);
   model.head.scale = static_cast<float>(c.number_or("logit_scale", 1));
   model.head.softcap = read_softcap(c, "logit_softcap", std::nullopt);
-  model.final_norm = read_norm(c);
+  const NormConfig norm = read_norm(c);
+  const std::size_t place = choice(c, "norm_place", {"before", "after", "both", "after_residual"});
+  if (c.flag_or("final_norm", place != 3)) model.final_norm = norm;
+  if (c.flag_or("embedding_norm", false)) model.embedding.norm = norm;
+  model.embedding.n_types = read_count(c, "n_types");
 
   BlockConfig block;
-  block.attention() = read_attention(c, model, model.final_norm);
+  block.attention() = read_attention(c, model, norm);
   read_positions(c, model, block.attention());
   block.ffn = read_ffn(c);
+  if (c.flag_or("head_transform", false)) {
+    model.head.transform = {activation_named(c, c.text_or("activation", "silu")), norm};
+  }
   block.residual = c.flag_or("parallel", false) ? BlockConfig::Residual::parallel : BlockConfig::Residual::serial;
   block.residual_scale = static_cast<float>(c.number_or("residual_scale", 1));
-  const std::size_t place = choice(c, "norm_place", {"before", "after", "both"});
-  if (place != 1) block.norms.attn_pre = block.norms.ffn_pre = model.final_norm;
-  if (place != 0) block.norms.attn_post = block.norms.ffn_post = model.final_norm;
+  if (place == 0 || place == 2) block.norms.attn_pre = block.norms.ffn_pre = norm;
+  if (place == 1 || place == 2) block.norms.attn_post = block.norms.ffn_post = norm;
+  if (place == 3) block.norms.attn_sum = block.norms.ffn_sum = norm;
   model.blocks.assign(static_cast<std::size_t>(c.size("n_layers", kMaxLayers)), block);
   if (!c.has("window")) return model;
   const std::int64_t window = c.size("window");
@@ -132,6 +151,8 @@ Family own_family() {
   family.embedding = "embed.weight";
   for (const std::string_view name : {"embed",
                                       "pos_embed",
+                                      "type_embed",
+                                      "ln_embed",
                                       "blocks.{l}.ln1",
                                       "blocks.{l}.attn.wq",
                                       "blocks.{l}.attn.wk",
@@ -154,6 +175,8 @@ Family own_family() {
                                       "blocks.{l}.mlp.shared_gate",
                                       "blocks.{l}.ln2_post",
                                       "ln_final",
+                                      "head.dense",
+                                      "head.ln",
                                       "unembed"}) {
     family.tensors.push_back({name, {name}});
   }

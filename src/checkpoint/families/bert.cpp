@@ -1,0 +1,15 @@
+// BERT with its head for masked tokens. Sources: Devlin et al. 2018; transformers, models/bert.
+#include "checkpoint/encoder_parts.h"
+
+namespace vitrine {
+
+Family bert_family() {
+  Family family = bert_like("bert", "BertForMaskedLM", "bert.", [](ConfigReader& c) { return read_bert(c); });
+  add_tensors(family.tensors, {{"cls.predictions.transform.dense", {"head.dense"}},
+                               {"cls.predictions.transform.LayerNorm", {"head.ln"}},
+                               {"cls.predictions", {"unembed"}}});
+  family.tensors.push_back({"cls.predictions.decoder", {"unembed"}});
+  return family;
+}
+
+}  // namespace vitrine

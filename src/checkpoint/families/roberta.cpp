@@ -1,0 +1,8 @@
+// RoBERTa with its head for masked tokens. Sources: Liu et al. 2019; transformers, models/roberta.
+#include "checkpoint/encoder_parts.h"
+
+namespace vitrine {
+
+Family roberta_family() { return roberta_like("roberta", "RobertaForMaskedLM"); }
+
+}  // namespace vitrine

@@ -1,0 +1,67 @@
+// vitrine fill: the most likely tokens in place of the masks of a text.
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/math.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/table.h"
+#include "generate/score.h"
+
+namespace vitrine::cli {
+namespace {
+
+struct FillOptions : Options {
+  int top = 5;
+  std::optional<std::int32_t> mask_id;
+};
+
+/// The id of the vocabulary's mask token, as BERT or RoBERTa spell it.
+std::int32_t find_mask(const Session& session) {
+  if (session.tokenizer == nullptr) throw BadInput("--mask-id", "expected the id of the mask token with --ids");
+  for (const std::string_view mask : {"[MASK]", "<mask>"}) {
+    for (std::int32_t id = 0; id < session.tokenizer->vocab_size(); ++id) {
+      if (session.tokenizer->piece(id) == mask) return id;
+    }
+  }
+  throw BadInput("--mask-id", "the vocabulary has neither [MASK] nor <mask>: name the id of the mask token");
+}
+
+void run_fill(const FillOptions& o) {
+  const Session session = open_session(o);
+  const std::int32_t mask = o.mask_id ? *o.mask_id : find_mask(session);
+  Json masks = Json::array();
+  std::string text;
+  predict_masked(session.context(o), session.ids, mask, o.top,
+                 [&](std::int64_t position, const std::vector<TokenLogprob>& top) {
+                   Json tokens = Json::array();
+                   Table table({{fmt::format("position {}", position)}, {"%", Table::Align::right}});
+                   for (const TokenLogprob& t : top) {
+                     const double probability = math::exp(t.logprob);
+                     table.add({session.label(t.id), fmt::format("{:.1f}", 100 * probability)});
+                     tokens.push_back(
+                         {{"id", t.id}, {"piece", session.piece(t.id)}, {"logprob", t.logprob}, {"prob", probability}});
+                   }
+                   masks.push_back({{"position", position}, {"top", tokens}});
+                   text += (text.empty() ? "" : "\n") + table.text();
+                 });
+  if (o.json) return print_json({{"ids", session.ids}, {"masks", masks}});
+  print(text);
+}
+
+}  // namespace
+
+void add_fill(CLI::App& program) {
+  CLI::App& command =
+      *program.add_subcommand("fill", "Show the most likely tokens in place of every mask ([MASK], <mask>) of a text");
+  const auto o = std::make_shared<FillOptions>();
+  add_model_and_text(command, *o);
+  add_number<int>(command, "--top", o->top, "Number of tokens to show (default: 5)", 1, 1 << 20);
+  add_number<std::int32_t>(command, "--mask-id", o->mask_id,
+                           "Id of the mask token (default: [MASK] or <mask> of the vocabulary)", 0);
+  finish_command(command, o, run_fill,
+                 "For models that attend in both directions, such as BERT and RoBERTa. Probabilities are in percent.");
+}
+
+}  // namespace vitrine::cli

@@ -1,0 +1,37 @@
+// vitrine fill: the most likely tokens in place of masks.
+#include "cli/program.h"
+
+namespace vitrine::test {
+namespace {
+
+std::string masked_golden() { return source_dir() + "/tests/masked_goldens/bert"; }
+
+TEST(Fill, RanksTheTokensAtEveryMask) {
+  const Json json = json_of({"fill", masked_golden(), "--ids", "5,4,7,4,9", "--mask-id", "4", "--top", "3"});
+  EXPECT_EQ(json["ids"], Json({5, 4, 7, 4, 9}));
+  ASSERT_EQ(json["masks"].size(), 2U);
+  const Json all = json_of({"predict", masked_golden(), "--ids", "5,4,7,4,9", "--top", "3"});
+  for (const std::size_t i : {0U, 1U}) {
+    const Json& mask = json["masks"][i];
+    EXPECT_EQ(mask["position"], 1 + 2 * i);
+    EXPECT_EQ(mask["top"], all["tokens"][1 + 2 * i]["top"]);
+    EXPECT_NEAR(mask["top"][0]["prob"].get<double>(), std::exp(mask["top"][0]["logprob"].get<double>()), 1e-12);
+  }
+  const std::string table = output_of({"fill", masked_golden(), "--ids", "5,4,7", "--mask-id", "4"});
+  EXPECT_THAT(table, testing::HasSubstr("position 1"));
+}
+
+TEST(Fill, RefusesWhatHasNoMasks) {
+  expect_error({"fill", masked_golden(), "--ids", "5,7", "--mask-id", "4"}, {"no mask", "4"});
+  expect_error({"fill", masked_golden(), "--ids", "5,7"}, {"--mask-id"});
+  expect_error({"fill", golden("gpt2"), "--ids", "5,7", "--mask-id", "7"}, {"next token"});
+  expect_error({"fill", masked_golden(), "--ids", "5,99", "--mask-id", "5"}, {"99"});
+}
+
+TEST(Fill, AModelThatSeesLaterTokensDoesNotContinueTexts) {
+  expect_error({"generate", masked_golden(), "--ids", "5,7"}, {"later tokens"});
+  expect_error({"grad", masked_golden(), "--ids", "5,7", "--out", "/dev/null"}, {"later tokens"});
+}
+
+}  // namespace
+}  // namespace vitrine::test
