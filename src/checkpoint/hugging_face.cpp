@@ -77,6 +77,27 @@ StoredTensors open_tensors(const fs::path& folder) {
   return tensors;
 }
 
+/// Early checkpoints of BERT call the weight and the bias of a LayerNorm gamma and beta.
+void rename_gamma_and_beta(StoredTensors& tensors) {
+  const std::pair<std::string_view, std::string_view> kNames[] = {{"LayerNorm.gamma", "LayerNorm.weight"},
+                                                                  {"LayerNorm.beta", "LayerNorm.bias"}};
+  std::vector<std::pair<std::string, std::string>> found;
+  for (const auto& [name, tensor] : tensors.all) {
+    for (const auto& [early, known] : kNames) {
+      if (name.ends_with(early)) {
+        found.emplace_back(name, name.substr(0, name.size() - early.size()) + std::string(known));
+      }
+    }
+  }
+  for (const auto& [early, known] : found) {
+    auto node = tensors.all.extract(early);
+    node.key() = known;
+    if (!tensors.all.insert(std::move(node)).inserted) {
+      throw BadCheckpoint(tensors.where, "tensors {} and {} hold the same parameter", early, known);
+    }
+  }
+}
+
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string text = "[";
   for (std::size_t i = 0; i < shape.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
@@ -277,7 +298,9 @@ Checkpoint load_hugging_face(const std::string& folder, const LoadOptions& optio
   const Json json = read_json_file(config_path.string());
   const Family& family = family_of(json, config_path.string());
   ModelConfig config = read_model_config(family, json, config_path.string(), options.allowed_config_keys);
-  Checkpoint result = bind_tensors(family, std::move(config), open_tensors(folder));
+  StoredTensors tensors = open_tensors(folder);
+  rename_gamma_and_beta(tensors);
+  Checkpoint result = bind_tensors(family, std::move(config), std::move(tensors));
   result.description = std::string(family.model_type) + ", Hugging Face checkpoint";
   result.tokenizer_path = folder;
   read_generation(folder, json, result);

@@ -184,6 +184,13 @@ void add_params(Page& page, const Subject& s) {
   page.table(table);
 }
 
+/// A model that attends to later tokens does not decode.
+std::vector<Phase> phases_of(const ModelConfig& config) {
+  std::vector<Phase> phases(std::begin(kPhases), std::end(kPhases));
+  if (is_bidirectional(config)) std::erase(phases, Phase::decode);
+  return phases;
+}
+
 Workload workload_of(const InfoOptions& o, const Subject& s, Phase phase) {
   Workload w;
   w.phase = phase;
@@ -215,23 +222,25 @@ void add_account(Page& page, const InfoOptions& o, const Subject& s) {
   const Workload shown = workload_of(o, s, Phase::prefill);
   page.heading(fmt::format("Cost: batch {}, {} tokens, K/V in {}", shown.batch, shown.length, o.kv));
   Table totals(cost_columns("phase", "memory"));
-  for (const Phase phase : kPhases) {
+  for (const Phase phase : phases_of(s.config)) {
     const Workload w = workload_of(o, s, phase);
     const double memory = estimate_memory(s.config, w, kPrefillChunk).total();
     totals.add(
         cost_cells(std::string(name_of(phase)), fmt::format("{:.2f} GB", gb(memory)), account(s.config, w).total));
   }
   page.table(totals);
+  const bool decodes = !is_bidirectional(s.config);
   const Cost all = account(s.config, workload_of(o, s, Phase::forward)).total;
   const MemoryEstimate memory = estimate_memory(s.config, shown, kPrefillChunk);
   page.line(fmt::format(
-      "forward: logits of all positions; prefill: of the last; decode: one token after {}; train: forward and "
+      "forward: logits of all positions; prefill: of the last; {}train: forward and "
       "backward.\n"
       "FLOPs count 2 per multiply-add of products; masks skip {:.1f} % of the FLOPs of forward.\n"
       "K/V of a sequence: {:.3f} GB, {} bytes per token. Maps (scores, patterns) are never stored and not counted in "
       "FLOPs/byte.\n"
       "Memory of prefill: weights {:.2f} GB (mapped), K/V {:.3f} GB, activations {:.3f} GB.",
-      shown.length - 1, 100 * (1 - all.visible_flops / all.flops), gb(memory.kv_cache / static_cast<double>(o.batch)),
+      decodes ? fmt::format("decode: one token after {}; ", shown.length - 1) : "",
+      100 * (1 - all.visible_flops / all.flops), gb(memory.kv_cache / static_cast<double>(o.batch)),
       grouped(static_cast<std::int64_t>(kv_bytes_per_token(s.config, shown.kv))), gb(memory.weights),
       gb(memory.kv_cache), gb(memory.activations)));
 }
@@ -319,7 +328,7 @@ Json info_json(const InfoOptions& o, const Subject& s) {
     described["layers"] = group.layers;
     groups.push_back(std::move(described));
   }
-  for (const Phase phase : kPhases) costs[std::string(name_of(phase))] = account_json(o, s, phase);
+  for (const Phase phase : phases_of(s.config)) costs[std::string(name_of(phase))] = account_json(o, s, phase);
   const DType kv = kv_dtype(o.kv);
   return {{"name", s.name},
           {"description", s.description},

@@ -81,6 +81,9 @@ class WorkloadPass {
       : model_(shape_model(config, w.bytes_per_weight >= 4 ? DType::f32 : DType::bf16)),
         cache_(kv_layers(config), w.length, w.kv, cache_memory_),
         dry_(pool, segments(w, chunk)) {
+    if (w.phase == Phase::decode && is_bidirectional(config)) {
+      throw Unsupported("decode", "the model attends to later tokens, so it cannot continue a text");
+    }
     if (w.phase == Phase::decode) cache_.advance(w.length - 1);
     Pass& p = dry_.pass();
     p.kv_dtype = w.kv;
@@ -191,7 +194,7 @@ MemoryEstimate estimate_memory(const ModelConfig& config, const Workload& w, std
     const std::int64_t slots = std::min(w.length, layer.window.value_or(w.length));
     m.kv_cache += 2 * batch * as_double(slots * layer.n_kv_heads) * kv_row_bytes(layer.head_dim, w.kv);
   }
-  WorkloadPass run(config, w, chunk, pool);
+  WorkloadPass run(config, w, is_bidirectional(config) ? w.length : chunk, pool);
   run.run();
   m.activations = as_double(run.dry().bytes());
   return m;

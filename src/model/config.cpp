@@ -129,6 +129,7 @@ std::int64_t most_experts(const ModelConfig& config) {
 
 std::vector<KvLayerConfig> kv_layers(const ModelConfig& config) {
   std::vector<KvLayerConfig> layers;
+  if (is_bidirectional(config)) return layers;
   for (const BlockConfig& block : config.blocks) {
     layers.push_back({block.attention().n_kv_heads, block.attention().head_dim, block.attention().window});
   }

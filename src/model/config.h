@@ -144,7 +144,7 @@ bool is_bidirectional(const ModelConfig& config);
 /// The largest number of experts in a layer; 0 without experts.
 std::int64_t most_experts(const ModelConfig& config);
 
-/// The shape and window of each layer of a KV cache.
+/// The shape and window of each layer of a KV cache; empty for a model that has none (is_bidirectional).
 std::vector<KvLayerConfig> kv_layers(const ModelConfig& config);
 
 }  // namespace vitrine

@@ -116,6 +116,37 @@ TEST_P(MaskedGolden, OurOwnWordsDescribeTheModel) {
   EXPECT_TRUE(same_bits(logits_of(*loaded.model, ids_), logits_of(*checkpoint_.model, ids_)));
 }
 
+/// The published bert-base-uncased has these names, and the layers of pre-training.
+TEST(EarlyBert, GammaAndBetaAreWeightAndBias) {
+  const TempFolder folder;
+  const std::string golden = goldens() + "/" + masked("bert"), early = folder / "early";
+  std::filesystem::create_directories(early);
+  std::filesystem::copy_file(golden + "/config.json", early + "/config.json");
+  Values stored = tensors_of(golden + "/model.safetensors");
+  const auto write = [&](const Values& values) {
+    SafetensorsWriter writer(early + "/model.safetensors", 256 + 240 * static_cast<std::int64_t>(values.size()));
+    for (const auto& [name, value] : values) {
+      Value copy = value;
+      writer.add(name, {copy.data.data(), copy.shape});
+    }
+    writer.commit();
+  };
+  Values renamed;
+  for (const auto& [name, value] : stored) {
+    const std::size_t at = name.find("LayerNorm.");
+    const bool is_weight = name.ends_with("weight");
+    renamed[at == name.npos ? name : name.substr(0, at) + (is_weight ? "LayerNorm.gamma" : "LayerNorm.beta")] = value;
+  }
+  renamed["bert.pooler.dense.bias"] = {Shape{2}, {1, 2}};
+  write(renamed);
+  const Ids ids = golden_ids(masked("bert"));
+  EXPECT_TRUE(same_bits(logits_of(*load_checkpoint(early).model, ids),
+                        logits_of(*golden_checkpoint(masked("bert")).model, ids)));
+  renamed["bert.embeddings.LayerNorm.weight"] = renamed.at("bert.embeddings.LayerNorm.gamma");
+  write(renamed);
+  EXPECT_THROW(load_checkpoint(early), BadCheckpoint);
+}
+
 /// Types of tokens: a model whose second type equals its first one adds the first row either way.
 TEST(TokenTypes, SelectARowAndAreChecked) {
   const Checkpoint bert = golden_checkpoint(masked("bert"));

@@ -28,6 +28,16 @@ TEST(Fill, RefusesWhatHasNoMasks) {
   expect_error({"fill", masked_golden(), "--ids", "5,99", "--mask-id", "5"}, {"99"});
 }
 
+TEST(Fill, AModelThatSeesLaterTokensHasNoCache) {
+  const Json info = json_of({"info", masked_golden()});
+  EXPECT_FALSE(info["account"].contains("decode"));
+  EXPECT_TRUE(info["account"].contains("train"));
+  EXPECT_EQ(info["kv_bytes_per_token"], 0);
+  EXPECT_EQ(info["account"]["prefill"]["memory"]["kv_cache"], 0);
+  EXPECT_EQ(output_of({"info", masked_golden()}).find("decode"), std::string::npos);
+  expect_error({"info", masked_golden(), "--phase", "decode"}, {"later tokens"});
+}
+
 TEST(Fill, AModelThatSeesLaterTokensDoesNotContinueTexts) {
   expect_error({"generate", masked_golden(), "--ids", "5,7"}, {"later tokens"});
   expect_error({"grad", masked_golden(), "--ids", "5,7", "--out", "/dev/null"}, {"later tokens"});
