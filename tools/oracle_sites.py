@@ -286,7 +286,8 @@ def norm_sites(model: PreTrainedModel, seen: Record, name: str, site: str) -> Si
 
 def normalization_sites(norm: nn.Module, x: Tensor, out: Tensor, name: str, site: str) -> Sites:
     """Scale, normalized value and output of a norm that made `out` from `x`."""
-    if "LayerNorm" in type(norm).__name__:
+    kind = type(norm).__name__
+    if "LayerNorm" in kind and "T5" not in kind:  # T5LayerNorm is an RMSNorm
         x = x - x.mean(-1, keepdim=True)
     epsilon = norm.variance_epsilon if hasattr(norm, "variance_epsilon") else norm.eps
     scale = (x.pow(2).mean(-1, keepdim=True) + epsilon).sqrt()

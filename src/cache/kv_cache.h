@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -95,7 +96,8 @@ struct RingKv : KvLayer {
 /// The state of a layer between passes.
 using LayerState = std::variant<FullKv, RingKv>;
 
-/// One sequence's cache: a state for each layer.
+/// One sequence's cache: a state for each layer, and, in a model with an encoder, the cache of its source, whose layers
+/// hold the keys and values of cross-attention.
 class KvCache {
  public:
   /// `capacity`: the maximum length of the sequence. Memory is allocated at once, but the system commits it only when
@@ -106,7 +108,11 @@ class KvCache {
   std::int64_t length() const { return length_; }  ///< In tokens.
   std::int64_t capacity() const { return capacity_; }
   DType dtype() const { return dtype_; }
-  std::int64_t bytes() const;  ///< Of all keys and values, whether written or not.
+  std::int64_t bytes() const;  ///< Of all keys and values, whether written or not, without those of the source.
+  /// The cache of the source; null without one. Sequences may share it. It is complete after the pass that reads the
+  /// source, and does not change after that.
+  KvCache* source() const { return source_.get(); }
+  void set_source(std::shared_ptr<KvCache> source) { source_ = std::move(source); }
 
   /// The positions before length() that layer `layer` still holds, for one K/V head.
   KvSpans past(int layer, std::int64_t kv_head) const;
@@ -126,6 +132,7 @@ class KvCache {
   std::int64_t capacity_;
   std::int64_t length_ = 0;
   DType dtype_;
+  std::shared_ptr<KvCache> source_;
 };
 
 }  // namespace vitrine

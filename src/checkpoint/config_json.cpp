@@ -32,7 +32,13 @@ const Family& family_of(const Json& config, const std::string& where) {
 ModelConfig read_model_config(const Family& family, const Json& config, const std::string& where,
                               const std::vector<std::string>& allowed) {
   ConfigReader reader(config, where, allowed);
-  reader.refuse("is_encoder_decoder");
+  if (family.has_encoder || reader.has("encoder")) {
+    if (!reader.flag_or("is_encoder_decoder", true)) {
+      throw Unsupported(where, "is_encoder_decoder: the decoder alone is not supported");
+    }
+  } else {
+    reader.refuse("is_encoder_decoder");
+  }
   reader.refuse("quantization_config");
   reader.refuse("add_cross_attention");
   if (reader.has("pruned_heads") && !config["pruned_heads"].empty()) {

@@ -101,7 +101,7 @@ constexpr auto kGenericKeys = std::to_array<std::string_view>({
 }  // namespace
 
 ConfigReader::ConfigReader(const Json& object, std::string where, std::vector<std::string> allowed)
-    : object_(&object), where_(std::move(where)), allowed_(std::move(allowed)) {
+    : object_(&object), own_(&object), where_(std::move(where)), allowed_(std::move(allowed)) {
   if (!object.is_object()) throw BadCheckpoint(where_, "expected a JSON object");
 }
 
@@ -215,6 +215,17 @@ std::optional<ConfigReader> ConfigReader::object(std::string_view key) {
   return ConfigReader(*value, where_ + ", " + std::string(key), allowed_);
 }
 
+ConfigReader ConfigReader::inheriting(std::string_view key, std::initializer_list<std::string_view> not_inherited) {
+  ConfigReader reader = *object(key);
+  const auto merged = std::make_shared<Json>(*object_);
+  merged->erase(std::string(key));
+  for (const std::string_view other : not_inherited) merged->erase(std::string(other));
+  merged->update(*reader.object_);
+  reader.merged_ = merged;
+  reader.object_ = merged.get();
+  return reader;
+}
+
 void ConfigReader::refuse(std::string_view key) {
   const Json* value = find(key);
   if (value == nullptr || *value == false) return;
@@ -222,7 +233,7 @@ void ConfigReader::refuse(std::string_view key) {
 }
 
 void ConfigReader::finish() const {
-  for (const auto& [key, value] : object_->items()) {
+  for (const auto& [key, value] : own_->items()) {
     const bool known = used_.contains(key) ||
                        std::find(kGenericKeys.begin(), kGenericKeys.end(), key) != kGenericKeys.end() ||
                        std::find(allowed_.begin(), allowed_.end(), key) != allowed_.end();

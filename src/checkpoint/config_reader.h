@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -38,6 +40,9 @@ class ConfigReader {
   std::vector<double> numbers(std::string_view key);               ///< A list. Throws if the key is missing.
   std::vector<std::int64_t> sizes_or_empty(std::string_view key);  ///< A list of whole numbers from 0.
   std::optional<ConfigReader> object(std::string_view key);
+  /// The object at `key`, which must be present, with the keys of this object that it lacks, except `not_inherited`.
+  /// Its finish() checks the object's own keys.
+  ConfigReader inheriting(std::string_view key, std::initializer_list<std::string_view> not_inherited);
 
   /// Accepts a key that has no effect on what the model computes.
   void ignore(std::string_view key) { used_.emplace(key); }
@@ -54,6 +59,8 @@ class ConfigReader {
   [[noreturn]] void wrong_type(std::string_view key, std::string_view expected, const Json& value) const;
 
   const Json* object_;
+  std::shared_ptr<const Json> merged_{};  ///< The object, if it inherits keys.
+  const Json* own_;                       ///< Its own keys, which finish() checks.
   std::string where_;
   std::vector<std::string> allowed_;
   std::set<std::string, std::less<>> used_;

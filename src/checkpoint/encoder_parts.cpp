@@ -12,14 +12,15 @@ ModelConfig read_encoder(ConfigReader& c, const EncoderKeys& keys, double eps, A
   model.vocab_size = c.size("vocab_size");
   model.max_seq_len = c.size_or("max_position_embeddings", 512);
   const NormConfig norm{NormConfig::Kind::layer, static_cast<float>(eps), 0.0f, true};
-  model.embedding.learned_positions = true;
+  model.embedding.position_table = true;
   model.embedding.norm = norm;
+  model.embedding.untrained_id = read_id(c, "pad_token_id", keys.pad_id, model.vocab_size);
   model.head.tied = c.flag_or("tie_word_embeddings", true);
   model.head.bias = true;
   model.head.transform = {head_activation, norm};
 
   BlockConfig block;
-  block.norms.attn_sum = block.norms.ffn_sum = norm;
+  block.norms.attn.sum = block.norms.ffn.sum = norm;
   AttentionConfig& attention = block.attention();
   attention.n_heads = attention.n_kv_heads = c.size(keys.n_heads);
   attention.head_dim = read_head_dim(c, "", model.d_model, attention.n_heads);
@@ -30,7 +31,7 @@ ModelConfig read_encoder(ConfigReader& c, const EncoderKeys& keys, double eps, A
   return model;
 }
 
-ModelConfig read_bert(ConfigReader& c, std::optional<Activation> head_activation) {
+ModelConfig read_bert(ConfigReader& c, std::optional<Activation> head_activation, std::int64_t pad_id) {
   c.refuse("is_decoder");
   for (const char* key : {"attention_probs_dropout_prob", "hidden_dropout_prob", "classifier_dropout"}) c.ignore(key);
   for (const char* key : {"directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
@@ -42,14 +43,15 @@ ModelConfig read_bert(ConfigReader& c, std::optional<Activation> head_activation
   }
   const Activation own = activation_named(c, c.text_or("hidden_act", "gelu"));
   ModelConfig model = read_encoder(
-      c, EncoderKeys{"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act"},
+      c,
+      EncoderKeys{"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act", pad_id},
       c.number_or("layer_norm_eps", 1e-12), head_activation.value_or(own));
   model.embedding.n_types = c.size_or("type_vocab_size", 2);
   return model;
 }
 
 ModelConfig read_roberta(ConfigReader& c) {
-  ModelConfig model = read_bert(c, Activation::gelu_erf);
+  ModelConfig model = read_bert(c, Activation::gelu_erf, 1);
   const double pad = c.number_or("pad_token_id", 1);
   if (!(pad >= 0 && pad + 1 < static_cast<double>(model.max_seq_len) && pad == std::floor(pad))) {
     throw BadCheckpoint(c.where(), "pad_token_id: expected from 0 to {}, got {}", model.max_seq_len - 2, pad);

@@ -30,7 +30,12 @@ struct TensorRule {
   bool transposed = false;  ///< The weight is stored as `[in, out]`.
   Rows rows = Rows::stacked;
   bool (*applies)(const BlockConfig&) = nullptr;  ///< Whether the rule applies to a layer; null: to all layers.
+  bool is_copy = false;  ///< Another name of parameters: its bytes must equal those of the tensor under the first name.
+  bool is_buffer = false;  ///< A vector under this very name, without an ending, stored as `[1, n]`; ours is a bias.
 };
+
+/// Whether the file has a tensor of this full name.
+using HasTensor = std::function<bool(std::string_view name)>;
 
 struct Family {
   /// Our name for a size, and the key of config.json that holds it.
@@ -41,6 +46,8 @@ struct Family {
   std::string_view model_type;    ///< The value of config.json's model_type.
   std::string_view architecture;  ///< config.json's `architectures`, if present, must contain it.
   std::function<ModelConfig(ConfigReader&)> read_config;
+  std::function<void(ModelConfig&, const HasTensor&)> adapt{};  ///< What the file's tensors decide; null: nothing.
+  bool has_encoder = false;                                     ///< Its models are encoder–decoders.
   std::vector<std::string_view> prefixes;  ///< Tried in order until `embedding` is a tensor of the file.
   std::string_view embedding;
   std::vector<TensorRule> tensors;

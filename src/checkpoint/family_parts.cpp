@@ -78,7 +78,7 @@ ModelConfig read_decoder(ConfigReader& c, const DecoderKeys& keys) {
   NormConfig norm = keys.norm;
   norm.eps = static_cast<float>(c.number_or(keys.eps_key, static_cast<double>(keys.norm.eps)));
   BlockConfig block;
-  block.norms.attn_pre = block.norms.ffn_pre = model.final_norm = norm;
+  block.norms.attn.pre = block.norms.ffn.pre = model.final_norm = norm;
   AttentionConfig& attention = block.attention();
   attention.n_heads = c.size("num_attention_heads");
   attention.n_kv_heads =
@@ -134,6 +134,13 @@ std::int64_t read_head_dim(ConfigReader& config, std::string_view key, std::int6
   return d_model / n_heads;
 }
 
+std::optional<std::int32_t> read_id(ConfigReader& c, std::string_view key, std::int64_t otherwise,
+                                    std::int64_t vocab_size) {
+  const double id = c.contains(key) ? c.optional_number(key).value_or(-1) : static_cast<double>(otherwise);
+  if (!(id >= 0 && id < static_cast<double>(vocab_size) && id == std::floor(id))) return {};
+  return static_cast<std::int32_t>(id);
+}
+
 std::optional<float> read_softcap(ConfigReader& config, std::string_view key, std::optional<double> otherwise) {
   const std::optional<double> cap = config.contains(key) ? config.optional_number(key) : otherwise;
   return cap ? std::optional(static_cast<float>(*cap)) : std::nullopt;
@@ -168,7 +175,7 @@ void norm_q_and_k(ModelConfig& model, QkNormConfig::Over over) {
 
 void share_norm(BlockConfig& block) {
   block.residual = BlockConfig::Residual::parallel;
-  block.norms.ffn_pre.reset();
+  block.norms.ffn.pre.reset();
   block.norms.ffn_reads_attn_pre = true;
 }
 

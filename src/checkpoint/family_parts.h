@@ -54,6 +54,9 @@ constexpr std::int64_t kMaxLayers = 10000;
 
 /// head_dim from `key` (may be empty), else d_model / n_heads. Throws BadCheckpoint if that is not a whole number.
 std::int64_t read_head_dim(ConfigReader& config, std::string_view key, std::int64_t d_model, std::int64_t n_heads);
+/// The id at `key`: `otherwise` if the key is absent, none if it is null or not in the vocabulary.
+std::optional<std::int32_t> read_id(ConfigReader& c, std::string_view key, std::int64_t otherwise,
+                                    std::int64_t vocab_size);
 /// A softcap: `otherwise` if the key is absent, none if it is null.
 std::optional<float> read_softcap(ConfigReader& config, std::string_view key, std::optional<double> otherwise);
 /// An activation by its name in transformers (ACT2FN). Throws Unsupported for other names.

@@ -61,7 +61,7 @@ void complete_falcon(Json& config, const StoredTensors& tensors) {
   config["num_ln_in_parallel_attn"] = two_norms ? 2 : 1;
 }
 
-bool has_two_norms(const BlockConfig& block) { return block.norms.ffn_pre.has_value(); }
+bool has_two_norms(const BlockConfig& block) { return block.norms.ffn.pre.has_value(); }
 bool has_one_norm(const BlockConfig& block) { return !has_two_norms(block); }
 
 /// If there are two norms, `attn_norm` is that of the FFN.
@@ -266,7 +266,7 @@ void fold_weight_offsets(ModelConfig& config) {
   if (config.final_norm) config.final_norm->weight_offset = 0;
   for (BlockConfig& block : config.blocks) {
     BlockNorms& norms = block.norms;
-    for (std::optional<NormConfig>* norm : {&norms.attn_pre, &norms.attn_post, &norms.ffn_pre, &norms.ffn_post}) {
+    for (std::optional<NormConfig>* norm : {&norms.attn.pre, &norms.attn.post, &norms.ffn.pre, &norms.ffn.post}) {
       if (norm->has_value()) (*norm)->weight_offset = 0;
     }
     if (block.attention().qk_norm) block.attention().qk_norm->norm.weight_offset = 0;

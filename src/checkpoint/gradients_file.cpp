@@ -21,7 +21,9 @@ void write_gradients(const std::string& path, const Checkpoint& checkpoint, cons
   };
   if (checkpoint.table != nullptr) {
     StoredForm as{checkpoint.prefix, {}};
-    for (const Param* param : params) as.names.insert(param->stored_name);
+    for (const Param* param : params) {
+      if (!is_constant(model.config(), param->name)) as.names.insert(param->stored_name);
+    }
     write_hugging_face_tensors(path, *checkpoint.table, model.config(), DType::f32, values, pool, report, as);
     return;
   }

@@ -133,7 +133,8 @@ class Binder {
       for_each_place(rule, prefix_, config_, [&](const TensorPlace& place) { bind(place); });
     }
     for (const std::string_view name : family_.ignored) {
-      for (std::size_t layer = 0; layer < config_.blocks.size(); ++layer) {
+      const std::size_t n_in_encoder = config_.encoder ? config_.encoder->blocks.size() : 0;
+      for (std::size_t layer = 0; layer < std::max(config_.blocks.size(), n_in_encoder); ++layer) {
         used_.insert(with_layer(with_prefix(name, prefix_), static_cast<std::int64_t>(layer)));
       }
     }
@@ -165,12 +166,13 @@ class Binder {
     const auto it = tensors_.all.find(stored);
     if (it == tensors_.all.end()) return;
     used_.insert(stored);
+    const StoredTensor& tensor = it->second;
     for (const Param* param : params) {
       if (!param->present()) continue;
-      throw BadCheckpoint(it->second.file, "tensors {} and {} hold the same parameter", stored, param->stored_name);
+      if (place.rule->is_copy) return check_copy(tensor, stored, *param);
+      throw BadCheckpoint(tensor.file, "tensors {} and {} hold the same parameter", stored, param->stored_name);
     }
 
-    const StoredTensor& tensor = it->second;
     const auto [is_vector, transposed, rows, cols, expected] = shape_of(place, config_, shapes);
     if (tensor.shape != expected) {
       throw BadCheckpoint(tensor.file, "tensor {}: expected shape {} ({}), got {}", stored, shape_text(expected),
@@ -212,21 +214,24 @@ class Binder {
     return copy->data();
   }
 
+  /// Throws BadCheckpoint unless a tensor has the bytes of `param`, which is bound to another one.
+  static void check_copy(const StoredTensor& tensor, const std::string& name, const Param& param) {
+    const auto size = static_cast<std::size_t>(bytes_of(param.view.dtype, param.shape.count()));
+    const bool same = tensor.type == param.view.dtype && tensor.bytes.size() == size &&
+                      std::memcmp(tensor.bytes.data(), param.view.data, size) == 0;
+    if (!same) throw BadCheckpoint(tensor.file, "tensor {} differs from {}, whose copy it is", name, param.stored_name);
+  }
+
   /// If the file also holds a tied head, it must equal the embedding byte for byte.
   void check_head() {
     if (!config_.head.tied) return;
+    const Param& embed =
+        *slots_.at(config_.encoder && !config_.shared_embedding ? "decoder.embed.weight" : "embed.weight");
     for (const TensorRule& rule : family_.tensors) {
-      if (rule.ours.front() != "unembed") continue;
+      if (rule.ours.front() != "unembed" || !embed.present()) continue;
       const auto head = tensors_.all.find(with_prefix(rule.stored, prefix_) + ".weight");
-      const auto embed = tensors_.all.find(with_prefix(family_.embedding, prefix_));
-      if (head == tensors_.all.end() || embed == tensors_.all.end()) continue;
-      const auto &a = head->second, &b = embed->second;
-      const bool same = a.dtype == b.dtype && a.shape == b.shape && a.bytes.size() == b.bytes.size() &&
-                        std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0;
-      if (!same) {
-        throw BadCheckpoint(a.file, "the config ties the head to the embedding, but tensor {} differs from {}",
-                            head->first, embed->first);
-      }
+      if (head == tensors_.all.end()) continue;
+      check_copy(head->second, head->first, embed);
       used_.insert(head->first);
     }
   }
@@ -251,16 +256,20 @@ std::vector<std::int32_t> read_ids(const Json& json, const char* key, std::int64
   return ids;
 }
 
-/// Reads BOS, EOS and sampling defaults from generation_config.json; BOS or EOS that it lacks, from config.json.
+/// Reads BOS, EOS, the decoder's start and sampling defaults from generation_config.json; BOS or EOS that it lacks,
+/// from config.json.
 void read_generation(const fs::path& folder, const Json& config, Checkpoint& checkpoint) {
   const std::int64_t vocab_size = checkpoint.model->config().vocab_size;
   const auto read_special = [&](const Json& json, const std::string& where) {
     const auto bos = read_ids(json, "bos_token_id", vocab_size, where);
     const auto eos = read_ids(json, "eos_token_id", vocab_size, where);
+    const auto start = read_ids(json, "decoder_start_token_id", vocab_size, where);
     if (!bos.empty()) checkpoint.bos_id = bos.front();
+    if (!start.empty()) checkpoint.start_id = start.front();
     if (!eos.empty()) checkpoint.stop_ids = eos;
   };
   read_special(config, (folder / "config.json").string());
+  checkpoint.generation.greedy = checkpoint.model->config().encoder.has_value();  // as in transformers
   const fs::path path = folder / "generation_config.json";
   if (!may_exist(path)) return;
   const Json json = read_json_file(path.string());
@@ -272,12 +281,16 @@ void read_generation(const fs::path& folder, const Json& config, Checkpoint& che
   g.min_p = reader.optional_number("min_p");
   g.repeat_penalty = reader.optional_number("repetition_penalty");
   if (const auto top_k = reader.optional_number("top_k")) g.top_k = static_cast<int>(std::clamp(*top_k, 0.0, 1e9));
-  g.greedy = !reader.flag_or("do_sample", true);
+  g.greedy = !reader.flag_or("do_sample", !checkpoint.model->config().encoder);
 }
 
 }  // namespace
 
 Checkpoint bind_tensors(const Family& family, ModelConfig config, StoredTensors tensors) {
+  if (family.adapt) {
+    family.adapt(config, [&](std::string_view name) { return tensors.all.contains(std::string(name)); });
+    validate(config, tensors.where);
+  }
   ModelParams params;
   Binder binder(family, config, tensors, params);
   binder.bind();

@@ -23,7 +23,7 @@ using ParamValues =
 /// The form of an existing file, if a table allows several.
 struct StoredForm {
   std::string prefix;           ///< Of the names of its tensors.
-  std::set<std::string> names;  ///< Of its tensors, with the prefix.
+  std::set<std::string> names;  ///< Of the tensors to write, with the prefix.
 };
 
 /// Writes `path`, a .safetensors file with the tensors of `config` in the family's names and orientation, rounded to

@@ -42,7 +42,7 @@ ModelConfig config_of(const Header& h) {
   model.head.tied = h.vocab_size > 0;
   const NormConfig norm{NormConfig::Kind::rms, 1e-5f, 0.0f, false};
   BlockConfig block;
-  block.norms.attn_pre = block.norms.ffn_pre = norm;
+  block.norms.attn.pre = block.norms.ffn.pre = norm;
   AttentionConfig& attention = block.attention();
   attention.n_heads = h.n_heads;
   attention.n_kv_heads = h.n_kv_heads;

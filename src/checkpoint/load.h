@@ -32,8 +32,9 @@ struct Checkpoint {
   std::string prefix;                   ///< Of those names.
   std::string tokenizer_path;           ///< For load_tokenizer(); empty if the format has no tokenizer.
   std::optional<std::int32_t> bos_id;
-  std::vector<std::int32_t> stop_ids;  ///< Any of them ends a text.
-  SamplingOverrides generation;        ///< generation_config.json.
+  std::optional<std::int32_t> start_id;  ///< The first token that a decoder with an encoder reads.
+  std::vector<std::int32_t> stop_ids;    ///< Any of them ends a text.
+  SamplingOverrides generation;          ///< generation_config.json.
 };
 
 /// Loads a Hugging Face folder, a GGUF or a llama2.c file, recognized by its content. Weights are memory-mapped; only

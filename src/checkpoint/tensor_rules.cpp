@@ -5,6 +5,14 @@
 namespace vitrine {
 namespace {
 
+/// The stack that a parameter of ours belongs to; null if the config has no such stack.
+const StackConfig* stack_of(const ModelConfig& config, std::string_view ours) {
+  if (ours.starts_with("encoder.")) return config.encoder ? &*config.encoder : nullptr;
+  if (ours.starts_with("decoder.") && !config.encoder) return nullptr;
+  if (ours.starts_with("blocks.") && config.encoder) return nullptr;
+  return &config;
+}
+
 /// The places of one layer.
 void visit_layer(const TensorRule& rule, std::string stored, const char* ending, std::int64_t layer,
                  const MoeConfig* moe, const std::function<void(const TensorPlace&)>& visit) {
@@ -31,14 +39,17 @@ void visit_layer(const TensorRule& rule, std::string stored, const char* ending,
 void for_each_place(const TensorRule& rule, std::string_view prefix, const ModelConfig& config,
                     const std::function<void(const TensorPlace&)>& visit) {
   const bool by_layer = rule.stored.find("{l}") != std::string_view::npos;
-  const std::size_t n_layers = by_layer ? config.blocks.size() : 1;
+  const StackConfig* const stack = stack_of(config, rule.ours.front());
+  if (stack == nullptr) return;
+  const std::size_t n_layers = by_layer ? stack->blocks.size() : 1;
   for (const char* ending : {".weight", ".bias"}) {
+    if (rule.is_buffer && std::string_view(ending) != ".bias") continue;
     for (std::size_t i = 0; i < n_layers; ++i) {
-      const BlockConfig& block = config.blocks[i];
+      const BlockConfig& block = stack->blocks[i];
       if (rule.applies != nullptr && !rule.applies(block)) continue;
       const auto layer = static_cast<std::int64_t>(i);
-      visit_layer(rule, with_layer(with_prefix(rule.stored, prefix), layer) + ending, ending, layer,
-                  std::get_if<MoeConfig>(&block.ffn), visit);
+      visit_layer(rule, with_layer(with_prefix(rule.stored, prefix), layer) + (rule.is_buffer ? "" : ending), ending,
+                  layer, std::get_if<MoeConfig>(&block.ffn), visit);
     }
   }
 }
@@ -49,11 +60,14 @@ PlaceShape shape_of(const TensorPlace& place, const ModelConfig& config, const s
   shape.transposed = place.rule->transposed && !shape.is_vector;
   for (const Shape& part : parts) shape.rows += part[0];
   if (!shape.is_vector) shape.cols = parts.front()[1];
-  const AttentionConfig& attention = config.blocks[static_cast<std::size_t>(place.layer)].attention();
+  const StackConfig& stack = *stack_of(config, place.rule->ours.front());
+  const AttentionConfig& attention = stack.blocks[static_cast<std::size_t>(place.layer)].attention();
   const bool has_weight_per_head = attention.qk_norm && attention.qk_norm->over == QkNormConfig::Over::head_own_weight;
   const auto n = static_cast<std::int64_t>(parts.size());
   if (has_weight_per_head && place.rule->ours.front().ends_with("_norm")) {
     shape.stored = {shape.rows / attention.head_dim, attention.head_dim};
+  } else if (shape.is_vector && place.rule->is_buffer) {
+    shape.stored = {1, shape.rows};
   } else if (shape.is_vector) {
     shape.stored = {shape.rows};
   } else if (shape.transposed) {

@@ -67,12 +67,16 @@ double median(std::vector<double> values) {
 }
 
 /// Prompts of arbitrary ids: different from each other, the same in every run.
-std::vector<GenerateRequest> requests(const BenchOptions& o, std::int64_t vocab_size) {
+std::vector<GenerateRequest> requests(const BenchOptions& o, const ModelConfig& config) {
+  const std::int64_t vocab_size = config.encoder ? config.encoder->vocab_size : config.vocab_size;
   std::vector<GenerateRequest> all(static_cast<std::size_t>(o.batch));
   for (std::size_t i = 0; i < all.size(); ++i) {
     for (std::int64_t t = 0; t < o.prompt; ++t) {
       all[i].prompt.push_back(
           static_cast<std::int32_t>((t * 7919 + static_cast<std::int64_t>(i) * 104729 + 13) % vocab_size));
+    }
+    if (config.encoder) {
+      all[i].source = std::exchange(all[i].prompt, {0});
     }
     all[i].max_tokens = o.generate + 1;  // the prefill yields the first one
     all[i].sampling.temperature = 0;
@@ -151,7 +155,7 @@ Result measure(const BenchOptions& o) {
   forget_peak_memory();
   count_work(o, model, result);
   const GenerateContext context = session.context(o);
-  const std::vector<GenerateRequest> prompts = requests(o, model.config().vocab_size);
+  const std::vector<GenerateRequest> prompts = requests(o, model.config());
   const double first = run_once(context, prompts).prefill_tokens_per_s;
   result.first_token_s = result.load_s + static_cast<double>(o.batch * o.prompt) / first;
   bar.update(2, kSteps);

@@ -62,28 +62,49 @@ std::string describe_qk_norm(const std::optional<QkNormConfig>& c) {
   return fmt::format("{}, over {}", describe_norm(c->norm), kOver[static_cast<int>(c->over)]);
 }
 
+std::string describe_sinusoid(const EmbeddingConfig& c) {
+  if (!c.sinusoid) return "none";
+  static constexpr const char* kNames[] = {"interleaved", "halves", "tensor2tensor"};
+  return fmt::format("{}, {}", kNames[static_cast<int>(*c.sinusoid)], c.position_table ? "as stored" : "computed");
+}
+
+std::string describe_relative_bias(const std::optional<RelativeBiasConfig>& c) {
+  if (!c) return "none";
+  return fmt::format("{} buckets up to distance {}", c->n_buckets, c->max_distance);
+}
+
 OrderedJson or_none(const std::optional<float>& number) { return number ? OrderedJson(*number) : OrderedJson("none"); }
 
 }  // namespace
 
 OrderedJson describe_model(const ModelConfig& config) {
-  return {{"d_model", config.d_model},
-          {"n_layers", config.blocks.size()},
-          {"vocab_size", config.vocab_size},
-          {"max_seq_len", config.max_seq_len},
-          {"embedding_scale", config.embedding.scale},
-          {"learned_positions", config.embedding.learned_positions},
-          {"first_position", config.embedding.first_position},
-          {"token_types", config.embedding.n_types},
-          {"embedding_norm", describe_norm(config.embedding.norm)},
-          {"final_norm", describe_norm(config.final_norm)},
-          {"head", config.head.tied ? "tied to the embedding" : "untied"},
-          {"head_transform", config.head.transform
-                                 ? "dense, " + std::string(describe_activation(config.head.transform->activation)) +
-                                       ", " + describe_norm(config.head.transform->norm)
-                                 : "none"},
-          {"logit_scale", config.head.scale},
-          {"final_softcap", or_none(config.head.softcap)}};
+  OrderedJson described = {
+      {"d_model", config.d_model},
+      {"n_layers", config.blocks.size()},
+      {"vocab_size", config.vocab_size},
+      {"max_seq_len", config.max_seq_len},
+      {"embedding_scale", config.embedding.scale},
+      {"learned_positions", config.embedding.position_table && !config.embedding.sinusoid},
+      {"sinusoids", describe_sinusoid(config.embedding)},
+      {"relative_bias", describe_relative_bias(config.relative_bias)},
+      {"first_position", config.embedding.first_position},
+      {"token_types", config.embedding.n_types},
+      {"embedding_norm", describe_norm(config.embedding.norm)},
+      {"final_norm", describe_norm(config.final_norm)},
+      {"head", config.head.tied ? "tied to the embedding" : "untied"},
+      {"head_transform", config.head.transform
+                             ? "dense, " + std::string(describe_activation(config.head.transform->activation)) + ", " +
+                                   describe_norm(config.head.transform->norm)
+                             : "none"},
+      {"logit_scale", config.head.scale},
+      {"final_softcap", or_none(config.head.softcap)}};
+  if (config.encoder) {
+    described["encoder"] =
+        fmt::format("d_model {}, {} layers, vocabulary {}, context {}, {}", config.encoder->d_model,
+                    config.encoder->blocks.size(), config.encoder->vocab_size, config.encoder->max_seq_len,
+                    config.shared_embedding ? "embedding shared" : "its own embedding");
+  }
+  return described;
 }
 
 OrderedJson describe_block(const BlockConfig& block) {
@@ -103,15 +124,17 @@ OrderedJson describe_block(const BlockConfig& block) {
       {"residual",
        block.residual == BlockConfig::Residual::serial ? "serial: attention, then FFN" : "parallel: attention and FFN"},
       {"residual_scale", block.residual_scale},
-      {"norm_before_attention", describe_norm(block.norms.attn_pre)},
-      {"norm_after_attention", describe_norm(block.norms.attn_post)},
-      {"norm_of_sum_after_attention", describe_norm(block.norms.attn_sum)},
+      {"norm_before_attention", describe_norm(block.norms.attn.pre)},
+      {"norm_after_attention", describe_norm(block.norms.attn.post)},
+      {"norm_of_sum_after_attention", describe_norm(block.norms.attn.sum)},
+      {"mask", a.bidirectional ? "both directions" : "causal"},
+      {"cross_attention", block.cross_attention ? "the encoder's output" : "none"},
       {"d_ff", std::visit([](const auto& ffn) { return width_of(ffn); }, block.ffn)},
       {"ffn", std::visit([](const auto& ffn) { return describe_ffn(ffn); }, block.ffn)},
       {"norm_before_ffn",
-       block.norms.ffn_reads_attn_pre ? "the norm before attention" : describe_norm(block.norms.ffn_pre)},
-      {"norm_after_ffn", describe_norm(block.norms.ffn_post)},
-      {"norm_of_sum_after_ffn", describe_norm(block.norms.ffn_sum)}};
+       block.norms.ffn_reads_attn_pre ? "the norm before attention" : describe_norm(block.norms.ffn.pre)},
+      {"norm_after_ffn", describe_norm(block.norms.ffn.post)},
+      {"norm_of_sum_after_ffn", describe_norm(block.norms.ffn.sum)}};
 }
 
 }  // namespace vitrine::cli

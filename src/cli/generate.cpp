@@ -47,6 +47,10 @@ void run_generate(const GenerateOptions& o) {
   const Session session = open_session(o);
   GenerateRequest request;
   request.prompt = session.ids;
+  if (session.has_encoder()) {
+    request.source = session.ids;
+    request.prompt = {start_id(session)};
+  }
   request.max_tokens = o.max_tokens;
   const SamplingChoice sampling = choose_sampling(o.sampling, session.checkpoint.generation);
   request.sampling = sampling.config;
@@ -80,6 +84,7 @@ void run_generate(const GenerateOptions& o) {
       {"sampling", sampling_json(sampling)},
       {"timings",
        {{"prefill_tokens_per_s", timings.prefill_tokens_per_s}, {"decode_tokens_per_s", timings.decode_tokens_per_s}}}};
+  if (session.has_encoder()) object["source_ids"] = request.source;
   if (o.n_logprobs > 0) object["logprobs"] = logprobs_json(result, session);
   print_json(object);
 }
@@ -87,7 +92,9 @@ void run_generate(const GenerateOptions& o) {
 }  // namespace
 
 void add_generate(CLI::App& program) {
-  CLI::App& command = *program.add_subcommand("generate", "Continue a text, printing tokens as they are generated");
+  CLI::App& command = *program.add_subcommand(
+      "generate",
+      "Continue a text, or write what an encoder–decoder makes of it, printing tokens as they are generated");
   const auto o = std::make_shared<GenerateOptions>();
   add_model_and_text(command, *o);
   add_number<std::int64_t>(command, "--max-tokens", o->max_tokens, "Generate at most N tokens (default: 128)", 0,

@@ -21,12 +21,13 @@ void run_grad(const GradOptions& o) {
   }
   const Model& model = *session.checkpoint.model;
   Gradients gradients;
-  for_each_param(model.config(), model.params(),
-                 [&](const Param& param, const std::string&, const Shape&) { gradients.add(param); });
+  for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& name, const Shape&) {
+    if (!is_constant(model.config(), name)) gradients.add(param);
+  });
 
-  const auto n = static_cast<std::int64_t>(session.ids.size());
+  const auto n = static_cast<std::int64_t>(session.rows().size());
   Arena arena;
-  Pass pass{{*session.pool, default_kernels(), arena, &interrupted()}, {{0, n, 0, nullptr}}};
+  Pass pass = session.make_pass(session.context(o), arena);
   const double mean = learn_next_tokens(session, pass, gradients);
   stop_cleanly();
   {
@@ -34,7 +35,11 @@ void run_grad(const GradOptions& o) {
     write_gradients(o.out, session.checkpoint, gradients, *session.pool, bar.reporter());
   }
 
-  if (o.json) return print_json({{"loss", mean}, {"ids", session.ids}, {"out", o.out}});
+  if (o.json) {
+    Json object = {{"loss", mean}, {"ids", session.ids}, {"out", o.out}};
+    if (session.has_encoder()) object["target_ids"] = session.target;
+    return print_json(object);
+  }
   print(fmt::format("loss {:.6f} nats per token over {} predictions; gradients written to {}\n", mean, n - 1, o.out));
 }
 
@@ -45,6 +50,7 @@ void add_grad(CLI::App& program) {
       "grad", "Write the gradient of the next-token loss with respect to every parameter to a .safetensors file");
   const auto o = std::make_shared<GradOptions>();
   add_model_and_text(command, *o);
+  add_second_input(command, *o);
   command.add_option("--out", o->out, "The file to write: float32, with the names and shapes of the checkpoint")
       ->required();
   finish_command(command, o, run_grad, "Example: vitrine grad gpt2/ --ids 464,3139,286 --out gradients.safetensors");

@@ -97,6 +97,15 @@ class Page {
   std::string text_;
 };
 
+/// `attn.hook_q`; with two stacks also the stack, as in `encoder.attn.hook_q`.
+std::string short_name(const SiteId& id) {
+  std::string name = name_of(id);
+  const std::size_t prefix = name.find('.') + 1;
+  if (id.layer < 0) return name;
+  name.erase(prefix, name.find('.', prefix) + 1 - prefix);
+  return id.stack == Stack::only ? name.substr(prefix) : name;
+}
+
 void add_flow(Page& page, const Subject& s, const LayerGroup& group) {
   page.heading("From text to the next token");
   Table table({{"step"}, {"shape"}, {"type"}, {"what"}});
@@ -108,8 +117,7 @@ void add_flow(Page& page, const Subject& s, const LayerGroup& group) {
     if (about.site == Site::tokens || about.site == Site::loss) continue;
     if (about.in_block != inside) table.rule();
     inside = about.in_block;
-    table.add({inside ? "  " + std::string(about.name) : std::string(about.name), to_string(site.shape), "f32",
-               std::string(about.meaning)});
+    table.add({(inside ? "  " : "") + short_name(site.site), to_string(site.shape), "f32", std::string(about.meaning)});
   }
   table.rule();
   table.add({"probabilities", fmt::format("[{}]", s.config.vocab_size), "f64", "softmax of the last row"});
@@ -128,11 +136,15 @@ void add_config(Page& page, const ModelConfig& config) {
     }
   };
   add(describe_model(config), "");
-  for (const LayerGroup& group : layer_groups(config)) {
-    model.rule();
-    model.add({"layers", to_string(group)});
-    add(describe_block(config.blocks[static_cast<std::size_t>(group.first())]), "  ");
-  }
+  const auto add_layers = [&](const StackConfig& stack, const char* name) {
+    for (const LayerGroup& group : layer_groups(stack)) {
+      model.rule();
+      model.add({name, to_string(group)});
+      add(describe_block(stack.blocks[static_cast<std::size_t>(group.first())]), "  ");
+    }
+  };
+  if (config.encoder) add_layers(*config.encoder, "encoder layers");
+  add_layers(config, config.encoder ? "decoder layers" : "layers");
   page.table(model);
 }
 
@@ -146,11 +158,19 @@ struct ParamRow {
   std::int64_t total() const { return shape.count() * layers; }
 };
 
+/// The length of `blocks.`, `encoder.` or `decoder.` in the name of a layer's parameter; 0 for others.
+std::size_t block_prefix(const std::string& name) {
+  const std::size_t at = name.find('.') + 1;
+  const bool has_layer = name.starts_with("blocks.") || name.starts_with("encoder.") || name.starts_with("decoder.");
+  return has_layer && name[at] >= '0' && (name[at] <= '9' || name[at] == 'N') ? at : 0;
+}
+
 std::vector<ParamRow> param_rows(const Subject& s) {
   std::vector<ParamRow> rows;
   for_each_shape(s.config, [&](const std::string& name, const Shape& shape) {
     std::string general = name;
-    if (name.starts_with("blocks.")) general = "blocks.N" + name.substr(name.find('.', 7));
+    if (const std::size_t at = block_prefix(name); at > 0)
+      general = name.substr(0, at) + "N" + name.substr(name.find('.', at));
     const auto same = [&](const ParamRow& row) { return row.name == general && row.shape == shape; };
     const auto it = std::find_if(rows.begin(), rows.end(), same);
     if (it != rows.end()) return void(++it->layers);
@@ -171,14 +191,15 @@ void add_params(Page& page, const Subject& s) {
   std::int64_t blocks = 0;
   const std::int64_t total = count_params(s.config);
   for (const ParamRow& row : param_rows(s)) {
-    const bool in_block = row.name.starts_with("blocks.");
+    const bool in_block = block_prefix(row.name) > 0;
     if (in_block) blocks += row.total();
     table.add({row.name, to_string(row.shape), grouped(row.shape.count()), in_block ? std::to_string(row.layers) : "",
                grouped(row.total()), row.stored});
   }
   table.rule();
-  const auto n = static_cast<std::int64_t>(s.config.blocks.size());
-  if (blocks % n == 0) table.add({"per layer", "", "", "", grouped(blocks / n)});
+  const auto n =
+      static_cast<std::int64_t>(s.config.blocks.size() + (s.config.encoder ? s.config.encoder->blocks.size() : 0));
+  if (blocks % n == 0 && !s.config.encoder) table.add({"per layer", "", "", "", grouped(blocks / n)});
   table.add({"all layers", "", "", std::to_string(n), grouped(blocks)});
   table.add({"total", "", "", "", grouped(total)});
   page.table(table);
@@ -191,11 +212,15 @@ std::vector<Phase> phases_of(const ModelConfig& config) {
   return phases;
 }
 
+std::int64_t context_of(const ModelConfig& config) {
+  return config.encoder ? std::min(config.max_seq_len, config.encoder->max_seq_len) : config.max_seq_len;
+}
+
 Workload workload_of(const InfoOptions& o, const Subject& s, Phase phase) {
   Workload w;
   w.phase = phase;
   w.batch = o.batch;
-  w.length = o.length > 0 ? o.length : std::min<std::int64_t>(1024, s.config.max_seq_len);
+  w.length = o.length > 0 ? o.length : std::min<std::int64_t>(1024, context_of(s.config));
   w.bytes_per_weight = static_cast<double>(s.stored_bytes) / static_cast<double>(count_params(s.config));
   w.kv = kv_dtype(o.kv);
   return w;
@@ -245,6 +270,11 @@ void add_account(Page& page, const InfoOptions& o, const Subject& s) {
       gb(memory.kv_cache), gb(memory.activations)));
 }
 
+/// "encoder" or "decoder", followed by `end`; "" with one stack.
+std::string stack_prefix(Stack stack, const char* end) {
+  return stack == Stack::only ? "" : (stack == Stack::encoder ? "encoder" : "decoder") + std::string(end);
+}
+
 void add_ops(Page& page, const InfoOptions& o, const Subject& s) {
   const auto shown =
       std::find_if(std::begin(kPhases), std::end(kPhases), [&](Phase p) { return name_of(p) == o.phase; });
@@ -254,7 +284,7 @@ void add_ops(Page& page, const InfoOptions& o, const Subject& s) {
   for (const Op& op : a.first) table.add(cost_cells(op.name, op.shape, op.cost));
   for (const Account::Layers& layers : a.layers) {
     table.rule();
-    table.add({fmt::format("layers {} (each)", to_string(layers.group))});
+    table.add({fmt::format("{}layers {} (each)", stack_prefix(layers.stack, " "), to_string(layers.group))});
     for (const Op& op : layers.ops) table.add(cost_cells("  " + op.name, op.shape, op.cost));
   }
   table.rule();
@@ -286,8 +316,9 @@ Json account_json(const InfoOptions& o, const Subject& s, Phase phase) {
   const Account a = account(s.config, w);
   Json ops = ops_json(a.first, 1, "");
   for (const Account::Layers& layers : a.layers) {
-    for (Json& op :
-         ops_json(layers.ops, layers.group.count(), "blocks." + std::to_string(layers.group.first()) + ".")) {
+    for (Json& op : ops_json(layers.ops, layers.group.count(),
+                             (layers.stack == Stack::only ? "blocks." : stack_prefix(layers.stack, ".")) +
+                                 std::to_string(layers.group.first()) + ".")) {
       op["layers"] = layers.group.layers;
       ops.push_back(std::move(op));
     }
@@ -323,11 +354,16 @@ Json info_json(const InfoOptions& o, const Subject& s) {
                       {"total", row.total()},
                       {"stored_name", row.stored}});
   }
-  for (const LayerGroup& group : layer_groups(s.config)) {
-    Json described = describe_block(s.config.blocks[static_cast<std::size_t>(group.first())]);
-    described["layers"] = group.layers;
-    groups.push_back(std::move(described));
-  }
+  const auto add_layers = [&](const StackConfig& stack, Stack name) {
+    for (const LayerGroup& group : layer_groups(stack)) {
+      Json described = describe_block(stack.blocks[static_cast<std::size_t>(group.first())]);
+      described["layers"] = group.layers;
+      if (name != Stack::only) described["stack"] = stack_prefix(name, "");
+      groups.push_back(std::move(described));
+    }
+  };
+  if (s.config.encoder) add_layers(*s.config.encoder, Stack::encoder);
+  add_layers(s.config, s.config.stack());
   for (const Phase phase : phases_of(s.config)) costs[std::string(name_of(phase))] = account_json(o, s, phase);
   const DType kv = kv_dtype(o.kv);
   return {{"name", s.name},

@@ -13,14 +13,18 @@ struct LogitsOptions : Options {
 };
 
 void run_logits(const LogitsOptions& o) {
-  const Session session = open_session(o);
-  const auto n_rows = static_cast<std::int64_t>(session.ids.size());
+  const Session session = open_full_session(o);
+  const auto n_rows = static_cast<std::int64_t>(session.rows().size());
   const std::int64_t vocab_size = session.checkpoint.model->config().vocab_size;
   stop_cleanly();
   NpyWriter writer(o.out, n_rows, vocab_size);
-  score(session.context(o), session.ids, [&](std::int64_t, const Tensor& logits) { writer.add(logits); });
+  score(session.context(o), session.tokens(), [&](std::int64_t, const Tensor& logits) { writer.add(logits); });
   writer.commit();
-  if (o.json) return print_json({{"ids", session.ids}, {"shape", {n_rows, vocab_size}}, {"out", o.out}});
+  if (o.json) {
+    Json object = {{"ids", session.ids}, {"shape", {n_rows, vocab_size}}, {"out", o.out}};
+    if (session.has_encoder()) object["target_ids"] = session.target;
+    return print_json(object);
+  }
   print(o.out + ": float32 " + to_string(Shape{n_rows, vocab_size}) + "\n");
 }
 
@@ -30,6 +34,7 @@ void add_logits(CLI::App& program) {
   CLI::App& command = *program.add_subcommand("logits", "Write the logits of every position to a .npy file");
   const auto o = std::make_shared<LogitsOptions>();
   add_model_and_text(command, *o);
+  add_second_input(command, *o);
   command.add_option("--out", o->out, "The file to write: float32 [T, vocab_size]")->required();
   finish_command(command, o, run_logits, "Example: vitrine logits gpt2/ --ids 464,3139,286 --out logits.npy");
 }

@@ -81,6 +81,20 @@ void add_model_and_text(CLI::App& command, Options& o) {
   command.add_option_function<std::string>("--ids", take, "Token ids as in 1,2,3, instead of TEXT");
 }
 
+void add_second_input(CLI::App& command, Options& o) {
+  const auto take_target = [&o](const std::string& text) { o.target = text; };
+  command.add_option_function<std::string>(
+      "--target", take_target, "What the decoder of an encoder–decoder reads; the start symbol is put before it");
+  const auto take_ids = [&o](const std::string& text) {
+    o.target_ids = parse_ids(text, "--target-ids");
+    o.has_target_ids = true;
+  };
+  command.add_option_function<std::string>("--target-ids", take_ids,
+                                           "Its token ids, instead of --target, with the start symbol");
+  const auto take_types = [&o](const std::string& text) { o.types = parse_ids(text, "--types"); };
+  command.add_option_function<std::string>("--types", take_types, "Types of the tokens as in 0,0,1 (default: all 0)");
+}
+
 void add_list(CLI::App& command, const std::string& name, std::vector<std::string>& list, const std::string& about) {
   const auto take = [&list](const std::string& value) { list.push_back(value); };
   command.add_option_function<std::string>(name, take, about)->trigger_on_parse();
@@ -131,6 +145,45 @@ Session open_session(const Options& o) {
   return session;
 }
 
+std::int32_t start_id(const Session& session) {
+  if (session.checkpoint.start_id) return *session.checkpoint.start_id;
+  if (session.bos()) return *session.bos();
+  throw BadInput("config.json", "decoder_start_token_id is missing: give the ids that the decoder reads");
+}
+
+Session open_full_session(const Options& o) {
+  if (o.has_target_ids && o.target) throw CLI::ValidationError("--target", "give --target or --target-ids, not both");
+  Session session = open_session(o);
+  const ModelConfig& config = session.checkpoint.model->config();
+  const bool has_target = o.has_target_ids || o.target;
+  if (has_target && !config.encoder) throw BadInput("--target", "the model has no encoder, so it reads one text only");
+  if (!has_target && config.encoder) {
+    throw BadInput("--target", "the model is an encoder–decoder: give what its decoder reads (--target, --target-ids)");
+  }
+  session.target = o.target_ids;
+  if (o.target) {
+    if (session.tokenizer == nullptr) throw BadInput("--target", "--ids needs --target-ids");
+    session.target = session.tokenizer->encode(*o.target, o.no_special ? SpecialTokens::none : SpecialTokens::apply);
+    session.target.insert(session.target.begin(), start_id(session));
+  }
+  session.types = o.types;
+  const std::int64_t n_types = config.encoder ? config.encoder->embedding.n_types : config.embedding.n_types;
+  if (!o.types.empty() && n_types == 0) throw BadInput("--types", "the tokens of this model have no types");
+  if (!o.types.empty() && o.types.size() != session.ids.size()) {
+    throw BadInput("--types", "expected {} types, one for each token, got {}", session.ids.size(), o.types.size());
+  }
+  return session;
+}
+
+Tokens Session::tokens() const { return has_encoder() ? Tokens(target, types, ids) : Tokens(ids, types); }
+
+Pass Session::make_pass(const GenerateContext& context, Arena& arena) const {
+  const auto n_rows = static_cast<std::int64_t>(rows().size());
+  Pass pass = context.make_pass(arena, {{0, n_rows, 0, nullptr, has_encoder() ? 0 : -1}});
+  if (has_encoder()) pass.sources = {{0, static_cast<std::int64_t>(ids.size())}};
+  return pass;
+}
+
 std::int64_t stored_bytes(const Model& model) {
   std::int64_t bytes = 0;
   for_each_param(model.config(), model.params(), [&](const Param& param, const std::string&, const Shape& shape) {
@@ -141,24 +194,24 @@ std::int64_t stored_bytes(const Model& model) {
 
 Session open_learning_session(const Options& o, const char* where) {
   if (o.kv != "f32") throw Unsupported("--kv", "gradients need f32 keys and values, got {}", o.kv);
-  Session session = open_session(o);
+  Session session = open_full_session(o);
   if (is_bidirectional(session.checkpoint.model->config())) {
     throw Unsupported(where, "the model attends to later tokens, so it has no next-token loss");
   }
-  if (session.ids.size() < 2) {
-    throw BadInput(where, "expected at least 2 tokens (the first predicts the second), got {}", session.ids.size());
+  if (session.rows().size() < 2) {
+    throw BadInput(where, "expected at least 2 tokens (the first predicts the second), got {}", session.rows().size());
   }
   return session;
 }
 
 double learn_next_tokens(const Session& session, Pass& pass, Gradients& params) {
-  const auto targets = std::span(session.ids).subspan(1);
+  const auto targets = std::span(session.rows()).subspan(1);
   const auto n = static_cast<float>(targets.size());
   Tape tape(params);
   LossRequest loss{targets, {}, 1.0f / n};
   LossResult found;
   pass.training = {&tape, &loss, &found};
-  session.checkpoint.model->learn(pass, session.ids);
+  session.checkpoint.model->learn(pass, session.tokens());
   return found.cross_entropy / static_cast<double>(targets.size());
 }
 

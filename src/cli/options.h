@@ -33,6 +33,10 @@ struct Options {
   std::vector<std::int32_t> ids;
   bool has_ids = false;
   bool no_special = false;
+  // what else a model reads
+  std::optional<std::string> target;
+  std::vector<std::int32_t> target_ids, types;
+  bool has_target_ids = false;
 
   int thread_count() const { return threads > 0 ? threads : default_thread_count(); }
 };
@@ -53,6 +57,9 @@ void add_positionals(CLI::App& command, Options& options, const std::string& abo
 void add_text(CLI::App& command, Options& options, const std::string& about_model);
 /// Adds [MODEL] TEXT, --no-special and --ids, for commands that run a model.
 void add_model_and_text(CLI::App& command, Options& options);
+
+/// Adds --target, --target-ids and --types, for commands that run a forward over a given text.
+void add_second_input(CLI::App& command, Options& options);
 
 /// Adds an option that may be given several times, with its values unchanged (CLI11's own lists split and drop some).
 void add_list(CLI::App& command, const std::string& name, std::vector<std::string>& list, const std::string& about);
@@ -87,9 +94,17 @@ struct Session {
   Checkpoint checkpoint;
   std::unique_ptr<const Tokenizer> tokenizer;  ///< Null if none was needed.
   std::unique_ptr<ThreadPool> pool;
-  std::vector<std::int32_t> ids;  ///< The text as ids; only BOS for an empty text.
+  std::vector<std::int32_t> ids;     ///< The text as ids; only BOS for an empty text. An encoder reads it.
+  std::vector<std::int32_t> target;  ///< What the decoder of a model with an encoder reads.
+  std::vector<std::int32_t> types;   ///< Of `ids`; empty: all 0.
 
   GenerateContext context(const Options& options) const;
+  bool has_encoder() const { return checkpoint.model->config().encoder.has_value(); }
+  /// The tokens whose rows have logits: those of the target, or of the text.
+  const std::vector<std::int32_t>& rows() const { return has_encoder() ? target : ids; }
+  Tokens tokens() const;
+  /// A pass over all tokens in one piece, without a cache.
+  Pass make_pass(const GenerateContext& context, Arena& arena) const;
   /// The BOS id of the tokenizer, else of the checkpoint.
   std::optional<std::int32_t> bos() const;
   /// The piece as in the vocabulary; "" without a tokenizer, and for ids outside it.
@@ -100,6 +115,10 @@ struct Session {
 
 /// Opens MODEL, and encodes TEXT or takes --ids.
 Session open_session(const Options& options);
+/// The same, with --target and --types. Throws BadInput for a target that the model does not read, or none if it does.
+Session open_full_session(const Options& options);
+/// The first token that the decoder of an encoder–decoder reads. Throws BadInput if the checkpoint has none.
+std::int32_t start_id(const Session& session);
 /// Like open_session(), for the gradient of the mean next-token loss. Throws Unsupported unless --kv is f32, and
 /// BadInput for fewer than two ids; `where` names the caller.
 Session open_learning_session(const Options& options, const char* where);

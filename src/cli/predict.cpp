@@ -54,7 +54,7 @@ std::string band(const Session& session, const std::vector<Prefix>& prefixes) {
 }
 
 void run_predict(const PredictOptions& o) {
-  const Session session = open_session(o);
+  const Session session = open_full_session(o);
   const auto per_band = static_cast<std::size_t>(std::max(1, (terminal_columns() - 4) / kPrefixWidth));
   Json tokens = Json::array();
   std::vector<Prefix> pending;
@@ -64,12 +64,13 @@ void run_predict(const PredictOptions& o) {
     pending.clear();
     first = false;
   };
-  predict(session.context(o), session.ids, o.top, [&](std::int64_t position, const std::vector<TokenLogprob>& top) {
-    const Prefix prefix{session.ids[static_cast<std::size_t>(position)], top};
-    if (o.json) return tokens.push_back(prefix_json(session, prefix));
-    pending.push_back(prefix);
-    if (pending.size() == per_band) show();
-  });
+  predict(session.context(o), session.tokens(), o.top,
+          [&](std::int64_t position, const std::vector<TokenLogprob>& top) {
+            const Prefix prefix{session.rows()[static_cast<std::size_t>(position)], top};
+            if (o.json) return tokens.push_back(prefix_json(session, prefix));
+            pending.push_back(prefix);
+            if (pending.size() == per_band) show();
+          });
   if (o.json) return print_json({{"tokens", tokens}});
   show();
 }
@@ -81,6 +82,7 @@ void add_predict(CLI::App& program) {
       *program.add_subcommand("predict", "Show the most likely next tokens after every prefix of a text");
   const auto o = std::make_shared<PredictOptions>();
   add_model_and_text(command, *o);
+  add_second_input(command, *o);
   add_number<int>(command, "--top", o->top, "Number of tokens to show (default: 10)", 1, 1 << 20);
   finish_command(
       command, o, run_predict,

@@ -22,7 +22,7 @@ struct TraceOptions : Options {
 void run_trace(const TraceOptions& o) {
   std::vector<SiteWrite> writes;
   for (const std::string& text : o.writes) writes.push_back(parse_site_write(text));
-  const Session session = o.gradients ? open_learning_session(o, "--gradients") : open_session(o);
+  const Session session = o.gradients ? open_learning_session(o, "--gradients") : open_full_session(o);
   const Model& model = *session.checkpoint.model;
   GenerateContext context = session.context(o);
 
@@ -34,10 +34,8 @@ void run_trace(const TraceOptions& o) {
     });
     sites.push_back({{"name", name}, {"shape", value.shape.sizes()}, {"bytes", value.count() * 4}});
   };
-  Recorder recorder(
-      o.globs, writes, static_cast<int>(model.config().blocks.size()),
-      [&](const SiteId& id, const Tensor& value) { add(name_of(id), value); },
-      static_cast<int>(most_experts(model.config())));
+  Recorder recorder(o.globs, writes, site_layers(model.config()),
+                    [&](const SiteId& id, const Tensor& value) { add(name_of(id), value); });
   if (o.gradients) {
     recorder.receive_gradients([&](const SiteId& id, const Tensor& value) { add(name_of(id) + "_grad", value); });
   }
@@ -46,19 +44,22 @@ void run_trace(const TraceOptions& o) {
 
   context.taps = &recorder;
   Arena arena;
-  const auto n_rows = static_cast<std::int64_t>(session.ids.size());
-  Pass pass = context.make_pass(arena, {{0, n_rows, 0, nullptr}});
-  pass.logits = {LogitRequest::Rows::range, 0, n_rows, {}};
+  Pass pass = session.make_pass(context, arena);
+  pass.logits = {LogitRequest::Rows::range, 0, static_cast<std::int64_t>(session.rows().size()), {}};
   if (o.gradients) {
     Gradients of_no_params;
     learn_next_tokens(session, pass, of_no_params);
   } else {
-    model.forward(pass, session.ids);
+    model.forward(pass, session.tokens());
   }
   recorder.check_all_met();
   writer->commit();
 
-  if (o.json) return print_json({{"ids", session.ids}, {"sites", sites}});
+  if (o.json) {
+    Json object = {{"ids", session.ids}, {"sites", sites}};
+    if (session.has_encoder()) object["target_ids"] = session.target;
+    return print_json(object);
+  }
   for (const Json& site : sites) {
     print(fmt::format("{:<40} {:<20} {:>12}\n", site["name"].get<std::string>(), site["shape"].dump(),
                       site["bytes"].get<std::int64_t>()));
@@ -71,6 +72,7 @@ void add_trace(CLI::App& program) {
   CLI::App& command = *program.add_subcommand("trace", "Write intermediate values of a forward to a .safetensors file");
   const auto o = std::make_shared<TraceOptions>();
   add_model_and_text(command, *o);
+  add_second_input(command, *o);
   add_list(command, "--sites", o->globs,
            "A glob of the names of sites to write (default: all but those on demand); may be given several times");
   add_list(command, "--set", o->writes,

@@ -26,12 +26,12 @@ ModelConfig document_config() {
   block.attention().n_heads = block.attention().n_kv_heads = block.attention().head_dim = 2;
   block.attention().score_scale = static_cast<float>(1 / std::sqrt(2.0));
   block.ffn = DenseConfig{8, Activation::relu, false, false};
-  block.norms.attn_pre = block.norms.ffn_pre = norm;
+  block.norms.attn.pre = block.norms.ffn.pre = norm;
   ModelConfig config;
   config.d_model = kWidth;
   config.vocab_size = 8;
   config.max_seq_len = kTokens;
-  config.embedding.learned_positions = true;
+  config.embedding.position_table = true;
   config.blocks = {block, block};
   config.final_norm = norm;
   config.head.tied = true;

@@ -116,7 +116,7 @@ class Step {
       log.see(id, value);
     };
     const ModelConfig& config = model_.trainable.model().config();
-    Recorder recorder({}, {}, static_cast<int>(config.blocks.size()), see, static_cast<int>(most_experts(config)));
+    Recorder recorder({}, {}, site_layers(config), see);
     recorder.receive_gradients([&](const SiteId& id, const Tensor& gradient) {
       facts_.backward.push_back(name_of(id));
       facts_.gradients[facts_.backward.back()] = seen(id, gradient);

@@ -20,13 +20,32 @@ struct GenerateContext {
   Taps* taps = nullptr;  ///< They see every pass, with the rows of all its sequences.
   KvMemory* kv_memory = &system_kv_memory();
 
-  KvCache make_cache(std::int64_t capacity) const { return model->make_cache(capacity, kv_dtype, *kv_memory); }
+  /// A cache for a sequence of at most `capacity` tokens, and for a source of `n_source` tokens, if there is one.
+  KvCache make_cache(std::int64_t capacity, std::size_t n_source = 0) const {
+    KvCache cache = model->make_cache(capacity, kv_dtype, *kv_memory);
+    if (n_source > 0) {
+      cache.set_source(model->make_source_cache(static_cast<std::int64_t>(n_source), kv_dtype, *kv_memory));
+    }
+    return cache;
+  }
   Pass make_pass(Arena& arena, std::vector<Segment> segments = {}) const {
     return {{*pool, *kernels, arena, interrupt}, std::move(segments), {}, taps, kv_dtype};
   }
   /// Throws BadInput for ids outside the vocabulary.
-  void check_ids(std::span<const std::int32_t> ids) const {
-    const std::int64_t vocab_size = model->config().vocab_size;
+  void check_ids(std::span<const std::int32_t> ids) const { check_ids(ids, model->config().vocab_size); }
+  /// Throws BadInput for a source that is empty, too long, or has unknown ids, and for any source if the model has no
+  /// encoder.
+  void check_source(std::span<const std::int32_t> ids) const {
+    const auto& encoder = model->config().encoder;
+    if (!encoder && ids.empty()) return;
+    if (!encoder) throw BadInput("source", "the model has no encoder to read it");
+    if (ids.empty()) throw BadInput("source", "expected at least one token for the encoder");
+    if (static_cast<std::int64_t>(ids.size()) > encoder->max_seq_len) {
+      throw BadInput("source", "the text has {} tokens, the encoder's context is {}", ids.size(), encoder->max_seq_len);
+    }
+    check_ids(ids, encoder->vocab_size);
+  }
+  static void check_ids(std::span<const std::int32_t> ids, std::int64_t vocab_size) {
     for (const std::int32_t id : ids) {
       if (id < 0 || id >= vocab_size) throw BadInput("ids", "expected ids from 0 to {}, got {}", vocab_size - 1, id);
     }

@@ -18,6 +18,7 @@ std::int64_t capacity_of(const GenerateContext& context, const GenerateRequest& 
     throw BadInput("generate", "the prompt has {} tokens, the model's context is {}", prompt_size, max_seq_len);
   }
   context.check_ids(request.prompt);
+  context.check_source(request.source);
   if (request.max_tokens < 0) {
     throw BadInput("generate", "expected max_tokens of at least 0, got {}", request.max_tokens);
   }
@@ -32,18 +33,21 @@ std::int64_t capacity_of(const GenerateContext& context, const GenerateRequest& 
 class Engine::Sequence {
  public:
   Sequence(const GenerateContext& context, GenerateRequest request)
-      : cache(context.make_cache(capacity_of(context, request))),
+      : cache(context.make_cache(capacity_of(context, request), request.source.size())),
         request_(std::move(request)),
         tokenizer_(context.tokenizer),
         history_(request_.prompt),
         text_(request_.stop_strings) {
     const std::int32_t last = history_.back();
-    if (tokenizer_ != nullptr) {
-      detokenizer_.emplace(*tokenizer_, last < tokenizer_->vocab_size() ? std::optional(last) : std::nullopt);
-    }
+    const bool continues = last < tokenizer_size() && (request_.source.empty() || history_.size() > 1);
+    if (tokenizer_ != nullptr) detokenizer_.emplace(*tokenizer_, continues ? std::optional(last) : std::nullopt);
     if (request_.max_tokens == 0) finish(FinishReason::length);
   }
 
+  /// The source to read with the next tokens: that of the request before the first of them.
+  std::span<const std::int32_t> pending_source() const {
+    return cache.length() == 0 ? std::span<const std::int32_t>(request_.source) : std::span<const std::int32_t>();
+  }
   bool has_read_prompt() const { return history_.size() > request_.prompt.size(); }
   bool has_ended() const { return report.result || report.error; }
 
@@ -64,6 +68,7 @@ class Engine::Sequence {
   SequenceStep report;
 
  private:
+  std::int64_t tokenizer_size() const { return tokenizer_ != nullptr ? tokenizer_->vocab_size() : 0; }
   void show(const std::string& text) {
     result_.text += text;
     report.text += text;
@@ -95,7 +100,7 @@ void Engine::Sequence::take_logits(std::span<const float> logits) {
   }
   result_.ids.push_back(id);
   history_.push_back(id);
-  if (detokenizer_ && id < tokenizer_->vocab_size()) show(text_.push(detokenizer_->push(id)));
+  if (detokenizer_ && id < tokenizer_size()) show(text_.push(detokenizer_->push(id)));
   if (text_.stopped()) {
     finish(FinishReason::stop);
   } else if (static_cast<std::int64_t>(result_.ids.size()) == request_.max_tokens ||
@@ -118,7 +123,7 @@ void Engine::cancel(std::uint64_t id) { sequences_.erase(id); }
 
 EngineStep Engine::step(std::int64_t budget) {
   Pass pass = context_.make_pass(arena_);
-  std::vector<std::int32_t> ids;
+  std::vector<std::int32_t> ids, source_ids;
   std::vector<Sequence*> fed;    // one for each segment
   std::vector<Sequence*> drawn;  // one for each row with logits
   pass.logits.rows = LogitRequest::Rows::chosen;
@@ -126,6 +131,11 @@ EngineStep Engine::step(std::int64_t budget) {
   const auto feed = [&](Sequence& s, std::int64_t most) {
     const auto pending = s.pending(most);
     pass.segments.push_back({n_rows(), static_cast<std::int64_t>(pending.size()), s.cache.length(), &s.cache});
+    if (const auto source = s.pending_source(); !source.empty()) {
+      pass.segments.back().source = static_cast<int>(pass.sources.size());
+      pass.sources.push_back({static_cast<std::int64_t>(source_ids.size()), static_cast<std::int64_t>(source.size())});
+      source_ids.insert(source_ids.end(), source.begin(), source.end());
+    }
     ids.insert(ids.end(), pending.begin(), pending.end());
     fed.push_back(&s);
     if (!s.draws_after(pending.size())) return;
@@ -139,11 +149,12 @@ EngineStep Engine::step(std::int64_t budget) {
   step.decoded_tokens = n_rows();
   for (const auto& [id, s] : sequences_) {
     if (s->has_ended() || s->has_read_prompt()) continue;
-    if (n_rows() > 0 && n_rows() >= budget) break;
-    feed(*s, std::clamp<std::int64_t>(budget - n_rows(), 1, kPrefillChunk));
+    if (n_rows() > 0 && n_rows() + static_cast<std::int64_t>(source_ids.size()) >= budget) break;
+    const std::int64_t n_fed = n_rows() + static_cast<std::int64_t>(source_ids.size());
+    feed(*s, std::clamp<std::int64_t>(budget - n_fed, 1, kPrefillChunk));
   }
-  step.prompt_tokens = n_rows() - step.decoded_tokens;
-  if (!fed.empty()) forward(fed, drawn, pass, ids);
+  step.prompt_tokens = n_rows() + static_cast<std::int64_t>(source_ids.size()) - step.decoded_tokens;
+  if (!fed.empty()) forward(fed, drawn, pass, {ids, {}, source_ids});
 
   for (auto at = sequences_.begin(); at != sequences_.end();) {
     Sequence& s = *at->second;
@@ -159,7 +170,7 @@ EngineStep Engine::step(std::int64_t budget) {
 
 /// Runs the pass, in which segment i belongs to fed[i], and row i of the logits to drawn[i].
 void Engine::forward(std::span<Sequence* const> fed, std::span<Sequence* const> drawn, Pass& pass,
-                     std::span<const std::int32_t> ids) {
+                     const Tokens& tokens) {
   pass.logits.receive = [&](std::int64_t first, const Tensor& logits) {
     pass.for_rows(logits.rows(), 8 * logits.row_size(), [&](std::int64_t row) {
       const auto at = static_cast<std::size_t>(first + row);
@@ -172,7 +183,7 @@ void Engine::forward(std::span<Sequence* const> fed, std::span<Sequence* const> 
   };
   std::exception_ptr error;
   try {
-    context_.model->forward(pass, ids);
+    context_.model->forward(pass, tokens);
   } catch (...) {
     error = std::current_exception();
   }
@@ -180,7 +191,10 @@ void Engine::forward(std::span<Sequence* const> fed, std::span<Sequence* const> 
     const Segment& segment = pass.segments[i];
     if (error) fed[i]->report.error = error;
     if (!segment.failure) continue;
-    const Failure failure{segment.failure->where, segment.failure->row - segment.first_row + segment.position};
+    const bool in_source = segment.failure->where.stack == Stack::encoder;
+    const std::int64_t first = in_source ? pass.sources[static_cast<std::size_t>(segment.source)].first_row
+                                         : segment.first_row - segment.position;
+    const Failure failure{segment.failure->where, segment.failure->row - first};
     fed[i]->report.error = std::make_exception_ptr(error_of(failure));
   }
 }

@@ -25,6 +25,7 @@ namespace vitrine {
 
 struct GenerateRequest {
   std::vector<std::int32_t> prompt;  ///< At least one id.
+  std::vector<std::int32_t> source;  ///< What the encoder reads, if the model has one.
   std::int64_t max_tokens = 128;
   SamplingConfig sampling;
   std::uint64_t seed = 0;
@@ -47,7 +48,7 @@ struct SequenceStep {
 
 struct EngineStep {
   std::vector<SequenceStep> sequences;  ///< Those that drew a token or ended, in the order of ids.
-  std::int64_t prompt_tokens = 0;       ///< Number of rows of the forward from prompts,
+  std::int64_t prompt_tokens = 0;       ///< Number of rows of the forward from prompts and sources,
   std::int64_t decoded_tokens = 0;      ///< and from tokens drawn earlier.
 };
 
@@ -73,8 +74,7 @@ class Engine {
 
  private:
   class Sequence;
-  void forward(std::span<Sequence* const> fed, std::span<Sequence* const> drawn, Pass& pass,
-               std::span<const std::int32_t> ids);
+  void forward(std::span<Sequence* const> fed, std::span<Sequence* const> drawn, Pass& pass, const Tokens& tokens);
 
   GenerateContext context_;
   Arena arena_;

@@ -14,38 +14,46 @@ void check_feed(const GenerateContext& context, const KvCache& cache, std::span<
   context.check_ids(ids);
 }
 
-void feed(const GenerateContext& context, KvCache& cache, std::span<const std::int32_t> ids, std::int64_t begin,
+void feed(const GenerateContext& context, KvCache& cache, const Tokens& tokens, std::int64_t begin,
           const ReceiveRows& receive) {
   const std::int64_t past = cache.length();
-  const auto n = static_cast<std::int64_t>(ids.size());
-  check_feed(context, cache, ids);
+  const auto n = static_cast<std::int64_t>(tokens.ids.size());
+  check_feed(context, cache, tokens.ids);
+  if (past == 0 || !tokens.source.empty()) context.check_source(tokens.source);
   Arena arena;
   for (std::int64_t first = 0; first < n; first += kPrefillChunk) {
     const std::int64_t length = std::min(kPrefillChunk, n - first);
     const std::int64_t skipped = std::clamp<std::int64_t>(begin - first, 0, length);
+    Tokens chunk(tokens.ids.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(length)));
     Pass pass = context.make_pass(arena, {{0, length, past + first, &cache}});
+    if (first == 0 && !tokens.source.empty()) {
+      chunk.source = tokens.source;
+      chunk.types = tokens.types;
+      pass.sources = {{0, static_cast<std::int64_t>(tokens.source.size())}};
+      pass.segments[0].source = 0;
+    }
     pass.logits = {LogitRequest::Rows::range, skipped, length,
                    [&](std::int64_t row, const Tensor& logits) { receive(past + first + skipped + row, logits); }};
-    context.model->forward(pass, ids.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(length)));
+    context.model->forward(pass, chunk);
   }
 }
 
-void score(const GenerateContext& context, std::span<const std::int32_t> ids, const ReceiveRows& receive,
-           std::int64_t begin) {
+void score(const GenerateContext& context, const Tokens& tokens, const ReceiveRows& receive, std::int64_t begin) {
   const std::int64_t max_seq_len = context.model->config().max_seq_len;
-  const auto n = static_cast<std::int64_t>(ids.size());
+  const auto n = static_cast<std::int64_t>(tokens.ids.size());
   if (n == 0) throw BadInput("logits", "expected at least one token, got none");
   if (n > max_seq_len) throw BadInput("TEXT", "the text has {} tokens, the model's context is {}", n, max_seq_len);
-  if (is_bidirectional(context.model->config())) {  // no chunks: early tokens depend on late ones
-    context.check_ids(ids);
+  // No chunks if early tokens depend on late ones, or have types, which a later pass would lack.
+  if (is_bidirectional(context.model->config()) || (!tokens.types.empty() && tokens.source.empty())) {
+    context.check_ids(tokens.ids);
     Arena arena;
     Pass pass = context.make_pass(arena, {{0, n, 0, nullptr}});
     pass.logits = {LogitRequest::Rows::range, begin, n,
                    [&](std::int64_t row, const Tensor& logits) { receive(begin + row, logits); }};
-    return context.model->forward(pass, ids);
+    return context.model->forward(pass, tokens);
   }
-  KvCache cache = context.make_cache(n);
-  feed(context, cache, ids, begin, receive);
+  KvCache cache = context.make_cache(n, tokens.source.size());
+  feed(context, cache, tokens, begin, receive);
 }
 
 void predict_masked(const GenerateContext& context, std::span<const std::int32_t> ids, std::int32_t mask_id, int n,
@@ -73,9 +81,8 @@ void predict_masked(const GenerateContext& context, std::span<const std::int32_t
   context.model->forward(pass, ids);
 }
 
-void predict(const GenerateContext& context, std::span<const std::int32_t> ids, int n,
-             const ReceivePrediction& receive) {
-  score(context, ids, [&](std::int64_t first, const Tensor& logits) {
+void predict(const GenerateContext& context, const Tokens& tokens, int n, const ReceivePrediction& receive) {
+  score(context, tokens, [&](std::int64_t first, const Tensor& logits) {
     std::vector<std::vector<TokenLogprob>> tops(static_cast<std::size_t>(logits.rows()));
     context.pool->parallel_for(logits.rows(), 1, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t row = begin; row < end; ++row) {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <memory>
+#include <utility>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -33,10 +36,11 @@ class OpList {
   explicit OpList(const Workload& w) : w_(w) {}
 
   void add(const LedgerOp& op) {
-    const std::string name = without_expert(op.name.empty() ? std::string(op.op) : op.name);
+    std::string name = without_expert(op.name.empty() ? std::string(op.op) : op.name);
+    if (op.layer < 0 && op.stack == Stack::encoder) name = "encoder." + name;
     const auto same = [&](const Entry& entry) { return entry.name == name; };
     auto it = std::find_if(entries_.begin(), entries_.end(), same);
-    if (it == entries_.end()) it = entries_.insert(it, {name, &op, 0, {}});
+    if (it == entries_.end()) it = entries_.insert(it, {std::move(name), &op, 0, {}});
     it->rows += op.output.shape.rank() > 0 ? op.output.rows() : 0;
     it->cost += op.cost;
   }
@@ -80,11 +84,15 @@ class WorkloadPass {
   WorkloadPass(const ModelConfig& config, const Workload& w, std::int64_t chunk, ThreadPool& pool)
       : model_(shape_model(config, w.bytes_per_weight >= 4 ? DType::f32 : DType::bf16)),
         cache_(kv_layers(config), w.length, w.kv, cache_memory_),
-        dry_(pool, segments(w, chunk)) {
+        dry_(pool, segments(config, w, chunk), sources(config, w)) {
     if (w.phase == Phase::decode && is_bidirectional(config)) {
       throw Unsupported("decode", "the model attends to later tokens, so it cannot continue a text");
     }
     if (w.phase == Phase::decode) cache_.advance(w.length - 1);
+    if (w.phase == Phase::decode && config.encoder) {
+      cache_.set_source(std::make_shared<KvCache>(source_kv_layers(config), w.length, w.kv, cache_memory_));
+      cache_.source()->advance(w.length);
+    }
     Pass& p = dry_.pass();
     p.kv_dtype = w.kv;
     const Segment& last = p.segments.back();
@@ -99,12 +107,22 @@ class WorkloadPass {
 
  private:
   /// All sequences share one cache, which has no elements. Only decoding needs it.
-  std::vector<Segment> segments(const Workload& w, std::int64_t chunk) {
-    const bool decodes = w.phase == Phase::decode;
-    const std::int64_t n = decodes ? 1 : std::min(chunk, w.length);
+  std::vector<Segment> segments(const ModelConfig& config, const Workload& w, std::int64_t chunk) {
+    const bool decodes = w.phase == Phase::decode, starts = w.phase == Phase::prefill && config.encoder;
+    const std::int64_t n = decodes || starts ? 1 : std::min(chunk, w.length);
+    const bool encodes = config.encoder && !decodes;
     std::vector<Segment> result;
     for (std::int64_t i = 0; i < w.batch; ++i) {
-      result.push_back({i * n, n, decodes ? w.length - 1 : 0, decodes ? &cache_ : nullptr});
+      result.push_back(
+          {i * n, n, decodes ? w.length - 1 : 0, decodes ? &cache_ : nullptr, encodes ? static_cast<int>(i) : -1});
+    }
+    return result;
+  }
+
+  static std::vector<Segment> sources(const ModelConfig& config, const Workload& w) {
+    std::vector<Segment> result;
+    for (std::int64_t i = 0; i < w.batch && config.encoder && w.phase != Phase::decode; ++i) {
+      result.push_back({i * w.length, w.length});
     }
     return result;
   }
@@ -141,8 +159,10 @@ Account account(const ModelConfig& config, const Workload& workload) {
   if (workload.batch < 1 || workload.batch > kMostSequences) {
     throw BadInput("batch", "expected 1 to {}, got {}", kMostSequences, workload.batch);
   }
-  if (workload.length < 1 || workload.length > config.max_seq_len) {
-    throw BadInput("length", "expected 1 to {} (the model's context), got {}", config.max_seq_len, workload.length);
+  const std::int64_t context =
+      config.encoder ? std::min(config.max_seq_len, config.encoder->max_seq_len) : config.max_seq_len;
+  if (workload.length < 1 || workload.length > context) {
+    throw BadInput("length", "expected 1 to {} (the model's context), got {}", context, workload.length);
   }
   ThreadPool pool(1);
   Ledger ledger;
@@ -150,21 +170,27 @@ Account account(const ModelConfig& config, const Workload& workload) {
   run.dry().pass().ledger = &ledger;
   run.run();
 
-  const std::size_t n_layers = config.blocks.size();
-  std::vector<OpList> layers(n_layers, OpList(workload));
+  std::map<std::pair<Stack, int>, OpList> layers;
   OpList first(workload), last(workload);
   bool before = true;
   for (const LedgerOp& op : ledger.ops()) {
-    before = before && op.layer < 0;
-    (op.layer >= 0 ? layers[static_cast<std::size_t>(op.layer)] : before ? first : last).add(op);
+    before = before && (op.layer < 0 || op.stack == Stack::encoder);
+    OpList& outside = before ? first : last;
+    (op.layer >= 0 ? layers.try_emplace({op.stack, op.layer}, workload).first->second : outside).add(op);
   }
   Account result;
   result.first = first.ops();
-  for (LayerGroup& group : layer_groups(config)) {
-    std::vector<Op> ops = layers[static_cast<std::size_t>(group.first())].ops();
-    for (const Op& op : ops) result.total += op.cost * as_double(group.count());
-    result.layers.push_back({std::move(group), std::move(ops)});
-  }
+  const auto add_layers = [&](Stack stack, const StackConfig& blocks) {
+    for (LayerGroup& group : layer_groups(blocks)) {
+      const auto list = layers.find({stack, group.first()});
+      if (list == layers.end()) continue;  // the pass did not need them
+      std::vector<Op> ops = list->second.ops();
+      for (const Op& op : ops) result.total += op.cost * as_double(group.count());
+      result.layers.push_back({stack, std::move(group), std::move(ops)});
+    }
+  };
+  if (config.encoder) add_layers(Stack::encoder, *config.encoder);
+  add_layers(config.stack(), config);
   result.last = last.ops();
   for (const Op& op : result.first) result.total += op.cost;
   for (const Op& op : result.last) result.total += op.cost;
@@ -190,7 +216,9 @@ MemoryEstimate estimate_memory(const ModelConfig& config, const Workload& w, std
     m.activations = as_double(learning_bytes(config, {w.batch, w.length}, pool));
     return m;
   }
-  for (const KvLayerConfig& layer : kv_layers(config)) {
+  std::vector<KvLayerConfig> cached = kv_layers(config);
+  for (const KvLayerConfig& layer : source_kv_layers(config)) cached.push_back(layer);
+  for (const KvLayerConfig& layer : cached) {
     const std::int64_t slots = std::min(w.length, layer.window.value_or(w.length));
     m.kv_cache += 2 * batch * as_double(slots * layer.n_kv_heads) * kv_row_bytes(layer.head_dim, w.kv);
   }
@@ -201,9 +229,12 @@ MemoryEstimate estimate_memory(const ModelConfig& config, const Workload& w, std
 }
 
 std::int64_t learning_bytes(const ModelConfig& config, const LearningPass& of, ThreadPool& pool) {
-  std::vector<Segment> segments;
-  for (std::int64_t i = 0; i < of.batch; ++i) segments.push_back({i * of.length, of.length, 0, nullptr});
-  DryPass dry(pool, std::move(segments));
+  std::vector<Segment> segments, sources;
+  for (std::int64_t i = 0; i < of.batch; ++i) {
+    segments.push_back({i * of.length, of.length, 0, nullptr, config.encoder ? static_cast<int>(i) : -1});
+    if (config.encoder) sources.push_back({i * of.length, of.length});
+  }
+  DryPass dry(pool, std::move(segments), std::move(sources));
   Gradients gradients;
   Tape tape(gradients, &dry.gradient_memory());
   dry.pass().training.tape = &tape;

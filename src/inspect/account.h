@@ -27,6 +27,9 @@ enum class Phase : std::uint8_t {
   decode,   ///< Token number `length` of a sequence, with the keys and values of the earlier ones in the cache.
   train,    ///< `length` tokens forward and backward, a loss at every position.
 };
+// In an encoder–decoder each phase has a source of `length` tokens, too: decode has its keys and values in the cache,
+// the others encode it; prefill then reads the first token of the target.
+
 std::string_view name_of(Phase phase);
 
 struct Workload {
@@ -54,8 +57,9 @@ struct Op {
 };
 
 struct Account {
-  std::vector<Op> first;  ///< Before the layers.
+  std::vector<Op> first;  ///< Before the layers; all ops of an encoder outside its layers.
   struct Layers {
+    Stack stack = Stack::only;
     LayerGroup group;
     std::vector<Op> ops;
   };

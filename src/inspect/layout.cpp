@@ -42,7 +42,7 @@ std::vector<Extent> extents(const SiteShape& shape, const Shape& sizes) {
 
 }  // namespace
 
-std::vector<LayerGroup> layer_groups(const ModelConfig& config) {
+std::vector<LayerGroup> layer_groups(const StackConfig& config) {
   std::vector<LayerGroup> groups;
   for (std::size_t i = 0; i < config.blocks.size(); ++i) {
     const auto alike = [&](const LayerGroup& group) {
@@ -76,7 +76,8 @@ std::string to_string(const LayerGroup& group) {
 std::vector<SiteLayout> site_layout(const ModelConfig& config, int layer) {
   ThreadPool pool(1);
   SiteNotes taps;
-  DryPass dry(pool, {{0, std::min<std::int64_t>(2, config.max_seq_len), 0, nullptr}});
+  const std::int64_t n = std::min<std::int64_t>(2, config.max_seq_len);
+  DryPass dry = config.encoder ? DryPass(pool, {{0, n, 0, nullptr, 0}}, {{0, n}}) : DryPass(pool, {{0, n}});
   dry.pass().taps = &taps;
   dry.pass().logits = {LogitRequest::Rows::range, 0, dry.pass().segments[0].length, {}};
   dry.run(shape_model(config));
@@ -84,7 +85,7 @@ std::vector<SiteLayout> site_layout(const ModelConfig& config, int layer) {
   int expert = SiteId::kNoExpert;  // represents all experts of the layer
   for (const SiteNotes::Note& note : taps.notes) {
     SiteId id = note.id;
-    if (id.layer >= 0 && id.layer != layer) continue;
+    if (id.layer >= 0 && id.layer != (id.stack == Stack::encoder ? 0 : layer)) continue;
     if (info(id.site).in_expert()) {
       if (id.expert == SiteId::kShared) continue;
       if (expert == SiteId::kNoExpert) expert = id.expert;

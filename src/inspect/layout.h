@@ -18,7 +18,7 @@ struct LayerGroup {
 };
 
 /// The groups, in the order of their first layers.
-std::vector<LayerGroup> layer_groups(const ModelConfig& config);
+std::vector<LayerGroup> layer_groups(const StackConfig& config);
 
 /// The layers of a group, abbreviated: "0-25", "0, 2, …, 24".
 std::string to_string(const LayerGroup& group);
@@ -37,7 +37,8 @@ struct SiteLayout {
 };
 
 /// The sites of the default set in a model of this config, in the order of a forward: those before the blocks, those of
-/// layer `layer`, and those after the blocks. One expert, without a number, represents all.
+/// layer `layer`, and those after the blocks; in an encoder–decoder also those of the encoder, with its first layer.
+/// One expert, without a number, represents all.
 std::vector<SiteLayout> site_layout(const ModelConfig& config, int layer);
 
 /// "[T, 8, 256]"

@@ -95,21 +95,47 @@ std::vector<std::string> globs_of(const std::vector<SiteWrite>& writes) {
 
 }  // namespace
 
-SiteSelection::SiteSelection(std::vector<std::string> globs, int n_layers, int n_experts)
-    : globs_(std::move(globs)),
-      n_layers_(n_layers),
-      n_experts_(n_experts),
-      chosen_(all_sites().size() * static_cast<std::size_t>(n_layers + 1)) {
+SiteLayers site_layers(const ModelConfig& config) {
+  return {static_cast<int>(config.blocks.size()), static_cast<int>(most_experts(config)),
+          config.encoder ? static_cast<int>(config.encoder->blocks.size()) : -1};
+}
+
+SiteSelection::SiteSelection(std::vector<std::string> globs, const SiteLayers& layers)
+    : globs_(std::move(globs)), layers_(layers) {
+  for_each([&](const SiteId& id) {
+    if (info(id.site).in_expert()) return;
+    const std::size_t at = index(id);
+    if (chosen_.size() <= at) chosen_.resize(at + 1);
+    chosen_[at] = is_chosen(id);
+  });
+}
+
+/// Calls visit(site) for every site that the model may have, in no particular order.
+template <class Visit>
+void SiteSelection::for_each(Visit&& visit) const {
+  const bool has_encoder = layers_.n_encoder_layers >= 0;
+  const Stack own = has_encoder ? Stack::decoder : Stack::only;
+  const auto visit_layer = [&](const SiteInfo& site, BlockSite at) {
+    if (!site.in_expert()) visit(at(site.site));
+    if (at.stack == Stack::decoder && in_cross_attention(site.site)) visit(at.of_cross()(site.site));
+    if (!site.in_expert() || layers_.n_experts == 0) return;
+    visit(at.of_expert(site.site, SiteId::kShared));
+    for (int e = 0; e < layers_.n_experts; ++e) visit(at.of_expert(site.site, e));
+  };
   for (const SiteInfo& site : all_sites()) {
-    if (site.in_expert()) continue;
-    for (int layer = site.in_block ? 0 : -1; layer < (site.in_block ? n_layers : 0); ++layer) {
-      chosen_[index({site.site, layer})] = is_chosen({site.site, layer});
+    if (!site.in_block) {
+      visit(BlockSite{-1, in_head(site.site) ? Stack::only : own}(site.site));
+      if (has_encoder && !in_head(site.site)) visit(BlockSite{-1, Stack::encoder}(site.site));
+      continue;
     }
+    for (int layer = 0; layer < layers_.n_layers; ++layer) visit_layer(site, {layer, own});
+    for (int layer = 0; layer < layers_.n_encoder_layers; ++layer) visit_layer(site, {layer, Stack::encoder});
   }
 }
 
 std::size_t SiteSelection::index(const SiteId& id) {
-  return static_cast<std::size_t>(id.layer + 1) * all_sites().size() + static_cast<std::size_t>(id.site);
+  const auto part = 2 * static_cast<std::size_t>(id.stack) + static_cast<std::size_t>(id.cross);
+  return (static_cast<std::size_t>(id.layer + 1) * 6 + part) * all_sites().size() + static_cast<std::size_t>(id.site);
 }
 
 bool SiteSelection::is_chosen(const SiteId& id) const {
@@ -118,23 +144,17 @@ bool SiteSelection::is_chosen(const SiteId& id) const {
 }
 
 bool SiteSelection::contains(const SiteId& id) const {
-  return id.expert == SiteId::kNoExpert ? chosen_[index(id)] : is_chosen(id);
+  if (id.expert != SiteId::kNoExpert) return is_chosen(id);
+  const std::size_t at = index(id);
+  return at < chosen_.size() && chosen_[at];
 }
 
 /// Calls visit(site) for every selected site, in no particular order.
 template <class Visit>
 void SiteSelection::for_each_chosen(Visit&& visit) const {
-  const auto check = [&](const SiteId& id) {
+  for_each([&](const SiteId& id) {
     if (contains(id)) visit(id);
-  };
-  for (const SiteInfo& site : all_sites()) {
-    for (int layer = site.in_block ? 0 : -1; layer < (site.in_block ? n_layers_ : 0); ++layer) {
-      if (!site.in_expert()) check({site.site, layer});
-      if (!site.in_expert() || n_experts_ == 0) continue;
-      check({site.site, layer, -1, SiteId::kShared});
-      for (int e = 0; e < n_experts_; ++e) check({site.site, layer, -1, e});
-    }
-  }
+  });
 }
 
 std::int64_t SiteSelection::count() const {
@@ -183,12 +203,12 @@ SiteWrite parse_site_write(std::string_view text) {
   return write;
 }
 
-Recorder::Recorder(std::vector<std::string> globs, std::vector<SiteWrite> writes, int n_layers, Receive receive,
-                   int n_experts)
+Recorder::Recorder(std::vector<std::string> globs, std::vector<SiteWrite> writes, const SiteLayers& layers,
+                   Receive receive)
     : globs_(std::move(globs)),
       writes_(std::move(writes)),
-      selection_(globs_, n_layers, n_experts),
-      written_(globs_of(writes_), n_layers, n_experts),
+      selection_(globs_, layers),
+      written_(globs_of(writes_), layers),
       receive_(std::move(receive)),
       glob_met_(globs_.size()),
       write_met_(writes_.size()) {

@@ -8,16 +8,24 @@
 #include <string_view>
 #include <vector>
 
+#include "model/config.h"
 #include "pass/taps.h"
 
 namespace vitrine {
+
+/// The layers that a model has sites of.
+struct SiteLayers {
+  int n_layers = 0;
+  int n_experts = 0;          ///< The largest number of experts in a layer.
+  int n_encoder_layers = -1;  ///< −1: no encoder.
+};
+SiteLayers site_layers(const ModelConfig& config);
 
 /// A set of sites, selected by globs (`*`, `?`, `[…]`) over full names. Without globs it is the default set; an empty
 /// glob selects nothing. Sites that are on demand need a glob that ends in their name (`blocks.*.attn.hook_result`).
 class SiteSelection {
  public:
-  /// `n_experts`: the largest number of experts in a layer.
-  SiteSelection(std::vector<std::string> globs, int n_layers, int n_experts = 0);
+  SiteSelection(std::vector<std::string> globs, const SiteLayers& layers);
 
   bool contains(const SiteId& id) const;
   std::int64_t count() const;  ///< An upper bound on the number of these sites in a pass.
@@ -28,11 +36,12 @@ class SiteSelection {
   static std::size_t index(const SiteId& id);
   bool is_chosen(const SiteId& id) const;
   template <class Visit>
+  void for_each(Visit&& visit) const;
+  template <class Visit>
   void for_each_chosen(Visit&& visit) const;
 
   std::vector<std::string> globs_;
-  int n_layers_;
-  int n_experts_;
+  SiteLayers layers_;
   std::vector<bool> chosen_;  // without sites of experts, which may be many and are matched when needed
 };
 
@@ -63,9 +72,7 @@ class Recorder : public Taps {
  public:
   using Receive = std::function<void(const SiteId&, const Tensor&)>;
 
-  /// `n_experts`: the largest number of experts in a layer.
-  Recorder(std::vector<std::string> globs, std::vector<SiteWrite> writes, int n_layers, Receive receive,
-           int n_experts = 0);
+  Recorder(std::vector<std::string> globs, std::vector<SiteWrite> writes, const SiteLayers& layers, Receive receive);
 
   /// An upper bound on the number of sites whose values the receiver gets.
   std::int64_t most_sites() const { return selection_.count(); }

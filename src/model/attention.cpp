@@ -11,35 +11,42 @@ Tensor norm_heads(Pass& p, const NormSite& at, const std::optional<QkNormConfig>
   return norm(p, at, c->norm, w, x.reshaped({x.rows(), 1, x.row_size()})).reshaped(x.shape);
 }
 
-/// Appends this pass's keys and values to the segments' caches.
-void append(const Pass& p, int layer, const std::vector<KeySource>& sources) {
+/// Appends this pass's keys and values to the caches of the segments, or of their sources.
+void append(Pass& p, BlockSite at, const std::vector<KeySource>& sources) {
+  const std::vector<Segment>& segments = p.segments_of(at.stack);
   for (std::size_t i = 0; i < sources.size() && !p.shapes_only; ++i) {
     const KeySource& source = sources[i];
-    if (source.cache != nullptr) p.segments[i].cache->append(layer, source.keys, source.values, source.length);
+    if (source.cache == nullptr || source.length == 0) continue;
+    KvCache* const cache = at.cross ? segments[i].cache->source() : segments[i].cache;
+    cache->append(at.layer, source.keys, source.values, source.length);
   }
 }
 
 }  // namespace
 
-Tensor attention(Pass& p, BlockSite at, const AttentionConfig& c, const AttentionParams& w, const AttentionInput& x) {
+Tensor attention(Pass& p, BlockSite at, const AttentionConfig& c, const AttentionParams& w, const AttentionInput& x,
+                 const Tensor& bias) {
+  const Tensor& key_rows = at.cross ? x.encoded : x.normed;
   const Shape q_shape{x.normed.rows(), c.n_heads, c.head_dim};
-  const Shape kv_shape{x.normed.rows(), c.n_kv_heads, c.head_dim};
-  Tensor q = p.tap(at(Site::q), project_heads(p, at, w.wq, x, x.q, q_shape));
-  Tensor k = p.tap(at(Site::k), project_heads(p, at, w.wk, x, x.k, kv_shape));
-  const Tensor v = p.tap(at(Site::v), project_heads(p, at, w.wv, x, x.v, kv_shape));
-  q = norm_heads(p, at(Norm::q), c.qk_norm, w.q_norm, q);
-  k = norm_heads(p, at(Norm::k), c.qk_norm, w.k_norm, k);
-  if (c.rope) {
-    q = p.tap(at(Site::rot_q), rope(p, *c.rope, q));
-    k = p.tap(at(Site::rot_k), rope(p, *c.rope, k));
+  Tensor q = p.tap(at(Site::q), project_heads(p, at, w.wq, x.normed, x, x.q, q_shape)), k, v;
+  if (key_rows.data != nullptr) {
+    const Shape kv_shape{key_rows.rows(), c.n_kv_heads, c.head_dim};
+    k = p.tap(at(Site::k), project_heads(p, at, w.wk, key_rows, x, x.k, kv_shape));
+    v = p.tap(at(Site::v), project_heads(p, at, w.wv, key_rows, x, x.v, kv_shape));
   }
-  const std::vector<KeySource> sources = key_sources(p, at.layer, k, v);
+  q = norm_heads(p, at(Norm::q), c.qk_norm, w.q_norm, q);
+  if (k.data != nullptr) k = norm_heads(p, at(Norm::k), c.qk_norm, w.k_norm, k);
+  if (c.rope) {
+    q = p.tap(at(Site::rot_q), rope(p, *c.rope, q, at.stack));
+    k = p.tap(at(Site::rot_k), rope(p, *c.rope, k, at.stack));
+  }
+  const std::vector<KeySource> sources = key_sources(p, at, k, v);
   if (p.ends_before(at(Site::scores_raw))) {
-    append(p, at.layer, sources);
+    append(p, at, sources);
     return {};
   }
-  const Tensor z = p.tap(at(Site::z), attend(p, at, c, c.mask(), q, k, v, sources));
-  append(p, at.layer, sources);
+  const Tensor z = p.tap(at(Site::z), attend(p, at, c, c.mask(), q, k, v, sources, bias));
+  append(p, at, sources);
   return p.tap(at(Site::attn_proj), project_out(p, at, w.wo, z));
 }
 

@@ -15,59 +15,75 @@ Tensor ffn(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, co
   return ffn(p, sites, std::get<DenseConfig>(c.ffn), w.ffn, x);
 }
 
-/// The second half of a sublayer: what happens to its output.
-struct Join {
-  Norm post;  ///< Inside the branch.
-  const std::optional<NormConfig>& post_config;
-  const NormParams& post_params;
+/// The sites of the second half of a sublayer: what happens to its output.
+struct JoinSites {
+  Norm post;                ///< Inside the branch.
   Site out;                 ///< The branch, as it is added to the stream.
   std::optional<Site> sum;  ///< Absent in the middle of a parallel block.
   Norm sum_norm;            ///< Of the sum.
-  const std::optional<NormConfig>& sum_config;
-  const NormParams& sum_params;
   Site normalized;
 };
+constexpr JoinSites kAfterAttention{Norm::ln1_post, Site::attn_out, Site::resid_mid, Norm::mid,
+                                    Site::normalized_resid_mid};
+constexpr JoinSites kInParallel{Norm::ln1_post, Site::attn_out, {}, Norm::mid, Site::normalized_resid_mid};
+constexpr JoinSites kAfterFfn{Norm::ln2_post, Site::mlp_out, Site::resid_post, Norm::post, Site::normalized_resid_post};
 
 /// The stream x plus the output y of a sublayer.
-Tensor join(Pass& p, BlockSite at, const Join& j, float factor, const Tensor& x, Tensor y) {
-  y = scale(p, factor, norm(p, at(j.post), j.post_config, j.post_params, y));
-  y = p.tap(at(j.out), dropout(p, at(j.out), y));
+Tensor join(Pass& p, BlockSite at, const JoinSites& sites, const SublayerNorms& c, const SublayerNormParams& w,
+            float factor, const Tensor& x, Tensor y) {
+  y = scale(p, factor, norm(p, at(sites.post), c.post, w.post, y));
+  y = p.tap(at(sites.out), dropout(p, at(sites.out), y));
   Tensor sum = add(p, x, y);
-  if (j.sum) sum = p.tap(at(*j.sum), sum);
-  if (!j.sum_config) return sum;
-  return p.tap(at(j.normalized), norm(p, at(j.sum_norm), j.sum_config, j.sum_params, sum));
+  if (sites.sum) sum = p.tap(at(*sites.sum), sum);
+  if (!c.sum) return sum;
+  return p.tap(at(sites.normalized), norm(p, at(sites.sum_norm), c.sum, w.sum, sum));
+}
+
+/// The stream as the input of a sublayer, which a tap may replace.
+Tensor input(Pass& p, const SiteId& at, const Tensor& x) {
+  // A copy, so that the gradient at this site comes from the sublayer alone.
+  const bool copies = p.is_taped() && p.wants(at);
+  return p.tap(at, copies ? row_range(p, x, 0, x.rows()) : x);
+}
+
+/// The output of cross-attention; no data if the pass needs only its keys and values.
+Tensor cross_attention(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, const Tensor& encoded,
+                       const Tensor& x) {
+  AttentionInput in;
+  in.normed =
+      norm(p, at(Norm::ln1), c.norms.cross_attn.pre, w.cross_attn_norms.pre, input(p, at(Site::cross_attn_in), x));
+  in.encoded = encoded;
+  return attention(p, at, *c.cross_attention, w.cross_attention, in, {});
 }
 
 }  // namespace
 
-Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, Tensor x) {
+Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, const BlockContext& context, Tensor x) {
   x = p.tap(at(Site::resid_pre), x);
   if (p.ends_before(at(Site::attn_in))) return x;
-  AttentionInput in = head_inputs(p, at, c.attention(), c.norms.attn_pre, w.attn_pre, x);
-  in.normed = norm(p, at(Norm::ln1), c.norms.attn_pre, w.attn_pre, x);
-  const Tensor a = attention(p, at, c.attention(), w.attention, in);
+  AttentionInput in = head_inputs(p, at, c.attention(), c.norms.attn.pre, w.attn_norms.pre, x);
+  in.normed = norm(p, at(Norm::ln1), c.norms.attn.pre, w.attn_norms.pre, x);
+  const Tensor a = attention(p, at, c.attention(), w.attention, in, context.bias);
   if (p.ends_before(at(Site::ln1_post_scale))) return x;
   const bool is_parallel = c.residual == BlockConfig::Residual::parallel;
-  const std::optional<Site> sum = is_parallel ? std::nullopt : std::optional(Site::resid_mid);
-  const Join after_attention{
-      Norm::ln1_post, c.norms.attn_post,         w.attn_post, Site::attn_out, sum, Norm::mid, c.norms.attn_sum,
-      w.attn_sum,     Site::normalized_resid_mid};
-  const Tensor mid = join(p, at, after_attention, c.residual_scale, x, a);
+  Tensor mid =
+      join(p, at, is_parallel ? kInParallel : kAfterAttention, c.norms.attn, w.attn_norms, c.residual_scale, x, a);
 
+  if (c.cross_attention) {
+    const BlockSite cross = at.of_cross();
+    if (p.ends_before(cross(Site::cross_attn_in))) return mid;
+    const Tensor y = cross_attention(p, cross, c, w, context.encoded, mid);
+    if (p.ends_before(cross(Site::ln1_post_scale))) return mid;
+    mid = join(p, cross, kAfterAttention, c.norms.cross_attn, w.cross_attn_norms, c.residual_scale, mid, y);
+  }
   if (p.ends_before(at(Site::mlp_in))) return mid;
 
   Tensor ffn_in = in.normed;
   if (!c.norms.ffn_reads_attn_pre) {
-    ffn_in = is_parallel ? x : mid;
-    // A copy, so that the gradient at this site comes from the FFN alone.
-    if (p.is_taped() && p.wants(at(Site::mlp_in))) ffn_in = row_range(p, ffn_in, 0, ffn_in.rows());
-    ffn_in = p.tap(at(Site::mlp_in), ffn_in);
-    ffn_in = norm(p, at(Norm::ln2), c.norms.ffn_pre, w.ffn_pre, ffn_in);
+    ffn_in = input(p, at(Site::mlp_in), is_parallel ? x : mid);
+    ffn_in = norm(p, at(Norm::ln2), c.norms.ffn.pre, w.ffn_norms.pre, ffn_in);
   }
-  const Join after_ffn{Norm::ln2_post,  c.norms.ffn_post, w.ffn_post,
-                       Site::mlp_out,   Site::resid_post, Norm::post,
-                       c.norms.ffn_sum, w.ffn_sum,        Site::normalized_resid_post};
-  return join(p, at, after_ffn, c.residual_scale, mid, ffn(p, at, c, w, ffn_in));
+  return join(p, at, kAfterFfn, c.norms.ffn, w.ffn_norms, c.residual_scale, mid, ffn(p, at, c, w, ffn_in));
 }
 
 }  // namespace vitrine

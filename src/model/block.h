@@ -1,4 +1,4 @@
-// One layer: attention and FFN, each added to the residual stream.
+// One layer: attention, in a decoder that reads a source cross-attention, and FFN, each added to the residual stream.
 //
 //   x ──┬── ln1 ── attention ── ln1_post ──(+)──┬── ln2 ── ffn ── ln2_post ──(+)──▶
 //       └───────────────────────────────────┘   └────────────────────────────┘
@@ -9,6 +9,9 @@
 //   x ──┬── attention ──(+)── ln1 ──┬── ffn ──(+)── ln2 ──▶
 //       └────────────────┘          └──────────┘
 //                   resid_mid   normalized_resid_mid   resid_post   normalized_resid_post
+//
+// Cross-attention, between the two, has the same form: ln2, cross_attn_out, resid_mid_cross; the FFN's norm is then
+// ln3.
 //
 // In a parallel block the FFN also reads the stream before the block, through its own norm or through ln1:
 //
@@ -22,7 +25,14 @@
 
 namespace vitrine {
 
+/// What the blocks of a stack read besides the stream.
+struct BlockContext {
+  Tensor bias;  ///< The relative bias of the stack; no data without one.
+  Tensor
+      encoded;  ///< `[S, d_encoder]`: the encoder's output; no data if there is none, or the caches hold its K and V.
+};
+
 /// `[T, d]` from x `[T, d]`. Norms that the config does not have are the identity.
-Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, Tensor x);
+Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, const BlockContext& context, Tensor x);
 
 }  // namespace vitrine

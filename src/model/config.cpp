@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <string>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -45,7 +46,6 @@ void check_attention(std::string_view where, const AttentionConfig& c) {
   check_number(where, "score_scale", c.score_scale);
   if (c.softcap) check_number(where, "softcap", *c.softcap);
   if (c.window) check_size(where, "window", *c.window);
-  if (c.window && c.bidirectional) throw Unsupported(where, "a window in both directions is not supported");
   if (c.rope) {
     check_size(where, "rope dim", c.rope->dim, c.head_dim);
     if (c.rope->dim % 2 != 0) throw BadInput(where, "expected an even rope dim, got {}", c.rope->dim);
@@ -67,46 +67,107 @@ void check_ffn(std::string_view where, const MoeConfig& c) {
 
 void check_ffn(std::string_view where, const DenseConfig& c) { check_size(where, "d_ff", c.d_ff); }
 
+void check_norms(std::string_view where, std::string_view sublayer, const SublayerNorms& norms, bool is_parallel) {
+  if (norms.pre && norms.sum) {
+    throw BadInput(where, "expected a norm before {} or one after the residual sum, got both", sublayer);
+  }
+  if (is_parallel && norms.sum) throw BadInput(where, "a parallel block has no norm after the residual sum");
+  for (const std::optional<NormConfig>& norm : {norms.pre, norms.post, norms.sum}) {
+    check_norm(where, std::string("a norm of ") + std::string(sublayer), norm);
+  }
+}
+
 void check_block(std::string_view where, const BlockConfig& c) {
   std::visit([&](const AttentionConfig& attention) { check_attention(where, attention); }, c.mixer);
-  if (c.cross_attention) throw Unsupported(where, "cross-attention is not supported yet");
-  if ((c.norms.attn_pre && c.norms.attn_sum) || (c.norms.ffn_pre && c.norms.ffn_sum)) {
-    throw BadInput(where, "expected a norm before the sublayer or one after the residual sum, got both");
-  }
-  if (c.residual == BlockConfig::Residual::parallel && (c.norms.attn_sum || c.norms.ffn_sum)) {
-    throw BadInput(where, "a parallel block has no norm after the residual sum");
+  const bool is_parallel = c.residual == BlockConfig::Residual::parallel;
+  if (c.cross_attention) {
+    check_attention(where, *c.cross_attention);
+    if (is_parallel) throw BadInput(where, "a parallel block has no cross-attention");
+    if (c.cross_attention->rope || !c.cross_attention->bidirectional || c.cross_attention->window) {
+      throw BadInput(where, "cross-attention has neither RoPE nor a window, and attends to all positions");
+    }
   }
   const bool shares = c.norms.ffn_reads_attn_pre;
-  if (shares && (c.residual != BlockConfig::Residual::parallel || c.norms.ffn_pre)) {
-    throw BadInput(where, "ffn_reads_attn_pre requires a parallel block without ffn_pre");
+  if (shares && (!is_parallel || c.norms.ffn.pre)) {
+    throw BadInput(where, "ffn_reads_attn_pre requires a parallel block without ffn.pre");
   }
   std::visit([&](const auto& ffn) { check_ffn(where, ffn); }, c.ffn);
   check_number(where, "residual_scale", c.residual_scale);
-  check_norm(where, "attn_pre", c.norms.attn_pre);
-  check_norm(where, "attn_post", c.norms.attn_post);
-  check_norm(where, "attn_sum", c.norms.attn_sum);
-  check_norm(where, "ffn_pre", c.norms.ffn_pre);
-  check_norm(where, "ffn_post", c.norms.ffn_post);
-  check_norm(where, "ffn_sum", c.norms.ffn_sum);
+  check_norms(where, "attention", c.norms.attn, is_parallel);
+  check_norms(where, "cross-attention", c.norms.cross_attn, is_parallel);
+  check_norms(where, "the FFN", c.norms.ffn, is_parallel);
+}
+
+void check_embedding(std::string_view where, const StackConfig& config) {
+  const EmbeddingConfig& c = config.embedding;
+  check_number(where, "embedding scale", c.scale);
+  check_norm(where, "the embedding's norm", c.norm);
+  if (c.n_types != 0) check_size(where, "n_types", c.n_types);
+  if (c.first_position != 0) check_size(where, "first_position", c.first_position);
+  if (c.sinusoid == Sinusoid::tensor2tensor && config.d_model < 4) {
+    throw BadInput(where, "sinusoids of tensor2tensor need a d_model of at least 4, got {}", config.d_model);
+  }
+}
+
+void check_relative_bias(std::string_view where, const StackConfig& config) {
+  const RelativeBiasConfig& c = *config.relative_bias;
+  const std::int64_t n = c.bidirectional ? c.n_buckets / 2 : c.n_buckets;
+  check_size(where, "relative_buckets", c.n_buckets);
+  check_size(where, "relative_max_distance", c.max_distance);
+  if (n < 2 || c.n_buckets % 2 != 0 || c.max_distance <= n / 2) {
+    throw BadInput(where,
+                   "expected an even number of relative buckets, at least {}, and a largest distance above {}, got {} "
+                   "and {}",
+                   c.bidirectional ? 4 : 2, n / 2, c.n_buckets, c.max_distance);
+  }
+  const std::int64_t n_heads = config.blocks.front().attention().n_heads;
+  for (const BlockConfig& block : config.blocks) {
+    if (block.attention().n_heads == n_heads) continue;
+    throw BadInput(where, "a relative bias requires the same number of heads in all layers, got {} and {}", n_heads,
+                   block.attention().n_heads);
+  }
+}
+
+/// The number of experts of all layers.
+std::int64_t count_experts(const StackConfig& config) {
+  std::int64_t n = 0;
+  for (const BlockConfig& block : config.blocks) {
+    if (const auto* moe = std::get_if<MoeConfig>(&block.ffn)) n += moe->n_experts;
+  }
+  return n;
+}
+
+void check_stack(std::string_view where, const StackConfig& config, bool has_source) {
+  check_size(where, "d_model", config.d_model);
+  check_size(where, "vocab_size", config.vocab_size);
+  check_size(where, "max_seq_len", config.max_seq_len);
+  check_size(where, "n_layers", static_cast<std::int64_t>(config.blocks.size()), kMaxLayers);
+  check_embedding(where, config);
+  check_norm(where, "final_norm", config.final_norm);
+  for (const BlockConfig& block : config.blocks) {
+    check_block(where, block);
+    if (has_source && !block.cross_attention) throw BadInput(where, "expected cross-attention in every layer");
+    if (!has_source && block.cross_attention) throw BadInput(where, "cross-attention requires an encoder");
+  }
+  if (config.relative_bias) check_relative_bias(where, config);
 }
 
 }  // namespace
 
 void validate(const ModelConfig& config, std::string_view where) {
-  check_size(where, "d_model", config.d_model);
-  check_size(where, "vocab_size", config.vocab_size);
-  check_size(where, "max_seq_len", config.max_seq_len);
-  check_size(where, "n_layers", static_cast<std::int64_t>(config.blocks.size()), kMaxLayers);
-  check_number(where, "embedding scale", config.embedding.scale);
-  check_norm(where, "the embedding's norm", config.embedding.norm);
-  if (config.embedding.n_types != 0) check_size(where, "n_types", config.embedding.n_types);
-  if (config.embedding.first_position != 0) check_size(where, "first_position", config.embedding.first_position);
-  check_norm(where, "final_norm", config.final_norm);
-  if (!config.encoder.empty()) throw Unsupported(where, "encoders are not supported yet");
-  std::int64_t n_experts = 0;
-  for (const BlockConfig& block : config.blocks) {
-    check_block(where, block);
-    if (const auto* moe = std::get_if<MoeConfig>(&block.ffn)) n_experts += moe->n_experts;
+  check_stack(where, config, config.encoder.has_value());
+  std::int64_t n_experts = count_experts(config);
+  if (config.encoder) {
+    const std::string encoder = std::string(where) + ", encoder";
+    check_stack(encoder, *config.encoder, false);
+    n_experts += count_experts(*config.encoder);
+    if (is_bidirectional(config)) throw BadInput(where, "a decoder attends to earlier tokens only");
+    const bool fits = config.encoder->d_model == config.d_model && config.encoder->vocab_size == config.vocab_size;
+    if (config.shared_embedding && !fits) {
+      throw BadInput(encoder,
+                     "a shared embedding requires the decoder's d_model and vocab_size ({} and {}), got {} and {}",
+                     config.d_model, config.vocab_size, config.encoder->d_model, config.encoder->vocab_size);
+    }
   }
   if (n_experts > kMaxExperts) throw BadInput(where, "expected at most {} experts, got {}", kMaxExperts, n_experts);
   if (config.head.transform) check_norm(where, "the head's norm", config.head.transform->norm);
@@ -114,15 +175,26 @@ void validate(const ModelConfig& config, std::string_view where) {
   if (config.head.softcap) check_number(where, "final softcap", *config.head.softcap);
 }
 
-bool is_bidirectional(const ModelConfig& config) {
+bool is_bidirectional(const StackConfig& config) {
   return std::any_of(config.blocks.begin(), config.blocks.end(),
                      [](const BlockConfig& block) { return block.attention().bidirectional; });
 }
 
+bool is_constant(const ModelConfig& config, std::string_view name) {
+  if (name == "unembed.bias") return !config.head.is_bias_trained;
+  if (!name.ends_with("pos_embed.weight")) return false;
+  const StackConfig& stack = name.starts_with("encoder.") ? *config.encoder : config;
+  return stack.embedding.sinusoid.has_value();
+}
+
 std::int64_t most_experts(const ModelConfig& config) {
   std::int64_t most = 0;
-  for (const BlockConfig& block : config.blocks) {
-    if (const auto* moe = std::get_if<MoeConfig>(&block.ffn)) most = std::max(most, moe->n_experts);
+  for (const StackConfig* stack :
+       {static_cast<const StackConfig*>(&config), config.encoder ? &*config.encoder : nullptr}) {
+    if (stack == nullptr) continue;
+    for (const BlockConfig& block : stack->blocks) {
+      if (const auto* moe = std::get_if<MoeConfig>(&block.ffn)) most = std::max(most, moe->n_experts);
+    }
   }
   return most;
 }
@@ -132,6 +204,16 @@ std::vector<KvLayerConfig> kv_layers(const ModelConfig& config) {
   if (is_bidirectional(config)) return layers;
   for (const BlockConfig& block : config.blocks) {
     layers.push_back({block.attention().n_kv_heads, block.attention().head_dim, block.attention().window});
+  }
+  return layers;
+}
+
+std::vector<KvLayerConfig> source_kv_layers(const ModelConfig& config) {
+  std::vector<KvLayerConfig> layers;
+  for (const BlockConfig& block : config.blocks) {
+    if (block.cross_attention) {
+      layers.push_back({block.cross_attention->n_kv_heads, block.cross_attention->head_dim, {}});
+    }
   }
   return layers;
 }

@@ -6,22 +6,28 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "cache/kv_cache.h"
 #include "ops/attend.h"
+#include "ops/embed.h"
 #include "ops/norm.h"
+#include "ops/relative_bias.h"
 #include "ops/rope.h"
 
 namespace vitrine {
 
 struct EmbeddingConfig {
-  float scale = 1.0f;               ///< Factor of the token embeddings.
-  bool learned_positions = false;   ///< Adds learned position embeddings.
-  std::int64_t first_position = 0;  ///< The row of the position table for the first token.
+  float scale = 1.0f;           ///< Factor of the token embeddings.
+  bool position_table = false;  ///< Adds rows of a table of positions, which is learned unless they are sinusoids.
+  /// Adds the sinusoid of each position, which is computed, or, with a position_table, is a row of the file's table.
+  std::optional<Sinusoid> sinusoid;
+  std::int64_t first_position = 0;  ///< That of the first token, in the table or the sinusoids.
   std::int64_t n_types = 0;        ///< Adds the embedding of each token's type (segment), 0 … n_types − 1; 0: none.
   std::optional<NormConfig> norm;  ///< Of the sum.
+  std::optional<std::int32_t> untrained_id;  ///< Training does not change the embedding of this token where it is read.
 
   bool operator==(const EmbeddingConfig&) const = default;
 };
@@ -72,16 +78,17 @@ struct MoeConfig {
   bool operator==(const MoeConfig&) const = default;
 };
 
-/// The norms before and after each sublayer, inside the residual branch, and those of the sums of stream and branch.
-/// Absent norms are the identity.
+/// The norms before and after a sublayer, inside the residual branch, and that of the sum of stream and branch. Absent
+/// norms are the identity.
+struct SublayerNorms {
+  std::optional<NormConfig> pre, post, sum;
+
+  bool operator==(const SublayerNorms&) const = default;
+};
+
 struct BlockNorms {
-  std::optional<NormConfig> attn_pre;
-  std::optional<NormConfig> attn_post;
-  std::optional<NormConfig> attn_sum;
-  std::optional<NormConfig> ffn_pre;
-  std::optional<NormConfig> ffn_post;
-  std::optional<NormConfig> ffn_sum;
-  bool ffn_reads_attn_pre = false;  ///< The FFN of a parallel block reads the output of attn_pre; ffn_pre is absent.
+  SublayerNorms attn, cross_attn, ffn;
+  bool ffn_reads_attn_pre = false;  ///< The FFN of a parallel block reads the output of attn.pre; ffn.pre is absent.
 
   bool operator==(const BlockNorms&) const = default;
 };
@@ -90,8 +97,8 @@ struct BlockConfig {
   /// Serial: the FFN reads the stream after attention. Parallel: both read the stream before the block.
   enum class Residual : std::uint8_t { serial, parallel };
 
-  std::variant<AttentionConfig> mixer;  ///< The sublayer that moves information between tokens.
-  std::optional<AttentionConfig> cross_attention;
+  std::variant<AttentionConfig> mixer;             ///< The sublayer that moves information between tokens.
+  std::optional<AttentionConfig> cross_attention;  ///< Its keys and values are computed from the encoder's output.
   std::variant<DenseConfig, MoeConfig> ffn;
   BlockNorms norms;
   Residual residual = Residual::serial;
@@ -115,21 +122,35 @@ struct HeadConfig {
   std::optional<HeadTransform> transform;
   bool tied = false;  ///< The head uses the weight of the token embedding.
   bool bias = false;
-  float scale = 1.0f;  ///< Factor of the logits, before the softcap.
+  bool is_bias_trained = true;  ///< False for a bias that is a constant of the checkpoint.
+  float scale = 1.0f;           ///< Factor of the logits, before the softcap.
   std::optional<float> softcap;
 
   bool operator==(const HeadConfig&) const = default;
 };
 
-struct ModelConfig {
+/// A stack of blocks, from token ids to vectors.
+struct StackConfig {
   std::int64_t d_model = 0;
   std::int64_t vocab_size = 0;
   std::int64_t max_seq_len = 0;
   EmbeddingConfig embedding;
-  std::vector<BlockConfig> encoder;  ///< Empty: decoder-only.
+  std::optional<RelativeBiasConfig> relative_bias;  ///< Of the scores of attention within the stack, in all layers.
   std::vector<BlockConfig> blocks;
   std::optional<NormConfig> final_norm;
+
+  bool operator==(const StackConfig&) const = default;
+};
+
+/// A model is a stack with a head. In an encoder–decoder the stack is the decoder, and its cross-attention reads the
+/// output of another stack, the encoder.
+struct ModelConfig : StackConfig {
+  std::optional<StackConfig> encoder;
+  bool shared_embedding = false;  ///< The encoder uses the decoder's token embedding.
   HeadConfig head;
+
+  /// The name of the model's own stack in sites and parameters.
+  Stack stack() const { return encoder ? Stack::decoder : Stack::only; }
 
   bool operator==(const ModelConfig&) const = default;
 };
@@ -138,13 +159,18 @@ struct ModelConfig {
 /// does not implement. Messages begin with `where`.
 void validate(const ModelConfig& config, std::string_view where);
 
-/// Whether a layer attends to later positions. Such a model has no cache and does not predict the next token.
-bool is_bidirectional(const ModelConfig& config);
+/// Whether a layer attends to later positions. Such a stack has no cache, and does not predict the next token.
+bool is_bidirectional(const StackConfig& config);
+
+/// Whether training never changes the parameter that for_each_param calls `name`.
+bool is_constant(const ModelConfig& config, std::string_view name);
 
 /// The largest number of experts in a layer; 0 without experts.
 std::int64_t most_experts(const ModelConfig& config);
 
 /// The shape and window of each layer of a KV cache; empty for a model that has none (is_bidirectional).
 std::vector<KvLayerConfig> kv_layers(const ModelConfig& config);
+/// The shape of each layer of the cache of a source; empty for a model without an encoder.
+std::vector<KvLayerConfig> source_kv_layers(const ModelConfig& config);
 
 }  // namespace vitrine

@@ -1,5 +1,7 @@
 #include "model/dry_run.h"
 
+#include <algorithm>
+
 namespace vitrine {
 
 Model shape_model(const ModelConfig& config, DType dtype) {
@@ -14,21 +16,26 @@ Model shape_model(const ModelConfig& config, DType dtype) {
   return Model(config, std::move(params), {});
 }
 
-DryPass::DryPass(ThreadPool& pool, std::vector<Segment> segments)
-    : pass_{{pool, default_kernels(), arena_, nullptr, true}, std::move(segments)} {}
+DryPass::DryPass(ThreadPool& pool, std::vector<Segment> segments, std::vector<Segment> sources)
+    : pass_{{pool, default_kernels(), arena_, nullptr, true}, std::move(segments)} {
+  pass_.sources = std::move(sources);
+}
 
 void DryPass::run(const Model& model) {
-  const Segment& last = pass_.segments.back();
-  const auto n_rows = static_cast<std::size_t>(last.first_row + last.length);
-  const std::vector<std::int32_t> targets(pass_.is_taped() ? n_rows : 0);  // a forward with a tape copies the ids
+  const auto rows_of = [](const std::vector<Segment>& segments) {
+    return segments.empty() ? 0 : static_cast<std::size_t>(segments.back().first_row + segments.back().length);
+  };
+  const std::size_t n_rows = rows_of(pass_.segments), n_sources = rows_of(pass_.sources);
+  const std::vector<std::int32_t> copied(pass_.is_taped() ? std::max(n_rows, n_sources) : 0);  // ids, by the tape
   const std::int32_t* const nowhere = reinterpret_cast<const std::int32_t*>(CountedMemory::kFirst);
-  const std::span<const std::int32_t> ids(pass_.is_taped() ? targets.data() : nowhere, n_rows);
-  if (!pass_.is_taped()) return model.forward(pass_, ids);
-  LossRequest loss{.targets = ids, .weights = {}};
+  const std::int32_t* const ids = pass_.is_taped() ? copied.data() : nowhere;
+  const Tokens tokens({ids, n_rows}, {}, {ids, n_sources});
+  if (!pass_.is_taped()) return model.forward(pass_, tokens);
+  LossRequest loss{.targets = tokens.ids, .weights = {}};
   LossResult found;
   pass_.training.loss = &loss;
   pass_.training.result = &found;
-  model.learn(pass_, ids);
+  model.learn(pass_, tokens);
 }
 
 }  // namespace vitrine

@@ -15,7 +15,9 @@ Model shape_model(const ModelConfig& config, DType dtype = DType::f32);
 class DryPass {
  public:
   /// Ops allocate scratch for each thread of `pool`, which is otherwise unused.
-  DryPass(ThreadPool& pool, std::vector<Segment> segments);
+  DryPass(ThreadPool& pool, std::vector<Segment> segments, std::vector<Segment> sources = {});
+  DryPass(const DryPass&) = delete;
+  DryPass& operator=(const DryPass&) = delete;
 
   Pass& pass() { return pass_; }
   /// The memory of a tape for this pass.

@@ -3,9 +3,21 @@
 #include <algorithm>
 
 namespace vitrine {
+namespace {
 
-Segment& segment_of(Pass& p, std::int64_t row) {
-  return *std::find_if(p.segments.begin(), p.segments.end(),
+/// Whether no segment of the pass can be computed any more.
+bool all_failed(Pass& p, Stack stack) {
+  const auto failed = [](const Segment& s) { return s.failure.has_value(); };
+  const std::vector<Segment>& segments = p.segments_of(stack);
+  if (!std::all_of(segments.begin(), segments.end(), failed)) return false;
+  const auto reads_source = [](const Segment& s) { return s.source >= 0; };
+  return stack != Stack::encoder || std::all_of(p.segments.begin(), p.segments.end(), reads_source);
+}
+
+}  // namespace
+
+Segment& segment_of(std::vector<Segment>& segments, std::int64_t row) {
+  return *std::find_if(segments.begin(), segments.end(),
                        [row](const Segment& s) { return row < s.first_row + s.length; });
 }
 
@@ -14,10 +26,10 @@ void check_finite(Pass& p, const SiteId& at, const Tensor& x, const std::functio
   for (std::int64_t t = 0; t < x.rows(); ++t) {
     if (p.kernels.all_finite(x.row(t), x.row_size())) continue;
     const Failure here{at, row_of(t)};
-    Segment& segment = segment_of(p, here.row);
+    Segment& segment = segment_of(p.segments_of(at.stack), here.row);
     if (!segment.failure) segment.failure = here;
-    const bool all_failed = std::all_of(p.segments.begin(), p.segments.end(), [](auto& s) { return s.failure; });
-    if (all_failed || p.taps != nullptr || p.is_taped() || p.training.loss != nullptr) throw error_of(here);
+    const bool ends = p.taps != nullptr || p.is_taped() || p.training.loss != nullptr;
+    if (ends || all_failed(p, at.stack)) throw error_of(here);
     std::fill_n(x.row(t), x.row_size(), 0.0f);
   }
 }

@@ -64,7 +64,9 @@ void add_copy_gradients(Pass& p, BlockSite at, const LinearParams& w, const Atte
 
 AttentionInput head_inputs(Pass& p, BlockSite at, const AttendConfig& c, const std::optional<NormConfig>& norm_config,
                            const NormParams& norm_params, const Tensor& x) {
-  AttentionInput in{.normed = {}, .q = {}, .k = {}, .v = {}, .norm_config = &norm_config, .norm_params = &norm_params};
+  AttentionInput in;
+  in.norm_config = &norm_config;
+  in.norm_params = &norm_params;
   if (p.taps == nullptr) return in;
   if (p.wants(at(Site::attn_in))) {
     in.q = copies_of(p, x, c.n_heads);
@@ -83,10 +85,10 @@ AttentionInput head_inputs(Pass& p, BlockSite at, const AttendConfig& c, const s
   return in;
 }
 
-Tensor project_heads(Pass& p, BlockSite at, const LinearParams& w, const AttentionInput& in, const HeadCopies& own,
-                     const Shape& shape) {
+Tensor project_heads(Pass& p, BlockSite at, const LinearParams& w, const Tensor& rows, const AttentionInput& in,
+                     const HeadCopies& own, const Shape& shape) {
   if (own.rows.data == nullptr || !*own.replaced) {
-    const Tensor y = linear(p, w, in.normed);
+    const Tensor y = linear(p, w, rows);
     if (own.rows.data != nullptr && p.is_taped()) add_copy_gradients(p, at, w, in, own.rows, y);
     return y.reshaped(shape);
   }

@@ -23,7 +23,8 @@ struct HeadCopies {
 
 /// The input of attention: the normed stream, and the copies that taps want.
 struct AttentionInput {
-  Tensor normed;  ///< `[T, d]`
+  Tensor normed;   ///< `[T, d]`
+  Tensor encoded;  ///< `[S, d_encoder]`, for cross-attention: the encoder's output; no data if caches hold K and V.
   HeadCopies q, k, v;
   const std::optional<NormConfig>* norm_config = nullptr;  ///< The norm that made `normed`, for the copies.
   const NormParams* norm_params = nullptr;
@@ -33,10 +34,10 @@ struct AttentionInput {
 AttentionInput head_inputs(Pass& p, BlockSite at, const AttendConfig& c, const std::optional<NormConfig>& norm_config,
                            const NormParams& norm_params, const Tensor& x);
 
-/// q, k or v `[T, n, head_dim]`: the projection of `in.normed`, or, if the copies `own` are replaced, of each head's
-/// copy with its part of the weight.
-Tensor project_heads(Pass& p, BlockSite at, const LinearParams& w, const AttentionInput& in, const HeadCopies& own,
-                     const Shape& shape);
+/// q, k or v `[T, n, head_dim]`: the projection of `rows` (`in.normed` or `in.encoded`), or, if the copies `own` are
+/// replaced, of each head's copy with its part of the weight.
+Tensor project_heads(Pass& p, BlockSite at, const LinearParams& w, const Tensor& rows, const AttentionInput& in,
+                     const HeadCopies& own, const Shape& shape);
 
 /// The output projection of z `[T, H, head_dim]`. Taps hook_result.
 Tensor project_out(Pass& p, BlockSite at, const LinearParams& wo, const Tensor& z);

@@ -77,19 +77,20 @@ InitRule init_rule(const ModelConfig& config, std::string_view name, const Shape
     return {is_gain ? 1.0 - static_cast<double>(offset) : 0.0};
   }
   const bool is_normal =
-      options.scheme == Scheme::normal || (options.scheme == Scheme::by_config && config.embedding.learned_positions);
+      options.scheme == Scheme::normal || (options.scheme == Scheme::by_config && config.embedding.position_table);
   const double cut = is_normal ? 0 : 3;
-  if (name == "embed.weight") {
-    const bool is_scaled = config.embedding.scale != 1.0f;
+  const StackConfig& stack = name.starts_with("encoder.") ? *config.encoder : config;
+  if (name == "embed.weight" || name.ends_with(".embed.weight")) {
+    const bool is_scaled = stack.embedding.scale != 1.0f;
     const double unscaled = is_normal ? options.std : config.head.tied ? 0.02 : 1.0;
-    return {0, options.embedding_std.value_or(is_scaled ? 1.0 / static_cast<double>(config.embedding.scale) : unscaled),
+    return {0, options.embedding_std.value_or(is_scaled ? 1.0 / static_cast<double>(stack.embedding.scale) : unscaled),
             cut};
   }
   if (is_normal) {
     const bool writes = name.ends_with(".wo.weight") || name.ends_with(".w_down.weight");
     return {0, writes ? options.std / std::sqrt(2.0 * static_cast<double>(config.blocks.size())) : options.std};
   }
-  if (name == "pos_embed.weight") return {0, 0.02, cut};
+  if (name.ends_with("pos_embed.weight")) return {0, 0.02, cut};
   return {0, std::sqrt(2.0 / static_cast<double>(shape[0] + shape[1])), cut};
 }
 

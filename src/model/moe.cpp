@@ -91,7 +91,7 @@ Tensor moe(Pass& p, BlockSite at, const MoeConfig& c, const MoeParams& w, const 
   const Tensor weights = p.tap(at(Site::expert_weights), softmax_rows(p, logits));
   const Tensor chosen = p.tap(at(Site::expert_indices), choose_largest(p, weights, c.top_k));
   const Slots slots = slots_of(chosen, c.n_experts, at(Site::expert_indices), p.shapes_only);
-  router_losses(p, logits, weights, chosen);
+  router_losses(p, logits, weights, chosen, at.stack);
   const Tensor shares = shares_of(p, weights, chosen, c.renormalize);
 
   const Tensor results = run_experts(p, at, c, w.experts, x, slots);

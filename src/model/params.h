@@ -27,20 +27,30 @@ struct MoeParams {
   LinearParams shared_gate;  ///< `[1, d_model]`, if there is a shared expert.
 };
 
-struct BlockParams {
-  NormParams attn_pre, attn_post, attn_sum, ffn_pre, ffn_post, ffn_sum;  ///< Only the norms of the config.
-  AttentionParams attention;
-  FfnParams ffn;  ///< If the config has a dense FFN.
-  MoeParams moe;  ///< If the config has a mixture of experts.
+struct SublayerNormParams {
+  NormParams pre, post, sum;  ///< Only the norms of the config.
 };
 
-struct ModelParams {
-  Param embed;       ///< `[vocab_size, d_model]`
-  Param pos_embed;   ///< `[first_position + max_seq_len, d_model]`, if positions are learned.
+struct BlockParams {
+  SublayerNormParams attn_norms, cross_attn_norms, ffn_norms;
+  AttentionParams attention;
+  AttentionParams cross_attention;  ///< If the config has cross-attention.
+  FfnParams ffn;                    ///< If the config has a dense FFN.
+  MoeParams moe;                    ///< If the config has a mixture of experts.
+};
+
+struct StackParams {
+  Param embed;       ///< `[vocab_size, d_model]`; absent in an encoder that shares that of the decoder.
+  Param pos_embed;   ///< `[first_position + max_seq_len, d_model]`, if there is a table of positions.
   Param type_embed;  ///< `[n_types, d_model]`, if tokens have types.
   NormParams embed_norm;
+  Param rel_bias;  ///< `[n_buckets, n_heads]`, if there is a relative bias.
   std::vector<BlockParams> blocks;
   NormParams final_norm;
+};
+
+struct ModelParams : StackParams {
+  StackParams encoder;      ///< If the config has an encoder.
   LinearParams head_dense;  ///< `[d_model, d_model]`, if the head has a transform.
   NormParams head_norm;
   LinearParams unembed;  ///< `[vocab_size, d_model]`; the weight is absent if the head is tied.
@@ -48,82 +58,144 @@ struct ModelParams {
 
 /// Unset parameters for `config`, for for_each_param to visit.
 inline ModelParams empty_params(const ModelConfig& config) {
-  ModelParams params;
-  params.blocks.resize(config.blocks.size());
-  for (std::size_t i = 0; i < config.blocks.size(); ++i) {
-    if (const auto* moe = std::get_if<MoeConfig>(&config.blocks[i].ffn)) {
-      params.blocks[i].moe.experts.resize(static_cast<std::size_t>(moe->n_experts));
+  const auto resize = [](StackParams& params, const StackConfig& stack) {
+    params.blocks.resize(stack.blocks.size());
+    for (std::size_t i = 0; i < stack.blocks.size(); ++i) {
+      const auto* moe = std::get_if<MoeConfig>(&stack.blocks[i].ffn);
+      if (moe != nullptr) params.blocks[i].moe.experts.resize(static_cast<std::size_t>(moe->n_experts));
     }
-  }
+  };
+  ModelParams params;
+  resize(params, config);
+  if (config.encoder) resize(params.encoder, *config.encoder);
   return params;
 }
 
-/// The list of parameters: calls visit(param, name, shape) for each parameter of `config`, in the order of a forward.
-/// Loading, saving, counting and printing are visitors.
+/// The list of parameters, in the order of a forward. Calls visit(param, name, shape) for each of them.
+template <class Visit>
+class ParamLister {
+ public:
+  explicit ParamLister(Visit& visit) : visit_(visit) {}
+
+  template <class Weights>
+  void linear(Weights& w, const std::string& name, std::int64_t out, std::int64_t in, bool bias) {
+    visit_(w.weight, name + ".weight", Shape{out, in});
+    if (bias) visit_(w.bias, name + ".bias", Shape{out});
+  }
+
+  template <class Weights>
+  void norm(Weights& w, const std::string& name, const std::optional<NormConfig>& c, std::int64_t width) {
+    if (!c) return;
+    visit_(w.weight, name + ".weight", Shape{width});
+    if (c->bias) visit_(w.bias, name + ".bias", Shape{width});
+  }
+
+  /// The tables and the norm of an embedding. `prefix` is "encoder.", "decoder." or "".
+  template <class Weights>
+  void embedding(const StackConfig& c, Weights& w, const std::string& prefix) {
+    const std::int64_t d = c.d_model;
+    if (c.embedding.position_table) {
+      visit_(w.pos_embed, prefix + "pos_embed.weight", Shape{c.embedding.first_position + c.max_seq_len, d});
+    }
+    if (c.embedding.n_types > 0) visit_(w.type_embed, prefix + "type_embed.weight", Shape{c.embedding.n_types, d});
+    norm(w.embed_norm, prefix + "ln_embed", c.embedding.norm, d);
+  }
+
+  /// The blocks of a stack, after its embedding.
+  template <class Weights>
+  void blocks(const StackConfig& c, Weights& w, const std::string& prefix, std::int64_t d_source) {
+    if (c.relative_bias) {
+      visit_(w.rel_bias, prefix + "rel_bias.weight",
+             Shape{c.relative_bias->n_buckets, c.blocks.front().attention().n_heads});
+    }
+    for (std::size_t i = 0; i < c.blocks.size(); ++i) {
+      const std::string at = (prefix.empty() ? "blocks." : prefix) + std::to_string(i) + ".";
+      block(c.blocks[i], w.blocks[i], at, c.d_model, d_source);
+    }
+    norm(w.final_norm, prefix + "ln_final", c.final_norm, c.d_model);
+  }
+
+ private:
+  template <class Weights>
+  void block(const BlockConfig& c, Weights& w, const std::string& at, std::int64_t d, std::int64_t d_source) {
+    norm(w.attn_norms.pre, at + "ln1", c.norms.attn.pre, d);
+    attention(c.attention(), w.attention, at + "attn", d, d);
+    norm(w.attn_norms.post, at + "ln1_post", c.norms.attn.post, d);
+    norm(w.attn_norms.sum, at + "ln1", c.norms.attn.sum, d);
+    if (c.cross_attention) {
+      norm(w.cross_attn_norms.pre, at + "ln2", c.norms.cross_attn.pre, d);
+      attention(*c.cross_attention, w.cross_attention, at + "cross_attn", d, d_source);
+      norm(w.cross_attn_norms.post, at + "ln2_post", c.norms.cross_attn.post, d);
+      norm(w.cross_attn_norms.sum, at + "ln2", c.norms.cross_attn.sum, d);
+    }
+    const std::string ln = at + (c.cross_attention ? "ln3" : "ln2");
+    norm(w.ffn_norms.pre, ln, c.norms.ffn.pre, d);
+    if (const auto* moe = std::get_if<MoeConfig>(&c.ffn)) {
+      experts(*moe, w.moe, at + "mlp.", d);
+    } else {
+      dense(std::get<DenseConfig>(c.ffn), w.ffn, at + "mlp", d);
+    }
+    norm(w.ffn_norms.post, ln + "_post", c.norms.ffn.post, d);
+    norm(w.ffn_norms.sum, ln, c.norms.ffn.sum, d);
+  }
+
+  /// Keys and values are computed from rows of `d_keys` elements.
+  template <class Weights>
+  void attention(const AttentionConfig& c, Weights& w, const std::string& at, std::int64_t d, std::int64_t d_keys) {
+    const std::int64_t d_q = c.n_heads * c.head_dim, d_kv = c.n_kv_heads * c.head_dim;
+    linear(w.wq, at + ".wq", d_q, d, c.qkv_bias);
+    linear(w.wk, at + ".wk", d_kv, d_keys, c.qkv_bias);
+    linear(w.wv, at + ".wv", d_kv, d_keys, c.qkv_bias);
+    if (const auto& qk = c.qk_norm) {
+      const bool shares_weight = qk->over == QkNormConfig::Over::head;
+      norm(w.q_norm, at + ".q_norm", qk->norm, shares_weight ? c.head_dim : d_q);
+      norm(w.k_norm, at + ".k_norm", qk->norm, shares_weight ? c.head_dim : d_kv);
+    }
+    linear(w.wo, at + ".wo", d, d_q, c.out_bias);
+  }
+
+  template <class Weights>
+  void dense(const DenseConfig& c, Weights& w, const std::string& at, std::int64_t d) {
+    if (c.gated) linear(w.w_gate, at + ".w_gate", c.d_ff, d, c.bias);
+    linear(w.w_up, at + ".w_up", c.d_ff, d, c.bias);
+    linear(w.w_down, at + ".w_down", d, c.d_ff, c.bias);
+  }
+
+  template <class Weights>
+  void experts(const MoeConfig& c, Weights& w, const std::string& at, std::int64_t d) {
+    linear(w.router, at + "router", c.n_experts, d, false);
+    for (std::size_t e = 0; e < w.experts.size(); ++e) {
+      dense(c.expert, w.experts[e], at + "experts." + std::to_string(e), d);
+    }
+    if (!c.shared) return;
+    dense(*c.shared, w.shared, at + "shared", d);
+    linear(w.shared_gate, at + "shared_gate", 1, d, false);
+  }
+
+  Visit& visit_;
+};
+
+/// Calls visit(param, name, shape) for each parameter of `config`, in the order of a forward. Loading, saving, counting
+/// and printing are visitors.
 template <class Params, class Visit>
 void for_each_param(const ModelConfig& config, Params& params, Visit&& visit) {
+  ParamLister lister(visit);
   const std::int64_t d = config.d_model;
-  const auto linear = [&](auto& w, const std::string& name, std::int64_t out, std::int64_t in, bool bias) {
-    visit(w.weight, name + ".weight", Shape{out, in});
-    if (bias) visit(w.bias, name + ".bias", Shape{out});
-  };
-  const auto norm_of = [&](auto& w, const std::string& name, const std::optional<NormConfig>& c, std::int64_t width) {
-    if (!c) return;
-    visit(w.weight, name + ".weight", Shape{width});
-    if (c->bias) visit(w.bias, name + ".bias", Shape{width});
-  };
-  const auto norm = [&](auto& w, const std::string& name, const std::optional<NormConfig>& c) {
-    norm_of(w, name, c, d);
-  };
-  const auto dense = [&](auto& w, const std::string& name, const DenseConfig& c) {
-    if (c.gated) linear(w.w_gate, name + ".w_gate", c.d_ff, d, c.bias);
-    linear(w.w_up, name + ".w_up", c.d_ff, d, c.bias);
-    linear(w.w_down, name + ".w_down", d, c.d_ff, c.bias);
-  };
-
-  visit(params.embed, "embed.weight", Shape{config.vocab_size, d});
-  if (config.embedding.learned_positions) {
-    visit(params.pos_embed, "pos_embed.weight", Shape{config.embedding.first_position + config.max_seq_len, d});
-  }
-  if (config.embedding.n_types > 0) visit(params.type_embed, "type_embed.weight", Shape{config.embedding.n_types, d});
-  norm(params.embed_norm, "ln_embed", config.embedding.norm);
-  for (std::size_t i = 0; i < config.blocks.size(); ++i) {
-    const BlockConfig& c = config.blocks[i];
-    const AttentionConfig& attention = c.attention();
-    const std::string at = "blocks." + std::to_string(i) + ".";
-    auto& w = params.blocks[i];
-    const std::int64_t d_q = attention.n_heads * attention.head_dim;
-    const std::int64_t d_kv = attention.n_kv_heads * attention.head_dim;
-    norm(w.attn_pre, at + "ln1", c.norms.attn_pre);
-    linear(w.attention.wq, at + "attn.wq", d_q, d, attention.qkv_bias);
-    linear(w.attention.wk, at + "attn.wk", d_kv, d, attention.qkv_bias);
-    linear(w.attention.wv, at + "attn.wv", d_kv, d, attention.qkv_bias);
-    if (const auto& qk = attention.qk_norm) {
-      const bool shares_weight = qk->over == QkNormConfig::Over::head;
-      norm_of(w.attention.q_norm, at + "attn.q_norm", qk->norm, shares_weight ? attention.head_dim : d_q);
-      norm_of(w.attention.k_norm, at + "attn.k_norm", qk->norm, shares_weight ? attention.head_dim : d_kv);
+  const std::string own = config.encoder ? "decoder." : "";
+  if (config.shared_embedding) visit(params.embed, "embed.weight", Shape{config.vocab_size, d});
+  if (const auto& c = config.encoder) {
+    if (!config.shared_embedding) {
+      visit(params.encoder.embed, "encoder.embed.weight", Shape{c->vocab_size, c->d_model});
     }
-    linear(w.attention.wo, at + "attn.wo", d, d_q, attention.out_bias);
-    norm(w.attn_post, at + "ln1_post", c.norms.attn_post);
-    norm(w.attn_sum, at + "ln1", c.norms.attn_sum);
-    norm(w.ffn_pre, at + "ln2", c.norms.ffn_pre);
-    if (const auto* moe = std::get_if<MoeConfig>(&c.ffn)) {
-      linear(w.moe.router, at + "mlp.router", moe->n_experts, d, false);
-      for (std::size_t e = 0; e < w.moe.experts.size(); ++e) {
-        dense(w.moe.experts[e], at + "mlp.experts." + std::to_string(e), moe->expert);
-      }
-      if (moe->shared) dense(w.moe.shared, at + "mlp.shared", *moe->shared);
-      if (moe->shared) linear(w.moe.shared_gate, at + "mlp.shared_gate", 1, d, false);
-    } else {
-      dense(w.ffn, at + "mlp", std::get<DenseConfig>(c.ffn));
-    }
-    norm(w.ffn_post, at + "ln2_post", c.norms.ffn_post);
-    norm(w.ffn_sum, at + "ln2", c.norms.ffn_sum);
+    lister.embedding(*c, params.encoder, "encoder.");
+    lister.blocks(*c, params.encoder, "encoder.", 0);
   }
-  norm(params.final_norm, "ln_final", config.final_norm);
+  if (!config.shared_embedding) visit(params.embed, own + "embed.weight", Shape{config.vocab_size, d});
+  lister.embedding(config, params, own);
+  lister.blocks(config, params, own, config.encoder ? config.encoder->d_model : 0);
   if (config.head.transform) {
-    linear(params.head_dense, "head.dense", d, d, true);
-    norm(params.head_norm, "head.ln", config.head.transform->norm);
+    lister.linear(params.head_dense, "head.dense", d, d, true);
+    lister.norm(params.head_norm, "head.ln", config.head.transform->norm, d);
   }
   if (!config.head.tied) visit(params.unembed.weight, "unembed.weight", Shape{config.vocab_size, d});
   if (config.head.bias) visit(params.unembed.bias, "unembed.bias", Shape{config.vocab_size});

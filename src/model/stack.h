@@ -1,17 +1,33 @@
-// A stack of blocks on the residual stream.
+// A stack: the embedding of its tokens, and its blocks on the residual stream.
 #pragma once
 
 #include <span>
+#include <vector>
 
-#include "model/config.h"
-#include "model/params.h"
+#include "model/block.h"
 
 namespace vitrine {
 
-/// `[T, d]` from the stream x `[T, d]`. Without a tape each block overwrites x and releases its arena memory. With a
-/// tape all values are kept; with recompute only the stream before each block is kept, and the backward reruns the
-/// block. Throws NotFinite as check_finite does, and Interrupted.
-Tensor run_stack(Pass& p, Stack stack, std::span<const BlockConfig> configs, std::span<const BlockParams> params,
-                 Tensor x);
+/// The tokens of a pass: one id per row, and their types if the stack has any (none given: all 0). In an
+/// encoder–decoder these are the decoder's ids, the encoder reads `source`, and the types are those of the source.
+struct Tokens {
+  std::span<const std::int32_t> ids;
+  std::span<const std::int32_t> types{};
+  std::span<const std::int32_t> source{};
+
+  Tokens(std::span<const std::int32_t> token_ids, std::span<const std::int32_t> token_types = {},
+         std::span<const std::int32_t> source_ids = {})
+      : ids(token_ids), types(token_types), source(source_ids) {}
+  Tokens(const std::vector<std::int32_t>& token_ids) : ids(token_ids) {}
+};
+
+/// The stream before the first block, `[T, d]`, from the embedding `table`. Without a tape the blocks overwrite it.
+Tensor embed_tokens(Pass& p, Stack stack, const StackConfig& c, const StackParams& w, const Param& table,
+                    std::span<const std::int32_t> ids, std::span<const std::int32_t> types);
+
+/// `[T, d]` from the stream x `[T, d]` and the output of the encoder, if there is one. Without a tape each block
+/// overwrites x and releases its arena memory. With a tape all values are kept; with recompute only the stream before
+/// each block is kept, and the backward reruns the block. Throws NotFinite as check_finite does, and Interrupted.
+Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& w, Tensor x, const Tensor& encoded);
 
 }  // namespace vitrine

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ops/dropout.h"
+#include "ops/elementwise.h"
 #include "ops/segment_attention.h"
 
 namespace vitrine {
@@ -69,7 +70,9 @@ struct BackwardScratch {
   Tile tile(int thread) const {
     return {queries.row(thread), strips.row(thread), strips.row(thread), pass.scratch(thread)};
   }
-  GradientTile gradient(int thread) const { return {dstrips.row(thread), transposed.row(thread), rows.row(thread)}; }
+  GradientTile gradient(int thread) const {
+    return {dstrips.row(thread), transposed.row(thread), rows.row(thread), {}};
+  }
 };
 
 std::int64_t most_positions(const Segments& segments) {
@@ -92,18 +95,41 @@ void for_kv_heads(Pass& p, const AttendConfig& c, const Segments& segments, Body
   });
 }
 
+/// The gradient of the relative bias from each segment, `[n_segments, n_heads, 2n − 1]`, initially zero; no data
+/// without a bias. Segments are added in descending order, the order in which a tape with an op for each of them is
+/// unwound.
+Tensor zero_biases(Pass& p, const Tensor& bias, std::size_t n_segments) {
+  if (bias.data == nullptr) return {};
+  const Tensor parts = p.tensor({static_cast<std::int64_t>(n_segments), bias.shape[0], bias.shape[1]});
+  if (!p.shapes_only) std::fill_n(parts.data, parts.count(), 0.0f);
+  return parts;
+}
+
+Tensor part_of(const Tensor& parts, std::int64_t segment) {
+  if (parts.data == nullptr) return {};
+  return {parts.row(segment), {parts.shape[1], parts.shape[2]}};
+}
+
+void add_biases(Pass& p, const Tensor& parts, const Tensor& bias) {
+  if (bias.data == nullptr) return;
+  const Tensor dbias = p.grad(bias);
+  for (std::int64_t i = parts.rows(); i-- > 0;) accumulate(p, part_of(parts, i), dbias);
+}
+
 /// The backward of the four steps, over tiles whose strips are recomputed.
 void run_tiles_backward(Pass& p, const AttendConfig& c, const Segments& segments, const Tensor& dz, const Tensor& dq,
-                        const Tensor& dk, const Tensor& dv) {
+                        const Tensor& dk, const Tensor& dv, const Tensor& bias) {
   constexpr std::int64_t kRows = Tile::kMostRows;
   const ArenaScope scope(p.arena);
   const BackwardScratch scratch(p, c, kRows, most_positions(segments));
+  const Tensor dbiases = zero_biases(p, bias, segments.size());
   for_kv_heads(p, c, segments, [&](const SegmentAttention& s, std::int64_t kv_head, int worker) {
     const std::int64_t n_tiles = s.tiles_per_kv_head(kRows);
     for (std::int64_t i = kv_head * n_tiles; i < (kv_head + 1) * n_tiles; ++i) {
       Tile tile = scratch.tile(worker);
       s.place(i, kRows, tile);
-      const GradientTile d = scratch.gradient(worker);
+      GradientTile d = scratch.gradient(worker);
+      d.bias = part_of(dbiases, &s - segments.data());
       s.score(tile);
       s.cap_and_mask(tile);
       float* const capped = scratch.capped.row(worker);
@@ -126,6 +152,7 @@ void run_tiles_backward(Pass& p, const AttendConfig& c, const Segments& segments
       s.score_backward(tile, d, dq, dk);
     }
   });
+  add_biases(p, dbiases, bias);
 }
 
 // Tapped segments: all strips are stored in `[H, T, S]`, and each step runs over all of them before the next. With a
@@ -183,26 +210,30 @@ Tensor score(Pass& p, const AttendConfig& c, const SegmentAttention& s, const Te
 /// tap has replaced the strips.
 template <class Backward>
 Tensor strip_step(Pass& p, const AttendConfig& c, const SegmentAttention& s, std::string_view name, Step step,
-                  Tensor strips, const Tensor& tapped, Backward backward) {
+                  Tensor strips, const Tensor& tapped, const Tensor& bias, Backward backward) {
   if (p.is_taped() || tapped.data != strips.data) {
     strips = p.tensor(tapped.shape);
     p.copy(tapped.data, tapped.count(), strips.data);
   }
   for_each_strip(p, c, s, strips, step);
-  p.record(name, {tapped}, strips, [&p, &c, s, tapped, strips, backward] {
-    const Tensor dtapped = p.grad(tapped);
-    for_each_strip_backward(p, c, s, strips, p.grad(strips),
-                            [&](const Tile& tile, const GradientTile& d, std::int64_t at) {
-                              backward(s, tile, d);
-                              p.kernels.add(dtapped.data + at, d.strips, s.n_positions(), dtapped.data + at);
-                            });
+  std::vector<Tensor> inputs = {tapped};
+  if (bias.data != nullptr) inputs.push_back(bias);
+  p.record(name, inputs, strips, [&p, &c, s, tapped, strips, bias, backward] {
+    const ArenaScope scope(p.arena);
+    const Tensor dtapped = p.grad(tapped), dbias = zero_biases(p, bias, 1);
+    for_each_strip_backward(p, c, s, strips, p.grad(strips), [&](const Tile& tile, GradientTile d, std::int64_t at) {
+      d.bias = part_of(dbias, 0);
+      backward(s, tile, d);
+      p.kernels.add(dtapped.data + at, d.strips, s.n_positions(), dtapped.data + at);
+    });
+    add_biases(p, dbias, bias);
   });
   return strips;
 }
 
 /// Computes z of one tapped segment. Returns the pattern.
 Tensor run_step_by_step(Pass& p, BlockSite at, const AttendConfig& c, int segment, const SegmentAttention& s,
-                        const Tensor& q, const Tensor& k) {
+                        const Tensor& q, const Tensor& k, const Tensor& bias) {
   const auto cap_backward = [](const SegmentAttention& of, const Tile& tile, const GradientTile& d) {
     of.cap_backward(tile, tile.strips, d);
   };
@@ -211,9 +242,9 @@ Tensor run_step_by_step(Pass& p, BlockSite at, const AttendConfig& c, int segmen
   };
   Tensor strips = score(p, c, s, q, k);
   Tensor tapped = p.tap(at(Site::scores_raw, segment), strips);
-  strips = strip_step(p, c, s, "attend_mask", &SegmentAttention::cap_and_mask, strips, tapped, cap_backward);
+  strips = strip_step(p, c, s, "attend_mask", &SegmentAttention::cap_and_mask, strips, tapped, bias, cap_backward);
   tapped = p.tap(at(Site::scores, segment), strips);
-  strips = strip_step(p, c, s, "attend_softmax", &SegmentAttention::softmax, strips, tapped, softmax_backward);
+  strips = strip_step(p, c, s, "attend_softmax", &SegmentAttention::softmax, strips, tapped, {}, softmax_backward);
   strips = dropout(p, at(Site::pattern, segment), strips);
   tapped = p.tap(at(Site::pattern, segment), strips);
   for_each_strip(p, c, s, tapped, &SegmentAttention::mix);
@@ -227,20 +258,23 @@ bool is_tapped(const Pass& p, BlockSite at, int segment) {
 
 /// Untapped attention as one op of the tape.
 void record_tiles(Pass& p, const AttendConfig& c, const Segments& segments, const Tensor& q, const Tensor& k,
-                  const Tensor& v, const Tensor& z) {
-  p.training.tape->record("attend", {q, k, v}, z, [&p, &c, segments, q, k, v, z] {
-    run_tiles_backward(p, c, segments, p.grad(z), p.grad(q), p.grad(k), p.grad(v));
+                  const Tensor& v, const Tensor& z, const Tensor& bias) {
+  std::vector<Tensor> inputs = {q, k, v};
+  if (bias.data != nullptr) inputs.push_back(bias);
+  p.training.tape->record("attend", inputs, z, [&p, &c, segments, q, k, v, z, bias] {
+    run_tiles_backward(p, c, segments, p.grad(z), p.grad(q), p.grad(k), p.grad(v), bias);
   });
 }
 
 /// Enters the two products in the ledger. They are charged for the whole rectangle of queries and the keys that are
 /// visible to any of these queries.
-void enter_products(Pass& p, const AttendConfig& c, const Mask& mask, const Tensor& q, const Tensor& z,
+void enter_products(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, const Tensor& q, const Tensor& z,
                     const std::vector<KeySource>& sources) {
+  const std::vector<Segment>& segments = p.segments_of(at.stack);
   OpCost cost;
   const auto width = static_cast<double>(c.n_heads * c.head_dim);
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    const Segment& s = p.segments[i];
+    const Segment& s = segments[i];
     const std::int64_t end = sources[i].n_positions(), first = mask.visible(s.position, end).begin;
     const auto n_keys = static_cast<double>(mask.visible(s.position + s.length - 1, end).end - first);
     const auto rows = static_cast<double>(s.length);
@@ -251,14 +285,14 @@ void enter_products(Pass& p, const AttendConfig& c, const Mask& mask, const Tens
     cost.maps += static_cast<double>(c.n_heads) * rows * n_keys;
   }
   const auto n_sequences = static_cast<std::int64_t>(sources.size());
-  const std::int64_t n = p.segments[0].length, n_keys = sources[0].n_positions();
+  const std::int64_t n = segments[0].length, n_keys = sources[0].n_positions();
   const Shape queries{n_sequences, c.n_heads, n, c.head_dim}, keys{n_sequences, c.n_kv_heads, c.head_dim, n_keys};
   const Shape pattern{n_sequences, c.n_heads, n, n_keys}, values{n_sequences, c.n_kv_heads, n_keys, c.head_dim};
   p.ledger->enter("scores", {&q, 1}, {});
-  p.ledger->name("attn.scores", to_string(queries) + " × " + to_string(keys));
+  p.ledger->name(at.cross ? "cross_attn.scores" : "attn.scores", to_string(queries) + " × " + to_string(keys));
   p.ledger->charge(cost);
   p.ledger->enter("mix", {}, z);
-  p.ledger->name("attn.mix", to_string(pattern) + " × " + to_string(values));
+  p.ledger->name(at.cross ? "cross_attn.mix" : "attn.mix", to_string(pattern) + " × " + to_string(values));
   p.ledger->charge(cost);
 }
 
@@ -283,9 +317,9 @@ void record_mix(Pass& p, const AttendConfig& c, const Segments& segments, const 
 }  // namespace
 
 Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, const Tensor& q, const Tensor& k,
-              const Tensor& v, const std::vector<KeySource>& sources) {
+              const Tensor& v, const std::vector<KeySource>& sources, const Tensor& bias) {
   const Tensor z = p.tensor(q.shape);
-  const auto n_segments = static_cast<int>(p.segments.size());
+  const auto n_segments = static_cast<int>(sources.size());
   bool any_tapped = false, scaled = false;
   for (int i = 0; i < n_segments; ++i) any_tapped = any_tapped || is_tapped(p, at, i);
   Segments tapped, untapped;
@@ -294,9 +328,9 @@ Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, co
     const KeySource& source = sources[static_cast<std::size_t>(i)];
     if (source.dtype != DType::f32) p.refuse_tape("keys and values that are not f32");
     scaled = scaled || source.dtype == DType::i8;
-    const SegmentAttention attention(p, at, c, mask, i, q, z, source);
+    const SegmentAttention attention(p, at, c, mask, i, q, z, source, bias);
     if (is_tapped(p, at, i) || (p.is_taped() && any_tapped)) {
-      patterns.push_back(run_step_by_step(p, at, c, i, attention, q, k));
+      patterns.push_back(run_step_by_step(p, at, c, i, attention, q, k, bias));
       tapped.push_back(attention);
     } else {
       untapped.push_back(attention);
@@ -304,8 +338,8 @@ Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, co
   }
   run_tiles(p, c, untapped, scaled);
   if (p.is_taped() && any_tapped) record_mix(p, c, tapped, patterns, v, z);
-  if (p.is_taped() && !any_tapped) record_tiles(p, c, untapped, q, k, v, z);
-  if (p.ledger != nullptr && !any_tapped) enter_products(p, c, mask, q, z, sources);
+  if (p.is_taped() && !any_tapped) record_tiles(p, c, untapped, q, k, v, z, bias);
+  if (p.ledger != nullptr && !any_tapped) enter_products(p, at, c, mask, q, z, sources);
   return z;
 }
 

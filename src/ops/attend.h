@@ -1,7 +1,8 @@
 // Attention: for each query the sum of the visible values, weighted by the softmax of its scores.
 //
 //   raw[h, t, s]     = (q[t, h] · k[s, g]) · score_scale            g = h / (n_heads / n_kv_heads)
-//   scores[h, t, s]  = softcap · tanh(raw / softcap), −∞ where the mask hides s from t
+//   biased           = raw + bias[h, s − t]                         in stacks with a relative bias (relative_bias.h)
+//   scores[h, t, s]  = softcap · tanh(biased / softcap), −∞ where the mask hides s from t
 //   pattern[h, t, s] = exp(scores − m) / Σ exp(scores − m)          m the largest score of the row
 //   z[t, h]          = Σ_s pattern[h, t, s] · v[s, g]               s ascending
 //
@@ -15,6 +16,7 @@
 //
 //   dpattern[h, t, s] = dz[t, h] · v[s, g]                              dv[s, g] += Σ_t pattern[h, t, s] · dz[t, h]
 //   dscores = pattern · (dpattern − Σ_s pattern · dpattern)             draw = dscores · (1 − (scores / softcap)²)
+//   dbias[h, s − t] += draw[h, t, s]
 //   dq[t, h] += score_scale · Σ_s draw[h, t, s] · k[s, g]               dk[s, g] += score_scale · Σ_t draw · q[t, h]
 //
 // If a tap reads the scores or the pattern, all strips are stored in one [H, T, S] tensor, and each step runs over the
@@ -58,14 +60,17 @@ struct KeySource {
   KvRows own(const AttendConfig& c, const KvBatch& batch, std::int64_t kv_head) const;
 };
 
-/// One source for each segment: its rows of k and v `[T, n_kv_heads, head_dim]`, rounded to the type of its cache, or
-/// to Pass::kv_dtype without one. i8: integers with a scale per row and head, the largest magnitude / 127.
-std::vector<KeySource> key_sources(Pass& p, int layer, const Tensor& k, const Tensor& v);
+/// One source for each segment of the layer's stack: its rows of k and v `[T, n_kv_heads, head_dim]`, rounded to the
+/// type of its cache, or to Pass::kv_dtype without one. i8: integers with a scale per row and head, the largest
+/// magnitude / 127. In cross-attention k and v are those of the encoder's rows, if the pass has any, and the cache is
+/// that of the source.
+std::vector<KeySource> key_sources(Pass& p, BlockSite at, const Tensor& k, const Tensor& v);
 
-/// z `[T, n_heads, head_dim]` from q `[T, n_heads, head_dim]` and `sources`, one for each segment of the pass. `k` and
-/// `v` are the rows that the sources were made from; they receive the gradients. With a tape, sources must be f32 (else
-/// Unsupported) and have no cache. Throws BadInput if a tap attends to a position that has left the cache.
+/// z `[T, n_heads, head_dim]` from q `[T, n_heads, head_dim]` and `sources`, one for each segment of the layer's stack.
+/// `k` and `v` are the rows that the sources were made from; they receive the gradients, as does `bias`
+/// `[n_heads, 2n − 1]`, if it has data. With a tape, sources must be f32 (else Unsupported) and have no cache. Throws
+/// BadInput if a tap attends to a position that has left the cache.
 Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, const Tensor& q, const Tensor& k,
-              const Tensor& v, const std::vector<KeySource>& sources);
+              const Tensor& v, const std::vector<KeySource>& sources, const Tensor& bias = {});
 
 }  // namespace vitrine

@@ -1,11 +1,16 @@
 #include "ops/embed.h"
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "base/error.h"
+#include "base/math.h"
 
 namespace vitrine {
 namespace {
+
+constexpr std::int32_t kNoRow = -1;
 
 /// dtable[row[t]] += scale · dx[t], t ascending.
 void add_row_gradients(Pass& p, const Param& table, float scale, const Tensor& dx,
@@ -14,9 +19,27 @@ void add_row_gradients(Pass& p, const Param& table, float scale, const Tensor& d
   if (dtable.data == nullptr) return;
   p.for_columns(dx.row_size(), dx.rows(), [&](std::int64_t first, std::int64_t count) {
     for (std::size_t t = 0; t < rows.size(); ++t) {
+      if (rows[t] == kNoRow) continue;
       p.kernels.add_scaled(dx.row(static_cast<std::int64_t>(t)) + first, count, scale, dtable.row(rows[t]) + first);
     }
   });
+}
+
+/// `[(d + 1) / 2]`, radians per position. Those of tensor2tensor are rounded to float32, as are their angles.
+std::vector<double> sinusoid_frequencies(Sinusoid kind, std::int64_t d) {
+  const double log_base = math::log(10000.0);
+  std::vector<double> frequency;
+  for (std::int64_t i = 0; i < (d + 1) / 2; ++i) {
+    const auto pair = static_cast<double>(i);
+    if (kind == Sinusoid::tensor2tensor) {
+      const auto step = static_cast<float>(log_base / static_cast<double>(d / 2 - 1));
+      frequency.push_back(
+          static_cast<double>(static_cast<float>(math::exp(static_cast<double>(-step * static_cast<float>(i))))));
+    } else {
+      frequency.push_back(math::exp(-log_base * 2 * pair / static_cast<double>(d)));
+    }
+  }
+  return frequency;
 }
 
 /// Charges the ledger for the rows that are looked up, not for the whole table.
@@ -28,32 +51,34 @@ void enter_lookup(Pass& p, const Tensor& x, std::string_view name) {
 
 }  // namespace
 
-Tensor embed(Pass& p, const Param& table, float scale, std::span<const std::int32_t> ids, std::string_view name) {
+Tensor embed(Pass& p, const Param& table, std::span<const std::int32_t> ids, const EmbedOptions& o) {
   const std::int64_t d = table.view.cols;
   const auto n_rows = static_cast<std::int64_t>(ids.size());
   for (std::size_t i = 0; i < ids.size() && !p.shapes_only; ++i) {
     const std::int32_t id = ids[i];
     if (id < 0 || id >= table.view.rows) {
-      throw BadInput(name, "expected ids from 0 to {}, got {}", table.view.rows - 1, id);
+      throw BadInput(o.name, "expected ids from 0 to {}, got {}", table.view.rows - 1, id);
     }
   }
   const Tensor x = p.tensor({n_rows, d});
   p.for_rows(n_rows, d, [&](std::int64_t t) {
     p.widen(table.view.at(ids[static_cast<std::size_t>(t)], 0), table.view.dtype, d, x.row(t));
-    if (scale != 1.0f) p.kernels.scale(x.row(t), d, scale, x.row(t));
+    if (o.scale != 1.0f) p.kernels.scale(x.row(t), d, o.scale, x.row(t));
   });
   std::vector<std::int32_t> rows;  // for the backward
   if (p.is_taped()) rows.assign(ids.begin(), ids.end());
-  p.record("embed", {}, x,
-           [&p, &table, scale, x, rows = std::move(rows)] { add_row_gradients(p, table, scale, p.grad(x), rows); });
-  enter_lookup(p, x, name);
+  if (o.untrained_id) std::replace(rows.begin(), rows.end(), *o.untrained_id, kNoRow);
+  p.record("embed", {}, x, [&p, &table, scale = o.scale, x, rows = std::move(rows)] {
+    add_row_gradients(p, table, scale, p.grad(x), rows);
+  });
+  enter_lookup(p, x, o.name);
   return x;
 }
 
-Tensor embed_positions(Pass& p, const Param& table, std::int64_t first, std::int64_t n_rows) {
+Tensor embed_positions(Pass& p, const Param& table, std::int64_t first, std::int64_t n_rows, Stack stack) {
   const std::int64_t d = table.view.cols;
   const Tensor x = p.tensor({n_rows, d});
-  for (const Segment& s : p.segments) {
+  for (const Segment& s : p.segments_of(stack)) {
     if (first + s.position + s.length > table.view.rows) {
       throw BadInput("embed", "expected positions from 0 to {}, got {}", table.view.rows - first - 1,
                      s.position + s.length - 1);
@@ -63,13 +88,35 @@ Tensor embed_positions(Pass& p, const Param& table, std::int64_t first, std::int
     });
   }
   std::vector<std::int32_t> rows;
-  for (const Segment& s : p.segments) {
+  for (const Segment& s : p.segments_of(stack)) {
     for (std::int64_t i = 0; i < s.length && p.is_taped(); ++i)
       rows.push_back(static_cast<std::int32_t>(first + s.position + i));
   }
   p.record("embed_positions", {}, x,
            [&p, &table, x, rows = std::move(rows)] { add_row_gradients(p, table, 1.0f, p.grad(x), rows); });
   enter_lookup(p, x, "pos_embed");
+  return x;
+}
+
+Tensor embed_sinusoids(Pass& p, Sinusoid kind, std::int64_t first, const Shape& shape, Stack stack) {
+  const Tensor x = p.tensor(shape);
+  const std::int64_t d = shape[1], n_sines = (d + 1) / 2;
+  const std::vector<double> frequency = sinusoid_frequencies(kind, d);
+  for (const Segment& s : p.segments_of(stack)) {
+    p.for_rows(s.length, 64 * d, [&](std::int64_t i) {
+      float* const row = x.row(s.first_row + i);
+      const auto position = static_cast<double>(first + s.position + i);
+      for (std::int64_t j = 0; j < d; ++j) {
+        const bool is_sine = kind == Sinusoid::interleaved ? j % 2 == 0 : j < n_sines;
+        const std::int64_t pair = kind == Sinusoid::interleaved ? j / 2 : is_sine ? j : j - n_sines;
+        double angle = position * frequency[static_cast<std::size_t>(pair)];
+        if (kind == Sinusoid::tensor2tensor) angle = static_cast<double>(static_cast<float>(angle));
+        row[j] = static_cast<float>(is_sine ? math::sin(angle) : math::cos(angle));
+      }
+    });
+  }
+  p.record("embed_sinusoids", {}, x, [] {});
+  if (p.ledger != nullptr) p.ledger->name("pos_embed");
   return x;
 }
 

@@ -3,22 +3,38 @@
 //   x[t] = scale · embed[id[t]]        tokens, [T, d]
 //   x[t] = x[t] + type_embed[type[t]]  if tokens have types (Devlin et al. 2018)
 //   x[t] = x[t] + pos_embed[pos[t]]    if the model has learned positions
+//   x[t] = x[t] + sinusoid(pos[t])     if its positions are sinusoids:
+//   sin(pos · frequency[i]), cos(pos · frequency[i])        i = 0 … d/2 − 1, frequency[i] = 10000^(−2i/d)
 //   dembed[id[t]] += scale · dx[t]     dpos_embed[pos[t]] += dx[t]
 //
-// Sources: Vaswani et al. 2017, section 3.4 (scale √d_model); Radford et al. 2019 (learned positions).
+// Sources: Vaswani et al. 2017, sections 3.4 (scale √d_model) and 3.5 (sinusoids); Radford et al. 2019 (learned
+// positions); tensor2tensor, layers/common_attention.py (its frequencies).
 #pragma once
 
+#include <optional>
 #include <span>
+#include <string_view>
 
 #include "pass/pass.h"
 
 namespace vitrine {
 
-/// `[T, d]`: rows `ids` of `table` `[vocab_size, d]`, times `scale`; `name` is that of the op in a ledger.
-/// Throws BadInput for ids outside the table.
-Tensor embed(Pass& p, const Param& table, float scale, std::span<const std::int32_t> ids,
-             std::string_view name = "embed");
-/// `[T, d]`: rows of `table` at the segments' positions; position 0 is row `first`. Throws BadInput beyond the table.
-Tensor embed_positions(Pass& p, const Param& table, std::int64_t first, std::int64_t n_rows);
+/// The order of a sinusoid's elements. interleaved: sine and cosine in turn. halves: all sines, then all cosines.
+/// tensor2tensor: halves, with frequency[i] = 10000^(−i/(d/2 − 1)).
+enum class Sinusoid : std::uint8_t { interleaved, halves, tensor2tensor };
+
+struct EmbedOptions {
+  float scale = 1.0f;
+  std::optional<std::int32_t> untrained_id{};  ///< Lookups of this id have no gradient (PyTorch's padding_idx).
+  std::string_view name = "embed";             ///< Of the op in a ledger.
+};
+
+/// `[T, d]`: rows `ids` of `table` `[vocab_size, d]`, times the scale. Throws BadInput for ids outside the table.
+Tensor embed(Pass& p, const Param& table, std::span<const std::int32_t> ids, const EmbedOptions& options = {});
+/// `[T, d]`: rows of `table` at the positions of the stack's segments; position 0 is row `first`. Throws BadInput
+/// beyond the table.
+Tensor embed_positions(Pass& p, const Param& table, std::int64_t first, std::int64_t n_rows, Stack stack = Stack::only);
+/// `[T, d]`: the sinusoids at the positions of the stack's segments, from `first` on. They have no gradient.
+Tensor embed_sinusoids(Pass& p, Sinusoid kind, std::int64_t first, const Shape& shape, Stack stack);
 
 }  // namespace vitrine

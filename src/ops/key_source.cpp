@@ -41,13 +41,18 @@ KvSpans KeySource::spans(const AttendConfig& c, std::int64_t kv_head) const {
   return all;
 }
 
-std::vector<KeySource> key_sources(Pass& p, int layer, const Tensor& k, const Tensor& v) {
+std::vector<KeySource> key_sources(Pass& p, BlockSite at, const Tensor& k, const Tensor& v) {
   std::vector<KeySource> sources;
-  for (const Segment& s : p.segments) {
-    const DType dtype = s.cache != nullptr ? s.cache->dtype() : p.kv_dtype;
-    sources.push_back({s.cache, layer, s.position, s.first_row, s.length, dtype,
-                       rounded(p, k.row_range(s.first_row, s.length), dtype),
-                       rounded(p, v.row_range(s.first_row, s.length), dtype)});
+  for (const Segment& s : p.segments_of(at.stack)) {
+    const KvCache* const cache = at.cross && s.cache != nullptr ? s.cache->source() : s.cache;
+    const DType dtype = cache != nullptr ? cache->dtype() : p.kv_dtype;
+    const bool is_read = at.cross && s.source < 0;  // by an earlier pass
+    const Segment none{0, 0, at.cross && cache != nullptr ? cache->length() : 0};
+    const Segment& rows = is_read ? none : at.cross ? p.sources[static_cast<std::size_t>(s.source)] : s;
+    KeySource source{cache, at.layer, rows.position, rows.first_row, rows.length, dtype, {}, {}};
+    if (!is_read) source.keys = rounded(p, k.row_range(rows.first_row, rows.length), dtype);
+    if (!is_read) source.values = rounded(p, v.row_range(rows.first_row, rows.length), dtype);
+    sources.push_back(source);
   }
   return sources;
 }

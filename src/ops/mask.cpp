@@ -3,21 +3,30 @@
 #include <algorithm>
 
 namespace vitrine {
+namespace {
+
+/// Σ min(position + i + 1, most) over i in [0, n): the positions up to each query's own, `most` of them at most.
+double count_back(std::int64_t position, std::int64_t n, std::int64_t most) {
+  const auto sum_to = [](std::int64_t k) { return 0.5 * static_cast<double>(k) * static_cast<double>(k + 1); };
+  const std::int64_t growing = std::clamp(most - position, std::int64_t{0}, n);
+  return sum_to(position + growing) - sum_to(position) + static_cast<double>(n - growing) * static_cast<double>(most);
+}
+
+}  // namespace
 
 Positions Mask::visible(std::int64_t position, std::int64_t n_positions) const {
-  const std::int64_t begin = window ? std::max<std::int64_t>(0, position - *window + 1) : 0;
-  return {begin, kind == Kind::causal ? position + 1 : n_positions};
+  const std::int64_t reach = window.value_or(n_positions);
+  const std::int64_t begin = window ? std::max<std::int64_t>(0, position - reach + 1) : 0;
+  return {begin, kind == Kind::causal ? position + 1 : std::min(n_positions, window ? position + reach : n_positions)};
 }
 
 double Mask::count_visible(std::int64_t position, std::int64_t n, std::int64_t n_positions) const {
-  // The window excludes nothing for the first `full` queries, and one more position for each query after them.
-  const std::int64_t full = window ? std::clamp(*window - position, std::int64_t{0}, n) : n;
-  const auto sum_to = [](std::int64_t k) { return 0.5 * static_cast<double>(k) * static_cast<double>(k + 1); };
-  const double ends = kind == Kind::causal ? sum_to(position + n) - sum_to(position)
-                                           : static_cast<double>(n) * static_cast<double>(n_positions);
-  if (full == n) return ends;
-  const std::int64_t first = position + full - *window + 1, last = position + n - *window;
-  return ends - (sum_to(last) - sum_to(first - 1));
+  if (kind == Kind::full && !window) return static_cast<double>(n) * static_cast<double>(n_positions);
+  const std::int64_t most = window.value_or(position + n);
+  const double back = count_back(position, n, most);
+  if (kind == Kind::causal) return back;
+  // The positions after a query are those before its mirror image.
+  return back + count_back(n_positions - position - n, n, most) - static_cast<double>(n);
 }
 
 }  // namespace vitrine

@@ -16,7 +16,7 @@ struct Positions {
 
 /// Causal: a query attends to its own position and earlier ones. Full: it attends to every position of its segment.
 /// Segments of different lengths need no padding mask, because segments have no padding. A window excludes positions
-/// more than `window` − 1 before the query's own.
+/// that are more than `window` − 1 from the query's own.
 struct Mask {
   enum class Kind : std::uint8_t { causal, full };
 

@@ -112,11 +112,11 @@ struct Rotations {
   Tensor cos, sin;
 };
 
-Rotations rotations(Pass& p, const RopeConfig& c, std::int64_t n_rows) {
+Rotations rotations(Pass& p, const RopeConfig& c, std::int64_t n_rows, Stack stack) {
   const std::int64_t pairs = c.dim / 2;
   const Tensor angle = p.tensor({n_rows, pairs});
   const Rotations to{p.tensor({n_rows, pairs}), p.tensor({n_rows, pairs})};
-  for (const Segment& s : p.segments) {
+  for (const Segment& s : p.segments_of(stack)) {
     const std::vector<float> of_length = depends_on_length(c.scaling)
                                              ? rope_frequency(c.theta, c.dim, c.scaling, s.planned_length())
                                              : std::vector<float>{};
@@ -149,8 +149,8 @@ void rotate(Pass& p, const RopeConfig& c, const Rotations& by, const Tensor& x, 
 
 }  // namespace
 
-Tensor rope(Pass& p, const RopeConfig& c, const Tensor& x) {
-  const Rotations by = rotations(p, c, x.rows());
+Tensor rope(Pass& p, const RopeConfig& c, const Tensor& x, Stack stack) {
+  const Rotations by = rotations(p, c, x.rows(), stack);
   const Tensor y = p.tensor(x.shape);
   rotate(p, c, by, x, y);
   p.record("rope", {x}, y, [&p, &c, by, x, y] {  // dx = dy rotated back

@@ -91,7 +91,8 @@ bool depends_on_length(const RopeScaling& scaling);
 RopeConfig make_rope(double theta, std::int64_t dim, RopeConfig::Layout layout, const RopeScaling& scaling,
                      float magnitude = 1.0f);
 
-/// `[T, n_heads, head_dim]`: x with every head rotated according to the position of its row.
-Tensor rope(Pass& p, const RopeConfig& c, const Tensor& x);
+/// `[T, n_heads, head_dim]`: x, whose rows are those of `stack`, with every head rotated according to the position of
+/// its row.
+Tensor rope(Pass& p, const RopeConfig& c, const Tensor& x, Stack stack = Stack::only);
 
 }  // namespace vitrine

@@ -144,10 +144,10 @@ void router_z_loss(Pass& p, const Segment& s, const Tensor& logits, const Tensor
 
 }  // namespace
 
-void router_losses(Pass& p, const Tensor& logits, const Tensor& weights, const Tensor& chosen) {
+void router_losses(Pass& p, const Tensor& logits, const Tensor& weights, const Tensor& chosen, Stack stack) {
   if (p.training.loss == nullptr || p.shapes_only) return;
   if (p.training.loss->balance > 0 && p.training.loss->balance_over_layers) balance_loss_of_layers(p, weights, chosen);
-  for (const Segment& s : p.segments) {
+  for (const Segment& s : p.segments_of(stack)) {
     if (p.training.loss->balance > 0 && !p.training.loss->balance_over_layers) balance_loss(p, s, weights, chosen);
     if (p.training.loss->router_z > 0) router_z_loss(p, s, logits, weights);
   }

@@ -23,8 +23,9 @@ Tensor choose_largest(Pass& p, const Tensor& weights, std::int64_t k);
 /// `[T, k]`: the chosen weights, divided by their sum if `renormalize`.
 Tensor shares_of(Pass& p, const Tensor& weights, const Tensor& chosen, bool renormalize);
 /// Adds the router's losses (LossRequest::balance, router_z) to the pass's result, if the pass has a loss. With a tape,
-/// adds their gradients to those of `weights` and `logits` `[T, E]`.
-void router_losses(Pass& p, const Tensor& logits, const Tensor& weights, const Tensor& chosen);
+/// adds their gradients to those of `weights` and `logits` `[T, E]`, whose rows are those of `stack`.
+void router_losses(Pass& p, const Tensor& logits, const Tensor& weights, const Tensor& chosen,
+                   Stack stack = Stack::only);
 /// `[n, d]`: a copy of rows `rows` of x `[T, d]`.
 Tensor take_rows(Pass& p, const Tensor& x, const std::vector<std::int64_t>& rows);
 /// `[T, d]`: the sum of each token's k `results` `[T · k, d]`, weighted by `shares` `[T, k]`.

@@ -103,12 +103,15 @@ void SegmentAttention::score_backward(const Tile& tile, const GradientTile& d, c
   add_transposed(tile, d.strips, d.rows, d.transposed, dk);
 }
 
-/// strip = softcap · tanh(strip / softcap) at visible positions, −∞ elsewhere.
+/// strip = softcap · tanh((strip + bias) / softcap) at visible positions, −∞ elsewhere.
 void SegmentAttention::cap_and_mask(const Tile& tile) const {
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     const Positions range = visible(tile.first_row + row);
     float* const strip = tile.strip(row);
     float* const first = strip + (range.begin - tile.columns.begin);
+    if (bias_.data != nullptr) {
+      p_.kernels.add(first, bias_of(bias_, tile.first_row + row, range), range.size(), first);
+    }
     if (c_.softcap) p_.kernels.softcap(first, range.size(), *c_.softcap, first);
     std::fill(strip, first, kHidden);
     std::fill(first + range.size(), strip + tile.columns.size(), kHidden);
@@ -124,10 +127,14 @@ void SegmentAttention::cap_backward(const Tile& tile, const float* capped, const
     float* const first = strip + (range.begin - tile.columns.begin);
     std::fill(strip, first, 0.0f);
     std::fill(first + range.size(), strip + n, 0.0f);
-    if (!c_.softcap) continue;
-    const float* const y = capped + row * n + (range.begin - tile.columns.begin);
-    softcap_slope(y, range.size(), *c_.softcap, d.transposed);
-    p_.kernels.multiply(first, d.transposed, range.size(), first);
+    if (c_.softcap) {
+      const float* const y = capped + row * n + (range.begin - tile.columns.begin);
+      softcap_slope(y, range.size(), *c_.softcap, d.transposed);
+      p_.kernels.multiply(first, d.transposed, range.size(), first);
+    }
+    if (d.bias.data == nullptr) continue;
+    float* const dbias = bias_of(d.bias, tile.first_row + row, range);
+    p_.kernels.add(dbias, first, range.size(), dbias);
   }
 }
 

@@ -29,6 +29,7 @@ struct GradientTile {
   float* strips = nullptr;      // [rows, columns]
   float* transposed = nullptr;  // scratch [columns, rows]
   float* rows = nullptr;        // scratch [rows, head_dim]
+  Tensor bias{};                // of the relative bias, summed over the tiles of a segment
 };
 
 class SegmentAttention {
@@ -36,17 +37,18 @@ class SegmentAttention {
   static constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
   SegmentAttention(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, int segment, const Tensor& q,
-                   const Tensor& z, const KeySource& source)
+                   const Tensor& z, const KeySource& source, const Tensor& bias)
       : p_(p),
         at_(at),
         c_(c),
         mask_(mask),
         segment_(segment),
-        s_(p.segments[static_cast<std::size_t>(segment)]),
+        s_(p.segments_of(at.stack)[static_cast<std::size_t>(segment)]),
         q_(q),
         z_(z),
         group_(c.n_heads / c.n_kv_heads),
-        source_(source) {}
+        source_(source),
+        bias_(bias) {}
 
   std::int64_t n_rows() const { return c_.n_heads * s_.length; }
   std::int64_t n_positions() const { return source_.n_positions(); }
@@ -71,7 +73,7 @@ class SegmentAttention {
   // the gradient of its output, with the gradient of its input. The gradients of q, k and v are accumulated.
   void mix_backward(const Tile& tile, const GradientTile& d, const Tensor& dz, const Tensor& dv) const;
   void softmax_backward(const Tile& tile, const GradientTile& d) const;
-  /// `capped`: the strips after cap_and_mask.
+  /// `capped`: the strips after cap_and_mask. Adds to d.bias, if it has data.
   void cap_backward(const Tile& tile, const float* capped, const GradientTile& d) const;
   void score_backward(const Tile& tile, const GradientTile& d, const Tensor& dq, const Tensor& dk) const;
 
@@ -85,6 +87,10 @@ class SegmentAttention {
     return x.row(s_.first_row + token(row)) + head(row) * c_.head_dim;
   }
   Positions visible(std::int64_t row) const;
+  /// The elements of `bias`, or of its gradient, at the distances from a row's query to `range`.
+  float* bias_of(const Tensor& bias, std::int64_t row, Positions range) const {
+    return bias.row(head(row)) + (range.begin - (s_.position + token(row)) + bias.row_size() / 2);
+  }
   Positions support(const Tile& tile, std::int64_t row, float neutral) const;
   void mix_part(const Tile& tile, std::int64_t row, std::int64_t rows, Positions range) const;
   void add_transposed(const Tile& tile, const float* strips, const float* rows, float* transposed,
@@ -99,6 +105,7 @@ class SegmentAttention {
   Tensor q_, z_;
   std::int64_t group_;
   KeySource source_;
+  Tensor bias_;
 };
 
 }  // namespace vitrine

@@ -18,7 +18,9 @@ struct Dropout {
 
   /// 0 or 1 / (1 − rate) for each element of the value at `at`.
   DropoutMask mask(const SiteId& at) const {
-    const auto place = (static_cast<std::uint32_t>(at.layer + 1) << 8) | static_cast<std::uint32_t>(at.site);
+    const auto stack = (static_cast<std::uint32_t>(at.stack) << 1) | static_cast<std::uint32_t>(at.cross);
+    const auto layer = static_cast<std::uint32_t>(at.layer + 1);
+    const auto place = (stack << 24) ^ (layer << 8) ^ static_cast<std::uint32_t>(at.site);
     const auto pass = (micro_batch << 16) ^ static_cast<std::uint32_t>(at.segment + 1);
     return {.key = {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
             .counter = {step, pass, place},

@@ -3,9 +3,14 @@
 namespace vitrine {
 namespace {
 
-/// `attn.wq` of `blocks.3.attn.wq.weight`.
+/// `attn.wq` of `blocks.3.attn.wq.weight`; `pos_embed` of `encoder.pos_embed`.
 std::string_view without_layer(std::string_view name) {
-  if (name.starts_with("blocks.")) name.remove_prefix(name.find('.', 7) + 1);
+  for (const std::string_view stack : {"blocks.", "encoder.", "decoder."}) {
+    if (!name.starts_with(stack)) continue;
+    name.remove_prefix(stack.size());
+    if (!name.empty() && name[0] >= '0' && name[0] <= '9') name.remove_prefix(name.find('.') + 1);
+    break;
+  }
   return name;
 }
 
@@ -27,7 +32,8 @@ OpCost& OpCost::operator+=(const OpCost& o) {
 }
 
 void Ledger::enter(std::string_view op, std::span<const Tensor> inputs, const Tensor& output) {
-  LedgerOp entry{.op = op, .layer = layer_, .inputs = {inputs.begin(), inputs.end()}, .output = output};
+  LedgerOp entry{
+      .op = op, .layer = layer_, .stack = stack_, .inputs = {inputs.begin(), inputs.end()}, .output = output};
   if (output.data != nullptr) entry.cost.activations = static_cast<double>(output.count());
   for (const Tensor& input : inputs) entry.cost.activations += static_cast<double>(input.count());
   ops_.push_back(std::move(entry));

@@ -29,8 +29,9 @@ struct OpCost {
 };
 
 struct LedgerOp {
-  std::string_view op;            ///< Its name on a tape: `linear`, `norm`, `add`.
-  int layer = -1;                 ///< −1: outside the blocks.
+  std::string_view op;  ///< Its name on a tape: `linear`, `norm`, `add`.
+  int layer = -1;       ///< −1: outside the blocks.
+  Stack stack = Stack::only;
   std::string name{};             ///< That of its parameter (`attn.wq`), else of its first site; without the layer.
   const Param* weight = nullptr;  ///< The matrix or vector that it multiplies by, if any.
   std::string shape{};            ///< The operands as text, if inputs and output do not show them.
@@ -44,7 +45,10 @@ class Ledger {
   std::span<const LedgerOp> ops() const { return ops_; }
 
   /// The following ops belong to this layer.
-  void enter_layer(int layer) { layer_ = layer; }
+  void enter_layer(int layer, Stack stack = Stack::only) {
+    layer_ = layer;
+    stack_ = stack;
+  }
   void enter(std::string_view op, std::span<const Tensor> inputs, const Tensor& output);
   /// The last op reads `param`.
   void reads(const Param& param);
@@ -58,6 +62,7 @@ class Ledger {
  private:
   std::vector<LedgerOp> ops_;
   int layer_ = -1;
+  Stack stack_ = Stack::only;
 };
 
 }  // namespace vitrine

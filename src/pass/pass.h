@@ -34,6 +34,9 @@ struct Segment {
   std::int64_t length = 0;
   std::int64_t position = 0;
   KvCache* cache = nullptr;  ///< Holds the earlier positions; null: the sequence begins here.
+  /// In a model with an encoder: the segment of Pass::sources that this one attends to. −1: an earlier pass has read
+  /// the source, and the cache holds its keys and values.
+  int source = -1;
   /// Set by the forward. A failed segment receives no logits and its cache does not advance. Other segments are not
   /// affected.
   std::optional<Failure> failure{};
@@ -64,8 +67,12 @@ struct Pass : Machine {
   Taps* taps = nullptr;
   DType kv_dtype = DType::f32;  ///< Without a cache, K and V are rounded to it before attention reads them.
   Learning training{};
-  Ledger* ledger = nullptr;     ///< If not null, it receives every op.
-  std::optional<SiteId> end{};  ///< Set by the forward: neither this site nor any later one is needed.
+  Ledger* ledger = nullptr;        ///< If not null, it receives every op.
+  std::optional<SiteId> end{};     ///< Set by the forward: neither this site nor any later one is needed.
+  std::vector<Segment> sources{};  ///< The rows of the encoder. Their positions begin at 0, and they have no caches.
+
+  /// The segments whose rows a stack computes.
+  std::vector<Segment>& segments_of(Stack stack) { return stack == Stack::encoder ? sources : segments; }
 
   /// Whether neither `id` nor any later site is needed, so that the forward may end before it.
   bool ends_before(const SiteId& id) const { return end && !precedes(id, *end); }

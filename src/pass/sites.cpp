@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <utility>
+#include <tuple>
 
 namespace vitrine {
 namespace {
@@ -30,6 +30,7 @@ constexpr auto kSites = std::to_array<SiteInfo>({
     {Site::q_input, kBlock, kOnDemand, "hook_q_input", {T, H, d}, "the input of each query head, before ln1"},
     {Site::k_input, kBlock, kOnDemand, "hook_k_input", {T, K, d}, "the input of each key head, before ln1"},
     {Site::v_input, kBlock, kOnDemand, "hook_v_input", {T, K, d}, "the input of each value head, before ln1"},
+    {Site::cross_attn_in, kBlock, kOnDemand, "hook_cross_attn_in", {T, d}, "the input of cross-attention, before ln2"},
     {Site::ln1_scale, kBlock, kDefault, "ln1.hook_scale", {T, one}, "the divisor of the norm before attention"},
     {Site::ln1_normalized, kBlock, kDefault, "ln1.hook_normalized", {T, d}, "normalized, before the weight"},
     {Site::ln1_out, kBlock, kDefault, "ln1.hook_out", {T, d}, "after the weight: the input of attention"},
@@ -59,8 +60,13 @@ constexpr auto kSites = std::to_array<SiteInfo>({
      kDefault,
      "attn.hook_scores_raw",
      {H, T, S},
-     "q·k times the score scale, before softcap and mask; −∞ for keys that have left a ring cache"},
-    {Site::scores, kBlock, kDefault, "attn.hook_attn_scores", {H, T, S}, "after softcap and mask; −∞ where masked"},
+     "q·k times the score scale, before relative bias, softcap and mask; −∞ for keys that have left a ring cache"},
+    {Site::scores,
+     kBlock,
+     kDefault,
+     "attn.hook_attn_scores",
+     {H, T, S},
+     "after bias, softcap and mask; −∞ where masked"},
     {Site::pattern, kBlock, kDefault, "attn.hook_pattern", {H, T, S}, "softmax of the scores over S"},
     {Site::z, kBlock, kDefault, "attn.hook_z", {T, H, dh}, "pattern × V for each head"},
     {Site::result, kBlock, kOnDemand, "attn.hook_result", {T, H, d}, "the output of wo for each head, without bias"},
@@ -90,9 +96,9 @@ constexpr auto kSites = std::to_array<SiteInfo>({
      {T, d},
      "the stream between attention and MLP where the sum is normalized"},
     {Site::mlp_in, kBlock, kOnDemand, "hook_mlp_in", {T, d}, "the input of the MLP, before ln2"},
-    {Site::ln2_scale, kBlock, kDefault, "ln2.hook_scale", {T, one}, "the divisor of the norm before the MLP"},
-    {Site::ln2_normalized, kBlock, kDefault, "ln2.hook_normalized", {T, d}, "normalized, before the weight"},
-    {Site::ln2_out, kBlock, kDefault, "ln2.hook_out", {T, d}, "after the weight: the input of the MLP"},
+    {Site::ln2_scale, kBlock, kDefault, "ln{m}.hook_scale", {T, one}, "the divisor of the norm before the MLP"},
+    {Site::ln2_normalized, kBlock, kDefault, "ln{m}.hook_normalized", {T, d}, "normalized, before the weight"},
+    {Site::ln2_out, kBlock, kDefault, "ln{m}.hook_out", {T, d}, "after the weight: the input of the MLP"},
     {Site::router_logits,
      kBlock,
      kDefault,
@@ -145,14 +151,24 @@ constexpr auto kSites = std::to_array<SiteInfo>({
      {T, d_ff},
      "after the activation (gated: times the up projection)"},
     {Site::mlp_proj, kBlock, kDefault, "mlp.hook_out", {T, d}, "after w_down and its bias, before the post-norm"},
-    {Site::ln2_post_scale, kBlock, kDefault, "ln2_post.hook_scale", {T, one}, "the divisor of the norm after the MLP"},
-    {Site::ln2_post_normalized, kBlock, kDefault, "ln2_post.hook_normalized", {T, d}, "normalized, before the weight"},
-    {Site::ln2_post_out, kBlock, kDefault, "ln2_post.hook_out", {T, d}, "after the weight"},
+    {Site::ln2_post_scale,
+     kBlock,
+     kDefault,
+     "ln{m}_post.hook_scale",
+     {T, one},
+     "the divisor of the norm after the MLP"},
+    {Site::ln2_post_normalized,
+     kBlock,
+     kDefault,
+     "ln{m}_post.hook_normalized",
+     {T, d},
+     "normalized, before the weight"},
+    {Site::ln2_post_out, kBlock, kDefault, "ln{m}_post.hook_out", {T, d}, "after the weight"},
     {Site::mlp_out, kBlock, kDefault, "hook_mlp_out", {T, d}, "the output of the MLP, added to the stream"},
     {Site::resid_post, kBlock, kDefault, "hook_resid_post", {T, d}, "the residual stream after the block"},
-    {Site::post_scale, kBlock, kDefault, "ln2.hook_scale", {T, one}, "the divisor of a norm of resid_post"},
-    {Site::post_normalized, kBlock, kDefault, "ln2.hook_normalized", {T, d}, "normalized, before the weight"},
-    {Site::post_out, kBlock, kDefault, "ln2.hook_out", {T, d}, "after the weight"},
+    {Site::post_scale, kBlock, kDefault, "ln{m}.hook_scale", {T, one}, "the divisor of a norm of resid_post"},
+    {Site::post_normalized, kBlock, kDefault, "ln{m}.hook_normalized", {T, d}, "normalized, before the weight"},
+    {Site::post_out, kBlock, kDefault, "ln{m}.hook_out", {T, d}, "after the weight"},
     {Site::normalized_resid_post,
      kBlock,
      kDefault,
@@ -212,20 +228,46 @@ std::string to_string(const SiteShape& shape) {
   return text + "]";
 }
 
+bool in_cross_attention(Site site) {
+  return site >= Site::cross_attn_in && site <= Site::normalized_resid_mid && site != Site::rot_q &&
+         site != Site::rot_k;
+}
+
 bool precedes(const SiteId& a, const SiteId& b) {
-  const auto place = [](const SiteId& id) {
+  // Within a layer cross-attention follows attention, and precedes the MLP.
+  const auto part = [](const SiteId& id) { return id.cross ? 1 : id.site <= Site::normalized_resid_mid ? 0 : 2; };
+  const auto place = [&](const SiteId& id) {
     const bool after_blocks = !info(id.site).in_block && id.site > Site::resid_post;
-    return std::pair(after_blocks ? std::numeric_limits<int>::max() : id.layer, id.site);
+    return std::tuple(id.stack != Stack::encoder, after_blocks ? std::numeric_limits<int>::max() : id.layer, part(id),
+                      id.site);
   };
   return place(a) < place(b);
 }
+
+namespace {
+
+/// `cross_attn.hook_q` for `attn.hook_q`, `ln2.hook_scale` for `ln1.hook_scale`.
+std::string name_in_cross_attention(std::string_view name) {
+  const auto after = [&](std::string_view prefix) { return std::string(name.substr(prefix.size())); };
+  if (name.starts_with("attn.")) return "cross_" + std::string(name);
+  if (name.starts_with("ln1")) return "ln2" + after("ln1");
+  if (name.starts_with("hook_attn_")) return "hook_cross_attn_" + after("hook_attn_");
+  if (name.ends_with("resid_mid")) return std::string(name) + "_cross";
+  return std::string(name);
+}
+
+}  // namespace
 
 std::string name_of(const SiteId& id) {
   constexpr std::string_view kPrefixes[] = {"blocks.", "encoder.", "decoder."};
   const SiteInfo& site = info(id.site);
   const std::string_view prefix = kPrefixes[static_cast<std::size_t>(id.stack)];
   if (!site.in_block) return (id.stack == Stack::only ? "" : std::string(prefix)) + std::string(site.name);
-  const std::string name = std::string(prefix) + std::to_string(id.layer) + "." + std::string(site.name);
+  std::string name = std::string(prefix) + std::to_string(id.layer) + ".";
+  name += id.cross ? name_in_cross_attention(site.name) : std::string(site.name);
+  if (const std::size_t at = name.find("{m}"); at != std::string::npos) {
+    return name.replace(at, 3, id.stack == Stack::decoder ? "3" : "2");
+  }
   const std::size_t at = name.find("{e}");
   if (at == std::string::npos) return name;
   const std::string expert = id.expert == SiteId::kNoExpert ? "E"

@@ -29,6 +29,7 @@ enum class Site : std::uint8_t {
   q_input,
   k_input,
   v_input,
+  cross_attn_in,
   ln1_scale,
   ln1_normalized,
   ln1_out,
@@ -119,7 +120,7 @@ struct SiteInfo {
   Site site;
   bool in_block;          ///< One per layer, with a name that begins with `blocks.{layer}.`
   bool on_demand;         ///< Not in the default set: needs a glob that ends in its name.
-  std::string_view name;  ///< `attn.hook_q`
+  std::string_view name;  ///< `attn.hook_q`; `{m}` is the number of the MLP's norm, 2 or, after cross-attention, 3.
   SiteShape shape;
   std::string_view meaning;
 
@@ -134,6 +135,11 @@ inline const SiteInfo& info(Site site) { return all_sites()[static_cast<std::siz
 /// The stack of blocks that a site belongs to. Names have no prefix if there is only one stack.
 enum class Stack : std::uint8_t { only, encoder, decoder };
 
+/// Whether the site is one of the head, which belongs to no stack.
+inline bool in_head(Site site) { return site >= Site::head_pre; }
+/// Whether cross-attention, which has the sites of attention under other names, has this one.
+bool in_cross_attention(Site site);
+
 /// One site of one layer. Scores and patterns have a site for each segment of the pass.
 struct SiteId {
   Site site = Site::tokens;
@@ -141,6 +147,7 @@ struct SiteId {
   int segment = -1;  ///< −1: the value has all rows of the pass.
   int expert = kNoExpert;
   Stack stack = Stack::only;
+  bool cross = false;  ///< The site of cross-attention, not that of the attention within the stack.
 
   static constexpr int kNoExpert = -1;
   static constexpr int kShared = -2;  ///< The expert of every token.
@@ -148,7 +155,7 @@ struct SiteId {
   bool operator==(const SiteId&) const = default;
 };
 
-/// Whether `a` comes before `b` in a forward. Both belong to the same stack.
+/// Whether `a` comes before `b` in a forward.
 bool precedes(const SiteId& a, const SiteId& b);
 std::string name_of(const SiteId& id);  ///< `blocks.3.attn.hook_q`
 
@@ -165,8 +172,13 @@ enum class Norm : std::uint8_t { ln1, q, k, ln1_post, ln2, ln2_post, final, embe
 struct BlockSite {
   int layer = -1;
   Stack stack = Stack::only;
+  bool cross = false;
 
-  SiteId operator()(Site site, int segment = -1) const { return {site, layer, segment, SiteId::kNoExpert, stack}; }
+  /// Those of the layer's cross-attention.
+  BlockSite of_cross() const { return {layer, stack, true}; }
+  SiteId operator()(Site site, int segment = -1) const {
+    return {site, layer, segment, SiteId::kNoExpert, stack, cross};
+  }
   SiteId of_expert(Site site, int expert) const { return {site, layer, -1, expert, stack}; }
   NormSite operator()(Norm norm) const;
 };

@@ -10,11 +10,15 @@ constexpr std::int64_t kHeaderBytesPerSite = 400;  // of the value and its gradi
 /// The most values that the recorder can receive in a pass. It receives the strips of attention once per segment.
 std::int64_t most_values(const Recorder& recorder, const ModelConfig& model, std::int64_t n_segments) {
   std::int64_t strips = 0;
-  for (int layer = 0; layer < static_cast<int>(model.blocks.size()); ++layer) {
-    for (const Site site : {Site::scores_raw, Site::scores, Site::pattern}) {
-      strips += recorder.wants({site, layer}) ? 1 : 0;
+  const auto count = [&](BlockSite at, std::size_t n_layers) {
+    for (at.layer = 0; at.layer < static_cast<int>(n_layers); ++at.layer) {
+      for (const Site site : {Site::scores_raw, Site::scores, Site::pattern})
+        strips += recorder.wants(at(site)) ? 1 : 0;
     }
-  }
+  };
+  count({0, model.stack()}, model.blocks.size());
+  if (model.encoder) count({0, Stack::encoder}, model.encoder->blocks.size());
+  if (model.encoder) count({0, Stack::decoder, true}, model.blocks.size());
   return recorder.most_sites() + strips * (n_segments - 1);
 }
 
@@ -32,10 +36,9 @@ TappedStep::TappedStep(const LogOptions& options, const ModelConfig& model, bool
     return name_of(id) + (id.segment > 0 ? "." + std::to_string(id.segment) : "");
   };
   const std::vector<std::string> globs = looks ? options.taps : std::vector<std::string>{""};
-  const auto n_layers = static_cast<int>(model.blocks.size()), n_experts = static_cast<int>(most_experts(model));
-  recorder_.emplace(
-      globs, writes, n_layers, [=](const SiteId& id, const Tensor& value) { add(name(id), value); }, n_experts);
-  writes_.emplace(std::vector<std::string>{""}, writes, n_layers, Recorder::Receive{}, n_experts);
+  recorder_.emplace(globs, writes, site_layers(model),
+                    [=](const SiteId& id, const Tensor& value) { add(name(id), value); });
+  writes_.emplace(std::vector<std::string>{""}, writes, site_layers(model), Recorder::Receive{});
   if (path.empty()) return;
   recorder_->receive_gradients([=](const SiteId& id, const Tensor& value) { add(name(id) + "_grad", value); });
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());

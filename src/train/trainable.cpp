@@ -64,7 +64,9 @@ Trainable::Trainable(const ModelConfig& config, DType dtype, const std::shared_p
   validate(config, "config");
   const std::int64_t n_params = count_params(config);
   if (!checked_mul(n_params, 8)) throw OutOfCapacity("parameters", "{} of them do not fit in memory", n_params);
-  const auto is_learning = [&](const std::string& name) { return !learns || learns(name); };
+  const auto is_learning = [&](const std::string& name) {
+    return !is_constant(config, name) && (!learns || learns(name));
+  };
   std::int64_t value_bytes = 0, weight_bytes = 0;
   bool is_any_frozen = false;
   for_each_shape(config, [&](const std::string& name, const Shape& shape) {
@@ -122,7 +124,7 @@ Trainable copy_trainable(const std::shared_ptr<const Model>& model, DType dtype,
                          const Learns& learns) {
   const auto for_each_learning = [&](auto&& visit) {
     for_each_param(model->config(), model->params(), [&](const Param& param, const std::string& name, const Shape&) {
-      if (!learns || learns(name)) visit(param, name);
+      if (!is_constant(model->config(), name) && (!learns || learns(name))) visit(param, name);
     });
   };
   for_each_learning([](const Param& param, const std::string& name) {

@@ -7,10 +7,9 @@
 namespace vitrine {
 
 SiteWatcher::SiteWatcher(const Watch& watch, const ModelConfig& config) : function_(watch.function) {
-  const auto n_layers = static_cast<int>(config.blocks.size()), n_experts = static_cast<int>(most_experts(config));
   if (!function_) return;
-  for (const std::string& glob : watch.sites) globs_.push_back({glob, {{glob}, n_layers, n_experts}});
-  if (globs_.empty()) globs_.push_back({"", {{}, n_layers, n_experts}});
+  for (const std::string& glob : watch.sites) globs_.push_back({glob, {{glob}, site_layers(config)}});
+  if (globs_.empty()) globs_.push_back({"", {{}, site_layers(config)}});
 }
 
 bool SiteWatcher::wants(const SiteId& id) const {

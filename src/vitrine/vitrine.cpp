@@ -215,8 +215,7 @@ std::vector<SiteValue> LanguageModel::trace(const Prompt& prompt, const TraceOpt
     const auto values = value.values();
     seen.push_back({name_of(id), {sizes.begin(), sizes.end()}, {values.begin(), values.end()}});
   };
-  Recorder recorder(options.sites, std::move(writes), static_cast<int>(n_layers()), keep,
-                    static_cast<int>(most_experts(state_->checkpoint.model->config())));
+  Recorder recorder(options.sites, std::move(writes), site_layers(state_->checkpoint.model->config()), keep);
 
   const std::vector<std::int32_t> tokens = ids(prompt);
   const auto n_rows = static_cast<std::int64_t>(tokens.size());

@@ -179,7 +179,7 @@ TEST_F(Piece, BLogitsSoftmaxLossAndTheirGradient) {
     writes.push_back(parse_site_write("unembed.hook_in[4," + std::to_string(i) + "]=" + std::to_string(kHidden[i])));
   }
   std::map<std::string, Floats> recorded, gradients;
-  Recorder recorder({}, writes, 2, [&](const SiteId& id, const Tensor& x) {
+  Recorder recorder({}, writes, {2}, [&](const SiteId& id, const Tensor& x) {
     recorded[name_of(id)] = {x.values().begin(), x.values().end()};
   });
   recorder.receive_gradients([&](const SiteId& id, const Tensor& x) {
@@ -234,7 +234,7 @@ TEST_F(Piece, CBothUsesOfTheEmbeddingAndTheUpdate) {
   p.taps = nullptr;
   p.training.tape = &tape;
   const std::vector<std::int32_t> ids = {0, 1, 2, 3, 0}, targets = {kTarget};
-  const Tensor x = embed(p, table, 1.0f, ids);
+  const Tensor x = embed(p, table, ids);
   const Tensor h = tensor({1, 4}, kHidden);
   tape.record("given", {}, h, [] {});
   const Tensor loss = next_token_loss(p, linear(p, {}, h, &table), targets);
@@ -250,7 +250,7 @@ TEST_F(Piece, CBothUsesOfTheEmbeddingAndTheUpdate) {
   input_only.add(table);
   Tape side(input_only);
   p.training.tape = &side;
-  const Tensor y = embed(p, table, 1.0f, ids);
+  const Tensor y = embed(p, table, ids);
   std::copy_n(tape.grad(x).data, 20, side.grad(y).data);
   side.unwind();
   expect_printed({input_only.of(table).row(0), 4}, {.352f, .014f, -.060f, -.308f}, "the, input side");

@@ -26,8 +26,7 @@ Recording run(const std::string& golden, const std::vector<std::string>& globs,
   Recording result;
   std::vector<SiteWrite> parsed;
   for (const std::string& write : writes) parsed.push_back(parse_site_write(write));
-  const int n_layers = static_cast<int>(checkpoint.model->config().blocks.size());
-  Recorder recorder(globs, parsed, n_layers, [&](const SiteId& id, const Tensor& t) {
+  Recorder recorder(globs, parsed, site_layers(checkpoint.model->config()), [&](const SiteId& id, const Tensor& t) {
     EXPECT_TRUE(result.values.emplace(name_of(id), Value{t.shape, {t.data, t.data + t.count()}}).second) << name_of(id);
     result.order.push_back(name_of(id));
   });
@@ -85,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(Each, RecorderOn, testing::Values("llama_mha", "gemma2"
                          [](const auto& param_info) { return std::string(param_info.param); });
 
 TEST(SiteSelection, SitesOnDemandNeedAGlobThatEndsInTheirName) {
-  const auto has = [](const std::string& glob, Site site) { return SiteSelection({glob}, 2).contains({site, 1}); };
+  const auto has = [](const std::string& glob, Site site) { return SiteSelection({glob}, {2}).contains({site, 1}); };
   EXPECT_TRUE(has("blocks.1.attn.hook_result", Site::result));
   EXPECT_TRUE(has("blocks.*.attn.hook_result", Site::result));
   EXPECT_TRUE(has("*hook_result", Site::result));
@@ -95,15 +94,15 @@ TEST(SiteSelection, SitesOnDemandNeedAGlobThatEndsInTheirName) {
   EXPECT_FALSE(has("blocks.0.attn.hook_result", Site::result));
   EXPECT_TRUE(has("blocks.1.attn.hook_[qk]", Site::q));
   EXPECT_FALSE(has("blocks.1.attn.hook_[qk]", Site::v));
-  EXPECT_FALSE(SiteSelection({}, 2).contains({Site::attn_in, 0}));
-  EXPECT_EQ(SiteSelection({"hook_embed", "blocks.?.hook_mlp_in"}, 2).count(), 3);
-  const SiteSelection experts({"blocks.1.mlp.experts.*.hook_gate"}, 2, 3);
+  EXPECT_FALSE(SiteSelection({}, {2}).contains({Site::attn_in, 0}));
+  EXPECT_EQ(SiteSelection({"hook_embed", "blocks.?.hook_mlp_in"}, {2}).count(), 3);
+  const SiteSelection experts({"blocks.1.mlp.experts.*.hook_gate"}, {2, 3});
   EXPECT_EQ(experts.count(), 4) << "three experts and the shared one";
   EXPECT_TRUE(experts.contains({Site::expert_gate, 1, -1, 2}));
   EXPECT_TRUE(experts.contains({Site::expert_gate, 1, -1, SiteId::kShared}));
   EXPECT_FALSE(experts.contains({Site::expert_gate, 0, -1, 2}));
   EXPECT_FALSE(experts.contains({Site::expert_post, 1, -1, 2}));
-  EXPECT_EQ(SiteSelection({"nothing"}, 2).count(), 0);
+  EXPECT_EQ(SiteSelection({"nothing"}, {2}).count(), 0);
 }
 
 TEST(SiteWrite, ParsesAllForms) {

@@ -132,7 +132,7 @@ class GradientsThroughWrites : public testing::Test {
   Recorder recorder_of(const std::vector<std::string>& texts) const {
     std::vector<SiteWrite> writes;
     for (const std::string& text : texts) writes.push_back(parse_site_write(text));
-    return {{}, writes, static_cast<int>(model_.config().blocks.size()), nullptr};
+    return {{}, writes, site_layers(model_.config()), nullptr};
   }
 };
 

@@ -180,7 +180,8 @@ TEST(Config, RejectsInvalidAndUnsupportedOptions) {
     return error_of([&] { validate(config, "test"); });
   };
   EXPECT_EQ(with([](ModelConfig&) {}), "no error");
-  EXPECT_THAT(with([](ModelConfig& c) { c.encoder = c.blocks; }), HasSubstr("encoder"));
+  EXPECT_THAT(with([](ModelConfig& c) { c.encoder = static_cast<const StackConfig&>(c); }),
+              HasSubstr("cross-attention in every layer"));
   const DenseConfig expert{8, Activation::silu, true, false};
   const auto with_experts = [&](std::int64_t n, std::int64_t top_k) {
     return with([&](ModelConfig& c) { c.blocks[1].ffn = MoeConfig{n, top_k, expert, true, std::nullopt}; });
@@ -194,13 +195,8 @@ TEST(Config, RejectsInvalidAndUnsupportedOptions) {
   EXPECT_THAT(with([](ModelConfig& c) { c.head.scale = -1; }), HasSubstr("scale"));
   EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].attention().rope->magnitude = INFINITY; }), HasSubstr("magnitude"));
   EXPECT_THAT(with([](ModelConfig& c) { c.blocks[1].cross_attention = c.blocks[1].attention(); }), HasSubstr("cross"));
-  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].norms.attn_sum = c.blocks[0].norms.attn_pre; }),
+  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].norms.attn.sum = c.blocks[0].norms.attn.pre; }),
               HasSubstr("got both"));
-  EXPECT_THAT(with([](ModelConfig& c) {
-                c.blocks[0].attention().window = 2;
-                c.blocks[0].attention().bidirectional = true;
-              }),
-              HasSubstr("both directions"));
   EXPECT_THAT(with([](ModelConfig& c) { c.embedding.n_types = -1; }), HasSubstr("n_types"));
   EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].attention().n_kv_heads = 3; }), HasSubstr("multiple"));
   EXPECT_THAT(with([](ModelConfig& c) { c.blocks.clear(); }), HasSubstr("n_layers"));

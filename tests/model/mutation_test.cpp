@@ -45,7 +45,7 @@ Mutation norms(const std::string& name, Change change) {
   return {name, [change](ModelConfig& c) {
             change(*c.final_norm);
             for (BlockConfig& b : c.blocks) {
-              for (auto* norm : {&b.norms.attn_pre, &b.norms.attn_post, &b.norms.ffn_pre, &b.norms.ffn_post}) {
+              for (auto* norm : {&b.norms.attn.pre, &b.norms.attn.post, &b.norms.ffn.pre, &b.norms.ffn.post}) {
                 if (*norm) change(**norm);
               }
               if (b.attention().qk_norm) change(b.attention().qk_norm->norm);
@@ -53,8 +53,9 @@ Mutation norms(const std::string& name, Change change) {
           }};
 }
 
-Mutation without_norm(const std::string& name, std::optional<NormConfig> BlockNorms::*norm) {
-  return blocks("without_" + name, [norm](BlockConfig& b) { (b.norms.*norm).reset(); });
+Mutation without_norm(const std::string& name, SublayerNorms BlockNorms::*of,
+                      std::optional<NormConfig> SublayerNorms::*norm) {
+  return blocks("without_" + name, [of, norm](BlockConfig& b) { (b.norms.*of.*norm).reset(); });
 }
 
 template <class Change>
@@ -98,7 +99,7 @@ Activation another(Activation activation) {
 std::vector<Mutation> model_mutations() {
   return {
       {"without_embedding_scale", [](ModelConfig& c) { c.embedding.scale = 1; }},
-      {"without_positions", [](ModelConfig& c) { c.embedding.learned_positions = false; }},
+      {"without_positions", [](ModelConfig& c) { c.embedding.position_table = false; }},
       {"without_head_bias", [](ModelConfig& c) { c.head.bias = false; }},
       {"without_logit_scale", [](ModelConfig& c) { c.head.scale = 1; }},
       {"without_final_softcap", [](ModelConfig& c) { c.head.softcap.reset(); }},
@@ -109,15 +110,15 @@ std::vector<Mutation> model_mutations() {
       norms("with_layer_norms", [](NormConfig& n) { n.kind = NormConfig::Kind::layer; }),
       norms("with_another_eps", [](NormConfig& n) { n.eps += 1e-2f; }),
       norms("without_bias_of_the_norms", [](NormConfig& n) { n.bias = false; }),
-      without_norm("ln1", &BlockNorms::attn_pre),
-      without_norm("ln1_post", &BlockNorms::attn_post),
-      without_norm("ln2", &BlockNorms::ffn_pre),
-      without_norm("ln2_post", &BlockNorms::ffn_post),
+      without_norm("ln1", &BlockNorms::attn, &SublayerNorms::pre),
+      without_norm("ln1_post", &BlockNorms::attn, &SublayerNorms::post),
+      without_norm("ln2", &BlockNorms::ffn, &SublayerNorms::pre),
+      without_norm("ln2_post", &BlockNorms::ffn, &SublayerNorms::post),
       blocks("with_ffn_on_the_bare_stream", [](BlockConfig& b) { b.norms.ffn_reads_attn_pre = false; }),
       blocks("with_one_norm_for_both",
              [](BlockConfig& b) {
                if (b.residual == BlockConfig::Residual::serial) return;
-               b.norms.ffn_pre.reset();
+               b.norms.ffn.pre.reset();
                b.norms.ffn_reads_attn_pre = true;
              }),
       blocks("with_serial_residual",

@@ -222,7 +222,7 @@ TEST(OpGradients, Embeddings) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     check_op({.inputs = {},
               .weight = {7, 5},
-              .run = [&](Pass& p, const Operands& o) { return embed(p, o.linear.weight, 2.5f, ids); },
+              .run = [&](Pass& p, const Operands& o) { return embed(p, o.linear.weight, ids, {2.5f}); },
               .formula =
                   [&](const All& x) {
                     Vector y;

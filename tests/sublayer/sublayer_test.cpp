@@ -20,8 +20,8 @@ namespace vitrine {
 
 bool adds_sublayer = false;
 
-Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, Tensor x) {
-  const Tensor y = real_block(p, at, c, w, x);
+Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, const BlockContext& context, Tensor x) {
+  const Tensor y = real_block(p, at, c, w, context, x);
   return adds_sublayer ? p.tap(at(Site::resid_post), activate(p, Activation::silu, y)) : y;
 }
 
@@ -68,7 +68,7 @@ TEST(ANewSublayer, IsInInfosLayoutAndATrace) {
     ThreadPool pool(1);
     DryPass dry(pool, {{0, 4, 0, nullptr}});
     std::vector<std::string> names;
-    Recorder recorder({"blocks.0.hook_resid_post"}, {}, 2,
+    Recorder recorder({"blocks.0.hook_resid_post"}, {}, {2},
                       [&](const SiteId& id, const Tensor&) { names.push_back(name_of(id)); });
     dry.pass().taps = &recorder;
     dry.run(shape_model(small()));

@@ -38,10 +38,10 @@ ModelConfig config_of(const Json& json, std::int64_t d_ff) {
   c.d_model = json["n_embd"].get<std::int64_t>();
   c.vocab_size = json["vocab_size"].get<std::int64_t>();
   c.max_seq_len = json["block_size"].get<std::int64_t>();
-  c.embedding.learned_positions = true;
+  c.embedding.position_table = true;
   const NormConfig norm{NormConfig::Kind::layer, 1e-5f, 0.0f, true};
   BlockConfig block;
-  block.norms.attn_pre = block.norms.ffn_pre = norm;
+  block.norms.attn.pre = block.norms.ffn.pre = norm;
   block.attention().n_heads = block.attention().n_kv_heads = json["n_head"].get<std::int64_t>();
   block.attention().head_dim = c.d_model / block.attention().n_heads;
   block.attention().score_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(block.attention().head_dim)));

@@ -127,7 +127,8 @@ std::vector<T> attend(const AttendConfig& c, const Mask& mask, const std::vector
       const std::size_t t = row / heads, h = row % heads, g = h / (heads / kv_heads);
       const std::size_t begin =
           mask.window && t + 1 > std::size_t(*mask.window) ? t + 1 - std::size_t(*mask.window) : 0;
-      const std::size_t end = mask.kind == Mask::Kind::causal ? t + 1 : length;
+      const std::size_t reach = mask.window ? std::min(length, t + std::size_t(*mask.window)) : length;
+      const std::size_t end = mask.kind == Mask::Kind::causal ? t + 1 : reach;
       const auto key = [&](std::size_t s) { return ((first + s) * kv_heads + g) * dh; };
       const std::size_t query = ((first + t) * heads + h) * dh;
       std::vector<T> scores;

@@ -15,7 +15,8 @@ namespace vitrine::test {
 namespace {
 
 std::size_t index(const SiteId& id) {
-  return static_cast<std::size_t>(id.layer + 1) * all_sites().size() + static_cast<std::size_t>(id.site);
+  const auto part = 2 * static_cast<std::size_t>(id.stack) + static_cast<std::size_t>(id.cross);
+  return (static_cast<std::size_t>(id.layer + 1) * 6 + part) * all_sites().size() + static_cast<std::size_t>(id.site);
 }
 
 bool matches_any(const std::vector<std::string>& globs, const SiteId& id) {
@@ -38,21 +39,15 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
-Probe::Probe(const Model& model, std::vector<std::string> globs, Replace replace)
-    : globs_(std::move(globs)), replace_(replace) {
-  const int n_layers = static_cast<int>(model.config().blocks.size());
-  chosen_.resize(all_sites().size() * static_cast<std::size_t>(n_layers + 1));
-  for (const SiteInfo& site : all_sites()) {
-    for (int layer = site.in_block ? 0 : -1; layer < (site.in_block ? n_layers : 0); ++layer) {
-      const SiteId id{site.site, layer};
-      chosen_[index(id)] = globs_.empty() ? !site.on_demand : matches_any(globs_, id);
-    }
-  }
-}
+Probe::Probe(const Model&, std::vector<std::string> globs, Replace replace)
+    : globs_(std::move(globs)), replace_(replace) {}
 
 bool Probe::wants(const SiteId& id) const {
-  const bool of_an_expert = id.expert != SiteId::kNoExpert;  // there may be many: only by name
-  return of_an_expert && !globs_.empty() ? matches_any(globs_, id) : chosen_[index(id)];
+  if (id.expert != SiteId::kNoExpert && !globs_.empty()) return matches_any(globs_, id);  // there may be many
+  const std::size_t at = index(id);
+  if (chosen_.size() <= at) chosen_.resize(at + 1);
+  if (!chosen_[at]) chosen_[at] = globs_.empty() ? !info(id.site).on_demand : matches_any(globs_, id);
+  return *chosen_[at];
 }
 
 void Probe::visit_gradient(Pass&, const SiteId& id, const Tensor& gradient) {

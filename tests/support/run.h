@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,7 +28,7 @@ class Probe : public Taps {
  public:
   enum class Replace { nothing, by_itself };
 
-  Probe(const Model& model, std::vector<std::string> globs = {}, Replace replace = Replace::nothing);
+  Probe(const Model&, std::vector<std::string> globs = {}, Replace replace = Replace::nothing);
   bool wants(const SiteId& id) const override;
   Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) override;
   bool wants_gradient(const SiteId& id) const override { return ask_gradients && wants(id); }
@@ -39,7 +40,7 @@ class Probe : public Taps {
 
  private:
   std::vector<std::string> globs_;
-  std::vector<bool> chosen_;
+  mutable std::vector<std::optional<bool>> chosen_;  // filled when a site is first looked up
   Replace replace_;
 };
 

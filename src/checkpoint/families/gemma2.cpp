@@ -20,7 +20,7 @@ Family gemma2_family() {
       block.attention().score_scale = score_scale;
       block.attention().softcap = softcap;
       if (sliding[layer]) block.attention().window = window;
-      block.norms.attn_post = block.norms.ffn_post = block.norms.attn_pre;
+      block.norms.attn.post = block.norms.ffn.post = block.norms.attn.pre;
     }
     return model;
   });

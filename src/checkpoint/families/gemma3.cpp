@@ -27,7 +27,7 @@ Family gemma3_family() {
         read_sliding_layers(c, model.blocks.size(), c.size_or("sliding_window_pattern", 6));
     for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
       BlockConfig& block = model.blocks[layer];
-      block.norms.attn_post = block.norms.ffn_post = model.final_norm;
+      block.norms.attn.post = block.norms.ffn.post = model.final_norm;
       block.attention().score_scale = score_scale;
       if (!sliding[layer]) continue;
       block.attention().window = window;

@@ -17,13 +17,13 @@ ModelConfig read_gpt2(ConfigReader& c) {
   model.d_model = c.size("n_embd");
   model.vocab_size = c.size("vocab_size");
   model.max_seq_len = c.size_or("n_positions", 1024);
-  model.embedding.learned_positions = true;
+  model.embedding.position_table = true;
   model.head.tied = c.flag_or("tie_word_embeddings", true);
 
   const NormConfig norm{NormConfig::Kind::layer, static_cast<float>(c.number_or("layer_norm_epsilon", 1e-5)), 0.0f,
                         true};
   BlockConfig block;
-  block.norms.attn_pre = block.norms.ffn_pre = norm;
+  block.norms.attn.pre = block.norms.ffn.pre = norm;
   AttentionConfig& attention = block.attention();
   attention.n_heads = attention.n_kv_heads = c.size("n_head");
   attention.head_dim = read_head_dim(c, "", model.d_model, attention.n_heads);

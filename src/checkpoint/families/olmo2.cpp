@@ -13,7 +13,7 @@ Family olmo2_family() {
     norm_q_and_k(model, QkNormConfig::Over::all_heads);
     for (BlockConfig& block : model.blocks) {
       block.norms = {};
-      block.norms.attn_post = block.norms.ffn_post = model.final_norm;
+      block.norms.attn.post = block.norms.ffn.post = model.final_norm;
     }
     return model;
   });

@@ -3,16 +3,20 @@
 // layers.
 //
 //   sizes      d_model, n_layers, n_heads, vocab_size, max_seq_len, d_ff; optional: n_kv_heads, head_dim
-//   positions  positions "rope" | "learned" | "none"; rope_theta, rope_fraction, rope_interleaved
+//   positions  positions "rope" | "learned" | "sinusoidal" | "relative" | "none"; rope_theta, rope_fraction,
+//              rope_interleaved; sinusoid "interleaved" | "halves" | "tensor2tensor"; first_position (of the first
+//              token, in the table or the sinusoids); relative_buckets, relative_max_distance
 //   norms      norm "rms" | "layer", norm_eps, norm_bias, norm_weight_offset; norm_place "before" | "after" | "both" |
 //              "after_residual"; final_norm (true, but false with after_residual); qk_norm "none" | "head" |
 //              "head_own_weight" | "all_heads"
 //   block      parallel, residual_scale, qkv_bias, out_bias, ffn_bias
 //   attention  bidirectional, score_scale, score_softcap, window, full_every (every full_every-th layer has no window)
 //   FFN        activation, gated; with experts: n_experts, top_k, renormalize, d_ff_shared; d_ff is then an expert's
-//   embedding  embedding_scale, first_position (the row of the position table for the first token), n_types,
-//              embedding_norm
+//   embedding  embedding_scale, n_types, embedding_norm
 //   head       head_transform, tied, head_bias, logit_scale, logit_softcap
+//   encoder    an object of the keys that differ in the encoder, which attends in both directions and inherits all
+//   others;
+//              the decoder then has cross-attention; shared_embedding (true)
 #include <cmath>
 
 #include "base/error.h"
@@ -49,11 +53,11 @@ NormConfig read_norm(ConfigReader& c) {
   return norm;
 }
 
-AttentionConfig read_attention(ConfigReader& c, const ModelConfig& model, const NormConfig& norm) {
+AttentionConfig read_attention(ConfigReader& c, const StackConfig& stack, const NormConfig& norm) {
   AttentionConfig attention;
   attention.n_heads = c.size("n_heads");
   attention.n_kv_heads = c.size_or("n_kv_heads", attention.n_heads);
-  attention.head_dim = read_head_dim(c, "head_dim", model.d_model, attention.n_heads);
+  attention.head_dim = read_head_dim(c, "head_dim", stack.d_model, attention.n_heads);
   if (attention.head_dim > kMaxHeadDim) {
     throw BadCheckpoint(c.where(), "head_dim: expected at most {}, got {}", kMaxHeadDim, attention.head_dim);
   }
@@ -68,10 +72,17 @@ AttentionConfig read_attention(ConfigReader& c, const ModelConfig& model, const 
   return attention;
 }
 
-void read_positions(ConfigReader& c, ModelConfig& model, AttentionConfig& attention) {
-  const std::size_t positions = choice(c, "positions", {"rope", "learned", "none"});
-  model.embedding.learned_positions = positions == 1;
-  if (positions == 1) model.embedding.first_position = read_count(c, "first_position");
+void read_positions(ConfigReader& c, StackConfig& stack, AttentionConfig& attention) {
+  const std::size_t positions = choice(c, "positions", {"rope", "learned", "none", "sinusoidal", "relative"});
+  if (positions == 1 || positions == 3) stack.embedding.first_position = read_count(c, "first_position");
+  stack.embedding.position_table = positions == 1;
+  if (positions == 3) {
+    stack.embedding.sinusoid = static_cast<Sinusoid>(choice(c, "sinusoid", {"interleaved", "halves", "tensor2tensor"}));
+  }
+  if (positions == 4) {
+    stack.relative_bias = {c.size_or("relative_buckets", 32), c.size_or("relative_max_distance", 128),
+                           attention.bidirectional};
+  }
   if (positions != 0) return;  // RoPE's keys then count as unknown
   const double dim = c.number_or("rope_fraction", 1) * static_cast<double>(attention.head_dim);
   const bool is_interleaved = c.flag_or("rope_interleaved", false);
@@ -101,43 +112,95 @@ std::variant<DenseConfig, MoeConfig> read_ffn(ConfigReader& c) {
   return moe;
 }
 
+/// The full layers among those with a window.
+void read_window(ConfigReader& c, std::vector<BlockConfig>& blocks) {
+  if (!c.has("window")) return;
+  const std::int64_t window = c.size("window");
+  const std::optional<std::int64_t> full_every = c.optional_size("full_every");
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const bool is_full = full_every && (static_cast<std::int64_t>(i) + 1) % *full_every == 0;
+    if (!is_full) blocks[i].attention().window = window;
+  }
+}
+
+enum class Place : std::uint8_t { alone, encoder, decoder };
+
+StackConfig read_stack(ConfigReader& c, Place as) {
+  StackConfig stack;
+  stack.d_model = c.size("d_model");
+  stack.vocab_size = c.size("vocab_size");
+  stack.max_seq_len = c.size("max_seq_len");
+  stack.embedding.scale = static_cast<float>(c.number_or("embedding_scale", 1));
+  stack.embedding.n_types = read_count(c, "n_types");
+  const NormConfig norm = read_norm(c);
+  const std::size_t place = choice(c, "norm_place", {"before", "after", "both", "after_residual"});
+  if (c.flag_or("final_norm", place != 3)) stack.final_norm = norm;
+  if (c.flag_or("embedding_norm", false)) stack.embedding.norm = norm;
+
+  BlockConfig block;
+  block.attention() = read_attention(c, stack, norm);
+  if (as == Place::encoder) block.attention().bidirectional = true;
+  if (as == Place::decoder) {
+    block.cross_attention = block.attention();
+    block.cross_attention->bidirectional = true;
+  }
+  read_positions(c, stack, block.attention());
+  block.ffn = read_ffn(c);
+  block.residual = c.flag_or("parallel", false) ? BlockConfig::Residual::parallel : BlockConfig::Residual::serial;
+  block.residual_scale = static_cast<float>(c.number_or("residual_scale", 1));
+  for (SublayerNorms* norms : {&block.norms.attn, &block.norms.cross_attn, &block.norms.ffn}) {
+    if (norms == &block.norms.cross_attn && as != Place::decoder) continue;
+    if (place == 0 || place == 2) norms->pre = norm;
+    if (place == 1 || place == 2) norms->post = norm;
+    if (place == 3) norms->sum = norm;
+  }
+  stack.blocks.assign(static_cast<std::size_t>(c.size("n_layers", kMaxLayers)), block);
+  read_window(c, stack.blocks);
+  return stack;
+}
+
 ModelConfig read_own(ConfigReader& c) {
+  const bool has_encoder = c.has("encoder");
   ModelConfig model;
-  model.d_model = c.size("d_model");
-  model.vocab_size = c.size("vocab_size");
-  model.max_seq_len = c.size("max_seq_len");
-  model.embedding.scale = static_cast<float>(c.number_or("embedding_scale", 1));
+  static_cast<StackConfig&>(model) = read_stack(c, has_encoder ? Place::decoder : Place::alone);
+  if (has_encoder) {
+    ConfigReader encoder = c.inheriting("encoder", {"shared_embedding"});
+    model.encoder = read_stack(encoder, Place::encoder);
+    encoder.finish();
+    model.shared_embedding = c.flag_or("shared_embedding", true);
+  }
   model.head.tied = c.flag_or("tied", false);
   model.head.bias = c.flag_or("head_bias", false);
   model.head.scale = static_cast<float>(c.number_or("logit_scale", 1));
   model.head.softcap = read_softcap(c, "logit_softcap", std::nullopt);
-  const NormConfig norm = read_norm(c);
-  const std::size_t place = choice(c, "norm_place", {"before", "after", "both", "after_residual"});
-  if (c.flag_or("final_norm", place != 3)) model.final_norm = norm;
-  if (c.flag_or("embedding_norm", false)) model.embedding.norm = norm;
-  model.embedding.n_types = read_count(c, "n_types");
-
-  BlockConfig block;
-  block.attention() = read_attention(c, model, norm);
-  read_positions(c, model, block.attention());
-  block.ffn = read_ffn(c);
   if (c.flag_or("head_transform", false)) {
-    model.head.transform = {activation_named(c, c.text_or("activation", "silu")), norm};
-  }
-  block.residual = c.flag_or("parallel", false) ? BlockConfig::Residual::parallel : BlockConfig::Residual::serial;
-  block.residual_scale = static_cast<float>(c.number_or("residual_scale", 1));
-  if (place == 0 || place == 2) block.norms.attn_pre = block.norms.ffn_pre = norm;
-  if (place == 1 || place == 2) block.norms.attn_post = block.norms.ffn_post = norm;
-  if (place == 3) block.norms.attn_sum = block.norms.ffn_sum = norm;
-  model.blocks.assign(static_cast<std::size_t>(c.size("n_layers", kMaxLayers)), block);
-  if (!c.has("window")) return model;
-  const std::int64_t window = c.size("window");
-  const std::optional<std::int64_t> full_every = c.optional_size("full_every");
-  for (std::size_t i = 0; i < model.blocks.size(); ++i) {
-    const bool is_full = full_every && (static_cast<std::int64_t>(i) + 1) % *full_every == 0;
-    if (!is_full) model.blocks[i].attention().window = window;
+    model.head.transform = {activation_named(c, c.text_or("activation", "silu")), read_norm(c)};
   }
   return model;
+}
+
+/// The names of all tensors, for one stack and for two.
+std::span<const std::string> tensor_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all = {"head.dense", "head.ln", "unembed"};
+    for (const std::string stack : {"", "encoder.", "decoder."}) {
+      for (const char* own : {"embed", "pos_embed", "type_embed", "ln_embed", "rel_bias", "ln_final"}) {
+        all.push_back(stack + own);
+      }
+      const std::string block = (stack.empty() ? "blocks." : stack) + "{l}.";
+      for (const char* norm : {"ln1", "ln1_post", "ln2", "ln2_post", "ln3", "ln3_post"}) all.push_back(block + norm);
+      for (const std::string attention : {"attn.", "cross_attn."}) {
+        for (const char* own : {"wq", "wk", "wv", "q_norm", "k_norm", "wo"}) all.push_back(block + attention + own);
+      }
+      for (const std::string ffn : {"mlp.", "mlp.experts.{e}.", "mlp.shared."}) {
+        for (const char* own : {"w_gate", "w_up", "w_down"}) all.push_back(block + ffn + own);
+      }
+      all.push_back(block + "mlp.router");
+      all.push_back(block + "mlp.shared_gate");
+    }
+    return all;
+  }();
+  return names;
 }
 
 }  // namespace
@@ -149,37 +212,7 @@ Family own_family() {
   family.read_config = read_own;
   family.prefixes = {""};
   family.embedding = "embed.weight";
-  for (const std::string_view name : {"embed",
-                                      "pos_embed",
-                                      "type_embed",
-                                      "ln_embed",
-                                      "blocks.{l}.ln1",
-                                      "blocks.{l}.attn.wq",
-                                      "blocks.{l}.attn.wk",
-                                      "blocks.{l}.attn.wv",
-                                      "blocks.{l}.attn.q_norm",
-                                      "blocks.{l}.attn.k_norm",
-                                      "blocks.{l}.attn.wo",
-                                      "blocks.{l}.ln1_post",
-                                      "blocks.{l}.ln2",
-                                      "blocks.{l}.mlp.w_gate",
-                                      "blocks.{l}.mlp.w_up",
-                                      "blocks.{l}.mlp.w_down",
-                                      "blocks.{l}.mlp.router",
-                                      "blocks.{l}.mlp.experts.{e}.w_gate",
-                                      "blocks.{l}.mlp.experts.{e}.w_up",
-                                      "blocks.{l}.mlp.experts.{e}.w_down",
-                                      "blocks.{l}.mlp.shared.w_gate",
-                                      "blocks.{l}.mlp.shared.w_up",
-                                      "blocks.{l}.mlp.shared.w_down",
-                                      "blocks.{l}.mlp.shared_gate",
-                                      "blocks.{l}.ln2_post",
-                                      "ln_final",
-                                      "head.dense",
-                                      "head.ln",
-                                      "unembed"}) {
-    family.tensors.push_back({name, {name}});
-  }
+  for (const std::string_view name : tensor_names()) family.tensors.push_back({name, {name}});
   return family;
 }
 

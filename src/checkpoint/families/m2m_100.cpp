@@ -1,0 +1,16 @@
+// M2M-100 and NLLB-200. Sources: Fan et al. 2020; NLLB Team 2022; transformers, models/m2m_100.
+#include "checkpoint/encoder_decoder_parts.h"
+
+namespace vitrine {
+
+Family m2m_100_family() {
+  BartOptions options;
+  options.positions = BartOptions::Positions::tensor2tensor;
+  options.first_position = 2;
+  options.pre_norm = true;
+  options.scaled_embedding = true;
+  options.activation = "relu";
+  return bart_like("m2m_100", "M2M100ForConditionalGeneration", options);
+}
+
+}  // namespace vitrine

@@ -1,0 +1,131 @@
+#include "model/head.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "model/finite.h"
+#include "ops/elementwise.h"
+#include "ops/loss.h"
+#include "ops/route.h"
+
+namespace vitrine {
+namespace {
+
+constexpr SiteId top(Site site) { return {site}; }
+constexpr std::int64_t kLogitElements = std::int64_t{1} << 24;  // 64 MiB of logits at a time, unless they are tapped
+
+/// The row of the pass that the i-th row of logits belongs to.
+std::int64_t row_of_logits(const Pass& p, std::int64_t i) {
+  if (p.training.loss != nullptr) return i;
+  if (p.logits.rows == LogitRequest::Rows::range) return p.logits.begin + i;
+  if (p.logits.rows == LogitRequest::Rows::chosen) return p.logits.chosen[static_cast<std::size_t>(i)];
+  const Segment& s = p.segments[static_cast<std::size_t>(i)];
+  return s.first_row + s.length - 1;
+}
+
+/// Passes the logits of the requested rows from `first` on to the receiver, except those of failed segments.
+void deliver(Pass& p, std::int64_t first, const Tensor& logits) {
+  if (!p.logits.receive) return;
+  std::int64_t begin = 0;
+  for (std::int64_t row = 0; row <= logits.rows(); ++row) {
+    if (row < logits.rows() && !segment_of(p.segments, row_of_logits(p, first + row)).failure) continue;
+    if (row > begin) p.logits.receive(first + begin, logits.row_range(begin, row - begin));
+    begin = row + 1;
+  }
+}
+
+/// The rows of the stream x whose logits are requested; all rows if there is a loss.
+Tensor requested_rows(Pass& p, const Tensor& x) {
+  if (p.training.loss != nullptr) return x;
+  switch (p.logits.rows) {
+    case LogitRequest::Rows::none:
+      return {};
+    case LogitRequest::Rows::range:
+      return row_range(p, x, p.logits.begin, p.logits.end - p.logits.begin);
+    case LogitRequest::Rows::last_of_segments: {
+      std::vector<std::int64_t> last;
+      for (const Segment& s : p.segments) last.push_back(s.first_row + s.length - 1);
+      return take_rows(p, x, last);
+    }
+    case LogitRequest::Rows::chosen:
+      return take_rows(p, x, p.logits.chosen);
+  }
+  throw InternalError("forward", "unknown LogitRequest::Rows");
+}
+
+/// Adds the losses of the rows from `first` on to p.training.result, and sets the gradients of the losses.
+void learn_from(Pass& p, const Tensor& all_logits, std::int64_t first) {
+  const LossRequest& request = *p.training.loss;
+  LossResult& found = *p.training.result;
+  const auto begin = static_cast<std::size_t>(first), n_rows = static_cast<std::size_t>(all_logits.rows());
+  const std::size_t n = std::min(n_rows, request.targets.size() - begin);
+  if (n == 0) return;
+  const Tensor logits = n == n_rows ? all_logits : row_range(p, all_logits, 0, static_cast<std::int64_t>(n));
+  const auto weight = [&](std::size_t i) { return request.weights.empty() ? 1.0f : request.weights[begin + i]; };
+  const Tensor losses =
+      p.tap(top(Site::loss), next_token_loss(p, logits, request.targets.subspan(begin, n), request.label_smoothing));
+  if (p.is_taped()) p.grad(losses);  // the backward starts here
+  for (std::size_t i = 0; i < n && !p.shapes_only; ++i) {
+    if (weight(i) != 0.0f) found.cross_entropy += static_cast<double>(weight(i)) * static_cast<double>(losses.data[i]);
+    if (p.is_taped()) p.grad(losses).data[i] = request.scale * weight(i);
+  }
+  if (request.z_loss == 0.0f) return;
+  const Tensor log_z = log_partition(p, logits);
+  if (p.is_taped()) p.grad(log_z);
+  for (std::size_t i = 0; i < n && !p.shapes_only; ++i) {
+    const float z = log_z.data[i];
+    found.z_squares += static_cast<double>(weight(i)) * static_cast<double>(z) * static_cast<double>(z);
+    if (p.is_taped()) p.grad(log_z).data[i] = 2.0f * request.z_loss * z * request.scale * weight(i);
+  }
+}
+
+/// norm(act(x · dense + bias)), if the head has a transform.
+Tensor transform(Pass& p, const HeadConfig& c, const ModelParams& w, const Tensor& x) {
+  if (!c.transform) return x;
+  const Tensor pre = p.tap(top(Site::head_pre), linear(p, w.head_dense, x));
+  const Tensor post = p.tap(top(Site::head_post), activate(p, c.transform->activation, pre));
+  return norm(p, BlockSite{}(Norm::head), c.transform->norm, w.head_norm, post);
+}
+
+/// `[n, vocab_size]` from normed rows `[n, d_model]`, the requested rows from `first` on.
+Tensor unembed(Pass& p, const HeadConfig& c, const ModelParams& w, const Tensor& x, std::int64_t first) {
+  Tensor logits = linear(p, w.unembed, x, c.tied ? &w.embed : nullptr);
+  if (p.ledger != nullptr) p.ledger->name("unembed");
+  logits = p.tap(top(Site::unembed_out), logits);
+  check_finite(p, top(Site::unembed_out), logits, [&](std::int64_t t) { return row_of_logits(p, first + t); });
+  logits = scale(p, c.scale, logits);
+  if (c.softcap) logits = softcap(p, *c.softcap, logits);
+  return p.tap(top(Site::logits), logits);
+}
+
+}  // namespace
+
+void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor& x, std::span<const std::int32_t> ids) {
+  const Tensor rows = requested_rows(p, x);
+  if (rows.data == nullptr || rows.rows() == 0) return;
+  const BlockSite at{-1, c.stack()};
+  const Tensor normed =
+      p.tap(top(Site::unembed_in), transform(p, c.head, w, norm(p, at(Norm::final), c.final_norm, w.final_norm, rows)));
+
+  const bool tapped = p.wants(top(Site::unembed_out)) || p.wants(top(Site::logits)) || p.wants(top(Site::loss));
+  // In a dry run the ledger has one entry for all rows.
+  const std::int64_t group = tapped || (p.shapes_only && p.ledger != nullptr)
+                                 ? rows.rows()
+                                 : std::max<std::int64_t>(1, kLogitElements / c.vocab_size);
+  for (std::int64_t first = 0; first < rows.rows(); first += group) {
+    const ArenaScope scope(p.arena);
+    const std::size_t mark = p.is_taped() ? p.training.tape->mark() : 0;
+    const Tensor logits =
+        unembed(p, c.head, w, row_range(p, normed, first, std::min(group, rows.rows() - first)), first);
+    if (p.training.loss != nullptr) {
+      learn_from(p, logits, first);
+    } else if (p.wants(top(Site::loss)) && !is_bidirectional(c) && p.segments.size() == 1 &&
+               logits.rows() == x.rows() && x.rows() > 1) {
+      p.tap(top(Site::loss), next_token_loss(p, row_range(p, logits, 0, x.rows() - 1), ids.subspan(1)));
+    }
+    deliver(p, first, logits);
+    if (p.is_taped()) p.training.tape->unwind(mark);
+  }
+}
+
+}  // namespace vitrine

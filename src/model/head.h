@@ -1,0 +1,16 @@
+// The head: from the stream after the last block to logits, and to losses.
+#pragma once
+
+#include <span>
+
+#include "model/config.h"
+#include "model/params.h"
+
+namespace vitrine {
+
+/// Norms and unembeds the requested rows of the stream x, in groups, and passes the logits to the receiver. In training
+/// the backward of each group, down to the normed rows, runs before the next group, so that only the logits of one
+/// group are in memory. `ids` are the tokens of the rows of x, of which each predicts the next.
+void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor& x, std::span<const std::int32_t> ids);
+
+}  // namespace vitrine
