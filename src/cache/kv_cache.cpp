@@ -112,4 +112,30 @@ void KvCache::append(int layer_index, const KvBatch& keys, const KvBatch& values
   std::visit(store, layers_[static_cast<std::size_t>(layer_index)]);
 }
 
+/// Copies the first `count` slots of every head.
+void KvCache::copy_rows(const KvLayer& layer, const KvStore& from, const KvStore& to, std::int64_t count) const {
+  const std::int64_t row_bytes = layer.config.head_dim * size_of(dtype_);
+  for (std::int64_t head = 0; head < layer.config.n_kv_heads; ++head) {
+    const std::int64_t first = head * layer.slots;
+    std::memcpy(to.rows.get() + first * row_bytes, from.rows.get() + first * row_bytes,
+                static_cast<std::size_t>(count * row_bytes));
+    if (!from.scales) continue;
+    std::memcpy(to.scales.get() + first * 4, from.scales.get() + first * 4, static_cast<std::size_t>(count * 4));
+  }
+}
+
+void KvCache::copy_from(const KvCache& other) {
+  if (other.capacity_ != capacity_ || other.dtype_ != dtype_ || other.layers_.size() != layers_.size()) {
+    throw InternalError("kv_cache", "expected a cache of {} tokens in {} layers to copy", capacity_, layers_.size());
+  }
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const KvLayer &to = base_of(layers_[i]), &from = base_of(other.layers_[i]);
+    const std::int64_t count = std::min(other.length_, from.slots);
+    copy_rows(from, from.keys, to.keys, count);
+    copy_rows(from, from.values, to.values, count);
+  }
+  length_ = other.length_;
+  source_ = other.source_;
+}
+
 }  // namespace vitrine

@@ -120,9 +120,12 @@ class KvCache {
   /// length(): call advance() after appending to all layers.
   void append(int layer, const KvBatch& keys, const KvBatch& values, std::int64_t count);
   void advance(std::int64_t count) { length_ += count; }
+  /// Takes over the tokens of another cache of the same layers, capacity and type, and shares its source.
+  void copy_from(const KvCache& other);
 
  private:
   KvStore make_store(const KvLayer& layer, KvMemory& memory) const;
+  void copy_rows(const KvLayer& layer, const KvStore& from, const KvStore& to, std::int64_t count) const;
   KvRows slot_range(const KvLayer& layer, const KvStore& store, std::int64_t kv_head, std::int64_t first,
                     std::int64_t count) const;
   void put(const KvLayer& layer, const KvStore& store, const KvBatch& batch, std::int64_t token,

@@ -256,6 +256,47 @@ std::vector<std::int32_t> read_ids(const Json& json, const char* key, std::int64
   return ids;
 }
 
+/// Reads what a config says about the search for texts. Later files override earlier ones.
+void read_search(const Json& json, std::int64_t vocab_size, const std::string& where, SearchDefaults& search) {
+  ConfigReader reader(json, where);
+  const auto count = [&](const char* key, std::optional<std::int64_t>& place) {
+    const auto number = reader.optional_number(key);
+    if (!number) return;
+    if (!(*number >= 0 && *number < 1e9))
+      throw BadCheckpoint(where, "{}: expected a number of at least 0, got {}", key, *number);
+    place = static_cast<std::int64_t>(*number);
+  };
+  count("num_beams", search.n_beams);
+  count("max_length", search.max_length);
+  count("max_new_tokens", search.max_new_tokens);
+  count("min_length", search.min_length);
+  count("min_new_tokens", search.min_new_tokens);
+  count("no_repeat_ngram_size", search.no_repeat_ngram);
+  if (const auto penalty = reader.optional_number("length_penalty")) search.length_penalty = penalty;
+  if (const auto it = json.find("early_stopping"); it != json.end() && !it->is_null()) {
+    const bool is_never = it->is_string() && it->get<std::string>() == "never";
+    if (!is_never && !it->is_boolean()) {
+      throw BadCheckpoint(where, "early_stopping: expected true, false or \"never\", got {}", it->dump());
+    }
+    search.early_stop = is_never ? "never" : it->get<bool>() ? "yes" : "no";
+  }
+  const auto id = [&](const char* key, std::optional<std::int32_t>& place) {
+    const auto ids = read_ids(json, key, vocab_size, where);
+    if (!ids.empty()) place = ids.front();
+  };
+  id("forced_bos_token_id", search.forced_first);
+  id("forced_eos_token_id", search.forced_last);
+  if (auto ids = read_ids(json, "suppress_tokens", vocab_size, where); !ids.empty()) search.suppressed = std::move(ids);
+  const auto words = json.find("bad_words_ids");
+  if (words == json.end() || words->is_null()) return;
+  if (!words->is_array()) throw BadCheckpoint(where, "bad_words_ids: expected lists of ids, got {}", words->dump());
+  search.bad_words.clear();
+  for (const Json& word : *words) {
+    const Json one = {{"word", word}};
+    search.bad_words.push_back(read_ids(one, "word", vocab_size, where + ", bad_words_ids"));
+  }
+}
+
 /// Reads BOS, EOS, the decoder's start and sampling defaults from generation_config.json; BOS or EOS that it lacks,
 /// from config.json.
 void read_generation(const fs::path& folder, const Json& config, Checkpoint& checkpoint) {
@@ -271,8 +312,9 @@ void read_generation(const fs::path& folder, const Json& config, Checkpoint& che
   read_special(config, (folder / "config.json").string());
   checkpoint.generation.greedy = checkpoint.model->config().encoder.has_value();  // as in transformers
   const fs::path path = folder / "generation_config.json";
-  if (!may_exist(path)) return;
+  if (!may_exist(path)) return read_search(config, vocab_size, (folder / "config.json").string(), checkpoint.search);
   const Json json = read_json_file(path.string());
+  read_search(json, vocab_size, path.string(), checkpoint.search);
   ConfigReader reader(json, path.string());
   read_special(json, path.string());
   SamplingOverrides& g = checkpoint.generation;

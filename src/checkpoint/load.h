@@ -21,6 +21,17 @@ struct SamplingOverrides {
   bool greedy = false;  ///< In generation_config.json: do_sample is present and false.
 };
 
+/// How generation_config.json, or an old config.json, wants texts to be searched for. Ids and counts are as in the
+/// file.
+struct SearchDefaults {
+  std::optional<std::int64_t> n_beams, max_length, max_new_tokens, min_length, min_new_tokens, no_repeat_ngram;
+  std::optional<double> length_penalty;
+  std::optional<std::string> early_stop;  ///< "no", "yes" or "never".
+  std::optional<std::int32_t> forced_first, forced_last;
+  std::vector<std::vector<std::int32_t>> bad_words;
+  std::vector<std::int32_t> suppressed;
+};
+
 struct Family;
 
 /// A model, and the tokenizer, special ids and sampling defaults of its checkpoint.
@@ -35,6 +46,7 @@ struct Checkpoint {
   std::optional<std::int32_t> start_id;  ///< The first token that a decoder with an encoder reads.
   std::vector<std::int32_t> stop_ids;    ///< Any of them ends a text.
   SamplingOverrides generation;          ///< generation_config.json.
+  SearchDefaults search;
 };
 
 /// Loads a Hugging Face folder, a GGUF or a llama2.c file, recognized by its content. Weights are memory-mapped; only

@@ -6,14 +6,14 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/search.h"
 #include "generate/choose_sampling.h"
 #include "generate/generator.h"
 
 namespace vitrine::cli {
 namespace {
 
-struct GenerateOptions : Options {
-  std::int64_t max_tokens = 128;
+struct GenerateOptions : Options, SearchOptions {
   SamplingOverrides sampling;
   std::vector<std::string> stop_strings;
   int n_logprobs = 0;
@@ -46,16 +46,12 @@ Json logprobs_json(const GenerateResult& result, const Session& session) {
 void run_generate(const GenerateOptions& o) {
   const Session session = open_session(o);
   GenerateRequest request;
-  request.prompt = session.ids;
-  if (session.has_encoder()) {
-    request.source = session.ids;
-    request.prompt = {start_id(session)};
-  }
-  request.max_tokens = o.max_tokens;
-  const SamplingChoice sampling = choose_sampling(o.sampling, session.checkpoint.generation);
+  set_texts(session, o, session.ids, request);
+  SamplingChoice sampling = choose_sampling(o.sampling, session.checkpoint.generation);
+  set_search(session, o, wants_to_sample(o.sampling), request);
+  if (request.beam.n_beams > 1 && !wants_to_sample(o.sampling)) sampling.config.temperature = 0;
   request.sampling = sampling.config;
   request.seed = o.seed ? *o.seed : std::random_device{}();
-  request.stop_ids = stop_ids(session.checkpoint, session.tokenizer.get());
   request.stop_strings = o.stop_strings;
   request.n_logprobs = o.n_logprobs;
 
@@ -84,6 +80,7 @@ void run_generate(const GenerateOptions& o) {
       {"sampling", sampling_json(sampling)},
       {"timings",
        {{"prefill_tokens_per_s", timings.prefill_tokens_per_s}, {"decode_tokens_per_s", timings.decode_tokens_per_s}}}};
+  if (request.wants_score) add_hypotheses(result, object);
   if (session.has_encoder()) object["source_ids"] = request.source;
   if (o.n_logprobs > 0) object["logprobs"] = logprobs_json(result, session);
   print_json(object);
@@ -97,8 +94,7 @@ void add_generate(CLI::App& program) {
       "Continue a text, or write what an encoder–decoder makes of it, printing tokens as they are generated");
   const auto o = std::make_shared<GenerateOptions>();
   add_model_and_text(command, *o);
-  add_number<std::int64_t>(command, "--max-tokens", o->max_tokens, "Generate at most N tokens (default: 128)", 0,
-                           1 << 30);
+  add_search(command, *o);
   add_number<double>(command, "--temperature", o->sampling.temperature,
                      "Divide the logits by N; 0: greedy (default: 0.8)");
   add_number<int>(command, "--top-k", o->sampling.top_k,

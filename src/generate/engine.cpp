@@ -2,112 +2,9 @@
 
 #include <algorithm>
 
-#include "base/error.h"
-#include "generate/text_stream.h"
+#include "generate/sequence.h"
 
 namespace vitrine {
-namespace {
-
-/// The maximum number of tokens in the KV cache of a request. The last token drawn is never fed.
-std::int64_t capacity_of(const GenerateContext& context, const GenerateRequest& request) {
-  const std::int64_t max_seq_len = context.model->config().max_seq_len;
-  const auto prompt_size = static_cast<std::int64_t>(request.prompt.size());
-  request.sampling.validate();
-  if (prompt_size == 0) throw BadInput("generate", "expected at least one token to continue");
-  if (prompt_size > max_seq_len) {
-    throw BadInput("generate", "the prompt has {} tokens, the model's context is {}", prompt_size, max_seq_len);
-  }
-  context.check_ids(request.prompt);
-  context.check_source(request.source);
-  if (request.max_tokens < 0) {
-    throw BadInput("generate", "expected max_tokens of at least 0, got {}", request.max_tokens);
-  }
-  if (!request.stop_strings.empty() && context.tokenizer == nullptr) {
-    throw BadInput("generate", "stop strings need a tokenizer");
-  }
-  return std::min(max_seq_len - prompt_size, std::max<std::int64_t>(0, request.max_tokens - 1)) + prompt_size;
-}
-
-}  // namespace
-
-class Engine::Sequence {
- public:
-  Sequence(const GenerateContext& context, GenerateRequest request)
-      : cache(context.make_cache(capacity_of(context, request), request.source.size())),
-        request_(std::move(request)),
-        tokenizer_(context.tokenizer),
-        history_(request_.prompt),
-        text_(request_.stop_strings) {
-    const std::int32_t last = history_.back();
-    const bool continues = last < tokenizer_size() && (request_.source.empty() || history_.size() > 1);
-    if (tokenizer_ != nullptr) detokenizer_.emplace(*tokenizer_, continues ? std::optional(last) : std::nullopt);
-    if (request_.max_tokens == 0) finish(FinishReason::length);
-  }
-
-  /// The source to read with the next tokens: that of the request before the first of them.
-  std::span<const std::int32_t> pending_source() const {
-    return cache.length() == 0 ? std::span<const std::int32_t>(request_.source) : std::span<const std::int32_t>();
-  }
-  bool has_read_prompt() const { return history_.size() > request_.prompt.size(); }
-  bool has_ended() const { return report.result || report.error; }
-
-  /// At most `most` ids to feed next: ids of the prompt, or the token drawn last.
-  std::span<const std::int32_t> pending(std::int64_t most) const {
-    const auto all = std::span(history_).subspan(static_cast<std::size_t>(cache.length()));
-    return all.first(std::min(all.size(), static_cast<std::size_t>(most)));
-  }
-
-  /// Whether a token is drawn after the next `n_fed` tokens, which is the case once the whole prompt has been fed.
-  bool draws_after(std::size_t n_fed) const {
-    return static_cast<std::size_t>(cache.length()) + n_fed == history_.size();
-  }
-  /// Draws the next token from the logits of the last one.
-  void take_logits(std::span<const float> logits);
-
-  KvCache cache;
-  SequenceStep report;
-
- private:
-  std::int64_t tokenizer_size() const { return tokenizer_ != nullptr ? tokenizer_->vocab_size() : 0; }
-  void show(const std::string& text) {
-    result_.text += text;
-    report.text += text;
-  }
-  void finish(FinishReason reason) {
-    show(text_.flush());
-    result_.finish_reason = text_.stopped() ? FinishReason::stop : reason;
-    report.result = std::move(result_);
-  }
-
-  GenerateRequest request_;
-  const Tokenizer* tokenizer_;
-  std::vector<std::int32_t> history_;
-  std::optional<Detokenizer> detokenizer_;
-  TextStream text_;
-  GenerateResult result_;
-};
-
-void Engine::Sequence::take_logits(std::span<const float> logits) {
-  const DrawKey key{request_.seed, request_.sequence, result_.ids.size()};
-  const std::int32_t id = sample(logits, history_, request_.sampling, key);
-  if (std::find(request_.stop_ids.begin(), request_.stop_ids.end(), id) != request_.stop_ids.end()) {
-    return finish(FinishReason::stop);
-  }
-  report.token = TokenReport{id, 0, {}};
-  if (request_.n_logprobs > 0) {
-    report.token = {id, logprob(logits, id), top_logprobs(logits, request_.n_logprobs)};
-    result_.logprobs.push_back(*report.token);
-  }
-  result_.ids.push_back(id);
-  history_.push_back(id);
-  if (detokenizer_ && id < tokenizer_size()) show(text_.push(detokenizer_->push(id)));
-  if (text_.stopped()) {
-    finish(FinishReason::stop);
-  } else if (static_cast<std::int64_t>(result_.ids.size()) == request_.max_tokens ||
-             static_cast<std::int64_t>(history_.size()) > cache.capacity()) {
-    finish(FinishReason::length);
-  }
-}
 
 Engine::Engine(const GenerateContext& context) : context_(context) {}
 Engine::~Engine() = default;
@@ -121,40 +18,56 @@ std::uint64_t Engine::add(GenerateRequest request) {
 
 void Engine::cancel(std::uint64_t id) { sequences_.erase(id); }
 
+/// What a pass reads, and whom its segments and its rows of logits belong to.
+struct Engine::Feed {
+  struct Reader {
+    Sequence* sequence;
+    std::size_t branch;
+  };
+
+  std::vector<std::int32_t> ids, sources;
+  std::vector<Reader> fed;    // one for each segment
+  std::vector<Reader> drawn;  // one for each row with logits
+
+  std::int64_t n_rows() const { return static_cast<std::int64_t>(ids.size() + sources.size()); }
+  void add(Sequence& sequence, std::size_t branch, std::int64_t most, Pass& pass);
+};
+
+/// Adds the next tokens of a branch, at most `most`, and its source before the first of them.
+void Engine::Feed::add(Sequence& sequence, std::size_t branch, std::int64_t most, Pass& pass) {
+  Branch& b = sequence.branches()[branch];
+  const auto pending = Sequence::pending(b, most);
+  const auto first_row = static_cast<std::int64_t>(ids.size());
+  pass.segments.push_back({first_row, static_cast<std::int64_t>(pending.size()), b.cache.length(), &b.cache});
+  if (const auto source = sequence.pending_source(); !source.empty()) {
+    pass.segments.back().source = static_cast<int>(pass.sources.size());
+    pass.sources.push_back({static_cast<std::int64_t>(sources.size()), static_cast<std::int64_t>(source.size())});
+    sources.insert(sources.end(), source.begin(), source.end());
+  }
+  ids.insert(ids.end(), pending.begin(), pending.end());
+  fed.push_back({&sequence, branch});
+  if (!Sequence::draws_after(b, pending.size())) return;
+  drawn.push_back({&sequence, branch});
+  pass.logits.chosen.push_back(static_cast<std::int64_t>(ids.size()) - 1);
+}
+
 EngineStep Engine::step(std::int64_t budget) {
   Pass pass = context_.make_pass(arena_);
-  std::vector<std::int32_t> ids, source_ids;
-  std::vector<Sequence*> fed;    // one for each segment
-  std::vector<Sequence*> drawn;  // one for each row with logits
   pass.logits.rows = LogitRequest::Rows::chosen;
-  const auto n_rows = [&] { return static_cast<std::int64_t>(ids.size()); };
-  const auto feed = [&](Sequence& s, std::int64_t most) {
-    const auto pending = s.pending(most);
-    pass.segments.push_back({n_rows(), static_cast<std::int64_t>(pending.size()), s.cache.length(), &s.cache});
-    if (const auto source = s.pending_source(); !source.empty()) {
-      pass.segments.back().source = static_cast<int>(pass.sources.size());
-      pass.sources.push_back({static_cast<std::int64_t>(source_ids.size()), static_cast<std::int64_t>(source.size())});
-      source_ids.insert(source_ids.end(), source.begin(), source.end());
-    }
-    ids.insert(ids.end(), pending.begin(), pending.end());
-    fed.push_back(&s);
-    if (!s.draws_after(pending.size())) return;
-    drawn.push_back(&s);
-    pass.logits.chosen.push_back(n_rows() - 1);
-  };
+  Feed feed;
   for (const auto& [id, s] : sequences_) {
-    if (!s->has_ended() && s->has_read_prompt()) feed(*s, 1);
+    if (s->has_ended() || !s->has_read_prompt()) continue;
+    for (std::size_t branch = 0; branch < s->branches().size(); ++branch) feed.add(*s, branch, 1, pass);
   }
   EngineStep step;
-  step.decoded_tokens = n_rows();
+  step.decoded_tokens = feed.n_rows();
   for (const auto& [id, s] : sequences_) {
     if (s->has_ended() || s->has_read_prompt()) continue;
-    if (n_rows() > 0 && n_rows() + static_cast<std::int64_t>(source_ids.size()) >= budget) break;
-    const std::int64_t n_fed = n_rows() + static_cast<std::int64_t>(source_ids.size());
-    feed(*s, std::clamp<std::int64_t>(budget - n_fed, 1, kPrefillChunk));
+    if (feed.n_rows() > 0 && feed.n_rows() >= budget) break;
+    feed.add(*s, 0, std::clamp<std::int64_t>(budget - feed.n_rows(), 1, kPrefillChunk), pass);
   }
-  step.prompt_tokens = n_rows() + static_cast<std::int64_t>(source_ids.size()) - step.decoded_tokens;
-  if (!fed.empty()) forward(fed, drawn, pass, {ids, {}, source_ids});
+  step.prompt_tokens = feed.n_rows() - step.decoded_tokens;
+  if (!feed.fed.empty()) forward(feed, pass);
 
   for (auto at = sequences_.begin(); at != sequences_.end();) {
     Sequence& s = *at->second;
@@ -168,34 +81,47 @@ EngineStep Engine::step(std::int64_t budget) {
   return step;
 }
 
-/// Runs the pass, in which segment i belongs to fed[i], and row i of the logits to drawn[i].
-void Engine::forward(std::span<Sequence* const> fed, std::span<Sequence* const> drawn, Pass& pass,
-                     const Tokens& tokens) {
+/// Runs the pass, and chooses the next tokens.
+void Engine::forward(const Feed& feed, Pass& pass) {
+  std::vector<std::exception_ptr> errors(feed.drawn.size());
   pass.logits.receive = [&](std::int64_t first, const Tensor& logits) {
     pass.for_rows(logits.rows(), 8 * logits.row_size(), [&](std::int64_t row) {
       const auto at = static_cast<std::size_t>(first + row);
+      const Feed::Reader& reader = feed.drawn[at];
       try {
-        drawn[at]->take_logits({logits.row(row), static_cast<std::size_t>(logits.row_size())});
+        reader.sequence->take_logits(reader.sequence->branches()[reader.branch],
+                                     {logits.row(row), static_cast<std::size_t>(logits.row_size())});
       } catch (...) {
-        drawn[at]->report.error = std::current_exception();
+        errors[at] = std::current_exception();
       }
     });
   };
   std::exception_ptr error;
   try {
-    context_.model->forward(pass, tokens);
+    context_.model->forward(pass, {feed.ids, {}, feed.sources});
   } catch (...) {
     error = std::current_exception();
   }
-  for (std::size_t i = 0; i < fed.size(); ++i) {
+  for (std::size_t i = 0; i < feed.drawn.size(); ++i) {
+    if (errors[i]) feed.drawn[i].sequence->report.error = errors[i];
+  }
+  for (std::size_t i = 0; i < feed.fed.size(); ++i) {
     const Segment& segment = pass.segments[i];
-    if (error) fed[i]->report.error = error;
+    SequenceStep& report = feed.fed[i].sequence->report;
+    if (error) report.error = error;
     if (!segment.failure) continue;
     const bool in_source = segment.failure->where.stack == Stack::encoder;
     const std::int64_t first = in_source ? pass.sources[static_cast<std::size_t>(segment.source)].first_row
                                          : segment.first_row - segment.position;
-    const Failure failure{segment.failure->where, segment.failure->row - first};
-    fed[i]->report.error = std::make_exception_ptr(error_of(failure));
+    report.error = std::make_exception_ptr(error_of({segment.failure->where, segment.failure->row - first}));
+  }
+  for (const Feed::Reader& reader : feed.drawn) {
+    if (reader.branch > 0) continue;
+    try {
+      reader.sequence->finish_step();
+    } catch (...) {
+      reader.sequence->report.error = std::current_exception();
+    }
   }
 }
 

@@ -17,11 +17,15 @@
 #include <string>
 #include <vector>
 
+#include "generate/beam.h"
 #include "generate/context.h"
+#include "generate/output_rules.h"
 #include "generate/result.h"
 #include "generate/sampler.h"
 
 namespace vitrine {
+
+class Sequence;
 
 struct GenerateRequest {
   std::vector<std::int32_t> prompt;  ///< At least one id.
@@ -33,6 +37,9 @@ struct GenerateRequest {
   std::vector<std::int32_t> stop_ids;     ///< A drawn stop id ends the text and is not part of it.
   std::vector<std::string> stop_strings;  ///< They require a tokenizer.
   int n_logprobs = 0;                     ///< Log-probabilities to report for each token; 0: none.
+  OutputRules rules;
+  BeamConfig beam;           ///< With several beams temperature must be 0; text arrives when the search ends.
+  bool wants_score = false;  ///< Also without beams: GenerateResult::score and one hypothesis.
 };
 
 /// The result of one step for one sequence.
@@ -73,8 +80,8 @@ class Engine {
   EngineStep step(std::int64_t budget = std::numeric_limits<std::int64_t>::max());
 
  private:
-  class Sequence;
-  void forward(std::span<Sequence* const> fed, std::span<Sequence* const> drawn, Pass& pass, const Tokens& tokens);
+  struct Feed;
+  void forward(const Feed& feed, Pass& pass);
 
   GenerateContext context_;
   Arena arena_;

@@ -20,11 +20,20 @@ struct TokenReport {
   std::vector<TokenLogprob> top;  ///< The n_logprobs most likely tokens.
 };
 
+/// A text that a search has found.
+struct TextHypothesis {
+  std::vector<std::int32_t> ids;
+  std::string text;
+  double score = 0;
+};
+
 struct GenerateResult {
   std::vector<std::int32_t> ids;  ///< The continuation, without prompt and stop id.
   std::string text;               ///< The same as bytes, up to a stop string; empty without a tokenizer.
   std::vector<TokenReport> logprobs;
   FinishReason finish_reason = FinishReason::length;
+  double score = 0;                        ///< Σ log p / length^A (generate/beam.h), if it was requested.
+  std::vector<TextHypothesis> hypotheses;  ///< The best texts, best first, if a score was requested.
 };
 
 }  // namespace vitrine

@@ -1,0 +1,31 @@
+// The options of the search for texts, which generate and translate share.
+#pragma once
+
+#include "cli/options.h"
+#include "cli/output.h"
+#include "generate/choose_search.h"
+
+namespace vitrine::cli {
+
+struct SearchOptions {
+  SearchOverrides search;
+  std::string prefix, target_lang;
+  std::vector<std::int32_t> prefix_ids;
+};
+
+/// Adds --max-tokens, --beam, --n-best, --length-penalty, --early-stop, --min-tokens, --no-repeat-ngram, --prefix,
+/// --prefix-ids and --target-lang.
+void add_search(CLI::App& command, SearchOptions& options);
+
+/// Sets prompt and source: in an encoder–decoder `ids` are the source, and the prompt is the start symbol, followed by
+/// the prefix; otherwise `ids` are the prompt. Throws BadInput for a prefix without an encoder.
+void set_texts(const Session& session, const SearchOptions& options, const std::vector<std::int32_t>& ids,
+               GenerateRequest& request);
+/// Sets beams, rules and max_tokens of a request whose prompt is set, and its stop ids.
+void set_search(const Session& session, const SearchOptions& options, bool samples, GenerateRequest& request);
+/// Adds the score and the hypotheses of a result.
+void add_hypotheses(const GenerateResult& result, Json& object);
+/// Whether the caller has set an option of sampling.
+bool wants_to_sample(const SamplingOverrides& sampling);
+
+}  // namespace vitrine::cli

@@ -1,0 +1,235 @@
+#include "generate/sequence.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/math.h"
+
+namespace vitrine {
+namespace {
+
+/// Throws BadInput for a request that cannot be fulfilled.
+void check(const GenerateContext& context, const GenerateRequest& request) {
+  const std::int64_t max_seq_len = context.model->config().max_seq_len;
+  const auto prompt_size = static_cast<std::int64_t>(request.prompt.size());
+  request.sampling.validate();
+  request.beam.validate();
+  request.rules.validate(context.model->config().vocab_size);
+  if (prompt_size == 0) throw BadInput("generate", "expected at least one token to continue");
+  if (prompt_size > max_seq_len) {
+    throw BadInput("generate", "the prompt has {} tokens, the model's context is {}", prompt_size, max_seq_len);
+  }
+  context.check_ids(request.prompt);
+  context.check_source(request.source);
+  if (request.max_tokens < 0) {
+    throw BadInput("generate", "expected max_tokens of at least 0, got {}", request.max_tokens);
+  }
+  if (!request.stop_strings.empty() && context.tokenizer == nullptr) {
+    throw BadInput("generate", "stop strings need a tokenizer");
+  }
+  if (request.beam.n_beams == 1) return;
+  if (request.sampling.temperature != 0) {
+    throw BadInput("beam", "beams take the most probable tokens: they do not sample (temperature {})",
+                   request.sampling.temperature);
+  }
+  if (!request.stop_strings.empty()) throw BadInput("beam", "stop strings are not supported with beams");
+  if (request.n_logprobs > 0) throw BadInput("beam", "log-probabilities are not supported with beams");
+}
+
+/// The maximum number of tokens in the cache of a request. The last token chosen is never fed.
+std::int64_t capacity_of(const GenerateContext& context, const GenerateRequest& request) {
+  check(context, request);
+  const auto prompt_size = static_cast<std::int64_t>(request.prompt.size());
+  const std::int64_t rest = context.model->config().max_seq_len - prompt_size;
+  return std::min(rest, std::max<std::int64_t>(0, request.max_tokens - 1)) + prompt_size;
+}
+
+/// Log-probabilities of all tokens. Sums of 1024 exponentials are float32, their total is double.
+void log_softmax(const Kernels& kernels, std::span<const float> logits, std::span<float> result) {
+  constexpr std::size_t kBlock = 1024;
+  const float largest = kernels.max(logits.data(), static_cast<std::int64_t>(logits.size()));
+  double sum = 0;
+  for (std::size_t first = 0; first < logits.size(); first += kBlock) {
+    const std::size_t n = std::min(kBlock, logits.size() - first);
+    sum += static_cast<double>(kernels.exp_sum(&logits[first], static_cast<std::int64_t>(n), largest, &result[first]));
+  }
+  const double normalizer = static_cast<double>(largest) + math::log(sum);
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    result[i] = static_cast<float>(static_cast<double>(logits[i]) - normalizer);
+  }
+}
+
+/// Divides or multiplies the score of each token of the text, as sample() does with logits.
+void penalize(std::span<const std::int32_t> ids, double penalty, std::span<float> scores) {
+  if (penalty == 1) return;
+  std::vector<std::int32_t> distinct(ids.begin(), ids.end());
+  std::sort(distinct.begin(), distinct.end());
+  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+  for (const std::int32_t id : distinct) {
+    float& score = scores[static_cast<std::size_t>(id)];
+    score = static_cast<float>(score > 0 ? static_cast<double>(score) / penalty : static_cast<double>(score) * penalty);
+  }
+}
+
+}  // namespace
+
+Sequence::Sequence(const GenerateContext& context, GenerateRequest request)
+    : context_(context), request_(std::move(request)), tokenizer_(context.tokenizer), text_(request_.stop_strings) {
+  branches_.push_back({context.make_cache(capacity_of(context, request_), request_.source.size()), request_.prompt});
+  const std::int32_t last = request_.prompt.back();
+  const bool continues = last < tokenizer_size() && (request_.source.empty() || request_.prompt.size() > 1);
+  if (continues) before_text_ = last;
+  if (tokenizer_ != nullptr) detokenizer_.emplace(*tokenizer_, before_text_);
+  if (request_.max_tokens == 0) {
+    finish(FinishReason::length);
+    return;
+  }
+  const std::int64_t room = branches_.front().cache.capacity() + 1 - static_cast<std::int64_t>(request_.prompt.size());
+  request_.max_tokens = std::min(request_.max_tokens, room);
+  if (request_.beam.n_beams > 1) search_.emplace(request_.beam, request_.max_tokens, request_.stop_ids);
+}
+
+std::span<const std::int32_t> Sequence::pending_source() const {
+  if (branches_.front().cache.length() > 0) return {};
+  return request_.source;
+}
+
+std::span<const std::int32_t> Sequence::pending(const Branch& branch, std::int64_t most) {
+  const auto all = std::span(branch.ids).subspan(static_cast<std::size_t>(branch.cache.length()));
+  return all.first(std::min(all.size(), static_cast<std::size_t>(most)));
+}
+
+bool Sequence::draws_after(const Branch& branch, std::size_t n_fed) {
+  return static_cast<std::size_t>(branch.cache.length()) + n_fed == branch.ids.size();
+}
+
+TextSoFar Sequence::text_of(const Branch& branch) const {
+  return {branch.ids, static_cast<std::int64_t>(branch.ids.size() - request_.prompt.size()), request_.max_tokens,
+          request_.stop_ids};
+}
+
+void Sequence::take_logits(Branch& branch, std::span<const float> logits) {
+  if (search_) {
+    extend(branch, logits);
+  } else {
+    choose(branch, logits);
+  }
+}
+
+/// The most probable extensions of a beam.
+void Sequence::extend(Branch& branch, std::span<const float> logits) const {
+  if (!context_.kernels->all_finite(logits.data(), static_cast<std::int64_t>(logits.size()))) {
+    throw BadInput("beam", "expected finite logits");
+  }
+  std::vector<float> scores(logits.size());
+  log_softmax(*context_.kernels, logits, scores);
+  penalize(branch.ids, request_.sampling.repeat_penalty, scores);
+  if (applies(request_.rules, text_of(branch))) apply(request_.rules, text_of(branch), scores);
+  const auto beam = static_cast<std::size_t>(&branch - branches_.data());
+  branch.extensions.clear();
+  add_extensions(scores, search_->n_extensions(), static_cast<int>(beam), search_->beams()[beam].sum,
+                 branch.extensions);
+}
+
+void Sequence::choose(Branch& branch, std::span<const float> logits) {
+  std::vector<float> changed;
+  std::span<const float> scores = logits;
+  if (applies(request_.rules, text_of(branch))) {
+    changed.assign(logits.begin(), logits.end());
+    apply(request_.rules, text_of(branch), changed);
+    scores = changed;
+  }
+  const DrawKey key{request_.seed, request_.sequence, result_.ids.size()};
+  const std::int32_t id = sample(scores, branch.ids, request_.sampling, key);
+  if (request_.wants_score) sum_ += logprob(logits, id);
+  if (std::find(request_.stop_ids.begin(), request_.stop_ids.end(), id) != request_.stop_ids.end()) {
+    return finish(FinishReason::stop);
+  }
+  report.token = TokenReport{id, 0, {}};
+  if (request_.n_logprobs > 0) {
+    report.token = {id, logprob(logits, id), top_logprobs(logits, request_.n_logprobs)};
+    result_.logprobs.push_back(*report.token);
+  }
+  result_.ids.push_back(id);
+  branch.ids.push_back(id);
+  if (detokenizer_ && id < tokenizer_size()) show(text_.push(detokenizer_->push(id)));
+  if (text_.stopped()) {
+    finish(FinishReason::stop);
+  } else if (static_cast<std::int64_t>(result_.ids.size()) == request_.max_tokens) {
+    finish(FinishReason::length);
+  }
+}
+
+void Sequence::finish_step() {
+  if (!search_ || has_ended()) return;
+  std::vector<Extension> extensions;
+  for (const Branch& branch : branches_) {
+    extensions.insert(extensions.end(), branch.extensions.begin(), branch.extensions.end());
+  }
+  if (extensions.empty()) throw BadInput("beam", "the rules exclude every token");
+  if (!search_->step(std::move(extensions))) return finish_beams();
+
+  // The first beam that extends a branch continues in its cache; the others copy it, into caches of beams that ended.
+  std::vector<Branch> next;
+  std::vector<bool> is_taken(branches_.size());
+  std::vector<std::size_t> copied;  // beams that need a copy of their parent's cache
+  for (const Extension& beam : search_->beams()) {
+    const auto parent = static_cast<std::size_t>(beam.beam);
+    if (is_taken[parent]) copied.push_back(next.size());
+    std::vector<std::int32_t> ids = branches_[parent].ids;
+    ids.push_back(beam.id);
+    next.push_back({branches_[parent].cache, std::move(ids)});
+    is_taken[parent] = true;
+  }
+  std::size_t spare = 0;
+  for (const std::size_t beam : copied) {
+    while (spare < branches_.size() && is_taken[spare]) ++spare;
+    const KvCache& parent = next[beam].cache;
+    KvCache cache = spare < branches_.size() ? branches_[spare++].cache : context_.make_cache(parent.capacity());
+    cache.copy_from(parent);
+    next[beam].cache = std::move(cache);
+  }
+  branches_ = std::move(next);
+}
+
+void Sequence::show(const std::string& text) {
+  result_.text += text;
+  report.text += text;
+}
+
+void Sequence::finish(FinishReason reason) {
+  show(text_.flush());
+  result_.finish_reason = text_.stopped() ? FinishReason::stop : reason;
+  if (request_.wants_score) {
+    const double length = static_cast<double>(result_.ids.size()) + (reason == FinishReason::stop ? 1 : 0);
+    result_.score = length > 0 ? sum_ / math::exp(request_.beam.length_penalty * math::log(length)) : 0;
+    result_.hypotheses = {{result_.ids, result_.text, result_.score}};
+  }
+  report.result = std::move(result_);
+}
+
+void Sequence::finish_beams() {
+  for (const Hypothesis& hypothesis : search_->hypotheses()) {
+    result_.hypotheses.push_back({hypothesis.ids, text_of(hypothesis.ids), hypothesis.score});
+    if (result_.hypotheses.size() > 1) continue;
+    result_.ids = hypothesis.ids;
+    result_.score = hypothesis.score;
+    result_.finish_reason = hypothesis.stopped ? FinishReason::stop : FinishReason::length;
+    report.text = result_.text = result_.hypotheses.front().text;
+  }
+  report.result = std::move(result_);
+}
+
+/// The text of new tokens, without bytes that are not UTF-8.
+std::string Sequence::text_of(std::span<const std::int32_t> ids) const {
+  if (tokenizer_ == nullptr) return "";
+  Detokenizer detokenizer(*tokenizer_, before_text_);
+  TextStream stream{std::vector<std::string>()};
+  std::string text;
+  for (const std::int32_t id : ids) {
+    if (id < tokenizer_size()) text += stream.push(detokenizer.push(id));
+  }
+  return text + stream.flush();
+}
+
+}  // namespace vitrine
