@@ -46,6 +46,12 @@ if grep -q 'gpt2/' "$source/$page"; then
     exit 1
 fi
 
+if grep -q 't5/' "$source/$page"; then
+  vitrine init t5-small t5 --set d_model=16 --set n_layers=1 --set n_heads=2 --set head_dim=8 --set d_ff=32 \
+    --set vocab_size=100 --seed 1 >/dev/null || exit 1
+  printf '%s\n' '[5, 6, 7, 1]' '[8, 9, 1]' >ids.jsonl
+fi
+
 if grep -q 'train config.toml' "$source/$page"; then
   vitrine tokenizer train --model bytes --out bytes.json >/dev/null
   vitrine data pack story.txt --tokenizer bytes.json --out config-tokens >/dev/null

@@ -61,6 +61,7 @@ def models() -> dict[str, tuple[PreTrainedModel, str, dict[str, str], tuple[str,
     distilbert = transformers.DistilBertConfig(**DISTIL_SIZES)
     return {
         "bert": (transformers.BertForMaskedLM(bert), "bert", BERT, BERT_HEAD),
+        "bert_pretraining": (transformers.BertForPreTraining(bert), "bert", BERT, BERT_HEAD),
         "roberta": (transformers.RobertaForMaskedLM(roberta), "roberta", BERT, ROBERTA_HEAD),
         "xlm_roberta": (transformers.XLMRobertaForMaskedLM(xlm), "roberta", BERT, ROBERTA_HEAD),
         "distilbert": (transformers.DistilBertForMaskedLM(distilbert), "distilbert", DISTILBERT, DISTILBERT_HEAD),
@@ -106,6 +107,9 @@ def build_sites(model: PreTrainedModel, base: str, parts: dict[str, str], head: 
         block |= norm_sites(model, seen, f"{name}.{parts['ln2']}", "ln2")
         stream = block["hook_normalized_resid_post"] = block["ln2.hook_out"]
         sites |= {f"blocks.{layer}.{key}": value for key, value in block.items()}
+    if "cls.seq_relationship" in seen.outputs:
+        sites["pooler.hook_pooler_out"] = seen.outputs[f"{base}.pooler"]
+        sites["nsp_head.hook_nsp_out"] = seen.outputs["cls.seq_relationship"]
     dense, norm, unembed = head
     sites["head.hook_pre"] = seen.outputs[dense]
     sites["head.hook_post"] = seen.inputs[norm]
@@ -116,9 +120,15 @@ def build_sites(model: PreTrainedModel, base: str, parts: dict[str, str], head: 
 
 
 def gradients_of(model: PreTrainedModel, ids: Tensor, stored: set[str]) -> Sites:
-    """The mean loss where each position predicts the next id, and its gradients, by the file's names."""
-    logits = model(input_ids=ids[None]).logits[0]
-    loss = nn.functional.cross_entropy(logits[:-1], ids[1:])
+    """The mean loss where each position predicts the next id, and its gradients, by the file's names.
+
+    To it is added the loss of the next sentence, which does not follow, if the model predicts it.
+    """
+    result = model(input_ids=ids[None])
+    logits = result.prediction_logits if hasattr(result, "prediction_logits") else result.logits
+    loss = nn.functional.cross_entropy(logits[0, :-1], ids[1:])
+    if hasattr(result, "seq_relationship_logits"):
+        loss = loss + nn.functional.cross_entropy(result.seq_relationship_logits, torch.tensor([1]))
     loss.backward()
     named = {name: weight.grad for name, weight in model.named_parameters(remove_duplicate=False) if name in stored}
     return {"loss": loss.detach()[None]} | named

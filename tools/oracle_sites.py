@@ -124,7 +124,8 @@ def record(model: PreTrainedModel, ids: Tensor) -> Record:
             )
         with torch.no_grad():
             result = model(ids[None], labels=ids[None], use_cache=False)
-    seen.logits, seen.loss = result.logits[0], result.loss
+    logits = result.prediction_logits if hasattr(result, "prediction_logits") else result.logits
+    seen.logits, seen.loss = logits[0], result.loss
     assert len(seen.attention) == model.config.num_hidden_layers, "attention was not observed"
     return seen
 

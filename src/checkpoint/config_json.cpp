@@ -21,8 +21,11 @@ const Family& family_of(const Json& config, const std::string& where) {
       continue;
     }
     const auto it = config.find("architectures");
-    const bool fits = it == config.end() || !it->is_array() || it->empty() ||
-                      std::find(it->begin(), it->end(), std::string(family.architecture)) != it->end();
+    const auto names = [&](std::string_view name) {
+      return std::find(it->begin(), it->end(), std::string(name)) != it->end();
+    };
+    const bool fits = it == config.end() || !it->is_array() || it->empty() || names(family.architecture) ||
+                      std::any_of(family.others.begin(), family.others.end(), names);
     if (!fits) throw Unsupported(where, "architectures: expected {}, got {}", family.architecture, it->dump());
     return family;
   }

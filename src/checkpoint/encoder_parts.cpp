@@ -6,6 +6,19 @@
 
 namespace vitrine {
 
+namespace {
+
+/// What the class of the model adds to the stack: `XModel` has a pooler and no head, `XForPreTraining` all.
+void read_class(ConfigReader& c, bool has_pooler, ModelConfig& model) {
+  for (const std::string& name : c.texts_or_empty("architectures")) {
+    model.has_head = !name.ends_with("Model");
+    const bool pretrains = name.ends_with("ForPreTraining");
+    if (has_pooler && (!model.has_head || pretrains)) model.pooler = PoolerConfig{pretrains};
+  }
+}
+
+}  // namespace
+
 ModelConfig read_encoder(ConfigReader& c, const EncoderKeys& keys, double eps, Activation head_activation) {
   ModelConfig model;
   model.d_model = c.size(keys.d_model);
@@ -18,6 +31,7 @@ ModelConfig read_encoder(ConfigReader& c, const EncoderKeys& keys, double eps, A
   model.head.tied = c.flag_or("tie_word_embeddings", true);
   model.head.bias = true;
   model.head.transform = {head_activation, norm};
+  read_class(c, keys.has_pooler, model);
 
   BlockConfig block;
   block.norms.attn.sum = block.norms.ffn.sum = norm;
@@ -83,9 +97,17 @@ Family bert_like(std::string_view model_type, std::string_view architecture, std
       {"{p}encoder.layer.{l}.output.dense", {"blocks.{l}.mlp.w_down"}},
       {"{p}encoder.layer.{l}.output.LayerNorm", {"blocks.{l}.ln2"}},
   };
-  // a buffer, and layers of the pre-training that the head for masked tokens does not use
+  family.tensors.push_back({"{p}pooler.dense", {"pooler.dense"}});
+  family.tensors.push_back({"cls.seq_relationship", {"nsp_head"}});
+  // a buffer, and layers that a model of another class does not use
   family.ignored = {"{p}embeddings.position_ids", "{p}pooler.dense.weight", "{p}pooler.dense.bias",
                     "cls.seq_relationship.weight", "cls.seq_relationship.bias"};
+  // some files of models without a head have no pooler
+  family.adapt = [](ModelConfig& model, const HasTensor& has) {
+    const bool is_stored =
+        has("pooler.dense.weight") || has("bert.pooler.dense.weight") || has("roberta.pooler.dense.weight");
+    if (model.pooler && !model.has_head && !is_stored) model.pooler.reset();
+  };
   family.keys = {{"d_model", "hidden_size"},
                  {"n_layers", "num_hidden_layers"},
                  {"n_heads", "num_attention_heads"},
@@ -94,8 +116,9 @@ Family bert_like(std::string_view model_type, std::string_view architecture, std
   return family;
 }
 
-Family roberta_like(std::string_view model_type, std::string_view architecture) {
+Family roberta_like(std::string_view model_type, std::string_view architecture, std::string_view without_head) {
   Family family = bert_like(model_type, architecture, "roberta.", read_roberta);
+  family.others = {without_head};
   add_tensors(family.tensors,
               {{"lm_head.dense", {"head.dense"}}, {"lm_head.layer_norm", {"head.ln"}}, {"lm_head", {"unembed"}}});
   family.tensors.push_back({"lm_head.decoder", {"unembed"}});

@@ -9,6 +9,7 @@ namespace vitrine {
 struct EncoderKeys {
   std::string_view d_model, n_layers, n_heads, d_ff, activation;
   std::int64_t pad_id = 0;  ///< The default of pad_token_id.
+  bool has_pooler = true;   ///< Whether the model without a head has a pooler.
 };
 
 /// Reads what all of them share: attention in both directions, biases, LayerNorm of the embedding and of the residual
@@ -24,6 +25,6 @@ ModelConfig read_roberta(ConfigReader& c);
 Family bert_like(std::string_view model_type, std::string_view architecture, std::string_view prefix,
                  std::function<ModelConfig(ConfigReader&)> read_config);
 /// A family with RoBERTa's tensor names.
-Family roberta_like(std::string_view model_type, std::string_view architecture);
+Family roberta_like(std::string_view model_type, std::string_view architecture, std::string_view without_head);
 
 }  // namespace vitrine

@@ -44,7 +44,8 @@ struct Family {
   };
 
   std::string_view model_type;    ///< The value of config.json's model_type.
-  std::string_view architecture;  ///< config.json's `architectures`, if present, must contain it.
+  std::string_view architecture;  ///< config.json's `architectures`, if present, must contain it or one of `others`.
+  std::vector<std::string_view> others{};
   std::function<ModelConfig(ConfigReader&)> read_config;
   std::function<void(ModelConfig&, const HasTensor&)> adapt{};  ///< What the file's tensors decide; null: nothing.
   bool has_encoder = false;                                     ///< Its models are encoder–decoders.

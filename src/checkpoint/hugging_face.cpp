@@ -307,6 +307,8 @@ void read_generation(const fs::path& folder, const Json& config, Checkpoint& che
     const auto start = read_ids(json, "decoder_start_token_id", vocab_size, where);
     if (!bos.empty()) checkpoint.bos_id = bos.front();
     if (!start.empty()) checkpoint.start_id = start.front();
+    const auto pad = read_ids(json, "pad_token_id", vocab_size, where);
+    if (!pad.empty()) checkpoint.pad_id = pad.front();
     if (!eos.empty()) checkpoint.stop_ids = eos;
   };
   read_special(config, (folder / "config.json").string());

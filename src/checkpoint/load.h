@@ -44,8 +44,9 @@ struct Checkpoint {
   std::string tokenizer_path;           ///< For load_tokenizer(); empty if the format has no tokenizer.
   std::optional<std::int32_t> bos_id;
   std::optional<std::int32_t> start_id;  ///< The first token that a decoder with an encoder reads.
-  std::vector<std::int32_t> stop_ids;    ///< Any of them ends a text.
-  SamplingOverrides generation;          ///< generation_config.json.
+  std::optional<std::int32_t> pad_id;
+  std::vector<std::int32_t> stop_ids;  ///< Any of them ends a text.
+  SamplingOverrides generation;        ///< generation_config.json.
   SearchDefaults search;
 };
 

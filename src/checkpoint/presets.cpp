@@ -150,6 +150,8 @@ constexpr Preset kPresets[] = {
       "layer_norm_eps": 1e-12, "max_position_embeddings": 512, "type_vocab_size": 2, "pad_token_id": 0,
       "vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
       "intermediate_size": 3072})"},
+    {"bert-base-pretraining", "google-bert/bert-base-uncased with both heads; Devlin et al. 2018, section 3 (110M)",
+     110'106'428, R"({"architectures": ["BertForPreTraining"]})", "bert-base"},
     {"roberta-base", "FacebookAI/roberta-base; Liu et al. 2019, section 5 (125M)",
      124'697'433, R"({"architectures": ["RobertaForMaskedLM"], "model_type": "roberta", "layer_norm_eps": 1e-05,
       "max_position_embeddings": 514, "type_vocab_size": 1, "pad_token_id": 1, "bos_token_id": 0,

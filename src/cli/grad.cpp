@@ -1,4 +1,6 @@
 // vitrine grad: compute the loss over a text and its gradient with respect to every parameter.
+#include <algorithm>
+
 #include "base/file_writer.h"
 #include "checkpoint/gradients_file.h"
 #include "cli/commands.h"
@@ -25,10 +27,9 @@ void run_grad(const GradOptions& o) {
     if (!is_constant(model.config(), name)) gradients.add(param);
   });
 
-  const auto n = static_cast<std::int64_t>(session.rows().size());
   Arena arena;
   Pass pass = session.make_pass(session.context(o), arena);
-  const double mean = learn_next_tokens(session, pass, gradients);
+  const double mean = learn_targets(session, pass, gradients);
   stop_cleanly();
   {
     ProgressBar bar("writing " + o.out);
@@ -40,17 +41,20 @@ void run_grad(const GradOptions& o) {
     if (session.has_encoder()) object["target_ids"] = session.target;
     return print_json(object);
   }
-  print(fmt::format("loss {:.6f} nats per token over {} predictions; gradients written to {}\n", mean, n - 1, o.out));
+  const auto n = session.targets.size() -
+                 static_cast<std::size_t>(std::count(session.targets.begin(), session.targets.end(), kNoLabel));
+  print(fmt::format("loss {:.6f} nats per token over {} predictions; gradients written to {}\n", mean, n, o.out));
 }
 
 }  // namespace
 
 void add_grad(CLI::App& program) {
   CLI::App& command = *program.add_subcommand(
-      "grad", "Write the gradient of the next-token loss with respect to every parameter to a .safetensors file");
+      "grad", "Write the gradient of the loss with respect to every parameter to a .safetensors file");
   const auto o = std::make_shared<GradOptions>();
   add_model_and_text(command, *o);
   add_second_input(command, *o);
+  add_labels(command, *o);
   command.add_option("--out", o->out, "The file to write: float32, with the names and shapes of the checkpoint")
       ->required();
   finish_command(command, o, run_grad, "Example: vitrine grad gpt2/ --ids 464,3139,286 --out gradients.safetensors");

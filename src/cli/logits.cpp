@@ -18,7 +18,9 @@ void run_logits(const LogitsOptions& o) {
   const std::int64_t vocab_size = session.checkpoint.model->config().vocab_size;
   stop_cleanly();
   NpyWriter writer(o.out, n_rows, vocab_size);
-  score(session.context(o), session.tokens(), [&](std::int64_t, const Tensor& logits) { writer.add(logits); });
+  score(
+      session.context(o), session.tokens(), [&](std::int64_t, const Tensor& logits) { writer.add(logits); }, 0,
+      session.n_padding);
   writer.commit();
   if (o.json) {
     Json object = {{"ids", session.ids}, {"shape", {n_rows, vocab_size}}, {"out", o.out}};

@@ -1,6 +1,8 @@
 #include "cli/options.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <numeric>
 #include <system_error>
 
 #include "base/error.h"
@@ -93,6 +95,17 @@ void add_second_input(CLI::App& command, Options& o) {
                                            "Its token ids, instead of --target, with the start symbol");
   const auto take_types = [&o](const std::string& text) { o.types = parse_ids(text, "--types"); };
   command.add_option_function<std::string>("--types", take_types, "Types of the tokens as in 0,0,1 (default: all 0)");
+  add_number<std::int64_t>(command, "--pad-to", o.pad_to,
+                           "Append padding, which no token attends to, to the text, up to N tokens", 1, 1 << 30);
+}
+
+void add_labels(CLI::App& command, Options& o) {
+  const auto take = [&o](const std::string& text) { o.labels = parse_ids(text, "--labels"); };
+  command.add_option_function<std::string>(
+      "--labels", take, "What each row predicts, as in 5,-100,7; -100: nothing (default: the next token)");
+  add_number<std::int32_t>(command, "--next-sentence", o.next_sentence,
+                           "Add the loss of BERT's next sentence: 0 if the second part follows the first, else 1", 0,
+                           1);
 }
 
 void add_list(CLI::App& command, const std::string& name, std::vector<std::string>& list, const std::string& about) {
@@ -119,6 +132,16 @@ Session open_model(const Options& o, const std::string& given, bool needs_tokeni
     const std::string& own = session.checkpoint.tokenizer_path;
     if (own.empty()) throw BadInput(path, "contains no tokenizer; give --tokenizer, or --ids");
     session.tokenizer = load_tokenizer(own, o.tokenizer_options);
+  }
+  return session;
+}
+
+Session open_for_texts(const Options& o, const std::string& path, bool needs_tokenizer) {
+  Session session = open_model(o, path, needs_tokenizer);
+  if (session.tokenizer != nullptr || session.checkpoint.tokenizer_path.empty()) return session;
+  try {
+    session.tokenizer = load_tokenizer(session.checkpoint.tokenizer_path, o.tokenizer_options);
+  } catch (const BadInput&) {  // the folder has none; ids need none
   }
   return session;
 }
@@ -172,6 +195,13 @@ Session open_full_session(const Options& o) {
   if (!o.types.empty() && o.types.size() != session.ids.size()) {
     throw BadInput("--types", "expected {} types, one for each token, got {}", session.ids.size(), o.types.size());
   }
+  const auto n = static_cast<std::int64_t>(session.ids.size());
+  if (o.pad_to > 0 && o.pad_to < n) throw BadInput("--pad-to", "the text has {} tokens already", n);
+  if (o.pad_to > n) {
+    session.n_padding = o.pad_to - n;
+    session.ids.resize(static_cast<std::size_t>(o.pad_to), session.checkpoint.pad_id.value_or(0));
+    if (!session.types.empty()) session.types.resize(session.ids.size());
+  }
   return session;
 }
 
@@ -181,6 +211,7 @@ Pass Session::make_pass(const GenerateContext& context, Arena& arena) const {
   const auto n_rows = static_cast<std::int64_t>(rows().size());
   Pass pass = context.make_pass(arena, {{0, n_rows, 0, nullptr, has_encoder() ? 0 : -1}});
   if (has_encoder()) pass.sources = {{0, static_cast<std::int64_t>(ids.size())}};
+  (has_encoder() ? pass.sources : pass.segments)[0].n_padding = n_padding;
   return pass;
 }
 
@@ -195,24 +226,48 @@ std::int64_t stored_bytes(const Model& model) {
 Session open_learning_session(const Options& o, const char* where) {
   if (o.kv != "f32") throw Unsupported("--kv", "gradients need f32 keys and values, got {}", o.kv);
   Session session = open_full_session(o);
-  if (is_bidirectional(session.checkpoint.model->config())) {
-    throw Unsupported(where, "the model attends to later tokens, so it has no next-token loss");
+  const ModelConfig& config = session.checkpoint.model->config();
+  const std::size_t n_rows = session.rows().size();
+  session.next_sentence = o.next_sentence;
+  if (o.next_sentence && !(config.pooler && config.pooler->next_sentence)) {
+    throw BadInput("--next-sentence", "the model does not predict the next sentence");
   }
-  if (session.rows().size() < 2) {
-    throw BadInput(where, "expected at least 2 tokens (the first predicts the second), got {}", session.rows().size());
+  if (!o.labels.empty()) {
+    if (o.labels.size() != n_rows)
+      throw BadInput("--labels", "expected {} labels, one a row, got {}", n_rows, o.labels.size());
+    for (const std::int32_t label : o.labels) {
+      const bool fits = label == kNoLabel || (label >= 0 && label < config.vocab_size);
+      if (!fits) throw BadInput("--labels", "expected ids from 0 to {} or -100, got {}", config.vocab_size - 1, label);
+    }
+    session.targets = o.labels;
+    return session;
   }
+  if (is_bidirectional(config)) {
+    throw Unsupported(where, "the model attends to later tokens, so it has no next-token loss; give --labels");
+  }
+  if (n_rows < 2) {
+    throw BadInput(where, "expected at least 2 tokens (the first predicts the second), got {}", n_rows);
+  }
+  session.targets.assign(session.rows().begin() + 1, session.rows().end());
   return session;
 }
 
-double learn_next_tokens(const Session& session, Pass& pass, Gradients& params) {
-  const auto targets = std::span(session.rows()).subspan(1);
-  const auto n = static_cast<float>(targets.size());
+double learn_targets(const Session& session, Pass& pass, Gradients& params) {
+  std::vector<std::int32_t> targets = session.targets;
+  std::vector<float> weights;
+  for (std::int32_t& target : targets) {
+    weights.push_back(target == kNoLabel ? 0.0f : 1.0f);
+    target = std::max(target, 0);
+  }
+  const double n = std::max(1.0, std::accumulate(weights.begin(), weights.end(), 0.0));
+  const std::int32_t next_sentence = session.next_sentence.value_or(0);
   Tape tape(params);
-  LossRequest loss{targets, {}, 1.0f / n};
+  LossRequest loss{targets, weights, static_cast<float>(1 / n)};
+  if (session.next_sentence) loss.next_sentence = {&next_sentence, 1};
   LossResult found;
   pass.training = {&tape, &loss, &found};
   session.checkpoint.model->learn(pass, session.tokens());
-  return found.cross_entropy / static_cast<double>(targets.size());
+  return found.cross_entropy / n + found.next_sentence;
 }
 
 std::optional<std::int32_t> Session::bos() const {

@@ -37,6 +37,9 @@ struct Options {
   std::optional<std::string> target;
   std::vector<std::int32_t> target_ids, types;
   bool has_target_ids = false;
+  std::int64_t pad_to = 0;
+  std::vector<std::int32_t> labels;
+  std::optional<std::int32_t> next_sentence;
 
   int thread_count() const { return threads > 0 ? threads : default_thread_count(); }
 };
@@ -60,6 +63,9 @@ void add_model_and_text(CLI::App& command, Options& options);
 
 /// Adds --target, --target-ids and --types, for commands that run a forward over a given text.
 void add_second_input(CLI::App& command, Options& options);
+
+/// Adds --labels and --next-sentence, for commands that compute gradients.
+void add_labels(CLI::App& command, Options& options);
 
 /// Adds an option that may be given several times, with its values unchanged (CLI11's own lists split and drop some).
 void add_list(CLI::App& command, const std::string& name, std::vector<std::string>& list, const std::string& about);
@@ -94,9 +100,12 @@ struct Session {
   Checkpoint checkpoint;
   std::unique_ptr<const Tokenizer> tokenizer;  ///< Null if none was needed.
   std::unique_ptr<ThreadPool> pool;
-  std::vector<std::int32_t> ids;     ///< The text as ids; only BOS for an empty text. An encoder reads it.
-  std::vector<std::int32_t> target;  ///< What the decoder of a model with an encoder reads.
-  std::vector<std::int32_t> types;   ///< Of `ids`; empty: all 0.
+  std::vector<std::int32_t> ids;              ///< The text as ids; only BOS for an empty text. An encoder reads it.
+  std::vector<std::int32_t> target;           ///< What the decoder of a model with an encoder reads.
+  std::vector<std::int32_t> types;            ///< Of `ids`; empty: all 0.
+  std::vector<std::int32_t> targets;          ///< For gradients: what each row predicts, kNoLabel for nothing.
+  std::optional<std::int32_t> next_sentence;  ///< For gradients: the label of the next sentence.
+  std::int64_t n_padding = 0;                 ///< The last of `ids`, which no token attends to.
 
   GenerateContext context(const Options& options) const;
   bool has_encoder() const { return checkpoint.model->config().encoder.has_value(); }
@@ -119,13 +128,20 @@ Session open_session(const Options& options);
 Session open_full_session(const Options& options);
 /// The first token that the decoder of an encoder–decoder reads. Throws BadInput if the checkpoint has none.
 std::int32_t start_id(const Session& session);
-/// Like open_session(), for the gradient of the mean next-token loss. Throws Unsupported unless --kv is f32, and
-/// BadInput for fewer than two ids; `where` names the caller.
+/// A label that does not count, as in transformers.
+constexpr std::int32_t kNoLabel = -100;
+
+/// Like open_full_session(), for the gradient of the mean loss over --labels, or of the next tokens. Throws Unsupported
+/// unless --kv is f32, BadInput for labels that do not fit and fewer than two ids; `where` names the caller.
 Session open_learning_session(const Options& options, const char* where);
-/// Runs forward and backward over the session's ids. Returns the mean loss in nats; adds its gradients to `params`.
-double learn_next_tokens(const Session& session, Pass& pass, Gradients& params);
+/// Runs forward and backward over the session's tokens. Returns the mean loss in nats, plus that of the next sentence;
+/// adds its gradients to `params`.
+double learn_targets(const Session& session, Pass& pass, Gradients& params);
 /// Opens a model without a text. An empty `path` means the default model.
 Session open_model(const Options& options, const std::string& path, bool needs_tokenizer);
+
+/// The same, with the model's tokenizer if it has one, which must be the case if `needs_tokenizer`.
+Session open_for_texts(const Options& options, const std::string& path, bool needs_tokenizer);
 
 /// The size of a model's parameters as they are stored, in bytes.
 std::int64_t stored_bytes(const Model& model);

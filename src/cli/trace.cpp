@@ -48,7 +48,7 @@ void run_trace(const TraceOptions& o) {
   pass.logits = {LogitRequest::Rows::range, 0, static_cast<std::int64_t>(session.rows().size()), {}};
   if (o.gradients) {
     Gradients of_no_params;
-    learn_next_tokens(session, pass, of_no_params);
+    learn_targets(session, pass, of_no_params);
   } else {
     model.forward(pass, session.tokens());
   }
@@ -73,6 +73,7 @@ void add_trace(CLI::App& program) {
   const auto o = std::make_shared<TraceOptions>();
   add_model_and_text(command, *o);
   add_second_input(command, *o);
+  add_labels(command, *o);
   add_list(command, "--sites", o->globs,
            "A glob of the names of sites to write (default: all but those on demand); may be given several times");
   add_list(command, "--set", o->writes,

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
-#include "cli/lines.h"
 #include "cli/search.h"
+#include "cli/texts.h"
 #include "generate/choose_sampling.h"
 
 namespace vitrine::cli {
@@ -18,57 +18,6 @@ struct TranslateOptions : Options, SearchOptions {
 
 constexpr std::size_t kBatchesAtOnce = 16;      // sorted by length together
 constexpr std::int64_t kRowsPerStep = 1 << 12;  // of sources
-
-/// Lines of stdin, or one text.
-class Texts {
- public:
-  explicit Texts(const std::string& text) : from_stdin_(text == "-") {
-    if (!from_stdin_) input_ = text + "\n";
-  }
-  /// At most `most` texts; none at the end. Waits for at least one.
-  std::vector<std::string> next(std::size_t most) {
-    std::vector<std::string> texts;
-    while (texts.size() < most) {
-      const std::size_t end = input_.find('\n', at_);
-      if (end != std::string::npos) {
-        texts.push_back(input_.substr(at_, end - at_));
-        at_ = end + 1;
-        continue;
-      }
-      input_.erase(0, std::exchange(at_, 0));
-      if (from_stdin_ && read_stdin(input_)) continue;
-      if (!input_.empty()) texts.push_back(std::exchange(input_, ""));
-      break;
-    }
-    return texts;
-  }
-
- private:
-  bool from_stdin_;
-  std::string input_;
-  std::size_t at_ = 0;
-};
-
-/// The ids of a line: those of its text; with --lines, of the text or the ids that it is as JSON.
-std::vector<std::int32_t> ids_of(const Session& session, const TranslateOptions& o, const std::string& line,
-                                 std::int64_t number) {
-  const auto encode = [&](const std::string& text) {
-    if (session.tokenizer == nullptr) throw BadInput("TEXT", "the model has no tokenizer: give ids with --lines");
-    return session.tokenizer->encode(text, o.no_special ? SpecialTokens::none : SpecialTokens::apply);
-  };
-  if (!o.lines) return encode(line);
-  const Json json = parse_json(line, fmt::format("line {}", number));
-  if (json.is_string()) return encode(json.get<std::string>());
-  std::vector<std::int32_t> ids;
-  const auto is_id = [](const Json& id) {
-    return id.is_number_integer() && id >= 0 && id <= std::numeric_limits<std::int32_t>::max();
-  };
-  if (!json.is_array() || !std::all_of(json.begin(), json.end(), is_id)) {
-    throw BadInput(fmt::format("line {}", number), "expected a JSON string or a list of ids");
-  }
-  for (const Json& id : json) ids.push_back(id.get<std::int32_t>());
-  return ids;
-}
 
 std::string answer(const TranslateOptions& o, const Session& session, const GenerateRequest& request,
                    const GenerateResult& result) {
@@ -115,9 +64,9 @@ void run_requests(const GenerateContext& context, const TranslateOptions& o, con
 void run_translate(const TranslateOptions& o) {
   if (o.positionals == 0 && !o.lines) throw CLI::RequiredError("TEXT");
   const bool has_model = o.positionals == 2 || (o.lines && o.positionals == 1);
-  const Session session = open_model(o, has_model ? o.first : "", !o.lines);
+  const Session session = open_for_texts(o, has_model ? o.first : "", !o.lines);
   if (!session.has_encoder()) throw BadInput("translate", "the model has no encoder; generate continues a text");
-  Texts texts(o.lines ? "-" : o.positionals == 2 ? o.second : o.first);
+  TextReader texts(o.lines ? "-" : o.positionals == 2 ? o.second : o.first, false);
   const GenerateContext context = session.context(o);
   const std::size_t at_once = static_cast<std::size_t>(o.batch) * kBatchesAtOnce;
   std::int64_t number = 0;
@@ -125,7 +74,7 @@ void run_translate(const TranslateOptions& o) {
     std::vector<GenerateRequest> requests;
     for (const std::string& line : lines) {
       GenerateRequest request;
-      set_texts(session, o, ids_of(session, o, line, ++number), request);
+      set_texts(session, o, ids_of_line(session, o, o.lines, line, ++number), request);
       set_search(session, o, false, request);
       request.sampling.temperature = 0;
       request.sampling.repeat_penalty = session.checkpoint.generation.repeat_penalty.value_or(1);
@@ -148,7 +97,7 @@ void add_translate(CLI::App& program) {
   finish_command(command, o, run_translate,
                  "The answers come in the order of the lines, one line each; with --json one object each. They do not "
                  "depend on --batch.\n"
-                 "Example: vitrine translate opus-mt-de-en/ - --beam 4 < german.txt > english.txt");
+                 "Example: vitrine translate t5/ --lines --beam 4 --max-tokens 8 < ids.jsonl");
 }
 
 }  // namespace vitrine::cli

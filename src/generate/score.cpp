@@ -38,16 +38,21 @@ void feed(const GenerateContext& context, KvCache& cache, const Tokens& tokens, 
   }
 }
 
-void score(const GenerateContext& context, const Tokens& tokens, const ReceiveRows& receive, std::int64_t begin) {
+void score(const GenerateContext& context, const Tokens& tokens, const ReceiveRows& receive, std::int64_t begin,
+           std::int64_t n_padding) {
   const std::int64_t max_seq_len = context.model->config().max_seq_len;
   const auto n = static_cast<std::int64_t>(tokens.ids.size());
   if (n == 0) throw BadInput("logits", "expected at least one token, got none");
   if (n > max_seq_len) throw BadInput("TEXT", "the text has {} tokens, the model's context is {}", n, max_seq_len);
-  // No chunks if early tokens depend on late ones, or have types, which a later pass would lack.
-  if (is_bidirectional(context.model->config()) || (!tokens.types.empty() && tokens.source.empty())) {
+  // No chunks if early tokens depend on late ones, or if there are types or padding, which a later pass would lack.
+  const bool has_more = n_padding > 0 || (!tokens.types.empty() && tokens.source.empty());
+  if (is_bidirectional(context.model->config()) || has_more) {
     context.check_ids(tokens.ids);
+    context.check_source(tokens.source);
     Arena arena;
-    Pass pass = context.make_pass(arena, {{0, n, 0, nullptr}});
+    Pass pass = context.make_pass(arena, {{0, n, 0, nullptr, tokens.source.empty() ? -1 : 0}});
+    if (!tokens.source.empty()) pass.sources = {{0, static_cast<std::int64_t>(tokens.source.size())}};
+    (tokens.source.empty() ? pass.segments : pass.sources)[0].n_padding = n_padding;
     pass.logits = {LogitRequest::Rows::range, begin, n,
                    [&](std::int64_t row, const Tensor& logits) { receive(begin + row, logits); }};
     return context.model->forward(pass, tokens);
@@ -81,8 +86,9 @@ void predict_masked(const GenerateContext& context, std::span<const std::int32_t
   context.model->forward(pass, ids);
 }
 
-void predict(const GenerateContext& context, const Tokens& tokens, int n, const ReceivePrediction& receive) {
-  score(context, tokens, [&](std::int64_t first, const Tensor& logits) {
+void predict(const GenerateContext& context, const Tokens& tokens, int n, const ReceivePrediction& receive,
+             std::int64_t n_padding) {
+  const ReceiveRows rank = [&](std::int64_t first, const Tensor& logits) {
     std::vector<std::vector<TokenLogprob>> tops(static_cast<std::size_t>(logits.rows()));
     context.pool->parallel_for(logits.rows(), 1, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t row = begin; row < end; ++row) {
@@ -91,7 +97,8 @@ void predict(const GenerateContext& context, const Tokens& tokens, int n, const 
       }
     });
     for (std::size_t row = 0; row < tops.size(); ++row) receive(first + static_cast<std::int64_t>(row), tops[row]);
-  });
+  };
+  score(context, tokens, rank, 0, n_padding);
 }
 
 }  // namespace vitrine

@@ -23,14 +23,17 @@ void feed(const GenerateContext& context, KvCache& cache, const Tokens& tokens, 
 
 /// Passes the logits of the positions of the ids from `begin` on to `receive`. Of the memory used, only the KV cache
 /// grows with the text. Throws BadInput if the text is empty or exceeds the context (naming both numbers).
-void score(const GenerateContext& context, const Tokens& tokens, const ReceiveRows& receive, std::int64_t begin = 0);
+/// The last `n_padding` tokens of the model's first stack are padding.
+void score(const GenerateContext& context, const Tokens& tokens, const ReceiveRows& receive, std::int64_t begin = 0,
+           std::int64_t n_padding = 0);
 
 /// Receives, in ascending order, the most likely tokens after ids[0 … position], as top_logprobs ranks them.
 using ReceivePrediction = std::function<void(std::int64_t position, const std::vector<TokenLogprob>& top)>;
 
 /// The `n` most likely next tokens after every prefix of `ids`, in one pass over the text. Throws BadInput as score()
 /// and top_logprobs() do.
-void predict(const GenerateContext& context, const Tokens& tokens, int n, const ReceivePrediction& receive);
+void predict(const GenerateContext& context, const Tokens& tokens, int n, const ReceivePrediction& receive,
+             std::int64_t n_padding = 0);
 
 /// Receives the `n` most likely tokens in place of every `mask_id` in `ids`, in ascending positions. Throws BadInput if
 /// there is no mask, and Unsupported if the model does not attend to later tokens.

@@ -129,6 +129,14 @@ struct HeadConfig {
   bool operator==(const HeadConfig&) const = default;
 };
 
+/// A vector for a whole text, from its first row: tanh(x[0] · dense + bias) (Devlin et al. 2018).
+struct PoolerConfig {
+  /// From it, two logits: whether the second part of the text follows the first (0), or is any other (1).
+  bool next_sentence = false;
+
+  bool operator==(const PoolerConfig&) const = default;
+};
+
 /// A stack of blocks, from token ids to vectors.
 struct StackConfig {
   std::int64_t d_model = 0;
@@ -147,6 +155,8 @@ struct StackConfig {
 struct ModelConfig : StackConfig {
   std::optional<StackConfig> encoder;
   bool shared_embedding = false;  ///< The encoder uses the decoder's token embedding.
+  std::optional<PoolerConfig> pooler;
+  bool has_head = true;  ///< Without one the model computes vectors, but no logits.
   HeadConfig head;
 
   /// The name of the model's own stack in sites and parameters.

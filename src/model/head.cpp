@@ -98,14 +98,48 @@ Tensor unembed(Pass& p, const HeadConfig& c, const ModelParams& w, const Tensor&
   return p.tap(top(Site::logits), logits);
 }
 
+/// Rows of the stream after the last block, normed.
+Tensor normed_rows(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor& rows) {
+  return norm(p, BlockSite{-1, c.stack()}(Norm::final), c.final_norm, w.final_norm, rows);
+}
+
+/// Adds the losses of the next sentences to p.training.result, and sets their gradients.
+void learn_next_sentences(Pass& p, const Tensor& logits) {
+  const LossRequest& request = *p.training.loss;
+  const Tensor losses = next_token_loss(p, logits, request.next_sentence);
+  if (p.is_taped()) p.grad(losses);
+  for (std::int64_t i = 0; i < losses.count() && !p.shapes_only; ++i) {
+    p.training.result->next_sentence += static_cast<double>(losses.data[i]);
+    if (p.is_taped()) p.grad(losses).data[i] = request.next_sentence_scale;
+  }
+}
+
+/// The vector of each segment's first row, and what follows from it.
+void run_pooler(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor& x) {
+  const bool learns = p.training.loss != nullptr && !p.training.loss->next_sentence.empty();
+  const bool is_wanted = p.receive_pooled || p.receive_next_sentence || learns || p.wants(top(Site::pooler_out)) ||
+                         p.wants(top(Site::nsp_out));
+  if (!c.pooler || !is_wanted) return;
+  std::vector<std::int64_t> first;
+  for (const Segment& s : p.segments) first.push_back(s.first_row);
+  const Tensor rows = normed_rows(p, c, w, take_rows(p, x, first));
+  const Tensor pooled = p.tap(top(Site::pooler_out), tanh(p, linear(p, w.pooler, rows)));
+  if (p.receive_pooled) p.receive_pooled(pooled);
+  if (!c.pooler->next_sentence) return;
+  const Tensor logits = p.tap(top(Site::nsp_out), linear(p, w.nsp_head, pooled));
+  if (p.receive_next_sentence) p.receive_next_sentence(logits);
+  if (learns) learn_next_sentences(p, logits);
+}
+
 }  // namespace
 
 void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor& x, std::span<const std::int32_t> ids) {
+  if (p.receive_hidden && !c.encoder) p.receive_hidden(normed_rows(p, c, w, x));
+  run_pooler(p, c, w, x);
+  if (!c.has_head) return;
   const Tensor rows = requested_rows(p, x);
   if (rows.data == nullptr || rows.rows() == 0) return;
-  const BlockSite at{-1, c.stack()};
-  const Tensor normed =
-      p.tap(top(Site::unembed_in), transform(p, c.head, w, norm(p, at(Norm::final), c.final_norm, w.final_norm, rows)));
+  const Tensor normed = p.tap(top(Site::unembed_in), transform(p, c.head, w, normed_rows(p, c, w, rows)));
 
   const bool tapped = p.wants(top(Site::unembed_out)) || p.wants(top(Site::logits)) || p.wants(top(Site::loss));
   // In a dry run the ledger has one entry for all rows.

@@ -1,4 +1,4 @@
-// The head: from the stream after the last block to logits, and to losses.
+// The head: from the stream after the last block to vectors, logits and losses.
 #pragma once
 
 #include <span>
@@ -8,7 +8,8 @@
 
 namespace vitrine {
 
-/// Norms and unembeds the requested rows of the stream x, in groups, and passes the logits to the receiver. In training
+/// Passes the normed rows of the stream x and the pooler's vectors to their receivers. Norms and unembeds the requested
+/// rows, in groups, and passes the logits to the receiver. In training
 /// the backward of each group, down to the normed rows, runs before the next group, so that only the logits of one
 /// group are in memory. `ids` are the tokens of the rows of x, of which each predicts the next.
 void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor& x, std::span<const std::int32_t> ids);

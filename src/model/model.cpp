@@ -15,7 +15,8 @@ std::optional<SiteId> end_of(const Pass& p, const ModelConfig& config) {
   const bool has_rows = p.logits.rows == LogitRequest::Rows::chosen ? !p.logits.chosen.empty()
                                                                     : p.logits.rows != LogitRequest::Rows::none;
   const bool has_logits = has_rows && p.logits.receive;
-  if (p.training.loss != nullptr || p.is_taped() || has_logits) return {};
+  const bool has_vectors = p.receive_hidden || p.receive_pooled || p.receive_next_sentence;
+  if (p.training.loss != nullptr || p.is_taped() || has_logits || has_vectors) return {};
   const Stack stack = config.stack();
   const int n_layers = static_cast<int>(config.blocks.size());
   SiteId end = BlockSite{0, stack}(Site::resid_pre);
@@ -65,6 +66,7 @@ void Model::forward(Pass& p, const Tokens& tokens) const {
   const Tensor encoded = encode(p, tokens);
   const std::span<const std::int32_t> types = config_.encoder ? std::span<const std::int32_t>() : tokens.types;
   const Stack stack = config_.stack();
+  if (p.segments.empty()) return;  // the encoder alone
   Tensor x = embed_tokens(p, stack, config_, params_, params_.embed, tokens.ids, types);
   x = run_stack(p, stack, config_, params_, x, encoded);
   if (!p.end) run_head(p, config_, params_, x, tokens.ids);
@@ -87,7 +89,10 @@ Tensor Model::encode(Pass& p, const Tokens& tokens) const {
     if (s.source >= 0) s.failure = p.sources[static_cast<std::size_t>(s.source)].failure;
   }
   const BlockSite at{-1, Stack::encoder};
-  return p.ends_before(at(Norm::final).scale) ? x : norm(p, at(Norm::final), c.final_norm, w.final_norm, x);
+  if (p.ends_before(at(Norm::final).scale)) return x;
+  x = norm(p, at(Norm::final), c.final_norm, w.final_norm, x);
+  if (p.receive_hidden) p.receive_hidden(x);
+  return x;
 }
 
 void Model::learn(Pass& p, const Tokens& tokens) const {
@@ -113,7 +118,8 @@ void Model::check(const Pass& p, const Tokens& tokens) const {
     check_cache(p, i);
     if (config_.encoder) check_source(p, i);
   }
-  if (row == 0 || row != static_cast<std::int64_t>(tokens.ids.size())) {
+  const bool encodes_only = config_.encoder && row == 0 && !p.sources.empty() && p.training.loss == nullptr;
+  if ((row == 0 && !encodes_only) || row != static_cast<std::int64_t>(tokens.ids.size())) {
     throw BadInput("forward", "expected segments that cover {} tokens (at least 1), got {}", tokens.ids.size(), row);
   }
   check_source_rows(p, tokens);
@@ -123,6 +129,11 @@ void Model::check(const Pass& p, const Tokens& tokens) const {
                                                            : tokens.ids.size();
   if (!tokens.types.empty() && tokens.types.size() != n_types) {
     throw BadInput("forward", "expected {} types, got {}", n_types, tokens.types.size());
+  }
+  const bool wants_logits = p.logits.receive || (p.training.loss != nullptr && !p.training.loss->targets.empty());
+  if (!config_.has_head && wants_logits) throw Unsupported("logits", "the model has no head, so it has no logits");
+  if (!config_.pooler && (p.receive_pooled || p.receive_next_sentence)) {
+    throw Unsupported("pooler", "the model has no pooler");
   }
   if (p.training.loss != nullptr && p.training.result == nullptr) {
     throw InternalError("forward", "expected a result for the losses");
@@ -200,6 +211,15 @@ void Model::check(const LossRequest& loss, std::int64_t rows, std::size_t n_segm
   const std::size_t n = loss.targets.size();
   const bool fits = n == static_cast<std::size_t>(rows) || (n + 1 == static_cast<std::size_t>(rows) && n_segments == 1);
   if (!fits || n == 0) throw BadInput("loss", "expected {} targets, got {}", rows, n);
+  const std::size_t n_sentences = loss.next_sentence.size();
+  const bool predicts_sentence = config_.pooler && config_.pooler->next_sentence;
+  if (n_sentences > 0 && (!predicts_sentence || n_sentences != n_segments)) {
+    throw BadInput("loss", "expected {} labels of the next sentence, got {}", predicts_sentence ? n_segments : 0,
+                   n_sentences);
+  }
+  for (const std::int32_t label : loss.next_sentence) {
+    if (label != 0 && label != 1) throw BadInput("loss", "expected 0 or 1 for the next sentence, got {}", label);
+  }
   if (!loss.weights.empty() && loss.weights.size() != n) {
     throw BadInput("loss", "expected {} weights or none, got {}", n, loss.weights.size());
   }

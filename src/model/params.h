@@ -51,6 +51,8 @@ struct StackParams {
 
 struct ModelParams : StackParams {
   StackParams encoder;      ///< If the config has an encoder.
+  LinearParams pooler;      ///< `[d_model, d_model]`, if the config has a pooler.
+  LinearParams nsp_head;    ///< `[2, d_model]`, if it predicts the next sentence.
   LinearParams head_dense;  ///< `[d_model, d_model]`, if the head has a transform.
   NormParams head_norm;
   LinearParams unembed;  ///< `[vocab_size, d_model]`; the weight is absent if the head is tied.
@@ -193,6 +195,9 @@ void for_each_param(const ModelConfig& config, Params& params, Visit&& visit) {
   if (!config.shared_embedding) visit(params.embed, own + "embed.weight", Shape{config.vocab_size, d});
   lister.embedding(config, params, own);
   lister.blocks(config, params, own, config.encoder ? config.encoder->d_model : 0);
+  if (config.pooler) lister.linear(params.pooler, "pooler.dense", d, d, true);
+  if (config.pooler && config.pooler->next_sentence) lister.linear(params.nsp_head, "nsp_head", 2, d, true);
+  if (!config.has_head) return;
   if (config.head.transform) {
     lister.linear(params.head_dense, "head.dense", d, d, true);
     lister.norm(params.head_norm, "head.ln", config.head.transform->norm, d);

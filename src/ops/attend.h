@@ -51,7 +51,8 @@ struct KeySource {
   std::int64_t first_row = 0;      ///< Rows [first_row, first_row + length) of k and v.
   std::int64_t length = 0;
   DType dtype = DType::f32;
-  KvBatch keys, values;  ///< These rows in the format of the cache.
+  KvBatch keys, values;        ///< These rows in the format of the cache.
+  std::int64_t n_padding = 0;  ///< Of these rows, the last ones, which are hidden.
 
   std::int64_t n_positions() const { return position + length; }
   /// All keys and values of one K/V head, in ascending position.

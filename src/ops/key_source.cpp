@@ -50,6 +50,7 @@ std::vector<KeySource> key_sources(Pass& p, BlockSite at, const Tensor& k, const
     const Segment none{0, 0, at.cross && cache != nullptr ? cache->length() : 0};
     const Segment& rows = is_read ? none : at.cross ? p.sources[static_cast<std::size_t>(s.source)] : s;
     KeySource source{cache, at.layer, rows.position, rows.first_row, rows.length, dtype, {}, {}};
+    source.n_padding = rows.n_padding;
     if (!is_read) source.keys = rounded(p, k.row_range(rows.first_row, rows.length), dtype);
     if (!is_read) source.values = rounded(p, v.row_range(rows.first_row, rows.length), dtype);
     sources.push_back(source);

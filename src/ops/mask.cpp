@@ -17,7 +17,8 @@ double count_back(std::int64_t position, std::int64_t n, std::int64_t most) {
 Positions Mask::visible(std::int64_t position, std::int64_t n_positions) const {
   const std::int64_t reach = window.value_or(n_positions);
   const std::int64_t begin = window ? std::max<std::int64_t>(0, position - reach + 1) : 0;
-  return {begin, kind == Kind::causal ? position + 1 : std::min(n_positions, window ? position + reach : n_positions)};
+  const std::int64_t end = kind == Kind::causal ? position + 1 : window ? position + reach : n_positions;
+  return {std::min(begin, n_positions), std::min(end, n_positions)};
 }
 
 double Mask::count_visible(std::int64_t position, std::int64_t n, std::int64_t n_positions) const {

@@ -33,7 +33,7 @@ void SegmentAttention::place_strip(std::int64_t row, Tile& tile) const {
 }
 
 Positions SegmentAttention::visible(std::int64_t row) const {
-  return mask_.visible(s_.position + token(row), n_positions());
+  return mask_.visible(s_.position + token(row), n_positions() - source_.n_padding);
 }
 
 /// The visible columns of a strip, extended to values other than `neutral` that a tap has written outside the mask.

@@ -37,6 +37,7 @@ struct Segment {
   /// In a model with an encoder: the segment of Pass::sources that this one attends to. −1: an earlier pass has read
   /// the source, and the cache holds its keys and values.
   int source = -1;
+  std::int64_t n_padding = 0;  ///< Its last rows that no row attends to; not with a cache.
   /// Set by the forward. A failed segment receives no logits and its cache does not advance. Other segments are not
   /// affected.
   std::optional<Failure> failure{};
@@ -67,8 +68,12 @@ struct Pass : Machine {
   Taps* taps = nullptr;
   DType kv_dtype = DType::f32;  ///< Without a cache, K and V are rounded to it before attention reads them.
   Learning training{};
-  Ledger* ledger = nullptr;        ///< If not null, it receives every op.
-  std::optional<SiteId> end{};     ///< Set by the forward: neither this site nor any later one is needed.
+  Ledger* ledger = nullptr;     ///< If not null, it receives every op.
+  std::optional<SiteId> end{};  ///< Set by the forward: neither this site nor any later one is needed.
+  /// Receives all rows `[T, d]` of the model's first stack after its final norm. Valid only during the call, as below.
+  std::function<void(const Tensor& rows)> receive_hidden{};
+  /// Receives the pooler's vector of each segment `[n, d]`, and the logits of the next sentence `[n, 2]`.
+  std::function<void(const Tensor&vectors)> receive_pooled{}, receive_next_sentence{};
   std::vector<Segment> sources{};  ///< The rows of the encoder. Their positions begin at 0, and they have no caches.
 
   /// The segments whose rows a stack computes.

@@ -178,6 +178,18 @@ constexpr auto kSites = std::to_array<SiteInfo>({
     {Site::final_scale, kTop, kDefault, "ln_final.hook_scale", {T, one}, "the divisor of the final norm"},
     {Site::final_normalized, kTop, kDefault, "ln_final.hook_normalized", {T, d}, "normalized, before the weight"},
     {Site::final_out, kTop, kDefault, "ln_final.hook_out", {T, d}, "after the weight"},
+    {Site::pooler_out,
+     kTop,
+     kDefault,
+     "pooler.hook_pooler_out",
+     {one, d},
+     "the vector of the whole text, from its first row"},
+    {Site::nsp_out,
+     kTop,
+     kDefault,
+     "nsp_head.hook_nsp_out",
+     {one, two},
+     "logits: the second part follows the first, or not"},
     {Site::head_pre, kTop, kDefault, "head.hook_pre", {T, d}, "the head's dense layer, before the activation"},
     {Site::head_post, kTop, kDefault, "head.hook_post", {T, d}, "after the activation"},
     {Site::head_scale, kTop, kDefault, "head.ln.hook_scale", {T, one}, "the divisor of the head's norm"},
@@ -217,7 +229,7 @@ constexpr std::array<Site, 3> kNorms[] = {
 std::span<const SiteInfo> all_sites() { return kSites; }
 
 std::string_view name_of(Dim dim) {
-  constexpr std::string_view kNames[] = {"T", "T-1", "S",  "n",  "1",  "H", "K", "dh",   "d",
+  constexpr std::string_view kNames[] = {"T", "T-1", "S",  "n",  "1",  "2", "H", "K",    "dh",  "d",
                                          "V", "Nq",  "nq", "Nk", "nk", "E", "k", "d_fe", "d_ff"};
   return kNames[static_cast<std::size_t>(dim)];
 }

@@ -87,6 +87,8 @@ enum class Site : std::uint8_t {
   final_scale,
   final_normalized,
   final_out,
+  pooler_out,
+  nsp_out,
   head_pre,
   head_post,
   head_scale,
@@ -98,8 +100,8 @@ enum class Site : std::uint8_t {
   loss,
 };
 
-/// A dimension of a value, by the letters above; `one` has size 1, `T_1` has size T − 1.
-enum class Dim : std::uint8_t { T, T_1, S, n, one, H, K, dh, d, V, Nq, nq, Nk, nk, E, k, d_fe, d_ff };
+/// A dimension of a value, by the letters above; `one` has size 1, `two` 2, `T_1` T − 1.
+enum class Dim : std::uint8_t { T, T_1, S, n, one, two, H, K, dh, d, V, Nq, nq, Nk, nk, E, k, d_fe, d_ff };
 std::string_view name_of(Dim dim);
 
 class SiteShape {
@@ -136,7 +138,7 @@ inline const SiteInfo& info(Site site) { return all_sites()[static_cast<std::siz
 enum class Stack : std::uint8_t { only, encoder, decoder };
 
 /// Whether the site is one of the head, which belongs to no stack.
-inline bool in_head(Site site) { return site >= Site::head_pre; }
+inline bool in_head(Site site) { return site >= Site::pooler_out; }
 /// Whether cross-attention, which has the sites of attention under other names, has this one.
 bool in_cross_attention(Site site);
 

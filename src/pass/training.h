@@ -16,8 +16,11 @@ struct LossRequest {
   std::span<const std::int32_t> targets;
   std::span<const float> weights;  ///< The weight of each target; empty: all 1.
   float scale = 1.0f;              ///< Gradients are those of scale · (the weighted sum of all rows' losses).
-  float label_smoothing = 0.0f;    ///< This fraction of the target is spread evenly over the vocabulary.
-  float z_loss = 0.0f;             ///< z_loss · (log Z)² is added to each row's loss.
+  std::span<const std::int32_t>
+      next_sentence{};  ///< The label (0 or 1) of each segment; empty: this loss is not added.
+  float next_sentence_scale = 1.0f;
+  float label_smoothing = 0.0f;  ///< This fraction of the target is spread evenly over the vocabulary.
+  float z_loss = 0.0f;           ///< z_loss · (log Z)² is added to each row's loss.
 
   /// Coefficient of the load-balancing loss of mixtures of experts, E · Σ_e f_e · P_e, averaged over sequences and
   /// summed over layers. f_e is the fraction of a sequence's choices that went to expert e, P_e the mean weight of that
@@ -33,6 +36,7 @@ struct LossRequest {
 /// The losses of a forward. A pass adds to them.
 struct LossResult {
   double cross_entropy = 0;  ///< Σ weight · cross-entropy, nats.
+  double next_sentence = 0;  ///< Σ cross-entropy of the next sentences, nats.
   double z_squares = 0;      ///< Σ weight · (log Z)².
   double balance_sum = 0;    ///< E · Σ f · P, summed over segments and layers.
   double router_z_sum = 0;   ///< The mean of (log Z)² of the router, summed over segments and layers.

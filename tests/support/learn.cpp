@@ -42,7 +42,10 @@ void Learner::learn(const std::vector<Ids>& sequences, float scale, std::vector<
     counted.back() = 0;
   }
   if (!weights.empty()) counted = std::move(weights);
-  LossRequest loss{targets, counted, scale, o_.label_smoothing, o_.z_loss};
+  LossRequest loss{.targets = targets, .weights = counted, .scale = scale};
+  loss.next_sentence = o_.next_sentence;
+  loss.label_smoothing = o_.label_smoothing;
+  loss.z_loss = o_.z_loss;
   LossResult found;
   logits.clear();
   pass.logits.receive = [&](std::int64_t, const Tensor& t) { logits.insert(logits.end(), t.data, t.data + t.count()); };
@@ -52,6 +55,7 @@ void Learner::learn(const std::vector<Ids>& sequences, float scale, std::vector<
   pass.training.recompute = o_.recompute;
   model_.learn(pass, ids);
   cross_entropy += found.cross_entropy;
+  next_sentence += found.next_sentence;
   z_squares += found.z_squares;
 }
 

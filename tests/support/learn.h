@@ -22,6 +22,7 @@ struct LearnOptions {
   float label_smoothing = 0;
   float z_loss = 0;
   DType kv_dtype = DType::f32;
+  std::vector<std::int32_t> next_sentence{};  ///< The label of each sequence; empty: that loss is not added.
 };
 
 /// A model's gradients, and passes that add to them.
@@ -36,8 +37,8 @@ class Learner {
   Values gradients() const;  ///< By vitrine's names of parameters.
   const Gradients& raw() const { return gradients_; }
 
-  double cross_entropy = 0, z_squares = 0;  ///< Of all passes.
-  std::vector<float> logits;                ///< Of the last pass, flat [T · vocab_size].
+  double cross_entropy = 0, z_squares = 0, next_sentence = 0;  ///< Of all passes.
+  std::vector<float> logits;                                   ///< Of the last pass, flat [T · vocab_size].
 
  private:
   const Model& model_;

@@ -87,7 +87,8 @@ void PairLearner::learn(const std::vector<Pair>& pairs, float scale) {
     weights.resize(targets.size(), 1.0f);
     weights.back() = 0;
   }
-  LossRequest loss{targets, weights, scale, o_.label_smoothing, o_.z_loss};
+  LossRequest loss{.targets = targets, .weights = weights, .scale = scale};
+  loss.label_smoothing = o_.label_smoothing;
   LossResult found;
   pass.training.tape = &tape;
   pass.training.loss = &loss;

@@ -1,10 +1,12 @@
-// BERT with its head for masked tokens. Sources: Devlin et al. 2018; transformers, models/bert.
+// BERT: alone, with its head for masked tokens, or with all layers of the pre-training. Sources: Devlin et al. 2018;
+// transformers, models/bert.
 #include "checkpoint/encoder_parts.h"
 
 namespace vitrine {
 
 Family bert_family() {
   Family family = bert_like("bert", "BertForMaskedLM", "bert.", [](ConfigReader& c) { return read_bert(c); });
+  family.others = {"BertForPreTraining", "BertModel"};
   add_tensors(family.tensors, {{"cls.predictions.transform.dense", {"head.dense"}},
                                {"cls.predictions.transform.LayerNorm", {"head.ln"}},
                                {"cls.predictions", {"unembed"}}});

@@ -1,4 +1,4 @@
-// DistilBERT with its head for masked tokens. Sources: Sanh et al. 2019; transformers, models/distilbert.
+// DistilBERT alone, or with its head for masked tokens. Sources: Sanh et al. 2019; transformers, models/distilbert.
 #include "checkpoint/encoder_parts.h"
 
 namespace vitrine {
@@ -9,7 +9,7 @@ ModelConfig read_distilbert(ConfigReader& c) {
                           "tie_weights_", "sinusoidal_pos_embds"}) {
     c.ignore(key);  // training; the table of positions is stored in any case
   }
-  return read_encoder(c, {"dim", "n_layers", "n_heads", "hidden_dim", "activation"}, 1e-12,
+  return read_encoder(c, {"dim", "n_layers", "n_heads", "hidden_dim", "activation", 0, false}, 1e-12,
                       activation_named(c, c.text_or("activation", "gelu")));
 }
 
@@ -17,6 +17,7 @@ ModelConfig read_distilbert(ConfigReader& c) {
 
 Family distilbert_family() {
   Family family = bert_like("distilbert", "DistilBertForMaskedLM", "distilbert.", read_distilbert);
+  family.others = {"DistilBertModel"};
   add_tensors(family.tensors, {{"{p}transformer.layer.{l}.attention.q_lin", {"blocks.{l}.attn.wq"}},
                                {"{p}transformer.layer.{l}.attention.k_lin", {"blocks.{l}.attn.wk"}},
                                {"{p}transformer.layer.{l}.attention.v_lin", {"blocks.{l}.attn.wv"}},

@@ -1,8 +1,8 @@
-// RoBERTa with its head for masked tokens. Sources: Liu et al. 2019; transformers, models/roberta.
+// RoBERTa alone, or with its head for masked tokens. Sources: Liu et al. 2019; transformers, models/roberta.
 #include "checkpoint/encoder_parts.h"
 
 namespace vitrine {
 
-Family roberta_family() { return roberta_like("roberta", "RobertaForMaskedLM"); }
+Family roberta_family() { return roberta_like("roberta", "RobertaForMaskedLM", "RobertaModel"); }
 
 }  // namespace vitrine

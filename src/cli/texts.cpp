@@ -1,0 +1,61 @@
+#include "cli/texts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "cli/lines.h"
+
+namespace vitrine::cli {
+
+TextReader::TextReader(const std::string& text, bool is_one_text)
+    : from_stdin_(text == "-" && !is_one_text), is_one_text_(is_one_text) {
+  if (!from_stdin_) input_ = text;
+}
+
+std::vector<std::string> TextReader::next(std::size_t most) {
+  std::vector<std::string> texts;
+  if (is_one_text_) {
+    if (at_++ == 0) texts.push_back(input_);
+    return texts;
+  }
+  while (texts.size() < most) {
+    const std::size_t end = input_.find('\n', at_);
+    if (end != std::string::npos) {
+      texts.push_back(input_.substr(at_, end - at_));
+      at_ = end + 1;
+      continue;
+    }
+    input_.erase(0, std::exchange(at_, 0));
+    if (from_stdin_ && read_stdin(input_)) continue;
+    if (!input_.empty()) texts.push_back(std::exchange(input_, ""));
+    break;
+  }
+  return texts;
+}
+
+std::vector<std::int32_t> ids_of_line(const Session& session, const Options& o, bool is_json, const std::string& line,
+                                      std::int64_t number) {
+  const std::string where = fmt::format("line {}", number);
+  const auto encode = [&](const std::string& text) {
+    if (session.tokenizer == nullptr) throw BadInput(where, "no tokenizer was opened: give ids, or --tokenizer");
+    return session.tokenizer->encode(text, o.no_special ? SpecialTokens::none : SpecialTokens::apply);
+  };
+  if (!is_json) return encode(line);
+  const Json json = parse_json(line, where);
+  if (json.is_string()) return encode(json.get<std::string>());
+  std::vector<std::int32_t> ids;
+  const auto is_id = [](const Json& id) {
+    return id.is_number_integer() && id >= 0 && id <= std::numeric_limits<std::int32_t>::max();
+  };
+  if (!json.is_array() || !std::all_of(json.begin(), json.end(), is_id)) {
+    throw BadInput(where, "expected a JSON string or a list of ids");
+  }
+  for (const Json& id : json) ids.push_back(id.get<std::int32_t>());
+  return ids;
+}
+
+}  // namespace vitrine::cli

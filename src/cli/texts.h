@@ -1,0 +1,27 @@
+// Texts from the command line or from the lines of stdin.
+#pragma once
+
+#include "cli/options.h"
+
+namespace vitrine::cli {
+
+/// The lines of stdin, if `text` is `-`, else those of `text`, or `text` as one.
+class TextReader {
+ public:
+  TextReader(const std::string& text, bool is_one_text);
+
+  /// At most `most` texts; none at the end. Waits for at least one.
+  std::vector<std::string> next(std::size_t most);
+
+ private:
+  bool from_stdin_, is_one_text_;
+  std::string input_;
+  std::size_t at_ = 0;
+};
+
+/// The ids of a line: those of its text; with `is_json`, of the string or the list of ids that it holds as JSON. Throws
+/// BadInput for any other JSON, naming the line.
+std::vector<std::int32_t> ids_of_line(const Session& session, const Options& options, bool is_json,
+                                      const std::string& line, std::int64_t number);
+
+}  // namespace vitrine::cli

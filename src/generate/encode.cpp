@@ -1,0 +1,110 @@
+#include "generate/encode.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/error.h"
+
+namespace vitrine {
+namespace {
+
+/// One vector from the rows `[n, d]` of a text.
+std::vector<float> pooled(Pooling pooling, const Tensor& rows) {
+  const std::int64_t n = rows.rows(), d = rows.row_size();
+  const auto row = [&](std::int64_t t) { return std::vector<float>(rows.row(t), rows.row(t) + d); };
+  if (pooling == Pooling::cls) return row(0);
+  if (pooling == Pooling::last) return row(n - 1);
+  std::vector<float> vector(static_cast<std::size_t>(d));
+  for (std::int64_t i = 0; i < d; ++i) {
+    double sum = 0;
+    float largest = rows.row(0)[i];
+    for (std::int64_t t = 0; t < n; ++t) {
+      sum += static_cast<double>(rows.row(t)[i]);
+      largest = std::max(largest, rows.row(t)[i]);
+    }
+    vector[static_cast<std::size_t>(i)] =
+        pooling == Pooling::max ? largest : static_cast<float>(sum / static_cast<double>(n));
+  }
+  return vector;
+}
+
+void deliver(const EncodeOptions& options, std::size_t text, std::vector<float> vector, const ReceiveVector& receive) {
+  double squares = 0;
+  for (const float x : vector) squares += static_cast<double>(x) * static_cast<double>(x);
+  const double length = std::sqrt(squares);
+  if (options.normalize && length > 0) {
+    for (float& x : vector) x = static_cast<float>(static_cast<double>(x) / length);
+  }
+  receive(text, vector);
+}
+
+/// One pass over several texts.
+void encode_batch(const GenerateContext& context, std::span<const std::vector<std::int32_t>> texts,
+                  std::span<const std::size_t> batch, const EncodeOptions& options, Arena& arena,
+                  const ReceiveVector& receive) {
+  std::vector<std::int32_t> ids;
+  std::vector<Segment> segments;
+  for (const std::size_t i : batch) {
+    segments.push_back({static_cast<std::int64_t>(ids.size()), static_cast<std::int64_t>(texts[i].size())});
+    ids.insert(ids.end(), texts[i].begin(), texts[i].end());
+  }
+  const bool has_encoder = context.model->config().encoder.has_value();
+  Pass pass = context.make_pass(arena);
+  std::vector<Segment>& own = has_encoder ? pass.sources : pass.segments;
+  own = std::move(segments);
+  const auto check = [&](std::size_t i) {
+    if (own[i].failure) throw error_of({own[i].failure->where, own[i].failure->row - own[i].first_row});
+  };
+  if (options.pooling == Pooling::pooler) {
+    pass.receive_pooled = [&](const Tensor& vectors) {
+      for (std::size_t i = 0; i < batch.size(); ++i) {
+        check(i);
+        const float* const row = vectors.row(static_cast<std::int64_t>(i));
+        deliver(options, batch[i], {row, row + vectors.row_size()}, receive);
+      }
+    };
+  } else {
+    pass.receive_hidden = [&](const Tensor& rows) {
+      for (std::size_t i = 0; i < batch.size(); ++i) {
+        check(i);
+        deliver(options, batch[i], pooled(options.pooling, rows.row_range(own[i].first_row, own[i].length)), receive);
+      }
+    };
+  }
+  context.model->forward(pass, has_encoder ? Tokens({}, {}, ids) : Tokens(ids));
+}
+
+}  // namespace
+
+void encode(const GenerateContext& context, std::span<const std::vector<std::int32_t>> texts,
+            const EncodeOptions& options, const ReceiveVector& receive) {
+  const ModelConfig& config = context.model->config();
+  const StackConfig& stack = config.encoder ? *config.encoder : config;
+  if (options.pooling == Pooling::pooler && !config.pooler) throw Unsupported("encode", "the model has no pooler");
+  for (const auto& ids : texts) {
+    const auto n = static_cast<std::int64_t>(ids.size());
+    if (n == 0) throw BadInput("encode", "expected at least one token, got none");
+    if (n > stack.max_seq_len) {
+      throw BadInput("encode", "the text has {} tokens, the model's context is {}", n, stack.max_seq_len);
+    }
+    GenerateContext::check_ids(ids, stack.vocab_size);
+  }
+  std::vector<std::size_t> order(texts.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return texts[a].size() > texts[b].size(); });
+  Arena arena;
+  for (std::size_t first = 0; first < order.size();) {
+    std::size_t end = first;
+    std::int64_t rows = 0;
+    while (end < order.size() &&
+           (end == first || rows + static_cast<std::int64_t>(texts[order[end]].size()) <= options.max_rows)) {
+      rows += static_cast<std::int64_t>(texts[order[end++]].size());
+    }
+    encode_batch(context, texts, std::span(order).subspan(first, end - first), options, arena, receive);
+    first = end;
+  }
+}
+
+}  // namespace vitrine

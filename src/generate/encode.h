@@ -1,0 +1,30 @@
+// Vectors of whole texts: the rows of a model's first stack, pooled.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "generate/context.h"
+
+namespace vitrine {
+
+/// mean, max: of all rows, element by element. cls: the first row. last: the last row. pooler: the model's pooler.
+enum class Pooling : std::uint8_t { mean, cls, max, last, pooler };
+
+struct EncodeOptions {
+  Pooling pooling = Pooling::mean;
+  bool normalize = true;            ///< Divides a vector by its length, unless it is 0.
+  std::int64_t max_rows = 1 << 12;  ///< Of a pass, unless one text has more.
+};
+
+/// Receives the vector of text number `i`.
+using ReceiveVector = std::function<void(std::size_t i, std::span<const float> vector)>;
+
+/// Passes the vectors `[d_model]` of all texts to `receive`, in an order that depends on their lengths: texts of
+/// similar length share a pass. A vector does not depend on the other texts. Throws BadInput for a text that is empty
+/// or exceeds the context, Unsupported for a model without a pooler, NotFinite.
+void encode(const GenerateContext& context, std::span<const std::vector<std::int32_t>> texts,
+            const EncodeOptions& options, const ReceiveVector& receive);
+
+}  // namespace vitrine
