@@ -37,6 +37,7 @@ constexpr auto kGenericKeys = std::to_array<std::string_view>({
     "bos_token_id",
     "decoder_start_token_id",
     "eos_token_id",
+    "mask_token_id",
     "forced_bos_token_id",
     "forced_eos_token_id",
     "pad_token_id",

@@ -12,6 +12,7 @@
 #include "cli/table.h"
 #include "data/baselines.h"
 #include "data/pack.h"
+#include "data/pairs.h"
 #include "data/split.h"
 #include "tokenizer/corpus.h"
 
@@ -22,8 +23,33 @@ struct PackCommand : Options {
   std::vector<std::string> paths;
   std::string out;
   std::optional<std::string> document_token;
+  std::string target, target_tokenizer;
+  bool lines = false;
   PackOptions pack;
 };
+
+/// Packs the lines of two files as pairs.
+void run_pack_pairs(const PackCommand& o, const Tokenizer& tokenizer) {
+  if (o.paths.size() != 1) throw BadInput("--target", "expected one file of sources, got {}", o.paths.size());
+  const auto own = o.target_tokenizer.empty() ? nullptr : load_tokenizer(o.target_tokenizer, o.tokenizer_options);
+  ThreadPool pool(o.thread_count());
+  PackedPairs packed;
+  stop_cleanly();
+  {
+    ProgressBar bar("packing " + o.out);
+    packed = pack_pairs(o.paths.front(), o.target, tokenizer, own ? *own : tokenizer, o.out, pool, bar.reporter());
+  }
+  if (packed.empty > 0) note(fmt::format("{} pairs were dropped: a line is empty", grouped(packed.empty)));
+  if (o.json) {
+    return print_json({{"out", o.out},
+                       {"pairs", packed.pairs},
+                       {"empty", packed.empty},
+                       {"source_tokens", packed.source_tokens},
+                       {"target_tokens", packed.target_tokens}});
+  }
+  print(fmt::format("{}: {} pairs, {} source tokens, {} target tokens\n", o.out, grouped(packed.pairs),
+                    grouped(packed.source_tokens), grouped(packed.target_tokens)));
+}
 
 std::optional<std::int32_t> document_token(const PackCommand& o, const Tokenizer& tokenizer) {
   if (!o.document_token) return document_token_of(tokenizer);
@@ -36,7 +62,12 @@ std::optional<std::int32_t> document_token(const PackCommand& o, const Tokenizer
 void run_pack(const PackCommand& o) {
   if (o.tokenizer.empty()) throw CLI::RequiredError("--tokenizer");
   const auto tokenizer = load_tokenizer(o.tokenizer, o.tokenizer_options);
+  if (!o.target.empty()) return run_pack_pairs(o, *tokenizer);
   PackOptions options = o.pack;
+  if (o.lines && !options.document_separator.empty()) {
+    throw CLI::ValidationError("--lines", "give --lines or --document-separator, not both");
+  }
+  if (o.lines) options.document_separator = "\n";
   options.document_token = document_token(o, *tokenizer);
   ThreadPool pool(o.thread_count());
   Packed packed;
@@ -139,6 +170,9 @@ void add_pack(CLI::App& group) {
   command.add_option("--document-separator", o->pack.document_separator,
                      "The text that separates the documents of a text file, such as <|endoftext|> (default: a file is "
                      "one document)");
+  command.add_flag("--lines", o->lines, "Every line is a document");
+  command.add_option("--target", o->target, "Pack pairs: line n of this file belongs to line n of FILE");
+  command.add_option("--target-tokenizer", o->target_tokenizer, "The tokenizer of --target (default: --tokenizer)");
   command.add_option_function<std::string>(
       "--document-token", [o](const std::string& text) { o->document_token = text; },
       "The special token that every document begins with; \"\" for none (default: BOS, else the end-of-text token)");

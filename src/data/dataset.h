@@ -35,7 +35,9 @@ struct Batch {
   /// `[B, T]`, 1 if the target counts for the loss. 0 if it is the first token of a document, which nothing before it
   /// predicts (mask_documents without a document token), and if an earlier validation window has counted it.
   std::vector<std::uint8_t> counts;
-  std::vector<Piece> pieces;  ///< Cover all rows, ascending.
+  std::vector<Piece> pieces;            ///< Cover all rows, ascending.
+  std::vector<std::int32_t> sources{};  ///< What an encoder reads, and the part of it that belongs to each piece.
+  std::vector<Piece> source_pieces{};
 
   std::int64_t n_counted() const;
   /// The number of pieces in the first of `parts` equal parts.
@@ -45,6 +47,27 @@ struct Batch {
 /// A bijection of [0, n) that depends on `key` and `number`: a Feistel network over the bits of n, repeated until the
 /// result is below n. It needs no memory. Source: Black, Rogaway, "Ciphers with arbitrary finite domains" (2002).
 std::uint64_t permuted(std::uint64_t place, std::uint64_t n, std::uint64_t key, std::uint64_t number);
+
+/// What a run trains on, and what it holds out for validation. Immutable, and safe for any number of threads.
+class TrainingData {
+ public:
+  virtual ~TrainingData() = default;
+
+  /// Batch `step`, counted from 0.
+  virtual Batch batch(std::int64_t step) const = 0;
+  /// The validation part in order: every target counts once. 0: nothing is held out.
+  virtual std::int64_t validation_batches() const = 0;
+  virtual Batch validation_batch(std::int64_t index) const = 0;
+
+  /// The tokens that the model predicts, and those of the text before, if they differ.
+  virtual const TokenInfo& info() const = 0;
+  virtual const TokenInfo* source_info() const { return nullptr; }
+  virtual std::int64_t training_tokens() const = 0;  ///< Of an epoch.
+  virtual double tokens_per_byte() const = 0;        ///< Of the held-out text.
+
+ protected:
+  TrainingData() = default;
+};
 
 /// Immutable, and safe for any number of threads.
 class Dataset {

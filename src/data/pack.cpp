@@ -86,6 +86,14 @@ std::optional<std::int32_t> document_token_of(const Tokenizer& tokenizer) {
   return std::nullopt;
 }
 
+std::optional<std::int32_t> end_token_of(const Tokenizer& tokenizer) {
+  if (!tokenizer.stop_ids().empty()) return tokenizer.stop_ids().front();
+  for (const char* name : {"</s>", "<eos>", "<|endoftext|>", "<|end_of_text|>", "[SEP]"}) {
+    if (const auto id = special_token(tokenizer, name)) return id;
+  }
+  return std::nullopt;
+}
+
 Packed pack_corpus(const std::vector<std::string>& files, const Tokenizer& tokenizer, const std::string& folder,
                    const PackOptions& options, ThreadPool& pool, const ReportProgress& report) {
   ShardWriter writer(folder, {tokenizer.vocab_size(), tokenizer_fingerprint(tokenizer), options.document_token},

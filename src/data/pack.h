@@ -30,6 +30,8 @@ struct Packed {
 /// The default first token of documents: BOS, else a special token with a usual name (<|endoftext|>, </s>, …). nullopt
 /// for a tokenizer with neither, such as a character tokenizer.
 std::optional<std::int32_t> document_token_of(const Tokenizer& tokenizer);
+/// The token that ends a text: the tokenizer's first stop id, else a special token with a usual name (</s>, <eos>, …).
+std::optional<std::int32_t> end_token_of(const Tokenizer& tokenizer);
 /// The id of the special token with this text, if there is one.
 std::optional<std::int32_t> special_token(const Tokenizer& tokenizer, const std::string& text);
 

@@ -29,4 +29,13 @@ const Dataset* SplitCorpus::held_out() const {
   return training_.validation_tokens() > 0 ? &training_ : nullptr;
 }
 
+std::int64_t SplitCorpus::validation_batches() const {
+  return held_out() != nullptr ? held_out()->validation_batches() : 0;
+}
+
+double SplitCorpus::tokens_per_byte() const {
+  const TokenShards& from = held_out_shards();
+  return static_cast<double>(from.tokens()) / static_cast<double>(from.text_bytes());
+}
+
 }  // namespace vitrine

@@ -8,7 +8,7 @@
 
 namespace vitrine {
 
-class SplitCorpus {
+class SplitCorpus : public TrainingData {
  public:
   /// Holds out the shards in the folder `validation`, or, if that is "", the fraction options.validation of `train`.
   /// Throws as TokenShards and Dataset do, and BadInput if the two folders have different tokenizers.
@@ -16,6 +16,13 @@ class SplitCorpus {
               std::int64_t vocab_size);
   SplitCorpus(const SplitCorpus&) = delete;
   SplitCorpus& operator=(const SplitCorpus&) = delete;
+
+  Batch batch(std::int64_t step) const override { return training_.batch(step); }
+  std::int64_t validation_batches() const override;
+  Batch validation_batch(std::int64_t index) const override { return held_out()->validation_batch(index); }
+  const TokenInfo& info() const override { return shards_.info(); }
+  std::int64_t training_tokens() const override { return training_.train_tokens(); }
+  double tokens_per_byte() const override;
 
   const TokenShards& shards() const { return shards_; }
   const Dataset& training() const { return training_; }

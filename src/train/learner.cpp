@@ -7,23 +7,45 @@
 namespace vitrine {
 namespace {
 
-/// Rows [first, first + n) of a batch, which consist of whole samples.
+/// Some whole samples of a batch.
 struct Part {
-  std::vector<Segment> segments;
-  std::span<const std::int32_t> inputs, targets;
+  std::vector<Segment> segments, sources;
+  std::span<const std::int32_t> inputs, targets, source_ids;
   std::vector<float> weights;
+
+  Tokens tokens() const { return {inputs, {}, source_ids}; }
 };
 
-Part part_of(const Batch& batch, std::int64_t first, std::int64_t n) {
+/// Part number `i` of `n`: the pieces in equal parts of the rows, or of the pairs.
+Part part_of(const Batch& batch, std::int64_t i, std::int64_t n) {
+  const bool has_sources = !batch.source_pieces.empty();
+  const auto n_rows = static_cast<std::int64_t>(batch.inputs.size());
+  const auto n_pieces = static_cast<std::int64_t>(batch.pieces.size());
+  const auto is_in_part = [&](std::int64_t piece) {
+    if (has_sources) return piece * n / n_pieces == i;
+    return batch.pieces[static_cast<std::size_t>(piece)].first_row / (n_rows / n) == i;
+  };
   Part part;
-  const auto begin = static_cast<std::size_t>(first), count = static_cast<std::size_t>(n);
+  std::int64_t rows = 0, source_rows = 0, first = 0, first_source = 0;
+  for (std::int64_t piece = 0; piece < n_pieces; ++piece) {
+    if (!is_in_part(piece)) continue;
+    const Batch::Piece& own = batch.pieces[static_cast<std::size_t>(piece)];
+    if (rows == 0) first = own.first_row;
+    part.segments.push_back({rows, own.length});
+    rows += own.length;
+    if (!has_sources) continue;
+    const Batch::Piece& source = batch.source_pieces[static_cast<std::size_t>(piece)];
+    if (source_rows == 0) first_source = source.first_row;
+    part.segments.back().source = static_cast<int>(part.sources.size());
+    part.sources.push_back({source_rows, source.length});
+    source_rows += source.length;
+  }
+  const auto begin = static_cast<std::size_t>(first), count = static_cast<std::size_t>(rows);
   part.inputs = std::span(batch.inputs).subspan(begin, count);
   part.targets = std::span(batch.targets).subspan(begin, count);
-  part.weights.assign(batch.counts.begin() + first, batch.counts.begin() + first + n);
-  for (const Batch::Piece& piece : batch.pieces) {
-    if (piece.first_row < first || piece.first_row >= first + n) continue;
-    part.segments.push_back({piece.first_row - first, piece.length, 0, nullptr});
-  }
+  part.weights.assign(batch.counts.begin() + first, batch.counts.begin() + first + rows);
+  part.source_ids =
+      std::span(batch.sources).subspan(static_cast<std::size_t>(first_source), static_cast<std::size_t>(source_rows));
   return part;
 }
 
@@ -38,9 +60,6 @@ Learner::Learner(const Trainable& trainable, Optimizer& optimizer, const StepOpt
       kernels_(kernels),
       interrupt_(interrupt),
       tape_(gradients_) {
-  if (is_bidirectional(trainable.model().config())) {
-    throw Unsupported("train", "the model attends to later tokens, so it has no next-token loss");
-  }
   for (const TrainParam& param : trainable.params()) gradients_.add(*param.param);
 }
 
@@ -71,13 +90,11 @@ void Learner::update(Step& step, double lr) {
 
 /// Computes the gradients and losses of all micro-batches.
 void Learner::learn_parts(const Batch& batch, std::int64_t step, const TapsOf& taps, Step& result) {
-  const auto n_rows = static_cast<std::int64_t>(batch.inputs.size());
-  const std::int64_t rows = n_rows / options_.micro_batches;
   const auto n_pieces = static_cast<double>(batch.pieces.size());
   sum_.clear();
   double z_squares = 0, balance = 0, router_z = 0;
   for (std::int64_t i = 0; i < options_.micro_batches; ++i) {
-    const Part part = part_of(batch, i * rows, rows);
+    const Part part = part_of(batch, i, options_.micro_batches);
     LossRequest loss{part.targets, part.weights, static_cast<float>(1.0 / static_cast<double>(result.targets))};
     LossResult found;
     loss.label_smoothing = static_cast<float>(options_.label_smoothing);
@@ -90,10 +107,11 @@ void Learner::learn_parts(const Batch& batch, std::int64_t step, const TapsOf& t
     sum_.begin(pool_);
     Taps* const part_taps = taps ? taps(i) : nullptr;
     Pass pass{{pool_, kernels_, arena_, interrupt_}, part.segments, {}, part_taps};
+    pass.sources = part.sources;
     const Dropout dropout{static_cast<float>(options_.dropout), options_.seed, static_cast<std::uint32_t>(step),
                           static_cast<std::uint32_t>(i)};
     pass.training = {&tape_, &loss, &found, options_.recompute, dropout};
-    trainable_.model().learn(pass, part.inputs);
+    trainable_.model().learn(pass, part.tokens());
     sum_.add(pool_, kernels_);
     result.loss += found.cross_entropy / static_cast<double>(result.targets);
     z_squares += found.z_squares / static_cast<double>(result.targets);
@@ -107,13 +125,13 @@ void Learner::learn_parts(const Batch& batch, std::int64_t step, const TapsOf& t
 }
 
 double Learner::score(const Batch& batch) {
-  const auto n_rows = static_cast<std::int64_t>(batch.inputs.size());
-  const Part part = part_of(batch, 0, n_rows);
+  const Part part = part_of(batch, 0, 1);
   LossRequest loss{part.targets, part.weights};
   LossResult found;
   Pass pass{{pool_, kernels_, arena_, interrupt_}, part.segments};
+  pass.sources = part.sources;
   pass.training = {nullptr, &loss, &found};
-  trainable_.model().forward(pass, part.inputs);
+  trainable_.model().forward(pass, part.tokens());
   return found.cross_entropy;
 }
 

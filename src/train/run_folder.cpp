@@ -66,7 +66,7 @@ std::string word_text(const Json& words, const std::string& key) {
 
 }  // namespace
 
-RunWords words_of(const TrainConfig& c, const SplitCorpus& corpus) {
+RunWords words_of(const TrainConfig& c, const TrainingData& corpus) {
   const StepOptions& t = c.train;
   const OptimizerConfig& o = c.optimizer;
   const ScheduleConfig& s = c.schedule;
@@ -78,8 +78,12 @@ RunWords words_of(const TrainConfig& c, const SplitCorpus& corpus) {
                  {"dtype", std::string(name_of(t.dtype))},
                  {"mask_documents", c.data.mask_documents},
                  {"optimizer", o.kind == OptimizerConfig::Kind::adamw ? "adamw" : "sgd"},
-                 {"training_tokens", corpus.training().train_tokens()},
-                 {"tokenizer_fingerprint", fmt::format("{:016x}", corpus.shards().info().fingerprint)}};
+                 {"training_tokens", corpus.training_tokens()},
+                 {"tokenizer_fingerprint", fmt::format("{:016x}", corpus.info().fingerprint)}};
+  if (t.objective == StepOptions::Objective::masked) words.fixed["mask_fraction"] = t.mask_fraction;
+  if (corpus.source_info() != nullptr) {
+    words.fixed["source_fingerprint"] = fmt::format("{:016x}", corpus.source_info()->fingerprint);
+  }
   words.free = {{"steps", t.steps},
                 {"dropout", t.dropout},
                 {"label_smoothing", t.label_smoothing},

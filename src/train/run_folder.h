@@ -26,7 +26,7 @@ struct RunWords {
   Json fixed, free;
 };
 
-RunWords words_of(const TrainConfig& config, const SplitCorpus& corpus);
+RunWords words_of(const TrainConfig& config, const TrainingData& corpus);
 
 /// Compares a checkpoint's values with the config's. Throws BadInput, with the run's folder, if a fixed value differs;
 /// reports each free value that differs to `tell`.

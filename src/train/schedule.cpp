@@ -19,7 +19,7 @@ void validate(const ScheduleConfig& s) {
   if (s.warmup < 0 || s.steps < 1) {
     throw BadInput(kWhere, "expected warmup from 0 and steps from 1, got {} and {}", s.warmup, s.steps);
   }
-  if (s.kind == ScheduleConfig::Kind::constant) return;
+  if (s.kind == ScheduleConfig::Kind::constant || s.kind == ScheduleConfig::Kind::inverse_sqrt) return;
   if (s.warmup >= s.steps) {
     throw BadInput(kWhere, "expected a warmup shorter than the schedule's {} steps, got {}", s.steps, s.warmup);
   }
@@ -34,6 +34,9 @@ double learning_rate(const ScheduleConfig& s, std::int64_t step) {
   using Kind = ScheduleConfig::Kind;
   if (step < s.warmup) return s.peak * static_cast<double>(step + 1) / static_cast<double>(s.warmup + 1);
   if (s.kind == Kind::constant) return s.peak;
+  if (s.kind == Kind::inverse_sqrt) {
+    return s.peak * std::sqrt(static_cast<double>(s.warmup + 1) / static_cast<double>(step + 1));
+  }
   const double end = s.peak * s.end_fraction;
   if (step >= s.steps) return end;
   const std::int64_t begin = s.kind == Kind::stable_decay ? s.steps - s.decay_steps : s.warmup;

@@ -11,9 +11,10 @@
 //   cosine        end + (peak − end) · (1 + cos πr) / 2      r = (s − warmup) / (steps − warmup)
 //   linear        peak + (end − peak) · r
 //   stable_decay  peak, then linear over the last decay_steps
+//   inverse_sqrt  peak · √((warmup + 1) / (s + 1))
 //
 // Steps count from 0; end = peak · end_fraction is the rate from s = steps on. Sources: nanoGPT's get_lr;
-// Hu et al. 2024 (MiniCPM) for stable_decay.
+// Hu et al. 2024 (MiniCPM) for stable_decay; Vaswani et al. 2017, section 5.3, for inverse_sqrt.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@
 namespace vitrine {
 
 struct ScheduleConfig {
-  enum class Kind : std::uint8_t { constant, cosine, linear, stable_decay };
+  enum class Kind : std::uint8_t { constant, cosine, linear, stable_decay, inverse_sqrt };
 
   Kind kind = Kind::cosine;
   double peak = 1e-3;

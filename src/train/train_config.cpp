@@ -70,7 +70,11 @@ DataOptions read_data(ConfigSection& section) {
 
 StepOptions read_steps(ConfigSection& section) {
   using Balance = StepOptions::Balance;
+  using Objective = StepOptions::Objective;
   StepOptions train;
+  train.objective = section.choice<Objective>("objective", {{"next", Objective::next}, {"masked", Objective::masked}});
+  if (train.objective == Objective::next) section.refuse("mask_fraction", "it applies to objective = \"masked\" only");
+  train.mask_fraction = section.number("mask_fraction", train.mask_fraction, 1e-6, 1);
   train.steps = section.integer("steps", 1);
   if (train.steps > kMostSteps) section.fail("steps", "there are too many steps");
   train.batch = section.integer("batch", 1);
@@ -127,10 +131,12 @@ ScheduleConfig read_schedule(ConfigSection& section, std::int64_t steps, const s
   schedule.kind = section.choice<Kind>("name", {{"cosine", Kind::cosine},
                                                 {"linear", Kind::linear},
                                                 {"constant", Kind::constant},
-                                                {"stable_decay", Kind::stable_decay}});
+                                                {"stable_decay", Kind::stable_decay},
+                                                {"inverse_sqrt", Kind::inverse_sqrt}});
   schedule.peak = section.number("lr", schedule.peak, 0, kMostNumber);
   schedule.warmup = section.integer("warmup", 0, 0);
   if (schedule.kind == Kind::constant) section.refuse("end_fraction", "it has no effect on a constant rate");
+  if (schedule.kind == Kind::inverse_sqrt) section.refuse("end_fraction", "this rate falls without an end");
   schedule.end_fraction = section.number("end_fraction", schedule.end_fraction, 0, 1);
   if (schedule.kind == Kind::stable_decay) {
     schedule.decay_steps = section.integer("decay_steps", 1);
@@ -233,6 +239,17 @@ void check_with_model(const TrainConfig& config, const ModelConfig& model) {
   if (config.train.seq_len > model.max_seq_len) {
     throw BadInput("train.seq_len", "expected at most {} tokens (the model's context), got {}", model.max_seq_len,
                    config.train.seq_len);
+  }
+  if (model.encoder && config.train.seq_len > model.encoder->max_seq_len) {
+    throw BadInput("train.seq_len", "expected at most {} tokens (the encoder's context), got {}",
+                   model.encoder->max_seq_len, config.train.seq_len);
+  }
+  const bool masks = config.train.objective == StepOptions::Objective::masked;
+  if (masks && !is_bidirectional(model)) {
+    throw BadInput("train.objective", "the model sees no later tokens, so it cannot fill in masks");
+  }
+  if (!masks && is_bidirectional(model)) {
+    throw BadInput("train.objective", "the model attends to later tokens: it learns with objective = \"masked\"");
   }
   if (most_experts(model) == 0 && (config.train.balance_loss > 0 || config.train.router_z_loss > 0)) {
     throw BadInput("train", "balance_loss and router_z_loss are for models with experts; this one has none");

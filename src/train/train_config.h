@@ -8,12 +8,13 @@
 //                set = { d_model = 128, d_ff = "8/3 d, round up to 64" };
 //                init = "auto" | "glorot" | "gpt2", init_std, embedding_std
 //   [data]       train, validation or validation_fraction, tokenizer, mask_documents
-//   [train]      steps, batch, micro_batches, seq_len, seed, dtype = "f32" | "bf16", dropout, label_smoothing, z_loss,
+//   [train]      objective = "next" | "masked", mask_fraction, steps, batch, micro_batches, seq_len, seed,
+//                dtype = "f32" | "bf16", dropout, label_smoothing, z_loss,
 //                balance_loss, balance = "sequence" | "hugging_face", router_z_loss, recompute
 //   [optimizer]  name = "adamw" | "sgd", beta1, beta2, eps, weight_decay, momentum
-//   [schedule]   name = "cosine" | "linear" | "constant" | "stable_decay", lr, warmup, decay_steps, end_fraction
-//   [clip]       max_norm, or off = true
-//   [log]        every, validate_every, validate_batches, sample_every, sample_prompt, sample_tokens, save_every,
+//   [schedule]   name = "cosine" | "linear" | "constant" | "stable_decay" | "inverse_sqrt", lr, warmup, decay_steps,
+//   end_fraction [clip]       max_norm, or off = true [log]        every, validate_every, validate_batches,
+//   sample_every, sample_prompt, sample_tokens, save_every,
 //                keep_last, taps, writes, taps_every
 //   [out]        folder
 #pragma once
@@ -55,7 +56,11 @@ struct DataOptions {
 
 struct StepOptions {
   enum class Balance : std::uint8_t { sequence, hugging_face };
+  /// next: each token predicts the next. masked: tokens that are hidden are predicted (data/masking.h).
+  enum class Objective : std::uint8_t { next, masked };
 
+  Objective objective = Objective::next;
+  double mask_fraction = 0.15;
   std::int64_t steps = 0;
   std::int64_t batch = 0;          ///< Sequences per step, all micro-batches together.
   std::int64_t micro_batches = 1;  ///< Equal parts of a step.

@@ -11,12 +11,13 @@
 #include "base/error.h"
 #include "checkpoint/config_json.h"
 #include "checkpoint/load.h"
-#include "data/split.h"
+#include "data/masking.h"
 #include "metrics/metrics.h"
 #include "model/count.h"
 #include "tokenizer/tokenizer.h"
 #include "train/learner.h"
 #include "train/memory.h"
+#include "train/open_corpus.h"
 #include "train/run_folder.h"
 #include "train/samples.h"
 #include "train/tapped_step.h"
@@ -26,7 +27,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kMostSkipped = 50;  // consecutive steps, after which the run ends
+constexpr std::uint64_t kValidation = std::uint64_t{1} << 62;  // numbers of validation batches, for their masks
+constexpr std::int64_t kMostSkipped = 50;                      // consecutive steps, after which the run ends
 
 /// The metrics of the last step, if the run ended before it wrote them. null represents a value that is not finite.
 std::vector<Metric> metrics_of(const Json& unfinished, const std::string& where) {
@@ -72,10 +74,11 @@ class TrainingRun {
         start_(start_from(c, resumed_ ? folder_.checkpoint(*resumed_) : c.model.checkpoint, pool_, kernels_)),
         optimizer_(c.optimizer, start_.trainable.params()),
         learner_(start_.trainable, optimizer_, c.train, pool_, kernels_, run.interrupt),
-        corpus_(c.data.train, c.data.validation,
-                {c.train.seq_len, c.train.batch, c.train.seed, c.data.validation_fraction, c.data.mask_documents},
-                model().config().vocab_size) {
+        corpus_(open_corpus(c, model().config(), start_.files.config)) {
     check_with_model(c, model().config());
+    if (c.train.objective == StepOptions::Objective::masked) {
+      mask_ = mask_options(c, model().config(), start_.files.config, start_.files.tokenizer);
+    }
     open_tokenizer();
     if (resumed_) resume();
   }
@@ -138,6 +141,10 @@ class TrainingRun {
   void resume();
   void open_tokenizer();
   void tell_plan();
+  /// The batch with masks, if the objective is to fill them in.
+  Batch with_masks(Batch batch, std::uint64_t number) const {
+    return mask_ ? masked(std::move(batch), *mask_, number, corpus_->info().document_token) : batch;
+  }
   void one_step(MetricsLog& metrics);
   void finish_step(MetricsLog& metrics);
   Learner::Step learn();
@@ -157,7 +164,8 @@ class TrainingRun {
   Start start_;
   Optimizer optimizer_;
   Learner learner_;
-  SplitCorpus corpus_;
+  std::unique_ptr<const TrainingData> corpus_;
+  std::optional<MaskOptions> mask_;
   std::optional<Samples> samples_;  // if the config enables them
 
   std::int64_t step_ = 0;    // steps done
@@ -168,6 +176,7 @@ class TrainingRun {
   std::int64_t skipped_ = 0;        // steps in a row whose values were not finite
   bool has_looked_ = false;         // the sites of the config exist
   std::vector<Metric> unfinished_;  // of the last step, until they are written
+  std::int64_t read_tokens_ = 0;    // by the last step
   std::int64_t line_tokens_ = 0;    // since the last line of metrics, and the time they took
   double line_seconds_ = 0;
 };
@@ -177,7 +186,7 @@ void TrainingRun::resume() {
   if (!c_.model.config.is_null() && c_.model.read() != model().config()) {
     throw BadInput(c_.out, "the config's model differs from the run's: the run cannot be resumed");
   }
-  check_words(state.words, words_of(c_, corpus_), c_.out, [this](const std::string& line) { tell(line); });
+  check_words(state.words, words_of(c_, *corpus_), c_.out, [this](const std::string& line) { tell(line); });
   folder_.read_arrays(*resumed_, start_.trainable, optimizer_);
   start_.trainable.round_weights(pool_, kernels_);
   optimizer_.set_steps(state.optimizer_steps);
@@ -208,8 +217,12 @@ void TrainingRun::open_tokenizer() {
     if (!c_.data.tokenizer.empty() || samples) throw;
     return;  // the checkpoint has none
   }
-  const TokenInfo& corpus = corpus_.shards().info();
-  if (tokenizer_fingerprint(*tokenizer) != corpus.fingerprint) {
+  const TokenInfo& corpus = corpus_->info();
+  const TokenInfo& first = corpus_->source_info() != nullptr ? *corpus_->source_info() : corpus;
+  if (samples && corpus_->source_info() != nullptr) {
+    throw BadInput("log.sample_every", "samples continue a text; an encoder–decoder has none to continue");
+  }
+  if (tokenizer_fingerprint(*tokenizer) != first.fingerprint) {
     throw BadInput(path, "the tokens in {} come from a different tokenizer", c_.data.train);
   }
   tokenizer_files(path);  // throws now for a tokenizer that a checkpoint cannot hold
@@ -221,12 +234,12 @@ void TrainingRun::tell_plan() {
   const ModelConfig& config = model().config();
   const auto n_params = static_cast<double>(count_params(config));
   const auto tokens = static_cast<double>(t.batch * t.seq_len);
-  const auto corpus = static_cast<double>(corpus_.training().train_tokens());
-  tell(fmt::format(
-      "{:.2f} M parameters ({}); {} steps of {} x {} tokens: {:.2f} epochs of {} tokens; {:.3g} parameters "
-      "per token of the corpus",
-      n_params / 1e6, start_.files.family.model_type, t.steps, t.batch, t.seq_len,
-      static_cast<double>(t.steps) * tokens / corpus, corpus_.training().train_tokens(), n_params / corpus));
+  const auto corpus = static_cast<double>(corpus_->training_tokens());
+  tell(
+      fmt::format("{:.2f} M parameters ({}); {} steps of {} x {} tokens: {:.2f} epochs of {} tokens; {:.3g} parameters "
+                  "per token of the corpus",
+                  n_params / 1e6, start_.files.family.model_type, t.steps, t.batch, t.seq_len,
+                  static_cast<double>(t.steps) * tokens / corpus, corpus_->training_tokens(), n_params / corpus));
   if (start_.files.family.model_type == "vitrine") {
     tell("no published family has this config: only vitrine can read its checkpoints (model_type vitrine)");
   }
@@ -240,7 +253,8 @@ void TrainingRun::tell_plan() {
 }
 
 Learner::Step TrainingRun::learn() {
-  const Batch batch = corpus_.training().batch(step_);
+  const Batch batch = with_masks(corpus_->batch(step_), static_cast<std::uint64_t>(step_));
+  read_tokens_ = static_cast<std::int64_t>(batch.inputs.size() + batch.sources.size());
   const bool is_due_next = c_.log.taps_every > 0 && (step_ + 1) % c_.log.taps_every == 0;
   // The first step already records the sites, so that a site that the model lacks is reported at once.
   const bool looks = is_due_next || (c_.log.taps_every > 0 && !has_looked_);
@@ -261,7 +275,7 @@ void TrainingRun::one_step(MetricsLog& metrics) {
   Learner::Step step = learn();
   learner_.update(step, lr);
   line_seconds_ += std::chrono::duration<double>(Clock::now() - begun).count();
-  line_tokens_ += c_.train.batch * c_.train.seq_len;
+  line_tokens_ += read_tokens_;
   ++step_;
   loss_ = step.loss;
   unfinished_ = {{"loss", step.loss}, {"lr", lr}, {"grad_norm", step.grad_norm}};
@@ -287,7 +301,7 @@ void TrainingRun::finish_step(MetricsLog& metrics) {
   };
   std::vector<Metric> line = unfinished_;
   const bool is_last = step_ == c_.train.steps, is_skipped = value_of("skipped") > 0;
-  const bool validates = corpus_.held_out() != nullptr && (is_last || is_due(c_.log.validate_every));
+  const bool validates = corpus_->validation_batches() > 0 && (is_last || is_due(c_.log.validate_every));
   if (validates) {
     const std::vector<Metric> found = validate();
     line.insert(line.end(), found.begin(), found.end());
@@ -308,14 +322,13 @@ void TrainingRun::finish_step(MetricsLog& metrics) {
 }
 
 std::vector<Metric> TrainingRun::validate() {
-  const Dataset& data = *corpus_.held_out();
-  const std::int64_t all = data.validation_batches();
+  const std::int64_t all = corpus_->validation_batches();
   const std::int64_t n = c_.log.validate_batches > 0 ? std::min(all, c_.log.validate_batches) : all;
   double nats = 0;
   std::int64_t tokens = 0;
   try {
     for (std::int64_t i = 0; i < n; ++i) {
-      const Batch batch = data.validation_batch(i);
+      const Batch batch = with_masks(corpus_->validation_batch(i), kValidation + static_cast<std::uint64_t>(i));
       nats += learner_.score(batch);
       tokens += batch.n_counted();
     }
@@ -326,9 +339,9 @@ std::vector<Metric> TrainingRun::validate() {
   }
   val_loss_ = tokens > 0 ? nats / static_cast<double>(tokens) : std::numeric_limits<double>::quiet_NaN();
   validated_ = step_;
-  const TokenShards& from = corpus_.held_out_shards();
-  const double tokens_a_byte = static_cast<double>(from.tokens()) / static_cast<double>(from.text_bytes());
-  return {{"val_loss", *val_loss_}, {"val_bits_per_byte", *val_loss_ / std::numbers::ln2 * tokens_a_byte}};
+  std::vector<Metric> found = {{"val_loss", *val_loss_}};
+  if (!mask_) found.push_back({"val_bits_per_byte", *val_loss_ / std::numbers::ln2 * corpus_->tokens_per_byte()});
+  return found;
 }
 
 void TrainingRun::sample() {
@@ -350,7 +363,7 @@ void TrainingRun::save() {
   if (validated_ == step_) state.val_loss = val_loss_;
   state.isa = name_of(kernels_.isa);
   state.build = run_.build;
-  state.words = words_of(c_, corpus_);
+  state.words = words_of(c_, *corpus_);
   for (const Metric& metric : unfinished_) state.unfinished[metric.name] = metric.value;
   folder_.save(start_.trainable, start_.files, optimizer_, state, c_.log.keep_last, pool_);
 }

@@ -18,9 +18,7 @@ namespace {
 
 using Texts = std::vector<Ids>;
 
-Json goldens_of(const std::string& name) {
-  return read_json_file(source_dir() + "/tests/beam_goldens.json").at(name);
-}
+Json goldens_of(const std::string& name) { return read_json_file(source_dir() + "/tests/beam_goldens.json").at(name); }
 
 /// The request of a golden case, whose options are in the words of generation_config.json.
 GenerateRequest request_of(const Json& golden) {

@@ -298,6 +298,7 @@ TEST(TrainConfig, TheTableOfKeysHasTheDefaults) {
       gpt2 + "model.init = 'gpt2'\n",
       gpt2 + "optimizer.name = 'sgd'\n",
       gpt2 + "log.sample_every = 1\n",
+      kDotted + "model.preset = 'bert-base'\ntrain.objective = 'masked'\n",
       gpt2 + "data.validation_fraction = 0.1\n",
       gpt2 + "data.validation_fraction = 0.1\nlog.validate_every = 1\n",
       kDotted + "model.preset = 'mixtral-8x7b'\ntrain.balance_loss = 0.1\n",
