@@ -11,14 +11,59 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/table.h"
+#include "data/pack.h"
+#include "data/pairs.h"
 #include "generate/evaluate.h"
+#include "generate/evaluate_pairs.h"
 
 namespace vitrine::cli {
 namespace {
 
 struct EvalOptions : Options {
   EvalConfig config;
+  std::string target_file;
 };
+
+std::vector<std::string> lines_of(const std::string& path) {
+  const auto file = MappedFile::open(path);
+  std::vector<std::string> lines;
+  for (std::string_view rest = file->text(); !rest.empty();) {
+    const std::size_t end = rest.find('\n');
+    lines.emplace_back(rest.substr(0, end));
+    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+  }
+  return lines;
+}
+
+/// The loss of an encoder–decoder on the lines of two files.
+void run_eval_pairs(const EvalOptions& o, const Session& session, const std::string& source) {
+  if (!session.has_encoder()) throw BadInput("--target", "the model has no encoder, so it reads one text only");
+  const std::vector<std::string> sources = lines_of(source), targets = lines_of(o.target_file);
+  if (sources.size() != targets.size() || sources.empty()) {
+    throw BadInput(o.target_file, "expected as many lines as {}, at least one, got {} and {}", source, targets.size(),
+                   sources.size());
+  }
+  const Tokenizer& own = *session.tokenizer;
+  std::optional<std::int32_t> end = end_token_of(own);
+  if (!end && !session.checkpoint.stop_ids.empty()) end = session.checkpoint.stop_ids.front();
+  if (!end) throw BadInput("--target", "neither the tokenizer nor the model has a token that ends a text");
+  std::vector<TextPair> pairs;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    pairs.push_back({own.encode(sources[i], SpecialTokens::apply), target_ids(own, *end, targets[i])});
+  }
+  PairEvaluation result;
+  {
+    ProgressBar bar("eval");
+    result = evaluate_pairs(session.context(o), pairs, start_id(session), bar.reporter());
+  }
+  const double perplexity = math::exp(result.loss());
+  if (o.json) {
+    return print_json(
+        {{"loss", result.loss()}, {"perplexity", perplexity}, {"tokens", result.tokens}, {"pairs", result.pairs}});
+  }
+  print(fmt::format("loss        {:.6f} nats per target token\nperplexity  {:.4f}\nover        {} tokens of {} pairs\n",
+                    result.loss(), perplexity, grouped(result.tokens), grouped(result.pairs)));
+}
 
 /// The tokens of the text without BOS, which begins every window instead.
 std::vector<std::int32_t> text_ids(const Session& session, const std::string& path, SpecialTokens policy) {
@@ -33,8 +78,13 @@ void run_eval(const EvalOptions& o) {
   if (o.positionals == 0) throw CLI::RequiredError("FILE");
   const bool has_model = o.positionals == 2;
   const Session session = open_model(o, has_model ? o.first : "", true);
+  const std::string file = has_model ? o.second : o.first;
+  if (!o.target_file.empty()) return run_eval_pairs(o, session, file);
+  if (session.has_encoder()) {
+    throw BadInput("--target", "the model is an encoder–decoder: give the file that it is to write (--target)");
+  }
   const SpecialTokens policy = o.no_special ? SpecialTokens::none : SpecialTokens::apply;
-  const std::vector<std::int32_t> ids = text_ids(session, has_model ? o.second : o.first, policy);
+  const std::vector<std::int32_t> ids = text_ids(session, file, policy);
   EvalConfig config = o.config;
   if (!o.no_special) config.bos = session.bos();
 
@@ -76,6 +126,8 @@ void add_eval(CLI::App& program) {
                            "Tokens per window, including BOS (default: the model's context)", 2);
   add_number<std::int64_t>(command, "--stride", o->config.stride,
                            "Tokens of text between the starts of windows (default: windows do not overlap)", 1);
+  command.add_option("--target", o->target_file,
+                     "For an encoder–decoder: the file whose lines it is to write for those of FILE");
   finish_command(
       command, o, run_eval,
       "Each window begins with BOS if the model has one (not with --no-special). Each token counts once, in the first\n"

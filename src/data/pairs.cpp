@@ -45,13 +45,13 @@ struct Encoded {
   std::vector<std::int32_t> source_ids, target_ids;
 };
 
+}  // namespace
+
 std::vector<std::int32_t> target_ids(const Tokenizer& tokenizer, std::int32_t end, std::string_view line) {
   std::vector<std::int32_t> ids = tokenizer.encode(line, SpecialTokens::apply);
   if (ids.empty() || ids.back() != end) ids.push_back(end);
   return ids;
 }
-
-}  // namespace
 
 PackedPairs pack_pairs(const std::string& source, const std::string& target, const Tokenizer& tokenizer,
                        const Tokenizer& target_tokenizer, const std::string& folder, ThreadPool& pool,

@@ -12,6 +12,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/progress.h"
@@ -20,6 +21,9 @@
 #include "tokenizer/tokenizer.h"
 
 namespace vitrine {
+
+/// The ids of a target's line, which end with `end`.
+std::vector<std::int32_t> target_ids(const Tokenizer& tokenizer, std::int32_t end, std::string_view line);
 
 struct PackedPairs {
   std::int64_t pairs = 0;

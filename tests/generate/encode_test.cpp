@@ -7,8 +7,9 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "generate/evaluate_pairs.h"
 #include "generate/score.h"
-#include "support/learn.h"
+#include "support/pair.h"
 
 namespace vitrine::test {
 namespace {
@@ -103,6 +104,30 @@ TEST(Padding, ChangesNoBitOfTheText) {
   more.resize(own.size());
   EXPECT_TRUE(same_bits(own, more));
   EXPECT_TRUE(same_bits(logits(*t5.model, {target, {}, ids}, 0), logits(*t5.model, {target, {}, padded}, 2)));
+}
+
+/// The loss of targets is that of their logits.
+TEST(EvaluatePairs, SumsTheLossesOfTheTargets) {
+  const Checkpoint bart = golden_checkpoint("../pair_goldens/bart");
+  ThreadPool pool(2);
+  const GenerateContext context{bart.model.get(), &pool, &default_kernels()};
+  const std::vector<TextPair> pairs = {{{5, 6, 7}, {9, 8, 2}}, {{4}, {11, 2}}};
+  const PairEvaluation found = evaluate_pairs(context, pairs, 2);
+  EXPECT_EQ(found.tokens, 5);
+  EXPECT_EQ(found.pairs, 2);
+  double nats = 0;
+  for (const TextPair& pair : pairs) {
+    Ids inputs = {2};
+    inputs.insert(inputs.end(), pair.target.begin(), pair.target.end() - 1);
+    const std::vector<float> logits = logits_of(*bart.model, Pair{pair.source, inputs});
+    const std::size_t v = logits.size() / inputs.size();
+    for (std::size_t row = 0; row < inputs.size(); ++row) {
+      nats -= logprob({&logits[row * v], v}, pair.target[row]);
+    }
+  }
+  EXPECT_NEAR(found.nats, nats, 1e-5 * nats);
+  EXPECT_THROW(evaluate_pairs(context, std::vector<TextPair>{{{5}, {}}}, 2), BadInput);
+  EXPECT_THROW(evaluate_pairs(context, std::vector<TextPair>{{{}, {5}}}, 2), BadInput);
 }
 
 }  // namespace
