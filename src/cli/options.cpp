@@ -163,7 +163,8 @@ Session open_full_session(const Options& o) {
   session.target = o.target_ids;
   if (o.target) {
     if (session.tokenizer == nullptr) throw BadInput("--target", "--ids needs --target-ids");
-    session.target = session.tokenizer->encode(*o.target, o.no_special ? SpecialTokens::none : SpecialTokens::apply);
+    session.target =
+        session.tokenizer->target().encode(*o.target, o.no_special ? SpecialTokens::none : SpecialTokens::apply);
     session.target.insert(session.target.begin(), start_id(session));
   }
   session.types = o.types;

@@ -15,10 +15,12 @@ namespace {
 struct TokenizeOptions : Options {
   bool lines = false;
   bool explain = false;
+  bool as_target = false;
 };
 
 struct DetokenizeOptions : Options {
   std::vector<std::string> id_lists;
+  bool as_target = false;
 };
 
 /// The ids of one text, or their explanation, as JSON or as a table.
@@ -55,13 +57,14 @@ void run_tokenize(const TokenizeOptions& o) {
   if (o.lines && o.positionals > 1) throw CLI::ValidationError("TEXT", "give TEXT or --lines, not both");
   const bool has_path = o.positionals == (o.lines ? 1 : 2);
   const std::string path = !o.tokenizer.empty() ? o.tokenizer : has_path ? o.first : default_model();
-  const auto tokenizer = load_tokenizer(path, o.tokenizer_options);
+  const auto loaded = load_tokenizer(path, o.tokenizer_options);
+  const Tokenizer& tokenizer = o.as_target ? loaded->target() : *loaded;
   const SpecialTokens policy = o.no_special ? SpecialTokens::none : SpecialTokens::apply;
-  if (o.lines) return tokenize_lines(*tokenizer, policy, o);
+  if (o.lines) return tokenize_lines(tokenizer, policy, o);
 
   const std::string text = read_text(has_path ? o.second : o.first);
-  if (o.json) return print_json(answer_json(*tokenizer, text, policy, o.explain));
-  print(answer_table(*tokenizer, text, policy, o.explain));
+  if (o.json) return print_json(answer_json(tokenizer, text, policy, o.explain));
+  print(answer_table(tokenizer, text, policy, o.explain));
 }
 
 bool is_id_list(const std::string& text) { return text.find_first_not_of("0123456789,-") == std::string::npos; }
@@ -79,9 +82,14 @@ void run_detokenize(const DetokenizeOptions& o) {
                                         : has_path           ? o.first
                                                              : default_model(),
                                         o.tokenizer_options);
-  const std::string text = tokenizer->decode(ids);
+  const std::string text = (o.as_target ? tokenizer->target() : *tokenizer).decode(ids);
   if (o.json) return print_json({{"text", text}});
   print(is_terminal(1) ? text + "\n" : text);
+}
+
+void add_as_target(CLI::App& command, bool& as_target) {
+  command.add_flag("--as-target", as_target,
+                   "Use the tokenizer of target texts: those that the decoder of an encoder–decoder reads and writes");
 }
 
 }  // namespace
@@ -92,6 +100,7 @@ void add_tokenize(CLI::App& program) {
   add_text(command, *o, "A tokenizer file, or a folder that contains one");
   command.add_flag("--lines", o->lines, "Read one JSON string per line from stdin; print one JSON object per line");
   command.add_flag("--explain", o->explain, "Show step by step how the text is split, normalized and merged");
+  add_as_target(command, o->as_target);
   finish_command(command, o, run_tokenize, "Example: vitrine tokenize tok512.bin \"Once upon a time\"");
 }
 
@@ -102,6 +111,7 @@ void add_detokenize(CLI::App& program) {
       ->type_name("");
   command.add_option("ID", o->id_lists, "Token ids, as 1 2 3 or 1,2,3; a first positional that is a number is an ID")
       ->type_name("");
+  add_as_target(command, o->as_target);
   finish_command(command, o, run_detokenize, "Example: vitrine detokenize tok512.bin 1 403 407");
 }
 

@@ -10,6 +10,7 @@
 #include "base/mapped_file.h"
 #include "tokenizer/gguf_vocab.h"
 #include "tokenizer/llama2c.h"
+#include "tokenizer/marian.h"
 #include "tokenizer/sentencepiece.h"
 #include "tokenizer/tiktoken.h"
 #include "tokenizer/tokenizer.h"
@@ -110,12 +111,20 @@ std::unique_ptr<const Tokenizer> load_folder(const std::string& path, const Toke
     std::error_code error;
     return std::filesystem::exists(file(name), error);
   };
+  if (!has("tokenizer.bin") && has("tokenizer.json") && has("target_tokenizer.json")) {
+    const auto source = MappedFile::open(file("tokenizer.json")),
+               target = MappedFile::open(file("target_tokenizer.json"));
+    return parse_tokenizer_json(source->text(), file("tokenizer.json"),
+                                parse_tokenizer_json(target->text(), file("target_tokenizer.json")));
+  }
   for (const char* name : {"tokenizer.bin", "tokenizer.json", "tokenizer.model"}) {
     if (has(name)) return load_file(file(name), options);
   }
+  if (has("source.spm") || has("target.spm")) return load_marian_tokenizer(path);
   if (has("vocab.json") && has("merges.txt")) return load_pair(file("vocab.json"), file("merges.txt"));
   throw BadInput(path,
-                 "expected tokenizer.json, tokenizer.model, vocab.json with merges.txt or tokenizer.bin, got none");
+                 "expected tokenizer.json, tokenizer.model, vocab.json with merges.txt, source.spm with target.spm or "
+                 "tokenizer.bin, got none");
 }
 
 }  // namespace
@@ -124,7 +133,8 @@ std::vector<TokenizerFile> tokenizer_files(const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
     std::vector<TokenizerFile> files;
-    for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer.bin", "vocab.json", "merges.txt",
+    for (const char* name : {"tokenizer.json", "target_tokenizer.json", "tokenizer.model", "tokenizer.bin",
+                             "vocab.json", "merges.txt", "source.spm", "target.spm", "target_vocab.json",
                              "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"}) {
       const std::filesystem::path file = std::filesystem::path(path) / name;
       if (std::filesystem::is_regular_file(file, error)) files.push_back({file.string(), name});

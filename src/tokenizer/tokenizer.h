@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tokenizer/explanation.h"
@@ -56,8 +57,12 @@ class Tokenizer {
   /// The text of `ids`, as raw bytes.
   std::string decode(std::span<const std::int32_t> ids) const;
 
+  /// The tokenizer of what the decoder of an encoder–decoder reads and writes, which may have another vocabulary: its
+  /// own ids, pieces and text. This tokenizer itself, unless the files of the tokenizer define two.
+  const Tokenizer& target() const { return target_ != nullptr ? *target_ : *this; }
+
  protected:
-  Tokenizer() = default;
+  explicit Tokenizer(std::unique_ptr<const Tokenizer> target = nullptr) : target_(std::move(target)) {}
   /// `id` as an index. Throws BadInput if it is outside [0, vocab_size()).
   std::size_t checked_index(std::int32_t id) const;
 
@@ -65,6 +70,8 @@ class Tokenizer {
   /// `text` has at most 2^30 bytes, so that offsets fit into int32. Records every step unless `recorder` is null.
   virtual std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy,
                                            EncodingRecorder* recorder) const = 0;
+
+  std::unique_ptr<const Tokenizer> target_;
 };
 
 /// Converts ids to bytes one at a time. The results, concatenated, equal the result of decode for all ids.

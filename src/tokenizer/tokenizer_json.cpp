@@ -25,6 +25,7 @@ struct Parts {
   AddedTokens added;
   PostProcessor post_processor;
   Decoder decoder;
+  std::unique_ptr<const Tokenizer> target = nullptr;  // null: the tokenizer itself
 };
 
 class JsonTokenizer final : public Tokenizer {
@@ -64,7 +65,7 @@ class JsonTokenizer final : public Tokenizer {
   mutable ObjectPool<SubwordWorkspace> workspaces_;
 };
 
-JsonTokenizer::JsonTokenizer(Parts parts) : parts_(std::move(parts)) {
+JsonTokenizer::JsonTokenizer(Parts parts) : Tokenizer(std::move(parts.target)), parts_(std::move(parts)) {
   is_byte_level_ = parts_.pre_tokenizers.is_byte_level();
   vocab_size_ = parts_.model->pieces().size();
   for (const AddedToken& token : parts_.added.tokens()) vocab_size_ = std::max(vocab_size_, std::int64_t{token.id} + 1);
@@ -164,7 +165,8 @@ void check_template(const PostProcessor& around, std::int64_t n_pieces, const Ad
 
 }  // namespace
 
-std::unique_ptr<const Tokenizer> parse_tokenizer_json(std::string_view file, std::string_view path) {
+std::unique_ptr<const Tokenizer> parse_tokenizer_json(std::string_view file, std::string_view path,
+                                                      std::unique_ptr<const Tokenizer> target) {
   TokenizerDocument document = parse_tokenizer_document(file, path);
   const JsonFields root(document.rest, "the tokenizer", path);
   root.allow({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "model",
@@ -178,7 +180,7 @@ std::unique_ptr<const Tokenizer> parse_tokenizer_json(std::string_view file, std
   check_template(post_processor, model->pieces().size(), added, path);
   return std::make_unique<JsonTokenizer>(Parts{std::move(normalizer), std::move(pre_tokenizers), std::move(model),
                                                std::move(added), std::move(post_processor),
-                                               Decoder(part("decoder"), path)});
+                                               Decoder(part("decoder"), path), std::move(target)});
 }
 
 std::unique_ptr<const Tokenizer> parse_vocab_and_merges(std::string_view vocab, std::string_view vocab_path,
