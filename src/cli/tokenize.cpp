@@ -32,6 +32,16 @@ Json answer_json(const Tokenizer& tokenizer, const std::string& text, SpecialTok
   return {{"ids", ids}, {"pieces", pieces}};
 }
 
+/// The ids and types of a pair of texts, as JSON.
+Json pair_json(const Tokenizer& tokenizer, const Json& texts, SpecialTokens policy, const std::string& where) {
+  if (texts.size() != 2 || !texts[0].is_string() || !texts[1].is_string()) {
+    throw BadInput(where, "expected two JSON strings in the list");
+  }
+  const PairEncoding pair =
+      tokenizer.encode_pair(texts[0].get_ref<const std::string&>(), texts[1].get_ref<const std::string&>(), policy);
+  return {{"ids", pair.ids}, {"types", pair.types}};
+}
+
 std::string answer_table(const Tokenizer& tokenizer, const std::string& text, SpecialTokens policy, bool explain) {
   if (explain) return explanation_table(tokenizer.explain(text, policy), tokenizer);
   std::string table;
@@ -41,12 +51,13 @@ std::string answer_table(const Tokenizer& tokenizer, const std::string& text, Sp
   return table;
 }
 
-/// Reads one JSON string per line from stdin and prints one JSON object per line.
+/// Reads one JSON string, or list of two, per line from stdin and prints one JSON object per line.
 void tokenize_lines(const Tokenizer& tokenizer, SpecialTokens policy, const TokenizeOptions& o) {
   ThreadPool pool(o.thread_count());
   answer_lines(pool, [&](std::string_view line, std::int64_t number) {
     const std::string where = fmt::format("stdin, line {}", number);
     const Json text = parse_json(line, where);
+    if (text.is_array() && !o.explain) return json_line(pair_json(tokenizer, text, policy, where));
     if (!text.is_string()) throw BadInput(where, "expected a JSON string, got {}", text.type_name());
     return json_line(answer_json(tokenizer, text.get_ref<const std::string&>(), policy, o.explain));
   });
@@ -98,7 +109,9 @@ void add_tokenize(CLI::App& program) {
   CLI::App& command = *program.add_subcommand("tokenize", "Convert text to token ids");
   const auto o = std::make_shared<TokenizeOptions>();
   add_text(command, *o, "A tokenizer file, or a folder that contains one");
-  command.add_flag("--lines", o->lines, "Read one JSON string per line from stdin; print one JSON object per line");
+  command.add_flag(
+      "--lines", o->lines,
+      "Read one JSON string, or a list of two as a pair, per line from stdin; print one JSON object per line");
   command.add_flag("--explain", o->explain, "Show step by step how the text is split, normalized and merged");
   add_as_target(command, o->as_target);
   finish_command(command, o, run_tokenize, "Example: vitrine tokenize tok512.bin \"Once upon a time\"");

@@ -1,7 +1,6 @@
 #include "tokenizer/marian.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -13,6 +12,7 @@
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/json_fields.h"
 #include "tokenizer/sentencepiece_encoder.h"
+#include "tokenizer/tokenizer_config.h"
 #include "tokenizer/tokenizer_document.h"
 
 namespace vitrine {
@@ -133,34 +133,6 @@ std::string MarianTokenizer::bytes_after(std::optional<std::int32_t> previous, s
 
 bool MarianTokenizer::keeps_start(std::int32_t id) const { return bytes_after(std::nullopt, id).empty(); }
 
-/// The content of a special token, which is a text or an object with a "content".
-std::string token_name(const JsonFields& config, std::string_view key, std::string_view fallback) {
-  const Json* json = config.find(key);
-  if (json == nullptr || !json->is_object()) return config.string(key, fallback);
-  return JsonFields(*json, key, config.where()).string("content");
-}
-
-/// "added_tokens_decoder" maps ids to tokens; returns the list that a tokenizer.json has.
-Json added_tokens_of(const JsonFields& config) {
-  Json tokens = Json::array();
-  const Json* by_id = config.find("added_tokens_decoder");
-  if (by_id == nullptr) return tokens;
-  if (!by_id->is_object()) {
-    throw BadCheckpoint(config.where(), "expected an object as added_tokens_decoder, got {}", by_id->type_name());
-  }
-  for (const auto& [id, entry] : by_id->items()) {
-    std::uint32_t number = 0;
-    const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), number);
-    if (!entry.is_object() || error != std::errc() || end != id.data() + id.size()) {
-      throw BadCheckpoint(config.where(), "expected ids and tokens in added_tokens_decoder, got \"{}\"", id);
-    }
-    Json token = entry;
-    token["id"] = number;
-    tokens.push_back(std::move(token));
-  }
-  return tokens;
-}
-
 MarianConfig parse_marian_config(std::string_view text, std::string_view where) {
   const Json json = parse_json(text, where);
   const JsonFields fields(json, "the configuration", where);
@@ -168,9 +140,9 @@ MarianConfig parse_marian_config(std::string_view text, std::string_view where) 
   if (options != nullptr && !options->empty()) {
     throw Unsupported(where, "sp_model_kwargs: options of the SentencePiece library are not supported");
   }
-  return {token_name(fields, "unk_token", "<unk>"),
-          token_name(fields, "eos_token", "</s>"),
-          token_name(fields, "pad_token", "<pad>"),
+  return {special_token_name(fields, "unk_token", "<unk>"),
+          special_token_name(fields, "eos_token", "</s>"),
+          special_token_name(fields, "pad_token", "<pad>"),
           fields.boolean("separate_vocabs", false),
           added_tokens_of(fields),
           std::string(where)};
