@@ -37,7 +37,8 @@ void run_pack_pairs(const PackCommand& o, const Tokenizer& tokenizer) {
   stop_cleanly();
   {
     ProgressBar bar("packing " + o.out);
-    packed = pack_pairs(o.paths.front(), o.target, tokenizer, own ? *own : tokenizer, o.out, pool, bar.reporter());
+    packed =
+        pack_pairs(o.paths.front(), o.target, tokenizer, own ? *own : tokenizer.target(), o.out, pool, bar.reporter());
   }
   if (packed.empty > 0) note(fmt::format("{} pairs were dropped: a line is empty", grouped(packed.empty)));
   if (o.json) {

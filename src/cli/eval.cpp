@@ -44,12 +44,12 @@ void run_eval_pairs(const EvalOptions& o, const Session& session, const std::str
                    sources.size());
   }
   const Tokenizer& own = *session.tokenizer;
-  std::optional<std::int32_t> end = end_token_of(own);
+  std::optional<std::int32_t> end = end_token_of(own.target());
   if (!end && !session.checkpoint.stop_ids.empty()) end = session.checkpoint.stop_ids.front();
   if (!end) throw BadInput("--target", "neither the tokenizer nor the model has a token that ends a text");
   std::vector<TextPair> pairs;
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    pairs.push_back({own.encode(sources[i], SpecialTokens::apply), target_ids(own, *end, targets[i])});
+    pairs.push_back({own.encode(sources[i], SpecialTokens::apply), target_ids(own.target(), *end, targets[i])});
   }
   PairEvaluation result;
   {

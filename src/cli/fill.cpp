@@ -30,24 +30,37 @@ std::int32_t find_mask(const Session& session) {
 
 void run_fill(const FillOptions& o) {
   const Session session = open_session(o);
+  const ModelConfig& config = session.checkpoint.model->config();
+  const bool shows_next = o.pair && config.pooler && config.pooler->next_sentence;
+  const bool has_types = config.embedding.n_types > 0;
+  double is_next = 0;
   const std::int32_t mask = o.mask_id ? *o.mask_id : find_mask(session);
   Json masks = Json::array();
   std::string text;
-  predict_masked(session.context(o), session.ids, mask, o.top,
-                 [&](std::int64_t position, const std::vector<TokenLogprob>& top) {
-                   Json tokens = Json::array();
-                   Table table({{fmt::format("position {}", position)}, {"%", Table::Align::right}});
-                   for (const TokenLogprob& t : top) {
-                     const double probability = math::exp(t.logprob);
-                     table.add({session.label(t.id), fmt::format("{:.1f}", 100 * probability)});
-                     tokens.push_back(
-                         {{"id", t.id}, {"piece", session.piece(t.id)}, {"logprob", t.logprob}, {"prob", probability}});
-                   }
-                   masks.push_back({{"position", position}, {"top", tokens}});
-                   text += (text.empty() ? "" : "\n") + table.text();
-                 });
-  if (o.json) return print_json({{"ids", session.ids}, {"masks", masks}});
+  const Tokens read(session.ids,
+                    has_types ? std::span<const std::int32_t>(session.types) : std::span<const std::int32_t>());
+  predict_masked(
+      session.context(o), read, mask, o.top,
+      [&](std::int64_t position, const std::vector<TokenLogprob>& top) {
+        Json tokens = Json::array();
+        Table table({{fmt::format("position {}", position)}, {"%", Table::Align::right}});
+        for (const TokenLogprob& t : top) {
+          const double probability = math::exp(t.logprob);
+          table.add({session.label(t.id), fmt::format("{:.1f}", 100 * probability)});
+          tokens.push_back(
+              {{"id", t.id}, {"piece", session.piece(t.id)}, {"logprob", t.logprob}, {"prob", probability}});
+        }
+        masks.push_back({{"position", position}, {"top", tokens}});
+        text += (text.empty() ? "" : "\n") + table.text();
+      },
+      shows_next ? [&](double p) { is_next = p; } : std::function<void(double)>());
+  if (o.json) {
+    Json object = {{"ids", session.ids}, {"masks", masks}};
+    if (shows_next) object["is_next"] = is_next;
+    return print_json(object);
+  }
   print(text);
+  if (shows_next) print(fmt::format("\nthe second text follows the first with {:.1f} %\n", 100 * is_next));
 }
 
 }  // namespace
@@ -57,6 +70,7 @@ void add_fill(CLI::App& program) {
       *program.add_subcommand("fill", "Show the most likely tokens in place of every mask ([MASK], <mask>) of a text");
   const auto o = std::make_shared<FillOptions>();
   add_model_and_text(command, *o);
+  add_pair(command, *o);
   add_number<int>(command, "--top", o->top, "Number of tokens to show (default: 5)", 1, 1 << 20);
   add_number<std::int32_t>(command, "--mask-id", o->mask_id,
                            "Id of the mask token (default: [MASK] or <mask> of the vocabulary)", 0);

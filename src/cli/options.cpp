@@ -83,7 +83,13 @@ void add_model_and_text(CLI::App& command, Options& o) {
   command.add_option_function<std::string>("--ids", take, "Token ids as in 1,2,3, instead of TEXT");
 }
 
+void add_pair(CLI::App& command, Options& o) {
+  const auto take_pair = [&o](const std::string& text) { o.pair = text; };
+  command.add_option_function<std::string>("--pair", take_pair, "A second text, which is read with TEXT as a pair");
+}
+
 void add_second_input(CLI::App& command, Options& o) {
+  add_pair(command, o);
   const auto take_target = [&o](const std::string& text) { o.target = text; };
   command.add_option_function<std::string>(
       "--target", take_target, "What the decoder of an encoder–decoder reads; the start symbol is put before it");
@@ -156,10 +162,18 @@ Session open_session(const Options& o) {
     throw BadInput(o.first, "no such file or folder; MODEL comes first, then TEXT");
   }
   Session session = open_model(o, has_model ? o.first : "", !o.has_ids);
+  if (o.pair && o.has_ids) throw CLI::ValidationError("--pair", "give --types with --ids");
   session.ids = o.ids;
   if (!o.has_ids) {
     const std::string text = read_text(o.positionals == 1 ? o.first : o.second);
-    session.ids = session.tokenizer->encode(text, o.no_special ? SpecialTokens::none : SpecialTokens::apply);
+    const SpecialTokens policy = o.no_special ? SpecialTokens::none : SpecialTokens::apply;
+    if (o.pair) {
+      PairEncoding pair = session.tokenizer->encode_pair(text, *o.pair, policy);
+      session.ids = std::move(pair.ids);
+      session.types = std::move(pair.types);
+    } else {
+      session.ids = session.tokenizer->encode(text, policy);
+    }
     if (session.ids.empty()) {
       if (!session.bos()) throw BadInput("TEXT", "the text is empty and the model has no BOS to start from");
       session.ids = {*session.bos()};
@@ -186,12 +200,14 @@ Session open_full_session(const Options& o) {
   session.target = o.target_ids;
   if (o.target) {
     if (session.tokenizer == nullptr) throw BadInput("--target", "--ids needs --target-ids");
-    session.target = session.tokenizer->encode(*o.target, o.no_special ? SpecialTokens::none : SpecialTokens::apply);
+    session.target =
+        session.tokenizer->target().encode(*o.target, o.no_special ? SpecialTokens::none : SpecialTokens::apply);
     session.target.insert(session.target.begin(), start_id(session));
   }
-  session.types = o.types;
+  if (!o.types.empty()) session.types = o.types;
   const std::int64_t n_types = config.encoder ? config.encoder->embedding.n_types : config.embedding.n_types;
   if (!o.types.empty() && n_types == 0) throw BadInput("--types", "the tokens of this model have no types");
+  if (n_types == 0) session.types.clear();  // of a pair, to a model that reads it without types
   if (!o.types.empty() && o.types.size() != session.ids.size()) {
     throw BadInput("--types", "expected {} types, one for each token, got {}", session.ids.size(), o.types.size());
   }
@@ -279,14 +295,14 @@ GenerateContext Session::context(const Options& o) const {
 }
 
 std::string Session::piece(std::int32_t id) const {
-  return tokenizer != nullptr && id < tokenizer->vocab_size() ? tokenizer->piece(id) : "";
+  return tokenizer != nullptr && id < tokenizer->target().vocab_size() ? tokenizer->target().piece(id) : "";
 }
 
 std::string Session::label(std::int32_t id) const {
-  if (tokenizer == nullptr || id >= tokenizer->vocab_size()) return "#" + std::to_string(id);
-  const std::string text = tokenizer->bytes(id);
+  if (tokenizer == nullptr || id >= tokenizer->target().vocab_size()) return "#" + std::to_string(id);
+  const std::string text = tokenizer->target().bytes(id);
   if (!text.empty() && is_valid_utf8(text)) return in_quotes(text);
-  const std::string piece = in_quotes(tokenizer->piece(id));  // a piece may hold line breaks
+  const std::string piece = in_quotes(tokenizer->target().piece(id));  // a piece may hold line breaks
   return piece.substr(1, piece.size() - 2);
 }
 

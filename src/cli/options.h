@@ -34,7 +34,7 @@ struct Options {
   bool has_ids = false;
   bool no_special = false;
   // what else a model reads
-  std::optional<std::string> target;
+  std::optional<std::string> pair, target;
   std::vector<std::int32_t> target_ids, types;
   bool has_target_ids = false;
   std::int64_t pad_to = 0;
@@ -61,7 +61,9 @@ void add_text(CLI::App& command, Options& options, const std::string& about_mode
 /// Adds [MODEL] TEXT, --no-special and --ids, for commands that run a model.
 void add_model_and_text(CLI::App& command, Options& options);
 
-/// Adds --target, --target-ids and --types, for commands that run a forward over a given text.
+/// Adds --pair.
+void add_pair(CLI::App& command, Options& options);
+/// Adds --pair, --target, --target-ids, --types and --pad-to, for commands that run a forward over a given text.
 void add_second_input(CLI::App& command, Options& options);
 
 /// Adds --labels and --next-sentence, for commands that compute gradients.
@@ -122,7 +124,7 @@ struct Session {
   std::string label(std::int32_t id) const;
 };
 
-/// Opens MODEL, and encodes TEXT or takes --ids.
+/// Opens MODEL, and encodes TEXT, with --pair if it is given, or takes --ids.
 Session open_session(const Options& options);
 /// The same, with --target and --types. Throws BadInput for a target that the model does not read, or none if it does.
 Session open_full_session(const Options& options);

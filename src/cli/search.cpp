@@ -9,8 +9,9 @@ namespace {
 /// The id of the vocabulary's piece `name`.
 std::int32_t id_of_piece(const Session& session, const std::string& name) {
   if (session.tokenizer == nullptr) throw BadInput("--target-lang", "the piece of a token needs a tokenizer");
-  for (std::int32_t id = 0; id < session.tokenizer->vocab_size(); ++id) {
-    if (session.tokenizer->piece(id) == name) return id;
+  const Tokenizer& tokenizer = session.tokenizer->target();
+  for (std::int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    if (tokenizer.piece(id) == name) return id;
   }
   throw BadInput("--target-lang", "the vocabulary has no token {}", name);
 }
@@ -58,7 +59,7 @@ void set_texts(const Session& session, const SearchOptions& o, const std::vector
   std::vector<std::int32_t> prefix = o.prefix_ids;
   if (!o.prefix.empty()) {
     if (session.tokenizer == nullptr) throw BadInput("--prefix", "--ids needs --prefix-ids");
-    prefix = session.tokenizer->encode(o.prefix, SpecialTokens::none);
+    prefix = session.tokenizer->target().encode(o.prefix, SpecialTokens::none);
   }
   if (!o.target_lang.empty()) request.prompt.push_back(id_of_piece(session, o.target_lang));
   request.prompt.insert(request.prompt.end(), prefix.begin(), prefix.end());

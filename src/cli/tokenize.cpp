@@ -15,10 +15,12 @@ namespace {
 struct TokenizeOptions : Options {
   bool lines = false;
   bool explain = false;
+  bool as_target = false;
 };
 
 struct DetokenizeOptions : Options {
   std::vector<std::string> id_lists;
+  bool as_target = false;
 };
 
 /// The ids of one text, or their explanation, as JSON or as a table.
@@ -30,6 +32,16 @@ Json answer_json(const Tokenizer& tokenizer, const std::string& text, SpecialTok
   return {{"ids", ids}, {"pieces", pieces}};
 }
 
+/// The ids and types of a pair of texts, as JSON.
+Json pair_json(const Tokenizer& tokenizer, const Json& texts, SpecialTokens policy, const std::string& where) {
+  if (texts.size() != 2 || !texts[0].is_string() || !texts[1].is_string()) {
+    throw BadInput(where, "expected two JSON strings in the list");
+  }
+  const PairEncoding pair =
+      tokenizer.encode_pair(texts[0].get_ref<const std::string&>(), texts[1].get_ref<const std::string&>(), policy);
+  return {{"ids", pair.ids}, {"types", pair.types}};
+}
+
 std::string answer_table(const Tokenizer& tokenizer, const std::string& text, SpecialTokens policy, bool explain) {
   if (explain) return explanation_table(tokenizer.explain(text, policy), tokenizer);
   std::string table;
@@ -39,12 +51,13 @@ std::string answer_table(const Tokenizer& tokenizer, const std::string& text, Sp
   return table;
 }
 
-/// Reads one JSON string per line from stdin and prints one JSON object per line.
+/// Reads one JSON string, or list of two, per line from stdin and prints one JSON object per line.
 void tokenize_lines(const Tokenizer& tokenizer, SpecialTokens policy, const TokenizeOptions& o) {
   ThreadPool pool(o.thread_count());
   answer_lines(pool, [&](std::string_view line, std::int64_t number) {
     const std::string where = fmt::format("stdin, line {}", number);
     const Json text = parse_json(line, where);
+    if (text.is_array() && !o.explain) return json_line(pair_json(tokenizer, text, policy, where));
     if (!text.is_string()) throw BadInput(where, "expected a JSON string, got {}", text.type_name());
     return json_line(answer_json(tokenizer, text.get_ref<const std::string&>(), policy, o.explain));
   });
@@ -55,13 +68,14 @@ void run_tokenize(const TokenizeOptions& o) {
   if (o.lines && o.positionals > 1) throw CLI::ValidationError("TEXT", "give TEXT or --lines, not both");
   const bool has_path = o.positionals == (o.lines ? 1 : 2);
   const std::string path = !o.tokenizer.empty() ? o.tokenizer : has_path ? o.first : default_model();
-  const auto tokenizer = load_tokenizer(path, o.tokenizer_options);
+  const auto loaded = load_tokenizer(path, o.tokenizer_options);
+  const Tokenizer& tokenizer = o.as_target ? loaded->target() : *loaded;
   const SpecialTokens policy = o.no_special ? SpecialTokens::none : SpecialTokens::apply;
-  if (o.lines) return tokenize_lines(*tokenizer, policy, o);
+  if (o.lines) return tokenize_lines(tokenizer, policy, o);
 
   const std::string text = read_text(has_path ? o.second : o.first);
-  if (o.json) return print_json(answer_json(*tokenizer, text, policy, o.explain));
-  print(answer_table(*tokenizer, text, policy, o.explain));
+  if (o.json) return print_json(answer_json(tokenizer, text, policy, o.explain));
+  print(answer_table(tokenizer, text, policy, o.explain));
 }
 
 bool is_id_list(const std::string& text) { return text.find_first_not_of("0123456789,-") == std::string::npos; }
@@ -79,9 +93,14 @@ void run_detokenize(const DetokenizeOptions& o) {
                                         : has_path           ? o.first
                                                              : default_model(),
                                         o.tokenizer_options);
-  const std::string text = tokenizer->decode(ids);
+  const std::string text = (o.as_target ? tokenizer->target() : *tokenizer).decode(ids);
   if (o.json) return print_json({{"text", text}});
   print(is_terminal(1) ? text + "\n" : text);
+}
+
+void add_as_target(CLI::App& command, bool& as_target) {
+  command.add_flag("--as-target", as_target,
+                   "Use the tokenizer of target texts: those that the decoder of an encoder–decoder reads and writes");
 }
 
 }  // namespace
@@ -90,8 +109,11 @@ void add_tokenize(CLI::App& program) {
   CLI::App& command = *program.add_subcommand("tokenize", "Convert text to token ids");
   const auto o = std::make_shared<TokenizeOptions>();
   add_text(command, *o, "A tokenizer file, or a folder that contains one");
-  command.add_flag("--lines", o->lines, "Read one JSON string per line from stdin; print one JSON object per line");
+  command.add_flag(
+      "--lines", o->lines,
+      "Read one JSON string, or a list of two as a pair, per line from stdin; print one JSON object per line");
   command.add_flag("--explain", o->explain, "Show step by step how the text is split, normalized and merged");
+  add_as_target(command, o->as_target);
   finish_command(command, o, run_tokenize, "Example: vitrine tokenize tok512.bin \"Once upon a time\"");
 }
 
@@ -102,6 +124,7 @@ void add_detokenize(CLI::App& program) {
       ->type_name("");
   command.add_option("ID", o->id_lists, "Token ids, as 1 2 3 or 1,2,3; a first positional that is a number is an ID")
       ->type_name("");
+  add_as_target(command, o->as_target);
   finish_command(command, o, run_detokenize, "Example: vitrine detokenize tok512.bin 1 403 407");
 }
 

@@ -23,7 +23,9 @@ SamplingChoice choose_sampling(const SamplingOverrides& caller, const SamplingOv
 
 std::vector<std::int32_t> stop_ids(const Checkpoint& checkpoint, const Tokenizer* tokenizer) {
   std::vector<std::int32_t> ids = checkpoint.stop_ids;
-  if (tokenizer != nullptr) ids.insert(ids.end(), tokenizer->stop_ids().begin(), tokenizer->stop_ids().end());
+  if (tokenizer == nullptr) return ids;
+  const std::vector<std::int32_t>& own = tokenizer->target().stop_ids();
+  ids.insert(ids.end(), own.begin(), own.end());
   return ids;
 }
 

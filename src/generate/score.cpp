@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/math.h"
 
 namespace vitrine {
 
@@ -61,8 +62,9 @@ void score(const GenerateContext& context, const Tokens& tokens, const ReceiveRo
   feed(context, cache, tokens, begin, receive);
 }
 
-void predict_masked(const GenerateContext& context, std::span<const std::int32_t> ids, std::int32_t mask_id, int n,
-                    const ReceivePrediction& receive) {
+void predict_masked(const GenerateContext& context, const Tokens& tokens, std::int32_t mask_id, int n,
+                    const ReceivePrediction& receive, const std::function<void(double)>& receive_next) {
+  const std::span<const std::int32_t> ids = tokens.ids;
   const ModelConfig& config = context.model->config();
   if (!is_bidirectional(config)) {
     throw Unsupported("fill", "the model predicts the next token: it cannot see the text after a mask");
@@ -83,7 +85,10 @@ void predict_masked(const GenerateContext& context, std::span<const std::int32_t
       receive(masks[static_cast<std::size_t>(first + row)], top_logprobs(of_row, n));
     }
   };
-  context.model->forward(pass, ids);
+  if (receive_next) {
+    pass.receive_next_sentence = [&](const Tensor& logits) { receive_next(math::exp(logprob({logits.row(0), 2}, 0))); };
+  }
+  context.model->forward(pass, tokens);
 }
 
 void predict(const GenerateContext& context, const Tokens& tokens, int n, const ReceivePrediction& receive,

@@ -35,9 +35,10 @@ using ReceivePrediction = std::function<void(std::int64_t position, const std::v
 void predict(const GenerateContext& context, const Tokens& tokens, int n, const ReceivePrediction& receive,
              std::int64_t n_padding = 0);
 
-/// Receives the `n` most likely tokens in place of every `mask_id` in `ids`, in ascending positions. Throws BadInput if
-/// there is no mask, and Unsupported if the model does not attend to later tokens.
-void predict_masked(const GenerateContext& context, std::span<const std::int32_t> ids, std::int32_t mask_id, int n,
-                    const ReceivePrediction& receive);
+/// Receives the `n` most likely tokens in place of every `mask_id` in the ids, in ascending positions. `receive_next`,
+/// if given, receives the probability that the second part of the text follows the first. Throws BadInput if there is
+/// no mask, and Unsupported if the model does not attend to later tokens or does not predict the next sentence.
+void predict_masked(const GenerateContext& context, const Tokens& tokens, std::int32_t mask_id, int n,
+                    const ReceivePrediction& receive, const std::function<void(double)>& receive_next = {});
 
 }  // namespace vitrine

@@ -74,7 +74,10 @@ void penalize(std::span<const std::int32_t> ids, double penalty, std::span<float
 }  // namespace
 
 Sequence::Sequence(const GenerateContext& context, GenerateRequest request)
-    : context_(context), request_(std::move(request)), tokenizer_(context.tokenizer), text_(request_.stop_strings) {
+    : context_(context),
+      request_(std::move(request)),
+      tokenizer_(context.tokenizer != nullptr ? &context.tokenizer->target() : nullptr),
+      text_(request_.stop_strings) {
   branches_.push_back({context.make_cache(capacity_of(context, request_), request_.source.size()), request_.prompt});
   const std::int32_t last = request_.prompt.back();
   const bool continues = last < tokenizer_size() && (request_.source.empty() || request_.prompt.size() > 1);

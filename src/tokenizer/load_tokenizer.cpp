@@ -8,8 +8,10 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "tokenizer/bert_vocab.h"
 #include "tokenizer/gguf_vocab.h"
 #include "tokenizer/llama2c.h"
+#include "tokenizer/marian.h"
 #include "tokenizer/sentencepiece.h"
 #include "tokenizer/tiktoken.h"
 #include "tokenizer/tokenizer.h"
@@ -60,6 +62,15 @@ std::unique_ptr<const Tokenizer> load_pair(const std::string& vocab, const std::
   return parse_vocab_and_merges(vocab_file->text(), vocab, merges_file->text(), merges);
 }
 
+/// A vocab.txt and the tokenizer_config.json next to it, if there is one.
+std::unique_ptr<const Tokenizer> load_bert_vocab(const std::string& vocab) {
+  const std::string config = (std::filesystem::path(vocab).parent_path() / "tokenizer_config.json").string();
+  const auto vocab_file = MappedFile::open(vocab);
+  std::error_code error;
+  if (!std::filesystem::exists(config, error)) return parse_bert_vocab(vocab_file->text(), vocab, "", config);
+  return parse_bert_vocab(vocab_file->text(), vocab, MappedFile::open(config)->text(), config);
+}
+
 /// Whether the file begins with a small int32 (max_token_length). The third and fourth bytes of the other formats are
 /// not zero: some are text; GGUF has its magic there, and SentencePiece its first piece. Therefore, a max_token_length
 /// of 10 (0x0A, the first byte of SentencePiece) or 123 ('{') is unambiguous.
@@ -84,6 +95,7 @@ bool is_llama2c_model(std::string_view text) {
 }
 
 std::unique_ptr<const Tokenizer> load_file(const std::string& path, const TokenizerOptions& options) {
+  if (path.ends_with("vocab.txt")) return load_bert_vocab(path);
   const auto file = MappedFile::open(path);
   const std::string_view text = file->text();
   if (is_llama2c(text) && is_llama2c_model(text)) {
@@ -110,12 +122,21 @@ std::unique_ptr<const Tokenizer> load_folder(const std::string& path, const Toke
     std::error_code error;
     return std::filesystem::exists(file(name), error);
   };
+  if (!has("tokenizer.bin") && has("tokenizer.json") && has("target_tokenizer.json")) {
+    const auto source = MappedFile::open(file("tokenizer.json")),
+               target = MappedFile::open(file("target_tokenizer.json"));
+    return parse_tokenizer_json(source->text(), file("tokenizer.json"),
+                                parse_tokenizer_json(target->text(), file("target_tokenizer.json")));
+  }
   for (const char* name : {"tokenizer.bin", "tokenizer.json", "tokenizer.model"}) {
     if (has(name)) return load_file(file(name), options);
   }
+  if (has("source.spm") || has("target.spm")) return load_marian_tokenizer(path);
   if (has("vocab.json") && has("merges.txt")) return load_pair(file("vocab.json"), file("merges.txt"));
+  if (has("vocab.txt")) return load_bert_vocab(file("vocab.txt"));
   throw BadInput(path,
-                 "expected tokenizer.json, tokenizer.model, vocab.json with merges.txt or tokenizer.bin, got none");
+                 "expected tokenizer.json, tokenizer.model, vocab.json with merges.txt, source.spm with target.spm, "
+                 "vocab.txt or tokenizer.bin, got none");
 }
 
 }  // namespace
@@ -124,11 +145,18 @@ std::vector<TokenizerFile> tokenizer_files(const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
     std::vector<TokenizerFile> files;
-    for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer.bin", "vocab.json", "merges.txt",
+    for (const char* name : {"tokenizer.json", "target_tokenizer.json", "tokenizer.model", "tokenizer.bin",
+                             "vocab.json", "merges.txt", "source.spm", "target.spm", "target_vocab.json", "vocab.txt",
                              "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"}) {
       const std::filesystem::path file = std::filesystem::path(path) / name;
       if (std::filesystem::is_regular_file(file, error)) files.push_back({file.string(), name});
     }
+    return files;
+  }
+  if (path.ends_with("vocab.txt")) {
+    std::vector<TokenizerFile> files = {{path, "vocab.txt"}};
+    const std::filesystem::path config = std::filesystem::path(path).parent_path() / "tokenizer_config.json";
+    if (std::filesystem::is_regular_file(config, error)) files.push_back({config.string(), "tokenizer_config.json"});
     return files;
   }
   const auto file = MappedFile::open(path);

@@ -1,6 +1,8 @@
 #include "tokenizer/post_processor.h"
 
+#include <algorithm>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "tokenizer/json_fields.h"
@@ -27,6 +29,49 @@ std::int32_t pair_id(const JsonFields& fields, std::string_view key) {
   return to_id(pair[1], fields.where());
 }
 
+/// The ids of a SpecialToken of the template.
+std::vector<std::int32_t> template_ids(const JsonFields& fields, const JsonFields& item) {
+  const std::string_view where = fields.where();
+  std::vector<std::int32_t> ids;
+  const std::string name = JsonFields(item.at("SpecialToken"), "a SpecialToken", where).string("id");
+  const JsonFields tokens(fields.at("special_tokens"), "the special_tokens of the template", where);
+  for (const Json& id : JsonFields(tokens.at(name), "a special token", where).array("ids")) {
+    if (ids.size() == kMaxIds) throw BadCheckpoint(where, "expected at most {} ids in a template", kMaxIds);
+    ids.push_back(to_id(id, where));
+  }
+  return ids;
+}
+
+/// Returns nothing unless the template has each of the two texts once.
+std::optional<std::vector<PairPart>> parse_pair(const JsonFields& fields) {
+  using Kind = PairPart::Kind;
+  constexpr std::int64_t kMaxType = 1 << 16;
+  if (fields.find("pair") == nullptr) return std::nullopt;
+  std::vector<PairPart> parts;
+  std::size_t n_ids = 0;
+  for (const Json& entry : fields.array("pair")) {
+    const JsonFields item(entry, "an entry of the template", fields.where());
+    item.allow({"SpecialToken", "Sequence"});
+    const bool is_text = item.find("Sequence") != nullptr;
+    const JsonFields part(item.at(is_text ? "Sequence" : "SpecialToken"), "an entry of the template", fields.where());
+    const std::int64_t type = part.integer("type_id", 0);
+    if (type > kMaxType) throw BadCheckpoint(fields.where(), "expected a type_id up to {}, got {}", kMaxType, type);
+    PairPart& added = parts.emplace_back(PairPart{Kind::added, static_cast<std::int32_t>(type)});
+    if (is_text) {
+      added.kind = part.string("id") == "A" ? Kind::first : Kind::second;
+    } else {
+      added.ids = template_ids(fields, item);
+    }
+    n_ids += added.ids.size() + 1;
+    if (n_ids > 2 * kMaxIds) throw BadCheckpoint(fields.where(), "expected at most {} ids in a template", kMaxIds);
+  }
+  const auto n = [&](Kind kind) {
+    return std::count_if(parts.begin(), parts.end(), [kind](const PairPart& part) { return part.kind == kind; });
+  };
+  if (n(Kind::first) != 1 || n(Kind::second) != 1) return std::nullopt;
+  return parts;
+}
+
 PostProcessor parse_template(const JsonFields& fields, std::string_view where) {
   fields.allow({"type", "single", "pair", "special_tokens"});
   PostProcessor result;
@@ -42,17 +87,26 @@ PostProcessor parse_template(const JsonFields& fields, std::string_view where) {
       has_text = true;
       continue;
     }
-    const std::string name = JsonFields(item.at("SpecialToken"), "a SpecialToken", where).string("id");
-    const JsonFields tokens(fields.at("special_tokens"), "the special_tokens of the template", where);
-    for (const Json& id : JsonFields(tokens.at(name), "a special token", where).array("ids")) {
-      (has_text ? result.after : result.before).push_back(to_id(id, where));
-      if (result.before.size() + result.after.size() > kMaxIds) {
-        throw BadCheckpoint(where, "expected at most {} ids in a template", kMaxIds);
-      }
+    for (const std::int32_t id : template_ids(fields, item)) (has_text ? result.after : result.before).push_back(id);
+    if (result.before.size() + result.after.size() > kMaxIds) {
+      throw BadCheckpoint(where, "expected at most {} ids in a template", kMaxIds);
     }
   }
   if (!has_text) throw Unsupported(where, "a template without the text is not supported");
+  result.pair = parse_pair(fields);
   return result;
+}
+
+/// BERT writes [CLS] A [SEP] B [SEP], where the second text and its [SEP] have type 1; RoBERTa writes <s> A </s></s> B
+/// </s>, where all types are 0.
+PostProcessor around_texts(std::int32_t cls, std::int32_t sep, bool is_bert) {
+  using Kind = PairPart::Kind;
+  const std::int32_t second = is_bert ? 1 : 0;
+  std::vector<PairPart> pair = {{Kind::added, 0, {cls}}, {Kind::first, 0}, {Kind::added, 0, {sep}}};
+  if (!is_bert) pair.back().ids.push_back(sep);
+  pair.push_back({Kind::second, second});
+  pair.push_back({Kind::added, second, {sep}});
+  return {{cls}, {sep}, std::move(pair)};
 }
 
 }  // namespace
@@ -68,13 +122,16 @@ PostProcessor parse_post_processor(const Json& json, std::string_view where) {
   if (type == "TemplateProcessing") return parse_template(fields, where);
   if (type == "BertProcessing" || type == "RobertaProcessing") {
     fields.allow({"type", "sep", "cls", "trim_offsets", "add_prefix_space"});
-    return {{pair_id(fields, "cls")}, {pair_id(fields, "sep")}};
+    return around_texts(pair_id(fields, "cls"), pair_id(fields, "sep"), type == "BertProcessing");
   }
   if (type != "Sequence") throw Unsupported(where, "the post-processor \"{}\" is not supported", type);
   fields.allow({"type", "processors"});
   PostProcessor result;  // each one adds ids around those of its predecessors
+  int n_templates = 0;
   for (const Json& part : fields.array("processors")) {
-    const PostProcessor outer = parse_post_processor(part, where);
+    PostProcessor outer = parse_post_processor(part, where);
+    const bool is_template = outer.pair || !outer.before.empty() || !outer.after.empty();
+    if (is_template) result.pair = ++n_templates == 1 ? std::move(outer.pair) : std::nullopt;
     result.before.insert(result.before.begin(), outer.before.begin(), outer.before.end());
     result.after.insert(result.after.end(), outer.after.begin(), outer.after.end());
   }

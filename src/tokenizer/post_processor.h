@@ -1,10 +1,11 @@
-// The post-processors of tokenizer.json, which add ids before and after those of a text. Pairs of texts are not
-// supported.
+// The post-processors of tokenizer.json, which add ids before and after those of a text, and between those of a pair of
+// texts.
 //
 // Source: Hugging Face's `tokenizers`, src/processors. ByteLevel only trims offsets, which vitrine does not compute.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -12,9 +13,18 @@
 
 namespace vitrine {
 
+/// A part of the template of a pair: one of the two texts, or added ids.
+struct PairPart {
+  enum class Kind { first, second, added };
+  Kind kind = Kind::added;
+  std::int32_t type = 0;  ///< Of each token of the part.
+  std::vector<std::int32_t> ids = {};
+};
+
 struct PostProcessor {
   std::vector<std::int32_t> before;
   std::vector<std::int32_t> after;
+  std::optional<std::vector<PairPart>> pair = std::nullopt;  ///< Has each text once.
 };
 
 /// Throws BadCheckpoint if `json` is malformed, Unsupported for an unknown type.

@@ -21,6 +21,16 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, SpecialTokens
   return encode(text, policy, nullptr);
 }
 
+PairEncoding Tokenizer::encode_pair(std::string_view a, std::string_view b, SpecialTokens policy) const {
+  check_size(a);
+  check_size(b);
+  return encode_texts(a, b, policy);
+}
+
+PairEncoding Tokenizer::encode_texts(std::string_view, std::string_view, SpecialTokens) const {
+  throw Unsupported("tokenizer", "pairs of texts are not supported: the tokenizer has no template for them");
+}
+
 Explanation Tokenizer::explain(std::string_view text, SpecialTokens policy, std::size_t max_items) const {
   check_size(text);
   EncodingRecorder recorder(max_items);

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tokenizer/explanation.h"
@@ -19,6 +20,11 @@ enum class SpecialTokens {
   none,   ///< adds none and recognizes none
 };
 
+/// Two texts as one sequence, with the type ("segment") of each token.
+struct PairEncoding {
+  std::vector<std::int32_t> ids, types;
+};
+
 /// A vocabulary and the rules that divide text into its pieces. Immutable and thread-safe. Functions that take an id
 /// throw BadInput if it is outside [0, vocab_size()).
 class Tokenizer {
@@ -29,6 +35,10 @@ class Tokenizer {
 
   /// The ids of `text`, which may contain any bytes, including NUL and invalid UTF-8.
   std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy) const;
+
+  /// The ids of a pair of texts, such as a question and a passage: BERT's [CLS] a [SEP] b [SEP], with types 0 for the
+  /// first text and 1 for the second. Throws Unsupported if the tokenizer has no rule for pairs.
+  PairEncoding encode_pair(std::string_view a, std::string_view b, SpecialTokens policy) const;
 
   /// The same ids, and at most about `max_items` of the steps that lead to them. Throws what encode throws.
   Explanation explain(std::string_view text, SpecialTokens policy, std::size_t max_items = 20'000) const;
@@ -56,15 +66,24 @@ class Tokenizer {
   /// The text of `ids`, as raw bytes.
   std::string decode(std::span<const std::int32_t> ids) const;
 
+  /// The tokenizer of what the decoder of an encoder–decoder reads and writes, which may have another vocabulary: its
+  /// own ids, pieces and text. This tokenizer itself, unless the files of the tokenizer define two.
+  const Tokenizer& target() const { return target_ != nullptr ? *target_ : *this; }
+
  protected:
-  Tokenizer() = default;
+  explicit Tokenizer(std::unique_ptr<const Tokenizer> target = nullptr) : target_(std::move(target)) {}
   /// `id` as an index. Throws BadInput if it is outside [0, vocab_size()).
   std::size_t checked_index(std::int32_t id) const;
+
+  /// What encode_pair() returns. By default, throws Unsupported.
+  virtual PairEncoding encode_texts(std::string_view a, std::string_view b, SpecialTokens policy) const;
 
  private:
   /// `text` has at most 2^30 bytes, so that offsets fit into int32. Records every step unless `recorder` is null.
   virtual std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy,
                                            EncodingRecorder* recorder) const = 0;
+
+  std::unique_ptr<const Tokenizer> target_;
 };
 
 /// Converts ids to bytes one at a time. The results, concatenated, equal the result of decode for all ids.

@@ -25,6 +25,7 @@ struct Parts {
   AddedTokens added;
   PostProcessor post_processor;
   Decoder decoder;
+  std::unique_ptr<const Tokenizer> target = nullptr;  // null: the tokenizer itself
 };
 
 class JsonTokenizer final : public Tokenizer {
@@ -50,6 +51,8 @@ class JsonTokenizer final : public Tokenizer {
 
   std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy,
                                    EncodingRecorder* recorder) const override;
+  PairEncoding encode_texts(std::string_view a, std::string_view b, SpecialTokens policy) const override;
+  void encode_text(std::string_view text, Job& job) const;
   std::string_view piece_view(std::int32_t id) const;
   bool is_control(std::int32_t id) const;  ///< Whether `id` is a special added token, which decoding omits.
   void encode_valid(std::string_view text, bool at_start, Job& job) const;
@@ -64,7 +67,7 @@ class JsonTokenizer final : public Tokenizer {
   mutable ObjectPool<SubwordWorkspace> workspaces_;
 };
 
-JsonTokenizer::JsonTokenizer(Parts parts) : parts_(std::move(parts)) {
+JsonTokenizer::JsonTokenizer(Parts parts) : Tokenizer(std::move(parts.target)), parts_(std::move(parts)) {
   is_byte_level_ = parts_.pre_tokenizers.is_byte_level();
   vocab_size_ = parts_.model->pieces().size();
   for (const AddedToken& token : parts_.added.tokens()) vocab_size_ = std::max(vocab_size_, std::int64_t{token.id} + 1);
@@ -83,6 +86,30 @@ std::vector<std::int32_t> JsonTokenizer::encode(std::string_view text, SpecialTo
     for (const std::int32_t id : added) add_token(id, Explanation::Token::From::policy, ids, recorder);
   };
   put(parts_.post_processor.before);
+  encode_text(text, job);
+  put(parts_.post_processor.after);
+  return ids;
+}
+
+PairEncoding JsonTokenizer::encode_texts(std::string_view a, std::string_view b, SpecialTokens policy) const {
+  if (!parts_.post_processor.pair) return Tokenizer::encode_texts(a, b, policy);
+  const auto lease = workspaces_.lease();
+  lease->bpe.recorder = nullptr;
+  PairEncoding result;
+  Job job = {policy, *lease, nullptr, result.ids};
+  for (const PairPart& part : *parts_.post_processor.pair) {
+    if (part.kind != PairPart::Kind::added) {
+      encode_text(part.kind == PairPart::Kind::first ? a : b, job);
+    } else if (policy == SpecialTokens::apply) {
+      result.ids.insert(result.ids.end(), part.ids.begin(), part.ids.end());
+    }
+    result.types.resize(result.ids.size(), part.type);
+  }
+  return result;
+}
+
+/// Appends the ids of a text without those of a template.
+void JsonTokenizer::encode_text(std::string_view text, Job& job) const {
   if (is_valid_utf8(text)) {
     encode_valid(text, true, job);
   } else if (is_byte_level_) {
@@ -95,11 +122,9 @@ std::vector<std::int32_t> JsonTokenizer::encode(std::string_view text, SpecialTo
     std::string valid;
     for_each_valid_run(
         text, [&](std::string_view run) { valid += run; }, [&](char) { valid += "\uFFFD"; });
-    if (recorder != nullptr) recorder->normalized("U+FFFD for invalid UTF-8", text, valid);
+    if (job.recorder != nullptr) job.recorder->normalized("U+FFFD for invalid UTF-8", text, valid);
     encode_valid(valid, true, job);
   }
-  put(parts_.post_processor.after);
-  return ids;
 }
 
 void JsonTokenizer::encode_valid(std::string_view text, bool at_start, Job& job) const {
@@ -160,12 +185,19 @@ void check_template(const PostProcessor& around, std::int64_t n_pieces, const Ad
   };
   std::for_each(around.before.begin(), around.before.end(), check);
   std::for_each(around.after.begin(), around.after.end(), check);
+  if (!around.pair) return;
+  for (const PairPart& part : *around.pair) std::for_each(part.ids.begin(), part.ids.end(), check);
 }
 
 }  // namespace
 
-std::unique_ptr<const Tokenizer> parse_tokenizer_json(std::string_view file, std::string_view path) {
-  TokenizerDocument document = parse_tokenizer_document(file, path);
+std::unique_ptr<const Tokenizer> parse_tokenizer_json(std::string_view file, std::string_view path,
+                                                      std::unique_ptr<const Tokenizer> target) {
+  return make_json_tokenizer(parse_tokenizer_document(file, path), path, std::move(target));
+}
+
+std::unique_ptr<const Tokenizer> make_json_tokenizer(TokenizerDocument document, std::string_view path,
+                                                     std::unique_ptr<const Tokenizer> target) {
   const JsonFields root(document.rest, "the tokenizer", path);
   root.allow({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "model",
               "post_processor", "decoder"});
@@ -178,7 +210,7 @@ std::unique_ptr<const Tokenizer> parse_tokenizer_json(std::string_view file, std
   check_template(post_processor, model->pieces().size(), added, path);
   return std::make_unique<JsonTokenizer>(Parts{std::move(normalizer), std::move(pre_tokenizers), std::move(model),
                                                std::move(added), std::move(post_processor),
-                                               Decoder(part("decoder"), path)});
+                                               Decoder(part("decoder"), path), std::move(target)});
 }
 
 std::unique_ptr<const Tokenizer> parse_vocab_and_merges(std::string_view vocab, std::string_view vocab_path,

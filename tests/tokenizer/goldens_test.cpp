@@ -126,17 +126,41 @@ TEST_P(TokenizerGoldens, AgreeOnMixedText) {
 
 INSTANTIATE_TEST_SUITE_P(All, TokenizerGoldens, testing::ValuesIn(names("", ".json")), plain);
 
-/// Tokenizers with features that the data lacks, trained by tools/make_small_tokenizers.py.
+/// Tokenizers with features that the data lacks, trained by tools/make_small_tokenizers.py,
+/// tools/make_marian_goldens.py and tools/make_bert_goldens.py.
 class SmallTokenizerGoldens : public testing::TestWithParam<std::string> {};
 
 TEST_P(SmallTokenizerGoldens, AgreeOnMixedText) {
   const json golden = json::parse(read_all(folder() + "made/" + GetParam() + ".golden.json"));
-  const auto tokenizer = load_tokenizer(folder() + "made/" + golden.at("file").get<std::string>());
-  compare(*tokenizer, golden, 2'000);
-  if (golden.contains("decoded")) compare_decoded(*tokenizer, golden.at("decoded"));
+  const auto loaded = load_tokenizer(folder() + "made/" + golden.at("file").get<std::string>());
+  const Tokenizer& tokenizer = golden.contains("target") ? loaded->target() : *loaded;
+  compare(tokenizer, golden, 2'000);
+  if (golden.contains("decoded")) compare_decoded(tokenizer, golden.at("decoded"));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SmallTokenizerGoldens, testing::ValuesIn(names("made", ".golden.json")), plain);
+
+/// Pairs of consecutive lines, made by tools/make_bert_goldens.py.
+TEST(PairGoldens, AgreeOnMixedText) {
+  const json goldens = json::parse(read_all(folder() + "made/pairs.json"));
+  ASSERT_FALSE(goldens.empty());
+  for (const json& golden : goldens) {
+    const auto tokenizer = load_tokenizer(folder() + golden.at("file").get<std::string>());
+    for (const auto& [policy, blocks] : golden.at("policies").items()) {
+      const SpecialTokens special = policy == "none" ? SpecialTokens::none : SpecialTokens::apply;
+      for (std::size_t block = 0; block < blocks.size(); ++block) {
+        Hash ids, types;
+        for (std::size_t i = block * kBlock; i < (block + 1) * kBlock; ++i) {
+          const PairEncoding pair = tokenizer->encode_pair(text()[i], text()[i + 1], special);
+          ids.add(pair.ids);
+          types.add(pair.types);
+        }
+        ASSERT_EQ(ids.hex(), blocks[block][0].get<std::string>()) << golden.at("file") << policy << block;
+        ASSERT_EQ(types.hex(), blocks[block][1].get<std::string>()) << golden.at("file") << policy << block;
+      }
+    }
+  }
+}
 
 }  // namespace
 }  // namespace vitrine
