@@ -13,7 +13,7 @@ namespace vitrine::cli {
 
 TextReader::TextReader(const std::string& text, bool is_one_text)
     : from_stdin_(text == "-" && !is_one_text), is_one_text_(is_one_text) {
-  if (!from_stdin_) input_ = text;
+  if (!from_stdin_) input_ = is_one_text ? text : text + "\n";  // an empty text is a line, too
 }
 
 std::vector<std::string> TextReader::next(std::size_t most) {
@@ -30,6 +30,7 @@ std::vector<std::string> TextReader::next(std::size_t most) {
       continue;
     }
     input_.erase(0, std::exchange(at_, 0));
+    if (from_stdin_ && !texts.empty()) break;  // the lines that have arrived are answered first
     if (from_stdin_ && read_stdin(input_)) continue;
     if (!input_.empty()) texts.push_back(std::exchange(input_, ""));
     break;

@@ -10,7 +10,7 @@ class TextReader {
  public:
   TextReader(const std::string& text, bool is_one_text);
 
-  /// At most `most` texts; none at the end. Waits for at least one.
+  /// At most `most` of the texts that have arrived; none at the end. Waits for the first.
   std::vector<std::string> next(std::size_t most);
 
  private:

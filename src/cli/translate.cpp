@@ -34,18 +34,34 @@ std::string answer(const TranslateOptions& o, const Session& session, const Gene
   return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+/// Throws BadInput for a source that exceeds the context, naming its line.
+void check_length(const GenerateRequest& request, const Session& session, std::int64_t number) {
+  const std::int64_t most = session.checkpoint.model->config().encoder->max_seq_len;
+  if (static_cast<std::int64_t>(request.source.size()) <= most) return;
+  throw BadInput(fmt::format("line {}", number), "the text has {} tokens, the encoder's context is {}",
+                 request.source.size(), most);
+}
+
 /// Runs requests in the order of their sources' lengths, at most `batch` at a time, and prints the answers in order.
 void run_requests(const GenerateContext& context, const TranslateOptions& o, const Session& session,
                   const std::vector<GenerateRequest>& requests) {
   std::deque<std::size_t> waiting;
-  for (std::size_t i = 0; i < requests.size(); ++i) waiting.push_back(i);
+  std::vector<std::string> answers(requests.size());
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (!requests[i].source.empty()) {
+      waiting.push_back(i);
+    } else {  // there is nothing to translate
+      GenerateResult nothing;
+      nothing.finish_reason = FinishReason::stop;
+      answers[i] = answer(o, session, requests[i], nothing);
+    }
+  }
   std::stable_sort(waiting.begin(), waiting.end(),
                    [&](std::size_t a, std::size_t b) { return requests[a].source.size() > requests[b].source.size(); });
   Engine engine(context);
   std::map<std::uint64_t, std::size_t> running;  // by the engine's ids
-  std::vector<std::string> answers(requests.size());
   std::size_t printed = 0;
-  while (!waiting.empty() || !engine.empty()) {
+  while (printed < answers.size()) {
     while (!waiting.empty() && static_cast<std::int64_t>(running.size()) < o.batch) {
       running[engine.add(requests[waiting.front()])] = waiting.front();
       waiting.pop_front();
@@ -75,6 +91,7 @@ void run_translate(const TranslateOptions& o) {
     for (const std::string& line : lines) {
       GenerateRequest request;
       set_texts(session, o, ids_of_line(session, o, o.lines, line, ++number), request);
+      check_length(request, session, number);
       set_search(session, o, false, request);
       request.sampling.temperature = 0;
       request.sampling.repeat_penalty = session.checkpoint.generation.repeat_penalty.value_or(1);
