@@ -107,6 +107,7 @@ interrupt tokenizer tokenizer train long.txt long.txt long.txt --vocab-size 2000
 interrupt pack data pack long.txt long.txt long.txt long.txt --tokenizer tokenizer.json --out out
 interrupt baselines data baselines many-tokens
 interrupt plot plot metrics.jsonl metrics.jsonl metrics.jsonl --out out.svg
+interrupt score score long.txt long.txt
 interrupt train train train.toml
 interrupt resume train resume.toml --resume
 exit $failed

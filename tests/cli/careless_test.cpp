@@ -185,6 +185,7 @@ TEST_F(Careless, EveryCommandEndsSilentlyOnAClosedPipe) {
       {"tokenizer", "train", text, "--vocab-size", "260", "--out", made("out")},
       {"data", "pack", text, "--tokenizer", tokenizer_, "--out", made("tokens")},
       {"plot", source_dir() + "/tests/metrics/metrics.jsonl", "--out", made("out")},
+      {"score", text, text},
       {"example", "--ids", "1", "--target", "2"},
       {"completion", "bash"},
       {"man"},

@@ -1,0 +1,39 @@
+// Text as sacreBLEU sees it: classes of characters, words between white space, lower case. Scores of translations are
+// comparable only if these rules are the same everywhere.
+//
+// Source: Post 2018, A Call for Clarity in Reporting BLEU Scores, https://aclanthology.org/W18-6319, whose program
+// takes white space and lower case from Python's str, and the classes from the package `regex`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vitrine {
+
+/// A line of a translation and what it should be; both are valid UTF-8 without line breaks.
+struct LinePair {
+  std::string_view hypothesis, reference;
+};
+
+enum class CharacterClass { number, punctuation, symbol, other };
+
+/// Unicode's categories N*, P* and S*, as of Unicode 18 with every utf8proc from Unicode 14 to 18.
+CharacterClass class_of(std::uint32_t c);
+
+/// The white space of Python's str.split(): Unicode's White_Space and the four separators U+001C to U+001F.
+bool is_separator(std::uint32_t c);
+
+/// The words between white space.
+std::vector<std::u32string_view> split_words(std::u32string_view text);
+
+/// Lower case as Python's str.lower() makes it: İ becomes two characters, and Σ becomes ς at the end of a word. Python
+/// 3.11 leaves letters that are newer than Unicode 14 as they are, newer versions and this function do not. `text` must
+/// be valid UTF-8.
+std::string full_lowercase(std::string_view text);
+
+/// The characters of a line, in lower case if `lowercase`, without white space at its end. `line` must be valid UTF-8.
+std::u32string line_characters(std::string_view line, bool lowercase);
+
+}  // namespace vitrine
