@@ -39,9 +39,9 @@ TEST_F(TrainTokenizer, WordsWordPiecesAndFrequentCharacters) {
   EXPECT_EQ(json_of({"tokenize", out_, "To be, never"})["ids"], Json({1, 2, 0})) << "the default is <unk>";
   output_of(train({"--model", "wordpiece", "--vocab-size", "60", "--special", "[PAD]", "--eos", "[SEP]"}));
   EXPECT_EQ(json_of({"tokenize", out_, "[PAD]7"})["ids"], Json({0, 2, 1}));
-  EXPECT_EQ(json_of({"tokenize", out_, "question", "--no-special"})["pieces"].size(), 1U);
+  EXPECT_EQ(json_of({"tokenize", out_, "question", "--no-special"})["pieces"], Json({"ques", "##tio", "##n"}));
   output_of(train({"--model", "char", "--order", "frequency", "--unk", "?", "--vocab-size", "3"}));
-  EXPECT_EQ(json_of({"tokenize", out_, "o Tz"})["ids"], Json({2, 1, 0, 0}));
+  EXPECT_EQ(json_of({"tokenize", out_, "t Tz"})["ids"], Json({2, 1, 0, 0}));
   expect_usage_error(train({"--model", "wordpiece"}), {"--vocab-size"});
   expect_usage_error(train({"--model", "word", "--order", "frequency"}), {"--order", "requires --model char"});
   expect_usage_error(train({"--model", "char", "--min-frequency", "2"}), {"--min-frequency"});
