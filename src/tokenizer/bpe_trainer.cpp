@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -14,6 +15,10 @@
 
 namespace vitrine {
 namespace {
+
+constexpr std::string_view kContinuingPrefix = "##";
+
+std::string continuing_symbol(std::string_view character) { return std::string(kContinuingPrefix).append(character); }
 
 /// A pair of symbols with its count in the corpus and the words in which it appeared.
 struct CountedPair {
@@ -66,7 +71,12 @@ class PairIndex {
 class Trainer {
  public:
   Trainer(const WordCounts& words, const BpeTraining& options) : options_(options) {
-    add_alphabet();
+    add_specials();
+    if (options_.symbols == BpeSymbols::bytes) {
+      add_bytes();
+    } else {
+      add_characters(words);
+    }
     read_words(words);
   }
   TrainedBpe run(const ReportProgress& report);
@@ -82,7 +92,13 @@ class Trainer {
     std::uint32_t pair;
   };
 
-  void add_alphabet();
+  void add_specials();
+  void add_bytes();
+  void add_characters(const WordCounts& words);
+  void add_symbol(std::string symbol);
+  void check_vocab_size(std::size_t n_symbols, const char* symbols) const;
+  std::string spelled(const std::string& piece) const;
+  void append_symbols(std::string_view word);
   void read_words(const WordCounts& words);
   bool comes_later(const Candidate& a, const Candidate& b) const;
   void push(std::uint32_t pair);
@@ -104,7 +120,7 @@ class Trainer {
   std::vector<std::uint32_t> gained_;  // pairs whose count the current merge has increased
 };
 
-void Trainer::add_alphabet() {
+void Trainer::add_specials() {
   for (const std::string& special : options_.specials) {
     if (special.empty()) throw BadInput("special tokens", "expected texts, got an empty string");
     if (!is_valid_utf8(special)) throw BadInput("special tokens", "expected UTF-8, got \"{}\"", special);
@@ -114,20 +130,56 @@ void Trainer::add_alphabet() {
     result_.pieces.push_back(special);
   }
   result_.n_special = result_.pieces.size();
-  const auto least = static_cast<std::int64_t>(result_.n_special) + 256;
-  if (options_.vocab_size < least || options_.vocab_size > PieceTable::kMaxId) {
-    throw BadInput("vocabulary", "expected a size from {} (256 bytes and {} special tokens) to {}, got {}", least,
-                   result_.n_special, std::int64_t{PieceTable::kMaxId}, options_.vocab_size);
-  }
+}
+
+void Trainer::check_vocab_size(std::size_t n_symbols, const char* symbols) const {
+  const auto least = static_cast<std::int64_t>(result_.n_special + n_symbols);
+  if (options_.vocab_size >= least && options_.vocab_size <= PieceTable::kMaxId) return;
+  throw BadInput("vocabulary", "expected a size from {} ({} {} and {} special tokens) to {}, got {}", least, n_symbols,
+                 symbols, result_.n_special, std::int64_t{PieceTable::kMaxId}, options_.vocab_size);
+}
+
+/// The text of a piece in the file.
+std::string Trainer::spelled(const std::string& piece) const {
+  return options_.symbols == BpeSymbols::bytes ? byte_level(piece) : piece;
+}
+
+void Trainer::add_symbol(std::string symbol) {
+  std::string text = spelled(symbol);
+  if (ids_.contains(text)) throw BadInput("special tokens", "expected texts that are not pieces, got \"{}\"", text);
+  ids_.emplace(std::move(text), static_cast<std::int32_t>(result_.pieces.size()));
+  result_.pieces.push_back(std::move(symbol));
+}
+
+void Trainer::add_bytes() {
+  check_vocab_size(256, "bytes");
   for (const std::uint8_t byte : byte_level_order()) {
-    const auto id = static_cast<std::int32_t>(result_.pieces.size());
-    byte_ids_[byte] = id;
-    result_.pieces.emplace_back(1, static_cast<char>(byte));
-    const std::string spelled = byte_level(result_.pieces.back());
-    if (!ids_.emplace(spelled, id).second) {
-      throw BadInput("special tokens", "expected texts that are not pieces, got \"{}\"", spelled);
-    }
+    byte_ids_[byte] = static_cast<std::int32_t>(result_.pieces.size());
+    add_symbol(std::string(1, static_cast<char>(byte)));
   }
+}
+
+void Trainer::add_characters(const WordCounts& words) {
+  std::set<std::string> all, continuing;  // in UTF-8, the order of bytes is that of code points
+  words.for_each([&](std::string_view word, std::uint64_t) {
+    for_each_character(word, [&](std::uint32_t, std::string_view c) {
+      all.emplace(c);
+      if (c.data() != word.data()) continuing.insert(continuing_symbol(c));
+    });
+  });
+  check_vocab_size(all.size() + continuing.size(), "characters");
+  for (const std::string& c : all) add_symbol(c);
+  for (const std::string& c : continuing) add_symbol(c);
+}
+
+void Trainer::append_symbols(std::string_view word) {
+  if (options_.symbols == BpeSymbols::bytes) {
+    for (const char byte : word) symbols_.push_back(byte_ids_[static_cast<unsigned char>(byte)]);
+    return;
+  }
+  for_each_character(word, [&](std::uint32_t, std::string_view c) {
+    symbols_.push_back(ids_.at(c.data() == word.data() ? std::string(c) : continuing_symbol(c)));
+  });
 }
 
 void Trainer::read_words(const WordCounts& words) {
@@ -145,8 +197,9 @@ void Trainer::read_words(const WordCounts& words) {
   symbols_.reserve(n_symbols);
   words.for_each([&](std::string_view word, std::uint64_t count) {
     if (word.size() < 2) return;
-    words_.push_back({symbols_.size(), count, static_cast<std::uint32_t>(word.size())});
-    for (const char byte : word) symbols_.push_back(byte_ids_[static_cast<unsigned char>(byte)]);
+    const std::size_t begin = symbols_.size();
+    append_symbols(word);
+    words_.push_back({begin, count, static_cast<std::uint32_t>(symbols_.size() - begin)});
   });
 }
 
@@ -233,8 +286,9 @@ void Trainer::merge(std::uint32_t place, std::int32_t merged) {
 
 std::int32_t Trainer::id_of_merged(const CountedPair& pair) {
   std::string piece = result_.pieces[static_cast<std::size_t>(pair.left)];
-  piece += result_.pieces[static_cast<std::size_t>(pair.right)];
-  const auto [entry, is_new] = ids_.emplace(byte_level(piece), static_cast<std::int32_t>(result_.pieces.size()));
+  const std::string_view right = result_.pieces[static_cast<std::size_t>(pair.right)];
+  piece += right.substr(options_.symbols == BpeSymbols::bytes ? 0 : kContinuingPrefix.size());
+  const auto [entry, is_new] = ids_.emplace(spelled(piece), static_cast<std::int32_t>(result_.pieces.size()));
   if (entry->second < static_cast<std::int32_t>(result_.n_special)) {
     throw BadInput("special tokens", "expected texts that are not pieces, got \"{}\"", entry->first);
   }

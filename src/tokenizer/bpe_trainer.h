@@ -21,16 +21,24 @@ enum class BpeTies {
   smaller_id,  ///< the pair whose ids are smaller, as in Hugging Face's trainer
 };
 
+/// The symbols with which training begins.
+enum class BpeSymbols {
+  bytes,       ///< all 256
+  characters,  ///< those of the corpus, with the prefix "##" except at the start of a word: the trainer of WordPiece
+};
+
 struct BpeTraining {
-  std::int64_t vocab_size = 0;  ///< At least 256 plus the number of special tokens.
+  std::int64_t vocab_size = 0;  ///< At least the number of symbols and special tokens.
   BpeTies ties = BpeTies::greater;
   std::uint64_t min_frequency = 1;    ///< Less frequent pairs are not merged.
   std::vector<std::string> specials;  ///< They get the first ids, in this order.
+  BpeSymbols symbols = BpeSymbols::bytes;
 };
 
-/// The special tokens, then the bytes in the order of the byte-level alphabet, then the results of merges.
+/// The special tokens, then the symbols, then the results of merges. Bytes are in the order of the byte-level alphabet.
+/// Characters are sorted, first those of the whole corpus without a prefix, then those with "##".
 struct TrainedBpe {
-  std::vector<std::string> pieces;  ///< By id: bytes, or the text of a special token.
+  std::vector<std::string> pieces;  ///< By id: bytes, the text of a special token, or a piece of WordPiece.
   std::size_t n_special = 0;
   std::vector<Bpe::Pair> merges;  ///< In order of rank.
 };

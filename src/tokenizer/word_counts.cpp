@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <mutex>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/corpus.h"
 #include "tokenizer/hash.h"
+#include "tokenizer/normalizer.h"
+#include "tokenizer/pre_tokenizer.h"
 #include "tokenizer/split.h"
 #include "tokenizer/utf8.h"
 
@@ -18,6 +22,16 @@ namespace {
 constexpr std::size_t kBlock = std::size_t{1} << 18;
 constexpr std::size_t kMaxWords = 0xFFFFFFF0;
 constexpr std::size_t kMaxOwnWords = std::size_t{1} << 16;  // that a thread counts before it adds them to the total
+
+/// Divides a text into the words that are counted.
+PreTokenizers splitter(const WordCounting& options) {
+  if (!options.pre_tokenizer.is_null()) return parse_pre_tokenizers(options.pre_tokenizer, "pre-tokenizer");
+  const std::string_view pattern = options.pattern.empty() ? std::string_view(kGpt2Pattern) : options.pattern;
+  std::vector<std::unique_ptr<const PreTokenizer>> parts;
+  parts.push_back(make_split_pre_tokenizer(
+      Split(Regex(pattern, RegexSyntax::oniguruma, "pattern"), SplitBehavior::isolated, false)));
+  return PreTokenizers(std::move(parts), {"Split"});
+}
 
 std::uint32_t short_hash(std::string_view word) { return static_cast<std::uint32_t>(hash_bytes(word) >> 32); }
 
@@ -87,8 +101,8 @@ void WordCounts::clear() {
 
 WordCounts count_words(const std::vector<std::string>& files, const WordCounting& options, ThreadPool& pool,
                        const ReportProgress& report) {
-  const std::string_view pattern = options.pattern.empty() ? std::string_view(kGpt2Pattern) : options.pattern;
-  const Split split(Regex(pattern, RegexSyntax::oniguruma, "pattern"), SplitBehavior::isolated, false);
+  const PreTokenizers split = splitter(options);
+  const std::unique_ptr<const Normalizer> normalizer = parse_normalizer(options.normalizer, "normalizer");
   std::vector<AddedToken> tokens;
   for (const std::string& text : options.specials) {
     tokens.push_back({static_cast<std::int32_t>(tokens.size()), text, false, false, false, false, true});
@@ -107,7 +121,10 @@ WordCounts count_words(const std::vector<std::string>& files, const WordCounting
   const auto count_part = [&](std::string_view text, WordCounts& counts) {
     while (!text.empty()) {
       const std::size_t end = options.by_line ? std::min(text.find('\n'), text.size() - 1) + 1 : text.size();
-      split(text.substr(0, end), [&](std::string_view word) { counts.add(word); });
+      std::string_view line = text.substr(0, end);
+      std::string normalized;
+      if (normalizer != nullptr) line = normalized = (*normalizer)(std::string(line), nullptr);
+      split(line, false, [&](std::string_view word, bool) { counts.add(word); });
       text.remove_prefix(end);
     }
   };
@@ -132,19 +149,40 @@ WordCounts count_words(const std::vector<std::string>& files, const WordCounting
   return all;
 }
 
-std::vector<std::uint32_t> characters_of(const std::vector<std::string>& files, const ReportProgress& report) {
-  std::vector<bool> appears(0x110000);
+std::vector<std::string> frequent_words(const WordCounts& words, std::size_t most, std::uint64_t min_frequency) {
+  std::vector<std::pair<std::uint64_t, std::string_view>> counted;
+  words.for_each([&](std::string_view word, std::uint64_t count) {
+    if (count >= min_frequency) counted.emplace_back(count, word);
+  });
+  std::sort(counted.begin(), counted.end(),
+            [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
+  std::vector<std::string> result;
+  for (const auto& [count, word] : std::span(counted).first(std::min(most, counted.size()))) result.emplace_back(word);
+  return result;
+}
+
+std::vector<std::uint32_t> frequent_characters(const std::vector<std::string>& files, std::size_t most,
+                                               CharacterOrder order, const ReportProgress& report) {
+  std::vector<std::uint64_t> counts(0x110000);
   CorpusReader reader(files, {});
   for (CorpusReader::Piece piece; reader.next(piece);) {
-    for_each_character(piece.text, [&](std::uint32_t c, std::string_view) { appears[c] = true; });
+    for_each_character(piece.text, [&](std::uint32_t c, std::string_view) { ++counts[c]; });
     if (report) report(reader.bytes_done(), reader.bytes_total());
   }
   std::vector<std::uint32_t> characters;
-  for (std::uint32_t c = 0; c < appears.size(); ++c) {
-    if (appears[c]) characters.push_back(c);
+  for (std::uint32_t c = 0; c < counts.size(); ++c) {
+    if (counts[c] > 0) characters.push_back(c);
   }
   if (characters.empty()) throw BadInput("corpus", "expected text to train on, but the files contain none");
+  std::stable_sort(characters.begin(), characters.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return counts[a] > counts[b]; });
+  characters.resize(std::min(most, characters.size()));
+  if (order == CharacterOrder::code_point) std::sort(characters.begin(), characters.end());
   return characters;
+}
+
+std::vector<std::uint32_t> characters_of(const std::vector<std::string>& files, const ReportProgress& report) {
+  return frequent_characters(files, std::numeric_limits<std::size_t>::max(), CharacterOrder::code_point, report);
 }
 
 }  // namespace vitrine

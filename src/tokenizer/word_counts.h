@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "base/progress.h"
 #include "parallel/thread_pool.h"
 
@@ -51,6 +52,8 @@ struct WordCounting {
   std::string pattern;                ///< The regex that splits text into words, in Oniguruma's syntax; "": GPT-2's.
   std::vector<std::string> specials;  ///< These texts are removed before words are counted.
   bool by_line = false;               ///< Words do not extend across line breaks, as when `tokenizers` reads files.
+  Json normalizer = {};               ///< As in a tokenizer.json; null: none.
+  Json pre_tokenizer = {};            ///< As in a tokenizer.json, in place of the pattern; null: the pattern.
 };
 
 /// Counts the words of `files` (see tokenizer/corpus.h), `pool.size()` pieces at a time. The counts do not depend on
@@ -59,6 +62,20 @@ struct WordCounting {
 /// malformed pattern.
 WordCounts count_words(const std::vector<std::string>& files, const WordCounting& options, ThreadPool& pool,
                        const ReportProgress& report = {});
+
+/// The most frequent words, at most `most`, in descending order of their counts, which are at least `min_frequency`. Of
+/// words with equal counts, the one whose bytes are smaller comes first.
+std::vector<std::string> frequent_words(const WordCounts& words, std::size_t most, std::uint64_t min_frequency);
+
+enum class CharacterOrder {
+  code_point,  ///< ascending
+  frequency,   ///< the most frequent first; of equally frequent ones, the one with the smaller code point
+};
+
+/// The `most` most frequent characters of `files`. Of equally frequent ones, those with smaller code points are kept.
+/// Throws what characters_of() throws.
+std::vector<std::uint32_t> frequent_characters(const std::vector<std::string>& files, std::size_t most,
+                                               CharacterOrder order, const ReportProgress& report = {});
 
 /// The characters of `files`, in ascending order. Throws what CorpusReader throws, BadInput if the files are empty.
 std::vector<std::uint32_t> characters_of(const std::vector<std::string>& files, const ReportProgress& report = {});

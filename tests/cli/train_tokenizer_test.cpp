@@ -32,6 +32,23 @@ TEST_F(TrainTokenizer, TokenizeReadsEveryModel) {
   EXPECT_EQ(json_of({"detokenize", out_, "65,10,32"})["text"], "A\n ");
 }
 
+TEST_F(TrainTokenizer, WordsWordPiecesAndFrequentCharacters) {
+  output_of(train({"--model", "word", "--eos", "</s>", "--special", "<pad>", "--unk", "<u>", "--special", "<s>"}));
+  EXPECT_EQ(json_of({"tokenize", out_, "To x</s><pad><u><s>"})["ids"], Json({4, 2, 0, 1, 2, 3, 0}));
+  EXPECT_EQ(Json::parse(output_of(train({"--model", "word", "--vocab-size", "3", "--json"})))["vocab_size"], 3);
+  EXPECT_EQ(json_of({"tokenize", out_, "To be, never"})["ids"], Json({1, 2, 0})) << "the default is <unk>";
+  output_of(train({"--model", "wordpiece", "--vocab-size", "60", "--special", "[PAD]", "--eos", "[SEP]"}));
+  EXPECT_EQ(json_of({"tokenize", out_, "[PAD]7"})["ids"], Json({0, 2, 1}));
+  EXPECT_EQ(json_of({"tokenize", out_, "question", "--no-special"})["pieces"], Json({"ques", "##tio", "##n"}));
+  output_of(train({"--model", "char", "--order", "frequency", "--unk", "?", "--vocab-size", "3"}));
+  EXPECT_EQ(json_of({"tokenize", out_, "t Tz"})["ids"], Json({2, 1, 0, 0}));
+  expect_usage_error(train({"--model", "wordpiece"}), {"--vocab-size"});
+  expect_usage_error(train({"--model", "word", "--order", "frequency"}), {"--order", "requires --model char"});
+  expect_usage_error(train({"--model", "char", "--min-frequency", "2"}), {"--min-frequency"});
+  expect_error(train({"--model", "word", "--vocab-size", "1"}), {"--vocab-size", "more than the 1 special tokens"});
+  expect_error(train({"--model", "wordpiece", "--vocab-size", "9"}), {"[vocabulary] expected a size from"});
+}
+
 TEST_F(TrainTokenizer, SpecialTokensAndPatternAreUsed) {
   output_of(train({"--vocab-size", "270", "--special", "<a>", "--special", "<b>", "--pattern", "\\w+|\\W+"}));
   EXPECT_EQ(json_of({"tokenize", out_, "<b><a>"})["ids"], Json({1, 0}));

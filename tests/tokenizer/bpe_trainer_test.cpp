@@ -200,11 +200,11 @@ TEST_F(BpeTrainer, WritesFilesThatEncodeAndDecode) {
 }
 
 TEST_F(BpeTrainer, WritesATemplateThatAddsBos) {
-  const auto bytes = parse_tokenizer_json(bytes_json({"<pad>", "<|end|>"}, "<|end|>"), "bytes");
+  const auto bytes = parse_tokenizer_json(bytes_json({"<pad>", "<|end|>"}, {"<|end|>"}), "bytes");
   EXPECT_EQ(bytes->encode("ab", SpecialTokens::apply), (Ids{257, 97, 98}));
   EXPECT_EQ(bytes->encode("", SpecialTokens::apply), Ids{257});
   EXPECT_EQ(bytes->encode("ab", SpecialTokens::none), (Ids{97, 98}));
-  EXPECT_EQ(message_of<BadInput>([&] { bytes_json({"<pad>"}, "<s>"); }),
+  EXPECT_EQ(message_of<BadInput>([&] { bytes_json({"<pad>"}, {"<s>"}); }),
             "[bos] expected one of the special tokens, got \"<s>\"");
 }
 
