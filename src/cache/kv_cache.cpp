@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -18,37 +19,64 @@ KvMemory& system_kv_memory() {
 
 namespace {
 
-const KvLayer& base_of(const LayerState& state) {
-  return std::visit([](const auto& layer) -> const KvLayer& { return layer; }, state);
+/// The layer's keys and values; null if it has none.
+const KvLayer* kv_of(const LayerState& state) {
+  const auto kv = [](const auto& layer) -> const KvLayer* {
+    if constexpr (std::is_base_of_v<KvLayer, std::decay_t<decltype(layer)>>) return &layer;
+    return nullptr;
+  };
+  return std::visit(kv, state);
+}
+
+/// Calls visit(layer) with a layer of keys and values.
+template <class Visit>
+void visit_kv(const LayerState& state, Visit&& visit) {
+  if (const auto* full = std::get_if<FullKv>(&state)) return visit(*full);
+  visit(std::get<RingKv>(state));
 }
 
 }  // namespace
 
-KvCache::KvCache(const std::vector<KvLayerConfig>& layers, std::int64_t capacity, DType dtype, KvMemory& memory)
+KvCache::KvCache(const std::vector<CacheLayerConfig>& layers, std::int64_t capacity, DType dtype, KvMemory& memory)
     : capacity_(capacity), dtype_(dtype) {
-  for (const KvLayerConfig& config : layers) {
-    KvLayer layer{config, std::min(capacity, config.window.value_or(capacity)), {}, {}};
-    layer.keys = make_store(layer, memory);
-    layer.values = make_store(layer, memory);
-    if (layer.slots < capacity) {
-      layers_.emplace_back(RingKv{std::move(layer)});
-    } else {
-      layers_.emplace_back(FullKv{std::move(layer)});
-    }
+  for (const CacheLayerConfig& config : layers) {
+    std::visit([&](const auto& layer) { add(layer, memory); }, config);
   }
 }
 
-KvStore KvCache::make_store(const KvLayer& layer, KvMemory& memory) const {
-  const auto take = [&](std::int64_t width, std::int64_t element_bytes) {
-    const std::int64_t sizes[] = {layer.config.n_kv_heads, layer.slots, width, element_bytes};
-    const std::optional<std::int64_t> size = checked_product(sizes);
-    std::shared_ptr<std::byte> block = size ? memory.take(*size) : nullptr;
-    if (!block) throw OutOfCapacity("kv_cache", "no memory for a cache of {} tokens", capacity_);
-    return block;
-  };
-  KvStore store;
-  store.rows = take(layer.config.head_dim, size_of(dtype_));
-  if (dtype_ == DType::i8) store.scales = take(1, sizeof(float));
+void KvCache::add(const KvLayerConfig& config, KvMemory& memory) {
+  KvLayer layer{config, std::min(capacity_, config.window.value_or(capacity_)), {}, {}};
+  layer.keys = make_store(layer, config.head_dim, memory);
+  layer.values = make_store(layer, config.value_dim.value_or(config.head_dim), memory);
+  if (layer.slots < capacity_) {
+    layers_.emplace_back(RingKv{std::move(layer)});
+  } else {
+    layers_.emplace_back(FullKv{std::move(layer)});
+  }
+}
+
+void KvCache::add(const CellLayerConfig& config, KvMemory& memory) {
+  const std::int64_t width = config.d_hidden * (config.has_c ? 2 : 1);
+  const std::int64_t sizes[] = {2, width, sizeof(float)};
+  layers_.emplace_back(CellMemory{width, take(sizes, memory)});
+}
+
+void KvCache::add(const IdsLayerConfig& config, KvMemory&) {
+  layers_.emplace_back(RecentIds{static_cast<std::size_t>(config.n)});
+}
+
+std::shared_ptr<std::byte> KvCache::take(std::span<const std::int64_t> sizes, KvMemory& memory) const {
+  const std::optional<std::int64_t> size = checked_product(sizes);
+  std::shared_ptr<std::byte> block = size ? memory.take(*size) : nullptr;
+  if (!block) throw OutOfCapacity("kv_cache", "no memory for a cache of {} tokens", capacity_);
+  return block;
+}
+
+KvStore KvCache::make_store(const KvLayer& layer, std::int64_t width, KvMemory& memory) const {
+  const std::int64_t rows[] = {layer.config.n_kv_heads, layer.slots, width, size_of(dtype_)};
+  KvStore store{width, take(rows, memory), {}};
+  const std::int64_t scales[] = {layer.config.n_kv_heads, layer.slots, sizeof(float)};
+  if (dtype_ == DType::i8) store.scales = take(scales, memory);
   return store;
 }
 
@@ -56,24 +84,27 @@ std::int64_t KvCache::bytes() const {
   const std::int64_t scale_bytes = dtype_ == DType::i8 ? 4 : 0;
   std::int64_t total = 0;
   for (const LayerState& state : layers_) {
-    const KvLayer& layer = base_of(state);
-    total += 2 * layer.config.n_kv_heads * layer.slots * (layer.config.head_dim * size_of(dtype_) + scale_bytes);
+    if (const auto* cell = std::get_if<CellMemory>(&state)) total += 2 * cell->width * 4;
+    if (const auto* ids = std::get_if<RecentIds>(&state)) total += 2 * static_cast<std::int64_t>(ids->n) * 4;
+    const KvLayer* const layer = kv_of(state);
+    if (layer == nullptr) continue;
+    const std::int64_t row_bytes = (layer->keys.width + layer->values.width) * size_of(dtype_) + 2 * scale_bytes;
+    total += layer->config.n_kv_heads * layer->slots * row_bytes;
   }
   return total;
 }
 
 KvRows KvCache::slot_range(const KvLayer& layer, const KvStore& store, std::int64_t kv_head, std::int64_t first,
                            std::int64_t count) const {
-  const std::int64_t head_dim = layer.config.head_dim;
   const std::int64_t row = kv_head * layer.slots + first;
-  return {{store.rows.get() + row * head_dim * size_of(dtype_), dtype_, count, head_dim, head_dim, 1},
+  return {{store.rows.get() + row * store.width * size_of(dtype_), dtype_, count, store.width, store.width, 1},
           store.scales ? reinterpret_cast<const float*>(store.scales.get()) + row : nullptr,
           1};
 }
 
 KvSpans KvCache::past(int layer_index, std::int64_t kv_head) const {
   KvSpans spans;
-  const auto add = [&](const auto& layer) {
+  const auto add_spans = [&](const auto& layer) {
     const std::int64_t held = std::min(length_, layer.slots);
     for (std::int64_t position = length_ - held; position < length_;) {
       const std::int64_t slot = layer.slot(position);
@@ -83,13 +114,13 @@ KvSpans KvCache::past(int layer_index, std::int64_t kv_head) const {
       position += count;
     }
   };
-  std::visit(add, layers_[static_cast<std::size_t>(layer_index)]);
+  visit_kv(layers_[static_cast<std::size_t>(layer_index)], add_spans);
   return spans;
 }
 
 void KvCache::put(const KvLayer& layer, const KvStore& store, const KvBatch& batch, std::int64_t token,
                   std::int64_t slot) const {
-  const std::int64_t row_bytes = layer.config.head_dim * size_of(dtype_);
+  const std::int64_t row_bytes = store.width * size_of(dtype_);
   for (std::int64_t head = 0; head < layer.config.n_kv_heads; ++head) {
     const std::int64_t to = head * layer.slots + slot;
     const std::int64_t from = token * layer.config.n_kv_heads + head;
@@ -109,12 +140,12 @@ void KvCache::append(int layer_index, const KvBatch& keys, const KvBatch& values
       put(layer, layer.values, values, i, layer.slot(length_ + i));
     }
   };
-  std::visit(store, layers_[static_cast<std::size_t>(layer_index)]);
+  visit_kv(layers_[static_cast<std::size_t>(layer_index)], store);
 }
 
 /// Copies the first `count` slots of every head.
 void KvCache::copy_rows(const KvLayer& layer, const KvStore& from, const KvStore& to, std::int64_t count) const {
-  const std::int64_t row_bytes = layer.config.head_dim * size_of(dtype_);
+  const std::int64_t row_bytes = from.width * size_of(dtype_);
   for (std::int64_t head = 0; head < layer.config.n_kv_heads; ++head) {
     const std::int64_t first = head * layer.slots;
     std::memcpy(to.rows.get() + first * row_bytes, from.rows.get() + first * row_bytes,
@@ -124,18 +155,54 @@ void KvCache::copy_rows(const KvLayer& layer, const KvStore& from, const KvStore
   }
 }
 
+void KvCache::copy(const KvLayer& from, const KvLayer& to, std::int64_t length) const {
+  const std::int64_t count = std::min(length, from.slots);
+  copy_rows(from, from.keys, to.keys, count);
+  copy_rows(from, from.values, to.values, count);
+}
+
 void KvCache::copy_from(const KvCache& other) {
   if (other.capacity_ != capacity_ || other.dtype_ != dtype_ || other.layers_.size() != layers_.size()) {
     throw InternalError("kv_cache", "expected a cache of {} tokens in {} layers to copy", capacity_, layers_.size());
   }
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    const KvLayer &to = base_of(layers_[i]), &from = base_of(other.layers_[i]);
-    const std::int64_t count = std::min(other.length_, from.slots);
-    copy_rows(from, from.keys, to.keys, count);
-    copy_rows(from, from.values, to.values, count);
+    if (const KvLayer* const from = kv_of(other.layers_[i])) copy(*from, *kv_of(layers_[i]), other.length_);
+    if (const auto* from = std::get_if<CellMemory>(&other.layers_[i])) {
+      const CellMemory& to = std::get<CellMemory>(layers_[i]);
+      std::copy_n(from->row(from->current), from->width, to.row(to.current));
+    }
+    if (const auto* from = std::get_if<RecentIds>(&other.layers_[i])) layers_[i] = *from;
   }
   length_ = other.length_;
   source_ = other.source_;
+}
+
+const float* KvCache::cell(int layer) const {
+  const CellMemory& memory = std::get<CellMemory>(layers_[static_cast<std::size_t>(layer)]);
+  return memory.row(memory.current);
+}
+
+float* KvCache::next_cell(int layer) {
+  const CellMemory& memory = std::get<CellMemory>(layers_[static_cast<std::size_t>(layer)]);
+  return memory.row(1 - memory.current);
+}
+
+std::span<const std::int32_t> KvCache::recent_ids() const { return std::get<RecentIds>(layers_.front()).ids; }
+
+void KvCache::append_ids(std::span<const std::int32_t> ids) {
+  RecentIds& recent = std::get<RecentIds>(layers_.front());
+  recent.next = recent.ids;
+  recent.next.insert(recent.next.end(), ids.begin(), ids.end());
+  const std::size_t surplus = recent.next.size() - std::min(recent.next.size(), recent.n);
+  recent.next.erase(recent.next.begin(), recent.next.begin() + static_cast<std::ptrdiff_t>(surplus));
+}
+
+void KvCache::advance(std::int64_t count) {
+  length_ += count;
+  for (LayerState& state : layers_) {
+    if (auto* cell = std::get_if<CellMemory>(&state)) cell->current = 1 - cell->current;
+    if (auto* ids = std::get_if<RecentIds>(&state)) ids->ids = std::move(ids->next);
+  }
 }
 
 }  // namespace vitrine

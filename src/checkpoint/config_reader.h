@@ -44,6 +44,8 @@ class ConfigReader {
   /// Its finish() checks the object's own keys.
   ConfigReader inheriting(std::string_view key, std::initializer_list<std::string_view> not_inherited);
 
+  /// Counts the keys that `inheriting` has read as read here, too.
+  void use_keys_of(const ConfigReader& inheriting) { used_.insert(inheriting.used_.begin(), inheriting.used_.end()); }
   /// Accepts a key that has no effect on what the model computes.
   void ignore(std::string_view key) { used_.emplace(key); }
   /// Throws Unsupported for a key that is present and neither null nor false.

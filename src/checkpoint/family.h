@@ -31,6 +31,7 @@ struct TensorRule {
   Rows rows = Rows::stacked;
   bool (*applies)(const BlockConfig&) = nullptr;  ///< Whether the rule applies to a layer; null: to all layers.
   bool is_copy = false;  ///< Another name of parameters: its bytes must equal those of the tensor under the first name.
+  bool has_ending = true;  ///< False: the names are full names, without .weight and .bias.
   bool is_buffer = false;  ///< A vector under this very name, without an ending, stored as `[1, n]`; ours is a bias.
 };
 

@@ -151,6 +151,7 @@ Activation activation_named(const ConfigReader& config, std::string_view name) {
   if (name == "gelu") return Activation::gelu_erf;
   if (name == "silu" || name == "swish") return Activation::silu;
   if (name == "relu") return Activation::relu;
+  if (name == "tanh") return Activation::tanh;
   throw Unsupported(config.where(), "activation \"{}\" is not supported", name);
 }
 

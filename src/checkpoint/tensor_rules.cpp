@@ -44,12 +44,14 @@ void for_each_place(const TensorRule& rule, std::string_view prefix, const Model
   const std::size_t n_layers = by_layer ? stack->blocks.size() : 1;
   for (const char* ending : {".weight", ".bias"}) {
     if (rule.is_buffer && std::string_view(ending) != ".bias") continue;
+    if (!rule.has_ending && std::string_view(ending) != ".weight") continue;
     for (std::size_t i = 0; i < n_layers; ++i) {
       const BlockConfig& block = stack->blocks[i];
       if (rule.applies != nullptr && !rule.applies(block)) continue;
       const auto layer = static_cast<std::int64_t>(i);
-      visit_layer(rule, with_layer(with_prefix(rule.stored, prefix), layer) + (rule.is_buffer ? "" : ending), ending,
-                  layer, std::get_if<MoeConfig>(&block.ffn), visit);
+      const bool is_full_name = rule.is_buffer || !rule.has_ending;
+      visit_layer(rule, with_layer(with_prefix(rule.stored, prefix), layer) + (is_full_name ? "" : ending),
+                  rule.has_ending ? ending : "", layer, std::get_if<MoeConfig>(&block.ffn), visit);
     }
   }
 }
@@ -61,11 +63,13 @@ PlaceShape shape_of(const TensorPlace& place, const ModelConfig& config, const s
   for (const Shape& part : parts) shape.rows += part[0];
   if (!shape.is_vector) shape.cols = parts.front()[1];
   const StackConfig& stack = *stack_of(config, place.rule->ours.front());
-  const AttentionConfig& attention = stack.blocks[static_cast<std::size_t>(place.layer)].attention();
-  const bool has_weight_per_head = attention.qk_norm && attention.qk_norm->over == QkNormConfig::Over::head_own_weight;
+  const auto* const attention =
+      std::get_if<AttentionConfig>(&stack.blocks[static_cast<std::size_t>(place.layer)].mixer);
+  const bool has_weight_per_head =
+      attention != nullptr && attention->qk_norm && attention->qk_norm->over == QkNormConfig::Over::head_own_weight;
   const auto n = static_cast<std::int64_t>(parts.size());
   if (has_weight_per_head && place.rule->ours.front().ends_with("_norm")) {
-    shape.stored = {shape.rows / attention.head_dim, attention.head_dim};
+    shape.stored = {shape.rows / attention->head_dim, attention->head_dim};
   } else if (shape.is_vector && place.rule->is_buffer) {
     shape.stored = {1, shape.rows};
   } else if (shape.is_vector) {

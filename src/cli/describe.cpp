@@ -38,7 +38,7 @@ std::string describe_rope(const std::optional<RopeConfig>& rope) {
 }
 
 std::string_view describe_activation(Activation activation) {
-  static constexpr std::string_view kNames[] = {"ReLU", "SiLU", "GELU (tanh form)", "GELU (exact)"};
+  static constexpr std::string_view kNames[] = {"ReLU", "SiLU", "GELU (tanh form)", "GELU (exact)", "tanh"};
   return kNames[static_cast<std::size_t>(activation)];
 }
 
@@ -89,6 +89,7 @@ OrderedJson describe_model(const ModelConfig& config) {
       {"relative_bias", describe_relative_bias(config.relative_bias)},
       {"first_position", config.embedding.first_position},
       {"token_types", config.embedding.n_types},
+      {"tokens_per_row", config.embedding.context},
       {"embedding_norm", describe_norm(config.embedding.norm)},
       {"final_norm", describe_norm(config.final_norm)},
       {"head", config.head.tied ? "tied to the embedding" : "untied"},
@@ -107,7 +108,26 @@ OrderedJson describe_model(const ModelConfig& config) {
   return described;
 }
 
+namespace {
+
+OrderedJson describe_recurrent(const RecurrentConfig& c) {
+  static constexpr const char* kKinds[] = {"RNN, tanh", "RNN, ReLU", "GRU", "LSTM"};
+  const auto bridge = [&] { return *c.bridge == RecurrentConfig::Bridge::copy ? "as it is" : "through a linear map"; };
+  return {{"cell", kKinds[static_cast<int>(c.kind)]},
+          {"d_hidden", c.d_hidden},
+          {"reads", c.bidirectional ? "both directions" : "earlier tokens"},
+          {"first_state", c.bridge ? fmt::format("the encoder's last, {}", bridge()) : "zeros"},
+          {"attention",
+           c.d_attention ? fmt::format("additive, to the encoder's output, d_attention {}", *c.d_attention) : "none"}};
+}
+
+}  // namespace
+
 OrderedJson describe_block(const BlockConfig& block) {
+  if (const RecurrentConfig* const recurrent = block.recurrent()) return describe_recurrent(*recurrent);
+  if (const auto* dense = std::get_if<PerceptronConfig>(&block.mixer)) {
+    return {{"layer", "dense"}, {"d_hidden", dense->d_hidden}, {"activation", describe_activation(dense->activation)}};
+  }
   const AttentionConfig& a = block.attention();
   const char* const sharing = a.n_kv_heads == a.n_heads ? "MHA" : a.n_kv_heads == 1 ? "MQA" : "GQA";
   return {

@@ -134,6 +134,8 @@ Arithmetic activated(Activation activation, const Arithmetic& z) {
       return z / (whole(1) + exponential(whole(0) - z));
     case Activation::gelu_erf:
       return half * z * (whole(1) + function("erf", math::erf, z / function("√", std::sqrt, whole(2))));
+    case Activation::tanh:
+      return function("tanh", math::tanh, z);
     case Activation::gelu_tanh:
       break;
   }
@@ -152,13 +154,14 @@ Activation activation_of(const OpView& v) {
     }
     return largest;
   };
-  const auto all = {Activation::relu, Activation::silu, Activation::gelu_erf, Activation::gelu_tanh};
+  const auto all = {Activation::relu, Activation::silu, Activation::gelu_erf, Activation::gelu_tanh, Activation::tanh};
   return *std::min_element(all.begin(), all.end(), [&](auto a, auto b) { return differs_by(a) < differs_by(b); });
 }
 std::string activation_formula(const OpView& v) {
   const Activation activation = activation_of(v);
   return activation == Activation::relu   ? "a_{t,i} = max(0, z_{t,i})"
          : activation == Activation::silu ? "a_{t,i} = {z_{t,i}}/{1 + exp(−z_{t,i})}"
+         : activation == Activation::tanh ? "a_{t,i} = tanh(z_{t,i})"
                                           : "a_{t,i} = \"GELU\"(z_{t,i})";
 }
 Cell activate_cell(const OpView& v, std::int64_t i) { return activated(activation_of(v), v.input(0)[i]); }

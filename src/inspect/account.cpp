@@ -83,14 +83,14 @@ class WorkloadPass {
  public:
   WorkloadPass(const ModelConfig& config, const Workload& w, std::int64_t chunk, ThreadPool& pool)
       : model_(shape_model(config, w.bytes_per_weight >= 4 ? DType::f32 : DType::bf16)),
-        cache_(kv_layers(config), w.length, w.kv, cache_memory_),
+        cache_(cache_layers(config), w.length, w.kv, cache_memory_),
         dry_(pool, segments(config, w, chunk), sources(config, w)) {
     if (w.phase == Phase::decode && is_bidirectional(config)) {
       throw Unsupported("decode", "the model attends to later tokens, so it cannot continue a text");
     }
     if (w.phase == Phase::decode) cache_.advance(w.length - 1);
     if (w.phase == Phase::decode && config.encoder) {
-      cache_.set_source(std::make_shared<KvCache>(source_kv_layers(config), w.length, w.kv, cache_memory_));
+      cache_.set_source(std::make_shared<KvCache>(source_cache_layers(config), w.length, w.kv, cache_memory_));
       cache_.source()->advance(w.length);
     }
     Pass& p = dry_.pass();
@@ -199,8 +199,10 @@ Account account(const ModelConfig& config, const Workload& workload) {
 
 double kv_bytes_per_token(const ModelConfig& config, DType kv) {
   double sum = 0;
-  for (const KvLayerConfig& layer : kv_layers(config)) {
-    if (!layer.window) sum += 2 * as_double(layer.n_kv_heads) * kv_row_bytes(layer.head_dim, kv);
+  for (const CacheLayerConfig& layer : cache_layers(config)) {
+    const auto* attention = std::get_if<KvLayerConfig>(&layer);
+    if (attention == nullptr || attention->window) continue;
+    sum += 2 * as_double(attention->n_kv_heads) * kv_row_bytes(attention->head_dim, kv);
   }
   return sum;
 }
@@ -216,11 +218,9 @@ MemoryEstimate estimate_memory(const ModelConfig& config, const Workload& w, std
     m.activations = as_double(learning_bytes(config, {w.batch, w.length}, pool));
     return m;
   }
-  std::vector<KvLayerConfig> cached = kv_layers(config);
-  for (const KvLayerConfig& layer : source_kv_layers(config)) cached.push_back(layer);
-  for (const KvLayerConfig& layer : cached) {
-    const std::int64_t slots = std::min(w.length, layer.window.value_or(w.length));
-    m.kv_cache += 2 * batch * as_double(slots * layer.n_kv_heads) * kv_row_bytes(layer.head_dim, w.kv);
+  CountedKvMemory counted;
+  for (const auto& layers : {cache_layers(config), source_cache_layers(config)}) {
+    m.kv_cache += batch * as_double(KvCache(layers, w.length, w.kv, counted).bytes());
   }
   WorkloadPass run(config, w, is_bidirectional(config) ? w.length : chunk, pool);
   run.run();

@@ -55,8 +55,9 @@ std::pair<std::int64_t, std::int64_t> resolve(const SiteWrite& write, const Site
   return {begin, end};
 }
 
-/// Modifies `value`. `factor`, if it has data, is multiplied by d(new value) / d(old value).
-void apply(const SiteWrite& write, const SiteId& id, const Tensor& value, const Tensor& factor) {
+/// Modifies elements [first, last) of `value`. `factor`, if it has data, is multiplied by d(new value) / d(old value).
+void apply(const SiteWrite& write, const SiteId& id, const Tensor& value, std::int64_t first, std::int64_t last,
+           const Tensor& factor) {
   const int rank = value.shape.rank();
   if (static_cast<int>(write.index.size()) > rank) {
     throw BadInput("--set", "{}: the index has more entries than {}, which has shape {}", write.text, name_of(id),
@@ -68,7 +69,7 @@ void apply(const SiteWrite& write, const SiteId& id, const Tensor& value, const 
     const SiteWrite::Range range = given ? write.index[static_cast<std::size_t>(i)] : SiteWrite::Range{};
     std::tie(begin[i], end[i]) = resolve(write, range, value.shape[i]);
   }
-  for (std::int64_t flat = 0; flat < value.count(); ++flat) {
+  for (std::int64_t flat = first; flat < last; ++flat) {
     bool inside = true;
     std::int64_t rest = flat;
     for (int i = rank - 1; i >= 0; --i) {
@@ -229,7 +230,7 @@ Tensor Recorder::visit(Pass& pass, const SiteId& id, const Tensor& value) {
       if (has_gradient) factor = pass.tensor(value.shape);
       if (has_gradient) std::fill_n(factor.data, factor.count(), 1.0f);
     }
-    apply(writes_[i], id, result, factor);
+    apply(writes_[i], id, result, 0, result.count(), factor);
   }
   if (factor.data != nullptr) {
     pass.record("write", {value}, result, [&pass, value, factor, result] {
@@ -237,11 +238,23 @@ Tensor Recorder::visit(Pass& pass, const SiteId& id, const Tensor& value) {
       pass.kernels.multiply_add(factor.data, dresult.data, value.count(), dvalue.data);
     });
   }
-  if (selection_.contains(id) && !pass.training.recomputing) {
-    for (std::size_t i = 0; i < globs_.size(); ++i) glob_met_[i] = glob_met_[i] || matches(globs_[i], id);
-    if (receive_) receive_(id, result);
-  }
+  visit_steps(pass, id, result);
   return result;
+}
+
+void Recorder::visit_step(Pass&, const SiteId& id, const Tensor& value, std::int64_t first, std::int64_t count,
+                          const Tensor& factor) {
+  for (std::size_t i = 0; i < writes_.size(); ++i) {
+    if (!matches(writes_[i].glob, id)) continue;
+    write_met_[i] = true;
+    apply(writes_[i], id, value, first, first + count, factor);
+  }
+}
+
+void Recorder::visit_steps(Pass& pass, const SiteId& id, const Tensor& value) {
+  if (!selection_.contains(id) || pass.training.recomputing) return;
+  for (std::size_t i = 0; i < globs_.size(); ++i) glob_met_[i] = glob_met_[i] || matches(globs_[i], id);
+  if (receive_) receive_(id, value);
 }
 
 std::optional<SiteId> Recorder::last_wanted() const { return last_; }

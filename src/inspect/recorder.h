@@ -78,6 +78,9 @@ class Recorder : public Taps {
   std::int64_t most_sites() const { return selection_.count(); }
   bool wants(const SiteId& id) const override { return selection_.contains(id) || written_.contains(id); }
   Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) override;
+  void visit_step(Pass& pass, const SiteId& id, const Tensor& value, std::int64_t first, std::int64_t count,
+                  const Tensor& factor) override;
+  void visit_steps(Pass& pass, const SiteId& id, const Tensor& value) override;
   std::optional<SiteId> last_wanted() const override;
 
   /// Sets a receiver of the gradients at the selected sites, for passes with a tape.

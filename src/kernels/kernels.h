@@ -18,7 +18,7 @@
 namespace vitrine {
 
 enum class Isa : std::uint8_t { scalar, avx2, avx512 };
-enum class Activation : std::uint8_t { relu, silu, gelu_tanh, gelu_erf };
+enum class Activation : std::uint8_t { relu, silu, gelu_tanh, gelu_erf, tanh };
 
 /// The parameters of one step of AdamW, the same for all elements.
 struct AdamwStep {

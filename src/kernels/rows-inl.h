@@ -148,6 +148,8 @@ void activate(Activation activation, const float* x, std::int64_t n, float* y) {
       return map(x, n, y, [](Vec v) { return gelu_tanh(v); });
     case Activation::gelu_erf:
       return map(x, n, y, [](Vec v) { return gelu_erf(v); });
+    case Activation::tanh:
+      return map(x, n, y, [](Vec v) { return tanh(v); });
   }
 }
 

@@ -51,6 +51,11 @@ void slope(Activation activation, const float* x, std::int64_t n, float* y) {
       return map(x, n, y, [](Vec v) { return gelu_tanh_slope(v); });
     case Activation::gelu_erf:
       return map(x, n, y, [](Vec v) { return gelu_erf_slope(v); });
+    case Activation::tanh:
+      return map(x, n, y, [](Vec v) {
+        const Vec t = tanh(v);
+        return broadcast(1.0f) - t * t;
+      });
   }
 }
 

@@ -11,17 +11,6 @@ Tensor norm_heads(Pass& p, const NormSite& at, const std::optional<QkNormConfig>
   return norm(p, at, c->norm, w, x.reshaped({x.rows(), 1, x.row_size()})).reshaped(x.shape);
 }
 
-/// Appends this pass's keys and values to the caches of the segments, or of their sources.
-void append(Pass& p, BlockSite at, const std::vector<KeySource>& sources) {
-  const std::vector<Segment>& segments = p.segments_of(at.stack);
-  for (std::size_t i = 0; i < sources.size() && !p.shapes_only; ++i) {
-    const KeySource& source = sources[i];
-    if (source.cache == nullptr || source.length == 0) continue;
-    KvCache* const cache = at.cross ? segments[i].cache->source() : segments[i].cache;
-    cache->append(at.layer, source.keys, source.values, source.length);
-  }
-}
-
 }  // namespace
 
 Tensor attention(Pass& p, BlockSite at, const AttentionConfig& c, const AttentionParams& w, const AttentionInput& x,

@@ -56,10 +56,9 @@ Tensor cross_attention(Pass& p, BlockSite at, const BlockConfig& c, const BlockP
   return attention(p, at, *c.cross_attention, w.cross_attention, in, {});
 }
 
-}  // namespace
-
-Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, const BlockContext& context, Tensor x) {
-  x = p.tap(at(Site::resid_pre), x);
+/// A block with a residual stream.
+Tensor transformer_block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, const BlockContext& context,
+                         const Tensor& x) {
   if (p.ends_before(at(Site::attn_in))) return x;
   AttentionInput in = head_inputs(p, at, c.attention(), c.norms.attn.pre, w.attn_norms.pre, x);
   in.normed = norm(p, at(Norm::ln1), c.norms.attn.pre, w.attn_norms.pre, x);
@@ -84,6 +83,34 @@ Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, 
     ffn_in = norm(p, at(Norm::ln2), c.norms.ffn.pre, w.ffn_norms.pre, ffn_in);
   }
   return join(p, at, kAfterFfn, c.norms.ffn, w.ffn_norms, c.residual_scale, mid, ffn(p, at, c, w, ffn_in));
+}
+
+/// A layer whose cell reads the stream, and whose states replace it.
+Tensor recurrent_block(Pass& p, BlockSite at, const RecurrentConfig& c, const RecurrentParams& w,
+                       const BlockContext& context, const Tensor& x) {
+  const auto layer = static_cast<std::size_t>(at.layer);
+  RecurrentContext own{context.encoded};
+  if (c.bridge && context.source_states != nullptr) own.source = &(*context.source_states)[layer];
+  if (context.last_states != nullptr) own.last = (*context.last_states)[layer];
+  const Tensor y = recurrent_layer(p, at, c, w, own, x);
+  return p.tap(at(Site::resid_post), dropout(p, at(Site::resid_post), y));
+}
+
+/// act(x · W + b)
+Tensor dense_block(Pass& p, BlockSite at, const PerceptronConfig& c, const LinearParams& w, const Tensor& x) {
+  const Tensor pre = p.tap(at(Site::mlp_pre), linear(p, w, x));
+  const Tensor y = p.tap(at(Site::mlp_post), activate(p, c.activation, pre));
+  return p.tap(at(Site::resid_post), dropout(p, at(Site::resid_post), y));
+}
+
+}  // namespace
+
+Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, const BlockContext& context,
+             const Tensor& x) {
+  const Tensor in = p.tap(at(Site::resid_pre), x);
+  if (const RecurrentConfig* const own = c.recurrent()) return recurrent_block(p, at, *own, w.recurrent, context, in);
+  if (const auto* dense = std::get_if<PerceptronConfig>(&c.mixer)) return dense_block(p, at, *dense, w.dense, in);
+  return transformer_block(p, at, c, w, context, in);
 }
 
 }  // namespace vitrine

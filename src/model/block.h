@@ -1,4 +1,5 @@
-// One layer: attention, in a decoder that reads a source cross-attention, and FFN, each added to the residual stream.
+// One layer. A Transformer's: attention, in a decoder that reads a source cross-attention, and FFN, each added to the
+// residual stream.
 //
 //   x ──┬── ln1 ── attention ── ln1_post ──(+)──┬── ln2 ── ffn ── ln2_post ──(+)──▶
 //       └───────────────────────────────────┘   └────────────────────────────┘
@@ -22,17 +23,21 @@
 
 #include "model/config.h"
 #include "model/params.h"
+#include "model/recurrent.h"
 
 namespace vitrine {
 
 /// What the blocks of a stack read besides the stream.
 struct BlockContext {
-  Tensor bias;  ///< The relative bias of the stack; no data without one.
-  Tensor
-      encoded;  ///< `[S, d_encoder]`: the encoder's output; no data if there is none, or the caches hold its K and V.
+  Tensor bias;     ///< The relative bias of the stack; no data without one.
+  Tensor encoded;  ///< `[S, d_encoder]`: the encoder's output; no data without one, or if caches hold its K and V.
+  const std::vector<LayerStates>* source_states = nullptr;  ///< The last states of a recurrent encoder's layers.
+  const std::vector<LayerStates>* last_states = nullptr;    ///< Receive those of this stack's layers; null: nothing.
 };
 
-/// `[T, d]` from x `[T, d]`. Norms that the config does not have are the identity.
-Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, const BlockContext& context, Tensor x);
+/// `[T, d]` from x `[T, d]`; a recurrent or dense layer, which has no residual stream, may change the width. Norms that
+/// the config does not have are the identity.
+Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, const BlockContext& context,
+             const Tensor& x);
 
 }  // namespace vitrine

@@ -77,8 +77,8 @@ void check_norms(std::string_view where, std::string_view sublayer, const Sublay
   }
 }
 
-void check_block(std::string_view where, const BlockConfig& c) {
-  std::visit([&](const AttentionConfig& attention) { check_attention(where, attention); }, c.mixer);
+void check_transformer_block(std::string_view where, const BlockConfig& c) {
+  check_attention(where, c.attention());
   const bool is_parallel = c.residual == BlockConfig::Residual::parallel;
   if (c.cross_attention) {
     check_attention(where, *c.cross_attention);
@@ -96,6 +96,45 @@ void check_block(std::string_view where, const BlockConfig& c) {
   check_norms(where, "attention", c.norms.attn, is_parallel);
   check_norms(where, "cross-attention", c.norms.cross_attn, is_parallel);
   check_norms(where, "the FFN", c.norms.ffn, is_parallel);
+}
+
+void check_recurrent(std::string_view where, const RecurrentConfig& c, bool is_first, bool has_source) {
+  check_size(where, "d_hidden", c.d_hidden);
+  if (c.d_attention) check_size(where, "d_attention", *c.d_attention);
+  if (c.d_attention && (!is_first || !has_source)) {
+    throw BadInput(where, "additive attention belongs to the first layer of a decoder that has an encoder");
+  }
+  if (c.bridge && !has_source) throw BadInput(where, "a bridge requires an encoder");
+}
+
+/// One layer of a stack whose first layer is `first`.
+void check_block(std::string_view where, const BlockConfig& c, const BlockConfig& first, bool has_source) {
+  if (c.mixer.index() != first.mixer.index()) throw BadInput(where, "expected layers of one kind in a stack");
+  if (const RecurrentConfig* const recurrent = c.recurrent()) {
+    return check_recurrent(where, *recurrent, &c == &first, has_source);
+  }
+  if (const auto* dense = std::get_if<PerceptronConfig>(&c.mixer)) {
+    if (has_source) throw BadInput(where, "dense layers cannot read an encoder's output");
+    return check_size(where, "d_hidden", dense->d_hidden);
+  }
+  check_transformer_block(where, c);
+  if (has_source && !c.cross_attention) throw BadInput(where, "expected cross-attention in every layer");
+  if (!has_source && c.cross_attention) throw BadInput(where, "cross-attention requires an encoder");
+}
+
+void check_context(std::string_view where, const StackConfig& config) {
+  const EmbeddingConfig& c = config.embedding;
+  check_size(where, "context", c.context, kMaxSize / config.d_model);
+  if (c.context == 1) return;
+  if (config.blocks.empty() || !std::holds_alternative<PerceptronConfig>(config.blocks.front().mixer)) {
+    throw BadInput(where, "a context of {} tokens requires dense layers", c.context);
+  }
+  if (c.position_table || c.sinusoid || c.n_types > 0) {
+    throw BadInput(where, "tokens that are placed next to each other have neither positions nor types");
+  }
+  if (c.context_pad < 0 || c.context_pad >= config.vocab_size) {
+    throw BadInput(where, "expected a pad_token_id from 0 to {}, got {}", config.vocab_size - 1, c.context_pad);
+  }
 }
 
 void check_embedding(std::string_view where, const StackConfig& config) {
@@ -119,6 +158,9 @@ void check_relative_bias(std::string_view where, const StackConfig& config) {
                    "expected an even number of relative buckets, at least {}, and a largest distance above {}, got {} "
                    "and {}",
                    c.bidirectional ? 4 : 2, n / 2, c.n_buckets, c.max_distance);
+  }
+  if (!config.blocks.front().has_attention()) {
+    throw BadInput(where, "a relative bias requires attention within the stack");
   }
   const std::int64_t n_heads = config.blocks.front().attention().n_heads;
   for (const BlockConfig& block : config.blocks) {
@@ -144,15 +186,47 @@ void check_stack(std::string_view where, const StackConfig& config, bool has_sou
   check_size(where, "n_layers", static_cast<std::int64_t>(config.blocks.size()), kMaxLayers);
   check_embedding(where, config);
   check_norm(where, "final_norm", config.final_norm);
-  for (const BlockConfig& block : config.blocks) {
-    check_block(where, block);
-    if (has_source && !block.cross_attention) throw BadInput(where, "expected cross-attention in every layer");
-    if (!has_source && block.cross_attention) throw BadInput(where, "cross-attention requires an encoder");
-  }
+  check_context(where, config);
+  for (const BlockConfig& block : config.blocks) check_block(where, block, config.blocks.front(), has_source);
   if (config.relative_bias) check_relative_bias(where, config);
 }
 
+/// The states that a recurrent decoder begins with.
+void check_bridge(std::string_view where, const ModelConfig& config) {
+  const StackConfig& encoder = *config.encoder;
+  for (std::size_t i = 0; i < config.blocks.size(); ++i) {
+    const RecurrentConfig* const to = config.blocks[i].recurrent();
+    if (to == nullptr) return;
+    if (!to->bridge) {
+      if (config.blocks.front().recurrent()->d_attention) continue;
+      throw BadInput(where,
+                     "a recurrent decoder reads its encoder through a bridge or additive attention, got neither");
+    }
+    const RecurrentConfig* const from = i < encoder.blocks.size() ? encoder.blocks[i].recurrent() : nullptr;
+    if (from == nullptr || encoder.blocks.size() != config.blocks.size()) {
+      throw BadInput(where, "a bridge requires a recurrent encoder of as many layers, {}, got {}", config.blocks.size(),
+                     from == nullptr ? 0 : encoder.blocks.size());
+    }
+    if (to->has_c() && !from->has_c()) throw BadInput(where, "the state of an LSTM comes from an encoder that is one");
+    const bool is_copy = *to->bridge == RecurrentConfig::Bridge::copy;
+    if (is_copy && (from->bidirectional || from->d_hidden != to->d_hidden)) {
+      throw BadInput(where,
+                     "copied states must have equal sizes: the decoder's d_hidden is {}, the encoder's {}{}; a linear "
+                     "bridge has no such limit",
+                     to->d_hidden, from->d_hidden, from->bidirectional ? " in both directions" : "");
+    }
+  }
+}
+
 }  // namespace
+
+std::int64_t StackConfig::width_before(std::size_t i) const {
+  if (i == 0) return d_model * embedding.context;
+  const BlockConfig& block = blocks[i - 1];
+  if (const RecurrentConfig* const recurrent = block.recurrent()) return recurrent->width();
+  if (const auto* dense = std::get_if<PerceptronConfig>(&block.mixer)) return dense->d_hidden;
+  return d_model;
+}
 
 void validate(const ModelConfig& config, std::string_view where) {
   check_stack(where, config, config.encoder.has_value());
@@ -161,7 +235,8 @@ void validate(const ModelConfig& config, std::string_view where) {
     const std::string encoder = std::string(where) + ", encoder";
     check_stack(encoder, *config.encoder, false);
     n_experts += count_experts(*config.encoder);
-    if (is_bidirectional(config)) throw BadInput(where, "a decoder attends to earlier tokens only");
+    if (is_bidirectional(config)) throw BadInput(where, "a decoder reads earlier tokens only");
+    check_bridge(where, config);
     const bool fits = config.encoder->d_model == config.d_model && config.encoder->vocab_size == config.vocab_size;
     if (config.shared_embedding && !fits) {
       throw BadInput(encoder,
@@ -170,14 +245,20 @@ void validate(const ModelConfig& config, std::string_view where) {
     }
   }
   if (n_experts > kMaxExperts) throw BadInput(where, "expected at most {} experts, got {}", kMaxExperts, n_experts);
+  if (config.head.tied && config.output_width() != config.d_model) {
+    throw BadInput(where, "a tied head requires layers as wide as the embedding ({}), got {}", config.d_model,
+                   config.output_width());
+  }
   if (config.head.transform) check_norm(where, "the head's norm", config.head.transform->norm);
   check_number(where, "scale of the logits", config.head.scale);
   if (config.head.softcap) check_number(where, "final softcap", *config.head.softcap);
 }
 
 bool is_bidirectional(const StackConfig& config) {
-  return std::any_of(config.blocks.begin(), config.blocks.end(),
-                     [](const BlockConfig& block) { return block.attention().bidirectional; });
+  return std::any_of(config.blocks.begin(), config.blocks.end(), [](const BlockConfig& block) {
+    if (const RecurrentConfig* const recurrent = block.recurrent()) return recurrent->bidirectional;
+    return block.has_attention() && block.attention().bidirectional;
+  });
 }
 
 bool is_constant(const ModelConfig& config, std::string_view name) {
@@ -199,20 +280,31 @@ std::int64_t most_experts(const ModelConfig& config) {
   return most;
 }
 
-std::vector<KvLayerConfig> kv_layers(const ModelConfig& config) {
-  std::vector<KvLayerConfig> layers;
+std::vector<CacheLayerConfig> cache_layers(const ModelConfig& config) {
+  std::vector<CacheLayerConfig> layers;
   if (is_bidirectional(config)) return layers;
   for (const BlockConfig& block : config.blocks) {
-    layers.push_back({block.attention().n_kv_heads, block.attention().head_dim, block.attention().window});
+    if (const RecurrentConfig* const recurrent = block.recurrent()) {
+      layers.push_back(CellLayerConfig{recurrent->d_hidden, recurrent->has_c()});
+    } else if (block.has_attention()) {
+      layers.push_back(
+          KvLayerConfig{block.attention().n_kv_heads, block.attention().head_dim, block.attention().window});
+    } else if (layers.empty()) {
+      layers.push_back(IdsLayerConfig{config.embedding.context - 1});
+    }
   }
   return layers;
 }
 
-std::vector<KvLayerConfig> source_kv_layers(const ModelConfig& config) {
-  std::vector<KvLayerConfig> layers;
+std::vector<CacheLayerConfig> source_cache_layers(const ModelConfig& config) {
+  std::vector<CacheLayerConfig> layers;
   for (const BlockConfig& block : config.blocks) {
     if (block.cross_attention) {
-      layers.push_back({block.cross_attention->n_kv_heads, block.cross_attention->head_dim, {}});
+      layers.push_back(KvLayerConfig{block.cross_attention->n_kv_heads, block.cross_attention->head_dim, {}});
+    }
+    const RecurrentConfig* const recurrent = block.recurrent();
+    if (recurrent != nullptr && recurrent->d_attention) {
+      layers.push_back(KvLayerConfig{1, *recurrent->d_attention, {}, config.encoder->output_width()});
     }
   }
   return layers;

@@ -14,6 +14,7 @@
 #include "ops/attend.h"
 #include "ops/embed.h"
 #include "ops/norm.h"
+#include "ops/recurrent.h"
 #include "ops/relative_bias.h"
 #include "ops/rope.h"
 
@@ -28,6 +29,10 @@ struct EmbeddingConfig {
   std::int64_t n_types = 0;        ///< Adds the embedding of each token's type (segment), 0 … n_types − 1; 0: none.
   std::optional<NormConfig> norm;  ///< Of the sum.
   std::optional<std::int32_t> untrained_id;  ///< Training does not change the embedding of this token where it is read.
+  /// Each row has the embeddings of its token and of the context − 1 tokens before it, oldest first (Bengio et al.
+  /// 2003). Those before the text begins are `context_pad`.
+  std::int64_t context = 1;
+  std::int32_t context_pad = 0;
 
   bool operator==(const EmbeddingConfig&) const = default;
 };
@@ -55,6 +60,30 @@ struct AttentionConfig : AttendConfig {
   Mask mask() const { return {bidirectional ? Mask::Kind::full : Mask::Kind::causal, window}; }
 
   bool operator==(const AttentionConfig&) const = default;
+};
+
+/// A recurrent layer replaces the stream by the states of its cell.
+struct RecurrentConfig : CellConfig {
+  /// Where the state before a decoder's first token comes from: the encoder's last state of the same layer, as it is,
+  /// or tanh(W [→h ; ←h] + b). Absent: zeros.
+  enum class Bridge : std::uint8_t { copy, linear };
+
+  bool bidirectional = false;  ///< A second cell reads the tokens in reverse; rows are [→h ; ←h].
+  std::optional<Bridge> bridge;
+  /// The inner size of additive attention to the encoder's output, whose result the cell reads after its input
+  /// (Bahdanau et al. 2014). Only in the first layer of a decoder.
+  std::optional<std::int64_t> d_attention;
+
+  std::int64_t width() const { return bidirectional ? 2 * d_hidden : d_hidden; }
+  bool operator==(const RecurrentConfig&) const = default;
+};
+
+/// A dense layer replaces the stream by act(x · W + b).
+struct PerceptronConfig {
+  std::int64_t d_hidden = 0;
+  Activation activation = Activation::silu;
+
+  bool operator==(const PerceptronConfig&) const = default;
 };
 
 struct DenseConfig {
@@ -97,7 +126,9 @@ struct BlockConfig {
   /// Serial: the FFN reads the stream after attention. Parallel: both read the stream before the block.
   enum class Residual : std::uint8_t { serial, parallel };
 
-  std::variant<AttentionConfig> mixer;             ///< The sublayer that moves information between tokens.
+  /// Attention, the first sublayer of a Transformer's block; all other members configure the rest of that block. A
+  /// recurrent or dense layer is a block by itself.
+  std::variant<AttentionConfig, RecurrentConfig, PerceptronConfig> mixer;
   std::optional<AttentionConfig> cross_attention;  ///< Its keys and values are computed from the encoder's output.
   std::variant<DenseConfig, MoeConfig> ffn;
   BlockNorms norms;
@@ -106,6 +137,8 @@ struct BlockConfig {
 
   AttentionConfig& attention() { return std::get<AttentionConfig>(mixer); }
   const AttentionConfig& attention() const { return std::get<AttentionConfig>(mixer); }
+  bool has_attention() const { return std::holds_alternative<AttentionConfig>(mixer); }
+  const RecurrentConfig* recurrent() const { return std::get_if<RecurrentConfig>(&mixer); }
 
   bool operator==(const BlockConfig&) const = default;
 };
@@ -147,6 +180,10 @@ struct StackConfig {
   std::vector<BlockConfig> blocks;
   std::optional<NormConfig> final_norm;
 
+  /// Elements of a row of the stream before layer `i`; for i = blocks.size() after the last layer.
+  std::int64_t width_before(std::size_t i) const;
+  std::int64_t output_width() const { return width_before(blocks.size()); }
+
   bool operator==(const StackConfig&) const = default;
 };
 
@@ -169,7 +206,7 @@ struct ModelConfig : StackConfig {
 /// does not implement. Messages begin with `where`.
 void validate(const ModelConfig& config, std::string_view where);
 
-/// Whether a layer attends to later positions. Such a stack has no cache, and does not predict the next token.
+/// Whether a layer reads later positions. Such a stack has no cache, and does not predict the next token.
 bool is_bidirectional(const StackConfig& config);
 
 /// Whether training never changes the parameter that for_each_param calls `name`.
@@ -178,9 +215,9 @@ bool is_constant(const ModelConfig& config, std::string_view name);
 /// The largest number of experts in a layer; 0 without experts.
 std::int64_t most_experts(const ModelConfig& config);
 
-/// The shape and window of each layer of a KV cache; empty for a model that has none (is_bidirectional).
-std::vector<KvLayerConfig> kv_layers(const ModelConfig& config);
-/// The shape of each layer of the cache of a source; empty for a model without an encoder.
-std::vector<KvLayerConfig> source_kv_layers(const ModelConfig& config);
+/// What a cache keeps for each layer; empty for a model that has no cache (is_bidirectional).
+std::vector<CacheLayerConfig> cache_layers(const ModelConfig& config);
+/// The same for the cache of a source: keys and values of cross-attention, or of additive attention. Empty without.
+std::vector<CacheLayerConfig> source_cache_layers(const ModelConfig& config);
 
 }  // namespace vitrine

@@ -86,6 +86,10 @@ InitRule init_rule(const ModelConfig& config, std::string_view name, const Shape
     return {0, options.embedding_std.value_or(is_scaled ? 1.0 / static_cast<double>(stack.embedding.scale) : unscaled),
             cut};
   }
+  if (name.find("rnn.weight_") != std::string_view::npos) {  // as U(±1 / √d_hidden), torch.nn's
+    const RecurrentConfig& cell = *stack.blocks.front().recurrent();
+    return {0, 1 / std::sqrt(3.0 * static_cast<double>(cell.d_hidden)), cut};
+  }
   if (is_normal) {
     const bool writes = name.ends_with(".wo.weight") || name.ends_with(".w_down.weight");
     return {0, writes ? options.std / std::sqrt(2.0 * static_cast<double>(config.blocks.size())) : options.std};

@@ -24,7 +24,12 @@ std::optional<SiteId> end_of(const Pass& p, const ModelConfig& config) {
   const auto reads_source = [](const Segment& s) { return s.cache != nullptr && s.source >= 0; };
   if (std::any_of(p.segments.begin(), p.segments.end(), has_cache)) {
     const bool crosses = std::any_of(p.segments.begin(), p.segments.end(), reads_source);
-    end = BlockSite{n_layers - 1, stack, crosses}(Site::scores_raw);
+    const BlockConfig& block = config.blocks.back();
+    if (block.has_attention()) {
+      end = BlockSite{n_layers - 1, stack, crosses}(Site::scores_raw);
+    } else if (block.recurrent() != nullptr) {
+      end = BlockSite{n_layers - 1, stack}(Site::resid_post);
+    }
   }
   if (p.taps == nullptr) return end;
   const std::optional<SiteId> last = p.taps->last_wanted();
@@ -52,23 +57,24 @@ KvCache Model::make_cache(std::int64_t capacity, DType dtype, KvMemory& memory) 
   if (is_bidirectional(config_)) {
     throw Unsupported("kv_cache", "the model attends to later tokens, so it cannot continue a text");
   }
-  return KvCache(kv_layers(config_), capacity, dtype, memory);
+  return KvCache(cache_layers(config_), capacity, dtype, memory);
 }
 
 std::shared_ptr<KvCache> Model::make_source_cache(std::int64_t length, DType dtype, KvMemory& memory) const {
-  return std::make_shared<KvCache>(source_kv_layers(config_), length, dtype, memory);
+  return std::make_shared<KvCache>(source_cache_layers(config_), length, dtype, memory);
 }
 
 void Model::forward(Pass& p, const Tokens& tokens) const {
   check(p, tokens);
   const PassScope pass_scope(p);
   p.end = end_of(p, config_);
-  const Tensor encoded = encode(p, tokens);
+  std::vector<LayerStates> source_states;
+  const Tensor encoded = encode(p, tokens, source_states);
   const std::span<const std::int32_t> types = config_.encoder ? std::span<const std::int32_t>() : tokens.types;
   const Stack stack = config_.stack();
   if (p.segments.empty()) return;  // the encoder alone
   Tensor x = embed_tokens(p, stack, config_, params_, params_.embed, tokens.ids, types);
-  x = run_stack(p, stack, config_, params_, x, encoded);
+  x = run_stack(p, stack, config_, params_, x, {{}, encoded, source_states.empty() ? nullptr : &source_states});
   if (!p.end) run_head(p, config_, params_, x, tokens.ids);
   for (const Segment& s : p.segments) {
     if (s.cache == nullptr || s.failure || p.shapes_only) continue;
@@ -77,14 +83,16 @@ void Model::forward(Pass& p, const Tokens& tokens) const {
   }
 }
 
-/// `[S, d_encoder]`: the encoder's output for the source rows; no data if the pass has none.
-Tensor Model::encode(Pass& p, const Tokens& tokens) const {
+/// `[S, d_encoder]`: the encoder's output for the source rows; no data if the pass has none. Sets the last states of
+/// the layers of a recurrent encoder.
+Tensor Model::encode(Pass& p, const Tokens& tokens, std::vector<LayerStates>& states) const {
   if (p.sources.empty()) return {};
   const StackConfig& c = *config_.encoder;
   const StackParams& w = params_.encoder;
   const Param& table = config_.shared_embedding ? params_.embed : w.embed;
   Tensor x = embed_tokens(p, Stack::encoder, c, w, table, tokens.source, tokens.types);
-  x = run_stack(p, Stack::encoder, c, w, x, {});
+  states = make_states(p, Stack::encoder, c);
+  x = run_stack(p, Stack::encoder, c, w, x, {{}, {}, nullptr, states.empty() ? nullptr : &states});
   for (Segment& s : p.segments) {
     if (s.source >= 0) s.failure = p.sources[static_cast<std::size_t>(s.source)].failure;
   }

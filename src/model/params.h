@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/config.h"
+#include "ops/additive.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
 
@@ -27,6 +28,12 @@ struct MoeParams {
   LinearParams shared_gate;  ///< `[1, d_model]`, if there is a shared expert.
 };
 
+struct RecurrentParams {
+  CellParams forward, reverse;    ///< `reverse` if the layer reads both directions.
+  LinearParams bridge, bridge_c;  ///< `[d_hidden, that of the encoder's states]`, if the bridge is linear.
+  AdditiveParams attention;       ///< If the layer has additive attention.
+};
+
 struct SublayerNormParams {
   NormParams pre, post, sum;  ///< Only the norms of the config.
 };
@@ -37,6 +44,8 @@ struct BlockParams {
   AttentionParams cross_attention;  ///< If the config has cross-attention.
   FfnParams ffn;                    ///< If the config has a dense FFN.
   MoeParams moe;                    ///< If the config has a mixture of experts.
+  RecurrentParams recurrent;        ///< Of a recurrent layer.
+  LinearParams dense;               ///< `[d_hidden, in]`, of a dense layer.
 };
 
 struct StackParams {
@@ -103,21 +112,56 @@ class ParamLister {
     norm(w.embed_norm, prefix + "ln_embed", c.embedding.norm, d);
   }
 
-  /// The blocks of a stack, after its embedding.
+  /// The blocks of a stack, after its embedding. `source`: the encoder that the stack reads; null: none.
   template <class Weights>
-  void blocks(const StackConfig& c, Weights& w, const std::string& prefix, std::int64_t d_source) {
+  void blocks(const StackConfig& c, Weights& w, const std::string& prefix, const StackConfig* source) {
     if (c.relative_bias) {
       visit_(w.rel_bias, prefix + "rel_bias.weight",
              Shape{c.relative_bias->n_buckets, c.blocks.front().attention().n_heads});
     }
     for (std::size_t i = 0; i < c.blocks.size(); ++i) {
-      const std::string at = (prefix.empty() ? "blocks." : prefix) + std::to_string(i) + ".";
-      block(c.blocks[i], w.blocks[i], at, c.d_model, d_source);
+      const std::string layer = std::to_string(i);
+      if (const RecurrentConfig* const own = c.blocks[i].recurrent()) {
+        recurrent(*own, w.blocks[i].recurrent, prefix, layer, c.width_before(i), source);
+      } else if (const auto* layer_config = std::get_if<PerceptronConfig>(&c.blocks[i].mixer)) {
+        linear(w.blocks[i].dense, prefix + "dense." + layer, layer_config->d_hidden, c.width_before(i), true);
+      } else {
+        const std::string at = (prefix.empty() ? "blocks." : prefix) + layer + ".";
+        block(c.blocks[i], w.blocks[i], at, c.d_model, source != nullptr ? source->output_width() : 0);
+      }
     }
-    norm(w.final_norm, prefix + "ln_final", c.final_norm, c.d_model);
+    norm(w.final_norm, prefix + "ln_final", c.final_norm, c.output_width());
   }
 
  private:
+  /// Names and shapes are those of torch.nn's modules.
+  template <class Weights>
+  void cell(const CellConfig& c, Weights& w, const std::string& prefix, const std::string& suffix, std::int64_t d_in) {
+    const std::int64_t rows = c.n_gates() * c.d_hidden;
+    visit_(w.input.weight, prefix + "weight_ih_" + suffix, Shape{rows, d_in});
+    visit_(w.state.weight, prefix + "weight_hh_" + suffix, Shape{rows, c.d_hidden});
+    visit_(w.input.bias, prefix + "bias_ih_" + suffix, Shape{rows});
+    visit_(w.state.bias, prefix + "bias_hh_" + suffix, Shape{rows});
+  }
+
+  template <class Weights>
+  void recurrent(const RecurrentConfig& c, Weights& w, const std::string& prefix, const std::string& layer,
+                 std::int64_t d_in, const StackConfig* source) {
+    if (c.d_attention) {
+      d_in += source->output_width();
+      linear(w.attention.query, prefix + "attn.query", *c.d_attention, c.d_hidden, false);
+      linear(w.attention.key, prefix + "attn.key", *c.d_attention, source->output_width(), false);
+      linear(w.attention.v, prefix + "attn.v", 1, *c.d_attention, false);
+    }
+    if (c.bridge == RecurrentConfig::Bridge::linear) {
+      const std::int64_t d_states = source->blocks[std::stoul(layer)].recurrent()->width();
+      linear(w.bridge, prefix + "bridge." + layer, c.d_hidden, d_states, true);
+      if (c.has_c()) linear(w.bridge_c, prefix + "bridge_c." + layer, c.d_hidden, d_states, true);
+    }
+    cell(c, w.forward, prefix + "rnn.", "l" + layer, d_in);
+    if (c.bidirectional) cell(c, w.reverse, prefix + "rnn.", "l" + layer + "_reverse", d_in);
+  }
+
   template <class Weights>
   void block(const BlockConfig& c, Weights& w, const std::string& at, std::int64_t d, std::int64_t d_source) {
     norm(w.attn_norms.pre, at + "ln1", c.norms.attn.pre, d);
@@ -190,19 +234,20 @@ void for_each_param(const ModelConfig& config, Params& params, Visit&& visit) {
       visit(params.encoder.embed, "encoder.embed.weight", Shape{c->vocab_size, c->d_model});
     }
     lister.embedding(*c, params.encoder, "encoder.");
-    lister.blocks(*c, params.encoder, "encoder.", 0);
+    lister.blocks(*c, params.encoder, "encoder.", nullptr);
   }
   if (!config.shared_embedding) visit(params.embed, own + "embed.weight", Shape{config.vocab_size, d});
   lister.embedding(config, params, own);
-  lister.blocks(config, params, own, config.encoder ? config.encoder->d_model : 0);
-  if (config.pooler) lister.linear(params.pooler, "pooler.dense", d, d, true);
-  if (config.pooler && config.pooler->next_sentence) lister.linear(params.nsp_head, "nsp_head", 2, d, true);
+  lister.blocks(config, params, own, config.encoder ? &*config.encoder : nullptr);
+  const std::int64_t width = config.output_width();
+  if (config.pooler) lister.linear(params.pooler, "pooler.dense", width, width, true);
+  if (config.pooler && config.pooler->next_sentence) lister.linear(params.nsp_head, "nsp_head", 2, width, true);
   if (!config.has_head) return;
   if (config.head.transform) {
-    lister.linear(params.head_dense, "head.dense", d, d, true);
-    lister.norm(params.head_norm, "head.ln", config.head.transform->norm, d);
+    lister.linear(params.head_dense, "head.dense", width, width, true);
+    lister.norm(params.head_norm, "head.ln", config.head.transform->norm, width);
   }
-  if (!config.head.tied) visit(params.unembed.weight, "unembed.weight", Shape{config.vocab_size, d});
+  if (!config.head.tied) visit(params.unembed.weight, "unembed.weight", Shape{config.vocab_size, width});
   if (config.head.bias) visit(params.unembed.bias, "unembed.bias", Shape{config.vocab_size});
 }
 

@@ -19,10 +19,10 @@ Tensor run_block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams&
   return y;
 }
 
-/// Runs the block and records it as one op.
+/// Runs the block, whose output has rows of `width` elements, and records it as one op.
 Tensor run_recomputed(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, const BlockContext& context,
-                      const Tensor& x) {
-  const Tensor y = p.tensor(x.shape);
+                      const Tensor& x, std::int64_t width) {
+  const Tensor y = p.tensor({x.rows(), width});
   {
     const ArenaScope scope(p.arena);
     const Exchanged<Tape*> without_tape(p.training.tape, nullptr);
@@ -66,17 +66,53 @@ Tensor embed_types(Pass& p, const Param& table, std::span<const std::int32_t> ty
   return embed(p, table, zeros, options);
 }
 
+/// Each row's id after the context − 1 ids before it, oldest first: those of the row's sequence, else the pad.
+std::vector<std::int32_t> ids_in_context(const Pass& p, Stack stack, const EmbeddingConfig& c,
+                                         std::span<const std::int32_t> ids, const std::vector<Segment>& segments) {
+  std::vector<std::int32_t> all;
+  const auto n_before = static_cast<std::size_t>(c.context - 1);
+  for (const Segment& s : segments) {
+    const auto own = ids.subspan(static_cast<std::size_t>(s.first_row), static_cast<std::size_t>(s.length));
+    std::vector<std::int32_t> text(n_before, c.context_pad);
+    if (p.shapes_only) {
+      all.resize(all.size() + own.size() * (n_before + 1));
+      continue;
+    }
+    if (s.cache != nullptr && stack != Stack::encoder) {
+      const std::span<const std::int32_t> earlier = s.cache->recent_ids();
+      std::copy(earlier.begin(), earlier.end(), text.end() - static_cast<std::ptrdiff_t>(earlier.size()));
+      s.cache->append_ids(own);
+    }
+    text.insert(text.end(), own.begin(), own.end());
+    for (auto row = text.begin(); row + static_cast<std::ptrdiff_t>(n_before) != text.end(); ++row) {
+      all.insert(all.end(), row, row + c.context);
+    }
+  }
+  return all;
+}
+
+/// The embeddings of the tokens, with those of their contexts.
+Tensor embed_in_context(Pass& p, BlockSite at, const EmbeddingConfig& c, const Param& table,
+                        std::span<const std::int32_t> ids) {
+  const EmbedOptions options{c.scale, c.untrained_id, "embed"};
+  if (c.context == 1) return embed(p, table, ids, options);
+  const Tensor x = embed(p, table, ids_in_context(p, at.stack, c, ids, p.segments_of(at.stack)), options);
+  return x.reshaped({static_cast<std::int64_t>(ids.size()), c.context * x.row_size()});
+}
+
 Tensor embed_sum(Pass& p, BlockSite at, const StackConfig& stack, const StackParams& w, const Param& table,
                  std::span<const std::int32_t> ids, std::span<const std::int32_t> types) {
   const EmbeddingConfig& c = stack.embedding;
-  Tensor x = p.tap(at(Site::embed), embed(p, table, ids, {c.scale, c.untrained_id, "embed"}));
+  Tensor x = p.tap(at(Site::embed), embed_in_context(p, at, c, table, ids));
   if (c.n_types > 0) x = add(p, x, p.tap(at(Site::type_embed), embed_types(p, w.type_embed, types, ids.size())));
   if (c.position_table) {
     x = add(p, x, p.tap(at(Site::pos_embed), embed_positions(p, w.pos_embed, c.first_position, x.rows(), at.stack)));
   } else if (c.sinusoid) {
     x = add(p, x, p.tap(at(Site::pos_embed), embed_sinusoids(p, *c.sinusoid, c.first_position, x.shape, at.stack)));
   }
-  x = dropout(p, at(Site::embed), norm(p, at(Norm::embed), c.norm, w.embed_norm, x));
+  const Shape rows{x.rows() * c.context, stack.d_model};  // each token's embedding has a norm of its own
+  x = norm(p, at(Norm::embed), c.norm, w.embed_norm, x.reshaped(rows)).reshaped(x.shape);
+  x = dropout(p, at(Site::embed), x);
   check_finite(p, at(Site::embed), x);
   return x;
 }
@@ -90,27 +126,29 @@ Tensor embed_tokens(Pass& p, Stack stack, const StackConfig& c, const StackParam
   std::vector<std::int32_t> replaced;
   const std::span<const std::int32_t> read = tap_ids(p, at(Site::tokens), c.vocab_size, ids, replaced);
   if (p.is_taped()) return embed_sum(p, at, c, w, table, read, types);
-  const Tensor x = p.tensor({static_cast<std::int64_t>(ids.size()), c.d_model});
+  const Tensor x = p.tensor({static_cast<std::int64_t>(ids.size()), c.width_before(0)});
   const ArenaScope scope(p.arena);
   const Tensor sum = embed_sum(p, at, c, w, table, read, types);
   p.copy(sum.data, sum.count(), x.data);
   return x;
 }
 
-Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& w, Tensor x, const Tensor& encoded) {
-  BlockContext context{{}, encoded};
+Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& w, Tensor x, BlockContext context) {
   if (c.relative_bias) context.bias = relative_bias(p, *c.relative_bias, w.rel_bias, stack);
   for (std::size_t layer = 0; layer < c.blocks.size(); ++layer) {
     const BlockSite at{static_cast<int>(layer), stack};
+    const std::int64_t width = c.width_before(layer + 1);
     if (p.ends_before(at(Site::resid_pre))) break;
-    if (p.is_taped() && p.training.recompute) {
-      x = run_recomputed(p, at, c.blocks[layer], w.blocks[layer], context, x);
-    } else if (p.is_taped()) {
-      x = run_block(p, at, c.blocks[layer], w.blocks[layer], context, x);
+    if (p.is_taped()) {
+      x = p.training.recompute ? run_recomputed(p, at, c.blocks[layer], w.blocks[layer], context, x, width)
+                               : run_block(p, at, c.blocks[layer], w.blocks[layer], context, x);
+      if (context.last_states != nullptr) p.grad(x);  // the states may have a gradient where the rows have none
     } else {
+      const Tensor y = width == x.row_size() ? x : p.tensor({x.rows(), width});
       const ArenaScope scope(p.arena);
       const Tensor made = run_block(p, at, c.blocks[layer], w.blocks[layer], context, x);
-      p.copy(made.data, made.count(), x.data);
+      p.copy(made.data, made.count(), y.data);
+      x = y;
     }
   }
   if (p.ledger != nullptr) p.ledger->enter_layer(-1, stack);

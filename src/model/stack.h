@@ -21,13 +21,15 @@ struct Tokens {
   Tokens(const std::vector<std::int32_t>& token_ids) : ids(token_ids) {}
 };
 
-/// The stream before the first block, `[T, d]`, from the embedding `table`. Without a tape the blocks overwrite it.
+/// The stream before the first block, `[T, width_before(0)]`, from the embedding `table`. Without a tape the blocks
+/// overwrite it.
 Tensor embed_tokens(Pass& p, Stack stack, const StackConfig& c, const StackParams& w, const Param& table,
                     std::span<const std::int32_t> ids, std::span<const std::int32_t> types);
 
-/// `[T, d]` from the stream x `[T, d]` and the output of the encoder, if there is one. Without a tape each block
-/// overwrites x and releases its arena memory. With a tape all values are kept; with recompute only the stream before
-/// each block is kept, and the backward reruns the block. Throws NotFinite as check_finite does, and Interrupted.
-Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& w, Tensor x, const Tensor& encoded);
+/// `[T, output_width]` from the stream x `[T, width_before(0)]` and what the encoder has computed (context.encoded,
+/// .source_states), if there is one. Without a tape each block overwrites x and releases its arena memory. With a tape
+/// all values are kept; with recompute only the stream before each block is kept, and the backward reruns the block.
+/// Throws NotFinite as check_finite does, and Interrupted.
+Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& w, Tensor x, BlockContext context);
 
 }  // namespace vitrine

@@ -56,9 +56,9 @@ struct KeySource {
 
   std::int64_t n_positions() const { return position + length; }
   /// All keys and values of one K/V head, in ascending position.
-  KvSpans spans(const AttendConfig& c, std::int64_t kv_head) const;
+  KvSpans spans(std::int64_t kv_head) const;
   /// The rows of this pass.
-  KvRows own(const AttendConfig& c, const KvBatch& batch, std::int64_t kv_head) const;
+  KvRows own(const KvBatch& batch, std::int64_t kv_head) const;
 };
 
 /// One source for each segment of the layer's stack: its rows of k and v `[T, n_kv_heads, head_dim]`, rounded to the
@@ -66,6 +66,9 @@ struct KeySource {
 /// magnitude / 127. In cross-attention k and v are those of the encoder's rows, if the pass has any, and the cache is
 /// that of the source.
 std::vector<KeySource> key_sources(Pass& p, BlockSite at, const Tensor& k, const Tensor& v);
+
+/// Appends this pass's keys and values to the caches of the segments, or of their sources.
+void append(Pass& p, BlockSite at, const std::vector<KeySource>& sources);
 
 /// z `[T, n_heads, head_dim]` from q `[T, n_heads, head_dim]` and `sources`, one for each segment of the layer's stack.
 /// `k` and `v` are the rows that the sources were made from; they receive the gradients, as does `bias`

@@ -1,5 +1,7 @@
 #include "ops/elementwise.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace vitrine {
@@ -118,6 +120,23 @@ Tensor softcap(Pass& p, float cap, const Tensor& x) {
     p.for_rows(x.rows(), 4 * n, [&](std::int64_t t) {
       softcap_slope(y.row(t), n, cap, slope.row(t));
       p.kernels.multiply_add(slope.row(t), dy.row(t), n, dx.row(t));
+    });
+  });
+  return y;
+}
+
+Tensor concat(Pass& p, const Tensor& a, const Tensor& b) {
+  const std::int64_t n = a.row_size(), m = b.row_size();
+  const Tensor y = p.tensor({a.rows(), n + m});
+  p.for_rows(a.rows(), n + m, [&](std::int64_t t) {
+    std::copy_n(a.row(t), n, y.row(t));
+    std::copy_n(b.row(t), m, y.row(t) + n);
+  });
+  p.record("concat", {a, b}, y, [&p, n, m, a, b, y] {
+    const Tensor da = p.grad(a), db = p.grad(b), dy = p.grad(y);
+    p.for_rows(dy.rows(), n + m, [&](std::int64_t t) {
+      p.kernels.add(da.row(t), dy.row(t), n, da.row(t));
+      p.kernels.add(db.row(t), dy.row(t) + n, m, db.row(t));
     });
   });
   return y;

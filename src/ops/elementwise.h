@@ -26,6 +26,8 @@ inline Tensor tanh(Pass& p, const Tensor& x) { return softcap(p, 1.0f, x); }
 inline void softcap_slope(const float* y, std::int64_t n, float cap, float* slope) {
   for (std::int64_t i = 0; i < n; ++i) slope[i] = 1.0f - (y[i] / cap) * (y[i] / cap);
 }
+/// [a[t] ; b[t]]: the rows of a and b next to each other.
+Tensor concat(Pass& p, const Tensor& a, const Tensor& b);
 /// Rows [first, first + count) of x: a view, or, with a tape, a copy with its own gradient.
 Tensor row_range(Pass& p, const Tensor& x, std::int64_t first, std::int64_t count);
 

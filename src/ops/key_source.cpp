@@ -6,13 +6,13 @@ namespace vitrine {
 namespace {
 
 KvBatch rounded(Pass& p, const Tensor& rows, DType dtype) {
-  if (dtype == DType::f32) return {reinterpret_cast<const std::byte*>(rows.data), nullptr};
+  const std::int64_t n_heads = rows.shape[1], dh = rows.shape[2], n = rows.shape[0] * n_heads;
+  if (dtype == DType::f32) return {reinterpret_cast<const std::byte*>(rows.data), nullptr, n_heads, dh};
   std::byte* const stored = p.arena.bytes(rows.count() * size_of(dtype));
   if (dtype != DType::i8) {
     if (!p.shapes_only) p.kernels.narrow(rows.data, rows.count(), dtype, stored);
-    return {stored, nullptr};
+    return {stored, nullptr, n_heads, dh};
   }
-  const std::int64_t dh = rows.shape[2], n = rows.shape[0] * rows.shape[1];
   const Tensor scales = p.tensor({n});
   const Tensor scaled = p.tensor({n, dh});
   p.for_rows(n, 8 * dh, [&](std::int64_t row) {
@@ -23,21 +23,21 @@ KvBatch rounded(Pass& p, const Tensor& rows, DType dtype) {
     p.kernels.scale(x, dh, largest > 0 ? 127.0f / largest : 0.0f, scaled.row(row));
     p.kernels.narrow(scaled.row(row), dh, dtype, stored + row * dh);
   });
-  return {stored, scales.data};
+  return {stored, scales.data, n_heads, dh};
 }
 
 }  // namespace
 
-KvRows KeySource::own(const AttendConfig& c, const KvBatch& batch, std::int64_t kv_head) const {
-  const std::int64_t dh = c.head_dim;
-  return {{batch.rows + kv_head * dh * size_of(dtype), dtype, length, dh, c.n_kv_heads * dh, 1},
+KvRows KeySource::own(const KvBatch& batch, std::int64_t kv_head) const {
+  const std::int64_t n = batch.n_heads, width = batch.width;
+  return {{batch.rows + kv_head * width * size_of(dtype), dtype, length, width, n * width, 1},
           batch.scales != nullptr ? batch.scales + kv_head : nullptr,
-          c.n_kv_heads};
+          n};
 }
 
-KvSpans KeySource::spans(const AttendConfig& c, std::int64_t kv_head) const {
+KvSpans KeySource::spans(std::int64_t kv_head) const {
   KvSpans all = cache != nullptr ? cache->past(layer, kv_head) : KvSpans();
-  all.push({position, own(c, keys, kv_head), own(c, values, kv_head)});
+  all.push({position, own(keys, kv_head), own(values, kv_head)});
   return all;
 }
 
@@ -56,6 +56,16 @@ std::vector<KeySource> key_sources(Pass& p, BlockSite at, const Tensor& k, const
     sources.push_back(source);
   }
   return sources;
+}
+
+void append(Pass& p, BlockSite at, const std::vector<KeySource>& sources) {
+  const std::vector<Segment>& segments = p.segments_of(at.stack);
+  for (std::size_t i = 0; i < sources.size() && !p.shapes_only; ++i) {
+    const KeySource& source = sources[i];
+    if (source.cache == nullptr || source.length == 0) continue;
+    KvCache* const cache = at.cross ? segments[i].cache->source() : segments[i].cache;
+    cache->append(at.layer, source.keys, source.values, source.length);
+  }
 }
 
 }  // namespace vitrine

@@ -49,13 +49,23 @@ const float* packed(Pass& p, const MatrixView& x) {
 
 MatrixView rows_of(const Tensor& x) { return view_of(x.data, x.rows(), x.row_size(), x.row_size()); }
 
-/// dw[o, i] += Σ_t dy[t, o] · x[t, i], t in 16-lane order. Blocks of kRows rows of dw limit the packed dy.
-void add_weight_gradient(Pass& p, const MatrixView& x, const MatrixView& dy, const Tensor& dw) {
-  constexpr std::int64_t kRows = 768;
-  for (std::int64_t first = 0; first < dy.cols; first += kRows) {
-    const MatrixView columns = dy.col_range(first, std::min(kRows, dy.cols - first));
-    multiply(p, transposed(columns), transposed(x), dw.row(first), x.cols, Into::add);
+/// x times the columns of the weight from `first` on, recorded.
+Tensor product(Pass& p, const Param& weight, const Tensor& x, std::int64_t first) {
+  const MatrixView w =
+      first == 0 && x.row_size() == weight.view.cols ? weight.view : weight.view.col_range(first, x.row_size());
+  const Tensor y = p.tensor({x.rows(), w.rows});
+  multiply(p, rows_of(x), w, y.data, w.rows);
+  p.record("linear", {x}, y, [&p, &weight, w, x, y, first] {
+    const Tensor dx = p.grad(x), dy = p.grad(y);
+    add_weight_gradient(p, x, dy, weight, first);
+    multiply(p, rows_of(dy), transposed(w), dx.data, x.row_size(), Into::add);
+  });
+  if (p.ledger != nullptr) {
+    const double flops = 2 * static_cast<double>(x.rows()) * static_cast<double>(w.cols) * static_cast<double>(w.rows);
+    p.ledger->reads(weight);
+    p.ledger->charge({.flops = flops, .visible_flops = flops});
   }
+  return y;
 }
 
 }  // namespace
@@ -94,6 +104,28 @@ void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, 
                  });
 }
 
+/// Sums t in 16-lane order. Blocks of kRows rows of the gradient limit the packed dy.
+void add_weight_gradient(Pass& p, const Tensor& x, const Tensor& dy, const Param& weight, std::int64_t first) {
+  constexpr std::int64_t kRows = 768;
+  const Tensor dw = p.grad(weight);
+  if (dw.data == nullptr) return;
+  const MatrixView all = rows_of(dy);
+  for (std::int64_t row = 0; row < all.cols; row += kRows) {
+    const MatrixView columns = all.col_range(row, std::min(kRows, all.cols - row));
+    multiply(p, transposed(columns), transposed(rows_of(x)), dw.row(row) + first, weight.view.cols, Into::add);
+  }
+}
+
+void add_bias_gradient(Pass& p, const Tensor& dy, const Param& bias) {
+  const Tensor db = p.grad(bias);
+  if (db.data == nullptr) return;
+  p.for_columns(dy.row_size(), dy.rows(), [&](std::int64_t first, std::int64_t count) {
+    for (std::int64_t t = 0; t < dy.rows(); ++t) {
+      p.kernels.add(db.data + first, dy.row(t) + first, count, db.data + first);
+    }
+  });
+}
+
 void add_bias(Pass& p, const Param& bias, const Tensor& y) {
   if (!bias.present()) return;
   const float* b = p.vector(bias);
@@ -101,36 +133,22 @@ void add_bias(Pass& p, const Param& bias, const Tensor& y) {
   const std::int64_t n = y.row_size();
   p.for_rows(y.rows(), n, [&](std::int64_t t) { p.kernels.add(y.row(t), b, n, y.row(t)); });
   if (!p.is_taped()) return;
-  p.training.tape->watch(y, [&p, &bias, n](const Tensor& dy) {  // db = Σ_t dy
-    const Tensor db = p.grad(bias);
-    if (db.data == nullptr) return;
-    p.for_columns(n, dy.rows(), [&](std::int64_t first, std::int64_t count) {
-      for (std::int64_t t = 0; t < dy.rows(); ++t) {
-        p.kernels.add(db.data + first, dy.row(t) + first, count, db.data + first);
-      }
-    });
-  });
+  p.training.tape->watch(y, [&p, &bias](const Tensor& dy) { add_bias_gradient(p, dy, bias); });
 }
 
 Tensor linear(Pass& p, const LinearParams& params, const Tensor& x, const Param* shared) {
   const Param& weight = shared != nullptr ? *shared : params.weight;
-  const MatrixView& w = weight.view;
-  if (x.row_size() != w.cols) {
-    throw InternalError("linear", "expected rows of {} elements, got {}", w.cols, to_string(x.shape));
+  if (x.row_size() != weight.view.cols) {
+    throw InternalError("linear", "expected rows of {} elements, got {}", weight.view.cols, to_string(x.shape));
   }
-  const Tensor y = p.tensor({x.rows(), w.rows});
-  multiply(p, rows_of(x), w, y.data, w.rows);
-  p.record("linear", {x}, y, [&p, &weight, x, y] {
-    const Tensor dx = p.grad(x), dy = p.grad(y), dw = p.grad(weight);
-    if (dw.data != nullptr) add_weight_gradient(p, rows_of(x), rows_of(dy), dw);
-    multiply(p, rows_of(dy), transposed(weight.view), dx.data, x.row_size(), Into::add);
-  });
-  if (p.ledger != nullptr) {
-    const double flops = 2 * static_cast<double>(x.rows()) * static_cast<double>(w.cols) * static_cast<double>(w.rows);
-    p.ledger->reads(weight);
-    p.ledger->charge({.flops = flops, .visible_flops = flops});
-  }
+  const Tensor y = product(p, weight, x, 0);
   add_bias(p, params.bias, y);
+  return y;
+}
+
+Tensor linear_part(Pass& p, const LinearParams& w, const Tensor& x, std::int64_t first) {
+  const Tensor y = product(p, w.weight, x, first);
+  add_bias(p, w.bias, y);
   return y;
 }
 

@@ -20,6 +20,12 @@ struct LinearParams {
 /// `[T, out]`. x may have any shape whose rows hold `in` elements. `shared`, if given, is used in place of w.weight: a
 /// tied head multiplies by the embedding. Throws InternalError if the rows of x have another size.
 Tensor linear(Pass& p, const LinearParams& w, const Tensor& x, const Param* shared = nullptr);
+/// The part of the product whose columns of the weight begin at `first`: x has fewer elements than the weight columns.
+Tensor linear_part(Pass& p, const LinearParams& w, const Tensor& x, std::int64_t first);
+/// dweight[o, first + i] += Σ_t dy[t, o] · x[t, i], if the weight is trained.
+void add_weight_gradient(Pass& p, const Tensor& x, const Tensor& dy, const Param& weight, std::int64_t first = 0);
+/// db[o] += Σ_t dy[t, o], if the bias is trained.
+void add_bias_gradient(Pass& p, const Tensor& dy, const Param& bias);
 /// y[t] += bias, in place. Does nothing if `bias` is absent.
 void add_bias(Pass& p, const Param& bias, const Tensor& y);
 

@@ -22,14 +22,14 @@ void SegmentAttention::place(std::int64_t i, std::int64_t rows, Tile& tile) cons
   tile.first_row = kv_head * rows_of_kv_head + first;
   tile.rows = std::min(rows, rows_of_kv_head - first);
   tile.columns = {visible(tile.first_row).begin, visible(tile.first_row + tile.rows - 1).end};
-  tile.keys = source_.spans(c_, kv_head);
+  tile.keys = source_.spans(kv_head);
 }
 
 void SegmentAttention::place_strip(std::int64_t row, Tile& tile) const {
   tile.first_row = row;
   tile.rows = 1;
   tile.columns = {0, n_positions()};
-  tile.keys = source_.spans(c_, kv_head(row));
+  tile.keys = source_.spans(kv_head(row));
 }
 
 Positions SegmentAttention::visible(std::int64_t row) const {
@@ -92,7 +92,7 @@ void SegmentAttention::score_backward(const Tile& tile, const GradientTile& d, c
                                       const Tensor& dk) const {
   const std::int64_t dh = c_.head_dim, n = tile.columns.size();
   p_.kernels.scale(d.strips, tile.rows * n, c_.score_scale, d.strips);
-  const KvRows keys = source_.own(c_, source_.keys, kv_head(tile.first_row)).range(tile.columns.begin, n);
+  const KvRows keys = source_.own(source_.keys, kv_head(tile.first_row)).range(tile.columns.begin, n);
   std::fill_n(d.rows, tile.rows * dh, 0.0f);
   p_.kernels.weighted_rows(d.strips, n, tile.rows, keys.view, d.rows, dh);
   for (std::int64_t row = 0; row < tile.rows; ++row) {
@@ -220,7 +220,7 @@ void SegmentAttention::mix_backward(const Tile& tile, const GradientTile& d, con
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     std::copy_n(head_of(dz, tile.first_row + row), dh, d.rows + row * dh);
   }
-  const KvRows values = source_.own(c_, source_.values, kv_head(tile.first_row)).range(tile.columns.begin, n);
+  const KvRows values = source_.own(source_.values, kv_head(tile.first_row)).range(tile.columns.begin, n);
   p_.kernels.matmul(d.rows, dh, tile.rows, values.view, d.strips, n, tile.scratch);
   add_transposed(tile, tile.strips, d.rows, d.transposed, dv);
 }

@@ -32,6 +32,12 @@ struct Machine {
     return reinterpret_cast<float*>(pool.scratch(thread));
   }
   Tensor tensor(const Shape& shape) { return arena.tensor(shape); }
+  /// A tensor whose elements are `value`.
+  Tensor filled(const Shape& shape, float value) {
+    const Tensor x = tensor(shape);
+    if (!shapes_only) std::fill_n(x.data, x.count(), value);
+    return x;
+  }
   /// Converts `n` stored elements (whole blocks if the format has blocks) to floats, exactly.
   void widen(const std::byte* x, DType dtype, std::int64_t n, float* y) const;
   /// A vector parameter as floats: the stored elements if they are aligned f32, else a widened copy in the arena.

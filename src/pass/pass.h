@@ -89,6 +89,11 @@ struct Pass : Machine {
     return wants(id) ? visit(id, value) : value;
   }
 
+  /// Passes elements of a value whose rows are computed one after another to the taps, if they want it.
+  void tap_step(const SiteId& id, const Tensor& value, std::int64_t first, std::int64_t count, const Tensor& factor) {
+    if (value.data != nullptr) taps->visit_step(*this, id, value, first, count, factor);
+  }
+
   /// Enters an op that has computed `output` from `inputs` in the ledger and on the tape, if there are any. `backward`
   /// adds to the gradient of each input (Tape::record).
   template <class Backward>

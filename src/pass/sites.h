@@ -3,7 +3,7 @@
 // Names follow TransformerLens's legacy names. Letters: T tokens of the pass, S positions so far, H query heads, K
 // key/value heads, dh head_dim, d d_model, V vocab_size. A norm of q or k is over Nq or Nk groups of nq or nk elements
 // (a group is one head, or all heads). E experts, k of them chosen per token, n tokens that chose an expert, d_fe the
-// d_ff of an expert.
+// d_ff of an expert, d_h d_hidden of a recurrent cell.
 #pragma once
 
 #include <array>
@@ -59,6 +59,24 @@ enum class Site : std::uint8_t {
   mid_normalized,
   mid_out,
   normalized_resid_mid,
+  cell_i,
+  cell_f,
+  cell_g,
+  cell_o,
+  cell_r,
+  cell_z,
+  cell_n,
+  cell_c,
+  cell_h,
+  reverse_i,
+  reverse_f,
+  reverse_g,
+  reverse_o,
+  reverse_r,
+  reverse_z,
+  reverse_n,
+  reverse_c,
+  reverse_h,
   mlp_in,
   ln2_scale,
   ln2_normalized,
@@ -101,7 +119,7 @@ enum class Site : std::uint8_t {
 };
 
 /// A dimension of a value, by the letters above; `one` has size 1, `two` 2, `T_1` T − 1.
-enum class Dim : std::uint8_t { T, T_1, S, n, one, two, H, K, dh, d, V, Nq, nq, Nk, nk, E, k, d_fe, d_ff };
+enum class Dim : std::uint8_t { T, T_1, S, n, one, two, H, K, dh, d, V, Nq, nq, Nk, nk, E, k, d_fe, d_ff, d_h };
 std::string_view name_of(Dim dim);
 
 class SiteShape {

@@ -20,6 +20,13 @@ class Taps {
   /// The memory of `value` is reused after the call, so copy what you keep. Do not write to it: allocate a new tensor,
   /// in the pass's arena for example, that lives until the pass ends. With a tape, record the new tensor as an op.
   virtual Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) = 0;
+  /// For the values of recurrent cells, whose rows are computed one after another: called when elements [first, first +
+  /// count) of `value` have been computed, before they are used; later ones have not been. May change them in place. If
+  /// `factor` has data, multiplies the same elements of it by the derivative of the change.
+  virtual void visit_step(Pass&, const SiteId&, const Tensor& /*value*/, std::int64_t /*first*/, std::int64_t /*count*/,
+                          const Tensor& /*factor*/) {}
+  /// Called once for such a site, with the complete value.
+  virtual void visit_steps(Pass& pass, const SiteId& id, const Tensor& value) { visit(pass, id, value); }
   /// The last site, in the order of a forward, that the taps may want; nullopt: any site. A pass that has no
   /// other results to compute ends there.
   virtual std::optional<SiteId> last_wanted() const { return {}; }

@@ -24,6 +24,12 @@ Tensor SiteWatcher::visit(Pass& pass, const SiteId& id, const Tensor& value) {
   return copy;
 }
 
+void SiteWatcher::visit_step(Pass& pass, const SiteId& id, const Tensor& value, std::int64_t first, std::int64_t count,
+                             const Tensor&) {
+  const Tensor changed = visit(pass, id, value);
+  std::copy_n(changed.data + first, count, value.data + first);
+}
+
 void SiteWatcher::check_all_met() const {
   for (const Glob& glob : globs_) {
     if (!glob.is_met) throw BadInput("watch", "no site of this model matches {}", glob.text);

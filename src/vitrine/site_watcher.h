@@ -17,6 +17,9 @@ class SiteWatcher : public Taps {
   SiteWatcher(const Watch& watch, const ModelConfig& config);
   bool wants(const SiteId& id) const override;
   Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) override;
+  void visit_step(Pass& pass, const SiteId& id, const Tensor& value, std::int64_t first, std::int64_t count,
+                  const Tensor& factor) override;
+  void visit_steps(Pass&, const SiteId&, const Tensor&) override {}
   /// Throws BadInput if a glob has matched no site in the passes so far.
   void check_all_met() const;
 

@@ -15,8 +15,14 @@
 //   embedding  embedding_scale, n_types, embedding_norm
 //   head       head_transform, tied, head_bias, logit_scale, logit_softcap
 //   encoder    an object of the keys that differ in the encoder, which attends in both directions and inherits all
-//   others;
-//              the decoder then has cross-attention; shared_embedding (true)
+//              others; the decoder then has cross-attention; shared_embedding (true)
+//   layers     "attention" | "rnn" | "gru" | "lstm" | "dense"; all but the first replace the stream by their output of
+//              d_hidden (d_model) elements, have neither positions nor a final_norm by default, and no keys of norms in
+//              blocks, block, attention and FFN:
+//              recurrent: bidirectional, activation "tanh" | "relu" (rnn); with an encoder: attention "additive" with
+//              d_attention (d_hidden), bridge "copy" | "linear" (copy, if the encoder is recurrent)
+//              dense: activation, context (1), the number of tokens that each row reads; pad_token_id (0), those before
+//              the text
 #include <cmath>
 
 #include "base/error.h"
@@ -72,26 +78,32 @@ AttentionConfig read_attention(ConfigReader& c, const StackConfig& stack, const 
   return attention;
 }
 
-void read_positions(ConfigReader& c, StackConfig& stack, AttentionConfig& attention) {
-  const std::size_t positions = choice(c, "positions", {"rope", "learned", "none", "sinusoidal", "relative"});
+/// Without attention there are no positions by default, and neither RoPE nor a relative bias.
+void read_positions(ConfigReader& c, StackConfig& stack, AttentionConfig* attention) {
+  const std::size_t positions = attention != nullptr || c.has("positions")
+                                    ? choice(c, "positions", {"rope", "learned", "none", "sinusoidal", "relative"})
+                                    : 2;
   if (positions == 1 || positions == 3) stack.embedding.first_position = read_count(c, "first_position");
   stack.embedding.position_table = positions == 1;
   if (positions == 3) {
     stack.embedding.sinusoid = static_cast<Sinusoid>(choice(c, "sinusoid", {"interleaved", "halves", "tensor2tensor"}));
   }
+  if (attention == nullptr && (positions == 0 || positions == 4)) {
+    throw Unsupported(c.where(), "positions: {} requires attention", positions == 0 ? "rope" : "relative");
+  }
   if (positions == 4) {
     stack.relative_bias = {c.size_or("relative_buckets", 32), c.size_or("relative_max_distance", 128),
-                           attention.bidirectional};
+                           attention->bidirectional};
   }
   if (positions != 0) return;  // RoPE's keys then count as unknown
-  const double dim = c.number_or("rope_fraction", 1) * static_cast<double>(attention.head_dim);
+  const double dim = c.number_or("rope_fraction", 1) * static_cast<double>(attention->head_dim);
   const bool is_interleaved = c.flag_or("rope_interleaved", false);
   const double theta = c.positive_or("rope_theta", 10000);
-  if (!(dim >= 2 && dim <= static_cast<double>(attention.head_dim) && std::fmod(dim, 2) == 0)) {
+  if (!(dim >= 2 && dim <= static_cast<double>(attention->head_dim) && std::fmod(dim, 2) == 0)) {
     throw BadCheckpoint(c.where(), "rope_fraction: expected an even number of a head's {} elements, got {}",
-                        attention.head_dim, dim);
+                        attention->head_dim, dim);
   }
-  attention.rope =
+  attention->rope =
       make_rope(theta, static_cast<std::int64_t>(dim),
                 is_interleaved ? RopeConfig::Layout::interleaved : RopeConfig::Layout::halves, std::monostate{});
 }
@@ -125,18 +137,9 @@ void read_window(ConfigReader& c, std::vector<BlockConfig>& blocks) {
 
 enum class Place : std::uint8_t { alone, encoder, decoder };
 
-StackConfig read_stack(ConfigReader& c, Place as) {
-  StackConfig stack;
-  stack.d_model = c.size("d_model");
-  stack.vocab_size = c.size("vocab_size");
-  stack.max_seq_len = c.size("max_seq_len");
-  stack.embedding.scale = static_cast<float>(c.number_or("embedding_scale", 1));
-  stack.embedding.n_types = read_count(c, "n_types");
-  const NormConfig norm = read_norm(c);
+BlockConfig read_transformer_block(ConfigReader& c, StackConfig& stack, const NormConfig& norm, Place as) {
   const std::size_t place = choice(c, "norm_place", {"before", "after", "both", "after_residual"});
   if (c.flag_or("final_norm", place != 3)) stack.final_norm = norm;
-  if (c.flag_or("embedding_norm", false)) stack.embedding.norm = norm;
-
   BlockConfig block;
   block.attention() = read_attention(c, stack, norm);
   if (as == Place::encoder) block.attention().bidirectional = true;
@@ -144,7 +147,7 @@ StackConfig read_stack(ConfigReader& c, Place as) {
     block.cross_attention = block.attention();
     block.cross_attention->bidirectional = true;
   }
-  read_positions(c, stack, block.attention());
+  read_positions(c, stack, &block.attention());
   block.ffn = read_ffn(c);
   block.residual = c.flag_or("parallel", false) ? BlockConfig::Residual::parallel : BlockConfig::Residual::serial;
   block.residual_scale = static_cast<float>(c.number_or("residual_scale", 1));
@@ -154,9 +157,67 @@ StackConfig read_stack(ConfigReader& c, Place as) {
     if (place == 1 || place == 2) norms->post = norm;
     if (place == 3) norms->sum = norm;
   }
+  return block;
+}
+
+/// A recurrent layer, or a dense one.
+BlockConfig read_other_block(ConfigReader& c, StackConfig& stack, std::size_t kind, Place as) {
+  const std::int64_t d_hidden = c.size_or("d_hidden", stack.d_model);
+  BlockConfig block;
+  if (kind == 4) {
+    block.mixer = PerceptronConfig{d_hidden, activation_named(c, c.text_or("activation", "silu"))};
+    stack.embedding.context = c.size_or("context", 1);
+    if (stack.embedding.context > 1) {
+      stack.embedding.context_pad = read_id(c, "pad_token_id", 0, stack.vocab_size).value_or(0);
+    }
+    return block;
+  }
+  RecurrentConfig cell;
+  cell.d_hidden = d_hidden;
+  cell.kind = kind == 3 ? CellKind::lstm : kind == 2 ? CellKind::gru : CellKind::rnn_tanh;
+  if (kind == 1 && choice(c, "activation", {"tanh", "relu"}) == 1) cell.kind = CellKind::rnn_relu;
+  cell.bidirectional = c.flag_or("bidirectional", false);
+  if (as == Place::decoder && c.has("attention")) {
+    choice(c, "attention", {"additive"});
+    cell.d_attention = c.size_or("d_attention", d_hidden);
+  }
+  block.mixer = cell;
+  return block;
+}
+
+StackConfig read_stack(ConfigReader& c, Place as) {
+  StackConfig stack;
+  stack.d_model = c.size("d_model");
+  stack.vocab_size = c.size("vocab_size");
+  stack.max_seq_len = c.size("max_seq_len");
+  stack.embedding.scale = static_cast<float>(c.number_or("embedding_scale", 1));
+  stack.embedding.n_types = read_count(c, "n_types");
+  const NormConfig norm = read_norm(c);
+  if (c.flag_or("embedding_norm", false)) stack.embedding.norm = norm;
+  const std::size_t kind = choice(c, "layers", {"attention", "rnn", "gru", "lstm", "dense"});
+  BlockConfig block;
+  if (kind == 0) {
+    block = read_transformer_block(c, stack, norm, as);
+  } else {
+    read_positions(c, stack, nullptr);
+    if (c.flag_or("final_norm", false)) stack.final_norm = norm;
+    block = read_other_block(c, stack, kind, as);
+  }
   stack.blocks.assign(static_cast<std::size_t>(c.size("n_layers", kMaxLayers)), block);
-  read_window(c, stack.blocks);
+  if (kind == 0) read_window(c, stack.blocks);
+  for (std::size_t i = 1; i < stack.blocks.size() && kind != 0 && kind != 4; ++i) {
+    std::get<RecurrentConfig>(stack.blocks[i].mixer).d_attention.reset();  // the first layer's
+  }
   return stack;
+}
+
+/// Where a recurrent decoder's first states come from.
+void read_bridge(ConfigReader& c, ModelConfig& model) {
+  if (model.blocks.front().recurrent() == nullptr) return;
+  const bool can_copy = model.encoder->blocks.front().recurrent() != nullptr;
+  if (!can_copy && !c.has("bridge")) return;
+  const auto bridge = static_cast<RecurrentConfig::Bridge>(choice(c, "bridge", {"copy", "linear"}));
+  for (BlockConfig& block : model.blocks) std::get<RecurrentConfig>(block.mixer).bridge = bridge;
 }
 
 ModelConfig read_own(ConfigReader& c) {
@@ -164,9 +225,11 @@ ModelConfig read_own(ConfigReader& c) {
   ModelConfig model;
   static_cast<StackConfig&>(model) = read_stack(c, has_encoder ? Place::decoder : Place::alone);
   if (has_encoder) {
-    ConfigReader encoder = c.inheriting("encoder", {"shared_embedding"});
+    ConfigReader encoder = c.inheriting("encoder", {"shared_embedding", "attention", "d_attention", "bridge"});
     model.encoder = read_stack(encoder, Place::encoder);
     encoder.finish();
+    c.use_keys_of(encoder);
+    read_bridge(c, model);
     model.shared_embedding = c.flag_or("shared_embedding", true);
   }
   model.head.tied = c.flag_or("tied", false);
@@ -195,8 +258,25 @@ std::span<const std::string> tensor_names() {
       for (const std::string ffn : {"mlp.", "mlp.experts.{e}.", "mlp.shared."}) {
         for (const char* own : {"w_gate", "w_up", "w_down"}) all.push_back(block + ffn + own);
       }
+      for (const char* own : {"dense.{l}", "attn.query", "attn.key", "attn.v", "bridge.{l}", "bridge_c.{l}"}) {
+        all.push_back(stack + own);
+      }
       all.push_back(block + "mlp.router");
       all.push_back(block + "mlp.shared_gate");
+    }
+    return all;
+  }();
+  return names;
+}
+
+/// The names of recurrent cells, which are those of torch.nn and have no ending.
+std::span<const std::string> cell_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const std::string stack : {"", "encoder.", "decoder."}) {
+      for (const char* own : {"weight_ih", "weight_hh", "bias_ih", "bias_hh"}) {
+        for (const char* direction : {"", "_reverse"}) all.push_back(stack + "rnn." + own + "_l{l}" + direction);
+      }
     }
     return all;
   }();
@@ -213,6 +293,11 @@ Family own_family() {
   family.prefixes = {""};
   family.embedding = "embed.weight";
   for (const std::string_view name : tensor_names()) family.tensors.push_back({name, {name}});
+  for (const std::string_view name : cell_names()) {
+    TensorRule rule{name, {name}};
+    rule.has_ending = false;
+    family.tensors.push_back(rule);
+  }
   return family;
 }
 
