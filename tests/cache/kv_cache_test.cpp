@@ -21,7 +21,7 @@ float element(int layer, bool is_value, std::int64_t position, std::int64_t head
 class Sequence {
  public:
   Sequence(std::vector<KvLayerConfig> layers, std::int64_t capacity)
-      : layers_(layers), cache_(layers, capacity, DType::f32) {}
+      : layers_(layers), cache_({layers.begin(), layers.end()}, capacity, DType::f32) {}
 
   void feed(std::int64_t count) {
     for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
@@ -123,7 +123,7 @@ TEST(KvCache, HoldsTheLastPositionsAfterChunksOfEverySize) {
 }
 
 TEST(KvCache, AppendedTokensAreNotVisibleBeforeAdvance) {
-  KvCache cache({{1, 1, 4}}, 8, DType::f32);
+  KvCache cache({KvLayerConfig{1, 1, 4}}, 8, DType::f32);
   const float one = 1;
   cache.append(0, {{reinterpret_cast<const std::byte*>(&one)}}, {{reinterpret_cast<const std::byte*>(&one)}}, 1);
   EXPECT_EQ(cache.length(), 0);
@@ -133,7 +133,7 @@ TEST(KvCache, AppendedTokensAreNotVisibleBeforeAdvance) {
 
 TEST(KvCache, TwoByteElements) {
   for (const DType dtype : {DType::f16, DType::bf16}) {
-    KvCache cache({{2, 3, 2}}, 10, dtype);
+    KvCache cache({KvLayerConfig{2, 3, 2}}, 10, dtype);
     for (std::uint16_t t = 0; t < 5; ++t) {
       std::uint16_t keys[6], values[6];
       for (std::uint16_t i = 0; i < 6; ++i)
@@ -157,7 +157,7 @@ TEST(KvCache, TwoByteElements) {
 
 TEST(KvCache, EachI8RowHasItsScale) {
   constexpr std::int64_t kHeads = 2, kDim = 3, kWindow = 3, kTokens = 8;
-  KvCache cache({{kHeads, kDim, kWindow}}, 10, DType::i8);
+  KvCache cache({KvLayerConfig{kHeads, kDim, kWindow}}, 10, DType::i8);
   for (std::int64_t t = 0; t < kTokens; t += 2) {  // two at a time into a ring buffer of three
     std::int8_t keys[2 * kHeads * kDim], values[2 * kHeads * kDim];
     float key_scales[2 * kHeads], value_scales[2 * kHeads];
@@ -190,8 +190,9 @@ TEST(KvCache, EachI8RowHasItsScale) {
 }
 
 TEST(KvCache, CountsTheBytesOfItsSlots) {
-  EXPECT_EQ(KvCache({{2, 8, 4}, {2, 8, std::nullopt}}, 100, DType::f32).bytes(), 2 * 2 * 8 * 4 * (4 + 100));
-  EXPECT_EQ(KvCache({{2, 8, 4}}, 0, DType::f32).bytes(), 0);
+  EXPECT_EQ(KvCache({KvLayerConfig{2, 8, 4}, KvLayerConfig{2, 8, std::nullopt}}, 100, DType::f32).bytes(),
+            2 * 2 * 8 * 4 * (4 + 100));
+  EXPECT_EQ(KvCache({KvLayerConfig{2, 8, 4}}, 0, DType::f32).bytes(), 0);
 }
 
 TEST(KvCache, BeyondCapacityThrowsAndWritesNothing) {
@@ -203,7 +204,7 @@ TEST(KvCache, BeyondCapacityThrowsAndWritesNothing) {
   sequence.feed(1);
   sequence.check();
   EXPECT_THROW(sequence.feed(1), OutOfCapacity);
-  KvCache cache({{1, 2, 3}}, 5, DType::f32);
+  KvCache cache({KvLayerConfig{1, 2, 3}}, 5, DType::f32);
   cache.advance(1);
   EXPECT_THROW(cache.append(0, {}, {}, std::numeric_limits<std::int64_t>::max()), OutOfCapacity);
 }
@@ -237,7 +238,7 @@ TEST(KvCache, MemoryIsCommittedOnlyWhenWritten) {
   GTEST_SKIP() << "this sanitizer touches all allocated memory";
 #endif
   const std::int64_t before = resident_bytes();
-  const KvCache cache({{8, 256, std::nullopt}}, 1 << 17, DType::f16);
+  const KvCache cache({KvLayerConfig{8, 256, std::nullopt}}, 1 << 17, DType::f16);
   EXPECT_EQ(cache.bytes(), std::int64_t{1} << 30);
   EXPECT_LT(resident_bytes() - before, 1 << 26);
 }

@@ -125,7 +125,7 @@ std::vector<RowCase> approximations() {
       {"sin_cos", [](const Kernels& k, const Arrays& r) { k.sin_cos(r.a, r.n, r.y, r.y + r.n); }, nullptr,
        [](std::int64_t n) { return 2 * n; }},
   };
-  for (const Activation act : {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf}) {
+  for (const Activation act : {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf, Activation::tanh}) {
     cases.push_back({"activation" + std::to_string(static_cast<int>(act)),
                      [act](const Kernels& k, const Arrays& r) { k.activate(act, r.a, r.n, r.y); }, nullptr});
     cases.push_back({"slope" + std::to_string(static_cast<int>(act)),

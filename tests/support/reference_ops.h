@@ -40,6 +40,8 @@ T activation(Activation a, const T& x) {
       return 0.5 * x * (1.0 + std::tanh(std::sqrt(2 * std::numbers::inv_pi) * (x + 0.044715 * x * x * x)));
     case Activation::gelu_erf:
       return 0.5 * x * (1.0 + erf(x / std::numbers::sqrt2));
+    case Activation::tanh:
+      return std::tanh(x);
   }
   return x;
 }
