@@ -31,8 +31,8 @@ namespace vitrine {
 struct BlockContext {
   Tensor bias;     ///< The relative bias of the stack; no data without one.
   Tensor encoded;  ///< `[S, d_encoder]`: the encoder's output; no data without one, or if caches hold its K and V.
-  const std::vector<LayerStates>* source_states = nullptr;  ///< The last states of a recurrent encoder's layers.
-  const std::vector<LayerStates>* last_states = nullptr;    ///< Receive those of this stack's layers; null: nothing.
+  SharedStates source_states{};  ///< The last states of a recurrent encoder's layers.
+  SharedStates last_states{};    ///< Receive those of this stack's layers; null: nothing.
 };
 
 /// `[T, d]` from x `[T, d]`; a recurrent or dense layer, which has no residual stream, may change the width. Norms that

@@ -68,13 +68,13 @@ void Model::forward(Pass& p, const Tokens& tokens) const {
   check(p, tokens);
   const PassScope pass_scope(p);
   p.end = end_of(p, config_);
-  std::vector<LayerStates> source_states;
+  SharedStates source_states;
   const Tensor encoded = encode(p, tokens, source_states);
   const std::span<const std::int32_t> types = config_.encoder ? std::span<const std::int32_t>() : tokens.types;
   const Stack stack = config_.stack();
   if (p.segments.empty()) return;  // the encoder alone
   Tensor x = embed_tokens(p, stack, config_, params_, params_.embed, tokens.ids, types);
-  x = run_stack(p, stack, config_, params_, x, {{}, encoded, source_states.empty() ? nullptr : &source_states});
+  x = run_stack(p, stack, config_, params_, x, {{}, encoded, source_states, nullptr});
   if (!p.end) run_head(p, config_, params_, x, tokens.ids);
   for (const Segment& s : p.segments) {
     if (s.cache == nullptr || s.failure || p.shapes_only) continue;
@@ -85,14 +85,14 @@ void Model::forward(Pass& p, const Tokens& tokens) const {
 
 /// `[S, d_encoder]`: the encoder's output for the source rows; no data if the pass has none. Sets the last states of
 /// the layers of a recurrent encoder.
-Tensor Model::encode(Pass& p, const Tokens& tokens, std::vector<LayerStates>& states) const {
+Tensor Model::encode(Pass& p, const Tokens& tokens, SharedStates& states) const {
   if (p.sources.empty()) return {};
   const StackConfig& c = *config_.encoder;
   const StackParams& w = params_.encoder;
   const Param& table = config_.shared_embedding ? params_.embed : w.embed;
   Tensor x = embed_tokens(p, Stack::encoder, c, w, table, tokens.source, tokens.types);
   states = make_states(p, Stack::encoder, c);
-  x = run_stack(p, Stack::encoder, c, w, x, {{}, {}, nullptr, states.empty() ? nullptr : &states});
+  x = run_stack(p, Stack::encoder, c, w, x, {{}, {}, nullptr, states});
   for (Segment& s : p.segments) {
     if (s.source >= 0) s.failure = p.sources[static_cast<std::size_t>(s.source)].failure;
   }

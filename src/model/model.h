@@ -45,7 +45,7 @@ class Model {
   void check_source(const Pass& p, std::size_t segment) const;
   void check_source_rows(const Pass& p, const Tokens& tokens) const;
   void check(const LossRequest& loss, std::int64_t rows, std::size_t n_segments) const;
-  Tensor encode(Pass& p, const Tokens& tokens, std::vector<LayerStates>& states) const;
+  Tensor encode(Pass& p, const Tokens& tokens, SharedStates& states) const;
 
   ModelConfig config_;
   ModelParams params_;

@@ -99,17 +99,17 @@ void keep(const Pass& p, BlockSite at, const CellStates& last, const std::vector
 
 }  // namespace
 
-std::vector<LayerStates> make_states(Pass& p, Stack stack, const StackConfig& c) {
+SharedStates make_states(Pass& p, Stack stack, const StackConfig& c) {
   const auto n = static_cast<std::int64_t>(p.segments_of(stack).size());
   std::vector<LayerStates> states;
   for (const BlockConfig& block : c.blocks) {
     const RecurrentConfig* const recurrent = block.recurrent();
-    if (recurrent == nullptr) return {};
+    if (recurrent == nullptr) return nullptr;
     LayerStates of_layer{make_cell_states(p, n, *recurrent), {}};
     if (recurrent->bidirectional) of_layer.reverse = make_cell_states(p, n, *recurrent);
     states.push_back(of_layer);
   }
-  return states;
+  return std::make_shared<const std::vector<LayerStates>>(std::move(states));
 }
 
 Tensor recurrent_layer(Pass& p, BlockSite at, const RecurrentConfig& c, const RecurrentParams& w,

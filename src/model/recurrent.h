@@ -8,6 +8,7 @@
 // a later pass from the cache. The first layer may read the encoder's output by additive attention.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "model/config.h"
@@ -20,6 +21,9 @@ struct LayerStates {
   CellStates forward, reverse;
 };
 
+/// Those of all layers of a stack. A tape shares them; null: none.
+using SharedStates = std::shared_ptr<const std::vector<LayerStates>>;
+
 /// What a layer reads besides the stream, and what it reports.
 struct RecurrentContext {
   Tensor encoded;                       ///< `[S, d_encoder]`: the encoder's output; no data if caches hold it.
@@ -31,7 +35,8 @@ struct RecurrentContext {
 Tensor recurrent_layer(Pass& p, BlockSite at, const RecurrentConfig& c, const RecurrentParams& w,
                        const RecurrentContext& context, const Tensor& x);
 
-/// Memory for the last states of all layers of a stack, which its layers fill. With a tape they have gradients.
-std::vector<LayerStates> make_states(Pass& p, Stack stack, const StackConfig& c);
+/// Memory for the last states of all layers of a recurrent stack, which its layers fill. With a tape they have
+/// gradients. Null for other stacks.
+SharedStates make_states(Pass& p, Stack stack, const StackConfig& c);
 
 }  // namespace vitrine

@@ -1,5 +1,6 @@
-// Compares encoder–decoders with transformers (tools/make_pair_goldens.py): every site of the forward, and every
-// gradient; and every way to run them with each other.
+// Compares encoder–decoders with transformers (tools/make_pair_goldens.py) or, in our own words, with PyTorch
+// (tools/make_own_goldens.py): every site of the forward, and every gradient; and every way to run them with each
+// other.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -134,7 +135,8 @@ TEST_P(PairGolden, SourcesAreIndependent) {
 
 INSTANTIATE_TEST_SUITE_P(All, PairGolden,
                          testing::Values("t5", "t5_11", "mt5", "bart", "mbart", "marian", "marian_two", "pegasus",
-                                         "m2m_100"),
+                                         "m2m_100", "own_rnn", "own_lstm", "own_additive", "own_additive_lstm",
+                                         "own_attention_to_gru", "own_lstm_to_attention"),
                          [](const auto& param_info) { return param_info.param; });
 
 /// config.json with this project's own words, for goldens that it can describe.
@@ -176,6 +178,7 @@ Json own_words(const ModelConfig& c, const Json& position_keys) {
 }
 
 TEST_P(PairGolden, OurOwnWordsDescribeTheModel) {
+  if (GetParam().starts_with("own_")) GTEST_SKIP() << "it is in our own words";
   const ModelConfig& c = model_.config();
   Json positions = {{"positions", "learned"}, {"first_position", c.embedding.first_position}};
   if (c.relative_bias) {
