@@ -46,7 +46,8 @@ std::vector<LayerGroup> layer_groups(const StackConfig& config) {
   std::vector<LayerGroup> groups;
   for (std::size_t i = 0; i < config.blocks.size(); ++i) {
     const auto alike = [&](const LayerGroup& group) {
-      return config.blocks[static_cast<std::size_t>(group.first())] == config.blocks[i];
+      const auto first = static_cast<std::size_t>(group.first());
+      return config.blocks[first] == config.blocks[i] && config.width_before(first) == config.width_before(i);
     };
     const auto it = std::find_if(groups.begin(), groups.end(), alike);
     if (it == groups.end()) {

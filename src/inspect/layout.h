@@ -9,7 +9,7 @@
 
 namespace vitrine {
 
-/// Layers of the same config.
+/// Layers of the same config, which read rows of the same width.
 struct LayerGroup {
   std::vector<int> layers;  ///< Ascending.
 

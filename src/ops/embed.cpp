@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -102,19 +104,24 @@ Tensor embed_sinusoids(Pass& p, Sinusoid kind, std::int64_t first, const Shape& 
   const Tensor x = p.tensor(shape);
   const std::int64_t d = shape[1], n_sines = (d + 1) / 2;
   const std::vector<double> frequency = sinusoid_frequencies(kind, d);
+  std::map<std::int64_t, std::vector<std::int64_t>> rows;  // by position: sequences share a position's sinusoid
   for (const Segment& s : p.segments_of(stack)) {
-    p.for_rows(s.length, 64 * d, [&](std::int64_t i) {
-      float* const row = x.row(s.first_row + i);
-      const auto position = static_cast<double>(first + s.position + i);
-      for (std::int64_t j = 0; j < d; ++j) {
-        const bool is_sine = kind == Sinusoid::interleaved ? j % 2 == 0 : j < n_sines;
-        const std::int64_t pair = kind == Sinusoid::interleaved ? j / 2 : is_sine ? j : j - n_sines;
-        double angle = position * frequency[static_cast<std::size_t>(pair)];
-        if (kind == Sinusoid::tensor2tensor) angle = static_cast<double>(static_cast<float>(angle));
-        row[j] = static_cast<float>(is_sine ? math::sin(angle) : math::cos(angle));
-      }
-    });
+    for (std::int64_t i = 0; i < s.length && !p.shapes_only; ++i)
+      rows[first + s.position + i].push_back(s.first_row + i);
   }
+  const std::vector<std::pair<std::int64_t, std::vector<std::int64_t>>> positions(rows.begin(), rows.end());
+  p.for_rows(static_cast<std::int64_t>(positions.size()), 64 * d, [&](std::int64_t i) {
+    const auto& [position, same] = positions[static_cast<std::size_t>(i)];
+    float* const row = x.row(same.front());
+    for (std::int64_t j = 0; j < d; ++j) {
+      const bool is_sine = kind == Sinusoid::interleaved ? j % 2 == 0 : j < n_sines;
+      const std::int64_t pair = kind == Sinusoid::interleaved ? j / 2 : is_sine ? j : j - n_sines;
+      double angle = static_cast<double>(position) * frequency[static_cast<std::size_t>(pair)];
+      if (kind == Sinusoid::tensor2tensor) angle = static_cast<double>(static_cast<float>(angle));
+      row[j] = static_cast<float>(is_sine ? math::sin(angle) : math::cos(angle));
+    }
+    for (std::size_t r = 1; r < same.size(); ++r) std::copy_n(row, d, x.row(same[r]));
+  });
   p.record("embed_sinusoids", {}, x, [] {});
   if (p.ledger != nullptr) p.ledger->name("pos_embed");
   return x;
