@@ -140,9 +140,80 @@ TEST(OwnFamily, RefusesUnknownKeysAndValues) {
   EXPECT_THAT(error_of(own({{"norm", "batch"}})), HasSubstr("rms, layer"));
 }
 
+Json cells(const char* layers, const Json& more = Json::object()) {
+  Json json = {{"model_type", "vitrine"}, {"layers", layers}, {"d_model", 8},
+               {"n_layers", 2},           {"vocab_size", 20}, {"max_seq_len", 32}};
+  json.update(more);
+  return json;
+}
+
+/// A recurrent encoder–decoder.
+Json cell_pair(const char* layers, const Json& decoder = Json::object(), const Json& encoder = Json::object()) {
+  Json json = cells(layers, decoder);
+  json["encoder"] = encoder;
+  return json;
+}
+
+TEST(OwnFamily, RecurrentAndDenseLayersAreWrittenAndReadBack) {
+  ThreadPool pool(2);
+  const Json additive = {{"attention", "additive"}, {"bridge", "linear"}};
+  const Json heads = {{"layers", "attention"}, {"n_heads", 2}, {"d_ff", 12}};
+  const std::pair<Json, std::int64_t> cases[] = {
+      {cells("rnn", {{"d_hidden", 6}}), 20 * 8 + 20 * 6 + 6 * (8 + 6 + 2) + 6 * (6 + 6 + 2)},
+      {cells("gru", {{"bidirectional", true}}), 20 * 8 + 20 * 16 + 2 * 24 * (8 + 8 + 2) + 2 * 24 * (16 + 8 + 2)},
+      {cells("lstm", {{"tied", true}}), 20 * 8 + 2 * 32 * (8 + 8 + 2)},
+      {cells("dense", {{"context", 3}, {"d_hidden", 5}, {"activation", "tanh"}}), 20 * 8 + 5 * 25 + 5 * 6 + 20 * 5},
+      {cell_pair("lstm"), 2 * 20 * 8 + 4 * 32 * (8 + 8 + 2)},
+      {cell_pair("gru", additive), 2 * 20 * 8 + 4 * 24 * 18 + 24 * 8 + 2 * 8 * 8 + 8 + 2 * (8 * 8 + 8)},
+      {cell_pair("gru", {{"attention", "additive"}}, heads), -1},
+  };
+  for (const auto& [config, n_params] : cases) {
+    const ScratchFolder folder;
+    const std::int64_t n = init_checkpoint(config, "test", folder / "m", DType::f32, 7, pool);
+    const Checkpoint checkpoint = load_checkpoint(folder / "m");
+    EXPECT_EQ(checkpoint.model->config(), config_of(config));
+    if (n_params > 0) {
+      EXPECT_EQ(n, n_params) << config;
+    }
+  }
+}
+
+TEST(OwnFamily, RefusesCellsThatDoNotFit) {
+  const auto error_of = [](const Json& json) -> std::string {
+    try {
+      config_of(json);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  using testing::HasSubstr;
+  const Json both = {{"bidirectional", true}};
+  EXPECT_THAT(error_of(cell_pair("gru", {}, {{"d_hidden", 9}})), HasSubstr("copied states must have equal sizes"));
+  EXPECT_THAT(error_of(cell_pair("gru", {}, both)), HasSubstr("both directions"));
+  EXPECT_THAT(error_of(cell_pair("gru", {}, {{"n_layers", 1}})), HasSubstr("as many layers"));
+  EXPECT_THAT(error_of(cell_pair("lstm", {}, {{"layers", "gru"}})), HasSubstr("state of an LSTM"));
+  EXPECT_THAT(error_of(cell_pair("gru", both)), HasSubstr("earlier tokens"));
+  EXPECT_THAT(error_of(cell_pair("gru", {}, {{"layers", "attention"}, {"n_heads", 2}, {"d_ff", 8}})),
+              HasSubstr("additive attention, got neither"));
+  EXPECT_THAT(error_of(cell_pair("dense")), HasSubstr("dense layers cannot read"));
+  EXPECT_THAT(error_of(cells("gru", {{"attention", "additive"}})), HasSubstr("attention"));
+  EXPECT_THAT(error_of(cells("lstm", {{"bridge", "copy"}})), HasSubstr("bridge"));
+  EXPECT_THAT(error_of(cells("lstm", {{"tied", true}, {"d_hidden", 9}})), HasSubstr("tied"));
+  EXPECT_THAT(error_of(cells("lstm", {{"positions", "rope"}})), HasSubstr("requires attention"));
+  EXPECT_THAT(error_of(cells("lstm", {{"n_heads", 2}})), HasSubstr("n_heads"));
+  EXPECT_THAT(error_of(cells("rnn", {{"activation", "gelu"}})), HasSubstr("tanh, relu"));
+  EXPECT_THAT(error_of(cells("gru", {{"context", 2}})), HasSubstr("context"));
+  EXPECT_THAT(error_of(cells("dense", {{"context", 2}, {"positions", "learned"}})), HasSubstr("neither positions"));
+  EXPECT_THAT(error_of(cells("transformer")), HasSubstr("attention, rnn, gru, lstm, dense"));
+}
+
 /// Any value of any key is read or refused by an error, as in hostile_config_test.cpp for published families.
 TEST(OwnFamily, SurvivesAnyValueOfAnyKey) {
-  for (const Json& good : {nano(), much()}) {
+  const Json additive = {{"attention", "additive"}, {"d_attention", 4}, {"bridge", "linear"}, {"d_hidden", 6}};
+  for (const Json& good : {nano(), much(), cells("rnn", {{"activation", "relu"}, {"d_hidden", 6}}),
+                           cells("dense", {{"context", 3}, {"pad_token_id", 2}, {"d_hidden", 4}}),
+                           cell_pair("gru", additive, {{"bidirectional", true}})}) {
     for (const auto& [key, value] : good.items()) {
       for (const char* bad : {"null", "\"x\"", "-1", "0", "1", "3", "0.5", "1e300", "-1e300", "1e-300", "true", "[]",
                               "{}", "2147483647", "9223372036854775807", "18446744073709551615"}) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "base/error.h"
 #include "checkpoint/config_json.h"
@@ -12,6 +13,7 @@
 #include "generate/generator.h"
 #include "support/data.h"
 #include "support/learn.h"
+#include "support/pair.h"
 
 namespace vitrine::test {
 namespace {
@@ -57,6 +59,41 @@ std::vector<double> scores_of(const GenerateResult& result) {
   std::vector<double> scores;
   for (const TextHypothesis& hypothesis : result.hypotheses) scores.push_back(hypothesis.score);
   return scores;
+}
+
+/// The score of each hypothesis is that of one pass over its ids, so beams have continued in the states of their own.
+TEST(Beams, OfRecurrentDecodersHaveTheScoresOfTheirTexts) {
+  for (const char* name : {"own_lstm", "own_additive", "own_rnn", "own_attention_to_gru"}) {
+    const Checkpoint checkpoint = golden_checkpoint(std::string("../pair_goldens/") + name);
+    ThreadPool pool(2);
+    const GenerateContext context{checkpoint.model.get(), &pool, &default_kernels()};
+    GenerateRequest request;
+    request.source = {5, 6, 7, 8, 9, 10};
+    request.prompt = {1};
+    request.sampling.temperature = 0;
+    request.wants_score = true;
+    request.max_tokens = 9;
+    request.beam.n_beams = request.beam.n_best = 4;
+    const GenerateResult result = generate(context, {&request, 1})[0];
+    ASSERT_EQ(result.hypotheses.size(), 4U) << name;
+    std::set<Ids> texts;
+    for (const TextHypothesis& hypothesis : result.hypotheses) {
+      texts.insert(hypothesis.ids);
+      Ids target = {1};
+      target.insert(target.end(), hypothesis.ids.begin(), hypothesis.ids.end());
+      const std::vector<float> logits = logits_of(*checkpoint.model, Pair{request.source, target});
+      const std::size_t n = logits.size() / target.size();
+      double sum = 0;
+      for (std::size_t t = 0; t + 1 < target.size(); ++t) {
+        const std::span<const float> row(&logits[t * n], n);
+        double total = 0;
+        for (const float x : row) total += std::exp(static_cast<double>(x));
+        sum += static_cast<double>(row[static_cast<std::size_t>(target[t + 1])]) - std::log(total);
+      }
+      EXPECT_NEAR(hypothesis.score, sum / static_cast<double>(hypothesis.ids.size()), 1e-5) << name;
+    }
+    EXPECT_EQ(texts.size(), 4U) << name;
+  }
 }
 
 class BeamGolden : public testing::TestWithParam<std::string> {
