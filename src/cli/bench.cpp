@@ -95,12 +95,14 @@ GenerateTimings run_once(const GenerateContext& context, const std::vector<Gener
 void count_work(const BenchOptions& o, const Model& model, Result& result) {
   const double bytes_per_weight =
       static_cast<double>(stored_bytes(model)) / static_cast<double>(count_params(model.config()));
-  Workload work{Phase::decode, o.batch, o.prompt + std::max<std::int64_t>(1, o.generate / 2), bytes_per_weight,
-                kv_dtype(o.kv)};
+  const std::int64_t half = std::max<std::int64_t>(1, o.generate / 2);  // of the decoding, on average
+  Workload work{Phase::decode,    o.batch,       model.config().encoder ? half : o.prompt + half, {},
+                bytes_per_weight, kv_dtype(o.kv)};
+  if (model.config().encoder) work.source_length = o.prompt;
   const Cost step = account(model.config(), work).total;
   result.decode_bytes = (step.weight_bytes + step.kv_bytes) / static_cast<double>(o.batch);
   work.phase = Phase::prefill;
-  work.length = o.prompt;
+  if (!model.config().encoder) work.length = o.prompt;
   for (const Account::Layers& layers : account(model.config(), work).layers) {
     for (const Op& op : layers.ops) {
       if (op.cost.weight_bytes > 0)
@@ -128,7 +130,10 @@ TrainSpeed measure_training(const BenchOptions& o, const std::shared_ptr<const M
     batch.targets.push_back(static_cast<std::int32_t>(((i + 1) * 7919 + 13) % vocab_size));
     batch.counts.push_back(1);
     if (i % o.sequence == 0) batch.pieces.push_back({i, o.sequence});
+    if (!model->config().encoder) continue;
+    batch.sources.push_back(static_cast<std::int32_t>((i * 104729 + 13) % model->config().encoder->vocab_size));
   }
+  if (!batch.sources.empty()) batch.source_pieces = batch.pieces;
   std::vector<double> speeds;
   for (int i = 0; i <= kRepeats; ++i) {
     const auto start = Clock::now();
@@ -230,7 +235,8 @@ void add_bench(CLI::App& program) {
   const auto o = std::make_shared<BenchOptions>();
   command.add_option("MODEL", o->model,
                      "A Hugging Face folder, a .gguf or a llama2.c .bin (default: the default model)");
-  add_number<std::int64_t>(command, "--prompt", o->prompt, "Tokens per prompt (default: 256)", 1);
+  add_number<std::int64_t>(command, "--prompt", o->prompt,
+                           "Tokens per prompt, or per source of an encoder–decoder (default: 256)", 1);
   add_number<std::int64_t>(command, "--generate", o->generate, "Tokens to decode after the prompt (default: 32)", 1);
   add_number<std::int64_t>(command, "--batch", o->batch, "Sequences per batch (default: 1)", 1, 4096);
   command.add_flag("--train", o->train, "Also time training steps");

@@ -10,39 +10,30 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/scores.h"
+#include "cli/search.h"
 #include "cli/table.h"
+#include "cli/texts.h"
 #include "data/pack.h"
 #include "data/pairs.h"
 #include "generate/evaluate.h"
 #include "generate/evaluate_pairs.h"
+#include "generate/generate_sorted.h"
 
 namespace vitrine::cli {
 namespace {
 
-struct EvalOptions : Options {
+struct EvalOptions : Options, SearchOptions {
   EvalConfig config;
   std::string target_file;
+  ScoreSettings settings;
 };
 
-std::vector<std::string> lines_of(const std::string& path) {
-  const auto file = MappedFile::open(path);
-  std::vector<std::string> lines;
-  for (std::string_view rest = file->text(); !rest.empty();) {
-    const std::size_t end = rest.find('\n');
-    lines.emplace_back(rest.substr(0, end));
-    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
-  }
-  return lines;
-}
+constexpr std::int64_t kBatch = 32;  // sources that are translated at once
 
-/// The loss of an encoder–decoder on the lines of two files.
-void run_eval_pairs(const EvalOptions& o, const Session& session, const std::string& source) {
-  if (!session.has_encoder()) throw BadInput("--target", "the model has no encoder, so it reads one text only");
-  const std::vector<std::string> sources = lines_of(source), targets = lines_of(o.target_file);
-  if (sources.size() != targets.size() || sources.empty()) {
-    throw BadInput(o.target_file, "expected as many lines as {}, at least one, got {} and {}", source, targets.size(),
-                   sources.size());
-  }
+/// The loss of the lines of a target, given those of a source.
+PairEvaluation evaluate_lines(const EvalOptions& o, const Session& session, std::span<const std::string_view> sources,
+                              std::span<const std::string_view> targets) {
   const Tokenizer& own = *session.tokenizer;
   std::optional<std::int32_t> end = end_token_of(own.target());
   if (!end && !session.checkpoint.stop_ids.empty()) end = session.checkpoint.stop_ids.front();
@@ -51,18 +42,53 @@ void run_eval_pairs(const EvalOptions& o, const Session& session, const std::str
   for (std::size_t i = 0; i < sources.size(); ++i) {
     pairs.push_back({own.encode(sources[i], SpecialTokens::apply), target_ids(own.target(), *end, targets[i])});
   }
-  PairEvaluation result;
-  {
-    ProgressBar bar("eval");
-    result = evaluate_pairs(session.context(o), pairs, start_id(session), bar.reporter());
+  ProgressBar bar("eval");
+  return evaluate_pairs(session.context(o), pairs, start_id(session), bar.reporter());
+}
+
+/// BLEU and chrF of what the search writes for the lines of a source.
+Scores score_lines(const EvalOptions& o, const Session& session, std::span<const std::string_view> sources,
+                   std::span<const std::string_view> targets) {
+  std::vector<GenerateRequest> requests;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const std::vector<std::int32_t> ids = session.tokenizer->encode(sources[i], SpecialTokens::apply);
+    requests.push_back(translation_of(session, o, ids, fmt::format("line {}", i + 1)));
   }
+  std::vector<std::string> texts(sources.size());
+  {
+    ProgressBar bar("translate");
+    const ReportProgress report = bar.reporter();
+    std::int64_t n_done = 0;
+    generate_sorted(session.context(o), requests, kBatch, [&](std::size_t i, const GenerateResult& result) {
+      texts[i] = one_line(result.text);
+      report(++n_done, static_cast<std::int64_t>(texts.size()));
+    });
+  }
+  std::vector<LinePair> lines;
+  for (std::size_t i = 0; i < texts.size(); ++i) lines.push_back({texts[i], targets[i]});
+  return scores_of(lines, o.settings);
+}
+
+/// An encoder–decoder on the lines of two files.
+void run_eval_pairs(const EvalOptions& o, const Session& session, const std::string& source) {
+  if (!session.has_encoder()) throw BadInput("--target", "the model has no encoder, so it reads one text only");
+  const auto source_file = MappedFile::open(source), target_file = MappedFile::open(o.target_file);
+  const auto [sources, targets] = line_pairs(*source_file, *target_file);
+  const PairEvaluation result = evaluate_lines(o, session, sources, targets);
+  std::optional<Scores> scores;
+  if (o.search.n_beams) scores = score_lines(o, session, sources, targets);
   const double perplexity = math::exp(result.loss());
   if (o.json) {
-    return print_json(
-        {{"loss", result.loss()}, {"perplexity", perplexity}, {"tokens", result.tokens}, {"pairs", result.pairs}});
+    Json object = {
+        {"loss", result.loss()}, {"perplexity", perplexity}, {"tokens", result.tokens}, {"pairs", result.pairs}};
+    if (scores) add_scores(*scores, object);
+    return print_json(object);
   }
-  print(fmt::format("loss        {:.6f} nats per target token\nperplexity  {:.4f}\nover        {} tokens of {} pairs\n",
-                    result.loss(), perplexity, grouped(result.tokens), grouped(result.pairs)));
+  print(
+      fmt::format("loss             {:.6f} nats per target token\nperplexity       {:.4f}\n"
+                  "over             {} tokens of {} pairs\n",
+                  result.loss(), perplexity, grouped(result.tokens), grouped(result.pairs)));
+  if (scores) print(to_string(*scores));
 }
 
 /// The tokens of the text without BOS, which begins every window instead.
@@ -80,6 +106,7 @@ void run_eval(const EvalOptions& o) {
   const Session session = open_model(o, has_model ? o.first : "", true);
   const std::string file = has_model ? o.second : o.first;
   if (!o.target_file.empty()) return run_eval_pairs(o, session, file);
+  if (o.search.n_beams) throw BadInput("--beam", "without --target there is nothing to translate");
   if (session.has_encoder()) {
     throw BadInput("--target", "the model is an encoder–decoder: give the file that it is to write (--target)");
   }
@@ -128,6 +155,9 @@ void add_eval(CLI::App& program) {
                            "Tokens of text between the starts of windows (default: windows do not overlap)", 1);
   command.add_option("--target", o->target_file,
                      "For an encoder–decoder: the file whose lines it is to write for those of FILE");
+  add_number<int>(command, "--beam", o->search.n_beams,
+                  "With --target: also translate FILE with N beams, and report BLEU, chrF and chrF++", 1, 1024);
+  add_score_settings(command, o->settings);
   finish_command(
       command, o, run_eval,
       "Each window begins with BOS if the model has one (not with --no-special). Each token counts once, in the first\n"

@@ -24,6 +24,7 @@ constexpr Phase kPhases[] = {Phase::forward, Phase::prefill, Phase::decode, Phas
 struct InfoOptions : Options {
   std::string model;
   std::int64_t batch = 1, length = 0;
+  std::optional<std::int64_t> source_length;
   std::string phase = "prefill";
   bool markdown = false;
 };
@@ -221,6 +222,7 @@ Workload workload_of(const InfoOptions& o, const Subject& s, Phase phase) {
   w.phase = phase;
   w.batch = o.batch;
   w.length = o.length > 0 ? o.length : std::min<std::int64_t>(1024, context_of(s.config));
+  w.source_length = o.source_length;
   w.bytes_per_weight = static_cast<double>(s.stored_bytes) / static_cast<double>(count_params(s.config));
   w.kv = kv_dtype(o.kv);
   return w;
@@ -245,7 +247,9 @@ std::vector<std::string> cost_cells(const std::string& name, const std::string& 
 
 void add_account(Page& page, const InfoOptions& o, const Subject& s) {
   const Workload shown = workload_of(o, s, Phase::prefill);
-  page.heading(fmt::format("Cost: batch {}, {} tokens, K/V in {}", shown.batch, shown.length, o.kv));
+  const std::string source =
+      s.config.encoder ? fmt::format("sources of {} tokens, ", shown.source_length.value_or(shown.length)) : "";
+  page.heading(fmt::format("Cost: batch {}, {}{} tokens, K/V in {}", shown.batch, source, shown.length, o.kv));
   Table totals(cost_columns("phase", "memory"));
   for (const Phase phase : phases_of(s.config)) {
     const Workload w = workload_of(o, s, phase);
@@ -328,6 +332,7 @@ Json account_json(const InfoOptions& o, const Subject& s, Phase phase) {
   Json result = cost_json(a.total);
   result.update({{"batch", w.batch},
                  {"length", w.length},
+                 {"source_length", s.config.encoder ? Json(w.source_length.value_or(w.length)) : Json()},
                  {"ops", ops},
                  {"memory",
                   {{"weights", m.weights},
@@ -408,6 +413,8 @@ void add_info(CLI::App& program) {
   add_number<std::int64_t>(command, "--batch", o->batch, "Sequences per batch (default: 1)", 1, 1 << 20);
   add_number<std::int64_t>(command, "--length", o->length,
                            "Tokens per sequence (default: 1024, or the context if shorter)", 1);
+  add_number<std::int64_t>(command, "--source-length", o->source_length,
+                           "Tokens per source of an encoder–decoder (default: --length)", 1);
   command.add_option("--phase", o->phase, "The phase to show op by op: forward, prefill (default), decode or train")
       ->check(CLI::IsMember({"forward", "prefill", "decode", "train"}));
   command.add_flag("--markdown", o->markdown, "Print Markdown instead of plain text");

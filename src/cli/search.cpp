@@ -1,5 +1,7 @@
 #include "cli/search.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "generate/choose_sampling.h"
 
@@ -73,6 +75,20 @@ void set_search(const Session& session, const SearchOptions& o, bool samples, Ge
   request.wants_score = session.has_encoder() || request.beam.n_beams > 1;
 }
 
+GenerateRequest translation_of(const Session& session, const SearchOptions& o, const std::vector<std::int32_t>& ids,
+                               const std::string& where) {
+  GenerateRequest request;
+  set_texts(session, o, ids, request);
+  const std::int64_t most = session.checkpoint.model->config().encoder->max_seq_len;
+  if (static_cast<std::int64_t>(ids.size()) > most) {
+    throw BadInput(where, "the text has {} tokens, the encoder's context is {}", ids.size(), most);
+  }
+  set_search(session, o, false, request);
+  request.sampling.temperature = 0;
+  request.sampling.repeat_penalty = session.checkpoint.generation.repeat_penalty.value_or(1);
+  return request;
+}
+
 void add_hypotheses(const GenerateResult& result, Json& object) {
   Json hypotheses = Json::array();
   for (const TextHypothesis& h : result.hypotheses) {
@@ -80,6 +96,11 @@ void add_hypotheses(const GenerateResult& result, Json& object) {
   }
   object["score"] = result.score;
   object["hypotheses"] = std::move(hypotheses);
+}
+
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
 }
 
 bool wants_to_sample(const SamplingOverrides& s) { return s.temperature || s.top_k || s.top_p || s.min_p; }

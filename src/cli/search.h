@@ -23,8 +23,14 @@ void set_texts(const Session& session, const SearchOptions& options, const std::
                GenerateRequest& request);
 /// Sets beams, rules and max_tokens of a request whose prompt is set, and its stop ids.
 void set_search(const Session& session, const SearchOptions& options, bool samples, GenerateRequest& request);
+/// The request to translate `ids`. Throws BadInput if they exceed the encoder's context; the message begins with
+/// `where`.
+GenerateRequest translation_of(const Session& session, const SearchOptions& options,
+                               const std::vector<std::int32_t>& ids, const std::string& where);
 /// Adds the score and the hypotheses of a result.
 void add_hypotheses(const GenerateResult& result, Json& object);
+/// The text with spaces for line breaks: a line for a line.
+std::string one_line(std::string text);
 /// Whether the caller has set an option of sampling.
 bool wants_to_sample(const SamplingOverrides& sampling);
 

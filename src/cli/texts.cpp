@@ -7,9 +7,25 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cli/lines.h"
+#include "tokenizer/utf8.h"
 
 namespace vitrine::cli {
+namespace {
+
+/// The lines of a file. Throws BadInput if there are none, or for one that is not UTF-8.
+std::vector<std::string_view> lines_of(const MappedFile& file) {
+  std::vector<std::string_view> lines = split(file.text(), '\n');
+  if (lines.back().empty()) lines.pop_back();
+  if (lines.empty()) throw BadInput(file.path(), "expected lines of text, got an empty file");
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (!is_valid_utf8(lines[i])) throw BadInput(fmt::format("{}:{}", file.path(), i + 1), "expected text in UTF-8");
+  }
+  return lines;
+}
+
+}  // namespace
 
 TextReader::TextReader(const std::string& text, bool is_one_text)
     : from_stdin_(text == "-" && !is_one_text), is_one_text_(is_one_text) {
@@ -36,6 +52,16 @@ std::vector<std::string> TextReader::next(std::size_t most) {
     break;
   }
   return texts;
+}
+
+std::pair<std::vector<std::string_view>, std::vector<std::string_view>> line_pairs(const MappedFile& first,
+                                                                                   const MappedFile& second) {
+  std::pair lines{lines_of(first), lines_of(second)};
+  if (lines.first.size() != lines.second.size()) {
+    throw BadInput(first.path(), "expected {} lines, as many as in {}, got {}", lines.second.size(), second.path(),
+                   lines.first.size());
+  }
+  return lines;
 }
 
 std::vector<std::int32_t> ids_of_line(const Session& session, const Options& o, bool is_json, const std::string& line,

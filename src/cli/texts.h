@@ -1,6 +1,10 @@
 // Texts from the command line or from the lines of stdin.
 #pragma once
 
+#include <utility>
+#include <vector>
+
+#include "base/mapped_file.h"
 #include "cli/options.h"
 
 namespace vitrine::cli {
@@ -18,6 +22,11 @@ class TextReader {
   std::string input_;
   std::size_t at_ = 0;
 };
+
+/// The lines of two files, with or without a line break after the last one. Throws BadInput if there are none, if one
+/// file has more than the other, or for a line that is not UTF-8.
+std::pair<std::vector<std::string_view>, std::vector<std::string_view>> line_pairs(const MappedFile& first,
+                                                                                   const MappedFile& second);
 
 /// The ids of a line: those of its text; with `is_json`, of the string or the list of ids that it holds as JSON. Throws
 /// BadInput for any other JSON, naming the line.

@@ -1,12 +1,11 @@
 // vitrine translate: what an encoder–decoder writes for each of many texts.
 #include <algorithm>
-#include <deque>
 
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/search.h"
 #include "cli/texts.h"
-#include "generate/choose_sampling.h"
+#include "generate/generate_sorted.h"
 
 namespace vitrine::cli {
 namespace {
@@ -16,15 +15,13 @@ struct TranslateOptions : Options, SearchOptions {
   bool lines = false;
 };
 
-constexpr std::size_t kBatchesAtOnce = 16;      // sorted by length together
-constexpr std::int64_t kRowsPerStep = 1 << 12;  // of sources
+constexpr std::size_t kBatchesAtOnce = 16;  // sorted by length together
 
 std::string answer(const TranslateOptions& o, const Session& session, const GenerateRequest& request,
                    const GenerateResult& result) {
   if (!o.json) {
     std::string text = session.tokenizer ? result.text : fmt::format("{}", fmt::join(result.ids, ","));
-    std::replace(text.begin(), text.end(), '\n', ' ');  // a line for a line
-    return text + "\n";
+    return one_line(std::move(text)) + "\n";
   }
   Json object = {{"text", result.text},
                  {"ids", result.ids},
@@ -34,47 +31,15 @@ std::string answer(const TranslateOptions& o, const Session& session, const Gene
   return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-/// Throws BadInput for a source that exceeds the context, naming its line.
-void check_length(const GenerateRequest& request, const Session& session, std::int64_t number) {
-  const std::int64_t most = session.checkpoint.model->config().encoder->max_seq_len;
-  if (static_cast<std::int64_t>(request.source.size()) <= most) return;
-  throw BadInput(fmt::format("line {}", number), "the text has {} tokens, the encoder's context is {}",
-                 request.source.size(), most);
-}
-
-/// Runs requests in the order of their sources' lengths, at most `batch` at a time, and prints the answers in order.
+/// Prints the answers in the order of the requests, each as soon as those before it are there.
 void run_requests(const GenerateContext& context, const TranslateOptions& o, const Session& session,
                   const std::vector<GenerateRequest>& requests) {
-  std::deque<std::size_t> waiting;
   std::vector<std::string> answers(requests.size());
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    if (!requests[i].source.empty()) {
-      waiting.push_back(i);
-    } else {  // there is nothing to translate
-      GenerateResult nothing;
-      nothing.finish_reason = FinishReason::stop;
-      answers[i] = answer(o, session, requests[i], nothing);
-    }
-  }
-  std::stable_sort(waiting.begin(), waiting.end(),
-                   [&](std::size_t a, std::size_t b) { return requests[a].source.size() > requests[b].source.size(); });
-  Engine engine(context);
-  std::map<std::uint64_t, std::size_t> running;  // by the engine's ids
   std::size_t printed = 0;
-  while (printed < answers.size()) {
-    while (!waiting.empty() && static_cast<std::int64_t>(running.size()) < o.batch) {
-      running[engine.add(requests[waiting.front()])] = waiting.front();
-      waiting.pop_front();
-    }
-    for (SequenceStep& step : engine.step(kRowsPerStep).sequences) {
-      if (step.error) std::rethrow_exception(step.error);
-      if (!step.result) continue;
-      const std::size_t i = running.at(step.id);
-      running.erase(step.id);
-      answers[i] = answer(o, session, requests[i], *step.result);
-    }
+  generate_sorted(context, requests, o.batch, [&](std::size_t i, const GenerateResult& result) {
+    answers[i] = answer(o, session, requests[i], result);
     for (; printed < answers.size() && !answers[printed].empty(); ++printed) print(answers[printed]);
-  }
+  });
 }
 
 void run_translate(const TranslateOptions& o) {
@@ -89,13 +54,8 @@ void run_translate(const TranslateOptions& o) {
   for (auto lines = texts.next(at_once); !lines.empty(); lines = texts.next(at_once)) {
     std::vector<GenerateRequest> requests;
     for (const std::string& line : lines) {
-      GenerateRequest request;
-      set_texts(session, o, ids_of_line(session, o, o.lines, line, ++number), request);
-      check_length(request, session, number);
-      set_search(session, o, false, request);
-      request.sampling.temperature = 0;
-      request.sampling.repeat_penalty = session.checkpoint.generation.repeat_penalty.value_or(1);
-      requests.push_back(std::move(request));
+      const std::vector<std::int32_t> ids = ids_of_line(session, o, o.lines, line, ++number);
+      requests.push_back(translation_of(session, o, ids, fmt::format("line {}", number)));
     }
     run_requests(context, o, session, requests);
   }

@@ -90,8 +90,9 @@ class WorkloadPass {
     }
     if (w.phase == Phase::decode) cache_.advance(w.length - 1);
     if (w.phase == Phase::decode && config.encoder) {
-      cache_.set_source(std::make_shared<KvCache>(source_cache_layers(config), w.length, w.kv, cache_memory_));
-      cache_.source()->advance(w.length);
+      const std::int64_t n = w.source_length.value_or(w.length);
+      cache_.set_source(std::make_shared<KvCache>(source_cache_layers(config), n, w.kv, cache_memory_));
+      cache_.source()->advance(n);
     }
     Pass& p = dry_.pass();
     p.kv_dtype = w.kv;
@@ -122,7 +123,8 @@ class WorkloadPass {
   static std::vector<Segment> sources(const ModelConfig& config, const Workload& w) {
     std::vector<Segment> result;
     for (std::int64_t i = 0; i < w.batch && config.encoder && w.phase != Phase::decode; ++i) {
-      result.push_back({i * w.length, w.length});
+      const std::int64_t n = w.source_length.value_or(w.length);
+      result.push_back({i * n, n});
     }
     return result;
   }
@@ -159,10 +161,14 @@ Account account(const ModelConfig& config, const Workload& workload) {
   if (workload.batch < 1 || workload.batch > kMostSequences) {
     throw BadInput("batch", "expected 1 to {}, got {}", kMostSequences, workload.batch);
   }
-  const std::int64_t context =
-      config.encoder ? std::min(config.max_seq_len, config.encoder->max_seq_len) : config.max_seq_len;
-  if (workload.length < 1 || workload.length > context) {
-    throw BadInput("length", "expected 1 to {} (the model's context), got {}", context, workload.length);
+  const auto check_length = [](const char* name, std::int64_t length, std::int64_t context) {
+    if (length >= 1 && length <= context) return;
+    throw BadInput(name, "expected 1 to {} (the model's context), got {}", context, length);
+  };
+  check_length("length", workload.length, config.max_seq_len);
+  if (!config.encoder && workload.source_length) throw BadInput("source length", "the model has no encoder");
+  if (config.encoder) {
+    check_length("source length", workload.source_length.value_or(workload.length), config.encoder->max_seq_len);
   }
   ThreadPool pool(1);
   Ledger ledger;
@@ -215,13 +221,13 @@ MemoryEstimate estimate_memory(const ModelConfig& config, const Workload& w, std
   ThreadPool pool(1);
   if (trains) {
     m.optimizer = n_params * 3 * kFloat;
-    m.activations = as_double(learning_bytes(config, {w.batch, w.length}, pool));
+    m.activations = as_double(learning_bytes(config, {w.batch, w.length, w.source_length}, pool));
     return m;
   }
   CountedKvMemory counted;
-  for (const auto& layers : {cache_layers(config), source_cache_layers(config)}) {
-    m.kv_cache += batch * as_double(KvCache(layers, w.length, w.kv, counted).bytes());
-  }
+  m.kv_cache = batch * as_double(KvCache(cache_layers(config), w.length, w.kv, counted).bytes());
+  const std::int64_t n_source = w.source_length.value_or(w.length);
+  m.kv_cache += batch * as_double(KvCache(source_cache_layers(config), n_source, w.kv, counted).bytes());
   WorkloadPass run(config, w, is_bidirectional(config) ? w.length : chunk, pool);
   run.run();
   m.activations = as_double(run.dry().bytes());
@@ -232,7 +238,8 @@ std::int64_t learning_bytes(const ModelConfig& config, const LearningPass& of, T
   std::vector<Segment> segments, sources;
   for (std::int64_t i = 0; i < of.batch; ++i) {
     segments.push_back({i * of.length, of.length, 0, nullptr, config.encoder ? static_cast<int>(i) : -1});
-    if (config.encoder) sources.push_back({i * of.length, of.length});
+    const std::int64_t n = of.source_length.value_or(of.length);
+    if (config.encoder) sources.push_back({i * n, n});
   }
   DryPass dry(pool, std::move(segments), std::move(sources));
   Gradients gradients;

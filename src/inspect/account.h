@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,17 +28,19 @@ enum class Phase : std::uint8_t {
   decode,   ///< Token number `length` of a sequence, with the keys and values of the earlier ones in the cache.
   train,    ///< `length` tokens forward and backward, a loss at every position.
 };
-// In an encoder–decoder each phase has a source of `length` tokens, too: decode has its keys and values in the cache,
-// the others encode it; prefill then reads the first token of the target.
+// In an encoder–decoder each phase has a source, too: decode has its keys and values in the cache, the others encode
+// it; prefill then reads the first token of the target.
 
 std::string_view name_of(Phase phase);
 
 struct Workload {
   Phase phase = Phase::prefill;
   std::int64_t batch = 1;       ///< Sequences.
-  std::int64_t length = 1;      ///< Tokens of each.
+  std::int64_t length = 1;      ///< Tokens of each; of an encoder–decoder those of the target.
   double bytes_per_weight = 2;  ///< As stored.
   DType kv = DType::f32;        ///< The type of the KV cache.
+  /// Tokens of each source of an encoder–decoder; absent: as many as the target has.
+  std::optional<std::int64_t> source_length{};
 };
 
 struct Cost {
@@ -87,7 +90,8 @@ MemoryEstimate estimate_memory(const ModelConfig& config, const Workload& worklo
 struct LearningPass {
   std::int64_t batch = 1;
   std::int64_t length = 1;
-  DType dtype = DType::f32;  ///< The type of the weights.
+  std::optional<std::int64_t> source_length{};  ///< Absent: as many as `length`.
+  DType dtype = DType::f32;                     ///< The type of the weights.
   bool recompute = false;
   bool dropout = false;
 };

@@ -14,7 +14,7 @@ constexpr double kProgram = 16e6;  // code, tables, threads
 
 std::vector<MemoryPart> training_memory(const ModelConfig& config, const TrainWorkload& w, ThreadPool& pool) {
   const double n_params = as_double(count_params(config));
-  const LearningPass pass{w.batch, w.seq_len, w.dtype, w.recompute, w.dropout};
+  const LearningPass pass{w.batch, w.seq_len, {}, w.dtype, w.recompute, w.dropout};
   std::vector<MemoryPart> parts = {
       {"parameters", n_params * as_double(size_of(w.dtype))},
       {"masters", w.dtype == DType::f32 ? 0 : n_params * kFloat},

@@ -189,12 +189,13 @@ TEST(OwnFamily, RefusesCellsThatDoNotFit) {
   };
   using testing::HasSubstr;
   const Json both = {{"bidirectional", true}};
-  EXPECT_THAT(error_of(cell_pair("gru", {}, {{"d_hidden", 9}})), HasSubstr("copied states must have equal sizes"));
-  EXPECT_THAT(error_of(cell_pair("gru", {}, both)), HasSubstr("both directions"));
-  EXPECT_THAT(error_of(cell_pair("gru", {}, {{"n_layers", 1}})), HasSubstr("as many layers"));
-  EXPECT_THAT(error_of(cell_pair("lstm", {}, {{"layers", "gru"}})), HasSubstr("state of an LSTM"));
+  EXPECT_THAT(error_of(cell_pair("gru", Json::object(), {{"d_hidden", 9}})),
+              HasSubstr("copied states must have equal sizes"));
+  EXPECT_THAT(error_of(cell_pair("gru", Json::object(), both)), HasSubstr("both directions"));
+  EXPECT_THAT(error_of(cell_pair("gru", Json::object(), {{"n_layers", 1}})), HasSubstr("as many layers"));
+  EXPECT_THAT(error_of(cell_pair("lstm", Json::object(), {{"layers", "gru"}})), HasSubstr("state of an LSTM"));
   EXPECT_THAT(error_of(cell_pair("gru", both)), HasSubstr("earlier tokens"));
-  EXPECT_THAT(error_of(cell_pair("gru", {}, {{"layers", "attention"}, {"n_heads", 2}, {"d_ff", 8}})),
+  EXPECT_THAT(error_of(cell_pair("gru", Json::object(), {{"layers", "attention"}, {"n_heads", 2}, {"d_ff", 8}})),
               HasSubstr("additive attention, got neither"));
   EXPECT_THAT(error_of(cell_pair("dense")), HasSubstr("dense layers cannot read"));
   EXPECT_THAT(error_of(cells("gru", {{"attention", "additive"}})), HasSubstr("attention"));

@@ -72,6 +72,40 @@ TEST(Targets, APrefixContinuesWhatTheDecoderWrites) {
   EXPECT_EQ(free["source_ids"], Json({5, 6, 7}));
 }
 
+/// eval --beam scores what translate writes.
+TEST(EvalOfPairs, ScoresTheTranslations) {
+  const TempFolder folder;
+  Json tokenizer = Json::parse(R"({"version": "1.0", "normalizer": null, "pre_tokenizer": null, "post_processor": null,
+    "decoder": {"type": "Fuse"}, "model": {"type": "BPE", "merges": []}})");
+  for (int id = 0; id < 3; ++id) {
+    const char* const names[] = {"<s>", "<pad>", "</s>"};
+    tokenizer["added_tokens"].push_back({{"id", id}, {"content", names[id]}, {"special", true}});
+    tokenizer["model"]["vocab"][names[id]] = id;
+  }
+  for (int i = 0; i < 26; ++i) tokenizer["model"]["vocab"][std::string(1, static_cast<char>('a' + i))] = i + 3;
+  const std::string bart = pair_golden("bart"), file = folder / "tokenizer.json", source = folder / "source",
+                    target = folder / "target", written = folder / "written";
+  write_file(file, tokenizer.dump());
+  write_file(source, "abc\nzyx\nhello\n");
+  write_file(target, "cba\nxyz\nworld\n");
+  const Arguments common = {"--tokenizer", file, "--beam", "3"};
+  const auto with = [&](Arguments arguments, const Arguments& more) {
+    arguments.insert(arguments.end(), common.begin(), common.end());
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  };
+  write_file(written, output_of(with({"translate", bart, "-"}, {}), {.input = "abc\nzyx\nhello\n"}));
+  const Json scored = json_of({"score", written, target, "--tokenize", "char"});
+  const Json found = json_of(with({"eval", bart, source, "--target", target}, {"--tokenize", "char"}));
+  EXPECT_EQ(found["bleu"], scored["bleu"]);
+  EXPECT_EQ(found["chrf++"], scored["chrf++"]);
+  EXPECT_EQ(found["pairs"], 3);
+  EXPECT_THAT(output_of(with({"eval", bart, source, "--target", target}, {})), testing::HasSubstr("BLEU"));
+  write_file(target, "cba\nxyz\n");
+  expect_error(with({"eval", bart, source, "--target", target}, {}), {"source", "2 lines"});
+  expect_error(with({"eval", bart, source}, {}), {"--target"});
+}
+
 TEST(Encode, PrintsAVectorForEachText) {
   const std::string bert = masked_golden("bert");
   const Json one = json_of({"encode", bert, "--ids", "5,6,7"});

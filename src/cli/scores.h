@@ -1,0 +1,32 @@
+// BLEU and chrF of translations, which score and eval report.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <span>
+#include <string>
+
+#include "cli/output.h"
+#include "metrics/bleu.h"
+#include "metrics/chrf.h"
+
+namespace vitrine::cli {
+
+struct ScoreSettings {
+  std::string tokenize = "13a";
+  bool lowercase = false;
+};
+
+/// Adds --tokenize and --lowercase.
+void add_score_settings(CLI::App& command, ScoreSettings& settings);
+
+struct Scores {
+  Bleu bleu;
+  Chrf chrf;
+  std::string signature;
+};
+Scores scores_of(std::span<const LinePair> lines, const ScoreSettings& settings);
+/// Adds bleu, precisions, brevity_penalty, chrf, chrf++ and signature.
+void add_scores(const Scores& scores, Json& object);
+std::string to_string(const Scores& scores);  ///< A line for each.
+
+}  // namespace vitrine::cli
