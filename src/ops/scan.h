@@ -59,6 +59,7 @@ class Scan {
     Tensor gates;             // of z, [T, G · d]
     Tensor products;          // of u, [T, G · d]; the same as `gates`, except those of a GRU
     Tensor rows, contexts{};  // of the lanes of a step: du [n, G · d], dcontext [n, d_encoder]
+    MatrixView weight{};      // W_hhᵀ
     Tensor input_rows{};      // dz of these lanes [n, G · d]
   };
 
