@@ -44,16 +44,22 @@ std::int64_t capacity_of(const GenerateContext& context, const GenerateRequest& 
   return std::min(rest, std::max<std::int64_t>(0, request.max_tokens - 1)) + prompt_size;
 }
 
-/// Log-probabilities of all tokens. Sums of 1024 exponentials are float32, their total is double.
-void log_softmax(const Kernels& kernels, std::span<const float> logits, std::span<float> result) {
+/// log Σ exp(logits). Sums of kBlock exponentials are float32, their total is double.
+double log_normalizer(const Kernels& kernels, std::span<const float> logits) {
   constexpr std::size_t kBlock = 1024;
+  float exponentials[kBlock];
   const float largest = kernels.max(logits.data(), static_cast<std::int64_t>(logits.size()));
   double sum = 0;
   for (std::size_t first = 0; first < logits.size(); first += kBlock) {
     const std::size_t n = std::min(kBlock, logits.size() - first);
-    sum += static_cast<double>(kernels.exp_sum(&logits[first], static_cast<std::int64_t>(n), largest, &result[first]));
+    sum += static_cast<double>(kernels.exp_sum(&logits[first], static_cast<std::int64_t>(n), largest, exponentials));
   }
-  const double normalizer = static_cast<double>(largest) + math::log(sum);
+  return static_cast<double>(largest) + math::log(sum);
+}
+
+/// Log-probabilities of all tokens.
+void log_softmax(const Kernels& kernels, std::span<const float> logits, std::span<float> result) {
+  const double normalizer = log_normalizer(kernels, logits);
   for (std::size_t i = 0; i < logits.size(); ++i) {
     result[i] = static_cast<float>(static_cast<double>(logits[i]) - normalizer);
   }
@@ -144,7 +150,10 @@ void Sequence::choose(Branch& branch, std::span<const float> logits) {
   }
   const DrawKey key{request_.seed, request_.sequence, result_.ids.size()};
   const std::int32_t id = sample(scores, branch.ids, request_.sampling, key);
-  if (request_.wants_score) sum_ += logprob(logits, id);
+  if (request_.wants_score) {
+    const auto own = static_cast<double>(logits[static_cast<std::size_t>(id)]);
+    sum_ += own - log_normalizer(*context_.kernels, logits);
+  }
   if (std::find(request_.stop_ids.begin(), request_.stop_ids.end(), id) != request_.stop_ids.end()) {
     return finish(FinishReason::stop);
   }

@@ -47,6 +47,11 @@ std::optional<SiteId> end_of(const Pass& p, const ModelConfig& config) {
 Model::Model(ModelConfig config, ModelParams params, std::vector<std::shared_ptr<const void>> storage)
     : config_(std::move(config)), params_(std::move(params)), storage_(std::move(storage)) {
   validate(config_, "config");
+  const auto prepare = [](const StackConfig& c, StackParams& w) {
+    if (c.embedding.sinusoid) w.sinusoids = std::make_shared<SinusoidRows>(*c.embedding.sinusoid, c.d_model);
+  };
+  prepare(config_, params_);
+  if (config_.encoder) prepare(*config_.encoder, params_.encoder);
 }
 
 KvCache Model::make_cache(std::int64_t capacity, DType dtype, KvMemory& memory) const {

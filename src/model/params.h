@@ -1,6 +1,7 @@
 // The parameters of a model, with our names and shapes.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,6 +50,7 @@ struct BlockParams {
 };
 
 struct StackParams {
+  std::shared_ptr<SinusoidRows> sinusoids;  ///< Not a parameter: set by the model, if its positions are computed.
   Param embed;       ///< `[vocab_size, d_model]`; absent in an encoder that shares that of the decoder.
   Param pos_embed;   ///< `[first_position + max_seq_len, d_model]`, if there is a table of positions.
   Param type_embed;  ///< `[n_types, d_model]`, if tokens have types.

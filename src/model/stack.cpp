@@ -108,7 +108,7 @@ Tensor embed_sum(Pass& p, BlockSite at, const StackConfig& stack, const StackPar
   if (c.position_table) {
     x = add(p, x, p.tap(at(Site::pos_embed), embed_positions(p, w.pos_embed, c.first_position, x.rows(), at.stack)));
   } else if (c.sinusoid) {
-    x = add(p, x, p.tap(at(Site::pos_embed), embed_sinusoids(p, *c.sinusoid, c.first_position, x.shape, at.stack)));
+    x = add(p, x, p.tap(at(Site::pos_embed), embed_sinusoids(p, *w.sinusoids, c.first_position, x.shape, at.stack)));
   }
   const Shape rows{x.rows() * c.context, stack.d_model};  // each token's embedding has a norm of its own
   x = norm(p, at(Norm::embed), c.norm, w.embed_norm, x.reshaped(rows)).reshaped(x.shape);

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -100,28 +98,39 @@ Tensor embed_positions(Pass& p, const Param& table, std::int64_t first, std::int
   return x;
 }
 
-Tensor embed_sinusoids(Pass& p, Sinusoid kind, std::int64_t first, const Shape& shape, Stack stack) {
-  const Tensor x = p.tensor(shape);
-  const std::int64_t d = shape[1], n_sines = (d + 1) / 2;
-  const std::vector<double> frequency = sinusoid_frequencies(kind, d);
-  std::map<std::int64_t, std::vector<std::int64_t>> rows;  // by position: sequences share a position's sinusoid
-  for (const Segment& s : p.segments_of(stack)) {
-    for (std::int64_t i = 0; i < s.length && !p.shapes_only; ++i)
-      rows[first + s.position + i].push_back(s.first_row + i);
+SinusoidRows::SinusoidRows(Sinusoid kind, std::int64_t d)
+    : kind_(kind), frequency_(sinusoid_frequencies(kind, d)), d_(d) {}
+
+void SinusoidRows::compute(std::int64_t position, float* row) const {
+  const std::int64_t n_sines = (d_ + 1) / 2;
+  for (std::int64_t i = 0; i < d_; ++i) {
+    const bool is_sine = kind_ == Sinusoid::interleaved ? i % 2 == 0 : i < n_sines;
+    const std::int64_t pair = kind_ == Sinusoid::interleaved ? i / 2 : is_sine ? i : i - n_sines;
+    double angle = static_cast<double>(position) * frequency_[static_cast<std::size_t>(pair)];
+    if (kind_ == Sinusoid::tensor2tensor) angle = static_cast<double>(static_cast<float>(angle));
+    row[i] = static_cast<float>(is_sine ? math::sin(angle) : math::cos(angle));
   }
-  const std::vector<std::pair<std::int64_t, std::vector<std::int64_t>>> positions(rows.begin(), rows.end());
-  p.for_rows(static_cast<std::int64_t>(positions.size()), 64 * d, [&](std::int64_t i) {
-    const auto& [position, same] = positions[static_cast<std::size_t>(i)];
-    float* const row = x.row(same.front());
-    for (std::int64_t j = 0; j < d; ++j) {
-      const bool is_sine = kind == Sinusoid::interleaved ? j % 2 == 0 : j < n_sines;
-      const std::int64_t pair = kind == Sinusoid::interleaved ? j / 2 : is_sine ? j : j - n_sines;
-      double angle = static_cast<double>(position) * frequency[static_cast<std::size_t>(pair)];
-      if (kind == Sinusoid::tensor2tensor) angle = static_cast<double>(static_cast<float>(angle));
-      row[j] = static_cast<float>(is_sine ? math::sin(angle) : math::cos(angle));
+}
+
+void SinusoidRows::copy(std::int64_t position, float* row) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto it = rows_.find(position); it != rows_.end()) {
+      std::copy(it->second.begin(), it->second.end(), row);
+      return;
     }
-    for (std::size_t r = 1; r < same.size(); ++r) std::copy_n(row, d, x.row(same[r]));
-  });
+  }
+  compute(position, row);
+  const std::lock_guard lock(mutex_);
+  if (rows_.size() < kMostKept) rows_.try_emplace(position, row, row + d_);
+}
+
+Tensor embed_sinusoids(Pass& p, SinusoidRows& sinusoids, std::int64_t first, const Shape& shape, Stack stack) {
+  const Tensor x = p.tensor(shape);
+  for (const Segment& s : p.segments_of(stack)) {
+    p.for_rows(s.length, 64 * x.row_size(),
+               [&](std::int64_t i) { sinusoids.copy(first + s.position + i, x.row(s.first_row + i)); });
+  }
   p.record("embed_sinusoids", {}, x, [] {});
   if (p.ledger != nullptr) p.ledger->name("pos_embed");
   return x;

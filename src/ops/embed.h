@@ -11,9 +11,12 @@
 // positions); tensor2tensor, layers/common_attention.py (its frequencies).
 #pragma once
 
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <unordered_map>
+#include <vector>
 
 #include "pass/pass.h"
 
@@ -22,6 +25,25 @@ namespace vitrine {
 /// The order of a sinusoid's elements. interleaved: sine and cosine in turn. halves: all sines, then all cosines.
 /// tensor2tensor: halves, with frequency[i] = 10000^(−i/(d/2 − 1)).
 enum class Sinusoid : std::uint8_t { interleaved, halves, tensor2tensor };
+
+/// Rows of sinusoids, which are kept once they have been computed. Thread-safe.
+class SinusoidRows {
+ public:
+  SinusoidRows(Sinusoid kind, std::int64_t d);
+  /// Sets `row` `[d]` to the sinusoid of a position.
+  void copy(std::int64_t position, float* row);
+
+ private:
+  static constexpr std::size_t kMostKept = 4096;
+
+  void compute(std::int64_t position, float* row) const;
+
+  Sinusoid kind_;
+  std::vector<double> frequency_;  // [(d + 1) / 2], radians per position
+  std::int64_t d_;
+  std::mutex mutex_;
+  std::unordered_map<std::int64_t, std::vector<float>> rows_;  // by position
+};
 
 struct EmbedOptions {
   float scale = 1.0f;
@@ -35,6 +57,6 @@ Tensor embed(Pass& p, const Param& table, std::span<const std::int32_t> ids, con
 /// beyond the table.
 Tensor embed_positions(Pass& p, const Param& table, std::int64_t first, std::int64_t n_rows, Stack stack = Stack::only);
 /// `[T, d]`: the sinusoids at the positions of the stack's segments, from `first` on. They have no gradient.
-Tensor embed_sinusoids(Pass& p, Sinusoid kind, std::int64_t first, const Shape& shape, Stack stack);
+Tensor embed_sinusoids(Pass& p, SinusoidRows& sinusoids, std::int64_t first, const Shape& shape, Stack stack);
 
 }  // namespace vitrine
