@@ -63,6 +63,7 @@ class TrainingData {
   virtual const TokenInfo& info() const = 0;
   virtual const TokenInfo* source_info() const { return nullptr; }
   virtual std::int64_t training_tokens() const = 0;  ///< Of an epoch.
+  virtual double samples_per_epoch() const = 0;      ///< Pairs, or parts of the text of the length of a sample.
   virtual double tokens_per_byte() const = 0;        ///< Of the held-out text.
 
  protected:
@@ -79,6 +80,7 @@ class Dataset {
   std::int64_t train_tokens() const { return train_tokens_; }  ///< [0, train_tokens()) of the stream; then validation.
   std::int64_t validation_tokens() const { return shards_->tokens() - train_tokens_; }
   std::int64_t samples_per_epoch() const { return windows_; }
+  std::int64_t seq_len() const { return options_.sequence; }
 
   /// Batch `step`: samples step·B to step·B + B − 1.
   Batch batch(std::int64_t step) const;

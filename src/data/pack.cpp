@@ -71,10 +71,9 @@ class Round {
 }  // namespace
 
 std::optional<std::int32_t> special_token(const Tokenizer& tokenizer, const std::string& text) {
-  std::vector<std::int32_t> ids = tokenizer.encode(text, SpecialTokens::apply);
-  if (ids.size() == 2 && tokenizer.bos() == ids.front()) ids.erase(ids.begin());
-  if (ids.size() == 1 && tokenizer.bytes(ids.front()).empty() && tokenizer.piece(ids.front()) == text)
-    return ids.front();
+  for (const std::int32_t id : tokenizer.encode(text, SpecialTokens::apply)) {  // possibly between BOS and EOS
+    if (tokenizer.bytes(id).empty() && tokenizer.piece(id) == text) return id;
+  }
   return std::nullopt;
 }
 

@@ -58,6 +58,7 @@ class PairCorpus : public TrainingData {
   const TokenInfo& info() const override;
   const TokenInfo* source_info() const override;
   std::int64_t training_tokens() const override;
+  double samples_per_epoch() const override { return static_cast<double>(training_pairs()); }
   double tokens_per_byte() const override;
 
   std::int64_t training_pairs() const;

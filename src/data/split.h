@@ -22,6 +22,9 @@ class SplitCorpus : public TrainingData {
   Batch validation_batch(std::int64_t index) const override { return held_out()->validation_batch(index); }
   const TokenInfo& info() const override { return shards_.info(); }
   std::int64_t training_tokens() const override { return training_.train_tokens(); }
+  double samples_per_epoch() const override {
+    return static_cast<double>(training_tokens()) / static_cast<double>(training_.seq_len());
+  }
   double tokens_per_byte() const override;
 
   const TokenShards& shards() const { return shards_; }

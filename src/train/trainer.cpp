@@ -233,13 +233,12 @@ void TrainingRun::tell_plan() {
   const StepOptions& t = c_.train;
   const ModelConfig& config = model().config();
   const auto n_params = static_cast<double>(count_params(config));
-  const auto tokens = static_cast<double>(t.batch * t.seq_len);
   const auto corpus = static_cast<double>(corpus_->training_tokens());
   tell(
       fmt::format("{:.2f} M parameters ({}); {} steps of {} x {} tokens: {:.2f} epochs of {} tokens; {:.3g} parameters "
                   "per token of the corpus",
                   n_params / 1e6, start_.files.family.model_type, t.steps, t.batch, t.seq_len,
-                  static_cast<double>(t.steps) * tokens / corpus, corpus_->training_tokens(), n_params / corpus));
+                  static_cast<double>(t.steps * t.batch) / corpus_->samples_per_epoch(), corpus_->training_tokens(), n_params / corpus));
   if (start_.files.family.model_type == "vitrine") {
     tell("no published family has this config: only vitrine can read its checkpoints (model_type vitrine)");
   }

@@ -97,5 +97,19 @@ TEST_F(TrainTokenizer, CtrlCStopsIt) {
   EXPECT_EQ(folder_.files(), std::set<std::string>{"text.txt"});
 }
 
+/// A tokenizer that appends its end to every text can be that of targets: the end is there once.
+TEST(TrainTokenizer, WithAnEndItIsTheTokenizerOfTargets) {
+  const TempFolder folder;
+  const std::string words = folder / "words", sounds = folder / "sounds", target = folder / "sounds.json";
+  write_file(words, "ab\nba\n");
+  write_file(sounds, "A B\nB A\n");
+  output_of({"tokenizer", "train", words, "--model", "char", "--special", "<pad>", "--out", folder / "words.json"});
+  output_of({"tokenizer", "train", sounds, "--model", "word", "--special", "<pad>", "--special", "</s>", "--eos",
+             "</s>", "--out", target});
+  EXPECT_THAT(output_of({"data", "pack", words, "--target", sounds, "--tokenizer", folder / "words.json",
+                         "--target-tokenizer", target, "--out", folder / "pairs"}),
+              testing::HasSubstr("2 pairs, 4 source tokens, 6 target tokens"));
+}
+
 }  // namespace
 }  // namespace vitrine::test
