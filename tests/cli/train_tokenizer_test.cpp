@@ -98,7 +98,7 @@ TEST_F(TrainTokenizer, CtrlCStopsIt) {
 }
 
 /// A tokenizer that appends its end to every text can be that of targets: the end is there once.
-TEST(TrainTokenizer, WithAnEndItIsTheTokenizerOfTargets) {
+TEST(TargetTokenizer, MayAppendItsEnd) {
   const TempFolder folder;
   const std::string words = folder / "words", sounds = folder / "sounds", target = folder / "sounds.json";
   write_file(words, "ab\nba\n");
