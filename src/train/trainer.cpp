@@ -238,7 +238,8 @@ void TrainingRun::tell_plan() {
       fmt::format("{:.2f} M parameters ({}); {} steps of {} x {} tokens: {:.2f} epochs of {} tokens; {:.3g} parameters "
                   "per token of the corpus",
                   n_params / 1e6, start_.files.family.model_type, t.steps, t.batch, t.seq_len,
-                  static_cast<double>(t.steps * t.batch) / corpus_->samples_per_epoch(), corpus_->training_tokens(), n_params / corpus));
+                  static_cast<double>(t.steps * t.batch) / corpus_->samples_per_epoch(), corpus_->training_tokens(),
+                  n_params / corpus));
   if (start_.files.family.model_type == "vitrine") {
     tell("no published family has this config: only vitrine can read its checkpoints (model_type vitrine)");
   }
