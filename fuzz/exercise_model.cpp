@@ -13,26 +13,64 @@ namespace {
 
 constexpr std::int64_t kTokens = 3;
 
+using Ids = std::vector<std::int32_t>;
 using Logits = std::vector<float>;
 
-/// Logits of `ids`, run in chunks of `chunk` tokens with a cache; nothing if the model refuses the pass.
-std::optional<Logits> run(const Model& model, const std::vector<std::int32_t>& ids, std::int64_t chunk,
-                          const Kernels& kernels) {
+/// What a model reads; `source` is for the encoder of an encoder–decoder.
+struct Input {
+  Ids ids, source;
+};
+
+/// The last ids of a vocabulary.
+Ids last_ids(std::int64_t vocab_size, std::int64_t max_length) {
+  Ids ids(static_cast<std::size_t>(std::min(kTokens, max_length)));
+  std::iota(ids.begin(), ids.end(), 0);
+  for (std::int32_t& id : ids) id = static_cast<std::int32_t>(vocab_size - 1 - id % vocab_size);
+  return ids;
+}
+
+/// Runs the rows [first, first + length), which continue those in `cache` if there is one, and appends their logits.
+void run_rows(const Model& model, const Input& input, std::int64_t first, std::int64_t length, KvCache* cache,
+              Machine machine, Logits& logits) {
+  Pass pass{machine, {{0, length, first, cache}}, {}};
+  Tokens tokens(std::span(input.ids).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(length)));
+  if (first == 0 && !input.source.empty()) {
+    pass.segments[0].source = 0;
+    pass.sources = {{0, static_cast<std::int64_t>(input.source.size())}};
+    tokens.source = input.source;
+  }
+  pass.logits = {LogitRequest::Rows::range, 0, length,
+                 [&](std::int64_t, const Tensor& t) { logits.insert(logits.end(), t.data, t.data + t.count()); }};
+  model.forward(pass, tokens);
+}
+
+/// The logits of `input`; nothing if the model refuses the pass.
+std::optional<Logits> run_at_once(const Model& model, const Input& input, const Kernels& kernels) {
   Logits logits;
   ThreadPool pool(1);
   Arena arena;
-  const auto n = static_cast<std::int64_t>(ids.size());
-  KvCache cache = model.make_cache(n, DType::f32);
   try {
-    for (std::int64_t first = 0; first < n; first += chunk) {
-      const std::int64_t length = std::min(chunk, n - first);
-      Pass pass{{pool, kernels, arena}, {{0, length, first, &cache}}, {}};
-      pass.logits = {LogitRequest::Rows::range, 0, length,
-                     [&](std::int64_t, const Tensor& t) { logits.insert(logits.end(), t.data, t.data + t.count()); }};
-      model.forward(pass, std::span(ids).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(length)));
-    }
+    run_rows(model, input, 0, static_cast<std::int64_t>(input.ids.size()), nullptr, {pool, kernels, arena}, logits);
   } catch (const BadInput&) {
     return std::nullopt;  // values that are not finite
+  }
+  return logits;
+}
+
+/// The same, token by token with a cache.
+std::optional<Logits> run_one_by_one(const Model& model, const Input& input, const Kernels& kernels) {
+  Logits logits;
+  ThreadPool pool(1);
+  Arena arena;
+  const auto n = static_cast<std::int64_t>(input.ids.size());
+  try {
+    KvCache cache = model.make_cache(n, DType::f32);
+    if (!input.source.empty()) {
+      cache.set_source(model.make_source_cache(static_cast<std::int64_t>(input.source.size()), DType::f32));
+    }
+    for (std::int64_t t = 0; t < n; ++t) run_rows(model, input, t, 1, &cache, {pool, kernels, arena}, logits);
+  } catch (const BadInput&) {
+    return std::nullopt;
   }
   return logits;
 }
@@ -42,16 +80,16 @@ std::optional<Logits> run(const Model& model, const std::vector<std::int32_t>& i
 void exercise_model(const Checkpoint& checkpoint) {
   const Model& model = *checkpoint.model;
   const ModelConfig& config = model.config();
-  std::vector<std::int32_t> ids(static_cast<std::size_t>(std::min(kTokens, config.max_seq_len)));
-  std::iota(ids.begin(), ids.end(), 0);
-  for (std::int32_t& id : ids) id = static_cast<std::int32_t>(config.vocab_size - 1 - id % config.vocab_size);
-  const auto at_once = run(model, ids, kTokens, default_kernels());
-  const auto one_by_one = run(model, ids, 1, kernels_for(Isa::scalar));
-  expect(at_once.has_value() == one_by_one.has_value(), "a model is refused however it runs");
+  Input input{last_ids(config.vocab_size, config.max_seq_len), {}};
+  if (config.encoder) input.source = last_ids(config.encoder->vocab_size, config.encoder->max_seq_len);
+  const auto at_once = run_at_once(model, input, default_kernels());
+  const auto again = is_bidirectional(config) ? run_at_once(model, input, kernels_for(Isa::scalar))
+                                              : run_one_by_one(model, input, kernels_for(Isa::scalar));
+  expect(at_once.has_value() == again.has_value(), "a model is refused however it runs");
   if (!at_once) return;
-  expect(at_once->size() == ids.size() * static_cast<std::size_t>(config.vocab_size), "every token has logits");
-  expect(at_once->size() == one_by_one->size() &&
-             std::memcmp(at_once->data(), one_by_one->data(), at_once->size() * sizeof(float)) == 0,
+  expect(at_once->size() == input.ids.size() * static_cast<std::size_t>(config.vocab_size), "every token has logits");
+  expect(at_once->size() == again->size() &&
+             std::memcmp(at_once->data(), again->data(), at_once->size() * sizeof(float)) == 0,
          "logits have the same bits however the model runs");
 }
 

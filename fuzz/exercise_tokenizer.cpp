@@ -49,8 +49,12 @@ int fuzz_tokenizer(std::string_view input,
     const std::unique_ptr<const Tokenizer> tokenizer = parse(file);
     expect(is_refused(*tokenizer, -1) && is_refused(*tokenizer, static_cast<std::int32_t>(tokenizer->vocab_size())),
            "ids beyond the vocabulary are refused");
-    exercise(*tokenizer, (after.empty() ? file : after).substr(0, kMaxTextBytes));
+    const std::string_view text = (after.empty() ? file : after).substr(0, kMaxTextBytes);
+    exercise(*tokenizer, text);
     exercise(*tokenizer, kText);
+    if (&tokenizer->target() == tokenizer.get()) return;
+    exercise(tokenizer->target(), text);
+    exercise(tokenizer->target(), kText);
   });
 }
 

@@ -4,6 +4,7 @@
 // stdout is a pipe that its reader has closed.
 #include <fcntl.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <new>
@@ -26,23 +27,38 @@ std::atomic<int> g_clean_stops = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
 bool g_has_terminal = false;  // whether stderr is a terminal
 
+/// `timeout` sends a signal to its child and to the child's process group, so one request can arrive twice. The program
+/// takes all signals within this time for one request.
+constexpr double kSecondsOfRequest = 0.3;
+
+double seconds_now() {
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC, &time);  // may be called in a handler
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 void on_signal(int number) {
-  if (g_clean_stops == 0) {
+  static double first_request = 0;  // handlers do not interrupt each other: sa_mask
+  const double now = seconds_now();
+  if (g_interrupted && now - first_request < kSecondsOfRequest) return;
+  if (g_clean_stops == 0 || g_interrupted) {
     std::string_view note = "\r\x1B[Kvitrine: interrupted\n";  // a progress bar may be there
     if (!g_has_terminal) note.remove_prefix(4);
     (void)!::write(STDERR_FILENO, note.data(), note.size());  // the process exits even if this fails
     ::_exit(128 + number);
   }
+  first_request = now;
   g_signal = number;
   g_interrupted = true;
 }
 
-/// Makes a signal end the process, or request a clean stop (see CleanStop). A second signal always ends it.
+/// Makes a signal end the process, or request a clean stop (see CleanStop). A second request ends it.
 void handle_signals() {
   g_has_terminal = is_terminal(STDERR_FILENO);
   struct sigaction action {};
   action.sa_handler = on_signal;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigemptyset(&action.sa_mask);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&action.sa_mask, number);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   struct sigaction hangup {};
