@@ -14,13 +14,6 @@ double count_back(std::int64_t position, std::int64_t n, std::int64_t most) {
 
 }  // namespace
 
-Positions Mask::visible(std::int64_t position, std::int64_t n_positions) const {
-  const std::int64_t reach = window.value_or(n_positions);
-  const std::int64_t begin = window ? std::max<std::int64_t>(0, position - reach + 1) : 0;
-  const std::int64_t end = kind == Kind::causal ? position + 1 : window ? position + reach : n_positions;
-  return {std::min(begin, n_positions), std::min(end, n_positions)};
-}
-
 double Mask::count_visible(std::int64_t position, std::int64_t n, std::int64_t n_positions) const {
   if (kind == Kind::full && !window) return static_cast<double>(n) * static_cast<double>(n_positions);
   const std::int64_t most = window.value_or(position + n);

@@ -1,6 +1,7 @@
 // Which positions a query may attend to.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -15,8 +16,8 @@ struct Positions {
 };
 
 /// Causal: a query attends to its own position and earlier ones. Full: it attends to every position of its segment.
-/// Segments of different lengths need no padding mask, because segments have no padding. A window excludes positions
-/// that are more than `window` − 1 from the query's own.
+/// A window excludes positions that are more than `window` − 1 from the query's own. Segments of different lengths need
+/// no mask: each attends to itself.
 struct Mask {
   enum class Kind : std::uint8_t { causal, full };
 
@@ -24,7 +25,12 @@ struct Mask {
   std::optional<std::int64_t> window;  ///< In tokens, including the query's own.
 
   /// The positions in [0, n_positions) that the query at `position` attends to.
-  Positions visible(std::int64_t position, std::int64_t n_positions) const;
+  Positions visible(std::int64_t position, std::int64_t n_positions) const {
+    const std::int64_t reach = window.value_or(n_positions);
+    const std::int64_t begin = window ? std::max<std::int64_t>(0, position - reach + 1) : 0;
+    const std::int64_t end = kind == Kind::causal ? position + 1 : window ? position + reach : n_positions;
+    return {std::min(begin, n_positions), std::min(end, n_positions)};
+  }
   /// The sum of visible(position).size() over `n` queries, the first at `position`.
   double count_visible(std::int64_t position, std::int64_t n, std::int64_t n_positions) const;
 
