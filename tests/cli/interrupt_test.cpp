@@ -1,4 +1,7 @@
 // Signals, and standard files that are closed, full or broken.
+#include <chrono>
+#include <thread>
+
 #include "cli/program.h"
 
 namespace vitrine::test {
@@ -11,12 +14,15 @@ class Interrupt : public testing::Test {
             "1",        "--tokenizer",  tokenizer_,
             "--greedy", "--max-tokens", std::to_string(max_tokens)};
   }
-  /// Sends SIGINT while a file is being written. No new file may remain, and the old file must be unchanged.
+  /// Sends SIGINT while a file is being written, twice at once, as `timeout` does. No new file may remain, and the old
+  /// file must be unchanged.
   void expect_clean_stop(const Arguments& arguments) {
     write_file(folder_ / "out", "old");
     const std::set<std::string> before = folder_.files();
     Program program(arguments);
     program.wait_until([&] { return folder_.files() != before; });
+    program.send(SIGINT);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // pending signals of the same number are delivered once
     program.send(SIGINT);
     const Outcome o = program.finish();
     EXPECT_EQ(o.status, 130) << o.err;
