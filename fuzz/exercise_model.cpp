@@ -44,35 +44,27 @@ void run_rows(const Model& model, const Input& input, std::int64_t first, std::i
   model.forward(pass, tokens);
 }
 
-/// The logits of `input`; nothing if the model refuses the pass.
-std::optional<Logits> run_at_once(const Model& model, const Input& input, const Kernels& kernels) {
-  Logits logits;
-  ThreadPool pool(1);
-  Arena arena;
-  try {
-    run_rows(model, input, 0, static_cast<std::int64_t>(input.ids.size()), nullptr, {pool, kernels, arena}, logits);
-  } catch (const BadInput&) {
-    return std::nullopt;  // values that are not finite
-  }
-  return logits;
-}
-
-/// The same, token by token with a cache.
-std::optional<Logits> run_one_by_one(const Model& model, const Input& input, const Kernels& kernels) {
-  Logits logits;
-  ThreadPool pool(1);
-  Arena arena;
+/// The logits of `input`, all tokens at once or, with a cache, one by one; nothing if the model refuses the pass.
+std::optional<Logits> run(const Model& model, const Input& input, Isa isa, bool one_by_one) {
   const auto n = static_cast<std::int64_t>(input.ids.size());
+  Logits logits;
+  ThreadPool pool(1);
+  Arena arena;
+  const Machine machine{pool, kernels_for(isa), arena};
   try {
+    if (!one_by_one) {
+      run_rows(model, input, 0, n, nullptr, machine, logits);
+      return logits;
+    }
     KvCache cache = model.make_cache(n, DType::f32);
     if (!input.source.empty()) {
       cache.set_source(model.make_source_cache(static_cast<std::int64_t>(input.source.size()), DType::f32));
     }
-    for (std::int64_t t = 0; t < n; ++t) run_rows(model, input, t, 1, &cache, {pool, kernels, arena}, logits);
+    for (std::int64_t t = 0; t < n; ++t) run_rows(model, input, t, 1, &cache, machine, logits);
+    return logits;
   } catch (const BadInput&) {
-    return std::nullopt;
+    return std::nullopt;  // values that are not finite
   }
-  return logits;
 }
 
 }  // namespace
@@ -82,9 +74,8 @@ void exercise_model(const Checkpoint& checkpoint) {
   const ModelConfig& config = model.config();
   Input input{last_ids(config.vocab_size, config.max_seq_len), {}};
   if (config.encoder) input.source = last_ids(config.encoder->vocab_size, config.encoder->max_seq_len);
-  const auto at_once = run_at_once(model, input, default_kernels());
-  const auto again = is_bidirectional(config) ? run_at_once(model, input, kernels_for(Isa::scalar))
-                                              : run_one_by_one(model, input, kernels_for(Isa::scalar));
+  const auto at_once = run(model, input, default_kernels().isa, false);
+  const auto again = run(model, input, Isa::scalar, !is_bidirectional(config));
   expect(at_once.has_value() == again.has_value(), "a model is refused however it runs");
   if (!at_once) return;
   expect(at_once->size() == input.ids.size() * static_cast<std::size_t>(config.vocab_size), "every token has logits");

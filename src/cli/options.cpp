@@ -48,7 +48,11 @@ void add_common(CLI::App& command, Options& o) {
   command.add_option(
       "--pattern", o.tokenizer_options.pattern,
       "Regex that splits text into words, for tokenizers of tiktoken ranks (default: the published one)");
-  command.add_option("--compute", o.compute, "Arithmetic of matrix products: auto, f32 or int8")
+  command
+      .add_option(
+          "--compute", o.compute,
+          "How quantized weights are multiplied: int8 rounds the activations to 8 bits, f32 does not; auto: int8 if "
+          "there are any")
       ->check(CLI::IsMember({"auto", "f32", "int8"}));
   command.add_option("--kv", o.kv, "Type of the KV cache: f32, bf16, f16 or int8")
       ->check(CLI::IsMember({"f32", "bf16", "f16", "int8"}));
@@ -126,11 +130,21 @@ std::string read_text(const std::string& text) {
   return all;
 }
 
+bool has_blocks(const Model& model) {
+  bool found = false;
+  for_each_param(model.config(), model.params(), [&](const Param& param, const std::string&, const Shape&) {
+    found = found || is_blocks(param.view.dtype);
+  });
+  return found;
+}
+
 Session open_model(const Options& o, const std::string& given, bool needs_tokenizer) {
   Session session;
   const std::string path = given.empty() ? default_model() : given;
   session.checkpoint = load_checkpoint(path, {o.allowed_config_keys});
-  if (o.compute == "int8") throw Unsupported("--compute", "int8 is not supported yet; auto and f32 are");
+  if (o.compute == "int8" && !has_blocks(*session.checkpoint.model)) {
+    throw Unsupported("--compute", "int8 multiplies quantized weights, but {} has none", path);
+  }
   session.pool = std::make_unique<ThreadPool>(o.thread_count());
   if (!o.tokenizer.empty()) {
     session.tokenizer = load_tokenizer(o.tokenizer, o.tokenizer_options);
@@ -240,6 +254,7 @@ std::int64_t stored_bytes(const Model& model) {
 }
 
 Session open_learning_session(const Options& o, const char* where) {
+  if (o.compute == "int8") throw Unsupported("--compute", "gradients are computed in f32, got int8");
   if (o.kv != "f32") throw Unsupported("--kv", "gradients need f32 keys and values, got {}", o.kv);
   Session session = open_full_session(o);
   const ModelConfig& config = session.checkpoint.model->config();
@@ -291,7 +306,10 @@ std::optional<std::int32_t> Session::bos() const {
 }
 
 GenerateContext Session::context(const Options& o) const {
-  return {checkpoint.model.get(), pool.get(), &default_kernels(), tokenizer.get(), kv_dtype(o.kv), &interrupted()};
+  GenerateContext context{checkpoint.model.get(), pool.get(),     &default_kernels(),
+                          tokenizer.get(),        kv_dtype(o.kv), &interrupted()};
+  if (o.compute == "f32") context.compute = Compute::f32;
+  return context;
 }
 
 std::string Session::piece(std::int32_t id) const {

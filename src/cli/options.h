@@ -145,6 +145,8 @@ Session open_model(const Options& options, const std::string& path, bool needs_t
 /// The same, with the model's tokenizer if it has one, which must be the case if `needs_tokenizer`.
 Session open_for_texts(const Options& options, const std::string& path, bool needs_tokenizer);
 
+/// Whether a weight has a block format.
+bool has_blocks(const Model& model);
 /// The size of a model's parameters as they are stored, in bytes.
 std::int64_t stored_bytes(const Model& model);
 

@@ -18,11 +18,12 @@ struct TrainCommand : Options {
   bool resume = false;
 };
 
-std::string line_of(const TrainProgress& p, double left_s) {
+std::string line_of(const TrainProgress& p, std::optional<double> left_s) {
   std::string line = fmt::format("step {}/{}  loss {:.4f}  lr {:.2e}  norm {:.3f}  {:.0f} tokens/s", p.step, p.steps,
                                  p.loss, p.lr, p.grad_norm, p.tokens_per_s);
   if (p.val_loss) line += fmt::format("  val {:.4f}", *p.val_loss);
-  return line + fmt::format("  {:.0f} MB  {} left", static_cast<double>(peak_memory()) / 1e6, duration_text(left_s));
+  line += fmt::format("  {:.0f} MB", static_cast<double>(peak_memory()) / 1e6);
+  return left_s ? line + fmt::format("  {} left", duration_text(*left_s)) : line;
 }
 
 void run_train(const TrainCommand& o) {
@@ -38,15 +39,21 @@ void run_train(const TrainCommand& o) {
   run.build = VITRINE_VERSION " " VITRINE_BUILD_TYPE;
   forget_peak_memory();
   LiveLine live;
+  // The first step of a run includes loading, so the time left is estimated from the steps after it.
   std::optional<std::int64_t> first;
-  const auto begun = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point first_at;
   run.loaded = stop_cleanly;
   run.tell = [&](const std::string& line) { live.keep(line); };
   run.show_text = [&](const std::string& text) { live.keep("  | " + text); };
   run.show = [&](const TrainProgress& p) {
-    if (!first) first = p.step - 1;
-    const double s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-    const double left = s / static_cast<double>(p.step - *first) * static_cast<double>(p.steps - p.step);
+    const auto now = std::chrono::steady_clock::now();
+    std::optional<double> left;
+    if (!first) {
+      first = p.step, first_at = now;
+    } else if (p.step > *first) {
+      const double s = std::chrono::duration<double>(now - first_at).count();
+      left = s / static_cast<double>(p.step - *first) * static_cast<double>(p.steps - p.step);
+    }
     const bool is_due = p.step == p.steps || p.step % std::max<std::int64_t>(config.log.every, 1) == 0;
     live.show(line_of(p, left), is_due);
   };

@@ -122,7 +122,10 @@ class Step {
       facts_.gradients[facts_.backward.back()] = seen(id, gradient);
       log.see_gradient(id, gradient);
     });
-    Pass pass{{pool_, default_kernels(), arena_}, {{0, facts_.n_tokens(), 0, nullptr}}, {}, &recorder};
+    Pass pass{{pool_, default_kernels(), arena_, nullptr, false, Compute::f32},
+              {{0, facts_.n_tokens(), 0, nullptr}},
+              {},
+              &recorder};
     pass.training = {&tape, &loss, &found};
     pass.ledger = &ledger;
     model_.trainable.model().learn(pass, facts_.ids);
@@ -145,7 +148,8 @@ class Step {
   void predict_again() {
     LossRequest loss{facts_.targets, facts_.weights};
     LossResult found;
-    Pass pass{{pool_, default_kernels(), arena_}, {{0, facts_.n_tokens(), 0, nullptr}}, {}};
+    Pass pass{
+        {pool_, default_kernels(), arena_, nullptr, false, Compute::f32}, {{0, facts_.n_tokens(), 0, nullptr}}, {}};
     pass.training = {nullptr, &loss, &found};
     pass.logits.receive = [&](std::int64_t, const Tensor& logits) { facts_.logits_after = seen({}, logits); };
     model_.trainable.model().forward(pass, facts_.ids);
@@ -158,7 +162,7 @@ class Step {
  private:
   Seen softmax(const Seen& logits) {
     const ArenaScope scope(arena_);
-    Pass pass{{pool_, default_kernels(), arena_}, {}, {}};
+    Pass pass{{pool_, default_kernels(), arena_, nullptr, false, Compute::f32}, {}, {}};
     const Tensor x = arena_.tensor(logits.shape);
     std::copy(logits.values.begin(), logits.values.end(), x.data);
     return seen({}, softmax_rows(pass, x));

@@ -19,6 +19,7 @@ struct GenerateContext {
   const std::atomic<bool>* interrupt = nullptr;
   Taps* taps = nullptr;  ///< They see every pass, with the rows of all its sequences.
   KvMemory* kv_memory = &system_kv_memory();
+  Compute compute = Compute::automatic;
 
   /// A cache for a sequence of at most `capacity` tokens, and for a source of `n_source` tokens, if there is one.
   KvCache make_cache(std::int64_t capacity, std::size_t n_source = 0) const {
@@ -29,7 +30,7 @@ struct GenerateContext {
     return cache;
   }
   Pass make_pass(Arena& arena, std::vector<Segment> segments = {}) const {
-    return {{*pool, *kernels, arena, interrupt}, std::move(segments), {}, taps, kv_dtype};
+    return {{*pool, *kernels, arena, interrupt, false, compute}, std::move(segments), {}, taps, kv_dtype};
   }
   /// Throws BadInput for ids outside the vocabulary.
   void check_ids(std::span<const std::int32_t> ids) const { check_ids(ids, model->config().vocab_size); }

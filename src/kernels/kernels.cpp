@@ -9,24 +9,44 @@
 namespace vitrine {
 namespace {
 
-constexpr Isa kIsas[] = {Isa::scalar, Isa::avx2, Isa::avx512};
+constexpr Isa kIsas[] = {Isa::scalar, Isa::avx2, Isa::avxvnni, Isa::avx512, Isa::avx512vnni};
 
 std::string_view instructions_of(Isa isa) {
-  return isa == Isa::avx512 ? "AVX-512 (F, BW, DQ, VL)" : "AVX2 with FMA and F16C";
+  switch (isa) {
+    case Isa::scalar:
+      break;
+    case Isa::avx2:
+      return "AVX2 with FMA and F16C";
+    case Isa::avxvnni:
+      return "AVX-VNNI";
+    case Isa::avx512:
+      return "AVX-512 (F, BW, DQ, VL)";
+    case Isa::avx512vnni:
+      return "AVX-512 VNNI";
+  }
+  return "known instructions";
 }
 
 }  // namespace
 
+Kernels joined(Isa isa, const Kernels& kernels, const BlockKernels& blocks) {
+  Kernels table = kernels;
+  table.isa = isa;
+  table.blocks = blocks;
+  return table;
+}
+
 std::vector<Isa> available_isas() {
   std::vector<Isa> isas = {Isa::scalar};
-  for (const Kernels* table : vector_kernels()) isas.push_back(table->isa);
+  for (const Kernels& table : vector_kernels()) isas.push_back(table.isa);
   return isas;
 }
 
 const Kernels& kernels_for(Isa isa) {
-  if (isa == Isa::scalar) return kScalarKernels;
-  for (const Kernels* table : vector_kernels()) {
-    if (table->isa == isa) return *table;
+  static const Kernels scalar = joined(Isa::scalar, kScalarKernels, kScalarBlocks);
+  if (isa == Isa::scalar) return scalar;
+  for (const Kernels& table : vector_kernels()) {
+    if (table.isa == isa) return table;
   }
   throw Unsupported("VITRINE_ISA", "this machine has no {}", instructions_of(isa));
 }
@@ -35,7 +55,7 @@ const Kernels& kernels_named(std::string_view name) {
   for (const Isa isa : kIsas) {
     if (name == name_of(isa)) return kernels_for(isa);
   }
-  throw BadInput("VITRINE_ISA", "expected scalar, avx2 or avx512, got \"{}\"", name);
+  throw BadInput("VITRINE_ISA", "expected scalar, avx2, avxvnni, avx512 or avx512vnni, got \"{}\"", name);
 }
 
 const Kernels& default_kernels() {
@@ -52,8 +72,12 @@ std::string_view name_of(Isa isa) {
       return "scalar";
     case Isa::avx2:
       return "avx2";
+    case Isa::avxvnni:
+      return "avxvnni";
     case Isa::avx512:
       return "avx512";
+    case Isa::avx512vnni:
+      return "avx512vnni";
   }
   return "unknown";
 }

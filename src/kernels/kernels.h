@@ -17,7 +17,7 @@
 
 namespace vitrine {
 
-enum class Isa : std::uint8_t { scalar, avx2, avx512 };
+enum class Isa : std::uint8_t { scalar, avx2, avxvnni, avx512, avx512vnni };
 enum class Activation : std::uint8_t { relu, silu, gelu_tanh, gelu_erf, tanh };
 
 /// The parameters of one step of AdamW, the same for all elements.
@@ -59,6 +59,28 @@ constexpr std::int64_t kNeverPack = std::numeric_limits<std::int64_t>::max();
 /// The size of a product's temporary memory, in floats (864 KiB). The caller provides the memory, because threads may
 /// have small stacks.
 constexpr std::int64_t kScratchFloats = 221184;
+
+/// 32 consecutive elements of a row, rounded to 8 bits: element i is scale · q[i].
+struct RoundedPart {
+  std::int8_t q[32];
+  float scale;  ///< NaN if an element is infinite or NaN.
+  std::int32_t minus_sum;
+  std::int32_t minus_half_sum[2];  ///< −Σ q of elements 0 to 15 and 16 to 31.
+};
+
+/// The kernels for quantized weights.
+struct BlockKernels {
+  /// Rounds a row of n elements, a multiple of 32, in parts: scale = max |x| / 127, q = x · (127 / max |x|), to
+  /// nearest, ties to even. If max |x| is below 2^-100, all are 0.
+  void (*round_to_int8)(const float* x, std::int64_t n, RoundedPart* y);
+  /// y[t, r] = Σ_k x[t, k] · w[r, k], w row-major in a block format. Starting from +0, the parts of 32 columns are
+  /// added in ascending order: acc = fma(S, scale of w · scale of x, acc), then, in formats with a minimum
+  /// (quant/parts-inl.h), acc = fma(−M, min of w · scale of x, acc). S is the exact sum of q · (code − offset), and M
+  /// that of q; sub-scales and sub-minima are factors of their halves of these sums, which stay below 2^24. x: `tokens`
+  /// rows of w.cols / 32 parts, one after another; y and `scratch` as for `matmul`.
+  void (*multiply)(const RoundedPart* x, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy,
+                   float* scratch);
+};
 
 /// The kernels of one instruction set. If input and output are float arrays of the same length, the output may be the
 /// same array as an input; no other overlap is allowed. n may be 0, and no alignment is required. The payload of a NaN
@@ -143,6 +165,8 @@ struct Kernels {
   /// m[i], p[i]). No two of the arrays may overlap.
   void (*sgd)(const SgdStep& step, const float* g, std::int64_t n, float* p, float* m);
 
+  BlockKernels blocks;
+
   /// to[i] = 0 or mask.kept for elements first + i: element e has word e mod 4 of block e / 4 (mod 2^32).
   void (*dropout_factors)(const DropoutMask& mask, std::int64_t first, std::int64_t n, float* to);
 };
@@ -151,7 +175,7 @@ struct Kernels {
 constexpr std::int64_t packed_size(const Kernels& k, std::int64_t rows, std::int64_t cols) {
   return (rows + k.packed_rows - 1) / k.packed_rows * k.packed_rows * ((cols + 15) / 16 * 16);
 }
-/// Whether packing is faster for this number of rows of x. Quantized weights are multiplied as floats.
+/// Whether packing is faster for this number of rows of x.
 constexpr bool worth_packing(const Kernels& k, std::int64_t rows, const MatrixView& w) {
   const bool half = w.dtype == DType::bf16 || w.dtype == DType::f16;
   return rows > (w.col_stride != 1 ? k.pack_above.transposed : half ? k.pack_above.half : k.pack_above.f32);
@@ -161,8 +185,8 @@ constexpr bool worth_packing(const Kernels& k, std::int64_t rows, const MatrixVi
 std::vector<Isa> available_isas();
 /// Throws Unsupported if this machine lacks the instructions.
 const Kernels& kernels_for(Isa isa);
-/// The best table for this machine, or the table that VITRINE_ISA=scalar|avx2|avx512 names. Throws BadInput for any
-/// other name, Unsupported if the machine lacks the instructions.
+/// The best table for this machine, or the table that VITRINE_ISA=scalar|avx2|avxvnni|avx512|avx512vnni names.
+/// Throws BadInput for any other name, Unsupported if the machine lacks the instructions.
 const Kernels& default_kernels();
 std::string_view name_of(Isa isa);
 

@@ -3,6 +3,9 @@
 
 namespace vitrine {
 
-std::vector<const Kernels*> vector_kernels() { return {}; }
+const std::vector<Kernels>& vector_kernels() {
+  static const std::vector<Kernels> none;
+  return none;
+}
 
 }  // namespace vitrine

@@ -4,13 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/unrolled.h"
 #include "kernels/kernels.h"
 #include "kernels/matmul_few-inl.h"
 #include "kernels/matmul_few_transposed-inl.h"
 #include "kernels/matmul_packed-inl.h"
 #include "kernels/product-inl.h"
 #include "kernels/stored-inl.h"
-#include "kernels/unrolled.h"
 
 namespace vitrine {
 namespace {

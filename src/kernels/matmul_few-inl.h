@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/unrolled.h"
 #include "kernels/product-inl.h"
 #include "kernels/stored-inl.h"
-#include "kernels/unrolled.h"
 
 namespace vitrine {
 namespace {

@@ -7,10 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/unrolled.h"
 #include "kernels/matmul_pack-inl.h"
 #include "kernels/product-inl.h"
 #include "kernels/stored-inl.h"
-#include "kernels/unrolled.h"
 
 namespace vitrine {
 namespace {

@@ -9,14 +9,23 @@
 namespace vitrine {
 
 extern const Kernels kScalarKernels;
-extern const Kernels kAvx2Kernels;    // x86-64 only
-extern const Kernels kAvx512Kernels;  // x86-64 only
+extern const Kernels kAvx2Kernels;  // x86-64 only, likewise all below
+extern const Kernels kAvx512Kernels;
+
+extern const BlockKernels kScalarBlocks;
+extern const BlockKernels kAvx2Blocks;
+extern const BlockKernels kAvxVnniBlocks;
+extern const BlockKernels kAvx512VnniBlocks;
+
+/// `kernels` with `blocks`, as the table of `isa`.
+Kernels joined(Isa isa, const Kernels& kernels, const BlockKernels& blocks);
 
 /// The vector tables that this machine can run, slowest first. Defined in one source file per architecture:
 /// machine_x86.cpp or machine_scalar.cpp.
-std::vector<const Kernels*> vector_kernels();
+const std::vector<Kernels>& vector_kernels();
 
-/// The table called scalar, avx2 or avx512, as VITRINE_ISA names it; throws as default_kernels() does.
+/// The table called scalar, avx2, avxvnni, avx512 or avx512vnni, as VITRINE_ISA names it; throws as default_kernels()
+/// does.
 const Kernels& kernels_named(std::string_view name);
 
 }  // namespace vitrine

@@ -1,6 +1,7 @@
 #include "ops/linear.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/error.h"
 
@@ -9,7 +10,8 @@ namespace {
 
 constexpr std::int64_t kUninterrupted = std::int64_t{1} << 30;  // operations between two checks of the interrupt
 constexpr std::int64_t kBlock = 48;                             // rows of w that justify a kernel call
-constexpr std::int64_t kPanel = std::int64_t{1} << 16;          // floats of a dequantized panel: 256 KiB
+constexpr std::int64_t kPartSize = std::size(RoundedPart{}.q);
+constexpr std::int64_t kPanel = std::int64_t{1} << 16;  // floats of a dequantized panel: 256 KiB
 
 /// How the rows of a weight are divided: into multiples of `unit`, at most `most` at a time. A panel of a quantized
 /// weight is small; if the weight is transposed, a panel holds whole blocks of each stored row.
@@ -33,6 +35,34 @@ MatrixView multipliable(const Pass& p, const MatrixView& weight, float* panel) {
   }
   const MatrixView floats = view_of(panel, stored.rows, stored.cols, stored.cols);
   return is_transposed ? transposed(floats) : floats;
+}
+
+/// Whether the product is computed with integers.
+bool is_of_integers(const Pass& p, const MatrixView& x, const MatrixView& weight, Into into) {
+  return p.compute == Compute::automatic && !p.is_taped() && is_blocks(weight.dtype) && weight.col_stride == 1 &&
+         weight.cols % block_size(weight.dtype).elements == 0 && x.col_stride == 1 && into == Into::set;
+}
+
+/// The product with a quantized weight, computed with integers.
+void multiply_blocks(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, std::int64_t ldy) {
+  constexpr std::int64_t kUnit = 64;  // rows of w: a panel
+  const std::int64_t parts = weight.cols / kPartSize,
+                     floats = parts * std::int64_t{sizeof(RoundedPart) / sizeof(float)};
+  auto* const rounded = reinterpret_cast<RoundedPart*>(p.tensor({x.rows, floats}).data);
+  p.for_rows(x.rows, 4 * weight.cols, [&](std::int64_t t) {
+    p.kernels.blocks.round_to_int8(reinterpret_cast<const float*>(x.at(t, 0)), weight.cols, rounded + t * parts);
+  });
+  const std::int64_t operations = x.rows * weight.cols + 1, n_units = (weight.rows + kUnit - 1) / kUnit;
+  const std::int64_t most = std::max<std::int64_t>(1, kUninterrupted / operations / kUnit) * kUnit;
+  p.parallel_for(n_units, Machine::kOperationsPerThread / operations / kUnit + 1,
+                 [&](std::int64_t begin, std::int64_t end, int thread) {
+                   end = std::min(end * kUnit, weight.rows);
+                   for (std::int64_t first = begin * kUnit; first < end; first += most) {
+                     p.check_interrupt();
+                     p.kernels.blocks.multiply(rounded, x.rows, weight.row_range(first, std::min(most, end - first)),
+                                               y + first, ldy, p.scratch(thread));
+                   }
+                 });
 }
 
 /// x in the order in which the kernels read it.
@@ -72,6 +102,7 @@ Tensor product(Pass& p, const Param& weight, const Tensor& x, std::int64_t first
 
 void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, std::int64_t ldy, Into into) {
   const ArenaScope scope(p.arena);
+  if (is_of_integers(p, x, weight, into)) return multiply_blocks(p, x, weight, y, ldy);
   const bool adds = into == Into::add, packs = x.col_stride != 1 || worth_packing(p.kernels, x.rows, weight);
   if (adds && !packs) {
     const Tensor sum = p.tensor({x.rows, weight.rows});

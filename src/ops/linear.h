@@ -4,8 +4,9 @@
 //   dx[t, i] += Σ_o dy[t, o] · w[o, i]
 //   dw[o, i] += Σ_t dy[t, o] · x[t, i]            db[o] += Σ_t dy[t, o]
 //
-// A quantized weight is dequantized in panels and multiplied as float32. The result is bit-identical to the product
-// with the whole dequantized weight. Gradients flow through it to x, but the weight cannot be trained (Gradients::add).
+// A quantized weight is multiplied as integers by x rounded to 8 bits (BlockKernels), if Pass::compute is automatic and
+// there is no tape. Otherwise it is dequantized in panels and multiplied as float32, with the bits of the product with
+// the whole dequantized weight. Gradients flow through it to x, but the weight cannot be trained (Gradients::add).
 #pragma once
 
 #include "pass/pass.h"
@@ -29,8 +30,8 @@ void add_bias_gradient(Pass& p, const Tensor& dy, const Param& bias);
 /// y[t] += bias, in place. Does nothing if `bias` is absent.
 void add_bias(Pass& p, const Param& bias, const Tensor& y);
 
-/// y[t, r] = Σ_k x[t, k] · w[r, k] in float32, in parallel, or y[t, r] += that sum. Rows of y are `ldy` floats apart; x
-/// is F32 and has a stride of 1. Not recorded. All products of activations and stored weights use this function.
+/// y[t, r] = Σ_k x[t, k] · w[r, k], in parallel, or y[t, r] += that sum. Rows of y are `ldy` floats apart; x is F32 and
+/// has a stride of 1. Not recorded. All products of activations and stored weights use this function.
 enum class Into : std::uint8_t { set, add };
 void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, std::int64_t ldy,
               Into into = Into::set);

@@ -7,6 +7,7 @@
 
 #include "kernels/kernels.h"
 #include "parallel/thread_pool.h"
+#include "pass/compute.h"
 #include "tensor/arena.h"
 #include "tensor/param.h"
 #include "tensor/tensor.h"
@@ -21,6 +22,7 @@ struct Machine {
   Arena& arena;
   const std::atomic<bool>* interrupt = nullptr;  ///< The pass throws Interrupted when it becomes true.
   bool shapes_only = false;                      ///< A dry run: tensors have no elements, and loops do not run.
+  Compute compute = Compute::automatic;
 
   /// Throws Interrupted if the caller has requested it. Every loop begins with this check; loops that take longer than
   /// a few milliseconds repeat it.

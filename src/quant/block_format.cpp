@@ -1,19 +1,55 @@
 #include "quant/block_format.h"
 
 #include <cmath>
+#include <cstring>
 
 #include "base/error.h"
 #include "quant/formats.h"
+#include "quant/one_row.h"
+// The functions of a row come first, because everything else is written in terms of them.
+#include "quant/parts-inl.h"
 
 namespace vitrine {
 namespace {
 
+/// A block of one row, for read_parts().
+struct RowBlock {
+  using Words = std::uint32_t;
+  using Floats = float;
+
+  const std::byte* block;
+
+  template <int n>
+  void words(int at, Words (&to)[n]) const {
+    for (int i = 0; i < n; ++i) to[i] = word_at(block + at + 4 * i);
+  }
+  Floats half(int at) const { return half_at(block + at); }
+};
+
+template <DType kType>
+void dequantize(const std::byte* block, float* y) {
+  constexpr PartKind kKind = part_kind(kType);
+  read_parts(Format<kType>{}, RowBlock{block}, [&](const Part<std::uint32_t, float>& part) {
+    std::uint8_t codes[kPart];
+    std::memcpy(codes, part.codes, kPart);
+    for (int half = 0; half < 2; ++half) {
+      const float scale = kKind.has_halves ? part.scale * part.sub_scale[half] : part.scale;
+      const float min = kKind.has_halves ? part.min * part.sub_min[half] : part.min;
+      for (int k = 16 * half; k < 16 * half + 16; ++k) {
+        y[k] = scale * static_cast<float>(codes[k] - kKind.offset);
+        if constexpr (kKind.has_min) y[k] -= min;
+      }
+    }
+    y += kPart;
+  });
+}
+
 constexpr BlockFormat kFormats[] = {
-    {DType::q8_0, dequantize_q8_0, quantize_q8_0}, {DType::q4_0, dequantize_q4_0, quantize_q4_0},
-    {DType::q4_1, dequantize_q4_1, nullptr},       {DType::q5_0, dequantize_q5_0, nullptr},
-    {DType::q5_1, dequantize_q5_1, nullptr},       {DType::q2_k, dequantize_q2_k, nullptr},
-    {DType::q3_k, dequantize_q3_k, nullptr},       {DType::q4_k, dequantize_q4_k, nullptr},
-    {DType::q5_k, dequantize_q5_k, nullptr},       {DType::q6_k, dequantize_q6_k, quantize_q6_k},
+    {DType::q8_0, dequantize<DType::q8_0>, quantize_q8_0}, {DType::q4_0, dequantize<DType::q4_0>, quantize_q4_0},
+    {DType::q4_1, dequantize<DType::q4_1>, nullptr},       {DType::q5_0, dequantize<DType::q5_0>, nullptr},
+    {DType::q5_1, dequantize<DType::q5_1>, nullptr},       {DType::q2_k, dequantize<DType::q2_k>, nullptr},
+    {DType::q3_k, dequantize<DType::q3_k>, nullptr},       {DType::q4_k, dequantize<DType::q4_k>, nullptr},
+    {DType::q5_k, dequantize<DType::q5_k>, nullptr},       {DType::q6_k, dequantize<DType::q6_k>, quantize_q6_k},
 };
 
 }  // namespace

@@ -10,29 +10,14 @@
 
 namespace vitrine {
 
-// Blocks of 32 elements (quant/small_blocks.cpp)
-void dequantize_q8_0(const std::byte* block, float* y);
-void dequantize_q4_0(const std::byte* block, float* y);
-void dequantize_q4_1(const std::byte* block, float* y);
-void dequantize_q5_0(const std::byte* block, float* y);
-void dequantize_q5_1(const std::byte* block, float* y);
 bool quantize_q8_0(const float* x, std::byte* block);
 bool quantize_q4_0(const float* x, std::byte* block);
-
-// Blocks of 256 elements, whose parts have their own scales (quant/k_blocks.cpp)
-void dequantize_q2_k(const std::byte* block, float* y);
-void dequantize_q3_k(const std::byte* block, float* y);
-void dequantize_q4_k(const std::byte* block, float* y);
-void dequantize_q5_k(const std::byte* block, float* y);
-void dequantize_q6_k(const std::byte* block, float* y);
-bool quantize_q6_k(const float* x, std::byte* block);  // quant/q6_k.cpp
+bool quantize_q6_k(const float* x, std::byte* block);
 
 constexpr float kLargestHalf = 65504.0F;
 
 // Access to the bytes of a block, which may be unaligned.
 
-inline int byte_at(const std::byte* p, std::int64_t i) { return std::to_integer<int>(p[i]); }
-inline int signed_at(const std::byte* p, std::int64_t i) { return static_cast<std::int8_t>(byte_at(p, i)); }
 inline std::uint32_t word_at(const std::byte* p) {
   std::uint32_t word = 0;
   std::memcpy(&word, p, sizeof word);

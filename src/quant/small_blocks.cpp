@@ -1,4 +1,6 @@
-// Blocks of 32 elements with one scale d; q4_1 and q5_1 also have an offset m.
+// Quantizes to q8_0 and q4_0: blocks of 32 elements with one scale d.
+//
+// Source: ggml-org/ggml, src/ggml-quants.c (quantize_row_q8_0_ref, quantize_row_q4_0_ref).
 #include <algorithm>
 #include <cmath>
 
@@ -15,49 +17,7 @@ float inverse(float d) {
   return std::isfinite(inverse) ? inverse : 0.0F;
 }
 
-/// Converts 32 elements of 4 bits by `value`: element i in the low half of byte i, element 16 + i in the high half. Bit
-/// i of `fifth` is bit 4 of element i.
-template <class Value>
-void unpack(const std::byte* halves, std::uint32_t fifth, float* y, Value&& value) {
-  for (int i = 0; i < 16; ++i) {
-    const int q = byte_at(halves, i);
-    const int low = static_cast<int>((fifth >> i) & 1U) << 4, high = static_cast<int>((fifth >> (16 + i)) & 1U) << 4;
-    y[i] = value((q & 15) | low);
-    y[16 + i] = value((q >> 4) | high);
-  }
-}
-
 }  // namespace
-
-// q8_0, 34 bytes: half d, 32 signed bytes q.     y = q d
-void dequantize_q8_0(const std::byte* block, float* y) {
-  const float d = half_at(block);
-  for (int i = 0; i < kBlock; ++i) y[i] = static_cast<float>(signed_at(block, 2 + i)) * d;
-}
-
-// q4_0, 18 bytes: half d, 16 bytes with 4 bits of each element.     y = (q − 8) d
-void dequantize_q4_0(const std::byte* block, float* y) {
-  const float d = half_at(block);
-  unpack(block + 2, 0, y, [d](int q) { return static_cast<float>(q - 8) * d; });
-}
-
-// q4_1, 20 bytes: half d, half m, 16 bytes as in q4_0.     y = q d + m
-void dequantize_q4_1(const std::byte* block, float* y) {
-  const float d = half_at(block), m = half_at(block + 2);
-  unpack(block + 4, 0, y, [d, m](int q) { return static_cast<float>(q) * d + m; });
-}
-
-// q5_0, 22 bytes: half d, 32 bits with the fifth bit of each element, 16 bytes as in q4_0.     y = (q − 16) d
-void dequantize_q5_0(const std::byte* block, float* y) {
-  const float d = half_at(block);
-  unpack(block + 6, word_at(block + 2), y, [d](int q) { return static_cast<float>(q - 16) * d; });
-}
-
-// q5_1, 24 bytes: half d, half m, the rest as in q5_0.     y = q d + m
-void dequantize_q5_1(const std::byte* block, float* y) {
-  const float d = half_at(block), m = half_at(block + 2);
-  unpack(block + 8, word_at(block + 4), y, [d, m](int q) { return static_cast<float>(q) * d + m; });
-}
 
 // d is the largest magnitude divided by 127; ties round away from zero.
 bool quantize_q8_0(const float* x, std::byte* block) {

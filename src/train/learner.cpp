@@ -128,7 +128,7 @@ double Learner::score(const Batch& batch) {
   const Part part = part_of(batch, 0, 1);
   LossRequest loss{part.targets, part.weights};
   LossResult found;
-  Pass pass{{pool_, kernels_, arena_, interrupt_}, part.segments};
+  Pass pass{{pool_, kernels_, arena_, interrupt_, false, Compute::f32}, part.segments};  // as training computes
   pass.sources = part.sources;
   pass.training = {nullptr, &loss, &found};
   trainable_.model().forward(pass, part.tokens());

@@ -76,12 +76,14 @@ struct LanguageModel::State {
       : checkpoint(load_checkpoint(path, {options.allowed_config_keys})),
         tokenizer(find_tokenizer(path, checkpoint.tokenizer_path, options, why_no_tokenizer)),
         kv_dtype(options.kv_dtype),
+        compute(options.compute),
         pools(options.threads == 0 ? default_thread_count() : options.threads) {}
 
   std::exception_ptr why_no_tokenizer;
   Checkpoint checkpoint;
   std::unique_ptr<const Tokenizer> tokenizer;
   DType kv_dtype;
+  Compute compute;
   mutable PoolShelf pools;
 };
 
@@ -98,7 +100,9 @@ class LanguageModel::Call {
                  state.tokenizer.get(),
                  state.kv_dtype,
                  &stop_,
-                 taps} {}
+                 taps} {
+    context_.compute = state.compute;
+  }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
   ~Call() { pools_.put(std::move(pool_)); }

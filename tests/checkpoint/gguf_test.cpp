@@ -213,10 +213,30 @@ TEST(Gguf, BlocksHaveTheReferenceValues) {
   EXPECT_EQ(compared, 4);
 }
 
+/// Products of integers: close to `exact`, the logits of products of floats, and the same bits everywhere.
+void expect_same_bits_everywhere(const Model& model, std::span<const std::int32_t> ids,
+                                 const std::vector<float>& exact) {
+  const std::vector<float> expected = logits_of(model, ids);
+  EXPECT_FALSE(same_bits(expected, exact)) << "the products were not computed with integers";
+  double error = 0, size = 0;
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    error += std::pow(expected[i] - exact[i], 2), size += std::pow(exact[i], 2);
+  }
+  EXPECT_LT(std::sqrt(error / size), 0.03);
+  for (const Isa isa : available_isas()) {
+    for (const int threads : {1, 2, 3}) {
+      const RunOptions o{.kernels = &kernels_for(isa), .threads = threads};
+      EXPECT_TRUE(same_bits(logits_of(model, ids, o), expected)) << name_of(isa);
+      EXPECT_TRUE(same_bits(chunked_logits_of(model, ids, 7, o), expected)) << name_of(isa);
+      EXPECT_TRUE(same_bits(chunked_logits_of(model, ids, 1, o), expected)) << name_of(isa);
+    }
+  }
+}
+
 class QuantizedProduct : public testing::TestWithParam<DType> {};
 
 /// The same weights, in blocks and dequantized to f32, give the same bits in every chunking, on every instruction set
-/// and with taps.
+/// and with taps, if they are multiplied as float32.
 TEST_P(QuantizedProduct, HasTheBitsOfItsDequantizedWeights) {
   const TempFolder folder;
   const Checkpoint original = wide_llama(folder / "hf");
@@ -231,7 +251,7 @@ TEST_P(QuantizedProduct, HasTheBitsOfItsDequantizedWeights) {
   const std::vector<float> expected = logits_of(*floats.model, ids);
   EXPECT_FALSE(same_bits(expected, logits_of(*original.model, ids))) << "quantization changed nothing";
   for (const Isa isa : available_isas()) {
-    const RunOptions o{.kernels = &kernels_for(isa), .threads = 3};
+    const RunOptions o{.kernels = &kernels_for(isa), .threads = 3, .compute = Compute::f32};
     EXPECT_TRUE(same_bits(logits_of(*blocks.model, ids, o), expected)) << name_of(isa);
     EXPECT_TRUE(same_bits(chunked_logits_of(*blocks.model, ids, 7, o), expected)) << name_of(isa);
     EXPECT_TRUE(same_bits(chunked_logits_of(*blocks.model, ids, 1, o), expected)) << name_of(isa);
@@ -240,12 +260,25 @@ TEST_P(QuantizedProduct, HasTheBitsOfItsDequantizedWeights) {
                   Probe::Replace::by_itself);
   Probe of_floats(*floats.model, {"*", "blocks.1.attn.hook_result", "blocks.1.hook_q_input"},
                   Probe::Replace::by_itself);
-  EXPECT_TRUE(same_bits(logits_of(*blocks.model, ids, {.taps = &of_blocks}), expected));
+  EXPECT_TRUE(same_bits(logits_of(*blocks.model, ids, {.taps = &of_blocks, .compute = Compute::f32}), expected));
   EXPECT_TRUE(same_bits(logits_of(*floats.model, ids, {.taps = &of_floats}), expected));
   ASSERT_TRUE(of_blocks.values.contains("blocks.1.attn.hook_result"));
   for (const auto& [site, value] : of_floats.values) {
     EXPECT_TRUE(same_bits(of_blocks.values[site].data, value.data)) << site;
   }
+}
+
+/// Multiplied as integers, they give almost the same logits: the same bits in every chunking, on every instruction set,
+/// on any number of threads and with taps.
+TEST_P(QuantizedProduct, OfIntegersHasTheSameBitsEverywhere) {
+  const TempFolder folder;
+  const Checkpoint original = wide_llama(folder / "hf");
+  const Checkpoint blocks = through_gguf(original, GetParam(), folder / "blocks.gguf");
+  const std::vector<std::int32_t> ids = some_ids(*original.model, 30);
+  expect_same_bits_everywhere(*blocks.model, ids, logits_of(*blocks.model, ids, {.compute = Compute::f32}));
+  const std::vector<float> expected = logits_of(*blocks.model, ids);
+  Probe taps(*blocks.model, {"*", "blocks.1.hook_q_input"}, Probe::Replace::by_itself);
+  EXPECT_TRUE(same_bits(logits_of(*blocks.model, ids, {.taps = &taps}), expected));
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, QuantizedProduct, testing::Values(DType::q8_0, DType::q4_0),
@@ -270,8 +303,10 @@ TEST(Gguf, ExpertsInBlocksHaveTheBitsOfTheirDequantizedWeights) {
     const std::vector<std::int32_t> ids = some_ids(*original.model, 30);
     const std::vector<float> expected = logits_of(*floats.model, ids);
     EXPECT_FALSE(same_bits(expected, logits_of(*original.model, ids))) << "quantization changed nothing";
-    EXPECT_TRUE(same_bits(logits_of(*blocks.model, ids), expected)) << name;
-    EXPECT_TRUE(same_bits(chunked_logits_of(*blocks.model, ids, 7), expected)) << name;
+    const RunOptions f32{.compute = Compute::f32};
+    EXPECT_TRUE(same_bits(logits_of(*blocks.model, ids, f32), expected)) << name;
+    EXPECT_TRUE(same_bits(chunked_logits_of(*blocks.model, ids, 7, f32), expected)) << name;
+    expect_same_bits_everywhere(*blocks.model, ids, expected);
   }
 }
 

@@ -31,20 +31,35 @@ TEST(Isa, TablesAreCompleteAndKnowTheirIsa) {
     const Kernels& k = kernels_for(isa);
     EXPECT_EQ(k.isa, isa);
     EXPECT_EQ(&k, &kernels_named(name_of(isa)));
-    for (const bool present : {k.matmul != nullptr,        k.matmul_packed != nullptr,
-                               k.pack != nullptr,          k.packed_rows > 0,
-                               k.weighted_rows != nullptr, k.sum != nullptr,
-                               k.sum_squares != nullptr,   k.max != nullptr,
-                               k.exp_sum != nullptr,       k.all_finite != nullptr,
-                               k.add != nullptr,           k.multiply != nullptr,
-                               k.scale != nullptr,         k.normalize != nullptr,
-                               k.affine != nullptr,        k.softcap != nullptr,
-                               k.activate != nullptr,      k.sin_cos != nullptr,
-                               k.rotate_halves != nullptr, k.rotate_interleaved != nullptr,
-                               k.slope != nullptr,         k.dot != nullptr,
-                               k.sigmoid != nullptr,       k.multiply_add != nullptr,
-                               k.add_scaled != nullptr,    k.widen != nullptr,
-                               k.narrow != nullptr}) {
+    for (const bool present : {k.matmul != nullptr,
+                               k.matmul_packed != nullptr,
+                               k.pack != nullptr,
+                               k.packed_rows > 0,
+                               k.weighted_rows != nullptr,
+                               k.sum != nullptr,
+                               k.sum_squares != nullptr,
+                               k.max != nullptr,
+                               k.exp_sum != nullptr,
+                               k.all_finite != nullptr,
+                               k.add != nullptr,
+                               k.multiply != nullptr,
+                               k.scale != nullptr,
+                               k.normalize != nullptr,
+                               k.affine != nullptr,
+                               k.softcap != nullptr,
+                               k.activate != nullptr,
+                               k.sin_cos != nullptr,
+                               k.rotate_halves != nullptr,
+                               k.rotate_interleaved != nullptr,
+                               k.slope != nullptr,
+                               k.dot != nullptr,
+                               k.sigmoid != nullptr,
+                               k.multiply_add != nullptr,
+                               k.add_scaled != nullptr,
+                               k.widen != nullptr,
+                               k.narrow != nullptr,
+                               k.blocks.round_to_int8 != nullptr,
+                               k.blocks.multiply != nullptr}) {
       EXPECT_TRUE(present);
     }
   }
@@ -52,12 +67,12 @@ TEST(Isa, TablesAreCompleteAndKnowTheirIsa) {
 
 TEST(Isa, AnUnknownNameIsBadInput) {
   EXPECT_THROW(kernels_named("sse9"), BadInput);
-  EXPECT_EQ(message_of("AVX2"), "[VITRINE_ISA] expected scalar, avx2 or avx512, got \"AVX2\"");
+  EXPECT_EQ(message_of("AVX2"), "[VITRINE_ISA] expected scalar, avx2, avxvnni, avx512 or avx512vnni, got \"AVX2\"");
   EXPECT_THROW(kernels_named(""), BadInput);
 }
 
 TEST(Isa, WhatTheMachineLacksIsUnsupported) {
-  for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+  for (const Isa isa : {Isa::avx2, Isa::avxvnni, Isa::avx512, Isa::avx512vnni}) {
     const std::vector<Isa> isas = available_isas();
     if (std::find(isas.begin(), isas.end(), isa) != isas.end()) continue;
     EXPECT_THROW(kernels_for(isa), Unsupported);

@@ -50,6 +50,7 @@ struct RunOptions {
   int threads = 1;
   Taps* taps = nullptr;
   DType kv_dtype = DType::f32;
+  Compute compute = Compute::automatic;
 };
 
 /// Logits of all positions, flat [T · vocab_size], in one forward without a cache.

@@ -1,0 +1,314 @@
+// Products with a quantized matrix, computed with integers. Several rows of w are read together, one in each lane, so
+// an output is one accumulator over ascending parts of 32 columns in every algorithm, and its bits do not depend on the
+// algorithm. The header of a vector type (blocks_*.h) is included before this one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/unrolled.h"
+#include "kernels/kernels.h"
+#include "kernels/product-inl.h"
+#include "quant/parts-inl.h"
+
+namespace vitrine {
+namespace {
+
+/// The smallest magnitude of a block that is not rounded to zero, so that 127 / magnitude is finite.
+constexpr float kNegligible = 0x1p-100F;
+/// 1.5 · 2^23: adding it rounds a number below 2^22 to the nearest integer, ties to even, which the lowest bits hold.
+constexpr float kRounder = 12582912.0F;
+
+void round_to_int8(const float* x, std::int64_t n, RoundedPart* to) {
+  for (std::int64_t b = 0; b < n / kPart; ++b, x += kPart, ++to) {
+    std::uint32_t largest = 0;
+    for (int i = 0; i < kPart; ++i) {
+      const std::uint32_t magnitude = __builtin_bit_cast(std::uint32_t, x[i]) & 0x7FFFFFFFU;
+      largest = largest < magnitude ? magnitude : largest;
+    }
+    const float magnitude = __builtin_bit_cast(float, largest);
+    const bool finite = largest < 0x7F800000U, rounds = finite && magnitude >= kNegligible;
+    const float factor = rounds ? 127.0F / magnitude : 0.0F;
+    to->scale = rounds ? magnitude / 127.0F : finite ? 0.0F : __builtin_nanf("");
+    std::int32_t sums[2] = {0, 0};
+    if (finite) {
+      for (int half = 0; half < 2; ++half) {
+        for (int i = 16 * half; i < 16 * half + 16; ++i) {
+          const auto q = static_cast<std::int32_t>(__builtin_bit_cast(std::uint32_t, x[i] * factor + kRounder) -
+                                                   __builtin_bit_cast(std::uint32_t, kRounder));
+          to->q[i] = static_cast<std::int8_t>(q);
+          sums[half] -= q;
+        }
+      }
+    } else {
+      for (std::int8_t& q : to->q) q = 0;
+    }
+    to->minus_half_sum[0] = sums[0], to->minus_half_sum[1] = sums[1];
+    to->minus_sum = sums[0] + sums[1];
+  }
+}
+
+using RowPart = Part<Words, Floats>;
+
+/// Rows that are equally far apart. The few distances that are kept suffice for the addresses of all rows.
+struct Rows {
+  const std::byte *first, *ninth;
+  std::int64_t one, three, five, seven;
+
+  Rows(const std::byte* at, std::int64_t stride)
+      : first(at), ninth(at + 8 * stride), one(stride), three(3 * stride), five(5 * stride), seven(7 * stride) {}
+
+  [[gnu::always_inline]] const std::byte* operator()(int r) const {
+    const std::byte* const from = r < 8 ? first : ninth;
+    switch (r % 8) {
+      case 0:
+        return from;
+      case 1:
+        return from + one;
+      case 2:
+        return from + 2 * one;
+      case 3:
+        return from + three;
+      case 4:
+        return from + 4 * one;
+      case 5:
+        return from + five;
+      case 6:
+        return from + 2 * three;
+      default:
+        return from + seven;
+    }
+  }
+  void advance(std::int64_t bytes) { first += bytes, ninth += bytes; }
+};
+
+/// One block of each row, for read_parts().
+struct BlockReader {
+  using Words = vitrine::Words;
+  using Floats = vitrine::Floats;
+
+  const Rows& rows;
+
+  template <int n>
+  [[gnu::always_inline]] void words(int at, Words (&to)[n]) const {
+    load_words(
+        [&](int r) __attribute__((always_inline)) { return rows(r) + at; }, to);
+  }
+  [[gnu::always_inline]] Floats half(int at) const {
+    return load_halves([&](int r) __attribute__((always_inline)) { return rows(r) + at; });
+  }
+};
+
+/// acc + the products of one part. Sums of halves are exact, because they stay below 2^24.
+template <PartKind kKind>
+[[gnu::always_inline]] inline Floats add_part(const RowPart& w, const RoundedPart& x, Floats acc) {
+  const Floats x_scale = broadcast(x.scale);
+  if constexpr (kKind.has_halves) {
+    const Floats low = to_floats(dot<kKind.bits, kKind.offset, 4>(w.codes, x.q, x.minus_half_sum[0]));
+    const Floats high = to_floats(dot<kKind.bits, kKind.offset, 4>(w.codes + 4, x.q + 16, x.minus_half_sum[1]));
+    acc = fma(fma(low, w.sub_scale[0], high * w.sub_scale[1]), w.scale * x_scale, acc);
+    if constexpr (kKind.has_min) {
+      const auto minus_half_sum = [&](int i) { return broadcast(static_cast<float>(x.minus_half_sum[i])); };
+      acc = fma(fma(minus_half_sum(0), w.sub_min[0], minus_half_sum(1) * w.sub_min[1]), w.min * x_scale, acc);
+    }
+  } else {
+    const Floats sum = to_floats(dot<kKind.bits, kKind.offset, 8>(w.codes, x.q, x.minus_sum));
+    acc = fma(sum, w.scale * x_scale, acc);
+    if constexpr (kKind.has_min) acc = fma(broadcast(static_cast<float>(x.minus_sum)), w.min * x_scale, acc);
+  }
+  return acc;
+}
+
+struct BlockProduct {
+  const RoundedPart* x;  // rows are `parts` apart
+  const std::byte* w;
+  std::int64_t w_stride;  // bytes
+  std::int64_t parts;     // of a row
+  float* y;
+  std::int64_t ldy;
+  std::byte* panel;  // kPanelBytes
+};
+
+/// The outputs of kTokens rows of x and of rows first, first + apart, … of w, one in each lane.
+template <class F, int kTokens>
+void direct_lanes(const BlockProduct& p, std::int64_t first, std::int64_t apart) {
+  Rows rows(p.w + first * p.w_stride, apart * p.w_stride);
+  Floats acc[kTokens];
+  unrolled<kTokens>([&](auto t) { acc[t] = broadcast(0); });
+  const RoundedPart* x = p.x;
+  for (std::int64_t b = 0; b < p.parts / F::kParts; ++b, rows.advance(F::kSize.bytes)) {
+    read_parts(
+        F{}, BlockReader{rows}, [&](const RowPart& part) __attribute__((always_inline)) {
+          unrolled<kTokens>([&](auto t) { acc[t] = add_part<F::kKind>(part, x[t * p.parts], acc[t]); });
+          ++x;
+        });
+  }
+  unrolled<kTokens>([&](auto t) {
+    float out[kRowLanes];
+    store(acc[t], out);
+    float* const y = p.y + t * p.ldy + first;
+    if (apart == 1) return store(acc[t], y);
+    for (int r = 0; r < kRowLanes; ++r) y[r * apart] = out[r];
+  });
+}
+
+/// All of n rows of w. The lanes read bands of neighboring rows, as many streams as there are lanes, each of them long
+/// enough for the processor to follow.
+template <class F, int kTokens>
+void direct_bands(const BlockProduct& p, std::int64_t n) {
+  if (n < kRowLanes) {
+    for (std::int64_t r = 0; r < n; ++r) direct_lanes<F, kTokens>(p, r, 0);
+    return;
+  }
+  const std::int64_t band = n / kRowLanes;
+  for (std::int64_t r = 0; r < band; ++r) direct_lanes<F, kTokens>(p, r, band);
+  if (n % kRowLanes > 0) direct_lanes<F, kTokens>(p, n - kRowLanes, 1);  // some rows for the second time
+}
+
+template <class F, int kTokens>
+void direct(const BlockProduct& product, std::int64_t tokens, std::int64_t n) {
+  BlockProduct p = product;
+  for (; tokens >= kTokens; tokens -= kTokens, p.x += kTokens * p.parts, p.y += kTokens * p.ldy) {
+    direct_bands<F, kTokens>(p, n);
+  }
+  if constexpr (kTokens > 1) {
+    if (tokens > 0) direct<F, kTokens - 1>(p, tokens, n);
+  }
+}
+
+// Many rows of x: the parts of kPanelRows rows of w are unpacked for a chunk of columns. The panel stays in the L2
+// cache and meets all rows of x, a register tile at a time, whose part of x stays in the L1 cache. Between two chunks
+// the sums are in y, which does not change them.
+constexpr std::int64_t kPanelRows = 64, kChunkParts = 32;
+constexpr std::int64_t kGroups = kPanelRows / kRowLanes;
+
+template <PartKind kKind>
+constexpr std::int64_t kPanelPart = 4 * kRowLanes*(kPartWords + 1 + (kKind.has_min ? 1 : 0) +
+                                                   (kKind.has_halves ? (kKind.has_min ? 4 : 2) : 0));
+static_assert(kGroups * kChunkParts * kPanelPart<PartKind{2, 0, true, true}> <= kScratchFloats * 4);
+
+template <PartKind kKind>
+[[gnu::always_inline]] inline void store_part(const RowPart& part, std::byte* to) {
+  constexpr int kStep = 4 * kRowLanes;
+  unrolled<kPartWords>([&](auto i) { store_codes(part.codes[i], to + i * kStep); });
+  auto* floats = reinterpret_cast<float*>(to + kPartWords * kStep);
+  store(part.scale, floats);
+  if constexpr (kKind.has_min) store(part.min, floats += kRowLanes);
+  if constexpr (kKind.has_halves) unrolled<2>([&](auto i) { store(part.sub_scale[i], floats += kRowLanes); });
+  if constexpr (kKind.has_halves && kKind.has_min) {
+    unrolled<2>([&](auto i) { store(part.sub_min[i], floats += kRowLanes); });
+  }
+}
+
+template <PartKind kKind>
+[[gnu::always_inline]] inline RowPart load_part(const std::byte* from) {
+  constexpr int kStep = 4 * kRowLanes;
+  RowPart part;
+  unrolled<kPartWords>([&](auto i) { part.codes[i] = load_codes(from + i * kStep); });
+  const auto* floats = reinterpret_cast<const float*>(from + kPartWords * kStep);
+  part.scale = load(floats);
+  if constexpr (kKind.has_min) part.min = load(floats += kRowLanes);
+  if constexpr (kKind.has_halves) unrolled<2>([&](auto i) { part.sub_scale[i] = load(floats += kRowLanes); });
+  if constexpr (kKind.has_halves && kKind.has_min) {
+    unrolled<2>([&](auto i) { part.sub_min[i] = load(floats += kRowLanes); });
+  }
+  return part;
+}
+
+/// Unpacks `parts` parts of the rows and asks for the bytes that are `ahead` of them.
+template <class F>
+void unpack(Rows rows, std::int64_t parts, std::int64_t ahead, std::byte* to) {
+  constexpr std::int64_t kLine = 64;
+  for (std::int64_t b = 0; b < parts / F::kParts; ++b, rows.advance(F::kSize.bytes)) {
+    for (std::int64_t at = 0; at < F::kSize.bytes; at += kLine) {
+      unrolled<kRowLanes>([&](auto r) { __builtin_prefetch(rows(r) + (ahead + at), 0, 2); });
+    }
+    read_parts(
+        F{}, BlockReader{rows}, [&](const RowPart& part) __attribute__((always_inline)) {
+          store_part<F::kKind>(part, to);
+          to += kPanelPart<F::kKind>;
+        });
+  }
+}
+
+/// kTokens rows of x and one lane of rows of w each, over the parts of a chunk; y is one row of outputs per row of x.
+template <PartKind kKind, int kTokens>
+void block_tile(const std::byte* w, const RoundedPart* x, std::int64_t x_stride, std::int64_t parts, bool first,
+                float* y, std::int64_t ldy) {
+  Floats acc[kTokens];
+  unrolled<kTokens>([&](auto t) { acc[t] = first ? broadcast(0) : load(y + t * ldy); });
+  for (std::int64_t i = 0; i < parts; ++i, w += kPanelPart<kKind>, ++x) {
+    const RowPart part = load_part<kKind>(w);
+    unrolled<kTokens>([&](auto t) { acc[t] = add_part<kKind>(part, x[t * x_stride], acc[t]); });
+  }
+  unrolled<kTokens>([&](auto t) { store(acc[t], y + t * ldy); });
+}
+
+template <PartKind kKind, int kTokens>
+void block_tile_of(std::int64_t tokens, const std::byte* w, const RoundedPart* x, std::int64_t x_stride,
+                   std::int64_t parts, bool first, float* y, std::int64_t ldy) {
+  if constexpr (kTokens > 1) {
+    if (tokens < kTokens) return block_tile_of<kKind, kTokens - 1>(tokens, w, x, x_stride, parts, first, y, ldy);
+  }
+  block_tile<kKind, kTokens>(w, x, x_stride, parts, first, y, ldy);
+}
+
+/// The outputs of all rows of x and of `groups` lanes of rows of w from row `first` on.
+template <class F>
+void panel_rows(const BlockProduct& p, std::int64_t tokens, std::int64_t first, std::int64_t groups) {
+  constexpr std::int64_t kPartBytes = kPanelPart<F::kKind>;
+  for (std::int64_t done = 0; done < p.parts; done += kChunkParts) {
+    const std::int64_t parts = smaller(kChunkParts, p.parts - done), at = done / F::kParts * F::kSize.bytes;
+    const bool last = done + parts == p.parts;
+    const std::int64_t ahead = last ? kPanelRows * p.w_stride - at : parts / F::kParts * F::kSize.bytes;
+    for (std::int64_t g = 0; g < groups; ++g) {
+      const Rows rows(p.w + (first + g * kRowLanes) * p.w_stride + at, p.w_stride);
+      unpack<F>(rows, parts, ahead, p.panel + g * parts * kPartBytes);
+    }
+    for (std::int64_t t = 0; t < tokens; t += kTileRows) {
+      for (std::int64_t g = 0; g < groups; ++g) {
+        block_tile_of<F::kKind, kTileRows>(smaller(kTileRows, tokens - t), p.panel + g * parts * kPartBytes,
+                                           p.x + t * p.parts + done, p.parts, parts, done == 0,
+                                           p.y + t * p.ldy + first + g * kRowLanes, p.ldy);
+      }
+    }
+  }
+}
+
+template <class F>
+void panels(const BlockProduct& p, std::int64_t tokens, std::int64_t n) {
+  const std::int64_t whole = n / kRowLanes * kRowLanes;
+  for (std::int64_t r = 0; r < whole; r += kPanelRows) {
+    panel_rows<F>(p, tokens, r, smaller(kGroups, (whole - r) / kRowLanes));
+  }
+  if (whole < n) {
+    BlockProduct rest = p;
+    const std::int64_t rows = smaller(n, kRowLanes);
+    rest.w += (n - rows) * p.w_stride, rest.y += n - rows;
+    direct<F, kDirectRows>(rest, tokens, rows);
+  }
+}
+
+void multiply(const RoundedPart* x, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy,
+              float* scratch) {
+  with_format(w.dtype, [&](auto format) {
+    using F = decltype(format);
+    const BlockProduct p = {x,
+                            w.data,
+                            w.row_stride / F::kSize.elements * F::kSize.bytes,
+                            w.cols / kPart,
+                            y,
+                            ldy,
+                            reinterpret_cast<std::byte*>(scratch)};
+    if (tokens <= kDirectRows) {
+      direct<F, kDirectRows>(p, tokens, w.rows);
+    } else {
+      panels<F>(p, tokens, w.rows);
+    }
+  });
+}
+
+constexpr BlockKernels kBlockKernels = {round_to_int8, multiply};
+
+}  // namespace
+}  // namespace vitrine

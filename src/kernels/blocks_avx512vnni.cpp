@@ -1,0 +1,11 @@
+// Products with quantized matrices in AVX-512 VNNI.
+#include "kernels/blocks_m512.h"
+// The vector type comes first, because everything else is written in terms of it.
+#include "kernels/blocks-inl.h"
+#include "kernels/tables.h"
+
+namespace vitrine {
+
+constinit const BlockKernels kAvx512VnniBlocks = kBlockKernels;
+
+}  // namespace vitrine

@@ -1,0 +1,11 @@
+// Products with quantized matrices in AVX-VNNI.
+#include "kernels/dot_avxvnni.h"
+// The vector type comes first, because everything else is written in terms of it.
+#include "kernels/blocks-inl.h"
+#include "kernels/tables.h"
+
+namespace vitrine {
+
+constinit const BlockKernels kAvxVnniBlocks = kBlockKernels;
+
+}  // namespace vitrine

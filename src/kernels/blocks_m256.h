@@ -1,0 +1,112 @@
+// Eight rows of a quantized matrix in AVX2 registers; blocks_scalar.h defines the operations. dot() depends on the
+// instructions: dot_maddubs.h or dot_avxvnni.h.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/unrolled.h"
+
+namespace vitrine {
+namespace {
+
+constexpr int kRowLanes = 8;
+constexpr int kDirectRows = 4;
+constexpr int kTileRows = 4;
+
+struct Words {
+  __m256i v;
+};
+struct Floats {
+  __m256 v;
+};
+
+inline Words operator&(Words a, std::uint32_t b) {
+  return {_mm256_and_si256(a.v, _mm256_set1_epi32(static_cast<int>(b)))};
+}
+inline Words operator^(Words a, std::uint32_t b) {
+  return {_mm256_xor_si256(a.v, _mm256_set1_epi32(static_cast<int>(b)))};
+}
+inline Words operator|(Words a, Words b) { return {_mm256_or_si256(a.v, b.v)}; }
+inline Words operator<<(Words a, int bits) { return {_mm256_slli_epi32(a.v, bits)}; }
+inline Words operator>>(Words a, int bits) { return {_mm256_srli_epi32(a.v, bits)}; }
+inline Words sign_extended(Words a) { return {_mm256_srai_epi32(_mm256_slli_epi32(a.v, 24), 24)}; }
+inline Floats to_floats(Words a) { return {_mm256_cvtepi32_ps(a.v)}; }
+inline Floats low_half(Words a) {
+  const __m256i halves = _mm256_and_si256(a.v, _mm256_set1_epi32(0xFFFF));
+  const __m128i packed = _mm_packus_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
+  return {_mm256_cvtph_ps(packed)};
+}
+inline Floats high_half(Words a) { return low_half(a >> 16); }
+
+inline Floats broadcast(float value) { return {_mm256_set1_ps(value)}; }
+inline Floats operator*(Floats a, Floats b) { return {_mm256_mul_ps(a.v, b.v)}; }
+inline Floats operator-(Floats a, float b) { return {_mm256_sub_ps(a.v, _mm256_set1_ps(b))}; }
+inline Floats operator-(Floats a) { return {_mm256_xor_ps(a.v, _mm256_set1_ps(-0.0F))}; }
+inline Floats fma(Floats a, Floats b, Floats c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
+inline Floats load(const float* p) { return {_mm256_loadu_ps(p)}; }
+inline void store(Floats a, float* p) { _mm256_storeu_ps(p, a.v); }
+inline Words load_codes(const std::byte* p) { return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))}; }
+inline void store_codes(Words a, std::byte* p) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.v); }
+
+/// Four words of each row: 16 bytes of two rows in each register, whose words are transposed within each half.
+template <class Rows>
+[[gnu::always_inline]] inline void load_four_words(const Rows& rows, int at, Words* to) {
+  __m256i halves[4];
+  unrolled<4>([&](auto i) {
+    const auto half = [&](int r) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows(r) + at)); };
+    halves[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(half(i)), half(4 + i), 1);
+  });
+  const __m256i low01 = _mm256_unpacklo_epi32(halves[0], halves[1]);
+  const __m256i high01 = _mm256_unpackhi_epi32(halves[0], halves[1]);
+  const __m256i low23 = _mm256_unpacklo_epi32(halves[2], halves[3]);
+  const __m256i high23 = _mm256_unpackhi_epi32(halves[2], halves[3]);
+  to[0].v = _mm256_unpacklo_epi64(low01, low23);
+  to[1].v = _mm256_unpackhi_epi64(low01, low23);
+  to[2].v = _mm256_unpacklo_epi64(high01, high23);
+  to[3].v = _mm256_unpackhi_epi64(high01, high23);
+}
+
+template <class Rows>
+[[gnu::always_inline]] inline Words load_word(const Rows& rows, int at) {
+  const auto word = [&](int r) {
+    int bits;
+    __builtin_memcpy(&bits, rows(r) + at, sizeof bits);
+    return bits;
+  };
+  return {_mm256_setr_epi32(word(0), word(1), word(2), word(3), word(4), word(5), word(6), word(7))};
+}
+
+template <int n, class Rows>
+[[gnu::always_inline]] inline void load_words(const Rows& rows, Words (&to)[n]) {
+  unrolled<n / 4>([&](auto i) { load_four_words(rows, 16 * i, to + 4 * i); });
+  unrolled<n % 4>([&](auto i) { to[n / 4 * 4 + i] = load_word(rows, 4 * (n / 4 * 4 + i)); });
+}
+
+template <class Rows>
+[[gnu::always_inline]] inline Floats load_halves(const Rows& rows) {
+  const auto half = [&](int r) {
+    short bits;
+    __builtin_memcpy(&bits, rows(r), sizeof bits);
+    return bits;
+  };
+  __m128i v = _mm_setzero_si128();
+  unrolled<8>([&](auto r) { v = _mm_insert_epi16(v, half(r), r); });
+  return {_mm256_cvtph_ps(v)};
+}
+
+inline __m256i broadcast_codes(const std::int8_t* x) {
+  int four;
+  __builtin_memcpy(&four, x, sizeof four);
+  return _mm256_set1_epi32(four);
+}
+template <int kOffset>
+inline __m256i times_offset(std::int32_t minus_sum) {
+  if constexpr (kOffset == 0) return _mm256_setzero_si256();
+  return _mm256_slli_epi32(_mm256_set1_epi32(minus_sum), __builtin_ctz(static_cast<unsigned>(kOffset)));
+}
+
+}  // namespace
+}  // namespace vitrine

@@ -1,0 +1,11 @@
+// Products with quantized matrices in plain C++, the reference for the others.
+#include "kernels/blocks_scalar.h"
+// The vector type comes first, because everything else is written in terms of it.
+#include "kernels/blocks-inl.h"
+#include "kernels/tables.h"
+
+namespace vitrine {
+
+constinit const BlockKernels kScalarBlocks = kBlockKernels;
+
+}  // namespace vitrine

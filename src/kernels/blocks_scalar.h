@@ -1,0 +1,116 @@
+// Several rows of a quantized matrix in plain C++: the definition of what blocks_m256.h and blocks_m512.h do.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "tensor/dtype.h"
+
+namespace vitrine {
+namespace {
+
+constexpr int kRowLanes = 4;    // rows at once
+constexpr int kDirectRows = 1;  // rows of x up to which a matrix is read without a panel
+constexpr int kTileRows = 4;    // rows of x in a register tile
+
+struct Words {
+  std::uint32_t lane[kRowLanes];
+};
+struct Floats {
+  float lane[kRowLanes];
+};
+
+template <class Result, class Function>
+inline Result each_row(Function function) {
+  Result out;
+  for (int r = 0; r < kRowLanes; ++r) out.lane[r] = function(r);
+  return out;
+}
+
+inline Words operator&(Words a, std::uint32_t b) {
+  return each_row<Words>([&](int r) { return a.lane[r] & b; });
+}
+inline Words operator^(Words a, std::uint32_t b) {
+  return each_row<Words>([&](int r) { return a.lane[r] ^ b; });
+}
+inline Words operator|(Words a, Words b) {
+  return each_row<Words>([&](int r) { return a.lane[r] | b.lane[r]; });
+}
+inline Words operator<<(Words a, int bits) {
+  return each_row<Words>([&](int r) { return a.lane[r] << bits; });
+}
+inline Words operator>>(Words a, int bits) {
+  return each_row<Words>([&](int r) { return a.lane[r] >> bits; });
+}
+/// The lowest byte as a signed number.
+inline Words sign_extended(Words a) {
+  return each_row<Words>(
+      [&](int r) { return static_cast<std::uint32_t>(static_cast<std::int8_t>(a.lane[r] & 0xFFU)); });
+}
+inline Floats to_floats(Words a) {
+  return each_row<Floats>([&](int r) { return static_cast<float>(static_cast<std::int32_t>(a.lane[r])); });
+}
+inline float widened_half(std::uint32_t bits) { return float_from_f16(static_cast<std::uint16_t>(bits)); }
+inline Floats low_half(Words a) {
+  return each_row<Floats>([&](int r) { return widened_half(a.lane[r] & 0xFFFFU); });
+}
+inline Floats high_half(Words a) { return low_half(a >> 16); }
+
+inline Floats broadcast(float value) {
+  return each_row<Floats>([&](int) { return value; });
+}
+inline Floats operator*(Floats a, Floats b) {
+  return each_row<Floats>([&](int r) { return a.lane[r] * b.lane[r]; });
+}
+inline Floats operator-(Floats a, float b) {
+  return each_row<Floats>([&](int r) { return a.lane[r] - b; });
+}
+inline Floats operator-(Floats a) {
+  return each_row<Floats>([&](int r) { return -a.lane[r]; });
+}
+inline Floats fma(Floats a, Floats b, Floats c) {
+  return each_row<Floats>([&](int r) { return __builtin_fmaf(a.lane[r], b.lane[r], c.lane[r]); });
+}
+inline Floats load(const float* p) {
+  return each_row<Floats>([&](int r) { return p[r]; });
+}
+inline void store(Floats a, float* p) { std::memcpy(p, a.lane, sizeof a.lane); }
+inline Words load_codes(const std::byte* p) {
+  Words out;
+  std::memcpy(out.lane, p, sizeof out.lane);
+  return out;
+}
+inline void store_codes(Words a, std::byte* p) { std::memcpy(p, a.lane, sizeof a.lane); }
+
+/// n words of each row: word i of row r is at byte 4 i of rows(r).
+template <int n, class Rows>
+inline void load_words(const Rows& rows, Words (&to)[n]) {
+  for (int r = 0; r < kRowLanes; ++r) {
+    for (int i = 0; i < n; ++i) std::memcpy(&to[i].lane[r], rows(r) + 4 * i, 4);
+  }
+}
+/// The half-precision number at rows(r).
+template <class Rows>
+inline Floats load_halves(const Rows& rows) {
+  return each_row<Floats>([&](int r) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, rows(r), sizeof bits);
+    return widened_half(bits);
+  });
+}
+
+/// Σ_k (code[k] − kOffset) · x[k] over kCount words of four codes; `minus_sum` is −Σ x[k].
+template <int kBits, int kOffset, int kCount>
+inline Words dot(const Words* codes, const std::int8_t* x, std::int32_t minus_sum) {
+  return each_row<Words>([&](int r) {
+    std::int32_t sum = minus_sum * kOffset;
+    for (int k = 0; k < 4 * kCount; ++k) {
+      sum += static_cast<std::int32_t>((codes[k / 4].lane[r] >> (8 * (k % 4))) & 0xFFU) * x[k];
+    }
+    return static_cast<std::uint32_t>(sum);
+  });
+}
+
+}  // namespace
+}  // namespace vitrine

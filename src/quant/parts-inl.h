@@ -1,0 +1,336 @@
+// What the bytes of each block format mean, defined once for a single row and for vectors of rows.
+//
+// Every format is read as parts of 32 consecutive elements. Element k of a part is
+//
+//   scale · (code[k] − offset) − min                                        most formats
+//   scale · sub_scale[k / 16] · (code[k] − offset) − min · sub_min[k / 16]  formats with halves
+//
+// Codes are unsigned, and sub-scales and sub-minima are small integers. Words holds 32 bits, and Floats a float, of
+// each of several rows; for one row they are std::uint32_t and float. A word holds four codes, the first in its lowest
+// byte. Source: ggml-org/ggml, src/ggml-common.h (layouts), src/ggml-quants.c (dequantize_row_*).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/unrolled.h"
+#include "tensor/dtype.h"
+
+namespace vitrine {
+namespace {
+
+constexpr int kPart = 32;              // elements
+constexpr int kPartWords = kPart / 4;  // words of codes
+constexpr std::uint32_t kLow4 = 0x0F0F0F0F, kLow2 = 0x03030303, kLow1 = 0x01010101;
+
+/// What the parts of a format have in common.
+struct PartKind {
+  int bits;    ///< Codes are below 2^bits.
+  int offset;  ///< 0 or a power of two.
+  bool has_min;
+  bool has_halves;
+};
+
+constexpr PartKind part_kind(DType dtype) {
+  switch (dtype) {
+    case DType::q8_0:
+      return {8, 128, false, false};
+    case DType::q4_0:
+      return {4, 8, false, false};
+    case DType::q5_0:
+      return {5, 16, false, false};
+    case DType::q4_1:
+    case DType::q4_k:
+      return {4, 0, true, false};
+    case DType::q5_1:
+    case DType::q5_k:
+      return {5, 0, true, false};
+    case DType::q2_k:
+      return {2, 0, true, true};
+    case DType::q3_k:
+      return {3, 4, false, true};
+    case DType::q6_k:
+      return {6, 32, false, true};
+    default:
+      return {};
+  }
+}
+
+template <class Words, class Floats>
+struct Part {
+  Words codes[kPartWords];
+  Floats scale;
+  Floats min;  ///< Unspecified if the format has none; likewise below.
+  Floats sub_scale[2], sub_min[2];
+};
+
+/// Bits 4 · i to 4 · i + 3 of `bits` as the lowest bits of four bytes.
+template <class Words>
+[[gnu::always_inline]] inline Words spread(const Words& bits, int i) {
+  const Words four = (bits >> (4 * i)) & 0xFU;
+  const Words pairs = (four | (four << 14)) & 0x00030003U;
+  return (pairs | (pairs << 7)) & kLow1;
+}
+
+/// Byte i of four words per row.
+template <class Words>
+[[gnu::always_inline]] inline Words byte_of_words(const Words* words, int i) {
+  return (words[i / 4] >> (8 * (i % 4))) & 0xFFU;
+}
+
+/// Codes of 4 bits from 16 bytes: element i is in the low half of byte i, element 16 + i in the high half.
+template <class Words>
+[[gnu::always_inline]] inline void split_halves(const Words (&bytes)[4], Words (&codes)[kPartWords]) {
+  unrolled<4>([&](auto i) {
+    codes[i] = bytes[i] & kLow4;
+    codes[4 + i] = (bytes[i] >> 4) & kLow4;
+  });
+}
+
+/// A block format as an argument.
+template <DType kType>
+struct Format {
+  static constexpr DType kDType = kType;
+  static constexpr PartKind kKind = part_kind(kType);
+  static constexpr BlockSize kSize = block_size(kType);
+  static constexpr int kParts = static_cast<int>(kSize.elements) / kPart;
+};
+
+// read_parts(format, reader, emit) calls emit(part) for the parts of one block, in ascending order. A reader has the
+// types Words and Floats and, for the block of each row:
+//   words<n>(at, to)   n words from byte `at` on
+//   half(at)           the half-precision number at byte `at`
+// Besides operators, Words needs low_half, high_half (the half-precision number there), to_floats (of a signed integer)
+// and sign_extended (the lowest byte). Those of built-in types are declared before this header.
+
+// q8_0, 34 bytes: half d, 32 signed bytes q.     y = d q
+template <class R, class Emit>
+[[gnu::always_inline]] inline void read_parts(Format<DType::q8_0>, const R& r, Emit emit) {
+  Part<typename R::Words, typename R::Floats> part;
+  r.template words<8>(2, part.codes);
+  unrolled<8>([&](auto i) { part.codes[i] = part.codes[i] ^ 0x80808080U; });
+  part.scale = r.half(0);
+  emit(part);
+}
+
+// q4_0, 18 bytes: half d, 16 bytes with 4 bits of each element.     y = d (q − 8)
+template <class R, class Emit>
+[[gnu::always_inline]] inline void read_parts(Format<DType::q4_0>, const R& r, Emit emit) {
+  Part<typename R::Words, typename R::Floats> part;
+  typename R::Words bytes[4];
+  r.template words<4>(2, bytes);
+  split_halves(bytes, part.codes);
+  part.scale = r.half(0);
+  emit(part);
+}
+
+// q5_0, 22 bytes: half d, 32 bits with the fifth bit of each element, 16 bytes as in q4_0.     y = d (q − 16)
+template <class R, class Emit>
+[[gnu::always_inline]] inline void read_parts(Format<DType::q5_0>, const R& r, Emit emit) {
+  Part<typename R::Words, typename R::Floats> part;
+  typename R::Words bytes[4], fifth[1];
+  r.template words<1>(2, fifth);
+  r.template words<4>(6, bytes);
+  split_halves(bytes, part.codes);
+  unrolled<8>([&](auto i) { part.codes[i] = part.codes[i] | (spread(fifth[0], i) << 4); });
+  part.scale = r.half(0);
+  emit(part);
+}
+
+// q4_1, 20 bytes: half d, half m, 16 bytes as in q4_0.     y = d q + m
+template <class R, class Emit>
+[[gnu::always_inline]] inline void read_parts(Format<DType::q4_1>, const R& r, Emit emit) {
+  Part<typename R::Words, typename R::Floats> part;
+  typename R::Words bytes[4], scales[1];
+  r.template words<1>(0, scales);
+  r.template words<4>(4, bytes);
+  split_halves(bytes, part.codes);
+  part.scale = low_half(scales[0]);
+  part.min = -high_half(scales[0]);
+  emit(part);
+}
+
+// q5_1, 24 bytes: half d, half m, the rest as in q5_0.     y = d q + m
+template <class R, class Emit>
+[[gnu::always_inline]] inline void read_parts(Format<DType::q5_1>, const R& r, Emit emit) {
+  Part<typename R::Words, typename R::Floats> part;
+  typename R::Words bytes[4], scales[1], fifth[1];
+  r.template words<1>(0, scales);
+  r.template words<1>(4, fifth);
+  r.template words<4>(8, bytes);
+  split_halves(bytes, part.codes);
+  unrolled<8>([&](auto i) { part.codes[i] = part.codes[i] | (spread(fifth[0], i) << 4); });
+  part.scale = low_half(scales[0]);
+  part.min = -high_half(scales[0]);
+  emit(part);
+}
+
+/// Sets the scale d · s and the minimum d_min · m of part `i` of q4_k or q5_k, which store eight s and eight m of 6
+/// bits in the 12 bytes after d and d_min. Parts 0 to 3: the low 6 bits of bytes 0 to 3 (s) and 4 to 7 (m). Parts 4 to
+/// 7: the low 4 bits are in the low (s) and high (m) halves of bytes 8 to 11, the upper 2 bits in bits 6 and 7 of the
+/// bytes of part − 4.
+template <class Words, class Floats>
+[[gnu::always_inline]] inline void set_scale_and_min(const Words (&head)[4], int i, const Floats& d,
+                                                     const Floats& d_min, Part<Words, Floats>& part) {
+  const int shift = 8 * (i % 4);
+  if (i < 4) {
+    part.scale = d * to_floats((head[1] >> shift) & 63U);
+    part.min = d_min * to_floats((head[2] >> shift) & 63U);
+  } else {
+    part.scale = d * to_floats(((head[3] >> shift) & 15U) | ((head[1] >> (shift + 2)) & 0x30U));
+    part.min = d_min * to_floats(((head[3] >> (shift + 4)) & 15U) | ((head[2] >> (shift + 2)) & 0x30U));
+  }
+}
+
+// q4_k, 144 bytes: half d, half d_min, 12 bytes of scales and minima, 128 bytes, 32 for each 64 elements: element i in
+// the low half of byte i, element 32 + i in the high half.     y = d s q − d_min m
+template <class R, class Emit>
+[[gnu::always_inline]] inline void read_parts(Format<DType::q4_k>, const R& r, Emit emit) {
+  typename R::Words head[4];
+  r.template words<4>(0, head);
+  const typename R::Floats d = low_half(head[0]), d_min = high_half(head[0]);
+  unrolled<4>([&](auto pair) {
+    typename R::Words bytes[8];
+    r.template words<8>(16 + 32 * pair, bytes);
+    unrolled<2>([&](auto high) {
+      Part<typename R::Words, typename R::Floats> part;
+      unrolled<8>([&](auto i) { part.codes[i] = (bytes[i] >> (4 * high)) & kLow4; });
+      set_scale_and_min(head, 2 * pair + high, d, d_min, part);
+      emit(part);
+    });
+  });
+}
+
+// q5_k, 176 bytes: as q4_k, with 32 bytes h before the 128 bytes: the fifth bit of element 32 k + i in bit k of byte i.
+template <class R, class Emit>
+[[gnu::always_inline]] inline void read_parts(Format<DType::q5_k>, const R& r, Emit emit) {
+  typename R::Words head[4], fifth[8];
+  r.template words<4>(0, head);
+  r.template words<8>(16, fifth);
+  const typename R::Floats d = low_half(head[0]), d_min = high_half(head[0]);
+  unrolled<4>([&](auto pair) {
+    typename R::Words bytes[8];
+    r.template words<8>(48 + 32 * pair, bytes);
+    unrolled<2>([&](auto high) {
+      Part<typename R::Words, typename R::Floats> part;
+      unrolled<8>([&](auto i) {
+        part.codes[i] = ((bytes[i] >> (4 * high)) & kLow4) | (((fifth[i] >> (2 * pair + high)) & kLow1) << 4);
+      });
+      set_scale_and_min(head, 2 * pair + high, d, d_min, part);
+      emit(part);
+    });
+  });
+}
+
+// q6_k, 210 bytes: 64 bytes for each 128 elements: element i in the low half of byte i, element 64 + i in the high
+// half; 32 bytes h for each 128 elements: bits 4 and 5 of element 32 k + i from bit 2k of byte i; 16 signed scales s,
+// one for each 16 elements; half d.     y = d s (q − 32)
+template <class R, class Emit>
+[[gnu::always_inline]] inline void read_parts(Format<DType::q6_k>, const R& r, Emit emit) {
+  typename R::Words scales[4];
+  r.template words<4>(192, scales);
+  const typename R::Floats d = r.half(208);
+  unrolled<2>([&](auto half) {
+    typename R::Words low[16], upper[8];
+    r.template words<16>(64 * half, low);
+    r.template words<8>(128 + 32 * half, upper);
+    unrolled<4>([&](auto k) {
+      Part<typename R::Words, typename R::Floats> part;
+      unrolled<8>([&](auto i) {
+        part.codes[i] = ((low[k % 2 * 8 + i] >> (k / 2 * 4)) & kLow4) | (((upper[i] >> (2 * k)) & kLow2) << 4);
+      });
+      part.scale = d;
+      unrolled<2>(
+          [&](auto i) { part.sub_scale[i] = to_floats(sign_extended(byte_of_words(scales, 8 * half + 2 * k + i))); });
+      emit(part);
+    });
+  });
+}
+
+// q3_k, 110 bytes: 32 bytes h with the third bit of element 32 k + i in bit k of byte i; 64 bytes, 32 for each 128
+// elements: element 32 k + i from bit 2k of byte i; 12 bytes with 16 scales s of 6 bits, plus 32: the low 4 bits of
+// scales 0 to 7 and 8 to 15 in the low and high halves of bytes 0 to 7, the upper 2 bits of scale i from bit 2 (i / 4)
+// of byte 8 + i mod 4; half d.     y = d s (q − 4)
+template <class R, class Emit>
+[[gnu::always_inline]] inline void read_parts(Format<DType::q3_k>, const R& r, Emit emit) {
+  typename R::Words third[8], scales[3];
+  r.template words<8>(0, third);
+  r.template words<3>(96, scales);
+  const typename R::Floats d = r.half(108);
+  unrolled<2>([&](auto half) {
+    typename R::Words low[8];
+    r.template words<8>(32 + 32 * half, low);
+    unrolled<4>([&](auto k) {
+      Part<typename R::Words, typename R::Floats> part;
+      unrolled<8>([&](auto i) {
+        part.codes[i] = ((low[i] >> (2 * k)) & kLow2) | (((third[i] >> (4 * half + k)) & kLow1) << 2);
+      });
+      part.scale = d;
+      unrolled<2>([&](auto i) {
+        const int s = 8 * half + 2 * k + i;
+        const auto four = (scales[s % 8 / 4] >> (8 * (s % 4) + s / 8 * 4)) & 15U;
+        const auto two = (scales[2] >> (8 * (s % 4) + 2 * (s / 4))) & 3U;
+        part.sub_scale[i] = to_floats(four | (two << 4)) - 32.0F;
+      });
+      emit(part);
+    });
+  });
+}
+
+// q2_k, 84 bytes: 16 bytes, each with the scale s (low half) and minimum m (high half) of 16 elements; 64 bytes as in
+// q3_k; half d, half d_min.     y = d s q − d_min m
+template <class R, class Emit>
+[[gnu::always_inline]] inline void read_parts(Format<DType::q2_k>, const R& r, Emit emit) {
+  typename R::Words scales[4], d[1];
+  r.template words<4>(0, scales);
+  r.template words<1>(80, d);
+  const typename R::Floats scale = low_half(d[0]), min = high_half(d[0]);
+  unrolled<2>([&](auto half) {
+    typename R::Words bytes[8];
+    r.template words<8>(16 + 32 * half, bytes);
+    unrolled<4>([&](auto k) {
+      Part<typename R::Words, typename R::Floats> part;
+      unrolled<8>([&](auto i) { part.codes[i] = (bytes[i] >> (2 * k)) & kLow2; });
+      part.scale = scale;
+      part.min = min;
+      unrolled<2>([&](auto i) {
+        const auto both = byte_of_words(scales, 8 * half + 2 * k + i);
+        part.sub_scale[i] = to_floats(both & 15U);
+        part.sub_min[i] = to_floats(both >> 4);
+      });
+      emit(part);
+    });
+  });
+}
+
+/// Calls function(Format<dtype>{}) for a block format.
+template <class Function>
+void with_format(DType dtype, Function function) {
+  switch (dtype) {
+    case DType::q8_0:
+      return function(Format<DType::q8_0>{});
+    case DType::q4_0:
+      return function(Format<DType::q4_0>{});
+    case DType::q4_1:
+      return function(Format<DType::q4_1>{});
+    case DType::q5_0:
+      return function(Format<DType::q5_0>{});
+    case DType::q5_1:
+      return function(Format<DType::q5_1>{});
+    case DType::q2_k:
+      return function(Format<DType::q2_k>{});
+    case DType::q3_k:
+      return function(Format<DType::q3_k>{});
+    case DType::q4_k:
+      return function(Format<DType::q4_k>{});
+    case DType::q5_k:
+      return function(Format<DType::q5_k>{});
+    case DType::q6_k:
+      return function(Format<DType::q6_k>{});
+    default:
+      return;  // not a block format
+  }
+}
+
+}  // namespace
+}  // namespace vitrine
