@@ -1,12 +1,12 @@
 // Matrix products with the shapes of real models, compared with the machine's limits: the memory bandwidth and, if
 // oneDNN is installed, its f32 product.
 //
-//   dense_bench [scalar|avx2|avx512|all] [f32|bf16|f16|all] [threads|0] [rows|0]
+//   dense_bench [scalar|avx2|…|all] [f32|bf16|f16|all|q8_0|…|blocks] [threads|0] [rows|0]
 //
-// The defaults, all and 0, mean every vector instruction set, every type, one and two threads, and every number of
-// rows. Each figure is the best of many short runs. Long-running products are reduced to fewer outputs, so that at
-// least some runs are not disturbed on a busy machine. Each run uses different weights out of 1 GiB, so the weights are
-// read from memory, as those of a model are.
+// The defaults, all and 0, mean every vector instruction set, f32, bf16 and f16, one and two threads, and every number
+// of rows; blocks means every block format. Each figure is the best of many short runs. Long-running products are
+// reduced to fewer outputs, so that at least some runs are not disturbed on a busy machine. Each run uses different
+// weights out of 1 GiB, so the weights are read from memory, as those of a model are.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -106,8 +106,31 @@ double gemm_ceiling([[maybe_unused]] int threads) {
 #endif
 }
 
+/// The seconds of a product with a quantized matrix, rounding x included.
+double blocks_seconds(const Kernels& k, ThreadPool& pool, const std::vector<std::byte>& memory, const Shape& s,
+                      DType dtype, std::int64_t rows) {
+  constexpr std::int64_t kPart = 32, kUnit = 64;
+  const std::vector<float> x(static_cast<std::size_t>(rows * s.in), 0.5f);
+  std::vector<float> y(static_cast<std::size_t>(rows * s.out));
+  std::vector<RoundedPart> parts(static_cast<std::size_t>(rows * s.in / kPart));
+  const std::int64_t bytes = bytes_of(dtype, s.out * s.in);
+  std::int64_t at = 0;
+  return best(pool.size(), [&] {
+    at = at + 2 * bytes > kMemory ? 0 : at + bytes;
+    const MatrixView w = {memory.data() + at, dtype, s.out, s.in, s.in, 1};
+    pool.parallel_for(rows, 1, [&](std::int64_t begin, std::int64_t end, int) {
+      k.blocks.round_to_int8(x.data() + begin * s.in, (end - begin) * s.in, parts.data() + begin * s.in / kPart);
+    });
+    pool.parallel_for(s.out / kUnit, 1, [&](std::int64_t begin, std::int64_t end, int thread) {
+      k.blocks.multiply(parts.data(), rows, w.row_range(begin * kUnit, (end - begin) * kUnit), y.data() + begin * kUnit,
+                        s.out, reinterpret_cast<float*>(pool.scratch(thread)));
+    });
+  });
+}
+
 double product_seconds(const Kernels& k, ThreadPool& pool, const std::vector<std::byte>& memory, const Shape& s,
                        DType dtype, std::int64_t rows) {
+  if (is_blocks(dtype)) return blocks_seconds(k, pool, memory, s, dtype, rows);
   const std::vector<float> x(static_cast<std::size_t>(rows * s.in), 0.5f);
   std::vector<float> y(static_cast<std::size_t>(rows * s.out));
   std::vector<float> packed(static_cast<std::size_t>(packed_size(k, rows, s.in)));
@@ -134,6 +157,7 @@ double product_seconds(const Kernels& k, ThreadPool& pool, const std::vector<std
 void show_products(const Kernels& k, DType dtype, ThreadPool& pool, const std::vector<std::byte>& memory,
                    std::int64_t only_rows) {
   for (Shape s : kShapes) {
+    if (s.transposed && is_blocks(dtype)) continue;
     const std::int64_t out = s.out;
     for (const std::int64_t rows : kRows) {
       if (only_rows != 0 && rows != only_rows) continue;
@@ -142,7 +166,7 @@ void show_products(const Kernels& k, DType dtype, ThreadPool& pool, const std::v
       const auto weights = static_cast<double>(s.out * s.in);
       fmt::print("{:7} {:5} {} threads  {:11} rows {:4}  {:7.1f} GFLOP/s  {:6.2f} GB/s\n", name_of(k.isa),
                  name_of(dtype), pool.size(), s.name, rows, 2e-9 * weights * static_cast<double>(rows) / seconds,
-                 1e-9 * weights * static_cast<double>(size_of(dtype)) / seconds);
+                 1e-9 * static_cast<double>(bytes_of(dtype, s.out * s.in)) / seconds);
       std::fflush(stdout);
     }
   }
@@ -157,8 +181,10 @@ void run(std::string_view isa, std::string_view dtype, int only_threads, std::in
                1e-9 * read_bandwidth(pool, memory), 1e-9 * gemm_ceiling(threads));
     for (const Isa each : available_isas()) {
       if (isa == "all" ? each == Isa::scalar : isa != name_of(each)) continue;
-      for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
-        if (dtype != "all" && dtype != name_of(type)) continue;
+      for (std::size_t i = 0; i < kDTypes; ++i) {
+        const auto type = static_cast<DType>(i);
+        const std::string_view kind = type == DType::i8 ? "none" : is_blocks(type) ? "blocks" : "all";
+        if (dtype != kind && dtype != name_of(type)) continue;
         show_products(kernels_for(each), type, pool, memory, only_rows);
       }
     }

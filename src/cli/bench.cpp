@@ -37,6 +37,7 @@ struct TrainSpeed {
 
 struct Result {
   Ceilings ceilings;
+  bool int8 = false;                                         // quantized weights, multiplied as integers
   double prefill_tokens_per_s = 0, decode_tokens_per_s = 0;  // summed over all sequences
   double load_s = 0, first_token_s = 0;
   std::int64_t peak_rss = 0;                        // bytes
@@ -45,7 +46,9 @@ struct Result {
 
   double train_fraction() const { return train->tokens_per_s * train->operations / ceilings.f32_flops_per_s; }
   double decode_fraction() const { return decode_tokens_per_s * decode_bytes / ceilings.read_bytes_per_s; }
-  double prefill_fraction() const { return prefill_tokens_per_s * prefill_operations / ceilings.f32_flops_per_s; }
+  /// The limit of the products of a prompt, operations per second.
+  double product_limit() const { return int8 ? ceilings.int8_operations_per_s : ceilings.f32_flops_per_s; }
+  double prefill_fraction() const { return prefill_tokens_per_s * prefill_operations / product_limit(); }
 };
 
 /// Null if vitrine was built without oneDNN, which measures the limit of matrix products.
@@ -53,10 +56,10 @@ Json if_measured(double value) { return has_onednn() ? Json(value) : Json(); }
 std::string percent_if_measured(double fraction) {
   return has_onednn() ? fmt::format("{:.0f} %", 100 * fraction) : std::string("?");
 }
-std::string product_limit(const Ceilings& ceilings, double operations) {
+std::string limit_text(double limit, double operations, const char* unit) {
   const double giga = 1e9;
   if (!has_onednn()) return "unknown: built without oneDNN";
-  return fmt::format("{:.0f} GFLOP/s at {:.3g} GFLOP per token", ceilings.f32_flops_per_s / giga, operations / giga);
+  return fmt::format("{:.0f} {}/s at {:.3g} {} per token", limit / giga, unit, operations / giga, unit);
 }
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -155,6 +158,7 @@ Result measure(const BenchOptions& o) {
   const Session session = open_model(o, o.model, false);
   const Model& model = *session.checkpoint.model;
   result.load_s = seconds_since(start);
+  result.int8 = o.compute != "f32" && has_blocks(model);
   result.ceilings = measure_ceilings(*session.pool);
   bar.update(1, kSteps);
   forget_peak_memory();
@@ -204,12 +208,14 @@ void run_bench(const BenchOptions& o) {
                        {"first_token_s", r.first_token_s},
                        {"peak_rss_bytes", r.peak_rss},
                        {"threads", threads},
+                       {"compute", r.int8 ? "int8" : "f32"},
                        {"isa", isa}});
   }
   constexpr auto kRight = Table::Align::right;
   Table table({{""}, {"tokens/s", kRight}, {"of the limit", kRight}, {"the limit"}});
   table.add({fmt::format("prefill {}", o.prompt), fmt::format("{:.1f}", r.prefill_tokens_per_s),
-             percent_if_measured(r.prefill_fraction()), product_limit(r.ceilings, r.prefill_operations)});
+             percent_if_measured(r.prefill_fraction()),
+             limit_text(r.product_limit(), r.prefill_operations, r.int8 ? "GOP" : "GFLOP")});
   table.add(
       {fmt::format("decode {}", o.generate), fmt::format("{:.2f}", r.decode_tokens_per_s),
        fmt::format("{:.0f} %", 100 * r.decode_fraction()),
@@ -218,13 +224,15 @@ void run_bench(const BenchOptions& o) {
     table.add(
         {fmt::format("train {} x {}", o.batch, o.sequence), fmt::format("{:.1f}", r.train->tokens_per_s),
          percent_if_measured(r.train_fraction()),
-         fmt::format("{}; {:.0f} MB, {:.0f} MB estimated", product_limit(r.ceilings, r.train->operations),
+         fmt::format("{}; {:.0f} MB, {:.0f} MB estimated",
+                     limit_text(r.ceilings.f32_flops_per_s, r.train->operations, "GFLOP"),
                      static_cast<double>(r.train->peak_rss) / 1e6, static_cast<double>(r.train->estimate) / 1e6)});
   }
   print(table.text());
   print(fmt::format(
-      "{} sequences, {} threads, {}; loaded in {:.2f} s, first token after {:.2f} s, peak memory {:.0f} MB\n", o.batch,
-      threads, isa, r.load_s, r.first_token_s, static_cast<double>(r.peak_rss) / 1e6));
+      "{} sequences, {} threads, {}, {}; loaded in {:.2f} s, first token after {:.2f} s, peak memory {:.0f} MB\n",
+      o.batch, threads, isa, r.int8 ? "int8" : "f32", r.load_s, r.first_token_s,
+      static_cast<double>(r.peak_rss) / 1e6));
 }
 
 }  // namespace

@@ -96,6 +96,30 @@ double product(Type, Type, Type) { return 0; }
 void use_threads(int) {}
 #endif
 
+/// Bytes per second when every thread reads its part as kStreams streams, which are kStreams equal parts. A single
+/// stream is prefetched; processors follow several of them by themselves.
+template <int kStreams>
+double measure_streams(ThreadPool& pool, const Pages& pages) {
+  constexpr std::int64_t kLine = 8, kAhead = 8192 / 8, kLines = kMemory / 64;
+  std::atomic<std::uint64_t> sink = 0;
+  const double seconds = best([&] {
+    pool.parallel_for(kLines / kStreams, 1, [&](std::int64_t begin, std::int64_t end, int) {
+      std::uint64_t sums[kLine] = {};
+      const std::uint64_t* const first = pages.data() + begin * kStreams * kLine;
+      const std::int64_t apart = (end - begin) * kLine;
+      for (std::int64_t at = 0; at < apart; at += kLine) {
+        for (int stream = 0; stream < kStreams; ++stream) {
+          const std::uint64_t* const line = first + stream * apart + at;
+          if constexpr (kStreams == 1) __builtin_prefetch(line + kAhead, 0, 2);
+          for (int i = 0; i < kLine; ++i) sums[i] += line[i];
+        }
+      }
+      for (const std::uint64_t sum : sums) sink += sum;
+    });
+  });
+  return static_cast<double>(kMemory) / seconds;
+}
+
 }  // namespace
 
 bool has_onednn() {
@@ -108,19 +132,7 @@ bool has_onednn() {
 
 double measure_reading(ThreadPool& pool) {
   const Pages pages(kMemory);
-  constexpr std::int64_t kLine = 8, kAhead = 8192 / 8, kLines = kMemory / 64;
-  std::atomic<std::uint64_t> sink = 0;
-  const double seconds = best([&] {
-    pool.parallel_for(kLines, 1, [&](std::int64_t begin, std::int64_t end, int) {
-      std::uint64_t sums[kLine] = {};
-      for (const std::uint64_t* at = pages.data() + begin * kLine; at < pages.data() + end * kLine; at += kLine) {
-        __builtin_prefetch(at + kAhead, 0, 2);
-        for (int i = 0; i < kLine; ++i) sums[i] += at[i];
-      }
-      for (const std::uint64_t sum : sums) sink += sum;
-    });
-  });
-  return static_cast<double>(kMemory) / seconds;
+  return std::max({measure_streams<1>(pool, pages), measure_streams<4>(pool, pages), measure_streams<8>(pool, pages)});
 }
 
 Ceilings measure_ceilings(ThreadPool& pool) {

@@ -28,6 +28,9 @@ void add_outer_products(Pass& p, const MatrixView& dy, const MatrixView& x, floa
   });
 }
 
+/// The weight as `multiply_heads` reads it: rows of a quantized weight have an address, parts of its columns need not.
+MatrixView readable(Pass& p, const MatrixView& w, bool by_rows) { return by_rows ? w : addressable(p, w); }
+
 /// y[t, h] = the product of x[t, h] `[n_in]` with the part `[n_out, n_in]` of the weight that belongs to head h:
 /// consecutive rows, or consecutive columns.
 Tensor multiply_heads(Pass& p, std::string_view op, const Param& weight, bool by_rows, std::int64_t n_out,
@@ -39,15 +42,16 @@ Tensor multiply_heads(Pass& p, std::string_view op, const Param& weight, bool by
   const Tensor y = p.tensor(shape);
   {
     const ArenaScope scope(p.arena);
-    const MatrixView w = addressable(p, weight.view);
+    const MatrixView w = readable(p, weight.view, by_rows);
+    const Tensor from = by_rows ? x : as_multiplied(p, x, weight.view);
     for (std::int64_t h = 0; h < n; ++h) {
-      multiply(p, columns(x, h * n_in, n_in), part(w, h), y.data + h * n_out, n * n_out);
+      multiply(p, columns(from, h * n_in, n_in), part(w, h), y.data + h * n_out, n * n_out);
     }
   }
   p.record(op, {x}, y, [=, &p, &weight] {
     const Tensor dx = p.grad(x), dy = p.grad(y), dw = p.grad(weight);
     const ArenaScope scope(p.arena);
-    const MatrixView w = addressable(p, weight.view);
+    const MatrixView w = readable(p, weight.view, by_rows);
     for (std::int64_t h = 0; h < n; ++h) {
       const MatrixView dy_head = columns(dy, h * n_out, n_out);
       multiply(p, dy_head, transposed(part(w, h)), dx.data + h * n_in, n * n_in, Into::add);

@@ -37,21 +37,27 @@ MatrixView multipliable(const Pass& p, const MatrixView& weight, float* panel) {
   return is_transposed ? transposed(floats) : floats;
 }
 
-/// Whether the product is computed with integers.
-bool is_of_integers(const Pass& p, const MatrixView& x, const MatrixView& weight, Into into) {
+/// Whether products with this weight are computed with integers.
+bool is_of_integers(const Pass& p, const MatrixView& weight) {
   return p.compute == Compute::automatic && !p.is_taped() && is_blocks(weight.dtype) && weight.col_stride == 1 &&
-         weight.cols % block_size(weight.dtype).elements == 0 && x.col_stride == 1 && into == Into::set;
+         weight.cols % block_size(weight.dtype).elements == 0;
+}
+
+/// x, whose rows have whole parts, rounded to 8 bits.
+RoundedPart* rounded(Pass& p, const MatrixView& x) {
+  const std::int64_t parts = x.cols / kPartSize;
+  auto* const to = reinterpret_cast<RoundedPart*>(
+      p.tensor({x.rows, parts * std::int64_t{sizeof(RoundedPart) / sizeof(float)}}).data);
+  p.for_rows(x.rows, 4 * x.cols, [&](std::int64_t t) {
+    p.kernels.blocks.round_to_int8(reinterpret_cast<const float*>(x.at(t, 0)), x.cols, to + t * parts);
+  });
+  return to;
 }
 
 /// The product with a quantized weight, computed with integers.
 void multiply_blocks(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, std::int64_t ldy) {
   constexpr std::int64_t kUnit = 64;  // rows of w: a panel
-  const std::int64_t parts = weight.cols / kPartSize,
-                     floats = parts * std::int64_t{sizeof(RoundedPart) / sizeof(float)};
-  auto* const rounded = reinterpret_cast<RoundedPart*>(p.tensor({x.rows, floats}).data);
-  p.for_rows(x.rows, 4 * weight.cols, [&](std::int64_t t) {
-    p.kernels.blocks.round_to_int8(reinterpret_cast<const float*>(x.at(t, 0)), weight.cols, rounded + t * parts);
-  });
+  const RoundedPart* const parts = rounded(p, x);
   const std::int64_t operations = x.rows * weight.cols + 1, n_units = (weight.rows + kUnit - 1) / kUnit;
   const std::int64_t most = std::max<std::int64_t>(1, kUninterrupted / operations / kUnit) * kUnit;
   p.parallel_for(n_units, Machine::kOperationsPerThread / operations / kUnit + 1,
@@ -59,7 +65,7 @@ void multiply_blocks(Pass& p, const MatrixView& x, const MatrixView& weight, flo
                    end = std::min(end * kUnit, weight.rows);
                    for (std::int64_t first = begin * kUnit; first < end; first += most) {
                      p.check_interrupt();
-                     p.kernels.blocks.multiply(rounded, x.rows, weight.row_range(first, std::min(most, end - first)),
+                     p.kernels.blocks.multiply(parts, x.rows, weight.row_range(first, std::min(most, end - first)),
                                                y + first, ldy, p.scratch(thread));
                    }
                  });
@@ -102,7 +108,7 @@ Tensor product(Pass& p, const Param& weight, const Tensor& x, std::int64_t first
 
 void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, std::int64_t ldy, Into into) {
   const ArenaScope scope(p.arena);
-  if (is_of_integers(p, x, weight, into)) return multiply_blocks(p, x, weight, y, ldy);
+  if (into == Into::set && x.col_stride == 1 && is_of_integers(p, weight)) return multiply_blocks(p, x, weight, y, ldy);
   const bool adds = into == Into::add, packs = x.col_stride != 1 || worth_packing(p.kernels, x.rows, weight);
   if (adds && !packs) {
     const Tensor sum = p.tensor({x.rows, weight.rows});
@@ -133,6 +139,19 @@ void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, 
                      }
                    }
                  });
+}
+
+Tensor as_multiplied(Pass& p, const Tensor& x, const MatrixView& weight) {
+  if (!is_of_integers(p, weight)) return x;
+  const Tensor y = p.tensor(x.shape);
+  const MatrixView rows = view_of(x.data, x.count() / weight.cols, weight.cols, weight.cols);
+  const RoundedPart* const parts = rounded(p, rows);
+  p.for_rows(rows.rows * rows.cols / kPartSize, kPartSize, [&](std::int64_t i) {
+    for (std::int64_t k = 0; k < kPartSize; ++k) {
+      y.data[i * kPartSize + k] = parts[i].scale * static_cast<float>(parts[i].q[k]);
+    }
+  });
+  return y;
 }
 
 /// Sums t in 16-lane order. Blocks of kRows rows of the gradient limit the packed dy.

@@ -35,6 +35,9 @@ void add_bias(Pass& p, const Param& bias, const Tensor& y);
 enum class Into : std::uint8_t { set, add };
 void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, std::int64_t ldy,
               Into into = Into::set);
+/// x, whose rows have weight.cols elements, with the values that `multiply` uses: if it computes with integers, x
+/// rounded to 8 bits, else x itself.
+Tensor as_multiplied(Pass& p, const Tensor& x, const MatrixView& weight);
 inline MatrixView transposed(const MatrixView& m) {
   return {m.data, m.dtype, m.cols, m.rows, m.col_stride, m.row_stride};
 }

@@ -28,6 +28,7 @@ TEST(Bench, ReportsSpeedsAndFractionsOfTheLimits) {
   }
   EXPECT_EQ(b["threads"], 1);
   EXPECT_TRUE(b["isa"].is_string());
+  EXPECT_EQ(b["compute"], "f32");
   // d 256, 6 layers of q, k, v, o (2·256·256 + 2·256·128) and three matrices of 704, and the tied head.
   constexpr double kLayers = 6.0 * (2 * 256 * 256 + 2 * 256 * 128 + 3 * 256 * 704);
   EXPECT_EQ(number("prefill_ops_per_token"), 2 * kLayers);
