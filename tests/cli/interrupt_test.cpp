@@ -84,7 +84,7 @@ TEST_F(Interrupt, StopsWhileComputing) {
         Arguments{"tokenizer", "train", folder_ / "text", "--vocab-size", "300", "--out", folder_ / "out"},
         Arguments{"bench", model_, "--prompt", "8"}, Arguments{"example"}}) {
     Program program(all, {.input_path = folder_ / "text"});
-    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));
     program.send(SIGINT);
     const auto sent = std::chrono::steady_clock::now();
     const Outcome o = program.finish();
