@@ -15,7 +15,8 @@ constexpr std::string_view kExitStatus =
     ".TP\n141\nthe reader of stdout has closed it\n";
 
 constexpr std::string_view kEnvironment =
-    ".TP\n.B VITRINE_ISA\nscalar, avx2, avxvnni, avx512 or avx512vnni: the instruction set to use (default: the best available). Results "
+    ".TP\n.B VITRINE_ISA\nscalar, avx2, avxvnni, avx512 or avx512vnni: the instruction set to use (default: the best "
+    "available). Results "
     "are "
     "bitwise\nidentical on all.\n";
 
