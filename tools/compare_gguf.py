@@ -163,7 +163,8 @@ def llama3_factors(rope, dim):
 
 
 def logits(program, model, ids, out):
-    run = subprocess.run([program, "logits", model, "--ids", ",".join(map(str, ids)), "--out", out],
+    run = subprocess.run([program, "logits", model, "--ids", ",".join(map(str, ids)), "--out", out,
+                          "--compute", "f32"],
                          capture_output=True, text=True)
     if run.returncode:
         raise RuntimeError(run.stderr.strip())

@@ -297,6 +297,7 @@ double learn_targets(const Session& session, Pass& pass, Gradients& params) {
   if (session.next_sentence) loss.next_sentence = {&next_sentence, 1};
   LossResult found;
   pass.training = {&tape, &loss, &found};
+  pass.compute = Compute::f32;
   session.checkpoint.model->learn(pass, session.tokens());
   return found.cross_entropy / n + found.next_sentence;
 }

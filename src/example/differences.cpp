@@ -142,7 +142,10 @@ Differences::Differences(const Model& model, std::span<const std::int32_t> ids, 
 double Differences::loss(Taps* taps) {
   const auto n = static_cast<std::int64_t>(ids_.size());
   double result = 0;
-  Pass pass{{pool_, default_kernels(), arena_, nullptr, false, Compute::f32}, {{0, n, 0, nullptr}}, {}, taps};
+  Pass pass{{.pool = pool_, .kernels = default_kernels(), .arena = arena_, .compute = Compute::f32},
+            {{0, n, 0, nullptr}},
+            {},
+            taps};
   pass.logits = {LogitRequest::Rows::last_of_segments, 0, 0, [&](std::int64_t, const Tensor& logits) {
                    const float* const x = logits.data;
                    const auto largest = static_cast<double>(*std::max_element(x, x + logits.count()));

@@ -122,7 +122,7 @@ class Step {
       facts_.gradients[facts_.backward.back()] = seen(id, gradient);
       log.see_gradient(id, gradient);
     });
-    Pass pass{{pool_, default_kernels(), arena_, nullptr, false, Compute::f32},
+    Pass pass{{.pool = pool_, .kernels = default_kernels(), .arena = arena_, .compute = Compute::f32},
               {{0, facts_.n_tokens(), 0, nullptr}},
               {},
               &recorder};
@@ -148,8 +148,9 @@ class Step {
   void predict_again() {
     LossRequest loss{facts_.targets, facts_.weights};
     LossResult found;
-    Pass pass{
-        {pool_, default_kernels(), arena_, nullptr, false, Compute::f32}, {{0, facts_.n_tokens(), 0, nullptr}}, {}};
+    Pass pass{{.pool = pool_, .kernels = default_kernels(), .arena = arena_, .compute = Compute::f32},
+              {{0, facts_.n_tokens(), 0, nullptr}},
+              {}};
     pass.training = {nullptr, &loss, &found};
     pass.logits.receive = [&](std::int64_t, const Tensor& logits) { facts_.logits_after = seen({}, logits); };
     model_.trainable.model().forward(pass, facts_.ids);
@@ -162,7 +163,7 @@ class Step {
  private:
   Seen softmax(const Seen& logits) {
     const ArenaScope scope(arena_);
-    Pass pass{{pool_, default_kernels(), arena_, nullptr, false, Compute::f32}, {}, {}};
+    Pass pass{{.pool = pool_, .kernels = default_kernels(), .arena = arena_, .compute = Compute::f32}, {}, {}};
     const Tensor x = arena_.tensor(logits.shape);
     std::copy(logits.values.begin(), logits.values.end(), x.data);
     return seen({}, softmax_rows(pass, x));

@@ -126,7 +126,7 @@ struct BlockProduct {
   std::int64_t parts;     // of a row
   float* y;
   std::int64_t ldy;
-  std::byte* panel;  // kPanelBytes
+  std::byte* panel;  // kScratchFloats floats
 };
 
 /// The outputs of kTokens rows of x and of rows first, first + apart, … of w, one in each lane.
@@ -144,10 +144,10 @@ void direct_lanes(const BlockProduct& p, std::int64_t first, std::int64_t apart)
         });
   }
   unrolled<kTokens>([&](auto t) {
-    float out[kRowLanes];
-    store(acc[t], out);
     float* const y = p.y + t * p.ldy + first;
     if (apart == 1) return store(acc[t], y);
+    float out[kRowLanes];
+    store(acc[t], out);
     for (int r = 0; r < kRowLanes; ++r) y[r * apart] = out[r];
   });
 }

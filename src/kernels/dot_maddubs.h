@@ -15,13 +15,13 @@ constexpr int sums_in_16_bits(int bits) { return bits <= 4 ? 8 : bits == 5 ? 4 :
 template <int kBits, int kOffset, int kCount>
 [[gnu::always_inline]] inline Words dot(const Words* codes, const std::int8_t* x, std::int32_t minus_sum) {
   static_assert(kBits <= 6 || kOffset == 128);
-  constexpr int kSums = sums_in_16_bits(kBits);
+  constexpr int kFit = sums_in_16_bits(kBits), kSums = kFit < kCount ? kFit : kCount;
   const __m256i ones = _mm256_set1_epi16(1);
   __m256i sum = kBits == 8 ? _mm256_setzero_si256() : times_offset<kOffset>(minus_sum);
-  unrolled<kCount / (kSums < kCount ? kSums : kCount)>([&](auto group) {
+  unrolled<kCount / kSums>([&](auto group) {
     __m256i few = _mm256_setzero_si256();
-    unrolled<(kSums < kCount ? kSums : kCount)>([&](auto j) {
-      constexpr int i = group * (kSums < kCount ? kSums : kCount) + j;
+    unrolled<kSums>([&](auto j) {
+      constexpr int i = group * kSums + j;
       const __m256i x_i = broadcast_codes(x + 4 * i);
       __m256i pairs;
       if constexpr (kBits == 8) {

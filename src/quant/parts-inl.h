@@ -51,9 +51,13 @@ constexpr PartKind part_kind(DType dtype) {
       return {3, 4, false, true};
     case DType::q6_k:
       return {6, 32, false, true};
-    default:
-      return {};
+    case DType::f32:
+    case DType::f16:
+    case DType::bf16:
+    case DType::i8:
+      break;  // not a block format
   }
+  return {};
 }
 
 template <class Words, class Floats>
@@ -78,13 +82,33 @@ template <class Words>
   return (words[i / 4] >> (8 * (i % 4))) & 0xFFU;
 }
 
-/// Codes of 4 bits from 16 bytes: element i is in the low half of byte i, element 16 + i in the high half.
-template <class Words>
-[[gnu::always_inline]] inline void split_halves(const Words (&bytes)[4], Words (&codes)[kPartWords]) {
+/// Codes of 4 bits from the 16 bytes at `at`: element i is in the low half of byte i, element 16 + i in the high half.
+template <class R, class Words>
+[[gnu::always_inline]] inline void read_4_bits(const R& r, int at, Words (&codes)[kPartWords]) {
+  Words bytes[4];
+  r.template words<4>(at, bytes);
   unrolled<4>([&](auto i) {
     codes[i] = bytes[i] & kLow4;
     codes[4 + i] = (bytes[i] >> 4) & kLow4;
   });
+}
+
+/// The same with a fifth bit: that of element i is bit i of the word at `at`, before the 16 bytes.
+template <class R, class Words>
+[[gnu::always_inline]] inline void read_5_bits(const R& r, int at, Words (&codes)[kPartWords]) {
+  Words fifth[1];
+  r.template words<1>(at, fifth);
+  read_4_bits(r, at + 4, codes);
+  unrolled<8>([&](auto i) { codes[i] = codes[i] | (spread(fifth[0], i) << 4); });
+}
+
+/// The scale and the minimum of q4_1 and q5_1: half d, half m, which is added.
+template <class R, class Words, class Floats>
+[[gnu::always_inline]] inline void read_scale_and_offset(const R& r, Part<Words, Floats>& part) {
+  Words both[1];
+  r.template words<1>(0, both);
+  part.scale = low_half(both[0]);
+  part.min = -high_half(both[0]);
 }
 
 /// A block format as an argument.
@@ -117,9 +141,7 @@ template <class R, class Emit>
 template <class R, class Emit>
 [[gnu::always_inline]] inline void read_parts(Format<DType::q4_0>, const R& r, Emit emit) {
   Part<typename R::Words, typename R::Floats> part;
-  typename R::Words bytes[4];
-  r.template words<4>(2, bytes);
-  split_halves(bytes, part.codes);
+  read_4_bits(r, 2, part.codes);
   part.scale = r.half(0);
   emit(part);
 }
@@ -128,11 +150,7 @@ template <class R, class Emit>
 template <class R, class Emit>
 [[gnu::always_inline]] inline void read_parts(Format<DType::q5_0>, const R& r, Emit emit) {
   Part<typename R::Words, typename R::Floats> part;
-  typename R::Words bytes[4], fifth[1];
-  r.template words<1>(2, fifth);
-  r.template words<4>(6, bytes);
-  split_halves(bytes, part.codes);
-  unrolled<8>([&](auto i) { part.codes[i] = part.codes[i] | (spread(fifth[0], i) << 4); });
+  read_5_bits(r, 2, part.codes);
   part.scale = r.half(0);
   emit(part);
 }
@@ -141,12 +159,8 @@ template <class R, class Emit>
 template <class R, class Emit>
 [[gnu::always_inline]] inline void read_parts(Format<DType::q4_1>, const R& r, Emit emit) {
   Part<typename R::Words, typename R::Floats> part;
-  typename R::Words bytes[4], scales[1];
-  r.template words<1>(0, scales);
-  r.template words<4>(4, bytes);
-  split_halves(bytes, part.codes);
-  part.scale = low_half(scales[0]);
-  part.min = -high_half(scales[0]);
+  read_4_bits(r, 4, part.codes);
+  read_scale_and_offset(r, part);
   emit(part);
 }
 
@@ -154,14 +168,8 @@ template <class R, class Emit>
 template <class R, class Emit>
 [[gnu::always_inline]] inline void read_parts(Format<DType::q5_1>, const R& r, Emit emit) {
   Part<typename R::Words, typename R::Floats> part;
-  typename R::Words bytes[4], scales[1], fifth[1];
-  r.template words<1>(0, scales);
-  r.template words<1>(4, fifth);
-  r.template words<4>(8, bytes);
-  split_halves(bytes, part.codes);
-  unrolled<8>([&](auto i) { part.codes[i] = part.codes[i] | (spread(fifth[0], i) << 4); });
-  part.scale = low_half(scales[0]);
-  part.min = -high_half(scales[0]);
+  read_5_bits(r, 4, part.codes);
+  read_scale_and_offset(r, part);
   emit(part);
 }
 
@@ -327,7 +335,10 @@ void with_format(DType dtype, Function function) {
       return function(Format<DType::q5_k>{});
     case DType::q6_k:
       return function(Format<DType::q6_k>{});
-    default:
+    case DType::f32:
+    case DType::f16:
+    case DType::bf16:
+    case DType::i8:
       return;  // not a block format
   }
 }

@@ -106,7 +106,7 @@ void Learner::learn_parts(const Batch& batch, std::int64_t step, const TapsOf& t
     tape_.clear();  // the last pass may have thrown
     sum_.begin(pool_);
     Taps* const part_taps = taps ? taps(i) : nullptr;
-    Pass pass{{pool_, kernels_, arena_, interrupt_}, part.segments, {}, part_taps};
+    Pass pass{machine(), part.segments, {}, part_taps};
     pass.sources = part.sources;
     const Dropout dropout{static_cast<float>(options_.dropout), options_.seed, static_cast<std::uint32_t>(step),
                           static_cast<std::uint32_t>(i)};
@@ -128,7 +128,7 @@ double Learner::score(const Batch& batch) {
   const Part part = part_of(batch, 0, 1);
   LossRequest loss{part.targets, part.weights};
   LossResult found;
-  Pass pass{{pool_, kernels_, arena_, interrupt_, false, Compute::f32}, part.segments};  // as training computes
+  Pass pass{machine(), part.segments};
   pass.sources = part.sources;
   pass.training = {nullptr, &loss, &found};
   trainable_.model().forward(pass, part.tokens());

@@ -45,6 +45,10 @@ class Learner {
   double score(const Batch& batch);
 
  private:
+  Machine machine() {
+    return {.pool = pool_, .kernels = kernels_, .arena = arena_, .interrupt = interrupt_, .compute = Compute::f32};
+  }
+
   void learn_parts(const Batch& batch, std::int64_t step, const TapsOf& taps, Step& result);
 
   const Trainable& trainable_;

@@ -43,6 +43,24 @@ TEST_F(Quantize, TheEmbeddedTokenizerIsUsed) {
   EXPECT_EQ(json_of({"generate", folder_ / "again.gguf", text, "--greedy", "--max-tokens", "4"})["ids"], inside["ids"]);
 }
 
+TEST_F(Quantize, ComputeChoosesTheArithmetic) {
+  output_of({"quantize", VITRINE_SOURCE_DIR "/models/default", out_, "--type", "q8_0"});
+  const auto logits = [&](const std::string& compute) {
+    const std::string file = folder_ / (compute + ".npy");
+    output_of({"logits", out_, "--ids", "5,6,7,8", "--compute", compute, "--out", file});
+    return read_file(file);
+  };
+  EXPECT_EQ(logits("auto"), logits("int8"));
+  EXPECT_NE(logits("auto"), logits("f32"));
+  expect_error({"grad", out_, "--ids", "5,6", "--out", folder_ / "g", "--compute", "int8"}, {"--compute", "gradients"});
+  const Json b = json_of({"bench", out_, "--prompt", "8", "--generate", "4", "--threads", "1"});
+  EXPECT_EQ(b["compute"], "int8");
+  if (b["gemm_gflops"]["int8"].is_null()) return;  // built without oneDNN
+  const double operations = b["prefill_tokens_per_s"].get<double>() * b["prefill_ops_per_token"].get<double>();
+  EXPECT_NEAR(b["prefill_fraction_of_peak"].get<double>(), operations / 1e9 / b["gemm_gflops"]["int8"].get<double>(),
+              1e-6);
+}
+
 TEST_F(Quantize, AFailureLeavesNoFile) {
   expect_error({"quantize", golden("gemma2"), out_, "--type", "f32"}, {out_, "gemma2", "scale of attention scores"});
   expect_error({"quantize", golden("gpt2"), out_, "--type", "f32", "--tokenizer", golden("gpt2")}, {"tokenizer"});
