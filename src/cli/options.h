@@ -27,6 +27,7 @@ struct Options {
   std::string compute = "auto";
   std::string kv = "f32";
   std::vector<std::string> allowed_config_keys;
+  std::vector<std::string> adapters;  // PATH[=SCALE]
   // MODEL and TEXT: a single positional is TEXT, or MODEL if --ids is given
   std::string first, second;
   int positionals = 0;
@@ -46,6 +47,8 @@ struct Options {
 
 /// Adds --threads, --seed, --json, --tokenizer, --pattern, --compute, --kv, --allow-config-key.
 void add_common(CLI::App& command, Options& options);
+/// Adds --adapter, for commands that run a model.
+void add_adapters(CLI::App& command, Options& options);
 /// Adds these options and the footer. The command calls `run` with its options, which it keeps.
 template <class Own, class Run>
 void finish_command(CLI::App& command, const std::shared_ptr<Own>& options, Run run, const std::string& footer) {
@@ -58,7 +61,7 @@ void add_positionals(CLI::App& command, Options& options, const std::string& abo
                      const std::string& about_second);
 /// Adds [MODEL] TEXT and --no-special.
 void add_text(CLI::App& command, Options& options, const std::string& about_model);
-/// Adds [MODEL] TEXT, --no-special and --ids, for commands that run a model.
+/// Adds [MODEL] TEXT, --no-special, --ids and --adapter, for commands that run a model.
 void add_model_and_text(CLI::App& command, Options& options);
 
 /// Adds --pair.
@@ -102,6 +105,8 @@ struct Session {
   Checkpoint checkpoint;
   std::unique_ptr<const Tokenizer> tokenizer;  ///< Null if none was needed.
   std::unique_ptr<ThreadPool> pool;
+  std::vector<std::shared_ptr<const Adapter>> adapters;
+  std::vector<AppliedAdapter> applied;        ///< The adapters with their scales.
   std::vector<std::int32_t> ids;              ///< The text as ids; only BOS for an empty text. An encoder reads it.
   std::vector<std::int32_t> target;           ///< What the decoder of a model with an encoder reads.
   std::vector<std::int32_t> types;            ///< Of `ids`; empty: all 0.
