@@ -44,9 +44,10 @@ template <int kBits, int kOffset, int kCount>
 }
 
 /// Two integers of 8 bits per row, one for each half of a part, in 16 bits each.
-struct Pair {
+struct IntegerPair {
   __m256i v;
 };
+using Pair = IntegerPair;
 
 /// Bytes `first` and first + 1, as signed integers.
 [[gnu::always_inline]] inline Pair byte_pair(const Words& word, int first) {

@@ -11,9 +11,10 @@ namespace vitrine {
 namespace {
 
 /// Two integers of 8 bits per row, one for each half of a part.
-struct Pair {
+struct FloatPair {
   Floats half[2];
 };
+using Pair = FloatPair;
 
 /// Bytes `first` and first + 1, as signed integers.
 [[gnu::always_inline]] inline Pair byte_pair(const Words& word, int first) {
