@@ -48,6 +48,8 @@ void round_to_int8(const float* x, std::int64_t n, RoundedPart* to) {
   }
 }
 
+// The functions that read whole blocks are [[gnu::flatten]]: GCC would otherwise make functions of the parts of a
+// K-quant block and pass every part through memory, at half the speed.
 using RowPart = Part<Words, Floats, Pair>;
 
 /// Rows that are equally far apart. The few distances that are kept suffice for the addresses of all rows.

@@ -54,14 +54,18 @@ inline void load(const std::byte* p, Floats& to) { to = load_floats(reinterpret_
 inline void store(Words a, std::byte* p) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.v); }
 inline void store(Floats a, std::byte* p) { store_floats(a, reinterpret_cast<float*>(p)); }
 
+/// In every lane, the bytes of `a` that the bytes of `picks` number, or 0 where a byte of `picks` is 0x80.
+[[gnu::always_inline]] inline __m256i pick_bytes(__m256i a, std::uint32_t picks) {
+  const __m256i lanes = _mm256_set_epi32(0x0C0C0C0C, 0x08080808, 0x04040404, 0, 0x0C0C0C0C, 0x08080808, 0x04040404, 0);
+  return _mm256_shuffle_epi8(a, _mm256_add_epi8(_mm256_set1_epi32(static_cast<int>(picks)), lanes));
+}
+
 /// Bits 4 · i to 4 · i + 3 of `bits` as bit 4 of four bytes: copies of the byte that has them, each compared with its
 /// bit.
 [[gnu::always_inline]] inline Words fifth_bits(const Words& bits, int i) {
-  const __m256i copies = _mm256_set1_epi64x(0x0404040400000000 + 0x0101010101010101 * (i / 2));
-  const __m256i upper = _mm256_set_epi64x(0x0808080808080808, 0, 0x0808080808080808, 0);
+  const __m256i copies = pick_bytes(bits.v, 0x01010101U * static_cast<unsigned>(i / 2));
   const __m256i bit = _mm256_set1_epi32(0x08040201 << (4 * (i % 2)));
-  const __m256i bytes = _mm256_shuffle_epi8(bits.v, _mm256_add_epi8(copies, upper));
-  const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bit), bit);
+  const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(copies, bit), bit);
   return {_mm256_and_si256(set, _mm256_set1_epi8(0x10))};
 }
 

@@ -51,10 +51,8 @@ using Pair = IntegerPair;
 
 /// Bytes `first` and first + 1, as signed integers.
 [[gnu::always_inline]] inline Pair byte_pair(const Words& word, int first) {
-  const __m256i lanes = _mm256_set_epi32(12, 8, 4, 0, 12, 8, 4, 0);
-  const __m256i upper_bytes = _mm256_add_epi32(_mm256_mullo_epi32(lanes, _mm256_set1_epi32(0x01000100)),
-                                               _mm256_set1_epi32(0x01800080 + first * 0x01000100));
-  return {_mm256_srai_epi16(_mm256_shuffle_epi8(word.v, upper_bytes), 8)};
+  const __m256i upper_bytes = pick_bytes(word.v, 0x01800080U + 0x01000100U * static_cast<unsigned>(first));
+  return {_mm256_srai_epi16(upper_bytes, 8)};
 }
 
 /// The integers times those of x, which every row shares.
@@ -68,15 +66,12 @@ using Pair = IntegerPair;
 /// sums of 16 bits.
 template <int kBits, int kOffset>
 [[gnu::always_inline]] inline Floats dot_halves(const Words* codes, const RoundedPart& x, const Pair& sub_scale) {
-  const __m256i first = _mm256_set1_epi32(0x01000100), lanes = _mm256_set_epi32(12, 8, 4, 0, 12, 8, 4, 0);
-  const __m256i low = _mm256_add_epi32(_mm256_mullo_epi32(lanes, _mm256_set1_epi32(0x01010101)), first);
-  const __m256i high = _mm256_add_epi32(low, _mm256_set1_epi32(0x02020202));
   __m256i sum = _mm256_setzero_si256();
   if constexpr (kOffset > 0) {
     sum = _mm256_slli_epi32(times_pair(sub_scale, x.minus_half_sum), __builtin_ctz(unsigned{kOffset}));
   }
-  sum = add_dot<kBits, 4>(codes, x.q, _mm256_shuffle_epi8(sub_scale.v, low), sum);
-  sum = add_dot<kBits, 4>(codes + 4, x.q + 16, _mm256_shuffle_epi8(sub_scale.v, high), sum);
+  sum = add_dot<kBits, 4>(codes, x.q, pick_bytes(sub_scale.v, 0x01000100), sum);
+  sum = add_dot<kBits, 4>(codes + 4, x.q + 16, pick_bytes(sub_scale.v, 0x03020302), sum);
   return to_floats(Words{sum});
 }
 
