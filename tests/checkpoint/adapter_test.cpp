@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/mapped_file.h"
 #include "checkpoint/safetensors.h"
+#include "generate/generator.h"
 #include "generate/score.h"
 #include "support/data.h"
 #include "support/run.h"
@@ -81,6 +82,34 @@ TEST_P(AdapterGolden, AScaleOfZeroChangesNoBit) {
   EXPECT_EQ(scored(context, ids), base);
   context.adapters = whole;
   EXPECT_NE(scored(context, ids), base);
+}
+
+/// Sequences with the adapter, at half its scale, and without it, in one batch: the tokens and log-probabilities that
+/// each has alone.
+TEST_P(AdapterGolden, SequencesOfABatchHaveTheirOwn) {
+  const std::string folder = outside_data(std::string("tuning/lora/") + GetParam());
+  if (folder.empty()) GTEST_SKIP() << "VITRINE_DATA has no tuning/lora";
+  const Checkpoint checkpoint = load_checkpoint(folder);
+  ThreadPool pool(2);
+  const std::shared_ptr<const Adapter> adapter = load_adapter(folder + "/adapter", checkpoint, pool);
+  const GenerateContext context{checkpoint.model.get(), &pool, &default_kernels()};
+  std::vector<GenerateRequest> requests(4);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    requests[i].prompt = some_ids(*checkpoint.model, 4 + static_cast<std::int64_t>(i));
+    requests[i].max_tokens = 5;
+    requests[i].sampling.temperature = 0;
+    requests[i].n_logprobs = 3;
+    if (i > 0) requests[i].adapters.emplace(1, AppliedAdapter{adapter.get(), i == 1 ? 0.5 : 1.0});
+  }
+  const std::vector<GenerateResult> together = generate(context, requests);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const GenerateResult alone = generate(context, {&requests[i], 1})[0];
+    EXPECT_EQ(together[i].ids, alone.ids) << i;
+    ASSERT_EQ(together[i].logprobs.size(), alone.logprobs.size()) << i;
+    for (std::size_t t = 0; t < alone.logprobs.size(); ++t) {
+      EXPECT_EQ(together[i].logprobs[t].logprob, alone.logprobs[t].logprob) << i;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, AdapterGolden, testing::Values("gemma2", "gpt2", "gpt_neox", "llama", "mistral_dora"));
