@@ -5,7 +5,6 @@
 #include <map>
 
 #include "base/error.h"
-#include "checkpoint/adapter_file.h"
 #include "checkpoint/adapter_places.h"
 #include "checkpoint/gguf_architecture.h"
 #include "checkpoint/param_rows.h"
@@ -14,29 +13,18 @@
 namespace vitrine {
 namespace {
 
-/// The weight of a map: that of the embedding, if the head is tied to it.
-const Param& weight_of(const Model& model, std::string_view name) {
-  if (name == "unembed.weight" && model.config().head.tied) return model.params().embed;
-  const Param* found = nullptr;
-  for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& own, const Shape&) {
-    if (own == name) found = &param;
-  });
-  if (found == nullptr) throw InternalError("adapter", "no parameter is called {}", name);
-  return *found;
-}
-
 /// Binds the modules of a file to the maps of a base.
 class AdapterBinder {
  public:
-  AdapterBinder(AdapterFile file, const Checkpoint& base, ThreadPool& pool)
-      : file_(std::move(file)), model_(*base.model), pool_(pool), adapter_(std::make_shared<Adapter>()) {
-    adapter_->storage = file_.storage;
-    const bool is_gguf = file_.format == "GGUF";
-    if (is_gguf && !file_.architecture.empty()) {
-      const std::string_view own = gguf_architecture_of(base.family, file_.path).name;
-      if (own != file_.architecture) {
-        throw BadCheckpoint(file_.path, "general.architecture: expected \"{}\", as the model is, got \"{}\"", own,
-                            file_.architecture);
+  AdapterBinder(const AdapterFile& file, const Checkpoint& base, ThreadPool& pool)
+      : file_(file), model_(*base.model), pool_(pool), adapter_(std::make_shared<Adapter>()) {
+    adapter_->storage = file.storage;
+    const bool is_gguf = file.format == "GGUF";
+    if (is_gguf && !file.architecture.empty()) {
+      const std::string_view own = gguf_architecture_of(base.family, file.path).name;
+      if (own != file.architecture) {
+        throw BadCheckpoint(file.path, "general.architecture: expected \"{}\", as the model is, got \"{}\"", own,
+                            file.architecture);
       }
     }
     for (AdapterPlace& place : all_places(base, is_gguf ? AdapterFormat::gguf : AdapterFormat::peft)) {
@@ -205,7 +193,7 @@ class AdapterBinder {
     if (!fits) throw Unsupported(file_.path, "the file replaces the weight of {} by one of another shape", name);
   }
 
-  AdapterFile file_;
+  const AdapterFile& file_;
   const Model& model_;
   ThreadPool& pool_;
   std::shared_ptr<Adapter> adapter_;
@@ -214,8 +202,22 @@ class AdapterBinder {
 
 }  // namespace
 
+const Param& weight_of(const Model& model, std::string_view name) {
+  if (name == "unembed.weight" && model.config().head.tied) return model.params().embed;
+  const Param* found = nullptr;
+  for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& own, const Shape&) {
+    if (own == name) found = &param;
+  });
+  if (found == nullptr) throw InternalError("adapter", "no parameter is called {}", name);
+  return *found;
+}
+
+std::shared_ptr<const Adapter> bind_adapter(AdapterFile file, const Checkpoint& base, ThreadPool& pool) {
+  return AdapterBinder(file, base, pool).bind();
+}
+
 std::shared_ptr<const Adapter> load_adapter(const std::string& path, const Checkpoint& base, ThreadPool& pool) {
-  return AdapterBinder(open_adapter(path), base, pool).bind();
+  return bind_adapter(open_adapter(path), base, pool);
 }
 
 }  // namespace vitrine

@@ -184,27 +184,6 @@ std::pair<std::string, Part> module_of(const std::string& where, const std::stri
                     tensor);
 }
 
-/// Checks one module: the two halves, their shapes and that all numbers are finite; sets its rank.
-void check_low_rank(const std::string& where, const std::string& name, StoredLowRank& low) {
-  if (low.a.bytes.empty() || low.b.bytes.empty()) {
-    throw BadCheckpoint(where, "{}: its matrix {} is missing", name, low.a.bytes.empty() ? "A" : "B");
-  }
-  const std::vector<std::int64_t>&a = low.a.shape, &b = low.b.shape;
-  const bool fits = a.size() == b.size() && (a.size() == 2 || (a.size() == 3 && a[0] == b[0]));
-  if (!fits || a[a.size() - 2] != b.back()) {
-    throw BadCheckpoint(where, "{}: expected A [rank, in] and B [out, rank], got ranks {} and {}", name,
-                        a.size() > 1 ? a[a.size() - 2] : 0, b.empty() ? 0 : b.back());
-  }
-  low.rank = b.back();
-  check_finite(where, name + " (A)", low.a);
-  check_finite(where, name + " (B)", low.b);
-  if (!low.magnitudes) return;
-  check_finite(where, name + " (magnitudes)", *low.magnitudes);
-  if (low.magnitudes->shape.size() != 1 || low.magnitudes->shape[0] != b[b.size() - 2]) {
-    throw BadCheckpoint(where, "{}: expected {} magnitudes, one for each row of B", name, b[b.size() - 2]);
-  }
-}
-
 AdapterFile open_peft(const std::string& folder) {
   AdapterFile result{.path = folder, .format = "PEFT"};
   const fs::path weights = fs::path(folder) / "adapter_model.safetensors";
@@ -238,11 +217,49 @@ AdapterFile open_peft(const std::string& folder) {
       throw BadCheckpoint(where, "{}: {} a magnitude vector, but use_dora is {}", module, config.dora ? "lacks" : "has",
                           config.dora);
     }
-    low.scale = config.alpha_of(module) / (config.rslora ? std::sqrt(rank) : rank);
+    low.alpha = config.alpha_of(module);
+    low.scale = low.alpha / (config.rslora ? std::sqrt(rank) : rank);
   }
   if (result.modules.empty()) throw BadCheckpoint(where, "expected low-rank matrices, got none");
   result.layers = config.layers;
+  result.rslora = config.rslora;
+  result.dora = config.dora;
   return result;
+}
+
+}  // namespace
+
+void check_low_rank(const std::string& where, const std::string& name, StoredLowRank& low) {
+  if (low.a.bytes.empty() || low.b.bytes.empty()) {
+    throw BadCheckpoint(where, "{}: its matrix {} is missing", name, low.a.bytes.empty() ? "A" : "B");
+  }
+  const std::vector<std::int64_t>&a = low.a.shape, &b = low.b.shape;
+  const bool fits = a.size() == b.size() && (a.size() == 2 || (a.size() == 3 && a[0] == b[0]));
+  if (!fits || a[a.size() - 2] != b.back()) {
+    throw BadCheckpoint(where, "{}: expected A [rank, in] and B [out, rank], got ranks {} and {}", name,
+                        a.size() > 1 ? a[a.size() - 2] : 0, b.empty() ? 0 : b.back());
+  }
+  low.rank = b.back();
+  check_finite(where, name + " (A)", low.a);
+  check_finite(where, name + " (B)", low.b);
+  if (!low.magnitudes) return;
+  check_finite(where, name + " (magnitudes)", *low.magnitudes);
+  if (low.magnitudes->shape.size() != 1 || low.magnitudes->shape[0] != b[b.size() - 2]) {
+    throw BadCheckpoint(where, "{}: expected {} magnitudes, one for each row of B", name, b[b.size() - 2]);
+  }
+}
+
+AdapterFile open_adapter(const std::string& path) {
+  std::error_code error;
+  const auto status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found) {
+    throw BadInput(path, "no such file or folder{}", did_you_mean_file(path));
+  }
+  if (!fs::is_directory(status)) return open_gguf_adapter(path);
+  if (!fs::exists(fs::path(path) / "adapter_config.json", error)) {
+    throw BadInput(path, "expected an adapter: a folder with adapter_config.json and adapter_model.safetensors");
+  }
+  return open_peft(path);
 }
 
 AdapterFile open_gguf_adapter(const std::string& path) {
@@ -269,26 +286,12 @@ AdapterFile open_gguf_adapter(const std::string& path) {
   }
   for (auto& [name, low] : result.modules) {
     check_low_rank(path, name, low);
-    low.scale = alpha != 0 ? alpha / static_cast<double>(low.rank) : 1;  // as in llama.cpp
+    low.alpha = alpha != 0 ? alpha : static_cast<double>(low.rank);  // as in llama.cpp
+    low.scale = low.alpha / static_cast<double>(low.rank);
   }
   if (result.modules.empty()) throw BadCheckpoint(path, "expected low-rank matrices, got none");
   result.storage = std::move(file.tensors.storage);
   return result;
-}
-
-}  // namespace
-
-AdapterFile open_adapter(const std::string& path) {
-  std::error_code error;
-  const auto status = fs::status(path, error);
-  if (status.type() == fs::file_type::not_found) {
-    throw BadInput(path, "no such file or folder{}", did_you_mean_file(path));
-  }
-  if (!fs::is_directory(status)) return open_gguf_adapter(path);
-  if (!fs::exists(fs::path(path) / "adapter_config.json", error)) {
-    throw BadInput(path, "expected an adapter: a folder with adapter_config.json and adapter_model.safetensors");
-  }
-  return open_peft(path);
 }
 
 }  // namespace vitrine

@@ -25,6 +25,7 @@ struct StoredLowRank {
   StoredTensor a, b;
   std::optional<StoredTensor> magnitudes;  ///< DoRA.
   std::int64_t rank = 0;
+  double alpha = 0;
   double scale = 0;  ///< s
 };
 
@@ -34,7 +35,8 @@ struct AdapterFile {
   std::string architecture{};                      ///< Of a GGUF file.
   std::map<std::string, StoredLowRank> modules{};  ///< `model.layers.0.mlp.up_proj`, `blk.0.ffn_up.weight`
   std::map<std::string, StoredTensor> copies{};    ///< Weights of the base that the file repeats, by their names there.
-  std::optional<std::vector<std::int64_t>> layers{};   ///< The only ones that it may change (layers_to_transform).
+  std::optional<std::vector<std::int64_t>> layers{};  ///< The only ones that it may change (layers_to_transform).
+  bool rslora = false, dora = false;
   std::vector<std::shared_ptr<const void>> storage{};  ///< Owns the memory of the tensors.
 };
 
@@ -42,5 +44,11 @@ struct AdapterFile {
 /// for a matrix without its other half and for ranks and shapes that contradict each other, Unsupported, naming it, for
 /// anything in the file that would change the model in another way.
 AdapterFile open_adapter(const std::string& path);
+
+/// Opens a GGUF adapter.
+AdapterFile open_gguf_adapter(const std::string& path);
+
+/// Checks one module: the two halves, their shapes and that all numbers are finite; sets its rank.
+void check_low_rank(const std::string& where, const std::string& name, StoredLowRank& module);
 
 }  // namespace vitrine

@@ -43,18 +43,6 @@ std::int64_t source_row(const AttentionConfig& a, const std::optional<RopeConfig
   return first + (file_has_pairs ? i % 2 * half + i / 2 : i % half * 2 + i / half);
 }
 
-/// Whether an adapter can change a parameter: the weight of a linear map.
-bool is_adaptable(std::string_view name) {
-  constexpr std::string_view kEndings[] = {".wq.weight",        ".wk.weight",         ".wv.weight",
-                                           ".wo.weight",        ".w_gate.weight",     ".w_up.weight",
-                                           ".w_down.weight",    ".router.weight",     ".shared_gate.weight",
-                                           "head.dense.weight", "pooler.dense.weight"};
-  if (name == "unembed.weight" || name == "nsp_head.weight") return true;
-  return std::any_of(std::begin(kEndings), std::end(kEndings),
-                     [&](std::string_view end) { return name.ends_with(end); }) ||
-         (name.starts_with("dense.") && name.ends_with(".weight"));
-}
-
 /// Lists the places of one form.
 class Lister {
  public:
@@ -111,12 +99,42 @@ class Lister {
 
 }  // namespace
 
+bool is_adaptable(std::string_view name) {
+  constexpr std::string_view kEndings[] = {".wq.weight",        ".wk.weight",         ".wv.weight",
+                                           ".wo.weight",        ".w_gate.weight",     ".w_up.weight",
+                                           ".w_down.weight",    ".router.weight",     ".shared_gate.weight",
+                                           "head.dense.weight", "pooler.dense.weight"};
+  if (name == "unembed.weight" || name == "nsp_head.weight") return true;
+  return std::any_of(std::begin(kEndings), std::end(kEndings),
+                     [&](std::string_view end) { return name.ends_with(end); }) ||
+         (name.starts_with("dense.") && name.ends_with(".weight"));
+}
+
 std::vector<AdapterPlace> all_places(const Checkpoint& base, AdapterFormat format) {
   const Form form = form_of(base, format);
   Lister lister(base, form);
   for (const std::string_view prefix : form.prefixes) {
     for (const TensorRule& rule : form.rules) lister.add(rule, prefix);
   }
+  return std::move(lister.places);
+}
+
+std::vector<AdapterPlace> usual_places(const Checkpoint& base, AdapterFormat format) {
+  const Form form = form_of(base, format);
+  // A model without a head is the module that others hold under a prefix.
+  const std::string_view prefix = base.model->config().has_head ? form.prefixes.front() : form.prefixes.back();
+  const bool fused = format == AdapterFormat::gguf && gguf_architecture_of(base.family, "adapter").fused_qkv;
+  Lister lister(base, form);
+  for (const TensorRule& rule : form.rules) {
+    const bool is_fused = rule.stored.ends_with(".attn_qkv");
+    const bool is_part =
+        rule.stored.ends_with(".attn_q") || rule.stored.ends_with(".attn_k") || rule.stored.ends_with(".attn_v");
+    const bool is_one_expert = format == AdapterFormat::gguf && rule.stored.find("{e}") != rule.stored.npos;
+    if (rule.is_copy || is_one_expert || (fused ? is_part : is_fused)) continue;
+    lister.add(rule, prefix);
+  }
+  std::set<std::string> written;  // maps, of which a table may have several names
+  std::erase_if(lister.places, [&](const AdapterPlace& place) { return !written.insert(place.ours.front()).second; });
   return std::move(lister.places);
 }
 

@@ -32,5 +32,10 @@ struct AdapterPlace {
 /// All names by which the format may call the modules of this base. Throws Unsupported if GGUF has no architecture for
 /// it.
 std::vector<AdapterPlace> all_places(const Checkpoint& base, AdapterFormat format);
+/// The modules under the one name that files written for this base use.
+std::vector<AdapterPlace> usual_places(const Checkpoint& base, AdapterFormat format);
+
+/// Whether an adapter can change a parameter: the weight of a linear map.
+bool is_adaptable(std::string_view name);
 
 }  // namespace vitrine
