@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "checkpoint/adapter.h"
 #include "checkpoint/load.h"
 #include "generate/generator.h"
 
@@ -105,7 +106,7 @@ struct Session {
   Checkpoint checkpoint;
   std::unique_ptr<const Tokenizer> tokenizer;  ///< Null if none was needed.
   std::unique_ptr<ThreadPool> pool;
-  std::vector<std::shared_ptr<const Adapter>> adapters;
+  std::vector<std::shared_ptr<const LoadedAdapter>> adapters;
   std::vector<AppliedAdapter> applied;        ///< The adapters with their scales.
   std::vector<std::int32_t> ids;              ///< The text as ids; only BOS for an empty text. An encoder reads it.
   std::vector<std::int32_t> target;           ///< What the decoder of a model with an encoder reads.
