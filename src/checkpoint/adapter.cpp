@@ -17,9 +17,11 @@ namespace {
 class AdapterBinder {
  public:
   AdapterBinder(const AdapterFile& file, const Checkpoint& base, ThreadPool& pool)
-      : file_(file), model_(*base.model), pool_(pool), adapter_(std::make_shared<Adapter>()) {
+      : file_(file), model_(*base.model), pool_(pool), adapter_(std::make_shared<LoadedAdapter>()) {
     adapter_->storage = file.storage;
     const bool is_gguf = file.format == "GGUF";
+    adapter_->format = is_gguf ? AdapterFormat::gguf : AdapterFormat::peft;
+    adapter_->rslora = file.rslora;
     if (is_gguf && !file.architecture.empty()) {
       const std::string_view own = gguf_architecture_of(base.family, file.path).name;
       if (own != file.architecture) {
@@ -33,11 +35,12 @@ class AdapterBinder {
     }
   }
 
-  std::shared_ptr<const Adapter> bind() {
+  std::shared_ptr<const LoadedAdapter> bind() {
     for (const auto& [name, low] : file_.modules) {
       const auto it = places_.find(name);
       if (it == places_.end()) throw BadCheckpoint(file_.path, "{}: the model has no such linear map", name);
       bind(it->second, low);
+      adapter_->places.push_back(it->second);
     }
     for (const auto& [name, tensor] : file_.copies) check_copy(name, tensor);
     return adapter_;
@@ -196,7 +199,7 @@ class AdapterBinder {
   const AdapterFile& file_;
   const Model& model_;
   ThreadPool& pool_;
-  std::shared_ptr<Adapter> adapter_;
+  std::shared_ptr<LoadedAdapter> adapter_;
   std::map<std::string, AdapterPlace> places_;
 };
 
@@ -212,12 +215,9 @@ const Param& weight_of(const Model& model, std::string_view name) {
   return *found;
 }
 
-std::shared_ptr<const Adapter> bind_adapter(AdapterFile file, const Checkpoint& base, ThreadPool& pool) {
+std::shared_ptr<const LoadedAdapter> load_adapter(const std::string& path, const Checkpoint& base, ThreadPool& pool) {
+  const AdapterFile file = open_adapter(path);
   return AdapterBinder(file, base, pool).bind();
-}
-
-std::shared_ptr<const Adapter> load_adapter(const std::string& path, const Checkpoint& base, ThreadPool& pool) {
-  return bind_adapter(open_adapter(path), base, pool);
 }
 
 }  // namespace vitrine

@@ -75,6 +75,7 @@ class Lister {
     place.module = stored.stored.substr(0, stored.stored.size() - form_.ending);
     if (!names_.insert(place.module).second) return;
     place.layer = rule.stored.find("{l}") != rule.stored.npos ? stored.layer : -1;
+    place.transposed = rule.transposed;
     place.stacks_experts = stored.stacks_experts;
     place.cols = parts.front()[1];
     for (const RowRun& run : stored.stacks_experts ? std::vector<RowRun>{} : row_runs(stored, config_, parts)) {

@@ -23,6 +23,7 @@ struct AdapterPlace {
   std::string module;              ///< `model.layers.0.self_attn.qkv_proj`, `blk.0.attn_q.weight`
   std::vector<std::string> ours;   ///< Names of weights. Of stacked experts: one each.
   std::int64_t layer = -1;         ///< −1: outside the layers.
+  bool transposed = false;         ///< The base stores the weight as `[in, out]`.
   bool stacks_experts = false;     ///< A and B have a dimension for the expert before the others.
   std::int64_t cols = 0;           ///< Elements of a row of x.
   std::vector<std::int64_t> rows;  ///< Of each map.

@@ -163,6 +163,12 @@ std::pair<std::string, double> split_adapter(const std::string& text) {
 
 }  // namespace
 
+void use_adapter(Session& session, const std::string& text) {
+  const auto [path, scale] = split_adapter(text);
+  session.adapters.push_back(load_adapter(path, session.checkpoint, *session.pool));
+  session.applied.push_back({session.adapters.back().get(), scale});
+}
+
 Session open_model(const Options& o, const std::string& given, bool needs_tokenizer) {
   Session session;
   const std::string path = given.empty() ? default_model() : given;
@@ -171,11 +177,7 @@ Session open_model(const Options& o, const std::string& given, bool needs_tokeni
     throw Unsupported("--compute", "int8 multiplies quantized weights, but {} has none", path);
   }
   session.pool = std::make_unique<ThreadPool>(o.thread_count());
-  for (const std::string& text : o.adapters) {
-    const auto [adapter, scale] = split_adapter(text);
-    session.adapters.push_back(load_adapter(adapter, session.checkpoint, *session.pool));
-    session.applied.push_back({session.adapters.back().get(), scale});
-  }
+  for (const std::string& text : o.adapters) use_adapter(session, text);
   if (!o.tokenizer.empty()) {
     session.tokenizer = load_tokenizer(o.tokenizer, o.tokenizer_options);
   } else if (needs_tokenizer) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "checkpoint/adapter.h"
 #include "checkpoint/load.h"
 #include "generate/generator.h"
 
@@ -105,7 +106,7 @@ struct Session {
   Checkpoint checkpoint;
   std::unique_ptr<const Tokenizer> tokenizer;  ///< Null if none was needed.
   std::unique_ptr<ThreadPool> pool;
-  std::vector<std::shared_ptr<const Adapter>> adapters;
+  std::vector<std::shared_ptr<const LoadedAdapter>> adapters;
   std::vector<AppliedAdapter> applied;        ///< The adapters with their scales.
   std::vector<std::int32_t> ids;              ///< The text as ids; only BOS for an empty text. An encoder reads it.
   std::vector<std::int32_t> target;           ///< What the decoder of a model with an encoder reads.
@@ -144,6 +145,9 @@ Session open_learning_session(const Options& options, const char* where);
 /// Runs forward and backward over the session's tokens. Returns the mean loss in nats, plus that of the next sentence;
 /// adds its gradients to `params`.
 double learn_targets(const Session& session, Pass& pass, Gradients& params);
+/// Opens the adapter PATH or PATH=SCALE for the session's model, in addition to those it has.
+void use_adapter(Session& session, const std::string& text);
+
 /// Opens a model without a text. An empty `path` means the default model.
 Session open_model(const Options& options, const std::string& path, bool needs_tokenizer);
 
