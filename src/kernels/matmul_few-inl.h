@@ -1,4 +1,4 @@
-// Products of few rows with a row-major matrix, which is read once, in its stored order. An output is one vector
+// Products of few rows with a row-major matrix, which is read once. An output is one vector
 // accumulator over ascending groups of 16 k, whose lanes are summed by the tree at the end. The tile only determines
 // which outputs are in registers together, and the chunk of k only when partial sums are spilled to scratch.
 #pragma once
@@ -51,8 +51,10 @@ template <DType kType, int kCache, int kTokens, int kRows>
   const std::int64_t lines = cols & -std::int64_t{kLine};
   std::int64_t k = 0;
   for (; k < lines; k += kLine) {
+    if constexpr (kCache != kNoPrefetch) {
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) __builtin_prefetch(w_rows[r] + (k * kSize<kType> + ahead), 0, kCache);
+      for (int r = 0; r < kRows; ++r) __builtin_prefetch(w_rows[r] + (k * kSize<kType> + ahead), 0, kCache);
+    }
 #pragma GCC unroll 2
     for (int i = 0; i < kLine; i += kLanes) step<kType>(x_rows, w_rows, k + i, kLanes, acc);
   }
@@ -164,10 +166,9 @@ void few_block_by(std::int64_t tile, bool near, const Product& p, std::int64_t t
   few_block<kType, kTokens, kFarRows>(p, tokens, rows);
 }
 
-/// One token and a matrix in memory, which is read row by row, because a single stream is fastest. The lanes of some
-/// rows are summed together.
+/// One token and a matrix in memory, which is read row by row. The lanes of some rows are summed together.
 template <DType kType>
-void matmul_one_token(const Product& product, std::int64_t rows) {
+void one_token_in_order(const Product& product, std::int64_t rows) {
   Product p = product;
   for (; rows >= kOneTokenRows; rows -= kOneTokenRows) {
     Vec acc[1][kOneTokenRows];
@@ -180,6 +181,31 @@ void matmul_one_token(const Product& product, std::int64_t rows) {
     p.w += kOneTokenRows * p.w_stride, p.y += kOneTokenRows;
   }
   whole_tiles<kType, 1, 1>(p, rows, kPrefetchOneRow);
+}
+
+/// The same in kOneTokenRows bands of neighboring rows, all of which are read at once, each as one long stream.
+template <DType kType>
+void one_token_in_bands(const Product& product, std::int64_t rows) {
+  Product p = product;
+  const std::int64_t band = rows / kOneTokenRows;
+  p.w_stride *= band;
+  for (std::int64_t r = 0; r < band; ++r) {
+    Vec acc[1][kOneTokenRows];
+    float sums[kOneTokenRows];
+    unrolled<kOneTokenRows>([&](auto i) { acc[0][i] = zero(); });
+    accumulate<kType, kNoPrefetch>(p, p.x, product.w + r * product.w_stride, p.cols, 0, acc);
+    finish(acc, sums, kOneTokenRows);
+    unrolled<kOneTokenRows>([&](auto i) { p.y[r + i * band] = sums[i]; });
+  }
+  p = product;
+  p.w += band * kOneTokenRows * p.w_stride, p.y += band * kOneTokenRows;
+  whole_tiles<kType, 1, 1>(p, rows % kOneTokenRows, kPrefetchOneRow);
+}
+
+template <DType kType>
+void matmul_one_token(const Product& p, std::int64_t rows) {
+  if (kOneTokenBands) return one_token_in_bands<kType>(p, rows);
+  one_token_in_order<kType>(p, rows);
 }
 
 /// All groups of tokens are multiplied by one block of rows before the next block, so that w is read from memory once.

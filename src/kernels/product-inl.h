@@ -23,7 +23,7 @@ constexpr std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? 
 constexpr std::int64_t larger(std::int64_t a, std::int64_t b) { return a < b ? b : a; }
 
 /// The cache that a prefetch fills: the locality argument of __builtin_prefetch.
-constexpr int kFirstCache = 3, kSecondCache = 2;
+constexpr int kFirstCache = 3, kSecondCache = 2, kNoPrefetch = 0;
 
 /// The size of a part when n is divided evenly into parts of at most `most`; both are multiples of `unit`.
 constexpr std::int64_t even_part(std::int64_t n, std::int64_t most, std::int64_t unit) {

@@ -23,6 +23,7 @@ constexpr int few_rows(int tokens, bool) { return tokens <= 3 ? 2 : 1; }
 constexpr PackAbove kPackAbove = {.f32 = 8, .half = 8, .transposed = 48};
 constexpr std::int64_t kWhole = 1024;                           // largest k that packed products compute in one chunk
 constexpr int kOneTokenRows = 4;                                // rows at once for a single token
+constexpr bool kOneTokenBands = true;                           // in memory, a single token reads them in distant bands
 constexpr int kFewTokensTransposed = 4;                         // the same for transposed weights
 constexpr int kMixRows = 2;                                     // rows of weighted_rows at once
 constexpr int mix_vecs(int rows) { return rows == 1 ? 4 : 2; }  // columns at once, in vectors, for this many rows

@@ -28,6 +28,7 @@ constexpr int few_rows(int tokens, bool near) { return tokens == 2 ? (near ? 8 :
 constexpr PackAbove kPackAbove = {.f32 = 64, .half = kNeverPack, .transposed = 32};
 constexpr std::int64_t kWhole = 2304;    // largest k that packed products compute in one chunk
 constexpr int kOneTokenRows = 8;         // rows at once for a single token
+constexpr bool kOneTokenBands = false;   // in memory, a single stream is fastest
 constexpr int kFewTokensTransposed = 4;  // the same for transposed weights
 constexpr int kMixRows = 6;              // rows of weighted_rows at once
 /// Columns at once, in vectors, for this many rows: as wide as the registers allow, because whole rows are read

@@ -21,6 +21,7 @@ constexpr int few_rows(int, bool) { return 1; }
 constexpr PackAbove kPackAbove = {.f32 = 16, .half = 16, .transposed = 4};
 constexpr std::int64_t kWhole = 1024;
 constexpr int kOneTokenRows = 1;  // rows of weights at once for a single token
+constexpr bool kOneTokenBands = false;
 constexpr int kFewTokensTransposed = 1;
 constexpr int kMixRows = 1;                // rows of weighted_rows at once
 constexpr int mix_vecs(int) { return 1; }  // columns at once, in vectors, for this many rows
