@@ -102,21 +102,29 @@ struct BlockReader {
   }
 };
 
-/// acc + the products of one part.
-template <PartKind kKind>
-[[gnu::always_inline]] inline Floats add_part(const RowPart& w, const RoundedPart& x, Floats acc) {
-  const Floats x_scale = broadcast(x.scale);
-  Floats sum, minus_sum;
+/// acc[t] += the products of one part with kTokens rows of x, which are `apart` parts apart.
+template <PartKind kKind, int kTokens>
+[[gnu::always_inline]] inline void add_part(const RowPart& w, const RoundedPart* x, std::int64_t apart,
+                                            Floats (&acc)[kTokens]) {
+  const auto receive = [&](auto t, Floats sum) __attribute__((always_inline)) {
+    const RoundedPart& x_t = x[t * apart];
+    const Floats x_scale = broadcast(x_t.scale);
+    acc[t] = fma(sum, w.scale * x_scale, acc[t]);
+    if constexpr (kKind.has_min) {
+      Floats minus_sum;
+      if constexpr (kKind.has_halves) {
+        minus_sum = minus_sum_of_halves(x_t, w.sub_min);
+      } else {
+        minus_sum = broadcast(static_cast<float>(x_t.minus_sum));
+      }
+      acc[t] = fma(minus_sum, w.min * x_scale, acc[t]);
+    }
+  };
   if constexpr (kKind.has_halves) {
-    sum = dot_halves<kKind.bits, kKind.offset>(w.codes, x, w.sub_scale);
-    if constexpr (kKind.has_min) minus_sum = minus_sum_of_halves(x, w.sub_min);
+    dot_halves<kKind.bits, kKind.offset, kTokens>(w.codes, x, apart, w.sub_scale, receive);
   } else {
-    sum = to_floats(dot<kKind.bits, kKind.offset, 8>(w.codes, x.q, x.minus_sum));
-    if constexpr (kKind.has_min) minus_sum = broadcast(static_cast<float>(x.minus_sum));
+    dot_part<kKind.bits, kKind.offset, kTokens>(w.codes, x, apart, receive);
   }
-  acc = fma(sum, w.scale * x_scale, acc);
-  if constexpr (kKind.has_min) acc = fma(minus_sum, w.min * x_scale, acc);
-  return acc;
 }
 
 struct BlockProduct {
@@ -139,9 +147,7 @@ template <class F, int kTokens>
   for (std::int64_t b = 0; b < p.parts / F::kParts; ++b, rows.advance(F::kSize.bytes)) {
     read_parts(
         F{}, BlockReader{rows}, [&](const RowPart& part) __attribute__((always_inline)) {
-          unrolled<kTokens>([&](auto t) __attribute__((always_inline)) {
-            acc[t] = add_part<F::kKind>(part, x[t * p.parts], acc[t]);
-          });
+          add_part<F::kKind>(part, x, p.parts, acc);
           ++x;
         });
   }
@@ -235,7 +241,7 @@ template <PartKind kKind, int kTokens>
   unrolled<kTokens>([&](auto t) { acc[t] = first ? broadcast(0) : load_floats(y + t * ldy); });
   for (std::int64_t i = 0; i < parts; ++i, w += kPanelPart<kKind>, ++x) {
     const RowPart part = load_part<kKind>(w);
-    unrolled<kTokens>([&](auto t) { acc[t] = add_part<kKind>(part, x[t * x_stride], acc[t]); });
+    add_part<kKind>(part, x, x_stride, acc);
   }
   unrolled<kTokens>([&](auto t) { store_floats(acc[t], y + t * ldy); });
 }

@@ -13,34 +13,49 @@ namespace {
 /// Sums that fit in 16 bits.
 constexpr int sums_in_16_bits(int bits) { return bits <= 4 ? 8 : bits == 5 ? 4 : bits == 6 ? 2 : 1; }
 
-/// sum + Σ_k code[k] · x[k] · factor over kCount words of codes; `factors` has the factor in all its 16-bit elements.
-template <int kBits, int kCount>
-[[gnu::always_inline]] inline __m256i add_dot(const Words* codes, const std::int8_t* x, __m256i factors, __m256i sum) {
+/// sums[t] += Σ_k code[k] · x_t[first + k] · factor over kCount words of codes and kTokens rows of x, which are `apart`
+/// parts apart; `factors` has the factor in all its 16-bit elements. A word of codes meets all rows of x before the
+/// next one, so that it stays in a register.
+template <int kBits, int kCount, int kTokens>
+[[gnu::always_inline]] inline void add_dots(const Words* codes, const RoundedPart* x, std::int64_t apart, int first,
+                                            __m256i factors, __m256i* sums) {
   constexpr int kFit = sums_in_16_bits(kBits), kSums = kFit < kCount ? kFit : kCount;
+  if constexpr (kTokens > 1 && kBits < 6) {
+    unrolled<kTokens>([&](auto t) __attribute__((always_inline)) {
+      add_dots<kBits, kCount, 1>(codes, x + t * apart, apart, first, factors, sums + t);
+    });
+    return;
+  }
   unrolled<kCount / kSums>([&](auto group) __attribute__((always_inline)) {
-    __m256i few = _mm256_setzero_si256();
+    __m256i few[kTokens];
     unrolled<kSums>([&](auto j) __attribute__((always_inline)) {
       constexpr int i = group * kSums + j;
-      const __m256i x_i = broadcast_codes(x + 4 * i);
-      __m256i pairs;
-      if constexpr (kBits == 8) {
-        const __m256i w = (codes[i] ^ 0x80808080U).v;
-        pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x_i, w));
-      } else {
-        pairs = _mm256_maddubs_epi16(codes[i].v, x_i);
-      }
-      few = j == 0 ? pairs : _mm256_add_epi16(few, pairs);
+      const __m256i w = kBits == 8 ? (codes[i] ^ 0x80808080U).v : codes[i].v;
+      const __m256i unsigned_w = kBits == 8 ? _mm256_abs_epi8(w) : w;
+      unrolled<kTokens>([&](auto t) __attribute__((always_inline)) {
+        const __m256i x_i = broadcast_codes(x[t * apart].q + first + 4 * i);
+        const __m256i pairs = _mm256_maddubs_epi16(unsigned_w, kBits == 8 ? _mm256_sign_epi8(x_i, w) : x_i);
+        few[t] = j == 0 ? pairs : _mm256_add_epi16(few[t], pairs);
+      });
     });
-    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(few, factors));
+    unrolled<kTokens>([&](auto t) __attribute__((always_inline)) {
+      sums[t] = _mm256_add_epi32(sums[t], _mm256_madd_epi16(few[t], factors));
+    });
   });
-  return sum;
 }
 
-template <int kBits, int kOffset, int kCount>
-[[gnu::always_inline]] inline Words dot(const Words* codes, const std::int8_t* x, std::int32_t minus_sum) {
+/// Calls receive(t, Σ_k (code[k] − kOffset) · x_t[k]) for kTokens rows of x.
+template <int kBits, int kOffset, int kTokens, class Receive>
+[[gnu::always_inline]] inline void dot_part(const Words* codes, const RoundedPart* x, std::int64_t apart,
+                                            Receive receive) {
   static_assert(kBits <= 6 || kOffset == 128);
-  const __m256i sum = kBits == 8 ? _mm256_setzero_si256() : times_offset<kOffset>(minus_sum);
-  return {add_dot<kBits, kCount>(codes, x, _mm256_set1_epi16(1), sum)};
+  __m256i sums[kTokens];
+  unrolled<kTokens>([&](auto t) __attribute__((always_inline)) { sums[t] = _mm256_setzero_si256(); });
+  add_dots<kBits, 8, kTokens>(codes, x, apart, 0, _mm256_set1_epi16(1), sums);
+  unrolled<kTokens>([&](auto t) __attribute__((always_inline)) {
+    if constexpr (kBits < 8) sums[t] = _mm256_add_epi32(sums[t], times_offset<kOffset>(x[t * apart].minus_sum));
+    receive(t, to_floats(Words{sums[t]}));
+  });
 }
 
 /// Two integers of 8 bits per row, one for each half of a part, in 16 bits each.
@@ -62,17 +77,21 @@ using Pair = IntegerPair;
   return _mm256_madd_epi16(w.v, _mm256_set1_epi32(both));
 }
 
-/// Σ_k (code[k] − kOffset) · x[k] · sub_scale[k / 16]: the sub-scale is the factor by which VPMADDWD multiplies the
-/// sums of 16 bits.
-template <int kBits, int kOffset>
-[[gnu::always_inline]] inline Floats dot_halves(const Words* codes, const RoundedPart& x, const Pair& sub_scale) {
-  __m256i sum = _mm256_setzero_si256();
-  if constexpr (kOffset > 0) {
-    sum = _mm256_slli_epi32(times_pair(sub_scale, x.minus_half_sum), __builtin_ctz(unsigned{kOffset}));
-  }
-  sum = add_dot<kBits, 4>(codes, x.q, pick_bytes(sub_scale.v, 0x01000100), sum);
-  sum = add_dot<kBits, 4>(codes + 4, x.q + 16, pick_bytes(sub_scale.v, 0x03020302), sum);
-  return to_floats(Words{sum});
+/// Calls receive(t, Σ_k (code[k] − kOffset) · x_t[k] · sub_scale[k / 16]): the sub-scale is the factor by which
+/// VPMADDWD multiplies the sums of 16 bits.
+template <int kBits, int kOffset, int kTokens, class Receive>
+[[gnu::always_inline]] inline void dot_halves(const Words* codes, const RoundedPart* x, std::int64_t apart,
+                                              const Pair& sub_scale, Receive receive) {
+  __m256i sums[kTokens];
+  unrolled<kTokens>([&](auto t) __attribute__((always_inline)) {
+    sums[t] = _mm256_setzero_si256();
+    if constexpr (kOffset > 0) {
+      sums[t] = _mm256_slli_epi32(times_pair(sub_scale, x[t * apart].minus_half_sum), __builtin_ctz(unsigned{kOffset}));
+    }
+  });
+  add_dots<kBits, 4, kTokens>(codes, x, apart, 0, pick_bytes(sub_scale.v, 0x01000100), sums);
+  add_dots<kBits, 4, kTokens>(codes + 4, x, apart, 16, pick_bytes(sub_scale.v, 0x03020302), sums);
+  unrolled<kTokens>([&](auto t) __attribute__((always_inline)) { receive(t, to_floats(Words{sums[t]})); });
 }
 
 /// −Σ_k x[k] · sub_min[k / 16]

@@ -25,12 +25,26 @@ using Pair = FloatPair;
   return {{byte(first), byte(first + 1)}};
 }
 
-/// Σ_k (code[k] − kOffset) · x[k] · sub_scale[k / 16]
-template <int kBits, int kOffset>
-[[gnu::always_inline]] inline Floats dot_halves(const Words* codes, const RoundedPart& x, const Pair& sub_scale) {
-  const Floats low = to_floats(dot<kBits, kOffset, 4>(codes, x.q, x.minus_half_sum[0]));
-  const Floats high = to_floats(dot<kBits, kOffset, 4>(codes + 4, x.q + 16, x.minus_half_sum[1]));
-  return fma(low, sub_scale.half[0], high * sub_scale.half[1]);
+/// Calls receive(t, Σ_k (code[k] − kOffset) · x_t[k]) for kTokens rows of x, which are `apart` parts apart.
+template <int kBits, int kOffset, int kTokens, class Receive>
+[[gnu::always_inline]] inline void dot_part(const Words* codes, const RoundedPart* x, std::int64_t apart,
+                                            Receive receive) {
+  unrolled<kTokens>([&](auto t) __attribute__((always_inline)) {
+    const RoundedPart& x_t = x[t * apart];
+    receive(t, to_floats(dot<kBits, kOffset, 8>(codes, x_t.q, x_t.minus_sum)));
+  });
+}
+
+/// Calls receive(t, Σ_k (code[k] − kOffset) · x_t[k] · sub_scale[k / 16]).
+template <int kBits, int kOffset, int kTokens, class Receive>
+[[gnu::always_inline]] inline void dot_halves(const Words* codes, const RoundedPart* x, std::int64_t apart,
+                                              const Pair& sub_scale, Receive receive) {
+  unrolled<kTokens>([&](auto t) __attribute__((always_inline)) {
+    const RoundedPart& x_t = x[t * apart];
+    const Floats low = to_floats(dot<kBits, kOffset, 4>(codes, x_t.q, x_t.minus_half_sum[0]));
+    const Floats high = to_floats(dot<kBits, kOffset, 4>(codes + 4, x_t.q + 16, x_t.minus_half_sum[1]));
+    receive(t, fma(low, sub_scale.half[0], high * sub_scale.half[1]));
+  });
 }
 
 /// −Σ_k x[k] · sub_min[k / 16]
