@@ -115,7 +115,7 @@ void Learner::learn_parts(const Batch& batch, std::int64_t step, const TapsOf& t
     for (Segment& s : pass.sources) s.adapters = trainable_.adapters();
     pass.training = {&tape_, &loss, &found, options_.recompute, dropout};
     pass.training.adapter_dropout = static_cast<float>(options_.adapter_dropout);
-    pass.training.begin = begin_;
+    if (part_taps == nullptr) pass.training.begin = begin_;  // taps may want any gradient
     trainable_.model().learn(pass, part.tokens());
     sum_.add(pool_, kernels_);
     result.loss += found.cross_entropy / static_cast<double>(result.targets);

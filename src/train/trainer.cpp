@@ -53,8 +53,9 @@ Start start_adapter(const TrainConfig& c, const std::string& checkpoint, ThreadP
   const Json config = std::filesystem::exists(config_path) ? read_json_file(config_path) : Json::object();
   const std::string tokenizer = c.data.tokenizer.empty() ? base.tokenizer_path : c.data.tokenizer;
   const std::string& from = checkpoint.empty() ? c.lora->from : checkpoint;
-  WritableAdapter adapter =
-      from.empty() ? new_adapter(base, c.lora->adapter, c.train.seed) : writable_copy(*load_adapter(from, base, pool));
+  WritableAdapter adapter = from.empty() ? new_adapter(base, c.lora->adapter, c.train.seed, "lora.")
+                                         : writable_copy(*load_adapter(from, base, pool));
+  check_options(*adapter.adapter, base, c.lora->adapter, c.lora->given, "lora.");
   const PeftOptions options{adapter.adapter->rslora, c.lora->dropout, c.model.checkpoint};
   const Family& family = family_named(base.family);
   return {Trainable(std::move(base), std::move(adapter)), {family, config, tokenizer, options}};
@@ -266,11 +267,11 @@ void TrainingRun::tell_plan() {
   } else if (start_.files.family.model_type == "vitrine") {
     tell("no published family has this config: only vitrine can read its checkpoints (model_type vitrine)");
   }
-  const auto parts = training_memory(
-      config,
-      {t.batch / t.micro_batches, t.seq_len, t.dtype, c_.optimizer.kind, t.recompute, t.dropout > 0,
-       GradientSum::buffers(t.micro_batches), start_.trainable.adapter() != nullptr ? &start_.trainable : nullptr},
-      pool_);
+  TrainWorkload workload{t.batch / t.micro_batches, t.seq_len, t.dtype, c_.optimizer.kind, t.recompute, t.dropout > 0};
+  workload.gradient_buffers = GradientSum::buffers(t.micro_batches);
+  if (start_.trainable.adapter() != nullptr) workload.trainable = &start_.trainable;
+  workload.adapter_dropout = t.adapter_dropout > 0;
+  const auto parts = training_memory(config, workload, pool_);
   std::string list;
   for (const MemoryPart& part : parts) list += fmt::format(", {} {:.0f} MB", part.name, part.bytes / 1e6);
   tell(fmt::format("memory: about {:.0f} MB{}", total_bytes(parts) / 1e6, list));
