@@ -96,7 +96,7 @@ struct LearningPass {
   DType dtype = DType::f32;                     ///< The type of the weights.
   bool recompute = false;
   bool dropout = false;
-  AppliedAdapters adapters{};     ///< Their matrices learn, and nothing else.
+  AppliedAdapters adapters{};  ///< Their matrices learn, and nothing else.
   bool adapter_dropout = false;
   std::optional<SiteId> begin{};  ///< As in Learning.
 };
