@@ -18,6 +18,7 @@
 #include "inspect/layout.h"
 #include "model/config.h"
 #include "parallel/thread_pool.h"
+#include "pass/adapter.h"
 #include "tensor/dtype.h"
 
 namespace vitrine {
@@ -41,6 +42,7 @@ struct Workload {
   DType kv = DType::f32;        ///< The type of the KV cache.
   /// Tokens of each source of an encoder–decoder; absent: as many as the target has.
   std::optional<std::int64_t> source_length{};
+  AppliedAdapters adapters{};  ///< Of all sequences. In training, their matrices learn, and nothing else.
 };
 
 struct Cost {
@@ -94,6 +96,9 @@ struct LearningPass {
   DType dtype = DType::f32;                     ///< The type of the weights.
   bool recompute = false;
   bool dropout = false;
+  AppliedAdapters adapters{};  ///< Their matrices learn, and nothing else.
+  bool adapter_dropout = false;
+  std::optional<SiteId> begin{};  ///< As in Learning.
 };
 
 /// The peak memory of activations and their gradients in such a pass, in bytes, on the threads of `pool`.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "ops/dropout.h"
 #include "ops/elementwise.h"
 #include "ops/linear.h"
 
@@ -65,8 +66,46 @@ std::vector<Run> runs_of(Pass& p, std::string_view weight, std::int64_t n) {
   return runs;
 }
 
+/// A place for the dropout of a map without a site.
+SiteId unnamed_place(std::string_view weight) {
+  std::uint32_t hash = 0;
+  for (const char c : weight) hash = hash * 31 + static_cast<unsigned char>(c);
+  return {Site::tokens, static_cast<int>(hash & 0x7FFF)};
+}
+
 Tensor rows_of_run(Pass& p, const Run& run, const Tensor& x) {
   return run.count == x.rows() ? x : row_range(p, x, run.first, run.count);
+}
+
+/// dx[t] += Aᵀ · du[t]. A has so few rows that adding them one after another is faster than a dot product per element.
+void add_rows(Pass& p, const Tensor& du, const Param& a, const Tensor& dx) {
+  constexpr std::int64_t kTile = 16;
+  const std::int64_t r = du.row_size(), n = dx.row_size();
+  if (a.view.dtype != DType::f32 || a.view.col_stride != 1) {
+    return multiply(p, view_of(du.data, du.rows(), r, r), transposed(a.view), dx.data, n, Into::add);
+  }
+  p.for_rows((du.rows() + kTile - 1) / kTile, 2 * kTile * r * n, [&](std::int64_t tile) {
+    const std::int64_t first = tile * kTile, count = std::min(kTile, du.rows() - first);
+    p.kernels.weighted_rows(du.row(first), r, count, a.view, dx.row(first), n);
+  });
+}
+
+/// A · x
+Tensor reduce(Pass& p, const Param& a, const Tensor& x) {
+  const std::int64_t r = a.view.rows, n = x.row_size();
+  const Tensor u = p.tensor({x.rows(), r});
+  multiply(p, view_of(x.data, x.rows(), n, n), a.view, u.data, r);
+  p.record("linear", {x}, u, [&p, &a, x, u] {
+    const Tensor dx = p.grad(x), du = p.grad(u);
+    add_weight_gradient(p, x, du, a);
+    add_rows(p, du, a, dx);
+  });
+  if (p.ledger != nullptr) {
+    const double flops = 2 * static_cast<double>(x.rows()) * static_cast<double>(r) * static_cast<double>(n);
+    p.ledger->reads(a);
+    p.ledger->charge({.flops = flops, .visible_flops = flops});
+  }
+  return u;
 }
 
 /// y[first + t] += B · u[t], in place.
@@ -176,8 +215,10 @@ Tensor adapted(Pass& p, std::string_view weight, const Tensor& x, const Tensor& 
                const std::optional<AddedSite>& added, const LowRankProduct& product) {
   const std::vector<Run> runs = runs_of(p, weight, x.rows());
   if (runs.empty()) return y;
+  const SiteId place = added ? added->id : unnamed_place(weight);
   const auto reduced = [&](const LowRank& low, float factor, const Tensor& rows) {  // s · A · x
-    return scale(p, factor, vitrine::product(p, *low.a, rows));
+    const Tensor from = dropout(p, place, rows, p.training.adapter_dropout);
+    return scale(p, factor, reduce(p, *low.a, from));
   };
   const bool is_tapped = added && p.wants(added->id);
   const bool in_place = !product && !is_tapped && std::all_of(runs.begin(), runs.end(), std::mem_fn(&Run::is_plain));
