@@ -131,7 +131,7 @@ int run(int argc, char** argv) {
   for (const auto add :
        {add_predict,    add_fill,  add_generate, add_translate, add_encode,  add_logits, add_grad,      add_tokenize,
         add_detokenize, add_trace, add_eval,     add_info,      add_init,    add_bench,  add_quantize,  add_tokenizer,
-        add_data,       add_plot,  add_train,    add_embed,     add_example, add_score,  add_completion}) {
+        add_data,       add_plot,  add_train,    add_embed,     add_example, add_score,  add_template, add_completion}) {
     add(program);
   }
   add_man(program, VITRINE_VERSION);

@@ -118,7 +118,10 @@ RenderedTemplate render_tree(const Tree& tree, Heap& heap, const Dict& variables
 
 }  // namespace
 
-ChatTemplate::ChatTemplate(std::string_view source) : tree_(parse(source)) {}
+ChatTemplate::ChatTemplate(std::string_view source) {
+  if (!is_utf8(source)) throw BadInput("template", "expected UTF-8");
+  tree_ = parse(source);
+}
 ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
 ChatTemplate::~ChatTemplate() = default;

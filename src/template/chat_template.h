@@ -78,6 +78,7 @@ struct RenderedTemplate {
 class ChatTemplate {
  public:
   /// Parses a template. Throws TemplateError (syntax).
+  /// BadInput if it is not UTF-8.
   explicit ChatTemplate(std::string_view source);
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;

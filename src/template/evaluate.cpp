@@ -93,41 +93,41 @@ void Evaluator::export_names(const std::vector<Name*>& names) {
 }
 
 Value Evaluator::evaluate(const Expression& e) {
-  using Kind = Expression::Kind;
-  if (e.kind == Kind::constant) return static_cast<const Constant&>(e).value;
-  if (e.kind == Kind::name) return evaluate_name(static_cast<const Name&>(e));
+  using Sort = Expression::Kind;
+  if (e.kind == Sort::constant) return static_cast<const Constant&>(e).value;
+  if (e.kind == Sort::name) return evaluate_name(static_cast<const Name&>(e));
   const Nesting nesting(*this);
   step();
   switch (e.kind) {
-    case Kind::list:
-    case Kind::tuple: return evaluate_list(static_cast<const ListLiteral&>(e));
-    case Kind::dict: return evaluate_dict(static_cast<const DictLiteral&>(e));
-    case Kind::unary: {
+    case Sort::list:
+    case Sort::tuple: return evaluate_list(static_cast<const ListLiteral&>(e));
+    case Sort::dict: return evaluate_dict(static_cast<const DictLiteral&>(e));
+    case Sort::unary: {
       const auto& unary = static_cast<const Unary&>(e);
       const Value operand = evaluate(*unary.operand);
       if (unary.op == Operator::logical_not) return boolean(!is_true(operand));
       return unary.op == Operator::negative ? negative(*this, operand) : positive(*this, operand);
     }
-    case Kind::binary: return evaluate_binary(static_cast<const Binary&>(e));
-    case Kind::logic: {
+    case Sort::binary: return evaluate_binary(static_cast<const Binary&>(e));
+    case Sort::logic: {
       const auto& logic = static_cast<const Binary&>(e);
       const Value left = evaluate(*logic.left);
       return is_true(left) == (logic.op == Operator::logical_or) ? left : evaluate(*logic.right);
     }
-    case Kind::concat: return evaluate_concat(static_cast<const Concat&>(e));
-    case Kind::compare: return evaluate_compare(static_cast<const Compare&>(e));
-    case Kind::conditional: return evaluate_conditional(static_cast<const Conditional&>(e));
-    case Kind::attribute: {
+    case Sort::concat: return evaluate_concat(static_cast<const Concat&>(e));
+    case Sort::compare: return evaluate_compare(static_cast<const Compare&>(e));
+    case Sort::conditional: return evaluate_conditional(static_cast<const Conditional&>(e));
+    case Sort::attribute: {
       const auto& attribute_of = static_cast<const Attribute&>(e);
       return attribute(evaluate(*attribute_of.object), attribute_of.name);
     }
-    case Kind::item: return evaluate_item(static_cast<const Item&>(e));
-    case Kind::call: return evaluate_call(static_cast<const Call&>(e), nullptr);
-    case Kind::filter:
-    case Kind::test: return evaluate_apply(static_cast<const Apply&>(e), nullptr);
-    case Kind::slice:
-    case Kind::constant:
-    case Kind::name: break;
+    case Sort::item: return evaluate_item(static_cast<const Item&>(e));
+    case Sort::call: return evaluate_call(static_cast<const Call&>(e), nullptr);
+    case Sort::filter:
+    case Sort::test: return evaluate_apply(static_cast<const Apply&>(e), nullptr);
+    case Sort::slice:
+    case Sort::constant:
+    case Sort::name: break;
   }
   throw InternalError("template", "an expression of kind {} cannot be evaluated", static_cast<int>(e.kind));
 }

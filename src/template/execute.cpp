@@ -70,38 +70,38 @@ Evaluator::Flow Evaluator::execute(const Statements& body) {
 }
 
 Evaluator::Flow Evaluator::execute(const Statement& s) {
-  using Kind = Statement::Kind;
+  using Sort = Statement::Kind;
   const Nesting nesting(*this);
   step();
   switch (s.kind) {
-    case Kind::output: output(static_cast<const Output&>(s)); break;
-    case Kind::condition: return condition(static_cast<const Condition&>(s));
-    case Kind::loop: return loop(static_cast<const Loop&>(s));
-    case Kind::set: {
+    case Sort::output: output(static_cast<const Output&>(s)); break;
+    case Sort::condition: return condition(static_cast<const Condition&>(s));
+    case Sort::loop: return loop(static_cast<const Loop&>(s));
+    case Sort::set: {
       const auto& set = static_cast<const Set&>(s);
       check_namespaces(*set.target);
       assign(*set.target, evaluate(*set.value));
       export_names(set.exported);
       break;
     }
-    case Kind::set_block: return set_block(static_cast<const SetBlock&>(s));
-    case Kind::macro: {
+    case Sort::set_block: return set_block(static_cast<const SetBlock&>(s));
+    case Sort::macro: {
       const auto& macro = static_cast<const Macro&>(s);
       slot(macro.target->slot) = callable(heap().make<MacroValue>(*this, macro.function, activation_));
       if (macro.is_exported) export_names({macro.target});
       break;
     }
-    case Kind::call_block: {
+    case Sort::call_block: {
       const auto& block = static_cast<const CallBlock&>(s);
       const Value caller = callable(heap().make<MacroValue>(*this, block.caller, activation_));
       write(str(evaluate_call(*block.call, &caller)));
       break;
     }
-    case Kind::filter_block: return filter_block(static_cast<const FilterBlock&>(s));
-    case Kind::with: return with(static_cast<const With&>(s));
-    case Kind::autoescape: return autoescape_block(static_cast<const Autoescape&>(s));
-    case Kind::generation: generation(static_cast<const Generation&>(s)); break;
-    case Kind::block: {
+    case Sort::filter_block: return filter_block(static_cast<const FilterBlock&>(s));
+    case Sort::with: return with(static_cast<const With&>(s));
+    case Sort::autoescape: return autoescape_block(static_cast<const Autoescape&>(s));
+    case Sort::generation: generation(static_cast<const Generation&>(s)); break;
+    case Sort::block: {
       const auto& b = static_cast<const Block&>(s);
       if (b.is_required) throw error("runtime", "Required block {} not found", repr_text(b.name));
       const auto outer = visible_;
@@ -112,10 +112,10 @@ Evaluator::Flow Evaluator::execute(const Statement& s) {
       visible_ = outer;
       break;
     }
-    case Kind::refused:
+    case Sort::refused:
       evaluate(*static_cast<const Refused&>(s).name);
       throw type_error("no loader for this environment specified");
-    case Kind::leave: return static_cast<const Leave&>(s).is_break ? Flow::leave_loop : Flow::next_item;
+    case Sort::leave: return static_cast<const Leave&>(s).is_break ? Flow::leave_loop : Flow::next_item;
   }
   return Flow::on;
 }

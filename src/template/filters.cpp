@@ -306,7 +306,8 @@ Value filter_tojson(Renderer& r, Arguments& a) {
   if (!separators.is_missing() && !separators.is_none()) {
     const std::vector<Value> parts = r.items(separators);
     if (parts.size() != 2) {
-      throw value_error(parts.size() > 2 ? "too many values to unpack (expected 2)" : "not enough values to unpack");
+      if (parts.size() > 2) throw value_error("too many values to unpack (expected 2)");
+      throw value_error("not enough values to unpack (expected 2, got {})", parts.size());
     }
     style.item_separator = str(parts[0]);
     style.key_separator = str(parts[1]);

@@ -7,7 +7,7 @@
 
 namespace vitrine::jinja {
 
-/// The method of str with a name, or null. Methods of Markup return Markup and escape their arguments.
-Builtin* find_text_method(std::string_view name);
+/// The method of str, or of Markup, with a name, or null. Methods of Markup return Markup and escape their arguments.
+Builtin* find_text_method(std::string_view name, bool is_markup);
 
 }  // namespace vitrine::jinja

@@ -464,6 +464,10 @@ constexpr NamedBuiltin kMethods[] = {
 
 }  // namespace
 
-Builtin* find_text_method(std::string_view name) { return find_builtin(kMethods, name); }
+Builtin* find_text_method(std::string_view name, bool is_markup) {
+  if (is_markup && name == "striptags") return markup_striptags;
+  if (is_markup && name == "unescape") return markup_unescape;
+  return find_builtin(kMethods, name);
+}
 
 }  // namespace vitrine::jinja

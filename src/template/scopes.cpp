@@ -149,21 +149,21 @@ class Mentions : public Walker<Mentions> {
     }
   }
   void statement(Statement& s) {
-    using Kind = Statement::Kind;
+    using Sort = Statement::Kind;
     switch (s.kind) {
-      case Kind::condition: return condition(static_cast<Condition&>(s));
-      case Kind::loop: return expression(*static_cast<Loop&>(s).iterable);
-      case Kind::set: expression(*static_cast<Set&>(s).value); return target(*static_cast<Set&>(s).target);
-      case Kind::set_block: return target(*static_cast<SetBlock&>(s).target);
-      case Kind::macro: return scope_->store(static_cast<Macro&>(s).target->name);
-      case Kind::call_block: return expression(*static_cast<CallBlock&>(s).call);
-      case Kind::filter_block: return expression(*static_cast<FilterBlock&>(s).filter);
-      case Kind::with:
+      case Sort::condition: return condition(static_cast<Condition&>(s));
+      case Sort::loop: return expression(*static_cast<Loop&>(s).iterable);
+      case Sort::set: expression(*static_cast<Set&>(s).value); return target(*static_cast<Set&>(s).target);
+      case Sort::set_block: return target(*static_cast<SetBlock&>(s).target);
+      case Sort::macro: return scope_->store(static_cast<Macro&>(s).target->name);
+      case Sort::call_block: return expression(*static_cast<CallBlock&>(s).call);
+      case Sort::filter_block: return expression(*static_cast<FilterBlock&>(s).filter);
+      case Sort::with:
         for (Expression* const value : static_cast<With&>(s).values) expression(*value);
         return;
-      case Kind::autoescape:
-      case Kind::generation: return;
-      case Kind::refused:
+      case Sort::autoescape:
+      case Sort::generation: return;
+      case Sort::refused:
         expression(*static_cast<Refused&>(s).name);
         for (const std::string_view name : static_cast<Refused&>(s).targets) scope_->store(name);
         return;
@@ -288,33 +288,33 @@ class Resolver {
   }
 
   void statement(Statement& s, const Frame& frame) {
-    using Kind = Statement::Kind;
+    using Sort = Statement::Kind;
     switch (s.kind) {
-      case Kind::output:
+      case Sort::output:
         for (const OutputPart& part : static_cast<Output&>(s).parts) some(part.value, frame);
         return;
-      case Kind::condition: return condition(static_cast<Condition&>(s), frame);
-      case Kind::loop: return loop(static_cast<Loop&>(s), frame);
-      case Kind::set: {
+      case Sort::condition: return condition(static_cast<Condition&>(s), frame);
+      case Sort::loop: return loop(static_cast<Loop&>(s), frame);
+      case Sort::set: {
         auto& set = static_cast<Set&>(s);
         expression(*set.target, frame);
         expression(*set.value, frame);
         if (frame.is_top) export_names(*set.target, set.exported);
         return;
       }
-      case Kind::set_block: return set_block(static_cast<SetBlock&>(s), frame);
-      case Kind::macro: {
+      case Sort::set_block: return set_block(static_cast<SetBlock&>(s), frame);
+      case Sort::macro: {
         auto& macro = static_cast<Macro&>(s);
         function(macro.function, frame, s.line);
         expression(*macro.target, frame);
         macro.is_exported = frame.is_top;
         return;
       }
-      case Kind::call_block:
+      case Sort::call_block:
         function(static_cast<CallBlock&>(s).caller, frame, s.line);
         return expression(*static_cast<CallBlock&>(s).call, frame);
-      case Kind::generation: return function(static_cast<Generation&>(s).body, frame, s.line);
-      case Kind::filter_block: {
+      case Sort::generation: return function(static_cast<Generation&>(s).body, frame, s.line);
+      case Sort::filter_block: {
         auto& block = static_cast<FilterBlock&>(s);
         Scope scope(&frame.scope, frame.scope.unit());
         Mentions mentions(scope);
@@ -324,8 +324,8 @@ class Resolver {
         statements(block.body, {scope, false, false, frame.in_loop});
         return expression(*block.filter, {scope});
       }
-      case Kind::with: return with(static_cast<With&>(s), frame);
-      case Kind::autoescape: {
+      case Sort::with: return with(static_cast<With&>(s), frame);
+      case Sort::autoescape: {
         auto& block = static_cast<Autoescape&>(s);
         Scope scope(&frame.scope, frame.scope.unit());
         Mentions mentions(scope);
@@ -335,11 +335,11 @@ class Resolver {
         expression(*block.value, {scope});
         return statements(block.body, {scope, false, false, frame.in_loop});
       }
-      case Kind::block:
+      case Sort::block:
         if (static_cast<Block&>(s).is_scoped) static_cast<Block&>(s).visible = frame.scope.assigned();
         return;
-      case Kind::refused: return expression(*static_cast<Refused&>(s).name, frame);
-      case Kind::leave:
+      case Sort::refused: return expression(*static_cast<Refused&>(s).name, frame);
+      case Sort::leave:
         if (!frame.in_loop) {
           const bool is_break = static_cast<Leave&>(s).is_break;
           throw error("syntax", "{} (line {})", is_break ? "'break' outside loop" : "'continue' not properly in loop",

@@ -156,6 +156,16 @@ bool has_surrogate(std::string_view text) {
   return false;
 }
 
+bool is_utf8(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t begin = at;
+    std::string again;
+    append_character(again, next_character(text, at));
+    if (text.substr(begin, at - begin) != again) return false;  // also overlong forms and values that are too large
+  }
+  return !has_surrogate(text);
+}
+
 bool has_property(char32_t c, std::uint32_t wanted) { return (properties(c) & wanted) != 0; }
 
 bool is_space(char32_t c) {

@@ -22,6 +22,7 @@ std::u32string code_points(std::string_view text);
 std::string from_code_points(std::u32string_view text);
 bool is_ascii(std::string_view text);
 bool has_surrogate(std::string_view text);
+bool is_utf8(std::string_view text);
 
 /// Whether a character has one of the properties kAlpha, kSpace, … of unicode_tables.h.
 bool has_property(char32_t character, std::uint32_t properties);

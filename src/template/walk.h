@@ -16,48 +16,48 @@ void for_each_argument(const CallArguments& arguments, Visit&& visit) {
 /// Calls `visit(expression)` for the direct parts of an expression.
 template <class Visit>
 void for_each_part(Expression& e, Visit&& visit) {
-  using Kind = Expression::Kind;
+  using Sort = Expression::Kind;
   const auto some = [&](Expression* part) {
     if (part != nullptr) visit(*part);
   };
   switch (e.kind) {
-    case Kind::constant:
-    case Kind::name: return;
-    case Kind::list:
-    case Kind::tuple:
+    case Sort::constant:
+    case Sort::name: return;
+    case Sort::list:
+    case Sort::tuple:
       for (Expression* const item : static_cast<ListLiteral&>(e).items) visit(*item);
       return;
-    case Kind::dict:
+    case Sort::dict:
       for (std::size_t i = 0; i < static_cast<DictLiteral&>(e).keys.size(); ++i) {
         visit(*static_cast<DictLiteral&>(e).keys[i]);
         visit(*static_cast<DictLiteral&>(e).values[i]);
       }
       return;
-    case Kind::unary: return visit(*static_cast<Unary&>(e).operand);
-    case Kind::binary:
-    case Kind::logic: visit(*static_cast<Binary&>(e).left); return visit(*static_cast<Binary&>(e).right);
-    case Kind::concat:
+    case Sort::unary: return visit(*static_cast<Unary&>(e).operand);
+    case Sort::binary:
+    case Sort::logic: visit(*static_cast<Binary&>(e).left); return visit(*static_cast<Binary&>(e).right);
+    case Sort::concat:
       for (Expression* const item : static_cast<Concat&>(e).items) visit(*item);
       return;
-    case Kind::compare:
+    case Sort::compare:
       visit(*static_cast<Compare&>(e).first);
       for (Expression* const operand : static_cast<Compare&>(e).operands) visit(*operand);
       return;
-    case Kind::conditional:
+    case Sort::conditional:
       some(static_cast<Conditional&>(e).test);
       some(static_cast<Conditional&>(e).then);
       return some(static_cast<Conditional&>(e).otherwise);
-    case Kind::attribute: return visit(*static_cast<Attribute&>(e).object);
-    case Kind::item: visit(*static_cast<Item&>(e).object); return visit(*static_cast<Item&>(e).index);
-    case Kind::slice:
+    case Sort::attribute: return visit(*static_cast<Attribute&>(e).object);
+    case Sort::item: visit(*static_cast<Item&>(e).object); return visit(*static_cast<Item&>(e).index);
+    case Sort::slice:
       some(static_cast<Slice&>(e).start);
       some(static_cast<Slice&>(e).stop);
       return some(static_cast<Slice&>(e).step);
-    case Kind::call:
+    case Sort::call:
       visit(*static_cast<Call&>(e).function);
       return for_each_argument(static_cast<Call&>(e).arguments, visit);
-    case Kind::filter:
-    case Kind::test:
+    case Sort::filter:
+    case Sort::test:
       some(static_cast<Apply&>(e).operand);
       return for_each_argument(static_cast<Apply&>(e).arguments, visit);
   }
@@ -95,12 +95,12 @@ class Walker {
 
 template <class Derived>
 void Walker<Derived>::statement(Statement& s) {
-  using Kind = Statement::Kind;
+  using Sort = Statement::Kind;
   switch (s.kind) {
-    case Kind::output:
+    case Sort::output:
       for (const OutputPart& part : static_cast<Output&>(s).parts) some(part.value);
       return;
-    case Kind::condition: {
+    case Sort::condition: {
       auto& condition = static_cast<Condition&>(s);
       for (std::size_t i = 0; i < condition.tests.size(); ++i) {
         expression(*condition.tests[i]);
@@ -108,7 +108,7 @@ void Walker<Derived>::statement(Statement& s) {
       }
       return statements(condition.otherwise);
     }
-    case Kind::loop: {
+    case Sort::loop: {
       auto& loop = static_cast<Loop&>(s);
       target(*loop.target);
       expression(*loop.iterable);
@@ -116,25 +116,25 @@ void Walker<Derived>::statement(Statement& s) {
       statements(loop.otherwise);
       return some(loop.test);
     }
-    case Kind::set: target(*static_cast<Set&>(s).target); return expression(*static_cast<Set&>(s).value);
-    case Kind::set_block:
+    case Sort::set: target(*static_cast<Set&>(s).target); return expression(*static_cast<Set&>(s).value);
+    case Sort::set_block:
       target(*static_cast<SetBlock&>(s).target);
       some(static_cast<SetBlock&>(s).filter);
       return statements(static_cast<SetBlock&>(s).body);
-    case Kind::macro: return function(static_cast<Macro&>(s).function);
-    case Kind::call_block: expression(*static_cast<CallBlock&>(s).call); return function(static_cast<CallBlock&>(s).caller);
-    case Kind::filter_block:
+    case Sort::macro: return function(static_cast<Macro&>(s).function);
+    case Sort::call_block: expression(*static_cast<CallBlock&>(s).call); return function(static_cast<CallBlock&>(s).caller);
+    case Sort::filter_block:
       statements(static_cast<FilterBlock&>(s).body);
       return some(static_cast<FilterBlock&>(s).filter);
-    case Kind::with:
+    case Sort::with:
       for (Expression* const t : static_cast<With&>(s).targets) target(*t);
       for (Expression* const value : static_cast<With&>(s).values) expression(*value);
       return statements(static_cast<With&>(s).body);
-    case Kind::autoescape: some(static_cast<Autoescape&>(s).value); return statements(static_cast<Autoescape&>(s).body);
-    case Kind::generation: return function(static_cast<Generation&>(s).body);
-    case Kind::refused: return some(static_cast<Refused&>(s).name);
-    case Kind::block:
-    case Kind::leave: return;
+    case Sort::autoescape: some(static_cast<Autoescape&>(s).value); return statements(static_cast<Autoescape&>(s).body);
+    case Sort::generation: return function(static_cast<Generation&>(s).body);
+    case Sort::refused: return some(static_cast<Refused&>(s).name);
+    case Sort::block:
+    case Sort::leave: return;
   }
 }
 

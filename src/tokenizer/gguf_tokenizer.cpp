@@ -31,7 +31,7 @@ std::vector<std::int32_t> GgufTokenizer::encode(std::string_view text, SpecialTo
   std::vector<std::int32_t> ids;
   if (apply && vocabulary_.add_bos) add_token(vocabulary_.bos.value(), Explanation::Token::From::policy, ids, recorder);
   bool is_first = true;
-  for (const Fragment& fragment : split(text, apply)) {
+  for (const Fragment& fragment : split(text, policy != SpecialTokens::none)) {
     if (fragment.id != kNoId) {
       add_token(fragment.id, Explanation::Token::From::text, ids, recorder);
     } else {

@@ -75,7 +75,7 @@ std::vector<std::int32_t> MarianTokenizer::encode(std::string_view text, Special
   std::vector<std::int32_t> ids;
   const auto put = [&](std::int32_t id) { add_token(id, Explanation::Token::From::text, ids, recorder); };
   const auto encode_text = [&](std::string_view part) {
-    if (policy == SpecialTokens::apply && part.starts_with(">>")) {
+    if (policy != SpecialTokens::none && part.starts_with(">>")) {
       const std::size_t end = part.find("<<");
       const std::size_t length = end == part.npos ? 0 : end + 2;
       if (length > 0) put(id_of(part.substr(0, length)));

@@ -18,6 +18,7 @@ namespace vitrine {
 enum class SpecialTokens {
   apply,  ///< adds the tokenizer's BOS and EOS and recognizes special tokens that are written in the text
   none,   ///< adds none and recognizes none
+  written,  ///< recognizes those that are written in the text and adds none: for text that a chat template has made
 };
 
 /// Two texts as one sequence, with the type ("segment") of each token.

@@ -82,7 +82,7 @@ std::vector<std::int32_t> JsonTokenizer::encode(std::string_view text, SpecialTo
   lease->bpe.recorder = recorder;
   Job job = {policy, *lease, recorder, ids};
   const auto put = [&](const std::vector<std::int32_t>& added) {
-    if (policy == SpecialTokens::none) return;
+    if (policy != SpecialTokens::apply) return;
     for (const std::int32_t id : added) add_token(id, Explanation::Token::From::policy, ids, recorder);
   };
   put(parts_.post_processor.before);
