@@ -2,11 +2,13 @@
 """Compares the speed of vitrine, PyTorch and llama.cpp on one machine and one model, in one run.
 
     compare.py VITRINE MODEL [--gguf FILE.gguf] [--prompt 256] [--generate 32] [--threads 2] [--rounds 5]
+    compare.py VITRINE FILE.gguf [--prompt 256] [--generate 32] [--threads 2] [--rounds 5]
     compare.py VITRINE MODEL --train [--batch 4] [--seq 256] [--threads 2] [--rounds 3]
 
-MODEL is a Hugging Face folder (`vitrine init` makes one of any preset). Each round runs every engine once, one after the
+MODEL is a Hugging Face folder (`vitrine init` makes one of any preset). A GGUF file of any type, quantized or not, is
+compared with llama.cpp alone, which runs the same file. Each round runs every engine once, one after the
 other, with the same ids. Prints medians over the rounds, and medians of the ratios within a round, which drift less than
-the speed of the machine. Needs torch and transformers, and for --gguf llama-cpp-python, built for this processor
+the speed of the machine. Needs torch and transformers, and for GGUF files llama-cpp-python, built for this processor
 (`vitrine quantize MODEL FILE.gguf --type bf16` writes the file).
 
 --train compares whole steps in float32: forward, loss, backward, clipping, AdamW. PyTorch uses its fused AdamW, and the
@@ -25,10 +27,11 @@ class Vitrine:
     def __init__(self, args):
         self.command = [args.vitrine, "bench", args.model, "--prompt", str(args.prompt), "--generate",
                         str(args.generate), "--threads", str(args.threads), "--json"]
+        self.runs = []
 
     def run(self):
         out = json.loads(subprocess.run(self.command, check=True, capture_output=True).stdout)
-        self.last = out
+        self.runs.append(out)
         return out["prefill_tokens_per_s"], out["decode_tokens_per_s"]
 
 
@@ -61,7 +64,7 @@ class LlamaCpp:
         from llama_cpp import Llama
 
         self.args = args
-        self.llama = Llama(args.gguf, n_ctx=args.prompt + args.generate + 1, n_threads=args.threads,
+        self.llama = Llama(args.gguf or args.model, n_ctx=args.prompt + args.generate + 1, n_threads=args.threads,
                            n_threads_batch=args.threads, n_batch=args.prompt, n_ubatch=args.prompt, verbose=False)
         n = self.llama.n_vocab()
         self.ids = [(t * 7919 + 13) % n for t in range(args.prompt)]
@@ -149,8 +152,10 @@ def main():
     if args.train:
         return race_training(args)
 
-    engines = {"vitrine": Vitrine(args), "PyTorch": PyTorch(args)}
-    if args.gguf:
+    engines = {"vitrine": Vitrine(args)}
+    if not args.model.endswith(".gguf"):
+        engines["PyTorch"] = PyTorch(args)
+    if args.gguf or args.model.endswith(".gguf"):
         engines["llama.cpp"] = LlamaCpp(args)
     for engine in engines.values():
         engine.run()  # warms up
@@ -164,9 +169,12 @@ def main():
             ratios = (statistics.median(r["vitrine"][i] / r[name][i] for r in rounds) for i in (0, 1))
             line += "   vitrine is {:.2f} and {:.2f} times as fast".format(*ratios)
         print(line)
-    last = engines["vitrine"].last
-    print(f"{last['isa']}; decode at {100 * last['decode_fraction_of_bandwidth']:.0f} % of {last['read_gb_per_s']:.1f} GB/s, "
-          f"prefill at {100 * last['prefill_fraction_of_peak']:.0f} % of {last['gemm_gflops']['f32']:.0f} GFLOP/s")
+    runs = engines["vitrine"].runs[1:]
+    decode, prefill = (statistics.median(run[name] for run in runs)
+                       for name in ("decode_fraction_of_bandwidth", "prefill_fraction_of_peak"))
+    last = runs[-1]
+    print(f"{last['isa']}, {last['compute']}; medians: decode at {100 * decode:.0f} % of the reading ({last['read_gb_per_s']:.1f} "
+          f"GB/s), prefill at {100 * prefill:.0f} % of the product ({last['gemm_gflops'][last['compute']]:.0f} G/s)")
 
 
 if __name__ == "__main__":

@@ -75,10 +75,15 @@ Family gguf_family(const GgufArchitecture& architecture);
 /// Sets all weight_offsets to 0: norms in GGUF include the offset.
 void fold_weight_offsets(ModelConfig& config);
 
+struct GgufConfig {
+  ModelConfig model;
+  std::optional<RopeConfig::Layout> published_layout;  ///< As in Checkpoint.
+};
+
 /// The config of a file. Throws Unsupported for unknown keys of the architecture, except those that `options` allow,
 /// and BadCheckpoint for impossible values.
-ModelConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMetadata& metadata,
-                             const StoredTensors& tensors, const LoadOptions& options);
+GgufConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMetadata& metadata,
+                            const StoredTensors& tensors, const LoadOptions& options);
 
 /// The architecture under which this family is written. Throws Unsupported if there is none.
 const GgufArchitecture& gguf_architecture_of(std::string_view family, std::string_view where);

@@ -232,8 +232,8 @@ void apply_format(const GgufArchitecture& architecture, const StoredTensors& ten
 
 }  // namespace
 
-ModelConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMetadata& metadata,
-                             const StoredTensors& tensors, const LoadOptions& options) {
+GgufConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMetadata& metadata,
+                            const StoredTensors& tensors, const LoadOptions& options) {
   const Family family = gguf_family(architecture);
   ArchitectureKeys keys(metadata, architecture.name);
   const Json config = read_words(architecture, family, keys, tensors);
@@ -262,8 +262,11 @@ ModelConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMet
   keys.ignore("pooling_type");        // for embeddings of texts
   for (const std::string_view name : architecture.ignored) keys.ignore(name);
   keys.finish(options.allowed_config_keys);
+  std::optional<RopeConfig::Layout> published;
+  if (rope_block != model.blocks.end() && rope_block->attention().rope)
+    published = rope_block->attention().rope->layout;
   apply_format(architecture, tensors, model);
-  return model;
+  return {std::move(model), published};
 }
 
 }  // namespace vitrine

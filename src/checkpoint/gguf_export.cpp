@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "checkpoint/gguf_architecture.h"
 #include "checkpoint/gguf_types.h"
+#include "checkpoint/param_rows.h"
 #include "checkpoint/tensor_rules.h"
 #include "kernels/kernels.h"
 #include "quant/block_format.h"
@@ -116,15 +117,6 @@ class Plan {
   std::map<std::string, const Param*> params_;
   std::size_t used_ = 0;
 };
-
-/// One row of a parameter as floats, whatever its type and strides.
-void read_row(const MatrixView& view, std::int64_t row, std::span<float> out) {
-  const auto n = static_cast<std::int64_t>(out.size());
-  if (is_blocks(view.dtype)) return dequantize_row(view.dtype, view.at(row, 0), n, out.data());
-  const Kernels& kernels = default_kernels();
-  if (view.col_stride == 1) return kernels.widen(view.at(row, 0), view.dtype, n, out.data());
-  for (std::int64_t i = 0; i < n; ++i) kernels.widen(view.at(row, i), view.dtype, 1, out.data() + i);
-}
 
 /// Writes tensors by groups of rows.
 class TargetStream {

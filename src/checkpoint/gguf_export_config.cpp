@@ -212,7 +212,7 @@ void check_round_trip(const GgufArchitecture& architecture, const std::string& h
       if (tensor.name == other.name) stored.bytes = std::as_bytes(std::span(other.values));
     }
   }
-  ModelConfig read = read_gguf_config(architecture, metadata, tensors, {});
+  ModelConfig read = read_gguf_config(architecture, metadata, tensors, {}).model;
   normalize(architecture, config);
   normalize(architecture, read);
   for (std::size_t i = 0; i < config.blocks.size() && i < read.blocks.size(); ++i) {

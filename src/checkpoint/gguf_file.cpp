@@ -147,9 +147,10 @@ Checkpoint load_gguf(const std::shared_ptr<const MappedFile>& file, const LoadOp
   if (kind != "model") throw Unsupported(file->path(), "general.type: expected \"model\", got \"{}\"", kind);
   const GgufArchitecture& architecture = gguf_architecture(metadata);
 
-  ModelConfig config = read_gguf_config(architecture, metadata, gguf.tensors, options);
+  GgufConfig config = read_gguf_config(architecture, metadata, gguf.tensors, options);
   reshape_gates(gguf.tensors);
-  Checkpoint result = bind_tensors(gguf_family(architecture), std::move(config), std::move(gguf.tensors));
+  Checkpoint result = bind_tensors(gguf_family(architecture), std::move(config.model), std::move(gguf.tensors));
+  result.published_layout = config.published_layout;
   result.description = std::string(architecture.family) + ", GGUF";
   result.tokenizer_path = file->path();
   read_special_ids(metadata, result);

@@ -65,12 +65,13 @@ std::vector<Stored> stored_tensors(const Family& family, const std::optional<Sto
 
 class TensorStream {
  public:
-  TensorStream(SafetensorsWriter& writer, DType dtype, const ParamValues& values, ThreadPool& pool)
-      : writer_(writer), dtype_(dtype), values_(values), pool_(pool) {}
+  TensorStream(SafetensorsWriter& writer, const ParamValues& values, ThreadPool& pool)
+      : writer_(writer), values_(values), pool_(pool) {}
 
   /// Writes one tensor, a chunk of its stored rows at a time.
   template <class Report>
-  void write(const Stored& stored, Report&& report) {
+  void write(const Stored& stored, DType dtype, Report&& report) {
+    dtype_ = dtype;
     writer_.begin(stored.name, dtype_, stored.shape.stored);
     const auto& [is_vector, transposed, rows, cols, sizes] = stored.shape;
     const std::int64_t n_lines = transposed ? cols : rows;
@@ -144,7 +145,7 @@ class TensorStream {
   }
 
   SafetensorsWriter& writer_;
-  DType dtype_;
+  DType dtype_ = DType::f32;  // of the current tensor
   const ParamValues& values_;
   ThreadPool& pool_;
   std::vector<float> buffer_;
@@ -165,10 +166,11 @@ void write_hugging_face_tensors(const std::string& path, const Family& family, c
                         count_params(config));
   }
   SafetensorsWriter writer(path, header_bytes_for(tensors.size()));
-  TensorStream stream(writer, dtype, values, pool);
+  TensorStream stream(writer, values, pool);
   std::int64_t done = 0;
   for (const Stored& stored : tensors) {
-    stream.write(stored, [&](std::int64_t n) {
+    const bool has_own = as && as->types.contains(stored.name);
+    stream.write(stored, has_own ? as->types.at(stored.name) : dtype, [&](std::int64_t n) {
       done += n;
       if (report) report(done, total);
     });

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -22,8 +23,9 @@ using ParamValues =
 
 /// The form of an existing file, if a table allows several.
 struct StoredForm {
-  std::string prefix;           ///< Of the names of its tensors.
-  std::set<std::string> names;  ///< Of the tensors to write, with the prefix.
+  std::string prefix;                    ///< Of the names of its tensors.
+  std::set<std::string> names;           ///< Of the tensors to write, with the prefix.
+  std::map<std::string, DType> types{};  ///< Of tensors whose type is not that of the others.
 };
 
 /// Writes `path`, a .safetensors file with the tensors of `config` in the family's names and orientation, rounded to

@@ -134,6 +134,7 @@ Checkpoint load_llama2c(const std::shared_ptr<const MappedFile>& file) {
       std::make_shared<const Model>(config, std::move(params), std::vector<std::shared_ptr<const void>>{file});
   result.description = "llama2.c checkpoint";
   result.family = "llama";
+  result.published_layout = RopeConfig::Layout::halves;
   result.bos_id = kBos;
   result.stop_ids = {kBos, kEos};  // in training, BOS separates the texts
   return result;

@@ -41,7 +41,9 @@ struct Checkpoint {
   std::string family;                   ///< model_type of the family.
   std::shared_ptr<const Family> table;  ///< The file's names of tensors; null if the format has none.
   std::string prefix;                   ///< Of those names.
-  std::string tokenizer_path;           ///< For load_tokenizer(); empty if the format has no tokenizer.
+  /// Of the rows of q and k in the family's own files, which this file permutes; absent: as in this file.
+  std::optional<RopeConfig::Layout> published_layout;
+  std::string tokenizer_path;  ///< For load_tokenizer(); empty if the format has no tokenizer.
   std::optional<std::int32_t> bos_id;
   std::optional<std::int32_t> start_id;  ///< The first token that a decoder with an encoder reads.
   std::optional<std::int32_t> pad_id;

@@ -249,6 +249,7 @@ void add_bench(CLI::App& program) {
   add_number<std::int64_t>(command, "--batch", o->batch, "Sequences per batch (default: 1)", 1, 4096);
   command.add_flag("--train", o->train, "Also time training steps");
   add_number<std::int64_t>(command, "--seq", o->sequence, "Tokens per training sequence (default: 256)", 1);
+  add_adapters(command, *o);
   finish_command(
       command, o, run_bench,
       "Speeds are medians of 5 runs after a warm-up run. The limits, memory bandwidth and oneDNN's matrix products, "

@@ -158,6 +158,7 @@ void add_eval(CLI::App& program) {
   add_number<int>(command, "--beam", o->search.n_beams,
                   "With --target: also translate FILE with N beams, and report BLEU, chrF and chrF++", 1, 1024);
   add_score_settings(command, o->settings);
+  add_adapters(command, *o);
   finish_command(
       command, o, run_eval,
       "Each window begins with BOS if the model has one (not with --no-special). Each token counts once, in the first\n"

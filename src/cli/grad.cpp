@@ -1,7 +1,10 @@
-// vitrine grad: compute the loss over a text and its gradient with respect to every parameter.
+// vitrine grad: compute the loss over a text and its gradient with respect to every parameter, or, with --adapter, to
+// the matrices of the adapter.
 #include <algorithm>
 
+#include "base/error.h"
 #include "base/file_writer.h"
+#include "checkpoint/adapter_writer.h"
 #include "checkpoint/gradients_file.h"
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -22,10 +25,18 @@ void run_grad(const GradOptions& o) {
     const FileWriter place(o.out);  // fails before the work if the file cannot be written
   }
   const Model& model = *session.checkpoint.model;
+  if (session.adapters.size() > 1) {
+    throw Unsupported("--adapter", "gradients are those of one adapter, got {}", session.adapters.size());
+  }
+  const LoadedAdapter* const adapter = session.adapters.empty() ? nullptr : session.adapters.front().get();
   Gradients gradients;
-  for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& name, const Shape&) {
-    if (!is_constant(model.config(), name)) gradients.add(param);
-  });
+  if (adapter != nullptr) {
+    for_each_matrix(*adapter, [&](const Param& param) { gradients.add(param); });
+  } else {
+    for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& name, const Shape&) {
+      if (!is_constant(model.config(), name)) gradients.add(param);
+    });
+  }
 
   Arena arena;
   Pass pass = session.make_pass(session.context(o), arena);
@@ -33,7 +44,11 @@ void run_grad(const GradOptions& o) {
   stop_cleanly();
   {
     ProgressBar bar("writing " + o.out);
-    write_gradients(o.out, session.checkpoint, gradients, *session.pool, bar.reporter());
+    if (adapter != nullptr) {
+      write_adapter_gradients(o.out, *adapter, session.checkpoint, gradients);
+    } else {
+      write_gradients(o.out, session.checkpoint, gradients, *session.pool, bar.reporter());
+    }
   }
 
   if (o.json) {

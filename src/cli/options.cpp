@@ -1,11 +1,13 @@
 #include "cli/options.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <numeric>
 #include <system_error>
 
 #include "base/error.h"
+#include "checkpoint/adapter.h"
 #include "cli/lines.h"
 #include "cli/table.h"
 #include "tokenizer/utf8.h"
@@ -85,6 +87,13 @@ void add_model_and_text(CLI::App& command, Options& o) {
     o.has_ids = true;
   };
   command.add_option_function<std::string>("--ids", take, "Token ids as in 1,2,3, instead of TEXT");
+  add_adapters(command, o);
+}
+
+void add_adapters(CLI::App& command, Options& o) {
+  add_list(command, "--adapter", o.adapters,
+           "Change the model by the low-rank adapter PATH, a PEFT folder or a .gguf, or PATH=SCALE; may be given "
+           "several times");
 }
 
 void add_pair(CLI::App& command, Options& o) {
@@ -138,6 +147,28 @@ bool has_blocks(const Model& model) {
   return found;
 }
 
+namespace {
+
+/// The parts of PATH[=SCALE]. A path may contain =.
+std::pair<std::string, double> split_adapter(const std::string& text) {
+  const std::size_t at = text.rfind('=');
+  std::error_code error;
+  if (at == text.npos || fs::exists(text, error)) return {text, 1.0};
+  const auto scale = number_in<double>(std::string_view(text).substr(at + 1));
+  if (!scale || !std::isfinite(*scale)) {
+    throw BadInput("--adapter", "expected PATH or PATH=SCALE, got \"{}\"", text);
+  }
+  return {text.substr(0, at), *scale};
+}
+
+}  // namespace
+
+void use_adapter(Session& session, const std::string& text) {
+  const auto [path, scale] = split_adapter(text);
+  session.adapters.push_back(load_adapter(path, session.checkpoint, *session.pool));
+  session.applied.push_back({session.adapters.back().get(), scale});
+}
+
 Session open_model(const Options& o, const std::string& given, bool needs_tokenizer) {
   Session session;
   const std::string path = given.empty() ? default_model() : given;
@@ -146,6 +177,7 @@ Session open_model(const Options& o, const std::string& given, bool needs_tokeni
     throw Unsupported("--compute", "int8 multiplies quantized weights, but {} has none", path);
   }
   session.pool = std::make_unique<ThreadPool>(o.thread_count());
+  for (const std::string& text : o.adapters) use_adapter(session, text);
   if (!o.tokenizer.empty()) {
     session.tokenizer = load_tokenizer(o.tokenizer, o.tokenizer_options);
   } else if (needs_tokenizer) {
@@ -242,6 +274,7 @@ Pass Session::make_pass(const GenerateContext& context, Arena& arena) const {
   Pass pass = context.make_pass(arena, {{0, n_rows, 0, nullptr, has_encoder() ? 0 : -1}});
   if (has_encoder()) pass.sources = {{0, static_cast<std::int64_t>(ids.size())}};
   (has_encoder() ? pass.sources : pass.segments)[0].n_padding = n_padding;
+  context.set_adapters(pass);
   return pass;
 }
 
@@ -310,6 +343,7 @@ GenerateContext Session::context(const Options& o) const {
   GenerateContext context{checkpoint.model.get(), pool.get(),     &default_kernels(),
                           tokenizer.get(),        kv_dtype(o.kv), &interrupted()};
   if (o.compute == "f32") context.compute = Compute::f32;
+  context.adapters = applied;
   return context;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "checkpoint/adapter.h"
 #include "checkpoint/load.h"
 #include "generate/generator.h"
 
@@ -27,6 +28,7 @@ struct Options {
   std::string compute = "auto";
   std::string kv = "f32";
   std::vector<std::string> allowed_config_keys;
+  std::vector<std::string> adapters;  // PATH[=SCALE]
   // MODEL and TEXT: a single positional is TEXT, or MODEL if --ids is given
   std::string first, second;
   int positionals = 0;
@@ -46,6 +48,8 @@ struct Options {
 
 /// Adds --threads, --seed, --json, --tokenizer, --pattern, --compute, --kv, --allow-config-key.
 void add_common(CLI::App& command, Options& options);
+/// Adds --adapter, for commands that run a model.
+void add_adapters(CLI::App& command, Options& options);
 /// Adds these options and the footer. The command calls `run` with its options, which it keeps.
 template <class Own, class Run>
 void finish_command(CLI::App& command, const std::shared_ptr<Own>& options, Run run, const std::string& footer) {
@@ -58,7 +62,7 @@ void add_positionals(CLI::App& command, Options& options, const std::string& abo
                      const std::string& about_second);
 /// Adds [MODEL] TEXT and --no-special.
 void add_text(CLI::App& command, Options& options, const std::string& about_model);
-/// Adds [MODEL] TEXT, --no-special and --ids, for commands that run a model.
+/// Adds [MODEL] TEXT, --no-special, --ids and --adapter, for commands that run a model.
 void add_model_and_text(CLI::App& command, Options& options);
 
 /// Adds --pair.
@@ -102,6 +106,8 @@ struct Session {
   Checkpoint checkpoint;
   std::unique_ptr<const Tokenizer> tokenizer;  ///< Null if none was needed.
   std::unique_ptr<ThreadPool> pool;
+  std::vector<std::shared_ptr<const LoadedAdapter>> adapters;
+  std::vector<AppliedAdapter> applied;        ///< The adapters with their scales.
   std::vector<std::int32_t> ids;              ///< The text as ids; only BOS for an empty text. An encoder reads it.
   std::vector<std::int32_t> target;           ///< What the decoder of a model with an encoder reads.
   std::vector<std::int32_t> types;            ///< Of `ids`; empty: all 0.
@@ -139,6 +145,9 @@ Session open_learning_session(const Options& options, const char* where);
 /// Runs forward and backward over the session's tokens. Returns the mean loss in nats, plus that of the next sentence;
 /// adds its gradients to `params`.
 double learn_targets(const Session& session, Pass& pass, Gradients& params);
+/// Opens the adapter PATH or PATH=SCALE for the session's model, in addition to those it has.
+void use_adapter(Session& session, const std::string& text);
+
 /// Opens a model without a text. An empty `path` means the default model.
 Session open_model(const Options& options, const std::string& path, bool needs_tokenizer);
 

@@ -10,7 +10,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/table.h"
-#include "tokenizer/gguf_tokenizer_keys.h"
+#include "cli/tokenizer_keys.h"
 
 namespace vitrine::cli {
 namespace {
@@ -26,22 +26,6 @@ DType type_named(const std::string& name) {
   throw InternalError("--type", "no type {}", name);
 }
 
-/// The keys of the tokenizer to embed; if it cannot be embedded, keys without one, and the reason in `note_text`.
-GgufKeys tokenizer_keys(const QuantizeOptions& o, const Checkpoint& checkpoint, std::string& note_text) {
-  const std::string& path = o.tokenizer.empty() ? checkpoint.tokenizer_path : o.tokenizer;
-  try {
-    if (path.empty()) throw BadInput(o.model, "contains no tokenizer; give --tokenizer");
-    return gguf_tokenizer_keys(path, {checkpoint.model->config().vocab_size, checkpoint.bos_id, checkpoint.stop_ids});
-  } catch (const BadInput& e) {
-    if (!o.tokenizer.empty()) throw;
-    note_text = e.what();
-  } catch (const Unsupported& e) {
-    if (!o.tokenizer.empty()) throw;
-    note_text = e.what();
-  }
-  return no_gguf_tokenizer();
-}
-
 void run_quantize(const QuantizeOptions& o) {
   std::error_code error;
   if (std::filesystem::equivalent(o.model, o.out, error)) {
@@ -50,7 +34,7 @@ void run_quantize(const QuantizeOptions& o) {
   const Checkpoint checkpoint = load_checkpoint(o.model, {o.allowed_config_keys});
   ThreadPool pool(o.thread_count());
   std::string why_none;
-  const GgufKeys tokenizer = tokenizer_keys(o, checkpoint, why_none);
+  const GgufKeys tokenizer = tokenizer_keys(o, o.model, checkpoint, why_none);
   GgufExport written;
   stop_cleanly();
   {

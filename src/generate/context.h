@@ -20,7 +20,18 @@ struct GenerateContext {
   Taps* taps = nullptr;  ///< They see every pass, with the rows of all its sequences.
   KvMemory* kv_memory = &system_kv_memory();
   Compute compute = Compute::automatic;
+  AppliedAdapters adapters{};  ///< Of all sequences.
 
+  /// Runs a pass, in which all segments have these adapters.
+  void forward(Pass& pass, const Tokens& tokens) const {
+    set_adapters(pass);
+    model->forward(pass, tokens);
+  }
+  void set_adapters(Pass& pass) const {
+    for (std::vector<Segment>* segments : {&pass.segments, &pass.sources}) {
+      for (Segment& segment : *segments) segment.adapters = adapters;
+    }
+  }
   /// A cache for a sequence of at most `capacity` tokens, and for a source of `n_source` tokens, if there is one.
   KvCache make_cache(std::int64_t capacity, std::size_t n_source = 0) const {
     KvCache cache = model->make_cache(capacity, kv_dtype, *kv_memory);

@@ -72,7 +72,7 @@ void encode_batch(const GenerateContext& context, std::span<const std::vector<st
       }
     };
   }
-  context.model->forward(pass, has_encoder ? Tokens({}, {}, ids) : Tokens(ids));
+  context.forward(pass, has_encoder ? Tokens({}, {}, ids) : Tokens(ids));
 }
 
 }  // namespace

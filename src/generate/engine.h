@@ -33,10 +33,11 @@ struct GenerateRequest {
   std::int64_t max_tokens = 128;
   SamplingConfig sampling;
   std::uint64_t seed = 0;
-  std::uint64_t sequence = 0;             ///< Distinguishes sequences with the same seed, in any engine.
-  std::vector<std::int32_t> stop_ids;     ///< A drawn stop id ends the text and is not part of it.
-  std::vector<std::string> stop_strings;  ///< They require a tokenizer.
-  int n_logprobs = 0;                     ///< Log-probabilities to report for each token; 0: none.
+  std::uint64_t sequence = 0;                           ///< Distinguishes sequences with the same seed, in any engine.
+  std::vector<std::int32_t> stop_ids;                   ///< A drawn stop id ends the text and is not part of it.
+  std::vector<std::string> stop_strings;                ///< They require a tokenizer.
+  int n_logprobs = 0;                                   ///< Log-probabilities to report for each token; 0: none.
+  std::optional<std::vector<AppliedAdapter>> adapters;  ///< None: those of the context.
   OutputRules rules;
   BeamConfig beam;           ///< With several beams temperature must be 0; text arrives when the search ends.
   bool wants_score = false;  ///< Also without beams: GenerateResult::score and one hypothesis.

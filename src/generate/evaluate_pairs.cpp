@@ -36,7 +36,7 @@ double nats_of(const GenerateContext& context, std::span<const TextPair> pairs, 
   LossResult found;
   pass.training.loss = &loss;
   pass.training.result = &found;
-  context.model->forward(pass, {inputs, {}, sources});
+  context.forward(pass, {inputs, {}, sources});
   return found.cross_entropy;
 }
 

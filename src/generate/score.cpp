@@ -35,7 +35,7 @@ void feed(const GenerateContext& context, KvCache& cache, const Tokens& tokens, 
     }
     pass.logits = {LogitRequest::Rows::range, skipped, length,
                    [&](std::int64_t row, const Tensor& logits) { receive(past + first + skipped + row, logits); }};
-    context.model->forward(pass, chunk);
+    context.forward(pass, chunk);
   }
 }
 
@@ -56,7 +56,7 @@ void score(const GenerateContext& context, const Tokens& tokens, const ReceiveRo
     (tokens.source.empty() ? pass.segments : pass.sources)[0].n_padding = n_padding;
     pass.logits = {LogitRequest::Rows::range, begin, n,
                    [&](std::int64_t row, const Tensor& logits) { receive(begin + row, logits); }};
-    return context.model->forward(pass, tokens);
+    return context.forward(pass, tokens);
   }
   KvCache cache = context.make_cache(n, tokens.source.size());
   feed(context, cache, tokens, begin, receive);
@@ -88,7 +88,7 @@ void predict_masked(const GenerateContext& context, const Tokens& tokens, std::i
   if (receive_next) {
     pass.receive_next_sentence = [&](const Tensor& logits) { receive_next(math::exp(logprob({logits.row(0), 2}, 0))); };
   }
-  context.model->forward(pass, tokens);
+  context.forward(pass, tokens);
 }
 
 void predict(const GenerateContext& context, const Tokens& tokens, int n, const ReceivePrediction& receive,

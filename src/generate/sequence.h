@@ -28,6 +28,7 @@ class Sequence {
   bool has_read_prompt() const { return n_new() > 0; }
   bool has_ended() const { return report.result || report.error; }
   std::span<Branch> branches() { return branches_; }
+  AppliedAdapters adapters() const { return request_.adapters ? *request_.adapters : context_.adapters; }
 
   /// The source to read with the next tokens: that of the request before the first of them.
   std::span<const std::int32_t> pending_source() const;

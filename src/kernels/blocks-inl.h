@@ -43,12 +43,14 @@ void round_to_int8(const float* x, std::int64_t n, RoundedPart* to) {
     } else {
       for (std::int8_t& q : to->q) q = 0;
     }
-    to->minus_half_sum[0] = sums[0], to->minus_half_sum[1] = sums[1];
+    for (int half = 0; half < 2; ++half) to->minus_half_sum[half] = static_cast<std::int16_t>(sums[half]);
     to->minus_sum = sums[0] + sums[1];
   }
 }
 
-using RowPart = Part<Words, Floats>;
+// The functions that read whole blocks are [[gnu::flatten]]: GCC would otherwise make functions of the parts of a
+// K-quant block and pass every part through memory, at half the speed.
+using RowPart = Part<Words, Floats, Pair>;
 
 /// Rows that are equally far apart. The few distances that are kept suffice for the addresses of all rows.
 struct Rows {
@@ -86,6 +88,7 @@ struct Rows {
 struct BlockReader {
   using Words = vitrine::Words;
   using Floats = vitrine::Floats;
+  using Pair = vitrine::Pair;
 
   const Rows& rows;
 
@@ -99,23 +102,20 @@ struct BlockReader {
   }
 };
 
-/// acc + the products of one part. Sums of halves are exact, because they stay below 2^24.
+/// acc + the products of one part.
 template <PartKind kKind>
 [[gnu::always_inline]] inline Floats add_part(const RowPart& w, const RoundedPart& x, Floats acc) {
   const Floats x_scale = broadcast(x.scale);
+  Floats sum, minus_sum;
   if constexpr (kKind.has_halves) {
-    const Floats low = to_floats(dot<kKind.bits, kKind.offset, 4>(w.codes, x.q, x.minus_half_sum[0]));
-    const Floats high = to_floats(dot<kKind.bits, kKind.offset, 4>(w.codes + 4, x.q + 16, x.minus_half_sum[1]));
-    acc = fma(fma(low, w.sub_scale[0], high * w.sub_scale[1]), w.scale * x_scale, acc);
-    if constexpr (kKind.has_min) {
-      const auto minus_half_sum = [&](int i) { return broadcast(static_cast<float>(x.minus_half_sum[i])); };
-      acc = fma(fma(minus_half_sum(0), w.sub_min[0], minus_half_sum(1) * w.sub_min[1]), w.min * x_scale, acc);
-    }
+    sum = dot_halves<kKind.bits, kKind.offset>(w.codes, x, w.sub_scale);
+    if constexpr (kKind.has_min) minus_sum = minus_sum_of_halves(x, w.sub_min);
   } else {
-    const Floats sum = to_floats(dot<kKind.bits, kKind.offset, 8>(w.codes, x.q, x.minus_sum));
-    acc = fma(sum, w.scale * x_scale, acc);
-    if constexpr (kKind.has_min) acc = fma(broadcast(static_cast<float>(x.minus_sum)), w.min * x_scale, acc);
+    sum = to_floats(dot<kKind.bits, kKind.offset, 8>(w.codes, x.q, x.minus_sum));
+    if constexpr (kKind.has_min) minus_sum = broadcast(static_cast<float>(x.minus_sum));
   }
+  acc = fma(sum, w.scale * x_scale, acc);
+  if constexpr (kKind.has_min) acc = fma(minus_sum, w.min * x_scale, acc);
   return acc;
 }
 
@@ -131,7 +131,7 @@ struct BlockProduct {
 
 /// The outputs of kTokens rows of x and of rows first, first + apart, … of w, one in each lane.
 template <class F, int kTokens>
-void direct_lanes(const BlockProduct& p, std::int64_t first, std::int64_t apart) {
+[[gnu::flatten]] void direct_lanes(const BlockProduct& p, std::int64_t first, std::int64_t apart) {
   Rows rows(p.w + first * p.w_stride, apart * p.w_stride);
   Floats acc[kTokens];
   unrolled<kTokens>([&](auto t) { acc[t] = broadcast(0); });
@@ -139,15 +139,17 @@ void direct_lanes(const BlockProduct& p, std::int64_t first, std::int64_t apart)
   for (std::int64_t b = 0; b < p.parts / F::kParts; ++b, rows.advance(F::kSize.bytes)) {
     read_parts(
         F{}, BlockReader{rows}, [&](const RowPart& part) __attribute__((always_inline)) {
-          unrolled<kTokens>([&](auto t) { acc[t] = add_part<F::kKind>(part, x[t * p.parts], acc[t]); });
+          unrolled<kTokens>([&](auto t) __attribute__((always_inline)) {
+            acc[t] = add_part<F::kKind>(part, x[t * p.parts], acc[t]);
+          });
           ++x;
         });
   }
   unrolled<kTokens>([&](auto t) {
     float* const y = p.y + t * p.ldy + first;
-    if (apart == 1) return store(acc[t], y);
+    if (apart == 1) return store_floats(acc[t], y);
     float out[kRowLanes];
-    store(acc[t], out);
+    store_floats(acc[t], out);
     for (int r = 0; r < kRowLanes; ++r) y[r * apart] = out[r];
   });
 }
@@ -183,41 +185,35 @@ constexpr std::int64_t kPanelRows = 64, kChunkParts = 32;
 constexpr std::int64_t kGroups = kPanelRows / kRowLanes;
 
 template <PartKind kKind>
-constexpr std::int64_t kPanelPart = 4 * kRowLanes*(kPartWords + 1 + (kKind.has_min ? 1 : 0) +
-                                                   (kKind.has_halves ? (kKind.has_min ? 4 : 2) : 0));
+constexpr std::int64_t kPanelPart = kPartWords * sizeof(Words) +
+                                    (kKind.has_min ? 2 : 1) * (sizeof(Floats) + (kKind.has_halves ? sizeof(Pair) : 0));
 static_assert(kGroups * kChunkParts * kPanelPart<PartKind{2, 0, true, true}> <= kScratchFloats * 4);
+
+/// Calls visit(value) for the values of a part, in the order in which a panel stores them.
+template <PartKind kKind, class AnyPart, class Visit>
+[[gnu::always_inline]] inline void each_value(AnyPart& part, Visit visit) {
+  unrolled<kPartWords>([&](auto i) { visit(part.codes[i]); });
+  visit(part.scale);
+  if constexpr (kKind.has_min) visit(part.min);
+  if constexpr (kKind.has_halves) visit(part.sub_scale);
+  if constexpr (kKind.has_halves && kKind.has_min) visit(part.sub_min);
+}
 
 template <PartKind kKind>
 [[gnu::always_inline]] inline void store_part(const RowPart& part, std::byte* to) {
-  constexpr int kStep = 4 * kRowLanes;
-  unrolled<kPartWords>([&](auto i) { store_codes(part.codes[i], to + i * kStep); });
-  auto* floats = reinterpret_cast<float*>(to + kPartWords * kStep);
-  store(part.scale, floats);
-  if constexpr (kKind.has_min) store(part.min, floats += kRowLanes);
-  if constexpr (kKind.has_halves) unrolled<2>([&](auto i) { store(part.sub_scale[i], floats += kRowLanes); });
-  if constexpr (kKind.has_halves && kKind.has_min) {
-    unrolled<2>([&](auto i) { store(part.sub_min[i], floats += kRowLanes); });
-  }
+  each_value<kKind>(part, [&](const auto& value) { store(value, to), to += sizeof value; });
 }
 
 template <PartKind kKind>
 [[gnu::always_inline]] inline RowPart load_part(const std::byte* from) {
-  constexpr int kStep = 4 * kRowLanes;
   RowPart part;
-  unrolled<kPartWords>([&](auto i) { part.codes[i] = load_codes(from + i * kStep); });
-  const auto* floats = reinterpret_cast<const float*>(from + kPartWords * kStep);
-  part.scale = load(floats);
-  if constexpr (kKind.has_min) part.min = load(floats += kRowLanes);
-  if constexpr (kKind.has_halves) unrolled<2>([&](auto i) { part.sub_scale[i] = load(floats += kRowLanes); });
-  if constexpr (kKind.has_halves && kKind.has_min) {
-    unrolled<2>([&](auto i) { part.sub_min[i] = load(floats += kRowLanes); });
-  }
+  each_value<kKind>(part, [&](auto& value) { load(from, value), from += sizeof value; });
   return part;
 }
 
 /// Unpacks `parts` parts of the rows and asks for the bytes that are `ahead` of them.
 template <class F>
-void unpack(Rows rows, std::int64_t parts, std::int64_t ahead, std::byte* to) {
+[[gnu::flatten]] void unpack(Rows rows, std::int64_t parts, std::int64_t ahead, std::byte* to) {
   constexpr std::int64_t kLine = 64;
   for (std::int64_t b = 0; b < parts / F::kParts; ++b, rows.advance(F::kSize.bytes)) {
     for (std::int64_t at = 0; at < F::kSize.bytes; at += kLine) {
@@ -233,15 +229,15 @@ void unpack(Rows rows, std::int64_t parts, std::int64_t ahead, std::byte* to) {
 
 /// kTokens rows of x and one lane of rows of w each, over the parts of a chunk; y is one row of outputs per row of x.
 template <PartKind kKind, int kTokens>
-void block_tile(const std::byte* w, const RoundedPart* x, std::int64_t x_stride, std::int64_t parts, bool first,
-                float* y, std::int64_t ldy) {
+[[gnu::flatten]] void block_tile(const std::byte* w, const RoundedPart* x, std::int64_t x_stride, std::int64_t parts,
+                                 bool first, float* y, std::int64_t ldy) {
   Floats acc[kTokens];
-  unrolled<kTokens>([&](auto t) { acc[t] = first ? broadcast(0) : load(y + t * ldy); });
+  unrolled<kTokens>([&](auto t) { acc[t] = first ? broadcast(0) : load_floats(y + t * ldy); });
   for (std::int64_t i = 0; i < parts; ++i, w += kPanelPart<kKind>, ++x) {
     const RowPart part = load_part<kKind>(w);
     unrolled<kTokens>([&](auto t) { acc[t] = add_part<kKind>(part, x[t * x_stride], acc[t]); });
   }
-  unrolled<kTokens>([&](auto t) { store(acc[t], y + t * ldy); });
+  unrolled<kTokens>([&](auto t) { store_floats(acc[t], y + t * ldy); });
 }
 
 template <PartKind kKind, int kTokens>

@@ -1,6 +1,8 @@
 // Products with quantized matrices in AVX-VNNI.
 #include "kernels/dot_avxvnni.h"
 // The vector type comes first, because everything else is written in terms of it.
+#include "kernels/pair_of_floats.h"
+// The integers of a part come second.
 #include "kernels/blocks-inl.h"
 #include "kernels/tables.h"
 

@@ -30,9 +30,11 @@ inline Words operator^(Words a, std::uint32_t b) {
   return {_mm256_xor_si256(a.v, _mm256_set1_epi32(static_cast<int>(b)))};
 }
 inline Words operator|(Words a, Words b) { return {_mm256_or_si256(a.v, b.v)}; }
+inline Words operator-(Words a, std::uint32_t b) {
+  return {_mm256_sub_epi32(a.v, _mm256_set1_epi32(static_cast<int>(b)))};
+}
 inline Words operator<<(Words a, int bits) { return {_mm256_slli_epi32(a.v, bits)}; }
 inline Words operator>>(Words a, int bits) { return {_mm256_srli_epi32(a.v, bits)}; }
-inline Words sign_extended(Words a) { return {_mm256_srai_epi32(_mm256_slli_epi32(a.v, 24), 24)}; }
 inline Floats to_floats(Words a) { return {_mm256_cvtepi32_ps(a.v)}; }
 inline Floats low_half(Words a) {
   const __m256i halves = _mm256_and_si256(a.v, _mm256_set1_epi32(0xFFFF));
@@ -43,13 +45,29 @@ inline Floats high_half(Words a) { return low_half(a >> 16); }
 
 inline Floats broadcast(float value) { return {_mm256_set1_ps(value)}; }
 inline Floats operator*(Floats a, Floats b) { return {_mm256_mul_ps(a.v, b.v)}; }
-inline Floats operator-(Floats a, float b) { return {_mm256_sub_ps(a.v, _mm256_set1_ps(b))}; }
 inline Floats operator-(Floats a) { return {_mm256_xor_ps(a.v, _mm256_set1_ps(-0.0F))}; }
 inline Floats fma(Floats a, Floats b, Floats c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
-inline Floats load(const float* p) { return {_mm256_loadu_ps(p)}; }
-inline void store(Floats a, float* p) { _mm256_storeu_ps(p, a.v); }
-inline Words load_codes(const std::byte* p) { return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))}; }
-inline void store_codes(Words a, std::byte* p) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.v); }
+inline Floats load_floats(const float* p) { return {_mm256_loadu_ps(p)}; }
+inline void store_floats(Floats a, float* p) { _mm256_storeu_ps(p, a.v); }
+inline void load(const std::byte* p, Words& to) { to.v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
+inline void load(const std::byte* p, Floats& to) { to = load_floats(reinterpret_cast<const float*>(p)); }
+inline void store(Words a, std::byte* p) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.v); }
+inline void store(Floats a, std::byte* p) { store_floats(a, reinterpret_cast<float*>(p)); }
+
+/// In every lane, the bytes of `a` that the bytes of `picks` number, or 0 where a byte of `picks` is 0x80.
+[[gnu::always_inline]] inline __m256i pick_bytes(__m256i a, std::uint32_t picks) {
+  const __m256i lanes = _mm256_set_epi32(0x0C0C0C0C, 0x08080808, 0x04040404, 0, 0x0C0C0C0C, 0x08080808, 0x04040404, 0);
+  return _mm256_shuffle_epi8(a, _mm256_add_epi8(_mm256_set1_epi32(static_cast<int>(picks)), lanes));
+}
+
+/// Bits 4 · i to 4 · i + 3 of `bits` as bit 4 of four bytes: copies of the byte that has them, each compared with its
+/// bit.
+[[gnu::always_inline]] inline Words fifth_bits(const Words& bits, int i) {
+  const __m256i copies = pick_bytes(bits.v, 0x01010101U * static_cast<unsigned>(i / 2));
+  const __m256i bit = _mm256_set1_epi32(0x08040201 << (4 * (i % 2)));
+  const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(copies, bit), bit);
+  return {_mm256_and_si256(set, _mm256_set1_epi8(0x10))};
+}
 
 /// Four words of each row: 16 bytes of two rows in each register, whose words are transposed within each half.
 template <class Rows>
@@ -81,8 +99,9 @@ template <class Rows>
 
 template <int n, class Rows>
 [[gnu::always_inline]] inline void load_words(const Rows& rows, Words (&to)[n]) {
-  unrolled<n / 4>([&](auto i) { load_four_words(rows, 16 * i, to + 4 * i); });
-  unrolled<n % 4>([&](auto i) { to[n / 4 * 4 + i] = load_word(rows, 4 * (n / 4 * 4 + i)); });
+  unrolled<n / 4>([&](auto i) __attribute__((always_inline)) { load_four_words(rows, 16 * i, to + 4 * i); });
+  unrolled<n % 4>([&](auto i)
+                      __attribute__((always_inline)) { to[n / 4 * 4 + i] = load_word(rows, 4 * (n / 4 * 4 + i)); });
 }
 
 template <class Rows>

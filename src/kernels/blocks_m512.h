@@ -34,22 +34,25 @@ inline Words operator^(Words a, std::uint32_t b) {
   return {_mm512_xor_si512(a.v, _mm512_set1_epi32(static_cast<int>(b)))};
 }
 inline Words operator|(Words a, Words b) { return {_mm512_or_si512(a.v, b.v)}; }
+inline Words operator-(Words a, std::uint32_t b) {
+  return {_mm512_sub_epi32(a.v, _mm512_set1_epi32(static_cast<int>(b)))};
+}
 inline Words operator<<(Words a, int bits) { return {_mm512_slli_epi32(a.v, static_cast<unsigned>(bits))}; }
 inline Words operator>>(Words a, int bits) { return {_mm512_srli_epi32(a.v, static_cast<unsigned>(bits))}; }
-inline Words sign_extended(Words a) { return {_mm512_srai_epi32(_mm512_slli_epi32(a.v, 24), 24)}; }
 inline Floats to_floats(Words a) { return {_mm512_cvtepi32_ps(a.v)}; }
 inline Floats low_half(Words a) { return {_mm512_cvtph_ps(_mm512_cvtepi32_epi16(a.v))}; }
 inline Floats high_half(Words a) { return low_half(a >> 16); }
 
 inline Floats broadcast(float value) { return {_mm512_set1_ps(value)}; }
 inline Floats operator*(Floats a, Floats b) { return {_mm512_mul_ps(a.v, b.v)}; }
-inline Floats operator-(Floats a, float b) { return {_mm512_sub_ps(a.v, _mm512_set1_ps(b))}; }
 inline Floats operator-(Floats a) { return {_mm512_xor_ps(a.v, _mm512_set1_ps(-0.0F))}; }
 inline Floats fma(Floats a, Floats b, Floats c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
-inline Floats load(const float* p) { return {_mm512_loadu_ps(p)}; }
-inline void store(Floats a, float* p) { _mm512_storeu_ps(p, a.v); }
-inline Words load_codes(const std::byte* p) { return {_mm512_loadu_si512(p)}; }
-inline void store_codes(Words a, std::byte* p) { _mm512_storeu_si512(p, a.v); }
+inline Floats load_floats(const float* p) { return {_mm512_loadu_ps(p)}; }
+inline void store_floats(Floats a, float* p) { _mm512_storeu_ps(p, a.v); }
+inline void load(const std::byte* p, Words& to) { to.v = _mm512_loadu_si512(p); }
+inline void load(const std::byte* p, Floats& to) { to = load_floats(reinterpret_cast<const float*>(p)); }
+inline void store(Words a, std::byte* p) { _mm512_storeu_si512(p, a.v); }
+inline void store(Floats a, std::byte* p) { store_floats(a, reinterpret_cast<float*>(p)); }
 
 /// Four words of each row: 16 bytes of four rows in each register, whose words are transposed within each quarter.
 template <class Rows>

@@ -37,16 +37,14 @@ inline Words operator^(Words a, std::uint32_t b) {
 inline Words operator|(Words a, Words b) {
   return each_row<Words>([&](int r) { return a.lane[r] | b.lane[r]; });
 }
+inline Words operator-(Words a, std::uint32_t b) {
+  return each_row<Words>([&](int r) { return a.lane[r] - b; });
+}
 inline Words operator<<(Words a, int bits) {
   return each_row<Words>([&](int r) { return a.lane[r] << bits; });
 }
 inline Words operator>>(Words a, int bits) {
   return each_row<Words>([&](int r) { return a.lane[r] >> bits; });
-}
-/// The lowest byte as a signed number.
-inline Words sign_extended(Words a) {
-  return each_row<Words>(
-      [&](int r) { return static_cast<std::uint32_t>(static_cast<std::int8_t>(a.lane[r] & 0xFFU)); });
 }
 inline Floats to_floats(Words a) {
   return each_row<Floats>([&](int r) { return static_cast<float>(static_cast<std::int32_t>(a.lane[r])); });
@@ -63,25 +61,20 @@ inline Floats broadcast(float value) {
 inline Floats operator*(Floats a, Floats b) {
   return each_row<Floats>([&](int r) { return a.lane[r] * b.lane[r]; });
 }
-inline Floats operator-(Floats a, float b) {
-  return each_row<Floats>([&](int r) { return a.lane[r] - b; });
-}
 inline Floats operator-(Floats a) {
   return each_row<Floats>([&](int r) { return -a.lane[r]; });
 }
 inline Floats fma(Floats a, Floats b, Floats c) {
   return each_row<Floats>([&](int r) { return __builtin_fmaf(a.lane[r], b.lane[r], c.lane[r]); });
 }
-inline Floats load(const float* p) {
+inline Floats load_floats(const float* p) {
   return each_row<Floats>([&](int r) { return p[r]; });
 }
-inline void store(Floats a, float* p) { std::memcpy(p, a.lane, sizeof a.lane); }
-inline Words load_codes(const std::byte* p) {
-  Words out;
-  std::memcpy(out.lane, p, sizeof out.lane);
-  return out;
-}
-inline void store_codes(Words a, std::byte* p) { std::memcpy(p, a.lane, sizeof a.lane); }
+inline void store_floats(Floats a, float* p) { std::memcpy(p, a.lane, sizeof a.lane); }
+inline void load(const std::byte* p, Words& to) { std::memcpy(to.lane, p, sizeof to.lane); }
+inline void load(const std::byte* p, Floats& to) { std::memcpy(to.lane, p, sizeof to.lane); }
+inline void store(Words a, std::byte* p) { std::memcpy(p, a.lane, sizeof a.lane); }
+inline void store(Floats a, std::byte* p) { std::memcpy(p, a.lane, sizeof a.lane); }
 
 /// n words of each row: word i of row r is at byte 4 i of rows(r).
 template <int n, class Rows>

@@ -63,9 +63,9 @@ constexpr std::int64_t kScratchFloats = 221184;
 /// 32 consecutive elements of a row, rounded to 8 bits: element i is scale · q[i].
 struct RoundedPart {
   std::int8_t q[32];
-  float scale;  ///< NaN if an element is infinite or NaN.
-  std::int32_t minus_sum;
-  std::int32_t minus_half_sum[2];  ///< −Σ q of elements 0 to 15 and 16 to 31.
+  float scale;                     ///< NaN if an element is infinite or NaN.
+  std::int32_t minus_sum;          ///< −Σ q
+  std::int16_t minus_half_sum[2];  ///< The same of elements 0 to 15 and 16 to 31.
 };
 
 /// The kernels for quantized weights.

@@ -1,5 +1,7 @@
 #include "model/attention.h"
 
+#include "base/exchanged.h"
+
 namespace vitrine {
 namespace {
 
@@ -17,11 +19,12 @@ Tensor attention(Pass& p, BlockSite at, const AttentionConfig& c, const Attentio
                  const Tensor& bias) {
   const Tensor& key_rows = at.cross ? x.encoded : x.normed;
   const Shape q_shape{x.normed.rows(), c.n_heads, c.head_dim};
-  Tensor q = p.tap(at(Site::q), project_heads(p, at, w.wq, x.normed, x, x.q, q_shape)), k, v;
+  Tensor q = p.tap(at(Site::q), project_heads(p, at, Site::lora_q, w.wq, x.normed, x, x.q, q_shape)), k, v;
   if (key_rows.data != nullptr) {
     const Shape kv_shape{key_rows.rows(), c.n_kv_heads, c.head_dim};
-    k = p.tap(at(Site::k), project_heads(p, at, w.wk, key_rows, x, x.k, kv_shape));
-    v = p.tap(at(Site::v), project_heads(p, at, w.wv, key_rows, x, x.v, kv_shape));
+    const Exchanged<RowsOfValue> rows(p.rows, {at.cross ? Stack::encoder : at.stack});
+    k = p.tap(at(Site::k), project_heads(p, at, Site::lora_k, w.wk, key_rows, x, x.k, kv_shape));
+    v = p.tap(at(Site::v), project_heads(p, at, Site::lora_v, w.wv, key_rows, x, x.v, kv_shape));
   }
   q = norm_heads(p, at(Norm::q), c.qk_norm, w.q_norm, q);
   if (k.data != nullptr) k = norm_heads(p, at(Norm::k), c.qk_norm, w.k_norm, k);

@@ -11,7 +11,8 @@ namespace {
 
 Tensor ffn(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, const Tensor& x) {
   if (const auto* moe_config = std::get_if<MoeConfig>(&c.ffn)) return moe(p, at, *moe_config, w.moe, x);
-  const FfnSites sites{at(Site::mlp_pre), at(Site::mlp_pre_linear), at(Site::mlp_post), at(Site::mlp_proj)};
+  const FfnSites sites{at(Site::mlp_pre),   at(Site::mlp_pre_linear), at(Site::mlp_post), at(Site::mlp_proj),
+                       at(Site::lora_gate), at(Site::lora_up),        at(Site::lora_down)};
   return ffn(p, sites, std::get<DenseConfig>(c.ffn), w.ffn, x);
 }
 

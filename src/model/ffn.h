@@ -10,9 +10,10 @@
 namespace vitrine {
 
 /// The sites of a sublayer: before the activation (gated: the gate), the up projection of a gated one, after the
-/// activation, and the output.
+/// activation, and the output; and what adapters add to the three projections.
 struct FfnSites {
   SiteId pre, up, post, out;
+  SiteId lora_gate, lora_up, lora_down;
 };
 
 /// `[T, d]` from x `[T, d]`: the sublayer's output, before the post-norm.

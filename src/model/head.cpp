@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/exchanged.h"
 #include "model/finite.h"
 #include "ops/elementwise.h"
 #include "ops/loss.h"
@@ -89,7 +90,7 @@ Tensor transform(Pass& p, const HeadConfig& c, const ModelParams& w, const Tenso
 
 /// `[n, vocab_size]` from normed rows `[n, d_model]`, the requested rows from `first` on.
 Tensor unembed(Pass& p, const HeadConfig& c, const ModelParams& w, const Tensor& x, std::int64_t first) {
-  Tensor logits = linear(p, w.unembed, x, c.tied ? &w.embed : nullptr);
+  Tensor logits = linear(p, w.unembed, x, {}, c.tied ? &w.embed : nullptr);
   if (p.ledger != nullptr) p.ledger->name("unembed");
   logits = p.tap(top(Site::unembed_out), logits);
   check_finite(p, top(Site::unembed_out), logits, [&](std::int64_t t) { return row_of_logits(p, first + t); });
@@ -122,6 +123,7 @@ void run_pooler(Pass& p, const ModelConfig& c, const ModelParams& w, const Tenso
   if (!c.pooler || !is_wanted) return;
   std::vector<std::int64_t> first;
   for (const Segment& s : p.segments) first.push_back(s.first_row);
+  const Exchanged<RowsOfValue> chosen(p.rows, {c.stack(), first});
   const Tensor rows = normed_rows(p, c, w, take_rows(p, x, first));
   const Tensor pooled = p.tap(top(Site::pooler_out), tanh(p, linear(p, w.pooler, rows)));
   if (p.receive_pooled) p.receive_pooled(pooled);
@@ -139,6 +141,9 @@ void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor&
   if (!c.has_head) return;
   const Tensor rows = requested_rows(p, x);
   if (rows.data == nullptr || rows.rows() == 0) return;
+  std::vector<std::int64_t> numbers;  // of the rows in the pass
+  for (std::int64_t i = 0; i < rows.rows(); ++i) numbers.push_back(row_of_logits(p, i));
+  const Exchanged<RowsOfValue> chosen(p.rows, {c.stack(), numbers});
   const Tensor normed = p.tap(top(Site::unembed_in), transform(p, c.head, w, normed_rows(p, c, w, rows)));
 
   const bool tapped = p.wants(top(Site::unembed_out)) || p.wants(top(Site::logits)) || p.wants(top(Site::loss));
@@ -148,6 +153,7 @@ void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor&
                                  : std::max<std::int64_t>(1, kLogitElements / c.vocab_size);
   for (std::int64_t first = 0; first < rows.rows(); first += group) {
     const ArenaScope scope(p.arena);
+    p.rows.chosen = std::span(numbers).subspan(static_cast<std::size_t>(first));
     const std::size_t mark = p.is_taped() ? p.training.tape->mark() : 0;
     const Tensor logits =
         unembed(p, c.head, w, row_range(p, normed, first, std::min(group, rows.rows() - first)), first);

@@ -54,6 +54,7 @@ void add_copy_gradients(Pass& p, BlockSite at, const LinearParams& w, const Atte
     tape.record("copies", {}, copies,
                 [&] { p.kernels.add(dcopies.data, tape.grad(copies).data, copies.count(), dcopies.data); });
     const Exchanged<Tape*> exchanged(p.training.tape, &tape);
+    const Exchanged<RowsOfValue> rows(p.rows, {at.stack});
     const Tensor made = heads_in(p, w, norm_copies(p, at, in, copies));
     std::copy_n(dy.data, dy.count(), tape.grad(made).data);
     tape.unwind();
@@ -85,18 +86,20 @@ AttentionInput head_inputs(Pass& p, BlockSite at, const AttendConfig& c, const s
   return in;
 }
 
-Tensor project_heads(Pass& p, BlockSite at, const LinearParams& w, const Tensor& rows, const AttentionInput& in,
-                     const HeadCopies& own, const Shape& shape) {
+Tensor project_heads(Pass& p, BlockSite at, Site added, const LinearParams& w, const Tensor& rows,
+                     const AttentionInput& in, const HeadCopies& own, const Shape& shape) {
+  const AddedSite site{at(added), shape};
   if (own.rows.data == nullptr || !*own.replaced) {
-    const Tensor y = linear(p, w, rows);
+    const Tensor y = linear(p, w, rows, site);
     if (own.rows.data != nullptr && p.is_taped()) add_copy_gradients(p, at, w, in, own.rows, y);
     return y.reshaped(shape);
   }
-  return heads_in(p, w, norm_copies(p, at, in, own.rows)).reshaped(shape);
+  return heads_in(p, w, norm_copies(p, at, in, own.rows), site).reshaped(shape);
 }
 
 Tensor project_out(Pass& p, BlockSite at, const LinearParams& wo, const Tensor& z) {
-  if (!p.wants(at(Site::result))) return linear(p, wo, z);
+  const AddedSite added{at(Site::lora_out)};
+  if (!p.wants(at(Site::result))) return linear(p, wo, z, added);
   const auto on_path = std::make_shared<bool>(false);
   const Tensor result = copy_for_tap(p, heads_out(p, wo, z), on_path);
   const Tensor tapped = p.tap(at(Site::result), result);
@@ -108,7 +111,7 @@ Tensor project_out(Pass& p, BlockSite at, const LinearParams& wo, const Tensor& 
     }
   };
   if (tapped.data == result.data) {
-    const Tensor out = linear(p, wo, z);
+    const Tensor out = linear(p, wo, z, added);
     if (p.is_taped()) p.training.tape->watch(out, backward);
     return out;
   }
@@ -117,7 +120,9 @@ Tensor project_out(Pass& p, BlockSite at, const LinearParams& wo, const Tensor& 
   Tensor out;
   {
     const Exchanged<Tape*> unrecorded(p.training.tape, nullptr);
-    out = linear(p, {}, z, &wo.weight);
+    LinearParams without_bias;
+    without_bias.weight.name = wo.weight.name;
+    out = linear(p, without_bias, z, added, &wo.weight);
   }
   // A replaced result changes the sum by its difference, so that replacing a result with itself changes no bit.
   for (std::int64_t i = 0; i < tapped.count(); ++i) {

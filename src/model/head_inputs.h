@@ -35,9 +35,9 @@ AttentionInput head_inputs(Pass& p, BlockSite at, const AttendConfig& c, const s
                            const NormParams& norm_params, const Tensor& x);
 
 /// q, k or v `[T, n, head_dim]`: the projection of `rows` (`in.normed` or `in.encoded`), or, if the copies `own` are
-/// replaced, of each head's copy with its part of the weight.
-Tensor project_heads(Pass& p, BlockSite at, const LinearParams& w, const Tensor& rows, const AttentionInput& in,
-                     const HeadCopies& own, const Shape& shape);
+/// replaced, of each head's copy with its part of the weight. `added` is the site of what adapters add.
+Tensor project_heads(Pass& p, BlockSite at, Site added, const LinearParams& w, const Tensor& rows,
+                     const AttentionInput& in, const HeadCopies& own, const Shape& shape);
 
 /// The output projection of z `[T, H, head_dim]`. Taps hook_result.
 Tensor project_out(Pass& p, BlockSite at, const LinearParams& wo, const Tensor& z);

@@ -51,6 +51,7 @@ Model::Model(ModelConfig config, ModelParams params, std::vector<std::shared_ptr
     if (c.embedding.sinusoid) w.sinusoids = std::make_shared<SinusoidRows>(*c.embedding.sinusoid, c.d_model);
   };
   prepare(config_, params_);
+  if (config_.head.tied) params_.unembed.weight.name = "unembed.weight";  // for adapters of the head alone
   if (config_.encoder) prepare(*config_.encoder, params_.encoder);
 }
 

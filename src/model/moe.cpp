@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/exchanged.h"
 #include "model/ffn.h"
 #include "ops/elementwise.h"
 #include "ops/route.h"
@@ -36,7 +37,13 @@ Slots slots_of(const Tensor& chosen, std::int64_t n_experts, const SiteId& at, b
 FfnSites sites_of(BlockSite at, int expert, bool gated) {
   const SiteId up = at.of_expert(Site::expert_pre, expert);
   const SiteId gate = gated ? at.of_expert(Site::expert_gate, expert) : up;
-  return {gate, up, at.of_expert(Site::expert_post, expert), at.of_expert(Site::expert_out, expert)};
+  return {gate,
+          up,
+          at.of_expert(Site::expert_post, expert),
+          at.of_expert(Site::expert_out, expert),
+          at.of_expert(Site::expert_lora_gate, expert),
+          at.of_expert(Site::expert_lora_up, expert),
+          at.of_expert(Site::expert_lora_down, expert)};
 }
 
 /// `[n, d]`: the output of one expert for its tokens.
@@ -50,7 +57,9 @@ Tensor run_expert(Pass& p, BlockSite at, int expert, const DenseConfig& c, const
   std::vector<std::int64_t> rows(slots.size());
   for (std::size_t i = 0; i < rows.size() && !p.shapes_only; ++i)
     rows[i] = index_of(tokens.data[i], x.rows(), tokens_site);
-  return ffn(p, sites_of(at, expert, c.gated), c, w, take_rows(p, x, rows));
+  const Tensor taken = take_rows(p, x, rows);
+  const Exchanged<RowsOfValue> own(p.rows, {at.stack, rows});
+  return ffn(p, sites_of(at, expert, c.gated), c, w, taken);
 }
 
 /// `[T · top_k, d]`: the outputs of each token's experts, by rank.

@@ -14,6 +14,7 @@ namespace {
 Tensor run_block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, const BlockContext& context,
                  const Tensor& x) {
   if (p.ledger != nullptr) p.ledger->enter_layer(at.layer, at.stack);
+  const Exchanged<RowsOfValue> rows(p.rows, {at.stack});
   const Tensor y = block(p, at, c, w, context, x);
   check_finite(p, at(Site::resid_post), y);
   return y;

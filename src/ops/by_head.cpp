@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/elementwise.h"
+
 namespace vitrine {
 namespace {
 
@@ -65,16 +67,31 @@ Tensor multiply_heads(Pass& p, std::string_view op, const Param& weight, bool by
 
 }  // namespace
 
-Tensor heads_in(Pass& p, const LinearParams& w, const Tensor& x) {
-  const std::int64_t n_out = w.weight.view.rows / x.shape[1];
-  const Tensor y = multiply_heads(p, "heads_in", w.weight, true, n_out, x, {x.rows(), w.weight.view.rows});
+Tensor heads_in(Pass& p, const LinearParams& w, const Tensor& x, const std::optional<AddedSite>& added) {
+  const std::int64_t n = x.shape[1], n_rows = w.weight.view.rows;
+  const auto multiply_rows = [&](const Param& weight, const Tensor& from) {
+    return multiply_heads(p, "heads_in", weight, true, n_rows / n, from, {from.rows(), n_rows});
+  };
+  const auto low_rank = [&](const LowRank& low, float factor, const Tensor& rows) {
+    const Tensor each = rows.reshaped({rows.rows() * n, rows.shape[2]});
+    const Tensor u = scale(p, factor, product(p, *low.a, each));
+    return multiply_rows(low.b, u.reshaped({rows.rows(), n, low.rank()}));
+  };
+  const Tensor y = adapted(p, w.weight.name, x, multiply_rows(w.weight, x), added, low_rank);
   add_bias(p, w.bias, y);
   return y;
 }
 
 Tensor heads_out(Pass& p, const LinearParams& w, const Tensor& x) {
-  const std::int64_t n_out = w.weight.view.rows;
-  return multiply_heads(p, "heads_out", w.weight, false, n_out, x, {x.rows(), x.shape[1], n_out});
+  const std::int64_t n = x.shape[1];
+  const auto multiply_columns = [&](const Param& weight, const Tensor& from) {
+    return multiply_heads(p, "heads_out", weight, false, weight.view.rows, from, {from.rows(), n, weight.view.rows});
+  };
+  const auto low_rank = [&](const LowRank& low, float factor, const Tensor& rows) {
+    const Tensor u = scale(p, factor, multiply_columns(*low.a, rows));
+    return product(p, low.b, u.reshaped({rows.rows() * n, low.rank()}));
+  };
+  return adapted(p, w.weight.name, x, multiply_columns(w.weight, x), {}, low_rank);
 }
 
 Tensor repeat(Pass& p, const Tensor& x, std::int64_t n) {

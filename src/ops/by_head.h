@@ -11,9 +11,10 @@
 
 namespace vitrine {
 
-/// Each head's rows times its own rows of the weight, plus the bias.
-Tensor heads_in(Pass& p, const LinearParams& w, const Tensor& x);
-/// Each head's rows times its own columns of the weight, without the bias, which belongs to their sum.
+/// Each head's rows times its own rows of the weight, with what adapters add (at the site `added`), plus the bias.
+Tensor heads_in(Pass& p, const LinearParams& w, const Tensor& x, const std::optional<AddedSite>& added = {});
+/// Each head's rows times its own columns of the weight, with what adapters add for this head, without the bias, which
+/// belongs to the sum of the heads.
 Tensor heads_out(Pass& p, const LinearParams& w, const Tensor& x);
 
 /// `[T, n, d]`: n copies of each row of x `[T, d]`.

@@ -85,7 +85,8 @@ const float* packed(Pass& p, const MatrixView& x) {
 
 MatrixView rows_of(const Tensor& x) { return view_of(x.data, x.rows(), x.row_size(), x.row_size()); }
 
-/// x times the columns of the weight from `first` on, recorded.
+}  // namespace
+
 Tensor product(Pass& p, const Param& weight, const Tensor& x, std::int64_t first) {
   const MatrixView w =
       first == 0 && x.row_size() == weight.view.cols ? weight.view : weight.view.col_range(first, x.row_size());
@@ -103,8 +104,6 @@ Tensor product(Pass& p, const Param& weight, const Tensor& x, std::int64_t first
   }
   return y;
 }
-
-}  // namespace
 
 void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, std::int64_t ldy, Into into) {
   const ArenaScope scope(p.arena);
@@ -186,12 +185,13 @@ void add_bias(Pass& p, const Param& bias, const Tensor& y) {
   p.training.tape->watch(y, [&p, &bias](const Tensor& dy) { add_bias_gradient(p, dy, bias); });
 }
 
-Tensor linear(Pass& p, const LinearParams& params, const Tensor& x, const Param* shared) {
+Tensor linear(Pass& p, const LinearParams& params, const Tensor& x, const std::optional<AddedSite>& added,
+              const Param* shared) {
   const Param& weight = shared != nullptr ? *shared : params.weight;
   if (x.row_size() != weight.view.cols) {
     throw InternalError("linear", "expected rows of {} elements, got {}", weight.view.cols, to_string(x.shape));
   }
-  const Tensor y = product(p, weight, x, 0);
+  const Tensor y = adapted(p, params.weight.name, x, product(p, weight, x), added);
   add_bias(p, params.bias, y);
   return y;
 }

@@ -9,6 +9,7 @@
 // the whole dequantized weight. Gradients flow through it to x, but the weight cannot be trained (Gradients::add).
 #pragma once
 
+#include "ops/adapt.h"
 #include "pass/pass.h"
 
 namespace vitrine {
@@ -18,9 +19,13 @@ struct LinearParams {
   Param bias;  ///< Absent if the map has no bias.
 };
 
-/// `[T, out]`. x may have any shape whose rows hold `in` elements. `shared`, if given, is used in place of w.weight: a
-/// tied head multiplies by the embedding. Throws InternalError if the rows of x have another size.
-Tensor linear(Pass& p, const LinearParams& w, const Tensor& x, const Param* shared = nullptr);
+/// `[T, out]`. x may have any shape whose rows hold `in` elements. The adapters of the rows' segments change the
+/// result; `added` is the site of what they add. `shared`, if given, is used in place of w.weight, whose name selects
+/// the adapters: a tied head multiplies by the embedding. Throws InternalError if the rows of x have another size.
+Tensor linear(Pass& p, const LinearParams& w, const Tensor& x, const std::optional<AddedSite>& added = {},
+              const Param* shared = nullptr);
+/// The product alone: without bias and adapters.
+Tensor product(Pass& p, const Param& weight, const Tensor& x, std::int64_t first = 0);
 /// The part of the product whose columns of the weight begin at `first`: x has fewer elements than the weight columns.
 Tensor linear_part(Pass& p, const LinearParams& w, const Tensor& x, std::int64_t first);
 /// dweight[o, first + i] += Σ_t dy[t, o] · x[t, i], if the weight is trained.

@@ -14,6 +14,7 @@
 
 #include "base/exceptions.h"
 #include "cache/kv_cache.h"
+#include "pass/adapter.h"
 #include "pass/ledger.h"
 #include "pass/machine.h"
 #include "pass/taps.h"
@@ -41,6 +42,7 @@ struct Segment {
   /// Set by the forward. A failed segment receives no logits and its cache does not advance. Other segments are not
   /// affected.
   std::optional<Failure> failure{};
+  AppliedAdapters adapters{};  ///< They change the linear maps of its rows.
 
   /// The capacity of the sequence's cache, or the segment's length if there is no cache. RoPE scalings that depend on
   /// the length use it, because it is the same in every pass of the sequence.
@@ -60,6 +62,12 @@ struct LogitRequest {
   std::vector<std::int64_t> chosen{};  ///< For `chosen`: rows of the pass, ascending.
 };
 
+/// Which rows of the pass the rows of a value are.
+struct RowsOfValue {
+  Stack stack = Stack::only;
+  std::optional<std::span<const std::int64_t>> chosen{};  ///< None: all rows of the stack's segments.
+};
+
 /// Everything that an op needs in addition to its operands. Taps work with caches (serving) and with a tape (training).
 /// A pass with a tape cannot have caches.
 struct Pass : Machine {
@@ -75,6 +83,7 @@ struct Pass : Machine {
   /// Receives the pooler's vector of each segment `[n, d]`, and the logits of the next sentence `[n, 2]`.
   std::function<void(const Tensor&vectors)> receive_pooled{}, receive_next_sentence{};
   std::vector<Segment> sources{};  ///< The rows of the encoder. Their positions begin at 0, and they have no caches.
+  RowsOfValue rows{};              ///< Set by the forward: the rows that linear maps read now. Adapters depend on it.
 
   /// The segments whose rows a stack computes.
   std::vector<Segment>& segments_of(Stack stack) { return stack == Stack::encoder ? sources : segments; }

@@ -16,6 +16,7 @@ namespace {
 struct RowBlock {
   using Words = std::uint32_t;
   using Floats = float;
+  using Pair = RowPair;
 
   const std::byte* block;
 
@@ -29,12 +30,12 @@ struct RowBlock {
 template <DType kType>
 void dequantize(const std::byte* block, float* y) {
   constexpr PartKind kKind = part_kind(kType);
-  read_parts(Format<kType>{}, RowBlock{block}, [&](const Part<std::uint32_t, float>& part) {
+  read_parts(Format<kType>{}, RowBlock{block}, [&](const PartOf<RowBlock>& part) {
     std::uint8_t codes[kPart];
     std::memcpy(codes, part.codes, kPart);
     for (int half = 0; half < 2; ++half) {
-      const float scale = kKind.has_halves ? part.scale * part.sub_scale[half] : part.scale;
-      const float min = kKind.has_halves ? part.min * part.sub_min[half] : part.min;
+      const float scale = kKind.has_halves ? part.scale * part.sub_scale.half[half] : part.scale;
+      const float min = kKind.has_halves ? part.min * part.sub_min.half[half] : part.min;
       for (int k = 16 * half; k < 16 * half + 16; ++k) {
         y[k] = scale * static_cast<float>(codes[k] - kKind.offset);
         if constexpr (kKind.has_min) y[k] -= min;

@@ -5,9 +5,10 @@
 //   scale · (code[k] − offset) − min                                        most formats
 //   scale · sub_scale[k / 16] · (code[k] − offset) − min · sub_min[k / 16]  formats with halves
 //
-// Codes are unsigned, and sub-scales and sub-minima are small integers. Words holds 32 bits, and Floats a float, of
-// each of several rows; for one row they are std::uint32_t and float. A word holds four codes, the first in its lowest
-// byte. Source: ggml-org/ggml, src/ggml-common.h (layouts), src/ggml-quants.c (dequantize_row_*).
+// Codes are unsigned, and sub-scales and sub-minima are integers of 8 bits. Words holds 32 bits, Floats a float, and
+// Pair two integers of 8 bits, of each of several rows; for one row the first two are std::uint32_t and float. A word
+// holds four codes, the first in its lowest byte. Source: ggml-org/ggml, src/ggml-common.h (layouts), src/ggml-quants.c
+// (dequantize_row_*).
 #pragma once
 
 #include <cstddef>
@@ -60,23 +61,37 @@ constexpr PartKind part_kind(DType dtype) {
   return {};
 }
 
-template <class Words, class Floats>
+template <class Words, class Floats, class Pair>
 struct Part {
   Words codes[kPartWords];
   Floats scale;
   Floats min;  ///< Unspecified if the format has none; likewise below.
-  Floats sub_scale[2], sub_min[2];
+  Pair sub_scale, sub_min;
 };
+template <class Reader>
+using PartOf = Part<typename Reader::Words, typename Reader::Floats, typename Reader::Pair>;
 
-/// Bits 4 · i to 4 · i + 3 of `bits` as the lowest bits of four bytes.
+/// Bits 4 · i to 4 · i + 3 of `bits` as bit 4 of four bytes.
 template <class Words>
-[[gnu::always_inline]] inline Words spread(const Words& bits, int i) {
+[[gnu::always_inline]] inline Words fifth_bits(const Words& bits, int i) {
   const Words four = (bits >> (4 * i)) & 0xFU;
   const Words pairs = (four | (four << 14)) & 0x00030003U;
-  return (pairs | (pairs << 7)) & kLow1;
+  return ((pairs << 4) | (pairs << 11)) & (kLow1 << 4);
 }
 
-/// Byte i of four words per row.
+/// word >> kBits, or word << −kBits.
+template <int kBits, class Words>
+[[gnu::always_inline]] inline Words shifted(const Words& word) {
+  if constexpr (kBits == 0) {
+    return word;
+  } else if constexpr (kBits < 0) {
+    return word << -kBits;
+  } else {
+    return word >> kBits;
+  }
+}
+
+/// Byte i of several words per row.
 template <class Words>
 [[gnu::always_inline]] inline Words byte_of_words(const Words* words, int i) {
   return (words[i / 4] >> (8 * (i % 4))) & 0xFFU;
@@ -99,13 +114,13 @@ template <class R, class Words>
   Words fifth[1];
   r.template words<1>(at, fifth);
   read_4_bits(r, at + 4, codes);
-  unrolled<8>([&](auto i) { codes[i] = codes[i] | (spread(fifth[0], i) << 4); });
+  unrolled<8>([&](auto i) { codes[i] = codes[i] | fifth_bits(fifth[0], i); });
 }
 
 /// The scale and the minimum of q4_1 and q5_1: half d, half m, which is added.
-template <class R, class Words, class Floats>
-[[gnu::always_inline]] inline void read_scale_and_offset(const R& r, Part<Words, Floats>& part) {
-  Words both[1];
+template <class R>
+[[gnu::always_inline]] inline void read_scale_and_offset(const R& r, PartOf<R>& part) {
+  typename R::Words both[1];
   r.template words<1>(0, both);
   part.scale = low_half(both[0]);
   part.min = -high_half(both[0]);
@@ -124,13 +139,14 @@ struct Format {
 // types Words and Floats and, for the block of each row:
 //   words<n>(at, to)   n words from byte `at` on
 //   half(at)           the half-precision number at byte `at`
-// Besides operators, Words needs low_half, high_half (the half-precision number there), to_floats (of a signed integer)
-// and sign_extended (the lowest byte). Those of built-in types are declared before this header.
+// and Pair. Besides operators, Words needs low_half, high_half (the half-precision number there), to_floats (of a
+// signed integer) and byte_pair(word, first) (bytes `first` and first + 1, as signed integers). Those of built-in types
+// are declared before this header.
 
 // q8_0, 34 bytes: half d, 32 signed bytes q.     y = d q
 template <class R, class Emit>
 [[gnu::always_inline]] inline void read_parts(Format<DType::q8_0>, const R& r, Emit emit) {
-  Part<typename R::Words, typename R::Floats> part;
+  PartOf<R> part;
   r.template words<8>(2, part.codes);
   unrolled<8>([&](auto i) { part.codes[i] = part.codes[i] ^ 0x80808080U; });
   part.scale = r.half(0);
@@ -140,7 +156,7 @@ template <class R, class Emit>
 // q4_0, 18 bytes: half d, 16 bytes with 4 bits of each element.     y = d (q − 8)
 template <class R, class Emit>
 [[gnu::always_inline]] inline void read_parts(Format<DType::q4_0>, const R& r, Emit emit) {
-  Part<typename R::Words, typename R::Floats> part;
+  PartOf<R> part;
   read_4_bits(r, 2, part.codes);
   part.scale = r.half(0);
   emit(part);
@@ -149,7 +165,7 @@ template <class R, class Emit>
 // q5_0, 22 bytes: half d, 32 bits with the fifth bit of each element, 16 bytes as in q4_0.     y = d (q − 16)
 template <class R, class Emit>
 [[gnu::always_inline]] inline void read_parts(Format<DType::q5_0>, const R& r, Emit emit) {
-  Part<typename R::Words, typename R::Floats> part;
+  PartOf<R> part;
   read_5_bits(r, 2, part.codes);
   part.scale = r.half(0);
   emit(part);
@@ -158,7 +174,7 @@ template <class R, class Emit>
 // q4_1, 20 bytes: half d, half m, 16 bytes as in q4_0.     y = d q + m
 template <class R, class Emit>
 [[gnu::always_inline]] inline void read_parts(Format<DType::q4_1>, const R& r, Emit emit) {
-  Part<typename R::Words, typename R::Floats> part;
+  PartOf<R> part;
   read_4_bits(r, 4, part.codes);
   read_scale_and_offset(r, part);
   emit(part);
@@ -167,28 +183,23 @@ template <class R, class Emit>
 // q5_1, 24 bytes: half d, half m, the rest as in q5_0.     y = d q + m
 template <class R, class Emit>
 [[gnu::always_inline]] inline void read_parts(Format<DType::q5_1>, const R& r, Emit emit) {
-  Part<typename R::Words, typename R::Floats> part;
+  PartOf<R> part;
   read_5_bits(r, 4, part.codes);
   read_scale_and_offset(r, part);
   emit(part);
 }
 
-/// Sets the scale d · s and the minimum d_min · m of part `i` of q4_k or q5_k, which store eight s and eight m of 6
-/// bits in the 12 bytes after d and d_min. Parts 0 to 3: the low 6 bits of bytes 0 to 3 (s) and 4 to 7 (m). Parts 4 to
-/// 7: the low 4 bits are in the low (s) and high (m) halves of bytes 8 to 11, the upper 2 bits in bits 6 and 7 of the
-/// bytes of part − 4.
-template <class Words, class Floats>
-[[gnu::always_inline]] inline void set_scale_and_min(const Words (&head)[4], int i, const Floats& d,
-                                                     const Floats& d_min, Part<Words, Floats>& part) {
-  const int shift = 8 * (i % 4);
-  if (i < 4) {
-    part.scale = d * to_floats((head[1] >> shift) & 63U);
-    part.min = d_min * to_floats((head[2] >> shift) & 63U);
-  } else {
-    part.scale = d * to_floats(((head[3] >> shift) & 15U) | ((head[1] >> (shift + 2)) & 0x30U));
-    part.min = d_min * to_floats(((head[3] >> (shift + 4)) & 15U) | ((head[2] >> (shift + 2)) & 0x30U));
-  }
-}
+/// The eight scales s and the eight minima m of q4_k and q5_k, which have 6 bits each, in the 12 bytes after d and
+/// d_min. 0 to 3: the low 6 bits of bytes 0 to 3 (s) and 4 to 7 (m). 4 to 7: the low 4 bits are in the low (s) and high
+/// (m) halves of bytes 8 to 11, the upper 2 bits in bits 6 and 7 of bytes 0 to 3 (s) and 4 to 7 (m).
+template <class Words>
+struct SixBits {
+  Words scales[2], mins[2];
+
+  [[gnu::always_inline]] explicit SixBits(const Words* from)
+      : scales{from[0] & 0x3F3F3F3FU, (from[2] & kLow4) | ((from[0] >> 2) & 0x30303030U)},
+        mins{from[1] & 0x3F3F3F3FU, ((from[2] >> 4) & kLow4) | ((from[1] >> 2) & 0x30303030U)} {}
+};
 
 // q4_k, 144 bytes: half d, half d_min, 12 bytes of scales and minima, 128 bytes, 32 for each 64 elements: element i in
 // the low half of byte i, element 32 + i in the high half.     y = d s q − d_min m
@@ -197,13 +208,15 @@ template <class R, class Emit>
   typename R::Words head[4];
   r.template words<4>(0, head);
   const typename R::Floats d = low_half(head[0]), d_min = high_half(head[0]);
+  const SixBits<typename R::Words> six(head + 1);
   unrolled<4>([&](auto pair) {
     typename R::Words bytes[8];
     r.template words<8>(16 + 32 * pair, bytes);
     unrolled<2>([&](auto high) {
-      Part<typename R::Words, typename R::Floats> part;
-      unrolled<8>([&](auto i) { part.codes[i] = (bytes[i] >> (4 * high)) & kLow4; });
-      set_scale_and_min(head, 2 * pair + high, d, d_min, part);
+      PartOf<R> part;
+      unrolled<8>([&](auto i) { part.codes[i] = shifted<4 * high>(bytes[i]) & kLow4; });
+      part.scale = d * to_floats(byte_of_words(six.scales, 2 * pair + high));
+      part.min = d_min * to_floats(byte_of_words(six.mins, 2 * pair + high));
       emit(part);
     });
   });
@@ -216,15 +229,17 @@ template <class R, class Emit>
   r.template words<4>(0, head);
   r.template words<8>(16, fifth);
   const typename R::Floats d = low_half(head[0]), d_min = high_half(head[0]);
+  const SixBits<typename R::Words> six(head + 1);
   unrolled<4>([&](auto pair) {
     typename R::Words bytes[8];
     r.template words<8>(48 + 32 * pair, bytes);
     unrolled<2>([&](auto high) {
-      Part<typename R::Words, typename R::Floats> part;
+      PartOf<R> part;
       unrolled<8>([&](auto i) {
-        part.codes[i] = ((bytes[i] >> (4 * high)) & kLow4) | (((fifth[i] >> (2 * pair + high)) & kLow1) << 4);
+        part.codes[i] = (shifted<4 * high>(bytes[i]) & kLow4) | (shifted<2 * pair + high - 4>(fifth[i]) & 0x10101010U);
       });
-      set_scale_and_min(head, 2 * pair + high, d, d_min, part);
+      part.scale = d * to_floats(byte_of_words(six.scales, 2 * pair + high));
+      part.min = d_min * to_floats(byte_of_words(six.mins, 2 * pair + high));
       emit(part);
     });
   });
@@ -243,13 +258,13 @@ template <class R, class Emit>
     r.template words<16>(64 * half, low);
     r.template words<8>(128 + 32 * half, upper);
     unrolled<4>([&](auto k) {
-      Part<typename R::Words, typename R::Floats> part;
+      PartOf<R> part;
       unrolled<8>([&](auto i) {
-        part.codes[i] = ((low[k % 2 * 8 + i] >> (k / 2 * 4)) & kLow4) | (((upper[i] >> (2 * k)) & kLow2) << 4);
+        part.codes[i] =
+            (shifted<k / 2 * 4>(low[k % 2 * 8 + i]) & kLow4) | (shifted<2 * k - 4>(upper[i]) & (kLow2 << 4));
       });
       part.scale = d;
-      unrolled<2>(
-          [&](auto i) { part.sub_scale[i] = to_floats(sign_extended(byte_of_words(scales, 8 * half + 2 * k + i))); });
+      part.sub_scale = byte_pair(scales[2 * half + k / 2], k % 2 * 2);
       emit(part);
     });
   });
@@ -265,21 +280,21 @@ template <class R, class Emit>
   r.template words<8>(0, third);
   r.template words<3>(96, scales);
   const typename R::Floats d = r.half(108);
+  typename R::Words sub_scales[4];
+  unrolled<4>([&](auto i) {
+    const auto six = (shifted<i / 2 * 4>(scales[i % 2]) & kLow4) | (shifted<2 * i - 4>(scales[2]) & (kLow2 << 4));
+    sub_scales[i] = ((six ^ 0x80808080U) - 0x20202020U) ^ 0x80808080U;
+  });
   unrolled<2>([&](auto half) {
     typename R::Words low[8];
     r.template words<8>(32 + 32 * half, low);
     unrolled<4>([&](auto k) {
-      Part<typename R::Words, typename R::Floats> part;
+      PartOf<R> part;
       unrolled<8>([&](auto i) {
-        part.codes[i] = ((low[i] >> (2 * k)) & kLow2) | (((third[i] >> (4 * half + k)) & kLow1) << 2);
+        part.codes[i] = (shifted<2 * k>(low[i]) & kLow2) | (shifted<4 * half + k - 2>(third[i]) & (kLow1 << 2));
       });
       part.scale = d;
-      unrolled<2>([&](auto i) {
-        const int s = 8 * half + 2 * k + i;
-        const auto four = (scales[s % 8 / 4] >> (8 * (s % 4) + s / 8 * 4)) & 15U;
-        const auto two = (scales[2] >> (8 * (s % 4) + 2 * (s / 4))) & 3U;
-        part.sub_scale[i] = to_floats(four | (two << 4)) - 32.0F;
-      });
+      part.sub_scale = byte_pair(sub_scales[2 * half + k / 2], k % 2 * 2);
       emit(part);
     });
   });
@@ -293,19 +308,18 @@ template <class R, class Emit>
   r.template words<4>(0, scales);
   r.template words<1>(80, d);
   const typename R::Floats scale = low_half(d[0]), min = high_half(d[0]);
+  typename R::Words sub_scales[4], sub_mins[4];
+  unrolled<4>([&](auto i) { sub_scales[i] = scales[i] & kLow4, sub_mins[i] = (scales[i] >> 4) & kLow4; });
   unrolled<2>([&](auto half) {
     typename R::Words bytes[8];
     r.template words<8>(16 + 32 * half, bytes);
     unrolled<4>([&](auto k) {
-      Part<typename R::Words, typename R::Floats> part;
-      unrolled<8>([&](auto i) { part.codes[i] = (bytes[i] >> (2 * k)) & kLow2; });
+      PartOf<R> part;
+      unrolled<8>([&](auto i) { part.codes[i] = shifted<2 * k>(bytes[i]) & kLow2; });
       part.scale = scale;
       part.min = min;
-      unrolled<2>([&](auto i) {
-        const auto both = byte_of_words(scales, 8 * half + 2 * k + i);
-        part.sub_scale[i] = to_floats(both & 15U);
-        part.sub_min[i] = to_floats(both >> 4);
-      });
+      part.sub_scale = byte_pair(sub_scales[2 * half + k / 2], k % 2 * 2);
+      part.sub_min = byte_pair(sub_mins[2 * half + k / 2], k % 2 * 2);
       emit(part);
     });
   });

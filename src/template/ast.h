@@ -39,8 +39,23 @@ struct Node {
 
 struct Expression : Node {
   enum class Kind : std::uint8_t {
-    constant, name, list, tuple, dict, unary, binary, logic, concat, compare, conditional, attribute, item, slice, call,
-    filter, test
+    constant,
+    name,
+    list,
+    tuple,
+    dict,
+    unary,
+    binary,
+    logic,
+    concat,
+    compare,
+    conditional,
+    attribute,
+    item,
+    slice,
+    call,
+    filter,
+    test
   } kind;
   explicit Expression(Kind k) : kind(k) {}
 };
@@ -65,9 +80,26 @@ struct DictLiteral : Expression {
   Expressions keys, values;
 };
 enum class Operator : std::uint8_t {
-  add, subtract, multiply, divide, floor_divide, modulo, power,
-  equal, not_equal, less, less_equal, greater, greater_equal, in, not_in,
-  negative, positive, logical_not, logical_and, logical_or
+  add,
+  subtract,
+  multiply,
+  divide,
+  floor_divide,
+  modulo,
+  power,
+  equal,
+  not_equal,
+  less,
+  less_equal,
+  greater,
+  greater_equal,
+  in,
+  not_in,
+  negative,
+  positive,
+  logical_not,
+  logical_and,
+  logical_or
 };
 struct Unary : Expression {
   Unary() : Expression(Kind::unary) {}
@@ -134,8 +166,20 @@ struct Apply : Expression {
 
 struct Statement : Node {
   enum class Kind : std::uint8_t {
-    output, condition, loop, set, set_block, macro, call_block, filter_block, with, autoescape, generation, block,
-    refused, leave
+    output,
+    condition,
+    loop,
+    set,
+    set_block,
+    macro,
+    call_block,
+    filter_block,
+    with,
+    autoescape,
+    generation,
+    block,
+    refused,
+    leave
   } kind;
   explicit Statement(Kind k) : kind(k) {}
 };

@@ -53,7 +53,8 @@ class SpecificationParser {
     if (is_any(",_")) s.grouping = text_[at_++];
     if (is_any(".")) {
       ++at_;
-      if (at_ >= text_.size() || text_[at_] < '0' || text_[at_] > '9') throw value_error("Format specifier missing precision");
+      if (at_ >= text_.size() || text_[at_] < '0' || text_[at_] > '9')
+        throw value_error("Format specifier missing precision");
       s.precision = static_cast<int>(number());
     }
     if (at_ < text_.size()) s.type = text_[at_++];
@@ -87,10 +88,14 @@ std::string padded(Renderer& renderer, const Specification& s, std::string sign,
     return text;
   };
   switch (align) {
-    case '<': return sign + digits + fill(n_fill);
-    case '^': return fill(n_fill / 2) + sign + digits + fill(n_fill - n_fill / 2);
-    case '=': return sign + fill(n_fill) + digits;
-    default: return fill(n_fill) + sign + digits;
+    case '<':
+      return sign + digits + fill(n_fill);
+    case '^':
+      return fill(n_fill / 2) + sign + digits + fill(n_fill - n_fill / 2);
+    case '=':
+      return sign + fill(n_fill) + digits;
+    default:
+      return fill(n_fill) + sign + digits;
   }
 }
 
@@ -269,18 +274,24 @@ class BraceFormat {
 
   Value converted(const Value& value, char conversion) {
     switch (conversion) {
-      case '\0': return value;
-      case 's': return renderer_.text(str(value));
-      case 'r': return renderer_.text(repr(value));
-      case 'a': return renderer_.text(ascii_only(repr(value)));
-      default: throw value_error("Unknown conversion specifier {}", conversion);
+      case '\0':
+        return value;
+      case 's':
+        return renderer_.text(str(value));
+      case 'r':
+        return renderer_.text(repr(value));
+      case 'a':
+        return renderer_.text(ascii_only(repr(value)));
+      default:
+        throw value_error("Unknown conversion specifier {}", conversion);
     }
   }
 
   static std::optional<std::int64_t> index_in(std::string_view text) {
     std::int64_t index = 0;
     const auto result = std::from_chars(text.data(), text.data() + text.size(), index);
-    if (text.empty() || result.ec != std::errc() || result.ptr != text.data() + text.size() || text[0] == '-') return {};
+    if (text.empty() || result.ec != std::errc() || result.ptr != text.data() + text.size() || text[0] == '-')
+      return {};
     return index;
   }
 
@@ -373,11 +384,16 @@ std::string real_digits(double value, char type, int precision, bool alternate) 
 std::string integer_digits(std::int64_t value, char type) {
   const std::uint64_t magnitude = value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
   switch (type) {
-    case 'b': return fmt::format("{:b}", magnitude);
-    case 'o': return fmt::format("{:o}", magnitude);
-    case 'x': return fmt::format("{:x}", magnitude);
-    case 'X': return fmt::format("{:X}", magnitude);
-    default: return fmt::format("{}", magnitude);
+    case 'b':
+      return fmt::format("{:b}", magnitude);
+    case 'o':
+      return fmt::format("{:o}", magnitude);
+    case 'x':
+      return fmt::format("{:x}", magnitude);
+    case 'X':
+      return fmt::format("{:X}", magnitude);
+    default:
+      return fmt::format("{}", magnitude);
   }
 }
 

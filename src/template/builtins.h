@@ -34,12 +34,13 @@ Builtin* find_builtin(const NamedBuiltin (&list)[n], std::string_view name) {
 
 // filters of text
 Builtin filter_capitalize, filter_center, filter_escape, filter_filesizeformat, filter_forceescape, filter_format,
-    filter_indent, filter_lower, filter_replace, filter_safe, filter_string, filter_striptags, filter_title, filter_trim,
-    filter_truncate, filter_upper, filter_urlencode, filter_urlize, filter_wordcount, filter_wordwrap, filter_xmlattr;
+    filter_indent, filter_lower, filter_replace, filter_safe, filter_string, filter_striptags, filter_title,
+    filter_trim, filter_truncate, filter_upper, filter_urlencode, filter_urlize, filter_wordcount, filter_wordwrap,
+    filter_xmlattr;
 // filters of sequences
-Builtin filter_batch, filter_dictsort, filter_first, filter_groupby, filter_items, filter_join, filter_last, filter_length,
-    filter_list, filter_map, filter_max, filter_min, filter_random, filter_reject, filter_rejectattr, filter_reverse,
-    filter_select, filter_selectattr, filter_slice, filter_sort, filter_sum, filter_unique;
+Builtin filter_batch, filter_dictsort, filter_first, filter_groupby, filter_items, filter_join, filter_last,
+    filter_length, filter_list, filter_map, filter_max, filter_min, filter_random, filter_reject, filter_rejectattr,
+    filter_reverse, filter_select, filter_selectattr, filter_slice, filter_sort, filter_sum, filter_unique;
 // filters of any value
 Builtin filter_abs, filter_attr, filter_default, filter_float, filter_int, filter_pprint, filter_round, filter_tojson;
 

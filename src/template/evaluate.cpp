@@ -42,9 +42,15 @@ void Evaluator::enter(const Loads& loads) {
   for (const Load& load : loads) {
     Value& place = activation_->slots[load.slot];
     switch (load.from) {
-      case Load::From::missing: place = {}; break;
-      case Load::From::context: place = lookup(load.name); break;
-      case Load::From::outer: place = slot(load.outer); break;
+      case Load::From::missing:
+        place = {};
+        break;
+      case Load::From::context:
+        place = lookup(load.name);
+        break;
+      case Load::From::outer:
+        place = slot(load.outer);
+        break;
     }
   }
 }
@@ -100,34 +106,44 @@ Value Evaluator::evaluate(const Expression& e) {
   step();
   switch (e.kind) {
     case Sort::list:
-    case Sort::tuple: return evaluate_list(static_cast<const ListLiteral&>(e));
-    case Sort::dict: return evaluate_dict(static_cast<const DictLiteral&>(e));
+    case Sort::tuple:
+      return evaluate_list(static_cast<const ListLiteral&>(e));
+    case Sort::dict:
+      return evaluate_dict(static_cast<const DictLiteral&>(e));
     case Sort::unary: {
       const auto& unary = static_cast<const Unary&>(e);
       const Value operand = evaluate(*unary.operand);
       if (unary.op == Operator::logical_not) return boolean(!is_true(operand));
       return unary.op == Operator::negative ? negative(*this, operand) : positive(*this, operand);
     }
-    case Sort::binary: return evaluate_binary(static_cast<const Binary&>(e));
+    case Sort::binary:
+      return evaluate_binary(static_cast<const Binary&>(e));
     case Sort::logic: {
       const auto& logic = static_cast<const Binary&>(e);
       const Value left = evaluate(*logic.left);
       return is_true(left) == (logic.op == Operator::logical_or) ? left : evaluate(*logic.right);
     }
-    case Sort::concat: return evaluate_concat(static_cast<const Concat&>(e));
-    case Sort::compare: return evaluate_compare(static_cast<const Compare&>(e));
-    case Sort::conditional: return evaluate_conditional(static_cast<const Conditional&>(e));
+    case Sort::concat:
+      return evaluate_concat(static_cast<const Concat&>(e));
+    case Sort::compare:
+      return evaluate_compare(static_cast<const Compare&>(e));
+    case Sort::conditional:
+      return evaluate_conditional(static_cast<const Conditional&>(e));
     case Sort::attribute: {
       const auto& attribute_of = static_cast<const Attribute&>(e);
       return attribute(evaluate(*attribute_of.object), attribute_of.name);
     }
-    case Sort::item: return evaluate_item(static_cast<const Item&>(e));
-    case Sort::call: return evaluate_call(static_cast<const Call&>(e), nullptr);
+    case Sort::item:
+      return evaluate_item(static_cast<const Item&>(e));
+    case Sort::call:
+      return evaluate_call(static_cast<const Call&>(e), nullptr);
     case Sort::filter:
-    case Sort::test: return evaluate_apply(static_cast<const Apply&>(e), nullptr);
+    case Sort::test:
+      return evaluate_apply(static_cast<const Apply&>(e), nullptr);
     case Sort::slice:
     case Sort::constant:
-    case Sort::name: break;
+    case Sort::name:
+      break;
   }
   throw InternalError("template", "an expression of kind {} cannot be evaluated", static_cast<int>(e.kind));
 }
@@ -157,13 +173,20 @@ Value Evaluator::evaluate_binary(const Binary& e) {
   const Value a = evaluate(*e.left);
   const Value b = evaluate(*e.right);
   switch (e.op) {
-    case Operator::add: return add(*this, a, b);
-    case Operator::subtract: return subtract(*this, a, b);
-    case Operator::multiply: return multiply(*this, a, b);
-    case Operator::divide: return divide(*this, a, b);
-    case Operator::floor_divide: return floor_divide(*this, a, b);
-    case Operator::modulo: return modulo(*this, a, b);
-    default: return power(*this, a, b);
+    case Operator::add:
+      return add(*this, a, b);
+    case Operator::subtract:
+      return subtract(*this, a, b);
+    case Operator::multiply:
+      return multiply(*this, a, b);
+    case Operator::divide:
+      return divide(*this, a, b);
+    case Operator::floor_divide:
+      return floor_divide(*this, a, b);
+    case Operator::modulo:
+      return modulo(*this, a, b);
+    default:
+      return power(*this, a, b);
   }
 }
 
@@ -193,14 +216,30 @@ Value Evaluator::evaluate_compare(const Compare& e) {
     const Value right = evaluate(*e.operands[i]);
     bool holds = false;
     switch (e.operators[i]) {
-      case Operator::equal: holds = equal(left, right); break;
-      case Operator::not_equal: holds = !equal(left, right); break;
-      case Operator::less: holds = less(left, right); break;
-      case Operator::less_equal: holds = less_or_equal(left, right); break;
-      case Operator::greater: holds = greater(left, right); break;
-      case Operator::greater_equal: holds = greater_or_equal(left, right); break;
-      case Operator::in: holds = contains(right, left); break;
-      default: holds = !contains(right, left); break;
+      case Operator::equal:
+        holds = equal(left, right);
+        break;
+      case Operator::not_equal:
+        holds = !equal(left, right);
+        break;
+      case Operator::less:
+        holds = less(left, right);
+        break;
+      case Operator::less_equal:
+        holds = less_or_equal(left, right);
+        break;
+      case Operator::greater:
+        holds = greater(left, right);
+        break;
+      case Operator::greater_equal:
+        holds = greater_or_equal(left, right);
+        break;
+      case Operator::in:
+        holds = contains(right, left);
+        break;
+      default:
+        holds = !contains(right, left);
+        break;
     }
     if (!holds) return boolean(false);
     left = right;
@@ -211,8 +250,8 @@ Value Evaluator::evaluate_compare(const Compare& e) {
 Value Evaluator::evaluate_conditional(const Conditional& e) {
   if (is_true(evaluate(*e.test))) return evaluate(*e.then);
   if (e.otherwise != nullptr) return evaluate(*e.otherwise);
-  return undefined_because(fmt::format(
-      "the inline if-expression on line {} evaluated to false and no else section was defined.", e.line));
+  return undefined_because(
+      fmt::format("the inline if-expression on line {} evaluated to false and no else section was defined.", e.line));
 }
 
 Value Evaluator::evaluate_item(const Item& e) {

@@ -88,10 +88,10 @@ class Evaluator final : public Renderer {
   const Dict& variables_;
   std::size_t max_output_;
   Activation* activation_ = nullptr;
-  std::string root_;             ///< what the template itself has written
-  std::string* out_ = &root_;    ///< where output goes now
+  std::string root_;           ///< what the template itself has written
+  std::string* out_ = &root_;  ///< where output goes now
   std::size_t counted_bytes_ = 0;
-  std::int64_t counted_ = 0;     ///< the characters in the first `counted_bytes_` of `root_`
+  std::int64_t counted_ = 0;  ///< the characters in the first `counted_bytes_` of `root_`
   std::vector<std::pair<std::int64_t, std::int64_t>> spans_;
   std::vector<std::pair<std::string_view, Value>> exported_;  ///< variables of the top level, for blocks
   std::vector<std::pair<std::string_view, Value>> visible_;   ///< what a scoped block sees of its surroundings

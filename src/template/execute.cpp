@@ -74,9 +74,13 @@ Evaluator::Flow Evaluator::execute(const Statement& s) {
   const Nesting nesting(*this);
   step();
   switch (s.kind) {
-    case Sort::output: output(static_cast<const Output&>(s)); break;
-    case Sort::condition: return condition(static_cast<const Condition&>(s));
-    case Sort::loop: return loop(static_cast<const Loop&>(s));
+    case Sort::output:
+      output(static_cast<const Output&>(s));
+      break;
+    case Sort::condition:
+      return condition(static_cast<const Condition&>(s));
+    case Sort::loop:
+      return loop(static_cast<const Loop&>(s));
     case Sort::set: {
       const auto& set = static_cast<const Set&>(s);
       check_namespaces(*set.target);
@@ -84,7 +88,8 @@ Evaluator::Flow Evaluator::execute(const Statement& s) {
       export_names(set.exported);
       break;
     }
-    case Sort::set_block: return set_block(static_cast<const SetBlock&>(s));
+    case Sort::set_block:
+      return set_block(static_cast<const SetBlock&>(s));
     case Sort::macro: {
       const auto& macro = static_cast<const Macro&>(s);
       slot(macro.target->slot) = callable(heap().make<MacroValue>(*this, macro.function, activation_));
@@ -97,10 +102,15 @@ Evaluator::Flow Evaluator::execute(const Statement& s) {
       write(str(evaluate_call(*block.call, &caller)));
       break;
     }
-    case Sort::filter_block: return filter_block(static_cast<const FilterBlock&>(s));
-    case Sort::with: return with(static_cast<const With&>(s));
-    case Sort::autoescape: return autoescape_block(static_cast<const Autoescape&>(s));
-    case Sort::generation: generation(static_cast<const Generation&>(s)); break;
+    case Sort::filter_block:
+      return filter_block(static_cast<const FilterBlock&>(s));
+    case Sort::with:
+      return with(static_cast<const With&>(s));
+    case Sort::autoescape:
+      return autoescape_block(static_cast<const Autoescape&>(s));
+    case Sort::generation:
+      generation(static_cast<const Generation&>(s));
+      break;
     case Sort::block: {
       const auto& b = static_cast<const Block&>(s);
       if (b.is_required) throw error("runtime", "Required block {} not found", repr_text(b.name));
@@ -115,7 +125,8 @@ Evaluator::Flow Evaluator::execute(const Statement& s) {
     case Sort::refused:
       evaluate(*static_cast<const Refused&>(s).name);
       throw type_error("no loader for this environment specified");
-    case Sort::leave: return static_cast<const Leave&>(s).is_break ? Flow::leave_loop : Flow::next_item;
+    case Sort::leave:
+      return static_cast<const Leave&>(s).is_break ? Flow::leave_loop : Flow::next_item;
   }
   return Flow::on;
 }
@@ -328,9 +339,10 @@ Value MacroValue::call(Renderer&, Arguments& arguments) {
       const Name& parameter = *code_.parameters[i];
       Value& place = activation->slots[parameter.slot.index];
       if (!place.is_missing()) continue;
-      place = i >= n_without_default ? evaluator_.evaluate(*code_.defaults[i - n_without_default])
-                                     : evaluator_.undefined_because(fmt::format("parameter {} was not provided",
-                                                                                repr_text(parameter.name)));
+      place =
+          i >= n_without_default
+              ? evaluator_.evaluate(*code_.defaults[i - n_without_default])
+              : evaluator_.undefined_because(fmt::format("parameter {} was not provided", repr_text(parameter.name)));
     }
     evaluator_.execute(code_.body);
   });

@@ -79,8 +79,8 @@ std::string plain_number(std::string_view text) {
     const char32_t c = next_character(text, at);
     const int digit = decimal_value(c);
     if (c == '_') {
-      const bool between = !out.empty() && std::isalnum(static_cast<unsigned char>(out.back())) != 0 && at < text.size() &&
-                           text[at] != '_';
+      const bool between = !out.empty() && std::isalnum(static_cast<unsigned char>(out.back())) != 0 &&
+                           at < text.size() && text[at] != '_';
       if (!between) return {};
     } else if (digit >= 0) {
       out += static_cast<char>('0' + digit);
@@ -236,8 +236,8 @@ Value rounded(const Value& value, std::int64_t digits) {
   const std::int64_t kept = static_cast<std::int64_t>(point) + digits;
   if (kept < 0) return real(std::copysign(0.0, d));
   std::string text = exact.substr(0, static_cast<std::size_t>(kept));
-  const std::string rest = exact.substr(static_cast<std::size_t>(kept), point - static_cast<std::size_t>(kept)) +
-                           exact.substr(point + 1);
+  const std::string rest =
+      exact.substr(static_cast<std::size_t>(kept), point - static_cast<std::size_t>(kept)) + exact.substr(point + 1);
   const bool is_half = rest[0] == '5' && rest.find_first_not_of('0', 1) == rest.npos;
   const bool up = is_half ? !text.empty() && (text.back() - '0') % 2 != 0 : rest[0] >= '5';
   if (up) {
@@ -261,7 +261,8 @@ Value rounded(const Value& value, std::int64_t digits) {
 Value filter_round(Renderer& r, Arguments& a) {
   const auto [value, precision, method] = a.bind<3>("do_round", {"value", "precision", "method"}, 1);
   const std::string how = method.is_missing() ? "common" : str(method);
-  if (how != "common" && how != "ceil" && how != "floor") throw error("runtime", "method must be common, ceil or floor");
+  if (how != "common" && how != "ceil" && how != "floor")
+    throw error("runtime", "method must be common, ceil or floor");
   if (how == "common") {
     if (!value.is_number()) {
       if (value.is_undefined()) throw type_error("type Undefined doesn't define __round__ method");

@@ -19,7 +19,8 @@ std::vector<Value> attribute_parts(Renderer& r, const Value& attribute) {
   while (true) {
     const std::size_t dot = std::min(rest.find('.'), rest.size());
     const std::string_view part = rest.substr(0, dot);
-    const bool is_number = !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
+    const bool is_number =
+        !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
     const auto index = is_number ? parse_integer(part, 10) : std::nullopt;
     parts.push_back(index ? integer(*index) : r.part(part));
     if (dot == rest.size()) return parts;

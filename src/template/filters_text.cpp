@@ -42,7 +42,9 @@ Value filter_upper(Renderer& r, Arguments& a) { return changed(r, a, "do_upper",
 
 Value filter_title(Renderer& r, Arguments& a) {
   const auto [s] = a.bind<1>("do_title", {"s"}, 1);
-  const auto is_between = [](char32_t c) { return is_space(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<'; };
+  const auto is_between = [](char32_t c) {
+    return is_space(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<';
+  };
   const std::string_view text = r.str_of(s);
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
@@ -68,8 +70,9 @@ Value filter_center(Renderer& r, Arguments& a) {
   if (columns <= size) return text;
   r.heap().check(static_cast<std::size_t>(columns));
   const std::int64_t fill = columns - size, left = fill / 2 + (fill & columns & 1);
-  return made_from(r, text, std::string(static_cast<std::size_t>(left), ' ') + std::string(text.text()) +
-                                std::string(static_cast<std::size_t>(fill - left), ' '));
+  return made_from(r, text,
+                   std::string(static_cast<std::size_t>(left), ' ') + std::string(text.text()) +
+                       std::string(static_cast<std::size_t>(fill - left), ' '));
 }
 
 Value filter_escape(Renderer& r, Arguments& a) {
@@ -216,7 +219,8 @@ Value filter_xmlattr(Renderer& r, Arguments& a) {
   std::string out;
   for (const Dict::Entry& entry : d.dict->entries) {
     if (entry.value.is_none() || entry.value.is_undefined()) continue;
-    if (!entry.key.is_string()) throw type_error("expected string or bytes-like object, got '{}'", type_name(entry.key));
+    if (!entry.key.is_string())
+      throw type_error("expected string or bytes-like object, got '{}'", type_name(entry.key));
     if (entry.key.text().find_first_of(" \t\n\r\f\v/>=") != std::string_view::npos) {
       throw value_error("Invalid character in attribute name: {}", repr(entry.key));
     }
@@ -254,7 +258,8 @@ Value filter_filesizeformat(Renderer& r, Arguments& a) {
   for (const char prefix : std::string_view("kMGTPEZY")) {
     unit *= base;
     if (bytes >= unit && prefix != 'Y') continue;
-    const std::string name = is_binary ? std::string(1, prefix == 'k' ? 'K' : prefix) + "iB" : std::string(1, prefix) + "B";
+    const std::string name =
+        is_binary ? std::string(1, prefix == 'k' ? 'K' : prefix) + "iB" : std::string(1, prefix) + "B";
     const double scaled = base * bytes / unit;
     return r.text((scaled < 0 ? "-" : "") + real_digits(std::fabs(scaled), 'f', 1, false) + " " + name);
   }

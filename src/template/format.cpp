@@ -102,21 +102,37 @@ std::string repr_text(std::string_view text) {
 
 void append_str(std::string& out, const Value& value) {
   switch (value.kind) {
-    case Kind::string: out += value.text(); return;
-    case Kind::undefined: return;
-    default: return append_repr(out, value);
+    case Kind::string:
+      out += value.text();
+      return;
+    case Kind::undefined:
+      return;
+    default:
+      return append_repr(out, value);
   }
 }
 
 void append_repr(std::string& out, const Value& value) {
   const Depth depth;
   switch (value.kind) {
-    case Kind::missing: out += "missing"; return;
-    case Kind::undefined: out += "Undefined"; return;
-    case Kind::none: out += "None"; return;
-    case Kind::boolean: out += value.boolean ? "True" : "False"; return;
-    case Kind::integer: out += fmt::format_int(value.integer).c_str(); return;
-    case Kind::real: out += real_text(value.real); return;
+    case Kind::missing:
+      out += "missing";
+      return;
+    case Kind::undefined:
+      out += "Undefined";
+      return;
+    case Kind::none:
+      out += "None";
+      return;
+    case Kind::boolean:
+      out += value.boolean ? "True" : "False";
+      return;
+    case Kind::integer:
+      out += fmt::format_int(value.integer).c_str();
+      return;
+    case Kind::real:
+      out += real_text(value.real);
+      return;
     case Kind::string:
       if (value.is_markup()) out += "Markup(";
       out += repr_text(value.text());
@@ -132,16 +148,24 @@ void append_repr(std::string& out, const Value& value) {
       append_items(out, value.list->items);
       out += value.list->items.size() == 1 ? ",)" : ")";
       return;
-    case Kind::dict: return append_dict(out, *value.dict);
+    case Kind::dict:
+      return append_dict(out, *value.dict);
     case Kind::range:
       out += fmt::format("range({}, {}", value.range->start, value.range->stop);
       if (value.range->step != 1) out += fmt::format(", {}", value.range->step);
       out += ')';
       return;
-    case Kind::view: return append_view(out, *value.view);
-    case Kind::iterator: out += fmt::format("<{} object>", value.iterator->type_name()); return;
-    case Kind::callable: out += value.callable->repr(); return;
-    case Kind::object: out += value.object->repr(); return;
+    case Kind::view:
+      return append_view(out, *value.view);
+    case Kind::iterator:
+      out += fmt::format("<{} object>", value.iterator->type_name());
+      return;
+    case Kind::callable:
+      out += value.callable->repr();
+      return;
+    case Kind::object:
+      out += value.object->repr();
+      return;
   }
 }
 
@@ -162,12 +186,23 @@ std::string escaped(std::string_view text) {
   out.reserve(text.size());
   for (const char c : text) {
     switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '\'': out += "&#39;"; break;
-      case '"': out += "&#34;"; break;
-      default: out += c;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      case '"':
+        out += "&#34;";
+        break;
+      default:
+        out += c;
     }
   }
   return out;

@@ -18,15 +18,25 @@ class JsonWriter {
     const Depth depth;
     renderer_.step();
     switch (value.kind) {
-      case Kind::none: out_ += "null"; return;
-      case Kind::boolean: out_ += value.boolean ? "true" : "false"; return;
+      case Kind::none:
+        out_ += "null";
+        return;
+      case Kind::boolean:
+        out_ += value.boolean ? "true" : "false";
+        return;
       case Kind::integer:
-      case Kind::real: out_ += number(value); return;
-      case Kind::string: return write_text(value.text());
+      case Kind::real:
+        out_ += number(value);
+        return;
+      case Kind::string:
+        return write_text(value.text());
       case Kind::list:
-      case Kind::tuple: return write_list(value.list->items, level);
-      case Kind::dict: return write_dict(*value.dict, level);
-      default: throw type_error("Object of type {} is not JSON serializable", type_name(value));
+      case Kind::tuple:
+        return write_list(value.list->items, level);
+      case Kind::dict:
+        return write_dict(*value.dict, level);
+      default:
+        throw type_error("Object of type {} is not JSON serializable", type_name(value));
     }
   }
   std::string take() { return std::move(out_); }
@@ -105,12 +115,20 @@ class JsonWriter {
 
   void write_key(const Value& key) {
     switch (key.kind) {
-      case Kind::string: return write_text(key.text());
-      case Kind::none: out_ += "\"null\""; return;
-      case Kind::boolean: out_ += key.boolean ? "\"true\"" : "\"false\""; return;
+      case Kind::string:
+        return write_text(key.text());
+      case Kind::none:
+        out_ += "\"null\"";
+        return;
+      case Kind::boolean:
+        out_ += key.boolean ? "\"true\"" : "\"false\"";
+        return;
       case Kind::integer:
-      case Kind::real: out_ += '"' + number(key) + '"'; return;
-      default: throw type_error("keys must be str, int, float, bool or None, not {}", type_name(key));
+      case Kind::real:
+        out_ += '"' + number(key) + '"';
+        return;
+      default:
+        throw type_error("keys must be str, int, float, bool or None, not {}", type_name(key));
     }
   }
 

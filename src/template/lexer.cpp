@@ -83,7 +83,8 @@ class Lexer {
 
   void read_text() {
     std::size_t tag = source_.find('{', at_);
-    while (tag != source_.npos && tag + 1 < source_.size() && std::string_view("{%#").find(source_[tag + 1]) == source_.npos) {
+    while (tag != source_.npos && tag + 1 < source_.size() &&
+           std::string_view("{%#").find(source_[tag + 1]) == source_.npos) {
       tag = source_.find('{', tag + 1);
     }
     if (tag == source_.npos || tag + 1 >= source_.size()) {

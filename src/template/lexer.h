@@ -9,7 +9,17 @@ namespace vitrine::jinja {
 
 struct Token {
   enum class Type : unsigned char {
-    data, variable_begin, variable_end, block_begin, block_end, name, string, integer, real, sign, end
+    data,
+    variable_begin,
+    variable_end,
+    block_begin,
+    block_end,
+    name,
+    string,
+    integer,
+    real,
+    sign,
+    end
   } type;
   std::string text;  ///< of a string: its value
   int line;

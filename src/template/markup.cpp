@@ -65,14 +65,19 @@ class Urlize {
   std::string linked(const std::string& word) const {
     std::string middle = word, head, tail;
     while (true) {
-      const std::size_t size = middle.rfind("&lt;", 0) == 0 ? 4 : !middle.empty() && (middle[0] == '(' || middle[0] == '<') ? 1 : 0;
+      const std::size_t size = middle.rfind("&lt;", 0) == 0                                ? 4
+                               : !middle.empty() && (middle[0] == '(' || middle[0] == '<') ? 1
+                                                                                           : 0;
       if (size == 0) break;
       head += middle.substr(0, size);
       middle.erase(0, size);
     }
     while (true) {
       const bool is_entity = middle.size() >= 4 && middle.compare(middle.size() - 4, 4, "&gt;") == 0;
-      const std::size_t size = is_entity ? 4 : !middle.empty() && std::string_view(")>.,\n").find(middle.back()) != std::string_view::npos ? 1 : 0;
+      const std::size_t size =
+          is_entity                                                                                     ? 4
+          : !middle.empty() && std::string_view(")>.,\n").find(middle.back()) != std::string_view::npos ? 1
+                                                                                                        : 0;
       if (size == 0) break;
       tail.insert(0, middle.substr(middle.size() - size));
       middle.erase(middle.size() - size);
@@ -107,8 +112,8 @@ class Urlize {
   std::string link(const std::string& word) const {
     if (is_address(word)) {
       const bool has_scheme = word.rfind("https://", 0) == 0 || word.rfind("http://", 0) == 0;
-      return "<a href=\"" + std::string(has_scheme ? "" : "https://") + word + "\"" + attributes_ + ">" + shortened(word) +
-             "</a>";
+      return "<a href=\"" + std::string(has_scheme ? "" : "https://") + word + "\"" + attributes_ + ">" +
+             shortened(word) + "</a>";
     }
     if (word.rfind("mailto:", 0) == 0 && is_mail(word.substr(7))) {
       return "<a href=\"" + word + "\">" + word.substr(7) + "</a>";
@@ -131,8 +136,9 @@ class Urlize {
       const std::u32string host = code_points(word.substr(at + 1));
       const std::size_t dot = host.rfind(U'.');
       if (host.empty() || dot == host.npos || dot == 0 || dot + 1 == host.size() || !is_word(host[0])) continue;
-      const bool fits = std::all_of(host.begin(), host.end(), [](char32_t c) { return is_word(c) || c == '.' || c == '-'; }) &&
-                        std::all_of(host.begin() + static_cast<std::ptrdiff_t>(dot) + 1, host.end(), is_word);
+      const bool fits =
+          std::all_of(host.begin(), host.end(), [](char32_t c) { return is_word(c) || c == '.' || c == '-'; }) &&
+          std::all_of(host.begin() + static_cast<std::ptrdiff_t>(dot) + 1, host.end(), is_word);
       if (fits) return true;
     }
     return false;
@@ -154,7 +160,8 @@ class Urlize {
     if (host.empty() || !ending_fits(text.substr(end))) return false;
     const std::size_t dot = host.rfind(U'.');
     if (dot == host.npos || dot == 0 || dot + 1 == host.size()) return false;
-    if (!std::all_of(host.begin(), host.end(), [](char32_t c) { return is_word(c) || c == '.' || c == '-'; })) return false;
+    if (!std::all_of(host.begin(), host.end(), [](char32_t c) { return is_word(c) || c == '.' || c == '-'; }))
+      return false;
     if (endings.empty()) return true;
     return std::find(endings.begin(), endings.end(), from_code_points(host.substr(dot + 1))) != endings.end();
   }
@@ -205,8 +212,8 @@ std::string without_tags(std::string_view text) {
 }
 
 Value filter_urlize(Renderer& r, Arguments& a) {
-  const auto [value, limit, nofollow, target, rel, schemes] = a.bind<6>(
-      "do_urlize", {"value", "trim_url_limit", "nofollow", "target", "rel", "extra_schemes"}, 1);
+  const auto [value, limit, nofollow, target, rel, schemes] =
+      a.bind<6>("do_urlize", {"value", "trim_url_limit", "nofollow", "target", "rel", "extra_schemes"}, 1);
   std::set<std::string> rels = {"noopener"};
   if (rel.is_string()) {
     std::string_view rest = strip(rel.text(), true, true);

@@ -140,16 +140,26 @@ bool is_any(std::string_view name, const std::string_view (&names)[n]) {
 Builtin* find_method(const Value& value, std::string_view name, bool& is_unsafe) {
   is_unsafe = false;
   switch (value.kind) {
-    case Kind::string: return find_text_method(name, value.is_markup());
-    case Kind::dict: is_unsafe = is_any(name, kDictChanges); return find_builtin(kDictMethods, name);
-    case Kind::list: is_unsafe = is_any(name, kListChanges); return find_builtin(kListMethods, name);
+    case Kind::string:
+      return find_text_method(name, value.is_markup());
+    case Kind::dict:
+      is_unsafe = is_any(name, kDictChanges);
+      return find_builtin(kDictMethods, name);
+    case Kind::list:
+      is_unsafe = is_any(name, kListChanges);
+      return find_builtin(kListMethods, name);
     case Kind::tuple:
-    case Kind::range: return find_builtin(kTupleMethods, name);
-    case Kind::view: return value.view->what == View::What::values ? nullptr : find_builtin(kViewMethods, name);
+    case Kind::range:
+      return find_builtin(kTupleMethods, name);
+    case Kind::view:
+      return value.view->what == View::What::values ? nullptr : find_builtin(kViewMethods, name);
     case Kind::boolean:
-    case Kind::integer: return find_builtin(kIntMethods, name);
-    case Kind::real: return find_builtin(kRealMethods, name);
-    default: return nullptr;
+    case Kind::integer:
+      return find_builtin(kIntMethods, name);
+    case Kind::real:
+      return find_builtin(kRealMethods, name);
+    default:
+      return nullptr;
   }
 }
 

@@ -84,7 +84,9 @@ Value global_joiner(Renderer& renderer, Arguments& arguments) {
   return object(renderer.heap().make<Joiner>(separator.is_missing() ? renderer.part(", ") : separator));
 }
 
-Value global_lipsum(Renderer&, Arguments&) { throw error("unsupported", "lipsum() makes random text, which is not supported"); }
+Value global_lipsum(Renderer&, Arguments&) {
+  throw error("unsupported", "lipsum() makes random text, which is not supported");
+}
 
 Value global_raise_exception(Renderer&, Arguments& arguments) {
   const auto [message] = arguments.bind<1>("raise_exception", {"message"}, 1);
@@ -157,7 +159,8 @@ void Arguments::bind_to(const char* function, const char* const* names, std::siz
     value = argument.value;
   }
   for (std::size_t i = 0; i < n_required; ++i) {
-    if (values[i].is_missing()) throw type_error("{}() missing 1 required positional argument: '{}'", function, names[i]);
+    if (values[i].is_missing())
+      throw type_error("{}() missing 1 required positional argument: '{}'", function, names[i]);
   }
 }
 
@@ -221,7 +224,8 @@ Value Joiner::attribute(Renderer&, std::string_view name) {
 
 Value Joiner::call(Renderer& renderer, Arguments& arguments) {
   if (!arguments.positional.empty() || !arguments.named.empty()) {
-    throw type_error("Joiner.__call__() takes 1 positional argument but {} were given", arguments.positional.size() + 1);
+    throw type_error("Joiner.__call__() takes 1 positional argument but {} were given",
+                     arguments.positional.size() + 1);
   }
   if (is_used_) return separator_;
   is_used_ = true;

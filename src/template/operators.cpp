@@ -153,7 +153,8 @@ Value divide(Renderer&, const Value& a, const Value& b) {
   if (!are_numbers(a, b)) fail_operands(a, b, "/");
   if (b.as_real() == 0) fail_zero(are_integers(a, b) ? "division by zero" : "float division by zero");
   if (are_integers(a, b)) {
-    return real(static_cast<double>(static_cast<long double>(a.as_integer()) / static_cast<long double>(b.as_integer())));
+    return real(
+        static_cast<double>(static_cast<long double>(a.as_integer()) / static_cast<long double>(b.as_integer())));
   }
   return real(a.as_real() / b.as_real());
 }

@@ -26,10 +26,8 @@ constexpr Signs kComparisons = {{{"==", Operator::equal},
                                  {">", Operator::greater},
                                  {">=", Operator::greater_equal}}};
 constexpr Signs kSums = {{{"+", Operator::add}, {"-", Operator::subtract}}};
-constexpr Signs kProducts = {{{"*", Operator::multiply},
-                              {"/", Operator::divide},
-                              {"//", Operator::floor_divide},
-                              {"%", Operator::modulo}}};
+constexpr Signs kProducts = {
+    {{"*", Operator::multiply}, {"/", Operator::divide}, {"//", Operator::floor_divide}, {"%", Operator::modulo}}};
 
 }  // namespace
 
@@ -222,8 +220,10 @@ Expression* Parser::parse_primary(bool with_attributes) {
       return constant(text_value(text), line);
     }
     case Token::Type::integer:
-    case Token::Type::real: return number(take());
-    default: break;
+    case Token::Type::real:
+      return number(take());
+    default:
+      break;
   }
   if (skip_sign("(")) {
     Expression* const node = parse_tuple(false, true, {}, true);

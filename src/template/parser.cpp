@@ -10,17 +10,27 @@ namespace vitrine::jinja {
 
 std::string described(const Token& token) {
   switch (token.type) {
-    case Token::Type::data: return "template data / text";
-    case Token::Type::variable_begin: return "begin of print statement";
-    case Token::Type::variable_end: return "end of print statement";
-    case Token::Type::block_begin: return "begin of statement block";
-    case Token::Type::block_end: return "end of statement block";
-    case Token::Type::string: return "string";
-    case Token::Type::integer: return "integer";
-    case Token::Type::real: return "float";
-    case Token::Type::end: return "end of template";
+    case Token::Type::data:
+      return "template data / text";
+    case Token::Type::variable_begin:
+      return "begin of print statement";
+    case Token::Type::variable_end:
+      return "end of print statement";
+    case Token::Type::block_begin:
+      return "begin of statement block";
+    case Token::Type::block_end:
+      return "end of statement block";
+    case Token::Type::string:
+      return "string";
+    case Token::Type::integer:
+      return "integer";
+    case Token::Type::real:
+      return "float";
+    case Token::Type::end:
+      return "end of template";
     case Token::Type::name:
-    case Token::Type::sign: break;
+    case Token::Type::sign:
+      break;
   }
   return token.text;
 }
@@ -129,12 +139,14 @@ void Parser::fail_unknown_tag(const std::string* name, int line) const {
       name == nullptr ? "Unexpected end of template." : fmt::format("Encountered unknown tag {}.", repr_text(*name));
   if (!ends_.empty()) {
     std::string looking;
-    for (const std::string_view end : ends_.back()) looking += (looking.empty() ? "'" : " or '") + std::string(end) + "'";
+    for (const std::string_view end : ends_.back())
+      looking += (looking.empty() ? "'" : " or '") + std::string(end) + "'";
     const bool is_expected = name != nullptr && std::any_of(ends_.begin(), ends_.end(), [&](const Words& words) {
                                return std::find(words.begin(), words.end(), *name) != words.end();
                              });
-    message += is_expected ? " You probably made a nesting mistake. Jinja is expecting this tag, but currently looking for "
-                           : " Jinja was looking for the following tags: ";
+    message += is_expected
+                   ? " You probably made a nesting mistake. Jinja is expecting this tag, but currently looking for "
+                   : " Jinja was looking for the following tags: ";
     message += looking + ".";
   }
   if (!tags_.empty()) {
@@ -235,12 +247,13 @@ Expression* Parser::parse_target(const Words& ends, bool with_attributes) {
 }
 
 void Parser::check_target(const Expression& target) const {
-  static constexpr const char* kNames[] = {"const", "name",    "list",    "tuple", "dict",  "neg",  "add",    "and",
-                                           "concat", "compare", "condexpr", "getattr", "getitem", "slice", "call", "filter",
-                                           "test"};
+  static constexpr const char* kNames[] = {"const",   "name",  "list",   "tuple",   "dict",     "neg",
+                                           "add",     "and",   "concat", "compare", "condexpr", "getattr",
+                                           "getitem", "slice", "call",   "filter",  "test"};
   if (target.kind == Expression::Kind::name) {
     const std::string_view name = static_cast<const Name&>(target).name;
-    if (name != "true" && name != "false" && name != "none" && name != "True" && name != "False" && name != "None") return;
+    if (name != "true" && name != "false" && name != "none" && name != "True" && name != "False" && name != "None")
+      return;
   }
   if (target.kind == Expression::Kind::tuple) {
     for (const Expression* const item : static_cast<const ListLiteral&>(target).items) check_target(*item);

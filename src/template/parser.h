@@ -105,8 +105,8 @@ class Parser {
   Tree& tree_;
   Escape escape_ = Escape::off;
   int depth_ = 0;
-  std::vector<Words> ends_;                ///< the end tags that are open, outermost first
-  std::vector<std::string_view> tags_;     ///< the tags that are open
+  std::vector<Words> ends_;             ///< the end tags that are open, outermost first
+  std::vector<std::string_view> tags_;  ///< the tags that are open
 };
 
 class Parser::Nesting {

@@ -20,9 +20,9 @@ class PercentFormat {
  public:
   PercentFormat(Renderer& renderer, const Value& text, const Value& arguments)
       : renderer_(renderer), text_(text.text()), escapes_(text.is_markup()), arguments_(arguments) {
-    is_mapping_ = !arguments.is(Kind::tuple) && !arguments.is_string() &&
-                  (arguments.is(Kind::dict) || arguments.is(Kind::list) || arguments.is(Kind::range) ||
-                   arguments.is_undefined());
+    is_mapping_ =
+        !arguments.is(Kind::tuple) && !arguments.is_string() &&
+        (arguments.is(Kind::dict) || arguments.is(Kind::list) || arguments.is(Kind::range) || arguments.is_undefined());
   }
 
   std::string run() {
@@ -93,12 +93,18 @@ class PercentFormat {
     Specifier s;
     for (; at_ < text_.size(); ++at_) {
       const char c = text_[at_];
-      if (c == '-') s.left = true;
-      else if (c == '+') s.plus = true;
-      else if (c == ' ') s.space = true;
-      else if (c == '#') s.alternate = true;
-      else if (c == '0') s.zero = true;
-      else break;
+      if (c == '-')
+        s.left = true;
+      else if (c == '+')
+        s.plus = true;
+      else if (c == ' ')
+        s.space = true;
+      else if (c == '#')
+        s.alternate = true;
+      else if (c == '0')
+        s.zero = true;
+      else
+        break;
     }
     s.width = read_number();
     if (s.width < 0) {
@@ -122,20 +128,24 @@ class PercentFormat {
     switch (s.type) {
       case 's':
       case 'r':
-      case 'a': return append_text(out, s, text_of(next_argument(), s.type));
-      case 'c': return append_text(out, s, character(next_argument()));
+      case 'a':
+        return append_text(out, s, text_of(next_argument(), s.type));
+      case 'c':
+        return append_text(out, s, character(next_argument()));
       case 'd':
       case 'i':
       case 'u':
       case 'o':
       case 'x':
-      case 'X': return append_integer(out, s, next_argument());
+      case 'X':
+        return append_integer(out, s, next_argument());
       case 'e':
       case 'E':
       case 'f':
       case 'F':
       case 'g':
-      case 'G': return append_real(out, s, next_argument());
+      case 'G':
+        return append_real(out, s, next_argument());
       default: {
         std::size_t at = at_ - 1;
         const char32_t c = next_character(text_, at);
@@ -220,7 +230,9 @@ class PercentFormat {
     renderer_.heap().check(static_cast<std::size_t>(std::max(s.precision, 0)));
     const std::string digits = real_digits(std::fabs(number), s.type, s.precision < 0 ? 6 : s.precision, s.alternate);
     append_padded(out, s, sign_of(s, std::signbit(number) && !std::isnan(number)), digits,
-                  s.zero && !s.left && std::isfinite(number) ? '0' : s.zero && !s.left ? '0' : ' ');
+                  s.zero && !s.left && std::isfinite(number) ? '0'
+                  : s.zero && !s.left                        ? '0'
+                                                             : ' ');
   }
 
   Renderer& renderer_;

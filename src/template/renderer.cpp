@@ -26,14 +26,18 @@ Value data_attribute(Renderer& renderer, const Value& object, std::string_view n
       if (name == "stop") return integer(object.range->stop);
       if (name == "step") return integer(object.range->step);
       return {};
-    case Kind::view: return name == "mapping" ? dict(object.view->dict) : Value{};
+    case Kind::view:
+      return name == "mapping" ? dict(object.view->dict) : Value{};
     case Kind::tuple:
       if (object.list->is_group && name == "grouper") return object.list->items[0];
       if (object.list->is_group && name == "list") return object.list->items[1];
       return {};
-    case Kind::callable: return object.callable->attribute(renderer, name);
-    case Kind::object: return object.object->attribute(renderer, name);
-    default: return {};
+    case Kind::callable:
+      return object.callable->attribute(renderer, name);
+    case Kind::object:
+      return object.object->attribute(renderer, name);
+    default:
+      return {};
   }
 }
 
@@ -101,7 +105,8 @@ Value text_slice(Renderer& renderer, const Value& object, const SliceBounds& s) 
   }
   const std::u32string points = code_points(text);
   std::string out;
-  for (std::int64_t i = 0; i < s.count; ++i) append_character(out, points[static_cast<std::size_t>(s.start + i * s.step)]);
+  for (std::int64_t i = 0; i < s.count; ++i)
+    append_character(out, points[static_cast<std::size_t>(s.start + i * s.step)]);
   return renderer.text(out, object.is_markup());
 }
 
@@ -109,9 +114,11 @@ Value text_slice(Renderer& renderer, const Value& object, const SliceBounds& s) 
 
 bool is_internal_name(std::string_view name) {
   static constexpr std::string_view kNames[] = {
-      "__class__", "__delattr__", "__dir__", "__doc__", "__eq__", "__format__", "__ge__", "__getattribute__",
-      "__getstate__", "__gt__", "__hash__", "__init__", "__init_subclass__", "__le__", "__lt__", "__ne__", "__new__",
-      "__reduce__", "__reduce_ex__", "__repr__", "__setattr__", "__sizeof__", "__str__", "__subclasshook__"};
+      "__class__",   "__delattr__", "__dir__",           "__doc__",         "__eq__",
+      "__format__",  "__ge__",      "__getattribute__",  "__getstate__",    "__gt__",
+      "__hash__",    "__init__",    "__init_subclass__", "__le__",          "__lt__",
+      "__ne__",      "__new__",     "__reduce__",        "__reduce_ex__",   "__repr__",
+      "__setattr__", "__sizeof__",  "__str__",           "__subclasshook__"};
   return name.size() > 4 && name[0] == '_' && std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
@@ -133,14 +140,17 @@ std::string_view Renderer::str_of(const Value& value) {
 
 Value Renderer::subscript(const Value& object, const Value& key) {
   switch (object.kind) {
-    case Kind::undefined: fail_undefined(object);
+    case Kind::undefined:
+      fail_undefined(object);
     case Kind::dict: {
       if (key.is(Kind::list) || key.is(Kind::dict)) return {};
       const Value* const found = object.dict->find(key);
       return found == nullptr ? Value{} : *found;
     }
-    case Kind::object: return object.object->item(*this, key);
-    default: break;
+    case Kind::object:
+      return object.object->item(*this, key);
+    default:
+      break;
   }
   if (!key.is_integer()) return {};
   if (object.is_sequence()) {
@@ -211,15 +221,23 @@ Value Renderer::call(const Value& function, Arguments& arguments) {
 
 std::int64_t Renderer::length(const Value& value) {
   switch (value.kind) {
-    case Kind::string: return text_length(value);
+    case Kind::string:
+      return text_length(value);
     case Kind::list:
-    case Kind::tuple: return static_cast<std::int64_t>(value.list->items.size());
-    case Kind::dict: return static_cast<std::int64_t>(value.dict->entries.size());
-    case Kind::range: return value.range->size;
-    case Kind::view: return static_cast<std::int64_t>(value.view->dict->entries.size());
-    case Kind::undefined: return 0;
-    case Kind::object: return value.object->size();
-    default: return -1;
+    case Kind::tuple:
+      return static_cast<std::int64_t>(value.list->items.size());
+    case Kind::dict:
+      return static_cast<std::int64_t>(value.dict->entries.size());
+    case Kind::range:
+      return value.range->size;
+    case Kind::view:
+      return static_cast<std::int64_t>(value.view->dict->entries.size());
+    case Kind::undefined:
+      return 0;
+    case Kind::object:
+      return value.object->size();
+    default:
+      return -1;
   }
 }
 
@@ -232,8 +250,10 @@ bool is_iterable(const Value& value) {
     case Kind::range:
     case Kind::view:
     case Kind::undefined:
-    case Kind::iterator: return true;
-    default: return false;
+    case Kind::iterator:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -273,8 +293,10 @@ bool Iteration::next(Value& item) {
                                                           : pair(renderer_.heap(), entry.key, entry.value);
       return true;
     }
-    case Kind::iterator: return iterable_.iterator->next(item);
-    default: return false;
+    case Kind::iterator:
+      return iterable_.iterator->next(item);
+    default:
+      return false;
   }
 }
 

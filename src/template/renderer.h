@@ -37,9 +37,7 @@ class Renderer {
   /// str() of a value, as long as the rendering.
   std::string_view str_of(const Value& value);
 
-  Value undefined_name(std::string_view name) {
-    return undefined(heap_, {Undefined::Why::name, part(name), {}, {}});
-  }
+  Value undefined_name(std::string_view name) { return undefined(heap_, {Undefined::Why::name, part(name), {}, {}}); }
   Value undefined_member(const Value& object, const Value& name) {
     return undefined(heap_, {Undefined::Why::member, name, object, {}});
   }

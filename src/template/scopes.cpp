@@ -151,23 +151,33 @@ class Mentions : public Walker<Mentions> {
   void statement(Statement& s) {
     using Sort = Statement::Kind;
     switch (s.kind) {
-      case Sort::condition: return condition(static_cast<Condition&>(s));
-      case Sort::loop: return expression(*static_cast<Loop&>(s).iterable);
-      case Sort::set: expression(*static_cast<Set&>(s).value); return target(*static_cast<Set&>(s).target);
-      case Sort::set_block: return target(*static_cast<SetBlock&>(s).target);
-      case Sort::macro: return scope_->store(static_cast<Macro&>(s).target->name);
-      case Sort::call_block: return expression(*static_cast<CallBlock&>(s).call);
-      case Sort::filter_block: return expression(*static_cast<FilterBlock&>(s).filter);
+      case Sort::condition:
+        return condition(static_cast<Condition&>(s));
+      case Sort::loop:
+        return expression(*static_cast<Loop&>(s).iterable);
+      case Sort::set:
+        expression(*static_cast<Set&>(s).value);
+        return target(*static_cast<Set&>(s).target);
+      case Sort::set_block:
+        return target(*static_cast<SetBlock&>(s).target);
+      case Sort::macro:
+        return scope_->store(static_cast<Macro&>(s).target->name);
+      case Sort::call_block:
+        return expression(*static_cast<CallBlock&>(s).call);
+      case Sort::filter_block:
+        return expression(*static_cast<FilterBlock&>(s).filter);
       case Sort::with:
         for (Expression* const value : static_cast<With&>(s).values) expression(*value);
         return;
       case Sort::autoescape:
-      case Sort::generation: return;
+      case Sort::generation:
+        return;
       case Sort::refused:
         expression(*static_cast<Refused&>(s).name);
         for (const std::string_view name : static_cast<Refused&>(s).targets) scope_->store(name);
         return;
-      default: return Walker::statement(s);
+      default:
+        return Walker::statement(s);
     }
   }
 
@@ -293,8 +303,10 @@ class Resolver {
       case Sort::output:
         for (const OutputPart& part : static_cast<Output&>(s).parts) some(part.value, frame);
         return;
-      case Sort::condition: return condition(static_cast<Condition&>(s), frame);
-      case Sort::loop: return loop(static_cast<Loop&>(s), frame);
+      case Sort::condition:
+        return condition(static_cast<Condition&>(s), frame);
+      case Sort::loop:
+        return loop(static_cast<Loop&>(s), frame);
       case Sort::set: {
         auto& set = static_cast<Set&>(s);
         expression(*set.target, frame);
@@ -302,7 +314,8 @@ class Resolver {
         if (frame.is_top) export_names(*set.target, set.exported);
         return;
       }
-      case Sort::set_block: return set_block(static_cast<SetBlock&>(s), frame);
+      case Sort::set_block:
+        return set_block(static_cast<SetBlock&>(s), frame);
       case Sort::macro: {
         auto& macro = static_cast<Macro&>(s);
         function(macro.function, frame, s.line);
@@ -313,7 +326,8 @@ class Resolver {
       case Sort::call_block:
         function(static_cast<CallBlock&>(s).caller, frame, s.line);
         return expression(*static_cast<CallBlock&>(s).call, frame);
-      case Sort::generation: return function(static_cast<Generation&>(s).body, frame, s.line);
+      case Sort::generation:
+        return function(static_cast<Generation&>(s).body, frame, s.line);
       case Sort::filter_block: {
         auto& block = static_cast<FilterBlock&>(s);
         Scope scope(&frame.scope, frame.scope.unit());
@@ -324,7 +338,8 @@ class Resolver {
         statements(block.body, {scope, false, false, frame.in_loop});
         return expression(*block.filter, {scope});
       }
-      case Sort::with: return with(static_cast<With&>(s), frame);
+      case Sort::with:
+        return with(static_cast<With&>(s), frame);
       case Sort::autoescape: {
         auto& block = static_cast<Autoescape&>(s);
         Scope scope(&frame.scope, frame.scope.unit());
@@ -338,7 +353,8 @@ class Resolver {
       case Sort::block:
         if (static_cast<Block&>(s).is_scoped) static_cast<Block&>(s).visible = frame.scope.assigned();
         return;
-      case Sort::refused: return expression(*static_cast<Refused&>(s).name, frame);
+      case Sort::refused:
+        return expression(*static_cast<Refused&>(s).name, frame);
       case Sort::leave:
         if (!frame.in_loop) {
           const bool is_break = static_cast<Leave&>(s).is_break;
@@ -409,8 +425,8 @@ class Resolver {
     }
     if (frame.is_top) export_names(*set.target, set.exported);
   }
-  /// jinja2 does not look for variables in the filter of a set block: one that the body does not mention is a bug of the
-  /// template there. Here it is a value of the context.
+  /// jinja2 does not look for variables in the filter of a set block: one that the body does not mention is a bug of
+  /// the template there. Here it is a value of the context.
   static void resolve_outer(Expression& filter, Scope& scope) { Mentions(scope).expression(filter); }
 
   void with(With& with, const Frame& frame) {

@@ -53,49 +53,89 @@ std::string field(const TemplateClock& c, char type) {
   const auto two = [](int n) { return fmt::format("{:02}", n); };
   const int hour12 = c.hour % 12 == 0 ? 12 : c.hour % 12;
   switch (type) {
-    case 'a': return std::string(kDays[week_day(c)], 3);
-    case 'A': return kDays[week_day(c)];
+    case 'a':
+      return std::string(kDays[week_day(c)], 3);
+    case 'A':
+      return kDays[week_day(c)];
     case 'b':
-    case 'h': return std::string(kMonths[c.month - 1], 3);
-    case 'B': return kMonths[c.month - 1];
-    case 'c': return field(c, 'a') + " " + field(c, 'b') + fmt::format(" {:2} ", c.day) + field(c, 'T') + fmt::format(" {}", c.year);
-    case 'C': return two(c.year / 100);
-    case 'd': return two(c.day);
+    case 'h':
+      return std::string(kMonths[c.month - 1], 3);
+    case 'B':
+      return kMonths[c.month - 1];
+    case 'c':
+      return field(c, 'a') + " " + field(c, 'b') + fmt::format(" {:2} ", c.day) + field(c, 'T') +
+             fmt::format(" {}", c.year);
+    case 'C':
+      return two(c.year / 100);
+    case 'd':
+      return two(c.day);
     case 'D':
-    case 'x': return two(c.month) + "/" + two(c.day) + "/" + two(c.year % 100);
-    case 'e': return fmt::format("{:2}", c.day);
-    case 'f': return fmt::format("{:06}", c.microsecond);
-    case 'F': return fmt::format("{}-{:02}-{:02}", c.year, c.month, c.day);
-    case 'g': return two(iso_week(c).first % 100);
-    case 'G': return fmt::format("{}", iso_week(c).first);
-    case 'H': return two(c.hour);
-    case 'I': return two(hour12);
-    case 'j': return fmt::format("{:03}", year_day(c) + 1);
-    case 'k': return fmt::format("{:2}", c.hour);
-    case 'l': return fmt::format("{:2}", hour12);
-    case 'm': return two(c.month);
-    case 'M': return two(c.minute);
-    case 'n': return "\n";
-    case 'p': return c.hour < 12 ? "AM" : "PM";
-    case 'P': return c.hour < 12 ? "am" : "pm";
-    case 'r': return two(hour12) + ":" + two(c.minute) + ":" + two(c.second) + " " + field(c, 'p');
-    case 'R': return two(c.hour) + ":" + two(c.minute);
-    case 's': return fmt::format("{}", day_number(c) * 86400 + c.hour * 3600 + c.minute * 60 + c.second);
-    case 'S': return two(c.second);
-    case 't': return "\t";
+    case 'x':
+      return two(c.month) + "/" + two(c.day) + "/" + two(c.year % 100);
+    case 'e':
+      return fmt::format("{:2}", c.day);
+    case 'f':
+      return fmt::format("{:06}", c.microsecond);
+    case 'F':
+      return fmt::format("{}-{:02}-{:02}", c.year, c.month, c.day);
+    case 'g':
+      return two(iso_week(c).first % 100);
+    case 'G':
+      return fmt::format("{}", iso_week(c).first);
+    case 'H':
+      return two(c.hour);
+    case 'I':
+      return two(hour12);
+    case 'j':
+      return fmt::format("{:03}", year_day(c) + 1);
+    case 'k':
+      return fmt::format("{:2}", c.hour);
+    case 'l':
+      return fmt::format("{:2}", hour12);
+    case 'm':
+      return two(c.month);
+    case 'M':
+      return two(c.minute);
+    case 'n':
+      return "\n";
+    case 'p':
+      return c.hour < 12 ? "AM" : "PM";
+    case 'P':
+      return c.hour < 12 ? "am" : "pm";
+    case 'r':
+      return two(hour12) + ":" + two(c.minute) + ":" + two(c.second) + " " + field(c, 'p');
+    case 'R':
+      return two(c.hour) + ":" + two(c.minute);
+    case 's':
+      return fmt::format("{}", day_number(c) * 86400 + c.hour * 3600 + c.minute * 60 + c.second);
+    case 'S':
+      return two(c.second);
+    case 't':
+      return "\t";
     case 'T':
-    case 'X': return field(c, 'R') + ":" + two(c.second);
-    case 'u': return fmt::format("{}", (week_day(c) + 6) % 7 + 1);
-    case 'U': return two((year_day(c) + 7 - week_day(c)) / 7);
-    case 'V': return two(iso_week(c).second);
-    case 'w': return fmt::format("{}", week_day(c));
-    case 'W': return two((year_day(c) + 7 - (week_day(c) + 6) % 7) / 7);
-    case 'y': return two(c.year % 100);
-    case 'Y': return fmt::format("{}", c.year);
+    case 'X':
+      return field(c, 'R') + ":" + two(c.second);
+    case 'u':
+      return fmt::format("{}", (week_day(c) + 6) % 7 + 1);
+    case 'U':
+      return two((year_day(c) + 7 - week_day(c)) / 7);
+    case 'V':
+      return two(iso_week(c).second);
+    case 'w':
+      return fmt::format("{}", week_day(c));
+    case 'W':
+      return two((year_day(c) + 7 - (week_day(c) + 6) % 7) / 7);
+    case 'y':
+      return two(c.year % 100);
+    case 'Y':
+      return fmt::format("{}", c.year);
     case 'z':
-    case 'Z': return "";
-    case '%': return "%";
-    default: return std::string("%") + type;
+    case 'Z':
+      return "";
+    case '%':
+      return "%";
+    default:
+      return std::string("%") + type;
   }
 }
 
@@ -140,8 +180,13 @@ TemplateClock TemplateClock::now() {
   std::tm local{};
   localtime_r(&seconds, &local);
   const auto micro = std::chrono::duration_cast<std::chrono::microseconds>(moment.time_since_epoch()).count();
-  return {local.tm_year + 1900, local.tm_mon + 1,  local.tm_mday, local.tm_hour,
-          local.tm_min,         local.tm_sec, static_cast<int>(micro % 1'000'000)};
+  return {local.tm_year + 1900,
+          local.tm_mon + 1,
+          local.tm_mday,
+          local.tm_hour,
+          local.tm_min,
+          local.tm_sec,
+          static_cast<int>(micro % 1'000'000)};
 }
 
 TemplateClock TemplateClock::parse(std::string_view iso) {

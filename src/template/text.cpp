@@ -39,13 +39,13 @@ struct CaseTable {
 };
 
 constexpr CaseTable kLowerCase{std::begin(kLowerRanges), std::end(kLowerRanges), std::begin(kLowerSpecial),
-                           std::end(kLowerSpecial)};
+                               std::end(kLowerSpecial)};
 constexpr CaseTable kUpperCase{std::begin(kUpperRanges), std::end(kUpperRanges), std::begin(kUpperSpecial),
-                            std::end(kUpperSpecial)};
+                               std::end(kUpperSpecial)};
 constexpr CaseTable kTitleCase{std::begin(kTitleRanges), std::end(kTitleRanges), std::begin(kTitleSpecial),
-                            std::end(kTitleSpecial)};
+                               std::end(kTitleSpecial)};
 constexpr CaseTable kFoldCase{std::begin(kFoldRanges), std::end(kFoldRanges), std::begin(kFoldSpecial),
-                          std::end(kFoldSpecial)};
+                              std::end(kFoldSpecial)};
 
 constexpr char32_t kSigma = 0x3A3;
 

@@ -61,11 +61,12 @@ class Unescape {
     }
   }
 
-  /// jinja2 escapes other characters before it decodes, so that a backslash before one is a backslash before its escape.
+  /// jinja2 escapes other characters before it decodes, so that a backslash before one is a backslash before its
+  /// escape.
   void read_non_ascii() {
     const char32_t c = next_character(literal_, at_);
     out_ += '\\';
-    out_ += c < 0x100 ? fmt::format("x{:02x}", static_cast<unsigned>(c))
+    out_ += c < 0x100     ? fmt::format("x{:02x}", static_cast<unsigned>(c))
             : c < 0x10000 ? fmt::format("u{:04x}", static_cast<unsigned>(c))
                           : fmt::format("U{:08x}", static_cast<unsigned>(c));
   }

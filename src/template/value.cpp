@@ -20,24 +20,38 @@ Value pair(Heap& heap, const Value& first, const Value& second) {
 
 std::string_view type_name(const Value& value) {
   switch (value.kind) {
-    case Kind::missing: return "MissingType";
-    case Kind::undefined: return "Undefined";
-    case Kind::none: return "NoneType";
-    case Kind::boolean: return "bool";
-    case Kind::integer: return "int";
-    case Kind::real: return "float";
-    case Kind::string: return value.is_markup() ? "Markup" : "str";
-    case Kind::list: return "list";
-    case Kind::tuple: return value.list->is_group ? "_GroupTuple" : "tuple";
-    case Kind::dict: return "dict";
-    case Kind::range: return "range";
+    case Kind::missing:
+      return "MissingType";
+    case Kind::undefined:
+      return "Undefined";
+    case Kind::none:
+      return "NoneType";
+    case Kind::boolean:
+      return "bool";
+    case Kind::integer:
+      return "int";
+    case Kind::real:
+      return "float";
+    case Kind::string:
+      return value.is_markup() ? "Markup" : "str";
+    case Kind::list:
+      return "list";
+    case Kind::tuple:
+      return value.list->is_group ? "_GroupTuple" : "tuple";
+    case Kind::dict:
+      return "dict";
+    case Kind::range:
+      return "range";
     case Kind::view:
       return value.view->what == View::What::keys     ? "dict_keys"
              : value.view->what == View::What::values ? "dict_values"
                                                       : "dict_items";
-    case Kind::iterator: return value.iterator->type_name();
-    case Kind::callable: return value.callable->type_name();
-    case Kind::object: return value.object->type_name();
+    case Kind::iterator:
+      return value.iterator->type_name();
+    case Kind::callable:
+      return value.callable->type_name();
+    case Kind::object:
+      return value.object->type_name();
   }
   return "object";
 }
@@ -48,11 +62,14 @@ void fail_undefined(const Value& value) {
     return u.object.is_none() ? std::string("None") : fmt::format("{} object", type_name(u.object));
   };
   switch (u.why) {
-    case Undefined::Why::hint: throw error("undefined", "{}", u.hint);
-    case Undefined::Why::name: throw error("undefined", "{} is undefined", repr(u.name));
+    case Undefined::Why::hint:
+      throw error("undefined", "{}", u.hint);
+    case Undefined::Why::name:
+      throw error("undefined", "{} is undefined", repr(u.name));
     case Undefined::Why::unsafe:
       throw error("security", "access to attribute {} of '{}' object is unsafe.", repr(u.name), type_name(u.object));
-    case Undefined::Why::member: break;
+    case Undefined::Why::member:
+      break;
   }
   if (u.name.is_string()) throw error("undefined", "'{}' has no attribute {}", type(), repr(u.name));
   throw error("undefined", "{} has no element {}", type(), repr(u.name));
@@ -62,22 +79,32 @@ bool is_true(const Value& value) {
   switch (value.kind) {
     case Kind::missing:
     case Kind::undefined:
-    case Kind::none: return false;
-    case Kind::boolean: return value.boolean;
-    case Kind::integer: return value.integer != 0;
-    case Kind::real: return value.real != 0;
-    case Kind::string: return !value.text().empty();
+    case Kind::none:
+      return false;
+    case Kind::boolean:
+      return value.boolean;
+    case Kind::integer:
+      return value.integer != 0;
+    case Kind::real:
+      return value.real != 0;
+    case Kind::string:
+      return !value.text().empty();
     case Kind::list:
-    case Kind::tuple: return !value.list->items.empty();
-    case Kind::dict: return !value.dict->entries.empty();
-    case Kind::range: return value.range->size != 0;
-    case Kind::view: return !value.view->dict->entries.empty();
+    case Kind::tuple:
+      return !value.list->items.empty();
+    case Kind::dict:
+      return !value.dict->entries.empty();
+    case Kind::range:
+      return value.range->size != 0;
+    case Kind::view:
+      return !value.view->dict->entries.empty();
     case Kind::object: {
       const std::int64_t size = value.object->size();
       return size != 0;
     }
     case Kind::iterator:
-    case Kind::callable: return true;
+    case Kind::callable:
+      return true;
   }
   return true;
 }
@@ -181,13 +208,18 @@ bool same(const Value& a, const Value& b) {
   if (a.kind != b.kind) return false;
   switch (a.kind) {
     case Kind::missing:
-    case Kind::none: return true;
-    case Kind::boolean: return a.boolean == b.boolean;
-    case Kind::integer: return a.integer == b.integer && a.integer >= -5 && a.integer <= 256;  // CPython's shared ints
-    case Kind::real: return false;
+    case Kind::none:
+      return true;
+    case Kind::boolean:
+      return a.boolean == b.boolean;
+    case Kind::integer:
+      return a.integer == b.integer && a.integer >= -5 && a.integer <= 256;  // CPython's shared ints
+    case Kind::real:
+      return false;
     case Kind::string:
       return a.string == b.string || (a.text().data() == b.text().data() && a.text().size() == b.text().size());
-    default: return a.object == b.object;
+    default:
+      return a.object == b.object;
   }
 }
 
@@ -196,17 +228,25 @@ bool equal(const Value& a, const Value& b) {
   if (a.kind != b.kind) return false;
   const Depth depth;
   switch (a.kind) {
-    case Kind::string: return a.text() == b.text();
+    case Kind::string:
+      return a.text() == b.text();
     case Kind::list:
-    case Kind::tuple: return equal_items(a.list->items, b.list->items);
-    case Kind::dict: return equal_dicts(*a.dict, *b.dict);
-    case Kind::range: return equal_ranges(*a.range, *b.range);
-    case Kind::view: return a.view == b.view || equal_views(*a.view, *b.view);
+    case Kind::tuple:
+      return equal_items(a.list->items, b.list->items);
+    case Kind::dict:
+      return equal_dicts(*a.dict, *b.dict);
+    case Kind::range:
+      return equal_ranges(*a.range, *b.range);
+    case Kind::view:
+      return a.view == b.view || equal_views(*a.view, *b.view);
     case Kind::missing:
     case Kind::none:
-    case Kind::undefined: return true;
-    case Kind::callable: return a.callable == b.callable || a.callable->equals(*b.callable);
-    default: return a.object == b.object;
+    case Kind::undefined:
+      return true;
+    case Kind::callable:
+      return a.callable == b.callable || a.callable->equals(*b.callable);
+    default:
+      return a.object == b.object;
   }
 }
 
@@ -229,8 +269,10 @@ std::size_t hash(const Value& value) {
       }
       return std::hash<double>()(value.real);
     case Kind::boolean:
-    case Kind::integer: return std::hash<std::int64_t>()(value.as_integer());
-    case Kind::string: return std::hash<std::string_view>()(value.text());
+    case Kind::integer:
+      return std::hash<std::int64_t>()(value.as_integer());
+    case Kind::string:
+      return std::hash<std::string_view>()(value.text());
     case Kind::tuple: {
       const Depth depth;
       std::size_t sum = 1;
@@ -238,15 +280,19 @@ std::size_t hash(const Value& value) {
       return sum;
     }
     case Kind::list:
-    case Kind::dict: throw type_error("unhashable type: '{}'", type_name(value));
+    case Kind::dict:
+      throw type_error("unhashable type: '{}'", type_name(value));
     case Kind::view:
       if (value.view->what != View::What::values) throw type_error("unhashable type: '{}'", type_name(value));
       return std::hash<const void*>()(value.view);
-    case Kind::range: return static_cast<std::size_t>(value.range->size * 31 + value.range->start);
+    case Kind::range:
+      return static_cast<std::size_t>(value.range->size * 31 + value.range->start);
     case Kind::none:
     case Kind::missing:
-    case Kind::undefined: return static_cast<std::size_t>(value.kind);
-    default: return std::hash<const void*>()(value.object);
+    case Kind::undefined:
+      return static_cast<std::size_t>(value.kind);
+    default:
+      return std::hash<const void*>()(value.object);
   }
 }
 

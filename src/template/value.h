@@ -1,7 +1,7 @@
 // The values of templates: Python's, as far as a template can meet them.
 //
-// A Value is a kind and a number or a pointer into a Heap. Values of the same list share it, as in Python; nothing that a
-// template can do changes a list or a dict after it was made.
+// A Value is a kind and a number or a pointer into a Heap. Values of the same list share it, as in Python; nothing that
+// a template can do changes a list or a dict after it was made.
 #pragma once
 
 #include <cstdint>
@@ -127,8 +127,8 @@ class Iterator {
 
 struct Undefined {
   enum class Why : std::uint8_t { name, member, hint, unsafe } why;
-  Value name;              ///< of the variable or member
-  Value object;            ///< whose member is missing
+  Value name;    ///< of the variable or member
+  Value object;  ///< whose member is missing
   std::string_view hint = {};
 };
 

@@ -22,7 +22,8 @@ void for_each_part(Expression& e, Visit&& visit) {
   };
   switch (e.kind) {
     case Sort::constant:
-    case Sort::name: return;
+    case Sort::name:
+      return;
     case Sort::list:
     case Sort::tuple:
       for (Expression* const item : static_cast<ListLiteral&>(e).items) visit(*item);
@@ -33,9 +34,12 @@ void for_each_part(Expression& e, Visit&& visit) {
         visit(*static_cast<DictLiteral&>(e).values[i]);
       }
       return;
-    case Sort::unary: return visit(*static_cast<Unary&>(e).operand);
+    case Sort::unary:
+      return visit(*static_cast<Unary&>(e).operand);
     case Sort::binary:
-    case Sort::logic: visit(*static_cast<Binary&>(e).left); return visit(*static_cast<Binary&>(e).right);
+    case Sort::logic:
+      visit(*static_cast<Binary&>(e).left);
+      return visit(*static_cast<Binary&>(e).right);
     case Sort::concat:
       for (Expression* const item : static_cast<Concat&>(e).items) visit(*item);
       return;
@@ -47,8 +51,11 @@ void for_each_part(Expression& e, Visit&& visit) {
       some(static_cast<Conditional&>(e).test);
       some(static_cast<Conditional&>(e).then);
       return some(static_cast<Conditional&>(e).otherwise);
-    case Sort::attribute: return visit(*static_cast<Attribute&>(e).object);
-    case Sort::item: visit(*static_cast<Item&>(e).object); return visit(*static_cast<Item&>(e).index);
+    case Sort::attribute:
+      return visit(*static_cast<Attribute&>(e).object);
+    case Sort::item:
+      visit(*static_cast<Item&>(e).object);
+      return visit(*static_cast<Item&>(e).index);
     case Sort::slice:
       some(static_cast<Slice&>(e).start);
       some(static_cast<Slice&>(e).stop);
@@ -116,13 +123,18 @@ void Walker<Derived>::statement(Statement& s) {
       statements(loop.otherwise);
       return some(loop.test);
     }
-    case Sort::set: target(*static_cast<Set&>(s).target); return expression(*static_cast<Set&>(s).value);
+    case Sort::set:
+      target(*static_cast<Set&>(s).target);
+      return expression(*static_cast<Set&>(s).value);
     case Sort::set_block:
       target(*static_cast<SetBlock&>(s).target);
       some(static_cast<SetBlock&>(s).filter);
       return statements(static_cast<SetBlock&>(s).body);
-    case Sort::macro: return function(static_cast<Macro&>(s).function);
-    case Sort::call_block: expression(*static_cast<CallBlock&>(s).call); return function(static_cast<CallBlock&>(s).caller);
+    case Sort::macro:
+      return function(static_cast<Macro&>(s).function);
+    case Sort::call_block:
+      expression(*static_cast<CallBlock&>(s).call);
+      return function(static_cast<CallBlock&>(s).caller);
     case Sort::filter_block:
       statements(static_cast<FilterBlock&>(s).body);
       return some(static_cast<FilterBlock&>(s).filter);
@@ -130,11 +142,16 @@ void Walker<Derived>::statement(Statement& s) {
       for (Expression* const t : static_cast<With&>(s).targets) target(*t);
       for (Expression* const value : static_cast<With&>(s).values) expression(*value);
       return statements(static_cast<With&>(s).body);
-    case Sort::autoescape: some(static_cast<Autoescape&>(s).value); return statements(static_cast<Autoescape&>(s).body);
-    case Sort::generation: return function(static_cast<Generation&>(s).body);
-    case Sort::refused: return some(static_cast<Refused&>(s).name);
+    case Sort::autoescape:
+      some(static_cast<Autoescape&>(s).value);
+      return statements(static_cast<Autoescape&>(s).body);
+    case Sort::generation:
+      return function(static_cast<Generation&>(s).body);
+    case Sort::refused:
+      return some(static_cast<Refused&>(s).name);
     case Sort::block:
-    case Sort::leave: return;
+    case Sort::leave:
+      return;
   }
 }
 

@@ -81,7 +81,8 @@ ChatTemplates templates_of_folder(const fs::path& folder) {
   if (!config.contains("added_tokens_decoder") && is_template_file(folder / "special_tokens_map.json")) {
     add_named_tokens(file_json(folder / "special_tokens_map.json"), false, result);
   }
-  if (is_template_file(folder / "chat_template.jinja")) result.by_name["default"] = file_text(folder / "chat_template.jinja");
+  if (is_template_file(folder / "chat_template.jinja"))
+    result.by_name["default"] = file_text(folder / "chat_template.jinja");
   for (const std::string& name : additional_chat_templates(folder.string())) {
     result.by_name[fs::path(name).stem().string()] = file_text(folder / name);
   }
@@ -98,7 +99,7 @@ ChatTemplates templates_of_gguf(const GgufMetadata& metadata) {
     result.by_name[name.empty() ? "default" : std::string(name.substr(1))] = *metadata.string(key);
   }
   constexpr std::pair<const char*, const char*> kTokens[] = {
-      {"bos", "bos_token"},       {"eos", "eos_token"},     {"unknown", "unk_token"}, {"seperator", "sep_token"},
+      {"bos", "bos_token"},     {"eos", "eos_token"}, {"unknown", "unk_token"}, {"seperator", "sep_token"},
       {"padding", "pad_token"}, {"cls", "cls_token"}, {"mask", "mask_token"}};
   const auto tokens = metadata.strings("tokenizer.ggml.tokens");
   if (!tokens) return result;
@@ -127,7 +128,8 @@ std::vector<std::string> additional_chat_templates(const std::string& folder) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(fs::path(folder) / kTemplateFolder, error)) {
     const std::string name = entry.path().filename().string();
-    if (name.ends_with(kTemplateEnding) && is_template_file(entry.path())) names.push_back(std::string(kTemplateFolder) + "/" + name);
+    if (name.ends_with(kTemplateEnding) && is_template_file(entry.path()))
+      names.push_back(std::string(kTemplateFolder) + "/" + name);
   }
   std::sort(names.begin(), names.end());
   return names;

@@ -14,7 +14,8 @@
 
 namespace vitrine {
 
-/// The templates of a model by name, usually one named "default", and its special tokens by the names of their variables
+/// The templates of a model by name, usually one named "default", and its special tokens by the names of their
+/// variables
 /// (`bos_token`).
 struct ChatTemplates {
   std::map<std::string, std::string> by_name;

@@ -49,7 +49,8 @@ std::vector<std::int32_t> SentencePieceTokenizer::encode(std::string_view text, 
     encoder_.encode(text, {}, ids, recorder);
     return ids;
   }
-  if (model().bos && policy == SpecialTokens::apply) add_token(*model().bos, Explanation::Token::From::policy, ids, recorder);
+  if (model().bos && policy == SpecialTokens::apply)
+    add_token(*model().bos, Explanation::Token::From::policy, ids, recorder);
   std::size_t begin = 0;
   special_.each_match(text, [&](std::size_t i, PrefixTrie::Match special) {
     encoder_.encode(text.substr(begin, i - begin), {begin == 0, false}, ids, recorder);

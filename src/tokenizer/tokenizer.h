@@ -16,8 +16,8 @@ namespace vitrine {
 
 /// How encode treats special tokens (BOS, EOS, control tokens).
 enum class SpecialTokens {
-  apply,  ///< adds the tokenizer's BOS and EOS and recognizes special tokens that are written in the text
-  none,   ///< adds none and recognizes none
+  apply,    ///< adds the tokenizer's BOS and EOS and recognizes special tokens that are written in the text
+  none,     ///< adds none and recognizes none
   written,  ///< recognizes those that are written in the text and adds none: for text that a chat template has made
 };
 

@@ -227,7 +227,7 @@ std::vector<SiteValue> LanguageModel::trace(const Prompt& prompt, const TraceOpt
   Arena arena;
   Pass pass = call.context().make_pass(arena, {{0, n_rows, 0, nullptr}});
   pass.logits = {LogitRequest::Rows::range, 0, n_rows, {}};
-  state_->checkpoint.model->forward(pass, tokens);
+  call.context().forward(pass, tokens);
   recorder.check_all_met();
   return seen;
 }

@@ -237,7 +237,7 @@ TEST_F(Piece, CBothUsesOfTheEmbeddingAndTheUpdate) {
   const Tensor x = embed(p, table, ids);
   const Tensor h = tensor({1, 4}, kHidden);
   tape.record("given", {}, h, [] {});
-  const Tensor loss = next_token_loss(p, linear(p, {}, h, &table), targets);
+  const Tensor loss = next_token_loss(p, linear(p, {}, h, {}, &table), targets);
   tape.grad(loss).data[0] = 1;
   for (std::size_t t = 0; t < 5; ++t) {
     float sum = 0;

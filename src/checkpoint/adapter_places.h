@@ -1,0 +1,42 @@
+// The linear maps of a base that adapters change, under the names of each format of adapters.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/load.h"
+#include "checkpoint/tensor_rules.h"
+
+namespace vitrine {
+
+enum class AdapterFormat : std::uint8_t { peft, gguf };
+
+/// A row of a stored matrix: row `row` of the part-th map.
+struct PartRow {
+  std::size_t part = 0;
+  std::int64_t row = 0;
+};
+
+/// A module of the base in a format: one stored weight, which may hold several maps.
+struct AdapterPlace {
+  std::string module;              ///< `model.layers.0.self_attn.qkv_proj`, `blk.0.attn_q.weight`
+  std::vector<std::string> ours;   ///< Names of weights. Of stacked experts: one each.
+  std::int64_t layer = -1;         ///< −1: outside the layers.
+  bool transposed = false;         ///< The base stores the weight as `[in, out]`.
+  bool stacks_experts = false;     ///< A and B have a dimension for the expert before the others.
+  std::int64_t cols = 0;           ///< Elements of a row of x.
+  std::vector<std::int64_t> rows;  ///< Of each map.
+  std::vector<PartRow> order;      ///< The map and the row of each stored row; empty for stacked experts.
+};
+
+/// All names by which the format may call the modules of this base. Throws Unsupported if GGUF has no architecture for
+/// it.
+std::vector<AdapterPlace> all_places(const Checkpoint& base, AdapterFormat format);
+/// The modules under the one name that files written for this base use.
+std::vector<AdapterPlace> usual_places(const Checkpoint& base, AdapterFormat format);
+
+/// Whether an adapter can change a parameter: the weight of a linear map.
+bool is_adaptable(std::string_view name);
+
+}  // namespace vitrine

@@ -1,0 +1,24 @@
+#include "cli/tokenizer_keys.h"
+
+#include "base/error.h"
+#include "tokenizer/gguf_tokenizer_keys.h"
+
+namespace vitrine::cli {
+
+GgufKeys tokenizer_keys(const Options& o, const std::string& model, const Checkpoint& checkpoint,
+                        std::string& why_none) {
+  const std::string& path = o.tokenizer.empty() ? checkpoint.tokenizer_path : o.tokenizer;
+  try {
+    if (path.empty()) throw BadInput(model, "contains no tokenizer; give --tokenizer");
+    return gguf_tokenizer_keys(path, {checkpoint.model->config().vocab_size, checkpoint.bos_id, checkpoint.stop_ids});
+  } catch (const BadInput& e) {
+    if (!o.tokenizer.empty()) throw;
+    why_none = e.what();
+  } catch (const Unsupported& e) {
+    if (!o.tokenizer.empty()) throw;
+    why_none = e.what();
+  }
+  return no_gguf_tokenizer();
+}
+
+}  // namespace vitrine::cli

@@ -1,0 +1,203 @@
+#include "ops/adapt.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "ops/elementwise.h"
+#include "ops/linear.h"
+
+namespace vitrine {
+namespace {
+
+/// What one adapter does to a map, with the scale of its use.
+struct Use {
+  const LowRank* low;
+  double scale;  // s
+
+  float factor() const { return static_cast<float>(scale); }
+};
+
+/// Consecutive rows of a value that the same adapters change.
+struct Run {
+  std::int64_t first = 0, count = 0;
+  std::vector<Use> uses;
+
+  bool is_plain() const { return uses.size() == 1 && !uses.front().low->magnitudes; }
+};
+
+std::vector<Use> uses_of(AppliedAdapters adapters, std::string_view weight) {
+  std::vector<Use> uses;
+  for (const AppliedAdapter& applied : adapters) {
+    const LowRank* const low = applied.adapter->find(weight);
+    if (low != nullptr) uses.push_back({low, low->scale * applied.scale});
+  }
+  return uses;
+}
+
+bool same(AppliedAdapters a, AppliedAdapters b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
+
+/// The runs of a value of `n` rows that any adapter changes.
+std::vector<Run> runs_of(Pass& p, std::string_view weight, std::int64_t n) {
+  const std::vector<Segment>& segments = p.segments_of(p.rows.stack);
+  if (segments.empty() || n == 0) return {};
+  const AppliedAdapters first = segments.front().adapters;
+  const bool all_same =
+      std::all_of(segments.begin(), segments.end(), [&](const Segment& s) { return same(s.adapters, first); });
+  if (all_same) {
+    std::vector<Use> uses = uses_of(first, weight);
+    if (uses.empty()) return {};
+    return {{0, n, std::move(uses)}};
+  }
+  const auto adapters_of = [&](std::int64_t row) {
+    if (p.rows.chosen) row = (*p.rows.chosen)[static_cast<std::size_t>(row)];
+    const auto after = std::upper_bound(segments.begin(), segments.end(), row,
+                                        [](std::int64_t r, const Segment& s) { return r < s.first_row; });
+    return std::prev(after)->adapters;
+  };
+  std::vector<Run> runs;
+  for (std::int64_t begin = 0, end = 0; begin < n; begin = end) {
+    const AppliedAdapters adapters = adapters_of(begin);
+    while (end < n && same(adapters_of(end), adapters)) ++end;
+    if (std::vector<Use> uses = uses_of(adapters, weight); !uses.empty()) {
+      runs.push_back({begin, end - begin, std::move(uses)});
+    }
+  }
+  return runs;
+}
+
+Tensor rows_of_run(Pass& p, const Run& run, const Tensor& x) {
+  return run.count == x.rows() ? x : row_range(p, x, run.first, run.count);
+}
+
+/// y[first + t] += B · u[t], in place.
+void add_product(Pass& p, const Param& b, const Tensor& u, const Tensor& y, std::int64_t first) {
+  const std::int64_t r = u.row_size(), n_out = y.row_size();
+  multiply(p, view_of(u.data, u.rows(), r, r), b.view, y.row(first), n_out, Into::add);
+  if (p.ledger != nullptr) {
+    const double flops = 2 * static_cast<double>(u.rows()) * static_cast<double>(r) * static_cast<double>(n_out);
+    p.ledger->enter("linear", std::span(&u, 1), y.row_range(first, u.rows()));
+    p.ledger->reads(b);
+    p.ledger->charge({.flops = flops, .visible_flops = flops});
+  }
+  if (!p.is_taped()) return;
+  p.training.tape->watch(y, [&p, &b, u, r, n_out, first](const Tensor& dy) {
+    const Tensor dz = dy.row_range(first, u.rows()), du = p.grad(u);
+    add_weight_gradient(p, u, dz, b);
+    multiply(p, view_of(dz.data, dz.rows(), n_out, n_out), transposed(b.view), du.data, r, Into::add);
+  });
+}
+
+/// f ⊙ (y + z), f = m / ‖W + s · B · A‖.
+Tensor rescale(Pass& p, const Magnitudes& magnitudes, double s, const Tensor& y, const Tensor& z) {
+  const std::int64_t n_out = magnitudes.vector.shape[0], n = y.row_size();
+  const auto f = std::make_shared<std::vector<float>>();
+  if (!p.shapes_only) *f = magnitudes.factors(p.vector(magnitudes.vector), s);
+  const Tensor sum = add(p, y, z), result = p.tensor(sum.shape);
+  p.for_rows(sum.rows(), n, [&](std::int64_t t) {
+    for (std::int64_t i = 0; i < n; i += n_out) {
+      for (std::int64_t o = 0; o < n_out; ++o) {
+        result.row(t)[i + o] = (*f)[static_cast<std::size_t>(o)] * sum.row(t)[i + o];
+      }
+    }
+  });
+  p.record("rescale", {sum}, result, [&p, &magnitudes, s, n_out, n, f, sum, result] {
+    const Tensor dsum = p.grad(sum), dy = p.grad(result), dm = p.grad(magnitudes.vector);
+    p.for_rows(sum.rows(), n, [&](std::int64_t t) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        dsum.row(t)[i] += (*f)[static_cast<std::size_t>(i % n_out)] * dy.row(t)[i];
+      }
+    });
+    if (dm.data == nullptr) return;
+    p.for_rows(n_out, sum.rows(), [&](std::int64_t o) {
+      double slope = 0;
+      for (std::int64_t t = 0; t < sum.rows(); ++t) {
+        for (std::int64_t i = o; i < n; i += n_out) {
+          slope += static_cast<double>(dy.row(t)[i]) * static_cast<double>(sum.row(t)[i]);
+        }
+      }
+      dm.data[o] += static_cast<float>(slope / magnitudes.norm(static_cast<std::size_t>(o), s));
+    });
+  });
+  return result;
+}
+
+Tensor difference(Pass& p, const Tensor& a, const Tensor& b) {
+  const std::int64_t n = a.row_size();
+  const Tensor y = p.tensor(a.shape);
+  p.for_rows(a.rows(), n, [&](std::int64_t t) {
+    for (std::int64_t i = 0; i < n; ++i) y.row(t)[i] = a.row(t)[i] - b.row(t)[i];
+  });
+  p.record("difference", {a, b}, y, [&p, n, a, b, y] {
+    const Tensor da = p.grad(a), db = p.grad(b), dy = p.grad(y);
+    p.for_rows(a.rows(), 2 * n, [&](std::int64_t t) {
+      p.kernels.add(da.row(t), dy.row(t), n, da.row(t));
+      p.kernels.add_scaled(dy.row(t), n, -1.0f, db.row(t));
+    });
+  });
+  return y;
+}
+
+/// What the adapters of a run add to its rows y.
+Tensor added_to_run(Pass& p, const Run& run, const Tensor& x, const Tensor& y, const LowRankProduct& product) {
+  Tensor sum, result;  // of the products alone; y after all adapters, once one has rescaled it
+  for (const Use& use : run.uses) {
+    const Tensor z = product(*use.low, use.factor(), x).reshaped(y.shape);
+    if (use.low->magnitudes) {
+      const Tensor before = result.data != nullptr ? result : sum.data != nullptr ? add(p, y, sum) : y;
+      result = rescale(p, *use.low->magnitudes, use.scale, before, z);
+    } else if (result.data != nullptr) {
+      result = add(p, result, z);
+    } else {
+      sum = sum.data != nullptr ? add(p, sum, z) : z;
+    }
+  }
+  return result.data != nullptr ? difference(p, result, y) : sum;
+}
+
+/// `[T, …]`: the parts of the runs at their rows, and zeros elsewhere.
+Tensor spread(Pass& p, const std::vector<Run>& runs, const std::vector<Tensor>& parts, const Shape& shape) {
+  if (parts.front().shape == shape) return parts.front();
+  const Tensor all = p.filled(shape, 0.0f);
+  for (std::size_t i = 0; i < runs.size(); ++i) p.copy(parts[i].data, parts[i].count(), all.row(runs[i].first));
+  std::vector<std::int64_t> first;
+  for (const Run& run : runs) first.push_back(run.first);
+  p.record("spread", parts, all, [&p, parts, first, all] {
+    const Tensor dall = p.grad(all);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      accumulate(p, dall.row_range(first[i], parts[i].rows()), p.grad(parts[i]));
+    }
+  });
+  return all;
+}
+
+}  // namespace
+
+Tensor adapted(Pass& p, std::string_view weight, const Tensor& x, const Tensor& y,
+               const std::optional<AddedSite>& added, const LowRankProduct& product) {
+  const std::vector<Run> runs = runs_of(p, weight, x.rows());
+  if (runs.empty()) return y;
+  const auto reduced = [&](const LowRank& low, float factor, const Tensor& rows) {  // s · A · x
+    return scale(p, factor, vitrine::product(p, *low.a, rows));
+  };
+  const bool is_tapped = added && p.wants(added->id);
+  const bool in_place = !product && !is_tapped && std::all_of(runs.begin(), runs.end(), std::mem_fn(&Run::is_plain));
+  if (in_place) {
+    for (const Run& run : runs) {
+      const Use& use = run.uses.front();
+      add_product(p, use.low->b, reduced(*use.low, use.factor(), rows_of_run(p, run, x)), y, run.first);
+    }
+    return y;
+  }
+  const LowRankProduct of_map = [&](const LowRank& low, float factor, const Tensor& rows) {
+    return vitrine::product(p, low.b, reduced(low, factor, rows));
+  };
+  std::vector<Tensor> parts;
+  for (const Run& run : runs) {
+    parts.push_back(added_to_run(p, run, rows_of_run(p, run, x), rows_of_run(p, run, y), product ? product : of_map));
+  }
+  Tensor sum = spread(p, runs, parts, y.shape);
+  if (is_tapped) sum = p.tap(added->id, sum.reshaped(added->shape.value_or(y.shape))).reshaped(y.shape);
+  return add(p, y, sum);
+}
+
+}  // namespace vitrine
