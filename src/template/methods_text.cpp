@@ -16,6 +16,7 @@ std::string_view text_of(const Arguments& a) { return a.positional[0].text(); }
 
 /// A result: Markup if the method is one of Markup.
 Value like_self(Renderer& r, const Arguments& a, std::string_view text) { return r.text(text, self_of(a).is_markup()); }
+Value like_self(Renderer& r, const Arguments& a, const Draft& text) { return r.text(text, self_of(a).is_markup()); }
 Value part_of_self(Renderer& r, const Arguments& a, std::string_view part) {
   return r.part(part, self_of(a).is_markup());
 }
@@ -43,10 +44,11 @@ Value changed(Renderer& r, Arguments& a) {
 
 template <bool left, bool right>
 Value stripped(Renderer& r, Arguments& a) {
-  no_keywords(a, "strip");
-  const auto [self, chars] = a.bind<2>("strip", {"self", "chars"}, 1);
+  const char* const name = left && right ? "strip" : left ? "lstrip" : "rstrip";
+  no_keywords(a, name);
+  const auto [self, chars] = a.bind<2>(name, {"self", "chars"}, 1);
   if (chars.is_missing() || chars.is_none()) return part_of_self(r, a, strip(self.text(), left, right));
-  if (!chars.is_string()) throw type_error("strip arg must be None or str, not {}", type_name(chars));
+  if (!chars.is_string()) throw type_error("{} arg must be None or str", name);
   const std::string_view removed = chars.text();
   return part_of_self(r, a, strip(self.text(), left, right, &removed));
 }
@@ -176,10 +178,11 @@ Value replace_text(Renderer& r, Arguments& a) {
   no_keywords(a, "replace");
   const auto [self, old, made, count] = a.bind<4>("replace", {"self", "old", "new", "count"}, 3);
   const std::string_view from = need_text(old, "replace");
-  const std::string to = argument_text(a, made, "replace");
+  const std::string escaped_to = argument_text(a, made, "replace");
+  const std::string_view to = self.is_markup() ? std::string_view(escaped_to) : made.text();
   std::int64_t left = count.is_missing() ? -1 : to_index(count);
   const std::string_view text = self.text();
-  std::string out;
+  Draft out = r.new_draft();
   std::size_t at = 0;
   while (left != 0) {
     std::size_t next = from.empty() ? at : text.find(from, at);
@@ -197,19 +200,20 @@ Value replace_text(Renderer& r, Arguments& a) {
     out += text.substr(at, next - at);
     at = next;
   }
-  return like_self(r, a, out + std::string(text.substr(at)));
+  out += text.substr(at);
+  return like_self(r, a, out);
 }
 
 Value join_text(Renderer& r, Arguments& a) {
   no_keywords(a, "join");
   const auto [self, iterable] = a.bind<2>("join", {"self", "iterable"}, 2);
   if (!is_iterable(iterable)) throw type_error("can only join an iterable");
-  std::string out;
+  Draft out = r.new_draft();
   std::size_t i = 0;
   for (const Value& item : r.items(iterable)) {
     if (i > 0) out += self.text();
-    if (self.is_markup()) {
-      out += item.is_markup() ? std::string(item.text()) : escaped(str(item));
+    if (self.is_markup() && !item.is_markup()) {
+      out += escaped(str(item));
     } else {
       if (!item.is_string()) throw type_error("sequence item {}: expected str instance, {} found", i, type_name(item));
       out += item.text();

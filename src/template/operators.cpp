@@ -22,10 +22,17 @@ bool are_numbers(const Value& a, const Value& b) { return a.is_number() && b.is_
 
 Value joined(Renderer& renderer, const Value& a, const Value& b) {
   const bool is_markup = a.is_markup() || b.is_markup();
-  std::string text;
+  Draft text = renderer.new_draft();
   text.reserve(a.text().size() + b.text().size());
-  text += is_markup && !a.is_markup() ? escaped(a.text()) : a.text();
-  text += is_markup && !b.is_markup() ? escaped(b.text()) : b.text();
+  const auto add = [&](const Value& v) {
+    if (is_markup && !v.is_markup()) {
+      text += escaped(v.text());
+    } else {
+      text += v.text();
+    }
+  };
+  add(a);
+  add(b);
   renderer.step(static_cast<std::int64_t>(text.size() / 256));
   return renderer.text(text, is_markup);
 }
@@ -51,7 +58,7 @@ Value repeated(Renderer& renderer, const Value& sequence, const Value& count) {
   renderer.heap().check(size * times);
   renderer.step(static_cast<std::int64_t>(size * times / 256));
   if (sequence.is_string()) {
-    std::string text;
+    Draft text = renderer.new_draft();
     text.reserve(size * times);
     if (size > 0) {
       for (std::size_t i = 0; i < times; ++i) text += sequence.text();

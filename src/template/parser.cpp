@@ -65,7 +65,7 @@ bool Parser::skip_word(std::string_view word) {
   return is;
 }
 
-void Parser::fail(const std::string& what, int line) const { throw error("syntax", "{} (line {})", what, line); }
+void Parser::fail(const std::string& what, int line) const { throw syntax_error(what, line); }
 
 void Parser::fail_expected(std::string_view expected) const {
   if (current().type == Token::Type::end) {

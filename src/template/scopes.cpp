@@ -284,8 +284,8 @@ class Resolver {
     if (e.kind == Expression::Kind::filter || e.kind == Expression::Kind::test) {
       const auto& apply = static_cast<const Apply&>(e);
       if (apply.builtin == nullptr && !frame.is_soft) {
-        throw error("syntax", "No {} named {}. (line {})", e.kind == Expression::Kind::filter ? "filter" : "test",
-                    repr_text(apply.name), e.line);
+        const char* const what = e.kind == Expression::Kind::filter ? "filter" : "test";
+        throw syntax_error(fmt::format("No {} named {}.", what, repr_text(apply.name)), e.line);
       }
     }
     for_each_part(e, [&](Expression& part) { expression(part, parts); });
@@ -358,8 +358,7 @@ class Resolver {
       case Sort::leave:
         if (!frame.in_loop) {
           const bool is_break = static_cast<Leave&>(s).is_break;
-          throw error("syntax", "{} (line {})", is_break ? "'break' outside loop" : "'continue' not properly in loop",
-                      s.line);
+          throw syntax_error(is_break ? "'break' outside loop" : "'continue' not properly in loop", s.line);
         }
         return;
     }
@@ -403,7 +402,7 @@ class Resolver {
     Reads stores({});
     stores.statement(loop);
     if (stores.stores_loop()) {
-      throw error("syntax", "Can't assign to special loop variable in for-loop target (line {})", loop.line);
+      throw syntax_error("Can't assign to special loop variable in for-loop target", loop.line);
     }
     expression(*loop.target, {body});
     expression(*loop.iterable, frame);
@@ -459,10 +458,10 @@ class Resolver {
       if (name != "caller") continue;
       f.explicit_caller = true;
       if (f.reads_caller && i + f.defaults.size() < f.parameters.size()) {
-        throw error("syntax",
-                    "When defining macros or call blocks the special \"caller\" argument must be omitted or be given a "
-                    "default. (line {})",
-                    line);
+        throw syntax_error(
+            "When defining macros or call blocks the special \"caller\" argument must be omitted or be given a "
+            "default.",
+            line);
       }
     }
     if (f.reads_caller && !f.explicit_caller) scope.declare("caller");
