@@ -103,7 +103,7 @@ void Evaluator::export_names(const std::vector<Name*>& names) {
 
 Value Evaluator::evaluate(const Expression& e) {
   using Sort = Expression::Kind;
-  if (e.kind == Sort::constant) return static_cast<const Constant&>(e).value;
+  if (e.kind == Sort::constant) return static_cast<const Literal&>(e).value;
   if (e.kind == Sort::name) return evaluate_name(static_cast<const Name&>(e));
   const Nesting nesting(*this);
   step();

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/math.h"
 #include "template/format.h"
 #include "template/percent_format.h"
 #include "template/renderer.h"
@@ -97,10 +98,25 @@ void divide_floor(double a, double b, double& quotient, double& remainder) {
   }
 }
 
+/// x ** y of floats.
+double real_power(double x, double y) {
+  if (y == 0 || x == 1) return 1;
+  if (std::isnan(x) || std::isnan(y)) return std::nan("");
+  const bool is_negative = std::signbit(x) && std::isfinite(y) && std::fmod(y, 2) != 0;
+  const double size = std::fabs(x);
+  double result = 1;
+  if (size == 0 || std::isinf(size) || std::isinf(y)) {
+    if (size != 1) result = (size > 1) == (y > 0) ? HUGE_VAL : 0.0;
+  } else {
+    result = math::pow(size, y);
+  }
+  return is_negative ? -result : result;
+}
+
 Value integer_power(std::int64_t base, std::int64_t exponent) {
   if (exponent < 0) {
     if (base == 0) fail_zero("0.0 cannot be raised to a negative power");
-    return real(std::pow(static_cast<double>(base), static_cast<double>(exponent)));
+    return real(real_power(static_cast<double>(base), static_cast<double>(exponent)));
   }
   std::int64_t result = 1;
   while (exponent > 0) {
@@ -207,7 +223,7 @@ Value power(Renderer&, const Value& a, const Value& b) {
   if (x < 0 && std::isfinite(x) && std::isfinite(y) && y != std::floor(y)) {
     throw error("unsupported", "complex numbers are not supported");
   }
-  const double result = std::pow(x, y);
+  const double result = real_power(x, y);
   if (std::isinf(result) && std::isfinite(x) && std::isfinite(y)) {
     throw error("OverflowError", "(34, 'Numerical result out of range')");
   }

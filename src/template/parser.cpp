@@ -321,7 +321,7 @@ Statement* Parser::parse_autoescape() {
   const Escape outer = escape_;
   escape_ = Escape::at_run_time;
   if (scope->value->kind == Expression::Kind::constant) {
-    escape_ = is_true(static_cast<Constant*>(scope->value)->value) ? Escape::on : Escape::off;
+    escape_ = is_true(static_cast<Literal*>(scope->value)->value) ? Escape::on : Escape::off;
   }
   scope->body = parse_until({"endautoescape"}, true);
   escape_ = outer;

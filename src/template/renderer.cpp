@@ -199,9 +199,9 @@ Value Renderer::slice(const Value& object, const Value& start, const Value& stop
   this->step(s.count / 64);
   if (object.is_string()) return text_slice(*this, object, s);
   if (object.is(Kind::range)) {
-    const Range& r = *object.range;
+    const IntegerRange& r = *object.range;
     const std::int64_t first = r.at(s.start), by = r.step * s.step;
-    return range(heap_.make<Range>(Range{first, r.at(s.stop), by, s.count}));
+    return range(heap_.make<IntegerRange>(IntegerRange{first, r.at(s.stop), by, s.count}));
   }
   List* const made = heap_.make<List>(heap_);
   made->items.reserve(static_cast<std::size_t>(s.count));
