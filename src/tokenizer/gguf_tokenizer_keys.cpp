@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "tokenizer/chat_templates.h"
 #include "tokenizer/gguf_pre.h"
 #include "tokenizer/gguf_vocab.h"
 #include "tokenizer/sentencepiece_model.h"
@@ -209,16 +210,22 @@ std::string file_of(const std::string& path) {
   throw BadInput(path, "expected tokenizer.model or tokenizer.json in the folder, got neither");
 }
 
-}  // namespace
-
-GgufKeys gguf_tokenizer_keys(const std::string& path, const GgufTokenizerNeeds& needs) {
-  const std::string file_path = file_of(path);
+GgufKeys keys_of_file(const std::string& file_path, const GgufTokenizerNeeds& needs) {
   const auto file = MappedFile::open(file_path);
   const std::string_view text = file->text();
   if (text.starts_with("GGUF")) return copied_keys(*file, needs.vocab_size);
   if (text.starts_with('\n')) return sentencepiece_keys(*file, needs.vocab_size);
   if (text.starts_with('{')) return byte_level_keys(text, file_path, needs);
   throw Unsupported(file_path, "a tokenizer of this format cannot be written to a GGUF file");
+}
+
+}  // namespace
+
+GgufKeys gguf_tokenizer_keys(const std::string& path, const GgufTokenizerNeeds& needs) {
+  GgufKeys keys = keys_of_file(file_of(path), needs);
+  std::error_code error;
+  if (fs::is_directory(path, error)) keys.add(gguf_chat_template_keys(load_chat_templates(path)));
+  return keys;
 }
 
 GgufKeys no_gguf_tokenizer() {

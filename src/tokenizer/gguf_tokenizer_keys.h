@@ -17,11 +17,12 @@ struct GgufTokenizerNeeds {
   std::vector<std::int32_t> stop_ids;  ///< Of the checkpoint.
 };
 
-/// The keys of the tokenizer at `path`, which is a file or a folder with a tokenizer.model or, otherwise, a
-/// tokenizer.json. Pads it with unused tokens to the size of the model's vocabulary. Supports SentencePiece BPE, GGUF
-/// files, and byte-level BPE of a tokenizer.json whose pre-tokenizer has a name in GGUF; the normalizer NFC is omitted,
-/// as in llama.cpp's conversion, because llama.cpp has no normalizers. Throws Unsupported for other tokenizers,
-/// BadInput if there is none, BadCheckpoint if it is malformed or larger than the model's vocabulary.
+/// The keys of the tokenizer at `path`, and of the chat templates if it is a folder. `path` is a file, or a folder with
+/// a tokenizer.model or, otherwise, a tokenizer.json. Pads the tokenizer with unused tokens to the size of the model's
+/// vocabulary. Supports SentencePiece BPE, GGUF files, and byte-level BPE of a tokenizer.json whose pre-tokenizer has a
+/// name in GGUF; the normalizer NFC is omitted, as in llama.cpp's conversion, because llama.cpp has no normalizers.
+/// Throws Unsupported for other tokenizers, BadInput if there is none, BadCheckpoint if it is malformed or larger than
+/// the model's vocabulary.
 GgufKeys gguf_tokenizer_keys(const std::string& path, const GgufTokenizerNeeds& needs);
 
 /// The keys of a file without a tokenizer.

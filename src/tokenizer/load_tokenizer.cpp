@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "tokenizer/bert_vocab.h"
+#include "tokenizer/chat_templates.h"
 #include "tokenizer/gguf_vocab.h"
 #include "tokenizer/llama2c.h"
 #include "tokenizer/marian.h"
@@ -145,11 +146,15 @@ std::vector<TokenizerFile> tokenizer_files(const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
     std::vector<TokenizerFile> files;
-    for (const char* name : {"tokenizer.json", "target_tokenizer.json", "tokenizer.model", "tokenizer.bin",
-                             "vocab.json", "merges.txt", "source.spm", "target.spm", "target_vocab.json", "vocab.txt",
-                             "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"}) {
+    for (const char* name :
+         {"tokenizer.json", "target_tokenizer.json", "tokenizer.model", "tokenizer.bin", "vocab.json", "merges.txt",
+          "source.spm", "target.spm", "target_vocab.json", "vocab.txt", "tokenizer_config.json",
+          "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"}) {
       const std::filesystem::path file = std::filesystem::path(path) / name;
       if (std::filesystem::is_regular_file(file, error)) files.push_back({file.string(), name});
+    }
+    for (const std::string& name : additional_chat_templates(path)) {
+      files.push_back({(std::filesystem::path(path) / name).string(), name});
     }
     return files;
   }

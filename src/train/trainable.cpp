@@ -41,6 +41,7 @@ void copy_dense(const MatrixView& view, float* to, ThreadPool& pool, const Kerne
 void copy_tokenizer(const std::string& from, const fs::path& folder) {
   if (from.empty()) return;
   for (const TokenizerFile& file : tokenizer_files(from)) {
+    fs::create_directories((folder / file.name).parent_path());
     write_file((folder / file.name).string(), MappedFile::open(file.path)->text());
   }
   if (!fs::exists(folder / "tokenizer.json") || fs::exists(folder / "tokenizer_config.json")) return;

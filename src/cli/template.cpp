@@ -1,0 +1,196 @@
+// vitrine template: renders conversations with the chat template of a model.
+#include <mutex>
+
+#include "base/mapped_file.h"
+#include "cli/commands.h"
+#include "cli/lines.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "template/chat_template.h"
+#include "template/value.h"
+#include "tokenizer/chat_templates.h"
+
+namespace vitrine::cli {
+namespace {
+
+struct TemplateOptions : Options {
+  std::string model, messages, tools, documents, now;
+  std::vector<std::string> set;
+  bool no_prompt = false, lines = false;
+
+  TemplateClock clock() const { return now.empty() ? TemplateClock::now() : TemplateClock::parse(now); }
+};
+
+/// The model that MODEL names: its templates, and its tokenizer if it has one.
+struct TemplateModel {
+  explicit TemplateModel(const TemplateOptions& o) {
+    const std::string tokenizer_path = o.tokenizer.empty() ? o.model : o.tokenizer;
+    if (!o.model.empty()) templates = load_chat_templates(o.model);
+    if (tokenizer_path.empty() || tokenizer_path.ends_with(".jinja")) return;
+    try {
+      tokenizer = load_tokenizer(tokenizer_path, o.tokenizer_options);
+    } catch (const BadInput&) {
+      if (!o.tokenizer.empty()) throw;  // a folder with a template alone is enough
+    }
+  }
+
+  ChatTemplates templates;
+  std::unique_ptr<const Tokenizer> tokenizer;
+};
+
+Json answer_json(const RenderedTemplate& rendered, const Tokenizer* tokenizer) {
+  Json answer = {{"text", rendered.text}, {"assistant", rendered.assistant}};
+  if (tokenizer != nullptr) answer["ids"] = tokenizer->encode(rendered.text, SpecialTokens::written);
+  return answer;
+}
+
+TemplateData parse_file(const std::string& path) {
+  if (path == "-") return TemplateData::parse(read_text(path), "stdin");
+  return TemplateData::parse(MappedFile::open(path)->text(), path);
+}
+
+/// Parsed templates by their text, for requests that bring their own.
+class TemplateCache {
+ public:
+  std::shared_ptr<const ChatTemplate> get(const std::string& source) {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto known = templates_.find(source);
+      if (known != templates_.end()) return known->second;
+    }
+    auto parsed = std::make_shared<const ChatTemplate>(source);
+    const std::lock_guard lock(mutex_);
+    if (templates_.size() >= kMaxTemplates) templates_.clear();
+    templates_[source] = parsed;
+    return parsed;
+  }
+
+ private:
+  static constexpr std::size_t kMaxTemplates = 256;
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<const ChatTemplate>> templates_;
+};
+
+const jinja::Value* need(const TemplateData& request, std::string_view name, jinja::Kind kind, const char* expected) {
+  const jinja::Value* const value = request.member(name);
+  if (value == nullptr || value->is_none()) return nullptr;
+  if (!value->is(kind)) throw BadInput(name, "expected {}, got {}", expected, jinja::type_name(*value));
+  return value;
+}
+
+/// Reads the members of a request.
+TemplateInput read_request(const TemplateData& request, const TemplateModel& model) {
+  TemplateInput input;
+  input.messages = request.member("messages");
+  input.tools = request.member("tools");
+  input.documents = request.member("documents");
+  if (const auto* prompt = need(request, "add_generation_prompt", jinja::Kind::boolean, "true or false")) {
+    input.add_generation_prompt = prompt->boolean;
+  }
+  input.special_tokens = model.templates.special_tokens;
+  if (const auto* special = need(request, "special", jinja::Kind::dict, "an object of special tokens")) {
+    input.special_tokens.clear();
+    for (const auto& [name, token] : special->dict->entries) {
+      if (token.is_none()) continue;
+      if (!token.is_string()) throw BadInput("special", "expected text as {}", name.text());
+      input.special_tokens.emplace_back(name.text(), token.text());
+    }
+  }
+  if (const auto* variables = need(request, "vars", jinja::Kind::dict, "an object of variables")) {
+    for (const auto& [name, value] : variables->dict->entries) input.variables.emplace_back(name.text(), &value);
+  }
+  return input;
+}
+
+std::string error_line(const TemplateError& e) { return json_line({{"error", e.message()}, {"kind", e.kind()}}); }
+
+/// Answers one request per line of stdin with one JSON object per line.
+void answer_requests(const TemplateOptions& o) {
+  const TemplateModel model(o);
+  const TemplateClock clock = o.clock();
+  TemplateCache cache;
+  ThreadPool pool(o.thread_count());
+  answer_lines(pool, [&](std::string_view line, std::int64_t number) {
+    try {
+      const std::string where = fmt::format("stdin, line {}", number);
+      const TemplateData request = TemplateData::parse(line, where);
+      if (!request.value().is(jinja::Kind::dict)) {
+        throw BadInput(where, "expected a JSON object, got {}", jinja::type_name(request.value()));
+      }
+      TemplateInput input = read_request(request, model);
+      input.now = clock;
+      const auto* own = need(request, "template", jinja::Kind::string, "text");
+      const bool has_tools = input.tools != nullptr && !input.tools->is_none();
+      const std::string source(own != nullptr ? own->text() : model.templates.choose(has_tools, o.model));
+      return json_line(answer_json(cache.get(source)->render(input), model.tokenizer.get()));
+    } catch (const TemplateError& e) {
+      return error_line(e);
+    } catch (const BadInput& e) {
+      return json_line({{"error", e.what()}, {"kind", "input"}});
+    }
+  });
+}
+
+void run_template(const TemplateOptions& o) {
+  if (o.lines) {
+    if (!o.messages.empty()) throw CLI::ValidationError("--messages", "give --messages or --lines, not both");
+    return answer_requests(o);
+  }
+  if (o.model.empty()) throw CLI::RequiredError("MODEL");
+  if (o.messages.empty()) throw CLI::RequiredError("--messages");
+  const TemplateModel model(o);
+  TemplateInput input;
+  input.add_generation_prompt = !o.no_prompt;
+  input.special_tokens = model.templates.special_tokens;
+  input.now = o.clock();
+  const TemplateData messages = parse_file(o.messages);
+  // A file may be a list of messages, or an object with "messages" and "tools", as in files of conversations.
+  const bool is_object = messages.value().is(jinja::Kind::dict);
+  input.messages = is_object ? messages.member("messages") : &messages.value();
+  input.tools = messages.member("tools");
+  if (input.messages != nullptr && input.messages->is(jinja::Kind::list) && input.messages->list->items.empty()) {
+    throw BadInput(o.messages, "expected at least one message, got none");
+  }
+  std::vector<TemplateData> kept;  // values that `input` refers to
+  kept.reserve(o.set.size() + 2);
+  const auto keep = [&](TemplateData data) { return &kept.emplace_back(std::move(data)).value(); };
+  if (!o.tools.empty()) input.tools = keep(parse_file(o.tools));
+  if (!o.documents.empty()) input.documents = keep(parse_file(o.documents));
+  for (const std::string& assignment : o.set) {
+    const std::size_t sign = assignment.find('=');
+    if (sign == assignment.npos || sign == 0) {
+      throw CLI::ValidationError("--set", fmt::format("expected NAME=JSON, got \"{}\"", assignment));
+    }
+    const std::string_view all = assignment;
+    input.variables.emplace_back(all.substr(0, sign), keep(TemplateData::parse(all.substr(sign + 1), "--set")));
+  }
+  const bool has_tools = input.tools != nullptr && !input.tools->is_none();
+  const RenderedTemplate rendered = ChatTemplate(model.templates.choose(has_tools, o.model)).render(input);
+  if (o.json) return print_json(answer_json(rendered, model.tokenizer.get()));
+  print(is_terminal(1) ? rendered.text + "\n" : rendered.text);
+}
+
+}  // namespace
+
+void add_template(CLI::App& program) {
+  CLI::App& command = *program.add_subcommand("template", "Render a conversation with a chat template");
+  const auto o = std::make_shared<TemplateOptions>();
+  command.add_option("MODEL", o->model, "A Hugging Face folder, a GGUF file, or a template whose name ends in .jinja")
+      ->type_name("");
+  command.add_option("--messages", o->messages, "JSON file with the messages (-: stdin)")->type_name("FILE");
+  command.add_option("--tools", o->tools, "JSON file with a list of tools")->type_name("FILE");
+  command.add_option("--documents", o->documents, "JSON file with a list of documents")->type_name("FILE");
+  add_list(command, "--set", o->set, "A variable of the template, as NAME=JSON; may be given several times");
+  command.add_flag("--no-prompt", o->no_prompt, "Do not end with what asks the model for an answer");
+  command
+      .add_option("--now", o->now,
+                  "The date and time that the template reads, such as 2026-01-02T03:04:05 (default: now)")
+      ->type_name("TIME");
+  command.add_flag("--lines", o->lines,
+                   "Read one request per line from stdin: a JSON object with messages and, if wanted, template, tools, "
+                   "documents, vars, special, add_generation_prompt; print one JSON object per line");
+  finish_command(command, o, run_template,
+                 "Example: echo '[{\"role\": \"user\", \"content\": \"Hi\"}]' | vitrine template model/ --messages -");
+}
+
+}  // namespace vitrine::cli

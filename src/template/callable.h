@@ -1,0 +1,73 @@
+// What templates can call: functions, methods of values, macros, blocks.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "template/value.h"
+
+namespace vitrine::jinja {
+
+class Renderer;
+
+struct NamedArgument {
+  std::string_view name;
+  Value value;
+};
+
+/// The arguments of a call. Of a filter, test or method the first one is the value that it is applied to.
+struct Arguments {
+  std::vector<Value> positional;
+  std::vector<NamedArgument> named;
+
+  /// The arguments in the order of a function's parameters, `missing` where one is not given. Throws TemplateError
+  /// (TypeError) for unknown names, too many arguments and fewer than `n_required`.
+  template <std::size_t n>
+  std::array<Value, n> bind(const char* function, const char* const (&names)[n], std::size_t n_required) const {
+    std::array<Value, n> values;
+    bind_to(function, names, n, n_required, values.data());
+    return values;
+  }
+  /// Removes and returns the argument with a name, or `missing`.
+  Value take(std::string_view name);
+
+ private:
+  void bind_to(const char* function, const char* const* names, std::size_t n, std::size_t n_required,
+               Value* values) const;
+};
+
+class Callable {
+ public:
+  virtual std::string_view type_name() const = 0;
+  virtual std::string repr() const = 0;
+  virtual Value call(Renderer& renderer, Arguments& arguments) = 0;
+  /// An attribute that can be read, or `missing`.
+  virtual Value attribute(Renderer&, std::string_view) { return {}; }
+  virtual bool equals(const Callable&) const { return false; }
+
+ protected:
+  ~Callable() = default;
+};
+
+using Builtin = Value(Renderer& renderer, Arguments& arguments);
+
+/// A function of the engine, or a method together with the value that it belongs to.
+class Function final : public Callable {
+ public:
+  constexpr Function(std::string_view name, Builtin* run) : name_(name), run_(run) {}
+  Function(std::string_view name, Builtin* run, const Value& self) : name_(name), run_(run), self_(self) {}
+  std::string_view name() const { return name_; }
+  std::string_view type_name() const override { return self_.is_missing() ? "function" : "builtin_function_or_method"; }
+  std::string repr() const override;
+  Value call(Renderer& renderer, Arguments& arguments) override;
+  bool equals(const Callable& other) const override;
+
+ private:
+  std::string_view name_;
+  Builtin* run_;
+  Value self_{};
+};
+
+}  // namespace vitrine::jinja
