@@ -37,8 +37,8 @@ TEST_F(Template, PassesVariablesToolsDocumentsAndTime) {
 TEST_F(Template, ReadsTheTemplateAndTheTokenizerOfAFolder) {
   const TempFolder model;
   write_file(model / "chat_template.jinja", "<s>{{ messages[0].content }}");
-  EXPECT_EQ(output_of({"template", model.path(), "--messages", messages_}), "<s>Hi");
-  expect_error({"template", folder_.path(), "--messages", messages_}, {"no chat template"});
+  EXPECT_EQ(output_of({"template", model / ".", "--messages", messages_}), "<s>Hi");
+  expect_error({"template", folder_ / ".", "--messages", messages_}, {"no chat template"});
 }
 
 TEST_F(Template, AnswersLines) {

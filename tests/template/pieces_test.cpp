@@ -11,7 +11,7 @@
 namespace vitrine {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;  // the order of keys counts
 
 std::vector<json> lines_of(const std::string& path) {
   std::ifstream file(path);
