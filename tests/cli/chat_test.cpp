@@ -30,8 +30,10 @@ class ChatCommand : public testing::Test {
   }
 
   Arguments chat(const Arguments& more) const {
-    Arguments all = {"chat", model_, "--max-tokens", "6"};
+    Arguments all = {"chat", model_};
     all.insert(all.end(), more.begin(), more.end());
+    const bool has_length = std::find(more.begin(), more.end(), "--max-tokens") != more.end();
+    if (!has_length) all.insert(all.end(), {"--max-tokens", "6"});
     return all;
   }
   static std::vector<Json> lines_of(const std::string& out) {
@@ -89,6 +91,8 @@ TEST_F(ChatCommand, AnswersEqualThoseOfGenerate) {
                                     Arguments{"--seed", "5", "--kv", "f16"}}) {
     const std::vector<Json> t = turns(sampling, input);
     ASSERT_EQ(t.size(), 4U);
+    EXPECT_EQ(t[1]["seed"], 5);
+    EXPECT_EQ(t[2]["seed"], 6);
     EXPECT_EQ(t[1]["prompt_ids"], t[2]["prompt_ids"]);
     EXPECT_EQ(t[2]["reused_tokens"].get<std::size_t>(), t[2]["prompt_ids"].size() - 1);
     for (const Json& turn : t) {
@@ -108,6 +112,15 @@ TEST_F(ChatCommand, TheTokenAfterAnAnswerEndsIt) {
   EXPECT_EQ(t[0]["message"]["content"], "");
   write_file(folder_ / "plain.jinja", "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}");
   EXPECT_EQ(turns({"--greedy", "--template", folder_ / "plain.jinja"}, "a\n")[0]["finish_reason"], "length");
+}
+
+TEST_F(ChatCommand, SpecialTokensCountOnlyWhereTheTemplateWroteThem) {
+  const Json ids = turns({"--greedy"}, "<|im_end|>a<|im_start|>\n")[0]["prompt_ids"];
+  const Json plain = turns({"--greedy"}, "a\n")[0]["prompt_ids"];
+  for (const int special : {0, 1}) {
+    EXPECT_EQ(std::count(ids.begin(), ids.end(), Json(special)), std::count(plain.begin(), plain.end(), Json(special)));
+  }
+  EXPECT_EQ(ids.size(), plain.size() + std::string("<|im_end|><|im_start|>").size());
 }
 
 TEST_F(ChatCommand, AFileOfMessagesGetsOneAnswer) {
@@ -141,7 +154,7 @@ TEST_F(ChatCommand, AFullContextIsAnError) {
   EXPECT_EQ(full.status, 1);
   EXPECT_EQ(lines_of(full.out).size(), 3U) << "the last line fits after the question that did not";
   EXPECT_THAT(full.err, testing::HasSubstr("tokens, the model's context is 256"));
-  expect_error(chat({}), {"tokens with the system prompt, the model's context is 256"},
+  expect_error(chat({"--overflow", "drop-oldest"}), {"tokens with the system prompt, the model's context is 256"},
                {.input = std::string(300, 'x') + "\n"});
 }
 
@@ -154,7 +167,7 @@ TEST_F(ChatCommand, OldExchangesMayBeLeftOut) {
   ASSERT_EQ(t.size(), 4U);
   EXPECT_EQ(t[1]["dropped_messages"], 0);
   EXPECT_EQ(t[2]["dropped_messages"], 2);
-  EXPECT_EQ(t[3]["dropped_messages"], 4);
+  EXPECT_EQ(t[3]["dropped_messages"], 2);
   EXPECT_THAT(o.err, testing::HasSubstr("the oldest 2 messages are left out"));
   const Json system = ids_of("<|im_start|>system\ns<|im_end|>\n");
   EXPECT_TRUE(std::equal(system.begin(), system.end(), t[2]["prompt_ids"].begin()));

@@ -247,9 +247,10 @@ TEST(Engine, ACacheMayHoldTheBeginningOfThePrompt) {
     request.sampling = {.temperature = 1.0, .top_k = 0, .top_p = 1};
     const GenerateResult first = generate(context, {&request, 1})[0];
 
+    const std::int64_t capacity = std::min<std::int64_t>(checkpoint.model->config().max_seq_len, 40);
     for (const std::int64_t kept : {27, 20, 11}) {  // 27: all tokens that were fed
       GenerateRequest again = request;
-      again.cache = std::make_shared<KvCache>(context.make_cache(40));
+      again.cache = std::make_shared<KvCache>(context.make_cache(capacity));
       ASSERT_EQ(tokens_of(generate(context, {&again, 1})[0]), tokens_of(first)) << name;
       ASSERT_EQ(again.cache->length(), 27);
       if (!again.cache->truncate(kept)) {
