@@ -62,7 +62,7 @@ def write_names():
            "#pragma once", "", "// clang-format off", "namespace vitrine::jinja {", "", "struct CharacterName {",
            "  char32_t character;", "  const char* name;", "};", "constexpr CharacterName kCharacterNames[] = {"]
     names = [(c, unicodedata.name(chr(c), "")) for first, last in NAMED for c in range(first, last)]
-    out += list(rows([f'{{0x{c:X}, "{name}"}}' for c, name in names if name], 4))
+    out += list(rows([f'{{0x{c:X}, "{name}"}}' for c, name in names if name], 8))
     out += ["};", "", "}  // namespace vitrine::jinja", "// clang-format on"]
     with open("src/template/unicode_names.h", "w", encoding="utf-8") as file:
         file.write("\n".join(out) + "\n")

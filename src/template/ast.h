@@ -61,8 +61,8 @@ struct Expression : Node {
 };
 using Expressions = std::vector<Expression*>;
 
-struct Constant : Expression {
-  Constant() : Expression(Kind::constant) {}
+struct Literal : Expression {
+  Literal() : Expression(Kind::constant) {}
   Value value;
 };
 struct Name : Expression {

@@ -203,22 +203,23 @@ class BraceFormat {
   BraceFormat(Renderer& renderer, const Value& text, const Arguments& arguments, const Value& mapping)
       : renderer_(renderer), escapes_(text.is_markup()), arguments_(arguments), mapping_(mapping) {}
 
-  std::string run(std::string_view text, int depth = 2) {
+  Draft run(std::string_view text, int depth = 2) {
     if (depth < 0) throw value_error("Max string recursion exceeded");
-    std::string out;
+    Draft out = renderer_.new_draft();
     for (std::size_t at = 0; at < text.size();) {
       const char c = text[at];
       const bool is_doubled = at + 1 < text.size() && text[at + 1] == c;
       if ((c == '{' || c == '}') && is_doubled) {
-        out += c;
+        out += text.substr(at, 1);
         at += 2;
       } else if (c == '}') {
         throw value_error("Single '}}' encountered in format string");
       } else if (c == '{') {
         out += field(text, ++at, depth);
       } else {
-        out += c;
-        ++at;
+        const std::size_t end = std::min(text.find_first_of("{}", at), text.size());
+        out += text.substr(at, end - at);
+        at = end;
       }
       renderer_.heap().check(out.size());
     }
@@ -261,7 +262,7 @@ class BraceFormat {
     }
     if (!rest.empty()) rest.remove_prefix(1);
     const Value value = converted(value_of(name), conversion);
-    const std::string specification = run(rest, depth - 1);
+    const std::string specification = run(rest, depth - 1).take();
     return formatted(value, specification);
   }
 

@@ -44,8 +44,13 @@ std::vector<std::pair<std::int64_t, std::int64_t>> byte_spans(
 /// Builds the variables that a template reads.
 class Variables {
  public:
-  Variables(Heap& heap, const TemplateInput& input) : heap_(heap), input_(input), all_(heap) {
-    for (const auto& [name, token] : input.special_tokens) set(name, string(heap, token));
+  /// `origins` may be null.
+  Variables(Heap& heap, const TemplateInput& input, Origins* origins) : heap_(heap), input_(input), all_(heap) {
+    for (const auto& [name, token] : input.special_tokens) {
+      const Value value = string(heap, token);
+      if (origins != nullptr) origins->add(value.text());
+      set(name, value);
+    }
     for (const auto& [name, value] : input.variables) set(name, *value);
   }
 
@@ -105,10 +110,12 @@ class Variables {
 };
 
 RenderedTemplate render_tree(const Tree& tree, Heap& heap, const Dict& variables, const TemplateInput& input,
-                             const TemplateLimits& limits) {
-  Evaluator evaluator(tree, heap, variables, input.now, limits);
+                             const TemplateLimits& limits, Origins* origins) {
+  Evaluator evaluator(tree, heap, variables, input.now, limits, origins);
   RenderedTemplate result;
-  result.text = evaluator.run();
+  Draft written = evaluator.run();
+  result.literal = written.spans();
+  result.text = written.take();
   if (has_surrogate(result.text)) {
     throw error("UnicodeEncodeError", "the text has a surrogate, which UTF-8 cannot encode");
   }
@@ -128,9 +135,12 @@ ChatTemplate::~ChatTemplate() = default;
 
 RenderedTemplate ChatTemplate::render(const TemplateInput& input, const TemplateLimits& limits) const {
   Heap heap(limits.value_bytes);
-  Variables variables(heap, input);
+  Origins known;
+  Origins* const origins = input.reports_literal ? &known : nullptr;
+  if (origins != nullptr) origins->add(tree_->heap);
+  Variables variables(heap, input, origins);
   variables.add_conversation();
-  return render_tree(*tree_, heap, variables.all(), input, limits);
+  return render_tree(*tree_, heap, variables.all(), input, limits, origins);
 }
 
 }  // namespace vitrine

@@ -66,12 +66,16 @@ struct TemplateInput {
   std::vector<std::pair<std::string, std::string>> special_tokens;
   std::vector<std::pair<std::string_view, const jinja::Value*>> variables;
   TemplateClock now;
+  bool reports_literal = false;  ///< fill RenderedTemplate::literal
 };
 
 struct RenderedTemplate {
   std::string text;
   /// The bytes [begin, end) of each `{% generation %}`, which mark what the assistant says.
   std::vector<std::pair<std::int64_t, std::int64_t>> assistant;
+  /// The bytes [begin, end) that the template wrote itself: its text, its constants, special tokens from
+  /// `special_tokens`, numbers. All other bytes came with the conversation, so what they spell is no special token.
+  std::vector<std::pair<std::int64_t, std::int64_t>> literal;
 };
 
 /// A parsed template.

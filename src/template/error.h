@@ -17,6 +17,9 @@ class TemplateError : public BadInput {
  public:
   TemplateError(std::string_view kind, std::string message)
       : BadInput("template", "{}", message), kind_(kind), message_(std::move(message)) {}
+  /// An error at a line of the template's source.
+  TemplateError(std::string_view kind, std::string message, int line)
+      : BadInput("template", "{} (line {})", message, line), kind_(kind), message_(std::move(message)) {}
 
   /// `raised`, `syntax`, `undefined`, `security`, `runtime`, or the name of Python's exception. `limit` and
   /// `unsupported` are vitrine's own: a bound was reached, or a feature of Python's is missing.
@@ -33,6 +36,7 @@ template <class... Args>
 TemplateError error(std::string_view kind, fmt::format_string<Args...> format, Args&&... args) {
   return {kind, fmt::format(format, std::forward<Args>(args)...)};
 }
+inline TemplateError syntax_error(std::string message, int line) { return {"syntax", std::move(message), line}; }
 template <class... Args>
 TemplateError type_error(fmt::format_string<Args...> format, Args&&... args) {
   return {"TypeError", fmt::format(format, std::forward<Args>(args)...)};

@@ -1,7 +1,10 @@
 // Expressions and variables.
 #include "template/evaluate.h"
 
+#include <algorithm>
+
 #include "template/format.h"
+#include "template/walk.h"
 
 namespace vitrine::jinja {
 
@@ -100,7 +103,7 @@ void Evaluator::export_names(const std::vector<Name*>& names) {
 
 Value Evaluator::evaluate(const Expression& e) {
   using Sort = Expression::Kind;
-  if (e.kind == Sort::constant) return static_cast<const Constant&>(e).value;
+  if (e.kind == Sort::constant) return static_cast<const Literal&>(e).value;
   if (e.kind == Sort::name) return evaluate_name(static_cast<const Name&>(e));
   const Nesting nesting(*this);
   step();
@@ -198,12 +201,16 @@ Value Evaluator::evaluate_concat(const Concat& e) {
     has_markup = has_markup || items.back().is_markup();
   }
   const bool escapes = e.escape == Escape::on && has_markup;
-  std::string joined;
+  Draft joined = new_draft();
   for (const Value& item : items) {
     if (escapes && !item.is_markup()) {
       joined += escaped(str(item));
+    } else if (item.is_string()) {
+      joined += item.text();
+    } else if (item.is_number() || item.is_none()) {
+      joined.add_own(str(item));
     } else {
-      append_str(joined, item);
+      joined += str(item);
     }
   }
   step(static_cast<std::int64_t>(joined.size() / 256));
@@ -254,13 +261,37 @@ Value Evaluator::evaluate_conditional(const Conditional& e) {
       fmt::format("the inline if-expression on line {} evaluated to false and no else section was defined.", e.line));
 }
 
+/// Whether jinja2 computes an expression when it compiles.
+static bool is_constant(const Expression& e) {
+  using Sort = Expression::Kind;
+  switch (e.kind) {
+    case Sort::name:
+    case Sort::call:
+    case Sort::attribute:
+    case Sort::filter:
+    case Sort::test:
+      return false;
+    default: {
+      bool all = true;
+      for_each_part(const_cast<Expression&>(e), [&](Expression& part) { all = all && is_constant(part); });
+      return all;
+    }
+  }
+}
+
 Value Evaluator::evaluate_item(const Item& e) {
   const Value object = evaluate(*e.object);
   if (e.index->kind != Expression::Kind::slice) return item(object, evaluate(*e.index));
   const auto& bounds = static_cast<const Slice&>(*e.index);
   const auto some = [this](const Expression* bound) { return bound == nullptr ? none() : evaluate(*bound); };
-  const Value start = some(bounds.start), stop = some(bounds.stop);
-  return slice(object, start, stop, some(bounds.step));
+  const Value start = some(bounds.start), stop = some(bounds.stop), step_by = some(bounds.step);
+  try {
+    return slice(object, start, stop, step_by);
+  } catch (const TemplateError& refused) {
+    // The reference computes slices of constants when it compiles, by another function, which makes them undefined.
+    if (refused.kind() != "TypeError" || !is_constant(e)) throw;
+    return undefined_member(object, none());
+  }
 }
 
 void Evaluator::add_arguments(Arguments& arguments, const CallArguments& e) {
@@ -308,7 +339,21 @@ Value Evaluator::evaluate_call(const Call& e, const Value* caller) {
   if (caller != nullptr) arguments.named.push_back({"caller", *caller});
   if (method == nullptr) return call(function, arguments);
   step();
-  return method(*this, arguments);
+  return apply_builtin(*method, arguments);
+}
+
+/// Applies a filter, a test or a method. What it makes of nothing but text of the template is the template's, too.
+Value Evaluator::apply_builtin(Builtin& builtin, Arguments& arguments) {
+  const auto is_own = [this](const Value& v) {
+    return v.is_string() ? origins_->covers(v.text()) : v.is_number() || v.is_none();
+  };
+  const bool is_traced = origins_ != nullptr && arguments.positional[0].is_string() &&
+                         std::all_of(arguments.positional.begin(), arguments.positional.end(), is_own) &&
+                         std::all_of(arguments.named.begin(), arguments.named.end(),
+                                     [&](const NamedArgument& argument) { return is_own(argument.value); });
+  const Value result = builtin(*this, arguments);
+  if (is_traced && result.is_string() && !origins_->covers(result.text())) origins_->add(result.text());
+  return result;
 }
 
 Value Evaluator::evaluate_apply(const Apply& e, const Value* text) {
@@ -325,7 +370,7 @@ Value Evaluator::evaluate_apply(const Apply& e, const Value* text) {
     throw error("runtime", "No {} named {} found.", e.kind == Expression::Kind::filter ? "filter" : "test",
                 repr_text(e.name));
   }
-  return e.builtin(*this, arguments);
+  return apply_builtin(*e.builtin, arguments);
 }
 
 Value Evaluator::evaluate_filter_of_text(const Expression& filter, const Value& text) {

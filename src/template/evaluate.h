@@ -21,11 +21,17 @@ struct Activation {
 class Evaluator final : public Renderer {
  public:
   Evaluator(const Tree& tree, Heap& heap, const Dict& variables, const TemplateClock& clock,
-            const TemplateLimits& limits)
-      : Renderer(heap, clock, limits.steps), tree_(tree), variables_(variables), max_output_(limits.output_bytes) {}
+            const TemplateLimits& limits, Origins* origins)
+      : Renderer(heap, clock, limits.steps),
+        tree_(tree),
+        variables_(variables),
+        max_output_(limits.output_bytes),
+        root_(origins) {
+    origins_ = origins;
+  }
 
   /// Renders the template.
-  std::string run();
+  Draft run();
   /// The characters [begin, end) of each `{% generation %}`.
   const std::vector<std::pair<std::int64_t, std::int64_t>>& spans() const { return spans_; }
 
@@ -81,15 +87,17 @@ class Evaluator final : public Renderer {
   Value block_text(const Block& s);
   /// Executes `body` with a new buffer; returns what it wrote.
   template <class Body>
-  std::string captured(Body&& body);
+  Draft captured(Body&& body);
   void write(std::string_view text);
+  void write(const Value& value);
+  Value apply_builtin(Builtin& builtin, Arguments& arguments);
 
   const Tree& tree_;
   const Dict& variables_;
   std::size_t max_output_;
   Activation* activation_ = nullptr;
-  std::string root_;           ///< what the template itself has written
-  std::string* out_ = &root_;  ///< where output goes now
+  Draft root_;           ///< what the template itself has written
+  Draft* out_ = &root_;  ///< where output goes now
   std::size_t counted_bytes_ = 0;
   std::int64_t counted_ = 0;  ///< the characters in the first `counted_bytes_` of `root_`
   std::vector<std::pair<std::int64_t, std::int64_t>> spans_;

@@ -43,17 +43,27 @@ void Evaluator::write(std::string_view text) {
   if (out_->size() > max_output_) throw error("limit", "expected at most {} bytes of output, got more", max_output_);
 }
 
+void Evaluator::write(const Value& value) {
+  if (value.is_string()) {
+    write(value.text());
+  } else if (value.is_number() || value.is_none()) {
+    out_->add_own(str(value));
+  } else {
+    write(str(value));
+  }
+}
+
 template <class Body>
-std::string Evaluator::captured(Body&& body) {
-  std::string buffer;
-  std::string* const outer = out_;
+Draft Evaluator::captured(Body&& body) {
+  Draft buffer(origins_);
+  Draft* const outer = out_;
   out_ = &buffer;
   body();
   out_ = outer;
   return buffer;
 }
 
-std::string Evaluator::run() {
+Draft Evaluator::run() {
   activation_ = new_activation(nullptr, tree_.n_slots);
   if (tree_.reads_self) slot(tree_.self) = object(heap().make<SelfObject>(*this, tree_));
   enter(tree_.loads);
@@ -99,7 +109,7 @@ Evaluator::Flow Evaluator::execute(const Statement& s) {
     case Sort::call_block: {
       const auto& block = static_cast<const CallBlock&>(s);
       const Value caller = callable(heap().make<MacroValue>(*this, block.caller, activation_));
-      write(str(evaluate_call(*block.call, &caller)));
+      write(evaluate_call(*block.call, &caller));
       break;
     }
     case Sort::filter_block:
@@ -141,10 +151,8 @@ void Evaluator::output(const Output& s) {
     const bool escapes = s.escape == Escape::on || (s.escape == Escape::at_run_time && autoescape());
     if (escapes && !value.is_markup()) {
       write(escaped(str(value)));
-    } else if (value.is_string()) {
-      write(value.text());
     } else {
-      write(str(value));
+      write(value);
     }
   }
 }
@@ -167,7 +175,7 @@ Value Evaluator::recursive_loop(const Loop& s, Activation* outer, const Value& i
   const Nesting nesting(*this);
   Activation* const caller = activation_;
   activation_ = new_activation(outer, s.n_slots);
-  const std::string written = captured([&] { run_loop(s, iterable, depth); });
+  const Draft written = captured([&] { run_loop(s, iterable, depth); });
   activation_ = caller;
   return text(written, autoescape());
 }
@@ -197,7 +205,7 @@ Evaluator::Flow Evaluator::run_loop(const Loop& s, const Value& iterable, std::i
 Evaluator::Flow Evaluator::set_block(const SetBlock& s) {
   enter(s.loads);
   Flow flow = Flow::on;
-  const std::string written = captured([&] { flow = execute(s.body); });
+  const Draft written = captured([&] { flow = execute(s.body); });
   if (flow != Flow::on) return flow;
   Value value = text(written);
   if (s.filter != nullptr) value = evaluate_filter_of_text(*s.filter, value);
@@ -211,10 +219,10 @@ Evaluator::Flow Evaluator::set_block(const SetBlock& s) {
 Evaluator::Flow Evaluator::filter_block(const FilterBlock& s) {
   enter(s.loads);
   Flow flow = Flow::on;
-  const std::string written = captured([&] { flow = execute(s.body); });
+  const Draft written = captured([&] { flow = execute(s.body); });
   if (flow != Flow::on) return flow;
   const bool is_markup = s.escape == Escape::on || (s.escape == Escape::at_run_time && autoescape());
-  write(str(evaluate_filter_of_text(*s.filter, text(written, is_markup))));
+  write(evaluate_filter_of_text(*s.filter, text(written, is_markup)));
   leave(s.loads);
   return Flow::on;
 }
@@ -241,7 +249,7 @@ void Evaluator::generation(const Generation& s) {
   Arguments none_given;
   MacroValue body(*this, s.body, activation_);
   const Value said = body.call(*this, none_given);
-  counted_ += count_characters(std::string_view(root_).substr(counted_bytes_));
+  counted_ += count_characters(std::string_view(root_.text()).substr(counted_bytes_));
   counted_bytes_ = root_.size();
   spans_.emplace_back(counted_, counted_ + count_characters(said.text()));
   write(said.text());
@@ -261,7 +269,7 @@ void Evaluator::block(const Block& s) {
 }
 
 Value Evaluator::block_text(const Block& s) {
-  const std::string written = captured([&] { block(s); });
+  const Draft written = captured([&] { block(s); });
   return text(written, autoescape());
 }
 
@@ -289,7 +297,7 @@ Value MacroValue::attribute(Renderer& renderer, std::string_view name) {
   if (name != "arguments") return {};
   std::vector<Value> names;
   for (const Name* const parameter : code_.parameters) names.push_back(renderer.part(parameter->name));
-  return renderer.new_list(names);
+  return renderer.new_tuple(names);
 }
 
 void MacroValue::bind(Value* slots, Arguments& arguments) {
@@ -334,7 +342,7 @@ Value MacroValue::call(Renderer&, Arguments& arguments) {
   evaluator_.activation_ = activation;
   evaluator_.enter(code_.loads);
   const std::size_t n_without_default = code_.parameters.size() - code_.defaults.size();
-  const std::string written = evaluator_.captured([&] {
+  const Draft written = evaluator_.captured([&] {
     for (std::size_t i = 0; i < code_.parameters.size(); ++i) {
       const Name& parameter = *code_.parameters[i];
       Value& place = activation->slots[parameter.slot.index];

@@ -238,7 +238,7 @@ Value filter_first(Renderer& r, Arguments& a) {
 
 Value filter_last(Renderer& r, Arguments& a) {
   const auto [seq] = a.bind<1>("do_last", {"seq"}, 1);
-  if (seq.is_undefined() || (seq.is(Kind::iterator)) || !is_iterable(seq)) {
+  if (seq.is(Kind::iterator) || !is_iterable(seq)) {
     throw type_error("'{}' object is not reversible", type_name(seq));
   }
   const std::vector<Value> items = r.items(seq);
@@ -271,19 +271,21 @@ Value filter_join(Renderer& r, Arguments& a) {
     const Getter getter(r, attribute);
     for (Value& item : items) item = getter(item);
   }
-  std::string separator = d.is_missing() ? "" : str(d);
+  std::string_view separator = d.is_missing() ? "" : r.str_of(d);
   bool escapes = false;
   if (r.autoescape()) {
     escapes = d.is_markup() || std::any_of(items.begin(), items.end(), [](const Value& v) { return v.is_markup(); });
-    if (escapes && !d.is_markup()) separator = escaped(separator);
+    if (escapes && !d.is_markup()) separator = r.heap().copy(escaped(separator));
   }
-  std::string out;
+  Draft out = r.new_draft();
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (i > 0) out += separator;
     if (escapes && !items[i].is_markup()) {
       out += escaped(str(items[i]));
+    } else if (items[i].is_string()) {
+      out += items[i].text();
     } else {
-      append_str(out, items[i]);
+      out += str(items[i]);
     }
     r.heap().check(out.size());
   }

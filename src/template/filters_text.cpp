@@ -122,6 +122,8 @@ Value filter_indent(Renderer& r, Arguments& a) {
   }
   if (s.is_markup() && !width.is_markup()) indention = escaped(indention);
   if (s.is_undefined()) fail_undefined(s);
+  if (s.is(Kind::list)) need_text(s, "splitlines");  // Python's += adds the characters to the list
+  if (s.is(Kind::tuple)) throw type_error("can only concatenate tuple (not \"str\") to tuple");
   if (!s.is_string()) throw type_error("unsupported operand type(s) for +=: '{}' and 'str'", type_name(s));
   const std::string text = std::string(s.text()) + "\n";
   const std::vector<std::string_view> lines = split_lines(text);
@@ -153,7 +155,7 @@ Value filter_trim(Renderer& r, Arguments& a) {
   const auto [value, chars] = a.bind<2>("do_trim", {"value", "chars"}, 1);
   const Value text = soft_string(r, value);
   if (chars.is_missing() || chars.is_none()) return r.part(strip(text.text(), true, true), text.is_markup());
-  if (!chars.is_string()) throw type_error("strip arg must be None or str, not {}", type_name(chars));
+  if (!chars.is_string()) throw type_error("strip arg must be None or str");
   const std::string_view removed = chars.text();
   return r.part(strip(text.text(), true, true, &removed), text.is_markup());
 }

@@ -7,6 +7,7 @@
 #include <new>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "template/error.h"
 
@@ -33,6 +34,8 @@ class Heap {
   /// Throws if `size` more bytes would pass the limit: for text that is made elsewhere first.
   void check(std::size_t size) const { blocks_.check(size); }
   std::pmr::memory_resource* resource() { return &memory_; }
+  /// The memory that values lie in: addresses [begin, end).
+  const std::vector<std::pair<const char*, const char*>>& blocks() const { return blocks_.blocks; }
 
  private:
   class Blocks final : public std::pmr::memory_resource {
@@ -42,11 +45,16 @@ class Heap {
       if (size > limit_ - used_) throw error("limit", "expected at most {} bytes of values, got more", limit_);
     }
 
+    std::vector<std::pair<const char*, const char*>> blocks;
+
    private:
     void* do_allocate(std::size_t size, std::size_t alignment) override {
       check(size);
       used_ += size;
-      return std::pmr::new_delete_resource()->allocate(size, alignment);
+      void* const place = std::pmr::new_delete_resource()->allocate(size, alignment);
+      const char* const begin = static_cast<const char*>(place);
+      blocks.emplace_back(begin, begin + size);
+      return place;
     }
     void do_deallocate(void* place, std::size_t size, std::size_t alignment) override {
       std::pmr::new_delete_resource()->deallocate(place, size, alignment);

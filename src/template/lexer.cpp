@@ -40,7 +40,7 @@ class Lexer {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& what) const { throw error("syntax", "{} (line {})", what, line_); }
+  [[noreturn]] void fail(const std::string& what) const { throw syntax_error(what, line_); }
   std::string_view rest() const { return source_.substr(at_); }
   bool next_is(std::string_view text) const { return rest().substr(0, text.size()) == text; }
   void add(Token::Type type, std::string_view text) { tokens_.push_back({type, std::string(text), line_}); }

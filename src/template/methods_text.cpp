@@ -11,30 +11,6 @@
 namespace vitrine::jinja {
 namespace {
 
-const Value& self_of(const Arguments& a) { return a.positional[0]; }
-std::string_view text_of(const Arguments& a) { return a.positional[0].text(); }
-
-/// A result: Markup if the method is one of Markup.
-Value like_self(Renderer& r, const Arguments& a, std::string_view text) { return r.text(text, self_of(a).is_markup()); }
-Value part_of_self(Renderer& r, const Arguments& a, std::string_view part) {
-  return r.part(part, self_of(a).is_markup());
-}
-
-void no_arguments(const Arguments& a, const char* method) { a.bind<1>(method, {"self"}, 1); }
-void no_keywords(const Arguments& a, const char* method) {
-  if (!a.named.empty()) throw type_error("str.{}() takes no keyword arguments", method);
-}
-
-std::string_view need_text(const Value& v, const char* method) {
-  if (!v.is_string()) throw type_error("{}() argument must be str, not {}", method, type_name(v));
-  return v.text();
-}
-/// An argument that Markup escapes.
-std::string argument_text(const Arguments& a, const Value& v, const char* method) {
-  const std::string_view text = need_text(v, method);
-  return self_of(a).is_markup() && !v.is_markup() ? escaped(text) : std::string(text);
-}
-
 template <std::string change(std::string_view)>
 Value changed(Renderer& r, Arguments& a) {
   no_arguments(a, "method");
@@ -43,10 +19,11 @@ Value changed(Renderer& r, Arguments& a) {
 
 template <bool left, bool right>
 Value stripped(Renderer& r, Arguments& a) {
-  no_keywords(a, "strip");
-  const auto [self, chars] = a.bind<2>("strip", {"self", "chars"}, 1);
+  const char* const name = left && right ? "strip" : left ? "lstrip" : "rstrip";
+  no_keywords(a, name);
+  const auto [self, chars] = a.bind<2>(name, {"self", "chars"}, 1);
   if (chars.is_missing() || chars.is_none()) return part_of_self(r, a, strip(self.text(), left, right));
-  if (!chars.is_string()) throw type_error("strip arg must be None or str, not {}", type_name(chars));
+  if (!chars.is_string()) throw type_error("{} arg must be None or str", name);
   const std::string_view removed = chars.text();
   return part_of_self(r, a, strip(self.text(), left, right, &removed));
 }
@@ -126,7 +103,7 @@ template <bool from_right, bool must>
 Value find_text(Renderer& r, Arguments& a) {
   no_keywords(a, "find");
   const auto [self, sub, start, end] = a.bind<4>("find", {"self", "sub", "start", "end"}, 2);
-  const std::string_view wanted = need_text(sub, "find");
+  const std::string_view wanted = text_argument(sub, "find");
   const Window w = window_of(r, self, start, end);
   std::size_t at = std::string_view::npos;
   if (w.is_valid) {
@@ -140,7 +117,7 @@ Value find_text(Renderer& r, Arguments& a) {
 Value count_text(Renderer& r, Arguments& a) {
   no_keywords(a, "count");
   const auto [self, sub, start, end] = a.bind<4>("count", {"self", "sub", "start", "end"}, 2);
-  const std::string_view wanted = need_text(sub, "count");
+  const std::string_view wanted = text_argument(sub, "count");
   const Window w = window_of(r, self, start, end);
   if (!w.is_valid) return integer(0);
   const std::string_view part = self.text().substr(w.begin, w.end - w.begin);
@@ -175,11 +152,12 @@ Value has_affix(Renderer& r, Arguments& a) {
 Value replace_text(Renderer& r, Arguments& a) {
   no_keywords(a, "replace");
   const auto [self, old, made, count] = a.bind<4>("replace", {"self", "old", "new", "count"}, 3);
-  const std::string_view from = need_text(old, "replace");
-  const std::string to = argument_text(a, made, "replace");
+  const std::string_view from = text_argument(old, "replace");
+  const std::string escaped_to = argument_text(a, made, "replace");
+  const std::string_view to = self.is_markup() ? std::string_view(escaped_to) : made.text();
   std::int64_t left = count.is_missing() ? -1 : to_index(count);
   const std::string_view text = self.text();
-  std::string out;
+  Draft out = r.new_draft();
   std::size_t at = 0;
   while (left != 0) {
     std::size_t next = from.empty() ? at : text.find(from, at);
@@ -197,19 +175,20 @@ Value replace_text(Renderer& r, Arguments& a) {
     out += text.substr(at, next - at);
     at = next;
   }
-  return like_self(r, a, out + std::string(text.substr(at)));
+  out += text.substr(at);
+  return like_self(r, a, out);
 }
 
 Value join_text(Renderer& r, Arguments& a) {
   no_keywords(a, "join");
   const auto [self, iterable] = a.bind<2>("join", {"self", "iterable"}, 2);
   if (!is_iterable(iterable)) throw type_error("can only join an iterable");
-  std::string out;
+  Draft out = r.new_draft();
   std::size_t i = 0;
   for (const Value& item : r.items(iterable)) {
     if (i > 0) out += self.text();
-    if (self.is_markup()) {
-      out += item.is_markup() ? std::string(item.text()) : escaped(str(item));
+    if (self.is_markup() && !item.is_markup()) {
+      out += escaped(str(item));
     } else {
       if (!item.is_string()) throw type_error("sequence item {}: expected str instance, {} found", i, type_name(item));
       out += item.text();
@@ -220,153 +199,11 @@ Value join_text(Renderer& r, Arguments& a) {
   return like_self(r, a, out);
 }
 
-/// Adds the pieces of `text` between white space, at most `left` breaks, from the left or from the right.
-void split_space(std::string_view text, std::int64_t left, bool from_right, std::vector<std::string_view>& pieces) {
-  text = from_right ? strip(text, false, true) : strip(text, true, false);
-  while (!text.empty()) {
-    if (left-- == 0) {
-      pieces.push_back(from_right ? strip(text, false, true) : strip(text, true, false));
-      return;
-    }
-    if (!from_right) {
-      std::size_t end = 0;
-      while (end < text.size()) {
-        std::size_t next = end;
-        if (is_space(next_character(text, next))) break;
-        end = next;
-      }
-      pieces.push_back(text.substr(0, end));
-      text = strip(text.substr(end), true, false);
-    } else {
-      std::size_t begin = text.size();
-      while (begin > 0) {
-        std::size_t previous = begin - 1;
-        while (previous > 0 && (static_cast<unsigned char>(text[previous]) & 0xC0) == 0x80) --previous;
-        std::size_t at = previous;
-        if (is_space(next_character(text, at))) break;
-        begin = previous;
-      }
-      pieces.push_back(text.substr(begin));
-      text = strip(text.substr(0, begin), false, true);
-    }
-  }
-}
-
-template <bool from_right>
-Value split_text(Renderer& r, Arguments& a) {
-  const auto [self, sep, maxsplit] = a.bind<3>("split", {"self", "sep", "maxsplit"}, 1);
-  std::int64_t left = maxsplit.is_missing() ? -1 : to_index(maxsplit);
-  std::string_view text = self.text();
-  std::vector<std::string_view> pieces;
-  if (sep.is_missing() || sep.is_none()) {
-    split_space(text, left, from_right, pieces);
-  } else {
-    if (!sep.is_string()) throw type_error("must be str or None, not {}", type_name(sep));
-    const std::string_view by = sep.text();
-    if (by.empty()) throw value_error("empty separator");
-    for (; left != 0; --left) {
-      const std::size_t at = from_right ? text.rfind(by) : text.find(by);
-      if (at == text.npos) break;
-      pieces.push_back(from_right ? text.substr(at + by.size()) : text.substr(0, at));
-      text = from_right ? text.substr(0, at) : text.substr(at + by.size());
-    }
-    pieces.push_back(text);
-  }
-  if (from_right) std::reverse(pieces.begin(), pieces.end());
-  std::vector<Value> values;
-  r.step(static_cast<std::int64_t>(pieces.size()));
-  for (const std::string_view piece : pieces) values.push_back(part_of_self(r, a, piece));
-  return r.new_list(values);
-}
-Value split_lines_of(Renderer& r, Arguments& a) {
-  const auto [self, keepends] = a.bind<2>("splitlines", {"self", "keepends"}, 1);
-  std::vector<Value> values;
-  for (const std::string_view line : split_lines(self.text(), is_true(keepends))) {
-    values.push_back(part_of_self(r, a, line));
-  }
-  return r.new_list(values);
-}
-template <bool from_right>
-Value partition(Renderer& r, Arguments& a) {
-  no_keywords(a, "partition");
-  const auto [self, sep] = a.bind<2>("partition", {"self", "sep"}, 2);
-  const std::string by = argument_text(a, sep, "partition");
-  if (by.empty()) throw value_error("empty separator");
-  const std::string_view text = self.text();
-  const std::size_t at = from_right ? text.rfind(by) : text.find(by);
-  const auto made = [&](std::string_view first, std::string_view middle, std::string_view last) {
-    return r.new_tuple({part_of_self(r, a, first), like_self(r, a, middle), part_of_self(r, a, last)});
-  };
-  if (at == text.npos) return from_right ? made("", "", text) : made(text, "", "");
-  return made(text.substr(0, at), by, text.substr(at + by.size()));
-}
-
-/// A string padded on the left and on the right with a number of characters.
-Value padded(Renderer& r, const Arguments& a, std::int64_t left, std::int64_t right, const Value& fill) {
-  std::string with = " ";
-  if (!fill.is_missing()) {
-    if (!fill.is_string()) {
-      throw type_error("The fill character must be a unicode character, not {}", type_name(fill));
-    }
-    with = argument_text(a, fill, "just");
-    if (count_characters(with) != 1) throw type_error("The fill character must be exactly one character long");
-  }
-  r.heap().check(static_cast<std::size_t>(left + right) * with.size());
-  std::string out;
-  for (std::int64_t i = 0; i < left; ++i) out += with;
-  out += text_of(a);
-  for (std::int64_t i = 0; i < right; ++i) out += with;
-  return like_self(r, a, out);
-}
-enum class Side { left, right, center };
-template <Side side>
-Value justified(Renderer& r, Arguments& a) {
-  no_keywords(a, "just");
-  const auto [self, width, fill] = a.bind<3>("just", {"self", "width", "fillchar"}, 2);
-  const std::int64_t columns = to_index(width);
-  const std::int64_t missing = std::max<std::int64_t>(std::min(columns, std::int64_t{1} << 40) - r.length(self), 0);
-  if (side == Side::left) return padded(r, a, 0, missing, fill);
-  if (side == Side::right) return padded(r, a, missing, 0, fill);
-  const std::int64_t left = missing / 2 + (missing & columns & 1);
-  return padded(r, a, left, missing - left, fill);
-}
-Value zero_filled(Renderer& r, Arguments& a) {
-  no_keywords(a, "zfill");
-  const auto [self, width] = a.bind<2>("zfill", {"self", "width"}, 2);
-  const std::int64_t missing =
-      std::max<std::int64_t>(std::min(to_index(width), std::int64_t{1} << 40) - r.length(self), 0);
-  r.heap().check(static_cast<std::size_t>(missing));
-  const std::string_view text = self.text();
-  const std::size_t sign = !text.empty() && (text[0] == '-' || text[0] == '+') ? 1 : 0;
-  std::string out(text.substr(0, sign));
-  out.append(static_cast<std::size_t>(missing), '0');
-  out += text.substr(sign);
-  return like_self(r, a, out);
-}
-Value expand_tabs(Renderer& r, Arguments& a) {
-  const auto [self, tabsize] = a.bind<2>("expandtabs", {"self", "tabsize"}, 1);
-  const std::int64_t size = tabsize.is_missing() ? 8 : to_index(tabsize);
-  std::string out;
-  std::int64_t column = 0;
-  for (std::size_t at = 0; at < self.text().size();) {
-    const char32_t c = next_character(self.text(), at);
-    if (c == '\t') {
-      const std::int64_t n = size > 0 ? size - column % size : 0;
-      r.heap().check(static_cast<std::size_t>(n) + out.size());
-      out.append(static_cast<std::size_t>(n), ' ');
-      column += n;
-    } else {
-      append_character(out, c);
-      column = c == '\n' || c == '\r' ? 0 : column + 1;
-    }
-  }
-  return like_self(r, a, out);
-}
 template <bool at_end>
 Value without_affix(Renderer& r, Arguments& a) {
   no_keywords(a, "removeprefix");
   const auto [self, affix] = a.bind<2>("removeprefix", {"self", "affix"}, 2);
-  const std::string_view text = self.text(), wanted = need_text(affix, at_end ? "removesuffix" : "removeprefix");
+  const std::string_view text = self.text(), wanted = text_argument(affix, at_end ? "removesuffix" : "removeprefix");
   const bool has = wanted.size() <= text.size() &&
                    (at_end ? text.substr(text.size() - wanted.size()) : text.substr(0, wanted.size())) == wanted;
   if (!has) return self;
@@ -416,11 +253,11 @@ Value encode(Renderer&, Arguments&) { throw error("unsupported", "bytes are not 
 constexpr NamedBuiltin kMethods[] = {
     {"capitalize", changed<capitalize>},
     {"casefold", changed<fold_case>},
-    {"center", justified<Side::center>},
+    {"center", text_center},
     {"count", count_text},
     {"encode", encode},
     {"endswith", has_affix<true>},
-    {"expandtabs", expand_tabs},
+    {"expandtabs", text_expandtabs},
     {"find", find_text<false, false>},
     {"format", format_text},
     {"format_map", format_map},
@@ -438,28 +275,28 @@ constexpr NamedBuiltin kMethods[] = {
     {"istitle", is_title},
     {"isupper", has_case_of<kUpper>},
     {"join", join_text},
-    {"ljust", justified<Side::left>},
+    {"ljust", text_ljust},
     {"lower", changed<lower>},
     {"lstrip", stripped<true, false>},
-    {"partition", partition<false>},
+    {"partition", text_partition},
     {"removeprefix", without_affix<false>},
     {"removesuffix", without_affix<true>},
     {"replace", replace_text},
     {"rfind", find_text<true, false>},
     {"rindex", find_text<true, true>},
-    {"rjust", justified<Side::right>},
-    {"rpartition", partition<true>},
-    {"rsplit", split_text<true>},
+    {"rjust", text_rjust},
+    {"rpartition", text_rpartition},
+    {"rsplit", text_rsplit},
     {"rstrip", stripped<false, true>},
-    {"split", split_text<false>},
-    {"splitlines", split_lines_of},
+    {"split", text_split},
+    {"splitlines", text_splitlines},
     {"startswith", has_affix<false>},
     {"strip", stripped<true, true>},
     {"swapcase", changed<swap_case>},
     {"title", changed<title>},
     {"translate", translated},
     {"upper", changed<upper>},
-    {"zfill", zero_filled},
+    {"zfill", text_zfill},
 };
 
 }  // namespace

@@ -26,9 +26,10 @@ Value global_range(Renderer& renderer, Arguments& arguments) {
   const Wide by = step > 0 ? Wide{step} : -Wide{step};
   const Wide size = distance <= 0 ? 0 : (distance - 1) / by + 1;
   if (size > kMaxRange) {
-    throw error("OverflowError", "Range too big. The sandbox blocks ranges larger than MAX_RANGE ({}).", kMaxRange);
+    throw error("OverflowError", "IntegerRange too big. The sandbox blocks ranges larger than MAX_RANGE ({}).",
+                kMaxRange);
   }
-  return range(renderer.heap().make<Range>(Range{start, stop, step, static_cast<std::int64_t>(size)}));
+  return range(renderer.heap().make<IntegerRange>(IntegerRange{start, stop, step, static_cast<std::int64_t>(size)}));
 }
 
 /// Adds what dict(…) takes: a mapping or pairs, then named arguments.

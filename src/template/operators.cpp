@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/math.h"
 #include "template/format.h"
 #include "template/percent_format.h"
 #include "template/renderer.h"
@@ -22,10 +23,17 @@ bool are_numbers(const Value& a, const Value& b) { return a.is_number() && b.is_
 
 Value joined(Renderer& renderer, const Value& a, const Value& b) {
   const bool is_markup = a.is_markup() || b.is_markup();
-  std::string text;
+  Draft text = renderer.new_draft();
   text.reserve(a.text().size() + b.text().size());
-  text += is_markup && !a.is_markup() ? escaped(a.text()) : a.text();
-  text += is_markup && !b.is_markup() ? escaped(b.text()) : b.text();
+  const auto add = [&](const Value& v) {
+    if (is_markup && !v.is_markup()) {
+      text += escaped(v.text());
+    } else {
+      text += v.text();
+    }
+  };
+  add(a);
+  add(b);
   renderer.step(static_cast<std::int64_t>(text.size() / 256));
   return renderer.text(text, is_markup);
 }
@@ -51,7 +59,7 @@ Value repeated(Renderer& renderer, const Value& sequence, const Value& count) {
   renderer.heap().check(size * times);
   renderer.step(static_cast<std::int64_t>(size * times / 256));
   if (sequence.is_string()) {
-    std::string text;
+    Draft text = renderer.new_draft();
     text.reserve(size * times);
     if (size > 0) {
       for (std::size_t i = 0; i < times; ++i) text += sequence.text();
@@ -90,10 +98,25 @@ void divide_floor(double a, double b, double& quotient, double& remainder) {
   }
 }
 
+/// x ** y of floats.
+double real_power(double x, double y) {
+  if (y == 0 || x == 1) return 1;
+  if (std::isnan(x) || std::isnan(y)) return std::nan("");
+  const bool is_negative = std::signbit(x) && std::isfinite(y) && std::fmod(y, 2) != 0;
+  const double size = std::fabs(x);
+  double result = 1;
+  if (size == 0 || std::isinf(size) || std::isinf(y)) {
+    if (size != 1) result = (size > 1) == (y > 0) ? HUGE_VAL : 0.0;
+  } else {
+    result = math::pow(size, y);
+  }
+  return is_negative ? -result : result;
+}
+
 Value integer_power(std::int64_t base, std::int64_t exponent) {
   if (exponent < 0) {
     if (base == 0) fail_zero("0.0 cannot be raised to a negative power");
-    return real(std::pow(static_cast<double>(base), static_cast<double>(exponent)));
+    return real(real_power(static_cast<double>(base), static_cast<double>(exponent)));
   }
   std::int64_t result = 1;
   while (exponent > 0) {
@@ -200,7 +223,7 @@ Value power(Renderer&, const Value& a, const Value& b) {
   if (x < 0 && std::isfinite(x) && std::isfinite(y) && y != std::floor(y)) {
     throw error("unsupported", "complex numbers are not supported");
   }
-  const double result = std::pow(x, y);
+  const double result = real_power(x, y);
   if (std::isinf(result) && std::isfinite(x) && std::isfinite(y)) {
     throw error("OverflowError", "(34, 'Numerical result out of range')");
   }

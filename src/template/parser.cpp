@@ -65,7 +65,7 @@ bool Parser::skip_word(std::string_view word) {
   return is;
 }
 
-void Parser::fail(const std::string& what, int line) const { throw error("syntax", "{} (line {})", what, line); }
+void Parser::fail(const std::string& what, int line) const { throw syntax_error(what, line); }
 
 void Parser::fail_expected(std::string_view expected) const {
   if (current().type == Token::Type::end) {
@@ -321,7 +321,7 @@ Statement* Parser::parse_autoescape() {
   const Escape outer = escape_;
   escape_ = Escape::at_run_time;
   if (scope->value->kind == Expression::Kind::constant) {
-    escape_ = is_true(static_cast<Constant*>(scope->value)->value) ? Escape::on : Escape::off;
+    escape_ = is_true(static_cast<Literal*>(scope->value)->value) ? Escape::on : Escape::off;
   }
   scope->body = parse_until({"endautoescape"}, true);
   escape_ = outer;

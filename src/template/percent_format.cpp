@@ -25,14 +25,16 @@ class PercentFormat {
         (arguments.is(Kind::dict) || arguments.is(Kind::list) || arguments.is(Kind::range) || arguments.is_undefined());
   }
 
-  std::string run() {
-    std::string out;
+  Draft run() {
+    Draft out = renderer_.new_draft();
     while (at_ < text_.size()) {
       const std::size_t sign = text_.find('%', at_);
       out += text_.substr(at_, sign - at_);
       if (sign == text_.npos) break;
       at_ = sign + 1;
-      append_field(out);
+      std::string field;
+      append_field(field);
+      out += field;
       renderer_.heap().check(out.size());
     }
     const std::size_t n_given = arguments_.is(Kind::tuple) ? arguments_.list->items.size() : 1;

@@ -43,7 +43,7 @@ Value data_attribute(Renderer& renderer, const Value& object, std::string_view n
 
 /// getattr(object, name) as the sandbox permits it, or `missing`.
 Value python_attribute(Renderer& renderer, const Value& object, const Value& name) {
-  if (object.is_undefined()) fail_undefined(object);
+  if (object.is_undefined() && !is_internal_name(name.text())) fail_undefined(object);
   bool is_unsafe = false;
   Builtin* const method = find_method(object, name.text(), is_unsafe);
   if (is_unsafe || is_internal_name(name.text())) {
@@ -63,7 +63,7 @@ std::int64_t position(std::int64_t index, std::int64_t size) {
 }
 
 struct SliceBounds {
-  std::int64_t start, step, count;
+  std::int64_t start, stop, step, count;
 };
 
 SliceBounds slice_bounds(const Value& start, const Value& stop, const Value& step, std::int64_t size) {
@@ -85,7 +85,7 @@ SliceBounds slice_bounds(const Value& start, const Value& stop, const Value& ste
   std::int64_t count = 0;
   if (by > 0 && first < last) count = (last - first - 1) / by + 1;
   if (by < 0 && first > last) count = by == INT64_MIN ? 1 : (first - last - 1) / -by + 1;
-  return {first, by, count};
+  return {first, last, by, count};
 }
 
 std::int64_t text_length(const Value& value) {
@@ -199,9 +199,9 @@ Value Renderer::slice(const Value& object, const Value& start, const Value& stop
   this->step(s.count / 64);
   if (object.is_string()) return text_slice(*this, object, s);
   if (object.is(Kind::range)) {
-    const Range& r = *object.range;
+    const IntegerRange& r = *object.range;
     const std::int64_t first = r.at(s.start), by = r.step * s.step;
-    return range(heap_.make<Range>(Range{first, first + s.count * by, by, s.count}));
+    return range(heap_.make<IntegerRange>(IntegerRange{first, r.at(s.stop), by, s.count}));
   }
   List* const made = heap_.make<List>(heap_);
   made->items.reserve(static_cast<std::size_t>(s.count));

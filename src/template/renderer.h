@@ -8,6 +8,7 @@
 
 #include "template/callable.h"
 #include "template/chat_template.h"
+#include "template/origins.h"
 #include "template/value.h"
 
 namespace vitrine::jinja {
@@ -30,6 +31,14 @@ class Renderer {
   bool autoescape() const { return autoescape_; }
 
   Value text(std::string_view t, bool is_markup = false) { return string(heap_, t, is_markup); }
+  Value text(const Draft& draft, bool is_markup = false) {
+    const Value made = string(heap_, draft.text(), is_markup);
+    if (origins_ != nullptr) origins_->add(made.text(), draft.spans());
+    return made;
+  }
+  /// Where bytes come from, or null if nobody asks.
+  Origins* origins() { return origins_; }
+  Draft new_draft() const { return Draft(origins_); }
   /// A string that begins with its text elsewhere: a part of another value's text, or a literal.
   Value part(std::string_view t, bool is_markup = false) { return borrowed(heap_, t, is_markup); }
   Value new_list(const std::vector<Value>& items);
@@ -60,6 +69,7 @@ class Renderer {
 
  protected:
   bool autoescape_ = false;
+  Origins* origins_ = nullptr;
 
  private:
   Value subscript(const Value& object, const Value& key);

@@ -34,7 +34,7 @@ class Unescape {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& what) const { throw error("syntax", "{} (line {})", what, line_); }
+  [[noreturn]] void fail(const std::string& what) const { throw syntax_error(what, line_); }
 
   void read_escape() {
     static constexpr std::string_view kFrom = "\\'\"abfnrtv", kTo = "\\'\"\a\b\f\n\r\t\v";

@@ -154,7 +154,7 @@ bool equal_dicts(const Dict& a, const Dict& b) {
   return true;
 }
 
-bool equal_ranges(const Range& a, const Range& b) {
+bool equal_ranges(const IntegerRange& a, const IntegerRange& b) {
   if (a.size != b.size || a.size == 0) return a.size == b.size;
   return a.start == b.start && (a.size == 1 || a.step == b.step);
 }

@@ -35,7 +35,7 @@ enum class Kind : std::uint8_t {
 struct Str;
 struct List;
 struct Dict;
-struct Range;
+struct IntegerRange;
 struct View;
 class Iterator;
 class Callable;
@@ -51,7 +51,7 @@ struct Value {
     const Str* string;
     List* list;  ///< of a list and of a tuple
     Dict* dict;
-    const Range* range;
+    const IntegerRange* range;
     const View* view;
     Iterator* iterator;
     Callable* callable;
@@ -105,7 +105,7 @@ struct Dict {
   std::pmr::vector<std::int32_t> index;  ///< open addressing, -1: free; empty for few entries
 };
 
-struct Range {
+struct IntegerRange {
   std::int64_t start, stop, step, size;
   std::int64_t at(std::int64_t i) const { return start + i * step; }
 };
@@ -187,7 +187,7 @@ inline Value dict(Dict* d) {
   v.dict = d;
   return v;
 }
-inline Value range(const Range* r) {
+inline Value range(const IntegerRange* r) {
   Value v;
   v.kind = Kind::range;
   v.range = r;

@@ -106,13 +106,13 @@ const AddedToken* AddedTokens::find(std::int32_t id) const {
   return found == by_id_.end() ? nullptr : &tokens_[found->second];
 }
 
-void AddedTokens::split(const PrefixTrie& trie, std::string_view all, SpecialTokens policy, Text text,
+void AddedTokens::split(const PrefixTrie& trie, std::string_view all, const SpecialRule& rule, Text text,
                         Token token) const {
   std::size_t done = 0;  // everything before this offset has been passed on
   trie.each_match(all, [&](std::size_t begin, PrefixTrie::Match match) {
     std::size_t end = begin + match.length;
     const AddedToken& found = tokens_[static_cast<std::size_t>(match.value)];
-    if (policy == SpecialTokens::none && found.special) return;
+    if (found.special && !rule.recognizes(all.substr(begin, match.length))) return;
     if (found.single_word && (ends_with_word(all.substr(0, begin)) || starts_with_word(all.substr(end)))) return;
     if (found.lstrip) begin = std::max(space_at_end(all.substr(0, begin), std::min(begin, done)), done);
     if (found.rstrip) end += space_at_start(all.substr(end));

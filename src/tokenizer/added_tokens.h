@@ -45,12 +45,12 @@ class AddedTokens {
   using Text = FunctionRef<void(std::string_view)>;
   using Token = FunctionRef<void(std::int32_t)>;
   /// Calls `token` for each added token of `raw`, a text before normalization, and `text` for the parts between them.
-  /// With SpecialTokens::none special tokens are text; other added tokens are always found.
-  void split_raw(std::string_view raw, SpecialTokens policy, Text text, Token token) const {
-    split(raw_, raw, policy, text, token);
+  /// Special tokens that `rule` does not recognize are text; other added tokens are always found.
+  void split_raw(std::string_view raw, const SpecialRule& rule, Text text, Token token) const {
+    split(raw_, raw, rule, text, token);
   }
-  void split_normalized(std::string_view normalized, SpecialTokens policy, Text text, Token token) const {
-    split(normalized_, normalized, policy, text, token);
+  void split_normalized(std::string_view normalized, const SpecialRule& rule, Text text, Token token) const {
+    split(normalized_, normalized, rule, text, token);
   }
 
   /// The added token with this id, or null.
@@ -58,7 +58,7 @@ class AddedTokens {
   const std::vector<AddedToken>& tokens() const { return tokens_; }
 
  private:
-  void split(const PrefixTrie& trie, std::string_view all, SpecialTokens policy, Text text, Token token) const;
+  void split(const PrefixTrie& trie, std::string_view all, const SpecialRule& rule, Text text, Token token) const;
 
   std::vector<AddedToken> tokens_;
   std::unordered_map<std::int32_t, std::size_t> by_id_;

@@ -25,13 +25,13 @@ GgufTokenizer::GgufTokenizer(GgufVocabulary vocabulary) : vocabulary_(std::move(
   special_trie_ = PrefixTrie(std::move(keys));
 }
 
-std::vector<std::int32_t> GgufTokenizer::encode(std::string_view text, SpecialTokens policy,
+std::vector<std::int32_t> GgufTokenizer::encode(std::string_view text, const SpecialRule& rule,
                                                 EncodingRecorder* recorder) const {
-  const bool apply = policy == SpecialTokens::apply;
+  const bool apply = rule.policy == SpecialTokens::apply;
   std::vector<std::int32_t> ids;
   if (apply && vocabulary_.add_bos) add_token(vocabulary_.bos.value(), Explanation::Token::From::policy, ids, recorder);
   bool is_first = true;
-  for (const Fragment& fragment : split(text, policy != SpecialTokens::none)) {
+  for (const Fragment& fragment : split(text, rule)) {
     if (fragment.id != kNoId) {
       add_token(fragment.id, Explanation::Token::From::text, ids, recorder);
     } else {
@@ -44,9 +44,9 @@ std::vector<std::int32_t> GgufTokenizer::encode(std::string_view text, SpecialTo
   return ids;
 }
 
-/// Splits the text at special tokens. Control and unknown tokens are recognized only if `recognize_control`,
+/// Splits the text at special tokens. Control and unknown tokens are recognized only where `rule` recognizes them,
 /// user-defined tokens always. A first pass finds which tokens occur; only those are searched for in the fragments.
-std::vector<GgufTokenizer::Fragment> GgufTokenizer::split(std::string_view text, bool recognize_control) const {
+std::vector<GgufTokenizer::Fragment> GgufTokenizer::split(std::string_view text, const SpecialRule& rule) const {
   std::vector<bool> occurs(special_.size());
   for (std::size_t i = 0; i < text.size() && !special_trie_.empty(); ++i) {
     special_trie_.each_prefix(text.substr(i),
@@ -55,13 +55,13 @@ std::vector<GgufTokenizer::Fragment> GgufTokenizer::split(std::string_view text,
   std::vector<Fragment> fragments;
   if (!text.empty()) fragments.push_back({text});
   for (std::size_t i = 0; i < special_.size(); ++i) {
-    if (!occurs[i] || (at(special_[i]).is_control() && !recognize_control)) continue;
+    if (!occurs[i] || (at(special_[i]).is_control() && rule.policy == SpecialTokens::none)) continue;
     std::vector<Fragment> finer;
     for (const Fragment& fragment : fragments) {
       if (fragment.id != kNoId) {
         finer.push_back(fragment);
       } else {
-        split_at(special_[i], fragment.text, finer);
+        split_at(special_[i], fragment.text, rule, finer);
       }
     }
     fragments = std::move(finer);
@@ -69,9 +69,16 @@ std::vector<GgufTokenizer::Fragment> GgufTokenizer::split(std::string_view text,
   return fragments;
 }
 
-void GgufTokenizer::split_at(std::int32_t id, std::string_view text, std::vector<Fragment>& fragments) const {
+void GgufTokenizer::split_at(std::int32_t id, std::string_view text, const SpecialRule& rule,
+                             std::vector<Fragment>& fragments) const {
   const GgufVocabulary::Piece& token = at(id);
-  for (std::size_t found = text.find(token.text); found != text.npos; found = text.find(token.text)) {
+  std::size_t from = 0;
+  for (std::size_t found = text.find(token.text); found != text.npos; found = text.find(token.text, from)) {
+    if (token.is_control() && !rule.recognizes(text.substr(found, token.text.size()))) {
+      from = found + 1;
+      continue;
+    }
+    from = 0;
     std::string_view left = text.substr(0, found);
     while (token.strip_left && !left.empty() && is_space(left.back())) left.remove_suffix(1);
     if (!left.empty()) fragments.push_back({left});

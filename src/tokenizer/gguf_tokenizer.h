@@ -38,9 +38,11 @@ class GgufTokenizer : public Tokenizer {
     std::string_view text;
     std::int32_t id = kNoId;  // kNoId: plain text
   };
-  std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy, EncodingRecorder* recorder) const final;
-  std::vector<Fragment> split(std::string_view text, bool recognize_control) const;
-  void split_at(std::int32_t id, std::string_view text, std::vector<Fragment>& fragments) const;
+  std::vector<std::int32_t> encode(std::string_view text, const SpecialRule& rule,
+                                   EncodingRecorder* recorder) const final;
+  std::vector<Fragment> split(std::string_view text, const SpecialRule& rule) const;
+  void split_at(std::int32_t id, std::string_view text, const SpecialRule& rule,
+                std::vector<Fragment>& fragments) const;
 
   GgufVocabulary vocabulary_;
   std::vector<std::int32_t> special_;  // control, unknown and user-defined tokens, longest first

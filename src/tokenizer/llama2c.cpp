@@ -44,7 +44,7 @@ class Llama2cTokenizer final : public Tokenizer {
   BpeMerge find_merge(std::int32_t left, std::int32_t right, std::string& concatenation) const;
 
  private:
-  std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy,
+  std::vector<std::int32_t> encode(std::string_view text, const SpecialRule& rule,
                                    EncodingRecorder* recorder) const override;
   void append_character(std::string_view character, std::vector<std::int32_t>& ids) const;
   void merge(std::vector<std::int32_t>& ids, EncodingRecorder* recorder) const;
@@ -92,14 +92,14 @@ Llama2cTokenizer::Llama2cTokenizer(Vocabulary vocabulary)
   }
 }
 
-std::vector<std::int32_t> Llama2cTokenizer::encode(std::string_view text, SpecialTokens policy,
+std::vector<std::int32_t> Llama2cTokenizer::encode(std::string_view text, const SpecialRule& rule,
                                                    EncodingRecorder* recorder) const {
   std::vector<std::int32_t> ids;
   ids.reserve(text.size() + 2);
   if (recorder != nullptr && !text.empty()) recorder->part(text);
   const std::string_view whole = text;
-  if (policy == SpecialTokens::apply) ids.push_back(kBos);
-  if (!text.empty()) append_character(" ", ids);  // the dummy prefix, which does not depend on `policy`
+  if (rule.policy == SpecialTokens::apply) ids.push_back(kBos);
+  if (!text.empty()) append_character(" ", ids);  // the dummy prefix, which does not depend on `rule`
   while (!text.empty()) {
     // As in run.c, a character is one byte of any kind and the continuation bytes after it, four bytes at most.
     std::size_t length = 1;

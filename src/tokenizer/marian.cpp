@@ -46,7 +46,7 @@ class MarianTokenizer final : public Tokenizer {
   const std::vector<std::int32_t>& stop_ids() const override { return stop_ids_; }
 
  private:
-  std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy,
+  std::vector<std::int32_t> encode(std::string_view text, const SpecialRule& rule,
                                    EncodingRecorder* recorder) const override;
   void encode_part(std::string_view text, std::vector<std::int32_t>& ids, EncodingRecorder* recorder) const;
   std::int32_t id_of(std::string_view piece) const;
@@ -70,12 +70,12 @@ MarianTokenizer::MarianTokenizer(SentencePieceModel model, MarianVocabulary voca
   }
 }
 
-std::vector<std::int32_t> MarianTokenizer::encode(std::string_view text, SpecialTokens policy,
+std::vector<std::int32_t> MarianTokenizer::encode(std::string_view text, const SpecialRule& rule,
                                                   EncodingRecorder* recorder) const {
   std::vector<std::int32_t> ids;
   const auto put = [&](std::int32_t id) { add_token(id, Explanation::Token::From::text, ids, recorder); };
   const auto encode_text = [&](std::string_view part) {
-    if (policy != SpecialTokens::none && part.starts_with(">>")) {
+    if (rule.policy != SpecialTokens::none && part.starts_with(">>")) {
       const std::size_t end = part.find("<<");
       const std::size_t length = end == part.npos ? 0 : end + 2;
       if (length > 0) put(id_of(part.substr(0, length)));
@@ -83,8 +83,8 @@ std::vector<std::int32_t> MarianTokenizer::encode(std::string_view text, Special
     }
     encode_part(part, ids, recorder);
   };
-  vocabulary_.added.split_raw(text, policy, encode_text, put);
-  if (policy == SpecialTokens::apply) {
+  vocabulary_.added.split_raw(text, rule, encode_text, put);
+  if (rule.policy == SpecialTokens::apply) {
     add_token(vocabulary_.eos, Explanation::Token::From::policy, ids, recorder);
   }
   return ids;

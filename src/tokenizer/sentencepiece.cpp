@@ -23,7 +23,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   const std::vector<std::int32_t>& stop_ids() const override { return stop_ids_; }
 
  private:
-  std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy,
+  std::vector<std::int32_t> encode(std::string_view text, const SpecialRule& rule,
                                    EncodingRecorder* recorder) const override;
   const SentencePieceModel& model() const { return encoder_.model(); }
   const VocabularyPiece& at(std::int32_t id) const { return model().pieces[checked_index(id)]; }
@@ -42,17 +42,18 @@ SentencePieceTokenizer::SentencePieceTokenizer(SentencePieceModel parsed) : enco
   if (model().eos) stop_ids_.push_back(*model().eos);
 }
 
-std::vector<std::int32_t> SentencePieceTokenizer::encode(std::string_view text, SpecialTokens policy,
+std::vector<std::int32_t> SentencePieceTokenizer::encode(std::string_view text, const SpecialRule& rule,
                                                          EncodingRecorder* recorder) const {
   std::vector<std::int32_t> ids;
-  if (policy == SpecialTokens::none) {
+  if (rule.policy == SpecialTokens::none) {
     encoder_.encode(text, {}, ids, recorder);
     return ids;
   }
-  if (model().bos && policy == SpecialTokens::apply)
+  if (model().bos && rule.policy == SpecialTokens::apply)
     add_token(*model().bos, Explanation::Token::From::policy, ids, recorder);
   std::size_t begin = 0;
   special_.each_match(text, [&](std::size_t i, PrefixTrie::Match special) {
+    if (!rule.recognizes(text.substr(i, special.length))) return;
     encoder_.encode(text.substr(begin, i - begin), {begin == 0, false}, ids, recorder);
     add_token(special.value, Explanation::Token::From::text, ids, recorder);
     begin = i + special.length;

@@ -42,7 +42,7 @@ class TiktokenTokenizer final : public Tokenizer {
   const std::vector<std::int32_t>& stop_ids() const override { return stop_ids_; }
 
  private:
-  std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy,
+  std::vector<std::int32_t> encode(std::string_view text, const SpecialRule& rule,
                                    EncodingRecorder* recorder) const override;
   void encode_valid(std::string_view text, Bpe::Workspace& workspace, std::vector<std::int32_t>& ids) const;
 
@@ -52,7 +52,7 @@ class TiktokenTokenizer final : public Tokenizer {
   std::vector<std::int32_t> stop_ids_;
 };
 
-std::vector<std::int32_t> TiktokenTokenizer::encode(std::string_view text, SpecialTokens /*policy*/,
+std::vector<std::int32_t> TiktokenTokenizer::encode(std::string_view text, const SpecialRule& /*rule*/,
                                                     EncodingRecorder* recorder) const {
   std::vector<std::int32_t> ids;
   const auto workspace = workspaces_.lease();

@@ -1,5 +1,7 @@
 #include "tokenizer/tokenizer.h"
 
+#include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "base/error.h"
@@ -18,7 +20,36 @@ void check_size(std::string_view text) {
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text, SpecialTokens policy) const {
   check_size(text);
-  return encode(text, policy, nullptr);
+  return encode(text, SpecialRule(policy), nullptr);
+}
+
+std::vector<std::int32_t> Tokenizer::encode_trusted(std::string_view text, TextSpans trusted) const {
+  check_size(text);
+  return encode(text, SpecialRule(text, trusted), nullptr);
+}
+
+bool SpecialRule::trusts(std::size_t begin, std::size_t end) const {
+  const auto first = static_cast<std::int64_t>(begin), last = static_cast<std::int64_t>(end);
+  const auto after = std::upper_bound(trusted_.begin(), trusted_.end(), first,
+                                      [](std::int64_t at, const auto& span) { return at < span.first; });
+  return after != trusted_.begin() && (after - 1)->second >= last;
+}
+
+bool SpecialRule::recognizes(std::string_view match) const {
+  if (policy == SpecialTokens::none) return false;
+  if (trusts_all_) return true;
+  const std::less_equal<const char*> before;
+  if (before(text_.data(), match.data()) && before(match.data() + match.size(), text_.data() + text_.size())) {
+    const auto begin = static_cast<std::size_t>(match.data() - text_.data());
+    return trusts(begin, begin + match.size());
+  }
+  // In normalized text, whose bytes have other offsets: the token must be trusted wherever it is written.
+  std::size_t at = text_.find(match);
+  if (at == text_.npos) return trusts(0, text_.size());
+  for (; at != text_.npos; at = text_.find(match, at + 1)) {
+    if (!trusts(at, at + match.size())) return false;
+  }
+  return true;
 }
 
 PairEncoding Tokenizer::encode_pair(std::string_view a, std::string_view b, SpecialTokens policy) const {
@@ -34,7 +65,7 @@ PairEncoding Tokenizer::encode_texts(std::string_view, std::string_view, Special
 Explanation Tokenizer::explain(std::string_view text, SpecialTokens policy, std::size_t max_items) const {
   check_size(text);
   EncodingRecorder recorder(max_items);
-  std::vector<std::int32_t> ids = encode(text, policy, &recorder);
+  std::vector<std::int32_t> ids = encode(text, SpecialRule(policy), &recorder);
   return recorder.finish(std::move(ids));
 }
 

@@ -21,6 +21,29 @@ enum class SpecialTokens {
   written,  ///< recognizes those that are written in the text and adds none: for text that a chat template has made
 };
 
+/// Parts of a text: bytes [begin, end), in ascending order and disjoint.
+using TextSpans = std::span<const std::pair<std::int64_t, std::int64_t>>;
+
+/// A policy, and the parts of the text in which special tokens may be written.
+class SpecialRule {
+ public:
+  SpecialRule(SpecialTokens p) : policy(p) {}  // NOLINT(google-explicit-constructor): a policy alone is a rule
+  /// SpecialTokens::written, in the parts `trusted` of `text` only.
+  SpecialRule(std::string_view text, TextSpans trusted)
+      : policy(SpecialTokens::written), text_(text), trusted_(trusted), trusts_all_(false) {}
+  /// Whether `match`, a part of the text or of its normalization, is the special token that it spells.
+  bool recognizes(std::string_view match) const;
+
+  const SpecialTokens policy;
+
+ private:
+  bool trusts(std::size_t begin, std::size_t end) const;
+
+  std::string_view text_;
+  TextSpans trusted_;
+  bool trusts_all_ = true;
+};
+
 /// Two texts as one sequence, with the type ("segment") of each token.
 struct PairEncoding {
   std::vector<std::int32_t> ids, types;
@@ -36,6 +59,10 @@ class Tokenizer {
 
   /// The ids of `text`, which may contain any bytes, including NUL and invalid UTF-8.
   std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy) const;
+
+  /// The ids of a text that a chat template has made. Special tokens count only where they are written within the parts
+  /// `trusted` of the text, which the template has written: elsewhere, `<|im_end|>` is text. BOS and EOS are not added.
+  std::vector<std::int32_t> encode_trusted(std::string_view text, TextSpans trusted) const;
 
   /// The ids of a pair of texts, such as a question and a passage: BERT's [CLS] a [SEP] b [SEP], with types 0 for the
   /// first text and 1 for the second. Throws Unsupported if the tokenizer has no rule for pairs.
@@ -81,7 +108,7 @@ class Tokenizer {
 
  private:
   /// `text` has at most 2^30 bytes, so that offsets fit into int32. Records every step unless `recorder` is null.
-  virtual std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy,
+  virtual std::vector<std::int32_t> encode(std::string_view text, const SpecialRule& rule,
                                            EncodingRecorder* recorder) const = 0;
 
   std::unique_ptr<const Tokenizer> target_;

@@ -43,13 +43,13 @@ class JsonTokenizer final : public Tokenizer {
  private:
   /// One call of encode.
   struct Job {
-    SpecialTokens policy;
+    const SpecialRule& rule;
     SubwordWorkspace& workspace;
     EncodingRecorder* recorder;
     std::vector<std::int32_t>& ids;
   };
 
-  std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy,
+  std::vector<std::int32_t> encode(std::string_view text, const SpecialRule& rule,
                                    EncodingRecorder* recorder) const override;
   PairEncoding encode_texts(std::string_view a, std::string_view b, SpecialTokens policy) const override;
   void encode_text(std::string_view text, Job& job) const;
@@ -74,15 +74,15 @@ JsonTokenizer::JsonTokenizer(Parts parts) : Tokenizer(std::move(parts.target)), 
   if (!parts_.post_processor.before.empty()) bos_ = parts_.post_processor.before.front();
 }
 
-std::vector<std::int32_t> JsonTokenizer::encode(std::string_view text, SpecialTokens policy,
+std::vector<std::int32_t> JsonTokenizer::encode(std::string_view text, const SpecialRule& rule,
                                                 EncodingRecorder* recorder) const {
   const auto lease = workspaces_.lease();
   std::vector<std::int32_t> ids;
   ids.reserve(text.size() / 4 + 16);
   lease->bpe.recorder = recorder;
-  Job job = {policy, *lease, recorder, ids};
+  Job job = {rule, *lease, recorder, ids};
   const auto put = [&](const std::vector<std::int32_t>& added) {
-    if (policy != SpecialTokens::apply) return;
+    if (rule.policy != SpecialTokens::apply) return;
     for (const std::int32_t id : added) add_token(id, Explanation::Token::From::policy, ids, recorder);
   };
   put(parts_.post_processor.before);
@@ -96,7 +96,8 @@ PairEncoding JsonTokenizer::encode_texts(std::string_view a, std::string_view b,
   const auto lease = workspaces_.lease();
   lease->bpe.recorder = nullptr;
   PairEncoding result;
-  Job job = {policy, *lease, nullptr, result.ids};
+  const SpecialRule rule = policy;
+  Job job = {rule, *lease, nullptr, result.ids};
   for (const PairPart& part : *parts_.post_processor.pair) {
     if (part.kind != PairPart::Kind::added) {
       encode_text(part.kind == PairPart::Kind::first ? a : b, job);
@@ -129,7 +130,7 @@ void JsonTokenizer::encode_text(std::string_view text, Job& job) const {
 
 void JsonTokenizer::encode_valid(std::string_view text, bool at_start, Job& job) const {
   parts_.added.split_raw(
-      text, job.policy, [&](std::string_view part) { encode_raw(part, at_start && part.data() == text.data(), job); },
+      text, job.rule, [&](std::string_view part) { encode_raw(part, at_start && part.data() == text.data(), job); },
       [&](std::int32_t id) { add_token(id, Explanation::Token::From::text, job.ids, job.recorder); });
 }
 
@@ -143,7 +144,7 @@ void JsonTokenizer::encode_raw(std::string_view text, bool at_start, Job& job) c
         part, at_start && part.data() == normalized.data(),
         [&](std::string_view word, bool) { encode_word(word, job); }, job.recorder);
   };
-  parts_.added.split_normalized(normalized, job.policy, encode_part, [&](std::int32_t id) {
+  parts_.added.split_normalized(normalized, job.rule, encode_part, [&](std::int32_t id) {
     add_token(id, Explanation::Token::From::text, job.ids, job.recorder);
   });
 }
