@@ -25,11 +25,13 @@ RenderedTemplate ChatFormat::render(const Conversation& conversation, bool asks_
   input.special_tokens = templates_.special_tokens;
   for (const auto& [name, value] : variables_.by_name) input.variables.emplace_back(name, &value.value());
   input.now = variables_.now;
+  input.reports_literal = true;
   return (conversation.tools().is_null() ? plain_ : with_tools_).render(input);
 }
 
 std::vector<std::int32_t> ChatFormat::encode(const Conversation& conversation, bool asks_for_answer) const {
-  return tokenizer_->encode(render(conversation, asks_for_answer).text, SpecialTokens::written);
+  const RenderedTemplate rendered = render(conversation, asks_for_answer);
+  return tokenizer_->encode_trusted(rendered.text, rendered.literal);
 }
 
 /// Renders an answer, and looks for a special token after it. Some templates end only answers that are not the last.
