@@ -11,7 +11,7 @@ PROPERTIES = [
     ("kAlpha", str.isalpha), ("kDecimal", str.isdecimal), ("kDigit", str.isdigit), ("kNumeric", str.isnumeric),
     ("kSpace", str.isspace), ("kPrintable", str.isprintable), ("kUpper", str.isupper), ("kLower", str.islower),
     ("kTitle", lambda c: c.istitle() and not c.isupper()),
-    # Case-ignorable: a capital sigma is final behind "A" and this character, but not behind this character alone.
+    # Case-ignorable: a capital sigma is final after "A" and this character, but not after this character alone.
     ("kCaseIgnorable", lambda c: ("A" + c + "Σ").lower().endswith("ς") and not (c + "Σ").lower().endswith("ς")),
 ]
 CASES = [("Lower", str.lower), ("Upper", str.upper), ("Title", str.title), ("Fold", str.casefold)]

@@ -227,7 +227,7 @@ class BraceFormat {
   }
 
  private:
-  /// Formats the field that begins at `at`; moves behind its brace.
+  /// Formats the field that begins at `at`; moves `at` past its brace.
   std::string field(std::string_view text, std::size_t& at, int depth) {
     const std::size_t begin = at;
     if (at >= text.size()) throw value_error("Single '{{' encountered in format string");

@@ -44,7 +44,22 @@ class Evaluator final : public Renderer {
   friend class BlockReference;
   enum class Flow { on, leave_loop, next_item };
   /// Bounds the recursion.
-  class Nesting;
+  class Nesting {
+   public:
+    explicit Nesting(Evaluator& evaluator) : evaluator_(evaluator) {
+      if (++evaluator_.depth_ > kMax) {
+        --evaluator_.depth_;
+        throw error("limit", "expected macros, loops and expressions nested at most {} deep", kMax);
+      }
+    }
+    ~Nesting() { --evaluator_.depth_; }
+    Nesting(const Nesting&) = delete;
+    Nesting& operator=(const Nesting&) = delete;
+    static constexpr int kMax = 1000;
+
+   private:
+    Evaluator& evaluator_;
+  };
 
   // variables
   Activation* new_activation(Activation* outer, std::size_t n_slots);
@@ -132,7 +147,7 @@ class LoopObject final : public Object {
   Iteration iteration_;
   std::int64_t index0_ = -1, length_ = -1, depth0_;
   Value before_{}, current_{}, after_{}, last_changed_{};
-  std::pmr::vector<Value>* rest_ = nullptr;  ///< what is left of an iterator whose length was asked for
+  std::pmr::vector<Value>* rest_ = nullptr;  ///< what is left of an iterator whose length is known
   std::size_t rest_at_ = 0;
   bool has_after_ = false, is_exhausted_ = false;
 };
@@ -180,23 +195,6 @@ class SelfObject final : public Object {
  private:
   Evaluator& evaluator_;
   const Tree& tree_;
-};
-
-class Evaluator::Nesting {
- public:
-  explicit Nesting(Evaluator& evaluator) : evaluator_(evaluator) {
-    if (++evaluator_.depth_ > kMax) {
-      --evaluator_.depth_;
-      throw error("limit", "expected macros, loops and expressions nested at most {} deep", kMax);
-    }
-  }
-  ~Nesting() { --evaluator_.depth_; }
-  Nesting(const Nesting&) = delete;
-  Nesting& operator=(const Nesting&) = delete;
-  static constexpr int kMax = 1000;
-
- private:
-  Evaluator& evaluator_;
 };
 
 }  // namespace vitrine::jinja

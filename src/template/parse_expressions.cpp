@@ -54,7 +54,8 @@ Expression* Parser::number(const Token& token) {
   std::int64_t value = 0;
   const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
   if (result.ec != std::errc()) {
-    if (token.text == "9223372036854775808") return constant(integer(INT64_MIN), -token.line);  // only behind a minus
+    if (token.text == "9223372036854775808")
+      return constant(integer(INT64_MIN), -token.line);  // only after a minus sign
     throw error("unsupported", "the integer {} does not fit 64 bits (line {})", token.text, token.line);
   }
   return constant(integer(value), token.line);

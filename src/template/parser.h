@@ -23,7 +23,20 @@ class Parser {
  private:
   using Words = std::vector<std::string_view>;
   /// Bounds the recursion.
-  class Nesting;
+  class Nesting {
+   public:
+    Nesting(Parser& parser) : parser_(parser) {
+      if (++parser_.depth_ > kMax) {
+        throw error("limit", "expected tags and brackets nested at most {} deep (line {})", kMax,
+                    parser_.current().line);
+      }
+    }
+    ~Nesting() { --parser_.depth_; }
+    static constexpr int kMax = 150;
+
+   private:
+    Parser& parser_;
+  };
 
   // tokens
   const Token& current() const { return tokens_[at_]; }
@@ -107,20 +120,6 @@ class Parser {
   int depth_ = 0;
   std::vector<Words> ends_;             ///< the end tags that are open, outermost first
   std::vector<std::string_view> tags_;  ///< the tags that are open
-};
-
-class Parser::Nesting {
- public:
-  Nesting(Parser& parser) : parser_(parser) {
-    if (++parser_.depth_ > kMax) {
-      throw error("limit", "expected tags and brackets nested at most {} deep (line {})", kMax, parser_.current().line);
-    }
-  }
-  ~Nesting() { --parser_.depth_; }
-  static constexpr int kMax = 150;
-
- private:
-  Parser& parser_;
 };
 
 /// How error messages name a token.

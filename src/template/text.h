@@ -10,7 +10,7 @@
 
 namespace vitrine::jinja {
 
-/// The code point at byte `at` of `text`; moves `at` behind it.
+/// The code point at byte `at` of `text`; moves `at` past it.
 char32_t next_character(std::string_view text, std::size_t& at);
 void append_character(std::string& text, char32_t character);
 std::int64_t count_characters(std::string_view text);

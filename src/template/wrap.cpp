@@ -61,7 +61,7 @@ class Chunks {
     }
     return text_.size();
   }
-  /// (?<=LETTER{2}-)|(?<=LETTER-LETTER-) behind the hyphen at `i`, and LETTER-?LETTER in front.
+  /// (?<=LETTER{2}-)|(?<=LETTER-LETTER-) after the hyphen at `i`, and LETTER-?LETTER before it.
   bool breaks_after_hyphen(std::size_t i) const {
     const bool two = i >= 2 && is_letter(text_[i - 1]) && is_letter(text_[i - 2]);
     const bool spelled = i >= 3 && is_letter(text_[i - 1]) && text_[i - 2] == '-' && is_letter(text_[i - 3]);
@@ -102,7 +102,7 @@ std::vector<std::string> wrap_line(std::string_view line, std::int64_t width, bo
       if (break_long_words) {
         std::size_t end = std::max<std::size_t>(room, 1);
         std::u32string& chunk = chunks.back();
-        if (on_hyphens && chunk.size() > room && room > 0) {  // behind the last hyphen that fits, if there is one
+        if (on_hyphens && chunk.size() > room && room > 0) {  // after the last hyphen that fits, if there is one
           const std::size_t hyphen = chunk.substr(0, room).rfind('-');
           const bool has_other = hyphen != chunk.npos && chunk.substr(0, hyphen).find_first_not_of(U'-') != chunk.npos;
           if (hyphen != chunk.npos && hyphen > 0 && has_other) end = hyphen + 1;

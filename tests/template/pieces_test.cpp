@@ -71,10 +71,10 @@ TEST(TemplateGoldens, AllTemplatesOfTheReference) {
     try {
       const RenderedTemplate rendered = parsed->render(input);
       EXPECT_EQ(rendered.text, expected.value("text", "an error")) << name << " " << expected.at("case");
-      if (expected.contains("assistant")) EXPECT_EQ(json(rendered.assistant), expected.at("assistant")) << name;
+      EXPECT_EQ(json(rendered.assistant), expected.value("assistant", json::array())) << name;
     } catch (const TemplateError& e) {
       EXPECT_EQ(e.kind(), expected.value("error", "text")) << name << " " << expected.at("case") << e.what();
-      if (expected.contains("message")) EXPECT_EQ(e.message(), expected.at("message")) << name;
+      EXPECT_EQ(e.message(), expected.value("message", e.message())) << name;
     }
   }
   EXPECT_GT(n_renderings, 2000U);

@@ -3,8 +3,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <filesystem>
 
+#include "base/error.h"
 #include "base/temp_folder.h"
 #include "tokenizer/outside.h"
 
