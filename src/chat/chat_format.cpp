@@ -1,5 +1,7 @@
 #include "chat/chat_format.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace vitrine {

@@ -205,14 +205,14 @@ TEST_F(ChatCommand, MistakesAreOneLineAndTheConversationGoesOn) {
   for (const auto& [line, part] : std::vector<std::pair<std::string, std::string>>{
            {"/sytem x", "[/sytem] expected a command, or // for a message that begins with /; did you mean /system?"},
            {"/load", "[/load] expected /load FILE"},
-           {"/load /no/such", "[/no/such] no such file"},
+           {"/load /no/such", "[/no/such] cannot open"},
            {"/save /no/such/file", "[/no/such/file]"},
            {"/undo", "no message to take back"},
            {"/undo 2", "expected nothing after it"},
            {"/retry", "no message to answer"},
            {"/set temprature 1", "did you mean temperature?"},
            {"/set temperature x", "expected a number"},
-           {"/set top-p 2", "top-p"},
+           {"/set top-p 2", "[top_p] expected a number in (0, 1]"},
            {"/adapter /no/such", "/no/such"},
            {"", "expected a message, got an empty line"},
            {"a\xFF", "UTF-8"}}) {
@@ -272,8 +272,8 @@ TEST_F(ChatCommand, ATerminalEditsLines) {
     ::_exit(99);
   }
   std::string seen;
+  std::size_t from = 0;  // what wait_for() has not yet matched
   const auto wait_for = [&](const std::string& text) {
-    const std::size_t from = seen.size();
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20 * kSlowdown);
     while (seen.find(text, from) == seen.npos && std::chrono::steady_clock::now() < deadline) {
       pollfd polled{terminal, POLLIN, 0};
@@ -283,7 +283,9 @@ TEST_F(ChatCommand, ATerminalEditsLines) {
       if (n <= 0) break;
       seen.append(buffer, static_cast<std::size_t>(n));
     }
-    EXPECT_NE(seen.find(text, from), seen.npos) << text << " in " << seen;
+    const std::size_t at = seen.find(text, from);
+    EXPECT_NE(at, seen.npos) << text << " in " << seen;
+    if (at != seen.npos) from = at + text.size();
   };
   const auto type = [&](const std::string& text) {
     EXPECT_EQ(::write(terminal, text.data(), text.size()), std::ssize(text));
