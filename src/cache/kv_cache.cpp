@@ -205,4 +205,23 @@ void KvCache::advance(std::int64_t count) {
   }
 }
 
+bool KvCache::holds_all() const {
+  return std::all_of(layers_.begin(), layers_.end(),
+                     [](const LayerState& state) { return std::holds_alternative<FullKv>(state); });
+}
+
+bool KvCache::truncate(std::int64_t length) {
+  if (length < 0 || length > length_) {
+    throw InternalError("kv_cache", "expected a length from 0 to {}, got {}", length_, length);
+  }
+  if (length == length_) return true;
+  const auto holds_every_token = [&](const LayerState& state) {
+    const KvLayer* const layer = kv_of(state);
+    return layer != nullptr && length_ <= layer->slots;
+  };
+  if (!std::all_of(layers_.begin(), layers_.end(), holds_every_token)) return false;
+  length_ = length;
+  return true;
+}
+
 }  // namespace vitrine

@@ -162,6 +162,12 @@ class KvCache {
   /// Keeps the ids of this pass. They are recent_ids() after advance().
   void append_ids(std::span<const std::int32_t> ids);
   void advance(std::int64_t count);
+  /// Whether every layer holds all positions, so that truncate() can return to any length, also after a pass that
+  /// failed. Other layers overwrite old tokens while a pass runs.
+  bool holds_all() const;
+  /// Forgets the tokens from `length` on, at most length(). Returns false, and changes nothing, if a layer no longer
+  /// has the state after `length` tokens: a recurrent layer, or a ring buffer that has wrapped around.
+  bool truncate(std::int64_t length);
   /// Takes over the tokens of another cache of the same layers, capacity and type, and shares its source.
   void copy_from(const KvCache& other);
 

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/sampling.h"
 #include "cli/search.h"
 #include "generate/choose_sampling.h"
 #include "generate/generator.h"
@@ -95,17 +96,7 @@ void add_generate(CLI::App& program) {
   const auto o = std::make_shared<GenerateOptions>();
   add_model_and_text(command, *o);
   add_search(command, *o);
-  add_number<double>(command, "--temperature", o->sampling.temperature,
-                     "Divide the logits by N; 0: greedy (default: 0.8)");
-  add_number<int>(command, "--top-k", o->sampling.top_k,
-                  "Sample only from the N most likely tokens; 0: from all (default: 40)");
-  add_number<double>(command, "--top-p", o->sampling.top_p,
-                     "Sample only from the most likely tokens whose probabilities add up to N (default: 0.95)");
-  add_number<double>(command, "--min-p", o->sampling.min_p,
-                     "Sample only from tokens at least N times as likely as the most likely one (default: 0)");
-  add_number<double>(command, "--repeat-penalty", o->sampling.repeat_penalty,
-                     "Above 1: tokens that occur in the text become less likely (default: 1)");
-  command.add_flag("--greedy", o->sampling.greedy, "Always take the most likely token");
+  add_sampling(command, o->sampling);
   add_list(command, "--stop", o->stop_strings, "Stop before this text; may be given several times");
   add_number<int>(command, "--logprobs", o->n_logprobs,
                   "With --json: add the log-probability of each token and of the N most likely ones", 0, 1 << 20);

@@ -128,10 +128,11 @@ int run(int argc, char** argv) {
                    "vitrine");
   program.set_help_flag("--help", "Print this help and exit");  // no -h: the text "-hello" would print help
   program.set_version_flag("--version", version);
-  for (const auto add : {add_predict,  add_fill,       add_generate, add_translate, add_encode, add_logits, add_grad,
-                         add_tokenize, add_detokenize, add_trace,    add_eval,      add_info,   add_init,   add_bench,
-                         add_quantize, add_tokenizer,  add_lora,     add_data,      add_plot,   add_train,  add_embed,
-                         add_example,  add_score,      add_template, add_completion}) {
+  for (const auto add :
+       {add_predict,  add_fill,       add_generate, add_translate, add_encode,    add_logits, add_grad,
+        add_tokenize, add_detokenize, add_trace,    add_eval,      add_info,      add_init,   add_bench,
+        add_quantize, add_tokenizer,  add_lora,     add_data,      add_plot,      add_train,  add_embed,
+        add_example,  add_score,      add_template, add_chat,      add_completion}) {
     add(program);
   }
   add_man(program, VITRINE_VERSION);
@@ -164,6 +165,12 @@ int run(int argc, char** argv) {
 
 const std::atomic<bool>& interrupted() { return g_interrupted; }
 
+bool forget_interrupt() {
+  if (g_signal != SIGINT) return false;
+  g_interrupted = false;
+  return true;
+}
+
 CleanStop::CleanStop() { ++g_clean_stops; }
 CleanStop::~CleanStop() { --g_clean_stops; }
 bool CleanStop::is_outermost() const { return g_clean_stops == 1; }
@@ -183,6 +190,8 @@ int main(int argc, char** argv) {
     return 128 + g_signal;
   } catch (const ClosedPipe&) {
     return end_by_closed_pipe();
+  } catch (const Reported&) {
+    return 1;
   } catch (const std::bad_alloc&) {
     note("error: [memory] not enough memory");
   } catch (const std::exception& e) {

@@ -177,5 +177,7 @@ class CleanStop {
 void stop_cleanly();
 /// Whether a clean stop has been requested.
 const std::atomic<bool>& interrupted();
+/// After Ctrl-C: lets the program continue. Returns false if another signal has asked it to stop.
+bool forget_interrupt();
 
 }  // namespace vitrine::cli

@@ -12,6 +12,9 @@ namespace vitrine::cli {
 /// after files that are being written have been removed.
 struct ClosedPipe {};
 
+/// Thrown after errors that have been reported: the exit status is 1.
+struct Reported {};
+
 /// Writes to stdout without buffering. Throws ClosedPipe, or BadInput if stdout is not open or its disk is full.
 void print(std::string_view text);
 /// JSON as one line. Infinities and NaN become null; bytes that are not UTF-8 are replaced.

@@ -38,7 +38,7 @@ void Engine::Feed::add(Sequence& sequence, std::size_t branch, std::int64_t most
   Branch& b = sequence.branches()[branch];
   const auto pending = Sequence::pending(b, most);
   const auto first_row = static_cast<std::int64_t>(ids.size());
-  pass.segments.push_back({first_row, static_cast<std::int64_t>(pending.size()), b.cache.length(), &b.cache});
+  pass.segments.push_back({first_row, static_cast<std::int64_t>(pending.size()), b.cache->length(), b.cache.get()});
   pass.segments.back().adapters = sequence.adapters();
   if (const auto source = sequence.pending_source(); !source.empty()) {
     pass.segments.back().source = static_cast<int>(pass.sources.size());

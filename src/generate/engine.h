@@ -38,6 +38,9 @@ struct GenerateRequest {
   std::vector<std::string> stop_strings;                ///< They require a tokenizer.
   int n_logprobs = 0;                                   ///< Log-probabilities to report for each token; 0: none.
   std::optional<std::vector<AppliedAdapter>> adapters;  ///< None: those of the context.
+  /// Holds the first tokens of the prompt, fewer than all, which are not fed again. Afterwards it holds every token
+  /// that was fed. Null: a new cache. A text ends when the cache is full.
+  std::shared_ptr<KvCache> cache;
   OutputRules rules;
   BeamConfig beam;           ///< With several beams temperature must be 0; text arrives when the search ends.
   bool wants_score = false;  ///< Also without beams: GenerateResult::score and one hypothesis.

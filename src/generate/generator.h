@@ -15,6 +15,17 @@ struct GenerateTimings {
   double decode_tokens_per_s = 0;
 };
 
+/// Runs the steps of an engine and measures them.
+class TimedSteps {
+ public:
+  EngineStep step(Engine& engine);
+  GenerateTimings timings() const;
+
+ private:
+  double prefill_seconds_ = 0, decode_seconds_ = 0;
+  std::int64_t prefill_tokens_ = 0, decode_tokens_ = 0;
+};
+
 /// Receives the text of request `request` as it is generated, in whole characters.
 using StreamText = std::function<void(std::size_t request, const std::string& text)>;
 

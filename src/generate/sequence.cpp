@@ -44,6 +44,19 @@ std::int64_t capacity_of(const GenerateContext& context, const GenerateRequest& 
   return std::min(rest, std::max<std::int64_t>(0, request.max_tokens - 1)) + prompt_size;
 }
 
+std::shared_ptr<KvCache> cache_for(const GenerateContext& context, const GenerateRequest& request) {
+  const std::int64_t capacity = capacity_of(context, request);
+  if (request.cache == nullptr) {
+    return std::make_shared<KvCache>(context.make_cache(capacity, request.source.size()));
+  }
+  const auto prompt_size = static_cast<std::int64_t>(request.prompt.size());
+  if (request.cache->length() >= prompt_size || request.cache->capacity() < prompt_size) {
+    throw InternalError("generate", "expected a cache with a part of {} tokens and space for all, got {} of {}",
+                        prompt_size, request.cache->length(), request.cache->capacity());
+  }
+  return request.cache;
+}
+
 /// log Σ exp(logits). Sums of kBlock exponentials are float32, their total is double.
 double log_normalizer(const Kernels& kernels, std::span<const float> logits) {
   constexpr std::size_t kBlock = 1024;
@@ -84,7 +97,7 @@ Sequence::Sequence(const GenerateContext& context, GenerateRequest request)
       request_(std::move(request)),
       tokenizer_(context.tokenizer != nullptr ? &context.tokenizer->target() : nullptr),
       text_(request_.stop_strings) {
-  branches_.push_back({context.make_cache(capacity_of(context, request_), request_.source.size()), request_.prompt});
+  branches_.push_back({cache_for(context, request_), request_.prompt});
   const std::int32_t last = request_.prompt.back();
   const bool continues = last < tokenizer_size() && (request_.source.empty() || request_.prompt.size() > 1);
   if (continues) before_text_ = last;
@@ -93,23 +106,23 @@ Sequence::Sequence(const GenerateContext& context, GenerateRequest request)
     finish(FinishReason::length);
     return;
   }
-  const std::int64_t room = branches_.front().cache.capacity() + 1 - static_cast<std::int64_t>(request_.prompt.size());
+  const std::int64_t room = branches_.front().cache->capacity() + 1 - static_cast<std::int64_t>(request_.prompt.size());
   request_.max_tokens = std::min(request_.max_tokens, room);
   if (request_.beam.n_beams > 1) search_.emplace(request_.beam, request_.max_tokens, request_.stop_ids);
 }
 
 std::span<const std::int32_t> Sequence::pending_source() const {
-  if (branches_.front().cache.length() > 0) return {};
+  if (branches_.front().cache->length() > 0) return {};
   return request_.source;
 }
 
 std::span<const std::int32_t> Sequence::pending(const Branch& branch, std::int64_t most) {
-  const auto all = std::span(branch.ids).subspan(static_cast<std::size_t>(branch.cache.length()));
+  const auto all = std::span(branch.ids).subspan(static_cast<std::size_t>(branch.cache->length()));
   return all.first(std::min(all.size(), static_cast<std::size_t>(most)));
 }
 
 bool Sequence::draws_after(const Branch& branch, std::size_t n_fed) {
-  return static_cast<std::size_t>(branch.cache.length()) + n_fed == branch.ids.size();
+  return static_cast<std::size_t>(branch.cache->length()) + n_fed == branch.ids.size();
 }
 
 TextSoFar Sequence::text_of(const Branch& branch) const {
@@ -196,9 +209,11 @@ void Sequence::finish_step() {
   std::size_t spare = 0;
   for (const std::size_t beam : copied) {
     while (spare < branches_.size() && is_taken[spare]) ++spare;
-    const KvCache& parent = next[beam].cache;
-    KvCache cache = spare < branches_.size() ? branches_[spare++].cache : context_.make_cache(parent.capacity());
-    cache.copy_from(parent);
+    const KvCache& parent = *next[beam].cache;
+    std::shared_ptr<KvCache> cache = spare < branches_.size()
+                                         ? branches_[spare++].cache
+                                         : std::make_shared<KvCache>(context_.make_cache(parent.capacity()));
+    cache->copy_from(parent);
     next[beam].cache = std::move(cache);
   }
   branches_ = std::move(next);

@@ -15,7 +15,7 @@ namespace vitrine {
 
 /// A text and its cache. A sequence has one, or one for each beam.
 struct Branch {
-  KvCache cache;
+  std::shared_ptr<KvCache> cache;
   std::vector<std::int32_t> ids;        ///< Prompt and new tokens, of which the cache holds all but those to feed next.
   std::vector<Extension> extensions{};  ///< Of a beam, from the last logits.
 };

@@ -54,6 +54,7 @@ class Sequence {
   }
 
   const KvCache& cache() const { return cache_; }
+  bool truncate(std::int64_t length) { return cache_.truncate(length); }
 
  private:
   static const std::byte* as_bytes(const std::vector<float>& v) { return reinterpret_cast<const std::byte*>(v.data()); }
@@ -241,6 +242,34 @@ TEST(KvCache, MemoryIsCommittedOnlyWhenWritten) {
   const KvCache cache({KvLayerConfig{8, 256, std::nullopt}}, 1 << 17, DType::f16);
   EXPECT_EQ(cache.bytes(), std::int64_t{1} << 30);
   EXPECT_LT(resident_bytes() - before, 1 << 26);
+}
+
+TEST(KvCache, TruncatesIfTheTokensAreStillThere) {
+  Sequence full({{2, 3, std::nullopt}, {1, 4, std::nullopt}}, 20);
+  full.feed(12);
+  EXPECT_TRUE(full.cache().holds_all());
+  ASSERT_TRUE(full.truncate(5));
+  EXPECT_EQ(full.cache().length(), 5);
+  full.check();
+  full.feed(9);
+  full.check();
+  EXPECT_TRUE(full.truncate(0));
+  EXPECT_THROW(full.truncate(1), InternalError);
+
+  Sequence ring({{2, 3, std::nullopt}, {1, 4, 6}}, 20);
+  EXPECT_FALSE(ring.cache().holds_all());
+  ring.feed(6);
+  ASSERT_TRUE(ring.truncate(4)) << "the ring has not wrapped around";
+  ring.feed(3);
+  EXPECT_FALSE(ring.truncate(6));
+  EXPECT_EQ(ring.cache().length(), 7);
+  EXPECT_TRUE(ring.truncate(7));
+  ring.check();
+
+  KvCache cells({CellLayerConfig{3, false}}, 20, DType::f32);
+  cells.advance(2);
+  EXPECT_TRUE(cells.truncate(2));
+  EXPECT_FALSE(cells.truncate(1));
 }
 
 }  // namespace

@@ -234,5 +234,50 @@ TEST(Engine, RefusesARequestWithoutTouchingTheOthers) {
   EXPECT_TRUE(engine.empty());
 }
 
+/// A prompt is read into a cache, truncated, and continued with other tokens: with the bits of a new cache.
+TEST(Engine, ACacheMayHoldTheBeginningOfThePrompt) {
+  for (const char* name : {"llama_mha", "gpt2", "gemma3", "mixtral", "smollm3"}) {
+    const Checkpoint checkpoint = golden_checkpoint(name);
+    ThreadPool pool(2);
+    const GenerateContext context{checkpoint.model.get(), &pool, &default_kernels()};
+    GenerateRequest request;
+    request.prompt = some_ids(*checkpoint.model, 20, 1);
+    request.max_tokens = 8;
+    request.n_logprobs = 2;
+    request.sampling = {.temperature = 1.0, .top_k = 0, .top_p = 1};
+    const GenerateResult first = generate(context, {&request, 1})[0];
+
+    const std::int64_t capacity = std::min<std::int64_t>(checkpoint.model->config().max_seq_len, 40);
+    for (const std::int64_t kept : {27, 20, 11}) {  // 27: all tokens that were fed
+      GenerateRequest again = request;
+      again.cache = std::make_shared<KvCache>(context.make_cache(capacity));
+      ASSERT_EQ(tokens_of(generate(context, {&again, 1})[0]), tokens_of(first)) << name;
+      ASSERT_EQ(again.cache->length(), 27);
+      if (!again.cache->truncate(kept)) {
+        EXPECT_FALSE(again.cache->holds_all()) << name;
+        continue;
+      }
+      again.prompt.insert(again.prompt.end(), first.ids.begin(), first.ids.end() - 1);
+      again.prompt.resize(static_cast<std::size_t>(kept));
+      for (const std::int32_t id : {5, 6, 7}) again.prompt.push_back(id);
+      GenerateRequest fresh = again;
+      fresh.cache = nullptr;
+      const GenerateResult expected = generate(context, {&fresh, 1})[0];
+      EXPECT_EQ(tokens_of(generate(context, {&again, 1})[0]), tokens_of(expected)) << name << " " << kept;
+    }
+  }
+}
+
+TEST(Engine, ACacheThatDoesNotFitIsABug) {
+  const Checkpoint checkpoint = golden_checkpoint("gpt2");
+  ThreadPool pool(1);
+  const GenerateContext context{checkpoint.model.get(), &pool, &default_kernels()};
+  Engine engine(context);
+  GenerateRequest request;
+  request.prompt = {1, 2, 3};
+  request.cache = std::make_shared<KvCache>(context.make_cache(2));
+  EXPECT_THROW(engine.add(request), InternalError);
+}
+
 }  // namespace
 }  // namespace vitrine::test

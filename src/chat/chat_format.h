@@ -1,0 +1,48 @@
+// How a model reads conversations: as the text that its chat template makes of them, in its tokenizer's ids.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "chat/conversation.h"
+#include "template/chat_template.h"
+#include "tokenizer/chat_templates.h"
+#include "tokenizer/tokenizer.h"
+
+namespace vitrine {
+
+/// Values that templates read besides the conversation.
+struct ChatVariables {
+  std::vector<std::pair<std::string, TemplateData>> by_name;
+  TemplateClock now;  ///< Fixed, so that the date in a prompt does not change from turn to turn.
+};
+
+class ChatFormat {
+ public:
+  /// `tokenizer` must outlive this object; `where` names the model in errors. Throws BadInput if there is no template,
+  /// TemplateError if it cannot be parsed.
+  ChatFormat(ChatTemplates templates, const Tokenizer& tokenizer, ChatVariables variables, std::string_view where);
+
+  /// The ids of the conversation, followed, if wanted, by what asks the model for an answer. Special tokens are
+  /// recognized only where the template wrote them. Throws TemplateError, BadInput.
+  std::vector<std::int32_t> encode(const Conversation& conversation, bool asks_for_answer) const;
+
+  /// The token that the template puts after an answer, such as <|im_end|>, in addition to the tokens that end texts
+  /// anyway. None if the template ends answers with text or not at all.
+  std::optional<std::int32_t> end_of_answer() const;
+
+ private:
+  RenderedTemplate render(const Conversation& conversation, bool asks_for_answer) const;
+  std::optional<std::int32_t> first_special(std::string_view text) const;
+
+  ChatTemplates templates_;
+  const Tokenizer* tokenizer_;
+  ChatVariables variables_;
+  ChatTemplate plain_, with_tools_;
+};
+
+}  // namespace vitrine

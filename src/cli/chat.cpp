@@ -1,0 +1,247 @@
+// vitrine chat: a conversation with a model.
+#include "cli/chat.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <random>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "cli/commands.h"
+#include "cli/line_reader.h"
+#include "cli/output.h"
+#include "cli/sampling.h"
+#include "generate/choose_sampling.h"
+#include "generate/choose_search.h"
+#include "tokenizer/utf8.h"
+
+namespace vitrine::cli {
+namespace {
+
+/// The templates and special tokens of the model; with --template, the template of that file.
+ChatTemplates open_templates(const std::string& model, const std::string& template_path) {
+  ChatTemplates templates;
+  try {
+    templates = load_chat_templates(model);
+  } catch (const BadInput&) {  // a format without templates
+  }
+  if (!template_path.empty()) {
+    templates.by_name = {{"default", std::string(MappedFile::open(template_path)->text())}};
+  }
+  if (templates.by_name.empty()) {
+    throw BadInput(model, "the model has no chat template; give one with --template FILE");
+  }
+  return templates;
+}
+
+}  // namespace
+
+Chat::Chat(const ChatOptions& options)
+    : options_(options), model_(open_model(options, options.model, true)), is_interactive_(is_terminal(STDIN_FILENO)) {
+  chat_.emplace(model_.context(options_), open_format(), stop_ids(model_.checkpoint, model_.tokenizer.get()));
+  open_conversation();
+}
+
+ChatFormat Chat::open_format() const {
+  const std::string path = options_.model.empty() ? default_model() : options_.model;
+  ChatVariables variables;
+  variables.now = options_.now.empty() ? TemplateClock::now() : TemplateClock::parse(options_.now);
+  for (const std::string& assignment : options_.variables) {
+    const std::size_t sign = assignment.find('=');
+    if (sign == assignment.npos || sign == 0) {
+      throw CLI::ValidationError("--set", fmt::format("expected NAME=JSON, got \"{}\"", assignment));
+    }
+    variables.by_name.emplace_back(assignment.substr(0, sign),
+                                   TemplateData::parse(std::string_view(assignment).substr(sign + 1), "--set"));
+  }
+  return {open_templates(path, options_.template_path), *model_.tokenizer, std::move(variables), path};
+}
+
+void Chat::open_conversation() {
+  if (!options_.messages.empty()) {
+    conversation_ =
+        options_.messages == "-" ? Conversation::parse(read_text("-"), "stdin") : Conversation::open(options_.messages);
+    if (conversation_.is_empty()) throw BadInput(options_.messages, "expected at least one message, got none");
+  }
+  if (!options_.session.empty()) {
+    std::error_code error;
+    if (std::filesystem::exists(options_.session, error))
+      conversation_ = Conversation::open(options_.session);
+    else
+      save();  // fails now rather than after the first answer
+  }
+  if (!options_.tools.empty()) {
+    const auto file = MappedFile::open(options_.tools);
+    conversation_.set_tools(parse_ordered_json(file->text(), options_.tools));
+  }
+  if (options_.system) conversation_.set_system(*options_.system);
+}
+
+void Chat::save() const {
+  if (!options_.session.empty()) conversation_.save(options_.session);
+}
+
+void Chat::tell(const std::string& text) const { write_stderr(text + "\n"); }
+
+GenerateRequest Chat::request_for(const ChatPrompt& prompt) const {
+  GenerateRequest request;
+  request.prompt = prompt.ids;
+  request.max_tokens = chat_->max_seq_len();  // up to the end of the context, unless the caller or the model sets it
+  SearchOverrides search;
+  search.max_tokens = options_.max_tokens;
+  choose_search(search, model_.checkpoint.search, true, request);
+  request.sampling = choose_sampling(options_.sampling, model_.checkpoint.generation).config;
+  request.stop_strings = options_.stop_strings;
+  request.seed = options_.seed ? *options_.seed + n_retries_ : std::random_device{}();
+  return request;
+}
+
+/// Answers the conversation, adds the answer to it and saves it. Without an answer, because Ctrl-C came before its
+/// first token or because of an error, the conversation becomes `otherwise`.
+void Chat::answer(Conversation otherwise) {
+  try {
+    if (try_answer()) return;
+  } catch (...) {
+    conversation_ = std::move(otherwise);
+    throw;
+  }
+  conversation_ = std::move(otherwise);
+}
+
+bool Chat::try_answer() {
+  const ChatPrompt prompt = chat_->prompt(conversation_, options_.overflow == "drop-oldest");
+  if (prompt.dropped_messages > 0) {
+    note(fmt::format("the conversation exceeds the model's context of {} tokens: the oldest {} messages are left out",
+                     chat_->max_seq_len(), prompt.dropped_messages));
+  }
+  const GenerateRequest request = request_for(prompt);
+  const std::uint64_t seed = request.seed;
+  const CleanStop guard;
+  const ChatAnswer answer = chat_->answer(request, [&](const std::string& text) {
+    if (!options_.json) print(text);
+  });
+  print_answer(answer, prompt, seed);
+  was_interrupted_ = answer.end == ChatEnd::interrupted;
+  if (was_interrupted_ && (!forget_interrupt() || !options_.messages.empty())) throw Interrupted();
+  if (was_interrupted_ && answer.ids.empty()) return false;
+  conversation_.add("assistant", answer.text);
+  save();
+  return true;
+}
+
+void Chat::print_answer(const ChatAnswer& answer, const ChatPrompt& prompt, std::uint64_t seed) const {
+  if (!options_.json) {
+    if (options_.messages.empty() || is_terminal(STDOUT_FILENO)) print("\n");
+    return;
+  }
+  print_json({{"message", {{"role", "assistant"}, {"content", answer.text}}},
+              {"ids", answer.ids},
+              {"prompt_ids", prompt.ids},
+              {"reused_tokens", answer.reused_tokens},
+              {"dropped_messages", prompt.dropped_messages},
+              {"finish_reason", name_of(answer.end)},
+              {"seed", seed},
+              {"timings",
+               {{"prefill_tokens_per_s", answer.timings.prefill_tokens_per_s},
+                {"decode_tokens_per_s", answer.timings.decode_tokens_per_s}}}});
+}
+
+void Chat::answer_file() { answer(conversation_); }
+
+void Chat::say(const std::string& text) {
+  if (text.find_first_not_of(" \t") == text.npos) {
+    throw BadInput("stdin", "expected a message, got an empty line");
+  }
+  if (!is_valid_utf8(text)) throw BadInput("stdin", "expected a message in UTF-8");
+  Conversation before = conversation_;
+  conversation_.add("user", text);
+  n_retries_ = 0;
+  answer(std::move(before));
+}
+
+/// A line is a message, or a command if it begins with a slash; two slashes begin a message with one.
+void Chat::take(const std::string& line) {
+  if (line.starts_with('/') && !line.starts_with("//")) return run_command(line);
+  say(line.starts_with('/') ? line.substr(1) : line);
+}
+
+bool Chat::converse() {
+  if (is_interactive_) {
+    tell(fmt::format("{}, context of {} tokens. /help lists the commands, Ctrl-D ends the conversation.",
+                     options_.model.empty() ? "default model" : options_.model, chat_->max_seq_len()));
+  }
+  const std::unique_ptr<LineReader> lines = open_line_reader("> ");
+  bool has_failed = false, has_read = false;
+  std::string line;
+  while (!is_over_) {
+    const LineKind kind = lines->next(line);
+    if (kind == LineKind::end) break;
+    has_read = true;
+    if (kind == LineKind::interrupted || (is_interactive_ && line.empty())) continue;
+    try {
+      take(line);
+    } catch (const Interrupted&) {
+      throw;
+    } catch (const Error& e) {
+      note(fmt::format("error: {}", e.what()));
+      has_failed = true;
+    }
+  }
+  if (!has_read && !is_interactive_) throw BadInput("stdin", "expected a message, got no line");
+  if (was_interrupted_ && !is_interactive_) throw Interrupted();
+  return is_interactive_ || !has_failed;
+}
+
+namespace {
+
+void run_chat(const ChatOptions& o) {
+  if (!o.messages.empty() && !o.session.empty()) {
+    throw CLI::ValidationError("--messages", "give --messages or --session, not both");
+  }
+  Chat chat(o);
+  if (!o.messages.empty()) return chat.answer_file();
+  if (!chat.converse()) throw Reported();
+}
+
+}  // namespace
+
+void add_chat(CLI::App& program) {
+  CLI::App& command =
+      *program.add_subcommand("chat", "Talk to a model in the format of its chat template, answers being streamed");
+  const auto o = std::make_shared<ChatOptions>();
+  command
+      .add_option("MODEL", o->model, "A Hugging Face folder, a .gguf or a llama2.c .bin (default: the default model)")
+      ->type_name("");
+  const auto take_system = [o](const std::string& text) { o->system = text; };
+  command.add_option_function<std::string>("--system", take_system, "The system prompt");
+  command.add_option("--tools", o->tools, "JSON file with a list of tools, for templates that show them")
+      ->type_name("FILE");
+  command.add_option("--messages", o->messages, "Answer the messages of this JSON file (-: stdin) and exit")
+      ->type_name("FILE");
+  command.add_option("--session", o->session, "Continue the conversation of this JSON file; save every turn in it")
+      ->type_name("FILE");
+  command.add_option("--template", o->template_path, "File with a chat template (default: the model's)")
+      ->type_name("FILE");
+  add_list(command, "--set", o->variables, "A variable of the template, as NAME=JSON; may be given several times");
+  command
+      .add_option("--now", o->now,
+                  "The date and time that the template reads, such as 2026-01-02T03:04:05 (default: now)")
+      ->type_name("TIME");
+  command
+      .add_option("--overflow", o->overflow,
+                  "If the conversation exceeds the context: report an error, or leave out the oldest exchanges")
+      ->check(CLI::IsMember({"error", "drop-oldest"}));
+  add_number<std::int64_t>(command, "--max-tokens", o->max_tokens,
+                           "At most N tokens in an answer (default: the model's, else up to the end of the context)", 0,
+                           1 << 30);
+  add_sampling(command, o->sampling);
+  add_list(command, "--stop", o->stop_strings, "End an answer before this text; may be given several times");
+  add_adapters(command, *o);
+  finish_command(command, o, run_chat,
+                 "On a terminal, Ctrl-C ends an answer, and Ctrl-D the conversation. Lines that begin with / are "
+                 "commands; /help lists them. From a pipe, each line is a turn.\n"
+                 "Example: echo \"Who are you?\" | vitrine chat model/ --system \"Answer briefly.\" --json");
+}
+
+}  // namespace vitrine::cli

@@ -1,0 +1,67 @@
+// A chat: a conversation with a model, the options of its answers, and the commands that change both.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "chat/chat_session.h"
+#include "cli/options.h"
+
+namespace vitrine::cli {
+
+struct ChatOptions : Options {
+  std::string model, tools, now, messages, session, template_path, overflow = "error";
+  std::optional<std::string> system;
+  std::vector<std::string> variables, stop_strings;
+  SamplingOverrides sampling;
+  std::optional<std::int64_t> max_tokens;
+};
+
+class Chat {
+ public:
+  explicit Chat(const ChatOptions& options);
+
+  /// Answers the messages of --messages. Throws Interrupted after Ctrl-C.
+  void answer_file();
+  /// Takes one turn after another from stdin. Returns whether all of them succeeded; throws Interrupted if Ctrl-C ended
+  /// the last answer of a pipe.
+  bool converse();
+
+ private:
+  ChatFormat open_format() const;
+  void open_conversation();
+  void take(const std::string& line);
+  void say(const std::string& text);
+  void answer(Conversation otherwise);
+  bool try_answer();
+  GenerateRequest request_for(const ChatPrompt& prompt) const;
+  void print_answer(const ChatAnswer& answer, const ChatPrompt& prompt, std::uint64_t seed) const;
+  void save() const;
+  void tell(const std::string& text) const;
+
+  // The commands that begin with a slash; `rest` is what follows the name.
+  struct Command;
+  static const std::vector<Command>& commands();
+  void run_command(const std::string& line);
+  void help(const std::string& rest);
+  void set_system(const std::string& rest);
+  void undo(const std::string& rest);
+  void retry(const std::string& rest);
+  void save_as(const std::string& rest);
+  void load(const std::string& rest);
+  void change_adapters(const std::string& rest);
+  void set(const std::string& rest);
+  void show_context(const std::string& rest);
+  void exit(const std::string& rest);
+
+  ChatOptions options_;
+  Session model_;
+  std::optional<ChatSession> chat_;
+  Conversation conversation_;
+  std::uint64_t n_retries_ = 0;  ///< Of the last answer; each takes another seed.
+  bool is_interactive_ = false, is_over_ = false, was_interrupted_ = false;
+};
+
+}  // namespace vitrine::cli

@@ -1,0 +1,166 @@
+// The commands of a conversation: lines that begin with a slash.
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/nearest.h"
+#include "base/text.h"
+#include "cli/chat.h"
+#include "cli/output.h"
+#include "generate/choose_sampling.h"
+
+namespace vitrine::cli {
+
+struct Chat::Command {
+  std::string name, arguments, about;
+  void (Chat::*run)(const std::string& rest);
+};
+
+const std::vector<Chat::Command>& Chat::commands() {
+  static const std::vector<Command> all = {
+      {"/system", "[TEXT|-]", "show the system prompt, set it, or remove it", &Chat::set_system},
+      {"/undo", "", "take back the last message and its answer", &Chat::undo},
+      {"/retry", "", "answer the last message again, with another seed", &Chat::retry},
+      {"/save", "FILE", "write the conversation to a JSON file", &Chat::save_as},
+      {"/load", "FILE", "continue the conversation of a JSON file", &Chat::load},
+      {"/adapter", "[PATH[=SCALE]|-]", "show the adapters, add one, or remove all", &Chat::change_adapters},
+      {"/set", "[NAME VALUE]", "show or change an option of the answers, such as temperature", &Chat::set},
+      {"/context", "", "show how much of the model's context is in use", &Chat::show_context},
+      {"/help", "", "show these commands", &Chat::help},
+      {"/exit", "", "end the conversation, as Ctrl-D does", &Chat::exit},
+  };
+  return all;
+}
+
+void Chat::run_command(const std::string& line) {
+  const std::size_t end = std::min(line.find(' '), line.size());
+  const std::string name = line.substr(0, end);
+  const std::size_t begin = std::min(line.find_first_not_of(' ', end), line.size());
+  const std::string rest = line.substr(begin, line.find_last_not_of(' ') + 1 - begin);
+  for (const Command& command : commands()) {
+    if (command.name != name) continue;
+    if (command.arguments.empty() && !rest.empty()) throw BadInput(name, "expected nothing after it, got {}", rest);
+    const bool needs_argument = !command.arguments.empty() && command.arguments[0] != '[';
+    if (needs_argument && rest.empty()) throw BadInput(name, "expected {} {}", name, command.arguments);
+    return (this->*command.run)(rest);
+  }
+  std::vector<std::string> names;
+  for (const Command& command : commands()) names.push_back(command.name);
+  throw BadInput(name, "expected a command, or // for a message that begins with /{}", did_you_mean(name, names));
+}
+
+void Chat::help(const std::string&) {
+  for (const Command& command : commands()) {
+    tell(fmt::format("{:<27}{}", command.name + " " + command.arguments, command.about));
+  }
+}
+
+void Chat::exit(const std::string&) { is_over_ = true; }
+
+void Chat::set_system(const std::string& rest) {
+  if (rest.empty()) {
+    const std::string text = conversation_.system();
+    return tell(text.empty() ? "There is no system prompt." : text);
+  }
+  conversation_.set_system(rest == "-" ? "" : rest);
+  save();
+}
+
+void Chat::undo(const std::string&) {
+  const std::int64_t n = conversation_.undo();
+  if (n == 0) throw BadInput("/undo", "the conversation has no message to take back");
+  save();
+  tell(fmt::format("Took back {} messages.", n));
+}
+
+void Chat::retry(const std::string&) {
+  Conversation before = conversation_;
+  if (!conversation_.take_back_answer()) throw BadInput("/retry", "the conversation has no message to answer");
+  ++n_retries_;
+  answer(std::move(before));
+}
+
+void Chat::save_as(const std::string& rest) {
+  conversation_.save(rest);
+  tell(fmt::format("Saved {} messages.", conversation_.messages().size()));
+}
+
+void Chat::load(const std::string& rest) {
+  conversation_ = Conversation::open(rest);
+  save();
+  tell(fmt::format("Loaded {} messages.", conversation_.messages().size()));
+}
+
+void Chat::change_adapters(const std::string& rest) {
+  if (rest == "-") {
+    model_.applied.clear();
+    model_.adapters.clear();
+    options_.adapters.clear();
+  } else if (!rest.empty()) {
+    use_adapter(model_, rest);
+    options_.adapters.push_back(rest);
+  } else {
+    if (options_.adapters.empty()) tell("There is no adapter.");
+    for (const std::string& adapter : options_.adapters) tell(adapter);
+    return;
+  }
+  chat_->set_adapters(model_.applied);
+}
+
+namespace {
+
+template <class T>
+void read_value(std::string_view name, std::string_view text, std::optional<T>& place) {
+  place = number_in<T>(text);
+  if (!place) throw BadInput("/set", "expected a number for {}, got \"{}\"", name, text);
+}
+
+}  // namespace
+
+void Chat::set(const std::string& rest) {
+  if (rest.empty()) {
+    const SamplingConfig c = choose_sampling(options_.sampling, model_.checkpoint.generation).config;
+    tell(fmt::format("temperature {}, top-k {}, top-p {}, min-p {}, repeat-penalty {}, max-tokens {}, seed {}",
+                     c.temperature, c.top_k, c.top_p, c.min_p, c.repeat_penalty,
+                     options_.max_tokens ? fmt::format("{}", *options_.max_tokens) : "of the model",
+                     options_.seed ? fmt::format("{}", *options_.seed) : "drawn"));
+    return;
+  }
+  const std::size_t space = std::min(rest.find(' '), rest.size());
+  const std::string name = rest.substr(0, space);
+  const std::string value = space < rest.size() ? rest.substr(rest.find_first_not_of(' ', space)) : "";
+  SamplingOverrides sampling = options_.sampling;
+  std::optional<std::int64_t> max_tokens = options_.max_tokens;
+  if (name == "temperature") {
+    read_value(name, value, sampling.temperature);
+    sampling.greedy = false;
+  } else if (name == "top-k") {
+    read_value(name, value, sampling.top_k);
+  } else if (name == "top-p") {
+    read_value(name, value, sampling.top_p);
+  } else if (name == "min-p") {
+    read_value(name, value, sampling.min_p);
+  } else if (name == "repeat-penalty") {
+    read_value(name, value, sampling.repeat_penalty);
+  } else if (name == "max-tokens") {
+    read_value(name, value, max_tokens);
+    if (*max_tokens < 0) throw BadInput("/set", "expected max-tokens of at least 0, got {}", value);
+  } else if (name == "seed") {
+    read_value(name, value, options_.seed);
+    n_retries_ = 0;
+  } else {
+    const std::string names[] = {"temperature", "top-k", "top-p", "min-p", "repeat-penalty", "max-tokens", "seed"};
+    throw BadInput("/set", "expected {}, got {}{}", fmt::join(names, ", "), name, did_you_mean(name, names));
+  }
+  choose_sampling(sampling, model_.checkpoint.generation).config.validate();
+  options_.sampling = sampling;
+  options_.max_tokens = max_tokens;
+}
+
+void Chat::show_context(const std::string&) {
+  const std::size_t n = conversation_.is_empty() ? 0 : chat_->format().encode(conversation_, false).size();
+  tell(fmt::format("{} messages, {} of {} tokens, {} of them cached", conversation_.messages().size(), n,
+                   chat_->max_seq_len(), chat_->n_cached()));
+}
+
+}  // namespace vitrine::cli
