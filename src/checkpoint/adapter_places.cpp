@@ -19,13 +19,6 @@ struct Form {
   std::size_t ending = 0;                    ///< Characters of the stored name that are not part of the module's.
 };
 
-const Family& family_named(const std::string& model_type) {
-  for (const Family& family : all_families()) {
-    if (family.model_type == model_type) return family;
-  }
-  throw InternalError("adapter", "no family is called {}", model_type);
-}
-
 Form form_of(const Checkpoint& base, AdapterFormat format) {
   if (format == AdapterFormat::peft) {
     const Family& family = family_named(base.family);

@@ -62,5 +62,7 @@ struct Family {
 
 /// All families, in no particular order.
 std::span<const Family> all_families();
+/// The family of a model_type that is known to exist.
+const Family& family_named(std::string_view model_type);
 
 }  // namespace vitrine

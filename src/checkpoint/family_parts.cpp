@@ -12,6 +12,13 @@ std::string Family::key_of(std::string_view word) const {
   return std::string(key != keys.end() ? key->theirs : word);
 }
 
+const Family& family_named(std::string_view model_type) {
+  for (const Family& family : all_families()) {
+    if (family.model_type == model_type) return family;
+  }
+  throw InternalError(model_type, "no family has this name");
+}
+
 Family decoder_family(std::string_view model_type, std::string_view architecture,
                       std::function<ModelConfig(ConfigReader&)> read_config) {
   Family family;

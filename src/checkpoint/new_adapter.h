@@ -19,6 +19,8 @@ struct NewAdapter {
   /// words. A module that holds several maps is chosen by any of them, and as a whole.
   std::vector<std::string> targets;
   std::optional<std::vector<std::int64_t>> layers;  ///< Absent: all.
+
+  bool operator==(const NewAdapter&) const = default;
 };
 
 /// A matrix of an adapter in memory that may be written.

@@ -247,6 +247,9 @@ std::int64_t learning_bytes(const ModelConfig& config, const LearningPass& of, T
   dry.pass().training.tape = &tape;
   dry.pass().training.recompute = of.recompute;
   dry.pass().training.dropout.rate = of.dropout ? 0.5f : 0.0f;
+  dry.pass().training.begin = of.begin;
+  for (Segment& s : dry.pass().segments) s.adapters = of.adapters;
+  for (Segment& s : dry.pass().sources) s.adapters = of.adapters;
   dry.run(shape_model(config, of.dtype));
   return dry.bytes();
 }

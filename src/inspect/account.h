@@ -18,6 +18,7 @@
 #include "inspect/layout.h"
 #include "model/config.h"
 #include "parallel/thread_pool.h"
+#include "pass/adapter.h"
 #include "tensor/dtype.h"
 
 namespace vitrine {
@@ -94,6 +95,8 @@ struct LearningPass {
   DType dtype = DType::f32;                     ///< The type of the weights.
   bool recompute = false;
   bool dropout = false;
+  AppliedAdapters adapters{};     ///< Their matrices learn, and nothing else.
+  std::optional<SiteId> begin{};  ///< As in Learning.
 };
 
 /// The peak memory of activations and their gradients in such a pass, in bytes, on the threads of `pool`.

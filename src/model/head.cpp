@@ -15,9 +15,8 @@ namespace {
 constexpr SiteId top(Site site) { return {site}; }
 constexpr std::int64_t kLogitElements = std::int64_t{1} << 24;  // 64 MiB of logits at a time, unless they are tapped
 
-/// The row of the pass that the i-th row of logits belongs to.
+/// The row of the pass that the i-th row of logits belongs to, without a loss.
 std::int64_t row_of_logits(const Pass& p, std::int64_t i) {
-  if (p.training.loss != nullptr) return i;
   if (p.logits.rows == LogitRequest::Rows::range) return p.logits.begin + i;
   if (p.logits.rows == LogitRequest::Rows::chosen) return p.logits.chosen[static_cast<std::size_t>(i)];
   const Segment& s = p.segments[static_cast<std::size_t>(i)];
@@ -25,19 +24,46 @@ std::int64_t row_of_logits(const Pass& p, std::int64_t i) {
 }
 
 /// Passes the logits of the requested rows from `first` on to the receiver, except those of failed segments.
-void deliver(Pass& p, std::int64_t first, const Tensor& logits) {
+void deliver(Pass& p, std::int64_t first, std::span<const std::int64_t> numbers, const Tensor& logits) {
   if (!p.logits.receive) return;
   std::int64_t begin = 0;
   for (std::int64_t row = 0; row <= logits.rows(); ++row) {
-    if (row < logits.rows() && !segment_of(p.segments, row_of_logits(p, first + row)).failure) continue;
+    const bool is_end = row == logits.rows();
+    if (!is_end && !segment_of(p.segments, numbers[static_cast<std::size_t>(row)]).failure) continue;
     if (row > begin) p.logits.receive(first + begin, logits.row_range(begin, row - begin));
     begin = row + 1;
   }
 }
 
-/// The rows of the stream x whose logits are requested; all rows if there is a loss.
-Tensor requested_rows(Pass& p, const Tensor& x) {
-  if (p.training.loss != nullptr) return x;
+/// Whether a tap wants the values of all rows.
+bool is_head_tapped(const Pass& p, const ModelConfig& c) {
+  if (p.taps == nullptr) return false;
+  for (int site = static_cast<int>(Site::final_scale); site <= static_cast<int>(Site::loss); ++site) {
+    const auto own = static_cast<Site>(site);
+    const bool in_stack = own <= Site::final_out;
+    if (p.wants(in_stack ? BlockSite{-1, c.stack()}(own) : top(own))) return true;
+  }
+  return false;
+}
+
+/// The rows whose losses count, in ascending order; all rows if a receiver or a tap wants the others, too.
+std::vector<std::int64_t> rows_with_loss(const Pass& p, const ModelConfig& c, std::int64_t n) {
+  const LossRequest& loss = *p.training.loss;
+  const bool needs_all = loss.weights.empty() || p.logits.receive || is_head_tapped(p, c);
+  std::vector<std::int64_t> rows;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    if (needs_all || (at < loss.weights.size() && loss.weights[at] != 0.0f)) rows.push_back(i);
+  }
+  return rows;
+}
+
+/// The rows of the stream x whose logits are requested; if there is a loss, those that count.
+Tensor requested_rows(Pass& p, const ModelConfig& c, const Tensor& x) {
+  if (p.training.loss != nullptr) {
+    const std::vector<std::int64_t> rows = rows_with_loss(p, c, x.rows());
+    return static_cast<std::int64_t>(rows.size()) == x.rows() ? x : take_rows(p, x, rows);
+  }
   switch (p.logits.rows) {
     case LogitRequest::Rows::none:
       return {};
@@ -54,17 +80,23 @@ Tensor requested_rows(Pass& p, const Tensor& x) {
   throw InternalError("forward", "unknown LogitRequest::Rows");
 }
 
-/// Adds the losses of the rows from `first` on to p.training.result, and sets the gradients of the losses.
-void learn_from(Pass& p, const Tensor& all_logits, std::int64_t first) {
+/// Adds the losses of the logits, which belong to rows `numbers`, to p.training.result, and sets the gradients of the
+/// losses.
+void learn_from(Pass& p, const Tensor& all_logits, std::span<const std::int64_t> numbers) {
   const LossRequest& request = *p.training.loss;
   LossResult& found = *p.training.result;
-  const auto begin = static_cast<std::size_t>(first), n_rows = static_cast<std::size_t>(all_logits.rows());
-  const std::size_t n = std::min(n_rows, request.targets.size() - begin);
+  const auto n_rows = static_cast<std::size_t>(all_logits.rows());
+  std::vector<std::int32_t> targets;  // the last row of a pass may have none
+  for (std::size_t i = 0; i < n_rows && numbers[i] < static_cast<std::int64_t>(request.targets.size()); ++i) {
+    targets.push_back(request.targets[static_cast<std::size_t>(numbers[i])]);
+  }
+  const std::size_t n = targets.size();
   if (n == 0) return;
   const Tensor logits = n == n_rows ? all_logits : row_range(p, all_logits, 0, static_cast<std::int64_t>(n));
-  const auto weight = [&](std::size_t i) { return request.weights.empty() ? 1.0f : request.weights[begin + i]; };
-  const Tensor losses =
-      p.tap(top(Site::loss), next_token_loss(p, logits, request.targets.subspan(begin, n), request.label_smoothing));
+  const auto weight = [&](std::size_t i) {
+    return request.weights.empty() ? 1.0f : request.weights[static_cast<std::size_t>(numbers[i])];
+  };
+  const Tensor losses = p.tap(top(Site::loss), next_token_loss(p, logits, targets, request.label_smoothing));
   if (p.is_taped()) p.grad(losses);  // the backward starts here
   for (std::size_t i = 0; i < n && !p.shapes_only; ++i) {
     if (weight(i) != 0.0f) found.cross_entropy += static_cast<double>(weight(i)) * static_cast<double>(losses.data[i]);
@@ -88,12 +120,13 @@ Tensor transform(Pass& p, const HeadConfig& c, const ModelParams& w, const Tenso
   return norm(p, BlockSite{}(Norm::head), c.transform->norm, w.head_norm, post);
 }
 
-/// `[n, vocab_size]` from normed rows `[n, d_model]`, the requested rows from `first` on.
-Tensor unembed(Pass& p, const HeadConfig& c, const ModelParams& w, const Tensor& x, std::int64_t first) {
+/// `[n, vocab_size]` from normed rows `[n, d_model]`, which are rows `numbers` of the pass.
+Tensor unembed(Pass& p, const HeadConfig& c, const ModelParams& w, const Tensor& x,
+               std::span<const std::int64_t> numbers) {
   Tensor logits = linear(p, w.unembed, x, {}, c.tied ? &w.embed : nullptr);
   if (p.ledger != nullptr) p.ledger->name("unembed");
   logits = p.tap(top(Site::unembed_out), logits);
-  check_finite(p, top(Site::unembed_out), logits, [&](std::int64_t t) { return row_of_logits(p, first + t); });
+  check_finite(p, top(Site::unembed_out), logits, [&](std::int64_t t) { return numbers[static_cast<std::size_t>(t)]; });
   logits = scale(p, c.scale, logits);
   if (c.softcap) logits = softcap(p, *c.softcap, logits);
   return p.tap(top(Site::logits), logits);
@@ -139,10 +172,11 @@ void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor&
   if (p.receive_hidden && !c.encoder) p.receive_hidden(normed_rows(p, c, w, x));
   run_pooler(p, c, w, x);
   if (!c.has_head) return;
-  const Tensor rows = requested_rows(p, x);
+  const Tensor rows = requested_rows(p, c, x);
   if (rows.data == nullptr || rows.rows() == 0) return;
   std::vector<std::int64_t> numbers;  // of the rows in the pass
-  for (std::int64_t i = 0; i < rows.rows(); ++i) numbers.push_back(row_of_logits(p, i));
+  if (p.training.loss != nullptr) numbers = rows_with_loss(p, c, x.rows());
+  for (std::int64_t i = 0; i < rows.rows() && p.training.loss == nullptr; ++i) numbers.push_back(row_of_logits(p, i));
   const Exchanged<RowsOfValue> chosen(p.rows, {c.stack(), numbers});
   const Tensor normed = p.tap(top(Site::unembed_in), transform(p, c.head, w, normed_rows(p, c, w, rows)));
 
@@ -153,17 +187,18 @@ void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor&
                                  : std::max<std::int64_t>(1, kLogitElements / c.vocab_size);
   for (std::int64_t first = 0; first < rows.rows(); first += group) {
     const ArenaScope scope(p.arena);
-    p.rows.chosen = std::span(numbers).subspan(static_cast<std::size_t>(first));
+    const std::span<const std::int64_t> here = std::span(numbers).subspan(static_cast<std::size_t>(first));
+    p.rows.chosen = here;
     const std::size_t mark = p.is_taped() ? p.training.tape->mark() : 0;
     const Tensor logits =
-        unembed(p, c.head, w, row_range(p, normed, first, std::min(group, rows.rows() - first)), first);
+        unembed(p, c.head, w, row_range(p, normed, first, std::min(group, rows.rows() - first)), here);
     if (p.training.loss != nullptr) {
-      learn_from(p, logits, first);
+      learn_from(p, logits, here);
     } else if (p.wants(top(Site::loss)) && !is_bidirectional(c) && p.segments.size() == 1 &&
                logits.rows() == x.rows() && x.rows() > 1) {
       p.tap(top(Site::loss), next_token_loss(p, row_range(p, logits, 0, x.rows() - 1), ids.subspan(1)));
     }
-    deliver(p, first, logits);
+    deliver(p, first, here, logits);
     if (p.is_taped()) p.training.tape->unwind(mark);
   }
 }

@@ -118,6 +118,14 @@ Tensor embed_sum(Pass& p, BlockSite at, const StackConfig& stack, const StackPar
   return x;
 }
 
+/// Whether values at the site may depend on anything that learns.
+bool learns(const Pass& p, const SiteId& at) { return !p.training.begin || !precedes(at, *p.training.begin); }
+
+/// Begins the tape at x, if x was computed without it.
+void begin_tape(Pass& p, const Tensor& x) {
+  if (p.is_taped() && !p.training.tape->knows(x)) p.training.tape->record("input", {}, x, [] {});
+}
+
 }  // namespace
 
 Tensor embed_tokens(Pass& p, Stack stack, const StackConfig& c, const StackParams& w, const Param& table,
@@ -126,6 +134,7 @@ Tensor embed_tokens(Pass& p, Stack stack, const StackConfig& c, const StackParam
   if (p.ledger != nullptr) p.ledger->enter_layer(-1, stack);
   std::vector<std::int32_t> replaced;
   const std::span<const std::int32_t> read = tap_ids(p, at(Site::tokens), c.vocab_size, ids, replaced);
+  const Exchanged<Tape*> own_tape(p.training.tape, learns(p, at(Site::embed)) ? p.training.tape : nullptr);
   if (p.is_taped()) return embed_sum(p, at, c, w, table, read, types);
   const Tensor x = p.tensor({static_cast<std::int64_t>(ids.size()), c.width_before(0)});
   const ArenaScope scope(p.arena);
@@ -140,11 +149,14 @@ Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& 
     const BlockSite at{static_cast<int>(layer), stack};
     const std::int64_t width = c.width_before(layer + 1);
     if (p.ends_before(at(Site::resid_pre))) break;
-    if (p.is_taped()) {
+    const bool is_taped = p.is_taped() && learns(p, at(Site::resid_pre));
+    if (is_taped) {
+      begin_tape(p, x);
       x = p.training.recompute ? run_recomputed(p, at, c.blocks[layer], w.blocks[layer], context, x, width)
                                : run_block(p, at, c.blocks[layer], w.blocks[layer], context, x);
       if (context.last_states != nullptr) p.grad(x);  // the states may have a gradient where the rows have none
     } else {
+      const Exchanged<Tape*> without_tape(p.training.tape, nullptr);
       const Tensor y = width == x.row_size() ? x : p.tensor({x.rows(), width});
       const ArenaScope scope(p.arena);
       const Tensor made = run_block(p, at, c.blocks[layer], w.blocks[layer], context, x);
@@ -153,6 +165,7 @@ Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& 
     }
   }
   if (p.ledger != nullptr) p.ledger->enter_layer(-1, stack);
+  begin_tape(p, x);
   return x;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "ops/dropout.h"
 #include "ops/elementwise.h"
 #include "ops/linear.h"
 
@@ -63,6 +64,13 @@ std::vector<Run> runs_of(Pass& p, std::string_view weight, std::int64_t n) {
     }
   }
   return runs;
+}
+
+/// A place for the dropout of a map without a site.
+SiteId unnamed_place(std::string_view weight) {
+  std::uint32_t hash = 0;
+  for (const char c : weight) hash = hash * 31 + static_cast<unsigned char>(c);
+  return {Site::tokens, static_cast<int>(hash & 0x7FFF)};
 }
 
 Tensor rows_of_run(Pass& p, const Run& run, const Tensor& x) {
@@ -176,8 +184,10 @@ Tensor adapted(Pass& p, std::string_view weight, const Tensor& x, const Tensor& 
                const std::optional<AddedSite>& added, const LowRankProduct& product) {
   const std::vector<Run> runs = runs_of(p, weight, x.rows());
   if (runs.empty()) return y;
+  const SiteId place = added ? added->id : unnamed_place(weight);
   const auto reduced = [&](const LowRank& low, float factor, const Tensor& rows) {  // s · A · x
-    return scale(p, factor, vitrine::product(p, *low.a, rows));
+    const Tensor from = dropout(p, place, rows, p.training.adapter_dropout);
+    return scale(p, factor, vitrine::product(p, *low.a, from));
   };
   const bool is_tapped = added && p.wants(added->id);
   const bool in_place = !product && !is_tapped && std::all_of(runs.begin(), runs.end(), std::mem_fn(&Run::is_plain));

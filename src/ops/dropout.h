@@ -6,7 +6,8 @@
 
 namespace vitrine {
 
-/// Returns x itself if the pass has no dropout.
-Tensor dropout(Pass& p, const SiteId& at, const Tensor& x);
+/// Returns x itself if `rate` is 0. The rate is that of the pass, unless the caller gives another.
+Tensor dropout(Pass& p, const SiteId& at, const Tensor& x, float rate);
+inline Tensor dropout(Pass& p, const SiteId& at, const Tensor& x) { return dropout(p, at, x, p.training.dropout.rate); }
 
 }  // namespace vitrine

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -56,7 +57,11 @@ struct Learning {
   LossResult* result = nullptr;       ///< Must be set if `loss` is.
   bool recompute = false;             ///< The tape keeps only the stream between blocks; backward reruns the blocks.
   Dropout dropout{};                  ///< Applies to the embedding, the sublayers' outputs and the attention pattern.
-  bool recomputing = false;           ///< A block is being rerun: taps repeat their writes, but report no values.
+  float adapter_dropout = 0;          ///< The rate of dropout of x in B · A · x.
+  /// The first block in which anything learns: earlier ones, and the embedding, run without the tape. Absent: all
+  /// learn.
+  std::optional<SiteId> begin{};
+  bool recomputing = false;  ///< A block is being rerun: taps repeat their writes, but report no values.
 };
 
 }  // namespace vitrine

@@ -94,6 +94,21 @@ std::vector<std::string> ConfigSection::texts(const std::string& key) {
   return value->get<std::vector<std::string>>();
 }
 
+std::vector<std::int64_t> ConfigSection::integers(const std::string& key) {
+  const Json* value = find(key);
+  if (value == nullptr) return {};
+  const bool fits = value->is_array() && std::all_of(value->begin(), value->end(), [](const Json& element) {
+                      return element.is_number_integer() && element >= 0;
+                    });
+  if (!fits) fail(key, "expected a list of whole numbers, got " + value->dump());
+  return value->get<std::vector<std::int64_t>>();
+}
+
+bool ConfigSection::is_list(const std::string& key) {
+  const Json* value = find(key);
+  return value != nullptr && value->is_array();
+}
+
 bool ConfigSection::is_table(const std::string& key) {
   const Json* value = find(key);
   return value != nullptr && value->is_object();

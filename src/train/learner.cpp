@@ -59,7 +59,8 @@ Learner::Learner(const Trainable& trainable, Optimizer& optimizer, const StepOpt
       pool_(pool),
       kernels_(kernels),
       interrupt_(interrupt),
-      tape_(gradients_) {
+      tape_(gradients_),
+      begin_(trainable.first_learning_block()) {
   for (const TrainParam& param : trainable.params()) gradients_.add(*param.param);
 }
 
@@ -110,7 +111,11 @@ void Learner::learn_parts(const Batch& batch, std::int64_t step, const TapsOf& t
     pass.sources = part.sources;
     const Dropout dropout{static_cast<float>(options_.dropout), options_.seed, static_cast<std::uint32_t>(step),
                           static_cast<std::uint32_t>(i)};
+    for (Segment& s : pass.segments) s.adapters = trainable_.adapters();
+    for (Segment& s : pass.sources) s.adapters = trainable_.adapters();
     pass.training = {&tape_, &loss, &found, options_.recompute, dropout};
+    pass.training.adapter_dropout = static_cast<float>(options_.adapter_dropout);
+    pass.training.begin = begin_;
     trainable_.model().learn(pass, part.tokens());
     sum_.add(pool_, kernels_);
     result.loss += found.cross_entropy / static_cast<double>(result.targets);
@@ -130,6 +135,8 @@ double Learner::score(const Batch& batch) {
   LossResult found;
   Pass pass{machine(), part.segments};
   pass.sources = part.sources;
+  for (Segment& s : pass.segments) s.adapters = trainable_.adapters();
+  for (Segment& s : pass.sources) s.adapters = trainable_.adapters();
   pass.training = {nullptr, &loss, &found};
   trainable_.model().forward(pass, part.tokens());
   return found.cross_entropy;

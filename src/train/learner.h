@@ -60,6 +60,7 @@ class Learner {
   Gradients gradients_;
   GradientSum sum_{gradients_};
   Tape tape_;
+  std::optional<SiteId> begin_;  // the first block in which anything learns
   Arena arena_;
 };
 

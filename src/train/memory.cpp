@@ -13,10 +13,21 @@ constexpr double kProgram = 16e6;  // code, tables, threads
 }  // namespace
 
 std::vector<MemoryPart> training_memory(const ModelConfig& config, const TrainWorkload& w, ThreadPool& pool) {
-  const double n_params = as_double(count_params(config));
-  const LearningPass pass{w.batch, w.seq_len, {}, w.dtype, w.recompute, w.dropout};
+  LearningPass pass{w.batch, w.seq_len, {}, w.dtype, w.recompute, w.dropout};
+  double n_params = as_double(count_params(config)), weights = n_params * as_double(size_of(w.dtype));
+  if (w.trainable != nullptr) {
+    pass.adapters = w.trainable->adapters();
+    pass.begin = w.trainable->first_learning_block();
+    n_params = weights = 0;
+    for (const TrainParam& param : w.trainable->params()) n_params += as_double(param.count());
+    const Model& model = w.trainable->model();
+    for_each_param(config, model.params(), [&](const Param& param, const std::string&, const Shape& shape) {
+      weights += as_double(bytes_of(param.view.dtype, shape.count()));
+    });
+    weights += n_params * kFloat;
+  }
   std::vector<MemoryPart> parts = {
-      {"parameters", n_params * as_double(size_of(w.dtype))},
+      {"parameters", weights},
       {"masters", w.dtype == DType::f32 ? 0 : n_params * kFloat},
       {"gradients", n_params * kFloat * as_double(w.gradient_buffers)},
       {"moments", n_params * kFloat * n_moments(w.optimizer)},

@@ -16,6 +16,7 @@
 #include "parallel/thread_pool.h"
 #include "tensor/dtype.h"
 #include "train/optimizer.h"
+#include "train/trainable.h"
 
 namespace vitrine {
 
@@ -26,7 +27,8 @@ struct TrainWorkload {
   OptimizerConfig::Kind optimizer = OptimizerConfig::Kind::adamw;
   bool recompute = false;
   bool dropout = false;
-  std::int64_t gradient_buffers = 1;  ///< GradientSum::buffers(micro_batches)
+  std::int64_t gradient_buffers = 1;     ///< GradientSum::buffers(micro_batches)
+  const Trainable* trainable = nullptr;  ///< If an adapter learns. Its base is mapped.
 };
 
 struct MemoryPart {

@@ -80,6 +80,16 @@ RunWords words_of(const TrainConfig& c, const TrainingData& corpus) {
                  {"optimizer", o.kind == OptimizerConfig::Kind::adamw ? "adamw" : "sgd"},
                  {"training_tokens", corpus.training_tokens()},
                  {"tokenizer_fingerprint", fmt::format("{:016x}", corpus.info().fingerprint)}};
+  if (c.lora) {
+    const NewAdapter& a = c.lora->adapter;
+    words.fixed["lora"] = {{"rank", a.rank},
+                           {"alpha", a.alpha},
+                           {"rslora", a.rslora},
+                           {"targets", a.targets},
+                           {"from", c.lora->from},
+                           {"layers", a.layers ? Json(*a.layers) : Json()},
+                           {"base", c.model.checkpoint}};
+  }
   if (t.objective == StepOptions::Objective::masked) words.fixed["mask_fraction"] = t.mask_fraction;
   if (corpus.source_info() != nullptr) {
     words.fixed["source_fingerprint"] = fmt::format("{:016x}", corpus.source_info()->fingerprint);

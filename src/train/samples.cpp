@@ -21,10 +21,11 @@ Samples::Samples(const TrainConfig& config, std::unique_ptr<const Tokenizer> tok
   request_.stop_ids = tokenizer_->stop_ids();
 }
 
-std::string Samples::generate_one(const Model& model, ThreadPool& pool, const Kernels& k,
+std::string Samples::generate_one(const Model& model, AppliedAdapters adapters, ThreadPool& pool, const Kernels& k,
                                   const std::atomic<bool>* interrupt) const {
   GenerateContext context{&model, &pool, &k, tokenizer_.get()};
   context.interrupt = interrupt;
+  context.adapters = adapters;
   return prompt_ + generate(context, std::span(&request_, 1)).front().text;
 }
 

@@ -19,7 +19,7 @@ class Samples {
           const ModelConfig& model);
 
   /// The prompt and its continuation by `model`. Throws as generate() does.
-  std::string generate_one(const Model& model, ThreadPool& pool, const Kernels& k,
+  std::string generate_one(const Model& model, AppliedAdapters adapters, ThreadPool& pool, const Kernels& k,
                            const std::atomic<bool>* interrupt) const;
 
  private:

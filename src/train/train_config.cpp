@@ -99,6 +99,30 @@ StepOptions read_steps(ConfigSection& section) {
   return train;
 }
 
+LoraOptions read_lora(ConfigSection& section, const ModelSource& model, StepOptions& train) {
+  LoraOptions lora;
+  if (model.checkpoint.empty()) section.fail("rank", "an adapter needs a model to adapt: give model.from");
+  lora.from = section.text("from", "");
+  if (!lora.from.empty()) {
+    for (const char* key : {"rank", "alpha", "scaling", "targets", "layers"}) {
+      section.refuse(key, "the adapter of lora.from decides");
+    }
+  }
+  lora.adapter.rank = section.integer("rank", lora.adapter.rank, 1, 1 << 16);
+  lora.adapter.alpha = section.number("alpha", 2 * static_cast<double>(lora.adapter.rank), 1e-9, kMostNumber);
+  lora.adapter.rslora = section.choice<bool>("scaling", {{"standard", false}, {"rslora", true}});
+  if (section.is_list("targets")) {
+    lora.adapter.targets = section.texts("targets");
+  } else if (section.text("targets", "all") != "all") {
+    section.fail("targets", "expected \"all\" or a list of q, k, v, o, gate, up, down and names of modules");
+  }
+  if (section.has("layers")) lora.adapter.layers = section.integers("layers");
+  train.adapter_dropout = lora.dropout = section.number("dropout", 0, 0, 0.999);
+  if (train.dtype != DType::f32) section.fail("rank", "an adapter trains in f32: leave out train.dtype");
+  section.finish();
+  return lora;
+}
+
 OptimizerConfig read_optimizer(ConfigSection& section, ConfigSection& clip) {
   using Kind = OptimizerConfig::Kind;
   OptimizerConfig optimizer;
@@ -191,7 +215,8 @@ Reading read(std::string_view text, const std::string& path) {
   if (text.size() > kMostBytes)
     throw BadInput(path, "expected at most {} bytes of TOML, got {}", kMostBytes, text.size());
   const TomlFile file = parse_toml(text, path);
-  const std::vector<std::string> names = {"model", "data", "train", "optimizer", "schedule", "clip", "log", "out"};
+  const std::vector<std::string> names = {"model",    "data", "train", "lora", "optimizer",
+                                          "schedule", "clip", "log",   "out"};
   for (const auto& [name, value] : file.values.items()) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     throw BadInput(path + ":" + std::to_string(file.lines.at(name)), "there is no section [{}]{}", name,
@@ -206,6 +231,7 @@ Reading read(std::string_view text, const std::string& path) {
   config.model = read_model(section("model"), path);
   config.data = read_data(section("data"));
   config.train = read_steps(section("train"));
+  if (file.values.contains("lora")) config.lora = read_lora(section("lora"), config.model, config.train);
   config.optimizer = read_optimizer(section("optimizer"), section("clip"));
   config.schedule = read_schedule(section("schedule"), config.train.steps, path);
   config.log = read_log(section("log"), config.data);
@@ -225,10 +251,13 @@ ModelConfig ModelSource::read() const { return read_model_config(family_of(confi
 TrainConfig parse_train_config(std::string_view text, const std::string& path) { return read(text, path).config; }
 
 std::vector<std::string> train_config_keys() {
-  constexpr std::string_view kLeast =
-      "model.preset = 'gpt2'\ndata.train = 'tokens'\ntrain.steps = 1\ntrain.batch = 1\ntrain.seq_len = 1\n"
-      "out.folder = 'run'";
-  return read(kLeast, "train_config_keys").keys;
+  const std::string least =
+      "data.train = 'tokens'\ntrain.steps = 1\ntrain.batch = 1\ntrain.seq_len = 1\nout.folder = 'run'\n";
+  std::vector<std::string> keys = read(least + "model.preset = 'gpt2'", "train_config_keys").keys;
+  for (const std::string& key : read(least + "model.from = 'gpt2'\nlora.rank = 8", "train_config_keys").keys) {
+    if (key.starts_with("lora.")) keys.push_back(key);
+  }
+  return keys;
 }
 
 TrainConfig read_train_config(const std::string& path) {

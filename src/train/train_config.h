@@ -16,6 +16,7 @@
 //   end_fraction [clip]       max_norm, or off = true [log]        every, validate_every, validate_batches,
 //   sample_every, sample_prompt, sample_tokens, save_every,
 //                keep_last, taps, writes, taps_every
+//   [lora]       rank, alpha, dropout, scaling = "standard" | "rslora", targets = "all" | a list, layers; or from
 //   [out]        folder
 #pragma once
 
@@ -24,6 +25,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "checkpoint/new_adapter.h"
 #include "model/config.h"
 #include "model/initialize.h"
 #include "tensor/dtype.h"
@@ -68,6 +70,7 @@ struct StepOptions {
   std::uint64_t seed = 1;
   DType dtype = DType::f32;
   double dropout = 0;
+  double adapter_dropout = 0;  ///< Of lora.dropout.
   double label_smoothing = 0;
   double z_loss = 0;
   double balance_loss = 0;
@@ -76,6 +79,15 @@ struct StepOptions {
   bool recompute = false;
 
   bool operator==(const StepOptions&) const = default;
+};
+
+/// The adapter to train in place of the model's own parameters.
+struct LoraOptions {
+  NewAdapter adapter;
+  double dropout = 0;
+  std::string from;  ///< An adapter to start from; "": a new one.
+
+  bool operator==(const LoraOptions&) const = default;
 };
 
 struct LogOptions {
@@ -98,6 +110,7 @@ struct TrainConfig {
   ModelSource model;
   DataOptions data;
   StepOptions train;
+  std::optional<LoraOptions> lora;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   LogOptions log;

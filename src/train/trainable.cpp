@@ -98,6 +98,30 @@ Trainable::Trainable(const ModelConfig& config, DType dtype, const std::shared_p
   });
 }
 
+Trainable::Trainable(Checkpoint base, WritableAdapter adapter)
+    : dtype_(DType::f32), model_(base.model), base_(std::move(base)), adapter_(adapter.adapter) {
+  applied_ = {{adapter_.get(), 1.0}};
+  for (const AdapterMatrix& matrix : adapter.matrices) {
+    params_.push_back({matrix.param->name, matrix.param->shape, matrix.values, nullptr, matrix.param});
+  }
+}
+
+/// Adapters change no embedding, so the blocks' numbers in the names decide. In a model with an encoder, all of the
+/// decoder follows it.
+std::optional<SiteId> Trainable::first_learning_block() const {
+  if (adapter_ == nullptr) return {};
+  const ModelConfig& config = model_->config();
+  SiteId first = BlockSite{static_cast<int>(config.blocks.size()), config.stack()}(Site::resid_pre);
+  for (const auto& [name, low] : adapter_->maps) {
+    const std::size_t dot = name.find('.'), digit = dot + 1;
+    if (name[digit] < '0' || name[digit] > '9') continue;  // of the head
+    const Stack stack = name.starts_with("encoder.") ? Stack::encoder : config.stack();
+    const SiteId own = BlockSite{std::stoi(name.substr(digit)), stack}(Site::resid_pre);
+    if (precedes(own, first)) first = own;
+  }
+  return first;
+}
+
 void Trainable::round_weights(ThreadPool& pool, const Kernels& k) const {
   if (dtype_ == DType::f32) return;
   for (const TrainParam& param : params_) {
@@ -141,6 +165,9 @@ Trainable copy_trainable(const std::shared_ptr<const Model>& model, DType dtype,
 }
 
 void save_model(const Trainable& trainable, const ModelFiles& files, const std::string& folder, ThreadPool& pool) {
+  if (trainable.adapter() != nullptr) {
+    return write_peft_adapter(folder, *trainable.adapter(), *trainable.base(), files.adapter);
+  }
   const Model& model = trainable.model();
   std::vector<MatrixView> views;
   for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& name, const Shape&) {

@@ -15,7 +15,9 @@
 #include <vector>
 
 #include "base/json.h"
+#include "checkpoint/adapter_writer.h"
 #include "checkpoint/family.h"
+#include "checkpoint/new_adapter.h"
 #include "model/initialize.h"
 #include "model/model.h"
 #include "parallel/thread_pool.h"
@@ -46,6 +48,17 @@ class Trainable {
   /// The parameters of `base` that learn are zero, of type `dtype`; the others are shared with `base`, as they are.
   Trainable(std::shared_ptr<const Model> base, DType dtype, const Learns& learns);
 
+  /// The matrices of an adapter learn; the base is shared as it is, in any type.
+  Trainable(Checkpoint base, WritableAdapter adapter);
+
+  /// The adapter that learns, and its base; null if the model's own parameters learn.
+  const LoadedAdapter* adapter() const { return adapter_.get(); }
+  const Checkpoint* base() const { return adapter_ != nullptr ? &base_ : nullptr; }
+  /// What the segments of passes name.
+  AppliedAdapters adapters() const { return applied_; }
+  /// The first block in which a parameter learns; absent: the embedding, or any, may learn.
+  std::optional<SiteId> first_learning_block() const;
+
   /// The model sees every change of the parameters. No pass may run while they change.
   const Model& model() const { return *model_; }
   std::shared_ptr<const Model> shared_model() const { return model_; }
@@ -61,6 +74,9 @@ class Trainable {
   DType dtype_;
   std::vector<TrainParam> params_;
   std::shared_ptr<const Model> model_;  // owns the memory
+  Checkpoint base_{};
+  std::shared_ptr<const LoadedAdapter> adapter_;
+  std::vector<AppliedAdapter> applied_;
 };
 
 /// Random parameters: the same elements as `init` writes for that seed.
@@ -74,13 +90,14 @@ Trainable copy_trainable(const std::shared_ptr<const Model>& model, DType dtype,
 /// The contents of a checkpoint in addition to the parameters.
 struct ModelFiles {
   const Family& family;
-  Json config;            ///< config.json
+  Json config;            ///< config.json; empty if only an adapter is written.
   std::string tokenizer;  ///< A file, or a folder that has one; "": none.
+  PeftOptions adapter{};  ///< If an adapter is written.
 };
 
 /// Writes model.safetensors, config.json and the tokenizer's files into `folder`, which must exist; load_checkpoint
-/// reads them. All parameters are written as trainable.dtype(). Throws as FileWriter does, and Unsupported for
-/// quantized parameters.
+/// reads them. If an adapter learns, writes it alone, as peft's folders have it. All parameters are written as
+/// trainable.dtype(). Throws as FileWriter does, and Unsupported for quantized parameters.
 void save_model(const Trainable& trainable, const ModelFiles& files, const std::string& folder, ThreadPool& pool);
 
 }  // namespace vitrine

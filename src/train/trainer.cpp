@@ -46,9 +46,24 @@ struct Start {
   ModelFiles files;
 };
 
+/// The start of a run that trains an adapter: a new one, that of lora.from, or, if it is not "", that of `checkpoint`.
+Start start_adapter(const TrainConfig& c, const std::string& checkpoint, ThreadPool& pool) {
+  Checkpoint base = load_checkpoint(c.model.checkpoint);
+  const std::string config_path = c.model.checkpoint + "/config.json";
+  const Json config = std::filesystem::exists(config_path) ? read_json_file(config_path) : Json::object();
+  const std::string tokenizer = c.data.tokenizer.empty() ? base.tokenizer_path : c.data.tokenizer;
+  const std::string& from = checkpoint.empty() ? c.lora->from : checkpoint;
+  WritableAdapter adapter =
+      from.empty() ? new_adapter(base, c.lora->adapter, c.train.seed) : writable_copy(*load_adapter(from, base, pool));
+  const PeftOptions options{adapter.adapter->rslora, c.lora->dropout, c.model.checkpoint};
+  const Family& family = family_named(base.family);
+  return {Trainable(std::move(base), std::move(adapter)), {family, config, tokenizer, options}};
+}
+
 /// The start from `checkpoint`, or, if it is "", from the config's model. Throws as load_checkpoint does, and
 /// Unsupported for a checkpoint that is not a Hugging Face folder.
 Start start_from(const TrainConfig& c, const std::string& checkpoint, ThreadPool& pool, const Kernels& k) {
+  if (c.lora) return start_adapter(c, checkpoint, pool);
   if (checkpoint.empty()) {
     return {draw_trainable(c.model.read(), c.train.dtype, c.model.init, c.train.seed, pool, k),
             {family_of(c.model.config, c.model.where), c.model.config, c.data.tokenizer}};
@@ -71,7 +86,11 @@ class TrainingRun {
         pool_(run.threads),
         folder_(c.out),
         resumed_(step_to_resume()),
-        start_(start_from(c, resumed_ ? folder_.checkpoint(*resumed_) : c.model.checkpoint, pool_, kernels_)),
+        start_(start_from(c,
+                          resumed_ ? folder_.checkpoint(*resumed_)
+                          : c.lora ? ""
+                                   : c.model.checkpoint,
+                          pool_, kernels_)),
         optimizer_(c.optimizer, start_.trainable.params()),
         learner_(start_.trainable, optimizer_, c.train, pool_, kernels_, run.interrupt),
         corpus_(open_corpus(c, model().config(), start_.files.config)) {
@@ -240,13 +259,18 @@ void TrainingRun::tell_plan() {
                   n_params / 1e6, start_.files.family.model_type, t.steps, t.batch, t.seq_len,
                   static_cast<double>(t.steps * t.batch) / corpus_->samples_per_epoch(), corpus_->training_tokens(),
                   n_params / corpus));
-  if (start_.files.family.model_type == "vitrine") {
+  if (start_.trainable.adapter() != nullptr) {
+    std::int64_t n = 0;
+    for (const TrainParam& param : start_.trainable.params()) n += param.count();
+    tell(fmt::format("an adapter of {:.2f} M parameters learns", static_cast<double>(n) / 1e6));
+  } else if (start_.files.family.model_type == "vitrine") {
     tell("no published family has this config: only vitrine can read its checkpoints (model_type vitrine)");
   }
-  const auto parts = training_memory(config,
-                                     {t.batch / t.micro_batches, t.seq_len, t.dtype, c_.optimizer.kind, t.recompute,
-                                      t.dropout > 0, GradientSum::buffers(t.micro_batches)},
-                                     pool_);
+  const auto parts = training_memory(
+      config,
+      {t.batch / t.micro_batches, t.seq_len, t.dtype, c_.optimizer.kind, t.recompute, t.dropout > 0,
+       GradientSum::buffers(t.micro_batches), start_.trainable.adapter() != nullptr ? &start_.trainable : nullptr},
+      pool_);
   std::string list;
   for (const MemoryPart& part : parts) list += fmt::format(", {} {:.0f} MB", part.name, part.bytes / 1e6);
   tell(fmt::format("memory: about {:.0f} MB{}", total_bytes(parts) / 1e6, list));
@@ -346,7 +370,8 @@ std::vector<Metric> TrainingRun::validate() {
 
 void TrainingRun::sample() {
   try {
-    const std::string text = samples_->generate_one(model(), pool_, kernels_, run_.interrupt);
+    const std::string text =
+        samples_->generate_one(model(), start_.trainable.adapters(), pool_, kernels_, run_.interrupt);
     folder_.write_sample(step_, text);
     if (run_.show_text) run_.show_text(text);
   } catch (const NotFinite& e) {
