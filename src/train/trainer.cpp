@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <numbers>
@@ -15,9 +16,11 @@
 #include "metrics/metrics.h"
 #include "model/count.h"
 #include "tokenizer/tokenizer.h"
+#include "train/conversation_data.h"
 #include "train/learner.h"
 #include "train/memory.h"
 #include "train/open_corpus.h"
+#include "train/references.h"
 #include "train/run_folder.h"
 #include "train/samples.h"
 #include "train/tapped_step.h"
@@ -38,6 +41,12 @@ std::vector<Metric> metrics_of(const Json& unfinished, const std::string& where)
     metrics.push_back({name, value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>()});
   }
   return metrics;
+}
+
+/// The fraction of pairs whose chosen answer is preferred, and the mean margin.
+std::vector<Metric> pair_metrics(const PairSums& sums, const std::string& prefix) {
+  const auto n = static_cast<double>(sums.n);
+  return {{prefix + "accuracy", static_cast<double>(sums.n_right) / n}, {prefix + "margin", sums.margin / n}};
 }
 
 /// The start of a run: parameters, and the other files of its checkpoints.
@@ -86,14 +95,17 @@ class TrainingRun {
         pool_(run.threads),
         folder_(c.out),
         resumed_(step_to_resume()),
+        talk_(open_talk()),
         start_(start_from(c,
                           resumed_ ? folder_.checkpoint(*resumed_)
                           : c.lora ? ""
                                    : c.model.checkpoint,
                           pool_, kernels_)),
         optimizer_(c.optimizer, start_.trainable.params()),
-        learner_(start_.trainable, optimizer_, c.train, pool_, kernels_, run.interrupt),
-        corpus_(open_corpus(c, model().config(), start_.files.config)) {
+        learner_(start_.trainable, optimizer_, c_.train, pool_, kernels_, run.interrupt),
+        corpus_(talk_ ? std::shared_ptr<const TrainingData>(talk_)
+                      : open_corpus(c, model().config(), start_.files.config)) {
+    if (talk_) check_talk_with_model();
     check_with_model(c, model().config());
     if (c.train.objective == StepOptions::Objective::masked) {
       mask_ = mask_options(c, model().config(), start_.files.config, start_.files.tokenizer);
@@ -106,6 +118,7 @@ class TrainingRun {
     tell_plan();
     if (run_.loaded) run_.loaded();
     folder_.prepare();
+    if (talk_ && talk_->is_pairs()) prefer();
     MetricsLog metrics(c_.out,
                        !resumed_             ? -1
                        : unfinished_.empty() ? step_
@@ -157,6 +170,9 @@ class TrainingRun {
     return {};
   }
 
+  std::shared_ptr<const ConversationData> open_talk();
+  void check_talk_with_model() const;
+  void prefer();
   void resume();
   void open_tokenizer();
   void tell_plan();
@@ -174,16 +190,17 @@ class TrainingRun {
     if (step_ > 0 && saved_ != step_) save();
   }
 
-  const TrainConfig& c_;
+  TrainConfig c_;  // with the steps of its epochs, and the time that templates read
   const TrainRun& run_;
   const Kernels& kernels_ = default_kernels();
   ThreadPool pool_;
   RunFolder folder_;
   std::optional<std::int64_t> resumed_;
+  std::shared_ptr<const ConversationData> talk_;  // null for shards
   Start start_;
   Optimizer optimizer_;
   Learner learner_;
-  std::unique_ptr<const TrainingData> corpus_;
+  std::shared_ptr<const TrainingData> corpus_;
   std::optional<MaskOptions> mask_;
   std::optional<Samples> samples_;  // if the config enables them
 
@@ -199,6 +216,60 @@ class TrainingRun {
   std::int64_t line_tokens_ = 0;    // since the last line of metrics, and the time they took
   double line_seconds_ = 0;
 };
+
+/// Reads conversations or pairs, before the model and before anything is written. A resumed run has the time of its
+/// start.
+std::shared_ptr<const ConversationData> TrainingRun::open_talk() {
+  if (!c_.data.is_talk()) return nullptr;
+  if (c_.data.talk.now.empty() && resumed_) {
+    const Json& fixed = folder_.read_state(*resumed_).words.fixed;
+    if (fixed.contains("now") && fixed["now"].is_string()) c_.data.talk.now = fixed["now"].get<std::string>();
+  }
+  if (c_.data.talk.now.empty()) {
+    const TemplateClock t = TemplateClock::now();
+    c_.data.talk.now =
+        fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}", t.year, t.month, t.day, t.hour, t.minute, t.second);
+  }
+  auto talk = std::make_shared<const ConversationData>(c_, TemplateClock::parse(c_.data.talk.now));
+  if (c_.train.epochs > 0) {
+    const double steps = std::ceil(c_.train.epochs * talk->samples_per_epoch() / static_cast<double>(c_.train.batch));
+    c_.train.steps = c_.schedule.steps = static_cast<std::int64_t>(std::min(steps, 1e12));
+    vitrine::validate(c_.schedule);
+  }
+  return talk;
+}
+
+void TrainingRun::check_talk_with_model() const {
+  if (model().config().encoder) throw Unsupported("data", "an encoder–decoder does not learn from conversations");
+  const std::int64_t vocab_size = model().config().vocab_size;
+  for (const SampleFile* file : {&talk_->training(), &talk_->validation()}) {
+    for (const auto& samples : file->lines) {
+      for (const Sample& sample : samples) {
+        const std::int32_t highest = *std::max_element(sample.ids.begin(), sample.ids.end());
+        if (highest < vocab_size) continue;
+        throw BadInput("data", "the tokenizer makes id {}, but the model has only {} tokens", highest, vocab_size);
+      }
+    }
+  }
+}
+
+/// Lets the learner compare pairs. The scores of the reference are computed once, and kept for a resumed run.
+void TrainingRun::prefer() {
+  std::vector<PairScore> references;
+  if (c_.preference.has_reference()) {
+    const std::string path = folder_.file("reference.json");
+    const std::size_t n = talk_->training().lines.size() + talk_->validation().lines.size();
+    if (resumed_) {
+      references = read_references(path, n);
+    } else {
+      tell("the reference scores all pairs");
+      const bool with_adapter = c_.preference.reference == PreferenceOptions::Reference::start;
+      references = talk_->score_all([&](const Batch& batch) { return learner_.score_answers(batch, with_adapter); });
+      write_references(path, references);
+    }
+  }
+  learner_.prefer(c_.preference, std::move(references));
+}
 
 void TrainingRun::resume() {
   const TrainerState state = folder_.read_state(*resumed_);
@@ -253,12 +324,22 @@ void TrainingRun::tell_plan() {
   const ModelConfig& config = model().config();
   const auto n_params = static_cast<double>(count_params(config));
   const auto corpus = static_cast<double>(corpus_->training_tokens());
-  tell(
-      fmt::format("{:.2f} M parameters ({}); {} steps of {} x {} tokens: {:.2f} epochs of {} tokens; {:.3g} parameters "
-                  "per token of the corpus",
-                  n_params / 1e6, start_.files.family.model_type, t.steps, t.batch, t.seq_len,
-                  static_cast<double>(t.steps * t.batch) / corpus_->samples_per_epoch(), corpus_->training_tokens(),
-                  n_params / corpus));
+  const double epochs = static_cast<double>(t.steps * t.batch) / corpus_->samples_per_epoch();
+  if (talk_) {
+    const SampleFile& data = talk_->training();
+    tell(fmt::format("{:.2f} M parameters ({}); {} steps of {} {}: {:.2f} epochs of {} lines with {} ids",
+                     n_params / 1e6, start_.files.family.model_type, t.steps, t.batch,
+                     talk_->is_pairs() ? "pairs" : "conversations", epochs, data.lines.size(),
+                     corpus_->training_tokens()));
+    if (data.n_dropped > 0) tell(fmt::format("{} lines with more than {} ids were dropped", data.n_dropped, t.seq_len));
+    if (data.n_cut > 0) tell(fmt::format("{} lines were cut after {} ids", data.n_cut, t.seq_len));
+  } else {
+    tell(fmt::format(
+        "{:.2f} M parameters ({}); {} steps of {} x {} tokens: {:.2f} epochs of {} tokens; {:.3g} parameters "
+        "per token of the corpus",
+        n_params / 1e6, start_.files.family.model_type, t.steps, t.batch, t.seq_len, epochs, corpus_->training_tokens(),
+        n_params / corpus));
+  }
   if (start_.trainable.adapter() != nullptr) {
     std::int64_t n = 0;
     for (const TrainParam& param : start_.trainable.params()) n += param.count();
@@ -266,11 +347,12 @@ void TrainingRun::tell_plan() {
   } else if (start_.files.family.model_type == "vitrine") {
     tell("no published family has this config: only vitrine can read its checkpoints (model_type vitrine)");
   }
-  const auto parts = training_memory(
-      config,
-      {t.batch / t.micro_batches, t.seq_len, t.dtype, c_.optimizer.kind, t.recompute, t.dropout > 0,
-       GradientSum::buffers(t.micro_batches), start_.trainable.adapter() != nullptr ? &start_.trainable : nullptr},
-      pool_);
+  const auto parts =
+      training_memory(config,
+                      {t.batch / t.micro_batches * (talk_ && talk_->is_pairs() ? 2 : 1), t.seq_len, t.dtype,
+                       c_.optimizer.kind, t.recompute, t.dropout > 0, GradientSum::buffers(t.micro_batches),
+                       start_.trainable.adapter() != nullptr ? &start_.trainable : nullptr},
+                      pool_);
   std::string list;
   for (const MemoryPart& part : parts) list += fmt::format(", {} {:.0f} MB", part.name, part.bytes / 1e6);
   tell(fmt::format("memory: about {:.0f} MB{}", total_bytes(parts) / 1e6, list));
@@ -303,6 +385,10 @@ void TrainingRun::one_step(MetricsLog& metrics) {
   ++step_;
   loss_ = step.loss;
   unfinished_ = {{"loss", step.loss}, {"lr", lr}, {"grad_norm", step.grad_norm}};
+  if (step.pairs.n > 0) {
+    const std::vector<Metric> more = pair_metrics(step.pairs, "");
+    unfinished_.insert(unfinished_.end(), more.begin(), more.end());
+  }
   if (step.auxiliary != 0) unfinished_.push_back({"auxiliary_loss", step.auxiliary});
   if (!step.skipped.empty()) {
     unfinished_.push_back({"skipped", 1});
@@ -350,9 +436,16 @@ std::vector<Metric> TrainingRun::validate() {
   const std::int64_t n = c_.log.validate_batches > 0 ? std::min(all, c_.log.validate_batches) : all;
   double nats = 0;
   std::int64_t tokens = 0;
+  PairSums pairs;
   try {
     for (std::int64_t i = 0; i < n; ++i) {
       const Batch batch = with_masks(corpus_->validation_batch(i), kValidation + static_cast<std::uint64_t>(i));
+      if (!batch.pairs.empty()) {
+        pairs.add(learner_.compare(batch));
+        nats = pairs.loss;
+        tokens = pairs.n;
+        continue;
+      }
       nats += learner_.score(batch);
       tokens += batch.n_counted();
     }
@@ -364,7 +457,12 @@ std::vector<Metric> TrainingRun::validate() {
   val_loss_ = tokens > 0 ? nats / static_cast<double>(tokens) : std::numeric_limits<double>::quiet_NaN();
   validated_ = step_;
   std::vector<Metric> found = {{"val_loss", *val_loss_}};
-  if (!mask_) found.push_back({"val_bits_per_byte", *val_loss_ / std::numbers::ln2 * corpus_->tokens_per_byte()});
+  if (pairs.n > 0 && tokens > 0) {
+    const std::vector<Metric> more = pair_metrics(pairs, "val_");
+    found.insert(found.end(), more.begin(), more.end());
+  }
+  if (!mask_ && corpus_->tokens_per_byte() > 0)
+    found.push_back({"val_bits_per_byte", *val_loss_ / std::numbers::ln2 * corpus_->tokens_per_byte()});
   return found;
 }
 
