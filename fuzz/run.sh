@@ -15,7 +15,7 @@ for target in "$@"; do
   case "$target" in
     config | generation_config | hugging_face | safetensors | shard_index) dictionary=config ;;
     gguf_model | gguf_vocab | tiktoken | tokenizer_json) dictionary=$target ;;
-    json | metrics | train_config) dictionary=config ;;
+    conversation | json | metrics | train_config) dictionary=config ;;
     *) dictionary=marks ;;
   esac
   mkdir -p "$build/corpus/$target" "$build/findings"

@@ -42,6 +42,7 @@ DATA
 # smaller than the published one.
 echo "Once upon a time, there was a little girl named Lily. She loved to play outside." >story.txt
 mkdir run && cp "$source/tests/metrics/metrics.jsonl" run/
+ln -s "$source/models" models
 echo "A dog runs on the beach." >translations.txt
 echo "A dog is running on the beach." >references.txt
 if grep -q 'gpt2/' "$source/$page"; then

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/nearest.h"
 #include "base/rng.h"
 #include "checkpoint/param_rows.h"
 
@@ -28,37 +29,74 @@ bool selects(const std::string& target, const AdapterPlace& place) {
                      [&](const std::string& name) { return name.ends_with(word->second); });
 }
 
+/// The names that a target may have.
+std::vector<std::string> target_names(const std::vector<AdapterPlace>& places) {
+  std::set<std::string> names;
+  for (const auto& [word, ending] : kWords) names.emplace(word);
+  for (const AdapterPlace& place : places) names.insert(place.module.substr(place.module.rfind('.') + 1));
+  return {names.begin(), names.end()};
+}
+
+/// Whether a module is in one of the layers.
+bool is_in_layers(const AdapterPlace& place, const NewAdapter& options) {
+  return !options.layers ||
+         std::find(options.layers->begin(), options.layers->end(), place.layer) != options.layers->end();
+}
+
+/// Every layer must have a module.
+void check_layers(const std::vector<AdapterPlace>& all, const std::vector<AdapterPlace>& chosen,
+                  const NewAdapter& options, const std::string& prefix) {
+  const auto has_layer = [](const std::vector<AdapterPlace>& places, std::int64_t layer) {
+    return std::any_of(places.begin(), places.end(), [&](const AdapterPlace& place) { return place.layer == layer; });
+  };
+  for (const std::int64_t layer : options.layers.value_or(std::vector<std::int64_t>{})) {
+    if (has_layer(chosen, layer)) continue;
+    if (has_layer(all, layer)) throw BadInput(prefix + "layers", "no target is in layer {}", layer);
+    std::int64_t last = 0;
+    for (const AdapterPlace& place : all) last = std::max(last, place.layer);
+    throw BadInput(prefix + "layers", "expected layers from 0 to {}, got {}", last, layer);
+  }
+}
+
 /// The chosen modules. Every target and every layer must have one.
-std::vector<AdapterPlace> chosen_places(const Checkpoint& base, const NewAdapter& options) {
+std::vector<AdapterPlace> chosen_places(const Checkpoint& base, const NewAdapter& options, const std::string& prefix) {
   std::vector<std::string> targets = options.targets;
   if (targets.empty()) {
     for (const auto& [word, ending] : kWords) targets.emplace_back(word);
   }
+  const std::vector<AdapterPlace> all = usual_places(base, AdapterFormat::peft);
   std::set<std::string> met;
-  std::set<std::int64_t> layers_met;
   std::vector<AdapterPlace> chosen;
-  for (AdapterPlace& place : usual_places(base, AdapterFormat::peft)) {
+  for (const AdapterPlace& place : all) {
     bool is_chosen = false;
     for (const std::string& target : targets) {
       if (!selects(target, place)) continue;
       met.insert(target);
       is_chosen = true;
     }
-    if (!is_chosen) continue;
-    if (options.layers) {
-      const auto& layers = *options.layers;
-      if (std::find(layers.begin(), layers.end(), place.layer) == layers.end()) continue;
-      layers_met.insert(place.layer);
-    }
-    chosen.push_back(std::move(place));
+    if (is_chosen && is_in_layers(place, options)) chosen.push_back(place);
   }
   for (const std::string& target : options.targets) {
-    if (!met.contains(target)) throw BadInput("targets", "the model has no linear map \"{}\"", target);
+    if (met.contains(target)) continue;
+    throw BadInput(prefix + "targets", "the model has no linear map \"{}\"{}", target,
+                   did_you_mean(target, target_names(all)));
   }
-  for (const std::int64_t layer : options.layers.value_or(std::vector<std::int64_t>{})) {
-    if (!layers_met.contains(layer)) throw BadInput("layers", "no target is in layer {}", layer);
-  }
+  check_layers(all, chosen, options, prefix);
+  if (chosen.empty()) throw BadInput(prefix + "targets", "the model has no linear map that an adapter can change");
   return chosen;
+}
+
+/// A rank above a side of the matrix has no effect that a smaller one does not have.
+void check_rank(std::int64_t rank, const AdapterPlace& place, const std::string& prefix) {
+  const std::int64_t rows = place.order.empty() ? place.rows.front() : static_cast<std::int64_t>(place.order.size());
+  if (rank <= std::min(rows, place.cols)) return;
+  throw BadInput(prefix + "rank", "expected at most {}, a side of {} [{}, {}], got {}", std::min(rows, place.cols),
+                 place.module, rows, place.cols, rank);
+}
+
+double scale_of(double alpha, std::int64_t rank, bool rslora) {
+  const auto r = static_cast<double>(rank);
+  return alpha / (rslora ? std::sqrt(r) : r);
 }
 
 Param matrix(const std::string& weight, const char* what, const Shape& shape, float* values) {
@@ -89,24 +127,26 @@ std::vector<AdapterMatrix> matrices_of(const Adapter& adapter, const std::map<co
 
 }  // namespace
 
-WritableAdapter new_adapter(const Checkpoint& base, const NewAdapter& options, std::uint64_t seed) {
+WritableAdapter new_adapter(const Checkpoint& base, const NewAdapter& options, std::uint64_t seed,
+                            const std::string& prefix) {
   constexpr std::int64_t kMostRank = 1 << 16;
   const std::int64_t r = options.rank;
-  if (r < 1 || r > kMostRank) throw BadInput("rank", "expected 1 to {}, got {}", kMostRank, r);
+  if (r < 1 || r > kMostRank) throw BadInput(prefix + "rank", "expected 1 to {}, got {}", kMostRank, r);
   if (!std::isfinite(options.alpha) || options.alpha <= 0) {
-    throw BadInput("alpha", "expected a number above 0, got {}", options.alpha);
+    throw BadInput(prefix + "alpha", "expected a number above 0, got {}", options.alpha);
   }
   WritableAdapter result{std::make_shared<LoadedAdapter>(), {}};
   LoadedAdapter& adapter = *result.adapter;
   adapter.rslora = options.rslora;
-  adapter.places = chosen_places(base, options);
+  adapter.places = chosen_places(base, options, prefix);
   std::int64_t floats = 0;
   for (const AdapterPlace& place : adapter.places) {
+    check_rank(r, place, prefix);
     floats += r * (place.cols + static_cast<std::int64_t>(place.order.size()));
   }
   Block block(floats);
   adapter.storage.push_back(block.memory());
-  const double scale = options.alpha / (options.rslora ? std::sqrt(static_cast<double>(r)) : static_cast<double>(r));
+  const double scale = scale_of(options.alpha, r, options.rslora);
   std::map<const Param*, float*> values;
   for (std::size_t i = 0; i < adapter.places.size(); ++i) {
     const AdapterPlace& place = adapter.places[i];
@@ -128,6 +168,36 @@ WritableAdapter new_adapter(const Checkpoint& base, const NewAdapter& options, s
   }
   result.matrices = matrices_of(adapter, values);
   return result;
+}
+
+void check_options(const LoadedAdapter& adapter, const Checkpoint& base, const NewAdapter& options,
+                   std::span<const std::string> names, const std::string& prefix) {
+  const auto is_given = [&](const char* name) { return std::find(names.begin(), names.end(), name) != names.end(); };
+  if (is_given("scaling") && adapter.rslora != options.rslora) {
+    throw BadInput(prefix + "scaling", "expected \"{}\", as the adapter has it, got \"{}\"",
+                   adapter.rslora ? "rslora" : "standard", options.rslora ? "rslora" : "standard");
+  }
+  for (const auto& [name, low] : adapter.maps) {
+    if (is_given("rank") && low.rank() != options.rank) {
+      throw BadInput(prefix + "rank", "expected {}, the rank of the adapter's {}, got {}", low.rank(), name,
+                     options.rank);
+    }
+    const double alpha = low.scale / scale_of(1, low.rank(), adapter.rslora);
+    if (is_given("alpha") && std::abs(alpha - options.alpha) > 1e-6 * std::abs(alpha)) {
+      throw BadInput(prefix + "alpha", "expected {:g}, the alpha of the adapter's {}, got {:g}", alpha, name,
+                     options.alpha);
+    }
+  }
+  if (!is_given("targets") && !is_given("layers")) return;
+  const std::string option = prefix + (is_given("targets") ? "targets" : "layers");
+  std::set<std::string> chosen;
+  for (const AdapterPlace& place : chosen_places(base, options, prefix)) {
+    chosen.insert(place.ours.begin(), place.ours.end());
+  }
+  for (const auto& [name, low] : adapter.maps) {
+    if (!chosen.erase(name)) throw BadInput(option, "the adapter also changes {}", name);
+  }
+  if (!chosen.empty()) throw BadInput(option, "the adapter does not change {}", *chosen.begin());
 }
 
 WritableAdapter writable_copy(const LoadedAdapter& from) {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,8 +37,15 @@ struct WritableAdapter {
 };
 
 /// Elements of A are uniform between ±1 / √in, as in peft (kaiming_uniform with a = √5); each is a function of the
-/// seed, the matrix and its index. Throws BadInput for a rank, a target or a layer that the model does not have.
-WritableAdapter new_adapter(const Checkpoint& base, const NewAdapter& options, std::uint64_t seed);
+/// seed, the matrix and its index. Throws BadInput, naming the option after `prefix`, for a rank above a side of a
+/// matrix, and for a target or a layer that the model does not have.
+WritableAdapter new_adapter(const Checkpoint& base, const NewAdapter& options, std::uint64_t seed,
+                            const std::string& prefix = "");
+
+/// Throws BadInput, naming the option after `prefix`, if an adapter is not the one that the options of these names
+/// (rank, alpha, scaling, targets, layers) describe.
+void check_options(const LoadedAdapter& adapter, const Checkpoint& base, const NewAdapter& options,
+                   std::span<const std::string> names, const std::string& prefix);
 
 /// A copy of an adapter in float32. Throws Unsupported for DoRA.
 WritableAdapter writable_copy(const LoadedAdapter& adapter);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "checkpoint/new_adapter.h"
 #include "cli/commands.h"
 #include "cli/measure.h"
 #include "cli/options.h"
@@ -115,12 +116,33 @@ void count_work(const BenchOptions& o, const Model& model, Result& result) {
   result.prefill_operations /= static_cast<double>(o.batch * o.prompt);
 }
 
-/// Times whole steps (forward, backward, clipping, AdamW) on arbitrary ids. The weights are copied; the mapped file
+/// What learns: the adapter, if one is given, else a copy of the model.
+Trainable trainable_of(const Session& session) {
+  if (session.adapters.empty()) {
+    return copy_trainable(session.checkpoint.model, DType::f32, *session.pool, default_kernels());
+  }
+  if (session.adapters.size() > 1) throw Unsupported("--adapter", "one adapter at a time can be trained");
+  return {session.checkpoint, writable_copy(*session.adapters.front())};
+}
+
+/// Of an adapter: without the products for the gradients of the base's weights.
+double training_flops(const Trainable& trainable) {
+  const double all = training_flops_per_token(trainable.model().config());
+  if (trainable.adapter() == nullptr) return all;
+  double n = 0;
+  for (const TrainParam& param : trainable.params()) n += static_cast<double>(param.count());
+  return all * 4 / 6 + 6 * n;
+}
+
+/// Times whole steps (forward, backward, clipping, AdamW) on arbitrary ids. If the weights are copied, the mapped file
 /// stays in memory, so the estimate includes it.
-TrainSpeed measure_training(const BenchOptions& o, const std::shared_ptr<const Model>& model, ThreadPool& pool) {
+TrainSpeed measure_training(const BenchOptions& o, const Session& session) {
   const Kernels& kernels = default_kernels();
+  const std::shared_ptr<const Model>& model = session.checkpoint.model;
+  ThreadPool& pool = *session.pool;
   forget_peak_memory();
-  const Trainable trainable = copy_trainable(model, DType::f32, pool, kernels);
+  const Trainable trainable = trainable_of(session);
+  const bool is_adapter = trainable.adapter() != nullptr;
   Optimizer optimizer({}, trainable.params());
   StepOptions options;
   options.batch = o.batch;
@@ -144,10 +166,11 @@ TrainSpeed measure_training(const BenchOptions& o, const std::shared_ptr<const M
     learner.update(step, 1e-4);
     if (i > 0) speeds.push_back(static_cast<double>(o.batch * o.sequence) / seconds_since(start));
   }
-  const auto parts = training_memory(
-      model->config(), {o.batch, o.sequence, DType::f32, optimizer.config().kind, options.recompute}, pool);
-  return {median(speeds), training_flops_per_token(model->config()), peak_memory(),
-          std::llround(total_bytes(parts)) + stored_bytes(*model)};
+  TrainWorkload workload{o.batch, o.sequence, DType::f32, optimizer.config().kind, options.recompute};
+  if (is_adapter) workload.trainable = &trainable;
+  const auto parts = training_memory(model->config(), workload, pool);
+  return {median(speeds), training_flops(trainable), peak_memory(),
+          std::llround(total_bytes(parts)) + (is_adapter ? 0 : stored_bytes(*model))};
 }
 
 Result measure(const BenchOptions& o) {
@@ -178,7 +201,7 @@ Result measure(const BenchOptions& o) {
   result.prefill_tokens_per_s = median(prefill);
   result.decode_tokens_per_s = median(decode);
   result.peak_rss = peak_memory();
-  if (o.train) result.train = measure_training(o, session.checkpoint.model, *session.pool);
+  if (o.train) result.train = measure_training(o, session);
   result.ceilings.read_bytes_per_s = std::max(result.ceilings.read_bytes_per_s, measure_reading(*session.pool));
   return result;
 }
@@ -247,7 +270,7 @@ void add_bench(CLI::App& program) {
                            "Tokens per prompt, or per source of an encoder–decoder (default: 256)", 1);
   add_number<std::int64_t>(command, "--generate", o->generate, "Tokens to decode after the prompt (default: 32)", 1);
   add_number<std::int64_t>(command, "--batch", o->batch, "Sequences per batch (default: 1)", 1, 4096);
-  command.add_flag("--train", o->train, "Also time training steps");
+  command.add_flag("--train", o->train, "Also time training steps: of the model, or of the adapter of --adapter");
   add_number<std::int64_t>(command, "--seq", o->sequence, "Tokens per training sequence (default: 256)", 1);
   add_adapters(command, *o);
   finish_command(

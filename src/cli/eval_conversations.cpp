@@ -78,6 +78,9 @@ void eval_preferences(const Options& o, const ConversationKeys& keys, const Pref
   const PreferenceOptions options = preference.options();
   // Without an adapter nothing tells the model from its reference, so its own log-probabilities are compared.
   const bool has_reference = options.has_reference() && !session.applied.empty();
+  double mean_chosen = 0;
+  for (const auto& samples : file.lines) mean_chosen += static_cast<double>(samples.front().n_learned());
+  mean_chosen /= static_cast<double>(file.lines.size());
   Arena arena;
   PairSums sums;
   PairScore total;
@@ -88,7 +91,9 @@ void eval_preferences(const Options& o, const ConversationKeys& keys, const Pref
     const std::vector<PairScore> scores = score(session.applied);
     const std::vector<PairScore> references = has_reference ? score({}) : std::vector<PairScore>(scores.size());
     for (std::size_t i = 0; i < scores.size(); ++i) {
-      sums.add(pair_loss(options, scores[i], references[i], n_counted(batch, 2 * i), n_counted(batch, 2 * i + 1)));
+      AnswerLengths lengths = lengths_of(batch, i);
+      lengths.mean_chosen = mean_chosen;
+      sums.add(pair_loss(options, scores[i], references[i], lengths));
       total.chosen += scores[i].chosen;
       total.rejected += scores[i].rejected;
     }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 
+#include "base/error.h"
 #include "checkpoint/config_json.h"
 #include "checkpoint/presets.h"
 #include "cli/commands.h"
@@ -37,6 +38,7 @@ struct Subject {
   std::int64_t stored_bytes = 0;
   std::string types{};  // "bf16", "bf16, f32"
   Json file{};          // config.json, if there are no weights
+  Session session{};    // with the adapters, if there are any
 };
 
 Subject subject_of_config(const std::string& name, const Json& json) {
@@ -70,8 +72,13 @@ Subject open_subject(const InfoOptions& o) {
   std::error_code error;
   const bool exists = std::filesystem::exists(path, error);
   const bool is_config = exists && path.ends_with(".json");
+  if ((!exists || is_config) && !o.adapters.empty()) throw BadInput("--adapter", "it needs a checkpoint with weights");
   if (!exists || is_config) return subject_of_config(path, preset_or_config(path));
-  return subject_of_checkpoint(path, load_checkpoint(path, {o.allowed_config_keys}));
+  if (o.adapters.empty()) return subject_of_checkpoint(path, load_checkpoint(path, {o.allowed_config_keys}));
+  Session session = open_model(o, path, false);
+  Subject s = subject_of_checkpoint(path, session.checkpoint);
+  s.session = std::move(session);
+  return s;
 }
 
 double gb(double bytes) { return bytes / 1e9; }
@@ -225,6 +232,7 @@ Workload workload_of(const InfoOptions& o, const Subject& s, Phase phase) {
   w.source_length = o.source_length;
   w.bytes_per_weight = static_cast<double>(s.stored_bytes) / static_cast<double>(count_params(s.config));
   w.kv = kv_dtype(o.kv);
+  w.adapters = s.session.applied;
   return w;
 }
 
@@ -417,6 +425,7 @@ void add_info(CLI::App& program) {
                            "Tokens per source of an encoder–decoder (default: --length)", 1);
   command.add_option("--phase", o->phase, "The phase to show op by op: forward, prefill (default), decode or train")
       ->check(CLI::IsMember({"forward", "prefill", "decode", "train"}));
+  add_adapters(command, *o);
   command.add_flag("--markdown", o->markdown, "Print Markdown instead of plain text");
   finish_command(command, o, run_info, "Example: vitrine info gemma-2-2b --phase decode --length 4096");
 }

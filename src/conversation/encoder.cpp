@@ -243,19 +243,19 @@ std::vector<Sample> ConversationEncoder::encode_marks(Turns& turns) const {
   return {sample};
 }
 
+/// BOS, if the tokenizer adds it, comes first, and what ends a text comes last.
 Sample ConversationEncoder::encode_plain(std::string_view prompt, std::string_view text) const {
-  // BOS comes first, and what ends a text comes last; the tokenizer itself may add either.
-  const auto encode = [&](std::string_view part, SpecialTokens policy) {
-    Ids ids = model_.tokenizer->encode(part, policy);
-    if (policy == SpecialTokens::apply) {
-      while (!ids.empty() && is_end(ids.back()) && !part.empty()) ids.pop_back();
-    }
-    return ids;
-  };
+  const Tokenizer& tokenizer = *model_.tokenizer;
   Sample sample;
-  if (!prompt.empty()) sample.ids = encode(prompt, SpecialTokens::apply);
+  if (!prompt.empty()) {
+    sample.ids = tokenizer.encode(prompt, SpecialTokens::apply);
+    // A tokenizer that ends every text ends the prompt, too.
+    const Ids added = tokenizer.encode("", SpecialTokens::apply);
+    const bool has_end = !added.empty() && is_end(added.back()) && !sample.ids.empty();
+    if (has_end && sample.ids.back() == added.back()) sample.ids.pop_back();
+  }
   sample.learned.assign(sample.ids.size(), 0);
-  const Ids rest = encode(text, prompt.empty() ? SpecialTokens::apply : SpecialTokens::none);
+  const Ids rest = tokenizer.encode(text, prompt.empty() ? SpecialTokens::apply : SpecialTokens::none);
   sample.ids.insert(sample.ids.end(), rest.begin(), rest.end());
   if (eos_ && (sample.ids.empty() || !is_end(sample.ids.back()))) sample.ids.push_back(*eos_);
   sample.learned.resize(sample.ids.size(), 1);

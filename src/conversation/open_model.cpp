@@ -16,6 +16,13 @@ bool may_have_templates(const std::string& path) {
   return fs::is_directory(path, error) || MappedFile::open(path)->text().starts_with("GGUF");
 }
 
+/// The folder that a tokenizer.json is in, which may have the other files; any other path as it is.
+std::string folder_of(const std::string& path) {
+  const fs::path file(path);
+  return file.filename() == "tokenizer.json" ? (file.has_parent_path() ? file.parent_path() : fs::path(".")).string()
+                                             : path;
+}
+
 /// Every eos_token_id of config.json and generation_config.json in a folder; empty for any other path.
 std::vector<std::int32_t> declared_stop_ids(const std::string& folder) {
   std::vector<std::int32_t> ids;
@@ -36,7 +43,7 @@ std::vector<std::int32_t> declared_stop_ids(const std::string& folder) {
 
 ConversationModel open_conversation_model(const ConversationFiles& files) {
   ConversationModel model;
-  model.where = files.model.empty() ? files.tokenizer : files.model;
+  model.where = files.model.empty() ? folder_of(files.tokenizer) : files.model;
   model.tokenizer = load_tokenizer(files.tokenizer.empty() ? files.model : files.tokenizer, files.options);
   if (may_have_templates(model.where)) model.templates = load_chat_templates(model.where);
   if (!files.chat_template.empty()) {

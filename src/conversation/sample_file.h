@@ -21,7 +21,7 @@ struct SampleFileOptions {
 struct SampleFile {
   /// The samples of each line, at least one; of a pair two: the chosen and the rejected answer.
   std::vector<std::vector<Sample>> lines;
-  std::int64_t n_dropped = 0, n_cut = 0;  ///< Lines.
+  std::int64_t n_dropped = 0, n_cut = 0;  ///< Lines that were too long.
 
   std::int64_t n_ids() const;
 };

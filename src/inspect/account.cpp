@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "base/checked.h"
@@ -51,7 +52,7 @@ class OpList {
       Cost cost{
           e.cost.flops,    e.cost.visible_flops, e.cost.weights * w_.bytes_per_weight, e.cost.activations * kFloat,
           e.cost.kv_bytes, e.cost.maps * kFloat};
-      ops.push_back({e.name, shape_of(e), cost * (w_.phase == Phase::train ? 3 : 1)});
+      ops.push_back({e.name, shape_of(e), cost * (w_.phase == Phase::train ? products(e) : 1)});
     }
     return ops;
   }
@@ -63,6 +64,12 @@ class OpList {
     std::int64_t rows;  // of all ops of this name
     OpCost cost;
   };
+
+  /// How many products of its size an op has in training: with an adapter, the base has no gradients of weights.
+  double products(const Entry& e) const {
+    const bool learns = e.first->weight != nullptr && e.first->weight->name.find(".lora_") != std::string::npos;
+    return w_.adapters.empty() || learns ? 3 : 2;
+  }
 
   static std::string shape_of(const Entry& e) {
     const LedgerOp& op = *e.first;
@@ -96,6 +103,8 @@ class WorkloadPass {
     }
     Pass& p = dry_.pass();
     p.kv_dtype = w.kv;
+    for (Segment& s : p.segments) s.adapters = w.adapters;
+    for (Segment& s : p.sources) s.adapters = w.adapters;
     const Segment& last = p.segments.back();
     const bool everywhere = w.phase == Phase::forward || w.phase == Phase::train;
     p.logits.rows = everywhere ? LogitRequest::Rows::range : LogitRequest::Rows::last_of_segments;
@@ -134,6 +143,16 @@ class WorkloadPass {
   KvCache cache_;
   DryPass dry_;
 };
+
+double count_elements(AppliedAdapters adapters) {
+  std::set<const Param*> params;  // maps may share A
+  for (const AppliedAdapter& applied : adapters) {
+    for (const auto& [name, low] : applied.adapter->maps) params.insert({low.a.get(), &low.b});
+  }
+  double n = 0;
+  for (const Param* const param : params) n += as_double(param->shape.count());
+  return n;
+}
 
 }  // namespace
 
@@ -219,9 +238,13 @@ MemoryEstimate estimate_memory(const ModelConfig& config, const Workload& w, std
   MemoryEstimate m;
   m.weights = n_params * (trains ? kFloat : w.bytes_per_weight);
   ThreadPool pool(1);
+  const double n_adapter = count_elements(w.adapters);
+  if (!w.adapters.empty()) m.weights = n_params * w.bytes_per_weight + n_adapter * kFloat;
   if (trains) {
-    m.optimizer = n_params * 3 * kFloat;
-    m.activations = as_double(learning_bytes(config, {w.batch, w.length, w.source_length}, pool));
+    m.optimizer = (w.adapters.empty() ? n_params : n_adapter) * 3 * kFloat;
+    LearningPass learning{w.batch, w.length, w.source_length};
+    learning.adapters = w.adapters;
+    m.activations = as_double(learning_bytes(config, learning, pool));
     return m;
   }
   CountedKvMemory counted;
@@ -247,6 +270,7 @@ std::int64_t learning_bytes(const ModelConfig& config, const LearningPass& of, T
   dry.pass().training.tape = &tape;
   dry.pass().training.recompute = of.recompute;
   dry.pass().training.dropout.rate = of.dropout ? 0.5f : 0.0f;
+  dry.pass().training.adapter_dropout = of.adapter_dropout ? 0.5f : 0.0f;
   dry.pass().training.begin = of.begin;
   for (Segment& s : dry.pass().segments) s.adapters = of.adapters;
   for (Segment& s : dry.pass().sources) s.adapters = of.adapters;

@@ -42,6 +42,7 @@ struct Workload {
   DType kv = DType::f32;        ///< The type of the KV cache.
   /// Tokens of each source of an encoder–decoder; absent: as many as the target has.
   std::optional<std::int64_t> source_length{};
+  AppliedAdapters adapters{};  ///< Of all sequences. In training, their matrices learn, and nothing else.
 };
 
 struct Cost {
@@ -96,6 +97,7 @@ struct LearningPass {
   bool recompute = false;
   bool dropout = false;
   AppliedAdapters adapters{};     ///< Their matrices learn, and nothing else.
+  bool adapter_dropout = false;
   std::optional<SiteId> begin{};  ///< As in Learning.
 };
 

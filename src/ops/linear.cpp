@@ -85,6 +85,26 @@ const float* packed(Pass& p, const MatrixView& x) {
 
 MatrixView rows_of(const Tensor& x) { return view_of(x.data, x.rows(), x.row_size(), x.row_size()); }
 
+/// The rows that have an element other than zero; in a dry run, all.
+std::vector<std::int64_t> rows_with_values(const Pass& p, const Tensor& x) {
+  std::vector<std::int64_t> rows;
+  for (std::int64_t t = 0; t < x.rows(); ++t) {
+    const float* const row = x.data + t * x.row_size();
+    if (p.shapes_only || std::any_of(row, row + x.row_size(), [](float v) { return v != 0; })) rows.push_back(t);
+  }
+  return rows;
+}
+
+/// These rows of x, in memory of the arena unless they are all.
+Tensor gathered(Pass& p, const Tensor& x, const std::vector<std::int64_t>& rows) {
+  const auto n = static_cast<std::int64_t>(rows.size());
+  if (n == x.rows()) return x;
+  const Tensor y = p.tensor({n, x.row_size()});
+  p.for_rows(n, x.row_size(),
+             [&](std::int64_t i) { std::copy_n(x.row(rows[static_cast<std::size_t>(i)]), x.row_size(), y.row(i)); });
+  return y;
+}
+
 }  // namespace
 
 Tensor product(Pass& p, const Param& weight, const Tensor& x, std::int64_t first) {
@@ -153,11 +173,16 @@ Tensor as_multiplied(Pass& p, const Tensor& x, const MatrixView& weight) {
   return y;
 }
 
-/// Sums t in 16-lane order. Blocks of kRows rows of the gradient limit the packed dy.
-void add_weight_gradient(Pass& p, const Tensor& x, const Tensor& dy, const Param& weight, std::int64_t first) {
+/// Sums t in 16-lane order. Rows that add nothing are left out, so that the sum has the same bits in a pass that does
+/// not compute them. Blocks of kRows rows of the gradient limit the packed dy.
+void add_weight_gradient(Pass& p, const Tensor& all_x, const Tensor& all_dy, const Param& weight, std::int64_t first) {
   constexpr std::int64_t kRows = 768;
   const Tensor dw = p.grad(weight);
   if (dw.data == nullptr) return;
+  const ArenaScope scope(p.arena);
+  const std::vector<std::int64_t> counted = rows_with_values(p, all_dy);
+  if (counted.empty()) return;
+  const Tensor x = gathered(p, all_x, counted), dy = gathered(p, all_dy, counted);
   const MatrixView all = rows_of(dy);
   for (std::int64_t row = 0; row < all.cols; row += kRows) {
     const MatrixView columns = all.col_range(row, std::min(kRows, all.cols - row));

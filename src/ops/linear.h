@@ -28,7 +28,8 @@ Tensor linear(Pass& p, const LinearParams& w, const Tensor& x, const std::option
 Tensor product(Pass& p, const Param& weight, const Tensor& x, std::int64_t first = 0);
 /// The part of the product whose columns of the weight begin at `first`: x has fewer elements than the weight columns.
 Tensor linear_part(Pass& p, const LinearParams& w, const Tensor& x, std::int64_t first);
-/// dweight[o, first + i] += Σ_t dy[t, o] · x[t, i], if the weight is trained.
+/// dweight[o, first + i] += Σ_t dy[t, o] · x[t, i], if the weight is trained. The bits do not depend on rows of dy that
+/// are all zeros.
 void add_weight_gradient(Pass& p, const Tensor& x, const Tensor& dy, const Param& weight, std::int64_t first = 0);
 /// db[o] += Σ_t dy[t, o], if the bias is trained.
 void add_bias_gradient(Pass& p, const Tensor& dy, const Param& bias);

@@ -1,5 +1,7 @@
 #include "train/conversation_data.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -27,6 +29,11 @@ std::uint64_t fingerprint_of(const SampleFile& file) {
 
 }  // namespace
 
+std::string current_time() {
+  const TemplateClock t = TemplateClock::now();
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}", t.year, t.month, t.day, t.hour, t.minute, t.second);
+}
+
 void append_sample(const Sample& sample, Batch& batch) {
   const auto last = std::find(sample.learned.rbegin(), sample.learned.rend(), std::uint8_t{1});
   const auto n_inputs = std::max<std::ptrdiff_t>(sample.learned.rend() - last - 1, 0);
@@ -40,7 +47,7 @@ void append_sample(const Sample& sample, Batch& batch) {
   copy(sample.learned, batch.counts);
 }
 
-ConversationData::ConversationData(const TrainConfig& c, const TemplateClock& now)
+ConversationData::ConversationData(const TrainConfig& c)
     : batch_(c.train.batch),
       seed_(c.train.seed),
       is_shuffled_(c.data.talk.is_shuffled),
@@ -49,7 +56,7 @@ ConversationData::ConversationData(const TrainConfig& c, const TemplateClock& no
   const std::string path = is_pairs_ ? c.data.pairs : c.data.conversations;
   const ConversationModel model =
       open_conversation_model({c.model.checkpoint, c.data.tokenizer, talk.chat_template, {}});
-  const ConversationEncoder encoder(model, {talk.mask, talk.learn, now});
+  const ConversationEncoder encoder(model, {talk.mask, talk.learn, TemplateClock::parse(talk.now)});
   info_.vocab_size = model.tokenizer->vocab_size();
   info_.fingerprint = tokenizer_fingerprint(*model.tokenizer);
   const SampleFileOptions options{is_pairs_, c.train.seq_len, talk.too_long};
@@ -64,6 +71,29 @@ ConversationData::ConversationData(const TrainConfig& c, const TemplateClock& no
     training_.lines.erase(first, training_.lines.end());
   }
   fingerprint_ = fingerprint_of(training_);
+}
+
+void ConversationData::check_with_model(const ModelConfig& model) const {
+  if (model.encoder) throw Unsupported("data", "an encoder–decoder does not learn from conversations");
+  for (const SampleFile* file : {&training_, &validation_}) {
+    for (const auto& samples : file->lines) {
+      for (const Sample& sample : samples) {
+        const std::int32_t highest = *std::max_element(sample.ids.begin(), sample.ids.end());
+        if (highest < model.vocab_size) continue;
+        throw BadInput("data", "the tokenizer makes id {}, but the model has only {} tokens", highest,
+                       model.vocab_size);
+      }
+    }
+  }
+}
+
+std::string ConversationData::plan(double epochs) const {
+  std::string text = fmt::format("{}: {:.2f} epochs of {} lines with {} ids", is_pairs_ ? "pairs" : "conversations",
+                                 epochs, training_.lines.size(), training_.n_ids());
+  const std::int64_t dropped = training_.n_dropped + validation_.n_dropped, n_cut = training_.n_cut + validation_.n_cut;
+  if (dropped > 0) text += fmt::format("; {} longer lines were dropped", dropped);
+  if (n_cut > 0) text += fmt::format("; {} longer lines were cut", n_cut);
+  return text;
 }
 
 void ConversationData::append(const SampleFile& file, std::size_t line, std::int64_t number, Batch& batch) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "conversation/sample_file.h"
@@ -13,14 +14,16 @@ namespace vitrine {
 /// Appends a sample to a batch, as a piece: its inputs end with the one that predicts the last learned id.
 void append_sample(const Sample& sample, Batch& batch);
 
+/// The time as data.now has it.
+std::string current_time();
+
 /// The samples of a file in memory. Batches count its lines: sample number s is line s of the file, or, shuffled, of a
 /// permutation for each epoch. An epoch may end within a batch.
 class ConversationData final : public TrainingData {
  public:
-  /// Reads data.conversations or data.pairs, and its validation. `now` is what templates read as the time unless
-  /// data.now says so. Throws BadInput, naming the line, for what cannot be learned from; Unsupported for a model
-  /// without a tokenizer.
-  ConversationData(const TrainConfig& config, const TemplateClock& now);
+  /// Reads data.conversations or data.pairs, and its validation; data.now must be set. Throws BadInput, naming the
+  /// line, for what cannot be learned from.
+  explicit ConversationData(const TrainConfig& config);
 
   Batch batch(std::int64_t step) const override;
   std::int64_t validation_batches() const override;
@@ -31,8 +34,11 @@ class ConversationData final : public TrainingData {
   double tokens_per_byte() const override { return 0; }  // unknown: lines have ids of templates
   std::uint64_t fingerprint() const override { return fingerprint_; }
 
-  const SampleFile& training() const { return training_; }
-  const SampleFile& validation() const { return validation_; }
+  /// Throws BadInput if an id is beyond the model's vocabulary, Unsupported for an encoder–decoder.
+  void check_with_model(const ModelConfig& model) const;
+  /// For the run's first message: what it learns from.
+  std::string plan(double epochs) const;
+  std::size_t n_lines() const { return training_.lines.size() + validation_.lines.size(); }
   bool is_pairs() const { return is_pairs_; }
   /// The scores of all pairs by their number; `score` returns those of a batch.
   std::vector<PairScore> score_all(const std::function<std::vector<PairScore>(const Batch&)>& score) const;

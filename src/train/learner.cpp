@@ -79,7 +79,7 @@ void Learner::prefer(const PreferenceOptions& options, std::vector<PairScore> re
 PairLoss Learner::loss_of_pair(const Batch& batch, std::size_t pair, const PairScore& score) const {
   const auto number = static_cast<std::size_t>(batch.pairs[pair]);
   const PairScore reference = references_.empty() ? PairScore{} : references_[number];
-  return pair_loss(*preference_, score, reference, n_counted(batch, 2 * pair), n_counted(batch, 2 * pair + 1));
+  return pair_loss(*preference_, score, reference, lengths_of(batch, pair));
 }
 
 std::vector<PairScore> Learner::score_answers(const Batch& batch, bool with_adapter) {
@@ -158,7 +158,7 @@ void Learner::learn_parts(const Batch& batch, std::int64_t step, const TapsOf& t
     for (Segment& s : pass.sources) s.adapters = trainable_.adapters();
     pass.training = {&tape_, &loss, &found, options_.recompute, dropout};
     pass.training.adapter_dropout = static_cast<float>(options_.adapter_dropout);
-    pass.training.begin = begin_;
+    if (part_taps == nullptr) pass.training.begin = begin_;  // taps may want any gradient
     trainable_.model().learn(pass, part.tokens());
     sum_.add(pool_, kernels_);
     result.loss += found.cross_entropy / static_cast<double>(result.targets);

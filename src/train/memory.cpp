@@ -17,6 +17,7 @@ std::vector<MemoryPart> training_memory(const ModelConfig& config, const TrainWo
   double n_params = as_double(count_params(config)), weights = n_params * as_double(size_of(w.dtype));
   if (w.trainable != nullptr) {
     pass.adapters = w.trainable->adapters();
+    pass.adapter_dropout = w.adapter_dropout;
     pass.begin = w.trainable->first_learning_block();
     n_params = weights = 0;
     for (const TrainParam& param : w.trainable->params()) n_params += as_double(param.count());

@@ -28,7 +28,8 @@ struct TrainWorkload {
   bool recompute = false;
   bool dropout = false;
   std::int64_t gradient_buffers = 1;     ///< GradientSum::buffers(micro_batches)
-  const Trainable* trainable = nullptr;  ///< If an adapter learns. Its base is mapped.
+  const Trainable* trainable = nullptr;  ///< Set if an adapter learns. Its base is mapped.
+  bool adapter_dropout = false;
 };
 
 struct MemoryPart {

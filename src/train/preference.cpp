@@ -23,11 +23,10 @@ double log_odds(double x) { return x - math::log(1 - math::exp(x)); }
 }  // namespace
 
 PairLoss pair_loss(const PreferenceOptions& o, const PairScore& score, const PairScore& reference,
-                   std::int64_t n_chosen, std::int64_t n_rejected) {
-  const auto nc = static_cast<double>(n_chosen), nr = static_cast<double>(n_rejected);
+                   const AnswerLengths& lengths) {
+  const auto nc = static_cast<double>(lengths.chosen), nr = static_cast<double>(lengths.rejected);
   const double delta = (score.chosen - reference.chosen) - (score.rejected - reference.rejected);
   PairLoss result;
-  // The loss is a function of x = a · c − b · r, which the margin is, too.
   double slope = 0;  // ∂loss/∂margin
   switch (o.objective) {
     case Objective::dpo:
@@ -63,9 +62,9 @@ PairLoss pair_loss(const PreferenceOptions& o, const PairScore& score, const Pai
     case Objective::orpo: {
       const double c = score.chosen / nc, r = score.rejected / nr;
       result.margin = log_odds(c) - log_odds(r);
-      result.loss = -c + o.beta * softplus_of_minus(result.margin);
+      result.loss = -score.chosen / lengths.mean_chosen + o.beta * softplus_of_minus(result.margin);
       slope = -o.beta * sigmoid(-result.margin);
-      result.by_chosen = (-1 + slope / (1 - math::exp(c))) / nc;
+      result.by_chosen = -1 / lengths.mean_chosen + slope / (1 - math::exp(c)) / nc;
       result.by_rejected = -slope / (1 - math::exp(r)) / nr;
       return result;
     }

@@ -6,7 +6,7 @@
 //   ipo    (Δ̄ − 1/2β)²                            Azar et al. 2023, with means as in TRL
 //   hinge  max(0, 1 − βΔ)                         Zhao et al. 2023
 //   simpo  −ln σ(β(c̄ − r̄) − γ)                   Meng et al. 2024
-//   orpo   −c̄ − β ln σ(log odds(c̄) − log odds(r̄))  Hong et al. 2024
+//   orpo   NLL − β ln σ(log odds(c̄) − log odds(r̄))  Hong et al. 2024; NLL: −Σ c / (the ids of all chosen answers)
 #pragma once
 
 #include <cstdint>
@@ -34,15 +34,21 @@ struct PairScore {
   double chosen = 0, rejected = 0;
 };
 
+/// The learned ids of the two answers, and of the chosen answers of the batch in the mean.
+struct AnswerLengths {
+  std::int64_t chosen = 1, rejected = 1;
+  double mean_chosen = 1;
+};
+
 struct PairLoss {
   double loss = 0;
   double margin = 0;  ///< βΔ; of ipo Δ̄; of simpo β(c̄ − r̄); of orpo the log odds' difference.
   double by_chosen = 0, by_rejected = 0;  ///< ∂loss/∂c, ∂loss/∂r.
 };
 
-/// `n_chosen` and `n_rejected`: the learned ids of the answers. The reference is unused without has_reference().
+/// The mean over the pairs of a batch is its loss. The reference is unused without has_reference().
 PairLoss pair_loss(const PreferenceOptions& options, const PairScore& score, const PairScore& reference,
-                   std::int64_t n_chosen, std::int64_t n_rejected);
+                   const AnswerLengths& lengths);
 
 /// Sums over pairs.
 struct PairSums {

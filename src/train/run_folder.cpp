@@ -126,6 +126,7 @@ RunWords words_of(const TrainConfig& c, const TrainingData& corpus) {
                 {"decay_steps", s.decay_steps},
                 {"end_fraction", s.end_fraction},
                 {"writes", c.log.writes}};
+  if (c.lora) words.free["lora.dropout"] = c.lora->dropout;
   return words;
 }
 

@@ -33,9 +33,14 @@ std::vector<PairScore> score_pairs(const Model& model, const Machine& machine, A
   return scores;
 }
 
-std::int64_t n_counted(const Batch& batch, std::size_t i) {
-  const auto begin = batch.counts.begin() + batch.pieces[i].first_row;
-  return std::accumulate(begin, begin + batch.pieces[i].length, std::int64_t{0});
+AnswerLengths lengths_of(const Batch& batch, std::size_t i) {
+  const auto n_counted = [&](std::size_t piece) {
+    const auto begin = batch.counts.begin() + batch.pieces[piece].first_row;
+    return std::accumulate(begin, begin + batch.pieces[piece].length, std::int64_t{0});
+  };
+  std::int64_t all = 0;
+  for (std::size_t pair = 0; pair < batch.pairs.size(); ++pair) all += n_counted(2 * pair);
+  return {n_counted(2 * i), n_counted(2 * i + 1), static_cast<double>(all) / static_cast<double>(batch.pairs.size())};
 }
 
 }  // namespace vitrine

@@ -17,7 +17,7 @@ std::vector<double> score_pieces(const Model& model, const Machine& machine, App
 std::vector<PairScore> score_pairs(const Model& model, const Machine& machine, AppliedAdapters adapters,
                                    const Batch& batch);
 
-/// The number of targets of piece `i` that count.
-std::int64_t n_counted(const Batch& batch, std::size_t i);
+/// The lengths of the answers of pair `i` of a batch.
+AnswerLengths lengths_of(const Batch& batch, std::size_t i);
 
 }  // namespace vitrine

@@ -177,28 +177,34 @@ void check_talk(const TrainConfig& config, const std::string& path) {
   }
 }
 
-LoraOptions read_lora(ConfigSection& section, const ModelSource& model, StepOptions& train) {
+LoraOptions read_lora(ConfigSection& section) {
   LoraOptions lora;
-  if (model.checkpoint.empty()) section.fail("rank", "an adapter needs a model to adapt: give model.from");
   lora.from = section.text("from", "");
-  if (!lora.from.empty()) {
-    for (const char* key : {"rank", "alpha", "scaling", "targets", "layers"}) {
-      section.refuse(key, "the adapter of lora.from decides");
-    }
+  for (const char* key : {"rank", "alpha", "scaling", "targets", "layers"}) {
+    if (section.has(key) && !lora.from.empty()) lora.given.emplace_back(key);
   }
   lora.adapter.rank = section.integer("rank", lora.adapter.rank, 1, 1 << 16);
   lora.adapter.alpha = section.number("alpha", 2 * static_cast<double>(lora.adapter.rank), 1e-9, kMostNumber);
   lora.adapter.rslora = section.choice<bool>("scaling", {{"standard", false}, {"rslora", true}});
   if (section.is_list("targets")) {
     lora.adapter.targets = section.texts("targets");
+    if (lora.adapter.targets.empty()) section.fail("targets", "expected at least one target, got []");
   } else if (section.text("targets", "all") != "all") {
     section.fail("targets", "expected \"all\" or a list of q, k, v, o, gate, up, down and names of modules");
   }
   if (section.has("layers")) lora.adapter.layers = section.integers("layers");
-  train.adapter_dropout = lora.dropout = section.number("dropout", 0, 0, 0.999);
-  if (train.dtype != DType::f32) section.fail("rank", "an adapter trains in f32: leave out train.dtype");
+  lora.dropout = section.number("dropout", 0, 0, 0.999);
   section.finish();
   return lora;
+}
+
+/// Checks that the other sections allow [lora].
+void check_lora(const TrainConfig& config, const std::string& path) {
+  if (config.model.checkpoint.empty()) throw BadInput(path, "model.from: the key is missing; [lora] adapts a model");
+  if (config.train.dtype != DType::f32) {
+    throw BadInput(path, "train.dtype: expected f32, in which adapters are trained, got {}",
+                   name_of(config.train.dtype));
+  }
 }
 
 OptimizerConfig read_optimizer(ConfigSection& section, ConfigSection& clip) {
@@ -311,7 +317,11 @@ Reading read(std::string_view text, const std::string& path) {
   config.train = read_steps(section("train"), config.data);
   config.preference = read_preference(section("preference"), config.data);
   if (config.data.is_talk()) check_talk(config, path);
-  if (file.values.contains("lora")) config.lora = read_lora(section("lora"), config.model, config.train);
+  if (file.values.contains("lora")) {
+    config.lora = read_lora(section("lora"));
+    config.train.adapter_dropout = config.lora->dropout;
+    check_lora(config, path);
+  }
   config.optimizer = read_optimizer(section("optimizer"), section("clip"));
   // Epochs become steps when the data is read.
   const std::int64_t steps = config.train.steps > 0 ? config.train.steps : kMostSteps;

@@ -109,7 +109,8 @@ struct StepOptions {
 struct LoraOptions {
   NewAdapter adapter;
   double dropout = 0;
-  std::string from;  ///< An adapter to start from; "": a new one.
+  std::string from;                ///< An adapter to start from; "": a new one.
+  std::vector<std::string> given;  ///< With `from`: the keys of `adapter` in the config, with which it must agree.
 
   bool operator==(const LoraOptions&) const = default;
 };

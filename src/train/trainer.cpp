@@ -10,7 +10,6 @@
 #include <numbers>
 
 #include "base/error.h"
-#include "checkpoint/config_json.h"
 #include "checkpoint/load.h"
 #include "data/masking.h"
 #include "metrics/metrics.h"
@@ -23,6 +22,7 @@
 #include "train/references.h"
 #include "train/run_folder.h"
 #include "train/samples.h"
+#include "train/start.h"
 #include "train/tapped_step.h"
 
 namespace vitrine {
@@ -49,44 +49,6 @@ std::vector<Metric> pair_metrics(const PairSums& sums, const std::string& prefix
   return {{prefix + "accuracy", static_cast<double>(sums.n_right) / n}, {prefix + "margin", sums.margin / n}};
 }
 
-/// The start of a run: parameters, and the other files of its checkpoints.
-struct Start {
-  Trainable trainable;
-  ModelFiles files;
-};
-
-/// The start of a run that trains an adapter: a new one, that of lora.from, or, if it is not "", that of `checkpoint`.
-Start start_adapter(const TrainConfig& c, const std::string& checkpoint, ThreadPool& pool) {
-  Checkpoint base = load_checkpoint(c.model.checkpoint);
-  const std::string config_path = c.model.checkpoint + "/config.json";
-  const Json config = std::filesystem::exists(config_path) ? read_json_file(config_path) : Json::object();
-  const std::string tokenizer = c.data.tokenizer.empty() ? base.tokenizer_path : c.data.tokenizer;
-  const std::string& from = checkpoint.empty() ? c.lora->from : checkpoint;
-  WritableAdapter adapter =
-      from.empty() ? new_adapter(base, c.lora->adapter, c.train.seed) : writable_copy(*load_adapter(from, base, pool));
-  const PeftOptions options{adapter.adapter->rslora, c.lora->dropout, c.model.checkpoint};
-  const Family& family = family_named(base.family);
-  return {Trainable(std::move(base), std::move(adapter)), {family, config, tokenizer, options}};
-}
-
-/// The start from `checkpoint`, or, if it is "", from the config's model. Throws as load_checkpoint does, and
-/// Unsupported for a checkpoint that is not a Hugging Face folder.
-Start start_from(const TrainConfig& c, const std::string& checkpoint, ThreadPool& pool, const Kernels& k) {
-  if (c.lora) return start_adapter(c, checkpoint, pool);
-  if (checkpoint.empty()) {
-    return {draw_trainable(c.model.read(), c.train.dtype, c.model.init, c.train.seed, pool, k),
-            {family_of(c.model.config, c.model.where), c.model.config, c.data.tokenizer}};
-  }
-  const Checkpoint loaded = load_checkpoint(checkpoint);
-  const std::string path = checkpoint + "/config.json";
-  if (loaded.table == nullptr || !std::filesystem::exists(path)) {
-    throw Unsupported(checkpoint, "expected a Hugging Face folder to train from, got a {}", loaded.description);
-  }
-  const Json config = read_json_file(path);
-  const std::string tokenizer = c.data.tokenizer.empty() ? loaded.tokenizer_path : c.data.tokenizer;
-  return {copy_trainable(loaded.model, c.train.dtype, pool, k), {family_of(config, path), config, tokenizer}};
-}
-
 class TrainingRun {
  public:
   TrainingRun(const TrainConfig& c, const TrainRun& run)
@@ -105,7 +67,7 @@ class TrainingRun {
         learner_(start_.trainable, optimizer_, c_.train, pool_, kernels_, run.interrupt),
         corpus_(talk_ ? std::shared_ptr<const TrainingData>(talk_)
                       : open_corpus(c, model().config(), start_.files.config)) {
-    if (talk_) check_talk_with_model();
+    if (talk_) talk_->check_with_model(model().config());
     check_with_model(c, model().config());
     if (c.train.objective == StepOptions::Objective::masked) {
       mask_ = mask_options(c, model().config(), start_.files.config, start_.files.tokenizer);
@@ -171,7 +133,6 @@ class TrainingRun {
   }
 
   std::shared_ptr<const ConversationData> open_talk();
-  void check_talk_with_model() const;
   void prefer();
   void resume();
   void open_tokenizer();
@@ -225,12 +186,8 @@ std::shared_ptr<const ConversationData> TrainingRun::open_talk() {
     const Json& fixed = folder_.read_state(*resumed_).words.fixed;
     if (fixed.contains("now") && fixed["now"].is_string()) c_.data.talk.now = fixed["now"].get<std::string>();
   }
-  if (c_.data.talk.now.empty()) {
-    const TemplateClock t = TemplateClock::now();
-    c_.data.talk.now =
-        fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}", t.year, t.month, t.day, t.hour, t.minute, t.second);
-  }
-  auto talk = std::make_shared<const ConversationData>(c_, TemplateClock::parse(c_.data.talk.now));
+  if (c_.data.talk.now.empty()) c_.data.talk.now = current_time();
+  auto talk = std::make_shared<const ConversationData>(c_);
   if (c_.train.epochs > 0) {
     const double steps = std::ceil(c_.train.epochs * talk->samples_per_epoch() / static_cast<double>(c_.train.batch));
     c_.train.steps = c_.schedule.steps = static_cast<std::int64_t>(std::min(steps, 1e12));
@@ -239,28 +196,13 @@ std::shared_ptr<const ConversationData> TrainingRun::open_talk() {
   return talk;
 }
 
-void TrainingRun::check_talk_with_model() const {
-  if (model().config().encoder) throw Unsupported("data", "an encoder–decoder does not learn from conversations");
-  const std::int64_t vocab_size = model().config().vocab_size;
-  for (const SampleFile* file : {&talk_->training(), &talk_->validation()}) {
-    for (const auto& samples : file->lines) {
-      for (const Sample& sample : samples) {
-        const std::int32_t highest = *std::max_element(sample.ids.begin(), sample.ids.end());
-        if (highest < vocab_size) continue;
-        throw BadInput("data", "the tokenizer makes id {}, but the model has only {} tokens", highest, vocab_size);
-      }
-    }
-  }
-}
-
 /// Lets the learner compare pairs. The scores of the reference are computed once, and kept for a resumed run.
 void TrainingRun::prefer() {
   std::vector<PairScore> references;
   if (c_.preference.has_reference()) {
     const std::string path = folder_.file("reference.json");
-    const std::size_t n = talk_->training().lines.size() + talk_->validation().lines.size();
     if (resumed_) {
-      references = read_references(path, n);
+      references = read_references(path, talk_->n_lines());
     } else {
       tell("the reference scores all pairs");
       const bool with_adapter = c_.preference.reference == PreferenceOptions::Reference::start;
@@ -325,20 +267,13 @@ void TrainingRun::tell_plan() {
   const auto n_params = static_cast<double>(count_params(config));
   const auto corpus = static_cast<double>(corpus_->training_tokens());
   const double epochs = static_cast<double>(t.steps * t.batch) / corpus_->samples_per_epoch();
+  const std::string model_text = fmt::format("{:.2f} M parameters ({}); {} steps of {}", n_params / 1e6,
+                                             start_.files.family.model_type, t.steps, t.batch);
   if (talk_) {
-    const SampleFile& data = talk_->training();
-    tell(fmt::format("{:.2f} M parameters ({}); {} steps of {} {}: {:.2f} epochs of {} lines with {} ids",
-                     n_params / 1e6, start_.files.family.model_type, t.steps, t.batch,
-                     talk_->is_pairs() ? "pairs" : "conversations", epochs, data.lines.size(),
-                     corpus_->training_tokens()));
-    if (data.n_dropped > 0) tell(fmt::format("{} lines with more than {} ids were dropped", data.n_dropped, t.seq_len));
-    if (data.n_cut > 0) tell(fmt::format("{} lines were cut after {} ids", data.n_cut, t.seq_len));
+    tell(fmt::format("{} {}", model_text, talk_->plan(epochs)));
   } else {
-    tell(fmt::format(
-        "{:.2f} M parameters ({}); {} steps of {} x {} tokens: {:.2f} epochs of {} tokens; {:.3g} parameters "
-        "per token of the corpus",
-        n_params / 1e6, start_.files.family.model_type, t.steps, t.batch, t.seq_len, epochs, corpus_->training_tokens(),
-        n_params / corpus));
+    tell(fmt::format("{} x {} tokens: {:.2f} epochs of {} tokens; {:.3g} parameters per token of the corpus",
+                     model_text, t.seq_len, epochs, corpus_->training_tokens(), n_params / corpus));
   }
   if (start_.trainable.adapter() != nullptr) {
     std::int64_t n = 0;
@@ -347,12 +282,12 @@ void TrainingRun::tell_plan() {
   } else if (start_.files.family.model_type == "vitrine") {
     tell("no published family has this config: only vitrine can read its checkpoints (model_type vitrine)");
   }
-  const auto parts =
-      training_memory(config,
-                      {t.batch / t.micro_batches * (talk_ && talk_->is_pairs() ? 2 : 1), t.seq_len, t.dtype,
-                       c_.optimizer.kind, t.recompute, t.dropout > 0, GradientSum::buffers(t.micro_batches),
-                       start_.trainable.adapter() != nullptr ? &start_.trainable : nullptr},
-                      pool_);
+  const std::int64_t sequences = t.batch / t.micro_batches * (talk_ && talk_->is_pairs() ? 2 : 1);
+  TrainWorkload workload{sequences, t.seq_len, t.dtype, c_.optimizer.kind, t.recompute, t.dropout > 0};
+  workload.gradient_buffers = GradientSum::buffers(t.micro_batches);
+  if (start_.trainable.adapter() != nullptr) workload.trainable = &start_.trainable;
+  workload.adapter_dropout = t.adapter_dropout > 0;
+  const auto parts = training_memory(config, workload, pool_);
   std::string list;
   for (const MemoryPart& part : parts) list += fmt::format(", {} {:.0f} MB", part.name, part.bytes / 1e6);
   tell(fmt::format("memory: about {:.0f} MB{}", total_bytes(parts) / 1e6, list));

@@ -10,6 +10,7 @@
 
 #include "base/temp_folder.h"
 #include "checkpoint/config_json.h"
+#include "checkpoint/init.h"
 #include "support/training.h"
 
 namespace vitrine::test {
@@ -88,6 +89,44 @@ TEST_P(MemoryOf, PeakIsAtMostTenPercentAboveTheEstimate) {
     RecordProperty("peak", static_cast<int>(peak / 1e6));
     std::printf("%s %s peak %.0f MB of %.0f, %.2f\n", GetParam().name, train.c_str(), peak / 1e6, estimate / 1e6,
                 peak / estimate);
+  }
+}
+
+/// The base is mapped: its pages count, but have no gradients and no moments.
+TEST(AdapterMemory, PeakIsAtMostTenPercentAboveTheEstimate) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers use additional memory";
+#endif
+  const TempFolder folder;
+  write_corpus(folder / "tokens", 2048, 20'000);
+  const Json json = {{"model_type", "llama"},      {"vocab_size", 2048},     {"hidden_size", 256},
+                     {"intermediate_size", 768},   {"num_hidden_layers", 6}, {"num_attention_heads", 4},
+                     {"num_key_value_heads", 4},   {"rms_norm_eps", 1e-5},   {"max_position_embeddings", 256},
+                     {"tie_word_embeddings", true}};
+  ThreadPool pool(1);
+  init_checkpoint(json, "test", folder / "base", DType::bf16, 1, pool);
+  const Checkpoint base = load_checkpoint(folder / "base");
+  for (const std::string lora : {"rank = 16\n", "rank = 4\nlayers = [4, 5]\n", "rank = 16\ndropout = 0.1\n"}) {
+    SCOPED_TRACE(lora);
+    TinyRun run;
+    run.model = "[model]\nfrom = \"" + (folder / "base") + "\"\n";
+    run.data = folder / "tokens";
+    run.out = folder / ("run" + std::to_string(lora.size()));
+    run.steps = 2;
+    run.schedule = "";
+    run.seq_len = 256;
+    run.more = "[lora]\n" + lora;
+    run.log = "";
+    const TrainConfig config = parse_train_config(run.toml(), "test.toml");
+    const Trainable trainable(base, new_adapter(base, config.lora->adapter, 1));
+    TrainWorkload workload{run.batch, run.seq_len};
+    workload.trainable = &trainable;
+    workload.adapter_dropout = config.lora->dropout > 0;
+    const double estimate = total_bytes(training_memory(base.model->config(), workload, pool)), peak = peak_of(run);
+    ASSERT_GT(peak, 0);
+    EXPECT_LE(peak, 1.1 * estimate) << peak / 1e6 << " MB of " << estimate / 1e6;
+    EXPECT_GE(peak, 0.6 * estimate) << peak / 1e6 << " MB of " << estimate / 1e6;
+    std::printf("%s peak %.0f MB of %.0f, %.2f\n", lora.c_str(), peak / 1e6, estimate / 1e6, peak / estimate);
   }
 }
 

@@ -11,7 +11,7 @@ namespace {
 using Objective = PreferenceOptions::Objective;
 
 constexpr PairScore kScore{-12.5, -14.25}, kReference{-13.0, -14.0};
-constexpr std::int64_t kChosen = 5, kRejected = 7;
+constexpr AnswerLengths kLengths{5, 7, 6};
 
 double log_sigmoid(double x) { return -std::log1p(std::exp(-x)); }
 
@@ -21,7 +21,7 @@ PairLoss loss_of(Objective objective, double beta, double smoothing, double gamm
   options.beta = beta;
   options.label_smoothing = smoothing;
   options.gamma = gamma;
-  return pair_loss(options, score, kReference, kChosen, kRejected);
+  return pair_loss(options, score, kReference, kLengths);
 }
 
 TEST(Preference, EqualsTheFormulas) {
@@ -37,7 +37,7 @@ TEST(Preference, EqualsTheFormulas) {
   EXPECT_NEAR(loss(Objective::ipo, 0.1), std::pow(0.5 / 5 + 0.25 / 7 - 5, 2), 1e-12);
   EXPECT_NEAR(loss(Objective::simpo, 2, 0, 0.5), -log_sigmoid(2 * (c - r) - 0.5), 1e-12);
   const double odds = c - std::log1p(-std::exp(c)) - r + std::log1p(-std::exp(r));
-  EXPECT_NEAR(loss(Objective::orpo, 0.1), -c - 0.1 * log_sigmoid(odds), 1e-12);
+  EXPECT_NEAR(loss(Objective::orpo, 0.1), 12.5 / 6 - 0.1 * log_sigmoid(odds), 1e-12);
 }
 
 TEST(Preference, DerivativesEqualDifferences) {

@@ -310,6 +310,8 @@ TEST(TrainConfig, TheTableOfKeysHasTheDefaults) {
       gpt2 + "data.validation_fraction = 0.1\n",
       gpt2 + "data.validation_fraction = 0.1\nlog.validate_every = 1\n",
       kDotted + "model.preset = 'mixtral-8x7b'\ntrain.balance_loss = 0.1\n",
+      kDotted + "model.from = 'gpt2'\nlora.rank = 8\n",
+      kDotted + "model.from = 'gpt2'\nlora.dropout = 0\n",
       kTalk + "data.conversations = 'c.jsonl'\n",
       kTalk + "data.pairs = 'p.jsonl'\n",
       kTalk + "data.pairs = 'p.jsonl'\npreference.objective = 'simpo'\n",
@@ -339,7 +341,7 @@ TEST(TrainConfig, TheTableOfKeysHasTheTypes) {
   const std::map<std::string, std::string> wrong = {
       {"text", "3"},          {"number", "'x'"},        {"whole number", "0.5"},
       {"true or false", "1"}, {"list of texts", "'x'"}, {"table", "'x'"},
-      {"text or table", "3"}};
+      {"text or table", "3"}, {"text or list", "3"},    {"list of whole numbers", "'x'"}};
   for (const DocumentedKey& row : documented_keys()) {
     ASSERT_TRUE(wrong.contains(row.type)) << row.key << ": " << row.type;
     const bool is_source = row.key == "model.config" || row.key == "model.from" || row.key == "model.preset";
