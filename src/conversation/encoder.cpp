@@ -171,7 +171,9 @@ std::vector<Sample> ConversationEncoder::encode(const Conversation& conversation
 std::vector<Sample> ConversationEncoder::encode_messages(const Conversation& conversation) const {
   if (conversation.is_plain && !default_) {
     const auto& items = conversation.messages.list->items;
-    return {encode_plain(items[0].dict->find("content")->text(), items[1].dict->find("content")->text())};
+    Sample sample = encode_plain(items[0].dict->find("content")->text(), items[1].dict->find("content")->text());
+    if (options_.learn == Learn::all) learn_all(sample);
+    return {sample};
   }
   Turns turns(*this, conversation);
   if (options_.learn == Learn::all) {

@@ -11,10 +11,10 @@ using testing::HasSubstr;
 
 class Conversations : public testing::Test {
  protected:
-  Conversations() : data_(outside_data("tuning/curves")) {
+  void SetUp() override {
     if (data_.empty()) GTEST_SKIP() << "VITRINE_DATA has no tuning/curves";
   }
-  const std::string data_;
+  const std::string data_ = outside_data("tuning/curves");
   const std::string model_ = data_ + "/base", sft_ = data_ + "/sft.jsonl", pairs_ = data_ + "/preferences.jsonl";
   const TempFolder folder_;
 };

@@ -26,7 +26,7 @@ constexpr const char* kChatml =
 
 class Encoder : public testing::Test {
  protected:
-  Encoder() : data_(outside_data("tuning/masks")) {
+  void SetUp() override {
     if (data_.empty()) GTEST_SKIP() << "VITRINE_DATA has no tuning/masks";
     model_.tokenizer = load_tokenizer(data_ + "/tokenizer");
     model_.templates.by_name["default"] = kChatml;
@@ -51,7 +51,7 @@ class Encoder : public testing::Test {
   }
   std::vector<std::string> learned(const std::string& line) const { return learned(encode(line).front()); }
 
-  const std::string data_;
+  const std::string data_ = outside_data("tuning/masks");
   ConversationModel model_;
   ConversationOptions options_;
 };

@@ -31,7 +31,7 @@ const std::map<std::string, std::string>& preferences() {
 
 class CurvesOf : public testing::TestWithParam<const char*> {
  protected:
-  CurvesOf() : data_(outside_data("tuning/curves")) {
+  void SetUp() override {
     if (data_.empty()) GTEST_SKIP() << "VITRINE_DATA has no tuning/curves";
   }
   std::string config(const std::string& name, const std::string& out, std::int64_t steps, int micro_batches,
@@ -65,7 +65,7 @@ class CurvesOf : public testing::TestWithParam<const char*> {
     return lines;
   }
 
-  const std::string data_;
+  const std::string data_ = outside_data("tuning/curves");
   const TempFolder folder_;
 };
 
