@@ -24,6 +24,13 @@ Start start_adapter(const TrainConfig& c, const std::string& checkpoint, ThreadP
   return {Trainable(std::move(base), std::move(adapter)), {family, config, tokenizer, options}};
 }
 
+/// The tokenizer of the model that the run began with: the run deletes its own checkpoints, which have copies of it.
+std::string own_tokenizer(const TrainConfig& c, const std::string& checkpoint, const Checkpoint& loaded) {
+  const bool is_first = c.model.checkpoint.empty() || checkpoint == c.model.checkpoint;
+  if (is_first || !std::filesystem::exists(c.model.checkpoint)) return loaded.tokenizer_path;
+  return load_checkpoint(c.model.checkpoint).tokenizer_path;
+}
+
 }  // namespace
 
 Start start_from(const TrainConfig& c, const std::string& checkpoint, ThreadPool& pool, const Kernels& k) {
@@ -38,7 +45,7 @@ Start start_from(const TrainConfig& c, const std::string& checkpoint, ThreadPool
     throw Unsupported(checkpoint, "expected a Hugging Face folder to train from, got a {}", loaded.description);
   }
   const Json config = read_json_file(path);
-  const std::string tokenizer = c.data.tokenizer.empty() ? loaded.tokenizer_path : c.data.tokenizer;
+  const std::string tokenizer = c.data.tokenizer.empty() ? own_tokenizer(c, checkpoint, loaded) : c.data.tokenizer;
   return {copy_trainable(loaded.model, c.train.dtype, pool, k), {family_of(config, path), config, tokenizer}};
 }
 
