@@ -76,15 +76,12 @@ TalkOptions read_talk(ConfigSection& section) {
 
 DataOptions read_data(ConfigSection& section) {
   DataOptions data;
-  const int n_given = section.has("train") + section.has("conversations") + section.has("pairs");
-  if (n_given > 1) section.fail("train", "expected one of train, conversations and pairs, got several");
-  if (section.has("conversations")) {
-    data.conversations = section.text("conversations");
-  } else if (section.has("pairs")) {
-    data.pairs = section.text("pairs");
-  } else {
-    data.train = section.text("train");
-  }
+  data.conversations = section.text("conversations", "");
+  data.pairs = section.text("pairs", "");
+  const bool has_talk = !data.conversations.empty() || !data.pairs.empty();
+  if (!data.conversations.empty()) section.refuse("pairs", "conversations already gives the data");
+  if (has_talk) section.refuse("train", "conversations or pairs already gives the data");
+  if (!has_talk) data.train = section.text("train");
   if (!data.is_talk()) {
     for (const char* key : {"mask", "learn", "template", "now", "order", "too_long"}) {
       section.refuse(key, "it applies to conversations and pairs only");
