@@ -16,7 +16,7 @@ for target in "$@"; do
     config | generation_config | hugging_face | safetensors | shard_index) dictionary=config ;;
     gguf_model | gguf_vocab | tiktoken | tokenizer_json) dictionary=$target ;;
     template) dictionary=template ;;
-    json | metrics | train_config) dictionary=config ;;
+    conversation | json | metrics | train_config) dictionary=config ;;
     *) dictionary=marks ;;
   esac
   mkdir -p "$build/corpus/$target" "$build/findings"

@@ -1,4 +1,5 @@
-// vitrine data: `pack` converts text to the token shards that training reads; `baselines` counts n-grams in them.
+// vitrine data: `pack` converts text to the token shards that training reads; `baselines` counts n-grams in them;
+// `inspect` is in inspect_data.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/conversations.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -191,6 +193,7 @@ void add_data(CLI::App& program) {
   CLI::App& group = *program.add_subcommand("data", "Prepare text for training");
   group.require_subcommand(1);
   add_pack(group);
+  add_inspect(group);
   add_baselines(group);
 }
 

@@ -7,6 +7,7 @@
 #include "base/mapped_file.h"
 #include "base/math.h"
 #include "cli/commands.h"
+#include "cli/eval_conversations.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -27,6 +28,8 @@ struct EvalOptions : Options, SearchOptions {
   EvalConfig config;
   std::string target_file;
   ScoreSettings settings;
+  ConversationKeys conversations;
+  PreferenceKeys preference;
 };
 
 constexpr std::int64_t kBatch = 32;  // sources that are translated at once
@@ -100,7 +103,17 @@ std::vector<std::int32_t> text_ids(const Session& session, const std::string& pa
   return ids;
 }
 
+bool is_json_lines(const std::string& path) { return path.ends_with(".jsonl") || path.ends_with(".ndjson"); }
+
+/// A file of pairs in place of FILE: a single positional is then the model.
+void run_eval_preferences(const EvalOptions& o) {
+  if (o.positionals > 1) throw CLI::ValidationError("--pairs", "give --pairs or FILE, not both");
+  const std::string model = o.positionals == 1 ? o.first : default_model();
+  eval_preferences(o, o.conversations, o.preference, open_model(o, model, false), model, o.preference.path);
+}
+
 void run_eval(const EvalOptions& o) {
+  if (!o.preference.path.empty()) return run_eval_preferences(o);
   if (o.positionals == 0) throw CLI::RequiredError("FILE");
   const bool has_model = o.positionals == 2;
   const Session session = open_model(o, has_model ? o.first : "", true);
@@ -109,6 +122,9 @@ void run_eval(const EvalOptions& o) {
   if (o.search.n_beams) throw BadInput("--beam", "without --target there is nothing to translate");
   if (session.has_encoder()) {
     throw BadInput("--target", "the model is an encoder–decoder: give the file that it is to write (--target)");
+  }
+  if (is_json_lines(file)) {
+    return eval_conversations(o, o.conversations, session, has_model ? o.first : default_model(), file);
   }
   const SpecialTokens policy = o.no_special ? SpecialTokens::none : SpecialTokens::apply;
   const std::vector<std::int32_t> ids = text_ids(session, file, policy);
@@ -148,7 +164,7 @@ void add_eval(CLI::App& program) {
       *program.add_subcommand("eval", "Compute cross-entropy, perplexity and bits per byte over a file");
   const auto o = std::make_shared<EvalOptions>();
   add_positionals(command, *o, "A Hugging Face folder, a .gguf or a llama2.c .bin", "FILE",
-                  "The text file; a single positional is FILE");
+                  "A text file, or JSON Lines with conversations (.jsonl); a single positional is FILE");
   add_number<std::int64_t>(command, "--window", o->config.window,
                            "Tokens per window, including BOS (default: the model's context)", 2);
   add_number<std::int64_t>(command, "--stride", o->config.stride,
@@ -158,11 +174,15 @@ void add_eval(CLI::App& program) {
   add_number<int>(command, "--beam", o->search.n_beams,
                   "With --target: also translate FILE with N beams, and report BLEU, chrF and chrF++", 1, 1024);
   add_score_settings(command, o->settings);
+  add_conversation_keys(command, o->conversations);
+  add_preference_keys(command, o->preference);
   add_adapters(command, *o);
   finish_command(
       command, o, run_eval,
       "Each window begins with BOS if the model has one (not with --no-special). Each token counts once, in the first\n"
       "window that contains it, unless nothing precedes it there.\n"
+      "Of conversations, what `train` would learn counts; --template, --mask, --learn and --now are for them and for\n"
+      "--pairs.\n"
       "Example: vitrine eval stories260K.bin story.txt --tokenizer tok512.bin");
 }
 

@@ -20,7 +20,7 @@ constexpr std::uint64_t kShiftStream = 0x73686966740A;  // separate from the ran
 std::int64_t Batch::n_counted() const { return std::count(counts.begin(), counts.end(), std::uint8_t{1}); }
 
 std::int64_t Batch::n_pieces(std::int64_t parts) const {
-  if (!source_pieces.empty()) return (static_cast<std::int64_t>(pieces.size()) + parts - 1) / parts;
+  if (!source_pieces.empty() || is_ragged) return (static_cast<std::int64_t>(pieces.size()) + parts - 1) / parts;
   const std::int64_t rows = static_cast<std::int64_t>(inputs.size()) / parts;
   return std::count_if(pieces.begin(), pieces.end(), [&](const Piece& piece) { return piece.first_row < rows; });
 }

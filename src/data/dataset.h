@@ -38,6 +38,9 @@ struct Batch {
   std::vector<Piece> pieces;            ///< Cover all rows, ascending.
   std::vector<std::int32_t> sources{};  ///< What an encoder reads, and the part of it that belongs to each piece.
   std::vector<Piece> source_pieces{};
+  bool is_ragged = false;  ///< Each piece is a whole sample, of its own length.
+  /// Of a batch of pairs: the number of the pair of pieces 2 i and 2 i + 1, the chosen and the rejected answer.
+  std::vector<std::int64_t> pairs{};
 
   std::int64_t n_counted() const;
   /// The number of pieces in the first of `parts` equal parts.
@@ -64,7 +67,9 @@ class TrainingData {
   virtual const TokenInfo* source_info() const { return nullptr; }
   virtual std::int64_t training_tokens() const = 0;  ///< Of an epoch.
   virtual double samples_per_epoch() const = 0;      ///< Pairs, or parts of the text of the length of a sample.
-  virtual double tokens_per_byte() const = 0;        ///< Of the held-out text.
+  virtual double tokens_per_byte() const = 0;        ///< Of the held-out text; 0: unknown.
+  /// A number that identifies the samples, if they are not those of shards; else 0.
+  virtual std::uint64_t fingerprint() const { return 0; }
 
  protected:
   TrainingData() = default;

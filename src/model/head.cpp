@@ -80,9 +80,21 @@ Tensor requested_rows(Pass& p, const ModelConfig& c, const Tensor& x) {
   throw InternalError("forward", "unknown LogitRequest::Rows");
 }
 
-/// Adds the losses of the logits, which belong to rows `numbers`, to p.training.result, and sets the gradients of the
-/// losses.
-void learn_from(Pass& p, const Tensor& all_logits, std::span<const std::int64_t> numbers) {
+/// The number of the segment of a row.
+std::size_t segment_number(Pass& p, std::int64_t row) {
+  return static_cast<std::size_t>(&segment_of(p.segments, row) - p.segments.data());
+}
+
+/// What the gradients of a row are multiplied by, in addition to its weight.
+struct SegmentFactors {
+  bool is_known = false;
+  std::vector<float> of_segments;  ///< Empty: all 1.
+};
+
+/// Adds the losses of the logits, which belong to rows `numbers`, to p.training.result, unless they are in it already,
+/// and sets the gradients of the losses.
+void learn_from(Pass& p, const Tensor& all_logits, std::span<const std::int64_t> numbers,
+                const SegmentFactors& factors) {
   const LossRequest& request = *p.training.loss;
   LossResult& found = *p.training.result;
   const auto n_rows = static_cast<std::size_t>(all_logits.rows());
@@ -99,8 +111,12 @@ void learn_from(Pass& p, const Tensor& all_logits, std::span<const std::int64_t>
   const Tensor losses = p.tap(top(Site::loss), next_token_loss(p, logits, targets, request.label_smoothing));
   if (p.is_taped()) p.grad(losses);  // the backward starts here
   for (std::size_t i = 0; i < n && !p.shapes_only; ++i) {
-    if (weight(i) != 0.0f) found.cross_entropy += static_cast<double>(weight(i)) * static_cast<double>(losses.data[i]);
-    if (p.is_taped()) p.grad(losses).data[i] = request.scale * weight(i);
+    if (weight(i) != 0.0f && !factors.is_known) {
+      found.cross_entropy += static_cast<double>(weight(i)) * static_cast<double>(losses.data[i]);
+    }
+    if (!p.is_taped()) continue;
+    const float factor = factors.of_segments.empty() ? 1.0f : factors.of_segments[segment_number(p, numbers[i])];
+    p.grad(losses).data[i] = request.scale * weight(i) * factor;
   }
   if (request.z_loss == 0.0f) return;
   const Tensor log_z = log_partition(p, logits);
@@ -130,6 +146,32 @@ Tensor unembed(Pass& p, const HeadConfig& c, const ModelParams& w, const Tensor&
   logits = scale(p, c.scale, logits);
   if (c.softcap) logits = softcap(p, *c.softcap, logits);
   return p.tap(top(Site::logits), logits);
+}
+
+/// Σ weight · cross-entropy of each segment, computed in groups of rows and without the tape; also adds them to
+/// p.training.result.
+std::vector<double> losses_of_segments(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor& normed,
+                                       std::span<const std::int64_t> numbers, std::int64_t group) {
+  const Exchanged<Tape*> no_tape(p.training.tape, nullptr);
+  const Exchanged<Taps*> no_taps(p.taps, nullptr);
+  const LossRequest& request = *p.training.loss;
+  std::vector<double> sums(p.segments.size(), 0.0);
+  for (std::int64_t first = 0; first < normed.rows(); first += group) {
+    const ArenaScope scope(p.arena);
+    const std::int64_t n = std::min(group, normed.rows() - first);
+    const auto here = numbers.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(n));
+    std::vector<std::int32_t> targets;
+    for (const std::int64_t row : here) targets.push_back(request.targets[static_cast<std::size_t>(row)]);
+    const Tensor logits = unembed(p, c.head, w, row_range(p, normed, first, n), here);
+    const Tensor losses = next_token_loss(p, logits, targets, request.label_smoothing);
+    for (std::size_t i = 0; i < here.size(); ++i) {
+      const float weight = request.weights.empty() ? 1.0f : request.weights[static_cast<std::size_t>(here[i])];
+      if (weight == 0.0f) continue;
+      sums[segment_number(p, here[i])] += static_cast<double>(weight) * static_cast<double>(losses.data[i]);
+    }
+  }
+  for (const double sum : sums) p.training.result->cross_entropy += sum;
+  return sums;
 }
 
 /// Rows of the stream after the last block, normed.
@@ -185,6 +227,11 @@ void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor&
   const std::int64_t group = tapped || (p.shapes_only && p.ledger != nullptr)
                                  ? rows.rows()
                                  : std::max<std::int64_t>(1, kLogitElements / c.vocab_size);
+  SegmentFactors factors;
+  if (p.training.loss != nullptr && p.training.loss->weigh && !p.shapes_only) {
+    factors = {true, p.training.loss->weigh(losses_of_segments(p, c, w, normed, numbers, group))};
+    if (!p.is_taped()) return;
+  }
   for (std::int64_t first = 0; first < rows.rows(); first += group) {
     const ArenaScope scope(p.arena);
     const std::span<const std::int64_t> here = std::span(numbers).subspan(static_cast<std::size_t>(first));
@@ -193,7 +240,7 @@ void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor&
     const Tensor logits =
         unembed(p, c.head, w, row_range(p, normed, first, std::min(group, rows.rows() - first)), here);
     if (p.training.loss != nullptr) {
-      learn_from(p, logits, here);
+      learn_from(p, logits, here, factors);
     } else if (p.wants(top(Site::loss)) && !is_bidirectional(c) && p.segments.size() == 1 &&
                logits.rows() == x.rows() && x.rows() > 1) {
       p.tap(top(Site::loss), next_token_loss(p, row_range(p, logits, 0, x.rows() - 1), ids.subspan(1)));

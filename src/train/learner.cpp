@@ -1,8 +1,10 @@
 #include "train/learner.h"
 
+#include <cmath>
 #include <limits>
 
 #include "base/error.h"
+#include "train/score_pieces.h"
 
 namespace vitrine {
 namespace {
@@ -12,6 +14,7 @@ struct Part {
   std::vector<Segment> segments, sources;
   std::span<const std::int32_t> inputs, targets, source_ids;
   std::vector<float> weights;
+  std::size_t first_piece = 0;
 
   Tokens tokens() const { return {inputs, {}, source_ids}; }
 };
@@ -19,10 +22,11 @@ struct Part {
 /// Part number `i` of `n`: the pieces in equal parts of the rows, or of the pairs.
 Part part_of(const Batch& batch, std::int64_t i, std::int64_t n) {
   const bool has_sources = !batch.source_pieces.empty();
+  const bool by_piece = has_sources || batch.is_ragged;
   const auto n_rows = static_cast<std::int64_t>(batch.inputs.size());
   const auto n_pieces = static_cast<std::int64_t>(batch.pieces.size());
   const auto is_in_part = [&](std::int64_t piece) {
-    if (has_sources) return piece * n / n_pieces == i;
+    if (by_piece) return piece * n / n_pieces == i;
     return batch.pieces[static_cast<std::size_t>(piece)].first_row / (n_rows / n) == i;
   };
   Part part;
@@ -30,7 +34,10 @@ Part part_of(const Batch& batch, std::int64_t i, std::int64_t n) {
   for (std::int64_t piece = 0; piece < n_pieces; ++piece) {
     if (!is_in_part(piece)) continue;
     const Batch::Piece& own = batch.pieces[static_cast<std::size_t>(piece)];
-    if (rows == 0) first = own.first_row;
+    if (rows == 0) {
+      first = own.first_row;
+      part.first_piece = static_cast<std::size_t>(piece);
+    }
     part.segments.push_back({rows, own.length});
     rows += own.length;
     if (!has_sources) continue;
@@ -62,6 +69,28 @@ Learner::Learner(const Trainable& trainable, Optimizer& optimizer, const StepOpt
       tape_(gradients_),
       begin_(trainable.first_learning_block()) {
   for (const TrainParam& param : trainable.params()) gradients_.add(*param.param);
+}
+
+void Learner::prefer(const PreferenceOptions& options, std::vector<PairScore> references) {
+  preference_ = options;
+  references_ = std::move(references);
+}
+
+PairLoss Learner::loss_of_pair(const Batch& batch, std::size_t pair, const PairScore& score) const {
+  const auto number = static_cast<std::size_t>(batch.pairs[pair]);
+  const PairScore reference = references_.empty() ? PairScore{} : references_[number];
+  return pair_loss(*preference_, score, reference, lengths_of(batch, pair));
+}
+
+std::vector<PairScore> Learner::score_answers(const Batch& batch, bool with_adapter) {
+  return score_pairs(trainable_.model(), machine(), with_adapter ? trainable_.adapters() : AppliedAdapters{}, batch);
+}
+
+PairSums Learner::compare(const Batch& batch) {
+  const std::vector<PairScore> scores = score_answers(batch, true);
+  PairSums sums;
+  for (std::size_t i = 0; i < scores.size(); ++i) sums.add(loss_of_pair(batch, i, scores[i]));
+  return sums;
 }
 
 Learner::Step Learner::learn(const Batch& batch, std::int64_t step, const TapsOf& taps) {
@@ -104,6 +133,20 @@ void Learner::learn_parts(const Batch& batch, std::int64_t step, const TapsOf& t
     loss.balance_over_layers = options_.balance == StepOptions::Balance::hugging_face;
     loss.router_z = static_cast<float>(options_.router_z_loss);
     loss.router_scale = static_cast<float>(1.0 / n_pieces);
+    if (preference_) {
+      loss.scale = static_cast<float>(1.0 / static_cast<double>(batch.pairs.size()));
+      // The gradient of a pair's loss is that of its answers' cross-entropies, each times a number.
+      loss.weigh = [&](std::span<const double> nats) {
+        std::vector<float> factors;
+        for (std::size_t s = 0; s + 1 < nats.size(); s += 2) {
+          const PairLoss pair = loss_of_pair(batch, (part.first_piece + s) / 2, {-nats[s], -nats[s + 1]});
+          result.pairs.add(pair);
+          factors.push_back(static_cast<float>(-pair.by_chosen));
+          factors.push_back(static_cast<float>(-pair.by_rejected));
+        }
+        return factors;
+      };
+    }
     tape_.clear();  // the last pass may have thrown
     sum_.begin(pool_);
     Taps* const part_taps = taps ? taps(i) : nullptr;
@@ -126,6 +169,10 @@ void Learner::learn_parts(const Batch& batch, std::int64_t step, const TapsOf& t
     router_z += found.router_z_sum / n_pieces;
   }
   sum_.finish(pool_, kernels_);
+  if (preference_) {
+    result.loss = result.pairs.loss / static_cast<double>(result.pairs.n);
+    if (!std::isfinite(result.loss)) result.skipped = "its loss is not finite";
+  }
   result.auxiliary = options_.z_loss * z_squares + options_.balance_loss * balance + options_.router_z_loss * router_z;
 }
 

@@ -9,6 +9,7 @@
 #include "model/model.h"
 #include "train/gradient_sum.h"
 #include "train/optimizer.h"
+#include "train/preference.h"
 #include "train/train_config.h"
 #include "train/trainable.h"
 
@@ -24,11 +25,16 @@ class Learner {
   Learner(const Trainable& trainable, Optimizer& optimizer, const StepOptions& options, ThreadPool& pool,
           const Kernels& kernels, const std::atomic<bool>* interrupt);
 
+  /// The loss is from now on that of pairs of answers; `references` are the scores of all pairs by their number, empty
+  /// if the objective has none.
+  void prefer(const PreferenceOptions& options, std::vector<PairScore> references);
+
   /// Returns the taps of micro-batch number `part`, or null.
   using TapsOf = std::function<Taps*(std::int64_t part)>;
 
   struct Step {
-    double loss = 0;           ///< Cross-entropy, nats per target; NaN if the step is skipped.
+    double loss = 0;           ///< Nats per target, or the mean of the pairs' losses; NaN if the step is skipped.
+    PairSums pairs;            ///< Of a batch of pairs.
     double auxiliary = 0;      ///< The sum of z-loss and the router's losses.
     double grad_norm = 0;      ///< Before clipping; NaN if the step is skipped.
     std::int64_t targets = 0;  ///< Targets that count.
@@ -43,12 +49,17 @@ class Learner {
   void update(Step& step, double lr);
   /// Σ cross-entropy over the targets that count, in nats, without gradients. Throws NotFinite, Interrupted.
   double score(const Batch& batch);
+  /// The losses of a batch of pairs, without gradients. Throws NotFinite, Interrupted.
+  PairSums compare(const Batch& batch);
+  /// The scores of a batch of pairs by the model as it is, or without its adapter.
+  std::vector<PairScore> score_answers(const Batch& batch, bool with_adapter);
 
  private:
   Machine machine() {
     return {.pool = pool_, .kernels = kernels_, .arena = arena_, .interrupt = interrupt_, .compute = Compute::f32};
   }
 
+  PairLoss loss_of_pair(const Batch& batch, std::size_t pair, const PairScore& score) const;
   void learn_parts(const Batch& batch, std::int64_t step, const TapsOf& taps, Step& result);
 
   const Trainable& trainable_;
@@ -60,7 +71,9 @@ class Learner {
   Gradients gradients_;
   GradientSum sum_{gradients_};
   Tape tape_;
-  std::optional<SiteId> begin_;  // the first block in which anything learns
+  std::optional<PreferenceOptions> preference_;
+  std::vector<PairScore> references_;  // by the number of the pair
+  std::optional<SiteId> begin_;        // the first block in which anything learns
   Arena arena_;
 };
 

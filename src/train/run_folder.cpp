@@ -90,6 +90,19 @@ RunWords words_of(const TrainConfig& c, const TrainingData& corpus) {
                            {"layers", a.layers ? Json(*a.layers) : Json()},
                            {"base", c.model.checkpoint}};
   }
+  if (c.data.is_talk()) {
+    words.fixed["now"] = c.data.talk.now;
+    words.fixed["order"] = c.data.talk.is_shuffled ? "shuffled" : "file";
+    words.fixed["samples"] = fmt::format("{:016x}", corpus.fingerprint());
+  }
+  if (!c.data.pairs.empty()) {
+    const PreferenceOptions& p = c.preference;
+    words.fixed["preference"] = {{"objective", static_cast<int>(p.objective)},
+                                 {"beta", p.beta},
+                                 {"label_smoothing", p.label_smoothing},
+                                 {"gamma", p.gamma},
+                                 {"reference", p.reference == PreferenceOptions::Reference::base ? "base" : "start"}};
+  }
   if (t.objective == StepOptions::Objective::masked) words.fixed["mask_fraction"] = t.mask_fraction;
   if (corpus.source_info() != nullptr) {
     words.fixed["source_fingerprint"] = fmt::format("{:016x}", corpus.source_info()->fingerprint);

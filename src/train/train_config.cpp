@@ -56,9 +56,40 @@ ModelSource read_model(ConfigSection& section, const std::string& path) {
   return model;
 }
 
+/// The keys of conversations and pairs.
+TalkOptions read_talk(ConfigSection& section) {
+  using Mask = ConversationOptions::Mask;
+  using Learn = ConversationOptions::Learn;
+  TalkOptions talk;
+  talk.mask = section.choice<Mask>(
+      "mask", {{"auto", Mask::automatic}, {"marks", Mask::marks}, {"difference", Mask::difference}});
+  talk.learn =
+      section.choice<Learn>("learn", {{"assistant", Learn::assistant}, {"last", Learn::last}, {"all", Learn::all}});
+  talk.chat_template = section.text("template", "");
+  talk.now = section.text("now", "");
+  if (!talk.now.empty()) TemplateClock::parse(talk.now);  // for its errors
+  talk.is_shuffled = section.choice<bool>("order", {{"shuffled", true}, {"file", false}});
+  talk.too_long =
+      section.choice<TooLong>("too_long", {{"error", TooLong::refuse}, {"drop", TooLong::drop}, {"cut", TooLong::cut}});
+  return talk;
+}
+
 DataOptions read_data(ConfigSection& section) {
   DataOptions data;
-  data.train = section.text("train");
+  data.conversations = section.text("conversations", "");
+  data.pairs = section.text("pairs", "");
+  const bool has_talk = !data.conversations.empty() || !data.pairs.empty();
+  if (!data.conversations.empty()) section.refuse("pairs", "conversations already gives the data");
+  if (has_talk) section.refuse("train", "conversations or pairs already gives the data");
+  if (!has_talk) data.train = section.text("train");
+  if (!data.is_talk()) {
+    for (const char* key : {"mask", "learn", "template", "now", "order", "too_long"}) {
+      section.refuse(key, "it applies to conversations and pairs only");
+    }
+  } else {
+    section.refuse("mask_documents", "conversations and pairs are always separate");
+  }
+  data.talk = read_talk(section);
   data.validation = section.text("validation", "");
   if (!data.validation.empty()) section.refuse("validation_fraction", "validation already gives the validation tokens");
   data.validation_fraction = section.number("validation_fraction", 0, 0, 0.9);
@@ -68,14 +99,20 @@ DataOptions read_data(ConfigSection& section) {
   return data;
 }
 
-StepOptions read_steps(ConfigSection& section) {
+StepOptions read_steps(ConfigSection& section, const DataOptions& data) {
   using Balance = StepOptions::Balance;
   using Objective = StepOptions::Objective;
   StepOptions train;
   train.objective = section.choice<Objective>("objective", {{"next", Objective::next}, {"masked", Objective::masked}});
   if (train.objective == Objective::next) section.refuse("mask_fraction", "it applies to objective = \"masked\" only");
   train.mask_fraction = section.number("mask_fraction", train.mask_fraction, 1e-6, 1);
-  train.steps = section.integer("steps", 1);
+  if (!data.is_talk()) section.refuse("epochs", "it applies to conversations and pairs only");
+  if (section.has("epochs")) {
+    section.refuse("steps", "epochs already gives the number of steps");
+    train.epochs = section.number("epochs", 1, 1e-9, kMostNumber);
+  } else {
+    train.steps = section.integer("steps", 1);
+  }
   if (train.steps > kMostSteps) section.fail("steps", "there are too many steps");
   train.batch = section.integer("batch", 1);
   if (train.batch > kMostBatch) section.fail("batch", "there are too many sequences");
@@ -97,6 +134,44 @@ StepOptions read_steps(ConfigSection& section) {
   train.recompute = section.flag("recompute", false);
   section.finish();
   return train;
+}
+
+PreferenceOptions read_preference(ConfigSection& section, const DataOptions& data) {
+  using Objective = PreferenceOptions::Objective;
+  using Reference = PreferenceOptions::Reference;
+  PreferenceOptions options;
+  if (data.pairs.empty()) {
+    for (const char* key : {"objective", "beta", "label_smoothing", "gamma", "reference"}) {
+      section.refuse(key, "it applies to data.pairs only");
+    }
+  }
+  options.objective = section.choice<Objective>("objective", {{"dpo", Objective::dpo},
+                                                              {"ipo", Objective::ipo},
+                                                              {"hinge", Objective::hinge},
+                                                              {"simpo", Objective::simpo},
+                                                              {"orpo", Objective::orpo}});
+  options.beta = section.number("beta", options.beta, 1e-9, kMostNumber);
+  if (options.objective != Objective::dpo) section.refuse("label_smoothing", "it applies to objective = \"dpo\" only");
+  options.label_smoothing = section.number("label_smoothing", 0, 0, 0.5);
+  if (options.objective != Objective::simpo) section.refuse("gamma", "it applies to objective = \"simpo\" only");
+  options.gamma = section.number("gamma", 0, -kMostNumber, kMostNumber);
+  if (!options.has_reference()) section.refuse("reference", "this objective has none");
+  options.reference = section.choice<Reference>("reference", {{"base", Reference::base}, {"start", Reference::start}});
+  section.finish();
+  return options;
+}
+
+/// Checks that the other sections allow conversations and pairs.
+void check_talk(const TrainConfig& config, const std::string& path) {
+  if (config.train.objective != StepOptions::Objective::next) {
+    throw BadInput(path, "train.objective: conversations and pairs are learned with \"next\"");
+  }
+  if (config.model.checkpoint.empty() && config.data.tokenizer.empty()) {
+    throw BadInput(path, "data.tokenizer: the key is missing; a model from random weights has no tokenizer");
+  }
+  if (!config.data.pairs.empty() && (config.train.label_smoothing > 0 || config.train.z_loss > 0)) {
+    throw BadInput(path, "train.label_smoothing and train.z_loss do not apply to data.pairs");
+  }
 }
 
 LoraOptions read_lora(ConfigSection& section) {
@@ -221,8 +296,8 @@ Reading read(std::string_view text, const std::string& path) {
   if (text.size() > kMostBytes)
     throw BadInput(path, "expected at most {} bytes of TOML, got {}", kMostBytes, text.size());
   const TomlFile file = parse_toml(text, path);
-  const std::vector<std::string> names = {"model",    "data", "train", "lora", "optimizer",
-                                          "schedule", "clip", "log",   "out"};
+  const std::vector<std::string> names = {"model",     "data",     "train", "lora", "preference",
+                                          "optimizer", "schedule", "clip",  "log",  "out"};
   for (const auto& [name, value] : file.values.items()) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     throw BadInput(path + ":" + std::to_string(file.lines.at(name)), "there is no section [{}]{}", name,
@@ -236,14 +311,18 @@ Reading read(std::string_view text, const std::string& path) {
   TrainConfig& config = reading.config;
   config.model = read_model(section("model"), path);
   config.data = read_data(section("data"));
-  config.train = read_steps(section("train"));
+  config.train = read_steps(section("train"), config.data);
+  config.preference = read_preference(section("preference"), config.data);
+  if (config.data.is_talk()) check_talk(config, path);
   if (file.values.contains("lora")) {
     config.lora = read_lora(section("lora"));
     config.train.adapter_dropout = config.lora->dropout;
     check_lora(config, path);
   }
   config.optimizer = read_optimizer(section("optimizer"), section("clip"));
-  config.schedule = read_schedule(section("schedule"), config.train.steps, path);
+  // Epochs become steps when the data is read.
+  const std::int64_t steps = config.train.steps > 0 ? config.train.steps : kMostSteps;
+  config.schedule = read_schedule(section("schedule"), steps, path);
   config.log = read_log(section("log"), config.data);
   config.out = section("out").text("folder");
   section("out").finish();

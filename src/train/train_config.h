@@ -7,8 +7,13 @@
 //   [model]      one of preset = "gpt2" | config = "config.json" or a table of its keys | from = "checkpoint";
 //                set = { d_model = 128, d_ff = "8/3 d, round up to 64" };
 //                init = "auto" | "glorot" | "gpt2", init_std, embedding_std
-//   [data]       train, validation or validation_fraction, tokenizer, mask_documents
-//   [train]      objective = "next" | "masked", mask_fraction, steps, batch, micro_batches, seq_len, seed,
+//   [data]       one of train | conversations | pairs; validation or validation_fraction, tokenizer, mask_documents;
+//                for conversations and pairs: mask = "auto" | "marks" | "difference",
+//                learn = "assistant" | "last" | "all", template, now, order = "shuffled" | "file",
+//                too_long = "error" | "drop" | "cut"
+//   [preference] for pairs: objective = "dpo" | "ipo" | "hinge" | "simpo" | "orpo", beta, label_smoothing, gamma,
+//                reference = "base" | "start"
+//   [train]      objective = "next" | "masked", mask_fraction, steps or epochs, batch, micro_batches, seq_len, seed,
 //                dtype = "f32" | "bf16", dropout, label_smoothing, z_loss,
 //                balance_loss, balance = "sequence" | "hugging_face", router_z_loss, recompute
 //   [optimizer]  name = "adamw" | "sgd", beta1, beta2, eps, weight_decay, momentum
@@ -26,10 +31,12 @@
 
 #include "base/json.h"
 #include "checkpoint/new_adapter.h"
+#include "conversation/sample_file.h"
 #include "model/config.h"
 #include "model/initialize.h"
 #include "tensor/dtype.h"
 #include "train/optimizer.h"
+#include "train/preference.h"
 #include "train/schedule.h"
 
 namespace vitrine {
@@ -46,13 +53,29 @@ struct ModelSource {
   bool operator==(const ModelSource&) const = default;
 };
 
+/// How conversations and pairs are read.
+struct TalkOptions {
+  ConversationOptions::Mask mask = ConversationOptions::Mask::automatic;
+  ConversationOptions::Learn learn = ConversationOptions::Learn::assistant;
+  std::string chat_template;  ///< A file; "": the model's.
+  std::string now;            ///< What templates read as the time; "": when the run starts.
+  bool is_shuffled = true;    ///< Else in the order of the file.
+  TooLong too_long = TooLong::refuse;
+
+  bool operator==(const TalkOptions&) const = default;
+};
+
+/// One of train, conversations and pairs is given.
 struct DataOptions {
   std::string train;
+  std::string conversations, pairs;  ///< JSON Lines.
+  TalkOptions talk;
   std::string validation;          ///< "": a fraction of train.
   double validation_fraction = 0;  ///< 0 and no `validation`: no validation.
   std::string tokenizer;           ///< "": the checkpoint's.
   bool mask_documents = false;
 
+  bool is_talk() const { return train.empty(); }
   bool operator==(const DataOptions&) const = default;
 };
 
@@ -63,7 +86,8 @@ struct StepOptions {
 
   Objective objective = Objective::next;
   double mask_fraction = 0.15;
-  std::int64_t steps = 0;
+  std::int64_t steps = 0;          ///< 0: as many as `epochs` take.
+  double epochs = 0;               ///< Of conversations or pairs.
   std::int64_t batch = 0;          ///< Sequences per step, all micro-batches together.
   std::int64_t micro_batches = 1;  ///< Equal parts of a step.
   std::int64_t seq_len = 0;
@@ -112,6 +136,7 @@ struct TrainConfig {
   DataOptions data;
   StepOptions train;
   std::optional<LoraOptions> lora;
+  PreferenceOptions preference;  ///< For data.pairs.
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   LogOptions log;

@@ -4,22 +4,25 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <numbers>
 
 #include "base/error.h"
-#include "checkpoint/config_json.h"
 #include "checkpoint/load.h"
 #include "data/masking.h"
 #include "metrics/metrics.h"
 #include "model/count.h"
 #include "tokenizer/tokenizer.h"
+#include "train/conversation_data.h"
 #include "train/learner.h"
 #include "train/memory.h"
 #include "train/open_corpus.h"
+#include "train/references.h"
 #include "train/run_folder.h"
 #include "train/samples.h"
+#include "train/start.h"
 #include "train/tapped_step.h"
 
 namespace vitrine {
@@ -40,43 +43,10 @@ std::vector<Metric> metrics_of(const Json& unfinished, const std::string& where)
   return metrics;
 }
 
-/// The start of a run: parameters, and the other files of its checkpoints.
-struct Start {
-  Trainable trainable;
-  ModelFiles files;
-};
-
-/// The start of a run that trains an adapter: a new one, that of lora.from, or, if it is not "", that of `checkpoint`.
-Start start_adapter(const TrainConfig& c, const std::string& checkpoint, ThreadPool& pool) {
-  Checkpoint base = load_checkpoint(c.model.checkpoint);
-  const std::string config_path = c.model.checkpoint + "/config.json";
-  const Json config = std::filesystem::exists(config_path) ? read_json_file(config_path) : Json::object();
-  const std::string tokenizer = c.data.tokenizer.empty() ? base.tokenizer_path : c.data.tokenizer;
-  const std::string& from = checkpoint.empty() ? c.lora->from : checkpoint;
-  WritableAdapter adapter = from.empty() ? new_adapter(base, c.lora->adapter, c.train.seed, "lora.")
-                                         : writable_copy(*load_adapter(from, base, pool));
-  check_options(*adapter.adapter, base, c.lora->adapter, c.lora->given, "lora.");
-  const PeftOptions options{adapter.adapter->rslora, c.lora->dropout, c.model.checkpoint};
-  const Family& family = family_named(base.family);
-  return {Trainable(std::move(base), std::move(adapter)), {family, config, tokenizer, options}};
-}
-
-/// The start from `checkpoint`, or, if it is "", from the config's model. Throws as load_checkpoint does, and
-/// Unsupported for a checkpoint that is not a Hugging Face folder.
-Start start_from(const TrainConfig& c, const std::string& checkpoint, ThreadPool& pool, const Kernels& k) {
-  if (c.lora) return start_adapter(c, checkpoint, pool);
-  if (checkpoint.empty()) {
-    return {draw_trainable(c.model.read(), c.train.dtype, c.model.init, c.train.seed, pool, k),
-            {family_of(c.model.config, c.model.where), c.model.config, c.data.tokenizer}};
-  }
-  const Checkpoint loaded = load_checkpoint(checkpoint);
-  const std::string path = checkpoint + "/config.json";
-  if (loaded.table == nullptr || !std::filesystem::exists(path)) {
-    throw Unsupported(checkpoint, "expected a Hugging Face folder to train from, got a {}", loaded.description);
-  }
-  const Json config = read_json_file(path);
-  const std::string tokenizer = c.data.tokenizer.empty() ? loaded.tokenizer_path : c.data.tokenizer;
-  return {copy_trainable(loaded.model, c.train.dtype, pool, k), {family_of(config, path), config, tokenizer}};
+/// The fraction of pairs whose chosen answer is preferred, and the mean margin.
+std::vector<Metric> pair_metrics(const PairSums& sums, const std::string& prefix) {
+  const auto n = static_cast<double>(sums.n);
+  return {{prefix + "accuracy", static_cast<double>(sums.n_right) / n}, {prefix + "margin", sums.margin / n}};
 }
 
 class TrainingRun {
@@ -87,14 +57,17 @@ class TrainingRun {
         pool_(run.threads),
         folder_(c.out),
         resumed_(step_to_resume()),
+        talk_(open_talk()),
         start_(start_from(c,
                           resumed_ ? folder_.checkpoint(*resumed_)
                           : c.lora ? ""
                                    : c.model.checkpoint,
                           pool_, kernels_)),
         optimizer_(c.optimizer, start_.trainable.params()),
-        learner_(start_.trainable, optimizer_, c.train, pool_, kernels_, run.interrupt),
-        corpus_(open_corpus(c, model().config(), start_.files.config)) {
+        learner_(start_.trainable, optimizer_, c_.train, pool_, kernels_, run.interrupt),
+        corpus_(talk_ ? std::shared_ptr<const TrainingData>(talk_)
+                      : open_corpus(c, model().config(), start_.files.config)) {
+    if (talk_) talk_->check_with_model(model().config());
     check_with_model(c, model().config());
     if (c.train.objective == StepOptions::Objective::masked) {
       mask_ = mask_options(c, model().config(), start_.files.config, start_.files.tokenizer);
@@ -107,6 +80,7 @@ class TrainingRun {
     tell_plan();
     if (run_.loaded) run_.loaded();
     folder_.prepare();
+    if (talk_ && talk_->is_pairs()) prefer();
     MetricsLog metrics(c_.out,
                        !resumed_             ? -1
                        : unfinished_.empty() ? step_
@@ -158,6 +132,8 @@ class TrainingRun {
     return {};
   }
 
+  std::shared_ptr<const ConversationData> open_talk();
+  void prefer();
   void resume();
   void open_tokenizer();
   void tell_plan();
@@ -175,16 +151,17 @@ class TrainingRun {
     if (step_ > 0 && saved_ != step_) save();
   }
 
-  const TrainConfig& c_;
+  TrainConfig c_;  // with the steps of its epochs, and the time that templates read
   const TrainRun& run_;
   const Kernels& kernels_ = default_kernels();
   ThreadPool pool_;
   RunFolder folder_;
   std::optional<std::int64_t> resumed_;
+  std::shared_ptr<const ConversationData> talk_;  // null for shards
   Start start_;
   Optimizer optimizer_;
   Learner learner_;
-  std::unique_ptr<const TrainingData> corpus_;
+  std::shared_ptr<const TrainingData> corpus_;
   std::optional<MaskOptions> mask_;
   std::optional<Samples> samples_;  // if the config enables them
 
@@ -200,6 +177,41 @@ class TrainingRun {
   std::int64_t line_tokens_ = 0;    // since the last line of metrics, and the time they took
   double line_seconds_ = 0;
 };
+
+/// Reads conversations or pairs, before the model and before anything is written. A resumed run has the time of its
+/// start.
+std::shared_ptr<const ConversationData> TrainingRun::open_talk() {
+  if (!c_.data.is_talk()) return nullptr;
+  if (c_.data.talk.now.empty() && resumed_) {
+    const Json& fixed = folder_.read_state(*resumed_).words.fixed;
+    if (fixed.contains("now") && fixed["now"].is_string()) c_.data.talk.now = fixed["now"].get<std::string>();
+  }
+  if (c_.data.talk.now.empty()) c_.data.talk.now = current_time();
+  auto talk = std::make_shared<const ConversationData>(c_);
+  if (c_.train.epochs > 0) {
+    const double steps = std::ceil(c_.train.epochs * talk->samples_per_epoch() / static_cast<double>(c_.train.batch));
+    c_.train.steps = c_.schedule.steps = static_cast<std::int64_t>(std::min(steps, 1e12));
+    vitrine::validate(c_.schedule);
+  }
+  return talk;
+}
+
+/// Lets the learner compare pairs. The scores of the reference are computed once, and kept for a resumed run.
+void TrainingRun::prefer() {
+  std::vector<PairScore> references;
+  if (c_.preference.has_reference()) {
+    const std::string path = folder_.file("reference.json");
+    if (resumed_) {
+      references = read_references(path, talk_->n_lines());
+    } else {
+      tell("the reference scores all pairs");
+      const bool with_adapter = c_.preference.reference == PreferenceOptions::Reference::start;
+      references = talk_->score_all([&](const Batch& batch) { return learner_.score_answers(batch, with_adapter); });
+      write_references(path, references);
+    }
+  }
+  learner_.prefer(c_.preference, std::move(references));
+}
 
 void TrainingRun::resume() {
   const TrainerState state = folder_.read_state(*resumed_);
@@ -254,12 +266,15 @@ void TrainingRun::tell_plan() {
   const ModelConfig& config = model().config();
   const auto n_params = static_cast<double>(count_params(config));
   const auto corpus = static_cast<double>(corpus_->training_tokens());
-  tell(
-      fmt::format("{:.2f} M parameters ({}); {} steps of {} x {} tokens: {:.2f} epochs of {} tokens; {:.3g} parameters "
-                  "per token of the corpus",
-                  n_params / 1e6, start_.files.family.model_type, t.steps, t.batch, t.seq_len,
-                  static_cast<double>(t.steps * t.batch) / corpus_->samples_per_epoch(), corpus_->training_tokens(),
-                  n_params / corpus));
+  const double epochs = static_cast<double>(t.steps * t.batch) / corpus_->samples_per_epoch();
+  const std::string model_text = fmt::format("{:.2f} M parameters ({}); {} steps of {}", n_params / 1e6,
+                                             start_.files.family.model_type, t.steps, t.batch);
+  if (talk_) {
+    tell(fmt::format("{} {}", model_text, talk_->plan(epochs)));
+  } else {
+    tell(fmt::format("{} x {} tokens: {:.2f} epochs of {} tokens; {:.3g} parameters per token of the corpus",
+                     model_text, t.seq_len, epochs, corpus_->training_tokens(), n_params / corpus));
+  }
   if (start_.trainable.adapter() != nullptr) {
     std::int64_t n = 0;
     for (const TrainParam& param : start_.trainable.params()) n += param.count();
@@ -267,7 +282,8 @@ void TrainingRun::tell_plan() {
   } else if (start_.files.family.model_type == "vitrine") {
     tell("no published family has this config: only vitrine can read its checkpoints (model_type vitrine)");
   }
-  TrainWorkload workload{t.batch / t.micro_batches, t.seq_len, t.dtype, c_.optimizer.kind, t.recompute, t.dropout > 0};
+  const std::int64_t sequences = t.batch / t.micro_batches * (talk_ && talk_->is_pairs() ? 2 : 1);
+  TrainWorkload workload{sequences, t.seq_len, t.dtype, c_.optimizer.kind, t.recompute, t.dropout > 0};
   workload.gradient_buffers = GradientSum::buffers(t.micro_batches);
   if (start_.trainable.adapter() != nullptr) workload.trainable = &start_.trainable;
   workload.adapter_dropout = t.adapter_dropout > 0;
@@ -304,6 +320,10 @@ void TrainingRun::one_step(MetricsLog& metrics) {
   ++step_;
   loss_ = step.loss;
   unfinished_ = {{"loss", step.loss}, {"lr", lr}, {"grad_norm", step.grad_norm}};
+  if (step.pairs.n > 0) {
+    const std::vector<Metric> more = pair_metrics(step.pairs, "");
+    unfinished_.insert(unfinished_.end(), more.begin(), more.end());
+  }
   if (step.auxiliary != 0) unfinished_.push_back({"auxiliary_loss", step.auxiliary});
   if (!step.skipped.empty()) {
     unfinished_.push_back({"skipped", 1});
@@ -351,9 +371,16 @@ std::vector<Metric> TrainingRun::validate() {
   const std::int64_t n = c_.log.validate_batches > 0 ? std::min(all, c_.log.validate_batches) : all;
   double nats = 0;
   std::int64_t tokens = 0;
+  PairSums pairs;
   try {
     for (std::int64_t i = 0; i < n; ++i) {
       const Batch batch = with_masks(corpus_->validation_batch(i), kValidation + static_cast<std::uint64_t>(i));
+      if (!batch.pairs.empty()) {
+        pairs.add(learner_.compare(batch));
+        nats = pairs.loss;
+        tokens = pairs.n;
+        continue;
+      }
       nats += learner_.score(batch);
       tokens += batch.n_counted();
     }
@@ -365,7 +392,12 @@ std::vector<Metric> TrainingRun::validate() {
   val_loss_ = tokens > 0 ? nats / static_cast<double>(tokens) : std::numeric_limits<double>::quiet_NaN();
   validated_ = step_;
   std::vector<Metric> found = {{"val_loss", *val_loss_}};
-  if (!mask_) found.push_back({"val_bits_per_byte", *val_loss_ / std::numbers::ln2 * corpus_->tokens_per_byte()});
+  if (pairs.n > 0 && tokens > 0) {
+    const std::vector<Metric> more = pair_metrics(pairs, "val_");
+    found.insert(found.end(), more.begin(), more.end());
+  }
+  if (!mask_ && corpus_->tokens_per_byte() > 0)
+    found.push_back({"val_bits_per_byte", *val_loss_ / std::numbers::ln2 * corpus_->tokens_per_byte()});
   return found;
 }
 

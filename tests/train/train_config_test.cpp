@@ -281,6 +281,14 @@ train.seq_len = 8
 out.folder = "o"
 )";
 
+const std::string kTalk = R"(
+train.steps = 10
+train.batch = 4
+train.seq_len = 8
+out.folder = "o"
+model.from = "m"
+)";
+
 TEST(TrainConfig, TheTableOfKeysIsComplete) {
   std::vector<std::string> written, known = train_config_keys();
   for (const DocumentedKey& row : documented_keys()) written.push_back(row.key);
@@ -304,6 +312,9 @@ TEST(TrainConfig, TheTableOfKeysHasTheDefaults) {
       kDotted + "model.preset = 'mixtral-8x7b'\ntrain.balance_loss = 0.1\n",
       kDotted + "model.from = 'gpt2'\nlora.rank = 8\n",
       kDotted + "model.from = 'gpt2'\nlora.dropout = 0\n",
+      kTalk + "data.conversations = 'c.jsonl'\n",
+      kTalk + "data.pairs = 'p.jsonl'\n",
+      kTalk + "data.pairs = 'p.jsonl'\npreference.objective = 'simpo'\n",
   };
   std::size_t with_default = 0;
   for (const DocumentedKey& row : documented_keys()) {

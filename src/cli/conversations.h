@@ -1,0 +1,24 @@
+// The options of commands that read conversations.
+#pragma once
+
+#include <string>
+
+#include "cli/options.h"
+#include "conversation/encoder.h"
+
+namespace vitrine::cli {
+
+struct ConversationKeys {
+  std::string chat_template, mask = "auto", learn = "assistant", now;
+
+  /// Throws BadInput for a time that cannot be read.
+  ConversationOptions options() const;
+};
+
+/// Adds --template, --mask, --learn and --now.
+void add_conversation_keys(CLI::App& command, ConversationKeys& keys);
+
+/// Adds `data inspect` to `group`.
+void add_inspect(CLI::App& group);
+
+}  // namespace vitrine::cli
