@@ -71,6 +71,7 @@ TEST(ChatTemplate, KnowsWhatTheTemplateWrote) {
   EXPECT_EQ(parts("{{ messages[0].content.split('|')[1] }}{{ 'a|b'.split('|')[1] }}"), "b");
   EXPECT_EQ(parts("{{ messages[0].content.replace('end', '<|a|>') }}"), "<|a|>");
   EXPECT_EQ(parts("{{ messages|tojson }}{{ messages }}{{ messages|map(attribute='content')|join }}"), "");
+  EXPECT_EQ(parts("{{ '<{:,}>'.format(1234567) }}"), "<1,234,567>");
   EXPECT_EQ(parts("{{ n * 2 }}{{ 'a' * 2 }}{% filter upper %}a{% endfilter %}"), "aaA");
 }
 
