@@ -32,9 +32,9 @@ std::vector<Value> attribute_parts(Renderer& r, const Value& attribute) {
 class Getter {
  public:
   Getter(Renderer& r, const Value& attribute, bool folds = false, const Value& otherwise = {})
-      : r_(r), parts_(attribute_parts(r, attribute)), folds_(folds), otherwise_(otherwise) {}
+      : r_(r), parts_(r.new_list(attribute_parts(r, attribute)).list), folds_(folds), otherwise_(otherwise) {}
   Value operator()(Value item) const {
-    for (const Value& part : parts_) {
+    for (const Value& part : parts_->items) {
       item = r_.item(item, part);
       if (item.is_undefined() && !otherwise_.is_missing() && !otherwise_.is_none()) item = otherwise_;
     }
@@ -43,7 +43,7 @@ class Getter {
 
  private:
   Renderer& r_;
-  std::vector<Value> parts_;
+  const List* parts_;  // in the heap, because a Getter there is not destroyed
   bool folds_;
   Value otherwise_;
 };

@@ -1,9 +1,10 @@
 #include "template/json.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "template/builtins.h"
 #include "template/format.h"
 #include "template/text.h"
 
@@ -137,68 +138,178 @@ class JsonWriter {
   std::string out_;
 };
 
-/// Builds values from the events of the parser.
-class JsonReader : public nlohmann::json_sax<nlohmann::json> {
+/// Reads JSON. Requests carry whole templates as strings, so strings are read in long runs.
+class JsonReader {
  public:
-  JsonReader(Heap& heap, std::string_view where) : heap_(heap), where_(where) {}
+  JsonReader(Heap& heap, std::string_view text, std::string_view where) : heap_(heap), text_(text), where_(where) {}
 
-  bool null() override { return add(jinja::none()); }
-  bool boolean(bool value) override { return add(jinja::boolean(value)); }
-  bool number_integer(number_integer_t value) override { return add(integer(value)); }
-  bool number_unsigned(number_unsigned_t value) override {
-    if (value > number_unsigned_t{INT64_MAX}) fail_size();
-    return add(integer(static_cast<std::int64_t>(value)));
+  Value run() {
+    const Value value = read_value(0);
+    skip_space();
+    if (at_ < text_.size()) fail();
+    return value;
   }
-  bool number_float(number_float_t value, const string_t& text) override {
-    if (text.find_first_of(".eE") == text.npos) fail_size();
-    return add(real(value));
-  }
-  bool string(string_t& value) override { return add(jinja::string(heap_, value)); }
-  bool binary(binary_t&) override { return false; }  // JSON text has none
-  bool start_object(std::size_t) override { return open(jinja::dict(heap_.make<Dict>(heap_))); }
-  bool start_array(std::size_t) override { return open(jinja::list(heap_.make<List>(heap_))); }
-  bool end_object() override { return close(); }
-  bool end_array() override { return close(); }
-  bool key(string_t& name) override {
-    keys_.back() = jinja::string(heap_, name);
-    return true;
-  }
-  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
-    throw BadInput(where_, "not valid JSON at byte {}", position);
-  }
-  Value take() const { return root_; }
 
  private:
-  static constexpr std::size_t kMaxDepth = 200;
+  static constexpr int kMaxDepth = 200;
 
-  [[noreturn]] void fail_size() const { throw BadInput(where_, "expected integers of at most 64 bits"); }
-  bool add(const Value& value) {
-    if (open_.empty()) {
-      root_ = value;
-    } else if (open_.back().is(Kind::list)) {
-      open_.back().list->items.push_back(value);
-    } else {
-      open_.back().dict->set(keys_.back(), value);
+  [[noreturn]] void fail() const { throw BadInput(where_, "not valid JSON at byte {}", at_ + 1); }
+  char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
+  bool take(char c) {
+    const bool found = at_ < text_.size() && text_[at_] == c;
+    at_ += found;
+    return found;
+  }
+  void skip_space() { at_ = std::min(text_.find_first_not_of(" \t\n\r", at_), text_.size()); }
+
+  Value read_value(int depth) {
+    if (depth > kMaxDepth) throw BadInput(where_, "JSON is nested deeper than {}", kMaxDepth);
+    skip_space();
+    switch (peek()) {
+      case '{':
+        return read_object(depth);
+      case '[':
+        return read_array(depth);
+      case '"':
+        return borrowed(heap_, read_string());
+      case 't':
+        return read_word("true", jinja::boolean(true));
+      case 'f':
+        return read_word("false", jinja::boolean(false));
+      case 'n':
+        return read_word("null", jinja::none());
+      default:
+        return read_number();
     }
-    return true;
   }
-  bool open(const Value& value) {
-    if (open_.size() >= kMaxDepth) throw BadInput(where_, "JSON is nested deeper than {}", kMaxDepth);
-    add(value);
-    open_.push_back(value);
-    keys_.emplace_back();
-    return true;
+
+  Value read_word(std::string_view word, const Value& value) {
+    if (text_.substr(at_, word.size()) != word) fail();
+    at_ += word.size();
+    return value;
   }
-  bool close() {
-    open_.pop_back();
-    keys_.pop_back();
-    return true;
+
+  Value read_object(int depth) {
+    Dict* const made = heap_.make<Dict>(heap_);
+    ++at_;
+    skip_space();
+    if (take('}')) return dict(made);
+    do {
+      skip_space();
+      if (peek() != '"') fail();
+      const Value key = borrowed(heap_, read_string());
+      skip_space();
+      if (!take(':')) fail();
+      made->set(key, read_value(depth + 1));
+      skip_space();
+    } while (take(','));
+    if (!take('}')) fail();
+    return dict(made);
+  }
+
+  Value read_array(int depth) {
+    List* const made = heap_.make<List>(heap_);
+    ++at_;
+    skip_space();
+    if (take(']')) return list(made);
+    do {
+      made->items.push_back(read_value(depth + 1));
+      skip_space();
+    } while (take(','));
+    if (!take(']')) fail();
+    return list(made);
+  }
+
+  std::size_t digits() {
+    const std::size_t begin = at_;
+    while (peek() >= '0' && peek() <= '9') ++at_;
+    return at_ - begin;
+  }
+
+  Value read_number() {
+    const std::size_t begin = at_;
+    take('-');
+    const bool has_zero = peek() == '0';
+    const std::size_t n = digits();
+    if (n == 0 || (has_zero && n > 1)) fail();
+    bool is_real = false;
+    if (take('.')) {
+      is_real = true;
+      if (digits() == 0) fail();
+    }
+    if (take('e') || take('E')) {
+      is_real = true;
+      if (!take('-')) take('+');
+      if (digits() == 0) fail();
+    }
+    const std::string_view number = text_.substr(begin, at_ - begin);
+    if (is_real) return real(parse_real(number).value());
+    std::int64_t value = 0;
+    if (std::from_chars(number.data(), number.data() + number.size(), value).ec != std::errc()) {
+      throw BadInput(where_, "expected integers of at most 64 bits");
+    }
+    return integer(value);
+  }
+
+  /// The string that begins at the quote at `at_`, as long as the heap.
+  std::string_view read_string() {
+    const std::size_t begin = ++at_;
+    skip_plain();
+    if (peek() == '"') return heap_.copy(text_.substr(begin, at_++ - begin));
+    std::string decoded(text_.substr(begin, at_ - begin));
+    while (!take('"')) {
+      if (!take('\\')) fail();
+      read_escape(decoded);
+      const std::size_t next = at_;
+      skip_plain();
+      decoded += text_.substr(next, at_ - next);
+    }
+    return heap_.copy(decoded);
+  }
+
+  /// Moves to the next quote, backslash or control character. Checks that the text before it is UTF-8.
+  void skip_plain() {
+    const std::size_t begin = at_;
+    unsigned char any = 0;
+    for (; at_ < text_.size(); ++at_) {
+      const auto byte = static_cast<unsigned char>(text_[at_]);
+      if (byte == '"' || byte == '\\' || byte < 0x20) break;
+      any |= byte;
+    }
+    if (any >= 0x80 && !is_utf8(text_.substr(begin, at_ - begin))) fail();
+  }
+
+  void read_escape(std::string& out) {
+    static constexpr std::string_view kFrom = "\"\\/bfnrt", kTo = "\"\\/\b\f\n\r\t";
+    const std::size_t simple = kFrom.find(peek());
+    if (simple != kFrom.npos) {
+      ++at_;
+      out += kTo[simple];
+      return;
+    }
+    char32_t c = read_unit();
+    if (c >= 0xD800 && c < 0xDC00 && take('\\')) {
+      const char32_t low = read_unit();
+      if (low < 0xDC00 || low >= 0xE000) fail();
+      c = 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00);
+    }
+    if (c >= 0xD800 && c < 0xE000) fail();
+    append_character(out, c);
+  }
+
+  /// The four hexadecimal digits after `u`.
+  char32_t read_unit() {
+    if (!take('u') || text_.size() - at_ < 4) fail();
+    std::uint32_t unit = 0;
+    const char* const begin = text_.data() + at_;
+    if (std::from_chars(begin, begin + 4, unit, 16).ptr != begin + 4) fail();
+    at_ += 4;
+    return unit;
   }
 
   Heap& heap_;
-  std::string_view where_;
-  Value root_ = jinja::none();
-  std::vector<Value> open_, keys_;
+  std::string_view text_, where_;
+  std::size_t at_ = 0;
 };
 
 }  // namespace
@@ -210,11 +321,7 @@ std::string to_json(Renderer& renderer, const Value& value, const JsonStyle& sty
 }
 
 Value parse_json_value(Heap& heap, std::string_view text, std::string_view where) {
-  // The parser treats NUL as the end of the text and would ignore everything after it.
-  if (text.find('\0') != text.npos) throw BadInput(where, "not valid JSON: it contains a NUL byte");
-  JsonReader reader(heap, where);
-  nlohmann::json::sax_parse(text.begin(), text.end(), &reader);
-  return reader.take();
+  return JsonReader(heap, text, where).run();
 }
 
 }  // namespace vitrine::jinja

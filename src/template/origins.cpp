@@ -1,6 +1,7 @@
 #include "template/origins.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace vitrine::jinja {
 
@@ -18,7 +19,16 @@ void Origins::add(const Heap& heap) {
 }
 
 void Origins::add(const char* begin, const char* end) {
-  if (begin != end) ranges_[begin] = end;
+  if (begin == end) return;
+  // Ranges that overlap this one become part of it.
+  auto range = ranges_.upper_bound(begin);
+  if (range != ranges_.begin() && std::prev(range)->second >= begin) --range;
+  while (range != ranges_.end() && range->first <= end) {
+    begin = std::min(begin, range->first);
+    end = std::max(end, range->second);
+    range = ranges_.erase(range);
+  }
+  ranges_[begin] = end;
 }
 
 void Origins::add(std::string_view text, const Spans& parts) {

@@ -157,10 +157,13 @@ bool has_surrogate(std::string_view text) {
 }
 
 bool is_utf8(std::string_view text) {
+  std::string again;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t begin = at;
-    std::string again;
-    append_character(again, next_character(text, at));
+    const char32_t c = next_character(text, at);
+    if (c < 0x80 && at - begin == 1) continue;
+    again.clear();
+    append_character(again, c);
     if (text.substr(begin, at - begin) != again) return false;  // also overlong forms and values that are too large
   }
   return !has_surrogate(text);

@@ -71,7 +71,27 @@ TEST(ChatTemplate, KnowsWhatTheTemplateWrote) {
   EXPECT_EQ(parts("{{ messages[0].content.split('|')[1] }}{{ 'a|b'.split('|')[1] }}"), "b");
   EXPECT_EQ(parts("{{ messages[0].content.replace('end', '<|a|>') }}"), "<|a|>");
   EXPECT_EQ(parts("{{ messages|tojson }}{{ messages }}{{ messages|map(attribute='content')|join }}"), "");
+  EXPECT_EQ(parts("{{ '<{:,}>'.format(1234567) }}"), "<1,234,567>");
   EXPECT_EQ(parts("{{ n * 2 }}{{ 'a' * 2 }}{% filter upper %}a{% endfilter %}"), "aaA");
+}
+
+TEST(TemplateData, ReadsJsonAsPythonDoes) {
+  const auto text = [](const std::string& json) { return render("{{ x }}", "{\"x\": " + json + "}").text; };
+  EXPECT_EQ(text(R"({"b": [1, -2.5, 1e3, true, false, null], "a": {}, "b2": []})"),
+            "{'b': [1, -2.5, 1000.0, True, False, None], 'a': {}, 'b2': []}");
+  EXPECT_EQ(text(R"("\"\\\/\n\t\u00e9\ud83e\udd99 ü")"), "\"\\/\n\té🦙 ü");
+  EXPECT_EQ(text("-9223372036854775808"), "-9223372036854775808");
+  EXPECT_EQ(text(R"({"a": 1, "a": 2})"), "{'a': 2}");
+  EXPECT_EQ(text(" [ ] \n"), "[]");
+  const std::string broken[] = {"",           "[1,]",        "{\"a\"}",
+                                "{\"a\":1,}", "[1",          "\"a",
+                                "\"\\x\"",    "\"\\ud800\"", "\"\\u12\"",
+                                "01",         "1.",          "1e",
+                                "-",          "nul",         "NaN",
+                                "\"\n\"",     "\"\xFF\"",    "9223372036854775808",
+                                "1 2",        "'a'",         std::string("\"a\0\"", 4)};
+  for (const std::string& json : broken) EXPECT_THROW(text(json), BadInput) << json;
+  EXPECT_THROW(text(std::string(100'000, '[')), BadInput);
 }
 
 TEST(TemplateClock, ReadsIsoTimes) {
