@@ -14,7 +14,7 @@ ChatFormat::ChatFormat(ChatTemplates templates, const Tokenizer& tokenizer, Chat
       plain_(templates_.choose(false, where)),
       with_tools_(templates_.choose(true, where)) {}
 
-RenderedTemplate ChatFormat::render(const Conversation& conversation, bool asks_for_answer) const {
+RenderedTemplate ChatFormat::render(const ChatHistory& conversation, bool asks_for_answer) const {
   const auto text = [](const OrderedJson& value) {
     return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
   };
@@ -31,7 +31,7 @@ RenderedTemplate ChatFormat::render(const Conversation& conversation, bool asks_
   return (conversation.tools().is_null() ? plain_ : with_tools_).render(input);
 }
 
-std::vector<std::int32_t> ChatFormat::encode(const Conversation& conversation, bool asks_for_answer) const {
+std::vector<std::int32_t> ChatFormat::encode(const ChatHistory& conversation, bool asks_for_answer) const {
   const RenderedTemplate rendered = render(conversation, asks_for_answer);
   return tokenizer_->encode_trusted(rendered.text, rendered.literal);
 }
@@ -39,7 +39,7 @@ std::vector<std::int32_t> ChatFormat::encode(const Conversation& conversation, b
 /// Renders an answer, and looks for a special token after it. Some templates end only answers that are not the last.
 std::optional<std::int32_t> ChatFormat::end_of_answer() const {
   const std::string answer = "vitrine's answer 31415926";
-  Conversation conversation;
+  ChatHistory conversation;
   for (const char* role : {"user", "assistant", "user"}) {
     conversation.add(role, conversation.messages().size() == 1 ? answer : "A question");
     if (conversation.messages().size() == 1) continue;

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "chat/conversation.h"
+#include "chat/chat_history.h"
 #include "template/chat_template.h"
 #include "tokenizer/chat_templates.h"
 #include "tokenizer/tokenizer.h"
@@ -29,14 +29,14 @@ class ChatFormat {
 
   /// The ids of the conversation, followed, if wanted, by what asks the model for an answer. Special tokens are
   /// recognized only where the template wrote them. Throws TemplateError, BadInput.
-  std::vector<std::int32_t> encode(const Conversation& conversation, bool asks_for_answer) const;
+  std::vector<std::int32_t> encode(const ChatHistory& conversation, bool asks_for_answer) const;
 
   /// The token that the template puts after an answer, such as <|im_end|>, in addition to the tokens that end texts
   /// anyway. None if the template ends answers with text or not at all.
   std::optional<std::int32_t> end_of_answer() const;
 
  private:
-  RenderedTemplate render(const Conversation& conversation, bool asks_for_answer) const;
+  RenderedTemplate render(const ChatHistory& conversation, bool asks_for_answer) const;
   std::optional<std::int32_t> first_special(std::string_view text) const;
 
   ChatTemplates templates_;

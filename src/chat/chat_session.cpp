@@ -23,9 +23,9 @@ bool ChatSession::exceeds(const ChatPrompt& prompt) const {
   return static_cast<std::int64_t>(prompt.ids.size()) > max_seq_len();
 }
 
-ChatPrompt ChatSession::prompt(const Conversation& conversation, bool drops_oldest) const {
+ChatPrompt ChatSession::prompt(const ChatHistory& conversation, bool drops_oldest) const {
   const auto without = [&](std::int64_t n) {
-    const Conversation rest = conversation.without_first(n);
+    const ChatHistory rest = conversation.without_first(n);
     return ChatPrompt{format_.encode(rest, true),
                       static_cast<std::int64_t>(conversation.messages().size() - rest.messages().size())};
   };

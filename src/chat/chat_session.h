@@ -42,7 +42,7 @@ class ChatSession {
   /// The prompt for an answer. If it exceeds the model's context and `drops_oldest` is set, the oldest exchanges are
   /// left out, as few as possible. Throws BadInput, naming both numbers, if it still exceeds the context;
   /// TemplateError.
-  ChatPrompt prompt(const Conversation& conversation, bool drops_oldest) const;
+  ChatPrompt prompt(const ChatHistory& conversation, bool drops_oldest) const;
 
   /// Answers `request.prompt`; stop_ids and cache of the request are set here. `show` receives the text as it is
   /// generated, in whole characters. An interrupt ends the answer and is reported, not thrown. Throws as generate()

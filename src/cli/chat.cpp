@@ -61,13 +61,13 @@ ChatFormat Chat::open_format() const {
 void Chat::open_conversation() {
   if (!options_.messages.empty()) {
     conversation_ =
-        options_.messages == "-" ? Conversation::parse(read_text("-"), "stdin") : Conversation::open(options_.messages);
+        options_.messages == "-" ? ChatHistory::parse(read_text("-"), "stdin") : ChatHistory::open(options_.messages);
     if (conversation_.is_empty()) throw BadInput(options_.messages, "expected at least one message, got none");
   }
   if (!options_.session.empty()) {
     std::error_code error;
     if (std::filesystem::exists(options_.session, error))
-      conversation_ = Conversation::open(options_.session);
+      conversation_ = ChatHistory::open(options_.session);
     else
       save();  // fails now rather than after the first answer
   }
@@ -99,7 +99,7 @@ GenerateRequest Chat::request_for(const ChatPrompt& prompt) const {
 
 /// Answers the conversation, adds the answer to it and saves it. Without an answer, because Ctrl-C came before its
 /// first token or because of an error, the conversation becomes `otherwise`.
-void Chat::answer(Conversation otherwise) {
+void Chat::answer(ChatHistory otherwise) {
   try {
     if (try_answer()) return;
   } catch (...) {
@@ -154,7 +154,7 @@ void Chat::say(const std::string& text) {
     throw BadInput("stdin", "expected a message, got an empty line");
   }
   if (!is_valid_utf8(text)) throw BadInput("stdin", "expected a message in UTF-8");
-  Conversation before = conversation_;
+  ChatHistory before = conversation_;
   conversation_.add("user", text);
   n_retries_ = 0;
   answer(std::move(before));

@@ -34,7 +34,7 @@ class Chat {
   void open_conversation();
   void take(const std::string& line);
   void say(const std::string& text);
-  void answer(Conversation otherwise);
+  void answer(ChatHistory otherwise);
   bool try_answer();
   GenerateRequest request_for(const ChatPrompt& prompt) const;
   void print_answer(const ChatAnswer& answer, const ChatPrompt& prompt, std::uint64_t seed) const;
@@ -59,7 +59,7 @@ class Chat {
   ChatOptions options_;
   Session model_;
   std::optional<ChatSession> chat_;
-  Conversation conversation_;
+  ChatHistory conversation_;
   std::uint64_t n_retries_ = 0;  ///< Of the last answer; each takes another seed.
   bool is_interactive_ = false, is_over_ = false, was_interrupted_ = false;
 };

@@ -74,7 +74,7 @@ void Chat::undo(const std::string&) {
 }
 
 void Chat::retry(const std::string&) {
-  Conversation before = conversation_;
+  ChatHistory before = conversation_;
   if (!conversation_.take_back_answer()) throw BadInput("/retry", "the conversation has no message to answer");
   ++n_retries_;
   answer(std::move(before));
@@ -86,7 +86,7 @@ void Chat::save_as(const std::string& rest) {
 }
 
 void Chat::load(const std::string& rest) {
-  conversation_ = Conversation::open(rest);
+  conversation_ = ChatHistory::open(rest);
   save();
   tell(fmt::format("Loaded {} messages.", conversation_.messages().size()));
 }

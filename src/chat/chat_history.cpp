@@ -1,4 +1,4 @@
-#include "chat/conversation.h"
+#include "chat/chat_history.h"
 
 #include <utility>
 
@@ -40,9 +40,9 @@ OrderedJson parse_ordered_json(std::string_view json, std::string_view where) {
   return value;
 }
 
-Conversation Conversation::parse(std::string_view json, std::string_view where) {
+ChatHistory ChatHistory::parse(std::string_view json, std::string_view where) {
   OrderedJson all = parse_ordered_json(json, where);
-  Conversation conversation;
+  ChatHistory conversation;
   if (all.is_object()) {
     if (!all.contains("messages")) throw BadInput(where, "expected \"messages\", a list");
     if (all.contains("tools")) conversation.tools_ = std::move(all["tools"]);
@@ -58,46 +58,46 @@ Conversation Conversation::parse(std::string_view json, std::string_view where) 
   return conversation;
 }
 
-Conversation Conversation::open(const std::string& path) { return parse(MappedFile::open(path)->text(), path); }
+ChatHistory ChatHistory::open(const std::string& path) { return parse(MappedFile::open(path)->text(), path); }
 
-void Conversation::save(const std::string& path) const {
+void ChatHistory::save(const std::string& path) const {
   OrderedJson all = {{"messages", messages_}};
   if (!tools_.is_null()) all["tools"] = tools_;
   write_file(path, all.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
 }
 
-std::string Conversation::system() const {
+std::string ChatHistory::system() const {
   const bool has_text = !messages_.empty() && is_system(messages_[0]) && messages_[0].contains("content") &&
                         messages_[0]["content"].is_string();
   return has_text ? messages_[0]["content"].get<std::string>() : "";
 }
 
-void Conversation::set_system(const std::string& text) {
+void ChatHistory::set_system(const std::string& text) {
   if (!messages_.empty() && is_system(messages_[0])) messages_.erase(0);
   if (!text.empty()) messages_.insert(messages_.begin(), OrderedJson{{"role", "system"}, {"content", text}});
 }
 
-void Conversation::add(std::string_view role, const std::string& content) {
+void ChatHistory::add(std::string_view role, const std::string& content) {
   messages_.push_back({{"role", role}, {"content", content}});
 }
 
-std::int64_t Conversation::undo() { return shorten(messages_, last_question(messages_)); }
+std::int64_t ChatHistory::undo() { return shorten(messages_, last_question(messages_)); }
 
-bool Conversation::take_back_answer() {
+bool ChatHistory::take_back_answer() {
   const std::size_t question = last_question(messages_);
   if (question == messages_.size()) return false;
   shorten(messages_, question + 1);
   return true;
 }
 
-std::int64_t Conversation::n_exchanges() const {
+std::int64_t ChatHistory::n_exchanges() const {
   std::int64_t n = 0;
   for (const OrderedJson& message : messages_) n += has_role(message, "user");
   return n;
 }
 
-Conversation Conversation::without_first(std::int64_t n) const {
-  Conversation rest;
+ChatHistory ChatHistory::without_first(std::int64_t n) const {
+  ChatHistory rest;
   rest.tools_ = tools_;
   std::int64_t exchange = 0;  // 1 for the first one; messages before it go with it
   for (const OrderedJson& message : messages_) {

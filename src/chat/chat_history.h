@@ -17,13 +17,13 @@ OrderedJson parse_ordered_json(std::string_view json, std::string_view where);
 
 /// A list of messages, each a JSON object with a role. An exchange is a message of the user and all that follow, up to
 /// the next one of the user. Messages with the role system or developer belong to no exchange.
-class Conversation {
+class ChatHistory {
  public:
   /// Parses `{"messages": […], "tools": […]}`, tools being optional, or a list of messages. `where` names the text in
   /// errors. Throws BadInput.
-  static Conversation parse(std::string_view json, std::string_view where);
+  static ChatHistory parse(std::string_view json, std::string_view where);
   /// Opens the file at `path`. Throws BadInput if it cannot be read, and as parse() does.
-  static Conversation open(const std::string& path);
+  static ChatHistory open(const std::string& path);
   /// Replaces the file at `path`, or creates it. A reader sees the old or the new messages. Throws as write_file()
   /// does.
   void save(const std::string& path) const;
@@ -45,7 +45,7 @@ class Conversation {
 
   std::int64_t n_exchanges() const;
   /// This conversation without its first `n` exchanges.
-  Conversation without_first(std::int64_t n) const;
+  ChatHistory without_first(std::int64_t n) const;
 
  private:
   OrderedJson messages_ = OrderedJson::array();
