@@ -134,7 +134,7 @@ void add_inspect(CLI::App& group) {
   add_conversation_keys(command, o->keys);
   finish_command(command, o, run_inspect,
                  "--model or --tokenizer is required. --json: one JSON object per sample.\n"
-                 "Example: vitrine data inspect questions.jsonl --model model/");
+                 "Example: vitrine data inspect answers.jsonl --tokenizer models/default");
 }
 
 }  // namespace vitrine::cli

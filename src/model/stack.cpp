@@ -121,9 +121,10 @@ Tensor embed_sum(Pass& p, BlockSite at, const StackConfig& stack, const StackPar
 /// Whether values at the site may depend on anything that learns.
 bool learns(const Pass& p, const SiteId& at) { return !p.training.begin || !precedes(at, *p.training.begin); }
 
-/// Begins the tape at x, if x was computed without it.
+/// Begins the tape at x, if x was computed without it because nothing before it learns.
 void begin_tape(Pass& p, const Tensor& x) {
-  if (p.is_taped() && !p.training.tape->knows(x)) p.training.tape->record("input", {}, x, [] {});
+  const bool begins = p.is_taped() && p.training.begin && !p.training.tape->knows(x);
+  if (begins) p.training.tape->record("input", {}, x, [] {});
 }
 
 }  // namespace

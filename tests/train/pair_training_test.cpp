@@ -147,7 +147,7 @@ TEST_F(Pairs, ATranslatorLearnsToReverseWords) {
   write_reversals(1500);
   pack("words", "reversed", "pairs");
   TinyRun run = tiny("run");
-  run.steps = 400;
+  run.steps = 600;
   run.batch = 32;
   run.seq_len = 12;
   run.schedule = "name = \"inverse_sqrt\"\nwarmup = 40\n";
