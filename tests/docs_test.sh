@@ -38,8 +38,8 @@ tok512.bin models/stories260K/tok512.bin
 tok512.model models/stories260K/tok512.model
 DATA
 
-# Small substitutes for other files that pages name: a text, a training run, a translation and its reference, an answer, a model
-# smaller than the published one.
+# Small substitutes for other files that pages name: a text, a training run, a translation and its reference, an answer,
+# a model smaller than the published one.
 echo "Once upon a time, there was a little girl named Lily. She loved to play outside." >story.txt
 mkdir run && cp "$source/tests/metrics/metrics.jsonl" run/
 ln -s "$source/models" models
