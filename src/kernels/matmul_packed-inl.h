@@ -9,6 +9,7 @@
 
 #include "base/unrolled.h"
 #include "kernels/matmul_pack-inl.h"
+#include "kernels/matmul_short-inl.h"
 #include "kernels/product-inl.h"
 #include "kernels/stored-inl.h"
 
@@ -142,6 +143,7 @@ void matmul_packed(const float* x, std::int64_t tokens, const MatrixView& w, flo
   const std::int64_t part = even_part(tokens, kBlockTokens, kPackedTokens);
   with_type(w.dtype, [&](auto stored) {
     constexpr DType kType = decltype(stored)::kDType;
+    if (0 < w.cols && w.cols <= kLanes) return matmul_short<kType>(x, tokens, w, y, ldy, adds, scratch);
     const bool transposed = w.col_stride != 1;
     const std::int64_t stride = (transposed ? w.col_stride : w.row_stride) * kSize<kType>;
     const auto lay_out = transposed ? pack_transposed<kType> : pack_row_major<kType>;

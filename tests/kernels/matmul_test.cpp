@@ -211,7 +211,7 @@ TEST_P(Matmul, BlocksAndChunksChangeNothing) {
 
 TEST_P(Matmul, PackedProductsCanBeAdded) {
   constexpr std::int64_t kTokens = 11, kRows = 50, kPad = 3;
-  for (const std::int64_t cols : {20, 2400}) {  // in one chunk, and in several
+  for (const std::int64_t cols : {5, 16, 20, 2400}) {  // in one vector, in one chunk, and in several
     const std::vector<float> x = numbers(kTokens * cols, Numbers::ordinary, 15);
     const StoredMatrix w(kRows, cols, DType::f32, Layout::row_major, numbers(kRows * cols, Numbers::ordinary, 16));
     std::vector<float> tiles(static_cast<std::size_t>(packed_size(kernels(), kTokens, cols)));
@@ -224,6 +224,19 @@ TEST_P(Matmul, PackedProductsCanBeAdded) {
       }
     }
     EXPECT_TRUE(same_bits(y, expected)) << cols;
+  }
+}
+
+TEST_P(Matmul, PanelsOfShortRowsChangeNothing) {
+  constexpr std::int64_t kTokens = 21, kRows = 2061, kCols = 16;  // two whole panels and a part; two parts of x
+  const std::vector<float> x = numbers(kTokens * kCols, Numbers::ordinary, 18);
+  for (const DType dtype : kDTypes) {
+    for (const Layout layout : kLayouts) {
+      const StoredMatrix w(kRows, kCols, dtype, layout, numbers(kRows * kCols, Numbers::ordinary, 19));
+      const std::vector<float> y = packed_product(kernels(), x, kCols, kTokens, w.view(), kRows, Layout::row_major);
+      ASSERT_TRUE(same_bits(y, product(kernels(), x, kCols, kTokens, w.view(), kRows)));
+      ASSERT_TRUE(same_bits(y.back(), dot(x.data() + (kTokens - 1) * kCols, w, kRows - 1)));
+    }
   }
 }
 
