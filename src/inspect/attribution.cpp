@@ -42,17 +42,17 @@ class PositionValues {
 };
 
 SiteEdit zeroed(const SiteId& site) {
-  return {site, [](const Tensor& own) { std::fill_n(own.data, own.count(), 0.0f); }};
+  return {site, [](const Tensor& own, std::int64_t) { std::fill_n(own.data, own.count(), 0.0f); }};
 }
 SiteEdit zeroed_head(const SiteId& z, std::int64_t head) {
-  return {z, [head](const Tensor& own) {
+  return {z, [head](const Tensor& own, std::int64_t) {
             const std::int64_t n = own.shape[2];
             for (std::int64_t t = 0; t < own.rows(); ++t) std::fill_n(own.row(t) + head * n, n, 0.0f);
           }};
 }
 /// Takes the bias away again where it has been added.
 SiteEdit without_bias(const SiteId& site, const Param& bias) {
-  return {site, [&bias](const Tensor& own) {
+  return {site, [&bias](const Tensor& own, std::int64_t) {
             std::vector<float> values(static_cast<std::size_t>(bias.view.cols));
             read_row(bias.view, 0, values);
             for (std::int64_t i = 0; i < own.count(); ++i) {
@@ -312,7 +312,7 @@ Attribution attribute(const GenerateContext& context, const Tokens& tokens, cons
   result.unembedded = at(Site::unembed_out);
   result.logit = at(Site::logits);
   if (!o.ablate) return result;
-  run_edited(context, tokens, result.position, ablations, [&](std::size_t run, std::span<const float> logits) {
+  EditedRuns(context, tokens, result.position).run(ablations, [&](std::size_t run, std::span<const float> logits) {
     if (ablations[run].empty()) return;
     result.terms[run].ablated =
         difference([&](std::int32_t id) { return static_cast<double>(logits[static_cast<std::size_t>(id)]); });
