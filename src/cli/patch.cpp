@@ -102,7 +102,7 @@ void add_patch(CLI::App& program) {
                      "attn.hook_z, _q, _k, _v or _pattern: by layer and head");
   command.add_option("--metric", o->metric, "logit (default) or logprob")->check(CLI::IsMember({"logit", "logprob"}));
   command.add_flag("--approximate", o->approximate,
-                   "Also estimate each metric from one backward: gradient times difference");
+                   "Also estimate each change of the metric from one backward: gradient times difference");
   command.add_flag("--no-special", o->no_special,
                    "Add no special tokens to the texts, and treat none in them as special");
   add_adapters(command, *o);

@@ -78,7 +78,7 @@ SiteEdit clean_value(const SiteId& site, const LayerValue& clean, std::int64_t p
   return edit;
 }
 
-/// For each layer and place, the metric of the corrupted run plus gradient · difference.
+/// For each layer and place, gradient · difference.
 std::vector<std::vector<double>> approximated(const GenerateContext& context, const Tokens& tokens,
                                               const std::vector<SiteId>& sites, const Objective& objective,
                                               const PromptRun& clean, const PromptRun& corrupted) {
@@ -103,7 +103,7 @@ std::vector<std::vector<double>> approximated(const GenerateContext& context, co
           sum += static_cast<double>(gradient.data[i]) * difference;
         }
       });
-      all[layer].push_back(corrupted.metric + sum);
+      all[layer].push_back(sum);
     }
   };
   Arena arena;

@@ -1,7 +1,8 @@
 // Activation patching: runs of a corrupted prompt, each with one value of a clean run.
 //
 //   recovered    = (metric − metric of the corrupted run) / (metric of the clean run − metric of the corrupted run)
-//   approximate  = metric of the corrupted run + gradient · (clean value − corrupted value), from one backward
+//   approximate  = gradient of the corrupted run · (clean value − corrupted value), all from one backward: an estimate
+//                  of metric − metric of the corrupted run
 //
 // Sources: Meng et al. 2022 (causal tracing); Nanda 2023, "Attribution patching" (the approximation).
 #pragma once
