@@ -78,6 +78,7 @@ Size size_of(const TraceOptions& o, const Session& session, std::optional<RowRan
   dry.pass().taps = &recorder;
   dry.pass().logits = {LogitRequest::Rows::range, 0, n, {}};
   dry.run(model);
+  recorder.check_globs_met(true);
   return size;
 }
 

@@ -95,6 +95,8 @@ class Recorder : public Taps {
 
   /// Throws BadInput if a glob or a write has matched no site in the passes so far: the model has no such site.
   void check_all_met() const;
+  /// The same for globs, except those that name experts: a pass may not use them all.
+  void check_globs_met(bool but_experts) const;
   /// The same for writes only.
   void check_writes_met() const;
 
