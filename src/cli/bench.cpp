@@ -13,6 +13,7 @@
 #include "cli/progress.h"
 #include "cli/table.h"
 #include "inspect/account.h"
+#include "inspect/recorder.h"
 #include "model/count.h"
 #include "train/learner.h"
 #include "train/memory.h"
@@ -28,6 +29,7 @@ struct BenchOptions : Options {
   std::string model;
   std::int64_t prompt = 256, generate = 32, batch = 1, sequence = 256;
   bool train = false;
+  std::vector<std::string> globs;  // of sites that are read
 };
 
 struct TrainSpeed {
@@ -44,6 +46,7 @@ struct Result {
   std::int64_t peak_rss = 0;                        // bytes
   double decode_bytes = 0, prefill_operations = 0;  // per token
   std::optional<TrainSpeed> train;
+  std::optional<double> traced_prefill_tokens_per_s;
 
   double train_fraction() const { return train->tokens_per_s * train->operations / ceilings.f32_flops_per_s; }
   double decode_fraction() const { return decode_tokens_per_s * decode_bytes / ceilings.read_bytes_per_s; }
@@ -173,6 +176,23 @@ TrainSpeed measure_training(const BenchOptions& o, const Session& session) {
           std::llround(total_bytes(parts)) + (is_adapter ? 0 : stored_bytes(*model))};
 }
 
+/// The prefill while a recorder copies the values of the chosen sites to memory. Throws BadInput for a glob that
+/// matches no site.
+double measure_traced(const BenchOptions& o, GenerateContext context, std::vector<GenerateRequest> prompts) {
+  std::vector<float> copy;
+  Recorder recorder(o.globs, {}, site_layers(context.model->config()),
+                    [&](const SiteId&, const Tensor& value) { copy.assign(value.data, value.data + value.count()); });
+  context.taps = &recorder;
+  for (GenerateRequest& prompt : prompts) prompt.max_tokens = 1;
+  std::vector<double> speeds;
+  for (int i = 0; i <= kRepeats; ++i) {
+    const double speed = run_once(context, prompts).prefill_tokens_per_s;
+    if (i > 0) speeds.push_back(speed);
+  }
+  recorder.check_all_met();
+  return median(speeds);
+}
+
 Result measure(const BenchOptions& o) {
   Result result;
   ProgressBar bar("bench");
@@ -201,6 +221,7 @@ Result measure(const BenchOptions& o) {
   result.prefill_tokens_per_s = median(prefill);
   result.decode_tokens_per_s = median(decode);
   result.peak_rss = peak_memory();
+  if (!o.globs.empty()) result.traced_prefill_tokens_per_s = measure_traced(o, context, prompts);
   if (o.train) result.train = measure_training(o, session);
   result.ceilings.read_bytes_per_s = std::max(result.ceilings.read_bytes_per_s, measure_reading(*session.pool));
   return result;
@@ -212,27 +233,29 @@ void run_bench(const BenchOptions& o) {
   const std::string isa(name_of(default_kernels().isa));
   const double giga = 1e9;
   if (o.json) {
-    return print_json({{"prefill_tokens_per_s", r.prefill_tokens_per_s},
-                       {"decode_tokens_per_s", r.decode_tokens_per_s},
-                       {"train_tokens_per_s", r.train ? Json(r.train->tokens_per_s) : Json()},
-                       {"decode_bytes_per_token", r.decode_bytes},
-                       {"prefill_ops_per_token", r.prefill_operations},
-                       {"train_ops_per_token", r.train ? Json(r.train->operations) : Json()},
-                       {"read_gb_per_s", r.ceilings.read_bytes_per_s / giga},
-                       {"gemm_gflops",
-                        {{"f32", if_measured(r.ceilings.f32_flops_per_s / giga)},
-                         {"int8", if_measured(r.ceilings.int8_operations_per_s / giga)}}},
-                       {"decode_fraction_of_bandwidth", r.decode_fraction()},
-                       {"prefill_fraction_of_peak", if_measured(r.prefill_fraction())},
-                       {"train_fraction_of_peak", r.train ? if_measured(r.train_fraction()) : Json()},
-                       {"train_peak_rss_bytes", r.train ? Json(r.train->peak_rss) : Json()},
-                       {"train_memory_estimate_bytes", r.train ? Json(r.train->estimate) : Json()},
-                       {"load_s", r.load_s},
-                       {"first_token_s", r.first_token_s},
-                       {"peak_rss_bytes", r.peak_rss},
-                       {"threads", threads},
-                       {"compute", r.int8 ? "int8" : "f32"},
-                       {"isa", isa}});
+    return print_json(
+        {{"prefill_tokens_per_s", r.prefill_tokens_per_s},
+         {"decode_tokens_per_s", r.decode_tokens_per_s},
+         {"traced_prefill_tokens_per_s", r.traced_prefill_tokens_per_s ? Json(*r.traced_prefill_tokens_per_s) : Json()},
+         {"train_tokens_per_s", r.train ? Json(r.train->tokens_per_s) : Json()},
+         {"decode_bytes_per_token", r.decode_bytes},
+         {"prefill_ops_per_token", r.prefill_operations},
+         {"train_ops_per_token", r.train ? Json(r.train->operations) : Json()},
+         {"read_gb_per_s", r.ceilings.read_bytes_per_s / giga},
+         {"gemm_gflops",
+          {{"f32", if_measured(r.ceilings.f32_flops_per_s / giga)},
+           {"int8", if_measured(r.ceilings.int8_operations_per_s / giga)}}},
+         {"decode_fraction_of_bandwidth", r.decode_fraction()},
+         {"prefill_fraction_of_peak", if_measured(r.prefill_fraction())},
+         {"train_fraction_of_peak", r.train ? if_measured(r.train_fraction()) : Json()},
+         {"train_peak_rss_bytes", r.train ? Json(r.train->peak_rss) : Json()},
+         {"train_memory_estimate_bytes", r.train ? Json(r.train->estimate) : Json()},
+         {"load_s", r.load_s},
+         {"first_token_s", r.first_token_s},
+         {"peak_rss_bytes", r.peak_rss},
+         {"threads", threads},
+         {"compute", r.int8 ? "int8" : "f32"},
+         {"isa", isa}});
   }
   constexpr auto kRight = Table::Align::right;
   Table table({{""}, {"tokens/s", kRight}, {"of the limit", kRight}, {"the limit"}});
@@ -243,6 +266,11 @@ void run_bench(const BenchOptions& o) {
       {fmt::format("decode {}", o.generate), fmt::format("{:.2f}", r.decode_tokens_per_s),
        fmt::format("{:.0f} %", 100 * r.decode_fraction()),
        fmt::format("{:.1f} GB/s at {:.3g} GB per token", r.ceilings.read_bytes_per_s / giga, r.decode_bytes / giga)});
+  if (r.traced_prefill_tokens_per_s) {
+    table.add({fmt::format("prefill {}, traced", o.prompt), fmt::format("{:.1f}", *r.traced_prefill_tokens_per_s),
+               fmt::format("{:.0f} %", 100 * *r.traced_prefill_tokens_per_s / r.prefill_tokens_per_s),
+               "the prefill without a recorder"});
+  }
   if (r.train) {
     table.add(
         {fmt::format("train {} x {}", o.batch, o.sequence), fmt::format("{:.1f}", r.train->tokens_per_s),
@@ -272,6 +300,8 @@ void add_bench(CLI::App& program) {
   add_number<std::int64_t>(command, "--batch", o->batch, "Sequences per batch (default: 1)", 1, 4096);
   command.add_flag("--train", o->train, "Also time training steps: of the model, or of the adapter of --adapter");
   add_number<std::int64_t>(command, "--seq", o->sequence, "Tokens per training sequence (default: 256)", 1);
+  add_list(command, "--sites", o->globs,
+           "Also time the prefill while the sites that this glob matches are read; may be given several times");
   add_adapters(command, *o);
   finish_command(
       command, o, run_bench,

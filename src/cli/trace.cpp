@@ -1,11 +1,19 @@
 // vitrine trace: write the named intermediate values of a forward, and their gradients, to a safetensors file.
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "checkpoint/safetensors.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/row_range.h"
+#include "cli/table.h"
+#include "cli/token_word.h"
+#include "inspect/attribution.h"
+#include "inspect/objective.h"
 #include "inspect/recorder.h"
+#include "model/dry_run.h"
 
 namespace vitrine::cli {
 namespace {
@@ -16,39 +24,118 @@ struct TraceOptions : Options {
   std::vector<std::string> globs;
   std::vector<std::string> writes;
   bool gradients = false;
+  std::optional<std::string> rows;
+  std::optional<std::string> of;  // W or W-W
+  std::int64_t position = -1;
   std::string out;
+
+  bool has_gradients() const { return gradients || of.has_value(); }
 };
+
+/// The logit W, or the difference of logits W-W. Words may contain -, so the first division into two tokens counts.
+Objective objective_of(const TraceOptions& o, const Session& session) {
+  Objective objective;
+  objective.position = resolve_position(o.position, static_cast<std::int64_t>(session.rows().size()));
+  for (std::size_t at = o.of->find('-', 1); at != std::string::npos; at = o.of->find('-', at + 1)) {
+    try {
+      objective.token = token_of(session, o.of->substr(0, at));
+      objective.against = token_of(session, o.of->substr(at + 1));
+      return objective;
+    } catch (const BadInput&) {  // this - is part of a word
+      objective.against.reset();
+    } catch (const CLI::Error&) {
+      objective.against.reset();
+    }
+  }
+  objective.token = token_of(session, *o.of);
+  return objective;
+}
+
+/// The values to write and their bytes, from a forward without values. Tokens are taken to be spread evenly over the
+/// experts.
+struct Size {
+  std::int64_t values = 0, bytes = 0;
+};
+
+Size size_of(const TraceOptions& o, const Session& session, std::optional<RowRange> rows) {
+  Size size;
+  const auto n = static_cast<std::int64_t>(session.rows().size());
+  const Model model = shape_model(session.checkpoint.model->config());
+  Recorder recorder(o.globs, {}, site_layers(model.config()), [&](const SiteId& id, const Tensor& value) {
+    double share = 1;
+    if (rows && info(id.site).shape.dims()[0] != Dim::n) {
+      share = static_cast<double>(rows->end - rows->begin) / static_cast<double>(n);
+    }
+    const int copies = o.has_gradients() && id.site != Site::tokens ? 2 : 1;
+    size.values += copies;
+    size.bytes += copies * static_cast<std::int64_t>(share * static_cast<double>(4 * value.count()));
+  });
+  ThreadPool pool(1);
+  const auto n_source = static_cast<std::int64_t>(session.ids.size());
+  std::vector<Segment> sources;
+  if (session.has_encoder()) sources = {{0, n_source}};
+  DryPass dry(pool, {{0, n, 0, nullptr, session.has_encoder() ? 0 : -1}}, sources);
+  dry.pass().taps = &recorder;
+  dry.pass().logits = {LogitRequest::Rows::range, 0, n, {}};
+  dry.run(model);
+  recorder.check_globs_met(true);
+  return size;
+}
+
+void refuse_if_too_large(const TraceOptions& o, const Size& size) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path folder = fs::absolute(o.out).parent_path();
+  const fs::space_info space = fs::space(folder, error);
+  if (error || static_cast<std::uintmax_t>(size.bytes) <= space.available) return;
+  throw OutOfCapacity(o.out, "expected {} bytes free on the disk, got {}; select --sites or --rows",
+                      grouped(size.bytes), grouped(static_cast<std::int64_t>(space.available)));
+}
 
 void run_trace(const TraceOptions& o) {
   std::vector<SiteWrite> writes;
   for (const std::string& text : o.writes) writes.push_back(parse_site_write(text));
+  if (o.gradients && o.of) throw CLI::ValidationError("--of", "gradients are those of the loss, or of --of");
   const Session session = o.gradients ? open_learning_session(o, "--gradients") : open_full_session(o);
   const Model& model = *session.checkpoint.model;
   GenerateContext context = session.context(o);
+  const auto n = static_cast<std::int64_t>(session.rows().size());
+  std::optional<RowRange> rows;
+  if (o.rows) rows = parse_rows(*o.rows, n);
+  std::optional<Objective> objective;
+  if (o.of) objective = objective_of(o, session);
 
   Json sites = Json::array();
   std::optional<SafetensorsWriter> writer;
-  const auto add = [&](const std::string& name, const Tensor& value) {
+  std::vector<float> memory;
+  const auto add = [&](const SiteId& id, const std::string& name, const Tensor& whole) {
+    const Tensor value = rows ? rows_of(id, whole, *rows, n, memory) : whole;
     writer->add(name, value, [](std::int64_t, std::int64_t) {
       if (interrupted()) throw Interrupted();
     });
     sites.push_back({{"name", name}, {"shape", value.shape.sizes()}, {"bytes", value.count() * 4}});
   };
   Recorder recorder(o.globs, writes, site_layers(model.config()),
-                    [&](const SiteId& id, const Tensor& value) { add(name_of(id), value); });
-  if (o.gradients) {
-    recorder.receive_gradients([&](const SiteId& id, const Tensor& value) { add(name_of(id) + "_grad", value); });
+                    [&](const SiteId& id, const Tensor& value) { add(id, name_of(id), value); });
+  if (o.has_gradients()) {
+    recorder.receive_gradients([&](const SiteId& id, const Tensor& value) { add(id, name_of(id) + "_grad", value); });
   }
+  context.check_ids(session.rows());
+  const Size size = size_of(o, session, rows);
+  refuse_if_too_large(o, size);
   stop_cleanly();
-  writer.emplace(o.out, 64 + recorder.most_sites() * kHeaderBytesPerSite * (o.gradients ? 2 : 1));
+  writer.emplace(o.out, 64 + recorder.most_sites() * kHeaderBytesPerSite * (o.has_gradients() ? 2 : 1));
+  if (!o.json) print(fmt::format("{} values, about {} bytes\n", grouped(size.values), grouped(size.bytes)));
 
   context.taps = &recorder;
   Arena arena;
   Pass pass = session.make_pass(context, arena);
-  pass.logits = {LogitRequest::Rows::range, 0, static_cast<std::int64_t>(session.rows().size()), {}};
+  pass.logits = {LogitRequest::Rows::range, 0, n, {}};
   if (o.gradients) {
     Gradients of_no_params;
     learn_targets(session, pass, of_no_params);
+  } else if (objective) {
+    learn_objective(model, pass, session.tokens(), *objective);
   } else {
     model.forward(pass, session.tokens());
   }
@@ -56,7 +143,7 @@ void run_trace(const TraceOptions& o) {
   writer->commit();
 
   if (o.json) {
-    Json object = {{"ids", session.ids}, {"sites", sites}};
+    Json object = {{"ids", session.ids}, {"bytes", size.bytes}, {"sites", sites}};
     if (session.has_encoder()) object["target_ids"] = session.target;
     return print_json(object);
   }
@@ -77,9 +164,17 @@ void add_trace(CLI::App& program) {
   add_list(command, "--sites", o->globs,
            "A glob of the names of sites to write (default: all but those on demand); may be given several times");
   add_list(command, "--set", o->writes,
-           "Modify a site: 'SITE[index]=value', also *= and +=; may be given several times");
+           "Modify a site: 'SITE[index]=value', also *= and +=, or 'SITE[index]=@FILE', the value in another trace; "
+           "may be given several times");
   command.add_flag("--gradients", o->gradients,
                    "Also write SITE_grad, the gradient of the mean next-token loss with respect to each value");
+  const auto take_of = [o](const std::string& text) { o->of = text; };
+  command.add_option_function<std::string>(
+      "--of", take_of, "Also write SITE_grad, the gradient of the logit of W, a word or #ID, or of W-W, a difference");
+  add_number<std::int64_t>(command, "--position", o->position,
+                           "The position of that logit, from the end if negative (default: the last)");
+  const auto take_rows = [o](const std::string& text) { o->rows = text; };
+  command.add_option_function<std::string>("--rows", take_rows, "Write only positions A:B of each value");
   command.add_option("--out", o->out, "The file to write: one float32 tensor per site")->required();
   finish_command(
       command, o, run_trace,

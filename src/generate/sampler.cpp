@@ -84,14 +84,6 @@ void cut(std::vector<double>& weights, double top_p, double min_p) {
   weights.erase(below, weights.end());
 }
 
-/// log Σ exp(logit), summed in the order of ids.
-double log_sum_exp(std::span<const float> logits) {
-  const double max = checked_max(logits);
-  double sum = 0;
-  for (float logit : logits) sum += math::exp(static_cast<double>(logit) - max);
-  return max + math::log(sum);
-}
-
 }  // namespace
 
 void SamplingConfig::validate() const {
@@ -138,6 +130,14 @@ std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t>
   }
   // uniform is below 1 by at least half a unit in the last place of any total, so target < total = the last sum.
   throw InternalError("sampler", "no token reached {} of {}", target, total);
+}
+
+/// log Σ exp(logit), summed in the order of ids.
+double log_sum_exp(std::span<const float> logits) {
+  const double max = checked_max(logits);
+  double sum = 0;
+  for (float logit : logits) sum += math::exp(static_cast<double>(logit) - max);
+  return max + math::log(sum);
 }
 
 std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, int n) {

@@ -1,13 +1,16 @@
 #include "inspect/recorder.h"
 
+#include <fmt/ranges.h>
 #include <fnmatch.h>
 
 #include <algorithm>
 #include <cctype>
+#include <cstring>
 #include <limits>
 #include <tuple>
 
 #include "base/error.h"
+#include "base/nearest.h"
 #include "base/text.h"
 #include "pass/pass.h"
 
@@ -43,16 +46,34 @@ SiteWrite::Range parse_range(std::string_view text, std::string_view write) {
   return {from.empty() ? 0 : parse_integer(from, write), to.empty() ? 0 : parse_integer(to, write), false, to.empty()};
 }
 
-/// The begin and the end of a range over `size` elements.
-std::pair<std::int64_t, std::int64_t> resolve(const SiteWrite& write, const SiteWrite::Range& range,
-                                              std::int64_t size) {
+/// The begin and the end of a range over axis `axis` of a value.
+std::pair<std::int64_t, std::int64_t> resolve(const SiteWrite& write, const SiteWrite::Range& range, const SiteId& id,
+                                              const Shape& shape, int axis) {
+  const std::int64_t size = shape[axis];
   if (range.whole) return {0, size};
   const std::int64_t begin = range.begin < 0 ? range.begin + size : range.begin;
   const std::int64_t end = range.open_end ? size : range.end < 0 ? range.end + size : range.end;
   if (begin < 0 || end > size || begin >= end) {
-    throw BadInput("--set", "{}: an index is out of range for a dimension of size {}", write.text, size);
+    throw BadInput("--set", "{}: an index is out of range for a dimension of size {}; {} has shape {}", write.text,
+                   size, name_of(id), to_string(shape));
   }
   return {begin, end};
+}
+
+/// The elements of the tensor of a trace that a write reads, as bytes; empty if the write has a value of its own.
+std::span<const std::byte> stored_values(const SiteWrite& write, const SiteId& id, const Shape& shape) {
+  if (write.file == nullptr) return {};
+  const auto& tensors = write.file->tensors();
+  const auto found = tensors.find(name_of(id));
+  if (found == tensors.end()) throw BadInput("--set", "{}: the file has no tensor {}", write.text, name_of(id));
+  const StoredTensor& tensor = found->second;
+  const bool fits = tensor.type == DType::f32 &&
+                    std::equal(tensor.shape.begin(), tensor.shape.end(), shape.sizes().begin(), shape.sizes().end());
+  if (!fits) {
+    throw BadInput("--set", "{}: expected a float32 tensor of shape {}, got {} [{}]", write.text, to_string(shape),
+                   tensor.dtype, fmt::join(tensor.shape, ", "));
+  }
+  return tensor.bytes;
 }
 
 /// Modifies elements [first, last) of `value`. `factor`, if it has data, is multiplied by d(new value) / d(old value).
@@ -67,8 +88,9 @@ void apply(const SiteWrite& write, const SiteId& id, const Tensor& value, std::i
   for (int i = 0; i < rank; ++i) {
     const auto given = static_cast<std::size_t>(i) < write.index.size();
     const SiteWrite::Range range = given ? write.index[static_cast<std::size_t>(i)] : SiteWrite::Range{};
-    std::tie(begin[i], end[i]) = resolve(write, range, value.shape[i]);
+    std::tie(begin[i], end[i]) = resolve(write, range, id, value.shape, i);
   }
+  const std::span<const std::byte> stored = stored_values(write, id, value.shape);
   for (std::int64_t flat = first; flat < last; ++flat) {
     bool inside = true;
     std::int64_t rest = flat;
@@ -79,7 +101,10 @@ void apply(const SiteWrite& write, const SiteId& id, const Tensor& value, std::i
     }
     if (!inside) continue;
     float& x = value.data[flat];
-    x = write.op == SiteWrite::Op::set        ? write.value
+    float from_file = 0;
+    if (!stored.empty()) std::memcpy(&from_file, stored.data() + 4 * flat, 4);
+    x = !stored.empty()                       ? from_file
+        : write.op == SiteWrite::Op::set      ? write.value
         : write.op == SiteWrite::Op::multiply ? x * write.value
                                               : x + write.value;
     if (factor.data == nullptr || write.op == SiteWrite::Op::add) continue;
@@ -172,10 +197,16 @@ std::optional<SiteId> SiteSelection::last() const {
   return last;
 }
 
+std::vector<std::string> SiteSelection::names() const {
+  std::vector<std::string> names;
+  for_each([&](const SiteId& id) { names.push_back(name_of(id)); });
+  return names;
+}
+
 SiteWrite parse_site_write(std::string_view text) {
   SiteWrite write;
   write.text = std::string(text);
-  const std::size_t equals = text.rfind('=');
+  const std::size_t file = text.find("=@"), equals = file != text.npos ? file : text.rfind('=');
   if (equals == std::string_view::npos || equals == 0) bad_write(text, "= is missing");
   std::string_view place = text.substr(0, equals);
   // An operator follows a name or an index. After a dot, * is part of the glob.
@@ -185,9 +216,14 @@ SiteWrite parse_site_write(std::string_view text) {
     write.op = place.back() == '*' ? SiteWrite::Op::multiply : SiteWrite::Op::add;
     place.remove_suffix(1);
   }
-  const auto value = number_in<decltype(write.value)>(text.substr(equals + 1));
-  if (!value) bad_write(text, "the value is not a number");
-  write.value = *value;
+  if (file != text.npos) {
+    if (write.op != SiteWrite::Op::set) bad_write(text, "values of a file replace others, with =");
+    write.file = std::make_shared<const SafetensorsFile>(SafetensorsFile::open(std::string(text.substr(file + 2))));
+  } else {
+    const auto value = number_in<decltype(write.value)>(text.substr(equals + 1));
+    if (!value) bad_write(text, "the value is not a number, or @FILE");
+    write.value = *value;
+  }
   if (place.ends_with(']')) {
     const std::size_t open = place.rfind('[');
     if (open == std::string_view::npos) bad_write(text, "] without [");
@@ -262,16 +298,26 @@ std::optional<SiteId> Recorder::last_wanted() const { return last_; }
 void Recorder::visit_gradient(Pass&, const SiteId& id, const Tensor& gradient) { receive_gradient_(id, gradient); }
 
 void Recorder::check_all_met() const {
-  for (std::size_t i = 0; i < globs_.size(); ++i) {
-    if (!glob_met_[i]) throw BadInput("--sites", "no site of this model matches {}", globs_[i]);
-  }
+  check_globs_met(false);
   check_writes_met();
+}
+
+void Recorder::check_globs_met(bool but_experts) const {
+  for (std::size_t i = 0; i < globs_.size(); ++i) {
+    const bool may_miss = but_experts && globs_[i].find("expert") != std::string::npos;
+    if (!glob_met_[i] && !may_miss) {
+      throw BadInput("--sites", "no site of this model matches {}{}", globs_[i],
+                     did_you_mean(globs_[i], selection_.names()));
+    }
+  }
 }
 
 void Recorder::check_writes_met() const {
   for (std::size_t i = 0; i < writes_.size(); ++i) {
-    if (!write_met_[i])
-      throw BadInput("--set", "{}: no site of this model matches {}", writes_[i].text, writes_[i].glob);
+    if (!write_met_[i]) {
+      throw BadInput("--set", "{}: no site of this model matches {}{}", writes_[i].text, writes_[i].glob,
+                     did_you_mean(writes_[i].glob, selection_.names()));
+    }
   }
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/safetensors.h"
 #include "model/config.h"
 #include "pass/taps.h"
 
@@ -31,6 +32,8 @@ class SiteSelection {
   std::int64_t count() const;  ///< An upper bound on the number of these sites in a pass.
   /// The last selected site in the order of a forward.
   std::optional<SiteId> last() const;
+  /// The names of all sites that the model may have, for messages.
+  std::vector<std::string> names() const;
 
  private:
   static std::size_t index(const SiteId& id);
@@ -45,7 +48,8 @@ class SiteSelection {
   std::vector<bool> chosen_;  // without sites of experts, which may be many and are matched when needed
 };
 
-/// A modification of a site: `SITE[index]=value`, `SITE[index]*=factor` or `SITE[index]+=summand`. The index has an
+/// A modification of a site: `SITE[index]=value`, `SITE[index]*=factor` or `SITE[index]+=summand`; or
+/// `SITE[index]=@FILE`, the same elements of the tensor SITE of a trace. The index has an
 /// entry for each dimension from the left: a number (from the end if negative), a range `a:b`, or `:`. Omitted entries
 /// are `:`. SITE may be a glob.
 struct SiteWrite {
@@ -62,9 +66,10 @@ struct SiteWrite {
   std::vector<Range> index;
   Op op = Op::set;
   float value = 0;
+  std::shared_ptr<const SafetensorsFile> file{};  ///< If not null, the elements are its tensor's, not `value`.
 };
 
-/// Throws BadInput if the text is malformed.
+/// Throws BadInput if the text is malformed, and as SafetensorsFile::open() does.
 SiteWrite parse_site_write(std::string_view text);
 
 /// Taps that apply writes and pass the selected values, after any write, to a receiver.
@@ -90,6 +95,8 @@ class Recorder : public Taps {
 
   /// Throws BadInput if a glob or a write has matched no site in the passes so far: the model has no such site.
   void check_all_met() const;
+  /// The same for globs, except those that name experts: a pass may not use them all.
+  void check_globs_met(bool but_experts) const;
   /// The same for writes only.
   void check_writes_met() const;
 

@@ -1,0 +1,36 @@
+// The time that passes between the sites of a forward.
+#pragma once
+
+#include <vector>
+
+#include "inspect/text_pass.h"
+
+namespace vitrine {
+
+/// The time from the site before it (of the first one: from the beginning of the pass).
+struct SiteTime {
+  SiteId site;
+  double seconds = 0;
+};
+
+/// Taps that only read the clock. They leave out the sites that change how the forward computes: divisors and
+/// normalized rows (a norm is then three ops), scores and patterns (attention then stores them), those on demand and
+/// those of single experts.
+class SiteClock : public Taps {
+ public:
+  /// Forgets the times, and begins to measure.
+  void start();
+  bool wants(const SiteId& id) const override;
+  Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) override;
+  const std::vector<SiteTime>& times() const { return times_; }
+
+ private:
+  std::vector<SiteTime> times_;
+  double last_ = 0;
+};
+
+/// The median of `repeats` passes over a text with logits at its last position. The sum over the sites is the time of
+/// the pass up to hook_logits.
+std::vector<SiteTime> site_times(const GenerateContext& context, const Tokens& tokens, int repeats = 3);
+
+}  // namespace vitrine

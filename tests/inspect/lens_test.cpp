@@ -1,0 +1,180 @@
+// The lens and the head scores, compared with float64 arithmetic on recorded values, for every golden model.
+#include "inspect/lens.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "base/error.h"
+#include "generate/score.h"
+#include "inspect/head_scores.h"
+#include "support/run.h"
+
+namespace vitrine::test {
+namespace {
+
+/// A model with the objects to run it.
+struct Runner {
+  explicit Runner(const std::string& name) : checkpoint(golden_checkpoint(name)), ids(golden_ids(name)) {
+    context = {checkpoint.model.get(), &pool, &default_kernels()};
+  }
+
+  Checkpoint checkpoint;
+  ThreadPool pool{2};
+  GenerateContext context;
+  std::vector<std::int32_t> ids;
+};
+
+/// Logits of one state, from its row, the final norm and the unembedding in float64.
+std::vector<double> logits_in_double(const Model& model, std::span<const float> state) {
+  const ModelConfig& c = model.config();
+  std::vector<double> x(state.begin(), state.end());
+  const auto element = [](const MatrixView& view, std::int64_t r, std::int64_t i) {
+    float value = 0;
+    kernels_for(Isa::scalar).widen(view.at(r, i), view.dtype, 1, &value);
+    return static_cast<double>(value);
+  };
+  if (c.final_norm) {
+    const auto d = static_cast<double>(x.size());
+    const bool centers = c.final_norm->kind == NormConfig::Kind::layer;
+    const double mean = centers ? std::accumulate(x.begin(), x.end(), 0.0) / d : 0;
+    double squares = 0;
+    for (const double v : x) squares += (v - mean) * (v - mean);
+    const double scale = std::sqrt(squares / d + static_cast<double>(c.final_norm->eps));
+    const NormParams& w = model.params().final_norm;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const auto at = static_cast<std::int64_t>(i);
+      x[i] = (x[i] - mean) / scale * (static_cast<double>(c.final_norm->weight_offset) + element(w.weight.view, 0, at));
+      if (w.bias.present()) x[i] += element(w.bias.view, 0, at);
+    }
+  }
+  const Param& unembed = c.head.tied ? model.params().embed : model.params().unembed.weight;
+  std::vector<double> logits;
+  for (std::int64_t v = 0; v < c.vocab_size; ++v) {
+    double sum = c.head.bias ? element(model.params().unembed.bias.view, 0, v) : 0;
+    for (std::size_t i = 0; i < x.size(); ++i) sum += x[i] * element(unembed.view, v, static_cast<std::int64_t>(i));
+    sum *= static_cast<double>(c.head.scale);
+    if (c.head.softcap) {
+      const auto cap = static_cast<double>(*c.head.softcap);
+      sum = cap * std::tanh(sum / cap);
+    }
+    logits.push_back(sum);
+  }
+  return logits;
+}
+
+double log_sum(const std::vector<double>& logits) {
+  double sum = 0;
+  const double most = *std::max_element(logits.begin(), logits.end());
+  for (const double x : logits) sum += std::exp(x - most);
+  return most + std::log(sum);
+}
+
+class LensOf : public testing::TestWithParam<std::string> {};
+
+TEST_P(LensOf, EveryStateMatchesFloat64) {
+  const Runner run(GetParam());
+  const Model& model = *run.checkpoint.model;
+  const Lens found = lens(run.context, run.ids, {3, {1, 2}, true});
+  Probe probe(model);
+  logits_of(model, run.ids, {.taps = &probe});
+  const auto d = static_cast<std::size_t>(model.config().output_width());
+  const auto row_of = [&](std::size_t state, std::size_t t) {
+    return std::span(probe.values.at(name_of(found.states[state])).data).subspan(t * d, d);
+  };
+  for (std::size_t t = 0; t < run.ids.size(); t += 3) {
+    const std::vector<double> last = logits_in_double(model, row_of(found.states.size() - 1, t));
+    for (std::size_t state = 0; state < found.states.size(); ++state) {
+      const std::vector<double> logits = logits_in_double(model, row_of(state, t));
+      const LensCell& cell = found.cells[state][t];
+      const double z = log_sum(logits), last_z = log_sum(last);
+      double entropy = 0, kl = 0, largest = 0;
+      for (std::size_t i = 0; i < logits.size(); ++i) {
+        entropy -= std::exp(logits[i] - z) * (logits[i] - z);
+        kl += std::exp(last[i] - last_z) * ((last[i] - last_z) - (logits[i] - z));
+        largest = std::max(largest, std::abs(logits[i]));
+      }
+      const double tolerance = 1e-5 * (1 + largest);
+      ASSERT_NEAR(cell.entropy, entropy, tolerance);
+      ASSERT_NEAR(cell.kl, kl, tolerance);
+      for (const LensToken& token : cell.tokens) {
+        ASSERT_NEAR(static_cast<double>(token.logit), logits[static_cast<std::size_t>(token.id)], tolerance);
+        ASSERT_NEAR(token.logprob, logits[static_cast<std::size_t>(token.id)] - z, tolerance);
+      }
+    }
+  }
+}
+
+TEST_P(LensOf, TheLastStateIsThePrediction) {
+  const Runner run(GetParam());
+  const Lens found = lens(run.context, run.ids, {4});
+  predict(run.context, run.ids, 4, [&](std::int64_t t, const std::vector<TokenLogprob>& top) {
+    const LensCell& cell = found.cells.back()[static_cast<std::size_t>(t)];
+    ASSERT_EQ(cell.top.size(), top.size());
+    for (std::size_t i = 0; i < top.size(); ++i) {
+      EXPECT_EQ(cell.top[i].id, top[i].id);
+      EXPECT_EQ(cell.top[i].logprob, top[i].logprob);
+    }
+    EXPECT_EQ(cell.kl, 0);
+  });
+}
+
+TEST_P(LensOf, HeadScoresMatchTheirDefinitions) {
+  const Runner run(GetParam());
+  Probe probe(*run.checkpoint.model, {"*hook_pattern"});
+  logits_of(*run.checkpoint.model, run.ids, {.taps = &probe});
+  const std::size_t n = run.ids.size();
+  for (const HeadScores& h : head_scores(run.context, run.ids)) {
+    const Value& pattern = probe.values.at("blocks." + std::to_string(h.layer) + ".attn.hook_pattern");
+    const auto p = [&](std::size_t t, std::size_t s) {
+      return static_cast<double>(pattern.data[(static_cast<std::size_t>(h.head) * n + t) * n + s]);
+    };
+    double previous = 0, first = 0, current = 0, distance = 0, entropy = 0, duplicate = 0, induction = 0, n_equal = 0;
+    for (std::size_t t = 0; t < n; ++t) {
+      bool has_equal = false;
+      for (std::size_t s = 0; s < n; ++s) {
+        distance += p(t, s) * (static_cast<double>(t) - static_cast<double>(s));
+        if (p(t, s) > 0) entropy -= p(t, s) * std::log(p(t, s));
+        if (s >= t || run.ids[s] != run.ids[t]) continue;
+        has_equal = true;
+        duplicate += p(t, s);
+        induction += p(t, s + 1);
+      }
+      n_equal += has_equal ? 1 : 0;
+      current += p(t, t);
+      if (t > 0) previous += p(t, t - 1);
+      if (t > 0) first += p(t, 0);
+    }
+    const auto all = static_cast<double>(n);
+    EXPECT_NEAR(*h.previous, previous / (all - 1), 1e-9);
+    EXPECT_NEAR(*h.first, first / (all - 1), 1e-9);
+    EXPECT_NEAR(h.current, current / all, 1e-9);
+    EXPECT_NEAR(h.distance, distance / all, 1e-9);
+    EXPECT_NEAR(h.entropy, entropy / all, 1e-9);
+    EXPECT_EQ(h.duplicate.has_value(), n_equal > 0);
+    if (n_equal == 0) continue;
+    EXPECT_NEAR(*h.duplicate, duplicate / n_equal, 1e-9);
+    EXPECT_NEAR(*h.induction, induction / n_equal, 1e-9);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Goldens, LensOf, testing::ValuesIn(golden_cases()),
+                         [](const auto& test) { return test.param; });
+
+TEST(Lens, RefusesUnknownTokensAndEmptyTexts) {
+  const Runner run("gpt2");
+  EXPECT_THROW(lens(run.context, run.ids, {1, {100000}}), BadInput);
+  EXPECT_THROW(lens(run.context, std::vector<std::int32_t>(), {1}), BadInput);
+}
+
+TEST(HeadScores, OneTokenHasNoPreviousOne) {
+  const Runner run("gpt2");
+  const std::vector<HeadScores> all = head_scores(run.context, std::vector<std::int32_t>{3});
+  ASSERT_FALSE(all.empty());
+  EXPECT_FALSE(all[0].previous || all[0].first || all[0].duplicate || all[0].induction);
+  EXPECT_EQ(all[0].current, 1);
+}
+
+}  // namespace
+}  // namespace vitrine::test
