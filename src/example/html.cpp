@@ -5,10 +5,10 @@
 #include <cmath>
 
 #include "base/markup.h"
-#include "example/arithmetic.h"
-#include "example/formula.h"
 #include "example/html_style.h"
 #include "example/render.h"
+#include "spell/arithmetic.h"
+#include "spell/formula.h"
 
 namespace vitrine {
 namespace {

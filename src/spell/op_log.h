@@ -1,0 +1,38 @@
+// Copies the values and ops of a forward while it runs.
+#pragma once
+
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "pass/ledger.h"
+#include "spell/facts.h"
+
+namespace vitrine {
+
+/// A copy of a value.
+Seen seen(const SiteId& id, const Tensor& value);
+
+/// Copies the ops of a ledger with their operands, while the forward still has them. Taps pass it every site.
+class OpLog {
+ public:
+  OpLog(const Ledger& ledger, ForwardFacts& facts) : ledger_(ledger), f_(facts) {}
+
+  void see(const SiteId& id, const Tensor& value);
+  /// Gradients arrive in reverse order.
+  void see_gradient(const SiteId& id, const Tensor& gradient);
+
+ private:
+  void take_new_ops();
+  std::size_t operand_at(const Tensor& value);
+  std::size_t add(const Tensor& value);
+
+  const Ledger& ledger_;
+  ForwardFacts& f_;
+  std::size_t taken_ = 0;
+  std::map<std::string, std::vector<std::size_t>> visits_;  // operands at each site
+  std::unordered_map<const float*, std::size_t> at_;        // memory may be reused: the last operand there
+};
+
+}  // namespace vitrine
