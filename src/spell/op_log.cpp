@@ -1,5 +1,7 @@
 #include "spell/op_log.h"
 
+#include <cstring>
+
 #include "spell/op_kinds.h"
 
 namespace vitrine {
@@ -10,7 +12,7 @@ Seen seen(const SiteId& id, const Tensor& value) {
 
 void OpLog::see(const SiteId& id, const Tensor& value) {
   take_new_ops();
-  const std::size_t operand = operand_at(value);
+  const std::size_t operand = operand_with(value);
   f_.operand_of[name_of(id)] = operand;
   visits_[name_of(id)].push_back(operand);
   f_.operands[operand].last_name = name_of(id);
@@ -48,6 +50,19 @@ void OpLog::take_new_ops() {
 std::size_t OpLog::operand_at(const Tensor& value) {
   const auto it = at_.find(value.data);
   return it != at_.end() ? it->second : add(value);
+}
+
+std::size_t OpLog::operand_with(const Tensor& value) {
+  const auto has_values = [&](const Operand& operand) {
+    return operand.value.values.size() == static_cast<std::size_t>(value.count()) &&
+           std::memcmp(operand.value.values.data(), value.data, operand.value.values.size() * sizeof(float)) == 0;
+  };
+  const auto it = at_.find(value.data);
+  if (it != at_.end() && has_values(f_.operands[it->second])) return it->second;
+  for (std::size_t i = f_.operands.size(); i-- > 0;) {
+    if (has_values(f_.operands[i])) return at_[value.data] = i;
+  }
+  return add(value);
 }
 
 std::size_t OpLog::add(const Tensor& value) {

@@ -26,6 +26,9 @@ class OpLog {
  private:
   void take_new_ops();
   std::size_t operand_at(const Tensor& value);
+  /// The operand with the elements of `value`. Between blocks a forward without a tape copies the stream to other
+  /// memory, which is no op.
+  std::size_t operand_with(const Tensor& value);
   std::size_t add(const Tensor& value);
 
   const Ledger& ledger_;

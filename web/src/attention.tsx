@@ -20,7 +20,6 @@ function Tiles(p: { l: number }) {
       <div class="name">
         layer {p.l}
         {about.window !== null && <><br />window {about.window}</>}
-        {group > 1 && <><br />{group} heads share a K/V head</>}
       </div>
       <div class="tiles" style={v ? {} : { minHeight: "9rem" }}>
         {v && Array.from({ length: about.heads }, (_, h) => {
@@ -50,12 +49,12 @@ function Steps(p: { l: number; h: number; t: number }) {
   const [raw, scores, weights] = loaded;
   if (!raw || !scores || !weights) return <p class="how">The scores of this row are not in the file. Start vitrine look with --position {p.t}, or a larger --max-size.</p>;
   const S = raw.shape[raw.shape.length - 1];
-  const from = (_: Values) => (followed ? p.h * S : (p.h * n_tokens + p.t) * S);
+  const from = followed ? p.h * S : (p.h * n_tokens + p.t) * S;
   const at = (s: number) => (followed ? [p.h, s] : [p.h, p.t, s]);
   const cap = index.layers[p.l].softcap;
-  const visible = Array.from({ length: S }, (_, s) => s).filter((s) => scores.data[from(scores) + s] > -Infinity);
-  const rows = visible.length > 20 ? [...visible].sort((a, b) => weights.data[from(weights) + b] - weights.data[from(weights) + a]).slice(0, 20).sort((a, b) => a - b) : visible;
-  const cell = (v: Values, name: string, s: number) => <td><span {...mark(name, at(s), v.data[from(v) + s], "text", true)}>{short(v.data[from(v) + s])}</span></td>;
+  const visible = Array.from({ length: S }, (_, s) => s).filter((s) => scores.data[from + s] > -Infinity);
+  const rows = visible.length > 20 ? [...visible].sort((a, b) => weights.data[from + b] - weights.data[from + a]).slice(0, 20).sort((a, b) => a - b) : visible;
+  const cell = (v: Values, name: string, s: number) => <td><span {...mark(name, at(s), v.data[from + s], "text", true)}>{short(v.data[from + s])}</span></td>;
   return (
     <>
       <h4>Row {p.t}, {token(index.ids[p.t])}: from scores to weights</h4>
@@ -68,13 +67,13 @@ function Steps(p: { l: number; h: number; t: number }) {
               {cell(raw, names[0], s)}
               {cap !== null && cell(scores, names[1], s)}
               {cell(weights, names[2], s)}
-              <td class="barcell"><span class="track"><span class="bar" style={{ width: `${100 * weights.data[from(weights) + s]}%`, background: "var(--attention)" }} {...mark(names[2], at(s), weights.data[from(weights) + s], "bar", true)} /></span></td>
+              <td class="barcell"><span class="track"><span class="bar" style={{ width: `${100 * weights.data[from + s]}%`, background: "var(--attention)" }} {...mark(names[2], at(s), weights.data[from + s], "bar", true)} /></span></td>
             </tr>
           ))}
         </tbody>
       </table>
       <p class="how">{S - visible.length > 0 ? `${S - visible.length} later or distant positions are masked: their score is −∞ and their weight 0.` : "No position is masked in this row."}{rows.length < visible.length && ` The 20 largest weights are shown, of ${visible.length}.`}</p>
-      {cap !== null && <Softcap cap={cap} name={names[0]} points={visible.map((s) => [s, raw.data[from(raw) + s]])} />}
+      {cap !== null && <Softcap cap={cap} name={names[0]} points={visible.map((s) => [s, raw.data[from + s]])} />}
     </>
   );
 }
@@ -151,7 +150,7 @@ export function AttentionFigure() {
   return (
     <Figure id="attention-maps" title="Where each head looks" wide command={commands.trace("*.attn.hook_pattern", "*.attn.hook_scores_raw", "*.attn.hook_attn_scores")}
       absent={layers.length === 0 && "This model has no attention."} sites={layers.slice(0, 1).flatMap((l) => [`${pattern(l)}[:,${P}]`, ...layers.slice(0, 8).map(pattern)])}
-      how="One map for each head: rows are the tokens that look, from top to bottom; columns are the tokens that they look at. Darker means more weight; each row adds up to 1. Select a map to enlarge it."
+      how="One map for each head: rows are the tokens that look, from top to bottom; columns are the tokens that they look at. Darker means more weight; each row adds up to 1. Heads that share keys and values have the same K/V number. Select a map to enlarge it."
       note="Attention is the only sublayer that moves information between positions. Weights above the diagonal are 0, because a token cannot see later ones.">
       {() => ({
         says: sentence(),

@@ -3,15 +3,20 @@ import { format } from "d3-format";
 import { index } from "./data";
 
 const plain = format(".3~r");
-const scientific = format(".2~e");
+const digits = format(".3r");
+const superscripts = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
-/// Three significant digits, with a true minus.
+/// Three significant digits, with a true minus; whole numbers in full.
 export function short(x: number): string {
   if (Number.isNaN(x)) return "–";
   if (!Number.isFinite(x)) return x < 0 ? "−∞" : "∞";
   const size = Math.abs(x);
-  const text = size !== 0 && (size < 1e-3 || size >= 1e6) ? scientific(size) : plain(size);
-  return (x < 0 ? "−" : "") + text;
+  const sign = x < 0 ? "−" : "";
+  if (Number.isInteger(size) && size < 1e6) return sign + size.toLocaleString("en-US");
+  if (size >= 1e-3 && size < 1e6) return sign + digits(size);
+  const [mantissa, power] = size.toExponential(2).split("e");
+  const exponent = (power.startsWith("-") ? "⁻" : "") + Array.from(power.replace(/^[+-]/, ""), (d) => superscripts[Number(d)]).join("");
+  return `${sign}${mantissa.replace(/\.00$/, "")} · 10${exponent}`;
 }
 
 export const percent = (p: number): string => {

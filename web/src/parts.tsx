@@ -161,9 +161,13 @@ export function Figure(p: FigureProps) {
       <h3>{p.title}</h3>
       {made ? (
         <>
-          <p class="says">{made.says}</p>
-          <p class="how">{p.how}</p>
-          {p.note && <aside class="note">{p.note}</aside>}
+          <div class="top">
+            <div>
+              <p class="says">{made.says}</p>
+              <p class="how">{p.how}</p>
+            </div>
+            {p.note && <p class="note">{p.note}</p>}
+          </div>
           <div class="drawing">{made.draws}</div>
           <details class="menu">
             <summary>Link, data and command</summary>

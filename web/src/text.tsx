@@ -96,7 +96,7 @@ export function DirectionsFigure() {
           says: <>The vector of {quoted(id.data[0])} is at {short((Math.acos(cosine.data[0]) * 180) / Math.PI)}° to the last vector, whose length is {short(norm)}; their product is {short(product.data[0])}.</>,
           draws: (
             <div class="panels">
-              <svg viewBox="-20 -170 400 340" role="img" aria-label="rows of the head around the last vector">
+              <svg viewBox="-20 -170 400 340" width="400" role="img" aria-label="rows of the head around the last vector">
                 <line class="axis" x1="0" y1="0" x2="360" y2="0" />
                 <path class="stream" d={`M0 0H${r * 1.6}`} stroke-width="2" />
                 <text class="ink" x={r * 1.6 + 6} y="4">last vector</text>
