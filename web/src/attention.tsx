@@ -12,11 +12,12 @@ const withMaps = () => Array.from({ length: n_layers }, (_, l) => l).filter((l) 
 function Tiles(p: { l: number }) {
   const [place, seen] = useSeen();
   const about = index.layers[p.l];
-  const loaded = useValues([pattern(p.l)], seen);
+  const isOpen = enlarged.value && layer.value === p.l;
+  const loaded = useValues([pattern(p.l)], seen || isOpen);
   const v = loaded?.[0];
   const group = about.heads / about.kv_heads;
   return (
-    <div class="layer" ref={place as never}>
+    <div class="layer" id={`layer-${p.l}`} ref={place as never}>
       <div class="name">
         layer {p.l}
         {about.window !== null && <><br />window {about.window}</>}
@@ -34,7 +35,7 @@ function Tiles(p: { l: number }) {
           );
         })}
       </div>
-      {enlarged.value && layer.value === p.l && v && <Enlarged v={v} />}
+      {isOpen && v && <Enlarged v={v} />}
     </div>
   );
 }

@@ -70,7 +70,7 @@ function onKey(e: KeyboardEvent) {
     go({ head: (head.value + (e.key === "]" ? 1 : -1) + headsOf(layer.value)) % headsOf(layer.value) });
   } else if (e.key === "Enter" && !at.matches("button, a, summary")) {
     go({ enlarged: true, cursor: [position.value, s] });
-    document.getElementById("attention-maps")?.querySelector(`.layer:nth-of-type(${layer.value + 2})`)?.scrollIntoView({ block: "nearest" });
+    (document.getElementById(`layer-${layer.value}`) ?? document.getElementById("attention-maps"))?.scrollIntoView({ block: "start" });
   } else if (e.key === "Escape") {
     if (keysShown.value) keysShown.value = false;
     else go({ enlarged: false });

@@ -1,5 +1,6 @@
 // The parts of which figures are made.
 import type { ComponentChildren } from "preact";
+import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { has, index, values, type Values } from "./data";
 import { exactly, shown, piece, short } from "./format";
@@ -93,24 +94,21 @@ function downloadPicture(id: string, figure: HTMLElement) {
   }
 }
 
+const everything = signal(false);
+for (const event of ["beforeprint", "vitrine-show-all"]) addEventListener(event, () => (everything.value = true));
+
 /// Whether an element has come near the view. Printing shows everything.
 export function useSeen() {
   const place = useRef<HTMLElement>(null);
   const [seen, setSeen] = useState(false);
+  const all = everything.value;
   useEffect(() => {
-    if (seen) return;
-    const see = () => setSeen(true);
-    const observer = new IntersectionObserver((all) => all.some((e) => e.isIntersecting) && see(), { rootMargin: "600px" });
-    observer.observe(place.current!);
-    addEventListener("beforeprint", see);
-    addEventListener("vitrine-show-all", see);
-    return () => {
-      observer.disconnect();
-      removeEventListener("beforeprint", see);
-      removeEventListener("vitrine-show-all", see);
-    };
-  }, [seen]);
-  return [place, seen] as const;
+    if (seen || all || !place.current) return;
+    const observer = new IntersectionObserver((list) => list.some((e) => e.isIntersecting) && setSeen(true), { rootMargin: "600px" });
+    observer.observe(place.current);
+    return () => observer.disconnect();
+  }, [seen, all]);
+  return [place, seen || all] as const;
 }
 
 /// The arrays `wanted`, once they have been read; those that the file lacks are undefined.

@@ -124,7 +124,7 @@ export function LedgerFigure() {
           draws: (
             <Wide label="writes to the stream">
               <table>
-                <thead><tr><th class="left">write</th><th class="left">stream before</th><th></th><th class="left">write</th><th></th><th>cosine with the end</th></tr></thead>
+                <thead><tr><th class="left">write</th><th class="left">stream before</th><td></td><th class="left">write</th><td></td><th>cosine with the end</th></tr></thead>
                 <tbody>
                   {Array.from({ length: n }, (_, i) => {
                     const at = i * n_tokens + p;

@@ -115,7 +115,7 @@ export function DirectionsFigure() {
               </svg>
               <Wide label="the dot products">
                 <table>
-                  <thead><tr><th class="left"></th><th class="left">token</th><th>length</th><th>cosine</th><th>product</th></tr></thead>
+                  <thead><tr><td></td><th class="left">token</th><th>length</th><th>cosine</th><th>product</th></tr></thead>
                   <tbody>
                     {Array.from(id.data, (v, i) => (
                       <tr key={i}>
