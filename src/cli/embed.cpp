@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/table.h"
+#include "cli/token_word.h"
 #include "inspect/embedding.h"
 
 namespace vitrine::cli {
@@ -20,23 +20,6 @@ struct EmbedOptions : Options {
 };
 
 bool is_sign(const std::string& word) { return word == "+" || word == "-"; }
-
-/// Whether `word` is an id, such as `#464`.
-bool is_id(const std::string& word) {
-  return word.starts_with('#') && word.size() > 1 && word.find_first_not_of("0123456789", 1) == std::string::npos;
-}
-
-/// The token of a word, given as text or as #ID.
-std::int32_t token_of(const Session& session, const std::string& word) {
-  if (word.empty()) throw BadInput("WORD", "expected a word, got an empty text");
-  if (is_id(word)) return parse_ids(word.substr(1), "WORD").front();
-  const std::vector<std::int32_t> ids = session.tokenizer->encode(word, SpecialTokens::none);
-  if (ids.size() == 1) return ids.front();
-  std::string pieces;
-  for (const std::int32_t id : ids) pieces += (pieces.empty() ? "" : ", ") + session.label(id);
-  const std::string hint = word.starts_with(' ') ? "" : fmt::format("; \" {}\" with a leading space may be one", word);
-  throw BadInput(word, "expected a word that is one token, got {}{}", pieces, hint);
-}
 
 /// The terms of an expression such as `king - man + woman`.
 std::vector<EmbeddingTerm> terms_of(const Session& session, const std::vector<std::string>& words) {

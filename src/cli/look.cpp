@@ -10,6 +10,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/table.h"
+#include "cli/token_word.h"
 #include "inspect/layout.h"
 #include "model/count.h"
 
@@ -19,6 +20,7 @@ namespace {
 struct LookCommand : Options {
   std::string out, max_size = "16M";
   std::optional<std::int64_t> position;
+  std::vector<std::string> words;
 };
 
 /// A number of bytes: 500000, 900K, 16M, 1G.
@@ -116,6 +118,7 @@ void run_look(const LookCommand& o) {
   };
   LookOptions options;
   options.ids = session.ids;
+  options.words = tokens_of(session, o.words);
   options.position = o.position;
   options.seed = o.seed.value_or(0);
   options.max_bytes = max_bytes;
@@ -141,6 +144,9 @@ void add_look(CLI::App& program) {
   command.add_option("--out", o->out, "The HTML file to write; it needs no other file and no network")->required();
   add_number<std::int64_t>(command, "--position", o->position,
                            "The position whose values are followed in detail (default: the last)", 0);
+  add_list(command, "--words", o->words,
+           "A word of the figures of the embedding, of one token, or #ID; may be given several times (default: the "
+           "text's)");
   command.add_option("--max-size", o->max_size, "The largest size of the file, such as 900K or 16M")
       ->capture_default_str();
   finish_command(command, o, run_look, "Example: vitrine look \"Once upon a time there was a\" --out report.html");

@@ -84,14 +84,6 @@ void cut(std::vector<double>& weights, double top_p, double min_p) {
   weights.erase(below, weights.end());
 }
 
-/// log Σ exp(logit), summed in the order of ids.
-double log_sum_exp(std::span<const float> logits) {
-  const double max = checked_max(logits);
-  double sum = 0;
-  for (float logit : logits) sum += math::exp(static_cast<double>(logit) - max);
-  return max + math::log(sum);
-}
-
 }  // namespace
 
 void SamplingConfig::validate() const {
@@ -168,6 +160,14 @@ std::vector<FunnelToken> sampling_funnel(std::span<const float> logits, std::spa
   cut(weights, 1, config.min_p);
   remove_from(FunnelToken::Removed::by_min_p);
   return tokens;
+}
+
+/// log Σ exp(logit), summed in the order of ids.
+double log_sum_exp(std::span<const float> logits) {
+  const double max = checked_max(logits);
+  double sum = 0;
+  for (float logit : logits) sum += math::exp(static_cast<double>(logit) - max);
+  return max + math::log(sum);
 }
 
 std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, int n) {

@@ -68,6 +68,9 @@ struct TokenLogprob {
 /// and for logits that sample() rejects.
 std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, int n);
 
+/// log Σ exp(logit), which log-probabilities subtract. Throws BadInput as top_logprobs() does.
+double log_sum_exp(std::span<const float> logits);
+
 /// The log-probability of one token, computed in the same way. Also throws BadInput for an `id` outside the vocabulary.
 double logprob(std::span<const float> logits, std::int32_t id);
 

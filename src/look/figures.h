@@ -19,6 +19,10 @@ void add_embedding_values(const GenerateContext& context, const Recording& r, st
 void add_rope_values(const Recording& r, LookData& data);
 /// mlp.*; nothing without a dense MLP, and for a text of one token.
 void add_mlp_values(const GenerateContext& context, const Recording& r, LookData& data);
+/// lens.*; without lens.rank for texts with many different predictions.
+void add_lens_values(const GenerateContext& context, const Recording& r, LookData& data);
+/// heads.*; NaN where a layer has fewer heads, and for means over no query.
+void add_head_values(const GenerateContext& context, const Recording& r, LookData& data);
 /// funnel.*
 void add_funnel_values(const Recording& r, const SamplingConfig& sampling, std::uint64_t seed, LookData& data);
 /// account.*, parameters.*

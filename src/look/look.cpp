@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "look/cells.h"
 #include "look/figures.h"
 
 namespace vitrine {
@@ -127,7 +128,7 @@ Json plan_json(const LookPlan& plan, bool included) {
 Look look_at(const LookSubject& subject, const LookOptions& o, const LookPlan& plan) {
   check(subject, o);
   const auto n = static_cast<std::int64_t>(o.ids.size());
-  const Recording r = record(subject.context, o.ids, o.position.value_or(n - 1), kLookTop);
+  Recording r = record(subject.context, o.ids, o.position.value_or(n - 1), kLookTop);
   Look look;
   add_text_values(r, look.data);
   add_stream_values(subject.context, r, look.data);
@@ -137,6 +138,13 @@ Look look_at(const LookSubject& subject, const LookOptions& o, const LookPlan& p
   add_funnel_values(r, o.sampling, o.seed, look.data);
   add_cost_values(subject.context, r, subject.bytes_per_weight, look.data);
   add_sites(r, plan.part(LookPart::Kind::sites).included, look.data);
+  add_lens_values(subject.context, r, look.data);
+  add_head_values(subject.context, r, look.data);
+  std::vector<CellName> trail, cells;
+  if (plan.part(LookPart::Kind::trail).included) trail = trail_of(subject.context, r);
+  if (plan.part(LookPart::Kind::cells).included) cells = largest_cells(r);
+  cells.insert(cells.end(), trail.begin(), trail.end());
+  const Json spelled = spell_cells(subject.context, r, cells, look.data);
   add_maps(r, plan.part(LookPart::Kind::maps).exact, look.maps);
 
   Json layers = Json::array();
@@ -151,6 +159,7 @@ Look look_at(const LookSubject& subject, const LookOptions& o, const LookPlan& p
                      {"vocab_size", r.facts.config->vocab_size},
                      {"d_model", r.facts.config->d_model},
                      {"max_seq_len", r.facts.config->max_seq_len},
+                     {"cells", spelled},
                      {"seed", o.seed},
                      {"sampling",
                       {{"temperature", o.sampling.temperature},

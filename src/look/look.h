@@ -31,7 +31,7 @@ struct LookOptions {
 
 /// A part of the page: its bytes are an upper bound, of the values in base64 before compression.
 struct LookPart {
-  enum class Kind : std::uint8_t { figures, rows, maps, sites };
+  enum class Kind : std::uint8_t { figures, rows, maps, trail, cells, sites };
 
   Kind kind;
   std::string what;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "inspect/layout.h"
+#include "look/cells.h"
 #include "look/figures.h"
 #include "look/look.h"
 
@@ -11,14 +12,14 @@ constexpr std::int64_t kProgramBytes = 450'000;  // the page's program, its styl
 
 std::int64_t in_base64(std::int64_t bytes) { return (bytes + 2) / 3 * 4; }
 
-struct Elements {
+struct ElementCounts {
   std::int64_t rows = 0;   // of all sites, at one position
   std::int64_t maps = 0;   // of all patterns
   std::int64_t sites = 0;  // of all sites but the logits
 };
 
-Elements count_elements(const ModelConfig& config, std::int64_t n_tokens) {
-  Elements n;
+ElementCounts count_elements(const ModelConfig& config, std::int64_t n_tokens) {
+  ElementCounts n;
   const auto add = [&](const SiteLayout& layout) {
     std::int64_t all = 1;
     for (const Extent& extent : layout.shape) {
@@ -45,7 +46,7 @@ std::string option_for(std::int64_t bytes) { return fmt::format("--max-size {}M"
 }  // namespace
 
 LookPlan plan_look(const ModelConfig& config, std::int64_t n_tokens, std::int64_t max_bytes) {
-  const Elements n = count_elements(config, n_tokens);
+  const ElementCounts n = count_elements(config, n_tokens);
   const auto layers = static_cast<std::int64_t>(config.blocks.size());
   const std::int64_t small =
       n_tokens * (kLookTop * 12 + 40) + layers * n_tokens * 48 + config.vocab_size * 24 + 120'000;
@@ -68,6 +69,9 @@ LookPlan plan_look(const ModelConfig& config, std::int64_t n_tokens, std::int64_
     maps.bytes = std::min(in_base64(n.maps / 2), std::max<std::int64_t>(max_bytes - used, 0));
     used += maps.bytes;
   }
+  add(LookPart::Kind::trail, "how the predicted logit was made", in_base64(trail_bytes(config)), false);
+  add(LookPart::Kind::cells, "how the largest values of every site were made", in_base64(largest_cells_bytes(config)),
+      false);
   add(LookPart::Kind::sites, "every site at all positions, except logits", in_base64(4 * n.sites), false);
   return plan;
 }

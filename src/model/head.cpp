@@ -179,6 +179,11 @@ Tensor normed_rows(Pass& p, const ModelConfig& c, const ModelParams& w, const Te
   return norm(p, BlockSite{-1, c.stack()}(Norm::final), c.final_norm, w.final_norm, rows);
 }
 
+/// The input of the unembedding, from rows of the stream.
+Tensor unembed_in(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor& rows) {
+  return p.tap(top(Site::unembed_in), transform(p, c.head, w, normed_rows(p, c, w, rows)));
+}
+
 /// Adds the losses of the next sentences to p.training.result, and sets their gradients.
 void learn_next_sentences(Pass& p, const Tensor& logits) {
   const LossRequest& request = *p.training.loss;
@@ -220,7 +225,7 @@ void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor&
   if (p.training.loss != nullptr) numbers = rows_with_loss(p, c, x.rows());
   for (std::int64_t i = 0; i < rows.rows() && p.training.loss == nullptr; ++i) numbers.push_back(row_of_logits(p, i));
   const Exchanged<RowsOfValue> chosen(p.rows, {c.stack(), numbers});
-  const Tensor normed = p.tap(top(Site::unembed_in), transform(p, c.head, w, normed_rows(p, c, w, rows)));
+  const Tensor normed = unembed_in(p, c, w, rows);
 
   const bool tapped = p.wants(top(Site::unembed_out)) || p.wants(top(Site::logits)) || p.wants(top(Site::loss));
   // In a dry run the ledger has one entry for all rows.
@@ -248,6 +253,12 @@ void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor&
     deliver(p, first, here, logits);
     if (p.is_taped()) p.training.tape->unwind(mark);
   }
+}
+
+Tensor head_logits(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor& rows,
+                   std::span<const std::int64_t> numbers) {
+  const Exchanged<RowsOfValue> chosen(p.rows, {c.stack(), numbers});
+  return unembed(p, c.head, w, unembed_in(p, c, w, rows), numbers);
 }
 
 }  // namespace vitrine

@@ -14,4 +14,9 @@ namespace vitrine {
 /// group are in memory. `ids` are the tokens of the rows of x, of which each predicts the next.
 void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor& x, std::span<const std::int32_t> ids);
 
+/// The logits `[n, vocab_size]` of rows `[n, d_model]` of a stream, as run_head computes them. They belong to rows
+/// `numbers` of the pass.
+Tensor head_logits(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor& rows,
+                   std::span<const std::int64_t> numbers);
+
 }  // namespace vitrine

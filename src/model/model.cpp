@@ -89,6 +89,11 @@ void Model::forward(Pass& p, const Tokens& tokens) const {
   }
 }
 
+Tensor Model::head(Pass& p, const Tensor& rows, std::span<const std::int64_t> numbers) const {
+  if (!config_.has_head) throw Unsupported("logits", "the model has no head, so it has no logits");
+  return head_logits(p, config_, params_, rows, numbers);
+}
+
 /// `[S, d_encoder]`: the encoder's output for the source rows; no data if the pass has none. Sets the last states of
 /// the layers of a recurrent encoder.
 Tensor Model::encode(Pass& p, const Tokens& tokens, SharedStates& states) const {

@@ -35,6 +35,11 @@ class Model {
   /// a pass with taps, a tape or a loss; Interrupted. If a pass throws, discard its caches.
   void forward(Pass& p, const Tokens& tokens) const;
 
+  /// The last step of forward() on any rows `[n, d_model]` of a stream: final norm, transform, unembedding, scale and
+  /// softcap. Returns their logits `[n, vocab_size]`, in the pass's arena. `numbers`: the rows of the pass that they
+  /// belong to. Throws Unsupported if the model has no head, NotFinite as forward() does.
+  Tensor head(Pass& p, const Tensor& rows, std::span<const std::int64_t> numbers) const;
+
   /// Runs `tokens` forward and backward: adds the losses to p.training.result, and the gradients of parameters to those
   /// of the tape. Throws as forward() does, and Unsupported if an op has no backward. If it throws, discard the tape.
   void learn(Pass& p, const Tokens& tokens) const;

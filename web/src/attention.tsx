@@ -1,9 +1,9 @@
 // Every attention map, and one enlarged.
 import { useEffect, useRef } from "preact/hooks";
-import { has, index, read, type Values } from "./data";
+import { has, index, type Values } from "./data";
 import { Chip, Figure, Map_, Ramp, mark, useSeen, useValues } from "./parts";
 import { exactly, percent, quoted, short, token } from "./format";
-import { cursor, enlarged, go, head, headsOf, layer, n_layers, n_tokens, position } from "./state";
+import { cursor, enlarged, go, head, layer, n_layers, n_tokens, position } from "./state";
 import * as commands from "./commands";
 
 const pattern = (l: number) => `blocks.${l}.attn.hook_pattern`;
@@ -130,19 +130,15 @@ function Enlarged(p: { v: Values }) {
   );
 }
 
-/// The head whose weight on the token before is largest, of the maps that have been read.
-function sentence() {
-  const best = { l: 0, h: 0, share: -1, what: "" };
-  for (let l = 0; l < n_layers; ++l) {
-    const v = read(pattern(l));
-    if (!v || v.shape[1] !== n_tokens || n_tokens < 2) continue;
-    for (let h = 0; h < headsOf(l); ++h) {
-      let sum = 0;
-      for (let t = 1; t < n_tokens; ++t) sum += v.data[(h * n_tokens + t) * n_tokens + t - 1];
-      if (sum / (n_tokens - 1) > best.share) Object.assign(best, { l, h, share: sum / (n_tokens - 1) });
-    }
-  }
-  return best.share < 0 ? <>Every head of every layer decides anew, at each position, where to read from.</> : <>Head {best.l}.{best.h} looks at the token before with {percent(best.share)} of its weight.</>;
+/// The flattest and the most decided head.
+function sentence(entropy: Values) {
+  const H = entropy.shape[1];
+  let sharp = 0, flat = 0;
+  entropy.data.forEach((x, i) => {
+    if (x < entropy.data[sharp]) sharp = i;
+    if (x > entropy.data[flat]) flat = i;
+  });
+  return <>Head {Math.floor(sharp / H)}.{sharp % H} is the most decided, with a mean entropy of {short(entropy.data[sharp])} nats; head {Math.floor(flat / H)}.{flat % H} spreads its weight most ({short(entropy.data[flat])}).</>;
 }
 
 export function AttentionFigure() {
@@ -150,11 +146,11 @@ export function AttentionFigure() {
   const P = index.position;
   return (
     <Figure id="attention-maps" title="Where each head looks" wide command={commands.trace("*.attn.hook_pattern", "*.attn.hook_scores_raw", "*.attn.hook_attn_scores")}
-      absent={layers.length === 0 && "This model has no attention."} sites={layers.slice(0, 1).flatMap((l) => [`${pattern(l)}[:,${P}]`, ...layers.slice(0, 8).map(pattern)])}
+      absent={layers.length === 0 && "This model has no attention."} sites={["heads.entropy", ...layers.slice(0, 1).map((l) => `${pattern(l)}[:,${P}]`)]}
       how="One map for each head: rows are the tokens that look, from top to bottom; columns are the tokens that they look at. Darker means more weight; each row adds up to 1. Heads that share keys and values have the same K/V number. Select a map to enlarge it."
       note="Attention is the only sublayer that moves information between positions. Weights above the diagonal are 0, because a token cannot see later ones.">
-      {() => ({
-        says: sentence(),
+      {([entropy]) => ({
+        says: sentence(entropy),
         draws: <><div class="how"><Ramp low="0" high="1" /></div>{layers.map((l) => <Tiles key={l} l={l} />)}</>,
       })}
     </Figure>

@@ -44,7 +44,22 @@ export interface Part {
   option: string;
 }
 
+/// A value with its formula and operands. The operands' values are the array `cell:` + name, group after group.
+export interface CellAbout {
+  name: string;
+  site: string;
+  value: number;
+  result?: number;
+  formula?: string;
+  text?: string;
+  file?: string;
+  op?: string;
+  groups?: { of: string; first: number; step: number; n: number; shape: number[] }[];
+  parents?: string[];
+}
+
 export interface Index {
+  cells: CellAbout[];
   model: string;
   description: string;
   params: number;
@@ -121,6 +136,12 @@ export async function values(name: string): Promise<Values> {
   const found = decode(e, await blocks.get(e.block)!);
   arrays.set(name, found);
   return found;
+}
+
+/// All arrays of a block that has been read.
+export async function readBlock(of: string) {
+  const first = entries.get(of);
+  if (first) await Promise.all(index.values.filter((e) => e.block === first.block).map((e) => values(e.name)));
 }
 
 /// An array that has been read already.

@@ -12,6 +12,8 @@ import { AttentionFigure } from "./attention";
 import { QLengthFigure, RotaryPairFigure, WavelengthsFigure } from "./rotary";
 import { ActivationFigure, MlpGatedFigure, MlpGatedReluFigure, MlpLinearFigure, MlpRegionsFigure, MlpReluFigure, MlpSlicesFigure } from "./mlp";
 import { AccountFigure, ArchitectureFigure, ConfigFigure, ParametersFigure } from "./model";
+import { CellFigure, termsOf } from "./cells";
+import { HeadsFigure, LensFigure } from "./lens";
 import { FunnelFigure } from "./funnel";
 import { SitesFigure } from "./sites";
 
@@ -20,10 +22,10 @@ type Section = { id: string; title: string; about: string; figures: [string, str
 const sections: Section[] = [
   { id: "reading", title: "Reading and predicting", about: "A language model reads tokens and gives, at every position, a probability to each token that could follow.", figures: [["text", "The text", TextFigure], ["predictions", "Predictions", PredictionsFigure], ["funnel", "Sampling", FunnelFigure]] },
   { id: "embedding", title: "From tokens to vectors", about: "Each token becomes a vector; at the end, the last vector is compared with the vector of every token.", figures: [["embedding-cosine", "Cosines", CosineFigure], ["neighbours", "Neighbours", NeighboursFigure], ["directions", "Logits", DirectionsFigure]] },
-  { id: "attention", title: "Attention", about: "In every layer, each head reads from earlier positions.", figures: [["attention-maps", "All maps", AttentionFigure], ["rotary-pair", "Rotation", RotaryPairFigure], ["wavelengths", "Wavelengths", WavelengthsFigure], ["q-length", "Queries", QLengthFigure]] },
-  { id: "stream", title: "The stream", about: "Between the layers runs one vector per position, to which attention and MLPs add.", figures: [["ledger", "Ledger", LedgerFigure], ["update-scale", "Updates", UpdateScaleFigure], ["norm-growth", "Norms", NormGrowthFigure], ["final-norm", "Final norm", FinalNormFigure]] },
+  { id: "attention", title: "Attention", about: "In every layer, each head reads from earlier positions.", figures: [["attention-maps", "All maps", AttentionFigure], ["heads", "Head scores", HeadsFigure], ["rotary-pair", "Rotation", RotaryPairFigure], ["wavelengths", "Wavelengths", WavelengthsFigure], ["q-length", "Queries", QLengthFigure]] },
+  { id: "stream", title: "The stream", about: "Between the layers runs one vector per position, to which attention and MLPs add.", figures: [["lens", "Logit lens", LensFigure], ["ledger", "Ledger", LedgerFigure], ["update-scale", "Updates", UpdateScaleFigure], ["norm-growth", "Norms", NormGrowthFigure], ["final-norm", "Final norm", FinalNormFigure]] },
   { id: "mlp", title: "Inside an MLP", about: "An MLP works on each position alone. Three of its units can be drawn as a surface.", figures: [["mlp-linear", "Linear", MlpLinearFigure], ["mlp-regions", "Regions", MlpRegionsFigure], ["mlp-relu", "ReLU", MlpReluFigure], ["mlp-gated-relu", "Gated ReLU", MlpGatedReluFigure], ["mlp-gated", "The model’s own", MlpGatedFigure], ["mlp-slices", "Slices", MlpSlicesFigure], ["activation", "Activation", ActivationFigure]] },
-  { id: "model", title: "The model", about: "What it consists of, and what it costs.", figures: [["architecture", "Architecture", ArchitectureFigure], ["config", "Config", ConfigFigure], ["parameters", "Parameters", ParametersFigure], ["account", "Cost", AccountFigure], ["sites", "Any value", SitesFigure]] },
+  { id: "model", title: "The model", about: "What it consists of, and what it costs.", figures: [["architecture", "Architecture", ArchitectureFigure], ["config", "Config", ConfigFigure], ["parameters", "Parameters", ParametersFigure], ["account", "Cost", AccountFigure], ["cell", "One number", CellFigure], ["sites", "Any value", SitesFigure]] },
 ];
 
 const anchor = (id: string) => (e: Event) => {
@@ -123,7 +125,14 @@ function Page() {
 const figure = followLink();
 let ready!: () => void;
 const whenReady = new Promise<void>((done) => (ready = done));
-Object.assign(window, { vitrine: { ready: whenReady, names, values, state, go } });
+/// How a value was made; rejects for a value that is not spelled in this file.
+async function cell(name: string) {
+  const c = index.cells.find((x) => x.name === name);
+  if (!c) throw new Error(`${name} is not spelled in this file`);
+  const terms = c.groups ? termsOf(c, await values(`cell:${name}`)) : [];
+  return { value: c.value, formula: c.formula ?? "", terms, result: c.result ?? c.value, parents: c.parents ?? [] };
+}
+Object.assign(window, { vitrine: { ready: whenReady, names, values, cell, state, go } });
 const root = document.getElementById("page")!;
 root.replaceChildren();
 render(<Page />, root);

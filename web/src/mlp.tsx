@@ -1,8 +1,8 @@
 // A real slice of an MLP: 2 inputs, 3 units, 2 outputs.
-import { index, read, type Values } from "./data";
-import { Figure, mark } from "./parts";
+import { index, type Values } from "./data";
+import { Figure, mark, spread } from "./parts";
 import { short } from "./format";
-import { css, signOf, textOn } from "./color";
+import { css, signOf } from "./color";
 import { dark } from "./state";
 import { line } from "d3-shape";
 import * as commands from "./commands";
@@ -19,7 +19,7 @@ function Surface(p: { v: Values; site: string }) {
   void dark.value;
   const { data } = p.v;
   const most = Math.max(...Array.from(data, Math.abs), 1e-12);
-  const project = (i: number, j: number, z: number) => [150 + (i - j) * 3.1, 120 + (i + j) * 1.55 - (z / most) * 70 - 62];
+  const project = (i: number, j: number, z: number) => [150 + (i - j) * 3.2, 96 + (i + j - 40) * 1.9 - (z / most) * 60];
   const step = 2;
   const quads = [];
   for (let i = 0; i + step < N; i += step) {
@@ -30,9 +30,9 @@ function Surface(p: { v: Values; site: string }) {
     }
   }
   return (
-    <svg viewBox="0 -20 300 220" width="300" role="img" aria-label={p.site}>
+    <svg viewBox="0 -30 300 240" width="360" role="img" aria-label={p.site}>
       {quads}
-      <text x="20" y="150">x₁</text><text x="272" y="150">x₂</text><text x="150" y="196" text-anchor="middle">± {short(most)}</text>
+      <text x="70" y="156" text-anchor="end">x₂</text><text x="232" y="156">x₁</text><text x="150" y="206" text-anchor="middle">± {short(most)}</text>
     </svg>
   );
 }
@@ -56,7 +56,7 @@ export function MlpRegionsFigure() {
   const inner = gated ? "mlp.gate" : "mlp.up";
   return (
     <Figure id="mlp-regions" title="Which units are open where" command={command} sites={[inner, "mlp.units"]} absent={absent}
-      how="Each line is where the input of one unit is zero; the unit is open on the side of its number. The regions between the lines are the flat pieces of the folded plane. The dots are the vectors of the followed position, at (1, 0), and of the one before it, projected.">
+      how="Each line is where the input of one unit is zero; the unit is open on the side of its number. The regions between the lines are the flat pieces of the folded plane. The dot is the vector of the followed position, at (1, 0).">
       {([w, units]) => ({
         says: <>The three units are {Array.from(units.data).join(", ")} of layer {layer}.</>,
         draws: (
@@ -67,7 +67,7 @@ export function MlpRegionsFigure() {
               const l = Math.hypot(a, b) || 1;
               const [dx, dy] = [(-b / l) * 168, (a / l) * 168];
               const k = Math.min(1, 120 / Math.max(Math.abs(dx), Math.abs(dy)));
-              return <g key={u}><line class="mlp" stroke-width="1.5" x1={-dx * k} y1={dy * k} x2={dx * k} y2={-dy * k} {...mark(inner, [u, 0], a, "dot")} /><text class="ink" x={dx * k * 0.8 + (a / l) * 14} y={-dy * k * 0.8 - (b / l) * 14 + 4} text-anchor="middle">{units.data[u]}</text></g>;
+              return <g key={u}><line class="mlp" stroke-width="1.5" x1={-dx * k} y1={dy * k} x2={dx * k} y2={-dy * k} {...mark(inner, [u, 0], a, "dot")} /><text class="ink" x={dx * k * (0.9 - 0.28 * u) + (a / l) * 16} y={-dy * k * (0.9 - 0.28 * u) - (b / l) * 16 + 4} text-anchor="middle">{units.data[u]}</text></g>;
             })}
             <circle class="dot stream" cx="60" cy="0" r="4" /><text x="60" y="18" text-anchor="middle">x</text><text x="126" y="4">x₁</text><text x="0" y="136" text-anchor="middle">x₂</text>
           </svg>
@@ -84,6 +84,7 @@ export function MlpSlicesFigure() {
       how="The output along x₂, with x₁ held at −1, 0 and 1.">
       {([v]) => {
         const most = Math.max(...Array.from(v.data, Math.abs), 1e-12);
+        const ends = spread([10, 20, 30].map((i) => 100 - (v.data[i * N + N - 1] / most) * 90));
         const x = (j: number) => 40 + j * 10, y = (z: number) => 100 - (z / most) * 90;
         return {
           says: <>At the vector of the followed position, x₁ = 1 and x₂ = 0, the output is {short(v.data[30 * N + 20])}.</>,
@@ -94,7 +95,7 @@ export function MlpSlicesFigure() {
                 <g key={i}>
                   <path class="mlp" opacity={0.4 + 0.3 * k} d={line<number>((_, j) => x(j), (z) => y(z))(Array.from(v.data.slice(i * N, i * N + N)))!} />
                   <circle class="dot mlp" cx={x(N - 1)} cy={y(v.data[i * N + N - 1])} r="3" {...mark(site, [i, N - 1], v.data[i * N + N - 1], "dot")} />
-                  <text class="ink" x={x(N - 1) + 8} y={y(v.data[i * N + N - 1]) + 4}>x₁ = {i / 10 - 2}</text>
+                  <text class="ink" x={x(N - 1) + 8} y={ends[k] + 4}>x₁ = {short(i / 10 - 2)}</text>
                 </g>
               ))}
             </svg>
@@ -130,4 +131,3 @@ export function ActivationFigure() {
     </Figure>
   );
 }
-void read; void textOn;

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { has, index, values, type Values } from "./data";
+import { has, index, readBlock, values, type Values } from "./data";
 import { exactly, shown, piece, short } from "./format";
 import { css, magnitudeOf } from "./color";
 import { dark, fragment, go, hovered, position } from "./state";
@@ -118,7 +118,7 @@ export function useValues(wanted: string[], active: boolean): (Values | undefine
   useEffect(() => {
     if (!active) return;
     let current = true;
-    Promise.all(wanted.map((n) => (has(n) ? values(n) : Promise.resolve(undefined)))).then((list) => current && setFound({ key, list }));
+    Promise.all(wanted.map(async (n) => (n.startsWith("cell:") && (await readBlock(n)), has(n) ? values(n) : undefined))).then((list) => current && setFound({ key, list }));
     return () => {
       current = false;
     };
@@ -233,3 +233,11 @@ export function Map_(p: { site: string; at: string; rows: number; cols: number; 
 }
 
 export const magnitudeCss = (x: number) => css(magnitudeOf(x));
+
+/// The heights of labels, moved apart so that none covers another.
+export function spread(heights: number[], gap = 15): number[] {
+  const order = heights.map((_, i) => i).sort((a, b) => heights[a] - heights[b]);
+  const result = [...heights];
+  for (let k = 1; k < order.length; ++k) result[order[k]] = Math.max(result[order[k]], result[order[k - 1]] + gap);
+  return result;
+}

@@ -3,8 +3,8 @@ import { line } from "d3-shape";
 import { scaleLinear, scaleLog } from "d3-scale";
 import { extent } from "d3-array";
 import { index } from "./data";
-import { Figure, Num, Wide, mark } from "./parts";
-import { short } from "./format";
+import { Figure, Num, Wide, mark, spread } from "./parts";
+import { short, token } from "./format";
 import { go, n_layers, n_tokens, position } from "./state";
 import * as commands from "./commands";
 
@@ -19,6 +19,7 @@ export function UpdateScaleFigure() {
       {([v]) => {
         const x = scaleLinear([-0.5, n_layers - 0.5], [LEFT, W - 90]);
         const y = scaleLinear([0, 1], [H - BOTTOM, 12]);
+        const ends = spread([0, 1].map((s) => y(v.data[2 * n_layers - 2 + s])));
         let best = 0;
         v.data.forEach((s, i) => { if (s > v.data[best]) best = i; });
         return {
@@ -28,7 +29,7 @@ export function UpdateScaleFigure() {
               {[0, 0.25, 0.5, 0.75, 1].map((t) => <g key={t}><line class="axis" x1={LEFT} x2={W - 90} y1={y(t)} y2={y(t)} /><text x={LEFT - 8} y={y(t) + 4} text-anchor="end">{t}</text></g>)}
               {[0, 1].map((s) => <path key={s} class={kind(s)} opacity="0.5" d={line<number>((l) => x(l), (l) => y(v.data[2 * l + s]))(Array.from({ length: n_layers }, (_, l) => l))!} />)}
               {Array.from(v.data, (s, i) => <circle key={i} class={`dot ${kind(i)}`} cx={x(Math.floor(i / 2))} cy={y(s)} r="4" {...mark("update_scale", [Math.floor(i / 2), i % 2], s, "dot")} />)}
-              {[0, 1].map((s) => <text key={s} class={kind(s)} x={x(n_layers - 1) + 12} y={y(v.data[2 * n_layers - 2 + s]) + 4 + (s ? 0 : Math.abs(y(v.data[2 * n_layers - 2]) - y(v.data[2 * n_layers - 1])) < 14 ? -14 : 0)}>{s ? "MLP" : "attention"}</text>)}
+              {[0, 1].map((s) => <text key={s} class={kind(s)} x={x(n_layers - 1) + 12} y={ends[s] + 4}>{s ? "MLP" : "attention"}</text>)}
               {Array.from({ length: n_layers }, (_, l) => (n_layers <= 14 || l % 4 === 0) && <text key={l} x={x(l)} y={H - 8} text-anchor="middle">{l}</text>)}
               <text x={W - 84} y={H - 8}>layer</text>
             </svg>
@@ -106,8 +107,6 @@ export function FinalNormFigure() {
     </Figure>
   );
 }
-
-import { token } from "./format";
 const tokenAt = (t: number) => token(index.ids[t]);
 
 export function LedgerFigure() {

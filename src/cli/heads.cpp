@@ -1,0 +1,98 @@
+// vitrine heads: what each attention head attends to.
+#include <fmt/format.h>
+
+#include <random>
+
+#include "base/rng.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/table.h"
+#include "inspect/head_scores.h"
+
+namespace vitrine::cli {
+namespace {
+
+struct HeadsArguments : Options {
+  std::int64_t repeated = 0;
+};
+
+/// N random tokens, twice.
+std::vector<std::int32_t> repeated_ids(std::int64_t n, std::int64_t vocab_size, std::uint64_t seed) {
+  std::vector<std::int32_t> ids;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double draw = uniform(seed, 0, static_cast<std::uint64_t>(i));
+    ids.push_back(static_cast<std::int32_t>(draw * static_cast<double>(vocab_size)));
+  }
+  ids.reserve(2 * ids.size());
+  ids.insert(ids.end(), ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(n));
+  return ids;
+}
+
+Session open_repeated(const HeadsArguments& o, std::uint64_t seed) {
+  if (o.has_ids || o.positionals > 1) throw CLI::ValidationError("--repeated", "draws its tokens: give no TEXT");
+  Session session = open_model(o, o.positionals == 1 ? o.first : "", false);
+  if (session.has_encoder()) throw Unsupported("--repeated", "the model is an encoder–decoder: give TEXT and --target");
+  session.ids = repeated_ids(o.repeated, session.checkpoint.model->config().vocab_size, seed);
+  return session;
+}
+
+Json to_json(const HeadScores& h) {
+  const auto or_null = [](const auto& value) { return value ? Json(*value) : Json(); };
+  return {{"layer", h.layer},
+          {"head", h.head},
+          {"kv_head", h.kv_head},
+          {"window", or_null(h.window)},
+          {"previous", or_null(h.previous)},
+          {"first", or_null(h.first)},
+          {"current", h.current},
+          {"duplicate", or_null(h.duplicate)},
+          {"induction", or_null(h.induction)},
+          {"distance", h.distance},
+          {"entropy", h.entropy}};
+}
+
+void run_heads(const HeadsArguments& o) {
+  const std::uint64_t seed = o.seed ? *o.seed : std::random_device()();
+  const Session session = o.repeated > 0 ? open_repeated(o, seed) : open_full_session(o);
+  const std::vector<HeadScores> all = head_scores(session.context(o), session.tokens());
+  if (o.json) {
+    Json heads = Json::array();
+    for (const HeadScores& h : all) heads.push_back(to_json(h));
+    Json object = {{"ids", session.rows()}, {"heads", heads}};
+    if (o.repeated > 0) object["seed"] = seed;
+    return print_json(object);
+  }
+  std::vector<Table::Column> columns;
+  for (const char* name :
+       {"head", "K/V", "window", "previous", "first", "current", "duplicate", "induction", "distance", "entropy"}) {
+    columns.push_back({name, Table::Align::right});
+  }
+  Table table(columns);
+  const auto text = [](const std::optional<double>& value) { return value ? fmt::format("{:.3f}", *value) : "-"; };
+  for (const HeadScores& h : all) {
+    table.add({fmt::format("{}.{}", h.layer, h.head), std::to_string(h.kv_head),
+               h.window ? std::to_string(*h.window) : "-", text(h.previous), text(h.first), text(h.current),
+               text(h.duplicate), text(h.induction), fmt::format("{:.2f}", h.distance), text(h.entropy)});
+  }
+  print(table.text());
+}
+
+}  // namespace
+
+void add_heads(CLI::App& program) {
+  CLI::App& command = *program.add_subcommand("heads", "Show what each attention head attends to");
+  const auto o = std::make_shared<HeadsArguments>();
+  add_model_and_text(command, *o);
+  add_second_input(command, *o);
+  add_number<std::int64_t>(command, "--repeated", o->repeated, "Instead of TEXT: N random tokens (--seed), twice", 1,
+                           1 << 24);
+  finish_command(
+      command, o, run_heads,
+      "Means over the queries of a text: the weight on the previous token, on the first and on the token itself, on\n"
+      "earlier equal tokens (duplicate), on the tokens right after those (induction); the distance in tokens, and the\n"
+      "entropy in nats. - where no query has such a token.\n"
+      "Example: vitrine heads gpt2/ --repeated 25 --seed 1");
+}
+
+}  // namespace vitrine::cli
