@@ -34,11 +34,11 @@ void OpLog::take_new_ops() {
     if (kind_of(op) == nullptr && from.inputs.empty()) continue;  // not an op of the tape
     if (op.param.empty() && from.op.starts_with("embed")) op.param = from.name + ".weight";
     if (from.op == "row_range" && from.output.count() == from.inputs[0].count()) {  // a copy
-      at_[from.output.data] = operand_at(from.inputs[0]);
+      at_[from.output.data] = operand_with(from.output);
       continue;
     }
     for (const Tensor& input : from.inputs) {
-      op.inputs.push_back(operand_at(input));
+      op.inputs.push_back(input_at(input, from.output));
       f_.operands[op.inputs.back()].uses.emplace_back(f_.ops.size(), op.inputs.size() - 1);
     }
     op.output = add(from.output);
@@ -52,7 +52,7 @@ std::size_t OpLog::operand_at(const Tensor& value) {
   return it != at_.end() ? it->second : add(value);
 }
 
-std::size_t OpLog::operand_with(const Tensor& value) {
+std::optional<std::size_t> OpLog::find(const Tensor& value) const {
   const auto has_values = [&](const Operand& operand) {
     return operand.value.values.size() == static_cast<std::size_t>(value.count()) &&
            std::memcmp(operand.value.values.data(), value.data, operand.value.values.size() * sizeof(float)) == 0;
@@ -60,9 +60,20 @@ std::size_t OpLog::operand_with(const Tensor& value) {
   const auto it = at_.find(value.data);
   if (it != at_.end() && has_values(f_.operands[it->second])) return it->second;
   for (std::size_t i = f_.operands.size(); i-- > 0;) {
-    if (has_values(f_.operands[i])) return at_[value.data] = i;
+    if (has_values(f_.operands[i])) return i;
   }
-  return add(value);
+  return std::nullopt;
+}
+
+std::size_t OpLog::operand_with(const Tensor& value) {
+  const std::optional<std::size_t> found = find(value);
+  return found ? at_[value.data] = *found : add(value);
+}
+
+std::size_t OpLog::input_at(const Tensor& value, const Tensor& output) {
+  if (value.data == output.data) return operand_at(value);
+  const std::optional<std::size_t> found = find(value);
+  return found ? *found : operand_at(value);
 }
 
 std::size_t OpLog::add(const Tensor& value) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -26,6 +27,10 @@ class OpLog {
  private:
   void take_new_ops();
   std::size_t operand_at(const Tensor& value);
+  /// The last operand with the elements of `value`.
+  std::optional<std::size_t> find(const Tensor& value) const;
+  /// The operand of an input; an op that computes in place has overwritten it by its output.
+  std::size_t input_at(const Tensor& value, const Tensor& output);
   /// The operand with the elements of `value`. Between blocks a forward without a tape copies the stream to other
   /// memory, which is no op.
   std::size_t operand_with(const Tensor& value);
