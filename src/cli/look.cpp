@@ -21,6 +21,7 @@ struct LookCommand : Options {
   std::string out, max_size = "16M";
   std::optional<std::int64_t> position;
   std::vector<std::string> words;
+  std::optional<std::string> corrupted;
 };
 
 /// A number of bytes: 500000, 900K, 16M, 1G.
@@ -91,6 +92,12 @@ Json about_json(const LookCommand& o, const Session& session) {
           {"arguments", (is_default ? "--ids " : quoted(path) + " --ids ") + ids}};
 }
 
+/// A second text as ids, with the special tokens of the first.
+std::vector<std::int32_t> encoded(const Session& session, const LookCommand& o, const std::string& text) {
+  if (session.tokenizer == nullptr) throw BadInput("--corrupted", "expected a model with a tokenizer");
+  return session.tokenizer->encode(text, o.no_special ? SpecialTokens::none : SpecialTokens::apply);
+}
+
 void print_plan(const LookPlan& plan) {
   Table table({{"part"}, {"at most", Table::Align::right}, {""}});
   for (const LookPart& part : plan.parts) {
@@ -119,6 +126,7 @@ void run_look(const LookCommand& o) {
   LookOptions options;
   options.ids = session.ids;
   options.words = tokens_of(session, o.words);
+  if (o.corrupted) options.corrupted = encoded(session, o, *o.corrupted);
   options.position = o.position;
   options.seed = o.seed.value_or(0);
   options.max_bytes = max_bytes;
@@ -147,6 +155,8 @@ void add_look(CLI::App& program) {
   add_list(command, "--words", o->words,
            "A word of the figures of the embedding, of one token, or #ID; may be given several times (default: the "
            "text's)");
+  command.add_option("--corrupted", o->corrupted,
+                     "Another text with as many tokens: shows which values of TEXT restore its prediction in it");
   command.add_option("--max-size", o->max_size, "The largest size of the file, such as 900K or 16M")
       ->capture_default_str();
   finish_command(command, o, run_look, "Example: vitrine look \"Once upon a time there was a\" --out report.html");

@@ -25,7 +25,7 @@ class LookData {
   void add(const std::string& block, const std::string& name, const Sizes& shape, std::span<const float> values);
   void add(const std::string& block, const std::string& name, const Sizes& shape, std::span<const double> values);
   void add(const std::string& block, const std::string& name, const Sizes& shape, std::span<const std::int32_t> values);
-  /// Adds numbers from 0 to 1 with 8 bits each, as `u8`: n stands for (n / 255)². Such an array is not exact.
+  /// Adds numbers from 0 to 1 with 8 bits each, as `u8`: n means (n / 255)². Such an array is not exact.
   void add_picture(const std::string& block, const std::string& name, const Sizes& shape,
                    std::span<const float> values);
   /// Names the rows of the last array.

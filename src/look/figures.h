@@ -23,6 +23,11 @@ void add_mlp_values(const GenerateContext& context, const Recording& r, LookData
 void add_lens_values(const GenerateContext& context, const Recording& r, LookData& data);
 /// heads.*; NaN where a layer has fewer heads, and for means over no query.
 void add_head_values(const GenerateContext& context, const Recording& r, LookData& data);
+/// attribution.*, for the most likely token after the followed position. Throws Unsupported as attribute() does.
+void add_attribution_values(const GenerateContext& context, const Recording& r, LookData& data);
+/// patch.*, for the most likely token after the text, with values of the text in the run of `corrupted`.
+void add_patch_values(const GenerateContext& context, const Recording& r, std::span<const std::int32_t> corrupted,
+                      LookData& data);
 /// funnel.*
 void add_funnel_values(const Recording& r, const SamplingConfig& sampling, std::uint64_t seed, LookData& data);
 /// account.*, parameters.*

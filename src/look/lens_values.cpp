@@ -1,8 +1,10 @@
 #include <algorithm>
 
 #include "base/math.h"
+#include "inspect/attribution.h"
 #include "inspect/head_scores.h"
 #include "inspect/lens.h"
+#include "inspect/patch.h"
 #include "look/figures.h"
 
 namespace vitrine {
@@ -72,6 +74,58 @@ void add_head_values(const GenerateContext& context, const Recording& r, LookDat
     }
     data.add("heads", std::string("heads.") + name, {n_layers, most}, values);
   }
+}
+
+void add_attribution_values(const GenerateContext& context, const Recording& r, LookData& data) {
+  const auto& blocks = r.facts.config->blocks;
+  AttributionOptions options;
+  options.token = r.top[static_cast<std::size_t>(r.position)].front().id;
+  options.position = r.position;
+  const Tokens tokens{std::span(r.facts.ids)};
+  std::vector<double> values;
+  std::vector<std::string> names;
+  for (const AttributionTerm& term : attribute(context, tokens, options).terms) {
+    names.push_back(term.name);
+    values.push_back(term.value);
+  }
+  data.add("attribution", "attribution.component", {static_cast<std::int64_t>(values.size())}, values);
+  data.label(names);
+
+  std::int64_t most = 0;
+  for (const BlockConfig& b : blocks) most = std::max(most, b.has_attention() ? b.attention().n_heads : 0);
+  const auto n_layers = static_cast<std::int64_t>(blocks.size());
+  std::vector<double> heads(static_cast<std::size_t>(n_layers * most), kNoValue);
+  options.by_head = true;
+  const std::vector<AttributionTerm> terms = attribute(context, tokens, options).terms;
+  for (std::int64_t l = 0; l < n_layers; ++l) {
+    for (std::int64_t h = 0; h < most; ++h) {
+      const std::string name = in_block(l, "attn.head." + std::to_string(h));
+      const auto term =
+          std::find_if(terms.begin(), terms.end(), [&](const AttributionTerm& t) { return t.name == name; });
+      if (term != terms.end()) heads[static_cast<std::size_t>(l * most + h)] = term->value;
+    }
+  }
+  data.add("attribution", "attribution.head", {n_layers, most}, heads);
+}
+
+void add_patch_values(const GenerateContext& context, const Recording& r, std::span<const std::int32_t> corrupted,
+                      LookData& data) {
+  PatchOptions options;
+  options.token = r.top.back().front().id;
+  const Patch found = patch(context, Tokens{std::span(r.facts.ids)}, Tokens{corrupted}, options);
+  std::vector<double> metric, recovered;
+  for (std::size_t l = 0; l < found.metric.size(); ++l) {
+    metric.insert(metric.end(), found.metric[l].begin(), found.metric[l].end());
+    recovered.insert(recovered.end(), found.recovered[l].begin(), found.recovered[l].end());
+  }
+  const auto n_layers = static_cast<std::int64_t>(found.metric.size());
+  data.add("patch", "patch.metric", {n_layers, r.n_tokens()}, metric);
+  data.add("patch", "patch.recovered", {n_layers, r.n_tokens()}, recovered);
+  const std::vector<std::int32_t> ids(corrupted.begin(), corrupted.end());
+  data.add("patch", "patch.corrupted.id", {r.n_tokens()}, ids);
+  const std::vector<double> ends = {found.clean, found.corrupted};
+  data.add("patch", "patch.ends", {2}, ends);
+  data.label({"clean", "corrupted"});
 }
 
 }  // namespace vitrine

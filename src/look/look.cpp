@@ -22,6 +22,10 @@ void check(const LookSubject& subject, const LookOptions& options) {
     throw BadInput("look", "the text has {} tokens, the model's context is {}", n, config.max_seq_len);
   }
   subject.context.check_ids(options.ids);
+  subject.context.check_ids(options.corrupted);
+  if (!options.corrupted.empty() && options.corrupted.size() != options.ids.size()) {
+    throw BadInput("--corrupted", "expected a text of {} tokens, as long as TEXT, got {}", n, options.corrupted.size());
+  }
   if (options.position && (*options.position < 0 || *options.position >= n)) {
     throw BadInput("--position", "expected a position from 0 to {}, got {}", n - 1, *options.position);
   }
@@ -140,6 +144,12 @@ Look look_at(const LookSubject& subject, const LookOptions& o, const LookPlan& p
   add_sites(r, plan.part(LookPart::Kind::sites).included, look.data);
   add_lens_values(subject.context, r, look.data);
   add_head_values(subject.context, r, look.data);
+  try {
+    add_attribution_values(subject.context, r, look.data);
+  } catch (const Unsupported&) {
+    // A head that is not linear: the page says that the figure does not apply.
+  }
+  if (!o.corrupted.empty()) add_patch_values(subject.context, r, o.corrupted, look.data);
   std::vector<CellName> trail, cells;
   if (plan.part(LookPart::Kind::trail).included) trail = trail_of(subject.context, r);
   if (plan.part(LookPart::Kind::cells).included) cells = largest_cells(r);

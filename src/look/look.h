@@ -23,6 +23,7 @@ namespace vitrine {
 struct LookOptions {
   std::vector<std::int32_t> ids;
   std::vector<std::int32_t> words;       ///< Of the embedding figures; empty: the text's tokens.
+  std::vector<std::int32_t> corrupted;   ///< Another text of the same length, for patching; may be empty.
   std::optional<std::int64_t> position;  ///< The followed one; absent: the last.
   SamplingConfig sampling;
   std::uint64_t seed = 0;
@@ -64,7 +65,8 @@ struct LookSubject {
   Json about;                                         ///< Passed on to the page.
 };
 
-/// Throws BadInput for a position outside the text, Unsupported for a model that does not predict the next token.
+/// Throws BadInput for a corrupted text of another length and a position outside the text, Unsupported for a model that
+/// does not predict the next token.
 Look look_at(const LookSubject& subject, const LookOptions& options, const LookPlan& plan);
 
 /// A complete HTML document of at most about `max_bytes`: maps of 8 bits become coarser until they fit.

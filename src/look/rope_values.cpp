@@ -34,7 +34,8 @@ void add_lengths(const Recording& r, std::int64_t most_pairs, LookData& data) {
         double sum = 0;
         for (std::int64_t t = 0; t < r.n_tokens(); ++t) {
           const std::span<const float> q = r.row(site, t);
-          sum += std::hypot(static_cast<double>(q[x]), static_cast<double>(q[y]));
+          const auto a = static_cast<double>(q[x]), b = static_cast<double>(q[y]);
+          sum += std::sqrt(a * a + b * b);
         }
         const std::int64_t at = (static_cast<std::int64_t>(l) * most_heads + h) * most_pairs + i;
         lengths[static_cast<std::size_t>(at)] = sum / static_cast<double>(r.n_tokens());

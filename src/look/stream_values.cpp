@@ -145,7 +145,7 @@ void add_stream_values(const GenerateContext& context, const Recording& r, LookD
   std::vector<double> scales;
   for (const Write& w : writes) {
     const double added = deviation(r.value(w.added).values), stream = deviation(r.value(w.before).values);
-    scales.push_back(added / std::hypot(added, stream));
+    scales.push_back(added / std::sqrt(added * added + stream * stream));
   }
   data.add("stream", "update_scale", {n_layers, 2}, scales);
   add_ledger(r, writes, data);

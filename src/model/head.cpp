@@ -51,6 +51,12 @@ std::vector<std::int64_t> rows_with_loss(const Pass& p, const ModelConfig& c, st
   const LossRequest& loss = *p.training.loss;
   const bool needs_all = loss.weights.empty() || p.logits.receive || is_head_tapped(p, c);
   std::vector<std::int64_t> rows;
+  if (!loss.logits.empty() && !p.logits.receive && !is_head_tapped(p, c)) {
+    for (const LogitTerm& term : loss.logits) rows.push_back(term.row);
+    std::sort(rows.begin(), rows.end());
+    rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+    return rows;
+  }
   for (std::int64_t i = 0; i < n; ++i) {
     const auto at = static_cast<std::size_t>(i);
     if (needs_all || (at < loss.weights.size() && loss.weights[at] != 0.0f)) rows.push_back(i);
@@ -91,11 +97,23 @@ struct SegmentFactors {
   std::vector<float> of_segments;  ///< Empty: all 1.
 };
 
+/// Sets the gradients of the logits, which belong to rows `numbers`, to the factors of the terms.
+void learn_logits(Pass& p, const Tensor& logits, std::span<const std::int64_t> numbers) {
+  if (!p.is_taped()) return;
+  const Tensor gradient = p.grad(logits);  // the backward starts here
+  for (const LogitTerm& term : p.training.loss->logits) {
+    for (std::int64_t i = 0; i < logits.rows() && !p.shapes_only; ++i) {
+      if (numbers[static_cast<std::size_t>(i)] == term.row) gradient.row(i)[term.id] += term.factor;
+    }
+  }
+}
+
 /// Adds the losses of the logits, which belong to rows `numbers`, to p.training.result, unless they are in it already,
 /// and sets the gradients of the losses.
 void learn_from(Pass& p, const Tensor& all_logits, std::span<const std::int64_t> numbers,
                 const SegmentFactors& factors) {
   const LossRequest& request = *p.training.loss;
+  if (!request.logits.empty()) return learn_logits(p, all_logits, numbers);
   LossResult& found = *p.training.result;
   const auto n_rows = static_cast<std::size_t>(all_logits.rows());
   std::vector<std::int32_t> targets;  // the last row of a pass may have none

@@ -79,7 +79,13 @@ void Model::forward(Pass& p, const Tokens& tokens) const {
   const std::span<const std::int32_t> types = config_.encoder ? std::span<const std::int32_t>() : tokens.types;
   const Stack stack = config_.stack();
   if (p.segments.empty()) return;  // the encoder alone
-  Tensor x = embed_tokens(p, stack, config_, params_, params_.embed, tokens.ids, types);
+  Tensor x;
+  if (p.start) {
+    x = p.tensor(p.start->stream.shape);  // a copy, because the blocks overwrite it
+    p.copy(p.start->stream.data, x.count(), x.data);
+  } else {
+    x = embed_tokens(p, stack, config_, params_, params_.embed, tokens.ids, types);
+  }
   x = run_stack(p, stack, config_, params_, x, {{}, encoded, source_states, nullptr});
   if (!p.end) run_head(p, config_, params_, x, tokens.ids);
   for (const Segment& s : p.segments) {
@@ -142,6 +148,14 @@ void Model::check(const Pass& p, const Tokens& tokens) const {
     throw BadInput("forward", "expected segments that cover {} tokens (at least 1), got {}", tokens.ids.size(), row);
   }
   check_source_rows(p, tokens);
+  if (p.start) {
+    p.refuse_tape("a pass that begins at a later layer");
+    const int n_layers = static_cast<int>(config_.blocks.size());
+    const bool fits =
+        !config_.encoder && p.start->layer >= 0 && p.start->layer < n_layers &&
+        p.start->stream.shape == Shape{row, config_.width_before(static_cast<std::size_t>(p.start->layer))};
+    if (!fits) throw BadInput("forward", "expected the stream of {} rows before a layer below {}", row, n_layers);
+  }
   const StackConfig& typed = config_.encoder ? *config_.encoder : config_;
   const std::size_t n_types = typed.embedding.n_types == 0 ? 0
                               : config_.encoder            ? tokens.source.size()
@@ -149,7 +163,9 @@ void Model::check(const Pass& p, const Tokens& tokens) const {
   if (!tokens.types.empty() && tokens.types.size() != n_types) {
     throw BadInput("forward", "expected {} types, got {}", n_types, tokens.types.size());
   }
-  const bool wants_logits = p.logits.receive || (p.training.loss != nullptr && !p.training.loss->targets.empty());
+  const bool wants_logits =
+      p.logits.receive ||
+      (p.training.loss != nullptr && (!p.training.loss->targets.empty() || !p.training.loss->logits.empty()));
   if (!config_.has_head && wants_logits) throw Unsupported("logits", "the model has no head, so it has no logits");
   if (!config_.pooler && (p.receive_pooled || p.receive_next_sentence)) {
     throw Unsupported("pooler", "the model has no pooler");
@@ -227,6 +243,11 @@ void Model::check_source_rows(const Pass& p, const Tokens& tokens) const {
 }
 
 void Model::check(const LossRequest& loss, std::int64_t rows, std::size_t n_segments) const {
+  for (const LogitTerm& term : loss.logits) {
+    const bool exists = term.row >= 0 && term.row < rows && term.id >= 0 && term.id < config_.vocab_size;
+    if (!exists) throw BadInput("loss", "expected a logit of {} rows and {} tokens", rows, config_.vocab_size);
+  }
+  if (!loss.logits.empty()) return;
   const std::size_t n = loss.targets.size();
   const bool fits = n == static_cast<std::size_t>(rows) || (n + 1 == static_cast<std::size_t>(rows) && n_segments == 1);
   if (!fits || n == 0) throw BadInput("loss", "expected {} targets, got {}", rows, n);

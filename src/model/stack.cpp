@@ -146,7 +146,7 @@ Tensor embed_tokens(Pass& p, Stack stack, const StackConfig& c, const StackParam
 
 Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& w, Tensor x, BlockContext context) {
   if (c.relative_bias) context.bias = relative_bias(p, *c.relative_bias, w.rel_bias, stack);
-  for (std::size_t layer = 0; layer < c.blocks.size(); ++layer) {
+  for (std::size_t layer = p.start ? static_cast<std::size_t>(p.start->layer) : 0; layer < c.blocks.size(); ++layer) {
     const BlockSite at{static_cast<int>(layer), stack};
     const std::int64_t width = c.width_before(layer + 1);
     if (p.ends_before(at(Site::resid_pre))) break;

@@ -68,6 +68,12 @@ struct RowsOfValue {
   std::optional<std::span<const std::int64_t>> chosen{};  ///< None: all rows of the stack's segments.
 };
 
+/// Where a pass begins that does not run the first layers, because their result is known.
+struct PassStart {
+  int layer = 0;
+  Tensor stream;  ///< `[T, d]`: blocks.{layer}.hook_resid_pre of all rows.
+};
+
 /// Everything that an op needs in addition to its operands. Taps work with caches (serving) and with a tape (training).
 /// A pass with a tape cannot have caches.
 struct Pass : Machine {
@@ -82,8 +88,9 @@ struct Pass : Machine {
   std::function<void(const Tensor& rows)> receive_hidden{};
   /// Receives the pooler's vector of each segment `[n, d]`, and the logits of the next sentence `[n, 2]`.
   std::function<void(const Tensor&vectors)> receive_pooled{}, receive_next_sentence{};
-  std::vector<Segment> sources{};  ///< The rows of the encoder. Their positions begin at 0, and they have no caches.
-  RowsOfValue rows{};              ///< Set by the forward: the rows that linear maps read now. Adapters depend on it.
+  std::vector<Segment> sources{};    ///< The rows of the encoder. Their positions begin at 0, and they have no caches.
+  std::optional<PassStart> start{};  ///< Of the model's own stack; without an encoder and a tape.
+  RowsOfValue rows{};                ///< Set by the forward: the rows that linear maps read now. Adapters depend on it.
 
   /// The segments whose rows a stack computes.
   std::vector<Segment>& segments_of(Stack stack) { return stack == Stack::encoder ? sources : segments; }

@@ -12,6 +12,13 @@
 
 namespace vitrine {
 
+/// factor · the logit of a token in a row of the pass, after scale and softcap.
+struct LogitTerm {
+  std::int64_t row = 0;
+  std::int32_t id = 0;
+  float factor = 1.0f;
+};
+
 /// The loss to compute: the target id of every row, and the coefficients of its terms.
 struct LossRequest {
   /// `[T]`; or `[T − 1]` in a pass of one segment whose last row has no target.
@@ -36,6 +43,8 @@ struct LossRequest {
   /// the weights then depend on the losses. The head computes its logits twice, once for the losses and, if there is a
   /// tape, once for their gradients. Empty: all 1.
   std::function<std::vector<float>(std::span<const double> of_segments)> weigh{};
+  /// Instead of cross-entropies: gradients are those of the sum of these terms. There are no targets then.
+  std::vector<LogitTerm> logits{};
   float router_scale = 1.0f;  ///< The `scale` of the router's losses, which are means over rows, summed over segments.
 };
 

@@ -1,0 +1,114 @@
+// vitrine patch: runs of a corrupted prompt, each with one value of a clean run.
+#include "inspect/patch.h"
+
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/table.h"
+#include "cli/token_word.h"
+
+namespace vitrine::cli {
+namespace {
+
+struct PatchArguments : Options {
+  std::string model;
+  std::optional<std::string> clean, corrupted;
+  std::vector<std::int32_t> clean_ids, corrupted_ids;
+  std::string word;
+  std::optional<std::string> against;
+  std::string site = "hook_resid_pre";
+  std::string metric = "logit";
+  bool approximate = false;
+};
+
+/// The ids of one prompt.
+std::vector<std::int32_t> prompt_of(const PatchArguments& o, const Session& session, const char* option,
+                                    const std::optional<std::string>& text, const std::vector<std::int32_t>& ids) {
+  if (text.has_value() == !ids.empty()) {
+    throw CLI::ValidationError(option, fmt::format("give either {} or {}-ids", option, option));
+  }
+  if (!text) return ids;
+  return session.tokenizer->encode(*text, o.no_special ? SpecialTokens::none : SpecialTokens::apply);
+}
+
+Json rows_json(const std::vector<std::vector<double>>& rows) { return Json(rows); }
+
+void show(const Session& session, const Patch& found, const std::vector<std::int32_t>& ids) {
+  constexpr int kWidth = 9;
+  const auto right = Table::Align::right;
+  std::vector<Table::Column> columns = {{"recovered", right}};
+  for (std::size_t i = 0; i < found.recovered.front().size(); ++i) {
+    columns.push_back({found.by_head ? std::to_string(i) : fitted(session.label(ids[i]), kWidth), right});
+  }
+  Table table(std::move(columns));
+  for (std::size_t layer = 0; layer < found.recovered.size(); ++layer) {
+    std::vector<std::string> cells = {fmt::format("layer {}", layer)};
+    for (const double value : found.recovered[layer]) cells.push_back(fmt::format("{:.3f}", value));
+    table.add(std::move(cells));
+  }
+  print(table.text());
+  print(fmt::format("metric: clean {:.4f}, corrupted {:.4f}\n", found.clean, found.corrupted));
+}
+
+void run_patch(const PatchArguments& o) {
+  const Session session = open_for_texts(o, o.model, o.clean || o.corrupted);
+  if (session.has_encoder()) throw Unsupported("patch", "the model is an encoder–decoder");
+  const std::vector<std::int32_t> clean = prompt_of(o, session, "--clean", o.clean, o.clean_ids);
+  const std::vector<std::int32_t> corrupted = prompt_of(o, session, "--corrupted", o.corrupted, o.corrupted_ids);
+  PatchOptions options;
+  options.site = patch_site(o.site);
+  options.token = token_of(session, o.word);
+  if (o.against) options.against = token_of(session, *o.against);
+  options.is_logprob = o.metric == "logprob";
+  options.approximate = o.approximate;
+  const Patch found = patch(session.context(o), clean, corrupted, options);
+  if (!o.json) return show(session, found, clean);
+  Json object = {{"clean", {{"ids", clean}, {"metric", found.clean}}},
+                 {"corrupted", {{"ids", corrupted}, {"metric", found.corrupted}}},
+                 {"site", o.site},
+                 {"axes", {"layer", found.by_head ? "head" : "position"}},
+                 {"metric", rows_json(found.metric)},
+                 {"recovered", rows_json(found.recovered)}};
+  if (o.approximate) object["approximate"] = rows_json(found.approximate);
+  print_json(object);
+}
+
+}  // namespace
+
+void add_patch(CLI::App& program) {
+  CLI::App& command = *program.add_subcommand(
+      "patch", "Run a corrupted prompt with one value of a clean one at a time (activation patching)");
+  const auto o = std::make_shared<PatchArguments>();
+  command
+      .add_option("MODEL", o->model, "A Hugging Face folder, a .gguf or a llama2.c .bin (default: the default model)")
+      ->type_name("");
+  const auto add_prompt = [&](const std::string& name, std::optional<std::string>& text, std::vector<std::int32_t>& ids,
+                              const std::string& about) {
+    const auto take_text = [&text](const std::string& value) { text = value; };
+    command.add_option_function<std::string>(name, take_text, about);
+    const auto take_ids = [&ids, name](const std::string& value) { ids = parse_ids(value, name + "-ids"); };
+    command.add_option_function<std::string>(name + "-ids", take_ids, "Its token ids as in 1,2,3, instead");
+  };
+  add_prompt("--clean", o->clean, o->clean_ids, "The prompt whose values are used");
+  add_prompt("--corrupted", o->corrupted, o->corrupted_ids, "The prompt that runs with them, of the same length");
+  command.add_option("--token", o->word, "The token whose logit at the last position is measured, a word or #ID")
+      ->required();
+  const auto take_against = [o](const std::string& word) { o->against = word; };
+  command.add_option_function<std::string>("--against", take_against, "Subtract that of this token");
+  command.add_option("--site", o->site,
+                     "hook_resid_pre (default), _mid or _post, hook_attn_out or hook_mlp_out: by layer and position; "
+                     "attn.hook_z, _q, _k, _v or _pattern: by layer and head");
+  command.add_option("--metric", o->metric, "logit (default) or logprob")->check(CLI::IsMember({"logit", "logprob"}));
+  command.add_flag("--approximate", o->approximate,
+                   "Also estimate each metric from one backward: gradient times difference");
+  command.add_flag("--no-special", o->no_special,
+                   "Add no special tokens to the texts, and treat none in them as special");
+  add_adapters(command, *o);
+  finish_command(command, o, run_patch,
+                 "recovered is 0 for the metric of the corrupted prompt and 1 for that of the clean one.\n"
+                 "Example: vitrine patch gpt2/ --clean-ids 464,3139,286 --corrupted-ids 464,3140,286 --token '#262'");
+}
+
+}  // namespace vitrine::cli

@@ -1,0 +1,323 @@
+#include "inspect/attribution.h"
+
+#include <numeric>
+
+#include "base/error.h"
+#include "base/exchanged.h"
+#include "checkpoint/param_rows.h"
+#include "inspect/edited_runs.h"
+#include "ops/by_head.h"
+
+namespace vitrine {
+namespace {
+
+using Vector = std::vector<double>;
+
+Vector floats_of(const MatrixView& view, std::int64_t row) {
+  std::vector<float> values(static_cast<std::size_t>(view.cols));
+  read_row(view, row, values);
+  return {values.begin(), values.end()};
+}
+
+/// A part of the stream, and the changes that zero it at every position.
+struct Part {
+  std::string name;
+  Vector vector;
+  Edits ablation{};
+};
+
+/// The values of one position of a run, by site.
+class PositionValues {
+ public:
+  void add(const SiteId& id, const Tensor& row) { values_.emplace_back(id, Vector(row.data, row.data + row.count())); }
+  const Vector& operator[](const SiteId& id) const {
+    for (const auto& [site, values] : values_) {
+      if (site == id) return values;
+    }
+    throw InternalError("attribute", "expected a value at {}", name_of(id));
+  }
+
+ private:
+  std::vector<std::pair<SiteId, Vector>> values_;
+};
+
+SiteEdit zeroed(const SiteId& site) {
+  return {site, [](const Tensor& own, std::int64_t) { std::fill_n(own.data, own.count(), 0.0f); }};
+}
+SiteEdit zeroed_head(const SiteId& z, std::int64_t head) {
+  return {z, [head](const Tensor& own, std::int64_t) {
+            const std::int64_t n = own.shape[2];
+            for (std::int64_t t = 0; t < own.rows(); ++t) std::fill_n(own.row(t) + head * n, n, 0.0f);
+          }};
+}
+/// Takes the bias away again where it has been added.
+SiteEdit without_bias(const SiteId& site, const Param& bias) {
+  return {site, [&bias](const Tensor& own, std::int64_t) {
+            std::vector<float> values(static_cast<std::size_t>(bias.view.cols));
+            read_row(bias.view, 0, values);
+            for (std::int64_t i = 0; i < own.count(); ++i) {
+              own.data[i] -= values[static_cast<std::size_t>(i) % values.size()];
+            }
+          }};
+}
+
+/// (x − mean x) / scale · (weight_offset + w) of every part.
+void apply_norm(const NormConfig& c, const NormParams& w, double scale, std::span<Part> parts) {
+  const Vector weight = floats_of(w.weight.view, 0);
+  for (Part& part : parts) {
+    const double sum = std::accumulate(part.vector.begin(), part.vector.end(), 0.0);
+    const double mean = c.kind == NormConfig::Kind::layer ? sum / static_cast<double>(part.vector.size()) : 0;
+    for (std::size_t i = 0; i < weight.size(); ++i) {
+      part.vector[i] = (part.vector[i] - mean) / scale * (static_cast<double>(c.weight_offset) + weight[i]);
+    }
+  }
+}
+
+void add_to(Vector& to, const Vector& from) {
+  to.resize(from.size());
+  for (std::size_t i = 0; i < from.size(); ++i) to[i] += from[i];
+}
+
+/// One sublayer of a block: what it writes, and the norms around it.
+struct Sublayer {
+  std::string name;  ///< `blocks.3.attn`
+  BlockSite at;
+  Site out;                                    ///< What it adds to the stream.
+  const AttentionParams* attention = nullptr;  ///< Null: the MLP.
+  const SublayerNorms* norms;
+  const SublayerNormParams* norm_params;
+  Norm post, sum;
+  float factor = 1;
+};
+
+std::vector<Sublayer> sublayers_of(const Model& model) {
+  const ModelConfig& config = model.config();
+  std::vector<Sublayer> all;
+  for (std::size_t i = 0; i < config.blocks.size(); ++i) {
+    const BlockConfig& c = config.blocks[i];
+    const BlockParams& w = model.params().blocks[i];
+    const BlockSite at{static_cast<int>(i), config.stack()};
+    const std::string resid = name_of(at(Site::resid_pre));
+    const std::string prefix = resid.substr(0, resid.rfind('.') + 1);
+    const auto add = [&](const char* name, BlockSite site, Site out, const AttentionParams* attention,
+                         const SublayerNorms& norms, const SublayerNormParams& params, Norm post, Norm sum) {
+      all.push_back({prefix + name, site, out, attention, &norms, &params, post, sum, c.residual_scale});
+    };
+    add("attn", at, Site::attn_out, &w.attention, c.norms.attn, w.attn_norms, Norm::ln1_post, Norm::mid);
+    if (c.cross_attention) {
+      add("cross_attn", at.of_cross(), Site::attn_out, &w.cross_attention, c.norms.cross_attn, w.cross_attn_norms,
+          Norm::ln1_post, Norm::mid);
+    }
+    add("mlp", at, Site::mlp_out, nullptr, c.norms.ffn, w.ffn_norms, Norm::ln2_post, Norm::post);
+  }
+  return all;
+}
+
+/// The divisor of a norm at the position.
+double divisor(const PositionValues& values, const NormSite& at) { return values[at.scale].front(); }
+
+/// What the heads of an attention sublayer write, and its bias, through the norm after it.
+std::vector<Part> heads_of(const Sublayer& s, const PositionValues& values, std::size_t d) {
+  const Vector& results = values[s.at(Site::result)];
+  std::vector<Part> parts;
+  for (std::size_t h = 0; h < results.size() / d; ++h) {
+    const auto begin = results.begin() + static_cast<std::ptrdiff_t>(h * d);
+    parts.push_back({s.name + ".head." + std::to_string(h), Vector(begin, begin + static_cast<std::ptrdiff_t>(d))});
+    parts.back().ablation.push_back(zeroed_head(s.at(Site::z), static_cast<std::int64_t>(h)));
+  }
+  const Param& bias = s.attention->wo.bias;
+  Part all_biases{s.name + ".bias", {}};
+  if (bias.present()) {
+    all_biases.vector = floats_of(bias.view, 0);
+    all_biases.ablation.push_back(without_bias(s.at(Site::attn_proj), bias));
+    parts.push_back(all_biases);
+  }
+  if (s.norms->post) apply_norm(*s.norms->post, s.norm_params->post, divisor(values, s.at(s.post)), parts);
+  if (s.norms->post && s.norms->post->bias) {
+    if (!bias.present()) parts.push_back(all_biases);
+    add_to(parts.back().vector, floats_of(s.norm_params->post.bias.view, 0));
+    parts.back().ablation.push_back(without_bias(s.at(s.post).out, s.norm_params->post.bias));
+  }
+  for (Part& part : parts) {
+    for (double& x : part.vector) x *= static_cast<double>(s.factor);
+  }
+  return parts;
+}
+
+/// Norms all parts of the stream, and adds the norm's bias as a part of its own.
+void norm_stream(const NormConfig& c, const NormParams& w, const NormSite& at, const PositionValues& values,
+                 const std::string& bias_name, std::vector<Part>& parts) {
+  apply_norm(c, w, divisor(values, at), parts);
+  if (!c.bias) return;
+  parts.push_back({bias_name, floats_of(w.bias.view, 0), {without_bias(at.out, w.bias)}});
+}
+
+/// The parts of the embedding.
+std::vector<Part> embedding_of(const Model& model, const PositionValues& values) {
+  const ModelConfig& config = model.config();
+  const BlockSite at{-1, config.stack()};
+  std::vector<Part> parts;
+  const auto add = [&](const char* name, Site site) { parts.push_back({name, values[at(site)], {zeroed(at(site))}}); };
+  add("embed", Site::embed);
+  if (config.embedding.n_types > 0 && !config.encoder) add("type_embed", Site::type_embed);
+  if (config.embedding.position_table || config.embedding.sinusoid) add("pos_embed", Site::pos_embed);
+  if (config.embedding.norm) {
+    norm_stream(*config.embedding.norm, model.params().embed_norm, at(Norm::embed), values, "embed_norm.bias", parts);
+  }
+  return parts;
+}
+
+/// The sites whose values make up the attribution.
+std::vector<SiteId> sites_of(const Model& model, bool by_head) {
+  const ModelConfig& config = model.config();
+  const BlockSite top{-1, config.stack()};
+  std::vector<SiteId> sites = {top(Site::embed), top(Site::type_embed), top(Site::pos_embed), top(Norm::embed).scale,
+                               top(Norm::final).scale};
+  for (const Sublayer& s : sublayers_of(model)) {
+    const bool splits = by_head && s.attention != nullptr;
+    sites.push_back(s.at(splits ? Site::z : s.out));
+    if (splits && s.norms->post) sites.push_back(s.at(s.post).scale);
+    if (s.norms->sum) sites.push_back(s.at(s.sum).scale);
+  }
+  for (const Site site : {Site::unembed_in, Site::unembed_out, Site::logits}) sites.push_back({site});
+  return sites;
+}
+
+/// The input of the unembedding and, if its weight is multiplied as integers, what rounding adds to it.
+void add_rounding(Pass& pass, const Param& weight, const SiteId& id, const Tensor& value, PositionValues& values) {
+  const ArenaScope scope(pass.arena);
+  const Tensor rounded = as_multiplied(pass, value, weight.view);
+  Vector difference(static_cast<std::size_t>(value.count()));
+  for (std::size_t i = 0; i < difference.size(); ++i) {
+    difference[i] = static_cast<double>(rounded.data[i]) - static_cast<double>(value.data[i]);
+  }
+  values.add(id, {value.data, value.shape});
+  SiteId rounding = id;
+  rounding.layer = 0;  // no site of its own
+  std::vector<float> copy(difference.begin(), difference.end());
+  values.add(rounding, {copy.data(), value.shape});
+}
+
+const Param& unembedding(const Model& model) {
+  return model.config().head.tied ? model.params().embed : model.params().unembed.weight;
+}
+
+/// Runs the text once and reads the values at `position`.
+PositionValues read_values(const GenerateContext& context, const Tokens& tokens, std::int64_t position, bool by_head) {
+  const Model& model = *context.model;
+  PositionValues values;
+  SiteReader reader(sites_of(model, by_head), [&](Pass& pass, const SiteId& id, const Tensor& value) {
+    if (id.site == Site::unembed_in) return add_rounding(pass, unembedding(model), id, value, values);
+    const bool is_chosen = !info(id.site).in_block && id.site >= Site::final_scale;
+    const Tensor row = is_chosen ? value : value.row_range(position, 1);
+    if (id.site != Site::z) return values.add(id, row);
+    const BlockParams& w = model.params().blocks[static_cast<std::size_t>(id.layer)];
+    const std::vector<std::int64_t> number = {position};
+    const Exchanged<RowsOfValue> rows(pass.rows, {id.stack, number});
+    const ArenaScope scope(pass.arena);
+    const BlockSite at{id.layer, id.stack, id.cross};
+    values.add(at(Site::result), heads_out(pass, (id.cross ? w.cross_attention : w.attention).wo, row));
+  });
+  Arena arena;
+  Pass pass = text_pass(context, arena, tokens);
+  pass.taps = &reader;
+  pass.logits.rows = LogitRequest::Rows::chosen;
+  pass.logits.chosen = {position};
+  model.forward(pass, tokens);
+  return values;
+}
+
+/// All parts of the normed stream at the position.
+std::vector<Part> parts_of(const Model& model, const PositionValues& values, bool by_head) {
+  const ModelConfig& config = model.config();
+  std::vector<Part> parts = embedding_of(model, values);
+  for (const Sublayer& s : sublayers_of(model)) {
+    if (by_head && s.attention != nullptr) {
+      for (Part& part : heads_of(s, values, static_cast<std::size_t>(config.d_model))) parts.push_back(std::move(part));
+    } else {
+      parts.push_back({s.name, values[s.at(s.out)], {zeroed(s.at(s.out))}});
+    }
+    if (!s.norms->sum) continue;
+    norm_stream(*s.norms->sum, s.norm_params->sum, s.at(s.sum), values, s.name + ".sum_norm.bias", parts);
+  }
+  if (config.final_norm) {
+    const BlockSite at{-1, config.stack()};
+    norm_stream(*config.final_norm, model.params().final_norm, at(Norm::final), values, "final_norm.bias", parts);
+  }
+  return parts;
+}
+
+void refuse_what_is_not_linear(const GenerateContext& context) {
+  const ModelConfig& config = context.model->config();
+  if (!config.has_head) throw Unsupported("attribute", "the model has no head, so it has no logits");
+  if (config.head.transform) throw Unsupported("attribute", "the head is not linear: it has an activation function");
+  stream_states(config, false);
+  for (const AppliedAdapter& applied : context.adapters) {
+    if (applied.adapter->find("unembed.weight") != nullptr) {
+      throw Unsupported("attribute", "an adapter changes the unembedding; merge it first (vitrine lora merge)");
+    }
+  }
+}
+
+}  // namespace
+
+std::int64_t resolve_position(std::int64_t position, std::int64_t n) {
+  const std::int64_t from_start = position < 0 ? position + n : position;
+  if (from_start < 0 || from_start >= n) {
+    throw BadInput("--position", "expected a position from {} to {} in a text of {} tokens, got {}", -n, n - 1, n,
+                   position);
+  }
+  return from_start;
+}
+
+Attribution attribute(const GenerateContext& context, const Tokens& tokens, const AttributionOptions& o) {
+  const Model& model = *context.model;
+  refuse_what_is_not_linear(context);
+  const std::vector<std::int32_t> wanted = {o.token, o.against.value_or(0)};
+  GenerateContext::check_ids(wanted, model.config().vocab_size);
+  Attribution result;
+  result.position = resolve_position(o.position, static_cast<std::int64_t>(tokens.ids.size()));
+  const PositionValues values = read_values(context, tokens, result.position, o.by_head);
+
+  const auto difference = [&](const auto& of) {
+    const double value = of(o.token);
+    return o.against ? value - of(*o.against) : value;
+  };
+  Vector row = floats_of(unembedding(model).view, o.token);
+  if (o.against) {
+    const Vector other = floats_of(unembedding(model).view, *o.against);
+    for (std::size_t i = 0; i < row.size(); ++i) row[i] -= other[i];
+  }
+  std::vector<Edits> ablations;
+  const auto add = [&](const std::string& name, double value, Edits ablation) {
+    result.terms.push_back({name, value});
+    result.sum += value;
+    ablations.push_back(std::move(ablation));
+  };
+  const auto product = [&](const Vector& x) { return std::inner_product(x.begin(), x.end(), row.begin(), 0.0); };
+  for (Part& part : parts_of(model, values, o.by_head)) {
+    add(part.name, product(part.vector), std::move(part.ablation));
+  }
+  const double rounding = product(values[{Site::unembed_in, 0}]);
+  if (rounding != 0) add("head.rounding", rounding, {});
+  if (const Param& bias = model.params().unembed.bias; bias.present()) {
+    const Vector all = floats_of(bias.view, 0);
+    add("head.bias", difference([&](std::int32_t id) { return all[static_cast<std::size_t>(id)]; }),
+        {without_bias({Site::unembed_out}, bias)});
+  }
+  const auto at = [&](Site site) {
+    const Vector& all = values[{site}];
+    return difference([&](std::int32_t id) { return all[static_cast<std::size_t>(id)]; });
+  };
+  result.unembedded = at(Site::unembed_out);
+  result.logit = at(Site::logits);
+  if (!o.ablate) return result;
+  EditedRuns(context, tokens, result.position).run(ablations, [&](std::size_t run, std::span<const float> logits) {
+    if (ablations[run].empty()) return;
+    result.terms[run].ablated =
+        difference([&](std::int32_t id) { return static_cast<double>(logits[static_cast<std::size_t>(id)]); });
+  });
+  return result;
+}
+
+}  // namespace vitrine

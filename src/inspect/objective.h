@@ -1,0 +1,28 @@
+// The gradient of a logit, of a difference of logits or of a log-probability, at every site.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "inspect/text_pass.h"
+
+namespace vitrine {
+
+/// The number that a run is measured by: the logit of a token at a position, after scale and softcap, or its
+/// log-probability in nats; minus that of another token.
+struct Objective {
+  std::int32_t token = 0;
+  std::optional<std::int32_t> against{};
+  std::int64_t position = 0;
+  bool is_logprob = false;
+
+  /// Its value for the logits `[vocab_size]` of the position.
+  double value(std::span<const float> logits) const;
+};
+
+/// Runs the text forward and backward, so that the taps of the pass receive the gradients of the objective. Products
+/// with quantized weights are those of Compute::f32. Throws Unsupported for another type of keys and values than f32,
+/// BadInput for tokens outside the vocabulary.
+void learn_objective(const Model& model, Pass& pass, const Tokens& tokens, const Objective& objective);
+
+}  // namespace vitrine

@@ -1,0 +1,189 @@
+#include "inspect/patch.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "base/error.h"
+#include "base/nearest.h"
+#include "inspect/edited_runs.h"
+#include "inspect/objective.h"
+
+namespace vitrine {
+namespace {
+
+constexpr std::array kPatchSites = {Site::resid_pre, Site::resid_mid, Site::resid_post, Site::attn_out, Site::mlp_out,
+                                    Site::z,         Site::q,         Site::k,          Site::v,        Site::pattern};
+
+bool is_by_head(Site site) { return info(site).shape.dims().size() == 3; }
+
+/// A value of one layer.
+struct LayerValue {
+  Shape shape;
+  std::vector<float> data;
+};
+
+/// A run of a prompt: the values at the site of all layers, and the metric.
+struct PromptRun {
+  std::vector<LayerValue> values;
+  double metric = 0;
+};
+
+PromptRun run_prompt(const GenerateContext& context, const Tokens& tokens, const std::vector<SiteId>& sites,
+                     const Objective& objective) {
+  PromptRun run;
+  SiteReader reader(sites, [&](Pass&, const SiteId&, const Tensor& value) {
+    run.values.push_back({value.shape, {value.data, value.data + value.count()}});
+  });
+  Arena arena;
+  Pass pass = text_pass(context, arena, tokens);
+  pass.taps = &reader;
+  pass.logits.rows = LogitRequest::Rows::chosen;
+  pass.logits.chosen = {objective.position};
+  pass.logits.receive = [&](std::int64_t, const Tensor& logits) {
+    run.metric = objective.value({logits.data, static_cast<std::size_t>(logits.count())});
+  };
+  context.model->forward(pass, tokens);
+  return run;
+}
+
+/// Calls body(offset, count) for the runs of elements of place `place` of a value: a row of `[T, d]`, a head of
+/// `[T, n, dh]` or of `[H, T, S]`.
+template <class Body>
+void for_each_part(const Shape& shape, Site site, std::int64_t place, Body&& body) {
+  if (!is_by_head(site) || site == Site::pattern) return body(place * shape.count_from(1), shape.count_from(1));
+  for (std::int64_t t = 0; t < shape[0]; ++t) body((t * shape[1] + place) * shape[2], shape[2]);
+}
+
+/// The number of places of a value.
+std::int64_t places_of(const Shape& shape, Site site) {
+  return is_by_head(site) && site != Site::pattern ? shape[1] : shape[0];
+}
+
+SiteEdit clean_value(const SiteId& site, const LayerValue& clean, std::int64_t place) {
+  SiteEdit edit{site, {}};
+  if (!is_by_head(site.site)) {
+    edit.position = place;
+    edit.change = [&clean, place](const Tensor& own, std::int64_t first) {
+      const std::int64_t d = own.row_size();
+      std::copy_n(clean.data.data() + place * d, d, own.row(place - first));
+    };
+    return edit;
+  }
+  edit.change = [&clean, place, kind = site.site](const Tensor& own, std::int64_t) {
+    for_each_part(own.shape, kind, place, [&](std::int64_t offset, std::int64_t count) {
+      std::copy_n(clean.data.data() + offset, count, own.data + offset);
+    });
+  };
+  return edit;
+}
+
+/// For each layer and place, the metric of the corrupted run plus gradient · difference.
+std::vector<std::vector<double>> approximated(const GenerateContext& context, const Tokens& tokens,
+                                              const std::vector<SiteId>& sites, const Objective& objective,
+                                              const PromptRun& clean, const PromptRun& corrupted) {
+  class GradientReader : public SiteReader {
+   public:
+    using SiteReader::SiteReader;
+    bool wants_gradient(const SiteId& id) const override { return wants(id); }
+    void visit_gradient(Pass&, const SiteId& id, const Tensor& gradient) override { receive(id, gradient); }
+    std::function<void(const SiteId&, const Tensor&)> receive;
+  };
+  std::vector<std::vector<double>> all(sites.size());
+  GradientReader reader(sites, [](Pass&, const SiteId&, const Tensor&) {});
+  reader.receive = [&](const SiteId& id, const Tensor& gradient) {
+    const auto layer = static_cast<std::size_t>(id.layer);
+    for (std::int64_t place = 0; place < places_of(gradient.shape, id.site); ++place) {
+      double sum = 0;
+      for_each_part(gradient.shape, id.site, place, [&](std::int64_t offset, std::int64_t count) {
+        for (std::int64_t i = offset; i < offset + count; ++i) {
+          const auto at = static_cast<std::size_t>(i);
+          const double difference =
+              static_cast<double>(clean.values[layer].data[at]) - static_cast<double>(corrupted.values[layer].data[at]);
+          sum += static_cast<double>(gradient.data[i]) * difference;
+        }
+      });
+      all[layer].push_back(corrupted.metric + sum);
+    }
+  };
+  Arena arena;
+  Pass pass = text_pass(context, arena, tokens);
+  pass.taps = &reader;
+  learn_objective(*context.model, pass, tokens, objective);
+  return all;
+}
+
+std::vector<SiteId> sites_of(const ModelConfig& config, Site site) {
+  std::vector<SiteId> sites;
+  for (std::size_t i = 0; i < config.blocks.size(); ++i) {
+    const BlockConfig& block = config.blocks[i];
+    const SiteId id = BlockSite{static_cast<int>(i), config.stack()}(site);
+    if (!block.has_attention()) throw Unsupported(name_of(id), "the layer has no attention and no stream");
+    if (site == Site::resid_mid && block.residual == BlockConfig::Residual::parallel) {
+      throw Unsupported(name_of(id), "attention and MLP are parallel: the stream has no state between them");
+    }
+    sites.push_back(id);
+  }
+  return sites;
+}
+
+}  // namespace
+
+std::vector<std::string> patch_sites() {
+  std::vector<std::string> names;
+  for (const Site site : kPatchSites) names.emplace_back(info(site).name);
+  return names;
+}
+
+Site patch_site(const std::string& name) {
+  const std::vector<std::string> names = patch_sites();
+  const auto at = std::find(names.begin(), names.end(), name);
+  if (at != names.end()) return kPatchSites[static_cast<std::size_t>(at - names.begin())];
+  throw BadInput("--site", "expected a site that can be patched, got \"{}\"{}", name, did_you_mean(name, names));
+}
+
+Patch patch(const GenerateContext& context, const Tokens& clean, const Tokens& corrupted, const PatchOptions& o) {
+  const ModelConfig& config = context.model->config();
+  if (clean.ids.size() != corrupted.ids.size()) {
+    throw BadInput("--corrupted", "expected a prompt of {} tokens, as the clean one has, got {}", clean.ids.size(),
+                   corrupted.ids.size());
+  }
+  const std::vector<std::int32_t> wanted = {o.token, o.against.value_or(0)};
+  GenerateContext::check_ids(wanted, config.vocab_size);
+  const std::vector<SiteId> sites = sites_of(config, o.site);
+  const Objective objective{o.token, o.against, static_cast<std::int64_t>(clean.ids.size()) - 1, o.is_logprob};
+  const PromptRun of_clean = run_prompt(context, clean, sites, objective);
+  const PromptRun of_corrupted = run_prompt(context, corrupted, sites, objective);
+
+  Patch result;
+  result.clean = of_clean.metric;
+  result.corrupted = of_corrupted.metric;
+  result.by_head = is_by_head(o.site);
+  std::vector<Edits> runs;
+  std::vector<std::size_t> layers;  // of the runs
+  result.metric.resize(sites.size());
+  for (std::size_t i = 0; i < sites.size(); ++i) {
+    const std::int64_t n = places_of(of_clean.values[i].shape, o.site);
+    for (std::int64_t place = 0; place < n; ++place) {
+      runs.push_back({clean_value(sites[i], of_clean.values[i], place)});
+      layers.push_back(i);
+    }
+  }
+  EditedRuns(context, corrupted, objective.position).run(runs, [&](std::size_t run, std::span<const float> logits) {
+    result.metric[layers[run]].push_back(objective.value(logits));
+  });
+  const double gap = result.clean - result.corrupted;
+  for (const std::vector<double>& row : result.metric) {
+    result.recovered.emplace_back();
+    for (const double metric : row) {
+      result.recovered.back().push_back(gap == 0 ? std::numeric_limits<double>::quiet_NaN()
+                                                 : (metric - result.corrupted) / gap);
+    }
+  }
+  if (o.approximate) {
+    result.approximate = approximated(context, corrupted, sites, objective, of_clean, of_corrupted);
+  }
+  return result;
+}
+
+}  // namespace vitrine
