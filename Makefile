@@ -7,6 +7,8 @@
 # make dev-test, make tsan-test   the tests with ASan and UBSan, with TSan
 # make fuzz-test     installs clang and fuzzes every reader of files for some seconds; see fuzz/README.md
 # make aarch64-test  installs a cross compiler, qemu and libraries, and runs the kernel and golden tests for 64-bit ARM
+# make web      bundles the page of `vitrine look` (web/), after installing the packages that its lock file lists
+# make page-test     installs Chromium and drives pages in it
 # make format   formats the sources with clang-format-14
 JOBS ?= 2
 PREFIX ?= /usr/local
@@ -17,7 +19,7 @@ export NINJA_STATUS = [%f of %t, %e s]
 # On a terminal each step says what it does.
 say = @if [ -t 1 ]; then echo "$(1)"; fi
 
-.PHONY: all build packages product run test install package bench dev-test tsan-test fuzz fuzz-test aarch64-test format clean
+.PHONY: all build packages product run test install package bench dev-test tsan-test fuzz fuzz-test aarch64-test web page-test format clean
 
 all:
 	$(call say,Configuring the build)
@@ -71,6 +73,20 @@ aarch64-test: packages
 	@tools/install_packages.sh tools/aarch64_packages.txt
 	@[ -d build-aarch64/libraries/usr ] || tools/aarch64_libraries.sh build-aarch64/libraries
 	@tests/aarch64_test.sh "$(CURDIR)"
+
+# A Node.js of any origin will do; without one, Debian's is installed.
+web/node_modules: web/package-lock.json
+	@command -v npm >/dev/null || tools/install_packages.sh tools/node_packages.txt
+	@cd web && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch web/node_modules
+
+web: web/node_modules
+	@cd web && npm run --silent build
+
+page-test: packages web/node_modules
+	@command -v chromium >/dev/null || tools/install_packages.sh tools/page_packages.txt
+	@$(MAKE) --no-print-directory all
+	@cd web && node page_test.mjs ../build/vitrine
 
 format:
 	clang-format-14 -i $(SOURCES)

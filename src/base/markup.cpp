@@ -22,4 +22,16 @@ std::string markup_escaped(std::string_view text) {
   return result;
 }
 
+std::string script_json(const Json& value) {
+  std::string result;
+  for (const char c : value.dump(-1, ' ', true, Json::error_handler_t::replace)) {
+    if (c == '<') {
+      result += "\\u003c";
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
 }  // namespace vitrine

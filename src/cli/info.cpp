@@ -14,6 +14,7 @@
 #include "cli/output.h"
 #include "cli/table.h"
 #include "inspect/account.h"
+#include "inspect/parameter_table.h"
 #include "model/count.h"
 
 namespace vitrine::cli {
@@ -156,36 +157,10 @@ void add_config(Page& page, const ModelConfig& config) {
   page.table(model);
 }
 
-/// A parameter, or the parameters of several layers with the same name and shape.
-struct ParamRow {
-  std::string name;
-  Shape shape;
-  std::int64_t layers = 1;
-  std::string stored;
-
-  std::int64_t total() const { return shape.count() * layers; }
-};
-
-/// The length of `blocks.`, `encoder.` or `decoder.` in the name of a layer's parameter; 0 for others.
-std::size_t block_prefix(const std::string& name) {
-  const std::size_t at = name.find('.') + 1;
-  const bool has_layer = name.starts_with("blocks.") || name.starts_with("encoder.") || name.starts_with("decoder.");
-  return has_layer && name[at] >= '0' && (name[at] <= '9' || name[at] == 'N') ? at : 0;
-}
-
-std::vector<ParamRow> param_rows(const Subject& s) {
-  std::vector<ParamRow> rows;
-  for_each_shape(s.config, [&](const std::string& name, const Shape& shape) {
-    std::string general = name;
-    if (const std::size_t at = block_prefix(name); at > 0)
-      general = name.substr(0, at) + "N" + name.substr(name.find('.', at));
-    const auto same = [&](const ParamRow& row) { return row.name == general && row.shape == shape; };
-    const auto it = std::find_if(rows.begin(), rows.end(), same);
-    if (it != rows.end()) return void(++it->layers);
-    const auto stored = s.stored_names.find(name);
-    rows.push_back({general, shape, 1, stored != s.stored_names.end() ? stored->second : ""});
-  });
-  return rows;
+/// The name in the file of a row's first parameter; "" without a file.
+std::string stored_name(const Subject& s, const ParameterRow& row) {
+  const auto stored = s.stored_names.find(row.first);
+  return stored != s.stored_names.end() ? stored->second : "";
 }
 
 void add_params(Page& page, const Subject& s) {
@@ -198,11 +173,10 @@ void add_params(Page& page, const Subject& s) {
                {s.stored_names.empty() ? "" : "in the file"}});
   std::int64_t blocks = 0;
   const std::int64_t total = count_params(s.config);
-  for (const ParamRow& row : param_rows(s)) {
-    const bool in_block = block_prefix(row.name) > 0;
-    if (in_block) blocks += row.total();
-    table.add({row.name, to_string(row.shape), grouped(row.shape.count()), in_block ? std::to_string(row.layers) : "",
-               grouped(row.total()), row.stored});
+  for (const ParameterRow& row : parameter_table(s.config)) {
+    if (row.in_block) blocks += row.total();
+    table.add({row.name, to_string(row.shape), grouped(row.shape.count()),
+               row.in_block ? std::to_string(row.layers) : "", grouped(row.total()), stored_name(s, row)});
   }
   table.rule();
   const auto n =
@@ -359,13 +333,13 @@ Json info_json(const InfoOptions& o, const Subject& s) {
                     {"dtype", "f32"},
                     {"meaning", info(site.site.site).meaning}});
   }
-  for (const ParamRow& row : param_rows(s)) {
+  for (const ParameterRow& row : parameter_table(s.config)) {
     params.push_back({{"name", row.name},
                       {"shape", row.shape.sizes()},
                       {"count", row.shape.count()},
                       {"layers", row.layers},
                       {"total", row.total()},
-                      {"stored_name", row.stored}});
+                      {"stored_name", stored_name(s, row)}});
   }
   const auto add_layers = [&](const StackConfig& stack, Stack name) {
     for (const LayerGroup& group : layer_groups(stack)) {

@@ -71,7 +71,7 @@ struct ExampleSection {
   bool begins_part = false;
   std::string name;     ///< A site or a parameter; with `grad:` its gradient, with `new:` its value after the update.
   std::string meaning;  ///< May be empty.
-  std::string formula;  ///< In the notation of example/formula.h; may be empty.
+  std::string formula;  ///< In the notation of spell/formula.h; may be empty.
   std::string file;     ///< The source file that computes it.
   Shape shape;
   std::vector<float> values;

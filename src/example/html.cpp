@@ -5,10 +5,11 @@
 #include <cmath>
 
 #include "base/markup.h"
-#include "example/arithmetic.h"
-#include "example/formula.h"
+#include "base/theme.h"
 #include "example/html_style.h"
 #include "example/render.h"
+#include "spell/arithmetic.h"
+#include "spell/formula.h"
 
 namespace vitrine {
 namespace {
@@ -136,8 +137,9 @@ std::string example_html(const WorkedExample& e, const ExampleStyle& style) {
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta name=\"color-scheme\" content=\"light dark\">\n<title>" +
-      title + "</title>\n<style>\n" + std::string(kExampleStyle) + shade_rules() + "</style>\n</head>\n<body>\n" +
-      contents_html(e) + "<main>\n<header>\n<h1>" + title + "</h1>\n" + sentence_html(e);
+      title + "</title>\n<style>\n" + std::string(kThemeStyle) + std::string(kExampleStyle) + shade_rules() +
+      "</style>\n</head>\n<body>\n" + contents_html(e) + "<main>\n<header>\n<h1>" + title + "</h1>\n" +
+      sentence_html(e);
   for (const std::string& note : opening_of(e)) text += "<p>" + markup_escaped(note) + "</p>\n";
   for (const std::string& note : closing_of(e)) text += "<p class=\"result\">" + markup_escaped(note) + "</p>\n";
   text += "</header>\n";

@@ -1,4 +1,4 @@
-// The style of the page: one hue for each sign; nothing else but links is coloured.
+// The style of the page, whose colours are those of base/theme.h: one hue for each sign; nothing else but links is coloured.
 //
 // Text that may be on a shaded cell (rules that begin with `td`) is ink or note, which have a contrast of 4.5 on every
 // shade (WCAG 2.2, 1.4.3); all other text is on paper. tests/example/contrast_test.cpp computes them all.
@@ -9,16 +9,6 @@
 namespace vitrine {
 
 constexpr std::string_view kExampleStyle = R"css(
-:root {
-  --paper: #fdfdfb; --ink: #1d2125; --soft: #667079; --note: #414a51; --line: #dfe2e0; --link: #14607a;
-  --positive: #2b7f8c; --negative: #c2703d;
-}
-@media (prefers-color-scheme: dark) {
-  :root {
-    --paper: #16191c; --ink: #dfe3e4; --soft: #93a0a6; --note: #c3cdd1; --line: #31373b; --link: #7cc0d6;
-    --positive: #3f9fae; --negative: #cf8250;
-  }
-}
 * { box-sizing: border-box; }
 html { scroll-padding-top: 1rem; }
 body {

@@ -1,9 +1,9 @@
 // Formats an example as Markdown, with the tables that most renderers support.
 #include <fmt/format.h>
 
-#include "example/arithmetic.h"
-#include "example/formula.h"
 #include "example/render.h"
+#include "spell/arithmetic.h"
+#include "spell/formula.h"
 
 namespace vitrine {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "example/arithmetic.h"
+#include "spell/arithmetic.h"
 
 namespace vitrine {
 

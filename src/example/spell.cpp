@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "example/op_kinds.h"
+#include "spell/op_kinds.h"
 
 namespace vitrine {
 namespace {
@@ -17,14 +17,6 @@ void join(std::string& text, std::string_view part, const char* between) {
 /// Whether a parameter is the weight or the bias of an op.
 bool uses(const StepOp& op, const std::string& param) {
   return !op.param.empty() && op.param.substr(0, op.param.rfind('.')) == param.substr(0, param.rfind('.'));
-}
-
-Cell value_cell(const Facts& f, const std::string& site, std::int64_t flat) {
-  const Operand& operand = operand_at(f, site);
-  if (operand.name != site || !operand.made_by) return std::nullopt;
-  const StepOp& op = f.ops[*operand.made_by];
-  const OpKind* const kind = kind_of(op);
-  return kind == nullptr || kind->cell == nullptr ? std::nullopt : kind->cell({f, op}, flat);
 }
 
 /// The sum of what the ops that use a value add to its gradient.
@@ -95,16 +87,6 @@ Arithmetic update_cell(const Facts& f, const std::string& param, std::int64_t fl
 
 }  // namespace
 
-SectionWords words_of(const Facts& f, const std::string& site) {
-  const Operand& operand = operand_at(f, site);
-  if (!operand.made_by) return {};
-  const StepOp& op = f.ops[*operand.made_by];
-  const OpKind* const kind = kind_of(op);
-  if (operand.name != site)
-    return {symbol(site) + " = " + symbol(operand.name), kind == nullptr ? "" : std::string(kind->file)};
-  return kind == nullptr ? SectionWords{} : SectionWords{kind->formula({f, op}), std::string(kind->file)};
-}
-
 SectionWords gradient_words_of(const Facts& f, const std::string& site) {
   const Operand& operand = operand_at(f, site);
   SectionWords words;
@@ -140,7 +122,7 @@ std::optional<Arithmetic> spell(const Facts& f, const std::string& section, std:
   const std::string prefix = section.substr(0, colon == std::string::npos ? 0 : colon);
   const std::string name = section.substr(colon == std::string::npos ? 0 : colon + 1);
   if (name == "softmax") return softmax_at(f.values.at("hook_logits"), flat);
-  if (prefix.empty()) return f.operand_of.contains(name) ? value_cell(f, name, flat) : std::nullopt;
+  if (prefix.empty()) return f.operand_of.contains(name) ? spell_forward(f, name, flat) : std::nullopt;
   if (prefix == "input") return param_gradient_cell(f, name, "embed", flat);
   if (prefix == "head") return param_gradient_cell(f, name, "linear", flat);
   if (prefix == "new") return update_cell(f, name, flat);

@@ -4,18 +4,12 @@
 #include <optional>
 #include <string>
 
-#include "example/arithmetic.h"
 #include "example/facts.h"
+#include "spell/arithmetic.h"
+#include "spell/words.h"
 
 namespace vitrine {
 
-struct SectionWords {
-  std::string formula;  ///< In the notation of example/formula.h; may be empty.
-  std::string file;     ///< The source files of the ops.
-};
-
-/// Of the value at a site.
-SectionWords words_of(const Facts& facts, const std::string& site);
 /// Of the gradient at a site. The formula is empty if the gradient passes unchanged.
 SectionWords gradient_words_of(const Facts& facts, const std::string& site);
 /// Of a parameter's gradient.

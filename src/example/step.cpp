@@ -1,18 +1,13 @@
 #include <algorithm>
-#include <unordered_map>
 
 #include "base/error.h"
 #include "example/facts.h"
-#include "example/op_kinds.h"
 #include "inspect/recorder.h"
 #include "ops/route.h"
+#include "spell/op_log.h"
 
 namespace vitrine {
 namespace {
-
-Seen seen(const SiteId& id, const Tensor& value) {
-  return {id, value.shape, {value.values().begin(), value.values().end()}};
-}
 
 SeenByName params_of(std::span<const TrainParam> params) {
   SeenByName result;
@@ -32,64 +27,6 @@ void check(const ModelConfig& config, const ExampleOptions& o) {
   if (!is_id(o.target))
     throw BadInput("--target", "expected an id from 0 to {}, got {}", config.vocab_size - 1, o.target);
 }
-
-/// Copies the ops of a ledger with their operands, while the forward still has them.
-class OpLog {
- public:
-  OpLog(const Ledger& ledger, Facts& facts) : ledger_(ledger), f_(facts) {}
-
-  void see(const SiteId& id, const Tensor& value) {
-    take_new_ops();
-    const std::size_t operand = operand_at(value);
-    f_.operand_of[name_of(id)] = operand;
-    visits_[name_of(id)].push_back(operand);
-    f_.operands[operand].last_name = name_of(id);
-    if (!f_.operands[operand].name.empty()) return;
-    f_.operands[operand].name = name_of(id);
-    f_.operands[operand].site_shape = value.shape;
-  }
-  /// Gradients arrive in reverse order.
-  void see_gradient(const SiteId& id, const Tensor& gradient) {
-    std::vector<std::size_t>& visits = visits_.at(name_of(id));
-    f_.operands[visits.back()].gradient = seen(id, gradient);
-    visits.pop_back();
-  }
-
- private:
-  void take_new_ops() {
-    for (; taken_ < ledger_.ops().size(); ++taken_) {
-      const LedgerOp& from = ledger_.ops()[taken_];
-      StepOp op{from.op, from.layer, from.name, from.weight != nullptr ? from.weight->name : "", {}, 0};
-      if (kind_of(op) == nullptr && from.inputs.empty()) continue;  // not an op of the tape
-      if (op.param.empty() && from.op.starts_with("embed")) op.param = from.name + ".weight";
-      if (from.op == "row_range" && from.output.count() == from.inputs[0].count()) {  // a copy
-        at_[from.output.data] = operand_at(from.inputs[0]);
-        continue;
-      }
-      for (const Tensor& input : from.inputs) {
-        op.inputs.push_back(operand_at(input));
-        f_.operands[op.inputs.back()].uses.emplace_back(f_.ops.size(), op.inputs.size() - 1);
-      }
-      op.output = add(from.output);
-      f_.operands[op.output].made_by = f_.ops.size();
-      f_.ops.push_back(std::move(op));
-    }
-  }
-  std::size_t operand_at(const Tensor& value) {
-    const auto it = at_.find(value.data);
-    return it != at_.end() ? it->second : add(value);
-  }
-  std::size_t add(const Tensor& value) {
-    f_.operands.push_back({"", "", seen({}, value), {}, {}, {}, {}});
-    return at_[value.data] = f_.operands.size() - 1;
-  }
-
-  const Ledger& ledger_;
-  Facts& f_;
-  std::size_t taken_ = 0;
-  std::map<std::string, std::vector<std::size_t>> visits_;  // operands at each site
-  std::unordered_map<const float*, std::size_t> at_;        // memory may be reused: the last operand there
-};
 
 /// The gradients of all parameters that are updated, and the update.
 class Step {

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "example/arithmetic.h"
-#include "example/formula.h"
 #include "example/render.h"
+#include "spell/arithmetic.h"
+#include "spell/formula.h"
 
 namespace vitrine {
 namespace {

@@ -132,6 +132,36 @@ std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t>
   throw InternalError("sampler", "no token reached {} of {}", target, total);
 }
 
+std::vector<FunnelToken> sampling_funnel(std::span<const float> logits, std::span<const std::int32_t> history,
+                                         const SamplingConfig& config) {
+  config.validate();
+  if (config.temperature == 0) throw BadInput("temperature", "expected a number > 0 for a funnel, got 0");
+  checked_max(logits);
+  const std::vector<Candidate> all = top_candidates(penalized(logits, history, config.repeat_penalty), 0);
+  std::vector<double> weights;
+  weights.reserve(all.size());
+  double total = 0;
+  for (const Candidate& candidate : all) {
+    weights.push_back(math::exp((candidate.logit - all.front().logit) / config.temperature));
+    total += weights.back();
+  }
+  std::vector<FunnelToken> tokens;
+  tokens.reserve(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) tokens.push_back({all[i].id, all[i].logit, weights[i] / total});
+  const auto remove_from = [&](FunnelToken::Removed by) {
+    for (std::size_t i = weights.size(); i < tokens.size() && tokens[i].removed == FunnelToken::Removed::no; ++i) {
+      tokens[i].removed = by;
+    }
+  };
+  if (config.top_k > 0) weights.resize(std::min(weights.size(), static_cast<std::size_t>(config.top_k)));
+  remove_from(FunnelToken::Removed::by_top_k);
+  cut(weights, config.top_p, 0);
+  remove_from(FunnelToken::Removed::by_top_p);
+  cut(weights, 1, config.min_p);
+  remove_from(FunnelToken::Removed::by_min_p);
+  return tokens;
+}
+
 /// log Σ exp(logit), summed in the order of ids.
 double log_sum_exp(std::span<const float> logits) {
   const double max = checked_max(logits);

@@ -43,6 +43,21 @@ struct DrawKey {
 std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t> history, const SamplingConfig& config,
                     const DrawKey& key);
 
+/// What the steps of sample() make of one token.
+struct FunnelToken {
+  enum class Removed : std::uint8_t { no, by_top_k, by_top_p, by_min_p };
+
+  std::int32_t id = 0;
+  double logit = 0;  ///< After the repeat penalty, before temperature.
+  double prob = 0;   ///< After temperature, of all tokens.
+  Removed removed = Removed::no;
+};
+
+/// Every possible token in the order of the steps, most likely first. The tokens that are not removed are those from
+/// which sample() draws. Throws BadInput as sample() does, and for a temperature of 0, at which nothing is drawn.
+std::vector<FunnelToken> sampling_funnel(std::span<const float> logits, std::span<const std::int32_t> history,
+                                         const SamplingConfig& config);
+
 struct TokenLogprob {
   std::int32_t id = 0;
   double logprob = 0;  ///< natural logarithm; -inf for a logit of -inf

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/markup.h"
 #include "base/math.h"
+#include "base/theme.h"
 
 namespace vitrine {
 namespace {
@@ -22,15 +23,14 @@ constexpr std::size_t kColors = 8;
 constexpr double kLargest = 1e30;  // larger values are not drawn
 
 // Colors after Okabe & Ito, which people with any color vision can distinguish; a dark background uses brighter ones.
-constexpr std::string_view kStyle = R"(<style>
-  .ground { fill: #ffffff } .text { fill: #333333; font: 13px sans-serif } .title { font-weight: bold }
-  .axis { stroke: #888888; fill: none } .grid { stroke: #e6e6e6 }
+constexpr std::string_view kStyle =
+    R"(  .ground { fill: var(--paper) } .text { fill: var(--ink); font: 13px sans-serif } .title { font-weight: bold }
+  .axis { stroke: var(--soft); fill: none } .grid { stroke: var(--line) }
   .curve { fill: none; stroke-width: 1.5; stroke-linejoin: round } .dashed { stroke-dasharray: 5 3 }
   .c0 { color: #0072b2 } .c1 { color: #d55e00 } .c2 { color: #009e73 } .c3 { color: #cc79a7 }
   .c4 { color: #b58900 } .c5 { color: #56b4e9 } .c6 { color: #000000 } .c7 { color: #7f7f7f }
   .curve { stroke: currentColor } .dot { fill: currentColor }
   @media (prefers-color-scheme: dark) {
-    .ground { fill: #16181c } .text { fill: #d8d8d8 } .axis { stroke: #8a8a8a } .grid { stroke: #2c3036 }
     .c0 { color: #4aa8e0 } .c1 { color: #ff8a3d } .c2 { color: #2fd0a0 } .c4 { color: #f0c040 } .c6 { color: #ffffff }
   }
 </style>
@@ -248,7 +248,7 @@ std::string plot_svg(std::span<const MetricCurves> runs) {
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} "
       "{1:.0f}\">\n"
       "{2}<rect class=\"ground\" width=\"{0:.0f}\" height=\"{1:.0f}\"/>\n{3}</svg>\n",
-      kWidth, top + kMargin / 2, kStyle, drawing.text());
+      kWidth, top + kMargin / 2, "<style>\n" + std::string(kThemeStyle) + std::string(kStyle), drawing.text());
 }
 
 }  // namespace vitrine

@@ -296,7 +296,7 @@ void enter_products(Pass& p, BlockSite at, const AttendConfig& c, const Mask& ma
   p.ledger->charge(cost);
 }
 
-/// The last step of tapped segments as one op of the tape.
+/// The last step of tapped segments as one op of the tape and the ledger.
 void record_mix(Pass& p, const AttendConfig& c, const Segments& segments, const std::vector<Tensor>& patterns,
                 const Tensor& v, const Tensor& z) {
   std::vector<Tensor> inputs = patterns;
@@ -337,7 +337,7 @@ Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, co
     }
   }
   run_tiles(p, c, untapped, scaled);
-  if (p.is_taped() && any_tapped) record_mix(p, c, tapped, patterns, v, z);
+  if ((p.is_taped() || p.ledger != nullptr) && any_tapped) record_mix(p, c, tapped, patterns, v, z);
   if (p.is_taped() && !any_tapped) record_tiles(p, c, untapped, q, k, v, z, bias);
   if (p.ledger != nullptr && !any_tapped) enter_products(p, at, c, mask, q, z, sources);
   return z;

@@ -1,4 +1,4 @@
-#include "example/op_kinds.h"
+#include "spell/op_kinds.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "base/math.h"
-#include "example/op_kinds.h"
 #include "ops/rope.h"
+#include "spell/op_kinds.h"
 
 namespace vitrine {
 namespace {

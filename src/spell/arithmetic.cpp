@@ -1,4 +1,4 @@
-#include "example/arithmetic.h"
+#include "spell/arithmetic.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "example/formula.h"
+#include "spell/formula.h"
 
 #include <fmt/format.h>
 

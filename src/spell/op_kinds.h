@@ -1,4 +1,4 @@
-// What the example says about an op, once for each kind: its formula, the arithmetic of an element, and what it adds to
+// What is said about an op, once for each kind: its formula, the arithmetic of an element, and what it adds to
 // the gradients of its inputs and parameters.
 #pragma once
 
@@ -7,14 +7,14 @@
 #include <string>
 #include <string_view>
 
-#include "example/arithmetic.h"
-#include "example/facts.h"
+#include "spell/arithmetic.h"
+#include "spell/facts.h"
 
 namespace vitrine {
 
-/// An op of the step, with the facts about it.
+/// An op of a forward, with the facts about it.
 struct OpView {
-  const Facts& facts;
+  const ForwardFacts& facts;
   const StepOp& op;
 
   const Seen& input(std::size_t k) const { return facts.operands[op.inputs[k]].value; }
@@ -25,7 +25,7 @@ struct OpView {
 
 using Cell = std::optional<Arithmetic>;
 
-/// Formulas are in the notation of example/formula.h. A cell is null or empty if the arithmetic would be too long.
+/// Formulas are in the notation of spell/formula.h. A cell is null or empty if the arithmetic would be too long.
 struct OpKind {
   std::string_view name;  ///< As on the tape.
   std::string_view file;

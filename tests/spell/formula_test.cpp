@@ -1,10 +1,10 @@
 // Formulas as text and as MathML, and the formatting of numbers.
-#include "example/formula.h"
+#include "spell/formula.h"
 #include "base/markup.h"
 
 #include <gtest/gtest.h>
 
-#include "example/arithmetic.h"
+#include "spell/arithmetic.h"
 #include "example/interval.h"
 
 namespace vitrine::test {

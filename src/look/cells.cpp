@@ -1,0 +1,237 @@
+#include "look/cells.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "checkpoint/param_rows.h"
+#include "look/operands.h"
+#include "spell/formula.h"
+#include "spell/words.h"
+
+namespace vitrine {
+namespace {
+
+constexpr std::size_t kLargest = 4;       // cells of a site
+constexpr std::size_t kMostText = 400;    // characters of an arithmetic
+constexpr std::size_t kMostSteps = 1000;  // of a trail
+
+/// `blocks.2.attn.hook_q[11,3,5]`
+std::string name_of_element(const std::string& site, const Shape& shape, std::int64_t flat) {
+  std::string index;
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    index = std::to_string(flat % shape[i]) + (index.empty() ? "" : "," + index);
+    flat /= shape[i];
+  }
+  return site + "[" + index + "]";
+}
+
+/// Puts the parameters of an op into the facts, as floats, in place of those of other ops.
+class Params {
+ public:
+  Params(const Model& model, ForwardFacts& facts) : model_(model), f_(facts) {}
+
+  void load(const StepOp& op) {
+    if (op.param.empty() || f_.params.contains(op.param)) return;
+    f_.params.clear();
+    const std::string stem = op.param.substr(0, op.param.rfind('.'));
+    for_each_param(
+        model_.config(), model_.params(), [&](const Param& param, const std::string& name, const Shape& shape) {
+          if (name.substr(0, name.rfind('.')) != stem || !param.present()) return;
+          Seen& seen = f_.params[name];
+          seen.shape = shape;
+          seen.values.resize(static_cast<std::size_t>(shape.count()));
+          const std::int64_t rows = shape.rank() < 2 ? 1 : shape[0], width = shape.count() / rows;
+          for (std::int64_t row = 0; row < rows; ++row) {
+            read_row(
+                param.view, row,
+                std::span(seen.values).subspan(static_cast<std::size_t>(row * width), static_cast<std::size_t>(width)));
+          }
+        });
+  }
+
+ private:
+  const Model& model_;
+  ForwardFacts& f_;
+};
+
+class Speller {
+ public:
+  Speller(const GenerateContext& context, Recording& r) : r_(r), f_(r.facts), params_(*context.model, r.facts) {}
+
+  const Operand& operand(const CellName& cell) const { return f_.operands[f_.operand_of.at(cell.site)]; }
+  /// The op that made the value at the cell's site; null for a copy of another value.
+  const StepOp* op_of(const CellName& cell) const {
+    const Operand& o = operand(cell);
+    return o.made_by ? &f_.ops[*o.made_by] : nullptr;
+  }
+  float value(const CellName& cell) const { return operand(cell).value[cell.flat]; }
+
+  std::vector<OperandElements> elements_of(const StepOp& op, std::int64_t flat) {
+    params_.load(op);
+    if (!op.param.empty() && !f_.params.contains(op.param)) return {};
+    return operands_of({f_, op}, flat);
+  }
+  float element(const StepOp& op, const OperandElements& e, std::int64_t i) const {
+    const std::int64_t at = e.first + i * e.step;
+    return e.input ? f_.operands[op.inputs[*e.input]].value[at] : f_.params.at(e.param)[at];
+  }
+
+  /// The operand that contributes most, as long as it is a value at a site.
+  std::optional<CellName> parent(const CellName& cell) {
+    const StepOp* op = op_of(cell);
+    std::int64_t flat = cell.flat;
+    for (std::size_t step = 0; op != nullptr && step < kMostSteps; ++step) {
+      const std::vector<OperandElements> all = elements_of(*op, flat);
+      if (all.empty() || !all.front().input) return std::nullopt;
+      const auto [input, at] = largest(*op, all);
+      const Operand& from = f_.operands[op->inputs[input]];
+      if (!from.name.empty()) return CellName{from.name, at};
+      op = from.made_by ? &f_.ops[*from.made_by] : nullptr;
+      flat = at;
+    }
+    return std::nullopt;
+  }
+
+  Json spell(const CellName& cell, LookData& data) {
+    const std::string name = name_of_element(cell.site, r_.shape(cell.site), cell.flat);
+    Json json = {{"name", name}, {"site", cell.site}, {"value", value(cell)}};
+    const StepOp* const op = op_of(cell);
+    if (op == nullptr) return json;
+    const std::vector<OperandElements> all = elements_of(*op, cell.flat);
+    const Operand& made = operand(cell);
+    const SectionWords words = words_of(f_, made.name);
+    if (!words.formula.empty()) json["formula"] = formula_mathml(words.formula);
+    json["file"] = words.file;
+    if (const Cell arithmetic = spell_forward(f_, made.name, cell.flat)) {
+      json["result"] = arithmetic->value();
+      if (arithmetic->text().size() <= kMostText) json["text"] = arithmetic->text();
+    }
+    std::vector<float> values;
+    Json groups = Json::array(), parents = Json::array();
+    for (const OperandElements& e : all) {
+      const Shape shape = e.input ? shape_of(f_.operands[op->inputs[*e.input]]) : f_.params.at(e.param).shape;
+      const std::string of = e.input ? f_.operands[op->inputs[*e.input]].name : e.param;
+      groups.push_back({{"of", of.empty() ? "x" : of},
+                        {"first", e.first},
+                        {"step", e.step},
+                        {"n", e.n},
+                        {"shape", std::vector<std::int64_t>(shape.sizes().begin(), shape.sizes().end())}});
+      for (std::int64_t i = 0; i < e.n; ++i) values.push_back(element(*op, e, i));
+    }
+    json["op"] = op->kind;
+    json["groups"] = groups;
+    if (const std::optional<CellName> p = parent(cell)) {
+      parents.push_back(name_of_element(p->site, r_.shape(p->site), p->flat));
+    }
+    json["parents"] = parents;
+    data.add("cells", "cell:" + name, {static_cast<std::int64_t>(values.size())}, values);
+    return json;
+  }
+
+ private:
+  static Shape shape_of(const Operand& o) {
+    return o.site_shape.count() == o.value.count() ? o.site_shape : o.value.shape;
+  }
+
+  std::pair<std::size_t, std::int64_t> largest(const StepOp& op, const std::vector<OperandElements>& all) const {
+    const OperandElements& first = all.front();
+    const bool is_product = all.size() > 1 && all[1].n == first.n && first.n > 1;
+    if (op.kind == "add" && std::abs(element(op, all[1], 0)) > std::abs(element(op, first, 0))) {
+      return {*all[1].input, all[1].first};
+    }
+    std::int64_t best = 0;
+    float size = -1;
+    for (std::int64_t i = 0; i < first.n; ++i) {
+      const float x = std::abs(element(op, first, i) * (is_product ? element(op, all[1], i) : 1.0f));
+      if (std::isfinite(x) && x > size) {
+        size = x;
+        best = i;
+      }
+    }
+    const OperandElements& from = op.kind == "attend_mix" ? all[1] : first;
+    return {*from.input, from.first + best * from.step};
+  }
+
+  Recording& r_;
+  ForwardFacts& f_;
+  Params params_;
+};
+
+std::int64_t widest(const ModelConfig& config) {
+  std::int64_t width = config.d_model;
+  for (const BlockConfig& b : config.blocks) {
+    if (const auto* dense = std::get_if<DenseConfig>(&b.ffn)) width = std::max(width, dense->d_ff);
+  }
+  return width;
+}
+
+}  // namespace
+
+std::vector<CellName> trail_of(const GenerateContext& context, Recording& r) {
+  Speller speller(context, r);
+  const std::int64_t vocab_size = r.facts.config->vocab_size;
+  std::vector<CellName> trail = {
+      {"hook_logits", r.position * vocab_size + r.top[static_cast<std::size_t>(r.position)].front().id}};
+  while (trail.size() < kMostSteps) {
+    const std::optional<CellName> next = speller.parent(trail.back());
+    if (!next) break;
+    trail.push_back(*next);
+  }
+  return trail;
+}
+
+std::vector<CellName> largest_cells(const Recording& r) {
+  std::vector<CellName> cells;
+  for (const std::string& site : r.facts.forward) {
+    const Shape& shape = r.shape(site);
+    const std::int64_t n = r.n_tokens();
+    const bool is_map = shape.rank() == 3 && shape[1] == n && shape[2] == n && site.find(".attn.hook_") != site.npos &&
+                        (site.ends_with("scores") || site.ends_with("scores_raw") || site.ends_with("pattern"));
+    if (shape.rank() == 0 || (shape[0] != n && !is_map)) continue;
+    const Seen& value = r.value(site);
+    const std::int64_t width = value.count() / n, first = is_map ? r.position * n : r.position * width;
+    std::vector<std::int64_t> order(static_cast<std::size_t>(is_map ? n : width));
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = first + static_cast<std::int64_t>(i);
+    std::erase_if(order, [&](std::int64_t i) { return !std::isfinite(value[i]); });
+    const std::size_t kept = std::min(kLargest, order.size());
+    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(kept), order.end(),
+                      [&](std::int64_t a, std::int64_t b) {
+                        const float x = std::abs(value[a]), y = std::abs(value[b]);
+                        return x != y ? x > y : a < b;
+                      });
+    for (std::size_t i = 0; i < kept; ++i) cells.push_back({site, order[i]});
+  }
+  return cells;
+}
+
+Json spell_cells(const GenerateContext& context, Recording& r, const std::vector<CellName>& cells, LookData& data) {
+  Speller speller(context, r);
+  // In the order of ops, so that each parameter is converted once.
+  std::vector<const CellName*> order;
+  std::set<std::pair<std::string, std::int64_t>> seen;
+  for (const CellName& cell : cells) {
+    if (seen.emplace(cell.site, cell.flat).second) order.push_back(&cell);
+  }
+  const auto made_by = [&](const CellName* cell) { return speller.operand(*cell).made_by.value_or(0); };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](const CellName* a, const CellName* b) { return made_by(a) < made_by(b); });
+  Json list = Json::array();
+  for (const CellName* cell : order) list.push_back(speller.spell(*cell, data));
+  return list;
+}
+
+std::int64_t largest_cells_bytes(const ModelConfig& config) {
+  constexpr std::int64_t kSites = 28;  // of a layer
+  return static_cast<std::int64_t>(config.blocks.size()) * kSites * static_cast<std::int64_t>(kLargest) *
+         (4 * 2 * widest(config) + 900);
+}
+
+std::int64_t trail_bytes(const ModelConfig& config) {
+  constexpr std::int64_t kSteps = 14;  // in a layer
+  return static_cast<std::int64_t>(config.blocks.size()) * kSteps * (4 * 2 * widest(config) + 900);
+}
+
+}  // namespace vitrine

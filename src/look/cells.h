@@ -1,0 +1,31 @@
+// How chosen values were made: the op's formula, its operands with their values, and the values that they were made
+// from.
+#pragma once
+
+#include "look/data.h"
+#include "look/recording.h"
+
+namespace vitrine {
+
+/// An element of the value at a site.
+struct CellName {
+  std::string site;
+  std::int64_t flat = 0;
+};
+
+/// From the logit of the most likely token after the followed position back to the text: of each op the operand that
+/// contributes most.
+std::vector<CellName> trail_of(const GenerateContext& context, Recording& r);
+/// The four largest elements of every site at the followed position.
+std::vector<CellName> largest_cells(const Recording& r);
+
+/// The cells as `[{"name", "site", "value", "result", "formula", "file", "text", "groups", "parents"}]`. The values of
+/// the operands of cell NAME are the array `cell:NAME`; `groups` says what they are: `[{"of", "first", "step", "n",
+/// "shape"}]`, elements first, first + step, … of the value at a site or of a parameter.
+Json spell_cells(const GenerateContext& context, Recording& r, const std::vector<CellName>& cells, LookData& data);
+
+/// An upper bound on the bytes of the largest cells of all sites, and of the trail.
+std::int64_t largest_cells_bytes(const ModelConfig& config);
+std::int64_t trail_bytes(const ModelConfig& config);
+
+}  // namespace vitrine

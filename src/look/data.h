@@ -1,0 +1,49 @@
+// The arrays of a page: named, shaped, grouped in blocks that are compressed together and read when a figure needs
+// them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+
+namespace vitrine {
+
+/// A group of arrays.
+struct LookBlock {
+  std::string name;
+  std::string bytes;  ///< Little-endian; each array begins at a multiple of 8.
+};
+
+class LookData {
+ public:
+  using Sizes = std::vector<std::int64_t>;
+
+  /// Adds an array to a block, which it creates if there is none of that name. Types: `f32`, `f64`, `i32`.
+  void add(const std::string& block, const std::string& name, const Sizes& shape, std::span<const float> values);
+  void add(const std::string& block, const std::string& name, const Sizes& shape, std::span<const double> values);
+  void add(const std::string& block, const std::string& name, const Sizes& shape, std::span<const std::int32_t> values);
+  /// Adds numbers from 0 to 1 with 8 bits each, as `u8`: n means (n / 255)². Such an array is not exact.
+  void add_picture(const std::string& block, const std::string& name, const Sizes& shape,
+                   std::span<const float> values);
+  /// Names the rows of the last array.
+  void label(const std::vector<std::string>& labels) { arrays_.back()["labels"] = labels; }
+
+  /// `[{"name", "shape", "type", "block", "offset", "exact", "labels"?}]`
+  const Json& arrays() const { return arrays_; }
+  const std::vector<LookBlock>& blocks() const { return blocks_; }
+
+ private:
+  void append(const std::string& block, const std::string& name, const Sizes& shape, const char* type, bool exact,
+              const void* values, std::size_t n_bytes);
+
+  Json arrays_ = Json::array();
+  std::vector<LookBlock> blocks_;
+};
+
+/// A block as zlib (RFC 1950) in base64 with padding.
+std::string packed(const LookBlock& block);
+
+}  // namespace vitrine

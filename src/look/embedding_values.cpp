@@ -1,0 +1,79 @@
+#include <algorithm>
+#include <cmath>
+
+#include "checkpoint/param_rows.h"
+#include "inspect/embedding.h"
+#include "look/figures.h"
+
+namespace vitrine {
+namespace {
+
+constexpr std::size_t kMostWords = 16;
+
+std::vector<std::int32_t> distinct(std::span<const std::int32_t> ids) {
+  std::vector<std::int32_t> result;
+  for (const std::int32_t id : ids) {
+    if (std::find(result.begin(), result.end(), id) == result.end() && result.size() < kMostWords) result.push_back(id);
+  }
+  return result;
+}
+
+void add_space(const EmbeddingSpace& space, const std::vector<std::int32_t>& words, LookData& data) {
+  std::vector<double> cosines, near_cosines;
+  std::vector<std::int32_t> near_ids;
+  std::int64_t k = 0;
+  for (const std::int32_t a : words) {
+    for (const std::int32_t b : words) cosines.push_back(space.cosine(a, b));
+    const std::vector<EmbeddingTerm> term = {{a, 1.0f}};
+    const std::vector<std::int32_t> itself = {a};
+    const std::vector<Neighbour> near = space.nearest(space.sum(term), kLookTop, itself);
+    k = static_cast<std::int64_t>(near.size());
+    for (const Neighbour& x : near) {
+      near_ids.push_back(x.id);
+      near_cosines.push_back(x.cosine);
+    }
+  }
+  const auto n = static_cast<std::int64_t>(words.size());
+  data.add("embedding", "embedding.id", {n}, words);
+  data.add("embedding", "embedding.cosine", {n, n}, cosines);
+  data.add("embedding", "embedding.near.id", {n, k}, near_ids);
+  data.add("embedding", "embedding.near.cosine", {n, k}, near_cosines);
+}
+
+void add_directions(const Model& model, const Recording& r, LookData& data) {
+  const Param& head = model.config().head.tied ? model.params().embed : model.params().unembed.weight;
+  const std::span<const float> x = r.row("unembed.hook_in", r.position);
+  std::vector<float> w(x.size());
+  std::vector<std::int32_t> ids;
+  std::vector<double> products, lengths, cosines;
+  double length_of_x = 0;
+  for (const float v : x) length_of_x += static_cast<double>(v) * static_cast<double>(v);
+  for (const TokenLogprob& t : r.top[static_cast<std::size_t>(r.position)]) {
+    read_row(head.view, t.id, w);
+    double product = 0, squares = 0;
+    for (std::size_t i = 0; i < w.size(); ++i) {
+      product += static_cast<double>(w[i]) * static_cast<double>(x[i]);
+      squares += static_cast<double>(w[i]) * static_cast<double>(w[i]);
+    }
+    ids.push_back(t.id);
+    products.push_back(product);
+    lengths.push_back(std::sqrt(squares));
+    cosines.push_back(product / std::sqrt(squares * length_of_x));
+  }
+  const auto k = static_cast<std::int64_t>(ids.size());
+  data.add("embedding", "direction.id", {k}, ids);
+  data.add("embedding", "direction.product", {k}, products);
+  data.add("embedding", "direction.length", {k}, lengths);
+  data.add("embedding", "direction.cosine", {k}, cosines);
+}
+
+}  // namespace
+
+void add_embedding_values(const GenerateContext& context, const Recording& r, std::span<const std::int32_t> words,
+                          LookData& data) {
+  const EmbeddingSpace space(*context.model, *context.pool, *context.kernels);
+  add_space(space, distinct(words), data);
+  if (r.has("unembed.hook_in")) add_directions(*context.model, r, data);
+}
+
+}  // namespace vitrine

@@ -1,0 +1,86 @@
+#include <algorithm>
+
+#include "base/markup.h"
+#include "base/theme.h"
+#include "look/bundle.h"
+#include "look/look.h"
+
+namespace vitrine {
+namespace {
+
+struct Packed {
+  std::string name, text;
+};
+
+std::vector<Packed> pack(const LookData& data) {
+  std::vector<Packed> blocks;
+  for (const LookBlock& block : data.blocks()) blocks.push_back({block.name, packed(block)});
+  return blocks;
+}
+
+std::int64_t size_of(const std::vector<Packed>& blocks) {
+  std::int64_t size = 0;
+  for (const Packed& block : blocks) size += static_cast<std::int64_t>(block.text.size());
+  return size;
+}
+
+/// Maps of half the rows and columns: each element is the largest of four.
+LookData halved(const LookData& maps) {
+  LookData result;
+  for (const Json& array : maps.arrays()) {
+    const auto block = std::find_if(maps.blocks().begin(), maps.blocks().end(),
+                                    [&](const LookBlock& b) { return b.name == array["block"]; });
+    const LookData::Sizes shape = array["shape"];
+    const auto* const from =
+        reinterpret_cast<const unsigned char*>(block->bytes.data()) + array["offset"].get<std::size_t>();
+    const std::int64_t rows = (shape[1] + 1) / 2, columns = (shape[2] + 1) / 2;
+    std::vector<float> values(static_cast<std::size_t>(shape[0] * rows * columns));
+    for (std::int64_t i = 0; i < shape[0] * shape[1] * shape[2]; ++i) {
+      const std::int64_t h = i / (shape[1] * shape[2]), t = i / shape[2] % shape[1], s = i % shape[2];
+      const float level = static_cast<float>(from[i]) / 255;
+      float& to = values[static_cast<std::size_t>((h * rows + t / 2) * columns + s / 2)];
+      to = std::max(to, level * level);
+    }
+    result.add_picture(array["block"], array["name"], {shape[0], rows, columns}, values);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string page_of(Look& look, const std::string& title, std::int64_t max_bytes) {
+  const std::vector<Packed> blocks = pack(look.data);
+  std::vector<Packed> maps = pack(look.maps);
+  const std::int64_t overhead = static_cast<std::int64_t>(page_script().size() + page_style().size()) + 200'000;
+  const bool are_pictures = !look.maps.arrays().empty() && !look.maps.arrays().front()["exact"].get<bool>();
+  while (are_pictures && size_of(maps) + size_of(blocks) + overhead > max_bytes &&
+         look.maps.arrays().front()["shape"][1].get<std::int64_t>() > 64) {
+    look.maps = halved(look.maps);
+    maps = pack(look.maps);
+  }
+  Json index = look.about;
+  index["values"] = look.data.arrays();
+  for (const Json& array : look.maps.arrays()) index["values"].push_back(array);
+
+  std::string page =
+      "<!DOCTYPE html>\n<html lang=\"en\" data-vitrine=\"1\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-" +
+      std::string(page_script_hash()) +
+      "'; style-src 'unsafe-inline'\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta name=\"color-scheme\" content=\"light dark\">\n<title>" +
+      markup_escaped(title) + "</title>\n<style>\n" + std::string(kThemeStyle) + std::string(page_style()) +
+      "</style>\n</head>\n<body>\n<div id=\"page\"><noscript>The figures need JavaScript, which is part of this "
+      "file.</noscript></div>\n"
+      "<script type=\"application/json\" id=\"index\">" +
+      script_json(index) + "</script>\n";
+  for (const std::vector<Packed>* list : {&blocks, static_cast<const std::vector<Packed>*>(&maps)}) {
+    for (const Packed& block : *list) {
+      page += "<script type=\"application/octet-stream\" data-block=\"" + markup_escaped(block.name) + "\">" +
+              block.text + "</script>\n";
+    }
+  }
+  return page + "<script>" + std::string(page_script()) + "</script>\n</body>\n</html>\n";
+}
+
+}  // namespace vitrine

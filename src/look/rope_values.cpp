@@ -1,0 +1,88 @@
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "base/math.h"
+#include "look/figures.h"
+#include "ops/rope.h"
+
+namespace vitrine {
+namespace {
+
+constexpr double kTaughtFrequency = 0.24;  // radians per position: five positions turn by a quarter, so all are visible
+
+const RopeConfig* rope_of(const BlockConfig& block) {
+  return block.has_attention() && block.attention().rope ? &*block.attention().rope : nullptr;
+}
+
+/// `[L, H, n]`: the mean length of each pair of the rotated queries; NaN where a layer has fewer.
+void add_lengths(const Recording& r, std::int64_t most_pairs, LookData& data) {
+  const auto& blocks = r.facts.config->blocks;
+  std::int64_t most_heads = 0;
+  for (const BlockConfig& b : blocks) most_heads = std::max(most_heads, rope_of(b) ? b.attention().n_heads : 0);
+  std::vector<double> lengths(blocks.size() * static_cast<std::size_t>(most_heads * most_pairs), kNoValue);
+  for (std::size_t l = 0; l < blocks.size(); ++l) {
+    const RopeConfig* const rope = rope_of(blocks[l]);
+    const std::string site = in_block(static_cast<std::int64_t>(l), "attn.hook_rot_q");
+    if (rope == nullptr || !r.has(site)) continue;
+    const std::int64_t heads = blocks[l].attention().n_heads, dh = blocks[l].attention().head_dim, n = rope->dim / 2;
+    const bool halves = rope->layout == RopeConfig::Layout::halves;
+    for (std::int64_t h = 0; h < heads; ++h) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        const auto x = static_cast<std::size_t>(h * dh + (halves ? i : 2 * i));
+        const auto y = x + static_cast<std::size_t>(halves ? n : 1);
+        double sum = 0;
+        for (std::int64_t t = 0; t < r.n_tokens(); ++t) {
+          const std::span<const float> q = r.row(site, t);
+          const auto a = static_cast<double>(q[x]), b = static_cast<double>(q[y]);
+          sum += std::sqrt(a * a + b * b);
+        }
+        const std::int64_t at = (static_cast<std::int64_t>(l) * most_heads + h) * most_pairs + i;
+        lengths[static_cast<std::size_t>(at)] = sum / static_cast<double>(r.n_tokens());
+      }
+    }
+  }
+  data.add("rope", "rope.q_length", {static_cast<std::int64_t>(blocks.size()), most_heads, most_pairs}, lengths);
+}
+
+}  // namespace
+
+void add_rope_values(const Recording& r, LookData& data) {
+  std::vector<const RopeConfig*> kinds;
+  std::int64_t n = 0;
+  for (const BlockConfig& block : r.facts.config->blocks) {
+    const RopeConfig* const rope = rope_of(block);
+    const auto is_same = [&](const RopeConfig* other) { return *other == *rope; };
+    if (rope == nullptr || std::any_of(kinds.begin(), kinds.end(), is_same)) continue;
+    kinds.push_back(rope);
+    n = std::max(n, rope->dim / 2);
+  }
+  if (kinds.empty()) return;
+  std::vector<double> frequencies, wavelengths;
+  for (const RopeConfig* rope : kinds) {
+    const std::vector<float> own = rope_frequency(rope->theta, rope->dim, rope->scaling, r.n_tokens());
+    for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
+      frequencies.push_back(i < own.size() ? static_cast<double>(own[i]) : kNoValue);
+      wavelengths.push_back(2 * std::numbers::pi / frequencies.back());
+    }
+  }
+  const auto n_kinds = static_cast<std::int64_t>(kinds.size());
+  data.add("rope", "rope.frequency", {n_kinds, n}, frequencies);
+  data.add("rope", "rope.wavelength", {n_kinds, n}, wavelengths);
+  std::size_t taught = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
+    const auto distance = [&](std::size_t k) { return std::abs(frequencies[k] - kTaughtFrequency); };
+    if (distance(i) < distance(taught)) taught = i;
+  }
+  std::vector<double> pairs;
+  for (const std::size_t pair : {std::size_t{0}, taught}) {
+    for (int t = 0; t < 5; ++t) {
+      pairs.push_back(math::cos(t * frequencies[pair]));
+      pairs.push_back(math::sin(t * frequencies[pair]));
+    }
+  }
+  data.add("rope", "rope.pair", {2, 5, 2}, pairs);
+  add_lengths(r, n, data);
+}
+
+}  // namespace vitrine

@@ -1,0 +1,173 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/error.h"
+#include "look/figures.h"
+#include "pass/taps.h"
+
+namespace vitrine {
+namespace {
+
+using Values = std::span<const float>;
+
+double deviation(Values x) {
+  double sum = 0, squares = 0;
+  for (const float v : x) sum += static_cast<double>(v);
+  const double n = static_cast<double>(x.size()), mean = sum / n;
+  for (const float v : x) squares += (static_cast<double>(v) - mean) * (static_cast<double>(v) - mean);
+  return std::sqrt(squares / n);
+}
+
+double product(Values a, Values b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+  return sum;
+}
+double rms(Values x) { return std::sqrt(product(x, x) / static_cast<double>(x.size())); }
+double cosine(Values a, Values b) { return product(a, b) / std::sqrt(product(a, a) * product(b, b)); }
+
+/// What a sublayer adds to the stream, and the stream before and after it.
+struct Write {
+  std::string added, before, after;
+};
+
+std::vector<Write> writes_of(const Recording& r) {
+  std::vector<Write> writes;
+  for (std::int64_t l = 0; l < static_cast<std::int64_t>(r.facts.config->blocks.size()); ++l) {
+    const std::string pre = in_block(l, "hook_resid_pre"), mid = in_block(l, "hook_resid_mid"),
+                      post = in_block(l, "hook_resid_post");
+    const bool is_serial = r.has(mid);
+    const std::string normalized = in_block(l, "hook_normalized_resid_mid");
+    writes.push_back({in_block(l, "hook_attn_out"), pre, is_serial ? mid : post});
+    writes.push_back({in_block(l, "hook_mlp_out"), r.has(normalized) ? normalized : (is_serial ? mid : pre), post});
+  }
+  return writes;
+}
+
+/// Taps that replace the output of every norm in the blocks by its input, and keep the inputs of the sublayers.
+class WithoutNorms : public Taps {
+ public:
+  bool wants(const SiteId& id) const override { return id.layer >= 0 && id.expert == SiteId::kNoExpert; }
+  Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) override {
+    switch (id.site) {
+      case Site::ln1_out:
+      case Site::ln2_out:
+        deviations.push_back(deviation(stream_));
+        return of(pass, stream_, value);
+      case Site::mid_out:
+      case Site::post_out:
+        return of(pass, stream_, value);
+      case Site::ln1_post_out:
+      case Site::ln2_post_out:
+      case Site::q_norm_out:
+      case Site::k_norm_out:
+        return of(pass, before_norm_, value);
+      case Site::resid_pre:
+      case Site::resid_mid:
+      case Site::resid_post:
+        stream_.assign(value.values().begin(), value.values().end());
+        return value;
+      case Site::q:
+      case Site::k:
+      case Site::attn_proj:
+      case Site::mlp_proj:
+        before_norm_.assign(value.values().begin(), value.values().end());
+        kept_[static_cast<std::size_t>(id.site)] = before_norm_;
+        return value;
+      case Site::k_norm_scale:
+        before_norm_ = kept_[static_cast<std::size_t>(Site::k)];
+        return value;
+      case Site::q_norm_scale:
+        before_norm_ = kept_[static_cast<std::size_t>(Site::q)];
+        return value;
+      default:
+        return value;
+    }
+  }
+
+  std::vector<double> deviations;
+
+ private:
+  static Tensor of(Pass& pass, const std::vector<float>& from, const Tensor& value) {
+    const Tensor copy = pass.tensor(value.shape);
+    std::copy(from.begin(), from.end(), copy.data);
+    return copy;
+  }
+
+  std::vector<float> stream_, before_norm_;
+  std::array<std::vector<float>, 256> kept_;
+};
+
+/// σ of the input of each sublayer without norms; NaN from the first that float32 cannot represent.
+std::vector<double> deviations_without_norms(const GenerateContext& base, const Recording& r, std::size_t n) {
+  WithoutNorms taps;
+  GenerateContext context = base;
+  context.taps = &taps;
+  Arena arena;
+  Pass pass = context.make_pass(arena, {{0, r.n_tokens(), 0, nullptr}});
+  try {
+    context.forward(pass, Tokens{std::span(r.facts.ids)});
+  } catch (const NotFinite&) {
+  }
+  for (double& x : taps.deviations) x = std::isfinite(x) ? x : kNoValue;
+  taps.deviations.resize(n, kNoValue);
+  return taps.deviations;
+}
+
+bool has_norms_before_sublayers(const ModelConfig& config) {
+  return std::all_of(config.blocks.begin(), config.blocks.end(), [](const BlockConfig& b) {
+    return b.has_attention() && b.norms.attn.pre && (b.norms.ffn.pre || b.norms.ffn_reads_attn_pre);
+  });
+}
+
+void add_ledger(const Recording& r, const std::vector<Write>& writes, LookData& data) {
+  const std::int64_t n = r.n_tokens(), n_writes = static_cast<std::int64_t>(writes.size());
+  std::vector<double> stream, write, agreement;
+  for (const Write& w : writes) {
+    for (std::int64_t t = 0; t < n; ++t) {
+      stream.push_back(rms(r.row(w.before, t)));
+      write.push_back(rms(r.row(w.added, t)));
+      agreement.push_back(cosine(r.row(w.after, t), r.row(writes.back().after, t)));
+    }
+  }
+  data.add("stream", "ledger.stream", {n_writes, n}, stream);
+  data.add("stream", "ledger.write", {n_writes, n}, write);
+  data.add("stream", "ledger.cosine", {n_writes, n}, agreement);
+}
+
+}  // namespace
+
+void add_stream_values(const GenerateContext& context, const Recording& r, LookData& data) {
+  const std::int64_t n = r.n_tokens(), n_layers = static_cast<std::int64_t>(r.facts.config->blocks.size());
+  if (!r.has(in_block(0, "hook_attn_out"))) return;
+  const std::vector<Write> writes = writes_of(r);
+  std::vector<double> scales;
+  for (const Write& w : writes) {
+    const double added = deviation(r.value(w.added).values), stream = deviation(r.value(w.before).values);
+    scales.push_back(added / std::sqrt(added * added + stream * stream));
+  }
+  data.add("stream", "update_scale", {n_layers, 2}, scales);
+  add_ledger(r, writes, data);
+  if (has_norms_before_sublayers(*r.facts.config)) {
+    std::vector<double> with;
+    for (std::size_t i = 0; i < writes.size(); ++i) {
+      const bool reads_again = i % 2 == 1 && writes[i].before == writes[i - 1].before;  // in a parallel block
+      if (!reads_again || r.has(in_block(static_cast<std::int64_t>(i / 2), "ln2.hook_out"))) {
+        with.push_back(deviation(r.value(writes[i].before).values));
+      }
+    }
+    data.add("stream", "stream_std.with", {static_cast<std::int64_t>(with.size())}, with);
+    data.add("stream", "stream_std.without", {static_cast<std::int64_t>(with.size())},
+             deviations_without_norms(context, r, with.size()));
+  }
+  std::vector<double> before, after;
+  for (std::int64_t t = 0; t < n; ++t) {
+    before.push_back(rms(r.row(writes.back().after, t)));
+    after.push_back(rms(r.row("unembed.hook_in", t)));
+  }
+  data.add("stream", "rms.before", {n}, before);
+  data.add("stream", "rms.after", {n}, after);
+}
+
+}  // namespace vitrine

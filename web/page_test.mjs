@@ -1,0 +1,223 @@
+// Drives pages in Chromium: node page_test.mjs VITRINE
+//
+// Every number that a page shows equals that of trace and predict; nothing is requested, printed or executed; there is no
+// finding of axe and no sideways scrolling; keys and links work.
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, existsSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { chromium } from "playwright-core";
+
+const vitrine = process.argv[2] ?? "../build/vitrine";
+const folder = mkdtempSync(join(tmpdir(), "vitrine-page-"));
+const axe = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
+let passed = 0, failed = 0;
+
+function check(ok, what) {
+  ok ? ++passed : ++failed;
+  if (!ok) console.log(`FAILED: ${what}`);
+}
+const run = (...args) => execFileSync(vitrine, args, { encoding: "utf8", maxBuffer: 1 << 28 });
+const json = (...args) => JSON.parse(run(...args, "--json"));
+
+function safetensors(path) {
+  const bytes = readFileSync(path);
+  const size = Number(bytes.readBigUInt64LE(0));
+  const header = JSON.parse(bytes.subarray(8, 8 + size).toString());
+  return Object.fromEntries(Object.entries(header).filter(([name]) => name !== "__metadata__").map(([name, t]) => {
+    const [begin, end] = t.data_offsets;
+    const data = new Float32Array((end - begin) / 4);
+    for (let i = 0; i < data.length; ++i) data[i] = bytes.readFloatLE(8 + size + begin + 4 * i);
+    return [name, { shape: t.shape, data }];
+  }));
+}
+
+const same = (a, b) => Object.is(a, b) || a === b;
+const equal = (a, b) => a.length === b.length && a.every((x, i) => same(x, b[i]));
+
+const hostile = "He said </script><script>alert(1)</script> & \"<b>\" 😀 \u0001\u202e שלום";
+const cases = [
+  { name: "default model", args: ["Once upon a time there was a little girl named"] },
+  { name: "hostile text", args: [hostile] },
+  ...["gpt2", "gpt_neox", "qwen3", "mixtral"].filter((g) => existsSync(`../tests/goldens/${g}/config.json`)).map((g) => ({ name: g, args: [`../tests/goldens/${g}`, "--ids", "1,5,9,2,7,3,5,9"] })),
+];
+
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+
+async function open(file, { width = 1280, scheme = "light", hash = "" } = {}) {
+  const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme: scheme });
+  const page = await context.newPage();
+  const events = [];
+  page.on("console", (m) => events.push(`console: ${m.text()}`));
+  page.on("pageerror", (e) => events.push(`error: ${e.message}`));
+  page.on("dialog", (d) => { events.push("a dialog"); void d.dismiss(); });
+  page.on("request", (r) => r.url().startsWith("file:") && r.isNavigationRequest() || events.push(`request: ${r.url()}`));
+  await page.goto(`file://${file}${hash}`);
+  await page.waitForSelector("html[data-ready]", { timeout: 30000 });
+  return { page, events, close: () => context.close() };
+}
+
+async function drawAll(page) {
+  await page.evaluate(() => dispatchEvent(new Event("vitrine-show-all")));
+  await page.waitForFunction(() => !document.querySelector("figure:not([data-drawn]):not([data-absent])"), null, { timeout: 30000 });
+  await page.waitForTimeout(300);
+}
+
+/// Marks whose number is not that of values(), and bars that are not as long as their values.
+const wrongMarks = () => window.vitrine.ready.then(async () => {
+  const wrong = [], scales = new Map();
+  let n = 0;
+  for (const e of document.querySelectorAll("[data-value]")) {
+    const v = await window.vitrine.values(e.dataset.site);
+    const index = e.dataset.index === "" ? [] : e.dataset.index.split(",").map(Number);
+    let flat = 0;
+    v.shape.forEach((size, i) => (flat = flat * size + index[i]));
+    const text = e.dataset.value;
+    const value = text === "nan" ? NaN : text === "inf" ? Infinity : text === "-inf" ? -Infinity : Number(text);
+    const read = v.data instanceof Float32Array ? Math.fround(value) : value;
+    ++n;
+    if (index.length !== v.shape.length || !Object.is(read + 0, v.data[flat] + 0)) wrong.push(`${e.dataset.site}[${e.dataset.index}] = ${text}, not ${v.data[flat]}`);
+    if (e.dataset.mark === "bar" && e.closest(".track")) {
+      const key = `${e.closest("figure").id} ${e.dataset.site}`;
+      const full = e.closest(".track").getBoundingClientRect().width;
+      if (!full) continue;
+      const length = e.getBoundingClientRect().width / full / Math.abs(value || 1);
+      if (value && Math.abs(value) > 1e-9) (scales.get(key) ?? scales.set(key, []).get(key)).push([length, 1 / full / Math.abs(value)]);
+    }
+  }
+  for (const [key, list] of scales) {
+    const [first] = list[0];
+    for (const [length, pixel] of list) if (Math.abs(length - first) > 0.02 * first + pixel) { wrong.push(`${key}: bars of different scales`); break; }
+  }
+  return { n, wrong };
+});
+
+/// Maps whose darkness does not increase with the weight.
+const wrongMaps = () => window.vitrine.ready.then(async () => {
+  const wrong = [];
+  let n = 0;
+  for (const canvas of document.querySelectorAll("canvas[data-site]")) {
+    const v = await window.vitrine.values(canvas.dataset.site);
+    const [, rows, cols] = v.shape;
+    if (canvas.width !== cols) continue;
+    const image = canvas.getContext("2d").getImageData(0, 0, cols, rows).data;
+    const cells = Array.from({ length: rows * cols }, (_, i) => [v.data[Number(canvas.dataset.index) * rows * cols + i], image[4 * i] + image[4 * i + 1] + image[4 * i + 2]]);
+    cells.sort((a, b) => a[0] - b[0]);
+    const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+    ++n;
+    if (cells.some(([, c], i) => i > 0 && (dark ? c < cells[i - 1][1] : c > cells[i - 1][1]))) wrong.push(`${canvas.dataset.site} ${canvas.dataset.index}`);
+  }
+  return { n, wrong };
+});
+
+for (const { name, args } of cases) {
+  const file = join(folder, "page.html"), traced = join(folder, "trace.safetensors");
+  const report = json("look", ...args, "--out", file);
+  const source = readFileSync(file, "utf8");
+  check(source.split("</script>").length === source.split("<script").length, `${name}: a text has ended a script`);
+  const { page, events, close } = await open(file);
+  await drawAll(page);
+
+  const marks = await page.evaluate(wrongMarks);
+  check(marks.n > 300 && marks.wrong.length === 0, `${name}: of ${marks.n} marks wrong: ${marks.wrong.slice(0, 5).join("; ")}`);
+  const maps = await page.evaluate(wrongMaps);
+  check(maps.n > 0 && maps.wrong.length === 0, `${name}: of ${maps.n} maps wrong: ${maps.wrong.slice(0, 5)}`);
+
+  const values = (array) => page.evaluate(async (n) => { const v = await window.vitrine.values(n); return { shape: v.shape, data: Array.from(v.data, (x) => (Number.isFinite(x) ? x : String(x))), exact: v.exact }; }, array).then((v) => ({ ...v, data: v.data.map((x) => (typeof x === "string" ? Number(x) : x)) }));
+  const predicted = json("predict", ...args).tokens;
+  const [ids, probs] = [await values("top.id"), await values("top.prob")];
+  check(equal(ids.data, predicted.flatMap((t) => t.top.map((x) => x.id))), `${name}: top.id is not that of predict`);
+  check(equal(probs.data, predicted.flatMap((t) => t.top.map((x) => x.prob))), `${name}: top.prob is not that of predict`);
+
+  run("trace", ...args, "--out", traced);
+  const sites = safetensors(traced);
+  const names = await page.evaluate(() => window.vitrine.names());
+  const T = report.ids.length;
+  let compared = 0;
+  for (const { name: array, exact } of names) {
+    const [, site, row] = /^([^[]+)(?:\[(?::,)?(\d+)\])?$/.exec(array);
+    if (!sites[site] || !exact) continue;
+    const v = await values(array);
+    let expected = Array.from(sites[site].data);
+    if (row !== undefined && sites[site].shape[0] !== T) {
+      const [H, , S] = sites[site].shape;
+      expected = Array.from({ length: H }, (_, h) => expected.slice((h * T + Number(row)) * S, (h * T + Number(row) + 1) * S)).flat();
+    } else if (row !== undefined) {
+      const width = expected.length / T;
+      expected = array.includes("[:,") ? Array.from({ length: T }, (_, h) => expected.slice((h * T + Number(row)) * T, (h * T + Number(row) + 1) * T)).flat() : expected.slice(Number(row) * width, (Number(row) + 1) * width);
+    }
+    ++compared;
+    if (!equal(v.data, expected)) check(false, `${name}: ${array} is not that of trace`);
+  }
+  check(compared > 20, `${name}: only ${compared} arrays have a site of trace`);
+
+  for (const seed of [0, 1, 2, 3]) {
+    const drawn = await page.evaluate(async (s) => {
+      const input = document.querySelector("#funnel input[type=number]");
+      input.value = String(s);
+      input.dispatchEvent(new Event("input", { bubbles: true }));
+      await new Promise((done) => setTimeout(done, 60));
+      return Number(document.querySelector("[data-drawn-id]").dataset.drawnId);
+    }, seed);
+    const made = json("generate", ...(args[0].startsWith("..") ? [args[0]] : []), "--ids", report.ids.join(","), "--max-tokens", "1", "--seed", String(seed));
+    if (made.finish_reason === "stop" && made.ids.length === 0) continue;  // the drawn token ends the text
+    check(made.ids.at(-1) === drawn, `${name}: seed ${seed} draws ${drawn}, generate ${JSON.stringify(made.ids)}`);
+  }
+  check(events.length === 0, `${name}: ${events.slice(0, 3).join("; ")}`);
+  await close();
+
+  for (const scheme of ["light", "dark"]) {
+    for (const width of [400, 1280, 3840]) {
+      const view = await open(file, { width, scheme });
+      await drawAll(view.page);
+      const wide = await view.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      check(wide <= 0, `${name}: ${wide} pixels of sideways scrolling at ${width}, ${scheme}`);
+      if (width === 1280 || (width === 400 && scheme === "light")) {
+        await view.page.evaluate(axe);
+        const found = await view.page.evaluate(() => window.axe.run().then((r) => r.violations.map((v) => `${v.id} (${v.nodes.length}): ${v.nodes[0].html.slice(0, 160)} ${v.nodes[0].any?.[0]?.message ?? ""}`)));
+        check(found.length === 0, `${name}: axe at ${width}, ${scheme}: ${found.join("\n    ")}`);
+      }
+      check(view.events.length === 0, `${name}: ${view.events.slice(0, 3).join("; ")}`);
+      await view.close();
+    }
+  }
+
+  // Keys and links.
+  const view = await open(file);
+  const state = () => view.page.evaluate(() => window.vitrine.state());
+  await view.page.keyboard.press("ArrowLeft");
+  check((await state()).position === T - 2, `${name}: ← does not move the position`);
+  await view.page.keyboard.press("ArrowDown");
+  check((await state()).layer === 1, `${name}: ↓ does not move the layer`);
+  await view.page.keyboard.press("]");
+  check((await state()).head === 1, `${name}: ] does not move the head`);
+  await drawAll(view.page);
+  await view.page.keyboard.press("Enter");
+  await view.page.waitForSelector(".enlarged output");
+  const before = (await state()).cursor;
+  await view.page.keyboard.press("ArrowUp");
+  check((await state()).cursor[0] === before[0] - 1, `${name}: ↑ does not move the cursor of an enlarged map`);
+  const shown = await view.page.$eval(".enlarged output", (e) => [e.dataset.site, e.dataset.index, e.dataset.value]);
+  const link = new URL(view.page.url()).hash;
+  const other = await open(file, { hash: link });
+  await other.page.waitForFunction(() => window.vitrine.state().enlarged);
+  await drawAll(other.page);
+  await other.page.waitForSelector(".enlarged output");
+  check(JSON.stringify(await other.page.evaluate(() => window.vitrine.state())) === JSON.stringify(await state()), `${name}: a link does not restore the view`);
+  check(JSON.stringify(await other.page.$eval(".enlarged output", (e) => [e.dataset.site, e.dataset.index, e.dataset.value])) === JSON.stringify(shown), `${name}: a link shows another cell`);
+  await other.close();
+  await view.page.keyboard.press("Escape");
+  check(!(await state()).enlarged, `${name}: Esc does not close the map`);
+  await view.page.keyboard.press("?");
+  check(await view.page.isVisible(".keys"), `${name}: ? does not show the keys`);
+  await view.page.keyboard.press("Escape");
+  await view.page.keyboard.press("/");
+  check(await view.page.evaluate(() => document.activeElement.id === "find"), `${name}: / does not find sites`);
+  check(view.events.length === 0, `${name}: ${view.events.slice(0, 3).join("; ")}`);
+  await view.close();
+}
+
+await browser.close();
+rmSync(folder, { recursive: true });
+console.log(`${passed} passed, ${failed} failed`);
+process.exit(failed === 0 ? 0 : 1);

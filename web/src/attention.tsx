@@ -1,0 +1,158 @@
+// Every attention map, and one enlarged.
+import { useEffect, useRef } from "preact/hooks";
+import { has, index, type Values } from "./data";
+import { Chip, Figure, Map_, Ramp, mark, useSeen, useValues } from "./parts";
+import { exactly, percent, quoted, short, token } from "./format";
+import { cursor, enlarged, go, head, layer, n_layers, n_tokens, position } from "./state";
+import * as commands from "./commands";
+
+const pattern = (l: number) => `blocks.${l}.attn.hook_pattern`;
+const withMaps = () => Array.from({ length: n_layers }, (_, l) => l).filter((l) => has(pattern(l)));
+
+function Tiles(p: { l: number }) {
+  const [place, seen] = useSeen();
+  const about = index.layers[p.l];
+  const isOpen = enlarged.value && layer.value === p.l;
+  const loaded = useValues([pattern(p.l)], seen || isOpen);
+  const v = loaded?.[0];
+  const group = about.heads / about.kv_heads;
+  return (
+    <div class="layer" id={`layer-${p.l}`} ref={place as never}>
+      <div class="name">
+        layer {p.l}
+        {about.window !== null && <><br />window {about.window}</>}
+      </div>
+      <div class="tiles" style={v ? {} : { minHeight: "9rem" }}>
+        {v && Array.from({ length: about.heads }, (_, h) => {
+          const on = layer.value === p.l && head.value === h;
+          const [rows, cols] = [v.shape[1], v.shape[2]];
+          return (
+            <button key={h} type="button" class={group > 1 ? "tile shares" : "tile"} aria-pressed={on}
+              onClick={() => go(on ? { enlarged: !enlarged.value } : { layer: p.l, head: h, enlarged: true, cursor: [position.value, cursor.value[1]] })}>
+              <Map_ site={pattern(p.l)} at={String(h)} rows={rows} cols={cols} data={v.data} from={h * rows * cols} most={160} total={[n_tokens, n_tokens]} />
+              {p.l}.{h}{group > 1 && ` · K/V ${Math.floor(h / group)}`}
+            </button>
+          );
+        })}
+      </div>
+      {isOpen && v && <Enlarged v={v} />}
+    </div>
+  );
+}
+
+/// One row of a map as bars, from the scores to the weights.
+function Steps(p: { l: number; h: number; t: number }) {
+  const site = (name: string) => `blocks.${p.l}.attn.hook_${name}`;
+  const followed = p.t === index.position;
+  const names = ["scores_raw", "attn_scores", "pattern"].map((n) => (followed ? `${site(n)}[:,${p.t}]` : site(n)));
+  const loaded = useValues(names, true);
+  if (!loaded) return null;
+  const [raw, scores, weights] = loaded;
+  if (!raw || !scores || !weights) return <p class="how">The scores of this row are not in the file. Start vitrine look with --position {p.t}, or a larger --max-size.</p>;
+  const S = raw.shape[raw.shape.length - 1];
+  const from = followed ? p.h * S : (p.h * n_tokens + p.t) * S;
+  const at = (s: number) => (followed ? [p.h, s] : [p.h, p.t, s]);
+  const cap = index.layers[p.l].softcap;
+  const visible = Array.from({ length: S }, (_, s) => s).filter((s) => scores.data[from + s] > -Infinity);
+  const rows = visible.length > 20 ? [...visible].sort((a, b) => weights.data[from + b] - weights.data[from + a]).slice(0, 20).sort((a, b) => a - b) : visible;
+  const cell = (v: Values, name: string, s: number) => <td><span {...mark(name, at(s), v.data[from + s], "text", true)}>{short(v.data[from + s])}</span></td>;
+  return (
+    <>
+      <h4>Row {p.t}, {token(index.ids[p.t])}: from scores to weights</h4>
+      <table>
+        <thead><tr><th class="left">key</th><th>q · k, scaled</th>{cap !== null && <th>capped at {cap}</th>}<th>weight</th><th class="left">softmax</th></tr></thead>
+        <tbody>
+          {rows.map((s) => (
+            <tr key={s}>
+              <th scope="row">{s} <bdi class="token">{token(index.ids[s])}</bdi></th>
+              {cell(raw, names[0], s)}
+              {cap !== null && cell(scores, names[1], s)}
+              {cell(weights, names[2], s)}
+              <td class="barcell"><span class="track"><span class="bar" style={{ width: `${100 * weights.data[from + s]}%`, background: "var(--attention)" }} {...mark(names[2], at(s), weights.data[from + s], "bar", true)} /></span></td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <p class="how">{S - visible.length > 0 ? `${S - visible.length} later or distant positions are masked: their score is −∞ and their weight 0.` : "No position is masked in this row."}{rows.length < visible.length && ` The 20 largest weights are shown, of ${visible.length}.`}</p>
+      {cap !== null && <Softcap cap={cap} name={names[0]} points={visible.map((s) => [s, raw.data[from + s]])} />}
+    </>
+  );
+}
+
+function Softcap(p: { cap: number; name: string; points: number[][] }) {
+  const limit = Math.max(p.cap * 1.2, ...p.points.map(([, x]) => Math.abs(x) * 1.1));
+  const x = (v: number) => 130 + (v / limit) * 120;
+  const y = (v: number) => 60 - (v / limit) * 55;
+  const curve = Array.from({ length: 81 }, (_, i) => ((i - 40) / 40) * limit);
+  return (
+    <svg viewBox="0 0 320 124" width="320" role="img" aria-label="the softcap curve with the points of this row">
+      <path class="axis" d="M10 60H250M130 2V118" />
+      <path class="guide" d={`M${x(-limit)} ${y(-limit)}L${x(limit)} ${y(limit)}`} />
+      <path class="attention" d={"M" + curve.map((v) => `${x(v).toFixed(1)} ${y(p.cap * Math.tanh(v / p.cap)).toFixed(1)}`).join("L")} />
+      {p.points.map(([s, v]) => <circle key={s} class="dot attention" cx={x(v)} cy={y(p.cap * Math.tanh(v / p.cap))} r="3" />)}
+      <text x="256" y="64">± {p.cap}</text>
+    </svg>
+  );
+}
+
+function Enlarged(p: { v: Values }) {
+  const area = useRef<HTMLDivElement>(null);
+  const l = layer.value, h = head.value;
+  const [rows, cols] = [p.v.shape[1], p.v.shape[2]];
+  const scale = n_tokens / rows;
+  const [t, s] = cursor.value;
+  const [y, x] = [Math.floor(t / scale), Math.floor(s / scale)];
+  const at = (h * rows + y) * cols + x;
+  const weight = p.v.data[at];
+  useEffect(() => {
+    area.current?.querySelector<HTMLElement>(".map-area")?.focus({ preventScroll: true });
+  }, [l, h]);
+  const move = (e: PointerEvent) => {
+    const box = (e.currentTarget as HTMLElement).getBoundingClientRect();
+    go({ cursor: [Math.floor(((e.clientY - box.top) / box.height) * n_tokens), Math.floor(((e.clientX - box.left) / box.width) * n_tokens)] });
+  };
+  return (
+    <div class="enlarged" ref={area} style={{ gridColumn: "1 / -1" }}>
+      <div>
+        <h4>Head {l}.{h}</h4>
+        <div class="map-area" tabIndex={0} role="group" aria-label={`map of head ${l}.${h}; arrow keys move the cursor`} onPointerMove={move} onPointerDown={(e) => { move(e); go({ position: cursor.value[0] }); }}>
+          <Map_ site={pattern(l)} at={String(h)} rows={rows} cols={cols} data={p.v.data} from={h * rows * cols} most={1024} total={[n_tokens, n_tokens]} />
+          <span class="crosshair" style={{ top: `${(100 * (y + 0.5)) / rows}%`, left: `${(100 * (x + 0.5)) / cols}%` }} />
+        </div>
+        <output data-site={pattern(l)} data-index={`${h},${t},${s}`} data-value={exactly(weight, true)} aria-live="polite">
+          {s > t ? <>Position {t} cannot see position {s}.</> : <>{quoted(index.ids[t])} (row {t}) gives {quoted(index.ids[s])} (column {s}) {p.v.exact ? "" : "≈ "}{percent(weight)} of its weight.</>}
+        </output>
+        <div class="how"><Ramp low="0" high="1" /> Rows are the tokens that look, columns those that they look at. Arrow keys move the cursor; Esc closes.</div>
+        <div class="chips"><Chip t={t} /> → <Chip t={s} /></div>
+      </div>
+      <div><Steps l={l} h={h} t={t} /></div>
+    </div>
+  );
+}
+
+/// The flattest and the most decided head.
+function sentence(entropy: Values) {
+  const H = entropy.shape[1];
+  let sharp = 0, flat = 0;
+  entropy.data.forEach((x, i) => {
+    if (x < entropy.data[sharp]) sharp = i;
+    if (x > entropy.data[flat]) flat = i;
+  });
+  return <>Head {Math.floor(sharp / H)}.{sharp % H} is the most decided, with a mean entropy of {short(entropy.data[sharp])} nats; head {Math.floor(flat / H)}.{flat % H} spreads its weight most ({short(entropy.data[flat])}).</>;
+}
+
+export function AttentionFigure() {
+  const layers = withMaps();
+  const P = index.position;
+  return (
+    <Figure id="attention-maps" title="Where each head looks" wide command={commands.trace("*.attn.hook_pattern", "*.attn.hook_scores_raw", "*.attn.hook_attn_scores")}
+      absent={layers.length === 0 && "This model has no attention."} sites={["heads.entropy", ...layers.slice(0, 1).map((l) => `${pattern(l)}[:,${P}]`)]}
+      how="One map for each head: rows are the tokens that look, from top to bottom; columns are the tokens that they look at. Darker means more weight; each row adds up to 1. Heads that share keys and values have the same K/V number. Select a map to enlarge it."
+      note="Attention is the only sublayer that moves information between positions. Weights above the diagonal are 0, because a token cannot see later ones.">
+      {([entropy]) => ({
+        says: sentence(entropy),
+        draws: <><div class="how"><Ramp low="0" high="1" /></div>{layers.map((l) => <Tiles key={l} l={l} />)}</>,
+      })}
+    </Figure>
+  );
+}

@@ -1,0 +1,96 @@
+// Which components and heads wrote the predicted logit, and where a changed word matters.
+import { index, type Values } from "./data";
+import { Figure, Ramp, Token, Wide, mark } from "./parts";
+import { short } from "./format";
+import { css, signOf, textOn } from "./color";
+import { dark, go, head, layer, n_tokens } from "./state";
+
+const kindOf = (name: string) => (name.includes("attn") ? "attention" : name.includes("mlp") ? "mlp" : name.includes("norm") ? "norm" : "ink");
+const target = () => (index.cells.find((c) => c.site === "hook_logits") ? predicted() : 0);
+const predicted = () => Number(/\[\d+,(\d+)\]/.exec([...index.cells].filter((c) => c.site === "hook_logits").sort((a, b) => b.value - a.value)[0].name)![1]);
+
+function Terms(p: { v: Values }) {
+  const of = Math.max(...Array.from(p.v.data, Math.abs), 1e-12);
+  return (
+    <div>
+      {Array.from(p.v.data, (x, i) => (
+        <div key={i} class="row-of-bar signed">
+          <span class="site">{p.v.labels![i]}</span>
+          <span class="both">
+            <span class="track negative">{x < 0 && <span class="bar" style={{ width: `${(100 * -x) / of}%`, background: "var(--negative)" }} {...mark("attribution.component", [i], x, "bar")} />}</span>
+            <span class="track">{x >= 0 && <span class="bar" style={{ width: `${(100 * x) / of}%`, background: "var(--positive)" }} {...mark("attribution.component", [i], x, "bar")} />}</span>
+          </span>
+          <span style={{ color: `var(--${kindOf(p.v.labels![i])})` }}>{short(x)}</span>
+        </div>
+      ))}
+    </div>
+  );
+}
+
+function Grid(p: { v: Values; site: string; columns: preact.ComponentChildren[]; of: number; select?: (l: number, c: number) => void; on?: (l: number, c: number) => boolean }) {
+  void dark.value;
+  const [L, C] = p.v.shape;
+  return (
+    <table class="heat">
+      <thead><tr><td></td>{p.columns.map((c, i) => <th key={i} scope="col">{c}</th>)}</tr></thead>
+      <tbody>
+        {Array.from({ length: L }, (_, l) => (
+          <tr key={l}>
+            <th scope="row" class="left">layer {l}</th>
+            {Array.from({ length: C }, (_, i) => {
+              const x = p.v.data[l * C + i];
+              const c = signOf(Number.isFinite(x) ? x / p.of : 0);
+              return <td key={i} class={`cell${p.on?.(l, i) ? " on" : ""}`} style={{ background: css(c), color: textOn(c) }} onClick={() => p.select?.(l, i)} {...mark(p.site, [l, i], x, "cell")}>{short(x)}</td>;
+            })}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+export function AttributionFigure() {
+  return (
+    <Figure id="attribution" title="Who wrote the prediction" command={`vitrine attribute ${index.arguments} --token '#${target()}' --position ${index.position} --by head --json`} sites={["attribution.component", "attribution.head"]}
+      how="The last vector is the sum of what the embedding and every sublayer wrote. With the divisor of the final norm held fixed, each has a share of the predicted token’s logit before scale and softcap; the shares add up to it."
+      note="Direct attribution counts only what a component writes to the end itself, not what later layers make of it.">
+      {([component, heads]) => {
+        const sum = Array.from(component.data).reduce((a, b) => a + b, 0);
+        let best = 0;
+        component.data.forEach((x, i) => { if (x > component.data[best]) best = i; });
+        const of = Math.max(...Array.from(heads.data).filter(Number.isFinite).map(Math.abs), 1e-12);
+        return {
+          says: <>The largest share is that of <span class="site">{component.labels![best]}</span>: {short(component.data[best])} of {short(sum)}.</>,
+          draws: (
+            <div class="panels pair">
+              <div><h4>Components</h4><Terms v={component} /></div>
+              <div><h4>Heads</h4><Ramp low={`−${short(of)}`} high={short(of)} sign /><Wide label="shares of the heads"><Grid v={heads} site="attribution.head" of={of} columns={Array.from({ length: heads.shape[1] }, (_, h) => `head ${h}`)} select={(l, h) => go({ layer: l, head: h })} on={(l, h) => layer.value === l && head.value === h} /></Wide></div>
+            </div>
+          ),
+        };
+      }}
+    </Figure>
+  );
+}
+
+export function PatchFigure() {
+  return (
+    <Figure id="patch" title="Where a changed word matters" wide command={`vitrine patch ${index.arguments.replace("--ids", "--clean-ids")} --corrupted '…' --token '#${target()}' --json`} sites={["patch.recovered", "patch.metric", "patch.corrupted.id", "patch.ends"]}
+      absent={!index.values.some((e) => e.name === "patch.recovered") && "Start vitrine look with --corrupted and another text of the same length to see which values carry the difference."}
+      how="The corrupted text is run again and again, each time with one vector of the stream replaced by that of the original text. 1 means that this vector alone restores the prediction, 0 that it changes nothing.">
+      {([recovered, , ids, ends]) => {
+        return {
+          says: <>The logit is {short(ends.data[0])} for the text and {short(ends.data[1])} for the corrupted one. In layer 0, position {Array.from(recovered.data.slice(0, n_tokens)).indexOf(Math.max(...recovered.data.slice(0, n_tokens)))} restores most of the difference.</>,
+          draws: (
+            <>
+              <Ramp low="−1" high="1" sign />
+              <Wide label="recovered by layer and position">
+                <Grid v={recovered} site="patch.recovered" of={1} columns={Array.from(ids.data, (id, t) => (id === index.ids[t] ? <Token id={id} /> : <><Token id={index.ids[t]} /> / <Token id={id} /></>))} select={(l, t) => go({ layer: l, position: t })} />
+              </Wide>
+            </>
+          ),
+        };
+      }}
+    </Figure>
+  );
+}

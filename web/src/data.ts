@@ -1,0 +1,148 @@
+// The one interface to a run's data. Its source is the page itself: blocks of arrays, decompressed when they are needed.
+
+export interface Entry {
+  name: string;
+  shape: number[];
+  type: "f32" | "f64" | "i32" | "u8";
+  block: string;
+  offset: number;
+  exact: boolean;
+  labels?: string[];
+}
+
+export interface Values {
+  shape: number[];
+  data: Float32Array | Float64Array;
+  exact: boolean;
+  labels?: string[];
+}
+
+export interface Layer {
+  mixer: string;
+  heads: number;
+  kv_heads: number;
+  head_dim: number;
+  window: number | null;
+  softcap: number | null;
+  rope: boolean;
+  parallel: boolean;
+  gated: boolean;
+  dense: boolean;
+}
+
+export interface Flow {
+  name: string;
+  shape: string;
+  in_block: boolean;
+  meaning: string;
+}
+
+export interface Part {
+  what: string;
+  bytes: number;
+  exact: boolean;
+  option: string;
+}
+
+/// A value with its formula and operands. The operands' values are the array `cell:` + name, group after group.
+export interface CellAbout {
+  name: string;
+  site: string;
+  value: number;
+  result?: number;
+  formula?: string;
+  text?: string;
+  file?: string;
+  op?: string;
+  groups?: { of: string; first: number; step: number; n: number; shape: number[] }[];
+  parents?: string[];
+}
+
+export interface Index {
+  cells: CellAbout[];
+  model: string;
+  description: string;
+  params: number;
+  bytes: number;
+  config: [string, string][];
+  groups: { layers: number[]; flow: Flow[]; config: [string, string][] }[];
+  model_argument: string;
+  arguments: string;
+  ids: number[];
+  position: number;
+  pieces: Record<string, string>;
+  layers: Layer[];
+  vocab_size: number;
+  d_model: number;
+  max_seq_len: number;
+  seed: number;
+  sampling: { temperature: number; top_k: number; top_p: number; min_p: number; repeat_penalty: number };
+  contains: Part[];
+  left_out: Part[];
+  values: Entry[];
+}
+
+export interface Source {
+  index: Index;
+  block(name: string): Promise<ArrayBuffer>;
+}
+
+/// Blocks that the page contains.
+export function embedded(): Source {
+  const index = JSON.parse(document.getElementById("index")!.textContent!) as Index;
+  return {
+    index,
+    async block(name) {
+      const text = document.querySelector(`script[data-block="${CSS.escape(name)}"]`)!.textContent!;
+      const binary = atob(text);
+      const bytes = new Uint8Array(binary.length);
+      for (let i = 0; i < binary.length; ++i) bytes[i] = binary.charCodeAt(i);
+      const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+      return new Response(stream).arrayBuffer();
+    },
+  };
+}
+
+export const source = embedded();
+export const index = source.index;
+const entries = new Map(index.values.map((e) => [e.name, e]));
+const blocks = new Map<string, Promise<ArrayBuffer>>();
+const arrays = new Map<string, Values>();
+
+export const has = (name: string) => entries.has(name);
+export const names = () => index.values.map(({ name, shape, exact }) => ({ name, shape, exact }));
+
+const product = (shape: number[]) => shape.reduce((a, b) => a * b, 1);
+
+function decode(e: Entry, buffer: ArrayBuffer): Values {
+  const n = product(e.shape);
+  let data: Float32Array | Float64Array;
+  if (e.type === "f32") data = new Float32Array(buffer, e.offset, n);
+  else if (e.type === "f64") data = new Float64Array(buffer, e.offset, n);
+  else if (e.type === "i32") data = Float64Array.from(new Int32Array(buffer, e.offset, n));
+  else data = Float32Array.from(new Uint8Array(buffer, e.offset, n), (x) => (x / 255) ** 2);
+  return { shape: e.shape, data, exact: e.exact, ...(e.labels ? { labels: e.labels } : {}) };
+}
+
+export async function values(name: string): Promise<Values> {
+  const known = arrays.get(name);
+  if (known) return known;
+  const e = entries.get(name);
+  if (!e) {
+    const option = index.left_out.find((p) => p.option)?.option;
+    throw new Error(`${name} is not in this file${option ? `; ${option} adds it, if the model has it` : ""}`);
+  }
+  if (!blocks.has(e.block)) blocks.set(e.block, source.block(e.block));
+  const found = decode(e, await blocks.get(e.block)!);
+  arrays.set(name, found);
+  return found;
+}
+
+/// All arrays of a block that has been read.
+export async function readBlock(of: string) {
+  const first = entries.get(of);
+  if (first) await Promise.all(index.values.filter((e) => e.block === first.block).map((e) => values(e.name)));
+}
+
+/// An array that has been read already.
+export const read = (name: string): Values | undefined => arrays.get(name);

@@ -1,0 +1,87 @@
+// What all figures share: the selected position, layer and head, the enlarged map, and the link that restores them.
+import { effect, signal } from "@preact/signals";
+import { index } from "./data";
+
+export const position = signal(index.position);
+export const layer = signal(0);
+export const head = signal(0);
+export const enlarged = signal(false);
+export const cursor = signal<[number, number]>([index.position, 0]);
+export const hovered = signal<number | null>(null);
+export const dark = signal(matchMedia("(prefers-color-scheme: dark)").matches);
+export const keysShown = signal(false);
+export const site = signal("");
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", (e) => (dark.value = e.matches));
+
+const clamp = (x: number, n: number) => Math.max(0, Math.min(n - 1, Math.round(x)));
+export const n_tokens = index.ids.length;
+export const n_layers = index.layers.length;
+export const headsOf = (l: number) => index.layers[l].heads || 1;
+
+export interface State {
+  position: number;
+  layer: number;
+  head: number;
+  enlarged: boolean;
+  cursor: [number, number];
+  site: string;
+}
+
+export const state = (): State => ({
+  position: position.value,
+  layer: layer.value,
+  head: head.value,
+  enlarged: enlarged.value,
+  cursor: cursor.value,
+  site: site.value,
+});
+
+export function go(to: Partial<State>) {
+  if (to.position !== undefined) position.value = clamp(to.position, n_tokens);
+  if (to.layer !== undefined) layer.value = clamp(to.layer, n_layers);
+  head.value = clamp(to.head ?? head.value, headsOf(layer.value));
+  if (to.enlarged !== undefined) enlarged.value = to.enlarged;
+  if (to.cursor !== undefined) cursor.value = [clamp(to.cursor[0], n_tokens), clamp(to.cursor[1], n_tokens)];
+  if (to.site !== undefined) site.value = to.site;
+}
+
+export function fragment(figure = ""): string {
+  const s = state();
+  const parts = [`p=${s.position}`, `l=${s.layer}`, `h=${s.head}`];
+  if (s.enlarged) parts.push(`map=${s.cursor.join(",")}`);
+  if (s.site) parts.push(`site=${encodeURIComponent(s.site)}`);
+  if (figure) parts.push(`figure=${figure}`);
+  return "#" + parts.join("&");
+}
+
+function restore() {
+  const parts = new URLSearchParams(location.hash.slice(1));
+  const number = (key: string) => (parts.has(key) ? Number(parts.get(key)) || 0 : undefined);
+  const map = parts.get("map")?.split(",").map(Number);
+  go({
+    position: number("p"),
+    layer: number("l"),
+    head: number("h"),
+    enlarged: map !== undefined,
+    ...(map && map.length === 2 ? { cursor: [map[0] || 0, map[1] || 0] as [number, number] } : {}),
+    site: parts.get("site") ?? "",
+  });
+  return parts.get("figure");
+}
+
+/// The fragment follows the state; returns the figure that the link names.
+export function followLink(): string | null {
+  const figure = restore();
+  addEventListener("hashchange", () => {
+    if (location.hash !== fragment()) {
+      const to = restore();
+      if (to) document.getElementById(to)?.scrollIntoView();
+    }
+  });
+  effect(() => {
+    const link = fragment();
+    if (location.hash !== link) history.replaceState(null, "", link);
+  });
+  return figure;
+}
