@@ -91,10 +91,29 @@ std::size_t segment_number(Pass& p, std::int64_t row) {
   return static_cast<std::size_t>(&segment_of(p.segments, row) - p.segments.data());
 }
 
+/// Adds Σ weight · cross-entropy of rows `numbers` to the sums of their segments. Rows without a weight add nothing.
+void add_to_segments(Pass& p, const Tensor& losses, std::span<const std::int64_t> numbers, std::vector<double>& sums) {
+  const LossRequest& request = *p.training.loss;
+  for (std::int64_t i = 0; i < losses.count(); ++i) {
+    const std::int64_t row = numbers[static_cast<std::size_t>(i)];
+    const float weight = request.weights.empty() ? 1.0f : request.weights[static_cast<std::size_t>(row)];
+    if (weight == 0.0f) continue;
+    sums[segment_number(p, row)] += static_cast<double>(weight) * static_cast<double>(losses.data[i]);
+  }
+}
+
+/// What LossRequest::weigh makes of the sums of the segments, which are also added to p.training.result.
+std::vector<float> weigh_segments(Pass& p, std::span<const double> sums) {
+  for (const double sum : sums) p.training.result->cross_entropy += sum;
+  return p.training.loss->weigh(sums);
+}
+
 /// What the gradients of a row are multiplied by, in addition to its weight.
 struct SegmentFactors {
-  bool is_known = false;
-  std::vector<float> of_segments;  ///< Empty: all 1.
+  enum class State : std::uint8_t { none, wanted, known };  ///< Wanted: the first logits have all rows.
+
+  State state = State::none;
+  std::vector<float> of_segments{};  ///< Empty: all 1.
 };
 
 /// Sets the gradients of the logits, which belong to rows `numbers`, to the factors of the terms.
@@ -110,8 +129,7 @@ void learn_logits(Pass& p, const Tensor& logits, std::span<const std::int64_t> n
 
 /// Adds the losses of the logits, which belong to rows `numbers`, to p.training.result, unless they are in it already,
 /// and sets the gradients of the losses.
-void learn_from(Pass& p, const Tensor& all_logits, std::span<const std::int64_t> numbers,
-                const SegmentFactors& factors) {
+void learn_from(Pass& p, const Tensor& all_logits, std::span<const std::int64_t> numbers, SegmentFactors& factors) {
   const LossRequest& request = *p.training.loss;
   if (!request.logits.empty()) return learn_logits(p, all_logits, numbers);
   LossResult& found = *p.training.result;
@@ -127,9 +145,14 @@ void learn_from(Pass& p, const Tensor& all_logits, std::span<const std::int64_t>
     return request.weights.empty() ? 1.0f : request.weights[static_cast<std::size_t>(numbers[i])];
   };
   const Tensor losses = p.tap(top(Site::loss), next_token_loss(p, logits, targets, request.label_smoothing));
+  if (factors.state == SegmentFactors::State::wanted) {
+    std::vector<double> sums(p.segments.size(), 0.0);
+    add_to_segments(p, losses, numbers, sums);
+    factors = {SegmentFactors::State::known, weigh_segments(p, sums)};
+  }
   if (p.is_taped()) p.grad(losses);  // the backward starts here
   for (std::size_t i = 0; i < n && !p.shapes_only; ++i) {
-    if (weight(i) != 0.0f && !factors.is_known) {
+    if (weight(i) != 0.0f && factors.state == SegmentFactors::State::none) {
       found.cross_entropy += static_cast<double>(weight(i)) * static_cast<double>(losses.data[i]);
     }
     if (!p.is_taped()) continue;
@@ -137,6 +160,7 @@ void learn_from(Pass& p, const Tensor& all_logits, std::span<const std::int64_t>
     p.grad(losses).data[i] = request.scale * weight(i) * factor;
   }
   if (request.z_loss == 0.0f) return;
+  if (request.weigh) throw InternalError("head", "expected no z_loss in a loss whose segments are weighed");
   const Tensor log_z = log_partition(p, logits);
   if (p.is_taped()) p.grad(log_z);
   for (std::size_t i = 0; i < n && !p.shapes_only; ++i) {
@@ -166,8 +190,7 @@ Tensor unembed(Pass& p, const HeadConfig& c, const ModelParams& w, const Tensor&
   return p.tap(top(Site::logits), logits);
 }
 
-/// Σ weight · cross-entropy of each segment, computed in groups of rows and without the tape; also adds them to
-/// p.training.result.
+/// Σ weight · cross-entropy of each segment, computed in groups of rows and without the tape.
 std::vector<double> losses_of_segments(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor& normed,
                                        std::span<const std::int64_t> numbers, std::int64_t group) {
   const Exchanged<Tape*> no_tape(p.training.tape, nullptr);
@@ -181,14 +204,8 @@ std::vector<double> losses_of_segments(Pass& p, const ModelConfig& c, const Mode
     std::vector<std::int32_t> targets;
     for (const std::int64_t row : here) targets.push_back(request.targets[static_cast<std::size_t>(row)]);
     const Tensor logits = unembed(p, c.head, w, row_range(p, normed, first, n), here);
-    const Tensor losses = next_token_loss(p, logits, targets, request.label_smoothing);
-    for (std::size_t i = 0; i < here.size(); ++i) {
-      const float weight = request.weights.empty() ? 1.0f : request.weights[static_cast<std::size_t>(here[i])];
-      if (weight == 0.0f) continue;
-      sums[segment_number(p, here[i])] += static_cast<double>(weight) * static_cast<double>(losses.data[i]);
-    }
+    add_to_segments(p, next_token_loss(p, logits, targets, request.label_smoothing), here, sums);
   }
-  for (const double sum : sums) p.training.result->cross_entropy += sum;
   return sums;
 }
 
@@ -252,8 +269,13 @@ void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor&
                                  : std::max<std::int64_t>(1, kLogitElements / c.vocab_size);
   SegmentFactors factors;
   if (p.training.loss != nullptr && p.training.loss->weigh && !p.shapes_only) {
-    factors = {true, p.training.loss->weigh(losses_of_segments(p, c, w, normed, numbers, group))};
-    if (!p.is_taped()) return;
+    if (p.is_taped() && rows.rows() <= group) {
+      factors.state = SegmentFactors::State::wanted;
+    } else {
+      const std::vector<double> sums = losses_of_segments(p, c, w, normed, numbers, group);
+      factors = {SegmentFactors::State::known, weigh_segments(p, sums)};
+      if (!p.is_taped()) return;
+    }
   }
   for (std::int64_t first = 0; first < rows.rows(); first += group) {
     const ArenaScope scope(p.arena);

@@ -40,8 +40,8 @@ struct LossRequest {
   /// Coefficient of (log Σ exp router logits)², averaged over tokens and summed over layers (Zoph et al. 2022).
   float router_z = 0.0f;
   /// Receives Σ weight · cross-entropy of each segment, and returns by what the gradients of its rows are multiplied:
-  /// the weights then depend on the losses. The head computes its logits twice, once for the losses and, if there is a
-  /// tape, once for their gradients. Empty: all 1.
+  /// the weights then depend on the losses. With a tape, the head computes its logits twice, once for the losses and
+  /// once for their gradients, unless those of all rows fit in one group. Not with z_loss. Empty: all 1.
   std::function<std::vector<float>(std::span<const double> of_segments)> weigh{};
   /// Instead of cross-entropies: gradients are those of the sum of these terms. There are no targets then.
   std::vector<LogitTerm> logits{};

@@ -266,7 +266,13 @@ void Parser::parse_signature(MacroCode& function) {
   expect_sign("(");
   while (!is_sign(")")) {
     if (!function.parameters.empty()) expect_sign(",");
-    function.parameters.push_back(parse_name_target());
+    Name* const parameter = parse_name_target();
+    for (const Name* const other : function.parameters) {
+      if (other->name == parameter->name) {
+        fail(fmt::format("duplicate argument {} in function definition", repr_text(parameter->name)), parameter->line);
+      }
+    }
+    function.parameters.push_back(parameter);
     if (skip_sign("=")) {
       function.defaults.push_back(parse_expression());
     } else if (!function.defaults.empty()) {

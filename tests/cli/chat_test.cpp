@@ -60,6 +60,19 @@ class ChatCommand : public testing::Test {
     patch_tensor(model_, "lm_head.weight", [](std::span<float> w) { std::fill(w.begin(), w.end(), 0.0f); });
   }
 
+  /// The prompt of the last of these turns has more than 128 tokens.
+  static inline const std::string kShortTurns = "a\nb\nc c c\nd\ne\n";
+
+  void expect_answers_of_generate(const std::vector<Json>& turns, const std::string& what) const {
+    ASSERT_GE(turns.size(), 4U) << what;
+    EXPECT_GT(turns.back()["prompt_ids"].size(), 128U) << what;
+    for (const Json& turn : turns) {
+      const Json fresh =
+          json_of({"generate", model_, "--ids", joined(turn["prompt_ids"]), "--max-tokens", "6", "--greedy"});
+      EXPECT_EQ(fresh["ids"], turn["ids"]) << what << ", " << turn["prompt_ids"].size() << " tokens";
+    }
+  }
+
   const TempFolder folder_;
   const std::string model_ = folder_ / "model";
 };
@@ -103,6 +116,34 @@ TEST_F(ChatCommand, AnswersEqualThoseOfGenerate) {
       EXPECT_EQ(json_of(fresh)["ids"], turn["ids"]);
     }
   }
+}
+
+/// Frequencies that depend on the planned length are those that generate uses for the same ids.
+TEST_F(ChatCommand, LongFrequenciesAreThoseOfGenerate) {
+  const Json long_rope = {{"rope_type", "longrope"},
+                          {"original_max_position_embeddings", 128},
+                          {"short_factor", {1.0, 1.0, 1.0, 1.0}},
+                          {"long_factor", {2.0, 3.0, 4.0, 5.0}}};
+  const Json dynamic = {{"rope_type", "dynamic"}, {"factor", 4.0}};
+  for (const Json& scaling : {long_rope, dynamic}) {
+    patch_config(model_, [&](Json& config) {
+      config.erase("rope_parameters");
+      config["rope_scaling"] = scaling;
+      config["max_position_embeddings"] = scaling == dynamic ? 128 : 256;
+    });
+    expect_answers_of_generate(turns({"--greedy", "--overflow", "drop-oldest"}, kShortTurns), scaling.dump());
+  }
+}
+
+/// A full ring buffer cannot be truncated: the prompt is then read from its beginning.
+TEST_F(ChatCommand, WindowsMayBeFull) {
+  patch_config(model_, [](Json& config) {
+    config["model_type"] = "mistral";
+    config["architectures"] = {"MistralForCausalLM"};
+    config["sliding_window"] = 16;
+    for (const char* key : {"attention_bias", "mlp_bias", "pretraining_tp"}) config.erase(key);
+  });
+  expect_answers_of_generate(turns({"--greedy"}, kShortTurns + "/retry\n"), "window");
 }
 
 TEST_F(ChatCommand, TheTokenAfterAnAnswerEndsIt) {

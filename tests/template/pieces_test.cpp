@@ -38,6 +38,15 @@ TEST(TemplatePieces, HaveTheTextOrTheErrorOfTheReference) {
   }
 }
 
+/// Python refuses them when it compiles jinja2's code, with the name of a variable of that code.
+TEST(TemplatePieces, AMacroHasEachParameterOnce) {
+  for (const char* source : {"{% macro m(a, b, a) %}x{% endmacro %}", "{% macro m(a, a=1) %}x{% endmacro %}{{ m(1) }}",
+                             "{% macro m() %}{% endmacro %}{% call(a, a) m() %}{% endcall %}"}) {
+    const Answer answer = render(source, "{}");
+    EXPECT_EQ(answer.message, "duplicate argument 'a' in function definition") << source << answer.text;
+  }
+}
+
 TEST(TemplateGoldens, AllTemplatesOfTheReference) {
   const std::string folder = test::outside_data("tuning/templates");
   if (folder.empty()) GTEST_SKIP() << "no tuning/templates under VITRINE_DATA";
