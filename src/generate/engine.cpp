@@ -18,11 +18,27 @@ std::uint64_t Engine::add(GenerateRequest request) {
 
 void Engine::cancel(std::uint64_t id) { sequences_.erase(id); }
 
+void Engine::pause(std::uint64_t id, bool paused) {
+  if (const auto at = sequences_.find(id); at != sequences_.end()) at->second->paused = paused;
+}
+
+bool Engine::has_work() const {
+  return std::any_of(sequences_.begin(), sequences_.end(), [](const auto& entry) { return !entry.second->paused; });
+}
+
+std::int64_t Engine::n_decoding() const {
+  return std::count_if(sequences_.begin(), sequences_.end(), [](const auto& entry) {
+    const Sequence& s = *entry.second;
+    return !s.paused && !s.has_ended() && s.has_read_prompt();
+  });
+}
+
 /// What a pass reads, and whom its segments and its rows of logits belong to.
 struct Engine::Feed {
   struct Reader {
     Sequence* sequence;
     std::size_t branch;
+    std::int64_t position = -1;  // of a row of the prompt that is not its last; else a token is chosen from the logits
   };
 
   std::vector<std::int32_t> ids, sources;
@@ -48,6 +64,13 @@ void Engine::Feed::add(Sequence& sequence, std::size_t branch, std::int64_t most
   }
   ids.insert(ids.end(), pending.begin(), pending.end());
   fed.push_back({&sequence, branch});
+  if (sequence.scores_prompt()) {
+    const auto last = static_cast<std::int64_t>(b.ids.size()) - 1;
+    for (std::int64_t i = 0; i < std::ssize(pending) && b.cache->length() + i < last; ++i) {
+      drawn.push_back({&sequence, branch, b.cache->length() + i});
+      pass.logits.chosen.push_back(first_row + i);
+    }
+  }
   if (!Sequence::draws_after(b, pending.size())) return;
   drawn.push_back({&sequence, branch});
   pass.logits.chosen.push_back(static_cast<std::int64_t>(ids.size()) - 1);
@@ -58,20 +81,25 @@ EngineStep Engine::step(std::int64_t budget) {
   pass.logits.rows = LogitRequest::Rows::chosen;
   Feed feed;
   for (const auto& [id, s] : sequences_) {
-    if (s->has_ended() || !s->has_read_prompt()) continue;
+    if (s->paused || s->has_ended() || !s->has_read_prompt()) continue;
     for (std::size_t branch = 0; branch < s->branches().size(); ++branch) feed.add(*s, branch, 1, pass);
   }
   EngineStep step;
   step.decoded_tokens = feed.n_rows();
-  for (const auto& [id, s] : sequences_) {
-    if (s->has_ended() || s->has_read_prompt()) continue;
+  // Each step begins with the prompt after the one that the last step read in part.
+  auto at = sequences_.upper_bound(last_read_);
+  for (std::size_t i = 0; i < sequences_.size(); ++i, ++at) {
+    if (at == sequences_.end()) at = sequences_.begin();
+    Sequence& s = *at->second;
+    if (s.paused || s.has_ended() || s.has_read_prompt()) continue;
     if (feed.n_rows() > 0 && feed.n_rows() >= budget) break;
-    feed.add(*s, 0, std::clamp<std::int64_t>(budget - feed.n_rows(), 1, kPrefillChunk), pass);
+    feed.add(s, 0, std::clamp<std::int64_t>(budget - feed.n_rows(), 1, kPrefillChunk), pass);
+    last_read_ = at->first;
   }
   step.prompt_tokens = feed.n_rows() - step.decoded_tokens;
   if (!feed.fed.empty()) forward(feed, pass);
 
-  for (auto at = sequences_.begin(); at != sequences_.end();) {
+  for (at = sequences_.begin(); at != sequences_.end();) {
     Sequence& s = *at->second;
     const bool has_ended = s.has_ended();
     if (has_ended || s.report.token) {
@@ -91,8 +119,12 @@ void Engine::forward(const Feed& feed, Pass& pass) {
       const auto at = static_cast<std::size_t>(first + row);
       const Feed::Reader& reader = feed.drawn[at];
       try {
-        reader.sequence->take_logits(reader.sequence->branches()[reader.branch],
-                                     {logits.row(row), static_cast<std::size_t>(logits.row_size())});
+        const std::span<const float> own(logits.row(row), static_cast<std::size_t>(logits.row_size()));
+        if (reader.position >= 0) {
+          reader.sequence->take_prompt_logits(reader.position, own);
+        } else {
+          reader.sequence->take_logits(reader.sequence->branches()[reader.branch], own);
+        }
       } catch (...) {
         errors[at] = std::current_exception();
       }
@@ -118,7 +150,7 @@ void Engine::forward(const Feed& feed, Pass& pass) {
     report.error = std::make_exception_ptr(error_of({segment.failure->where, segment.failure->row - first}));
   }
   for (const Feed::Reader& reader : feed.drawn) {
-    if (reader.branch > 0) continue;
+    if (reader.branch > 0 || reader.position >= 0) continue;
     try {
       reader.sequence->finish_step();
     } catch (...) {

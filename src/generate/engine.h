@@ -33,10 +33,12 @@ struct GenerateRequest {
   std::int64_t max_tokens = 128;
   SamplingConfig sampling;
   std::uint64_t seed = 0;
-  std::uint64_t sequence = 0;                           ///< Distinguishes sequences with the same seed, in any engine.
-  std::vector<std::int32_t> stop_ids;                   ///< A drawn stop id ends the text and is not part of it.
-  std::vector<std::string> stop_strings;                ///< They require a tokenizer.
-  int n_logprobs = 0;                                   ///< Log-probabilities to report for each token; 0: none.
+  std::uint64_t sequence = 0;             ///< Distinguishes sequences with the same seed, in any engine.
+  std::vector<std::int32_t> stop_ids;     ///< A drawn stop id ends the text and is not part of it.
+  std::vector<std::string> stop_strings;  ///< They require a tokenizer.
+  int n_logprobs = 0;                     ///< Log-probabilities to report for each token; 0: none.
+  bool wants_logprobs = false;            ///< Reports each token's own log-probability even if n_logprobs is 0.
+  bool wants_prompt_logprobs = false;     ///< Also reports those of the prompt's tokens, except the first.
   std::optional<std::vector<AppliedAdapter>> adapters;  ///< None: those of the context.
   /// Holds the first tokens of the prompt, fewer than all, which are not fed again. Afterwards it holds every token
   /// that was fed. Null: a new cache. A text ends when the cache is full.
@@ -75,12 +77,18 @@ class Engine {
   std::uint64_t add(GenerateRequest request);
   /// Removes a sequence and frees its KV cache immediately. Ids of sequences that have ended are ignored.
   void cancel(std::uint64_t id);
+  /// A paused sequence keeps its cache and takes part in no step. Unknown ids are ignored.
+  void pause(std::uint64_t id, bool paused);
+  /// Whether a step would have rows.
+  bool has_work() const;
+  /// The number of sequences that a step feeds one generated token each.
+  std::int64_t n_decoding() const;
   bool empty() const { return sequences_.empty(); }  ///< No sequence left.
 
-  /// Runs one forward: the next token of every sequence whose prompt has been read, then chunks of prompts, oldest
-  /// first, until there are `budget` rows. There is at least one row. If the values of a sequence are not finite, or no
-  /// token can be drawn from its logits, only that sequence fails. If the whole forward fails (Interrupted, not enough
-  /// memory), so do all of its sequences.
+  /// Runs one forward: the next token of every sequence whose prompt has been read, then chunks of prompts, in turn
+  /// from step to step, until there are `budget` rows. There is at least one row. If the values of a sequence are not
+  /// finite, or no token can be drawn from its logits, only that sequence fails. If the whole forward fails
+  /// (Interrupted, not enough memory), so do all of its sequences.
   EngineStep step(std::int64_t budget = std::numeric_limits<std::int64_t>::max());
 
  private:
@@ -91,6 +99,7 @@ class Engine {
   Arena arena_;
   std::map<std::uint64_t, std::unique_ptr<Sequence>> sequences_;
   std::uint64_t next_id_ = 0;
+  std::uint64_t last_read_ = 0;  // the last sequence whose prompt was read in part
 };
 
 }  // namespace vitrine

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,8 @@ struct GenerateResult {
   std::vector<std::int32_t> ids;  ///< The continuation, without prompt and stop id.
   std::string text;               ///< The same as bytes, up to a stop string; empty without a tokenizer.
   std::vector<TokenReport> logprobs;
+  std::vector<TokenReport> prompt_logprobs;  ///< Of the prompt's tokens from the second on, if they were requested.
+  std::optional<TokenReport> stop_token;     ///< The stop id that ended the text, with its log-probabilities.
   FinishReason finish_reason = FinishReason::length;
   double score = 0;                        ///< Σ log p / length^A (generate/beam.h), if it was requested.
   std::vector<TextHypothesis> hypotheses;  ///< The best texts, best first, if a score was requested.

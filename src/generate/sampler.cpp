@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/math.h"
@@ -35,21 +36,44 @@ double checked_max(std::span<const float> logits) {
   return max;
 }
 
-std::vector<double> penalized(std::span<const float> logits, std::span<const std::int32_t> history, double penalty) {
+std::size_t index_of_id(std::int32_t id, std::size_t vocab_size, std::string_view where) {
+  if (id < 0 || static_cast<std::size_t>(id) >= vocab_size) {
+    throw BadInput("sampler", "expected ids from 0 to {} in the {}, got {}", vocab_size - 1, where, id);
+  }
+  return static_cast<std::size_t>(id);
+}
+
+/// Applies the repeat penalty to a score.
+void penalize_repeat(double& score, std::int32_t id, double penalty) {
+  const bool was_infinite = std::isinf(score);
+  score = score > 0 ? score / penalty : score * penalty;
+  if (std::isinf(score) && !was_infinite) {
+    throw BadInput("sampler", "a repeat_penalty of {} takes the logit of id {} out of range", penalty, id);
+  }
+}
+
+/// The logits after the bias and the penalties.
+std::vector<double> changed_logits(std::span<const float> logits, std::span<const std::int32_t> history,
+                                   std::size_t n_generated, const SamplingConfig& config) {
   std::vector<double> result(logits.begin(), logits.end());
-  if (penalty == 1) return result;
-  std::vector<bool> done(logits.size());
-  for (std::int32_t id : history) {
-    if (id < 0 || static_cast<std::size_t>(id) >= logits.size()) {
-      throw BadInput("sampler", "expected ids from 0 to {} in the history, got {}", logits.size() - 1, id);
+  for (const auto& [id, bias] : config.logit_bias) result[index_of_id(id, result.size(), "logit bias")] += bias;
+  if (config.repeat_penalty != 1) {
+    std::vector<bool> done(logits.size());
+    for (const std::int32_t id : history) {
+      const std::size_t i = index_of_id(id, result.size(), "history");
+      if (!done[i]) penalize_repeat(result[i], id, config.repeat_penalty);
+      done[i] = true;
     }
-    const auto i = static_cast<std::size_t>(id);
-    if (done[i]) continue;
-    done[i] = true;
-    result[i] = result[i] > 0 ? result[i] / penalty : result[i] * penalty;
-    if (std::isinf(result[i]) && !std::isinf(logits[i])) {
-      throw BadInput("sampler", "a repeat_penalty of {} takes the logit of id {} out of range", penalty, id);
-    }
+  }
+  if (config.frequency_penalty == 0 && config.presence_penalty == 0) return result;
+  const auto generated = history.last(std::min(n_generated, history.size()));
+  std::vector<std::int32_t> sorted(generated.begin(), generated.end());
+  std::sort(sorted.begin(), sorted.end());
+  for (auto first = sorted.begin(); first != sorted.end();) {
+    const auto end = std::upper_bound(first, sorted.end(), *first);
+    const auto n = static_cast<double>(end - first);
+    result[index_of_id(*first, result.size(), "history")] -= n * config.frequency_penalty + config.presence_penalty;
+    first = end;
   }
   return result;
 }
@@ -97,16 +121,22 @@ void SamplingConfig::validate() const {
   if (!(repeat_penalty > 0 && repeat_penalty < kInfinity)) {
     throw BadInput("repeat_penalty", "expected a finite number > 0, got {}", repeat_penalty);
   }
+  for (const double penalty : {frequency_penalty, presence_penalty}) {
+    if (!std::isfinite(penalty)) throw BadInput("penalty", "expected finite penalties, got {}", penalty);
+  }
+  for (const auto& [id, bias] : logit_bias) {
+    if (!std::isfinite(bias)) throw BadInput("logit_bias", "expected finite numbers, got {} for id {}", bias, id);
+  }
 }
 
 std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t> history, const SamplingConfig& config,
-                    const DrawKey& key) {
+                    const DrawKey& key, std::size_t n_generated) {
   config.validate();
   const double largest = checked_max(logits);
-  if (config.temperature == 0 && config.repeat_penalty == 1) {
+  if (config.temperature == 0 && !config.changes_logits()) {
     return static_cast<std::int32_t>(std::find(logits.begin(), logits.end(), largest) - logits.begin());
   }
-  const std::vector<double> scores = penalized(logits, history, config.repeat_penalty);
+  const std::vector<double> scores = changed_logits(logits, history, n_generated, config);
   if (config.temperature == 0) {
     return static_cast<std::int32_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
   }

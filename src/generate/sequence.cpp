@@ -33,7 +33,8 @@ void check(const GenerateContext& context, const GenerateRequest& request) {
                    request.sampling.temperature);
   }
   if (!request.stop_strings.empty()) throw BadInput("beam", "stop strings are not supported with beams");
-  if (request.n_logprobs > 0) throw BadInput("beam", "log-probabilities are not supported with beams");
+  if (request.n_logprobs > 0 || request.wants_logprobs || request.wants_prompt_logprobs)
+    throw BadInput("beam", "log-probabilities are not supported with beams");
 }
 
 /// The maximum number of tokens in the cache of a request. The last token chosen is never fed.
@@ -102,7 +103,9 @@ Sequence::Sequence(const GenerateContext& context, GenerateRequest request)
   const bool continues = last < tokenizer_size() && (request_.source.empty() || request_.prompt.size() > 1);
   if (continues) before_text_ = last;
   if (tokenizer_ != nullptr) detokenizer_.emplace(*tokenizer_, before_text_);
-  if (request_.max_tokens == 0) {
+  if (request_.wants_prompt_logprobs) {
+    result_.prompt_logprobs.resize(request_.prompt.size() - 1);
+  } else if (request_.max_tokens == 0) {
     finish(FinishReason::length);
     return;
   }
@@ -130,8 +133,20 @@ TextSoFar Sequence::text_of(const Branch& branch) const {
           request_.stop_ids};
 }
 
+TokenReport Sequence::report_of(std::int32_t id, std::span<const float> logits) const {
+  if (!wants_logprobs()) return {id, 0, {}};
+  return {id, logprob(logits, id), top_logprobs(logits, request_.n_logprobs)};
+}
+
+void Sequence::take_prompt_logits(std::int64_t position, std::span<const float> logits) {
+  const auto at = static_cast<std::size_t>(position);
+  result_.prompt_logprobs[at] = report_of(request_.prompt[at + 1], logits);
+}
+
 void Sequence::take_logits(Branch& branch, std::span<const float> logits) {
-  if (search_) {
+  if (request_.max_tokens == 0) {
+    finish(FinishReason::length);
+  } else if (search_) {
     extend(branch, logits);
   } else {
     choose(branch, logits);
@@ -162,19 +177,17 @@ void Sequence::choose(Branch& branch, std::span<const float> logits) {
     scores = changed;
   }
   const DrawKey key{request_.seed, request_.sequence, result_.ids.size()};
-  const std::int32_t id = sample(scores, branch.ids, request_.sampling, key);
+  const std::int32_t id = sample(scores, branch.ids, request_.sampling, key, result_.ids.size());
   if (request_.wants_score) {
     const auto own = static_cast<double>(logits[static_cast<std::size_t>(id)]);
     sum_ += own - log_normalizer(*context_.kernels, logits);
   }
   if (std::find(request_.stop_ids.begin(), request_.stop_ids.end(), id) != request_.stop_ids.end()) {
+    result_.stop_token = report_of(id, logits);
     return finish(FinishReason::stop);
   }
-  report.token = TokenReport{id, 0, {}};
-  if (request_.n_logprobs > 0) {
-    report.token = {id, logprob(logits, id), top_logprobs(logits, request_.n_logprobs)};
-    result_.logprobs.push_back(*report.token);
-  }
+  report.token = report_of(id, logits);
+  if (wants_logprobs()) result_.logprobs.push_back(*report.token);
   result_.ids.push_back(id);
   branch.ids.push_back(id);
   if (detokenizer_ && id < tokenizer_size()) show(text_.push(detokenizer_->push(id)));

@@ -37,12 +37,17 @@ class Sequence {
   /// Whether a token is chosen after the next `n_fed` tokens, which is the case once the whole prompt has been fed.
   static bool draws_after(const Branch& branch, std::size_t n_fed);
 
+  /// Whether every row of the prompt has logits, not only the last one.
+  bool scores_prompt() const { return request_.wants_prompt_logprobs && !has_read_prompt(); }
+  /// Takes the logits of the prompt's token at `position`, which is not the last one.
+  void take_prompt_logits(std::int64_t position, std::span<const float> logits);
   /// Takes the logits of the last token of a branch. Branches may take theirs at the same time.
   void take_logits(Branch& branch, std::span<const float> logits);
   /// Continues with the next beams, after all of them have taken their logits.
   void finish_step();
 
   SequenceStep report;
+  bool paused = false;
 
  private:
   std::int64_t n_new() const {
@@ -51,6 +56,8 @@ class Sequence {
   TextSoFar text_of(const Branch& branch) const;
   std::int64_t tokenizer_size() const { return tokenizer_ != nullptr ? tokenizer_->vocab_size() : 0; }
   std::string text_of(std::span<const std::int32_t> ids) const;
+  bool wants_logprobs() const { return request_.wants_logprobs || request_.n_logprobs > 0; }
+  TokenReport report_of(std::int32_t id, std::span<const float> logits) const;
   void choose(Branch& branch, std::span<const float> logits);
   void extend(Branch& branch, std::span<const float> logits) const;
   void show(const std::string& text);

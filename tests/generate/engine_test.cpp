@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "generate/generator.h"
+#include "generate/score.h"
 #include "support/run.h"
 
 namespace vitrine::test {
@@ -277,6 +278,70 @@ TEST(Engine, ACacheThatDoesNotFitIsABug) {
   request.prompt = {1, 2, 3};
   request.cache = std::make_shared<KvCache>(context.make_cache(2));
   EXPECT_THROW(engine.add(request), InternalError);
+}
+
+TEST(Engine, PromptLogprobsAreThoseOfOnePassOverThePrompt) {
+  const Checkpoint checkpoint = golden_checkpoint("gemma2");
+  ThreadPool pool(2);
+  const GenerateContext context{checkpoint.model.get(), &pool, &default_kernels()};
+  GenerateRequest request;
+  request.prompt = some_ids(*checkpoint.model, 40, 1);
+  request.max_tokens = 0;
+  request.wants_prompt_logprobs = request.wants_logprobs = true;
+  request.n_logprobs = 3;
+  std::vector<double> expected;
+  score(context, {request.prompt}, [&](std::int64_t first, const Tensor& logits) {
+    for (std::int64_t i = 0; i < logits.rows() && first + i + 1 < std::ssize(request.prompt); ++i) {
+      const std::span<const float> row(logits.row(i), static_cast<std::size_t>(logits.row_size()));
+      expected.push_back(logprob(row, request.prompt[static_cast<std::size_t>(first + i + 1)]));
+    }
+  });
+  for (const std::int64_t budget : {1, 7, 1000}) {
+    Engine engine(context);
+    engine.add(request);
+    GenerateRequest other = request;
+    other.max_tokens = 5;
+    other.wants_prompt_logprobs = false;
+    engine.add(other);
+    while (!engine.empty()) {
+      for (const SequenceStep& step : engine.step(budget).sequences) {
+        if (step.id != 0) continue;
+        ASSERT_TRUE(step.result);
+        EXPECT_TRUE(step.result->ids.empty());
+        std::vector<double> own;
+        for (const TokenReport& token : step.result->prompt_logprobs) {
+          own.push_back(token.logprob);
+          EXPECT_EQ(token.top.size(), 3U);
+        }
+        EXPECT_EQ(own, expected);
+      }
+    }
+  }
+}
+
+TEST(Engine, APausedSequenceContinuesWithTheSameTokens) {
+  const Checkpoint checkpoint = golden_checkpoint("gemma2");
+  ThreadPool pool(2);
+  const GenerateContext context{checkpoint.model.get(), &pool, &default_kernels()};
+  GenerateRequest request;
+  request.prompt = some_ids(*checkpoint.model, 10, 1);
+  request.max_tokens = 8;
+  const std::vector<std::int32_t> alone = generate(context, {&request, 1})[0].ids;
+  Engine engine(context);
+  const std::uint64_t id = engine.add(request);
+  engine.step();
+  engine.pause(id, true);
+  EXPECT_FALSE(engine.has_work());
+  EXPECT_TRUE(engine.step().sequences.empty());
+  engine.pause(id, false);
+  EXPECT_EQ(engine.n_decoding(), 1);
+  std::vector<std::int32_t> ids;
+  while (!engine.empty()) {
+    for (const SequenceStep& step : engine.step().sequences) {
+      if (step.result) ids = step.result->ids;
+    }
+  }
+  EXPECT_EQ(ids, alone);
 }
 
 }  // namespace

@@ -271,5 +271,30 @@ TEST(Logprobs, ByHandAndErrors) {
   EXPECT_THROW(top_logprobs(logits, -1), BadInput);
 }
 
+TEST(Sampler, BiasAndPenaltiesChangeTheLogitsInTheirOrder) {
+  const std::vector<float> logits = {1, 2, 3, 4};
+  const std::vector<std::int32_t> history = {3, 2, 2, 3};  // the last three are generated
+  const auto greedy = [&](SamplingConfig config, std::size_t n_generated) {
+    config.temperature = 0;
+    return sample(logits, history, config, {}, n_generated);
+  };
+  EXPECT_EQ(greedy({.logit_bias = {{0, 4.0}}}, 0), 0);
+  EXPECT_EQ(greedy({.presence_penalty = 1.5}, 0), 3);  // the prompt has no penalty
+  EXPECT_EQ(greedy({.presence_penalty = 2.5}, 3), 1);
+  EXPECT_EQ(greedy({.frequency_penalty = 0.9}, 3), 3);  // 3: 4 - 0.9; 2: 3 - 1.8
+  EXPECT_EQ(greedy({.frequency_penalty = 0.9}, 2), 3);
+  EXPECT_EQ(greedy({.frequency_penalty = -2}, 3), 2);  // 2 was generated twice: 3 + 4
+  // The bias comes before the repeat penalty: (4 - 5) * 2 = -2, and (3 - 3.5) * 2 = -1.
+  EXPECT_EQ(greedy({.repeat_penalty = 2, .logit_bias = {{3, -5.0}, {2, -3.5}, {1, -9.0}, {0, -9.0}}}, 3), 2);
+}
+
+TEST(Sampler, RejectsABiasOfAnUnknownIdAndPenaltiesThatAreNotFinite) {
+  const std::vector<float> logits = {1, 2};
+  EXPECT_THROW(sample(logits, {}, {.logit_bias = {{2, 1.0}}}, {}), BadInput);
+  EXPECT_THROW(sample(logits, {}, {.logit_bias = {{-1, 1.0}}}, {}), BadInput);
+  EXPECT_THROW(sample(logits, {}, {.frequency_penalty = std::nan("")}, {}), BadInput);
+  EXPECT_THROW(sample(logits, {}, {.logit_bias = {{0, std::numeric_limits<double>::infinity()}}}, {}), BadInput);
+}
+
 }  // namespace
 }  // namespace vitrine
