@@ -51,17 +51,18 @@ Objective objective_of(const TraceOptions& o, const Session& session) {
   return objective;
 }
 
-/// The values to write and their bytes, from a forward without values. Tokens are taken to be spread evenly over the
-/// experts.
+/// The values to write and their bytes.
 struct Size {
   std::int64_t values = 0, bytes = 0;
 };
 
-Size size_of(const TraceOptions& o, const Session& session, std::optional<RowRange> rows) {
+/// From a dry run, which also checks the names and the indices. Tokens are taken to be spread evenly over the experts.
+Size size_of(const TraceOptions& o, const Session& session, const std::vector<SiteWrite>& writes,
+             std::optional<RowRange> rows) {
   Size size;
   const auto n = static_cast<std::int64_t>(session.rows().size());
   const Model model = shape_model(session.checkpoint.model->config());
-  Recorder recorder(o.globs, {}, site_layers(model.config()), [&](const SiteId& id, const Tensor& value) {
+  Recorder recorder(o.globs, writes, site_layers(model.config()), [&](const SiteId& id, const Tensor& value) {
     double share = 1;
     if (rows && info(id.site).shape.dims()[0] != Dim::n) {
       share = static_cast<double>(rows->end - rows->begin) / static_cast<double>(n);
@@ -78,7 +79,7 @@ Size size_of(const TraceOptions& o, const Session& session, std::optional<RowRan
   dry.pass().taps = &recorder;
   dry.pass().logits = {LogitRequest::Rows::range, 0, n, {}};
   dry.run(model);
-  recorder.check_globs_met(true);
+  recorder.check_all_met(true);
   return size;
 }
 
@@ -121,7 +122,7 @@ void run_trace(const TraceOptions& o) {
     recorder.receive_gradients([&](const SiteId& id, const Tensor& value) { add(id, name_of(id) + "_grad", value); });
   }
   context.check_ids(session.rows());
-  const Size size = size_of(o, session, rows);
+  const Size size = size_of(o, session, writes, rows);
   refuse_if_too_large(o, size);
   stop_cleanly();
   writer.emplace(o.out, 64 + recorder.most_sites() * kHeaderBytesPerSite * (o.has_gradients() ? 2 : 1));

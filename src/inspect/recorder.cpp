@@ -24,6 +24,8 @@ bool matches(const std::string& glob, const SiteId& id) {
   return !site.on_demand || glob.ends_with(own);
 }
 
+bool names_experts(const std::string& glob) { return glob.find("experts.") != std::string::npos; }
+
 [[noreturn]] void bad_write(std::string_view text, std::string_view why) {
   throw BadInput("--set", "expected SITE[index]=value, got \"{}\": {}", text, why);
 }
@@ -197,10 +199,17 @@ std::optional<SiteId> SiteSelection::last() const {
   return last;
 }
 
-std::vector<std::string> SiteSelection::names() const {
-  std::vector<std::string> names;
-  for_each([&](const SiteId& id) { names.push_back(name_of(id)); });
-  return names;
+std::string SiteSelection::nearest_to(const std::string& glob) const {
+  std::vector<std::string> names, last_parts;
+  for_each([&](const SiteId& id) {
+    names.push_back(name_of(id));
+    last_parts.push_back(names.back().substr(names.back().rfind('.') + 1));
+  });
+  const std::string whole = did_you_mean(glob, names);
+  if (!whole.empty() || glob.find_last_of(".*") == glob.npos) return whole;
+  const std::size_t at = glob.find_last_of(".*") + 1;
+  const std::string part = nearest(std::string_view(glob).substr(at), last_parts);
+  return part.empty() ? "" : "; did you mean " + glob.substr(0, at) + part + "?";
 }
 
 SiteWrite parse_site_write(std::string_view text) {
@@ -260,6 +269,10 @@ Tensor Recorder::visit(Pass& pass, const SiteId& id, const Tensor& value) {
   for (std::size_t i = 0; i < writes_.size(); ++i) {
     if (!matches(writes_[i].glob, id)) continue;
     write_met_[i] = true;
+    if (pass.shapes_only) {  // only checks the index; the number of an expert's tokens is not known
+      if (!info(id.site).in_expert()) apply(writes_[i], id, value, 0, 0, {});
+      continue;
+    }
     if (result.data == value.data) {
       result = pass.tensor(value.shape);
       std::copy_n(value.data, value.count(), result.data);
@@ -297,27 +310,19 @@ std::optional<SiteId> Recorder::last_wanted() const { return last_; }
 
 void Recorder::visit_gradient(Pass&, const SiteId& id, const Tensor& gradient) { receive_gradient_(id, gradient); }
 
-void Recorder::check_all_met() const {
-  check_globs_met(false);
-  check_writes_met();
-}
-
-void Recorder::check_globs_met(bool but_experts) const {
+void Recorder::check_all_met(bool but_experts) const {
   for (std::size_t i = 0; i < globs_.size(); ++i) {
-    const bool may_miss = but_experts && globs_[i].find("expert") != std::string::npos;
-    if (!glob_met_[i] && !may_miss) {
-      throw BadInput("--sites", "no site of this model matches {}{}", globs_[i],
-                     did_you_mean(globs_[i], selection_.names()));
-    }
+    if (glob_met_[i] || (but_experts && names_experts(globs_[i]))) continue;
+    throw BadInput("--sites", "no site of this model matches {}{}", globs_[i], selection_.nearest_to(globs_[i]));
   }
+  check_writes_met(but_experts);
 }
 
-void Recorder::check_writes_met() const {
+void Recorder::check_writes_met(bool but_experts) const {
   for (std::size_t i = 0; i < writes_.size(); ++i) {
-    if (!write_met_[i]) {
-      throw BadInput("--set", "{}: no site of this model matches {}{}", writes_[i].text, writes_[i].glob,
-                     did_you_mean(writes_[i].glob, selection_.names()));
-    }
+    if (write_met_[i] || (but_experts && names_experts(writes_[i].glob))) continue;
+    throw BadInput("--set", "{}: no site of this model matches {}{}", writes_[i].text, writes_[i].glob,
+                   selection_.nearest_to(writes_[i].glob));
   }
 }
 

@@ -32,8 +32,8 @@ class SiteSelection {
   std::int64_t count() const;  ///< An upper bound on the number of these sites in a pass.
   /// The last selected site in the order of a forward.
   std::optional<SiteId> last() const;
-  /// The names of all sites that the model may have, for messages.
-  std::vector<std::string> names() const;
+  /// "; did you mean …?" with the name of a site of the model that resembles a glob; "" if there is none.
+  std::string nearest_to(const std::string& glob) const;
 
  private:
   static std::size_t index(const SiteId& id);
@@ -72,7 +72,8 @@ struct SiteWrite {
 /// Throws BadInput if the text is malformed, and as SafetensorsFile::open() does.
 SiteWrite parse_site_write(std::string_view text);
 
-/// Taps that apply writes and pass the selected values, after any write, to a receiver.
+/// Taps that apply writes and pass the selected values, after any write, to a receiver. In a dry run writes are only
+/// checked.
 class Recorder : public Taps {
  public:
   using Receive = std::function<void(const SiteId&, const Tensor&)>;
@@ -94,11 +95,10 @@ class Recorder : public Taps {
   void visit_gradient(Pass& pass, const SiteId& id, const Tensor& gradient) override;
 
   /// Throws BadInput if a glob or a write has matched no site in the passes so far: the model has no such site.
-  void check_all_met() const;
-  /// The same for globs, except those that name experts: a pass may not use them all.
-  void check_globs_met(bool but_experts) const;
+  /// `but_experts`: not for globs and writes that name experts, of which a pass may use some only.
+  void check_all_met(bool but_experts = false) const;
   /// The same for writes only.
-  void check_writes_met() const;
+  void check_writes_met(bool but_experts = false) const;
 
  private:
   std::vector<std::string> globs_;
