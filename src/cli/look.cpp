@@ -111,10 +111,6 @@ void run_look(const LookCommand& o) {
   const std::int64_t max_bytes = bytes_in(o.max_size);
   const Session session = open_session(o);
   const Model& model = *session.checkpoint.model;
-  const LookPlan plan = plan_look(model.config(), static_cast<std::int64_t>(session.ids.size()), max_bytes);
-  if (!o.json) print_plan(plan);
-  stop_cleanly();
-
   LookSubject subject{session.context(o), 4, {}, about_json(o, session)};
   subject.bytes_per_weight =
       static_cast<double>(stored_bytes(model)) / static_cast<double>(count_params(model.config()));
@@ -130,6 +126,10 @@ void run_look(const LookCommand& o) {
   options.position = o.position;
   options.seed = o.seed.value_or(0);
   options.max_bytes = max_bytes;
+  check_look(subject, options);
+  const LookPlan plan = plan_look(model.config(), static_cast<std::int64_t>(session.ids.size()), max_bytes);
+  if (!o.json) print_plan(plan);
+  stop_cleanly();
   Look look = look_at(subject, options, plan);
   const std::string page = page_of(look, "vitrine: " + subject.about["model"].get<std::string>(), max_bytes);
   write_file(o.out, page);

@@ -12,25 +12,6 @@ namespace {
 
 constexpr std::size_t kNamedCandidates = 100;  // of the funnel
 
-void check(const LookSubject& subject, const LookOptions& options) {
-  const ModelConfig& config = subject.context.model->config();
-  if (config.encoder || is_bidirectional(config) || !config.has_head) {
-    throw Unsupported("look", "expected a model that predicts the next token");
-  }
-  const auto n = static_cast<std::int64_t>(options.ids.size());
-  if (n > config.max_seq_len) {
-    throw BadInput("look", "the text has {} tokens, the model's context is {}", n, config.max_seq_len);
-  }
-  subject.context.check_ids(options.ids);
-  subject.context.check_ids(options.corrupted);
-  if (!options.corrupted.empty() && options.corrupted.size() != options.ids.size()) {
-    throw BadInput("--corrupted", "expected a text of {} tokens, as long as TEXT, got {}", n, options.corrupted.size());
-  }
-  if (options.position && (*options.position < 0 || *options.position >= n)) {
-    throw BadInput("--position", "expected a position from 0 to {}, got {}", n - 1, *options.position);
-  }
-}
-
 bool is_map(const std::string& site) {
   return site.ends_with(".hook_scores_raw") || site.ends_with(".hook_attn_scores") || site.ends_with(".hook_pattern");
 }
@@ -129,8 +110,27 @@ Json plan_json(const LookPlan& plan, bool included) {
 
 }  // namespace
 
+void check_look(const LookSubject& subject, const LookOptions& options) {
+  const ModelConfig& config = subject.context.model->config();
+  if (config.encoder || is_bidirectional(config) || !config.has_head) {
+    throw Unsupported("look", "expected a model that predicts the next token");
+  }
+  const auto n = static_cast<std::int64_t>(options.ids.size());
+  if (n > config.max_seq_len) {
+    throw BadInput("look", "the text has {} tokens, the model's context is {}", n, config.max_seq_len);
+  }
+  subject.context.check_ids(options.ids);
+  subject.context.check_ids(options.corrupted);
+  if (!options.corrupted.empty() && options.corrupted.size() != options.ids.size()) {
+    throw BadInput("--corrupted", "expected a text of {} tokens, as long as TEXT, got {}", n, options.corrupted.size());
+  }
+  if (options.position && (*options.position < 0 || *options.position >= n)) {
+    throw BadInput("--position", "expected a position from 0 to {}, got {}", n - 1, *options.position);
+  }
+}
+
 Look look_at(const LookSubject& subject, const LookOptions& o, const LookPlan& plan) {
-  check(subject, o);
+  check_look(subject, o);
   const auto n = static_cast<std::int64_t>(o.ids.size());
   Recording r = record(subject.context, o.ids, o.position.value_or(n - 1), kLookTop);
   Look look;

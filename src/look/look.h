@@ -67,6 +67,9 @@ struct LookSubject {
 
 /// Throws BadInput for a corrupted text of another length and a position outside the text, Unsupported for a model that
 /// does not predict the next token.
+void check_look(const LookSubject& subject, const LookOptions& options);
+
+/// Throws as check_look() does.
 Look look_at(const LookSubject& subject, const LookOptions& options, const LookPlan& plan);
 
 /// A complete HTML document of at most about `max_bytes`: maps of 8 bits become coarser until they fit.

@@ -1,5 +1,5 @@
-// vitrine look: the page's index and blocks, its size limit, hostile texts, and errors. `make page-test` drives the page
-// in a browser.
+// vitrine look: the page's index and blocks, its size limit, hostile texts, and errors. `make page-test` drives the
+// page in a browser.
 #include <zlib.h>
 
 #include <regex>

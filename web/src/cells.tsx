@@ -79,7 +79,7 @@ function Cells(p: { values: Values[] }) {
       </div>
       <div class="spelled">
         <h4 class="site">{c.name}</h4>
-        <p class="says"><span data-cell={c.name} data-value={String(c.value)}>{short(c.value)}</span>{c.result !== undefined && <span class="how"> spelled out: {short(c.result)}</span>}</p>
+        <p class="says"><span data-cell={c.name}>{short(c.value)}</span>{c.result !== undefined && <span class="how"> spelled out: {short(c.result)}</span>}</p>
         {c.formula && <p class="formula" dangerouslySetInnerHTML={{ __html: c.formula }} />}
         {c.text && <p class="site arithmetic">{c.text}</p>}
         {v && <Operands c={c} v={v} open={open} />}
