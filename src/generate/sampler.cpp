@@ -167,7 +167,8 @@ std::vector<FunnelToken> sampling_funnel(std::span<const float> logits, std::spa
   config.validate();
   if (config.temperature == 0) throw BadInput("temperature", "expected a number > 0 for a funnel, got 0");
   checked_max(logits);
-  const std::vector<Candidate> all = top_candidates(penalized(logits, history, config.repeat_penalty), 0);
+  constexpr std::size_t kNoneGenerated = 0;  // a funnel shows the first token after a prompt
+  const std::vector<Candidate> all = top_candidates(changed_logits(logits, history, kNoneGenerated, config), 0);
   std::vector<double> weights;
   weights.reserve(all.size());
   double total = 0;
