@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "spell/arithmetic.h"
 #include "example/interval.h"
+#include "spell/arithmetic.h"
 
 namespace vitrine::test {
 namespace {
