@@ -193,7 +193,6 @@ std::vector<FunnelToken> sampling_funnel(std::span<const float> logits, std::spa
   return tokens;
 }
 
-/// log Σ exp(logit), summed in the order of ids.
 double log_sum_exp(std::span<const float> logits) {
   const double max = checked_max(logits);
   double sum = 0;
@@ -213,6 +212,15 @@ std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, int n) {
   std::vector<TokenLogprob> top;
   for (std::size_t i = 0; i < kept; ++i) top.push_back({ids[i], static_cast<double>(logit(ids[i])) - normalizer});
   return top;
+}
+
+std::int64_t rank_of(std::span<const float> logits, std::int32_t id) {
+  const auto own = static_cast<std::size_t>(id);
+  std::int64_t rank = 0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    rank += logits[i] > logits[own] || (logits[i] == logits[own] && i < own) ? 1 : 0;
+  }
+  return rank;
 }
 
 double logprob(std::span<const float> logits, std::int32_t id) {

@@ -59,13 +59,14 @@ struct FunnelToken {
   enum class Removed : std::uint8_t { no, by_top_k, by_top_p, by_min_p };
 
   std::int32_t id = 0;
-  double logit = 0;  ///< After the repeat penalty, before temperature.
+  double logit = 0;  ///< After the bias and the repeat penalty, before temperature.
   double prob = 0;   ///< After temperature, of all tokens.
   Removed removed = Removed::no;
 };
 
 /// Every possible token in the order of the steps, most likely first. The tokens that are not removed are those from
-/// which sample() draws. Throws BadInput as sample() does, and for a temperature of 0, at which nothing is drawn.
+/// which sample() draws if no token of the history is a generated one. Throws BadInput as sample() does, and for a
+/// temperature of 0, at which nothing is drawn.
 std::vector<FunnelToken> sampling_funnel(std::span<const float> logits, std::span<const std::int32_t> history,
                                          const SamplingConfig& config);
 
@@ -81,6 +82,9 @@ std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, int n);
 
 /// log Σ exp(logit), which log-probabilities subtract. Throws BadInput as top_logprobs() does.
 double log_sum_exp(std::span<const float> logits);
+
+/// The number of tokens that top_logprobs() puts before `id`, which is in the vocabulary.
+std::int64_t rank_of(std::span<const float> logits, std::int32_t id);
 
 /// The log-probability of one token, computed in the same way. Also throws BadInput for an `id` outside the vocabulary.
 double logprob(std::span<const float> logits, std::int32_t id);

@@ -28,11 +28,7 @@ std::vector<std::vector<float>> read_states(const GenerateContext& context, Pass
 
 LensToken token_in(std::span<const float> logits, std::int32_t id, double normalizer) {
   const float logit = logits[static_cast<std::size_t>(id)];
-  std::int64_t rank = 0;
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    rank += logits[i] > logit || (logits[i] == logit && i < static_cast<std::size_t>(id)) ? 1 : 0;
-  }
-  return {id, logit, static_cast<double>(logit) - normalizer, rank};
+  return {id, logit, static_cast<double>(logit) - normalizer, rank_of(logits, id)};
 }
 
 LensCell cell_of(std::span<const float> logits, std::span<const float> final_logits, const LensOptions& options) {

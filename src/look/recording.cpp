@@ -44,13 +44,9 @@ Recording record(const GenerateContext& base, std::span<const std::int32_t> ids,
       continue;
     }
     const std::span<const float> before = r.row("hook_logits", t - 1);
-    const auto id = static_cast<std::size_t>(ids[static_cast<std::size_t>(t)]);
-    r.logprob.push_back(logprob(before, ids[static_cast<std::size_t>(t)]));
-    std::int64_t rank = 0;
-    for (std::size_t v = 0; v < before.size(); ++v) {
-      if (before[v] > before[id] || (before[v] == before[id] && v < id)) ++rank;
-    }
-    r.rank.push_back(static_cast<double>(rank));
+    const std::int32_t id = ids[static_cast<std::size_t>(t)];
+    r.logprob.push_back(logprob(before, id));
+    r.rank.push_back(static_cast<double>(rank_of(before, id)));
   }
   return r;
 }
