@@ -20,18 +20,20 @@ double dot_product(const Doubles& a, const Doubles& b) {
   return sum;
 }
 
-/// Row or column `i` of a weight.
+/// Row `i` of a weight.
 Doubles row_of(const Param& weight, std::int64_t i, std::int64_t n) {
   std::vector<float> row(static_cast<std::size_t>(n));
   read_row(weight.view, i, row);
   return as_doubles(row);
 }
-Doubles column_of(const Param& weight, std::int64_t i) {
-  Doubles column;
+/// Columns `units` of a weight.
+std::vector<Doubles> columns_of(const Param& weight, const std::vector<std::int32_t>& units) {
+  std::vector<Doubles> columns(units.size());
   for (std::int64_t o = 0; o < weight.shape[0]; ++o) {
-    column.push_back(row_of(weight, o, weight.shape[1])[static_cast<std::size_t>(i)]);
+    const Doubles row = row_of(weight, o, weight.shape[1]);
+    for (std::size_t u = 0; u < units.size(); ++u) columns[u].push_back(row[static_cast<std::size_t>(units[u])]);
   }
-  return column;
+  return columns;
 }
 
 /// e1, and the part of `other` that is orthogonal to it, as long as it; empty if there is none.
@@ -126,13 +128,13 @@ void add_mlp_values(const GenerateContext& context, const Recording& r, LookData
   const auto width = static_cast<std::int64_t>(e[0].size());
   const double length = std::sqrt(dot_product(e[0], e[0]));
   Slice s{dense->gated, dense->activation, {}, {}, Doubles(2 * kUnits)};
+  const std::vector<Doubles> written = columns_of(w.w_down.weight, units);
   for (std::size_t u = 0; u < kUnits; ++u) {
     for (const Doubles& axis : e) {
       if (s.gated) s.gate.push_back(dot_product(row_of(w.w_gate.weight, units[u], width), axis));
       s.up.push_back(dot_product(row_of(w.w_up.weight, units[u], width), axis));
     }
-    const Doubles write = column_of(w.w_down.weight, units[u]);
-    for (std::size_t o = 0; o < 2; ++o) s.down[o * kUnits + u] = dot_product(write, e[o]) / length;
+    for (std::size_t o = 0; o < 2; ++o) s.down[o * kUnits + u] = dot_product(written[u], e[o]) / length;
   }
   const std::vector<std::int32_t> number = {static_cast<std::int32_t>(layer)};
   data.add("mlp", "mlp.layer", {}, number);
