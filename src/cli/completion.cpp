@@ -14,13 +14,6 @@ using Commands = std::vector<const CommandPage*>;
 
 std::string last_word(const std::string& name) { return name.substr(name.rfind(' ') + 1); }
 
-/// Quotes a word for bash and zsh.
-std::string in_quotes(const std::string& text) {
-  std::string result = "'";
-  for (const char c : text) result += c == '\'' ? "'\\''" : std::string(1, c);
-  return result + "'";
-}
-
 /// Puts a backslash before each character of `special`.
 std::string backslashed(const std::string& text, std::string_view special) {
   std::string result;
@@ -30,7 +23,7 @@ std::string backslashed(const std::string& text, std::string_view special) {
 
 std::string alternatives(const std::vector<std::string>& words) {
   std::string result;
-  for (const std::string& word : words) result += (result.empty() ? "" : "|") + in_quotes(word);
+  for (const std::string& word : words) result += (result.empty() ? "" : "|") + shell_quoted(word);
   return result;
 }
 
@@ -57,15 +50,15 @@ std::string bash_script(const Commands& commands) {
       names += option.name + " ";
       const std::string place = command->name + " " + option.name;
       if (!option.choices.empty()) {
-        values +=
-            fmt::format("    {}) _vitrine_offer '{}'; return ;;\n", in_quotes(place), fmt::join(option.choices, " "));
+        values += fmt::format("    {}) _vitrine_offer '{}'; return ;;\n", shell_quoted(place),
+                              fmt::join(option.choices, " "));
       } else if (option.takes_value) {
         (option.is_number ? numbers : files).push_back(place);
       }
     }
     for (const CommandPage& c : command->commands) below += last_word(c.name) + " ";
-    words += fmt::format("    {}) options={}; commands={} ;;\n", in_quotes(command->name), in_quotes(names),
-                         in_quotes(below));
+    words += fmt::format("    {}) options={}; commands={} ;;\n", shell_quoted(command->name), shell_quoted(names),
+                         shell_quoted(below));
   }
   if (!numbers.empty()) values += "    " + alternatives(numbers) + ") return ;;\n";
   if (!files.empty()) values += "    " + alternatives(files) + ") _vitrine_files; return ;;\n";
@@ -98,15 +91,15 @@ std::string zsh_script(const Commands& commands) {
       "_vitrine() {\n  local command= i\n  local -a commands\n" +
       command_loop(commands, "i = 2; i < CURRENT; ++i", "${words[i]}") + "  case \"$command\" in\n";
   for (const CommandPage* command : commands) {
-    script += "    " + in_quotes(command->name) + ")\n      commands=(";
+    script += "    " + shell_quoted(command->name) + ")\n      commands=(";
     for (const CommandPage& c : command->commands) {
-      script += "\n        " + in_quotes(last_word(c.name) + ":" + backslashed(c.about, ":\\"));
+      script += "\n        " + shell_quoted(last_word(c.name) + ":" + backslashed(c.about, ":\\"));
     }
     script +=
         ")\n      if (( $#commands )) && [[ ${words[CURRENT]} != -* ]]; then\n"
         "        _describe command commands\n      else\n        _arguments";
     for (const OptionPage& option : command->options) {
-      if (!option.positional) script += " \\\n          " + in_quotes(zsh_option(option));
+      if (!option.positional) script += " \\\n          " + shell_quoted(zsh_option(option));
     }
     script += " \\\n          '*:file:_files'\n      fi ;;\n";
   }

@@ -35,17 +35,11 @@ std::int64_t bytes_in(const std::string& text) {
     break;
   }
   const auto number = number_in<std::int64_t>(digits);
-  if (!number || *number <= 0 || *number > (std::int64_t{1} << 33)) {
-    throw BadInput("--max-size", "expected a size such as 16M, got \"{}\"", text);
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  if (!number || *number <= 0 || *number > kMost / unit) {
+    throw BadInput("--max-size", "expected a size such as 16M, up to 1024G, got \"{}\"", text);
   }
   return *number * unit;
-}
-
-/// An argument as a shell reads it.
-std::string quoted(const std::string& text) {
-  std::string result = "'";
-  for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return result + "'";
 }
 
 Json rows_of(const OrderedJson& described) {
@@ -88,8 +82,8 @@ Json about_json(const LookCommand& o, const Session& session) {
           {"bytes", stored_bytes(*session.checkpoint.model)},
           {"config", rows_of(describe_model(config))},
           {"groups", groups_json(config)},
-          {"model_argument", is_default ? "" : quoted(path)},
-          {"arguments", (is_default ? "--ids " : quoted(path) + " --ids ") + ids}};
+          {"model_argument", is_default ? "" : shell_quoted(path)},
+          {"arguments", (is_default ? "--ids " : shell_quoted(path) + " --ids ") + ids}};
 }
 
 /// A second text as ids, with the special tokens of the first.

@@ -53,4 +53,10 @@ void write_stderr(std::string_view text) { write_all(STDERR_FILENO, text); }
 
 bool is_terminal(int fd) { return ::isatty(fd) == 1; }
 
+std::string shell_quoted(std::string_view word) {
+  std::string result = "'";
+  for (const char c : word) result += c == '\'' ? "'\\''" : std::string(1, c);
+  return result + "'";
+}
+
 }  // namespace vitrine::cli

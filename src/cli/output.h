@@ -21,6 +21,8 @@ void print(std::string_view text);
 std::string json_line(const Json& value);
 /// Prints json_line() and a line break.
 void print_json(const Json& object);
+/// A word as shells read it, between single quotes.
+std::string shell_quoted(std::string_view word);
 /// Writes one line to stderr, after "vitrine: ".
 void note(std::string_view text);
 /// Writes bytes as they are, for a line that is redrawn.
