@@ -43,7 +43,7 @@ export function RotaryPairFigure() {
 export function WavelengthsFigure() {
   return (
     <Figure id="wavelengths" title="From one token to the whole context" command={commands.info} sites={["rope.wavelength"]} absent={absent}
-      how="After how many tokens each pair has turned once around. The line is the longest text that the model reads: pairs above it never complete a turn.">
+      how="How many tokens each pair takes to make a full turn. The line is the longest text that the model reads: pairs above it never complete a turn.">
       {([v]) => {
         const n = v.shape[1];
         const W = 560, H = 240;
