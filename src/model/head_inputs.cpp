@@ -14,7 +14,7 @@ namespace {
 Tensor copy_for_tap(Pass& p, const Tensor& x, const std::shared_ptr<bool>& on_path) {
   if (!p.is_taped()) return x;
   const Tensor y = p.tensor(x.shape);
-  std::copy_n(x.data, x.count(), y.data);
+  p.copy(x.data, x.count(), y.data);
   p.record("copy_for_tap", {x}, y, [&p, on_path, x, y] {
     if (!*on_path) return;
     const Tensor dx = p.grad(x), dy = p.grad(y);
@@ -56,7 +56,7 @@ void add_copy_gradients(Pass& p, BlockSite at, const LinearParams& w, const Atte
     const Exchanged<Tape*> exchanged(p.training.tape, &tape);
     const Exchanged<RowsOfValue> rows(p.rows, {at.stack});
     const Tensor made = heads_in(p, w, norm_copies(p, at, in, copies));
-    std::copy_n(dy.data, dy.count(), tape.grad(made).data);
+    p.copy(dy.data, dy.count(), tape.grad(made).data);
     tape.unwind();
   });
 }

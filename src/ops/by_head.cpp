@@ -97,7 +97,7 @@ Tensor heads_out(Pass& p, const LinearParams& w, const Tensor& x) {
 Tensor repeat(Pass& p, const Tensor& x, std::int64_t n) {
   const std::int64_t d = x.row_size();
   const Tensor copies = p.tensor({x.rows(), n, d});
-  for (std::int64_t i = 0; i < x.rows() * n; ++i) std::copy_n(x.row(i / n), d, copies.data + i * d);
+  p.for_rows(x.rows() * n, d, [&](std::int64_t i) { std::copy_n(x.row(i / n), d, copies.data + i * d); });
   p.record("repeat", {x}, copies, [&p, n, d, x, copies] {  // dx[t] = Σ_h dcopies[t, h]
     const Tensor dx = p.grad(x), dcopies = p.grad(copies);
     p.for_rows(x.rows(), n * d, [&](std::int64_t t) {
@@ -110,13 +110,13 @@ Tensor repeat(Pass& p, const Tensor& x, std::int64_t n) {
 Tensor first_of_groups(Pass& p, const Tensor& x, std::int64_t n) {
   const std::int64_t group = x.shape[1] / n, d = x.shape[2];
   const Tensor some = p.tensor({x.rows(), n, d});
-  for (std::int64_t i = 0; i < x.rows() * n; ++i) std::copy_n(x.data + i * group * d, d, some.data + i * d);
+  p.for_rows(x.rows() * n, d, [&](std::int64_t i) { std::copy_n(x.data + i * group * d, d, some.data + i * d); });
   p.record("first_of_groups", {x}, some, [&p, n, group, d, x, some] {
     const Tensor dx = p.grad(x), dsome = p.grad(some);
-    for (std::int64_t i = 0; i < x.rows() * n; ++i) {
+    p.for_rows(x.rows() * n, d, [&](std::int64_t i) {
       float* const to = dx.data + i * group * d;
       p.kernels.add(to, dsome.data + i * d, d, to);
-    }
+    });
   });
   return some;
 }

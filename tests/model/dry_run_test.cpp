@@ -53,6 +53,38 @@ TEST_P(DryRunOf, HasTheOpsAndTheMemoryOfTheRealRun) {
 INSTANTIATE_TEST_SUITE_P(Each, DryRunOf, testing::ValuesIn(golden_cases()),
                          [](const auto& param_info) { return param_info.param; });
 
+/// Wants every site, those on demand, too, but those of single experts.
+struct WantsAll : Taps {
+  bool wants(const SiteId& id) const override { return !info(id.site).in_expert(); }
+  Tensor visit(Pass&, const SiteId& id, const Tensor& value) override {
+    seen.push_back(name_of(id) + " " + to_string(value.shape));
+    return value;
+  }
+
+  std::vector<std::string> seen;
+};
+
+TEST_P(DryRunOf, MeetsTheSitesOfTheRealRun) {
+  const Checkpoint checkpoint = golden_checkpoint(GetParam());
+  const Model& model = *checkpoint.model;
+  const auto ids = golden_ids(GetParam());
+  const auto n = static_cast<std::int64_t>(ids.size());
+  ThreadPool pool(2);
+  Arena arena;
+  WantsAll real, dry;
+  Pass pass{{pool, default_kernels(), arena}, {{0, n, 0, nullptr}}};
+  pass.taps = &real;
+  pass.logits = {LogitRequest::Rows::range, 0, n, {}};
+  model.forward(pass, ids);
+
+  DryPass shapes(pool, {{0, n, 0, nullptr}});
+  shapes.pass().taps = &dry;
+  shapes.pass().logits = pass.logits;
+  shapes.run(shape_model(model.config()));
+  EXPECT_EQ(real.seen, dry.seen);
+  EXPECT_THAT(real.seen, testing::Contains(testing::HasSubstr("hook_result")));
+}
+
 /// Wants one site.
 struct Wants : Taps {
   explicit Wants(SiteId id) : only(id) {}
