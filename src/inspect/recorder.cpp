@@ -205,9 +205,14 @@ std::string SiteSelection::nearest_to(const std::string& glob) const {
     names.push_back(name_of(id));
     last_parts.push_back(names.back().substr(names.back().rfind('.') + 1));
   });
-  const std::string whole = did_you_mean(glob, names);
-  if (!whole.empty() || glob.find_last_of(".*") == glob.npos) return whole;
+  // A name of the list that the passes have not met is no suggestion.
   const std::size_t at = glob.find_last_of(".*") + 1;
+  if (std::find(names.begin(), names.end(), glob) != names.end() ||
+      std::find(last_parts.begin(), last_parts.end(), glob.substr(at)) != last_parts.end()) {
+    return "";
+  }
+  const std::string whole = did_you_mean(glob, names);
+  if (!whole.empty() || at == 0) return whole;
   const std::string part = nearest(std::string_view(glob).substr(at), last_parts);
   return part.empty() ? "" : "; did you mean " + glob.substr(0, at) + part + "?";
 }
