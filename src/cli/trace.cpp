@@ -1,5 +1,6 @@
 // vitrine trace: write the named intermediate values of a forward, and their gradients, to a safetensors file.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -86,8 +87,8 @@ Size size_of(const TraceOptions& o, const Session& session, const std::vector<Si
 void refuse_if_too_large(const TraceOptions& o, const Size& size) {
   namespace fs = std::filesystem;
   std::error_code error;
-  const fs::path folder = fs::absolute(o.out).parent_path();
-  const fs::space_info space = fs::space(folder, error);
+  const fs::path folder = fs::path(o.out).parent_path();
+  const fs::space_info space = fs::space(folder.empty() ? fs::path(".") : folder, error);
   if (error || static_cast<std::uintmax_t>(size.bytes) <= space.available) return;
   throw OutOfCapacity(o.out, "expected {} bytes free on the disk, got {}; select --sites or --rows",
                       grouped(size.bytes), grouped(static_cast<std::int64_t>(space.available)));
@@ -124,9 +125,10 @@ void run_trace(const TraceOptions& o) {
   context.check_ids(session.rows());
   const Size size = size_of(o, session, writes, rows);
   refuse_if_too_large(o, size);
+  if (is_terminal(STDERR_FILENO))
+    note(fmt::format("{} values, about {} bytes", grouped(size.values), grouped(size.bytes)));
   stop_cleanly();
   writer.emplace(o.out, 64 + recorder.most_sites() * kHeaderBytesPerSite * (o.has_gradients() ? 2 : 1));
-  if (!o.json) print(fmt::format("{} values, about {} bytes\n", grouped(size.values), grouped(size.bytes)));
 
   context.taps = &recorder;
   Arena arena;
