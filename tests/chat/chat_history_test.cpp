@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/temp_folder.h"
 
 namespace vitrine::test {
 namespace {
@@ -78,7 +79,8 @@ TEST(ChatHistory, BrokenFilesAreErrors) {
 }
 
 TEST(ChatHistory, FilesHaveTheSameMessages) {
-  const std::string path = testing::TempDir() + "vitrine_conversation.json";
+  const TempFolder folder;
+  const std::string path = folder / "conversation.json";
   ChatHistory c = some();
   c.add("user", "\xF0\x9F\xA6\x99");
   c.save(path);

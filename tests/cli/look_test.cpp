@@ -20,15 +20,14 @@ struct WrittenPage {
   std::string html;
 };
 
-std::string out_path() { return testing::TempDir() + "look.html"; }
-
 WrittenPage look(Arguments arguments) {
+  const TempFolder folder;
+  const std::string path = folder / "look.html";
   arguments.insert(arguments.begin(), "look");
-  arguments.insert(arguments.end(), {"--out", out_path()});
+  arguments.insert(arguments.end(), {"--out", path});
   WrittenPage page;
   page.report = json_of(arguments);
-  std::ifstream in(out_path());
-  page.html.assign(std::istreambuf_iterator<char>(in), {});
+  page.html = read_file(path);
   const std::string begin = "id=\"index\">";
   const std::size_t first = page.html.find(begin) + begin.size();
   page.index = Json::parse(page.html.substr(first, page.html.find("</script>", first) - first));
@@ -150,7 +149,8 @@ TEST(LookCommand, ASmallLimitLeavesPartsOutAndSaysSo) {
 }
 
 TEST(LookCommand, ErrorsAreOneLineAndLeaveNoFile) {
-  const std::string path = testing::TempDir() + "none.html";
+  const TempFolder folder;
+  const std::string path = folder / "none.html";
   expect_error({"look", kText, "--position", "10", "--out", path}, {"--position", "0 to 9", "10"});
   expect_error({"look", kText, "--max-size", "much", "--out", path}, {"--max-size", "16M", "much"});
   expect_error({"look", kText, "--words", "Onceupon", "--out", path}, {"one token"});
