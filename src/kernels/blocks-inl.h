@@ -137,6 +137,15 @@ struct BlockProduct {
   std::byte* panel;  // kScratchFloats floats
 };
 
+/// Asks for the lines of the block that begins `ahead` bytes after that of each row.
+template <class F, int kLevel>
+[[gnu::always_inline]] inline void prefetch_blocks(const Rows& rows, std::int64_t ahead) {
+  constexpr std::int64_t kLine = 64;
+  for (std::int64_t at = 0; at < F::kSize.bytes; at += kLine) {
+    unrolled<kRowLanes>([&](auto r) { __builtin_prefetch(rows(r) + (ahead + at), 0, kLevel); });
+  }
+}
+
 /// The outputs of kTokens rows of x and of rows first, first + apart, … of w, one in each lane.
 template <class F, int kTokens>
 [[gnu::flatten]] void direct_lanes(const BlockProduct& p, std::int64_t first, std::int64_t apart) {
@@ -145,6 +154,7 @@ template <class F, int kTokens>
   unrolled<kTokens>([&](auto t) { acc[t] = broadcast(0); });
   const RoundedPart* x = p.x;
   for (std::int64_t b = 0; b < p.parts / F::kParts; ++b, rows.advance(F::kSize.bytes)) {
+    if constexpr (kBytesAhead > 0) prefetch_blocks<F, 3>(rows, kBytesAhead);
     read_parts(
         F{}, BlockReader{rows}, [&](const RowPart& part) __attribute__((always_inline)) {
           add_part<F::kKind>(part, x, p.parts, acc);
@@ -161,7 +171,7 @@ template <class F, int kTokens>
 }
 
 /// All of n rows of w. The lanes read bands of neighboring rows, as many streams as there are lanes, each of them long
-/// enough for the processor to follow.
+/// enough for the processor to follow; if it does not, they are prefetched.
 template <class F, int kTokens>
 void direct_bands(const BlockProduct& p, std::int64_t n) {
   if (n < kRowLanes) {
@@ -220,11 +230,8 @@ template <PartKind kKind>
 /// Unpacks `parts` parts of the rows and asks for the bytes that are `ahead` of them.
 template <class F>
 [[gnu::flatten]] void unpack(Rows rows, std::int64_t parts, std::int64_t ahead, std::byte* to) {
-  constexpr std::int64_t kLine = 64;
   for (std::int64_t b = 0; b < parts / F::kParts; ++b, rows.advance(F::kSize.bytes)) {
-    for (std::int64_t at = 0; at < F::kSize.bytes; at += kLine) {
-      unrolled<kRowLanes>([&](auto r) { __builtin_prefetch(rows(r) + (ahead + at), 0, 2); });
-    }
+    prefetch_blocks<F, 2>(rows, ahead);
     read_parts(
         F{}, BlockReader{rows}, [&](const RowPart& part) __attribute__((always_inline)) {
           store_part<F::kKind>(part, to);

@@ -15,6 +15,7 @@ namespace {
 constexpr int kRowLanes = 8;
 constexpr int kDirectRows = 4;
 constexpr int kTileRows = 4;
+constexpr int kBytesAhead = 0;  // the processor follows eight streams
 
 struct Words {
   __m256i v;

@@ -13,6 +13,7 @@ namespace {
 constexpr int kRowLanes = 4;    // rows at once
 constexpr int kDirectRows = 1;  // rows of x up to which a matrix is read without a panel
 constexpr int kTileRows = 4;    // rows of x in a register tile
+constexpr int kBytesAhead = 0;  // how far ahead each stream of w is prefetched when it is read without a panel
 
 struct Words {
   std::uint32_t lane[kRowLanes];
