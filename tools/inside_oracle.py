@@ -3,8 +3,8 @@
     python tools/inside_oracle.py build/vitrine MODEL…
 
 MODEL is a Hugging Face folder with a decoder, such as those of tests/goldens; other folders are left out. Needs numpy,
-safetensors and torch. The text is ids 1, 5, 9, 2, 7, 3, 5, 9. Prints the largest differences, relative to 1 + the largest value (attributions: 1 + the sum
-of the sizes of the terms), and fails above 1e-5.
+safetensors and torch. The text is ids 1, 5, 9, 2, 7, 3, 5, 9. Prints the largest differences, relative to 1 + the largest
+value (of attributions: 1 + the sum of the sizes of the terms), and fails above 1e-5.
 """
 import json
 import pathlib
