@@ -74,19 +74,14 @@ aarch64-test: packages
 	@[ -d build-aarch64/libraries/usr ] || tools/aarch64_libraries.sh build-aarch64/libraries
 	@tests/aarch64_test.sh "$(CURDIR)"
 
-# A Node.js of any origin will do; without one, Debian's is installed.
-web/node_modules: web/package-lock.json
-	@command -v npm >/dev/null || tools/install_packages.sh tools/node_packages.txt
-	@cd web && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
-	@touch web/node_modules
+# tools/with_node.sh supplies Node.js and the packages that web/package-lock.json lists.
+web:
+	@tools/with_node.sh npm run --silent build
 
-web: web/node_modules
-	@cd web && npm run --silent build
-
-page-test: packages web/node_modules
+page-test: packages
 	@command -v chromium >/dev/null || tools/install_packages.sh tools/page_packages.txt
 	@$(MAKE) --no-print-directory all
-	@cd web && node page_test.mjs ../build/vitrine
+	@tools/with_node.sh node page_test.mjs ../build/vitrine
 
 format:
 	clang-format-14 -i $(SOURCES)

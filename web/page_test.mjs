@@ -39,6 +39,7 @@ const hostile = "He said </script><script>alert(1)</script> & \"<b>\" 😀 \u000
 const cases = [
   { name: "default model", args: ["Once upon a time there was a little girl named"] },
   { name: "hostile text", args: [hostile] },
+  { name: "a changed value", args: ["Once upon a time there was a little"], change: ["--set", "blocks.2.attn.hook_z[:,3]=0"], more: ["--analogy", "girl - she + he", "--cell", "blocks.0.mlp.hook_post[3,7]"] },
   ...["gpt2", "gpt_neox", "qwen3", "mixtral"].filter((g) => existsSync(`../tests/goldens/${g}/config.json`)).map((g) => ({ name: g, args: [`../tests/goldens/${g}`, "--ids", "1,5,9,2,7,3,5,9"] })),
 ];
 
@@ -110,9 +111,9 @@ const wrongMaps = () => window.vitrine.ready.then(async () => {
   return { n, wrong };
 });
 
-for (const { name, args } of cases) {
+for (const { name, args, change = [], more = [] } of cases) {
   const file = join(folder, "page.html"), traced = join(folder, "trace.safetensors");
-  const report = json("look", ...args, "--out", file);
+  const report = json("look", ...args, ...change, ...more, "--out", file);
   const source = readFileSync(file, "utf8");
   check(source.split("</script>").length === source.split("<script").length, `${name}: a text has ended a script`);
   const { page, events, close } = await open(file);
@@ -130,14 +131,19 @@ for (const { name, args } of cases) {
   check(equal(probs.data, predicted.flatMap((t) => t.top.map((x) => x.prob))), `${name}: top.prob is not that of predict`);
 
   run("trace", ...args, "--out", traced);
-  const sites = safetensors(traced);
+  const runs = { "": safetensors(traced) };
+  if (change.length > 0) {
+    run("trace", ...args, ...change, "--out", traced);
+    runs["after:"] = safetensors(traced);
+  }
   const names = await page.evaluate(() => window.vitrine.names());
   const T = report.ids.length;
   let compared = 0;
   for (const { name: array, exact } of names) {
     if (array.startsWith("cell:")) continue;
-    const [, site, row] = /^([^[]+)(?:\[(?::,)?(\d+)\])?$/.exec(array);
-    if (!sites[site] || !exact) continue;
+    const [, prefix = "", site, row] = /^(after:)?([^[]+)(?:\[(?::,)?(\d+)\])?$/.exec(array);
+    const sites = runs[prefix];
+    if (!sites?.[site] || !exact) continue;
     const v = await values(array);
     let expected = Array.from(sites[site].data);
     if (row !== undefined && sites[site].shape[0] !== T) {
@@ -164,11 +170,52 @@ for (const { name, args } of cases) {
     if (made.finish_reason === "stop" && made.ids.length === 0) continue;  // the drawn token ends the text
     check(made.ids.at(-1) === drawn, `${name}: seed ${seed} draws ${drawn}, generate ${JSON.stringify(made.ids)}`);
   }
+  if (change.length > 0) {
+    await page.keyboard.press("x");
+    check(await page.evaluate(() => window.vitrine.state().after), `${name}: x does not show the changed run`);
+    await drawAll(page);
+    const changed = await page.evaluate(wrongMarks);
+    check(changed.n > 300 && changed.wrong.length === 0, `${name}: after the change, of ${changed.n} marks wrong: ${changed.wrong.slice(0, 5).join("; ")}`);
+    check(await page.evaluate(() => document.querySelectorAll("[data-site^='after:']").length > 100), `${name}: no figure shows the changed run`);
+    await page.keyboard.press("x");
+  }
+
+  // Every figure names its command, and the command of a value that is not spelled spells it.
+  check(await page.evaluate(() => [...document.querySelectorAll("figure")].every((f) => f.dataset.command.startsWith("vitrine "))), `${name}: a figure has no command`);
+  const refused = await page.evaluate(() => window.vitrine.cell("blocks.0.hook_resid_pre[0,1]").catch((e) => e.message));
+  check(/--cell 'blocks\.0\.hook_resid_pre\[0,1\]'/.test(refused), `${name}: ${refused}`);
+  for (const cell of more.filter((_, i) => more[i - 1] === "--cell")) {
+    const spelled = await page.evaluate((c) => window.vitrine.cell(c), cell);
+    check(spelled.terms.length > 0 && Math.abs(spelled.result - spelled.value) <= 1e-4 * (1 + Math.abs(spelled.value)), `${name}: ${cell} is not spelled`);
+  }
+  if (name === "default model") {
+    const entropy = await values("heads.entropy");
+    await page.evaluate(() => window.vitrine.go({ sort: "entropy" }));
+    await page.waitForTimeout(100);
+    const order = await page.evaluate(() => [...document.querySelectorAll("#attention-maps .tile")].map((t) => t.textContent.split(" ")[0].split(".").map(Number)));
+    const sorted = order.map(([l, h]) => entropy.data[l * entropy.shape[1] + h]);
+    check(sorted.length > 3 && sorted.every((x, i) => i === 0 || x <= sorted[i - 1]), `${name}: maps are not sorted by entropy: ${sorted}`);
+    await page.evaluate(() => window.vitrine.go({ sort: "" }));
+  }
   check(events.length === 0, `${name}: ${events.slice(0, 3).join("; ")}`);
   await close();
 
+  // Printing: light, all sections open, maps with at least 300 pixels per inch or all their elements.
+  const printed = await open(file, { scheme: "dark" });
+  await drawAll(printed.page);
+  await printed.page.evaluate(() => dispatchEvent(new Event("beforeprint")));
+  await printed.page.waitForTimeout(200);
+  const sheet = await printed.page.evaluate(() => ({
+    paper: getComputedStyle(document.body).backgroundColor,
+    closed: document.querySelectorAll("details:not(.menu):not([open])").length,
+    coarse: [...document.querySelectorAll("canvas")].filter((c) => c.width < Math.min(Number(c.dataset.cols), 300)).length,
+  }));
+  check(sheet.paper === "rgb(253, 253, 250)" && sheet.closed === 0 && sheet.coarse === 0, `${name}: printed as ${JSON.stringify(sheet)}`);
+  await printed.close();
+
   for (const scheme of ["light", "dark"]) {
     for (const width of [400, 1280, 3840]) {
+      if (args.includes("--ids") && (width === 1280) !== (scheme === "dark")) continue;  // other models: half of the views
       const view = await open(file, { width, scheme });
       await drawAll(view.page);
       const wide = await view.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);

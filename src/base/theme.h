@@ -13,10 +13,10 @@ constexpr std::string_view kThemeStyle = R"css(:root {
   --magnitude: #043247; --positive: #287aa3; --negative: #9e6033;
   --attention: #744593; --mlp: #2c6d3e; --norm: #717171;
 }
-@media (prefers-color-scheme: dark) {
-  :root {
+@media screen and (prefers-color-scheme: dark) {
+  :root:not([data-light]) {
     --paper: #14171b; --ink: #dee2e5; --soft: #9399a0; --note: #bfc5ca; --line: #32363a; --link: #8ac7ea;
-    --magnitude: #b8e5ff; --positive: #4d9cc7; --negative: #c18154;
+    --magnitude: #b8e5ff; --positive: #499cc9; --negative: #c38051;
     --attention: #c89bea; --mlp: #7cc58c; --norm: #9e9e9e;
   }
 }

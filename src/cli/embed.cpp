@@ -21,19 +21,6 @@ struct EmbedOptions : Options {
 
 bool is_sign(const std::string& word) { return word == "+" || word == "-"; }
 
-/// The terms of an expression such as `king - man + woman`.
-std::vector<EmbeddingTerm> terms_of(const Session& session, const std::vector<std::string>& words) {
-  std::vector<EmbeddingTerm> terms;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const float sign = words[i] == "-" ? -1.0f : 1.0f;
-    if (is_sign(words[i]) && (++i == words.size() || is_sign(words[i]))) {
-      throw CLI::ValidationError("WORD", "expected a word after + or -");
-    }
-    terms.push_back({token_of(session, words[i]), sign});
-  }
-  return terms;
-}
-
 Json to_json(const Session& session, const std::vector<Neighbour>& near) {
   Json list = Json::array();
   for (const Neighbour& x : near) list.push_back({{"id", x.id}, {"piece", session.piece(x.id)}, {"cosine", x.cosine}});
@@ -76,7 +63,7 @@ void run_embed(const EmbedOptions& o) {
   const Session session = open_model(o, o.model, std::any_of(o.words.begin(), o.words.end(), is_text));
   const EmbeddingSpace space(*session.checkpoint.model, *session.pool, default_kernels());
   const bool has_signs = std::any_of(o.words.begin(), o.words.end(), is_sign);
-  const std::vector<EmbeddingTerm> terms = terms_of(session, o.words);
+  const std::vector<EmbeddingTerm> terms = terms_of(session, o.words, "WORD");
   std::vector<std::int32_t> ids;
   for (const EmbeddingTerm& term : terms) ids.push_back(term.id);
   if (has_signs || terms.size() == 1) return show_nearest(o, session, space, terms, ids);

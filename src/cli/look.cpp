@@ -7,12 +7,15 @@
 #include "base/file_writer.h"
 #include "cli/commands.h"
 #include "cli/describe.h"
+#include "cli/measure.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/table.h"
 #include "cli/token_word.h"
 #include "inspect/layout.h"
+#include "metrics/metrics.h"
 #include "model/count.h"
+#include "train/run_folder.h"
 
 namespace vitrine::cli {
 namespace {
@@ -20,8 +23,9 @@ namespace {
 struct LookCommand : Options {
   std::string out, max_size = "16M";
   std::optional<std::int64_t> position;
-  std::vector<std::string> words;
-  std::optional<std::string> corrupted;
+  std::vector<std::string> words, cells, writes;
+  std::optional<std::string> analogy, corrupted, run;
+  bool ceilings = false;
 };
 
 /// A number of bytes: 500000, 900K, 16M, 1G.
@@ -92,6 +96,35 @@ std::vector<std::int32_t> encoded(const Session& session, const LookCommand& o, 
   return session.tokenizer->encode(text, o.no_special ? SpecialTokens::none : SpecialTokens::apply);
 }
 
+/// The run's checkpoints and its curve of losses.
+LookRun run_in(const LookCommand& o) {
+  LookRun run;
+  run.folder = *o.run;
+  run.steps = checkpoint_steps(*o.run);
+  if (run.steps.empty()) throw BadInput("--run", "expected a folder of a training run, {} has no checkpoints", *o.run);
+  const MetricCurves metrics = read_metrics(*o.run);
+  if (const auto loss = metrics.curves.find("loss"); loss != metrics.curves.end()) run.losses = loss->second;
+  run.open = [&o, folder = *o.run](std::int64_t step) {
+    return load_checkpoint(checkpoint_path(folder, step), {o.allowed_config_keys});
+  };
+  return run;
+}
+
+LookOptions options_of(const LookCommand& o, const Session& session) {
+  LookOptions options;
+  options.ids = session.ids;
+  options.position = o.position;
+  options.embedding.words = tokens_of(session, o.words);
+  if (o.analogy) options.embedding.analogy = terms_in(session, *o.analogy, "--analogy");
+  if (o.corrupted) options.change.corrupted = encoded(session, o, *o.corrupted);
+  for (const std::string& text : o.writes) options.change.writes.push_back(parse_site_write(text));
+  if (o.corrupted && !o.writes.empty()) throw CLI::ValidationError("--set", "give either --set or --corrupted");
+  options.cells = o.cells;
+  options.seed = o.seed.value_or(0);
+  options.max_bytes = bytes_in(o.max_size);
+  return options;
+}
+
 void print_plan(const LookPlan& plan) {
   Table table({{"part"}, {"at most", Table::Align::right}, {""}});
   for (const LookPart& part : plan.parts) {
@@ -102,9 +135,9 @@ void print_plan(const LookPlan& plan) {
 }
 
 void run_look(const LookCommand& o) {
-  const std::int64_t max_bytes = bytes_in(o.max_size);
   const Session session = open_session(o);
   const Model& model = *session.checkpoint.model;
+  const LookOptions options = options_of(o, session);
   LookSubject subject{session.context(o), 4, {}, about_json(o, session)};
   subject.bytes_per_weight =
       static_cast<double>(stored_bytes(model)) / static_cast<double>(count_params(model.config()));
@@ -113,19 +146,19 @@ void run_look(const LookCommand& o) {
     const std::string bytes = session.tokenizer->bytes(id);
     return bytes.empty() ? session.tokenizer->piece(id) : bytes;
   };
-  LookOptions options;
-  options.ids = session.ids;
-  options.words = tokens_of(session, o.words);
-  if (o.corrupted) options.corrupted = encoded(session, o, *o.corrupted);
-  options.position = o.position;
-  options.seed = o.seed.value_or(0);
-  options.max_bytes = max_bytes;
+  if (o.run) subject.run = run_in(o);
   check_look(subject, options);
-  const LookPlan plan = plan_look(model.config(), static_cast<std::int64_t>(session.ids.size()), max_bytes);
+  const std::int64_t n_checkpoints = subject.run ? static_cast<std::int64_t>(subject.run->steps.size()) : 0;
+  const LookPlan plan = plan_look(model.config(), options, n_checkpoints);
   if (!o.json) print_plan(plan);
   stop_cleanly();
+  if (o.ceilings) {
+    const Ceilings limits = measure_ceilings(*session.pool);
+    subject.ceilings = {limits.read_bytes_per_s, limits.f32_flops_per_s};
+  }
   Look look = look_at(subject, options, plan);
-  const std::string page = page_of(look, "vitrine: " + subject.about["model"].get<std::string>(), max_bytes);
+  const std::string page =
+      page_of(look, "vitrine: " + subject.about["model"].get<std::string>(), options.max_bytes, *session.pool);
   write_file(o.out, page);
   if (o.json) {
     return print_json({{"out", o.out},
@@ -149,8 +182,19 @@ void add_look(CLI::App& program) {
   add_list(command, "--words", o->words,
            "A word of the figures of the embedding, of one token, or #ID; may be given several times (default: the "
            "text's)");
+  command.add_option("--analogy", o->analogy,
+                     "A sum of words of one token, or #ID, such as \"king - man + woman\": shows the nearest tokens");
+  add_list(
+      command, "--cell", o->cells,
+      "A value SITE[index], such as blocks.0.mlp.hook_post[3,7], whose formula and operands are shown; may be given "
+      "several times");
+  add_list(command, "--set", o->writes,
+           "Show a second run with this change of a value, as in trace; may be given several times");
   command.add_option("--corrupted", o->corrupted,
                      "Another text with as many tokens: shows which values of TEXT restore its prediction in it");
+  command.add_option("--run", o->run, "A folder of train: shows the text at each of its checkpoints");
+  command.add_flag("--ceilings", o->ceilings,
+                   "Measure the limits of this machine, as bench does, and show the ops next to them");
   command.add_option("--max-size", o->max_size, "The largest size of the file, such as 900K or 16M")
       ->capture_default_str();
   finish_command(command, o, run_look, "Example: vitrine look \"Once upon a time there was a\" --out report.html");

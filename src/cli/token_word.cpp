@@ -31,4 +31,39 @@ std::vector<std::int32_t> tokens_of(const Session& session, const std::vector<st
   return ids;
 }
 
+std::vector<EmbeddingTerm> terms_of(const Session& session, const std::vector<std::string>& words,
+                                    const std::string& where) {
+  const auto is_sign = [](const std::string& word) { return word == "+" || word == "-"; };
+  std::vector<EmbeddingTerm> terms;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const float sign = words[i] == "-" ? -1.0f : 1.0f;
+    if (is_sign(words[i]) && (++i == words.size() || is_sign(words[i]))) {
+      throw CLI::ValidationError(where, "expected a word after + or -");
+    }
+    terms.push_back({token_of(session, words[i]), sign});
+  }
+  return terms;
+}
+
+std::vector<EmbeddingTerm> terms_in(const Session& session, const std::string& text, const std::string& where) {
+  std::vector<std::string> words;
+  std::size_t from = 0;
+  const auto add = [&](std::size_t end) {
+    const std::string word = text.substr(from, end - from), inner = word.starts_with(' ') ? word : " " + word;
+    const bool is_inner = !is_id(word) && session.tokenizer != nullptr &&
+                          session.tokenizer->encode(inner, SpecialTokens::none).size() == 1;
+    words.push_back(is_inner ? inner : word);
+  };
+  for (std::size_t at = 0; at + 3 <= text.size(); ++at) {
+    const bool is_sign = text[at] == ' ' && (text[at + 1] == '+' || text[at + 1] == '-') && text[at + 2] == ' ';
+    if (!is_sign) continue;
+    add(at);
+    words.push_back(text.substr(at + 1, 1));
+    from = at + 3;
+    at += 2;
+  }
+  add(text.size());
+  return terms_of(session, words, where);
+}
+
 }  // namespace vitrine::cli

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/options.h"
+#include "inspect/embedding.h"
 
 namespace vitrine::cli {
 
@@ -14,5 +15,13 @@ bool is_id(const std::string& word);
 /// vocabulary.
 std::int32_t token_of(const Session& session, const std::string& word);
 std::vector<std::int32_t> tokens_of(const Session& session, const std::vector<std::string>& words);
+
+/// The terms of words such as `king`, `-`, `man`, `+`, `woman`; without signs they are added. Throws a usage error that
+/// names `where` for a sign without a word.
+std::vector<EmbeddingTerm> terms_of(const Session& session, const std::vector<std::string>& words,
+                                    const std::string& where);
+/// The same of one text, `king - man + woman`. The spaces around a sign belong to no word; where a word with a
+/// space before it is one token, that token is meant.
+std::vector<EmbeddingTerm> terms_in(const Session& session, const std::string& text, const std::string& where);
 
 }  // namespace vitrine::cli

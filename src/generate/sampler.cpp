@@ -200,17 +200,34 @@ double log_sum_exp(std::span<const float> logits) {
   return max + math::log(sum);
 }
 
-std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, int n) {
+std::vector<std::int32_t> most_likely(std::span<const float> logits, int n) {
   if (n < 0) throw BadInput("sampler", "expected a number of log-probabilities >= 0, got {}", n);
-  const double normalizer = log_sum_exp(logits);
-  std::vector<std::int32_t> ids(logits.size());
-  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i);
   const auto logit = [&](std::int32_t id) { return logits[static_cast<std::size_t>(id)]; };
-  const auto kept = std::min(ids.size(), static_cast<std::size_t>(n));
-  std::partial_sort(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(kept), ids.end(),
-                    [&](auto a, auto b) { return logit(a) != logit(b) ? logit(a) > logit(b) : a < b; });
+  const auto before = [&](std::int32_t a, std::int32_t b) {
+    return logit(a) != logit(b) ? logit(a) > logit(b) : a < b;
+  };
+  const auto kept = std::min(logits.size(), static_cast<std::size_t>(n));
+  std::vector<std::int32_t> best;  // a heap whose first element is the last of the best so far
+  for (std::size_t i = 0; i < logits.size() && kept > 0; ++i) {
+    const bool is_full = best.size() == kept;
+    if (is_full && !(logits[i] > logit(best.front()))) continue;
+    if (is_full) {
+      std::pop_heap(best.begin(), best.end(), before);
+      best.pop_back();
+    }
+    best.push_back(static_cast<std::int32_t>(i));
+    std::push_heap(best.begin(), best.end(), before);
+  }
+  std::sort_heap(best.begin(), best.end(), before);
+  return best;
+}
+
+std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, int n) {
+  const double normalizer = log_sum_exp(logits);
   std::vector<TokenLogprob> top;
-  for (std::size_t i = 0; i < kept; ++i) top.push_back({ids[i], static_cast<double>(logit(ids[i])) - normalizer});
+  for (const std::int32_t id : most_likely(logits, n)) {
+    top.push_back({id, static_cast<double>(logits[static_cast<std::size_t>(id)]) - normalizer});
+  }
   return top;
 }
 

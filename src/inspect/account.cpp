@@ -23,22 +23,13 @@ double kv_row_bytes(std::int64_t head_dim, DType kv) {
   return as_double(head_dim * size_of(kv)) + (kv == DType::i8 ? kFloat : 0);
 }
 
-/// `mlp.experts.w_up` for `mlp.experts.3.w_up`: the account lists the experts of a layer as one op.
-std::string without_expert(std::string name) {
-  const std::size_t at = name.find(".experts.");
-  if (at == std::string::npos) return name;
-  const std::size_t number = at + 9;
-  return name.erase(number, name.find('.', number) + 1 - number);
-}
-
 /// The ops of one layer, or before or after the layers, merged by name.
 class OpList {
  public:
   explicit OpList(const Workload& w) : w_(w) {}
 
   void add(const LedgerOp& op) {
-    std::string name = without_expert(op.name.empty() ? std::string(op.op) : op.name);
-    if (op.layer < 0 && op.stack == Stack::encoder) name = "encoder." + name;
+    std::string name = account_name(op);
     const auto same = [&](const Entry& entry) { return entry.name == name; };
     auto it = std::find_if(entries_.begin(), entries_.end(), same);
     if (it == entries_.end()) it = entries_.insert(it, {std::move(name), &op, 0, {}});
@@ -155,6 +146,15 @@ double count_elements(AppliedAdapters adapters) {
 }
 
 }  // namespace
+
+std::string account_name(const LedgerOp& op) {
+  std::string name = op.name.empty() ? std::string(op.op) : op.name;
+  if (const std::size_t at = name.find(".experts."); at != std::string::npos) {
+    const std::size_t number = at + 9;
+    name.erase(number, name.find('.', number) + 1 - number);
+  }
+  return op.layer < 0 && op.stack == Stack::encoder ? "encoder." + name : name;
+}
 
 std::string_view name_of(Phase phase) {
   constexpr std::array<std::string_view, 4> kNames = {"forward", "prefill", "decode", "train"};

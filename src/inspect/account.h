@@ -19,6 +19,7 @@
 #include "model/config.h"
 #include "parallel/thread_pool.h"
 #include "pass/adapter.h"
+#include "pass/ledger.h"
 #include "tensor/dtype.h"
 
 namespace vitrine {
@@ -72,6 +73,9 @@ struct Account {
   std::vector<Op> last;
   Cost total;
 };
+
+/// The name of the Op that an op of a ledger belongs to: `mlp.experts.w_up` for `mlp.experts.3.w_up`.
+std::string account_name(const LedgerOp& op);
 
 /// Throws BadInput for a batch or length out of range.
 Account account(const ModelConfig& config, const Workload& workload);

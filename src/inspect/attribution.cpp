@@ -202,21 +202,26 @@ const Param& unembedding(const Model& model) {
   return model.config().head.tied ? model.params().embed : model.params().unembed.weight;
 }
 
+/// Adds the row of the value at a site to `values`; of z, what each head writes.
+void add_row(const Model& model, Pass& pass, std::int64_t position, const SiteId& id, const Tensor& row,
+             PositionValues& values) {
+  if (id.site == Site::unembed_in) return add_rounding(pass, unembedding(model), id, row, values);
+  if (id.site != Site::z) return values.add(id, row);
+  const BlockParams& w = model.params().blocks[static_cast<std::size_t>(id.layer)];
+  const std::vector<std::int64_t> number = {position};
+  const Exchanged<RowsOfValue> rows(pass.rows, {id.stack, number});
+  const ArenaScope scope(pass.arena);
+  const BlockSite at{id.layer, id.stack, id.cross};
+  values.add(at(Site::result), heads_out(pass, (id.cross ? w.cross_attention : w.attention).wo, row));
+}
+
 /// Runs the text once and reads the values at `position`.
 PositionValues read_values(const GenerateContext& context, const Tokens& tokens, std::int64_t position, bool by_head) {
   const Model& model = *context.model;
   PositionValues values;
   SiteReader reader(sites_of(model, by_head), [&](Pass& pass, const SiteId& id, const Tensor& value) {
-    if (id.site == Site::unembed_in) return add_rounding(pass, unembedding(model), id, value, values);
     const bool is_chosen = !info(id.site).in_block && id.site >= Site::final_scale;
-    const Tensor row = is_chosen ? value : value.row_range(position, 1);
-    if (id.site != Site::z) return values.add(id, row);
-    const BlockParams& w = model.params().blocks[static_cast<std::size_t>(id.layer)];
-    const std::vector<std::int64_t> number = {position};
-    const Exchanged<RowsOfValue> rows(pass.rows, {id.stack, number});
-    const ArenaScope scope(pass.arena);
-    const BlockSite at{id.layer, id.stack, id.cross};
-    values.add(at(Site::result), heads_out(pass, (id.cross ? w.cross_attention : w.attention).wo, row));
+    add_row(model, pass, position, id, is_chosen ? value : value.row_range(position, 1), values);
   });
   Arena arena;
   Pass pass = text_pass(context, arena, tokens);
@@ -224,6 +229,19 @@ PositionValues read_values(const GenerateContext& context, const Tokens& tokens,
   pass.logits.rows = LogitRequest::Rows::chosen;
   pass.logits.chosen = {position};
   model.forward(pass, tokens);
+  return values;
+}
+
+/// Takes the values from `value`. A site that the model lacks is left out, as in a run.
+PositionValues given_values(const GenerateContext& context, const Tokens& tokens, std::int64_t position, bool by_head,
+                            const ValueAtPosition& value) {
+  PositionValues values;
+  Arena arena;
+  Pass pass = text_pass(context, arena, tokens);
+  for (const SiteId& id : sites_of(*context.model, by_head)) {
+    const Tensor row = value(id);
+    if (row.data != nullptr) add_row(*context.model, pass, position, id, row, values);
+  }
   return values;
 }
 
@@ -270,14 +288,19 @@ std::int64_t resolve_position(std::int64_t position, std::int64_t n) {
   return from_start;
 }
 
-Attribution attribute(const GenerateContext& context, const Tokens& tokens, const AttributionOptions& o) {
+namespace {
+
+/// `given` is empty: the values are those of a run of its own.
+Attribution attributed(const GenerateContext& context, const Tokens& tokens, const AttributionOptions& o,
+                       const ValueAtPosition& given) {
   const Model& model = *context.model;
   refuse_what_is_not_linear(context);
   const std::vector<std::int32_t> wanted = {o.token, o.against.value_or(0)};
   GenerateContext::check_ids(wanted, model.config().vocab_size);
   Attribution result;
   result.position = resolve_position(o.position, static_cast<std::int64_t>(tokens.ids.size()));
-  const PositionValues values = read_values(context, tokens, result.position, o.by_head);
+  const PositionValues values = given ? given_values(context, tokens, result.position, o.by_head, given)
+                                      : read_values(context, tokens, result.position, o.by_head);
 
   const auto difference = [&](const auto& of) {
     const double value = of(o.token);
@@ -318,6 +341,17 @@ Attribution attribute(const GenerateContext& context, const Tokens& tokens, cons
         difference([&](std::int32_t id) { return static_cast<double>(logits[static_cast<std::size_t>(id)]); });
   });
   return result;
+}
+
+}  // namespace
+
+Attribution attribute(const GenerateContext& context, const Tokens& tokens, const AttributionOptions& options) {
+  return attributed(context, tokens, options, {});
+}
+
+Attribution attribute(const GenerateContext& context, const Tokens& tokens, const AttributionOptions& options,
+                      const ValueAtPosition& value) {
+  return attributed(context, tokens, options, value);
 }
 
 }  // namespace vitrine

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,6 +49,13 @@ struct Attribution {
 /// Throws BadInput as text_pass() does, for tokens outside the vocabulary and for a position outside the text;
 /// Unsupported for a head that is not linear, a head with an adapter, and layers without a stream.
 Attribution attribute(const GenerateContext& context, const Tokens& tokens, const AttributionOptions& options);
+
+/// The row of the value at a site at the position, whose first dimension is 1; no data if the run has no such site.
+using ValueAtPosition = std::function<Tensor(const SiteId&)>;
+
+/// The same from the values of a run that there has been. Ablations run the text again, without that run's changes.
+Attribution attribute(const GenerateContext& context, const Tokens& tokens, const AttributionOptions& options,
+                      const ValueAtPosition& value);
 
 /// The position that `position` names in a text of `n` tokens. Throws BadInput if it is out of range.
 std::int64_t resolve_position(std::int64_t position, std::int64_t n);

@@ -1,7 +1,6 @@
 #include "inspect/lens.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/math.h"
 #include "generate/sampler.h"
@@ -10,7 +9,7 @@
 namespace vitrine {
 namespace {
 
-constexpr std::int64_t kLogitElements = std::int64_t{1} << 23;  // 32 MiB of logits at a time, twice
+constexpr std::int64_t kLogitElements = std::int64_t{1} << 23;  // 32 MiB of logits at a time
 
 /// The states of the stream, `[states][T · d]`.
 std::vector<std::vector<float>> read_states(const GenerateContext& context, Pass& pass, const Tokens& tokens,
@@ -31,63 +30,129 @@ LensToken token_in(std::span<const float> logits, std::int32_t id, double normal
   return {id, logit, static_cast<double>(logit) - normalizer, rank_of(logits, id)};
 }
 
-LensCell cell_of(std::span<const float> logits, std::span<const float> final_logits, const LensOptions& options) {
+/// What is known of a distribution after one pass over its logits.
+struct Summary {
+  double normalizer = 0;  ///< That of log_sum_exp(), with the same bits.
+  double entropy = 0;
+};
+
+Summary summary_of(std::span<const float> logits) {
+  const double max = static_cast<double>(*std::max_element(logits.begin(), logits.end()));
+  double sum = 0, weighted = 0;
+  for (const float logit : logits) {
+    const double x = static_cast<double>(logit) - max, e = math::exp(x);
+    sum += e;
+    if (e > 0) weighted += e * x;
+  }
+  return {max + math::log(sum), math::log(sum) - weighted / sum};
+}
+
+/// The distributions of the final state: log-probabilities and probabilities, `[rows, vocab_size]`.
+class FinalRows {
+ public:
+  FinalRows(const Tensor& logits, std::int64_t n_vocab, ThreadPool& pool)
+      : n_vocab_(static_cast<std::size_t>(n_vocab)),
+        log_probs_(static_cast<std::size_t>(logits.rows()) * n_vocab_),
+        probs_(log_probs_.size()) {
+    pool.parallel_for(logits.rows(), 1, [&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        const std::span<const float> own(logits.row(row), n_vocab_);
+        const double normalizer = log_sum_exp(own);
+        for (std::size_t i = 0; i < n_vocab_; ++i) {
+          const std::size_t at = static_cast<std::size_t>(row) * n_vocab_ + i;
+          log_probs_[at] = static_cast<double>(own[i]) - normalizer;
+          probs_[at] = math::exp(log_probs_[at]);
+        }
+      }
+    });
+  }
+
+  /// KL(final row ‖ the distribution of `logits`).
+  double divergence(std::int64_t row, std::span<const float> logits, double normalizer) const {
+    const std::size_t first = static_cast<std::size_t>(row) * n_vocab_;
+    double sum = 0;
+    for (std::size_t i = 0; i < n_vocab_; ++i) {
+      const double p = probs_[first + i];
+      if (p > 0) sum += p * (log_probs_[first + i] - (static_cast<double>(logits[i]) - normalizer));
+    }
+    return sum;
+  }
+
+ private:
+  std::size_t n_vocab_;
+  std::vector<double> log_probs_, probs_;
+};
+
+LensCell cell_of(std::span<const float> logits, const Summary& summary, const LensOptions& options, std::size_t t) {
   LensCell cell;
-  for (const TokenLogprob& t : top_logprobs(logits, options.top)) {
+  cell.entropy = summary.entropy;
+  for (const std::int32_t id : most_likely(logits, options.top)) {
     const auto rank = static_cast<std::int64_t>(cell.top.size());
-    cell.top.push_back({t.id, logits[static_cast<std::size_t>(t.id)], t.logprob, rank});
+    const float logit = logits[static_cast<std::size_t>(id)];
+    cell.top.push_back({id, logit, static_cast<double>(logit) - summary.normalizer, rank});
   }
-  const double normalizer = log_sum_exp(logits), final_normalizer = log_sum_exp(final_logits);
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    const double own = static_cast<double>(logits[i]) - normalizer;
-    const double last = static_cast<double>(final_logits[i]) - final_normalizer;
-    const double p = math::exp(own), p_last = math::exp(last);
-    if (p > 0) cell.entropy -= p * own;
-    if (p_last > 0) cell.kl += p_last * (last - own);
+  for (const std::int32_t id : options.tokens) cell.tokens.push_back(token_in(logits, id, summary.normalizer));
+  if (!options.by_position.empty()) {
+    cell.tokens.push_back(token_in(logits, options.by_position[t], summary.normalizer));
   }
-  for (const std::int32_t id : options.tokens) cell.tokens.push_back(token_in(logits, id, normalizer));
   return cell;
+}
+
+/// Rows first … first + n of all states, one state after the other.
+Tensor rows_of_states(Arena& arena, std::span<const Tensor> states, std::int64_t first, std::int64_t n) {
+  const std::int64_t d = states.front().row_size();
+  const Tensor rows = arena.tensor({static_cast<std::int64_t>(states.size()) * n, d});
+  for (std::size_t state = 0; state < states.size(); ++state) {
+    std::copy_n(states[state].row(first), n * d, rows.row(static_cast<std::int64_t>(state) * n));
+  }
+  return rows;
 }
 
 }  // namespace
 
-Lens lens(const GenerateContext& context, const Tokens& tokens, const LensOptions& options) {
+std::vector<std::vector<LensCell>> lens_of(const GenerateContext& context, const Tokens& tokens,
+                                           std::span<const Tensor> states, const LensOptions& options) {
   const ModelConfig& config = context.model->config();
   GenerateContext::check_ids(options.tokens, config.vocab_size);
+  GenerateContext::check_ids(options.by_position, config.vocab_size);
+  Arena arena;
+  Pass pass = text_pass(context, arena, tokens);
+  const auto n_rows = static_cast<std::int64_t>(tokens.ids.size()), n_states = static_cast<std::int64_t>(states.size());
+  std::vector<std::vector<LensCell>> cells(states.size(), std::vector<LensCell>(tokens.ids.size()));
+  const std::int64_t group = std::max<std::int64_t>(1, kLogitElements / (config.vocab_size * n_states));
+  for (std::int64_t first = 0; first < n_rows; first += group) {
+    const std::int64_t n = std::min(group, n_rows - first);
+    const ArenaScope scope(arena);
+    std::vector<std::int64_t> numbers;
+    for (std::int64_t i = 0; i < n_states * n; ++i) numbers.push_back(first + i % n);
+    const Tensor logits = context.model->head(pass, rows_of_states(arena, states, first, n), numbers);
+    const FinalRows final(logits.row_range((n_states - 1) * n, n), config.vocab_size, *context.pool);
+    context.pool->parallel_for(n_states * n, 1, [&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::span<const float> own(logits.row(i), static_cast<std::size_t>(config.vocab_size));
+        const auto t = static_cast<std::size_t>(first + i % n);
+        LensCell& cell = cells[static_cast<std::size_t>(i / n)][t];
+        const Summary summary = summary_of(own);
+        cell = cell_of(own, summary, options, t);
+        cell.kl = final.divergence(i % n, own, summary.normalizer);
+      }
+    });
+  }
+  return cells;
+}
+
+Lens lens(const GenerateContext& context, const Tokens& tokens, const LensOptions& options) {
+  const ModelConfig& config = context.model->config();
   Lens result;
   result.states = stream_states(config, options.sublayers);
   Arena arena;
   Pass pass = text_pass(context, arena, tokens);
-  std::vector<std::vector<float>> states = read_states(context, pass, tokens, result.states);
-  const auto n_rows = static_cast<std::int64_t>(tokens.ids.size());
-  const std::int64_t d = config.output_width();
-  result.cells.assign(states.size(), std::vector<LensCell>(tokens.ids.size()));
-  std::vector<std::int64_t> numbers(tokens.ids.size());
-  std::iota(numbers.begin(), numbers.end(), 0);
-
-  const std::int64_t group = std::max<std::int64_t>(1, kLogitElements / config.vocab_size);
-  for (std::int64_t first = 0; first < n_rows; first += group) {
-    const std::int64_t n = std::min(group, n_rows - first);
-    const auto of_group = std::span(numbers).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(n));
-    const ArenaScope group_scope(arena);
-    const auto logits_of = [&](std::size_t state) {
-      return context.model->head(pass, {states[state].data() + first * d, {n, d}}, of_group);
-    };
-    const Tensor final_logits = logits_of(states.size() - 1);
-    for (std::size_t state = 0; state < states.size(); ++state) {
-      const ArenaScope scope(arena);
-      const Tensor logits = state + 1 == states.size() ? final_logits : logits_of(state);
-      context.pool->parallel_for(n, 1, [&](std::int64_t begin, std::int64_t end, int) {
-        for (std::int64_t row = begin; row < end; ++row) {
-          const auto values = [&](const Tensor& of) {
-            return std::span<const float>(of.row(row), static_cast<std::size_t>(config.vocab_size));
-          };
-          result.cells[state][static_cast<std::size_t>(first + row)] =
-              cell_of(values(logits), values(final_logits), options);
-        }
-      });
-    }
+  std::vector<std::vector<float>> values = read_states(context, pass, tokens, result.states);
+  std::vector<Tensor> states;
+  for (std::vector<float>& state : values) {
+    states.push_back({state.data(), {static_cast<std::int64_t>(tokens.ids.size()), config.output_width()}});
   }
+  result.cells = lens_of(context, tokens, states, options);
   return result;
 }
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "generate/context.h"
@@ -28,13 +29,14 @@ struct LensCell {
   std::vector<LensToken> top;  ///< The most likely tokens.
   double entropy = 0;
   double kl = 0;
-  std::vector<LensToken> tokens;  ///< Those of LensOptions.
+  std::vector<LensToken> tokens;  ///< Those of LensOptions: `tokens`, then the one of `by_position`.
 };
 
 struct LensOptions {
   int top = 5;
   std::vector<std::int32_t> tokens{};
-  bool sublayers = false;  ///< Also the states between the sublayers of a block.
+  bool sublayers = false;                   ///< Also the states between the sublayers of a block.
+  std::vector<std::int32_t> by_position{};  ///< One more token for each position; may be empty.
 };
 
 struct Lens {
@@ -46,5 +48,10 @@ struct Lens {
 /// states · T · d_model floats. Throws BadInput as text_pass() does and for tokens outside the vocabulary, Unsupported
 /// for a model without a head or without a residual stream.
 Lens lens(const GenerateContext& context, const Tokens& tokens, const LensOptions& options);
+
+/// The cells `[states][T]` of states that a run of the text has had: `[T, d_model]` each, as stream_states() lists
+/// them. Throws as lens() does.
+std::vector<std::vector<LensCell>> lens_of(const GenerateContext& context, const Tokens& tokens,
+                                           std::span<const Tensor> states, const LensOptions& options);
 
 }  // namespace vitrine

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "inspect/account.h"
 #include "inspect/text_pass.h"
 
 namespace vitrine {
@@ -32,5 +33,11 @@ class SiteClock : public Taps {
 /// The median of `repeats` passes over a text with logits at its last position. The sum over the sites is the time of
 /// the pass up to hook_logits.
 std::vector<SiteTime> site_times(const GenerateContext& context, const Tokens& tokens, int repeats = 3);
+
+/// The seconds of the ops of an account, in its order: those of one layer of each group, as the mean over its layers. A
+/// time between two sites is shared by the ops between them in proportion to the bytes that they read and write. Each
+/// is the median of `repeats` passes over the text with logits at every position.
+std::vector<double> op_times(const GenerateContext& context, const Tokens& tokens, const Account& account,
+                             int repeats = 3);
 
 }  // namespace vitrine

@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
+#include "base/error.h"
+#include "base/nearest.h"
+#include "base/text.h"
 #include "checkpoint/param_rows.h"
 #include "look/operands.h"
 #include "spell/formula.h"
@@ -95,6 +99,9 @@ class Speller {
     return std::nullopt;
   }
 
+  /// MathML, each formula once.
+  const Json& formulas() const { return formulas_; }
+
   Json spell(const CellName& cell, LookData& data) {
     const std::string name = name_of_element(cell.site, r_.shape(cell.site), cell.flat);
     Json json = {{"name", name}, {"site", cell.site}, {"value", value(cell)}};
@@ -102,9 +109,7 @@ class Speller {
     if (op == nullptr) return json;
     const std::vector<OperandElements> all = elements_of(*op, cell.flat);
     const Operand& made = operand(cell);
-    const SectionWords words = words_of(f_, made.name);
-    if (!words.formula.empty()) json["formula"] = formula_mathml(words.formula);
-    json["file"] = words.file;
+    add_words(made.name, json);
     if (const Cell arithmetic = spell_forward(f_, made.name, cell.flat)) {
       json["result"] = arithmetic->value();
       if (arithmetic->text().size() <= kMostText) json["text"] = arithmetic->text();
@@ -132,6 +137,22 @@ class Speller {
   }
 
  private:
+  /// The formula and the file, which all elements of a value share.
+  void add_words(const std::string& name, Json& json) {
+    auto known = words_.find(name);
+    if (known == words_.end()) {
+      const SectionWords words = words_of(f_, name);
+      Json own = {{"file", words.file}};
+      if (!words.formula.empty()) {
+        const auto [at, is_new] = numbers_.emplace(words.formula, formulas_.size());
+        if (is_new) formulas_.push_back(formula_mathml(words.formula));
+        own["formula"] = at->second;
+      }
+      known = words_.emplace(name, std::move(own)).first;
+    }
+    json.update(known->second);
+  }
+
   static Shape shape_of(const Operand& o) {
     return o.site_shape.count() == o.value.count() ? o.site_shape : o.value.shape;
   }
@@ -158,6 +179,9 @@ class Speller {
   Recording& r_;
   ForwardFacts& f_;
   Params params_;
+  std::map<std::string, Json> words_;           // by name of the value
+  std::map<std::string, std::size_t> numbers_;  // of the formulas
+  Json formulas_ = Json::array();
 };
 
 std::int64_t widest(const ModelConfig& config) {
@@ -207,6 +231,36 @@ std::vector<CellName> largest_cells(const Recording& r) {
   return cells;
 }
 
+CellName cell_named(const SiteShapes& shapes, const std::string& name) {
+  const std::size_t open = name.find('[');
+  if (open == name.npos || !name.ends_with(']')) {
+    throw BadInput("--cell", "expected SITE[index], such as hook_embed[0,3], got \"{}\"", name);
+  }
+  const std::string site = name.substr(0, open), list = name.substr(open + 1, name.size() - open - 2);
+  const auto found = shapes.find(site);
+  if (found == shapes.end()) {
+    std::vector<std::string> sites;
+    for (const auto& [known, shape] : shapes) sites.push_back(known);
+    throw BadInput("--cell", "the model has no site {}{}", site, did_you_mean(site, sites));
+  }
+  const Shape& shape = found->second;
+  CellName cell{site, 0};
+  int axis = 0;
+  for (std::size_t from = 0; from <= list.size(); ++axis) {
+    const std::size_t comma = std::min(list.find(',', from), list.size());
+    const auto i = number_in<std::int64_t>(std::string_view(list).substr(from, comma - from));
+    if (axis >= shape.rank() || !i || *i < 0 || *i >= shape[axis]) {
+      throw BadInput("--cell", "expected an index within {}, got {}", to_string(shape), name);
+    }
+    cell.flat = cell.flat * shape[axis] + *i;
+    from = comma + 1;
+  }
+  if (axis != shape.rank())
+    throw BadInput("--cell", "expected {} numbers, as {} has shape {}, got {}", shape.rank(), site, to_string(shape),
+                   name);
+  return cell;
+}
+
 Json spell_cells(const GenerateContext& context, Recording& r, const std::vector<CellName>& cells, LookData& data) {
   Speller speller(context, r);
   // In the order of ops, so that each parameter is converted once.
@@ -220,7 +274,7 @@ Json spell_cells(const GenerateContext& context, Recording& r, const std::vector
                    [&](const CellName* a, const CellName* b) { return made_by(a) < made_by(b); });
   Json list = Json::array();
   for (const CellName* cell : order) list.push_back(speller.spell(*cell, data));
-  return list;
+  return {{"cells", std::move(list)}, {"formulas", speller.formulas()}};
 }
 
 std::int64_t largest_cells_bytes(const ModelConfig& config) {

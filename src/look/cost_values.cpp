@@ -1,14 +1,16 @@
 #include "inspect/account.h"
 #include "inspect/parameter_table.h"
+#include "inspect/timing.h"
 #include "look/figures.h"
 
 namespace vitrine {
 
-void add_cost_values(const GenerateContext& context, const Recording& r, double bytes_per_weight, LookData& data) {
+void add_cost_values(const LookSubject& subject, const Recording& r, LookData& data) {
+  const GenerateContext& context = subject.context;
   Workload w;
   w.phase = Phase::forward;
   w.length = r.n_tokens();
-  w.bytes_per_weight = bytes_per_weight;
+  w.bytes_per_weight = subject.bytes_per_weight;
   w.kv = context.kv_dtype;
   const Account a = account(*r.facts.config, w);
   std::vector<double> flops, bytes, intensity, times;
@@ -27,11 +29,26 @@ void add_cost_values(const GenerateContext& context, const Recording& r, double 
     add(layers.ops, in_block(layers.group.first(), ""), layers.group.count());
   }
   add(a.last, "", 1);
+  const std::vector<double> seconds = op_times(context, Tokens{std::span(r.facts.ids)}, a);
   const auto n = static_cast<std::int64_t>(names.size());
-  for (const auto& [name, values] : {std::pair{"account.flops", &flops}, std::pair{"account.bytes", &bytes},
-                                     std::pair{"account.intensity", &intensity}, std::pair{"account.layers", &times}}) {
-    data.add("costs", name, {n}, *values);
+  const auto add_array = [&](const char* name, const std::vector<double>& values) {
+    data.add("costs", name, {n}, values);
     data.label(names);
+  };
+  add_array("account.flops", flops);
+  add_array("account.bytes", bytes);
+  add_array("account.intensity", intensity);
+  add_array("account.layers", times);
+  add_array("time.seconds", seconds);
+  if (subject.ceilings) {
+    std::vector<double> speeds;
+    for (std::size_t i = 0; i < seconds.size(); ++i) {
+      speeds.push_back(flops[i] > 0 && seconds[i] > 0 ? flops[i] / seconds[i] : kNoValue);
+    }
+    add_array("roofline.flops_per_s", speeds);
+    const std::vector<double> limits = {subject.ceilings->flops_per_s, subject.ceilings->read_bytes_per_s};
+    data.add("costs", "ceilings.per_s", {2}, limits);
+    data.label({"FLOPs", "bytes read"});
   }
   std::vector<double> counts;
   std::vector<std::string> params;

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/json.h"
@@ -15,11 +17,19 @@ namespace vitrine {
 struct LookBlock {
   std::string name;
   std::string bytes;  ///< Little-endian; each array begins at a multiple of 8.
+  bool has_pictures = false;
 };
+
+/// Before the names of the arrays of a changed run.
+constexpr std::string_view kAfter = "after:";
 
 class LookData {
  public:
   using Sizes = std::vector<std::int64_t>;
+
+  /// The following arrays are those of a changed run: their names and blocks begin with `after:`. One that equals the
+  /// array of the unchanged run takes no bytes.
+  void begin_after() { prefix_ = kAfter; }
 
   /// Adds an array to a block, which it creates if there is none of that name. Types: `f32`, `f64`, `i32`.
   void add(const std::string& block, const std::string& name, const Sizes& shape, std::span<const float> values);
@@ -39,7 +49,12 @@ class LookData {
   void append(const std::string& block, const std::string& name, const Sizes& shape, const char* type, bool exact,
               const void* values, std::size_t n_bytes);
 
+  /// The entry of the array `name` of the unchanged run, if it has these elements; else null.
+  const Json* same_before(const std::string& name, const Json& entry, const char* values, std::size_t n_bytes) const;
+
+  std::string prefix_;
   Json arrays_ = Json::array();
+  std::unordered_map<std::string, std::size_t> numbers_;  // of the arrays
   std::vector<LookBlock> blocks_;
 };
 

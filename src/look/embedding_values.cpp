@@ -40,7 +40,30 @@ void add_space(const EmbeddingSpace& space, const std::vector<std::int32_t>& wor
   data.add("embedding", "embedding.near.cosine", {n, k}, near_cosines);
 }
 
-void add_directions(const Model& model, const Recording& r, LookData& data) {
+void add_analogy(const EmbeddingSpace& space, const std::vector<EmbeddingTerm>& terms, LookData& data) {
+  std::vector<std::int32_t> words, ids;
+  std::vector<double> cosines;
+  for (const EmbeddingTerm& term : terms) words.push_back(term.id);
+  for (const Neighbour& x : space.nearest(space.sum(terms), kLookTop, words)) {
+    ids.push_back(x.id);
+    cosines.push_back(x.cosine);
+  }
+  const auto k = static_cast<std::int64_t>(ids.size());
+  data.add("embedding", "analogy.id", {k}, ids);
+  data.add("embedding", "analogy.cosine", {k}, cosines);
+}
+
+}  // namespace
+
+void add_embedding_values(const GenerateContext& context, const Recording& r, const LookWords& words, LookData& data) {
+  const EmbeddingSpace space(*context.model, *context.pool, *context.kernels);
+  add_space(space, distinct(words.words.empty() ? r.facts.ids : words.words), data);
+  if (!words.analogy.empty()) add_analogy(space, words.analogy, data);
+}
+
+void add_direction_values(const GenerateContext& context, const Recording& r, LookData& data) {
+  if (!r.has("unembed.hook_in")) return;
+  const Model& model = *context.model;
   const Param& head = model.config().head.tied ? model.params().embed : model.params().unembed.weight;
   const std::span<const float> x = r.row("unembed.hook_in", r.position);
   std::vector<float> w(x.size());
@@ -65,15 +88,6 @@ void add_directions(const Model& model, const Recording& r, LookData& data) {
   data.add("embedding", "direction.product", {k}, products);
   data.add("embedding", "direction.length", {k}, lengths);
   data.add("embedding", "direction.cosine", {k}, cosines);
-}
-
-}  // namespace
-
-void add_embedding_values(const GenerateContext& context, const Recording& r, std::span<const std::int32_t> words,
-                          LookData& data) {
-  const EmbeddingSpace space(*context.model, *context.pool, *context.kernels);
-  add_space(space, distinct(words), data);
-  if (r.has("unembed.hook_in")) add_directions(*context.model, r, data);
 }
 
 }  // namespace vitrine

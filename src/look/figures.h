@@ -1,25 +1,46 @@
 // The values of the figures, computed from a recording and the model. docs/page.md defines their names and shapes.
 #pragma once
 
-#include "look/data.h"
+#include "inspect/head_scores.h"
+#include "look/look.h"
 #include "look/recording.h"
 
 namespace vitrine {
 
 constexpr int kLookTop = 10;
 
+/// A score of a head, NaN where it is a mean over no query.
+struct ScoreOfHead {
+  const char* name;
+  double (*value)(const HeadScores&);
+};
+
+constexpr ScoreOfHead kScoresOfHeads[] = {
+    {"previous", [](const HeadScores& s) { return s.previous.value_or(kNoValue); }},
+    {"first", [](const HeadScores& s) { return s.first.value_or(kNoValue); }},
+    {"current", [](const HeadScores& s) { return s.current; }},
+    {"duplicate", [](const HeadScores& s) { return s.duplicate.value_or(kNoValue); }},
+    {"induction", [](const HeadScores& s) { return s.induction.value_or(kNoValue); }},
+    {"distance", [](const HeadScores& s) { return s.distance; }},
+    {"entropy", [](const HeadScores& s) { return s.entropy; }}};
+
+/// Of all heads of a run.
+std::vector<HeadScores> scores_of(const Recording& r, ThreadPool& pool);
+
 /// tokens.*, top.*
 void add_text_values(const Recording& r, LookData& data);
-/// update_scale, stream_std.*, rms.*, ledger.*
-void add_stream_values(const GenerateContext& context, const Recording& r, LookData& data);
-/// embedding.* of the distinct tokens among `words`, direction.*
-void add_embedding_values(const GenerateContext& context, const Recording& r, std::span<const std::int32_t> words,
-                          LookData& data);
+/// update_scale, stream_std.*, rms.*, ledger.* of a run with the changes `writes`.
+void add_stream_values(const GenerateContext& context, const Recording& r, std::span<const SiteWrite> writes,
+                       LookData& data);
+/// embedding.* of the distinct tokens among the words, or of the text; analogy.*
+void add_embedding_values(const GenerateContext& context, const Recording& r, const LookWords& words, LookData& data);
+/// direction.*
+void add_direction_values(const GenerateContext& context, const Recording& r, LookData& data);
 /// rope.*; nothing for a model without rotary positions.
 void add_rope_values(const Recording& r, LookData& data);
 /// mlp.*; nothing without a dense MLP, and for a text of one token.
 void add_mlp_values(const GenerateContext& context, const Recording& r, LookData& data);
-/// lens.*; without lens.rank for texts with many different predictions.
+/// lens.*
 void add_lens_values(const GenerateContext& context, const Recording& r, LookData& data);
 /// heads.*; NaN where a layer has fewer heads, and for means over no query.
 void add_head_values(const GenerateContext& context, const Recording& r, LookData& data);
@@ -30,7 +51,14 @@ void add_patch_values(const GenerateContext& context, const Recording& r, std::s
                       LookData& data);
 /// funnel.*
 void add_funnel_values(const Recording& r, const SamplingConfig& sampling, std::uint64_t seed, LookData& data);
-/// account.*, parameters.*
-void add_cost_values(const GenerateContext& context, const Recording& r, double bytes_per_weight, LookData& data);
+/// account.*, time.*, parameters.*, and with the limits of this machine ceilings.* and roofline.*
+void add_cost_values(const LookSubject& subject, const Recording& r, LookData& data);
+/// difference.*, between a run and a changed one.
+void add_difference_values(const Recording& before, const Recording& after, LookData& data);
+/// Throws BadInput for a checkpoint whose vocabulary, layers or heads are not those of the model.
+void check_run(const LookRun& run, const ModelConfig& config);
+/// run.*: the text of `r` at every checkpoint of a training run; the maps if `with_maps`.
+void add_run_values(const GenerateContext& context, const Recording& r, const LookRun& run, bool with_maps,
+                    LookData& data);
 
 }  // namespace vitrine

@@ -1,54 +1,78 @@
 #include <algorithm>
+#include <deque>
 
 #include "base/math.h"
 #include "inspect/attribution.h"
 #include "inspect/head_scores.h"
 #include "inspect/lens.h"
 #include "inspect/patch.h"
+#include "inspect/text_pass.h"
 #include "look/figures.h"
 
 namespace vitrine {
 namespace {
 
-constexpr std::int64_t kLensTop = 3;
-constexpr std::size_t kMostRanked = 64;  // tokens: the rank of each costs a pass over the vocabulary for every state
+constexpr int kLensTop = 3;
+
+/// A copy of values as a tensor.
+struct Copy {
+  std::vector<float> values;
+  Tensor tensor;
+
+  Copy(std::span<const float> of, const Shape& shape) : values(of.begin(), of.end()), tensor{values.data(), shape} {}
+};
 
 }  // namespace
 
 void add_lens_values(const GenerateContext& context, const Recording& r, LookData& data) {
-  std::vector<std::int32_t> predicted;  // distinct
-  for (const auto& top : r.top) {
-    const std::int32_t id = top.front().id;
-    if (std::find(predicted.begin(), predicted.end(), id) == predicted.end()) predicted.push_back(id);
+  const std::vector<SiteId> states = stream_states(*r.facts.config, true);
+  std::vector<std::string> names;
+  std::vector<Copy> copies;
+  std::vector<Tensor> tensors;
+  copies.reserve(states.size());
+  for (const SiteId& state : states) {
+    names.push_back(name_of(state));
+    copies.emplace_back(r.value(names.back()).values, Shape{r.n_tokens(), r.facts.config->output_width()});
+    tensors.push_back(copies.back().tensor);
   }
-  const bool are_ranked = predicted.size() <= kMostRanked;
-  const std::vector<std::int32_t> none;
-  const Lens found = lens(context, Tokens{std::span(r.facts.ids)}, {kLensTop, are_ranked ? predicted : none, true});
+  LensOptions options{kLensTop, {}, true};
+  for (const auto& top : r.top) options.by_position.push_back(top.front().id);
   std::vector<std::int32_t> ids;
   std::vector<double> probs, ranks, entropies, kls;
-  for (const std::vector<LensCell>& row : found.cells) {
-    for (std::size_t t = 0; t < row.size(); ++t) {
-      for (const LensToken& token : row[t].top) {
+  const auto cells = lens_of(context, Tokens{std::span(r.facts.ids)}, tensors, options);
+  for (const std::vector<LensCell>& row : cells) {
+    for (const LensCell& cell : row) {
+      for (const LensToken& token : cell.top) {
         ids.push_back(token.id);
         probs.push_back(math::exp(token.logprob));
       }
-      entropies.push_back(row[t].entropy);
-      kls.push_back(row[t].kl);
-      if (!are_ranked) continue;
-      const auto at = std::find(predicted.begin(), predicted.end(), r.top[t].front().id) - predicted.begin();
-      ranks.push_back(static_cast<double>(row[t].tokens[static_cast<std::size_t>(at)].rank));
+      entropies.push_back(cell.entropy);
+      kls.push_back(cell.kl);
+      ranks.push_back(static_cast<double>(cell.tokens.front().rank));
     }
   }
-  const auto states = static_cast<std::int64_t>(found.states.size());
-  const std::int64_t n = r.n_tokens(), k = static_cast<std::int64_t>(found.cells[0][0].top.size());
-  std::vector<std::string> names;
-  for (const SiteId& state : found.states) names.push_back(name_of(state));
-  data.add("lens", "lens.id", {states, n, k}, ids);
+  const auto n_states = static_cast<std::int64_t>(states.size());
+  const std::int64_t n = r.n_tokens(), k = static_cast<std::int64_t>(cells[0][0].top.size());
+  data.add("lens", "lens.id", {n_states, n, k}, ids);
   data.label(names);
-  data.add("lens", "lens.prob", {states, n, k}, probs);
-  if (are_ranked) data.add("lens", "lens.rank", {states, n}, ranks);
-  data.add("lens", "lens.entropy", {states, n}, entropies);
-  data.add("lens", "lens.kl", {states, n}, kls);
+  data.add("lens", "lens.prob", {n_states, n, k}, probs);
+  data.add("lens", "lens.rank", {n_states, n}, ranks);
+  data.add("lens", "lens.entropy", {n_states, n}, entropies);
+  data.add("lens", "lens.kl", {n_states, n}, kls);
+}
+
+std::vector<HeadScores> scores_of(const Recording& r, ThreadPool& pool) {
+  std::vector<HeadScores> all;
+  const auto& blocks = r.facts.config->blocks;
+  for (std::size_t l = 0; l < blocks.size(); ++l) {
+    if (!blocks[l].has_attention()) continue;
+    const AttentionConfig& c = blocks[l].attention();
+    const Copy pattern(r.value(in_block(static_cast<std::int64_t>(l), "attn.hook_pattern")).values,
+                       Shape{c.n_heads, r.n_tokens(), r.n_tokens()});
+    const std::vector<HeadScores> own = scores_of(pattern.tensor, r.facts.ids, static_cast<int>(l), c, pool);
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  return all;
 }
 
 void add_head_values(const GenerateContext& context, const Recording& r, LookData& data) {
@@ -56,23 +80,12 @@ void add_head_values(const GenerateContext& context, const Recording& r, LookDat
   std::int64_t most = 0;
   for (const BlockConfig& b : blocks) most = std::max(most, b.has_attention() ? b.attention().n_heads : 0);
   if (most == 0) return;
-  const std::vector<HeadScores> scores = head_scores(context, Tokens{std::span(r.facts.ids)});
-  using Get = std::optional<double> (*)(const HeadScores&);
-  const std::pair<const char*, Get> kinds[] = {
-      {"previous", [](const HeadScores& s) { return s.previous; }},
-      {"first", [](const HeadScores& s) { return s.first; }},
-      {"current", [](const HeadScores& s) { return std::optional(s.current); }},
-      {"duplicate", [](const HeadScores& s) { return s.duplicate; }},
-      {"induction", [](const HeadScores& s) { return s.induction; }},
-      {"distance", [](const HeadScores& s) { return std::optional(s.distance); }},
-      {"entropy", [](const HeadScores& s) { return std::optional(s.entropy); }}};
+  const std::vector<HeadScores> scores = scores_of(r, *context.pool);
   const auto n_layers = static_cast<std::int64_t>(blocks.size());
-  for (const auto& [name, get] : kinds) {
+  for (const ScoreOfHead& kind : kScoresOfHeads) {
     std::vector<double> values(static_cast<std::size_t>(n_layers * most), kNoValue);
-    for (const HeadScores& s : scores) {
-      values[static_cast<std::size_t>(s.layer * most + s.head)] = get(s).value_or(kNoValue);
-    }
-    data.add("heads", std::string("heads.") + name, {n_layers, most}, values);
+    for (const HeadScores& s : scores) values[static_cast<std::size_t>(s.layer * most + s.head)] = kind.value(s);
+    data.add("heads", std::string("heads.") + kind.name, {n_layers, most}, values);
   }
 }
 
@@ -82,9 +95,18 @@ void add_attribution_values(const GenerateContext& context, const Recording& r, 
   options.token = r.top[static_cast<std::size_t>(r.position)].front().id;
   options.position = r.position;
   const Tokens tokens{std::span(r.facts.ids)};
+  std::deque<Copy> rows;
+  const auto row_at = [&](const SiteId& id) -> Tensor {
+    const std::string site = name_of(id);
+    if (!r.has(site)) return {};
+    const std::span<const float> row = r.row(site, r.position);
+    const auto n = static_cast<std::int64_t>(row.size());
+    const std::int64_t heads = id.site == Site::z ? blocks[static_cast<std::size_t>(id.layer)].attention().n_heads : 1;
+    return rows.emplace_back(row, id.site == Site::z ? Shape{1, heads, n / heads} : Shape{1, n}).tensor;
+  };
   std::vector<double> values;
   std::vector<std::string> names;
-  for (const AttributionTerm& term : attribute(context, tokens, options).terms) {
+  for (const AttributionTerm& term : attribute(context, tokens, options, row_at).terms) {
     names.push_back(term.name);
     values.push_back(term.value);
   }
@@ -96,7 +118,7 @@ void add_attribution_values(const GenerateContext& context, const Recording& r, 
   const auto n_layers = static_cast<std::int64_t>(blocks.size());
   std::vector<double> heads(static_cast<std::size_t>(n_layers * most), kNoValue);
   options.by_head = true;
-  const std::vector<AttributionTerm> terms = attribute(context, tokens, options).terms;
+  const std::vector<AttributionTerm> terms = attribute(context, tokens, options, row_at).terms;
   for (std::int64_t l = 0; l < n_layers; ++l) {
     for (std::int64_t h = 0; h < most; ++h) {
       const std::string name = in_block(l, "attn.head." + std::to_string(h));

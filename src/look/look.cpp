@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "look/cells.h"
 #include "look/figures.h"
+#include "model/dry_run.h"
 
 namespace vitrine {
 namespace {
@@ -26,6 +27,7 @@ void add_sites(const Recording& r, bool in_full, LookData& data) {
     const Shape& shape = r.shape(site);
     const std::vector<float>& values = r.value(site).values;
     const bool is_big = site == "hook_logits" || site == "unembed.hook_out";
+    const std::string block = site.starts_with("blocks.") ? "sites of " + site.substr(0, site.find('.', 7)) : "sites";
     if (is_map(site)) {
       const bool is_pattern = site.ends_with("pattern");
       if (in_full && !is_pattern) data.add("maps of scores", site, sizes_of(shape, 0), values);
@@ -36,7 +38,7 @@ void add_sites(const Recording& r, bool in_full, LookData& data) {
       }
       data.add("rows", site + "[:," + p + "]", {shape[0], shape[2]}, row);
     } else if (shape.rank() > 0 && shape[0] == n) {
-      if (in_full && !is_big) data.add("sites", site, sizes_of(shape, 0), values);
+      if (in_full && !is_big) data.add(block, site, sizes_of(shape, 0), values);
       data.add("rows", site + "[" + p + "]", sizes_of(shape, 1), r.row(site, r.position));
     }
   }
@@ -97,6 +99,73 @@ void add_named(const LookSubject& subject, const LookData& data, Json& pieces) {
   }
 }
 
+std::vector<std::int32_t> predicted_in(const Recording& r) {
+  std::vector<std::int32_t> ids;
+  for (const auto& top : r.top) ids.push_back(top.front().id);
+  return ids;
+}
+
+/// The values that a changed run has, too.
+void add_values_of_run(const LookSubject& subject, const LookOptions& o, const LookPlan& plan, const Recording& r,
+                       std::span<const SiteWrite> writes, Look& look) {
+  add_text_values(r, look.data);
+  add_stream_values(subject.context, r, writes, look.data);
+  add_direction_values(subject.context, r, look.data);
+  add_rope_values(r, look.data);
+  add_mlp_values(subject.context, r, look.data);
+  add_funnel_values(r, o.sampling, o.seed, look.data);
+  add_sites(r, plan.includes(LookPart::Kind::sites), look.data);
+  add_lens_values(subject.context, r, look.data);
+  add_head_values(subject.context, r, look.data);
+  try {
+    add_attribution_values(subject.context, r, look.data);
+  } catch (const Unsupported&) {
+    // A head that is not linear: the page says that the figure does not apply.
+  }
+  add_maps(r, plan.part(LookPart::Kind::maps)->exact, look.maps);
+}
+
+/// The second run, and what differs.
+Json add_change(const LookSubject& subject, const LookOptions& o, const LookPlan& plan, const Recording& r,
+                Look& look) {
+  const LookChange& change = o.change;
+  if (!change.exists()) return {};
+  const std::vector<std::int32_t>& ids = change.corrupted.empty() ? o.ids : change.corrupted;
+  const Recording after = record(subject.context, ids, r.position, kLookTop, change.writes);
+  add_difference_values(r, after, look.data);
+  if (!change.corrupted.empty()) add_patch_values(subject.context, r, ids, look.data);
+  look.data.begin_after();
+  look.maps.begin_after();
+  add_embedding_values(subject.context, r, o.embedding, look.data);
+  add_values_of_run(subject, o, plan, after, change.writes, look);
+  std::vector<std::string> texts;
+  for (const SiteWrite& write : change.writes) texts.push_back(write.text);
+  return {{"ids", ids}, {"set", texts}, {"predicted", predicted_in(after)}};
+}
+
+/// The chosen cells, those of the trail and the largest, as far as the plan has them.
+Json add_cells(const LookSubject& subject, const LookOptions& o, const LookPlan& plan, Recording& r, LookData& data) {
+  std::vector<CellName> cells;
+  SiteShapes shapes;
+  for (const std::string& site : r.facts.forward) shapes.emplace(site, r.shape(site));
+  for (const std::string& name : o.cells) cells.push_back(cell_named(shapes, name));
+  if (plan.includes(LookPart::Kind::cells)) {
+    const std::vector<CellName> largest = largest_cells(r);
+    cells.insert(cells.end(), largest.begin(), largest.end());
+  }
+  if (plan.includes(LookPart::Kind::trail)) {
+    const std::vector<CellName> trail = trail_of(subject.context, r);
+    cells.insert(cells.end(), trail.begin(), trail.end());
+  }
+  return spell_cells(subject.context, r, cells, data);
+}
+
+Json analogy_json(const std::vector<EmbeddingTerm>& terms) {
+  Json list = Json::array();
+  for (const EmbeddingTerm& term : terms) list.push_back({{"id", term.id}, {"factor", term.factor}});
+  return list;
+}
+
 Json plan_json(const LookPlan& plan, bool included) {
   Json list = Json::array();
   for (const LookPart& part : plan.parts) {
@@ -106,6 +175,21 @@ Json plan_json(const LookPlan& plan, bool included) {
     }
   }
   return list;
+}
+
+/// Throws for changes and cells that the model does not have, by a dry run.
+void check_names(const ModelConfig& config, const LookOptions& o) {
+  SiteShapes shapes;
+  Recorder recorder({}, o.change.writes, site_layers(config),
+                    [&](const SiteId& id, const Tensor& value) { shapes.emplace(name_of(id), value.shape); });
+  ThreadPool pool(1);
+  const auto n = static_cast<std::int64_t>(o.ids.size());
+  DryPass dry(pool, {{0, n, 0, nullptr}});
+  dry.pass().taps = &recorder;
+  dry.pass().logits = {LogitRequest::Rows::range, 0, n, {}};
+  dry.run(shape_model(config));
+  recorder.check_writes_met(true);
+  for (const std::string& name : o.cells) cell_named(shapes, name);
 }
 
 }  // namespace
@@ -119,14 +203,17 @@ void check_look(const LookSubject& subject, const LookOptions& options) {
   if (n > config.max_seq_len) {
     throw BadInput("look", "the text has {} tokens, the model's context is {}", n, config.max_seq_len);
   }
+  const std::vector<std::int32_t>& corrupted = options.change.corrupted;
   subject.context.check_ids(options.ids);
-  subject.context.check_ids(options.corrupted);
-  if (!options.corrupted.empty() && options.corrupted.size() != options.ids.size()) {
-    throw BadInput("--corrupted", "expected a text of {} tokens, as long as TEXT, got {}", n, options.corrupted.size());
+  subject.context.check_ids(corrupted);
+  if (!corrupted.empty() && corrupted.size() != options.ids.size()) {
+    throw BadInput("--corrupted", "expected a text of {} tokens, as long as TEXT, got {}", n, corrupted.size());
   }
   if (options.position && (*options.position < 0 || *options.position >= n)) {
     throw BadInput("--position", "expected a position from 0 to {}, got {}", n - 1, *options.position);
   }
+  if (!options.change.writes.empty() || !options.cells.empty()) check_names(config, options);
+  if (subject.run) check_run(*subject.run, config);
 }
 
 Look look_at(const LookSubject& subject, const LookOptions& o, const LookPlan& plan) {
@@ -134,42 +221,34 @@ Look look_at(const LookSubject& subject, const LookOptions& o, const LookPlan& p
   const auto n = static_cast<std::int64_t>(o.ids.size());
   Recording r = record(subject.context, o.ids, o.position.value_or(n - 1), kLookTop);
   Look look;
-  add_text_values(r, look.data);
-  add_stream_values(subject.context, r, look.data);
-  add_embedding_values(subject.context, r, o.words.empty() ? o.ids : o.words, look.data);
-  add_rope_values(r, look.data);
-  add_mlp_values(subject.context, r, look.data);
-  add_funnel_values(r, o.sampling, o.seed, look.data);
-  add_cost_values(subject.context, r, subject.bytes_per_weight, look.data);
-  add_sites(r, plan.part(LookPart::Kind::sites).included, look.data);
-  add_lens_values(subject.context, r, look.data);
-  add_head_values(subject.context, r, look.data);
-  try {
-    add_attribution_values(subject.context, r, look.data);
-  } catch (const Unsupported&) {
-    // A head that is not linear: the page says that the figure does not apply.
+  add_embedding_values(subject.context, r, o.embedding, look.data);
+  add_values_of_run(subject, o, plan, r, {}, look);
+  add_cost_values(subject, r, look.data);
+  const Json spelled = add_cells(subject, o, plan, r, look.data);
+  if (subject.run) {
+    add_run_values(subject.context, r, *subject.run, plan.includes(LookPart::Kind::run), look.data);
   }
-  if (!o.corrupted.empty()) add_patch_values(subject.context, r, o.corrupted, look.data);
-  std::vector<CellName> trail, cells;
-  if (plan.part(LookPart::Kind::trail).included) trail = trail_of(subject.context, r);
-  if (plan.part(LookPart::Kind::cells).included) cells = largest_cells(r);
-  cells.insert(cells.end(), trail.begin(), trail.end());
-  const Json spelled = spell_cells(subject.context, r, cells, look.data);
-  add_maps(r, plan.part(LookPart::Kind::maps).exact, look.maps);
+  const Json after = add_change(subject, o, plan, r, look);
 
   Json layers = Json::array();
   for (const BlockConfig& block : r.facts.config->blocks) layers.push_back(layer_json(block));
   Json pieces = pieces_of(subject, r, o.ids);
   add_named(subject, look.data, pieces);
+  for (const EmbeddingTerm& term : o.embedding.analogy) pieces[std::to_string(term.id)] = subject.bytes_of(term.id);
   look.about = subject.about;
   look.about.update({{"ids", o.ids},
+                     {"after", after},
+                     {"analogy", analogy_json(o.embedding.analogy)},
+                     {"run", subject.run ? Json(subject.run->folder) : Json()},
                      {"position", r.position},
+                     {"predicted", predicted_in(r)},
                      {"pieces", pieces},
                      {"layers", layers},
                      {"vocab_size", r.facts.config->vocab_size},
                      {"d_model", r.facts.config->d_model},
                      {"max_seq_len", r.facts.config->max_seq_len},
-                     {"cells", spelled},
+                     {"cells", spelled["cells"]},
+                     {"formulas", spelled["formulas"]},
                      {"seed", o.seed},
                      {"sampling",
                       {{"temperature", o.sampling.temperature},

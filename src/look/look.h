@@ -14,17 +14,35 @@
 #include <vector>
 
 #include "base/json.h"
+#include "checkpoint/load.h"
 #include "generate/context.h"
 #include "generate/sampler.h"
+#include "inspect/embedding.h"
+#include "inspect/recorder.h"
 #include "look/data.h"
 
 namespace vitrine {
 
+/// What the figures of the embedding show.
+struct LookWords {
+  std::vector<std::int32_t> words;     ///< Empty: the text's tokens.
+  std::vector<EmbeddingTerm> analogy;  ///< A sum whose nearest tokens are shown; may be empty.
+};
+
+/// A second run, whose values have names that begin with `after:`. At most one of both is not empty.
+struct LookChange {
+  std::vector<std::int32_t> corrupted;  ///< Another text of the same length, also for patching.
+  std::vector<SiteWrite> writes;        ///< Changes of values of the same text.
+
+  bool exists() const { return !corrupted.empty() || !writes.empty(); }
+};
+
 struct LookOptions {
   std::vector<std::int32_t> ids;
-  std::vector<std::int32_t> words;       ///< Of the embedding figures; empty: the text's tokens.
-  std::vector<std::int32_t> corrupted;   ///< Another text of the same length, for patching; may be empty.
   std::optional<std::int64_t> position;  ///< The followed one; absent: the last.
+  LookWords embedding;
+  LookChange change;
+  std::vector<std::string> cells;  ///< `SITE[index]`: values to spell, in addition to those of the plan.
   SamplingConfig sampling;
   std::uint64_t seed = 0;
   std::int64_t max_bytes = std::int64_t{16} << 20;
@@ -32,7 +50,7 @@ struct LookOptions {
 
 /// A part of the page: its bytes are an upper bound, of the values in base64 before compression.
 struct LookPart {
-  enum class Kind : std::uint8_t { figures, rows, maps, trail, cells, sites };
+  enum class Kind : std::uint8_t { figures, rows, maps, trail, cells, run, sites };
 
   Kind kind;
   std::string what;
@@ -45,11 +63,13 @@ struct LookPart {
 struct LookPlan {
   std::vector<LookPart> parts;
 
-  const LookPart& part(LookPart::Kind kind) const { return parts[static_cast<std::size_t>(kind)]; }
+  /// The part of a kind; null if the page has no such part.
+  const LookPart* part(LookPart::Kind kind) const;
+  bool includes(LookPart::Kind kind) const { return part(kind) != nullptr && part(kind)->included; }
 };
 
-/// Decides what a page of `n_tokens` tokens contains. The order is that of LookPart::Kind.
-LookPlan plan_look(const ModelConfig& config, std::int64_t n_tokens, std::int64_t max_bytes);
+/// Decides what a page contains. The order is that of LookPart::Kind. `n_checkpoints`: of a training run.
+LookPlan plan_look(const ModelConfig& config, const LookOptions& options, std::int64_t n_checkpoints);
 
 /// The values of a page, and what else it shows.
 struct Look {
@@ -57,12 +77,27 @@ struct Look {
   LookData data, maps;
 };
 
-/// What the caller knows about the model.
+/// A training run whose checkpoints read the same text.
+struct LookRun {
+  std::string folder;
+  std::vector<std::int64_t> steps;                    ///< That have a checkpoint.
+  std::vector<std::pair<double, double>> losses;      ///< (step, training loss in nats), ascending.
+  std::function<Checkpoint(std::int64_t step)> open;  ///< Loads a checkpoint.
+};
+
+/// The limits of this machine.
+struct LookCeilings {
+  double read_bytes_per_s = 0, flops_per_s = 0;
+};
+
+/// What the caller knows about the model and the machine.
 struct LookSubject {
   GenerateContext context;
   double bytes_per_weight = 4;                        ///< As stored.
   std::function<std::string(std::int32_t)> bytes_of;  ///< The bytes of a token.
   Json about;                                         ///< Passed on to the page.
+  std::optional<LookRun> run{};
+  std::optional<LookCeilings> ceilings{};
 };
 
 /// Throws BadInput for a corrupted text of another length and a position outside the text, Unsupported for a model that
@@ -73,6 +108,6 @@ void check_look(const LookSubject& subject, const LookOptions& options);
 Look look_at(const LookSubject& subject, const LookOptions& options, const LookPlan& plan);
 
 /// A complete HTML document of at most about `max_bytes`: maps of 8 bits become coarser until they fit.
-std::string page_of(Look& look, const std::string& title, std::int64_t max_bytes);
+std::string page_of(Look& look, const std::string& title, std::int64_t max_bytes, ThreadPool& pool);
 
 }  // namespace vitrine

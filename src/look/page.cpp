@@ -12,9 +12,13 @@ struct Packed {
   std::string name, text;
 };
 
-std::vector<Packed> pack(const LookData& data) {
-  std::vector<Packed> blocks;
-  for (const LookBlock& block : data.blocks()) blocks.push_back({block.name, packed(block)});
+std::vector<Packed> pack(const LookData& data, ThreadPool& pool) {
+  std::vector<Packed> blocks(data.blocks().size());
+  pool.parallel_for(static_cast<std::int64_t>(blocks.size()), 1, [&](std::int64_t begin, std::int64_t end, int) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+      blocks[i] = {data.blocks()[i].name, packed(data.blocks()[i])};
+    }
+  });
   return blocks;
 }
 
@@ -41,22 +45,28 @@ LookData halved(const LookData& maps) {
       float& to = values[static_cast<std::size_t>((h * rows + t / 2) * columns + s / 2)];
       to = std::max(to, level * level);
     }
-    result.add_picture(array["block"], array["name"], {shape[0], rows, columns}, values);
+    std::string name = array["name"], of = array["block"];
+    if (name.starts_with(kAfter)) {
+      result.begin_after();
+      name.erase(0, kAfter.size());
+    }
+    if (of.starts_with(kAfter)) of.erase(0, kAfter.size());
+    result.add_picture(of, name, {shape[0], rows, columns}, values);
   }
   return result;
 }
 
 }  // namespace
 
-std::string page_of(Look& look, const std::string& title, std::int64_t max_bytes) {
-  const std::vector<Packed> blocks = pack(look.data);
-  std::vector<Packed> maps = pack(look.maps);
+std::string page_of(Look& look, const std::string& title, std::int64_t max_bytes, ThreadPool& pool) {
+  const std::vector<Packed> blocks = pack(look.data, pool);
+  std::vector<Packed> maps = pack(look.maps, pool);
   const std::int64_t overhead = static_cast<std::int64_t>(page_script().size() + page_style().size()) + 200'000;
   const bool are_pictures = !look.maps.arrays().empty() && !look.maps.arrays().front()["exact"].get<bool>();
   while (are_pictures && size_of(maps) + size_of(blocks) + overhead > max_bytes &&
          look.maps.arrays().front()["shape"][1].get<std::int64_t>() > 64) {
     look.maps = halved(look.maps);
-    maps = pack(look.maps);
+    maps = pack(look.maps, pool);
   }
   Json index = look.about;
   index["values"] = look.data.arrays();

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "inspect/recorder.h"
+#include "inspect/text_pass.h"
 #include "spell/op_log.h"
 
 namespace vitrine {
@@ -17,37 +17,41 @@ std::string in_block(std::int64_t layer, std::string_view name) {
   return "blocks." + std::to_string(layer) + "." + std::string(name);
 }
 
-Recording record(const GenerateContext& base, std::span<const std::int32_t> ids, std::int64_t position, int n_top) {
+Recording record(const GenerateContext& base, std::span<const std::int32_t> ids, std::int64_t position, int n_top,
+                 std::span<const SiteWrite> writes) {
   Recording r;
   r.position = position;
   r.facts.config = &base.model->config();
   r.facts.ids.assign(ids.begin(), ids.end());
   Ledger ledger;
   OpLog log(ledger, r.facts);
-  Recorder recorder({}, {}, site_layers(*r.facts.config), [&](const SiteId& id, const Tensor& value) {
-    r.facts.forward.push_back(name_of(id));
-    log.see(id, value);
-  });
-  GenerateContext context = base;
-  context.taps = &recorder;
+  Recorder recorder({}, {writes.begin(), writes.end()}, site_layers(*r.facts.config),
+                    [&](const SiteId& id, const Tensor& value) {
+                      r.facts.forward.push_back(name_of(id));
+                      log.see(id, value);
+                    });
   Arena arena;
-  Pass pass = context.make_pass(arena, {{0, r.n_tokens(), 0, nullptr}});
+  const Tokens tokens{ids};
+  Pass pass = text_pass(base, arena, tokens);
+  pass.taps = &recorder;
   pass.ledger = &ledger;
   pass.logits = {LogitRequest::Rows::range, 0, r.n_tokens(), {}};
-  context.forward(pass, Tokens{ids});
+  base.model->forward(pass, tokens);
+  recorder.check_writes_met();
 
-  for (std::int64_t t = 0; t < r.n_tokens(); ++t) {
-    r.top.push_back(top_logprobs(r.row("hook_logits", t), n_top));
-    if (t == 0) {
-      r.logprob.push_back(kNoValue);
-      r.rank.push_back(kNoValue);
-      continue;
+  r.top.resize(ids.size());
+  r.logprob.assign(ids.size(), kNoValue);
+  r.rank.assign(ids.size(), kNoValue);
+  base.pool->parallel_for(r.n_tokens(), 1, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      const auto i = static_cast<std::size_t>(t);
+      r.top[i] = top_logprobs(r.row("hook_logits", t), n_top);
+      if (t == 0) continue;
+      const std::span<const float> before = r.row("hook_logits", t - 1);
+      r.logprob[i] = logprob(before, ids[i]);
+      r.rank[i] = static_cast<double>(rank_of(before, ids[i]));
     }
-    const std::span<const float> before = r.row("hook_logits", t - 1);
-    const std::int32_t id = ids[static_cast<std::size_t>(t)];
-    r.logprob.push_back(logprob(before, id));
-    r.rank.push_back(static_cast<double>(rank_of(before, id)));
-  }
+  });
   return r;
 }
 

@@ -9,6 +9,7 @@
 
 #include "generate/context.h"
 #include "generate/sampler.h"
+#include "inspect/recorder.h"
 #include "spell/facts.h"
 
 namespace vitrine {
@@ -34,8 +35,10 @@ struct Recording {
   std::span<const float> logits() const { return row("hook_logits", position); }
 };
 
-/// `n_top` predictions after every prefix.
-Recording record(const GenerateContext& context, std::span<const std::int32_t> ids, std::int64_t position, int n_top);
+/// `n_top` predictions after every prefix, of a run with these changes of values. Throws as text_pass() and Recorder
+/// do.
+Recording record(const GenerateContext& context, std::span<const std::int32_t> ids, std::int64_t position, int n_top,
+                 std::span<const SiteWrite> writes = {});
 
 /// `blocks.3.` + name
 std::string in_block(std::int64_t layer, std::string_view name);

@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "inspect/recorder.h"
+#include "inspect/text_pass.h"
 #include "look/figures.h"
 #include "pass/taps.h"
 
@@ -45,11 +47,17 @@ std::vector<Write> writes_of(const Recording& r) {
   return writes;
 }
 
-/// Taps that replace the output of every norm in the blocks by its input, and keep the inputs of the sublayers.
+/// Taps that replace the output of every norm in the blocks by its input, and keep the inputs of the sublayers, in a
+/// run with the changes of `writes`.
 class WithoutNorms : public Taps {
  public:
-  bool wants(const SiteId& id) const override { return id.layer >= 0 && id.expert == SiteId::kNoExpert; }
-  Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) override {
+  explicit WithoutNorms(Recorder& writes) : writes_(writes) {}
+
+  bool wants(const SiteId& id) const override {
+    return (id.layer >= 0 && id.expert == SiteId::kNoExpert) || writes_.wants(id);
+  }
+  Tensor visit(Pass& pass, const SiteId& id, const Tensor& before) override {
+    const Tensor value = writes_.wants(id) ? writes_.visit(pass, id, before) : before;
     switch (id.site) {
       case Site::ln1_out:
       case Site::ln2_out:
@@ -95,19 +103,22 @@ class WithoutNorms : public Taps {
     return copy;
   }
 
+  Recorder& writes_;
   std::vector<float> stream_, before_norm_;
   std::array<std::vector<float>, 256> kept_;
 };
 
 /// σ of the input of each sublayer without norms; NaN from the first that float32 cannot represent.
-std::vector<double> deviations_without_norms(const GenerateContext& base, const Recording& r, std::size_t n) {
-  WithoutNorms taps;
-  GenerateContext context = base;
-  context.taps = &taps;
+std::vector<double> deviations_without_norms(const GenerateContext& context, const Recording& r,
+                                             std::span<const SiteWrite> writes, std::size_t n) {
+  Recorder changes({""}, {writes.begin(), writes.end()}, site_layers(*r.facts.config), {});
+  WithoutNorms taps(changes);
   Arena arena;
-  Pass pass = context.make_pass(arena, {{0, r.n_tokens(), 0, nullptr}});
+  const Tokens tokens{std::span(r.facts.ids)};
+  Pass pass = text_pass(context, arena, tokens);
+  pass.taps = &taps;
   try {
-    context.forward(pass, Tokens{std::span(r.facts.ids)});
+    context.model->forward(pass, tokens);
   } catch (const NotFinite&) {
   }
   for (double& x : taps.deviations) x = std::isfinite(x) ? x : kNoValue;
@@ -138,7 +149,8 @@ void add_ledger(const Recording& r, const std::vector<Write>& writes, LookData& 
 
 }  // namespace
 
-void add_stream_values(const GenerateContext& context, const Recording& r, LookData& data) {
+void add_stream_values(const GenerateContext& context, const Recording& r, std::span<const SiteWrite> changes,
+                       LookData& data) {
   const std::int64_t n = r.n_tokens(), n_layers = static_cast<std::int64_t>(r.facts.config->blocks.size());
   if (!r.has(in_block(0, "hook_attn_out"))) return;
   const std::vector<Write> writes = writes_of(r);
@@ -159,7 +171,7 @@ void add_stream_values(const GenerateContext& context, const Recording& r, LookD
     }
     data.add("stream", "stream_std.with", {static_cast<std::int64_t>(with.size())}, with);
     data.add("stream", "stream_std.without", {static_cast<std::int64_t>(with.size())},
-             deviations_without_norms(context, r, with.size()));
+             deviations_without_norms(context, r, changes, with.size()));
   }
   std::vector<double> before, after;
   for (std::int64_t t = 0; t < n; ++t) {

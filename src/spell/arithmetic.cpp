@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
 #include "base/error.h"
-#include "base/math.h"
 
 namespace vitrine {
 namespace {
@@ -21,7 +22,9 @@ bool is_negative(const std::string& text) { return text.starts_with(kMinus); }
 std::string decimal(double value, int digits) {
   if (std::isinf(value)) return value < 0 ? "−∞" : "∞";
   std::string text = fmt::format("{:.{}f}", std::abs(value), digits);
-  const bool shows_nothing = value != 0 && std::abs(value) < 0.5 * math::pow(10.0, -digits);
+  constexpr std::array kHalfOfLast = {0.5, 0.05, 0.005, 0.0005, 0.00005, 0.000005, 0.0000005};  // of the last digit
+  const double half = kHalfOfLast[std::min(static_cast<std::size_t>(digits), kHalfOfLast.size() - 1)];
+  const bool shows_nothing = value != 0 && std::abs(value) < half;
   if (shows_nothing) text = fmt::format("{:.{}e}", std::abs(value), digits > 1 ? digits - 2 : 0);
   return value < 0 ? kMinus + text : text;
 }
@@ -39,13 +42,14 @@ std::string Arithmetic::as_divisor() const {
   return binding_ != Binding::atom || is_negative(text_) ? "(" + text_ + ")" : text_;
 }
 
-Arithmetic operator+(const Arithmetic& a, const Arithmetic& b) {
-  using Binding = Arithmetic::Binding;
+std::string Arithmetic::as_summand() const {
   // A negative number is subtracted: 1 − 2, not 1 + (−2).
-  const std::string right = b.binding_ == Binding::atom && is_negative(b.text_)
-                                ? " − " + b.text_.substr(kMinus.size())
-                                : " + " + (is_negative(b.text_) ? b.as_operand() : b.text_);
-  return {a.value_ + b.value_, a.text_ + right, Binding::sum};
+  if (binding_ == Binding::atom && is_negative(text_)) return " − " + text_.substr(kMinus.size());
+  return " + " + (is_negative(text_) ? as_operand() : text_);
+}
+
+Arithmetic operator+(const Arithmetic& a, const Arithmetic& b) {
+  return {a.value_ + b.value_, a.text_ + b.as_summand(), Arithmetic::Binding::sum};
 }
 
 Arithmetic operator-(const Arithmetic& a, const Arithmetic& b) {
@@ -75,7 +79,11 @@ Arithmetic larger(const Arithmetic& a, const Arithmetic& b) {
 Arithmetic sum_of(const std::vector<Arithmetic>& terms) {
   if (terms.empty()) throw InternalError("example", "a sum without terms");
   Arithmetic sum = terms.front();
-  for (std::size_t i = 1; i < terms.size(); ++i) sum = sum + terms[i];
+  for (std::size_t i = 1; i < terms.size(); ++i) {
+    sum.value_ += terms[i].value_;
+    sum.text_ += terms[i].as_summand();
+    sum.binding_ = Arithmetic::Binding::sum;
+  }
   return sum;
 }
 

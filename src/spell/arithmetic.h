@@ -31,6 +31,7 @@ class Arithmetic {
   friend Arithmetic function(const char* name, double (*f)(double), const Arithmetic& x);
   friend Arithmetic squared(const Arithmetic& x);
   friend Arithmetic larger(const Arithmetic& a, const Arithmetic& b);
+  friend Arithmetic sum_of(const std::vector<Arithmetic>& terms);
 
  private:
   enum class Binding { sum, product, atom };
@@ -39,13 +40,14 @@ class Arithmetic {
       : value_(value), text_(std::move(text)), binding_(binding) {}
   std::string as_operand() const;  // of a product, or after + or −
   std::string as_divisor() const;
+  std::string as_summand() const;  // with its sign, after the first
 
   double value_;
   std::string text_;
   Binding binding_;
 };
 
-/// The sum of one or more terms.
+/// The sum of one or more terms, in their order.
 Arithmetic sum_of(const std::vector<Arithmetic>& terms);
 
 }  // namespace vitrine

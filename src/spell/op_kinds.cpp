@@ -1,6 +1,7 @@
 #include "spell/op_kinds.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/math.h"
@@ -145,7 +146,7 @@ Arithmetic activated(Activation activation, const Arithmetic& z) {
 }
 /// The activation function that the op has used: the one that comes closest to some elements of its output.
 Activation activation_of(const OpView& v) {
-  constexpr std::int64_t kCompared = 256;
+  constexpr std::int64_t kCompared = 32;
   const std::int64_t step = std::max<std::int64_t>(1, v.output().count() / kCompared);
   const auto differs_by = [&](Activation activation) {
     double largest = 0;
@@ -156,8 +157,11 @@ Activation activation_of(const OpView& v) {
     }
     return largest;
   };
-  const auto all = {Activation::relu, Activation::silu, Activation::gelu_erf, Activation::gelu_tanh, Activation::tanh};
-  return *std::min_element(all.begin(), all.end(), [&](auto a, auto b) { return differs_by(a) < differs_by(b); });
+  constexpr std::array kAll = {Activation::relu, Activation::silu, Activation::gelu_erf, Activation::gelu_tanh,
+                               Activation::tanh};
+  std::array<double, kAll.size()> differences{};
+  std::transform(kAll.begin(), kAll.end(), differences.begin(), differs_by);
+  return kAll[static_cast<std::size_t>(std::min_element(differences.begin(), differences.end()) - differences.begin())];
 }
 std::string activation_formula(const OpView& v) {
   const Activation activation = activation_of(v);

@@ -145,6 +145,22 @@ void check_words(const RunWords& before, const RunWords& now, const std::string&
   }
 }
 
+std::vector<std::int64_t> checkpoint_steps(const std::string& folder) {
+  std::vector<std::int64_t> steps;
+  std::error_code error;
+  if (!fs::exists(folder + "/checkpoints", error)) return steps;
+  for (fs::directory_iterator it(folder + "/checkpoints", error), end; !error && it != end; it.increment(error)) {
+    if (const auto step = step_of(it->path().filename().string())) steps.push_back(*step);
+  }
+  if (error) throw BadInput(folder, "cannot read the folder of the run: {}", error.message());
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+std::string checkpoint_path(const std::string& folder, std::int64_t step) {
+  return folder + "/checkpoints/" + name_of_step(step);
+}
+
 RunFolder::RunFolder(std::string path) : path_(std::move(path)) {
   std::error_code error;
   if (!fs::exists(path_, error)) return;
@@ -185,20 +201,6 @@ void RunFolder::prepare() {
   }
   for (const fs::path& path : left) fs::remove_all(path, error);  // a leftover only takes disk space
 }
-
-std::vector<std::int64_t> RunFolder::steps() const {
-  std::vector<std::int64_t> steps;
-  std::error_code error;
-  if (!fs::exists(path_ + "/checkpoints", error)) return steps;
-  for (fs::directory_iterator it(path_ + "/checkpoints", error), end; !error && it != end; it.increment(error)) {
-    if (const auto step = step_of(it->path().filename().string())) steps.push_back(*step);
-  }
-  if (error) throw BadInput(path_, "cannot read the folder of the run: {}", error.message());
-  std::sort(steps.begin(), steps.end());
-  return steps;
-}
-
-std::string RunFolder::checkpoint(std::int64_t step) const { return path_ + "/checkpoints/" + name_of_step(step); }
 
 void RunFolder::save(const Trainable& trainable, const ModelFiles& files, Optimizer& optimizer,
                      const TrainerState& state, std::int64_t keep_last, ThreadPool& pool) {

@@ -44,6 +44,10 @@ struct TrainerState {
   Json unfinished;                 ///< Metrics of the step, if the run ended before they were written; else null.
 };
 
+/// The steps that have a checkpoint in a run's folder, ascending. Throws BadInput if the folder cannot be read.
+std::vector<std::int64_t> checkpoint_steps(const std::string& folder);
+std::string checkpoint_path(const std::string& folder, std::int64_t step);
+
 /// A run's folder, locked against other processes.
 class RunFolder {
  public:
@@ -59,9 +63,8 @@ class RunFolder {
 
   const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return path_ + "/" + name; }
-  /// The steps that have a checkpoint, ascending.
-  std::vector<std::int64_t> steps() const;
-  std::string checkpoint(std::int64_t step) const;
+  std::vector<std::int64_t> steps() const { return checkpoint_steps(path_); }
+  std::string checkpoint(std::int64_t step) const { return checkpoint_path(path_, step); }
 
   /// Writes a checkpoint, updates the links `last` and `best`, then removes all but the last `keep_last` checkpoints
   /// and the best.

@@ -82,6 +82,8 @@ TEST_F(Interrupt, StopsWhileComputing) {
        {Arguments{"tokenize", tokenizer_, "-"}, Arguments{"generate", model_, "-", "--tokenizer", tokenizer_},
         Arguments{"eval", model_, folder_ / "text", "--tokenizer", tokenizer_},
         Arguments{"tokenizer", "train", folder_ / "text", "--vocab-size", "300", "--out", folder_ / "out"},
+        Arguments{"patch", model_, "--clean-ids", many_ids(3000), "--corrupted-ids", many_ids(3000), "--token", "#3"},
+        Arguments{"look", model_, "--ids", many_ids(3000), "--out", folder_ / "out", "--json"},
         Arguments{"bench", model_, "--prompt", "8"}, Arguments{"example"}}) {
     Program program(all, {.input_path = folder_ / "text"});
     std::this_thread::sleep_for(std::chrono::milliseconds(60));
@@ -94,6 +96,13 @@ TEST_F(Interrupt, StopsWhileComputing) {
     EXPECT_EQ(o.err, "vitrine: interrupted\n");
     EXPECT_EQ(o.out, "");
   }
+}
+
+TEST_F(Interrupt, ATraceThatTheDiskCannotHoldIsRefused) {
+  const std::string ids = many_ids(60'000);  // maps of over 10^11 bytes
+  if (std::filesystem::space(folder_ / "").available > 100'000'000'000) GTEST_SKIP() << "the disk can hold the trace";
+  expect_error({"trace", model_, "--ids", ids, "--out", folder_ / "out"}, {"out", "bytes free on the disk", "--sites"});
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "out"));
 }
 
 TEST_F(Interrupt, StopsWhileItsOutputIsBlocked) {

@@ -1,11 +1,6 @@
 // vitrine look: the page's index and blocks, its size limit, hostile texts, and errors. `make page-test` drives the
 // page in a browser.
-#include <zlib.h>
-
-#include <regex>
-
-#include "cli/program.h"
-#include "tokenizer/base64.h"
+#include "cli/look_page.h"
 
 namespace vitrine::test {
 namespace {
@@ -13,56 +8,6 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::string kText = "Once upon a time there was a little girl";
-
-/// A page that the command has written.
-struct WrittenPage {
-  Json report, index;
-  std::string html;
-};
-
-WrittenPage look(Arguments arguments) {
-  const TempFolder folder;
-  const std::string path = folder / "look.html";
-  arguments.insert(arguments.begin(), "look");
-  arguments.insert(arguments.end(), {"--out", path});
-  WrittenPage page;
-  page.report = json_of(arguments);
-  page.html = read_file(path);
-  const std::string begin = "id=\"index\">";
-  const std::size_t first = page.html.find(begin) + begin.size();
-  page.index = Json::parse(page.html.substr(first, page.html.find("</script>", first) - first));
-  return page;
-}
-
-/// The bytes of an array.
-std::string bytes_of(const WrittenPage& page, const std::string& name) {
-  for (const Json& array : page.index["values"]) {
-    if (array["name"] != name) continue;
-    const std::string begin = "data-block=\"" + array["block"].get<std::string>() + "\">";
-    const std::size_t first = page.html.find(begin) + begin.size();
-    std::string digits = page.html.substr(first, page.html.find('<', first) - first);
-    while (digits.ends_with('=')) digits.pop_back();
-    const std::string packed = decode_base64(digits).value().bytes;
-    uLongf size = 1 << 24;
-    std::string bytes(size, '\0');
-    EXPECT_EQ(uncompress(reinterpret_cast<Bytef*>(bytes.data()), &size, reinterpret_cast<const Bytef*>(packed.data()),
-                         packed.size()),
-              Z_OK);
-    std::size_t n = array["type"] == "u8" ? 1 : array["type"] == "f64" ? 8 : 4;
-    for (const Json& extent : array["shape"]) n *= extent.get<std::size_t>();
-    return bytes.substr(array["offset"], n);
-  }
-  ADD_FAILURE() << "no array " << name;
-  return "";
-}
-
-template <class T>
-std::vector<T> values_of(const WrittenPage& page, const std::string& name) {
-  const std::string bytes = bytes_of(page, name);
-  std::vector<T> values(bytes.size() / sizeof(T));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
 
 TEST(LookCommand, ThePredictionsAreThoseOfPredict) {
   const WrittenPage page = look({kText});
@@ -148,6 +93,86 @@ TEST(LookCommand, ASmallLimitLeavesPartsOutAndSaysSo) {
   EXPECT_TRUE(look({kText, "--max-size", "64M"}).report["left_out"].empty());
 }
 
+/// The values at a site in a trace.
+std::vector<float> traced(Arguments arguments, const std::string& site) {
+  const TempFolder folder;
+  const std::string path = folder / "trace.safetensors";
+  arguments.insert(arguments.begin(), "trace");
+  arguments.insert(arguments.end(), {"--sites", site, "--out", path});
+  EXPECT_EQ(run_program(arguments).status, 0);
+  const auto file = SafetensorsFile::open(path);
+  const std::span<const std::byte> bytes = file.tensors().at(site).bytes;
+  std::vector<float> values(bytes.size() / 4);
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+TEST(LookCommand, AChangedRunIsThatOfTraceWithTheSameChange) {
+  const std::string change = "blocks.2.attn.hook_z[:,1]=0";
+  const WrittenPage page = look({kText, "--set", change, "--max-size", "64M"});
+  EXPECT_EQ(values_of<float>(page, "after:blocks.4.hook_resid_post"),
+            traced({kText, "--set", change}, "blocks.4.hook_resid_post"));
+  EXPECT_EQ(values_of<float>(page, "blocks.4.hook_resid_post"), traced({kText}, "blocks.4.hook_resid_post"));
+  const auto stream = values_of<double>(page, "difference.stream");
+  const std::size_t n = page.index["ids"].size(), states = stream.size() / n;
+  for (std::size_t t = 0; t < n; ++t) {
+    EXPECT_EQ(stream[t], 0) << "the change is in layer 2";
+    EXPECT_GT(stream[(states - 1) * n + t], 0);
+  }
+  // Every name has its counterpart, and what the change does not reach takes no bytes.
+  std::map<std::string, Json> arrays;
+  for (const Json& array : page.index["values"]) arrays[array["name"]] = array;
+  EXPECT_EQ(arrays["after:blocks.1.hook_resid_post"]["block"], arrays["blocks.1.hook_resid_post"]["block"]);
+  for (const auto& [name, array] : arrays) {
+    const bool is_of_one = name.starts_with("after:") || name.starts_with("difference.") || name.starts_with("cell:") ||
+                           name.starts_with("account.") || name.starts_with("parameters.") || name == "time.seconds";
+    EXPECT_TRUE(is_of_one || arrays.contains("after:" + name)) << name;
+  }
+}
+
+TEST(LookCommand, ACorruptedTextHasItsOwnValues) {
+  const std::string corrupted = "Once upon a time there was a little boy";
+  const WrittenPage page = look({kText, "--corrupted", corrupted});
+  const Json predicted = json_of({"predict", corrupted})["tokens"];
+  const auto ids = values_of<std::int32_t>(page, "after:top.id");
+  ASSERT_EQ(ids.size(), predicted.size() * 10);
+  for (std::size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(ids[i], predicted[i / 10]["top"][i % 10]["id"]);
+  const Json states = json_of({"lens", corrupted, "--sublayers", "--top", "3"})["lens"];
+  const auto kl = values_of<double>(page, "after:lens.kl");
+  for (std::size_t i = 0; i < kl.size(); ++i) EXPECT_EQ(kl[i], states[i / 10][i % 10]["kl"]) << i;
+}
+
+TEST(LookCommand, ChosenCellsAreSpelled) {
+  const std::string name = "blocks.3.mlp.hook_post[2,5]";
+  const WrittenPage page = look({kText, "--cell", name, "--max-size", "1M"});
+  const Json& cells = page.index["cells"];
+  const auto found = std::find_if(cells.begin(), cells.end(), [&](const Json& cell) { return cell["name"] == name; });
+  ASSERT_NE(found, cells.end());
+  const std::vector<float> all = traced({kText}, "blocks.3.mlp.hook_post");
+  EXPECT_EQ((*found)["value"].get<float>(), all[2 * all.size() / 10 + 5]);
+}
+
+TEST(LookCommand, AnAnalogyIsThatOfEmbed) {
+  const WrittenPage page = look({kText, "--analogy", "girl - she + he"});
+  const Json nearest = json_of({"embed", "models/default", " girl", "-", " she", "+", " he"})["nearest"];
+  const auto ids = values_of<std::int32_t>(page, "analogy.id");
+  const auto cosines = values_of<double>(page, "analogy.cosine");
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    EXPECT_EQ(ids[i], nearest[i]["id"]);
+    EXPECT_EQ(cosines[i], nearest[i]["cosine"]);
+  }
+}
+
+TEST(LookCommand, OpsHaveTimes) {
+  const WrittenPage page = look({kText});
+  const auto seconds = values_of<double>(page, "time.seconds"), flops = values_of<double>(page, "account.flops");
+  ASSERT_EQ(seconds.size(), flops.size());
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    EXPECT_GE(seconds[i], 0);
+    EXPECT_TRUE(flops[i] == 0 || seconds[i] > 0) << i;
+  }
+}
+
 TEST(LookCommand, ErrorsAreOneLineAndLeaveNoFile) {
   const TempFolder folder;
   const std::string path = folder / "none.html";
@@ -155,7 +180,13 @@ TEST(LookCommand, ErrorsAreOneLineAndLeaveNoFile) {
   expect_error({"look", kText, "--max-size", "much", "--out", path}, {"--max-size", "16M", "much"});
   expect_error({"look", kText, "--words", "Onceupon", "--out", path}, {"one token"});
   expect_error({"look", kText, "--corrupted", "Once upon", "--out", path}, {"--corrupted", "10", "3"});
+  expect_error({"look", kText, "--cell", "hook_embed[0,99999]", "--out", path}, {"--cell", "[10, "});
+  expect_error({"look", kText, "--cell", "hook_embde[0,0]", "--out", path}, {"--cell", "hook_embed"});
+  expect_error({"look", kText, "--set", "hook_embed[99]=0", "--out", path}, {"--set", "out of range"});
+  expect_error({"look", kText, "--set", "hook_embde=0", "--out", path}, {"--set", "hook_embed"});
+  expect_error({"look", kText, "--run", folder / "none", "--out", path}, {"--run", "checkpoints"});
   expect_usage_error({"look", kText}, {"--out"});
+  expect_usage_error({"look", kText, "--set", "hook_embed=0", "--corrupted", kText, "--out", path}, {"--set"});
   EXPECT_FALSE(fs::exists(path));
 }
 

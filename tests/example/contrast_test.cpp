@@ -137,7 +137,7 @@ TEST(Contrast, IsSufficientForEveryTextOfThePage) {
   const std::vector<Rule> rules = rules_of(page.substr(begin, page.find("</style>") - begin));
   Palette light, dark;
   for (const Rule& rule : rules) {
-    if (rule.selector != ":root") continue;
+    if (!rule.selector.starts_with(":root")) continue;
     (light.empty() ? light : dark) = palette_of(rule.declarations);
   }
   for (const auto& [name, palette] : {std::pair{"light", light}, std::pair{"dark", dark}}) {

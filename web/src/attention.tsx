@@ -3,11 +3,51 @@ import { useEffect, useRef } from "preact/hooks";
 import { has, index, type Values } from "./data";
 import { Chip, Figure, Map_, Ramp, mark, useSeen, useValues } from "./parts";
 import { exactly, percent, quoted, short, token } from "./format";
-import { cursor, enlarged, go, head, layer, n_layers, n_tokens, position } from "./state";
+import { cursor, enlarged, go, head, ids, layer, n_layers, n_tokens, named, position, sort } from "./state";
+import { showCell } from "./cells";
 import * as commands from "./commands";
 
 const pattern = (l: number) => `blocks.${l}.attn.hook_pattern`;
 const withMaps = () => Array.from({ length: n_layers }, (_, l) => l).filter((l) => has(pattern(l)));
+
+function Tile(p: { l: number; h: number; v: Values; about?: string }) {
+  const { l, h, v } = p;
+  const on = layer.value === l && head.value === h;
+  const [rows, cols] = [v.shape[1], v.shape[2]];
+  const group = index.layers[l].heads / index.layers[l].kv_heads;
+  return (
+    <button type="button" class={group > 1 ? "tile shares" : "tile"} aria-pressed={on}
+      onClick={() => go(on ? { enlarged: !enlarged.value } : { layer: l, head: h, enlarged: true, cursor: [position.value, cursor.value[1]] })}>
+      <Map_ site={pattern(l)} at={String(h)} rows={rows} cols={cols} data={v.data} from={h * rows * cols} most={160} total={[n_tokens, n_tokens]} />
+      {l}.{h}{p.about ?? (group > 1 && ` · K/V ${Math.floor(h / group)}`)}
+    </button>
+  );
+}
+
+/// A tile whose map is read when it comes near the view.
+function LateTile(p: { l: number; h: number; about: string }) {
+  const [place, seen] = useSeen();
+  const loaded = useValues([pattern(p.l)], seen);
+  return <div ref={place as never} style={loaded ? {} : { minHeight: "9rem" }}>{loaded?.[0] && <Tile l={p.l} h={p.h} v={loaded[0]} about={p.about} />}</div>;
+}
+
+const keys = ["previous", "first", "current", "duplicate", "induction", "distance", "entropy"];
+
+/// All maps, those with the largest score first.
+function Sorted(p: { by: string }) {
+  const loaded = useValues([`heads.${p.by}`, pattern(layer.value)], true);
+  const v = loaded?.[0];
+  if (!v) return null;
+  const [, H] = v.shape;
+  const order = Array.from(v.data.keys()).filter((i) => Number.isFinite(v.data[i]) && has(pattern(Math.floor(i / H)))).sort((a, b) => v.data[b] - v.data[a] || a - b);
+  return (
+    <>
+      {enlarged.value && loaded[1] && <Enlarged v={loaded[1]} />}
+      <div class="tiles">{order.map((i) => <LateTile key={i} l={Math.floor(i / H)} h={i % H} about={` · ${short(v.data[i])}`} />)}</div>
+      {order.length === 0 && <p class="how">No token of this text occurs twice, so this score has no value.</p>}
+    </>
+  );
+}
 
 function Tiles(p: { l: number }) {
   const [place, seen] = useSeen();
@@ -15,7 +55,6 @@ function Tiles(p: { l: number }) {
   const isOpen = enlarged.value && layer.value === p.l;
   const loaded = useValues([pattern(p.l)], seen || isOpen);
   const v = loaded?.[0];
-  const group = about.heads / about.kv_heads;
   return (
     <div class="layer" id={`layer-${p.l}`} ref={place as never}>
       <div class="name">
@@ -23,17 +62,7 @@ function Tiles(p: { l: number }) {
         {about.window !== null && <><br />window {about.window}</>}
       </div>
       <div class="tiles" style={v ? {} : { minHeight: "9rem" }}>
-        {v && Array.from({ length: about.heads }, (_, h) => {
-          const on = layer.value === p.l && head.value === h;
-          const [rows, cols] = [v.shape[1], v.shape[2]];
-          return (
-            <button key={h} type="button" class={group > 1 ? "tile shares" : "tile"} aria-pressed={on}
-              onClick={() => go(on ? { enlarged: !enlarged.value } : { layer: p.l, head: h, enlarged: true, cursor: [position.value, cursor.value[1]] })}>
-              <Map_ site={pattern(p.l)} at={String(h)} rows={rows} cols={cols} data={v.data} from={h * rows * cols} most={160} total={[n_tokens, n_tokens]} />
-              {p.l}.{h}{group > 1 && ` · K/V ${Math.floor(h / group)}`}
-            </button>
-          );
-        })}
+        {v && Array.from({ length: about.heads }, (_, h) => <Tile key={h} l={p.l} h={h} v={v} />)}
       </div>
       {isOpen && v && <Enlarged v={v} />}
     </div>
@@ -58,13 +87,13 @@ function Steps(p: { l: number; h: number; t: number }) {
   const cell = (v: Values, name: string, s: number) => <td><span {...mark(name, at(s), v.data[from + s], "text", true)}>{short(v.data[from + s])}</span></td>;
   return (
     <>
-      <h4>Row {p.t}, {token(index.ids[p.t])}: from scores to weights</h4>
+      <h4>Row {p.t}, {token(ids()[p.t])}: from scores to weights</h4>
       <table>
         <thead><tr><th class="left">key</th><th>q · k, scaled</th>{cap !== null && <th>capped at {cap}</th>}<th>weight</th><th class="left">softmax</th></tr></thead>
         <tbody>
           {rows.map((s) => (
             <tr key={s}>
-              <th scope="row">{s} <bdi class="token">{token(index.ids[s])}</bdi></th>
+              <th scope="row">{s} <bdi class="token">{token(ids()[s])}</bdi></th>
               {cell(raw, names[0], s)}
               {cap !== null && cell(scores, names[1], s)}
               {cell(weights, names[2], s)}
@@ -119,11 +148,11 @@ function Enlarged(p: { v: Values }) {
           <Map_ site={pattern(l)} at={String(h)} rows={rows} cols={cols} data={p.v.data} from={h * rows * cols} most={1024} total={[n_tokens, n_tokens]} />
           <span class="crosshair" style={{ top: `${(100 * (y + 0.5)) / rows}%`, left: `${(100 * (x + 0.5)) / cols}%` }} />
         </div>
-        <output data-site={pattern(l)} data-index={`${h},${t},${s}`} data-value={exactly(weight, true)} aria-live="polite">
-          {s > t ? <>Position {t} cannot see position {s}.</> : <>{quoted(index.ids[t])} (row {t}) gives {quoted(index.ids[s])} (column {s}) {p.v.exact ? "" : "≈ "}{percent(weight)} of its weight.</>}
+        <output data-site={named(pattern(l))} data-index={`${h},${t},${s}`} data-value={exactly(weight, true)} aria-live="polite">
+          {s > t ? <>Position {t} cannot see position {s}.</> : <>{quoted(ids()[t])} (row {t}) gives {quoted(ids()[s])} (column {s}) {p.v.exact ? "" : "≈ "}{percent(weight)} of its weight.</>}
         </output>
         <div class="how"><Ramp low="0" high="1" /> Rows are the tokens that look, columns those that they look at. Arrow keys move the cursor; Esc closes.</div>
-        <div class="chips"><Chip t={t} /> → <Chip t={s} /></div>
+        <div class="chips"><Chip t={t} /> → <Chip t={s} /> <button type="button" class="plain" onClick={() => showCell(`${pattern(l)}[${h},${t},${s}]`)}>How was this number made?</button></div>
       </div>
       <div><Steps l={l} h={h} t={t} /></div>
     </div>
@@ -151,7 +180,15 @@ export function AttentionFigure() {
       note="Attention is the only sublayer that moves information between positions. Weights above the diagonal are 0, because a token cannot see later ones.">
       {([entropy]) => ({
         says: sentence(entropy),
-        draws: <><div class="how"><Ramp low="0" high="1" /></div>{layers.map((l) => <Tiles key={l} l={l} />)}</>,
+        draws: (
+          <>
+            <div class="choices" role="group" aria-label="order of the maps">
+              {["", ...keys].map((k) => <button key={k} type="button" class="chip" aria-pressed={sort.value === k} onClick={() => go({ sort: k })}>{k ? `by ${k}` : "by layer"}</button>)}
+            </div>
+            <div class="how"><Ramp low="0" high="1" /></div>
+            {keys.includes(sort.value) ? <Sorted by={sort.value} /> : layers.map((l) => <Tiles key={l} l={l} />)}
+          </>
+        ),
       })}
     </Figure>
   );

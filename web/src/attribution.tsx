@@ -3,11 +3,12 @@ import { index, type Values } from "./data";
 import { Figure, Ramp, Token, Wide, mark } from "./parts";
 import { short } from "./format";
 import { css, signOf, textOn } from "./color";
-import { dark, go, head, layer, n_tokens } from "./state";
+import { dark, go, head, layer, n_tokens, after } from "./state";
+import * as commands from "./commands";
 
 const kindOf = (name: string) => (name.includes("attn") ? "attention" : name.includes("mlp") ? "mlp" : name.includes("norm") ? "norm" : "ink");
-const target = () => (index.cells.find((c) => c.site === "hook_logits") ? predicted() : 0);
-const predicted = () => Number(/\[\d+,(\d+)\]/.exec([...index.cells].filter((c) => c.site === "hook_logits").sort((a, b) => b.value - a.value)[0].name)![1]);
+/// The most likely token after the followed position.
+const target = () => ((after.value && index.after) || index).predicted[index.position];
 
 function Terms(p: { v: Values }) {
   const of = Math.max(...Array.from(p.v.data, Math.abs), 1e-12);
@@ -51,7 +52,7 @@ function Grid(p: { v: Values; site: string; columns: preact.ComponentChildren[];
 
 export function AttributionFigure() {
   return (
-    <Figure id="attribution" title="Who wrote the prediction" command={`vitrine attribute ${index.arguments} --token '#${target()}' --position ${index.position} --by head --json`} sites={["attribution.component", "attribution.head"]}
+    <Figure id="attribution" title="Who wrote the prediction" command={commands.of("attribute", `--token '#${target()}' --position ${index.position} --by head `, "*.hook_resid_post", "*.hook_attn_out", "*.hook_mlp_out")} sites={["attribution.component", "attribution.head"]}
       how="The last vector is the sum of what the embedding and every sublayer wrote. With the divisor of the final norm held fixed, each has a share of the predicted token’s logit before scale and softcap; the shares add up to it."
       note="Direct attribution counts only what a component writes to the end itself, not what later layers make of it.">
       {([component, heads]) => {
@@ -75,7 +76,7 @@ export function AttributionFigure() {
 
 export function PatchFigure() {
   return (
-    <Figure id="patch" title="Where a changed word matters" wide command={`vitrine patch ${index.arguments.replace("--ids", "--clean-ids")} --corrupted '…' --token '#${target()}' --json`} sites={["patch.recovered", "patch.metric", "patch.corrupted.id", "patch.ends"]}
+    <Figure id="patch" title="Where a changed word matters" wide command={`vitrine patch ${index.arguments.replace("--ids", "--clean-ids")} --corrupted-ids ${index.after?.ids.join(",") ?? "…"} --token '#${index.predicted[n_tokens - 1]}' --json`} sites={["patch.recovered", "patch.metric", "patch.corrupted.id", "patch.ends"]}
       absent={!index.values.some((e) => e.name === "patch.recovered") && "Start vitrine look with --corrupted and another text of the same length to see which values carry the difference."}
       how="The corrupted text is run again and again, each time with one vector of the stream replaced by that of the original text. 1 means that this vector alone restores the prediction, 0 that it changes nothing.">
       {([recovered, , ids, ends]) => {

@@ -1,9 +1,9 @@
 // How was this number made: formula, operands, and the value that contributed most, back to the text.
 import { useMemo, useState } from "preact/hooks";
 import { index, read, type CellAbout, type Values } from "./data";
-import { Figure, mark } from "./parts";
+import { Figure } from "./parts";
 import { quoted, short } from "./format";
-import { site } from "./state";
+import { cell, go } from "./state";
 import * as commands from "./commands";
 
 const byName = new Map(index.cells.map((c) => [c.name, c]));
@@ -21,7 +21,20 @@ export function termsOf(c: CellAbout, v: Values): Term[] {
   return (c.groups ?? []).flatMap((g) => Array.from({ length: g.n }, (_, i) => ({ of: g.of, index: unflatten(g.first + i * g.step, g.shape), value: v.data[k++] })));
 }
 
-export const cellCommand = (name: string) => `vitrine look ${index.arguments} --position ${name.match(/\[(\d+)/)?.[1] ?? index.position} --out report.html`;
+/// The element of a site that an element of an array is; "" for an array that is no site of the text's run.
+export function cellOf(array: string, at: number[]): string {
+  const [, site, all, row] = /^([\w.]*hook_\w+)(?:\[(:,)?(\d+)\])?$/.exec(array) ?? [];
+  if (!site || /^run\./.test(array)) return "";
+  const index = row === undefined ? at : all ? [at[0], Number(row), ...at.slice(1)] : [Number(row), ...at];
+  return `${site}[${index.join(",")}]`;
+}
+
+/// Shows how a value was made.
+export function showCell(name: string) {
+  if (!name) return;
+  go({ cell: name });
+  document.getElementById("cell")?.scrollIntoView();
+}
 
 const indexOf = (name: string) => name.slice(name.indexOf("[") + 1, -1).split(",").map(Number);
 const label = (t: Term) => `${t.of}[${t.index.join(",")}]`;
@@ -60,41 +73,45 @@ function Operands(p: { c: CellAbout; v: Values; open: (name: string) => void }) 
 }
 
 function Cells(p: { values: Values[] }) {
-  const start = useMemo(() => index.cells.filter((c) => c.site === "hook_logits").sort((a, b) => b.value - a.value)[0] ?? index.cells[index.cells.length - 1], []);
-  const [path, setPath] = useState([start.name]);
-  const name = path[path.length - 1];
-  const c = byName.get(name)!;
-  const at = index.cells.indexOf(c);
-  const v = p.values[at];
+  const start = useMemo(() => byName.get(`hook_logits[${index.position},${index.predicted[index.position]}]`) ?? index.cells[index.cells.length - 1], []);
+  const [before, setBefore] = useState<string[]>([]);
+  const name = cell.value || start.name;
+  const c = byName.get(name);
+  const v = c && p.values[index.cells.indexOf(c)];
   const trail: CellAbout[] = [];
   for (let next: CellAbout | undefined = start; next && trail.length < 400; next = byName.get(next.parents?.[0] ?? "")) trail.push(next);
-  const open = (to: string) => setPath([...path, to]);
+  const open = (to: string) => { setBefore([...before, name]); go({ cell: to }); };
   return (
     <div class="cells">
       <div>
         <h4>From the predicted logit back to the text</h4>
         <ol class="trail">
-          {trail.map((t) => <li key={t.name}><button type="button" class="plain site" aria-pressed={t.name === name} onClick={() => setPath([t.name])}>{t.name}</button><span data-cell={t.name}>{short(t.value)}</span></li>)}
+          {trail.map((t) => <li key={t.name}><button type="button" class="plain site" aria-pressed={t.name === name} onClick={() => { setBefore([]); go({ cell: t.name }); }}>{t.name}</button><span data-cell={t.name}>{short(t.value)}</span></li>)}
         </ol>
       </div>
       <div class="spelled">
-        <h4 class="site">{c.name}</h4>
-        <p class="says"><span data-cell={c.name}>{short(c.value)}</span>{c.result !== undefined && <span class="how"> spelled out: {short(c.result)}</span>}</p>
-        {c.formula && <p class="formula" dangerouslySetInnerHTML={{ __html: c.formula }} />}
-        {c.text && <p class="site arithmetic">{c.text}</p>}
-        {v && <Operands c={c} v={v} open={open} />}
-        {c.file && <p class="how">computed in {c.file}</p>}
-        {path.length > 1 && <button type="button" class="plain" onClick={() => setPath(path.slice(0, -1))}>back to {path[path.length - 2]}</button>}
+        <h4 class="site">{name}</h4>
+        {c ? (
+          <>
+            <p class="says"><span data-cell={c.name}>{short(c.value)}</span>{c.result !== undefined && <span class="how"> spelled out: {short(c.result)}</span>}</p>
+            {c.formula !== undefined && <p class="formula" dangerouslySetInnerHTML={{ __html: index.formulas[c.formula] }} />}
+            {c.text && <p class="site arithmetic">{c.text}</p>}
+            {v && <Operands c={c} v={v} open={open} />}
+            {c.file && <p class="how">computed in {c.file}</p>}
+          </>
+        ) : (
+          <p class="how">This value is not spelled in this file. A page in which it is: <code class="command">{commands.spell(name)}</code></p>
+        )}
+        {before.length > 0 && <button type="button" class="plain" onClick={() => { go({ cell: before[before.length - 1] }); setBefore(before.slice(0, -1)); }}>back to {before[before.length - 1]}</button>}
       </div>
     </div>
   );
 }
 
 export function CellFigure() {
-  void site.value;
   const names = index.cells.map((c) => `cell:${c.name}`);
   const spelled = index.cells.filter((c) => c.groups);
-  const logit = index.cells.filter((c) => c.site === "hook_logits").sort((a, b) => b.value - a.value)[0];
+  const logit = byName.get(`hook_logits[${index.position},${index.predicted[index.position]}]`);
   return (
     <Figure id="cell" title="How was this number made?" wide command={commands.trace("*")} sites={names.filter((n) => spelled.some((c) => `cell:${c.name}` === n)).slice(0, 1)}
       absent={index.cells.length === 0 && `This file has no spelled values${index.left_out[0]?.option ? `; ${index.left_out[0].option} adds them` : ""}.`}
@@ -106,4 +123,3 @@ export function CellFigure() {
     </Figure>
   );
 }
-void mark;

@@ -50,7 +50,8 @@ export interface CellAbout {
   site: string;
   value: number;
   result?: number;
-  formula?: string;
+  /// Its number in `formulas`.
+  formula?: number;
   text?: string;
   file?: string;
   op?: string;
@@ -60,6 +61,8 @@ export interface CellAbout {
 
 export interface Index {
   cells: CellAbout[];
+  /// MathML.
+  formulas: string[];
   model: string;
   description: string;
   params: number;
@@ -69,7 +72,13 @@ export interface Index {
   model_argument: string;
   arguments: string;
   ids: number[];
+  /// The changed run, whose arrays have names that begin with `after:`.
+  after: { ids: number[]; set: string[]; predicted: number[] } | null;
+  analogy: { id: number; factor: number }[];
+  run: string | null;
   position: number;
+  /// The most likely token after every prefix.
+  predicted: number[];
   pieces: Record<string, string>;
   layers: Layer[];
   vocab_size: number;
@@ -124,12 +133,16 @@ function decode(e: Entry, buffer: ArrayBuffer): Values {
   return { shape: e.shape, data, exact: e.exact, ...(e.labels ? { labels: e.labels } : {}) };
 }
 
+const options: [RegExp, string][] = [[/^(after:|difference\.)/, "--set or --corrupted"], [/^patch\./, "--corrupted"], [/^run\.\d/, ""], [/^run\./, "--run"], [/^analogy\./, "--analogy"], [/^(ceilings|roofline)\./, "--ceilings"], [/^cell:/, "--cell"]];
+/// The option of `vitrine look` that adds an array.
+const optionFor = (name: string) => options.find(([form]) => form.test(name))?.[1] || index.left_out.find((p) => p.option)?.option;
+
 export async function values(name: string): Promise<Values> {
   const known = arrays.get(name);
   if (known) return known;
   const e = entries.get(name);
   if (!e) {
-    const option = index.left_out.find((p) => p.option)?.option;
+    const option = optionFor(name);
     throw new Error(`${name} is not in this file${option ? `; ${option} adds it, if the model has it` : ""}`);
   }
   if (!blocks.has(e.block)) blocks.set(e.block, source.block(e.block));

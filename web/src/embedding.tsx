@@ -1,14 +1,14 @@
 // The geometry of the token embedding.
-import { Figure, Num, Ramp, Token, Wide, mark } from "./parts";
-import { index } from "./data";
+import { Figure, Num, Ramp, Token, Wide, mark, useValues } from "./parts";
+import { has, index, type Values } from "./data";
 import { quoted, short } from "./format";
 import { css, signOf, textOn } from "./color";
-import { dark } from "./state";
+import { dark, ids } from "./state";
 import * as commands from "./commands";
 
 export function CosineFigure() {
   return (
-    <Figure id="embedding-cosine" title="Which tokens start out alike" command={commands.embed(new Set(index.ids))} sites={["embedding.id", "embedding.cosine"]}
+    <Figure id="embedding-cosine" title="Which tokens start out alike" command={commands.embed(new Set(ids()))} sites={["embedding.id", "embedding.cosine"]}
       how="The cosine of the embeddings of each pair of the text’s tokens, before any layer: 1 for the same direction, 0 for perpendicular ones.">
       {([id, cosine]) => {
         void dark.value;
@@ -44,9 +44,24 @@ export function CosineFigure() {
   );
 }
 
+/// The tokens nearest to a sum of embeddings.
+function Analogy() {
+  const loaded = useValues(["analogy.id", "analogy.cosine"], true);
+  if (!loaded) return null;
+  const [id, cosine] = loaded as Values[];
+  return (
+    <div>
+      <h4>{index.analogy.map(({ id: word, factor }, i) => <span key={i}>{factor < 0 ? " − " : i > 0 ? " + " : ""}<Token id={word} /></span>)}, each of length 1, is nearest to</h4>
+      <div class="analogy">
+        {Array.from(id.data, (x, i) => <div key={i} class="ranked"><span {...mark("analogy.id", [i], x, "text")}><Token id={x} /></span><span class="value"><Num site="analogy.cosine" at={[i]} v={cosine} i={i} /></span></div>)}
+      </div>
+    </div>
+  );
+}
+
 export function NeighboursFigure() {
   return (
-    <Figure id="neighbours" title="The nearest tokens of the vocabulary" command={commands.embed([index.ids[index.position]])} sites={["embedding.id", "embedding.near.id", "embedding.near.cosine"]} wide
+    <Figure id="neighbours" title="The nearest tokens of the vocabulary" command={commands.embed([ids()[index.position]])} sites={["embedding.id", "embedding.near.id", "embedding.near.cosine"]} wide
       how="For each token of the text, the ten tokens of the whole vocabulary whose embeddings have the largest cosine with it.">
       {([id, near, cosine]) => {
         const k = near.shape[1];
@@ -54,6 +69,8 @@ export function NeighboursFigure() {
         return {
           says: <>The nearest token to {quoted(id.data[last])} is {quoted(near.data[last * k])}, with a cosine of {short(cosine.data[last * k])}.</>,
           draws: (
+            <>
+            {has("analogy.id") && <Analogy />}
             <Wide label="nearest tokens">
               <div class="columns-of-tokens">
                 {Array.from(id.data, (v, w) => (
@@ -69,6 +86,7 @@ export function NeighboursFigure() {
                 ))}
               </div>
             </Wide>
+            </>
           ),
         };
       }}

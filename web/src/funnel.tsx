@@ -4,10 +4,12 @@ import { index, type Values } from "./data";
 import { Figure, Token, mark } from "./parts";
 import { percent, quoted, short } from "./format";
 import { draw, funnel, uniform, type Sampling } from "./sampler";
+import { after, ids } from "./state";
+import * as commands from "./commands";
 
 const P = index.position;
-const command = (c: Sampling, seed: string) =>
-  `vitrine generate ${index.model_argument ? index.model_argument + " " : ""}--ids ${index.ids.slice(0, P + 1).join(",")} --max-tokens 1 --temperature ${c.temperature} --top-k ${c.top_k} --top-p ${c.top_p} --min-p ${c.min_p} --repeat-penalty ${c.repeat_penalty} --seed ${seed} --json`;
+const command = (c: Sampling, seed: string) => after.value && index.after?.set.length ? commands.trace("hook_logits") :
+  `vitrine generate ${index.model_argument ? index.model_argument + " " : ""}--ids ${ids().slice(0, P + 1).join(",")} --max-tokens 1 --temperature ${c.temperature} --top-k ${c.top_k} --top-p ${c.top_p} --min-p ${c.min_p} --repeat-penalty ${c.repeat_penalty} --seed ${seed} --json`;
 const reasons = ["", "cut by top-k", "cut by top-p", "cut by min-p"];
 const MOST = 20;
 
@@ -24,8 +26,8 @@ function Funnel(p: { id: Values; logit: Values; prob: Values; kept: Values; chos
   const [c, set] = useState<Sampling>(index.sampling);
   const [seed, setSeed] = useState(String(index.seed));
   const logits = useMemo(() => Array.from(p.id.data, (id, i) => ({ id, logit: p.logit.data[i] })), [p.id]);
-  const history = useMemo(() => new Set(index.ids.slice(0, P + 1)), []);
-  const candidates = useMemo(() => funnel(logits, history, c), [c]);
+  const history = useMemo(() => new Set(ids().slice(0, P + 1)), [after.value]);
+  const candidates = useMemo(() => funnel(logits, history, c), [logits, history, c]);
   const u = /^\d+$/.test(seed) ? uniform(BigInt(seed)) : 0;
   const drawn = draw(candidates, c.temperature, u);
   const asRun = c === index.sampling || JSON.stringify(c) === JSON.stringify(index.sampling);

@@ -4,9 +4,10 @@ import { index, type Values } from "./data";
 import { Chip, Figure, Num, Ramp, Token, Wide, mark } from "./parts";
 import { percent, quoted, short } from "./format";
 import { css, magnitudeOf, textOn } from "./color";
+import * as commands from "./commands";
 import { dark, go, head, layer, n_tokens, position } from "./state";
 
-const stateName = (site: string) => {
+export const stateName = (site: string) => {
   const [, l, what] = /blocks\.(\d+)\.hook_(.*)/.exec(site) ?? [];
   if (l === undefined) return site;
   return what.includes("pre") ? (l === "0" ? "embedding" : `before layer ${l}`) : `${l} ${what.includes("mid") ? "attention" : "MLP"}`;
@@ -19,7 +20,7 @@ export function LensFigure() {
   const first = n_tokens <= MOST ? 0 : Math.max(0, Math.min(n_tokens - MOST, p - MOST / 2));
   const shown = Array.from({ length: Math.min(n_tokens, MOST) }, (_, i) => first + i);
   return (
-    <Figure id="lens" title="What each layer would predict" wide command={`vitrine lens ${index.arguments} --top 3 --sublayers --json`} sites={["lens.id", "lens.prob", "lens.entropy", "lens.kl"]}
+    <Figure id="lens" title="What each layer would predict" wide command={commands.of("lens", "--top 3 --sublayers ", "*.hook_resid_*")} sites={["lens.id", "lens.prob", "lens.entropy", "lens.kl"]}
       how="The model’s own last step, applied to the stream after every sublayer: each cell is the token that it would predict there, darker for a higher probability. Read a column from top to bottom to see a prediction form."
       note="This is the logit lens. It shows how much of the prediction can already be read from the stream; it does not show what a layer computes.">
       {([id, prob, entropy, kl]) => {
@@ -112,7 +113,7 @@ function Scores(p: { all: Values[] }) {
 
 export function HeadsFigure() {
   return (
-    <Figure id="heads" title="Heads by what they do" command={`vitrine heads ${index.arguments} --json`} sites={scores.map((s) => `heads.${s}`)} absent={!index.layers.some((l) => l.mixer === "attention") && "This model has no attention."}
+    <Figure id="heads" title="Heads by what they do" command={commands.of("heads", "", "*.attn.hook_pattern")} sites={scores.map((s) => `heads.${s}`)} absent={!index.layers.some((l) => l.mixer === "attention") && "This model has no attention."}
       how="A few numbers for each head, over this text. They tell heads apart at a glance; the maps above show what the means hide.">
       {(all) => {
         const [L, H] = all[0].shape;

@@ -3,8 +3,10 @@ import { render } from "preact";
 import { useEffect } from "preact/hooks";
 import { index, names, values } from "./data";
 import { grouped, scaled } from "./format";
-import { Chip } from "./parts";
-import { cursor, enlarged, followLink, go, head, headsOf, keysShown, layer, n_tokens, position, state } from "./state";
+import { Chip, print } from "./parts";
+import * as commands from "./commands";
+import { DifferenceFigure, RunFigure } from "./change";
+import { after, cursor, enlarged, followLink, go, head, headsOf, keysShown, layer, n_tokens, position, state } from "./state";
 import { DirectionsFigure, PredictionsFigure, TextFigure } from "./text";
 import { CosineFigure, NeighboursFigure } from "./embedding";
 import { FinalNormFigure, LedgerFigure, NormGrowthFigure, UpdateScaleFigure } from "./stream";
@@ -24,9 +26,9 @@ const sections: Section[] = [
   { id: "reading", title: "Reading and predicting", about: "A language model reads tokens and gives, at every position, a probability to each token that could follow.", figures: [["text", "The text", TextFigure], ["predictions", "Predictions", PredictionsFigure], ["funnel", "Sampling", FunnelFigure]] },
   { id: "embedding", title: "From tokens to vectors", about: "Each token becomes a vector; at the end, the last vector is compared with the vector of every token.", figures: [["embedding-cosine", "Cosines", CosineFigure], ["neighbours", "Neighbours", NeighboursFigure], ["directions", "Logits", DirectionsFigure]] },
   { id: "attention", title: "Attention", about: "In every layer, each head reads from earlier positions.", figures: [["attention-maps", "All maps", AttentionFigure], ["heads", "Head scores", HeadsFigure], ["rotary-pair", "Rotation", RotaryPairFigure], ["wavelengths", "Wavelengths", WavelengthsFigure], ["q-length", "Queries", QLengthFigure]] },
-  { id: "stream", title: "The stream", about: "Between the layers runs one vector per position, to which attention and MLPs add.", figures: [["lens", "Logit lens", LensFigure], ["attribution", "Attribution", AttributionFigure], ["patch", "Patching", PatchFigure], ["ledger", "Ledger", LedgerFigure], ["update-scale", "Updates", UpdateScaleFigure], ["norm-growth", "Norms", NormGrowthFigure], ["final-norm", "Final norm", FinalNormFigure]] },
+  { id: "stream", title: "The stream", about: "Between the layers runs one vector per position, to which attention and MLPs add.", figures: [["lens", "Logit lens", LensFigure], ["attribution", "Attribution", AttributionFigure], ["difference", "A change", DifferenceFigure], ["patch", "Patching", PatchFigure], ["ledger", "Ledger", LedgerFigure], ["update-scale", "Updates", UpdateScaleFigure], ["norm-growth", "Norms", NormGrowthFigure], ["final-norm", "Final norm", FinalNormFigure]] },
   { id: "mlp", title: "Inside an MLP", about: "An MLP works on each position alone. Three of its units can be drawn as a surface.", figures: [["mlp-linear", "Linear", MlpLinearFigure], ["mlp-regions", "Regions", MlpRegionsFigure], ["mlp-relu", "ReLU", MlpReluFigure], ["mlp-gated-relu", "Gated ReLU", MlpGatedReluFigure], ["mlp-gated", "The model’s own", MlpGatedFigure], ["mlp-slices", "Slices", MlpSlicesFigure], ["activation", "Activation", ActivationFigure]] },
-  { id: "model", title: "The model", about: "What it consists of, and what it costs.", figures: [["architecture", "Architecture", ArchitectureFigure], ["config", "Config", ConfigFigure], ["parameters", "Parameters", ParametersFigure], ["account", "Cost", AccountFigure], ["cell", "One number", CellFigure], ["sites", "Any value", SitesFigure]] },
+  { id: "model", title: "The model", about: "What it consists of, and what it costs.", figures: [["architecture", "Architecture", ArchitectureFigure], ["config", "Config", ConfigFigure], ["parameters", "Parameters", ParametersFigure], ["account", "Cost", AccountFigure], ["run", "Training", RunFigure], ["cell", "One number", CellFigure], ["sites", "Any value", SitesFigure]] },
 ];
 
 const anchor = (id: string) => (e: Event) => {
@@ -49,12 +51,17 @@ function Contents() {
 
 function Keys() {
   if (!keysShown.value) return null;
-  const rows: [string, string][] = [["← →", "position; in an enlarged map, the cursor"], ["↑ ↓", "layer; in an enlarged map, the cursor"], ["[ ]", "head"], ["Enter", "enlarge the map"], ["Esc", "back"], ["/", "find a site"], ["?", "these keys"]];
+  const rows: [string, string][] = [["← →", "position; in an enlarged map, the cursor"], ["↑ ↓", "layer; in an enlarged map, the cursor"], ["[ ]", "head"], ["Enter", "enlarge the map"], ["Esc", "back"], ["/", "find a site"], ["x", "with or without the change"], ["?", "these keys"]];
   return <div class="keys" role="note"><table><tbody>{rows.map(([k, what]) => <tr key={k}><th scope="row"><kbd>{k}</kbd></th><td class="left">{what}</td></tr>)}</tbody></table></div>;
 }
 
 function onKey(e: KeyboardEvent) {
   const at = e.target as HTMLElement;
+  if ((e.ctrlKey || e.metaKey) && e.key === "p") {
+    e.preventDefault();
+    void print();
+    return;
+  }
   if (e.ctrlKey || e.metaKey || e.altKey) return;
   if (at.matches("input")) {
     if (e.key === "Escape") at.blur();
@@ -80,6 +87,8 @@ function onKey(e: KeyboardEvent) {
   } else if (e.key === "/") {
     document.getElementById("sites")?.scrollIntoView();
     document.getElementById("find")?.focus();
+  } else if (e.key === "x" && index.after) {
+    go({ after: !after.value });
   } else if (e.key === "?") {
     keysShown.value = !keysShown.value;
   } else {
@@ -97,6 +106,7 @@ function Page() {
     <>
       <header class="bar-of-tokens">
         <div class="chips" role="group" aria-label="the text">{index.ids.map((_, t) => <Chip key={t} t={t} />)}</div>
+        {index.after && <div class="choices" role="group" aria-label="which run"><button type="button" class="chip" aria-pressed={!after.value} onClick={() => go({ after: false })}>without the change</button><button type="button" class="chip" aria-pressed={after.value} onClick={() => go({ after: true })}>with {index.after.set.join(", ") || "the other text"}</button></div>}
       </header>
       <div class="columns">
         <Contents />
@@ -129,9 +139,9 @@ const whenReady = new Promise<void>((done) => (ready = done));
 /// How a value was made; rejects for a value that is not spelled in this file.
 async function cell(name: string) {
   const c = index.cells.find((x) => x.name === name);
-  if (!c) throw new Error(`${name} is not spelled in this file`);
+  if (!c) throw new Error(`${name} is not spelled in this file; ${commands.spell(name)} spells it`);
   const terms = c.groups ? termsOf(c, await values(`cell:${name}`)) : [];
-  return { value: c.value, formula: c.formula ?? "", terms, result: c.result ?? c.value, parents: c.parents ?? [] };
+  return { value: c.value, formula: c.formula === undefined ? "" : index.formulas[c.formula], terms, result: c.result ?? c.value, parents: c.parents ?? [] };
 }
 Object.assign(window, { vitrine: { ready: whenReady, names, values, cell, state, go } });
 const root = document.getElementById("page")!;

@@ -1,6 +1,7 @@
 // The model itself: architecture, config, parameters, cost.
-import { index } from "./data";
-import { Figure, Num, Wide, mark } from "./parts";
+import { scaleLog } from "d3-scale";
+import { has, index, type Values } from "./data";
+import { Figure, Num, Wide, mark, useValues } from "./parts";
 import { grouped, scaled, short } from "./format";
 import { n_tokens } from "./state";
 import * as commands from "./commands";
@@ -82,33 +83,79 @@ export function ParametersFigure() {
   );
 }
 
+/// Each op at its intensity and its measured speed, under the limits of the machine.
+function Roofline(p: { flops: Values; intensity: Values; speed: Values; limits: Values }) {
+  const W = 560, H = 300, LEFT = 70, BOTTOM = 40;
+  const [peak, read] = p.limits.data;
+  const shown = Array.from(p.speed.data.keys()).filter((i) => Number.isFinite(p.speed.data[i]) && p.intensity.data[i] > 0);
+  const ridge = peak / read;
+  const xs = shown.map((i) => p.intensity.data[i]), ys = shown.map((i) => p.speed.data[i]);
+  const x = scaleLog([Math.min(...xs, ridge / 4) / 2, Math.max(...xs, ridge * 4) * 2], [LEFT, W - 20]);
+  const y = scaleLog([Math.min(...ys, peak / 100) / 2, (peak || Math.max(...ys)) * 2], [H - BOTTOM, 12]);
+  const [low, high] = x.domain();
+  const powers = (of: number[]) => Array.from({ length: 24 }, (_, i) => 10 ** (i - 3)).filter((t) => t >= of[0] && t <= of[1]);
+  return (
+    <svg viewBox={`0 0 ${W} ${H}`} width={W} role="img" aria-label="roofline">
+      {powers(x.domain()).map((t) => <g key={t}><line class="axis" x1={x(t)} x2={x(t)} y1="12" y2={H - BOTTOM} /><text x={x(t)} y={H - 22} text-anchor="middle">{short(t)}</text></g>)}
+      {powers(y.domain()).map((t) => <g key={t}><line class="axis" x1={LEFT} x2={W - 20} y1={y(t)} y2={y(t)} /><text x={LEFT - 8} y={y(t) + 4} text-anchor="end">{scaled(t)}</text></g>)}
+      {peak > 0 && <path class="stream" d={`M${x(low)} ${y(Math.max(y.domain()[0], read * low))}L${x(ridge)} ${y(peak)}H${x(high)}`} />}
+      {shown.map((i) => <circle key={i} class={`dot ${kindOf(p.flops.labels![i])}`} cx={x(p.intensity.data[i])} cy={y(p.speed.data[i])} r="4" {...mark("roofline.flops_per_s", [i], p.speed.data[i], "dot")}><title>{p.flops.labels![i]}</title></circle>)}
+      <text x={W - 20} y={H - 4} text-anchor="end">FLOPs per byte</text><text x={LEFT} y="8">FLOPs per second</text>
+    </svg>
+  );
+}
+
+/// `seconds` in the unit that suits them.
+const duration = (s: number) => (s >= 1 ? `${short(s)} s` : s >= 1e-3 ? `${short(1e3 * s)} ms` : `${short(1e6 * s)} µs`);
+
+function Limits() {
+  const loaded = useValues(["account.flops", "account.intensity", "roofline.flops_per_s", "ceilings.per_s"], true);
+  if (!loaded) return null;
+  const [flops, intensity, speed, limits] = loaded as Values[];
+  return (
+    <div>
+      <h4>Roofline: no op can be above the line</h4>
+      <p class="how">This machine reads {scaled(limits.data[1])}B a second{limits.data[0] > 0 && <> and multiplies float32 matrices with {scaled(limits.data[0])} FLOPs a second</>}. Left of the bend the memory is the limit, right of it the arithmetic.</p>
+      <Roofline flops={flops} intensity={intensity} speed={speed} limits={limits} />
+    </div>
+  );
+}
+
 export function AccountFigure() {
   return (
-    <Figure id="account" title="What this text costs" wide command={`${commands.info} --phase forward`} sites={["account.flops", "account.bytes", "account.intensity", "account.layers"]}
-      how={`FLOPs, bytes read and written, and their ratio for each op of one forward over ${n_tokens} tokens, in one layer of each kind. A ratio below about 10 means that memory, not arithmetic, is the limit.`}>
-      {([flops, bytes, intensity, layers]) => {
-        const total = Array.from(flops.data).reduce((sum, f, i) => sum + f * layers.data[i], 0);
+    <Figure id="account" title="What this text costs" wide command={`${commands.info} --phase forward`} sites={["account.flops", "account.bytes", "account.intensity", "account.layers", "time.seconds"]}
+      how={<>FLOPs, bytes read and written, their ratio, and the time measured between sites, for each op of one forward over {n_tokens} tokens, in one layer of each kind. A ratio below about 10 means that memory, not arithmetic, is the limit.{!has("ceilings.per_s") && <> Start vitrine look with <code>--ceilings</code> to see the limits of the machine.</>}</>}
+      note="Times are medians of three forwards. Where several ops lie between two sites, they share the time in proportion to their bytes.">
+      {([flops, bytes, intensity, layers, seconds]) => {
+        const sum = (v: Values) => Array.from(v.data).reduce((s, f, i) => s + f * layers.data[i], 0);
+        const total = sum(flops), time = sum(seconds);
+        const longest = Math.max(...Array.from(seconds.data, (s, i) => s * layers.data[i]), 1e-12);
         let best = 0;
-        flops.data.forEach((f, i) => { if (f * layers.data[i] > flops.data[best] * layers.data[best]) best = i; });
+        seconds.data.forEach((s, i) => { if (s * layers.data[i] > seconds.data[best] * layers.data[best]) best = i; });
         return {
-          says: <>One forward over this text needs {scaled(total)} FLOPs; {short((100 * flops.data[best] * layers.data[best]) / total)} % of them are in <span class="site">{flops.labels![best]}</span>.</>,
+          says: <>One forward over this text needs {scaled(total)} FLOPs and took {duration(time)}; {short((100 * seconds.data[best] * layers.data[best]) / time)} % of the time is in <span class="site">{flops.labels![best]}</span>.</>,
           draws: (
-            <Wide label="cost op by op">
-              <table>
-                <thead><tr><th class="left">op</th><th>layers</th><th>FLOPs</th><th>bytes</th><th>FLOPs per byte</th></tr></thead>
-                <tbody>
-                  {Array.from(flops.data, (_, i) => (
-                    <tr key={i}>
-                      <th scope="row" class="site">{flops.labels![i]}</th><td>{layers.data[i]}</td>
-                      <td><Num site="account.flops" at={[i]} v={flops} i={i} format={scaled} /></td>
-                      <td><Num site="account.bytes" at={[i]} v={bytes} i={i} format={scaled} /></td>
-                      <td><Num site="account.intensity" at={[i]} v={intensity} i={i} /></td>
-                    </tr>
-                  ))}
-                  <tr class="sum"><th scope="row">total</th><td></td><td>{scaled(total)}</td><td></td><td></td></tr>
-                </tbody>
-              </table>
-            </Wide>
+            <>
+              <Wide label="cost op by op">
+                <table>
+                  <thead><tr><th class="left">op</th><th>layers</th><th>FLOPs</th><th>bytes</th><th>FLOPs per byte</th><th>time</th><th class="left">time in all layers</th></tr></thead>
+                  <tbody>
+                    {Array.from(flops.data, (_, i) => (
+                      <tr key={i}>
+                        <th scope="row" class="site">{flops.labels![i]}</th><td>{layers.data[i]}</td>
+                        <td><Num site="account.flops" at={[i]} v={flops} i={i} format={scaled} /></td>
+                        <td><Num site="account.bytes" at={[i]} v={bytes} i={i} format={scaled} /></td>
+                        <td><Num site="account.intensity" at={[i]} v={intensity} i={i} /></td>
+                        <td><Num site="time.seconds" at={[i]} v={seconds} i={i} format={duration} /></td>
+                        <td class="barcell"><span class="track"><span class="bar" style={{ width: `${(100 * seconds.data[i] * layers.data[i]) / longest}%` }} /></span></td>
+                      </tr>
+                    ))}
+                    <tr class="sum"><th scope="row">total</th><td></td><td>{scaled(total)}</td><td>{scaled(sum(bytes))}</td><td>{short(total / sum(bytes))}</td><td>{duration(time)}</td><td></td></tr>
+                  </tbody>
+                </table>
+              </Wide>
+              {has("ceilings.per_s") && <Limits />}
+            </>
           ),
         };
       }}

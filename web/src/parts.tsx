@@ -2,14 +2,14 @@
 import type { ComponentChildren } from "preact";
 import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { has, index, readBlock, values, type Values } from "./data";
+import { has, readBlock, values, type Values } from "./data";
 import { exactly, shown, piece, short } from "./format";
 import { css, magnitudeOf } from "./color";
-import { dark, fragment, go, hovered, position } from "./state";
+import { after, dark, fragment, go, hovered, ids, named, position, wide } from "./state";
 
 /// The attributes of a mark that represents a number.
 export function mark(site: string, at: (number | string)[], value: number, kind: "bar" | "dot" | "cell" | "text", single = false) {
-  return { "data-site": site, "data-index": at.join(","), "data-value": exactly(value, single), "data-mark": kind };
+  return { "data-site": named(site), "data-index": at.join(","), "data-value": exactly(value, single), "data-mark": kind };
 }
 
 const isSingle = (v: Values) => v.data instanceof Float32Array;
@@ -47,14 +47,14 @@ export function Chip(p: { t: number; children?: ComponentChildren }) {
       type="button"
       class={`chip${hovered.value === p.t ? " lit" : ""}`}
       aria-pressed={on}
-      aria-label={`position ${p.t}: ${shown(piece(index.ids[p.t]))}`}
+      aria-label={`position ${p.t}: ${shown(piece(ids()[p.t]))}`}
       onClick={() => go({ position: p.t })}
       onMouseEnter={() => (hovered.value = p.t)}
       onMouseLeave={() => (hovered.value = null)}
       onFocus={() => (hovered.value = p.t)}
       onBlur={() => (hovered.value = null)}
     >
-      <Token id={index.ids[p.t]} />
+      <Token id={ids()[p.t]} />
       {p.children}
     </button>
   );
@@ -70,7 +70,7 @@ function download(name: string, type: string, content: BlobPart) {
 
 async function downloadJson(id: string, sites: string[]) {
   const result: Record<string, unknown> = {};
-  for (const name of sites.filter(has)) {
+  for (const name of sites.map(named).filter(has)) {
     const v = await values(name);
     result[name] = { ...v, data: Array.from(v.data) };
   }
@@ -95,7 +95,36 @@ function downloadPicture(id: string, figure: HTMLElement) {
 }
 
 const everything = signal(false);
-for (const event of ["beforeprint", "vitrine-show-all"]) addEventListener(event, () => (everything.value = true));
+addEventListener("vitrine-show-all", () => (everything.value = true));
+
+// Printing: light, all sections open, maps at 300 dpi.
+const PRINTED = 640;  // pixels of a map, on at most 2.1 inches
+const maps = new Set<(most?: number) => void>();
+let closed: HTMLDetailsElement[] = [];
+let wasDark = false;
+addEventListener("beforeprint", () => {
+  everything.value = true;
+  wasDark = dark.value;
+  document.documentElement.dataset.light = "";
+  dark.value = false;
+  closed = [...document.querySelectorAll<HTMLDetailsElement>("details:not(.menu):not([open])")];
+  for (const d of closed) d.open = true;
+  for (const draw of maps) draw(PRINTED);
+});
+addEventListener("afterprint", () => {
+  delete document.documentElement.dataset.light;
+  dark.value = wasDark;
+  for (const d of closed) d.open = false;
+  for (const draw of maps) draw();
+});
+
+/// Draws all figures and waits for them, then prints.
+export async function print() {
+  everything.value = true;
+  while (document.querySelector("figure:not([data-drawn]):not([data-absent])")) await new Promise((done) => setTimeout(done, 50));
+  await new Promise((done) => setTimeout(done, 200));
+  window.print();
+}
 
 /// Whether an element has come near the view. Printing shows everything.
 export function useSeen() {
@@ -112,7 +141,8 @@ export function useSeen() {
 }
 
 /// The arrays `wanted`, once they have been read; those that the file lacks are undefined.
-export function useValues(wanted: string[], active: boolean): (Values | undefined)[] | null {
+export function useValues(names: string[], active: boolean): (Values | undefined)[] | null {
+  const wanted = names.map(named);
   const [found, setFound] = useState<{ key: string; list: (Values | undefined)[] } | null>(null);
   const key = wanted.join("\n");
   useEffect(() => {
@@ -161,12 +191,13 @@ export function Figure(p: FigureProps) {
         <>
           <div class="top">
             <div>
-              <p class="says">{made.says}</p>
+              <p class="says">{after.value && p.sites.some((n) => named(n) !== n) && <em>After the change: </em>}{made.says}</p>
               <p class="how">{p.how}</p>
             </div>
-            {p.note && <p class="note">{p.note}</p>}
+            {p.note && wide.value && <p class="note">{p.note}</p>}
           </div>
           <div class="drawing">{made.draws}</div>
+          {p.note && !wide.value && <details class="aside"><summary>Note</summary><p class="note">{p.note}</p></details>}
           <details class="menu">
             <summary>Link, data and command</summary>
             <div>
@@ -207,6 +238,27 @@ export function Ramp(p: { low: string; high: string; sign?: boolean }) {
   );
 }
 
+/// Each pixel is the largest of the elements that it covers.
+function paint(canvas: HTMLCanvasElement, data: ArrayLike<number>, from: number, rows: number, cols: number, most: number) {
+  const step = Math.max(1, Math.ceil(Math.max(rows, cols) / most));
+  const height = Math.ceil(rows / step), width = Math.ceil(cols / step);
+  if (canvas.width !== width) canvas.width = width;
+  if (canvas.height !== height) canvas.height = height;
+  const context = canvas.getContext("2d")!;
+  const image = context.createImageData(width, height);
+  for (let y = 0; y < height; ++y) {
+    for (let x = 0; x < width; ++x) {
+      let largest = 0;
+      for (let t = y * step; t < Math.min((y + 1) * step, rows); ++t) {
+        for (let s = x * step; s < Math.min((x + 1) * step, cols); ++s) largest = Math.max(largest, data[from + t * cols + s]);
+      }
+      const c = magnitudeOf(largest);
+      image.data.set([c[0], c[1], c[2], 255], 4 * (y * width + x));
+    }
+  }
+  context.putImageData(image, 0, 0);
+}
+
 /// A map as a canvas with one pixel per element, or less for tiles of long texts.
 export function Map_(p: { site: string; at: string; rows: number; cols: number; data: ArrayLike<number>; from: number; most: number; class?: string; total?: [number, number] }) {
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -215,21 +267,12 @@ export function Map_(p: { site: string; at: string; rows: number; cols: number; 
   const height = Math.ceil(p.rows / step);
   const width = Math.ceil(p.cols / step);
   useEffect(() => {
-    const context = canvas.current!.getContext("2d")!;
-    const image = context.createImageData(width, height);
-    for (let y = 0; y < height; ++y) {
-      for (let x = 0; x < width; ++x) {
-        let largest = 0;
-        for (let t = y * step; t < Math.min((y + 1) * step, p.rows); ++t) {
-          for (let s = x * step; s < Math.min((x + 1) * step, p.cols); ++s) largest = Math.max(largest, p.data[p.from + t * p.cols + s]);
-        }
-        const c = magnitudeOf(largest);
-        image.data.set([c[0], c[1], c[2], 255], 4 * (y * width + x));
-      }
-    }
-    context.putImageData(image, 0, 0);
+    const draw = (most = p.most) => paint(canvas.current!, p.data, p.from, p.rows, p.cols, most);
+    draw();
+    maps.add(draw);
+    return () => void maps.delete(draw);
   }, [p.data, p.from, scheme]);
-  return <canvas ref={canvas} width={width} height={height} class={p.class} data-site={p.site} data-index={p.at} data-rows={p.total?.[0] ?? p.rows} data-cols={p.total?.[1] ?? p.cols} role="img" aria-label={`${p.site}, head ${p.at}`} />;
+  return <canvas ref={canvas} width={width} height={height} class={p.class} data-site={named(p.site)} data-index={p.at} data-rows={p.total?.[0] ?? p.rows} data-cols={p.total?.[1] ?? p.cols} role="img" aria-label={`${p.site}, head ${p.at}`} />;
 }
 
 export const magnitudeCss = (x: number) => css(magnitudeOf(x));

@@ -4,6 +4,7 @@ import { index, values, type Values } from "./data";
 import { mark } from "./parts";
 import { short } from "./format";
 import { go, site } from "./state";
+import { cellOf, showCell } from "./cells";
 import * as commands from "./commands";
 
 const MOST = 40;
@@ -40,7 +41,7 @@ export function SitesFigure() {
             <h4 class="site">{name} [{v.shape.join(", ")}]</h4>
             <table>
               <thead><tr><th class="left">largest elements</th><th>value</th></tr></thead>
-              <tbody>{largest.map((i) => <tr key={i}><th scope="row" class="site">[{at(i, v.shape).join(", ")}]</th><td><span {...mark(name, at(i, v.shape), v.data[i], "text", v.data instanceof Float32Array)}>{short(v.data[i])}</span></td></tr>)}</tbody>
+              <tbody>{largest.map((i) => <tr key={i}><th scope="row" class="site">{cellOf(name, at(i, v.shape)) ? <button type="button" class="plain site" title="how was this number made?" onClick={() => showCell(cellOf(name, at(i, v.shape)))}>[{at(i, v.shape).join(", ")}]</button> : `[${at(i, v.shape).join(", ")}]`}</th><td><span {...mark(name, at(i, v.shape), v.data[i], "text", v.data instanceof Float32Array)}>{short(v.data[i])}</span></td></tr>)}</tbody>
             </table>
           </div>
         )}

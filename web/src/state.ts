@@ -1,6 +1,6 @@
 // What all figures share: the selected position, layer and head, the enlarged map, and the link that restores them.
 import { effect, signal } from "@preact/signals";
-import { index } from "./data";
+import { has, index } from "./data";
 
 export const position = signal(index.position);
 export const layer = signal(0);
@@ -11,12 +11,25 @@ export const hovered = signal<number | null>(null);
 export const dark = signal(matchMedia("(prefers-color-scheme: dark)").matches);
 export const keysShown = signal(false);
 export const site = signal("");
+/// The value whose making is shown.
+export const cell = signal("");
+/// What the maps are sorted by: "" for layers, else a score of heads.
+export const sort = signal("");
+/// Whether the changed run is shown.
+export const after = signal(false);
+export const wide = signal(matchMedia("(min-width: 1100px)").matches);
+
+matchMedia("(min-width: 1100px)").addEventListener("change", (e) => (wide.value = e.matches));
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", (e) => (dark.value = e.matches));
 
 const clamp = (x: number, n: number) => Math.max(0, Math.min(n - 1, Math.round(x)));
 export const n_tokens = index.ids.length;
 export const n_layers = index.layers.length;
+/// The ids of the run that is shown.
+export const ids = () => (after.value && index.after ? index.after.ids : index.ids);
+/// The name of an array of the run that is shown.
+export const named = (name: string) => (after.value && has(`after:${name}`) ? `after:${name}` : name);
 export const headsOf = (l: number) => index.layers[l].heads || 1;
 
 export interface State {
@@ -26,6 +39,9 @@ export interface State {
   enlarged: boolean;
   cursor: [number, number];
   site: string;
+  cell: string;
+  sort: string;
+  after: boolean;
 }
 
 export const state = (): State => ({
@@ -35,6 +51,9 @@ export const state = (): State => ({
   enlarged: enlarged.value,
   cursor: cursor.value,
   site: site.value,
+  cell: cell.value,
+  sort: sort.value,
+  after: after.value,
 });
 
 export function go(to: Partial<State>) {
@@ -44,6 +63,9 @@ export function go(to: Partial<State>) {
   if (to.enlarged !== undefined) enlarged.value = to.enlarged;
   if (to.cursor !== undefined) cursor.value = [clamp(to.cursor[0], n_tokens), clamp(to.cursor[1], n_tokens)];
   if (to.site !== undefined) site.value = to.site;
+  if (to.cell !== undefined) cell.value = to.cell;
+  if (to.sort !== undefined) sort.value = to.sort;
+  if (to.after !== undefined) after.value = to.after && index.after !== null;
 }
 
 export function fragment(figure = ""): string {
@@ -51,6 +73,9 @@ export function fragment(figure = ""): string {
   const parts = [`p=${s.position}`, `l=${s.layer}`, `h=${s.head}`];
   if (s.enlarged) parts.push(`map=${s.cursor.join(",")}`);
   if (s.site) parts.push(`site=${encodeURIComponent(s.site)}`);
+  if (s.cell) parts.push(`cell=${encodeURIComponent(s.cell)}`);
+  if (s.sort) parts.push(`sort=${s.sort}`);
+  if (s.after) parts.push("run=after");
   if (figure) parts.push(`figure=${figure}`);
   return "#" + parts.join("&");
 }
@@ -66,6 +91,9 @@ function restore() {
     enlarged: map !== undefined,
     ...(map && map.length === 2 ? { cursor: [map[0] || 0, map[1] || 0] as [number, number] } : {}),
     site: parts.get("site") ?? "",
+    cell: parts.get("cell") ?? "",
+    sort: parts.get("sort") ?? "",
+    after: parts.get("run") === "after",
   });
   return parts.get("figure");
 }

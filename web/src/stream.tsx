@@ -2,10 +2,9 @@
 import { line } from "d3-shape";
 import { scaleLinear, scaleLog } from "d3-scale";
 import { extent } from "d3-array";
-import { index } from "./data";
 import { Figure, Num, Wide, mark, spread } from "./parts";
 import { short, token } from "./format";
-import { go, n_layers, n_tokens, position } from "./state";
+import { go, ids, n_layers, n_tokens, position } from "./state";
 import * as commands from "./commands";
 
 const W = 560, H = 240, LEFT = 48, BOTTOM = 28;
@@ -107,7 +106,7 @@ export function FinalNormFigure() {
     </Figure>
   );
 }
-const tokenAt = (t: number) => token(index.ids[t]);
+const tokenAt = (t: number) => token(ids()[t]);
 
 export function LedgerFigure() {
   return (

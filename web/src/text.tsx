@@ -2,14 +2,14 @@
 import { index } from "./data";
 import { Bar, Chip, Figure, Num, Token, Wide, mark } from "./parts";
 import { percent, quoted, short } from "./format";
-import { n_tokens, position } from "./state";
+import { ids, n_tokens, position } from "./state";
 import * as commands from "./commands";
 
 const after = (t: number) => (t === 0 ? "the first token" : `the first ${t + 1} tokens`);
 
 export function TextFigure() {
   return (
-    <Figure id="text" title="The text as tokens" command={commands.predict} sites={["tokens.logprob", "tokens.rank"]}
+    <Figure id="text" title="The text as tokens" command={commands.predict()} sites={["tokens.logprob", "tokens.rank"]}
       how="Each chip is a token; the number is how likely the model found it, given the tokens before it. Select one to follow its position in all figures."
       note="A token is a piece of text with a number, its id. A raised dot is a space. Rank 0 means that no other token was more likely.">
       {([logprob, rank]) => {
@@ -20,11 +20,11 @@ export function TextFigure() {
         }
         return {
           says: n_tokens < 2 ? <>The text is one token.</> : (
-            <>The text is {n_tokens} tokens. The model expected {quoted(index.ids[best])} most ({percent(Math.exp(logprob.data[best]))}) and {quoted(index.ids[worst])} least ({percent(Math.exp(logprob.data[worst]))}).</>
+            <>The text is {n_tokens} tokens. The model expected {quoted(ids()[best])} most ({percent(Math.exp(logprob.data[best]))}) and {quoted(ids()[worst])} least ({percent(Math.exp(logprob.data[worst]))}).</>
           ),
           draws: (
             <div class="chips">
-              {index.ids.map((id, t) => (
+              {ids().map((id, t) => (
                 <span key={t} class="labelled">
                   <Chip t={t} />
                   <span class="under">
@@ -49,7 +49,7 @@ export function PredictionsFigure() {
   const first = n_tokens <= MOST ? 0 : Math.max(0, Math.min(n_tokens - MOST, p - MOST / 2));
   const shown = Array.from({ length: Math.min(n_tokens, MOST) }, (_, i) => first + i);
   return (
-    <Figure id="predictions" title="What the model expects next" command={commands.predict} sites={["top.id", "top.prob"]} wide
+    <Figure id="predictions" title="What the model expects next" command={commands.predict()} sites={["top.id", "top.prob"]} wide
       how="Each column is the end of a prefix of the text; below it are the ten most likely next tokens, most likely first. Read left to right: the expectation changes with every token.">
       {([id, prob]) => {
         const k = id.shape[1];
