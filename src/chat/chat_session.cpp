@@ -104,7 +104,6 @@ ChatAnswer ChatSession::answer(GenerateRequest request, const std::function<void
     run(engine, answer, show);
   } catch (const Interrupted&) {
     answer.end = ChatEnd::interrupted;
-    if (!cache_->holds_all()) cache_.reset();
   } catch (...) {
     cache_.reset();
     cached_.clear();

@@ -67,7 +67,7 @@ KvCache Model::make_cache(std::int64_t capacity, DType dtype, KvMemory& memory) 
 }
 
 std::shared_ptr<KvCache> Model::make_source_cache(std::int64_t length, DType dtype, KvMemory& memory) const {
-  return std::make_shared<KvCache>(source_cache_layers(config_), length, dtype, memory);
+  return std::make_shared<KvCache>(source_cache_layers(config_), length, dtype, memory, length);  // one block
 }
 
 void Model::forward(Pass& p, const Tokens& tokens) const {
