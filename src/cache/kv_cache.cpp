@@ -2,171 +2,191 @@
 
 #include <algorithm>
 #include <cstring>
-#include <type_traits>
 
 #include "base/checked.h"
 #include "base/error.h"
 
 namespace vitrine {
-
-KvMemory& system_kv_memory() {
-  class SystemMemory : public KvMemory {
-    std::shared_ptr<std::byte> take(std::int64_t n) override { return take_memory(n); }
-  };
-  static SystemMemory memory;
-  return memory;
-}
-
 namespace {
 
-/// The layer's keys and values; null if it has none.
-const KvLayer* kv_of(const LayerState& state) {
-  const auto kv = [](const auto& layer) -> const KvLayer* {
-    if constexpr (std::is_base_of_v<KvLayer, std::decay_t<decltype(layer)>>) return &layer;
-    return nullptr;
-  };
-  return std::visit(kv, state);
-}
+constexpr std::int64_t kLine = 64;
+constexpr std::int64_t kScale = sizeof(float);
 
-/// Calls visit(layer) with a layer of keys and values.
-template <class Visit>
-void visit_kv(const LayerState& state, Visit&& visit) {
-  if (const auto* full = std::get_if<FullKv>(&state)) return visit(*full);
-  visit(std::get<RingKv>(state));
-}
+/// Forgets all blocks from number `n` on.
+void keep_first(std::vector<KvBlock>& blocks, std::size_t n) { blocks.resize(std::min(n, blocks.size())); }
 
 }  // namespace
 
-KvCache::KvCache(const std::vector<CacheLayerConfig>& layers, std::int64_t capacity, DType dtype, KvMemory& memory)
-    : capacity_(capacity), dtype_(dtype) {
+KvCache::KvCache(const std::vector<CacheLayerConfig>& layers, std::int64_t capacity, DType dtype, KvMemory& memory,
+                 std::int64_t block_length)
+    : capacity_(capacity), block_length_(std::max<std::int64_t>(1, block_length)), dtype_(dtype), memory_(&memory) {
   for (const CacheLayerConfig& config : layers) {
-    std::visit([&](const auto& layer) { add(layer, memory); }, config);
+    std::visit([&](const auto& layer) { add(layer); }, config);
   }
 }
 
-void KvCache::add(const KvLayerConfig& config, KvMemory& memory) {
-  KvLayer layer{config, std::min(capacity_, config.window.value_or(capacity_)), {}, {}};
-  layer.keys = make_store(layer, config.head_dim, memory);
-  layer.values = make_store(layer, config.value_dim.value_or(config.head_dim), memory);
-  if (layer.slots < capacity_) {
-    layers_.emplace_back(RingKv{std::move(layer)});
-  } else {
-    layers_.emplace_back(FullKv{std::move(layer)});
+void KvCache::add(const KvLayerConfig& config) {
+  const std::int64_t value_dim = config.value_dim.value_or(config.head_dim), scales = dtype_ == DType::i8 ? kScale : 0;
+  const std::int64_t rows[] = {config.n_kv_heads, std::max(capacity_, block_length_), 2,
+                               std::max(config.head_dim, value_dim), size_of(dtype_) + scales};
+  const bool is_negative = std::min({capacity_, config.head_dim, value_dim, config.window.value_or(0)}) < 0;
+  if (is_negative || !checked_product(rows)) {
+    throw OutOfCapacity("kv_cache", "no memory for a cache of {} tokens", capacity_);
   }
+  const auto same = [&](const KvGroup& group) { return group.window == config.window; };
+  auto group = std::find_if(groups_.begin(), groups_.end(), same);
+  if (group == groups_.end()) group = groups_.insert(group, {config.window});
+  KvLayer layer{static_cast<std::size_t>(group - groups_.begin()), config.n_kv_heads, {}, {}};
+  layer.keys = add_place(*group, config.n_kv_heads, config.head_dim);
+  layer.values = add_place(*group, config.n_kv_heads, value_dim);
+  layers_.emplace_back(layer);
 }
 
-void KvCache::add(const CellLayerConfig& config, KvMemory& memory) {
+void KvCache::add(const CellLayerConfig& config) {
   const std::int64_t width = config.d_hidden * (config.has_c ? 2 : 1);
   const std::int64_t sizes[] = {2, width, sizeof(float)};
-  layers_.emplace_back(CellMemory{width, take(sizes, memory)});
+  layers_.emplace_back(CellMemory{width, take(checked_product(sizes))});
 }
 
-void KvCache::add(const IdsLayerConfig& config, KvMemory&) {
-  layers_.emplace_back(RecentIds{static_cast<std::size_t>(config.n)});
+void KvCache::add(const IdsLayerConfig& config) { layers_.emplace_back(RecentIds{static_cast<std::size_t>(config.n)}); }
+
+/// Extends the blocks of a group by keys or values of one layer.
+KvPlace KvCache::add_place(KvGroup& group, std::int64_t n_kv_heads, std::int64_t width) const {
+  KvPlace place{group.block_bytes, 0, width};
+  const std::int64_t rows = n_kv_heads * block_length_;
+  place.scales = place.rows + round_up(rows * width * size_of(dtype_), kLine);
+  group.block_bytes = place.scales + (dtype_ == DType::i8 ? round_up(rows * kScale, kLine) : 0);
+  return place;
 }
 
-std::shared_ptr<std::byte> KvCache::take(std::span<const std::int64_t> sizes, KvMemory& memory) const {
-  const std::optional<std::int64_t> size = checked_product(sizes);
-  std::shared_ptr<std::byte> block = size ? memory.take(*size) : nullptr;
+std::shared_ptr<std::byte> KvCache::take(std::optional<std::int64_t> bytes) const {
+  std::shared_ptr<std::byte> block = bytes ? memory_->take(*bytes) : nullptr;
   if (!block) throw OutOfCapacity("kv_cache", "no memory for a cache of {} tokens", capacity_);
   return block;
 }
 
-KvStore KvCache::make_store(const KvLayer& layer, std::int64_t width, KvMemory& memory) const {
-  const std::int64_t rows[] = {layer.config.n_kv_heads, layer.slots, width, size_of(dtype_)};
-  KvStore store{width, take(rows, memory), {}};
-  const std::int64_t scales[] = {layer.config.n_kv_heads, layer.slots, sizeof(float)};
-  if (dtype_ == DType::i8) store.scales = take(scales, memory);
-  return store;
-}
+/// Of one token and head.
+std::int64_t KvCache::row_bytes(const KvPlace& place) const { return place.width * size_of(dtype_); }
 
 std::int64_t KvCache::bytes() const {
-  const std::int64_t scale_bytes = dtype_ == DType::i8 ? 4 : 0;
   std::int64_t total = 0;
   for (const LayerState& state : layers_) {
     if (const auto* cell = std::get_if<CellMemory>(&state)) total += 2 * cell->width * 4;
     if (const auto* ids = std::get_if<RecentIds>(&state)) total += 2 * static_cast<std::int64_t>(ids->n) * 4;
-    const KvLayer* const layer = kv_of(state);
+    const auto* const layer = std::get_if<KvLayer>(&state);
     if (layer == nullptr) continue;
-    const std::int64_t row_bytes = (layer->keys.width + layer->values.width) * size_of(dtype_) + 2 * scale_bytes;
-    total += layer->config.n_kv_heads * layer->slots * row_bytes;
+    const std::int64_t scales = dtype_ == DType::i8 ? 2 * kScale : 0;
+    const std::int64_t both = row_bytes(layer->keys) + row_bytes(layer->values) + scales;
+    const std::int64_t kept = std::min(capacity_, groups_[layer->group].window.value_or(capacity_));
+    total += layer->n_kv_heads * kept * both;
   }
   return total;
 }
 
-KvRows KvCache::slot_range(const KvLayer& layer, const KvStore& store, std::int64_t kv_head, std::int64_t first,
-                           std::int64_t count) const {
-  const std::int64_t row = kv_head * layer.slots + first;
-  return {{store.rows.get() + row * store.width * size_of(dtype_), dtype_, count, store.width, store.width, 1},
-          store.scales ? reinterpret_cast<const float*>(store.scales.get()) + row : nullptr,
-          1};
+/// The number of blocks that hold `length` tokens.
+std::size_t KvCache::n_blocks(std::int64_t length) const {
+  return static_cast<std::size_t>((length + block_length_ - 1) / block_length_);
+}
+
+KvPlace KvCache::place_of(const KvPlace& place, std::int64_t kv_head) const {
+  const std::int64_t first = kv_head * block_length_;
+  return {place.rows + first * row_bytes(place), place.scales + first * kScale, place.width};
 }
 
 KvSpans KvCache::past(int layer_index, std::int64_t kv_head) const {
-  KvSpans spans;
-  const auto add_spans = [&](const auto& layer) {
-    const std::int64_t held = std::min(length_, layer.slots);
-    for (std::int64_t position = length_ - held; position < length_;) {
-      const std::int64_t slot = layer.slot(position);
-      const std::int64_t count = std::min(length_ - position, layer.slots - slot);
-      spans.push({position, slot_range(layer, layer.keys, kv_head, slot, count),
-                  slot_range(layer, layer.values, kv_head, slot, count)});
-      position += count;
-    }
-  };
-  visit_kv(layers_[static_cast<std::size_t>(layer_index)], add_spans);
-  return spans;
+  const KvLayer& layer = std::get<KvLayer>(layers_[static_cast<std::size_t>(layer_index)]);
+  const KvGroup& group = groups_[layer.group];
+  const KvPlace keys = place_of(layer.keys, kv_head), values = place_of(layer.values, kv_head);
+  const KvBlocks blocks{group.blocks.data(), block_length_, dtype_, keys, values};
+  return {blocks, group.first_kept(length_), length_};
 }
 
-void KvCache::put(const KvLayer& layer, const KvStore& store, const KvBatch& batch, std::int64_t token,
-                  std::int64_t slot) const {
-  const std::int64_t row_bytes = store.width * size_of(dtype_);
-  for (std::int64_t head = 0; head < layer.config.n_kv_heads; ++head) {
-    const std::int64_t to = head * layer.slots + slot;
-    const std::int64_t from = token * layer.config.n_kv_heads + head;
-    std::memcpy(store.rows.get() + to * row_bytes, batch.rows + from * row_bytes, static_cast<std::size_t>(row_bytes));
-    if (store.scales) std::memcpy(store.scales.get() + to * 4, batch.scales + from, sizeof(float));
+/// Copies the first `count` slots of all layers of a group.
+void KvCache::copy_slots(const KvBlock& from, const KvBlock& to, std::size_t group, std::int64_t count) const {
+  for (const LayerState& state : layers_) {
+    const auto* const layer = std::get_if<KvLayer>(&state);
+    if (layer == nullptr || layer->group != group) continue;
+    for (std::int64_t head = 0; head < layer->n_kv_heads; ++head) {
+      for (const KvPlace& own : {place_of(layer->keys, head), place_of(layer->values, head)}) {
+        std::memcpy(to.get() + own.rows, from.get() + own.rows, static_cast<std::size_t>(count * row_bytes(own)));
+        if (dtype_ != DType::i8) continue;
+        std::memcpy(to.get() + own.scales, from.get() + own.scales, static_cast<std::size_t>(count * kScale));
+      }
+    }
+  }
+}
+
+/// Frees the blocks of a group that lie before the window, and takes those that the tokens before `end` need.
+void KvCache::reserve(std::size_t number, std::int64_t end) {
+  KvGroup& group = groups_[number];
+  const auto first = static_cast<std::size_t>(group.first_kept(length_) / block_length_);
+  for (std::size_t i = std::min(first, group.blocks.size()); i > 0 && group.blocks[i - 1]; --i)
+    group.blocks[i - 1] = {};
+  const std::int64_t in_last = length_ % block_length_;
+  const auto last = static_cast<std::size_t>(length_ / block_length_);
+  if (in_last > 0 && end > length_ && last < group.blocks.size() && group.blocks[last].use_count() > 1) {
+    KvBlock own = take(group.block_bytes);
+    copy_slots(group.blocks[last], own, number, in_last);
+    group.blocks[last] = std::move(own);
+  }
+  while (group.blocks.size() < n_blocks(end)) group.blocks.push_back(take(group.block_bytes));
+}
+
+void KvCache::reserve(std::int64_t count) {
+  if (count > capacity_ - length_) {
+    throw OutOfCapacity("kv_cache", "the cache has space for {} more tokens, got {}", capacity_ - length_, count);
+  }
+  try {
+    for (std::size_t i = 0; i < groups_.size(); ++i) reserve(i, length_ + count);
+  } catch (...) {
+    drop_reserved();
+    throw;
+  }
+}
+
+std::int64_t KvCache::missing_bytes(std::int64_t count) const {
+  std::int64_t total = 0;
+  for (const KvGroup& group : groups_) {
+    const auto n = static_cast<std::int64_t>(n_blocks(length_ + count)) - std::ssize(group.blocks);
+    total += std::max<std::int64_t>(0, n + 1) * group.block_bytes;  // one may be a copy
+  }
+  return total;
+}
+
+void KvCache::drop_reserved() {
+  for (KvGroup& group : groups_) keep_first(group.blocks, n_blocks(length_));
+}
+
+/// Copies the row of a token, for all heads, to a slot of a block.
+void KvCache::put(std::byte* block, const KvPlace& place, std::int64_t slot, const KvBatch& batch, std::int64_t n_heads,
+                  std::int64_t token) const {
+  const std::int64_t bytes = row_bytes(place);
+  for (std::int64_t head = 0; head < n_heads; ++head) {
+    const std::int64_t from = token * n_heads + head, to = head * block_length_ + slot;
+    std::memcpy(block + place.rows + to * bytes, batch.rows + from * bytes, static_cast<std::size_t>(bytes));
+    if (dtype_ == DType::i8) std::memcpy(block + place.scales + to * kScale, batch.scales + from, kScale);
   }
 }
 
 void KvCache::append(int layer_index, const KvBatch& keys, const KvBatch& values, std::int64_t count) {
-  if (count > capacity_ - length_) {
-    throw OutOfCapacity("kv_cache", "the cache has space for {} more tokens, got {}", capacity_ - length_, count);
+  reserve(count);
+  const KvLayer& layer = std::get<KvLayer>(layers_[static_cast<std::size_t>(layer_index)]);
+  const KvGroup& group = groups_[layer.group];
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t slot = (length_ + i) % block_length_;
+    std::byte* const block = group.blocks[static_cast<std::size_t>((length_ + i) / block_length_)].get();
+    put(block, layer.keys, slot, keys, layer.n_kv_heads, i);
+    put(block, layer.values, slot, values, layer.n_kv_heads, i);
   }
-  const auto store = [&](const auto& layer) {
-    // Skips tokens that later tokens of this batch would overwrite.
-    for (std::int64_t i = std::max<std::int64_t>(0, count - layer.slots); i < count; ++i) {
-      put(layer, layer.keys, keys, i, layer.slot(length_ + i));
-      put(layer, layer.values, values, i, layer.slot(length_ + i));
-    }
-  };
-  visit_kv(layers_[static_cast<std::size_t>(layer_index)], store);
-}
-
-/// Copies the first `count` slots of every head.
-void KvCache::copy_rows(const KvLayer& layer, const KvStore& from, const KvStore& to, std::int64_t count) const {
-  const std::int64_t row_bytes = from.width * size_of(dtype_);
-  for (std::int64_t head = 0; head < layer.config.n_kv_heads; ++head) {
-    const std::int64_t first = head * layer.slots;
-    std::memcpy(to.rows.get() + first * row_bytes, from.rows.get() + first * row_bytes,
-                static_cast<std::size_t>(count * row_bytes));
-    if (!from.scales) continue;
-    std::memcpy(to.scales.get() + first * 4, from.scales.get() + first * 4, static_cast<std::size_t>(count * 4));
-  }
-}
-
-void KvCache::copy(const KvLayer& from, const KvLayer& to, std::int64_t length) const {
-  const std::int64_t count = std::min(length, from.slots);
-  copy_rows(from, from.keys, to.keys, count);
-  copy_rows(from, from.values, to.values, count);
 }
 
 void KvCache::copy_from(const KvCache& other) {
-  if (other.capacity_ != capacity_ || other.dtype_ != dtype_ || other.layers_.size() != layers_.size()) {
+  if (other.capacity_ != capacity_ || other.dtype_ != dtype_ || other.layers_.size() != layers_.size() ||
+      other.block_length_ != block_length_) {
     throw InternalError("kv_cache", "expected a cache of {} tokens in {} layers to copy", capacity_, layers_.size());
   }
+  groups_ = other.groups_;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    if (const KvLayer* const from = kv_of(other.layers_[i])) copy(*from, *kv_of(layers_[i]), other.length_);
     if (const auto* from = std::get_if<CellMemory>(&other.layers_[i])) {
       const CellMemory& to = std::get<CellMemory>(layers_[i]);
       std::copy_n(from->row(from->current), from->width, to.row(to.current));
@@ -175,6 +195,7 @@ void KvCache::copy_from(const KvCache& other) {
   }
   length_ = other.length_;
   source_ = other.source_;
+  drop_reserved();
 }
 
 const float* KvCache::cell(int layer) const {
@@ -198,6 +219,7 @@ void KvCache::append_ids(std::span<const std::int32_t> ids) {
 }
 
 void KvCache::advance(std::int64_t count) {
+  reserve(count);  // without effect, except in a dry run, which appends nothing
   length_ += count;
   for (LayerState& state : layers_) {
     if (auto* cell = std::get_if<CellMemory>(&state)) cell->current = 1 - cell->current;
@@ -205,9 +227,21 @@ void KvCache::advance(std::int64_t count) {
   }
 }
 
-bool KvCache::holds_all() const {
+bool KvCache::is_in_blocks() const {
   return std::all_of(layers_.begin(), layers_.end(),
-                     [](const LayerState& state) { return std::holds_alternative<FullKv>(state); });
+                     [](const LayerState& state) { return std::holds_alternative<KvLayer>(state); });
+}
+
+bool KvCache::holds_all() const {
+  const auto keeps_all = [&](const KvGroup& group) { return group.window.value_or(capacity_) >= capacity_; };
+  return is_in_blocks() && std::all_of(groups_.begin(), groups_.end(), keeps_all);
+}
+
+/// Whether the group has the blocks that a sequence of `length` tokens reads.
+bool KvCache::holds(const KvGroup& group, std::int64_t length) const {
+  const auto first = group.blocks.begin() + group.first_kept(length) / block_length_;
+  const auto end = group.blocks.begin() + static_cast<std::ptrdiff_t>(n_blocks(length));
+  return std::all_of(first, end, [](const KvBlock& block) { return block != nullptr; });
 }
 
 bool KvCache::truncate(std::int64_t length) {
@@ -215,13 +249,20 @@ bool KvCache::truncate(std::int64_t length) {
     throw InternalError("kv_cache", "expected a length from 0 to {}, got {}", length_, length);
   }
   if (length == length_) return true;
-  const auto holds_every_token = [&](const LayerState& state) {
-    const KvLayer* const layer = kv_of(state);
-    return layer != nullptr && length_ <= layer->slots;
-  };
-  if (!std::all_of(layers_.begin(), layers_.end(), holds_every_token)) return false;
+  const auto has_blocks = [&](const KvGroup& group) { return holds(group, length); };
+  if (!is_in_blocks() || !std::all_of(groups_.begin(), groups_.end(), has_blocks)) return false;
   length_ = length;
+  drop_reserved();
   return true;
+}
+
+void KvCache::share(std::int64_t length, std::vector<std::vector<KvBlock>> blocks) {
+  if (!is_in_blocks() || length > capacity_ || blocks.size() != groups_.size()) {
+    throw InternalError("kv_cache", "expected blocks of {} groups for at most {} tokens, got {} for {}", groups_.size(),
+                        capacity_, blocks.size(), length);
+  }
+  for (std::size_t i = 0; i < groups_.size(); ++i) groups_[i].blocks = std::move(blocks[i]);
+  length_ = length;
 }
 
 }  // namespace vitrine

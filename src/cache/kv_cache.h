@@ -1,15 +1,18 @@
 // The cache of a sequence: what the layers keep of its earlier tokens. Attention keeps keys and values, a recurrent
 // layer its state, a model of the last few tokens their ids.
 //
-//   full layer   slot = position                     all positions
-//   ring layer   slot = position mod slots           the last `window` positions; older ones are overwritten
+//   positions        0      64     128    192    256
+//   full layers      [ 0    ][ 1    ][ 2    ][ 3 ..  ]     blocks of keys and values of all these layers
+//   window layers      -       -     [ 2    ][ 3 ..  ]     the blocks that lie before the window are freed
+//
+// Blocks are taken when tokens arrive, and are reference-counted: caches of sequences that begin with the same tokens
+// share them. A cache copies a block that others share before it writes to it.
 //
 // Attention reads the keys and values of earlier tokens from the cache and those of the pass directly; the latter are
-// appended afterwards. A chunk may therefore be longer than a ring buffer, and prefill, chunks and decode read the same
-// numbers.
+// appended afterwards. So prefill, chunks and decode read the same numbers, and a pass that fails changes no token of
+// the cache.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,7 +23,7 @@
 #include <vector>
 
 #include "cache/kv_memory.h"
-#include "tensor/matrix_view.h"
+#include "cache/kv_spans.h"
 
 namespace vitrine {
 
@@ -44,72 +47,21 @@ struct IdsLayerConfig {
 
 using CacheLayerConfig = std::variant<KvLayerConfig, CellLayerConfig, IdsLayerConfig>;
 
-/// Rows of keys or of values of one K/V head, `[rows, head_dim]`. The values of an i8 row r are its integers times
-/// scales[r · scale_stride]. Other types have no scales.
-struct KvRows {
-  MatrixView view;
-  const float* scales = nullptr;
-  std::int64_t scale_stride = 1;
+/// The layers that have the same window, or none. Their keys and values are in the same blocks.
+struct KvGroup {
+  std::optional<std::int64_t> window;
+  std::int64_t block_bytes = 0;
+  std::vector<KvBlock> blocks{};  ///< Block i holds positions from i · block_length on; null: freed.
 
-  KvRows range(std::int64_t first, std::int64_t count) const {
-    return {view.row_range(first, count), scales != nullptr ? scales + first * scale_stride : nullptr, scale_stride};
-  }
+  /// The first position that is kept of `length`.
+  std::int64_t first_kept(std::int64_t length) const { return window && length > *window ? length - *window : 0; }
 };
 
-/// Keys and values of consecutive positions for one K/V head.
-struct KvSpan {
-  std::int64_t first_position = 0;
-  KvRows keys;
-  KvRows values;
-
-  std::int64_t end_position() const { return first_position + keys.view.rows; }
-};
-
-/// The rows of all K/V heads of a pass: `[T, n_kv_heads, head_dim]`, with a scale per row and head if i8.
-struct KvBatch {
-  const std::byte* rows = nullptr;
-  const float* scales = nullptr;  ///< `[T, n_kv_heads]`, for i8
-  std::int64_t n_heads = 0;
-  std::int64_t width = 0;  ///< head_dim, or that of values.
-};
-
-/// At most three spans, in ascending order of positions: two of a ring buffer that wraps around, and one of the pass.
-class KvSpans {
- public:
-  void push(const KvSpan& span) {
-    if (span.keys.view.rows > 0) spans_[static_cast<std::size_t>(size_++)] = span;
-  }
-  const KvSpan* begin() const { return spans_.data(); }
-  const KvSpan* end() const { return spans_.data() + size_; }
-  /// The lowest position. There must be a span.
-  std::int64_t first_position() const { return spans_[0].first_position; }
-
- private:
-  std::array<KvSpan, 3> spans_;
-  int size_ = 0;
-};
-
-/// Keys or values of one layer: `[n_kv_heads, slots, width]`, and for i8 scales `[n_kv_heads, slots]`.
-struct KvStore {
-  std::int64_t width = 0;
-  std::shared_ptr<std::byte> rows, scales;
-};
-
-/// The members that all kinds of K/V layers have.
+/// Keys and values of a layer: `[n_kv_heads, block_length, width]` in each block of its group.
 struct KvLayer {
-  KvLayerConfig config;
-  std::int64_t slots = 0;
-  KvStore keys, values;
-};
-
-/// Holds all positions.
-struct FullKv : KvLayer {
-  std::int64_t slot(std::int64_t position) const { return position; }
-};
-
-/// Holds the last `slots` positions.
-struct RingKv : KvLayer {
-  std::int64_t slot(std::int64_t position) const { return position % slots; }
+  std::size_t group = 0;
+  std::int64_t n_kv_heads = 0;
+  KvPlace keys, values;  ///< Of the first head.
 };
 
 /// The state of a recurrent layer, and that after the tokens of the pass: `[2, width]`.
@@ -128,30 +80,41 @@ struct RecentIds {
 };
 
 /// The state of a layer between passes.
-using LayerState = std::variant<FullKv, RingKv, CellMemory, RecentIds>;
+using LayerState = std::variant<KvLayer, CellMemory, RecentIds>;
 
 /// One sequence's cache: a state for each layer, and, in a model with an encoder, the cache of its source, whose layers
 /// hold the keys and values of cross-attention. Dense layers have no state.
 class KvCache {
  public:
-  /// `capacity`: the maximum length of the sequence. Memory is allocated at once, but the system commits it only when
-  /// tokens are written. Throws OutOfCapacity if the allocation fails.
+  /// `capacity`: the maximum length of the sequence. `block_length`: the number of positions in a block. Throws
+  /// OutOfCapacity if the bytes of a full cache do not fit in 63 bits.
+  KvCache(const std::vector<CacheLayerConfig>& layers, std::int64_t capacity, DType dtype, KvMemory& memory,
+          std::int64_t block_length);
   KvCache(const std::vector<CacheLayerConfig>& layers, std::int64_t capacity, DType dtype,
-          KvMemory& memory = system_kv_memory());
+          KvMemory& memory = system_kv_memory())
+      : KvCache(layers, capacity, dtype, memory, memory.block_length()) {}
 
   std::int64_t length() const { return length_; }  ///< In tokens.
   std::int64_t capacity() const { return capacity_; }
+  std::int64_t block_length() const { return block_length_; }
   DType dtype() const { return dtype_; }
-  std::int64_t bytes() const;  ///< Of all states, whether written or not, without those of the source.
+  /// Of the states of a full cache, without those of the source and without the parts of blocks that no token uses.
+  std::int64_t bytes() const;
   /// The cache of the source; null without one. Sequences may share it. It is complete after the pass that reads the
   /// source, and does not change after that.
   KvCache* source() const { return source_.get(); }
   void set_source(std::shared_ptr<KvCache> source) { source_ = std::move(source); }
 
-  /// The positions before length() that layer `layer` still holds, for one K/V head.
+  /// The positions before length() that layer `layer` keeps, for one K/V head.
   KvSpans past(int layer, std::int64_t kv_head) const;
+  /// Takes memory for `count` tokens from position length() on. append() does so, too; a caller that does it before
+  /// the pass learns of missing memory before anything is computed. Throws OutOfCapacity, and takes nothing, if the
+  /// memory or capacity() does not suffice.
+  void reserve(std::int64_t count);
+  /// The bytes that reserve(count) takes at most.
+  std::int64_t missing_bytes(std::int64_t count) const;
   /// Stores the keys and values, of type dtype(), of `count` tokens from position length() on. Does not change
-  /// length(): call advance() after appending to all layers.
+  /// length(): call advance() after appending to all layers. Throws as reserve() does.
   void append(int layer, const KvBatch& keys, const KvBatch& values, std::int64_t count);
   /// The state of a recurrent layer after length() tokens, h and then c, and memory for that after the tokens of this
   /// pass, which advance() makes the current one.
@@ -162,32 +125,43 @@ class KvCache {
   /// Keeps the ids of this pass. They are recent_ids() after advance().
   void append_ids(std::span<const std::int32_t> ids);
   void advance(std::int64_t count);
-  /// Whether every layer holds all positions, so that truncate() can return to any length, also after a pass that
-  /// failed. Other layers overwrite old tokens while a pass runs.
+  /// Whether every layer keeps all positions, so that truncate() can return to any length.
   bool holds_all() const;
   /// Forgets the tokens from `length` on, at most length(). Returns false, and changes nothing, if a layer no longer
-  /// has the state after `length` tokens: a recurrent layer, or a ring buffer that has wrapped around.
+  /// has the state after `length` tokens: a recurrent layer, or a window layer whose blocks have been freed.
   bool truncate(std::int64_t length);
-  /// Takes over the tokens of another cache of the same layers, capacity and type, and shares its source.
+  /// Takes over the tokens of another cache of the same layers, capacity and type, and shares its blocks and source.
   void copy_from(const KvCache& other);
+  /// Whether all that the cache keeps of its tokens is in blocks: no layer is recurrent or keeps ids.
+  bool is_in_blocks() const;
+  std::span<const KvGroup> groups() const { return groups_; }
+  /// Replaces the tokens by `length` others. `blocks`: those of each group, from position 0 on, of a cache with the
+  /// same layers, type and block length; null before the positions that the group keeps.
+  void share(std::int64_t length, std::vector<std::vector<KvBlock>> blocks);
 
  private:
-  KvStore make_store(const KvLayer& layer, std::int64_t width, KvMemory& memory) const;
-  void add(const KvLayerConfig& config, KvMemory& memory);
-  void add(const CellLayerConfig& config, KvMemory& memory);
-  void add(const IdsLayerConfig& config, KvMemory& memory);
-  std::shared_ptr<std::byte> take(std::span<const std::int64_t> sizes, KvMemory& memory) const;
-  void copy(const KvLayer& from, const KvLayer& to, std::int64_t length) const;
-  void copy_rows(const KvLayer& layer, const KvStore& from, const KvStore& to, std::int64_t count) const;
-  KvRows slot_range(const KvLayer& layer, const KvStore& store, std::int64_t kv_head, std::int64_t first,
-                    std::int64_t count) const;
-  void put(const KvLayer& layer, const KvStore& store, const KvBatch& batch, std::int64_t token,
-           std::int64_t slot) const;
+  void add(const KvLayerConfig& config);
+  void add(const CellLayerConfig& config);
+  void add(const IdsLayerConfig& config);
+  KvPlace add_place(KvGroup& group, std::int64_t n_kv_heads, std::int64_t width) const;
+  std::shared_ptr<std::byte> take(std::optional<std::int64_t> bytes) const;
+  std::int64_t row_bytes(const KvPlace& place) const;
+  KvPlace place_of(const KvPlace& place, std::int64_t kv_head) const;
+  void put(std::byte* block, const KvPlace& place, std::int64_t slot, const KvBatch& batch, std::int64_t n_heads,
+           std::int64_t token) const;
+  void copy_slots(const KvBlock& from, const KvBlock& to, std::size_t group, std::int64_t count) const;
+  void reserve(std::size_t group, std::int64_t end);
+  void drop_reserved();
+  bool holds(const KvGroup& group, std::int64_t length) const;
+  std::size_t n_blocks(std::int64_t length) const;
 
   std::vector<LayerState> layers_;
+  std::vector<KvGroup> groups_;
   std::int64_t capacity_;
+  std::int64_t block_length_;
   std::int64_t length_ = 0;
   DType dtype_;
+  KvMemory* memory_;
   std::shared_ptr<KvCache> source_;
 };
 

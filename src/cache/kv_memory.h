@@ -1,20 +1,29 @@
 // Allocation of the memory of KV caches.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 
 #include "tensor/memory.h"
 
 namespace vitrine {
 
-/// An allocator. Blocks are reference-counted, so that an implementation may share them between caches.
+/// An allocator. Memory is reference-counted, because caches share it.
 class KvMemory {
  public:
+  /// Attention multiplies the queries with a block at a time: shorter blocks would slow it down.
+  static constexpr std::int64_t kBlockLength = 64;
+
   virtual ~KvMemory() = default;
   /// `n` uninitialized bytes, aligned to 64; null if there is not enough memory.
   virtual std::shared_ptr<std::byte> take(std::int64_t n) = 0;
+  /// The number of bytes that take() can still return, if there is a limit.
+  virtual std::int64_t free_bytes() const { return std::numeric_limits<std::int64_t>::max(); }
+  /// The number of positions in a block of keys and values.
+  virtual std::int64_t block_length() const { return kBlockLength; }
 };
 
 /// The system's allocator, without a limit.
@@ -27,6 +36,24 @@ class CountedKvMemory : public KvMemory {
 
  private:
   CountedMemory counted_;
+};
+
+/// The system's allocator with a limit, which all caches of a server share. Memory is counted until the last of its
+/// owners releases it, which may be after the pool's end.
+class KvPool : public KvMemory {
+ public:
+  explicit KvPool(std::int64_t capacity_bytes, std::int64_t block_length = kBlockLength)
+      : capacity_(capacity_bytes), block_length_(block_length), used_(std::make_shared<std::atomic<std::int64_t>>(0)) {}
+
+  std::shared_ptr<std::byte> take(std::int64_t n) override;
+  std::int64_t block_length() const override { return block_length_; }
+  std::int64_t capacity_bytes() const { return capacity_; }
+  std::int64_t used_bytes() const { return *used_; }
+  std::int64_t free_bytes() const override { return capacity_ - *used_; }
+
+ private:
+  std::int64_t capacity_, block_length_;
+  std::shared_ptr<std::atomic<std::int64_t>> used_;
 };
 
 }  // namespace vitrine

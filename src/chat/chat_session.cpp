@@ -58,22 +58,6 @@ ChatPrompt ChatSession::prompt(const ChatHistory& conversation, bool drops_oldes
                  max_seq_len());
 }
 
-/// The greatest capacity whose RoPE frequencies, in all blocks, are those of a sequence with the planned length.
-std::int64_t capacity_for(const ModelConfig& c, std::int64_t planned) {
-  std::int64_t capacity = c.max_seq_len;
-  for (const BlockConfig& block : c.blocks) {
-    const auto* const attention = std::get_if<AttentionConfig>(&block.mixer);
-    if (attention == nullptr || !attention->rope) continue;
-    const RopeScaling& scaling = attention->rope->scaling;
-    if (const auto* const long_rope = std::get_if<LongRopeScaling>(&scaling)) {
-      if (planned <= long_rope->original_max_seq_len) capacity = std::min(capacity, long_rope->original_max_seq_len);
-    } else if (const auto* const dynamic = std::get_if<DynamicNtkScaling>(&scaling)) {
-      capacity = std::min(capacity, std::max(planned, dynamic->original_max_seq_len));
-    }
-  }
-  return capacity;
-}
-
 /// Keeps the longest common prefix of the cache and the prompt, or begins a new cache. The answer has the bits of a
 /// sequence that is planned for this request alone.
 void ChatSession::prepare_cache(const GenerateRequest& request) {
@@ -83,7 +67,7 @@ void ChatSession::prepare_cache(const GenerateRequest& request) {
   const auto common = std::min<std::int64_t>(first_other - prompt.begin(), std::ssize(prompt) - 1);
   const std::int64_t planned = std::ssize(prompt) + std::min(max_seq_len() - std::ssize(prompt),
                                                              std::max<std::int64_t>(0, request.max_tokens - 1));
-  const std::int64_t capacity = capacity_for(context_.model->config(), planned);
+  const std::int64_t capacity = longest_planned_length(context_.model->config(), planned);
   if (cache_ == nullptr || cache_->capacity() != capacity || !cache_->truncate(common)) {
     cache_ = std::make_shared<KvCache>(context_.make_cache(capacity));
   }
@@ -104,7 +88,6 @@ ChatAnswer ChatSession::answer(GenerateRequest request, const std::function<void
     run(engine, answer, show);
   } catch (const Interrupted&) {
     answer.end = ChatEnd::interrupted;
-    if (!cache_->holds_all()) cache_.reset();
   } catch (...) {
     cache_.reset();
     cached_.clear();

@@ -9,6 +9,8 @@
 
 namespace vitrine {
 
+class PrefixCache;
+
 /// All pointers are borrowed. `tokenizer`, `interrupt` and `taps` may be null.
 struct GenerateContext {
   const Model* model = nullptr;
@@ -20,7 +22,8 @@ struct GenerateContext {
   Taps* taps = nullptr;  ///< They see every pass, with the rows of all its sequences.
   KvMemory* kv_memory = &system_kv_memory();
   Compute compute = Compute::automatic;
-  AppliedAdapters adapters{};  ///< Of all sequences.
+  AppliedAdapters adapters{};       ///< Of all sequences.
+  PrefixCache* prefixes = nullptr;  ///< If not null, sequences of an engine share common prefixes.
 
   /// Runs a pass, in which all segments have these adapters.
   void forward(Pass& pass, const Tokens& tokens) const {
@@ -33,8 +36,8 @@ struct GenerateContext {
     }
   }
   /// A cache for a sequence of at most `capacity` tokens, and for a source of `n_source` tokens, if there is one.
-  KvCache make_cache(std::int64_t capacity, std::size_t n_source = 0) const {
-    KvCache cache = model->make_cache(capacity, kv_dtype, *kv_memory);
+  KvCache make_cache(std::int64_t capacity, std::size_t n_source = 0, KvReach reach = KvReach::windows) const {
+    KvCache cache = model->make_cache(capacity, kv_dtype, *kv_memory, reach);
     if (n_source > 0) {
       cache.set_source(model->make_source_cache(static_cast<std::int64_t>(n_source), kv_dtype, *kv_memory));
     }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "generate/sequence.h"
+#include "generate/engine_feed.h"
 
 namespace vitrine {
 
@@ -16,7 +16,12 @@ std::uint64_t Engine::add(GenerateRequest request) {
   return next_id_++;
 }
 
-void Engine::cancel(std::uint64_t id) { sequences_.erase(id); }
+void Engine::cancel(std::uint64_t id) {
+  const auto at = sequences_.find(id);
+  if (at == sequences_.end()) return;
+  at->second->keep_prefix(true);
+  sequences_.erase(at);
+}
 
 void Engine::pause(std::uint64_t id, bool paused) {
   if (const auto at = sequences_.find(id); at != sequences_.end()) at->second->paused = paused;
@@ -29,28 +34,12 @@ bool Engine::has_work() const {
 std::int64_t Engine::n_decoding() const {
   return std::count_if(sequences_.begin(), sequences_.end(), [](const auto& entry) {
     const Sequence& s = *entry.second;
-    return !s.paused && !s.has_ended() && s.has_read_prompt();
+    return !s.paused && !s.has_ended() && !s.is_reading();
   });
 }
 
-/// What a pass reads, and whom its segments and its rows of logits belong to.
-struct Engine::Feed {
-  struct Reader {
-    Sequence* sequence;
-    std::size_t branch;
-    std::int64_t position = -1;  // of a row of the prompt that is not its last; else a token is chosen from the logits
-  };
-
-  std::vector<std::int32_t> ids, sources;
-  std::vector<Reader> fed;    // one for each segment
-  std::vector<Reader> drawn;  // one for each row with logits
-
-  std::int64_t n_rows() const { return static_cast<std::int64_t>(ids.size() + sources.size()); }
-  void add(Sequence& sequence, std::size_t branch, std::int64_t most, Pass& pass);
-};
-
 /// Adds the next tokens of a branch, at most `most`, and its source before the first of them.
-void Engine::Feed::add(Sequence& sequence, std::size_t branch, std::int64_t most, Pass& pass) {
+void EngineFeed::add(Sequence& sequence, std::size_t branch, std::int64_t most, Pass& pass) {
   Branch& b = sequence.branches()[branch];
   const auto pending = Sequence::pending(b, most);
   const auto first_row = static_cast<std::int64_t>(ids.size());
@@ -63,45 +52,49 @@ void Engine::Feed::add(Sequence& sequence, std::size_t branch, std::int64_t most
     sources.insert(sources.end(), source.begin(), source.end());
   }
   ids.insert(ids.end(), pending.begin(), pending.end());
+  sequence.has_begun = true;
   fed.push_back({&sequence, branch});
-  if (sequence.scores_prompt()) {
-    const auto last = static_cast<std::int64_t>(b.ids.size()) - 1;
-    for (std::int64_t i = 0; i < std::ssize(pending) && b.cache->length() + i < last; ++i) {
-      drawn.push_back({&sequence, branch, b.cache->length() + i});
-      pass.logits.chosen.push_back(first_row + i);
-    }
+  taps.push_back(sequence.taps());
+  add_rows(sequence, branch, pass);
+}
+
+/// Adds the rows of the last segment that its sequence receives.
+void EngineFeed::add_rows(Sequence& sequence, std::size_t branch, Pass& pass) {
+  const Segment& s = pass.segments.back();
+  const std::int64_t end = s.position + s.length, first = std::max(s.position, sequence.first_row());
+  const auto last = std::ssize(sequence.branches()[branch].ids) - 1;
+  const auto row_of = [&](std::int64_t position) { return s.first_row + position - s.position; };
+  if (sequence.receives_hidden()) {
+    if (first >= end) return;
+    if (!pass.hidden_rows) pass.hidden_rows.emplace();
+    for (std::int64_t i = first; i < end; ++i) pass.hidden_rows->push_back(row_of(i));
+    hidden.push_back({&sequence, pass.segments.size() - 1, first, end - first});
+    return;
   }
-  if (!Sequence::draws_after(b, pending.size())) return;
+  for (std::int64_t i = first; i < std::min(end, last); ++i) {
+    drawn.push_back({&sequence, branch, i});
+    pass.logits.chosen.push_back(row_of(i));
+  }
+  if (end <= last) return;
   drawn.push_back({&sequence, branch});
-  pass.logits.chosen.push_back(static_cast<std::int64_t>(ids.size()) - 1);
+  pass.logits.chosen.push_back(row_of(last));
 }
 
 EngineStep Engine::step(std::int64_t budget) {
   Pass pass = context_.make_pass(arena_);
   pass.logits.rows = LogitRequest::Rows::chosen;
-  Feed feed;
-  for (const auto& [id, s] : sequences_) {
-    if (s->paused || s->has_ended() || !s->has_read_prompt()) continue;
-    for (std::size_t branch = 0; branch < s->branches().size(); ++branch) feed.add(*s, branch, 1, pass);
-  }
+  EngineFeed feed;
+  feed_decoding(feed, pass);
   EngineStep step;
   step.decoded_tokens = feed.n_rows();
-  // Each step begins with the prompt after the one that the last step read in part.
-  auto at = sequences_.upper_bound(last_read_);
-  for (std::size_t i = 0; i < sequences_.size(); ++i, ++at) {
-    if (at == sequences_.end()) at = sequences_.begin();
-    Sequence& s = *at->second;
-    if (s.paused || s.has_ended() || s.has_read_prompt()) continue;
-    if (feed.n_rows() > 0 && feed.n_rows() >= budget) break;
-    feed.add(s, 0, std::clamp<std::int64_t>(budget - feed.n_rows(), 1, kPrefillChunk), pass);
-    last_read_ = at->first;
-  }
+  feed_reading(feed, pass, budget);
   step.prompt_tokens = feed.n_rows() - step.decoded_tokens;
   if (!feed.fed.empty()) forward(feed, pass);
 
-  for (at = sequences_.begin(); at != sequences_.end();) {
+  for (auto at = sequences_.begin(); at != sequences_.end();) {
     Sequence& s = *at->second;
     const bool has_ended = s.has_ended();
+    if (s.report.result) s.keep_prefix(true);
     if (has_ended || s.report.token) {
       const std::uint64_t id = s.report.id;
       step.sequences.push_back(std::exchange(s.report, {id, {}, {}, {}, {}}));
@@ -111,25 +104,67 @@ EngineStep Engine::step(std::int64_t budget) {
   return step;
 }
 
-/// Runs the pass, and chooses the next tokens.
-void Engine::forward(const Feed& feed, Pass& pass) {
-  std::vector<std::exception_ptr> errors(feed.drawn.size());
-  pass.logits.receive = [&](std::int64_t first, const Tensor& logits) {
-    pass.for_rows(logits.rows(), 8 * logits.row_size(), [&](std::int64_t row) {
-      const auto at = static_cast<std::size_t>(first + row);
-      const Feed::Reader& reader = feed.drawn[at];
-      try {
-        const std::span<const float> own(logits.row(row), static_cast<std::size_t>(logits.row_size()));
-        if (reader.position >= 0) {
-          reader.sequence->take_prompt_logits(reader.position, own);
-        } else {
-          reader.sequence->take_logits(reader.sequence->branches()[reader.branch], own);
-        }
-      } catch (...) {
-        errors[at] = std::current_exception();
+/// Logits of consecutive rows of a step, of which either the last of sequences or the others are taken.
+struct RowsOfLogits {
+  std::int64_t first;
+  const Tensor& rows;
+  bool is_last;
+};
+
+void Engine::take_rows(const EngineFeed& feed, Pass& pass, const RowsOfLogits& logits,
+                       std::vector<std::exception_ptr>& errors) {
+  std::vector<std::size_t> numbers;
+  for (std::int64_t i = 0; i < logits.rows.rows(); ++i) {
+    const auto number = static_cast<std::size_t>(logits.first + i);
+    if ((feed.drawn[number].position < 0) == logits.is_last) numbers.push_back(number);
+  }
+  if (numbers.empty()) return;
+  pass.for_rows(std::ssize(numbers), 8 * logits.rows.row_size(), [&](std::int64_t i) {
+    const std::size_t number = numbers[static_cast<std::size_t>(i)];
+    const EngineFeed::Reader& reader = feed.drawn[number];
+    const float* const row = logits.rows.row(static_cast<std::int64_t>(number) - logits.first);
+    const std::span<const float> own(row, static_cast<std::size_t>(logits.rows.row_size()));
+    try {
+      if (reader.position >= 0) {
+        reader.sequence->take_prompt_logits(reader.position, own);
+      } else {
+        reader.sequence->take_logits(reader.sequence->branches()[reader.branch], own);
       }
-    });
+    } catch (...) {
+      errors[number] = std::current_exception();
+    }
+  });
+}
+
+void Engine::deliver_hidden(const EngineFeed& feed, const Pass& pass, const Tensor& rows) {
+  std::int64_t first = 0;
+  for (const EngineFeed::Hidden& own : feed.hidden) {
+    const Tensor part = rows.row_range(first, own.count);
+    first += own.count;
+    if (pass.segments[own.segment].failure) continue;
+    try {
+      own.sequence->take_hidden(own.position, part);
+    } catch (...) {
+      own.sequence->report.error = std::current_exception();
+    }
+  }
+}
+
+/// Runs the pass, and chooses the next tokens.
+void Engine::forward(const EngineFeed& feed, Pass& pass) {
+  std::vector<std::exception_ptr> errors(feed.drawn.size());
+  std::vector<bool> was_reading;
+  for (const EngineFeed::Reader& reader : feed.fed) was_reading.push_back(reader.sequence->is_reading());
+  const auto receive_logits = [&](std::int64_t first, const Tensor& logits) {
+    // A sequence may end with its last row, so the other rows come before.
+    for (const bool is_last : {false, true}) take_rows(feed, pass, {first, logits, is_last}, errors);
   };
+  if (!feed.drawn.empty()) pass.logits.receive = receive_logits;
+  if (!feed.hidden.empty()) pass.receive_hidden = [&](const Tensor& rows) { deliver_hidden(feed, pass, rows); };
+  SegmentTaps taps(feed.taps);
+  if (std::any_of(feed.taps.begin(), feed.taps.end(), [](const SequenceTaps* own) { return own != nullptr; })) {
+    pass.taps = &taps;
+  }
   std::exception_ptr error;
   try {
     context_.model->forward(pass, {feed.ids, {}, feed.sources});
@@ -141,15 +176,17 @@ void Engine::forward(const Feed& feed, Pass& pass) {
   }
   for (std::size_t i = 0; i < feed.fed.size(); ++i) {
     const Segment& segment = pass.segments[i];
-    SequenceStep& report = feed.fed[i].sequence->report;
+    Sequence& sequence = *feed.fed[i].sequence;
+    SequenceStep& report = sequence.report;
     if (error) report.error = error;
+    if (!error && !segment.failure) sequence.keep_prefix(was_reading[i] && !sequence.is_reading());
     if (!segment.failure) continue;
     const bool in_source = segment.failure->where.stack == Stack::encoder;
     const std::int64_t first = in_source ? pass.sources[static_cast<std::size_t>(segment.source)].first_row
                                          : segment.first_row - segment.position;
     report.error = std::make_exception_ptr(error_of({segment.failure->where, segment.failure->row - first}));
   }
-  for (const Feed::Reader& reader : feed.drawn) {
+  for (const EngineFeed::Reader& reader : feed.drawn) {
     if (reader.branch > 0 || reader.position >= 0) continue;
     try {
       reader.sequence->finish_step();

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <exception>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -22,10 +23,13 @@
 #include "generate/output_rules.h"
 #include "generate/result.h"
 #include "generate/sampler.h"
+#include "pass/segment_taps.h"
 
 namespace vitrine {
 
 class Sequence;
+struct EngineFeed;
+struct RowsOfLogits;
 
 struct GenerateRequest {
   std::vector<std::int32_t> prompt;  ///< At least one id.
@@ -39,11 +43,20 @@ struct GenerateRequest {
   int n_logprobs = 0;                     ///< Log-probabilities to report for each token; 0: none.
   bool wants_logprobs = false;            ///< Reports each token's own log-probability even if n_logprobs is 0.
   bool wants_prompt_logprobs = false;     ///< Also reports those of the prompt's tokens, except the first.
+  std::int64_t first_prompt_logprob = 0;  ///< Only of tokens after this position.
+  /// Receives the rows of ln_final.hook_out of the prompt from `position` on, ascending, during step(). max_tokens must
+  /// be 0. Such a sequence has no logits.
+  std::function<void(std::int64_t position, const Tensor& rows)> receive_hidden;
   std::optional<std::vector<AppliedAdapter>> adapters;  ///< None: those of the context.
+  /// Read and change the values of this sequence, also while others are in the same pass. It shares no prefix, and its
+  /// cache keeps all positions, so that values are those of one pass over its tokens. Not with beams, an encoder or
+  /// recurrent layers, nor in a context that has taps.
+  std::shared_ptr<SequenceTaps> taps;
   /// Holds the first tokens of the prompt, fewer than all, which are not fed again. Afterwards it holds every token
   /// that was fed. Null: a new cache. A text ends when the cache is full.
   std::shared_ptr<KvCache> cache;
   OutputRules rules;
+  std::string owner;         ///< Only sequences of one owner share keys and values of common prefixes.
   BeamConfig beam;           ///< With several beams temperature must be 0; text arrives when the search ends.
   bool wants_score = false;  ///< Also without beams: GenerateResult::score and one hypothesis.
 };
@@ -66,16 +79,20 @@ struct EngineStep {
 };
 
 /// Not thread-safe: use it from one thread at a time.
+///
+/// If the context's memory for KV caches is exhausted, the engine first frees prefixes that no sequence uses, then the
+/// caches of the youngest sequences, which are computed again later. A sequence takes memory only from younger ones and
+/// from paused ones, so the oldest always advances.
 class Engine {
  public:
   explicit Engine(const GenerateContext& context);
   ~Engine();
 
   /// Returns the sequence's id; ids count from 0. Throws BadInput for options outside their ranges, and for a prompt
-  /// that is empty, has unknown ids or exceeds the context (naming both numbers); OutOfCapacity if there is not enough
-  /// memory for the KV cache.
+  /// that is empty, has unknown ids or exceeds the context (naming both numbers).
   std::uint64_t add(GenerateRequest request);
-  /// Removes a sequence and frees its KV cache immediately. Ids of sequences that have ended are ignored.
+  /// Removes a sequence and frees its KV cache immediately, except prefixes that are kept for others. Ids of sequences
+  /// that have ended are ignored.
   void cancel(std::uint64_t id);
   /// A paused sequence keeps its cache and takes part in no step. Unknown ids are ignored.
   void pause(std::uint64_t id, bool paused);
@@ -84,22 +101,34 @@ class Engine {
   /// The number of sequences that a step feeds one generated token each.
   std::int64_t n_decoding() const;
   bool empty() const { return sequences_.empty(); }  ///< No sequence left.
+  /// How many times a sequence has lost its cache to an older one.
+  std::int64_t n_restarts() const { return n_restarts_; }
 
   /// Runs one forward: the next token of every sequence whose prompt has been read, then chunks of prompts, in turn
   /// from step to step, until there are `budget` rows. There is at least one row. If the values of a sequence are not
-  /// finite, or no token can be drawn from its logits, only that sequence fails. If the whole forward fails
-  /// (Interrupted, not enough memory), so do all of its sequences.
+  /// finite, or no token can be drawn from its logits, only that sequence fails, as does one whose keys and values do
+  /// not fit in the memory even without the others (OutOfCapacity). If the whole forward fails (Interrupted, not enough
+  /// memory), so do all of its sequences.
   EngineStep step(std::int64_t budget = std::numeric_limits<std::int64_t>::max());
 
  private:
-  struct Feed;
-  void forward(const Feed& feed, Pass& pass);
+  void forward(const EngineFeed& feed, Pass& pass);
+  static void take_rows(const EngineFeed& feed, Pass& pass, const RowsOfLogits& logits,
+                        std::vector<std::exception_ptr>& errors);
+  static void deliver_hidden(const EngineFeed& feed, const Pass& pass, const Tensor& rows);
+  void feed_decoding(EngineFeed& feed, Pass& pass);
+  void feed_reading(EngineFeed& feed, Pass& pass, std::int64_t budget);
+  bool begin(Sequence& s, const EngineFeed& feed);
+  bool reserve(Sequence& s, std::int64_t most, EngineFeed& feed);
+  Sequence* find_victim(const Sequence& s, const EngineFeed& feed);
+  bool others_use_memory(const Sequence& s) const;
 
   GenerateContext context_;
   Arena arena_;
   std::map<std::uint64_t, std::unique_ptr<Sequence>> sequences_;
   std::uint64_t next_id_ = 0;
   std::uint64_t last_read_ = 0;  // the last sequence whose prompt was read in part
+  std::int64_t n_restarts_ = 0;
 };
 
 }  // namespace vitrine

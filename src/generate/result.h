@@ -32,9 +32,11 @@ struct GenerateResult {
   std::vector<std::int32_t> ids;  ///< The continuation, without prompt and stop id.
   std::string text;               ///< The same as bytes, up to a stop string; empty without a tokenizer.
   std::vector<TokenReport> logprobs;
-  std::vector<TokenReport> prompt_logprobs;  ///< Of the prompt's tokens from the second on, if they were requested.
-  std::optional<TokenReport> stop_token;     ///< The stop id that ended the text, with its log-probabilities.
+  /// Of the prompt's tokens after first_prompt_logprob, if they were requested.
+  std::vector<TokenReport> prompt_logprobs;
+  std::optional<TokenReport> stop_token;  ///< The stop id that ended the text, with its log-probabilities.
   FinishReason finish_reason = FinishReason::length;
+  std::int64_t cached_tokens = 0;          ///< The first tokens of the prompt that a kept prefix provided.
   double score = 0;                        ///< Σ log p / length^A (generate/beam.h), if it was requested.
   std::vector<TextHypothesis> hypotheses;  ///< The best texts, best first, if a score was requested.
 };

@@ -8,6 +8,17 @@
 namespace vitrine {
 namespace {
 
+void check_taps(const GenerateContext& context, const GenerateRequest& request) {
+  const ModelConfig& config = context.model->config();
+  const bool has_attention = std::all_of(config.blocks.begin(), config.blocks.end(),
+                                         [](const BlockConfig& block) { return block.has_attention(); });
+  if (config.encoder || !has_attention) {
+    throw Unsupported("taps", "the model has an encoder or recurrent layers, whose rows do not belong to one sequence");
+  }
+  if (request.beam.n_beams > 1) throw Unsupported("taps", "a search has several sequences");
+  if (context.taps != nullptr) throw InternalError("taps", "expected no taps of the whole pass");
+}
+
 /// Throws BadInput for a request that cannot be fulfilled.
 void check(const GenerateContext& context, const GenerateRequest& request) {
   const std::int64_t max_seq_len = context.model->config().max_seq_len;
@@ -24,6 +35,17 @@ void check(const GenerateContext& context, const GenerateRequest& request) {
   if (request.max_tokens < 0) {
     throw BadInput("generate", "expected max_tokens of at least 0, got {}", request.max_tokens);
   }
+  if (request.first_prompt_logprob < 0 || request.first_prompt_logprob >= prompt_size) {
+    throw BadInput("generate", "expected first_prompt_logprob within [0, {}), got {}", prompt_size,
+                   request.first_prompt_logprob);
+  }
+  if (request.receive_hidden && (request.max_tokens > 0 || request.wants_prompt_logprobs)) {
+    throw BadInput("generate", "a prompt whose hidden rows are received has no logits");
+  }
+  if (request.receive_hidden && context.model->config().encoder) {
+    throw Unsupported("generate", "the model has an encoder: its vectors are those of the encoder");
+  }
+  if (request.taps != nullptr) check_taps(context, request);
   if (!request.stop_strings.empty() && context.tokenizer == nullptr) {
     throw BadInput("generate", "stop strings need a tokenizer");
   }
@@ -35,27 +57,6 @@ void check(const GenerateContext& context, const GenerateRequest& request) {
   if (!request.stop_strings.empty()) throw BadInput("beam", "stop strings are not supported with beams");
   if (request.n_logprobs > 0 || request.wants_logprobs || request.wants_prompt_logprobs)
     throw BadInput("beam", "log-probabilities are not supported with beams");
-}
-
-/// The maximum number of tokens in the cache of a request. The last token chosen is never fed.
-std::int64_t capacity_of(const GenerateContext& context, const GenerateRequest& request) {
-  check(context, request);
-  const auto prompt_size = static_cast<std::int64_t>(request.prompt.size());
-  const std::int64_t rest = context.model->config().max_seq_len - prompt_size;
-  return std::min(rest, std::max<std::int64_t>(0, request.max_tokens - 1)) + prompt_size;
-}
-
-std::shared_ptr<KvCache> cache_for(const GenerateContext& context, const GenerateRequest& request) {
-  const std::int64_t capacity = capacity_of(context, request);
-  if (request.cache == nullptr) {
-    return std::make_shared<KvCache>(context.make_cache(capacity, request.source.size()));
-  }
-  const auto prompt_size = static_cast<std::int64_t>(request.prompt.size());
-  if (request.cache->length() >= prompt_size || request.cache->capacity() < prompt_size) {
-    throw InternalError("generate", "expected a cache with a part of {} tokens and space for all, got {} of {}",
-                        prompt_size, request.cache->length(), request.cache->capacity());
-  }
-  return request.cache;
 }
 
 /// log Σ exp(logits). Sums of kBlock exponentials are float32, their total is double.
@@ -98,20 +99,29 @@ Sequence::Sequence(const GenerateContext& context, GenerateRequest request)
       request_(std::move(request)),
       tokenizer_(context.tokenizer != nullptr ? &context.tokenizer->target() : nullptr),
       text_(request_.stop_strings) {
-  branches_.push_back({cache_for(context, request_), request_.prompt});
+  check(context, request_);
+  branches_.push_back({first_cache(), request_.prompt});
   const std::int32_t last = request_.prompt.back();
   const bool continues = last < tokenizer_size() && (request_.source.empty() || request_.prompt.size() > 1);
   if (continues) before_text_ = last;
   if (tokenizer_ != nullptr) detokenizer_.emplace(*tokenizer_, before_text_);
+  taps_head_ = taps_head();
+  next_row_ = taps_head_ ? 0 : request_.first_prompt_logprob;
   if (request_.wants_prompt_logprobs) {
-    result_.prompt_logprobs.resize(request_.prompt.size() - 1);
-  } else if (request_.max_tokens == 0) {
+    result_.prompt_logprobs.resize(request_.prompt.size() - 1 -
+                                   static_cast<std::size_t>(request_.first_prompt_logprob));
+  } else if (request_.max_tokens == 0 && !receives_hidden()) {
     finish(FinishReason::length);
     return;
   }
   const std::int64_t room = branches_.front().cache->capacity() + 1 - static_cast<std::int64_t>(request_.prompt.size());
   request_.max_tokens = std::min(request_.max_tokens, room);
   if (request_.beam.n_beams > 1) search_.emplace(request_.beam, request_.max_tokens, request_.stop_ids);
+}
+
+bool Sequence::is_reading() const {
+  const Branch& first = branches_.front();
+  return n_new() == 0 || first.cache->length() + 1 < std::ssize(first.ids);
 }
 
 std::span<const std::int32_t> Sequence::pending_source() const {
@@ -124,10 +134,6 @@ std::span<const std::int32_t> Sequence::pending(const Branch& branch, std::int64
   return all.first(std::min(all.size(), static_cast<std::size_t>(most)));
 }
 
-bool Sequence::draws_after(const Branch& branch, std::size_t n_fed) {
-  return static_cast<std::size_t>(branch.cache->length()) + n_fed == branch.ids.size();
-}
-
 TextSoFar Sequence::text_of(const Branch& branch) const {
   return {branch.ids, static_cast<std::int64_t>(branch.ids.size() - request_.prompt.size()), request_.max_tokens,
           request_.stop_ids};
@@ -138,9 +144,21 @@ TokenReport Sequence::report_of(std::int32_t id, std::span<const float> logits) 
   return {id, logprob(logits, id), top_logprobs(logits, request_.n_logprobs)};
 }
 
+std::int64_t Sequence::first_row() const {
+  const bool takes_rows = n_new() == 0 && (request_.wants_prompt_logprobs || receives_hidden() || taps_head_);
+  return takes_rows ? next_row_ : std::ssize(branches_.front().ids);
+}
+
 void Sequence::take_prompt_logits(std::int64_t position, std::span<const float> logits) {
-  const auto at = static_cast<std::size_t>(position);
-  result_.prompt_logprobs[at] = report_of(request_.prompt[at + 1], logits);
+  if (!request_.wants_prompt_logprobs || position < request_.first_prompt_logprob) return;
+  result_.prompt_logprobs[static_cast<std::size_t>(position - request_.first_prompt_logprob)] =
+      report_of(request_.prompt[static_cast<std::size_t>(position + 1)], logits);
+}
+
+void Sequence::take_hidden(std::int64_t position, const Tensor& rows) {
+  request_.receive_hidden(position, rows);
+  next_row_ = position + rows.rows();
+  if (next_row_ == std::ssize(request_.prompt)) finish(FinishReason::length);
 }
 
 void Sequence::take_logits(Branch& branch, std::span<const float> logits) {

@@ -9,6 +9,7 @@
 #include "generate/beam.h"
 #include "generate/context.h"
 #include "generate/engine.h"
+#include "generate/prefix_cache.h"
 #include "generate/text_stream.h"
 
 namespace vitrine {
@@ -25,7 +26,9 @@ class Sequence {
   /// Throws as Engine::add() does.
   Sequence(const GenerateContext& context, GenerateRequest request);
 
-  bool has_read_prompt() const { return n_new() > 0; }
+  /// Whether the next tokens to feed are more than the one that was chosen last: those of the prompt, or, after
+  /// restart(), also earlier new ones.
+  bool is_reading() const;
   bool has_ended() const { return report.result || report.error; }
   std::span<Branch> branches() { return branches_; }
   AppliedAdapters adapters() const { return request_.adapters ? *request_.adapters : context_.adapters; }
@@ -34,25 +37,53 @@ class Sequence {
   std::span<const std::int32_t> pending_source() const;
   /// At most `most` ids of a branch to feed next: ids of the prompt, or the token chosen last.
   static std::span<const std::int32_t> pending(const Branch& branch, std::int64_t most);
-  /// Whether a token is chosen after the next `n_fed` tokens, which is the case once the whole prompt has been fed.
-  static bool draws_after(const Branch& branch, std::size_t n_fed);
 
-  /// Whether every row of the prompt has logits, not only the last one.
-  bool scores_prompt() const { return request_.wants_prompt_logprobs && !has_read_prompt(); }
-  /// Takes the logits of the prompt's token at `position`, which is not the last one.
+  /// The first position of the prompt whose row has logits or is received, in addition to the last one's logits; beyond
+  /// the last if there is none.
+  std::int64_t first_row() const;
+  SequenceTaps* taps() const { return request_.taps.get(); }
+  bool receives_hidden() const { return static_cast<bool>(request_.receive_hidden); }
+  /// Takes the row of the prompt's token at `position`, which is not the last one: its logits,
   void take_prompt_logits(std::int64_t position, std::span<const float> logits);
+  /// or normed rows from `position` on.
+  void take_hidden(std::int64_t position, const Tensor& rows);
   /// Takes the logits of the last token of a branch. Branches may take theirs at the same time.
   void take_logits(Branch& branch, std::span<const float> logits);
   /// Continues with the next beams, after all of them have taken their logits.
   void finish_step();
 
+  /// Lets an empty cache begin with a prefix that the context keeps for others, if there is one.
+  void restore_prefix();
+  /// Keeps what the cache holds for others, if the context shares prefixes. `with_last`: also tokens that do not fill a
+  /// block.
+  void keep_prefix(bool with_last);
+  /// The number of leading tokens that the first feeds of both sequences have in common.
+  std::int64_t n_shared(const Sequence& other) const;
+  /// Whether the cache can be freed and computed again.
+  bool can_restart() const { return request_.cache == nullptr && request_.beam.n_beams == 1; }
+  /// Frees the cache. All tokens are fed again.
+  void restart();
+  /// Whether the cache has tokens.
+  bool holds_memory() const;
+  /// Takes memory for the tokens to feed next, at most `most` of each branch. Returns false if there is not enough.
+  bool reserve(std::int64_t most);
+
   SequenceStep report;
   bool paused = false;
+  bool has_begun = false;  ///< Tokens have been fed.
 
  private:
   std::int64_t n_new() const {
     return static_cast<std::int64_t>(branches_.front().ids.size() - request_.prompt.size());
   }
+  /// A cache of `capacity` tokens; that of the request, or a new one.
+  std::shared_ptr<KvCache> make_cache(std::int64_t capacity) const;
+  std::shared_ptr<KvCache> first_cache() const;
+  bool taps_head() const;
+  bool shares_prefixes() const;
+  PrefixKey prefix_key() const;
+  /// The most leading tokens that need not be fed.
+  std::int64_t most_restored() const;
   TextSoFar text_of(const Branch& branch) const;
   std::int64_t tokenizer_size() const { return tokenizer_ != nullptr ? tokenizer_->vocab_size() : 0; }
   std::string text_of(std::span<const std::int32_t> ids) const;
@@ -68,6 +99,9 @@ class Sequence {
   GenerateRequest request_;
   const Tokenizer* tokenizer_;
   std::vector<Branch> branches_;
+  std::int64_t next_row_ = 0;  // the first position whose row has not been taken
+  std::int64_t n_kept_ = 0;    // tokens that keep_prefix() has seen
+  bool taps_head_ = false;     // the taps want rows of the head, so every row has logits
   std::optional<BeamSearch> search_;
   std::optional<std::int32_t> before_text_;  // the token before the first one of the text
   std::optional<Detokenizer> detokenizer_;

@@ -89,7 +89,7 @@ class WorkloadPass {
     if (w.phase == Phase::decode) cache_.advance(w.length - 1);
     if (w.phase == Phase::decode && config.encoder) {
       const std::int64_t n = w.source_length.value_or(w.length);
-      cache_.set_source(std::make_shared<KvCache>(source_cache_layers(config), n, w.kv, cache_memory_));
+      cache_.set_source(std::make_shared<KvCache>(source_cache_layers(config), n, w.kv, cache_memory_, n));
       cache_.source()->advance(n);
     }
     Pass& p = dry_.pass();

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/safetensors.h"
+#include "inspect/site_write.h"
 #include "model/config.h"
 #include "pass/taps.h"
 
@@ -47,30 +47,6 @@ class SiteSelection {
   SiteLayers layers_;
   std::vector<bool> chosen_;  // without sites of experts, which may be many and are matched when needed
 };
-
-/// A modification of a site: `SITE[index]=value`, `SITE[index]*=factor` or `SITE[index]+=summand`; or
-/// `SITE[index]=@FILE`, the same elements of the tensor SITE of a trace. The index has an
-/// entry for each dimension from the left: a number (from the end if negative), a range `a:b`, or `:`. Omitted entries
-/// are `:`. SITE may be a glob.
-struct SiteWrite {
-  enum class Op : std::uint8_t { set, multiply, add };
-  struct Range {
-    std::int64_t begin = 0;
-    std::int64_t end = 0;
-    bool whole = true;      ///< `:`
-    bool open_end = false;  ///< `a:`
-  };
-
-  std::string text;  ///< The original text, for messages.
-  std::string glob;
-  std::vector<Range> index;
-  Op op = Op::set;
-  float value = 0;
-  std::shared_ptr<const SafetensorsFile> file{};  ///< If not null, the elements are its tensor's, not `value`.
-};
-
-/// Throws BadInput if the text is malformed, and as SafetensorsFile::open() does.
-SiteWrite parse_site_write(std::string_view text);
 
 /// Taps that apply writes and pass the selected values, after any write, to a receiver. In a dry run writes are only
 /// checked.

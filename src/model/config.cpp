@@ -310,4 +310,19 @@ std::vector<CacheLayerConfig> source_cache_layers(const ModelConfig& config) {
   return layers;
 }
 
+std::int64_t longest_planned_length(const ModelConfig& c, std::int64_t planned) {
+  std::int64_t longest = c.max_seq_len;
+  for (const BlockConfig& block : c.blocks) {
+    const auto* const attention = std::get_if<AttentionConfig>(&block.mixer);
+    if (attention == nullptr || !attention->rope) continue;
+    const RopeScaling& scaling = attention->rope->scaling;
+    if (const auto* const long_rope = std::get_if<LongRopeScaling>(&scaling)) {
+      if (planned <= long_rope->original_max_seq_len) longest = std::min(longest, long_rope->original_max_seq_len);
+    } else if (const auto* const dynamic = std::get_if<DynamicNtkScaling>(&scaling)) {
+      longest = std::min(longest, std::max(planned, dynamic->original_max_seq_len));
+    }
+  }
+  return longest;
+}
+
 }  // namespace vitrine

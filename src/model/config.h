@@ -220,4 +220,8 @@ std::vector<CacheLayerConfig> cache_layers(const ModelConfig& config);
 /// The same for the cache of a source: keys and values of cross-attention, or of additive attention. Empty without.
 std::vector<CacheLayerConfig> source_cache_layers(const ModelConfig& config);
 
+/// The greatest length of a sequence, at most max_seq_len, whose RoPE frequencies in all blocks are those of a sequence
+/// that is planned for `length` tokens.
+std::int64_t longest_planned_length(const ModelConfig& config, std::int64_t length);
+
 }  // namespace vitrine

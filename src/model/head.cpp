@@ -214,6 +214,13 @@ Tensor normed_rows(Pass& p, const ModelConfig& c, const ModelParams& w, const Te
   return norm(p, BlockSite{-1, c.stack()}(Norm::final), c.final_norm, w.final_norm, rows);
 }
 
+void deliver_hidden(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor& x) {
+  if (!p.hidden_rows) return p.receive_hidden(normed_rows(p, c, w, x));
+  const ArenaScope scope(p.arena);
+  const Exchanged<RowsOfValue> chosen(p.rows, {c.stack(), *p.hidden_rows});
+  p.receive_hidden(normed_rows(p, c, w, take_rows(p, x, *p.hidden_rows)));
+}
+
 /// The input of the unembedding, from rows of the stream.
 Tensor unembed_in(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor& rows) {
   return p.tap(top(Site::unembed_in), transform(p, c.head, w, normed_rows(p, c, w, rows)));
@@ -251,7 +258,7 @@ void run_pooler(Pass& p, const ModelConfig& c, const ModelParams& w, const Tenso
 }  // namespace
 
 void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor& x, std::span<const std::int32_t> ids) {
-  if (p.receive_hidden && !c.encoder) p.receive_hidden(normed_rows(p, c, w, x));
+  if (p.receive_hidden && !c.encoder) deliver_hidden(p, c, w, x);
   run_pooler(p, c, w, x);
   if (!c.has_head) return;
   const Tensor rows = requested_rows(p, c, x);

@@ -42,6 +42,15 @@ std::optional<SiteId> end_of(const Pass& p, const ModelConfig& config) {
   return precedes(end, after) && last->layer >= 0 ? after : end;
 }
 
+/// Throws BadInput unless the rows ascend within [0, n).
+void check_rows(std::span<const std::int64_t> rows, std::int64_t n) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] < (i > 0 ? rows[i - 1] + 1 : 0) || rows[i] >= n) {
+      throw BadInput("forward", "expected ascending rows within [0, {}), got {}", n, rows[i]);
+    }
+  }
+}
+
 }  // namespace
 
 Model::Model(ModelConfig config, ModelParams params, std::vector<std::shared_ptr<const void>> storage)
@@ -55,7 +64,7 @@ Model::Model(ModelConfig config, ModelParams params, std::vector<std::shared_ptr
   if (config_.encoder) prepare(*config_.encoder, params_.encoder);
 }
 
-KvCache Model::make_cache(std::int64_t capacity, DType dtype, KvMemory& memory) const {
+KvCache Model::make_cache(std::int64_t capacity, DType dtype, KvMemory& memory, KvReach reach) const {
   if (capacity < 0 || capacity > config_.max_seq_len) {
     throw BadInput("kv_cache", "expected a capacity of at most {} tokens (the model's context), got {}",
                    config_.max_seq_len, capacity);
@@ -63,11 +72,16 @@ KvCache Model::make_cache(std::int64_t capacity, DType dtype, KvMemory& memory) 
   if (is_bidirectional(config_)) {
     throw Unsupported("kv_cache", "the model attends to later tokens, so it cannot continue a text");
   }
-  return KvCache(cache_layers(config_), capacity, dtype, memory);
+  std::vector<CacheLayerConfig> layers = cache_layers(config_);
+  for (CacheLayerConfig& layer : layers) {
+    auto* const kv = std::get_if<KvLayerConfig>(&layer);
+    if (kv != nullptr && reach == KvReach::all) kv->window.reset();
+  }
+  return KvCache(layers, capacity, dtype, memory);
 }
 
 std::shared_ptr<KvCache> Model::make_source_cache(std::int64_t length, DType dtype, KvMemory& memory) const {
-  return std::make_shared<KvCache>(source_cache_layers(config_), length, dtype, memory);
+  return std::make_shared<KvCache>(source_cache_layers(config_), length, dtype, memory, length);  // one block
 }
 
 void Model::forward(Pass& p, const Tokens& tokens) const {
@@ -174,11 +188,10 @@ void Model::check(const Pass& p, const Tokens& tokens) const {
     throw InternalError("forward", "expected a result for the losses");
   }
   if (p.training.loss != nullptr) check(*p.training.loss, row, p.segments.size());
-  for (std::size_t i = 0; i < p.logits.chosen.size(); ++i) {
-    if (p.logits.chosen[i] < (i > 0 ? p.logits.chosen[i - 1] + 1 : 0) || p.logits.chosen[i] >= row) {
-      throw BadInput("forward", "expected ascending rows within [0, {}), got {}", row, p.logits.chosen[i]);
-    }
-  }
+  check_rows(p.logits.chosen, row);
+  if (p.hidden_rows) check_rows(*p.hidden_rows, row);
+  if (p.hidden_rows && config_.encoder)
+    throw Unsupported("forward", "rows of an encoder are received all or not at all");
   if (p.logits.rows == LogitRequest::Rows::range &&
       (p.logits.begin < 0 || p.logits.end > row || p.logits.begin > p.logits.end)) {
     throw BadInput("forward", "expected rows within [0, {}), got [{}, {})", row, p.logits.begin, p.logits.end);

@@ -12,6 +12,12 @@
 
 namespace vitrine {
 
+/// Which positions the layers of a cache keep.
+enum class KvReach : std::uint8_t {
+  windows,  ///< those that later queries see
+  all,      ///< all, so that the scores of a chunk are rows of those of the whole text
+};
+
 /// Immutable after construction, so several threads may run passes at once.
 class Model {
  public:
@@ -23,7 +29,8 @@ class Model {
 
   /// A cache for one sequence of at most `capacity` tokens. Throws BadInput if it is negative or above max_seq_len,
   /// Unsupported if the model is bidirectional.
-  KvCache make_cache(std::int64_t capacity, DType dtype, KvMemory& memory = system_kv_memory()) const;
+  KvCache make_cache(std::int64_t capacity, DType dtype, KvMemory& memory = system_kv_memory(),
+                     KvReach reach = KvReach::windows) const;
   /// A cache for the keys and values of a source of `length` tokens, to be set as KvCache::source.
   std::shared_ptr<KvCache> make_source_cache(std::int64_t length, DType dtype,
                                              KvMemory& memory = system_kv_memory()) const;

@@ -55,8 +55,8 @@ const float* AdditiveAttention::widened(const KvSpans& spans, const KvRows KvSpa
     const KvRows& rows = span.*side;
     return rows.view.dtype == DType::f32 && rows.view.rows == n && rows.view.row_stride == width;
   };
-  if (spans.begin() != spans.end() && is_whole(*spans.begin())) {
-    return reinterpret_cast<const float*>((spans.begin()->*side).view.data);
+  if (!spans.empty() && is_whole(*spans.begin())) {
+    return reinterpret_cast<const float*>(((*spans.begin()).*side).view.data);
   }
   const Tensor all = p_.tensor({n, width});
   std::int64_t at = 0;

@@ -37,7 +37,7 @@ KvRows KeySource::own(const KvBatch& batch, std::int64_t kv_head) const {
 
 KvSpans KeySource::spans(std::int64_t kv_head) const {
   KvSpans all = cache != nullptr ? cache->past(layer, kv_head) : KvSpans();
-  all.push({position, own(keys, kv_head), own(values, kv_head)});
+  all.append({position, own(keys, kv_head), own(values, kv_head)});
   return all;
 }
 

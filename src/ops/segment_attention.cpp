@@ -69,11 +69,9 @@ void SegmentAttention::score(const Tile& tile) const {
     std::copy_n(head_of(q_, tile.first_row + row), dh, tile.queries + row * dh);
   }
   const Positions held = {std::max(tile.keys.first_position(), tile.columns.begin), tile.columns.end};
-  for (const KvSpan& span : tile.keys) {
-    const Positions part = {std::max(span.first_position, held.begin), std::min(span.end_position(), held.end)};
-    if (part.size() <= 0) continue;
-    const KvRows keys = span.keys.range(part.begin - span.first_position, part.size());
-    float* const first = tile.strips + (part.begin - tile.columns.begin);
+  for (const KvSpan& span : tile.keys.within(held.begin, held.end)) {
+    const KvRows& keys = span.keys;
+    float* const first = tile.strips + (span.first_position - tile.columns.begin);
     p_.kernels.matmul(tile.queries, dh, tile.rows, keys.view, first, tile.columns.size(), tile.scratch);
     if (keys.scales == nullptr) continue;
     for (std::int64_t row = 0; row < tile.rows; ++row) {
@@ -175,11 +173,10 @@ void SegmentAttention::softmax_backward(const Tile& tile, const GradientTile& d)
 /// z += Σ_s strip[s] · v[s] over the positions of `range`, for `rows` rows of the tile from `row` on.
 void SegmentAttention::mix_part(const Tile& tile, std::int64_t row, std::int64_t rows, Positions range) const {
   const std::int64_t dh = c_.head_dim, n_columns = tile.columns.size();
-  for (const KvSpan& span : tile.keys) {
-    const Positions part = {std::max(span.first_position, range.begin), std::min(span.end_position(), range.end)};
-    if (part.size() <= 0) continue;
-    const KvRows values = span.values.range(part.begin - span.first_position, part.size());
-    const float* weights = tile.strip(row) + (part.begin - tile.columns.begin);
+  if (range.size() <= 0) return;
+  for (const KvSpan& span : tile.keys.within(range.begin, range.end)) {
+    const KvRows& values = span.values;
+    const float* weights = tile.strip(row) + (span.first_position - tile.columns.begin);
     if (values.scales != nullptr) {
       for (std::int64_t r = 0; r < rows; ++r) scale_each(weights + r * n_columns, values, tile.weights + r * n_columns);
       weights = tile.weights;

@@ -84,8 +84,10 @@ struct Pass : Machine {
   Learning training{};
   Ledger* ledger = nullptr;     ///< If not null, it receives every op.
   std::optional<SiteId> end{};  ///< Set by the forward: neither this site nor any later one is needed.
-  /// Receives all rows `[T, d]` of the model's first stack after its final norm. Valid only during the call, as below.
+  /// Receives rows `[n, d]` of the model's first stack after its final norm: all of them, or `hidden_rows`, which are
+  /// ascending. Valid only during the call, as below.
   std::function<void(const Tensor& rows)> receive_hidden{};
+  std::optional<std::vector<std::int64_t>> hidden_rows{};  ///< Not in a model with an encoder.
   /// Receives the pooler's vector of each segment `[n, d]`, and the logits of the next sentence `[n, 2]`.
   std::function<void(const Tensor&vectors)> receive_pooled{}, receive_next_sentence{};
   std::vector<Segment> sources{};    ///< The rows of the encoder. Their positions begin at 0, and they have no caches.

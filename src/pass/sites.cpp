@@ -63,7 +63,7 @@ constexpr auto kSites = std::to_array<SiteInfo>({
      kDefault,
      "attn.hook_scores_raw",
      {H, T, S},
-     "q·k times the score scale, before relative bias, softcap and mask; −∞ for keys that have left a ring cache"},
+     "q·k times the score scale, before relative bias, softcap and mask; −∞ for keys that have left the cache"},
     {Site::scores,
      kBlock,
      kDefault,

@@ -31,6 +31,9 @@ class Taps {
   /// other results to compute ends there.
   virtual std::optional<SiteId> last_wanted() const { return {}; }
 
+  /// Whether the pass ends when a value of one of its sequences is not finite. Else only that sequence fails.
+  virtual bool ends_at_failure() const { return true; }
+
   virtual bool wants_gradient(const SiteId&) const { return false; }
   /// The gradient of the loss with respect to the value that visit() returned. Called while the tape is unwound, that
   /// is, in reverse order.

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <memory>
+#include <optional>
 
 #include "base/error.h"
 #include "base/rng.h"
@@ -20,10 +22,14 @@ float element(int layer, bool is_value, std::int64_t position, std::int64_t head
 
 class Sequence {
  public:
-  Sequence(std::vector<KvLayerConfig> layers, std::int64_t capacity)
-      : layers_(layers), cache_({layers.begin(), layers.end()}, capacity, DType::f32) {}
+  Sequence(std::vector<KvLayerConfig> layers, std::int64_t capacity, std::int64_t block_length = 2,
+           KvMemory& memory = system_kv_memory())
+      : layers_(layers), cache_({layers.begin(), layers.end()}, capacity, DType::f32, memory, block_length) {}
 
-  void feed(std::int64_t count) {
+  /// Appends tokens, to whose elements `stamp` is added.
+  void feed(std::int64_t count, float stamp = 0) {
+    stamps_.resize(static_cast<std::size_t>(cache_.length()));
+    stamps_.insert(stamps_.end(), static_cast<std::size_t>(count), stamp);
     for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
       const auto keys = rows(static_cast<int>(layer), false, count),
                  values = rows(static_cast<int>(layer), true, count);
@@ -31,33 +37,41 @@ class Sequence {
     }
     cache_.advance(count);
   }
+  void copy_from(const Sequence& other) {
+    cache_.copy_from(other.cache_);
+    stamps_ = other.stamps_;
+  }
+  bool truncate(std::int64_t length) {
+    if (!cache_.truncate(length)) return false;
+    stamps_.resize(static_cast<std::size_t>(length));
+    return true;
+  }
 
-  /// The spans are ascending, without gaps, end at length(), fill all slots, and hold the appended elements.
+  /// The spans hold the positions that each layer keeps, and every part of them.
   void check() const {
     for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
-      const std::int64_t slots = std::min(cache_.capacity(), layers_[layer].window.value_or(cache_.capacity()));
+      const std::int64_t kept = std::min(cache_.capacity(), layers_[layer].window.value_or(cache_.capacity()));
       for (std::int64_t head = 0; head < layers_[layer].n_kv_heads; ++head) {
         const KvSpans spans = cache_.past(static_cast<int>(layer), head);
-        std::int64_t position = cache_.length() - std::min(cache_.length(), slots);
-        ASSERT_EQ(spans.begin() == spans.end(), position == cache_.length());
-        for (const KvSpan& span : spans) {
-          ASSERT_EQ(span.first_position, position);
-          ASSERT_GT(span.keys.view.rows, 0);
-          ASSERT_EQ(span.keys.view.rows, span.values.view.rows);
-          check_span(static_cast<int>(layer), head, span);
-          position = span.end_position();
-        }
-        ASSERT_EQ(position, cache_.length());
-        ASSERT_LE(spans.end() - spans.begin(), 2) << "a ring wraps once";
+        const std::int64_t first = cache_.length() - std::min(cache_.length(), kept), end = cache_.length();
+        ASSERT_EQ(spans.first_position(), first);
+        ASSERT_EQ(spans.end_position(), end);
+        check_spans(static_cast<int>(layer), head, spans);
+        check_spans(static_cast<int>(layer), head, spans.within(first + 1, end - 1));
+        ASSERT_TRUE(spans.within(end, end + 1).empty());
+        ASSERT_TRUE(spans.within(first - 2, first).empty());
       }
     }
   }
 
-  const KvCache& cache() const { return cache_; }
-  bool truncate(std::int64_t length) { return cache_.truncate(length); }
+  KvCache& cache() { return cache_; }
 
  private:
   static const std::byte* as_bytes(const std::vector<float>& v) { return reinterpret_cast<const std::byte*>(v.data()); }
+
+  float expected(int layer, bool is_value, std::int64_t position, std::int64_t head, std::int64_t i) const {
+    return element(layer, is_value, position, head, i) + stamps_[static_cast<std::size_t>(position)];
+  }
 
   std::vector<float> rows(int layer, bool is_value, std::int64_t count) const {
     const KvLayerConfig& c = layers_[static_cast<std::size_t>(layer)];
@@ -65,10 +79,28 @@ class Sequence {
     for (std::int64_t t = 0; t < count; ++t) {
       for (std::int64_t head = 0; head < c.n_kv_heads; ++head) {
         for (std::int64_t i = 0; i < c.head_dim; ++i)
-          all.push_back(element(layer, is_value, cache_.length() + t, head, i));
+          all.push_back(expected(layer, is_value, cache_.length() + t, head, i));
       }
     }
     return all;
+  }
+
+  /// The spans are ascending, without gaps, in as few pieces as there are blocks, and hold the appended elements.
+  void check_spans(int layer, std::int64_t head, const KvSpans& spans) const {
+    std::int64_t position = spans.first_position(), n = 0;
+    for (const KvSpan& span : spans) {
+      ASSERT_EQ(span.first_position, position);
+      ASSERT_GT(span.keys.view.rows, 0);
+      ASSERT_EQ(span.keys.view.rows, span.values.view.rows);
+      check_span(layer, head, span);
+      position = span.end_position();
+      ++n;
+    }
+    ASSERT_EQ(position, spans.end_position());
+    const std::int64_t length = cache_.block_length();
+    if (n > 0) {
+      ASSERT_EQ(n, (position - 1) / length - spans.first_position() / length + 1);
+    }
   }
 
   void check_span(int layer, std::int64_t head, const KvSpan& span) const {
@@ -80,7 +112,7 @@ class Sequence {
         for (std::int64_t i = 0; i < head_dim; ++i) {
           float got = 0;
           std::memcpy(&got, view.at(r, i), sizeof got);
-          ASSERT_EQ(got, element(layer, is_value, span.first_position + r, head, i))
+          ASSERT_EQ(got, expected(layer, is_value, span.first_position + r, head, i))
               << "position " << span.first_position + r;
         }
       }
@@ -89,6 +121,7 @@ class Sequence {
 
   std::vector<KvLayerConfig> layers_;
   KvCache cache_;
+  std::vector<float> stamps_;  // of each position
 };
 
 TEST(KvCache, HoldsTheLastPositionsAfterAnyChunks) {
@@ -99,7 +132,7 @@ TEST(KvCache, HoldsTheLastPositionsAfterAnyChunks) {
   for (std::int64_t window = 1; window <= 7; ++window) {
     for (const std::int64_t capacity : {window / 2 + 1, window, window + 1, 5 * window + 3}) {
       for (int trial = 0; trial < 8; ++trial) {
-        Sequence sequence({{2, 3, window}, {1, 5, std::nullopt}, {3, 1, window + 1}}, capacity);
+        Sequence sequence({{2, 3, window}, {1, 5, std::nullopt}, {3, 1, window + 1}}, capacity, 1 + trial % 5);
         sequence.check();
         while (sequence.cache().length() < capacity) {
           sequence.feed(std::min(up_to(2 * window), capacity - sequence.cache().length()));
@@ -128,8 +161,7 @@ TEST(KvCache, AppendedTokensAreNotVisibleBeforeAdvance) {
   const float one = 1;
   cache.append(0, {{reinterpret_cast<const std::byte*>(&one)}}, {{reinterpret_cast<const std::byte*>(&one)}}, 1);
   EXPECT_EQ(cache.length(), 0);
-  const KvSpans spans = cache.past(0, 0);
-  EXPECT_EQ(spans.begin(), spans.end());
+  EXPECT_TRUE(cache.past(0, 0).empty());
 }
 
 TEST(KvCache, TwoByteElements) {
@@ -159,7 +191,7 @@ TEST(KvCache, TwoByteElements) {
 TEST(KvCache, EachI8RowHasItsScale) {
   constexpr std::int64_t kHeads = 2, kDim = 3, kWindow = 3, kTokens = 8;
   KvCache cache({KvLayerConfig{kHeads, kDim, kWindow}}, 10, DType::i8);
-  for (std::int64_t t = 0; t < kTokens; t += 2) {  // two at a time into a ring buffer of three
+  for (std::int64_t t = 0; t < kTokens; t += 2) {  // two at a time, of which the last three are kept
     std::int8_t keys[2 * kHeads * kDim], values[2 * kHeads * kDim];
     float key_scales[2 * kHeads], value_scales[2 * kHeads];
     for (int row = 0; row < 2 * kHeads; ++row) {
@@ -256,20 +288,145 @@ TEST(KvCache, TruncatesIfTheTokensAreStillThere) {
   EXPECT_TRUE(full.truncate(0));
   EXPECT_THROW(full.truncate(1), InternalError);
 
-  Sequence ring({{2, 3, std::nullopt}, {1, 4, 6}}, 20);
-  EXPECT_FALSE(ring.cache().holds_all());
-  ring.feed(6);
-  ASSERT_TRUE(ring.truncate(4)) << "the ring has not wrapped around";
-  ring.feed(3);
-  EXPECT_FALSE(ring.truncate(6));
-  EXPECT_EQ(ring.cache().length(), 7);
-  EXPECT_TRUE(ring.truncate(7));
-  ring.check();
+  Sequence window({{2, 3, std::nullopt}, {1, 4, 6}}, 20);
+  EXPECT_FALSE(window.cache().holds_all());
+  window.feed(9);
+  ASSERT_TRUE(window.truncate(7)) << "blocks before the window are freed with the next tokens";
+  window.feed(3);
+  window.feed(1);
+  EXPECT_FALSE(window.truncate(9)) << "the window began at position 3, whose block has been freed";
+  EXPECT_EQ(window.cache().length(), 11);
+  ASSERT_TRUE(window.truncate(10));
+  window.check();
+  EXPECT_TRUE(window.truncate(10));
 
   KvCache cells({CellLayerConfig{3, false}}, 20, DType::f32);
   cells.advance(2);
   EXPECT_TRUE(cells.truncate(2));
   EXPECT_FALSE(cells.truncate(1));
+}
+
+/// Copies share blocks. Each continues with tokens of its own, which the others do not see.
+TEST(KvCache, CopiesShareBlocksUntilTheyWrite) {
+  const std::vector<KvLayerConfig> layers = {{2, 3, std::nullopt}, {1, 2, 5}};
+  for (std::int64_t length = 0; length <= 9; ++length) {
+    KvPool pool(1 << 20, 4);
+    Sequence first(layers, 20, 4, pool);
+    if (length > 0) first.feed(length);
+    const std::int64_t used = pool.used_bytes();
+    Sequence second(layers, 20, 4, pool);
+    second.copy_from(first);
+    second.check();
+    EXPECT_EQ(pool.used_bytes(), used) << "a copy takes no memory";
+    second.feed(3, 16384);
+    second.check();
+    first.check();
+    first.feed(7);
+    first.check();
+    second.check();
+    ASSERT_TRUE(second.truncate(length));
+    second.feed(1);
+    second.check();
+    first.check();
+  }
+}
+
+TEST(KvCache, BlocksBeforeTheWindowAreFreed) {
+  KvPool pool(1 << 20, 4);
+  Sequence sequence({{1, 4, 6}}, 1000, 4, pool);
+  constexpr std::int64_t kBlock = 2 * 4 * 4 * 4;  // keys and values of 4 positions
+  for (int i = 0; i < 100; ++i) {
+    sequence.feed(1);
+    EXPECT_LE(pool.used_bytes(), 3 * kBlock) << "6 positions are in 3 blocks of 4 at most";
+    sequence.check();
+  }
+  sequence.feed(50);
+  sequence.feed(1);
+  EXPECT_LE(pool.used_bytes(), 3 * kBlock);
+  sequence.check();
+}
+
+TEST(KvPool, IsExhaustedAtItsCapacity) {
+  const std::vector<KvLayerConfig> layers = {{1, 4, std::nullopt}, {1, 4, 2}};
+  constexpr std::int64_t kBlock = 2 * 4 * 4 * 4;
+  KvPool pool(7 * kBlock, 4);
+  EXPECT_EQ(pool.used_bytes(), 0);
+  {
+    Sequence first(layers, 100, 4, pool);
+    first.feed(4);
+    EXPECT_EQ(pool.used_bytes(), 2 * kBlock);
+    Sequence second(layers, 100, 4, pool);
+    second.feed(8);
+    EXPECT_EQ(pool.used_bytes(), 6 * kBlock);
+    EXPECT_THROW(first.cache().reserve(1), OutOfCapacity) << "needs two blocks";
+    EXPECT_EQ(pool.used_bytes(), 6 * kBlock) << "nothing is kept of a failed reservation";
+    first.check();
+    ASSERT_TRUE(second.truncate(4));
+    EXPECT_EQ(pool.used_bytes(), 4 * kBlock);
+    first.cache().reserve(4);
+    EXPECT_EQ(pool.used_bytes(), 6 * kBlock);
+    first.feed(4);
+    first.check();
+    second.check();
+    EXPECT_EQ(pool.used_bytes(), 6 * kBlock) << "it was reserved";
+    EXPECT_THROW(first.cache().reserve(200), OutOfCapacity);
+  }
+  EXPECT_EQ(pool.used_bytes(), 0);
+}
+
+TEST(KvPool, MayEndBeforeItsBlocks) {
+  std::optional<KvPool> pool(1 << 10);
+  const std::shared_ptr<std::byte> block = pool->take(1 << 10);
+  ASSERT_NE(block, nullptr);
+  EXPECT_EQ(pool->take(1), nullptr);
+  pool.reset();
+  block.get()[1023] = std::byte{1};
+}
+
+/// Many sequences that copy each other, continue, are truncated and end, in a pool with little memory.
+TEST(KvPool, RandomSharingLosesNoToken) {
+  const std::vector<KvLayerConfig> layers = {{2, 3, std::nullopt}, {1, 2, 5}, {1, 2, 11}};
+  std::uint64_t draw = 0;
+  const auto number = [&](std::int64_t n) {
+    return static_cast<std::int64_t>(uniform(11, 0, draw++) * static_cast<double>(n));
+  };
+  for (const std::int64_t block_length : {1, 3, 4}) {
+    KvPool pool(40'000, block_length);
+    std::vector<std::unique_ptr<Sequence>> sequences;
+    int n_exhausted = 0;
+    for (int step = 0; step < 3000; ++step) {
+      const auto at = static_cast<std::size_t>(number(std::ssize(sequences)));
+      if (const std::int64_t action = number(8); action == 0 || sequences.empty()) {
+        sequences.push_back(std::make_unique<Sequence>(layers, 60, block_length, pool));
+      } else if (action == 1) {
+        auto copy = std::make_unique<Sequence>(layers, 60, block_length, pool);
+        copy->copy_from(*sequences[at]);
+        sequences.push_back(std::move(copy));
+      } else if (action == 2 && sequences.size() > 5) {
+        sequences.erase(sequences.begin() + static_cast<std::ptrdiff_t>(at));
+      } else if (action == 3) {
+        KvCache& cache = sequences[at]->cache();
+        const std::int64_t length = std::max<std::int64_t>(0, cache.length() - number(12));
+        sequences[at]->truncate(length);
+      } else {
+        KvCache& cache = sequences[at]->cache();
+        const std::int64_t count = number(std::min<std::int64_t>(20, cache.capacity() - cache.length() + 1));
+        try {
+          cache.reserve(count);
+          sequences[at]->feed(count, static_cast<float>(number(1000) * 16384));
+        } catch (const OutOfCapacity&) {
+          ++n_exhausted;
+          sequences.erase(sequences.begin() + static_cast<std::ptrdiff_t>(at));
+        }
+      }
+      EXPECT_LE(pool.used_bytes(), pool.capacity_bytes());
+      for (const auto& sequence : sequences) sequence->check();
+      if (testing::Test::HasFatalFailure()) FAIL() << "step " << step;
+    }
+    EXPECT_GT(n_exhausted, 10);
+    sequences.clear();
+    EXPECT_EQ(pool.used_bytes(), 0);
+  }
 }
 
 }  // namespace

@@ -8,26 +8,13 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/rng.h"
 #include "generate/generator.h"
 #include "generate/score.h"
+#include "support/dice.h"
 #include "support/run.h"
 
 namespace vitrine::test {
 namespace {
-
-/// Numbers in [0, 1), the same in each run of the test.
-class Dice {
- public:
-  explicit Dice(std::uint64_t seed) : seed_(seed) {}
-  double roll() { return uniform(seed_, 0, step_++); }
-  std::int64_t number(std::int64_t from, std::int64_t to) {
-    return from + static_cast<std::int64_t>(roll() * static_cast<double>(to - from + 1));
-  }
-
- private:
-  std::uint64_t seed_, step_ = 0;
-};
 
 std::vector<GenerateRequest> some_requests(const Model& model, std::size_t n) {
   Dice dice(n);
@@ -201,13 +188,13 @@ TEST(Engine, SequencesGiveTheirCachesBackWhenTheyEndOrAreCancelled) {
   request.prompt = {1, 2, 3};
   request.max_tokens = 2;
   engine.add(request);
-  const std::int64_t one = memory.held();
-  EXPECT_GT(one, 0);
   const std::uint64_t second = engine.add(request);
-  EXPECT_EQ(memory.held(), 2 * one);
+  EXPECT_EQ(memory.held(), 0) << "memory is taken with the first tokens";
   engine.step();
+  const std::int64_t both = memory.held();
+  EXPECT_GT(both, 0);
   engine.cancel(second);
-  EXPECT_EQ(memory.held(), one) << "at once";
+  EXPECT_EQ(memory.held(), both / 2) << "at once";
   while (!engine.empty()) engine.step();
   EXPECT_EQ(memory.held(), 0);
 }
@@ -317,6 +304,92 @@ TEST(Engine, PromptLogprobsAreThoseOfOnePassOverThePrompt) {
       }
     }
   }
+}
+
+/// Only some of a prompt's log-probabilities, in chunks, among other sequences.
+TEST(Engine, PromptLogprobsFromAPositionOn) {
+  const Checkpoint checkpoint = golden_checkpoint("gemma2");
+  ThreadPool pool(2);
+  const GenerateContext context{checkpoint.model.get(), &pool, &default_kernels()};
+  GenerateRequest request;
+  request.prompt = some_ids(*checkpoint.model, 30, 1);
+  request.max_tokens = 4;
+  request.n_logprobs = 1;
+  request.wants_prompt_logprobs = true;
+  const GenerateResult whole = generate(context, {&request, 1})[0];
+  ASSERT_EQ(whole.prompt_logprobs.size(), 29U);
+  for (const std::int64_t first : {0, 1, 13, 28, 29}) {
+    request.first_prompt_logprob = first;
+    Engine engine(context);
+    engine.add(request);
+    while (!engine.empty()) {
+      for (const SequenceStep& step : engine.step(7).sequences) {
+        if (!step.result) continue;
+        EXPECT_EQ(tokens_of(*step.result), tokens_of(whole));
+        ASSERT_EQ(std::ssize(step.result->prompt_logprobs), 29 - first);
+        for (std::size_t i = 0; i < step.result->prompt_logprobs.size(); ++i) {
+          const TokenReport& expected = whole.prompt_logprobs[i + static_cast<std::size_t>(first)];
+          EXPECT_EQ(step.result->prompt_logprobs[i].id, expected.id);
+          EXPECT_EQ(step.result->prompt_logprobs[i].logprob, expected.logprob);
+        }
+      }
+    }
+  }
+  request.first_prompt_logprob = 30;
+  EXPECT_THROW(Engine(context).add(request), BadInput);
+}
+
+/// Sequences that receive normed rows share passes with others, and get the rows of one pass over their prompts.
+TEST(Engine, HiddenRowsAreThoseOfOnePass) {
+  for (const char* name : {"gemma3", "mixtral"}) {
+    const Checkpoint checkpoint = golden_checkpoint(name);
+    ThreadPool pool(2);
+    const GenerateContext context{checkpoint.model.get(), &pool, &default_kernels()};
+    std::vector<std::vector<float>> expected(3), got(3);
+    GenerateRequest other;
+    other.prompt = some_ids(*checkpoint.model, 12, 9);
+    other.max_tokens = 6;
+    other.n_logprobs = 1;
+    const GenerateResult alone = generate(context, {&other, 1})[0];
+    Engine engine(context);
+    engine.add(other);
+    for (std::size_t i = 0; i < 3; ++i) {
+      GenerateRequest request;
+      request.prompt = some_ids(*checkpoint.model, 10 + 9 * static_cast<std::int64_t>(i), i);
+      request.max_tokens = 0;
+      request.receive_hidden = [&, i](std::int64_t position, const Tensor& rows) {
+        EXPECT_EQ(position * rows.row_size(), std::ssize(got[i]));
+        got[i].insert(got[i].end(), rows.data, rows.data + rows.count());
+      };
+      engine.add(request);
+      Arena arena;
+      Pass pass = context.make_pass(arena, {{0, std::ssize(request.prompt)}});
+      pass.receive_hidden = [&](const Tensor& rows) { expected[i].assign(rows.data, rows.data + rows.count()); };
+      context.forward(pass, request.prompt);
+    }
+    std::size_t n_results = 0;
+    while (!engine.empty()) {
+      for (const SequenceStep& step : engine.step(8).sequences) {
+        ASSERT_FALSE(step.error);
+        if (!step.result) continue;
+        ++n_results;
+        if (step.id == 0) {
+          EXPECT_EQ(tokens_of(*step.result), tokens_of(alone));
+        }
+        if (step.id > 0) {
+          EXPECT_TRUE(step.result->ids.empty());
+        }
+      }
+    }
+    EXPECT_EQ(n_results, 4U);
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(same_bits(got[i], expected[i])) << name << ", sequence " << i;
+  }
+  const Checkpoint checkpoint = golden_checkpoint("gpt2");
+  ThreadPool pool(1);
+  GenerateRequest request;
+  request.prompt = {1};
+  request.receive_hidden = [](std::int64_t, const Tensor&) {};
+  EXPECT_THROW(Engine({checkpoint.model.get(), &pool, &default_kernels()}).add(request), BadInput) << "max_tokens";
 }
 
 TEST(Engine, APausedSequenceContinuesWithTheSameTokens) {

@@ -61,6 +61,21 @@ TEST_P(SameBits, WithRoundedCaches) {
   }
 }
 
+TEST_P(SameBits, BlocksOfAnyLength) {
+  for (const std::int64_t length : {1, 3, 5}) {
+    for (const DType dtype : {DType::f32, DType::i8}) {
+      KvPool pool(std::int64_t{1} << 30, length);
+      const RunOptions o{.kernels = &kernels_, .threads = 2, .kv_dtype = dtype, .kv_memory = &pool};
+      const std::vector<float> whole = dtype == DType::f32 ? alone_ : logits_of(model_, ids_, o);
+      for (const std::int64_t chunk : {1, 4, 64}) {
+        EXPECT_TRUE(same_bits(whole, chunked_logits_of(model_, ids_, chunk, o)))
+            << "blocks of " << length << ", chunks of " << chunk << ", " << name_of(dtype);
+      }
+      EXPECT_EQ(pool.used_bytes(), 0);
+    }
+  }
+}
+
 TEST_P(SameBits, AnyNumberOfThreads) {
   for (const int threads : {2, 3, 5}) {
     EXPECT_TRUE(same_bits(alone_, logits_of(model_, ids_, {.kernels = &kernels_, .threads = threads}))) << threads;

@@ -82,7 +82,7 @@ std::vector<float> chunked_logits_of(const Model& model, std::span<const std::in
   ThreadPool pool(o.threads);
   Arena arena;
   const auto n = static_cast<std::int64_t>(ids.size());
-  KvCache cache = model.make_cache(n, o.kv_dtype);
+  KvCache cache = model.make_cache(n, o.kv_dtype, *o.kv_memory);
   for (std::int64_t first = 0; first < n; first += chunk) {
     const std::int64_t length = std::min(chunk, n - first);
     Pass pass{

@@ -51,6 +51,7 @@ struct RunOptions {
   Taps* taps = nullptr;
   DType kv_dtype = DType::f32;
   Compute compute = Compute::automatic;
+  KvMemory* kv_memory = &system_kv_memory();
 };
 
 /// Logits of all positions, flat [T · vocab_size], in one forward without a cache.

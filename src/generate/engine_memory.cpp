@@ -1,0 +1,97 @@
+// Which sequences a step feeds, and whose memory they take.
+#include <algorithm>
+
+#include "generate/engine_feed.h"
+
+namespace vitrine {
+namespace {
+
+bool takes_part(const Sequence& s) { return !s.paused && !s.has_ended(); }
+
+}  // namespace
+
+void Engine::feed_decoding(EngineFeed& feed, Pass& pass) {
+  for (const auto& [id, s] : sequences_) {
+    if (!takes_part(*s) || s->is_reading() || !reserve(*s, 1, feed)) continue;
+    for (std::size_t branch = 0; branch < s->branches().size(); ++branch) feed.add(*s, branch, 1, pass);
+  }
+}
+
+/// Each step begins with the sequence after the one that the last step read in part.
+void Engine::feed_reading(EngineFeed& feed, Pass& pass, std::int64_t budget) {
+  auto at = sequences_.upper_bound(last_read_);
+  for (std::size_t i = 0; i < sequences_.size(); ++i, ++at) {
+    if (at == sequences_.end()) at = sequences_.begin();
+    Sequence& s = *at->second;
+    if (!takes_part(s) || !s.is_reading()) continue;
+    if (feed.n_rows() > 0 && feed.n_rows() >= budget) break;
+    const std::int64_t most = std::clamp<std::int64_t>(budget - feed.n_rows(), 1, kPrefillChunk);
+    if (!begin(s, feed) || !reserve(s, most, feed)) continue;
+    feed.add(s, 0, most, pass);
+    last_read_ = at->first;
+  }
+  if (feed.fed.empty() && feed.refused != nullptr) {  // it would wait forever
+    feed.refused->report.error = std::make_exception_ptr(
+        OutOfCapacity("kv_memory", "the memory for keys and values is too small for a sequence of {} tokens",
+                      feed.refused->branches().front().ids.size()));
+  }
+}
+
+/// Whether a sequence without tokens in its cache begins now. Looks for a prefix that is kept. A sequence waits while
+/// another one reads more of the same prefix, and until there is memory for all of its tokens: it would only lose them
+/// again to older sequences.
+bool Engine::begin(Sequence& s, const EngineFeed& feed) {
+  if (s.holds_memory()) return true;
+  s.restore_prefix();
+  const KvCache& cache = *s.branches().front().cache;
+  const std::int64_t known = cache.length();
+  const auto reads_more = [&](const auto& entry) {
+    const Sequence& other = *entry.second;
+    return &other != &s && takes_part(other) && other.is_reading() && (other.holds_memory() || feed.has(other)) &&
+           s.n_shared(other) >= known + cache.block_length();
+  };
+  bool waits = std::any_of(sequences_.begin(), sequences_.end(), reads_more);
+  if (!waits && others_use_memory(s)) {
+    const std::int64_t idle = context_.prefixes != nullptr ? context_.prefixes->idle_bytes() : 0;
+    const std::int64_t missing = cache.missing_bytes(std::ssize(s.branches().front().ids) - known);
+    waits = missing > idle && missing - idle > context_.kv_memory->free_bytes();
+  }
+  if (waits && known > 0) s.restart();  // releases the prefix
+  return !waits;
+}
+
+/// Takes memory for the next tokens of a sequence, at most `most` for each branch. Returns false if it must wait.
+bool Engine::reserve(Sequence& s, std::int64_t most, EngineFeed& feed) {
+  while (!s.reserve(most)) {
+    if (context_.prefixes != nullptr && context_.prefixes->evict()) continue;
+    if (Sequence* const victim = find_victim(s, feed)) {
+      victim->restart();
+      ++n_restarts_;
+      continue;
+    }
+    feed.refused = &s;
+    return false;
+  }
+  return true;
+}
+
+/// The sequence that loses its memory to `s`: the youngest paused one, or else the youngest, if it is younger than `s`;
+/// not one that has rows in this step.
+Sequence* Engine::find_victim(const Sequence& s, const EngineFeed& feed) {
+  Sequence* victim = nullptr;
+  for (const auto& [id, other] : sequences_) {
+    const bool gives_way = other->paused || id > s.report.id;
+    if (other.get() == &s || !gives_way || !other->can_restart() || !other->holds_memory() || feed.has(*other))
+      continue;
+    if (victim == nullptr || other->paused || !victim->paused) victim = other.get();
+  }
+  return victim;
+}
+
+bool Engine::others_use_memory(const Sequence& s) const {
+  return std::any_of(sequences_.begin(), sequences_.end(), [&](const auto& entry) {
+    return entry.second.get() != &s && takes_part(*entry.second) && entry.second->holds_memory();
+  });
+}
+
+}  // namespace vitrine

@@ -1,0 +1,104 @@
+// The memory of a sequence: its cache, the prefixes that it shares, and what it does when its cache is taken away.
+#include <algorithm>
+
+#include "base/error.h"
+#include "generate/sequence.h"
+
+namespace vitrine {
+namespace {
+
+/// The maximum number of tokens in the cache of a request. The last token chosen is never fed.
+std::int64_t capacity_of(const GenerateContext& context, const GenerateRequest& request) {
+  const auto prompt_size = static_cast<std::int64_t>(request.prompt.size());
+  const std::int64_t rest = context.model->config().max_seq_len - prompt_size;
+  return std::min(rest, std::max<std::int64_t>(0, request.max_tokens - 1)) + prompt_size;
+}
+
+}  // namespace
+
+std::shared_ptr<KvCache> Sequence::make_cache(std::int64_t capacity) const {
+  const KvReach reach = request_.taps != nullptr ? KvReach::all : KvReach::windows;
+  return std::make_shared<KvCache>(context_.make_cache(capacity, request_.source.size(), reach));
+}
+
+std::shared_ptr<KvCache> Sequence::first_cache() const {
+  if (request_.cache == nullptr) return make_cache(capacity_of(context_, request_));
+  const auto prompt_size = static_cast<std::int64_t>(request_.prompt.size());
+  if (request_.cache->length() >= prompt_size || request_.cache->capacity() < prompt_size) {
+    throw InternalError("generate", "expected a cache with a part of {} tokens and space for all, got {} of {}",
+                        prompt_size, request_.cache->length(), request_.cache->capacity());
+  }
+  return request_.cache;
+}
+
+/// Whether the taps want rows of the final norm or of the head, which have logits only.
+bool Sequence::taps_head() const {
+  if (request_.taps == nullptr) return false;
+  for (int site = static_cast<int>(Site::final_scale); site <= static_cast<int>(Site::logits); ++site) {
+    if (request_.taps->wants({static_cast<Site>(site)})) return true;
+  }
+  return false;
+}
+
+bool Sequence::shares_prefixes() const {
+  return context_.prefixes != nullptr && context_.taps == nullptr && can_restart() && request_.source.empty() &&
+         request_.taps == nullptr;
+}
+
+PrefixKey Sequence::prefix_key() const {
+  const std::int64_t planned = longest_planned_length(context_.model->config(), branches_.front().cache->capacity());
+  const AppliedAdapters own = adapters();
+  return {request_.owner, planned, {own.begin(), own.end()}};
+}
+
+std::int64_t Sequence::most_restored() const {
+  return std::min(first_row(), std::ssize(branches_.front().ids) - 1);  // the last token's logits are needed
+}
+
+void Sequence::restore_prefix() {
+  const Branch& branch = branches_.front();
+  if (!shares_prefixes() || branch.cache->length() > 0) return;
+  const std::int64_t n = context_.prefixes->restore(prefix_key(), branch.ids, most_restored(), *branch.cache);
+  if (!has_begun) result_.cached_tokens = n;
+  n_kept_ = n;
+}
+
+void Sequence::keep_prefix(bool with_last) {
+  if (!shares_prefixes()) return;
+  const Branch& branch = branches_.front();
+  const std::int64_t length = branch.cache->length(), block = branch.cache->block_length();
+  if (length / block == n_kept_ / block && (!with_last || length == n_kept_)) return;
+  context_.prefixes->keep(prefix_key(), branch.ids, *branch.cache, with_last);
+  n_kept_ = length;
+}
+
+std::int64_t Sequence::n_shared(const Sequence& other) const {
+  if (!shares_prefixes() || !other.shares_prefixes() || prefix_key() != other.prefix_key()) return 0;
+  const std::span<const std::int32_t> ids = branches_.front().ids, others = other.branches_.front().ids;
+  const auto first_other = std::mismatch(ids.begin(), ids.end(), others.begin(), others.end()).first;
+  return std::min<std::int64_t>(first_other - ids.begin(), most_restored());
+}
+
+bool Sequence::holds_memory() const { return branches_.front().cache->length() > 0; }
+
+bool Sequence::reserve(std::int64_t most) {
+  try {
+    for (const Branch& branch : branches_) {
+      branch.cache->reserve(std::ssize(pending(branch, most)));
+    }
+    if (const auto source = pending_source(); !source.empty()) {
+      branches_.front().cache->source()->reserve(std::ssize(source));
+    }
+    return true;
+  } catch (const OutOfCapacity&) {
+    return false;
+  }
+}
+
+void Sequence::restart() {
+  keep_prefix(true);
+  branches_.front().cache = make_cache(branches_.front().cache->capacity());
+  n_kept_ = 0;
+}
+
+}  // namespace vitrine

@@ -1,0 +1,95 @@
+#include "pass/segment_taps.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "pass/pass.h"
+
+namespace vitrine {
+namespace {
+
+bool is_divisible(const SiteId& id) {
+  return id.site != Site::pooler_out && id.site != Site::nsp_out && id.site != Site::loss;
+}
+
+std::vector<std::int64_t> range_from(std::int64_t first, std::int64_t n) {
+  std::vector<std::int64_t> all(static_cast<std::size_t>(n));
+  std::iota(all.begin(), all.end(), first);
+  return all;
+}
+
+/// The rows of the pass that the rows of a value belong to, ascending.
+std::vector<std::int64_t> rows_of(const Pass& p, const SiteId& id, const Tensor& value) {
+  if (id.site == Site::expert_tokens) {
+    std::vector<std::int64_t> rows;
+    for (std::int64_t i = 0; i < value.rows(); ++i) rows.push_back(static_cast<std::int64_t>(value.data[i]));
+    return rows;
+  }
+  if (p.rows.chosen) return {p.rows.chosen->begin(), p.rows.chosen->begin() + value.rows()};
+  return range_from(0, value.rows());
+}
+
+}  // namespace
+
+bool SegmentTaps::wants(const SiteId& id) const {
+  if (!is_divisible(id)) return false;
+  const auto one_wants = [&](const SequenceTaps* taps) { return taps != nullptr && taps->wants(id); };
+  if (id.segment >= 0) return one_wants(of_segments_[static_cast<std::size_t>(id.segment)]);
+  return std::any_of(of_segments_.begin(), of_segments_.end(), one_wants);
+}
+
+Tensor SegmentTaps::visit(Pass& pass, const SiteId& id, const Tensor& value) {
+  if (pass.shapes_only) {  // values have no elements: which rows belong to which segment is not known
+    for (SequenceTaps* const taps : of_segments_) {
+      if (taps != nullptr && taps->wants(id)) taps->visit(pass, id, value, {});
+    }
+    return value;
+  }
+  if (id.segment >= 0) {
+    const auto at = static_cast<std::size_t>(id.segment);
+    const Segment& s = pass.segments[at];
+    SiteId own = id;
+    own.segment = 0;
+    return s.failure ? value : of_segments_[at]->visit(pass, own, value, range_from(s.position, s.length));
+  }
+  const std::vector<std::int64_t> rows = rows_of(pass, id, value);
+  Tensor result = value;
+  for (std::size_t i = 0; i < of_segments_.size(); ++i) {
+    const Segment& s = pass.segments[i];
+    if (of_segments_[i] == nullptr || s.failure || !of_segments_[i]->wants(id)) continue;
+    const auto begin = std::lower_bound(rows.begin(), rows.end(), s.first_row);
+    const auto end = std::lower_bound(begin, rows.end(), s.first_row + s.length);
+    if (begin == end) continue;
+    std::vector<std::int64_t> positions(begin, end);
+    for (std::int64_t& position : positions) position += s.position - s.first_row;
+    Tensor part = value.row_range(begin - rows.begin(), end - begin);
+    if (id.site == Site::expert_tokens) {
+      part = pass.tensor(part.shape);
+      std::copy(positions.begin(), positions.end(), part.data);
+      of_segments_[i]->visit(pass, id, part, positions);
+      continue;
+    }
+    const Tensor changed = of_segments_[i]->visit(pass, id, part, positions);
+    if (changed.data == part.data) continue;
+    if (result.data == value.data) {
+      result = pass.tensor(value.shape);
+      std::copy_n(value.data, value.count(), result.data);
+    }
+    std::copy_n(changed.data, changed.count(), result.row(begin - rows.begin()));
+  }
+  return result;
+}
+
+std::optional<SiteId> SegmentTaps::last_wanted() const {
+  std::optional<SiteId> last = SiteId{};
+  for (const SequenceTaps* const taps : of_segments_) {
+    if (taps == nullptr) continue;
+    const std::optional<SiteId> own = taps->last_wanted();
+    if (!own) return {};
+    if (precedes(*last, *own)) last = own;
+  }
+  return last;
+}
+
+}  // namespace vitrine

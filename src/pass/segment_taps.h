@@ -1,0 +1,46 @@
+// Taps of single sequences, in a pass that has the rows of several.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "pass/taps.h"
+
+namespace vitrine {
+
+/// Receives the values of one sequence, in any number of passes. Its functions are called on the thread that runs the
+/// forward.
+class SequenceTaps {
+ public:
+  virtual ~SequenceTaps() = default;
+  /// Must be cheap: the forward calls it at every site.
+  virtual bool wants(const SiteId& id) const = 0;
+  /// As Taps::visit, with rows of this sequence only. `positions`: those of the tokens that the rows belong to,
+  /// ascending; for scores and patterns `[H, T, S]` those of T. The tokens of an expert are positions, not rows.
+  /// In a dry run the value has rows of all sequences, and there are no positions.
+  virtual Tensor visit(Pass& pass, const SiteId& id, const Tensor& value, std::span<const std::int64_t> positions) = 0;
+  /// As Taps::last_wanted.
+  virtual std::optional<SiteId> last_wanted() const { return {}; }
+};
+
+/// Divides the values of a pass among the taps of its segments. A segment whose values are not finite fails alone, and
+/// its taps receive nothing more. Not for encoders, recurrent cells, vectors of poolers and losses, whose rows do not
+/// belong to segments or are not computed at once.
+class SegmentTaps : public Taps {
+ public:
+  /// `of_segments`: one for each segment of the pass, or null.
+  explicit SegmentTaps(std::vector<SequenceTaps*> of_segments) : of_segments_(std::move(of_segments)) {}
+
+  bool wants(const SiteId& id) const override;
+  Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) override;
+  std::optional<SiteId> last_wanted() const override;
+  bool ends_at_failure() const override { return false; }
+
+ private:
+  std::vector<SequenceTaps*> of_segments_;
+};
+
+}  // namespace vitrine
