@@ -1,7 +1,7 @@
 # vitrine::vitrine, the library as users see it: one archive of all modules but the program's, and the public headers.
 set(objects "")
 foreach(module ${VITRINE_MODULES})
-  if(NOT module MATCHES "^(cli|example|look)$")
+  if(NOT module MATCHES "^(cli|example|look|serve)$")
     list(APPEND objects $<TARGET_OBJECTS:vitrine_${module}>)
   endif()
 endforeach()

@@ -16,6 +16,7 @@ for target in "$@"; do
     config | generation_config | hugging_face | safetensors | shard_index) dictionary=config ;;
     gguf_model | gguf_vocab | tiktoken | tokenizer_json) dictionary=$target ;;
     template) dictionary=template ;;
+    request) dictionary=request ;;
     conversation | json | metrics | train_config) dictionary=config ;;
     *) dictionary=marks ;;
   esac

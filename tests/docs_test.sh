@@ -9,7 +9,9 @@
 #                    named below.
 #   other lines      up to the next command are its stdout; leading and trailing spaces are ignored, and `…` matches
 #                    any text, including several lines. Without such lines, only the exit status must be 0.
-#   ```toml          with a first line `# NAME.toml` is a file. It is written to the folder before the next command runs.
+#   ```toml, ```python  with a first line `# NAME.toml` or `# NAME.py` is a file. It is written to the folder before the
+#                    next command runs.
+#   $ vitrine serve … runs in the background until the end of the page, at a free port that replaces 8080 on the page.
 #   $ make TARGET    is not run, because this test is part of `make test`; the target must exist. tests/newcomer.sh runs it.
 #   vitrine COMMAND …  without $, a synopsis: the command must exist.
 # `info` runs with VITRINE_ISA=scalar, because its estimates of memory include buffers whose size depends on the
@@ -19,7 +21,8 @@
 set -uo pipefail
 source="$1" build="$2" page="$3"
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+server="" port=$((20000 + $$ % 20000))
+trap 'if [ -n "$server" ]; then kill "$server"; wait "$server"; fi; rm -rf "$work"' EXIT
 cd "$work" || exit 1
 mkdir build bin && ln -s "$build/vitrine" build/vitrine && ln -s "$build/vitrine" bin/vitrine
 PATH="$work/bin:$PATH"
@@ -70,10 +73,31 @@ n_run=0 n_skipped=0 n_failed=0
 failed() { echo "docs_test: $page:$1: $2" >&2; n_failed=$((n_failed + 1)); }
 trimmed() { sed -e 's/[[:space:]]*$//' | sed -e '/./,$!d' | sed -e ':a' -e '/^\n*$/{$d;N;ba' -e '}'; }
 
+# start_server LINE COMMAND
+start_server() {
+  bash -c "exec $2" >server.txt 2>&1 </dev/null &
+  server=$!
+  for _ in $(seq 200); do
+    if curl -sf "localhost:$port/health" >/dev/null; then return; fi
+    sleep 0.1
+  done
+  failed "$1" "$2 does not serve: $(cat server.txt)"
+}
+stop_server() {
+  if [ -z "$server" ]; then return; fi
+  kill "$server"
+  wait "$server" || failed "$number" "the server's exit status is not 0: $(tail -3 server.txt)"
+  server=""
+}
+
 # check LINE COMMAND EXPECTED
 check() {
-  local line="$1" command="$2" expected got pattern
-  expected=$(trimmed <<<"$3")
+  local line="$1" command="${2//8080/$port}" expected got pattern
+  expected=$(trimmed <<<"${3//8080/$port}")
+  if [[ $command == *python3\ *.py ]] && ! python3 -c 'import openai' 2>/dev/null; then
+    n_skipped=$((n_skipped + 1))
+    return
+  fi
   for name in ${missing[@]+"${missing[@]}"}; do
     if [[ " $command " == *[\ /\"\']"$name"[\ \"\']* ]]; then
       n_skipped=$((n_skipped + 1))
@@ -83,6 +107,11 @@ check() {
   n_run=$((n_run + 1))
   if [[ $command == make\ * ]]; then
     make -C "$source" -n ${command#make } >/dev/null 2>&1 || failed "$line" "make has no such target: $command"
+    return
+  fi
+  if [[ $command == "vitrine serve"* ]]; then
+    stop_server
+    start_server "$line" "$command"
     return
   fi
   local environment=()
@@ -102,7 +131,7 @@ $expected
 $got"
 }
 
-number=0 fenced=0 command="" command_line=0 expected="" going_on=0 file="" is_toml=0
+number=0 fenced=0 command="" command_line=0 expected="" going_on=0 file="" is_file=0
 end_of_command() {
   if [ -n "$command" ]; then check "$command_line" "$command" "$expected"; fi
   command="" expected=""
@@ -111,13 +140,13 @@ while IFS= read -r line || [ -n "$line" ]; do
   number=$((number + 1))
   if [[ $line == '```'* ]]; then
     end_of_command
-    fenced=$((1 - fenced)) going_on=0 file="" is_toml=0
-    if [ $fenced = 1 ] && [[ $line == '```toml' ]]; then is_toml=1; fi
+    fenced=$((1 - fenced)) going_on=0 file="" is_file=0
+    if [ $fenced = 1 ] && [[ $line == '```toml' || $line == '```python' ]]; then is_file=1; fi
   elif [ $fenced = 0 ]; then
     continue
-  elif [ $is_toml = 1 ]; then
-    if [[ $line =~ ^#\ ([a-z_]+\.toml)$ ]]; then file=${BASH_REMATCH[1]}; fi
-    if [ -n "$file" ]; then printf '%s\n' "$line" >>"$file"; fi
+  elif [ $is_file = 1 ]; then
+    if [[ $line =~ ^#\ ([a-z_]+\.(toml|py))$ ]]; then file=${BASH_REMATCH[1]}; fi
+    if [ -n "$file" ]; then printf '%s\n' "${line//8080/$port}" >>"$file"; fi
   elif [ $going_on = 1 ]; then
     command+=" ${line%\\}"
     if [[ $line != *\\ ]]; then going_on=0; fi
@@ -135,6 +164,7 @@ while IFS= read -r line || [ -n "$line" ]; do
   fi
 done <"$source/$page"
 end_of_command
+stop_server
 
 echo "docs_test: $page: $n_run run, $n_skipped skipped without VITRINE_DATA, $n_failed failed"
 [ $n_failed = 0 ] || exit 1

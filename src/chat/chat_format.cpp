@@ -26,7 +26,7 @@ RenderedTemplate ChatFormat::render(const ChatHistory& conversation, bool asks_f
   input.add_generation_prompt = asks_for_answer;
   input.special_tokens = templates_.special_tokens;
   for (const auto& [name, value] : variables_.by_name) input.variables.emplace_back(name, &value.value());
-  input.now = variables_.now;
+  input.now = variables_.now ? *variables_.now : TemplateClock::now();
   input.reports_literal = true;
   return (conversation.tools().is_null() ? plain_ : with_tools_).render(input);
 }

@@ -18,7 +18,9 @@ namespace vitrine {
 /// Values that templates read besides the conversation.
 struct ChatVariables {
   std::vector<std::pair<std::string, TemplateData>> by_name;
-  TemplateClock now;  ///< Fixed, so that the date in a prompt does not change from turn to turn.
+  /// Absent: the time of each rendering. In a conversation with a cache it is fixed, so that the date in a prompt does
+  /// not change from turn to turn.
+  std::optional<TemplateClock> now;
 };
 
 class ChatFormat {
@@ -30,6 +32,11 @@ class ChatFormat {
   /// The ids of the conversation, followed, if wanted, by what asks the model for an answer. Special tokens are
   /// recognized only where the template wrote them. Throws TemplateError, BadInput.
   std::vector<std::int32_t> encode(const ChatHistory& conversation, bool asks_for_answer) const;
+
+  /// The text of the conversation whose ids encode() returns.
+  std::string text(const ChatHistory& conversation, bool asks_for_answer) const {
+    return render(conversation, asks_for_answer).text;
+  }
 
   /// The token that the template puts after an answer, such as <|im_end|>, in addition to the tokens that end texts
   /// anyway. None if the template ends answers with text or not at all.

@@ -65,4 +65,11 @@ SentenceConfig read_sentence_config(const std::string& folder) {
   return config;
 }
 
+std::vector<std::int32_t> truncated(std::vector<std::int32_t> ids, const SentenceConfig& config) {
+  if (!config.max_tokens || std::ssize(ids) <= *config.max_tokens) return ids;
+  const auto keep = static_cast<std::ptrdiff_t>(*config.max_tokens) - 1;  // and the last, which ends the text
+  ids.erase(ids.begin() + keep, ids.end() - 1);
+  return ids;
+}
+
 }  // namespace vitrine

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace vitrine {
 
@@ -17,5 +18,8 @@ struct SentenceConfig {
 /// The folder's config; the default if it has no modules.json. Throws BadCheckpoint, and Unsupported for modules or
 /// kinds of pooling that are not supported.
 SentenceConfig read_sentence_config(const std::string& folder);
+
+/// The ids of a text, without those before its last one that exceed max_tokens.
+std::vector<std::int32_t> truncated(std::vector<std::int32_t> ids, const SentenceConfig& config);
 
 }  // namespace vitrine

@@ -21,22 +21,6 @@ struct EncodeCommandOptions : Options {
 
 constexpr std::size_t kBatchesAtOnce = 16;  // sorted by length together
 
-Pooling pooling_named(const std::string& name) {
-  return name == "cls"    ? Pooling::cls
-         : name == "max"  ? Pooling::max
-         : name == "last" ? Pooling::last
-         : name == "mean" ? Pooling::mean
-                          : Pooling::pooler;
-}
-
-/// The ids of a text, without the tokens before its last one that exceed the model's limit.
-std::vector<std::int32_t> truncated(std::vector<std::int32_t> ids, const SentenceConfig& config) {
-  if (!config.max_tokens || static_cast<std::int64_t>(ids.size()) <= *config.max_tokens) return ids;
-  const auto keep = static_cast<std::ptrdiff_t>(*config.max_tokens) - 1;  // and the last, which ends the text
-  ids.erase(ids.begin() + keep, ids.end() - 1);
-  return ids;
-}
-
 class Output {
  public:
   Output(const EncodeCommandOptions& o, std::int64_t d) : o_(o), d_(d) {}

@@ -77,6 +77,13 @@ void encode_batch(const GenerateContext& context, std::span<const std::vector<st
 
 }  // namespace
 
+Pooling pooling_named(std::string_view name) {
+  constexpr std::string_view kNames[] = {"mean", "cls", "max", "last", "pooler"};
+  const auto at = std::find(std::begin(kNames), std::end(kNames), name);
+  if (at == std::end(kNames)) throw BadInput("encode", "expected mean, cls, max, last or pooler, got \"{}\"", name);
+  return static_cast<Pooling>(at - std::begin(kNames));
+}
+
 void encode(const GenerateContext& context, std::span<const std::vector<std::int32_t>> texts,
             const EncodeOptions& options, const ReceiveVector& receive) {
   const ModelConfig& config = context.model->config();

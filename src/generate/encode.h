@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "generate/context.h"
@@ -11,6 +12,9 @@ namespace vitrine {
 
 /// mean, max: of all rows, element by element. cls: the first row. last: the last row. pooler: the model's pooler.
 enum class Pooling : std::uint8_t { mean, cls, max, last, pooler };
+
+/// The pooling of this name: mean, cls, max, last or pooler. Throws BadInput.
+Pooling pooling_named(std::string_view name);
 
 struct EncodeOptions {
   Pooling pooling = Pooling::mean;

@@ -8,24 +8,12 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "tokenizer/base64.h"
 
 namespace vitrine {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "blocks are written as they are in memory");
-
-std::string base64(std::span<const unsigned char> bytes) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  text.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const std::size_t n = std::min<std::size_t>(3, bytes.size() - i);
-    std::uint32_t bits = 0;
-    for (std::size_t k = 0; k < 3; ++k) bits = bits << 8 | (k < n ? bytes[i + k] : 0U);
-    for (std::size_t k = 0; k < 4; ++k) text += k <= n ? kDigits[bits >> (18 - 6 * k) & 63U] : '=';
-  }
-  return text;
-}
 
 }  // namespace
 
@@ -91,7 +79,7 @@ std::string packed(const LookBlock& block) {
   if (compress2(bytes.data(), &size, from, block.bytes.size(), level) != Z_OK) {
     throw InternalError("look", "zlib could not compress block {}", block.name);
   }
-  return base64({bytes.data(), size});
+  return encode_base64({bytes.data(), size});
 }
 
 }  // namespace vitrine

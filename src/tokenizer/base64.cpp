@@ -1,5 +1,6 @@
 #include "tokenizer/base64.h"
 
+#include <algorithm>
 #include <array>
 
 namespace vitrine {
@@ -28,6 +29,19 @@ std::optional<Base64> decode_base64(std::string_view digits) {
     result.rest &= (1U << n_bits) - 1;
   }
   return result;
+}
+
+std::string encode_base64(std::span<const unsigned char> bytes) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::size_t n = std::min<std::size_t>(3, bytes.size() - i);
+    std::uint32_t bits = 0;
+    for (std::size_t k = 0; k < 3; ++k) bits = bits << 8 | (k < n ? bytes[i + k] : 0U);
+    for (std::size_t k = 0; k < 4; ++k) text += k <= n ? kDigits[bits >> (18 - 6 * k) & 63U] : '=';
+  }
+  return text;
 }
 
 }  // namespace vitrine

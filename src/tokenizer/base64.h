@@ -1,8 +1,9 @@
-// Decodes base64.
+// Base64 (RFC 4648).
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -15,5 +16,8 @@ struct Base64 {
 
 /// Decodes digits without padding. Returns std::nullopt if there are other characters.
 std::optional<Base64> decode_base64(std::string_view digits);
+
+/// With padding.
+std::string encode_base64(std::span<const unsigned char> bytes);
 
 }  // namespace vitrine

@@ -111,6 +111,8 @@ class Program {
       if (polled[2].revents != 0) read_some(2, outcome_.err);
     }
   }
+  /// What it has printed so far, as exchange() has read it.
+  const std::string& output() const { return outcome_.out; }
   void wait_for_output(std::size_t bytes) {
     exchange([&] { return outcome_.out.size() >= bytes; });
     EXPECT_GE(outcome_.out.size(), bytes) << outcome_.err;

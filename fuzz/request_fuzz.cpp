@@ -1,0 +1,136 @@
+// The body of a request of the server, after a line with its path. A request that is accepted is answered with made-up
+// tokens, whole and as a stream.
+#include "fuzzing.h"
+#include "serve/completion_reply.h"
+#include "serve/embeddings.h"
+#include "serve/request_error.h"
+#include "serve/text_routes.h"
+
+using namespace vitrine;
+
+namespace {
+
+constexpr std::int32_t kBos = 256;
+
+/// A token for each byte, and BOS.
+class Bytes : public Tokenizer {
+ public:
+  std::string piece(std::int32_t id) const override { return id == kBos ? "<s>" : bytes(id); }
+  std::string bytes(std::int32_t id) const override {
+    return checked_index(id) == kBos ? "" : std::string(1, static_cast<char>(id));
+  }
+  std::int64_t vocab_size() const override { return 257; }
+  std::optional<std::int32_t> bos() const override { return kBos; }
+  const std::vector<std::int32_t>& stop_ids() const override { return stops_; }
+
+ private:
+  std::vector<std::int32_t> encode(std::string_view text, const SpecialRule& rule, EncodingRecorder*) const override {
+    std::vector<std::int32_t> ids;
+    if (rule.policy == SpecialTokens::apply) ids.push_back(kBos);
+    for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
+    return ids;
+  }
+  std::vector<std::int32_t> stops_ = {kBos};
+};
+
+struct Served {
+  Bytes tokenizer;
+  ChatFormat chat;
+  ServedModel model;
+
+  Served() : chat(templates(), tokenizer, {}, "fuzz") {
+    model.names = {"model"};
+    model.vocab_size = 300;  // more than the tokenizer has
+    model.max_seq_len = 4096;
+    model.d_model = 2;
+    model.tokenizer = &tokenizer;
+    model.chat = &chat;
+    model.templates = templates();
+    model.bos = kBos;
+    model.stop_ids = model.chat_stop_ids = {kBos};
+  }
+  static ChatTemplates templates() {
+    ChatTemplates templates;
+    templates.by_name["default"] = "{% for m in messages %}{{ m.role }}{{ m.name }}: {{ m.content }}\n{% endfor %}";
+    return templates;
+  }
+};
+
+TokenReport report(std::int32_t id, int n) {
+  TokenReport token{id, -0.5, {}};
+  for (int i = 0; i < n; ++i) token.top.push_back({(id + i) % 300, -1.0 - i});
+  return token;
+}
+
+/// The result of a sequence, with tokens that are bytes, BOS and unknown to the tokenizer.
+GenerateResult made_up(const GenerateRequest& request) {
+  GenerateResult result;
+  for (const std::int32_t id : {0xE2, 'a', 0xFF, kBos, 299}) {
+    if (std::ssize(result.ids) == request.max_tokens) break;
+    result.ids.push_back(id);
+    if (request.wants_logprobs) result.logprobs.push_back(report(id, request.n_logprobs));
+  }
+  result.text =
+      "\xE2"
+      "a\xFF";
+  if (request.wants_prompt_logprobs) {
+    for (std::size_t i = 1; i < request.prompt.size(); ++i) {
+      result.prompt_logprobs.push_back(report(request.prompt[i], request.n_logprobs));
+    }
+  }
+  return result;
+}
+
+void answer_texts(const ServedModel& model, const CompletionRequest& request) {
+  CompletionReply reply(model, request, "1", 0);
+  std::vector<GenerateResult> results;
+  for (std::size_t i = 0; i < std::min<std::size_t>(request.n_sequences(), 8); ++i) {
+    const GenerateRequest sequence = request.sequence(i, model.search);
+    fuzz::expect(!sequence.prompt.empty() && sequence.prompt.size() <= 4096, "a prompt fits the context");
+    sequence.sampling.validate();
+    results.push_back(made_up(sequence));
+    if (!request.streams) continue;
+    for (std::size_t t = 0; t <= results[i].ids.size(); ++t) {
+      SequenceStep step;
+      step.id = i;
+      if (t < results[i].ids.size()) step.token = report(results[i].ids[t], request.options.n_logprobs);
+      if (t == results[i].ids.size()) step.result = results[i];
+      for (const Json& chunk : reply.chunks(std::move(step))) json_text(chunk);
+    }
+  }
+  if (!request.streams && results.size() == request.n_sequences()) json_text(reply.whole(results));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const Served served;
+  const std::string_view text = fuzz::text_of(data, size);
+  const std::size_t end = std::min(text.find('\n'), text.size());
+  return fuzz::answer([&] {
+    RequestHead head;
+    head.path = std::string(text.substr(0, end));
+    head.method = methods_of(head.path).starts_with("POST") ? "POST" : "GET";
+    head.content_type = "application/json";
+    head.host = "localhost";
+    const AccessRules rules{{}, {"localhost"}, {}};
+    const AdmittedHead admitted = admit(head, rules);
+    const std::string_view body = text.substr(std::min(end + 1, text.size()));
+    switch (admitted.route) {
+      case Route::completions:
+        return answer_texts(served.model, parse_completion(served.model, body, 1));
+      case Route::chat:
+        return answer_texts(served.model, parse_chat(served.model, body, 1));
+      case Route::embeddings: {
+        const EmbeddingRequest request = parse_embeddings(served.model, body);
+        json_text(embeddings_reply(request, {request.texts.size(), {1, 2}}));
+        return;
+      }
+      case Route::health:
+      case Route::metrics:
+        return;
+      default:
+        json_text(answer(served.model, admitted, body));
+    }
+  });
+}

@@ -1,0 +1,177 @@
+// vitrine serve: the HTTP server.
+#include <sys/sysinfo.h>
+
+#include <ctime>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "generate/choose_sampling.h"
+#include "serve/http.h"
+
+namespace vitrine::cli {
+namespace {
+
+struct ServeOptions : Options {
+  std::string model, host = "127.0.0.1", key_file, access_log;
+  std::vector<std::string> names, origins;
+  std::uint16_t port = 8080;
+  std::size_t max_sequences = 32, max_queue = 64, max_connections = 512;
+  std::int64_t max_body_mib = 4;
+  std::optional<std::int64_t> kv_memory_mib;
+  double round_ms = 250, drain_seconds = 30;
+};
+
+bool is_loopback(const std::string& host) { return host == "127.0.0.1" || host == "::1" || host == "localhost"; }
+
+AccessRules access_rules(const ServeOptions& o) {
+  AccessRules rules;
+  const char* const variable = std::getenv("VITRINE_API_KEY");
+  if (!o.key_file.empty()) {
+    rules.keys = parse_keys(MappedFile::open(o.key_file)->text(), o.key_file);
+  } else if (variable != nullptr) {
+    rules.keys = parse_keys(variable, "VITRINE_API_KEY");
+  }
+  if (rules.keys.empty() && !is_loopback(o.host)) {
+    throw BadInput("--host", "other machines can reach {}: give keys with --api-key-file or VITRINE_API_KEY", o.host);
+  }
+  rules.hosts = {"127.0.0.1", "localhost", "[::1]"};
+  rules.origins = o.origins;
+  rules.max_body = static_cast<std::uint64_t>(o.max_body_mib) << 20;
+  return rules;
+}
+
+/// Half of the machine's memory, unless the caller sets it.
+std::int64_t kv_bytes(const ServeOptions& o) {
+  if (o.kv_memory_mib) return *o.kv_memory_mib << 20;
+  struct sysinfo info {};
+  ::sysinfo(&info);
+  return static_cast<std::int64_t>(info.totalram * info.mem_unit / 2);
+}
+
+/// The names of the model in requests: those of --name, else that of its file or folder.
+std::vector<std::string> names_of(const ServeOptions& o) {
+  if (!o.names.empty()) return o.names;
+  namespace fs = std::filesystem;
+  fs::path path = fs::path(o.model.empty() ? default_model() : o.model).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  std::error_code error;
+  return {(fs::is_directory(path, error) ? path.filename() : path.stem()).string()};
+}
+
+/// The model's templates; none for a format without them.
+ChatTemplates open_templates(const ServeOptions& o) {
+  try {
+    return load_chat_templates(o.model.empty() ? default_model() : o.model);
+  } catch (const BadInput&) {
+    return {};
+  }
+}
+
+std::optional<ChatFormat> open_chat(const Session& session, const ChatTemplates& templates) {
+  if (session.tokenizer == nullptr || templates.by_name.empty()) return std::nullopt;
+  return std::optional<ChatFormat>(std::in_place, templates, *session.tokenizer, ChatVariables{}, "model");
+}
+
+ServedModel served_model(const ServeOptions& o, const Session& session, ChatTemplates templates,
+                         const ChatFormat* chat) {
+  const ModelConfig& config = session.checkpoint.model->config();
+  ServedModel model;
+  model.names = names_of(o);
+  model.created = std::time(nullptr);
+  model.vocab_size = config.encoder ? config.encoder->vocab_size : config.vocab_size;
+  model.max_seq_len = config.encoder ? config.encoder->max_seq_len : config.max_seq_len;
+  model.d_model = config.encoder ? config.encoder->d_model : config.d_model;
+  model.can_generate = !config.encoder && !is_bidirectional(config);
+  model.tokenizer = session.tokenizer.get();
+  model.chat = chat;
+  model.templates = std::move(templates);
+  model.bos = session.bos();
+  model.stop_ids = model.chat_stop_ids = stop_ids(session.checkpoint, session.tokenizer.get());
+  if (chat != nullptr) {
+    if (const auto id = chat->end_of_answer()) model.chat_stop_ids.push_back(*id);
+  }
+  model.sampling = session.checkpoint.generation;
+  model.search = session.checkpoint.search;
+  model.sentences = read_sentence_config(session.checkpoint.tokenizer_path);
+  return model;
+}
+
+void run_serve(const ServeOptions& o) {
+  stop_cleanly();
+  HttpConfig config;
+  config.host = o.host;
+  config.port = o.port;
+  config.access = access_rules(o);
+  config.max_connections = o.max_connections;
+  config.access_log = o.access_log;
+  config.drain_time = std::chrono::duration<double>(o.drain_seconds);
+  config.interrupt = &interrupted();
+  Metrics metrics;
+  Session session;
+  std::optional<ChatFormat> chat;
+  ServedModel model;
+  std::optional<Scheduler> scheduler;
+  HttpServer server(std::move(config), metrics);  // answers 503 while the model is being loaded
+
+  session = open_for_texts(o, o.model, false);
+  ChatTemplates templates = open_templates(o);
+  chat = open_chat(session, templates);
+  model = served_model(o, session, std::move(templates), chat ? &*chat : nullptr);
+  GenerateContext context = session.context(o);
+  context.interrupt = nullptr;  // rounds end; the server stops after them
+  scheduler.emplace(context, SchedulerConfig{o.max_sequences, o.max_queue, o.round_ms / 1000, kv_bytes(o)}, metrics);
+  server.serve(model, *scheduler);
+  if (o.json) {
+    print_json({{"url", server.url()}, {"models", model.names}});
+  } else {
+    note(fmt::format("serving {} at {}", fmt::join(model.names, ", "), server.url()));
+  }
+  scheduler->run();
+  server.finish();
+}
+
+}  // namespace
+
+void add_serve(CLI::App& program) {
+  CLI::App& command = *program.add_subcommand("serve", "Serve a model over HTTP, with OpenAI's interface");
+  const auto o = std::make_shared<ServeOptions>();
+  command
+      .add_option("MODEL", o->model, "A Hugging Face folder, a .gguf or a llama2.c .bin (default: the default model)")
+      ->type_name("");
+  command.add_option("--host", o->host, "The address to listen at (default: 127.0.0.1); others need keys")
+      ->type_name("ADDRESS");
+  add_number<std::uint16_t>(command, "--port", o->port, "The port to listen at; 0: any free one (default: 8080)");
+  add_list(command, "--name", o->names,
+           "The model's name in requests; may be given several times (default: the file's)");
+  command
+      .add_option("--api-key-file", o->key_file, "File with API keys, one a line (default: VITRINE_API_KEY, if set)")
+      ->type_name("FILE");
+  add_list(command, "--cors", o->origins, "Origin of web pages that may use the server; may be given several times");
+  add_number<std::size_t>(command, "--max-sequences", o->max_sequences, "Sequences that run at a time (default: 32)", 1,
+                          4096);
+  add_number<std::size_t>(command, "--max-queue", o->max_queue,
+                          "Requests that may wait; more are answered with status 429 (default: 64)", 1, 1 << 20);
+  add_number<std::int64_t>(command, "--kv-memory", o->kv_memory_mib,
+                           "MiB of the KV caches of running sequences (default: half of the memory)", 1, 1 << 30);
+  add_number<double>(command, "--round-ms", o->round_ms,
+                     "Milliseconds that prompts may delay the next token of a stream (default: 250)", 1, 60'000);
+  add_number<std::int64_t>(command, "--max-body", o->max_body_mib, "MiB of the body of a request (default: 4)", 1,
+                           1024);
+  add_number<std::size_t>(command, "--max-connections", o->max_connections, "Open connections (default: 512)", 1,
+                          1 << 16);
+  add_number<double>(command, "--drain-seconds", o->drain_seconds,
+                     "After SIGTERM, seconds until requests that have not ended are ended (default: 30)", 0, 86'400);
+  command.add_option("--access-log", o->access_log, "Append a line for each request to this file (default: stderr)")
+      ->type_name("FILE");
+  add_adapters(command, *o);
+  finish_command(
+      command, o, run_serve,
+      "With --json, the first line of stdout is {\"url\",\"models\"}. docs/serving.md describes the routes.\n"
+      "Example: vitrine serve --port 8080 --name my-model");
+}
+
+}  // namespace vitrine::cli

@@ -1,0 +1,178 @@
+#include "serve/completion_reply.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace vitrine {
+namespace {
+
+/// The mean log-probability of a text's tokens, the stop token included.
+double mean_logprob(const GenerateResult& result) {
+  double sum = result.stop_token ? result.stop_token->logprob : 0;
+  std::size_t n = result.stop_token ? 1 : 0;
+  for (const TokenReport& token : result.logprobs) sum += token.logprob;
+  n += result.logprobs.size();
+  return n > 0 ? sum / static_cast<double>(n) : 0;
+}
+
+/// The numbers of the best `n` of some sequences, best first. If all are wanted, they keep their order.
+std::vector<std::size_t> best(std::span<const GenerateResult> results, std::size_t n) {
+  std::vector<std::size_t> order(results.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (n < results.size()) {
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return mean_logprob(results[a]) > mean_logprob(results[b]); });
+  }
+  order.resize(n);
+  return order;
+}
+
+}  // namespace
+
+Json Usage::to_json() const {
+  return {{"prompt_tokens", prompt_tokens},
+          {"completion_tokens", completion_tokens},
+          {"total_tokens", prompt_tokens + completion_tokens},
+          {"prompt_tokens_details", {{"cached_tokens", cached_tokens}}}};
+}
+
+CompletionReply::CompletionReply(const ServedModel& model, const CompletionRequest& request, const std::string& id,
+                                 std::int64_t created)
+    : model_(model),
+      request_(request),
+      id_((request.is_chat ? "chatcmpl-" : "cmpl-") + id),
+      created_(created),
+      streams_(request.streams ? request.n_sequences() : 0) {
+  for (const Prompt& prompt : request.prompts) usage_.prompt_tokens += std::ssize(prompt.ids);
+}
+
+Logprobs CompletionReply::logprobs_of(const Prompt& prompt) const {
+  const auto previous = request_.echoes ? std::nullopt : std::optional(prompt.ids.back());
+  return {request_.is_chat, request_.options.n_logprobs, TokenTexts(model_.tokenizer, previous)};
+}
+
+void CompletionReply::add_prompt(const Prompt& prompt, const GenerateResult& result, Logprobs& logprobs) const {
+  logprobs.add_first(prompt.ids.front());
+  for (const TokenReport& token : result.prompt_logprobs) logprobs.add(token);
+}
+
+/// The prompt as text.
+std::string CompletionReply::echo(const Prompt& prompt) const {
+  if (!request_.echoes) return "";
+  if (prompt.text || model_.tokenizer == nullptr) return prompt.text.value_or("");
+  Detokenizer detokenizer(*model_.tokenizer);
+  std::string text;
+  for (const std::int32_t id : prompt.ids) {
+    if (id < model_.tokenizer->vocab_size()) text += detokenizer.push(id);
+  }
+  return text;
+}
+
+Json CompletionReply::reports(const Prompt& prompt, const std::vector<std::int32_t>& ids) const {
+  return {{"prompt_ids", prompt.ids}, {"ids", ids}};
+}
+
+Json CompletionReply::choice(std::size_t index, const std::string& text, Json logprobs,
+                             std::optional<FinishReason> reason) const {
+  Json choice = {{"index", index}, {"logprobs", std::move(logprobs)}, {"finish_reason", nullptr}};
+  if (reason) choice["finish_reason"] = name_of(*reason);
+  if (!request_.is_chat) {
+    choice["text"] = text;
+  } else if (request_.streams) {
+    choice["delta"] = {{"content", text}};
+  } else {
+    choice["message"] = {{"role", "assistant"}, {"content", text}, {"refusal", nullptr}};
+  }
+  return choice;
+}
+
+Json CompletionReply::whole(std::span<const GenerateResult> results) {
+  Json choices = Json::array();
+  const auto best_of = static_cast<std::size_t>(request_.best_of);
+  for (std::size_t p = 0; p < request_.prompts.size(); ++p) {
+    const Prompt& prompt = request_.prompts[p];
+    const std::span<const GenerateResult> own = results.subspan(p * best_of, best_of);
+    for (const GenerateResult& result : own) usage_.completion_tokens += std::ssize(result.ids);
+    for (const std::size_t s : best(own, static_cast<std::size_t>(request_.n))) {
+      const GenerateResult& result = own[s];
+      Json logprobs;
+      if (request_.reports_logprobs) {
+        Logprobs collected = logprobs_of(prompt);
+        if (request_.echoes) add_prompt(prompt, result, collected);
+        for (const TokenReport& token : result.logprobs) collected.add(token);
+        logprobs = collected.take();
+      }
+      Json choice = this->choice(choices.size(), echo(prompt) + result.text, std::move(logprobs), result.finish_reason);
+      if (request_.reports_ids) choice["vitrine"] = reports(prompt, result.ids);
+      choices.push_back(std::move(choice));
+    }
+  }
+  return {{"id", id_},
+          {"object", request_.is_chat ? "chat.completion" : "text_completion"},
+          {"created", created_},
+          {"model", request_.model},
+          {"choices", std::move(choices)},
+          {"usage", usage_.to_json()}};
+}
+
+Json CompletionReply::chunk(Json choices) const {
+  Json chunk = {{"id", id_},
+                {"object", request_.is_chat ? "chat.completion.chunk" : "text_completion"},
+                {"created", created_},
+                {"model", request_.model},
+                {"choices", std::move(choices)}};
+  if (request_.streams_usage) chunk["usage"] = nullptr;
+  return chunk;
+}
+
+std::vector<Json> CompletionReply::chunks(SequenceStep step) {
+  Stream& stream = streams_[step.id];
+  if (!echoes_logprobs()) return chunks_of(stream, step);
+  stream.held.push_back(std::move(step));
+  const GenerateResult* const result = stream.held.back().result ? &*stream.held.back().result : nullptr;
+  if (result == nullptr) return {};
+  // The engine reports the log-probabilities of the prompt with the result.
+  std::vector<Json> all;
+  const std::size_t sequence = stream.held.back().id;
+  const Prompt& prompt = request_.prompt_of(sequence);
+  stream.logprobs.emplace(logprobs_of(prompt));
+  add_prompt(prompt, *result, *stream.logprobs);
+  all.push_back(chunk({choice(sequence, echo(prompt), stream.logprobs->take(), std::nullopt)}));
+  stream.has_begun = true;
+  for (SequenceStep& held : stream.held) {
+    for (Json& more : chunks_of(stream, held)) all.push_back(std::move(more));
+  }
+  stream.held.clear();
+  return all;
+}
+
+std::vector<Json> CompletionReply::chunks_of(Stream& stream, SequenceStep& step) {
+  const Prompt& prompt = request_.prompt_of(step.id);
+  std::string text = std::move(step.text);
+  const bool is_first = !std::exchange(stream.has_begun, true);
+  if (is_first && !request_.is_chat) text = echo(prompt) + text;
+  Json logprobs;
+  if (step.token) {
+    ++usage_.completion_tokens;
+    stream.ids.push_back(step.token->id);
+    if (request_.reports_logprobs) {
+      if (!stream.logprobs) stream.logprobs.emplace(logprobs_of(prompt));
+      stream.logprobs->add(*step.token);
+      logprobs = stream.logprobs->take();
+    }
+  }
+  std::optional<FinishReason> reason;
+  if (step.result) reason = step.result->finish_reason;
+  Json choice = this->choice(step.id, text, std::move(logprobs), reason);
+  if (is_first && request_.is_chat) choice["delta"]["role"] = "assistant";
+  if (step.result && request_.reports_ids) choice["vitrine"] = reports(prompt, stream.ids);
+  return {chunk({std::move(choice)})};
+}
+
+Json CompletionReply::usage_chunk() const {
+  Json last = chunk(Json::array());
+  last["usage"] = usage_.to_json();
+  return last;
+}
+
+}  // namespace vitrine

@@ -1,0 +1,66 @@
+// Responses to requests for texts: one JSON object, or the chunks of a stream.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "generate/engine.h"
+#include "serve/completion_request.h"
+#include "serve/logprobs.h"
+
+namespace vitrine {
+
+/// Of a response.
+struct Usage {
+  std::int64_t prompt_tokens = 0;
+  std::int64_t cached_tokens = 0;  ///< Of the prompts; 0 as long as no prefix is reused.
+  std::int64_t completion_tokens = 0;
+
+  Json to_json() const;
+};
+
+class CompletionReply {
+ public:
+  /// `id` is the response's number. Keeps references to `model` and `request`.
+  CompletionReply(const ServedModel& model, const CompletionRequest& request, const std::string& id,
+                  std::int64_t created);
+
+  /// The whole response, from the results of all sequences in their order.
+  Json whole(std::span<const GenerateResult> results);
+
+  /// The chunks that follow from a step of the engine, whose id is the number of the sequence. Every token is a chunk
+  /// of its own; the last one has the finish reason.
+  std::vector<Json> chunks(SequenceStep step);
+  /// The last chunk of a stream that reports its usage.
+  Json usage_chunk() const;
+
+  const Usage& usage() const { return usage_; }
+
+ private:
+  /// The state of a streamed choice.
+  struct Stream {
+    bool has_begun = false;
+    std::optional<Logprobs> logprobs;
+    std::vector<std::int32_t> ids;
+    std::vector<SequenceStep> held;  // until the prompt's log-probabilities are known
+  };
+
+  bool echoes_logprobs() const { return request_.echoes && request_.reports_logprobs; }
+  Logprobs logprobs_of(const Prompt& prompt) const;
+  void add_prompt(const Prompt& prompt, const GenerateResult& result, Logprobs& logprobs) const;
+  std::string echo(const Prompt& prompt) const;
+  Json choice(std::size_t index, const std::string& text, Json logprobs, std::optional<FinishReason> reason) const;
+  Json reports(const Prompt& prompt, const std::vector<std::int32_t>& ids) const;
+  Json chunk(Json choices) const;
+  std::vector<Json> chunks_of(Stream& stream, SequenceStep& step);
+
+  const ServedModel& model_;
+  const CompletionRequest& request_;
+  std::string id_;
+  std::int64_t created_;
+  Usage usage_;
+  std::vector<Stream> streams_;
+};
+
+}  // namespace vitrine

@@ -1,0 +1,238 @@
+#include "serve/completion_request.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/text.h"
+#include "generate/choose_sampling.h"
+#include "generate/choose_search.h"
+#include "serve/prompts.h"
+#include "serve/request_fields.h"
+
+namespace vitrine {
+namespace {
+
+constexpr int kMaxLogprobs = 20;
+constexpr int kMaxChoices = 32;
+constexpr std::size_t kMaxStops = 16;
+constexpr std::size_t kMaxBiases = 2048;
+constexpr std::int64_t kDefaultTokens = 16;  // OpenAI's, of a completion
+constexpr double kLargest = std::numeric_limits<double>::max();
+
+std::vector<std::string> read_stops(const ServedModel& model, RequestFields& fields) {
+  const Json* const value = fields.find("stop");
+  if (value == nullptr) return {};
+  const Json list = value->is_array() ? *value : Json::array({*value});
+  if (list.size() > kMaxStops)
+    throw RequestError(kInvalid, "stop", "expected at most {} texts, got {}", kMaxStops, list.size());
+  std::vector<std::string> stops;
+  for (const Json& stop : list) {
+    if (!stop.is_string() || stop.get_ref<const std::string&>().empty()) {
+      throw wrong_type("stop", "texts of at least one character", stop);
+    }
+    stops.push_back(stop.get<std::string>());
+  }
+  if (!stops.empty()) tokenizer_of(model, "stop");
+  return stops;
+}
+
+std::vector<std::pair<std::int32_t, double>> read_biases(const ServedModel& model, RequestFields& fields) {
+  const Json* const value = fields.find("logit_bias");
+  if (value == nullptr) return {};
+  if (!value->is_object()) throw wrong_type("logit_bias", "an object of ids and numbers", *value);
+  if (value->size() > kMaxBiases) {
+    throw RequestError(kInvalid, "logit_bias", "expected at most {} ids, got {}", kMaxBiases, value->size());
+  }
+  std::vector<std::pair<std::int32_t, double>> biases;
+  RequestFields entries(*value, "logit_bias");
+  for (const auto& [name, bias] : value->items()) {
+    const auto id = number_in<std::int32_t>(name);
+    if (!id || *id < 0 || *id >= model.vocab_size) {
+      throw RequestError(kInvalid, "logit_bias", "expected ids from 0 to {}, got \"{}\"", model.vocab_size - 1, name);
+    }
+    if (const auto summand = entries.number(name, -100, 100)) biases.emplace_back(*id, *summand);
+  }
+  return biases;
+}
+
+std::optional<double> read_positive(RequestFields& fields, std::string_view name, double highest) {
+  const auto value = fields.number(name, 0, highest);
+  if (value && *value == 0) throw RequestError(kInvalid, fields.name_of(name), "expected a number above 0, got 0");
+  return value;
+}
+
+/// The fields that choose tokens. The defaults are the checkpoint's, else temperature 1 without filters.
+SamplingConfig read_sampling(const ServedModel& model, RequestFields& fields) {
+  SamplingOverrides own;
+  own.temperature = fields.number("temperature", 0, kLargest);
+  own.top_p = read_positive(fields, "top_p", 1);
+  own.min_p = fields.number("min_p", 0, 1);
+  own.top_k = fields.whole<int>("top_k", -1, std::numeric_limits<int>::max());
+  own.repeat_penalty = read_positive(fields, "repetition_penalty", kLargest);
+  if (own.top_k == -1) own.top_k = 0;  // vLLM's name of no limit
+  SamplingOverrides stored = model.sampling;
+  stored.temperature = stored.temperature.value_or(1);
+  stored.top_p = stored.top_p.value_or(1);
+  stored.min_p = stored.min_p.value_or(0);
+  stored.top_k = stored.top_k.value_or(0);
+  stored.repeat_penalty = stored.repeat_penalty.value_or(1);
+  SamplingConfig config = choose_sampling(own, stored).config;
+  config.frequency_penalty = fields.number("frequency_penalty", -2, 2).value_or(0);
+  config.presence_penalty = fields.number("presence_penalty", -2, 2).value_or(0);
+  config.logit_bias = read_biases(model, fields);
+  config.validate();
+  return config;
+}
+
+/// The ids that end a text.
+std::vector<std::int32_t> read_stop_ids(const ServedModel& model, RequestFields& fields, bool is_chat) {
+  std::vector<std::int32_t> ids = is_chat ? model.chat_stop_ids : model.stop_ids;
+  if (fields.flag("ignore_eos").value_or(false)) ids.clear();
+  if (const Json* const more = fields.find("stop_token_ids")) {
+    const std::vector<std::int32_t> own = read_ids(*more, "stop_token_ids", model.vocab_size);
+    ids.insert(ids.end(), own.begin(), own.end());
+  }
+  return ids;
+}
+
+void read_streaming(RequestFields& fields, CompletionRequest& request) {
+  request.streams = fields.flag("stream").value_or(false);
+  const Json* const options = fields.find("stream_options");
+  if (options == nullptr) return;
+  if (!request.streams) throw RequestError(kInvalid, "stream_options", "expected \"stream\": true with it");
+  RequestFields own(*options, "stream_options");
+  request.streams_usage = own.flag("include_usage").value_or(false);
+  own.ignore({"include_obfuscation"});
+  own.finish();
+}
+
+/// The field of vitrine's own reports. This is where taps of a request would be read.
+void read_reports(RequestFields& fields, CompletionRequest& request) {
+  const Json* const value = fields.find("vitrine");
+  if (value == nullptr) return;
+  RequestFields own(*value, "vitrine");
+  for (const char* name : {"set", "sites"}) own.refuse(name, "sites are not supported by this server");
+  own.finish();
+  request.reports_ids = true;
+}
+
+void refuse_unsupported(RequestFields& fields) {
+  for (const char* name : {"tools", "functions", "function_call"}) fields.refuse(name, "tools are not supported");
+  if (const auto* const choice = fields.find("tool_choice");
+      choice != nullptr && *choice != "none" && *choice != "auto") {
+    throw RequestError(kInvalid, "tool_choice", "tools are not supported");
+  }
+  if (const Json* const format = fields.find("response_format")) {
+    RequestFields own(*format, "response_format");
+    const std::string type = own.text("type").value_or("");
+    if (type != "text") throw RequestError(kInvalid, "response_format", "expected the type \"text\", got \"{}\"", type);
+  }
+  for (const char* name : {"suffix", "audio", "prediction", "web_search_options"})
+    fields.refuse(name, "is not supported");
+  fields.ignore(
+      {"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "parallel_tool_calls"});
+}
+
+/// The fields that both kinds of requests have.
+void read_options(const ServedModel& model, RequestFields& fields, std::uint64_t seed, CompletionRequest& request) {
+  GenerateRequest& o = request.options;
+  o.sampling = read_sampling(model, fields);
+  constexpr auto kLowest = std::numeric_limits<std::int64_t>::min(),
+                 kHighest = std::numeric_limits<std::int64_t>::max();
+  const auto own_seed = fields.whole<std::int64_t>("seed", kLowest, kHighest);
+  o.seed = own_seed ? static_cast<std::uint64_t>(*own_seed) : seed;
+  o.stop_ids = read_stop_ids(model, fields, request.is_chat);
+  o.stop_strings = read_stops(model, fields);
+  request.n = fields.whole<int>("n", 1, kMaxChoices).value_or(1);
+  request.best_of = request.n;
+  read_streaming(fields, request);
+  read_reports(fields, request);
+  refuse_unsupported(fields);
+}
+
+void require_generation(const ServedModel& model) {
+  if (!model.can_generate)
+    throw RequestError(kInvalid, "model", "the model does not continue texts; use /v1/embeddings");
+}
+
+}  // namespace
+
+GenerateRequest CompletionRequest::sequence(std::size_t number, const SearchDefaults& search) const {
+  GenerateRequest request = options;
+  request.prompt = prompt_of(number).ids;
+  request.sequence = number % static_cast<std::size_t>(best_of);
+  SearchOverrides own;
+  own.max_tokens = max_tokens;
+  choose_search(own, search, true, request);
+  return request;
+}
+
+CompletionRequest parse_completion(const ServedModel& model, std::string_view body, std::uint64_t seed) {
+  const Json json = parse_body(body);
+  RequestFields fields(json);
+  CompletionRequest request;
+  request.model = read_model_name(model, fields);
+  require_generation(model);
+  read_options(model, fields, seed, request);
+  request.max_tokens = fields.whole<std::int64_t>("max_tokens", 0, 1 << 30);
+  request.options.max_tokens = kDefaultTokens;
+  request.echoes = fields.flag("echo").value_or(false);
+  if (const auto n = fields.whole<int>("logprobs", 0, kMaxLogprobs)) {
+    request.reports_logprobs = request.options.wants_logprobs = true;
+    request.options.n_logprobs = *n;
+    request.options.wants_prompt_logprobs = request.echoes;
+  }
+  request.best_of = fields.whole<int>("best_of", request.n, kMaxChoices).value_or(request.n);
+  if (request.best_of > request.n) {
+    if (request.streams)
+      throw RequestError(kInvalid, "best_of", "expected n ({}) with \"stream\", got {}", request.n, request.best_of);
+    request.options.wants_logprobs = true;  // to rank the sequences
+  }
+  const bool adds_special = fields.flag("add_special_tokens").value_or(true);
+  fields.find("prompt");
+  fields.finish();
+  request.prompts = read_prompts(model, fields, "prompt", adds_special ? SpecialTokens::apply : SpecialTokens::written);
+  if (request.n_sequences() > kMaxTexts) {
+    throw RequestError(kInvalid, "prompt", "expected at most {} sequences, got {} prompts of {}", kMaxTexts,
+                       request.prompts.size(), request.best_of);
+  }
+  return request;
+}
+
+CompletionRequest parse_chat(const ServedModel& model, std::string_view body, std::uint64_t seed) {
+  const Json json = parse_body(body);
+  RequestFields fields(json);
+  CompletionRequest request;
+  request.is_chat = true;
+  request.model = read_model_name(model, fields);
+  require_generation(model);
+  const ChatFormat& format = chat_of(model);
+  read_options(model, fields, seed, request);
+  request.max_tokens = fields.whole<std::int64_t>("max_tokens", 0, 1 << 30);
+  if (const auto own = fields.whole<std::int64_t>("max_completion_tokens", 0, 1 << 30)) {
+    if (request.max_tokens && request.max_tokens != own) {
+      throw RequestError(kInvalid, "max_completion_tokens", "expected the value of max_tokens ({}), got {}",
+                         *request.max_tokens, *own);
+    }
+    request.max_tokens = own;
+  }
+  request.options.max_tokens = model.max_seq_len;  // up to the end of the context
+  request.reports_logprobs = request.options.wants_logprobs = fields.flag("logprobs").value_or(false);
+  if (const auto n = fields.whole<int>("top_logprobs", 0, kMaxLogprobs)) {
+    if (!request.reports_logprobs) throw RequestError(kInvalid, "top_logprobs", "expected \"logprobs\": true with it");
+    request.options.n_logprobs = *n;
+  }
+  if (const Json* const modalities = fields.find("modalities");
+      modalities != nullptr && *modalities != Json::array({"text"})) {
+    throw RequestError(kInvalid, "modalities", "expected [\"text\"]");
+  }
+  const ChatHistory conversation = read_messages(fields);
+  fields.finish();
+  Prompt prompt;
+  prompt.ids = format.encode(conversation, true);
+  check_prompt(model, prompt.ids, "messages");
+  request.prompts = {std::move(prompt)};
+  return request;
+}
+
+}  // namespace vitrine

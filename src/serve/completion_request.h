@@ -1,0 +1,50 @@
+// Requests for texts: /v1/completions and /v1/chat/completions, from JSON to what the engine takes.
+//
+// The fields are OpenAI's (https://platform.openai.com/docs/api-reference) and some of vLLM's; docs/serving.md lists
+// them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "generate/engine.h"
+#include "serve/served_model.h"
+
+namespace vitrine {
+
+/// A text to continue.
+struct Prompt {
+  std::vector<std::int32_t> ids;
+  std::optional<std::string> text;  ///< As the client wrote it; absent if the client gave ids.
+};
+
+/// A request for n choices of each prompt: the best n of best_of sequences. Choice c of a response is choice c mod n of
+/// prompt c / n, and sequence s continues prompt s / best_of.
+struct CompletionRequest {
+  bool is_chat = false;
+  std::string model;  ///< As the client named it.
+  std::vector<Prompt> prompts;
+  int n = 1, best_of = 1;
+  GenerateRequest options;  ///< Of all sequences, except prompt and number; max_tokens is the default.
+  std::optional<std::int64_t> max_tokens;
+  bool echoes = false;            ///< Choices begin with the prompt.
+  bool reports_logprobs = false;  ///< As many as options.n_logprobs.
+  bool reports_ids = false;       ///< The field "vitrine".
+  bool streams = false;
+  bool streams_usage = false;
+
+  std::size_t n_sequences() const { return prompts.size() * static_cast<std::size_t>(best_of); }
+  const Prompt& prompt_of(std::size_t sequence) const { return prompts[sequence / static_cast<std::size_t>(best_of)]; }
+  /// What the engine takes. Sequence j of a prompt is number j, so choice 0 is the text of `vitrine generate`.
+  GenerateRequest sequence(std::size_t number, const SearchDefaults& search) const;
+};
+
+/// Parses a body. `seed` is that of a request without one. Throws RequestError, and what the tokenizer throws.
+CompletionRequest parse_completion(const ServedModel& model, std::string_view body, std::uint64_t seed);
+/// The same for a conversation. Also throws what ChatFormat::encode() throws.
+CompletionRequest parse_chat(const ServedModel& model, std::string_view body, std::uint64_t seed);
+
+}  // namespace vitrine

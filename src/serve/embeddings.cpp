@@ -1,0 +1,56 @@
+#include "serve/embeddings.h"
+
+#include <bit>
+#include <cstring>
+
+#include "serve/prompts.h"
+#include "tokenizer/base64.h"
+
+namespace vitrine {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "vectors are sent as they are in memory");
+
+Json vector_json(const std::vector<float>& vector, bool is_base64) {
+  if (!is_base64) return vector;
+  return encode_base64({reinterpret_cast<const unsigned char*>(vector.data()), vector.size() * sizeof(float)});
+}
+
+}  // namespace
+
+EmbeddingRequest parse_embeddings(const ServedModel& model, std::string_view body) {
+  const Json json = parse_body(body);
+  RequestFields fields(json);
+  EmbeddingRequest request;
+  request.model = read_model_name(model, fields);
+  const std::string format = fields.text("encoding_format").value_or("float");
+  if (format != "float" && format != "base64") {
+    throw RequestError(kInvalid, "encoding_format", "expected float or base64, got \"{}\"", format);
+  }
+  request.is_base64 = format == "base64";
+  const auto n = fields.whole<std::int64_t>("dimensions", 1, std::numeric_limits<std::int64_t>::max());
+  if (n && *n != model.d_model) {
+    throw RequestError(kInvalid, "dimensions", "the vectors have {} elements, got {}", model.d_model, *n);
+  }
+  fields.ignore({"user"});
+  fields.find("input");
+  fields.finish();
+  for (Prompt& text : read_prompts(model, fields, "input", SpecialTokens::apply, &model.sentences)) {
+    request.n_tokens += std::ssize(text.ids);
+    request.texts.push_back(std::move(text.ids));
+  }
+  return request;
+}
+
+Json embeddings_reply(const EmbeddingRequest& request, const std::vector<std::vector<float>>& vectors) {
+  Json data = Json::array();
+  for (std::size_t i = 0; i < vectors.size(); ++i) {
+    data.push_back({{"object", "embedding"}, {"index", i}, {"embedding", vector_json(vectors[i], request.is_base64)}});
+  }
+  return {{"object", "list"},
+          {"model", request.model},
+          {"data", std::move(data)},
+          {"usage", {{"prompt_tokens", request.n_tokens}, {"total_tokens", request.n_tokens}}}};
+}
+
+}  // namespace vitrine

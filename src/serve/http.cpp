@@ -1,0 +1,270 @@
+#include "serve/http.h"
+
+#include "serve/http_connection.h"
+
+#include <ctime>
+
+#include "serve/completion_reply.h"
+#include "serve/embeddings.h"
+#include "serve/text_routes.h"
+
+namespace vitrine {
+namespace http_server {
+namespace {
+
+/// Ends the work of a Job or an EncodeTask when its answer ends, for whatever reason.
+template <class Work>
+class WorkGuard {
+ public:
+  WorkGuard(std::shared_ptr<Work> work, Scheduler& scheduler, AccessRecord& record)
+      : work_(std::move(work)), scheduler_(scheduler), record_(record) {}
+  WorkGuard(const WorkGuard&) = delete;
+  WorkGuard& operator=(const WorkGuard&) = delete;
+  ~WorkGuard() {
+    record_.times = work_->times();
+    work_->cancel();
+    scheduler_.wake();
+  }
+
+ private:
+  std::shared_ptr<Work> work_;
+  Scheduler& scheduler_;
+  AccessRecord& record_;
+};
+
+/// A request for texts on its way through the server.
+struct TextExchange {
+  Connection& connection;
+  Exchange& x;
+  const CompletionRequest& request;
+  CompletionReply& reply;
+  Job& job;
+};
+
+awaitable<void> write_whole(TextExchange t) {
+  std::vector<GenerateResult> results(t.request.n_sequences());
+  for (std::size_t n_ended = 0; n_ended < results.size();) {
+    std::vector<SequenceStep> steps = co_await t.connection.next_steps(t.job);
+    for (SequenceStep& step : steps) {
+      if (step.error) std::rethrow_exception(step.error);
+      results[step.id] = std::move(*step.result);
+      ++n_ended;
+    }
+  }
+  auto prepare = [&] { return json_text(t.reply.whole(results)); };
+  HttpReply reply;
+  reply.body = co_await t.connection.on_worker(prepare);
+  t.x.record.usage = t.reply.usage();
+  co_await t.connection.write(t.x, std::move(reply));
+}
+
+std::string event_of(const Json& json) { return "data: " + json_text(json) + "\n\n"; }
+
+/// The events that follow from some steps. Counts the sequences that have ended, all of them after an error.
+std::string events_of(TextExchange& t, std::vector<SequenceStep>& steps, std::size_t& n_ended) {
+  std::string events;
+  for (SequenceStep& step : steps) {
+    if (step.error) {
+      events += event_of(request_error_of(step.error).to_json());
+      n_ended = t.request.n_sequences();
+      break;
+    }
+    if (step.result) ++n_ended;
+    for (const Json& chunk : t.reply.chunks(std::move(step))) events += event_of(chunk);
+  }
+  if (n_ended < t.request.n_sequences()) return events;
+  if (t.request.streams_usage) events += event_of(t.reply.usage_chunk());
+  return events + "data: [DONE]\n\n";
+}
+
+awaitable<void> write_stream(TextExchange t) {
+  co_await t.connection.write_stream_head(t.x);
+  for (std::size_t n_ended = 0; n_ended < t.request.n_sequences();) {
+    std::vector<SequenceStep> steps = co_await t.connection.next_steps(t.job);
+    std::string events = events_of(t, steps, n_ended);
+    t.x.record.usage = t.reply.usage();
+    co_await t.connection.write_events(t.x, std::move(events), n_ended == t.request.n_sequences());
+  }
+}
+
+struct PreparedTexts {
+  std::shared_ptr<const CompletionRequest> request;
+  std::shared_ptr<Job> job;
+};
+
+PreparedTexts prepare_texts(const ServedModel& model, Connection& connection, const Exchange& x) {
+  const auto parse = x.admitted.route == Route::chat ? parse_chat : parse_completion;
+  auto request = std::make_shared<const CompletionRequest>(parse(model, x.body, std::random_device{}()));
+  std::vector<GenerateRequest> sequences;
+  for (std::size_t i = 0; i < request->n_sequences(); ++i) sequences.push_back(request->sequence(i, model.search));
+  auto job = std::make_shared<Job>(x.admitted.client, std::move(sequences), request->streams, connection.notifier());
+  return {std::move(request), std::move(job)};
+}
+
+awaitable<void> answer_texts(Connection& connection, Exchange& x, const Backend& backend) {
+  auto prepare = [&] { return prepare_texts(*backend.model, connection, x); };
+  const PreparedTexts prepared = co_await connection.on_worker(prepare);
+  x.body = {};
+  CompletionReply reply(*backend.model, *prepared.request, x.record.request_id, std::time(nullptr));
+  x.record.usage = reply.usage();
+  backend.scheduler->submit(prepared.job);
+  const WorkGuard guard(prepared.job, *backend.scheduler, x.record);
+  TextExchange t{connection, x, *prepared.request, reply, *prepared.job};
+  if (prepared.request->streams) {
+    co_await write_stream(t);
+  } else {
+    co_await write_whole(t);
+  }
+}
+
+struct PreparedVectors {
+  std::shared_ptr<const EmbeddingRequest> request;
+  std::shared_ptr<EncodeTask> task;
+};
+
+PreparedVectors prepare_vectors(const ServedModel& model, Connection& connection, const Exchange& x) {
+  auto request = std::make_shared<const EmbeddingRequest>(parse_embeddings(model, x.body));
+  EncodeOptions options;
+  options.pooling = pooling_named(model.sentences.pooling);
+  options.normalize = model.sentences.normalize;
+  auto task = std::make_shared<EncodeTask>(request->texts, options, connection.notifier());
+  return {std::move(request), std::move(task)};
+}
+
+awaitable<void> answer_vectors(Connection& connection, Exchange& x, const Backend& backend) {
+  auto prepare = [&] { return prepare_vectors(*backend.model, connection, x); };
+  const PreparedVectors prepared = co_await connection.on_worker(prepare);
+  x.body = {};
+  x.record.usage = Usage{prepared.request->n_tokens, 0, 0};
+  backend.scheduler->submit(prepared.task);
+  const WorkGuard guard(prepared.task, *backend.scheduler, x.record);
+  auto vectors = prepared.task->take();
+  while (!vectors) {
+    co_await connection.wait();
+    vectors = prepared.task->take();
+  }
+  auto write = [&] { return json_text(embeddings_reply(*prepared.request, *vectors)); };
+  HttpReply reply;
+  reply.body = co_await connection.on_worker(write);
+  co_await connection.write(x, std::move(reply));
+}
+
+}  // namespace
+
+awaitable<void> answer_request(Connection& connection, Exchange& x, const Backend& backend) {
+  if (x.admitted.route == Route::embeddings) {
+    co_await answer_vectors(connection, x, backend);
+    co_return;
+  }
+  if (needs_scheduler(x.admitted.route)) {
+    co_await answer_texts(connection, x, backend);
+    co_return;
+  }
+  auto prepare = [&] { return json_text(answer(*backend.model, x.admitted, x.body)); };
+  HttpReply reply;
+  reply.body = co_await connection.on_worker(prepare);
+  co_await connection.write(x, std::move(reply));
+}
+
+}  // namespace http_server
+
+using namespace http_server;
+
+class HttpServer::Implementation {
+ public:
+  Implementation(HttpConfig config, Metrics& metrics);
+  ~Implementation() {
+    state_.io.stop();
+    if (thread_.joinable()) thread_.join();
+    state_.workers.join();
+  }
+
+  ServerState state_;
+  Backend backend_;
+  tcp::acceptor acceptor_{state_.io};
+  std::thread thread_;
+
+ private:
+  void open();
+  awaitable<void> accept();
+  awaitable<void> watch();
+};
+
+HttpServer::Implementation::Implementation(HttpConfig config, Metrics& metrics) : state_(std::move(config), metrics) {
+  try {
+    open();
+  } catch (const boost::system::system_error& e) {
+    throw BadInput("--host", "cannot listen at {} port {}: {}", state_.config.host, state_.config.port,
+                   e.code().message());
+  }
+  asio::co_spawn(state_.io, accept(), asio::detached);
+  asio::co_spawn(state_.io, watch(), asio::detached);
+  thread_ = std::thread([this] { state_.io.run(); });
+}
+
+void HttpServer::Implementation::open() {
+  tcp::resolver resolver(state_.io);
+  const auto places = resolver.resolve(state_.config.host, std::to_string(state_.config.port), tcp::resolver::passive);
+  const tcp::endpoint place = *places.begin();
+  acceptor_.open(place.protocol());
+  acceptor_.set_option(tcp::acceptor::reuse_address(true));
+  acceptor_.bind(place);
+  acceptor_.listen();
+}
+
+awaitable<void> HttpServer::Implementation::accept() {
+  asio::steady_timer timer(state_.io);
+  while (true) {
+    error_code error;
+    tcp::socket socket = co_await acceptor_.async_accept(asio::redirect_error(use_awaitable, error));
+    if (error) {  // for example, too many open files
+      timer.expires_after(100ms);
+      co_await timer.async_wait(use_awaitable);
+      continue;
+    }
+    if (state_.n_connections >= state_.config.max_connections) continue;  // closes it
+    socket.set_option(tcp::no_delay(true), error);
+    auto connection = std::make_shared<Connection>(std::move(socket), state_);
+    asio::co_spawn(state_.io, Connection::run(std::move(connection)), asio::detached);
+  }
+}
+
+/// Waits for an interrupt.
+awaitable<void> HttpServer::Implementation::watch() {
+  asio::steady_timer timer(state_.io);
+  std::optional<ServerClock::time_point> interrupted;
+  while (true) {
+    timer.expires_after(100ms);
+    co_await timer.async_wait(use_awaitable);
+    const Backend* const backend = state_.backend;
+    if (!*state_.config.interrupt || backend == nullptr) continue;
+    if (!interrupted) {
+      interrupted = ServerClock::now();
+      backend->scheduler->drain();
+    }
+    if (ServerClock::now() - *interrupted > state_.config.drain_time) backend->scheduler->stop();
+  }
+}
+
+HttpServer::HttpServer(HttpConfig config, Metrics& metrics)
+    : implementation_(std::make_unique<Implementation>(std::move(config), metrics)) {}
+HttpServer::~HttpServer() = default;
+
+std::string HttpServer::url() const {
+  const std::string& host = implementation_->state_.config.host;
+  const bool is_v6 = host.find(':') != host.npos;
+  return fmt::format("http://{}:{}", is_v6 ? "[" + host + "]" : host,
+                     implementation_->acceptor_.local_endpoint().port());
+}
+
+void HttpServer::serve(const ServedModel& model, Scheduler& scheduler) {
+  implementation_->backend_ = {&model, &scheduler};
+  implementation_->state_.backend = &implementation_->backend_;
+}
+
+void HttpServer::finish() {
+  const auto deadline = ServerClock::now() + kFinishTime;
+  while (implementation_->state_.n_exchanges > 0 && ServerClock::now() < deadline) std::this_thread::sleep_for(5ms);
+}
+
+}  // namespace vitrine

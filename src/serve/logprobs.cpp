@@ -1,0 +1,67 @@
+#include "serve/logprobs.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace vitrine {
+namespace {
+
+Json nothing(bool is_chat) {
+  if (is_chat) return {{"content", Json::array()}, {"refusal", nullptr}};
+  const Json list = Json::array();
+  return {{"tokens", list}, {"token_logprobs", list}, {"top_logprobs", list}, {"text_offset", list}};
+}
+
+Json chat_token(const TokenText& text, double logprob) {
+  Json bytes;
+  if (text.bytes) {
+    bytes = Json::array();
+    for (const char byte : *text.bytes) bytes.push_back(static_cast<unsigned char>(byte));
+  }
+  return {{"token", text.text}, {"logprob", logprob}, {"bytes", std::move(bytes)}};
+}
+
+/// The most likely tokens, and the token itself after them if it is not among them.
+std::vector<TokenLogprob> with_itself(const TokenReport& token) {
+  std::vector<TokenLogprob> top = token.top;
+  const bool has = std::any_of(top.begin(), top.end(), [&](const TokenLogprob& t) { return t.id == token.id; });
+  if (!has) top.push_back({token.id, token.logprob});
+  return top;
+}
+
+}  // namespace
+
+Logprobs::Logprobs(bool is_chat, int n_top, TokenTexts texts)
+    : is_chat_(is_chat), n_top_(n_top), texts_(std::move(texts)), taken_(nothing(is_chat)) {}
+
+void Logprobs::add(const TokenReport& token) {
+  if (is_chat_) {
+    Json entry = chat_token(texts_.next(token.id), token.logprob);
+    entry["top_logprobs"] = Json::array();
+    if (n_top_ > 0) {
+      for (const TokenLogprob& t : with_itself(token)) {
+        entry["top_logprobs"].push_back(chat_token(texts_.next(t.id), t.logprob));
+      }
+    }
+    taken_["content"].push_back(std::move(entry));
+    texts_.advance(token.id);
+    return;
+  }
+  Json top = Json::object();
+  for (const TokenLogprob& t : with_itself(token)) top.emplace(texts_.next(t.id).text, t.logprob);  // keeps the first
+  add_to_lists(token.id, token.logprob, std::move(top));
+}
+
+void Logprobs::add_first(std::int32_t id) { add_to_lists(id, nullptr, nullptr); }
+
+void Logprobs::add_to_lists(std::int32_t id, Json logprob, Json top) {
+  taken_["tokens"].push_back(texts_.next(id).text);
+  taken_["token_logprobs"].push_back(std::move(logprob));
+  taken_["top_logprobs"].push_back(std::move(top));
+  taken_["text_offset"].push_back(texts_.n_characters());
+  texts_.advance(id);
+}
+
+Json Logprobs::take() { return std::exchange(taken_, nothing(is_chat_)); }
+
+}  // namespace vitrine

@@ -1,0 +1,45 @@
+// Counters, gauges and histograms of the server, as Prometheus reads them.
+//
+// Source of the format: https://prometheus.io/docs/instrumenting/exposition_formats/ (text, version 0.0.4).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <string>
+
+namespace vitrine {
+
+/// Durations in seconds, counted in buckets with upper bounds from 1 ms to 2 minutes.
+class Histogram {
+ public:
+  static constexpr std::array<double, 16> kBounds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
+                                                     0.5,   1,      2.5,   5,    10,    30,   60,  120};
+
+  void observe(double seconds);
+  /// Appends its lines.
+  void write(const std::string& name, const std::string& help, std::string& text) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::array<std::uint64_t, kBounds.size() + 1> counts_{};
+  double sum_ = 0;
+};
+
+/// All members may be used from any thread.
+struct Metrics {
+  using Number = std::atomic<std::int64_t>;
+
+  /// Requests for texts and vectors: all, and those whose client went away, and those that the queue had no place for.
+  Number requests = 0, cancelled = 0, rejected = 0;
+  Number prompt_tokens = 0, generated_tokens = 0, prefix_cache_hit_tokens = 0;
+  Number running = 0, waiting = 0;  ///< Requests.
+  Number kv_used_bytes = 0, kv_capacity_bytes = 0;
+  Histogram queue, time_to_first_token, inter_token;
+
+  std::string text() const;
+};
+
+}  // namespace vitrine

@@ -1,0 +1,174 @@
+#include "serve/request_head.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "serve/request_error.h"
+
+namespace vitrine {
+namespace {
+
+constexpr std::size_t kMaxFields = 100;
+constexpr std::size_t kMaxRequestId = 64;
+constexpr std::string_view kModels = "/v1/models/";
+
+struct Known {
+  Route route;
+  std::string_view method, path;
+};
+
+constexpr Known kRoutes[] = {
+    {Route::health, "GET", "/health"},
+    {Route::metrics, "GET", "/metrics"},
+    {Route::models, "GET", "/v1/models"},
+    {Route::completions, "POST", "/v1/completions"},
+    {Route::chat, "POST", "/v1/chat/completions"},
+    {Route::embeddings, "POST", "/v1/embeddings"},
+    {Route::tokenize, "POST", "/tokenize"},
+    {Route::detokenize, "POST", "/detokenize"},
+    {Route::tokenizer_info, "GET", "/tokenizer_info"},
+    {Route::apply_template, "POST", "/apply-template"},
+};
+
+const Known* find(std::string_view path) {
+  static constexpr Known kModel{Route::model, "GET", kModels};
+  if (path.starts_with(kModels) && path.size() > kModels.size()) return &kModel;
+  const auto at = std::find_if(std::begin(kRoutes), std::end(kRoutes), [&](const Known& r) { return r.path == path; });
+  return at == std::end(kRoutes) ? nullptr : at;
+}
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+std::string in_lower_case(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(), lower);
+  return result;
+}
+
+/// Compares in a time that depends on the length of `a` only.
+bool equal_in_constant_time(std::string_view a, std::string_view b) {
+  unsigned difference = a.size() == b.size() ? 0 : 1;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const char other = b.empty() ? '\0' : b[i % b.size()];
+    difference |= static_cast<unsigned>(static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(other));
+  }
+  return difference == 0;
+}
+
+std::size_t client_of(const AccessRules& rules, std::string_view authorization) {
+  constexpr std::string_view kScheme = "bearer ";
+  std::string_view key = authorization;
+  const bool has_scheme = in_lower_case(key.substr(0, kScheme.size())) == kScheme;
+  if (has_scheme) key.remove_prefix(kScheme.size());
+  std::size_t client = rules.keys.size();
+  for (std::size_t i = 0; i < rules.keys.size(); ++i) {
+    if (equal_in_constant_time(key, rules.keys[i]) && has_scheme) client = i;
+  }
+  if (client == rules.keys.size()) {
+    throw RequestError(kWrongKey, "Authorization", "expected \"Bearer KEY\" with a key of this server");
+  }
+  return client;
+}
+
+/// The name in "name:port".
+std::string_view name_of_host(std::string_view host) {
+  const std::size_t end = host.find(']');
+  const std::size_t colon = host.find(':', end == host.npos ? 0 : end);
+  return host.substr(0, colon);
+}
+
+void check_source(const RequestHead& head, const AccessRules& rules) {
+  if (!head.origin.empty() && !allows_origin(rules, head.origin)) {
+    throw RequestError(kForbidden, "Origin", "pages of {} may not use this server; allow them with --cors",
+                       head.origin);
+  }
+  if (!rules.keys.empty() || (head.host.empty() && head.is_http_1_0)) return;
+  const std::string name = in_lower_case(name_of_host(head.host));
+  if (std::find(rules.hosts.begin(), rules.hosts.end(), name) == rules.hosts.end()) {
+    throw RequestError(kForbidden, "Host", "expected {}, got \"{}\"", fmt::join(rules.hosts, " or "), head.host);
+  }
+}
+
+void check_framing(const RequestHead& head) {
+  if (head.n_fields > kMaxFields) {
+    throw RequestError(kHeaderTooLarge, "header", "expected at most {} fields, got {}", kMaxFields, head.n_fields);
+  }
+  const std::string encoding = in_lower_case(head.transfer_encoding);
+  if (!encoding.empty() && encoding != "chunked") {
+    throw RequestError(kMalformed, "Transfer-Encoding", "expected chunked, got \"{}\"", head.transfer_encoding);
+  }
+  if (!encoding.empty() && head.content_length) {
+    throw RequestError(kMalformed, "Transfer-Encoding", "expected no Content-Length with it");
+  }
+}
+
+void check_body(const RequestHead& head, const AccessRules& rules) {
+  const bool has_body = head.content_length.value_or(0) > 0 || !head.transfer_encoding.empty();
+  if (!head.is_post()) {
+    if (has_body) throw RequestError(kMalformed, "Content-Length", "expected no body with {}", head.method);
+    return;
+  }
+  const std::string type = in_lower_case(split(head.content_type, ';')[0]);
+  if (type.substr(0, type.find_last_not_of(" \t") + 1) != "application/json") {
+    throw RequestError(kWrongMediaType, "Content-Type", "expected application/json, got \"{}\"", head.content_type);
+  }
+  if (const std::string encoding = in_lower_case(head.content_encoding); !encoding.empty() && encoding != "identity") {
+    throw RequestError(kWrongMediaType, "Content-Encoding", "expected an uncompressed body, got \"{}\"",
+                       head.content_encoding);
+  }
+  if (head.content_length.value_or(0) > rules.max_body) {
+    throw RequestError(kBodyTooLarge, "Content-Length", "expected at most {} bytes, got {}", rules.max_body,
+                       *head.content_length);
+  }
+}
+
+}  // namespace
+
+AdmittedHead admit(const RequestHead& head, const AccessRules& rules) {
+  check_framing(head);
+  const Known* const known = find(head.path);
+  AdmittedHead admitted;
+  const bool is_open = known != nullptr && known->route == Route::health;
+  if (!rules.keys.empty() && !is_open) admitted.client = client_of(rules, head.authorization);
+  check_source(head, rules);
+  if (known == nullptr) throw RequestError(kUnknownRoute, "path", "there is no {}", head.path);
+  if (head.method != known->method) {
+    throw RequestError(kWrongMethod, "method", "expected {} for {}, got {}", known->method, head.path, head.method);
+  }
+  check_body(head, rules);
+  admitted.route = known->route;
+  if (known->route == Route::model) admitted.model = head.path.substr(kModels.size());
+  return admitted;
+}
+
+std::string request_id_of(const RequestHead& head, std::string otherwise) {
+  const std::string& id = head.request_id;
+  const bool is_ordinary = std::all_of(id.begin(), id.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (lower(c) >= 'a' && lower(c) <= 'z') || c == '-' || c == '_' || c == '.';
+  });
+  return !id.empty() && id.size() <= kMaxRequestId && is_ordinary ? id : otherwise;
+}
+
+bool allows_origin(const AccessRules& rules, std::string_view origin) {
+  return std::find(rules.origins.begin(), rules.origins.end(), origin) != rules.origins.end();
+}
+
+std::string methods_of(std::string_view path) {
+  const Known* const known = find(path);
+  return known == nullptr ? "" : std::string(known->method) + ", OPTIONS";
+}
+
+std::vector<std::string> parse_keys(std::string_view text, std::string_view where) {
+  std::vector<std::string> keys;
+  for (std::string_view line : split(text, '\n')) {
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' ' || line.back() == '\t')) line.remove_suffix(1);
+    if (line.empty()) continue;
+    const bool is_printable = std::all_of(line.begin(), line.end(), [](char c) { return c > ' ' && c < 0x7F; });
+    if (!is_printable) throw BadInput(where, "expected keys of printable ASCII characters without spaces");
+    keys.emplace_back(line);
+  }
+  if (keys.empty()) throw BadInput(where, "expected at least one key");
+  return keys;
+}
+
+}  // namespace vitrine

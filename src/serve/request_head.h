@@ -1,0 +1,75 @@
+// What the server decides from the header of a request, before it reads the body: the route, the API key, and whether
+// the request may come from a web page.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vitrine {
+
+enum class Route : std::uint8_t {
+  health,
+  metrics,
+  models,
+  model,
+  completions,
+  chat,
+  embeddings,
+  tokenize,
+  detokenize,
+  tokenizer_info,
+  apply_template,
+};
+
+/// Whether its requests wait for the scheduler.
+inline bool needs_scheduler(Route route) {
+  return route == Route::completions || route == Route::chat || route == Route::embeddings;
+}
+
+/// The header of a request; fields that are absent are empty.
+struct RequestHead {
+  std::string method, path;  ///< The path without its query.
+  std::string host, origin, authorization, content_type, content_encoding, transfer_encoding, request_id;
+  std::optional<std::uint64_t> content_length;
+  std::size_t n_fields = 0;
+  bool is_http_1_0 = false;
+
+  bool is_post() const { return method == "POST"; }
+};
+
+/// Who may use the server.
+struct AccessRules {
+  std::vector<std::string> keys;     ///< Any of them; none: everybody on this machine.
+  std::vector<std::string> hosts;    ///< Names of the server, which count without keys.
+  std::vector<std::string> origins;  ///< Of web pages that may use it.
+  std::uint64_t max_body = 4 << 20;  ///< Bytes.
+};
+
+/// A request that may be served.
+struct AdmittedHead {
+  Route route = Route::health;
+  std::string model;       ///< Of Route::model.
+  std::size_t client = 0;  ///< The number of the API key.
+};
+
+/// Throws RequestError: 400, 401, 403, 404, 405, 413, 415 or 431.
+AdmittedHead admit(const RequestHead& head, const AccessRules& rules);
+
+/// The request's own id, if it is short and of ordinary characters, else `otherwise`.
+std::string request_id_of(const RequestHead& head, std::string otherwise);
+
+/// Whether a page of this origin may read responses.
+bool allows_origin(const AccessRules& rules, std::string_view origin);
+
+/// The methods that a path has, such as "GET, OPTIONS"; "" for an unknown path.
+std::string methods_of(std::string_view path);
+
+/// The keys of a file, one a line; empty lines do not count. Throws BadInput if there is none or if one has characters
+/// that a header cannot have.
+std::vector<std::string> parse_keys(std::string_view text, std::string_view where);
+
+}  // namespace vitrine

@@ -1,0 +1,306 @@
+#include "serve/scheduler.h"
+
+#include <algorithm>
+
+#include "serve/request_error.h"
+
+namespace vitrine {
+
+void Job::report(SequenceStep step) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (step.token && !times_.first_token) times_.first_token = ServerClock::now();
+    if (!streams_ && !step.result && !step.error) return;
+    steps_.push_back(std::move(step));
+  }
+  notify_();
+}
+
+void Job::mark_admitted() {
+  const std::lock_guard lock(mutex_);
+  if (!times_.admitted) times_.admitted = ServerClock::now();
+}
+
+namespace {
+
+double seconds_between(ServerClock::time_point from, ServerClock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const GenerateContext& context, const SchedulerConfig& config, Metrics& metrics)
+    : context_(context), config_(config), metrics_(metrics), engine_(context), budget_(config.round_seconds) {
+  metrics_.kv_capacity_bytes = config.kv_bytes;
+}
+
+/// Of the whole sequence. The last token is never fed.
+std::int64_t Scheduler::kv_bytes_of(const GenerateRequest& request) const {
+  const std::int64_t rest = context_.model->config().max_seq_len - std::ssize(request.prompt);
+  const std::int64_t capacity = std::ssize(request.prompt) + std::clamp<std::int64_t>(request.max_tokens - 1, 0, rest);
+  CountedKvMemory counted;
+  return context_.model->make_cache(capacity, context_.kv_dtype, counted).bytes();
+}
+
+void Scheduler::check_space() const {
+  const std::lock_guard lock(mutex_);
+  if (is_draining_) throw RequestError(kUnavailable, "request", "the server is shutting down");
+  if (n_waiting_ >= config_.max_queue) {
+    ++metrics_.rejected;
+    throw RequestError(kQueueFull, "request", "the queue is full ({} requests wait); try again later", n_waiting_);
+  }
+}
+
+void Scheduler::submit(std::shared_ptr<Job> job) {
+  for (std::size_t i = 0; i < job->n_sequences(); ++i) {
+    const std::int64_t bytes = kv_bytes_of(job->sequence(i));
+    if (bytes <= config_.kv_bytes) continue;
+    throw RequestError(kTooLong, "max_tokens",
+                       "the KV cache of {} tokens and at most {} new ones needs {} bytes, the server has {}",
+                       job->sequence(i).prompt.size(), job->sequence(i).max_tokens, bytes, config_.kv_bytes);
+  }
+  check_space();
+  const std::lock_guard lock(mutex_);
+  submitted_.push_back(std::move(job));
+  count_submitted();
+}
+
+void Scheduler::submit(std::shared_ptr<EncodeTask> task) {
+  check_space();
+  const std::lock_guard lock(mutex_);
+  submitted_tasks_.push_back(std::move(task));
+  count_submitted();
+}
+
+void Scheduler::count_submitted() {
+  metrics_.waiting = static_cast<std::int64_t>(++n_waiting_);
+  ++metrics_.requests;
+  has_changed_ = true;
+  changed_.notify_one();
+}
+
+void Scheduler::wake() {
+  const std::lock_guard lock(mutex_);
+  has_changed_ = true;
+  changed_.notify_one();
+}
+
+void Scheduler::drain() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_draining_ = true;
+  }
+  wake();
+}
+
+void Scheduler::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_draining_ = is_stopping_ = true;
+  }
+  wake();
+}
+
+void Scheduler::run() {
+  while (true) {
+    take_submitted();
+    drop_cancelled();
+    update_pauses();
+    admit();
+    update_gauges();
+    if (!engine_.has_work() && tasks_.empty() && !wait()) return;
+    if (engine_.has_work()) round();
+    if (!tasks_.empty()) encode_some();
+  }
+}
+
+/// Waits for a change. Returns false at the end of all work.
+bool Scheduler::wait() {
+  std::unique_lock lock(mutex_);
+  if (is_draining_ && entries_.empty() && submitted_.empty() && submitted_tasks_.empty()) return false;
+  changed_.wait(lock, [&] { return has_changed_; });
+  has_changed_ = false;
+  return true;
+}
+
+void Scheduler::take_submitted() {
+  std::vector<std::shared_ptr<Job>> submitted;
+  std::vector<std::shared_ptr<EncodeTask>> tasks;
+  bool stops = false;
+  {
+    const std::lock_guard lock(mutex_);
+    submitted.swap(submitted_);
+    tasks.swap(submitted_tasks_);
+    stops = is_stopping_;
+  }
+  for (std::shared_ptr<Job>& job : submitted) entries_.push_back({std::move(job)});
+  tasks_.insert(tasks_.end(), tasks.begin(), tasks.end());
+  if (stops) fail_all();
+}
+
+void Scheduler::drop_cancelled() {
+  for (auto entry = entries_.begin(); entry != entries_.end();) {
+    const auto current = entry++;
+    if (!current->job->is_cancelled()) continue;
+    ++metrics_.cancelled;
+    end_entry(*current);
+  }
+  for (const std::shared_ptr<EncodeTask>& task : std::list(tasks_)) {
+    if (!task->is_cancelled()) continue;
+    ++metrics_.cancelled;
+    end_task(task);
+  }
+}
+
+void Scheduler::update_pauses() {
+  for (Entry& entry : entries_) {
+    const std::size_t n = entry.job->n_steps();
+    const bool pauses = n > (entry.is_paused ? Job::kMaxSteps / 2 : Job::kMaxSteps);
+    if (!entry.job->streams() || pauses == entry.is_paused) continue;
+    entry.is_paused = pauses;
+    for (const std::uint64_t id : entry.running) engine_.pause(id, pauses);
+  }
+}
+
+Scheduler::Entry* Scheduler::next_entry() {
+  std::map<std::size_t, std::size_t> running_of_client;
+  for (const auto& [id, running] : running_) ++running_of_client[running.entry->job->client()];
+  Entry* next = nullptr;
+  const auto rank = [&](const Entry& entry) {
+    return std::pair(running_of_client[entry.job->client()], entry.running.size());
+  };
+  for (Entry& entry : entries_) {
+    if (entry.is_paused || entry.n_admitted == entry.job->n_sequences()) continue;
+    if (next == nullptr || rank(entry) < rank(*next)) next = &entry;
+  }
+  return next;
+}
+
+void Scheduler::admit() {
+  while (running_.size() < config_.max_sequences) {
+    Entry* const entry = next_entry();
+    if (entry == nullptr) return;
+    if (kv_used_ + kv_bytes_of(entry->job->sequence(entry->n_admitted)) > config_.kv_bytes) return;  // waits for memory
+    start(*entry);
+  }
+}
+
+/// Gives the next sequence of a job to the engine.
+void Scheduler::start(Entry& entry) {
+  const std::size_t number = entry.n_admitted++;
+  if (number == 0) {
+    entry.job->mark_admitted();
+    const JobTimes times = entry.job->times();
+    metrics_.queue.observe(seconds_between(times.submitted, *times.admitted));
+    const std::lock_guard lock(mutex_);
+    metrics_.waiting = static_cast<std::int64_t>(--n_waiting_);
+  }
+  const std::int64_t bytes = kv_bytes_of(entry.job->sequence(number));
+  std::uint64_t id = 0;
+  try {
+    id = engine_.add(entry.job->take_sequence(number));
+  } catch (...) {
+    return fail(entry, std::current_exception());
+  }
+  running_.emplace(id, Running{&entry, number, bytes});
+  entry.running.push_back(id);
+  kv_used_ += bytes;
+}
+
+void Scheduler::round() {
+  const auto start = ServerClock::now();
+  EngineStep step = engine_.step(budget_.rows(engine_.n_decoding()));
+  const auto now = ServerClock::now();
+  if (step.prompt_tokens > 0) {
+    budget_.measure(step.prompt_tokens + step.decoded_tokens, seconds_between(start, now));
+  }
+  metrics_.prompt_tokens += step.prompt_tokens;
+  for (SequenceStep& s : step.sequences) deliver(std::move(s), now);
+}
+
+/// Encodes some texts of the task whose turn it is.
+void Scheduler::encode_some() {
+  const std::shared_ptr<EncodeTask> task = tasks_.front();
+  metrics_.prompt_tokens += task->run_part(context_, budget_.rows(engine_.n_decoding()));
+  if (task->has_ended()) return end_task(task);
+  tasks_.splice(tasks_.end(), tasks_, tasks_.begin());
+}
+
+void Scheduler::end_task(std::shared_ptr<EncodeTask> task) {
+  tasks_.remove(task);
+  const std::lock_guard lock(mutex_);
+  metrics_.waiting = static_cast<std::int64_t>(--n_waiting_);
+}
+
+/// Reports a step to its job.
+void Scheduler::deliver(SequenceStep step, ServerClock::time_point now) {
+  const auto at = running_.find(step.id);
+  if (at == running_.end()) return;  // its job has failed in this round
+  const std::uint64_t id = step.id;
+  Running& running = at->second;
+  Entry& entry = *running.entry;
+  if (step.error) {
+    end_sequence(id);
+    return fail(entry, step.error);
+  }
+  if (step.token) {
+    ++metrics_.generated_tokens;
+    if (!entry.job->times().first_token) {
+      metrics_.time_to_first_token.observe(seconds_between(entry.job->times().submitted, now));
+    }
+    if (running.last_token) metrics_.inter_token.observe(seconds_between(*running.last_token, now));
+    running.last_token = now;
+  }
+  const bool has_ended = step.result.has_value();
+  step.id = running.number;
+  if (has_ended) end_sequence(id);
+  entry.job->report(std::move(step));
+  if (has_ended && ++entry.n_ended == entry.job->n_sequences()) end_entry(entry);
+}
+
+/// Forgets a sequence that the engine no longer has.
+void Scheduler::end_sequence(std::uint64_t id) {
+  const auto at = running_.find(id);
+  kv_used_ -= at->second.kv_bytes;
+  std::erase(at->second.entry->running, id);
+  running_.erase(at);
+}
+
+/// Ends the work of a job and forgets it.
+void Scheduler::end_entry(Entry& entry) {
+  while (!entry.running.empty()) {
+    const std::uint64_t id = entry.running.back();
+    engine_.cancel(id);
+    end_sequence(id);
+  }
+  if (entry.n_admitted == 0) {
+    const std::lock_guard lock(mutex_);
+    metrics_.waiting = static_cast<std::int64_t>(--n_waiting_);
+  }
+  entries_.remove_if([&](const Entry& other) { return &other == &entry; });
+}
+
+/// Ends a job with an error.
+void Scheduler::fail(Entry& entry, std::exception_ptr error) {
+  const std::shared_ptr<Job> job = entry.job;
+  end_entry(entry);
+  SequenceStep step;
+  step.error = std::move(error);
+  job->report(std::move(step));
+}
+
+void Scheduler::fail_all() {
+  const auto error = std::make_exception_ptr(RequestError(kUnavailable, "request", "the server is shutting down"));
+  while (!entries_.empty()) fail(entries_.front(), error);
+  while (!tasks_.empty()) {
+    tasks_.front()->fail(error);
+    end_task(tasks_.front());
+  }
+}
+
+void Scheduler::update_gauges() {
+  metrics_.running = std::count_if(entries_.begin(), entries_.end(), [](const Entry& e) { return e.n_admitted > 0; });
+  metrics_.kv_used_bytes = kv_used_;
+}
+
+}  // namespace vitrine

@@ -1,0 +1,108 @@
+// Divides the work of all requests into rounds, each of which is one forward of the engine.
+//
+//   admission   the sequence whose API key has the fewest running sequences, then whose request has, then the oldest
+//   a round     the next token of every running sequence, then chunks of prompts within a budget of rows
+//   after it    some texts of a request for vectors, such requests in turn
+//
+// A sequence has the same tokens in any company, so all of this decides only when a client gets its answer.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "generate/engine.h"
+#include "serve/encode_task.h"
+#include "serve/job.h"
+#include "serve/metrics.h"
+#include "serve/round_budget.h"
+
+namespace vitrine {
+
+struct SchedulerConfig {
+  std::size_t max_sequences = 32;  ///< That run at a time.
+  std::size_t max_queue = 64;      ///< Requests that wait for their first sequence to run.
+  double round_seconds = 0.25;     ///< Of a round while a sequence decodes.
+  std::int64_t kv_bytes = 0;       ///< Of the KV caches of all running sequences.
+};
+
+class Scheduler {
+ public:
+  /// Keeps a reference to `metrics`.
+  Scheduler(const GenerateContext& context, const SchedulerConfig& config, Metrics& metrics);
+
+  /// These may be called on any thread.
+
+  /// Throws RequestError if the queue is full, if the server is shutting down, and for a sequence whose KV cache alone
+  /// exceeds the memory.
+  void submit(std::shared_ptr<Job> job);
+  void submit(std::shared_ptr<EncodeTask> task);
+  /// Throws RequestError as submit() does, before there is a job.
+  void check_space() const;
+  /// Looks at the jobs again: one has been cancelled, or steps of a paused one have been taken.
+  void wake();
+  /// Accepts no more jobs; run() returns when all have ended.
+  void drain();
+  /// Also ends those that have not.
+  void stop();
+
+  /// Runs rounds until drain() or stop() and the end of all jobs. The calling thread owns the context's pool.
+  void run();
+
+ private:
+  struct Entry {
+    std::shared_ptr<Job> job;
+    std::size_t n_admitted = 0, n_ended = 0;
+    std::vector<std::uint64_t> running{};  // ids of the engine
+    bool is_paused = false;
+  };
+  struct Running {
+    Entry* entry;
+    std::size_t number;
+    std::int64_t kv_bytes;
+    std::optional<ServerClock::time_point> last_token{};
+  };
+
+  std::int64_t kv_bytes_of(const GenerateRequest& request) const;
+  void count_submitted();
+  bool wait();
+  void take_submitted();
+  void drop_cancelled();
+  void update_pauses();
+  void admit();
+  Entry* next_entry();
+  void start(Entry& entry);
+  void round();
+  void encode_some();
+  void end_task(std::shared_ptr<EncodeTask> task);
+  void deliver(SequenceStep step, ServerClock::time_point now);
+  void end_sequence(std::uint64_t id);
+  void end_entry(Entry& entry);
+  void fail(Entry& entry, std::exception_ptr error);
+  void fail_all();
+  void update_gauges();
+
+  GenerateContext context_;
+  SchedulerConfig config_;
+  Metrics& metrics_;
+  Engine engine_;
+  RoundBudget budget_;
+  std::list<Entry> entries_;                      // in the order of their arrival
+  std::list<std::shared_ptr<EncodeTask>> tasks_;  // in the order of their turns
+  std::map<std::uint64_t, Running> running_;
+  std::int64_t kv_used_ = 0;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool has_changed_ = false;
+  std::vector<std::shared_ptr<Job>> submitted_;
+  std::vector<std::shared_ptr<EncodeTask>> submitted_tasks_;
+  std::size_t n_waiting_ = 0;  // submitted or without a running sequence so far
+  bool is_draining_ = false, is_stopping_ = false;
+};
+
+}  // namespace vitrine

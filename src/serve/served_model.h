@@ -1,0 +1,32 @@
+// What requests are checked against and answered with: a model's names, sizes, tokenizer and defaults.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "chat/chat_format.h"
+#include "checkpoint/load.h"
+#include "checkpoint/sentence_transformers.h"
+#include "tokenizer/tokenizer.h"
+
+namespace vitrine {
+
+/// All pointers are borrowed.
+struct ServedModel {
+  std::vector<std::string> names;  ///< At least one; the first one is that of responses.
+  std::int64_t created = 0;        ///< Unix time at which it was loaded.
+  std::int64_t vocab_size = 0, max_seq_len = 0, d_model = 0;
+  const Tokenizer* tokenizer = nullptr;  ///< Null: prompts are ids.
+  const ChatFormat* chat = nullptr;      ///< Null: the model has no chat template.
+  ChatTemplates templates;               ///< And the special tokens that they read.
+  std::optional<std::int32_t> bos;
+  std::vector<std::int32_t> stop_ids, chat_stop_ids;  ///< Any of them ends a text, or an answer.
+  bool can_generate = true;                           ///< Otherwise it only makes vectors of texts.
+  SamplingOverrides sampling;                         ///< generation_config.json
+  SearchDefaults search;                              ///< the same
+  SentenceConfig sentences;                           ///< How texts become vectors.
+};
+
+}  // namespace vitrine

@@ -1,0 +1,41 @@
+// The tokens of responses as text.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tokenizer/tokenizer.h"
+
+namespace vitrine {
+
+/// A token as text: its bytes where it is; "bytes:\xE2\x82" if these are no UTF-8; the piece of a control token, which
+/// has no bytes; "token_id:N" without a tokenizer and outside its vocabulary.
+struct TokenText {
+  std::string text;
+  std::optional<std::string> bytes;
+};
+
+/// Follows a text token by token.
+class TokenTexts {
+ public:
+  /// `tokenizer` may be null. `previous`: the token before the text, if any.
+  TokenTexts(const Tokenizer* tokenizer, std::optional<std::int32_t> previous);
+
+  /// A token that may come next.
+  TokenText next(std::int32_t id) const;
+  /// Continues after the token `id`.
+  void advance(std::int32_t id);
+  /// The number of characters before the next token.
+  std::int64_t n_characters() const { return n_characters_; }
+
+ private:
+  bool has(std::int32_t id) const { return detokenizer_ && id < tokenizer_->vocab_size(); }
+
+  const Tokenizer* tokenizer_;
+  std::optional<Detokenizer> detokenizer_;
+  std::int64_t n_characters_ = 0;
+};
+
+}  // namespace vitrine

@@ -1,0 +1,411 @@
+// vitrine serve: the routes of a running server, streams, errors, signals.
+#include "cli/http_client.h"
+
+namespace vitrine::test {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string kPrompt = "Once upon a time";
+
+/// The default model, served once for all tests that do not end the server.
+class Serve : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new TempFolder;
+    server_ = new TestServer({"--access-log", *folder_ / "log", "--name", "small", "--name", "alias"});
+  }
+  static void TearDownTestSuite() {
+    const Outcome o = server_->stop();
+    EXPECT_EQ(o.status, 0) << o.err;
+    EXPECT_EQ(o.err, "");
+    delete std::exchange(server_, nullptr);
+    delete std::exchange(folder_, nullptr);
+  }
+
+  /// What `vitrine generate` makes of the same request.
+  static Json generated(const std::string& text, const Arguments& more) {
+    Arguments all = {"generate", text, "--temperature", "1", "--top-k", "0", "--top-p", "1"};
+    all.insert(all.end(), more.begin(), more.end());
+    return json_of(all);
+  }
+  static Json completion(Json fields) {
+    if (!fields.contains("prompt")) fields["prompt"] = kPrompt;
+    const HttpResponse response = server_->post("/v1/completions", fields);
+    EXPECT_EQ(response.status, 200) << response.body;
+    return response.json();
+  }
+
+  static inline TempFolder* folder_ = nullptr;
+  static inline TestServer* server_ = nullptr;
+};
+
+TEST_F(Serve, TheFirstLineNamesUrlAndModels) {
+  EXPECT_EQ(server_->first_line()["models"], Json::parse(R"(["small", "alias"])"));
+  EXPECT_EQ(server_->first_line()["url"], "http://127.0.0.1:" + std::to_string(server_->port()));
+}
+
+TEST_F(Serve, HealthModelsAndUnknownRoutes) {
+  EXPECT_EQ(server_->get("/health").json(), Json::parse(R"({"status": "ok"})"));
+  const Json models = server_->get("/v1/models").json();
+  EXPECT_EQ(models["data"][0]["id"], "small");
+  EXPECT_EQ(models["data"][1]["id"], "alias");
+  EXPECT_EQ(server_->get("/v1/models/alias").json()["id"], "alias");
+  EXPECT_EQ(server_->get("/v1/models/other").status, 404);
+  const HttpResponse unknown = server_->get("/nothing?x=1");
+  EXPECT_EQ(unknown.status, 404);
+  EXPECT_THAT(unknown.json()["error"]["message"].get<std::string>(), HasSubstr("/nothing"));
+  const HttpResponse wrong = server_->get("/v1/completions");
+  EXPECT_EQ(wrong.status, 405);
+  EXPECT_THAT(wrong.head, HasSubstr("Allow: POST"));
+}
+
+TEST_F(Serve, ACompletionIsThatOfGenerate) {
+  const Json reply = completion({{"seed", 5}, {"max_tokens", 12}, {"logprobs", 2}, {"vitrine", Json::object()}});
+  const Json expected = generated(kPrompt, {"--seed", "5", "--max-tokens", "12", "--logprobs", "2"});
+  const Json& choice = reply["choices"][0];
+  EXPECT_EQ(choice["text"], expected["text"]);
+  EXPECT_EQ(choice["vitrine"]["ids"], expected["ids"]);
+  EXPECT_EQ(choice["vitrine"]["prompt_ids"], expected["prompt_ids"]);
+  EXPECT_EQ(choice["finish_reason"], expected["finish_reason"]);
+  for (std::size_t i = 0; i < expected["ids"].size(); ++i) {
+    EXPECT_EQ(choice["logprobs"]["token_logprobs"][i], expected["logprobs"][i]["logprob"]);
+  }
+  EXPECT_EQ(reply["usage"]["prompt_tokens"], expected["prompt_ids"].size());
+  EXPECT_EQ(reply["usage"]["completion_tokens"], expected["ids"].size());
+}
+
+TEST_F(Serve, AStreamHasTheTextOfTheWholeResponse) {
+  const Json fields = {
+      {"prompt", {kPrompt, "The cat"}}, {"n", 2}, {"seed", 3}, {"max_tokens", 10}, {"stop", " a"}, {"logprobs", 1}};
+  const Json whole = completion(fields);
+  Json streamed = fields;
+  streamed["stream"] = true;
+  streamed["stream_options"]["include_usage"] = true;
+  const HttpResponse response = server_->post("/v1/completions", streamed);
+  EXPECT_THAT(response.head, HasSubstr("Content-Type: text/event-stream"));
+  std::vector<std::string> texts(4);
+  std::vector<Json> logprobs(4, Json::array()), reasons(4);
+  std::size_t n_tokens = 0;
+  const std::vector<Json> events = response.events();
+  for (const Json& event : events) {
+    for (const Json& choice : event["choices"]) {
+      const std::size_t i = choice["index"];
+      texts.at(i) += choice["text"].get<std::string>();
+      if (!choice["logprobs"].is_null()) logprobs[i].push_back(choice["logprobs"]["token_logprobs"][0]), ++n_tokens;
+      if (!choice["finish_reason"].is_null()) reasons[i] = choice["finish_reason"];
+    }
+  }
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(whole["choices"][i]["text"], texts[i]);
+    EXPECT_EQ(whole["choices"][i]["logprobs"]["token_logprobs"], logprobs[i]);
+    EXPECT_EQ(whole["choices"][i]["finish_reason"], reasons[i]);
+  }
+  EXPECT_EQ(events.back()["usage"], whole["usage"]);
+  EXPECT_EQ(events.back()["usage"]["completion_tokens"], n_tokens) << "an event for each token";
+}
+
+TEST_F(Serve, AnEchoScoresThePrompt) {
+  const Json reply = completion({{"max_tokens", 0}, {"echo", true}, {"logprobs", 1}});
+  const Json& choice = reply["choices"][0];
+  EXPECT_EQ(choice["text"], kPrompt);
+  EXPECT_EQ(choice["finish_reason"], "length");
+  const Json predicted = json_of({"predict", kPrompt, "--top", "1"});
+  const Json& logprobs = choice["logprobs"]["token_logprobs"];
+  ASSERT_EQ(logprobs.size(), predicted["tokens"].size());
+  EXPECT_TRUE(logprobs[0].is_null());
+  for (std::size_t i = 1; i < logprobs.size(); ++i) {
+    const Json& top = predicted["tokens"][i - 1]["top"][0];
+    if (top["id"] == predicted["tokens"][i]["id"]) {
+      EXPECT_EQ(logprobs[i], top["logprob"]);
+    }
+    EXPECT_LT(logprobs[i], 0);
+  }
+}
+
+TEST_F(Serve, RequestsAtOnceHaveTheirOwnTexts) {
+  std::vector<Json> requests, alone;
+  for (int i = 0; i < 12; ++i) {
+    Json fields = {{"prompt", std::string(kPrompt, 0, static_cast<std::size_t>(4 + i))},
+                   {"seed", i},
+                   {"max_tokens", 8 + i},
+                   {"logprobs", i % 3},
+                   {"echo", i % 2 == 0},
+                   {"temperature", i % 4 * 0.5}};
+    if (i % 3 == 0) fields["n"] = 2;
+    if (i % 4 == 1) fields["frequency_penalty"] = 1;
+    if (i % 4 == 2) fields["logit_bias"]["5"] = 4;
+    requests.push_back(fields);
+    alone.push_back(completion(fields));
+  }
+  std::vector<std::unique_ptr<HttpClient>> clients, leaving;
+  for (const Json& request : requests) {
+    Json endless = request;
+    endless["max_tokens"] = 400;
+    endless["stream"] = true;
+    leaving.push_back(std::make_unique<HttpClient>(server_->port()));
+    leaving.back()->send(TestServer::post_text("/v1/completions", endless.dump()));
+    clients.push_back(std::make_unique<HttpClient>(server_->port()));
+    clients.back()->send(TestServer::post_text("/v1/completions", request.dump()));
+  }
+  leaving.clear();
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    const HttpResponse response = read_response(*clients[i]);
+    ASSERT_EQ(response.status, 200) << response.body;
+    EXPECT_EQ(response.json()["choices"], alone[i]["choices"]) << requests[i];
+  }
+}
+
+TEST_F(Serve, ConnectionsServeManyRequests) {
+  HttpClient client(server_->port());
+  for (int i = 0; i < 3; ++i) {
+    client.send(TestServer::post_text("/v1/completions", R"({"prompt": "a", "max_tokens": 2})") +
+                TestServer::get_text("/health"));
+    EXPECT_EQ(read_response(client).status, 200);
+    EXPECT_EQ(read_response(client).json()["status"], "ok") << "sent with the request before it";
+  }
+  client.send(TestServer::get_text("/health", "Connection: close\r\n"));
+  EXPECT_THAT(client.receive(), HasSubstr("Connection: close"));
+}
+
+TEST_F(Serve, OldClientsGetAStreamThatEndsWithTheConnection) {
+  HttpClient client(server_->port());
+  const std::string body = R"({"prompt": "a", "max_tokens": 2, "stream": true})";
+  client.send("POST /v1/completions HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: " +
+              std::to_string(body.size()) + "\r\n\r\n" + body);
+  const std::string all = client.receive();
+  EXPECT_EQ(all.find("Transfer-Encoding"), all.npos);
+  EXPECT_THAT(all, HasSubstr("\r\n\r\ndata: {"));
+  EXPECT_TRUE(all.ends_with("data: [DONE]\n\n")) << all;
+}
+
+TEST_F(Serve, ErrorsAreObjects) {
+  const auto error = [&](const Json& body) { return server_->post("/v1/completions", body); };
+  const HttpResponse unknown = error({{"prompt", "a"}, {"max_token", 1}});
+  EXPECT_EQ(unknown.status, 400);
+  EXPECT_EQ(unknown.json()["error"]["param"], "max_token");
+  EXPECT_THAT(unknown.json()["error"]["message"].get<std::string>(), HasSubstr("did you mean max_tokens?"));
+  EXPECT_EQ(error({{"prompt", "a"}, {"model", "x"}}).status, 404);
+  const HttpResponse too_long = error({{"prompt", std::vector<int>(600, 1)}});
+  EXPECT_EQ(too_long.status, 400);
+  EXPECT_EQ(too_long.json()["error"]["code"], "context_length_exceeded");
+  EXPECT_EQ(server_->exchange(TestServer::post_text("/v1/completions", "{")).status, 400);
+  EXPECT_EQ(server_->exchange(TestServer::post_text("/v1/chat/completions", R"({"messages": []})")).status, 400)
+      << "the default model has no template";
+}
+
+TEST_F(Serve, RequestsThatAreNoHttp) {
+  const auto status_of = [&](const std::string& text) { return server_->exchange(text).status; };
+  EXPECT_EQ(status_of("hello\r\n\r\n"), 400);
+  EXPECT_EQ(status_of("GET /health HTTP/1.1\r\nHost: localhost\r\nno colon\r\n\r\n"), 400);
+  EXPECT_EQ(status_of("GET /health HTTP/1.1\r\nHost: localhost\r\nx: " + std::string(20'000, 'a') + "\r\n\r\n"), 431);
+  std::string many;
+  for (int i = 0; i < 200; ++i) many += "x: y\r\n";
+  EXPECT_EQ(status_of(TestServer::get_text("/health", many)), 431);
+  EXPECT_EQ(status_of(TestServer::get_text("/health", "Transfer-Encoding: gzip\r\n")), 400);
+  const std::string chunks =
+      "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+      "Transfer-Encoding: chunked\r\n\r\n";
+  EXPECT_EQ(status_of(chunks + "f\r\n{\"prompt\": \"ab\"\r\n1\r\n}\r\n0\r\n\r\n"), 200);
+  EXPECT_EQ(status_of(chunks + "xyz\r\n"), 400);
+  EXPECT_EQ(status_of(TestServer::post_text("/tokenize", "{}", "Content-Length: 3\r\n")), 400);
+  EXPECT_EQ(status_of("POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                      "Content-Length: 99999999999\r\n\r\n"),
+            413);
+  EXPECT_EQ(
+      status_of(
+          "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}"),
+      415);
+  EXPECT_EQ(status_of("GET /health HTTP/1.1\r\nHost: attacker.example\r\n\r\n"), 403);
+  EXPECT_EQ(status_of(TestServer::get_text("/health", "Origin: http://attacker.example\r\n")), 403);
+  EXPECT_EQ(status_of(TestServer::get_text("/health")), 200);
+}
+
+TEST_F(Serve, TheTokenizersRoutes) {
+  const Json tokens = server_->post("/tokenize", {{"prompt", kPrompt}}).json();
+  EXPECT_EQ(tokens["tokens"], json_of({"tokenize", source_dir() + "/models/default", kPrompt})["ids"]);
+  EXPECT_EQ(tokens["count"], tokens["tokens"].size());
+  EXPECT_EQ(tokens["max_model_len"], 512);
+  EXPECT_EQ(server_->post("/detokenize", {{"tokens", tokens["tokens"]}}).json()["prompt"], kPrompt);
+  const Json info = server_->get("/tokenizer_info").json();
+  EXPECT_TRUE(info["eos_token"].is_string()) << info;
+  EXPECT_TRUE(info["chat_template"].is_null());
+}
+
+TEST_F(Serve, VectorsAreThoseOfEncode) {
+  const HttpResponse response = server_->post("/v1/embeddings", {{"input", {kPrompt, "The cat"}}});
+  ASSERT_EQ(response.status, 200) << response.body;
+  const Json expected = json_of({"encode", kPrompt});
+  EXPECT_EQ(response.json()["data"][0]["embedding"], expected["embedding"]);
+  EXPECT_EQ(response.json()["data"].size(), 2U);
+  EXPECT_EQ(server_->post("/v1/embeddings", {{"input", Json::array()}}).status, 400);
+}
+
+TEST_F(Serve, TheAccessLogHasALineForEachRequest) {
+  const HttpResponse response = server_->post("/v1/completions", {{"prompt", "secret text"}, {"max_tokens", 3}},
+                                              "x-request-id: my-id\r\nAuthorization: Bearer secret-key\r\n");
+  EXPECT_THAT(response.head, HasSubstr("x-request-id: my-id"));
+  EXPECT_EQ(response.json()["id"], "cmpl-my-id");
+  const std::string log = read_file(*folder_ / "log");
+  EXPECT_EQ(log.find("secret"), log.npos);
+  const std::size_t at = log.find("{\"request_id\":\"my-id\"");
+  ASSERT_NE(at, log.npos) << log;
+  const Json line = Json::parse(log.substr(at, log.find('\n', at) - at));
+  EXPECT_EQ(line["method"], "POST");
+  EXPECT_EQ(line["path"], "/v1/completions");
+  EXPECT_EQ(line["status"], 200);
+  EXPECT_EQ(line["completion_tokens"], 3);
+  for (const char* name : {"prompt_tokens", "cached_tokens", "queue_ms", "first_token_ms", "total_ms"}) {
+    EXPECT_TRUE(line[name].is_number()) << name;
+  }
+  EXPECT_THAT(server_->get("/metrics").body, HasSubstr("\nvitrine_requests_total "));
+}
+
+class ServeOnce : public testing::Test {
+ protected:
+  /// The value of a line of /metrics.
+  static std::int64_t metric(const TestServer& server, const std::string& name, const std::string& fields = "") {
+    const std::string text = server.get("/metrics", fields).body, line = "\nvitrine_" + name + " ";
+    const std::size_t at = text.find(line);
+    EXPECT_NE(at, text.npos) << name;
+    return at == text.npos ? -1 : std::atoll(text.c_str() + at + line.size());
+  }
+  static void wait_until(const std::function<bool()>& done) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20 * kSlowdown);
+    while (!done()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  Arguments endless() const {
+    return {endless_model(folder_), "--tokenizer", small_tokenizer(folder_), "--access-log", folder_ / "log"};
+  }
+  static std::string endless_request(bool streams) {
+    const Json body = {
+        {"prompt", {5, 6}}, {"max_tokens", 900'000}, {"ignore_eos", true}, {"stream", streams}, {"temperature", 0}};
+    return TestServer::post_text("/v1/completions", body.dump());
+  }
+
+  const TempFolder folder_;
+};
+
+TEST_F(ServeOnce, TheWorkOfAClientThatLeavesEnds) {
+  TestServer server(endless());
+  for (const bool streams : {true, false}) {
+    const std::int64_t before = metric(server, "requests_cancelled_total");
+    HttpClient client(server.port());
+    client.send(endless_request(streams));
+    wait_until([&] { return metric(server, "requests_running") == 1; });
+    EXPECT_GT(metric(server, "kv_used_bytes"), 0);
+    client.close();
+    wait_until([&] { return metric(server, "requests_running") == 0; });
+    EXPECT_EQ(metric(server, "requests_cancelled_total"), before + 1);
+    EXPECT_EQ(metric(server, "kv_used_bytes"), 0);
+  }
+  EXPECT_EQ(server.stop().status, 0);
+}
+
+TEST_F(ServeOnce, ASignalLetsStreamsFinish) {
+  TestServer server(endless());
+  HttpClient client(server.port());
+  const Json body = {{"prompt", {5, 6}}, {"max_tokens", 3000}, {"ignore_eos", true}, {"stream", true}};
+  client.send(TestServer::post_text("/v1/completions", body.dump()));
+  client.receive("data: ");
+  server.program().send(SIGTERM);
+  wait_until([&] { return server.get("/health").status == 503; });
+  const HttpResponse refused = server.post("/v1/completions", {{"prompt", {5}}});
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_THAT(refused.head, HasSubstr("Retry-After: "));
+  EXPECT_THAT(client.receive("0\r\n\r\n"), HasSubstr("data: [DONE]"));
+  const Outcome o = server.program().finish();
+  EXPECT_EQ(o.status, 0) << o.err;
+}
+
+TEST_F(ServeOnce, AfterTheDrainTimeStreamsAreEnded) {
+  Arguments arguments = endless();
+  arguments.insert(arguments.end(), {"--drain-seconds", "0.2"});
+  TestServer server(arguments);
+  HttpClient client(server.port());
+  client.send(endless_request(true));
+  client.receive("data: ");
+  server.program().send(SIGTERM);
+  const std::string rest = client.receive("0\r\n\r\n");
+  EXPECT_THAT(rest, HasSubstr("the server is shutting down"));
+  EXPECT_EQ(server.program().finish().status, 0);
+}
+
+TEST_F(ServeOnce, AFullQueueIsRefused) {
+  Arguments arguments = endless();
+  arguments.insert(arguments.end(), {"--max-sequences", "1", "--max-queue", "1"});
+  TestServer server(arguments);
+  HttpClient running(server.port()), waiting(server.port());
+  running.send(endless_request(true));
+  running.receive("data: ");
+  waiting.send(endless_request(true));
+  wait_until([&] { return metric(server, "requests_waiting") == 1; });
+  const HttpResponse refused = server.post("/v1/completions", {{"prompt", {5}}});
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_THAT(refused.head, HasSubstr("Retry-After: 1"));
+  EXPECT_EQ(metric(server, "requests_rejected_total"), 1);
+  waiting.close();
+  wait_until([&] { return metric(server, "requests_waiting") == 0; });
+  running.close();
+  EXPECT_EQ(server.stop().status, 0);
+}
+
+TEST_F(ServeOnce, KeysAndOrigins) {
+  write_file(folder_ / "keys", "first\nsecond\n");
+  TestServer server({"--api-key-file", folder_ / "keys", "--cors", "https://app.example"});
+  const std::string key = "Authorization: Bearer second\r\n", origin = "Origin: https://app.example\r\n";
+  EXPECT_EQ(server.get("/health").status, 200);
+  const HttpResponse refused = server.get("/v1/models");
+  EXPECT_EQ(refused.status, 401);
+  EXPECT_THAT(refused.head, HasSubstr("WWW-Authenticate: Bearer"));
+  EXPECT_EQ(server.get("/v1/models", key).status, 200);
+  EXPECT_EQ(server.post("/v1/completions", {{"prompt", "a"}, {"max_tokens", 1}}, key + origin).status, 200);
+  const HttpResponse preflight = server.exchange("OPTIONS /v1/completions HTTP/1.1\r\nHost: x\r\n" + origin + "\r\n");
+  EXPECT_EQ(preflight.status, 204);
+  EXPECT_THAT(preflight.head, HasSubstr("Access-Control-Allow-Origin: https://app.example"));
+  EXPECT_THAT(preflight.head, HasSubstr("Access-Control-Allow-Headers: authorization"));
+  EXPECT_EQ(server.stop().status, 0);
+}
+
+TEST_F(ServeOnce, AChatHasTheAnswerOfTheChatCommand) {
+  const std::string model = folder_ / "model";
+  std::filesystem::copy(source_dir() + "/models/default", model);
+  write_file(model + "/chat_template.jinja",
+             "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+             "{% if add_generation_prompt %}assistant:{% endif %}");
+  TestServer server({model});
+  const Json messages =
+      Json::parse(R"([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}])");
+  const HttpResponse response =
+      server.post("/v1/chat/completions",
+                  {{"messages", messages}, {"temperature", 0}, {"max_tokens", 12}, {"vitrine", Json::object()}});
+  ASSERT_EQ(response.status, 200) << response.body;
+  write_file(folder_ / "messages.json", messages.dump());
+  const Json expected =
+      json_of({"chat", model, "--messages", folder_ / "messages.json", "--greedy", "--max-tokens", "12"});
+  const Json choice = response.json()["choices"][0];
+  EXPECT_EQ(choice["message"]["content"], expected["message"]["content"]);
+  EXPECT_EQ(choice["vitrine"]["ids"], expected["ids"]);
+  EXPECT_EQ(choice["vitrine"]["prompt_ids"], expected["prompt_ids"]);
+  EXPECT_EQ(server.post("/apply-template", {{"messages", messages}}).json()["prompt"],
+            "system: Be brief.\nuser: Hi\nassistant:");
+  EXPECT_THAT(server.get("/tokenizer_info").json()["chat_template"].get<std::string>(), HasSubstr("{% for m in"));
+  EXPECT_EQ(server.stop().status, 0);
+}
+
+TEST_F(ServeOnce, WrongOptions) {
+  expect_error({"serve", "--host", "0.0.0.0", "--port", "0"}, {"--host", "0.0.0.0", "--api-key-file"});
+  expect_error({"serve", "--host", "192.0.2.1", "--port", "0"}, {"--host"}, {.environment = {"VITRINE_API_KEY=k"}});
+  expect_error({"serve", "--port", "0", "--api-key-file", folder_ / "none"}, {"none"});
+  expect_error({"serve", folder_ / "none", "--port", "0"}, {"none"});
+  expect_usage_error({"serve", "--port", "70000"}, {"--port"});
+  TestServer server({"--name", "one"});
+  expect_error({"serve", "--port", std::to_string(server.port())}, {"--host", std::to_string(server.port())});
+  EXPECT_EQ(server.stop().status, 0);
+}
+
+}  // namespace
+}  // namespace vitrine::test

@@ -1,0 +1,171 @@
+// What the header of a request decides: route, key, Host, Origin, framing, type and length of the body.
+#include "serve/request_head.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "serve/request_error.h"
+
+namespace vitrine::test {
+namespace {
+
+RequestHead get(const std::string& path) {
+  RequestHead head;
+  head.method = "GET";
+  head.path = path;
+  head.host = "localhost:8080";
+  head.n_fields = 3;
+  return head;
+}
+
+RequestHead post(const std::string& path, std::uint64_t length = 10) {
+  RequestHead head = get(path);
+  head.method = "POST";
+  head.content_type = "application/json";
+  head.content_length = length;
+  return head;
+}
+
+AccessRules local() {
+  AccessRules rules;
+  rules.hosts = {"127.0.0.1", "localhost", "[::1]"};
+  return rules;
+}
+
+int status_of(const RequestHead& head, const AccessRules& rules = local()) {
+  try {
+    admit(head, rules);
+    return 200;
+  } catch (const RequestError& e) {
+    return e.kind().status;
+  }
+}
+
+TEST(RequestHead, Routes) {
+  EXPECT_EQ(admit(get("/health"), local()).route, Route::health);
+  EXPECT_EQ(admit(get("/v1/models"), local()).route, Route::models);
+  const AdmittedHead model = admit(get("/v1/models/a/b"), local());
+  EXPECT_EQ(model.route, Route::model);
+  EXPECT_EQ(model.model, "a/b");
+  EXPECT_EQ(admit(post("/v1/completions"), local()).route, Route::completions);
+  EXPECT_EQ(admit(post("/v1/chat/completions"), local()).route, Route::chat);
+  for (const char* path :
+       {"/", "", "/v1", "/v1/completions/", "/v1/models/", "/health/x", "http://localhost/health", "*"}) {
+    EXPECT_EQ(status_of(get(path)), 404) << path;
+  }
+  EXPECT_EQ(status_of(get("/v1/completions")), 405);
+  EXPECT_EQ(status_of(post("/health")), 405);
+  EXPECT_EQ(methods_of("/v1/completions"), "POST, OPTIONS");
+  EXPECT_EQ(methods_of("/nothing"), "");
+}
+
+TEST(RequestHead, KeysOpenEveryRoute) {
+  AccessRules rules = local();
+  rules.keys = {"secret", "other-key"};
+  RequestHead head = get("/v1/models");
+  EXPECT_EQ(status_of(head, rules), 401);
+  EXPECT_EQ(status_of(get("/nothing"), rules), 401) << "a stranger does not learn the routes";
+  EXPECT_EQ(status_of(get("/metrics"), rules), 401);
+  EXPECT_EQ(status_of(get("/health"), rules), 200);
+  for (const char* wrong : {"secret", "Bearer", "Bearer ", "Bearer secre", "Bearer secrets", "Bearer SECRET",
+                            "Basic secret", "Bearer secret, Bearer secret"}) {
+    head.authorization = wrong;
+    EXPECT_EQ(status_of(head, rules), 401) << wrong;
+  }
+  head.authorization = "Bearer secret";
+  EXPECT_EQ(admit(head, rules).client, 0U);
+  head.authorization = "bearer other-key";
+  EXPECT_EQ(admit(head, rules).client, 1U);
+  head.host = "example.org";
+  EXPECT_EQ(status_of(head, rules), 200) << "with a key any name of the server will do";
+}
+
+TEST(RequestHead, WithoutKeysTheHostIsThisMachine) {
+  RequestHead head = get("/health");
+  for (const char* host : {"localhost", "LOCALHOST:1", "127.0.0.1:8080", "[::1]", "[::1]:80"}) {
+    head.host = host;
+    EXPECT_EQ(status_of(head), 200) << host;
+  }
+  for (const char* host :
+       {"", "example.org", "localhost.example.org", "127.0.0.2", "::1", "localhost, localhost", "[::1"}) {
+    head.host = host;
+    EXPECT_EQ(status_of(head), 403) << host;
+  }
+  head.host = "";
+  head.is_http_1_0 = true;
+  EXPECT_EQ(status_of(head), 200);
+}
+
+TEST(RequestHead, PagesNeedTheirOriginAllowed) {
+  AccessRules rules = local();
+  RequestHead head = post("/v1/completions");
+  head.origin = "https://app.example";
+  EXPECT_EQ(status_of(head, rules), 403);
+  rules.origins = {"https://app.example"};
+  EXPECT_EQ(status_of(head, rules), 200);
+  head.origin = "null";
+  EXPECT_EQ(status_of(head, rules), 403);
+}
+
+TEST(RequestHead, BodiesAreUncompressedJson) {
+  RequestHead head = post("/tokenize");
+  for (const char* type :
+       {"application/json", "Application/JSON", "application/json; charset=utf-8", "application/json ;x"}) {
+    head.content_type = type;
+    EXPECT_EQ(status_of(head), 200) << type;
+  }
+  for (const char* type :
+       {"", "text/plain", "application/jsonp", "application/x-www-form-urlencoded", "a, application/json"}) {
+    head.content_type = type;
+    EXPECT_EQ(status_of(head), 415) << type;
+  }
+  head.content_type = "application/json";
+  head.content_encoding = "gzip";
+  EXPECT_EQ(status_of(head), 415);
+  head.content_encoding = "Identity";
+  EXPECT_EQ(status_of(head), 200);
+  EXPECT_EQ(status_of(post("/tokenize", 4 << 20)), 200);
+  EXPECT_EQ(status_of(post("/tokenize", (4 << 20) + 1)), 413);
+  RequestHead with_body = get("/health");
+  with_body.content_length = 1;
+  EXPECT_EQ(status_of(with_body), 400);
+}
+
+TEST(RequestHead, FramingIsPlain) {
+  RequestHead head = post("/tokenize");
+  head.content_length.reset();
+  head.transfer_encoding = "Chunked";
+  EXPECT_EQ(status_of(head), 200);
+  for (const char* encoding : {"gzip, chunked", "chunked, chunked", "identity", "xchunked", "chunked;q=1"}) {
+    head.transfer_encoding = encoding;
+    EXPECT_EQ(status_of(head), 400) << encoding;
+  }
+  head.transfer_encoding = "chunked";
+  head.content_length = 5;
+  EXPECT_EQ(status_of(head), 400);
+  RequestHead many = get("/health");
+  many.n_fields = 100;
+  EXPECT_EQ(status_of(many), 200);
+  many.n_fields = 101;
+  EXPECT_EQ(status_of(many), 431);
+}
+
+TEST(RequestHead, RequestIdsAreTakenOverIfTheyAreOrdinary) {
+  RequestHead head = get("/health");
+  const auto id_of = [&](const std::string& id) {
+    head.request_id = id;
+    return request_id_of(head, "own");
+  };
+  EXPECT_EQ(id_of("a-Z_0.9"), "a-Z_0.9");
+  for (const std::string& id : {std::string(), std::string("a b"), std::string("a\"b"), std::string(65, 'a')}) {
+    EXPECT_EQ(id_of(id), "own") << id;
+  }
+}
+
+TEST(RequestHead, FilesOfKeys) {
+  EXPECT_EQ(parse_keys("a\n\nbc \r\n", "f"), (std::vector<std::string>{"a", "bc"}));
+  for (const char* text : {"", "\n\n", "a b", "caf\xC3\xA9"}) EXPECT_THROW(parse_keys(text, "f"), BadInput) << text;
+}
+
+}  // namespace
+}  // namespace vitrine::test

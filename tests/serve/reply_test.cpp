@@ -1,0 +1,260 @@
+// Responses: choices, log-probabilities, echo, chunks of streams, usage.
+#include "serve/completion_reply.h"
+
+#include "serve/served.h"
+
+namespace vitrine::test {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+class Replies : public ServedModelTest {
+ protected:
+  CompletionRequest completion(const std::string& fields, const std::string& prompt = R"("Once upon")") const {
+    return parse_completion(model_, R"({"prompt": )" + prompt + (fields.empty() ? "" : ", " + fields) + "}", 1);
+  }
+  CompletionRequest chat(const std::string& fields) const {
+    return parse_chat(
+        model_, R"({"messages": [{"role": "user", "content": "Hi"}])" + (fields.empty() ? "" : ", " + fields) + "}", 1);
+  }
+  /// The result of a text, in which each token has the log-probability -id/8 and one alternative.
+  GenerateResult result(const std::string& text, FinishReason reason = FinishReason::length) const {
+    GenerateResult result;
+    result.ids = ids_of(text, SpecialTokens::none);
+    result.text = text;
+    for (const std::int32_t id : result.ids) result.logprobs.push_back(report(id));
+    result.finish_reason = reason;
+    return result;
+  }
+  static TokenReport report(std::int32_t id) { return {id, -id / 8.0, {{id + 1, -0.1}}}; }
+  Json whole(const CompletionRequest& request, const std::vector<GenerateResult>& results) const {
+    CompletionReply reply(model_, request, "1", 5);
+    return Json::parse(json_text(reply.whole(results)));
+  }
+};
+
+TEST_F(Replies, ACompletion) {
+  const CompletionRequest request = completion("");
+  const Json reply = whole(request, {result(" a time", FinishReason::stop)});
+  EXPECT_EQ(reply["id"], "cmpl-1");
+  EXPECT_EQ(reply["object"], "text_completion");
+  EXPECT_EQ(reply["created"], 5);
+  EXPECT_EQ(reply["model"], "default");
+  EXPECT_EQ(reply["choices"],
+            Json::parse(R"([{"index": 0, "text": " a time", "logprobs": null, "finish_reason": "stop"}])"));
+  const auto n_prompt = ids_of("Once upon").size(), n_new = ids_of(" a time", SpecialTokens::none).size();
+  EXPECT_EQ(reply["usage"]["prompt_tokens"], n_prompt);
+  EXPECT_EQ(reply["usage"]["completion_tokens"], n_new);
+  EXPECT_EQ(reply["usage"]["total_tokens"], n_prompt + n_new);
+  EXPECT_EQ(reply["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
+}
+
+TEST_F(Replies, AChat) {
+  const CompletionRequest request = chat(R"("model": "alias", "vitrine": {})");
+  const Json reply = whole(request, {result("Hello")});
+  EXPECT_EQ(reply["id"], "chatcmpl-1");
+  EXPECT_EQ(reply["object"], "chat.completion");
+  EXPECT_EQ(reply["model"], "alias");
+  const Json choice = reply["choices"][0];
+  EXPECT_EQ(choice["message"], Json::parse(R"({"role": "assistant", "content": "Hello", "refusal": null})"));
+  EXPECT_EQ(choice["finish_reason"], "length");
+  EXPECT_EQ(choice["vitrine"]["ids"], Json(ids_of("Hello", SpecialTokens::none)));
+  EXPECT_EQ(choice["vitrine"]["prompt_ids"], Json(request.prompts[0].ids));
+}
+
+TEST_F(Replies, ChoicesAreNumberedThroughAllPrompts) {
+  const CompletionRequest request = completion(R"("n": 2)", R"(["a", "b"])");
+  const Json reply = whole(request, {result("0"), result("1"), result("2"), result("3")});
+  ASSERT_EQ(reply["choices"].size(), 4U);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(reply["choices"][static_cast<std::size_t>(i)]["index"], i);
+    EXPECT_EQ(reply["choices"][static_cast<std::size_t>(i)]["text"], std::to_string(i));
+  }
+  EXPECT_EQ(reply["usage"]["prompt_tokens"], ids_of("a").size() + ids_of("b").size()) << "a prompt counts once";
+}
+
+TEST_F(Replies, TheBestSequencesHaveTheLargestMeanLogprob) {
+  const CompletionRequest request = completion(R"("n": 2, "best_of": 3)");
+  EXPECT_TRUE(request.options.wants_logprobs);
+  std::vector<GenerateResult> results(3);
+  const double logprobs[3][2] = {{-2, -2}, {-0.5, -3}, {-1, -1}};
+  for (std::size_t i = 0; i < 3; ++i) {
+    results[i].text = std::to_string(i);
+    for (const double p : logprobs[i]) results[i].logprobs.push_back({1, p, {}});
+  }
+  Json reply = whole(request, results);
+  EXPECT_EQ(reply["choices"][0]["text"], "2");
+  EXPECT_EQ(reply["choices"][1]["text"], "1");
+  EXPECT_TRUE(reply["choices"][0]["logprobs"].is_null()) << "the client did not want them";
+  results[0].stop_token = TokenReport{0, 5.5, {}};  // the mean of three becomes 0.5
+  reply = whole(request, results);
+  EXPECT_EQ(reply["choices"][0]["text"], "0");
+}
+
+TEST_F(Replies, LogprobsOfACompletion) {
+  const CompletionRequest request = completion(R"("logprobs": 1)");
+  const GenerateResult generated = result(" a time");
+  const Json logprobs = whole(request, {generated})["choices"][0]["logprobs"];
+  std::string text;
+  ASSERT_EQ(logprobs["tokens"].size(), generated.ids.size());
+  for (std::size_t i = 0; i < generated.ids.size(); ++i) {
+    const std::string token = logprobs["tokens"][i];
+    EXPECT_EQ(logprobs["text_offset"][i], text.size());
+    text += token;
+    EXPECT_EQ(logprobs["token_logprobs"][i], -generated.ids[i] / 8.0);
+    const Json& top = logprobs["top_logprobs"][i];
+    EXPECT_EQ(top.size(), 2U) << "the most likely token, and the chosen one";
+    EXPECT_EQ(top[token], -generated.ids[i] / 8.0);
+  }
+  EXPECT_EQ(text, " a time");
+}
+
+TEST_F(Replies, AnEchoBeginsWithThePrompt) {
+  const CompletionRequest request = completion(R"("logprobs": 0, "echo": true)");
+  GenerateResult generated = result(" a");
+  for (std::size_t i = 1; i < request.prompts[0].ids.size(); ++i) {
+    generated.prompt_logprobs.push_back(report(request.prompts[0].ids[i]));
+  }
+  const Json choice = whole(request, {generated})["choices"][0];
+  EXPECT_EQ(choice["text"], "Once upon a");
+  const Json& logprobs = choice["logprobs"];
+  ASSERT_EQ(logprobs["tokens"].size(), request.prompts[0].ids.size() + generated.ids.size());
+  EXPECT_TRUE(logprobs["token_logprobs"][0].is_null());
+  EXPECT_TRUE(logprobs["top_logprobs"][0].is_null());
+  EXPECT_EQ(logprobs["token_logprobs"][1], -request.prompts[0].ids[1] / 8.0);
+  EXPECT_EQ(logprobs["text_offset"].back(), std::string("Once upon").size());
+  const CompletionRequest of_ids = completion(R"("echo": true)", Json(ids_of("Once upon")).dump());
+  EXPECT_EQ(whole(of_ids, {result(" a")})["choices"][0]["text"], "Once upon a");
+}
+
+TEST_F(Replies, LogprobsOfAChat) {
+  const CompletionRequest request = chat(R"("logprobs": true, "top_logprobs": 1)");
+  const GenerateResult generated = result("é");
+  const Json content = whole(request, {generated})["choices"][0]["logprobs"]["content"];
+  ASSERT_EQ(content.size(), generated.ids.size());
+  std::string bytes;
+  for (const Json& token : content) {
+    for (const Json& byte : token["bytes"]) bytes += static_cast<char>(byte.get<int>());
+    ASSERT_EQ(token["top_logprobs"].size(), 2U);
+    EXPECT_EQ(token["top_logprobs"][1]["token"], token["token"]);
+    EXPECT_EQ(token["top_logprobs"][1]["logprob"], token["logprob"]);
+  }
+  EXPECT_EQ(bytes, "é");
+  const Json none = whole(chat(R"("logprobs": true)"), {generated})["choices"][0]["logprobs"]["content"];
+  EXPECT_EQ(none[0]["top_logprobs"], Json::array());
+}
+
+TEST_F(Replies, LogprobsReadBackEqual) {
+  const CompletionRequest request = completion(R"("logprobs": 0)");
+  GenerateResult generated;
+  for (int i = 1; i < 200; ++i) {
+    generated.ids.push_back(i);
+    generated.logprobs.push_back({i, -static_cast<double>(i) / 7.0 * 1e-3, {}});
+  }
+  const Json logprobs = whole(request, {generated})["choices"][0]["logprobs"];
+  for (std::size_t i = 0; i < generated.ids.size(); ++i) {
+    EXPECT_EQ(logprobs["token_logprobs"][i].get<double>(), generated.logprobs[i].logprob);
+  }
+}
+
+TEST_F(Replies, TokensWithoutTextHaveNames) {
+  const TokenTexts texts(tokenizer_.get(), std::nullopt);
+  EXPECT_EQ(texts.next(0).text, tokenizer_->piece(0)) << "a control token has no bytes";
+  EXPECT_FALSE(texts.next(0).bytes);
+  EXPECT_EQ(texts.next(100'000).text, "token_id:100000");
+  EXPECT_EQ(TokenTexts(nullptr, 3).next(7).text, "token_id:7");
+  const Ids ids = ids_of("€", SpecialTokens::none);
+  ASSERT_EQ(ids.size(), 3U) << "a token for each byte";
+  EXPECT_EQ(texts.next(ids[0]).text, "bytes:\\xe2");
+}
+
+TEST_F(Replies, OffsetsCountCharacters) {
+  TokenTexts texts(tokenizer_.get(), std::nullopt);
+  for (const std::int32_t id : ids_of("a€b", SpecialTokens::none)) texts.advance(id);
+  EXPECT_EQ(texts.n_characters(), 3);
+}
+
+TEST_F(Replies, InvalidBytesAreReplaced) {
+  GenerateResult generated;
+  generated.text = "a\xFF";
+  EXPECT_EQ(whole(completion(""), {generated})["choices"][0]["text"], "a\xEF\xBF\xBD");
+}
+
+class Streams : public Replies {
+ protected:
+  SequenceStep step(std::size_t sequence, std::int32_t id, const std::string& text) const {
+    SequenceStep s;
+    s.id = sequence;
+    s.token = report(id);
+    s.text = text;
+    return s;
+  }
+  SequenceStep end(std::size_t sequence, const std::string& text, GenerateResult result) const {
+    SequenceStep s;
+    s.id = sequence;
+    s.text = text;
+    s.result = std::move(result);
+    return s;
+  }
+};
+
+TEST_F(Streams, EveryTokenIsAChunk) {
+  const CompletionRequest request = completion(R"("stream": true, "stream_options": {"include_usage": true}, "n": 2)");
+  CompletionReply reply(model_, request, "1", 5);
+  const std::vector<Json> first = reply.chunks(step(1, 20, ""));
+  ASSERT_EQ(first.size(), 1U);
+  EXPECT_EQ(first[0]["choices"], Json::parse(R"([{"index": 1, "text": "", "logprobs": null, "finish_reason": null}])"));
+  EXPECT_TRUE(first[0]["usage"].is_null());
+  SequenceStep last = step(1, 21, "b");
+  last.result = result("b", FinishReason::length);
+  const Json final = reply.chunks(std::move(last))[0]["choices"][0];
+  EXPECT_EQ(final["text"], "b");
+  EXPECT_EQ(final["finish_reason"], "length");
+  EXPECT_EQ(reply.chunks(end(0, "", result("", FinishReason::stop)))[0]["choices"][0]["finish_reason"], "stop");
+  const Json usage = reply.usage_chunk();
+  EXPECT_EQ(usage["choices"], Json::array());
+  EXPECT_EQ(usage["usage"]["completion_tokens"], 2);
+}
+
+TEST_F(Streams, TheFirstChunkOfAChatHasTheRole) {
+  const CompletionRequest request = chat(R"("stream": true, "logprobs": true, "vitrine": {})");
+  CompletionReply reply(model_, request, "1", 5);
+  const Json first = reply.chunks(step(0, 20, "a"))[0];
+  EXPECT_EQ(first["object"], "chat.completion.chunk");
+  EXPECT_FALSE(first.contains("usage"));
+  EXPECT_EQ(first["choices"][0]["delta"], Json::parse(R"({"role": "assistant", "content": "a"})"));
+  EXPECT_EQ(first["choices"][0]["logprobs"]["content"].size(), 1U);
+  const Json second = reply.chunks(step(0, 21, "b"))[0]["choices"][0];
+  EXPECT_EQ(second["delta"], Json::parse(R"({"content": "b"})"));
+  EXPECT_EQ(second["logprobs"]["content"].size(), 1U) << "of this token only";
+  const Json last = reply.chunks(end(0, "", result("", FinishReason::stop)))[0]["choices"][0];
+  EXPECT_EQ(last["vitrine"]["ids"], Json(Ids{20, 21}));
+}
+
+TEST_F(Streams, AnEchoIsPartOfTheFirstChunk) {
+  const CompletionRequest plain = completion(R"("stream": true, "echo": true)");
+  CompletionReply reply(model_, plain, "1", 5);
+  EXPECT_EQ(reply.chunks(step(0, 20, " a"))[0]["choices"][0]["text"], "Once upon a");
+  EXPECT_EQ(reply.chunks(step(0, 20, " b"))[0]["choices"][0]["text"], " b");
+}
+
+TEST_F(Streams, AnEchoWithLogprobsIsAChunkOfItsOwn) {
+  const CompletionRequest request = completion(R"("stream": true, "echo": true, "logprobs": 1)");
+  CompletionReply reply(model_, request, "1", 5);
+  EXPECT_TRUE(reply.chunks(step(0, 20, " a")).empty()) << "the engine reports the prompt's logprobs at the end";
+  GenerateResult generated = result(" a");
+  for (std::size_t i = 1; i < request.prompts[0].ids.size(); ++i) {
+    generated.prompt_logprobs.push_back(report(request.prompts[0].ids[i]));
+  }
+  const std::vector<Json> chunks = reply.chunks(end(0, "", generated));
+  ASSERT_EQ(chunks.size(), 3U);
+  EXPECT_EQ(chunks[0]["choices"][0]["text"], "Once upon");
+  EXPECT_EQ(chunks[0]["choices"][0]["logprobs"]["tokens"].size(), request.prompts[0].ids.size());
+  EXPECT_TRUE(chunks[0]["choices"][0]["logprobs"]["token_logprobs"][0].is_null());
+  EXPECT_EQ(chunks[1]["choices"][0]["text"], " a");
+  EXPECT_EQ(chunks[1]["choices"][0]["logprobs"]["text_offset"][0], 9);
+  EXPECT_EQ(chunks[2]["choices"][0]["finish_reason"], "length");
+}
+
+}  // namespace
+}  // namespace vitrine::test

@@ -1,0 +1,278 @@
+// Requests for texts: every field, its default, its range, and what is refused.
+#include "serve/completion_request.h"
+#include "serve/served.h"
+
+namespace vitrine::test {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+class Requests : public ServedModelTest {
+ protected:
+  CompletionRequest completion(const std::string& fields, const std::string& prompt = R"("Once upon")") const {
+    return parse_completion(model_, R"({"prompt": )" + prompt + (fields.empty() ? "" : ", " + fields) + "}", 99);
+  }
+  CompletionRequest chat(const std::string& fields,
+                         const std::string& messages = R"([{"role": "user", "content": "Hi"}])") const {
+    return parse_chat(model_, R"({"messages": )" + messages + (fields.empty() ? "" : ", " + fields) + "}", 99);
+  }
+  void expect_completion_error(const std::string& fields, const std::string& param,
+                               const std::string& part = "") const {
+    SCOPED_TRACE(fields);
+    expect_refusal([&] { completion(fields); }, 400, param, {part});
+  }
+  void expect_chat_error(const std::string& fields, const std::string& param, const std::string& part = "") const {
+    SCOPED_TRACE(fields);
+    expect_refusal([&] { chat(fields); }, 400, param, {part});
+  }
+};
+
+TEST_F(Requests, DefaultsOfACompletion) {
+  const CompletionRequest request = completion("");
+  EXPECT_EQ(request.model, "default");
+  ASSERT_EQ(request.prompts.size(), 1U);
+  EXPECT_EQ(request.prompts[0].ids, ids_of("Once upon"));
+  EXPECT_EQ(request.prompts[0].text, "Once upon");
+  const GenerateRequest sequence = request.sequence(0, {});
+  EXPECT_EQ(sequence.max_tokens, 16);
+  EXPECT_EQ(sequence.seed, 99U);
+  EXPECT_EQ(sequence.sequence, 0U);
+  EXPECT_EQ(sequence.sampling.temperature, 1);
+  EXPECT_EQ(sequence.sampling.top_k, 0);
+  EXPECT_EQ(sequence.sampling.top_p, 1);
+  EXPECT_EQ(sequence.sampling.min_p, 0);
+  EXPECT_EQ(sequence.sampling.repeat_penalty, 1);
+  EXPECT_EQ(sequence.stop_ids, Ids{0});
+  EXPECT_FALSE(sequence.wants_logprobs || sequence.wants_prompt_logprobs || request.streams || request.echoes);
+}
+
+TEST_F(Requests, DefaultsOfTheCheckpoint) {
+  model_.sampling.temperature = 0.5;
+  model_.sampling.top_k = 7;
+  model_.search.max_new_tokens = 33;
+  GenerateRequest sequence = completion("").sequence(0, model_.search);
+  EXPECT_EQ(sequence.sampling.temperature, 0.5);
+  EXPECT_EQ(sequence.sampling.top_k, 7);
+  EXPECT_EQ(sequence.max_tokens, 33);
+  sequence = completion(R"("temperature": 2, "max_tokens": 4)").sequence(0, model_.search);
+  EXPECT_EQ(sequence.sampling.temperature, 2);
+  EXPECT_EQ(sequence.sampling.top_k, 7);
+  EXPECT_EQ(sequence.max_tokens, 4);
+  model_.sampling.greedy = true;
+  EXPECT_EQ(completion("").options.sampling.temperature, 0);
+}
+
+TEST_F(Requests, EveryFieldOfSampling) {
+  const CompletionRequest request = completion(
+      R"("model": "alias", "temperature": 0.25, "top_p": 0.5, "top_k": 9, "min_p": 0.125, "repetition_penalty": 1.5,
+         "frequency_penalty": -2, "presence_penalty": 1.25, "logit_bias": {"12": -100, "3": 2.5}, "seed": -1,
+         "stop": ["a", "bc"], "stop_token_ids": [5, 6], "max_tokens": 3, "n": 2, "best_of": 4, "logprobs": 20,
+         "echo": true, "user": "u", "metadata": {"a": 1})");
+  EXPECT_EQ(request.model, "alias");
+  const GenerateRequest sequence = request.sequence(3, {});
+  const SamplingConfig& s = sequence.sampling;
+  EXPECT_EQ(s.temperature, 0.25);
+  EXPECT_EQ(s.top_p, 0.5);
+  EXPECT_EQ(s.top_k, 9);
+  EXPECT_EQ(s.min_p, 0.125);
+  EXPECT_EQ(s.repeat_penalty, 1.5);
+  EXPECT_EQ(s.frequency_penalty, -2);
+  EXPECT_EQ(s.presence_penalty, 1.25);
+  EXPECT_THAT(s.logit_bias, testing::UnorderedElementsAre(std::pair(12, -100.0), std::pair(3, 2.5)));
+  EXPECT_EQ(sequence.seed, ~std::uint64_t{0});
+  EXPECT_EQ(sequence.sequence, 3U);
+  EXPECT_EQ(sequence.stop_strings, (std::vector<std::string>{"a", "bc"}));
+  EXPECT_EQ(sequence.stop_ids, (Ids{0, 5, 6}));
+  EXPECT_EQ(sequence.max_tokens, 3);
+  EXPECT_EQ(sequence.n_logprobs, 20);
+  EXPECT_TRUE(sequence.wants_logprobs && sequence.wants_prompt_logprobs);
+  EXPECT_EQ(request.n, 2);
+  EXPECT_EQ(request.n_sequences(), 4U);
+  EXPECT_TRUE(request.echoes);
+}
+
+TEST_F(Requests, NullMeansAbsent) {
+  const CompletionRequest request = completion(
+      R"("temperature": null, "stop": null, "logprobs": null, "n": null, "suffix": null, "stream_options": null,
+         "logit_bias": null, "seed": null, "max_tokens": null, "echo": null, "vitrine": null, "model": null)");
+  EXPECT_EQ(request.sequence(0, {}).max_tokens, 16);
+  EXPECT_EQ(request.options.seed, 99U);
+  EXPECT_FALSE(request.reports_ids || request.reports_logprobs);
+}
+
+TEST_F(Requests, StopsAndEndsOfTexts) {
+  EXPECT_EQ(completion(R"("stop": "x")").options.stop_strings, std::vector<std::string>{"x"});
+  EXPECT_TRUE(completion(R"("stop": [])").options.stop_strings.empty());
+  EXPECT_EQ(completion(R"("ignore_eos": true)").options.stop_ids, Ids{});
+  EXPECT_EQ(completion(R"("ignore_eos": true, "stop_token_ids": [4])").options.stop_ids, Ids{4});
+  EXPECT_EQ(completion(R"("top_k": -1)").options.sampling.top_k, 0);
+  EXPECT_EQ(chat("").options.stop_ids, (Ids{0, 7}));
+}
+
+TEST_F(Requests, PromptsAreTextsOrIdsOrBatchesOfBoth) {
+  const auto prompts = [&](const std::string& prompt) { return completion("", prompt).prompts; };
+  EXPECT_EQ(prompts("[5, 6]")[0].ids, (Ids{5, 6}));
+  EXPECT_FALSE(prompts("[5, 6]")[0].text);
+  const auto mixed = prompts(R"(["a cat", [1, 2, 3], "b"])");
+  ASSERT_EQ(mixed.size(), 3U);
+  EXPECT_EQ(mixed[0].ids, ids_of("a cat"));
+  EXPECT_EQ(mixed[1].ids, (Ids{1, 2, 3}));
+  EXPECT_EQ(mixed[2].text, "b");
+  EXPECT_EQ(prompts(R"("")")[0].ids, Ids{*tokenizer_->bos()});
+  const std::string special = tokenizer_->piece(0);
+  EXPECT_EQ(
+      parse_completion(model_, R"({"add_special_tokens": false, "prompt": )" + Json(special + "a").dump() + "}", 0)
+          .prompts[0]
+          .ids,
+      ids_of(special + "a", SpecialTokens::written));
+  expect_refusal([&] { completion("", "[]"); }, 400, "prompt", {"at least one token"});
+  expect_refusal([&] { completion("", R"([[1], []])"); }, 400, "prompt[1]");
+  expect_refusal([&] { completion("", R"([[1], 5])"); }, 400, "prompt[1]", {"a list of ids"});
+  expect_refusal([&] { completion("", R"([1, "a"])"); }, 400, "prompt", {"ids"});
+  expect_refusal([&] { completion("", "[1.5]"); }, 400, "prompt", {"1.5"});
+  expect_refusal([&] { completion("", "[-1]"); }, 400, "prompt", {"-1"});
+  expect_refusal([&] { completion("", "[4096]"); }, 400, "prompt", {"from 0 to 4095, got 4096"});
+  expect_refusal([&] { completion("", "[18446744073709551615]"); }, 400, "prompt");
+  model_.vocab_size = 50;
+  expect_refusal([&] { completion("", R"("zebra")"); }, 400, "prompt", {"the model's vocabulary of 50"});
+  model_.vocab_size = 4096;
+  expect_refusal([&] { completion("", "7"); }, 400, "prompt");
+  expect_refusal([&] { completion("", "{}"); }, 400, "prompt");
+  expect_refusal([&] { parse_completion(model_, "{}", 0); }, 400, "prompt");
+  expect_refusal([&] { completion(R"("n": 32)", Json(Json::array_t(100, "a")).dump()); }, 400, "prompt", {"2048"});
+}
+
+TEST_F(Requests, PromptsThatExceedTheContextNameBothNumbers) {
+  const std::string fits = Json(Ids(512, 1)).dump(), exceeds = Json(Ids(513, 1)).dump();
+  EXPECT_EQ(completion("", fits).prompts[0].ids.size(), 512U);
+  try {
+    completion("", exceeds);
+    ADD_FAILURE();
+  } catch (const RequestError& e) {
+    EXPECT_EQ(e.to_json()["error"]["code"], "context_length_exceeded");
+    EXPECT_THAT(std::string(e.what()), testing::HasSubstr("513 tokens, the model's context is 512"));
+  }
+}
+
+TEST_F(Requests, ValuesOutsideTheirRangesAreNamed) {
+  expect_completion_error(R"("temperature": -0.5)", "temperature", "-0.5");
+  expect_completion_error(R"("temperature": "hot")", "temperature", "a number, got string");
+  expect_completion_error(R"("top_p": 0)", "top_p", "above 0");
+  expect_completion_error(R"("top_p": 1.5)", "top_p");
+  expect_completion_error(R"("min_p": 2)", "min_p");
+  expect_completion_error(R"("top_k": -2)", "top_k");
+  expect_completion_error(R"("top_k": 2.5)", "top_k", "2.5");
+  expect_completion_error(R"("repetition_penalty": 0)", "repetition_penalty");
+  expect_completion_error(R"("frequency_penalty": 2.5)", "frequency_penalty");
+  expect_completion_error(R"("presence_penalty": -3)", "presence_penalty");
+  expect_completion_error(R"("logit_bias": {"4096": 1})", "logit_bias", "4096");
+  expect_completion_error(R"("logit_bias": {"x": 1})", "logit_bias");
+  expect_completion_error(R"("logit_bias": {"1": 101})", "logit_bias.1", "101");
+  expect_completion_error(R"("logit_bias": [1])", "logit_bias");
+  expect_completion_error(R"("n": 0)", "n");
+  expect_completion_error(R"("n": 33)", "n", "from 1 to 32, got 33");
+  expect_completion_error(R"("n": 3, "best_of": 2)", "best_of");
+  expect_completion_error(R"("best_of": 2, "stream": true)", "best_of");
+  expect_completion_error(R"("logprobs": 21)", "logprobs");
+  expect_completion_error(R"("logprobs": true)", "logprobs", "true");
+  expect_completion_error(R"("max_tokens": -1)", "max_tokens");
+  expect_completion_error(R"("seed": 18446744073709551615)", "seed");
+  expect_completion_error(R"("seed": 1.5)", "seed");
+  expect_completion_error(R"("stop": [""])", "stop");
+  expect_completion_error(R"("stop": 5)", "stop");
+  expect_completion_error(R"("stop": ["1","2","3","4","5","6","7","8","9","10","11","12","13","14","15","16","17"])",
+                          "stop", "17");
+  expect_completion_error(R"("stop_token_ids": [4096])", "stop_token_ids");
+  expect_completion_error(R"("stream": 1)", "stream", "true or false, got 1");
+  expect_completion_error(R"("stream_options": {"include_usage": true})", "stream_options");
+  expect_completion_error(R"("stream": true, "stream_options": {"include_use": true})", "stream_options.include_use",
+                          "did you mean include_usage?");
+}
+
+TEST_F(Requests, UnknownFieldsAreNamedWithTheNearestOne) {
+  expect_completion_error(R"("temprature": 1)", "temprature", "unknown field; did you mean temperature?");
+  expect_completion_error(R"("max_completion_tokens": 1)", "max_completion_tokens");
+  expect_completion_error(R"("guided_json": {})", "guided_json", "unknown field");
+  expect_chat_error(R"("echo": true)", "echo");
+  expect_chat_error(R"("top_logprob": 1)", "top_logprob", "did you mean top_logprobs?");
+  expect_completion_error(R"("vitrine": {"site": []})", "vitrine.site", "did you mean sites?");
+}
+
+TEST_F(Requests, WhatIsNotSupportedIsNamed) {
+  expect_completion_error(R"("suffix": "end")", "suffix");
+  expect_completion_error(R"("response_format": {"type": "json_object"})", "response_format", "json_object");
+  expect_chat_error(R"("tools": [{"type": "function"}])", "tools", "not supported");
+  expect_chat_error(R"("tool_choice": "required")", "tool_choice");
+  expect_chat_error(R"("functions": [{}])", "functions");
+  expect_chat_error(R"("modalities": ["audio"])", "modalities");
+  expect_chat_error(R"("vitrine": {"sites": ["hook_embed"]})", "vitrine.sites");
+  EXPECT_NO_THROW(chat(R"("tools": [], "tool_choice": "none", "response_format": {"type": "text"},
+                           "modalities": ["text"], "store": false, "parallel_tool_calls": true)"));
+}
+
+TEST_F(Requests, BodiesThatAreNoObject) {
+  for (const char* body : {"", "[", "[]", "5", "{\"a\":1,\"a\":2}", "{} x", "\xFF", "{\"prompt\":\"\\ud800\"}"}) {
+    SCOPED_TRACE(body);
+    expect_refusal([&] { parse_completion(model_, body, 0); }, 400, "");
+  }
+  std::string deep(100, '[');
+  expect_refusal([&] { parse_completion(model_, "{\"prompt\":" + deep, 0); }, 400, "", {"nested deeper"});
+}
+
+TEST_F(Requests, UnknownModels) {
+  try {
+    completion(R"("model": "defalt")");
+    ADD_FAILURE();
+  } catch (const RequestError& e) {
+    EXPECT_EQ(e.kind().status, 404);
+    EXPECT_EQ(e.to_json()["error"]["code"], "model_not_found");
+    EXPECT_EQ(e.to_json()["error"]["param"], "model");
+    EXPECT_THAT(std::string(e.what()), testing::HasSubstr("did you mean default?"));
+  }
+}
+
+TEST_F(Requests, WithoutATokenizerPromptsAreIds) {
+  model_.tokenizer = nullptr;
+  EXPECT_EQ(completion("", "[4, 5]").prompts[0].ids, (Ids{4, 5}));
+  expect_refusal([&] { completion(""); }, 400, "prompt", {"no tokenizer"});
+  expect_refusal([&] { completion(R"("stop": "x")", "[1]"); }, 400, "stop", {"no tokenizer"});
+}
+
+TEST_F(Requests, ChatPromptsAreThoseOfTheTemplate) {
+  const CompletionRequest request = chat(R"("max_completion_tokens": 5, "logprobs": true, "top_logprobs": 3)");
+  EXPECT_EQ(request.prompts[0].ids, ids_of("user: Hi\nassistant:", SpecialTokens::none));
+  EXPECT_EQ(request.sequence(0, {}).max_tokens, 5);
+  EXPECT_EQ(request.options.n_logprobs, 3);
+  EXPECT_TRUE(request.reports_logprobs);
+  EXPECT_EQ(chat("").sequence(0, {}).max_tokens, 512) << "up to the end of the context";
+  const std::string parts =
+      R"([{"role": "system", "content": "s"}, {"role": "user", "content": [{"type": "text", "text": "a"},
+          {"type": "text", "text": "b"}], "name": "n"}, {"role": "assistant", "content": "c", "refusal": null,
+          "tool_calls": null}])";
+  EXPECT_EQ(chat("", parts).prompts[0].ids,
+            ids_of("system: s\nuser: a\nb\nassistant: c\nassistant:", SpecialTokens::none));
+}
+
+TEST_F(Requests, MessagesOfTheWrongForm) {
+  const auto expect = [&](const std::string& messages, const std::string& param, const std::string& part = "") {
+    SCOPED_TRACE(messages);
+    expect_refusal([&] { chat("", messages); }, 400, param, {part});
+  };
+  expect("[]", "messages");
+  expect("\"Hi\"", "messages");
+  expect(R"([{"content": "x"}])", "messages[0].role");
+  expect(R"([{"role": 1, "content": "x"}])", "messages[0].role");
+  expect(R"([{"role": "user", "content": 5}])", "messages[0].content");
+  expect(R"([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}])",
+         "messages[0].content[0].type", "image_url");
+  expect(R"([{"role": "user", "content": [{"type": "text"}]}])", "messages[0].content[0].text");
+  expect(R"([{"role": "user", "content": "x"}, {"role": "assistant", "tool_calls": [{}]}])", "messages[1].tool_calls");
+  expect(R"([{"role": "user", "contents": "x"}])", "messages[0].contents", "did you mean content?");
+  expect_chat_error(R"("top_logprobs": 3)", "top_logprobs");
+  expect_chat_error(R"("max_tokens": 3, "max_completion_tokens": 4)", "max_completion_tokens");
+  model_.chat = nullptr;
+  expect("[]", "messages", "no chat template");
+}
+
+}  // namespace
+}  // namespace vitrine::test

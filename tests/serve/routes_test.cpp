@@ -1,0 +1,99 @@
+// The routes of the tokenizer and the template, and requests for vectors.
+#include "serve/embeddings.h"
+#include "serve/served.h"
+#include "serve/text_routes.h"
+#include "tokenizer/base64.h"
+
+namespace vitrine::test {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+class Routes : public ServedModelTest {
+ protected:
+  Json reply(Route route, const Json& body = Json::object(), const std::string& name = "") const {
+    return answer(model_, {route, name}, body.dump());
+  }
+};
+
+TEST_F(Routes, ModelsAreNamed) {
+  model_.created = 7;
+  const Json models = reply(Route::models);
+  EXPECT_EQ(models["object"], "list");
+  ASSERT_EQ(models["data"].size(), 2U);
+  EXPECT_EQ(models["data"][1], reply(Route::model, {}, "alias"));
+  EXPECT_EQ(models["data"][1]["created"], 7);
+  expect_refusal([&] { reply(Route::model, {}, "other"); }, 404, "model");
+}
+
+TEST_F(Routes, TextBecomesTokensAndBack) {
+  const Json tokens = reply(Route::tokenize, {{"prompt", "a cat"}});
+  EXPECT_EQ(tokens["tokens"], Json(ids_of("a cat")));
+  EXPECT_EQ(tokens["count"], ids_of("a cat").size());
+  EXPECT_EQ(tokens["max_model_len"], 512);
+  EXPECT_EQ(reply(Route::tokenize, {{"prompt", "a"}, {"add_special_tokens", false}})["tokens"],
+            Json(ids_of("a", SpecialTokens::written)));
+  EXPECT_EQ(reply(Route::detokenize, {{"tokens", tokens["tokens"]}})["prompt"], "a cat");
+  expect_refusal([&] { reply(Route::tokenize); }, 400, "prompt");
+  expect_refusal(
+      [&] {
+        reply(Route::tokenize, {{"prompt", "a"}, {"add_special_token", true}});
+      },
+      400, "add_special_token", {"did you mean add_special_tokens?"});
+  expect_refusal([&] { reply(Route::detokenize, {{"tokens", {4096}}}); }, 400, "tokens");
+  expect_refusal([&] { reply(Route::detokenize, {{"tokens", "a"}}); }, 400, "tokens");
+  model_.tokenizer = nullptr;
+  expect_refusal([&] { reply(Route::tokenize, {{"prompt", "a"}}); }, 400, "prompt", {"no tokenizer"});
+}
+
+TEST_F(Routes, TheTokenizersSpecialTokens) {
+  model_.templates.special_tokens = {{"pad_token", "<pad>"}};
+  const Json info = reply(Route::tokenizer_info);
+  EXPECT_EQ(info["pad_token"], "<pad>");
+  EXPECT_EQ(info["bos_token"], tokenizer_->piece(*tokenizer_->bos()));
+  EXPECT_EQ(info["eos_token"], tokenizer_->piece(model_.stop_ids.front()));
+  EXPECT_EQ(info["chat_template"], model_.templates.by_name["default"]);
+}
+
+TEST_F(Routes, TheTemplatesText) {
+  const Json messages = Json::parse(R"([{"role": "user", "content": "Hi"}])");
+  EXPECT_EQ(reply(Route::apply_template, {{"messages", messages}})["prompt"], "user: Hi\nassistant:");
+  EXPECT_EQ(reply(Route::apply_template, {{"messages", messages}, {"add_generation_prompt", false}})["prompt"],
+            "user: Hi\n");
+}
+
+TEST_F(Routes, RequestsForVectors) {
+  model_.d_model = 3;
+  const EmbeddingRequest request =
+      parse_embeddings(model_, R"({"input": ["a cat", [1, 2]], "model": "alias", "dimensions": 3, "user": "u"})");
+  EXPECT_EQ(request.texts, (std::vector<Ids>{ids_of("a cat"), {1, 2}}));
+  EXPECT_EQ(request.n_tokens, std::ssize(ids_of("a cat")) + 2);
+  EXPECT_FALSE(request.is_base64);
+  model_.sentences.max_tokens = 2;
+  EXPECT_EQ(parse_embeddings(model_, R"({"input": "a cat sat on a mat"})").texts[0].size(), 2U);
+  expect_refusal([&] { parse_embeddings(model_, R"({"input": "a", "dimensions": 2})"); }, 400, "dimensions");
+  expect_refusal([&] { parse_embeddings(model_, R"({"input": "a", "encoding_format": "int8"})"); }, 400,
+                 "encoding_format");
+  expect_refusal([&] { parse_embeddings(model_, "{}"); }, 400, "input");
+}
+
+TEST_F(Routes, VectorsReadBackEqual) {
+  EmbeddingRequest request;
+  request.n_tokens = 5;
+  const std::vector<std::vector<float>> vectors = {{0.1F, -2.5F}, {1e-20F, 3}};
+  const Json reply = Json::parse(json_text(embeddings_reply(request, vectors)));
+  EXPECT_EQ(reply["data"][1]["index"], 1);
+  EXPECT_EQ(reply["usage"], Json::parse(R"({"prompt_tokens": 5, "total_tokens": 5})"));
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(reply["data"][i]["embedding"].get<std::vector<float>>(), vectors[i]);
+  request.is_base64 = true;
+  const std::string text = embeddings_reply(request, vectors)["data"][0]["embedding"];
+  EXPECT_TRUE(text.ends_with("=")) << "8 bytes need padding: " << text;
+  const std::string bytes = decode_base64(text.substr(0, text.find('=')))->bytes;
+  ASSERT_EQ(bytes.size(), 8U);
+  std::vector<float> decoded(2);
+  std::memcpy(decoded.data(), bytes.data(), 8);
+  EXPECT_EQ(decoded, vectors[0]);
+}
+
+}  // namespace
+}  // namespace vitrine::test

@@ -1,0 +1,299 @@
+// The scheduler: jobs have the tokens they have alone, whatever else runs, ends or fails.
+#include "serve/scheduler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "generate/generator.h"
+#include "serve/request_error.h"
+#include "support/data.h"
+#include "support/run.h"
+
+namespace vitrine::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A scheduler in a thread of its own.
+class Scheduling : public testing::Test {
+ protected:
+  void start(const SchedulerConfig& config, const std::string& golden = "gemma2") {
+    checkpoint_ = golden_checkpoint(golden);
+    thread_ = std::thread([this, config] {
+      ThreadPool pool(2);
+      scheduler_.emplace(GenerateContext{checkpoint_.model.get(), &pool, &default_kernels()}, config, metrics_);
+      is_ready_ = true;
+      while (is_held_) std::this_thread::sleep_for(1ms);
+      scheduler_->run();
+    });
+    while (!is_ready_) std::this_thread::sleep_for(1ms);
+  }
+  void TearDown() override {
+    if (!thread_.joinable()) return;
+    is_held_ = false;
+    scheduler_->drain();
+    thread_.join();
+    EXPECT_EQ(metrics_.kv_used_bytes, 0);
+    EXPECT_EQ(metrics_.running, 0);
+    EXPECT_EQ(metrics_.waiting, 0);
+  }
+  GenerateRequest request(std::size_t n, std::int64_t n_tokens, std::int64_t prompt = 12) const {
+    GenerateRequest request;
+    request.prompt = some_ids(*checkpoint_.model, prompt, n);
+    request.max_tokens = n_tokens;
+    request.sampling = {.temperature = 1, .top_k = 0, .top_p = 1};
+    request.seed = n;
+    request.wants_logprobs = true;
+    return request;
+  }
+  std::shared_ptr<Job> job(std::vector<GenerateRequest> sequences, bool streams = false, std::size_t client = 0) {
+    return std::make_shared<Job>(client, std::move(sequences), streams, [] {});
+  }
+  /// Waits for the results, or the error, of a job.
+  std::vector<GenerateResult> results(Job& job) {
+    std::vector<GenerateResult> all(job.n_sequences());
+    std::size_t n = 0;
+    const auto deadline = ServerClock::now() + 60s * kSlowdown;
+    while (n < all.size()) {
+      for (SequenceStep& step : job.take()) {
+        if (step.error) std::rethrow_exception(step.error);
+        if (step.token) drawn_[step.id].push_back(step.token->id);
+        if (step.result) all[step.id] = std::move(*step.result), ++n;
+      }
+      scheduler_->wake();
+      std::this_thread::sleep_for(1ms);
+      if (ServerClock::now() > deadline) throw std::runtime_error("the job does not end");
+    }
+    return all;
+  }
+  GenerateResult alone(const GenerateRequest& request) const {
+    ThreadPool pool(1);
+    return generate({checkpoint_.model.get(), &pool, &default_kernels()}, {&request, 1})[0];
+  }
+  void wait_until(const std::function<bool()>& done) {
+    const auto deadline = ServerClock::now() + 60s * kSlowdown;
+    while (!done() && ServerClock::now() < deadline) std::this_thread::sleep_for(1ms);
+    ASSERT_TRUE(done());
+  }
+
+  static constexpr std::int64_t kMuchMemory = std::int64_t{1} << 30;
+  Checkpoint checkpoint_;
+  Metrics metrics_;
+  std::optional<Scheduler> scheduler_;
+  std::thread thread_;
+  std::atomic<bool> is_ready_ = false, is_held_ = false;
+  std::map<std::uint64_t, std::vector<std::int32_t>> drawn_;
+};
+
+TEST_F(Scheduling, JobsHaveTheTokensTheyHaveAlone) {
+  start({.max_sequences = 3, .max_queue = 100, .kv_bytes = kMuchMemory});
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (std::size_t i = 0; i < 10; ++i) {
+    jobs.push_back(job({request(i, 12), request(i + 100, 7)}, false, i % 2));
+    scheduler_->submit(jobs.back());
+    if (i % 4 == 3) jobs.back()->cancel();
+  }
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    if (jobs[i]->is_cancelled()) continue;
+    const std::vector<GenerateResult> all = results(*jobs[i]);
+    const GenerateResult first = alone(request(i, 12)), second = alone(request(i + 100, 7));
+    EXPECT_EQ(all[0].ids, first.ids);
+    EXPECT_EQ(all[1].ids, second.ids);
+    ASSERT_EQ(all[0].logprobs.size(), first.logprobs.size());
+    for (std::size_t t = 0; t < first.logprobs.size(); ++t)
+      EXPECT_EQ(all[0].logprobs[t].logprob, first.logprobs[t].logprob);
+  }
+  wait_until([&] { return metrics_.cancelled == 2; });
+  EXPECT_EQ(metrics_.requests, 10);
+}
+
+TEST_F(Scheduling, AStreamReportsEveryToken) {
+  start({.max_sequences = 2, .max_queue = 4, .kv_bytes = kMuchMemory});
+  const auto stream = job({request(1, 20)}, true);
+  scheduler_->submit(stream);
+  const GenerateResult result = results(*stream)[0];
+  EXPECT_EQ(result.ids, alone(request(1, 20)).ids);
+  EXPECT_EQ(drawn_[0], result.ids);
+  EXPECT_TRUE(stream->times().admitted && stream->times().first_token);
+  EXPECT_EQ(metrics_.generated_tokens, 20);
+  EXPECT_EQ(metrics_.prompt_tokens, 12);
+}
+
+TEST_F(Scheduling, AStreamThatNobodyReadsIsPaused) {
+  start({.max_sequences = 4, .max_queue = 4, .kv_bytes = kMuchMemory}, "llama_mha");
+  const std::vector<GenerateRequest> long_ones = {request(1, 60, 2), request(2, 60, 2), request(3, 60, 2)};
+  const auto stream = job(long_ones, true);
+  scheduler_->submit(stream);
+  wait_until([&] { return stream->n_steps() > Job::kMaxSteps; });
+  const auto other = job({request(4, 30)});
+  scheduler_->submit(other);
+  EXPECT_EQ(results(*other)[0].ids, alone(request(4, 30)).ids) << "other jobs go on";
+  EXPECT_LE(stream->n_steps(), Job::kMaxSteps + 3) << "a round later it is paused";
+  const std::vector<GenerateResult> all = results(*stream);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(all[i].ids, alone(long_ones[i]).ids) << "it goes on where it was";
+}
+
+TEST_F(Scheduling, AJobThatFailsFailsAlone) {
+  start({.max_sequences = 4, .max_queue = 4, .kv_bytes = kMuchMemory});
+  GenerateRequest wrong = request(1, 5);
+  wrong.prompt = {1'000'000};
+  const auto bad = job({request(3, 50), wrong}), good = job({request(2, 10)});
+  scheduler_->submit(bad);
+  scheduler_->submit(good);
+  EXPECT_THROW(results(*bad), BadInput);
+  EXPECT_EQ(results(*good)[0].ids, alone(request(2, 10)).ids);
+}
+
+TEST_F(Scheduling, AFullQueueRefusesJobs) {
+  is_held_ = true;
+  start({.max_sequences = 1, .max_queue = 2, .kv_bytes = kMuchMemory});
+  const auto first = job({request(1, 3)}), second = job({request(2, 3)}), third = job({request(3, 3)});
+  scheduler_->submit(first);
+  scheduler_->submit(second);
+  try {
+    scheduler_->submit(third);
+    ADD_FAILURE();
+  } catch (const RequestError& e) {
+    EXPECT_EQ(e.kind().status, 429);
+  }
+  EXPECT_EQ(metrics_.rejected, 1);
+  EXPECT_EQ(metrics_.waiting, 2);
+  is_held_ = false;
+  EXPECT_EQ(results(*second)[0].ids, alone(request(2, 3)).ids);
+}
+
+TEST_F(Scheduling, SequencesWaitForMemory) {
+  checkpoint_ = golden_checkpoint("gemma2");
+  CountedKvMemory counted;
+  const std::int64_t bytes = checkpoint_.model->make_cache(12 + 9, DType::f32, counted).bytes();
+  start({.max_sequences = 8, .max_queue = 100, .kv_bytes = 2 * bytes});
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (std::size_t i = 0; i < 6; ++i) scheduler_->submit(jobs.emplace_back(job({request(i, 10)}, true)));
+  for (std::size_t i = 0; i < 6; ++i) {
+    EXPECT_LE(metrics_.kv_used_bytes, 2 * bytes);
+    EXPECT_EQ(results(*jobs[i])[0].ids, alone(request(i, 10)).ids);
+  }
+  try {
+    scheduler_->submit(job({request(1, 60, 30)}));
+    ADD_FAILURE() << "larger than all memory";
+  } catch (const RequestError& e) {
+    EXPECT_EQ(e.kind().status, 400);
+  }
+}
+
+/// A key with many sequences does not delay another key by more than one sequence.
+TEST_F(Scheduling, KeysTakeTurns) {
+  is_held_ = true;
+  start({.max_sequences = 2, .max_queue = 100, .kv_bytes = kMuchMemory});
+  std::vector<GenerateRequest> many;
+  for (std::size_t i = 0; i < 40; ++i) many.push_back(request(i, 12));
+  const auto flood = job(std::move(many), true, 0);
+  std::optional<std::size_t> n_before;  // steps of the flood before the first one of the other job
+  const auto other = std::make_shared<Job>(1, std::vector{request(1, 12)}, true, [&] {
+    if (!n_before) n_before = flood->n_steps();
+  });
+  scheduler_->submit(flood);
+  scheduler_->submit(other);
+  is_held_ = false;
+  results(*other);
+  EXPECT_LE(*n_before, 2U);
+  flood->cancel();
+  scheduler_->wake();
+  wait_until([&] { return metrics_.running == 0; });
+}
+
+TEST_F(Scheduling, VectorsAreComputedBetweenRounds) {
+  start({.max_sequences = 2, .max_queue = 100, .kv_bytes = kMuchMemory});
+  const auto running = job({request(1, 30)});
+  std::vector<std::vector<std::int32_t>> texts;
+  for (std::uint64_t i = 0; i < 9; ++i)
+    texts.push_back(some_ids(*checkpoint_.model, 5 + static_cast<std::int64_t>(i), i));
+  const auto task = std::make_shared<EncodeTask>(texts, EncodeOptions{}, [] {});
+  const auto cancelled = std::make_shared<EncodeTask>(texts, EncodeOptions{}, [] {});
+  const auto wrong = std::make_shared<EncodeTask>(std::vector<std::vector<std::int32_t>>{{}}, EncodeOptions{}, [] {});
+  cancelled->cancel();
+  scheduler_->submit(running);
+  scheduler_->submit(task);
+  scheduler_->submit(cancelled);
+  scheduler_->submit(wrong);
+  wait_until([&] { return task->has_ended() && wrong->has_ended(); });
+  const auto vectors = task->take();
+  ThreadPool pool(1);
+  encode({checkpoint_.model.get(), &pool, &default_kernels()}, texts, {}, [&](std::size_t i, std::span<const float> v) {
+    EXPECT_EQ((*vectors)[i], std::vector<float>(v.begin(), v.end()));
+  });
+  EXPECT_THROW(wrong->take(), BadInput);
+  EXPECT_FALSE(cancelled->take());
+  EXPECT_EQ(results(*running)[0].ids, alone(request(1, 30)).ids);
+}
+
+TEST_F(Scheduling, DrainingEndsAfterTheLastJob) {
+  start({.max_sequences = 2, .max_queue = 100, .kv_bytes = kMuchMemory});
+  const auto running = job({request(1, 30)});
+  scheduler_->submit(running);
+  scheduler_->drain();
+  try {
+    scheduler_->submit(job({request(2, 1)}));
+    ADD_FAILURE();
+  } catch (const RequestError& e) {
+    EXPECT_EQ(e.kind().status, 503);
+  }
+  thread_.join();
+  EXPECT_EQ(results(*running)[0].ids, alone(request(1, 30)).ids);
+}
+
+TEST_F(Scheduling, StoppingFailsTheRest) {
+  is_held_ = true;
+  start({.max_sequences = 2, .max_queue = 100, .kv_bytes = kMuchMemory});
+  const auto waiting = job({request(1, 30)});
+  scheduler_->submit(waiting);
+  scheduler_->stop();
+  is_held_ = false;
+  thread_.join();
+  EXPECT_THROW(results(*waiting), RequestError);
+}
+
+TEST(RoundBudget, FollowsTheSpeedOfTheMachine) {
+  RoundBudget budget(0.25);
+  const auto settle = [&](double seconds_per_row) {
+    for (int i = 0; i < 50; ++i) {
+      const std::int64_t rows = budget.rows(1);
+      budget.measure(rows, 0.01 + static_cast<double>(rows) * seconds_per_row);
+    }
+    return static_cast<double>(budget.rows(1));
+  };
+  EXPECT_NEAR(settle(1e-3), 240, 10);
+  EXPECT_NEAR(settle(1e-2), 24, 2);
+  EXPECT_NEAR(settle(1), 2, 1) << "one row of a prompt next to the token of a stream";
+  EXPECT_NEAR(settle(1e-3), 240, 10);
+  EXPECT_EQ(budget.rows(500), 501);
+  EXPECT_GT(budget.rows(0), 500) << "nobody waits for a token";
+}
+
+TEST(RoundBudget, SmallRoundsSayLittle) {
+  RoundBudget budget(0.25);
+  const std::int64_t before = budget.rows(1);
+  budget.measure(2, 0.001);
+  EXPECT_EQ(budget.rows(1), before);
+}
+
+TEST(Metrics, IsReadByPrometheus) {
+  Metrics metrics;
+  metrics.requests = 3;
+  metrics.queue.observe(0.02);
+  metrics.queue.observe(500);
+  const std::string text = metrics.text();
+  for (const char* line :
+       {"# TYPE vitrine_requests_total counter\nvitrine_requests_total 3\n",
+        "vitrine_queue_seconds_bucket{le=\"0.01\"} 0\n", "vitrine_queue_seconds_bucket{le=\"0.025\"} 1\n",
+        "vitrine_queue_seconds_bucket{le=\"120\"} 1\n", "vitrine_queue_seconds_bucket{le=\"+Inf\"} 2\n",
+        "vitrine_queue_seconds_count 2\n", "vitrine_queue_seconds_sum 500.02\n",
+        "# TYPE vitrine_kv_used_bytes gauge\n"}) {
+    EXPECT_THAT(text, testing::HasSubstr(line));
+  }
+}
+
+}  // namespace
+}  // namespace vitrine::test

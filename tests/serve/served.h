@@ -1,0 +1,59 @@
+// A served model for tests of requests: the default model's tokenizer, and a chat template.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "serve/request_error.h"
+#include "serve/served_model.h"
+#include "support/data.h"
+
+namespace vitrine::test {
+
+class ServedModelTest : public testing::Test {
+ protected:
+  ServedModelTest() : tokenizer_(load_tokenizer(source_dir() + "/models/default")) {
+    ChatTemplates templates;
+    templates.by_name["default"] =
+        "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+        "{% if add_generation_prompt %}assistant:{% endif %}";
+    chat_.emplace(templates, *tokenizer_, ChatVariables{}, "test");
+    model_.names = {"default", "alias"};
+    model_.vocab_size = tokenizer_->vocab_size();
+    model_.max_seq_len = 512;
+    model_.tokenizer = tokenizer_.get();
+    model_.templates = templates;
+    model_.chat = &*chat_;
+    model_.bos = tokenizer_->bos();
+    model_.stop_ids = {0};
+    model_.chat_stop_ids = {0, 7};
+  }
+
+  std::vector<std::int32_t> ids_of(const std::string& text, SpecialTokens policy = SpecialTokens::apply) const {
+    return tokenizer_->encode(text, policy);
+  }
+  /// Expects a RequestError of this status and parameter, whose message contains every one of `parts`.
+  template <class F>
+  static void expect_refusal(F&& f, int status, const std::string& param, const std::vector<std::string>& parts = {}) {
+    try {
+      f();
+      ADD_FAILURE() << "expected an error of " << param;
+    } catch (const RequestError& e) {
+      const Json error = e.to_json()["error"];
+      EXPECT_EQ(e.kind().status, status) << e.what();
+      EXPECT_EQ(error["param"], param.empty() ? Json() : Json(param)) << e.what();
+      EXPECT_EQ(error["message"], e.what());
+      for (const std::string& part : parts) EXPECT_THAT(std::string(e.what()), testing::HasSubstr(part));
+    }
+  }
+
+  const std::unique_ptr<const Tokenizer> tokenizer_;
+  std::optional<ChatFormat> chat_;
+  ServedModel model_;
+};
+
+}  // namespace vitrine::test
