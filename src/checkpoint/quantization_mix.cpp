@@ -23,7 +23,7 @@ struct MixRule {
 
 namespace {
 
-// Conditions. Eight experts are Mixtral's, whose small projections of k and v are worth their bytes.
+// Conditions. Eight experts are Mixtral's, whose projections of k and v are small.
 bool always(const MixPlace&) { return true; }
 bool falcon(const MixPlace& p) { return p.model.architecture == "falcon"; }
 bool eight_experts(const MixPlace& p) { return p.model.n_experts == 8; }

@@ -18,7 +18,7 @@ enum class Weighting : std::uint8_t {
   amplitude,  ///< √(x² + twice the mean square of the super-block)
 };
 
-struct Rows {
+struct QuantizedRows {
   const float* x;
   std::int64_t cols;
   const float* importance;  // of a row's elements; may be null
@@ -32,7 +32,7 @@ constexpr float kLeastImportance = 1e-5F;
 
 /// Elements [begin, begin + 16 parts) of the rows. Parts beyond the end are zero.
 template <int kSize, int kGroup>
-void load_parts(const Rows& rows, std::int64_t begin, Weighting weighting, Parts<kSize>& to) {
+void load_parts(const QuantizedRows& rows, std::int64_t begin, Weighting weighting, Parts<kSize>& to) {
   static constexpr float kZeros[kSize] = {};
   const float *x[kLanes], *importance[kLanes];
   for (int l = 0; l < kLanes; ++l) {
@@ -79,7 +79,7 @@ void store_codes(const Vec (&columns)[kSize], std::uint8_t* to) {
 
 /// What is stored of sixteen parts.
 template <int kSize>
-struct Stored {
+struct StoredParts {
   std::uint8_t codes[kLanes * kSize];
   float scales[kLanes], mins[kLanes];      // integers
   std::uint16_t d[kLanes], d_min[kLanes];  // the same in each part of a super-block
@@ -88,7 +88,7 @@ struct Stored {
 
 /// Writes the blocks of the parts that exist. Returns false if a scale is out of range.
 template <DType kType, int kSize, int kGroup>
-bool write_blocks(const Stored<kSize>& from, const Rows& rows, std::int64_t begin) {
+bool write_blocks(const StoredParts<kSize>& from, const QuantizedRows& rows, std::int64_t begin) {
   constexpr BlockSize kBlock = block_size(kType);
   static_assert(kBlock.elements == kSize * kGroup);
   constexpr std::uint16_t kInfinite = 0x7C00;
@@ -114,11 +114,11 @@ bool write_blocks(const Stored<kSize>& from, const Rows& rows, std::int64_t begi
 
 /// Quantizes sixteen parts at a time: choose(parts, stored) makes all but the bytes.
 template <DType kType, int kSize, int kGroup, class Choose>
-bool quantize_parts(const Rows& rows, Weighting weighting, Choose choose) {
+bool quantize_parts(const QuantizedRows& rows, Weighting weighting, Choose choose) {
   for (std::int64_t begin = 0; begin < rows.count; begin += kLanes * kSize) {
     Parts<kSize> parts;
     load_parts<kSize, kGroup>(rows, begin, weighting, parts);
-    Stored<kSize> stored = {};
+    StoredParts<kSize> stored = {};
     Vec largest = zero();
     for (int i = 0; i < kSize; ++i) largest = select(less(largest, abs(parts.x[i])), abs(parts.x[i]), largest);
     store_f32(largest, stored.largest);
@@ -129,7 +129,7 @@ bool quantize_parts(const Rows& rows, Weighting weighting, Choose choose) {
 }
 
 template <class Levels, int kSize>
-void store_levels(const Parts<kSize>& parts, Vec step, Stored<kSize>& to) {
+void store_levels(const Parts<kSize>& parts, Vec step, StoredParts<kSize>& to) {
   Vec codes[kSize];
   const Vec inverse = divided(broadcast(1), step);
   for (int i = 0; i < kSize; ++i) codes[i] = Levels::code(parts.x[i] * inverse);
@@ -137,7 +137,7 @@ void store_levels(const Parts<kSize>& parts, Vec step, Stored<kSize>& to) {
 }
 
 template <int kMost, int kSize>
-void store_levels_above_min(const Parts<kSize>& parts, Vec step, Vec min, Stored<kSize>& to) {
+void store_levels_above_min(const Parts<kSize>& parts, Vec step, Vec min, StoredParts<kSize>& to) {
   Vec codes[kSize];
   const Vec inverse = divided(broadcast(1), step);
   for (int i = 0; i < kSize; ++i) codes[i] = code_of<kMost>(parts.x[i], min, inverse);
@@ -146,8 +146,8 @@ void store_levels_above_min(const Parts<kSize>& parts, Vec step, Vec min, Stored
 
 /// A block is one part.
 template <DType kType, class Levels>
-bool quantize_scaled(const Rows& rows, Weighting weighting) {
-  return quantize_parts<kType, 32, 1>(rows, weighting, [](const Parts<32>& parts, Stored<32>& to) {
+bool quantize_scaled(const QuantizedRows& rows, Weighting weighting) {
+  return quantize_parts<kType, 32, 1>(rows, weighting, [](const Parts<32>& parts, StoredParts<32>& to) {
     const Vec d = choose_half_scale<Levels>(parts);
     store_levels<Levels>(parts, d, to);
     store_f16(d, to.d);
@@ -155,8 +155,8 @@ bool quantize_scaled(const Rows& rows, Weighting weighting) {
 }
 
 template <DType kType, int kMost>
-bool quantize_with_min(const Rows& rows, Weighting weighting) {
-  return quantize_parts<kType, 32, 1>(rows, weighting, [](const Parts<32>& parts, Stored<32>& to) {
+bool quantize_with_min(const QuantizedRows& rows, Weighting weighting) {
+  return quantize_parts<kType, 32, 1>(rows, weighting, [](const Parts<32>& parts, StoredParts<32>& to) {
     const MinFit fit = choose_half_scale_and_min<kMost>(parts);
     store_levels_above_min<kMost>(parts, fit.scale, fit.min, to);
     store_f16(fit.scale, to.d);
@@ -166,9 +166,9 @@ bool quantize_with_min(const Rows& rows, Weighting weighting) {
 
 /// A block is a super-block.
 template <DType kType, class Levels, int kLow>
-bool quantize_super(const Rows& rows, Weighting weighting) {
+bool quantize_super(const QuantizedRows& rows, Weighting weighting) {
   constexpr int kSize = part_size(kType), kGroup = 256 / kSize;
-  return quantize_parts<kType, kSize, kGroup>(rows, weighting, [](const Parts<kSize>& parts, Stored<kSize>& to) {
+  return quantize_parts<kType, kSize, kGroup>(rows, weighting, [](const Parts<kSize>& parts, StoredParts<kSize>& to) {
     const ScaleChoice choice = choose_scales<Levels, kGroup, kLow>(parts);
     store_levels<Levels>(parts, choice.d * choice.integer, to);
     store_f16(choice.d, to.d);
@@ -177,9 +177,9 @@ bool quantize_super(const Rows& rows, Weighting weighting) {
 }
 
 template <DType kType, int kMost, int kIntegers>
-bool quantize_super_with_min(const Rows& rows, Weighting weighting) {
+bool quantize_super_with_min(const QuantizedRows& rows, Weighting weighting) {
   constexpr int kSize = part_size(kType), kGroup = 256 / kSize;
-  return quantize_parts<kType, kSize, kGroup>(rows, weighting, [](const Parts<kSize>& parts, Stored<kSize>& to) {
+  return quantize_parts<kType, kSize, kGroup>(rows, weighting, [](const Parts<kSize>& parts, StoredParts<kSize>& to) {
     const MinChoice choice = choose_scales_and_mins<kMost, kGroup, kIntegers>(parts);
     store_levels_above_min<kMost>(parts, choice.d * choice.scale, choice.d_min * choice.min, to);
     store_f16(choice.d, to.d);
@@ -195,7 +195,7 @@ bool quantize(DType dtype, const float* x, std::int64_t rows, std::int64_t cols,
   for (std::int64_t i = 0; importance != nullptr && i < cols; ++i) sum += static_cast<double>(importance[i]);
   const bool weighted = sum > 0;
   const float scale = weighted ? static_cast<float>(static_cast<double>(cols) / sum) : 0.0F;
-  const Rows all = {x, cols, weighted ? importance : nullptr, y, rows * cols, scale};
+  const QuantizedRows all = {x, cols, weighted ? importance : nullptr, y, rows * cols, scale};
   switch (dtype) {
     case DType::q4_0:
       return quantize_scaled<DType::q4_0, Integers<8>>(all, weighted ? Weighting::amplitude : Weighting::flat);
