@@ -98,6 +98,7 @@ interrupt trace trace model --ids "$ids" --out out.safetensors
 interrupt trace-gradients trace model --ids "$ids" --gradients --out out.safetensors
 interrupt embed embed model '#1' '#2' --tokenizer tokenizer.json
 interrupt eval eval model long.txt --tokenizer tokenizer.json
+interrupt imatrix imatrix model long.txt --tokenizer tokenizer.json --out out.gguf
 interrupt info info model
 interrupt init init gpt2 out --seed 1
 interrupt bench bench model

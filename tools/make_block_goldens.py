@@ -1,24 +1,26 @@
 #!/usr/bin/env python3
 """Writes tests/quant/blocks.safetensors: random blocks of every quantized format, dequantized by gguf's own tools.
 
-For each format: `NAME.blocks` (bytes) and `NAME.values` (float32). For formats that vitrine writes also `NAME.source`
-(float32) and `NAME.quantized` (bytes); with --ggml these come from that library (llama.cpp builds it as libggml-base).
-Needs numpy, gguf and safetensors.
+For each format: `NAME.blocks` (bytes) and `NAME.values` (float32). With --ggml, for formats that vitrine writes, what
+that library (llama.cpp builds it as libggml-base) makes of the rows `source` (float32): `NAME.quantized` without weights,
+`NAME.weighted` with those of `importance`. Without it, these are kept. Needs numpy, gguf and safetensors.
 """
 
 import argparse
 import ctypes
+import os
 
 import numpy as np
 from gguf import GGMLQuantizationType as Type
 from gguf import quants
 from gguf.constants import GGML_QUANT_SIZES
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
-FORMATS = ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"]
+FORMATS = ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4"]
 HALVES = {  # the offsets of half-precision numbers in a block
     "Q8_0": [0], "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2],
-    "Q2_K": [80, 82], "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208],
+    "Q2_K": [80, 82], "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "IQ4_NL": [0], "IQ4_XS": [0],
+    "MXFP4": [],
 }
 
 
@@ -45,6 +47,22 @@ def sources(random, width, n=12):
     return x
 
 
+def quantized(library, random, width=512):
+    library.ggml_quantize_chunk.restype = ctypes.c_size_t
+    source = sources(random, width)
+    importance = (random.standard_normal(width) ** 2).astype(np.float32)
+    tensors = {"source": source, "importance": importance}
+    pointer = lambda array: array.ctypes.data_as(ctypes.c_void_p) if array is not None else None
+    for name in [n for n in FORMATS if n != "MXFP4"]:
+        elements, size = GGML_QUANT_SIZES[Type[name]]
+        for suffix, weights in (("quantized", None), ("weighted", importance)):
+            out = np.zeros((len(source), width // elements * size), np.uint8)
+            library.ggml_quantize_chunk(int(Type[name]), pointer(source), pointer(out), ctypes.c_int64(0),
+                                        ctypes.c_int64(len(source)), ctypes.c_int64(width), pointer(weights))
+            tensors[f"{name.lower()}.{suffix}"] = out
+    return tensors
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", nargs="?", default="tests/quant/blocks.safetensors")
@@ -56,18 +74,10 @@ def main():
         blocks = random_blocks(name, random)
         tensors[f"{name.lower()}.blocks"] = blocks
         tensors[f"{name.lower()}.values"] = quants.dequantize(blocks, Type[name]).astype(np.float32)
-    library = ctypes.CDLL(arguments.ggml) if arguments.ggml else None
-    for name in ["Q8_0", "Q4_0"] + (["Q6_K"] if library else []):
-        elements, size = GGML_QUANT_SIZES[Type[name]]
-        x = sources(random, 2 * elements)
-        out = np.zeros((len(x), 2 * size), np.uint8)
-        if library:
-            getattr(library, f"quantize_row_q{name[1:]}_ref")(
-                x.ctypes.data_as(ctypes.c_void_p), out.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(x.size))
-        else:
-            out = quants.quantize(x, Type[name])
-        tensors[f"{name.lower()}.source"] = x
-        tensors[f"{name.lower()}.quantized"] = out
+    if arguments.ggml:
+        tensors |= quantized(ctypes.CDLL(arguments.ggml, mode=os.RTLD_LAZY), random)
+    else:
+        tensors |= {k: v for k, v in load_file(arguments.out).items() if k not in tensors}
     save_file(tensors, arguments.out)
 
 

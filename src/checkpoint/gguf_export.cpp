@@ -1,228 +1,224 @@
 #include "checkpoint/gguf_export.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <cstring>
 
 #include "base/error.h"
 #include "checkpoint/gguf_architecture.h"
+#include "checkpoint/gguf_plan.h"
 #include "checkpoint/gguf_types.h"
 #include "checkpoint/param_rows.h"
-#include "checkpoint/tensor_rules.h"
-#include "kernels/kernels.h"
-#include "quant/block_format.h"
+#include "kernels/quantize.h"
 
 namespace vitrine {
 namespace {
 
-constexpr std::int64_t kChunkElements = std::int64_t{1} << 20;
+constexpr std::int64_t kChunkElements = std::int64_t{1} << 22;
+constexpr std::int64_t kTaskElements = 1 << 14;    // of one thread at a time, at least
 constexpr float kBeyondHalf = 65520;               // rounds to infinity
 constexpr std::uint32_t kQuantizationVersion = 2;  // of ggml's formats
 
-/// A parameter as a source of the file's rows.
-struct SourceRows {
-  const Param* param = nullptr;
-  std::int64_t rows = 0;      ///< A vector's elements are rows of one.
-  float offset = 0;           ///< Added to every element: the weight_offset of a norm.
-  std::int64_t head_dim = 0;  ///< Of the heads within which rows are permuted; 0: they are not.
-  std::int64_t rope_dim = 0;  ///< The rows of each head that RoPE rotates,
-  bool to_pairs = true;       ///< which are permuted from halves to interleaved pairs, or back.
-
-  /// The parameter's row for row `row` of the file.
-  std::int64_t source(std::int64_t row) const {
-    if (head_dim == 0 || row % head_dim >= rope_dim) return row;
-    const std::int64_t first = row / head_dim * head_dim, i = row % head_dim, half = rope_dim / 2;
-    return first + (to_pairs ? i % 2 * half + i / 2 : i % half * 2 + i / half);
-  }
-};
-
-struct Target {
-  std::string name;
-  std::vector<std::int64_t> shape;
-  DType dtype = DType::f32;
-  std::vector<SourceRows> parts;
-  std::int64_t rows = 0, cols = 0;  // a vector has one column
-
-  std::int64_t bytes() const { return bytes_of(dtype, rows * cols); }
-};
-
-/// The tensors of the file.
-class Plan {
- public:
-  Plan(const GgufArchitecture& architecture, const Checkpoint& checkpoint, DType dtype, const std::string& where)
-      : architecture_(architecture), config_(checkpoint.model->config()), dtype_(dtype) {
-    for_each_param(config_, checkpoint.model->params(),
-                   [&](const Param& param, const std::string& name, const Shape&) { params_.emplace(name, &param); });
-    for (const TensorRule& rule : gguf_tensor_rules(architecture)) {
-      const bool is_fused = rule.stored.ends_with(".attn_qkv");
-      const bool is_part =
-          rule.stored.ends_with(".attn_q") || rule.stored.ends_with(".attn_k") || rule.stored.ends_with(".attn_v");
-      const bool is_one_expert = rule.stored.find("{e}") != rule.stored.npos;  // all experts are written in one tensor
-      if (is_one_expert || (architecture.fused_qkv ? is_part : is_fused)) continue;
-      for_each_place(rule, "", config_, [&](const TensorPlace& place) { add(place); });
-    }
-    if (params_.size() != used_) throw Unsupported(where, "the model has parameters for which GGUF has no names");
-  }
-
-  std::vector<Target> targets;
-
- private:
-  void add(const TensorPlace& place) {
-    Target target;
-    target.name = place.stored;
-    std::vector<Shape> shapes;
-    for (const std::string& name : place.ours) {
-      const auto it = params_.find(name);
-      if (it == params_.end()) return;  // this config has no such parameter
-      const Param& param = *it->second;
-      SourceRows part{&param, param.shape[0]};
-      const bool is_gain = param.shape.rank() == 1 && name.ends_with(".weight");
-      if (is_gain) part.offset = config_.final_norm->weight_offset;  // all norms of a model have the same one
-      if (name.find(".attn.wq.") != name.npos || name.find(".attn.wk.") != name.npos) permute(place.layer, part);
-      shapes.push_back(param.shape);
-      target.parts.push_back(part);
-    }
-    const PlaceShape shape = shape_of(place, config_, shapes);
-    const bool is_gate = target.name.ends_with(kSharedGateName);
-    target.rows = shape.rows;
-    target.cols = shape.cols;
-    target.shape = is_gate ? std::vector{shape.cols} : shape.stored;
-    const bool is_small = shape.is_vector || is_gate || target.name.ends_with(".ffn_gate_inp.weight");
-    if (!is_small && target.name != "position_embd.weight") target.dtype = dtype_of(target);
-    used_ += target.parts.size();
-    targets.push_back(std::move(target));
-  }
-
-  void permute(std::int64_t layer, SourceRows& part) const {
-    const AttentionConfig& a = config_.blocks[static_cast<std::size_t>(layer)].attention();
-    if (!a.rope || a.rope->layout == architecture_.layout) return;
-    part.head_dim = a.head_dim;
-    part.rope_dim = a.rope->dim;
-    part.to_pairs = architecture_.layout == RopeConfig::Layout::interleaved;
-  }
-
-  /// The type of a matrix, as in llama.cpp: that of the file, except for the head of a q4_0 file and for rows that are
-  /// not whole blocks.
-  DType dtype_of(const Target& target) const {
-    const auto fits = [&](DType dtype) { return target.cols % block_size(dtype).elements == 0; };
-    DType dtype = dtype_;
-    const bool is_head = target.name == (config_.head.tied ? "token_embd.weight" : "output.weight");
-    if (dtype == DType::q4_0 && is_head) dtype = fits(DType::q6_k) ? DType::q6_k : DType::q8_0;
-    return fits(dtype) ? dtype : DType::f16;
-  }
-
-  const GgufArchitecture& architecture_;
-  const ModelConfig& config_;
-  DType dtype_;
-  std::map<std::string, const Param*> params_;
-  std::size_t used_ = 0;
-};
-
 /// Writes tensors by groups of rows.
-class TargetStream {
+class TensorStream {
  public:
-  TargetStream(GgufWriter& writer, ThreadPool& pool, std::string where)
+  TensorStream(GgufWriter& writer, ThreadPool& pool, std::string where)
       : writer_(writer), pool_(pool), where_(std::move(where)) {}
 
-  void write(const Target& target, const std::function<void(std::int64_t)>& report) {
-    const std::int64_t step = std::max<std::int64_t>(1, kChunkElements / target.cols);
-    for (const SourceRows& part : target.parts) {
-      for (std::int64_t first = 0; first < part.rows; first += step) {
-        const std::int64_t n = std::min(step, part.rows - first);
-        fill(target, part, first, n);
+  /// Sets the tensor's error if `measures`.
+  void write(PlannedTensor& tensor, bool measures, const std::function<void(std::int64_t)>& report) {
+    Squares all;
+    const std::int64_t step = std::max<std::int64_t>(1, kChunkElements / tensor.cols);
+    for (std::size_t part = 0; part < tensor.parts.size(); ++part) {
+      for (std::int64_t first = 0; first < tensor.parts[part].rows; first += step) {
+        const std::int64_t n = std::min(step, tensor.parts[part].rows - first);
+        fill(tensor, part, first, n);
+        if (measures) all += squares_of(tensor, part, n);
         writer_.append(bytes_);
-        report(n * target.cols);
+        report(n * tensor.cols);
       }
     }
+    if (measures) tensor.error = all.size > 0 ? std::sqrt(all.error / all.size) : 0.0;
   }
 
  private:
-  /// Fills bytes_ with rows [first, first + n) of the file for a part.
-  void fill(const Target& target, const SourceRows& part, std::int64_t first, std::int64_t n) {
-    const MatrixView& view = part.param->view;
-    const bool is_vector = part.param->shape.rank() == 1;
-    bytes_.resize(static_cast<std::size_t>(bytes_of(target.dtype, n * target.cols)));
-    floats_.resize(static_cast<std::size_t>(n * target.cols));
-    std::vector<float> vector;
-    if (is_vector) {
-      vector.resize(static_cast<std::size_t>(part.rows));
-      read_row(view, 0, vector);
+  /// Σ w (x − y)² and Σ w x².
+  struct Squares {
+    double error = 0, size = 0;
+
+    Squares& operator+=(const Squares& other) {
+      error += other.error;
+      size += other.size;
+      return *this;
     }
+  };
+
+  /// Of the rows in floats_ and bytes_.
+  Squares squares_of(const PlannedTensor& tensor, std::size_t part, std::int64_t n) const {
+    std::vector<Squares> rows(static_cast<std::size_t>(n));
+    const float* const weights = tensor.importance_of(part);
     pool_.parallel_for(n, 1, [&](std::int64_t begin, std::int64_t end, int) {
+      std::vector<float> stored(static_cast<std::size_t>(tensor.cols));
       for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t source = part.source(first + i);
-        float* const row = floats_.data() + i * target.cols;
-        if (is_vector) {
-          *row = vector[static_cast<std::size_t>(source)] + part.offset;
-        } else {
-          read_row(view, source, {row, static_cast<std::size_t>(target.cols)});
+        const std::byte* const bytes = bytes_.data() + bytes_of(tensor.dtype, i * tensor.cols);
+        read_row({bytes, tensor.dtype, 1, tensor.cols, tensor.cols, 1}, 0, stored);
+        const float* const x = floats_.data() + i * tensor.cols;
+        Squares& row = rows[static_cast<std::size_t>(i)];
+        for (std::size_t k = 0; k < stored.size(); ++k) {
+          const double w = weights != nullptr ? static_cast<double>(weights[k]) : 1.0,
+                       value = static_cast<double>(x[k]);
+          const double difference = value - static_cast<double>(stored[k]);
+          row += {w * difference * difference, w * value * value};
         }
-        std::byte* const to = bytes_.data() + bytes_of(target.dtype, i * target.cols);
-        convert({row, static_cast<std::size_t>(target.cols)}, target, to);
       }
+    });
+    Squares sum;
+    for (const Squares& row : rows) sum += row;
+    return sum;
+  }
+
+  /// Fills bytes_ with rows [first, first + n) of the file for a part.
+  void fill(const PlannedTensor& tensor, std::size_t index, std::int64_t first, std::int64_t n) {
+    const SourceRows& part = tensor.parts[index];
+    bytes_.resize(static_cast<std::size_t>(bytes_of(tensor.dtype, n * tensor.cols)));
+    floats_.resize(static_cast<std::size_t>(n * tensor.cols));
+    if (part.param->shape.rank() == 1) read_vector(part);
+    const std::int64_t at_least = std::max<std::int64_t>(1, kTaskElements / tensor.cols);
+    pool_.parallel_for(n, at_least, [&](std::int64_t begin, std::int64_t end, int) {
+      float* const rows = floats_.data() + begin * tensor.cols;
+      for (std::int64_t i = begin; i < end; ++i) {
+        read(part, first + i, {floats_.data() + i * tensor.cols, static_cast<std::size_t>(tensor.cols)});
+      }
+      if (copy_rows(tensor, part, first, begin, end)) return;
+      convert(rows, end - begin, tensor, index, bytes_.data() + bytes_of(tensor.dtype, begin * tensor.cols));
     });
   }
 
-  void convert(std::span<const float> row, const Target& target, std::byte* to) const {
-    const std::string where = where_ + ", " + target.name;
-    if (is_blocks(target.dtype)) return quantize_row(target.dtype, row.data(), target.cols, to, where);
+  void read_vector(const SourceRows& part) {
+    vector_.resize(static_cast<std::size_t>(part.rows));
+    read_row(part.param->view, 0, vector_);
+  }
+
+  void read(const SourceRows& part, std::int64_t row, std::span<float> to) const {
+    const std::int64_t source = part.source(row);
+    if (part.param->shape.rank() != 1) return read_row(part.param->view, source, to);
+    to[0] = vector_[static_cast<std::size_t>(source)] + part.offset;
+  }
+
+  /// Blocks that keep their type are copied.
+  bool copy_rows(const PlannedTensor& tensor, const SourceRows& part, std::int64_t first, std::int64_t begin,
+                 std::int64_t end) {
+    const MatrixView& view = part.param->view;
+    if (!is_blocks(view.dtype) || view.dtype != tensor.dtype) return false;
+    const std::int64_t size = bytes_of(tensor.dtype, tensor.cols);
+    for (std::int64_t i = begin; i < end; ++i) {
+      std::memcpy(bytes_.data() + i * size, view.at(part.source(first + i), 0), static_cast<std::size_t>(size));
+    }
+    return true;
+  }
+
+  void convert(const float* rows, std::int64_t n, const PlannedTensor& tensor, std::size_t part, std::byte* to) const {
+    const std::string where = where_ + ", " + tensor.name;
+    const Kernels& kernels = default_kernels();
+    if (is_blocks(tensor.dtype)) {
+      return quantize_rows(kernels, tensor.dtype, rows, n, tensor.cols, tensor.importance_of(part), to, where);
+    }
+    const std::span<const float> all(rows, static_cast<std::size_t>(n * tensor.cols));
     const auto too_large = [](float x) { return std::abs(x) >= kBeyondHalf && std::isfinite(x); };
-    if (target.dtype == DType::f16 && std::any_of(row.begin(), row.end(), too_large)) {
+    if (tensor.dtype == DType::f16 && std::any_of(all.begin(), all.end(), too_large)) {
       throw BadInput(where, "the weights exceed the range of f16 (bf16 and f32 can hold them)");
     }
-    default_kernels().narrow(row.data(), target.cols, target.dtype, to);
+    kernels.narrow(rows, n * tensor.cols, tensor.dtype, to);
   }
 
   GgufWriter& writer_;
   ThreadPool& pool_;
   std::string where_;
-  std::vector<float> floats_;
+  std::vector<float> floats_, vector_;
   std::vector<std::byte> bytes_;
 };
 
+/// The names of the matrices, and the numbers of the experts, that the importance matrix knows nothing about. Those of
+/// the ends of the model are not expected to be there.
+std::vector<std::string> unweighted_tensors(const std::vector<PlannedTensor>& tensors) {
+  std::vector<std::string> names;
+  for (const PlannedTensor& tensor : tensors) {
+    if (!is_blocks(tensor.dtype) || !tensor.name.starts_with("blk.")) continue;
+    if (tensor.importance.empty()) names.push_back(tensor.name);
+    for (std::int64_t i = 0; i < tensor.n_copies && !tensor.importance.empty(); ++i) {
+      if (tensor.importance_of(static_cast<std::size_t>(i)) != nullptr) continue;
+      names.push_back(tensor.n_copies == 1 ? tensor.name : fmt::format("{}, expert {}", tensor.name, i));
+    }
+  }
+  return names;
+}
+
+/// Throws BadInput if the importance matrix has tensors that the model lacks.
+void check_names(const ImportanceMatrix& importance, const std::vector<PlannedTensor>& tensors) {
+  for (const auto& entry : importance.tensors) {
+    const std::string& name = entry.first;
+    const auto has_name = [&](const PlannedTensor& tensor) { return tensor.name == name; };
+    if (name == "output.weight" || std::any_of(tensors.begin(), tensors.end(), has_name)) continue;
+    throw BadInput(importance.path, "{}: the model has no such tensor: the importance matrix is of another model",
+                   name);
+  }
+}
+
 }  // namespace
 
-GgufExport write_gguf(const std::string& path, const Checkpoint& checkpoint, DType dtype, const GgufKeys& tokenizer,
-                      ThreadPool& pool, const ReportProgress& report) {
+GgufExport write_gguf(const std::string& path, const Checkpoint& checkpoint, const GgufTypes& types,
+                      const GgufKeys& tokenizer, ThreadPool& pool, const ReportProgress& report) {
   const ModelConfig& config = checkpoint.model->config();
   const GgufArchitecture& architecture = gguf_architecture_of(checkpoint.family, path);
   const std::vector<RopeTensor> rope = rope_tensors(config);
-  const Plan plan(architecture, checkpoint, dtype, path);
+  GgufExport result = plan_gguf(path, checkpoint, types);
 
   GgufKeys keys;
   keys.add("general.architecture", architecture.name);
   keys.add("general.type", "model");
-  keys.add("general.file_type", ggml_type_of(dtype).file_type);
-  if (is_blocks(dtype)) keys.add("general.quantization_version", kQuantizationVersion);
+  keys.add("general.file_type", types.file->number);
+  if (is_blocks(types.file->dtype)) keys.add("general.quantization_version", kQuantizationVersion);
   keys.add(gguf_config_keys(architecture, config));
   keys.add(tokenizer);
 
-  GgufExport result;
   GgufWriter writer(path);
   for (const RopeTensor& tensor : rope) {
     const auto n = static_cast<std::int64_t>(tensor.values.size());
     writer.add_tensor(tensor.name, {n}, ggml_type_of(DType::f32).number, n * size_of(DType::f32));
   }
-  for (const Target& target : plan.targets) {
-    writer.add_tensor(target.name, target.shape, ggml_type_of(target.dtype).number, target.bytes());
-    result.elements += target.rows * target.cols;
-    result.bytes += target.bytes();
-    ++result.tensors;
+  for (const PlannedTensor& tensor : result.plan) {
+    writer.add_tensor(tensor.name, tensor.shape, ggml_type_of(tensor.dtype).number, tensor.bytes());
   }
   check_round_trip(architecture, writer.header(keys), rope, config, path);
   check_disk_space(path, result.bytes);
 
   writer.begin(keys);
   for (const RopeTensor& tensor : rope) writer.append(std::as_bytes(std::span(tensor.values)));
-  TargetStream stream(writer, pool, path);
+  TensorStream stream(writer, pool, path);
   std::int64_t done = 0;
-  for (const Target& target : plan.targets) {
-    stream.write(target, [&](std::int64_t n) {
+  for (PlannedTensor& tensor : result.plan) {
+    stream.write(tensor, types.measures_errors && tensor.is_matrix, [&](std::int64_t n) {
       done += n;
       if (report) report(done, result.elements);
     });
   }
   writer.commit();
+  return result;
+}
+
+GgufExport plan_gguf(const std::string& path, const Checkpoint& checkpoint, const GgufTypes& types) {
+  GgufExport result;
+  result.plan = plan_tensors(gguf_architecture_of(checkpoint.family, path), checkpoint, types, path);
+  if (types.importance != nullptr) {
+    check_names(*types.importance, result.plan);
+    result.unweighted = unweighted_tensors(result.plan);
+  }
+  for (const PlannedTensor& tensor : result.plan) {
+    result.elements += tensor.rows * tensor.cols;
+    result.bytes += tensor.bytes();
+  }
   return result;
 }
 

@@ -3,26 +3,31 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/gguf_writer.h"
 #include "base/progress.h"
+#include "checkpoint/gguf_plan.h"
 #include "checkpoint/load.h"
 #include "parallel/thread_pool.h"
 
 namespace vitrine {
 
 struct GgufExport {
-  std::int64_t tensors = 0;
+  std::vector<PlannedTensor> plan;
   std::int64_t elements = 0;
-  std::int64_t bytes = 0;  ///< Of the tensors.
+  std::int64_t bytes = 0;               ///< Of the tensors.
+  std::vector<std::string> unweighted;  ///< Matrices and experts for which the importance matrix has no inputs.
 };
 
-/// Writes `path`, a GGUF file with the model and the keys of `tokenizer`: matrices in `dtype` (f32, f16, bf16, q8_0 or
-/// q4_0), vectors and learned positions in f32. As in llama.cpp, the head of a q4_0 file, or the embedding it is tied
-/// to, is q6_k, or q8_0 if its rows are not whole blocks of q6_k; other matrices whose rows are not whole blocks are
-/// f16. Needs a few MiB of memory. Throws Unsupported if no architecture of GGUF can express what the model computes,
-/// BadInput for weights that the type cannot hold, and as FileWriter and `report` do.
-GgufExport write_gguf(const std::string& path, const Checkpoint& checkpoint, DType dtype, const GgufKeys& tokenizer,
-                      ThreadPool& pool, const ReportProgress& report = {});
+/// Writes `path`, a GGUF file with the model and the keys of `tokenizer`: matrices in `types`, which may be a DType;
+/// vectors, routers and learned positions in f32. Needs a few dozen MiB of memory. Throws Unsupported if no
+/// architecture of GGUF can express what the model computes, BadInput for weights that a type cannot hold, for blocks
+/// that would become other blocks and for an importance matrix of another model, and as FileWriter and `report` do.
+GgufExport write_gguf(const std::string& path, const Checkpoint& checkpoint, const GgufTypes& types,
+                      const GgufKeys& tokenizer, ThreadPool& pool, const ReportProgress& report = {});
+
+/// What write_gguf() would write. Throws as it does, except for what the weights and the disk are the cause of.
+GgufExport plan_gguf(const std::string& path, const Checkpoint& checkpoint, const GgufTypes& types);
 
 }  // namespace vitrine

@@ -26,7 +26,8 @@ StoredTensor stored_tensor(const GgufTensor& tensor, std::span<const std::byte> 
   stored.shape = tensor.shape;
   if (!stored.type) {
     throw Unsupported(path,
-                      "tensor {} is {}; F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1 and Q2_K to Q6_K are supported",
+                      "tensor {} is {}; F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K to Q6_K, IQ4_NL, IQ4_XS and "
+                      "MXFP4 are supported",
                       tensor.name, stored.dtype);
   }
   const BlockSize block = block_size(*stored.type);

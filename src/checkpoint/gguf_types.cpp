@@ -25,10 +25,10 @@ constexpr GgmlType kTypes[] = {
     {17, "IQ2_XS", {}},
     {18, "IQ3_XXS", {}},
     {19, "IQ1_S", {}},
-    {20, "IQ4_NL", {}},
+    {20, "IQ4_NL", DType::iq4_nl, 25},
     {21, "IQ3_S", {}},
     {22, "IQ2_S", {}},
-    {23, "IQ4_XS", {}},
+    {23, "IQ4_XS", DType::iq4_xs, 30},
     {24, "I8", {}},
     {25, "I16", {}},
     {26, "I32", {}},
@@ -38,7 +38,10 @@ constexpr GgmlType kTypes[] = {
     {30, "BF16", DType::bf16, 32},
     {34, "TQ1_0", {}},
     {35, "TQ2_0", {}},
-    {39, "MXFP4", {}},
+    {39, "MXFP4", DType::mxfp4, 38},
+    {40, "NVFP4", {}},
+    {41, "Q1_0", {}},
+    {42, "Q2_0", {}},
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "base/math.h"
+#include "cli/against.h"
 #include "cli/commands.h"
 #include "cli/eval_conversations.h"
 #include "cli/options.h"
@@ -30,6 +31,8 @@ struct EvalOptions : Options, SearchOptions {
   ScoreSettings settings;
   ConversationKeys conversations;
   PreferenceKeys preference;
+  std::string against, against_compute = "auto";
+  bool layers = false;
 };
 
 constexpr std::int64_t kBatch = 32;  // sources that are translated at once
@@ -94,15 +97,6 @@ void run_eval_pairs(const EvalOptions& o, const Session& session, const std::str
   if (scores) print(to_string(*scores));
 }
 
-/// The tokens of the text without BOS, which begins every window instead.
-std::vector<std::int32_t> text_ids(const Session& session, const std::string& path, SpecialTokens policy) {
-  const auto file = MappedFile::open(path);
-  std::vector<std::int32_t> ids = session.tokenizer->encode(file->text(), policy);
-  const bool begins_with_bos = !ids.empty() && session.bos() && ids.front() == *session.bos();
-  if (policy == SpecialTokens::apply && begins_with_bos) ids.erase(ids.begin());
-  return ids;
-}
-
 bool is_json_lines(const std::string& path) { return path.ends_with(".jsonl") || path.ends_with(".ndjson"); }
 
 /// A file of pairs in place of FILE: a single positional is then the model.
@@ -115,6 +109,7 @@ void run_eval_preferences(const EvalOptions& o) {
 void run_eval(const EvalOptions& o) {
   if (!o.preference.path.empty()) return run_eval_preferences(o);
   if (o.positionals == 0) throw CLI::RequiredError("FILE");
+  if (o.layers && o.against.empty()) throw CLI::ValidationError("--layers", "give --against as well");
   const bool has_model = o.positionals == 2;
   const Session session = open_model(o, has_model ? o.first : "", true);
   const std::string file = has_model ? o.second : o.first;
@@ -131,23 +126,29 @@ void run_eval(const EvalOptions& o) {
   EvalConfig config = o.config;
   if (!o.no_special) config.bos = session.bos();
 
+  std::optional<ModelDifference> difference;
   Evaluation result;
-  {
+  if (!o.against.empty()) {
+    Options other_options = o;
+    other_options.compute = o.against_compute;
+    other_options.adapters.clear();
+    const Session other = open_model(other_options, o.against, false);
+    const Compared compared = evaluate_against(session.context(o), other.context(other_options), o.layers, ids, config);
+    result = compared.evaluation;
+    difference = compared.difference;
+  } else {
     ProgressBar bar("eval");
     result = evaluate(session.context(o), ids, config, bar.reporter());
   }
   const double perplexity = math::exp(result.loss());
   const double bits_per_byte = result.nats / std::numbers::ln2 / static_cast<double>(result.bytes);
   if (o.json) {
-    return print_json({{"loss", result.loss()},
-                       {"perplexity", perplexity},
-                       {"bits_per_byte", bits_per_byte},
-                       {"tokens", result.tokens},
-                       {"bytes", result.bytes},
-                       {"windows", result.windows},
-                       {"window", result.window},
-                       {"stride", result.stride},
-                       {"bos", config.bos ? Json(*config.bos) : Json(nullptr)}});
+    Json object = {
+        {"loss", result.loss()},   {"perplexity", perplexity}, {"bits_per_byte", bits_per_byte},
+        {"tokens", result.tokens}, {"bytes", result.bytes},    {"windows", result.windows},
+        {"window", result.window}, {"stride", result.stride},  {"bos", config.bos ? Json(*config.bos) : Json(nullptr)}};
+    if (difference) add_difference(*difference, object);
+    return print_json(object);
   }
   print(
       fmt::format("loss           {:.6f} nats per token\nperplexity     {:.4f}\nbits per byte  {:.6f}\n"
@@ -155,6 +156,7 @@ void run_eval(const EvalOptions& o) {
                   result.loss(), perplexity, bits_per_byte, grouped(result.tokens), grouped(result.bytes),
                   grouped(result.windows), result.window, result.stride,
                   config.bos ? fmt::format("each beginning with BOS ({})", *config.bos) : "without BOS"));
+  if (difference) print(to_string(*difference));
 }
 
 }  // namespace
@@ -176,6 +178,11 @@ void add_eval(CLI::App& program) {
   add_score_settings(command, o->settings);
   add_conversation_keys(command, o->conversations);
   add_preference_keys(command, o->preference);
+  command.add_option("--against", o->against, "Another model: compare the predictions with its own")
+      ->type_name("MODEL2");
+  command.add_option("--against-compute", o->against_compute, "--compute for MODEL2: auto, f32 or int8")
+      ->check(CLI::IsMember({"auto", "f32", "int8"}));
+  command.add_flag("--layers", o->layers, "With --against: compare the stream after each layer, too");
   add_adapters(command, *o);
   finish_command(
       command, o, run_eval,

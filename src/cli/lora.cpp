@@ -250,7 +250,9 @@ void run_merge(const MergeOptions& o) {
     const DType own = weight_of(*base.model, session.applied.front().adapter->maps.begin()->first).view.dtype;
     const GgufKeys tokenizer = tokenizer_keys(o, model, base, why_none);
     ProgressBar bar("writing " + out);
-    write_gguf(out, merged, merged_type(o, own), tokenizer, *session.pool, bar.reporter());
+    GgufTypes types(merged_type(o, own));
+    types.allow_requantize = true;
+    write_gguf(out, merged, types, tokenizer, *session.pool, bar.reporter());
   } else {
     write_folder(o, model, out, base, merged, *session.pool);
   }

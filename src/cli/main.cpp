@@ -129,11 +129,11 @@ int run(int argc, char** argv) {
   program.set_help_flag("--help", "Print this help and exit");  // no -h: the text "-hello" would print help
   program.set_version_flag("--version", version);
   for (const auto add :
-       {add_predict,  add_fill,       add_generate, add_translate, add_encode, add_logits, add_grad,
-        add_tokenize, add_detokenize, add_trace,    add_eval,      add_info,   add_init,   add_bench,
-        add_quantize, add_tokenizer,  add_lora,     add_data,      add_plot,   add_train,  add_embed,
-        add_example,  add_score,      add_template, add_chat,      add_lens,   add_heads,  add_attribute,
-        add_patch,    add_look,       add_serve,    add_completion}) {
+       {add_predict,   add_fill,       add_generate,  add_translate, add_encode,    add_logits, add_grad,
+        add_tokenize,  add_detokenize, add_trace,     add_eval,      add_info,      add_init,   add_bench,
+        add_quantize,  add_imatrix,    add_tokenizer, add_lora,      add_data,      add_plot,   add_train,
+        add_embed,     add_example,    add_score,     add_template,  add_chat,      add_lens,   add_heads,
+        add_attribute, add_patch,      add_look,      add_serve,     add_completion}) {
     add(program);
   }
   add_man(program, VITRINE_VERSION);

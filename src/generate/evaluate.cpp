@@ -49,6 +49,24 @@ class ByteCounter {
 
 Evaluation evaluate(const GenerateContext& context, std::span<const std::int32_t> text, const EvalConfig& config,
                     const ReportProgress& report) {
+  const ScoreWindow by_logits = [&](std::span<const std::int32_t> ids, std::int64_t first_row,
+                                    const std::function<void(std::int64_t)>& done) {
+    double nats = 0;
+    score(
+        context, ids.first(ids.size() - 1),  // no target follows the last one
+        [&](std::int64_t row, const Tensor& logits) {
+          nats += sum_of_nats(context, logits,
+                              ids.subspan(static_cast<std::size_t>(row + 1), static_cast<std::size_t>(logits.rows())));
+          done(row);
+        },
+        first_row);
+    return nats;
+  };
+  return evaluate_windows(context, text, config, by_logits, report);
+}
+
+Evaluation evaluate_windows(const GenerateContext& context, std::span<const std::int32_t> text,
+                            const EvalConfig& config, const ScoreWindow& score_window, const ReportProgress& report) {
   const std::int64_t max_seq_len = context.model->config().max_seq_len;
   const auto n = static_cast<std::int64_t>(text.size());
   const std::int64_t n_bos = config.bos ? 1 : 0;
@@ -69,17 +87,10 @@ Evaluation evaluate(const GenerateContext& context, std::span<const std::int32_t
     std::copy(text.begin() + begin, text.begin() + end, ids.begin() + n_bos);
     const std::int64_t first = std::max(counted, begin + 1 - n_bos);  // the first token that counts
     if (first < end) {
-      const std::int64_t first_row = n_bos + first - 1 - begin;             // the row of its logits
-      const std::span<const std::int32_t> fed(ids.data(), ids.size() - 1);  // no target follows the last one
-      score(
-          context, fed,
-          [&](std::int64_t row, const Tensor& logits) {
-            result.nats += sum_of_nats(
-                context, logits,
-                std::span(ids).subspan(static_cast<std::size_t>(row + 1), static_cast<std::size_t>(logits.rows())));
-            if (report) report(begin + row, n);
-          },
-          first_row);
+      const std::int64_t first_row = n_bos + first - 1 - begin;  // the row of its logits
+      result.nats += score_window(ids, first_row, [&](std::int64_t row) {
+        if (report) report(begin + row, n);
+      });
       result.tokens += end - first;
       if (bytes) result.bytes += bytes->count(first, end);
     }

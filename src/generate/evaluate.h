@@ -8,6 +8,7 @@
 // BOS the first token of a window does not count.
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "base/progress.h"
@@ -35,5 +36,14 @@ struct Evaluation {
 /// BadInput for a window that is longer than the context, and if no token counts.
 Evaluation evaluate(const GenerateContext& context, std::span<const std::int32_t> text, const EvalConfig& config,
                     const ReportProgress& report = {});
+
+/// Scores a window: Σ −log p of ids [first_row + 1, end), each by the rows before it. Calls done(row) after some rows.
+using ScoreWindow = std::function<double(std::span<const std::int32_t> ids, std::int64_t first_row,
+                                         const std::function<void(std::int64_t row)>& done)>;
+
+/// The same with another way to score a window.
+Evaluation evaluate_windows(const GenerateContext& context, std::span<const std::int32_t> text,
+                            const EvalConfig& config, const ScoreWindow& score_window,
+                            const ReportProgress& report = {});
 
 }  // namespace vitrine

@@ -37,6 +37,11 @@ inline Words operator-(Words a, std::uint32_t b) {
 inline Words operator<<(Words a, int bits) { return {_mm256_slli_epi32(a.v, bits)}; }
 inline Words operator>>(Words a, int bits) { return {_mm256_srli_epi32(a.v, bits)}; }
 inline Floats to_floats(Words a) { return {_mm256_cvtepi32_ps(a.v)}; }
+inline Floats floats_of_bits(Words a) { return {_mm256_castsi256_ps(a.v)}; }
+inline Words look_up(Words bytes, const std::uint8_t (&table)[16]) {
+  const __m128i entries = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+  return {_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(entries), bytes.v)};
+}
 inline Floats low_half(Words a) {
   const __m256i halves = _mm256_and_si256(a.v, _mm256_set1_epi32(0xFFFF));
   const __m128i packed = _mm_packus_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));

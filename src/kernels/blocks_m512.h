@@ -41,6 +41,11 @@ inline Words operator-(Words a, std::uint32_t b) {
 inline Words operator<<(Words a, int bits) { return {_mm512_slli_epi32(a.v, static_cast<unsigned>(bits))}; }
 inline Words operator>>(Words a, int bits) { return {_mm512_srli_epi32(a.v, static_cast<unsigned>(bits))}; }
 inline Floats to_floats(Words a) { return {_mm512_cvtepi32_ps(a.v)}; }
+inline Floats floats_of_bits(Words a) { return {_mm512_castsi512_ps(a.v)}; }
+inline Words look_up(Words bytes, const std::uint8_t (&table)[16]) {
+  const __m128i entries = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+  return {_mm512_shuffle_epi8(_mm512_broadcast_i32x4(entries), bytes.v)};
+}
 inline Floats low_half(Words a) { return {_mm512_cvtph_ps(_mm512_cvtepi32_epi16(a.v))}; }
 inline Floats high_half(Words a) { return low_half(a >> 16); }
 

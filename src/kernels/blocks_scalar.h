@@ -51,6 +51,17 @@ inline Floats to_floats(Words a) {
   return each_row<Floats>([&](int r) { return static_cast<float>(static_cast<std::int32_t>(a.lane[r])); });
 }
 inline float widened_half(std::uint32_t bits) { return float_from_f16(static_cast<std::uint16_t>(bits)); }
+inline Floats floats_of_bits(Words a) {
+  return each_row<Floats>([&](int r) { return __builtin_bit_cast(float, a.lane[r]); });
+}
+/// The entries of a table that the bytes number.
+inline Words look_up(Words bytes, const std::uint8_t (&table)[16]) {
+  return each_row<Words>([&](int r) {
+    std::uint32_t out = 0;
+    for (int i = 0; i < 32; i += 8) out |= std::uint32_t{table[(bytes.lane[r] >> i) & 0xFU]} << i;
+    return out;
+  });
+}
 inline Floats low_half(Words a) {
   return each_row<Floats>([&](int r) { return widened_half(a.lane[r] & 0xFFFFU); });
 }

@@ -29,10 +29,11 @@ std::string_view instructions_of(Isa isa) {
 
 }  // namespace
 
-Kernels joined(Isa isa, const Kernels& kernels, const BlockKernels& blocks) {
+Kernels joined(Isa isa, const Kernels& kernels, const BlockKernels& blocks, QuantizeKernel quantize) {
   Kernels table = kernels;
   table.isa = isa;
   table.blocks = blocks;
+  table.quantize = quantize;
   return table;
 }
 
@@ -43,7 +44,7 @@ std::vector<Isa> available_isas() {
 }
 
 const Kernels& kernels_for(Isa isa) {
-  static const Kernels scalar = joined(Isa::scalar, kScalarKernels, kScalarBlocks);
+  static const Kernels scalar = joined(Isa::scalar, kScalarKernels, kScalarBlocks, kScalarQuantize);
   if (isa == Isa::scalar) return scalar;
   for (const Kernels& table : vector_kernels()) {
     if (table.isa == isa) return table;

@@ -82,6 +82,13 @@ struct BlockKernels {
                    float* scratch);
 };
 
+/// Quantizes `rows` rows of `cols` elements, whole blocks, to a block format other than q8_0 and mxfp4. The elements
+/// must be finite. `importance` (cols, at least 0; may be null) weighs the squared errors of a row's elements. Returns
+/// false if a scale is out of the format's range; y is then unspecified. kernels/quantize-inl.h defines what is
+/// minimized.
+using QuantizeKernel = bool (*)(DType dtype, const float* x, std::int64_t rows, std::int64_t cols,
+                                const float* importance, std::byte* y);
+
 /// The kernels of one instruction set. If input and output are float arrays of the same length, the output may be the
 /// same array as an input; no other overlap is allowed. n may be 0, and no alignment is required. The payload of a NaN
 /// is not part of "the same bits".
@@ -166,6 +173,7 @@ struct Kernels {
   void (*sgd)(const SgdStep& step, const float* g, std::int64_t n, float* p, float* m);
 
   BlockKernels blocks;
+  QuantizeKernel quantize;
 
   /// to[i] = 0 or mask.kept for elements first + i: element e has word e mod 4 of block e / 4 (mod 2^32).
   void (*dropout_factors)(const DropoutMask& mask, std::int64_t first, std::int64_t n, float* to);

@@ -20,13 +20,13 @@ bool has_avx_vnni() {
 std::vector<Kernels> find_tables() {
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c()) return {};
-  std::vector<Kernels> tables = {joined(Isa::avx2, kAvx2Kernels, kAvx2Blocks)};
-  if (has_avx_vnni()) tables.push_back(joined(Isa::avxvnni, kAvx2Kernels, kAvxVnniBlocks));
+  std::vector<Kernels> tables = {joined(Isa::avx2, kAvx2Kernels, kAvx2Blocks, kAvx2Quantize)};
+  if (has_avx_vnni()) tables.push_back(joined(Isa::avxvnni, kAvx2Kernels, kAvxVnniBlocks, kAvx2Quantize));
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512vl")) {
-    tables.push_back(joined(Isa::avx512, kAvx512Kernels, kAvx2Blocks));
+    tables.push_back(joined(Isa::avx512, kAvx512Kernels, kAvx2Blocks, kAvx512Quantize));
     if (__builtin_cpu_supports("avx512vnni")) {
-      tables.push_back(joined(Isa::avx512vnni, kAvx512Kernels, kAvx512VnniBlocks));
+      tables.push_back(joined(Isa::avx512vnni, kAvx512Kernels, kAvx512VnniBlocks, kAvx512Quantize));
     }
   }
   return tables;

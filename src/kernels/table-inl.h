@@ -1,5 +1,5 @@
-// The table of all kernels but `blocks` for the vector type whose header is included before this one. All names have
-// internal linkage: the linker must never pick code for a newer CPU to run on an older one.
+// The table of all kernels but `blocks` and `quantize` for the vector type whose header is included before this one.
+// All names have internal linkage: the linker must never pick code for a newer CPU to run on an older one.
 #pragma once
 
 #include "kernels/dropout-inl.h"
@@ -48,7 +48,8 @@ constexpr Kernels table_of(Isa isa) {
       .narrow = narrow,
       .adamw = adamw,
       .sgd = sgd,
-      .blocks = {},  // blocks-inl.h
+      .blocks = {},         // blocks-inl.h
+      .quantize = nullptr,  // quantize_rows-inl.h
       .dropout_factors = dropout_factors,
   };
 }

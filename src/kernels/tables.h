@@ -17,8 +17,12 @@ extern const BlockKernels kAvx2Blocks;
 extern const BlockKernels kAvxVnniBlocks;
 extern const BlockKernels kAvx512VnniBlocks;
 
-/// `kernels` with `blocks`, as the table of `isa`.
-Kernels joined(Isa isa, const Kernels& kernels, const BlockKernels& blocks);
+extern const QuantizeKernel kScalarQuantize;
+extern const QuantizeKernel kAvx2Quantize;
+extern const QuantizeKernel kAvx512Quantize;
+
+/// `kernels` with `blocks` and `quantize`, as the table of `isa`.
+Kernels joined(Isa isa, const Kernels& kernels, const BlockKernels& blocks, QuantizeKernel quantize);
 
 /// The vector tables that this machine can run, slowest first. Defined in one source file per architecture:
 /// machine_x86.cpp or machine_scalar.cpp.

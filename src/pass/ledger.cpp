@@ -45,6 +45,7 @@ void Ledger::reads(const Param& param) {
   if (op.weight != nullptr) return;
   op.weight = &param;
   op.name = without_suffix(without_layer(param.name), ".weight");
+  if (receive_) receive_(op);
 }
 
 void Ledger::name(std::string_view name, std::string shape) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,6 +55,8 @@ class Ledger {
   void reads(const Param& param);
   /// Adds to the cost of the last op, which already includes its inputs and output.
   void charge(const OpCost& cost) { ops_.back().cost += cost; }
+  /// Calls `receive` for every op that reads a parameter, when it has run and its operands still exist.
+  void watch(std::function<void(const LedgerOp& op)> receive) { receive_ = std::move(receive); }
   /// Names the last op and sets its shape.
   void name(std::string_view name, std::string shape = {});
   /// Names the last op after the site `id` if it has no name and `value` is its output.
@@ -61,6 +64,7 @@ class Ledger {
 
  private:
   std::vector<LedgerOp> ops_;
+  std::function<void(const LedgerOp&)> receive_;
   int layer_ = -1;
   Stack stack_ = Stack::only;
 };

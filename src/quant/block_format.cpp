@@ -1,6 +1,5 @@
 #include "quant/block_format.h"
 
-#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
@@ -50,7 +49,9 @@ constexpr BlockFormat kFormats[] = {
     {DType::q4_1, dequantize<DType::q4_1>, nullptr},       {DType::q5_0, dequantize<DType::q5_0>, nullptr},
     {DType::q5_1, dequantize<DType::q5_1>, nullptr},       {DType::q2_k, dequantize<DType::q2_k>, nullptr},
     {DType::q3_k, dequantize<DType::q3_k>, nullptr},       {DType::q4_k, dequantize<DType::q4_k>, nullptr},
-    {DType::q5_k, dequantize<DType::q5_k>, nullptr},       {DType::q6_k, dequantize<DType::q6_k>, quantize_q6_k},
+    {DType::q5_k, dequantize<DType::q5_k>, nullptr},       {DType::q6_k, dequantize<DType::q6_k>, nullptr},
+    {DType::iq4_nl, dequantize<DType::iq4_nl>, nullptr},   {DType::iq4_xs, dequantize<DType::iq4_xs>, nullptr},
+    {DType::mxfp4, dequantize<DType::mxfp4>, nullptr},
 };
 
 }  // namespace
@@ -68,20 +69,6 @@ void dequantize_row(DType dtype, const std::byte* x, std::int64_t n, float* y) {
   const BlockFormat& format = block_format(dtype);
   const BlockSize size = block_size(dtype);
   for (std::int64_t i = 0; i < n; i += size.elements, x += size.bytes) format.dequantize(x, y + i);
-}
-
-void quantize_row(DType dtype, const float* x, std::int64_t n, std::byte* y, std::string_view where) {
-  const BlockFormat& format = block_format(dtype);
-  const BlockSize size = block_size(dtype);
-  if (format.quantize == nullptr) throw Unsupported(where, "{} can be read but not written", name_of(dtype));
-  for (std::int64_t i = 0; i < n; i += size.elements, y += size.bytes) {
-    for (std::int64_t j = i; j < i + size.elements; ++j) {
-      if (!std::isfinite(x[j])) throw BadInput(where, "expected finite weights to quantize, got {}", x[j]);
-    }
-    if (!format.quantize(x + i, y)) {
-      throw BadInput(where, "expected weights in the range of {}, got larger ones", name_of(dtype));
-    }
-  }
 }
 
 }  // namespace vitrine

@@ -12,7 +12,6 @@ namespace vitrine {
 
 bool quantize_q8_0(const float* x, std::byte* block);
 bool quantize_q4_0(const float* x, std::byte* block);
-bool quantize_q6_k(const float* x, std::byte* block);
 
 constexpr float kLargestHalf = 65504.0F;
 

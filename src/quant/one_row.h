@@ -1,6 +1,7 @@
 // The operations of parts-inl.h on one row, whose words and floats are built-in numbers.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "tensor/dtype.h"
@@ -11,6 +12,14 @@ namespace {
 inline float low_half(std::uint32_t word) { return float_from_f16(static_cast<std::uint16_t>(word & 0xFFFFU)); }
 inline float high_half(std::uint32_t word) { return float_from_f16(static_cast<std::uint16_t>(word >> 16)); }
 inline float to_floats(std::uint32_t word) { return static_cast<float>(static_cast<std::int32_t>(word)); }
+/// The float with these bits.
+inline float floats_of_bits(std::uint32_t word) { return std::bit_cast<float>(word); }
+/// The entries of a table that the four bytes number.
+inline std::uint32_t look_up(std::uint32_t bytes, const std::uint8_t (&table)[16]) {
+  std::uint32_t out = 0;
+  for (int i = 0; i < 32; i += 8) out |= std::uint32_t{table[(bytes >> i) & 0xFU]} << i;
+  return out;
+}
 /// Two integers of 8 bits.
 struct RowPair {
   float half[2];

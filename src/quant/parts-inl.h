@@ -52,6 +52,11 @@ constexpr PartKind part_kind(DType dtype) {
       return {3, 4, false, true};
     case DType::q6_k:
       return {6, 32, false, true};
+    case DType::iq4_nl:
+    case DType::iq4_xs:
+      return {8, 128, false, false};
+    case DType::mxfp4:
+      return {5, 16, false, false};
     case DType::f32:
     case DType::f16:
     case DType::bf16:
@@ -140,8 +145,9 @@ struct Format {
 //   words<n>(at, to)   n words from byte `at` on
 //   half(at)           the half-precision number at byte `at`
 // and Pair. Besides operators, Words needs low_half, high_half (the half-precision number there), to_floats (of a
-// signed integer) and byte_pair(word, first) (bytes `first` and first + 1, as signed integers). Those of built-in types
-// are declared before this header.
+// signed integer), floats_of_bits, byte_pair(word, first) (bytes `first` and first + 1, as signed integers) and
+// look_up(word, table) (the entries that the bytes number, below 16). Those of built-in types are declared before this
+// header.
 
 // q8_0, 34 bytes: half d, 32 signed bytes q.     y = d q
 template <class R, class Emit>
@@ -325,6 +331,56 @@ template <class R, class Emit>
   });
 }
 
+/// The values of iq4_nl and iq4_xs, plus 128.
+constexpr std::uint8_t kNonLinear[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241};
+
+// iq4_nl, 18 bytes: half d, 16 bytes as in q4_0.     y = d value[q]
+template <class R, class Emit>
+[[gnu::always_inline]] inline void read_parts(Format<DType::iq4_nl>, const R& r, Emit emit) {
+  PartOf<R> part;
+  read_4_bits(r, 2, part.codes);
+  unrolled<8>([&](auto i) { part.codes[i] = look_up(part.codes[i], kNonLinear); });
+  part.scale = r.half(0);
+  emit(part);
+}
+
+// iq4_xs, 136 bytes: half d; 8 scales s of 6 bits, plus 32: 2 bytes with the upper 2 bits of scale i from bit 2i, 4
+// bytes with the low 4 bits of scales 2i and 2i + 1 in the low and high half of byte i; 16 bytes as in q4_0 for each 32
+// elements.     y = d s value[q]
+template <class R, class Emit>
+[[gnu::always_inline]] inline void read_parts(Format<DType::iq4_xs>, const R& r, Emit emit) {
+  typename R::Words head[2];
+  r.template words<2>(0, head);
+  const typename R::Floats d = low_half(head[0]);
+  unrolled<8>([&](auto k) {
+    PartOf<R> part;
+    read_4_bits(r, 8 + 16 * k, part.codes);
+    unrolled<8>([&](auto i) { part.codes[i] = look_up(part.codes[i], kNonLinear); });
+    const auto six = (shifted<4 * k>(head[1]) & 0xFU) | (shifted<12 + 2 * k>(head[0]) & 0x30U);
+    part.scale = d * to_floats(six - 32U);
+    emit(part);
+  });
+}
+
+/// Twice the values of mxfp4, plus 16. Those of E2M1 are 0, 0.5, 1, 1.5, 2, 3, 4, 6, and the same with a sign.
+constexpr std::uint8_t kTwiceE2m1[16] = {16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4};
+
+// mxfp4, 17 bytes: an exponent e, 16 bytes as in q4_0.     y = 2^(e − 128) twice_value[q]
+// Source: Open Compute Project, Microscaling Formats (MX) 1.0, MXFP4.
+template <class R, class Emit>
+[[gnu::always_inline]] inline void read_parts(Format<DType::mxfp4>, const R& r, Emit emit) {
+  PartOf<R> part;
+  typename R::Words head[1];
+  r.template words<1>(0, head);
+  read_4_bits(r, 1, part.codes);
+  unrolled<8>([&](auto i) { part.codes[i] = look_up(part.codes[i], kTwiceE2m1); });
+  // Two factors, because 2^-128 is no normal number: 2^(e / 2 − 64), rounded down and up.
+  const auto exponent = head[0] & 0xFFU;
+  const auto power = [](const typename R::Words& half) { return floats_of_bits((half - (0U - 63U)) << 23); };
+  part.scale = power(exponent >> 1) * power((exponent - (0U - 1U)) >> 1);
+  emit(part);
+}
+
 /// Calls function(Format<dtype>{}) for a block format.
 template <class Function>
 void with_format(DType dtype, Function function) {
@@ -349,6 +405,12 @@ void with_format(DType dtype, Function function) {
       return function(Format<DType::q5_k>{});
     case DType::q6_k:
       return function(Format<DType::q6_k>{});
+    case DType::iq4_nl:
+      return function(Format<DType::iq4_nl>{});
+    case DType::iq4_xs:
+      return function(Format<DType::iq4_xs>{});
+    case DType::mxfp4:
+      return function(Format<DType::mxfp4>{});
     case DType::f32:
     case DType::f16:
     case DType::bf16:

@@ -9,6 +9,7 @@
 #include "checkpoint/gguf_architecture.h"
 #include "checkpoint/gguf_support.h"
 #include "checkpoint/hostile_folder.h"
+#include "checkpoint/param_rows.h"
 #include "quant/block_format.h"
 #include "support/data.h"
 
@@ -243,9 +244,9 @@ TEST_P(QuantizedProduct, HasTheBitsOfItsDequantizedWeights) {
   const Checkpoint blocks = through_gguf(original, GetParam(), folder / "blocks.gguf");
   const Checkpoint floats = through_gguf(blocks, DType::f32, folder / "floats.gguf");
   const auto types = stored_types(*blocks.model);
-  EXPECT_EQ(types.at("blocks.1.mlp.w_down.weight"), GetParam());
+  EXPECT_EQ(types.at("blocks.1.mlp.w_gate.weight"), GetParam());
   EXPECT_EQ(types.at("blocks.1.ln2.weight"), DType::f32);
-  EXPECT_EQ(types.at("embed.weight"), GetParam() == DType::q4_0 ? DType::q6_k : GetParam()) << "the tied head";
+  EXPECT_EQ(types.at("embed.weight"), GetParam() == DType::q8_0 ? DType::q8_0 : DType::q6_k) << "the tied head";
 
   const std::vector<std::int32_t> ids = some_ids(*original.model, 30);
   const std::vector<float> expected = logits_of(*floats.model, ids);
@@ -281,8 +282,75 @@ TEST_P(QuantizedProduct, OfIntegersHasTheSameBitsEverywhere) {
   EXPECT_TRUE(same_bits(logits_of(*blocks.model, ids, {.taps = &taps}), expected));
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, QuantizedProduct, testing::Values(DType::q8_0, DType::q4_0),
+INSTANTIATE_TEST_SUITE_P(Types, QuantizedProduct,
+                         testing::Values(DType::q8_0, DType::q4_0, DType::q5_1, DType::q3_k, DType::q4_k, DType::iq4_nl,
+                                         DType::iq4_xs),
                          [](const auto& param_info) { return std::string(name_of(param_info.param)); });
+
+/// Written by llama-quantize: one random layer in each of the formats that have a table of values.
+TEST(Gguf, FormatsWithATableOfValues) {
+  const std::string folder = outside_data("quantized");
+  if (folder.empty()) GTEST_SKIP() << "VITRINE_DATA has no quantized";
+  for (const DType dtype : {DType::iq4_nl, DType::iq4_xs, DType::mxfp4}) {
+    const Checkpoint checkpoint = load_checkpoint(folder + "/tiny." + std::string(name_of(dtype)) + ".gguf");
+    int n_of_type = 0;
+    for (const auto& [name, type] : stored_types(*checkpoint.model)) n_of_type += type == dtype ? 1 : 0;
+    EXPECT_GE(n_of_type, dtype == DType::mxfp4 ? 1 : 4) << name_of(dtype);
+    const std::vector<std::int32_t> ids = some_ids(*checkpoint.model, 30);
+    expect_same_bits_everywhere(*checkpoint.model, ids, logits_of(*checkpoint.model, ids, {.compute = Compute::f32}));
+  }
+}
+
+/// Blocks become other blocks only on request, and keep their bytes where they stay.
+TEST(Gguf, QuantizingTwice) {
+  const TempFolder folder;
+  const Checkpoint original = wide_llama(folder / "hf");
+  const Checkpoint once = through_gguf(original, DType::q4_k, folder / "once.gguf");
+  const Checkpoint twice = through_gguf(once, DType::q4_k, folder / "twice.gguf");
+  EXPECT_EQ(read_file(folder / "once.gguf"), read_file(folder / "twice.gguf"));
+  const std::string out = folder / "out.gguf";
+  const std::string message = message_of<BadInput>([&] { through_gguf(once, DType::q8_0, out); });
+  expect_all_in(message, {out, "token_embd.weight is Q6_K", "Q8_0", "--allow-requantize"});
+  EXPECT_FALSE(std::filesystem::exists(out));
+  ThreadPool pool(2);
+  GgufTypes types(DType::q8_0);
+  types.allow_requantize = true;
+  write_gguf(out, once, types, {}, pool);
+  EXPECT_EQ(stored_types(*load_checkpoint(out).model).at("blocks.0.attn.wq.weight"), DType::q8_0);
+}
+
+/// The bytes depend neither on the number of threads nor on the instruction set; weights from an importance matrix
+/// change them, for each expert on its own.
+TEST(Gguf, ImportanceWeighsTheErrors) {
+  const TempFolder folder;
+  const Checkpoint original = wide_llama(folder / "hf");
+  ImportanceMatrix matrix;
+  matrix.path = "m.gguf";
+  InputSquares& squares = matrix.tensors["blk.0.ffn_up.weight"];
+  squares.counts = {10};
+  for (int i = 0; i < 256; ++i) squares.sums.push_back(i < 8 ? 1000.0 : 1.0);
+  GgufTypes types(DType::q4_k);
+  const auto error = [&](const std::string& path) {  // of the first columns, which matter
+    const Checkpoint written = load_checkpoint(path);
+    double sum = 0;
+    std::vector<float> x(256), y(256);
+    for (std::int64_t row = 0; row < 512; ++row) {
+      read_row(original.model->params().blocks[0].ffn.w_up.weight.view, row, x);
+      read_row(written.model->params().blocks[0].ffn.w_up.weight.view, row, y);
+      for (std::size_t i = 0; i < 8; ++i) sum += std::pow(x[i] - y[i], 2);
+    }
+    return sum;
+  };
+  const auto write = [&](const std::string& path, int threads) {
+    ThreadPool pool(threads);
+    write_gguf(path, original, types, {}, pool);
+    return path;
+  };
+  const std::string plain = write(folder / "plain.gguf", 1);
+  EXPECT_EQ(read_file(plain), read_file(write(folder / "threads.gguf", 3)));
+  types.importance = &matrix;
+  EXPECT_LT(error(write(folder / "weighted.gguf", 2)), 0.7 * error(plain));
+}
 
 /// All experts of a layer are in one tensor of blocks. The router is f32 in every file.
 TEST(Gguf, ExpertsInBlocksHaveTheBitsOfTheirDequantizedWeights) {

@@ -80,7 +80,10 @@ TEST_F(HostileGguf, FalseSizesAndOffsets) {
   for (const std::uint32_t unknown : {4U, 31U, 99U, 0xFFFFFFFFU}) {
     expect_refused(patched(type, unknown), {kTensor, "type " + std::to_string(unknown)});
   }
-  expect_refused(patched(type, 16U), {kTensor, "IQ2_XXS"});
+  const std::pair<std::uint32_t, const char*> unknown[] = {
+      {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"}, {21, "IQ3_S"}, {22, "IQ2_S"},
+      {29, "IQ1_M"},   {34, "TQ1_0"},  {35, "TQ2_0"},   {40, "NVFP4"}, {41, "Q1_0"},  {42, "Q2_0"}};
+  for (const auto& [number, name] : unknown) expect_refused(patched(type, number), {kTensor, name});
   expect_refused(patched(type, 8U), {kTensor, "whole blocks of Q8_0"});
   for (const std::uint64_t place : {std::uint64_t{good.size()}, ~std::uint64_t{0}, ~std::uint64_t{0} - 31}) {
     expect_refused(patched(offset, place), {kTensor, "bytes"});

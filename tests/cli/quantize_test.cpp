@@ -74,5 +74,105 @@ TEST_F(Quantize, AFailureLeavesNoFile) {
   expect_error({"quantize", out_, out_, "--type", "f16"}, {out_, "a file other than"});
 }
 
+const std::string kDefault = VITRINE_SOURCE_DIR "/models/default";
+
+/// A text of about 1,500 tokens.
+std::string story() {
+  std::string text;
+  for (int i = 0; i < 60; ++i) {
+    text += "Once upon a time there was a little dog named Tim. Tim found ball " + std::to_string(i) +
+            " in the big park and ran home to show it to his mom.\n";
+  }
+  return text;
+}
+
+TEST_F(Quantize, SaysWhatItChose) {
+  const Json written = json_of({"quantize", kDefault, out_, "--type", "q4_k_m"});
+  EXPECT_EQ(written["type"], "q4_k_m");
+  EXPECT_EQ(written["out"], out_);
+  std::int64_t n_tensors = 0;
+  for (const auto& [type, count] : written["types"].items()) n_tensors += count.get<std::int64_t>();
+  EXPECT_EQ(n_tensors, written["tensors"]);
+  EXPECT_GT(written["types"]["Q6_K"], 0);
+  EXPECT_NEAR(written["bits_per_weight"].get<double>(),
+              8 * written["bytes"].get<double>() / written["params"].get<double>(), 1e-9);
+  EXPECT_EQ(json_of({"info", out_})["bytes"], written["bytes"]);
+  const std::string other = folder_ / "other.gguf";
+  const Json dry = json_of({"quantize", kDefault, other, "--type", "q4_k_m", "--dry-run"});
+  EXPECT_TRUE(dry["out"].is_null());
+  EXPECT_EQ(dry["types"], written["types"]);
+  EXPECT_EQ(dry["bytes"], written["bytes"]);
+  EXPECT_FALSE(std::filesystem::exists(other));
+  EXPECT_THAT(output_of({"quantize", kDefault, other, "--type", "q4_k_m", "--dry-run"}),
+              testing::AllOf(testing::HasSubstr("blk.0.attn_v.weight"), testing::HasSubstr("nothing written")));
+  const Json pure = json_of({"quantize", kDefault, other, "--type", "q4_k", "--pure", "--tensor-type", "attn_v=q8_0",
+                             "--tensor-type", "attn_.*=Q5_K"});
+  EXPECT_FALSE(pure["types"].contains("Q6_K"));
+  EXPECT_GT(pure["types"]["Q8_0"], 0);
+  EXPECT_EQ(pure["types"]["Q5_K"], 3 * pure["types"]["Q8_0"].get<int>());
+  expect_error({"quantize", kDefault, other, "--type", "q4_k", "--tensor-type", "attn_w=q8_0"},
+               {"--tensor-type", "attn_w=q8_0"});
+  expect_usage_error({"quantize", kDefault, other, "--type", "q4_k", "--tensor-type", "(=q8_0"}, {"regex"});
+  expect_usage_error({"quantize", kDefault, other, "--type", "q4_k", "--tensor-type", "attn_v=iq2_xxs"}, {"iq2_xxs"});
+  expect_error({"quantize", out_, other, "--type", "q8_0"}, {"--allow-requantize", "Q8_0"});
+  EXPECT_GT(json_of({"quantize", out_, other, "--type", "q8_0", "--allow-requantize"})["types"]["Q8_0"], 0);
+}
+
+TEST_F(Quantize, TellsWhereRowsAreNotWholeBlocks) {
+  const std::string model = folder_ / "model";
+  output_of({"init", "llama-2-7b", model, "--set", "d_model=64", "--set", "n_layers=1", "--set", "n_heads=2", "--set",
+             "n_kv_heads=2", "--set", "d_ff=80", "--set", "vocab_size=50"});
+  const Outcome outcome = run_program({"quantize", model, out_, "--type", "q4_k_s", "--json"});
+  EXPECT_THAT(outcome.err, testing::HasSubstr("Q5_0 instead of Q4_K: rows of 64"));
+  const Json written = Json::parse(outcome.out);
+  const Json expected = {{"tensor", "blk.0.ffn_down.weight"}, {"wanted", "Q4_K"}, {"used", "F16"}};
+  EXPECT_THAT(written["fallbacks"].get<std::vector<Json>>(), testing::Contains(expected));
+}
+
+TEST_F(Quantize, WithAnImportanceMatrixItComparesBetter) {
+  const std::string text = folder_ / "text.txt", matrix = folder_ / "m.gguf", both = folder_ / "both.gguf";
+  write_file(text, story());
+  const Json collected = json_of({"imatrix", kDefault, text, "--out", matrix, "--window", "64", "--chunks", "3"});
+  EXPECT_EQ(collected["windows"], 3);
+  EXPECT_EQ(collected["tokens"], 192);
+  EXPECT_TRUE(collected["unreached"].empty());
+  const Json added =
+      json_of({"imatrix", kDefault, text, "--out", both, "--window", "64", "--chunks", "2", "--in", matrix});
+  EXPECT_EQ(added["chunks"], 5);
+  const Json plain = json_of({"quantize", kDefault, out_, "--type", "q3_k_m", "--compare", text});
+  const Json weighted = json_of({"quantize", kDefault, out_, "--type", "q3_k_m", "--imatrix", both, "--compare", text});
+  EXPECT_GT(plain["against"]["kl"]["mean"], 0);
+  EXPECT_LT(weighted["against"]["kl"]["mean"], plain["against"]["kl"]["mean"]);
+  EXPECT_TRUE(weighted["unweighted"].empty());
+  for (const Json& matrix_of : weighted["matrices"]) {
+    EXPECT_GT(matrix_of["error"], 0) << matrix_of;
+    EXPECT_LT(matrix_of["error"], 0.3) << matrix_of;
+  }
+  const Json layers = weighted["layers"];
+  EXPECT_EQ(layers[0]["layer"], 0);
+  EXPECT_GT(layers[0]["resid_error"], 0);
+  expect_error({"quantize", golden("gpt2"), out_, "--type", "q8_0", "--imatrix", both}, {both, "another model"});
+}
+
+TEST_F(Quantize, EvalAgainst) {
+  const std::string text = folder_ / "text.txt";
+  write_file(text, story());
+  output_of({"quantize", kDefault, out_, "--type", "q4_0"});
+  const Json plain = json_of({"eval", out_, text, "--window", "128"});
+  const Json against = json_of({"eval", out_, text, "--window", "128", "--against", kDefault, "--layers"});
+  EXPECT_NEAR(against["loss"].get<double>(), plain["loss"].get<double>(), 1e-9);
+  EXPECT_EQ(against["tokens"], plain["tokens"]);
+  EXPECT_EQ(against["against"]["tokens"], plain["tokens"]);
+  EXPECT_NEAR(against["against"]["ln_ppl_ratio"].get<double>(),
+              against["loss"].get<double>() - against["against"]["loss"].get<double>(), 1e-12);
+  EXPECT_GT(against["against"]["kl"]["p99"], against["against"]["kl"]["median"]);
+  EXPECT_GT(against["layers"].size(), 1U);
+  const Json same = json_of({"eval", kDefault, text, "--window", "128", "--against", kDefault});
+  EXPECT_EQ(same["against"]["kl"]["max"], 0);
+  EXPECT_EQ(same["against"]["same_top"], 1);
+  expect_error({"eval", out_, text, "--against", golden("gpt2")}, {"--against", "tokens"});
+  expect_usage_error({"eval", out_, text, "--layers"}, {"--against"});
+}
+
 }  // namespace
 }  // namespace vitrine::test

@@ -9,8 +9,9 @@
 namespace vitrine {
 namespace {
 
-constexpr DType kFormats[] = {DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1,
-                              DType::q2_k, DType::q3_k, DType::q4_k, DType::q5_k, DType::q6_k};
+constexpr DType kFormats[] = {DType::q8_0,   DType::q4_0,   DType::q4_1, DType::q5_0, DType::q5_1,
+                              DType::q2_k,   DType::q3_k,   DType::q4_k, DType::q5_k, DType::q6_k,
+                              DType::iq4_nl, DType::iq4_xs, DType::mxfp4};
 
 /// Where a block's half-precision numbers are.
 std::vector<std::size_t> halves_of(DType dtype) {
@@ -26,6 +27,8 @@ std::vector<std::size_t> halves_of(DType dtype) {
       return {108};
     case DType::q6_k:
       return {208};
+    case DType::mxfp4:
+      return {};
     default:
       return {0};
   }
@@ -43,6 +46,7 @@ std::vector<std::byte> blocks(DType dtype, std::int64_t n, Bytes kind, bool wild
   }
   if (wild) return bytes;
   for (std::size_t at = 0; at < bytes.size(); at += static_cast<std::size_t>(block_size(dtype).bytes)) {
+    if (dtype == DType::mxfp4) bytes[at] = static_cast<std::byte>(118 + random() % 6);  // an exponent
     for (const std::size_t half : halves_of(dtype)) {
       const float scale = (static_cast<float>(random() % 1000) - 400.0f) / 50000.0f;
       const std::uint16_t bits = f16_from_float(scale);

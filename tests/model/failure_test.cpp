@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "quant/block_format.h"
+#include "kernels/quantize.h"
 #include "support/run.h"
 
 namespace vitrine::test {
@@ -50,7 +50,8 @@ class EditedModel {
   void to_blocks(MatrixView& view) {
     std::vector<std::byte>& bytes =
         blocks_.emplace_back(static_cast<std::size_t>(bytes_of(DType::q8_0, view.rows * view.cols)));
-    quantize_row(DType::q8_0, reinterpret_cast<const float*>(view.data), view.rows * view.cols, bytes.data(), "test");
+    quantize_rows(default_kernels(), DType::q8_0, reinterpret_cast<const float*>(view.data), view.rows, view.cols,
+                  nullptr, bytes.data(), "test");
     view.data = bytes.data();
     view.dtype = DType::q8_0;
     ++n_quantized;

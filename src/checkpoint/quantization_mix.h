@@ -1,0 +1,51 @@
+// The types of GGUF files, and the type of each of their tensors.
+//
+// A file is named after the type of most of its matrices. Some of them matter more for the model's output and have more
+// bits: the head, the projections of v, the down projections, and those of the first and the last layers.
+// Source: ggml-org/llama.cpp, src/llama-quant.cpp, include/llama.h (enum llama_ftype).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/config.h"
+#include "tensor/dtype.h"
+
+namespace vitrine {
+
+struct MixRule;
+
+struct FileType {
+  std::string_view name;
+  std::uint32_t number;        ///< general.file_type
+  DType dtype;                 ///< Of most matrices.
+  std::vector<MixRule> rules;  ///< Of the others; the first that applies counts.
+};
+
+/// In the order of their sizes, largest first.
+const std::vector<FileType>& file_types();
+/// The type of a name, or of one of the short names q3_k, q4_k and q5_k, which mean the mix of medium size. Throws
+/// BadInput for others.
+const FileType& file_type_named(std::string_view name);
+
+/// What the rules ask of a model.
+struct MixModel {
+  std::string_view architecture;  ///< general.architecture
+  std::int64_t n_layers = 0, n_experts = 0;
+  std::int64_t heads_per_kv_head = 1;  ///< In the first layer.
+  bool tied = false;
+  bool weighted = false;  ///< Whether there is an importance matrix.
+
+  MixModel(std::string_view name, const ModelConfig& config);
+};
+
+/// The type of a matrix whose rows have `cols` elements, by its name in the file.
+DType mixed_type(const FileType& file, const MixModel& model, const std::string& tensor, std::int64_t cols);
+
+/// `wanted`, or the type that replaces it where rows are not whole blocks.
+DType fitting_type(DType wanted, std::int64_t cols);
+
+}  // namespace vitrine
