@@ -1,7 +1,7 @@
 // The cache of a sequence: what the layers keep of its earlier tokens. Attention keeps keys and values, a recurrent
 // layer its state, a model of the last few tokens their ids.
 //
-//   positions        0      64     128    192    256
+//   positions        0      1024   2048   3072   4096
 //   full layers      [ 0    ][ 1    ][ 2    ][ 3 ..  ]     blocks of keys and values of all these layers
 //   window layers      -       -     [ 2    ][ 3 ..  ]     the blocks that lie before the window are freed
 //

@@ -1,6 +1,15 @@
 #include "cache/kv_memory.h"
 
 namespace vitrine {
+namespace {
+
+constexpr std::int64_t kBlockLength = 1024;
+
+}  // namespace
+
+std::int64_t KvMemory::block_length() const { return kBlockLength; }
+
+KvPool::KvPool(std::int64_t capacity_bytes) : KvPool(capacity_bytes, kBlockLength) {}
 
 KvMemory& system_kv_memory() {
   class SystemMemory : public KvMemory {

@@ -14,6 +14,16 @@ const float* scale_each(const float* from, const KvRows& rows, float* to) {
   return to;
 }
 
+/// Requests the beginning of the keys of a block before the block ahead of it is multiplied: the products prefetch what
+/// follows in memory, which is not the next block.
+void prefetch_start(const KvRows& keys) {
+  constexpr std::int64_t kBytes = 8192, kLine = 64;
+  const std::int64_t bytes = keys.view.rows * keys.view.row_stride * size_of(keys.view.dtype);
+  for (std::int64_t at = 0; at < std::min(bytes, kBytes); at += kLine) {
+    __builtin_prefetch(keys.view.data + at, 0, 2);
+  }
+}
+
 }  // namespace
 
 void SegmentAttention::place(std::int64_t i, std::int64_t rows, Tile& tile) const {
@@ -69,8 +79,11 @@ void SegmentAttention::score(const Tile& tile) const {
     std::copy_n(head_of(q_, tile.first_row + row), dh, tile.queries + row * dh);
   }
   const Positions held = {std::max(tile.keys.first_position(), tile.columns.begin), tile.columns.end};
-  for (const KvSpan& span : tile.keys.within(held.begin, held.end)) {
+  const KvSpans spans = tile.keys.within(held.begin, held.end);
+  for (auto next = spans.begin(); next != spans.end();) {
+    const KvSpan span = *next;
     const KvRows& keys = span.keys;
+    if (++next != spans.end() && tile.rows < Tile::kMostRows) prefetch_start(next->keys);  // few rows wait for memory
     float* const first = tile.strips + (span.first_position - tile.columns.begin);
     p_.kernels.matmul(tile.queries, dh, tile.rows, keys.view, first, tile.columns.size(), tile.scratch);
     if (keys.scales == nullptr) continue;
