@@ -122,17 +122,17 @@ void print_summary(const QuantizeOptions& o, const GgufExport& written, std::int
                     8 * static_cast<double>(written.bytes) / static_cast<double>(written.elements)));
 }
 
-/// What the user may not expect, on stderr.
-void print_notes(const GgufExport& written) {
+/// What the user may not expect.
+void print_exceptions(const GgufExport& written) {
   std::map<std::string, int> fallbacks;
   for (const PlannedTensor& tensor : written.plan) {
     if (tensor.dtype == tensor.wanted) continue;
     ++fallbacks[fmt::format("{} instead of {}: rows of {} elements are not whole blocks", type_name(tensor.dtype),
                             type_name(tensor.wanted), tensor.cols)];
   }
-  for (const auto& [text, count] : fallbacks) note(fmt::format("{} matrices are {}", count, text));
+  for (const auto& [text, count] : fallbacks) print(fmt::format("{} matrices are {}\n", count, text));
   for (const std::string& name : written.unweighted) {
-    note(name + ": the importance matrix has no inputs of it, so it is quantized without");
+    print(name + ": the importance matrix has no inputs of it, so it is quantized without\n");
   }
 }
 
@@ -184,7 +184,6 @@ void run_quantize(const QuantizeOptions& o) {
     written = write_gguf(o.out, checkpoint, types, tokenizer, pool, bar.reporter());
   }
   if (!why_none.empty()) note("the file contains no tokenizer: " + why_none);
-  print_notes(written);
   const std::int64_t before = stored_bytes(*checkpoint.model);
   std::optional<Compared> compared;
   if (!o.compare.empty() && !o.dry_run) compared = compare(o);
@@ -196,6 +195,7 @@ void run_quantize(const QuantizeOptions& o) {
   }
   if (o.dry_run) print_plan(written);
   print_summary(o, written, before);
+  print_exceptions(written);
   if (!compared) return;
   print_errors(written);
   print(to_string(compared->difference));

@@ -90,92 +90,92 @@ TEST(Quantize, IsAsCloseAsGgml) {
         EXPECT_LE(error, 1.05 * of_theirs + 1e-5 * size) << name_of(dtype) << ", row " << row << ", " << weighted;
         const bool is_lost = of_theirs > 0.9 * size;  // too small for the format
         if (!is_lost) sum += error / size, sum_of_theirs += of_theirs / size;
-        const bool same = dtype == DType::q8_0 || (dtype == DType::q4_0 && !weighted);
-        EXPECT_LE(sum, (same ? 1.0 : 0.99) * sum_of_theirs) << name_of(dtype) << ' ' << weighted;
+      }
+      const bool same = dtype == DType::q8_0 || (dtype == DType::q4_0 && !weighted);
+      EXPECT_LE(sum, (same ? 1.0 : 0.99) * sum_of_theirs) << name_of(dtype) << ' ' << weighted;
+    }
+  }
+}
+
+class QuantizeIsas : public EachIsa {};
+
+TEST_P(QuantizeIsas, GiveTheBytesOfTheScalarTable) {
+  const Kernels& scalar = kernels_for(Isa::scalar);
+  std::uint32_t seed = 20;
+  for (const DType dtype : formats()) {
+    for (const std::int64_t cols : {block_size(dtype).elements, std::int64_t{768}}) {
+      Elements e = {numbers(5 * cols, Numbers::ordinary, ++seed), 5, cols};
+      for (std::int64_t i = 0; i < cols; ++i) {
+        e.x[static_cast<std::size_t>(i)] = 0;                            // a row of zeros,
+        e.x[static_cast<std::size_t>(cols + i)] = i % 2 ? 1.5F : -1.5F;  // of two values,
+        e.x[static_cast<std::size_t>(2 * cols + i)] *= 1e-30F;           // and of elements that are too small
+      }
+      std::vector<float> importance = numbers(cols, Numbers::ordinary, ++seed);
+      for (float& w : importance) w = w < 0 ? 0 : w * 1e20F;
+      for (const float* const w : {static_cast<const float*>(nullptr), static_cast<const float*>(importance.data())}) {
+        EXPECT_EQ(quantized(kernels(), dtype, e, w), quantized(scalar, dtype, e, w)) << name_of(dtype) << ' ' << cols;
       }
     }
   }
+}
 
-  class QuantizeIsas : public EachIsa {};
-
-  TEST_P(QuantizeIsas, GiveTheBytesOfTheScalarTable) {
-    const Kernels& scalar = kernels_for(Isa::scalar);
-    std::uint32_t seed = 20;
-    for (const DType dtype : formats()) {
-      for (const std::int64_t cols : {block_size(dtype).elements, std::int64_t{768}}) {
-        Elements e = {numbers(5 * cols, Numbers::ordinary, ++seed), 5, cols};
-        for (std::int64_t i = 0; i < cols; ++i) {
-          e.x[static_cast<std::size_t>(i)] = 0;                            // a row of zeros,
-          e.x[static_cast<std::size_t>(cols + i)] = i % 2 ? 1.5F : -1.5F;  // of two values,
-          e.x[static_cast<std::size_t>(2 * cols + i)] *= 1e-30F;           // and of elements that are too small
-        }
-        std::vector<float> importance = numbers(cols, Numbers::ordinary, ++seed);
-        for (float& w : importance) w = w < 0 ? 0 : w * 1e20F;
-        for (const float* const w :
-             {static_cast<const float*>(nullptr), static_cast<const float*>(importance.data())}) {
-          EXPECT_EQ(quantized(kernels(), dtype, e, w), quantized(scalar, dtype, e, w)) << name_of(dtype) << ' ' << cols;
-        }
-      }
+TEST_P(QuantizeIsas, ARowHasTheSameBytesAloneAndAmongOthers) {
+  for (const DType dtype : formats()) {
+    const std::int64_t cols = 768, rows = 7;
+    const Elements all = {numbers(rows * cols, Numbers::ordinary, 4), rows, cols};
+    std::vector<float> importance = numbers(cols, Numbers::ordinary, 5);
+    for (float& w : importance) w *= w;
+    const std::vector<std::byte> together = quantized(kernels(), dtype, all, importance.data());
+    const auto bytes = static_cast<std::size_t>(bytes_of(dtype, cols));
+    for (std::size_t r = 0; r < 7; ++r) {
+      const auto first = all.x.begin() + static_cast<std::ptrdiff_t>(r) * cols;
+      const std::vector<std::byte> alone =
+          quantized(kernels(), dtype, {{first, first + cols}, 1, cols}, importance.data());
+      EXPECT_TRUE(std::equal(alone.begin(), alone.end(), together.begin() + static_cast<std::ptrdiff_t>(r * bytes)))
+          << name_of(dtype) << ", row " << r;
     }
   }
+}
 
-  TEST_P(QuantizeIsas, ARowHasTheSameBytesAloneAndAmongOthers) {
-    for (const DType dtype : formats()) {
-      const std::int64_t cols = 768, rows = 7;
-      const Elements all = {numbers(rows * cols, Numbers::ordinary, 4), rows, cols};
-      std::vector<float> importance = numbers(cols, Numbers::ordinary, 5);
-      for (float& w : importance) w *= w;
-      const std::vector<std::byte> together = quantized(kernels(), dtype, all, importance.data());
-      const auto bytes = static_cast<std::size_t>(bytes_of(dtype, cols));
-      for (std::size_t r = 0; r < 7; ++r) {
-        const auto first = all.x.begin() + static_cast<std::ptrdiff_t>(r) * cols;
-        const std::vector<std::byte> alone =
-            quantized(kernels(), dtype, {{first, first + cols}, 1, cols}, importance.data());
-        EXPECT_TRUE(std::equal(alone.begin(), alone.end(), together.begin() + static_cast<std::ptrdiff_t>(r * bytes)))
-            << name_of(dtype) << ", row " << r;
-      }
+/// An element whose importance is 0 is still stored, as well as the others allow.
+TEST_P(QuantizeIsas, ZeroImportanceIsNoReasonForGarbage) {
+  for (const DType dtype : formats()) {
+    const std::int64_t cols = 512;
+    const Elements e = {numbers(cols, Numbers::ordinary, 6), 1, cols};
+    std::vector<float> importance(static_cast<std::size_t>(cols), 1.0F);
+    std::fill(importance.begin() + 100, importance.begin() + 300, 0.0F);
+    for (const bool all_zero : {false, true}) {
+      if (all_zero) std::fill(importance.begin(), importance.end(), 0.0F);
+      const std::vector<float> y = dequantized(dtype, quantized(kernels(), dtype, e, importance.data()), cols);
+      EXPECT_LT(error_of(e.x, y, {}), 0.25 * error_of(e.x, std::vector<float>(e.x.size()), {})) << name_of(dtype);
     }
   }
+}
 
-  /// An element whose importance is 0 is still stored, as well as the others allow.
-  TEST_P(QuantizeIsas, ZeroImportanceIsNoReasonForGarbage) {
-    for (const DType dtype : formats()) {
-      const std::int64_t cols = 512;
-      const Elements e = {numbers(cols, Numbers::ordinary, 6), 1, cols};
-      std::vector<float> importance(static_cast<std::size_t>(cols), 1.0F);
-      std::fill(importance.begin() + 100, importance.begin() + 300, 0.0F);
-      for (const bool all_zero : {false, true}) {
-        if (all_zero) std::fill(importance.begin(), importance.end(), 0.0F);
-        const std::vector<float> y = dequantized(dtype, quantized(kernels(), dtype, e, importance.data()), cols);
-        EXPECT_LT(error_of(e.x, y, {}), 0.25 * error_of(e.x, std::vector<float>(e.x.size()), {})) << name_of(dtype);
-      }
+TEST_P(QuantizeIsas, RefuseElementsOutOfRange) {
+  for (const DType dtype : formats()) {
+    Elements e = {std::vector<float>(256, 1.0F), 1, 256};
+    const std::vector<float> importance(256, 1.0F);
+    const auto try_all = [&] {
+      quantized(kernels(), dtype, e, nullptr);
+      quantized(kernels(), dtype, e, importance.data());
+    };
+    EXPECT_NO_THROW(try_all()) << name_of(dtype);
+    for (const float bad : {std::numeric_limits<float>::infinity(), std::nanf(""), 3e38F, -3e38F, 1e12F}) {
+      e.x[77] = bad;
+      EXPECT_THROW(quantized(kernels(), dtype, e, nullptr), BadInput) << name_of(dtype) << ' ' << bad;
+      EXPECT_THROW(quantized(kernels(), dtype, e, importance.data()), BadInput) << name_of(dtype) << ' ' << bad;
     }
+    e.x.assign(256, 1e-42F);  // the scale underflows to 0 as a half
+    EXPECT_NO_THROW(try_all());
+    EXPECT_EQ(dequantized(dtype, quantized(kernels(), dtype, e, nullptr), 256), std::vector<float>(256, 0.0F));
   }
+  std::byte block[17];
+  const float zeros[32] = {};
+  EXPECT_THROW(quantize_rows(kernels(), DType::mxfp4, zeros, 1, 32, nullptr, block, "w"), Unsupported);
+}
 
-  TEST_P(QuantizeIsas, RefuseElementsOutOfRange) {
-    for (const DType dtype : formats()) {
-      Elements e = {std::vector<float>(256, 1.0F), 1, 256};
-      const std::vector<float> importance(256, 1.0F);
-      const auto try_all = [&] {
-        quantized(kernels(), dtype, e, nullptr);
-        quantized(kernels(), dtype, e, importance.data());
-      };
-      EXPECT_NO_THROW(try_all()) << name_of(dtype);
-      for (const float bad : {std::numeric_limits<float>::infinity(), std::nanf(""), 3e38F, -3e38F, 1e12F}) {
-        e.x[77] = bad;
-        EXPECT_THROW(quantized(kernels(), dtype, e, nullptr), BadInput) << name_of(dtype) << ' ' << bad;
-        EXPECT_THROW(quantized(kernels(), dtype, e, importance.data()), BadInput) << name_of(dtype) << ' ' << bad;
-      }
-      e.x.assign(256, 1e-42F);  // the scale underflows to 0 as a half
-      EXPECT_NO_THROW(try_all());
-      EXPECT_EQ(dequantized(dtype, quantized(kernels(), dtype, e, nullptr), 256), std::vector<float>(256, 0.0F));
-    }
-    std::byte block[17];
-    const float zeros[32] = {};
-    EXPECT_THROW(quantize_rows(kernels(), DType::mxfp4, zeros, 1, 32, nullptr, block, "w"), Unsupported);
-  }
-
-  INSTANTIATE_TEST_SUITE_P(Isas, QuantizeIsas, testing::ValuesIn(available_isas()), isa_test_name);
+INSTANTIATE_TEST_SUITE_P(Isas, QuantizeIsas, testing::ValuesIn(available_isas()), isa_test_name);
 
 }  // namespace
 }  // namespace vitrine
