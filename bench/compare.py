@@ -2,7 +2,7 @@
 """Compares the speed of vitrine, PyTorch and llama.cpp on one machine and one model, in one run.
 
     compare.py VITRINE MODEL [--gguf FILE.gguf] [--prompt 256] [--generate 32] [--threads 2] [--rounds 5]
-    compare.py VITRINE FILE.gguf [--prompt 256] [--generate 32] [--threads 2] [--rounds 5]
+    compare.py VITRINE FILE.gguf [--compute bf16] [--prompt 256] [--generate 32] [--threads 2] [--rounds 5]
     compare.py VITRINE MODEL --train [--batch 4] [--seq 256] [--threads 2] [--rounds 3]
 
 MODEL is a Hugging Face folder (`vitrine init` makes one of any preset). A GGUF file of any type, quantized or not, is
@@ -26,7 +26,7 @@ import time
 class Vitrine:
     def __init__(self, args):
         self.command = [args.vitrine, "bench", args.model, "--prompt", str(args.prompt), "--generate",
-                        str(args.generate), "--threads", str(args.threads), "--json"]
+                        str(args.generate), "--threads", str(args.threads), "--compute", args.compute, "--json"]
         self.runs = []
 
     def run(self):
@@ -141,6 +141,7 @@ def main():
     parser.add_argument("vitrine")
     parser.add_argument("model")
     parser.add_argument("--gguf")
+    parser.add_argument("--compute", default="auto")
     parser.add_argument("--train", action="store_true")
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--seq", type=int, default=256)

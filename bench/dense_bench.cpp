@@ -1,12 +1,13 @@
 // Matrix products with the shapes of real models, compared with the machine's limits: the memory bandwidth and, if
 // oneDNN is installed, its f32 product.
 //
-//   dense_bench [scalar|avx2|…|all] [f32|bf16|f16|all|q8_0|…|blocks] [threads|0] [rows|0]
+//   dense_bench [scalar|avx2|…|all] [f32|bf16|f16|all|q8_0|…|blocks|pairs] [threads|0] [rows|0]
 //
 // The defaults, all and 0, mean every vector instruction set, f32, bf16 and f16, one and two threads, and every number
-// of rows; blocks means every block format. Each figure is the best of many short runs. Long-running products are
-// reduced to fewer outputs, so that at least some runs are not disturbed on a busy machine. Each run uses different
-// weights out of 1 GiB, so the weights are read from memory, as those of a model are.
+// of rows; blocks means every block format, pairs bf16 weights times x rounded to bfloat16. Each figure is the best of
+// many short runs. Long-running products are reduced to fewer outputs, so that at least some runs are not disturbed on
+// a busy machine. Each run uses different weights out of 1 GiB, so the weights are read from memory, as those of a
+// model are.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -128,6 +129,39 @@ double blocks_seconds(const Kernels& k, ThreadPool& pool, const std::vector<std:
   });
 }
 
+/// The seconds of a product in the pair order, rounding x included.
+double pairs_seconds(const Kernels& k, ThreadPool& pool, const std::vector<std::byte>& memory, const Shape& s,
+                     std::int64_t rows) {
+  const std::vector<float> x(static_cast<std::size_t>(rows * s.in), 0.5f);
+  std::vector<float> y(static_cast<std::size_t>(rows * s.out));
+  const PairKernels& pairs = k.pairs(s.transposed);
+  const std::int64_t n = rounded_size(pairs, s.in), bytes = s.out * s.in * 2;
+  std::vector<float> rounded(static_cast<std::size_t>(rows * n));
+  std::vector<float> packed(static_cast<std::size_t>(packed_size(k, rows, n)));
+  std::int64_t at = 0;
+  return best(pool.size(), [&] {
+    at = at + 2 * bytes > kMemory ? 0 : at + bytes;
+    const MatrixView w = {memory.data() + at,      DType::bf16, s.out, s.in, s.transposed ? 1 : s.in,
+                          s.transposed ? s.out : 1};
+    const bool packs = worth_packing(pairs.pack_above, rows, w);
+    pool.parallel_for(rows, 8, [&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t t = begin; t < end; ++t) pairs.round(x.data() + t * s.in, s.in, rounded.data() + t * n);
+    });
+    if (packs) {
+      k.pack({reinterpret_cast<const std::byte*>(rounded.data()), DType::f32, rows, n, n, 1}, packed.data());
+    }
+    pool.parallel_for(s.out, 48, [&](std::int64_t begin, std::int64_t end, int thread) {
+      auto* const scratch = reinterpret_cast<float*>(pool.scratch(thread));
+      const MatrixView some = w.row_range(begin, end - begin);
+      if (packs) {
+        pairs.matmul_packed(packed.data(), rows, some, y.data() + begin, s.out, scratch);
+      } else {
+        pairs.matmul(rounded.data(), n, rows, some, y.data() + begin, s.out, scratch);
+      }
+    });
+  });
+}
+
 double product_seconds(const Kernels& k, ThreadPool& pool, const std::vector<std::byte>& memory, const Shape& s,
                        DType dtype, std::int64_t rows) {
   if (is_blocks(dtype)) return blocks_seconds(k, pool, memory, s, dtype, rows);
@@ -139,13 +173,13 @@ double product_seconds(const Kernels& k, ThreadPool& pool, const std::vector<std
   return best(pool.size(), [&] {
     at = at + 2 * bytes > kMemory ? 0 : at + bytes;
     const MatrixView w = {memory.data() + at, dtype, s.out, s.in, s.transposed ? 1 : s.in, s.transposed ? s.out : 1};
-    if (worth_packing(k, rows, w)) {
+    if (worth_packing(k.pack_above, rows, w)) {
       k.pack({reinterpret_cast<const std::byte*>(x.data()), DType::f32, rows, s.in, s.in, 1}, packed.data());
     }
     pool.parallel_for(s.out, 48, [&](std::int64_t begin, std::int64_t end, int thread) {
       auto* const scratch = reinterpret_cast<float*>(pool.scratch(thread));
       const MatrixView some = w.row_range(begin, end - begin);
-      if (worth_packing(k, rows, w)) {
+      if (worth_packing(k.pack_above, rows, w)) {
         k.matmul_packed(packed.data(), rows, some, y.data() + begin, s.out, false, scratch);
       } else {
         k.matmul(x.data(), s.in, rows, some, y.data() + begin, s.out, scratch);
@@ -154,7 +188,7 @@ double product_seconds(const Kernels& k, ThreadPool& pool, const std::vector<std
   });
 }
 
-void show_products(const Kernels& k, DType dtype, ThreadPool& pool, const std::vector<std::byte>& memory,
+void show_products(const Kernels& k, DType dtype, bool in_pairs, ThreadPool& pool, const std::vector<std::byte>& memory,
                    std::int64_t only_rows) {
   for (Shape s : kShapes) {
     if (s.transposed && is_blocks(dtype)) continue;
@@ -162,10 +196,12 @@ void show_products(const Kernels& k, DType dtype, ThreadPool& pool, const std::v
     for (const std::int64_t rows : kRows) {
       if (only_rows != 0 && rows != only_rows) continue;
       if (!s.transposed) s.out = std::min(out, pool.size() * std::max<std::int64_t>(96, kProducts / (s.in * rows)));
-      const double seconds = product_seconds(k, pool, memory, s, dtype, rows);
+      const double seconds =
+          in_pairs ? pairs_seconds(k, pool, memory, s, rows) : product_seconds(k, pool, memory, s, dtype, rows);
       const auto weights = static_cast<double>(s.out * s.in);
       fmt::print("{:7} {:5} {} threads  {:11} rows {:4}  {:7.1f} GFLOP/s  {:6.2f} GB/s\n", name_of(k.isa),
-                 name_of(dtype), pool.size(), s.name, rows, 2e-9 * weights * static_cast<double>(rows) / seconds,
+                 in_pairs ? "pairs" : name_of(dtype), pool.size(), s.name, rows,
+                 2e-9 * weights * static_cast<double>(rows) / seconds,
                  1e-9 * static_cast<double>(bytes_of(dtype, s.out * s.in)) / seconds);
       std::fflush(stdout);
     }
@@ -184,8 +220,9 @@ void run(std::string_view isa, std::string_view dtype, int only_threads, std::in
       for (std::size_t i = 0; i < kDTypes; ++i) {
         const auto type = static_cast<DType>(i);
         const std::string_view kind = type == DType::i8 ? "none" : is_blocks(type) ? "blocks" : "all";
-        if (dtype != kind && dtype != name_of(type)) continue;
-        show_products(kernels_for(each), type, pool, memory, only_rows);
+        const bool in_pairs = dtype == "pairs" && type == DType::bf16;
+        if (dtype != kind && dtype != name_of(type) && !in_pairs) continue;
+        show_products(kernels_for(each), type, in_pairs, pool, memory, only_rows);
       }
     }
   }

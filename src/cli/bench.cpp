@@ -40,7 +40,7 @@ struct TrainSpeed {
 
 struct Result {
   Ceilings ceilings;
-  bool int8 = false;                                         // quantized weights, multiplied as integers
+  std::string numbers;                                       // that products of prompts multiply: f32, bf16 or int8
   double prefill_tokens_per_s = 0, decode_tokens_per_s = 0;  // summed over all sequences
   double load_s = 0, first_token_s = 0;
   std::int64_t peak_rss = 0;                        // bytes
@@ -51,7 +51,10 @@ struct Result {
   double train_fraction() const { return train->tokens_per_s * train->operations / ceilings.f32_flops_per_s; }
   double decode_fraction() const { return decode_tokens_per_s * decode_bytes / ceilings.read_bytes_per_s; }
   /// The limit of the products of a prompt, operations per second.
-  double product_limit() const { return int8 ? ceilings.int8_operations_per_s : ceilings.f32_flops_per_s; }
+  double product_limit() const {
+    if (numbers == "int8") return ceilings.int8_operations_per_s;
+    return ceilings.bf16_flops_per_s > 0 ? ceilings.bf16_flops_per_s : ceilings.f32_flops_per_s;
+  }
   double prefill_fraction() const { return prefill_tokens_per_s * prefill_operations / product_limit(); }
 };
 
@@ -201,8 +204,8 @@ Result measure(const BenchOptions& o) {
   const Session session = open_model(o, o.model, false);
   const Model& model = *session.checkpoint.model;
   result.load_s = seconds_since(start);
-  result.int8 = o.compute != "f32" && has_blocks(model);
-  result.ceilings = measure_ceilings(*session.pool);
+  result.numbers = o.compute != "f32" && has_blocks(model) ? "int8" : o.compute == "bf16" ? "bf16" : "f32";
+  result.ceilings = measure_ceilings(*session.pool, result.numbers == "bf16");
   bar.update(1, kSteps);
   forget_peak_memory();
   count_work(o, model, result);
@@ -244,7 +247,8 @@ void run_bench(const BenchOptions& o) {
          {"read_gb_per_s", r.ceilings.read_bytes_per_s / giga},
          {"gemm_gflops",
           {{"f32", if_measured(r.ceilings.f32_flops_per_s / giga)},
-           {"int8", if_measured(r.ceilings.int8_operations_per_s / giga)}}},
+           {"int8", if_measured(r.ceilings.int8_operations_per_s / giga)},
+           {"bf16", r.ceilings.bf16_flops_per_s > 0 ? Json(r.ceilings.bf16_flops_per_s / giga) : Json()}}},
          {"decode_fraction_of_bandwidth", r.decode_fraction()},
          {"prefill_fraction_of_peak", if_measured(r.prefill_fraction())},
          {"train_fraction_of_peak", r.train ? if_measured(r.train_fraction()) : Json()},
@@ -254,14 +258,14 @@ void run_bench(const BenchOptions& o) {
          {"first_token_s", r.first_token_s},
          {"peak_rss_bytes", r.peak_rss},
          {"threads", threads},
-         {"compute", r.int8 ? "int8" : "f32"},
+         {"compute", r.numbers},
          {"isa", isa}});
   }
   constexpr auto kRight = Table::Align::right;
   Table table({{""}, {"tokens/s", kRight}, {"of the limit", kRight}, {"the limit"}});
   table.add({fmt::format("prefill {}", o.prompt), fmt::format("{:.1f}", r.prefill_tokens_per_s),
              percent_if_measured(r.prefill_fraction()),
-             limit_text(r.product_limit(), r.prefill_operations, r.int8 ? "GOP" : "GFLOP")});
+             limit_text(r.product_limit(), r.prefill_operations, r.numbers == "int8" ? "GOP" : "GFLOP")});
   table.add(
       {fmt::format("decode {}", o.generate), fmt::format("{:.2f}", r.decode_tokens_per_s),
        fmt::format("{:.0f} %", 100 * r.decode_fraction()),
@@ -282,8 +286,7 @@ void run_bench(const BenchOptions& o) {
   print(table.text());
   print(fmt::format(
       "{} sequences, {} threads, {}, {}; loaded in {:.2f} s, first token after {:.2f} s, peak memory {:.0f} MB\n",
-      o.batch, threads, isa, r.int8 ? "int8" : "f32", r.load_s, r.first_token_s,
-      static_cast<double>(r.peak_rss) / 1e6));
+      o.batch, threads, isa, r.numbers, r.load_s, r.first_token_s, static_cast<double>(r.peak_rss) / 1e6));
 }
 
 }  // namespace

@@ -87,8 +87,11 @@ void keep_standard_files() {
 }
 
 std::string version() {
+  const Kernels& kernels = default_kernels();
+  const bool differs = kernels.isa == Isa::avx512bf16 && !kernels.pairs(false).by_instruction;
   return std::string("vitrine ") + VITRINE_VERSION + " (" + VITRINE_BUILD_TYPE + ", " +
-         std::string(name_of(default_kernels().isa)) + ")";
+         std::string(name_of(kernels.isa)) +
+         (differs ? "; VDPBF16PS differs from its definition, so bf16 is multiplied as float32)" : ")");
 }
 
 /// Rejects ++, which CLI11 takes as the end of a command wherever it appears.

@@ -62,15 +62,15 @@ class Pages {
 using dnnl::memory;
 using Type = memory::data_type;
 
-/// Operations per second of a oneDNN product.
+/// Operations per second of a oneDNN product; 0 if oneDNN has none for these types and this processor.
 double product(Type x_type, Type w_type, Type y_type) {
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   dnnl::stream stream(engine);
   const memory::desc x_rows({kM, kK}, x_type, memory::format_tag::ab);
   const memory::desc w_any({kK, kN}, w_type, memory::format_tag::any);
   const memory::desc y_rows({kM, kN}, y_type, memory::format_tag::ab);
-  const dnnl::matmul::desc desc(x_rows, w_any, y_rows);
-  const dnnl::matmul::primitive_desc chosen(desc, engine);
+  const dnnl::matmul::primitive_desc chosen({x_rows, w_any, y_rows}, dnnl::primitive_attr(), engine, true);
+  if (chosen.get(true) == nullptr) return 0;
   memory x(x_rows, engine), w(chosen.weights_desc(), engine), y(y_rows, engine);
   const auto fill = [](memory& m) {
     auto* const bytes = static_cast<std::uint8_t*>(m.get_data_handle());
@@ -91,7 +91,7 @@ void use_threads(int count) {
   if (void* const found = ::dlsym(RTLD_DEFAULT, "omp_set_num_threads")) reinterpret_cast<void (*)(int)>(found)(count);
 }
 #else
-enum class Type { f32, u8, s8, s32 };
+enum class Type { f32, bf16, u8, s8, s32 };
 double product(Type, Type, Type) { return 0; }
 void use_threads(int) {}
 #endif
@@ -135,9 +135,10 @@ double measure_reading(ThreadPool& pool) {
   return std::max({measure_streams<1>(pool, pages), measure_streams<4>(pool, pages), measure_streams<8>(pool, pages)});
 }
 
-Ceilings measure_ceilings(ThreadPool& pool) {
+Ceilings measure_ceilings(ThreadPool& pool, bool with_bf16) {
   use_threads(pool.size());
-  return {measure_reading(pool), product(Type::f32, Type::f32, Type::f32), product(Type::u8, Type::s8, Type::s32)};
+  return {measure_reading(pool), product(Type::f32, Type::f32, Type::f32), product(Type::u8, Type::s8, Type::s32),
+          with_bf16 ? product(Type::bf16, Type::bf16, Type::f32) : 0};
 }
 
 void forget_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }

@@ -12,12 +12,13 @@ struct Ceilings {
   double read_bytes_per_s = 0;       ///< 1 GiB read by all threads, in the fastest of 1, 4 and 8 streams per thread.
   double f32_flops_per_s = 0;        ///< 512 × 2304 by 2304 × 9216, weights packed beforehand, best of 9.
   double int8_operations_per_s = 0;  ///< The same, u8 × s8 → s32.
+  double bf16_flops_per_s = 0;       ///< The same, bf16 × bf16 → f32; 0 if not measured, or if oneDNN has none.
 };
 
 /// Whether vitrine was built with oneDNN. Without it, the limits of products are 0.
 bool has_onednn();
 /// Takes a few seconds. Throws OutOfCapacity if 1 GiB cannot be allocated.
-Ceilings measure_ceilings(ThreadPool& pool);
+Ceilings measure_ceilings(ThreadPool& pool, bool with_bf16);
 /// The memory bandwidth alone, in bytes per second. Throws OutOfCapacity if 1 GiB cannot be allocated.
 double measure_reading(ThreadPool& pool);
 

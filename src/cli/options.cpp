@@ -10,6 +10,7 @@
 #include "checkpoint/adapter.h"
 #include "cli/lines.h"
 #include "cli/table.h"
+#include "model/check_compute.h"
 #include "tokenizer/utf8.h"
 
 namespace vitrine::cli {
@@ -53,9 +54,9 @@ void add_common(CLI::App& command, Options& o) {
   command
       .add_option(
           "--compute", o.compute,
-          "How quantized weights are multiplied: int8 rounds the activations to 8 bits, f32 does not; auto: int8 if "
-          "there are any")
-      ->check(CLI::IsMember({"auto", "f32", "int8"}));
+          "How weights are multiplied: int8 rounds the activations to 8 bits for quantized weights, bf16 does the same "
+          "and rounds them to bfloat16 for bf16 weights, f32 rounds nothing; auto: int8 if any weight is quantized")
+      ->check(CLI::IsMember({"auto", "f32", "int8", "bf16"}));
   command.add_option("--kv", o.kv, "Type of the KV cache: f32, bf16, f16 or int8")
       ->check(CLI::IsMember({"f32", "bf16", "f16", "int8"}));
   add_list(command, "--allow-config-key", o.allowed_config_keys,
@@ -139,6 +140,10 @@ std::string read_text(const std::string& text) {
   return all;
 }
 
+Compute compute_of(const Options& o) {
+  return o.compute == "f32" ? Compute::f32 : o.compute == "bf16" ? Compute::bf16 : Compute::automatic;
+}
+
 bool has_blocks(const Model& model) {
   bool found = false;
   for_each_param(model.config(), model.params(), [&](const Param& param, const std::string&, const Shape&) {
@@ -176,6 +181,7 @@ Session open_model(const Options& o, const std::string& given, bool needs_tokeni
   if (o.compute == "int8" && !has_blocks(*session.checkpoint.model)) {
     throw Unsupported("--compute", "int8 multiplies quantized weights, but {} has none", path);
   }
+  check_compute(*session.checkpoint.model, compute_of(o));
   session.pool = std::make_unique<ThreadPool>(o.thread_count());
   for (const std::string& text : o.adapters) use_adapter(session, text);
   if (!o.tokenizer.empty()) {
@@ -287,7 +293,9 @@ std::int64_t stored_bytes(const Model& model) {
 }
 
 Session open_learning_session(const Options& o, const char* where) {
-  if (o.compute == "int8") throw Unsupported("--compute", "gradients are computed in f32, got int8");
+  if (o.compute == "int8" || o.compute == "bf16") {
+    throw Unsupported("--compute", "gradients are computed in f32, got {}", o.compute);
+  }
   if (o.kv != "f32") throw Unsupported("--kv", "gradients need f32 keys and values, got {}", o.kv);
   Session session = open_full_session(o);
   const ModelConfig& config = session.checkpoint.model->config();
@@ -342,7 +350,7 @@ std::optional<std::int32_t> Session::bos() const {
 GenerateContext Session::context(const Options& o) const {
   GenerateContext context{checkpoint.model.get(), pool.get(),     &default_kernels(),
                           tokenizer.get(),        kv_dtype(o.kv), &interrupted()};
-  if (o.compute == "f32") context.compute = Compute::f32;
+  context.compute = compute_of(o);
   context.adapters = applied;
   return context;
 }

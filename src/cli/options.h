@@ -154,6 +154,8 @@ Session open_model(const Options& options, const std::string& path, bool needs_t
 /// The same, with the model's tokenizer if it has one, which must be the case if `needs_tokenizer`.
 Session open_for_texts(const Options& options, const std::string& path, bool needs_tokenizer);
 
+/// What --compute names; int8 is automatic, and so is auto.
+Compute compute_of(const Options& options);
 /// Whether a weight has a block format.
 bool has_blocks(const Model& model);
 /// The size of a model's parameters as they are stored, in bytes.

@@ -30,7 +30,9 @@ void run_train(const TrainCommand& o) {
   TrainConfig config = read_train_config(o.config);
   if (o.seed) config.train.seed = *o.seed;
   if (!o.tokenizer.empty()) config.data.tokenizer = o.tokenizer;
-  if (o.compute == "int8") throw Unsupported("--compute", "training computes in f32, got int8");
+  if (o.compute == "int8" || o.compute == "bf16") {
+    throw Unsupported("--compute", "training computes in f32, got {}", o.compute);
+  }
   if (o.kv != "f32") throw Unsupported("--kv", "training needs f32 keys and values, got {}", o.kv);
   TrainRun run;
   run.threads = o.thread_count();

@@ -4,6 +4,12 @@
 //   16-lane order   element i belongs to lane i mod 16; each lane adds its elements in ascending order, starting from
 //                   +0, with one fused multiply-add per product; a tail is padded with zeros; at the end lanes are
 //                   added as (l, l+8), then (l, l+4), (l, l+2), (l, l+1).
+//   pair order      of bfloat16 numbers: lane l of 16 adds the products of elements 32 j + 2 l + 1, then 32 j + 2 l, of
+//                   each group j of 32, in ascending order of j, starting from +0, with one fused multiply-add per
+//                   product, rounded to nearest even; a tail is padded with zeros; at the end lanes are added as above.
+//                   Operands and results below 2^-126 become zeros of their sign, also those of the tree; a result is
+//                   compared with 2^-126 after it is rounded with an unbounded exponent. The modes of the processor
+//                   change nothing.
 // The value of an element depends on nothing else, such as the number of rows, the thread or the tile.
 #pragma once
 
@@ -17,7 +23,7 @@
 
 namespace vitrine {
 
-enum class Isa : std::uint8_t { scalar, avx2, avxvnni, avx512, avx512vnni };
+enum class Isa : std::uint8_t { scalar, avx2, avxvnni, avx512, avx512vnni, avx512bf16 };
 enum class Activation : std::uint8_t { relu, silu, gelu_tanh, gelu_erf, tanh };
 
 /// The parameters of one step of AdamW, the same for all elements.
@@ -88,6 +94,24 @@ struct BlockKernels {
 /// minimized.
 using QuantizeKernel = bool (*)(DType dtype, const float* x, std::int64_t rows, std::int64_t cols,
                                 const float* importance, std::byte* y);
+
+/// The kernels for products of bfloat16 numbers.
+struct PairKernels {
+  bool by_instruction;        ///< Computed by VDPBF16PS, else by multiply-adds of floats.
+  std::int64_t group_floats;  ///< The memory of 32 rounded elements, in floats.
+  /// Rounds a row of n elements to bfloat16, to nearest, ties to even, in the order in which the products read it,
+  /// padded with zeros to a multiple of 32. y: rounded_size() floats.
+  void (*round)(const float* x, std::int64_t n, float* y);
+  /// y[t, r] = Σ_k x[t, k] · w[r, k], pair order over k. x: rounded rows, ldx floats apart; w: bf16. Otherwise as
+  /// Kernels::matmul.
+  void (*matmul)(const float* x, std::int64_t ldx, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy,
+                 float* scratch);
+  /// The same product for many rows, from rounded rows that Kernels::pack has laid out. Null if `pack_above` never
+  /// packs.
+  void (*matmul_packed)(const float* packed, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy,
+                        float* scratch);
+  PackAbove pack_above;
+};
 
 /// The kernels of one instruction set. If input and output are float arrays of the same length, the output may be the
 /// same array as an input; no other overlap is allowed. n may be 0, and no alignment is required. The payload of a NaN
@@ -174,6 +198,9 @@ struct Kernels {
 
   BlockKernels blocks;
   QuantizeKernel quantize;
+  /// The kernels for products with a row-major or a transposed matrix. The first call for avx512bf16 compares the
+  /// instruction with the pair order; if they differ, the kernels are those of avx512.
+  const PairKernels& (*pairs)(bool transposed);
 
   /// to[i] = 0 or mask.kept for elements first + i: element e has word e mod 4 of block e / 4 (mod 2^32).
   void (*dropout_factors)(const DropoutMask& mask, std::int64_t first, std::int64_t n, float* to);
@@ -183,17 +210,20 @@ struct Kernels {
 constexpr std::int64_t packed_size(const Kernels& k, std::int64_t rows, std::int64_t cols) {
   return (rows + k.packed_rows - 1) / k.packed_rows * k.packed_rows * ((cols + 15) / 16 * 16);
 }
+/// The number of floats of a row of `n` elements that PairKernels::round has rounded.
+constexpr std::int64_t rounded_size(const PairKernels& k, std::int64_t n) { return (n + 31) / 32 * k.group_floats; }
 /// Whether packing is faster for this number of rows of x.
-constexpr bool worth_packing(const Kernels& k, std::int64_t rows, const MatrixView& w) {
+constexpr bool worth_packing(const PackAbove& above, std::int64_t rows, const MatrixView& w) {
   const bool half = w.dtype == DType::bf16 || w.dtype == DType::f16;
-  return rows > (w.col_stride != 1 ? k.pack_above.transposed : half ? k.pack_above.half : k.pack_above.f32);
+  return rows > (w.col_stride != 1 ? above.transposed : half ? above.half : above.f32);
 }
 
 /// The tables that this machine can run, from the smallest instruction set to the largest, beginning with scalar.
 std::vector<Isa> available_isas();
 /// Throws Unsupported if this machine lacks the instructions.
 const Kernels& kernels_for(Isa isa);
-/// The best table for this machine, or the table that VITRINE_ISA=scalar|avx2|avxvnni|avx512|avx512vnni names.
+/// The best table for this machine, or the table that VITRINE_ISA=scalar|avx2|avxvnni|avx512|avx512vnni|avx512bf16
+/// names. avx512bf16 is the best only where VDPBF16PS is faster than multiply-adds of floats, which is measured.
 /// Throws BadInput for any other name, Unsupported if the machine lacks the instructions.
 const Kernels& default_kernels();
 std::string_view name_of(Isa isa);

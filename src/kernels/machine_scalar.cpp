@@ -1,4 +1,5 @@
 // Architectures without vector kernels.
+#include "kernels/pairs.h"
 #include "kernels/tables.h"
 
 namespace vitrine {
@@ -7,5 +8,8 @@ const std::vector<Kernels>& vector_kernels() {
   static const std::vector<Kernels> none;
   return none;
 }
+
+bool pairs_are_faster() { return false; }
+bool pairs_are_proved() { return false; }
 
 }  // namespace vitrine

@@ -9,6 +9,7 @@
 #include "kernels/matmul_few-inl.h"
 #include "kernels/matmul_few_transposed-inl.h"
 #include "kernels/matmul_packed-inl.h"
+#include "kernels/matmul_short-inl.h"
 #include "kernels/product-inl.h"
 #include "kernels/stored-inl.h"
 
@@ -27,6 +28,22 @@ void matmul(const float* x, std::int64_t ldx, std::int64_t tokens, const MatrixV
     } else {
       matmul_few<kType>(p, tokens, w.rows);
     }
+  });
+}
+
+/// Rows of f32 in tiles of kPackedTokens.
+void pack(const MatrixView& x, float* packed) {
+  const std::int64_t stride = (x.col_stride == 1 ? x.row_stride : x.col_stride) * kSize<DType::f32>;
+  const auto lay_out = x.col_stride == 1 ? pack_row_major<DType::f32> : pack_transposed<DType::f32>;
+  lay_out(x.data, stride, x.rows, x.cols, kPackedTokens, packed);
+}
+
+void matmul_packed(const float* x, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy, bool adds,
+                   float* scratch) {
+  with_type(w.dtype, [&](auto stored) {
+    constexpr DType kType = decltype(stored)::kDType;
+    if (0 < w.cols && w.cols <= kLanes) return matmul_short<kType>(x, tokens, w, y, ldy, adds, scratch);
+    multiply_packed<kType>(x, tokens, w, y, ldy, adds, scratch);
   });
 }
 

@@ -17,26 +17,39 @@ constexpr std::int64_t kPrefetchOneRow = 8192;  // bytes
 constexpr std::int64_t kPrefetchTile = 8192;
 constexpr std::int64_t kPrefetchPieces = 4;  // rows ahead, if a chunk of k is read from each row
 constexpr std::int64_t kNear = 1 << 17;      // maximum bytes of a matrix that is assumed to be in the L2 cache
-constexpr std::int64_t kFewFloats = 6144;    // floats of x in a chunk of k, all tokens of a group: 24 KiB of L1
-constexpr int kFewGroup = 12;                // tokens
 constexpr int kFewBlockRows = 96;            // rows of w that stay in the L2 cache for all groups; whole tiles
 
-/// acc[t][r] += x[t, k] · w[r, k] for sixteen k, or for the `rest` that remain, lane by lane. `x` and `w` are the rows.
-template <DType kType, int kTokens, int kRows>
-[[gnu::always_inline]] inline void step(const float* const (&x)[kTokens], const std::byte* const (&w)[kRows],
-                                        std::int64_t k, int rest, Vec (&acc)[kTokens][kRows]) {
-  Vec w_k[kRows];
+/// A group of columns in a register tile.
+template <DType kType>
+struct Step {
+  static constexpr int kXFloats = kLanes;             // of a group of x
+  static constexpr std::int64_t kChunkFloats = 6144;  // of x in a chunk of k, all tokens of a group: 24 KiB of L1
+  static constexpr int kTokenGroup = 12;
+
+  /// acc[t][r] += x[t, k] · w[r, k] for sixteen k, or for the `rest` that remain, lane by lane. `x` and `w` are the
+  /// rows.
+  template <int kTokens, int kRows>
+  [[gnu::always_inline]] static void add(const float* const (&x)[kTokens], const std::byte* const (&w)[kRows],
+                                         std::int64_t k, int rest, Vec (&acc)[kTokens][kRows]) {
+    Vec w_k[kRows];
 #pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) {
-    const std::byte* const from = w[r] + k * kSize<kType>;
-    w_k[r] = rest == kLanes ? load<kType>(from) : load_first<kType>(from, rest);
+    for (int r = 0; r < kRows; ++r) {
+      const std::byte* const from = w[r] + k * kSize<kType>;
+      w_k[r] = rest == kLanes ? load<kType>(from) : load_first<kType>(from, rest);
+    }
+#pragma GCC unroll 8
+    for (int t = 0; t < kTokens; ++t) {
+      const Vec x_k = rest == kLanes ? load_f32(x[t] + k) : load_f32_first(x[t] + k, rest);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) acc[t][r] = fma(x_k, w_k[r], acc[t][r]);
+    }
   }
-#pragma GCC unroll 8
-  for (int t = 0; t < kTokens; ++t) {
-    const Vec x_k = rest == kLanes ? load_f32(x[t] + k) : load_f32_first(x[t] + k, rest);
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) acc[t][r] = fma(x_k, w_k[r], acc[t][r]);
-  }
+};
+
+/// Where column k, which begins a group, is in a row of x.
+template <DType kType>
+constexpr std::int64_t x_offset(std::int64_t k) {
+  return k / kGroup<kType> * Step<kType>::kXFloats;
 }
 
 /// The same over `cols` k, prefetching w `ahead` bytes in advance.
@@ -44,6 +57,7 @@ template <DType kType, int kCache, int kTokens, int kRows>
 [[gnu::always_inline]] inline void accumulate(const Product& p, const float* x, const std::byte* w, std::int64_t cols,
                                               std::int64_t ahead, Vec (&acc)[kTokens][kRows]) {
   constexpr int kLine = kSize<kType> == 4 ? kLanes : 2 * kLanes;  // elements per prefetch
+  constexpr int kStep = kGroup<kType>;
   const float* x_rows[kTokens];
   const std::byte* w_rows[kRows];
   unrolled<kTokens>([&](auto t) { x_rows[t] = x + t * p.ldx; });
@@ -56,10 +70,10 @@ template <DType kType, int kCache, int kTokens, int kRows>
       for (int r = 0; r < kRows; ++r) __builtin_prefetch(w_rows[r] + (k * kSize<kType> + ahead), 0, kCache);
     }
 #pragma GCC unroll 2
-    for (int i = 0; i < kLine; i += kLanes) step<kType>(x_rows, w_rows, k + i, kLanes, acc);
+    for (int i = 0; i < kLine; i += kStep) Step<kType>::add(x_rows, w_rows, k + i, kStep, acc);
   }
-  for (; kLine > kLanes && k + kLanes <= cols; k += kLanes) step<kType>(x_rows, w_rows, k, kLanes, acc);
-  if (k < cols) step<kType>(x_rows, w_rows, k, static_cast<int>(cols - k), acc);
+  for (; kLine > kStep && k + kStep <= cols; k += kStep) Step<kType>::add(x_rows, w_rows, k, kStep, acc);
+  if (k < cols) Step<kType>::add(x_rows, w_rows, k, static_cast<int>(cols - k), acc);
 }
 
 /// y[t, r] = the sum of the lanes of acc[t][r].
@@ -110,7 +124,7 @@ void few_tile(const Product& p, std::int64_t token, std::int64_t row, Range k, f
   const bool whole = k.end - k.begin == p.cols;
   const std::int64_t next_tile =
       whole ? larger(kPrefetchTile, kRows * p.w_stride) : larger(kRows, kPrefetchPieces) * p.w_stride;
-  accumulate<kType, kFirstCache>(p, p.x + token * p.ldx + k.begin, w, k.end - k.begin, next_tile, acc);
+  accumulate<kType, kFirstCache>(p, p.x + token * p.ldx + x_offset<kType>(k.begin), w, k.end - k.begin, next_tile, acc);
   if (k.end == p.cols) return finish(acc, p.y + token * p.ldy + row, p.ldy);
   unrolled<kTokens>(
       [&](auto t) { unrolled<kRows>([&](auto r) { store_f32(acc[t][r], spill + (t * kRows + r) * kLanes); }); });
@@ -131,8 +145,10 @@ void few_tiles(const Product& p, Range tokens, std::int64_t row, Range k, float*
 /// A group of tokens and at most kFewBlockRows rows, in tiles of kTokens by kRows.
 template <DType kType, int kTokens, int kRows>
 void few_block(const Product& p, std::int64_t tokens, std::int64_t rows) {
-  static_assert(kFewBlockRows * kFewGroup * kLanes <= kScratchFloats);
-  const std::int64_t chunk = even_part(p.cols, kFewFloats / tokens / kLanes * kLanes, kLanes);
+  using S = Step<kType>;
+  static_assert(kFewBlockRows * S::kTokenGroup * kLanes <= kScratchFloats);
+  const std::int64_t most = S::kChunkFloats / tokens / S::kXFloats * kGroup<kType>;
+  const std::int64_t chunk = even_part(p.cols, most, kGroup<kType>);
   if (tokens == kTokens && chunk >= p.cols) {
     return whole_tiles<kType, kTokens, kRows>(p, rows, larger(kPrefetchTile, kRows * p.w_stride));
   }
@@ -214,7 +230,7 @@ void matmul_few(const Product& p, std::int64_t tokens, std::int64_t rows) {
   const bool near = rows * p.w_stride <= kNear;
   if (tokens == 1 && !near) return matmul_one_token<kType>(p, rows);
   if (tokens == 1) return whole_tiles<kType, 1, kOneTokenRows>(p, rows, kOneTokenRows * p.w_stride);
-  const std::int64_t group = even_part(tokens, kFewGroup, 1);
+  const std::int64_t group = even_part(tokens, Step<kType>::kTokenGroup, 1);
   for (std::int64_t row = 0; row < rows; row += kFewBlockRows) {
     for (std::int64_t t = 0; t < tokens; t += group) {
       Product part = p;

@@ -9,7 +9,6 @@
 
 #include "base/unrolled.h"
 #include "kernels/matmul_pack-inl.h"
-#include "kernels/matmul_short-inl.h"
 #include "kernels/product-inl.h"
 #include "kernels/stored-inl.h"
 
@@ -31,13 +30,6 @@ constexpr std::int64_t whole_rows(std::int64_t cols) {
 static_assert(whole_rows(kWhole) >= kLanes && kBlockRows * kChunk <= kPanelFloats);
 
 static_assert(kPanelFloats + kBlockTokens * kBlockRows * kLanes <= kScratchFloats);
-
-/// Rows of f32 in tiles of kPackedTokens.
-void pack(const MatrixView& x, float* packed) {
-  const std::int64_t stride = (x.col_stride == 1 ? x.row_stride : x.col_stride) * kSize<DType::f32>;
-  const auto lay_out = x.col_stride == 1 ? pack_row_major<DType::f32> : pack_transposed<DType::f32>;
-  lay_out(x.data, stride, x.rows, x.cols, kPackedTokens, packed);
-}
 
 /// acc[t][r] += x · w over `steps` groups of 16 k, some of the lanes.
 template <int kTokens>
@@ -107,15 +99,15 @@ inline void finish_tile(const float* sums, int tokens, int rows, float* y, std::
 }
 
 /// y `[tokens, rows]` from tiles of x. pack_w(range of k, panel) lays out the rows of w for a chunk of k.
-template <class PackW>
+template <DType kType, class PackW>
 void packed_block(const float* x, std::int64_t tokens, std::int64_t rows, std::int64_t cols, std::int64_t chunk,
                   float* y, std::int64_t ldy, bool adds, float* scratch, PackW pack_w) {
   float *const panel = scratch, *const all_sums = panel + kPanelFloats;
-  const std::int64_t all_steps = (cols + kLanes - 1) / kLanes;
+  const std::int64_t all_steps = steps_of<kType>(cols);
   Range k = {0, 0};
   do {  // once even without columns, for sums of zero
     k = {k.end, smaller(k.end + chunk, cols)};
-    const std::int64_t steps = (k.end - k.begin + kLanes - 1) / kLanes;
+    const std::int64_t steps = steps_of<kType>(k.end - k.begin);
     pack_w(k, panel);
     float* sums = all_sums;
     for (std::int64_t t = 0; t < tokens; t += kPackedTokens) {
@@ -137,39 +129,37 @@ void packed_block(const float* x, std::int64_t tokens, std::int64_t rows, std::i
   } while (k.end < cols);
 }
 
-void matmul_packed(const float* x, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy, bool adds,
-                   float* scratch) {
-  const std::int64_t x_row = (w.cols + kLanes - 1) / kLanes * kLanes;
+/// matmul_packed for a matrix whose rows have more than one vector of columns, or none.
+template <DType kType>
+void multiply_packed(const float* x, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy, bool adds,
+                     float* scratch) {
+  const std::int64_t x_row = steps_of<kType>(w.cols) * kLanes;
   const std::int64_t part = even_part(tokens, kBlockTokens, kPackedTokens);
-  with_type(w.dtype, [&](auto stored) {
-    constexpr DType kType = decltype(stored)::kDType;
-    if (0 < w.cols && w.cols <= kLanes) return matmul_short<kType>(x, tokens, w, y, ldy, adds, scratch);
-    const bool transposed = w.col_stride != 1;
-    const std::int64_t stride = (transposed ? w.col_stride : w.row_stride) * kSize<kType>;
-    const auto lay_out = transposed ? pack_transposed<kType> : pack_row_major<kType>;
-    const bool whole = w.cols <= kWhole;
-    const std::int64_t chunk = whole ? kWhole : even_part(w.cols, kChunk, kLanes);
-    const std::int64_t block_rows = whole ? whole_rows(w.cols) : kBlockRows;
-    const auto run = [&](std::int64_t t, std::int64_t r) {
-      const std::int64_t rows = smaller(w.rows - r, block_rows);
-      packed_block(x + t * x_row, smaller(tokens - t, part), rows, w.cols, chunk, y + t * ldy + r, ldy, adds, scratch,
-                   [&](Range k, float* panel) {
-                     if (whole && t > 0) return;  // the panel is still in scratch
-                     const std::byte* from = w.data + (transposed ? k.begin * stride + r * kSize<kType>
-                                                                  : r * stride + k.begin * kSize<kType>);
-                     lay_out(from, stride, rows, k.end - k.begin, kPackedRows, panel);
-                   });
-    };
-    if (whole) {
-      for (std::int64_t r = 0; r < w.rows; r += block_rows) {
-        for (std::int64_t t = 0; t < tokens; t += part) run(t, r);
-      }
-    } else {
-      for (std::int64_t t = 0; t < tokens; t += part) {
-        for (std::int64_t r = 0; r < w.rows; r += block_rows) run(t, r);
-      }
+  const bool transposed = w.col_stride != 1;
+  const std::int64_t stride = (transposed ? w.col_stride : w.row_stride) * kSize<kType>;
+  const auto lay_out = transposed ? pack_transposed<kType> : pack_row_major<kType>;
+  const bool whole = w.cols <= kWhole;
+  const std::int64_t chunk = whole ? kWhole : even_part(w.cols, kChunk, kGroup<kType>);
+  const std::int64_t block_rows = whole ? whole_rows(x_row) : kBlockRows;
+  const auto run = [&](std::int64_t t, std::int64_t r) {
+    const std::int64_t rows = smaller(w.rows - r, block_rows);
+    packed_block<kType>(x + t * x_row, smaller(tokens - t, part), rows, w.cols, chunk, y + t * ldy + r, ldy, adds,
+                        scratch, [&](Range k, float* panel) {
+                          if (whole && t > 0) return;  // the panel is still in scratch
+                          const std::byte* from = w.data + (transposed ? k.begin * stride + r * kSize<kType>
+                                                                       : r * stride + k.begin * kSize<kType>);
+                          lay_out(from, stride, rows, k.end - k.begin, kPackedRows, panel);
+                        });
+  };
+  if (whole) {
+    for (std::int64_t r = 0; r < w.rows; r += block_rows) {
+      for (std::int64_t t = 0; t < tokens; t += part) run(t, r);
     }
-  });
+  } else {
+    for (std::int64_t t = 0; t < tokens; t += part) {
+      for (std::int64_t r = 0; r < w.rows; r += block_rows) run(t, r);
+    }
+  }
 }
 
 }  // namespace

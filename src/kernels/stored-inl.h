@@ -1,4 +1,4 @@
-// Vectors of stored elements: a load for each element type, for the products, and conversions of whole rows.
+// Vectors of stored elements: a load for each element type.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,15 @@ template <DType kType>
 constexpr std::int64_t kSize = kType == DType::f32  ? 4
                                : kType == DType::i8 ? 1
                                                     : 2;
+
+/// The type, to templates, of bf16 elements whose products are added in the pair order. That order is the 16-lane order
+/// of permuted columns: the odd columns of a group of 32, then its even ones.
+constexpr DType kPairs = static_cast<DType>(0xFF);
+template <DType kType>
+constexpr DType kStored = kType == kPairs ? DType::bf16 : kType;
+/// The number of columns that are permuted together, or of those that the lanes have at once.
+template <DType kType>
+constexpr int kGroup = kType == kPairs ? 2 * kLanes : kLanes;
 
 template <DType kType>
 Vec load(const std::byte* p) {
@@ -68,26 +77,6 @@ void with_type(DType dtype, Function function) {
     default:
       return;  // blocks have been dequantized before
   }
-}
-
-void widen(const std::byte* x, DType dtype, std::int64_t n, float* y) {
-  with_type(dtype, [&](auto stored) {
-    constexpr DType kType = decltype(stored)::kDType;
-    std::int64_t i = 0;
-    for (; i + kLanes <= n; i += kLanes) store_f32(load<kType>(x + i * kSize<kType>), y + i);
-    const int rest = static_cast<int>(n - i);
-    if (rest > 0) store_f32_first(load_first<kType>(x + i * kSize<kType>, rest), y + i, rest);
-  });
-}
-
-void narrow(const float* x, std::int64_t n, DType dtype, std::byte* y) {
-  with_type(dtype, [&](auto stored) {
-    constexpr DType kType = decltype(stored)::kDType;
-    std::int64_t i = 0;
-    for (; i + kLanes <= n; i += kLanes) store<kType>(load_f32(x + i), y + i * kSize<kType>);
-    const int rest = static_cast<int>(n - i);
-    if (rest > 0) store_first<kType>(load_f32_first(x + i, rest), y + i * kSize<kType>, rest);
-  });
 }
 
 }  // namespace

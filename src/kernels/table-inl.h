@@ -2,15 +2,14 @@
 // All names have internal linkage: the linker must never pick code for a newer CPU to run on an older one.
 #pragma once
 
+#include "kernels/conversions-inl.h"
 #include "kernels/dropout-inl.h"
 #include "kernels/kernels.h"
 #include "kernels/math-inl.h"
 #include "kernels/matmul-inl.h"
-#include "kernels/matmul_packed-inl.h"
 #include "kernels/optimizer-inl.h"
 #include "kernels/rows-inl.h"
 #include "kernels/slopes-inl.h"
-#include "kernels/stored-inl.h"
 
 namespace vitrine {
 namespace {
@@ -50,6 +49,7 @@ constexpr Kernels table_of(Isa isa) {
       .sgd = sgd,
       .blocks = {},         // blocks-inl.h
       .quantize = nullptr,  // quantize_rows-inl.h
+      .pairs = nullptr,     // machine_*.cpp
       .dropout_factors = dropout_factors,
   };
 }

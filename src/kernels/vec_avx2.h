@@ -184,6 +184,24 @@ inline Words load_words(const std::uint32_t* p) {
   const auto* x = reinterpret_cast<const __m256i*>(p);
   return {_mm256_loadu_si256(x), _mm256_loadu_si256(x + 1)};
 }
+/// 32 bfloat16 numbers as sixteen pairs, the number with the lower index in the lower half.
+inline Words load_pairs(const void* p) {
+  const auto* x = static_cast<const __m256i*>(p);
+  return {_mm256_loadu_si256(x), _mm256_loadu_si256(x + 1)};
+}
+inline Words load_pairs_first(const void* p, int count) {
+  std::uint16_t element[2 * kLanes] = {};
+  __builtin_memcpy(element, p, static_cast<std::size_t>(count) * 2);
+  return load_pairs(element);
+}
+inline Vec even_of(Words pairs) {
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(pairs.lo, 16)), _mm256_castsi256_ps(_mm256_slli_epi32(pairs.hi, 16))};
+}
+inline Vec odd_of(Words pairs) {
+  const __m256i upper = _mm256_set1_epi32(static_cast<int>(0xFFFF0000u));
+  return {_mm256_castsi256_ps(_mm256_and_si256(pairs.lo, upper)),
+          _mm256_castsi256_ps(_mm256_and_si256(pairs.hi, upper))};
+}
 inline Words broadcast_word(std::uint32_t value) {
   const __m256i v = _mm256_set1_epi32(static_cast<int>(value));
   return {v, v};

@@ -117,6 +117,15 @@ struct Words {
   __m512i v;
 };
 inline Words load_words(const std::uint32_t* p) { return {_mm512_loadu_si512(p)}; }
+/// 32 bfloat16 numbers as sixteen pairs, the number with the lower index in the lower half.
+inline Words load_pairs(const void* p) { return {_mm512_loadu_si512(p)}; }
+inline Words load_pairs_first(const void* p, int count) {
+  return {_mm512_maskz_loadu_epi16(static_cast<__mmask32>((std::uint32_t{1} << count) - 1), p)};
+}
+inline Vec even_of(Words pairs) { return {_mm512_castsi512_ps(_mm512_slli_epi32(pairs.v, 16))}; }
+inline Vec odd_of(Words pairs) {
+  return {_mm512_castsi512_ps(_mm512_and_si512(pairs.v, _mm512_set1_epi32(static_cast<int>(0xFFFF0000u))))};
+}
 inline Words broadcast_word(std::uint32_t value) { return {_mm512_set1_epi32(static_cast<int>(value))}; }
 inline Words operator^(Words a, Words b) { return {_mm512_xor_si512(a.v, b.v)}; }
 inline void multiply_words(Words a, std::uint32_t factor, Words& upper, Words& lower) {

@@ -181,6 +181,23 @@ inline Words load_words(const std::uint32_t* p) {
   for (int l = 0; l < kLanes; ++l) out.lane[l] = p[l];
   return out;
 }
+/// 32 bfloat16 numbers as sixteen pairs, the number with the lower index in the lower half.
+inline Words load_pairs_first(const void* p, int count) {
+  Words out;
+  for (int l = 0; l < kLanes; ++l) {
+    const std::uint32_t even = 2 * l < count ? element<std::uint16_t>(p, 2 * l) : 0u;
+    const std::uint32_t odd = 2 * l + 1 < count ? element<std::uint16_t>(p, 2 * l + 1) : 0u;
+    out.lane[l] = odd << 16 | even;
+  }
+  return out;
+}
+inline Words load_pairs(const void* p) { return load_pairs_first(p, 2 * kLanes); }
+inline Vec even_of(Words pairs) {
+  return each_lane([&](int l) { return std::bit_cast<float>(pairs.lane[l] << 16); });
+}
+inline Vec odd_of(Words pairs) {
+  return each_lane([&](int l) { return std::bit_cast<float>(pairs.lane[l] & 0xFFFF0000u); });
+}
 inline Words broadcast_word(std::uint32_t value) {
   Words out;
   for (std::uint32_t& lane : out.lane) lane = value;

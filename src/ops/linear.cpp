@@ -37,10 +37,16 @@ MatrixView multipliable(const Pass& p, const MatrixView& weight, float* panel) {
   return is_transposed ? transposed(floats) : floats;
 }
 
-/// Whether products with this weight are computed with integers.
-bool is_of_integers(const Pass& p, const MatrixView& weight) {
-  return p.compute == Compute::automatic && !p.is_taped() && is_blocks(weight.dtype) && weight.col_stride == 1 &&
-         weight.cols % block_size(weight.dtype).elements == 0;
+/// The numbers with which products with a weight are computed.
+enum class Numbers : std::uint8_t { floats, integers, pairs };
+
+Numbers numbers_of(const Pass& p, const MatrixView& weight) {
+  if (p.compute == Compute::f32 || p.is_taped()) return Numbers::floats;
+  if (is_blocks(weight.dtype)) {
+    const bool whole = weight.col_stride == 1 && weight.cols % block_size(weight.dtype).elements == 0;
+    return whole ? Numbers::integers : Numbers::floats;
+  }
+  return p.compute == Compute::bf16 && weight.dtype == DType::bf16 ? Numbers::pairs : Numbers::floats;
 }
 
 /// x, whose rows have whole parts, rounded to 8 bits.
@@ -54,21 +60,35 @@ RoundedPart* rounded(Pass& p, const MatrixView& x) {
   return to;
 }
 
+/// Calls run(first, count, thread) for ranges of the rows of a weight, in parallel. A range has at most `most` rows and
+/// begins at a multiple of `unit`; between two ranges, the interrupt is checked. `operations`: of one row.
+template <class Run>
+void for_ranges(Pass& p, std::int64_t rows, std::int64_t unit, std::int64_t most, std::int64_t operations, Run run) {
+  p.parallel_for((rows + unit - 1) / unit, Machine::kOperationsPerThread / operations / unit + 1,
+                 [&](std::int64_t begin, std::int64_t end, int thread) {
+                   end = std::min(end * unit, rows);
+                   for (std::int64_t first = begin * unit; first < end; first += most) {
+                     p.check_interrupt();
+                     run(first, std::min(most, end - first), thread);
+                   }
+                 });
+}
+
+/// The most rows between two checks of the interrupt, in multiples of `unit`.
+std::int64_t most_rows(std::int64_t operations, std::int64_t unit) {
+  return std::max<std::int64_t>(1, kUninterrupted / operations / unit) * unit;
+}
+
 /// The product with a quantized weight, computed with integers.
 void multiply_blocks(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, std::int64_t ldy) {
   constexpr std::int64_t kUnit = 64;  // rows of w: a panel
   const RoundedPart* const parts = rounded(p, x);
-  const std::int64_t operations = x.rows * weight.cols + 1, n_units = (weight.rows + kUnit - 1) / kUnit;
-  const std::int64_t most = std::max<std::int64_t>(1, kUninterrupted / operations / kUnit) * kUnit;
-  p.parallel_for(n_units, Machine::kOperationsPerThread / operations / kUnit + 1,
-                 [&](std::int64_t begin, std::int64_t end, int thread) {
-                   end = std::min(end * kUnit, weight.rows);
-                   for (std::int64_t first = begin * kUnit; first < end; first += most) {
-                     p.check_interrupt();
-                     p.kernels.blocks.multiply(parts, x.rows, weight.row_range(first, std::min(most, end - first)),
-                                               y + first, ldy, p.scratch(thread));
-                   }
-                 });
+  const std::int64_t operations = x.rows * weight.cols + 1;
+  for_ranges(p, weight.rows, kUnit, most_rows(operations, kUnit), operations,
+             [&](std::int64_t first, std::int64_t count, int thread) {
+               p.kernels.blocks.multiply(parts, x.rows, weight.row_range(first, count), y + first, ldy,
+                                         p.scratch(thread));
+             });
 }
 
 /// x in the order in which the kernels read it.
@@ -81,6 +101,26 @@ const float* packed(Pass& p, const MatrixView& x) {
     p.kernels.pack(x.row_range(first, n), to + packed_size(p.kernels, first, x.cols));
   });
   return to;
+}
+
+/// The product with a bf16 weight, computed with bfloat16 numbers in the pair order.
+void multiply_pairs(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, std::int64_t ldy) {
+  const PairKernels& k = p.kernels.pairs(weight.col_stride != 1);
+  const Tensor rows = p.tensor({x.rows, rounded_size(k, x.cols)});
+  p.for_rows(x.rows, 4 * x.cols,
+             [&](std::int64_t t) { k.round(reinterpret_cast<const float*>(x.at(t, 0)), x.cols, rows.row(t)); });
+  const bool packs = worth_packing(k.pack_above, x.rows, weight);
+  const std::int64_t n = rows.row_size(), operations = x.rows * weight.cols + 1;
+  const float* const operand = packs ? packed(p, view_of(rows.data, x.rows, n, n)) : rows.data;
+  for_ranges(p, weight.rows, 1, most_rows(operations, kBlock), operations,
+             [&](std::int64_t first, std::int64_t count, int thread) {
+               const MatrixView w = weight.row_range(first, count);
+               if (packs) {
+                 k.matmul_packed(operand, x.rows, w, y + first, ldy, p.scratch(thread));
+               } else {
+                 k.matmul(operand, n, x.rows, w, y + first, ldy, p.scratch(thread));
+               }
+             });
 }
 
 MatrixView rows_of(const Tensor& x) { return view_of(x.data, x.rows(), x.row_size(), x.row_size()); }
@@ -127,45 +167,49 @@ Tensor product(Pass& p, const Param& weight, const Tensor& x, std::int64_t first
 
 void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, std::int64_t ldy, Into into) {
   const ArenaScope scope(p.arena);
-  if (into == Into::set && x.col_stride == 1 && is_of_integers(p, weight)) return multiply_blocks(p, x, weight, y, ldy);
-  const bool adds = into == Into::add, packs = x.col_stride != 1 || worth_packing(p.kernels, x.rows, weight);
-  if (adds && !packs) {
+  const Numbers numbers = x.col_stride == 1 ? numbers_of(p, weight) : Numbers::floats;
+  const bool adds = into == Into::add, packs = x.col_stride != 1 || worth_packing(p.kernels.pack_above, x.rows, weight);
+  if (adds && (numbers == Numbers::pairs || !packs)) {
     const Tensor sum = p.tensor({x.rows, weight.rows});
     multiply(p, x, weight, sum.data, weight.rows);
     return p.for_rows(x.rows, weight.rows,
                       [&](std::int64_t t) { p.kernels.add(y + t * ldy, sum.row(t), weight.rows, y + t * ldy); });
   }
+  if (numbers == Numbers::pairs) return multiply_pairs(p, x, weight, y, ldy);
+  if (numbers == Numbers::integers && !adds) return multiply_blocks(p, x, weight, y, ldy);
   const float* const rows_of_x = packs ? packed(p, x) : reinterpret_cast<const float*>(x.data);
 
-  const std::int64_t operations = x.rows * weight.cols + 1, between_checks = kUninterrupted / operations;
+  const std::int64_t operations = x.rows * weight.cols + 1;
   const Division division(weight);
-  const std::int64_t unit = division.unit, n_units = (weight.rows + unit - 1) / unit;
-  const std::int64_t most =
-      std::min(division.most, std::max<std::int64_t>(1, between_checks / kBlock / unit) * kBlock * unit);
+  const std::int64_t most = std::min(division.most, most_rows(operations, kBlock * division.unit));
   const Tensor panels =
       is_blocks(weight.dtype) ? p.tensor({p.pool.size(), std::min(weight.rows, most) * weight.cols}) : Tensor{};
-  p.parallel_for(n_units, Machine::kOperationsPerThread / operations / unit + 1,
-                 [&](std::int64_t begin, std::int64_t end, int thread) {
-                   float* const panel = panels.data != nullptr ? panels.row(thread) : nullptr;
-                   end = std::min(end * unit, weight.rows);
-                   for (std::int64_t first = begin * unit; first < end; first += most) {
-                     p.check_interrupt();
-                     const MatrixView w = multipliable(p, weight.row_range(first, std::min(most, end - first)), panel);
-                     if (packs) {
-                       p.kernels.matmul_packed(rows_of_x, x.rows, w, y + first, ldy, adds, p.scratch(thread));
-                     } else {
-                       p.kernels.matmul(rows_of_x, x.row_stride, x.rows, w, y + first, ldy, p.scratch(thread));
-                     }
-                   }
-                 });
+  for_ranges(p, weight.rows, division.unit, most, operations, [&](std::int64_t first, std::int64_t count, int thread) {
+    float* const panel = panels.data != nullptr ? panels.row(thread) : nullptr;
+    const MatrixView w = multipliable(p, weight.row_range(first, count), panel);
+    if (packs) {
+      p.kernels.matmul_packed(rows_of_x, x.rows, w, y + first, ldy, adds, p.scratch(thread));
+    } else {
+      p.kernels.matmul(rows_of_x, x.row_stride, x.rows, w, y + first, ldy, p.scratch(thread));
+    }
+  });
 }
 
 Tensor as_multiplied(Pass& p, const Tensor& x, const MatrixView& weight) {
-  if (!is_of_integers(p, weight)) return x;
+  const Numbers numbers = numbers_of(p, weight);
+  if (numbers == Numbers::floats) return x;
   const Tensor y = p.tensor(x.shape);
-  const MatrixView rows = view_of(x.data, x.count() / weight.cols, weight.cols, weight.cols);
-  const RoundedPart* const parts = rounded(p, rows);
-  p.for_rows(rows.rows * rows.cols / kPartSize, kPartSize, [&](std::int64_t i) {
+  const std::int64_t n_rows = x.count() / weight.cols;
+  if (numbers == Numbers::pairs) {
+    p.for_rows(n_rows, weight.cols, [&](std::int64_t t) {
+      for (std::int64_t i = t * weight.cols; i < (t + 1) * weight.cols; ++i) {
+        y.data[i] = float_from_bf16(bf16_from_float(x.data[i]));
+      }
+    });
+    return y;
+  }
+  const RoundedPart* const parts = rounded(p, view_of(x.data, n_rows, weight.cols, weight.cols));
+  p.for_rows(x.count() / kPartSize, kPartSize, [&](std::int64_t i) {
     for (std::int64_t k = 0; k < kPartSize; ++k) {
       y.data[i * kPartSize + k] = parts[i].scale * static_cast<float>(parts[i].q[k]);
     }

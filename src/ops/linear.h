@@ -4,9 +4,11 @@
 //   dx[t, i] += Σ_o dy[t, o] · w[o, i]
 //   dw[o, i] += Σ_t dy[t, o] · x[t, i]            db[o] += Σ_t dy[t, o]
 //
-// A quantized weight is multiplied as integers by x rounded to 8 bits (BlockKernels), if Pass::compute is automatic and
-// there is no tape. Otherwise it is dequantized in panels and multiplied as float32, with the bits of the product with
-// the whole dequantized weight. Gradients flow through it to x, but the weight cannot be trained (Gradients::add).
+// A quantized weight is multiplied as integers by x rounded to 8 bits (BlockKernels), if Pass::compute is not f32 and
+// there is no tape. A bf16 weight is multiplied by x rounded to bfloat16 (PairKernels), if Pass::compute is bf16 and
+// there is no tape. Otherwise a weight is multiplied as float32. If it is quantized, it is dequantized in panels and
+// multiplied as float32, with the bits of the product with the whole dequantized weight. Gradients flow through it to
+// x, but the weight cannot be trained (Gradients::add).
 #pragma once
 
 #include "ops/adapt.h"
@@ -42,7 +44,7 @@ enum class Into : std::uint8_t { set, add };
 void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, std::int64_t ldy,
               Into into = Into::set);
 /// x, whose rows have weight.cols elements, with the values that `multiply` uses: if it computes with integers, x
-/// rounded to 8 bits, else x itself.
+/// rounded to 8 bits; if it computes with bfloat16 numbers, x rounded to them; else x itself.
 Tensor as_multiplied(Pass& p, const Tensor& x, const MatrixView& weight);
 inline MatrixView transposed(const MatrixView& m) {
   return {m.data, m.dtype, m.cols, m.rows, m.col_stride, m.row_stride};

@@ -1,14 +1,15 @@
-// How quantized weights are multiplied.
+// How weights are multiplied.
 #pragma once
 
 #include <cstdint>
 
 namespace vitrine {
 
-/// How quantized weights are multiplied by activations. Weights of other types are always multiplied as float32.
+/// How weights are multiplied by activations. What a member does not name is multiplied as float32.
 enum class Compute : std::uint8_t {
-  automatic,  ///< As integers, with the activations rounded to 8 bits in blocks of 32. Gradients use float32.
-  f32         ///< As float32: the product with the dequantized weight.
+  automatic,  ///< Quantized weights as integers, with the activations rounded to 8 bits in blocks of 32.
+  f32,        ///< As float32: the product with the dequantized weight. Gradients are always computed so.
+  bf16        ///< bfloat16 weights by activations rounded to bfloat16, in the pair order; quantized ones as automatic.
 };
 
 }  // namespace vitrine

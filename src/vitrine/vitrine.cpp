@@ -13,6 +13,7 @@
 #include "generate/generator.h"
 #include "generate/score.h"
 #include "inspect/recorder.h"
+#include "model/check_compute.h"
 #include "vitrine/site_watcher.h"
 
 namespace vitrine {
@@ -77,7 +78,9 @@ struct LanguageModel::State {
         tokenizer(find_tokenizer(path, checkpoint.tokenizer_path, options, why_no_tokenizer)),
         kv_dtype(options.kv_dtype),
         compute(options.compute),
-        pools(options.threads == 0 ? default_thread_count() : options.threads) {}
+        pools(options.threads == 0 ? default_thread_count() : options.threads) {
+    check_compute(*checkpoint.model, compute);
+  }
 
   std::exception_ptr why_no_tokenizer;
   Checkpoint checkpoint;

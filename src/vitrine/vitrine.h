@@ -33,7 +33,7 @@ struct OpenOptions {
   TokenizerOptions tokenizer_options{};  ///< For tokenizer files that are not self-describing.
   int threads = 0;                       ///< Number of threads per call; 0: all processors that the process may use.
   DType kv_dtype = DType::f32;           ///< Type to which keys and values are rounded: f32, bf16, f16 or i8.
-  Compute compute = Compute::automatic;  ///< How quantized weights are multiplied.
+  Compute compute = Compute::automatic;  ///< How weights are multiplied.
   std::vector<std::string> allowed_config_keys{};  ///< Unknown keys of config.json to ignore.
 };
 

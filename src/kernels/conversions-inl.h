@@ -1,0 +1,33 @@
+// Conversions of rows of stored elements.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/stored-inl.h"
+
+namespace vitrine {
+namespace {
+
+void widen(const std::byte* x, DType dtype, std::int64_t n, float* y) {
+  with_type(dtype, [&](auto stored) {
+    constexpr DType kType = decltype(stored)::kDType;
+    std::int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) store_f32(load<kType>(x + i * kSize<kType>), y + i);
+    const int rest = static_cast<int>(n - i);
+    if (rest > 0) store_f32_first(load_first<kType>(x + i * kSize<kType>, rest), y + i, rest);
+  });
+}
+
+void narrow(const float* x, std::int64_t n, DType dtype, std::byte* y) {
+  with_type(dtype, [&](auto stored) {
+    constexpr DType kType = decltype(stored)::kDType;
+    std::int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) store<kType>(load_f32(x + i), y + i * kSize<kType>);
+    const int rest = static_cast<int>(n - i);
+    if (rest > 0) store_first<kType>(load_f32_first(x + i, rest), y + i * kSize<kType>, rest);
+  });
+}
+
+}  // namespace
+}  // namespace vitrine
