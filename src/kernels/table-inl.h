@@ -1,5 +1,5 @@
-// The table of all kernels but `blocks` and `quantize` for the vector type whose header is included before this one.
-// All names have internal linkage: the linker must never pick code for a newer CPU to run on an older one.
+// The table of all kernels but `blocks`, `quantize` and `pairs` for the vector type whose header is included before
+// this one. All names have internal linkage: the linker must never pick code for a newer CPU to run on an older one.
 #pragma once
 
 #include "kernels/conversions-inl.h"
