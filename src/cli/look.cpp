@@ -84,6 +84,7 @@ Json about_json(const LookCommand& o, const Session& session) {
           {"description", session.checkpoint.description},
           {"params", count_params(config)},
           {"bytes", stored_bytes(*session.checkpoint.model)},
+          {"rounds_inputs", has_blocks(*session.checkpoint.model) && o.compute != "f32"},
           {"config", rows_of(describe_model(config))},
           {"groups", groups_json(config)},
           {"model_argument", is_default ? "" : shell_quoted(path)},

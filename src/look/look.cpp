@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "inspect/text_pass.h"
 #include "look/cells.h"
 #include "look/figures.h"
 #include "model/dry_run.h"
@@ -199,6 +200,7 @@ void check_look(const LookSubject& subject, const LookOptions& options) {
   if (config.encoder || is_bidirectional(config) || !config.has_head) {
     throw Unsupported("look", "expected a model that predicts the next token");
   }
+  stream_states(config, true);
   const auto n = static_cast<std::int64_t>(options.ids.size());
   if (n > config.max_seq_len) {
     throw BadInput("look", "the text has {} tokens, the model's context is {}", n, config.max_seq_len);

@@ -97,6 +97,7 @@ function Cells(p: { values: Values[] }) {
             {c.formula !== undefined && <p class="formula" dangerouslySetInnerHTML={{ __html: index.formulas[c.formula] }} />}
             {c.text && <p class="site arithmetic">{c.text}</p>}
             {v && <Operands c={c} v={v} open={open} />}
+            {c.op === "linear" && index.rounds_inputs && <p class="how">The weight is quantized: the model multiplies it by the input rounded to 8 bits, so its value differs a little from the arithmetic.</p>}
             {c.file && <p class="how">computed in {c.file}</p>}
           </>
         ) : (

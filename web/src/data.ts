@@ -67,6 +67,8 @@ export interface Index {
   description: string;
   params: number;
   bytes: number;
+  /// Products with quantized weights read their input rounded to 8 bits.
+  rounds_inputs: boolean;
   config: [string, string][];
   groups: { layers: number[]; flow: Flow[]; config: [string, string][] }[];
   model_argument: string;
