@@ -114,13 +114,14 @@ EngineStep Engine::step(std::int64_t budget) {
 /// Runs the pass, and chooses the next tokens.
 void Engine::forward(const Feed& feed, Pass& pass) {
   std::vector<std::exception_ptr> errors(feed.drawn.size());
-  pass.logits.receive = [&](std::int64_t first, const Tensor& logits) {
+  const auto take_rows = [&](std::int64_t first, const Tensor& logits, bool of_prompts) {
     pass.for_rows(logits.rows(), 8 * logits.row_size(), [&](std::int64_t row) {
       const auto at = static_cast<std::size_t>(first + row);
       const Feed::Reader& reader = feed.drawn[at];
+      if ((reader.position >= 0) != of_prompts) return;
       try {
         const std::span<const float> own(logits.row(row), static_cast<std::size_t>(logits.row_size()));
-        if (reader.position >= 0) {
+        if (of_prompts) {
           reader.sequence->take_prompt_logits(reader.position, own);
         } else {
           reader.sequence->take_logits(reader.sequence->branches()[reader.branch], own);
@@ -129,6 +130,10 @@ void Engine::forward(const Feed& feed, Pass& pass) {
         errors[at] = std::current_exception();
       }
     });
+  };
+  pass.logits.receive = [&](std::int64_t first, const Tensor& logits) {
+    // A sequence may end with its last row, so the other rows of its prompt come before.
+    for (const bool of_prompts : {true, false}) take_rows(first, logits, of_prompts);
   };
   std::exception_ptr error;
   try {
