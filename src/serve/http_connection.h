@@ -143,8 +143,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     try {
       while (co_await self->exchange()) continue;
       co_await self->linger();
-    } catch (const boost::system::system_error&) {  // closed, or too slow
-    } catch (const Disconnected&) {
+    } catch (...) {  // closed, too slow, or not enough memory: the connection ends
     }
   }
 
@@ -264,6 +263,7 @@ inline awaitable<void> Connection::serve(Exchange& x, http::request_parser<http:
   } catch (const boost::system::system_error&) {
     throw;
   } catch (...) {
+    if (x.record.status != 0) throw;  // within a stream: there is no second header
     refusal = request_error_of(std::current_exception());
   }
   if (!refusal) co_return;
@@ -362,8 +362,11 @@ inline awaitable<void> Connection::write(Exchange& x, HttpReply reply) {
     response.set(http::field::retry_after, reply.status == 429 ? "1" : "5");
   if (x.head.method != "HEAD") response.body() = std::move(reply.body);
   response.prepare_payload();
-  stream_.expires_after(kWriteTime);
-  co_await http::async_write(stream_, response, use_awaitable);
+  http::response_serializer<http::string_body> serializer(response);
+  while (!serializer.is_done()) {
+    stream_.expires_after(kWriteTime);
+    co_await http::async_write_some(stream_, serializer, use_awaitable);
+  }
   x.record.status = reply.status;
 }
 
@@ -387,9 +390,10 @@ inline awaitable<void> Connection::write_events(Exchange& x, std::string events,
     if (!events.empty()) events = fmt::format("{:x}\r\n{}\r\n", events.size(), events);
     if (is_last) events += "0\r\n\r\n";
   }
-  if (events.empty()) co_return;
-  stream_.expires_after(kWriteTime);
-  co_await asio::async_write(stream_, asio::buffer(events), use_awaitable);
+  for (std::size_t n_written = 0; n_written < events.size();) {
+    stream_.expires_after(kWriteTime);
+    n_written += co_await stream_.async_write_some(asio::buffer(events) + n_written, use_awaitable);
+  }
 }
 
 /// Closes the connection so that the client can read the last response although its request has not been read.

@@ -176,8 +176,14 @@ Scheduler::Entry* Scheduler::next_entry() {
   return next;
 }
 
+/// The number of sequences that rounds have to serve.
+std::size_t Scheduler::n_active() const {
+  const auto is_active = [](const auto& running) { return !running.second.entry->is_paused; };
+  return static_cast<std::size_t>(std::count_if(running_.begin(), running_.end(), is_active));
+}
+
 void Scheduler::admit() {
-  while (running_.size() < config_.max_sequences) {
+  while (n_active() < config_.max_sequences) {
     Entry* const entry = next_entry();
     if (entry == nullptr) return;
     if (kv_used_ + kv_bytes_of(entry->job->sequence(entry->n_admitted)) > config_.kv_bytes) return;  // waits for memory
@@ -209,7 +215,12 @@ void Scheduler::start(Entry& entry) {
 
 void Scheduler::round() {
   const auto start = ServerClock::now();
-  EngineStep step = engine_.step(budget_.rows(engine_.n_decoding()));
+  EngineStep step;
+  try {
+    step = engine_.step(budget_.rows(engine_.n_decoding()));
+  } catch (...) {  // not enough memory for the lists of a pass
+    return fail_running(std::current_exception());
+  }
   const auto now = ServerClock::now();
   if (step.prompt_tokens > 0) {
     budget_.measure(step.prompt_tokens + step.decoded_tokens, seconds_between(start, now));
@@ -287,6 +298,10 @@ void Scheduler::fail(Entry& entry, std::exception_ptr error) {
   SequenceStep step;
   step.error = std::move(error);
   job->report(std::move(step));
+}
+
+void Scheduler::fail_running(std::exception_ptr error) {
+  while (!running_.empty()) fail(*running_.begin()->second.entry, error);
 }
 
 void Scheduler::fail_all() {

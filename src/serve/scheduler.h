@@ -24,7 +24,7 @@
 namespace vitrine {
 
 struct SchedulerConfig {
-  std::size_t max_sequences = 32;  ///< That run at a time.
+  std::size_t max_sequences = 32;  ///< That run at a time; those that are paused do not count.
   std::size_t max_queue = 64;      ///< Requests that wait for their first sequence to run.
   double round_seconds = 0.25;     ///< Of a round while a sequence decodes.
   std::int64_t kv_bytes = 0;       ///< Of the KV caches of all running sequences.
@@ -73,6 +73,7 @@ class Scheduler {
   void take_submitted();
   void drop_cancelled();
   void update_pauses();
+  std::size_t n_active() const;
   void admit();
   Entry* next_entry();
   void start(Entry& entry);
@@ -83,6 +84,7 @@ class Scheduler {
   void end_sequence(std::uint64_t id);
   void end_entry(Entry& entry);
   void fail(Entry& entry, std::exception_ptr error);
+  void fail_running(std::exception_ptr error);
   void fail_all();
   void update_gauges();
 

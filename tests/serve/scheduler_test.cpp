@@ -109,6 +109,25 @@ TEST_F(Scheduling, JobsHaveTheTokensTheyHaveAlone) {
   EXPECT_EQ(metrics_.requests, 10);
 }
 
+/// The last row of a prompt ends the sequence while other threads take the rows before it.
+TEST_F(Scheduling, PromptsAreScoredWithOneNewToken) {
+  start({.max_sequences = 32, .max_queue = 100, .kv_bytes = kMuchMemory});
+  GenerateRequest scored = request(1, 1, 40);
+  scored.wants_prompt_logprobs = true;
+  const GenerateResult expected = alone(scored);
+  ASSERT_EQ(expected.prompt_logprobs.size(), 39U);
+  for (int i = 0; i < 20; ++i) {
+    const auto batch = job(std::vector<GenerateRequest>(8, scored));
+    scheduler_->submit(batch);
+    for (const GenerateResult& result : results(*batch)) {
+      ASSERT_EQ(result.prompt_logprobs.size(), 39U);
+      for (std::size_t t = 0; t < 39; ++t) {
+        EXPECT_EQ(result.prompt_logprobs[t].logprob, expected.prompt_logprobs[t].logprob);
+      }
+    }
+  }
+}
+
 TEST_F(Scheduling, AStreamReportsEveryToken) {
   start({.max_sequences = 2, .max_queue = 4, .kv_bytes = kMuchMemory});
   const auto stream = job({request(1, 20)}, true);
@@ -122,14 +141,14 @@ TEST_F(Scheduling, AStreamReportsEveryToken) {
 }
 
 TEST_F(Scheduling, AStreamThatNobodyReadsIsPaused) {
-  start({.max_sequences = 4, .max_queue = 4, .kv_bytes = kMuchMemory}, "llama_mha");
+  start({.max_sequences = 3, .max_queue = 4, .kv_bytes = kMuchMemory}, "llama_mha");
   const std::vector<GenerateRequest> long_ones = {request(1, 60, 2), request(2, 60, 2), request(3, 60, 2)};
   const auto stream = job(long_ones, true);
   scheduler_->submit(stream);
   wait_until([&] { return stream->n_steps() > Job::kMaxSteps; });
   const auto other = job({request(4, 30)});
   scheduler_->submit(other);
-  EXPECT_EQ(results(*other)[0].ids, alone(request(4, 30)).ids) << "other jobs go on";
+  EXPECT_EQ(results(*other)[0].ids, alone(request(4, 30)).ids) << "its places are free for others";
   EXPECT_LE(stream->n_steps(), Job::kMaxSteps + 3) << "a round later it is paused";
   const std::vector<GenerateResult> all = results(*stream);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(all[i].ids, alone(long_ones[i]).ids) << "it goes on where it was";
