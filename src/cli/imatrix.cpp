@@ -27,10 +27,12 @@ struct ImatrixOptions : Options {
 class Windows {
  public:
   Windows(const ImatrixOptions& o, const Session& session, const std::string& path)
-      : ids_(session.tokenizer->encode(MappedFile::open(path)->text(),
-                                       o.no_special ? SpecialTokens::none : SpecialTokens::apply)),
+      : ids_(session.tokenizer->encode(MappedFile::open(path)->text(), SpecialTokens::none)),
         size_(static_cast<std::size_t>(o.window)) {
-    if (!o.no_special && session.bos() && !ids_.empty() && ids_.front() == *session.bos()) bos_ = session.bos();
+    const std::vector<std::int32_t> added = session.tokenizer->encode("", SpecialTokens::apply);
+    const bool begins_with_bos = session.bos() && !added.empty() && added.front() == *session.bos();
+    if (!o.no_special && begins_with_bos) bos_ = session.bos();
+    if (bos_) ids_.insert(ids_.begin(), *bos_);
     count_ = static_cast<std::int64_t>(ids_.size() / size_);
     if (count_ == 0) throw BadInput(path, "expected at least one window of {} tokens, got {}", size_, ids_.size());
     if (o.chunks) count_ = std::min(count_, *o.chunks);
