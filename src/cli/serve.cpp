@@ -10,6 +10,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "generate/choose_sampling.h"
+#include "generate/prefix_cache.h"
 #include "serve/http.h"
 
 namespace vitrine::cli {
@@ -23,6 +24,7 @@ struct ServeOptions : Options {
   std::int64_t max_body_mib = 4;
   std::optional<std::int64_t> kv_memory_mib;
   double round_ms = 250, drain_seconds = 30;
+  bool no_prefix_cache = false;
 };
 
 bool is_loopback(const std::string& host) { return host == "127.0.0.1" || host == "::1" || host == "localhost"; }
@@ -50,6 +52,19 @@ std::int64_t kv_bytes(const ServeOptions& o) {
   struct sysinfo info {};
   ::sysinfo(&info);
   return static_cast<std::int64_t>(info.totalram * info.mem_unit / 2);
+}
+
+/// The number of positions in a block of the pool: the default, or less if the memory holds few such blocks.
+std::int64_t block_length(const GenerateContext& context, std::int64_t bytes, std::size_t max_sequences) {
+  constexpr std::int64_t kShortest = 16;
+  CountedKvMemory counted;
+  const auto fit = [&](std::int64_t length) {
+    const std::int64_t block = context.model->make_cache(length, context.kv_dtype, counted).bytes();
+    return block <= bytes / (2 * static_cast<std::int64_t>(max_sequences));
+  };
+  std::int64_t length = counted.block_length();
+  while (length > kShortest && !fit(length)) length /= 2;
+  return length;
 }
 
 /// The names of the model in requests: those of --name, else that of its file or folder.
@@ -114,6 +129,8 @@ void run_serve(const ServeOptions& o) {
   Session session;
   std::optional<ChatFormat> chat;
   ServedModel model;
+  std::optional<KvPool> pool;
+  PrefixCache prefixes;
   std::optional<Scheduler> scheduler;
   HttpServer server(std::move(config), metrics);  // answers 503 while the model is being loaded
 
@@ -123,6 +140,9 @@ void run_serve(const ServeOptions& o) {
   model = served_model(o, session, std::move(templates), chat ? &*chat : nullptr);
   GenerateContext context = session.context(o);
   context.interrupt = nullptr;  // rounds end; the server stops after them
+  pool.emplace(kv_bytes(o), block_length(context, kv_bytes(o), o.max_sequences));
+  context.kv_memory = &*pool;
+  if (!o.no_prefix_cache) context.prefixes = &prefixes;
   scheduler.emplace(context, SchedulerConfig{o.max_sequences, o.max_queue, o.round_ms / 1000, kv_bytes(o)}, metrics);
   server.serve(model, *scheduler);
   if (o.json) {
@@ -157,6 +177,8 @@ void add_serve(CLI::App& program) {
                           "Requests that may wait; more are answered with status 429 (default: 64)", 1, 1 << 20);
   add_number<std::int64_t>(command, "--kv-memory", o->kv_memory_mib,
                            "MiB of the KV caches of running sequences (default: half of the memory)", 1, 1 << 30);
+  command.add_flag("--no-prefix-cache", o->no_prefix_cache,
+                   "Read every prompt anew, also where it begins as an earlier one of the same key");
   add_number<double>(command, "--round-ms", o->round_ms,
                      "Milliseconds that prompts may delay the next token of a stream (default: 250)", 1, 60'000);
   add_number<std::int64_t>(command, "--max-body", o->max_body_mib, "MiB of the body of a request (default: 4)", 1,

@@ -46,6 +46,11 @@ CompletionReply::CompletionReply(const ServedModel& model, const CompletionReque
   for (const Prompt& prompt : request.prompts) usage_.prompt_tokens += std::ssize(prompt.ids);
 }
 
+/// A prompt counts once, with what its first sequence did not have to read.
+void CompletionReply::count_cached(std::size_t sequence, const GenerateResult& result) {
+  if (sequence % static_cast<std::size_t>(request_.best_of) == 0) usage_.cached_tokens += result.cached_tokens;
+}
+
 Logprobs CompletionReply::logprobs_of(const Prompt& prompt) const {
   const auto previous = request_.echoes ? std::nullopt : std::optional(prompt.ids.back());
   return {request_.is_chat, request_.options.n_logprobs, TokenTexts(model_.tokenizer, previous)};
@@ -93,6 +98,7 @@ Json CompletionReply::whole(std::span<const GenerateResult> results) {
     const Prompt& prompt = request_.prompts[p];
     const std::span<const GenerateResult> own = results.subspan(p * best_of, best_of);
     for (const GenerateResult& result : own) usage_.completion_tokens += std::ssize(result.ids);
+    count_cached(p * best_of, own.front());
     for (const std::size_t s : best(own, static_cast<std::size_t>(request_.n))) {
       const GenerateResult& result = own[s];
       Json logprobs;
@@ -162,7 +168,10 @@ std::vector<Json> CompletionReply::chunks_of(Stream& stream, SequenceStep& step)
     }
   }
   std::optional<FinishReason> reason;
-  if (step.result) reason = step.result->finish_reason;
+  if (step.result) {
+    reason = step.result->finish_reason;
+    count_cached(step.id, *step.result);
+  }
   Json choice = this->choice(step.id, text, std::move(logprobs), reason);
   if (is_first && request_.is_chat) choice["delta"]["role"] = "assistant";
   if (step.result && request_.reports_ids) choice["vitrine"] = reports(prompt, stream.ids);

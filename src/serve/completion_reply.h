@@ -14,7 +14,7 @@ namespace vitrine {
 /// Of a response.
 struct Usage {
   std::int64_t prompt_tokens = 0;
-  std::int64_t cached_tokens = 0;  ///< Of the prompts; 0 as long as no prefix is reused.
+  std::int64_t cached_tokens = 0;  ///< Of the prompts: read earlier, for the same or another request.
   std::int64_t completion_tokens = 0;
 
   Json to_json() const;
@@ -48,6 +48,7 @@ class CompletionReply {
 
   bool echoes_logprobs() const { return request_.echoes && request_.reports_logprobs; }
   Logprobs logprobs_of(const Prompt& prompt) const;
+  void count_cached(std::size_t sequence, const GenerateResult& result);
   void add_prompt(const Prompt& prompt, const GenerateResult& result, Logprobs& logprobs) const;
   std::string echo(const Prompt& prompt) const;
   Json choice(std::size_t index, const std::string& text, Json logprobs, std::optional<FinishReason> reason) const;

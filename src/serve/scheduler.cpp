@@ -204,7 +204,9 @@ void Scheduler::start(Entry& entry) {
   const std::int64_t bytes = kv_bytes_of(entry.job->sequence(number));
   std::uint64_t id = 0;
   try {
-    id = engine_.add(entry.job->take_sequence(number));
+    GenerateRequest request = entry.job->take_sequence(number);
+    request.owner = std::to_string(entry.job->client());
+    id = engine_.add(std::move(request));
   } catch (...) {
     return fail(entry, std::current_exception());
   }
@@ -263,6 +265,7 @@ void Scheduler::deliver(SequenceStep step, ServerClock::time_point now) {
     running.last_token = now;
   }
   const bool has_ended = step.result.has_value();
+  if (has_ended) metrics_.prefix_cache_hit_tokens += step.result->cached_tokens;
   step.id = running.number;
   if (has_ended) end_sequence(id);
   entry.job->report(std::move(step));

@@ -101,8 +101,25 @@ TEST_F(Serve, AStreamHasTheTextOfTheWholeResponse) {
     EXPECT_EQ(whole["choices"][i]["logprobs"]["token_logprobs"], logprobs[i]);
     EXPECT_EQ(whole["choices"][i]["finish_reason"], reasons[i]);
   }
-  EXPECT_EQ(events.back()["usage"], whole["usage"]);
+  for (const char* name : {"prompt_tokens", "completion_tokens", "total_tokens"}) {
+    EXPECT_EQ(events.back()["usage"][name], whole["usage"][name]) << name;
+  }
   EXPECT_EQ(events.back()["usage"]["completion_tokens"], n_tokens) << "an event for each token";
+}
+
+TEST_F(Serve, APromptThatWasReadBeforeIsNotReadAgain) {
+  const Json fields = {{"prompt", "The dog and the frog sat in the sun all day long"}, {"max_tokens", 8}, {"n", 2}};
+  const auto without_usage = [](Json reply) {
+    for (const char* name : {"id", "created", "usage"}) reply.erase(name);
+    return reply;
+  };
+  Json seeded = fields;
+  seeded["seed"] = 4;
+  const Json first = completion(seeded), second = completion(seeded);
+  EXPECT_EQ(without_usage(second), without_usage(first));
+  EXPECT_EQ(second["usage"]["prompt_tokens_details"]["cached_tokens"],
+            second["usage"]["prompt_tokens"].get<std::int64_t>() - 1)
+      << "the last token is always read: its logits choose the next one";
 }
 
 TEST_F(Serve, AnEchoScoresThePrompt) {
