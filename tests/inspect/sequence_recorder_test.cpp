@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <memory>
@@ -120,7 +121,8 @@ TEST_P(SequenceSites, AreThoseOfOnePassHoweverTheWorkIsDivided) {
   std::int64_t n_restarts = 0;
   for (int run = 0; run < 6; ++run) {
     KvPool sizes(std::int64_t{1} << 40, 4);
-    const std::int64_t most = model.make_cache(40, DType::f32, sizes, KvReach::all).missing_bytes(40);
+    const std::int64_t longest = std::min<std::int64_t>(40, model.config().max_seq_len);
+    const std::int64_t most = model.make_cache(longest, DType::f32, sizes, KvReach::all).missing_bytes(longest);
     KvPool pool(most * (run % 3 + 1), 4);
     PrefixCache prefixes;
     GenerateContext context = alone;
