@@ -154,7 +154,7 @@ void run_look(const LookCommand& o) {
   if (!o.json) print_plan(plan);
   stop_cleanly();
   if (o.ceilings) {
-    const Ceilings limits = measure_ceilings(*session.pool);
+    const Ceilings limits = measure_ceilings(*session.pool, false);
     subject.ceilings = {limits.read_bytes_per_s, limits.f32_flops_per_s};
   }
   Look look = look_at(subject, options, plan);

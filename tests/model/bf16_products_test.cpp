@@ -13,10 +13,12 @@
 namespace vitrine::test {
 namespace {
 
+const std::string kDefaultModel = VITRINE_SOURCE_DIR "/models/default";
+
 class Bf16Products : public testing::TestWithParam<Isa> {
  protected:
   Bf16Products()
-      : checkpoint_(load_checkpoint(source_dir() + "/models/default")),
+      : checkpoint_(load_checkpoint(kDefaultModel)),
         model_(*checkpoint_.model),
         ids_(some_ids(model_, 37, 4)),
         alone_(logits_of(model_, ids_, options())) {}
@@ -76,10 +78,10 @@ TEST_P(Bf16Products, WithTaps) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Isas, Bf16Products, testing::ValuesIn(available_isas()),
-                         [](const auto& info) { return std::string(name_of(info.param)); });
+                         [](const auto& isa) { return std::string(name_of(isa.param)); });
 
 TEST(Bf16Compute, RefusesWeightsOfOtherTypes) {
-  EXPECT_NO_THROW(check_compute(*load_checkpoint(source_dir() + "/models/default").model, Compute::bf16));
+  EXPECT_NO_THROW(check_compute(*load_checkpoint(kDefaultModel).model, Compute::bf16));
   const Checkpoint f32 = golden_checkpoint("gpt2");
   EXPECT_NO_THROW(check_compute(*f32.model, Compute::automatic));
   try {
@@ -90,7 +92,7 @@ TEST(Bf16Compute, RefusesWeightsOfOtherTypes) {
   }
   const TempFolder temp;
   ThreadPool pool(2);
-  write_gguf(temp / "q8_0.gguf", load_checkpoint(source_dir() + "/models/default"), DType::q8_0, {}, pool);
+  write_gguf(temp / "q8_0.gguf", load_checkpoint(kDefaultModel), DType::q8_0, {}, pool);
   const Checkpoint blocks = load_checkpoint(temp / "q8_0.gguf");
   EXPECT_NO_THROW(check_compute(*blocks.model, Compute::bf16));
   RunOptions o;
