@@ -133,7 +133,7 @@ TEST(House, NoResultDependsOnLibm) {
 /// Two different types with the same name in the same namespace violate the one-definition rule. Source files define
 /// their types in anonymous namespaces, so only headers can clash.
 TEST(House, EveryTypeNameIsUnique) {
-  const std::regex definition(R"re(^(?:class|struct|enum class|union) (?:alignas\(\w+\) )?(\w+)\b[^;]*$)re");
+  const std::regex definition(R"re(^(?:class|struct|enum class|union) (?:alignas\(\w+\) )?(\w+)\b(?!<)[^;]*$)re");
   std::map<std::string, std::string> defined;
   for_each_line([&](const std::string& module, const std::string& where, const std::string& line) {
     std::smatch match;

@@ -1,4 +1,4 @@
-// Whether a model can be computed as it is asked for.
+// Whether the weights of a model can be multiplied as `compute` says.
 #pragma once
 
 #include "model/model.h"

@@ -282,17 +282,19 @@ INSTANTIATE_TEST_SUITE_P(Isa, Pairs, testing::ValuesIn(available_isas()), isa_te
 
 TEST(PairOrder, AnAdditionIsRoundedOnceAndFlushed) {
   EXPECT_EQ(add_product(3, 5, 7), 22.0f);
-  EXPECT_EQ(add_product(0x1.02p0f, 0x1.02p0f, 0x1p24f), 0x1p24f);          // a tie or less: to even
-  EXPECT_EQ(add_product(0x1.02p0f, 0x1.02p0f, 0x1p24f + 2), 0x1p24f + 4);  // more than a tie
-  EXPECT_TRUE(same_bits(add_product(0x1p-127f, 0x1p127f, -0.0f), 0.0f));   // a subnormal operand
-  EXPECT_TRUE(same_bits(add_product(1, 0, kSubnormal), 0.0f));             // a subnormal sum
-  EXPECT_TRUE(same_bits(add_product(-0x1p-70f, 0x1p-60f, 0), -0.0f));      // a subnormal result keeps its sign
-  EXPECT_EQ(add_product(0x1p-63f, 0x1p-63f, 0), kSmallest);                // the smallest result
-  EXPECT_EQ(add_product(-0x1p-76f, 0x1p-76f, kSmallest), kSmallest);       // rounded to 2^-126 before it is compared
-  EXPECT_EQ(add_product(-0x1p-76f, 0x1p-75f, kSmallest), kSmallest);       // the tie of an unbounded exponent
-  EXPECT_EQ(add_product(-0x1.02p-76f, 0x1p-75f, kSmallest), 0.0f);         // below it
-  EXPECT_EQ(add_product(0x1.02p-76f, -0x1p-75f, -kSmallest), 0.0f);
-  EXPECT_EQ(add_product(0x1p127f, 2, -3e38f), kInfinity);
+  EXPECT_EQ(add_product(1, 1, 0x1p24f), 0x1p24f);                         // a tie: to even
+  EXPECT_EQ(add_product(1, 1, 0x1p24f + 2), 0x1p24f + 4);                 // the same
+  EXPECT_EQ(add_product(0x1.02p0f, 0x1.02p0f, 0x1p24f), 0x1p24f + 2);     // more than a tie
+  EXPECT_TRUE(same_bits(add_product(0x1p-127f, 0x1p127f, -0.0f), 0.0f));  // a subnormal operand
+  EXPECT_TRUE(same_bits(add_product(1, 0, kSubnormal), 0.0f));            // a subnormal sum
+  EXPECT_TRUE(same_bits(add_product(-0x1p-70f, 0x1p-60f, 0), -0.0f));     // a subnormal result keeps its sign
+  EXPECT_EQ(add_product(0x1p-63f, 0x1p-63f, 0), kSmallest);               // the smallest result
+  EXPECT_EQ(add_product(-0x1p-76f, 0x1p-76f, kSmallest), kSmallest);      // rounded to 2^-126 before it is compared
+  EXPECT_EQ(add_product(-0x1p-76f, 0x1p-75f, kSmallest), kSmallest);      // the tie of an unbounded exponent
+  EXPECT_EQ(add_product(-0x1.02p-76f, 0x1p-75f, kSmallest), 0.0f);        // below it
+  EXPECT_TRUE(same_bits(add_product(0x1.02p-76f, 0x1p-75f, -kSmallest), -0.0f));
+  EXPECT_EQ(add_product(0x1p127f, 2, -0x1p127f), 0x1p127f);  // only the sum must fit
+  EXPECT_EQ(add_product(0x1p127f, 2, 1), kInfinity);
   EXPECT_TRUE(std::isnan(add_product(0, kInfinity, 1)));
 }
 
