@@ -214,7 +214,8 @@ void add_quantize(CLI::App& program) {
           "Type of most matrices: f32, f16, bf16, q8_0, q6_k, q5_k_m, q5_k_s, q5_1, q5_0, q4_k_m, q4_k_s, q4_1, "
           "q4_0, iq4_nl, iq4_xs, q3_k_l, q3_k_m, q3_k_s or q2_k")
       ->required()
-      ->check(CLI::IsMember(type_names()));
+      ->check(CLI::IsMember(type_names()).description(""))
+      ->type_name("TYPE");
   command.add_option("--imatrix", o->importance, "An importance matrix, of `vitrine imatrix` or llama.cpp")
       ->type_name("FILE");
   add_list(command, "--tensor-type", o->overrides,

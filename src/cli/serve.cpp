@@ -1,6 +1,7 @@
 // vitrine serve: the HTTP server.
 #include <sys/sysinfo.h>
 
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
 
@@ -62,7 +63,7 @@ std::int64_t block_length(const GenerateContext& context, std::int64_t bytes, st
     const std::int64_t block = context.model->make_cache(length, context.kv_dtype, counted).bytes();
     return block <= bytes / (2 * static_cast<std::int64_t>(max_sequences));
   };
-  std::int64_t length = counted.block_length();
+  std::int64_t length = std::min(counted.block_length(), context.model->config().max_seq_len);
   while (length > kShortest && !fit(length)) length /= 2;
   return length;
 }

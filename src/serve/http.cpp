@@ -225,7 +225,8 @@ awaitable<void> HttpServer::Implementation::accept() {
     if (state_.n_connections >= state_.config.max_connections) continue;  // closes it
     socket.set_option(tcp::no_delay(true), error);
     auto connection = std::make_shared<Connection>(std::move(socket), state_);
-    asio::co_spawn(state_.io, Connection::run(std::move(connection)), asio::detached);
+    // Closed, too slow, or not enough memory: whatever ends one connection concerns no other.
+    asio::co_spawn(state_.io, connection->run(), [connection](const std::exception_ptr&) {});
   }
 }
 

@@ -139,12 +139,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Connection& operator=(const Connection&) = delete;
   ~Connection() { --state_.n_connections; }
 
-  static awaitable<void> run(std::shared_ptr<Connection> self) {
-    try {
-      while (co_await self->exchange()) continue;
-      co_await self->linger();
-    } catch (...) {  // closed, too slow, or not enough memory: the connection ends
-    }
+  /// Answers requests until the connection ends; an exception ends it, too. Whoever spawns it keeps the connection.
+  awaitable<void> run() {
+    bool stays_open = true;
+    while (stays_open) stays_open = co_await exchange();  // GCC 12 makes wrong code of co_await in a condition
+    co_await linger();
   }
 
   /// Calls `f` on the thread that prepares requests and responses, so that long ones keep nobody waiting.

@@ -263,6 +263,7 @@ TEST_F(Serve, TheAccessLogHasALineForEachRequest) {
                                               "x-request-id: my-id\r\nAuthorization: Bearer secret-key\r\n");
   EXPECT_THAT(response.head, HasSubstr("x-request-id: my-id"));
   EXPECT_EQ(response.json()["id"], "cmpl-my-id");
+  EXPECT_EQ(server_->get("/health").status, 200) << "the line is written after the response";
   const std::string log = read_file(*folder_ / "log");
   EXPECT_EQ(log.find("secret"), log.npos);
   const std::size_t at = log.find("{\"request_id\":\"my-id\"");
@@ -356,8 +357,8 @@ TEST_F(ServeOnce, AFullQueueIsRefused) {
   arguments.insert(arguments.end(), {"--max-sequences", "1", "--max-queue", "1"});
   TestServer server(arguments);
   HttpClient running(server.port()), waiting(server.port());
-  running.send(endless_request(true));
-  running.receive("data: ");
+  running.send(endless_request(false));  // a stream that nobody reads would leave its place to the other
+  wait_until([&] { return metric(server, "requests_running") == 1; });
   waiting.send(endless_request(true));
   wait_until([&] { return metric(server, "requests_waiting") == 1; });
   const HttpResponse refused = server.post("/v1/completions", {{"prompt", {5}}});

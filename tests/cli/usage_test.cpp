@@ -41,7 +41,8 @@ TEST(Usage, HelpNamesEveryOptionAndAnExample) {
 TEST(Usage, VersionNamesBuildAndInstructionSet) {
   const std::string version = output_of({"--version"});
   EXPECT_TRUE(std::regex_match(
-      version, std::regex(R"(vitrine \d+\.\d+\.\d+ \([^,()]+, (scalar|avx2|avxvnni|avx512|avx512vnni|avx512bf16)\)\n)")))
+      version,
+      std::regex(R"(vitrine \d+\.\d+\.\d+ \([^,()]+, (scalar|avx2|avxvnni|avx512|avx512vnni|avx512bf16)\)\n)")))
       << version;
   EXPECT_THAT(output_of({"--version"}, {.environment = {"VITRINE_ISA=scalar"}}), testing::HasSubstr(", scalar)"));
 }
