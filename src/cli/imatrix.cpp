@@ -141,7 +141,7 @@ void add_imatrix(CLI::App& program) {
       "Windows are as in llama.cpp: the text is tokenized once, the last tokens that fill no window are left\n"
       "out, and BOS replaces the first token of each window if the tokenizer begins texts with it. After Ctrl-C\n"
       "the file holds the windows so far.\n"
-      "Example: vitrine imatrix text.txt --out default.imatrix.gguf");
+      "Example: vitrine imatrix story.txt --window 16 --out default.imatrix.gguf");
 }
 
 }  // namespace vitrine::cli

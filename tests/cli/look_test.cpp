@@ -154,7 +154,8 @@ TEST(LookCommand, ChosenCellsAreSpelled) {
 
 TEST(LookCommand, AnAnalogyIsThatOfEmbed) {
   const WrittenPage page = look({kText, "--analogy", "girl - she + he"});
-  const Json nearest = json_of({"embed", "models/default", " girl", "-", " she", "+", " he"})["nearest"];
+  const Json nearest =
+      json_of({"embed", VITRINE_SOURCE_DIR "/models/default", " girl", "-", " she", "+", " he"})["nearest"];
   const auto ids = values_of<std::int32_t>(page, "analogy.id");
   const auto cosines = values_of<double>(page, "analogy.cosine");
   for (std::size_t i = 0; i < ids.size(); ++i) {
