@@ -65,7 +65,7 @@ TokenReport report(std::int32_t id, int n) {
 /// The result of a sequence, with tokens that are bytes, BOS and unknown to the tokenizer.
 GenerateResult made_up(const GenerateRequest& request) {
   GenerateResult result;
-  for (const std::int32_t id : {0xE2, 'a', 0xFF, kBos, 299}) {
+  for (const std::int32_t id : {0xE2, int{'a'}, 0xFF, int{kBos}, 299}) {
     if (std::ssize(result.ids) == request.max_tokens) break;
     result.ids.push_back(id);
     if (request.wants_logprobs) result.logprobs.push_back(report(id, request.n_logprobs));

@@ -65,8 +65,8 @@ std::optional<double> RequestFields::number(std::string_view name, double lowest
 std::int64_t RequestFields::checked_whole(const Json& value, const std::string& name, std::int64_t lowest,
                                           std::int64_t highest) {
   if (!value.is_number_integer()) throw wrong_type(name, "a whole number", value);
-  constexpr auto kLargest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  const bool is_too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > kLargest;
+  constexpr auto kLargestWhole = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  const bool is_too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > kLargestWhole;
   const std::int64_t number = is_too_large ? std::numeric_limits<std::int64_t>::max() : value.get<std::int64_t>();
   if (is_too_large || number < lowest || number > highest) {
     throw RequestError(kInvalid, name, "expected a whole number from {} to {}, got {}", lowest, highest, value.dump());
