@@ -135,8 +135,8 @@ double pairs_seconds(const Kernels& k, ThreadPool& pool, const std::vector<std::
   const std::vector<float> x(static_cast<std::size_t>(rows * s.in), 0.5f);
   std::vector<float> y(static_cast<std::size_t>(rows * s.out));
   const PairKernels& pairs = k.pairs(s.transposed);
-  const std::int64_t n = rounded_size(pairs, s.in), bytes = s.out * s.in * 2;
-  std::vector<float> rounded(static_cast<std::size_t>(rows * n));
+  const std::int64_t n = rounded_size(pairs, s.in), stride = rounded_stride(pairs, s.in), bytes = s.out * s.in * 2;
+  std::vector<float> rounded(static_cast<std::size_t>(rows * stride));
   std::vector<float> packed(static_cast<std::size_t>(packed_size(k, rows, n)));
   std::int64_t at = 0;
   return best(pool.size(), [&] {
@@ -145,10 +145,10 @@ double pairs_seconds(const Kernels& k, ThreadPool& pool, const std::vector<std::
                           s.transposed ? s.out : 1};
     const bool packs = worth_packing(pairs.pack_above, rows, w);
     pool.parallel_for(rows, 8, [&](std::int64_t begin, std::int64_t end, int) {
-      for (std::int64_t t = begin; t < end; ++t) pairs.round(x.data() + t * s.in, s.in, rounded.data() + t * n);
+      for (std::int64_t t = begin; t < end; ++t) pairs.round(x.data() + t * s.in, s.in, rounded.data() + t * stride);
     });
     if (packs) {
-      k.pack({reinterpret_cast<const std::byte*>(rounded.data()), DType::f32, rows, n, n, 1}, packed.data());
+      k.pack({reinterpret_cast<const std::byte*>(rounded.data()), DType::f32, rows, n, stride, 1}, packed.data());
     }
     pool.parallel_for(s.out, 48, [&](std::int64_t begin, std::int64_t end, int thread) {
       auto* const scratch = reinterpret_cast<float*>(pool.scratch(thread));
@@ -156,7 +156,7 @@ double pairs_seconds(const Kernels& k, ThreadPool& pool, const std::vector<std::
       if (packs) {
         pairs.matmul_packed(packed.data(), rows, some, y.data() + begin, s.out, scratch);
       } else {
-        pairs.matmul(rounded.data(), n, rows, some, y.data() + begin, s.out, scratch);
+        pairs.matmul(rounded.data(), stride, rows, some, y.data() + begin, s.out, scratch);
       }
     });
   });

@@ -212,6 +212,12 @@ constexpr std::int64_t packed_size(const Kernels& k, std::int64_t rows, std::int
 }
 /// The number of floats of a row of `n` elements that PairKernels::round has rounded.
 constexpr std::int64_t rounded_size(const PairKernels& k, std::int64_t n) { return (n + 31) / 32 * k.group_floats; }
+/// The distance of such rows, in floats: rows whose distance is a multiple of 4 KiB would share a few sets of the
+/// cache.
+constexpr std::int64_t rounded_stride(const PairKernels& k, std::int64_t n) {
+  const std::int64_t size = rounded_size(k, n);
+  return size % 1024 == 0 ? size + 16 : size;
+}
 /// Whether packing is faster for this number of rows of x.
 constexpr bool worth_packing(const PackAbove& above, std::int64_t rows, const MatrixView& w) {
   const bool half = w.dtype == DType::bf16 || w.dtype == DType::f16;

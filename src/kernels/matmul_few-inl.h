@@ -17,14 +17,22 @@ constexpr std::int64_t kPrefetchOneRow = 8192;  // bytes
 constexpr std::int64_t kPrefetchTile = 8192;
 constexpr std::int64_t kPrefetchPieces = 4;  // rows ahead, if a chunk of k is read from each row
 constexpr std::int64_t kNear = 1 << 17;      // maximum bytes of a matrix that is assumed to be in the L2 cache
-constexpr int kFewBlockRows = 96;            // rows of w that stay in the L2 cache for all groups; whole tiles
+constexpr int kFewBlockRows = 96;            // maximum of Step::block_rows
 
 /// A group of columns in a register tile.
 template <DType kType>
 struct Step {
   static constexpr int kXFloats = kLanes;             // of a group of x
+  static constexpr int kTokenGroup = 12;              // maximum of token_group
   static constexpr std::int64_t kChunkFloats = 6144;  // of x in a chunk of k, all tokens of a group: 24 KiB of L1
-  static constexpr int kTokenGroup = 12;
+
+  static constexpr int token_group(std::int64_t) { return kTokenGroup; }
+  static constexpr std::int64_t chunk_floats(std::int64_t, int) { return kChunkFloats; }
+  static constexpr int tile_rows(int tokens, bool near) { return few_rows(tokens, near); }
+  /// Whether tiles are those of a matrix in the L2 cache: `bytes` of w, and all rows of x, in floats.
+  static constexpr bool is_near(std::int64_t bytes, std::int64_t, std::int64_t) { return bytes <= kNear; }
+  /// Rows of w that stay in the L2 cache for all groups; whole tiles.
+  static constexpr std::int64_t block_rows(std::int64_t) { return kFewBlockRows; }
 
   /// acc[t][r] += x[t, k] · w[r, k] for sixteen k, or for the `rest` that remain, lane by lane. `x` and `w` are the
   /// rows.
@@ -147,7 +155,7 @@ template <DType kType, int kTokens, int kRows>
 void few_block(const Product& p, std::int64_t tokens, std::int64_t rows) {
   using S = Step<kType>;
   static_assert(kFewBlockRows * S::kTokenGroup * kLanes <= kScratchFloats);
-  const std::int64_t most = S::kChunkFloats / tokens / S::kXFloats * kGroup<kType>;
+  const std::int64_t most = S::chunk_floats(tokens, kRows) / tokens / S::kXFloats * kGroup<kType>;
   const std::int64_t chunk = even_part(p.cols, most, kGroup<kType>);
   if (tokens == kTokens && chunk >= p.cols) {
     return whole_tiles<kType, kTokens, kRows>(p, rows, larger(kPrefetchTile, kRows * p.w_stride));
@@ -169,13 +177,15 @@ void few_block(const Product& p, std::int64_t tokens, std::int64_t rows) {
   } while (k.end < p.cols);
 }
 
-/// The same with a number of tokens per tile that is known only at run time. `near`: w is in the L2 cache.
+/// The same with a number of tokens per tile that is known only at run time. `near`: tiles are those of a matrix in the
+/// L2 cache.
 template <DType kType, int kTokens>
 void few_block_by(std::int64_t tile, bool near, const Product& p, std::int64_t tokens, std::int64_t rows) {
   if constexpr (kTokens > 1) {
     if (tile < kTokens) return few_block_by<kType, kTokens - 1>(tile, near, p, tokens, rows);
   }
-  constexpr int kNearRows = few_rows(kTokens, true), kFarRows = few_rows(kTokens, false);
+  using S = Step<kType>;
+  constexpr int kNearRows = S::tile_rows(kTokens, true), kFarRows = S::tile_rows(kTokens, false);
   if constexpr (kNearRows != kFarRows) {
     if (near) return few_block<kType, kTokens, kNearRows>(p, tokens, rows);
   }
@@ -227,16 +237,17 @@ void matmul_one_token(const Product& p, std::int64_t rows) {
 /// All groups of tokens are multiplied by one block of rows before the next block, so that w is read from memory once.
 template <DType kType>
 void matmul_few(const Product& p, std::int64_t tokens, std::int64_t rows) {
-  const bool near = rows * p.w_stride <= kNear;
+  const bool near = Step<kType>::is_near(rows * p.w_stride, tokens, x_offset<kType>(p.cols));
   if (tokens == 1 && !near) return matmul_one_token<kType>(p, rows);
   if (tokens == 1) return whole_tiles<kType, 1, kOneTokenRows>(p, rows, kOneTokenRows * p.w_stride);
-  const std::int64_t group = even_part(tokens, Step<kType>::kTokenGroup, 1);
-  for (std::int64_t row = 0; row < rows; row += kFewBlockRows) {
+  const std::int64_t group = even_part(tokens, Step<kType>::token_group(tokens), 1);
+  const std::int64_t block = Step<kType>::block_rows(p.w_stride);
+  for (std::int64_t row = 0; row < rows; row += block) {
     for (std::int64_t t = 0; t < tokens; t += group) {
       Product part = p;
       part.x += t * p.ldx, part.w += row * p.w_stride, part.y += t * p.ldy + row;
       const std::int64_t n = smaller(group, tokens - t);
-      few_block_by<kType, kFewTokens>(even_part(n, kFewTokens, 1), near, part, n, smaller(kFewBlockRows, rows - row));
+      few_block_by<kType, kFewTokens>(even_part(n, kFewTokens, 1), near, part, n, smaller(block, rows - row));
     }
   }
 }

@@ -14,8 +14,23 @@ constexpr bool kByInstruction = true;
 template <>
 struct Step<kPairs> {
   static constexpr int kXFloats = kLanes;
-  static constexpr std::int64_t kChunkFloats = 6144;  // 24 KiB of L1
-  static constexpr int kTokenGroup = 6;
+  static constexpr int kTokenGroup = 12;
+  static constexpr std::int64_t kBlockBytes = std::int64_t{1} << 19;  // of w in half of an L2 cache of 1 MiB
+
+  /// A few tokens take every tile of w while it is in the L1 cache, because w comes from memory.
+  static constexpr int token_group(std::int64_t tokens) { return tokens <= kTokenGroup ? kTokenGroup : 6; }
+  /// 14 KiB for one tile of tokens: a tile of w and the next one take 18 KiB of the same L1 cache.
+  static constexpr std::int64_t chunk_floats(std::int64_t tokens, int rows) {
+    return rows == 1 ? std::int64_t{1} << 40 : tokens > 6 ? 6144 : 3456;
+  }
+  /// Up to five tokens whose x is in the L1 cache wait for memory, so they read w row by row.
+  static constexpr int tile_rows(int tokens, bool near) { return tokens < 6 && !near ? 1 : 4; }
+  static constexpr bool is_near(std::int64_t bytes, std::int64_t tokens, std::int64_t x_floats) {
+    return bytes <= kNear || (tokens > 1 && (tokens > 5 || tokens * x_floats > 7168));
+  }
+  static constexpr std::int64_t block_rows(std::int64_t row_bytes) {
+    return smaller(kFewBlockRows, larger(8, kBlockBytes / (row_bytes + 1) / 4 * 4));
+  }
 
   template <int kTokens, int kRows>
   [[gnu::always_inline]] static void add(const float* const (&x)[kTokens], const std::byte* const (&w)[kRows],

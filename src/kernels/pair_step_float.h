@@ -13,10 +13,8 @@ namespace {
 constexpr bool kByInstruction = false;
 
 template <>
-struct Step<kPairs> {
+struct Step<kPairs> : Step<DType::bf16> {
   static constexpr int kXFloats = 2 * kLanes;
-  static constexpr std::int64_t kChunkFloats = 6144;  // 24 KiB of L1
-  static constexpr int kTokenGroup = 12;
 
   template <int kTokens, int kRows>
   [[gnu::always_inline]] static void add(const float* const (&x)[kTokens], const std::byte* const (&w)[kRows],

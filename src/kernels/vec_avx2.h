@@ -187,7 +187,9 @@ inline Words load_words(const std::uint32_t* p) {
 /// 32 bfloat16 numbers as sixteen pairs, the number with the lower index in the lower half.
 inline Words load_pairs(const void* p) {
   const auto* x = static_cast<const __m256i*>(p);
-  return {_mm256_loadu_si256(x), _mm256_loadu_si256(x + 1)};
+  Words pairs = {_mm256_loadu_si256(x), _mm256_loadu_si256(x + 1)};
+  asm("" : "+x"(pairs.lo), "+x"(pairs.hi));  // loaded once, although both halves are used
+  return pairs;
 }
 inline Words load_pairs_first(const void* p, int count) {
   std::uint16_t element[2 * kLanes] = {};

@@ -118,7 +118,11 @@ struct Words {
 };
 inline Words load_words(const std::uint32_t* p) { return {_mm512_loadu_si512(p)}; }
 /// 32 bfloat16 numbers as sixteen pairs, the number with the lower index in the lower half.
-inline Words load_pairs(const void* p) { return {_mm512_loadu_si512(p)}; }
+inline Words load_pairs(const void* p) {
+  Words pairs = {_mm512_loadu_si512(p)};
+  asm("" : "+v"(pairs.v));  // loaded once, although both halves are used: a load across two lines is slow
+  return pairs;
+}
 inline Words load_pairs_first(const void* p, int count) {
   return {_mm512_maskz_loadu_epi16(static_cast<__mmask32>((std::uint32_t{1} << count) - 1), p)};
 }

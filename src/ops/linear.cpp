@@ -106,19 +106,20 @@ const float* packed(Pass& p, const MatrixView& x) {
 /// The product with a bf16 weight, computed with bfloat16 numbers in the pair order.
 void multiply_pairs(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, std::int64_t ldy) {
   const PairKernels& k = p.kernels.pairs(weight.col_stride != 1);
-  const Tensor rows = p.tensor({x.rows, rounded_size(k, x.cols)});
+  const Tensor rows = p.tensor({x.rows, rounded_stride(k, x.cols)});
   p.for_rows(x.rows, 4 * x.cols,
              [&](std::int64_t t) { k.round(reinterpret_cast<const float*>(x.at(t, 0)), x.cols, rows.row(t)); });
   const bool packs = worth_packing(k.pack_above, x.rows, weight);
-  const std::int64_t n = rows.row_size(), operations = x.rows * weight.cols + 1;
-  const float* const operand = packs ? packed(p, view_of(rows.data, x.rows, n, n)) : rows.data;
+  const std::int64_t stride = rows.row_size(), operations = x.rows * weight.cols + 1;
+  const float* const operand =
+      packs ? packed(p, view_of(rows.data, x.rows, rounded_size(k, x.cols), stride)) : rows.data;
   for_ranges(p, weight.rows, 1, most_rows(operations, kBlock), operations,
              [&](std::int64_t first, std::int64_t count, int thread) {
                const MatrixView w = weight.row_range(first, count);
                if (packs) {
                  k.matmul_packed(operand, x.rows, w, y + first, ldy, p.scratch(thread));
                } else {
-                 k.matmul(operand, n, x.rows, w, y + first, ldy, p.scratch(thread));
+                 k.matmul(operand, stride, x.rows, w, y + first, ldy, p.scratch(thread));
                }
              });
 }
