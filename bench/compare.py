@@ -2,11 +2,12 @@
 """Compares the speed of vitrine, PyTorch and llama.cpp on one machine and one model, in one run.
 
     compare.py VITRINE MODEL [--gguf FILE.gguf] [--prompt 256] [--generate 32] [--threads 2] [--rounds 5]
-    compare.py VITRINE FILE.gguf [--compute bf16] [--prompt 256] [--generate 32] [--threads 2] [--rounds 5]
+    compare.py VITRINE FILE.gguf [--compute bf16,f32] [--prompt 256] [--generate 32] [--threads 2] [--rounds 5]
     compare.py VITRINE MODEL --train [--batch 4] [--seq 256] [--threads 2] [--rounds 3]
 
 MODEL is a Hugging Face folder (`vitrine init` makes one of any preset). A GGUF file of any type, quantized or not, is
-compared with llama.cpp alone, which runs the same file. Each round runs every engine once, one after the
+compared with llama.cpp alone, which runs the same file. --compute may name several: the first is compared with the
+others, too. Each round runs every engine once, one after the
 other, with the same ids. Prints medians over the rounds, and medians of the ratios within a round, which drift less than
 the speed of the machine. Needs torch and transformers, and for GGUF files llama-cpp-python, built for this processor
 (`vitrine quantize MODEL FILE.gguf --type bf16` writes the file).
@@ -24,9 +25,9 @@ import time
 
 
 class Vitrine:
-    def __init__(self, args):
+    def __init__(self, args, compute):
         self.command = [args.vitrine, "bench", args.model, "--prompt", str(args.prompt), "--generate",
-                        str(args.generate), "--threads", str(args.threads), "--compute", args.compute, "--json"]
+                        str(args.generate), "--threads", str(args.threads), "--compute", compute, "--json"]
         self.runs = []
 
     def run(self):
@@ -153,7 +154,8 @@ def main():
     if args.train:
         return race_training(args)
 
-    engines = {"vitrine": Vitrine(args)}
+    engines = {f"vitrine {compute}": Vitrine(args, compute) for compute in args.compute.split(",")}
+    first, *_ = ours = list(engines)
     if not args.model.endswith(".gguf"):
         engines["PyTorch"] = PyTorch(args)
     if args.gguf or args.model.endswith(".gguf"):
@@ -165,17 +167,19 @@ def main():
     print(f"{args.model}: prompt {args.prompt}, {args.generate} decoded, {args.threads} threads, {args.rounds} rounds")
     for name in engines:
         prefill, decode = (statistics.median(r[name][i] for r in rounds) for i in (0, 1))
-        line = f"{name:10} prefill {prefill:9.1f} tokens/s   decode {decode:8.2f} tokens/s"
-        if name != "vitrine":
-            ratios = (statistics.median(r["vitrine"][i] / r[name][i] for r in rounds) for i in (0, 1))
-            line += "   vitrine is {:.2f} and {:.2f} times as fast".format(*ratios)
+        line = f"{name:12} prefill {prefill:9.1f} tokens/s   decode {decode:8.2f} tokens/s"
+        if name != first:
+            ratios = (statistics.median(r[first][i] / r[name][i] for r in rounds) for i in (0, 1))
+            line += "   {} is {:.2f} and {:.2f} times as fast".format(first, *ratios)
         print(line)
-    runs = engines["vitrine"].runs[1:]
-    decode, prefill = (statistics.median(run[name] for run in runs)
-                       for name in ("decode_fraction_of_bandwidth", "prefill_fraction_of_peak"))
-    last = runs[-1]
-    print(f"{last['isa']}, {last['compute']}; medians: decode at {100 * decode:.0f} % of the reading ({last['read_gb_per_s']:.1f} "
-          f"GB/s), prefill at {100 * prefill:.0f} % of the product ({last['gemm_gflops'][last['compute']]:.0f} G/s)")
+    for name in ours:
+        runs = engines[name].runs[1:]
+        decode, prefill = (statistics.median(run[figure] for run in runs)
+                           for figure in ("decode_fraction_of_bandwidth", "prefill_fraction_of_peak"))
+        last = runs[-1]
+        print(f"{last['isa']}, {last['compute']}; medians: decode at {100 * decode:.0f} % of the reading "
+              f"({last['read_gb_per_s']:.1f} GB/s), prefill at {100 * prefill:.0f} % of the product "
+              f"({last['gemm_gflops'][last['compute']]:.0f} G/s)")
 
 
 if __name__ == "__main__":

@@ -204,7 +204,7 @@ Result measure(const BenchOptions& o) {
   const Session session = open_model(o, o.model, false);
   const Model& model = *session.checkpoint.model;
   result.load_s = seconds_since(start);
-  result.numbers = o.compute != "f32" && has_blocks(model) ? "int8" : o.compute == "bf16" ? "bf16" : "f32";
+  result.numbers = products_of(o, model, o.model);
   result.ceilings = measure_ceilings(*session.pool, result.numbers == "bf16");
   bar.update(1, kSteps);
   forget_peak_memory();

@@ -180,8 +180,8 @@ void add_eval(CLI::App& program) {
   add_preference_keys(command, o->preference);
   command.add_option("--against", o->against, "Another model: compare the predictions with its own")
       ->type_name("MODEL2");
-  command.add_option("--against-compute", o->against_compute, "--compute for MODEL2: auto, f32 or int8")
-      ->check(CLI::IsMember({"auto", "f32", "int8"}));
+  command.add_option("--against-compute", o->against_compute, "--compute for MODEL2: auto, f32, int8 or bf16")
+      ->check(CLI::IsMember({"auto", "f32", "int8", "bf16"}));
   command.add_flag("--layers", o->layers, "With --against: compare the stream after each layer, too");
   add_adapters(command, *o);
   finish_command(

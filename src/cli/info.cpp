@@ -38,11 +38,12 @@ struct Subject {
   std::map<std::string, std::string> stored_names{};  // by vitrine's names; empty without a file
   std::int64_t stored_bytes = 0;
   std::string types{};  // "bf16", "bf16, f32"
-  Json file{};          // config.json, if there are no weights
-  Session session{};    // with the adapters, if there are any
+  std::string products = "f32";
+  Json file{};        // config.json, if there are no weights
+  Session session{};  // with the adapters, if there are any
 };
 
-Subject subject_of_config(const std::string& name, const Json& json) {
+Subject subject_of_config(const InfoOptions& o, const std::string& name, const Json& json) {
   const Family& family = family_of(json, name);
   Subject s{name, std::string(family.model_type) + ", config only", "", read_model_config(family, json, name)};
   for (const Preset& preset : all_presets()) {
@@ -53,11 +54,16 @@ Subject subject_of_config(const std::string& name, const Json& json) {
   s.file = json;
   s.types = is_f32 ? "f32" : type == "float16" ? "f16" : "bf16";
   s.stored_bytes = count_params(s.config) * (is_f32 ? 4 : 2);
+  if (o.compute == "int8" || (o.compute == "bf16" && s.types != "bf16")) {
+    throw Unsupported("--compute", "{} does not multiply weights of {}", o.compute, s.types);
+  }
+  if (o.compute == "bf16") s.products = o.compute;
   return s;
 }
 
-Subject subject_of_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
+Subject subject_of_checkpoint(const InfoOptions& o, const std::string& path, const Checkpoint& checkpoint) {
   Subject s{path, checkpoint.description, "", checkpoint.model->config()};
+  s.products = products_of(o, *checkpoint.model, path);
   for_each_param(s.config, checkpoint.model->params(),
                  [&](const Param& param, const std::string& name, const Shape& shape) {
                    s.stored_names[name] = param.stored_name;
@@ -74,10 +80,10 @@ Subject open_subject(const InfoOptions& o) {
   const bool exists = std::filesystem::exists(path, error);
   const bool is_config = exists && path.ends_with(".json");
   if ((!exists || is_config) && !o.adapters.empty()) throw BadInput("--adapter", "it needs a checkpoint with weights");
-  if (!exists || is_config) return subject_of_config(path, preset_or_config(path));
-  if (o.adapters.empty()) return subject_of_checkpoint(path, load_checkpoint(path, {o.allowed_config_keys}));
+  if (!exists || is_config) return subject_of_config(o, path, preset_or_config(path));
+  if (o.adapters.empty()) return subject_of_checkpoint(o, path, load_checkpoint(path, {o.allowed_config_keys}));
   Session session = open_model(o, path, false);
-  Subject s = subject_of_checkpoint(path, session.checkpoint);
+  Subject s = subject_of_checkpoint(o, path, session.checkpoint);
   s.session = std::move(session);
   return s;
 }
@@ -231,7 +237,8 @@ void add_account(Page& page, const InfoOptions& o, const Subject& s) {
   const Workload shown = workload_of(o, s, Phase::prefill);
   const std::string source =
       s.config.encoder ? fmt::format("sources of {} tokens, ", shown.source_length.value_or(shown.length)) : "";
-  page.heading(fmt::format("Cost: batch {}, {}{} tokens, K/V in {}", shown.batch, source, shown.length, o.kv));
+  page.heading(fmt::format("Cost: batch {}, {}{} tokens, products in {}, K/V in {}", shown.batch, source, shown.length,
+                           s.products, o.kv));
   Table totals(cost_columns("phase", "memory"));
   for (const Phase phase : phases_of(s.config)) {
     const Workload w = workload_of(o, s, phase);
@@ -359,6 +366,7 @@ Json info_json(const InfoOptions& o, const Subject& s) {
           {"params", count_params(s.config)},
           {"bytes", s.stored_bytes},
           {"dtype", s.types},
+          {"compute", s.products},
           {"config", describe_model(s.config)},
           {"file", s.file},
           {"layers", groups},

@@ -168,6 +168,15 @@ std::pair<std::string, double> split_adapter(const std::string& text) {
 
 }  // namespace
 
+std::string products_of(const Options& o, const Model& model, const std::string& path) {
+  const bool blocks = has_blocks(model);
+  if (o.compute == "int8" && !blocks) {
+    throw Unsupported("--compute", "int8 multiplies quantized weights, but {} has none", path);
+  }
+  check_compute(model, compute_of(o));
+  return o.compute != "f32" && blocks ? "int8" : o.compute == "bf16" ? "bf16" : "f32";
+}
+
 void use_adapter(Session& session, const std::string& text) {
   const auto [path, scale] = split_adapter(text);
   session.adapters.push_back(load_adapter(path, session.checkpoint, *session.pool));
@@ -178,10 +187,7 @@ Session open_model(const Options& o, const std::string& given, bool needs_tokeni
   Session session;
   const std::string path = given.empty() ? default_model() : given;
   session.checkpoint = load_checkpoint(path, {o.allowed_config_keys});
-  if (o.compute == "int8" && !has_blocks(*session.checkpoint.model)) {
-    throw Unsupported("--compute", "int8 multiplies quantized weights, but {} has none", path);
-  }
-  check_compute(*session.checkpoint.model, compute_of(o));
+  products_of(o, *session.checkpoint.model, path);  // checks --compute
   session.pool = std::make_unique<ThreadPool>(o.thread_count());
   for (const std::string& text : o.adapters) use_adapter(session, text);
   if (!o.tokenizer.empty()) {

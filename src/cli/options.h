@@ -158,6 +158,9 @@ Session open_for_texts(const Options& options, const std::string& path, bool nee
 Compute compute_of(const Options& options);
 /// Whether a weight has a block format.
 bool has_blocks(const Model& model);
+/// The numbers that most products multiply: "int8", "bf16" or "f32". `path` names the model in errors. Throws
+/// Unsupported if the weights cannot be multiplied as --compute says.
+std::string products_of(const Options& options, const Model& model, const std::string& path);
 /// The size of a model's parameters as they are stored, in bytes.
 std::int64_t stored_bytes(const Model& model);
 

@@ -23,6 +23,7 @@ constexpr int kFewBlockRows = 96;            // maximum of Step::block_rows
 template <DType kType>
 struct Step {
   static constexpr int kXFloats = kLanes;             // of a group of x
+  static constexpr int kOneRowCache = kSecondCache;   // into which a single token prefetches
   static constexpr int kTokenGroup = 12;              // maximum of token_group
   static constexpr std::int64_t kChunkFloats = 6144;  // of x in a chunk of k, all tokens of a group: 24 KiB of L1
 
@@ -200,7 +201,7 @@ void one_token_in_order(const Product& product, std::int64_t rows) {
     Vec acc[1][kOneTokenRows];
     unrolled<kOneTokenRows>([&](auto r) {
       Vec one[1][1] = {{zero()}};
-      accumulate<kType, kSecondCache>(p, p.x, p.w + r * p.w_stride, p.cols, kPrefetchOneRow, one);
+      accumulate<kType, Step<kType>::kOneRowCache>(p, p.x, p.w + r * p.w_stride, p.cols, kPrefetchOneRow, one);
       acc[0][r] = one[0][0];
     });
     finish(acc, p.y, p.ldy);

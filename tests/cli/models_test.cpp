@@ -104,6 +104,16 @@ TEST_F(Models, InfoOfAPresetHasThePublishedFigures) {
   }
 }
 
+TEST(Info, NamesTheNumbersOfItsProducts) {
+  EXPECT_EQ(json_of({"info", "gemma-2-2b"})["compute"], "f32");
+  EXPECT_EQ(json_of({"info", "gemma-2-2b", "--compute", "bf16"})["compute"], "bf16");
+  EXPECT_NE(output_of({"info", "gemma-2-2b", "--compute", "bf16"}).find("products in bf16"), std::string::npos);
+  expect_error({"info", "gemma-2-2b", "--compute", "int8"}, {"[--compute]", "int8", "bf16"});
+  EXPECT_EQ(json_of({"info", golden("llama_gqa_bf16_sharded"), "--compute", "bf16"})["compute"], "bf16");
+  expect_error({"info", golden("gpt2"), "--compute", "bf16"}, {"compute", "f32"});
+  expect_error({"info", golden("gpt2"), "--compute", "int8"}, {"[--compute]", "has none"});
+}
+
 TEST_F(Models, InfoTakesBatchLengthAndPhase) {
   const Json one = json_of({"info", "gpt2", "--batch", "1", "--length", "10"});
   const Json four = json_of({"info", "gpt2", "--batch", "4", "--length", "10"});
