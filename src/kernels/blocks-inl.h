@@ -138,11 +138,10 @@ struct BlockProduct {
 };
 
 /// Asks for the lines of the block that begins `ahead` bytes after that of each row.
-template <class F, int kLevel>
+template <class F>
 [[gnu::always_inline]] inline void prefetch_blocks(const Rows& rows, std::int64_t ahead) {
-  constexpr std::int64_t kLine = 64;
-  for (std::int64_t at = 0; at < F::kSize.bytes; at += kLine) {
-    unrolled<kRowLanes>([&](auto r) { __builtin_prefetch(rows(r) + (ahead + at), 0, kLevel); });
+  for (std::int64_t at = 0; at < F::kSize.bytes; at += 64) {
+    unrolled<kRowLanes>([&](auto r) { __builtin_prefetch(rows(r) + (ahead + at), 0, 3); });
   }
 }
 
@@ -154,7 +153,7 @@ template <class F, int kTokens>
   unrolled<kTokens>([&](auto t) { acc[t] = broadcast(0); });
   const RoundedPart* x = p.x;
   for (std::int64_t b = 0; b < p.parts / F::kParts; ++b, rows.advance(F::kSize.bytes)) {
-    if constexpr (kBytesAhead > 0) prefetch_blocks<F, 3>(rows, kBytesAhead);
+    if constexpr (kBytesAhead > 0) prefetch_blocks<F>(rows, kBytesAhead);
     read_parts(
         F{}, BlockReader{rows}, [&](const RowPart& part) __attribute__((always_inline)) {
           add_part<F::kKind>(part, x, p.parts, acc);
@@ -199,6 +198,7 @@ void direct(const BlockProduct& product, std::int64_t tokens, std::int64_t n) {
 // the sums are in y, which does not change them.
 constexpr std::int64_t kPanelRows = 64, kChunkParts = 32;
 constexpr std::int64_t kGroups = kPanelRows / kRowLanes;
+constexpr std::int64_t kLine = 64;  // bytes
 
 template <PartKind kKind>
 constexpr std::int64_t kPanelPart = kPartWords * sizeof(Words) +
@@ -227,11 +227,9 @@ template <PartKind kKind>
   return part;
 }
 
-/// Unpacks `parts` parts of the rows and asks for the bytes that are `ahead` of them.
 template <class F>
-[[gnu::flatten]] void unpack(Rows rows, std::int64_t parts, std::int64_t ahead, std::byte* to) {
+[[gnu::flatten]] void unpack(Rows rows, std::int64_t parts, std::byte* to) {
   for (std::int64_t b = 0; b < parts / F::kParts; ++b, rows.advance(F::kSize.bytes)) {
-    prefetch_blocks<F, 2>(rows, ahead);
     read_parts(
         F{}, BlockReader{rows}, [&](const RowPart& part) __attribute__((always_inline)) {
           store_part<F::kKind>(part, to);
@@ -240,13 +238,30 @@ template <class F>
   }
 }
 
+/// The bytes that are unpacked next, `bytes` of each of `rows` rows. They are prefetched while other bytes are
+/// multiplied, `at_once` lines at a time: the processor waits if it is asked for many.
+struct Ahead {
+  const std::byte* row;
+  std::int64_t stride, bytes, rows, at_once;
+  std::int64_t done = 0;  // bytes of this row
+
+  [[gnu::always_inline]] void prefetch_line() {
+    __builtin_prefetch(row + done, 0, 2);
+    done += kLine;
+    if (done < bytes + kLine) return;  // the first line may begin before the row
+    done = 0, row += stride, --rows;
+  }
+};
+
 /// kTokens rows of x and one lane of rows of w each, over the parts of a chunk; y is one row of outputs per row of x.
 template <PartKind kKind, int kTokens>
 [[gnu::flatten]] void block_tile(const std::byte* w, const RoundedPart* x, std::int64_t x_stride, std::int64_t parts,
-                                 bool first, float* y, std::int64_t ldy) {
+                                 bool first, float* y, std::int64_t ldy, Ahead& ahead) {
   Floats acc[kTokens];
   unrolled<kTokens>([&](auto t) { acc[t] = first ? broadcast(0) : load_floats(y + t * ldy); });
+  const std::int64_t lines = ahead.rows > 0 ? ahead.at_once : 0;
   for (std::int64_t i = 0; i < parts; ++i, w += kPanelPart<kKind>, ++x) {
+    for (std::int64_t line = 0; line < lines; ++line) ahead.prefetch_line();
     const RowPart part = load_part<kKind>(w);
     add_part<kKind>(part, x, x_stride, acc);
   }
@@ -255,30 +270,33 @@ template <PartKind kKind, int kTokens>
 
 template <PartKind kKind, int kTokens>
 void block_tile_of(std::int64_t tokens, const std::byte* w, const RoundedPart* x, std::int64_t x_stride,
-                   std::int64_t parts, bool first, float* y, std::int64_t ldy) {
+                   std::int64_t parts, bool first, float* y, std::int64_t ldy, Ahead& ahead) {
   if constexpr (kTokens > 1) {
-    if (tokens < kTokens) return block_tile_of<kKind, kTokens - 1>(tokens, w, x, x_stride, parts, first, y, ldy);
+    if (tokens < kTokens) return block_tile_of<kKind, kTokens - 1>(tokens, w, x, x_stride, parts, first, y, ldy, ahead);
   }
-  block_tile<kKind, kTokens>(w, x, x_stride, parts, first, y, ldy);
+  block_tile<kKind, kTokens>(w, x, x_stride, parts, first, y, ldy, ahead);
 }
 
 /// The outputs of all rows of x and of `groups` lanes of rows of w from row `first` on.
 template <class F>
 void panel_rows(const BlockProduct& p, std::int64_t tokens, std::int64_t first, std::int64_t groups) {
   constexpr std::int64_t kPartBytes = kPanelPart<F::kKind>;
-  for (std::int64_t done = 0; done < p.parts; done += kChunkParts) {
-    const std::int64_t parts = smaller(kChunkParts, p.parts - done), at = done / F::kParts * F::kSize.bytes;
-    const bool last = done + parts == p.parts;
-    const std::int64_t ahead = last ? kPanelRows * p.w_stride - at : parts / F::kParts * F::kSize.bytes;
+  const std::int64_t chunk = even_part(p.parts, kChunkParts, F::kParts), tile = even_part(tokens, kTileRows, 1);
+  const std::int64_t bytes = chunk / F::kParts * F::kSize.bytes, lines = groups * kRowLanes * (bytes / kLine + 2);
+  for (std::int64_t done = 0; done < p.parts; done += chunk) {
+    const std::int64_t parts = smaller(chunk, p.parts - done), at = done / F::kParts * F::kSize.bytes;
+    const std::byte* const w = p.w + first * p.w_stride + at;
     for (std::int64_t g = 0; g < groups; ++g) {
-      const Rows rows(p.w + (first + g * kRowLanes) * p.w_stride + at, p.w_stride);
-      unpack<F>(rows, parts, ahead, p.panel + g * parts * kPartBytes);
+      unpack<F>(Rows(w + g * kRowLanes * p.w_stride, p.w_stride), parts, p.panel + g * parts * kPartBytes);
     }
-    for (std::int64_t t = 0; t < tokens; t += kTileRows) {
+    const std::int64_t times = (tokens + tile - 1) / tile * groups * parts;
+    Ahead ahead = {done + parts == p.parts ? p.w + (first + kPanelRows) * p.w_stride : w + bytes, p.w_stride, bytes,
+                   groups * kRowLanes, lines / times + 1};
+    for (std::int64_t t = 0; t < tokens; t += tile) {
       for (std::int64_t g = 0; g < groups; ++g) {
-        block_tile_of<F::kKind, kTileRows>(smaller(kTileRows, tokens - t), p.panel + g * parts * kPartBytes,
+        block_tile_of<F::kKind, kTileRows>(smaller(tile, tokens - t), p.panel + g * parts * kPartBytes,
                                            p.x + t * p.parts + done, p.parts, parts, done == 0,
-                                           p.y + t * p.ldy + first + g * kRowLanes, p.ldy);
+                                           p.y + t * p.ldy + first + g * kRowLanes, p.ldy, ahead);
       }
     }
   }

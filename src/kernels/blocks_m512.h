@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kRowLanes = 16;
 constexpr int kDirectRows = 4;
-constexpr int kTileRows = 12;
+constexpr int kTileRows = 16;
 constexpr int kBytesAhead = 512;  // the processor alone does not follow sixteen streams
 
 struct Words {

@@ -1,5 +1,5 @@
-// What rounded activations cost: the mean KL divergence of the next token between `auto` or `bf16` and `f32` on the same
-// file.
+// What rounded activations cost: the mean KL divergence of the next token between `auto` or `bf16` and `f32` on the
+// same file.
 #include <gtest/gtest.h>
 
 #include "base/temp_folder.h"
