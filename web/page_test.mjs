@@ -3,7 +3,7 @@
 // Every number that a page shows equals that of trace and predict; nothing is requested, printed or executed; there is no
 // finding of axe and no sideways scrolling; keys and links work.
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, existsSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, existsSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
@@ -263,6 +263,47 @@ for (const { name, args, change = [], more = [] } of cases) {
   check(await view.page.evaluate(() => document.activeElement.id === "find"), `${name}: / does not find sites`);
   check(view.events.length === 0, `${name}: ${view.events.slice(0, 3).join("; ")}`);
   await view.close();
+}
+
+// A large page: 26 layers × 8 heads × 512 tokens. Its size, the time to the first figures beside that of a bare page of as
+// many bytes, and the time of interactions.
+{
+  const model = join(folder, "large"), file = join(folder, "large.html"), bare = join(folder, "bare.html");
+  run("init", "gemma-2-2b", model, "--seed", "1", ...["d_model=128", "vocab_size=4096"].flatMap((x) => ["--set", x]));
+  const { bytes } = json("look", model, "--ids", Array.from({ length: 512 }, (_, i) => (i * 7919) % 1000 + 1).join(","), "--out", file);
+  check(bytes <= 16 * 2 ** 20, `a large page has ${bytes} bytes`);
+  writeFileSync(bare, `<!DOCTYPE html><html lang="en"><body><p>text</p><script type="application/octet-stream">${"QUJD".repeat(bytes / 4)}</script></body></html>`);
+  const timed = async (path, shown) => {
+    const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+    const page = await context.newPage();
+    const start = performance.now();
+    await page.goto(`file://${path}`, { waitUntil: shown ? "commit" : "load" });
+    if (shown) await page.waitForSelector(shown, { state: "attached" });
+    return { page, ms: performance.now() - start, close: () => context.close() };
+  };
+  const bares = [], pages = [];
+  for (let i = 0; i < 5; ++i) {
+    for (const [path, list, shown] of [[bare, bares, ""], [file, pages, "html[data-ready]"]]) {
+      const opened = await timed(path, shown);
+      list.push(opened.ms);
+      await opened.close();
+    }
+  }
+  const opening = Math.min(...pages);
+  check(opening <= 3 * Math.min(...bares), `a large page opens in ${opening.toFixed(0)} ms, a bare page in ${Math.min(...bares).toFixed(0)}`);
+  const { page, close } = await timed(file, "html[data-ready]");
+  await page.waitForTimeout(2000);
+  const slowest = { key: "", ms: 0 };
+  for (const key of ["ArrowLeft", "ArrowDown", "]", "Enter", "ArrowDown", "ArrowRight", "Escape", "?", "Escape", "/"]) {
+    const start = performance.now();
+    await page.keyboard.press(key);
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+    const ms = performance.now() - start;
+    if (ms > slowest.ms) Object.assign(slowest, { key, ms });
+  }
+  check(slowest.ms <= Math.max(...pages), `in a large page ${slowest.key} takes ${slowest.ms.toFixed(0)} ms, opening ${Math.max(...pages).toFixed(0)}`);
+  console.log(`a page of ${(bytes / 1e6).toFixed(1)} MB opens in ${opening.toFixed(0)} ms (bare: ${Math.min(...bares).toFixed(0)}); the slowest key, ${slowest.key}, takes ${slowest.ms.toFixed(0)} ms`);
+  await close();
 }
 
 await browser.close();

@@ -8,6 +8,7 @@
 #include "look/cells.h"
 #include "look/figures.h"
 #include "model/dry_run.h"
+#include "tokenizer/utf8.h"
 
 namespace vitrine {
 namespace {
@@ -55,14 +56,31 @@ void add_maps(const Recording& r, bool exact, LookData& maps) {
   }
 }
 
-/// The bytes of every token that a figure names, as text; bytes that are no UTF-8 become `\xE2`.
+/// The bytes of a token as text; bytes that are no UTF-8 become `\xE2`.
+std::string piece_of(const LookSubject& subject, std::int32_t id) {
+  const std::string bytes = subject.bytes_of(id);
+  std::string text;
+  for (std::string_view rest = bytes; !rest.empty();) {
+    const std::size_t n = valid_prefix(rest);
+    text += rest.substr(0, n);
+    rest.remove_prefix(n);
+    if (rest.empty()) break;
+    constexpr std::string_view kDigits = "0123456789ABCDEF";
+    const auto byte = static_cast<unsigned char>(rest.front());
+    text += {'\\', 'x', kDigits[byte >> 4U], kDigits[byte & 15U]};
+    rest.remove_prefix(1);
+  }
+  return text;
+}
+
+/// The text of every token that a figure names.
 Json pieces_of(const LookSubject& subject, const Recording& r, std::span<const std::int32_t> ids) {
   std::set<std::int32_t> named(ids.begin(), ids.end());
   for (const auto& top : r.top) {
     for (const TokenLogprob& t : top) named.insert(t.id);
   }
   Json pieces = Json::object();
-  for (const std::int32_t id : named) pieces[std::to_string(id)] = subject.bytes_of(id);
+  for (const std::int32_t id : named) pieces[std::to_string(id)] = piece_of(subject, id);
   return pieces;
 }
 
@@ -95,7 +113,7 @@ void add_named(const LookSubject& subject, const LookData& data, Json& pieces) {
     for (std::size_t i = 0; i < n; ++i) {
       std::int32_t id = 0;
       std::copy_n(block->bytes.data() + array["offset"].get<std::size_t>() + 4 * i, 4, reinterpret_cast<char*>(&id));
-      pieces[std::to_string(id)] = subject.bytes_of(id);
+      pieces[std::to_string(id)] = piece_of(subject, id);
     }
   }
 }
@@ -236,7 +254,7 @@ Look look_at(const LookSubject& subject, const LookOptions& o, const LookPlan& p
   for (const BlockConfig& block : r.facts.config->blocks) layers.push_back(layer_json(block));
   Json pieces = pieces_of(subject, r, o.ids);
   add_named(subject, look.data, pieces);
-  for (const EmbeddingTerm& term : o.embedding.analogy) pieces[std::to_string(term.id)] = subject.bytes_of(term.id);
+  for (const EmbeddingTerm& term : o.embedding.analogy) pieces[std::to_string(term.id)] = piece_of(subject, term.id);
   look.about = subject.about;
   look.about.update({{"ids", o.ids},
                      {"after", after},

@@ -81,6 +81,14 @@ TEST(LookCommand, AHostileTextCannotEndAScript) {
   EXPECT_EQ(page.html.find("http://"), page.html.find("http://www.w3.org/"));
 }
 
+TEST(LookCommand, BytesThatAreNoTextAreNamed) {
+  const WrittenPage page = look({"\xF0\x9F\xA6\x89"});  // an owl, of several tokens
+  std::string bytes;
+  for (const Json& id : page.index["ids"]) bytes += page.index["pieces"][std::to_string(id.get<int>())];
+  EXPECT_THAT(bytes, testing::HasSubstr("\\x"));
+  EXPECT_EQ(bytes.find("\xEF\xBF\xBD"), std::string::npos) << "a replacement character";
+}
+
 TEST(LookCommand, ASmallLimitLeavesPartsOutAndSaysSo) {
   const WrittenPage page = look({kText, "--max-size", "1M"});
   EXPECT_LE(page.report["bytes"], 1 << 20);
@@ -171,6 +179,22 @@ TEST(LookCommand, OpsHaveTimes) {
   for (std::size_t i = 0; i < seconds.size(); ++i) {
     EXPECT_GE(seconds[i], 0);
     EXPECT_TRUE(flops[i] == 0 || seconds[i] > 0) << i;
+  }
+}
+
+TEST(LookCommand, AnAdapterIsPartOfTheModel) {
+  for (const char* family : {"gemma2", "gpt2", "llama"}) {
+    const std::string model = outside_data(std::string("tuning/lora/") + family);
+    if (model.empty()) GTEST_SKIP() << "VITRINE_DATA has no tuning/lora";
+    const Arguments adapted = {model, "--ids", "1,5,9,2,7,3", "--adapter", model + "/adapter"};
+    const WrittenPage page = look(adapted);
+    Arguments predict = adapted;
+    predict.insert(predict.begin(), "predict");
+    const Json predicted = json_of(predict)["tokens"];
+    const auto probs = values_of<double>(page, "top.prob");
+    ASSERT_EQ(probs.size(), predicted.size() * 10);
+    for (std::size_t i = 0; i < probs.size(); ++i) EXPECT_EQ(probs[i], predicted[i / 10]["top"][i % 10]["prob"]);
+    for (const Json& cell : page.index["cells"]) EXPECT_FALSE(cell.contains("result")) << cell["name"];
   }
 }
 

@@ -65,3 +65,13 @@ export const piece = (id: number): string => index.pieces[id] ?? `#${id}`;
 export const token = (id: number): string => shown(piece(id));
 /// In a sentence.
 export const quoted = (id: number): string => `“${token(id)}”`;
+
+/// The bytes of a token in hexadecimal: `20 4c 69`.
+export function bytesOf(id: number): string {
+  const bytes: number[] = [];
+  for (const part of piece(id).split(/(\\x[0-9A-F]{2})/)) {
+    if (/^\\x[0-9A-F]{2}$/.test(part)) bytes.push(parseInt(part.slice(2), 16));
+    else bytes.push(...new TextEncoder().encode(part));
+  }
+  return bytes.map((b) => b.toString(16).padStart(2, "0")).join(" ");
+}

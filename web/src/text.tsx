@@ -1,7 +1,7 @@
 // What the model reads and predicts.
 import { index } from "./data";
 import { Bar, Chip, Figure, Num, Token, Wide, mark } from "./parts";
-import { percent, quoted, short } from "./format";
+import { bytesOf, percent, quoted, short } from "./format";
 import { ids, n_tokens, position } from "./state";
 import * as commands from "./commands";
 
@@ -10,7 +10,7 @@ const after = (t: number) => (t === 0 ? "the first token" : `the first ${t + 1} 
 export function TextFigure() {
   return (
     <Figure id="text" title="The text as tokens" command={commands.predict()} sites={["tokens.logprob", "tokens.rank"]}
-      how="Each chip is a token; the number is how likely the model found it, given the tokens before it. Select one to follow its position in all figures."
+      how="Each chip is a token; below it are its id and how likely the model found it, given the tokens before it. Between them are the token’s bytes, in hexadecimal. Select one to follow its position in all figures."
       note="A token is a piece of text with a number, its id. A raised dot is a space. Rank 0 means that no other token was more likely.">
       {([logprob, rank]) => {
         let best = 1, worst = 1;
@@ -29,6 +29,7 @@ export function TextFigure() {
                   <Chip t={t} />
                   <span class="under">
                     <span title="id">{id}</span>
+                    <code class="raw" title={`bytes in hexadecimal: ${bytesOf(id)}`}>{bytesOf(id)}</code>
                     {t > 0 && <span {...mark("tokens.logprob", [t], logprob.data[t], "text")}>{percent(Math.exp(logprob.data[t]))}</span>}
                     {t > 0 && <span {...mark("tokens.rank", [t], rank.data[t], "text")}>rank {rank.data[t]}</span>}
                   </span>
