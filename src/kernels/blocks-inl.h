@@ -239,7 +239,7 @@ template <class F>
 }
 
 /// The bytes that are unpacked next, `bytes` of each of `rows` rows. They are prefetched while other bytes are
-/// multiplied, `at_once` lines at a time: the processor waits if it is asked for many.
+/// multiplied, `at_once` lines at a time: the processor waits if many are on their way.
 struct Ahead {
   const std::byte* row;
   std::int64_t stride, bytes, rows, at_once;
