@@ -1,10 +1,13 @@
 // The body of a request of the server, after a line with its path. A request that is accepted is answered with made-up
 // tokens, whole and as a stream.
+#include "checkpoint/config_json.h"
 #include "fuzzing.h"
+#include "model/dry_run.h"
 #include "serve/completion_reply.h"
 #include "serve/embeddings.h"
 #include "serve/request_error.h"
 #include "serve/text_routes.h"
+#include "serve/trace_request.h"
 
 using namespace vitrine;
 
@@ -36,9 +39,11 @@ class Bytes : public Tokenizer {
 struct Served {
   Bytes tokenizer;
   ChatFormat chat;
+  Model network;
   ServedModel model;
 
-  Served() : chat(templates(), tokenizer, {}, "fuzz") {
+  Served() : chat(templates(), tokenizer, {}, "fuzz"), network(shape_model(config())) {
+    model.model = &network;
     model.names = {"model"};
     model.vocab_size = 300;  // more than the tokenizer has
     model.max_seq_len = 4096;
@@ -48,6 +53,12 @@ struct Served {
     model.templates = templates();
     model.bos = kBos;
     model.stop_ids = model.chat_stop_ids = {kBos};
+  }
+  static ModelConfig config() {
+    const Json json = Json::parse(R"({"model_type": "llama", "hidden_size": 2, "intermediate_size": 2,
+        "num_hidden_layers": 1, "vocab_size": 300, "num_attention_heads": 1, "max_position_embeddings": 4096,
+        "tie_word_embeddings": true})");
+    return read_model_config(family_of(json, "fuzz"), json, "fuzz");
   }
   static ChatTemplates templates() {
     ChatTemplates templates;
@@ -124,6 +135,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       case Route::embeddings: {
         const EmbeddingRequest request = parse_embeddings(served.model, body);
         json_text(embeddings_reply(request, {request.texts.size(), {1, 2}}));
+        return;
+      }
+      case Route::trace: {
+        const TraceRequest request = parse_trace(served.model, body);
+        fuzz::expect(request.recorder->bytes() <= served.model.max_trace_bytes, "a trace is not too large");
+        fuzz::expect(request.sequence().prompt.size() <= 4096, "a prompt fits the context");
+        request.file();
         return;
       }
       case Route::health:

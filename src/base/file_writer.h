@@ -10,21 +10,49 @@
 
 namespace vitrine {
 
+/// What receives the bytes of a file in their order.
+class ByteSink {
+ public:
+  virtual ~ByteSink() = default;
+  /// Appends.
+  virtual void write(std::span<const std::byte> bytes) = 0;
+  /// Overwrites bytes that have already been written, for a header whose content is not known until the end.
+  virtual void write_at(std::int64_t offset, std::span<const std::byte> bytes) = 0;
+  /// The file is complete.
+  virtual void commit() = 0;
+};
+
+/// A file in memory.
+class MemorySink : public ByteSink {
+ public:
+  explicit MemorySink(std::string& text) : text_(text) {}
+  void write(std::span<const std::byte> bytes) override {
+    text_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  void write_at(std::int64_t offset, std::span<const std::byte> bytes) override {
+    text_.replace(static_cast<std::size_t>(offset), bytes.size(), reinterpret_cast<const char*>(bytes.data()),
+                  bytes.size());
+  }
+  void commit() override {}
+
+ private:
+  std::string& text_;
+};
+
 /// Writes a temporary file next to `path`; commit() renames it. Without a commit the temporary file is removed and
 /// `path` is unchanged. Throws BadInput if the file cannot be written, OutOfCapacity if the disk is full.
-class FileWriter {
+class FileWriter : public ByteSink {
  public:
   explicit FileWriter(std::string path);
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;
-  ~FileWriter();
+  ~FileWriter() override;
 
   /// Appends. Bytes are written in large aligned blocks, so that the page cache stores them in large folios, which
   /// makes reading the file through a mapping soon afterwards 1.5 times as fast.
-  void write(std::span<const std::byte> bytes);
-  /// Overwrites bytes that have already been written, for a header whose content is not known until the end.
-  void write_at(std::int64_t offset, std::span<const std::byte> bytes);
-  void commit();
+  void write(std::span<const std::byte> bytes) override;
+  void write_at(std::int64_t offset, std::span<const std::byte> bytes) override;
+  void commit() override;
 
  private:
   void flush();

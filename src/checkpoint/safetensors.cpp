@@ -118,9 +118,17 @@ SafetensorsFile SafetensorsFile::open(const std::string& path) {
 }
 
 SafetensorsWriter::SafetensorsWriter(const std::string& path, std::int64_t header_bytes)
-    : writer_(path), path_(path), header_bytes_((header_bytes + 7) / 8 * 8) {
+    : SafetensorsWriter(std::make_unique<FileWriter>(path), path, header_bytes) {}
+
+SafetensorsWriter::SafetensorsWriter(std::unique_ptr<ByteSink> file, std::string path, std::int64_t header_bytes)
+    : SafetensorsWriter(*file, std::move(path), header_bytes) {
+  file_ = std::move(file);
+}
+
+SafetensorsWriter::SafetensorsWriter(ByteSink& sink, std::string where, std::int64_t header_bytes)
+    : sink_(sink), path_(std::move(where)), header_bytes_((header_bytes + 7) / 8 * 8) {
   const std::vector<std::byte> reserved(static_cast<std::size_t>(8 + header_bytes_));
-  writer_.write(reserved);
+  sink_.write(reserved);
 }
 
 void SafetensorsWriter::add(const std::string& name, const Tensor& tensor, const ReportProgress& report) {
@@ -149,7 +157,7 @@ void SafetensorsWriter::begin(const std::string& name, DType dtype, const std::v
 }
 
 void SafetensorsWriter::append(std::span<const std::byte> bytes) {
-  writer_.write(bytes);
+  sink_.write(bytes);
   data_bytes_ += static_cast<std::int64_t>(bytes.size());
 }
 
@@ -167,9 +175,9 @@ void SafetensorsWriter::commit() {
   }
   header_.resize(static_cast<std::size_t>(header_bytes_), ' ');
   const auto length = static_cast<std::uint64_t>(header_bytes_);
-  writer_.write_at(0, std::as_bytes(std::span(&length, 1)));
-  writer_.write_at(8, std::as_bytes(std::span(header_)));
-  writer_.commit();
+  sink_.write_at(0, std::as_bytes(std::span(&length, 1)));
+  sink_.write_at(8, std::as_bytes(std::span(header_)));
+  sink_.commit();
 }
 
 }  // namespace vitrine

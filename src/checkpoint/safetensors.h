@@ -52,6 +52,8 @@ class SafetensorsWriter {
  public:
   /// Reserves `header_bytes` for the header. commit() throws OutOfCapacity if they do not suffice.
   SafetensorsWriter(const std::string& path, std::int64_t header_bytes);
+  /// The same, to `sink`, which must outlive this object. `where` names it in errors.
+  SafetensorsWriter(ByteSink& sink, std::string where, std::int64_t header_bytes);
 
   /// Appends a float32 tensor; `report` counts its elements.
   void add(const std::string& name, const Tensor& tensor, const ReportProgress& report = {});
@@ -63,9 +65,11 @@ class SafetensorsWriter {
   void commit();
 
  private:
+  SafetensorsWriter(std::unique_ptr<ByteSink> file, std::string path, std::int64_t header_bytes);
   void check_complete() const;
 
-  FileWriter writer_;
+  std::unique_ptr<ByteSink> file_;  // if it is this object's own
+  ByteSink& sink_;
   std::string path_;
   std::int64_t header_bytes_;
   std::int64_t promised_bytes_ = 0;  // by the header

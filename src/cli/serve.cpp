@@ -22,10 +22,10 @@ struct ServeOptions : Options {
   std::vector<std::string> names, origins;
   std::uint16_t port = 8080;
   std::size_t max_sequences = 32, max_queue = 64, max_connections = 512;
-  std::int64_t max_body_mib = 4;
+  std::int64_t max_body_mib = 4, max_trace_mib = 64;
   std::optional<std::int64_t> kv_memory_mib;
   double round_ms = 250, drain_seconds = 30;
-  bool no_prefix_cache = false;
+  bool no_prefix_cache = false, no_inspect = false;
 };
 
 bool is_loopback(const std::string& host) { return host == "127.0.0.1" || host == "::1" || host == "localhost"; }
@@ -112,6 +112,9 @@ ServedModel served_model(const ServeOptions& o, const Session& session, ChatTemp
   }
   model.sampling = session.checkpoint.generation;
   model.search = session.checkpoint.search;
+  model.model = session.checkpoint.model.get();
+  model.can_inspect = !o.no_inspect;
+  model.max_trace_bytes = o.max_trace_mib << 20;
   model.sentences = read_sentence_config(session.checkpoint.tokenizer_path);
   return model;
 }
@@ -184,6 +187,9 @@ void add_serve(CLI::App& program) {
                      "Milliseconds that prompts may delay the next token of a stream (default: 250)", 1, 60'000);
   add_number<std::int64_t>(command, "--max-body", o->max_body_mib, "MiB of the body of a request (default: 4)", 1,
                            1024);
+  add_number<std::int64_t>(command, "--max-trace", o->max_trace_mib,
+                           "MiB of the values that a request may read from the forward (default: 64)", 1, 1 << 20);
+  command.add_flag("--no-inspect", o->no_inspect, "Refuse requests that read or change values of the forward");
   add_number<std::size_t>(command, "--max-connections", o->max_connections, "Open connections (default: 512)", 1,
                           1 << 16);
   add_number<double>(command, "--drain-seconds", o->drain_seconds,

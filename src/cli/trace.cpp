@@ -14,12 +14,11 @@
 #include "inspect/attribution.h"
 #include "inspect/objective.h"
 #include "inspect/recorder.h"
+#include "inspect/text_recorder.h"
 #include "model/dry_run.h"
 
 namespace vitrine::cli {
 namespace {
-
-constexpr std::int64_t kHeaderBytesPerSite = 200;
 
 struct TraceOptions : Options {
   std::vector<std::string> globs;
@@ -128,7 +127,7 @@ void run_trace(const TraceOptions& o) {
   if (is_terminal(STDERR_FILENO))
     note(fmt::format("{} values, about {} bytes", grouped(size.values), grouped(size.bytes)));
   stop_cleanly();
-  writer.emplace(o.out, 64 + recorder.most_sites() * kHeaderBytesPerSite * (o.has_gradients() ? 2 : 1));
+  writer.emplace(o.out, trace_header_bytes(recorder.most_sites() * (o.has_gradients() ? 2 : 1)));
 
   context.taps = &recorder;
   Arena arena;

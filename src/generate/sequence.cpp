@@ -110,7 +110,7 @@ Sequence::Sequence(const GenerateContext& context, GenerateRequest request)
   if (request_.wants_prompt_logprobs) {
     result_.prompt_logprobs.resize(request_.prompt.size() - 1 -
                                    static_cast<std::size_t>(request_.first_prompt_logprob));
-  } else if (request_.max_tokens == 0 && !receives_hidden()) {
+  } else if (request_.max_tokens == 0 && !receives_hidden() && request_.taps == nullptr) {
     finish(FinishReason::length);
     return;
   }

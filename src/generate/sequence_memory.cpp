@@ -34,7 +34,7 @@ std::shared_ptr<KvCache> Sequence::first_cache() const {
 /// Whether the taps want rows of the final norm or of the head, which have logits only.
 bool Sequence::taps_head() const {
   if (request_.taps == nullptr) return false;
-  for (int site = static_cast<int>(Site::final_scale); site <= static_cast<int>(Site::logits); ++site) {
+  for (int site = static_cast<int>(Site::final_scale); site <= static_cast<int>(Site::loss); ++site) {
     if (request_.taps->wants({static_cast<Site>(site)})) return true;
   }
   return false;

@@ -33,13 +33,15 @@ Shape with_rows(std::int64_t n, const Shape& shape) {
   return shape.rank() == 2 ? Shape{n, shape[1]} : Shape{n, shape[1], shape[2]};
 }
 
-void refuse_write(const SiteWrite& write, const SiteId& id) {
+}  // namespace
+
+void refuse_write(const SiteWrite& write, const SiteId& id, bool knows_end) {
   const auto refuse = [&](std::string_view why) {
     throw BadInput("--set", "{}: {}: {}", write.text, name_of(id), why);
   };
-  if (write.file != nullptr) refuse("values of a file cannot be written into a text that is being generated");
+  if (write.file != nullptr) refuse("values of a file cannot be written");
   if (id.site == Site::tokens || id.site == Site::expert_indices || id.site == Site::expert_tokens) {
-    refuse("ids and the choice of experts cannot be written into a text that is being generated");
+    refuse("ids and the choice of experts cannot be written");
   }
   const std::span<const Dim> dims = info(id.site).shape.dims();
   for (std::size_t i = 0; i < std::min(dims.size(), write.index.size()); ++i) {
@@ -47,12 +49,19 @@ void refuse_write(const SiteWrite& write, const SiteId& id) {
     const bool is_token = dims[i] == Dim::T || dims[i] == Dim::S;
     if (range.whole || (!is_token && dims[i] != Dim::n)) continue;
     if (dims[i] == Dim::n) refuse("the tokens of an expert are written all or not at all");
+    if (knows_end) continue;
     if (range.begin < 0 || range.end < 0) refuse("a text that is being generated has no last token to count from");
     if (!range.open_end && range.begin >= range.end) refuse("the range of tokens is empty");
   }
 }
 
-}  // namespace
+void check_has_rows(const ModelConfig& config) {
+  const bool has_segments = std::all_of(config.blocks.begin(), config.blocks.end(),
+                                        [](const BlockConfig& block) { return block.has_attention(); });
+  if (config.encoder || !has_segments) {
+    throw Unsupported("sites", "the model has an encoder or recurrent layers: read its sites by a trace of the text");
+  }
+}
 
 bool SequenceRecorder::Precedes::operator()(const SiteId& a, const SiteId& b) const {
   if (precedes(a, b) || precedes(b, a)) return precedes(a, b);
@@ -75,12 +84,7 @@ SequenceRecorder::SequenceRecorder(const Model& model, std::vector<std::string> 
 
 /// Finds what is wrong before the first pass, which has rows of other sequences too.
 void SequenceRecorder::check(const Model& model) {
-  const ModelConfig& config = model.config();
-  const bool has_segments = std::all_of(config.blocks.begin(), config.blocks.end(),
-                                        [](const BlockConfig& block) { return block.has_attention(); });
-  if (config.encoder || !has_segments) {
-    throw Unsupported("sites", "the model has an encoder or recurrent layers: read its sites by a trace of the text");
-  }
+  check_has_rows(model.config());
   ThreadPool pool(1);
   DryPass dry(pool, {{0, 1, 0}});
   SegmentTaps taps({this});
@@ -90,6 +94,9 @@ void SequenceRecorder::check(const Model& model) {
   const auto names_expert = [](const std::string& glob) { return glob.find("experts.") != std::string::npos; };
   for (std::size_t i = 0; i < globs_.size(); ++i) {
     if (glob_met_[i] || names_expert(globs_[i])) continue;
+    if (matches(globs_[i], {Site::loss})) {
+      throw BadInput("--sites", "{}: the loss is not computed while a text is generated", name_of({Site::loss}));
+    }
     throw BadInput("--sites", "no site of this model matches {}{}", globs_[i], selection_.nearest_to(globs_[i]));
   }
   for (std::size_t i = 0; i < writes_.size(); ++i) {
@@ -99,14 +106,22 @@ void SequenceRecorder::check(const Model& model) {
   }
 }
 
+/// The numbers of the writes that change a site. There may be as many as the model has dimensions.
+const std::vector<std::size_t>& SequenceRecorder::writes_at(const SiteId& id) {
+  const auto [at, is_new] = writes_at_.try_emplace(id);
+  for (std::size_t i = 0; is_new && i < writes_.size(); ++i) {
+    if (matches(writes_[i].glob, id)) at->second.push_back(i);
+  }
+  return at->second;
+}
+
 Tensor SequenceRecorder::visit(Pass& pass, const SiteId& id, const Tensor& value,
                                std::span<const std::int64_t> positions) {
   Tensor result = value;
-  for (std::size_t i = 0; i < writes_.size(); ++i) {
-    if (!matches(writes_[i].glob, id)) continue;
+  for (const std::size_t i : writes_at(id)) {
     write_met_[i] = true;
     if (pass.shapes_only) {
-      refuse_write(writes_[i], id);
+      refuse_write(writes_[i], id, false);
       apply(writes_[i], id, value, {.positions = kAnyPosition});
       continue;
     }

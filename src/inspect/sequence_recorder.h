@@ -17,8 +17,8 @@ namespace vitrine {
 /// positions in the sequence, however it is divided into passes, and the recorded values are those of one pass over it.
 ///
 /// Refused (BadInput): indices of tokens from the end, which is not known; writes of values from a file; writes of ids,
-/// and of the choice of experts; an index of the tokens of an expert; the raw scores of later positions, which are not
-/// computed while a text is generated.
+/// and of the choice of experts; an index of the tokens of an expert; the raw scores of later positions and the loss,
+/// which are not computed while a text is generated.
 class SequenceRecorder : public SequenceTaps {
  public:
   struct Recorded {
@@ -35,7 +35,9 @@ class SequenceRecorder : public SequenceTaps {
   /// The values of all tokens so far, in the order of a forward.
   std::vector<Recorded> recorded() const;
 
-  bool wants(const SiteId& id) const override { return selection_.contains(id) || written_.contains(id); }
+  bool wants(const SiteId& id) const override {
+    return id.site != Site::loss && (selection_.contains(id) || written_.contains(id));
+  }
   Tensor visit(Pass& pass, const SiteId& id, const Tensor& value, std::span<const std::int64_t> positions) override;
   std::optional<SiteId> last_wanted() const override { return last_; }
 
@@ -54,6 +56,7 @@ class SequenceRecorder : public SequenceTaps {
   };
 
   void check(const Model& model);
+  const std::vector<std::size_t>& writes_at(const SiteId& id);
   void record(const SiteId& id, const Tensor& value, std::span<const std::int64_t> positions);
 
   std::vector<std::string> globs_;
@@ -62,6 +65,14 @@ class SequenceRecorder : public SequenceTaps {
   std::optional<SiteId> last_;
   std::vector<bool> glob_met_, write_met_;
   std::map<SiteId, Rows, Precedes> recorded_;
+  std::map<SiteId, std::vector<std::size_t>, Precedes> writes_at_;
 };
+
+/// Throws BadInput for a write that a sequence among others cannot have: of values from a file, of ids, of the choice
+/// of experts, of some tokens of an expert; and unless the number of tokens is known, for indices from the end.
+void refuse_write(const SiteWrite& write, const SiteId& id, bool knows_end);
+
+/// Throws Unsupported for a model with an encoder or recurrent layers, whose rows do not belong to one sequence.
+void check_has_rows(const ModelConfig& config);
 
 }  // namespace vitrine

@@ -57,6 +57,50 @@ Interval resolve(const SiteWrite& write, const SiteWrite::Range& range, const Si
   return {begin, end};
 }
 
+/// The interval of an axis as indices of the value. `positions`: those of its tokens, ascending; empty: all.
+Interval in_value(const Interval& own, std::span<const std::int64_t> positions, std::int64_t size) {
+  if (positions.empty()) return {own.begin, std::min(own.end, size)};
+  const auto index_of = [&](std::int64_t position) {
+    return std::lower_bound(positions.begin(), positions.end(), position) - positions.begin();
+  };
+  return {index_of(own.begin), index_of(own.end)};
+}
+
+/// Removes indices that elements [first, first + count) of a value do not have.
+void narrow(std::span<Interval> intervals, const Shape& shape, std::int64_t first, std::int64_t count) {
+  std::int64_t stride = shape.count(), last = first + count - 1;
+  for (int i = 0; i < shape.rank() && count > 0 && stride > 0; ++i) {
+    Interval& own = intervals[static_cast<std::size_t>(i)];
+    stride /= shape[i];
+    const std::int64_t lowest = first / stride, highest = last / stride;
+    own = {std::max(own.begin, lowest), std::min(own.end, highest + 1)};
+    if (lowest != highest) return;
+    first -= lowest * stride;
+    last -= lowest * stride;
+  }
+}
+
+/// Calls visit(i) for every element of a value whose indices are in the intervals, ascending.
+template <class Visit>
+void for_each_in(std::span<const Interval> intervals, const Shape& shape, Visit&& visit) {
+  std::int64_t indices[Shape::kMaxRank];
+  const int rank = shape.rank();
+  for (int i = 0; i < rank; ++i) {
+    indices[i] = intervals[static_cast<std::size_t>(i)].begin;
+    if (indices[i] >= intervals[static_cast<std::size_t>(i)].end) return;
+  }
+  while (true) {
+    std::int64_t flat = 0;
+    for (int i = 0; i < rank; ++i) flat = flat * shape[i] + indices[i];
+    visit(flat);
+    int axis = rank - 1;
+    for (; axis >= 0 && ++indices[axis] >= intervals[static_cast<std::size_t>(axis)].end; --axis) {
+      indices[axis] = intervals[static_cast<std::size_t>(axis)].begin;
+    }
+    if (axis < 0) return;
+  }
+}
+
 /// The elements of the tensor of a trace that a write reads, as bytes; empty if the write has a value of its own.
 std::span<const std::byte> stored_values(const SiteWrite& write, const SiteId& id, const Shape& shape) {
   if (write.file == nullptr) return {};
@@ -107,16 +151,11 @@ void apply(const SiteWrite& write, const SiteId& id, const Tensor& value, const 
     changed[i] = resolve(write, range, id, value.shape, i, has_tokens);
   }
   const std::span<const std::byte> stored = stored_values(write, id, value.shape);
-  for (std::int64_t flat = part.first; flat < part.first + part.count; ++flat) {
-    bool inside = true;
-    std::int64_t rest = flat;
-    for (int i = rank - 1; i >= 0; --i) {
-      std::int64_t at = rest % value.shape[i];
-      rest /= value.shape[i];
-      if (!positions[i].empty()) at = positions[i][static_cast<std::size_t>(at)];
-      inside = inside && changed[i].begin <= at && at < changed[i].end;
-    }
-    if (!inside) continue;
+  if (part.count == 0) return;
+  for (int i = 0; i < rank; ++i) changed[i] = in_value(changed[i], positions[i], value.shape[i]);
+  narrow(changed, value.shape, part.first, part.count);
+  for_each_in(changed, value.shape, [&](std::int64_t flat) {
+    if (flat < part.first || flat >= part.first + part.count) return;
     float& x = value.data[flat];
     float from_file = 0;
     if (!stored.empty()) std::memcpy(&from_file, stored.data() + 4 * flat, 4);
@@ -124,9 +163,9 @@ void apply(const SiteWrite& write, const SiteId& id, const Tensor& value, const 
         : write.op == SiteWrite::Op::set      ? write.value
         : write.op == SiteWrite::Op::multiply ? x * write.value
                                               : x + write.value;
-    if (part.factor.data == nullptr || write.op == SiteWrite::Op::add) continue;
+    if (part.factor.data == nullptr || write.op == SiteWrite::Op::add) return;
     part.factor.data[flat] *= write.op == SiteWrite::Op::multiply ? write.value : 0.0f;
-  }
+  });
 }
 
 SiteWrite parse_site_write(std::string_view text) {

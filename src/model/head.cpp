@@ -12,7 +12,7 @@
 namespace vitrine {
 namespace {
 
-constexpr SiteId top(Site site) { return {site}; }
+constexpr SiteId top(Site site, int segment = -1) { return {site, -1, segment}; }
 constexpr std::int64_t kLogitElements = std::int64_t{1} << 24;  // 64 MiB of logits at a time, unless they are tapped
 
 /// The row of the pass that the i-th row of logits belongs to, without a loss.
@@ -255,6 +255,21 @@ void run_pooler(Pass& p, const ModelConfig& c, const ModelParams& w, const Tenso
   if (learns) learn_next_sentences(p, logits);
 }
 
+/// Taps the losses of the segments that are whole texts, if all their rows have logits.
+void tap_losses(Pass& p, const Tensor& logits, std::span<const std::int64_t> numbers,
+                std::span<const std::int32_t> ids) {
+  for (std::size_t i = 0; i < p.segments.size(); ++i) {
+    const Segment& s = p.segments[i];
+    const SiteId id = top(Site::loss, p.segments.size() == 1 ? -1 : static_cast<int>(i));
+    if (s.position > 0 || s.length < 2 || !p.wants(id)) continue;
+    const auto begin = std::lower_bound(numbers.begin(), numbers.begin() + logits.rows(), s.first_row);
+    const std::int64_t first = begin - numbers.begin();
+    if (first + s.length > logits.rows() || begin[s.length - 1] != s.first_row + s.length - 1) continue;
+    const auto targets = ids.subspan(static_cast<std::size_t>(s.first_row + 1), static_cast<std::size_t>(s.length - 1));
+    p.tap(id, next_token_loss(p, row_range(p, logits, first, s.length - 1), targets));
+  }
+}
+
 }  // namespace
 
 void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor& x, std::span<const std::int32_t> ids) {
@@ -293,9 +308,8 @@ void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor&
         unembed(p, c.head, w, row_range(p, normed, first, std::min(group, rows.rows() - first)), here);
     if (p.training.loss != nullptr) {
       learn_from(p, logits, here, factors);
-    } else if (p.wants(top(Site::loss)) && !is_bidirectional(c) && p.segments.size() == 1 &&
-               logits.rows() == x.rows() && x.rows() > 1) {
-      p.tap(top(Site::loss), next_token_loss(p, row_range(p, logits, 0, x.rows() - 1), ids.subspan(1)));
+    } else if (p.wants(top(Site::loss)) && !is_bidirectional(c)) {
+      tap_losses(p, logits, here, ids);
     }
     deliver(p, first, here, logits);
     if (p.is_taped()) p.training.tape->unwind(mark);

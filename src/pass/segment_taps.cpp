@@ -9,9 +9,7 @@
 namespace vitrine {
 namespace {
 
-bool is_divisible(const SiteId& id) {
-  return id.site != Site::pooler_out && id.site != Site::nsp_out && id.site != Site::loss;
-}
+bool is_divisible(const SiteId& id) { return id.site != Site::pooler_out && id.site != Site::nsp_out; }
 
 std::vector<std::int64_t> range_from(std::int64_t first, std::int64_t n) {
   std::vector<std::int64_t> all(static_cast<std::size_t>(n));

@@ -24,11 +24,13 @@ class SequenceTaps {
   virtual Tensor visit(Pass& pass, const SiteId& id, const Tensor& value, std::span<const std::int64_t> positions) = 0;
   /// As Taps::last_wanted.
   virtual std::optional<SiteId> last_wanted() const { return {}; }
+  /// Whether the values are those of all tokens at once: an engine then feeds the prompt in one pass.
+  virtual bool needs_one_pass() const { return false; }
 };
 
 /// Divides the values of a pass among the taps of its segments. A segment whose values are not finite fails alone, and
-/// its taps receive nothing more. Not for encoders, recurrent cells, vectors of poolers and losses, whose rows do not
-/// belong to segments or are not computed at once.
+/// its taps receive nothing more. Not for encoders, recurrent cells and vectors of poolers, whose rows do not belong
+/// to segments.
 class SegmentTaps : public Taps {
  public:
   /// `of_segments`: one for each segment of the pass, or null.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "serve/site_fields.h"
+
 namespace vitrine {
 namespace {
 
@@ -73,8 +75,10 @@ std::string CompletionReply::echo(const Prompt& prompt) const {
   return text;
 }
 
-Json CompletionReply::reports(const Prompt& prompt, const std::vector<std::int32_t>& ids) const {
-  return {{"prompt_ids", prompt.ids}, {"ids", ids}};
+Json CompletionReply::reports(std::size_t sequence, const std::vector<std::int32_t>& ids) const {
+  Json sites = Json::array();
+  if (!request_.recorders.empty()) sites = sites_json(request_.recorders[sequence]->recorded());
+  return {{"prompt_ids", request_.prompt_of(sequence).ids}, {"ids", ids}, {"sites", std::move(sites)}};
 }
 
 Json CompletionReply::choice(std::size_t index, const std::string& text, Json logprobs,
@@ -109,7 +113,7 @@ Json CompletionReply::whole(std::span<const GenerateResult> results) {
         logprobs = collected.take();
       }
       Json choice = this->choice(choices.size(), echo(prompt) + result.text, std::move(logprobs), result.finish_reason);
-      if (request_.reports_ids) choice["vitrine"] = reports(prompt, result.ids);
+      if (request_.reports_ids) choice["vitrine"] = reports(p * best_of + s, result.ids);
       choices.push_back(std::move(choice));
     }
   }
@@ -174,7 +178,7 @@ std::vector<Json> CompletionReply::chunks_of(Stream& stream, SequenceStep& step)
   }
   Json choice = this->choice(step.id, text, std::move(logprobs), reason);
   if (is_first && request_.is_chat) choice["delta"]["role"] = "assistant";
-  if (step.result && request_.reports_ids) choice["vitrine"] = reports(prompt, stream.ids);
+  if (step.result && request_.reports_ids) choice["vitrine"] = reports(step.id, stream.ids);
   return {chunk({std::move(choice)})};
 }
 

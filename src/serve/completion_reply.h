@@ -52,7 +52,7 @@ class CompletionReply {
   void add_prompt(const Prompt& prompt, const GenerateResult& result, Logprobs& logprobs) const;
   std::string echo(const Prompt& prompt) const;
   Json choice(std::size_t index, const std::string& text, Json logprobs, std::optional<FinishReason> reason) const;
-  Json reports(const Prompt& prompt, const std::vector<std::int32_t>& ids) const;
+  Json reports(std::size_t sequence, const std::vector<std::int32_t>& ids) const;
   Json chunk(Json choices) const;
   std::vector<Json> chunks_of(Stream& stream, SequenceStep& step);
 

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "base/text.h"
 #include "generate/choose_sampling.h"
 #include "generate/choose_search.h"
+#include "inspect/text_recorder.h"
 #include "serve/prompts.h"
 #include "serve/request_fields.h"
+#include "serve/site_fields.h"
 
 namespace vitrine {
 namespace {
@@ -106,14 +109,41 @@ void read_streaming(RequestFields& fields, CompletionRequest& request) {
   own.finish();
 }
 
-/// The field of vitrine's own reports. This is where taps of a request would be read.
-void read_reports(RequestFields& fields, CompletionRequest& request) {
+/// The field of vitrine's own reports.
+std::optional<SiteFields> read_reports(const ServedModel& model, RequestFields& fields) {
   const Json* const value = fields.find("vitrine");
-  if (value == nullptr) return;
+  if (value == nullptr) return std::nullopt;
   RequestFields own(*value, "vitrine");
-  for (const char* name : {"set", "sites"}) own.refuse(name, "sites are not supported by this server");
+  SiteFields sites = read_sites(model, own);
   own.finish();
+  return sites;
+}
+
+/// The number of tokens of a sequence that are fed. The last one that is generated is not.
+std::int64_t most_fed(const ServedModel& model, const GenerateRequest& sequence) {
+  const std::int64_t n_prompt = std::ssize(sequence.prompt);
+  return std::min(model.max_seq_len, n_prompt + std::max<std::int64_t>(0, sequence.max_tokens - 1));
+}
+
+/// Gives each sequence of a request taps of its own.
+void add_taps(const ServedModel& model, const SiteFields& sites, CompletionRequest& request) {
   request.reports_ids = true;
+  if (sites.globs.empty() && sites.writes.empty()) return;
+  const Json none = Json::object();
+  const RequestFields fields(none, "vitrine");
+  const SequenceRecorder recorder =
+      with_site_errors(fields, [&] { return SequenceRecorder(*model.model, sites.globs, sites.writes); });
+  std::map<std::int64_t, std::int64_t> bytes_of;  // by the number of tokens
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < request.n_sequences(); ++i) {
+    const std::int64_t n = most_fed(model, request.sequence(i, model.search));
+    const auto [at, is_new] = bytes_of.try_emplace(n);
+    if (is_new) at->second = recorded_bytes(model.model->config(), sites.globs, n);
+    check_trace_bytes(model, bytes += at->second, "vitrine.sites");
+  }
+  for (std::size_t i = 0; i < request.n_sequences(); ++i) {
+    request.recorders.push_back(std::make_shared<SequenceRecorder>(recorder));
+  }
 }
 
 void refuse_unsupported(RequestFields& fields) {
@@ -146,13 +176,7 @@ void read_options(const ServedModel& model, RequestFields& fields, std::uint64_t
   request.n = fields.whole<int>("n", 1, kMaxChoices).value_or(1);
   request.best_of = request.n;
   read_streaming(fields, request);
-  read_reports(fields, request);
   refuse_unsupported(fields);
-}
-
-void require_generation(const ServedModel& model) {
-  if (!model.can_generate)
-    throw RequestError(kInvalid, "model", "the model does not continue texts; use /v1/embeddings");
 }
 
 }  // namespace
@@ -161,6 +185,7 @@ GenerateRequest CompletionRequest::sequence(std::size_t number, const SearchDefa
   GenerateRequest request = options;
   request.prompt = prompt_of(number).ids;
   request.sequence = number % static_cast<std::size_t>(best_of);
+  if (!recorders.empty()) request.taps = recorders[number];
   SearchOverrides own;
   own.max_tokens = max_tokens;
   choose_search(own, search, true, request);
@@ -189,6 +214,7 @@ CompletionRequest parse_completion(const ServedModel& model, std::string_view bo
     request.options.wants_logprobs = true;  // to rank the sequences
   }
   const bool adds_special = fields.flag("add_special_tokens").value_or(true);
+  const std::optional<SiteFields> sites = read_reports(model, fields);
   fields.find("prompt");
   fields.finish();
   request.prompts = read_prompts(model, fields, "prompt", adds_special ? SpecialTokens::apply : SpecialTokens::written);
@@ -196,6 +222,7 @@ CompletionRequest parse_completion(const ServedModel& model, std::string_view bo
     throw RequestError(kInvalid, "prompt", "expected at most {} sequences, got {} prompts of {}", kMaxTexts,
                        request.prompts.size(), request.best_of);
   }
+  if (sites) add_taps(model, *sites, request);
   return request;
 }
 
@@ -226,12 +253,14 @@ CompletionRequest parse_chat(const ServedModel& model, std::string_view body, st
       modalities != nullptr && *modalities != Json::array({"text"})) {
     throw RequestError(kInvalid, "modalities", "expected [\"text\"]");
   }
+  const std::optional<SiteFields> sites = read_reports(model, fields);
   const ChatHistory conversation = read_messages(fields);
   fields.finish();
   Prompt prompt;
   prompt.ids = format.encode(conversation, true);
   check_prompt(model, prompt.ids, "messages");
   request.prompts = {std::move(prompt)};
+  if (sites) add_taps(model, *sites, request);
   return request;
 }
 

@@ -5,12 +5,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "generate/engine.h"
+#include "inspect/sequence_recorder.h"
 #include "serve/served_model.h"
 
 namespace vitrine {
@@ -33,6 +35,8 @@ struct CompletionRequest {
   bool echoes = false;            ///< Choices begin with the prompt.
   bool reports_logprobs = false;  ///< As many as options.n_logprobs.
   bool reports_ids = false;       ///< The field "vitrine".
+  /// Of the sequences, if the request reads or changes values; else empty.
+  std::vector<std::shared_ptr<SequenceRecorder>> recorders;
   bool streams = false;
   bool streams_usage = false;
 

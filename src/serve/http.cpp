@@ -7,6 +7,7 @@
 #include "serve/completion_reply.h"
 #include "serve/embeddings.h"
 #include "serve/text_routes.h"
+#include "serve/trace_request.h"
 
 namespace vitrine {
 namespace http_server {
@@ -81,7 +82,13 @@ awaitable<void> write_stream(TextExchange t) {
   co_await t.connection.write_stream_head(t.x);
   for (std::size_t n_ended = 0; n_ended < t.request.n_sequences();) {
     std::vector<SequenceStep> steps = co_await t.connection.next_steps(t.job);
-    std::string events = events_of(t, steps, n_ended);
+    std::string events;
+    if (t.request.recorders.empty()) {
+      events = events_of(t, steps, n_ended);
+    } else {  // values may be long
+      auto prepare = [&] { return events_of(t, steps, n_ended); };
+      events = co_await t.connection.on_worker(prepare);
+    }
     t.x.record.usage = t.reply.usage();
     co_await t.connection.write_events(t.x, std::move(events), n_ended == t.request.n_sequences());
   }
@@ -115,6 +122,33 @@ awaitable<void> answer_texts(Connection& connection, Exchange& x, const Backend&
   } else {
     co_await write_whole(t);
   }
+}
+
+struct PreparedTrace {
+  std::shared_ptr<const TraceRequest> request;
+  std::shared_ptr<Job> job;
+};
+
+PreparedTrace prepare_trace(const ServedModel& model, Connection& connection, const Exchange& x) {
+  auto request = std::make_shared<const TraceRequest>(parse_trace(model, x.body));
+  auto job = std::make_shared<Job>(x.admitted.client, std::vector{request->sequence()}, false, connection.notifier());
+  return {std::move(request), std::move(job)};
+}
+
+awaitable<void> answer_trace(Connection& connection, Exchange& x, const Backend& backend) {
+  auto prepare = [&] { return prepare_trace(*backend.model, connection, x); };
+  const PreparedTrace prepared = co_await connection.on_worker(prepare);
+  x.body = {};
+  x.record.usage = Usage{std::ssize(prepared.request->ids), 0, 0};
+  backend.scheduler->submit(prepared.job);
+  const WorkGuard guard(prepared.job, *backend.scheduler, x.record);
+  const std::vector<SequenceStep> steps = co_await connection.next_steps(*prepared.job);
+  if (steps.front().error) std::rethrow_exception(steps.front().error);
+  auto write = [&] { return prepared.request->file(); };
+  HttpReply reply;
+  reply.body = co_await connection.on_worker(write);
+  reply.content_type = "application/octet-stream";
+  co_await connection.write(x, std::move(reply));
 }
 
 struct PreparedVectors {
@@ -154,6 +188,10 @@ awaitable<void> answer_vectors(Connection& connection, Exchange& x, const Backen
 awaitable<void> answer_request(Connection& connection, Exchange& x, const Backend& backend) {
   if (x.admitted.route == Route::embeddings) {
     co_await answer_vectors(connection, x, backend);
+    co_return;
+  }
+  if (x.admitted.route == Route::trace) {
+    co_await answer_trace(connection, x, backend);
     co_return;
   }
   if (needs_scheduler(x.admitted.route)) {

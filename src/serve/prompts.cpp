@@ -76,6 +76,11 @@ const ChatFormat& chat_of(const ServedModel& model) {
   return *model.chat;
 }
 
+void require_generation(const ServedModel& model) {
+  if (!model.can_generate)
+    throw RequestError(kInvalid, "model", "the model does not continue texts; use /v1/embeddings");
+}
+
 void check_prompt(const ServedModel& model, std::span<const std::int32_t> ids, const std::string& where) {
   if (ids.empty()) throw RequestError(kInvalid, where, "expected at least one token, got none");
   if (std::ssize(ids) > model.max_seq_len) {

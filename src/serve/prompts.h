@@ -31,6 +31,9 @@ ChatHistory read_messages(RequestFields& fields);
 const Tokenizer& tokenizer_of(const ServedModel& model, const std::string& where);
 const ChatFormat& chat_of(const ServedModel& model);
 
+/// Throws RequestError if the model does not continue texts.
+void require_generation(const ServedModel& model);
+
 /// Throws RequestError for a prompt that is empty or longer than the context, with both numbers, and for ids of the
 /// tokenizer that the model does not have.
 void check_prompt(const ServedModel& model, std::span<const std::int32_t> ids, const std::string& where);

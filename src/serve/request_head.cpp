@@ -24,6 +24,7 @@ constexpr Known kRoutes[] = {
     {Route::completions, "POST", "/v1/completions"},
     {Route::chat, "POST", "/v1/chat/completions"},
     {Route::embeddings, "POST", "/v1/embeddings"},
+    {Route::trace, "POST", "/v1/trace"},
     {Route::tokenize, "POST", "/tokenize"},
     {Route::detokenize, "POST", "/detokenize"},
     {Route::tokenizer_info, "GET", "/tokenizer_info"},

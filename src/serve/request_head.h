@@ -19,6 +19,7 @@ enum class Route : std::uint8_t {
   completions,
   chat,
   embeddings,
+  trace,
   tokenize,
   detokenize,
   tokenizer_info,
@@ -27,7 +28,7 @@ enum class Route : std::uint8_t {
 
 /// Whether its requests wait for the scheduler.
 inline bool needs_scheduler(Route route) {
-  return route == Route::completions || route == Route::chat || route == Route::embeddings;
+  return route == Route::completions || route == Route::chat || route == Route::embeddings || route == Route::trace;
 }
 
 /// The header of a request; fields that are absent are empty.

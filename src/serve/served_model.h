@@ -18,6 +18,7 @@ struct ServedModel {
   std::vector<std::string> names;  ///< At least one; the first one is that of responses.
   std::int64_t created = 0;        ///< Unix time at which it was loaded.
   std::int64_t vocab_size = 0, max_seq_len = 0, d_model = 0;
+  const Model* model = nullptr;          ///< Not null if its values can be read.
   const Tokenizer* tokenizer = nullptr;  ///< Null: prompts are ids.
   const ChatFormat* chat = nullptr;      ///< Null: the model has no chat template.
   ChatTemplates templates;               ///< And the special tokens that they read.
@@ -27,6 +28,8 @@ struct ServedModel {
   SamplingOverrides sampling;                         ///< generation_config.json
   SearchDefaults search;                              ///< the same
   SentenceConfig sentences;                           ///< How texts become vectors.
+  bool can_inspect = true;                            ///< Requests may read and change values of the forward.
+  std::int64_t max_trace_bytes = 64 << 20;            ///< Of the values that a request reads.
 };
 
 }  // namespace vitrine

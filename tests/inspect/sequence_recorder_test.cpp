@@ -211,6 +211,7 @@ TEST(SequenceRecorder, RefusesWhatItCannotDo) {
   EXPECT_THAT(error_of({}, {"blocks.0.attn.hook_pattern[0,-1]=1"}), testing::HasSubstr("no last token"));
   EXPECT_THAT(error_of({}, {"hook_tokens[0]=1"}), testing::HasSubstr("ids"));
   EXPECT_THAT(error_of({}, {"blocks.0.mlp.experts.0.hook_post[2]=1"}), testing::HasSubstr("all or not at all"));
+  EXPECT_THAT(error_of({"hook_loss"}, {}), testing::HasSubstr("the loss is not computed"));
   EXPECT_THAT(error_of({"*.attn.hook_scores_raw"}, {}), testing::HasSubstr("later positions"));
   GenerateRequest request;
   request.prompt = {1};

@@ -49,6 +49,7 @@ TEST(RequestHead, Routes) {
   EXPECT_EQ(model.model, "a/b");
   EXPECT_EQ(admit(post("/v1/completions"), local()).route, Route::completions);
   EXPECT_EQ(admit(post("/v1/chat/completions"), local()).route, Route::chat);
+  EXPECT_EQ(admit(post("/v1/trace"), local()).route, Route::trace);
   for (const char* path :
        {"/", "", "/v1", "/v1/completions/", "/v1/models/", "/health/x", "http://localhost/health", "*"}) {
     EXPECT_EQ(status_of(get(path)), 404) << path;

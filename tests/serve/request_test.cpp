@@ -205,7 +205,6 @@ TEST_F(Requests, WhatIsNotSupportedIsNamed) {
   expect_chat_error(R"("tool_choice": "required")", "tool_choice");
   expect_chat_error(R"("functions": [{}])", "functions");
   expect_chat_error(R"("modalities": ["audio"])", "modalities");
-  expect_chat_error(R"("vitrine": {"sites": ["hook_embed"]})", "vitrine.sites");
   EXPECT_NO_THROW(chat(R"("tools": [], "tool_choice": "none", "response_format": {"type": "text"},
                            "modalities": ["text"], "store": false, "parallel_tool_calls": true)"));
 }

@@ -1,0 +1,46 @@
+// The fields of requests that read and change the values of a forward.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "inspect/sequence_recorder.h"
+#include "serve/request_fields.h"
+#include "serve/served_model.h"
+
+namespace vitrine {
+
+/// The fields `sites` and `set`.
+struct SiteFields {
+  std::vector<std::string> globs;
+  std::vector<SiteWrite> writes;
+};
+
+/// Throws RequestError for what is no list of texts, is not a write, or names a file; 403 if the server's values may
+/// not be read.
+SiteFields read_sites(const ServedModel& model, RequestFields& fields);
+
+/// Throws RequestError if values of so many bytes exceed what the server returns. `where`: the field that selects them.
+void check_trace_bytes(const ServedModel& model, std::int64_t bytes, const std::string& where);
+
+/// Calls `f`, whose errors of sites and writes become RequestErrors of the fields of `fields`.
+template <class F>
+auto with_site_errors(const RequestFields& fields, F&& f);
+RequestError site_error_of(const RequestFields& fields, const Error& error);
+
+/// `[{"name", "shape", "data"}]` with base64 of the float32 values in little-endian order.
+Json sites_json(std::span<const SequenceRecorder::Recorded> values);
+
+template <class F>
+auto with_site_errors(const RequestFields& fields, F&& f) {
+  try {
+    return f();
+  } catch (const BadInput& e) {
+    throw site_error_of(fields, e);
+  } catch (const Unsupported& e) {
+    throw site_error_of(fields, e);
+  }
+}
+
+}  // namespace vitrine

@@ -1,0 +1,51 @@
+#include "serve/trace_request.h"
+
+#include "serve/prompts.h"
+#include "serve/site_fields.h"
+
+namespace vitrine {
+
+GenerateRequest TraceRequest::sequence() const {
+  GenerateRequest request;
+  request.prompt = ids;
+  request.max_tokens = 0;
+  request.taps = recorder;
+  return request;
+}
+
+std::string TraceRequest::file() const {
+  std::string file;
+  const std::int64_t header_bytes = trace_header_bytes(recorder->most_sites());
+  file.reserve(static_cast<std::size_t>(header_bytes + recorder->bytes()) + 64);
+  MemorySink sink(file);
+  SafetensorsWriter writer(sink, "trace", header_bytes);
+  for (const SequenceRecorder::Recorded& value : recorder->recorded()) {
+    writer.begin(value.name, DType::f32, {value.shape.sizes().begin(), value.shape.sizes().end()});
+    writer.append(std::as_bytes(std::span(value.values)));
+  }
+  writer.commit();
+  return file;
+}
+
+TraceRequest parse_trace(const ServedModel& model, std::string_view body) {
+  const Json json = parse_body(body);
+  RequestFields fields(json);
+  read_model_name(model, fields);
+  require_generation(model);
+  SiteFields sites = read_sites(model, fields);
+  const bool adds_special = fields.flag("add_special_tokens").value_or(true);
+  fields.find("prompt");
+  fields.finish();
+  auto prompts = read_prompts(model, fields, "prompt", adds_special ? SpecialTokens::apply : SpecialTokens::written);
+  if (prompts.size() != 1) throw RequestError(kInvalid, "prompt", "expected one text, got {}", prompts.size());
+  TraceRequest request;
+  request.ids = std::move(prompts.front().ids);
+  request.recorder = with_site_errors(fields, [&] {
+    return std::make_shared<TextRecorder>(*model.model, std::move(sites.globs), std::move(sites.writes),
+                                          std::ssize(request.ids));
+  });
+  check_trace_bytes(model, request.recorder->bytes(), "sites");
+  return request;
+}
+
+}  // namespace vitrine
