@@ -148,7 +148,31 @@ std::int64_t KvCache::missing_bytes(std::int64_t count) const {
   std::int64_t total = 0;
   for (const KvGroup& group : groups_) {
     const auto n = static_cast<std::int64_t>(n_blocks(length_ + count)) - std::ssize(group.blocks);
-    total += std::max<std::int64_t>(0, n + 1) * group.block_bytes;  // one may be a copy
+    const auto last = static_cast<std::size_t>(length_ / block_length_);
+    // An empty cache may still begin with a block that others share.
+    const bool copies = length_ == 0 || (length_ % block_length_ > 0 && last < group.blocks.size() &&
+                                         group.blocks[last].use_count() > 1);
+    total += (std::max<std::int64_t>(0, n) + (copies ? 1 : 0)) * group.block_bytes;
+  }
+  return total;
+}
+
+std::int64_t KvCache::full_bytes(std::int64_t chunk) const {
+  std::int64_t total = 0;
+  for (const KvGroup& group : groups_) {
+    auto n = static_cast<std::int64_t>(n_blocks(capacity_));
+    if (group.window) n = std::min(n, static_cast<std::int64_t>(n_blocks(*group.window + chunk)) + 1);
+    total += (n + 1) * group.block_bytes;
+  }
+  return total;
+}
+
+std::int64_t KvCache::own_bytes() const {
+  std::int64_t total = 0;
+  for (const KvGroup& group : groups_) {
+    const auto n = std::count_if(group.blocks.begin(), group.blocks.end(),
+                                 [](const KvBlock& block) { return block.use_count() == 1; });
+    total += n * group.block_bytes;
   }
   return total;
 }

@@ -113,6 +113,10 @@ class KvCache {
   void reserve(std::int64_t count);
   /// The bytes that reserve(count) takes at most.
   std::int64_t missing_bytes(std::int64_t count) const;
+  /// The bytes that suffice for a sequence of capacity() tokens that takes at most `chunk` at a time.
+  std::int64_t full_bytes(std::int64_t chunk) const;
+  /// The bytes of the blocks that no other owner shares.
+  std::int64_t own_bytes() const;
   /// Stores the keys and values, of type dtype(), of `count` tokens from position length() on. Does not change
   /// length(): call advance() after appending to all layers. Throws as reserve() does.
   void append(int layer, const KvBatch& keys, const KvBatch& values, std::int64_t count);

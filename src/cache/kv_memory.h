@@ -30,9 +30,14 @@ KvMemory& system_kv_memory();
 /// Addresses without memory, for dry runs.
 class CountedKvMemory : public KvMemory {
  public:
+  CountedKvMemory() = default;  ///< With blocks as long as the system's.
+  explicit CountedKvMemory(std::int64_t block_length) : block_length_(block_length) {}
+
   std::shared_ptr<std::byte> take(std::int64_t n) override { return take_memory(n, &counted_); }
+  std::int64_t block_length() const override { return block_length_; }
 
  private:
+  std::int64_t block_length_ = system_kv_memory().block_length();
   CountedMemory counted_;
 };
 

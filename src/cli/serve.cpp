@@ -145,9 +145,8 @@ void run_serve(const ServeOptions& o) {
   GenerateContext context = session.context(o);
   context.interrupt = nullptr;  // rounds end; the server stops after them
   pool.emplace(kv_bytes(o), block_length(context, kv_bytes(o), o.max_sequences));
-  context.kv_memory = &*pool;
   if (!o.no_prefix_cache) context.prefixes = &prefixes;
-  scheduler.emplace(context, SchedulerConfig{o.max_sequences, o.max_queue, o.round_ms / 1000, kv_bytes(o)}, metrics);
+  scheduler.emplace(context, *pool, SchedulerConfig{o.max_sequences, o.max_queue, o.round_ms / 1000}, metrics);
   server.serve(model, *scheduler);
   if (o.json) {
     print_json({{"url", server.url()}, {"models", model.names}});

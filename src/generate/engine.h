@@ -101,6 +101,11 @@ class Engine {
   /// The number of sequences that a step feeds one generated token each.
   std::int64_t n_decoding() const;
   bool empty() const { return sequences_.empty(); }  ///< No sequence left.
+  /// Whether the memory suffices for the prompt of another sequence, in addition to all tokens that the sequences have
+  /// now. Paused ones give way. The first sequence always fits.
+  bool fits(const GenerateRequest& request) const;
+  /// The bytes of keys and values that suffice for all tokens of a sequence in this context.
+  static std::int64_t most_bytes(GenerateContext context, const GenerateRequest& request);
   /// How many times a sequence has lost its cache to an older one.
   std::int64_t n_restarts() const { return n_restarts_; }
 
@@ -122,6 +127,7 @@ class Engine {
   bool reserve(Sequence& s, std::int64_t most, EngineFeed& feed);
   Sequence* find_victim(const Sequence& s, const EngineFeed& feed);
   bool others_use_memory(const Sequence& s) const;
+  bool has_free(std::int64_t bytes) const;
 
   GenerateContext context_;
   Arena arena_;

@@ -54,12 +54,44 @@ bool Engine::begin(Sequence& s, const EngineFeed& feed) {
   };
   bool waits = std::any_of(sequences_.begin(), sequences_.end(), reads_more);
   if (!waits && others_use_memory(s)) {
-    const std::int64_t idle = context_.prefixes != nullptr ? context_.prefixes->idle_bytes() : 0;
-    const std::int64_t missing = cache.missing_bytes(std::ssize(s.branches().front().ids) - known);
-    waits = missing > idle && missing - idle > context_.kv_memory->free_bytes();
+    waits = !has_free(cache.missing_bytes(std::ssize(s.branches().front().ids) - known));
   }
   if (waits && known > 0) s.restart();  // releases the prefix
   return !waits;
+}
+
+/// Whether so many bytes can be taken without those of sequences that take part.
+bool Engine::has_free(std::int64_t bytes) const {
+  if (context_.prefixes != nullptr) bytes -= context_.prefixes->idle_bytes();
+  for (const auto& [id, s] : sequences_) {
+    if (s->paused && s->can_restart()) bytes -= s->branches().front().cache->own_bytes();
+  }
+  return bytes <= context_.kv_memory->free_bytes();
+}
+
+bool Engine::fits(const GenerateRequest& request) const {
+  std::int64_t missing = 0;
+  bool is_first = true;
+  for (const auto& [id, s] : sequences_) {
+    if (!takes_part(*s)) continue;
+    is_first = false;
+    const Branch& branch = s->branches().front();
+    missing += branch.cache->missing_bytes(std::ssize(branch.ids) - branch.cache->length());
+  }
+  if (is_first) return true;
+  CountedKvMemory counted(context_.kv_memory->block_length());
+  GenerateContext context = context_;
+  context.kv_memory = &counted;
+  const auto n = std::ssize(request.prompt);
+  return has_free(missing + Sequence::make_cache(context, request, n).missing_bytes(n));
+}
+
+std::int64_t Engine::most_bytes(GenerateContext context, const GenerateRequest& request) {
+  CountedKvMemory counted(context.kv_memory->block_length());
+  context.kv_memory = &counted;
+  const std::int64_t capacity = Sequence::capacity_of(context, request);
+  const bool in_one_pass = request.taps != nullptr && request.taps->needs_one_pass();
+  return Sequence::make_cache(context, request, capacity).full_bytes(in_one_pass ? capacity : kPrefillChunk);
 }
 
 /// Takes memory for the next tokens of a sequence, at most `most` for each branch. Returns false if it must wait.

@@ -26,6 +26,11 @@ class Sequence {
   /// Throws as Engine::add() does.
   Sequence(const GenerateContext& context, GenerateRequest request);
 
+  /// The maximum number of tokens in the cache of a request. The last token chosen is never fed.
+  static std::int64_t capacity_of(const GenerateContext& context, const GenerateRequest& request);
+  /// An empty cache as a request needs it.
+  static KvCache make_cache(const GenerateContext& context, const GenerateRequest& request, std::int64_t capacity);
+
   /// Whether the next tokens to feed are more than the one that was chosen last: those of the prompt, or, after
   /// restart(), also earlier new ones.
   bool is_reading() const;

@@ -5,20 +5,20 @@
 #include "generate/sequence.h"
 
 namespace vitrine {
-namespace {
 
-/// The maximum number of tokens in the cache of a request. The last token chosen is never fed.
-std::int64_t capacity_of(const GenerateContext& context, const GenerateRequest& request) {
+std::int64_t Sequence::capacity_of(const GenerateContext& context, const GenerateRequest& request) {
   const auto prompt_size = static_cast<std::int64_t>(request.prompt.size());
   const std::int64_t rest = context.model->config().max_seq_len - prompt_size;
   return std::min(rest, std::max<std::int64_t>(0, request.max_tokens - 1)) + prompt_size;
 }
 
-}  // namespace
+KvCache Sequence::make_cache(const GenerateContext& context, const GenerateRequest& request, std::int64_t capacity) {
+  const KvReach reach = request.taps != nullptr ? KvReach::all : KvReach::windows;
+  return context.make_cache(capacity, request.source.size(), reach);
+}
 
 std::shared_ptr<KvCache> Sequence::make_cache(std::int64_t capacity) const {
-  const KvReach reach = request_.taps != nullptr ? KvReach::all : KvReach::windows;
-  return std::make_shared<KvCache>(context_.make_cache(capacity, request_.source.size(), reach));
+  return std::make_shared<KvCache>(make_cache(context_, request_, capacity));
 }
 
 std::shared_ptr<KvCache> Sequence::first_cache() const {

@@ -30,9 +30,12 @@ class DryTaps : public SequenceTaps {
       refuse_write(write, id, true);
       apply(write, id, value, {});
     }
+    bytes += value.count() * static_cast<std::int64_t>(sizeof(float));
     return recorder_.visit(pass, id, value);
   }
   std::optional<SiteId> last_wanted() const override { return recorder_.last_wanted(); }
+
+  std::int64_t bytes = 0;
 
  private:
   Recorder& recorder_;
@@ -47,13 +50,12 @@ TextRecorder::TextRecorder(const Model& model, std::vector<std::string> globs, s
         recorded_.push_back({name_of(id), value.shape, {value.data, value.data + value.count()}});
       }) {
   check_has_rows(model.config());
-  Recorder dry(std::move(globs), writes, site_layers(model.config()), [this](const SiteId&, const Tensor& value) {
-    bytes_ += value.count() * static_cast<std::int64_t>(sizeof(float));
-  });
+  Recorder dry(std::move(globs), writes, site_layers(model.config()), nullptr);
   DryTaps checks(dry, writes);
   SegmentTaps taps({&checks});
   dry_run(model, taps, n);
   dry.check_all_met(true);
+  bytes_ = checks.bytes;
 }
 
 Tensor TextRecorder::visit(Pass& pass, const SiteId& id, const Tensor& value, std::span<const std::int64_t>) {

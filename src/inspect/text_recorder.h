@@ -23,7 +23,7 @@ class TextRecorder : public SequenceTaps {
   TextRecorder(const TextRecorder&) = delete;
   TextRecorder& operator=(const TextRecorder&) = delete;
 
-  /// The bytes of all values, if tokens are spread evenly over the experts.
+  /// The bytes of all values that are read or written, if tokens are spread evenly over the experts.
   std::int64_t bytes() const { return bytes_; }
   /// An upper bound on the number of values.
   std::int64_t most_sites() const { return recorder_.most_sites(); }

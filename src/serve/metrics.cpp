@@ -44,6 +44,7 @@ std::string Metrics::text() const {
   add("counter", "prompt_tokens_total", "Tokens of prompts that were computed.", prompt_tokens);
   add("counter", "generation_tokens_total", "Tokens that were generated.", generated_tokens);
   add("counter", "prefix_cache_hit_tokens_total", "Tokens of prompts that were reused.", prefix_cache_hit_tokens);
+  add("counter", "preemptions_total", "Sequences whose KV cache was freed for others.", preemptions);
   add("gauge", "requests_running", "Requests that take part in rounds.", running);
   add("gauge", "requests_waiting", "Requests that wait for a place.", waiting);
   add("gauge", "kv_used_bytes", "Bytes of the KV caches of active sequences.", kv_used_bytes);

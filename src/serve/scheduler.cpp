@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "generate/prefix_cache.h"
 #include "serve/request_error.h"
 
 namespace vitrine {
@@ -23,23 +24,25 @@ void Job::mark_admitted() {
 
 namespace {
 
+GenerateContext with_memory(GenerateContext context, KvMemory& memory) {
+  context.kv_memory = &memory;
+  return context;
+}
+
 double seconds_between(ServerClock::time_point from, ServerClock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
 }  // namespace
 
-Scheduler::Scheduler(const GenerateContext& context, const SchedulerConfig& config, Metrics& metrics)
-    : context_(context), config_(config), metrics_(metrics), engine_(context), budget_(config.round_seconds) {
-  metrics_.kv_capacity_bytes = config.kv_bytes;
-}
-
-/// Of the whole sequence. The last token is never fed.
-std::int64_t Scheduler::kv_bytes_of(const GenerateRequest& request) const {
-  const std::int64_t rest = context_.model->config().max_seq_len - std::ssize(request.prompt);
-  const std::int64_t capacity = std::ssize(request.prompt) + std::clamp<std::int64_t>(request.max_tokens - 1, 0, rest);
-  CountedKvMemory counted;
-  return context_.model->make_cache(capacity, context_.kv_dtype, counted).bytes();
+Scheduler::Scheduler(const GenerateContext& context, KvPool& memory, const SchedulerConfig& config, Metrics& metrics)
+    : context_(with_memory(context, memory)),
+      memory_(memory),
+      config_(config),
+      metrics_(metrics),
+      engine_(context_),
+      budget_(config.round_seconds) {
+  metrics_.kv_capacity_bytes = memory.capacity_bytes();
 }
 
 void Scheduler::check_space() const {
@@ -53,11 +56,11 @@ void Scheduler::check_space() const {
 
 void Scheduler::submit(std::shared_ptr<Job> job) {
   for (std::size_t i = 0; i < job->n_sequences(); ++i) {
-    const std::int64_t bytes = kv_bytes_of(job->sequence(i));
-    if (bytes <= config_.kv_bytes) continue;
+    const std::int64_t bytes = Engine::most_bytes(context_, job->sequence(i));
+    if (bytes <= memory_.capacity_bytes()) continue;
     throw RequestError(kTooLong, "max_tokens",
                        "the KV cache of {} tokens and at most {} new ones needs {} bytes, the server has {}",
-                       job->sequence(i).prompt.size(), job->sequence(i).max_tokens, bytes, config_.kv_bytes);
+                       job->sequence(i).prompt.size(), job->sequence(i).max_tokens, bytes, memory_.capacity_bytes());
   }
   check_space();
   const std::lock_guard lock(mutex_);
@@ -186,7 +189,7 @@ void Scheduler::admit() {
   while (n_active() < config_.max_sequences) {
     Entry* const entry = next_entry();
     if (entry == nullptr) return;
-    if (kv_used_ + kv_bytes_of(entry->job->sequence(entry->n_admitted)) > config_.kv_bytes) return;  // waits for memory
+    if (!engine_.fits(entry->job->sequence(entry->n_admitted))) return;  // waits for memory
     start(*entry);
   }
 }
@@ -201,7 +204,6 @@ void Scheduler::start(Entry& entry) {
     const std::lock_guard lock(mutex_);
     metrics_.waiting = static_cast<std::int64_t>(--n_waiting_);
   }
-  const std::int64_t bytes = kv_bytes_of(entry.job->sequence(number));
   std::uint64_t id = 0;
   try {
     GenerateRequest request = entry.job->take_sequence(number);
@@ -210,9 +212,8 @@ void Scheduler::start(Entry& entry) {
   } catch (...) {
     return fail(entry, std::current_exception());
   }
-  running_.emplace(id, Running{&entry, number, bytes});
+  running_.emplace(id, Running{&entry, number});
   entry.running.push_back(id);
-  kv_used_ += bytes;
 }
 
 void Scheduler::round() {
@@ -275,7 +276,6 @@ void Scheduler::deliver(SequenceStep step, ServerClock::time_point now) {
 /// Forgets a sequence that the engine no longer has.
 void Scheduler::end_sequence(std::uint64_t id) {
   const auto at = running_.find(id);
-  kv_used_ -= at->second.kv_bytes;
   std::erase(at->second.entry->running, id);
   running_.erase(at);
 }
@@ -318,7 +318,9 @@ void Scheduler::fail_all() {
 
 void Scheduler::update_gauges() {
   metrics_.running = std::count_if(entries_.begin(), entries_.end(), [](const Entry& e) { return e.n_admitted > 0; });
-  metrics_.kv_used_bytes = kv_used_;
+  const std::int64_t idle = context_.prefixes != nullptr ? context_.prefixes->idle_bytes() : 0;
+  metrics_.kv_used_bytes = memory_.used_bytes() - idle;
+  metrics_.preemptions = engine_.n_restarts();
 }
 
 }  // namespace vitrine

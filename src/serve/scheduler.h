@@ -1,8 +1,8 @@
 // Divides the work of all requests into rounds, each of which is one forward of the engine.
 //
-//   admission   the sequence whose API key has the fewest running sequences, then whose request has, then the oldest
-//   a round     the next token of every running sequence, then chunks of prompts within a budget of rows
-//   after it    some texts of a request for vectors, such requests in turn
+//   admission   if there is memory for its prompt: the sequence whose API key has the fewest running sequences, then
+//   whose request has, then the oldest a round     the next token of every running sequence, then chunks of prompts
+//   within a budget of rows after it    some texts of a request for vectors, such requests in turn
 //
 // A sequence has the same tokens in any company, so all of this decides only when a client gets its answer.
 #pragma once
@@ -27,13 +27,12 @@ struct SchedulerConfig {
   std::size_t max_sequences = 32;  ///< That run at a time; those that are paused do not count.
   std::size_t max_queue = 64;      ///< Requests that wait for their first sequence to run.
   double round_seconds = 0.25;     ///< Of a round while a sequence decodes.
-  std::int64_t kv_bytes = 0;       ///< Of the KV caches of all running sequences.
 };
 
 class Scheduler {
  public:
-  /// Keeps a reference to `metrics`.
-  Scheduler(const GenerateContext& context, const SchedulerConfig& config, Metrics& metrics);
+  /// The KV caches are in `memory` instead of the context's. Keeps references to it and to `metrics`.
+  Scheduler(const GenerateContext& context, KvPool& memory, const SchedulerConfig& config, Metrics& metrics);
 
   /// These may be called on any thread.
 
@@ -63,11 +62,9 @@ class Scheduler {
   struct Running {
     Entry* entry;
     std::size_t number;
-    std::int64_t kv_bytes;
     std::optional<ServerClock::time_point> last_token{};
   };
 
-  std::int64_t kv_bytes_of(const GenerateRequest& request) const;
   void count_submitted();
   bool wait();
   void take_submitted();
@@ -89,6 +86,7 @@ class Scheduler {
   void update_gauges();
 
   GenerateContext context_;
+  KvPool& memory_;
   SchedulerConfig config_;
   Metrics& metrics_;
   Engine engine_;
@@ -96,7 +94,6 @@ class Scheduler {
   std::list<Entry> entries_;                      // in the order of their arrival
   std::list<std::shared_ptr<EncodeTask>> tasks_;  // in the order of their turns
   std::map<std::uint64_t, Running> running_;
-  std::int64_t kv_used_ = 0;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

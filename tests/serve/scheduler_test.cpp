@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "generate/generator.h"
+#include "generate/prefix_cache.h"
 #include "serve/request_error.h"
 #include "support/data.h"
 #include "support/run.h"
@@ -23,7 +24,9 @@ class Scheduling : public testing::Test {
     checkpoint_ = golden_checkpoint(golden);
     thread_ = std::thread([this, config] {
       ThreadPool pool(2);
-      scheduler_.emplace(GenerateContext{checkpoint_.model.get(), &pool, &default_kernels()}, config, metrics_);
+      GenerateContext context{checkpoint_.model.get(), &pool, &default_kernels()};
+      if (shares_prefixes_) context.prefixes = &prefixes_;
+      scheduler_.emplace(context, *memory_, config, metrics_);
       is_ready_ = true;
       while (is_held_) std::this_thread::sleep_for(1ms);
       scheduler_->run();
@@ -78,9 +81,11 @@ class Scheduling : public testing::Test {
     ASSERT_TRUE(done());
   }
 
-  static constexpr std::int64_t kMuchMemory = std::int64_t{1} << 30;
   Checkpoint checkpoint_;
   Metrics metrics_;
+  std::optional<KvPool> memory_{std::in_place, std::int64_t{1} << 30};
+  PrefixCache prefixes_;
+  bool shares_prefixes_ = false;
   std::optional<Scheduler> scheduler_;
   std::thread thread_;
   std::atomic<bool> is_ready_ = false, is_held_ = false;
@@ -88,7 +93,7 @@ class Scheduling : public testing::Test {
 };
 
 TEST_F(Scheduling, JobsHaveTheTokensTheyHaveAlone) {
-  start({.max_sequences = 3, .max_queue = 100, .kv_bytes = kMuchMemory});
+  start({.max_sequences = 3, .max_queue = 100});
   std::vector<std::shared_ptr<Job>> jobs;
   for (std::size_t i = 0; i < 10; ++i) {
     jobs.push_back(job({request(i, 12), request(i + 100, 7)}, false, i % 2));
@@ -111,7 +116,7 @@ TEST_F(Scheduling, JobsHaveTheTokensTheyHaveAlone) {
 
 /// The last row of a prompt ends the sequence while other threads take the rows before it.
 TEST_F(Scheduling, PromptsAreScoredWithOneNewToken) {
-  start({.max_sequences = 32, .max_queue = 100, .kv_bytes = kMuchMemory});
+  start({.max_sequences = 32, .max_queue = 100});
   GenerateRequest scored = request(1, 1, 40);
   scored.wants_prompt_logprobs = true;
   const GenerateResult expected = alone(scored);
@@ -129,7 +134,7 @@ TEST_F(Scheduling, PromptsAreScoredWithOneNewToken) {
 }
 
 TEST_F(Scheduling, AStreamReportsEveryToken) {
-  start({.max_sequences = 2, .max_queue = 4, .kv_bytes = kMuchMemory});
+  start({.max_sequences = 2, .max_queue = 4});
   const auto stream = job({request(1, 20)}, true);
   scheduler_->submit(stream);
   const GenerateResult result = results(*stream)[0];
@@ -141,7 +146,7 @@ TEST_F(Scheduling, AStreamReportsEveryToken) {
 }
 
 TEST_F(Scheduling, AStreamThatNobodyReadsIsPaused) {
-  start({.max_sequences = 3, .max_queue = 4, .kv_bytes = kMuchMemory}, "llama_mha");
+  start({.max_sequences = 3, .max_queue = 4}, "llama_mha");
   const std::vector<GenerateRequest> long_ones = {request(1, 60, 2), request(2, 60, 2), request(3, 60, 2)};
   const auto stream = job(long_ones, true);
   scheduler_->submit(stream);
@@ -155,7 +160,7 @@ TEST_F(Scheduling, AStreamThatNobodyReadsIsPaused) {
 }
 
 TEST_F(Scheduling, AJobThatFailsFailsAlone) {
-  start({.max_sequences = 4, .max_queue = 4, .kv_bytes = kMuchMemory});
+  start({.max_sequences = 4, .max_queue = 4});
   GenerateRequest wrong = request(1, 5);
   wrong.prompt = {1'000'000};
   const auto bad = job({request(3, 50), wrong}), good = job({request(2, 10)});
@@ -167,7 +172,7 @@ TEST_F(Scheduling, AJobThatFailsFailsAlone) {
 
 TEST_F(Scheduling, AFullQueueRefusesJobs) {
   is_held_ = true;
-  start({.max_sequences = 1, .max_queue = 2, .kv_bytes = kMuchMemory});
+  start({.max_sequences = 1, .max_queue = 2});
   const auto first = job({request(1, 3)}), second = job({request(2, 3)}), third = job({request(3, 3)});
   scheduler_->submit(first);
   scheduler_->submit(second);
@@ -183,29 +188,41 @@ TEST_F(Scheduling, AFullQueueRefusesJobs) {
   EXPECT_EQ(results(*second)[0].ids, alone(request(2, 3)).ids);
 }
 
-TEST_F(Scheduling, SequencesWaitForMemory) {
+/// The prompts of all sequences fit into the memory, all of their tokens do not.
+class ScarceMemory : public Scheduling, public testing::WithParamInterface<bool> {};
+
+TEST_P(ScarceMemory, TheYoungestSequencesGiveWay) {
+  shares_prefixes_ = GetParam();
   checkpoint_ = golden_checkpoint("gemma2");
-  CountedKvMemory counted;
-  const std::int64_t bytes = checkpoint_.model->make_cache(12 + 9, DType::f32, counted).bytes();
-  start({.max_sequences = 8, .max_queue = 100, .kv_bytes = 2 * bytes});
-  std::vector<std::shared_ptr<Job>> jobs;
-  for (std::size_t i = 0; i < 6; ++i) scheduler_->submit(jobs.emplace_back(job({request(i, 10)}, true)));
-  for (std::size_t i = 0; i < 6; ++i) {
-    EXPECT_LE(metrics_.kv_used_bytes, 2 * bytes);
-    EXPECT_EQ(results(*jobs[i])[0].ids, alone(request(i, 10)).ids);
-  }
+  constexpr std::int64_t kBlock = 4;
+  CountedKvMemory counted(kBlock);
+  const std::int64_t bytes = checkpoint_.model->make_cache(64, DType::f32, counted).full_bytes(kPrefillChunk) - 1;
+  memory_.emplace(bytes, kBlock);
+  start({.max_sequences = 8, .max_queue = 100});
   try {
     scheduler_->submit(job({request(1, 60, 30)}));
     ADD_FAILURE() << "larger than all memory";
   } catch (const RequestError& e) {
     EXPECT_EQ(e.kind().status, 400);
   }
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (std::size_t i = 0; i < 12; ++i) scheduler_->submit(jobs.emplace_back(job({request(i, 20)}, true)));
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    EXPECT_LE(metrics_.kv_used_bytes, bytes);
+    drawn_.clear();
+    const GenerateResult expected = alone(request(i, 20));
+    EXPECT_EQ(results(*jobs[i])[0].ids, expected.ids);
+    EXPECT_EQ(drawn_[0], expected.ids) << "a token is reported once";
+  }
+  EXPECT_GT(metrics_.preemptions, 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(Prefixes, ScarceMemory, testing::Bool());
 
 /// A key with many sequences does not delay another key by more than one sequence.
 TEST_F(Scheduling, KeysTakeTurns) {
   is_held_ = true;
-  start({.max_sequences = 2, .max_queue = 100, .kv_bytes = kMuchMemory});
+  start({.max_sequences = 2, .max_queue = 100});
   std::vector<GenerateRequest> many;
   for (std::size_t i = 0; i < 40; ++i) many.push_back(request(i, 12));
   const auto flood = job(std::move(many), true, 0);
@@ -224,7 +241,7 @@ TEST_F(Scheduling, KeysTakeTurns) {
 }
 
 TEST_F(Scheduling, VectorsAreComputedBetweenRounds) {
-  start({.max_sequences = 2, .max_queue = 100, .kv_bytes = kMuchMemory});
+  start({.max_sequences = 2, .max_queue = 100});
   const auto running = job({request(1, 30)});
   std::vector<std::vector<std::int32_t>> texts;
   for (std::uint64_t i = 0; i < 9; ++i)
@@ -249,7 +266,7 @@ TEST_F(Scheduling, VectorsAreComputedBetweenRounds) {
 }
 
 TEST_F(Scheduling, DrainingEndsAfterTheLastJob) {
-  start({.max_sequences = 2, .max_queue = 100, .kv_bytes = kMuchMemory});
+  start({.max_sequences = 2, .max_queue = 100});
   const auto running = job({request(1, 30)});
   scheduler_->submit(running);
   scheduler_->drain();
@@ -265,7 +282,7 @@ TEST_F(Scheduling, DrainingEndsAfterTheLastJob) {
 
 TEST_F(Scheduling, StoppingFailsTheRest) {
   is_held_ = true;
-  start({.max_sequences = 2, .max_queue = 100, .kv_bytes = kMuchMemory});
+  start({.max_sequences = 2, .max_queue = 100});
   const auto waiting = job({request(1, 30)});
   scheduler_->submit(waiting);
   scheduler_->stop();
