@@ -9,34 +9,12 @@
 namespace vitrine {
 namespace {
 
-/// One vector from the rows `[n, d]` of a text.
-std::vector<float> pooled(Pooling pooling, const Tensor& rows) {
-  const std::int64_t n = rows.rows(), d = rows.row_size();
-  const auto row = [&](std::int64_t t) { return std::vector<float>(rows.row(t), rows.row(t) + d); };
-  if (pooling == Pooling::cls) return row(0);
-  if (pooling == Pooling::last) return row(n - 1);
-  std::vector<float> vector(static_cast<std::size_t>(d));
-  for (std::int64_t i = 0; i < d; ++i) {
-    double sum = 0;
-    float largest = rows.row(0)[i];
-    for (std::int64_t t = 0; t < n; ++t) {
-      sum += static_cast<double>(rows.row(t)[i]);
-      largest = std::max(largest, rows.row(t)[i]);
-    }
-    vector[static_cast<std::size_t>(i)] =
-        pooling == Pooling::max ? largest : static_cast<float>(sum / static_cast<double>(n));
-  }
-  return vector;
-}
-
-void deliver(const EncodeOptions& options, std::size_t text, std::vector<float> vector, const ReceiveVector& receive) {
+/// Divides a vector by its length, unless it is 0.
+void divide_by_length(std::vector<float>& vector) {
   double squares = 0;
   for (const float x : vector) squares += static_cast<double>(x) * static_cast<double>(x);
   const double length = std::sqrt(squares);
-  if (options.normalize && length > 0) {
-    for (float& x : vector) x = static_cast<float>(static_cast<double>(x) / length);
-  }
-  receive(text, vector);
+  for (float& x : vector) x = length > 0 ? static_cast<float>(static_cast<double>(x) / length) : x;
 }
 
 /// One pass over several texts.
@@ -61,14 +39,18 @@ void encode_batch(const GenerateContext& context, std::span<const std::vector<st
       for (std::size_t i = 0; i < batch.size(); ++i) {
         check(i);
         const float* const row = vectors.row(static_cast<std::int64_t>(i));
-        deliver(options, batch[i], {row, row + vectors.row_size()}, receive);
+        std::vector<float> vector(row, row + vectors.row_size());
+        if (options.normalize) divide_by_length(vector);
+        receive(batch[i], vector);
       }
     };
   } else {
     pass.receive_hidden = [&](const Tensor& rows) {
       for (std::size_t i = 0; i < batch.size(); ++i) {
         check(i);
-        deliver(options, batch[i], pooled(options.pooling, rows.row_range(own[i].first_row, own[i].length)), receive);
+        RowPooler pooler(options.pooling, options.normalize);
+        pooler.add(rows.row_range(own[i].first_row, own[i].length));
+        receive(batch[i], pooler.vector());
       }
     };
   }
@@ -76,6 +58,32 @@ void encode_batch(const GenerateContext& context, std::span<const std::vector<st
 }
 
 }  // namespace
+
+void RowPooler::add(const Tensor& rows) {
+  const std::int64_t d = rows.row_size();
+  if (n_ == 0) {
+    row_.assign(rows.row(0), rows.row(0) + d);
+    sums_.resize(static_cast<std::size_t>(d));
+  }
+  n_ += rows.rows();
+  if (pooling_ == Pooling::last) row_.assign(rows.row(rows.rows() - 1), rows.row(rows.rows() - 1) + d);
+  if (pooling_ == Pooling::last || pooling_ == Pooling::cls) return;
+  for (std::int64_t t = 0; t < rows.rows(); ++t) {
+    for (std::size_t i = 0; i < row_.size(); ++i) {
+      sums_[i] += static_cast<double>(rows.row(t)[i]);
+      row_[i] = std::max(row_[i], rows.row(t)[i]);
+    }
+  }
+}
+
+std::vector<float> RowPooler::vector() const {
+  std::vector<float> vector = row_;
+  for (std::size_t i = 0; i < vector.size() && pooling_ == Pooling::mean; ++i) {
+    vector[i] = static_cast<float>(sums_[i] / static_cast<double>(n_));
+  }
+  if (normalizes_) divide_by_length(vector);
+  return vector;
+}
 
 Pooling pooling_named(std::string_view name) {
   constexpr std::string_view kNames[] = {"mean", "cls", "max", "last", "pooler"};

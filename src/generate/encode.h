@@ -22,6 +22,25 @@ struct EncodeOptions {
   std::int64_t max_rows = 1 << 12;  ///< Of a pass, unless one text has more.
 };
 
+/// Makes one vector of the rows of a text, which arrive in any parts.
+class RowPooler {
+ public:
+  /// Not for Pooling::pooler.
+  RowPooler(Pooling pooling, bool normalize) : pooling_(pooling), normalizes_(normalize) {}
+
+  /// Takes rows `[n, d]`; parts arrive in the order of the text.
+  void add(const Tensor& rows);
+  /// `[d]`. There must be at least one row.
+  std::vector<float> vector() const;
+
+ private:
+  Pooling pooling_;
+  bool normalizes_;
+  std::int64_t n_ = 0;
+  std::vector<double> sums_;
+  std::vector<float> row_;  // the first, the last or the largest elements
+};
+
 /// Receives the vector of text number `i`.
 using ReceiveVector = std::function<void(std::size_t i, std::span<const float> vector)>;
 

@@ -42,6 +42,23 @@ EmbeddingRequest parse_embeddings(const ServedModel& model, std::string_view bod
   return request;
 }
 
+EmbeddingSequences::EmbeddingSequences(const ServedModel& model, const EmbeddingRequest& request) {
+  const Pooling pooling = pooling_named(model.sentences.pooling);
+  for (const std::vector<std::int32_t>& text : request.texts) {
+    poolers.push_back(std::make_shared<RowPooler>(pooling, model.sentences.normalize));
+    GenerateRequest& sequence = requests.emplace_back();
+    sequence.prompt = text;
+    sequence.max_tokens = 0;
+    sequence.receive_hidden = [pooler = poolers.back()](std::int64_t, const Tensor& rows) { pooler->add(rows); };
+  }
+}
+
+std::vector<std::vector<float>> EmbeddingSequences::vectors() const {
+  std::vector<std::vector<float>> all;
+  for (const auto& pooler : poolers) all.push_back(pooler->vector());
+  return all;
+}
+
 Json embeddings_reply(const EmbeddingRequest& request, const std::vector<std::vector<float>>& vectors) {
   Json data = Json::array();
   for (std::size_t i = 0; i < vectors.size(); ++i) {

@@ -1,11 +1,14 @@
 // /v1/embeddings: vectors of texts.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/json.h"
+#include "generate/encode.h"
+#include "generate/engine.h"
 #include "serve/served_model.h"
 
 namespace vitrine {
@@ -19,6 +22,16 @@ struct EmbeddingRequest {
 
 /// Parses a body. Throws RequestError, and what the tokenizer throws.
 EmbeddingRequest parse_embeddings(const ServedModel& model, std::string_view body);
+
+/// The texts of a request as sequences of an engine, which read them in its rounds. Not for models with an encoder and
+/// those that attend to later tokens.
+struct EmbeddingSequences {
+  std::vector<GenerateRequest> requests;
+  std::vector<std::shared_ptr<RowPooler>> poolers;  ///< One for each; complete at the end of its sequence.
+
+  EmbeddingSequences(const ServedModel& model, const EmbeddingRequest& request);
+  std::vector<std::vector<float>> vectors() const;
+};
 
 /// The response: the vectors of the texts in their order, as lists of numbers that read back equal, or as base64 of
 /// their float32 in little-endian order.

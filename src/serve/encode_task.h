@@ -1,4 +1,5 @@
-// A request for vectors at the scheduler: its texts on the way in, their vectors on the way out.
+// A request for vectors of a model that reads a text at once: its texts on the way to the scheduler, their vectors on
+// the way out.
 #pragma once
 
 #include <atomic>

@@ -151,18 +151,56 @@ awaitable<void> answer_trace(Connection& connection, Exchange& x, const Backend&
   co_await connection.write(x, std::move(reply));
 }
 
+/// A request for vectors: of a model that continues texts a job, whose sequences take part in rounds.
 struct PreparedVectors {
   std::shared_ptr<const EmbeddingRequest> request;
+  std::shared_ptr<EmbeddingSequences> sequences;
+  std::shared_ptr<Job> job;
   std::shared_ptr<EncodeTask> task;
 };
 
 PreparedVectors prepare_vectors(const ServedModel& model, Connection& connection, const Exchange& x) {
-  auto request = std::make_shared<const EmbeddingRequest>(parse_embeddings(model, x.body));
+  PreparedVectors prepared;
+  prepared.request = std::make_shared<const EmbeddingRequest>(parse_embeddings(model, x.body));
+  if (model.can_generate) {
+    prepared.sequences = std::make_shared<EmbeddingSequences>(model, *prepared.request);
+    prepared.job =
+        std::make_shared<Job>(x.admitted.client, std::move(prepared.sequences->requests), false, connection.notifier());
+    return prepared;
+  }
   EncodeOptions options;
   options.pooling = pooling_named(model.sentences.pooling);
   options.normalize = model.sentences.normalize;
-  auto task = std::make_shared<EncodeTask>(request->texts, options, connection.notifier());
-  return {std::move(request), std::move(task)};
+  prepared.task = std::make_shared<EncodeTask>(prepared.request->texts, options, connection.notifier());
+  return prepared;
+}
+
+awaitable<std::vector<std::vector<float>>> encoded_in_rounds(Connection& connection, const PreparedVectors& prepared) {
+  for (std::size_t n_ended = 0; n_ended < prepared.job->n_sequences();) {
+    const std::vector<SequenceStep> steps = co_await connection.next_steps(*prepared.job);
+    for (const SequenceStep& step : steps) {
+      if (step.error) std::rethrow_exception(step.error);
+    }
+    n_ended += steps.size();
+  }
+  co_return prepared.sequences->vectors();
+}
+
+awaitable<std::vector<std::vector<float>>> encoded_by_task(Connection& connection, EncodeTask& task) {
+  auto vectors = task.take();
+  while (!vectors) {
+    co_await connection.wait();
+    vectors = task.take();
+  }
+  co_return std::move(*vectors);
+}
+
+awaitable<void> write_vectors(Connection& connection, Exchange& x, const EmbeddingRequest& request,
+                              const std::vector<std::vector<float>>& vectors) {
+  auto write = [&] { return json_text(embeddings_reply(request, vectors)); };
+  HttpReply reply;
+  reply.body = co_await connection.on_worker(write);
+  co_await connection.write(x, std::move(reply));
 }
 
 awaitable<void> answer_vectors(Connection& connection, Exchange& x, const Backend& backend) {
@@ -170,17 +208,18 @@ awaitable<void> answer_vectors(Connection& connection, Exchange& x, const Backen
   const PreparedVectors prepared = co_await connection.on_worker(prepare);
   x.body = {};
   x.record.usage = Usage{prepared.request->n_tokens, 0, 0};
-  backend.scheduler->submit(prepared.task);
-  const WorkGuard guard(prepared.task, *backend.scheduler, x.record);
-  auto vectors = prepared.task->take();
-  while (!vectors) {
-    co_await connection.wait();
-    vectors = prepared.task->take();
+  std::vector<std::vector<float>> vectors;
+  if (prepared.job) {
+    backend.scheduler->submit(prepared.job);
+    const WorkGuard guard(prepared.job, *backend.scheduler, x.record);
+    vectors = co_await encoded_in_rounds(connection, prepared);
+    co_await write_vectors(connection, x, *prepared.request, vectors);
+  } else {
+    backend.scheduler->submit(prepared.task);
+    const WorkGuard guard(prepared.task, *backend.scheduler, x.record);
+    vectors = co_await encoded_by_task(connection, *prepared.task);
+    co_await write_vectors(connection, x, *prepared.request, vectors);
   }
-  auto write = [&] { return json_text(embeddings_reply(*prepared.request, *vectors)); };
-  HttpReply reply;
-  reply.body = co_await connection.on_worker(write);
-  co_await connection.write(x, std::move(reply));
 }
 
 }  // namespace

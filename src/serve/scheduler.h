@@ -1,8 +1,11 @@
 // Divides the work of all requests into rounds, each of which is one forward of the engine.
 //
-//   admission   if there is memory for its prompt: the sequence whose API key has the fewest running sequences, then
-//   whose request has, then the oldest a round     the next token of every running sequence, then chunks of prompts
-//   within a budget of rows after it    some texts of a request for vectors, such requests in turn
+//   admission   the sequence whose API key has the fewest running sequences, then whose request has, then the oldest;
+//               if there is memory for its prompt
+//   a round     the next token of every running sequence, then chunks of prompts within a budget of rows
+//
+// Requests for vectors are sequences like others. A model that reads its texts at once, such as an encoder, has no
+// other requests: there a round is some texts of an EncodeTask, such tasks in turn.
 //
 // A sequence has the same tokens in any company, so all of this decides only when a client gets its answer.
 #pragma once

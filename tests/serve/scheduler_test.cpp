@@ -8,6 +8,7 @@
 
 #include "generate/generator.h"
 #include "generate/prefix_cache.h"
+#include "serve/embeddings.h"
 #include "serve/request_error.h"
 #include "support/data.h"
 #include "support/run.h"
@@ -240,7 +241,33 @@ TEST_F(Scheduling, KeysTakeTurns) {
   wait_until([&] { return metrics_.running == 0; });
 }
 
-TEST_F(Scheduling, VectorsAreComputedBetweenRounds) {
+TEST_F(Scheduling, VectorsAreComputedInRounds) {
+  start({.max_sequences = 5, .max_queue = 100, .round_seconds = 1e-6}, "gemma3");  // a row of a prompt in each round
+  const auto running = job({request(1, 30)});
+  scheduler_->submit(running);
+  EmbeddingRequest texts;
+  for (std::uint64_t i = 0; i < 9; ++i)
+    texts.texts.push_back(some_ids(*checkpoint_.model, 1 + 3 * static_cast<std::int64_t>(i), i));
+  for (const char* pooling : {"mean", "cls", "max", "last"}) {
+    ServedModel model;
+    model.sentences.pooling = pooling;
+    model.sentences.normalize = pooling != std::string("max");
+    EmbeddingSequences sequences(model, texts);
+    const auto encoded = job(std::move(sequences.requests));
+    scheduler_->submit(encoded);
+    results(*encoded);
+    const std::vector<std::vector<float>> vectors = sequences.vectors();
+    ThreadPool pool(1);
+    const EncodeOptions options{.pooling = pooling_named(pooling), .normalize = model.sentences.normalize};
+    encode({checkpoint_.model.get(), &pool, &default_kernels()}, texts.texts, options,
+           [&](std::size_t i, std::span<const float> v) {
+             EXPECT_EQ(vectors[i], std::vector<float>(v.begin(), v.end())) << pooling << " " << i;
+           });
+  }
+  EXPECT_EQ(results(*running)[0].ids, alone(request(1, 30)).ids);
+}
+
+TEST_F(Scheduling, VectorsOfEncodersAreComputedBetweenRounds) {
   start({.max_sequences = 2, .max_queue = 100});
   const auto running = job({request(1, 30)});
   std::vector<std::vector<std::int32_t>> texts;
