@@ -94,10 +94,11 @@ EngineStep Engine::step(std::int64_t budget) {
   for (auto at = sequences_.begin(); at != sequences_.end();) {
     Sequence& s = *at->second;
     const bool has_ended = s.has_ended();
+    s.report_prompt();
     if (s.report.result) s.keep_prefix(true);
-    if (has_ended || s.report.token) {
+    if (has_ended || s.report.token || !s.report.prompt_logprobs.empty()) {
       const std::uint64_t id = s.report.id;
-      step.sequences.push_back(std::exchange(s.report, {id, {}, {}, {}, {}}));
+      step.sequences.push_back(std::exchange(s.report, {id, {}, {}, {}, {}, {}}));
     }
     at = has_ended ? sequences_.erase(at) : std::next(at);
   }

@@ -44,6 +44,7 @@ struct GenerateRequest {
   bool wants_logprobs = false;            ///< Reports each token's own log-probability even if n_logprobs is 0.
   bool wants_prompt_logprobs = false;     ///< Also reports those of the prompt's tokens, except the first.
   std::int64_t first_prompt_logprob = 0;  ///< Only of tokens after this position.
+  bool prompt_logprobs_in_steps = false;  ///< As they are computed: the result has none.
   /// Receives the rows of ln_final.hook_out of the prompt from `position` on, ascending, during step(). max_tokens must
   /// be 0. Such a sequence has no logits.
   std::function<void(std::int64_t position, const Tensor& rows)> receive_hidden;
@@ -66,6 +67,8 @@ struct SequenceStep {
   std::uint64_t id = 0;              ///< As add() returned it.
   std::optional<TokenReport> token;  ///< The token drawn, if any; with log-probabilities if requested.
   std::string text;                  ///< Whole characters that can be shown now; often empty.
+  /// Of the next tokens of the prompt, if the request wants them in steps.
+  std::vector<TokenReport> prompt_logprobs;
   /// One of these is set once the sequence has ended: its result, or why it failed. The engine no longer has the
   /// sequence then.
   std::optional<GenerateResult> result;
@@ -73,7 +76,7 @@ struct SequenceStep {
 };
 
 struct EngineStep {
-  std::vector<SequenceStep> sequences;  ///< Those that drew a token or ended, in the order of ids.
+  std::vector<SequenceStep> sequences;  ///< Those that have something to report, in the order of ids.
   std::int64_t prompt_tokens = 0;       ///< Number of rows of the forward from prompts and sources,
   std::int64_t decoded_tokens = 0;      ///< and from tokens drawn earlier.
 };

@@ -155,6 +155,17 @@ void Sequence::take_prompt_logits(std::int64_t position, std::span<const float> 
       report_of(request_.prompt[static_cast<std::size_t>(position + 1)], logits);
 }
 
+void Sequence::report_prompt() {
+  if (!request_.prompt_logprobs_in_steps || !request_.wants_prompt_logprobs || report.error) return;
+  const std::int64_t n_read = report.result ? std::ssize(request_.prompt) : branches_.front().cache->length();
+  const std::int64_t n_rows = std::min(n_read, std::ssize(request_.prompt) - 1) - request_.first_prompt_logprob;
+  std::vector<TokenReport>& all = report.result ? report.result->prompt_logprobs : result_.prompt_logprobs;
+  for (; static_cast<std::int64_t>(n_reported_) < n_rows; ++n_reported_) {
+    report.prompt_logprobs.push_back(std::move(all[n_reported_]));
+  }
+  if (report.result) all.clear();
+}
+
 void Sequence::take_hidden(std::int64_t position, const Tensor& rows) {
   request_.receive_hidden(position, rows);
   next_row_ = position + rows.rows();

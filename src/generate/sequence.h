@@ -52,6 +52,8 @@ class Sequence {
   void take_prompt_logits(std::int64_t position, std::span<const float> logits);
   /// or normed rows from `position` on.
   void take_hidden(std::int64_t position, const Tensor& rows);
+  /// Moves the new log-probabilities of the prompt to the report, if the request wants them in steps.
+  void report_prompt();
   /// Takes the logits of the last token of a branch. Branches may take theirs at the same time.
   void take_logits(Branch& branch, std::span<const float> logits);
   /// Continues with the next beams, after all of them have taken their logits.
@@ -104,9 +106,10 @@ class Sequence {
   GenerateRequest request_;
   const Tokenizer* tokenizer_;
   std::vector<Branch> branches_;
-  std::int64_t next_row_ = 0;  // the first position whose row has not been taken
-  std::int64_t n_kept_ = 0;    // tokens that keep_prefix() has seen
-  bool taps_head_ = false;     // the taps want rows of the head, so every row has logits
+  std::int64_t next_row_ = 0;   // the first position whose row has not been taken
+  std::size_t n_reported_ = 0;  // log-probabilities of the prompt, in steps
+  std::int64_t n_kept_ = 0;     // tokens that keep_prefix() has seen
+  bool taps_head_ = false;      // the taps want rows of the head, so every row has logits
   std::optional<BeamSearch> search_;
   std::optional<std::int32_t> before_text_;  // the token before the first one of the text
   std::optional<Detokenizer> detokenizer_;

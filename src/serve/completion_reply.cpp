@@ -137,26 +137,27 @@ Json CompletionReply::chunk(Json choices) const {
 
 std::vector<Json> CompletionReply::chunks(SequenceStep step) {
   Stream& stream = streams_[step.id];
-  if (!echoes_logprobs()) return chunks_of(stream, step);
-  stream.held.push_back(std::move(step));
-  const GenerateResult* const result = stream.held.back().result ? &*stream.held.back().result : nullptr;
-  if (result == nullptr) return {};
-  // The engine reports the log-probabilities of the prompt with the result.
   std::vector<Json> all;
-  const std::size_t sequence = stream.held.back().id;
-  const Prompt& prompt = request_.prompt_of(sequence);
-  stream.logprobs.emplace(logprobs_of(prompt));
-  add_prompt(prompt, *result, *stream.logprobs);
-  all.push_back(chunk({choice(sequence, echo(prompt), stream.logprobs->take(), std::nullopt)}));
-  stream.has_begun = true;
-  for (SequenceStep& held : stream.held) {
-    for (Json& more : chunks_of(stream, held)) all.push_back(std::move(more));
-  }
-  stream.held.clear();
+  const bool begins = request_.echoes && request_.reports_logprobs && !stream.has_begun;
+  if (begins || !step.prompt_logprobs.empty()) all.push_back(prompt_chunk(stream, step));
+  if (step.token || step.result) all.push_back(token_chunk(stream, step));
   return all;
 }
 
-std::vector<Json> CompletionReply::chunks_of(Stream& stream, SequenceStep& step) {
+/// A chunk with log-probabilities of the prompt. The first one also has its text.
+Json CompletionReply::prompt_chunk(Stream& stream, const SequenceStep& step) {
+  const Prompt& prompt = request_.prompt_of(step.id);
+  std::string text;
+  if (!std::exchange(stream.has_begun, true)) {
+    text = echo(prompt);
+    stream.logprobs.emplace(logprobs_of(prompt));
+    stream.logprobs->add_first(prompt.ids.front());
+  }
+  for (const TokenReport& token : step.prompt_logprobs) stream.logprobs->add(token);
+  return chunk({choice(step.id, text, stream.logprobs->take(), std::nullopt)});
+}
+
+Json CompletionReply::token_chunk(Stream& stream, SequenceStep& step) {
   const Prompt& prompt = request_.prompt_of(step.id);
   std::string text = std::move(step.text);
   const bool is_first = !std::exchange(stream.has_begun, true);
@@ -179,7 +180,7 @@ std::vector<Json> CompletionReply::chunks_of(Stream& stream, SequenceStep& step)
   Json choice = this->choice(step.id, text, std::move(logprobs), reason);
   if (is_first && request_.is_chat) choice["delta"]["role"] = "assistant";
   if (step.result && request_.reports_ids) choice["vitrine"] = reports(step.id, stream.ids);
-  return {chunk({std::move(choice)})};
+  return chunk({std::move(choice)});
 }
 
 Json CompletionReply::usage_chunk() const {

@@ -43,10 +43,8 @@ class CompletionReply {
     bool has_begun = false;
     std::optional<Logprobs> logprobs;
     std::vector<std::int32_t> ids;
-    std::vector<SequenceStep> held;  // until the prompt's log-probabilities are known
   };
 
-  bool echoes_logprobs() const { return request_.echoes && request_.reports_logprobs; }
   Logprobs logprobs_of(const Prompt& prompt) const;
   void count_cached(std::size_t sequence, const GenerateResult& result);
   void add_prompt(const Prompt& prompt, const GenerateResult& result, Logprobs& logprobs) const;
@@ -54,7 +52,8 @@ class CompletionReply {
   Json choice(std::size_t index, const std::string& text, Json logprobs, std::optional<FinishReason> reason) const;
   Json reports(std::size_t sequence, const std::vector<std::int32_t>& ids) const;
   Json chunk(Json choices) const;
-  std::vector<Json> chunks_of(Stream& stream, SequenceStep& step);
+  Json prompt_chunk(Stream& stream, const SequenceStep& step);
+  Json token_chunk(Stream& stream, SequenceStep& step);
 
   const ServedModel& model_;
   const CompletionRequest& request_;

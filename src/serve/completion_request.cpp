@@ -206,6 +206,7 @@ CompletionRequest parse_completion(const ServedModel& model, std::string_view bo
     request.reports_logprobs = request.options.wants_logprobs = true;
     request.options.n_logprobs = *n;
     request.options.wants_prompt_logprobs = request.echoes;
+    request.options.prompt_logprobs_in_steps = request.echoes && request.streams;
   }
   request.best_of = fields.whole<int>("best_of", request.n, kMaxChoices).value_or(request.n);
   if (request.best_of > request.n) {

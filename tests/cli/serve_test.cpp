@@ -122,24 +122,6 @@ TEST_F(Serve, APromptThatWasReadBeforeIsNotReadAgain) {
       << "the last token is always read: its logits choose the next one";
 }
 
-TEST_F(Serve, AnEchoScoresThePrompt) {
-  const Json reply = completion({{"max_tokens", 0}, {"echo", true}, {"logprobs", 1}});
-  const Json& choice = reply["choices"][0];
-  EXPECT_EQ(choice["text"], kPrompt);
-  EXPECT_EQ(choice["finish_reason"], "length");
-  const Json predicted = json_of({"predict", kPrompt, "--top", "1"});
-  const Json& logprobs = choice["logprobs"]["token_logprobs"];
-  ASSERT_EQ(logprobs.size(), predicted["tokens"].size());
-  EXPECT_TRUE(logprobs[0].is_null());
-  for (std::size_t i = 1; i < logprobs.size(); ++i) {
-    const Json& top = predicted["tokens"][i - 1]["top"][0];
-    if (top["id"] == predicted["tokens"][i]["id"]) {
-      EXPECT_EQ(logprobs[i], top["logprob"]);
-    }
-    EXPECT_LT(logprobs[i], 0);
-  }
-}
-
 TEST_F(Serve, RequestsAtOnceHaveTheirOwnTexts) {
   std::vector<Json> requests, alone;
   for (int i = 0; i < 12; ++i) {

@@ -1,6 +1,7 @@
 // Sequences that share prefixes and lose their memory to each other get the tokens that they get alone.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "base/error.h"
@@ -55,9 +56,14 @@ Counts run_together(const GenerateContext& context, const std::vector<GenerateRe
   Engine engine(context);
   Counts counts;
   std::set<std::uint64_t> running, paused;
+  std::map<std::uint64_t, std::vector<TokenReport>> in_steps;  // log-probabilities of prompts
   std::size_t n_added = 0;
   while (n_added < requests.size() || !running.empty()) {
-    while (n_added < requests.size() && dice.roll() < 0.4) running.insert(engine.add(requests[n_added++]));
+    while (n_added < requests.size() && dice.roll() < 0.4) {
+      GenerateRequest request = requests[n_added++];
+      request.prompt_logprobs_in_steps = n_added % 2 == 0;
+      running.insert(engine.add(std::move(request)));
+    }
     if (!running.empty() && dice.roll() < 0.03) {
       const std::uint64_t id = *std::next(running.begin(), dice.number(0, std::ssize(running) - 1));
       engine.cancel(id);
@@ -73,8 +79,14 @@ Counts run_together(const GenerateContext& context, const std::vector<GenerateRe
       EXPECT_TRUE(running.contains(s.id));
       EXPECT_TRUE(!paused.contains(s.id) || requests[s.id].max_tokens == 0);
       if (s.error) std::rethrow_exception(s.error);
+      std::vector<TokenReport>& own = in_steps[s.id];
+      own.insert(own.end(), s.prompt_logprobs.begin(), s.prompt_logprobs.end());
       if (!s.result) continue;
       running.erase(s.id);
+      if (s.id % 2 == 1) {
+        EXPECT_TRUE(s.result->prompt_logprobs.empty());
+        s.result->prompt_logprobs = own;
+      }
       EXPECT_EQ(s.result->ids, alone[s.id].ids) << "sequence " << s.id;
       EXPECT_EQ(tokens_of(*s.result), tokens_of(alone[s.id])) << "sequence " << s.id;
       EXPECT_LT(s.result->cached_tokens, std::ssize(requests[s.id].prompt));

@@ -238,22 +238,36 @@ TEST_F(Streams, AnEchoIsPartOfTheFirstChunk) {
   EXPECT_EQ(reply.chunks(step(0, 20, " b"))[0]["choices"][0]["text"], " b");
 }
 
-TEST_F(Streams, AnEchoWithLogprobsIsAChunkOfItsOwn) {
-  const CompletionRequest request = completion(R"("stream": true, "echo": true, "logprobs": 1)");
+TEST_F(Streams, LogprobsOfAnEchoComeAsThePromptIsRead) {
+  const CompletionRequest request = completion(R"("stream": true, "echo": true, "logprobs": 1)", "[5, 6, 7, 8]");
+  EXPECT_TRUE(request.options.prompt_logprobs_in_steps);
   CompletionReply reply(model_, request, "1", 5);
-  EXPECT_TRUE(reply.chunks(step(0, 20, " a")).empty()) << "the engine reports the prompt's logprobs at the end";
-  GenerateResult generated = result(" a");
-  for (std::size_t i = 1; i < request.prompts[0].ids.size(); ++i) {
-    generated.prompt_logprobs.push_back(report(request.prompts[0].ids[i]));
-  }
-  const std::vector<Json> chunks = reply.chunks(end(0, "", generated));
-  ASSERT_EQ(chunks.size(), 3U);
-  EXPECT_EQ(chunks[0]["choices"][0]["text"], "Once upon");
-  EXPECT_EQ(chunks[0]["choices"][0]["logprobs"]["tokens"].size(), request.prompts[0].ids.size());
-  EXPECT_TRUE(chunks[0]["choices"][0]["logprobs"]["token_logprobs"][0].is_null());
+  SequenceStep read;
+  read.prompt_logprobs = {report(6), report(7)};
+  std::vector<Json> chunks = reply.chunks(read);
+  ASSERT_EQ(chunks.size(), 1U);
+  const std::string text = chunks[0]["choices"][0]["text"];
+  EXPECT_EQ(text, tokenizer_->decode(request.prompts[0].ids)) << "all of the prompt";
+  EXPECT_EQ(chunks[0]["choices"][0]["logprobs"]["token_logprobs"], Json({nullptr, -6 / 8.0, -7 / 8.0}));
+  SequenceStep last = step(0, 20, " a");
+  last.prompt_logprobs = {report(8)};
+  chunks = reply.chunks(last);
+  ASSERT_EQ(chunks.size(), 2U);
+  EXPECT_EQ(chunks[0]["choices"][0]["text"], "");
+  EXPECT_EQ(chunks[0]["choices"][0]["logprobs"]["token_logprobs"], Json({-1.0}));
   EXPECT_EQ(chunks[1]["choices"][0]["text"], " a");
-  EXPECT_EQ(chunks[1]["choices"][0]["logprobs"]["text_offset"][0], 9);
-  EXPECT_EQ(chunks[2]["choices"][0]["finish_reason"], "length");
+  EXPECT_EQ(chunks[1]["choices"][0]["logprobs"]["text_offset"][0], text.size());
+  chunks = reply.chunks(end(0, "", result(" a")));
+  ASSERT_EQ(chunks.size(), 1U);
+  EXPECT_EQ(chunks[0]["choices"][0]["finish_reason"], "length");
+}
+
+TEST_F(Streams, AnEchoOfOneTokenHasNoLogprob) {
+  const CompletionRequest request = completion(R"("stream": true, "echo": true, "logprobs": 0)", "[5]");
+  CompletionReply reply(model_, request, "1", 5);
+  const std::vector<Json> chunks = reply.chunks(step(0, 20, "a"));
+  ASSERT_EQ(chunks.size(), 2U);
+  EXPECT_EQ(chunks[0]["choices"][0]["logprobs"]["token_logprobs"], Json({nullptr}));
 }
 
 }  // namespace
