@@ -1,4 +1,5 @@
 // vitrine serve: the HTTP server.
+#include <malloc.h>
 #include <sys/sysinfo.h>
 
 #include <algorithm>
@@ -119,7 +120,12 @@ ServedModel served_model(const ServeOptions& o, const Session& session, ChatTemp
   return model;
 }
 
+/// Makes the allocator return large blocks to the system at once. By default it keeps blocks of up to 32 MiB after the
+/// first of that size, and what requests leave between them is never returned: after 1,000 clients, 140 MiB.
+void return_memory() { ::mallopt(M_MMAP_THRESHOLD, 128 << 10); }
+
 void run_serve(const ServeOptions& o) {
+  return_memory();
   stop_cleanly();
   HttpConfig config;
   config.host = o.host;
