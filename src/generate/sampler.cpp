@@ -78,21 +78,43 @@ std::vector<double> changed_logits(std::span<const float> logits, std::span<cons
   return result;
 }
 
-/// The candidates that remain after top-k, most likely first, without tokens of probability 0.
-std::vector<Candidate> top_candidates(const std::vector<double>& logits, int top_k) {
-  std::vector<Candidate> candidates;
-  candidates.reserve(logits.size());
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    if (logits[i] > -kInfinity) candidates.push_back({logits[i], static_cast<std::int32_t>(i)});
+/// Candidates, most likely first, without tokens of probability 0. They are sorted as far as they are read: sorting a
+/// vocabulary takes longer than everything else.
+class Ranking {
+ public:
+  Ranking(const std::vector<double>& logits, int top_k) {
+    all_.reserve(logits.size());
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      if (logits[i] > -kInfinity) all_.push_back({logits[i], static_cast<std::int32_t>(i)});
+    }
+    if (top_k == 0 || static_cast<std::size_t>(top_k) >= all_.size()) return;
+    sort_to(static_cast<std::size_t>(top_k));
+    all_.resize(n_sorted_);
   }
-  const auto k = static_cast<std::size_t>(top_k);
-  if (k > 0 && k < candidates.size()) {
-    std::nth_element(candidates.begin(), candidates.begin() + top_k, candidates.end(), more_likely);
-    candidates.resize(k);
+
+  std::size_t size() const { return all_.size(); }
+  const Candidate& operator[](std::size_t i) {
+    if (i >= n_sorted_) sort_to(std::min(all_.size(), std::max<std::size_t>(i + 1, std::max<std::size_t>(64, 4 * i))));
+    return all_[i];
   }
-  std::sort(candidates.begin(), candidates.end(), more_likely);
-  return candidates;
-}
+  /// In an order that depends on the logits only: by id, or with top-k the most likely first.
+  std::span<const Candidate> before_sorting() const { return all_; }
+  std::vector<Candidate> sorted() {
+    sort_to(all_.size());
+    return all_;
+  }
+
+ private:
+  void sort_to(std::size_t end) {
+    const auto at = [&](std::size_t i) { return all_.begin() + static_cast<std::ptrdiff_t>(i); };
+    if (end < all_.size()) std::nth_element(at(n_sorted_), at(end), all_.end(), more_likely);
+    std::sort(at(n_sorted_), at(end), more_likely);
+    n_sorted_ = end;
+  }
+
+  std::vector<Candidate> all_;
+  std::size_t n_sorted_ = 0;
+};
 
 /// Cuts `weights` (unnormalized probabilities, descending, the first one 1) down to those that top-p and min-p keep.
 void cut(std::vector<double>& weights, double top_p, double min_p) {
@@ -141,25 +163,33 @@ std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t>
     return static_cast<std::int32_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
   }
 
-  const std::vector<Candidate> candidates = top_candidates(scores, config.top_k);
-  std::vector<double> weights;
-  weights.reserve(candidates.size());
-  for (const Candidate& candidate : candidates) {
-    // The maximum is subtracted first, so that no temperature, however small, overflows.
-    weights.push_back(math::exp((candidate.logit - candidates.front().logit) / config.temperature));
-  }
-  cut(weights, config.top_p, config.min_p);
-
+  Ranking ranking(scores, config.top_k);
+  const double most = *std::max_element(scores.begin(), scores.end());
+  // The maximum is subtracted first, so that no temperature, however small, overflows.
+  const auto weight = [&](const Candidate& c) { return math::exp((c.logit - most) / config.temperature); };
   double total = 0;
-  for (double weight : weights) total += weight;
+  for (const Candidate& candidate : ranking.before_sorting()) total += weight(candidate);
+  std::size_t n_kept = ranking.size();
+  if (config.top_p < 1 || config.min_p > 0) {  // keeps at least one, whose weight is 1
+    double sum = 0;
+    for (n_kept = 0; n_kept < ranking.size() && !(config.top_p < 1 && sum >= config.top_p * total); ++n_kept) {
+      const double own = weight(ranking[n_kept]);
+      if (own < config.min_p) break;
+      sum += own;
+    }
+    total = sum;
+  }
   const double target = uniform(key.seed, key.sequence, key.step) * total;
   double sum = 0;
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    sum += weights[i];
-    if (sum > target) return candidates[i].id;
+  std::int32_t last = 0;
+  for (std::size_t i = 0; i < n_kept; ++i) {
+    const double own = weight(ranking[i]);
+    if (own == 0) break;
+    last = ranking[i].id;
+    sum += own;
+    if (sum > target) break;
   }
-  // uniform is below 1 by at least half a unit in the last place of any total, so target < total = the last sum.
-  throw InternalError("sampler", "no token reached {} of {}", target, total);
+  return last;  // if the target is not reached, then because the total was rounded in another order
 }
 
 std::vector<FunnelToken> sampling_funnel(std::span<const float> logits, std::span<const std::int32_t> history,
@@ -168,7 +198,7 @@ std::vector<FunnelToken> sampling_funnel(std::span<const float> logits, std::spa
   if (config.temperature == 0) throw BadInput("temperature", "expected a number > 0 for a funnel, got 0");
   checked_max(logits);
   constexpr std::size_t kNoneGenerated = 0;  // a funnel shows the first token after a prompt
-  const std::vector<Candidate> all = top_candidates(changed_logits(logits, history, kNoneGenerated, config), 0);
+  const std::vector<Candidate> all = Ranking(changed_logits(logits, history, kNoneGenerated, config), 0).sorted();
   std::vector<double> weights;
   weights.reserve(all.size());
   double total = 0;

@@ -114,6 +114,20 @@ TEST(Sampler, AsTheReference) {
   }
 }
 
+/// The candidates are sorted only as far as a draw needs them.
+TEST(Sampler, AsTheReferenceOverLargeVocabularies) {
+  std::mt19937 random(5);
+  for (std::uint64_t step = 0; step < 400; ++step) {
+    const std::vector<float> logits = random_logits(random, 1 + random() % 5000, step % 2 == 0);
+    const SamplingConfig config{.temperature = step % 3 == 0 ? 30.0 : 1.0,  // almost uniform: draws are far down
+                                .top_k = step % 5 == 0 ? 900 : 0,
+                                .top_p = step % 7 == 0 ? 0.97 : 1,
+                                .min_p = step % 11 == 0 ? 1e-4 : 0};
+    const DrawKey key{9, 1, step};
+    ASSERT_EQ(sample(logits, {}, config, key), naive_sample(logits, {}, config, key)) << step;
+  }
+}
+
 TEST(Sampler, EveryChoiceOfTheReferenceIsDrawnAndNoOther) {
   std::mt19937 random(2);
   const std::vector<SamplingConfig> configs = {{.temperature = 1, .top_k = 3, .top_p = 1},
