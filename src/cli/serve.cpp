@@ -24,7 +24,7 @@ struct ServeOptions : Options {
   std::uint16_t port = 8080;
   std::size_t max_sequences = 32, max_queue = 64, max_connections = 512;
   std::int64_t max_body_mib = 4, max_trace_mib = 64;
-  std::optional<std::int64_t> kv_memory_mib;
+  std::optional<std::int64_t> kv_memory_mib, prefix_memory_mib;
   double round_ms = 250, drain_seconds = 30;
   bool no_prefix_cache = false, no_inspect = false;
 };
@@ -56,15 +56,26 @@ std::int64_t kv_bytes(const ServeOptions& o) {
   return static_cast<std::int64_t>(info.totalram * info.mem_unit / 2);
 }
 
+/// The bytes of the caches of `n` sequences of `length` tokens.
+std::int64_t cache_bytes(const GenerateContext& context, std::int64_t n, std::int64_t length) {
+  CountedKvMemory counted;
+  return n * context.model->make_cache(length, context.kv_dtype, counted).bytes();
+}
+
+/// What prefixes may keep: four sequences as long as the context, unless the caller sets it.
+std::int64_t prefix_bytes(const ServeOptions& o, const GenerateContext& context) {
+  if (o.no_prefix_cache) return 0;
+  if (o.prefix_memory_mib) return *o.prefix_memory_mib << 20;
+  return cache_bytes(context, 4, std::min<std::int64_t>(context.model->config().max_seq_len, 1 << 20));
+}
+
 /// The number of positions in a block of the pool: the default, or less if the memory holds few such blocks.
 std::int64_t block_length(const GenerateContext& context, std::int64_t bytes, std::size_t max_sequences) {
   constexpr std::int64_t kShortest = 16;
-  CountedKvMemory counted;
   const auto fit = [&](std::int64_t length) {
-    const std::int64_t block = context.model->make_cache(length, context.kv_dtype, counted).bytes();
-    return block <= bytes / (2 * static_cast<std::int64_t>(max_sequences));
+    return cache_bytes(context, 2 * static_cast<std::int64_t>(max_sequences), length) <= bytes;
   };
-  std::int64_t length = std::min(counted.block_length(), context.model->config().max_seq_len);
+  std::int64_t length = std::min(system_kv_memory().block_length(), context.model->config().max_seq_len);
   while (length > kShortest && !fit(length)) length /= 2;
   return length;
 }
@@ -140,7 +151,7 @@ void run_serve(const ServeOptions& o) {
   std::optional<ChatFormat> chat;
   ServedModel model;
   std::optional<KvPool> pool;
-  PrefixCache prefixes;
+  std::optional<PrefixCache> prefixes;
   std::optional<Scheduler> scheduler;
   HttpServer server(std::move(config), metrics);  // answers 503 while the model is being loaded
 
@@ -151,7 +162,7 @@ void run_serve(const ServeOptions& o) {
   GenerateContext context = session.context(o);
   context.interrupt = nullptr;  // rounds end; the server stops after them
   pool.emplace(kv_bytes(o), block_length(context, kv_bytes(o), o.max_sequences));
-  if (!o.no_prefix_cache) context.prefixes = &prefixes;
+  if (const std::int64_t bytes = prefix_bytes(o, context); bytes > 0) context.prefixes = &prefixes.emplace(bytes);
   scheduler.emplace(context, *pool, SchedulerConfig{o.max_sequences, o.max_queue, o.round_ms / 1000}, metrics);
   server.serve(model, *scheduler);
   if (o.json) {
@@ -186,6 +197,10 @@ void add_serve(CLI::App& program) {
                           "Requests that may wait; more are answered with status 429 (default: 64)", 1, 1 << 20);
   add_number<std::int64_t>(command, "--kv-memory", o->kv_memory_mib,
                            "MiB of the KV caches of running sequences (default: half of the memory)", 1, 1 << 30);
+  add_number<std::int64_t>(command, "--prefix-memory", o->prefix_memory_mib,
+                           "MiB of these for texts that have ended, for prompts that begin alike (default: those of 4 "
+                           "sequences as long as the context)",
+                           0, 1 << 30);
   command.add_flag("--no-prefix-cache", o->no_prefix_cache,
                    "Read every prompt anew, also where it begins as an earlier one of the same key");
   add_number<double>(command, "--round-ms", o->round_ms,

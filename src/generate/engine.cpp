@@ -21,6 +21,7 @@ void Engine::cancel(std::uint64_t id) {
   if (at == sequences_.end()) return;
   at->second->keep_prefix(true);
   sequences_.erase(at);
+  if (context_.prefixes != nullptr) context_.prefixes->trim();
 }
 
 void Engine::pause(std::uint64_t id, bool paused) {
@@ -102,6 +103,7 @@ EngineStep Engine::step(std::int64_t budget) {
     }
     at = has_ended ? sequences_.erase(at) : std::next(at);
   }
+  if (context_.prefixes != nullptr) context_.prefixes->trim();
   return step;
 }
 

@@ -44,7 +44,7 @@ std::size_t n_common(Ids a, Ids b) {
 
 }  // namespace
 
-PrefixCache::PrefixCache() = default;
+PrefixCache::PrefixCache(std::int64_t most_idle_bytes) : most_idle_bytes_(most_idle_bytes) {}
 PrefixCache::~PrefixCache() = default;
 
 PrefixCache::Node* PrefixCache::find(const PrefixKey& key) const {
@@ -167,6 +167,11 @@ bool PrefixCache::evict() {
   }
   prune(oldest.node);
   return true;
+}
+
+void PrefixCache::trim() {
+  while (idle_bytes() > most_idle_bytes_ && evict()) {
+  }
 }
 
 /// Removes the node, and those above it, if they have become empty.

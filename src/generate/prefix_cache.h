@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -32,7 +33,8 @@ struct PrefixKey {
 /// For caches of one model, with the same type and block length. Not thread-safe.
 class PrefixCache {
  public:
-  PrefixCache();
+  /// `most_idle_bytes`: what trim() leaves of the blocks that no sequence uses.
+  explicit PrefixCache(std::int64_t most_idle_bytes = std::numeric_limits<std::int64_t>::max());
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
   ~PrefixCache();
@@ -46,6 +48,8 @@ class PrefixCache {
   /// Frees the block that has not been used for the longest time, among those that no sequence uses. Returns false if
   /// there is none.
   bool evict();
+  /// Frees such blocks until the idle ones have at most `most_idle_bytes`.
+  void trim();
   /// The bytes of the blocks that no sequence uses.
   std::int64_t idle_bytes() const;
 
@@ -68,6 +72,7 @@ class PrefixCache {
   std::vector<std::unique_ptr<Root>> roots_;
   std::vector<Group> groups_;
   std::uint64_t clock_ = 0;
+  std::int64_t most_idle_bytes_;
 };
 
 }  // namespace vitrine

@@ -128,6 +128,28 @@ TEST(PrefixCache, FreesWhatWasNotUsedForTheLongestTime) {
   EXPECT_EQ(known({1, 1, 1}), 0);
 }
 
+TEST(PrefixCache, TrimFreesTheOldestIdleBlocksAboveTheLimit) {
+  KvPool pool(1 << 20, 2);
+  PrefixCache unlimited;
+  read(unlimited, pool, {1, 1});
+  unlimited.trim();
+  const std::int64_t block_bytes = unlimited.idle_bytes();
+  ASSERT_GT(block_bytes, 0);
+
+  PrefixCache prefixes(2 * block_bytes);
+  Text text(kFull, pool);
+  text.read(prefixes, {}, {1, 1, 1, 1, 1, 1});
+  prefixes.keep({}, text.ids(), text.cache(), true);
+  read(prefixes, pool, {2, 2});
+  read(prefixes, pool, {3, 3});
+  read(prefixes, pool, {4, 4});
+  prefixes.trim();
+  EXPECT_EQ(prefixes.idle_bytes(), 2 * block_bytes) << "blocks in use do not count";
+  EXPECT_EQ(read(prefixes, pool, {2, 2}), 0);
+  EXPECT_EQ(read(prefixes, pool, {4, 4}), 2);
+  EXPECT_EQ(read(prefixes, pool, {1, 1, 1, 1, 1, 1}), 6);
+}
+
 TEST(PrefixCache, BlocksInUseAreNotFreed) {
   KvPool pool(1 << 20, 2);
   PrefixCache prefixes;
