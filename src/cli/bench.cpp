@@ -71,9 +71,10 @@ std::string limit_text(double limit, double operations, const char* unit) {
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
+/// The median of the runs after the first, which warms up.
+double median_after_first(std::vector<double> values) {
+  std::sort(values.begin() + 1, values.end());
+  return values[1 + (values.size() - 1) / 2];
 }
 
 /// Prompts of arbitrary ids: different from each other, the same in every run.
@@ -170,61 +171,61 @@ TrainSpeed measure_training(const BenchOptions& o, const Session& session) {
     const auto start = Clock::now();
     Learner::Step step = learner.learn(batch, i);
     learner.update(step, 1e-4);
-    if (i > 0) speeds.push_back(static_cast<double>(o.batch * o.sequence) / seconds_since(start));
+    speeds.push_back(static_cast<double>(o.batch * o.sequence) / seconds_since(start));
   }
   TrainWorkload workload{o.batch, o.sequence, DType::f32, optimizer.config().kind, options.recompute};
   if (is_adapter) workload.trainable = &trainable;
   const auto parts = training_memory(model->config(), workload, pool);
-  return {median(speeds), training_flops(trainable), peak_memory(),
+  return {median_after_first(speeds), training_flops(trainable), peak_memory(),
           std::llround(total_bytes(parts)) + (is_adapter ? 0 : stored_bytes(*model))};
 }
 
-/// The prefill while a recorder copies the values of the chosen sites to memory. Throws BadInput for a glob that
-/// matches no site.
-double measure_traced(const BenchOptions& o, GenerateContext context, std::vector<GenerateRequest> prompts) {
+/// Times prompts and decoding; if sites are chosen, also the prompts while a recorder copies their values to memory.
+/// The two take turns, because the speed of a machine changes within seconds. Throws BadInput for a glob that matches
+/// no site.
+void measure_generation(const BenchOptions& o, const GenerateContext& context, ProgressBar& bar, Result& result) {
+  const std::vector<GenerateRequest> prompts = requests(o, context.model->config());
+  std::vector<GenerateRequest> prompts_alone = prompts;
+  for (GenerateRequest& prompt : prompts_alone) prompt.max_tokens = 1;
   std::vector<float> copy;
   Recorder recorder(o.globs, {}, site_layers(context.model->config()),
                     [&](const SiteId&, const Tensor& value) { copy.assign(value.data, value.data + value.count()); });
-  context.taps = &recorder;
-  for (GenerateRequest& prompt : prompts) prompt.max_tokens = 1;
-  std::vector<double> speeds;
+  GenerateContext traced_context = context;
+  traced_context.taps = &recorder;
+
+  std::vector<double> prefill, decode, traced;
   for (int i = 0; i <= kRepeats; ++i) {
-    const double speed = run_once(context, prompts).prefill_tokens_per_s;
-    if (i > 0) speeds.push_back(speed);
+    const GenerateTimings speed = run_once(context, prompts);
+    if (i == 0) {
+      result.first_token_s = result.load_s + static_cast<double>(o.batch * o.prompt) / speed.prefill_tokens_per_s;
+      result.peak_rss = peak_memory();
+    }
+    prefill.push_back(speed.prefill_tokens_per_s);
+    decode.push_back(speed.decode_tokens_per_s);
+    if (!o.globs.empty()) traced.push_back(run_once(traced_context, prompts_alone).prefill_tokens_per_s);
+    bar.update(i + 2, kRepeats + 2);
   }
-  recorder.check_all_met();
-  return median(speeds);
+  if (!o.globs.empty()) {
+    recorder.check_all_met();
+    result.traced_prefill_tokens_per_s = median_after_first(traced);
+  }
+  result.prefill_tokens_per_s = median_after_first(prefill);
+  result.decode_tokens_per_s = median_after_first(decode);
 }
 
 Result measure(const BenchOptions& o) {
   Result result;
   ProgressBar bar("bench");
-  constexpr std::int64_t kSteps = kRepeats + 3;
   const auto start = Clock::now();
   const Session session = open_model(o, o.model, false);
   const Model& model = *session.checkpoint.model;
   result.load_s = seconds_since(start);
   result.numbers = products_of(o, model, o.model);
   result.ceilings = measure_ceilings(*session.pool, result.numbers == "bf16");
-  bar.update(1, kSteps);
+  bar.update(1, kRepeats + 2);
   forget_peak_memory();
   count_work(o, model, result);
-  const GenerateContext context = session.context(o);
-  const std::vector<GenerateRequest> prompts = requests(o, model.config());
-  const double first = run_once(context, prompts).prefill_tokens_per_s;
-  result.first_token_s = result.load_s + static_cast<double>(o.batch * o.prompt) / first;
-  bar.update(2, kSteps);
-  std::vector<double> prefill, decode;
-  for (int i = 0; i < kRepeats; ++i) {
-    const GenerateTimings speed = run_once(context, prompts);
-    prefill.push_back(speed.prefill_tokens_per_s);
-    decode.push_back(speed.decode_tokens_per_s);
-    bar.update(i + 3, kSteps);
-  }
-  result.prefill_tokens_per_s = median(prefill);
-  result.decode_tokens_per_s = median(decode);
-  result.peak_rss = peak_memory();
-  if (!o.globs.empty()) result.traced_prefill_tokens_per_s = measure_traced(o, context, prompts);
+  measure_generation(o, session.context(o), bar, result);
   if (o.train) result.train = measure_training(o, session);
   result.ceilings.read_bytes_per_s = std::max(result.ceilings.read_bytes_per_s, measure_reading(*session.pool));
   return result;
