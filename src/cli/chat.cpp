@@ -12,30 +12,12 @@
 #include "cli/line_reader.h"
 #include "cli/output.h"
 #include "cli/sampling.h"
+#include "cli/templates.h"
 #include "generate/choose_sampling.h"
 #include "generate/choose_search.h"
 #include "tokenizer/utf8.h"
 
 namespace vitrine::cli {
-namespace {
-
-/// The templates and special tokens of the model; with --template, the template of that file.
-ChatTemplates open_templates(const std::string& model, const std::string& template_path) {
-  ChatTemplates templates;
-  try {
-    templates = load_chat_templates(model);
-  } catch (const BadInput&) {  // a format without templates
-  }
-  if (!template_path.empty()) {
-    templates.by_name = {{"default", std::string(MappedFile::open(template_path)->text())}};
-  }
-  if (templates.by_name.empty()) {
-    throw BadInput(model, "the model has no chat template; give one with --template FILE");
-  }
-  return templates;
-}
-
-}  // namespace
 
 Chat::Chat(const ChatOptions& options)
     : options_(options), model_(open_model(options, options.model, true)), is_interactive_(is_terminal(STDIN_FILENO)) {
@@ -55,7 +37,11 @@ ChatFormat Chat::open_format() const {
     variables.by_name.emplace_back(assignment.substr(0, sign),
                                    TemplateData::parse(std::string_view(assignment).substr(sign + 1), "--set"));
   }
-  return {open_templates(path, options_.template_path), *model_.tokenizer, std::move(variables), path};
+  ChatTemplates templates = open_templates(path, options_.template_path);
+  if (templates.by_name.empty()) {
+    throw BadInput(path, "the model has no chat template; give one with --template FILE");
+  }
+  return {std::move(templates), *model_.tokenizer, std::move(variables), path};
 }
 
 void Chat::open_conversation() {

@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/templates.h"
 #include "generate/choose_sampling.h"
 #include "generate/prefix_cache.h"
 #include "serve/http.h"
@@ -19,7 +20,7 @@ namespace vitrine::cli {
 namespace {
 
 struct ServeOptions : Options {
-  std::string model, host = "127.0.0.1", key_file, access_log;
+  std::string model, host = "127.0.0.1", key_file, access_log, template_path;
   std::vector<std::string> names, origins;
   std::uint16_t port = 8080;
   std::size_t max_sequences = 32, max_queue = 64, max_connections = 512;
@@ -90,18 +91,9 @@ std::vector<std::string> names_of(const ServeOptions& o) {
   return {(fs::is_directory(path, error) ? path.filename() : path.stem()).string()};
 }
 
-/// The model's templates; none for a format without them.
-ChatTemplates open_templates(const ServeOptions& o) {
-  try {
-    return load_chat_templates(o.model.empty() ? default_model() : o.model);
-  } catch (const BadInput&) {
-    return {};
-  }
-}
-
 std::optional<ChatFormat> open_chat(const Session& session, const ChatTemplates& templates) {
   if (session.tokenizer == nullptr || templates.by_name.empty()) return std::nullopt;
-  return std::optional<ChatFormat>(std::in_place, templates, *session.tokenizer, ChatVariables{}, "model");
+  return std::optional<ChatFormat>(std::in_place, templates, *session.tokenizer, ChatVariables{}, "chat template");
 }
 
 ServedModel served_model(const ServeOptions& o, const Session& session, ChatTemplates templates,
@@ -156,7 +148,7 @@ void run_serve(const ServeOptions& o) {
   HttpServer server(std::move(config), metrics);  // answers 503 while the model is being loaded
 
   session = open_for_texts(o, o.model, false);
-  ChatTemplates templates = open_templates(o);
+  ChatTemplates templates = open_templates(o.model.empty() ? default_model() : o.model, o.template_path);
   chat = open_chat(session, templates);
   model = served_model(o, session, std::move(templates), chat ? &*chat : nullptr);
   GenerateContext context = session.context(o);
@@ -191,6 +183,8 @@ void add_serve(CLI::App& program) {
       .add_option("--api-key-file", o->key_file, "File with API keys, one a line (default: VITRINE_API_KEY, if set)")
       ->type_name("FILE");
   add_list(command, "--cors", o->origins, "Origin of web pages that may use the server; may be given several times");
+  command.add_option("--template", o->template_path, "File with a chat template (default: the model's)")
+      ->type_name("FILE");
   add_number<std::size_t>(command, "--max-sequences", o->max_sequences, "Sequences that run at a time (default: 32)", 1,
                           4096);
   add_number<std::size_t>(command, "--max-queue", o->max_queue,

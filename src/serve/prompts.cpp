@@ -71,7 +71,8 @@ const Tokenizer& tokenizer_of(const ServedModel& model, const std::string& where
 
 const ChatFormat& chat_of(const ServedModel& model) {
   if (model.chat == nullptr) {
-    throw RequestError(kInvalid, "messages", "the model has no chat template; use /v1/completions");
+    throw RequestError(kInvalid, "messages",
+                       "the model has no chat template; use /v1/completions, or give the server one with --template");
   }
   return *model.chat;
 }

@@ -394,9 +394,17 @@ TEST_F(ServeOnce, AChatHasTheAnswerOfTheChatCommand) {
             "system: Be brief.\nuser: Hi\nassistant:");
   EXPECT_THAT(server.get("/tokenizer_info").json()["chat_template"].get<std::string>(), HasSubstr("{% for m in"));
   EXPECT_EQ(server.stop().status, 0);
+
+  TestServer other({"--template", model + "/chat_template.jinja"});
+  EXPECT_EQ(other.post("/apply-template", {{"messages", messages}}).json()["prompt"],
+            "system: Be brief.\nuser: Hi\nassistant:");
+  EXPECT_EQ(other.stop().status, 0);
 }
 
 TEST_F(ServeOnce, WrongOptions) {
+  expect_error({"serve", "--port", "0", "--template", folder_ / "none"}, {"none"});
+  write_file(folder_ / "broken.jinja", "{% for m in");
+  expect_error({"serve", "--port", "0", "--template", folder_ / "broken.jinja"}, {"[template]", "line 1"});
   expect_error({"serve", "--host", "0.0.0.0", "--port", "0"}, {"--host", "0.0.0.0", "--api-key-file"});
   expect_error({"serve", "--host", "192.0.2.1", "--port", "0"}, {"--host"}, {.environment = {"VITRINE_API_KEY=k"}});
   expect_error({"serve", "--port", "0", "--api-key-file", folder_ / "none"}, {"none"});
