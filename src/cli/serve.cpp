@@ -188,7 +188,8 @@ void add_serve(CLI::App& program) {
   add_number<std::size_t>(command, "--max-sequences", o->max_sequences, "Sequences that run at a time (default: 32)", 1,
                           4096);
   add_number<std::size_t>(command, "--max-queue", o->max_queue,
-                          "Requests that may wait; more are answered with status 429 (default: 64)", 1, 1 << 20);
+                          "Requests of an API key that may wait; more are answered with status 429 (default: 64)", 1,
+                          1 << 20);
   add_number<std::int64_t>(command, "--kv-memory", o->kv_memory_mib,
                            "MiB of the KV caches of running sequences (default: half of the memory)", 1, 1 << 30);
   add_number<std::int64_t>(command, "--prefix-memory", o->prefix_memory_mib,

@@ -17,10 +17,16 @@ namespace vitrine {
 /// Shared by the scheduler, which runs it, and by the thread that answers the client.
 class EncodeTask {
  public:
-  /// `notify` is called on the scheduler's thread at the end.
-  EncodeTask(std::vector<std::vector<std::int32_t>> texts, const EncodeOptions& options, std::function<void()> notify)
-      : texts_(std::move(texts)), options_(options), notify_(std::move(notify)), vectors_(texts_.size()) {}
+  /// `client`: the number of its API key. `notify` is called on the scheduler's thread at the end.
+  EncodeTask(std::size_t client, std::vector<std::vector<std::int32_t>> texts, const EncodeOptions& options,
+             std::function<void()> notify)
+      : client_(client),
+        texts_(std::move(texts)),
+        options_(options),
+        notify_(std::move(notify)),
+        vectors_(texts_.size()) {}
 
+  std::size_t client() const { return client_; }
   void cancel() { cancelled_ = true; }
   bool is_cancelled() const { return cancelled_; }
 
@@ -46,6 +52,7 @@ class EncodeTask {
   void fail(std::exception_ptr error);
 
  private:
+  std::size_t client_;
   std::vector<std::vector<std::int32_t>> texts_;
   EncodeOptions options_;
   std::function<void()> notify_;

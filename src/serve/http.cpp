@@ -171,7 +171,8 @@ PreparedVectors prepare_vectors(const ServedModel& model, Connection& connection
   EncodeOptions options;
   options.pooling = pooling_named(model.sentences.pooling);
   options.normalize = model.sentences.normalize;
-  prepared.task = std::make_shared<EncodeTask>(prepared.request->texts, options, connection.notifier());
+  prepared.task =
+      std::make_shared<EncodeTask>(x.admitted.client, prepared.request->texts, options, connection.notifier());
   return prepared;
 }
 

@@ -254,7 +254,7 @@ inline awaitable<void> Connection::serve(Exchange& x, http::request_parser<http:
     }
     if (backend == nullptr) throw RequestError(kUnavailable, "request", "the model is being loaded");
     if (*state_.config.interrupt) throw RequestError(kUnavailable, "request", "the server is shutting down");
-    if (needs_scheduler(x.admitted.route)) backend->scheduler->check_space();
+    if (needs_scheduler(x.admitted.route)) backend->scheduler->check_space(x.admitted.client);
     if (x.head.is_post()) co_await read_body(x, parser);
     co_await answer_request(*this, x, *backend);
   } catch (const Disconnected&) {

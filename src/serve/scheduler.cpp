@@ -45,12 +45,13 @@ Scheduler::Scheduler(const GenerateContext& context, KvPool& memory, const Sched
   metrics_.kv_capacity_bytes = memory.capacity_bytes();
 }
 
-void Scheduler::check_space() const {
+void Scheduler::check_space(std::size_t client) const {
   const std::lock_guard lock(mutex_);
   if (is_draining_) throw RequestError(kUnavailable, "request", "the server is shutting down");
-  if (n_waiting_ >= config_.max_queue) {
+  const auto own = n_waiting_.find(client);
+  if (own != n_waiting_.end() && own->second >= static_cast<int>(config_.max_queue)) {
     ++metrics_.rejected;
-    throw RequestError(kQueueFull, "request", "the queue is full ({} requests wait); try again later", n_waiting_);
+    throw RequestError(kQueueFull, "request", "the queue is full ({} requests wait); try again later", own->second);
   }
 }
 
@@ -62,24 +63,31 @@ void Scheduler::submit(std::shared_ptr<Job> job) {
                        "the KV cache of {} tokens and at most {} new ones needs {} bytes, the server has {}",
                        job->sequence(i).prompt.size(), job->sequence(i).max_tokens, bytes, memory_.capacity_bytes());
   }
-  check_space();
+  const std::size_t client = job->client();
+  check_space(client);
   const std::lock_guard lock(mutex_);
   submitted_.push_back(std::move(job));
-  count_submitted();
+  count_submitted(client);
 }
 
 void Scheduler::submit(std::shared_ptr<EncodeTask> task) {
-  check_space();
+  const std::size_t client = task->client();
+  check_space(client);
   const std::lock_guard lock(mutex_);
   submitted_tasks_.push_back(std::move(task));
-  count_submitted();
+  count_submitted(client);
 }
 
-void Scheduler::count_submitted() {
-  metrics_.waiting = static_cast<std::int64_t>(++n_waiting_);
+void Scheduler::count_submitted(std::size_t client) {
+  count_waiting(client, 1);
   ++metrics_.requests;
   has_changed_ = true;
   changed_.notify_one();
+}
+
+void Scheduler::count_waiting(std::size_t client, int change) {
+  n_waiting_[client] += change;
+  metrics_.waiting += change;
 }
 
 void Scheduler::wake() {
@@ -202,7 +210,7 @@ void Scheduler::start(Entry& entry) {
     const JobTimes times = entry.job->times();
     metrics_.queue.observe(seconds_between(times.submitted, *times.admitted));
     const std::lock_guard lock(mutex_);
-    metrics_.waiting = static_cast<std::int64_t>(--n_waiting_);
+    count_waiting(entry.job->client(), -1);
   }
   std::uint64_t id = 0;
   try {
@@ -243,7 +251,7 @@ void Scheduler::encode_some() {
 void Scheduler::end_task(std::shared_ptr<EncodeTask> task) {
   tasks_.remove(task);
   const std::lock_guard lock(mutex_);
-  metrics_.waiting = static_cast<std::int64_t>(--n_waiting_);
+  count_waiting(task->client(), -1);
 }
 
 /// Reports a step to its job.
@@ -289,7 +297,7 @@ void Scheduler::end_entry(Entry& entry) {
   }
   if (entry.n_admitted == 0) {
     const std::lock_guard lock(mutex_);
-    metrics_.waiting = static_cast<std::int64_t>(--n_waiting_);
+    count_waiting(entry.job->client(), -1);
   }
   entries_.remove_if([&](const Entry& other) { return &other == &entry; });
 }

@@ -28,7 +28,7 @@ namespace vitrine {
 
 struct SchedulerConfig {
   std::size_t max_sequences = 32;  ///< That run at a time; those that are paused do not count.
-  std::size_t max_queue = 64;      ///< Requests that wait for their first sequence to run.
+  std::size_t max_queue = 64;      ///< Requests of a client that wait for their first sequence to run.
   double round_seconds = 0.25;     ///< Of a round while a sequence decodes.
 };
 
@@ -39,12 +39,12 @@ class Scheduler {
 
   /// These may be called on any thread.
 
-  /// Throws RequestError if the queue is full, if the server is shutting down, and for a sequence whose KV cache alone
-  /// exceeds the memory.
+  /// Throws RequestError if the client's queue is full, if the server is shutting down, and for a sequence whose KV
+  /// cache alone exceeds the memory.
   void submit(std::shared_ptr<Job> job);
   void submit(std::shared_ptr<EncodeTask> task);
   /// Throws RequestError as submit() does, before there is a job.
-  void check_space() const;
+  void check_space(std::size_t client) const;
   /// Looks at the jobs again: one has been cancelled, or steps of a paused one have been taken.
   void wake();
   /// Accepts no more jobs; run() returns when all have ended.
@@ -68,7 +68,8 @@ class Scheduler {
     std::optional<ServerClock::time_point> last_token{};
   };
 
-  void count_submitted();
+  void count_submitted(std::size_t client);
+  void count_waiting(std::size_t client, int change);
   bool wait();
   void take_submitted();
   void drop_cancelled();
@@ -103,7 +104,7 @@ class Scheduler {
   bool has_changed_ = false;
   std::vector<std::shared_ptr<Job>> submitted_;
   std::vector<std::shared_ptr<EncodeTask>> submitted_tasks_;
-  std::size_t n_waiting_ = 0;  // submitted or without a running sequence so far
+  std::map<std::size_t, int> n_waiting_;  // of a client: submitted or without a running sequence so far
   bool is_draining_ = false, is_stopping_ = false;
 };
 

@@ -185,7 +185,11 @@ TEST_F(Scheduling, AFullQueueRefusesJobs) {
   }
   EXPECT_EQ(metrics_.rejected, 1);
   EXPECT_EQ(metrics_.waiting, 2);
+  const auto of_another_key = job({request(4, 3)}, false, 1);
+  scheduler_->submit(of_another_key);
+  EXPECT_EQ(metrics_.waiting, 3);
   is_held_ = false;
+  EXPECT_EQ(results(*of_another_key)[0].ids, alone(request(4, 3)).ids);
   EXPECT_EQ(results(*second)[0].ids, alone(request(2, 3)).ids);
 }
 
@@ -273,9 +277,10 @@ TEST_F(Scheduling, VectorsOfEncodersAreComputedBetweenRounds) {
   std::vector<std::vector<std::int32_t>> texts;
   for (std::uint64_t i = 0; i < 9; ++i)
     texts.push_back(some_ids(*checkpoint_.model, 5 + static_cast<std::int64_t>(i), i));
-  const auto task = std::make_shared<EncodeTask>(texts, EncodeOptions{}, [] {});
-  const auto cancelled = std::make_shared<EncodeTask>(texts, EncodeOptions{}, [] {});
-  const auto wrong = std::make_shared<EncodeTask>(std::vector<std::vector<std::int32_t>>{{}}, EncodeOptions{}, [] {});
+  const auto task = std::make_shared<EncodeTask>(0, texts, EncodeOptions{}, [] {});
+  const auto cancelled = std::make_shared<EncodeTask>(0, texts, EncodeOptions{}, [] {});
+  const auto wrong =
+      std::make_shared<EncodeTask>(0, std::vector<std::vector<std::int32_t>>{{}}, EncodeOptions{}, [] {});
   cancelled->cancel();
   scheduler_->submit(running);
   scheduler_->submit(task);
