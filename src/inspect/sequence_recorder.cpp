@@ -109,8 +109,10 @@ void SequenceRecorder::check(const Model& model) {
 /// The numbers of the writes that change a site. There may be as many as the model has dimensions.
 const std::vector<std::size_t>& SequenceRecorder::writes_at(const SiteId& id) {
   const auto [at, is_new] = writes_at_.try_emplace(id);
+  bool is_match = false;
   for (std::size_t i = 0; is_new && i < writes_.size(); ++i) {
-    if (matches(writes_[i].glob, id)) at->second.push_back(i);
+    if (i == 0 || writes_[i].glob != writes_[i - 1].glob) is_match = matches(writes_[i].glob, id);
+    if (is_match) at->second.push_back(i);
   }
   return at->second;
 }

@@ -128,7 +128,9 @@ bool matches(const std::string& glob, const SiteId& id) {
 
 std::vector<std::string> globs_of(const std::vector<SiteWrite>& writes) {
   std::vector<std::string> globs;
-  for (const SiteWrite& write : writes) globs.push_back(write.glob);
+  for (const SiteWrite& write : writes) {
+    if (globs.empty() || globs.back() != write.glob) globs.push_back(write.glob);
+  }
   if (globs.empty()) globs.emplace_back("");  // none, not the default set
   return globs;
 }
