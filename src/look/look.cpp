@@ -29,7 +29,7 @@ void add_sites(const Recording& r, bool in_full, LookData& data) {
     const Shape& shape = r.shape(site);
     const std::vector<float>& values = r.value(site).values;
     const bool is_big = site == "hook_logits" || site == "unembed.hook_out";
-    const std::string block = site.starts_with("blocks.") ? "sites of " + site.substr(0, site.find('.', 7)) : "sites";
+    const std::string of = site.starts_with("blocks.") ? " of " + site.substr(0, site.find('.', 7)) : "";
     if (is_map(site)) {
       const bool is_pattern = site.ends_with("pattern");
       if (in_full && !is_pattern) data.add("maps of scores", site, sizes_of(shape, 0), values);
@@ -38,10 +38,10 @@ void add_sites(const Recording& r, bool in_full, LookData& data) {
         const auto begin = values.begin() + (h * n + r.position) * shape[2];
         row.insert(row.end(), begin, begin + shape[2]);
       }
-      data.add("rows", site + "[:," + p + "]", {shape[0], shape[2]}, row);
+      data.add("rows" + of, site + "[:," + p + "]", {shape[0], shape[2]}, row);
     } else if (shape.rank() > 0 && shape[0] == n) {
-      if (in_full && !is_big) data.add(block, site, sizes_of(shape, 0), values);
-      data.add("rows", site + "[" + p + "]", sizes_of(shape, 1), r.row(site, r.position));
+      if (in_full && !is_big) data.add("sites" + of, site, sizes_of(shape, 0), values);
+      data.add("rows" + of, site + "[" + p + "]", sizes_of(shape, 1), r.row(site, r.position));
     }
   }
 }

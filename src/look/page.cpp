@@ -59,7 +59,7 @@ LookData halved(const LookData& maps) {
 }  // namespace
 
 std::string page_of(Look& look, const std::string& title, std::int64_t max_bytes, ThreadPool& pool) {
-  const std::vector<Packed> blocks = pack(look.data, pool);
+  std::vector<Packed> blocks = pack(look.data, pool);
   std::vector<Packed> maps = pack(look.maps, pool);
   const std::int64_t overhead = static_cast<std::int64_t>(page_script().size() + page_style().size()) + 200'000;
   const bool are_pictures = !look.maps.arrays().empty() && !look.maps.arrays().front()["exact"].get<bool>();
@@ -84,13 +84,16 @@ std::string page_of(Look& look, const std::string& title, std::int64_t max_bytes
       "file.</noscript></div>\n"
       "<script type=\"application/json\" id=\"index\">" +
       script_json(index) + "</script>\n";
-  for (const std::vector<Packed>* list : {&blocks, static_cast<const std::vector<Packed>*>(&maps)}) {
-    for (const Packed& block : *list) {
-      page += "<script type=\"application/octet-stream\" data-block=\"" + markup_escaped(block.name) + "\">" +
-              block.text + "</script>\n";
-    }
+  // The first figures appear while the browser reads the blocks of the others.
+  blocks.insert(blocks.end(), maps.begin(), maps.end());
+  const auto others = std::stable_partition(blocks.begin(), blocks.end(),
+                                            [](const Packed& block) { return block.name.ends_with(kTextBlock); });
+  for (auto block = blocks.begin(); block != blocks.end(); ++block) {
+    if (block == others) page += "<script>" + std::string(page_script()) + "</script>\n";
+    page += "<script type=\"application/octet-stream\" data-block=\"" + markup_escaped(block->name) + "\">" +
+            block->text + "</script>\n";
   }
-  return page + "<script>" + std::string(page_script()) + "</script>\n</body>\n</html>\n";
+  return page + "</body>\n</html>\n";
 }
 
 }  // namespace vitrine

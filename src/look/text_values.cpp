@@ -15,10 +15,11 @@ void add_text_values(const Recording& r, LookData& data) {
     }
   }
   const auto k = static_cast<std::int64_t>(r.top.front().size());
-  data.add("text", "tokens.logprob", {n}, r.logprob);
-  data.add("text", "tokens.rank", {n}, r.rank);
-  data.add("text", "top.id", {n, k}, ids);
-  data.add("text", "top.prob", {n, k}, probs);
+  const std::string block(kTextBlock);
+  data.add(block, "tokens.logprob", {n}, r.logprob);
+  data.add(block, "tokens.rank", {n}, r.rank);
+  data.add(block, "top.id", {n, k}, ids);
+  data.add(block, "top.prob", {n, k}, probs);
 }
 
 void add_funnel_values(const Recording& r, const SamplingConfig& sampling, std::uint64_t seed, LookData& data) {

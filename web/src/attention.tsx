@@ -1,4 +1,5 @@
 // Every attention map, and one enlarged.
+import { useComputed } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { has, index, type Values } from "./data";
 import { Chip, Figure, Map_, Ramp, mark, useSeen, useValues } from "./parts";
@@ -12,12 +13,12 @@ const withMaps = () => Array.from({ length: n_layers }, (_, l) => l).filter((l) 
 
 function Tile(p: { l: number; h: number; v: Values; about?: string }) {
   const { l, h, v } = p;
-  const on = layer.value === l && head.value === h;
+  const on = useComputed(() => layer.value === l && head.value === h);
   const [rows, cols] = [v.shape[1], v.shape[2]];
   const group = index.layers[l].heads / index.layers[l].kv_heads;
   return (
-    <button type="button" class={group > 1 ? "tile shares" : "tile"} aria-pressed={on}
-      onClick={() => go(on ? { enlarged: !enlarged.value } : { layer: l, head: h, enlarged: true, cursor: [position.value, cursor.value[1]] })}>
+    <button type="button" class={group > 1 ? "tile shares" : "tile"} aria-pressed={on.value}
+      onClick={() => go(on.value ? { enlarged: !enlarged.value } : { layer: l, head: h, enlarged: true, cursor: [position.value, cursor.value[1]] })}>
       <Map_ site={pattern(l)} at={String(h)} rows={rows} cols={cols} data={v.data} from={h * rows * cols} most={160} total={[n_tokens, n_tokens]} />
       {l}.{h}{p.about ?? (group > 1 && ` · K/V ${Math.floor(h / group)}`)}
     </button>
@@ -52,7 +53,7 @@ function Sorted(p: { by: string }) {
 function Tiles(p: { l: number }) {
   const [place, seen] = useSeen();
   const about = index.layers[p.l];
-  const isOpen = enlarged.value && layer.value === p.l;
+  const isOpen = useComputed(() => enlarged.value && layer.value === p.l).value;
   const loaded = useValues([pattern(p.l)], seen || isOpen);
   const v = loaded?.[0];
   return (
@@ -152,7 +153,7 @@ function Enlarged(p: { v: Values }) {
           {s > t ? <>Position {t} cannot see position {s}.</> : <>{quoted(ids()[t])} (row {t}) gives {quoted(ids()[s])} (column {s}) {p.v.exact ? "" : "≈ "}{percent(weight)} of its weight.</>}
         </output>
         <div class="how"><Ramp low="0" high="1" /> Rows are the tokens that look, columns those that they look at. Arrow keys move the cursor; Esc closes.</div>
-        <div class="chips"><Chip t={t} /> → <Chip t={s} /> <button type="button" class="plain" onClick={() => showCell(`${pattern(l)}[${h},${t},${s}]`)}>How was this number made?</button></div>
+        <div class="chips"><Chip key={`row ${t}`} t={t} /> → <Chip key={`column ${s}`} t={s} /> <button type="button" class="plain" onClick={() => showCell(`${pattern(l)}[${h},${t},${s}]`)}>How was this number made?</button></div>
       </div>
       <div><Steps l={l} h={h} t={t} /></div>
     </div>

@@ -3,7 +3,7 @@ import { index, type Values } from "./data";
 import { Figure, Ramp, Token, Wide, mark } from "./parts";
 import { short } from "./format";
 import { css, signOf, textOn } from "./color";
-import { dark, go, head, layer, n_tokens, after } from "./state";
+import { dark, go, n_tokens, after } from "./state";
 import * as commands from "./commands";
 
 const kindOf = (name: string) => (name.includes("attn") ? "attention" : name.includes("mlp") ? "mlp" : name.includes("norm") ? "norm" : "ink");
@@ -55,7 +55,7 @@ export function AttributionFigure() {
     <Figure id="attribution" title="Who wrote the prediction" command={commands.of("attribute", `--token '#${target()}' --position ${index.position} --by head `, "*.hook_resid_post", "*.hook_attn_out", "*.hook_mlp_out")} sites={["attribution.component", "attribution.head"]}
       how="The last vector is the sum of what the embedding and every sublayer wrote. With the divisor of the final norm held fixed, each has a share of the predicted token’s logit before scale and softcap; the shares add up to it."
       note="Direct attribution counts only what a component writes to the end itself, not what later layers make of it.">
-      {([component, heads]) => {
+      {([component, heads], { layer, head }) => {
         const sum = Array.from(component.data).reduce((a, b) => a + b, 0);
         let best = 0;
         component.data.forEach((x, i) => { if (x > component.data[best]) best = i; });

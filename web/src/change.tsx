@@ -3,40 +3,41 @@ import { useState } from "preact/hooks";
 import { line } from "d3-shape";
 import { scaleLinear } from "d3-scale";
 import { has, index, type Values } from "./data";
-import { Chip, Figure, Map_, Num, Ramp, Token, Wide, mark, useValues } from "./parts";
+import { Chip, Figure, Map_, Num, Ramp, Token, Wide, mark, useValues, type Selection } from "./parts";
 import { grouped, percent, quoted, short } from "./format";
 import { css, magnitudeOf, textOn } from "./color";
-import { after, dark, go, head, headsOf, layer, n_tokens, position } from "./state";
+import { after, dark, go, headsOf, n_tokens } from "./state";
 import { stateName } from "./lens";
 
 const MOST = 16;
 const P = index.position;
 
 /// The positions that a wide table shows: those around the selected one.
-function window_(): number[] {
-  const first = n_tokens <= MOST ? 0 : Math.max(0, Math.min(n_tokens - MOST, position.value - MOST / 2));
+function around(position: number): number[] {
+  const first = n_tokens <= MOST ? 0 : Math.max(0, Math.min(n_tokens - MOST, position - MOST / 2));
   return Array.from({ length: Math.min(n_tokens, MOST) }, (_, i) => first + i);
 }
 
-function Changed(p: { stream: Values; kl: Values }) {
+function Changed(p: { stream: Values; kl: Values; at: Selection }) {
   void dark.value;
+  const shown = around(p.at.position.value);
   const states = p.stream.shape[0];
   return (
     <Wide label="change of every state of the stream">
       <table class="heat lens">
-        <thead><tr><th class="left">state after</th>{window_().map((t) => <th key={t} scope="col"><Chip t={t} /></th>)}</tr></thead>
+        <thead><tr><th class="left">state after</th>{shown.map((t) => <th key={t} scope="col"><Chip t={t} /></th>)}</tr></thead>
         <tbody>
           {Array.from({ length: states }, (_, s) => (
             <tr key={s}>
               <th scope="row" class="left">{stateName(p.stream.labels![s])}</th>
-              {window_().map((t) => {
+              {shown.map((t) => {
                 const x = p.stream.data[s * n_tokens + t];
                 const c = magnitudeOf(x);
                 return <td key={t} class="cell" style={{ background: css(c), color: textOn(c) }} {...mark("difference.stream", [s, t], x, "cell")}>{short(x)}</td>;
               })}
             </tr>
           ))}
-          <tr class="sum"><th scope="row" class="left">KL of the predictions</th>{window_().map((t) => <td key={t}><Num site="difference.kl" at={[t]} v={p.kl} i={t} /></td>)}</tr>
+          <tr class="sum"><th scope="row" class="left">KL of the predictions</th>{shown.map((t) => <td key={t}><Num site="difference.kl" at={[t]} v={p.kl} i={t} /></td>)}</tr>
         </tbody>
       </table>
     </Wide>
@@ -51,7 +52,7 @@ export function DifferenceFigure() {
       absent={!change && "Start vitrine look with --set 'SITE[index]=value', as in vitrine trace, to see what a changed value does; or with --corrupted and another text of the same length."}
       how="The model has run twice. Above: the most likely next tokens without and with the change. Below: how far each state of the stream has moved, as a share of its own size, and how far the predictions have moved, in nats. 0 means that the change has not arrived there."
       note="A change cannot reach earlier positions, because a token never reads later ones. Where a column stays 0 in the upper rows and grows below, attention has brought the change there.">
-      {([id, prob, stream, kl]) => {
+      {([id, prob, stream, kl], at) => {
         const K = id.data.length;
         let best = 0;
         for (let i = 0; i < K; ++i) if (Math.abs(prob.data[2 * i + 1] - prob.data[2 * i]) > Math.abs(prob.data[2 * best + 1] - prob.data[2 * best])) best = i;
@@ -76,7 +77,7 @@ export function DifferenceFigure() {
                 </tbody>
               </table></Wide>
               <div class="how"><Ramp low="0" high="1 or more" /> <button type="button" class="chip" aria-pressed={after.value} onClick={() => go({ after: !after.value })}>all figures {after.value ? "without it" : "with it"}</button></div>
-              <Changed stream={stream} kl={kl} />
+              <Changed stream={stream} kl={kl} at={at} />
             </>
           ),
         };
@@ -115,39 +116,41 @@ function Loss(p: { step: Values; loss: Values; at: Values; curve: Values }) {
 
 const scores = ["previous", "first", "current", "duplicate", "induction", "distance", "entropy"];
 
-function HeadCurves(p: { step: Values }) {
+function HeadCurves(p: { step: Values; at: Selection }) {
   const [which, set] = useState(0);
   const name = `run.heads.${scores[which]}`;
   const v = useValues([name], true)?.[0];
   if (!v) return null;
   const [C, L, N] = v.shape;
+  const [layer, head] = [p.at.layer.value, p.at.head.value];
   const finite = Array.from(v.data).filter(Number.isFinite);
   const x = scaleLinear([p.step.data[0], p.step.data[C - 1] || 1], [LEFT, W - 20]);
   const y = scaleLinear([0, which < 5 ? 1 : Math.max(...finite, 1e-9)], [H - BOTTOM, 12]);
   const of = (l: number, h: number) => Array.from({ length: C }, (_, c) => v.data[(c * L + l) * N + h]);
-  const chosen = of(layer.value, head.value);
+  const chosen = of(layer, head);
   return (
     <div>
-      <h4>Head scores; head {layer.value}.{head.value} is drawn bold</h4>
+      <h4>Head scores; head {layer}.{head} is drawn bold</h4>
       <div class="choices" role="group" aria-label="score">{scores.map((s, i) => <button key={s} type="button" class="chip" aria-pressed={i === which} onClick={() => set(i)}>{s}</button>)}</div>
       {finite.length === 0 ? <p class="how">No token of this text occurs twice, so this score has no value.</p> : (
         <Curve label={`${scores[which]} of every head by step`} steps={p.step.data} x={x} y={y} ticks={y.ticks(5)}
           lines={[...Array.from({ length: L * N }, (_, i) => ({ values: of(Math.floor(i / N), i % N), class: "attention", opacity: 0.25 })), { values: chosen, class: "stream" }]}>
-          {chosen.map((s, c) => Number.isFinite(s) && <circle key={c} class="dot stream" cx={x(p.step.data[c])} cy={y(s)} r="3" {...mark(name, [c, layer.value, head.value], s, "dot")} />)}
+          {chosen.map((s, c) => Number.isFinite(s) && <circle key={c} class="dot stream" cx={x(p.step.data[c])} cy={y(s)} r="3" {...mark(name, [c, layer, head], s, "dot")} />)}
         </Curve>
       )}
     </div>
   );
 }
 
-function RunMaps(p: { step: Values }) {
-  const h = Math.min(head.value, headsOf(layer.value) - 1);
-  const names = Array.from(p.step.data, (s) => `run.${s}.blocks.${layer.value}.attn.hook_pattern`);
+function RunMaps(p: { step: Values; at: Selection }) {
+  const layer = p.at.layer.value;
+  const h = Math.min(p.at.head.value, headsOf(layer) - 1);
+  const names = Array.from(p.step.data, (s) => `run.${s}.blocks.${layer}.attn.hook_pattern`);
   const loaded = useValues(names, has(names[0]));
   if (!has(names[0])) return null;
   return (
     <div>
-      <h4>Head {layer.value}.{h} at every checkpoint ≈</h4>
+      <h4>Head {layer}.{h} at every checkpoint ≈</h4>
       <div class="tiles">
         {loaded && names.map((name, c) => {
           const v = loaded[c];
@@ -166,9 +169,9 @@ export function RunFigure() {
       command={`vitrine predict ${index.run ? `'${index.run}/last' ` : ""}--ids ${index.ids.join(",")} --json`}
       absent={!index.run && "Start vitrine look with --run and the folder of a training run to see how the model came to read this text."}
       how="The same text at each checkpoint of the run: the training loss, what the model predicted at the selected position, and what its heads attended to.">
-      {([step, loss, id, prob, at, curve]) => {
+      {([step, loss, id, prob, curveStep, curve], at) => {
         const [C, T, K] = id.shape;
-        const p = position.value;
+        const p = at.position.value;
         const cell = (c: number, i: number) => (c * T + p) * K + i;
         const last = id.data[cell(C - 1, 0)];
         let since = C - 1;
@@ -179,8 +182,8 @@ export function RunFigure() {
           draws: (
             <>
               <div class="panels">
-                <div><h4>Training loss, in nats; dots are checkpoints</h4><Loss step={step} loss={loss} at={at} curve={curve} /></div>
-                <HeadCurves step={step} />
+                <div><h4>Training loss, in nats; dots are checkpoints</h4><Loss step={step} loss={loss} at={curveStep} curve={curve} /></div>
+                <HeadCurves step={step} at={at} />
               </div>
               <Wide label="predictions at every checkpoint">
                 <table>
@@ -200,7 +203,7 @@ export function RunFigure() {
                   </tbody>
                 </table>
               </Wide>
-              <RunMaps step={step} />
+              <RunMaps step={step} at={at} />
             </>
           ),
         };

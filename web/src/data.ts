@@ -95,20 +95,32 @@ export interface Index {
 
 export interface Source {
   index: Index;
+  /// Names of the blocks that are read at once: those of the figures at the top.
+  first: string[];
   block(name: string): Promise<ArrayBuffer>;
 }
 
-/// Blocks that the page contains.
+function fromBase64(text: string): Uint8Array<ArrayBuffer> {
+  const native = (Uint8Array as unknown as { fromBase64?: (text: string) => Uint8Array<ArrayBuffer> }).fromBase64;
+  if (native) return native.call(Uint8Array, text);
+  const binary = atob(text);
+  const bytes = new Uint8Array(binary.length);
+  for (let i = 0; i < binary.length; ++i) bytes[i] = binary.charCodeAt(i);
+  return bytes;
+}
+
+/// Blocks that the page contains. This program begins while the browser still reads those after it.
 export function embedded(): Source {
+  const complete = document.readyState === "loading" ? new Promise((done) => addEventListener("DOMContentLoaded", done)) : null;
+  const early = new Set(document.querySelectorAll("script[data-block]"));
   const index = JSON.parse(document.getElementById("index")!.textContent!) as Index;
   return {
     index,
+    first: [...early].map((block) => (block as HTMLElement).dataset.block!),
     async block(name) {
-      const text = document.querySelector(`script[data-block="${CSS.escape(name)}"]`)!.textContent!;
-      const binary = atob(text);
-      const bytes = new Uint8Array(binary.length);
-      for (let i = 0; i < binary.length; ++i) bytes[i] = binary.charCodeAt(i);
-      const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+      const find = () => document.querySelector(`script[data-block="${CSS.escape(name)}"]`)!;
+      if (!early.has(find())) await complete;
+      const stream = new Blob([fromBase64(find().textContent!)]).stream().pipeThrough(new DecompressionStream("deflate"));
       return new Response(stream).arrayBuffer();
     },
   };
@@ -125,13 +137,19 @@ export const names = () => index.values.map(({ name, shape, exact }) => ({ name,
 
 const product = (shape: number[]) => shape.reduce((a, b) => a * b, 1);
 
+const ofLevel = Float32Array.from({ length: 256 }, (_, x) => (x / 255) ** 2);
+
 function decode(e: Entry, buffer: ArrayBuffer): Values {
   const n = product(e.shape);
   let data: Float32Array | Float64Array;
   if (e.type === "f32") data = new Float32Array(buffer, e.offset, n);
   else if (e.type === "f64") data = new Float64Array(buffer, e.offset, n);
   else if (e.type === "i32") data = Float64Array.from(new Int32Array(buffer, e.offset, n));
-  else data = Float32Array.from(new Uint8Array(buffer, e.offset, n), (x) => (x / 255) ** 2);
+  else {
+    const levels = new Uint8Array(buffer, e.offset, n);
+    data = new Float32Array(n);
+    for (let i = 0; i < n; ++i) data[i] = ofLevel[levels[i]];
+  }
   return { shape: e.shape, data, exact: e.exact, ...(e.labels ? { labels: e.labels } : {}) };
 }
 
@@ -158,6 +176,9 @@ export async function readBlock(of: string) {
   const first = entries.get(of);
   if (first) await Promise.all(index.values.filter((e) => e.block === first.block).map((e) => values(e.name)));
 }
+
+/// Fulfilled once the arrays of the first blocks have been read.
+export const firstRead = Promise.all(index.values.filter((e) => source.first.includes(e.block)).map((e) => values(e.name)));
 
 /// An array that has been read already.
 export const read = (name: string): Values | undefined => arrays.get(name);

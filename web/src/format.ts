@@ -12,7 +12,7 @@ export function short(x: number): string {
   if (!Number.isFinite(x)) return x < 0 ? "−∞" : "∞";
   const size = Math.abs(x);
   const sign = x < 0 ? "−" : "";
-  if (Number.isInteger(size) && size < 1e6) return sign + size.toLocaleString("en-US");
+  if (Number.isInteger(size) && size < 1e6) return sign + grouped(size);
   if (size >= 1e-3 && size < 1e6) return sign + digits(size);
   const [mantissa, power] = size.toExponential(2).split("e");
   const exponent = (power.startsWith("-") ? "⁻" : "") + Array.from(power.replace(/^[+-]/, ""), (d) => superscripts[Number(d)]).join("");
@@ -25,7 +25,7 @@ export const percent = (p: number): string => {
   return (x >= 99.95 && p < 1 ? "> 99.9" : x >= 10 ? x.toFixed(0) : x.toFixed(1)) + " %";
 };
 
-export const grouped = (n: number): string => Math.round(n).toLocaleString("en-US");
+export const grouped = (n: number): string => String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, ",");
 
 const units = ["", "k", "M", "G", "T"];
 export function scaled(x: number): string {
@@ -66,12 +66,14 @@ export const token = (id: number): string => shown(piece(id));
 /// In a sentence.
 export const quoted = (id: number): string => `“${token(id)}”`;
 
+const utf8 = new TextEncoder();
+
 /// The bytes of a token in hexadecimal: `20 4c 69`.
 export function bytesOf(id: number): string {
   const bytes: number[] = [];
   for (const part of piece(id).split(/(\\x[0-9A-F]{2})/)) {
     if (/^\\x[0-9A-F]{2}$/.test(part)) bytes.push(parseInt(part.slice(2), 16));
-    else bytes.push(...new TextEncoder().encode(part));
+    else bytes.push(...utf8.encode(part));
   }
   return bytes.map((b) => b.toString(16).padStart(2, "0")).join(" ");
 }

@@ -1,11 +1,11 @@
 // What each state of the stream would predict, and what each head attends to.
 import { useState } from "preact/hooks";
 import { index, type Values } from "./data";
-import { Chip, Figure, Num, Ramp, Token, Wide, mark } from "./parts";
+import { Chip, Figure, Num, Ramp, Token, Wide, mark, type Selection } from "./parts";
 import { percent, quoted, short } from "./format";
 import { css, magnitudeOf, textOn } from "./color";
 import * as commands from "./commands";
-import { dark, go, head, layer, n_tokens, position } from "./state";
+import { dark, go, n_tokens } from "./state";
 
 export const stateName = (site: string) => {
   const [, l, what] = /blocks\.(\d+)\.hook_(.*)/.exec(site) ?? [];
@@ -16,15 +16,15 @@ export const stateName = (site: string) => {
 const MOST = 16;
 
 export function LensFigure() {
-  const p = position.value;
-  const first = n_tokens <= MOST ? 0 : Math.max(0, Math.min(n_tokens - MOST, p - MOST / 2));
-  const shown = Array.from({ length: Math.min(n_tokens, MOST) }, (_, i) => first + i);
   return (
     <Figure id="lens" title="What each layer would predict" wide command={commands.of("lens", "--top 3 --sublayers ", "*.hook_resid_*")} sites={["lens.id", "lens.prob", "lens.entropy", "lens.kl"]}
       how="The model’s own last step, applied to the stream after every sublayer: each cell is the token that it would predict there, darker for a higher probability. Read a column from top to bottom to see a prediction form."
       note="This is the logit lens. It shows how much of the prediction can already be read from the stream; it does not show what a layer computes.">
-      {([id, prob, entropy, kl]) => {
+      {([id, prob, entropy, kl], { position }) => {
         void dark.value;
+        const p = position.value;
+        const first = n_tokens <= MOST ? 0 : Math.max(0, Math.min(n_tokens - MOST, p - MOST / 2));
+        const shown = Array.from({ length: Math.min(n_tokens, MOST) }, (_, i) => first + i);
         const states = id.shape[0], k = id.shape[2];
         const final = id.data[((states - 1) * n_tokens + p) * k];
         let since = states - 1;
@@ -74,7 +74,7 @@ const meanings: Record<(typeof scores)[number], string> = {
   entropy: "mean entropy of a row, in nats: 0 is a single token, larger is flatter",
 };
 
-function Scores(p: { all: Values[] }) {
+function Scores(p: { all: Values[]; at: Selection }) {
   void dark.value;
   const [which, set] = useState(0);
   const v = p.all[which];
@@ -99,7 +99,7 @@ function Scores(p: { all: Values[] }) {
                   {Array.from({ length: H }, (_, h) => {
                     const x = v.data[l * H + h];
                     const c = magnitudeOf(Number.isFinite(x) ? x / largest : 0);
-                    return <td key={h} class={`cell${layer.value === l && head.value === h ? " on" : ""}`} style={{ background: css(c), color: textOn(c) }} onClick={() => go({ layer: l, head: h })} {...mark(`heads.${scores[which]}`, [l, h], x, "cell")}>{short(x)}</td>;
+                    return <td key={h} class={`cell${p.at.layer.value === l && p.at.head.value === h ? " on" : ""}`} style={{ background: css(c), color: textOn(c) }} onClick={() => go({ layer: l, head: h })} {...mark(`heads.${scores[which]}`, [l, h], x, "cell")}>{short(x)}</td>;
                   })}
                 </tr>
               ))}
@@ -115,14 +115,14 @@ export function HeadsFigure() {
   return (
     <Figure id="heads" title="Heads by what they do" command={commands.of("heads", "", "*.attn.hook_pattern")} sites={scores.map((s) => `heads.${s}`)} absent={!index.layers.some((l) => l.mixer === "attention") && "This model has no attention."}
       how="A few numbers for each head, over this text. They tell heads apart at a glance; the maps above show what the means hide.">
-      {(all) => {
+      {(all, at) => {
         const [L, H] = all[0].shape;
         let best = 0;
         all[0].data.forEach((x, i) => { if (x > all[0].data[best] || !Number.isFinite(all[0].data[best])) best = i; });
         void L;
         return {
           says: Number.isFinite(all[0].data[best]) ? <>Head {Math.floor(best / H)}.{best % H} looks at the token before with {percent(all[0].data[best])} of its weight, more than any other.</> : <>The text is one token, so every head looks at itself.</>,
-          draws: <Scores all={all} />,
+          draws: <Scores all={all} at={at} />,
         };
       }}
     </Figure>

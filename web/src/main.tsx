@@ -1,9 +1,9 @@
 // The page of `vitrine look`.
 import { render } from "preact";
-import { useEffect } from "preact/hooks";
-import { index, names, values } from "./data";
+import { useEffect, useRef } from "preact/hooks";
+import { firstRead, index, names, values } from "./data";
 import { grouped, scaled } from "./format";
-import { Chip, print } from "./parts";
+import { Chip, print, useGradually } from "./parts";
 import * as commands from "./commands";
 import { DifferenceFigure, RunFigure } from "./change";
 import { after, cursor, enlarged, followLink, go, head, headsOf, keysShown, layer, n_tokens, position, state } from "./state";
@@ -97,6 +97,18 @@ function onKey(e: KeyboardEvent) {
   e.preventDefault();
 }
 
+/// The text, always in view.
+function Text() {
+  const list = useRef<HTMLDivElement>(null);
+  const drawn = useGradually(n_tokens, 128);
+  const p = position.value;
+  useEffect(() => {
+    const chip = list.current!.children[p] as HTMLElement | undefined;
+    if (chip) list.current!.scrollTop = chip.offsetTop - list.current!.offsetTop - chip.offsetHeight;
+  }, [p, drawn]);
+  return <div class="chips" role="group" aria-label="the text" ref={list}>{index.ids.slice(0, drawn).map((_, t) => <Chip key={t} t={t} />)}</div>;
+}
+
 function Page() {
   useEffect(() => {
     addEventListener("keydown", onKey);
@@ -105,7 +117,7 @@ function Page() {
   return (
     <>
       <header class="bar-of-tokens">
-        <div class="chips" role="group" aria-label="the text">{index.ids.map((_, t) => <Chip key={t} t={t} />)}</div>
+        <Text />
         {index.after && <div class="choices" role="group" aria-label="which run"><button type="button" class="chip" aria-pressed={!after.value} onClick={() => go({ after: false })}>without the change</button><button type="button" class="chip" aria-pressed={after.value} onClick={() => go({ after: true })}>with {index.after.set.join(", ") || "the other text"}</button></div>}
       </header>
       <div class="columns">
@@ -145,8 +157,6 @@ async function cell(name: string) {
 }
 Object.assign(window, { vitrine: { ready: whenReady, names, values, cell, state, go } });
 const root = document.getElementById("page")!;
-root.replaceChildren();
-render(<Page />, root);
 const first = ["text", "predictions"];
 const watch = () => {
   if (!first.every((id) => document.querySelector(`#${id}[data-drawn], #${id}[data-absent]`))) return requestAnimationFrame(watch);
@@ -155,4 +165,8 @@ const watch = () => {
   ready();
   return 0;
 };
-watch();
+void firstRead.then(() => {
+  root.replaceChildren();
+  render(<Page />, root);
+  watch();
+});

@@ -1,11 +1,11 @@
 // The parts of which figures are made.
 import type { ComponentChildren } from "preact";
-import { signal } from "@preact/signals";
-import { useEffect, useRef, useState } from "preact/hooks";
-import { has, readBlock, values, type Values } from "./data";
+import { batch, effect, signal, useComputed, type Signal } from "@preact/signals";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { has, read, readBlock, values, type Values } from "./data";
 import { exactly, shown, piece, short } from "./format";
 import { css, magnitudeOf } from "./color";
-import { after, dark, fragment, go, hovered, ids, named, position, wide } from "./state";
+import { after, dark, fragment, go, head, hovered, ids, layer, named, position, wide } from "./state";
 
 /// The attributes of a mark that represents a number.
 export function mark(site: string, at: (number | string)[], value: number, kind: "bar" | "dot" | "cell" | "text", single = false) {
@@ -41,12 +41,13 @@ export function Token(p: { id: number }) {
 
 /// Positions of the text as a row of buttons.
 export function Chip(p: { t: number; children?: ComponentChildren }) {
-  const on = position.value === p.t;
+  const on = useComputed(() => position.value === p.t);
+  const lit = useComputed(() => hovered.value === p.t);
   return (
     <button
       type="button"
-      class={`chip${hovered.value === p.t ? " lit" : ""}`}
-      aria-pressed={on}
+      class={lit.value ? "chip lit" : "chip"}
+      aria-pressed={on.value}
       aria-label={`position ${p.t}: ${shown(piece(ids()[p.t]))}`}
       onClick={() => go({ position: p.t })}
       onMouseEnter={() => (hovered.value = p.t)}
@@ -126,18 +127,83 @@ export async function print() {
   window.print();
 }
 
-/// Whether an element has come near the view. Printing shows everything.
-export function useSeen() {
+const watched = new WeakMap<Element, (near: boolean) => void>();
+const observer = new IntersectionObserver((list) => list.forEach((e) => watched.get(e.target)?.(e.isIntersecting)), { rootMargin: "600px" });
+
+/// Whether an element has come near the view, and whether it is there now. Printing shows everything.
+export function useSeen(atOnce = false) {
   const place = useRef<HTMLElement>(null);
-  const [seen, setSeen] = useState(false);
+  const near = useMemo(() => signal(false), []);
+  const [seen, setSeen] = useState(atOnce);
+  useEffect(() => {
+    const element = place.current;
+    if (!element) return;
+    watched.set(element, (now) => {
+      near.value = now;
+      if (now) setSeen(true);
+    });
+    observer.observe(element);
+    return () => observer.unobserve(element);
+  }, []);
+  return [place, seen || everything.value, near] as const;
+}
+
+const waiting = new Map<object, () => void>();
+let isScheduled = false;
+
+/// Runs the waiting work, one piece each time that the browser is idle.
+function schedule() {
+  if (isScheduled || waiting.size === 0) return;
+  isScheduled = true;
+  requestIdleCallback(() => {
+    isScheduled = false;
+    for (const [key, run] of waiting) {
+      waiting.delete(key);
+      run();
+      break;
+    }
+    schedule();
+  }, { timeout: 500 });
+}
+
+/// How many of `n` elements are drawn: at first `some`, then twice as many whenever the browser is idle.
+export function useGradually(n: number, some: number): number {
+  const [drawn, draw] = useState(some);
   const all = everything.value;
   useEffect(() => {
-    if (seen || all || !place.current) return;
-    const observer = new IntersectionObserver((list) => list.some((e) => e.isIntersecting) && setSeen(true), { rootMargin: "600px" });
-    observer.observe(place.current);
-    return () => observer.disconnect();
-  }, [seen, all]);
-  return [place, seen || all] as const;
+    const key = {};
+    if (drawn < n && !all) waiting.set(key, () => draw(2 * drawn));
+    schedule();
+    return () => void waiting.delete(key);
+  }, [drawn, n, all]);
+  return all ? n : Math.min(drawn, n);
+}
+
+/// The selection as a figure draws it.
+export interface Selection {
+  position: Signal<number>;
+  layer: Signal<number>;
+  head: Signal<number>;
+}
+
+/// A figure that is not near the view follows the selection when the browser is idle.
+function useSelection(near: Signal<boolean>): Selection {
+  const at = useMemo(() => ({ position: signal(position.peek()), layer: signal(layer.peek()), head: signal(head.peek()) }), []);
+  useEffect(() => {
+    const stop = effect(() => {
+      const now = [position.value, layer.value, head.value];
+      const follow = () => batch(() => [at.position, at.layer, at.head].forEach((s, i) => (s.value = now[i])));
+      waiting.delete(at);
+      if (near.value) return follow();
+      waiting.set(at, follow);
+      schedule();
+    });
+    return () => {
+      stop();
+      waiting.delete(at);
+    };
+  }, []);
+  return at;
 }
 
 /// The arrays `wanted`, once they have been read; those that the file lacks are undefined.
@@ -153,7 +219,8 @@ export function useValues(names: string[], active: boolean): (Values | undefined
       current = false;
     };
   }, [key, active]);
-  return found && found.key === key ? found.list : null;
+  if (found?.key === key) return found.list;
+  return active && wanted.every((n) => read(n) || !has(n)) ? wanted.map(read) : null;
 }
 
 export interface FigureProps {
@@ -166,12 +233,15 @@ export interface FigureProps {
   /// Why it does not apply to this model.
   absent?: string | false;
   wide?: boolean;
+  /// Drawn at once.
+  first?: boolean;
   /// The sentence about this run, and the drawing.
-  children: (v: Values[]) => { says: ComponentChildren; draws: ComponentChildren };
+  children: (v: Values[], at: Selection) => { says: ComponentChildren; draws: ComponentChildren };
 }
 
 export function Figure(p: FigureProps) {
-  const [place, seen] = useSeen();
+  const [place, seen, near] = useSeen(p.first);
+  const at = useSelection(near);
   const missing = p.sites.filter((n) => !has(n));
   const absent = p.absent || (missing.length > 0 && `This model or this file has no ${missing[0]}.`);
   const loaded = useValues(p.sites, seen && !absent);
@@ -183,7 +253,7 @@ export function Figure(p: FigureProps) {
       </figure>
     );
   }
-  const made = loaded && p.children(loaded as Values[]);
+  const made = loaded && p.children(loaded as Values[], at);
   return (
     <figure id={p.id} data-figure={p.id} data-command={p.command} data-drawn={made ? "" : undefined} class={p.wide ? "wide" : ""} ref={place}>
       <h3>{p.title}</h3>
@@ -246,14 +316,20 @@ function paint(canvas: HTMLCanvasElement, data: ArrayLike<number>, from: number,
   if (canvas.height !== height) canvas.height = height;
   const context = canvas.getContext("2d")!;
   const image = context.createImageData(width, height);
-  for (let y = 0; y < height; ++y) {
-    for (let x = 0; x < width; ++x) {
+  const pixels = image.data;
+  for (let y = 0, at = 0; y < height; ++y) {
+    const bottom = Math.min((y + 1) * step, rows);
+    for (let x = 0; x < width; ++x, at += 4) {
+      const right = Math.min((x + 1) * step, cols);
       let largest = 0;
-      for (let t = y * step; t < Math.min((y + 1) * step, rows); ++t) {
-        for (let s = x * step; s < Math.min((x + 1) * step, cols); ++s) largest = Math.max(largest, data[from + t * cols + s]);
+      for (let t = y * step; t < bottom; ++t) {
+        for (let i = from + t * cols + x * step, end = from + t * cols + right; i < end; ++i) if (data[i] > largest) largest = data[i];
       }
       const c = magnitudeOf(largest);
-      image.data.set([c[0], c[1], c[2], 255], 4 * (y * width + x));
+      pixels[at] = c[0];
+      pixels[at + 1] = c[1];
+      pixels[at + 2] = c[2];
+      pixels[at + 3] = 255;
     }
   }
   context.putImageData(image, 0, 0);

@@ -1,5 +1,5 @@
 // What all figures share: the selected position, layer and head, the enlarged map, and the link that restores them.
-import { effect, signal } from "@preact/signals";
+import { batch, effect, signal } from "@preact/signals";
 import { has, index } from "./data";
 
 export const position = signal(index.position);
@@ -56,7 +56,9 @@ export const state = (): State => ({
   after: after.value,
 });
 
-export function go(to: Partial<State>) {
+export const go = (to: Partial<State>) => batch(() => change(to));
+
+function change(to: Partial<State>) {
   if (to.position !== undefined) position.value = clamp(to.position, n_tokens);
   if (to.layer !== undefined) layer.value = clamp(to.layer, n_layers);
   head.value = clamp(to.head ?? head.value, headsOf(layer.value));

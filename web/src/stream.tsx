@@ -4,7 +4,7 @@ import { scaleLinear, scaleLog } from "d3-scale";
 import { extent } from "d3-array";
 import { Figure, Num, Wide, mark, spread } from "./parts";
 import { short, token } from "./format";
-import { go, ids, n_layers, n_tokens, position } from "./state";
+import { go, ids, n_layers, n_tokens } from "./state";
 import * as commands from "./commands";
 
 const W = 560, H = 240, LEFT = 48, BOTTOM = 28;
@@ -80,7 +80,7 @@ export function FinalNormFigure() {
   return (
     <Figure id="final-norm" title="The final norm, token by token" command={commands.trace("*.hook_resid_post", "unembed.hook_in")} sites={["rms.before", "rms.after"]}
       how="Root mean square of each position’s vector before and after the final norm. All bars share one scale.">
-      {([before, after]) => {
+      {([before, after], { position }) => {
         const of = Math.max(...before.data, ...after.data);
         const p = position.value;
         const most = Math.min(n_tokens, 24);
@@ -112,7 +112,7 @@ export function LedgerFigure() {
   return (
     <Figure id="ledger" title="The ledger of the stream" command={commands.trace("*.hook_resid_*", "*.hook_attn_out", "*.hook_mlp_out")} sites={["ledger.stream", "ledger.write", "ledger.cosine"]}
       how="At the selected position, for every write in order: the size (root mean square) of the stream before it and of the write, and how far the stream after it already points where it ends up (cosine with the final stream).">
-      {([stream, write, cosine]) => {
+      {([stream, write, cosine], { position }) => {
         const p = position.value, n = stream.shape[0];
         const of = Math.max(...Array.from({ length: n }, (_, i) => Math.max(stream.data[i * n_tokens + p], write.data[i * n_tokens + p])));
         let half = 0;

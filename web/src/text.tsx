@@ -1,15 +1,35 @@
 // What the model reads and predicts.
-import { index } from "./data";
-import { Bar, Chip, Figure, Num, Token, Wide, mark } from "./parts";
+import { index, type Values } from "./data";
+import { Bar, Chip, Figure, Num, Token, Wide, mark, useGradually } from "./parts";
 import { bytesOf, percent, quoted, short } from "./format";
-import { ids, n_tokens, position } from "./state";
+import { ids, n_tokens } from "./state";
 import * as commands from "./commands";
 
 const after = (t: number) => (t === 0 ? "the first token" : `the first ${t + 1} tokens`);
 
+function Tokens(p: { logprob: Values; rank: Values }) {
+  const drawn = useGradually(n_tokens, 64);
+  const { logprob, rank } = p;
+  return (
+    <div class="chips">
+      {ids().slice(0, drawn).map((id, t) => (
+        <span key={t} class="labelled">
+          <Chip t={t} />
+          <span class="under">
+            <span title="id">{id}</span>
+            <code class="raw" title={`bytes in hexadecimal: ${bytesOf(id)}`}>{bytesOf(id)}</code>
+            {t > 0 && <span {...mark("tokens.logprob", [t], logprob.data[t], "text")}>{percent(Math.exp(logprob.data[t]))}</span>}
+            {t > 0 && <span {...mark("tokens.rank", [t], rank.data[t], "text")}>rank {rank.data[t]}</span>}
+          </span>
+        </span>
+      ))}
+    </div>
+  );
+}
+
 export function TextFigure() {
   return (
-    <Figure id="text" title="The text as tokens" command={commands.predict()} sites={["tokens.logprob", "tokens.rank"]}
+    <Figure id="text" title="The text as tokens" command={commands.predict()} sites={["tokens.logprob", "tokens.rank"]} first
       how="Each chip is a token; below it are its id and how likely the model found it, given the tokens before it. Between them are the token’s bytes, in hexadecimal. Select one to follow its position in all figures."
       note="A token is a piece of text with a number, its id. A raised dot is a space. Rank 0 means that no other token was more likely.">
       {([logprob, rank]) => {
@@ -23,19 +43,7 @@ export function TextFigure() {
             <>The text is {n_tokens} tokens. The model expected {quoted(ids()[best])} most ({percent(Math.exp(logprob.data[best]))}) and {quoted(ids()[worst])} least ({percent(Math.exp(logprob.data[worst]))}).</>
           ),
           draws: (
-            <div class="chips">
-              {ids().map((id, t) => (
-                <span key={t} class="labelled">
-                  <Chip t={t} />
-                  <span class="under">
-                    <span title="id">{id}</span>
-                    <code class="raw" title={`bytes in hexadecimal: ${bytesOf(id)}`}>{bytesOf(id)}</code>
-                    {t > 0 && <span {...mark("tokens.logprob", [t], logprob.data[t], "text")}>{percent(Math.exp(logprob.data[t]))}</span>}
-                    {t > 0 && <span {...mark("tokens.rank", [t], rank.data[t], "text")}>rank {rank.data[t]}</span>}
-                  </span>
-                </span>
-              ))}
-            </div>
+            <Tokens logprob={logprob} rank={rank} />
           ),
         };
       }}
@@ -46,14 +54,14 @@ export function TextFigure() {
 const MOST = 24;
 
 export function PredictionsFigure() {
-  const p = position.value;
-  const first = n_tokens <= MOST ? 0 : Math.max(0, Math.min(n_tokens - MOST, p - MOST / 2));
-  const shown = Array.from({ length: Math.min(n_tokens, MOST) }, (_, i) => first + i);
   return (
-    <Figure id="predictions" title="What the model expects next" command={commands.predict()} sites={["top.id", "top.prob"]} wide
+    <Figure id="predictions" title="What the model expects next" command={commands.predict()} sites={["top.id", "top.prob"]} wide first
       how="Each column is the end of a prefix of the text; below it are the ten most likely next tokens, most likely first. Read left to right: the expectation changes with every token.">
-      {([id, prob]) => {
+      {([id, prob], { position }) => {
+        const p = position.value;
         const k = id.shape[1];
+        const first = n_tokens <= MOST ? 0 : Math.max(0, Math.min(n_tokens - MOST, p - MOST / 2));
+        const shown = Array.from({ length: Math.min(n_tokens, MOST) }, (_, i) => first + i);
         const at = p * k;
         return {
           says: <>After {after(p)}, the model’s first choice is {quoted(id.data[at])} with {percent(prob.data[at])}{k > 1 && <>; next is {quoted(id.data[at + 1])} with {percent(prob.data[at + 1])}</>}.</>,
