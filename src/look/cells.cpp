@@ -19,7 +19,6 @@ namespace vitrine {
 namespace {
 
 constexpr std::size_t kLargest = 4;       // cells of a site
-constexpr std::size_t kMostText = 400;    // characters of an arithmetic
 constexpr std::size_t kMostSteps = 1000;  // of a trail
 
 /// `blocks.2.attn.hook_q[11,3,5]`
@@ -80,9 +79,8 @@ class Speller {
     if (!op.param.empty() && !f_.params.contains(op.param)) return {};
     return operands_of({f_, op}, flat);
   }
-  float element(const StepOp& op, const OperandElements& e, std::int64_t i) const {
-    const std::int64_t at = e.first + i * e.step;
-    return e.input ? f_.operands[op.inputs[*e.input]].value[at] : f_.params.at(e.param)[at];
+  const Seen& source(const StepOp& op, const OperandElements& e) const {
+    return e.input ? f_.operands[op.inputs[*e.input]].value : f_.params.at(e.param);
   }
 
   /// The operand that contributes most, as long as it is a value at a site.
@@ -126,15 +124,16 @@ class Speller {
                         {"step", e.step},
                         {"n", e.n},
                         {"shape", std::vector<std::int64_t>(shape.sizes().begin(), shape.sizes().end())}});
-      for (std::int64_t i = 0; i < e.n; ++i) values.push_back(element(*op, e, i));
+      const Seen& from = source(*op, e);
+      for (std::int64_t i = 0; i < e.n; ++i) values.push_back(from[e.first + i * e.step]);
     }
     json["op"] = op->kind;
-    json["groups"] = groups;
+    json["groups"] = std::move(groups);
     if (const std::optional<CellName> p = parent(cell)) {
       parents.push_back(name_of_element(p->site, r_.shape(p->site), p->flat));
     }
-    json["parents"] = parents;
-    data.add("cells", "cell:" + name, {static_cast<std::int64_t>(values.size())}, values);
+    json["parents"] = std::move(parents);
+    data.add(std::string(kCellsBlock), "cell:" + name, {static_cast<std::int64_t>(values.size())}, values);
     return json;
   }
 
@@ -162,13 +161,16 @@ class Speller {
   std::pair<std::size_t, std::int64_t> largest(const StepOp& op, const std::vector<OperandElements>& all) const {
     const OperandElements& first = all.front();
     const bool is_product = all.size() > 1 && all[1].n == first.n && first.n > 1;
-    if (op.kind == "add" && std::abs(element(op, all[1], 0)) > std::abs(element(op, first, 0))) {
+    const Seen& values = source(op, first);
+    if (op.kind == "add" && std::abs(source(op, all[1])[all[1].first]) > std::abs(values[first.first])) {
       return {*all[1].input, all[1].first};
     }
+    const Seen* const factors = is_product ? &source(op, all[1]) : nullptr;
     std::int64_t best = 0;
     float size = -1;
     for (std::int64_t i = 0; i < first.n; ++i) {
-      const float x = std::abs(element(op, first, i) * (is_product ? element(op, all[1], i) : 1.0f));
+      const float factor = is_product ? (*factors)[all[1].first + i * all[1].step] : 1.0f;
+      const float x = std::abs(values[first.first + i * first.step] * factor);
       if (std::isfinite(x) && x > size) {
         size = x;
         best = i;
@@ -277,7 +279,10 @@ Json spell_cells(const GenerateContext& context, Recording& r, const std::vector
                    [&](const CellName* a, const CellName* b) { return made_by(a) < made_by(b); });
   Json list = Json::array();
   for (const CellName* cell : order) list.push_back(speller.spell(*cell, data));
-  return {{"cells", std::move(list)}, {"formulas", speller.formulas()}};
+  Json spelled;
+  spelled["cells"] = std::move(list);
+  spelled["formulas"] = speller.formulas();
+  return spelled;
 }
 
 std::int64_t largest_cells_bytes(const ModelConfig& config) {

@@ -22,6 +22,8 @@ struct LookBlock {
 
 /// Before the names of the arrays of a changed run.
 constexpr std::string_view kAfter = "after:";
+/// The block of operands, in which the same rows appear again and again.
+constexpr std::string_view kCellsBlock = "cells";
 /// The block of the figures at the top of a page.
 constexpr std::string_view kTextBlock = "text";
 

@@ -244,11 +244,11 @@ Look look_at(const LookSubject& subject, const LookOptions& o, const LookPlan& p
   add_embedding_values(subject.context, r, o.embedding, look.data);
   add_values_of_run(subject, o, plan, r, {}, look);
   add_cost_values(subject, r, look.data);
-  const Json spelled = add_cells(subject, o, plan, r, look.data);
+  Json spelled = add_cells(subject, o, plan, r, look.data);
   if (subject.run) {
     add_run_values(subject.context, r, *subject.run, plan.includes(LookPart::Kind::run), look.data);
   }
-  const Json after = add_change(subject, o, plan, r, look);
+  Json after = add_change(subject, o, plan, r, look);
 
   Json layers = Json::array();
   for (const BlockConfig& block : r.facts.config->blocks) layers.push_back(layer_json(block));
@@ -257,18 +257,13 @@ Look look_at(const LookSubject& subject, const LookOptions& o, const LookPlan& p
   for (const EmbeddingTerm& term : o.embedding.analogy) pieces[std::to_string(term.id)] = piece_of(subject, term.id);
   look.about = subject.about;
   look.about.update({{"ids", o.ids},
-                     {"after", after},
                      {"analogy", analogy_json(o.embedding.analogy)},
                      {"run", subject.run ? Json(subject.run->folder) : Json()},
                      {"position", r.position},
                      {"predicted", predicted_in(r)},
-                     {"pieces", pieces},
-                     {"layers", layers},
                      {"vocab_size", r.facts.config->vocab_size},
                      {"d_model", r.facts.config->d_model},
                      {"max_seq_len", r.facts.config->max_seq_len},
-                     {"cells", spelled["cells"]},
-                     {"formulas", spelled["formulas"]},
                      {"seed", o.seed},
                      {"sampling",
                       {{"temperature", o.sampling.temperature},
@@ -278,6 +273,11 @@ Look look_at(const LookSubject& subject, const LookOptions& o, const LookPlan& p
                        {"repeat_penalty", o.sampling.repeat_penalty}}},
                      {"contains", plan_json(plan, true)},
                      {"left_out", plan_json(plan, false)}});
+  look.about["after"] = std::move(after);
+  look.about["pieces"] = std::move(pieces);
+  look.about["layers"] = std::move(layers);
+  look.about["cells"] = std::move(spelled["cells"]);
+  look.about["formulas"] = std::move(spelled["formulas"]);
   return look;
 }
 

@@ -17,6 +17,9 @@ namespace vitrine {
 /// In place of a value that does not exist.
 constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 
+/// Characters of an arithmetic that the page shows.
+constexpr std::size_t kMostText = 400;
+
 struct Recording {
   ForwardFacts facts;
   std::int64_t position = 0;                   ///< The followed one.

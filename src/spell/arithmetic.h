@@ -32,6 +32,8 @@ class Arithmetic {
   friend Arithmetic squared(const Arithmetic& x);
   friend Arithmetic larger(const Arithmetic& a, const Arithmetic& b);
   friend Arithmetic sum_of(const std::vector<Arithmetic>& terms);
+  /// Adds a term that is not written.
+  void add_unwritten(double term) { value_ += term; }
 
  private:
   enum class Binding { sum, product, atom };

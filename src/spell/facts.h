@@ -1,6 +1,7 @@
 // The values and ops of one forward, from which the formulas and the arithmetic of its elements are spelled.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -58,6 +59,8 @@ struct ForwardFacts {
   std::vector<StepOp> ops;
   std::map<std::string, std::size_t> operand_of;  ///< By name of the site; several sites may share an operand.
   SeenByName params;
+  /// Of a dot product whose text is longer than this, the remaining terms are only added. The text is then cut off.
+  std::size_t most_text = std::numeric_limits<std::size_t>::max();
 
   std::int64_t n_tokens() const { return static_cast<std::int64_t>(ids.size()); }
   const BlockConfig& block(int layer) const { return config->blocks[static_cast<std::size_t>(layer)]; }

@@ -37,14 +37,14 @@ std::string linear_formula(const OpView& v) {
 Cell linear_cell(const OpView& v, std::int64_t i) {
   const Seen& w = v.facts.params.at(v.op.param);
   const std::int64_t row = i / w.shape[0], out = i % w.shape[0], n = w.shape[1];
-  const Arithmetic product = dot(v.input(0), row * n, 1, w, out * n, 1, n);
+  const Arithmetic product = dot(v.facts, v.input(0), row * n, 1, w, out * n, 1, n);
   const Seen* const bias = v.facts.bias_of(v.op);
   return bias == nullptr ? product : product + Arithmetic((*bias)[out]);
 }
 std::string linear_gradient(const OpView& v, std::size_t) { return "Σ_{o} " + d_made(v) + "_{t,o} · W_{o,i}"; }
 Cell linear_gradient_cell(const OpView& v, std::size_t, std::int64_t i) {
   const Seen& w = v.facts.params.at(v.op.param);
-  return dot(v.gradient(), i / w.shape[1] * w.shape[0], 1, w, i % w.shape[1], w.shape[1], w.shape[0]);
+  return dot(v.facts, v.gradient(), i / w.shape[1] * w.shape[0], 1, w, i % w.shape[1], w.shape[1], w.shape[0]);
 }
 
 // norm_scale, norm_divide, norm_weight
@@ -99,7 +99,8 @@ std::string divide_gradient(const OpView& v, std::size_t k) {
 Cell divide_gradient_cell(const OpView& v, std::size_t k, std::int64_t i) {
   const Seen& dn = v.gradient();
   const std::int64_t d = norm_width(v);
-  if (k == 1) return Arithmetic(0, "0") - dot(dn, i * d, 1, v.output(), i * d, 1, d) / Arithmetic(v.input(1)[i]);
+  if (k == 1)
+    return Arithmetic(0, "0") - dot(v.facts, dn, i * d, 1, v.output(), i * d, 1, d) / Arithmetic(v.input(1)[i]);
   const Arithmetic own(dn[i]);
   return (is_centered(v) ? own - Arithmetic(mean_of(dn, i / d * d, d)) : own) / Arithmetic(v.input(1)[i / d]);
 }
@@ -198,7 +199,7 @@ std::string results_formula(const OpView& v) { return made(v) + "_{t} = Σ_{r} \
 Cell results_cell(const OpView& v, std::int64_t i) {
   const Seen &shares = v.input(0), &results = v.input(1);
   const std::int64_t k = shares.last_size(), d = results.last_size(), t = i / d;
-  return dot(shares, t * k, 1, results, t * k * d + i % d, d, k);
+  return dot(v.facts, shares, t * k, 1, results, t * k * d + i % d, d, k);
 }
 std::string results_gradient(const OpView& v, std::size_t k) {
   return k == 0 ? "Σ_{i} " + d_made(v) + "_{t,i} · \"result\"_{t,r,i}" : "\"share\"_{t,r} · " + d_made(v) + "_{t}";
@@ -299,15 +300,23 @@ std::string symbol(const std::string& site) {
   return word.find('_') == std::string::npos ? word : "\"" + word + "\"";
 }
 
-Arithmetic dot(const Seen& x, std::int64_t x_first, std::int64_t x_step, const Seen& w, std::int64_t w_first,
-               std::int64_t w_step, std::int64_t n) {
+Arithmetic dot(const ForwardFacts& facts, const Seen& x, std::int64_t x_first, std::int64_t x_step, const Seen& w,
+               std::int64_t w_first, std::int64_t w_step, std::int64_t n) {
   std::vector<Arithmetic> terms;
-  for (std::int64_t i = 0; i < n; ++i) {
+  std::size_t written = 0;
+  std::int64_t i = 0;
+  for (; i < n && written <= facts.most_text; ++i) {
     const float factor = x[x_first + i * x_step];
     if (factor == 0 && (!terms.empty() || i + 1 < n)) continue;
     terms.push_back(Arithmetic(factor) * Arithmetic(w[w_first + i * w_step]));
+    written += terms.back().text().size();
   }
-  return sum_of(terms);
+  Arithmetic sum = sum_of(terms);
+  for (; i < n; ++i) {
+    const float factor = x[x_first + i * x_step];
+    if (factor != 0) sum.add_unwritten(static_cast<double>(factor) * w[w_first + i * w_step]);
+  }
+  return sum;
 }
 
 }  // namespace vitrine

@@ -54,8 +54,9 @@ Arithmetic exponential(const Arithmetic& x);
 /// The symbol in formulas for the value at a site: the end of its name, or x if `site` is "".
 std::string symbol(const std::string& site);
 
-/// Σ_i x[x_first + i · x_step] · w[w_first + i · w_step], n terms, without those whose x is exactly 0.
-Arithmetic dot(const Seen& x, std::int64_t x_first, std::int64_t x_step, const Seen& w, std::int64_t w_first,
-               std::int64_t w_step, std::int64_t n);
+/// Σ_i x[x_first + i · x_step] · w[w_first + i · w_step], n terms, without those whose x is exactly 0. Terms after
+/// `facts.most_text` characters are not written.
+Arithmetic dot(const ForwardFacts& facts, const Seen& x, std::int64_t x_first, std::int64_t x_step, const Seen& w,
+               std::int64_t w_first, std::int64_t w_step, std::int64_t n);
 
 }  // namespace vitrine

@@ -39,10 +39,12 @@ Cell rope_gradient_cell(const OpView& v, std::size_t, std::int64_t i) { return r
 // Attention: q [T, H, dh], k and v [T, K, dh], strips (scores or patterns) [H, T, S]. A step is one segment, so S = T.
 
 struct Heads {
+  const ForwardFacts& facts;
   std::int64_t dh, H, K, T, group;
 
   explicit Heads(const OpView& v)
-      : dh(v.block().attention().head_dim),
+      : facts(v.facts),
+        dh(v.block().attention().head_dim),
         H(v.block().attention().n_heads),
         K(v.block().attention().n_kv_heads),
         T(v.facts.n_tokens()),
@@ -53,7 +55,7 @@ std::string score_formula(const OpView&) { return "r_{h,t,s} = (q_{t,h} · k_{s,
 /// Element i of the strips: the dot product of a query's row and a key's row, over the elements of a head.
 Arithmetic over_elements(const Heads& n, const Seen& of_queries, const Seen& of_keys, std::int64_t i) {
   const std::int64_t h = i / (n.T * n.T), t = i / n.T % n.T, s = i % n.T;
-  return dot(of_queries, (t * n.H + h) * n.dh, 1, of_keys, (s * n.K + h / n.group) * n.dh, 1, n.dh);
+  return dot(n.facts, of_queries, (t * n.H + h) * n.dh, 1, of_keys, (s * n.K + h / n.group) * n.dh, 1, n.dh);
 }
 Cell score_cell(const OpView& v, std::int64_t i) {
   return over_elements(Heads(v), v.input(0), v.input(1), i) * Arithmetic(v.block().attention().score_scale);
@@ -66,13 +68,13 @@ Arithmetic over_queries(const Heads& n, const Seen& strips, const Seen& of_queri
   const std::int64_t s = i / (n.K * n.dh), g = i / n.dh % n.K, e = i % n.dh;
   std::vector<Arithmetic> heads;
   for (std::int64_t h = g * n.group; h < (g + 1) * n.group; ++h) {
-    heads.push_back(dot(strips, h * n.T * n.T + s, n.T, of_queries, h * n.dh + e, n.H * n.dh, n.T));
+    heads.push_back(dot(n.facts, strips, h * n.T * n.T + s, n.T, of_queries, h * n.dh + e, n.H * n.dh, n.T));
   }
   return sum_of(heads);
 }
 Arithmetic over_keys(const Heads& n, const Seen& strips, const Seen& of_keys, std::int64_t i) {
   const std::int64_t t = i / (n.H * n.dh), h = i / n.dh % n.H, e = i % n.dh;
-  return dot(strips, (h * n.T + t) * n.T, 1, of_keys, h / n.group * n.dh + e, n.K * n.dh, n.T);
+  return dot(n.facts, strips, (h * n.T + t) * n.T, 1, of_keys, h / n.group * n.dh + e, n.K * n.dh, n.T);
 }
 Cell score_gradient_cell(const OpView& v, std::size_t k, std::int64_t i) {
   const Heads n(v);
@@ -99,7 +101,7 @@ std::string softmax_gradient(const OpView&, std::size_t) { return "p_{i} · (dp_
 Cell softmax_gradient_cell(const OpView& v, std::size_t, std::int64_t i) {
   const Seen &p = v.output(), &dp = v.gradient();
   const std::int64_t n = p.last_size(), first = i / n * n;
-  return Arithmetic(p[i]) * (Arithmetic(dp[i]) - dot(p, first, 1, dp, first, 1, n));
+  return Arithmetic(p[i]) * (Arithmetic(dp[i]) - dot(v.facts, p, first, 1, dp, first, 1, n));
 }
 
 std::string mix_formula(const OpView&) { return "z_{t,h} = Σ_{s} p_{h,t,s} · v_{s,h}"; }
