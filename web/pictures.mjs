@@ -1,16 +1,38 @@
-// Draws the pictures of docs/inside.md: node pictures.mjs VITRINE RUN, where RUN is a folder of `vitrine train`.
+// Draws the pictures of docs/inside.md: node pictures.mjs VITRINE. It trains the run of one of them, as learning.toml says.
 import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { crc32, deflateSync } from "node:zlib";
 import { chromium } from "playwright-core";
 
-const [vitrine, run] = process.argv.slice(2).map((path) => resolve(path));
+const vitrine = resolve(process.argv[2]);
 const folder = mkdtempSync(join(tmpdir(), "vitrine-pictures-"));
 const out = new URL("../docs/pictures/", import.meta.url).pathname;
 mkdirSync(out, { recursive: true });
 
+/// 8000 sentences such as "Tim and Lily ran in the park.", from a linear congruential generator.
+function sentences() {
+  const names = ["Tim", "Lily", "Ben", "Mia", "Sam", "Anna"], verbs = ["ran", "sat", "slept", "played", "jumped"], places = ["park", "garden", "house", "river", "tree"];
+  let state = 1;
+  const pick = (list) => list[Math.floor((state = (1664525 * state + 1013904223) % 2 ** 32) / 2 ** 32 * list.length)];
+  return Array.from({ length: 8000 }, () => {
+    const first = pick(names);
+    return `${first} and ${pick(names.filter((name) => name !== first))} ${pick(verbs)} in the ${pick(places)}.`;
+  }).join(" ");
+}
+
+function trained() {
+  const train = (...args) => execFileSync(vitrine, args, { cwd: folder });
+  writeFileSync(join(folder, "text.txt"), sentences());
+  copyFileSync(new URL("learning.toml", import.meta.url), join(folder, "run.toml"));
+  train("tokenizer", "train", "text.txt", "--vocab-size", "320", "--out", "tok.json");
+  train("data", "pack", "text.txt", "--tokenizer", "tok.json", "--out", "tokens");
+  train("train", "run.toml");
+  return join(folder, "run");
+}
+
+const run = trained();
 const pages = [
   [["Once upon a time there was a little girl named"], ["attention-maps", "lens", "attribution", "heads"]],
   [["The dog saw a cat. The", "--corrupted", "The cat saw a dog. The"], ["patch"]],

@@ -1,6 +1,7 @@
 // What a change of values, or another text, does to the run; and the text at every checkpoint of a training run.
 import { useState } from "preact/hooks";
 import { line } from "d3-shape";
+import { extent } from "d3-array";
 import { scaleLinear } from "d3-scale";
 import { has, index, type Values } from "./data";
 import { Chip, Figure, Map_, Num, Ramp, Token, Wide, mark, useValues, type Selection } from "./parts";
@@ -93,7 +94,7 @@ function Curve(p: { label: string; steps: ArrayLike<number>; lines: { values: nu
   const last = p.steps[p.steps.length - 1];
   return (
     <svg viewBox={`0 0 ${W} ${H}`} width={W} role="img" aria-label={p.label}>
-      {p.ticks.map((t) => <g key={t}><line class="axis" x1={LEFT} x2={W - 20} y1={p.y(t)} y2={p.y(t)} /><text x={LEFT - 8} y={p.y(t) + 4} text-anchor="end">{short(t)}</text></g>)}
+      {p.ticks.map((t) => <g key={t}><line class="axis" x1={LEFT} x2={W - 20} y1={p.y(t)} y2={p.y(t)} /><text x={LEFT - 8} y={p.y(t) + 4} text-anchor="end">{String(Number(t.toPrecision(3)))}</text></g>)}
       {p.lines.map((l, i) => <path key={i} class={l.class} opacity={l.opacity} d={line<number>((_, k) => p.x(p.steps[k]), (v) => p.y(v)).defined(Number.isFinite)(l.values) ?? ""} />)}
       {p.children}
       <text x={LEFT} y={H - 8}>step {grouped(p.steps[0])}</text><text x={W - 20} y={H - 8} text-anchor="end">{grouped(last)}</text>
@@ -125,19 +126,19 @@ function HeadCurves(p: { step: Values; at: Selection }) {
   const [layer, head] = [p.at.layer.value, p.at.head.value];
   const finite = Array.from(v.data).filter(Number.isFinite);
   const x = scaleLinear([p.step.data[0], p.step.data[C - 1] || 1], [LEFT, W - 20]);
-  const y = scaleLinear([0, which < 5 ? 1 : Math.max(...finite, 1e-9)], [H - BOTTOM, 12]);
+  const y = scaleLinear(extent(finite.length > 0 ? finite : [0, 1]) as [number, number], [H - BOTTOM, 12]).nice(5);
   const of = (l: number, h: number) => Array.from({ length: C }, (_, c) => v.data[(c * L + l) * N + h]);
   const chosen = of(layer, head);
   return (
     <div>
       <h4>Head scores; head {layer}.{head} is drawn bold</h4>
-      <div class="choices" role="group" aria-label="score">{scores.map((s, i) => <button key={s} type="button" class="chip" aria-pressed={i === which} onClick={() => set(i)}>{s}</button>)}</div>
       {finite.length === 0 ? <p class="how">No token of this text occurs twice, so this score has no value.</p> : (
         <Curve label={`${scores[which]} of every head by step`} steps={p.step.data} x={x} y={y} ticks={y.ticks(5)}
           lines={[...Array.from({ length: L * N }, (_, i) => ({ values: of(Math.floor(i / N), i % N), class: "attention", opacity: 0.25 })), { values: chosen, class: "stream" }]}>
           {chosen.map((s, c) => Number.isFinite(s) && <circle key={c} class="dot stream" cx={x(p.step.data[c])} cy={y(s)} r="3" {...mark(name, [c, layer, head], s, "dot")} />)}
         </Curve>
       )}
+      <div class="choices" role="group" aria-label="score">{scores.map((s, i) => <button key={s} type="button" class="chip" aria-pressed={i === which} onClick={() => set(i)}>{s}</button>)}</div>
     </div>
   );
 }

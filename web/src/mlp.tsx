@@ -21,6 +21,8 @@ function Surface(p: { v: Values; site: string }) {
   const most = Math.max(...Array.from(data, Math.abs), 1e-12);
   const project = (i: number, j: number, z: number) => [150 + (i - j) * 3.2, 96 + (i + j - 40) * 1.9 - (z / most) * 60];
   const step = 2;
+  const heights = Array.from(data, (z, k) => project(Math.floor(k / N), k % N, z)[1]);
+  const top = Math.min(...heights) - 6, bottom = Math.max(...heights);
   const quads = [];
   for (let i = 0; i + step < N; i += step) {
     for (let j = 0; j + step < N; j += step) {
@@ -30,9 +32,9 @@ function Surface(p: { v: Values; site: string }) {
     }
   }
   return (
-    <svg viewBox="0 -30 300 240" width="360" role="img" aria-label={p.site}>
+    <svg viewBox={`0 ${top} 300 ${bottom - top + 42}`} width="360" role="img" aria-label={p.site}>
       {quads}
-      <text x="70" y="156" text-anchor="end">x₂</text><text x="232" y="156">x₁</text><text x="150" y="206" text-anchor="middle">± {short(most)}</text>
+      <text x="86" y={bottom + 18} text-anchor="middle">x₁, −2 to 2 →</text><text x="214" y={bottom + 18} text-anchor="middle">← x₂, 2 to −2</text><text x="150" y={bottom + 36} text-anchor="middle">height up to ± {short(most)}</text>
     </svg>
   );
 }
@@ -52,22 +54,31 @@ export const MlpReluFigure = () => <SurfaceFigure id="mlp-relu" title="With ReLU
 export const MlpGatedReluFigure = () => <SurfaceFigure id="mlp-gated-relu" title="With a gate, curved pieces" site="mlp.surface.gated_relu" absent={noGate} says={bend} how="A gated MLP multiplies two linear functions of the input, so that each piece is curved. Here with ReLU as the gate." />;
 export const MlpGatedFigure = () => <SurfaceFigure id="mlp-gated" title="As the model computes it" site={gated ? "mlp.surface.gated" : "mlp.surface.activation"} says={bend} how="The same slice with the model’s own activation function: the folds become smooth." />;
 
+const dashes = ["", "7 3", "2 3"];
+
 export function MlpRegionsFigure() {
   const inner = gated ? "mlp.gate" : "mlp.up";
   return (
     <Figure id="mlp-regions" title="Which units are open where" command={command} sites={[inner, "mlp.units"]} absent={absent}
-      how="Each line is where the input of one unit is zero; the unit is open on the side of its number. The regions between the lines are the flat pieces of the folded plane. The dot is the vector of the followed position, at (1, 0).">
+      how="Each line is where the input of one unit is zero; the unit is open on the side of the short strokes. The regions between the lines are the flat pieces of the folded plane. The dot is the vector of the followed position, at (1, 0).">
       {([w, units]) => ({
         says: <>The three units are {Array.from(units.data).join(", ")} of layer {layer}.</>,
         draws: (
-          <svg viewBox="-130 -130 290 270" width="290" role="img" aria-label="regions of open units">
+          <svg viewBox="-130 -130 400 270" width="400" role="img" aria-label="regions of open units">
             <rect class="axis" x="-120" y="-120" width="240" height="240" /><path class="axis" d="M-120 0H120M0 -120V120" />
             {[0, 1, 2].map((u) => {
               const [a, b] = [w.data[2 * u], w.data[2 * u + 1]];
               const l = Math.hypot(a, b) || 1;
               const [dx, dy] = [(-b / l) * 168, (a / l) * 168];
               const k = Math.min(1, 120 / Math.max(Math.abs(dx), Math.abs(dy)));
-              return <g key={u}><line class="mlp" stroke-width="1.5" x1={-dx * k} y1={dy * k} x2={dx * k} y2={-dy * k} {...mark(inner, [u, 0], a, "dot")} /><text class="ink" x={dx * k * (0.9 - 0.28 * u) + (a / l) * 16} y={-dy * k * (0.9 - 0.28 * u) - (b / l) * 16 + 4} text-anchor="middle">{units.data[u]}</text></g>;
+              const strokes = [-0.85, -0.6, -0.35, 0.35, 0.6, 0.85].map((s) => [dx * k * (s + 0.07 * u), -dy * k * (s + 0.07 * u)]);
+              return (
+                <g key={u}>
+                  <line class="mlp" stroke-width="1.5" stroke-dasharray={dashes[u]} x1={-dx * k} y1={dy * k} x2={dx * k} y2={-dy * k} {...mark(inner, [u, 0], a, "dot")} />
+                  <path class="mlp" d={strokes.map(([x, y]) => `M${x} ${y}l${(a / l) * 8} ${(-b / l) * 8}`).join("")} />
+                  <line class="mlp" stroke-width="1.5" stroke-dasharray={dashes[u]} x1="158" x2="190" y1={-100 + 20 * u} y2={-100 + 20 * u} /><text class="ink" x="198" y={-96 + 20 * u}>unit {units.data[u]}</text>
+                </g>
+              );
             })}
             <circle class="dot stream" cx="60" cy="0" r="4" /><text x="60" y="18" text-anchor="middle">x</text><text x="126" y="4">x₁</text><text x="0" y="136" text-anchor="middle">x₂</text>
           </svg>

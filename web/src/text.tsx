@@ -1,7 +1,7 @@
 // What the model reads and predicts.
 import { index, type Values } from "./data";
-import { Bar, Chip, Figure, Num, Token, Wide, mark, useGradually } from "./parts";
-import { bytesOf, percent, quoted, short } from "./format";
+import { Bar, Chip, Figure, Num, Token, Wide, mark, spread, useGradually } from "./parts";
+import { bytesOf, percent, quoted, short, token } from "./format";
 import { ids, n_tokens } from "./state";
 import * as commands from "./commands";
 
@@ -101,22 +101,30 @@ export function DirectionsFigure() {
         const longest = Math.max(...length.data);
         const r = 150;
         const angle = (i: number) => Math.acos(cosine.data[i]) * (i % 2 ? 1 : -1);
+        const dots = Array.from(id.data, (_, i) => [Math.cos(angle(i)), Math.sin(angle(i))].map((x) => (x * r * length.data[i]) / longest));
+        const labels = Math.max(...dots.map(([x]) => x)) + 28;
+        const heights = dots.map(() => 0);
+        for (const side of [-1, 1]) {
+          const here = dots.map((_, i) => i).filter((i) => (i % 2 ? 1 : -1) === side);
+          spread(here.map((i) => Math.max(side * dots[i][1] - 30, 22))).forEach((y, k) => (heights[here[k]] = side * y));
+        }
+        const tall = Math.max(170, ...heights.map((y) => Math.abs(y) + 12));
         return {
           says: <>The vector of {quoted(id.data[0])} is at {short((Math.acos(cosine.data[0]) * 180) / Math.PI)}° to the last vector, whose length is {short(norm)}; their product is {short(product.data[0])}.</>,
           draws: (
             <div class="panels">
-              <svg viewBox="-20 -170 400 340" width="400" role="img" aria-label="rows of the head around the last vector">
+              <svg viewBox={`-20 ${-tall} 400 ${2 * tall}`} width="400" role="img" aria-label="rows of the head around the last vector">
                 <line class="axis" x1="0" y1="0" x2="360" y2="0" />
                 <path class="stream" d={`M0 0H${r * 1.6}`} stroke-width="2" />
                 <text class="ink" x={r * 1.6 + 6} y="4">last vector</text>
                 {Array.from(id.data, (v, i) => {
-                  const l = (r * length.data[i]) / longest;
-                  const [cx, cy] = [l * Math.cos(angle(i)), l * Math.sin(angle(i))];
+                  const [cx, cy] = dots[i];
                   return (
                     <g key={i}>
                       <line x1="0" y1="0" x2={cx} y2={cy} stroke="var(--soft)" stroke-width="1" />
                       <circle class="dot" cx={cx} cy={cy} r="3" fill="var(--ink)" {...mark("direction.cosine", [i], cosine.data[i], "dot")} />
-                      {i < 4 && <text class="ink" x={cx + 6} y={cy + (cy < 0 ? -4 : 12)}>{i + 1}</text>}
+                      <path class="axis" d={`M${cx + 4} ${cy}L${labels - 4} ${heights[i]}`} />
+                      <text class="ink" x={labels} y={heights[i] + 4}>{i + 1} {token(v)}</text>
                       <title>{quoted(v)}</title>
                     </g>
                   );
