@@ -270,6 +270,14 @@ void tap_losses(Pass& p, const Tensor& logits, std::span<const std::int64_t> num
   }
 }
 
+/// The rows of logits that are computed together. The groups have about the same size, so that they can use the same
+/// memory for their gradients.
+std::int64_t group_size(std::int64_t n_rows, std::int64_t vocab_size) {
+  const std::int64_t most = std::max<std::int64_t>(1, kLogitElements / vocab_size);
+  const std::int64_t n_groups = (n_rows + most - 1) / most;
+  return (n_rows + n_groups - 1) / n_groups;
+}
+
 }  // namespace
 
 void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor& x, std::span<const std::int32_t> ids) {
@@ -286,9 +294,8 @@ void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor&
 
   const bool tapped = p.wants(top(Site::unembed_out)) || p.wants(top(Site::logits)) || p.wants(top(Site::loss));
   // In a dry run the ledger has one entry for all rows.
-  const std::int64_t group = tapped || (p.shapes_only && p.ledger != nullptr)
-                                 ? rows.rows()
-                                 : std::max<std::int64_t>(1, kLogitElements / c.vocab_size);
+  const bool at_once = tapped || (p.shapes_only && p.ledger != nullptr);
+  const std::int64_t group = at_once ? rows.rows() : group_size(rows.rows(), c.vocab_size);
   SegmentFactors factors;
   if (p.training.loss != nullptr && p.training.loss->weigh && !p.shapes_only) {
     if (p.is_taped() && rows.rows() <= group) {
