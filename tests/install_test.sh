@@ -40,6 +40,12 @@ expect read_site "$(build/read_site "$model" "Hi" 'blocks.0.attn.hook_z')" \
   "blocks.0.attn.hook_z \[ * \] last value *, silenced *"
 expect "watch_site, sites" "$(build/watch_site "$model" "Hi" 'blocks.0.hook_mlp_out' | grep -c '^blocks.0.hook_mlp_out, ')" 6
 expect "watch_site, tokens" "$(build/watch_site "$model" "Hi" 'blocks.0.hook_mlp_out' | grep -c '^token ')" 5
+printf '%s' '{% for m in messages %}{{ m.role }}: {{ m.content }}<|endoftext|>{% endfor %}' >chat.jinja
+expect "chat, a line for each line" "$(printf 'Hi\nAnd then?\n' | build/chat "$model" chat.jinja | grep -c .)" "[1-9]*"
+expect "chat, no template" "$(echo Hi | build/chat "$model" 2>&1 || echo "status $?")" "*chat template*status 1"
+# The program on the page is the example's.
+page=$(sed -n '/^```cpp/,/^```/p' "$source/docs/chat.md" | grep -v '^```')
+[[ "$(cat "$source/examples/chat.cpp")" == *"$page"* ]] || fail "docs/chat.md: its program is not that of examples/"
 expect "an unknown site" "$(build/read_site "$model" "Hi" nope 2>&1 || echo "status $?")" "*nope*status 1"
 expect "a missing model" "$(build/predict /no/such/model x 2>&1 || echo "status $?")" "*/no/such/model*status 1"
 expect "the installed program" "$("$prefix/bin/vitrine" generate Hi --max-tokens 2 --json 2>/dev/null)" '*"prompt_ids"*'

@@ -148,6 +148,16 @@ ChatTemplates load_chat_templates(const std::string& path) {
   return result;
 }
 
+ChatTemplates open_chat_templates(const std::string& path, const std::string& file) {
+  ChatTemplates templates;
+  try {
+    templates = load_chat_templates(path);
+  } catch (const BadInput&) {  // a format without templates
+  }
+  if (!file.empty()) templates.by_name = {{"default", std::string(MappedFile::open(file)->text())}};
+  return templates;
+}
+
 GgufKeys gguf_chat_template_keys(const ChatTemplates& templates) {
   GgufKeys keys;
   for (const auto& [name, text] : templates.by_name) {

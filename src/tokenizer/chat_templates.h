@@ -32,6 +32,11 @@ struct ChatTemplates {
 /// is no file.
 ChatTemplates load_chat_templates(const std::string& path);
 
+/// The templates and special tokens of the model at `path`; none if its format has no templates. If `file` is not
+/// empty, the template in that file is used instead of the model's. Throws BadInput if `file` cannot be read,
+/// BadCheckpoint.
+ChatTemplates open_chat_templates(const std::string& path, const std::string& file);
+
 /// The names of the files additional_chat_templates/NAME.jinja in a folder, sorted.
 std::vector<std::string> additional_chat_templates(const std::string& folder);
 

@@ -1,12 +1,14 @@
 #include "vitrine/vitrine.h"
 
 #include <atomic>
+#include <cmath>
 #include <exception>
 #include <mutex>
 #include <utility>
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "checkpoint/adapter.h"
 #include "checkpoint/load.h"
 #include "checkpoint/safetensors.h"
 #include "generate/choose_sampling.h"
@@ -14,6 +16,7 @@
 #include "generate/score.h"
 #include "inspect/recorder.h"
 #include "model/check_compute.h"
+#include "vitrine/chat_reader.h"
 #include "vitrine/site_watcher.h"
 
 namespace vitrine {
@@ -74,20 +77,41 @@ std::unique_ptr<const Tokenizer> find_tokenizer(const std::string& path, const s
 
 struct LanguageModel::State {
   State(const std::string& path, const OpenOptions& options)
-      : checkpoint(load_checkpoint(path, {options.allowed_config_keys})),
+      : model_path(path),
+        chat_template(options.chat_template),
+        checkpoint(load_checkpoint(path, {options.allowed_config_keys})),
         tokenizer(find_tokenizer(path, checkpoint.tokenizer_path, options, why_no_tokenizer)),
         kv_dtype(options.kv_dtype),
         compute(options.compute),
         pools(options.threads == 0 ? default_thread_count() : options.threads) {
     check_compute(*checkpoint.model, compute);
+    std::unique_ptr<ThreadPool> pool = pools.take();
+    for (const OpenAdapter& given : options.adapters) {
+      if (!std::isfinite(given.scale)) throw BadInput(given.path, "expected a finite scale, got {}", given.scale);
+      adapters.push_back(load_adapter(given.path, checkpoint, *pool));
+      applied.push_back({adapters.back().get(), given.scale});
+    }
+    pools.put(std::move(pool));
   }
 
+  /// Of the model's templates, which are read when they are first needed.
+  ChatFormat format_of(const Chat& chat) const {
+    if (!tokenizer) std::rethrow_exception(why_no_tokenizer);
+    std::call_once(has_templates, [this] { templates = open_chat_templates(model_path, chat_template); });
+    return vitrine::format_of(chat, templates, *tokenizer, model_path);
+  }
+
+  std::string model_path, chat_template;
   std::exception_ptr why_no_tokenizer;
   Checkpoint checkpoint;
   std::unique_ptr<const Tokenizer> tokenizer;
   DType kv_dtype;
   Compute compute;
   mutable PoolShelf pools;
+  std::vector<std::shared_ptr<const Adapter>> adapters;
+  std::vector<AppliedAdapter> applied;
+  mutable std::once_flag has_templates;
+  mutable ChatTemplates templates;
 };
 
 /// The pool, the stop flag and the taps of one call.
@@ -105,6 +129,7 @@ class LanguageModel::Call {
                  &stop_,
                  taps} {
     context_.compute = state.compute;
+    context_.adapters = state.applied;
   }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -149,6 +174,7 @@ const Tokenizer& LanguageModel::tokenizer() const {
 
 std::vector<std::int32_t> LanguageModel::ids(const Prompt& prompt) const {
   if (const auto* given = std::get_if<std::vector<std::int32_t>>(&prompt)) return *given;
+  if (const auto* chat = std::get_if<Chat>(&prompt)) return state_->format_of(*chat).encode(history_of(*chat), true);
   std::vector<std::int32_t> result = tokenizer().encode(std::get<std::string>(prompt), SpecialTokens::apply);
   if (result.empty()) {
     const auto bos = tokenizer().bos() ? tokenizer().bos() : state_->checkpoint.bos_id;
@@ -156,6 +182,10 @@ std::vector<std::int32_t> LanguageModel::ids(const Prompt& prompt) const {
     result = {*bos};
   }
   return result;
+}
+
+std::string LanguageModel::render(const Chat& chat) const {
+  return state_->format_of(chat).text(history_of(chat), true);
 }
 
 std::vector<TokenLogprob> LanguageModel::next(const Prompt& prompt, int n, std::stop_token cancel) const {
@@ -187,6 +217,9 @@ GenerateResult LanguageModel::generate(const Prompt& prompt, const GenerateOptio
   request.sampling = options.sampling.value_or(default_sampling());
   request.seed = options.seed;
   request.stop_ids = stop_ids(s.checkpoint, s.tokenizer.get());
+  if (const auto* chat = std::get_if<Chat>(&prompt)) {
+    if (const auto id = s.format_of(*chat).end_of_answer()) request.stop_ids.push_back(*id);
+  }
   request.stop_strings = options.stop;
   request.n_logprobs = options.n_logprobs;
   StreamText stream;

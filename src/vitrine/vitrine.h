@@ -1,5 +1,5 @@
-// The public interface of the library: open a checkpoint, predict the next token, continue a text, read and change
-// intermediate values.
+// The public interface of the library: open a checkpoint, predict the next token, continue a text, answer a
+// conversation, read and change intermediate values.
 //
 //   const auto model = vitrine::LanguageModel::open("path/to/checkpoint");
 //   model.generate("Once upon a time", {.on_text = [](const std::string& text) { std::cout << text << std::flush; }});
@@ -15,6 +15,7 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -27,6 +28,12 @@
 
 namespace vitrine {
 
+/// A low-rank adapter (LoRA, DoRA) that changes what a model computes; the model's weights stay as they are.
+struct OpenAdapter {
+  std::string path{};  ///< A folder of PEFT, or a GGUF file of llama.cpp.
+  double scale = 1;    ///< Multiplies what the adapter adds.
+};
+
 /// How a checkpoint is opened.
 struct OpenOptions {
   std::string tokenizer{};               ///< A tokenizer's file or folder; "": that of the checkpoint.
@@ -35,11 +42,29 @@ struct OpenOptions {
   DType kv_dtype = DType::f32;           ///< Type to which keys and values are rounded: f32, bf16, f16 or i8.
   Compute compute = Compute::automatic;  ///< How weights are multiplied.
   std::vector<std::string> allowed_config_keys{};  ///< Unknown keys of config.json to ignore.
+  std::vector<OpenAdapter> adapters{};             ///< Applied in this order, in every call.
+  std::string chat_template{};                     ///< A file with a chat template; "": that of the checkpoint.
 };
 
-/// A text, or its token ids. For a text, the tokenizer adds its special tokens (such as BOS), and special tokens that
-/// are written in the text are recognized; an empty text becomes BOS alone. Ids are used unchanged.
-using Prompt = std::variant<std::string, std::vector<std::int32_t>>;
+struct ChatMessage {
+  std::string role;      ///< "system", "user", "assistant", or another one that the template knows.
+  std::string content;   ///< UTF-8.
+  std::string fields{};  ///< Further keys, as a JSON object: `{"tool_calls": […]}`.
+};
+
+/// A conversation. The model's chat template writes it as a text, which ends with what asks for an answer.
+struct Chat {
+  std::vector<ChatMessage> messages;
+  std::string tools{};  ///< A JSON list, for templates that describe tools.
+  /// Further variables of the template: names and JSON values, such as `{"enable_thinking", "false"}`.
+  std::vector<std::pair<std::string, std::string>> variables{};
+  std::string now{};  ///< The date and time that the template reads, `2026-01-02T03:04:05`; "": those of the call.
+};
+
+/// A text, its token ids, or a conversation. For a text, the tokenizer adds its special tokens (such as BOS), and
+/// special tokens that are written in the text are recognized; an empty text becomes BOS alone. Ids are used unchanged.
+/// In a conversation, special tokens are recognized only where the template wrote them, and none are added.
+using Prompt = std::variant<std::string, std::vector<std::int32_t>, Chat>;
 
 /// Receives one value of the forward: the name of the site (`blocks.3.attn.hook_q`), and its row-major elements with
 /// their shape. The forward continues with `values` as the function leaves them. It is called on the calling thread; an
@@ -106,8 +131,9 @@ class Session;
 class LanguageModel {
  public:
   /// Opens a Hugging Face folder, a GGUF file or a llama2.c file, and its tokenizer. The format is detected from the
-  /// content. Throws BadInput if the path does not exist, BadCheckpoint for a broken file, Unsupported for a model that
-  /// vitrine does not implement. A checkpoint without a tokenizer can be opened; its prompts must be ids.
+  /// content. Throws BadInput if the path does not exist, BadCheckpoint for a broken file and for an adapter that does
+  /// not fit the model, Unsupported for a model or an adapter that vitrine does not implement. A checkpoint without a
+  /// tokenizer can be opened; its prompts must be ids.
   static LanguageModel open(const std::string& path, const OpenOptions& options = {});
 
   const std::string& description() const;  ///< The family or format, for display.
@@ -124,8 +150,13 @@ class LanguageModel {
   const Tokenizer& tokenizer() const;
 
   /// The ids `[T]` that a call with this prompt processes. Throws BadInput for a text if there is no tokenizer, and for
-  /// an empty text if there is no BOS.
+  /// an empty text if there is no BOS; for a conversation, as render() does.
   std::vector<std::int32_t> ids(const Prompt& prompt) const;
+
+  /// The text of a conversation, with the bytes of transformers' `apply_chat_template`. Throws BadInput if the model
+  /// has no chat template or no tokenizer, for JSON that is malformed, and if the template refuses the conversation or
+  /// is malformed.
+  std::string render(const Chat& chat) const;
 
   /// The `n` most likely tokens after the prompt, most likely first; equally likely tokens are in ascending order of
   /// ids. Log-probabilities are natural logarithms of the softmax over V, in double.
@@ -134,8 +165,9 @@ class LanguageModel {
   /// The same after every prefix of the prompt: T lists, the last of which is the result of next().
   std::vector<std::vector<TokenLogprob>> predict(const Prompt& prompt, int n = 10, std::stop_token cancel = {}) const;
 
-  /// Continues a text up to a stop id, a stop string, max_tokens or the end of the context. Also throws BadInput for
-  /// options outside their ranges.
+  /// Continues a text up to a stop id, a stop string, max_tokens or the end of the context. The token that the template
+  /// puts after an answer, such as <|im_end|>, also ends the answer to a conversation. Also throws BadInput for options
+  /// outside their ranges.
   GenerateResult generate(const Prompt& prompt, const GenerateOptions& options = {}, std::stop_token cancel = {}) const;
 
   /// The logits of every position, `[T, V]` in row-major order: row t scores the token after ids[0 … t].
