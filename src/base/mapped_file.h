@@ -22,6 +22,8 @@ class MappedFile {
   const std::string& path() const { return path_; }
   std::span<const std::byte> bytes() const { return bytes_; }
   std::string_view text() const { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
+  /// The text without the byte order mark of UTF-8, with which some editors begin a file.
+  std::string_view text_without_mark() const { return text().substr(text().starts_with("\xEF\xBB\xBF") ? 3 : 0); }
 
  private:
   MappedFile(std::string path, std::span<const std::byte> bytes) : path_(std::move(path)), bytes_(bytes) {}

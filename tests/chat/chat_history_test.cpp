@@ -85,6 +85,8 @@ TEST(ChatHistory, FilesHaveTheSameMessages) {
   c.add("user", "\xF0\x9F\xA6\x99");
   c.save(path);
   EXPECT_EQ(ChatHistory::open(path).messages(), c.messages());
+  write_file(path, "\xEF\xBB\xBF" + read_file(path));  // as some editors save it
+  EXPECT_EQ(ChatHistory::open(path).messages(), c.messages());
   c.add("assistant", "half a character: \xF0\x9F");
   c.save(path);
   EXPECT_EQ(ChatHistory::open(path).messages().back()["content"], "half a character: \uFFFD");
