@@ -58,7 +58,9 @@ ChatHistory ChatHistory::parse(std::string_view json, std::string_view where) {
   return conversation;
 }
 
-ChatHistory ChatHistory::open(const std::string& path) { return parse(MappedFile::open(path)->text_without_mark(), path); }
+ChatHistory ChatHistory::open(const std::string& path) {
+  return parse(MappedFile::open(path)->text_without_mark(), path);
+}
 
 void ChatHistory::save(const std::string& path) const {
   OrderedJson all = {{"messages", messages_}};

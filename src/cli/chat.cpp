@@ -12,9 +12,9 @@
 #include "cli/line_reader.h"
 #include "cli/output.h"
 #include "cli/sampling.h"
-#include "cli/templates.h"
 #include "generate/choose_sampling.h"
 #include "generate/choose_search.h"
+#include "tokenizer/chat_templates.h"
 #include "tokenizer/utf8.h"
 
 namespace vitrine::cli {
@@ -37,7 +37,7 @@ ChatFormat Chat::open_format() const {
     variables.by_name.emplace_back(assignment.substr(0, sign),
                                    TemplateData::parse(std::string_view(assignment).substr(sign + 1), "--set"));
   }
-  ChatTemplates templates = open_templates(path, options_.template_path);
+  ChatTemplates templates = open_chat_templates(path, options_.template_path);
   if (templates.by_name.empty()) {
     throw BadInput(path, "the model has no chat template; give one with --template FILE");
   }
@@ -59,7 +59,7 @@ void Chat::open_conversation() {
   }
   if (!options_.tools.empty()) {
     const auto file = MappedFile::open(options_.tools);
-    conversation_.set_tools(parse_ordered_json(file->text(), options_.tools));
+    conversation_.set_tools(parse_ordered_json(file->text_without_mark(), options_.tools));
   }
   if (options_.system) conversation_.set_system(*options_.system);
 }

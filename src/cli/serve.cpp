@@ -11,10 +11,10 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "cli/templates.h"
 #include "generate/choose_sampling.h"
 #include "generate/prefix_cache.h"
 #include "serve/http.h"
+#include "tokenizer/chat_templates.h"
 
 namespace vitrine::cli {
 namespace {
@@ -148,7 +148,7 @@ void run_serve(const ServeOptions& o) {
   HttpServer server(std::move(config), metrics);  // answers 503 while the model is being loaded
 
   session = open_for_texts(o, o.model, false);
-  ChatTemplates templates = open_templates(o.model.empty() ? default_model() : o.model, o.template_path);
+  ChatTemplates templates = open_chat_templates(o.model.empty() ? default_model() : o.model, o.template_path);
   chat = open_chat(session, templates);
   model = served_model(o, session, std::move(templates), chat ? &*chat : nullptr);
   GenerateContext context = session.context(o);

@@ -259,8 +259,13 @@ void for_each_line(
     const std::string& path,
     const std::function<void(std::string_view line, const std::string& where, std::int64_t number)>& take) {
   const auto file = MappedFile::open(path);
+  std::string_view rest = file->text_without_mark();
+  if (const std::size_t first = rest.find_first_not_of(" \t\r\n"); first != rest.npos && rest[first] == '[') {
+    throw BadInput(path,
+                   "expected a JSON object on each line, got a list; `jq -c '.[]' FILE` writes its items as lines");
+  }
   std::int64_t n_lines = 0, number = 0;
-  for (std::string_view rest = file->text(); !rest.empty();) {
+  while (!rest.empty()) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());
     const std::string_view line = rest.substr(0, end);
     rest.remove_prefix(std::min(end + 1, rest.size()));

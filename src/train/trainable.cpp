@@ -165,7 +165,12 @@ Trainable copy_trainable(const std::shared_ptr<const Model>& model, DType dtype,
 }
 
 void save_model(const Trainable& trainable, const ModelFiles& files, const std::string& folder, ThreadPool& pool) {
+  const fs::path to = folder;
+  const auto write_template = [&] {
+    if (!files.chat_template.empty()) write_file((to / "chat_template.jinja").string(), files.chat_template);
+  };
   if (trainable.adapter() != nullptr) {
+    write_template();
     return write_peft_adapter(folder, *trainable.adapter(), *trainable.base(), files.adapter);
   }
   const Model& model = trainable.model();
@@ -184,10 +189,10 @@ void save_model(const Trainable& trainable, const ModelFiles& files, const std::
       k.widen(view.at(row, first_col + at), view.dtype, step, out.data() + at);
     }
   };
-  const fs::path to = folder;
   write_hugging_face_tensors((to / "model.safetensors").string(), files.family, model.config(), trainable.dtype(),
                              values, pool);
   copy_tokenizer(files.tokenizer, to);
+  write_template();
   write_config_json((to / "config.json").string(), files.family, files.config, trainable.dtype());
 }
 

@@ -90,14 +90,16 @@ Trainable copy_trainable(const std::shared_ptr<const Model>& model, DType dtype,
 /// The contents of a checkpoint in addition to the parameters.
 struct ModelFiles {
   const Family& family;
-  Json config;            ///< config.json; empty if only an adapter is written.
-  std::string tokenizer;  ///< A file, or a folder that has one; "": none.
-  PeftOptions adapter{};  ///< If an adapter is written.
+  Json config;                  ///< config.json; empty if only an adapter is written.
+  std::string tokenizer;        ///< A file, or a folder that has one; "": none.
+  PeftOptions adapter{};        ///< If an adapter is written.
+  std::string chat_template{};  ///< Replaces that of the tokenizer's files; "": none does.
 };
 
 /// Writes model.safetensors, config.json and the tokenizer's files into `folder`, which must exist; load_checkpoint
 /// reads them. If an adapter learns, writes it alone, as peft's folders have it. All parameters are written as
-/// trainable.dtype(). Throws as FileWriter does, and Unsupported for quantized parameters.
+/// trainable.dtype(). `files.chat_template` is written in both cases. Throws as FileWriter does, and Unsupported for
+/// quantized parameters.
 void save_model(const Trainable& trainable, const ModelFiles& files, const std::string& folder, ThreadPool& pool);
 
 }  // namespace vitrine

@@ -10,6 +10,7 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "checkpoint/load.h"
 #include "data/masking.h"
 #include "metrics/metrics.h"
@@ -68,6 +69,9 @@ class TrainingRun {
         corpus_(talk_ ? std::shared_ptr<const TrainingData>(talk_)
                       : open_corpus(c, model().config(), start_.files.config)) {
     if (talk_) talk_->check_with_model(model().config());
+    if (!c.data.talk.chat_template.empty()) {
+      start_.files.chat_template = std::string(MappedFile::open(c.data.talk.chat_template)->text());
+    }
     check_with_model(c, model().config());
     if (c.train.objective == StepOptions::Objective::masked) {
       mask_ = mask_options(c, model().config(), start_.files.config, start_.files.tokenizer);

@@ -135,5 +135,28 @@ TEST_P(TalkErrors, EpochsBecomeSteps) {
 INSTANTIATE_TEST_SUITE_P(All, TalkErrors, testing::Values("sft"),
                          [](const auto& param) { return std::string(param.param); });
 
+/// A model is used with the template that it was trained with, so its folder has it.
+TEST(TalkTemplate, IsWrittenWithTheModelAndWithTheAdapter) {
+  const TempFolder folder;
+  const std::string source = "{% for m in messages %}{{ m.role }}:{{ m.content }}<|endoftext|>{% endfor %}";
+  write_file(folder / "t.jinja", source);
+  write_file(folder / "f.jsonl", R"({"prompt": "Hi", "completion": "Hello."})");
+  const std::string model = source_dir() + "/models/default";
+  const auto last = [&](const std::string& out, const std::string& more) {
+    TrainRun run;
+    run.threads = 1;
+    train(parse_train_config("[model]\nfrom = '" + model + "'\n[data]\nconversations = '" + folder / "f.jsonl" + "'\n" +
+                                 more + "[train]\nsteps = 1\nbatch = 1\nseq_len = 64\n[schedule]\nlr = 1e-4\n" +
+                                 "warmup = 0\n[out]\nfolder = '" + folder / out + "'\n",
+                             "config"),
+          run);
+    return folder / out + "/last/chat_template.jinja";
+  };
+  const std::string given = "template = '" + folder / "t.jinja" + "'\n";
+  EXPECT_EQ(read_file(last("whole", given)), source);
+  EXPECT_EQ(read_file(last("adapter", given + "[lora]\nrank = 2\n")), source);
+  EXPECT_FALSE(std::filesystem::exists(last("text", "")));
+}
+
 }  // namespace
 }  // namespace vitrine::test
