@@ -56,9 +56,9 @@ std::optional<Logits> run(const Model& model, const Input& input, Isa isa, bool 
       run_rows(model, input, 0, n, nullptr, machine, logits);
       return logits;
     }
-    KvCache cache = model.make_cache(n, DType::f32);
+    KvCache cache = model.make_cache(n, KvType::f32);
     if (!input.source.empty()) {
-      cache.set_source(model.make_source_cache(static_cast<std::int64_t>(input.source.size()), DType::f32));
+      cache.set_source(model.make_source_cache(static_cast<std::int64_t>(input.source.size()), KvType::f32));
     }
     for (std::int64_t t = 0; t < n; ++t) run_rows(model, input, t, 1, &cache, machine, logits);
     return logits;

@@ -10,25 +10,25 @@ namespace vitrine {
 namespace {
 
 constexpr std::int64_t kLine = 64;
-constexpr std::int64_t kScale = sizeof(float);
 
 /// Forgets all blocks from number `n` on.
 void keep_first(std::vector<KvBlock>& blocks, std::size_t n) { blocks.resize(std::min(n, blocks.size())); }
 
 }  // namespace
 
-KvCache::KvCache(const std::vector<CacheLayerConfig>& layers, std::int64_t capacity, DType dtype, KvMemory& memory,
+KvCache::KvCache(const std::vector<CacheLayerConfig>& layers, std::int64_t capacity, KvTypes types, KvMemory& memory,
                  std::int64_t block_length)
-    : capacity_(capacity), block_length_(std::max<std::int64_t>(1, block_length)), dtype_(dtype), memory_(&memory) {
+    : capacity_(capacity), block_length_(std::max<std::int64_t>(1, block_length)), types_(types), memory_(&memory) {
   for (const CacheLayerConfig& config : layers) {
     std::visit([&](const auto& layer) { add(layer); }, config);
   }
 }
 
 void KvCache::add(const KvLayerConfig& config) {
-  const std::int64_t value_dim = config.value_dim.value_or(config.head_dim), scales = dtype_ == DType::i8 ? kScale : 0;
+  constexpr std::int64_t kLargestElement = 12;  // more than the bytes of a row of one element
+  const std::int64_t value_dim = config.value_dim.value_or(config.head_dim);
   const std::int64_t rows[] = {config.n_kv_heads, std::max(capacity_, block_length_), 2,
-                               std::max(config.head_dim, value_dim), size_of(dtype_) + scales};
+                               std::max(config.head_dim, value_dim), kLargestElement};
   const bool is_negative = std::min({capacity_, config.head_dim, value_dim, config.window.value_or(0)}) < 0;
   if (is_negative || !checked_product(rows)) {
     throw OutOfCapacity("kv_cache", "no memory for a cache of {} tokens", capacity_);
@@ -37,8 +37,8 @@ void KvCache::add(const KvLayerConfig& config) {
   auto group = std::find_if(groups_.begin(), groups_.end(), same);
   if (group == groups_.end()) group = groups_.insert(group, {config.window});
   KvLayer layer{static_cast<std::size_t>(group - groups_.begin()), config.n_kv_heads, {}, {}};
-  layer.keys = add_place(*group, config.n_kv_heads, config.head_dim);
-  layer.values = add_place(*group, config.n_kv_heads, value_dim);
+  layer.keys = add_place(*group, config.n_kv_heads, config.head_dim, types_.keys);
+  layer.values = add_place(*group, config.n_kv_heads, value_dim, types_.values);
   layers_.emplace_back(layer);
 }
 
@@ -51,11 +51,9 @@ void KvCache::add(const CellLayerConfig& config) {
 void KvCache::add(const IdsLayerConfig& config) { layers_.emplace_back(RecentIds{static_cast<std::size_t>(config.n)}); }
 
 /// Extends the blocks of a group by keys or values of one layer.
-KvPlace KvCache::add_place(KvGroup& group, std::int64_t n_kv_heads, std::int64_t width) const {
-  KvPlace place{group.block_bytes, 0, width};
-  const std::int64_t rows = n_kv_heads * block_length_;
-  place.scales = place.rows + round_up(rows * width * size_of(dtype_), kLine);
-  group.block_bytes = place.scales + (dtype_ == DType::i8 ? round_up(rows * kScale, kLine) : 0);
+KvPlace KvCache::add_place(KvGroup& group, std::int64_t n_kv_heads, std::int64_t width, KvType type) const {
+  const KvPlace place{group.block_bytes, width, type};
+  group.block_bytes += round_up(n_kv_heads * block_length_ * place.row_bytes(), kLine);
   return place;
 }
 
@@ -65,9 +63,6 @@ std::shared_ptr<std::byte> KvCache::take(std::optional<std::int64_t> bytes) cons
   return block;
 }
 
-/// Of one token and head.
-std::int64_t KvCache::row_bytes(const KvPlace& place) const { return place.width * size_of(dtype_); }
-
 std::int64_t KvCache::bytes() const {
   std::int64_t total = 0;
   for (const LayerState& state : layers_) {
@@ -75,8 +70,7 @@ std::int64_t KvCache::bytes() const {
     if (const auto* ids = std::get_if<RecentIds>(&state)) total += 2 * static_cast<std::int64_t>(ids->n) * 4;
     const auto* const layer = std::get_if<KvLayer>(&state);
     if (layer == nullptr) continue;
-    const std::int64_t scales = dtype_ == DType::i8 ? 2 * kScale : 0;
-    const std::int64_t both = row_bytes(layer->keys) + row_bytes(layer->values) + scales;
+    const std::int64_t both = layer->keys.row_bytes() + layer->values.row_bytes();
     const std::int64_t kept = std::min(capacity_, groups_[layer->group].window.value_or(capacity_));
     total += layer->n_kv_heads * kept * both;
   }
@@ -89,15 +83,14 @@ std::size_t KvCache::n_blocks(std::int64_t length) const {
 }
 
 KvPlace KvCache::place_of(const KvPlace& place, std::int64_t kv_head) const {
-  const std::int64_t first = kv_head * block_length_;
-  return {place.rows + first * row_bytes(place), place.scales + first * kScale, place.width};
+  return {place.offset + kv_head * block_length_ * place.row_bytes(), place.width, place.type};
 }
 
 KvSpans KvCache::past(int layer_index, std::int64_t kv_head) const {
   const KvLayer& layer = std::get<KvLayer>(layers_[static_cast<std::size_t>(layer_index)]);
   const KvGroup& group = groups_[layer.group];
   const KvPlace keys = place_of(layer.keys, kv_head), values = place_of(layer.values, kv_head);
-  const KvBlocks blocks{group.blocks.data(), block_length_, dtype_, keys, values};
+  const KvBlocks blocks{group.blocks.data(), block_length_, keys, values};
   return {blocks, group.first_kept(length_), length_};
 }
 
@@ -108,9 +101,8 @@ void KvCache::copy_slots(const KvBlock& from, const KvBlock& to, std::size_t gro
     if (layer == nullptr || layer->group != group) continue;
     for (std::int64_t head = 0; head < layer->n_kv_heads; ++head) {
       for (const KvPlace& own : {place_of(layer->keys, head), place_of(layer->values, head)}) {
-        std::memcpy(to.get() + own.rows, from.get() + own.rows, static_cast<std::size_t>(count * row_bytes(own)));
-        if (dtype_ != DType::i8) continue;
-        std::memcpy(to.get() + own.scales, from.get() + own.scales, static_cast<std::size_t>(count * kScale));
+        const auto bytes = static_cast<std::size_t>(count * own.row_bytes());
+        std::memcpy(to.get() + own.offset, from.get() + own.offset, bytes);
       }
     }
   }
@@ -184,11 +176,10 @@ void KvCache::drop_reserved() {
 /// Copies the row of a token, for all heads, to a slot of a block.
 void KvCache::put(std::byte* block, const KvPlace& place, std::int64_t slot, const KvBatch& batch, std::int64_t n_heads,
                   std::int64_t token) const {
-  const std::int64_t bytes = row_bytes(place);
+  const std::int64_t bytes = place.row_bytes();
   for (std::int64_t head = 0; head < n_heads; ++head) {
     const std::int64_t from = token * n_heads + head, to = head * block_length_ + slot;
-    std::memcpy(block + place.rows + to * bytes, batch.rows + from * bytes, static_cast<std::size_t>(bytes));
-    if (dtype_ == DType::i8) std::memcpy(block + place.scales + to * kScale, batch.scales + from, kScale);
+    std::memcpy(block + place.offset + to * bytes, batch.rows + from * bytes, static_cast<std::size_t>(bytes));
   }
 }
 
@@ -205,7 +196,7 @@ void KvCache::append(int layer_index, const KvBatch& keys, const KvBatch& values
 }
 
 void KvCache::copy_from(const KvCache& other) {
-  if (other.capacity_ != capacity_ || other.dtype_ != dtype_ || other.layers_.size() != layers_.size() ||
+  if (other.capacity_ != capacity_ || other.types_ != types_ || other.layers_.size() != layers_.size() ||
       other.block_length_ != block_length_) {
     throw InternalError("kv_cache", "expected a cache of {} tokens in {} layers to copy", capacity_, layers_.size());
   }

@@ -88,16 +88,16 @@ class KvCache {
  public:
   /// `capacity`: the maximum length of the sequence. `block_length`: the number of positions in a block. Throws
   /// OutOfCapacity if the bytes of a full cache do not fit in 63 bits.
-  KvCache(const std::vector<CacheLayerConfig>& layers, std::int64_t capacity, DType dtype, KvMemory& memory,
+  KvCache(const std::vector<CacheLayerConfig>& layers, std::int64_t capacity, KvTypes types, KvMemory& memory,
           std::int64_t block_length);
-  KvCache(const std::vector<CacheLayerConfig>& layers, std::int64_t capacity, DType dtype,
+  KvCache(const std::vector<CacheLayerConfig>& layers, std::int64_t capacity, KvTypes types,
           KvMemory& memory = system_kv_memory())
-      : KvCache(layers, capacity, dtype, memory, memory.block_length()) {}
+      : KvCache(layers, capacity, types, memory, memory.block_length()) {}
 
   std::int64_t length() const { return length_; }  ///< In tokens.
   std::int64_t capacity() const { return capacity_; }
   std::int64_t block_length() const { return block_length_; }
-  DType dtype() const { return dtype_; }
+  KvTypes types() const { return types_; }
   /// Of the states of a full cache, without those of the source and without the parts of blocks that no token uses.
   std::int64_t bytes() const;
   /// The cache of the source; null without one. Sequences may share it. It is complete after the pass that reads the
@@ -117,7 +117,7 @@ class KvCache {
   std::int64_t full_bytes(std::int64_t chunk) const;
   /// The bytes of the blocks that no other owner shares.
   std::int64_t own_bytes() const;
-  /// Stores the keys and values, of type dtype(), of `count` tokens from position length() on. Does not change
+  /// Stores the keys and values, of types(), of `count` tokens from position length() on. Does not change
   /// length(): call advance() after appending to all layers. Throws as reserve() does.
   void append(int layer, const KvBatch& keys, const KvBatch& values, std::int64_t count);
   /// The state of a recurrent layer after length() tokens, h and then c, and memory for that after the tokens of this
@@ -147,9 +147,8 @@ class KvCache {
   void add(const KvLayerConfig& config);
   void add(const CellLayerConfig& config);
   void add(const IdsLayerConfig& config);
-  KvPlace add_place(KvGroup& group, std::int64_t n_kv_heads, std::int64_t width) const;
+  KvPlace add_place(KvGroup& group, std::int64_t n_kv_heads, std::int64_t width, KvType type) const;
   std::shared_ptr<std::byte> take(std::optional<std::int64_t> bytes) const;
-  std::int64_t row_bytes(const KvPlace& place) const;
   KvPlace place_of(const KvPlace& place, std::int64_t kv_head) const;
   void put(std::byte* block, const KvPlace& place, std::int64_t slot, const KvBatch& batch, std::int64_t n_heads,
            std::int64_t token) const;
@@ -164,7 +163,7 @@ class KvCache {
   std::int64_t capacity_;
   std::int64_t block_length_;
   std::int64_t length_ = 0;
-  DType dtype_;
+  KvTypes types_;
   KvMemory* memory_;
   std::shared_ptr<KvCache> source_;
 };

@@ -7,21 +7,9 @@
 #include <iterator>
 #include <memory>
 
-#include "tensor/matrix_view.h"
+#include "tensor/kv_rows.h"
 
 namespace vitrine {
-
-/// Rows of keys or of values of one K/V head, `[rows, head_dim]`. The values of an i8 row r are its integers times
-/// scales[r · scale_stride]. Other types have no scales.
-struct KvRows {
-  MatrixView view;
-  const float* scales = nullptr;
-  std::int64_t scale_stride = 1;
-
-  KvRows range(std::int64_t first, std::int64_t count) const {
-    return {view.row_range(first, count), scales != nullptr ? scales + first * scale_stride : nullptr, scale_stride};
-  }
-};
 
 /// Keys and values of consecutive positions for one K/V head.
 struct KvSpan {
@@ -29,13 +17,13 @@ struct KvSpan {
   KvRows keys;
   KvRows values;
 
-  std::int64_t end_position() const { return first_position + keys.view.rows; }
+  std::int64_t end_position() const { return first_position + keys.rows; }
 };
 
-/// The rows of all K/V heads of a pass: `[T, n_kv_heads, head_dim]`, with a scale per row and head if i8.
+/// The rows of all K/V heads of a pass: `[T, n_heads, width]`.
 struct KvBatch {
   const std::byte* rows = nullptr;
-  const float* scales = nullptr;  ///< `[T, n_kv_heads]`, for i8
+  KvType type = KvType::f32;
   std::int64_t n_heads = 0;
   std::int64_t width = 0;  ///< head_dim, or that of values.
 };
@@ -43,29 +31,26 @@ struct KvBatch {
 /// Memory of the keys and values of consecutive positions. Caches share blocks whose positions have the same tokens.
 using KvBlock = std::shared_ptr<std::byte>;
 
-/// Where the rows of one K/V head are in a block, in bytes: `[block_length, width]`, and for i8 scales
-/// `[block_length]`.
+/// Where the rows of one K/V head are in a block: `[block_length, width]`.
 struct KvPlace {
-  std::int64_t rows = 0;
-  std::int64_t scales = 0;
+  std::int64_t offset = 0;  ///< In bytes.
   std::int64_t width = 0;
+  KvType type = KvType::f32;
+
+  std::int64_t row_bytes() const { return kv_row_bytes(type, width); }
 };
 
 /// The blocks of a cache as one K/V head of a layer reads them. Block i holds positions from i · block_length on.
 struct KvBlocks {
   const KvBlock* blocks = nullptr;
   std::int64_t block_length = 1;
-  DType dtype = DType::f32;
   KvPlace keys, values;
 
   /// Rows from position `first` on, at most to the end of the block.
   KvRows rows(const KvPlace& place, std::int64_t first, std::int64_t count) const {
     const std::byte* const block = blocks[first / block_length].get();
-    const std::int64_t slot = first % block_length;
-    const auto* scales = dtype == DType::i8 ? reinterpret_cast<const float*>(block + place.scales) + slot : nullptr;
-    return {{block + place.rows + slot * place.width * size_of(dtype), dtype, count, place.width, place.width, 1},
-            scales,
-            1};
+    const std::int64_t bytes = place.row_bytes();
+    return {block + place.offset + first % block_length * bytes, place.type, count, place.width, bytes};
   }
 };
 

@@ -108,7 +108,7 @@ void count_work(const BenchOptions& o, const Model& model, Result& result) {
       static_cast<double>(stored_bytes(model)) / static_cast<double>(count_params(model.config()));
   const std::int64_t half = std::max<std::int64_t>(1, o.generate / 2);  // of the decoding, on average
   Workload work{Phase::decode, o.batch, model.config().encoder ? half : o.prompt + half, bytes_per_weight,
-                kv_dtype(o.kv)};
+                kv_types(o.kv)};
   if (model.config().encoder) work.source_length = o.prompt;
   const Cost step = account(model.config(), work).total;
   result.decode_bytes = (step.weight_bytes + step.kv_bytes) / static_cast<double>(o.batch);

@@ -131,6 +131,7 @@ void run_eval(const EvalOptions& o) {
   if (!o.against.empty()) {
     Options other_options = o;
     other_options.compute = o.against_compute;
+    other_options.kv = "f32";
     other_options.adapters.clear();
     const Session other = open_model(other_options, o.against, false);
     const Compared compared = evaluate_against(session.context(o), other.context(other_options), o.layers, ids, config);
@@ -178,7 +179,9 @@ void add_eval(CLI::App& program) {
   add_score_settings(command, o->settings);
   add_conversation_keys(command, o->conversations);
   add_preference_keys(command, o->preference);
-  command.add_option("--against", o->against, "Another model: compare the predictions with its own")
+  command
+      .add_option("--against", o->against,
+                  "Another model, with f32 keys and values: compare the predictions with its own")
       ->type_name("MODEL2");
   command.add_option("--against-compute", o->against_compute, "--compute for MODEL2: auto, f32, int8 or bf16")
       ->check(CLI::IsMember({"auto", "f32", "int8", "bf16"}));

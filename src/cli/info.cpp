@@ -211,7 +211,7 @@ Workload workload_of(const InfoOptions& o, const Subject& s, Phase phase) {
   w.length = o.length > 0 ? o.length : std::min<std::int64_t>(1024, context_of(s.config));
   w.source_length = o.source_length;
   w.bytes_per_weight = static_cast<double>(s.stored_bytes) / static_cast<double>(count_params(s.config));
-  w.kv = kv_dtype(o.kv);
+  w.kv = kv_types(o.kv);
   w.adapters = s.session.applied;
   return w;
 }
@@ -359,7 +359,7 @@ Json info_json(const InfoOptions& o, const Subject& s) {
   if (s.config.encoder) add_layers(*s.config.encoder, Stack::encoder);
   add_layers(s.config, s.config.stack());
   for (const Phase phase : phases_of(s.config)) costs[std::string(name_of(phase))] = account_json(o, s, phase);
-  const DType kv = kv_dtype(o.kv);
+  const KvTypes kv = kv_types(o.kv);
   return {{"name", s.name},
           {"description", s.description},
           {"source", s.source},

@@ -17,9 +17,31 @@ namespace vitrine::cli {
 
 namespace fs = std::filesystem;
 
-DType kv_dtype(const std::string& name) {
-  return name == "f32" ? DType::f32 : name == "bf16" ? DType::bf16 : name == "f16" ? DType::f16 : DType::i8;
+namespace {
+
+std::optional<KvType> kv_type(std::string_view name) {
+  for (const KvType type : {KvType::f32, KvType::bf16, KvType::f16, KvType::int8, KvType::int4}) {
+    if (name_of(type) == name) return type;
+  }
+  return std::nullopt;
 }
+
+std::optional<KvTypes> parse_kv_types(std::string_view names) {
+  const std::size_t colon = names.find(':');
+  const auto keys = kv_type(names.substr(0, colon));
+  const auto values = colon == names.npos ? keys : kv_type(names.substr(colon + 1));
+  return keys && values ? std::optional(KvTypes(*keys, *values)) : std::nullopt;
+}
+
+/// For CLI11: an empty text if the names are right, else what is wrong.
+std::string check_kv_types(const std::string& names) {
+  if (parse_kv_types(names)) return "";
+  return fmt::format("expected f32, bf16, f16, int8, int4, or two of them as in int8:int4, got \"{}\"", names);
+}
+
+}  // namespace
+
+KvTypes kv_types(const std::string& names) { return parse_kv_types(names).value(); }
 
 std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& option) {
   std::vector<std::int32_t> ids;
@@ -57,8 +79,8 @@ void add_common(CLI::App& command, Options& o) {
           "How weights are multiplied: int8 rounds the activations to 8 bits for quantized weights, bf16 does the same "
           "and rounds them to bfloat16 for bf16 weights, f32 rounds nothing; auto: int8 if any weight is quantized")
       ->check(CLI::IsMember({"auto", "f32", "int8", "bf16"}));
-  command.add_option("--kv", o.kv, "Type of the KV cache: f32, bf16, f16 or int8")
-      ->check(CLI::IsMember({"f32", "bf16", "f16", "int8"}));
+  command.add_option("--kv", o.kv, "Types of keys and values in the KV cache: K, or K:V as in int8:int4")
+      ->check(CLI::Validator(check_kv_types, "{f32,bf16,f16,int8,int4}"));
   add_list(command, "--allow-config-key", o.allowed_config_keys,
            "Ignore this unknown key of config.json; may be given several times");
 }
@@ -302,7 +324,7 @@ Session open_learning_session(const Options& o, const char* where) {
   if (o.compute == "int8" || o.compute == "bf16") {
     throw Unsupported("--compute", "gradients are computed in f32, got {}", o.compute);
   }
-  if (o.kv != "f32") throw Unsupported("--kv", "gradients need f32 keys and values, got {}", o.kv);
+  if (kv_types(o.kv) != KvTypes()) throw Unsupported("--kv", "gradients need f32 keys and values, got {}", o.kv);
   Session session = open_full_session(o);
   const ModelConfig& config = session.checkpoint.model->config();
   const std::size_t n_rows = session.rows().size();
@@ -355,7 +377,7 @@ std::optional<std::int32_t> Session::bos() const {
 
 GenerateContext Session::context(const Options& o) const {
   GenerateContext context{checkpoint.model.get(), pool.get(),     &default_kernels(),
-                          tokenizer.get(),        kv_dtype(o.kv), &interrupted()};
+                          tokenizer.get(),        kv_types(o.kv), &interrupted()};
   context.compute = compute_of(o);
   context.adapters = applied;
   return context;

@@ -95,8 +95,8 @@ void add_number(CLI::App& command, const std::string& name, Place& place, const 
 /// Parses ids as in 1,2,3. Anything else is a usage error of `option`.
 std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& option);
 
-/// The type that --kv names: f32, bf16, f16 or int8.
-DType kv_dtype(const std::string& name);
+/// The types that --kv names, as in int8 or int8:int4, which must be right.
+KvTypes kv_types(const std::string& names);
 
 /// The path of the model that ships with the program. Throws BadInput if it is not installed.
 std::string default_model();

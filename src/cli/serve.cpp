@@ -60,7 +60,7 @@ std::int64_t kv_bytes(const ServeOptions& o) {
 /// The bytes of the caches of `n` sequences of `length` tokens.
 std::int64_t cache_bytes(const GenerateContext& context, std::int64_t n, std::int64_t length) {
   CountedKvMemory counted;
-  return n * context.model->make_cache(length, context.kv_dtype, counted).bytes();
+  return n * context.model->make_cache(length, context.kv_types, counted).bytes();
 }
 
 /// What prefixes may keep: four sequences as long as the context, unless the caller sets it.

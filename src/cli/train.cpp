@@ -33,7 +33,7 @@ void run_train(const TrainCommand& o) {
   if (o.compute == "int8" || o.compute == "bf16") {
     throw Unsupported("--compute", "training computes in f32, got {}", o.compute);
   }
-  if (o.kv != "f32") throw Unsupported("--kv", "training needs f32 keys and values, got {}", o.kv);
+  if (kv_types(o.kv) != KvTypes()) throw Unsupported("--kv", "training needs f32 keys and values, got {}", o.kv);
   TrainRun run;
   run.threads = o.thread_count();
   run.resume = o.resume;

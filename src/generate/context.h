@@ -17,7 +17,7 @@ struct GenerateContext {
   ThreadPool* pool = nullptr;
   const Kernels* kernels = nullptr;
   const Tokenizer* tokenizer = nullptr;
-  DType kv_dtype = DType::f32;
+  KvTypes kv_types{};
   const std::atomic<bool>* interrupt = nullptr;
   Taps* taps = nullptr;  ///< They see every pass, with the rows of all its sequences.
   KvMemory* kv_memory = &system_kv_memory();
@@ -37,14 +37,14 @@ struct GenerateContext {
   }
   /// A cache for a sequence of at most `capacity` tokens, and for a source of `n_source` tokens, if there is one.
   KvCache make_cache(std::int64_t capacity, std::size_t n_source = 0, KvReach reach = KvReach::windows) const {
-    KvCache cache = model->make_cache(capacity, kv_dtype, *kv_memory, reach);
+    KvCache cache = model->make_cache(capacity, kv_types, *kv_memory, reach);
     if (n_source > 0) {
-      cache.set_source(model->make_source_cache(static_cast<std::int64_t>(n_source), kv_dtype, *kv_memory));
+      cache.set_source(model->make_source_cache(static_cast<std::int64_t>(n_source), kv_types, *kv_memory));
     }
     return cache;
   }
   Pass make_pass(Arena& arena, std::vector<Segment> segments = {}) const {
-    return {{*pool, *kernels, arena, interrupt, false, compute}, std::move(segments), {}, taps, kv_dtype};
+    return {{*pool, *kernels, arena, interrupt, false, compute}, std::move(segments), {}, taps, kv_types};
   }
   /// Throws BadInput for ids outside the vocabulary.
   void check_ids(std::span<const std::int32_t> ids) const { check_ids(ids, model->config().vocab_size); }

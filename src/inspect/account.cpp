@@ -18,11 +18,6 @@ namespace {
 constexpr double kFloat = 4;
 constexpr std::int64_t kMostSequences = 1 << 16;
 
-/// Bytes of the keys (or values) of one token and one K/V head.
-double kv_row_bytes(std::int64_t head_dim, DType kv) {
-  return as_double(head_dim * size_of(kv)) + (kv == DType::i8 ? kFloat : 0);
-}
-
 /// The ops of one layer, or before or after the layers, merged by name.
 class OpList {
  public:
@@ -93,7 +88,7 @@ class WorkloadPass {
       cache_.source()->advance(n);
     }
     Pass& p = dry_.pass();
-    p.kv_dtype = w.kv;
+    p.kv_types = w.kv;
     for (Segment& s : p.segments) s.adapters = w.adapters;
     for (Segment& s : p.sources) s.adapters = w.adapters;
     const Segment& last = p.segments.back();
@@ -222,12 +217,14 @@ Account account(const ModelConfig& config, const Workload& workload) {
   return result;
 }
 
-double kv_bytes_per_token(const ModelConfig& config, DType kv) {
+double kv_bytes_per_token(const ModelConfig& config, KvTypes kv) {
   double sum = 0;
   for (const CacheLayerConfig& layer : cache_layers(config)) {
     const auto* attention = std::get_if<KvLayerConfig>(&layer);
     if (attention == nullptr || attention->window) continue;
-    sum += 2 * as_double(attention->n_kv_heads) * kv_row_bytes(attention->head_dim, kv);
+    const std::int64_t value_dim = attention->value_dim.value_or(attention->head_dim);
+    const std::int64_t row = kv_row_bytes(kv.keys, attention->head_dim) + kv_row_bytes(kv.values, value_dim);
+    sum += as_double(attention->n_kv_heads * row);
   }
   return sum;
 }

@@ -40,7 +40,7 @@ struct Workload {
   std::int64_t batch = 1;       ///< Sequences.
   std::int64_t length = 1;      ///< Tokens of each; of an encoder–decoder those of the target.
   double bytes_per_weight = 2;  ///< As stored.
-  DType kv = DType::f32;        ///< The type of the KV cache.
+  KvTypes kv{};                 ///< The types of the KV cache.
   /// Tokens of each source of an encoder–decoder; absent: as many as the target has.
   std::optional<std::int64_t> source_length{};
   AppliedAdapters adapters{};  ///< Of all sequences. In training, their matrices learn, and nothing else.
@@ -109,6 +109,6 @@ struct LearningPass {
 std::int64_t learning_bytes(const ModelConfig& config, const LearningPass& of, ThreadPool& pool);
 
 /// Bytes that one more token adds to the KV cache. Layers with a window do not grow.
-double kv_bytes_per_token(const ModelConfig& config, DType kv);
+double kv_bytes_per_token(const ModelConfig& config, KvTypes kv);
 
 }  // namespace vitrine

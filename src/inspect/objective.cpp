@@ -13,7 +13,7 @@ double Objective::value(std::span<const float> logits) const {
 }
 
 void learn_objective(const Model& model, Pass& pass, const Tokens& tokens, const Objective& objective) {
-  if (pass.kv_dtype != DType::f32) throw Unsupported("--kv", "gradients need f32 keys and values");
+  if (pass.kv_types != KvTypes()) throw Unsupported("--kv", "gradients need f32 keys and values");
   Gradients of_no_params;
   Tape tape(of_no_params);
   LossRequest loss;

@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tensor/kv_rows.h"
 #include "tensor/matrix_view.h"
 
 namespace vitrine {
@@ -113,6 +114,26 @@ struct PairKernels {
   PackAbove pack_above;
 };
 
+/// The kernels for keys and values in the formats of tensor/kv_type.h.
+struct KvKernels {
+  /// Multiplies each part of `n` elements by a Hadamard matrix / √part, which is its own inverse. The part is the
+  /// largest power of two that divides n; x is copied if it is below 16. Element i of a group of 16 becomes
+  /// Σ_j ±x[j], added to +0 in ascending order, times 1 / √part; the sign is that of (−1)^popcount(i & j). Then, for
+  /// h = 16, 32, … below the part, pairs (a, b) that are h apart become (a + b, a − b). x and y do not overlap.
+  void (*rotate)(const float* x, std::int64_t n, float* y);
+  /// Rounds a row of n elements to int8 or int4. int8: scale = max |x| / 127, code = x · (1 / scale). int4, with
+  /// low = min(x, 0) and high = max(x, 0): scale = (high − low) / 15, zero = −low · 16 · (1 / scale), at most 255,
+  /// code = x · (1 / scale) + zero / 16. Scales are rounded to f16 first; all rounding is to nearest, ties to even, and
+  /// codes are clamped to their range. The scale is NaN if it is too large for f16, or if an element is infinite or
+  /// NaN.
+  void (*round)(const float* x, std::int64_t n, KvType type, std::byte* y);
+  /// y[t, r] = Σ_k x[t, k] · keys[r, k], 16-lane order over k, as Kernels::matmul.
+  void (*score)(const float* x, std::int64_t ldx, std::int64_t tokens, const KvRows& keys, float* y, std::int64_t ldy,
+                float* scratch);
+  /// z[r, d] = fma(p[r, j], values[j, d], z[r, d]), as Kernels::weighted_rows.
+  void (*mix)(const float* p, std::int64_t ldp, std::int64_t rows, const KvRows& values, float* z, std::int64_t ldz);
+};
+
 /// The kernels of one instruction set. If input and output are float arrays of the same length, the output may be the
 /// same array as an input; no other overlap is allowed. n may be 0, and no alignment is required. The payload of a NaN
 /// is not part of "the same bits".
@@ -196,6 +217,7 @@ struct Kernels {
   /// m[i], p[i]). No two of the arrays may overlap.
   void (*sgd)(const SgdStep& step, const float* g, std::int64_t n, float* p, float* m);
 
+  KvKernels kv;
   BlockKernels blocks;
   QuantizeKernel quantize;
   /// The kernels for products with a row-major or a transposed matrix. The first call for avx512bf16 compares the

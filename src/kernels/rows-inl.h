@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/kernels.h"
+#include "kernels/math-inl.h"
 
 namespace vitrine {
 namespace {

@@ -5,6 +5,8 @@
 #include "kernels/conversions-inl.h"
 #include "kernels/dropout-inl.h"
 #include "kernels/kernels.h"
+#include "kernels/kv-inl.h"
+#include "kernels/kv_round-inl.h"
 #include "kernels/math-inl.h"
 #include "kernels/matmul-inl.h"
 #include "kernels/optimizer-inl.h"
@@ -47,6 +49,7 @@ constexpr Kernels table_of(Isa isa) {
       .narrow = narrow,
       .adamw = adamw,
       .sgd = sgd,
+      .kv = {.rotate = rotate, .round = round_kv, .score = score, .mix = mix},
       .blocks = {},         // blocks-inl.h
       .quantize = nullptr,  // quantize_rows-inl.h
       .pairs = nullptr,     // machine_*.cpp

@@ -27,6 +27,8 @@ constexpr bool kOneTokenBands = true;                           // in memory, a 
 constexpr int kFewTokensTransposed = 4;                         // the same for transposed weights
 constexpr int kMixRows = 2;                                     // rows of weighted_rows at once
 constexpr int mix_vecs(int rows) { return rows == 1 ? 4 : 2; }  // columns at once, in vectors, for this many rows
+constexpr int kScoreTokens = 4;                                 // queries at once, for keys of integers
+constexpr int score_rows(int tokens) { return tokens <= 2 ? 2 : 1; }  // keys at once, for this many queries
 
 struct Vec {
   __m256 lo, hi;
@@ -82,6 +84,32 @@ inline Vec load_i8_first(const void* p, int count) {
   std::int8_t element[kLanes] = {};
   __builtin_memcpy(element, p, static_cast<std::size_t>(count));
   return load_i8(element);
+}
+
+inline Vec broadcast_f16(const void* p) {
+  std::uint16_t bits = 0;
+  __builtin_memcpy(&bits, p, sizeof bits);
+  return broadcast(_cvtsh_ss(bits));
+}
+
+struct FourBitValues {
+  __m256 step, offset;
+};
+inline FourBitValues four_bit_values(Vec step, Vec offset) { return {step.lo, offset.lo}; }
+/// The values of the codes in sixteen bytes.
+inline Vec values_of_codes(const FourBitValues& values, __m128i codes) {
+  const __m256 lo = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(codes));
+  const __m256 hi = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_unpackhi_epi64(codes, codes)));
+  return {_mm256_fmadd_ps(lo, values.step, values.offset), _mm256_fmadd_ps(hi, values.step, values.offset)};
+}
+inline Vec load_four_bits(const FourBitValues& values, const void* p, bool upper) {
+  const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(p));
+  return values_of_codes(values, _mm_and_si128(upper ? _mm_srli_epi16(bytes, 4) : bytes, _mm_set1_epi8(15)));
+}
+inline Vec load_four_bits_of_8(const FourBitValues& values, const void* p) {
+  const __m128i bytes = _mm_loadl_epi64(static_cast<const __m128i*>(p));
+  const __m128i both = _mm_unpacklo_epi64(bytes, _mm_srli_epi16(bytes, 4));
+  return values_of_codes(values, _mm_and_si128(both, _mm_set1_epi8(15)));
 }
 
 inline void store_f32(Vec a, void* p) {

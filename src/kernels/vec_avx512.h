@@ -34,6 +34,8 @@ constexpr int kMixRows = 6;              // rows of weighted_rows at once
 /// Columns at once, in vectors, for this many rows: as wide as the registers allow, because whole rows are read
 /// fastest.
 constexpr int mix_vecs(int rows) { return rows == 1 ? 16 : rows <= 3 ? 8 : 4; }
+constexpr int kScoreTokens = 8;                                       // queries at once, for keys of integers
+constexpr int score_rows(int tokens) { return tokens <= 4 ? 4 : 2; }  // keys at once, for this many queries
 
 struct Vec {
   __m512 v;
@@ -65,6 +67,30 @@ inline Vec load_i8(const void* p) {
 }
 inline Vec load_i8_first(const void* p, int count) {
   return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(lanes_below(count), p)))};
+}
+
+inline Vec broadcast_f16(const void* p) {
+  std::int16_t bits = 0;
+  __builtin_memcpy(&bits, p, sizeof bits);
+  return {_mm512_cvtph_ps(_mm256_set1_epi16(bits))};
+}
+
+struct FourBitValues {
+  __m512 of_code;
+};
+inline FourBitValues four_bit_values(Vec step, Vec offset) {
+  const __m512 codes = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  return {_mm512_fmadd_ps(codes, step.v, offset.v)};
+}
+inline Vec load_four_bits(const FourBitValues& values, const void* p, bool upper) {
+  const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p)));
+  // The permutation reads the lower four bits of an index.
+  return {_mm512_permutexvar_ps(upper ? _mm512_srli_epi32(bytes, 4) : bytes, values.of_code)};
+}
+inline Vec load_four_bits_of_8(const FourBitValues& values, const void* p) {
+  const __m128i bytes = _mm_loadl_epi64(static_cast<const __m128i*>(p));
+  const __m128i both = _mm_unpacklo_epi64(bytes, _mm_srli_epi16(bytes, 4));
+  return {_mm512_permutexvar_ps(_mm512_cvtepu8_epi32(both), values.of_code)};
 }
 
 inline void store_f32(Vec a, void* p) { _mm512_storeu_ps(p, a.v); }

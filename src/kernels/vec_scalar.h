@@ -23,8 +23,10 @@ constexpr std::int64_t kWhole = 1024;
 constexpr int kOneTokenRows = 1;  // rows of weights at once for a single token
 constexpr bool kOneTokenBands = false;
 constexpr int kFewTokensTransposed = 1;
-constexpr int kMixRows = 1;                // rows of weighted_rows at once
-constexpr int mix_vecs(int) { return 1; }  // columns at once, in vectors, for this many rows
+constexpr int kMixRows = 1;                  // rows of weighted_rows at once
+constexpr int mix_vecs(int) { return 1; }    // columns at once, in vectors, for this many rows
+constexpr int kScoreTokens = 1;              // queries at once, for keys of integers
+constexpr int score_rows(int) { return 1; }  // keys at once, for this many queries
 
 struct Vec {
   float lane[kLanes];
@@ -86,10 +88,34 @@ inline Vec load_f16_first(const void* p, int count) {
 inline Vec load_i8_first(const void* p, int count) {
   return each_lane([=](int l) { return l < count ? static_cast<float>(element<std::int8_t>(p, l)) : 0.0f; });
 }
+/// All lanes are the f16 number at p.
+inline Vec broadcast_f16(const void* p) { return broadcast(quiet_float_from_f16(element<std::uint16_t>(p, 0))); }
 inline Vec load_f32(const void* p) { return load_f32_first(p, kLanes); }
 inline Vec load_bf16(const void* p) { return load_bf16_first(p, kLanes); }
 inline Vec load_f16(const void* p) { return load_f16_first(p, kLanes); }
 inline Vec load_i8(const void* p) { return load_i8_first(p, kLanes); }
+
+/// The values of the sixteen codes of 4 bits: step · code + offset.
+struct FourBitValues {
+  Vec step, offset;
+};
+inline FourBitValues four_bit_values(Vec step, Vec offset) { return {step, offset}; }
+/// The values of sixteen codes, the lower or the upper halves of sixteen bytes.
+inline Vec load_four_bits(const FourBitValues& values, const void* p, bool upper) {
+  return each_lane([&](int l) {
+    const int byte = element<std::uint8_t>(p, l);
+    return __builtin_fmaf(static_cast<float>(upper ? byte >> 4 : byte & 15), values.step.lane[l],
+                          values.offset.lane[l]);
+  });
+}
+/// The same of eight bytes: the lower halves, then the upper ones.
+inline Vec load_four_bits_of_8(const FourBitValues& values, const void* p) {
+  return each_lane([&](int l) {
+    const int byte = element<std::uint8_t>(p, l % 8);
+    return __builtin_fmaf(static_cast<float>(l < 8 ? byte & 15 : byte >> 4), values.step.lane[l],
+                          values.offset.lane[l]);
+  });
+}
 
 inline void store_f32_first(Vec a, void* p, int count) {
   for (int l = 0; l < count; ++l) set_element(p, l, a.lane[l]);

@@ -11,7 +11,7 @@ void add_cost_values(const LookSubject& subject, const Recording& r, LookData& d
   w.phase = Phase::forward;
   w.length = r.n_tokens();
   w.bytes_per_weight = subject.bytes_per_weight;
-  w.kv = context.kv_dtype;
+  w.kv = context.kv_types;
   const Account a = account(*r.facts.config, w);
   std::vector<double> flops, bytes, intensity, times;
   std::vector<std::string> names;

@@ -64,7 +64,7 @@ Model::Model(ModelConfig config, ModelParams params, std::vector<std::shared_ptr
   if (config_.encoder) prepare(*config_.encoder, params_.encoder);
 }
 
-KvCache Model::make_cache(std::int64_t capacity, DType dtype, KvMemory& memory, KvReach reach) const {
+KvCache Model::make_cache(std::int64_t capacity, KvTypes types, KvMemory& memory, KvReach reach) const {
   if (capacity < 0 || capacity > config_.max_seq_len) {
     throw BadInput("kv_cache", "expected a capacity of at most {} tokens (the model's context), got {}",
                    config_.max_seq_len, capacity);
@@ -77,11 +77,11 @@ KvCache Model::make_cache(std::int64_t capacity, DType dtype, KvMemory& memory, 
     auto* const kv = std::get_if<KvLayerConfig>(&layer);
     if (kv != nullptr && reach == KvReach::all) kv->window.reset();
   }
-  return KvCache(layers, capacity, dtype, memory);
+  return KvCache(layers, capacity, types, memory);
 }
 
-std::shared_ptr<KvCache> Model::make_source_cache(std::int64_t length, DType dtype, KvMemory& memory) const {
-  return std::make_shared<KvCache>(source_cache_layers(config_), length, dtype, memory, length);  // one block
+std::shared_ptr<KvCache> Model::make_source_cache(std::int64_t length, KvTypes types, KvMemory& memory) const {
+  return std::make_shared<KvCache>(source_cache_layers(config_), length, types, memory, length);  // one block
 }
 
 void Model::forward(Pass& p, const Tokens& tokens) const {

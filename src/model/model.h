@@ -29,10 +29,10 @@ class Model {
 
   /// A cache for one sequence of at most `capacity` tokens. Throws BadInput if it is negative or above max_seq_len,
   /// Unsupported if the model is bidirectional.
-  KvCache make_cache(std::int64_t capacity, DType dtype, KvMemory& memory = system_kv_memory(),
+  KvCache make_cache(std::int64_t capacity, KvTypes types, KvMemory& memory = system_kv_memory(),
                      KvReach reach = KvReach::windows) const;
   /// A cache for the keys and values of a source of `length` tokens, to be set as KvCache::source.
-  std::shared_ptr<KvCache> make_source_cache(std::int64_t length, DType dtype,
+  std::shared_ptr<KvCache> make_source_cache(std::int64_t length, KvTypes types,
                                              KvMemory& memory = system_kv_memory()) const;
 
   /// Runs `tokens`, one per row of the pass; p.segments must cover the rows, and p.sources those of the encoder. Passes

@@ -26,7 +26,7 @@ AdditiveAttention::AdditiveAttention(Pass& p, BlockSite at, const AdditiveParams
 }
 
 AdditiveAttention::Source AdditiveAttention::source_of(const KeySource& source, std::size_t segment) {
-  if (source.dtype != DType::f32) p_.refuse_tape("keys and values that are not f32");
+  if (source.types() != KvTypes()) p_.refuse_tape("keys and values that are not f32");
   const Segment& s = p_.segments_of(at_.stack)[segment];
   Source result;
   result.n_positions = source.n_positions();
@@ -53,18 +53,21 @@ const float* AdditiveAttention::widened(const KvSpans& spans, const KvRows KvSpa
                                         std::int64_t width) {
   const auto is_whole = [&](const KvSpan& span) {
     const KvRows& rows = span.*side;
-    return rows.view.dtype == DType::f32 && rows.view.rows == n && rows.view.row_stride == width;
+    return rows.type == KvType::f32 && rows.rows == n && rows.stride == width * size_of(DType::f32);
   };
   if (!spans.empty() && is_whole(*spans.begin())) {
-    return reinterpret_cast<const float*>(((*spans.begin()).*side).view.data);
+    return reinterpret_cast<const float*>(((*spans.begin()).*side).data);
   }
-  const Tensor all = p_.tensor({n, width});
+  const Tensor all = p_.filled({n, width}, 0.0f), rotated = p_.tensor({width});
   std::int64_t at = 0;
   for (const KvSpan& span : spans) {
     const KvRows& rows = span.*side;
-    for (std::int64_t i = 0; i < rows.view.rows && !p_.shapes_only; ++i, ++at) {
-      p_.widen(rows.view.at(i, 0), rows.view.dtype, width, all.row(at));
-      if (rows.scales != nullptr) p_.kernels.scale(all.row(at), width, rows.scales[i * rows.scale_stride], all.row(at));
+    for (std::int64_t i = 0; i < rows.rows && !p_.shapes_only; ++i, ++at) {
+      constexpr float kOne = 1;
+      p_.kernels.kv.mix(&kOne, 1, 1, rows.range(i, 1), all.row(at), width);
+      if (!is_integer(rows.type)) continue;
+      std::copy_n(all.row(at), width, rotated.data);
+      p_.kernels.kv.rotate(rotated.data, width, all.row(at));
     }
   }
   return all.data;

@@ -16,7 +16,7 @@ using Step = void (SegmentAttention::*)(const Tile&) const;
 
 /// Untapped segments: each tile goes through all four steps while it is in cache. The tiles of all segments are divided
 /// among workers.
-void run_tiles(Pass& p, const AttendConfig& c, const Segments& segments, bool scaled) {
+void run_tiles(Pass& p, const AttendConfig& c, const Segments& segments) {
   std::int64_t operations = 0, n_rows = 0, positions = 0;
   for (const SegmentAttention& s : segments) {
     operations += s.operations();
@@ -29,11 +29,10 @@ void run_tiles(Pass& p, const AttendConfig& c, const Segments& segments, bool sc
   const ArenaScope scope(p.arena);
   const Tensor queries = p.tensor({n_workers, rows, c.head_dim});
   const Tensor strips = p.tensor({n_workers, rows, positions});
-  const Tensor weights = scaled ? p.tensor({n_workers, rows, positions}) : strips;
   const Tensor factors = p.tensor({n_workers, positions});
   p.parallel_for(n_workers, 1, [&](std::int64_t begin, std::int64_t end, int thread) {
     for (std::int64_t worker = begin; worker < end; ++worker) {
-      Tile tile{queries.row(worker), strips.row(worker), weights.row(worker), p.scratch(thread)};
+      Tile tile{queries.row(worker), strips.row(worker), p.scratch(thread)};
       std::int64_t i = worker;  // tiles are interleaved, because later ones have more keys
       for (const SegmentAttention& s : segments) {
         const std::int64_t n_tiles = s.n_tiles(rows);
@@ -67,9 +66,7 @@ struct BackwardScratch {
         transposed(p.tensor({p.pool.size(), n_rows, positions})),
         rows(p.tensor({p.pool.size(), n_rows, c.head_dim})) {}
 
-  Tile tile(int thread) const {
-    return {queries.row(thread), strips.row(thread), strips.row(thread), pass.scratch(thread)};
-  }
+  Tile tile(int thread) const { return {queries.row(thread), strips.row(thread), pass.scratch(thread)}; }
   GradientTile gradient(int thread) const {
     return {dstrips.row(thread), transposed.row(thread), rows.row(thread), {}};
   }
@@ -161,13 +158,12 @@ void run_tiles_backward(Pass& p, const AttendConfig& c, const Segments& segments
 void for_each_strip(Pass& p, const AttendConfig& c, const SegmentAttention& s, const Tensor& strips, Step step) {
   const ArenaScope scope(p.arena);
   const Tensor queries = p.tensor({p.pool.size(), c.head_dim});
-  const Tensor weights = p.tensor({p.pool.size(), s.n_positions()});
   p.parallel_for(s.n_rows(), Machine::kOperationsPerThread / (s.operations() / s.n_rows() + 1) + 1,
                  [&](std::int64_t begin, std::int64_t end, int thread) {
                    for (std::int64_t row = begin; row < end; ++row) {
                      p.check_interrupt();
                      float* const strip = strips.data + s.strip_offset(row);
-                     Tile tile{queries.row(thread), strip, weights.row(thread), p.scratch(thread)};
+                     Tile tile{queries.row(thread), strip, p.scratch(thread)};
                      s.place_strip(row, tile);
                      (s.*step)(tile);
                    }
@@ -271,29 +267,31 @@ void record_tiles(Pass& p, const AttendConfig& c, const Segments& segments, cons
 void enter_products(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, const Tensor& q, const Tensor& z,
                     const std::vector<KeySource>& sources) {
   const std::vector<Segment>& segments = p.segments_of(at.stack);
-  OpCost cost;
+  OpCost scores, mix;
   const auto width = static_cast<double>(c.n_heads * c.head_dim);
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const Segment& s = segments[i];
     const std::int64_t end = sources[i].n_positions(), first = mask.visible(s.position, end).begin;
     const auto n_keys = static_cast<double>(mask.visible(s.position + s.length - 1, end).end - first);
     const auto rows = static_cast<double>(s.length);
-    cost.flops += 2 * width * rows * n_keys;
-    cost.visible_flops += 2 * width * mask.count_visible(s.position, s.length, end);
-    const std::int64_t row_bytes = c.head_dim * size_of(sources[i].dtype) + (sources[i].dtype == DType::i8 ? 4 : 0);
-    cost.kv_bytes += (n_keys + rows) * static_cast<double>(c.n_kv_heads * row_bytes);
-    cost.maps += static_cast<double>(c.n_heads) * rows * n_keys;
+    const double n_stored = (n_keys + rows) * static_cast<double>(c.n_kv_heads);
+    scores.flops += 2 * width * rows * n_keys;
+    scores.visible_flops += 2 * width * mask.count_visible(s.position, s.length, end);
+    scores.maps += static_cast<double>(c.n_heads) * rows * n_keys;
+    scores.kv_bytes += n_stored * static_cast<double>(kv_row_bytes(sources[i].keys.type, c.head_dim));
+    mix.kv_bytes += n_stored * static_cast<double>(kv_row_bytes(sources[i].values.type, c.head_dim));
   }
+  mix.flops = scores.flops, mix.visible_flops = scores.visible_flops, mix.maps = scores.maps;
   const auto n_sequences = static_cast<std::int64_t>(sources.size());
   const std::int64_t n = segments[0].length, n_keys = sources[0].n_positions();
   const Shape queries{n_sequences, c.n_heads, n, c.head_dim}, keys{n_sequences, c.n_kv_heads, c.head_dim, n_keys};
   const Shape pattern{n_sequences, c.n_heads, n, n_keys}, values{n_sequences, c.n_kv_heads, n_keys, c.head_dim};
   p.ledger->enter("scores", {&q, 1}, {});
   p.ledger->name(at.cross ? "cross_attn.scores" : "attn.scores", to_string(queries) + " × " + to_string(keys));
-  p.ledger->charge(cost);
+  p.ledger->charge(scores);
   p.ledger->enter("mix", {}, z);
   p.ledger->name(at.cross ? "cross_attn.mix" : "attn.mix", to_string(pattern) + " × " + to_string(values));
-  p.ledger->charge(cost);
+  p.ledger->charge(mix);
 }
 
 /// The last step of tapped segments as one op of the tape and the ledger.
@@ -320,14 +318,13 @@ Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, co
               const Tensor& v, const std::vector<KeySource>& sources, const Tensor& bias) {
   const Tensor z = p.tensor(q.shape);
   const auto n_segments = static_cast<int>(sources.size());
-  bool any_tapped = false, scaled = false;
+  bool any_tapped = false;
   for (int i = 0; i < n_segments; ++i) any_tapped = any_tapped || is_tapped(p, at, i);
   Segments tapped, untapped;
   std::vector<Tensor> patterns;
   for (int i = 0; i < n_segments; ++i) {
     const KeySource& source = sources[static_cast<std::size_t>(i)];
-    if (source.dtype != DType::f32) p.refuse_tape("keys and values that are not f32");
-    scaled = scaled || source.dtype == DType::i8;
+    if (source.types() != KvTypes()) p.refuse_tape("keys and values that are not f32");
     const SegmentAttention attention(p, at, c, mask, i, q, z, source, bias);
     if (is_tapped(p, at, i) || (p.is_taped() && any_tapped)) {
       patterns.push_back(run_step_by_step(p, at, c, i, attention, q, k, bias));
@@ -336,7 +333,7 @@ Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, co
       untapped.push_back(attention);
     }
   }
-  run_tiles(p, c, untapped, scaled);
+  run_tiles(p, c, untapped);
   if ((p.is_taped() || p.ledger != nullptr) && any_tapped) record_mix(p, c, tapped, patterns, v, z);
   if (p.is_taped() && !any_tapped) record_tiles(p, c, untapped, q, k, v, z, bias);
   if (p.ledger != nullptr && !any_tapped) enter_products(p, at, c, mask, q, z, sources);

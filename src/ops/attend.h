@@ -50,11 +50,11 @@ struct KeySource {
   std::int64_t position = 0;       ///< Of the first row of this pass; equals cache->length().
   std::int64_t first_row = 0;      ///< Rows [first_row, first_row + length) of k and v.
   std::int64_t length = 0;
-  DType dtype = DType::f32;
-  KvBatch keys, values;        ///< These rows in the format of the cache.
+  KvBatch keys, values;        ///< These rows in the types of the cache, integers after KvKernels::rotate.
   std::int64_t n_padding = 0;  ///< Of these rows, the last ones, which are hidden.
 
   std::int64_t n_positions() const { return position + length; }
+  KvTypes types() const { return {keys.type, values.type}; }
   /// All keys and values of one K/V head, in ascending position.
   KvSpans spans(std::int64_t kv_head) const;
   /// The rows of this pass.
@@ -62,8 +62,9 @@ struct KeySource {
 };
 
 /// One source for each segment of the layer's stack: its rows of k and v `[T, n_kv_heads, head_dim]`, rounded to the
-/// type of its cache, or to Pass::kv_dtype without one. i8: integers with a scale per row and head, the largest
-/// magnitude / 127. In cross-attention k and v are those of the encoder's rows, if the pass has any, and the cache is
+/// types of its cache, or to Pass::kv_types without one. Heads are rotated before they are rounded to integers, which
+/// spreads large elements over the head; queries are rotated alike, and sums of values are rotated back. In
+/// cross-attention k and v are those of the encoder's rows, if the pass has any, and the cache is
 /// that of the source.
 std::vector<KeySource> key_sources(Pass& p, BlockSite at, const Tensor& k, const Tensor& v);
 

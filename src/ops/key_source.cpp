@@ -5,34 +5,30 @@
 namespace vitrine {
 namespace {
 
-KvBatch rounded(Pass& p, const Tensor& rows, DType dtype) {
-  const std::int64_t n_heads = rows.shape[1], dh = rows.shape[2], n = rows.shape[0] * n_heads;
-  if (dtype == DType::f32) return {reinterpret_cast<const std::byte*>(rows.data), nullptr, n_heads, dh};
-  std::byte* const stored = p.arena.bytes(rows.count() * size_of(dtype));
-  if (dtype != DType::i8) {
-    if (!p.shapes_only) p.kernels.narrow(rows.data, rows.count(), dtype, stored);
-    return {stored, nullptr, n_heads, dh};
+KvBatch rounded(Pass& p, const Tensor& rows, KvType type) {
+  const std::int64_t n_heads = rows.shape[1], width = rows.shape[2], n = rows.shape[0] * n_heads;
+  if (type == KvType::f32) return {reinterpret_cast<const std::byte*>(rows.data), type, n_heads, width};
+  const std::int64_t bytes = kv_row_bytes(type, width);
+  std::byte* const stored = p.arena.bytes(n * bytes);
+  if (p.shapes_only) return {stored, type, n_heads, width};
+  if (!is_integer(type)) {
+    p.kernels.narrow(rows.data, rows.count(), dtype_of(type), stored);
+    return {stored, type, n_heads, width};
   }
-  const Tensor scales = p.tensor({n});
-  const Tensor scaled = p.tensor({n, dh});
-  p.for_rows(n, 8 * dh, [&](std::int64_t row) {
-    const float* const x = rows.data + row * dh;
-    p.kernels.scale(x, dh, -1.0f, scaled.row(row));
-    const float largest = std::max(p.kernels.max(x, dh), p.kernels.max(scaled.row(row), dh));
-    scales.data[row] = largest / 127.0f;
-    p.kernels.scale(x, dh, largest > 0 ? 127.0f / largest : 0.0f, scaled.row(row));
-    p.kernels.narrow(scaled.row(row), dh, dtype, stored + row * dh);
+  const ArenaScope scope(p.arena);
+  const Tensor rotated = p.tensor({n, width});
+  p.for_rows(n, 16 * width, [&](std::int64_t row) {
+    p.kernels.kv.rotate(rows.data + row * width, width, rotated.row(row));
+    p.kernels.kv.round(rotated.row(row), width, type, stored + row * bytes);
   });
-  return {stored, scales.data, n_heads, dh};
+  return {stored, type, n_heads, width};
 }
 
 }  // namespace
 
 KvRows KeySource::own(const KvBatch& batch, std::int64_t kv_head) const {
-  const std::int64_t n = batch.n_heads, width = batch.width;
-  return {{batch.rows + kv_head * width * size_of(dtype), dtype, length, width, n * width, 1},
-          batch.scales != nullptr ? batch.scales + kv_head : nullptr,
-          n};
+  const std::int64_t bytes = kv_row_bytes(batch.type, batch.width);
+  return {batch.rows + kv_head * bytes, batch.type, length, batch.width, batch.n_heads * bytes};
 }
 
 KvSpans KeySource::spans(std::int64_t kv_head) const {
@@ -45,14 +41,15 @@ std::vector<KeySource> key_sources(Pass& p, BlockSite at, const Tensor& k, const
   std::vector<KeySource> sources;
   for (const Segment& s : p.segments_of(at.stack)) {
     const KvCache* const cache = at.cross && s.cache != nullptr ? s.cache->source() : s.cache;
-    const DType dtype = cache != nullptr ? cache->dtype() : p.kv_dtype;
+    const KvTypes types = cache != nullptr ? cache->types() : p.kv_types;
     const bool is_read = at.cross && s.source < 0;  // by an earlier pass
     const Segment none{0, 0, at.cross && cache != nullptr ? cache->length() : 0};
     const Segment& rows = is_read ? none : at.cross ? p.sources[static_cast<std::size_t>(s.source)] : s;
-    KeySource source{cache, at.layer, rows.position, rows.first_row, rows.length, dtype, {}, {}};
+    KeySource source{
+        cache, at.layer, rows.position, rows.first_row, rows.length, {nullptr, types.keys}, {nullptr, types.values}};
     source.n_padding = rows.n_padding;
-    if (!is_read) source.keys = rounded(p, k.row_range(rows.first_row, rows.length), dtype);
-    if (!is_read) source.values = rounded(p, v.row_range(rows.first_row, rows.length), dtype);
+    if (!is_read) source.keys = rounded(p, k.row_range(rows.first_row, rows.length), types.keys);
+    if (!is_read) source.values = rounded(p, v.row_range(rows.first_row, rows.length), types.values);
     sources.push_back(source);
   }
   return sources;

@@ -8,19 +8,13 @@
 namespace vitrine {
 namespace {
 
-/// to[j] = from[j] · the scale of row j; returns `to`.
-const float* scale_each(const float* from, const KvRows& rows, float* to) {
-  for (std::int64_t j = 0; j < rows.view.rows; ++j) to[j] = from[j] * rows.scales[j * rows.scale_stride];
-  return to;
-}
-
 /// Requests the beginning of the keys of a block before the block ahead of it is multiplied: the products prefetch what
 /// follows in memory, which is not the next block.
 void prefetch_start(const KvRows& keys) {
   constexpr std::int64_t kBytes = 8192, kLine = 64;
-  const std::int64_t bytes = keys.view.rows * keys.view.row_stride * size_of(keys.view.dtype);
+  const std::int64_t bytes = keys.rows * keys.stride;
   for (std::int64_t at = 0; at < std::min(bytes, kBytes); at += kLine) {
-    __builtin_prefetch(keys.view.data + at, 0, 2);
+    __builtin_prefetch(keys.data + at, 0, 2);
   }
 }
 
@@ -72,24 +66,25 @@ void SegmentAttention::add_transposed(const Tile& tile, const float* strips, con
   p_.kernels.weighted_rows(transposed, tile.rows, n, view_of(rows, tile.rows, dh, dh), first, c_.n_kv_heads * dh);
 }
 
+/// Copies a head's query or z between its tensor and a tile: rotated, if it meets rotated keys or values.
+void SegmentAttention::copy_head(KvType type, const float* from, float* to) const {
+  if (is_integer(type)) return p_.kernels.kv.rotate(from, c_.head_dim, to);
+  std::copy_n(from, c_.head_dim, to);
+}
+
 /// strip = q·k · score_scale; −∞ for positions that have left the cache.
 void SegmentAttention::score(const Tile& tile) const {
   const std::int64_t dh = c_.head_dim;
   for (std::int64_t row = 0; row < tile.rows; ++row) {
-    std::copy_n(head_of(q_, tile.first_row + row), dh, tile.queries + row * dh);
+    copy_head(source_.keys.type, head_of(q_, tile.first_row + row), tile.queries + row * dh);
   }
   const Positions held = {std::max(tile.keys.first_position(), tile.columns.begin), tile.columns.end};
   const KvSpans spans = tile.keys.within(held.begin, held.end);
   for (auto next = spans.begin(); next != spans.end();) {
     const KvSpan span = *next;
-    const KvRows& keys = span.keys;
     if (++next != spans.end() && tile.rows < Tile::kMostRows) prefetch_start(next->keys);  // few rows wait for memory
     float* const first = tile.strips + (span.first_position - tile.columns.begin);
-    p_.kernels.matmul(tile.queries, dh, tile.rows, keys.view, first, tile.columns.size(), tile.scratch);
-    if (keys.scales == nullptr) continue;
-    for (std::int64_t row = 0; row < tile.rows; ++row) {
-      scale_each(first + row * tile.columns.size(), keys, first + row * tile.columns.size());
-    }
+    p_.kernels.kv.score(tile.queries, dh, tile.rows, span.keys, first, tile.columns.size(), tile.scratch);
   }
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     float* const first_held = tile.strip(row) + (held.begin - tile.columns.begin);
@@ -105,7 +100,7 @@ void SegmentAttention::score_backward(const Tile& tile, const GradientTile& d, c
   p_.kernels.scale(d.strips, tile.rows * n, c_.score_scale, d.strips);
   const KvRows keys = source_.own(source_.keys, kv_head(tile.first_row)).range(tile.columns.begin, n);
   std::fill_n(d.rows, tile.rows * dh, 0.0f);
-  p_.kernels.weighted_rows(d.strips, n, tile.rows, keys.view, d.rows, dh);
+  p_.kernels.weighted_rows(d.strips, n, tile.rows, keys.view(), d.rows, dh);
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     float* const to = head_of(dq, tile.first_row + row);
     p_.kernels.add(to, d.rows + row * dh, dh, to);
@@ -188,13 +183,8 @@ void SegmentAttention::mix_part(const Tile& tile, std::int64_t row, std::int64_t
   const std::int64_t dh = c_.head_dim, n_columns = tile.columns.size();
   if (range.size() <= 0) return;
   for (const KvSpan& span : tile.keys.within(range.begin, range.end)) {
-    const KvRows& values = span.values;
-    const float* weights = tile.strip(row) + (span.first_position - tile.columns.begin);
-    if (values.scales != nullptr) {
-      for (std::int64_t r = 0; r < rows; ++r) scale_each(weights + r * n_columns, values, tile.weights + r * n_columns);
-      weights = tile.weights;
-    }
-    p_.kernels.weighted_rows(weights, n_columns, rows, values.view, tile.queries + row * dh, dh);
+    const float* const weights = tile.strip(row) + (span.first_position - tile.columns.begin);
+    p_.kernels.kv.mix(weights, n_columns, rows, span.values, tile.queries + row * dh, dh);
   }
 }
 
@@ -220,7 +210,7 @@ void SegmentAttention::mix(const Tile& tile) const {
   mix_part(tile, 0, tile.rows, shared);
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     mix_part(tile, row, 1, {std::max(shared.end, ranges[row].begin), ranges[row].end});
-    std::copy_n(tile.queries + row * dh, dh, head_of(z_, tile.first_row + row));
+    copy_head(source_.values.type, tile.queries + row * dh, head_of(z_, tile.first_row + row));
   }
 }
 
@@ -231,7 +221,7 @@ void SegmentAttention::mix_backward(const Tile& tile, const GradientTile& d, con
     std::copy_n(head_of(dz, tile.first_row + row), dh, d.rows + row * dh);
   }
   const KvRows values = source_.own(source_.values, kv_head(tile.first_row)).range(tile.columns.begin, n);
-  p_.kernels.matmul(d.rows, dh, tile.rows, values.view, d.strips, n, tile.scratch);
+  p_.kernels.matmul(d.rows, dh, tile.rows, values.view(), d.strips, n, tile.scratch);
   add_transposed(tile, tile.strips, d.rows, d.transposed, dv);
 }
 

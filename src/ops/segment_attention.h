@@ -13,7 +13,6 @@ struct Tile {
 
   float* queries = nullptr;  // scratch [rows, head_dim]; holds the queries, then z
   float* strips = nullptr;   // [rows, columns]
-  float* weights = nullptr;  // scratch [rows, columns], used if keys and values have scales
   float* scratch = nullptr;  // of one thread, for the kernels
   // Rows are ordered as [n_kv_heads][T][heads of the group], so that a tile shares its keys.
   std::int64_t first_row = 0;
@@ -87,6 +86,7 @@ class SegmentAttention {
     return x.row(s_.first_row + token(row)) + head(row) * c_.head_dim;
   }
   Positions visible(std::int64_t row) const;
+  void copy_head(KvType type, const float* from, float* to) const;
   /// The elements of `bias`, or of its gradient, at the distances from a row's query to `range`.
   float* bias_of(const Tensor& bias, std::int64_t row, Positions range) const {
     return bias.row(head(row)) + (range.begin - (s_.position + token(row)) + bias.row_size() / 2);

@@ -80,7 +80,7 @@ struct Pass : Machine {
   std::vector<Segment> segments;
   LogitRequest logits{};
   Taps* taps = nullptr;
-  DType kv_dtype = DType::f32;  ///< Without a cache, K and V are rounded to it before attention reads them.
+  KvTypes kv_types{};  ///< Without a cache, K and V are rounded to them before attention reads them.
   Learning training{};
   Ledger* ledger = nullptr;     ///< If not null, it receives every op.
   std::optional<SiteId> end{};  ///< Set by the forward: neither this site nor any later one is needed.

@@ -81,7 +81,7 @@ struct LanguageModel::State {
         chat_template(options.chat_template),
         checkpoint(load_checkpoint(path, {options.allowed_config_keys})),
         tokenizer(find_tokenizer(path, checkpoint.tokenizer_path, options, why_no_tokenizer)),
-        kv_dtype(options.kv_dtype),
+        kv_types(options.kv_types),
         compute(options.compute),
         pools(options.threads == 0 ? default_thread_count() : options.threads) {
     check_compute(*checkpoint.model, compute);
@@ -105,7 +105,7 @@ struct LanguageModel::State {
   std::exception_ptr why_no_tokenizer;
   Checkpoint checkpoint;
   std::unique_ptr<const Tokenizer> tokenizer;
-  DType kv_dtype;
+  KvTypes kv_types;
   Compute compute;
   mutable PoolShelf pools;
   std::vector<std::shared_ptr<const Adapter>> adapters;
@@ -125,7 +125,7 @@ class LanguageModel::Call {
                  pool_.get(),
                  &default_kernels(),
                  state.tokenizer.get(),
-                 state.kv_dtype,
+                 state.kv_types,
                  &stop_,
                  taps} {
     context_.compute = state.compute;
@@ -287,7 +287,7 @@ Session LanguageModel::session(const SessionOptions& options) const {
   const Model& model = *state_->checkpoint.model;
   const std::int64_t capacity = options.capacity > 0 ? options.capacity : max_seq_len();
   return Session(std::make_unique<Session::State>(Session::State{*this,
-                                                                 model.make_cache(capacity, state_->kv_dtype),
+                                                                 model.make_cache(capacity, state_->kv_types),
                                                                  {options.watch, model.config()},
                                                                  static_cast<bool>(options.watch.function),
                                                                  {},

@@ -23,7 +23,7 @@
 #include "generate/result.h"
 #include "generate/sampler.h"
 #include "pass/compute.h"
-#include "tensor/dtype.h"
+#include "tensor/kv_type.h"
 #include "tokenizer/tokenizer.h"
 
 namespace vitrine {
@@ -39,7 +39,7 @@ struct OpenOptions {
   std::string tokenizer{};               ///< A tokenizer's file or folder; "": that of the checkpoint.
   TokenizerOptions tokenizer_options{};  ///< For tokenizer files that are not self-describing.
   int threads = 0;                       ///< Number of threads per call; 0: all processors that the process may use.
-  DType kv_dtype = DType::f32;           ///< Type to which keys and values are rounded: f32, bf16, f16 or i8.
+  KvTypes kv_types{};                    ///< Types to which keys and values are rounded.
   Compute compute = Compute::automatic;  ///< How weights are multiplied.
   std::vector<std::string> allowed_config_keys{};  ///< Unknown keys of config.json to ignore.
   std::vector<OpenAdapter> adapters{};             ///< Applied in this order, in every call.

@@ -24,7 +24,7 @@ class Sequence {
  public:
   Sequence(std::vector<KvLayerConfig> layers, std::int64_t capacity, std::int64_t block_length = 2,
            KvMemory& memory = system_kv_memory())
-      : layers_(layers), cache_({layers.begin(), layers.end()}, capacity, DType::f32, memory, block_length) {}
+      : layers_(layers), cache_({layers.begin(), layers.end()}, capacity, KvType::f32, memory, block_length) {}
 
   /// Appends tokens, to whose elements `stamp` is added.
   void feed(std::int64_t count, float stamp = 0) {
@@ -90,8 +90,8 @@ class Sequence {
     std::int64_t position = spans.first_position(), n = 0;
     for (const KvSpan& span : spans) {
       ASSERT_EQ(span.first_position, position);
-      ASSERT_GT(span.keys.view.rows, 0);
-      ASSERT_EQ(span.keys.view.rows, span.values.view.rows);
+      ASSERT_GT(span.keys.rows, 0);
+      ASSERT_EQ(span.keys.rows, span.values.rows);
       check_span(layer, head, span);
       position = span.end_position();
       ++n;
@@ -106,7 +106,7 @@ class Sequence {
   void check_span(int layer, std::int64_t head, const KvSpan& span) const {
     const std::int64_t head_dim = layers_[static_cast<std::size_t>(layer)].head_dim;
     for (const bool is_value : {false, true}) {
-      const MatrixView& view = is_value ? span.values.view : span.keys.view;
+      const MatrixView view = is_value ? span.values.view() : span.keys.view();
       ASSERT_EQ(view.cols, head_dim);
       for (std::int64_t r = 0; r < view.rows; ++r) {
         for (std::int64_t i = 0; i < head_dim; ++i) {
@@ -157,7 +157,7 @@ TEST(KvCache, HoldsTheLastPositionsAfterChunksOfEverySize) {
 }
 
 TEST(KvCache, AppendedTokensAreNotVisibleBeforeAdvance) {
-  KvCache cache({KvLayerConfig{1, 1, 4}}, 8, DType::f32);
+  KvCache cache({KvLayerConfig{1, 1, 4}}, 8, KvType::f32);
   const float one = 1;
   cache.append(0, {{reinterpret_cast<const std::byte*>(&one)}}, {{reinterpret_cast<const std::byte*>(&one)}}, 1);
   EXPECT_EQ(cache.length(), 0);
@@ -165,8 +165,8 @@ TEST(KvCache, AppendedTokensAreNotVisibleBeforeAdvance) {
 }
 
 TEST(KvCache, TwoByteElements) {
-  for (const DType dtype : {DType::f16, DType::bf16}) {
-    KvCache cache({KvLayerConfig{2, 3, 2}}, 10, dtype);
+  for (const KvType type : {KvType::f16, KvType::bf16}) {
+    KvCache cache({KvLayerConfig{2, 3, 2}}, 10, type);
     for (std::uint16_t t = 0; t < 5; ++t) {
       std::uint16_t keys[6], values[6];
       for (std::uint16_t i = 0; i < 6; ++i)
@@ -175,11 +175,11 @@ TEST(KvCache, TwoByteElements) {
       cache.advance(1);
     }
     for (const KvSpan& span : cache.past(0, 1)) {
-      EXPECT_EQ(span.keys.view.dtype, dtype);
-      for (std::int64_t r = 0; r < span.keys.view.rows; ++r) {
+      EXPECT_EQ(span.keys.type, type);
+      for (std::int64_t r = 0; r < span.keys.rows; ++r) {
         std::uint16_t key = 0, value = 0;
-        std::memcpy(&key, span.keys.view.at(r, 2), 2);
-        std::memcpy(&value, span.values.view.at(r, 2), 2);
+        std::memcpy(&key, span.keys.view().at(r, 2), 2);
+        std::memcpy(&value, span.values.view().at(r, 2), 2);
         EXPECT_EQ(key, (span.first_position + r) * 10 + 5);
         EXPECT_EQ(value, key + 100);
       }
@@ -188,44 +188,44 @@ TEST(KvCache, TwoByteElements) {
   }
 }
 
-TEST(KvCache, EachI8RowHasItsScale) {
-  constexpr std::int64_t kHeads = 2, kDim = 3, kWindow = 3, kTokens = 8;
-  KvCache cache({KvLayerConfig{kHeads, kDim, kWindow}}, 10, DType::i8);
+/// Keys and values of different types and widths. The bytes of a row are one number.
+TEST(KvCache, IntegerRowsAreKeptWhole) {
+  constexpr std::int64_t kHeads = 2, kWindow = 3, kTokens = 8;
+  KvLayerConfig layer{kHeads, 40, kWindow};
+  layer.value_dim = 70;
+  KvCache cache({layer}, 10, {KvType::int8, KvType::int4});
+  const std::int64_t key_bytes = 40 + 2 * 2, value_bytes = 2 * 16 + 8 + 3 * 3;
   for (std::int64_t t = 0; t < kTokens; t += 2) {  // two at a time, of which the last three are kept
-    std::int8_t keys[2 * kHeads * kDim], values[2 * kHeads * kDim];
-    float key_scales[2 * kHeads], value_scales[2 * kHeads];
-    for (int row = 0; row < 2 * kHeads; ++row) {
-      key_scales[row] = static_cast<float>(t * kHeads + row);
-      value_scales[row] = -key_scales[row];
-      for (int i = 0; i < kDim; ++i) {
-        keys[row * kDim + i] = static_cast<std::int8_t>((t * kHeads + row) * 4 + i);
-        values[row * kDim + i] = static_cast<std::int8_t>(-keys[row * kDim + i]);
-      }
+    std::vector<std::byte> keys, values;
+    for (std::int64_t row = t * kHeads; row < (t + 2) * kHeads; ++row) {
+      keys.insert(keys.end(), static_cast<std::size_t>(key_bytes), static_cast<std::byte>(row));
+      values.insert(values.end(), static_cast<std::size_t>(value_bytes), static_cast<std::byte>(100 + row));
     }
-    cache.append(0, {reinterpret_cast<const std::byte*>(keys), key_scales},
-                 {reinterpret_cast<const std::byte*>(values), value_scales}, 2);
+    cache.append(0, {keys.data(), KvType::int8, kHeads, 40}, {values.data(), KvType::int4, kHeads, 70}, 2);
     cache.advance(2);
   }
   for (std::int64_t head = 0; head < kHeads; ++head) {
-    std::int64_t rows = 0;
+    std::int64_t n = 0;
     for (const KvSpan& span : cache.past(0, head)) {
-      for (std::int64_t r = 0; r < span.keys.view.rows; ++r, ++rows) {
+      EXPECT_EQ(span.keys.stride, key_bytes);
+      EXPECT_EQ(span.values.stride, value_bytes);
+      for (std::int64_t r = 0; r < span.keys.rows; ++r, ++n) {
         const std::int64_t row = (span.first_position + r) * kHeads + head;
-        EXPECT_EQ(span.keys.scales[r * span.keys.scale_stride], static_cast<float>(row));
-        EXPECT_EQ(span.values.scales[r * span.values.scale_stride], static_cast<float>(-row));
-        EXPECT_EQ(static_cast<std::int8_t>(*span.keys.view.at(r, 2)), row * 4 + 2);
-        EXPECT_EQ(static_cast<std::int8_t>(*span.values.view.at(r, 2)), -(row * 4 + 2));
+        for (std::int64_t i = 0; i < key_bytes; ++i) EXPECT_EQ(span.keys.data[r * key_bytes + i], std::byte(row));
+        for (std::int64_t i = 0; i < value_bytes; ++i) {
+          EXPECT_EQ(span.values.data[r * value_bytes + i], std::byte(100 + row));
+        }
       }
     }
-    EXPECT_EQ(rows, kWindow);
+    EXPECT_EQ(n, kWindow);
   }
-  EXPECT_EQ(cache.bytes(), 2 * kHeads * kWindow * (kDim + 4));
+  EXPECT_EQ(cache.bytes(), kHeads * kWindow * (key_bytes + value_bytes));
 }
 
 TEST(KvCache, CountsTheBytesOfItsSlots) {
-  EXPECT_EQ(KvCache({KvLayerConfig{2, 8, 4}, KvLayerConfig{2, 8, std::nullopt}}, 100, DType::f32).bytes(),
+  EXPECT_EQ(KvCache({KvLayerConfig{2, 8, 4}, KvLayerConfig{2, 8, std::nullopt}}, 100, KvType::f32).bytes(),
             2 * 2 * 8 * 4 * (4 + 100));
-  EXPECT_EQ(KvCache({KvLayerConfig{2, 8, 4}}, 0, DType::f32).bytes(), 0);
+  EXPECT_EQ(KvCache({KvLayerConfig{2, 8, 4}}, 0, KvType::f32).bytes(), 0);
 }
 
 TEST(KvCache, BeyondCapacityThrowsAndWritesNothing) {
@@ -237,7 +237,7 @@ TEST(KvCache, BeyondCapacityThrowsAndWritesNothing) {
   sequence.feed(1);
   sequence.check();
   EXPECT_THROW(sequence.feed(1), OutOfCapacity);
-  KvCache cache({KvLayerConfig{1, 2, 3}}, 5, DType::f32);
+  KvCache cache({KvLayerConfig{1, 2, 3}}, 5, KvType::f32);
   cache.advance(1);
   EXPECT_THROW(cache.append(0, {}, {}, std::numeric_limits<std::int64_t>::max()), OutOfCapacity);
 }
@@ -250,7 +250,7 @@ TEST(KvCache, OfCapacityZero) {
 
 TEST(KvCache, ThrowsForImpossibleSizes) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-  const auto make = [](KvLayerConfig layer, std::int64_t capacity) { KvCache({layer}, capacity, DType::f16); };
+  const auto make = [](KvLayerConfig layer, std::int64_t capacity) { KvCache({layer}, capacity, KvType::f16); };
   EXPECT_THROW(make({1, 1, std::nullopt}, kMost), OutOfCapacity);
   EXPECT_THROW(make({1, 1, std::nullopt}, kMost / 2), OutOfCapacity) << "its bytes just fit in 63 bits";
   EXPECT_THROW(make({kMost, 2, 4}, 10), OutOfCapacity);
@@ -271,7 +271,7 @@ TEST(KvCache, MemoryIsCommittedOnlyWhenWritten) {
   GTEST_SKIP() << "this sanitizer touches all allocated memory";
 #endif
   const std::int64_t before = resident_bytes();
-  const KvCache cache({KvLayerConfig{8, 256, std::nullopt}}, 1 << 17, DType::f16);
+  const KvCache cache({KvLayerConfig{8, 256, std::nullopt}}, 1 << 17, KvType::f16);
   EXPECT_EQ(cache.bytes(), std::int64_t{1} << 30);
   EXPECT_LT(resident_bytes() - before, 1 << 26);
 }
@@ -300,7 +300,7 @@ TEST(KvCache, TruncatesIfTheTokensAreStillThere) {
   window.check();
   EXPECT_TRUE(window.truncate(10));
 
-  KvCache cells({CellLayerConfig{3, false}}, 20, DType::f32);
+  KvCache cells({CellLayerConfig{3, false}}, 20, KvType::f32);
   cells.advance(2);
   EXPECT_TRUE(cells.truncate(2));
   EXPECT_FALSE(cells.truncate(1));

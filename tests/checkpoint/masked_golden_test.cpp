@@ -73,7 +73,7 @@ TEST_P(MaskedGolden, EveryTokenSeesLaterTokens) {
     const std::size_t n = before.size() / ids_.size(), first = row * n;
     EXPECT_FALSE(std::equal(&before[first], &before[first] + n, &after[first])) << "row " << row;
   }
-  EXPECT_THROW(model.make_cache(8, DType::f32), Unsupported);
+  EXPECT_THROW(model.make_cache(8, KvType::f32), Unsupported);
 }
 
 /// A golden, with config.json's own words of this project and its own tensor names.

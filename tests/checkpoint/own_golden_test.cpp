@@ -64,7 +64,7 @@ TEST_P(OwnGolden, GradientsEqualPyTorch) {
 
 TEST_P(OwnGolden, ChunksAndStepsEqualOnePass) {
   if (is_bidirectional(model_.config())) {
-    EXPECT_THROW(model_.make_cache(8, DType::f32), Unsupported);
+    EXPECT_THROW(model_.make_cache(8, KvType::f32), Unsupported);
     return;
   }
   const std::vector<float> whole = logits_of(model_, ids_);

@@ -115,10 +115,11 @@ TEST_P(PairGolden, ABatchHasTheSumOfTheGradients) {
 }
 
 TEST_P(PairGolden, ChunksAndStepsEqualOnePass) {
-  for (const DType kv : {DType::f32, DType::bf16, DType::i8}) {
-    const std::vector<float> whole = logits_of(model_, pair_, {.kv_dtype = kv});
+  for (const KvTypes kv :
+       {KvTypes(), KvTypes(KvType::bf16), KvTypes(KvType::int8), KvTypes(KvType::int8, KvType::int4)}) {
+    const std::vector<float> whole = logits_of(model_, pair_, {.kv_types = kv});
     for (const std::int64_t chunk : {1, 5}) {
-      EXPECT_TRUE(same_bits(whole, chunked_logits_of(model_, pair_, chunk, {.threads = 2, .kv_dtype = kv})))
+      EXPECT_TRUE(same_bits(whole, chunked_logits_of(model_, pair_, chunk, {.threads = 2, .kv_types = kv})))
           << "chunks of " << chunk;
     }
   }

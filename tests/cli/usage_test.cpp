@@ -106,7 +106,8 @@ TEST(Usage, ComputeAndKvTypes) {
   expect_error({"generate", golden("gpt2"), "--ids", "1", "--compute", "int8"}, {"[--compute]", "int8"});
   expect_usage_error({"generate", golden("gpt2"), "--ids", "1", "--compute", "int4"}, {"--compute", "int4"});
   expect_usage_error({"generate", golden("gpt2"), "--ids", "1", "--kv", "f8"}, {"--kv", "f8"});
-  for (const char* kv : {"f32", "bf16", "f16", "int8"}) {
+  expect_usage_error({"generate", golden("gpt2"), "--ids", "1", "--kv", "int8:"}, {"--kv", "int8:"});
+  for (const char* kv : {"f32", "bf16", "f16", "int8", "int4", "int8:int4", "f32:bf16"}) {
     for (const char* compute : {"auto", "f32"}) {
       json_of({"generate", golden("gpt2"), "--ids", "1", "--kv", kv, "--compute", compute, "--max-tokens", "3"});
     }

@@ -98,10 +98,10 @@ Counts run_together(const GenerateContext& context, const std::vector<GenerateRe
   return counts;
 }
 
-void expect_no_influence(const Model& model, DType kv_dtype, std::int64_t n_runs) {
+void expect_no_influence(const Model& model, KvTypes kv_types, std::int64_t n_runs) {
   ThreadPool threads(2);
   GenerateContext context{&model, &threads, &default_kernels()};
-  context.kv_dtype = kv_dtype;
+  context.kv_types = kv_types;
   const std::vector<GenerateRequest> requests = related_requests(model, 24, 5);
   std::vector<GenerateResult> alone;
   for (const GenerateRequest& request : requests) alone.push_back(generate(context, {&request, 1})[0]);
@@ -110,7 +110,7 @@ void expect_no_influence(const Model& model, DType kv_dtype, std::int64_t n_runs
   for (std::int64_t run = 0; run < n_runs; ++run) {
     const std::int64_t block_length = dice.number(1, 9);
     KvPool sizes(std::int64_t{1} << 40, block_length);
-    const std::int64_t largest = model.make_cache(64, kv_dtype, sizes).missing_bytes(64);
+    const std::int64_t largest = model.make_cache(64, kv_types, sizes).missing_bytes(64);
     KvPool pool(largest + static_cast<std::int64_t>(dice.roll() * 3 * static_cast<double>(largest)), block_length);
     PrefixCache prefixes;
     context.kv_memory = &pool;
@@ -134,7 +134,7 @@ void expect_no_influence(const Model& model, DType kv_dtype, std::int64_t n_runs
 class EngineMemory : public testing::TestWithParam<std::string> {};
 
 TEST_P(EngineMemory, SharingAndRestartsChangeNoToken) {
-  expect_no_influence(*golden_checkpoint(GetParam()).model, DType::f32, 12);
+  expect_no_influence(*golden_checkpoint(GetParam()).model, KvType::f32, 12);
 }
 
 INSTANTIATE_TEST_SUITE_P(Goldens, EngineMemory,
@@ -147,8 +147,8 @@ TEST(EngineMemoryTypes, IntegerWeightsAndCaches) {
   ThreadPool pool(2);
   write_gguf(temp / "q8_0.gguf", load_checkpoint(source_dir() + "/models/default"), DType::q8_0, {}, pool);
   const Checkpoint quantized = load_checkpoint(temp / "q8_0.gguf");
-  expect_no_influence(*quantized.model, DType::f32, 2);
-  expect_no_influence(*quantized.model, DType::i8, 2);
+  expect_no_influence(*quantized.model, KvType::f32, 2);
+  expect_no_influence(*quantized.model, KvTypes(KvType::int8, KvType::int4), 2);
 }
 
 /// What a second request reports after a first one of the same engine has ended.
@@ -245,7 +245,7 @@ TEST(EngineMemoryErrors, ASequenceThatIsTooLargeFailsAlone) {
   ThreadPool threads(1);
   GenerateContext context{checkpoint.model.get(), &threads, &default_kernels()};
   KvPool sizes(std::int64_t{1} << 40, 4);
-  KvPool pool(checkpoint.model->make_cache(24, DType::f32, sizes).missing_bytes(24), 4);
+  KvPool pool(checkpoint.model->make_cache(24, KvType::f32, sizes).missing_bytes(24), 4);
   context.kv_memory = &pool;
   GenerateRequest small, large;
   small.prompt = some_ids(*checkpoint.model, 10, 1);

@@ -23,7 +23,7 @@ TEST_P(EvaluateOn, EqualsPyTorchOnTheSameWindows) {
   const Json& eval = figures["eval"];
   for (const int threads : {1, 3}) {
     ThreadPool pool(threads);
-    const GenerateContext context{checkpoint.model.get(), &pool, &default_kernels(), nullptr, DType::f32, nullptr};
+    const GenerateContext context{checkpoint.model.get(), &pool, &default_kernels(), nullptr, KvType::f32, nullptr};
     const Evaluation result = evaluate(context, eval["text"].get<std::vector<std::int32_t>>(),
                                        {eval["window"], eval["stride"], checkpoint.bos_id});
     EXPECT_NEAR(result.loss(), eval["loss"].get<double>(), 1e-6);
@@ -49,8 +49,8 @@ TEST(EvaluateStories, EqualsPyTorchOnTheSameText) {
   const auto tokenizer = load_tokenizer(folder + "/tok512.model");
   const std::vector<std::int32_t> ids = tokenizer->encode(text, SpecialTokens::none);
   ThreadPool pool(2);
-  const GenerateContext context{checkpoint.model.get(), &pool,      &default_kernels(),
-                                tokenizer.get(),        DType::f32, nullptr};
+  const GenerateContext context{checkpoint.model.get(), &pool,       &default_kernels(),
+                                tokenizer.get(),        KvType::f32, nullptr};
   ASSERT_EQ(figures["evals"].size(), 2U);
   for (const Json& eval : figures["evals"]) {
     const Evaluation result = evaluate(context, ids, {eval["window"], eval["stride"], checkpoint.bos_id});
@@ -80,7 +80,7 @@ class Evaluate : public testing::Test {
 
   Checkpoint checkpoint_ = golden_checkpoint("gemma2");
   ThreadPool pool_{1};
-  GenerateContext context_{checkpoint_.model.get(), &pool_, &default_kernels(), nullptr, DType::f32, nullptr};
+  GenerateContext context_{checkpoint_.model.get(), &pool_, &default_kernels(), nullptr, KvType::f32, nullptr};
   std::vector<std::int32_t> ids_ = some_ids(*checkpoint_.model, 300);
 };
 

@@ -15,7 +15,7 @@ class Predict : public testing::Test {
  protected:
   Checkpoint checkpoint_ = load_checkpoint(test::goldens() + "/gemma2");
   ThreadPool pool_{2};
-  GenerateContext context_{checkpoint_.model.get(), &pool_, &default_kernels(), nullptr, DType::f32, nullptr};
+  GenerateContext context_{checkpoint_.model.get(), &pool_, &default_kernels(), nullptr, KvType::f32, nullptr};
   const std::vector<std::int32_t> ids_ = {2, 7, 40, 0, 13};
 };
 

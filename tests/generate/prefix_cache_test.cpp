@@ -18,7 +18,7 @@ using Ids = std::vector<std::int32_t>;
 class Text {
  public:
   Text(const std::vector<KvLayerConfig>& layers, KvMemory& memory)
-      : layers_(layers), cache_({layers.begin(), layers.end()}, 200, DType::f32, memory) {}
+      : layers_(layers), cache_({layers.begin(), layers.end()}, 200, KvType::f32, memory) {}
 
   const Ids& ids() const { return ids_; }
   KvCache& cache() { return cache_; }
@@ -39,9 +39,9 @@ class Text {
   void check() const {
     for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
       for (const KvSpan& span : cache_.past(static_cast<int>(layer), 0)) {
-        for (std::int64_t i = 0; i < span.keys.view.rows; ++i) {
+        for (std::int64_t i = 0; i < span.keys.rows; ++i) {
           float key = 0;
-          std::memcpy(&key, span.keys.view.at(i, 0), sizeof key);
+          std::memcpy(&key, span.keys.view().at(i, 0), sizeof key);
           ASSERT_EQ(key, key_of(span.first_position + i));
         }
       }
@@ -59,7 +59,7 @@ class Text {
   void feed(std::int64_t n) {
     std::vector<float> keys;
     for (std::int64_t i = 0; i < n; ++i) keys.push_back(key_of(cache_.length() + i));
-    const KvBatch batch{reinterpret_cast<const std::byte*>(keys.data()), nullptr, 1, 1};
+    const KvBatch batch{reinterpret_cast<const std::byte*>(keys.data()), KvType::f32, 1, 1};
     for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
       cache_.append(static_cast<int>(layer), batch, batch, n);
     }

@@ -97,8 +97,8 @@ TEST(Account, MatchesTheFormulas) {
   const Account decode = account(config, {Phase::decode, 3, 100, 4.0});
   EXPECT_EQ(decode.total.flops, layers * (24 * b * d * d + 4 * b * n * d) + 2 * b * d * vocab);
   EXPECT_EQ(decode.total.kv_bytes, layers * 2 * b * (n + 1) * d * 4) << "reads all keys and values, appends its own";
-  EXPECT_EQ(kv_bytes_per_token(config, DType::f16), layers * 2 * d * 2);
-  EXPECT_EQ(kv_bytes_per_token(config, DType::i8), layers * 2 * 12 * (64 + 4));
+  EXPECT_EQ(kv_bytes_per_token(config, KvType::f16), layers * 2 * d * 2);
+  EXPECT_EQ(kv_bytes_per_token(config, {KvType::int8, KvType::int4}), layers * 12 * (64 + 2 * 2 + 32 + 2 * 3));
 }
 
 TEST(Account, WindowsLimitScoresAndTheCache) {
@@ -112,7 +112,7 @@ TEST(Account, WindowsLimitScoresAndTheCache) {
   };
   EXPECT_EQ(scores(0), 2.0 * 8 * 256 * 4096);
   EXPECT_EQ(scores(1), 2.0 * 8 * 256 * 8192);
-  const MemoryEstimate memory = estimate_memory(config, {Phase::decode, 1, 8192, 2.0, DType::bf16}, 256);
+  const MemoryEstimate memory = estimate_memory(config, {Phase::decode, 1, 8192, 2.0, KvType::bf16}, 256);
   EXPECT_EQ(memory.kv_cache, 13.0 * (4096 + 8192) * 4 * 256 * 2 * 2);
   EXPECT_EQ(memory.weights, 2.0 * 2'614'341'888);
   ModelConfig tiny = config;
@@ -139,7 +139,7 @@ TEST(Account, EstimatesTheMemoryOfAPass) {
   init_checkpoint(json, "test", folder / "m", DType::f32, 1, pool);
   const Checkpoint checkpoint = load_checkpoint(folder / "m");
   const Model& model = *checkpoint.model;
-  KvCache cache = model.make_cache(512, DType::f32);
+  KvCache cache = model.make_cache(512, KvType::f32);
   Arena arena;
   Pass pass{{pool, default_kernels(), arena}, {{0, 512, 0, &cache}}, {}};
   pass.logits = {LogitRequest::Rows::range, 0, 512, [](std::int64_t, const Tensor&) {}};

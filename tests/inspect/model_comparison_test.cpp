@@ -48,13 +48,13 @@ TEST(ModelComparison, AModelAgainstItselfIsZero) {
 /// The other model rounds its keys and values to bfloat16.
 TEST(ModelComparison, EqualsArithmeticOnTheLogits) {
   Two two;
-  two.of_other.kv_dtype = DType::bf16;
+  two.of_other.kv_types = KvType::bf16;
   const std::span<const std::int32_t> fed = std::span(two.ids).first(19);
   ModelComparison comparison(two.of_own, two.of_other, true);
   comparison.add(two.ids, 3);
   const ModelDifference d = comparison.result();
   const std::vector<float> own = logits_of(*two.own.model, fed);
-  const std::vector<float> other = logits_of(*two.other.model, fed, {.kv_dtype = DType::bf16});
+  const std::vector<float> other = logits_of(*two.other.model, fed, {.kv_types = KvType::bf16});
   const auto n = static_cast<std::size_t>(two.own.model->config().vocab_size);
   std::vector<double> kls;
   double nats = 0, own_nats = 0, square = 0, same = 0;
@@ -88,14 +88,14 @@ TEST(ModelComparison, EqualsArithmeticOnTheLogits) {
 
 TEST(ModelComparison, LayersAreThoseOfTheStream) {
   Two two;
-  two.of_other.kv_dtype = DType::bf16;
+  two.of_other.kv_types = KvType::bf16;
   const std::span<const std::int32_t> fed = std::span(two.ids).first(19);
   ModelComparison comparison(two.of_own, two.of_other, true);
   comparison.add(two.ids, 0);
   const ModelDifference d = comparison.result();
   Probe own(*two.own.model), other(*two.other.model);
   logits_of(*two.own.model, fed, {.taps = &own});
-  logits_of(*two.other.model, fed, {.taps = &other, .kv_dtype = DType::bf16});
+  logits_of(*two.other.model, fed, {.taps = &other, .kv_types = KvType::bf16});
   for (std::size_t layer = 0; layer < d.resid_errors.size(); ++layer) {
     const std::string site = "blocks." + std::to_string(layer) + ".hook_resid_post";
     double difference = 0, size = 0;

@@ -122,7 +122,7 @@ TEST_P(SequenceSites, AreThoseOfOnePassHoweverTheWorkIsDivided) {
   for (int run = 0; run < 6; ++run) {
     KvPool sizes(std::int64_t{1} << 40, 4);
     const std::int64_t longest = std::min<std::int64_t>(40, model.config().max_seq_len);
-    const std::int64_t most = model.make_cache(longest, DType::f32, sizes, KvReach::all).missing_bytes(longest);
+    const std::int64_t most = model.make_cache(longest, KvType::f32, sizes, KvReach::all).missing_bytes(longest);
     KvPool pool(most * (run % 3 + 1), 4);
     PrefixCache prefixes;
     GenerateContext context = alone;

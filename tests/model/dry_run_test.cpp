@@ -136,7 +136,7 @@ TEST(EarlyEnd, AChunkWithoutLogitsOnlyFillsTheCache) {
   std::vector<float> logits[2];
   for (const bool whole : {false, true}) {
     Arena arena;
-    KvCache cache = model.make_cache(n, DType::f32);
+    KvCache cache = model.make_cache(n, KvType::f32);
     Ledger ledger;
     Pass first{{pool, default_kernels(), arena}, {{0, n - 1, 0, &cache}}};
     first.ledger = &ledger;

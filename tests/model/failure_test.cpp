@@ -146,7 +146,7 @@ std::vector<Fed> batch_of_three(const Model& model) {
     std::vector<std::int32_t> ids = some_ids(model, 8 + chunk, static_cast<std::uint64_t>(chunk));
     for (std::int32_t& id : ids) id = id == kPoison ? 3 : id;
     const auto n = static_cast<std::int64_t>(ids.size());
-    batch.push_back({std::move(ids), chunk, model.make_cache(n, DType::f32), {}, {}});
+    batch.push_back({std::move(ids), chunk, model.make_cache(n, KvType::f32), {}, {}});
   }
   batch[1].ids[5] = kPoison;  // the last row of its second chunk
   return batch;

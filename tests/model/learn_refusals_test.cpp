@@ -43,13 +43,13 @@ TEST_F(LearnRefusals, AMissingLossOrTape) {
 }
 
 TEST_F(LearnRefusals, RoundedKeys) {
-  for (const DType dtype : {DType::bf16, DType::f16, DType::i8}) {
-    EXPECT_THAT(refusal([dtype](Pass& p) { p.kv_dtype = dtype; }), testing::HasSubstr("not f32"));
+  for (const KvTypes types : {KvTypes(KvType::bf16), KvTypes(KvType::f16), KvTypes(KvType::f32, KvType::int8)}) {
+    EXPECT_THAT(refusal([types](Pass& p) { p.kv_types = types; }), testing::HasSubstr("not f32"));
   }
 }
 
 TEST_F(LearnRefusals, ACache) {
-  KvCache cache = model_.make_cache(3, DType::f32);
+  KvCache cache = model_.make_cache(3, KvType::f32);
   EXPECT_THAT(refusal([&](Pass& p) { p.segments[0].cache = &cache; }), testing::StartsWith("[a cache]"));
   EXPECT_EQ(cache.length(), 0);
 }

@@ -85,7 +85,7 @@ TEST(Forward, RejectsSegmentsThatContradictTheirCaches) {
   const std::vector<std::int32_t> ids = {1, 2, 3, 4};
   ThreadPool pool(1);
   Arena arena;
-  KvCache cache = model.make_cache(8, DType::f32);
+  KvCache cache = model.make_cache(8, KvType::f32);
   const auto run = [&](std::vector<Segment> segments, LogitRequest logits = {}) {
     Pass pass{{pool, default_kernels(), arena}, std::move(segments), std::move(logits)};
     return error_of([&] { model.forward(pass, ids); });
@@ -100,7 +100,7 @@ TEST(Forward, RejectsSegmentsThatContradictTheirCaches) {
   EXPECT_EQ(cache.length(), 4);
   EXPECT_EQ(run({{0, 4, 4, &cache}}), "no error");
   EXPECT_THAT(run({{0, 4, 8, &cache}}), HasSubstr("8 of 8"));
-  EXPECT_THAT(error_of([&] { model.make_cache(model.config().max_seq_len + 1, DType::f32); }), HasSubstr("context"));
+  EXPECT_THAT(error_of([&] { model.make_cache(model.config().max_seq_len + 1, KvType::f32); }), HasSubstr("context"));
 }
 
 /// Segments without caches are separate documents. Packing does not change their logits.
@@ -161,7 +161,7 @@ TEST(Forward, ASequenceHasTheFrequenciesOfItsPlannedLength) {
 
     ThreadPool pool(1);
     Arena arena;
-    KvCache cache = model.make_cache(static_cast<std::int64_t>(ids.size()), DType::f32);
+    KvCache cache = model.make_cache(static_cast<std::int64_t>(ids.size()), KvType::f32);
     std::vector<float> logits;
     Pass pass{{pool, default_kernels(), arena}, {{0, 10, 0, &cache}}, {}};
     pass.logits = {LogitRequest::Rows::range, 0, 10,

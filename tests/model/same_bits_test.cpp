@@ -50,26 +50,27 @@ TEST_P(SameBits, PrefillEqualsChunksEqualsDecode) {
 }
 
 TEST_P(SameBits, WithRoundedCaches) {
-  for (const DType dtype : {DType::bf16, DType::f16, DType::i8}) {
-    const RunOptions o{.kernels = &kernels_, .kv_dtype = dtype};
+  const KvTypes kRoundedTypes[] = {KvType::bf16, KvType::f16, KvType::int8, KvType::int4, {KvType::int8, KvType::int4}};
+  for (const KvTypes types : kRoundedTypes) {
+    const RunOptions o{.kernels = &kernels_, .kv_types = types};
     const std::vector<float> rounded = logits_of(model_, ids_, o);
-    EXPECT_FALSE(same_bits(rounded, alone_)) << "the cache's type " << name_of(dtype) << " has no effect";
+    EXPECT_FALSE(same_bits(rounded, alone_)) << name_of(types.keys) << " has no effect";
     for (const std::int64_t chunk : {1, 3, 7}) {
       EXPECT_TRUE(same_bits(rounded, chunked_logits_of(model_, ids_, chunk, o)))
-          << name_of(dtype) << ", chunks of " << chunk;
+          << name_of(types.keys) << ", chunks of " << chunk;
     }
   }
 }
 
 TEST_P(SameBits, BlocksOfAnyLength) {
   for (const std::int64_t length : {1, 3, 5}) {
-    for (const DType dtype : {DType::f32, DType::i8}) {
+    for (const KvTypes types : {KvTypes(), KvTypes(KvType::int8, KvType::int4)}) {
       KvPool pool(std::int64_t{1} << 30, length);
-      const RunOptions o{.kernels = &kernels_, .threads = 2, .kv_dtype = dtype, .kv_memory = &pool};
-      const std::vector<float> whole = dtype == DType::f32 ? alone_ : logits_of(model_, ids_, o);
+      const RunOptions o{.kernels = &kernels_, .threads = 2, .kv_types = types, .kv_memory = &pool};
+      const std::vector<float> whole = types == KvTypes() ? alone_ : logits_of(model_, ids_, o);
       for (const std::int64_t chunk : {1, 4, 64}) {
         EXPECT_TRUE(same_bits(whole, chunked_logits_of(model_, ids_, chunk, o)))
-            << "blocks of " << length << ", chunks of " << chunk << ", " << name_of(dtype);
+            << "blocks of " << length << ", chunks of " << chunk << ", " << name_of(types.keys);
       }
       EXPECT_EQ(pool.used_bytes(), 0);
     }
@@ -92,7 +93,7 @@ TEST_P(SameBits, InABatch) {
   Arena arena;
   std::vector<KvCache> caches;
   for (const auto& text : texts)
-    caches.push_back(model_.make_cache(static_cast<std::int64_t>(text.size()), DType::f32));
+    caches.push_back(model_.make_cache(static_cast<std::int64_t>(text.size()), KvType::f32));
   std::vector<std::vector<float>> logits(texts.size());
   const std::int64_t steps[] = {2, 5, 4};  // tokens of each sequence per forward
   for (;;) {

@@ -201,7 +201,7 @@ TEST_P(ScarceMemory, TheYoungestSequencesGiveWay) {
   checkpoint_ = golden_checkpoint("gemma2");
   constexpr std::int64_t kBlock = 4;
   CountedKvMemory counted(kBlock);
-  const std::int64_t bytes = checkpoint_.model->make_cache(64, DType::f32, counted).full_bytes(kPrefillChunk) - 1;
+  const std::int64_t bytes = checkpoint_.model->make_cache(64, KvType::f32, counted).full_bytes(kPrefillChunk) - 1;
   memory_.emplace(bytes, kBlock);
   start({.max_sequences = 8, .max_queue = 100});
   try {

@@ -31,7 +31,7 @@ void Learner::learn(const std::vector<Ids>& sequences, float scale, std::vector<
   Tape tape(gradients_);
   Ids ids, targets;
   std::vector<float> counted;
-  Pass pass{{pool_, *o_.kernels, arena}, {}, {}, o_.taps, o_.kv_dtype};
+  Pass pass{{pool_, *o_.kernels, arena}, {}, {}, o_.taps, o_.kv_types};
   for (const Ids& sequence : sequences) {
     const auto first = static_cast<std::int64_t>(ids.size()), n = static_cast<std::int64_t>(sequence.size());
     pass.segments.push_back({first, n, 0, nullptr});

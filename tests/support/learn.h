@@ -21,7 +21,7 @@ struct LearnOptions {
   bool recompute = false;
   float label_smoothing = 0;
   float z_loss = 0;
-  DType kv_dtype = DType::f32;
+  KvTypes kv_types{};
   std::vector<std::int32_t> next_sentence{};  ///< The label of each sequence; empty: that loss is not added.
 };
 

@@ -28,7 +28,7 @@ std::vector<std::vector<float>> batch_logits_of(const Model& model, const std::v
   std::vector<float> all;
   ThreadPool pool(o.threads);
   Arena arena;
-  Pass pass{{pool, *o.kernels, arena}, {}, {}, o.taps, o.kv_dtype};
+  Pass pass{{pool, *o.kernels, arena}, {}, {}, o.taps, o.kv_types};
   const PairPass input(pairs, pass);
   pass.logits = {LogitRequest::Rows::range, 0, static_cast<std::int64_t>(input.ids.size()),
                  [&](std::int64_t, const Tensor& t) { all.insert(all.end(), t.data, t.data + t.count()); }};
@@ -52,11 +52,11 @@ std::vector<float> chunked_logits_of(const Model& model, const Pair& pair, std::
   ThreadPool pool(o.threads);
   Arena arena;
   const auto n = static_cast<std::int64_t>(pair.target.size());
-  KvCache cache = model.make_cache(n, o.kv_dtype);
-  cache.set_source(model.make_source_cache(static_cast<std::int64_t>(pair.source.size()), o.kv_dtype));
+  KvCache cache = model.make_cache(n, o.kv_types);
+  cache.set_source(model.make_source_cache(static_cast<std::int64_t>(pair.source.size()), o.kv_types));
   for (std::int64_t first = 0; first < n; first += chunk) {
     const std::int64_t length = std::min(chunk, n - first);
-    Pass pass{{pool, *o.kernels, arena}, {{0, length, first, &cache, first == 0 ? 0 : -1}}, {}, o.taps, o.kv_dtype};
+    Pass pass{{pool, *o.kernels, arena}, {{0, length, first, &cache, first == 0 ? 0 : -1}}, {}, o.taps, o.kv_types};
     Tokens tokens(std::span(pair.target).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(length)));
     if (first == 0) {
       pass.sources = {{0, static_cast<std::int64_t>(pair.source.size())}};
@@ -77,7 +77,7 @@ PairLearner::PairLearner(const Model& model, const LearnOptions& o) : model_(mod
 void PairLearner::learn(const std::vector<Pair>& pairs, float scale) {
   Arena arena;
   Tape tape(gradients_);
-  Pass pass{{pool_, *o_.kernels, arena}, {}, {}, o_.taps, o_.kv_dtype};
+  Pass pass{{pool_, *o_.kernels, arena}, {}, {}, o_.taps, o_.kv_types};
   const PairPass input(pairs, pass);
   Ids targets;
   std::vector<float> weights;

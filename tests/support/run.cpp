@@ -69,7 +69,7 @@ std::vector<float> logits_of(const Model& model, std::span<const std::int32_t> i
   ThreadPool pool(o.threads);
   Arena arena;
   const auto n = static_cast<std::int64_t>(ids.size());
-  Pass pass{{pool, *o.kernels, arena, nullptr, false, o.compute}, {{0, n, 0, nullptr}}, {}, o.taps, o.kv_dtype};
+  Pass pass{{pool, *o.kernels, arena, nullptr, false, o.compute}, {{0, n, 0, nullptr}}, {}, o.taps, o.kv_types};
   pass.logits = {LogitRequest::Rows::range, 0, n,
                  [&](std::int64_t, const Tensor& t) { logits.insert(logits.end(), t.data, t.data + t.count()); }};
   model.forward(pass, ids);
@@ -82,11 +82,11 @@ std::vector<float> chunked_logits_of(const Model& model, std::span<const std::in
   ThreadPool pool(o.threads);
   Arena arena;
   const auto n = static_cast<std::int64_t>(ids.size());
-  KvCache cache = model.make_cache(n, o.kv_dtype, *o.kv_memory);
+  KvCache cache = model.make_cache(n, o.kv_types, *o.kv_memory);
   for (std::int64_t first = 0; first < n; first += chunk) {
     const std::int64_t length = std::min(chunk, n - first);
     Pass pass{
-        {pool, *o.kernels, arena, nullptr, false, o.compute}, {{0, length, first, &cache}}, {}, o.taps, o.kv_dtype};
+        {pool, *o.kernels, arena, nullptr, false, o.compute}, {{0, length, first, &cache}}, {}, o.taps, o.kv_types};
     pass.logits = {LogitRequest::Rows::range, 0, length,
                    [&](std::int64_t, const Tensor& t) { logits.insert(logits.end(), t.data, t.data + t.count()); }};
     model.forward(pass, ids.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(length)));

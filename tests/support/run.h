@@ -49,7 +49,7 @@ struct RunOptions {
   const Kernels* kernels = &default_kernels();
   int threads = 1;
   Taps* taps = nullptr;
-  DType kv_dtype = DType::f32;
+  KvTypes kv_types{};
   Compute compute = Compute::automatic;
   KvMemory* kv_memory = &system_kv_memory();
 };
