@@ -92,6 +92,7 @@ EngineStep Engine::step(std::int64_t budget) {
   step.prompt_tokens = feed.n_rows() - step.decoded_tokens;
   if (!feed.fed.empty()) forward(feed, pass);
 
+  const std::size_t n_before = sequences_.size();
   for (auto at = sequences_.begin(); at != sequences_.end();) {
     Sequence& s = *at->second;
     const bool has_ended = s.has_ended();
@@ -103,7 +104,7 @@ EngineStep Engine::step(std::int64_t budget) {
     }
     at = has_ended ? sequences_.erase(at) : std::next(at);
   }
-  if (context_.prefixes != nullptr) context_.prefixes->trim();
+  if (context_.prefixes != nullptr && sequences_.size() < n_before) context_.prefixes->trim();
   return step;
 }
 
