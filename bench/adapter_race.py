@@ -4,8 +4,9 @@
     adapter_race.py VITRINE MODEL [--runs sft,half,dpo,full,decode] [--batch 4] [--seq 256] [--rank 16] [--threads 2]
                     [--steps 4] [--rounds 3] [--tokenizer T] [--compiled] [--json]
 
-MODEL is a Hugging Face folder of the family GPT-2, with a tokenizer, unless --tokenizer names one. An adapter of rank 16 changes all linear maps of the blocks, in
-float32, without dropout; a step is forward, loss, backward, clipping and AdamW. The runs:
+MODEL is a Hugging Face folder of the family GPT-2, with a tokenizer, unless --tokenizer names one. An adapter of rank 16
+changes all linear maps of the blocks, in float32, without dropout; a step is forward, loss, backward, clipping and
+AdamW. The runs:
 
     sft     the adapter, all ids are learned
     half    the adapter, the second half of every sequence is learned
@@ -16,10 +17,10 @@ float32, without dropout; a step is forward, loss, backward, clipping and AdamW.
 
 Every run of every engine is a process of its own, so that its peak of memory is its own; the first step warms up. The
 engines take turns. PyTorch uses scaled_dot_product_attention, its fused AdamW and no gradient checkpointing; --compiled
-also runs it with torch.compile, if that works on this machine, and compares with it, too. PEFT computes the scores of the reference in every step; vitrine
-computes them once for each pair before the first step, so their time for a batch is added to that of a step. Tokens per
-second count all ids that are read, and a pair as two sequences. Prints medians, and medians of the ratios within a
-round. Needs torch, transformers and peft.
+also runs it with torch.compile, if that works on this machine, and compares with it, too. PEFT computes the scores of
+the reference in every step; vitrine computes them once for each pair before the first step, so their time for a batch is
+added to that of a step. Tokens per second count all ids that are read, and a pair as two sequences. Prints medians, and
+medians of the ratios within a round. Needs torch, transformers and peft.
 """
 import argparse
 import json

@@ -64,8 +64,7 @@ struct KeySource {
 /// One source for each segment of the layer's stack: its rows of k and v `[T, n_kv_heads, head_dim]`, rounded to the
 /// types of its cache, or to Pass::kv_types without one. Heads are rotated before they are rounded to integers, which
 /// spreads large elements over the head; queries are rotated alike, and sums of values are rotated back. In
-/// cross-attention k and v are those of the encoder's rows, if the pass has any, and the cache is
-/// that of the source.
+/// cross-attention k and v are those of the encoder's rows, if the pass has any, and the cache is that of the source.
 std::vector<KeySource> key_sources(Pass& p, BlockSite at, const Tensor& k, const Tensor& v);
 
 /// Appends this pass's keys and values to the caches of the segments, or of their sources.

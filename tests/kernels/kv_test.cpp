@@ -64,7 +64,7 @@ float largest_error(std::span<const float> block, KvType type) {
 
 class KvIntegers : public EachIsa {
  protected:
-  /// `n_rows` rows of `n` elements, and the elements that they stand for.
+  /// Rows of integers, and their elements as floats.
   struct Rounded {
     std::vector<std::byte> bytes;
     std::vector<float> values;
@@ -124,7 +124,7 @@ TEST_P(KvIntegers, EverySetRoundsToTheSameBytes) {
         std::vector<std::byte> a(static_cast<std::size_t>(kv_row_bytes(type, n))), b(a.size());
         kernels().kv.round(x.data(), n, type, a.data());
         scalar.kv.round(x.data(), n, type, b.data());
-        EXPECT_TRUE(same_bits(elements(a.data(), n, type), elements(b.data(), n, type))) << name_of(type) << " " << n;
+        EXPECT_EQ(a, b) << name_of(type) << " " << n;
       }
     }
   }
