@@ -15,6 +15,7 @@ struct BartOptions {
   bool embedding_norm = false;
   bool scaled_embedding = false;  ///< The default of scale_embedding.
   std::int64_t pad_id = 1;        ///< The default of pad_token_id.
+  bool counts_pads = true;        ///< In the positions of a source.
   std::string_view activation = "gelu";
 };
 

@@ -71,6 +71,7 @@ ModelConfig read_roberta(ConfigReader& c) {
     throw BadCheckpoint(c.where(), "pad_token_id: expected from 0 to {}, got {}", model.max_seq_len - 2, pad);
   }
   model.embedding.first_position = static_cast<std::int64_t>(pad) + 1;
+  model.embedding.uncounted_id = static_cast<std::int32_t>(pad);
   model.max_seq_len -= model.embedding.first_position;
   return model;
 }

@@ -26,6 +26,8 @@ struct EmbeddingConfig {
   /// Adds the sinusoid of each position, which is computed, or, with a position_table, is a row of the file's table.
   std::optional<Sinusoid> sinusoid;
   std::int64_t first_position = 0;  ///< That of the first token, in the table or the sinusoids.
+  /// Tokens of this id have position first_position − 1, and the tokens after them are counted as if they were absent.
+  std::optional<std::int32_t> uncounted_id;
   std::int64_t n_types = 0;        ///< Adds the embedding of each token's type (segment), 0 … n_types − 1; 0: none.
   std::optional<NormConfig> norm;  ///< Of the sum.
   std::optional<std::int32_t> untrained_id;  ///< Training does not change the embedding of this token where it is read.

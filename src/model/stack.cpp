@@ -106,10 +106,11 @@ Tensor embed_sum(Pass& p, BlockSite at, const StackConfig& stack, const StackPar
   const EmbeddingConfig& c = stack.embedding;
   Tensor x = p.tap(at(Site::embed), embed_in_context(p, at, c, table, ids));
   if (c.n_types > 0) x = add(p, x, p.tap(at(Site::type_embed), embed_types(p, w.type_embed, types, ids.size())));
+  const PositionOptions positions{c.first_position, c.uncounted_id};
   if (c.position_table) {
-    x = add(p, x, p.tap(at(Site::pos_embed), embed_positions(p, w.pos_embed, c.first_position, x.rows(), at.stack)));
+    x = add(p, x, p.tap(at(Site::pos_embed), embed_positions(p, w.pos_embed, ids, positions, at.stack)));
   } else if (c.sinusoid) {
-    x = add(p, x, p.tap(at(Site::pos_embed), embed_sinusoids(p, *w.sinusoids, c.first_position, x.shape, at.stack)));
+    x = add(p, x, p.tap(at(Site::pos_embed), embed_sinusoids(p, *w.sinusoids, ids, x.row_size(), positions, at.stack)));
   }
   const Shape rows{x.rows() * c.context, stack.d_model};  // each token's embedding has a norm of its own
   x = norm(p, at(Norm::embed), c.norm, w.embed_norm, x.reshaped(rows)).reshaped(x.shape);

@@ -42,6 +42,20 @@ std::vector<double> sinusoid_frequencies(Sinusoid kind, std::int64_t d) {
   return frequency;
 }
 
+/// The position of each row of a stack, counted from `first`.
+std::vector<std::int64_t> rows_of_positions(const Pass& p, std::span<const std::int32_t> ids, const PositionOptions& o,
+                                            Stack stack) {
+  std::vector<std::int64_t> rows(ids.size());
+  for (const Segment& s : p.segments_of(stack)) {
+    std::int64_t next = o.first + s.position;
+    for (auto t = static_cast<std::size_t>(s.first_row); t < static_cast<std::size_t>(s.first_row + s.length); ++t) {
+      const bool counts = !o.uncounted_id || p.shapes_only || ids[t] != *o.uncounted_id;
+      rows[t] = counts ? next++ : o.first - 1;
+    }
+  }
+  return rows;
+}
+
 /// Charges the ledger for the rows that are looked up, not for the whole table.
 void enter_lookup(Pass& p, const Tensor& x, std::string_view name) {
   if (p.ledger == nullptr) return;
@@ -75,22 +89,22 @@ Tensor embed(Pass& p, const Param& table, std::span<const std::int32_t> ids, con
   return x;
 }
 
-Tensor embed_positions(Pass& p, const Param& table, std::int64_t first, std::int64_t n_rows, Stack stack) {
+Tensor embed_positions(Pass& p, const Param& table, std::span<const std::int32_t> ids, const PositionOptions& o,
+                       Stack stack) {
   const std::int64_t d = table.view.cols;
-  const Tensor x = p.tensor({n_rows, d});
-  for (const Segment& s : p.segments_of(stack)) {
-    if (first + s.position + s.length > table.view.rows) {
-      throw BadInput("embed", "expected positions from 0 to {}, got {}", table.view.rows - first - 1,
-                     s.position + s.length - 1);
+  const std::vector<std::int64_t> at = rows_of_positions(p, ids, o, stack);
+  for (const std::int64_t row : at) {
+    if (row >= table.view.rows) {
+      throw BadInput("embed", "expected positions from 0 to {}, got {}", table.view.rows - o.first - 1, row - o.first);
     }
-    p.for_rows(s.length, d, [&](std::int64_t i) {
-      p.widen(table.view.at(first + s.position + i, 0), table.view.dtype, d, x.row(s.first_row + i));
-    });
   }
-  std::vector<std::int32_t> rows;
-  for (const Segment& s : p.segments_of(stack)) {
-    for (std::int64_t i = 0; i < s.length && p.is_taped(); ++i)
-      rows.push_back(static_cast<std::int32_t>(first + s.position + i));
+  const Tensor x = p.tensor({static_cast<std::int64_t>(ids.size()), d});
+  p.for_rows(x.rows(), d, [&](std::int64_t t) {
+    p.widen(table.view.at(at[static_cast<std::size_t>(t)], 0), table.view.dtype, d, x.row(t));
+  });
+  std::vector<std::int32_t> rows;  // for the backward; like PyTorch's padding_idx, the row before the first has none
+  if (p.is_taped()) {
+    for (const std::int64_t row : at) rows.push_back(row < o.first ? kNoRow : static_cast<std::int32_t>(row));
   }
   p.record("embed_positions", {}, x,
            [&p, &table, x, rows = std::move(rows)] { add_row_gradients(p, table, 1.0f, p.grad(x), rows); });
@@ -125,12 +139,15 @@ void SinusoidRows::copy(std::int64_t position, float* row) {
   if (rows_.size() < kMostKept) rows_.try_emplace(position, row, row + d_);
 }
 
-Tensor embed_sinusoids(Pass& p, SinusoidRows& sinusoids, std::int64_t first, const Shape& shape, Stack stack) {
-  const Tensor x = p.tensor(shape);
-  for (const Segment& s : p.segments_of(stack)) {
-    p.for_rows(s.length, 64 * x.row_size(),
-               [&](std::int64_t i) { sinusoids.copy(first + s.position + i, x.row(s.first_row + i)); });
-  }
+Tensor embed_sinusoids(Pass& p, SinusoidRows& sinusoids, std::span<const std::int32_t> ids, std::int64_t d,
+                       const PositionOptions& o, Stack stack) {
+  const std::vector<std::int64_t> at = rows_of_positions(p, ids, o, stack);
+  const Tensor x = p.tensor({static_cast<std::int64_t>(ids.size()), d});
+  p.for_rows(x.rows(), 64 * d, [&](std::int64_t t) {
+    const std::int64_t position = at[static_cast<std::size_t>(t)];
+    if (position < o.first) return std::fill_n(x.row(t), d, 0.0f);
+    sinusoids.copy(position, x.row(t));
+  });
   p.record("embed_sinusoids", {}, x, [] {});
   if (p.ledger != nullptr) p.ledger->name("pos_embed");
   return x;

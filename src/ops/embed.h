@@ -53,10 +53,19 @@ struct EmbedOptions {
 
 /// `[T, d]`: rows `ids` of `table` `[vocab_size, d]`, times the scale. Throws BadInput for ids outside the table.
 Tensor embed(Pass& p, const Param& table, std::span<const std::int32_t> ids, const EmbedOptions& options = {});
-/// `[T, d]`: rows of `table` at the positions of the stack's segments; position 0 is row `first`. Throws BadInput
-/// beyond the table.
-Tensor embed_positions(Pass& p, const Param& table, std::int64_t first, std::int64_t n_rows, Stack stack = Stack::only);
-/// `[T, d]`: the sinusoids at the positions of the stack's segments, from `first` on. They have no gradient.
-Tensor embed_sinusoids(Pass& p, SinusoidRows& sinusoids, std::int64_t first, const Shape& shape, Stack stack);
+/// What the positions of a stack's rows are.
+struct PositionOptions {
+  std::int64_t first = 0;  ///< The row of position 0, in the table or the sinusoids.
+  /// Tokens of this id are not counted: they have row first − 1, and the next token the position that they would have.
+  std::optional<std::int32_t> uncounted_id{};
+};
+
+/// `[T, d]`: rows of `table` at the positions of the tokens `ids` of the stack's segments. Throws BadInput beyond the
+/// table.
+Tensor embed_positions(Pass& p, const Param& table, std::span<const std::int32_t> ids, const PositionOptions& options,
+                       Stack stack = Stack::only);
+/// `[T, d]`: the sinusoids at these positions; zeros for a token that is not counted. They have no gradient.
+Tensor embed_sinusoids(Pass& p, SinusoidRows& sinusoids, std::span<const std::int32_t> ids, std::int64_t d,
+                       const PositionOptions& options, Stack stack);
 
 }  // namespace vitrine

@@ -236,7 +236,10 @@ TEST(OpGradients, Embeddings) {
   }
   check_op({.inputs = {},
             .weight = {7, 5},
-            .run = [](Pass& p, const Operands& o) { return embed_positions(p, o.linear.weight, 2, 5); },
+            .run =
+                [&](Pass& p, const Operands& o) {
+                  return embed_positions(p, o.linear.weight, ids, {2, {}});
+                },
             .formula =
                 [](const All& x) {  // position 0 is row 2
                   Vector y(x[0].begin() + 10, x[0].begin() + 25);

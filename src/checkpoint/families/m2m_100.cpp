@@ -7,6 +7,7 @@ Family m2m_100_family() {
   BartOptions options;
   options.positions = BartOptions::Positions::tensor2tensor;
   options.first_position = 2;
+  options.counts_pads = false;
   options.pre_norm = true;
   options.scaled_embedding = true;
   options.activation = "relu";
