@@ -120,7 +120,7 @@ double blocks_seconds(const Kernels& k, ThreadPool& pool, const std::vector<std:
     at = at + 2 * bytes > kMemory ? 0 : at + bytes;
     const MatrixView w = {memory.data() + at, dtype, s.out, s.in, s.in, 1};
     pool.parallel_for(rows, 1, [&](std::int64_t begin, std::int64_t end, int) {
-      k.blocks.round_to_int8(x.data() + begin * s.in, (end - begin) * s.in, parts.data() + begin * s.in / kPart);
+      k.blocks.round_to_int8(x.data() + begin * s.in, (end - begin) * s.in, dtype, parts.data() + begin * s.in / kPart);
     });
     pool.parallel_for(s.out / kUnit, 1, [&](std::int64_t begin, std::int64_t end, int thread) {
       k.blocks.multiply(parts.data(), rows, w.row_range(begin * kUnit, (end - begin) * kUnit), y.data() + begin * kUnit,

@@ -19,7 +19,8 @@ constexpr float kNegligible = 0x1p-100F;
 /// 1.5 · 2^23: adding it rounds a number below 2^22 to the nearest integer, ties to even, which the lowest bits hold.
 constexpr float kRounder = 12582912.0F;
 
-void round_to_int8(const float* x, std::int64_t n, RoundedPart* to) {
+/// Sets sums to −Σ q of elements 0 to 15 and 16 to 31.
+void round_parts(const float* x, std::int64_t n, RoundedPart* to) {
   for (std::int64_t b = 0; b < n / kPart; ++b, x += kPart, ++to) {
     std::uint32_t largest = 0;
     for (int i = 0; i < kPart; ++i) {
@@ -43,9 +44,23 @@ void round_to_int8(const float* x, std::int64_t n, RoundedPart* to) {
     } else {
       for (std::int8_t& q : to->q) q = 0;
     }
-    for (int half = 0; half < 2; ++half) to->minus_half_sum[half] = static_cast<std::int16_t>(sums[half]);
-    to->minus_sum = sums[0] + sums[1];
+    for (int half = 0; half < 2; ++half) to->sums[half] = sums[half];
   }
+}
+
+void round_to_int8(const float* x, std::int64_t n, DType w, RoundedPart* to) {
+  round_parts(x, n, to);
+  with_format(w, [&](auto format) {
+    constexpr PartKind kKind = decltype(format)::kKind;
+    for (std::int64_t b = 0; b < n / kPart; ++b) {
+      if constexpr (kKind.has_halves) {
+        set_sums_of_halves<kKind>(to[b].sums);
+      } else {
+        const std::int32_t sum = to[b].sums[0] + to[b].sums[1];
+        to[b].sums[0] = kKind.has_min ? __builtin_bit_cast(std::int32_t, static_cast<float>(sum)) : sum * kKind.offset;
+      }
+    }
+  });
 }
 
 // The functions that read whole blocks are [[gnu::flatten]]: GCC would otherwise make functions of the parts of a
@@ -102,28 +117,29 @@ struct BlockReader {
   }
 };
 
-/// acc[t] += the products of one part with kTokens rows of x, which are `apart` parts apart.
-template <PartKind kKind, int kTokens>
-[[gnu::always_inline]] inline void add_part(const RowPart& w, const RoundedPart* x, std::int64_t apart,
-                                            Floats (&acc)[kTokens]) {
-  const auto receive = [&](auto t, Floats sum) __attribute__((always_inline)) {
+/// acc[t][g] += the products of one part of each group of rows of w with kTokens rows of x, which are `apart` parts
+/// apart.
+template <PartKind kKind, int kTokens, int kGroups>
+[[gnu::always_inline]] inline void add_part(const RowPart (&w)[kGroups], const RoundedPart* x, std::int64_t apart,
+                                            Floats (&acc)[kTokens][kGroups]) {
+  const auto receive = [&](auto t, auto g, Floats sum) __attribute__((always_inline)) {
     const RoundedPart& x_t = x[t * apart];
     const Floats x_scale = broadcast(x_t.scale);
-    acc[t] = fma(sum, w.scale * x_scale, acc[t]);
+    acc[t][g] = fma(sum, w[g].scale * x_scale, acc[t][g]);
     if constexpr (kKind.has_min) {
       Floats minus_sum;
       if constexpr (kKind.has_halves) {
-        minus_sum = minus_sum_of_halves(x_t, w.sub_min);
+        minus_sum = minus_sum_of_halves(x_t, w[g].sub_min);
       } else {
-        minus_sum = broadcast(static_cast<float>(x_t.minus_sum));
+        minus_sum = broadcast(__builtin_bit_cast(float, x_t.sums[0]));
       }
-      acc[t] = fma(minus_sum, w.min * x_scale, acc[t]);
+      acc[t][g] = fma(minus_sum, w[g].min * x_scale, acc[t][g]);
     }
   };
   if constexpr (kKind.has_halves) {
-    dot_halves<kKind.bits, kKind.offset, kTokens>(w.codes, x, apart, w.sub_scale, receive);
+    dot_halves<kKind, kTokens>(w, x, apart, receive);
   } else {
-    dot_part<kKind.bits, kKind.offset, kTokens>(w.codes, x, apart, receive);
+    dot_part<kKind, kTokens>(w, x, apart, receive);
   }
 }
 
@@ -149,22 +165,23 @@ template <class F>
 template <class F, int kTokens>
 [[gnu::flatten]] void direct_lanes(const BlockProduct& p, std::int64_t first, std::int64_t apart) {
   Rows rows(p.w + first * p.w_stride, apart * p.w_stride);
-  Floats acc[kTokens];
-  unrolled<kTokens>([&](auto t) { acc[t] = broadcast(0); });
+  Floats acc[kTokens][1];
+  unrolled<kTokens>([&](auto t) { acc[t][0] = broadcast(0); });
   const RoundedPart* x = p.x;
   for (std::int64_t b = 0; b < p.parts / F::kParts; ++b, rows.advance(F::kSize.bytes)) {
     if constexpr (kBytesAhead > 0) prefetch_blocks<F>(rows, kBytesAhead);
     read_parts(
         F{}, BlockReader{rows}, [&](const RowPart& part) __attribute__((always_inline)) {
-          add_part<F::kKind>(part, x, p.parts, acc);
+          const RowPart only[1] = {part};
+          add_part<F::kKind>(only, x, p.parts, acc);
           ++x;
         });
   }
   unrolled<kTokens>([&](auto t) {
     float* const y = p.y + t * p.ldy + first;
-    if (apart == 1) return store_floats(acc[t], y);
+    if (apart == 1) return store_floats(acc[t][0], y);
     float out[kRowLanes];
-    store_floats(acc[t], out);
+    store_floats(acc[t][0], out);
     for (int r = 0; r < kRowLanes; ++r) y[r * apart] = out[r];
   });
 }
@@ -193,10 +210,10 @@ void direct(const BlockProduct& product, std::int64_t tokens, std::int64_t n) {
   }
 }
 
-// Many rows of x: the parts of kPanelRows rows of w are unpacked for a chunk of columns. The panel stays in the L2
-// cache and meets all rows of x, a register tile at a time, whose part of x stays in the L1 cache. Between two chunks
-// the sums are in y, which does not change them.
-constexpr std::int64_t kPanelRows = 64, kChunkParts = 32;
+// Many rows of x: the parts of kPanelRows rows of w are unpacked for a chunk of columns, into a panel in the L2 cache.
+// kTileGroups groups of kRowLanes rows, whose part of the panel fits in the L1 cache, meet all rows of x, a register
+// tile at a time. Between two chunks the sums are in y, which does not change them.
+constexpr std::int64_t kPanelRows = 128, kChunkParts = 16;
 constexpr std::int64_t kGroups = kPanelRows / kRowLanes;
 constexpr std::int64_t kLine = 64;  // bytes
 
@@ -227,13 +244,14 @@ template <PartKind kKind>
   return part;
 }
 
+/// Stores the parts of one group of rows, `step` bytes apart.
 template <class F>
-[[gnu::flatten]] void unpack(Rows rows, std::int64_t parts, std::byte* to) {
+[[gnu::flatten]] void unpack(Rows rows, std::int64_t parts, std::byte* to, std::int64_t step) {
   for (std::int64_t b = 0; b < parts / F::kParts; ++b, rows.advance(F::kSize.bytes)) {
     read_parts(
         F{}, BlockReader{rows}, [&](const RowPart& part) __attribute__((always_inline)) {
           store_part<F::kKind>(part, to);
-          to += kPanelPart<F::kKind>;
+          to += step;
         });
   }
 }
@@ -253,50 +271,64 @@ struct Ahead {
   }
 };
 
-/// kTokens rows of x and one lane of rows of w each, over the parts of a chunk; y is one row of outputs per row of x.
-template <PartKind kKind, int kTokens>
+/// kTokens rows of x and kGroups groups of rows of w, over the parts of a chunk; y is one row of outputs per row of x.
+template <PartKind kKind, int kGroups, int kTokens>
 [[gnu::flatten]] void block_tile(const std::byte* w, const RoundedPart* x, std::int64_t x_stride, std::int64_t parts,
                                  bool first, float* y, std::int64_t ldy, Ahead& ahead) {
-  Floats acc[kTokens];
-  unrolled<kTokens>([&](auto t) { acc[t] = first ? broadcast(0) : load_floats(y + t * ldy); });
+  Floats acc[kTokens][kGroups];
+  unrolled<kTokens>([&](auto t) {
+    unrolled<kGroups>([&](auto g) { acc[t][g] = first ? broadcast(0) : load_floats(y + t * ldy + g * kRowLanes); });
+  });
   const std::int64_t lines = ahead.rows > 0 ? ahead.at_once : 0;
-  for (std::int64_t i = 0; i < parts; ++i, w += kPanelPart<kKind>, ++x) {
+  for (std::int64_t i = 0; i < parts; ++i, w += kGroups * kPanelPart<kKind>, ++x) {
     for (std::int64_t line = 0; line < lines; ++line) ahead.prefetch_line();
-    const RowPart part = load_part<kKind>(w);
+    RowPart part[kGroups];
+    unrolled<kGroups>([&](auto g) { part[g] = load_part<kKind>(w + g * kPanelPart<kKind>); });
     add_part<kKind>(part, x, x_stride, acc);
   }
-  unrolled<kTokens>([&](auto t) { store_floats(acc[t], y + t * ldy); });
+  unrolled<kTokens>(
+      [&](auto t) { unrolled<kGroups>([&](auto g) { store_floats(acc[t][g], y + t * ldy + g * kRowLanes); }); });
 }
 
-template <PartKind kKind, int kTokens>
-void block_tile_of(std::int64_t tokens, const std::byte* w, const RoundedPart* x, std::int64_t x_stride,
-                   std::int64_t parts, bool first, float* y, std::int64_t ldy, Ahead& ahead) {
-  if constexpr (kTokens > 1) {
-    if (tokens < kTokens) return block_tile_of<kKind, kTokens - 1>(tokens, w, x, x_stride, parts, first, y, ldy, ahead);
+template <PartKind kKind, int kGroups, int kTokens>
+void block_tile_of(std::int64_t groups, std::int64_t tokens, const std::byte* w, const RoundedPart* x,
+                   std::int64_t x_stride, std::int64_t parts, bool first, float* y, std::int64_t ldy, Ahead& ahead) {
+  if constexpr (kGroups > 1) {
+    if (groups < kGroups) {
+      return block_tile_of<kKind, kGroups - 1, kTokens>(groups, tokens, w, x, x_stride, parts, first, y, ldy, ahead);
+    }
   }
-  block_tile<kKind, kTokens>(w, x, x_stride, parts, first, y, ldy, ahead);
+  if constexpr (kTokens > 1) {
+    if (tokens < kTokens) {
+      return block_tile_of<kKind, kGroups, kTokens - 1>(groups, tokens, w, x, x_stride, parts, first, y, ldy, ahead);
+    }
+  }
+  block_tile<kKind, kGroups, kTokens>(w, x, x_stride, parts, first, y, ldy, ahead);
 }
 
-/// The outputs of all rows of x and of `groups` lanes of rows of w from row `first` on.
+/// The outputs of all rows of x and of `groups` groups of rows of w from row `first` on. In the panel, the groups of a
+/// tile are next to each other, part by part.
 template <class F>
 void panel_rows(const BlockProduct& p, std::int64_t tokens, std::int64_t first, std::int64_t groups) {
   constexpr std::int64_t kPartBytes = kPanelPart<F::kKind>;
   const std::int64_t chunk = even_part(p.parts, kChunkParts, F::kParts), tile = even_part(tokens, kTileRows, 1);
+  const std::int64_t tiles = (tokens + tile - 1) / tile * ((groups + kTileGroups - 1) / kTileGroups);
   const std::int64_t bytes = chunk / F::kParts * F::kSize.bytes, lines = groups * kRowLanes * (bytes / kLine + 2);
   for (std::int64_t done = 0; done < p.parts; done += chunk) {
     const std::int64_t parts = smaller(chunk, p.parts - done), at = done / F::kParts * F::kSize.bytes;
     const std::byte* const w = p.w + first * p.w_stride + at;
     for (std::int64_t g = 0; g < groups; ++g) {
-      unpack<F>(Rows(w + g * kRowLanes * p.w_stride, p.w_stride), parts, p.panel + g * parts * kPartBytes);
+      const std::int64_t in_tile = g % kTileGroups, tile_groups = smaller(kTileGroups, groups - (g - in_tile));
+      unpack<F>(Rows(w + g * kRowLanes * p.w_stride, p.w_stride), parts,
+                p.panel + ((g - in_tile) * parts + in_tile) * kPartBytes, tile_groups * kPartBytes);
     }
-    const std::int64_t times = (tokens + tile - 1) / tile * groups * parts;
     Ahead ahead = {done + parts == p.parts ? p.w + (first + kPanelRows) * p.w_stride : w + bytes, p.w_stride, bytes,
-                   groups * kRowLanes, lines / times + 1};
-    for (std::int64_t t = 0; t < tokens; t += tile) {
-      for (std::int64_t g = 0; g < groups; ++g) {
-        block_tile_of<F::kKind, kTileRows>(smaller(tile, tokens - t), p.panel + g * parts * kPartBytes,
-                                           p.x + t * p.parts + done, p.parts, parts, done == 0,
-                                           p.y + t * p.ldy + first + g * kRowLanes, p.ldy, ahead);
+                   groups * kRowLanes, lines / (tiles * parts) + 1};
+    for (std::int64_t g = 0; g < groups; g += kTileGroups) {
+      for (std::int64_t t = 0; t < tokens; t += tile) {
+        block_tile_of<F::kKind, kTileGroups, kTileRows>(
+            smaller(kTileGroups, groups - g), smaller(tile, tokens - t), p.panel + g * parts * kPartBytes,
+            p.x + t * p.parts + done, p.parts, parts, done == 0, p.y + t * p.ldy + first + g * kRowLanes, p.ldy, ahead);
       }
     }
   }

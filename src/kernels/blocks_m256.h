@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kRowLanes = 8;
 constexpr int kDirectRows = 4;
-constexpr int kTileRows = 4;
+constexpr int kTileRows = 4, kTileGroups = 1;
 constexpr int kBytesAhead = 0;  // the processor follows eight streams
 
 struct Words {
@@ -126,11 +126,6 @@ inline __m256i broadcast_codes(const std::int8_t* x) {
   int four;
   __builtin_memcpy(&four, x, sizeof four);
   return _mm256_set1_epi32(four);
-}
-template <int kOffset>
-inline __m256i times_offset(std::int32_t minus_sum) {
-  if constexpr (kOffset == 0) return _mm256_setzero_si256();
-  return _mm256_slli_epi32(_mm256_set1_epi32(minus_sum), __builtin_ctz(static_cast<unsigned>(kOffset)));
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kRowLanes = 16;
 constexpr int kDirectRows = 4;
-constexpr int kTileRows = 16;
+constexpr int kTileRows = 6, kTileGroups = 2;
 constexpr int kBytesAhead = 512;  // the processor alone does not follow sixteen streams
 
 struct Words {
@@ -122,18 +122,16 @@ template <class Rows>
   return {_mm512_cvtph_ps(_mm256_inserti128_si256(_mm256_castsi128_si256(v[0]), v[1], 1))};
 }
 
-template <int kBits, int kOffset, int kCount>
-[[gnu::always_inline]] inline Words dot(const Words* codes, const std::int8_t* x, std::int32_t minus_sum) {
-  __m512i sum = _mm512_setzero_si512();
-  if constexpr (kOffset > 0) {
-    sum = _mm512_slli_epi32(_mm512_set1_epi32(minus_sum), __builtin_ctz(unsigned{kOffset}));
-  }
+template <int kWord, int kCount, int kGroups, class Part>
+[[gnu::always_inline]] inline void dot(const Part (&w)[kGroups], const std::int8_t* x, std::int32_t first,
+                                       Words (&sums)[kGroups]) {
+  for (Words& sum : sums) sum.v = _mm512_set1_epi32(first);
   unrolled<kCount>([&](auto i) {
     int four;
-    __builtin_memcpy(&four, x + 4 * i, sizeof four);
-    sum = _mm512_dpbusd_epi32(sum, codes[i].v, _mm512_set1_epi32(four));
+    __builtin_memcpy(&four, x + 4 * (kWord + i), sizeof four);
+    const __m512i x_i = _mm512_set1_epi32(four);
+    unrolled<kGroups>([&](auto g) { sums[g].v = _mm512_dpbusd_epi32(sums[g].v, w[g].codes[kWord + i].v, x_i); });
   });
-  return {sum};
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ namespace {
 constexpr int kRowLanes = 4;    // rows at once
 constexpr int kDirectRows = 1;  // rows of x up to which a matrix is read without a panel
 constexpr int kTileRows = 4;    // rows of x in a register tile
+constexpr int kTileGroups = 1;  // groups of kRowLanes rows of w in a register tile
 constexpr int kBytesAhead = 0;  // how far ahead each stream of w is prefetched when it is read without a panel
 
 struct Words {
@@ -105,16 +106,18 @@ inline Floats load_halves(const Rows& rows) {
   });
 }
 
-/// Σ_k (code[k] − kOffset) · x[k] over kCount words of four codes; `minus_sum` is −Σ x[k].
-template <int kBits, int kOffset, int kCount>
-inline Words dot(const Words* codes, const std::int8_t* x, std::int32_t minus_sum) {
-  return each_row<Words>([&](int r) {
-    std::int32_t sum = minus_sum * kOffset;
-    for (int k = 0; k < 4 * kCount; ++k) {
-      sum += static_cast<std::int32_t>((codes[k / 4].lane[r] >> (8 * (k % 4))) & 0xFFU) * x[k];
-    }
-    return static_cast<std::uint32_t>(sum);
-  });
+/// sums[g] = first + Σ_k code[k] · x[k] for each group of rows, over kCount words of four codes from word kWord on.
+template <int kWord, int kCount, int kGroups, class Part>
+inline void dot(const Part (&w)[kGroups], const std::int8_t* x, std::int32_t first, Words (&sums)[kGroups]) {
+  for (int g = 0; g < kGroups; ++g) {
+    sums[g] = each_row<Words>([&](int r) {
+      std::int32_t sum = first;
+      for (int k = 4 * kWord; k < 4 * (kWord + kCount); ++k) {
+        sum += static_cast<std::int32_t>((w[g].codes[k / 4].lane[r] >> (8 * (k % 4))) & 0xFFU) * x[k];
+      }
+      return static_cast<std::uint32_t>(sum);
+    });
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "kernels/blocks_m256.h"
 #include "kernels/kernels.h"
+#include "quant/parts-inl.h"
 
 namespace vitrine {
 namespace {
@@ -44,17 +45,19 @@ template <int kBits, int kCount, int kTokens>
   });
 }
 
-/// Calls receive(t, Σ_k (code[k] − kOffset) · x_t[k]) for kTokens rows of x.
-template <int kBits, int kOffset, int kTokens, class Receive>
-[[gnu::always_inline]] inline void dot_part(const Words* codes, const RoundedPart* x, std::int64_t apart,
+/// Calls receive(t, 0, Σ_k (code[k] − offset) · x_t[k]) for kTokens rows of x.
+template <PartKind kKind, int kTokens, class Part, class Receive>
+[[gnu::always_inline]] inline void dot_part(const Part (&w)[1], const RoundedPart* x, std::int64_t apart,
                                             Receive receive) {
-  static_assert(kBits <= 6 || kOffset == 128);
+  static_assert(kKind.bits <= 6 || kKind.offset == 128);
   __m256i sums[kTokens];
   unrolled<kTokens>([&](auto t) __attribute__((always_inline)) { sums[t] = _mm256_setzero_si256(); });
-  add_dots<kBits, 8, kTokens>(codes, x, apart, 0, _mm256_set1_epi16(1), sums);
+  add_dots<kKind.bits, 8, kTokens>(w[0].codes, x, apart, 0, _mm256_set1_epi16(1), sums);
   unrolled<kTokens>([&](auto t) __attribute__((always_inline)) {
-    if constexpr (kBits < 8) sums[t] = _mm256_add_epi32(sums[t], times_offset<kOffset>(x[t * apart].minus_sum));
-    receive(t, to_floats(Words{sums[t]}));
+    if constexpr (kKind.bits < 8 && kKind.offset > 0) {
+      sums[t] = _mm256_add_epi32(sums[t], _mm256_set1_epi32(x[t * apart].sums[0]));
+    }
+    receive(t, 0, to_floats(Words{sums[t]}));
   });
 }
 
@@ -70,33 +73,41 @@ using Pair = IntegerPair;
   return {_mm256_srai_epi16(upper_bytes, 8)};
 }
 
-/// The integers times those of x, which every row shares.
-[[gnu::always_inline]] inline __m256i times_pair(const Pair& w, const std::int16_t (&x)[2]) {
-  int both;
-  __builtin_memcpy(&both, x, sizeof both);
-  return _mm256_madd_epi16(w.v, _mm256_set1_epi32(both));
+/// The sums of halves as two numbers of 16 bits in the first word.
+template <PartKind>
+void set_sums_of_halves(std::int32_t (&sums)[2]) {
+  sums[0] = static_cast<std::int32_t>(static_cast<std::uint32_t>(sums[1]) << 16 |
+                                      (static_cast<std::uint32_t>(sums[0]) & 0xFFFFU));
 }
 
-/// Calls receive(t, Σ_k (code[k] − kOffset) · x_t[k] · sub_scale[k / 16]): the sub-scale is the factor by which
+/// The integers times the sums of x's halves, which every row shares.
+[[gnu::always_inline]] inline __m256i times_sums(const Pair& w, const RoundedPart& x) {
+  return _mm256_madd_epi16(w.v, _mm256_set1_epi32(x.sums[0]));
+}
+
+/// Calls receive(t, 0, Σ_k (code[k] − offset) · x_t[k] · sub_scale[k / 16]): the sub-scale is the factor by which
 /// VPMADDWD multiplies the sums of 16 bits.
-template <int kBits, int kOffset, int kTokens, class Receive>
-[[gnu::always_inline]] inline void dot_halves(const Words* codes, const RoundedPart* x, std::int64_t apart,
-                                              const Pair& sub_scale, Receive receive) {
+template <PartKind kKind, int kTokens, class Part, class Receive>
+[[gnu::always_inline]] inline void dot_halves(const Part (&w)[1], const RoundedPart* x, std::int64_t apart,
+                                              Receive receive) {
+  constexpr int kBits = kKind.bits, kOffset = kKind.offset;
+  const Words* const codes = w[0].codes;
+  const Pair& sub_scale = w[0].sub_scale;
   __m256i sums[kTokens];
   unrolled<kTokens>([&](auto t) __attribute__((always_inline)) {
     sums[t] = _mm256_setzero_si256();
     if constexpr (kOffset > 0) {
-      sums[t] = _mm256_slli_epi32(times_pair(sub_scale, x[t * apart].minus_half_sum), __builtin_ctz(unsigned{kOffset}));
+      sums[t] = _mm256_slli_epi32(times_sums(sub_scale, x[t * apart]), __builtin_ctz(unsigned{kOffset}));
     }
   });
   add_dots<kBits, 4, kTokens>(codes, x, apart, 0, pick_bytes(sub_scale.v, 0x01000100), sums);
   add_dots<kBits, 4, kTokens>(codes + 4, x, apart, 16, pick_bytes(sub_scale.v, 0x03020302), sums);
-  unrolled<kTokens>([&](auto t) __attribute__((always_inline)) { receive(t, to_floats(Words{sums[t]})); });
+  unrolled<kTokens>([&](auto t) __attribute__((always_inline)) { receive(t, 0, to_floats(Words{sums[t]})); });
 }
 
 /// −Σ_k x[k] · sub_min[k / 16]
 [[gnu::always_inline]] inline Floats minus_sum_of_halves(const RoundedPart& x, const Pair& sub_min) {
-  return to_floats(Words{times_pair(sub_min, x.minus_half_sum)});
+  return to_floats(Words{times_sums(sub_min, x)});
 }
 
 inline void load(const std::byte* p, Pair& to) { to.v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }

@@ -70,21 +70,20 @@ constexpr std::int64_t kScratchFloats = 221184;
 /// 32 consecutive elements of a row, rounded to 8 bits: element i is scale · q[i].
 struct RoundedPart {
   std::int8_t q[32];
-  float scale;                     ///< NaN if an element is infinite or NaN.
-  std::int32_t minus_sum;          ///< −Σ q
-  std::int16_t minus_half_sum[2];  ///< The same of elements 0 to 15 and 16 to 31.
+  float scale;           ///< NaN if an element is infinite or NaN.
+  std::int32_t sums[2];  ///< −Σ q, in the form that the same table's `multiply` reads for the type of w.
 };
 
 /// The kernels for quantized weights.
 struct BlockKernels {
-  /// Rounds a row of n elements, a multiple of 32, in parts: scale = max |x| / 127, q = x · (127 / max |x|), to
-  /// nearest, ties to even. If max |x| is below 2^-100, all are 0.
-  void (*round_to_int8)(const float* x, std::int64_t n, RoundedPart* y);
+  /// Rounds a row of n elements, a multiple of 32, in parts, for a product with a w of the given type: scale =
+  /// max |x| / 127, q = x · (127 / max |x|), to nearest, ties to even. If max |x| is below 2^-100, all are 0.
+  void (*round_to_int8)(const float* x, std::int64_t n, DType w, RoundedPart* y);
   /// y[t, r] = Σ_k x[t, k] · w[r, k], w row-major in a block format. Starting from +0, the parts of 32 columns are
   /// added in ascending order: acc = fma(S, scale of w · scale of x, acc), then, in formats with a minimum
   /// (quant/parts-inl.h), acc = fma(−M, min of w · scale of x, acc). S is the exact sum of q · (code − offset), and M
   /// that of q; sub-scales and sub-minima are factors of their halves of these sums, which stay below 2^24. x: `tokens`
-  /// rows of w.cols / 32 parts, one after another; y and `scratch` as for `matmul`.
+  /// rows of w.cols / 32 parts, one after another, rounded for w; y and `scratch` as for `matmul`.
   void (*multiply)(const RoundedPart* x, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy,
                    float* scratch);
 };

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/kernels.h"
+#include "quant/parts-inl.h"
 
 namespace vitrine {
 namespace {
@@ -25,31 +26,47 @@ using Pair = FloatPair;
   return {{byte(first), byte(first + 1)}};
 }
 
-/// Calls receive(t, Σ_k (code[k] − kOffset) · x_t[k]) for kTokens rows of x, which are `apart` parts apart.
-template <int kBits, int kOffset, int kTokens, class Receive>
-[[gnu::always_inline]] inline void dot_part(const Words* codes, const RoundedPart* x, std::int64_t apart,
+/// The sums of halves, −Σ q, as the functions below read them: times the offset, or as floats in formats with a
+/// minimum.
+template <PartKind kKind>
+void set_sums_of_halves(std::int32_t (&sums)[2]) {
+  for (std::int32_t& sum : sums) {
+    sum = kKind.has_min ? __builtin_bit_cast(std::int32_t, static_cast<float>(sum)) : sum * kKind.offset;
+  }
+}
+
+/// Calls receive(t, g, Σ_k (code_g[k] − offset) · x_t[k]) for kTokens rows of x, which are `apart` parts apart, and
+/// groups g of rows of w.
+template <PartKind kKind, int kTokens, int kGroups, class Part, class Receive>
+[[gnu::always_inline]] inline void dot_part(const Part (&w)[kGroups], const RoundedPart* x, std::int64_t apart,
                                             Receive receive) {
   unrolled<kTokens>([&](auto t) __attribute__((always_inline)) {
     const RoundedPart& x_t = x[t * apart];
-    receive(t, to_floats(dot<kBits, kOffset, 8>(codes, x_t.q, x_t.minus_sum)));
+    Words sums[kGroups];
+    dot<0, 8>(w, x_t.q, kKind.offset > 0 ? x_t.sums[0] : 0, sums);
+    unrolled<kGroups>([&](auto g) __attribute__((always_inline)) { receive(t, g, to_floats(sums[g])); });
   });
 }
 
-/// Calls receive(t, Σ_k (code[k] − kOffset) · x_t[k] · sub_scale[k / 16]).
-template <int kBits, int kOffset, int kTokens, class Receive>
-[[gnu::always_inline]] inline void dot_halves(const Words* codes, const RoundedPart* x, std::int64_t apart,
-                                              const Pair& sub_scale, Receive receive) {
+/// Calls receive(t, g, Σ_k (code_g[k] − offset) · x_t[k] · sub_scale_g[k / 16]).
+template <PartKind kKind, int kTokens, int kGroups, class Part, class Receive>
+[[gnu::always_inline]] inline void dot_halves(const Part (&w)[kGroups], const RoundedPart* x, std::int64_t apart,
+                                              Receive receive) {
   unrolled<kTokens>([&](auto t) __attribute__((always_inline)) {
     const RoundedPart& x_t = x[t * apart];
-    const Floats low = to_floats(dot<kBits, kOffset, 4>(codes, x_t.q, x_t.minus_half_sum[0]));
-    const Floats high = to_floats(dot<kBits, kOffset, 4>(codes + 4, x_t.q + 16, x_t.minus_half_sum[1]));
-    receive(t, fma(low, sub_scale.half[0], high * sub_scale.half[1]));
+    Words low[kGroups], high[kGroups];
+    dot<0, 4>(w, x_t.q, kKind.offset > 0 ? x_t.sums[0] : 0, low);
+    dot<4, 4>(w, x_t.q, kKind.offset > 0 ? x_t.sums[1] : 0, high);
+    unrolled<kGroups>([&](auto g) __attribute__((always_inline)) {
+      const Pair& sub_scale = w[g].sub_scale;
+      receive(t, g, fma(to_floats(low[g]), sub_scale.half[0], to_floats(high[g]) * sub_scale.half[1]));
+    });
   });
 }
 
 /// −Σ_k x[k] · sub_min[k / 16]
 [[gnu::always_inline]] inline Floats minus_sum_of_halves(const RoundedPart& x, const Pair& sub_min) {
-  const auto sum = [&](int i) { return broadcast(static_cast<float>(x.minus_half_sum[i])); };
+  const auto sum = [&](int i) { return broadcast(__builtin_bit_cast(float, x.sums[i])); };
   return fma(sum(0), sub_min.half[0], sum(1) * sub_min.half[1]);
 }
 

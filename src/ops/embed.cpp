@@ -43,7 +43,7 @@ std::vector<double> sinusoid_frequencies(Sinusoid kind, std::int64_t d) {
 }
 
 /// The position of each row of a stack, counted from `first`.
-std::vector<std::int64_t> rows_of_positions(const Pass& p, std::span<const std::int32_t> ids, const PositionOptions& o,
+std::vector<std::int64_t> rows_of_positions(Pass& p, std::span<const std::int32_t> ids, const PositionOptions& o,
                                             Stack stack) {
   std::vector<std::int64_t> rows(ids.size());
   for (const Segment& s : p.segments_of(stack)) {
@@ -145,8 +145,11 @@ Tensor embed_sinusoids(Pass& p, SinusoidRows& sinusoids, std::span<const std::in
   const Tensor x = p.tensor({static_cast<std::int64_t>(ids.size()), d});
   p.for_rows(x.rows(), 64 * d, [&](std::int64_t t) {
     const std::int64_t position = at[static_cast<std::size_t>(t)];
-    if (position < o.first) return std::fill_n(x.row(t), d, 0.0f);
-    sinusoids.copy(position, x.row(t));
+    if (position < o.first) {
+      std::fill_n(x.row(t), d, 0.0f);
+    } else {
+      sinusoids.copy(position, x.row(t));
+    }
   });
   p.record("embed_sinusoids", {}, x, [] {});
   if (p.ledger != nullptr) p.ledger->name("pos_embed");

@@ -49,13 +49,13 @@ Numbers numbers_of(const Pass& p, const MatrixView& weight) {
   return p.compute == Compute::bf16 && weight.dtype == DType::bf16 ? Numbers::pairs : Numbers::floats;
 }
 
-/// x, whose rows have whole parts, rounded to 8 bits.
-RoundedPart* rounded(Pass& p, const MatrixView& x) {
+/// x, whose rows have whole parts, rounded to 8 bits for a product with a weight of type `w`.
+RoundedPart* rounded(Pass& p, const MatrixView& x, DType w) {
   const std::int64_t parts = x.cols / kPartSize;
   auto* const to = reinterpret_cast<RoundedPart*>(
       p.tensor({x.rows, parts * std::int64_t{sizeof(RoundedPart) / sizeof(float)}}).data);
   p.for_rows(x.rows, 4 * x.cols, [&](std::int64_t t) {
-    p.kernels.blocks.round_to_int8(reinterpret_cast<const float*>(x.at(t, 0)), x.cols, to + t * parts);
+    p.kernels.blocks.round_to_int8(reinterpret_cast<const float*>(x.at(t, 0)), x.cols, w, to + t * parts);
   });
   return to;
 }
@@ -82,7 +82,7 @@ std::int64_t most_rows(std::int64_t operations, std::int64_t unit) {
 /// The product with a quantized weight, computed with integers.
 void multiply_blocks(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, std::int64_t ldy) {
   constexpr std::int64_t kUnit = 64;  // rows of w: a panel
-  const RoundedPart* const parts = rounded(p, x);
+  const RoundedPart* const parts = rounded(p, x, weight.dtype);
   const std::int64_t operations = x.rows * weight.cols + 1;
   for_ranges(p, weight.rows, kUnit, most_rows(operations, kUnit), operations,
              [&](std::int64_t first, std::int64_t count, int thread) {
@@ -209,7 +209,7 @@ Tensor as_multiplied(Pass& p, const Tensor& x, const MatrixView& weight) {
     });
     return y;
   }
-  const RoundedPart* const parts = rounded(p, view_of(x.data, n_rows, weight.cols, weight.cols));
+  const RoundedPart* const parts = rounded(p, view_of(x.data, n_rows, weight.cols, weight.cols), weight.dtype);
   p.for_rows(x.count() / kPartSize, kPartSize, [&](std::int64_t i) {
     for (std::int64_t k = 0; k < kPartSize; ++k) {
       y.data[i * kPartSize + k] = parts[i].scale * static_cast<float>(parts[i].q[k]);
