@@ -13,7 +13,7 @@ namespace {
 /// The weight of the squared error of an element x: that of the importance matrix, or 1, times
 enum class Weighting : std::uint8_t {
   flat,       ///< 1
-  square,     ///< x² + the mean square of the part
+  square,     ///< x² + twice the mean square of the part
   size,       ///< |x| + the root mean square of the part
   amplitude,  ///< √(x² + twice the mean square of the super-block)
 };
@@ -56,7 +56,7 @@ void load_parts(const QuantizedRows& rows, std::int64_t begin, Weighting weighti
   const Vec twice_mean = sum_of_group<kGroup>(squares) * broadcast(2.0F / (kSize * kGroup));
   for (int i = 0; i < kSize; ++i) {
     Vec weight = broadcast(1);
-    if (weighting == Weighting::square) weight = fma(to.x[i], to.x[i], mean_square);
+    if (weighting == Weighting::square) weight = fma(to.x[i], to.x[i], broadcast(2) * mean_square);
     if (weighting == Weighting::size) weight = abs(to.x[i]) + rms;
     if (weighting == Weighting::amplitude) weight = sqrt(fma(to.x[i], to.x[i], twice_mean));
     if (rows.importance != nullptr) {
