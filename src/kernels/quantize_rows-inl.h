@@ -29,6 +29,7 @@ struct QuantizedRows {
 
 /// Added to every importance, whose mean is 1: an input that is always 0 must not make its elements arbitrary.
 constexpr float kLeastImportance = 1e-5F;
+constexpr double kNoImportance = 1e-30;  // a smaller mean counts as none: no float would make it 1
 
 /// Elements [begin, begin + 16 parts) of the rows. Parts beyond the end are zero.
 template <int kSize, int kGroup>
@@ -193,7 +194,7 @@ bool quantize(DType dtype, const float* x, std::int64_t rows, std::int64_t cols,
               std::byte* y) {
   double sum = 0;
   for (std::int64_t i = 0; importance != nullptr && i < cols; ++i) sum += static_cast<double>(importance[i]);
-  const bool weighted = sum > 0;
+  const bool weighted = sum > kNoImportance * static_cast<double>(cols);
   const float scale = weighted ? static_cast<float>(static_cast<double>(cols) / sum) : 0.0F;
   const QuantizedRows all = {x, cols, weighted ? importance : nullptr, y, rows * cols, scale};
   switch (dtype) {
