@@ -219,7 +219,7 @@ void run(std::string_view isa, std::string_view dtype, int only_threads, std::in
       if (isa == "all" ? each == Isa::scalar : isa != name_of(each)) continue;
       for (std::size_t i = 0; i < kDTypes; ++i) {
         const auto type = static_cast<DType>(i);
-        const std::string_view kind = type == DType::i8 ? "none" : is_blocks(type) ? "blocks" : "all";
+        const std::string_view kind = is_blocks(type) ? "blocks" : "all";
         const bool in_pairs = dtype == "pairs" && type == DType::bf16;
         if (dtype != kind && dtype != name_of(type) && !in_pairs) continue;
         show_products(kernels_for(each), type, in_pairs, pool, memory, only_rows);

@@ -157,7 +157,6 @@ class TensorStream {
 void write_hugging_face_tensors(const std::string& path, const Family& family, const ModelConfig& config, DType dtype,
                                 const ParamValues& values, ThreadPool& pool, const ReportProgress& report,
                                 const std::optional<StoredForm>& as) {
-  if (dtype == DType::i8) throw InternalError(path, "there are no checkpoints of 8-bit integers");
   const std::vector<Stored> tensors = stored_tensors(family, as, config);
   std::int64_t total = 0;
   for (const Stored& stored : tensors) total += stored.shape.rows * stored.shape.cols;

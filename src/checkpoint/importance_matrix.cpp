@@ -64,9 +64,9 @@ ImportanceMatrix read_gguf(const MappedFile& file) {
   matrix.n_chunks = metadata.integer("imatrix.chunk_count").value_or(0);
   matrix.chunk_size = metadata.integer("imatrix.chunk_size").value_or(0);
   if (matrix.n_chunks < 0 || matrix.n_chunks > kMostChunks || matrix.chunk_size < 1 ||
-      matrix.chunk_size > kMostChunks) {
-    throw BadCheckpoint(path, "imatrix.chunk_size, chunk_count: expected 1 to {}, got {} and {}", kMostChunks,
-                        matrix.chunk_size, matrix.n_chunks);
+      matrix.chunk_size > kMostChunks || matrix.n_chunks * matrix.chunk_size > kMostRows) {
+    throw BadCheckpoint(path, "imatrix.chunk_size, chunk_count: expected 1 to {}, at most {} together, got {} and {}",
+                        kMostChunks, kMostRows, matrix.chunk_size, matrix.n_chunks);
   }
   for (const std::string_view name : metadata.strings("imatrix.datasets").value_or(std::vector<std::string_view>{})) {
     matrix.datasets.emplace_back(name);
@@ -179,11 +179,13 @@ void ImportanceMatrix::add(const ImportanceMatrix& other) {
     const auto [it, is_new] = tensors.emplace(name, squares);
     if (is_new) continue;
     InputSquares& own = it->second;
-    if (own.sums.size() != squares.sums.size()) {
-      throw BadInput(other.path, "{}: expected {} sums, got {}: the importance matrix is of another model", name,
-                     own.sums.size(), squares.sums.size());
-    }
     const std::size_t n_counts = std::max(own.counts.size(), squares.counts.size());
+    const bool is_one_count = std::min(own.counts.size(), squares.counts.size()) == 1;
+    if (own.sums.size() != squares.sums.size() || (own.counts.size() != squares.counts.size() && !is_one_count)) {
+      throw BadInput(other.path,
+                     "{}: expected {} sums and {} counts, got {} and {}: the importance matrix is of another model",
+                     name, own.sums.size(), own.counts.size(), squares.sums.size(), squares.counts.size());
+    }
     const auto count = [](const InputSquares& s, std::size_t i) {
       return s.counts.size() == 1 ? s.counts[0] : s.counts[i];
     };
@@ -209,7 +211,7 @@ void write_importance_matrix(const std::string& path, const ImportanceMatrix& ma
   GgufKeys keys;
   keys.add("general.type", "imatrix");
   keys.add("imatrix.datasets", matrix.datasets);
-  keys.add("imatrix.chunk_count", static_cast<std::uint32_t>(matrix.n_chunks));
+  keys.add("imatrix.chunk_count", static_cast<std::uint32_t>(std::min(matrix.n_chunks, kMostChunks)));
   keys.add("imatrix.chunk_size", static_cast<std::uint32_t>(matrix.chunk_size));
   GgufWriter writer(path);
   std::vector<std::vector<float>> values;

@@ -147,10 +147,7 @@ void SafetensorsWriter::begin(const std::string& name, DType dtype, const std::v
   const std::optional<std::int64_t> bytes = count ? checked_mul(*count, size_of(dtype)) : count;
   const std::optional<std::int64_t> end = bytes ? checked_add(promised_bytes_, *bytes) : bytes;
   if (!end) throw OutOfCapacity(path_, "tensor {} is too large for any file", name);
-  const char* const type = dtype == DType::f32    ? "F32"
-                           : dtype == DType::f16  ? "F16"
-                           : dtype == DType::bf16 ? "BF16"
-                                                  : "I8";
+  const char* const type = dtype == DType::f32 ? "F32" : dtype == DType::f16 ? "F16" : "BF16";
   const Json entry = {{"dtype", type}, {"shape", shape}, {"data_offsets", {promised_bytes_, *end}}};
   header_ += "," + Json(name).dump() + ":" + entry.dump();
   promised_bytes_ = *end;

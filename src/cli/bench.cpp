@@ -23,11 +23,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kRepeats = 5;  // after a warm-up run
-
 struct BenchOptions : Options {
   std::string model;
   std::int64_t prompt = 256, generate = 32, batch = 1, sequence = 256;
+  int repeats = 5;  // after a warm-up run
   bool train = false;
   std::vector<std::string> globs;  // of sites that are read
 };
@@ -167,7 +166,7 @@ TrainSpeed measure_training(const BenchOptions& o, const Session& session) {
   }
   if (!batch.sources.empty()) batch.source_pieces = batch.pieces;
   std::vector<double> speeds;
-  for (int i = 0; i <= kRepeats; ++i) {
+  for (int i = 0; i <= o.repeats; ++i) {
     const auto start = Clock::now();
     Learner::Step step = learner.learn(batch, i);
     learner.update(step, 1e-4);
@@ -194,7 +193,7 @@ void measure_generation(const BenchOptions& o, const GenerateContext& context, P
   traced_context.taps = &recorder;
 
   std::vector<double> prefill, decode, traced;
-  for (int i = 0; i <= kRepeats; ++i) {
+  for (int i = 0; i <= o.repeats; ++i) {
     const GenerateTimings speed = run_once(context, prompts);
     if (i == 0) {
       result.first_token_s = result.load_s + static_cast<double>(o.batch * o.prompt) / speed.prefill_tokens_per_s;
@@ -203,7 +202,7 @@ void measure_generation(const BenchOptions& o, const GenerateContext& context, P
     prefill.push_back(speed.prefill_tokens_per_s);
     decode.push_back(speed.decode_tokens_per_s);
     if (!o.globs.empty()) traced.push_back(run_once(traced_context, prompts_alone).prefill_tokens_per_s);
-    bar.update(i + 2, kRepeats + 2);
+    bar.update(i + 2, o.repeats + 2);
   }
   if (!o.globs.empty()) {
     recorder.check_all_met();
@@ -222,7 +221,7 @@ Result measure(const BenchOptions& o) {
   result.load_s = seconds_since(start);
   result.numbers = products_of(o, model, o.model);
   result.ceilings = measure_ceilings(*session.pool, result.numbers == "bf16");
-  bar.update(1, kRepeats + 2);
+  bar.update(1, o.repeats + 2);
   forget_peak_memory();
   count_work(o, model, result);
   measure_generation(o, session.context(o), bar, result);
@@ -302,6 +301,7 @@ void add_bench(CLI::App& program) {
                            "Tokens per prompt, or per source of an encoder–decoder (default: 256)", 1);
   add_number<std::int64_t>(command, "--generate", o->generate, "Tokens to decode after the prompt (default: 32)", 1);
   add_number<std::int64_t>(command, "--batch", o->batch, "Sequences per batch (default: 1)", 1, 4096);
+  add_number<int>(command, "--repeats", o->repeats, "Timed runs, after one that warms up (default: 5)", 1, 1000);
   command.add_flag("--train", o->train, "Also time training steps: of the model, or of the adapter of --adapter");
   add_number<std::int64_t>(command, "--seq", o->sequence, "Tokens per training sequence (default: 256)", 1);
   add_list(command, "--sites", o->globs,
@@ -309,11 +309,9 @@ void add_bench(CLI::App& program) {
   add_adapters(command, *o);
   finish_command(
       command, o, run_bench,
-      "Speeds are medians of 5 runs after a warm-up run. The limits, memory bandwidth and oneDNN's matrix products, "
-      "are\n"
-      "measured in the same process. A decoding step reads every weight that it multiplies and the K/V of all tokens "
-      "so\n"
-      "far; a prompt token takes two operations per weight outside the embedding and the head.\n"
+      "Speeds are medians of --repeats runs after a warm-up run. The limits, memory bandwidth and oneDNN's matrix\n"
+      "products, are measured in the same process. A decoding step reads every weight that it multiplies and the K/V\n"
+      "of all tokens so far; a prompt token takes two operations per weight outside the embedding and the head.\n"
       "Example: vitrine bench gpt2/ --prompt 512 --json");
 }
 

@@ -1,6 +1,7 @@
 // vitrine eval: measure how well a model predicts the text of a file.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numbers>
 
 #include "base/error.h"
@@ -106,10 +107,27 @@ void run_eval_preferences(const EvalOptions& o) {
   eval_preferences(o, o.conversations, o.preference, open_model(o, model, false), model, o.preference.path);
 }
 
+/// Both models over the text. MODEL2 must read it as the same tokens, if it has a tokenizer.
+Compared compare_models(const EvalOptions& o, const Session& session, const std::string& file, SpecialTokens policy,
+                        std::span<const std::int32_t> ids, const EvalConfig& config) {
+  Options other_options = o;
+  other_options.compute = o.against_compute;
+  other_options.kv = "f32";
+  other_options.adapters.clear();
+  const Session other = open_for_texts(other_options, o.against, false);
+  if (other.tokenizer != nullptr && !std::ranges::equal(text_ids(other, file, policy), ids)) {
+    throw BadInput("--against", "expected a model with the same vocabulary, got one whose tokenizer gives other ids");
+  }
+  return evaluate_against(session.context(o), other.context(other_options), o.layers, ids, config);
+}
+
 void run_eval(const EvalOptions& o) {
+  const bool has_plain_text = o.preference.path.empty() && o.target_file.empty();
+  if (!o.against.empty() && !has_plain_text) {
+    throw CLI::ValidationError("--against", "models are compared over one plain text, without --pairs and --target");
+  }
   if (!o.preference.path.empty()) return run_eval_preferences(o);
   if (o.positionals == 0) throw CLI::RequiredError("FILE");
-  if (o.layers && o.against.empty()) throw CLI::ValidationError("--layers", "give --against as well");
   const bool has_model = o.positionals == 2;
   const Session session = open_model(o, has_model ? o.first : "", true);
   const std::string file = has_model ? o.second : o.first;
@@ -119,6 +137,7 @@ void run_eval(const EvalOptions& o) {
     throw BadInput("--target", "the model is an encoder–decoder: give the file that it is to write (--target)");
   }
   if (is_json_lines(file)) {
+    if (!o.against.empty()) throw BadInput(file, "expected a plain text with --against, got JSON Lines");
     return eval_conversations(o, o.conversations, session, has_model ? o.first : default_model(), file);
   }
   const SpecialTokens policy = o.no_special ? SpecialTokens::none : SpecialTokens::apply;
@@ -129,12 +148,7 @@ void run_eval(const EvalOptions& o) {
   std::optional<ModelDifference> difference;
   Evaluation result;
   if (!o.against.empty()) {
-    Options other_options = o;
-    other_options.compute = o.against_compute;
-    other_options.kv = "f32";
-    other_options.adapters.clear();
-    const Session other = open_model(other_options, o.against, false);
-    const Compared compared = evaluate_against(session.context(o), other.context(other_options), o.layers, ids, config);
+    const Compared compared = compare_models(o, session, file, policy, ids, config);
     result = compared.evaluation;
     difference = compared.difference;
   } else {
@@ -179,13 +193,15 @@ void add_eval(CLI::App& program) {
   add_score_settings(command, o->settings);
   add_conversation_keys(command, o->conversations);
   add_preference_keys(command, o->preference);
-  command
-      .add_option("--against", o->against,
-                  "Another model, with f32 keys and values: compare the predictions with its own")
-      ->type_name("MODEL2");
+  CLI::Option* const against =
+      command
+          .add_option("--against", o->against,
+                      "Another model, with f32 keys and values: compare the predictions with its own")
+          ->type_name("MODEL2");
   command.add_option("--against-compute", o->against_compute, "--compute for MODEL2: auto, f32, int8 or bf16")
-      ->check(CLI::IsMember({"auto", "f32", "int8", "bf16"}));
-  command.add_flag("--layers", o->layers, "With --against: compare the stream after each layer, too");
+      ->check(CLI::IsMember({"auto", "f32", "int8", "bf16"}))
+      ->needs(against);
+  command.add_flag("--layers", o->layers, "With --against: compare the stream after each layer, too")->needs(against);
   add_adapters(command, *o);
   finish_command(
       command, o, run_eval,

@@ -36,7 +36,7 @@ std::vector<std::string> type_names() {
 DType tensor_type_named(const std::string& name) {
   for (std::size_t i = 0; i < kDTypes; ++i) {
     const auto dtype = static_cast<DType>(i);
-    if (name_of(dtype) == name && (can_quantize(dtype) || (!is_blocks(dtype) && dtype != DType::i8))) return dtype;
+    if (name_of(dtype) == name && (can_quantize(dtype) || !is_blocks(dtype))) return dtype;
   }
   throw CLI::ValidationError("--tensor-type", fmt::format("{} is not a type of tensors", in_quotes(name)));
 }

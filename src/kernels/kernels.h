@@ -204,8 +204,7 @@ struct Kernels {
 
   /// Converts stored elements to float, exactly.
   void (*widen)(const std::byte* x, DType dtype, std::int64_t n, float* y);
-  /// Converts floats to stored elements, rounding to nearest, ties to even. For i8 the floats must be finite and below
-  /// 2^31 and are clamped to −128 and 127.
+  /// Converts floats to stored elements, rounding to nearest, ties to even.
   void (*narrow)(const float* x, std::int64_t n, DType dtype, std::byte* y);
 
   /// One step of AdamW in place: g' = grad_scale · g[i]; m[i] = fma(toward, g' − m[i], m[i]); v[i] = fma(toward2 · g',

@@ -152,7 +152,9 @@ void mix_blocks(const float* p, std::int64_t ldp, const IntegerRows& values, std
   unrolled<kRows>(
       [&](auto r) { unrolled<2 * kBlocks>([&](auto i) { sum[r][i] = load_f32(z + r * ldz + i * kLanes); }); });
   const std::byte* row = values.data;
+  const std::int64_t prefetched = first == 0 ? values.at.zeros : 0;
   for (std::int64_t j = 0; j < values.rows; ++j, row += values.stride) {
+    if constexpr (kPrefetchesValues<kRows>) prefetch_row(row, prefetched);
     Vec weight[kRows];
     unrolled<kRows>([&](auto r) { weight[r] = broadcast(p[r * ldp + j]); });
     unrolled<kBlocks>([&](auto b) {

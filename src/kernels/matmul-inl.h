@@ -47,12 +47,25 @@ void matmul_packed(const float* x, std::int64_t tokens, const MatrixView& w, flo
   });
 }
 
-/// z[r][i] += Σ_j p[r, j] v[j, i] for kRows rows and kVecs vectors of columns, kept in registers over all j.
+/// The first strip of columns prefetches the rows of the others as well, if there are few enough weights for memory to
+/// be the limit.
+template <int kRows>
+constexpr bool kPrefetchesValues = kRows <= 4;
+constexpr std::int64_t kPrefetchValues = 8192;  // bytes ahead
+
+/// Prefetches `bytes` of the row that is kPrefetchValues after this one.
+[[gnu::always_inline]] inline void prefetch_row(const std::byte* row, std::int64_t bytes) {
+  for (std::int64_t line = 0; line < bytes; line += 64) __builtin_prefetch(row + kPrefetchValues + line, 0, 2);
+}
+
+/// z[r][i] += Σ_j p[r, j] v[j, i] for kRows rows and kVecs vectors of columns, kept in registers over all j. Prefetches
+/// so many bytes of each row.
 template <int kRows, int kVecs, class LoadV>
 [[gnu::always_inline]] inline void weighted_tile(const float* p, std::int64_t ldp, const std::byte* v,
                                                  std::int64_t v_stride, std::int64_t n, Vec (&z)[kRows][kVecs],
-                                                 LoadV load_v) {
+                                                 std::int64_t prefetched, LoadV load_v) {
   for (std::int64_t j = 0; j < n; ++j, v += v_stride) {
+    if constexpr (kPrefetchesValues<kRows>) prefetch_row(v, prefetched);
     Vec v_j[kVecs];
     unrolled<kVecs>([&](auto i) { v_j[i] = load_v(v, i); });
     unrolled<kRows>([&](auto r) {
@@ -69,6 +82,7 @@ void weighted_block(const float* p, std::int64_t ldp, const MatrixView& v, std::
   unrolled<kRows>(
       [&](auto r) { unrolled<kVecs>([&](auto i) { sum[r][i] = load_f32(z + r * ldz + d + i * kLanes); }); });
   weighted_tile(p, ldp, v.data + d * kSize<kType>, v.row_stride * kSize<kType>, v.rows, sum,
+                d == 0 ? v.cols * kSize<kType> : 0,
                 [](const std::byte* at, int i) { return load<kType>(at + i * kLanes * kSize<kType>); });
   unrolled<kRows>(
       [&](auto r) { unrolled<kVecs>([&](auto i) { store_f32(sum[r][i], z + r * ldz + d + i * kLanes); }); });
@@ -86,7 +100,7 @@ void weighted_strips(const float* p, std::int64_t ldp, const MatrixView& v, std:
     const int rest = static_cast<int>(v.cols - d);
     Vec sum[kRows][1];
     unrolled<kRows>([&](auto r) { sum[r][0] = load_f32_first(z + r * ldz + d, rest); });
-    weighted_tile(p, ldp, v.data + d * kSize<kType>, v.row_stride * kSize<kType>, v.rows, sum,
+    weighted_tile(p, ldp, v.data + d * kSize<kType>, v.row_stride * kSize<kType>, v.rows, sum, 0,
                   [rest](const std::byte* at, int) { return load_first<kType>(at, rest); });
     unrolled<kRows>([&](auto r) { store_f32_first(sum[r][0], z + r * ldz + d, rest); });
   }

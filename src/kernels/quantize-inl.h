@@ -113,11 +113,14 @@ template <class Levels, int kSize>
   return s;
 }
 
+/// By this much a scale must be better, so that rounding does not choose among scales that are equally good.
+constexpr float kBetter = 1 + 5e-7F;
+
 template <class Levels, int kSize>
 void try_inverse(const Parts<kSize>& p, Vec inverse, ScaleFit& best) {
   const ScaleSums s = sums_of<Levels>(p, inverse);
   const Vec scale = divided(s.xv, s.vv), gain = scale * s.xv;
-  const Mask better = less(best.gain, gain);
+  const Mask better = less(best.gain * broadcast(kBetter), gain);
   best.scale = select(better, scale, best.scale);
   best.gain = select(better, gain, best.gain);
 }
@@ -169,13 +172,14 @@ ScaleChoice choose_scales(const Parts<kSize>& p) {
     for (int round = 0; round < 3; ++round) {
       ScaleChoice now = {d, zero(), broadcast(__builtin_inff())};
       const Vec nearest = round_even(divided(scale, d));
-      for (int by = -1; by <= 1; ++by) {
-        const Vec integer = clamped(nearest + broadcast(static_cast<float>(by)), kLow, -kLow - 1);
-        const Vec error = error_of<Levels>(p, d * integer);
+      const auto try_integer = [&](Vec to) {
+        const Vec integer = clamped(to, kLow, -kLow - 1), error = error_of<Levels>(p, d * integer);
         const Mask better = less(error, now.error);
         now.integer = select(better, integer, now.integer);
         now.error = select(better, error, now.error);
-      }
+      };
+      for (int by = -1; by <= 1; ++by) try_integer(nearest + broadcast(static_cast<float>(by)));
+      try_integer(zero() - nearest);  // few codes are as good with the other sign, which may not have to be clamped
       const ScaleSums s = sums_of<Levels>(p, divided(broadcast(1), d * now.integer));
       now.error = sum_of_group<kGroup>(now.error);
       const Mask better = less(now.error, best.error);

@@ -13,7 +13,7 @@ namespace {
 /// The weight of the squared error of an element x: that of the importance matrix, or 1, times
 enum class Weighting : std::uint8_t {
   flat,       ///< 1
-  square,     ///< x² + the mean square of the part
+  square,     ///< x² + twice the mean square of the part
   size,       ///< |x| + the root mean square of the part
   amplitude,  ///< √(x² + twice the mean square of the super-block)
 };
@@ -29,6 +29,7 @@ struct QuantizedRows {
 
 /// Added to every importance, whose mean is 1: an input that is always 0 must not make its elements arbitrary.
 constexpr float kLeastImportance = 1e-5F;
+constexpr double kNoImportance = 1e-30;  // a smaller mean counts as none: no float would make it 1
 
 /// Elements [begin, begin + 16 parts) of the rows. Parts beyond the end are zero.
 template <int kSize, int kGroup>
@@ -56,7 +57,7 @@ void load_parts(const QuantizedRows& rows, std::int64_t begin, Weighting weighti
   const Vec twice_mean = sum_of_group<kGroup>(squares) * broadcast(2.0F / (kSize * kGroup));
   for (int i = 0; i < kSize; ++i) {
     Vec weight = broadcast(1);
-    if (weighting == Weighting::square) weight = fma(to.x[i], to.x[i], mean_square);
+    if (weighting == Weighting::square) weight = fma(to.x[i], to.x[i], broadcast(2) * mean_square);
     if (weighting == Weighting::size) weight = abs(to.x[i]) + rms;
     if (weighting == Weighting::amplitude) weight = sqrt(fma(to.x[i], to.x[i], twice_mean));
     if (rows.importance != nullptr) {
@@ -193,7 +194,7 @@ bool quantize(DType dtype, const float* x, std::int64_t rows, std::int64_t cols,
               std::byte* y) {
   double sum = 0;
   for (std::int64_t i = 0; importance != nullptr && i < cols; ++i) sum += static_cast<double>(importance[i]);
-  const bool weighted = sum > 0;
+  const bool weighted = sum > kNoImportance * static_cast<double>(cols);
   const float scale = weighted ? static_cast<float>(static_cast<double>(cols) / sum) : 0.0F;
   const QuantizedRows all = {x, cols, weighted ? importance : nullptr, y, rows * cols, scale};
   switch (dtype) {

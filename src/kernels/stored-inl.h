@@ -11,9 +11,7 @@ namespace {
 
 /// A copy of size_of(dtype), because an inline function that the rest of the program shares must not be compiled here.
 template <DType kType>
-constexpr std::int64_t kSize = kType == DType::f32  ? 4
-                               : kType == DType::i8 ? 1
-                                                    : 2;
+constexpr std::int64_t kSize = kType == DType::f32 ? 4 : 2;
 
 /// The type, to templates, of bf16 elements whose products are added in the pair order. That order is the 16-lane order
 /// of permuted columns: the odd columns of a group of 32, then its even ones.
@@ -29,7 +27,6 @@ Vec load(const std::byte* p) {
   if constexpr (kType == DType::f32) return load_f32(p);
   if constexpr (kType == DType::f16) return load_f16(p);
   if constexpr (kType == DType::bf16) return load_bf16(p);
-  if constexpr (kType == DType::i8) return load_i8(p);
 }
 
 template <DType kType>
@@ -37,7 +34,6 @@ Vec load_first(const std::byte* p, int count) {
   if constexpr (kType == DType::f32) return load_f32_first(p, count);
   if constexpr (kType == DType::f16) return load_f16_first(p, count);
   if constexpr (kType == DType::bf16) return load_bf16_first(p, count);
-  if constexpr (kType == DType::i8) return load_i8_first(p, count);
 }
 
 template <DType kType>
@@ -45,7 +41,6 @@ void store(Vec a, std::byte* p) {
   if constexpr (kType == DType::f32) store_f32(a, p);
   if constexpr (kType == DType::f16) store_f16(a, p);
   if constexpr (kType == DType::bf16) store_bf16(a, p);
-  if constexpr (kType == DType::i8) store_i8(a, p);
 }
 
 template <DType kType>
@@ -53,7 +48,6 @@ void store_first(Vec a, std::byte* p, int count) {
   if constexpr (kType == DType::f32) store_f32_first(a, p, count);
   if constexpr (kType == DType::f16) store_f16_first(a, p, count);
   if constexpr (kType == DType::bf16) store_bf16_first(a, p, count);
-  if constexpr (kType == DType::i8) store_i8_first(a, p, count);
 }
 
 /// An element type as an argument, so that a generic lambda can be called with it.
@@ -72,8 +66,6 @@ void with_type(DType dtype, Function function) {
       return function(Stored<DType::f16>{});
     case DType::bf16:
       return function(Stored<DType::bf16>{});
-    case DType::i8:
-      return function(Stored<DType::i8>{});
     default:
       return;  // blocks have been dequantized before
   }

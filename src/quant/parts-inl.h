@@ -60,7 +60,6 @@ constexpr PartKind part_kind(DType dtype) {
     case DType::f32:
     case DType::f16:
     case DType::bf16:
-    case DType::i8:
       break;  // not a block format
   }
   return {};
@@ -414,7 +413,6 @@ void with_format(DType dtype, Function function) {
     case DType::f32:
     case DType::f16:
     case DType::bf16:
-    case DType::i8:
       return;  // not a block format
   }
 }

@@ -14,7 +14,6 @@ enum class DType : std::uint8_t {
   f32,
   f16,
   bf16,
-  i8,
   q8_0,
   q4_0,
   q4_1,
@@ -30,17 +29,16 @@ enum class DType : std::uint8_t {
   mxfp4
 };
 
-constexpr std::size_t kDTypes = 17;
+constexpr std::size_t kDTypes = 16;
 
 constexpr bool is_blocks(DType dtype) { return dtype >= DType::q8_0; }
 
 /// Bytes of one element; not for block formats.
-constexpr std::int64_t size_of(DType dtype) { return dtype == DType::f32 ? 4 : dtype == DType::i8 ? 1 : 2; }
+constexpr std::int64_t size_of(DType dtype) { return dtype == DType::f32 ? 4 : 2; }
 
 constexpr std::string_view name_of(DType dtype) {
-  constexpr std::string_view kNames[kDTypes] = {"f32",  "f16",  "bf16",   "i8",     "q8_0", "q4_0",
-                                                "q4_1", "q5_0", "q5_1",   "q2_k",   "q3_k", "q4_k",
-                                                "q5_k", "q6_k", "iq4_nl", "iq4_xs", "mxfp4"};
+  constexpr std::string_view kNames[kDTypes] = {"f32",  "f16",  "bf16", "q8_0", "q4_0", "q4_1",   "q5_0",   "q5_1",
+                                                "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs", "mxfp4"};
   return kNames[static_cast<std::size_t>(dtype)];
 }
 
@@ -51,9 +49,9 @@ struct BlockSize {
 };
 
 constexpr BlockSize block_size(DType dtype) {
-  constexpr BlockSize kSizes[kDTypes] = {{1, 4},     {1, 2},     {1, 2},   {1, 1},     {32, 34},   {32, 18},
-                                         {32, 20},   {32, 22},   {32, 24}, {256, 84},  {256, 110}, {256, 144},
-                                         {256, 176}, {256, 210}, {32, 18}, {256, 136}, {32, 17}};
+  constexpr BlockSize kSizes[kDTypes] = {{1, 4},     {1, 2},   {1, 2},     {32, 34},   {32, 18},   {32, 20},
+                                         {32, 22},   {32, 24}, {256, 84},  {256, 110}, {256, 144}, {256, 176},
+                                         {256, 210}, {32, 18}, {256, 136}, {32, 17}};
   return kSizes[static_cast<std::size_t>(dtype)];
 }
 

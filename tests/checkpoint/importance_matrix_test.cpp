@@ -86,6 +86,9 @@ TEST(ImportanceMatrix, AreAdded) {
   EXPECT_EQ(sum.datasets.size(), 2U);
   other.tensors["blk.0.attn_q.weight"].sums.resize(3);
   EXPECT_THROW(sum.add(other), BadInput);
+  other = example();
+  other.tensors["blk.0.ffn_up_exps.weight"].counts = {2, 4};  // of two experts with three columns each
+  EXPECT_THROW(sum.add(other), BadInput);
 }
 
 TEST(ImportanceMatrix, TheOlderFormat) {
@@ -154,6 +157,11 @@ TEST(ImportanceMatrix, BrokenFilesAreRefusedInOneLine) {
     write_importance_matrix(path, bad);
     EXPECT_NE(error_of(path), "") << sum;
   }
+  bad = example();
+  bad.n_chunks = std::int64_t{1} << 31;
+  bad.chunk_size = std::int64_t{1} << 31;
+  write_importance_matrix(path, bad);
+  EXPECT_NE(error_of(path), "") << "more rows than can be counted";
   bad = example();
   bad.tensors["blk.0.attn_q.weight"].counts[0] = -1;
   write_importance_matrix(path, bad);

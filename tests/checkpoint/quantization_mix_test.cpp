@@ -80,7 +80,7 @@ DType type_in(const GgufExport& plan, const std::string& name) {
     if (tensor.name == name) return tensor.dtype;
   }
   ADD_FAILURE() << name;
-  return DType::i8;
+  return DType::mxfp4;
 }
 
 TEST(QuantizationMix, OverridesAndPure) {

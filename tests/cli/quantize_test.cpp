@@ -171,8 +171,21 @@ TEST_F(Quantize, EvalAgainst) {
   const Json same = json_of({"eval", kDefault, text, "--window", "128", "--against", kDefault});
   EXPECT_EQ(same["against"]["kl"]["max"], 0);
   EXPECT_EQ(same["against"]["same_top"], 1);
-  expect_error({"eval", out_, text, "--against", golden("gpt2")}, {"--against", "tokens"});
-  expect_usage_error({"eval", out_, text, "--layers"}, {"--against"});
+}
+
+TEST_F(Quantize, EvalAgainstRefusesWhatCannotBeCompared) {
+  const std::string text = folder_ / "text.txt", lines = folder_ / "lines.jsonl", other = folder_ / "other";
+  write_file(text, story());
+  write_file(lines, "{\"messages\": []}\n");
+  expect_error({"eval", kDefault, text, "--against", golden("gpt2")}, {"--against", "tokens"});
+  expect_usage_error({"eval", kDefault, text, "--layers"}, {"--against"});
+  expect_usage_error({"eval", kDefault, "--pairs", text, "--against", kDefault}, {"--against"});
+  expect_error({"eval", kDefault, lines, "--against", kDefault}, {"JSON Lines"});
+  std::filesystem::copy(kDefault, other);  // as many tokens, but two of them exchanged
+  Json tokenizer = Json::parse(read_file(other + "/tokenizer.json"));
+  std::swap(tokenizer["model"]["vocab"]["."], tokenizer["model"]["vocab"]["!"]);
+  write_file(other + "/tokenizer.json", tokenizer.dump());
+  expect_error({"eval", kDefault, text, "--against", other}, {"--against", "vocabulary"});
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ constexpr float kUntouched = 12345.0f;
 
 enum class Layout { row_major, strided, transposed, transposed_strided };
 constexpr Layout kLayouts[] = {Layout::row_major, Layout::strided, Layout::transposed, Layout::transposed_strided};
-constexpr DType kDTypes[] = {DType::f32, DType::f16, DType::bf16, DType::i8};
+constexpr DType kDTypes[] = {DType::f32, DType::f16, DType::bf16};
 
 /// A matrix as a file could hold it, its last byte before an inaccessible page.
 class StoredMatrix {
@@ -44,11 +44,6 @@ class StoredMatrix {
     float& value = values_[static_cast<std::size_t>(r * view_.cols + c)];
     auto* at = const_cast<std::byte*>(view_.at(r, c));
     if (view_.dtype == DType::f32) return static_cast<void>(std::memcpy(at, &value, 4));
-    if (view_.dtype == DType::i8) {
-      const auto whole = static_cast<std::int8_t>(std::lrint(std::clamp(value * 20, -127.0f, 127.0f)));
-      value = whole;
-      return static_cast<void>(std::memcpy(at, &whole, 1));
-    }
     const std::uint16_t half = view_.dtype == DType::bf16 ? bf16_from_float(value) : f16_from_float(value);
     value = view_.dtype == DType::bf16 ? float_from_bf16(half) : float_from_f16(half);
     std::memcpy(at, &half, 2);

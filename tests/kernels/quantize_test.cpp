@@ -137,15 +137,16 @@ TEST_P(QuantizeIsas, ARowHasTheSameBytesAloneAndAmongOthers) {
   }
 }
 
-/// An element whose importance is 0 is still stored, as well as the others allow.
+/// An element whose importance is 0 is still stored, as well as the others allow; importances that are all 0, or too
+/// small to be scaled, count as none.
 TEST_P(QuantizeIsas, ZeroImportanceIsNoReasonForGarbage) {
   for (const DType dtype : formats()) {
     const std::int64_t cols = 512;
     const Elements e = {numbers(cols, Numbers::ordinary, 6), 1, cols};
     std::vector<float> importance(static_cast<std::size_t>(cols), 1.0F);
     std::fill(importance.begin() + 100, importance.begin() + 300, 0.0F);
-    for (const bool all_zero : {false, true}) {
-      if (all_zero) std::fill(importance.begin(), importance.end(), 0.0F);
+    for (const float factor : {1.0F, 1e-38F, 0.0F}) {
+      for (float& w : importance) w *= factor;
       const std::vector<float> y = dequantized(dtype, quantized(kernels(), dtype, e, importance.data()), cols);
       EXPECT_LT(error_of(e.x, y, {}), 0.25 * error_of(e.x, std::vector<float>(e.x.size()), {})) << name_of(dtype);
     }

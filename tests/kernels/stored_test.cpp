@@ -57,7 +57,7 @@ TEST_P(StoredElements, FloatsAreNarrowedToNearestEven) {
 }
 
 TEST_P(StoredElements, EveryLengthAndMisalignmentInsideTheArrays) {
-  for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::i8}) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     const auto size = static_cast<std::size_t>(size_of(dtype));
     for (std::size_t n = 0; n <= kMaxLength; ++n) {
       const std::vector<float> input = numbers(static_cast<std::int64_t>(n), Numbers::ordinary, 2);
@@ -68,7 +68,6 @@ TEST_P(StoredElements, EveryLengthAndMisalignmentInsideTheArrays) {
       kernels().widen(stored.data(), dtype, static_cast<std::int64_t>(n), back.data());
       std::vector<float> expected = input;
       for (float& v : expected) {
-        if (dtype == DType::i8) v = std::nearbyint(v) + 0.0f;  // no −0 among integers
         if (dtype == DType::f16 || dtype == DType::bf16) v = widened(narrowed(v, dtype), dtype);
       }
       EXPECT_TRUE(same_bits(back.values(), expected)) << n;
@@ -87,20 +86,6 @@ TEST_P(StoredElements, EveryLengthAndMisalignmentInsideTheArrays) {
     kernels().narrow(nullptr, 0, dtype, nullptr);
     kernels().widen(nullptr, dtype, 0, nullptr);
   }
-}
-
-TEST_P(StoredElements, IntegersRoundToEvenAndSaturate) {
-  std::vector<float> x, expected;
-  for (int quarter = -4 * 140; quarter <= 4 * 140; ++quarter) {
-    x.push_back(static_cast<float>(quarter) / 4);
-    expected.push_back(std::clamp(std::nearbyint(x.back()), -128.0f, 127.0f));
-  }
-  std::vector<std::byte> stored(x.size());
-  std::vector<float> back(x.size());
-  const auto n = static_cast<std::int64_t>(x.size());
-  kernels().narrow(x.data(), n, DType::i8, stored.data());
-  kernels().widen(stored.data(), DType::i8, n, back.data());
-  EXPECT_EQ(back, expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(Isa, StoredElements, testing::ValuesIn(available_isas()), isa_test_name);
