@@ -40,7 +40,7 @@ const cases = [
   { name: "default model", args: ["Once upon a time there was a little girl named"] },
   { name: "hostile text", args: [hostile] },
   { name: "a changed value", args: ["Once upon a time there was a little"], change: ["--set", "blocks.2.attn.hook_z[:,3]=0"], more: ["--analogy", "girl - she + he", "--cell", "blocks.0.mlp.hook_post[3,7]"] },
-  ...["gpt2", "gpt_neox", "qwen3", "mixtral"].filter((g) => existsSync(`../tests/goldens/${g}/config.json`)).map((g) => ({ name: g, args: [`../tests/goldens/${g}`, "--ids", "1,5,9,2,7,3,5,9"] })),
+  ...["gpt2", "gpt_neox", "olmo2", "qwen3", "mixtral"].filter((g) => existsSync(`../tests/goldens/${g}/config.json`)).map((g) => ({ name: g, args: [`../tests/goldens/${g}`, "--ids", "1,5,9,2,7,3,5,9"] })),
 ];
 
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
@@ -189,6 +189,21 @@ for (const { name, args, change = [], more = [] } of cases) {
     check(spelled.terms.length > 0 && Math.abs(spelled.result - spelled.value) <= 1e-4 * (1 + Math.abs(spelled.value)), `${name}: ${cell} is not spelled`);
   }
   if (name === "default model") {
+    // Every drawn figure can be saved as SVG, PNG and JSON.
+    const save = async (id, kind) => Buffer.from(await page.evaluate(async ([f, k]) => {
+      const saved = new Promise((done) => (URL.createObjectURL = (blob) => (done(blob), "")));
+      HTMLAnchorElement.prototype.click = () => {};
+      [...document.querySelectorAll(`#${f} .menu button`)].find((b) => b.textContent === k).click();
+      return Array.from(new Uint8Array(await (await saved).arrayBuffer()));
+    }, [id, kind]));
+    for (const id of await page.evaluate(() => [...document.querySelectorAll("figure:not([data-absent])")].filter((f) => f.querySelector(".menu")).map((f) => f.id))) {
+      const svg = (await save(id, "SVG")).toString("utf8");
+      const parts = await page.evaluate((text) => { const d = new DOMParser().parseFromString(text, "image/svg+xml"); return d.querySelector("parsererror") ? -1 : d.querySelectorAll("text").length; }, svg);
+      check(parts > 1, `${name}: the SVG of ${id} has ${parts} texts`);
+      const png = await save(id, "PNG");
+      check(png.subarray(1, 4).toString() === "PNG" && png.readUInt32BE(16) > 200 && png.length > 2000, `${name}: the PNG of ${id} has ${png.length} bytes`);
+      check(Object.keys(JSON.parse((await save(id, "JSON")).toString("utf8"))).length > 0, `${name}: the JSON of ${id} is empty`);
+    }
     const entropy = await values("heads.entropy");
     await page.evaluate(() => window.vitrine.go({ sort: "entropy" }));
     await page.waitForTimeout(100);

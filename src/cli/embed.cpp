@@ -29,7 +29,7 @@ Json to_json(const Session& session, const std::vector<Neighbour>& near) {
 
 void show_nearest(const EmbedOptions& o, const Session& session, const EmbeddingSpace& space,
                   const std::vector<EmbeddingTerm>& terms, const std::vector<std::int32_t>& ids) {
-  const std::vector<Neighbour> near = space.nearest(space.sum(terms), o.top, ids);
+  const std::vector<Neighbour> near = space.nearest(std::span(&terms, 1), o.top).front();
   if (o.json) return print_json({{"ids", ids}, {"nearest", to_json(session, near)}});
   Table table({{"token"}, {"id", Table::Align::right}, {"cosine", Table::Align::right}});
   for (const Neighbour& x : near)

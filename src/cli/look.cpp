@@ -12,6 +12,8 @@
 #include "cli/output.h"
 #include "cli/table.h"
 #include "cli/token_word.h"
+#include "generate/choose_sampling.h"
+#include "inspect/attribution.h"
 #include "inspect/layout.h"
 #include "metrics/metrics.h"
 #include "model/count.h"
@@ -73,12 +75,20 @@ Json groups_json(const ModelConfig& config) {
   return groups;
 }
 
+/// The options that the values of a run depend on, as on a command line.
+std::string run_options(const LookCommand& o) {
+  std::string options;
+  for (const std::string& adapter : o.adapters) options += "--adapter " + shell_quoted(adapter) + " ";
+  if (o.compute != "auto") options += "--compute " + o.compute + " ";
+  if (o.kv != "f32") options += "--kv " + o.kv + " ";
+  for (const std::string& key : o.allowed_config_keys) options += "--allow-config-key " + shell_quoted(key) + " ";
+  return options;
+}
+
 Json about_json(const LookCommand& o, const Session& session) {
   const ModelConfig& config = session.checkpoint.model->config();
-  const std::string path = o.first.empty() || (o.positionals == 1 && !o.has_ids) ? default_model() : o.first;
-  const bool is_default = path == default_model();
-  std::string ids;
-  for (const std::int32_t id : session.ids) ids += (ids.empty() ? "" : ",") + std::to_string(id);
+  const bool is_default = o.first.empty() || (o.positionals == 1 && !o.has_ids);
+  const std::string path = is_default ? default_model() : o.first;
   const std::size_t slash = path.find_last_of('/', path.size() - 2);
   return {{"model", is_default ? "the default model" : path.substr(slash == std::string::npos ? 0 : slash + 1)},
           {"description", session.checkpoint.description},
@@ -87,8 +97,9 @@ Json about_json(const LookCommand& o, const Session& session) {
           {"rounds_inputs", has_blocks(*session.checkpoint.model) && o.compute != "f32"},
           {"config", rows_of(describe_model(config))},
           {"groups", groups_json(config)},
+          {"model_path", shell_quoted(path)},
           {"model_argument", is_default ? "" : shell_quoted(path)},
-          {"arguments", (is_default ? "--ids " : shell_quoted(path) + " --ids ") + ids}};
+          {"run_options", run_options(o)}};
 }
 
 /// A second text as ids, with the special tokens of the first.
@@ -111,16 +122,25 @@ LookRun run_in(const LookCommand& o) {
   return run;
 }
 
+/// What generate samples with, unless it is greedy: at temperature 0 nothing is drawn.
+SamplingConfig sampling_of(const Checkpoint& checkpoint) {
+  SamplingOverrides stored = checkpoint.generation;
+  stored.greedy = false;
+  if (stored.temperature == 0) stored.temperature.reset();
+  return choose_sampling({}, stored).config;
+}
+
 LookOptions options_of(const LookCommand& o, const Session& session) {
   LookOptions options;
   options.ids = session.ids;
-  options.position = o.position;
+  if (o.position) options.position = resolve_position(*o.position, static_cast<std::int64_t>(session.ids.size()));
   options.embedding.words = tokens_of(session, o.words);
   if (o.analogy) options.embedding.analogy = terms_in(session, *o.analogy, "--analogy");
   if (o.corrupted) options.change.corrupted = encoded(session, o, *o.corrupted);
   for (const std::string& text : o.writes) options.change.writes.push_back(parse_site_write(text));
   if (o.corrupted && !o.writes.empty()) throw CLI::ValidationError("--set", "give either --set or --corrupted");
   options.cells = o.cells;
+  options.sampling = sampling_of(session.checkpoint);
   options.seed = o.seed.value_or(0);
   options.max_bytes = bytes_in(o.max_size);
   return options;
@@ -158,17 +178,19 @@ void run_look(const LookCommand& o) {
     subject.ceilings = {limits.read_bytes_per_s, limits.f32_flops_per_s};
   }
   Look look = look_at(subject, options, plan);
-  const std::string page =
+  const LookPage page =
       page_of(look, "vitrine: " + subject.about["model"].get<std::string>(), options.max_bytes, *session.pool);
-  write_file(o.out, page);
+  FileWriter file(o.out);
+  for (const auto& piece : page.pieces) file.write(std::as_bytes(std::span(*piece)));
+  file.commit();
   if (o.json) {
     return print_json({{"out", o.out},
-                       {"bytes", page.size()},
+                       {"bytes", page.bytes},
                        {"ids", session.ids},
                        {"figures", look.about["contains"]},
                        {"left_out", look.about["left_out"]}});
   }
-  print(fmt::format("{}: {:.2f} MB, {} tokens\n", o.out, static_cast<double>(page.size()) / 1e6, session.ids.size()));
+  print(fmt::format("{}: {:.2f} MB, {} tokens\n", o.out, static_cast<double>(page.bytes) / 1e6, session.ids.size()));
 }
 
 }  // namespace
@@ -179,7 +201,8 @@ void add_look(CLI::App& program) {
   add_model_and_text(command, *o);
   command.add_option("--out", o->out, "The HTML file to write; it needs no other file and no network")->required();
   add_number<std::int64_t>(command, "--position", o->position,
-                           "The position whose values are followed in detail (default: the last)", 0);
+                           "The position whose values are followed in detail, from the end if negative (default: the "
+                           "last)");
   add_list(command, "--words", o->words,
            "A word of the figures of the embedding, of one token, or #ID; may be given several times (default: the "
            "text's)");

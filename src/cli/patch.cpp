@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -45,7 +47,9 @@ void show(const Session& session, const Patch& found, const std::vector<std::int
   Table table(std::move(columns));
   for (std::size_t layer = 0; layer < found.recovered.size(); ++layer) {
     std::vector<std::string> cells = {fmt::format("layer {}", layer)};
-    for (const double value : found.recovered[layer]) cells.push_back(fmt::format("{:.3f}", value));
+    for (const double value : found.recovered[layer]) {
+      cells.push_back(std::isnan(value) ? "–" : fmt::format("{:.3f}", value));
+    }
     table.add(std::move(cells));
   }
   print(table.text());
@@ -107,7 +111,8 @@ void add_patch(CLI::App& program) {
                    "Add no special tokens to the texts, and treat none in them as special");
   add_adapters(command, *o);
   finish_command(command, o, run_patch,
-                 "recovered is 0 for the metric of the corrupted prompt and 1 for that of the clean one.\n"
+                 "recovered is 0 for the metric of the corrupted prompt and 1 for that of the clean one; it has no "
+                 "value (null in JSON) if both are equal.\n"
                  "Example: vitrine patch gpt2/ --clean-ids 464,3139,286 --corrupted-ids 464,3140,286 --token '#262'");
 }
 

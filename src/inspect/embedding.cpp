@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "checkpoint/param_rows.h"
 #include "quant/block_format.h"
 
 namespace vitrine {
@@ -39,10 +40,9 @@ EmbeddingSpace::EmbeddingSpace(const Model& model, ThreadPool& pool, const Kerne
 std::vector<float> EmbeddingSpace::row(std::int32_t id) const {
   const std::int64_t vocab_size = model_.config().vocab_size;
   if (id < 0 || id >= vocab_size) throw BadInput("embed", "expected ids from 0 to {}, got {}", vocab_size - 1, id);
-  std::vector<float> values;
-  ThreadPool alone(1);
-  for_each_row(model_.params().embed.view.row_range(id, 1), alone, kernels_,
-               [&](std::int64_t, const std::vector<float>& row) { values = row; });
+  const MatrixView& table = model_.params().embed.view;
+  std::vector<float> values(static_cast<std::size_t>(table.cols));
+  read_row(table, id, values);
   return values;
 }
 
@@ -65,25 +65,44 @@ double EmbeddingSpace::cosine(std::int32_t a, std::int32_t b) const {
   return static_cast<double>(kernels_.dot(x.data(), y.data(), static_cast<std::int64_t>(x.size()))) / lengths;
 }
 
-std::vector<Neighbour> EmbeddingSpace::nearest(std::span<const float> vector, std::int64_t n,
-                                               std::span<const std::int32_t> without) const {
-  const auto d = static_cast<std::int64_t>(vector.size());
-  const double length = std::sqrt(static_cast<double>(kernels_.sum_squares(vector.data(), d, 0.0f)));
-  std::vector<Neighbour> all(lengths_.size());
+std::vector<std::vector<Neighbour>> EmbeddingSpace::nearest(std::span<const std::vector<EmbeddingTerm>> sums,
+                                                            std::int64_t n) const {
+  std::vector<std::vector<float>> vectors;
+  std::vector<double> lengths;
+  for (const std::vector<EmbeddingTerm>& terms : sums) {
+    vectors.push_back(sum(terms));
+    const std::vector<float>& v = vectors.back();
+    const auto d = static_cast<std::int64_t>(v.size());
+    lengths.push_back(std::sqrt(static_cast<double>(kernels_.sum_squares(v.data(), d, 0.0f))));
+  }
+  const std::size_t n_vocab = lengths_.size();
+  std::vector<double> cosines(sums.size() * n_vocab);
   for_each_row(model_.params().embed.view, pool_, kernels_, [&](std::int64_t id, const std::vector<float>& row) {
-    const auto i = static_cast<std::size_t>(id);
-    const double lengths = length * static_cast<double>(lengths_[i]);
-    const auto dot = static_cast<double>(kernels_.dot(row.data(), vector.data(), d));
-    all[i] = {static_cast<std::int32_t>(id), lengths > 0 ? dot / lengths : 0};
+    const auto at = static_cast<std::size_t>(id);
+    for (std::size_t i = 0; i < vectors.size(); ++i) {
+      const double both = lengths[i] * static_cast<double>(lengths_[at]);
+      const auto dot = kernels_.dot(row.data(), vectors[i].data(), static_cast<std::int64_t>(row.size()));
+      cosines[i * n_vocab + at] = both > 0 ? static_cast<double>(dot) / both : 0;
+    }
   });
-  std::erase_if(all,
-                [&](const Neighbour& x) { return std::find(without.begin(), without.end(), x.id) != without.end(); });
-  const auto kept = all.begin() + std::min(n, static_cast<std::int64_t>(all.size()));
-  std::partial_sort(all.begin(), kept, all.end(), [](const Neighbour& a, const Neighbour& b) {
-    return a.cosine != b.cosine ? a.cosine > b.cosine : a.id < b.id;
-  });
-  all.erase(kept, all.end());
-  return all;
+  std::vector<std::vector<Neighbour>> result;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    std::vector<Neighbour> all;
+    all.reserve(n_vocab);
+    for (std::size_t id = 0; id < n_vocab; ++id) {
+      all.push_back({static_cast<std::int32_t>(id), cosines[i * n_vocab + id]});
+    }
+    const auto is_term = [&](const Neighbour& x) {
+      return std::any_of(sums[i].begin(), sums[i].end(), [&](const EmbeddingTerm& term) { return term.id == x.id; });
+    };
+    std::erase_if(all, is_term);
+    const auto kept = all.begin() + std::min(n, static_cast<std::int64_t>(all.size()));
+    std::partial_sort(all.begin(), kept, all.end(), [](const Neighbour& a, const Neighbour& b) {
+      return a.cosine != b.cosine ? a.cosine > b.cosine : a.id < b.id;
+    });
+    result.emplace_back(all.begin(), kept);
+  }
+  return result;
 }
 
 }  // namespace vitrine

@@ -32,17 +32,16 @@ class EmbeddingSpace {
   /// Keeps references to its arguments. Reads the whole table once, to compute the lengths of its rows.
   EmbeddingSpace(const Model& model, ThreadPool& pool, const Kernels& kernels);
 
-  /// `[d_model]`: Σ factor · row / |row| over the terms. Throws BadInput for ids outside the vocabulary.
-  std::vector<float> sum(std::span<const EmbeddingTerm> terms) const;
   /// The cosine of the vectors of `a` and `b`; 0 if one is zero. Throws BadInput for ids outside the vocabulary.
   double cosine(std::int32_t a, std::int32_t b) const;
-  /// The `n` tokens, except those in `without`, whose vectors have the largest cosine with `vector` `[d_model]`,
-  /// largest first. Of equal cosines the lower id comes first.
-  std::vector<Neighbour> nearest(std::span<const float> vector, std::int64_t n,
-                                 std::span<const std::int32_t> without) const;
+  /// For each list of terms, the `n` tokens outside the list whose vectors have the largest cosine with the sum
+  /// Σ factor · row / |row|, largest first. Of equal cosines the lower id comes first. Reads the table once. Throws
+  /// BadInput for ids outside the vocabulary.
+  std::vector<std::vector<Neighbour>> nearest(std::span<const std::vector<EmbeddingTerm>> sums, std::int64_t n) const;
 
  private:
   std::vector<float> row(std::int32_t id) const;
+  std::vector<float> sum(std::span<const EmbeddingTerm> terms) const;
 
   const Model& model_;
   ThreadPool& pool_;

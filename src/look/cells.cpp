@@ -11,6 +11,7 @@
 #include "base/nearest.h"
 #include "base/text.h"
 #include "checkpoint/param_rows.h"
+#include "look/figures.h"
 #include "look/operands.h"
 #include "spell/formula.h"
 #include "spell/words.h"
@@ -18,7 +19,6 @@
 namespace vitrine {
 namespace {
 
-constexpr std::size_t kLargest = 4;       // cells of a site
 constexpr std::size_t kMostSteps = 1000;  // of a trail
 
 /// `blocks.2.attn.hook_q[11,3,5]`
@@ -31,33 +31,55 @@ std::string name_of_element(const std::string& site, const Shape& shape, std::in
   return site + "[" + index + "]";
 }
 
-/// Puts the parameters of an op into the facts, as floats, in place of those of other ops.
+/// Puts the parameters of an op into the facts, as floats, in place of those of other ops: vectors as a whole, of
+/// matrices the rows that an element is computed from.
 class Params {
  public:
-  Params(const Model& model, ForwardFacts& facts) : model_(model), f_(facts) {}
+  Params(const Model& model, ForwardFacts& facts) : f_(facts) {
+    for_each_param(model.config(), model.params(),
+                   [&](const Param& param, const std::string& name, const Shape& shape) {
+                     if (param.present()) of_stem_[stem_of(name)].push_back({&param, name, shape});
+                   });
+  }
 
-  void load(const StepOp& op) {
-    if (op.param.empty() || f_.params.contains(op.param)) return;
+  /// Whether the op has its parameters.
+  bool select(const StepOp& op) {
+    if (op.param.empty() || f_.params.contains(op.param)) return true;
     f_.params.clear();
-    const std::string stem = op.param.substr(0, op.param.rfind('.'));
-    for_each_param(
-        model_.config(), model_.params(), [&](const Param& param, const std::string& name, const Shape& shape) {
-          if (name.substr(0, name.rfind('.')) != stem || !param.present()) return;
-          Seen& seen = f_.params[name];
-          seen.shape = shape;
-          seen.values.resize(static_cast<std::size_t>(shape.count()));
-          const std::int64_t rows = shape.rank() < 2 ? 1 : shape[0], width = shape.count() / rows;
-          for (std::int64_t row = 0; row < rows; ++row) {
-            read_row(
-                param.view, row,
-                std::span(seen.values).subspan(static_cast<std::size_t>(row * width), static_cast<std::size_t>(width)));
-          }
-        });
+    for (const auto& [param, name, shape] : of_stem_[stem_of(op.param)]) {
+      Seen& seen = f_.params[name];
+      seen.shape = shape;
+      if (shape.rank() < 2) read(*param, 0, shape.count(), seen);
+    }
+    return f_.params.contains(op.param);
+  }
+
+  void load(const OperandElements& elements) {
+    Seen& seen = f_.params.at(elements.param);
+    if (seen.shape.rank() < 2) return;
+    const std::int64_t width = seen.shape.count() / seen.shape[0], row = elements.first / width;
+    if (!seen.values.empty() && seen.first == row * width) return;
+    for (const Stored& stored : of_stem_[stem_of(elements.param)]) {
+      if (stored.name == elements.param) read(*stored.param, row, width, seen);
+    }
   }
 
  private:
-  const Model& model_;
+  struct Stored {
+    const Param* param;
+    std::string name;
+    Shape shape;
+  };
+
+  static std::string stem_of(const std::string& name) { return name.substr(0, name.rfind('.')); }
+  static void read(const Param& param, std::int64_t row, std::int64_t width, Seen& seen) {
+    seen.first = row * width;
+    seen.values.resize(static_cast<std::size_t>(width));
+    read_row(param.view, row, seen.values);
+  }
+
   ForwardFacts& f_;
+  std::map<std::string, std::vector<Stored>> of_stem_;
 };
 
 class Speller {
@@ -75,9 +97,12 @@ class Speller {
   float value(const CellName& cell) const { return operand(cell).value[cell.flat]; }
 
   std::vector<OperandElements> elements_of(const StepOp& op, std::int64_t flat) {
-    params_.load(op);
-    if (!op.param.empty() && !f_.params.contains(op.param)) return {};
-    return operands_of({f_, op}, flat);
+    if (!params_.select(op)) return {};
+    std::vector<OperandElements> all = operands_of({f_, op}, flat);
+    for (const OperandElements& e : all) {
+      if (!e.input) params_.load(e);
+    }
+    return all;
   }
   const Seen& source(const StepOp& op, const OperandElements& e) const {
     return e.input ? f_.operands[op.inputs[*e.input]].value : f_.params.at(e.param);
@@ -189,14 +214,6 @@ class Speller {
   Json formulas_ = Json::array();
 };
 
-std::int64_t widest(const ModelConfig& config) {
-  std::int64_t width = config.d_model;
-  for (const BlockConfig& b : config.blocks) {
-    if (const auto* dense = std::get_if<DenseConfig>(&b.ffn)) width = std::max(width, dense->d_ff);
-  }
-  return width;
-}
-
 }  // namespace
 
 std::vector<CellName> trail_of(const GenerateContext& context, Recording& r) {
@@ -217,15 +234,14 @@ std::vector<CellName> largest_cells(const Recording& r) {
   for (const std::string& site : r.facts.forward) {
     const Shape& shape = r.shape(site);
     const std::int64_t n = r.n_tokens();
-    const bool is_map = shape.rank() == 3 && shape[1] == n && shape[2] == n && site.find(".attn.hook_") != site.npos &&
-                        (site.ends_with("scores") || site.ends_with("scores_raw") || site.ends_with("pattern"));
-    if (shape.rank() == 0 || (shape[0] != n && !is_map)) continue;
+    const bool maps = is_map(site);
+    if (shape.rank() == 0 || (shape[0] != n && !maps)) continue;
     const Seen& value = r.value(site);
-    const std::int64_t width = value.count() / n, first = is_map ? r.position * n : r.position * width;
-    std::vector<std::int64_t> order(static_cast<std::size_t>(is_map ? n : width));
+    const std::int64_t width = value.count() / n, first = maps ? r.position * n : r.position * width;
+    std::vector<std::int64_t> order(static_cast<std::size_t>(maps ? n : width));
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = first + static_cast<std::int64_t>(i);
     std::erase_if(order, [&](std::int64_t i) { return !std::isfinite(value[i]); });
-    const std::size_t kept = std::min(kLargest, order.size());
+    const std::size_t kept = std::min(kLargestCells, order.size());
     std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(kept), order.end(),
                       [&](std::int64_t a, std::int64_t b) {
                         const float x = std::abs(value[a]), y = std::abs(value[b]);
@@ -283,17 +299,6 @@ Json spell_cells(const GenerateContext& context, Recording& r, const std::vector
   spelled["cells"] = std::move(list);
   spelled["formulas"] = speller.formulas();
   return spelled;
-}
-
-std::int64_t largest_cells_bytes(const ModelConfig& config) {
-  constexpr std::int64_t kSites = 28;  // of a layer
-  return static_cast<std::int64_t>(config.blocks.size()) * kSites * static_cast<std::int64_t>(kLargest) *
-         (4 * 2 * widest(config) + 900);
-}
-
-std::int64_t trail_bytes(const ModelConfig& config) {
-  constexpr std::int64_t kSteps = 14;  // in a layer
-  return static_cast<std::int64_t>(config.blocks.size()) * kSteps * (4 * 2 * widest(config) + 900);
 }
 
 }  // namespace vitrine

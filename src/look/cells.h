@@ -18,7 +18,9 @@ struct CellName {
 /// From the logit of the most likely token after the followed position back to the text: of each op the operand that
 /// contributes most.
 std::vector<CellName> trail_of(const GenerateContext& context, Recording& r);
-/// The four largest elements of every site at the followed position.
+/// Of a site, at the followed position.
+constexpr std::size_t kLargestCells = 4;
+/// The largest elements of every site at the followed position.
 std::vector<CellName> largest_cells(const Recording& r);
 
 /// The shapes of the values at the sites of a run.
@@ -33,9 +35,5 @@ CellName cell_named(const SiteShapes& shapes, const std::string& name);
 /// array `cell:NAME`; `groups` says what they are: `[{"of", "first", "step", "n", "shape"}]`, elements first, first +
 /// step, … of the value at a site or of a parameter.
 Json spell_cells(const GenerateContext& context, Recording& r, const std::vector<CellName>& cells, LookData& data);
-
-/// An upper bound on the bytes of the largest cells of all sites, and of the trail.
-std::int64_t largest_cells_bytes(const ModelConfig& config);
-std::int64_t trail_bytes(const ModelConfig& config);
 
 }  // namespace vitrine

@@ -31,8 +31,9 @@ void add_cost_values(const LookSubject& subject, const Recording& r, LookData& d
   add(a.last, "", 1);
   const std::vector<double> seconds = op_times(context, Tokens{std::span(r.facts.ids)}, a);
   const auto n = static_cast<std::int64_t>(names.size());
+  const std::string block(kCostsBlock);
   const auto add_array = [&](const char* name, const std::vector<double>& values) {
-    data.add("costs", name, {n}, values);
+    data.add(block, name, {n}, values);
     data.label(names);
   };
   add_array("account.flops", flops);
@@ -47,7 +48,7 @@ void add_cost_values(const LookSubject& subject, const Recording& r, LookData& d
     }
     add_array("roofline.flops_per_s", speeds);
     const std::vector<double> limits = {subject.ceilings->flops_per_s, subject.ceilings->read_bytes_per_s};
-    data.add("costs", "ceilings.per_s", {2}, limits);
+    data.add(block, "ceilings.per_s", {2}, limits);
     data.label({"FLOPs", "bytes read"});
   }
   std::vector<double> counts;
@@ -56,7 +57,7 @@ void add_cost_values(const LookSubject& subject, const Recording& r, LookData& d
     params.push_back(row.name + " " + to_string(row.shape) + (row.in_block ? " × " + std::to_string(row.layers) : ""));
     counts.push_back(static_cast<double>(row.total()));
   }
-  data.add("costs", "parameters.count", {static_cast<std::int64_t>(counts.size())}, counts);
+  data.add(block, "parameters.count", {static_cast<std::int64_t>(counts.size())}, counts);
   data.label(params);
 }
 

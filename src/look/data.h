@@ -26,6 +26,8 @@ constexpr std::string_view kAfter = "after:";
 constexpr std::string_view kCellsBlock = "cells";
 /// The block of the figures at the top of a page.
 constexpr std::string_view kTextBlock = "text";
+/// The block of what ops cost.
+constexpr std::string_view kCostsBlock = "costs";
 
 class LookData {
  public:
@@ -34,6 +36,8 @@ class LookData {
   /// The following arrays are those of a changed run: their names and blocks begin with `after:`. One that equals the
   /// array of the unchanged run takes no bytes.
   void begin_after() { prefix_ = kAfter; }
+  /// Gives the changed run the arrays of a block of the unchanged one, which no change can reach.
+  void share_with_after(std::string_view block);
 
   /// Adds an array to a block, which it creates if there is none of that name. Types: `f32`, `f64`, `i32`.
   void add(const std::string& block, const std::string& name, const Sizes& shape, std::span<const float> values);
@@ -62,7 +66,7 @@ class LookData {
   std::vector<LookBlock> blocks_;
 };
 
-/// A block as zlib (RFC 1950) in base64 with padding.
-std::string packed(const LookBlock& block);
+/// A block as zlib (RFC 1950) in base64 with padding. Floats are compressed only if `is_tight`.
+std::string packed(const LookBlock& block, bool is_tight);
 
 }  // namespace vitrine

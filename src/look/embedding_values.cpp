@@ -21,19 +21,18 @@ std::vector<std::int32_t> distinct(std::span<const std::int32_t> ids) {
 void add_space(const EmbeddingSpace& space, const std::vector<std::int32_t>& words, LookData& data) {
   std::vector<double> cosines, near_cosines;
   std::vector<std::int32_t> near_ids;
-  std::int64_t k = 0;
+  std::vector<std::vector<EmbeddingTerm>> terms;
   for (const std::int32_t a : words) {
     for (const std::int32_t b : words) cosines.push_back(space.cosine(a, b));
-    const std::vector<EmbeddingTerm> term = {{a, 1.0f}};
-    const std::vector<std::int32_t> itself = {a};
-    const std::vector<Neighbour> near = space.nearest(space.sum(term), kLookTop, itself);
-    k = static_cast<std::int64_t>(near.size());
+    terms.push_back({{a, 1.0f}});
+  }
+  for (const std::vector<Neighbour>& near : space.nearest(terms, kLookTop)) {
     for (const Neighbour& x : near) {
       near_ids.push_back(x.id);
       near_cosines.push_back(x.cosine);
     }
   }
-  const auto n = static_cast<std::int64_t>(words.size());
+  const auto n = static_cast<std::int64_t>(words.size()), k = static_cast<std::int64_t>(near_ids.size()) / n;
   data.add("embedding", "embedding.id", {n}, words);
   data.add("embedding", "embedding.cosine", {n, n}, cosines);
   data.add("embedding", "embedding.near.id", {n, k}, near_ids);
@@ -41,10 +40,10 @@ void add_space(const EmbeddingSpace& space, const std::vector<std::int32_t>& wor
 }
 
 void add_analogy(const EmbeddingSpace& space, const std::vector<EmbeddingTerm>& terms, LookData& data) {
-  std::vector<std::int32_t> words, ids;
+  std::vector<std::int32_t> ids;
   std::vector<double> cosines;
-  for (const EmbeddingTerm& term : terms) words.push_back(term.id);
-  for (const Neighbour& x : space.nearest(space.sum(terms), kLookTop, words)) {
+  const std::vector<Neighbour> near = space.nearest(std::span(&terms, 1), kLookTop).front();
+  for (const Neighbour& x : near) {
     ids.push_back(x.id);
     cosines.push_back(x.cosine);
   }

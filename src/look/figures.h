@@ -8,6 +8,8 @@
 namespace vitrine {
 
 constexpr int kLookTop = 10;
+/// Maps of 8 bits have at least so many rows, if the text has.
+constexpr std::int64_t kCoarsestMap = 64;
 
 /// A score of a head, NaN where it is a mean over no query.
 struct ScoreOfHead {
@@ -38,7 +40,15 @@ void add_embedding_values(const GenerateContext& context, const Recording& r, co
 void add_direction_values(const GenerateContext& context, const Recording& r, LookData& data);
 /// rope.*; nothing for a model without rotary positions.
 void add_rope_values(const Recording& r, LookData& data);
-/// mlp.*; nothing without a dense MLP, and for a text of one token.
+/// The layer whose MLP is drawn: the one nearest to the middle that has a dense MLP.
+std::optional<std::int64_t> drawn_mlp(const ModelConfig& config);
+/// The site of what the MLP of a layer reads.
+std::string mlp_input(const Recording& r, std::int64_t layer);
+/// Whether the values at a site are maps `[H, T, S]`.
+bool is_map(const std::string& site);
+/// Whether a figure shows the row of a site at the followed position.
+bool is_drawn_row(const ModelConfig& config, const std::string& site);
+/// mlp.*; nothing without a dense MLP, and at the first position.
 void add_mlp_values(const GenerateContext& context, const Recording& r, LookData& data);
 /// lens.*
 void add_lens_values(const GenerateContext& context, const Recording& r, LookData& data);

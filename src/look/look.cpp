@@ -15,20 +15,19 @@ namespace {
 
 constexpr std::size_t kNamedCandidates = 100;  // of the funnel
 
-bool is_map(const std::string& site) {
-  return site.ends_with(".hook_scores_raw") || site.ends_with(".hook_attn_scores") || site.ends_with(".hook_pattern");
-}
-
 LookData::Sizes sizes_of(const Shape& shape, int first) { return {shape.sizes().begin() + first, shape.sizes().end()}; }
 
-/// Every value at the followed position: `SITE[P]`, of a map `SITE[:,P]`; or all of it, if the plan includes that.
-void add_sites(const Recording& r, bool in_full, LookData& data) {
+/// Values at the followed position, those that figures need or all of them: `SITE[P]`, of a map `SITE[:,P]`. And all
+/// values at all positions, if the plan includes them.
+void add_sites(const Recording& r, const LookPlan& plan, LookData& data) {
+  const bool in_full = plan.includes(LookPart::Kind::sites), all_rows = plan.includes(LookPart::Kind::rows);
   const std::string p = std::to_string(r.position);
   const std::int64_t n = r.n_tokens();
   for (const std::string& site : r.facts.forward) {
     const Shape& shape = r.shape(site);
     const std::vector<float>& values = r.value(site).values;
     const bool is_big = site == "hook_logits" || site == "unembed.hook_out";
+    const bool has_row = all_rows || is_drawn_row(*r.facts.config, site);
     const std::string of = site.starts_with("blocks.") ? " of " + site.substr(0, site.find('.', 7)) : "";
     if (is_map(site)) {
       const bool is_pattern = site.ends_with("pattern");
@@ -41,7 +40,7 @@ void add_sites(const Recording& r, bool in_full, LookData& data) {
       data.add("rows" + of, site + "[:," + p + "]", {shape[0], shape[2]}, row);
     } else if (shape.rank() > 0 && shape[0] == n) {
       if (in_full && !is_big) data.add("sites" + of, site, sizes_of(shape, 0), values);
-      data.add("rows" + of, site + "[" + p + "]", sizes_of(shape, 1), r.row(site, r.position));
+      if (has_row) data.add("rows" + of, site + "[" + p + "]", sizes_of(shape, 1), r.row(site, r.position));
     }
   }
 }
@@ -133,7 +132,7 @@ void add_values_of_run(const LookSubject& subject, const LookOptions& o, const L
   add_rope_values(r, look.data);
   add_mlp_values(subject.context, r, look.data);
   add_funnel_values(r, o.sampling, o.seed, look.data);
-  add_sites(r, plan.includes(LookPart::Kind::sites), look.data);
+  add_sites(r, plan, look.data);
   add_lens_values(subject.context, r, look.data);
   add_head_values(subject.context, r, look.data);
   try {
@@ -155,8 +154,9 @@ Json add_change(const LookSubject& subject, const LookOptions& o, const LookPlan
   if (!change.corrupted.empty()) add_patch_values(subject.context, r, ids, look.data);
   look.data.begin_after();
   look.maps.begin_after();
-  add_embedding_values(subject.context, r, o.embedding, look.data);
+  add_embedding_values(subject.context, after, o.embedding, look.data);
   add_values_of_run(subject, o, plan, after, change.writes, look);
+  look.data.share_with_after(kCostsBlock);
   std::vector<std::string> texts;
   for (const SiteWrite& write : change.writes) texts.push_back(write.text);
   return {{"ids", ids}, {"set", texts}, {"predicted", predicted_in(after)}};
@@ -177,6 +177,12 @@ Json add_cells(const LookSubject& subject, const LookOptions& o, const LookPlan&
     cells.insert(cells.end(), trail.begin(), trail.end());
   }
   return spell_cells(subject.context, r, cells, data);
+}
+
+/// The layer whose MLP is drawn, and the site of its input; null without a dense MLP.
+Json mlp_json(const Recording& r) {
+  const std::optional<std::int64_t> layer = drawn_mlp(*r.facts.config);
+  return layer ? Json{{"layer", *layer}, {"input", mlp_input(r, *layer)}} : Json();
 }
 
 Json analogy_json(const std::vector<EmbeddingTerm>& terms) {
@@ -212,6 +218,16 @@ void check_names(const ModelConfig& config, const LookOptions& o) {
 }
 
 }  // namespace
+
+bool is_map(const std::string& site) {
+  return site.ends_with(".hook_scores_raw") || site.ends_with(".hook_attn_scores") || site.ends_with(".hook_pattern");
+}
+
+bool is_drawn_row(const ModelConfig& config, const std::string& site) {
+  const std::optional<std::int64_t> mlp = drawn_mlp(config);
+  return site == "hook_logits" || site == "unembed.hook_in" || is_map(site) ||
+         (mlp && site == in_block(*mlp, "mlp.hook_pre"));
+}
 
 void check_look(const LookSubject& subject, const LookOptions& options) {
   const ModelConfig& config = subject.context.model->config();
@@ -264,6 +280,7 @@ Look look_at(const LookSubject& subject, const LookOptions& o, const LookPlan& p
                      {"vocab_size", r.facts.config->vocab_size},
                      {"d_model", r.facts.config->d_model},
                      {"max_seq_len", r.facts.config->max_seq_len},
+                     {"mlp", mlp_json(r)},
                      {"seed", o.seed},
                      {"sampling",
                       {{"temperature", o.sampling.temperature},

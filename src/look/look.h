@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,7 +51,7 @@ struct LookOptions {
 
 /// A part of the page: its bytes are an upper bound, of the values in base64 before compression.
 struct LookPart {
-  enum class Kind : std::uint8_t { figures, rows, maps, trail, cells, run, sites };
+  enum class Kind : std::uint8_t { figures, rows, trail, maps, cells, run, sites };
 
   Kind kind;
   std::string what;
@@ -107,7 +108,20 @@ void check_look(const LookSubject& subject, const LookOptions& options);
 /// Throws as check_look() does.
 Look look_at(const LookSubject& subject, const LookOptions& options, const LookPlan& plan);
 
-/// A complete HTML document of at most about `max_bytes`: maps of 8 bits become coarser until they fit.
-std::string page_of(Look& look, const std::string& title, std::int64_t max_bytes, ThreadPool& pool);
+/// A document as pieces in their order, which are not copied into one text.
+struct LookPage {
+  std::vector<std::shared_ptr<const std::string>> pieces;
+  std::int64_t bytes = 0;
+
+  void add(std::shared_ptr<const std::string> piece) {
+    bytes += static_cast<std::int64_t>(piece->size());
+    pieces.push_back(std::move(piece));
+  }
+  void add(std::string piece) { add(std::make_shared<const std::string>(std::move(piece))); }
+};
+
+/// A complete HTML document of at most `max_bytes`: maps of 8 bits become coarser until it fits. Throws BadInput with
+/// the smallest size if it does not.
+LookPage page_of(Look& look, const std::string& title, std::int64_t max_bytes, ThreadPool& pool);
 
 }  // namespace vitrine

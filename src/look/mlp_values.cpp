@@ -105,12 +105,33 @@ void add_surfaces(const GenerateContext& context, const Slice& s, LookData& data
 
 }  // namespace
 
+std::optional<std::int64_t> drawn_mlp(const ModelConfig& config) {
+  const auto n = static_cast<std::int64_t>(config.blocks.size());
+  std::optional<std::int64_t> nearest;
+  for (std::int64_t l = 0; l < n; ++l) {
+    const BlockConfig& block = config.blocks[static_cast<std::size_t>(l)];
+    if (!block.has_attention() || !std::holds_alternative<DenseConfig>(block.ffn)) continue;
+    if (!nearest || std::abs(l - n / 2) <= std::abs(*nearest - n / 2)) nearest = l;
+  }
+  return nearest;
+}
+
+std::string mlp_input(const Recording& r, std::int64_t layer) {
+  const BlockConfig& block = r.facts.config->blocks[static_cast<std::size_t>(layer)];
+  if (block.norms.ffn_reads_attn_pre) return in_block(layer, "ln1.hook_out");
+  if (block.norms.ffn.pre) return in_block(layer, "ln2.hook_out");
+  if (block.residual == BlockConfig::Residual::parallel) return in_block(layer, "hook_resid_pre");
+  return in_block(layer, block.norms.attn.sum ? "hook_normalized_resid_mid" : "hook_resid_mid");
+}
+
 void add_mlp_values(const GenerateContext& context, const Recording& r, LookData& data) {
-  const std::int64_t p = r.position, layer = static_cast<std::int64_t>(r.facts.config->blocks.size()) / 2;
+  const std::int64_t p = r.position;
+  const std::optional<std::int64_t> drawn = drawn_mlp(*r.facts.config);
+  if (!drawn || p == 0) return;
+  const std::int64_t layer = *drawn;
   const auto l = static_cast<std::size_t>(layer);
-  const auto* const dense = std::get_if<DenseConfig>(&r.facts.config->blocks[l].ffn);
-  const std::string in = in_block(layer, "ln2.hook_out"), post = in_block(layer, "mlp.hook_post");
-  if (dense == nullptr || p == 0 || !r.has(in) || !r.has(post)) return;
+  const auto* const dense = &std::get<DenseConfig>(r.facts.config->blocks[l].ffn);
+  const std::string in = mlp_input(r, layer), post = in_block(layer, "mlp.hook_post");
   const std::vector<Doubles> e = axes(as_doubles(r.row(in, p)), as_doubles(r.row(in, p - 1)));
   if (e.empty()) return;
 

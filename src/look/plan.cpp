@@ -10,12 +10,16 @@
 namespace vitrine {
 namespace {
 
-constexpr std::int64_t kProgramBytes = 450'000;  // the page's program, its style and the index
+constexpr std::int64_t kProgramBytes = 450'000;  // the page's program, its style, and the model in words
+constexpr std::int64_t kPieceBytes = 40;         // of a token's text in the index
+constexpr std::int64_t kArrayBytes = 200;        // of an array's name, shape and place in the index
 
 std::int64_t in_base64(std::int64_t bytes) { return (bytes + 2) / 3 * 4; }
 
 struct ElementCounts {
+  std::int64_t arrays = 0;
   std::int64_t rows = 0;   // of all sites, at one position
+  std::int64_t drawn = 0;  // of these, the ones that figures need
   std::int64_t maps = 0;   // of all patterns
   std::int64_t sites = 0;  // of all sites but the logits
 };
@@ -27,19 +31,92 @@ ElementCounts count_elements(const ModelConfig& config, std::int64_t n_tokens) {
     for (const Extent& extent : layout.shape) {
       all *= extent.size + (extent.letter == 'T' || extent.letter == 'S' || extent.letter == 'n' ? n_tokens : 0);
     }
+    ++n.arrays;
     n.rows += all / n_tokens;
+    if (is_drawn_row(config, name_of(layout.site))) n.drawn += all / n_tokens;
     if (layout.site.site == Site::pattern) n.maps += all;
     if (layout.site.site != Site::unembed_out && layout.site.site != Site::logits) n.sites += all;
   };
   for (const LayerGroup& group : layer_groups(config)) {
-    for (const SiteLayout& layout : site_layout(config, group.first())) {
-      for (std::int64_t i = 0; i < (layout.site.layer >= 0 ? group.count() : 0); ++i) add(layout);
+    for (SiteLayout layout : site_layout(config, group.first())) {
+      if (layout.site.layer < 0) continue;
+      for (const int layer : group.layers) {
+        layout.site.layer = layer;
+        add(layout);
+      }
     }
   }
   for (const SiteLayout& layout : site_layout(config, 0)) {
     if (layout.site.layer < 0) add(layout);
   }
   return n;
+}
+
+/// The operands of the products and sums from which one element of every site of a layer is computed.
+std::int64_t operands_of_layer(const ModelConfig& config, const BlockConfig& b, std::int64_t n_tokens) {
+  constexpr std::int64_t kOthers = 100;  // of ops that read a few elements each
+  const std::int64_t d = config.d_model;
+  std::int64_t n = 6 * d + kOthers;  // norms
+  if (b.has_attention()) {
+    const AttentionConfig& a = b.attention();
+    n += 3 * 2 * d + 2 * a.n_heads * a.head_dim + 4 * a.head_dim + 5 * n_tokens;
+  }
+  const auto* const dense = std::get_if<DenseConfig>(&b.ffn);
+  return n + 2 * 2 * d + 2 * (dense != nullptr ? dense->d_ff : d);
+}
+
+std::int64_t bytes_of_cells(std::int64_t operands, std::int64_t cells) {
+  constexpr std::int64_t kOfCell = 900;  // in the index
+  return (4 * operands + 2) / 3 * 4 + kOfCell * cells;
+}
+
+/// An upper bound on the bytes of the largest cells of all sites.
+std::int64_t largest_cells_bytes(const ModelConfig& config, std::int64_t n_tokens) {
+  constexpr std::int64_t kSites = 36, kOutside = 12;  // of a layer, outside the layers
+  const auto layers = static_cast<std::int64_t>(config.blocks.size()), each = static_cast<std::int64_t>(kLargestCells);
+  std::int64_t operands = 8 * config.d_model;
+  for (const BlockConfig& b : config.blocks) operands += operands_of_layer(config, b, n_tokens);
+  return bytes_of_cells(each * operands, each * (kSites * layers + kOutside));
+}
+
+/// The same of the trail.
+std::int64_t trail_bytes(const ModelConfig& config, std::int64_t n_tokens) {
+  constexpr std::int64_t kSteps = 20, kOutside = 8;  // in a layer, outside the layers
+  const auto layers = static_cast<std::int64_t>(config.blocks.size());
+  std::int64_t operands = 8 * config.d_model;
+  for (const BlockConfig& b : config.blocks) operands += operands_of_layer(config, b, n_tokens);
+  return bytes_of_cells(operands, kSteps * layers + kOutside);
+}
+
+/// Elements of all patterns at the lowest resolution.
+std::int64_t coarsest_maps(const ModelConfig& config, std::int64_t n_tokens) {
+  const std::int64_t side = std::min(n_tokens, kCoarsestMap);
+  std::int64_t n = 0;
+  for (const BlockConfig& b : config.blocks) n += b.has_attention() ? b.attention().n_heads * side * side : 0;
+  return n;
+}
+
+/// Bytes of the arrays of all figures, and of what the index says about them.
+std::int64_t figure_bytes(const ModelConfig& config, const LookOptions& options, std::int64_t n_checkpoints) {
+  const auto n_tokens = static_cast<std::int64_t>(options.ids.size());
+  const auto layers = static_cast<std::int64_t>(config.blocks.size());
+  const ElementCounts n = count_elements(config, n_tokens);
+  std::int64_t heads = 0;  // and the pairs of their rotary positions
+  for (const BlockConfig& b : config.blocks) {
+    if (b.has_attention()) heads += b.attention().n_heads * (8 * 9 + 4 * b.attention().head_dim);
+  }
+  constexpr std::int64_t kOnce = 120'000;  // surfaces of the MLP, curves, cosines
+  constexpr std::int64_t kOfToken = 12 * kLookTop + 60;
+  constexpr std::int64_t kOfState = 60 + 24;  // lens and ledger, of a token
+  constexpr std::int64_t kOfChange = 24;      // patching and differences, of a token and state
+  const std::int64_t runs = options.change.exists() ? 2 : 1, states = 2 * layers + 1;
+  const std::int64_t of_run =
+      n_tokens * (kOfToken + kOfState * states) + heads + 24 * config.vocab_size + kOnce + 4 * n.drawn;
+  const std::int64_t of_checkpoint = n_tokens * 12 * kLookTop + 8 * 8 * layers + heads;
+  const std::int64_t values =
+      runs * of_run + (runs - 1) * n_tokens * states * kOfChange + n_checkpoints * of_checkpoint;
+  const std::int64_t named = std::min(config.vocab_size, runs * n_tokens * (3 * states + kLookTop) + 1000);
+  return in_base64(values) + kPieceBytes * named + 3 * runs * kArrayBytes * n.arrays;
 }
 
 /// The smallest number of MiB that is enough, as an option.
@@ -55,38 +132,33 @@ const LookPart* LookPlan::part(LookPart::Kind kind) const {
 LookPlan plan_look(const ModelConfig& config, const LookOptions& options, std::int64_t n_checkpoints) {
   const auto n_tokens = static_cast<std::int64_t>(options.ids.size());
   const ElementCounts n = count_elements(config, n_tokens);
-  const auto layers = static_cast<std::int64_t>(config.blocks.size());
   const std::int64_t runs = options.change.exists() ? 2 : 1;
-  const std::int64_t small =
-      runs * (n_tokens * (kLookTop * 12 + 40) + layers * n_tokens * 160 + config.vocab_size * 24 + 120'000) +
-      n_checkpoints * (n_tokens * kLookTop * 12 + layers * 500);
-  LookPlan plan;
-  std::int64_t used = 0;
-  const auto add = [&](LookPart::Kind kind, const char* what, std::int64_t bytes, bool always) {
-    LookPart part{kind, what, bytes, always || used + bytes <= options.max_bytes, true, ""};
-    if (!part.included) part.option = option_for(used + bytes);
+  const std::int64_t coarsest = in_base64(runs * coarsest_maps(config, n_tokens));
+  // The first part is in every page; a page that is too large even so is refused once its size is known.
+  std::int64_t used = kProgramBytes + figure_bytes(config, options, n_checkpoints);
+  LookPlan plan{{{LookPart::Kind::figures, "the page and its figures", used, true, true, ""}}};
+  const auto add = [&](LookPart::Kind kind, const char* what, std::int64_t bytes, std::int64_t reserved = 0) {
+    LookPart part{kind, what, bytes, used + bytes + reserved <= options.max_bytes, true, ""};
+    if (!part.included) part.option = option_for(used + bytes + reserved);
     if (part.included) used += bytes;
     plan.parts.push_back(part);
   };
-  add(LookPart::Kind::figures, "the page and its figures", kProgramBytes + in_base64(small), true);
-  add(LookPart::Kind::rows, "every site at the followed position", in_base64(4 * runs * n.rows), true);
-  add(LookPart::Kind::maps, "all attention maps, exact", in_base64(4 * runs * n.maps), false);
+  add(LookPart::Kind::rows, "every site at the followed position", in_base64(4 * runs * n.rows), coarsest);
+  add(LookPart::Kind::trail, "how the predicted logit was made", trail_bytes(config, n_tokens), coarsest);
+  add(LookPart::Kind::maps, "all attention maps, exact", in_base64(4 * runs * n.maps));
   LookPart& maps = plan.parts.back();
   if (!maps.included) {
     maps.what = "all attention maps, in 8 bits";
     maps.included = true;
     maps.exact = false;
-    maps.bytes = std::min(in_base64(runs * n.maps / 2), std::max<std::int64_t>(options.max_bytes - used, 0));
+    maps.bytes = std::clamp(options.max_bytes - used, coarsest, in_base64(runs * n.maps));
     used += maps.bytes;
   }
-  add(LookPart::Kind::trail, "how the predicted logit was made", in_base64(trail_bytes(config)), false);
-  add(LookPart::Kind::cells, "how the largest values of every site were made", in_base64(largest_cells_bytes(config)),
-      false);
+  add(LookPart::Kind::cells, "how the largest values of every site were made", largest_cells_bytes(config, n_tokens));
   if (n_checkpoints > 0) {
-    add(LookPart::Kind::run, "all attention maps at every checkpoint, in 8 bits", in_base64(n_checkpoints * n.maps),
-        false);
+    add(LookPart::Kind::run, "all attention maps at every checkpoint, in 8 bits", in_base64(n_checkpoints * n.maps));
   }
-  add(LookPart::Kind::sites, "every site at all positions, except logits", in_base64(4 * runs * n.sites), false);
+  add(LookPart::Kind::sites, "every site at all positions, except logits", in_base64(4 * runs * n.sites));
   return plan;
 }
 

@@ -47,11 +47,13 @@ std::vector<Write> writes_of(const Recording& r) {
   return writes;
 }
 
-/// Taps that replace the output of every norm in the blocks by its input, and keep the inputs of the sublayers, in a
-/// run with the changes of `writes`.
+bool is_parallel(const BlockConfig& block) { return block.residual == BlockConfig::Residual::parallel; }
+
+/// Taps that replace the output of every norm in the blocks by its input, and keep the deviations of the inputs of the
+/// sublayers, in a run with the changes of `writes`. Parallel sublayers read one input.
 class WithoutNorms : public Taps {
  public:
-  explicit WithoutNorms(Recorder& writes) : writes_(writes) {}
+  WithoutNorms(const ModelConfig& config, Recorder& writes) : config_(config), writes_(writes) {}
 
   bool wants(const SiteId& id) const override {
     return (id.layer >= 0 && id.expert == SiteId::kNoExpert) || writes_.wants(id);
@@ -61,7 +63,9 @@ class WithoutNorms : public Taps {
     switch (id.site) {
       case Site::ln1_out:
       case Site::ln2_out:
-        deviations.push_back(deviation(stream_));
+        if (id.site == Site::ln1_out || !is_parallel(config_.blocks[static_cast<std::size_t>(id.layer)])) {
+          deviations.push_back(deviation(stream_));
+        }
         return of(pass, stream_, value);
       case Site::mid_out:
       case Site::post_out:
@@ -103,6 +107,7 @@ class WithoutNorms : public Taps {
     return copy;
   }
 
+  const ModelConfig& config_;
   Recorder& writes_;
   std::vector<float> stream_, before_norm_;
   std::array<std::vector<float>, 256> kept_;
@@ -112,7 +117,7 @@ class WithoutNorms : public Taps {
 std::vector<double> deviations_without_norms(const GenerateContext& context, const Recording& r,
                                              std::span<const SiteWrite> writes, std::size_t n) {
   Recorder changes({""}, {writes.begin(), writes.end()}, site_layers(*r.facts.config), {});
-  WithoutNorms taps(changes);
+  WithoutNorms taps(*r.facts.config, changes);
   Arena arena;
   const Tokens tokens{std::span(r.facts.ids)};
   Pass pass = text_pass(context, arena, tokens);
@@ -164,10 +169,8 @@ void add_stream_values(const GenerateContext& context, const Recording& r, std::
   if (has_norms_before_sublayers(*r.facts.config)) {
     std::vector<double> with;
     for (std::size_t i = 0; i < writes.size(); ++i) {
-      const bool reads_again = i % 2 == 1 && writes[i].before == writes[i - 1].before;  // in a parallel block
-      if (!reads_again || r.has(in_block(static_cast<std::int64_t>(i / 2), "ln2.hook_out"))) {
-        with.push_back(deviation(r.value(writes[i].before).values));
-      }
+      if (i % 2 == 1 && is_parallel(r.facts.config->blocks[i / 2])) continue;
+      with.push_back(deviation(r.value(writes[i].before).values));
     }
     data.add("stream", "stream_std.with", {static_cast<std::int64_t>(with.size())}, with);
     data.add("stream", "stream_std.without", {static_cast<std::int64_t>(with.size())},

@@ -20,8 +20,9 @@ struct Seen {
   SiteId site;  ///< Set for a value or gradient at a site.
   Shape shape;
   std::vector<float> values;
+  std::int64_t first = 0;  ///< The element that values[0] is: of a large parameter, only a row may be kept.
 
-  float operator[](std::int64_t i) const { return values[static_cast<std::size_t>(i)]; }
+  float operator[](std::int64_t i) const { return values[static_cast<std::size_t>(i - first)]; }
   std::int64_t count() const { return static_cast<std::int64_t>(values.size()); }
   std::int64_t last_size() const { return shape[shape.rank() - 1]; }
 };

@@ -70,11 +70,23 @@ std::string scale_formula(const OpView& v) {
                         : "σ_{t} = √(\"mean\"_{i} x_{t,i}^{2} + ε)";
 }
 Cell scale_cell(const OpView& v, std::int64_t row) {
-  const std::int64_t d = v.input(0).count() / v.output().count();
+  const Seen& x = v.input(0);
+  const std::int64_t d = x.count() / v.output().count(), end = (row + 1) * d;
+  const double mean = is_centered(v) ? mean_of(x, row * d, d) : 0;
   std::vector<Arithmetic> squares;
-  for (std::int64_t i = row * d; i < (row + 1) * d; ++i) squares.push_back(squared(centered(v, i, d)));
+  std::size_t written = 0;
+  std::int64_t i = row * d;
+  for (; i < end && written <= v.facts.most_text; ++i) {
+    squares.push_back(squared(is_centered(v) ? Arithmetic(x[i]) - Arithmetic(mean) : Arithmetic(x[i])));
+    written += squares.back().text().size();
+  }
+  Arithmetic sum = sum_of(squares);
+  for (; i < end; ++i) {
+    const double difference = static_cast<double>(x[i]) - mean;
+    sum.add_unwritten(difference * difference);
+  }
   const auto eps = static_cast<double>(norm_of(v).eps);
-  return function("√", std::sqrt, sum_of(squares) / whole(d) + Arithmetic(eps, decimal(eps, 3)));
+  return function("√", std::sqrt, sum / whole(d) + Arithmetic(eps, decimal(eps, 3)));
 }
 std::string scale_gradient(const OpView& v, std::size_t) {
   return is_centered(v) ? "{dσ_{t} · (x_{t,i} − μ_{t})}/{N · σ_{t}}" : "{dσ_{t} · x_{t,i}}/{N · σ_{t}}";
@@ -145,8 +157,14 @@ Arithmetic activated(Activation activation, const Arithmetic& z) {
       Arithmetic(std::sqrt(2 / 3.14159265358979323846)) * (z + Arithmetic(0.044715, "0.044715") * squared(z) * z);
   return half * z * (whole(1) + function("tanh", math::tanh, inner));
 }
-/// The activation function that the op has used: the one that comes closest to some elements of its output.
+/// The activation function that the op has used: in a layer with attention, that of its MLP or experts; elsewhere the
+/// one that comes closest to some elements of its output.
 Activation activation_of(const OpView& v) {
+  if (v.op.layer >= 0 && v.block().has_attention()) {
+    const auto& ffn = v.block().ffn;
+    const auto* const dense = std::get_if<DenseConfig>(&ffn);
+    return dense != nullptr ? dense->activation : std::get<MoeConfig>(ffn).expert.activation;
+  }
   constexpr std::int64_t kCompared = 32;
   const std::int64_t step = std::max<std::int64_t>(1, v.output().count() / kCompared);
   const auto differs_by = [&](Activation activation) {

@@ -33,13 +33,14 @@ std::optional<Base64> decode_base64(std::string_view digits) {
 
 std::string encode_base64(std::span<const unsigned char> bytes) {
   constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  text.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+  std::string text((bytes.size() + 2) / 3 * 4, '=');
+  std::size_t to = 0;
+  for (std::size_t i = 0; i < bytes.size(); i += 3, to += 4) {
     const std::size_t n = std::min<std::size_t>(3, bytes.size() - i);
-    std::uint32_t bits = 0;
-    for (std::size_t k = 0; k < 3; ++k) bits = bits << 8 | (k < n ? bytes[i + k] : 0U);
-    for (std::size_t k = 0; k < 4; ++k) text += k <= n ? kDigits[bits >> (18 - 6 * k) & 63U] : '=';
+    std::uint32_t bits = static_cast<std::uint32_t>(bytes[i]) << 16;
+    if (n > 1) bits |= static_cast<std::uint32_t>(bytes[i + 1]) << 8;
+    if (n > 2) bits |= bytes[i + 2];
+    for (std::size_t k = 0; k <= n; ++k) text[to + k] = kDigits[bits >> (18 - 6 * k) & 63U];
   }
   return text;
 }

@@ -62,6 +62,14 @@ TEST(Inside, RepeatedTokensAreDrawnFromTheSeed) {
   EXPECT_TRUE(json_of({"heads", golden("gpt2"), "--ids", "3"})["heads"][0]["previous"].is_null());
 }
 
+TEST(Inside, EqualPromptsHaveNothingToRecover) {
+  const Arguments equal = {"patch", golden("gpt2"), "--clean-ids", "1,2", "--corrupted-ids", "1,2", "--token", "#4"};
+  for (const Json& row : json_of(equal)["recovered"]) {
+    for (const Json& value : row) EXPECT_TRUE(value.is_null());
+  }
+  EXPECT_THAT(output_of(equal), testing::AllOf(HasSubstr("–"), testing::Not(HasSubstr("nan"))));
+}
+
 TEST(Inside, APatchIsATraceWithTheValueOfAnother) {
   const TempFolder folder;
   const std::string clean = "1,2,3,4", corrupted = "1,5,3,6", file = folder / "clean.safetensors";

@@ -58,13 +58,14 @@ TEST(Embedding, NearestHasTheLargestCosines) {
     expected.emplace_back(-cosine(row_of(model, id), sum), id);
   }
   std::sort(expected.begin(), expected.end());
-  const std::vector<Neighbour> near = space.nearest(space.sum(terms), 5, std::vector<std::int32_t>{3, 5, 7});
+  const std::vector<Neighbour> near = space.nearest(std::span(&terms, 1), 5).front();
   ASSERT_EQ(near.size(), 5U);
   for (std::size_t i = 0; i < near.size(); ++i) {
     EXPECT_EQ(near[i].id, expected[i].second) << i;
     EXPECT_NEAR(near[i].cosine, -expected[i].first, 1e-6);
   }
-  EXPECT_EQ(space.nearest(space.sum(terms), 1000, {}).size(), static_cast<std::size_t>(model.config().vocab_size));
+  EXPECT_EQ(space.nearest(std::span(&terms, 1), 1000).front().size(),
+            static_cast<std::size_t>(model.config().vocab_size) - 3);
 }
 
 }  // namespace

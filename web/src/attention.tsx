@@ -17,7 +17,7 @@ function Tile(p: { l: number; h: number; v: Values; about?: string }) {
   const [rows, cols] = [v.shape[1], v.shape[2]];
   const group = index.layers[l].heads / index.layers[l].kv_heads;
   return (
-    <button type="button" class={group > 1 ? "tile shares" : "tile"} aria-pressed={on.value}
+    <button type="button" class={group > 1 ? "tile shares" : "tile"} data-head={`${l}.${h}`} aria-pressed={on.value}
       onClick={() => go(on.value ? { enlarged: !enlarged.value } : { layer: l, head: h, enlarged: true, cursor: [position.value, cursor.value[1]] })}>
       <Map_ site={pattern(l)} at={String(h)} rows={rows} cols={cols} data={v.data} from={h * rows * cols} most={160} total={[n_tokens, n_tokens]} />
       {l}.{h}{p.about ?? (group > 1 && ` · K/V ${Math.floor(h / group)}`)}
@@ -58,7 +58,7 @@ function Tiles(p: { l: number }) {
   const v = loaded?.[0];
   return (
     <div class="layer" id={`layer-${p.l}`} ref={place as never}>
-      <div class="name">
+      <div class="name" data-layer={p.l}>
         layer {p.l}
         {about.window !== null && <><br />window {about.window}</>}
       </div>

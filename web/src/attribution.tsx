@@ -3,7 +3,7 @@ import { index, type Values } from "./data";
 import { Figure, Ramp, Token, Wide, mark } from "./parts";
 import { short } from "./format";
 import { css, signOf, textOn } from "./color";
-import { dark, go, n_tokens, after } from "./state";
+import { after, around, dark, go, n_tokens, tableColumns } from "./state";
 import * as commands from "./commands";
 
 const kindOf = (name: string) => (name.includes("attn") ? "attention" : name.includes("mlp") ? "mlp" : name.includes("norm") ? "norm" : "ink");
@@ -28,20 +28,21 @@ function Terms(p: { v: Values }) {
   );
 }
 
-function Grid(p: { v: Values; site: string; columns: preact.ComponentChildren[]; of: number; select?: (l: number, c: number) => void; on?: (l: number, c: number) => boolean }) {
+/// Layers by `columns`, which are heads or positions.
+function Grid(p: { v: Values; site: string; columns: number[]; head: (c: number) => preact.ComponentChildren; of: number; heads?: boolean; select?: (l: number, c: number) => void; on?: (l: number, c: number) => boolean }) {
   void dark.value;
   const [L, C] = p.v.shape;
   return (
     <table class="heat">
-      <thead><tr><td></td>{p.columns.map((c, i) => <th key={i} scope="col">{c}</th>)}</tr></thead>
+      <thead><tr><td></td>{p.columns.map((c) => <th key={c} scope="col">{p.head(c)}</th>)}</tr></thead>
       <tbody>
         {Array.from({ length: L }, (_, l) => (
           <tr key={l}>
-            <th scope="row" class="left">layer {l}</th>
-            {Array.from({ length: C }, (_, i) => {
+            <th scope="row" class="left" data-layer={l}>layer {l}</th>
+            {p.columns.map((i) => {
               const x = p.v.data[l * C + i];
               const c = signOf(Number.isFinite(x) ? x / p.of : 0);
-              return <td key={i} class={`cell${p.on?.(l, i) ? " on" : ""}`} style={{ background: css(c), color: textOn(c) }} onClick={() => p.select?.(l, i)} {...mark(p.site, [l, i], x, "cell")}>{short(x)}</td>;
+              return <td key={i} data-head={p.heads ? `${l}.${i}` : undefined} data-token={p.heads ? undefined : i} class={`cell${p.on?.(l, i) ? " on" : ""}`} style={{ background: css(c), color: textOn(c) }} onClick={() => p.select?.(l, i)} {...mark(p.site, [l, i], x, "cell")}>{short(x)}</td>;
             })}
           </tr>
         ))}
@@ -65,7 +66,7 @@ export function AttributionFigure() {
           draws: (
             <div class="panels pair">
               <div><h4>Components</h4><Terms v={component} /></div>
-              <div><h4>Heads</h4><Ramp low={`−${short(of)}`} high={short(of)} sign /><Wide label="shares of the heads"><Grid v={heads} site="attribution.head" of={of} columns={Array.from({ length: heads.shape[1] }, (_, h) => `head ${h}`)} select={(l, h) => go({ layer: l, head: h })} on={(l, h) => layer.value === l && head.value === h} /></Wide></div>
+              <div><h4>Heads</h4><Ramp low={`−${short(of)}`} high={short(of)} sign /><Wide label="shares of the heads"><Grid v={heads} site="attribution.head" heads of={of} columns={Array.from({ length: heads.shape[1] }, (_, h) => h)} head={(h) => `head ${h}`} select={(l, h) => go({ layer: l, head: h })} on={(l, h) => layer.value === l && head.value === h} /></Wide></div>
             </div>
           ),
         };
@@ -76,17 +77,20 @@ export function AttributionFigure() {
 
 export function PatchFigure() {
   return (
-    <Figure id="patch" title="Where a changed word matters" wide command={`vitrine patch ${index.arguments.replace("--ids", "--clean-ids")} --corrupted-ids ${index.after?.ids.join(",") ?? "…"} --token '#${index.predicted[n_tokens - 1]}' --json`} sites={["patch.recovered", "patch.metric", "patch.corrupted.id", "patch.ends"]}
+    <Figure id="patch" title="Where a changed word matters" wide command={commands.patch(index.predicted[n_tokens - 1])} sites={["patch.recovered", "patch.metric", "patch.corrupted.id", "patch.ends"]}
       absent={!index.values.some((e) => e.name === "patch.recovered") && "Start vitrine look with --corrupted and another text of the same length to see which values carry the difference."}
       how="The corrupted text is run again and again, each time with one vector of the stream replaced by that of the original text. 1 means that this vector alone restores the prediction, 0 that it changes nothing.">
-      {([recovered, , ids, ends]) => {
+      {([recovered, , ids, ends], { position }) => {
+        const first = Array.from(recovered.data.slice(0, n_tokens));
+        const best = first.indexOf(Math.max(...first));
         return {
-          says: <>The logit is {short(ends.data[0])} for the text and {short(ends.data[1])} for the corrupted one. In layer 0, position {Array.from(recovered.data.slice(0, n_tokens)).indexOf(Math.max(...recovered.data.slice(0, n_tokens)))} restores most of the difference.</>,
+          says: ends.data[0] === ends.data[1] ? <>The logit is {short(ends.data[0])} for both texts, so there is no difference to restore.</> : <>The logit is {short(ends.data[0])} for the text and {short(ends.data[1])} for the corrupted one. In layer 0, position {best} restores most of the difference.</>,
           draws: (
             <>
               <Ramp low="−1" high="1" sign />
               <Wide label="recovered by layer and position">
-                <Grid v={recovered} site="patch.recovered" of={1} columns={Array.from(ids.data, (id, t) => (id === index.ids[t] ? <Token id={id} /> : <><Token id={index.ids[t]} /> / <Token id={id} /></>))} select={(l, t) => go({ layer: l, position: t })} />
+                <Grid v={recovered} site="patch.recovered" of={1} columns={around(position.value, tableColumns())} select={(l, t) => go({ layer: l, position: t })}
+                  head={(t) => (ids.data[t] === index.ids[t] ? <Token id={index.ids[t]} /> : <><Token id={index.ids[t]} /> / <Token id={ids.data[t]} /></>)} />
               </Wide>
             </>
           ),

@@ -7,21 +7,15 @@ import { has, index, type Values } from "./data";
 import { Chip, Figure, Map_, Num, Ramp, Token, Wide, mark, useValues, type Selection } from "./parts";
 import { grouped, percent, quoted, short } from "./format";
 import { css, magnitudeOf, textOn } from "./color";
-import { after, dark, go, headsOf, n_tokens } from "./state";
+import { after, around, chartWidth, dark, go, headsOf, n_tokens, tableColumns } from "./state";
+import * as commands from "./commands";
 import { stateName } from "./lens";
 
-const MOST = 16;
 const P = index.position;
-
-/// The positions that a wide table shows: those around the selected one.
-function around(position: number): number[] {
-  const first = n_tokens <= MOST ? 0 : Math.max(0, Math.min(n_tokens - MOST, position - MOST / 2));
-  return Array.from({ length: Math.min(n_tokens, MOST) }, (_, i) => first + i);
-}
 
 function Changed(p: { stream: Values; kl: Values; at: Selection }) {
   void dark.value;
-  const shown = around(p.at.position.value);
+  const shown = around(p.at.position.value, tableColumns());
   const states = p.stream.shape[0];
   return (
     <Wide label="change of every state of the stream">
@@ -49,7 +43,7 @@ export function DifferenceFigure() {
   const change = index.after;
   return (
     <Figure id="difference" title="What the change does" wide sites={["difference.id", "difference.prob", "difference.stream", "difference.kl"]}
-      command={change?.set.length ? `vitrine trace ${index.arguments} ${change.set.map((w) => `--set '${w}' `).join("")}--out after.safetensors` : `vitrine predict --ids ${change?.ids.join(",") ?? "…"} --json`}
+      command={commands.compared()}
       absent={!change && "Start vitrine look with --set 'SITE[index]=value', as in vitrine trace, to see what a changed value does; or with --corrupted and another text of the same length."}
       how="The model has run twice. Above: the most likely next tokens without and with the change. Below: how far each state of the stream has moved, as a share of its own size, and how far the predictions have moved, in nats. 0 means that the change has not arrived there."
       note="A change cannot reach earlier positions, because a token never reads later ones. Where a column stays 0 in the upper rows and grows below, attention has brought the change there.">
@@ -87,11 +81,11 @@ export function DifferenceFigure() {
   );
 }
 
-const W = 560, H = 220, LEFT = 48, BOTTOM = 28;
+const H = 220, LEFT = 48, BOTTOM = 28;
 
 /// Lines over training steps.
 function Curve(p: { label: string; steps: ArrayLike<number>; lines: { values: number[]; class: string; opacity?: number }[]; children?: preact.ComponentChildren; x: (s: number) => number; y: (v: number) => number; ticks: number[] }) {
-  const last = p.steps[p.steps.length - 1];
+  const last = p.steps[p.steps.length - 1], W = chartWidth();
   return (
     <svg viewBox={`0 0 ${W} ${H}`} width={W} role="img" aria-label={p.label}>
       {p.ticks.map((t) => <g key={t}><line class="axis" x1={LEFT} x2={W - 20} y1={p.y(t)} y2={p.y(t)} /><text x={LEFT - 8} y={p.y(t) + 4} text-anchor="end">{String(Number(t.toPrecision(3)))}</text></g>)}
@@ -106,7 +100,7 @@ function Loss(p: { step: Values; loss: Values; at: Values; curve: Values }) {
   const steps = p.at.data.length > 0 ? p.at.data : p.step.data, values = p.at.data.length > 0 ? p.curve.data : p.loss.data;
   const finite = Array.from(values).filter(Number.isFinite);
   if (finite.length === 0) return <p class="how">The run has no log of its loss.</p>;
-  const x = scaleLinear([Math.min(steps[0], p.step.data[0]), Math.max(steps[steps.length - 1], p.step.data[p.step.data.length - 1]) || 1], [LEFT, W - 20]);
+  const x = scaleLinear([Math.min(steps[0], p.step.data[0]), Math.max(steps[steps.length - 1], p.step.data[p.step.data.length - 1]) || 1], [LEFT, chartWidth() - 20]);
   const y = scaleLinear([0, Math.max(...finite)], [H - BOTTOM, 12]);
   return (
     <Curve label="training loss" steps={steps} x={x} y={y} ticks={y.ticks(5)} lines={[{ values: Array.from(values), class: "norm" }]}>
@@ -125,7 +119,7 @@ function HeadCurves(p: { step: Values; at: Selection }) {
   const [C, L, N] = v.shape;
   const [layer, head] = [p.at.layer.value, p.at.head.value];
   const finite = Array.from(v.data).filter(Number.isFinite);
-  const x = scaleLinear([p.step.data[0], p.step.data[C - 1] || 1], [LEFT, W - 20]);
+  const x = scaleLinear([p.step.data[0], p.step.data[C - 1] || 1], [LEFT, chartWidth() - 20]);
   const y = scaleLinear(extent(finite.length > 0 ? finite : [0, 1]) as [number, number], [H - BOTTOM, 12]).nice(5);
   const of = (l: number, h: number) => Array.from({ length: C }, (_, c) => v.data[(c * L + l) * N + h]);
   const chosen = of(layer, head);

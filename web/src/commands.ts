@@ -2,16 +2,23 @@
 import { index } from "./data";
 import { after, ids } from "./state";
 
-const model = index.model_argument || "models/default";
-/// MODEL and the ids of the run that is shown.
-export const text = () => (after.value ? `${index.model_argument ? index.model_argument + " " : ""}--ids ${ids().join(",")}` : index.arguments);
-const quotedShell = (x: string) => `'${x.replaceAll("'", "'\\''")}'`;
-const changes = () => (after.value && index.after ? index.after.set.map((w) => `--set ${quotedShell(w)} `).join("") : "");
+const model = index.model_argument && `${index.model_argument} `;
+const quoted = (x: string) => `'${x.replaceAll("'", "'\\''")}'`;
+/// MODEL, the options that its values depend on, and ids.
+const reading = (ids: number[], option = "--ids") => `${model}${index.run_options}${option} ${ids.join(",")} `;
+/// The changes of the run that is shown.
+const changes = () => (after.value && index.after ? index.after.set : []);
+const traced = (ids: number[], set: string[], globs: string[]) =>
+  `vitrine trace ${reading(ids)}${set.map((w) => `--set ${quoted(w)} `).join("")}${globs.map((g) => `--sites ${quoted(g)} `).join("")}--out values.safetensors`;
 
-export const trace = (...globs: string[]) => `vitrine trace ${text()} ${changes()}${globs.map((g) => `--sites '${g}' `).join("")}--out values.safetensors`;
+export const trace = (...globs: string[]) => traced(ids(), changes(), globs);
 /// A command that cannot change values; for a run with changes, the values from which its numbers follow.
-export const of = (name: string, options: string, ...globs: string[]) => (changes() ? trace(...globs) : `vitrine ${name} ${text()} ${options}--json`);
+export const of = (name: string, options: string, ...globs: string[]) => (changes().length > 0 ? trace(...globs) : `vitrine ${name} ${reading(ids())}${options}--json`);
 export const predict = () => of("predict", "", "hook_logits");
-export const info = `vitrine info ${index.model_argument ? index.model_argument + " " : ""}--length ${index.ids.length} --json`;
-export const embed = (words: Iterable<number>) => `vitrine embed ${model} ${[...words].map((id) => `'#${id}'`).join(" ")} --json`;
-export const spell = (cell: string) => `vitrine look ${index.arguments} --cell '${cell}' --out report.html`;
+/// What the changed run is compared with.
+export const compared = () => (index.after?.set.length ? traced(index.ids, index.after.set, []) : `vitrine predict ${reading(index.after?.ids ?? index.ids)}--json`);
+export const patch = (token: number) => `vitrine patch ${reading(index.ids, "--clean-ids")}--corrupted-ids ${index.after?.ids.join(",") ?? "…"} --token '#${token}' --json`;
+export const generate = (n: number, options: string) => (changes().length > 0 ? trace("hook_logits") : `vitrine generate ${reading(ids().slice(0, n))}--max-tokens 1 ${options} --json`);
+export const info = `vitrine info ${model}--length ${index.ids.length} --json`;
+export const embed = (words: Iterable<number>) => `vitrine embed ${index.model_path} ${[...words].map((id) => `'#${id}'`).join(" ")} --json`;
+export const spell = (cell: string) => `vitrine look ${reading(index.ids)}--cell ${quoted(cell)} --out report.html`;

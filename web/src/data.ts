@@ -71,8 +71,12 @@ export interface Index {
   rounds_inputs: boolean;
   config: [string, string][];
   groups: { layers: number[]; flow: Flow[]; config: [string, string][] }[];
+  /// As an argument of a command line.
+  model_path: string;
+  /// The same, but empty for the default model.
   model_argument: string;
-  arguments: string;
+  /// The options that values depend on, such as --adapter.
+  run_options: string;
   ids: number[];
   /// The changed run, whose arrays have names that begin with `after:`.
   after: { ids: number[]; set: string[]; predicted: number[] } | null;
@@ -86,6 +90,8 @@ export interface Index {
   vocab_size: number;
   d_model: number;
   max_seq_len: number;
+  /// The layer whose MLP is drawn, and the site of what it reads.
+  mlp: { layer: number; input: string } | null;
   seed: number;
   sampling: { temperature: number; top_k: number; top_p: number; min_p: number; repeat_penalty: number };
   contains: Part[];
@@ -153,9 +159,14 @@ function decode(e: Entry, buffer: ArrayBuffer): Values {
   return { shape: e.shape, data, exact: e.exact, ...(e.labels ? { labels: e.labels } : {}) };
 }
 
-const options: [RegExp, string][] = [[/^(after:|difference\.)/, "--set or --corrupted"], [/^patch\./, "--corrupted"], [/^run\.\d/, ""], [/^run\./, "--run"], [/^analogy\./, "--analogy"], [/^(ceilings|roofline)\./, "--ceilings"], [/^cell:/, "--cell"]];
+const options: [RegExp, string][] = [[/^(after:|difference\.)/, "--set or --corrupted"], [/^patch\./, "--corrupted"], [/^run\.(?!\d)/, "--run"], [/^analogy\./, "--analogy"], [/^(ceilings|roofline)\./, "--ceilings"], [/^cell:/, "--cell"]];
 /// The option of `vitrine look` that adds an array.
-const optionFor = (name: string) => options.find(([form]) => form.test(name))?.[1] || index.left_out.find((p) => p.option)?.option;
+function optionFor(name: string): string | undefined {
+  const known = options.find(([form]) => form.test(name))?.[1];
+  if (known) return known;
+  const part = /^run\.\d/.test(name) ? "all attention maps at" : /\[(:,)?\d+\]$/.test(name) ? "every site at the followed" : "every site at all";
+  return index.left_out.find((p) => p.what.startsWith(part))?.option;
+}
 
 export async function values(name: string): Promise<Values> {
   const known = arrays.get(name);

@@ -1,7 +1,7 @@
 // The geometry of the token embedding.
 import { Figure, Num, Ramp, Token, Wide, mark, useValues } from "./parts";
 import { has, index, type Values } from "./data";
-import { quoted, short } from "./format";
+import { fixed, quoted, short } from "./format";
 import { css, signOf, textOn } from "./color";
 import { dark, ids } from "./state";
 import * as commands from "./commands";
@@ -29,7 +29,7 @@ export function CosineFigure() {
                         <th scope="row" class="left"><Token id={v} /></th>
                         {Array.from(id.data, (_, b) => {
                           const c = signOf(cosine.data[a * n + b]);
-                          return <td key={b} class="cell" style={{ background: css(c), color: textOn(c) }} {...mark("embedding.cosine", [a, b], cosine.data[a * n + b], "cell")}>{short(cosine.data[a * n + b])}</td>;
+                          return <td key={b} class="cell" style={{ background: css(c), color: textOn(c) }} {...mark("embedding.cosine", [a, b], cosine.data[a * n + b], "cell")}>{fixed(cosine.data[a * n + b])}</td>;
                         })}
                       </tr>
                     ))}

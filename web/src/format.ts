@@ -16,14 +16,13 @@ export function short(x: number): string {
   if (size >= 1e-3 && size < 1e6) return sign + digits(size);
   const [mantissa, power] = size.toExponential(2).split("e");
   const exponent = (power.startsWith("-") ? "⁻" : "") + Array.from(power.replace(/^[+-]/, ""), (d) => superscripts[Number(d)]).join("");
-  return `${sign}${mantissa.replace(/\.00$/, "")} · 10${exponent}`;
+  return `${sign}${mantissa === "1.00" ? "" : `${mantissa}\u00a0·\u00a0`}10${exponent}`;
 }
 
-export const percent = (p: number): string => {
-  const x = 100 * p;
-  if (x > 0 && x < 0.1) return "< 0.1 %";
-  return (x >= 99.95 && p < 1 ? "> 99.9" : x >= 10 ? x.toFixed(0) : x.toFixed(1)) + " %";
-};
+export const percent = (p: number): string => (p >= 0.9995 && p < 1 ? "> 99.9" : short(100 * p)) + "\u00a0%";
+
+/// Of numbers from −1 to 1, as wide as each other.
+export const fixed = (x: number): string => (Number.isNaN(x) ? "–" : x.toFixed(3).replace("-", "−"));
 
 export const grouped = (n: number): string => String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, ",");
 

@@ -8,8 +8,7 @@ import { after, ids } from "./state";
 import * as commands from "./commands";
 
 const P = index.position;
-const command = (c: Sampling, seed: string) => after.value && index.after?.set.length ? commands.trace("hook_logits") :
-  `vitrine generate ${index.model_argument ? index.model_argument + " " : ""}--ids ${ids().slice(0, P + 1).join(",")} --max-tokens 1 --temperature ${c.temperature} --top-k ${c.top_k} --top-p ${c.top_p} --min-p ${c.min_p} --repeat-penalty ${c.repeat_penalty} --seed ${seed} --json`;
+const command = (c: Sampling, seed: string) => commands.generate(P + 1, `--temperature ${c.temperature} --top-k ${c.top_k} --top-p ${c.top_p} --min-p ${c.min_p} --repeat-penalty ${c.repeat_penalty} --seed ${seed}`);
 const reasons = ["", "cut by top-k", "cut by top-p", "cut by min-p"];
 const MOST = 20;
 
@@ -22,10 +21,10 @@ function Slider(p: { label: string; value: number; min: number; max: number; ste
   );
 }
 
-function Funnel(p: { id: Values; logit: Values; prob: Values; kept: Values; chosen: (c: Sampling, seed: string, id: number) => void }) {
+function Funnel(p: { raw: Values; prob: Values }) {
   const [c, set] = useState<Sampling>(index.sampling);
   const [seed, setSeed] = useState(String(index.seed));
-  const logits = useMemo(() => Array.from(p.id.data, (id, i) => ({ id, logit: p.logit.data[i] })), [p.id]);
+  const logits = useMemo(() => Array.from(p.raw.data, (logit, id) => ({ id, logit })), [p.raw]);
   const history = useMemo(() => new Set(ids().slice(0, P + 1)), [after.value]);
   const candidates = useMemo(() => funnel(logits, history, c), [logits, history, c]);
   const u = /^\d+$/.test(seed) ? uniform(BigInt(seed)) : 0;
@@ -45,8 +44,9 @@ function Funnel(p: { id: Values; logit: Values; prob: Values; kept: Values; chos
         <label>seed <input type="number" min="0" value={seed} onInput={(e) => setSeed(e.currentTarget.value)} /></label>
       </div>
       <p class="how" aria-live="polite">
-        {kept} of {candidates.length} tokens are kept. The draw <span {...(seed === String(index.seed) ? mark("funnel.draw", [], u, "text") : {})}>{short(u)}</span> lands on <strong data-drawn-id={candidates[drawn].id}>{quoted(candidates[drawn].id)}</strong>, as in <code class="command">{command(c, seed)}</code>
+        {kept} of {candidates.length} tokens are kept. The draw <span {...(seed === String(index.seed) ? mark("funnel.draw", [], u, "text") : {})}>{short(u)}</span> lands on <strong data-drawn-id={candidates[drawn].id}>{quoted(candidates[drawn].id)}</strong>.
       </p>
+      <details class="aside"><summary>The command that draws the same token</summary><code class="command">{command(c, seed)}</code></details>
       {rows.map((x, i) => (
         <div key={x.id} class={`funnel-row${x.removed ? " out" : ""}${i === drawn && !x.removed ? " drawn" : ""}`}>
           <span>{i + 1}</span>
@@ -62,12 +62,12 @@ function Funnel(p: { id: Values; logit: Values; prob: Values; kept: Values; chos
 
 export function FunnelFigure() {
   return (
-    <Figure id="funnel" title="From probabilities to one token" command={command(index.sampling, String(index.seed))} sites={["funnel.id", "funnel.logit", "funnel.prob", "funnel.kept", "funnel.draw"]}
+    <Figure id="funnel" title="From probabilities to one token" command={command(index.sampling, String(index.seed))} sites={["funnel.id", "funnel.logit", "funnel.prob", "funnel.kept", "funnel.draw", `hook_logits[${P}]`]}
       how="The repeat penalty and the temperature change the probabilities; top-k, top-p and min-p then cut the tail; a random number, which the seed determines, chooses among the rest. The sliders compute over the whole vocabulary."
       note="A temperature below 1 sharpens the distribution, above 1 flattens it. The same seed always gives the same token.">
-      {([id, logit, prob, kept]) => ({
+      {([id, , prob, kept, , raw]) => ({
         says: <>Of {id.data.length} possible tokens, {Array.from(kept.data).filter((k) => k === 0).length} remain after top-k, top-p and min-p; {quoted(id.data[0])} leads with {percent(prob.data[0])}.</>,
-        draws: <Funnel id={id} logit={logit} prob={prob} kept={kept} chosen={() => {}} />,
+        draws: <Funnel raw={raw} prob={prob} />,
       })}
     </Figure>
   );

@@ -5,7 +5,7 @@ import { Chip, Figure, Num, Ramp, Token, Wide, mark, type Selection } from "./pa
 import { percent, quoted, short } from "./format";
 import { css, magnitudeOf, textOn } from "./color";
 import * as commands from "./commands";
-import { dark, go, n_tokens } from "./state";
+import { around, dark, go, n_tokens, tableColumns } from "./state";
 
 export const stateName = (site: string) => {
   const [, l, what] = /blocks\.(\d+)\.hook_(.*)/.exec(site) ?? [];
@@ -13,7 +13,41 @@ export const stateName = (site: string) => {
   return what.includes("pre") ? (l === "0" ? "embedding" : `before layer ${l}`) : `${l} ${what.includes("mid") ? "attention" : "MLP"}`;
 };
 
-const MOST = 16;
+/// The table of states; below it, the most likely tokens of the cell that is pointed at or has the focus.
+function States(p: { id: Values; prob: Values; entropy: Values; kl: Values; position: number }) {
+  void dark.value;
+  const { id, prob, entropy, kl } = p;
+  const shown = around(p.position, tableColumns());
+  const [states, , k] = id.shape;
+  const [cell, show] = useState<[number, number]>([states - 1, p.position]);
+  const first = (s: number, t: number) => (s * n_tokens + t) * k;
+  const [s0, t0] = [cell[0], shown.includes(cell[1]) ? cell[1] : p.position];
+  return (
+    <>
+      <div class="how"><Ramp low="0" high="1" /></div>
+      <Wide label="predictions of all states">
+        <table class="heat lens">
+          <thead><tr><th class="left">state after</th>{shown.map((t) => <th key={t} scope="col"><Chip t={t} /></th>)}<th>entropy</th><th>KL to the end</th></tr></thead>
+          <tbody>
+            {Array.from({ length: states }, (_, s) => (
+              <tr key={s}>
+                <th scope="row" class="left">{stateName(id.labels![s])}</th>
+                {shown.map((t) => {
+                  const at = first(s, t);
+                  const c = magnitudeOf(prob.data[at]);
+                  return <td key={t} tabIndex={t === p.position ? 0 : -1} class={`cell${t === p.position ? " on" : ""}`} style={{ background: css(c), color: textOn(c) }} onMouseEnter={() => show([s, t])} onFocus={() => show([s, t])} {...mark("lens.prob", [s, t, 0], prob.data[at], "cell")}><Token id={id.data[at]} /></td>;
+                })}
+                <td><Num site="lens.entropy" at={[s, p.position]} v={entropy} i={s * n_tokens + p.position} /></td>
+                <td><Num site="lens.kl" at={[s, p.position]} v={kl} i={s * n_tokens + p.position} /></td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Wide>
+      <p class="how">State “{stateName(id.labels![s0])}” at position {t0}: {Array.from({ length: k }, (_, i) => `${quoted(id.data[first(s0, t0) + i])} ${percent(prob.data[first(s0, t0) + i])}`).join(", ")}. Entropy and KL divergence are those of position {p.position}, in nats.</p>
+    </>
+  );
+}
 
 export function LensFigure() {
   return (
@@ -21,42 +55,14 @@ export function LensFigure() {
       how="The model’s own last step, applied to the stream after every sublayer: each cell is the token that it would predict there, darker for a higher probability. Read a column from top to bottom to see a prediction form."
       note="This is the logit lens. It shows how much of the prediction can already be read from the stream; it does not show what a layer computes.">
       {([id, prob, entropy, kl], { position }) => {
-        void dark.value;
         const p = position.value;
-        const first = n_tokens <= MOST ? 0 : Math.max(0, Math.min(n_tokens - MOST, p - MOST / 2));
-        const shown = Array.from({ length: Math.min(n_tokens, MOST) }, (_, i) => first + i);
         const states = id.shape[0], k = id.shape[2];
         const final = id.data[((states - 1) * n_tokens + p) * k];
         let since = states - 1;
         while (since > 0 && id.data[((since - 1) * n_tokens + p) * k] === final) --since;
         return {
-          says: <>At position {p} the prediction {quoted(final)} first leads, and then stays, in state “{stateName(id.labels![since])}”, {states - 1 - since} {states - 2 === since ? "write" : "writes"} before the end.</>,
-          draws: (
-            <>
-              <div class="how"><Ramp low="0" high="1" /></div>
-              <Wide label="predictions of all states">
-                <table class="heat lens">
-                  <thead><tr><th class="left">state after</th>{shown.map((t) => <th key={t} scope="col"><Chip t={t} /></th>)}<th>entropy</th><th>KL to the end</th></tr></thead>
-                  <tbody>
-                    {Array.from({ length: states }, (_, s) => (
-                      <tr key={s}>
-                        <th scope="row" class="left">{stateName(id.labels![s])}</th>
-                        {shown.map((t) => {
-                          const at = (s * n_tokens + t) * k;
-                          const c = magnitudeOf(prob.data[at]);
-                          const title = Array.from({ length: k }, (_, i) => `${quoted(id.data[at + i])} ${percent(prob.data[at + i])}`).join(", ");
-                          return <td key={t} class={`cell${t === p ? " on" : ""}`} title={title} style={{ background: css(c), color: textOn(c) }} {...mark("lens.prob", [s, t, 0], prob.data[at], "cell")}><Token id={id.data[at]} /></td>;
-                        })}
-                        <td><Num site="lens.entropy" at={[s, p]} v={entropy} i={s * n_tokens + p} /></td>
-                        <td><Num site="lens.kl" at={[s, p]} v={kl} i={s * n_tokens + p} /></td>
-                      </tr>
-                    ))}
-                  </tbody>
-                </table>
-              </Wide>
-              <p class="how">Entropy and KL divergence are those of position {p}, in nats.</p>
-            </>
-          ),
+          says: <>At position {p} the prediction {quoted(final)} first leads, and then stays, in state “{stateName(id.labels![since])}”, {since === states - 1 ? "the last" : `${states - 1 - since} ${states - 2 === since ? "write" : "writes"} before the end`}.</>,
+          draws: <States id={id} prob={prob} entropy={entropy} kl={kl} position={p} />,
         };
       }}
     </Figure>
@@ -95,11 +101,11 @@ function Scores(p: { all: Values[]; at: Selection }) {
             <tbody>
               {Array.from({ length: L }, (_, l) => (
                 <tr key={l}>
-                  <th scope="row" class="left">layer {l}</th>
+                  <th scope="row" class="left" data-layer={l}>layer {l}</th>
                   {Array.from({ length: H }, (_, h) => {
                     const x = v.data[l * H + h];
                     const c = magnitudeOf(Number.isFinite(x) ? x / largest : 0);
-                    return <td key={h} class={`cell${p.at.layer.value === l && p.at.head.value === h ? " on" : ""}`} style={{ background: css(c), color: textOn(c) }} onClick={() => go({ layer: l, head: h })} {...mark(`heads.${scores[which]}`, [l, h], x, "cell")}>{short(x)}</td>;
+                    return <td key={h} data-head={`${l}.${h}`} class={`cell${p.at.layer.value === l && p.at.head.value === h ? " on" : ""}`} style={{ background: css(c), color: textOn(c) }} onClick={() => go({ layer: l, head: h })} {...mark(`heads.${scores[which]}`, [l, h], x, "cell")}>{short(x)}</td>;
                   })}
                 </tr>
               ))}
@@ -116,10 +122,9 @@ export function HeadsFigure() {
     <Figure id="heads" title="Heads by what they do" command={commands.of("heads", "", "*.attn.hook_pattern")} sites={scores.map((s) => `heads.${s}`)} absent={!index.layers.some((l) => l.mixer === "attention") && "This model has no attention."}
       how="A few numbers for each head, over this text. They tell heads apart at a glance; the maps above show what the means hide.">
       {(all, at) => {
-        const [L, H] = all[0].shape;
+        const H = all[0].shape[1];
         let best = 0;
         all[0].data.forEach((x, i) => { if (x > all[0].data[best] || !Number.isFinite(all[0].data[best])) best = i; });
-        void L;
         return {
           says: Number.isFinite(all[0].data[best]) ? <>Head {Math.floor(best / H)}.{best % H} looks at the token before with {percent(all[0].data[best])} of its weight, more than any other.</> : <>The text is one token, so every head looks at itself.</>,
           draws: <Scores all={all} at={at} />,

@@ -19,6 +19,7 @@ import { HeadsFigure, LensFigure } from "./lens";
 import { AttributionFigure, PatchFigure } from "./attribution";
 import { FunnelFigure } from "./funnel";
 import { SitesFigure } from "./sites";
+import { startHighlighting } from "./highlight";
 
 type Section = { id: string; title: string; about: string; figures: [string, string, () => preact.JSX.Element][] };
 
@@ -112,6 +113,7 @@ function Text() {
 function Page() {
   useEffect(() => {
     addEventListener("keydown", onKey);
+    startHighlighting();
     return () => removeEventListener("keydown", onKey);
   }, []);
   return (

@@ -1,17 +1,19 @@
 // A real slice of an MLP: 2 inputs, 3 units, 2 outputs.
-import { index, type Values } from "./data";
+import { has, index, type Values } from "./data";
 import { Figure, mark, spread } from "./parts";
 import { short } from "./format";
 import { css, signOf } from "./color";
-import { dark } from "./state";
+import { chartWidth, dark } from "./state";
+import { scaleLinear } from "d3-scale";
 import { line } from "d3-shape";
 import * as commands from "./commands";
 
-const layer = Math.floor(index.layers.length / 2);
-const gated = index.layers[layer]?.gated ?? false;
-const absent = !index.layers[layer]?.dense ? "The layer in the middle of this model has no dense MLP." : index.position === 0 ? "This figure compares two positions, and the text up to the followed one has only one." : false;
+const layer = index.mlp?.layer ?? 0;
+const gated = index.layers[layer].gated;
+const noMlp = index.mlp === null && "This model has experts in place of dense MLPs.";
+const absent = noMlp || (index.position === 0 ? "This figure compares two positions, and there is none before the followed one." : !has("mlp.units") && "The inputs of the two positions have one direction, so they span no plane.");
 const noGate = !gated && "The MLPs of this model have no gate.";
-const command = commands.trace(`blocks.${layer}.mlp.hook_*`, `blocks.${layer}.ln2.hook_out`);
+const command = commands.trace(`blocks.${layer}.mlp.hook_*`, index.mlp?.input ?? "");
 const N = 41;
 
 /// A surface over [−2, 2]², drawn back to front.
@@ -22,7 +24,7 @@ function Surface(p: { v: Values; site: string }) {
   const project = (i: number, j: number, z: number) => [150 + (i - j) * 3.2, 96 + (i + j - 40) * 1.9 - (z / most) * 60];
   const step = 2;
   const heights = Array.from(data, (z, k) => project(Math.floor(k / N), k % N, z)[1]);
-  const top = Math.min(...heights) - 6, bottom = Math.max(...heights);
+  const top = Math.min(...heights, 20) - 6, bottom = Math.max(...heights, 172);
   const quads = [];
   for (let i = 0; i + step < N; i += step) {
     for (let j = 0; j + step < N; j += step) {
@@ -33,6 +35,7 @@ function Surface(p: { v: Values; site: string }) {
   }
   return (
     <svg viewBox={`0 ${top} 300 ${bottom - top + 42}`} width="360" role="img" aria-label={p.site}>
+      <path class="guide" d={"M" + [[0, 0], [N - 1, 0], [N - 1, N - 1], [0, N - 1]].map(([i, j]) => project(i, j, 0).join(" ")).join("L") + "Z"} />
       {quads}
       <text x="86" y={bottom + 18} text-anchor="middle">x₁, −2 to 2 →</text><text x="214" y={bottom + 18} text-anchor="middle">← x₂, 2 to −2</text><text x="150" y={bottom + 36} text-anchor="middle">height up to ± {short(most)}</text>
     </svg>
@@ -94,17 +97,20 @@ export function MlpSlicesFigure() {
     <Figure id="mlp-slices" title="Slices through the surface" command={command} sites={[site, "mlp.surface.relu"]} absent={absent}
       how="The output along x₂, with x₁ held at −1, 0 and 1.">
       {([v]) => {
-        const most = Math.max(...Array.from(v.data, Math.abs), 1e-12);
-        const ends = spread([10, 20, 30].map((i) => 100 - (v.data[i * N + N - 1] / most) * 90));
-        const x = (j: number) => 40 + j * 10, y = (z: number) => 100 - (z / most) * 90;
+        const slice = (i: number) => Array.from(v.data.slice(i * N, i * N + N));
+        const all = [10, 20, 30].flatMap(slice);
+        const W = chartWidth();
+        const x = scaleLinear([0, N - 1], [56, W - 70]), y = scaleLinear([Math.min(0, ...all), Math.max(0, ...all) || 1], [172, 14]);
+        const ends = spread([10, 20, 30].map((i) => y(v.data[i * N + N - 1])));
         return {
           says: <>At the vector of the followed position, x₁ = 1 and x₂ = 0, the output is {short(v.data[30 * N + 20])}.</>,
           draws: (
-            <svg viewBox="0 0 520 210" width="520" role="img" aria-label="slices">
-              <path class="axis" d={`M40 100H440M240 10V190`} /><text x="446" y="104">x₂</text><text x="34" y="16" text-anchor="end">{short(most)}</text>
+            <svg viewBox={`0 0 ${W} 210`} width={W} role="img" aria-label="slices">
+              {y.ticks(4).map((t) => <g key={t}><line class="axis" x1={x(0)} x2={x(N - 1)} y1={y(t)} y2={y(t)} /><text x={x(0) - 8} y={y(t) + 4} text-anchor="end">{y.tickFormat(4)(t)}</text></g>)}
+              {[-2, -1, 0, 1, 2].map((t) => <text key={t} x={x(10 * (t + 2))} y="192" text-anchor="middle">{short(t)}</text>)}<text x={x(20)} y="208" text-anchor="middle">x₂</text>
               {[10, 20, 30].map((i, k) => (
                 <g key={i}>
-                  <path class="mlp" opacity={0.4 + 0.3 * k} d={line<number>((_, j) => x(j), (z) => y(z))(Array.from(v.data.slice(i * N, i * N + N)))!} />
+                  <path class="mlp" opacity={0.4 + 0.3 * k} d={line<number>((_, j) => x(j), (z) => y(z))(slice(i))!} />
                   <circle class="dot mlp" cx={x(N - 1)} cy={y(v.data[i * N + N - 1])} r="3" {...mark(site, [i, N - 1], v.data[i * N + N - 1], "dot")} />
                   <text class="ink" x={x(N - 1) + 8} y={ends[k] + 4}>x₁ = {short(i / 10 - 2)}</text>
                 </g>
@@ -121,15 +127,16 @@ export function ActivationFigure() {
   const P = index.position;
   const pre = `blocks.${layer}.mlp.hook_pre[${P}]`;
   return (
-    <Figure id="activation" title="The activation function" command={command} sites={["activation.x", "activation.y", pre]} absent={!index.layers[layer]?.dense && "The layer in the middle of this model has no dense MLP."}
+    <Figure id="activation" title="The activation function" command={command} sites={["activation.x", "activation.y", pre]} absent={noMlp}
       how={`The model’s activation function next to ReLU (dashed), and below it every unit of layer ${layer} at the followed position, placed at its input.`}>
       {([xs, ys, p]) => {
-        const x = (v: number) => 260 + Math.max(-6.2, Math.min(6.2, v)) * 38, y = (v: number) => 130 - v * 20;
+        const W = chartWidth() - 40;
+        const x = (v: number) => W / 2 + Math.max(-6.2, Math.min(6.2, v)) * (W / 13.7), y = (v: number) => 130 - v * 20;
         const closed = Array.from(p.data).filter((v) => v < 0).length;
         return {
           says: <>{closed} of the {p.data.length} units have a negative input at position {P}, so they are nearly closed.</>,
           draws: (
-            <svg viewBox="0 0 520 190" width="520" role="img" aria-label="the activation function with this row's units">
+            <svg viewBox={`0 0 ${W} 190`} width={W} role="img" aria-label="the activation function with this row's units">
               <path class="axis" d={`M${x(-6)} ${y(0)}H${x(6)}M${x(0)} 8V${y(-0.6)}`} />
               <path class="guide" d={`M${x(-6)} ${y(0)}H${x(0)}L${x(6)} ${y(6)}`} />
               <path class="mlp" d={line<number>((_, i) => x(xs.data[i]), (v) => y(v))(Array.from(ys.data))!} />

@@ -1,9 +1,10 @@
 // The model itself: architecture, config, parameters, cost.
+import { useState } from "preact/hooks";
 import { scaleLog } from "d3-scale";
 import { has, index, type Values } from "./data";
 import { Figure, Num, Wide, mark, useValues } from "./parts";
 import { grouped, scaled, short } from "./format";
-import { n_tokens } from "./state";
+import { chartWidth, n_tokens } from "./state";
 import * as commands from "./commands";
 
 const kindOf = (name: string) => (/\.ln|ln_|norm/.test(name) ? "norm" : /\.attn/.test(name) || /attn_out/.test(name) ? "attention" : /mlp/.test(name) ? "mlp" : "stream");
@@ -30,7 +31,7 @@ export function ArchitectureFigure() {
               return (
                 <div key={i}>
                   {i === 0 && <ul class="flow">{list(before)}</ul>}
-                  <details open={i === 0}><summary>{range(g.layers)}, {g.layers.length} alike</summary><ul class="flow">{list(inside)}</ul></details>
+                  <details open={i === 0}><summary>{range(g.layers)}{g.layers.length > 1 && ` (${g.layers.length} alike)`}</summary><ul class="flow">{list(inside)}</ul></details>
                   {i === index.groups.length - 1 && <ul class="flow">{list(after)}</ul>}
                 </div>
               );
@@ -69,9 +70,9 @@ export function ParametersFigure() {
           draws: (
             <div>
               {Array.from(v.data, (n, i) => (
-                <div key={i} class="row-of-bar">
+                <div key={i} class="row-of-bar named">
                   <span class="site">{v.labels![i]}</span>
-                  <span class="track"><span class={`bar`} style={{ width: `${(100 * n) / of}%`, background: `var(--${({ stream: "ink" } as Record<string, string>)[kindOf(v.labels![i])] ?? kindOf(v.labels![i])})` }} {...mark("parameters.count", [i], n, "bar")} /></span>
+                  <span class="track"><span class="bar" style={{ width: `${(100 * n) / of}%`, background: `var(--${({ stream: "ink" } as Record<string, string>)[kindOf(v.labels![i])] ?? kindOf(v.labels![i])})` }} {...mark("parameters.count", [i], n, "bar")} /></span>
                   <span>{grouped(n)}</span>
                 </div>
               ))}
@@ -85,7 +86,7 @@ export function ParametersFigure() {
 
 /// Each op at its intensity and its measured speed, under the limits of the machine.
 function Roofline(p: { flops: Values; intensity: Values; speed: Values; limits: Values }) {
-  const W = 560, H = 300, LEFT = 70, BOTTOM = 40;
+  const W = chartWidth(), H = 300, LEFT = 70, BOTTOM = 40;
   const [peak, read] = p.limits.data;
   const shown = Array.from(p.speed.data.keys()).filter((i) => Number.isFinite(p.speed.data[i]) && p.intensity.data[i] > 0);
   const ridge = peak / read;
@@ -93,13 +94,15 @@ function Roofline(p: { flops: Values; intensity: Values; speed: Values; limits: 
   const x = scaleLog([Math.min(...xs, ridge / 4) / 2, Math.max(...xs, ridge * 4) * 2], [LEFT, W - 20]);
   const y = scaleLog([Math.min(...ys, peak / 100) / 2, (peak || Math.max(...ys)) * 2], [H - BOTTOM, 12]);
   const [low, high] = x.domain();
+  const [pointed, point] = useState(-1);
   const powers = (of: number[]) => Array.from({ length: 24 }, (_, i) => 10 ** (i - 3)).filter((t) => t >= of[0] && t <= of[1]);
   return (
     <svg viewBox={`0 0 ${W} ${H}`} width={W} role="img" aria-label="roofline">
       {powers(x.domain()).map((t) => <g key={t}><line class="axis" x1={x(t)} x2={x(t)} y1="12" y2={H - BOTTOM} /><text x={x(t)} y={H - 22} text-anchor="middle">{short(t)}</text></g>)}
       {powers(y.domain()).map((t) => <g key={t}><line class="axis" x1={LEFT} x2={W - 20} y1={y(t)} y2={y(t)} /><text x={LEFT - 8} y={y(t) + 4} text-anchor="end">{scaled(t)}</text></g>)}
       {peak > 0 && <path class="stream" d={`M${x(low)} ${y(Math.max(y.domain()[0], read * low))}L${x(ridge)} ${y(peak)}H${x(high)}`} />}
-      {shown.map((i) => <circle key={i} class={`dot ${kindOf(p.flops.labels![i])}`} cx={x(p.intensity.data[i])} cy={y(p.speed.data[i])} r="4" {...mark("roofline.flops_per_s", [i], p.speed.data[i], "dot")}><title>{p.flops.labels![i]}</title></circle>)}
+      {shown.map((i) => <circle key={i} class={`dot ${kindOf(p.flops.labels![i])}`} tabIndex={0} aria-label={p.flops.labels![i]} onMouseEnter={() => point(i)} onFocus={() => point(i)} cx={x(p.intensity.data[i])} cy={y(p.speed.data[i])} r="4" {...mark("roofline.flops_per_s", [i], p.speed.data[i], "dot")} />)}
+      {pointed >= 0 && <text class="ink" x={x(p.intensity.data[pointed])} y={y(p.speed.data[pointed]) - 8} text-anchor="end">{p.flops.labels![pointed]}</text>}
       <text x={W - 20} y={H - 4} text-anchor="end">FLOPs per byte</text><text x={LEFT} y="8">FLOPs per second</text>
     </svg>
   );

@@ -5,7 +5,8 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { has, read, readBlock, values, type Values } from "./data";
 import { exactly, shown, piece, short } from "./format";
 import { css, magnitudeOf } from "./color";
-import { after, dark, fragment, go, head, hovered, ids, layer, named, position, wide } from "./state";
+import { pngOf, svgOf } from "./picture";
+import { after, dark, fragment, go, head, ids, layer, named, position, wide } from "./state";
 
 /// The attributes of a mark that represents a number.
 export function mark(site: string, at: (number | string)[], value: number, kind: "bar" | "dot" | "cell" | "text", single = false) {
@@ -33,7 +34,7 @@ export function Token(p: { id: number }) {
   const text = piece(p.id);
   const bytes = text.includes("\\x");
   return (
-    <bdi class={bytes ? "token bytes" : "token"} title={`id ${p.id}`}>
+    <bdi class={bytes ? "token bytes" : "token"}>
       {shown(text)}
     </bdi>
   );
@@ -42,18 +43,14 @@ export function Token(p: { id: number }) {
 /// Positions of the text as a row of buttons.
 export function Chip(p: { t: number; children?: ComponentChildren }) {
   const on = useComputed(() => position.value === p.t);
-  const lit = useComputed(() => hovered.value === p.t);
   return (
     <button
       type="button"
-      class={lit.value ? "chip lit" : "chip"}
+      class="chip"
+      data-token={p.t}
       aria-pressed={on.value}
       aria-label={`position ${p.t}: ${shown(piece(ids()[p.t]))}`}
       onClick={() => go({ position: p.t })}
-      onMouseEnter={() => (hovered.value = p.t)}
-      onMouseLeave={() => (hovered.value = null)}
-      onFocus={() => (hovered.value = p.t)}
-      onBlur={() => (hovered.value = null)}
     >
       <Token id={ids()[p.t]} />
       {p.children}
@@ -69,6 +66,8 @@ function download(name: string, type: string, content: BlobPart) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
+const drawingOf = (e: Event) => (e.currentTarget as Element).closest("figure")!.querySelector<HTMLElement>(".drawing")!;
+
 async function downloadJson(id: string, sites: string[]) {
   const result: Record<string, unknown> = {};
   for (const name of sites.map(named).filter(has)) {
@@ -76,23 +75,6 @@ async function downloadJson(id: string, sites: string[]) {
     result[name] = { ...v, data: Array.from(v.data) };
   }
   download(`${id}.json`, "application/json", JSON.stringify(result));
-}
-
-function downloadPicture(id: string, figure: HTMLElement) {
-  const svg = figure.querySelector("svg");
-  const canvas = figure.querySelector("canvas");
-  if (svg) {
-    const copy = svg.cloneNode(true) as SVGElement;
-    const from = [svg, ...svg.querySelectorAll("*")];
-    [copy, ...copy.querySelectorAll("*")].forEach((to, i) => {
-      const style = getComputedStyle(from[i]);
-      for (const key of ["fill", "stroke", "stroke-width", "font", "opacity", "stroke-dasharray", "text-anchor"]) (to as SVGElement).style.setProperty(key, style.getPropertyValue(key));
-    });
-    copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-    download(`${id}.svg`, "image/svg+xml", copy.outerHTML);
-  } else if (canvas) {
-    canvas.toBlob((blob) => blob && download(`${id}.png`, "image/png", blob));
-  }
 }
 
 const everything = signal(false);
@@ -272,12 +254,9 @@ export function Figure(p: FigureProps) {
             <summary>Link, data and command</summary>
             <div>
               <a href={fragment(p.id)}>Link to this view</a>
-              <button type="button" onClick={(e) => downloadPicture(p.id, e.currentTarget.closest("figure")!)}>
-                Picture
-              </button>
-              <button type="button" onClick={() => downloadJson(p.id, p.sites)}>
-                JSON
-              </button>
+              <button type="button" onClick={(e) => download(`${p.id}.svg`, "image/svg+xml", svgOf(drawingOf(e)))}>SVG</button>
+              <button type="button" onClick={async (e) => download(`${p.id}.png`, "image/png", await pngOf(drawingOf(e)))}>PNG</button>
+              <button type="button" onClick={() => downloadJson(p.id, p.sites)}>JSON</button>
               <code>{p.command}</code>
             </div>
           </details>

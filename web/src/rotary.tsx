@@ -1,10 +1,10 @@
 // Rotary positions.
 import { scaleLinear, scaleLog } from "d3-scale";
 import { index } from "./data";
-import { Figure, Ramp, mark } from "./parts";
+import { Figure, Ramp, mark, spread } from "./parts";
 import { grouped, short } from "./format";
 import { css, magnitudeOf } from "./color";
-import { dark, n_layers } from "./state";
+import { chartWidth, dark, n_layers } from "./state";
 import * as commands from "./commands";
 
 const absent = !index.layers.some((l) => l.rope) && "This model does not rotate its queries and keys.";
@@ -18,6 +18,9 @@ export function RotaryPairFigure() {
         const n = frequency.shape[1];
         let taught = 0;
         for (let i = 0; i < n; ++i) if (Math.abs(frequency.data[i] - 0.24) < Math.abs(frequency.data[taught] - 0.24)) taught = i;
+        const at = (k: number) => [0, 1, 2, 3, 4].map((t) => [pair.data[(k * 5 + t) * 2], pair.data[(k * 5 + t) * 2 + 1]]);
+        /// Slow pairs have arrows close to each other: their labels are moved apart.
+        const labels = (k: number) => (at(k).every(([x]) => x > 0.5) ? spread(at(k).map(([, y]) => -114 * y)) : at(k).map(([, y]) => -114 * y));
         return {
           says: <>The fastest pair turns by {short((frequency.data[0] * 180) / Math.PI)}° per token, the slowest by {short((frequency.data[n - 1] * 180) / Math.PI)}°.</>,
           draws: (
@@ -25,9 +28,9 @@ export function RotaryPairFigure() {
               {[0, 1].map((k) => (
                 <svg key={k} viewBox="-130 -130 260 280" width="260" role="img" aria-label={`rotations of pair ${k ? taught : 0}`}>
                   <circle class="axis" r="100" /><path class="axis" d="M-110 0H110M0 -110V110" />
-                  {[0, 1, 2, 3, 4].map((t) => {
-                    const [x, y] = [pair.data[(k * 5 + t) * 2], pair.data[(k * 5 + t) * 2 + 1]];
-                    return <g key={t}><line x1="0" y1="0" x2={100 * x} y2={-100 * y} stroke="var(--attention)" stroke-width="1.5" opacity={1 - 0.15 * t} /><circle class="dot attention" cx={100 * x} cy={-100 * y} r="3" {...mark("rope.pair", [k, t, 0], x, "dot")} /><text class="ink" x={114 * x} y={-114 * y + 4} text-anchor="middle">{t}</text></g>;
+                  {at(k).map(([x, y], t) => {
+                    const [left, top] = [114 * x, labels(k)[t]];
+                    return <g key={t}><line x1="0" y1="0" x2={100 * x} y2={-100 * y} stroke="var(--attention)" stroke-width="1.5" opacity={1 - 0.15 * t} /><circle class="dot attention" cx={100 * x} cy={-100 * y} r="3" {...mark("rope.pair", [k, t, 0], x, "dot")} /><text class="ink" x={left} y={top + 4} text-anchor="middle">{t}</text></g>;
                   })}
                   <text x="0" y="146" text-anchor="middle">pair {k ? taught : 0}: {short(frequency.data[k ? taught : 0])} radians per token</text>
                 </svg>
@@ -46,7 +49,7 @@ export function WavelengthsFigure() {
       how="How many tokens each pair takes to make a full turn. The line is the longest text that the model reads: pairs above it never complete a turn.">
       {([v]) => {
         const n = v.shape[1];
-        const W = 560, H = 240;
+        const W = chartWidth(), H = 240;
         const x = scaleLinear([0, n - 1 || 1], [60, W - 110]);
         const high = Math.max(...Array.from(v.data).filter(Number.isFinite), index.max_seq_len) * 1.5;
         const y = scaleLog([4, high], [H - 28, 10]);
@@ -54,12 +57,15 @@ export function WavelengthsFigure() {
         return {
           says: <>Wavelengths go from {short(v.data[0])} to {grouped(v.data[n - 1])} tokens; {slow} of {n} pairs never turn fully within the context of {grouped(index.max_seq_len)} tokens.</>,
           draws: (
+            <>
+            <p class="how">{[...new Set(index.groups.flatMap((g) => g.config.filter(([key, text]) => key === "rope" && text !== "none").map(([, text]) => text)))].join("; ")}</p>
             <svg viewBox={`0 0 ${W} ${H}`} width={W} role="img" aria-label="wavelengths of the pairs">
               {[10, 100, 1000, 10000, 100000, 1e6].filter((t) => t < high).map((t) => <g key={t}><line class="axis" x1="60" x2={W - 110} y1={y(t)} y2={y(t)} /><text x="52" y={y(t) + 4} text-anchor="end">{grouped(t)}</text></g>)}
               <line class="guide" x1="60" x2={W - 110} y1={y(index.max_seq_len)} y2={y(index.max_seq_len)} /><text x={W - 104} y={y(index.max_seq_len) + 4}>context {grouped(index.max_seq_len)}</text>
               {Array.from(v.data, (w, i) => Number.isFinite(w) && <circle key={i} class="dot attention" cx={x(i % n)} cy={y(w)} r="3" {...mark("rope.wavelength", [Math.floor(i / n), i % n], w, "dot")} />)}
               <text x="60" y={H - 8}>pair 0</text><text x={W - 110} y={H - 8} text-anchor="end">pair {n - 1}</text>
             </svg>
+            </>
           ),
         };
       }}
@@ -78,7 +84,7 @@ export function QLengthFigure() {
         const largest = Math.max(...Array.from(v.data).filter(Number.isFinite));
         let best = 0;
         v.data.forEach((x, i) => { if (x > v.data[best]) best = i; });
-        const cell = Math.max(4, Math.min(16, Math.floor(520 / n)));
+        const cell = Math.max(4, Math.min(36, Math.floor(500 / n)));
         return {
           says: <>The longest pair, of length {short(largest)}, is pair {best % n} of head {Math.floor(best / n / H)}.{Math.floor(best / n) % H}.</>,
           draws: (

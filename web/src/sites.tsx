@@ -28,7 +28,7 @@ export function SitesFigure() {
   return (
     <figure id="sites" data-figure="sites" data-command={name ? commands.trace(name.replace(/\[.*$/, "")) : commands.trace("*")} data-drawn="">
       <h3>Any value</h3>
-      <p class="says">This file holds {index.values.length} arrays; every one has the name under which vitrine trace writes it.</p>
+      <p class="says">This file holds {index.values.length} arrays. Values at sites have the names under which vitrine trace writes them; a row of one adds its index.</p>
       <p class="how">Type parts of a name, such as “3 mlp post”. In the console, vitrine.values(name) gives all elements.</p>
       <div class="find">
         <input id="find" type="search" aria-label="find a site" value={text} placeholder="find a site" onInput={(e) => setText(e.currentTarget.value)} />
@@ -41,7 +41,7 @@ export function SitesFigure() {
             <h4 class="site">{name} [{v.shape.join(", ")}]</h4>
             <table>
               <thead><tr><th class="left">largest elements</th><th>value</th></tr></thead>
-              <tbody>{largest.map((i) => <tr key={i}><th scope="row" class="site">{cellOf(name, at(i, v.shape)) ? <button type="button" class="plain site" title="how was this number made?" onClick={() => showCell(cellOf(name, at(i, v.shape)))}>[{at(i, v.shape).join(", ")}]</button> : `[${at(i, v.shape).join(", ")}]`}</th><td><span {...mark(name, at(i, v.shape), v.data[i], "text", v.data instanceof Float32Array)}>{short(v.data[i])}</span></td></tr>)}</tbody>
+              <tbody>{largest.map((i) => <tr key={i}><th scope="row" class="site">{cellOf(name, at(i, v.shape)) ? <button type="button" class="plain site" aria-label={`how was ${cellOf(name, at(i, v.shape))} made?`} onClick={() => showCell(cellOf(name, at(i, v.shape)))}>[{at(i, v.shape).join(", ")}]</button> : `[${at(i, v.shape).join(", ")}]`}</th><td><span {...mark(name, at(i, v.shape), v.data[i], "text", v.data instanceof Float32Array)}>{short(v.data[i])}</span></td></tr>)}</tbody>
             </table>
           </div>
         )}

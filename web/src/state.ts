@@ -7,8 +7,6 @@ export const layer = signal(0);
 export const head = signal(0);
 export const enlarged = signal(false);
 export const cursor = signal<[number, number]>([index.position, 0]);
-export const hovered = signal<number | null>(null);
-export const dark = signal(matchMedia("(prefers-color-scheme: dark)").matches);
 export const keysShown = signal(false);
 export const site = signal("");
 /// The value whose making is shown.
@@ -17,15 +15,33 @@ export const cell = signal("");
 export const sort = signal("");
 /// Whether the changed run is shown.
 export const after = signal(false);
-export const wide = signal(matchMedia("(min-width: 1100px)").matches);
 
-matchMedia("(min-width: 1100px)").addEventListener("change", (e) => (wide.value = e.matches));
+/// Whether a media query holds.
+function matching(query: string) {
+  const list = matchMedia(query);
+  const result = signal(list.matches);
+  list.addEventListener("change", (e) => (result.value = e.matches));
+  return result;
+}
+export const dark = matching("(prefers-color-scheme: dark)");
+export const narrow = matching("(max-width: 699px)");
+export const wide = matching("(min-width: 1100px)");
+const very_wide = matching("(min-width: 1600px)");
 
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", (e) => (dark.value = e.matches));
+/// The width of a chart whose labels stay readable.
+export const chartWidth = () => (narrow.value ? 350 : 560);
+/// The columns of a table that are in view without scrolling.
+export const tableColumns = () => (narrow.value ? 3 : very_wide.value ? 16 : wide.value ? 10 : 7);
 
 const clamp = (x: number, n: number) => Math.max(0, Math.min(n - 1, Math.round(x)));
 export const n_tokens = index.ids.length;
 export const n_layers = index.layers.length;
+/// The positions that a wide figure shows: at most `most`, around the selected one.
+export function around(position: number, most: number): number[] {
+  const n = Math.min(n_tokens, most);
+  const first = Math.max(0, Math.min(n_tokens - n, position - Math.floor(most / 2)));
+  return Array.from({ length: n }, (_, i) => first + i);
+}
 /// The ids of the run that is shown.
 export const ids = () => (after.value && index.after ? index.after.ids : index.ids);
 /// The name of an array of the run that is shown.

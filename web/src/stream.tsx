@@ -4,10 +4,10 @@ import { scaleLinear, scaleLog } from "d3-scale";
 import { extent } from "d3-array";
 import { Figure, Num, Wide, mark, spread } from "./parts";
 import { short, token } from "./format";
-import { go, ids, n_layers, n_tokens } from "./state";
+import { around, chartWidth, go, ids, n_layers, n_tokens } from "./state";
 import * as commands from "./commands";
 
-const W = 560, H = 240, LEFT = 48, BOTTOM = 28;
+const H = 240, LEFT = 48, BOTTOM = 28;
 const kind = (i: number) => (i % 2 ? "mlp" : "attention");
 
 export function UpdateScaleFigure() {
@@ -16,6 +16,7 @@ export function UpdateScaleFigure() {
       how="Standard deviation of what a sublayer adds, relative to that of the addition and the stream together: 0 means that nothing changes, 0.71 that both are of the same size."
       note="The stream is the vector that every layer reads and adds to. Attention and the MLP are its two writers.">
       {([v]) => {
+        const W = chartWidth();
         const x = scaleLinear([-0.5, n_layers - 0.5], [LEFT, W - 90]);
         const y = scaleLinear([0, 1], [H - BOTTOM, 12]);
         const ends = spread([0, 1].map((s) => y(v.data[2 * n_layers - 2 + s])));
@@ -45,6 +46,7 @@ export function NormGrowthFigure() {
       how="Standard deviation of the input of each sublayer on a logarithmic axis, as the model is, and with every norm in the blocks replaced by the identity, until float32 overflows.">
       {([a, b]) => {
         const finite = [...a.data, ...b.data].filter((v) => Number.isFinite(v) && v > 0);
+        const W = chartWidth();
         const [low, high] = extent(finite) as [number, number];
         const x = scaleLinear([0, a.data.length - 1 || 1], [LEFT + 12, W - 110]);
         const y = scaleLog([low / 1.5, high * 1.5], [H - BOTTOM, 12]);
@@ -83,14 +85,12 @@ export function FinalNormFigure() {
       {([before, after], { position }) => {
         const of = Math.max(...before.data, ...after.data);
         const p = position.value;
-        const most = Math.min(n_tokens, 24);
-        const first = Math.max(0, Math.min(n_tokens - most, p - most / 2));
         return {
           says: <>At position {p} the final norm takes the vector from {short(before.data[p])} to {short(after.data[p])}.</>,
           draws: (
             <div>
-              {Array.from({ length: most }, (_, i) => Math.floor(first) + i).map((t) => (
-                <div key={t} class="row-of-bar">
+              {around(p, 24).map((t) => (
+                <div key={t} class="row-of-bar" data-token={t}>
                   <span>{t} <bdi class="token">{tokenAt(t)}</bdi></span>
                   <span>
                     <span class="track"><span class="bar" style={{ width: `${(100 * before.data[t]) / of}%`, background: "var(--ink)" }} {...mark("rms.before", [t], before.data[t], "bar")} /></span>
@@ -127,7 +127,7 @@ export function LedgerFigure() {
                   {Array.from({ length: n }, (_, i) => {
                     const at = i * n_tokens + p;
                     return (
-                      <tr key={i}>
+                      <tr key={i} data-layer={Math.floor(i / 2)}>
                         <th scope="row"><button type="button" class="plain quiet" onClick={() => go({ layer: Math.floor(i / 2) })}>{Math.floor(i / 2)} {i % 2 ? "MLP" : "attention"}</button></th>
                         <td class="barcell"><span class="track"><span class="bar" style={{ width: `${(100 * stream.data[at]) / of}%`, background: "var(--ink)" }} {...mark("ledger.stream", [i, p], stream.data[at], "bar")} /></span></td>
                         <td><Num site="ledger.stream" at={[i, p]} v={stream} i={at} /></td>

@@ -2,7 +2,7 @@
 import { index, type Values } from "./data";
 import { Bar, Chip, Figure, Num, Token, Wide, mark, spread, useGradually } from "./parts";
 import { bytesOf, percent, quoted, short, token } from "./format";
-import { ids, n_tokens } from "./state";
+import { around, ids, n_tokens, narrow } from "./state";
 import * as commands from "./commands";
 
 const after = (t: number) => (t === 0 ? "the first token" : `the first ${t + 1} tokens`);
@@ -16,8 +16,8 @@ function Tokens(p: { logprob: Values; rank: Values }) {
         <span key={t} class="labelled">
           <Chip t={t} />
           <span class="under">
-            <span title="id">{id}</span>
-            <code class="raw" title={`bytes in hexadecimal: ${bytesOf(id)}`}>{bytesOf(id)}</code>
+            <span>{id}</span>
+            <code class="raw">{bytesOf(id)}</code>
             {t > 0 && <span {...mark("tokens.logprob", [t], logprob.data[t], "text")}>{percent(Math.exp(logprob.data[t]))}</span>}
             {t > 0 && <span {...mark("tokens.rank", [t], rank.data[t], "text")}>rank {rank.data[t]}</span>}
           </span>
@@ -51,7 +51,7 @@ export function TextFigure() {
   );
 }
 
-const MOST = 24;
+const most = () => (narrow.value ? 4 : 24);
 
 export function PredictionsFigure() {
   return (
@@ -60,15 +60,13 @@ export function PredictionsFigure() {
       {([id, prob], { position }) => {
         const p = position.value;
         const k = id.shape[1];
-        const first = n_tokens <= MOST ? 0 : Math.max(0, Math.min(n_tokens - MOST, p - MOST / 2));
-        const shown = Array.from({ length: Math.min(n_tokens, MOST) }, (_, i) => first + i);
         const at = p * k;
         return {
           says: <>After {after(p)}, the model’s first choice is {quoted(id.data[at])} with {percent(prob.data[at])}{k > 1 && <>; next is {quoted(id.data[at + 1])} with {percent(prob.data[at + 1])}</>}.</>,
           draws: (
             <Wide label="predictions after each prefix">
               <div class="columns-of-tokens">
-                {shown.map((t) => (
+                {around(p, most()).map((t) => (
                   <div key={t} class={t === p ? "column on" : "column"}>
                     <div class="head">… <Chip t={t} /></div>
                     {Array.from({ length: k }, (_, i) => (
@@ -125,7 +123,6 @@ export function DirectionsFigure() {
                       <circle class="dot" cx={cx} cy={cy} r="3" fill="var(--ink)" {...mark("direction.cosine", [i], cosine.data[i], "dot")} />
                       <path class="axis" d={`M${cx + 4} ${cy}L${labels - 4} ${heights[i]}`} />
                       <text class="ink" x={labels} y={heights[i] + 4}>{i + 1} {token(v)}</text>
-                      <title>{quoted(v)}</title>
                     </g>
                   );
                 })}
