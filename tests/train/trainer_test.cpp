@@ -89,6 +89,7 @@ TEST_F(TrainerOf, AResumedRunIsBitIdenticalToAnUninterruptedOne) {
 TEST_F(TrainerOf, TheCheckpointOfAResumedRunMayBeDeleted) {
   TinyRun run = tiny("run");
   run.log = "save_every = 1\nkeep_last = 1\n";
+  run.schedule = "";
   run.steps = 2;
   train_tiny(run);
   run.steps = 6;
