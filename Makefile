@@ -2,13 +2,14 @@
 # make run      installs missing packages, builds, and shows the default model
 # make test     installs missing packages, builds, and runs all tests
 # make install PREFIX=/usr/local [DESTDIR=…]   program, library, headers, CMake package, man page, completions
-# make package  two Debian packages, in build/packages
+# make package  Debian packages, in build/packages
 # make bench    micro benchmarks of the kernels
 # make dev-test, make tsan-test   the tests with ASan and UBSan, with TSan
 # make fuzz-test     installs clang and fuzzes every reader of files for some seconds; see fuzz/README.md
 # make aarch64-test  installs a cross compiler, qemu and libraries, and runs the kernel and golden tests for 64-bit ARM
 # make web      bundles the page of `vitrine look` (web/), after installing the packages that its lock file lists
 # make page-test     installs Chromium and drives pages in it
+# make cluster-test  installs Open MPI and runs one training run on several ranks
 # make format   formats the sources with clang-format-14
 JOBS ?= 2
 PREFIX ?= /usr/local
@@ -19,7 +20,7 @@ export NINJA_STATUS = [%f of %t, %e s]
 # On a terminal each step says what it does.
 say = @if [ -t 1 ]; then echo "$(1)"; fi
 
-.PHONY: all build packages product run test install package bench dev-test tsan-test fuzz fuzz-test aarch64-test web page-test format clean
+.PHONY: all build packages product run test install package bench dev-test tsan-test fuzz fuzz-test aarch64-test web page-test cluster-test format clean
 
 all:
 	$(call say,Configuring the build)
@@ -82,6 +83,13 @@ page-test: packages
 	@command -v chromium >/dev/null || tools/install_packages.sh tools/page_packages.txt
 	@$(MAKE) --no-print-directory all
 	@tools/with_node.sh node page_test.mjs ../build/vitrine
+
+# The build looks for Open MPI when it is configured.
+cluster-test: packages
+	@tools/install_packages.sh tools/cluster_packages.txt
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target vitrine vitrine_mpi
+	@tests/cluster_test.sh build/vitrine
 
 format:
 	clang-format-14 -i $(SOURCES)

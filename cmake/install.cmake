@@ -25,6 +25,10 @@ add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/pages/changelog.gz
 add_custom_target(vitrine_pages DEPENDS ${made} ${PROJECT_BINARY_DIR}/pages/vitrine.1.gz
   ${PROJECT_BINARY_DIR}/pages/changelog.gz)
 add_custom_target(product ALL DEPENDS vitrine vitrine_library vitrine_pages)  # everything that is installed
+if(TARGET vitrine_mpi)
+  add_dependencies(product vitrine_mpi)
+  install(TARGETS vitrine_mpi LIBRARY DESTINATION lib/vitrine COMPONENT mpi)
+endif()
 
 install(TARGETS vitrine RUNTIME COMPONENT program)
 install(DIRECTORY models/default DESTINATION ${CMAKE_INSTALL_DATADIR}/vitrine/models COMPONENT program)
@@ -50,7 +54,8 @@ install(FILES ${PROJECT_BINARY_DIR}/vitrine-config.cmake ${PROJECT_BINARY_DIR}/v
 configure_file(cmake/vitrine.pc.in ${PROJECT_BINARY_DIR}/vitrine.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/vitrine.pc DESTINATION lib/pkgconfig COMPONENT library)
 
-# Two Debian packages: vitrine (the program), libvitrine-dev (the library).
+# The Debian packages: vitrine (the program), libvitrine-dev (the library), and vitrine-mpi (for several machines) if it was
+# built.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME vitrine)
 # The maintainer is the one who builds the package (DEBEMAIL, DEBFULLNAME). Without them the address is one of the
@@ -78,8 +83,19 @@ set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "transformer language-model engine (libr
 The engine of vitrine as a static library, with one header and a CMake
 package.")
 
+set(packages "program|vitrine" "library|libvitrine-dev")
+if(TARGET vitrine_mpi)
+  list(APPEND CPACK_COMPONENTS_ALL mpi)
+  list(APPEND packages "mpi|vitrine-mpi")
+  set(CPACK_DEBIAN_MPI_PACKAGE_NAME vitrine-mpi)
+  set(CPACK_DEBIAN_MPI_PACKAGE_SHLIBDEPS ON)
+  set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "vitrine, openmpi-bin")
+  set(CPACK_COMPONENT_MPI_DESCRIPTION "transformer language-model engine (several machines)
+What vitrine opens when mpirun or srun has started it on several machines.")
+endif()
+
 # Debian's policy requires a copyright file and a changelog in each package.
-foreach(package "program|vitrine" "library|libvitrine-dev")
+foreach(package ${packages})
   string(REPLACE "|" ";" package ${package})
   list(GET package 0 component)
   list(GET package 1 name)
@@ -91,3 +107,6 @@ endforeach()
 include(CPack)
 cpack_add_component(program)
 cpack_add_component(library)
+if(TARGET vitrine_mpi)
+  cpack_add_component(mpi)
+endif()

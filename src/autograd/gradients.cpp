@@ -8,7 +8,6 @@
 namespace vitrine {
 namespace {
 
-constexpr std::int64_t kAlignment = 16;  // floats
 constexpr const char* kWhat = "gradients";
 
 }  // namespace
@@ -21,7 +20,7 @@ void Gradients::add(const Param& param) {
   if (!places_.emplace(&param, Place{size_, param.shape}).second) {
     throw InternalError(param.name, "it already has a gradient");
   }
-  size_ += round_up(param.shape.count(), kAlignment);
+  size_ += round_up(param.shape.count(), kParamAlignment);
   buffer_.resize(size_ * static_cast<std::int64_t>(sizeof(float)), kWhat);
 }
 

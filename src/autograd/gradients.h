@@ -12,7 +12,8 @@
 namespace vitrine {
 
 /// A gradient for each parameter that is trained: float32, dense, of the parameter's shape, whatever the parameter's
-/// own type and strides. All are in one buffer, in the order in which they were added, each aligned to 64 bytes.
+/// own type and strides. All are in one buffer, in the order in which they were added, each at a
+/// multiple of kParamAlignment.
 /// Backward functions add to the gradients, so the gradient of a parameter that is used twice (a tied head) is the sum
 /// over both uses, and the gradient after several passes is the sum over all of them.
 class Gradients {

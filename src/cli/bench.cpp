@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "checkpoint/new_adapter.h"
+#include "cli/bench_network.h"
 #include "cli/commands.h"
 #include "cli/measure.h"
 #include "cli/options.h"
@@ -29,6 +30,8 @@ struct BenchOptions : Options {
   int repeats = 5;  // after a warm-up run
   bool train = false;
   std::vector<std::string> globs;  // of sites that are read
+  bool network = false;
+  double peer_timeout_s = kPeerTimeout_s;
 };
 
 struct TrainSpeed {
@@ -231,6 +234,8 @@ Result measure(const BenchOptions& o) {
 }
 
 void run_bench(const BenchOptions& o) {
+  if (o.network) return run_bench_network(o.peer_timeout_s, o.json);
+  require_one_process("bench");
   const Result r = measure(o);
   const int threads = o.thread_count();
   const std::string isa(name_of(default_kernels().isa));
@@ -306,6 +311,10 @@ void add_bench(CLI::App& program) {
   add_number<std::int64_t>(command, "--seq", o->sequence, "Tokens per training sequence (default: 256)", 1);
   add_list(command, "--sites", o->globs,
            "Also time the prefill while the sites that this glob matches are read; may be given several times");
+  command.add_flag("--network", o->network,
+                   "Measure the network instead: latency and bandwidth of every pair of ranks that mpirun or srun has "
+                   "started");
+  add_peer_timeout(command, o->peer_timeout_s);
   add_adapters(command, *o);
   finish_command(
       command, o, run_bench,

@@ -16,12 +16,14 @@
 #include "cli/interface.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/processes.h"
 
 namespace vitrine::cli {
 namespace {
 
 std::atomic<bool> g_interrupted = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
+std::atomic<bool> g_has_enough = false;  // see end_early_at_usr1()
 volatile sig_atomic_t g_signal = 0;
 std::atomic<int> g_clean_stops = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
@@ -157,10 +159,10 @@ int run(int argc, char** argv) {
     print(std::string(e.what()) + "\n");
     return 0;
   } catch (const CLI::ExtrasError&) {
-    note("usage: " + about_extras(program) + " (see --help)");
+    if (is_first_process()) note("usage: " + about_extras(program) + " (see --help)");
     return 2;
   } catch (const CLI::ParseError& e) {
-    note(std::string("usage: ") + e.what() + " (see --help)");
+    if (is_first_process()) note(std::string("usage: ") + e.what() + " (see --help)");
     return 2;
   }
 }
@@ -168,6 +170,14 @@ int run(int argc, char** argv) {
 }  // namespace
 
 const std::atomic<bool>& interrupted() { return g_interrupted; }
+const std::atomic<bool>& has_enough() { return g_has_enough; }
+
+void end_early_at_usr1() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { g_has_enough = true; };
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGUSR1, &action, nullptr);
+}
 
 bool forget_interrupt() {
   if (g_signal != SIGINT) return false;
@@ -190,8 +200,8 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const Interrupted&) {
-    note("interrupted");
-    return 128 + g_signal;
+    if (is_first_process()) note("interrupted");
+    return 128 + (g_signal != 0 ? g_signal : SIGTERM);  // the signal of another process of the run
   } catch (const ClosedPipe&) {
     return end_by_closed_pipe();
   } catch (const Reported&) {
@@ -199,7 +209,7 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     note("error: [memory] not enough memory");
   } catch (const std::exception& e) {
-    note(std::string("error: ") + e.what());
+    if (is_first_process()) note(std::string("error: ") + e.what());
   }
   return 1;
 }

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "checkpoint/adapter.h"
 #include "checkpoint/load.h"
+#include "cli/processes.h"
 #include "generate/generator.h"
 
 namespace vitrine::cli {
@@ -50,12 +51,16 @@ struct Options {
 void add_common(CLI::App& command, Options& options);
 /// Adds --adapter, for commands that run a model.
 void add_adapters(CLI::App& command, Options& options);
-/// Adds these options and the footer. The command calls `run` with its options, which it keeps.
+/// Adds these options and the footer. The command calls `run` with its options, which it keeps. Unless the options have
+/// a peer timeout, the command is one process.
 template <class Own, class Run>
 void finish_command(CLI::App& command, const std::shared_ptr<Own>& options, Run run, const std::string& footer) {
   add_common(command, *options);
   command.footer(footer);
-  command.callback([options, run] { run(*options); });
+  command.callback([&command, options, run] {
+    if constexpr (!requires { options->peer_timeout_s; }) require_one_process(command.get_name());
+    run(*options);
+  });
 }
 /// Adds [MODEL], a second positional and --no-special. A single positional is the second one.
 void add_positionals(CLI::App& command, Options& options, const std::string& about_model, const char* second,
@@ -182,6 +187,9 @@ class CleanStop {
 void stop_cleanly();
 /// Whether a clean stop has been requested.
 const std::atomic<bool>& interrupted();
+/// From now on, SIGUSR1 makes has_enough() true: the command ends early, as if its work were done.
+void end_early_at_usr1();
+const std::atomic<bool>& has_enough();
 /// After Ctrl-C: lets the program continue. Returns false if another signal has asked it to stop.
 bool forget_interrupt();
 

@@ -14,8 +14,9 @@ namespace vitrine::cli {
 namespace {
 
 struct TrainCommand : Options {
-  std::string config;
+  std::string config, shard = "none";
   bool resume = false;
+  double peer_timeout_s = kPeerTimeout_s;
 };
 
 std::string line_of(const TrainProgress& p, std::optional<double> left_s) {
@@ -26,18 +27,26 @@ std::string line_of(const TrainProgress& p, std::optional<double> left_s) {
   return left_s ? line + fmt::format("  {} left", duration_text(*left_s)) : line;
 }
 
-void run_train(const TrainCommand& o) {
-  TrainConfig config = read_train_config(o.config);
-  if (o.seed) config.train.seed = *o.seed;
-  if (!o.tokenizer.empty()) config.data.tokenizer = o.tokenizer;
+void check_options(const TrainCommand& o) {
   if (o.compute == "int8" || o.compute == "bf16") {
     throw Unsupported("--compute", "training computes in f32, got {}", o.compute);
   }
   if (kv_types(o.kv) != KvTypes()) throw Unsupported("--kv", "training needs f32 keys and values, got {}", o.kv);
+}
+
+void train_on(Ranks& ranks, const TrainCommand& o) {
+  TrainConfig config = ranks.together([&] { return read_train_config(o.config); });
+  if (o.seed) config.train.seed = *o.seed;
+  if (!o.tokenizer.empty()) config.data.tokenizer = o.tokenizer;
+  ranks.together([&] { check_options(o); });
   TrainRun run;
   run.threads = o.thread_count();
   run.resume = o.resume;
   run.interrupt = &interrupted();
+  run.enough = &has_enough();
+  run.ranks = &ranks;
+  run.shard = o.shard == "optimizer" ? Shard::optimizer : Shard::none;
+  run.config_file = o.config;
   run.build = VITRINE_VERSION " " VITRINE_BUILD_TYPE;
   forget_peak_memory();
   LiveLine live;
@@ -59,14 +68,23 @@ void run_train(const TrainCommand& o) {
     const bool is_due = p.step == p.steps || p.step % std::max<std::int64_t>(config.log.every, 1) == 0;
     live.show(line_of(p, left), is_due);
   };
+  if (!ranks.is_first()) run.show = {}, run.show_text = {};
   const TrainResult result = train(config, run);
+  if (!ranks.is_first()) return;
   const Json val_loss = result.val_loss ? Json(*result.val_loss) : Json();
   if (o.json) {
-    return print_json(
-        {{"step", result.step}, {"loss", result.loss}, {"val_loss", val_loss}, {"checkpoint", result.checkpoint}});
+    Json line = {
+        {"step", result.step}, {"loss", result.loss}, {"val_loss", val_loss}, {"checkpoint", result.checkpoint}};
+    if (!result.cluster.is_null()) line["cluster"] = result.cluster;
+    return print_json(line);
   }
   print(fmt::format("{}: step {}, loss {:.4f}{}\n", result.checkpoint, result.step, result.loss,
                     result.val_loss ? fmt::format(", validation loss {:.4f}", *result.val_loss) : ""));
+}
+
+void run_train(const TrainCommand& o) {
+  end_early_at_usr1();
+  run_on_ranks(o.peer_timeout_s, [&](Ranks& ranks) { train_on(ranks, o); });
 }
 
 }  // namespace
@@ -76,9 +94,17 @@ void add_train(CLI::App& program) {
   const auto o = std::make_shared<TrainCommand>();
   command.add_option("CONFIG", o->config, "A .toml file; docs/training.md lists its keys")->required();
   command.add_flag("--resume", o->resume, "Continue from the last checkpoint in the run's folder, with the same bits");
-  finish_command(command, o, run_train,
-                 "Ctrl-C saves a checkpoint first; --resume continues from it. vitrine plot draws the curves.\n"
-                 "Example: vitrine train config.toml");
+  command
+      .add_option("--shard", o->shard,
+                  "What each rank of several keeps only for its part of the parameters: nothing, or the optimizer's "
+                  "moments")
+      ->check(CLI::IsMember({"none", "optimizer"}));
+  add_peer_timeout(command, o->peer_timeout_s);
+  finish_command(
+      command, o, run_train,
+      "Ctrl-C saves a checkpoint first; --resume continues from it. SIGUSR1 saves one and ends with status 0.\n"
+      "mpirun -n 4 vitrine train … computes the same bits on four ranks. vitrine plot draws the curves.\n"
+      "Example: vitrine train config.toml");
 }
 
 }  // namespace vitrine::cli

@@ -154,6 +154,9 @@ Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& 
     const bool is_taped = p.is_taped() && learns(p, at(Site::resid_pre));
     if (is_taped) {
       begin_tape(p, x);
+      if (p.training.learned) {
+        p.training.tape->watch(x, [&p, at](const Tensor&) { p.training.learned(at.stack, at.layer); });
+      }
       x = p.training.recompute ? run_recomputed(p, at, c.blocks[layer], w.blocks[layer], context, x, width)
                                : run_block(p, at, c.blocks[layer], w.blocks[layer], context, x);
       if (context.last_states != nullptr) p.grad(x);  // the states may have a gradient where the rows have none

@@ -75,6 +75,9 @@ struct Learning {
   /// The first block in which anything learns: earlier ones, and the embedding, run without the tape. Absent: all
   /// learn.
   std::optional<SiteId> begin{};
+  /// Called during the backward when all gradients of a block's parameters are complete, from the last block of a
+  /// stack to the first. Empty: not called.
+  std::function<void(Stack stack, int layer)> learned{};
   bool recomputing = false;  ///< A block is being rerun: taps repeat their writes, but report no values.
 };
 

@@ -1,6 +1,7 @@
 // A parameter of the model: a view of the stored tensor.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "tensor/matrix_view.h"
@@ -19,5 +20,9 @@ struct Param {
 
   bool present() const { return view.data != nullptr; }
 };
+
+/// The parameters that learn, their gradients and their moments are at the same places: counted in elements, one after
+/// another, each parameter at a multiple of this number (64 bytes of bf16).
+constexpr std::int64_t kParamAlignment = 32;
 
 }  // namespace vitrine

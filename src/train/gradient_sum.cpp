@@ -1,14 +1,9 @@
 #include "train/gradient_sum.h"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 namespace vitrine {
-
-std::int64_t GradientSum::buffers(std::int64_t n) {
-  return static_cast<std::int64_t>(std::bit_width(static_cast<std::uint64_t>(n)));
-}
 
 void GradientSum::clear() {
   for (ZeroMemory& sum : sums_) spare_.push_back(std::move(sum));
@@ -38,6 +33,15 @@ void GradientSum::finish(ThreadPool& pool, const Kernels& k) {
   sums_.pop_back();
   while (!sums_.empty()) add_last(pool, k);
   n_ = 0;
+}
+
+void GradientSum::finish_last(ThreadPool& pool, const Kernels& k, std::int64_t first, std::int64_t end) const {
+  float* const total = gradients_.values().data();
+  pool.parallel_for(end - first, kGrain, [&](std::int64_t from, std::int64_t to, int) {
+    for (auto sum = sums_.rbegin(); sum != sums_.rend(); ++sum) {
+      k.add(sum->floats() + first + from, total + first + from, to - from, total + first + from);
+    }
+  });
 }
 
 /// gradients = the last sum + gradients. The buffer of the last sum becomes spare.

@@ -22,15 +22,15 @@ class GradientSum {
   /// Keeps a reference to `gradients`.
   explicit GradientSum(Gradients& gradients) : gradients_(gradients) {}
 
-  /// The number of buffers that n micro-batches need, including that of `gradients`.
-  static std::int64_t buffers(std::int64_t n);
-
   /// Forgets all parts.
   void clear();
   /// Sets the gradients to zero.
   void begin(ThreadPool& pool);
   /// Takes the gradients as the next part. They are undefined afterwards, until begin() or finish().
   void add(ThreadPool& pool, const Kernels& k);
+  /// Instead of add() and finish() for the last part, which is in the gradients: adds the earlier parts to elements
+  /// `first` to `end` − 1 of it, which become those of the sum.
+  void finish_last(ThreadPool& pool, const Kernels& k, std::int64_t first, std::int64_t end) const;
   /// Puts the sum of all parts, at least one, into the gradients, and forgets the parts.
   void finish(ThreadPool& pool, const Kernels& k);
 

@@ -7,6 +7,7 @@
 
 #include "data/dataset.h"
 #include "model/model.h"
+#include "train/gradient_exchange.h"
 #include "train/gradient_sum.h"
 #include "train/optimizer.h"
 #include "train/preference.h"
@@ -24,6 +25,13 @@ class Learner {
   /// The learner borrows its arguments, which must outlive it.
   Learner(const Trainable& trainable, Optimizer& optimizer, const StepOptions& options, ThreadPool& pool,
           const Kernels& kernels, const std::atomic<bool>* interrupt);
+
+  /// From now on, the ranks share the micro-batches. With Shard::optimizer, each updates its slices of the parameters,
+  /// and then has those of the others. Errors about batches that differ name `data`.
+  void share(Ranks& ranks, Shard shard, const std::string& data);
+
+  /// Of several ranks; null for one.
+  const Slices* slices() const { return slices_ ? &*slices_ : nullptr; }
 
   /// The loss is from now on that of pairs of answers; `references` are the scores of all pairs by their number, empty
   /// if the objective has none.
@@ -43,7 +51,7 @@ class Learner {
 
   /// Computes the gradients of step number `step` on `batch`, in options.micro_batches equal parts. The loss is the
   /// mean over all targets that count. The step is skipped if no target counts or a value is not finite. Throws
-  /// Interrupted.
+  /// Interrupted, and PeerLost.
   Step learn(const Batch& batch, std::int64_t step, const TapsOf& taps = {});
   /// Updates the parameters with these gradients, unless the step is skipped or their norm is not finite.
   void update(Step& step, double lr);
@@ -59,8 +67,28 @@ class Learner {
     return {.pool = pool_, .kernels = kernels_, .arena = arena_, .interrupt = interrupt_, .compute = Compute::f32};
   }
 
+  /// The losses of a micro-batch, each already divided by what it is a mean of.
+  struct Losses {
+    double cross_entropy = 0, z_squares = 0, balance = 0, router_z = 0;
+  };
+  /// The losses of a step, by micro-batch and by pair.
+  struct StepLosses {
+    std::vector<Losses> parts;
+    std::vector<PairLoss> pairs;
+  };
+
   PairLoss loss_of_pair(const Batch& batch, std::size_t pair, const PairScore& score) const;
-  void learn_parts(const Batch& batch, std::int64_t step, const TapsOf& taps, Step& result);
+  void learn_part(const Batch& batch, std::int64_t step, std::int64_t number, const TapsOf& taps, double n_targets,
+                  StepLosses& losses, std::function<void(Stack, int)> learned = {});
+  void learn_node(const TreeNode& node, const Batch& batch, std::int64_t step, const TapsOf& taps, double n_targets,
+                  StepLosses& losses);
+  void learn_shared_node(std::size_t number, const Batch& batch, std::int64_t step, const TapsOf& taps,
+                         double n_targets, StepLosses& losses);
+  std::string learn_nodes(const Batch& batch, std::int64_t step, const TapsOf& taps, double n_targets,
+                          StepLosses& losses);
+  std::string gather_losses(const Batch& batch, const std::string& failure, StepLosses& losses);
+  void gather_weights();
+  void add_losses(const StepLosses& losses, Step& result) const;
 
   const Trainable& trainable_;
   Optimizer& optimizer_;
@@ -70,6 +98,12 @@ class Learner {
   const std::atomic<bool>* interrupt_;
   Gradients gradients_;
   GradientSum sum_{gradients_};
+  // Of several ranks:
+  Ranks* ranks_ = nullptr;
+  Shard shard_ = Shard::none;
+  std::string data_;
+  std::optional<Slices> slices_;
+  std::optional<GradientExchange> exchange_;
   Tape tape_;
   std::optional<PreferenceOptions> preference_;
   std::vector<PairScore> references_;  // by the number of the pair

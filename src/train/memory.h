@@ -27,7 +27,7 @@ struct TrainWorkload {
   OptimizerConfig::Kind optimizer = OptimizerConfig::Kind::adamw;
   bool recompute = false;
   bool dropout = false;
-  std::int64_t gradient_buffers = 1;     ///< GradientSum::buffers(micro_batches)
+  std::int64_t gradient_buffers = 1;     ///< gradient_buffers() (train/leaves.h)
   const Trainable* trainable = nullptr;  ///< Set if an adapter learns. Its base is mapped.
   bool adapter_dropout = false;
 };

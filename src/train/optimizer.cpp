@@ -6,12 +6,10 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/math.h"
+#include "train/slices.h"
 
 namespace vitrine {
 namespace {
-
-// Elements of a chunk: its arrays fit into a core's cache, so rounding reads masters from there.
-constexpr std::int64_t kChunk = 4096;
 
 void check_range(const char* name, double value, double lowest, double below) {
   if (!(value >= lowest && value < below)) {
@@ -57,7 +55,7 @@ Optimizer::Optimizer(const OptimizerConfig& config, std::span<const TrainParam> 
       chunks_.push_back({i, first, std::min(kChunk, count - first)});
     }
     first_.push_back(total);
-    total += round_up(count, 16);  // each parameter is aligned to a cache line
+    total += round_up(count, kParamAlignment);
   }
   sums_.resize(chunks_.size());
   for (int i = 0; i < n_moments(config.kind); ++i) {
@@ -65,14 +63,53 @@ Optimizer::Optimizer(const OptimizerConfig& config, std::span<const TrainParam> 
   }
 }
 
-StepReport Optimizer::norm(ThreadPool& pool, const Kernels& k, std::span<const TrainParam> params,
-                           std::span<const float* const> grads) {
-  pool.parallel_for(static_cast<std::int64_t>(chunks_.size()), 4, [&](std::int64_t begin, std::int64_t end, int) {
-    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-      const Chunk& chunk = chunks_[i];
-      sums_[i] = k.sum_squares(grads[chunk.param] + chunk.first, chunk.count, 0.0f);
+void Optimizer::divide(const Slices& slices, Ranks& ranks) {
+  ranks_ = &ranks;
+  for (int r = 0; r < ranks.size(); ++r) {
+    owners_.push_back(owned_.size());
+    for (std::size_t b = 0; b < slices.buckets(); ++b) {
+      const Places slice = slices.slice(b, r);
+      const auto place = [this](const Chunk& chunk) { return first_[chunk.param] + chunk.first; };
+      auto chunk = std::lower_bound(chunks_.begin(), chunks_.end(), slice.first,
+                                    [&](const Chunk& c, std::int64_t first) { return place(c) < first; });
+      for (; chunk != chunks_.end() && place(*chunk) < slice.end; ++chunk) {
+        owned_.push_back(static_cast<std::size_t>(chunk - chunks_.begin()));
+      }
+    }
+  }
+  owners_.push_back(owned_.size());
+}
+
+/// Calls visit(number) for each chunk that this rank updates.
+template <class Visit>
+void Optimizer::for_each_own_chunk(ThreadPool& pool, Visit&& visit) const {
+  const std::size_t first = is_divided() ? owners_[static_cast<std::size_t>(ranks_->rank())] : 0;
+  const std::size_t end = is_divided() ? owners_[static_cast<std::size_t>(ranks_->rank()) + 1] : chunks_.size();
+  pool.parallel_for(static_cast<std::int64_t>(end - first), 4, [&](std::int64_t from, std::int64_t to, int) {
+    for (std::size_t i = first + static_cast<std::size_t>(from); i < first + static_cast<std::size_t>(to); ++i) {
+      visit(is_divided() ? owned_[i] : i);
     }
   });
+}
+
+/// Gives all ranks the sums of all chunks.
+void Optimizer::share_sums() {
+  if (!is_divided()) return;
+  std::vector<float> sums;
+  std::vector<std::int64_t> bounds;
+  for (const std::size_t chunk : owned_) sums.push_back(sums_[chunk]);
+  for (const std::size_t owner : owners_) bounds.push_back(static_cast<std::int64_t>(owner * sizeof(float)));
+  ranks_->wait(ranks_->gather(std::as_writable_bytes(std::span(sums)), bounds, Channel::control));
+  for (std::size_t i = 0; i < owned_.size(); ++i) sums_[owned_[i]] = sums[i];
+}
+
+StepReport Optimizer::norm(ThreadPool& pool, const Kernels& k, std::span<const TrainParam> params,
+                           std::span<const float* const> grads) {
+  for_each_own_chunk(pool, [&](std::size_t i) {
+    const Chunk& chunk = chunks_[i];
+    sums_[i] = k.sum_squares(grads[chunk.param] + chunk.first, chunk.count, 0.0f);
+  });
+  share_sums();
   StepReport report;
   double total = 0;
   for (std::size_t i = 0; i < chunks_.size(); ++i) {
@@ -99,22 +136,20 @@ StepReport Optimizer::step(ThreadPool& pool, const Kernels& k, std::span<const T
                               adamw_step(config_, steps_, lr, true, report.clip_factor)};
   const SgdStep sgd[2] = {sgd_step(config_, lr, false, report.clip_factor),
                           sgd_step(config_, lr, true, report.clip_factor)};
-  pool.parallel_for(static_cast<std::int64_t>(chunks_.size()), 4, [&](std::int64_t begin, std::int64_t end, int) {
-    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-      const Chunk& chunk = chunks_[i];
-      const TrainParam& param = params[chunk.param];
-      const float* const g = grads[chunk.param] + chunk.first;
-      float* const p = param.value + chunk.first;
-      float* const m = moments_[0].floats() + first_[chunk.param] + chunk.first;
-      const int group = param.decays() ? 1 : 0;
-      if (config_.kind == OptimizerConfig::Kind::adamw) {
-        k.adamw(adamw[group], g, chunk.count, p, m, moments_[1].floats() + first_[chunk.param] + chunk.first);
-      } else {
-        k.sgd(sgd[group], g, chunk.count, p, m);
-      }
-      if (param.rounded != nullptr) {
-        k.narrow(p, chunk.count, DType::bf16, param.rounded + chunk.first * size_of(DType::bf16));
-      }
+  for_each_own_chunk(pool, [&](std::size_t i) {
+    const Chunk& chunk = chunks_[i];
+    const TrainParam& param = params[chunk.param];
+    const float* const g = grads[chunk.param] + chunk.first;
+    float* const p = param.value + chunk.first;
+    float* const m = moments_[0].floats() + first_[chunk.param] + chunk.first;
+    const int group = param.decays() ? 1 : 0;
+    if (config_.kind == OptimizerConfig::Kind::adamw) {
+      k.adamw(adamw[group], g, chunk.count, p, m, moments_[1].floats() + first_[chunk.param] + chunk.first);
+    } else {
+      k.sgd(sgd[group], g, chunk.count, p, m);
+    }
+    if (param.rounded != nullptr) {
+      k.narrow(p, chunk.count, DType::bf16, param.rounded + chunk.first * size_of(DType::bf16));
     }
   });
   return report;

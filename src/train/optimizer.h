@@ -19,6 +19,7 @@
 
 #include "kernels/kernels.h"
 #include "parallel/thread_pool.h"
+#include "ranks/ranks.h"
 #include "tensor/zero_memory.h"
 #include "train/trainable.h"
 
@@ -38,8 +39,18 @@ struct OptimizerConfig {
   bool operator==(const OptimizerConfig&) const = default;
 };
 
+/// Elements of a chunk: its arrays fit into a core's cache, so rounding reads masters from there.
+constexpr std::int64_t kChunk = 4096;
+
 /// The number of float32 arrays that the optimizer keeps for each parameter, each of the parameter's size.
 constexpr int n_moments(OptimizerConfig::Kind kind) { return kind == OptimizerConfig::Kind::adamw ? 2 : 1; }
+
+/// What each rank of a run keeps only for its own slices of the parameters (ZeRO's stages; Rajbhandari et al. 2020).
+enum class Shard : std::uint8_t { none, optimizer };
+
+constexpr const char* name_of(Shard shard) { return shard == Shard::none ? "none" : "optimizer"; }
+
+class Slices;
 
 struct StepReport {
   double grad_norm = 0;    ///< Before clipping.
@@ -60,6 +71,16 @@ class Optimizer {
   /// Sets all moments to zero. Throws BadInput for numbers out of range.
   Optimizer(const OptimizerConfig& config, std::span<const TrainParam> params);
 
+  /// From now on, updates only this rank's slices; the moments of the others are undefined. The ranks exchange the sums
+  /// of squares.
+  void divide(const Slices& slices, Ranks& ranks);
+  bool is_divided() const { return ranks_ != nullptr; }
+  /// All values of moment number i < n_moments(kind), at their places (kParamAlignment).
+  std::span<float> moment(int i) const {
+    const ZeroMemory& m = moments_[static_cast<std::size_t>(i)];
+    return {m.floats(), static_cast<std::size_t>(m.size()) / sizeof(float)};
+  }
+
   /// Updates and rounds the values of `params`, the constructor's parameters. `grads[i]` has the layout of params[i].
   StepReport step(ThreadPool& pool, const Kernels& k, std::span<const TrainParam> params,
                   std::span<const float* const> grads, double lr);
@@ -76,12 +97,18 @@ class Optimizer {
     std::int64_t first, count;
   };
 
+  template <class Visit>
+  void for_each_own_chunk(ThreadPool& pool, Visit&& visit) const;
+  void share_sums();
   StepReport norm(ThreadPool& pool, const Kernels& k, std::span<const TrainParam> params,
                   std::span<const float* const> grads);
 
   OptimizerConfig config_;
   std::int64_t steps_ = 0;
   std::vector<Chunk> chunks_;
+  Ranks* ranks_ = nullptr;          // of a divided optimizer
+  std::vector<std::size_t> owned_;  // its chunks by their owners, and where those of each rank begin
+  std::vector<std::size_t> owners_;
   std::vector<float> sums_;          // of squares, one per chunk
   std::vector<std::int64_t> first_;  // of each parameter in moments_
   std::vector<ZeroMemory> moments_;  // each over all parameters

@@ -126,6 +126,7 @@ RunWords words_of(const TrainConfig& c, const TrainingData& corpus) {
                 {"decay_steps", s.decay_steps},
                 {"end_fraction", s.end_fraction},
                 {"writes", c.log.writes}};
+  if (t.micro_batches > 1) words.free["gradient_order"] = "tree";  // older runs added one after another
   if (c.lora) words.free["lora.dropout"] = c.lora->dropout;
   return words;
 }
@@ -200,6 +201,18 @@ void RunFolder::prepare() {
     }
   }
   for (const fs::path& path : left) fs::remove_all(path, error);  // a leftover only takes disk space
+}
+
+std::optional<std::int64_t> RunFolder::step_to_resume(bool resumes) const {
+  const std::vector<std::int64_t> all = steps();
+  if (!resumes && !all.empty()) {
+    throw BadInput(path_, "it already holds a run of {} steps: continue it with --resume, or choose another folder",
+                   all.back());
+  }
+  if (resumes && all.empty() && !fs::exists(file("metrics.jsonl"))) {
+    throw BadInput(path_, "there is no run to continue; leave out --resume to start one");
+  }
+  return all.empty() ? std::nullopt : std::optional(all.back());
 }
 
 void RunFolder::save(const Trainable& trainable, const ModelFiles& files, Optimizer& optimizer,

@@ -66,6 +66,9 @@ class RunFolder {
   std::vector<std::int64_t> steps() const { return checkpoint_steps(path_); }
   std::string checkpoint(std::int64_t step) const { return checkpoint_path(path_, step); }
 
+  /// The step to continue from; none for a new run, and for one that has no checkpoint yet. Throws BadInput if
+  /// `resumes` and there is no run, or not and there is one.
+  std::optional<std::int64_t> step_to_resume(bool resumes) const;
   /// Writes a checkpoint, updates the links `last` and `best`, then removes all but the last `keep_last` checkpoints
   /// and the best.
   void save(const Trainable& trainable, const ModelFiles& files, Optimizer& optimizer, const TrainerState& state,

@@ -24,9 +24,11 @@ Start start_adapter(const TrainConfig& c, const std::string& checkpoint, ThreadP
   return {Trainable(std::move(base), std::move(adapter)), {family, config, tokenizer, options}};
 }
 
-/// The tokenizer of the model that the run began with: the run deletes its own checkpoints, which have copies of it.
+/// The tokenizer of the model that the run began with, if there is one: the run deletes its own checkpoints, which have
+/// copies of it.
 std::string own_tokenizer(const TrainConfig& c, const std::string& checkpoint, const Checkpoint& loaded) {
-  const bool is_first = c.model.checkpoint.empty() || checkpoint == c.model.checkpoint;
+  if (c.model.checkpoint.empty()) return "";
+  const bool is_first = checkpoint == c.model.checkpoint;
   if (is_first || !std::filesystem::exists(c.model.checkpoint)) return loaded.tokenizer_path;
   return load_checkpoint(c.model.checkpoint).tokenizer_path;
 }

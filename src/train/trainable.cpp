@@ -18,7 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kAlignment = 64;
 constexpr std::int64_t kGrain = std::int64_t{1} << 14;  // elements per thread, at least
 
 /// Copies the elements of a stored parameter to `to`, dense and row-major.
@@ -73,11 +72,13 @@ Trainable::Trainable(const ModelConfig& config, DType dtype, const std::shared_p
   for_each_shape(config, [&](const std::string& name, const Shape& shape) {
     is_any_frozen |= !is_learning(name);
     if (!is_learning(name)) return;
-    value_bytes += round_up(shape.count() * size_of(DType::f32), kAlignment);
-    weight_bytes += round_up(shape.count() * size_of(dtype), kAlignment);
+    value_bytes += round_up(shape.count(), kParamAlignment) * size_of(DType::f32);
+    weight_bytes += round_up(shape.count(), kParamAlignment) * size_of(dtype);
   });
   const auto values = std::make_shared<const ZeroMemory>(value_bytes, "parameters");
   const auto weights = dtype == DType::f32 ? values : std::make_shared<const ZeroMemory>(weight_bytes, "parameters");
+  values_ = {values->floats(), static_cast<std::size_t>(value_bytes) / sizeof(float)};
+  weights_ = {weights->bytes(), static_cast<std::size_t>(weight_bytes)};
   std::vector<std::shared_ptr<const void>> storage = {values, weights};
   if (is_any_frozen) storage.push_back(base);
 
@@ -88,8 +89,8 @@ Trainable::Trainable(const ModelConfig& config, DType dtype, const std::shared_p
     const std::int64_t cols = shape[shape.rank() - 1];
     param = {name, name, shape, {weight, dtype, shape.count() / cols, cols, cols, 1}};
     params_.push_back({name, shape, reinterpret_cast<float*>(value), dtype == DType::f32 ? nullptr : weight});
-    value += round_up(shape.count() * size_of(DType::f32), kAlignment);
-    weight += round_up(shape.count() * size_of(dtype), kAlignment);
+    value += round_up(shape.count(), kParamAlignment) * size_of(DType::f32);
+    weight += round_up(shape.count(), kParamAlignment) * size_of(dtype);
   });
   model_ = std::make_shared<const Model>(config, std::move(views), std::move(storage));
   auto next = params_.begin();

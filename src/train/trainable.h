@@ -65,6 +65,9 @@ class Trainable {
   /// The parameters that learn, in the order of for_each_param.
   std::span<const TrainParam> params() const { return params_; }
   DType dtype() const { return dtype_; }
+  /// All values of the parameters, and all weights of dtype(), at their places (kParamAlignment). Empty for an adapter.
+  std::span<float> values() const { return values_; }
+  std::span<std::byte> weights() const { return weights_; }
   /// Rounds all masters into the weights. Call it after changing values. Does nothing for f32.
   void round_weights(ThreadPool& pool, const Kernels& k) const;
 
@@ -73,6 +76,8 @@ class Trainable {
 
   DType dtype_;
   std::vector<TrainParam> params_;
+  std::span<float> values_;  // of the memory of model_
+  std::span<std::byte> weights_;
   std::shared_ptr<const Model> model_;  // owns the memory
   Checkpoint base_{};
   std::shared_ptr<const LoadedAdapter> adapter_;

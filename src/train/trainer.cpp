@@ -5,26 +5,24 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <limits>
-#include <numbers>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
-#include "checkpoint/load.h"
 #include "data/masking.h"
 #include "metrics/metrics.h"
-#include "model/count.h"
 #include "tokenizer/tokenizer.h"
+#include "train/cluster.h"
 #include "train/conversation_data.h"
 #include "train/learner.h"
-#include "train/memory.h"
 #include "train/open_corpus.h"
+#include "train/plan.h"
 #include "train/references.h"
 #include "train/run_folder.h"
 #include "train/samples.h"
-#include "train/start.h"
+#include "train/shared_start.h"
 #include "train/tapped_step.h"
+#include "train/validation.h"
 
 namespace vitrine {
 namespace {
@@ -44,10 +42,10 @@ std::vector<Metric> metrics_of(const Json& unfinished, const std::string& where)
   return metrics;
 }
 
-/// The fraction of pairs whose chosen answer is preferred, and the mean margin.
-std::vector<Metric> pair_metrics(const PairSums& sums, const std::string& prefix) {
-  const auto n = static_cast<double>(sums.n);
-  return {{prefix + "accuracy", static_cast<double>(sums.n_right) / n}, {prefix + "margin", sums.margin / n}};
+std::unique_ptr<RunFolder> open_folder(Ranks& ranks, const TrainConfig& c, const TrainRun& run) {
+  check_same_run(ranks, c, run.config_file, run.build);
+  check_same_data(ranks, c);
+  return ranks.together([&] { return ranks.is_first() ? std::make_unique<RunFolder>(c.out) : nullptr; });
 }
 
 class TrainingRun {
@@ -55,48 +53,40 @@ class TrainingRun {
   TrainingRun(const TrainConfig& c, const TrainRun& run)
       : c_(c),
         run_(run),
+        ranks_(run.ranks != nullptr ? *run.ranks : alone_),
         pool_(run.threads),
-        folder_(c.out),
+        folder_(open_folder(ranks_, c, run)),
         resumed_(step_to_resume()),
         talk_(open_talk()),
-        start_(start_from(c,
-                          resumed_ ? folder_.checkpoint(*resumed_)
-                          : c.lora ? ""
-                                   : c.model.checkpoint,
-                          pool_, kernels_)),
+        start_(shared_start(ranks_, c,
+                            resumed_ ? checkpoint_path(c.out, *resumed_)
+                            : c.lora ? ""
+                                     : c.model.checkpoint,
+                            pool_, kernels_)),
         optimizer_(c.optimizer, start_.trainable.params()),
-        learner_(start_.trainable, optimizer_, c_.train, pool_, kernels_, run.interrupt),
-        corpus_(talk_ ? std::shared_ptr<const TrainingData>(talk_)
-                      : open_corpus(c, model().config(), start_.files.config)) {
-    if (talk_) talk_->check_with_model(model().config());
-    if (!c.data.talk.chat_template.empty()) {
-      start_.files.chat_template = std::string(MappedFile::open(c.data.talk.chat_template)->text());
-    }
-    check_with_model(c, model().config());
-    if (c.train.objective == StepOptions::Objective::masked) {
-      mask_ = mask_options(c, model().config(), start_.files.config, start_.files.tokenizer);
-    }
-    open_tokenizer();
-    if (resumed_) resume();
+        learner_(start_.trainable, optimizer_, c_.train, pool_, kernels_, ranks_.is_alone() ? run.interrupt : nullptr) {
+    ranks_.together([&] { open_data(); });
+    ranks_.together([&] { learner_.share(ranks_, run.shard, c.data.train); });
+    share_start();
   }
 
   TrainResult run() {
-    tell_plan();
+    for (const std::string& line : plan_of(c_, start_, *corpus_, talk_.get(), ranks_, run_.shard, pool_)) tell(line);
     if (run_.loaded) run_.loaded();
-    folder_.prepare();
+    ranks_.together([&] {
+      if (folder_) folder_->prepare();
+    });
     if (talk_ && talk_->is_pairs()) prefer();
-    MetricsLog metrics(c_.out,
-                       !resumed_             ? -1
-                       : unfinished_.empty() ? step_
-                                             : step_ - 1,
-                       [this](std::int64_t, std::int64_t) { check_interrupt(); });
+    ranks_.together([&] { open_logs(); });
     try {
-      if (!unfinished_.empty()) finish_step(metrics);
-      while (step_ < c_.train.steps) one_step(metrics);
+      if (!unfinished_.empty()) finish_step();
+      while (step_ < c_.train.steps && !has_enough()) one_step();
     } catch (const Interrupted&) {
       save_last_step();
       throw;
     } catch (...) {
+      // The ranks that have parts of a divided state answer only if they know of the error.
+      if (optimizer_.is_divided() && !ranks_.has_agreed_to_fail()) throw;
       try {
         save_last_step();
       } catch (const std::exception& e) {
@@ -105,50 +95,53 @@ class TrainingRun {
       throw;
     }
     save_last_step();
-    return {step_, loss_, val_loss_, folder_.checkpoint(step_)};
+    return {step_, loss_, val_loss_, checkpoint_path(c_.out, step_),
+            ranks_.is_alone() ? Json() : cluster_.summary(name_of(run_.shard))};
   }
 
  private:
   const Model& model() const { return start_.trainable.model(); }
   void tell(const std::string& line) const {
-    if (run_.tell) run_.tell(line);
+    if (run_.tell && ranks_.is_first()) run_.tell(line);
   }
+  /// One of several ranks stops only after a step, when all do.
   void check_interrupt() const {
-    if (run_.interrupt != nullptr && run_.interrupt->load()) throw Interrupted();
+    if (ranks_.is_alone() && run_.interrupt != nullptr && run_.interrupt->load()) throw Interrupted();
+  }
+  RankReport::Stop requested_stop() const {
+    if (run_.interrupt != nullptr && run_.interrupt->load()) return RankReport::interrupt;
+    return run_.enough != nullptr && run_.enough->load() ? RankReport::save_and_end : RankReport::go_on;
+  }
+  bool has_enough() const {
+    if (!ranks_.is_alone()) return cluster_.agreed() == RankReport::save_and_end;
+    return run_.enough != nullptr && run_.enough->load();
   }
   bool is_due(std::int64_t every) const { return every > 0 && step_ % every == 0; }
 
-  std::optional<std::int64_t> step_to_resume() const {
-    const std::vector<std::int64_t> steps = folder_.steps();
-    if (!run_.resume) {
-      if (!steps.empty()) {
-        throw BadInput(c_.out,
-                       "it already holds a run of {} steps: continue it with --resume, or choose another folder",
-                       steps.back());
-      }
-      return {};
-    }
-    if (!steps.empty()) return steps.back();
-    if (!std::filesystem::exists(folder_.file("metrics.jsonl"))) {
-      throw BadInput(c_.out, "there is no run to continue; leave out --resume to start one");
-    }
-    tell("the run has no checkpoint yet: it starts from the beginning");
-    return {};
+  /// Rank 0 decides.
+  std::optional<std::int64_t> step_to_resume() {
+    std::int64_t step =
+        ranks_.together([&] { return folder_ ? folder_->step_to_resume(run_.resume).value_or(-1) : -1; });
+    ranks_.broadcast(std::as_writable_bytes(std::span(&step, 1)));
+    if (run_.resume && step < 0) tell("the run has no checkpoint yet: it starts from the beginning");
+    return step >= 0 ? std::optional(step) : std::nullopt;
   }
 
   std::shared_ptr<const ConversationData> open_talk();
   void prefer();
+  void open_data();
+  void share_start();
+  void open_logs();
   void resume();
   void open_tokenizer();
-  void tell_plan();
   /// The batch with masks, if the objective is to fill them in.
   Batch with_masks(Batch batch, std::uint64_t number) const {
     return mask_ ? masked(std::move(batch), *mask_, number, corpus_->info().document_token) : batch;
   }
-  void one_step(MetricsLog& metrics);
-  void finish_step(MetricsLog& metrics);
+  void one_step();
+  void finish_step();
   Learner::Step learn();
-  std::vector<Metric> validate();
+  std::vector<Metric> validation_metrics();
   void sample();
   void save();
   void save_last_step() {
@@ -158,8 +151,10 @@ class TrainingRun {
   TrainConfig c_;  // with the steps of its epochs, and the time that templates read
   const TrainRun& run_;
   const Kernels& kernels_ = default_kernels();
+  Ranks alone_;  // if the run has no others
+  Ranks& ranks_;
   ThreadPool pool_;
-  RunFolder folder_;
+  std::unique_ptr<RunFolder> folder_;  // of rank 0
   std::optional<std::int64_t> resumed_;
   std::shared_ptr<const ConversationData> talk_;  // null for shards
   Start start_;
@@ -167,7 +162,9 @@ class TrainingRun {
   Learner learner_;
   std::shared_ptr<const TrainingData> corpus_;
   std::optional<MaskOptions> mask_;
-  std::optional<Samples> samples_;  // if the config enables them
+  std::optional<Samples> samples_;     // if the config enables them
+  std::optional<MetricsLog> metrics_;  // of rank 0
+  ClusterLog cluster_{ranks_};
 
   std::int64_t step_ = 0;    // steps done
   std::int64_t saved_ = -1;  // the last one that has a checkpoint, or whose checkpoint could not be written
@@ -186,12 +183,14 @@ class TrainingRun {
 /// start.
 std::shared_ptr<const ConversationData> TrainingRun::open_talk() {
   if (!c_.data.is_talk()) return nullptr;
-  if (c_.data.talk.now.empty() && resumed_) {
-    const Json& fixed = folder_.read_state(*resumed_).words.fixed;
+  ranks_.together([&] {
+    if (!c_.data.talk.now.empty() || !resumed_ || !folder_) return;
+    const Json& fixed = folder_->read_state(*resumed_).words.fixed;
     if (fixed.contains("now") && fixed["now"].is_string()) c_.data.talk.now = fixed["now"].get<std::string>();
-  }
+  });
   if (c_.data.talk.now.empty()) c_.data.talk.now = current_time();
-  auto talk = std::make_shared<const ConversationData>(c_);
+  c_.data.talk.now = ranks_.broadcast(c_.data.talk.now);
+  auto talk = ranks_.together([&] { return std::make_shared<const ConversationData>(c_); });
   if (c_.train.epochs > 0) {
     const double steps = std::ceil(c_.train.epochs * talk->samples_per_epoch() / static_cast<double>(c_.train.batch));
     c_.train.steps = c_.schedule.steps = static_cast<std::int64_t>(std::min(steps, 1e12));
@@ -204,34 +203,81 @@ std::shared_ptr<const ConversationData> TrainingRun::open_talk() {
 void TrainingRun::prefer() {
   std::vector<PairScore> references;
   if (c_.preference.has_reference()) {
-    const std::string path = folder_.file("reference.json");
+    const std::string path = c_.out + "/reference.json";
     if (resumed_) {
-      references = read_references(path, talk_->n_lines());
-    } else {
+      if (folder_) references = read_references(path, talk_->n_lines());
+    } else if (folder_) {
       tell("the reference scores all pairs");
       const bool with_adapter = c_.preference.reference == PreferenceOptions::Reference::start;
       references = talk_->score_all([&](const Batch& batch) { return learner_.score_answers(batch, with_adapter); });
       write_references(path, references);
     }
+    references.resize(static_cast<std::size_t>(talk_->n_lines()));
+    ranks_.broadcast(std::as_writable_bytes(std::span(references)));
   }
   learner_.prefer(c_.preference, std::move(references));
 }
 
+/// Opens the data and checks that everything fits together. Rank 0 also resumes.
+void TrainingRun::open_data() {
+  corpus_ = talk_ ? std::shared_ptr<const TrainingData>(talk_) : open_corpus(c_, model().config(), start_.files.config);
+  if (talk_) talk_->check_with_model(model().config());
+  if (!c_.data.talk.chat_template.empty()) {
+    start_.files.chat_template = std::string(MappedFile::open(c_.data.talk.chat_template)->text());
+  }
+  check_with_model(c_, model().config());
+  if (!folder_) return;
+  if (c_.train.objective == StepOptions::Objective::masked) {
+    mask_ = mask_options(c_, model().config(), start_.files.config, start_.files.tokenizer);
+  }
+  open_tokenizer();
+  if (resumed_) resume();
+}
+
+/// Gives the other ranks what rank 0 has read from checkpoints.
+void TrainingRun::share_start() {
+  if (ranks_.is_alone()) return;
+  if (c_.train.objective == StepOptions::Objective::masked) {
+    MaskOptions options = mask_.value_or(MaskOptions{});
+    ranks_.broadcast(std::as_writable_bytes(std::span(&options, 1)));
+    mask_ = options;
+  }
+  if (resumed_ || !c_.model.checkpoint.empty()) {
+    vitrine::share_state(ranks_, start_.trainable, optimizer_, optimizer_.is_divided() ? learner_.slices() : nullptr,
+                         pool_, kernels_);
+  }
+  struct {
+    std::int64_t step, optimizer_steps, has_unfinished;
+  } place = {step_, optimizer_.steps(), unfinished_.empty() ? 0 : 1};
+  ranks_.broadcast(std::as_writable_bytes(std::span(&place, 1)));
+  optimizer_.set_steps(place.optimizer_steps);
+  if (folder_) return;
+  step_ = saved_ = place.step;
+  if (place.has_unfinished == 1) unfinished_ = {{"loss", 0}};
+}
+
+void TrainingRun::open_logs() {
+  if (!folder_) return;
+  const std::int64_t done = !resumed_ ? -1 : unfinished_.empty() ? step_ : step_ - 1;
+  metrics_.emplace(c_.out, done, [this](std::int64_t, std::int64_t) { check_interrupt(); });
+  if (!ranks_.is_alone()) cluster_.open(c_.out, done);
+}
+
 void TrainingRun::resume() {
-  const TrainerState state = folder_.read_state(*resumed_);
+  const TrainerState state = folder_->read_state(*resumed_);
   if (!c_.model.config.is_null() && c_.model.read() != model().config()) {
     throw BadInput(c_.out, "the config's model differs from the run's: the run cannot be resumed");
   }
   check_words(state.words, words_of(c_, *corpus_), c_.out, [this](const std::string& line) { tell(line); });
-  folder_.read_arrays(*resumed_, start_.trainable, optimizer_);
+  folder_->read_arrays(*resumed_, start_.trainable, optimizer_);
   start_.trainable.round_weights(pool_, kernels_);
   optimizer_.set_steps(state.optimizer_steps);
   step_ = saved_ = state.step;
   loss_ = state.loss;
   val_loss_ = state.val_loss;
   if (val_loss_) validated_ = step_;
-  if (!state.unfinished.is_null()) unfinished_ = metrics_of(state.unfinished, folder_.checkpoint(step_));
-  tell(fmt::format("resuming after step {}: {}", step_, folder_.checkpoint(step_)));
+  if (!state.unfinished.is_null()) unfinished_ = metrics_of(state.unfinished, folder_->checkpoint(step_));
+  tell(fmt::format("resuming after step {}: {}", step_, folder_->checkpoint(step_)));
   if (state.isa != name_of(kernels_.isa) || state.build != run_.build) {
     tell(fmt::format("the checkpoint was written by {} with {} instructions, and this is {} with {}: bits may differ",
                      state.build, state.isa, run_.build, name_of(kernels_.isa)));
@@ -265,46 +311,15 @@ void TrainingRun::open_tokenizer() {
   if (samples) samples_.emplace(c_, std::move(tokenizer), corpus, model().config());
 }
 
-void TrainingRun::tell_plan() {
-  const StepOptions& t = c_.train;
-  const ModelConfig& config = model().config();
-  const auto n_params = static_cast<double>(count_params(config));
-  const auto corpus = static_cast<double>(corpus_->training_tokens());
-  const double epochs = static_cast<double>(t.steps * t.batch) / corpus_->samples_per_epoch();
-  const std::string model_text = fmt::format("{:.2f} M parameters ({}); {} steps of {}", n_params / 1e6,
-                                             start_.files.family.model_type, t.steps, t.batch);
-  if (talk_) {
-    tell(fmt::format("{} {}", model_text, talk_->plan(epochs)));
-  } else {
-    tell(fmt::format("{} x {} tokens: {:.2f} epochs of {} tokens; {:.3g} parameters per token of the corpus",
-                     model_text, t.seq_len, epochs, corpus_->training_tokens(), n_params / corpus));
-  }
-  if (start_.trainable.adapter() != nullptr) {
-    std::int64_t n = 0;
-    for (const TrainParam& param : start_.trainable.params()) n += param.count();
-    tell(fmt::format("an adapter of {:.2f} M parameters learns", static_cast<double>(n) / 1e6));
-  } else if (start_.files.family.model_type == "vitrine") {
-    tell("no published family has this config: only vitrine can read its checkpoints (model_type vitrine)");
-  }
-  const std::int64_t sequences = t.batch / t.micro_batches * (talk_ && talk_->is_pairs() ? 2 : 1);
-  TrainWorkload workload{sequences, t.seq_len, t.dtype, c_.optimizer.kind, t.recompute, t.dropout > 0};
-  workload.gradient_buffers = GradientSum::buffers(t.micro_batches);
-  if (start_.trainable.adapter() != nullptr) workload.trainable = &start_.trainable;
-  workload.adapter_dropout = t.adapter_dropout > 0;
-  const auto parts = training_memory(config, workload, pool_);
-  std::string list;
-  for (const MemoryPart& part : parts) list += fmt::format(", {} {:.0f} MB", part.name, part.bytes / 1e6);
-  tell(fmt::format("memory: about {:.0f} MB{}", total_bytes(parts) / 1e6, list));
-}
-
 Learner::Step TrainingRun::learn() {
   const Batch batch = with_masks(corpus_->batch(step_), static_cast<std::uint64_t>(step_));
   read_tokens_ = static_cast<std::int64_t>(batch.inputs.size() + batch.sources.size());
   const bool is_due_next = c_.log.taps_every > 0 && (step_ + 1) % c_.log.taps_every == 0;
   // The first step already records the sites, so that a site that the model lacks is reported at once.
-  const bool looks = is_due_next || (c_.log.taps_every > 0 && !has_looked_);
+  const bool looks = folder_ && (is_due_next || (c_.log.taps_every > 0 && !has_looked_));
   if (c_.log.writes.empty() && !looks) return learner_.learn(batch, step_);
-  const std::string path = is_due_next ? folder_.file(fmt::format("taps/step-{:06}.safetensors", step_ + 1)) : "";
+  const std::string path =
+      is_due_next && folder_ ? folder_->file(fmt::format("taps/step-{:06}.safetensors", step_ + 1)) : "";
   TappedStep taps(c_.log, model().config(), looks, path, batch.n_pieces(c_.train.micro_batches));
   Learner::Step step = learner_.learn(batch, step_, [&taps](std::int64_t part) { return taps.of_part(part); });
   if (!step.skipped.empty()) return step;  // the pass ended early, before some of its sites
@@ -313,13 +328,15 @@ Learner::Step TrainingRun::learn() {
   return step;
 }
 
-void TrainingRun::one_step(MetricsLog& metrics) {
+void TrainingRun::one_step() {
   check_interrupt();
+  ranks_.take_traffic();  // of other things than this step
   const Clock::time_point begun = Clock::now();
   const double lr = learning_rate(c_.schedule, step_);
   Learner::Step step = learn();
   learner_.update(step, lr);
-  line_seconds_ += std::chrono::duration<double>(Clock::now() - begun).count();
+  const double step_s = std::chrono::duration<double>(Clock::now() - begun).count();
+  line_seconds_ += step_s;
   line_tokens_ += read_tokens_;
   ++step_;
   loss_ = step.loss;
@@ -333,16 +350,20 @@ void TrainingRun::one_step(MetricsLog& metrics) {
     unfinished_.push_back({"skipped", 1});
     tell(fmt::format("step {} changed nothing: {}", step_, step.skipped));
   }
-  finish_step(metrics);
+  if (!ranks_.is_alone()) cluster_.meet(step_s, requested_stop());
+  finish_step();
+  if (!ranks_.is_alone() && cluster_.agreed() == RankReport::interrupt) throw Interrupted();
   if (step.targets == 0) return;  // another batch may have targets
   skipped_ = step.skipped.empty() ? 0 : skipped_ + 1;
   if (skipped_ < kMostSkipped) return;
-  throw BadInput(c_.out, "{} steps in a row changed nothing, the last because {}; a lower learning rate may help",
-                 skipped_, step.skipped);
+  ranks_.together([&] {
+    throw BadInput(c_.out, "{} steps in a row changed nothing, the last because {}; a lower learning rate may help",
+                   skipped_, step.skipped);
+  });
 }
 
 /// Validation, samples, metrics and checkpoints after a step. If this throws, a resumed run starts here.
-void TrainingRun::finish_step(MetricsLog& metrics) {
+void TrainingRun::finish_step() {
   const auto value_of = [this](std::string_view name) {
     const auto it =
         std::find_if(unfinished_.begin(), unfinished_.end(), [&](const Metric& m) { return m.name == name; });
@@ -352,7 +373,7 @@ void TrainingRun::finish_step(MetricsLog& metrics) {
   const bool is_last = step_ == c_.train.steps, is_skipped = value_of("skipped") > 0;
   const bool validates = corpus_->validation_batches() > 0 && (is_last || is_due(c_.log.validate_every));
   if (validates) {
-    const std::vector<Metric> found = validate();
+    const std::vector<Metric> found = validation_metrics();
     line.insert(line.end(), found.begin(), found.end());
   }
   const double speed = line_seconds_ > 0 ? static_cast<double>(line_tokens_) / line_seconds_ : 0;
@@ -360,9 +381,10 @@ void TrainingRun::finish_step(MetricsLog& metrics) {
   if (run_.show) {
     run_.show({step_, c_.train.steps, loss_, value_of("lr"), value_of("grad_norm"), speed, val_loss_});
   }
-  if (is_due(c_.log.sample_every)) sample();
+  if (is_due(c_.log.sample_every) && folder_) sample();
   if (is_due(c_.log.every) || is_last || validates || is_skipped) {
-    metrics.write(step_, line);
+    if (metrics_) metrics_->write(step_, line);
+    if (folder_ && !ranks_.is_alone()) cluster_.write(step_, [this](const std::string& text) { tell(text); });
     line_tokens_ = 0;
     line_seconds_ = 0;
   }
@@ -370,46 +392,28 @@ void TrainingRun::finish_step(MetricsLog& metrics) {
   if (is_due(c_.log.save_every)) save();
 }
 
-std::vector<Metric> TrainingRun::validate() {
+std::vector<Metric> TrainingRun::validation_metrics() {
   const std::int64_t all = corpus_->validation_batches();
   const std::int64_t n = c_.log.validate_batches > 0 ? std::min(all, c_.log.validate_batches) : all;
-  double nats = 0;
-  std::int64_t tokens = 0;
-  PairSums pairs;
-  try {
-    for (std::int64_t i = 0; i < n; ++i) {
-      const Batch batch = with_masks(corpus_->validation_batch(i), kValidation + static_cast<std::uint64_t>(i));
-      if (!batch.pairs.empty()) {
-        pairs.add(learner_.compare(batch));
-        nats = pairs.loss;
-        tokens = pairs.n;
-        continue;
-      }
-      nats += learner_.score(batch);
-      tokens += batch.n_counted();
-    }
-    if (tokens == 0) tell(fmt::format("step {}: no validation: no target counts", step_));
-  } catch (const NotFinite& e) {
-    tell(fmt::format("step {}: no validation: {}", step_, e.what()));
-    tokens = 0;
+  const auto batch_of = [this](std::int64_t i) {
+    return with_masks(corpus_->validation_batch(i), kValidation + static_cast<std::uint64_t>(i));
+  };
+  const Validation v = validate(learner_, n, batch_of, ranks_);
+  if (!v.failure.empty()) {
+    tell(fmt::format("step {}: no validation: {}", step_, v.failure));
+  } else if (v.tokens == 0) {
+    tell(fmt::format("step {}: no validation: no target counts", step_));
   }
-  val_loss_ = tokens > 0 ? nats / static_cast<double>(tokens) : std::numeric_limits<double>::quiet_NaN();
+  val_loss_ = v.loss();
   validated_ = step_;
-  std::vector<Metric> found = {{"val_loss", *val_loss_}};
-  if (pairs.n > 0 && tokens > 0) {
-    const std::vector<Metric> more = pair_metrics(pairs, "val_");
-    found.insert(found.end(), more.begin(), more.end());
-  }
-  if (!mask_ && corpus_->tokens_per_byte() > 0)
-    found.push_back({"val_bits_per_byte", *val_loss_ / std::numbers::ln2 * corpus_->tokens_per_byte()});
-  return found;
+  return v.metrics(mask_ ? 0 : corpus_->tokens_per_byte());
 }
 
 void TrainingRun::sample() {
   try {
     const std::string text =
         samples_->generate_one(model(), start_.trainable.adapters(), pool_, kernels_, run_.interrupt);
-    folder_.write_sample(step_, text);
+    folder_->write_sample(step_, text);
     if (run_.show_text) run_.show_text(text);
   } catch (const NotFinite& e) {
     tell(fmt::format("step {}: no sample: {}", step_, e.what()));
@@ -418,6 +422,8 @@ void TrainingRun::sample() {
 
 void TrainingRun::save() {
   saved_ = step_;
+  if (optimizer_.is_divided()) collect_state(ranks_, start_.trainable, optimizer_, *learner_.slices());
+  if (!folder_) return;
   TrainerState state;
   state.step = step_;
   state.optimizer_steps = optimizer_.steps();
@@ -427,7 +433,7 @@ void TrainingRun::save() {
   state.build = run_.build;
   state.words = words_of(c_, *corpus_);
   for (const Metric& metric : unfinished_) state.unfinished[metric.name] = metric.value;
-  folder_.save(start_.trainable, start_.files, optimizer_, state, c_.log.keep_last, pool_);
+  folder_->save(start_.trainable, start_.files, optimizer_, state, c_.log.keep_last, pool_);
 }
 
 }  // namespace

@@ -12,6 +12,8 @@
 #include <optional>
 #include <string>
 
+#include "base/json.h"
+#include "ranks/ranks.h"
 #include "train/train_config.h"
 
 namespace vitrine {
@@ -30,6 +32,10 @@ struct TrainRun {
   bool resume = false;
   std::string build;  ///< The program's version, for its checkpoints.
   const std::atomic<bool>* interrupt = nullptr;
+  const std::atomic<bool>* enough = nullptr;  ///< When set, the run saves the step and ends, as if it had no more.
+  Ranks* ranks = nullptr;                     ///< Null: this process alone.
+  Shard shard = Shard::none;
+  std::string config_file;                         ///< All ranks must have the same; "": not compared.
   std::function<void()> loaded;                    ///< Called when all inputs are read, before any file is written.
   std::function<void(const std::string&)> tell;    ///< Receives messages, one line at a time.
   std::function<void(const TrainProgress&)> show;  ///< Called after every step.
@@ -41,6 +47,7 @@ struct TrainResult {
   double loss = 0;
   std::optional<double> val_loss;  ///< The last one.
   std::string checkpoint;          ///< The folder of the last checkpoint.
+  Json cluster;                    ///< Of several ranks: ClusterLog::summary(); else null.
 };
 
 /// Trains as `config` specifies, and writes to its folder:
@@ -53,8 +60,13 @@ struct TrainResult {
 /// A step whose values are not finite, or whose batch has no target, changes nothing and is reported. After 50 steps in
 /// a row whose values are not finite, the run ends with BadInput.
 ///
-/// Throws BadInput for errors in the config or the data, OutOfCapacity, Interrupted. Before it throws, it saves the
-/// last complete step. If that also fails, it reports so or throws that error. Older checkpoints remain complete.
+/// Several ranks call train() with the same config. They share the micro-batches of each step and compute the bits of
+/// one rank. Rank 0 alone writes files, and receives messages and progress; ranks.jsonl has a line per rank for each
+/// line of metrics. A stop that any of them requests happens on all after the same step.
+///
+/// Throws BadInput for errors in the config or the data, OutOfCapacity, Interrupted, PeerLost. Before it throws, it
+/// saves the last complete step, unless ranks that have parts of it are lost. If that also fails, it reports so or
+/// throws that error. Older checkpoints remain complete.
 TrainResult train(const TrainConfig& config, const TrainRun& run);
 
 }  // namespace vitrine

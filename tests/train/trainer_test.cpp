@@ -85,6 +85,18 @@ TEST_F(TrainerOf, AResumedRunIsBitIdenticalToAnUninterruptedOne) {
   }
 }
 
+/// Without a tokenizer, a resumed run needs nothing of the checkpoint that it began from.
+TEST_F(TrainerOf, TheCheckpointOfAResumedRunMayBeDeleted) {
+  TinyRun run = tiny("run");
+  run.log = "save_every = 1\nkeep_last = 1\n";
+  run.schedule = "";
+  run.steps = 2;
+  train_tiny(run);
+  run.steps = 6;
+  train_tiny(run, true);
+  EXPECT_FALSE(fs::exists(run.out + "/checkpoints/step-000002"));
+}
+
 TEST_F(TrainerOf, ThreadsRecomputeAndTapsChangeNoBit) {
   const TinyRun plain = tiny("plain", kEverything);
   train_tiny(plain);

@@ -1,0 +1,67 @@
+#include "cli/processes.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "ranks/launch.h"
+
+namespace vitrine::cli {
+namespace {
+
+/// Only one process of each machine reports that there is no library.
+std::unique_ptr<Ranks> meet(double peer_timeout_s) {
+  const Launch launch = find_launch();
+  try {
+    return open_ranks(launch, peer_timeout_s);
+  } catch (const std::exception& e) {
+    if (launch.rank != launch.local_rank && launch.local_rank == 0) note(std::string("error: ") + e.what());
+    throw;
+  }
+}
+
+}  // namespace
+
+void add_peer_timeout(CLI::App& command, double& seconds) {
+  add_number<double>(command, "--peer-timeout", seconds,
+                     "Seconds without a sign of life from another rank after which the run ends (default: 300)", 3);
+}
+
+bool is_first_process() { return find_launch().rank == 0; }
+
+void require_one_process(const std::string& command) {
+  const Launch launch = find_launch();
+  if (!launch.is_one_of_several()) return;
+  throw Unsupported(command, "expected one process, but {} started {}; these commands run on several: train, bench",
+                    launch.launcher, launch.size > 0 ? fmt::format("{}", launch.size) : "several");
+}
+
+void run_on_ranks(double peer_timeout_s, const std::function<void(Ranks&)>& work) {
+  const std::unique_ptr<Ranks> ranks = meet(peer_timeout_s);
+  if (ranks->is_alone()) return work(*ranks);
+  const auto end = [&] {
+    ranks->finish();
+    throw Reported();
+  };
+  try {
+    work(*ranks);
+    ranks->finish();
+  } catch (const Interrupted&) {  // all ranks stop at the same step
+    ranks->finish();
+    throw;
+  } catch (const ReportedElsewhere&) {
+    end();
+  } catch (const std::exception& e) {
+    const bool is_agreed = ranks->has_agreed_to_fail();
+    const bool names_a_rank = dynamic_cast<const PeerLost*>(&e) != nullptr;
+    note(is_agreed || ranks->is_first() || names_a_rank
+             ? fmt::format("error: {}", e.what())
+             : fmt::format("error: [{}] {}", ranks->name(ranks->rank()), e.what()));
+    if (is_agreed) end();
+    ranks->abort(1);
+    throw Reported();
+  }
+}
+
+}  // namespace vitrine::cli

@@ -1,0 +1,25 @@
+// Commands that a launcher has started as several processes.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+
+#include "ranks/ranks.h"
+
+namespace vitrine::cli {
+
+constexpr double kPeerTimeout_s = 300;
+
+/// Adds --peer-timeout.
+void add_peer_timeout(CLI::App& command, double& seconds);
+
+/// Whether this process reports what all processes of a run would say: it is alone, or rank 0 of its launch.
+bool is_first_process();
+/// Throws Unsupported if the launcher has started several processes: `command` would run as many times.
+void require_one_process(const std::string& command);
+
+/// Meets the other processes, if there are any, and runs `work`. If it throws, one rank reports the error, and all end.
+void run_on_ranks(double peer_timeout_s, const std::function<void(Ranks&)>& work);
+
+}  // namespace vitrine::cli

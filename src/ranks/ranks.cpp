@@ -1,0 +1,261 @@
+#include "ranks/ranks.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace vitrine {
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+constexpr std::size_t kMostBytes = std::size_t{1} << 28;  // of a message: MPI counts bytes in an int
+constexpr double kSignEvery_s = 1;
+constexpr std::size_t kHostBytes = 64;
+constexpr std::size_t kErrorBytes = 1024;
+
+/// The time to sleep between polls: none at first, then longer and longer.
+class Pause {
+ public:
+  void operator()() {
+    if (++polls_ < 64) {
+      std::this_thread::yield();
+      return;
+    }
+    std::this_thread::sleep_for(sleep_);
+    sleep_ = std::min(sleep_ * 3 / 2, kLongest);
+  }
+
+ private:
+  static constexpr std::chrono::microseconds kLongest{1000};
+
+  int polls_ = 0;
+  std::chrono::microseconds sleep_{50};
+};
+
+}  // namespace
+
+Ranks::Ranks(std::unique_ptr<Transport> transport, double peer_timeout_s)
+    : transport_(std::move(transport)),
+      rank_(transport_->rank()),
+      size_(transport_->size()),
+      peer_timeout_s_(peer_timeout_s) {
+  const Clock::time_point now = Clock::now();
+  for (int r = rank_ == 0 ? 1 : 0; r < (rank_ == 0 ? size_ : 1); ++r) peers_.push_back({r, {}, {}, {}, {}, now});
+  hosts_.assign(static_cast<std::size_t>(size_), "a host that has not answered");
+  courier_ = std::thread([this] { run_courier(); });
+  try {
+    exchange_hosts();
+  } catch (...) {
+    stop_courier();
+    throw;
+  }
+}
+
+Ranks::~Ranks() { stop_courier(); }
+
+std::string Ranks::name(int rank) const { return fmt::format("rank {} on {}", rank, host(rank)); }
+
+void Ranks::exchange_hosts() {
+  std::array<char, kHostBytes> own{};
+  ::gethostname(own.data(), own.size() - 1);
+  const std::vector<char> all = gather_values<char>(own);
+  for (std::size_t r = 0; r < hosts_.size(); ++r) hosts_[r] = all.data() + r * kHostBytes;
+}
+
+Tickets Ranks::begin(bool sends, int other, std::byte* data, std::size_t size, Channel channel) {
+  Tickets tickets;
+  const std::lock_guard lock(mutex_);
+  if (!failure_.empty()) throw PeerLost("ranks", "{}", failure_);
+  if (open_.empty()) open_since_ = Clock::now();
+  for (std::size_t at = 0; at < size; at += kMostBytes) {
+    const std::span<std::byte> part(data + at, std::min(kMostBytes, size - at));
+    auto message = std::make_shared<Message>();
+    tickets.push_back(message);
+    open_.push_back(message);
+    if (sends) {
+      transport_->send(other, static_cast<int>(channel), part, std::move(message));
+      traffic_.bytes_sent += static_cast<std::int64_t>(part.size());
+    } else {
+      transport_->receive(other, static_cast<int>(channel), part, std::move(message));
+    }
+  }
+  work_.notify_one();
+  return tickets;
+}
+
+Tickets Ranks::send(int to, std::span<const std::byte> bytes, Channel channel) {
+  return begin(true, to, const_cast<std::byte*>(bytes.data()), bytes.size(), channel);
+}
+
+Tickets Ranks::receive(int from, std::span<std::byte> bytes, Channel channel) {
+  return begin(false, from, bytes.data(), bytes.size(), channel);
+}
+
+/// Rank r sends to r + 1 first, so that not all ranks send to the same one at once.
+Tickets Ranks::gather(std::span<std::byte> all, std::span<const std::int64_t> bounds, Channel channel) {
+  Tickets tickets;
+  const auto part = [&](int r) {
+    const auto first = static_cast<std::size_t>(bounds[static_cast<std::size_t>(r)]);
+    return all.subspan(first, static_cast<std::size_t>(bounds[static_cast<std::size_t>(r) + 1]) - first);
+  };
+  const auto add = [&](Tickets more) { tickets.insert(tickets.end(), more.begin(), more.end()); };
+  for (int i = 1; i < size_; ++i) add(receive((rank_ + size_ - i) % size_, part((rank_ + size_ - i) % size_), channel));
+  for (int i = 1; i < size_; ++i) add(send((rank_ + i) % size_, part(rank_), channel));
+  return tickets;
+}
+
+bool Ranks::is_done(const Tickets& tickets) const {
+  return std::all_of(tickets.begin(), tickets.end(), [](const auto& message) { return message->is_done.load(); });
+}
+
+void Ranks::wait(const Tickets& tickets) {
+  if (is_done(tickets)) return;
+  const Clock::time_point begun = Clock::now();
+  for (Pause pause; !is_done(tickets); pause()) {
+    const std::lock_guard lock(mutex_);
+    poll();
+    if (!failure_.empty()) throw PeerLost("ranks", "{}", failure_);
+  }
+  traffic_.wait_s += Seconds(Clock::now() - begun).count();
+}
+
+/// A binomial tree: in round k, the 2^k ranks that have the bytes send them to the next 2^k.
+void Ranks::broadcast(std::span<std::byte> bytes) {
+  Tickets tickets;
+  const auto add = [&](Tickets more) { tickets.insert(tickets.end(), more.begin(), more.end()); };
+  for (int have = 1; have < size_; have *= 2) {
+    if (rank_ >= have && rank_ < 2 * have) wait(receive(rank_ - have, bytes, Channel::control));
+    if (rank_ < have && rank_ + have < size_) add(send(rank_ + have, bytes, Channel::control));
+  }
+  wait(tickets);
+}
+
+std::string Ranks::broadcast(const std::string& text) {
+  std::uint64_t size = text.size();
+  broadcast(std::as_writable_bytes(std::span(&size, 1)));
+  std::string shared = is_first() ? text : std::string(size, '\0');
+  broadcast(std::as_writable_bytes(std::span(shared.data(), shared.size())));
+  return shared;
+}
+
+void Ranks::agree(const std::exception_ptr& failure, const std::string& message) {
+  if (is_alone()) return;
+  std::array<char, kErrorBytes> own{};
+  std::memcpy(own.data(), message.data(), std::min(message.size(), own.size() - 1));
+  if (failure && message.empty()) own[0] = '?';
+  const std::vector<char> all = gather_values<char>(own);
+  for (int r = 0; r < size_; ++r) {
+    const char* const text = all.data() + static_cast<std::size_t>(r) * kErrorBytes;
+    if (*text == '\0') continue;
+    has_agreed_to_fail_ = true;
+    if (!is_first()) throw ReportedElsewhere();
+    if (r == 0) std::rethrow_exception(failure);
+    throw BadInput(name(r), "{}", text);
+  }
+}
+
+Ranks::Traffic Ranks::take_traffic() {
+  const std::lock_guard lock(mutex_);
+  if (!open_.empty()) {
+    const Clock::time_point now = Clock::now();
+    traffic_.communicate_s += Seconds(now - open_since_).count();
+    open_since_ = now;
+  }
+  return std::exchange(traffic_, {});
+}
+
+void Ranks::poll() {
+  if (!failure_.empty()) return;
+  try {
+    transport_->poll();
+  } catch (const std::exception& e) {
+    failure_ = e.what();
+    return;
+  }
+  if (open_.empty()) return;
+  std::erase_if(open_, [](const auto& message) { return message->is_done.load(); });
+  if (open_.empty()) traffic_.communicate_s += Seconds(Clock::now() - open_since_).count();
+}
+
+/// Sends and receives signs of life.
+void Ranks::show_life() {
+  const Clock::time_point now = Clock::now();
+  const bool is_due = now >= next_sign_;
+  if (is_due) next_sign_ = now + std::chrono::duration_cast<Clock::duration>(Seconds(kSignEvery_s));
+  constexpr int kLife = static_cast<int>(Channel::life);
+  for (Peer& peer : peers_) {
+    if (peer.receiving == nullptr || peer.receiving->is_done) {
+      if (peer.receiving != nullptr) peer.last = now;
+      auto message = std::make_shared<Message>();
+      peer.receiving = message;
+      transport_->receive(peer.rank, kLife, {&peer.received, 1}, std::move(message));
+    }
+    if (is_due && (peer.sending == nullptr || peer.sending->is_done)) {
+      auto message = std::make_shared<Message>();
+      peer.sending = message;
+      transport_->send(peer.rank, kLife, {&peer.sent, 1}, std::move(message));
+    }
+  }
+}
+
+/// Rank 0 may end the run before others notice, so that one rank reports.
+void Ranks::check_life() {
+  const double patience = rank_ == 0 ? 0.0 : 2.0 + 0.1 * std::min(rank_, 50);
+  const Clock::time_point now = Clock::now();
+  for (const Peer& peer : peers_) {
+    if (Seconds(now - peer.last).count() < peer_timeout_s_ + patience) continue;
+    failure_ = fmt::format("{} has been silent for {:.0f} s (--peer-timeout)", name(peer.rank), peer_timeout_s_);
+    return;
+  }
+}
+
+void Ranks::run_courier() {
+  std::unique_lock lock(mutex_);
+  while (!is_stopping_) {
+    const Clock::time_point begun = Clock::now();
+    try {
+      if (failure_.empty()) show_life();
+    } catch (const std::exception& e) {
+      failure_ = e.what();
+    }
+    poll();
+    if (failure_.empty()) check_life();
+    const auto pause = open_.empty() ? std::chrono::milliseconds(100) : std::chrono::milliseconds(1);
+    work_.wait_for(lock, pause);
+    // This process was itself stopped: the signs that have arrived meanwhile are still to be received.
+    if (Seconds(Clock::now() - begun).count() > 2) {
+      for (Peer& peer : peers_) peer.last = Clock::now();
+    }
+  }
+}
+
+void Ranks::stop_courier() {
+  if (!courier_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+  }
+  work_.notify_one();
+  courier_.join();
+}
+
+void Ranks::finish() {
+  if (transport_ == nullptr) return;
+  const char here = 0;
+  gather_values<char>({&here, 1});
+  stop_courier();
+  transport_->finish();
+}
+
+void Ranks::abort(int status) {
+  if (transport_ == nullptr) return;
+  stop_courier();
+  transport_->abort(status);
+}
+
+}  // namespace vitrine

@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# Runs on several ranks with Open MPI's mpirun: the same bits as one process, refused inputs, signals, ranks that die or
+# stop. cluster_test.sh PROGRAM; `make cluster-test` runs it.
+set -euo pipefail
+program=$(realpath "$1")
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_btl_vader_single_copy_mechanism=none  # containers forbid it, and Open MPI would say so
+n_failed=0 n_run=0
+failed() { echo "cluster_test: $1" >&2; n_failed=$((n_failed + 1)); }
+ranks() { mpirun -q --bind-to none -n "$@"; }
+
+# write_config NAME STEPS MICRO_BATCHES [LINES OF train]
+write_config() {
+  printf '%s\n' '[model.config]' 'model_type = "vitrine"' 'd_model = 48' 'n_layers = 3' 'n_heads = 4' 'd_ff = 128' \
+    'vocab_size = 64' 'max_seq_len = 64' 'positions = "rope"' 'norm = "rms"' 'activation = "silu"' 'gated = true' \
+    'tied = true' '[data]' 'train = "tokens"' 'validation_fraction = 0.1' '[train]' "steps = $2" "batch = $((2 * $3))" \
+    "micro_batches = $3" 'seq_len = 32' 'seed = 1' "${@:4}" '[schedule]' 'lr = 1e-3' '[log]' 'validate_every = 3' \
+    'save_every = 2' 'keep_last = 100' '[out]' "folder = \"$1\"" >"$1.toml"
+}
+# same A B: whether two runs have the same checkpoint and losses
+same() {
+  n_run=$((n_run + 1))
+  cmp "$1/last/model.safetensors" "$2/last/model.safetensors" || failed "$2: other weights than $1"
+  cmp "$1/last/trainer_state.safetensors" "$2/last/trainer_state.safetensors" || failed "$2: other moments than $1"
+  [ "$(losses "$1")" = "$(losses "$2")" ] || failed "$2: other losses than $1"
+}
+losses() { sed -E 's/"time":[^,]*,//; s/,"tokens_per_s":[^,}]*//' "$1/metrics.jsonl"; }
+# refused STATUS TEXT COMMAND…: fails with one line that has TEXT
+refused() {
+  local status=0 lines
+  n_run=$((n_run + 1))
+  "${@:3}" >out.txt 2>err.txt || status=$?
+  [ $status = "$1" ] || failed "${*:3}: exit status $status, expected $1"
+  lines=$(grep -c '^vitrine: error' err.txt || true)
+  [ "$lines" = 1 ] || failed "${*:3}: $lines error lines: $(head -5 err.txt)"
+  grep -q -- "$2" err.txt || failed "${*:3}: expected \"$2\", got $(grep '^vitrine' err.txt)"
+}
+
+seq 4000 | awk '{ printf "%c%c%c\n", 97 + $1 % 26, 97 + ($1 * 7) % 26, 97 + int($1 / 3) % 26 }' >text.txt
+"$program" tokenizer train text.txt --model char --out characters.json >/dev/null
+"$program" data pack text.txt --tokenizer characters.json --out tokens >/dev/null 2>&1
+
+# The bits of one process, for numbers of ranks that divide the micro-batches and numbers that do not.
+for train in 'dropout = 0.1' $'dtype = "bf16"\nrecompute = true'; do
+  for parts in 6 8; do
+    write_config one 4 $parts "$train"
+    rm -rf one && "$program" train one.toml --threads 1 >/dev/null 2>&1
+    for n in 2 3 5; do
+      for shard in none optimizer; do
+        if [ $n != 3 ] && [ $shard != none ]; then continue; fi
+        write_config several 4 $parts "$train"
+        rm -rf several && ranks $n "$program" train several.toml --threads $((1 + n % 2)) --shard $shard 2>err.txt >out.txt ||
+          failed "$n ranks, $shard: $(tail -3 err.txt)"
+        same one several
+      done
+    done
+  done
+done
+ranks 2 "$program" train several.toml --json >/dev/null 2>err.txt && failed "a run was overwritten"
+rm -rf several
+ranks 8 "$program" train several.toml --threads 1 --json 2>/dev/null | tail -1 >out.txt
+same one several
+grep -q '"cluster":{.*"ranks":8' out.txt || failed "no cluster in $(cat out.txt)"
+
+# Refused, with one line and nothing written.
+rm -rf several
+refused 1 "expected at least as many as ranks (9), got 8" ranks 9 "$program" train several.toml
+sed 's/lr = 1e-3/lr = 2e-3/' several.toml >other.toml
+refused 1 "rank 1 on .* has another content than rank 0" \
+  mpirun -q --bind-to none -n 1 "$program" train several.toml : -n 1 "$program" train other.toml
+cp -r tokens others && sed 's/"tokens"/"others"/' several.toml >other.toml
+printf '\x05' | dd of=others/shard-00000.tokens bs=1 seek=3000 conv=notrunc status=none
+mkdir -p a b && cp -r tokens a/tokens && cp -r others b/tokens && cp several.toml a && cp several.toml b
+refused 1 "rank 1 on .*tokens/shard-00000.tokens" \
+  mpirun -q --bind-to none -n 1 --wdir "$folder/a" "$program" train several.toml : -n 1 --wdir "$folder/b" "$program" train several.toml
+rm b/several.toml
+refused 1 "rank 1 on .*several.toml" \
+  mpirun -q --bind-to none -n 1 --wdir "$folder/a" "$program" train several.toml : -n 1 --wdir "$folder/b" "$program" train several.toml
+refused 1 "expected one process" ranks 2 "$program" tokenize text.txt abc
+refused 1 "srun --mpi=pmix" env SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 "$program" train several.toml
+mkdir -p alone && cp "$program" alone
+refused 1 "package vitrine-mpi" ranks 2 alone/vitrine train several.toml
+[ ! -e several ] && [ ! -e a/several ] || failed "a refused run wrote its folder"
+
+# The network.
+n_run=$((n_run + 1))
+ranks 3 "$program" bench --network --json 2>/dev/null | grep -q '"to":1' || failed "bench --network"
+
+# Signals: all ranks save the same step and end; SIGUSR1 with status 0.
+write_config whole 400 4
+"$program" train whole.toml --threads 1 >/dev/null 2>&1
+write_config parts 400 4
+resume=
+for signal in USR1 TERM; do
+  mpirun -q --bind-to none -n 2 "$program" train parts.toml --threads 1 $resume 2>err.txt >out.txt &
+  launcher=$!
+  sleep 2
+  kill -$signal $launcher
+  status=0
+  wait $launcher || status=$?
+  resume=--resume
+  n_run=$((n_run + 1))
+  [ $signal = TERM ] || [ $status = 0 ] || failed "SIGUSR1: exit status $status: $(tail -3 err.txt)"
+  [ -e parts/last/trainer_state.json ] || failed "SIG$signal: no checkpoint"
+done
+# A rank that dies, and one that stops: the run ends within 15 s, and another number of ranks continues it.
+for n in 3 4; do
+  mpirun -q --bind-to none -n $n "$program" train parts.toml --threads 1 --resume --peer-timeout 4 2>err.txt >out.txt &
+  launcher=$!
+  sleep 2
+  victim=$(pgrep -P $launcher -f 'train parts.toml' | tail -1)
+  if [ $n = 3 ]; then kill -KILL "$victim"; else kill -STOP "$victim"; fi
+  begun=$SECONDS
+  wait $launcher && failed "the run survives the loss of a rank"
+  n_run=$((n_run + 1))
+  [ $((SECONDS - begun)) -le 15 ] || failed "it took $((SECONDS - begun)) s to end without a rank"
+  [ $n = 3 ] || grep -q '^vitrine: error: .*rank .* has been silent for 4 s' err.txt || failed "a stopped rank: $(cat err.txt)"
+done
+ranks 2 "$program" train parts.toml --threads 1 --shard optimizer --resume 2>err.txt >out.txt || failed "$(tail -3 err.txt)"
+cmp whole/last/model.safetensors parts/last/model.safetensors || failed "other weights after stops"
+cmp whole/last/trainer_state.safetensors parts/last/trainer_state.safetensors || failed "other moments after stops"
+
+echo "cluster_test: $n_run checks, $n_failed failed, $SECONDS s"
+[ $n_failed = 0 ]

@@ -1,0 +1,192 @@
+// Runs on several ranks, as threads of this process: the bits of one rank, for every number of ranks.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/temp_folder.h"
+#include "support/local_ranks.h"
+#include "support/training.h"
+#include "train/leaves.h"
+
+namespace vitrine::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+constexpr const char* kExperts = R"(
+[model]
+init = "gpt2"
+[model.config]
+model_type = "vitrine"
+d_model = 16
+n_layers = 2
+n_heads = 2
+d_ff = 32
+vocab_size = 23
+max_seq_len = 16
+positions = "rope"
+norm = "rms"
+activation = "silu"
+gated = true
+tied = true
+n_experts = 4
+top_k = 2
+)";
+
+class RanksOf : public testing::Test {
+ protected:
+  RanksOf() { write_corpus(folder_ / "tokens", 23, 2000); }
+
+  TinyRun tiny(const std::string& name, const std::string& train, int micro_batches) const {
+    TinyRun run;
+    run.data = folder_ / "tokens";
+    run.out = folder_ / name;
+    run.train = train;
+    run.micro_batches = micro_batches;
+    run.batch = 2 * micro_batches;
+    run.steps = 5;
+    return run;
+  }
+  static void train_on(int n_ranks, const TinyRun& tiny, Shard shard = Shard::none, bool resume = false,
+                       int threads = 1, const std::atomic<bool>* enough = nullptr) {
+    const TrainConfig config = parse_train_config(tiny.toml(), "test.toml");
+    run_local_ranks(n_ranks, [&](Ranks& ranks) {
+      TrainRun run;
+      run.threads = threads;
+      run.resume = resume;
+      run.build = "test";
+      run.ranks = &ranks;
+      run.shard = shard;
+      if (ranks.rank() == n_ranks - 1) run.enough = enough;
+      const TrainResult result = train(config, run);
+      EXPECT_EQ(result.cluster.at("bytes_sent").size(), static_cast<std::size_t>(n_ranks));
+    });
+  }
+  static void expect_same_run(const TinyRun& a, const TinyRun& b) {
+    EXPECT_EQ(metrics_of(a.out), metrics_of(b.out));
+    for (const char* const file : {"model.safetensors", "trainer_state.safetensors"}) {
+      EXPECT_TRUE(bytes_of(a.out + "/last/" + file) == bytes_of(b.out + "/last/" + file)) << b.out << " " << file;
+    }
+  }
+
+  const TempFolder folder_;
+};
+
+TEST(Leaves, AreDividedAmongRanksAndMakeUpTheTree) {
+  for (std::int64_t n = 1; n <= 20; ++n) {
+    for (int ranks = 1; ranks <= n; ++ranks) {
+      std::int64_t next = 0;
+      for (int r = 0; r < ranks; ++r) {
+        const TreeNode own = leaves_of(n, r, ranks);
+        EXPECT_EQ(own.first, next);
+        EXPECT_GT(own.size(), 0);
+        for (const TreeNode& node : whole_nodes(n, own)) {
+          EXPECT_EQ(node.first, next);
+          next = node.end;
+        }
+        EXPECT_EQ(next, own.end);
+      }
+      EXPECT_EQ(next, n);
+    }
+  }
+  EXPECT_EQ(gradient_buffers(1, 0, 1), 1);
+  EXPECT_EQ(gradient_buffers(8, 0, 1), 4);
+  EXPECT_EQ(gradient_buffers(8, 1, 2), 4);  // 3 for four leaves, and half of one from the other rank
+  EXPECT_EQ(whole_nodes(8, {0, 8}), (std::vector<TreeNode>{{0, 8}}));
+  EXPECT_EQ(whole_nodes(6, {1, 6}), (std::vector<TreeNode>{{1, 2}, {2, 4}, {4, 6}}));
+  EXPECT_EQ((TreeNode{0, 7}).middle(), 4);
+}
+
+TEST_F(RanksOf, AnyNumberOfRanksComputesTheBitsOfOne) {
+  int number = 0;
+  for (const std::string train : {"dropout = 0.1\nz_loss = 1e-3\n", "dtype = \"bf16\"\nrecompute = true\n"}) {
+    for (const int parts : {6, 8}) {
+      const TinyRun one = tiny("one" + std::to_string(number), train, parts);
+      train_tiny(one);
+      for (int n = 2; n <= parts; ++n) {
+        for (const Shard shard : {Shard::none, Shard::optimizer}) {
+          if (shard == Shard::optimizer && n % 3 != 0) continue;
+          SCOPED_TRACE(fmt::format("{} {} micro-batches, {} ranks, {}", train, parts, n, name_of(shard)));
+          const TinyRun several = tiny("several" + std::to_string(++number), train, parts);
+          train_on(n, several, shard, false, n == 2 ? 2 : 1);
+          expect_same_run(one, several);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(RanksOf, ExpertsAndMaskedDocumentsHaveTheSameBits) {
+  TinyRun one = tiny("one", "balance_loss = 1e-2\nrouter_z_loss = 1e-3\n", 5);
+  one.model = kExperts;
+  one.data_more += "mask_documents = true\n";
+  train_tiny(one);
+  TinyRun several = one;
+  several.out = folder_ / "several";
+  train_on(3, several, Shard::optimizer);
+  expect_same_run(one, several);
+}
+
+TEST_F(RanksOf, ARunContinuesOnAnotherNumberOfRanks) {
+  const TinyRun whole = tiny("whole", "dtype = \"bf16\"\n", 4), parts = tiny("parts", whole.train, 4);
+  train_tiny(whole);
+  std::atomic<bool> enough = true;
+  int n_runs = 0;
+  for (const auto& [ranks, shard] : {std::pair(2, Shard::optimizer), {3, Shard::none}, {4, Shard::optimizer}}) {
+    train_on(ranks, parts, shard, n_runs++ > 0, 1, &enough);  // one step each
+    EXPECT_TRUE(fs::exists(fmt::format("{}/checkpoints/step-{:06}", parts.out, n_runs)));
+  }
+  train_tiny(parts, true);
+  expect_same_run(whole, parts);
+}
+
+TEST_F(RanksOf, RanksReportWhatTheyDo) {
+  const TinyRun run = tiny("run", "", 4);
+  train_on(2, run);
+  std::ifstream in(run.out + "/ranks.jsonl");
+  int lines = 0;
+  for (std::string line; std::getline(in, line); ++lines) {
+    const Json report = Json::parse(line);
+    EXPECT_EQ(report.at("rank"), lines % 2);
+    EXPECT_EQ(report.at("step"), lines / 2 + 1);
+    EXPECT_GT(report.at("bytes_sent").get<std::int64_t>(), 0);
+  }
+  EXPECT_EQ(lines, 10);
+}
+
+TEST_F(RanksOf, TooFewMicroBatchesAreRefusedBeforeAnythingIsWritten) {
+  const TinyRun run = tiny("run", "", 2);
+  try {
+    train_on(3, run);
+    ADD_FAILURE();
+  } catch (const BadInput& e) {
+    EXPECT_THAT(e.what(), HasSubstr("[train.micro_batches] expected at least as many as ranks (3), got 2"));
+  }
+  EXPECT_FALSE(fs::exists(run.out));
+}
+
+TEST_F(RanksOf, TokensThatDifferAreRefused) {
+  const std::vector<std::int32_t> ids(2000, 3);
+  write_corpus(folder_ / "other", 23, ids);
+  const TinyRun run = tiny("run", "", 2);
+  try {
+    run_local_ranks(2, [&](Ranks& ranks) {
+      TinyRun own = run;
+      if (!ranks.is_first()) own.data = folder_ / "other";
+      TrainRun options;
+      options.ranks = &ranks;
+      train(parse_train_config(own.toml(), "test.toml"), options);
+    });
+    ADD_FAILURE();
+  } catch (const BadInput& e) {
+    EXPECT_THAT(e.what(), HasSubstr("[rank 1 on "));
+    EXPECT_THAT(e.what(), HasSubstr("shard-00000.tokens] expected the file that rank 0 has, got another"));
+  }
+  EXPECT_FALSE(fs::exists(run.out));
+}
+
+}  // namespace
+}  // namespace vitrine::test
