@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/version.h"
 #include "cli/commands.h"
 #include "cli/measure.h"
 #include "cli/options.h"
@@ -38,7 +39,7 @@ void run_train(const TrainCommand& o) {
   run.threads = o.thread_count();
   run.resume = o.resume;
   run.interrupt = &interrupted();
-  run.build = VITRINE_VERSION " " VITRINE_BUILD_TYPE;
+  run.build = build_name();
   forget_peak_memory();
   LiveLine live;
   // The first step of a run includes loading, so the time left is estimated from the steps after it.
@@ -60,11 +61,7 @@ void run_train(const TrainCommand& o) {
     live.show(line_of(p, left), is_due);
   };
   const TrainResult result = train(config, run);
-  const Json val_loss = result.val_loss ? Json(*result.val_loss) : Json();
-  if (o.json) {
-    return print_json(
-        {{"step", result.step}, {"loss", result.loss}, {"val_loss", val_loss}, {"checkpoint", result.checkpoint}});
-  }
+  if (o.json) return print_json(train_json(result));
   print(fmt::format("{}: step {}, loss {:.4f}{}\n", result.checkpoint, result.step, result.loss,
                     result.val_loss ? fmt::format(", validation loss {:.4f}", *result.val_loss) : ""));
 }

@@ -23,7 +23,7 @@ class Learner {
  public:
   /// The learner borrows its arguments, which must outlive it.
   Learner(const Trainable& trainable, Optimizer& optimizer, const StepOptions& options, ThreadPool& pool,
-          const Kernels& kernels, const std::atomic<bool>* interrupt);
+          const Kernels& kernels, const std::atomic<bool>* interrupt, CallerPoll* poll = nullptr);
 
   /// The loss is from now on that of pairs of answers; `references` are the scores of all pairs by their number, empty
   /// if the objective has none.
@@ -56,7 +56,12 @@ class Learner {
 
  private:
   Machine machine() {
-    return {.pool = pool_, .kernels = kernels_, .arena = arena_, .interrupt = interrupt_, .compute = Compute::f32};
+    return {.pool = pool_,
+            .kernels = kernels_,
+            .arena = arena_,
+            .interrupt = interrupt_,
+            .compute = Compute::f32,
+            .poll = poll_};
   }
 
   PairLoss loss_of_pair(const Batch& batch, std::size_t pair, const PairScore& score) const;
@@ -68,6 +73,7 @@ class Learner {
   ThreadPool& pool_;
   const Kernels& kernels_;
   const std::atomic<bool>* interrupt_;
+  CallerPoll* poll_;
   Gradients gradients_;
   GradientSum sum_{gradients_};
   Tape tape_;

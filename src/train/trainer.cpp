@@ -14,12 +14,11 @@
 #include "checkpoint/load.h"
 #include "data/masking.h"
 #include "metrics/metrics.h"
-#include "model/count.h"
 #include "tokenizer/tokenizer.h"
 #include "train/conversation_data.h"
 #include "train/learner.h"
-#include "train/memory.h"
 #include "train/open_corpus.h"
+#include "train/plan.h"
 #include "train/references.h"
 #include "train/run_folder.h"
 #include "train/samples.h"
@@ -50,12 +49,14 @@ std::vector<Metric> pair_metrics(const PairSums& sums, const std::string& prefix
   return {{prefix + "accuracy", static_cast<double>(sums.n_right) / n}, {prefix + "margin", sums.margin / n}};
 }
 
-class TrainingRun {
+}  // namespace
+
+class Trainer::Run {
  public:
-  TrainingRun(const TrainConfig& c, const TrainRun& run)
+  Run(const TrainConfig& c, TrainRun run)
       : c_(c),
-        run_(run),
-        pool_(run.threads),
+        run_(std::move(run)),
+        pool_(run_.threads),
         folder_(c.out),
         resumed_(step_to_resume()),
         talk_(open_talk()),
@@ -65,7 +66,7 @@ class TrainingRun {
                                    : c.model.checkpoint,
                           pool_, kernels_)),
         optimizer_(c.optimizer, start_.trainable.params()),
-        learner_(start_.trainable, optimizer_, c_.train, pool_, kernels_, run.interrupt),
+        learner_(start_.trainable, optimizer_, c_.train, pool_, kernels_, run_.interrupt, run_.poll),
         corpus_(talk_ ? std::shared_ptr<const TrainingData>(talk_)
                       : open_corpus(c, model().config(), start_.files.config)) {
     if (talk_) talk_->check_with_model(model().config());
@@ -80,19 +81,38 @@ class TrainingRun {
     if (resumed_) resume();
   }
 
-  TrainResult run() {
-    tell_plan();
+  bool step() {
+    if (!metrics_) begin();
+    if (step_ >= c_.train.steps) return false;
+    saving_at_errors([this] { one_step(*metrics_); });
+    return true;
+  }
+
+  TrainResult finish() {
+    save_last_step();
+    return {step_, loss_, val_loss_, folder_.checkpoint(step_)};
+  }
+
+  const TrainProgress& progress() const { return progress_; }
+  const Start& start() const { return start_; }
+  void save_to(const std::string& folder) { save_model(start_.trainable, start_.files, folder, pool_); }
+
+ private:
+  const Model& model() const { return start_.trainable.model(); }
+  void begin() {
+    tell_plan(c_, start_, *corpus_, talk_.get(), pool_, [this](const std::string& line) { tell(line); });
     if (run_.loaded) run_.loaded();
     folder_.prepare();
     if (talk_ && talk_->is_pairs()) prefer();
-    MetricsLog metrics(c_.out,
-                       !resumed_             ? -1
-                       : unfinished_.empty() ? step_
-                                             : step_ - 1,
-                       [this](std::int64_t, std::int64_t) { check_interrupt(); });
+    const std::int64_t last_line = !resumed_ ? -1 : unfinished_.empty() ? step_ : step_ - 1;
+    metrics_.emplace(c_.out, last_line, [this](std::int64_t, std::int64_t) { check_interrupt(); });
+    if (!unfinished_.empty()) saving_at_errors([this] { finish_step(*metrics_); });
+  }
+  /// Calls `work`. If it throws, saves the last complete step first.
+  template <class Work>
+  void saving_at_errors(Work&& work) {
     try {
-      if (!unfinished_.empty()) finish_step(metrics);
-      while (step_ < c_.train.steps) one_step(metrics);
+      work();
     } catch (const Interrupted&) {
       save_last_step();
       throw;
@@ -104,12 +124,7 @@ class TrainingRun {
       }
       throw;
     }
-    save_last_step();
-    return {step_, loss_, val_loss_, folder_.checkpoint(step_)};
   }
-
- private:
-  const Model& model() const { return start_.trainable.model(); }
   void tell(const std::string& line) const {
     if (run_.tell) run_.tell(line);
   }
@@ -140,7 +155,6 @@ class TrainingRun {
   void prefer();
   void resume();
   void open_tokenizer();
-  void tell_plan();
   /// The batch with masks, if the objective is to fill them in.
   Batch with_masks(Batch batch, std::uint64_t number) const {
     return mask_ ? masked(std::move(batch), *mask_, number, corpus_->info().document_token) : batch;
@@ -156,7 +170,7 @@ class TrainingRun {
   }
 
   TrainConfig c_;  // with the steps of its epochs, and the time that templates read
-  const TrainRun& run_;
+  const TrainRun run_;
   const Kernels& kernels_ = default_kernels();
   ThreadPool pool_;
   RunFolder folder_;
@@ -167,7 +181,9 @@ class TrainingRun {
   Learner learner_;
   std::shared_ptr<const TrainingData> corpus_;
   std::optional<MaskOptions> mask_;
-  std::optional<Samples> samples_;  // if the config enables them
+  std::optional<Samples> samples_;     // if the config enables them
+  std::optional<MetricsLog> metrics_;  // once the run has begun
+  TrainProgress progress_;             // of the last step
 
   std::int64_t step_ = 0;    // steps done
   std::int64_t saved_ = -1;  // the last one that has a checkpoint, or whose checkpoint could not be written
@@ -184,7 +200,7 @@ class TrainingRun {
 
 /// Reads conversations or pairs, before the model and before anything is written. A resumed run has the time of its
 /// start.
-std::shared_ptr<const ConversationData> TrainingRun::open_talk() {
+std::shared_ptr<const ConversationData> Trainer::Run::open_talk() {
   if (!c_.data.is_talk()) return nullptr;
   if (c_.data.talk.now.empty() && resumed_) {
     const Json& fixed = folder_.read_state(*resumed_).words.fixed;
@@ -201,7 +217,7 @@ std::shared_ptr<const ConversationData> TrainingRun::open_talk() {
 }
 
 /// Lets the learner compare pairs. The scores of the reference are computed once, and kept for a resumed run.
-void TrainingRun::prefer() {
+void Trainer::Run::prefer() {
   std::vector<PairScore> references;
   if (c_.preference.has_reference()) {
     const std::string path = folder_.file("reference.json");
@@ -217,7 +233,7 @@ void TrainingRun::prefer() {
   learner_.prefer(c_.preference, std::move(references));
 }
 
-void TrainingRun::resume() {
+void Trainer::Run::resume() {
   const TrainerState state = folder_.read_state(*resumed_);
   if (!c_.model.config.is_null() && c_.model.read() != model().config()) {
     throw BadInput(c_.out, "the config's model differs from the run's: the run cannot be resumed");
@@ -239,7 +255,7 @@ void TrainingRun::resume() {
 }
 
 /// Checks that the tokenizer fits the corpus and the checkpoints. Samples keep it.
-void TrainingRun::open_tokenizer() {
+void Trainer::Run::open_tokenizer() {
   const std::string& path = start_.files.tokenizer;
   const bool samples = c_.log.sample_every > 0;
   if (path.empty()) {
@@ -265,39 +281,7 @@ void TrainingRun::open_tokenizer() {
   if (samples) samples_.emplace(c_, std::move(tokenizer), corpus, model().config());
 }
 
-void TrainingRun::tell_plan() {
-  const StepOptions& t = c_.train;
-  const ModelConfig& config = model().config();
-  const auto n_params = static_cast<double>(count_params(config));
-  const auto corpus = static_cast<double>(corpus_->training_tokens());
-  const double epochs = static_cast<double>(t.steps * t.batch) / corpus_->samples_per_epoch();
-  const std::string model_text = fmt::format("{:.2f} M parameters ({}); {} steps of {}", n_params / 1e6,
-                                             start_.files.family.model_type, t.steps, t.batch);
-  if (talk_) {
-    tell(fmt::format("{} {}", model_text, talk_->plan(epochs)));
-  } else {
-    tell(fmt::format("{} x {} tokens: {:.2f} epochs of {} tokens; {:.3g} parameters per token of the corpus",
-                     model_text, t.seq_len, epochs, corpus_->training_tokens(), n_params / corpus));
-  }
-  if (start_.trainable.adapter() != nullptr) {
-    std::int64_t n = 0;
-    for (const TrainParam& param : start_.trainable.params()) n += param.count();
-    tell(fmt::format("an adapter of {:.2f} M parameters learns", static_cast<double>(n) / 1e6));
-  } else if (start_.files.family.model_type == "vitrine") {
-    tell("no published family has this config: only vitrine can read its checkpoints (model_type vitrine)");
-  }
-  const std::int64_t sequences = t.batch / t.micro_batches * (talk_ && talk_->is_pairs() ? 2 : 1);
-  TrainWorkload workload{sequences, t.seq_len, t.dtype, c_.optimizer.kind, t.recompute, t.dropout > 0};
-  workload.gradient_buffers = GradientSum::buffers(t.micro_batches);
-  if (start_.trainable.adapter() != nullptr) workload.trainable = &start_.trainable;
-  workload.adapter_dropout = t.adapter_dropout > 0;
-  const auto parts = training_memory(config, workload, pool_);
-  std::string list;
-  for (const MemoryPart& part : parts) list += fmt::format(", {} {:.0f} MB", part.name, part.bytes / 1e6);
-  tell(fmt::format("memory: about {:.0f} MB{}", total_bytes(parts) / 1e6, list));
-}
-
-Learner::Step TrainingRun::learn() {
+Learner::Step Trainer::Run::learn() {
   const Batch batch = with_masks(corpus_->batch(step_), static_cast<std::uint64_t>(step_));
   read_tokens_ = static_cast<std::int64_t>(batch.inputs.size() + batch.sources.size());
   const bool is_due_next = c_.log.taps_every > 0 && (step_ + 1) % c_.log.taps_every == 0;
@@ -313,7 +297,7 @@ Learner::Step TrainingRun::learn() {
   return step;
 }
 
-void TrainingRun::one_step(MetricsLog& metrics) {
+void Trainer::Run::one_step(MetricsLog& metrics) {
   check_interrupt();
   const Clock::time_point begun = Clock::now();
   const double lr = learning_rate(c_.schedule, step_);
@@ -342,7 +326,7 @@ void TrainingRun::one_step(MetricsLog& metrics) {
 }
 
 /// Validation, samples, metrics and checkpoints after a step. If this throws, a resumed run starts here.
-void TrainingRun::finish_step(MetricsLog& metrics) {
+void Trainer::Run::finish_step(MetricsLog& metrics) {
   const auto value_of = [this](std::string_view name) {
     const auto it =
         std::find_if(unfinished_.begin(), unfinished_.end(), [&](const Metric& m) { return m.name == name; });
@@ -357,9 +341,8 @@ void TrainingRun::finish_step(MetricsLog& metrics) {
   }
   const double speed = line_seconds_ > 0 ? static_cast<double>(line_tokens_) / line_seconds_ : 0;
   if (speed > 0) line.push_back({"tokens_per_s", speed});
-  if (run_.show) {
-    run_.show({step_, c_.train.steps, loss_, value_of("lr"), value_of("grad_norm"), speed, val_loss_});
-  }
+  progress_ = {step_, c_.train.steps, loss_, value_of("lr"), value_of("grad_norm"), speed, val_loss_};
+  if (run_.show) run_.show(progress_);
   if (is_due(c_.log.sample_every)) sample();
   if (is_due(c_.log.every) || is_last || validates || is_skipped) {
     metrics.write(step_, line);
@@ -370,7 +353,7 @@ void TrainingRun::finish_step(MetricsLog& metrics) {
   if (is_due(c_.log.save_every)) save();
 }
 
-std::vector<Metric> TrainingRun::validate() {
+std::vector<Metric> Trainer::Run::validate() {
   const std::int64_t all = corpus_->validation_batches();
   const std::int64_t n = c_.log.validate_batches > 0 ? std::min(all, c_.log.validate_batches) : all;
   double nats = 0;
@@ -405,10 +388,10 @@ std::vector<Metric> TrainingRun::validate() {
   return found;
 }
 
-void TrainingRun::sample() {
+void Trainer::Run::sample() {
   try {
     const std::string text =
-        samples_->generate_one(model(), start_.trainable.adapters(), pool_, kernels_, run_.interrupt);
+        samples_->generate_one(model(), start_.trainable.adapters(), pool_, kernels_, run_.interrupt, run_.poll);
     folder_.write_sample(step_, text);
     if (run_.show_text) run_.show_text(text);
   } catch (const NotFinite& e) {
@@ -416,7 +399,7 @@ void TrainingRun::sample() {
   }
 }
 
-void TrainingRun::save() {
+void Trainer::Run::save() {
   saved_ = step_;
   TrainerState state;
   state.step = step_;
@@ -430,8 +413,21 @@ void TrainingRun::save() {
   folder_.save(start_.trainable, start_.files, optimizer_, state, c_.log.keep_last, pool_);
 }
 
-}  // namespace
+Trainer::Trainer(const TrainConfig& config, TrainRun run) : run_(std::make_unique<Run>(config, std::move(run))) {}
+Trainer::Trainer(Trainer&&) noexcept = default;
+Trainer& Trainer::operator=(Trainer&&) noexcept = default;
+Trainer::~Trainer() = default;
 
-TrainResult train(const TrainConfig& config, const TrainRun& run) { return TrainingRun(config, run).run(); }
+bool Trainer::step() { return run_->step(); }
+TrainResult Trainer::finish() { return run_->finish(); }
+const TrainProgress& Trainer::progress() const { return run_->progress(); }
+const Start& Trainer::start() const { return run_->start(); }
+void Trainer::save(const std::string& folder) { run_->save_to(folder); }
+
+TrainResult train(const TrainConfig& config, const TrainRun& run) {
+  Trainer trainer(config, run);
+  while (trainer.step()) continue;
+  return trainer.finish();
+}
 
 }  // namespace vitrine
