@@ -24,11 +24,15 @@ add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/pages/changelog.gz
   DEPENDS cmake/debian_changelog ${PROJECT_BINARY_DIR}/pages/vitrine.1)
 add_custom_target(vitrine_pages DEPENDS ${made} ${PROJECT_BINARY_DIR}/pages/vitrine.1.gz
   ${PROJECT_BINARY_DIR}/pages/changelog.gz)
-add_custom_target(product ALL DEPENDS vitrine vitrine_library vitrine_pages)  # everything that is installed
+set(shared_libraries "")
+if(VITRINE_C)
+  list(APPEND shared_libraries vitrine_c)
+endif()
 if(TARGET vitrine_mpi)
-  add_dependencies(product vitrine_mpi)
+  list(APPEND shared_libraries vitrine_mpi)
   install(TARGETS vitrine_mpi LIBRARY DESTINATION lib/vitrine COMPONENT mpi)
 endif()
+add_custom_target(product ALL DEPENDS vitrine vitrine_library ${shared_libraries} vitrine_pages)  # everything that is installed
 
 install(TARGETS vitrine RUNTIME COMPONENT program)
 install(DIRECTORY models/default DESTINATION ${CMAKE_INSTALL_DATADIR}/vitrine/models COMPONENT program)
@@ -54,8 +58,15 @@ install(FILES ${PROJECT_BINARY_DIR}/vitrine-config.cmake ${PROJECT_BINARY_DIR}/v
 configure_file(cmake/vitrine.pc.in ${PROJECT_BINARY_DIR}/vitrine.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/vitrine.pc DESTINATION lib/pkgconfig COMPONENT library)
 
-# The Debian packages: vitrine (the program), libvitrine-dev (the library), and vitrine-mpi (for several machines) if it was
-# built.
+if(VITRINE_C)
+  install(TARGETS vitrine_c LIBRARY DESTINATION lib COMPONENT clibrary NAMELINK_COMPONENT library)
+  install(FILES src/capi/vitrine_c.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library)
+  configure_file(cmake/vitrine-c.pc.in ${PROJECT_BINARY_DIR}/vitrine-c.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/vitrine-c.pc DESTINATION lib/pkgconfig COMPONENT library)
+endif()
+
+# The Debian packages: vitrine (the program), libvitrine-dev (the static library, the headers), libvitrine-c1 (the shared
+# library of the C interface), and vitrine-mpi (for several machines) if it was built.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME vitrine)
 # The maintainer is the one who builds the package (DEBEMAIL, DEBFULLNAME). Without them the address is one of the
@@ -67,6 +78,9 @@ endif()
 set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/packages)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_COMPONENTS_ALL program library)
+if(VITRINE_C)
+  list(APPEND CPACK_COMPONENTS_ALL clibrary)
+endif()
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
@@ -78,10 +92,17 @@ Runs Hugging Face and llama2.c checkpoints on a CPU, with the same bits on any
 number of threads, and reads or writes every intermediate value.")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libvitrine-dev)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_LIBRARY_PACKAGE_DEPENDS "libfmt-dev, libpcre2-dev, libutf8proc-dev, pkg-config | pkgconf")
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_DEPENDS "libvitrine-c1 (= ${PROJECT_VERSION}), libfmt-dev, libpcre2-dev, libutf8proc-dev, pkg-config | pkgconf")
 set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "transformer language-model engine (library)
 The engine of vitrine as a static library, with one header and a CMake
 package.")
+
+set(CPACK_DEBIAN_CLIBRARY_PACKAGE_NAME libvitrine-c1)
+set(CPACK_DEBIAN_CLIBRARY_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_CLIBRARY_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_COMPONENT_CLIBRARY_DESCRIPTION "transformer language-model engine (C library)
+The engine of vitrine as a shared library with a stable C interface.")
 
 set(packages "program|vitrine" "library|libvitrine-dev")
 if(TARGET vitrine_mpi)
@@ -92,6 +113,9 @@ if(TARGET vitrine_mpi)
   set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "vitrine, openmpi-bin")
   set(CPACK_COMPONENT_MPI_DESCRIPTION "transformer language-model engine (several machines)
 What vitrine opens when mpirun or srun has started it on several machines.")
+endif()
+if(VITRINE_C)
+  list(APPEND packages "clibrary|libvitrine-c1")
 endif()
 
 # Debian's policy requires a copyright file and a changelog in each package.
@@ -109,4 +133,7 @@ cpack_add_component(program)
 cpack_add_component(library)
 if(TARGET vitrine_mpi)
   cpack_add_component(mpi)
+endif()
+if(VITRINE_C)
+  cpack_add_component(clibrary)
 endif()

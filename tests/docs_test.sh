@@ -9,7 +9,7 @@
 #                    named below.
 #   other lines      up to the next command are its stdout; leading and trailing spaces are ignored, and `…` matches
 #                    any text, including several lines. Without such lines, only the exit status must be 0.
-#   ```toml, ```python  with a first line `# NAME.toml` or `# NAME.py` is a file. It is written to the folder before the
+#   ```toml, ```python, ```c  with a first line `# NAME.toml`, `# NAME.py` or `/* NAME.c */` is a file. It is written to the folder before the
 #                    next command runs.
 #   $ vitrine serve … runs in the background until the end of the page, at a free port that replaces 8080 on the page.
 #   $ make TARGET    is not run, because this test is part of `make test`; the target must exist. tests/newcomer.sh runs it.
@@ -67,6 +67,15 @@ if grep -q 'train config.toml' "$source/$page"; then
     'set = { d_model = 16, n_layers = 1, n_heads = 2, vocab_size = 256, max_seq_len = 16 }' \
     '[data]' 'train = "config-tokens"' '[train]' 'steps = 2' 'batch = 2' 'seq_len = 16' '[out]' 'folder = "config-run"' \
     >config.toml
+fi
+
+# The C library as `make install` places it.
+if grep -q 'vitrine-c' "$source/$page"; then
+  mkdir -p prefix/include prefix/lib/pkgconfig
+  ln -s "$source/src/capi/vitrine_c.h" prefix/include/
+  ln -s "$build"/libvitrine_c.so* prefix/lib/
+  cp "$build/vitrine-c.pc" prefix/lib/pkgconfig/
+  export PKG_CONFIG_PATH="$work/prefix/lib/pkgconfig" LD_LIBRARY_PATH="$work/prefix/lib"
 fi
 
 n_run=0 n_skipped=0 n_failed=0
@@ -141,11 +150,11 @@ while IFS= read -r line || [ -n "$line" ]; do
   if [[ $line == '```'* ]]; then
     end_of_command
     fenced=$((1 - fenced)) going_on=0 file="" is_file=0
-    if [ $fenced = 1 ] && [[ $line == '```toml' || $line == '```python' ]]; then is_file=1; fi
+    if [ $fenced = 1 ] && [[ $line == '```toml' || $line == '```python' || $line == '```c' ]]; then is_file=1; fi
   elif [ $fenced = 0 ]; then
     continue
   elif [ $is_file = 1 ]; then
-    if [[ $line =~ ^#\ ([a-z_]+\.(toml|py))$ ]]; then file=${BASH_REMATCH[1]}; fi
+    if [[ $line =~ ^(#|/\*)\ ([a-z_]+\.(toml|py|c))(\ \*/)?$ ]]; then file=${BASH_REMATCH[2]}; fi
     if [ -n "$file" ]; then printf '%s\n' "${line//8080/$port}" >>"$file"; fi
   elif [ $going_on = 1 ]; then
     command+=" ${line%\\}"

@@ -11,7 +11,7 @@ expect() { [[ "$2" == $3 ]] || fail "$1: expected $3, got $2"; }
 cmake --install "$build" --prefix "$work/first" >/dev/null
 mv "$work/first" "$work/moved"  # an installed tree can be moved
 prefix="$work/moved"
-[ -z "$(ls "$prefix/include" | grep -vx vitrine)" ] || fail "include/ holds more than the folder vitrine"
+[ -z "$(ls "$prefix/include" | grep -vxE 'vitrine|vitrine_c.h')" ] || fail "include/ holds more than vitrine and vitrine_c.h"
 if grep -rnE '#include "|fmt/|nlohmann' "$prefix/include"; then fail "a header needs more than the standard library"; fi
 for file in share/man/man1/vitrine.1.gz share/bash-completion/completions/vitrine share/doc/vitrine/LICENSE; do
   [ -s "$prefix/$file" ] || fail "$file is missing"
@@ -31,11 +31,18 @@ read -ra flags <<<"$(pkg-config --cflags --libs vitrine)"
 "${CXX:-g++}" -std=c++20 "$source/examples/predict.cpp" "${flags[@]}" -o predict || fail "pkg-config: build"
 expect "pkg-config, version" "vitrine $(pkg-config --modversion vitrine) " \
   "$("$prefix/bin/vitrine" --version | sed 's/(.*//')"
+# The C library. Its users need nothing else.
+read -ra flags <<<"$(pkg-config --cflags --libs vitrine-c)"
+[[ " ${flags[*]} " != *" -lfmt "* ]] || fail "vitrine-c: a user links more than libvitrine_c"
+"${CC:-cc}" -std=c99 -pedantic -Wall -Wextra -Werror "$source/examples/c/generate.c" "${flags[@]}" -o generate_c ||
+  fail "vitrine-c: build"
+[ -e "$prefix/lib/libvitrine_c.so.1" ] || fail "lib/libvitrine_c.so.1 is missing"
 model="$prefix/share/vitrine/models/default"
 expect "predict, lines" "$(build/predict "$model" "Once" | wc -l)" 5
 expect "predict, most likely first" "$(build/predict "$model" "Once" | sort -grs -k1,1)" "$(build/predict "$model" "Once")"
 expect "predict, by pkg-config" "$(./predict "$model" "Once")" "$(build/predict "$model" "Once")"
 expect generate "$(build/generate "$model" "Once" | tail -1)" "* tokens, ended by @(length|stop)"
+expect "C" "$(LD_LIBRARY_PATH="$prefix/lib" ./generate_c "$model" "Once")" "*\"finish_reason\":*"
 expect read_site "$(build/read_site "$model" "Hi" 'blocks.0.attn.hook_z')" \
   "blocks.0.attn.hook_z \[ * \] last value *, silenced *"
 expect "watch_site, sites" "$(build/watch_site "$model" "Hi" 'blocks.0.hook_mlp_out' | grep -c '^blocks.0.hook_mlp_out, ')" 6

@@ -1,10 +1,13 @@
 #include "checkpoint/adapter.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <map>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "checkpoint/adapter_places.h"
 #include "checkpoint/gguf_architecture.h"
 #include "checkpoint/param_rows.h"
@@ -218,6 +221,17 @@ const Param& weight_of(const Model& model, std::string_view name) {
 std::shared_ptr<const LoadedAdapter> load_adapter(const std::string& path, const Checkpoint& base, ThreadPool& pool) {
   const AdapterFile file = open_adapter(path);
   return AdapterBinder(file, base, pool).bind();
+}
+
+std::pair<std::string, double> split_adapter(const std::string& text) {
+  const std::size_t at = text.rfind('=');
+  std::error_code error;
+  if (at == text.npos || std::filesystem::exists(text, error)) return {text, 1.0};
+  const auto scale = number_in<double>(std::string_view(text).substr(at + 1));
+  if (!scale || !std::isfinite(*scale)) {
+    throw BadInput("--adapter", "expected PATH or PATH=SCALE, got \"{}\"", text);
+  }
+  return {text.substr(0, at), *scale};
 }
 
 }  // namespace vitrine

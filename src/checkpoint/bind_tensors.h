@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "checkpoint/family.h"
 #include "checkpoint/load.h"
 #include "checkpoint/safetensors.h"
@@ -22,6 +23,12 @@ struct StoredTensors {
 /// A checkpoint whose parameters are views of the tensors, assigned by the family's table. Throws BadCheckpoint if a
 /// tensor is missing, unknown, or of another shape than the config requires; Unsupported for a type that the engine
 /// cannot compute with.
+/// The result keeps the tensors in `stored`.
 Checkpoint bind_tensors(const Family& family, ModelConfig config, StoredTensors tensors);
+
+/// The same for tensors in the form of a Hugging Face folder, with its config.json; `where` names the config in
+/// messages. Throws as family_of() and read_model_config() do, too.
+Checkpoint bind_hugging_face(const Json& config, StoredTensors tensors, const std::string& where,
+                             const LoadOptions& options = {});
 
 }  // namespace vitrine

@@ -6,6 +6,7 @@
 #include "autograd/gradients.h"
 #include "base/progress.h"
 #include "checkpoint/load.h"
+#include "checkpoint/safetensors.h"
 #include "parallel/thread_pool.h"
 
 namespace vitrine {
@@ -15,5 +16,8 @@ namespace vitrine {
 /// format has no names, ours are used. Parameters without a gradient have zeros. Throws as FileWriter and `report` do.
 void write_gradients(const std::string& path, const Checkpoint& checkpoint, const Gradients& gradients,
                      ThreadPool& pool, const ReportProgress& report = {});
+
+/// The same to `sink`.
+void write_gradients(TensorSink& sink, const Checkpoint& checkpoint, const Gradients& gradients, ThreadPool& pool);
 
 }  // namespace vitrine

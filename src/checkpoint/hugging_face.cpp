@@ -342,7 +342,18 @@ Checkpoint bind_tensors(const Family& family, ModelConfig config, StoredTensors 
   result.table = std::make_shared<const Family>(family);
   result.prefix = binder.prefix();
   result.family = family.model_type;
-  result.model = std::make_shared<const Model>(std::move(config), std::move(params), std::move(tensors.storage));
+  result.model = std::make_shared<const Model>(std::move(config), std::move(params), tensors.storage);
+  result.stored = std::make_shared<const StoredTensors>(std::move(tensors));
+  return result;
+}
+
+Checkpoint bind_hugging_face(const Json& config, StoredTensors tensors, const std::string& where,
+                             const LoadOptions& options) {
+  const Family& family = family_of(config, where);
+  ModelConfig model = read_model_config(family, config, where, options.allowed_config_keys);
+  rename_gamma_and_beta(tensors);
+  Checkpoint result = bind_tensors(family, std::move(model), std::move(tensors));
+  result.config = config.dump(2) + "\n";
   return result;
 }
 
@@ -354,10 +365,8 @@ Checkpoint load_hugging_face(const std::string& folder, const LoadOptions& optio
   if (!may_exist(config_path)) throw BadInput(folder, "expected config.json in the folder");
   const Json json = read_json_file(config_path.string());
   const Family& family = family_of(json, config_path.string());
-  ModelConfig config = read_model_config(family, json, config_path.string(), options.allowed_config_keys);
-  StoredTensors tensors = open_tensors(folder);
-  rename_gamma_and_beta(tensors);
-  Checkpoint result = bind_tensors(family, std::move(config), std::move(tensors));
+  read_model_config(family, json, config_path.string(), options.allowed_config_keys);  // its errors come first
+  Checkpoint result = bind_hugging_face(json, open_tensors(folder), config_path.string(), options);
   result.description = std::string(family.model_type) + ", Hugging Face checkpoint";
   result.tokenizer_path = folder;
   read_generation(folder, json, result);

@@ -65,14 +65,14 @@ std::vector<Stored> stored_tensors(const Family& family, const std::optional<Sto
 
 class TensorStream {
  public:
-  TensorStream(SafetensorsWriter& writer, const ParamValues& values, ThreadPool& pool)
-      : writer_(writer), values_(values), pool_(pool) {}
+  TensorStream(TensorSink& sink, const ParamValues& values, ThreadPool& pool)
+      : sink_(sink), values_(values), pool_(pool) {}
 
   /// Writes one tensor, a chunk of its stored rows at a time.
   template <class Report>
   void write(const Stored& stored, DType dtype, Report&& report) {
     dtype_ = dtype;
-    writer_.begin(stored.name, dtype_, stored.shape.stored);
+    sink_.begin(stored.name, dtype_, stored.shape.stored);
     const auto& [is_vector, transposed, rows, cols, sizes] = stored.shape;
     const std::int64_t n_lines = transposed ? cols : rows;
     const std::int64_t line = transposed ? rows : cols;
@@ -134,17 +134,17 @@ class TensorStream {
 
   void append(std::int64_t n) {
     const std::span<const float> floats(buffer_.data(), static_cast<std::size_t>(n));
-    if (dtype_ == DType::f32) return writer_.append(std::as_bytes(floats));
+    if (dtype_ == DType::f32) return sink_.append(std::as_bytes(floats));
     halves_.resize(floats.size());
     pool_.parallel_for(n, 1 << 14, [&](std::int64_t begin, std::int64_t end, int) {
       for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
         halves_[i] = dtype_ == DType::bf16 ? bf16_from_float(floats[i]) : f16_from_float(floats[i]);
       }
     });
-    writer_.append(std::as_bytes(std::span(halves_)));
+    sink_.append(std::as_bytes(std::span(halves_)));
   }
 
-  SafetensorsWriter& writer_;
+  TensorSink& sink_;
   DType dtype_ = DType::f32;  // of the current tensor
   const ParamValues& values_;
   ThreadPool& pool_;
@@ -154,18 +154,18 @@ class TensorStream {
 
 }  // namespace
 
-void write_hugging_face_tensors(const std::string& path, const Family& family, const ModelConfig& config, DType dtype,
-                                const ParamValues& values, ThreadPool& pool, const ReportProgress& report,
-                                const std::optional<StoredForm>& as) {
-  const std::vector<Stored> tensors = stored_tensors(family, as, config);
+namespace {
+
+void write_tensors(TensorSink& sink, const std::vector<Stored>& tensors, const Family& family,
+                   const ModelConfig& config, DType dtype, const ParamValues& values, ThreadPool& pool,
+                   const ReportProgress& report, const std::optional<StoredForm>& as) {
   std::int64_t total = 0;
   for (const Stored& stored : tensors) total += stored.shape.rows * stored.shape.cols;
   if (!as && total != count_params(config)) {
     throw InternalError(family.model_type, "the table holds {} elements, the model has {}", total,
                         count_params(config));
   }
-  SafetensorsWriter writer(path, header_bytes_for(tensors.size()));
-  TensorStream stream(writer, values, pool);
+  TensorStream stream(sink, values, pool);
   std::int64_t done = 0;
   for (const Stored& stored : tensors) {
     const bool has_own = as && as->types.contains(stored.name);
@@ -174,6 +174,21 @@ void write_hugging_face_tensors(const std::string& path, const Family& family, c
       if (report) report(done, total);
     });
   }
+}
+
+}  // namespace
+
+void write_hugging_face_tensors(TensorSink& sink, const Family& family, const ModelConfig& config, DType dtype,
+                                const ParamValues& values, ThreadPool& pool, const std::optional<StoredForm>& as) {
+  write_tensors(sink, stored_tensors(family, as, config), family, config, dtype, values, pool, {}, as);
+}
+
+void write_hugging_face_tensors(const std::string& path, const Family& family, const ModelConfig& config, DType dtype,
+                                const ParamValues& values, ThreadPool& pool, const ReportProgress& report,
+                                const std::optional<StoredForm>& as) {
+  const std::vector<Stored> tensors = stored_tensors(family, as, config);
+  SafetensorsWriter writer(path, header_bytes_for(tensors.size()));
+  write_tensors(writer, tensors, family, config, dtype, values, pool, report, as);
   writer.commit();
 }
 

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/progress.h"
 #include "checkpoint/family.h"
+#include "checkpoint/safetensors.h"
 #include "parallel/thread_pool.h"
 
 namespace vitrine {
@@ -33,6 +34,11 @@ struct StoredForm {
 /// FileWriter and `report` do.
 void write_hugging_face_tensors(const std::string& path, const Family& family, const ModelConfig& config, DType dtype,
                                 const ParamValues& values, ThreadPool& pool, const ReportProgress& report = {},
+                                const std::optional<StoredForm>& as = std::nullopt);
+
+/// The same to `sink`.
+void write_hugging_face_tensors(TensorSink& sink, const Family& family, const ModelConfig& config, DType dtype,
+                                const ParamValues& values, ThreadPool& pool,
                                 const std::optional<StoredForm>& as = std::nullopt);
 
 /// Writes `config` to `path`, with `dtype` as its torch_dtype and, if it has no architectures, that of the family.

@@ -6,19 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/sampling_overrides.h"
 #include "model/model.h"
 
 namespace vitrine {
 
 struct LoadOptions {
   std::vector<std::string> allowed_config_keys;  ///< Unknown keys of config.json to accept.
-};
-
-/// Sampling parameters from generation_config.json or from the command line.
-struct SamplingOverrides {
-  std::optional<double> temperature, top_p, min_p, repeat_penalty;
-  std::optional<int> top_k;
-  bool greedy = false;  ///< In generation_config.json: do_sample is present and false.
 };
 
 /// How generation_config.json, or an old config.json, wants texts to be searched for. Ids and counts are as in the
@@ -33,6 +27,7 @@ struct SearchDefaults {
 };
 
 struct Family;
+struct StoredTensors;
 
 /// A model, and the tokenizer, special ids and sampling defaults of its checkpoint.
 struct Checkpoint {
@@ -43,7 +38,9 @@ struct Checkpoint {
   std::string prefix;                   ///< Of those names.
   /// Of the rows of q and k in the family's own files, which this file permutes; absent: as in this file.
   std::optional<RopeConfig::Layout> published_layout;
-  std::string tokenizer_path;  ///< For load_tokenizer(); empty if the format has no tokenizer.
+  std::shared_ptr<const StoredTensors> stored;  ///< All tensors under the file's names; null: it has no names.
+  std::string config;                           ///< config.json; "" if the format has none.
+  std::string tokenizer_path;                   ///< For load_tokenizer(); empty if the format has no tokenizer.
   std::optional<std::int32_t> bos_id;
   std::optional<std::int32_t> start_id;  ///< The first token that a decoder with an encoder reads.
   std::optional<std::int32_t> pad_id;

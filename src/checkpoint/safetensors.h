@@ -46,9 +46,19 @@ class SafetensorsFile {
 /// Bytes that suffice for the header of `n` tensors of a model.
 constexpr std::int64_t header_bytes_for(std::size_t n) { return 256 + 240 * static_cast<std::int64_t>(n); }
 
+/// Receives tensors one after another, each in parts.
+class TensorSink {
+ public:
+  virtual ~TensorSink() = default;
+  /// Begins a tensor, after the last one is complete.
+  virtual void begin(const std::string& name, DType dtype, const std::vector<std::int64_t>& shape) = 0;
+  /// Appends to the tensor.
+  virtual void append(std::span<const std::byte> bytes) = 0;
+};
+
 /// Writes a file tensor by tensor. The number of tensors need not be known in advance: space for the header is
 /// reserved, and its unused part is filled with blanks, as the format allows.
-class SafetensorsWriter {
+class SafetensorsWriter : public TensorSink {
  public:
   /// Reserves `header_bytes` for the header. commit() throws OutOfCapacity if they do not suffice.
   SafetensorsWriter(const std::string& path, std::int64_t header_bytes);
@@ -58,8 +68,8 @@ class SafetensorsWriter {
   /// Appends a float32 tensor; `report` counts its elements.
   void add(const std::string& name, const Tensor& tensor, const ReportProgress& report = {});
   /// Begins a tensor; append() adds its bytes.
-  void begin(const std::string& name, DType dtype, const std::vector<std::int64_t>& shape);
-  void append(std::span<const std::byte> bytes);
+  void begin(const std::string& name, DType dtype, const std::vector<std::int64_t>& shape) override;
+  void append(std::span<const std::byte> bytes) override;
   /// Completes the header and gives the file its name; until then nothing exists at the path. Throws InternalError if a
   /// tensor has too few or too many bytes.
   void commit();

@@ -10,6 +10,7 @@
 #include "cli/search.h"
 #include "generate/choose_sampling.h"
 #include "generate/generator.h"
+#include "report/results.h"
 
 namespace vitrine::cli {
 namespace {
@@ -19,30 +20,6 @@ struct GenerateOptions : Options, SearchOptions {
   std::vector<std::string> stop_strings;
   int n_logprobs = 0;
 };
-
-Json sampling_json(const SamplingChoice& s) {
-  return {{"temperature", s.config.temperature},
-          {"top_k", s.config.top_k},
-          {"top_p", s.config.top_p},
-          {"min_p", s.config.min_p},
-          {"repeat_penalty", s.config.repeat_penalty},
-          {"from_generation_config", s.from_checkpoint}};
-}
-
-Json logprobs_json(const GenerateResult& result, const Session& session) {
-  Json list = Json::array();
-  const auto entry = [&](std::int32_t id, double logprob) {
-    return Json{{"id", id}, {"piece", session.piece(id)}, {"logprob", logprob}};
-  };
-  for (const TokenReport& token : result.logprobs) {
-    Json top = Json::array();
-    for (const TokenLogprob& t : token.top) top.push_back(entry(t.id, t.logprob));
-    Json object = entry(token.id, token.logprob);
-    object["top"] = top;
-    list.push_back(object);
-  }
-  return list;
-}
 
 void run_generate(const GenerateOptions& o) {
   const Session session = open_session(o);
@@ -72,19 +49,7 @@ void run_generate(const GenerateOptions& o) {
     if (!session.tokenizer || is_terminal(STDOUT_FILENO)) print("\n");
     return;
   }
-  Json object = {
-      {"text", result.text},
-      {"ids", result.ids},
-      {"prompt_ids", request.prompt},
-      {"finish_reason", name_of(result.finish_reason)},
-      {"seed", request.seed},
-      {"sampling", sampling_json(sampling)},
-      {"timings",
-       {{"prefill_tokens_per_s", timings.prefill_tokens_per_s}, {"decode_tokens_per_s", timings.decode_tokens_per_s}}}};
-  if (request.wants_score) add_hypotheses(result, object);
-  if (session.has_encoder()) object["source_ids"] = request.source;
-  if (o.n_logprobs > 0) object["logprobs"] = logprobs_json(result, session);
-  print_json(object);
+  print_json(generate_json(request, sampling, result, timings, session.tokenizer.get()));
 }
 
 }  // namespace

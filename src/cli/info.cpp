@@ -3,19 +3,18 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 
 #include "base/error.h"
-#include "checkpoint/config_json.h"
 #include "checkpoint/presets.h"
 #include "cli/commands.h"
-#include "cli/describe.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/table.h"
 #include "inspect/account.h"
 #include "inspect/parameter_table.h"
 #include "model/count.h"
+#include "report/describe.h"
+#include "report/model_facts.h"
 
 namespace vitrine::cli {
 namespace {
@@ -31,29 +30,14 @@ struct InfoOptions : Options {
   bool markdown = false;
 };
 
-/// A model with or without weights.
-struct Subject {
-  std::string name, description, source;
-  ModelConfig config;
-  std::map<std::string, std::string> stored_names{};  // by vitrine's names; empty without a file
-  std::int64_t stored_bytes = 0;
-  std::string types{};  // "bf16", "bf16, f32"
-  std::string products = "f32";
-  Json file{};        // config.json, if there are no weights
-  Session session{};  // with the adapters, if there are any
+/// A model with or without weights, and the adapters that are given.
+struct Subject : ModelFacts {
+  Session session{};
 };
 
-Subject subject_of_config(const InfoOptions& o, const std::string& name, const Json& json) {
-  const Family& family = family_of(json, name);
-  Subject s{name, std::string(family.model_type) + ", config only", "", read_model_config(family, json, name)};
-  for (const Preset& preset : all_presets()) {
-    if (preset.name == name) s.source = preset.source;
-  }
-  const auto type = json.contains("dtype") ? json["dtype"] : json.value("torch_dtype", Json("float32"));
-  const bool is_f32 = type == "float32";
-  s.file = json;
-  s.types = is_f32 ? "f32" : type == "float16" ? "f16" : "bf16";
-  s.stored_bytes = count_params(s.config) * (is_f32 ? 4 : 2);
+/// The facts of a config, computed as --compute says.
+ModelFacts facts_of_config(const InfoOptions& o, const std::string& name) {
+  ModelFacts s = config_facts(preset_or_config(name), name);
   if (o.compute == "int8" || (o.compute == "bf16" && s.types != "bf16")) {
     throw Unsupported("--compute", "{} does not multiply weights of {}", o.compute, s.types);
   }
@@ -61,17 +45,13 @@ Subject subject_of_config(const InfoOptions& o, const std::string& name, const J
   return s;
 }
 
-Subject subject_of_checkpoint(const InfoOptions& o, const std::string& path, const Checkpoint& checkpoint) {
-  Subject s{path, checkpoint.description, "", checkpoint.model->config()};
-  s.products = products_of(o, *checkpoint.model, path);
-  for_each_param(s.config, checkpoint.model->params(),
-                 [&](const Param& param, const std::string& name, const Shape& shape) {
-                   s.stored_names[name] = param.stored_name;
-                   s.stored_bytes += bytes_of(param.view.dtype, shape.count());
-                   const std::string type(name_of(param.view.dtype));
-                   if (s.types.find(type) == std::string::npos) s.types += (s.types.empty() ? "" : ", ") + type;
-                 });
-  return s;
+ModelFacts facts_of_checkpoint(const InfoOptions& o, const std::string& path, const Checkpoint& checkpoint) {
+  products_of(o, *checkpoint.model, path);  // checks --compute
+  return checkpoint_facts(checkpoint, path, compute_of(o));
+}
+
+InfoRequest request_of(const InfoOptions& o, const Subject& s) {
+  return {o.batch, o.length, o.source_length, kv_types(o.kv), s.session.applied};
 }
 
 Subject open_subject(const InfoOptions& o) {
@@ -80,12 +60,13 @@ Subject open_subject(const InfoOptions& o) {
   const bool exists = std::filesystem::exists(path, error);
   const bool is_config = exists && path.ends_with(".json");
   if ((!exists || is_config) && !o.adapters.empty()) throw BadInput("--adapter", "it needs a checkpoint with weights");
-  if (!exists || is_config) return subject_of_config(o, path, preset_or_config(path));
-  if (o.adapters.empty()) return subject_of_checkpoint(o, path, load_checkpoint(path, {o.allowed_config_keys}));
+  if (!exists || is_config) return {facts_of_config(o, path)};
+  if (o.adapters.empty()) {
+    return {facts_of_checkpoint(o, path, load_checkpoint(path, {o.allowed_config_keys}))};
+  }
   Session session = open_model(o, path, false);
-  Subject s = subject_of_checkpoint(o, path, session.checkpoint);
-  s.session = std::move(session);
-  return s;
+  ModelFacts facts = facts_of_checkpoint(o, path, session.checkpoint);
+  return {std::move(facts), std::move(session)};
 }
 
 double gb(double bytes) { return bytes / 1e9; }
@@ -163,12 +144,6 @@ void add_config(Page& page, const ModelConfig& config) {
   page.table(model);
 }
 
-/// The name in the file of a row's first parameter; "" without a file.
-std::string stored_name(const Subject& s, const ParameterRow& row) {
-  const auto stored = s.stored_names.find(row.first);
-  return stored != s.stored_names.end() ? stored->second : "";
-}
-
 void add_params(Page& page, const Subject& s) {
   page.heading("Parameters");
   Table table({{"name"},
@@ -193,29 +168,6 @@ void add_params(Page& page, const Subject& s) {
   page.table(table);
 }
 
-/// A model that attends to later tokens does not decode.
-std::vector<Phase> phases_of(const ModelConfig& config) {
-  std::vector<Phase> phases(std::begin(kPhases), std::end(kPhases));
-  if (is_bidirectional(config)) std::erase(phases, Phase::decode);
-  return phases;
-}
-
-std::int64_t context_of(const ModelConfig& config) {
-  return config.encoder ? std::min(config.max_seq_len, config.encoder->max_seq_len) : config.max_seq_len;
-}
-
-Workload workload_of(const InfoOptions& o, const Subject& s, Phase phase) {
-  Workload w;
-  w.phase = phase;
-  w.batch = o.batch;
-  w.length = o.length > 0 ? o.length : std::min<std::int64_t>(1024, context_of(s.config));
-  w.source_length = o.source_length;
-  w.bytes_per_weight = static_cast<double>(s.stored_bytes) / static_cast<double>(count_params(s.config));
-  w.kv = kv_types(o.kv);
-  w.adapters = s.session.applied;
-  return w;
-}
-
 std::vector<Table::Column> cost_columns(const char* first, const char* second) {
   std::vector<Table::Column> columns = {{first}, {second}};
   for (const char* name : {"FLOPs", "weight bytes", "activations", "K/V bytes", "maps", "FLOPs/byte"}) {
@@ -234,21 +186,21 @@ std::vector<std::string> cost_cells(const std::string& name, const std::string& 
 }
 
 void add_account(Page& page, const InfoOptions& o, const Subject& s) {
-  const Workload shown = workload_of(o, s, Phase::prefill);
+  const Workload shown = workload_of(request_of(o, s), s, Phase::prefill);
   const std::string source =
       s.config.encoder ? fmt::format("sources of {} tokens, ", shown.source_length.value_or(shown.length)) : "";
   page.heading(fmt::format("Cost: batch {}, {}{} tokens, products in {}, K/V in {}", shown.batch, source, shown.length,
                            s.products, o.kv));
   Table totals(cost_columns("phase", "memory"));
   for (const Phase phase : phases_of(s.config)) {
-    const Workload w = workload_of(o, s, phase);
+    const Workload w = workload_of(request_of(o, s), s, phase);
     const double memory = estimate_memory(s.config, w, kPrefillChunk).total();
     totals.add(
         cost_cells(std::string(name_of(phase)), fmt::format("{:.2f} GB", gb(memory)), account(s.config, w).total));
   }
   page.table(totals);
   const bool decodes = !is_bidirectional(s.config);
-  const Cost all = account(s.config, workload_of(o, s, Phase::forward)).total;
+  const Cost all = account(s.config, workload_of(request_of(o, s), s, Phase::forward)).total;
   const MemoryEstimate memory = estimate_memory(s.config, shown, kPrefillChunk);
   page.line(fmt::format(
       "forward: logits of all positions; prefill: of the last; {}train: forward and "
@@ -263,15 +215,10 @@ void add_account(Page& page, const InfoOptions& o, const Subject& s) {
       gb(memory.kv_cache), gb(memory.activations)));
 }
 
-/// "encoder" or "decoder", followed by `end`; "" with one stack.
-std::string stack_prefix(Stack stack, const char* end) {
-  return stack == Stack::only ? "" : (stack == Stack::encoder ? "encoder" : "decoder") + std::string(end);
-}
-
 void add_ops(Page& page, const InfoOptions& o, const Subject& s) {
   const auto shown =
       std::find_if(std::begin(kPhases), std::end(kPhases), [&](Phase p) { return name_of(p) == o.phase; });
-  const Account a = account(s.config, workload_of(o, s, *shown));
+  const Account a = account(s.config, workload_of(request_of(o, s), s, *shown));
   page.heading("Op by op: " + o.phase);
   Table table(cost_columns("op", "shape"));
   for (const Op& op : a.first) table.add(cost_cells(op.name, op.shape, op.cost));
@@ -287,99 +234,9 @@ void add_ops(Page& page, const InfoOptions& o, const Subject& s) {
   page.table(table);
 }
 
-Json cost_json(const Cost& c) {
-  return {{"flops", c.flops},         {"visible_flops", c.visible_flops},
-          {"bytes", c.bytes()},       {"weight_bytes", c.weight_bytes},
-          {"kv_bytes", c.kv_bytes},   {"activation_bytes", c.activation_bytes},
-          {"map_bytes", c.map_bytes}, {"intensity", c.intensity()}};
-}
-
-Json ops_json(const std::vector<Op>& ops, std::int64_t times, const std::string& prefix) {
-  Json list = Json::array();
-  for (const Op& op : ops) {
-    Json entry = cost_json(op.cost);
-    entry.update({{"name", prefix + op.name}, {"shape", op.shape}, {"times", times}});
-    list.push_back(std::move(entry));
-  }
-  return list;
-}
-
-Json account_json(const InfoOptions& o, const Subject& s, Phase phase) {
-  const Workload w = workload_of(o, s, phase);
-  const Account a = account(s.config, w);
-  Json ops = ops_json(a.first, 1, "");
-  for (const Account::Layers& layers : a.layers) {
-    for (Json& op : ops_json(layers.ops, layers.group.count(),
-                             (layers.stack == Stack::only ? "blocks." : stack_prefix(layers.stack, ".")) +
-                                 std::to_string(layers.group.first()) + ".")) {
-      op["layers"] = layers.group.layers;
-      ops.push_back(std::move(op));
-    }
-  }
-  for (Json& op : ops_json(a.last, 1, "")) ops.push_back(std::move(op));
-  const MemoryEstimate m = estimate_memory(s.config, w, kPrefillChunk);
-  Json result = cost_json(a.total);
-  result.update({{"batch", w.batch},
-                 {"length", w.length},
-                 {"source_length", s.config.encoder ? Json(w.source_length.value_or(w.length)) : Json()},
-                 {"ops", ops},
-                 {"memory",
-                  {{"weights", m.weights},
-                   {"kv_cache", m.kv_cache},
-                   {"activations", m.activations},
-                   {"optimizer", m.optimizer},
-                   {"total", m.total()}}}});
-  return result;
-}
-
-Json info_json(const InfoOptions& o, const Subject& s) {
-  Json flow = Json::array(), params = Json::array(), groups = Json::array(), costs;
-  for (const SiteLayout& site : site_layout(s.config, 0)) {
-    flow.push_back({{"name", name_of(site.site)},
-                    {"shape", to_string(site.shape)},
-                    {"dtype", "f32"},
-                    {"meaning", info(site.site.site).meaning}});
-  }
-  for (const ParameterRow& row : parameter_table(s.config)) {
-    params.push_back({{"name", row.name},
-                      {"shape", row.shape.sizes()},
-                      {"count", row.shape.count()},
-                      {"layers", row.layers},
-                      {"total", row.total()},
-                      {"stored_name", stored_name(s, row)}});
-  }
-  const auto add_layers = [&](const StackConfig& stack, Stack name) {
-    for (const LayerGroup& group : layer_groups(stack)) {
-      Json described = describe_block(stack.blocks[static_cast<std::size_t>(group.first())]);
-      described["layers"] = group.layers;
-      if (name != Stack::only) described["stack"] = stack_prefix(name, "");
-      groups.push_back(std::move(described));
-    }
-  };
-  if (s.config.encoder) add_layers(*s.config.encoder, Stack::encoder);
-  add_layers(s.config, s.config.stack());
-  for (const Phase phase : phases_of(s.config)) costs[std::string(name_of(phase))] = account_json(o, s, phase);
-  const KvTypes kv = kv_types(o.kv);
-  return {{"name", s.name},
-          {"description", s.description},
-          {"source", s.source},
-          {"params", count_params(s.config)},
-          {"bytes", s.stored_bytes},
-          {"dtype", s.types},
-          {"compute", s.products},
-          {"config", describe_model(s.config)},
-          {"file", s.file},
-          {"layers", groups},
-          {"flow", flow},
-          {"parameters", params},
-          {"account", costs},
-          {"kv_bytes_per_token", kv_bytes_per_token(s.config, kv)},
-          {"kv_cache_bytes", costs["prefill"]["memory"]["kv_cache"]}};
-}
-
 void run_info(const InfoOptions& o) {
   const Subject s = open_subject(o);
-  if (o.json) return print_json(info_json(o, s));
+  if (o.json) return print_json(info_json(request_of(o, s), s));
   Page page(o.markdown);
   page.line(fmt::format("{}{}: {}, {} parameters, {}, {:.2f} GB", o.markdown ? "# " : "", s.name, s.description,
                         grouped(count_params(s.config)), s.types, gb(static_cast<double>(s.stored_bytes))));

@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/file_writer.h"
 #include "cli/commands.h"
-#include "cli/describe.h"
 #include "cli/measure.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -17,6 +16,7 @@
 #include "inspect/layout.h"
 #include "metrics/metrics.h"
 #include "model/count.h"
+#include "report/describe.h"
 #include "train/run_folder.h"
 
 namespace vitrine::cli {

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "base/version.h"
 #include "cli/commands.h"
 #include "cli/interface.h"
 #include "cli/options.h"
@@ -88,12 +89,13 @@ void keep_standard_files() {
   }
 }
 
-std::string version() {
+std::string version_line() {
   const Kernels& kernels = default_kernels();
   const bool differs = kernels.isa == Isa::avx512bf16 && !kernels.pairs(false).by_instruction;
-  return std::string("vitrine ") + VITRINE_VERSION + " (" + VITRINE_BUILD_TYPE + ", " +
-         std::string(name_of(kernels.isa)) +
-         (differs ? "; VDPBF16PS differs from its definition, so bf16 is multiplied as float32)" : ")");
+  const std::string build = build_name();
+  const std::size_t space = build.find(' ');
+  return fmt::format("vitrine {} ({}, {}{})", build.substr(0, space), build.substr(space + 1), name_of(kernels.isa),
+                     differs ? "; VDPBF16PS differs from its definition, so bf16 is multiplied as float32" : "");
 }
 
 /// Rejects ++, which CLI11 takes as the end of a command wherever it appears.
@@ -132,7 +134,7 @@ int run(int argc, char** argv) {
   CLI::App program("A transformer language-model engine that runs and trains models and shows every value in them.",
                    "vitrine");
   program.set_help_flag("--help", "Print this help and exit");  // no -h: the text "-hello" would print help
-  program.set_version_flag("--version", version);
+  program.set_version_flag("--version", version_line);
   for (const auto add :
        {add_predict,   add_fill,       add_generate,  add_translate, add_encode,    add_logits, add_grad,
         add_tokenize,  add_detokenize, add_trace,     add_eval,      add_info,      add_init,   add_bench,
@@ -141,7 +143,7 @@ int run(int argc, char** argv) {
         add_attribute, add_patch,      add_look,      add_serve,     add_completion}) {
     add(program);
   }
-  add_man(program, VITRINE_VERSION);
+  add_man(program, version());
   add_page(program);
   program.footer(
       "Run vitrine COMMAND --help for the options of a command.\n"

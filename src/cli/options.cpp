@@ -1,16 +1,17 @@
 #include "cli/options.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
-#include <numeric>
 #include <system_error>
 
 #include "base/error.h"
 #include "checkpoint/adapter.h"
 #include "cli/lines.h"
 #include "cli/table.h"
+#include "inspect/objective.h"
 #include "model/check_compute.h"
+#include "report/model_facts.h"
+#include "report/results.h"
 #include "tokenizer/utf8.h"
 
 namespace vitrine::cli {
@@ -19,29 +20,15 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::optional<KvType> kv_type(std::string_view name) {
-  for (const KvType type : {KvType::f32, KvType::bf16, KvType::f16, KvType::int8, KvType::int4}) {
-    if (name_of(type) == name) return type;
-  }
-  return std::nullopt;
-}
-
-std::optional<KvTypes> parse_kv_types(std::string_view names) {
-  const std::size_t colon = names.find(':');
-  const auto keys = kv_type(names.substr(0, colon));
-  const auto values = colon == names.npos ? keys : kv_type(names.substr(colon + 1));
-  return keys && values ? std::optional(KvTypes(*keys, *values)) : std::nullopt;
-}
-
 /// For CLI11: an empty text if the names are right, else what is wrong.
 std::string check_kv_types(const std::string& names) {
-  if (parse_kv_types(names)) return "";
+  if (kv_types_named(names)) return "";
   return fmt::format("expected f32, bf16, f16, int8, int4, or two of them as in int8:int4, got \"{}\"", names);
 }
 
 }  // namespace
 
-KvTypes kv_types(const std::string& names) { return parse_kv_types(names).value(); }
+KvTypes kv_types(const std::string& names) { return kv_types_named(names).value(); }
 
 std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& option) {
   std::vector<std::int32_t> ids;
@@ -166,43 +153,12 @@ Compute compute_of(const Options& o) {
   return o.compute == "f32" ? Compute::f32 : o.compute == "bf16" ? Compute::bf16 : Compute::automatic;
 }
 
-bool has_blocks(const Model& model) {
-  bool found = false;
-  for_each_param(model.config(), model.params(), [&](const Param& param, const std::string&, const Shape&) {
-    found = found || is_blocks(param.view.dtype);
-  });
-  return found;
-}
-
-namespace {
-
-/// The parts of PATH[=SCALE]. A path may contain =.
-std::pair<std::string, double> split_adapter(const std::string& text) {
-  const std::size_t at = text.rfind('=');
-  std::error_code error;
-  if (at == text.npos || fs::exists(text, error)) return {text, 1.0};
-  const auto scale = number_in<double>(std::string_view(text).substr(at + 1));
-  if (!scale || !std::isfinite(*scale)) {
-    throw BadInput("--adapter", "expected PATH or PATH=SCALE, got \"{}\"", text);
-  }
-  return {text.substr(0, at), *scale};
-}
-
-}  // namespace
-
 std::string products_of(const Options& o, const Model& model, const std::string& path) {
-  const bool blocks = has_blocks(model);
-  if (o.compute == "int8" && !blocks) {
+  if (o.compute == "int8" && !has_blocks(model)) {
     throw Unsupported("--compute", "int8 multiplies quantized weights, but {} has none", path);
   }
   check_compute(model, compute_of(o));
-  return o.compute != "f32" && blocks ? "int8" : o.compute == "bf16" ? "bf16" : "f32";
-}
-
-void use_adapter(Session& session, const std::string& text) {
-  const auto [path, scale] = split_adapter(text);
-  session.adapters.push_back(load_adapter(path, session.checkpoint, *session.pool));
-  session.applied.push_back({session.adapters.back().get(), scale});
+  return products_name(model, compute_of(o));
 }
 
 Session open_model(const Options& o, const std::string& given, bool needs_tokenizer) {
@@ -312,14 +268,6 @@ Pass Session::make_pass(const GenerateContext& context, Arena& arena) const {
   return pass;
 }
 
-std::int64_t stored_bytes(const Model& model) {
-  std::int64_t bytes = 0;
-  for_each_param(model.config(), model.params(), [&](const Param& param, const std::string&, const Shape& shape) {
-    bytes += bytes_of(param.view.dtype, shape.count());
-  });
-  return bytes;
-}
-
 Session open_learning_session(const Options& o, const char* where) {
   if (o.compute == "int8" || o.compute == "bf16") {
     throw Unsupported("--compute", "gradients are computed in f32, got {}", o.compute);
@@ -353,22 +301,8 @@ Session open_learning_session(const Options& o, const char* where) {
 }
 
 double learn_targets(const Session& session, Pass& pass, Gradients& params) {
-  std::vector<std::int32_t> targets = session.targets;
-  std::vector<float> weights;
-  for (std::int32_t& target : targets) {
-    weights.push_back(target == kNoLabel ? 0.0f : 1.0f);
-    target = std::max(target, 0);
-  }
-  const double n = std::max(1.0, std::accumulate(weights.begin(), weights.end(), 0.0));
-  const std::int32_t next_sentence = session.next_sentence.value_or(0);
-  Tape tape(params);
-  LossRequest loss{targets, weights, static_cast<float>(1 / n)};
-  if (session.next_sentence) loss.next_sentence = {&next_sentence, 1};
-  LossResult found;
-  pass.training = {&tape, &loss, &found};
-  pass.compute = Compute::f32;
-  session.checkpoint.model->learn(pass, session.tokens());
-  return found.cross_entropy / n + found.next_sentence;
+  return learn_targets(*session.checkpoint.model, pass, session.tokens(), session.targets, params,
+                       session.next_sentence);
 }
 
 std::optional<std::int32_t> Session::bos() const {
@@ -383,9 +317,7 @@ GenerateContext Session::context(const Options& o) const {
   return context;
 }
 
-std::string Session::piece(std::int32_t id) const {
-  return tokenizer != nullptr && id < tokenizer->target().vocab_size() ? tokenizer->target().piece(id) : "";
-}
+std::string Session::piece(std::int32_t id) const { return piece_of(tokenizer.get(), id); }
 
 std::string Session::label(std::int32_t id) const {
   if (tokenizer == nullptr || id >= tokenizer->target().vocab_size()) return "#" + std::to_string(id);

@@ -16,6 +16,8 @@
 #include "checkpoint/load.h"
 #include "cli/processes.h"
 #include "generate/generator.h"
+#include "inspect/objective.h"
+#include "report/model_facts.h"
 
 namespace vitrine::cli {
 
@@ -141,8 +143,6 @@ Session open_session(const Options& options);
 Session open_full_session(const Options& options);
 /// The first token that the decoder of an encoder–decoder reads. Throws BadInput if the checkpoint has none.
 std::int32_t start_id(const Session& session);
-/// A label that does not count, as in transformers.
-constexpr std::int32_t kNoLabel = -100;
 
 /// Like open_full_session(), for the gradient of the mean loss over --labels, or of the next tokens. Throws Unsupported
 /// unless --kv is f32, BadInput for labels that do not fit and fewer than two ids; `where` names the caller.
@@ -161,14 +161,9 @@ Session open_for_texts(const Options& options, const std::string& path, bool nee
 
 /// What --compute names; int8 is automatic, and so is auto.
 Compute compute_of(const Options& options);
-/// Whether a weight has a block format.
-bool has_blocks(const Model& model);
 /// The numbers that most products multiply: "int8", "bf16" or "f32". `path` names the model in errors. Throws
 /// Unsupported if the weights cannot be multiplied as --compute says.
 std::string products_of(const Options& options, const Model& model, const std::string& path);
-/// The size of a model's parameters as they are stored, in bytes.
-std::int64_t stored_bytes(const Model& model);
-
 /// Returns `text`, or all of stdin if `text` is `-`.
 std::string read_text(const std::string& text);
 

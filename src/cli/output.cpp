@@ -37,8 +37,6 @@ void print(std::string_view text) {
   if (guard.is_outermost() && interrupted()) throw Interrupted();
 }
 
-std::string json_line(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
 void print_json(const Json& object) { print(json_line(object) + "\n"); }
 
 void note(std::string_view text) {

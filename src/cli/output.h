@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/json.h"
+#include "report/results.h"
 
 namespace vitrine::cli {
 
@@ -17,8 +18,6 @@ struct Reported {};
 
 /// Writes to stdout without buffering. Throws ClosedPipe, or BadInput if stdout is not open or its disk is full.
 void print(std::string_view text);
-/// JSON as one line. Infinities and NaN become null; bytes that are not UTF-8 are replaced.
-std::string json_line(const Json& value);
 /// Prints json_line() and a line break.
 void print_json(const Json& object);
 /// A word as shells read it, between single quotes.

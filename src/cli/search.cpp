@@ -89,15 +89,6 @@ GenerateRequest translation_of(const Session& session, const SearchOptions& o, c
   return request;
 }
 
-void add_hypotheses(const GenerateResult& result, Json& object) {
-  Json hypotheses = Json::array();
-  for (const TextHypothesis& h : result.hypotheses) {
-    hypotheses.push_back({{"text", h.text}, {"ids", h.ids}, {"score", h.score}});
-  }
-  object["score"] = result.score;
-  object["hypotheses"] = std::move(hypotheses);
-}
-
 std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;

@@ -4,6 +4,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "generate/choose_search.h"
+#include "report/results.h"
 
 namespace vitrine::cli {
 
@@ -27,8 +28,6 @@ void set_search(const Session& session, const SearchOptions& options, bool sampl
 /// `where`.
 GenerateRequest translation_of(const Session& session, const SearchOptions& options,
                                const std::vector<std::int32_t>& ids, const std::string& where);
-/// Adds the score and the hypotheses of a result.
-void add_hypotheses(const GenerateResult& result, Json& object);
 /// The text with spaces for line breaks: a line for a line.
 std::string one_line(std::string text);
 /// Whether the caller has set an option of sampling.

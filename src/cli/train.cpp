@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/version.h"
 #include "cli/commands.h"
 #include "cli/measure.h"
 #include "cli/options.h"
@@ -47,7 +48,7 @@ void train_on(Ranks& ranks, const TrainCommand& o) {
   run.ranks = &ranks;
   run.shard = o.shard == "optimizer" ? Shard::optimizer : Shard::none;
   run.config_file = o.config;
-  run.build = VITRINE_VERSION " " VITRINE_BUILD_TYPE;
+  run.build = build_name();
   forget_peak_memory();
   LiveLine live;
   // The first step of a run includes loading, so the time left is estimated from the steps after it.
@@ -71,13 +72,7 @@ void train_on(Ranks& ranks, const TrainCommand& o) {
   if (!ranks.is_first()) run.show = {}, run.show_text = {};
   const TrainResult result = train(config, run);
   if (!ranks.is_first()) return;
-  const Json val_loss = result.val_loss ? Json(*result.val_loss) : Json();
-  if (o.json) {
-    Json line = {
-        {"step", result.step}, {"loss", result.loss}, {"val_loss", val_loss}, {"checkpoint", result.checkpoint}};
-    if (!result.cluster.is_null()) line["cluster"] = result.cluster;
-    return print_json(line);
-  }
+  if (o.json) return print_json(train_json(result));
   print(fmt::format("{}: step {}, loss {:.4f}{}\n", result.checkpoint, result.step, result.loss,
                     result.val_loss ? fmt::format(", validation loss {:.4f}", *result.val_loss) : ""));
 }

@@ -24,6 +24,7 @@ struct GenerateContext {
   Compute compute = Compute::automatic;
   AppliedAdapters adapters{};       ///< Of all sequences.
   PrefixCache* prefixes = nullptr;  ///< If not null, sequences of an engine share common prefixes.
+  CallerPoll* poll = nullptr;
 
   /// Runs a pass, in which all segments have these adapters.
   void forward(Pass& pass, const Tokens& tokens) const {
@@ -44,7 +45,7 @@ struct GenerateContext {
     return cache;
   }
   Pass make_pass(Arena& arena, std::vector<Segment> segments = {}) const {
-    return {{*pool, *kernels, arena, interrupt, false, compute}, std::move(segments), {}, taps, kv_types};
+    return {{*pool, *kernels, arena, interrupt, false, compute, poll}, std::move(segments), {}, taps, kv_types};
   }
   /// Throws BadInput for ids outside the vocabulary.
   void check_ids(std::span<const std::int32_t> ids) const { check_ids(ids, model->config().vocab_size); }

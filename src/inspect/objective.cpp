@@ -1,5 +1,8 @@
 #include "inspect/objective.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "base/error.h"
 #include "generate/sampler.h"
 
@@ -36,6 +39,25 @@ void learn_objective(const Model& model, Pass& pass, const Tokens& tokens, const
   pass.training = {&tape, &loss, &found};
   pass.compute = Compute::f32;
   model.learn(pass, tokens);
+}
+
+double learn_targets(const Model& model, Pass& pass, const Tokens& tokens, std::vector<std::int32_t> targets,
+                     Gradients& params, std::optional<std::int32_t> next_sentence) {
+  std::vector<float> weights;
+  for (std::int32_t& target : targets) {
+    weights.push_back(target == kNoLabel ? 0.0f : 1.0f);
+    target = std::max(target, 0);
+  }
+  const double n = std::max(1.0, std::accumulate(weights.begin(), weights.end(), 0.0));
+  const std::int32_t label = next_sentence.value_or(0);
+  Tape tape(params);
+  LossRequest loss{targets, weights, static_cast<float>(1 / n)};
+  if (next_sentence) loss.next_sentence = {&label, 1};
+  LossResult found;
+  pass.training = {&tape, &loss, &found};
+  pass.compute = Compute::f32;
+  model.learn(pass, tokens);
+  return found.cross_entropy / n + found.next_sentence;
 }
 
 }  // namespace vitrine

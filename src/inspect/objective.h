@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "inspect/text_pass.h"
 
@@ -24,5 +25,13 @@ struct Objective {
 /// with quantized weights are those of Compute::f32. Throws Unsupported for another type of keys and values than f32,
 /// BadInput for tokens outside the vocabulary.
 void learn_objective(const Model& model, Pass& pass, const Tokens& tokens, const Objective& objective);
+
+/// A label that does not count, as in transformers.
+constexpr std::int32_t kNoLabel = -100;
+
+/// Runs the text forward and backward, with these targets of its rows (kNoLabel for none). Returns their mean
+/// cross-entropy in nats, plus that of the next sentence if there is a label for it; adds the gradients to `params`.
+double learn_targets(const Model& model, Pass& pass, const Tokens& tokens, std::vector<std::int32_t> targets,
+                     Gradients& params, std::optional<std::int32_t> next_sentence = std::nullopt);
 
 }  // namespace vitrine

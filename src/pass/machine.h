@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/caller_poll.h"
 #include "kernels/kernels.h"
 #include "parallel/thread_pool.h"
 #include "pass/compute.h"
@@ -23,9 +24,10 @@ struct Machine {
   const std::atomic<bool>* interrupt = nullptr;  ///< The pass throws Interrupted when it becomes true.
   bool shapes_only = false;                      ///< A dry run: tensors have no elements, and loops do not run.
   Compute compute = Compute::automatic;
+  CallerPoll* poll = nullptr;
 
-  /// Throws Interrupted if the caller has requested it. Every loop begins with this check; loops that take longer than
-  /// a few milliseconds repeat it.
+  /// Throws Interrupted if the caller has requested it, and polls for the caller. Every loop begins with this check;
+  /// loops that take longer than a few milliseconds repeat it.
   void check_interrupt() const;
 
   /// Scratch of kScratchFloats floats for the kernels; each thread of the pool has its own.

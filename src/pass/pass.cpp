@@ -30,6 +30,7 @@ void Pass::refuse_tape(std::string_view op) const {
 
 void Machine::check_interrupt() const {
   if (interrupt != nullptr && interrupt->load(std::memory_order_relaxed)) throw Interrupted();
+  if (poll != nullptr) poll->poll();
 }
 
 void Machine::widen(const std::byte* x, DType dtype, std::int64_t n, float* y) const {

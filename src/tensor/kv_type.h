@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "tensor/dtype.h"
@@ -35,6 +36,20 @@ struct KvTypes {
 
   bool operator==(const KvTypes&) const = default;
 };
+
+/// The types named as in `int8` or `int8:int4`, of keys and of values; nothing for other names.
+constexpr std::optional<KvTypes> kv_types_named(std::string_view names) {
+  const auto one = [](std::string_view name) -> std::optional<KvType> {
+    for (const KvType type : {KvType::f32, KvType::bf16, KvType::f16, KvType::int8, KvType::int4}) {
+      if (name_of(type) == name) return type;
+    }
+    return std::nullopt;
+  };
+  const std::size_t colon = names.find(':');
+  const auto keys = one(names.substr(0, colon));
+  const auto values = colon == names.npos ? keys : one(names.substr(colon + 1));
+  return keys && values ? std::optional(KvTypes(*keys, *values)) : std::nullopt;
+}
 
 constexpr bool is_integer(KvType type) { return type == KvType::int8 || type == KvType::int4; }
 

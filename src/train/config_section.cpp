@@ -14,8 +14,7 @@ ConfigSection::ConfigSection(const TomlFile& file, const std::string& path, std:
   const auto it = file.values.find(name_);
   if (it == file.values.end()) return;
   if (!it->is_object()) {
-    throw BadInput(path + ":" + std::to_string(file.lines.at(name_)), "expected a table [{}], got {}", name_,
-                   it->dump());
+    throw BadInput(file.place_of(name_, path), "expected a table [{}], got {}", name_, it->dump());
   }
   values_ = &*it;
 }
@@ -28,9 +27,7 @@ const Json* ConfigSection::find(const std::string& key) {
 }
 
 void ConfigSection::fail(const std::string& key, const std::string& message) const {
-  const auto line = file_.lines.find(name_ + "." + key);
-  throw BadInput(line == file_.lines.end() ? path_ : path_ + ":" + std::to_string(line->second), "{}.{}: {}", name_,
-                 key, message);
+  throw BadInput(file_.place_of(name_ + "." + key, path_), "{}.{}: {}", name_, key, message);
 }
 
 bool ConfigSection::has(const std::string& key) { return find(key) != nullptr; }

@@ -73,13 +73,14 @@ std::uint64_t fingerprint_of(const Batch& batch) {
 }  // namespace
 
 Learner::Learner(const Trainable& trainable, Optimizer& optimizer, const StepOptions& options, ThreadPool& pool,
-                 const Kernels& kernels, const std::atomic<bool>* interrupt)
+                 const Kernels& kernels, const std::atomic<bool>* interrupt, CallerPoll* poll)
     : trainable_(trainable),
       optimizer_(optimizer),
       options_(options),
       pool_(pool),
       kernels_(kernels),
       interrupt_(interrupt),
+      poll_(poll),
       tape_(gradients_),
       begin_(trainable.first_learning_block()) {
   for (const TrainParam& param : trainable.params()) gradients_.add(*param.param);

@@ -24,7 +24,7 @@ class Learner {
  public:
   /// The learner borrows its arguments, which must outlive it.
   Learner(const Trainable& trainable, Optimizer& optimizer, const StepOptions& options, ThreadPool& pool,
-          const Kernels& kernels, const std::atomic<bool>* interrupt);
+          const Kernels& kernels, const std::atomic<bool>* interrupt, CallerPoll* poll = nullptr);
 
   /// From now on, the ranks share the micro-batches. With Shard::optimizer, each updates its slices of the parameters,
   /// and then has those of the others. Errors about batches that differ name `data`.
@@ -64,7 +64,12 @@ class Learner {
 
  private:
   Machine machine() {
-    return {.pool = pool_, .kernels = kernels_, .arena = arena_, .interrupt = interrupt_, .compute = Compute::f32};
+    return {.pool = pool_,
+            .kernels = kernels_,
+            .arena = arena_,
+            .interrupt = interrupt_,
+            .compute = Compute::f32,
+            .poll = poll_};
   }
 
   /// The losses of a micro-batch, each already divided by what it is a mean of.
@@ -96,6 +101,7 @@ class Learner {
   ThreadPool& pool_;
   const Kernels& kernels_;
   const std::atomic<bool>* interrupt_;
+  CallerPoll* poll_;
   Gradients gradients_;
   GradientSum sum_{gradients_};
   // Of several ranks:

@@ -22,9 +22,10 @@ Samples::Samples(const TrainConfig& config, std::unique_ptr<const Tokenizer> tok
 }
 
 std::string Samples::generate_one(const Model& model, AppliedAdapters adapters, ThreadPool& pool, const Kernels& k,
-                                  const std::atomic<bool>* interrupt) const {
+                                  const std::atomic<bool>* interrupt, CallerPoll* poll) const {
   GenerateContext context{&model, &pool, &k, tokenizer_.get()};
   context.interrupt = interrupt;
+  context.poll = poll;
   context.adapters = adapters;
   return prompt_ + generate(context, std::span(&request_, 1)).front().text;
 }

@@ -20,7 +20,7 @@ class Samples {
 
   /// The prompt and its continuation by `model`. Throws as generate() does.
   std::string generate_one(const Model& model, AppliedAdapters adapters, ThreadPool& pool, const Kernels& k,
-                           const std::atomic<bool>* interrupt) const;
+                           const std::atomic<bool>* interrupt, CallerPoll* poll) const;
 
  private:
   std::unique_ptr<const Tokenizer> tokenizer_;

@@ -10,8 +10,15 @@
 namespace vitrine {
 
 struct TomlFile {
-  Json values;                       ///< An object; tables are objects.
-  std::map<std::string, int> lines;  ///< By path, as in `train.batch`; for a table, its first line.
+  Json values;  ///< An object; tables are objects.
+  std::map<std::string, int>
+      lines;  ///< By path, as in `train.batch`; for a table, its first line. Empty without a text.
+
+  /// "FILE:LINE" of a key, where `file` is the file's path; the path alone if the line is not known.
+  std::string place_of(const std::string& key, const std::string& file) const {
+    const auto line = lines.find(key);
+    return line == lines.end() ? file : file + ":" + std::to_string(line->second);
+  }
 };
 
 /// Throws BadInput, with file and line, for invalid TOML, dates, and numbers that are not finite. Source: TOML 1.0.0

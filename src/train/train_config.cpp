@@ -292,16 +292,12 @@ struct Reading {
   std::vector<std::string> keys;
 };
 
-Reading read(std::string_view text, const std::string& path) {
-  if (text.size() > kMostBytes)
-    throw BadInput(path, "expected at most {} bytes of TOML, got {}", kMostBytes, text.size());
-  const TomlFile file = parse_toml(text, path);
+Reading read(const TomlFile& file, const std::string& path) {
   const std::vector<std::string> names = {"model",     "data",     "train", "lora", "preference",
                                           "optimizer", "schedule", "clip",  "log",  "out"};
   for (const auto& [name, value] : file.values.items()) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
-    throw BadInput(path + ":" + std::to_string(file.lines.at(name)), "there is no section [{}]{}", name,
-                   did_you_mean(name, names));
+    throw BadInput(file.place_of(name, path), "there is no section [{}]{}", name, did_you_mean(name, names));
   }
   std::map<std::string, ConfigSection> sections;
   for (const std::string& name : names) sections.emplace(name, ConfigSection(file, path, name));
@@ -333,11 +329,22 @@ Reading read(std::string_view text, const std::string& path) {
   return reading;
 }
 
+Reading read(std::string_view text, const std::string& path) {
+  if (text.size() > kMostBytes)
+    throw BadInput(path, "expected at most {} bytes of TOML, got {}", kMostBytes, text.size());
+  return read(parse_toml(text, path), path);
+}
+
 }  // namespace
 
 ModelConfig ModelSource::read() const { return read_model_config(family_of(config, where), config, where); }
 
 TrainConfig parse_train_config(std::string_view text, const std::string& path) { return read(text, path).config; }
+
+TrainConfig train_config_of(Json tables, const std::string& where) {
+  if (!tables.is_object()) throw BadInput(where, "expected an object of tables, got {}", tables.type_name());
+  return read(TomlFile{std::move(tables), {}}, where).config;
+}
 
 std::vector<std::string> train_config_keys() {
   const std::string least =

@@ -148,6 +148,8 @@ struct TrainConfig {
 /// Throws BadInput for the errors above, and as the reader of a config.json does.
 TrainConfig read_train_config(const std::string& path);
 TrainConfig parse_train_config(std::string_view text, const std::string& path);
+/// The same from the tables of a config as a JSON object.
+TrainConfig train_config_of(Json tables, const std::string& where);
 
 /// All keys of a config, as `section.key`.
 std::vector<std::string> train_config_keys();

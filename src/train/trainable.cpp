@@ -37,17 +37,6 @@ void copy_dense(const MatrixView& view, float* to, ThreadPool& pool, const Kerne
   });
 }
 
-void copy_tokenizer(const std::string& from, const fs::path& folder) {
-  if (from.empty()) return;
-  for (const TokenizerFile& file : tokenizer_files(from)) {
-    fs::create_directories((folder / file.name).parent_path());
-    write_file((folder / file.name).string(), MappedFile::open(file.path)->text());
-  }
-  if (!fs::exists(folder / "tokenizer.json") || fs::exists(folder / "tokenizer_config.json")) return;
-  // Otherwise transformers loads the usual class of the model's family, whose rules may differ from this file's.
-  write_file((folder / "tokenizer_config.json").string(), "{\"tokenizer_class\": \"PreTrainedTokenizerFast\"}\n");
-}
-
 }  // namespace
 
 Trainable::Trainable(const ModelConfig& config, DType dtype) : Trainable(config, dtype, nullptr, {}) {}
@@ -165,6 +154,36 @@ Trainable copy_trainable(const std::shared_ptr<const Model>& model, DType dtype,
   return trainable;
 }
 
+ParamValues values_of(const Model& model) {
+  std::vector<MatrixView> views;
+  for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& name, const Shape&) {
+    if (is_blocks(param.view.dtype)) {
+      throw Unsupported(name, "expected weights of f32, f16 or bf16 to save, got {}", name_of(param.view.dtype));
+    }
+    views.push_back(param.view);
+  });
+  return [views = std::move(views), &k = default_kernels()](std::size_t i, std::int64_t row, std::int64_t first_col,
+                                                            std::span<float> out) {
+    const MatrixView& view = views[i];
+    const std::int64_t step = view.col_stride == 1 ? static_cast<std::int64_t>(out.size()) : 1;
+    for (std::int64_t at = 0; at < static_cast<std::int64_t>(out.size()); at += step) {
+      k.widen(view.at(row, first_col + at), view.dtype, step, out.data() + at);
+    }
+  };
+}
+
+void copy_tokenizer(const std::string& from, const std::string& to) {
+  const fs::path folder = to;
+  if (from.empty()) return;
+  for (const TokenizerFile& file : tokenizer_files(from)) {
+    fs::create_directories((folder / file.name).parent_path());
+    write_file((folder / file.name).string(), MappedFile::open(file.path)->text());
+  }
+  if (!fs::exists(folder / "tokenizer.json") || fs::exists(folder / "tokenizer_config.json")) return;
+  // Otherwise transformers loads the usual class of the model's family, whose rules may differ from this file's.
+  write_file((folder / "tokenizer_config.json").string(), "{\"tokenizer_class\": \"PreTrainedTokenizerFast\"}\n");
+}
+
 void save_model(const Trainable& trainable, const ModelFiles& files, const std::string& folder, ThreadPool& pool) {
   const fs::path to = folder;
   const auto write_template = [&] {
@@ -175,24 +194,9 @@ void save_model(const Trainable& trainable, const ModelFiles& files, const std::
     return write_peft_adapter(folder, *trainable.adapter(), *trainable.base(), files.adapter);
   }
   const Model& model = trainable.model();
-  std::vector<MatrixView> views;
-  for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& name, const Shape&) {
-    if (is_blocks(param.view.dtype)) {
-      throw Unsupported(name, "expected weights of f32, f16 or bf16 to save, got {}", name_of(param.view.dtype));
-    }
-    views.push_back(param.view);
-  });
-  const Kernels& k = default_kernels();
-  const ParamValues values = [&](std::size_t i, std::int64_t row, std::int64_t first_col, std::span<float> out) {
-    const MatrixView& view = views[i];
-    const std::int64_t step = view.col_stride == 1 ? static_cast<std::int64_t>(out.size()) : 1;
-    for (std::int64_t at = 0; at < static_cast<std::int64_t>(out.size()); at += step) {
-      k.widen(view.at(row, first_col + at), view.dtype, step, out.data() + at);
-    }
-  };
   write_hugging_face_tensors((to / "model.safetensors").string(), files.family, model.config(), trainable.dtype(),
-                             values, pool);
-  copy_tokenizer(files.tokenizer, to);
+                             values_of(model), pool);
+  copy_tokenizer(files.tokenizer, folder);
   write_template();
   write_config_json((to / "config.json").string(), files.family, files.config, trainable.dtype());
 }

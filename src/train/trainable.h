@@ -17,6 +17,7 @@
 #include "base/json.h"
 #include "checkpoint/adapter_writer.h"
 #include "checkpoint/family.h"
+#include "checkpoint/hugging_face_writer.h"
 #include "checkpoint/new_adapter.h"
 #include "model/initialize.h"
 #include "model/model.h"
@@ -100,6 +101,12 @@ struct ModelFiles {
   PeftOptions adapter{};        ///< If an adapter is written.
   std::string chat_template{};  ///< Replaces that of the tokenizer's files; "": none does.
 };
+
+/// The values of a model's parameters, as write_hugging_face_tensors() takes them. Throws Unsupported for quantized
+/// ones.
+ParamValues values_of(const Model& model);
+/// Copies the files of the tokenizer at `from` to `folder`; nothing if `from` is "". Throws as tokenizer_files() does.
+void copy_tokenizer(const std::string& from, const std::string& folder);
 
 /// Writes model.safetensors, config.json and the tokenizer's files into `folder`, which must exist; load_checkpoint
 /// reads them. If an adapter learns, writes it alone, as peft's folders have it. All parameters are written as

@@ -48,14 +48,16 @@ std::unique_ptr<RunFolder> open_folder(Ranks& ranks, const TrainConfig& c, const
   return ranks.together([&] { return ranks.is_first() ? std::make_unique<RunFolder>(c.out) : nullptr; });
 }
 
-class TrainingRun {
+}  // namespace
+
+class Trainer::Run {
  public:
-  TrainingRun(const TrainConfig& c, const TrainRun& run)
+  Run(const TrainConfig& c, TrainRun run)
       : c_(c),
-        run_(run),
-        ranks_(run.ranks != nullptr ? *run.ranks : alone_),
-        pool_(run.threads),
-        folder_(open_folder(ranks_, c, run)),
+        run_(std::move(run)),
+        ranks_(run_.ranks != nullptr ? *run_.ranks : alone_),
+        pool_(run_.threads),
+        folder_(open_folder(ranks_, c, run_)),
         resumed_(step_to_resume()),
         talk_(open_talk()),
         start_(shared_start(ranks_, c,
@@ -64,13 +66,33 @@ class TrainingRun {
                                      : c.model.checkpoint,
                             pool_, kernels_)),
         optimizer_(c.optimizer, start_.trainable.params()),
-        learner_(start_.trainable, optimizer_, c_.train, pool_, kernels_, ranks_.is_alone() ? run.interrupt : nullptr) {
+        learner_(start_.trainable, optimizer_, c_.train, pool_, kernels_, ranks_.is_alone() ? run_.interrupt : nullptr,
+                 run_.poll) {
     ranks_.together([&] { open_data(); });
-    ranks_.together([&] { learner_.share(ranks_, run.shard, c.data.train); });
+    ranks_.together([&] { learner_.share(ranks_, run_.shard, c.data.train); });
     share_start();
   }
 
-  TrainResult run() {
+  bool step() {
+    if (!has_begun_) begin();
+    if (step_ >= c_.train.steps || has_enough()) return false;
+    saving_at_errors([this] { one_step(); });
+    return true;
+  }
+
+  TrainResult finish() {
+    save_last_step();
+    return {step_, loss_, val_loss_, checkpoint_path(c_.out, step_),
+            ranks_.is_alone() ? "" : cluster_.summary(name_of(run_.shard)).dump()};
+  }
+
+  const TrainProgress& progress() const { return progress_; }
+  const Start& start() const { return start_; }
+  void save_to(const std::string& folder) { save_model(start_.trainable, start_.files, folder, pool_); }
+
+ private:
+  const Model& model() const { return start_.trainable.model(); }
+  void begin() {
     for (const std::string& line : plan_of(c_, start_, *corpus_, talk_.get(), ranks_, run_.shard, pool_)) tell(line);
     if (run_.loaded) run_.loaded();
     ranks_.together([&] {
@@ -78,9 +100,14 @@ class TrainingRun {
     });
     if (talk_ && talk_->is_pairs()) prefer();
     ranks_.together([&] { open_logs(); });
+    has_begun_ = true;
+    if (!unfinished_.empty()) saving_at_errors([this] { finish_step(); });
+  }
+  /// Calls `work`. If it throws, saves the last complete step first.
+  template <class Work>
+  void saving_at_errors(Work&& work) {
     try {
-      if (!unfinished_.empty()) finish_step();
-      while (step_ < c_.train.steps && !has_enough()) one_step();
+      work();
     } catch (const Interrupted&) {
       save_last_step();
       throw;
@@ -94,13 +121,7 @@ class TrainingRun {
       }
       throw;
     }
-    save_last_step();
-    return {step_, loss_, val_loss_, checkpoint_path(c_.out, step_),
-            ranks_.is_alone() ? Json() : cluster_.summary(name_of(run_.shard))};
   }
-
- private:
-  const Model& model() const { return start_.trainable.model(); }
   void tell(const std::string& line) const {
     if (run_.tell && ranks_.is_first()) run_.tell(line);
   }
@@ -149,7 +170,7 @@ class TrainingRun {
   }
 
   TrainConfig c_;  // with the steps of its epochs, and the time that templates read
-  const TrainRun& run_;
+  const TrainRun run_;
   const Kernels& kernels_ = default_kernels();
   Ranks alone_;  // if the run has no others
   Ranks& ranks_;
@@ -165,6 +186,8 @@ class TrainingRun {
   std::optional<Samples> samples_;     // if the config enables them
   std::optional<MetricsLog> metrics_;  // of rank 0
   ClusterLog cluster_{ranks_};
+  TrainProgress progress_;  // of the last step
+  bool has_begun_ = false;
 
   std::int64_t step_ = 0;    // steps done
   std::int64_t saved_ = -1;  // the last one that has a checkpoint, or whose checkpoint could not be written
@@ -181,7 +204,7 @@ class TrainingRun {
 
 /// Reads conversations or pairs, before the model and before anything is written. A resumed run has the time of its
 /// start.
-std::shared_ptr<const ConversationData> TrainingRun::open_talk() {
+std::shared_ptr<const ConversationData> Trainer::Run::open_talk() {
   if (!c_.data.is_talk()) return nullptr;
   ranks_.together([&] {
     if (!c_.data.talk.now.empty() || !resumed_ || !folder_) return;
@@ -200,7 +223,7 @@ std::shared_ptr<const ConversationData> TrainingRun::open_talk() {
 }
 
 /// Lets the learner compare pairs. The scores of the reference are computed once, and kept for a resumed run.
-void TrainingRun::prefer() {
+void Trainer::Run::prefer() {
   std::vector<PairScore> references;
   if (c_.preference.has_reference()) {
     const std::string path = c_.out + "/reference.json";
@@ -219,7 +242,7 @@ void TrainingRun::prefer() {
 }
 
 /// Opens the data and checks that everything fits together. Rank 0 also resumes.
-void TrainingRun::open_data() {
+void Trainer::Run::open_data() {
   corpus_ = talk_ ? std::shared_ptr<const TrainingData>(talk_) : open_corpus(c_, model().config(), start_.files.config);
   if (talk_) talk_->check_with_model(model().config());
   if (!c_.data.talk.chat_template.empty()) {
@@ -235,7 +258,7 @@ void TrainingRun::open_data() {
 }
 
 /// Gives the other ranks what rank 0 has read from checkpoints.
-void TrainingRun::share_start() {
+void Trainer::Run::share_start() {
   if (ranks_.is_alone()) return;
   if (c_.train.objective == StepOptions::Objective::masked) {
     MaskOptions options = mask_.value_or(MaskOptions{});
@@ -256,14 +279,14 @@ void TrainingRun::share_start() {
   if (place.has_unfinished == 1) unfinished_ = {{"loss", 0}};
 }
 
-void TrainingRun::open_logs() {
+void Trainer::Run::open_logs() {
   if (!folder_) return;
   const std::int64_t done = !resumed_ ? -1 : unfinished_.empty() ? step_ : step_ - 1;
   metrics_.emplace(c_.out, done, [this](std::int64_t, std::int64_t) { check_interrupt(); });
   if (!ranks_.is_alone()) cluster_.open(c_.out, done);
 }
 
-void TrainingRun::resume() {
+void Trainer::Run::resume() {
   const TrainerState state = folder_->read_state(*resumed_);
   if (!c_.model.config.is_null() && c_.model.read() != model().config()) {
     throw BadInput(c_.out, "the config's model differs from the run's: the run cannot be resumed");
@@ -285,7 +308,7 @@ void TrainingRun::resume() {
 }
 
 /// Checks that the tokenizer fits the corpus and the checkpoints. Samples keep it.
-void TrainingRun::open_tokenizer() {
+void Trainer::Run::open_tokenizer() {
   const std::string& path = start_.files.tokenizer;
   const bool samples = c_.log.sample_every > 0;
   if (path.empty()) {
@@ -311,7 +334,7 @@ void TrainingRun::open_tokenizer() {
   if (samples) samples_.emplace(c_, std::move(tokenizer), corpus, model().config());
 }
 
-Learner::Step TrainingRun::learn() {
+Learner::Step Trainer::Run::learn() {
   const Batch batch = with_masks(corpus_->batch(step_), static_cast<std::uint64_t>(step_));
   read_tokens_ = static_cast<std::int64_t>(batch.inputs.size() + batch.sources.size());
   const bool is_due_next = c_.log.taps_every > 0 && (step_ + 1) % c_.log.taps_every == 0;
@@ -328,7 +351,7 @@ Learner::Step TrainingRun::learn() {
   return step;
 }
 
-void TrainingRun::one_step() {
+void Trainer::Run::one_step() {
   check_interrupt();
   ranks_.take_traffic();  // of other things than this step
   const Clock::time_point begun = Clock::now();
@@ -363,7 +386,7 @@ void TrainingRun::one_step() {
 }
 
 /// Validation, samples, metrics and checkpoints after a step. If this throws, a resumed run starts here.
-void TrainingRun::finish_step() {
+void Trainer::Run::finish_step() {
   const auto value_of = [this](std::string_view name) {
     const auto it =
         std::find_if(unfinished_.begin(), unfinished_.end(), [&](const Metric& m) { return m.name == name; });
@@ -378,9 +401,8 @@ void TrainingRun::finish_step() {
   }
   const double speed = line_seconds_ > 0 ? static_cast<double>(line_tokens_) / line_seconds_ : 0;
   if (speed > 0) line.push_back({"tokens_per_s", speed});
-  if (run_.show) {
-    run_.show({step_, c_.train.steps, loss_, value_of("lr"), value_of("grad_norm"), speed, val_loss_});
-  }
+  progress_ = {step_, c_.train.steps, loss_, value_of("lr"), value_of("grad_norm"), speed, val_loss_};
+  if (run_.show) run_.show(progress_);
   if (is_due(c_.log.sample_every) && folder_) sample();
   if (is_due(c_.log.every) || is_last || validates || is_skipped) {
     if (metrics_) metrics_->write(step_, line);
@@ -392,7 +414,7 @@ void TrainingRun::finish_step() {
   if (is_due(c_.log.save_every)) save();
 }
 
-std::vector<Metric> TrainingRun::validation_metrics() {
+std::vector<Metric> Trainer::Run::validation_metrics() {
   const std::int64_t all = corpus_->validation_batches();
   const std::int64_t n = c_.log.validate_batches > 0 ? std::min(all, c_.log.validate_batches) : all;
   const auto batch_of = [this](std::int64_t i) {
@@ -409,10 +431,10 @@ std::vector<Metric> TrainingRun::validation_metrics() {
   return v.metrics(mask_ ? 0 : corpus_->tokens_per_byte());
 }
 
-void TrainingRun::sample() {
+void Trainer::Run::sample() {
   try {
     const std::string text =
-        samples_->generate_one(model(), start_.trainable.adapters(), pool_, kernels_, run_.interrupt);
+        samples_->generate_one(model(), start_.trainable.adapters(), pool_, kernels_, run_.interrupt, run_.poll);
     folder_->write_sample(step_, text);
     if (run_.show_text) run_.show_text(text);
   } catch (const NotFinite& e) {
@@ -420,7 +442,7 @@ void TrainingRun::sample() {
   }
 }
 
-void TrainingRun::save() {
+void Trainer::Run::save() {
   saved_ = step_;
   if (optimizer_.is_divided()) collect_state(ranks_, start_.trainable, optimizer_, *learner_.slices());
   if (!folder_) return;
@@ -436,8 +458,21 @@ void TrainingRun::save() {
   folder_->save(start_.trainable, start_.files, optimizer_, state, c_.log.keep_last, pool_);
 }
 
-}  // namespace
+Trainer::Trainer(const TrainConfig& config, TrainRun run) : run_(std::make_unique<Run>(config, std::move(run))) {}
+Trainer::Trainer(Trainer&&) noexcept = default;
+Trainer& Trainer::operator=(Trainer&&) noexcept = default;
+Trainer::~Trainer() = default;
 
-TrainResult train(const TrainConfig& config, const TrainRun& run) { return TrainingRun(config, run).run(); }
+bool Trainer::step() { return run_->step(); }
+TrainResult Trainer::finish() { return run_->finish(); }
+const TrainProgress& Trainer::progress() const { return run_->progress(); }
+const Start& Trainer::start() const { return run_->start(); }
+void Trainer::save(const std::string& folder) { run_->save_to(folder); }
+
+TrainResult train(const TrainConfig& config, const TrainRun& run) {
+  Trainer trainer(config, run);
+  while (trainer.step()) continue;
+  return trainer.finish();
+}
 
 }  // namespace vitrine

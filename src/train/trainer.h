@@ -9,23 +9,17 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
-#include "base/json.h"
+#include "base/caller_poll.h"
 #include "ranks/ranks.h"
+#include "train/progress.h"
+#include "train/start.h"
 #include "train/train_config.h"
 
 namespace vitrine {
-
-struct TrainProgress {
-  std::int64_t step = 0, steps = 0;  ///< Steps done, and all steps of the run.
-  double loss = 0;                   ///< Cross-entropy of the step, nats per token.
-  double lr = 0;
-  double grad_norm = 0;
-  double tokens_per_s = 0;  ///< Over the steps since the last line of metrics.
-  std::optional<double> val_loss;
-};
 
 struct TrainRun {
   int threads = 1;
@@ -33,6 +27,7 @@ struct TrainRun {
   std::string build;  ///< The program's version, for its checkpoints.
   const std::atomic<bool>* interrupt = nullptr;
   const std::atomic<bool>* enough = nullptr;  ///< When set, the run saves the step and ends, as if it had no more.
+  CallerPoll* poll = nullptr;                 ///< Of the thread that runs the steps.
   Ranks* ranks = nullptr;                     ///< Null: this process alone.
   Shard shard = Shard::none;
   std::string config_file;                         ///< All ranks must have the same; "": not compared.
@@ -42,12 +37,31 @@ struct TrainRun {
   std::function<void(const std::string& text)> show_text;  ///< Receives samples of generated text.
 };
 
-struct TrainResult {
-  std::int64_t step = 0;
-  double loss = 0;
-  std::optional<double> val_loss;  ///< The last one.
-  std::string checkpoint;          ///< The folder of the last checkpoint.
-  Json cluster;                    ///< Of several ranks: ClusterLog::summary(); else null.
+/// A run, step by step:
+///
+///   Trainer trainer(config, run);
+///   while (trainer.step()) show(trainer.progress());
+///   const TrainResult result = trainer.finish();
+///
+/// Between two steps, passes may run on the model. The functions throw as train() does.
+class Trainer {
+ public:
+  /// Reads all inputs. The first step writes the first file.
+  Trainer(const TrainConfig& config, TrainRun run);
+  Trainer(Trainer&&) noexcept;
+  Trainer& operator=(Trainer&&) noexcept;
+  ~Trainer();
+
+  bool step();           ///< Runs one step. Returns false, without effect, if the run has no further one.
+  TrainResult finish();  ///< Saves a checkpoint of the last step, unless it has one.
+  const TrainProgress& progress() const;  ///< Of the last step.
+  const Start& start() const;             ///< The model, which every step changes, and the files of its checkpoints.
+  /// Writes the model as it is into `folder`, which must exist.
+  void save(const std::string& folder);
+
+ private:
+  class Run;
+  std::unique_ptr<Run> run_;
 };
 
 /// Trains as `config` specifies, and writes to its folder:

@@ -1,13 +1,23 @@
 #include "vitrine/site_watcher.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/error.h"
 
 namespace vitrine {
 
-SiteWatcher::SiteWatcher(const Watch& watch, const ModelConfig& config) : function_(watch.function) {
-  if (!function_) return;
+SiteWatcher::SiteWatcher(const Watch& watch, const ModelConfig& config) : tap_(watch.tap) {
+  if (watch.function && watch.tap) throw BadInput("watch", "expected a function or a tap, got both");
+  if (watch.function) {
+    tap_ = [function = watch.function](const std::string& name, std::span<const std::int64_t> shape,
+                                       std::span<const float> value, std::span<float> replacement) {
+      std::copy(value.begin(), value.end(), replacement.begin());
+      function(name, replacement, shape);
+      return true;
+    };
+  }
+  if (!tap_) return;
   for (const std::string& glob : watch.sites) globs_.push_back({glob, {{glob}, site_layers(config)}});
   if (globs_.empty()) globs_.push_back({"", {{}, site_layers(config)}});
 }
@@ -16,18 +26,40 @@ bool SiteWatcher::wants(const SiteId& id) const {
   return std::any_of(globs_.begin(), globs_.end(), [&](const Glob& glob) { return glob.sites.contains(id); });
 }
 
-Tensor SiteWatcher::visit(Pass& pass, const SiteId& id, const Tensor& value) {
+Tensor SiteWatcher::replaced(Pass& pass, const SiteId& id, const Tensor& value) {
   for (Glob& glob : globs_) glob.is_met = glob.is_met || glob.sites.contains(id);
-  const Tensor copy = pass.tensor(value.shape);
-  std::copy_n(value.data, value.count(), copy.data);
-  function_(name_of(id), copy.values(), copy.shape.sizes());
-  return copy;
+  const Tensor replacement = pass.tensor(value.shape);
+  return tap_(name_of(id), value.shape.sizes(), value.values(), replacement.values()) ? replacement : value;
+}
+
+Tensor SiteWatcher::visit(Pass& pass, const SiteId& id, const Tensor& value) {
+  const Tensor result = replaced(pass, id, value);
+  if (result.data == value.data || !pass.is_taped() || !pass.training.tape->knows(value)) return result;
+  const Tensor factor = pass.tensor(value.shape);  // 0 where the function has replaced an element
+  for (std::int64_t i = 0; i < value.count(); ++i) {
+    factor.data[i] = std::memcmp(value.data + i, result.data + i, sizeof(float)) == 0 ? 1.0f : 0.0f;
+  }
+  pass.record("write", {value}, result, [&pass, value, factor, result] {
+    const Tensor dvalue = pass.grad(value), dresult = pass.grad(result);
+    pass.kernels.multiply_add(factor.data, dresult.data, value.count(), dvalue.data);
+  });
+  return result;
 }
 
 void SiteWatcher::visit_step(Pass& pass, const SiteId& id, const Tensor& value, std::int64_t first, std::int64_t count,
-                             const Tensor&) {
-  const Tensor changed = visit(pass, id, value);
+                             const Tensor& factor) {
+  const Tensor changed = replaced(pass, id, value);
+  if (changed.data == value.data) return;
+  for (std::int64_t i = first; i < first + count; ++i) {
+    const bool is_same = std::memcmp(changed.data + i, value.data + i, sizeof(float)) == 0;
+    if (factor.data != nullptr && !is_same) factor.data[i] = 0;
+  }
   std::copy_n(changed.data + first, count, value.data + first);
+}
+
+std::optional<SiteId> SiteWatcher::last_wanted() const {
+  if (tap_) return {};
+  return SiteId{};  // the first site: it wants none
 }
 
 void SiteWatcher::check_all_met() const {

@@ -10,20 +10,25 @@
 
 namespace vitrine {
 
-/// Passes a copy of each selected value to the caller's function; the forward continues with the copy as the function
-/// leaves it.
+/// Passes each selected value to the caller's function; the forward continues with what the function makes of it.
 class SiteWatcher : public Taps {
  public:
+  /// Throws BadInput for a Watch with two functions.
   SiteWatcher(const Watch& watch, const ModelConfig& config);
+  bool is_watching() const { return static_cast<bool>(tap_); }
   bool wants(const SiteId& id) const override;
   Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) override;
   void visit_step(Pass& pass, const SiteId& id, const Tensor& value, std::int64_t first, std::int64_t count,
                   const Tensor& factor) override;
   void visit_steps(Pass&, const SiteId&, const Tensor&) override {}
+  std::optional<SiteId> last_wanted() const override;
   /// Throws BadInput if a glob has matched no site in the passes so far.
   void check_all_met() const;
 
  private:
+  /// The replacement, or `value` if there is none.
+  Tensor replaced(Pass& pass, const SiteId& id, const Tensor& value);
+
   struct Glob {
     std::string text;
     SiteSelection sites;
@@ -31,7 +36,7 @@ class SiteWatcher : public Taps {
   };
 
   std::vector<Glob> globs_;
-  SiteFunction function_;
+  SiteTap tap_;
 };
 
 }  // namespace vitrine

@@ -1,64 +1,17 @@
 #include "vitrine/vitrine.h"
 
-#include <atomic>
-#include <cmath>
-#include <exception>
-#include <mutex>
-#include <utility>
-
 #include "base/checked.h"
-#include "base/error.h"
-#include "checkpoint/adapter.h"
-#include "checkpoint/load.h"
+#include "base/version.h"
 #include "checkpoint/safetensors.h"
 #include "generate/choose_sampling.h"
-#include "generate/generator.h"
 #include "generate/score.h"
-#include "inspect/recorder.h"
-#include "model/check_compute.h"
-#include "vitrine/chat_reader.h"
+#include "report/model_facts.h"
+#include "report/results.h"
+#include "vitrine/opened_model.h"
 #include "vitrine/site_watcher.h"
 
 namespace vitrine {
-namespace {
 
-/// The thread pools of a model. Each call takes one and returns it at the end. At most kMaxPools pools have workers. If
-/// all of them are in use, a call gets a pool without workers instead of waiting, because it may have been made by a
-/// callback of the call for which it would wait.
-class PoolShelf {
- public:
-  static constexpr std::size_t kMaxPools = 4;
-
-  explicit PoolShelf(int n_threads) : n_threads_(n_threads) {  // creates a pool, to check n_threads now
-    free_.reserve(kMaxPools);
-    put(take());
-  }
-
-  std::unique_ptr<ThreadPool> take() {
-    const std::lock_guard lock(mutex_);
-    if (!free_.empty()) {
-      std::unique_ptr<ThreadPool> pool = std::move(free_.back());
-      free_.pop_back();
-      return pool;
-    }
-    if (n_created_ == kMaxPools) return std::make_unique<ThreadPool>(1);
-    auto pool = std::make_unique<ThreadPool>(n_threads_);
-    ++n_created_;
-    return pool;
-  }
-  void put(std::unique_ptr<ThreadPool> pool) noexcept {
-    const std::lock_guard lock(mutex_);
-    if (pool->size() == n_threads_ && free_.size() < kMaxPools) free_.push_back(std::move(pool));
-  }
-
- private:
-  const int n_threads_;
-  std::mutex mutex_;
-  std::size_t n_created_ = 0;
-  std::vector<std::unique_ptr<ThreadPool>> free_;
-};
-
-/// The model's tokenizer, or null and the reason why there is none.
 std::unique_ptr<const Tokenizer> find_tokenizer(const std::string& path, const std::string& own,
                                                 const OpenOptions& options, std::exception_ptr& why_none) {
   if (!options.tokenizer.empty()) return load_tokenizer(options.tokenizer, options.tokenizer_options);
@@ -73,87 +26,11 @@ std::unique_ptr<const Tokenizer> find_tokenizer(const std::string& path, const s
   return nullptr;
 }
 
-}  // namespace
-
-struct LanguageModel::State {
-  State(const std::string& path, const OpenOptions& options)
-      : model_path(path),
-        chat_template(options.chat_template),
-        checkpoint(load_checkpoint(path, {options.allowed_config_keys})),
-        tokenizer(find_tokenizer(path, checkpoint.tokenizer_path, options, why_no_tokenizer)),
-        kv_types(options.kv_types),
-        compute(options.compute),
-        pools(options.threads == 0 ? default_thread_count() : options.threads) {
-    check_compute(*checkpoint.model, compute);
-    std::unique_ptr<ThreadPool> pool = pools.take();
-    for (const OpenAdapter& given : options.adapters) {
-      if (!std::isfinite(given.scale)) throw BadInput(given.path, "expected a finite scale, got {}", given.scale);
-      adapters.push_back(load_adapter(given.path, checkpoint, *pool));
-      applied.push_back({adapters.back().get(), given.scale});
-    }
-    pools.put(std::move(pool));
-  }
-
-  /// Of the model's templates, which are read when they are first needed.
-  ChatFormat format_of(const Chat& chat) const {
-    if (!tokenizer) std::rethrow_exception(why_no_tokenizer);
-    std::call_once(has_templates, [this] { templates = open_chat_templates(model_path, chat_template); });
-    return vitrine::format_of(chat, templates, *tokenizer, model_path);
-  }
-
-  std::string model_path, chat_template;
-  std::exception_ptr why_no_tokenizer;
-  Checkpoint checkpoint;
-  std::unique_ptr<const Tokenizer> tokenizer;
-  KvTypes kv_types;
-  Compute compute;
-  mutable PoolShelf pools;
-  std::vector<std::shared_ptr<const Adapter>> adapters;
-  std::vector<AppliedAdapter> applied;
-  mutable std::once_flag has_templates;
-  mutable ChatTemplates templates;
-};
-
-/// The pool, the stop flag and the taps of one call.
-class LanguageModel::Call {
- public:
-  Call(const State& state, std::stop_token cancel, Taps* taps = nullptr)
-      : pools_(state.pools),
-        pool_(pools_.take()),
-        on_cancel_(std::move(cancel), RaiseFlag{&stop_}),
-        context_{state.checkpoint.model.get(),
-                 pool_.get(),
-                 &default_kernels(),
-                 state.tokenizer.get(),
-                 state.kv_types,
-                 &stop_,
-                 taps} {
-    context_.compute = state.compute;
-    context_.adapters = state.applied;
-  }
-  Call(const Call&) = delete;
-  Call& operator=(const Call&) = delete;
-  ~Call() { pools_.put(std::move(pool_)); }
-
-  const GenerateContext& context() const { return context_; }
-
- private:
-  struct RaiseFlag {
-    std::atomic<bool>* flag;
-    void operator()() const { *flag = true; }
-  };
-
-  PoolShelf& pools_;
-  std::unique_ptr<ThreadPool> pool_;
-  std::atomic<bool> stop_ = false;
-  std::stop_callback<RaiseFlag> on_cancel_;
-  GenerateContext context_;
-};
-
 LanguageModel::LanguageModel(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
 LanguageModel LanguageModel::open(const std::string& path, const OpenOptions& options) {
-  return LanguageModel(std::make_shared<const State>(path, options));
+  Checkpoint checkpoint = load_checkpoint(path, {options.allowed_config_keys});
+  return LanguageModel(std::make_shared<const State>(path, std::move(checkpoint), options));
 }
 
 const std::string& LanguageModel::description() const { return state_->checkpoint.description; }
@@ -163,9 +40,17 @@ std::int64_t LanguageModel::d_model() const { return state_->checkpoint.model->c
 std::int64_t LanguageModel::n_layers() const {
   return static_cast<std::int64_t>(state_->checkpoint.model->config().blocks.size());
 }
-SamplingConfig LanguageModel::default_sampling() const {
-  return choose_sampling({}, state_->checkpoint.generation).config;
+SamplingConfig LanguageModel::default_sampling() const { return sampling({}); }
+SamplingConfig LanguageModel::sampling(const SamplingOverrides& overrides) const {
+  return choose_sampling(overrides, state_->checkpoint.generation).config;
 }
+
+std::string LanguageModel::info_json() const {
+  const State& s = *state_;
+  return json_line(vitrine::info_json({.kv = s.kv_types, .adapters = s.applied},
+                                      checkpoint_facts(s.checkpoint, s.model_path, s.compute)));
+}
+const std::string& LanguageModel::config_json() const { return state_->checkpoint.config; }
 
 const Tokenizer& LanguageModel::tokenizer() const {
   if (!state_->tokenizer) std::rethrow_exception(state_->why_no_tokenizer);
@@ -208,13 +93,14 @@ std::vector<std::vector<TokenLogprob>> LanguageModel::predict(const Prompt& prom
   return tops;
 }
 
-GenerateResult LanguageModel::generate(const Prompt& prompt, const GenerateOptions& options,
-                                       std::stop_token cancel) const {
-  const State& s = *state_;
+namespace {
+
+GenerateRequest request_of(const ModelAccess::State& s, std::vector<std::int32_t> ids, const Prompt& prompt,
+                           const GenerateOptions& options, const SamplingConfig& sampling) {
   GenerateRequest request;
-  request.prompt = ids(prompt);
+  request.prompt = std::move(ids);
   request.max_tokens = options.max_tokens;
-  request.sampling = options.sampling.value_or(default_sampling());
+  request.sampling = sampling;
   request.seed = options.seed;
   request.stop_ids = stop_ids(s.checkpoint, s.tokenizer.get());
   if (const auto* chat = std::get_if<Chat>(&prompt)) {
@@ -222,13 +108,70 @@ GenerateResult LanguageModel::generate(const Prompt& prompt, const GenerateOptio
   }
   request.stop_strings = options.stop;
   request.n_logprobs = options.n_logprobs;
+  return request;
+}
+
+}  // namespace
+
+GenerateResult LanguageModel::generate(const Prompt& prompt, const GenerateOptions& options,
+                                       std::stop_token cancel) const {
+  const State& s = *state_;
+  const GenerateRequest request =
+      request_of(s, ids(prompt), prompt, options, options.sampling.value_or(default_sampling()));
   StreamText stream;
   if (options.on_text) stream = [&](std::size_t, const std::string& text) { options.on_text(text); };
   SiteWatcher watcher(options.watch, s.checkpoint.model->config());
-  const Call call(s, std::move(cancel), options.watch.function ? &watcher : nullptr);
+  const Call call(s, std::move(cancel), watcher.is_watching() ? &watcher : nullptr);
   GenerateResult result = std::move(vitrine::generate(call.context(), {&request, 1}, stream)[0]);
   if (options.max_tokens > 0) watcher.check_all_met();
   return result;
+}
+
+/// One call that lasts as long as the text grows.
+struct TextStepper::State {
+  State(const LanguageModel& m, const Prompt& prompt, const GenerateOptions& options)
+      : model(m),
+        watcher(options.watch, ModelAccess::state(m).checkpoint.model->config()),
+        call(ModelAccess::state(m), {}, watcher.is_watching() ? &watcher : nullptr),
+        engine(call.context()) {
+    engine.add(request_of(ModelAccess::state(m), m.ids(prompt), prompt, options,
+                          options.sampling.value_or(m.default_sampling())));
+  }
+
+  LanguageModel model;
+  SiteWatcher watcher;
+  ModelAccess::Call call;
+  Engine engine;
+  std::optional<GenerateResult> result;
+};
+
+TextStepper LanguageModel::stepper(const Prompt& prompt, const GenerateOptions& options) const {
+  if (options.on_text) throw BadInput("stepper", "expected no on_text: next() returns the text");
+  return TextStepper(std::make_unique<TextStepper::State>(*this, prompt, options));
+}
+
+TextStepper::TextStepper(std::unique_ptr<State> state) : state_(std::move(state)) {}
+TextStepper::TextStepper(TextStepper&&) noexcept = default;
+TextStepper& TextStepper::operator=(TextStepper&&) noexcept = default;
+TextStepper::~TextStepper() = default;
+
+std::optional<std::string> TextStepper::next() {
+  State& s = *state_;
+  s.call.claim();
+  std::string text;
+  while (text.empty() && !s.engine.empty()) {
+    for (SequenceStep& step : s.engine.step().sequences) {
+      if (step.error) std::rethrow_exception(step.error);
+      text += step.text;
+      if (step.result) s.result = std::move(*step.result);
+    }
+  }
+  return text.empty() ? std::nullopt : std::optional(text);
+}
+
+const GenerateResult& TextStepper::result() const {
+  if (!state_->result) throw BadInput("stepper", "the text has not ended");
+  return *state_->result;
 }
 
 void LanguageModel::logits(const Prompt& prompt, const ReceiveLogits& receive, std::stop_token cancel) const {
@@ -245,34 +188,10 @@ std::vector<float> LanguageModel::logits(const Prompt& prompt, std::stop_token c
   return all;
 }
 
-std::vector<SiteValue> LanguageModel::trace(const Prompt& prompt, const TraceOptions& options,
-                                            std::stop_token cancel) const {
-  std::vector<SiteWrite> writes;
-  for (const std::string& text : options.writes) writes.push_back(parse_site_write(text));
-  std::vector<SiteValue> seen;
-  const auto keep = [&](const SiteId& id, const Tensor& value) {
-    const auto sizes = value.shape.sizes();
-    const auto values = value.values();
-    seen.push_back({name_of(id), {sizes.begin(), sizes.end()}, {values.begin(), values.end()}});
-  };
-  Recorder recorder(options.sites, std::move(writes), site_layers(state_->checkpoint.model->config()), keep);
-
-  const std::vector<std::int32_t> tokens = ids(prompt);
-  const auto n_rows = static_cast<std::int64_t>(tokens.size());
-  const Call call(*state_, std::move(cancel), &recorder);
-  Arena arena;
-  Pass pass = call.context().make_pass(arena, {{0, n_rows, 0, nullptr}});
-  pass.logits = {LogitRequest::Rows::range, 0, n_rows, {}};
-  call.context().forward(pass, tokens);
-  recorder.check_all_met();
-  return seen;
-}
-
 struct Session::State {
   LanguageModel model;
   std::optional<KvCache> cache;  // empty after a call has failed
   SiteWatcher watcher;
-  bool is_watched;
   std::vector<std::int32_t> ids;
   std::vector<float> logits;
 };
@@ -286,18 +205,14 @@ Session LanguageModel::session(const SessionOptions& options) const {
   if (options.capacity < 0) throw BadInput("session", "expected a capacity of at least 0, got {}", options.capacity);
   const Model& model = *state_->checkpoint.model;
   const std::int64_t capacity = options.capacity > 0 ? options.capacity : max_seq_len();
-  return Session(std::make_unique<Session::State>(Session::State{*this,
-                                                                 model.make_cache(capacity, state_->kv_types),
-                                                                 {options.watch, model.config()},
-                                                                 static_cast<bool>(options.watch.function),
-                                                                 {},
-                                                                 {}}));
+  return Session(std::make_unique<Session::State>(
+      Session::State{*this, model.make_cache(capacity, state_->kv_types), {options.watch, model.config()}, {}, {}}));
 }
 
 void Session::feed(std::span<const std::int32_t> ids, std::stop_token cancel) {
   State& s = *state_;
   if (!s.cache) throw BadInput("session", "an earlier call has failed; begin another session");
-  const LanguageModel::Call call(*s.model.state_, std::move(cancel), s.is_watched ? &s.watcher : nullptr);
+  const LanguageModel::Call call(*s.model.state_, std::move(cancel), s.watcher.is_watching() ? &s.watcher : nullptr);
   check_feed(call.context(), *s.cache, ids);
   if (ids.empty()) return;
   std::optional<KvCache> cache = std::exchange(s.cache, std::nullopt);

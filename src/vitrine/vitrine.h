@@ -20,11 +20,14 @@
 #include <vector>
 
 #include "base/exceptions.h"
+#include "checkpoint/sampling_overrides.h"
 #include "generate/result.h"
 #include "generate/sampler.h"
 #include "pass/compute.h"
+#include "tensor/dtype.h"
 #include "tensor/kv_type.h"
 #include "tokenizer/tokenizer.h"
+#include "train/progress.h"
 
 namespace vitrine {
 
@@ -44,6 +47,9 @@ struct OpenOptions {
   std::vector<std::string> allowed_config_keys{};  ///< Unknown keys of config.json to ignore.
   std::vector<OpenAdapter> adapters{};             ///< Applied in this order, in every call.
   std::string chat_template{};                     ///< A file with a chat template; "": that of the checkpoint.
+  /// Called during long calls, about ten times a second, on the thread that makes the call: to look for signals, for
+  /// example. An exception that it throws ends the call and propagates to the caller. It must be thread-safe.
+  std::function<void()> poll{};
 };
 
 struct ChatMessage {
@@ -72,11 +78,18 @@ using Prompt = std::variant<std::string, std::vector<std::int32_t>, Chat>;
 using SiteFunction =
     std::function<void(const std::string& name, std::span<float> values, std::span<const std::int64_t> shape)>;
 
-/// The sites at which a function is called. A forward processes one chunk of tokens: in shapes, T is at most 256 for a
-/// prompt, and 1 in each later step.
+/// The same without a copy: `value` is the forward's own memory, valid only during the call. If the function returns
+/// true, it has written all elements of `replacement`, and the forward continues with them. In a run with gradients, no
+/// gradient flows through the elements that it has changed.
+using SiteTap = std::function<bool(const std::string& name, std::span<const std::int64_t> shape,
+                                   std::span<const float> value, std::span<float> replacement)>;
+
+/// The sites at which a function is called. In generate() and in a session, a forward processes one chunk of tokens: in
+/// shapes, T is at most 256 for a prompt, and 1 in each later step. In trace(), it processes the whole prompt.
 struct Watch {
   std::vector<std::string> sites{};  ///< Globs over names, as in TraceOptions; none: all but those on demand.
-  SiteFunction function{};
+  SiteFunction function{};           ///< Either this,
+  SiteTap tap{};                     ///< or this; both: BadInput.
 };
 
 /// How a text is continued.
@@ -106,16 +119,32 @@ struct TraceOptions {
   /// dimension, beginning with the first: a number (from the end if negative), a range `a:b`, or `:`; missing entries
   /// are `:`.
   std::vector<std::string> writes{};
+  Watch watch{};  ///< Its function is called after the writes of a site.
+  /// Also returns NAME_grad, the gradient of the mean next-token loss with respect to each selected value.
+  bool gradients = false;
 };
 
-/// An intermediate value of a forward, after any write into it.
-struct SiteValue {
+/// A tensor of float32 values.
+struct NamedValue {
   std::string name;                 ///< `blocks.3.attn.hook_q`
   std::vector<std::int64_t> shape;  ///< For example `[T, n_heads, head_dim]`.
   std::vector<float> values;        ///< Row-major.
 };
 
+/// An intermediate value of a forward, after any write into it.
+using SiteValue = NamedValue;
+
+/// A parameter as it is stored.
+struct StateTensor {
+  std::string name;  ///< In the file.
+  DType type = DType::f32;
+  std::vector<std::int64_t> shape;
+  std::span<const std::byte> bytes;     ///< Row-major.
+  std::shared_ptr<const void> owner{};  ///< Keeps the memory, in a result of LanguageModel::state().
+};
+
 class Session;
+class TextStepper;
 
 /// A model with its tokenizer, ready to run. This is a handle: copies are cheap and share one model. The weights are
 /// mapped into memory, not read in advance.
@@ -136,6 +165,11 @@ class LanguageModel {
   /// tokenizer can be opened; its prompts must be ids.
   static LanguageModel open(const std::string& path, const OpenOptions& options = {});
 
+  /// A model of tensors in memory, with the names and shapes that a Hugging Face folder with this config.json has. They
+  /// are not copied: `owner` keeps the memory, which must not change during calls. Throws as open() does.
+  static LanguageModel from_tensors(const std::string& config_json, const std::vector<StateTensor>& tensors,
+                                    std::shared_ptr<const void> owner, const OpenOptions& options = {});
+
   const std::string& description() const;  ///< The family or format, for display.
   std::int64_t vocab_size() const;         ///< V; ids are in [0, V).
   std::int64_t max_seq_len() const;        ///< The context: maximum length of prompt and continuation together.
@@ -145,6 +179,13 @@ class LanguageModel {
   /// The values of the checkpoint (generation_config.json), and SamplingConfig's defaults for all values that it does
   /// not give.
   SamplingConfig default_sampling() const;
+  /// The same with values of the caller. If the checkpoint's own choice is greedy, tokens are sampled only if the
+  /// caller gives a temperature or a filter.
+  SamplingConfig sampling(const SamplingOverrides& overrides) const;
+  /// What `vitrine info --json` prints about the model.
+  std::string info_json() const;
+  /// The config.json of the model; "" if its format has none.
+  const std::string& config_json() const;
 
   /// Throws BadInput with the reason if the model has no tokenizer.
   const Tokenizer& tokenizer() const;
@@ -170,6 +211,9 @@ class LanguageModel {
   /// outside their ranges.
   GenerateResult generate(const Prompt& prompt, const GenerateOptions& options = {}, std::stop_token cancel = {}) const;
 
+  /// The same, step by step. `options.on_text` must be empty.
+  TextStepper stepper(const Prompt& prompt, const GenerateOptions& options = {}) const;
+
   /// The logits of every position, `[T, V]` in row-major order: row t scores the token after ids[0 … t].
   std::vector<float> logits(const Prompt& prompt, std::stop_token cancel = {}) const;
 
@@ -183,11 +227,29 @@ class LanguageModel {
   std::vector<SiteValue> trace(const Prompt& prompt, const TraceOptions& options = {},
                                std::stop_token cancel = {}) const;
 
+  /// The mean cross-entropy over the ids, in nats, where position t predicts id t + 1, and its gradient with respect to
+  /// every parameter, as `vitrine grad` writes it: float32, with the file's names, shapes and orientation. `receive` is
+  /// called once for each tensor, at the end. Throws BadInput for fewer than two ids, Unsupported for quantized
+  /// weights, for other keys and values than f32, and for a model with adapters.
+  double grad(const Prompt& prompt, const std::function<void(NamedValue gradient)>& receive, const Watch& watch = {},
+              std::stop_token cancel = {}) const;
+
+  /// The tensors of the checkpoint under the file's names, without copies: the memory is the model's. Throws
+  /// Unsupported for quantized tensors and for formats without names of tensors. The tensors of a model in training are
+  /// copies of the moment, in float32 or bfloat16.
+  std::vector<StateTensor> state() const;
+  /// Writes a Hugging Face folder, which must not exist or is replaced: tensors as they are, config.json, tokenizer.
+  /// Throws Unsupported for a model that was opened from another format.
+  void save(const std::string& folder) const;
+
   /// A sequence to which the caller feeds tokens. Throws BadInput for a capacity greater than the context.
   Session session(const SessionOptions& options = {}) const;
 
  private:
   friend class Session;
+  friend class TextStepper;
+  friend class TrainingRun;
+  friend struct ModelAccess;
   struct State;
   class Call;
   explicit LanguageModel(std::shared_ptr<const State> state);
@@ -226,6 +288,77 @@ class Session {
 
   std::unique_ptr<State> state_;
 };
+
+/// A text that the caller lets grow.
+///
+///   auto text = model.stepper("Once upon a time");
+///   while (const auto piece = text.next()) std::cout << *piece;
+///
+/// Not thread-safe. It keeps the model open.
+class TextStepper {
+ public:
+  TextStepper(TextStepper&&) noexcept;
+  TextStepper& operator=(TextStepper&&) noexcept;
+  ~TextStepper();
+
+  /// The next whole characters; nothing once the text has ended. After an error, there are none.
+  std::optional<std::string> next();
+  /// The result. Throws BadInput before the text has ended.
+  const GenerateResult& result() const;
+
+ private:
+  friend class LanguageModel;
+  struct State;
+  explicit TextStepper(std::unique_ptr<State> state);
+
+  std::unique_ptr<State> state_;
+};
+
+/// How a model is trained.
+struct TrainOptions {
+  int threads = 0;                      ///< 0: all processors that the process may use.
+  bool resume = false;                  ///< Continue from the last checkpoint in the run's folder, with the same bits.
+  std::optional<std::uint64_t> seed{};  ///< Replaces that of the config.
+  std::string tokenizer{};              ///< Replaces that of the config.
+  std::function<void(const std::string& line)> message{};  ///< Receives messages, such as the plan of the run.
+  std::function<void()> poll{};                            ///< As in OpenOptions.
+};
+
+/// A run of training, step by step:
+///
+///   auto run = vitrine::TrainingRun::open("config.toml");
+///   while (const auto step = run.step()) std::cout << step->loss << "\n";
+///   run.finish();
+///
+/// It writes checkpoints and metrics into the config's folder, as `vitrine train` does. Not thread-safe.
+class TrainingRun {
+ public:
+  /// `config` is the path of a .toml file. Reads all inputs; the first step writes the first file. Throws BadInput for
+  /// errors in the config or the data, and as LanguageModel::open().
+  static TrainingRun open(const std::string& config, const TrainOptions& options = {});
+  /// `tables` is the same config as a JSON object.
+  static TrainingRun of_json(const std::string& tables, const TrainOptions& options = {});
+  TrainingRun(TrainingRun&&) noexcept;
+  TrainingRun& operator=(TrainingRun&&) noexcept;
+  ~TrainingRun();
+
+  /// Runs one step; nothing if the run has no further one. If it is cancelled or fails, it saves the last complete step
+  /// and throws; the run is then over. Throws BadInput, without effect, while a call on model() runs.
+  std::optional<TrainProgress> step(std::stop_token cancel = {});
+  /// Saves a checkpoint of the last step, unless it has one.
+  TrainResult finish();
+  /// The model in training, which changes with every step. A call on it waits for the end of a step.
+  LanguageModel model() const;
+
+ private:
+  struct State;
+  explicit TrainingRun(std::shared_ptr<State> state);
+
+  std::shared_ptr<State> state_;
+};
+
+/// The version of the library: `0.1.0`.
+std::string version();
 
 /// Writes values to a safetensors file, one float32 tensor each. The file is written completely or not at all. Throws
 /// BadInput if the file cannot be written or a shape does not match its values, OutOfCapacity if the disk is full.

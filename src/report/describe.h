@@ -4,7 +4,7 @@
 #include "base/json.h"
 #include "model/config.h"
 
-namespace vitrine::cli {
+namespace vitrine {
 
 /// Keeps the order of its keys.
 using OrderedJson = nlohmann::ordered_json;
@@ -14,4 +14,4 @@ OrderedJson describe_model(const ModelConfig& config);
 /// The config of one layer.
 OrderedJson describe_block(const BlockConfig& block);
 
-}  // namespace vitrine::cli
+}  // namespace vitrine

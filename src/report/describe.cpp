@@ -1,8 +1,8 @@
-#include "cli/describe.h"
+#include "report/describe.h"
 
 #include <fmt/format.h>
 
-namespace vitrine::cli {
+namespace vitrine {
 namespace {
 
 std::string describe_norm(const std::optional<NormConfig>& norm) {
@@ -157,4 +157,4 @@ OrderedJson describe_block(const BlockConfig& block) {
       {"norm_of_sum_after_ffn", describe_norm(block.norms.ffn.sum)}};
 }
 
-}  // namespace vitrine::cli
+}  // namespace vitrine

@@ -1,0 +1,83 @@
+#include "report/results.h"
+
+namespace vitrine {
+namespace {
+
+Json sampling_json(const SamplingChoice& s) {
+  return {{"temperature", s.config.temperature},
+          {"top_k", s.config.top_k},
+          {"top_p", s.config.top_p},
+          {"min_p", s.config.min_p},
+          {"repeat_penalty", s.config.repeat_penalty},
+          {"from_generation_config", s.from_checkpoint}};
+}
+
+Json logprobs_json(const GenerateResult& result, const Tokenizer* tokenizer) {
+  Json list = Json::array();
+  const auto entry = [&](std::int32_t id, double logprob) {
+    return Json{{"id", id}, {"piece", piece_of(tokenizer, id)}, {"logprob", logprob}};
+  };
+  for (const TokenReport& token : result.logprobs) {
+    Json top = Json::array();
+    for (const TokenLogprob& t : token.top) top.push_back(entry(t.id, t.logprob));
+    Json object = entry(token.id, token.logprob);
+    object["top"] = top;
+    list.push_back(object);
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string json_line(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::string piece_of(const Tokenizer* tokenizer, std::int32_t id) {
+  return tokenizer != nullptr && id < tokenizer->target().vocab_size() ? tokenizer->target().piece(id) : "";
+}
+
+Json generate_json(const GenerateRequest& request, const SamplingChoice& sampling, const GenerateResult& result,
+                   const GenerateTimings& timings, const Tokenizer* tokenizer) {
+  Json object = {
+      {"text", result.text},
+      {"ids", result.ids},
+      {"prompt_ids", request.prompt},
+      {"finish_reason", name_of(result.finish_reason)},
+      {"seed", request.seed},
+      {"sampling", sampling_json(sampling)},
+      {"timings",
+       {{"prefill_tokens_per_s", timings.prefill_tokens_per_s}, {"decode_tokens_per_s", timings.decode_tokens_per_s}}}};
+  if (request.wants_score) add_hypotheses(result, object);
+  if (!request.source.empty()) object["source_ids"] = request.source;
+  if (request.n_logprobs > 0) object["logprobs"] = logprobs_json(result, tokenizer);
+  return object;
+}
+
+Json train_json(const TrainResult& r) {
+  Json json = {{"step", r.step},
+               {"loss", r.loss},
+               {"val_loss", r.val_loss ? Json(*r.val_loss) : Json()},
+               {"checkpoint", r.checkpoint}};
+  if (!r.cluster.empty()) json["cluster"] = Json::parse(r.cluster);
+  return json;
+}
+
+Json progress_json(const TrainProgress& p) {
+  return {{"step", p.step},
+          {"steps", p.steps},
+          {"loss", p.loss},
+          {"lr", p.lr},
+          {"grad_norm", p.grad_norm},
+          {"tokens_per_s", p.tokens_per_s},
+          {"val_loss", p.val_loss ? Json(*p.val_loss) : Json()}};
+}
+
+void add_hypotheses(const GenerateResult& result, Json& object) {
+  Json hypotheses = Json::array();
+  for (const TextHypothesis& h : result.hypotheses) {
+    hypotheses.push_back({{"text", h.text}, {"ids", h.ids}, {"score", h.score}});
+  }
+  object["score"] = result.score;
+  object["hypotheses"] = std::move(hypotheses);
+}
+
+}  // namespace vitrine

@@ -1,0 +1,34 @@
+// The results of a call as the JSON that the program prints with --json.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "base/json.h"
+#include "generate/choose_sampling.h"
+#include "generate/engine.h"
+#include "generate/generator.h"
+#include "tokenizer/tokenizer.h"
+#include "train/progress.h"
+
+namespace vitrine {
+
+/// JSON as one line. Infinities and NaN become null; bytes that are not UTF-8 are replaced.
+std::string json_line(const Json& value);
+
+/// The piece as in the vocabulary; "" without a tokenizer, and for ids outside it.
+std::string piece_of(const Tokenizer* tokenizer, std::int32_t id);
+
+/// What `generate` prints. `tokenizer` may be null.
+Json generate_json(const GenerateRequest& request, const SamplingChoice& sampling, const GenerateResult& result,
+                   const GenerateTimings& timings, const Tokenizer* tokenizer);
+
+/// What `train` prints at the end.
+Json train_json(const TrainResult& result);
+/// A step of training: {"step","steps","loss","lr","grad_norm","tokens_per_s","val_loss"}.
+Json progress_json(const TrainProgress& progress);
+
+/// Adds the score and the hypotheses of a result.
+void add_hypotheses(const GenerateResult& result, Json& object);
+
+}  // namespace vitrine

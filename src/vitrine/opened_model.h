@@ -1,0 +1,135 @@
+// What a handle of a model refers to, and what one call on it uses.
+#pragma once
+
+#include <atomic>
+#include <cmath>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/caller_poll.h"
+#include "base/error.h"
+#include "checkpoint/adapter.h"
+#include "checkpoint/load.h"
+#include "generate/generator.h"
+#include "model/check_compute.h"
+#include "vitrine/chat_reader.h"
+#include "vitrine/pool_shelf.h"
+#include "vitrine/vitrine.h"
+
+namespace vitrine {
+
+/// The model's tokenizer, or null and the reason why there is none.
+std::unique_ptr<const Tokenizer> find_tokenizer(const std::string& path, const std::string& own,
+                                                const OpenOptions& options, std::exception_ptr& why_none);
+
+/// A model in training. Steps change its parameters, calls read them.
+struct TrainedModel {
+  virtual ~TrainedModel() = default;
+  virtual DType dtype() const = 0;
+  virtual void save(const std::string& folder) = 0;
+
+  std::shared_mutex changes;  ///< Exclusive during a step.
+};
+
+struct LanguageModel::State {
+  /// `path` names the model in errors.
+  State(const std::string& path, Checkpoint opened, const OpenOptions& options)
+      : model_path(path),
+        chat_template(options.chat_template),
+        checkpoint(std::move(opened)),
+        tokenizer_path(options.tokenizer.empty() ? checkpoint.tokenizer_path : options.tokenizer),
+        tokenizer(find_tokenizer(path, checkpoint.tokenizer_path, options, why_no_tokenizer)),
+        kv_types(options.kv_types),
+        compute(options.compute),
+        poll(options.poll),
+        pools(options.threads == 0 ? default_thread_count() : options.threads) {
+    check_compute(*checkpoint.model, compute);
+    std::unique_ptr<ThreadPool> pool = pools.take();
+    for (const OpenAdapter& given : options.adapters) {
+      if (!std::isfinite(given.scale)) throw BadInput(given.path, "expected a finite scale, got {}", given.scale);
+      adapters.push_back(load_adapter(given.path, checkpoint, *pool));
+      applied.push_back({adapters.back().get(), given.scale});
+    }
+    pools.put(std::move(pool));
+  }
+
+  /// Of the model's templates, which are read when they are first needed.
+  ChatFormat format_of(const Chat& chat) const {
+    if (!tokenizer) std::rethrow_exception(why_no_tokenizer);
+    std::call_once(has_templates, [this] { templates = open_chat_templates(model_path, chat_template); });
+    return vitrine::format_of(chat, templates, *tokenizer, model_path);
+  }
+
+  std::string model_path, chat_template;
+  std::exception_ptr why_no_tokenizer;
+  Checkpoint checkpoint;
+  std::string tokenizer_path;
+  std::unique_ptr<const Tokenizer> tokenizer;
+  KvTypes kv_types;
+  Compute compute;
+  std::function<void()> poll;
+  mutable PoolShelf pools;
+  std::vector<std::shared_ptr<const Adapter>> adapters;
+  std::vector<AppliedAdapter> applied;
+  mutable std::once_flag has_templates;
+  mutable ChatTemplates templates;
+  std::shared_ptr<TrainedModel> training{};  // of a model in training; else null
+};
+
+/// The pool, the stop flag and the taps of one call.
+class LanguageModel::Call {
+ public:
+  Call(const State& state, std::stop_token cancel, Taps* taps = nullptr)
+      : unchanged_(state.training ? std::shared_lock(state.training->changes) : std::shared_lock<std::shared_mutex>()),
+        pools_(state.pools),
+        poll_(state.poll),
+        pool_(pools_.take()),
+        on_cancel_(std::move(cancel), RaiseFlag{&stop_}),
+        context_{state.checkpoint.model.get(),
+                 pool_.get(),
+                 &default_kernels(),
+                 state.tokenizer.get(),
+                 state.kv_types,
+                 &stop_,
+                 taps} {
+    context_.compute = state.compute;
+    context_.adapters = state.applied;
+    if (state.poll) context_.poll = &poll_;
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+  ~Call() { pools_.put(std::move(pool_)); }
+
+  const GenerateContext& context() const { return context_; }
+  ThreadPool& pool() const { return *pool_; }
+  void claim() { poll_.claim(); }  ///< The calling thread goes on with the call.
+
+ private:
+  struct RaiseFlag {
+    std::atomic<bool>* flag;
+    void operator()() const { *flag = true; }
+  };
+
+  std::shared_lock<std::shared_mutex> unchanged_;  // the parameters, in training
+  PoolShelf& pools_;
+  CallerPoll poll_;
+  std::unique_ptr<ThreadPool> pool_;
+  std::atomic<bool> stop_ = false;
+  std::stop_callback<RaiseFlag> on_cancel_;
+  GenerateContext context_;
+};
+
+/// For modules over the library's interface.
+struct ModelAccess {
+  using State = LanguageModel::State;
+  using Call = LanguageModel::Call;
+  static const State& state(const LanguageModel& model) { return *model.state_; }
+};
+
+}  // namespace vitrine

@@ -1,0 +1,219 @@
+// The library's interface: taps, gradients, tensors in memory, steps of a text and of a training run.
+#include <sys/wait.h>
+
+#include <cstring>
+
+#include "base/temp_folder.h"
+#include "checkpoint/gradients_file.h"
+#include "checkpoint/safetensors.h"
+#include "support/data.h"
+#include "support/run.h"
+#include "support/training.h"
+#include "vitrine/vitrine.h"
+
+namespace vitrine::test {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+LanguageModel golden(const std::string& name, int threads = 1) {
+  return LanguageModel::open(goldens() + "/" + name, {.threads = threads});
+}
+
+/// A tap that adds to the values seen, and sets them to 0 if asked to.
+SiteTap tap_of(std::vector<NamedValue>& seen, bool silences) {
+  return [&seen, silences](const std::string& name, std::span<const std::int64_t> shape, std::span<const float> value,
+                           std::span<float> replacement) {
+    seen.push_back({name, {shape.begin(), shape.end()}, {value.begin(), value.end()}});
+    if (silences) std::fill(replacement.begin(), replacement.end(), 0.0F);
+    return silences;
+  };
+}
+
+void expect_equal(const std::vector<NamedValue>& a, const std::vector<NamedValue>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].name, b[i].name);
+    EXPECT_EQ(a[i].shape, b[i].shape) << a[i].name;
+    EXPECT_TRUE(same_bits(a[i].values, b[i].values)) << a[i].name;
+  }
+}
+
+TEST(LibraryValues, ATapSeesValuesInPlaceAndReplacesThem) {
+  const LanguageModel model = golden("gemma2");
+  const Ids ids = golden_ids("gemma2");
+  std::vector<NamedValue> seen;
+  const auto plain = model.trace(ids, {.watch = {.tap = tap_of(seen, false)}});
+  expect_equal(seen, plain);
+  expect_equal(plain, model.trace(ids));
+
+  seen.clear();
+  const std::string site = "blocks.0.attn.hook_z";
+  const Watch watch{.sites = {site}, .tap = tap_of(seen, true)};
+  expect_equal(model.trace(ids, {.watch = watch}), model.trace(ids, {.writes = {site + "=0"}}));
+  EXPECT_EQ(seen.size(), 1U);
+  // A write comes first, and a replacement ends the gradient as a write does.
+  expect_equal(model.trace(ids, {.writes = {site + "[2]=5"}, .watch = watch, .gradients = true}),
+               model.trace(ids, {.writes = {site + "=0"}, .gradients = true}));
+  EXPECT_THROW(model.trace(ids, {.watch = {.sites = {"nope"}, .tap = tap_of(seen, false)}}), BadInput);
+  Watch both = watch;
+  both.function = [](const std::string&, std::span<float>, std::span<const std::int64_t>) {};
+  EXPECT_THROW(model.trace(ids, {.watch = both}), BadInput);
+}
+
+TEST(LibraryValues, UnchangedElementsPassTheirGradient) {
+  const LanguageModel model = golden("llama_mha");
+  const Ids ids = golden_ids("llama_mha");
+  const SiteTap tap = [](const std::string&, std::span<const std::int64_t> shape, std::span<const float> value,
+                         std::span<float> replacement) {
+    std::copy(value.begin(), value.end(), replacement.begin());
+    std::fill_n(replacement.begin() + 2 * shape[1], shape[1], 0.0F);  // row 2
+    return true;
+  };
+  const std::string site = "blocks.0.hook_resid_post";
+  expect_equal(model.trace(ids, {.watch = {.sites = {site}, .tap = tap}, .gradients = true}),
+               model.trace(ids, {.writes = {site + "[2]=0"}, .gradients = true}));
+}
+
+TEST(LibraryValues, GradientsAreThoseOfTheProgram) {
+  for (const char* name : {"gpt2", "qwen3_moe", "gemma2_f16"}) {
+    const LanguageModel model = golden(name, 2);
+    const Checkpoint checkpoint = golden_checkpoint(name);
+    const Ids ids = golden_ids(name);
+    std::map<std::string, NamedValue> found;
+    const double loss = model.grad(ids, [&](NamedValue g) { found[g.name] = std::move(g); });
+    EXPECT_GT(loss, 0);
+    const auto state = model.state();
+    for (const StateTensor& tensor : state) {
+      if (!found.contains(tensor.name)) continue;  // a buffer, or the copy of a tied weight
+      EXPECT_EQ(found.at(tensor.name).shape, tensor.shape) << tensor.name;
+    }
+    EXPECT_GT(found.size(), state.size() / 2);
+    EXPECT_THROW(model.grad(Ids{1}, [](const NamedValue&) {}), BadInput);
+  }
+  EXPECT_THROW(LanguageModel::open(goldens() + "/gpt2", {.kv_types = KvType::int8}).grad(Ids{1, 2}, {}), Unsupported);
+}
+
+TEST(LibraryValues, TensorsInMemoryAreAModel) {
+  for (const char* name : {"gpt2", "gemma2_f16", "llama_gqa_bf16_sharded", "falcon_new"}) {
+    const LanguageModel model = golden(name);
+    const Ids ids = golden_ids(name);
+    std::vector<StateTensor> tensors = model.state();
+    const auto owner = std::make_shared<const LanguageModel>(model);
+    EXPECT_EQ(LanguageModel::from_tensors(model.config_json(), tensors, owner).logits(ids), model.logits(ids)) << name;
+    const TempFolder folder;
+    model.save(folder / "saved");
+    const LanguageModel saved = LanguageModel::open(folder / "saved");
+    EXPECT_EQ(saved.logits(ids), model.logits(ids)) << name;
+    const auto again = saved.state();
+    ASSERT_EQ(again.size(), tensors.size());
+    for (std::size_t i = 0; i < again.size(); ++i) {
+      EXPECT_EQ(again[i].name, tensors[i].name);
+      EXPECT_EQ(again[i].type, tensors[i].type);
+      EXPECT_EQ(std::memcmp(again[i].bytes.data(), tensors[i].bytes.data(), again[i].bytes.size()), 0);
+    }
+    tensors.back().shape.push_back(2);
+    EXPECT_THROW(LanguageModel::from_tensors(model.config_json(), tensors, owner), BadInput);
+    tensors.pop_back();
+    EXPECT_THROW(LanguageModel::from_tensors(model.config_json(), tensors, owner), BadCheckpoint);
+    EXPECT_THROW(LanguageModel::from_tensors("{", tensors, owner), BadCheckpoint);
+  }
+}
+
+TEST(LibraryValues, ATextGrowsInSteps) {
+  const LanguageModel model = LanguageModel::open(source_dir() + "/models/default");
+  const GenerateOptions options{.max_tokens = 20, .seed = 4, .n_logprobs = 2};
+  const GenerateResult whole = model.generate("Once upon a time", options);
+  TextStepper text = model.stepper("Once upon a time", options);
+  EXPECT_THROW(text.result(), BadInput);
+  std::string all;
+  while (const auto piece = text.next()) all += *piece;
+  EXPECT_EQ(all, whole.text);
+  EXPECT_EQ(text.result().ids, whole.ids);
+  EXPECT_EQ(text.next(), std::nullopt);
+}
+
+TEST(LibraryValues, AForkedChildMayUseTheModel) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "TSan does not follow a child into threads";
+#endif
+  const LanguageModel model = golden("gpt2", 2);
+  const Ids ids = golden_ids("gpt2");
+  const std::vector<float> expected = model.logits(ids);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(30);
+    ::_exit(model.logits(ids) == expected ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+class LibraryTraining : public testing::Test {
+ protected:
+  TinyRun run(const std::string& name) const {
+    TinyRun run;
+    run.data = folder_ / "corpus";
+    run.out = folder_ / name;
+    return run;
+  }
+  std::string config(const std::string& name) const {
+    const std::string path = folder_ / (name + ".toml");
+    std::ofstream(path) << run(name).toml();
+    return path;
+  }
+  void SetUp() override { write_corpus(folder_ / "corpus", 23, 2000); }
+
+  TempFolder folder_;
+};
+
+TEST_F(LibraryTraining, StepsAreThoseOfARun) {
+  const TrainResult whole = train_tiny(run("whole"));
+  TrainingRun stepped = TrainingRun::open(config("stepped"));
+  const LanguageModel model = stepped.model();
+  std::vector<float> before = model.logits(Ids{1, 2, 3});
+  std::int64_t n = 0;
+  while (const auto step = stepped.step()) {
+    EXPECT_EQ(step->step, ++n);
+    std::vector<float> now = model.logits(Ids{1, 2, 3});
+    EXPECT_FALSE(same_bits(now, before));
+    before = std::move(now);
+  }
+  const TrainResult result = stepped.finish();
+  EXPECT_EQ(result.loss, whole.loss);
+  EXPECT_EQ(result.step, n);
+  EXPECT_EQ(bytes_of(result.checkpoint + "/model.safetensors"), bytes_of(whole.checkpoint + "/model.safetensors"));
+  EXPECT_EQ(LanguageModel::open(result.checkpoint).logits(Ids{1, 2, 3}), before);
+
+  model.save(folder_ / "saved");
+  EXPECT_EQ(bytes_of(folder_ / "saved/model.safetensors"), bytes_of(result.checkpoint + "/model.safetensors"));
+  std::size_t n_gradients = 0;
+  model.grad(Ids{1, 2, 3}, [&](const NamedValue&) { ++n_gradients; });
+  EXPECT_EQ(n_gradients, model.state().size());
+}
+
+TEST_F(LibraryTraining, ACancelledStepIsSavedAndTheRunGoesOn) {
+  std::stop_source cancel;
+  {
+    TrainingRun first = TrainingRun::open(config("cancelled"));
+    first.step();
+    first.step();
+    cancel.request_stop();
+    EXPECT_THROW(first.step(cancel.get_token()), Interrupted);
+  }
+  EXPECT_THROW(TrainingRun::open(config("cancelled")), BadInput);
+  TrainingRun second = TrainingRun::open(config("cancelled"), {.resume = true});
+  EXPECT_EQ(second.step()->step, 3);
+  EXPECT_THROW(second.model().trace(Ids{1, 2}, {.watch = {.sites = {"hook_embed"},
+                                                          .tap =
+                                                              [&](auto&&...) {
+                                                                second.step();
+                                                                return false;
+                                                              }}}),
+               BadInput)
+      << "parameters must not change during a pass";
+}
+
+}  // namespace
+}  // namespace vitrine::test
