@@ -124,6 +124,11 @@ void Ranks::wait(const Tickets& tickets) {
   traffic_.wait_s += Seconds(Clock::now() - begun).count();
 }
 
+void Ranks::give_up() {
+  const std::lock_guard lock(mutex_);
+  if (failure_.empty()) failure_ = "this rank has given up";
+}
+
 /// A binomial tree: in round k, the 2^k ranks that have the bytes send them to the next 2^k.
 void Ranks::broadcast(std::span<std::byte> bytes) {
   Tickets tickets;

@@ -80,6 +80,9 @@ class Ranks {
   /// Throws PeerLost if a rank is lost.
   void wait(const Tickets& tickets);
 
+  /// After an error: no message proceeds any more, so that its memory can be freed. Only abort() may follow.
+  void give_up();
+
   // The operations below also wait.
 
   /// Copies rank 0's bytes to all ranks.

@@ -40,6 +40,15 @@ GradientExchange::GradientExchange(Ranks& ranks, Gradients& gradients, const Sli
   shared_.resize(slices.buckets());
 }
 
+GradientExchange::~GradientExchange() {
+  Tickets all;
+  for (const Node& node : nodes_) {
+    for (const Tickets& tickets : node.of_buckets) append(all, tickets);
+  }
+  for (const Tickets& tickets : shared_) append(all, tickets);
+  if (!ranks_.is_done(all)) ranks_.give_up();
+}
+
 void GradientExchange::begin() {
   unsent_ = slices_.buckets();
   for (Node& node : nodes_) {

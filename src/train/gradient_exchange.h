@@ -27,6 +27,11 @@ class GradientExchange {
   /// `shares`: every rank receives the whole sum; else each only its slices. Borrows its arguments.
   GradientExchange(Ranks& ranks, Gradients& gradients, const Slices& slices, std::int64_t n_leaves, bool shares);
 
+  GradientExchange(const GradientExchange&) = delete;
+  GradientExchange& operator=(const GradientExchange&) = delete;
+  /// If an error leaves messages under way, gives up (Ranks::give_up).
+  ~GradientExchange();
+
   /// The sums that this rank computes, ascending.
   const std::vector<TreeNode>& nodes() const { return own_; }
 

@@ -34,6 +34,8 @@ class LocalTransport : public Transport {
  public:
   LocalTransport(Wire& wire, int rank, int size) : wire_(wire), rank_(rank), size_(size) {}
 
+  ~LocalTransport() override { drop(); }
+
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   void send(int to, int channel, std::span<const std::byte> bytes, std::shared_ptr<Message> message) override {
@@ -53,18 +55,20 @@ class LocalTransport : public Transport {
     const std::lock_guard lock(wire_.mutex);
     if (wire_.is_broken) throw Error("test", "the run was ended");
   }
-  void finish() override {
-    const std::lock_guard lock(wire_.mutex);
-    for (auto& [ends, link] : wire_.links) {
-      if (std::get<1>(ends) == rank_) link.awaited.clear();
-    }
-  }
+  void finish() override { drop(); }
   void abort(int) override {
     const std::lock_guard lock(wire_.mutex);
     wire_.is_broken = true;
   }
 
  private:
+  /// Forgets the receives of this rank, whose memory will be freed.
+  void drop() {
+    const std::lock_guard lock(wire_.mutex);
+    for (auto& [ends, link] : wire_.links) {
+      if (std::get<1>(ends) == rank_) link.awaited.clear();
+    }
+  }
   static void deliver(Wire::Link& link) {
     while (!link.sent.empty() && !link.awaited.empty()) {
       const std::vector<std::byte>& sent = link.sent.front();
