@@ -161,6 +161,12 @@ std::string products_of(const Options& o, const Model& model, const std::string&
   return products_name(model, compute_of(o));
 }
 
+void use_adapter(Session& session, const std::string& text) {
+  const auto [path, scale] = split_adapter(text);
+  session.adapters.push_back(load_adapter(path, session.checkpoint, *session.pool));
+  session.applied.push_back({session.adapters.back().get(), scale});
+}
+
 Session open_model(const Options& o, const std::string& given, bool needs_tokenizer) {
   Session session;
   const std::string path = given.empty() ? default_model() : given;
