@@ -62,7 +62,7 @@ class RanksOf : public testing::Test {
       run.shard = shard;
       if (ranks.rank() == n_ranks - 1) run.enough = enough;
       const TrainResult result = train(config, run);
-      EXPECT_EQ(result.cluster.at("bytes_sent").size(), static_cast<std::size_t>(n_ranks));
+      EXPECT_EQ(Json::parse(result.cluster).at("bytes_sent").size(), static_cast<std::size_t>(n_ranks));
     });
   }
   static void expect_same_run(const TinyRun& a, const TinyRun& b) {
