@@ -1,7 +1,8 @@
 #!/bin/bash
 # What libvitrine_c.so exports: only vitrine_*, at VITRINE_1, and the interface that is committed.
 #   capi_test.sh LIBRARY SOURCE
-# After an addition to the interface: abidw --headers-dir SOURCE/src/capi LIBRARY --out-file SOURCE/cmake/vitrine_c.abi
+# After an addition to the interface: abidw --exported-interfaces-only --drop-private-types --no-corpus-path --no-comp-dir-path --no-show-locs \
+#     --headers-dir SOURCE/src/capi LIBRARY --out-file SOURCE/cmake/vitrine_c.abi
 set -euo pipefail
 library="$1" source="$2"
 fail() { echo "capi_test: $*" >&2; exit 1; }
