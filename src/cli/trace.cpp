@@ -1,5 +1,6 @@
 // vitrine trace: write the named intermediate values of a forward, and their gradients, to a safetensors file.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -123,7 +124,9 @@ void run_trace(const TraceOptions& o) {
   context.check_ids(session.rows());
   const Size size = size_of(o, session, writes, rows);
   refuse_if_too_large(o, size);
-  if (!o.json) print(fmt::format("{} values, about {} bytes\n", grouped(size.values), grouped(size.bytes)));
+  if (is_terminal(STDERR_FILENO)) {
+    note(fmt::format("{} values, about {} bytes", grouped(size.values), grouped(size.bytes)));
+  }
   stop_cleanly();
   writer.emplace(o.out, trace_header_bytes(recorder.most_sites() * (o.has_gradients() ? 2 : 1)));
 

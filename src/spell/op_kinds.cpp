@@ -157,15 +157,11 @@ Arithmetic activated(Activation activation, const Arithmetic& z) {
       Arithmetic(std::sqrt(2 / 3.14159265358979323846)) * (z + Arithmetic(0.044715, "0.044715") * squared(z) * z);
   return half * z * (whole(1) + function("tanh", math::tanh, inner));
 }
-/// The activation function that the op has used: in a layer with attention, that of its MLP or experts; elsewhere the
-/// one that comes closest to some elements of its output.
+/// The activation function that the op has used: the one that comes closest to some elements of its output. Functions
+/// that nearly agree there are told apart by the config of the layer's MLP or experts.
 Activation activation_of(const OpView& v) {
-  if (v.op.layer >= 0 && v.block().has_attention()) {
-    const auto& ffn = v.block().ffn;
-    const auto* const dense = std::get_if<DenseConfig>(&ffn);
-    return dense != nullptr ? dense->activation : std::get<MoeConfig>(ffn).expert.activation;
-  }
   constexpr std::int64_t kCompared = 32;
+  constexpr double kEqual = 1e-5;
   const std::int64_t step = std::max<std::int64_t>(1, v.output().count() / kCompared);
   const auto differs_by = [&](Activation activation) {
     double largest = 0;
@@ -176,6 +172,12 @@ Activation activation_of(const OpView& v) {
     }
     return largest;
   };
+  if (v.op.layer >= 0 && v.block().has_attention()) {
+    const auto& ffn = v.block().ffn;
+    const auto* const dense = std::get_if<DenseConfig>(&ffn);
+    const Activation own = dense != nullptr ? dense->activation : std::get<MoeConfig>(ffn).expert.activation;
+    if (differs_by(own) < kEqual) return own;
+  }
   constexpr std::array kAll = {Activation::relu, Activation::silu, Activation::gelu_erf, Activation::gelu_tanh,
                                Activation::tanh};
   std::array<double, kAll.size()> differences{};

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <set>
 #include <system_error>
 
@@ -312,6 +313,15 @@ void RunFolder::read_arrays(std::int64_t step, const Trainable& trainable, Optim
   for (const auto& [name, stored] : file.tensors()) {
     if (!names.contains(name)) throw BadCheckpoint(path, "tensor {} is not part of this run", name);
   }
+}
+
+std::vector<Metric> metrics_of(const Json& unfinished, const std::string& where) {
+  std::vector<Metric> metrics;
+  for (const auto& [name, value] : unfinished.items()) {
+    if (!value.is_number() && !value.is_null()) throw BadCheckpoint(where, "expected numbers as metrics of a step");
+    metrics.push_back({name, value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>()});
+  }
+  return metrics;
 }
 
 }  // namespace vitrine

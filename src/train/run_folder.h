@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "data/split.h"
+#include "metrics/metrics.h"
 #include "train/optimizer.h"
 #include "train/train_config.h"
 #include "train/trainable.h"
@@ -88,5 +89,9 @@ class RunFolder {
   std::string path_;
   int lock_ = -1;
 };
+
+/// The metrics of the last step, if the run ended before it wrote them. null represents a value that is not finite.
+/// Throws BadCheckpoint, which `where` begins.
+std::vector<Metric> metrics_of(const Json& unfinished, const std::string& where);
 
 }  // namespace vitrine

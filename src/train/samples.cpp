@@ -30,4 +30,31 @@ std::string Samples::generate_one(const Model& model, AppliedAdapters adapters, 
   return prompt_ + generate(context, std::span(&request_, 1)).front().text;
 }
 
+std::optional<Samples> open_samples(const TrainConfig& c, const std::string& path, const TrainingData& data,
+                                    const ModelConfig& model) {
+  const bool samples = c.log.sample_every > 0;
+  if (path.empty()) {
+    if (samples) throw BadInput("log.sample_every", "samples need data.tokenizer");
+    return {};
+  }
+  std::unique_ptr<const Tokenizer> tokenizer;
+  try {
+    tokenizer = load_tokenizer(path);
+  } catch (const BadInput&) {
+    if (!c.data.tokenizer.empty() || samples) throw;
+    return {};  // the checkpoint has none
+  }
+  const TokenInfo& corpus = data.info();
+  const TokenInfo& first = data.source_info() != nullptr ? *data.source_info() : corpus;
+  if (samples && data.source_info() != nullptr) {
+    throw BadInput("log.sample_every", "samples continue a text; an encoder–decoder has none to continue");
+  }
+  if (tokenizer_fingerprint(*tokenizer) != first.fingerprint) {
+    throw BadInput(path, "the tokens in {} come from a different tokenizer", c.data.train);
+  }
+  tokenizer_files(path);  // throws now for a tokenizer that a checkpoint cannot hold
+  if (samples) return Samples(c, std::move(tokenizer), corpus, model);
+  return {};
+}
+
 }  // namespace vitrine

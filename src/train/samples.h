@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "data/dataset.h"
 #include "data/shards.h"
 #include "generate/generator.h"
 #include "train/train_config.h"
@@ -27,5 +29,10 @@ class Samples {
   std::string prompt_;
   GenerateRequest request_;
 };
+
+/// Checks that the tokenizer at `path`, which may be "", fits the data and can be a part of checkpoints. Nothing if the
+/// config wants no samples. Throws BadInput.
+std::optional<Samples> open_samples(const TrainConfig& config, const std::string& path, const TrainingData& data,
+                                    const ModelConfig& model);
 
 }  // namespace vitrine

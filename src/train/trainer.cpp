@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <limits>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
@@ -31,16 +30,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kValidation = std::uint64_t{1} << 62;  // numbers of validation batches, for their masks
 constexpr std::int64_t kMostSkipped = 50;                      // consecutive steps, after which the run ends
-
-/// The metrics of the last step, if the run ended before it wrote them. null represents a value that is not finite.
-std::vector<Metric> metrics_of(const Json& unfinished, const std::string& where) {
-  std::vector<Metric> metrics;
-  for (const auto& [name, value] : unfinished.items()) {
-    if (!value.is_number() && !value.is_null()) throw BadCheckpoint(where, "expected numbers as metrics of a step");
-    metrics.push_back({name, value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>()});
-  }
-  return metrics;
-}
 
 std::unique_ptr<RunFolder> open_folder(Ranks& ranks, const TrainConfig& c, const TrainRun& run) {
   check_same_run(ranks, c, run.config_file, run.build);
@@ -154,7 +143,6 @@ class Trainer::Run {
   void share_start();
   void open_logs();
   void resume();
-  void open_tokenizer();
   /// The batch with masks, if the objective is to fill them in.
   Batch with_masks(Batch batch, std::uint64_t number) const {
     return mask_ ? masked(std::move(batch), *mask_, number, corpus_->info().document_token) : batch;
@@ -253,7 +241,7 @@ void Trainer::Run::open_data() {
   if (c_.train.objective == StepOptions::Objective::masked) {
     mask_ = mask_options(c_, model().config(), start_.files.config, start_.files.tokenizer);
   }
-  open_tokenizer();
+  samples_ = open_samples(c_, start_.files.tokenizer, *corpus_, model().config());
   if (resumed_) resume();
 }
 
@@ -305,33 +293,6 @@ void Trainer::Run::resume() {
     tell(fmt::format("the checkpoint was written by {} with {} instructions, and this is {} with {}: bits may differ",
                      state.build, state.isa, run_.build, name_of(kernels_.isa)));
   }
-}
-
-/// Checks that the tokenizer fits the corpus and the checkpoints. Samples keep it.
-void Trainer::Run::open_tokenizer() {
-  const std::string& path = start_.files.tokenizer;
-  const bool samples = c_.log.sample_every > 0;
-  if (path.empty()) {
-    if (samples) throw BadInput("log.sample_every", "samples need data.tokenizer");
-    return;
-  }
-  std::unique_ptr<const Tokenizer> tokenizer;
-  try {
-    tokenizer = load_tokenizer(path);
-  } catch (const BadInput&) {
-    if (!c_.data.tokenizer.empty() || samples) throw;
-    return;  // the checkpoint has none
-  }
-  const TokenInfo& corpus = corpus_->info();
-  const TokenInfo& first = corpus_->source_info() != nullptr ? *corpus_->source_info() : corpus;
-  if (samples && corpus_->source_info() != nullptr) {
-    throw BadInput("log.sample_every", "samples continue a text; an encoder–decoder has none to continue");
-  }
-  if (tokenizer_fingerprint(*tokenizer) != first.fingerprint) {
-    throw BadInput(path, "the tokens in {} come from a different tokenizer", c_.data.train);
-  }
-  tokenizer_files(path);  // throws now for a tokenizer that a checkpoint cannot hold
-  if (samples) samples_.emplace(c_, std::move(tokenizer), corpus, model().config());
 }
 
 Learner::Step Trainer::Run::learn() {

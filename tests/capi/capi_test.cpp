@@ -139,7 +139,9 @@ TEST_F(OpenedInC, TrainsAsTheProgramDoes) {
   ASSERT_EQ(vitrine_train((folder_ / "c.toml").c_str(), R"({"threads": 2})", nullptr, nullptr, &json), VITRINE_DONE)
       << vitrine_error();
   Json ours = parse_json(taken(json), "c");
-  Json theirs = parse_json(output_of({"train", folder_ / "program.toml", "--json"}), "program");
+  const Outcome program = run_program({"train", folder_ / "program.toml", "--json"});
+  ASSERT_EQ(program.status, 0) << program.err;
+  Json theirs = parse_json(program.out, "program");
   const std::string path = ours["checkpoint"], other = theirs["checkpoint"];
   for (const char* file : {"model.safetensors", "trainer_state.safetensors", "config.json"}) {
     EXPECT_EQ(read_file(path + "/" + file), read_file(other + "/" + file)) << file;
