@@ -157,8 +157,8 @@ Arithmetic activated(Activation activation, const Arithmetic& z) {
       Arithmetic(std::sqrt(2 / 3.14159265358979323846)) * (z + Arithmetic(0.044715, "0.044715") * squared(z) * z);
   return half * z * (whole(1) + function("tanh", math::tanh, inner));
 }
-/// The activation function that the op has used: the one that comes closest to some elements of its output. Functions
-/// that nearly agree there are told apart by the config of the layer's MLP or experts.
+/// The activation function that the op has used: that of the layer's MLP or experts, if it gives some elements of the
+/// output; else the one that comes closest to them.
 Activation activation_of(const OpView& v) {
   constexpr std::int64_t kCompared = 32;
   constexpr double kEqual = 1e-5;
