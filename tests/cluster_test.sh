@@ -5,6 +5,7 @@ set -euo pipefail
 program=$(realpath "$1")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
+trap 'echo "cluster_test: line $LINENO failed: $BASH_COMMAND" >&2' ERR
 cd "$folder"
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_btl_vader_single_copy_mechanism=none  # containers forbid it, and Open MPI would say so
@@ -90,18 +91,28 @@ n_run=$((n_run + 1))
 ranks 3 "$program" bench --network --json 2>/dev/null | grep -q '"to":1' || failed "bench --network"
 
 # Signals: all ranks save the same step and end; SIGUSR1 with status 0.
-write_config whole 400 4
+write_config whole 3000 4
 "$program" train whole.toml --threads 1 >/dev/null 2>&1
-write_config parts 400 4
+write_config parts 3000 4
+# until_step N: waits until parts has learned step N, 60 s at most
+until_step() {
+  for _ in $(seq 600); do
+    if [ -e parts/metrics.jsonl ] && tail -1 parts/metrics.jsonl | awk -F '[:,]' -v n="$1" '{ exit !($2 >= n) }'; then return; fi
+    sleep 0.1
+  done
+  failed "no step $1 in 60 s: $(tail -3 err.txt)"
+}
 resume=
+step=200
 for signal in USR1 TERM; do
   mpirun -q --bind-to none -n 2 "$program" train parts.toml --threads 1 $resume 2>err.txt >out.txt &
   launcher=$!
-  sleep 2
+  until_step $step
   kill -$signal $launcher
   status=0
   wait $launcher || status=$?
   resume=--resume
+  step=$((step + 600))
   n_run=$((n_run + 1))
   [ $signal = TERM ] || [ $status = 0 ] || failed "SIGUSR1: exit status $status: $(tail -3 err.txt)"
   [ -e parts/last/trainer_state.json ] || failed "SIG$signal: no checkpoint"
@@ -110,10 +121,11 @@ done
 for n in 3 4; do
   mpirun -q --bind-to none -n $n "$program" train parts.toml --threads 1 --resume --peer-timeout 4 2>err.txt >out.txt &
   launcher=$!
-  sleep 2
+  until_step $step
   victim=$(pgrep -P $launcher -f 'train parts.toml' | tail -1)
   if [ $n = 3 ]; then kill -KILL "$victim"; else kill -STOP "$victim"; fi
   begun=$SECONDS
+  step=$((step + 600))
   wait $launcher && failed "the run survives the loss of a rank"
   n_run=$((n_run + 1))
   [ $((SECONDS - begun)) -le 15 ] || failed "it took $((SECONDS - begun)) s to end without a rank"
