@@ -186,34 +186,40 @@ template <class F, int kTokens>
   });
 }
 
+/// The same for any number of rows of x, `most` at a time: the rows of w come from the second cache after the first
+/// time.
+template <class F, int kTokens = kDirectRows>
+void direct_tokens(const BlockProduct& p, std::int64_t tokens, std::int64_t most, std::int64_t first,
+                   std::int64_t apart) {
+  const std::int64_t count = smaller(tokens, most);
+  if constexpr (kTokens > 1) {
+    if (count < kTokens) return direct_tokens<F, kTokens - 1>(p, tokens, most, first, apart);
+  }
+  direct_lanes<F, kTokens>(p, first, apart);
+  if (tokens == count) return;
+  BlockProduct rest = p;
+  rest.x += count * p.parts, rest.y += count * p.ldy;
+  direct_tokens<F>(rest, tokens - count, most, first, apart);
+}
+
 /// All of n rows of w. The lanes read bands of neighboring rows, as many streams as there are lanes, each of them long
 /// enough for the processor to follow; if it does not, they are prefetched.
-template <class F, int kTokens>
-void direct_bands(const BlockProduct& p, std::int64_t n) {
+template <class F>
+void direct(const BlockProduct& p, std::int64_t tokens, std::int64_t n) {
+  const std::int64_t most = even_part(tokens, kDirectRows, 1);
   if (n < kRowLanes) {
-    for (std::int64_t r = 0; r < n; ++r) direct_lanes<F, kTokens>(p, r, 0);
+    for (std::int64_t r = 0; r < n; ++r) direct_tokens<F>(p, tokens, most, r, 0);
     return;
   }
   const std::int64_t band = n / kRowLanes;
-  for (std::int64_t r = 0; r < band; ++r) direct_lanes<F, kTokens>(p, r, band);
-  if (n % kRowLanes > 0) direct_lanes<F, kTokens>(p, n - kRowLanes, 1);  // some rows for the second time
-}
-
-template <class F, int kTokens>
-void direct(const BlockProduct& product, std::int64_t tokens, std::int64_t n) {
-  BlockProduct p = product;
-  for (; tokens >= kTokens; tokens -= kTokens, p.x += kTokens * p.parts, p.y += kTokens * p.ldy) {
-    direct_bands<F, kTokens>(p, n);
-  }
-  if constexpr (kTokens > 1) {
-    if (tokens > 0) direct<F, kTokens - 1>(p, tokens, n);
-  }
+  for (std::int64_t r = 0; r < band; ++r) direct_tokens<F>(p, tokens, most, r, band);
+  if (n % kRowLanes > 0) direct_tokens<F>(p, tokens, most, n - kRowLanes, 1);  // some rows for the second time
 }
 
 // Many rows of x: the parts of kPanelRows rows of w are unpacked for a chunk of columns, into a panel in the L2 cache.
 // kTileGroups groups of kRowLanes rows, whose part of the panel fits in the L1 cache, meet all rows of x, a register
 // tile at a time. Between two chunks the sums are in y, which does not change them.
-constexpr std::int64_t kPanelRows = 128, kChunkParts = 16;
+constexpr std::int64_t kPanelRows = 32, kChunkParts = 24;
 constexpr std::int64_t kGroups = kPanelRows / kRowLanes;
 constexpr std::int64_t kLine = 64;  // bytes
 
@@ -322,8 +328,8 @@ void panel_rows(const BlockProduct& p, std::int64_t tokens, std::int64_t first, 
       unpack<F>(Rows(w + g * kRowLanes * p.w_stride, p.w_stride), parts,
                 p.panel + ((g - in_tile) * parts + in_tile) * kPartBytes, tile_groups * kPartBytes);
     }
-    Ahead ahead = {done + parts == p.parts ? p.w + (first + kPanelRows) * p.w_stride : w + bytes, p.w_stride, bytes,
-                   groups * kRowLanes, lines / (tiles * parts) + 1};
+    Ahead ahead = {done + parts == p.parts ? p.w + (first + groups * kRowLanes) * p.w_stride : w + bytes, p.w_stride,
+                   bytes, groups * kRowLanes, lines / (tiles * parts) + 1};
     for (std::int64_t g = 0; g < groups; g += kTileGroups) {
       for (std::int64_t t = 0; t < tokens; t += tile) {
         block_tile_of<F::kKind, kTileGroups, kTileRows>(
@@ -338,13 +344,13 @@ template <class F>
 void panels(const BlockProduct& p, std::int64_t tokens, std::int64_t n) {
   const std::int64_t whole = n / kRowLanes * kRowLanes;
   for (std::int64_t r = 0; r < whole; r += kPanelRows) {
-    panel_rows<F>(p, tokens, r, smaller(kGroups, (whole - r) / kRowLanes));
+    panel_rows<F>(p, tokens, r, smaller(kPanelRows, whole - r) / kRowLanes);
   }
   if (whole < n) {
     BlockProduct rest = p;
     const std::int64_t rows = smaller(n, kRowLanes);
     rest.w += (n - rows) * p.w_stride, rest.y += n - rows;
-    direct<F, kDirectRows>(rest, tokens, rows);
+    direct<F>(rest, tokens, rows);
   }
 }
 
@@ -360,7 +366,7 @@ void multiply(const RoundedPart* x, std::int64_t tokens, const MatrixView& w, fl
                             ldy,
                             reinterpret_cast<std::byte*>(scratch)};
     if (tokens <= kDirectRows) {
-      direct<F, kDirectRows>(p, tokens, w.rows);
+      direct<F>(p, tokens, w.rows);
     } else {
       panels<F>(p, tokens, w.rows);
     }

@@ -17,7 +17,7 @@ namespace vitrine {
 namespace {
 
 constexpr int kRowLanes = 16;
-constexpr int kDirectRows = 4;
+constexpr int kDirectRows = 8;
 constexpr int kTileRows = 6, kTileGroups = 2;
 constexpr int kBytesAhead = 512;  // the processor alone does not follow sixteen streams
 
@@ -122,17 +122,13 @@ template <class Rows>
   return {_mm512_cvtph_ps(_mm256_inserti128_si256(_mm256_castsi128_si256(v[0]), v[1], 1))};
 }
 
-template <int kWord, int kCount, int kGroups, class Part>
-[[gnu::always_inline]] inline void dot(const Part (&w)[kGroups], const std::int8_t* x, std::int32_t first,
-                                       Words (&sums)[kGroups]) {
-  for (Words& sum : sums) sum.v = _mm512_set1_epi32(first);
-  unrolled<kCount>([&](auto i) {
-    int four;
-    __builtin_memcpy(&four, x + 4 * (kWord + i), sizeof four);
-    const __m512i x_i = _mm512_set1_epi32(four);
-    unrolled<kGroups>([&](auto g) { sums[g].v = _mm512_dpbusd_epi32(sums[g].v, w[g].codes[kWord + i].v, x_i); });
-  });
+inline Words all(std::int32_t value) { return {_mm512_set1_epi32(value)}; }
+inline Words all(const std::int8_t* four) {
+  std::int32_t word;
+  __builtin_memcpy(&word, four, sizeof word);
+  return all(word);
 }
+inline Words add_products(Words sums, Words codes, Words x) { return {_mm512_dpbusd_epi32(sums.v, codes.v, x.v)}; }
 
 }  // namespace
 }  // namespace vitrine

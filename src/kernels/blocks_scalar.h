@@ -106,18 +106,24 @@ inline Floats load_halves(const Rows& rows) {
   });
 }
 
-/// sums[g] = first + Σ_k code[k] · x[k] for each group of rows, over kCount words of four codes from word kWord on.
-template <int kWord, int kCount, int kGroups, class Part>
-inline void dot(const Part (&w)[kGroups], const std::int8_t* x, std::int32_t first, Words (&sums)[kGroups]) {
-  for (int g = 0; g < kGroups; ++g) {
-    sums[g] = each_row<Words>([&](int r) {
-      std::int32_t sum = first;
-      for (int k = 4 * kWord; k < 4 * (kWord + kCount); ++k) {
-        sum += static_cast<std::int32_t>((w[g].codes[k / 4].lane[r] >> (8 * (k % 4))) & 0xFFU) * x[k];
-      }
-      return static_cast<std::uint32_t>(sum);
-    });
-  }
+/// `value`, or four signed bytes, in every row.
+inline Words all(std::int32_t value) {
+  return each_row<Words>([&](int) { return static_cast<std::uint32_t>(value); });
+}
+inline Words all(const std::int8_t* four) {
+  std::int32_t word = 0;
+  std::memcpy(&word, four, sizeof word);
+  return all(word);
+}
+/// sums + Σ_k code[k] · x[k] over the four unsigned codes and the four signed bytes of a word.
+inline Words add_products(Words sums, Words codes, Words x) {
+  return each_row<Words>([&](int r) {
+    std::uint32_t sum = sums.lane[r];
+    for (int i = 0; i < 32; i += 8) {
+      sum += ((codes.lane[r] >> i) & 0xFFU) * static_cast<std::uint32_t>(static_cast<std::int8_t>(x.lane[r] >> i));
+    }
+    return sum;
+  });
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // The sub-scales and sub-minima of a part as floats, for instruction sets that sum products in 32 bits. The sums of
-// products with them are below 2^24, so every operation is exact. The vector type and dot() come before this header.
+// products with them are below 2^24, so every operation is exact. The vector type comes before this header.
 #pragma once
 
 #include <cstddef>
@@ -35,33 +35,58 @@ void set_sums_of_halves(std::int32_t (&sums)[2]) {
   }
 }
 
-/// Calls receive(t, g, Σ_k (code_g[k] − offset) · x_t[k]) for kTokens rows of x, which are `apart` parts apart, and
-/// groups g of rows of w.
-template <PartKind kKind, int kTokens, int kGroups, class Part, class Receive>
-[[gnu::always_inline]] inline void dot_part(const Part (&w)[kGroups], const RoundedPart* x, std::int64_t apart,
-                                            Receive receive) {
+/// sums[t][g] = Σ_k (code_g[k] − offset) · x_t[k] over kCount words of codes from word kWord on, for kTokens rows of x,
+/// which are `apart` parts apart, and groups g of rows of w. All sums advance together, because each of them waits for
+/// its previous product.
+template <PartKind kKind, int kWord, int kCount, int kTokens, int kGroups, class Part>
+[[gnu::always_inline]] inline void dot(const Part (&w)[kGroups], const RoundedPart* x, std::int64_t apart,
+                                       Words (&sums)[kTokens][kGroups]) {
   unrolled<kTokens>([&](auto t) __attribute__((always_inline)) {
-    const RoundedPart& x_t = x[t * apart];
-    Words sums[kGroups];
-    dot<0, 8>(w, x_t.q, kKind.offset > 0 ? x_t.sums[0] : 0, sums);
-    unrolled<kGroups>([&](auto g) __attribute__((always_inline)) { receive(t, g, to_floats(sums[g])); });
+    const std::int32_t first = kKind.offset > 0 ? x[t * apart].sums[kWord / 4 % 2] : 0;
+    unrolled<kGroups>([&](auto g) __attribute__((always_inline)) { sums[t][g] = all(first); });
+  });
+  unrolled<kCount>([&](auto i) __attribute__((always_inline)) {
+    unrolled<kTokens>([&](auto t) __attribute__((always_inline)) {
+      const Words x_i = all(x[t * apart].q + 4 * (kWord + i));
+      unrolled<kGroups>([&](auto g) __attribute__((always_inline)) {
+        sums[t][g] = add_products(sums[t][g], w[g].codes[kWord + i], x_i);
+      });
+    });
   });
 }
 
-/// Calls receive(t, g, Σ_k (code_g[k] − offset) · x_t[k] · sub_scale_g[k / 16]).
+/// Calls receive(t, g, Σ_k (code_g[k] − offset) · x_t[k]).
+template <PartKind kKind, int kTokens, int kGroups, class Part, class Receive>
+[[gnu::always_inline]] inline void dot_part(const Part (&w)[kGroups], const RoundedPart* x, std::int64_t apart,
+                                            Receive receive) {
+  Words sums[kTokens][kGroups];
+  dot<kKind, 0, 8>(w, x, apart, sums);
+  unrolled<kTokens>([&](auto t) __attribute__((always_inline)) {
+    unrolled<kGroups>([&](auto g) __attribute__((always_inline)) { receive(t, g, to_floats(sums[t][g])); });
+  });
+}
+
+/// Calls receive(t, g, Σ_k (code_g[k] − offset) · x_t[k] · sub_scale_g[k / 16]), for as many rows of x at a time as
+/// there are registers.
 template <PartKind kKind, int kTokens, int kGroups, class Part, class Receive>
 [[gnu::always_inline]] inline void dot_halves(const Part (&w)[kGroups], const RoundedPart* x, std::int64_t apart,
                                               Receive receive) {
-  unrolled<kTokens>([&](auto t) __attribute__((always_inline)) {
-    const RoundedPart& x_t = x[t * apart];
-    Words low[kGroups], high[kGroups];
-    dot<0, 4>(w, x_t.q, kKind.offset > 0 ? x_t.sums[0] : 0, low);
-    dot<4, 4>(w, x_t.q, kKind.offset > 0 ? x_t.sums[1] : 0, high);
+  constexpr int kTogether = kTokens < 3 ? kTokens : 3;
+  Words low[kTogether][kGroups], high[kTogether][kGroups];
+  dot<kKind, 0, 4>(w, x, apart, low);
+  dot<kKind, 4, 4>(w, x, apart, high);
+  unrolled<kTogether>([&](auto t) __attribute__((always_inline)) {
     unrolled<kGroups>([&](auto g) __attribute__((always_inline)) {
       const Pair& sub_scale = w[g].sub_scale;
-      receive(t, g, fma(to_floats(low[g]), sub_scale.half[0], to_floats(high[g]) * sub_scale.half[1]));
+      receive(t, g, fma(to_floats(low[t][g]), sub_scale.half[0], to_floats(high[t][g]) * sub_scale.half[1]));
     });
   });
+  if constexpr (kTokens > kTogether) {
+    dot_halves<kKind, kTokens - kTogether>(
+        w, x + kTogether * apart, apart, [&](auto t, auto g, Floats sum) __attribute__((always_inline)) {
+          receive(Constant<kTogether + t>{}, g, sum);
+        });
+  }
 }
 
 /// −Σ_k x[k] · sub_min[k / 16]
