@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
@@ -170,11 +171,15 @@ struct Quadrant {
 
 }  // namespace
 
-/// 2^n exp(r), |r| ≤ ln 2 / 2 (Cody & Waite 1980); exp(r) = 1 + r + r² q(r), q by interpolation at Chebyshev nodes.
-double exp(double x) {
-  if (!(x > -746)) return x != x ? x : 0;
-  if (x > 710) return kInfinity;
-  const double n = nearest(x * kLog2E);
+namespace {
+
+/// 2^n exp(r), |r| ≤ ln 2 / 2 (Cody & Waite 1980); exp(r) = 1 + r + r² q(r), q by interpolation at Chebyshev nodes. It
+/// has no branches and only operations that processors have for vectors, so GCC computes several at once in a loop.
+inline double exp_of(double x) {
+  x = x < -746 ? -746 : x;  // whose result is rounded to 0
+  x = x > 710 ? 710 : x;    // and here to infinity
+  constexpr double kRounder = 0x1.8p52;
+  const double rounded = x * kLog2E + kRounder, n = rounded - kRounder;
   const double high = x - n * 0x1.62e42fefa38p-1, low = n * 0x1.ef35793c7673p-45;  // the first product is exact
   const double r = high - low, rest = (high - r) - low, z = r * r;
   const double even =
@@ -184,7 +189,19 @@ double exp(double x) {
   const double odd = 0x1.5555555555557p-3 +
                      z * (0x1.11111111100dcp-7 +
                           z * (0x1.a01a01abe7fe1p-13 + z * (0x1.71de0231960ebp-19 + z * 0x1.af4de97ca4194p-26)));
-  return scaled(1 + (r + (z * (even + r * odd) + rest)), n);
+  // 2^n as two factors, because n is down to -1076.
+  const std::uint64_t whole = std::bit_cast<std::uint64_t>(rounded) - std::bit_cast<std::uint64_t>(kRounder);
+  const std::uint64_t half = ((whole + 2048) >> 1U) - 1024;
+  const auto power = [](std::uint64_t k) { return std::bit_cast<double>((k + 1023) << 52U); };
+  return (1 + (r + (z * (even + r * odd) + rest))) * power(half) * power(whole - half);
+}
+
+}  // namespace
+
+double exp(double x) { return exp_of(x); }
+
+void exp(std::span<const double> x, double* y) {
+  for (std::size_t i = 0; i < x.size(); ++i) y[i] = exp_of(x[i]);
 }
 
 /// k ln 2 + log(1 + f) with s = f / (2 + f): log(1 + f) = 2s + s · R(s²) = f − (f²/2 − s (f²/2 + R)), whose large part

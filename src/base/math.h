@@ -3,6 +3,8 @@
 // order. The results of libm differ in the last bit between versions and processors.
 #pragma once
 
+#include <span>
+
 namespace vitrine::math {
 
 // The largest errors that tests/base/math_test.cpp finds, in units of the last place of a double (ulp): exp 0.9 (1
@@ -10,6 +12,7 @@ namespace vitrine::math {
 // take a few nanoseconds, as those of libm do; the others compute with pairs of doubles and take microseconds.
 
 double exp(double x);
+void exp(std::span<const double> x, double* y);  ///< y[i] = exp(x[i]), in half the time.
 double log(double x);
 double pow(double x, double y);  ///< NaN for x < 0.
 double erf(double x);

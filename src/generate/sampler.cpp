@@ -226,7 +226,7 @@ std::vector<FunnelToken> sampling_funnel(std::span<const float> logits, std::spa
 double log_sum_exp(std::span<const float> logits) {
   const double max = checked_max(logits);
   double sum = 0;
-  for (float logit : logits) sum += math::exp(static_cast<double>(logit) - max);
+  each_exp(logits, max, [&](double, double e) { sum += e; });
   return max + math::log(sum);
 }
 

@@ -39,11 +39,10 @@ struct Summary {
 Summary summary_of(std::span<const float> logits) {
   const double max = static_cast<double>(*std::max_element(logits.begin(), logits.end()));
   double sum = 0, weighted = 0;
-  for (const float logit : logits) {
-    const double x = static_cast<double>(logit) - max, e = math::exp(x);
+  each_exp(logits, max, [&](double x, double e) {
     sum += e;
     if (e > 0) weighted += e * x;
-  }
+  });
   return {max + math::log(sum), math::log(sum) - weighted / sum};
 }
 
@@ -58,11 +57,11 @@ class FinalRows {
       for (std::int64_t row = begin; row < end; ++row) {
         const std::span<const float> own(logits.row(row), n_vocab_);
         const double normalizer = log_sum_exp(own);
-        for (std::size_t i = 0; i < n_vocab_; ++i) {
-          const std::size_t at = static_cast<std::size_t>(row) * n_vocab_ + i;
-          log_probs_[at] = static_cast<double>(own[i]) - normalizer;
-          probs_[at] = math::exp(log_probs_[at]);
-        }
+        std::size_t at = static_cast<std::size_t>(row) * n_vocab_;
+        each_exp(own, normalizer, [&](double log_prob, double prob) {
+          log_probs_[at] = log_prob;
+          probs_[at++] = prob;
+        });
       }
     });
   }

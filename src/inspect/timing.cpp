@@ -43,12 +43,7 @@ class OpClock : public Taps {
   double last_;
 };
 
-double median_of(std::vector<double> x) {
-  std::sort(x.begin(), x.end());
-  return x[x.size() / 2];
-}
-
-/// The ops of one pass, and the median times of `repeats` passes.
+/// The ops of one pass, and the shortest times of `repeats` passes.
 struct TimedOps {
   Ledger ledger;
   std::vector<double> seconds;
@@ -56,7 +51,6 @@ struct TimedOps {
 
 TimedOps timed_ops(const GenerateContext& context, const Tokens& tokens, int repeats) {
   TimedOps result;
-  std::vector<std::vector<double>> runs;
   Arena arena;  // which the later passes find in memory
   const Arena::Mark start = arena.mark();
   for (int i = 0; i < repeats; ++i) {
@@ -69,12 +63,13 @@ TimedOps timed_ops(const GenerateContext& context, const Tokens& tokens, int rep
     pass.taps = &clock;
     context.model->forward(pass, tokens);
     clock.seconds.resize(result.ledger.ops().size());
-    runs.push_back(std::move(clock.seconds));
-  }
-  for (std::size_t op = 0; op < runs.front().size(); ++op) {
-    std::vector<double> all;
-    for (const std::vector<double>& run : runs) all.push_back(run[op]);
-    result.seconds.push_back(median_of(std::move(all)));
+    if (i == 0) {
+      result.seconds = std::move(clock.seconds);
+      continue;
+    }
+    for (std::size_t op = 0; op < result.seconds.size(); ++op) {
+      result.seconds[op] = std::min(result.seconds[op], clock.seconds[op]);
+    }
   }
   return result;
 }

@@ -36,8 +36,8 @@ std::vector<SiteTime> site_times(const GenerateContext& context, const Tokens& t
 
 /// The seconds of the ops of an account, in its order: those of one layer of each group, as the mean over its layers. A
 /// time between two sites is shared by the ops between them in proportion to the bytes that they read and write. Each
-/// is the median of `repeats` passes over the text with logits at every position.
+/// is the shortest of `repeats` passes over the text with logits at every position.
 std::vector<double> op_times(const GenerateContext& context, const Tokens& tokens, const Account& account,
-                             int repeats = 3);
+                             int repeats = 2);
 
 }  // namespace vitrine

@@ -128,7 +128,7 @@ export function AccountFigure() {
   return (
     <Figure id="account" title="What this text costs" wide command={`${commands.info} --phase forward`} sites={["account.flops", "account.bytes", "account.intensity", "account.layers", "time.seconds"]}
       how={<>FLOPs, bytes read and written, their ratio, and the time measured between sites, for each op of one forward over {n_tokens} tokens, in one layer of each kind. A ratio below about 10 means that memory, not arithmetic, is the limit.{!has("ceilings.per_s") && <> Start vitrine look with <code>--ceilings</code> to see the limits of the machine.</>}</>}
-      note="Times are medians of three forwards. Where several ops lie between two sites, they share the time in proportion to their bytes.">
+      note="Times are the shortest of two forwards. Where several ops lie between two sites, they share the time in proportion to their bytes.">
       {([flops, bytes, intensity, layers, seconds]) => {
         const sum = (v: Values) => Array.from(v.data).reduce((s, f, i) => s + f * layers.data[i], 0);
         const total = sum(flops), time = sum(seconds);
