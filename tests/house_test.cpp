@@ -169,7 +169,8 @@ TEST(House, EveryPackageIsDocumented) {
   std::ifstream page(kRoot / "docs" / "dependencies.md");
   const std::string text((std::istreambuf_iterator<char>(page)), std::istreambuf_iterator<char>());
   int packages = 0;
-  for (const char* list : {"packages.txt", "fuzz_packages.txt", "aarch64_packages.txt", "cluster_packages.txt"}) {
+  for (const char* list :
+       {"packages.txt", "fuzz_packages.txt", "aarch64_packages.txt", "cluster_packages.txt", "python_packages.txt"}) {
     std::ifstream in(kRoot / "tools" / list);
     for (std::string name; in >> name; ++packages) {
       EXPECT_NE(text.find("`" + name + "`"), std::string::npos) << list << ": " << name;
