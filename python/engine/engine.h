@@ -39,6 +39,7 @@ void poll_signals();
 Watch watch_of(const nb::object& find, std::vector<std::string> sites);
 
 void bind_model(nb::module_& m);
+void bind_batch(nb::class_<LanguageModel>& model);
 void bind_tokenizer(nb::module_& m);
 void bind_trainer(nb::module_& m);
 

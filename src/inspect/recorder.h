@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,7 +27,7 @@ SiteLayers site_layers(const ModelConfig& config);
 /// glob selects nothing. Sites that are on demand need a glob that ends in their name (`blocks.*.attn.hook_result`).
 class SiteSelection {
  public:
-  SiteSelection(std::vector<std::string> globs, const SiteLayers& layers);
+  SiteSelection(const std::vector<std::string>& globs, const SiteLayers& layers);
 
   bool contains(const SiteId& id) const;
   std::int64_t count() const;  ///< An upper bound on the number of these sites in a pass.
@@ -43,7 +44,9 @@ class SiteSelection {
   template <class Visit>
   void for_each_chosen(Visit&& visit) const;
 
-  std::vector<std::string> globs_;
+  std::vector<std::string> patterns_;
+  std::set<std::string> names_;  // the globs that are names
+  bool is_default_;
   SiteLayers layers_;
   std::vector<bool> chosen_;  // without sites of experts, which may be many and are matched when needed
 };

@@ -7,29 +7,26 @@
 
 namespace vitrine {
 
-SiteWatcher::SiteWatcher(const Watch& watch, const ModelConfig& config) : tap_(watch.tap) {
+SiteWatcher::SiteWatcher(const Watch& watch, const ModelConfig& config)
+    : tap_(watch.tap), sites_(watch.sites, site_layers(config)), unmet_(watch.sites.begin(), watch.sites.end()) {
   if (watch.function && watch.tap) throw BadInput("watch", "expected a function or a tap, got both");
-  if (watch.function) {
-    tap_ = [function = watch.function](const std::string& name, std::span<const std::int64_t> shape,
-                                       std::span<const float> value, std::span<float> replacement) {
-      std::copy(value.begin(), value.end(), replacement.begin());
-      function(name, replacement, shape);
-      return true;
-    };
-  }
-  if (!tap_) return;
-  for (const std::string& glob : watch.sites) globs_.push_back({glob, {{glob}, site_layers(config)}});
-  if (globs_.empty()) globs_.push_back({"", {{}, site_layers(config)}});
+  if (!watch.function) return;
+  tap_ = [function = watch.function](const std::string& name, std::span<const std::int64_t> shape,
+                                     std::span<const float> value, std::span<float> replacement) {
+    std::copy(value.begin(), value.end(), replacement.begin());
+    function(name, replacement, shape);
+    return true;
+  };
 }
 
-bool SiteWatcher::wants(const SiteId& id) const {
-  return std::any_of(globs_.begin(), globs_.end(), [&](const Glob& glob) { return glob.sites.contains(id); });
-}
+bool SiteWatcher::wants(const SiteId& id) const { return tap_ && sites_.contains(id); }
 
 Tensor SiteWatcher::replaced(Pass& pass, const SiteId& id, const Tensor& value) {
-  for (Glob& glob : globs_) glob.is_met = glob.is_met || glob.sites.contains(id);
+  const std::string name = name_of(id);
+  unmet_.erase(name);
+  std::erase_if(unmet_, [&](const std::string& glob) { return is_pattern(glob) && matches(glob, id); });
   const Tensor replacement = pass.tensor(value.shape);
-  return tap_(name_of(id), value.shape.sizes(), value.values(), replacement.values()) ? replacement : value;
+  return tap_(name, value.shape.sizes(), value.values(), replacement.values()) ? replacement : value;
 }
 
 Tensor SiteWatcher::visit(Pass& pass, const SiteId& id, const Tensor& value) {
@@ -57,15 +54,10 @@ void SiteWatcher::visit_step(Pass& pass, const SiteId& id, const Tensor& value, 
   std::copy_n(changed.data + first, count, value.data + first);
 }
 
-std::optional<SiteId> SiteWatcher::last_wanted() const {
-  if (tap_) return {};
-  return SiteId{};  // the first site: it wants none
-}
+std::optional<SiteId> SiteWatcher::last_wanted() const { return tap_ ? sites_.last().value_or(SiteId{}) : SiteId{}; }
 
 void SiteWatcher::check_all_met() const {
-  for (const Glob& glob : globs_) {
-    if (!glob.is_met) throw BadInput("watch", "no site of this model matches {}", glob.text);
-  }
+  if (tap_ && !unmet_.empty()) throw BadInput("watch", "no site of this model matches {}", *unmet_.begin());
 }
 
 }  // namespace vitrine

@@ -1,7 +1,8 @@
 // The taps of a Watch.
 #pragma once
 
-#include <vector>
+#include <set>
+#include <string>
 
 #include "inspect/recorder.h"
 #include "model/config.h"
@@ -25,18 +26,14 @@ class SiteWatcher : public Taps {
   /// Throws BadInput if a glob has matched no site in the passes so far.
   void check_all_met() const;
 
- private:
+ protected:
   /// The replacement, or `value` if there is none.
   Tensor replaced(Pass& pass, const SiteId& id, const Tensor& value);
 
-  struct Glob {
-    std::string text;
-    SiteSelection sites;
-    bool is_met = false;
-  };
-
-  std::vector<Glob> globs_;
+ private:
   SiteTap tap_;
+  SiteSelection sites_;
+  std::set<std::string> unmet_;  // globs that have matched no site so far
 };
 
 }  // namespace vitrine

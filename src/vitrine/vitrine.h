@@ -124,6 +124,22 @@ struct TraceOptions {
   bool gradients = false;
 };
 
+/// Sequences of one length that share a pass, for callers with an automatic differentiation of their own.
+struct BatchOptions {
+  /// Called as in trace(), with the rows of all sequences: values are `[B · T, …]`, scores and patterns `[B, H, T, S]`.
+  Watch watch{};
+  /// Receives the logits of row b · T + t, in ascending order; `logits` is valid only during the call.
+  std::function<void(std::int64_t row, std::span<const float> logits)> on_logits{};
+  /// The gradients `[B · T, V]` of the logits, from a loss that the caller has computed. If there are any, the forward
+  /// is followed by a backward, and on_logits is not called.
+  std::span<const float> logit_gradients{};
+  /// Globs over the sites at which `on_gradient` is called, in the backward and in reverse order, with the gradient with
+  /// respect to the value after the watch. What it leaves there flows on to the value before the watch: it is the
+  /// caller who knows the derivative of a replacement.
+  std::vector<std::string> gradient_sites{};
+  SiteFunction on_gradient{};
+};
+
 /// A tensor of float32 values.
 struct NamedValue {
   std::string name;                 ///< `blocks.3.attn.hook_q`
@@ -226,6 +242,18 @@ class LanguageModel {
   /// changes the values computed from it. Throws BadInput for a glob or a write that matches no site of this model.
   std::vector<SiteValue> trace(const Prompt& prompt, const TraceOptions& options = {},
                                std::stop_token cancel = {}) const;
+
+  /// Runs B sequences of the same length as one pass; `ids` is `[B, T]`. Without on_logits and logit_gradients, the pass
+  /// ends after the last watched site. Weights are multiplied as with Compute::f32, so a run with gradients has the bits
+  /// of one without. Throws BadInput for ids that are not B sequences and for a glob that matches no site, Unsupported
+  /// for a model with an encoder, and, with gradients, for other keys and values than f32.
+  void run(std::span<const std::int32_t> ids, std::int64_t n_sequences, const BatchOptions& options,
+           std::stop_token cancel = {}) const;
+
+  /// A parameter under vitrine's name, which is the same in all families (`blocks.3.attn.wq.weight`), as the forward
+  /// uses it: `[out, in]`, a norm's weight with its offset, the embedding with its scale. `unembed.weight` also exists
+  /// if it is tied. Throws BadInput if the model has no such parameter.
+  NamedValue parameter(const std::string& name) const;
 
   /// The mean cross-entropy over the ids, in nats, where position t predicts id t + 1, and its gradient with respect to
   /// every parameter, as `vitrine grad` writes it: float32, with the file's names, shapes and orientation. `receive` is
