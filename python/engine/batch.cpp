@@ -1,10 +1,12 @@
 // vitrine._engine.Model: sequences of one length in one pass, forward and backward; parameters by vitrine's names.
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "engine.h"
 
@@ -40,7 +42,8 @@ std::shared_ptr<nb::object> shared(const nb::object& object) {
 /// with, or None.
 nb::object run(const LanguageModel& model, const Batch& ids, const nb::object& tap, std::vector<std::string> sites,
                bool wants_logits, const nb::object& logit_gradients, const nb::object& on_gradient,
-               std::vector<std::string> gradient_sites) {
+               std::vector<std::string> gradient_sites, std::optional<std::int64_t> start, const nb::object& stream,
+               const nb::object& on_stream_gradient) {
   BatchOptions options;
   if (!tap.is_none()) {
     options.watch = {.sites = std::move(sites),
@@ -66,6 +69,19 @@ nb::object run(const LanguageModel& model, const Batch& ids, const nb::object& t
   if (!logit_gradients.is_none()) {
     gradients = nb::cast<Values>(logit_gradients);
     options.logit_gradients = {gradients.data(), gradients.size()};
+  }
+  Values rows;
+  if (start) {
+    rows = nb::cast<Values>(stream);
+    options.start = start;
+    options.stream = {rows.data(), rows.size()};
+  }
+  if (!on_stream_gradient.is_none()) {
+    options.on_stream_gradient = [function = shared(on_stream_gradient)](std::span<const float> gradient) {
+      const nb::gil_scoped_acquire gil;
+      const std::int64_t shape[] = {static_cast<std::int64_t>(gradient.size())};
+      ask(*function, "stream", shape, gradient);
+    };
   }
   nb::object logits = nb::none();
   if (wants_logits) {
@@ -96,7 +112,8 @@ void bind_batch(nb::class_<LanguageModel>& model) {
   using nb::literals::operator""_a;
   model
       .def("run", &run, "ids"_a, "tap"_a.none(), "sites"_a, "wants_logits"_a, "logit_gradients"_a.none(),
-           "on_gradient"_a.none(), "gradient_sites"_a)
+           "on_gradient"_a.none(), "gradient_sites"_a, "start"_a.none(), "stream"_a.none(),
+           "on_stream_gradient"_a.none())
       .def("parameter", &parameter, "name"_a);
 }
 

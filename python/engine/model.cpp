@@ -252,9 +252,9 @@ nb::ndarray<> bfloat16_of(const nb::ndarray<nb::ro, const std::uint16_t, nb::c_c
 
 void bind_model(nb::module_& m) {
   using nb::literals::operator""_a;
-  nb::class_<LanguageModel> model(m, "Model");
-  bind_batch(model);
-  model
+  nb::class_<LanguageModel> bound(m, "Model");
+  bind_batch(bound);
+  bound
       .def_static("open", &open, "path"_a, "tokenizer"_a, "threads"_a, "kv"_a, "compute"_a, "adapters"_a,
                   "allowed_keys"_a)
       .def_static("from_tensors", &from_tensors, "config"_a, "tensors"_a, "tokenizer"_a, "threads"_a, "kv"_a,

@@ -47,7 +47,8 @@ class Model:
     def run(
         self, ids: npt.NDArray[np.int32], tap: Callable[[str, _Array], _Array | None] | None, sites: list[str],
         wants_logits: bool, logit_gradients: _Array | None, on_gradient: Callable[[str, _Array], _Array | None] | None,
-        gradient_sites: list[str],
+        gradient_sites: list[str], start: int | None, stream: _Array | None,
+        on_stream_gradient: Callable[[str, _Array], None] | None,
     ) -> _Array | None: ...
     def parameter(self, name: str) -> _Array: ...
     def state(self) -> list[tuple[str, str, npt.NDArray[Any]]]: ...

@@ -97,6 +97,10 @@ void Model::forward(Pass& p, const Tokens& tokens) const {
   if (p.start) {
     x = p.tensor(p.start->stream.shape);  // a copy, because the blocks overwrite it
     p.copy(p.start->stream.data, x.count(), x.data);
+    if (p.is_taped()) {
+      p.training.tape->record("input", {}, x, [] {});
+      if (p.start->receive_gradient) p.training.tape->watch(x, p.start->receive_gradient);
+    }
   } else {
     x = embed_tokens(p, stack, config_, params_, params_.embed, tokens.ids, types);
   }
@@ -163,12 +167,11 @@ void Model::check(const Pass& p, const Tokens& tokens) const {
   }
   check_source_rows(p, tokens);
   if (p.start) {
-    p.refuse_tape("a pass that begins at a later layer");
     const int n_layers = static_cast<int>(config_.blocks.size());
     const bool fits =
-        !config_.encoder && p.start->layer >= 0 && p.start->layer < n_layers &&
+        !config_.encoder && p.start->layer >= 0 && p.start->layer <= n_layers &&
         p.start->stream.shape == Shape{row, config_.width_before(static_cast<std::size_t>(p.start->layer))};
-    if (!fits) throw BadInput("forward", "expected the stream of {} rows before a layer below {}", row, n_layers);
+    if (!fits) throw BadInput("forward", "expected the stream of {} rows before a layer of at most {}", row, n_layers);
   }
   const StackConfig& typed = config_.encoder ? *config_.encoder : config_;
   const std::size_t n_types = typed.embedding.n_types == 0 ? 0

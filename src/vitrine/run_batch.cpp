@@ -44,6 +44,27 @@ std::vector<Segment> segments_of(std::int64_t n_sequences, std::int64_t length) 
   return segments;
 }
 
+/// Begins the pass at a later layer, if the caller asks for it.
+void set_start(Pass& pass, const ModelConfig& config, const BatchOptions& options, std::int64_t n_rows) {
+  if (!options.start) return;
+  const auto n_layers = static_cast<std::int64_t>(config.blocks.size());
+  if (*options.start < 0 || *options.start > n_layers) {
+    throw BadInput("start", "expected a layer from 0 to {}, got {}", n_layers, *options.start);
+  }
+  const std::int64_t width = config.width_before(static_cast<std::size_t>(*options.start));
+  if (static_cast<std::int64_t>(options.stream.size()) != n_rows * width) {
+    throw BadInput("start", "expected a stream of {} × {} elements, got {}", n_rows, width, options.stream.size());
+  }
+  const Tensor stream = pass.tensor({n_rows, width});
+  pass.copy(options.stream.data(), stream.count(), stream.data);
+  pass.start = {static_cast<int>(*options.start), stream};
+  if (options.on_stream_gradient) {
+    pass.start->receive_gradient = [&options](const Tensor& gradient) {
+      options.on_stream_gradient(gradient.values());
+    };
+  }
+}
+
 }  // namespace
 
 void LanguageModel::run(std::span<const std::int32_t> ids, std::int64_t n_sequences, const BatchOptions& options,
@@ -62,6 +83,7 @@ void LanguageModel::run(std::span<const std::int32_t> ids, std::int64_t n_sequen
   Arena arena;
   Pass pass = context.make_pass(arena, segments_of(n_sequences, n_rows / n_sequences));
   pass.compute = Compute::f32;
+  set_start(pass, model.config(), options, n_rows);
   if (!options.logit_gradients.empty()) {
     context.set_adapters(pass);
     learn_logits(model, pass, ids, options.logit_gradients);

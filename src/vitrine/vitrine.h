@@ -138,6 +138,12 @@ struct BatchOptions {
   /// caller who knows the derivative of a replacement.
   std::vector<std::string> gradient_sites{};
   SiteFunction on_gradient{};
+  /// The layer at which the pass begins, with `stream` `[B · T, d]` as its blocks.{start}.hook_resid_pre; n_layers():
+  /// the pass is the final norm and the head. Only the number of ids then matters. Absent: it begins with the embedding.
+  std::optional<std::int64_t> start{};
+  std::span<const float> stream{};
+  /// In a backward, receives the gradient with respect to `stream`; valid only during the call.
+  std::function<void(std::span<const float> gradient)> on_stream_gradient{};
 };
 
 /// A tensor of float32 values.
