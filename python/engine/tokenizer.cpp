@@ -26,9 +26,11 @@ PythonTokenizer of_file(const std::string& path, const std::string& pattern) {
   return {opened, opened.get()};
 }
 
-std::vector<std::int32_t> encode(const PythonTokenizer& t, const std::string& text, bool special) {
+std::vector<std::int32_t> encode(const PythonTokenizer& t, const std::string& text, const std::string& policy) {
   const nb::gil_scoped_release free;
-  return t.tokenizer->encode(text, special ? SpecialTokens::apply : SpecialTokens::none);
+  return t.tokenizer->encode(text, policy == "apply"  ? SpecialTokens::apply
+                                   : policy == "none" ? SpecialTokens::none
+                                                      : SpecialTokens::written);
 }
 
 }  // namespace
@@ -38,7 +40,7 @@ void bind_tokenizer(nb::module_& m) {
   nb::class_<PythonTokenizer>(m, "Tokenizer")
       .def_static("of_model", &of_model, "model"_a)
       .def_static("of_file", &of_file, "path"_a, "pattern"_a)
-      .def("encode", &encode, "text"_a, "special"_a)
+      .def("encode", &encode, "text"_a, "policy"_a)
       .def(
           "decode",
           [](const PythonTokenizer& t, const std::vector<std::int32_t>& ids) {
