@@ -101,7 +101,7 @@ wheel: packages
 	@tools/python.sh wheel
 
 python-test: wheel
-	@$(MAKE) --no-print-directory all
+	@cmake --build --preset release -j $(JOBS) --target vitrine vitrine_c
 	@tools/python.sh test
 
 format:

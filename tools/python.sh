@@ -38,7 +38,7 @@ case "${1:-}" in
     shift
     environment build/venv-test "${test_needs[@]}"
     build/venv-test/bin/pip install --quiet --force-reinstall --no-deps build/wheels/*.whl
-    VITRINE_PROGRAM="$PWD/build/vitrine" build/venv-test/bin/python -m pytest -q "$@"
+    build/venv-test/bin/python -m pytest -q "$@"
     shopt -s nullglob
     notebooks=(docs/notebooks/*.ipynb)
     [ ${#notebooks[@]} -eq 0 ] || build/venv-test/bin/python -m pytest -q --nbmake "${notebooks[@]}"
