@@ -6,14 +6,20 @@
 #include <vitrine/vitrine.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <future>
 #include <span>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 namespace vitrine::python {
 
 namespace nb = nanobind;
+
+constexpr std::size_t kLongText = 100'000;  // bytes; tokenizing more may take a noticeable time
 
 /// An array of float32 that owns `values`, without a copy.
 nb::object array_of(std::vector<float> values, std::span<const std::int64_t> shape);
@@ -46,6 +52,17 @@ class InUse {
 
 /// Looks for signals on Python's main thread, such as Ctrl-C. Throws the exception of a handler.
 void poll_signals();
+
+/// Runs a function that does not look for signals on a thread of its own, and looks for them meanwhile. Call it without
+/// the GIL. If a signal's handler throws, the function runs to its end without effect, so it must own what it uses.
+template <class Function>
+auto watched(Function function) {
+  std::packaged_task<decltype(function())()> task(std::move(function));
+  auto result = task.get_future();
+  std::thread(std::move(task)).detach();
+  while (result.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) poll_signals();
+  return result.get();
+}
 
 /// A Watch that calls Python functions. `find` returns, for the name of a site, the site and the list of its functions.
 /// Each is called with (value, site), and returns the value to continue with, or None. `sites` are globs. No watch if

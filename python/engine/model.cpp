@@ -40,7 +40,7 @@ LanguageModel open(const std::string& path, const std::string& tokenizer, int th
   for (const auto& [folder, scale] : adapters) options.adapters.push_back({folder, scale});
   options.allowed_config_keys = allowed_keys;
   const nb::gil_scoped_release free;
-  return LanguageModel::open(path, options);
+  return watched([path, options] { return LanguageModel::open(path, options); });
 }
 
 /// Tensors, each with its type ("f32", "f16", "bf16"). Those of 16 bits arrive as integers.
@@ -178,7 +178,9 @@ nb::tuple grad(const LanguageModel& model, const nb::object& prompt, const nb::o
 std::vector<std::int32_t> ids(const LanguageModel& model, const nb::object& prompt) {
   const Prompt text = prompt_of(prompt);
   const nb::gil_scoped_release free;
-  return model.ids(text);
+  const auto* const string = std::get_if<std::string>(&text);
+  if (string == nullptr || string->size() < kLongText) return model.ids(text);
+  return watched([model, text] { return model.ids(text); });
 }
 
 std::string info_json(const LanguageModel& model) {

@@ -22,15 +22,17 @@ PythonTokenizer of_model(const LanguageModel& model) {
 
 PythonTokenizer of_file(const std::string& path, const std::string& pattern) {
   const nb::gil_scoped_release free;
-  const std::shared_ptr<const Tokenizer> opened = load_tokenizer(path, {pattern});
+  const std::shared_ptr<const Tokenizer> opened = watched([path, pattern] { return load_tokenizer(path, {pattern}); });
   return {opened, opened.get()};
 }
 
-std::vector<std::int32_t> encode(const PythonTokenizer& t, const std::string& text, const std::string& policy) {
+std::vector<std::int32_t> encode(const PythonTokenizer& t, const std::string& text, const std::string& name) {
+  const SpecialTokens policy = name == "apply"  ? SpecialTokens::apply
+                               : name == "none" ? SpecialTokens::none
+                                                : SpecialTokens::written;
   const nb::gil_scoped_release free;
-  return t.tokenizer->encode(text, policy == "apply"  ? SpecialTokens::apply
-                                   : policy == "none" ? SpecialTokens::none
-                                                      : SpecialTokens::written);
+  if (text.size() < kLongText) return t.tokenizer->encode(text, policy);
+  return watched([t, text, policy] { return t.tokenizer->encode(text, policy); });
 }
 
 }  // namespace

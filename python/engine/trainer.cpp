@@ -13,8 +13,7 @@ namespace {
 /// A run that one call at a time uses.
 class Run {
  public:
-  Run(const std::string& config, bool is_json, const TrainOptions& options)
-      : run_(is_json ? TrainingRun::of_json(config, options) : TrainingRun::open(config, options)) {}
+  explicit Run(TrainingRun run) : run_(std::move(run)) {}
 
   std::optional<TrainProgress> step() {
     const InUse in_use(flag_, "train");
@@ -52,7 +51,8 @@ void open_run(Run* place, const std::string& config, bool is_json, int threads, 
     };
   }
   const nb::gil_scoped_release free;
-  new (place) Run(config, is_json, options);
+  new (place) Run(watched(
+      [=] { return is_json ? TrainingRun::of_json(config, options) : TrainingRun::open(config, options); }));
 }
 
 /// (step, steps, loss, lr, grad_norm, tokens_per_s, val_loss), or None at the end.
