@@ -21,6 +21,9 @@ from ._sites import Array, Find, Hook, HookMap, finder, matches
 from ._tensors import entries_of, tensor_of
 from ._tokenizer import Tokenizer
 
+DEFAULT_MODEL = Path(__file__).parent / "models" / "default"
+"""The folder of the model that comes with the package."""
+
 Prompt = Union[str, Sequence[int], npt.NDArray[np.integer[Any]]]
 """A text, or its ids: a list, or an integer array of one row."""
 
@@ -320,7 +323,7 @@ def load(
 ) -> Model:
     """Opens a Hugging Face folder, a GGUF file or a llama2.c file; None: the model that comes with the package.
     ``threads=0``: all processors. ``adapters``: paths, or a mapping of paths to scales."""
-    place = Path(__file__).parent / "models" / "default" if path is None else path
+    place = DEFAULT_MODEL if path is None else path
     scaled = list(adapters.items()) if isinstance(adapters, Mapping) else [(str(path), 1.0) for path in adapters]
     return Model(
         _engine.Model.open(
