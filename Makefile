@@ -93,12 +93,15 @@ cluster-test: packages
 	@cmake --build --preset release -j $(JOBS) --target vitrine vitrine_mpi
 	@tests/cluster_test.sh build/vitrine
 
+# The wheel has the library of the release build.
 wheel: packages
 	@tools/install_packages.sh tools/python_packages.txt
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target vitrine_library
 	@tools/python.sh wheel
 
 python-test: wheel
-	@$(MAKE) --no-print-directory all
+	@cmake --build --preset release -j $(JOBS) --target vitrine vitrine_c
 	@tools/python.sh test
 
 format:

@@ -5,46 +5,27 @@
 namespace vitrine::python {
 namespace {
 
-std::vector<std::size_t> sizes_of(std::span<const std::int64_t> shape) { return {shape.begin(), shape.end()}; }
-
-template <class T>
-nb::object owned(std::unique_ptr<T> owner, float* data, std::span<const std::int64_t> shape) {
-  nb::capsule keeper(owner.get(), [](void* p) noexcept { delete static_cast<T*>(p); });
-  owner.release();
-  const std::vector<std::size_t> sizes = sizes_of(shape);
-  return nb::cast(Floats(data, sizes.size(), sizes.data(), keeper));
+nb::object array_over(float* data, std::span<const std::int64_t> shape, const nb::capsule& owner) {
+  const std::vector<std::size_t> sizes(shape.begin(), shape.end());
+  return nb::cast(nb::ndarray<nb::numpy, float>(data, sizes.size(), sizes.data(), owner));
 }
 
 }  // namespace
 
-nb::object array_of(std::vector<float> values, const std::vector<std::int64_t>& shape) {
-  auto owner = std::make_unique<std::vector<float>>(std::move(values));
-  float* const data = owner->data();
-  return owned(std::move(owner), data, shape);
+nb::object array_of(std::vector<float> values, std::span<const std::int64_t> shape) {
+  auto kept = std::make_unique<std::vector<float>>(std::move(values));
+  const nb::capsule owner(kept.get(), [](void* p) noexcept { delete static_cast<std::vector<float>*>(p); });
+  return array_over(kept.release()->data(), shape, owner);
 }
 
 nb::object new_array(std::span<const std::int64_t> shape, float*& memory) {
   std::size_t n = 1;
   for (const std::int64_t size : shape) n *= static_cast<std::size_t>(size);
-  struct Block {
-    explicit Block(std::size_t count) : floats(new float[count]) {}
-    std::unique_ptr<float[]> floats;
-  };
-  auto owner = std::make_unique<Block>(n);
-  memory = owner->floats.get();
-  return owned(std::move(owner), memory, shape);
+  auto kept = std::make_unique_for_overwrite<float[]>(n);
+  const nb::capsule owner(kept.get(), [](void* p) noexcept { delete[] static_cast<float*>(p); });
+  memory = kept.release();
+  return array_over(memory, shape, owner);
 }
-
-nb::object array_of(const std::vector<std::int32_t>& ids) {
-  auto owner = std::make_unique<std::vector<std::int32_t>>(ids);
-  std::int32_t* const data = owner->data();
-  const std::size_t n = owner->size();
-  nb::capsule keeper(owner.get(), [](void* p) noexcept { delete static_cast<std::vector<std::int32_t>*>(p); });
-  owner.release();
-  return nb::cast(nb::ndarray<nb::numpy, std::int32_t, nb::ndim<1>>(data, {n}, keeper));
-}
-
-std::vector<std::int32_t> ids_of(const Ids& ids) { return {ids.data(), ids.data() + ids.size()}; }
 
 nb::object text_of(const std::string& bytes) {
   return nb::steal(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "replace"));
@@ -57,7 +38,14 @@ Prompt prompt_of(const nb::object& prompt) {
     if (text == nullptr) throw nb::python_error();
     return std::string(text, static_cast<std::size_t>(n));
   }
-  return ids_of(nb::cast<Ids>(prompt));
+  const auto ids = nb::cast<nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>>(prompt);
+  return std::vector<std::int32_t>(ids.data(), ids.data() + ids.size());
+}
+
+void raise_bad_input(const std::string& message) {
+  const nb::object type = nb::module_::import_("vitrine._errors").attr("BadInput");
+  PyErr_SetObject(type.ptr(), text_of(message).ptr());
+  throw nb::python_error();
 }
 
 }  // namespace vitrine::python

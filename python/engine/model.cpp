@@ -1,168 +1,103 @@
 // vitrine._engine.Model: every call takes a text or ids.
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <memory>
-#include <optional>
 
 #include "engine.h"
 
 namespace vitrine::python {
 namespace {
 
-OpenOptions options_of(const std::string& tokenizer, int threads, const std::string& kv, const std::string& compute,
-                       const std::vector<std::pair<std::string, double>>& adapters,
-                       const std::vector<std::string>& allowed_keys) {
+using Adapters = std::vector<std::pair<std::string, double>>;
+using Strings = std::vector<std::string>;
+using AnyArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+
+OpenOptions options_of(const std::string& tokenizer, int threads, const std::string& kv, const std::string& compute) {
   OpenOptions options;
   options.tokenizer = tokenizer;
   options.threads = threads;
   const auto types = kv_types_named(kv);
-  if (!types) throw nb::value_error(("kv: expected f32, bf16, f16, int8, int4, or K:V, got " + kv).c_str());
+  if (!types) raise_bad_input("[kv] expected f32, bf16, f16, int8, int4, or two of them as in int8:int4, got " + kv);
   options.kv_types = *types;
   if (compute == "f32") {
     options.compute = Compute::f32;
   } else if (compute == "bf16") {
     options.compute = Compute::bf16;
   } else if (compute != "auto") {
-    throw nb::value_error(("compute: expected auto, f32 or bf16, got " + compute).c_str());
+    raise_bad_input("[compute] expected auto, f32 or bf16, got " + compute);
   }
-  for (const auto& [path, scale] : adapters) options.adapters.push_back({path, scale});
-  options.allowed_config_keys = allowed_keys;
   options.poll = poll_signals;
   return options;
 }
 
 LanguageModel open(const std::string& path, const std::string& tokenizer, int threads, const std::string& kv,
-                   const std::string& compute, const std::vector<std::pair<std::string, double>>& adapters,
-                   const std::vector<std::string>& allowed_keys) {
-  const OpenOptions options = options_of(tokenizer, threads, kv, compute, adapters, allowed_keys);
+                   const std::string& compute, const Adapters& adapters, const Strings& allowed_keys) {
+  OpenOptions options = options_of(tokenizer, threads, kv, compute);
+  for (const auto& [folder, scale] : adapters) options.adapters.push_back({folder, scale});
+  options.allowed_config_keys = allowed_keys;
   const nb::gil_scoped_release free;
-  return LanguageModel::open(path, options);
+  return watched([path, options] { return LanguageModel::open(path, options); });
 }
 
-using AnyArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
-
-/// Tensors, each with a type ("f32", "f16", "bf16"): one of bfloat16 arrives as integers of 16 bits.
+/// Tensors, each with its type ("f32", "f16", "bf16"). Those of 16 bits arrive as integers.
 LanguageModel from_tensors(const std::string& config, const nb::list& tensors, const std::string& tokenizer,
                            int threads, const std::string& kv, const std::string& compute) {
-  const OpenOptions options = options_of(tokenizer, threads, kv, compute, {}, {});
+  const OpenOptions options = options_of(tokenizer, threads, kv, compute);
   const std::shared_ptr<std::vector<AnyArray>> owner(new std::vector<AnyArray>(), [](std::vector<AnyArray>* p) {
     const nb::gil_scoped_acquire gil;
     delete p;
   });
   std::vector<StateTensor> all;
   for (const nb::handle entry : tensors) {
-    const auto [name, type, array] = nb::cast<std::tuple<std::string, std::string, AnyArray>>(entry);
-    StateTensor tensor{name, type == "f32" ? DType::f32 : type == "f16" ? DType::f16 : DType::bf16, {}, {}};
-    for (std::size_t i = 0; i < array.ndim(); ++i) tensor.shape.push_back(static_cast<std::int64_t>(array.shape(i)));
+    auto [name, type, array] = nb::cast<std::tuple<std::string, std::string, AnyArray>>(entry);
+    StateTensor tensor;
+    tensor.name = std::move(name);
+    tensor.type = type == "f32" ? DType::f32 : type == "f16" ? DType::f16 : DType::bf16;
+    tensor.shape.assign(array.shape_ptr(), array.shape_ptr() + array.ndim());
     tensor.bytes = {static_cast<const std::byte*>(array.data()), array.nbytes()};
-    owner->push_back(array);
+    owner->push_back(std::move(array));
     all.push_back(std::move(tensor));
   }
   const nb::gil_scoped_release free;
   return LanguageModel::from_tensors(config, all, owner, options);
 }
 
-/// (name, type, array) of each tensor; arrays share the model's memory. Those of f16 and bf16 are integers of 16 bits.
+template <class T>
+nb::object read_only(const StateTensor& tensor, const nb::capsule& owner) {
+  const std::vector<std::size_t> sizes(tensor.shape.begin(), tensor.shape.end());
+  const auto* const data = reinterpret_cast<const T*>(tensor.bytes.data());
+  return nb::cast(nb::ndarray<nb::numpy, const T>(data, sizes.size(), sizes.data(), owner));
+}
+
+/// (name, type, array) of each tensor; arrays share the model's memory. Those of 16 bits are integers.
 nb::list state(const LanguageModel& model) {
   std::vector<StateTensor> tensors;
   {
     const nb::gil_scoped_release free;
     tensors = model.state();
   }
+  using Keeper = std::shared_ptr<const void>;
   nb::list result;
   for (const StateTensor& tensor : tensors) {
-    auto keeper = std::make_unique<std::shared_ptr<const void>>(tensor.owner);
-    nb::capsule owner(keeper.get(), [](void* p) noexcept { delete static_cast<std::shared_ptr<const void>*>(p); });
-    keeper.release();
-    const std::vector<std::size_t> sizes(tensor.shape.begin(), tensor.shape.end());
-    const void* const data = tensor.bytes.data();
-    nb::object array;
-    if (tensor.type == DType::f32) {
-      array = nb::cast(
-          nb::ndarray<nb::numpy, const float>(static_cast<const float*>(data), sizes.size(), sizes.data(), owner));
-    } else {
-      array = nb::cast(nb::ndarray<nb::numpy, const std::uint16_t>(static_cast<const std::uint16_t*>(data),
-                                                                   sizes.size(), sizes.data(), owner));
-    }
-    const char* const type = tensor.type == DType::f32 ? "f32" : tensor.type == DType::f16 ? "f16" : "bf16";
-    result.append(nb::make_tuple(tensor.name, type, array));
+    auto keeper = std::make_unique<Keeper>(tensor.owner);
+    const nb::capsule owner(keeper.get(), [](void* p) noexcept { delete static_cast<Keeper*>(p); });
+    (void)keeper.release();
+    const bool is_f32 = tensor.type == DType::f32;
+    const std::string type(name_of(tensor.type));
+    result.append(nb::make_tuple(
+        tensor.name, type, is_f32 ? read_only<float>(tensor, owner) : read_only<std::uint16_t>(tensor, owner)));
   }
   return result;
 }
 
-/// What generate and stream take.
-GenerateOptions generate_options(const LanguageModel& model, const nb::dict& given) {
-  GenerateOptions options;
-  SamplingOverrides sampling;
-  const auto get = [&]<class T>(const char* name, T& place) {
-    if (given.contains(name)) place = nb::cast<T>(given[name]);
-  };
-  get("temperature", sampling.temperature);
-  get("top_k", sampling.top_k);
-  get("top_p", sampling.top_p);
-  get("min_p", sampling.min_p);
-  get("repeat_penalty", sampling.repeat_penalty);
-  get("greedy", sampling.greedy);
-  options.sampling = model.sampling(sampling);
-  get("max_tokens", options.max_tokens);
-  get("seed", options.seed);
-  get("stop", options.stop);
-  get("logprobs", options.n_logprobs);
-  if (given.contains("hooks")) {
-    options.watch = watch_of(nb::borrow(given["hooks"]), nb::cast<std::vector<std::string>>(given["hook_sites"]));
-  }
-  return options;
-}
-
-nb::object top_of(const std::vector<TokenLogprob>& top) {
+nb::list top_of(const std::vector<TokenLogprob>& top) {
   nb::list list;
   for (const TokenLogprob& t : top) list.append(nb::make_tuple(t.id, t.logprob));
   return list;
-}
-
-/// (text, ids, finish_reason, logprobs)
-nb::tuple result_of(const GenerateResult& result) {
-  nb::list logprobs;
-  for (const TokenReport& t : result.logprobs) logprobs.append(nb::make_tuple(t.id, t.logprob, top_of(t.top)));
-  const std::string reason(name_of(result.finish_reason));
-  return nb::make_tuple(text_of(result.text), result.ids, reason, logprobs);
-}
-
-nb::tuple generate(const LanguageModel& model, const nb::object& prompt, const nb::dict& given) {
-  const Prompt text = prompt_of(prompt);
-  const GenerateOptions options = generate_options(model, given);
-  GenerateResult result;
-  {
-    const nb::gil_scoped_release free;
-    result = model.generate(text, options);
-  }
-  return result_of(result);
-}
-
-/// A text that grows as it is read.
-struct Stepper {
-  std::optional<TextStepper> text;
-};
-
-void open_stepper(Stepper* place, const LanguageModel& model, const nb::object& prompt, const nb::dict& given) {
-  const Prompt text = prompt_of(prompt);
-  const GenerateOptions options = generate_options(model, given);
-  const nb::gil_scoped_release free;
-  new (place) Stepper{model.stepper(text, options)};
-}
-
-nb::object next_of(Stepper& stepper) {
-  if (!stepper.text) return nb::none();
-  std::optional<std::string> piece;
-  {
-    const nb::gil_scoped_release free;
-    piece = stepper.text->next();
-  }
-  return piece ? text_of(*piece) : nb::none();
 }
 
 nb::list predict(const LanguageModel& model, const nb::object& prompt, int top) {
@@ -174,6 +109,15 @@ nb::list predict(const LanguageModel& model, const nb::object& prompt, int top) 
   }
   nb::list result;
   for (const auto& entry : tops) result.append(top_of(entry));
+  return result;
+}
+
+/// The most likely tokens of each row of logits.
+nb::list top_of_rows(const nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>& rows, int n) {
+  nb::list result;
+  for (std::size_t row = 0; row < rows.shape(0); ++row) {
+    result.append(top_of(top_logprobs({rows.data() + row * rows.shape(1), rows.shape(1)}, n)));
+  }
   return result;
 }
 
@@ -189,10 +133,19 @@ nb::object logits(const LanguageModel& model, const nb::object& prompt) {
   return array;
 }
 
-/// The values of the sites, in the order of the forward, as (name, array).
-nb::list trace(const LanguageModel& model, const nb::object& prompt, const std::vector<std::string>& sites,
-               const std::vector<std::string>& writes, bool gradients, const nb::object& hooks,
-               const std::vector<std::string>& hook_sites) {
+/// (name, array) of each value, which moves into its array.
+nb::list arrays_of(std::vector<NamedValue> values) {
+  nb::list result;
+  for (NamedValue& value : values) {
+    nb::object array = array_of(std::move(value.values), value.shape);
+    result.append(nb::make_tuple(value.name, array));
+  }
+  return result;
+}
+
+/// The values of the sites in the order of the forward.
+nb::list trace(const LanguageModel& model, const nb::object& prompt, const Strings& sites, const Strings& writes,
+               bool gradients, const nb::object& hooks, const Strings& hook_sites) {
   const Prompt text = prompt_of(prompt);
   TraceOptions options;
   options.sites = sites;
@@ -204,16 +157,12 @@ nb::list trace(const LanguageModel& model, const nb::object& prompt, const std::
     const nb::gil_scoped_release free;
     values = model.trace(text, options);
   }
-  nb::list result;
-  for (SiteValue& value : values) {
-    result.append(nb::make_tuple(value.name, array_of(std::move(value.values), value.shape)));
-  }
-  return result;
+  return arrays_of(std::move(values));
 }
 
-/// (loss, [(name, array)])
+/// The loss, and the gradients of the parameters.
 nb::tuple grad(const LanguageModel& model, const nb::object& prompt, const nb::object& hooks,
-               const std::vector<std::string>& hook_sites) {
+               const Strings& hook_sites) {
   const Prompt text = prompt_of(prompt);
   const Watch watch = watch_of(hooks, hook_sites);
   std::vector<NamedValue> values;
@@ -223,29 +172,34 @@ nb::tuple grad(const LanguageModel& model, const nb::object& prompt, const nb::o
     loss = model.grad(
         text, [&](NamedValue value) { values.push_back(std::move(value)); }, watch);
   }
-  nb::list list;
-  for (NamedValue& value : values) {
-    list.append(nb::make_tuple(value.name, array_of(std::move(value.values), value.shape)));
-  }
-  return nb::make_tuple(loss, list);
+  return nb::make_tuple(loss, arrays_of(std::move(values)));
 }
 
-/// The most likely tokens of each row of logits.
-nb::list top_of_rows(const nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>& rows, int n) {
-  nb::list result;
-  for (std::size_t row = 0; row < rows.shape(0); ++row) {
-    result.append(top_of(top_logprobs({rows.data() + row * rows.shape(1), rows.shape(1)}, n)));
-  }
-  return result;
+std::vector<std::int32_t> ids(const LanguageModel& model, const nb::object& prompt) {
+  const Prompt text = prompt_of(prompt);
+  const nb::gil_scoped_release free;
+  const auto* const string = std::get_if<std::string>(&text);
+  if (string == nullptr || string->size() < kLongText) return model.ids(text);
+  return watched([model, text] { return model.ids(text); });
 }
 
-/// An array of bfloat16 for DLPack, over the memory of one of integers.
-nb::ndarray<> bfloat16_of(const nb::ndarray<nb::ro, const std::uint16_t, nb::c_contig, nb::device::cpu>& bits,
-                          const nb::object& owner) {
-  std::vector<std::size_t> sizes;
-  for (std::size_t i = 0; i < bits.ndim(); ++i) sizes.push_back(bits.shape(i));
+std::string info_json(const LanguageModel& model) {
+  const nb::gil_scoped_release free;
+  return model.info_json();
+}
+
+void save(const LanguageModel& model, const std::string& folder) {
+  const nb::gil_scoped_release free;
+  model.save(folder);
+}
+
+/// An object for DLPack: a tensor of bfloat16 in the memory of an array of integers.
+nb::object bfloat16_of(const nb::object& bits) {
+  const auto array = nb::cast<nb::ndarray<nb::ro, const std::uint16_t, nb::c_contig, nb::device::cpu>>(bits);
+  const std::vector<std::size_t> sizes(array.shape_ptr(), array.shape_ptr() + array.ndim());
   const nb::dlpack::dtype type{static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bfloat), 16, 1};
-  return {const_cast<void*>(static_cast<const void*>(bits.data())), sizes.size(), sizes.data(), owner, nullptr, type};
+  return nb::cast(nb::ndarray<nb::array_api, nb::ro>(array.data(), sizes.size(), sizes.data(), bits, nullptr, type,
+                                                     nb::device::cpu::value));
 }
 
 }  // namespace
@@ -265,35 +219,15 @@ void bind_model(nb::module_& m) {
       .def_prop_ro("d_model", &LanguageModel::d_model)
       .def_prop_ro("n_layers", &LanguageModel::n_layers)
       .def_prop_ro("config_json", &LanguageModel::config_json)
-      .def("info_json",
-           [](const LanguageModel& model) {
-             const nb::gil_scoped_release free;
-             return model.info_json();
-           })
-      .def(
-          "ids", [](const LanguageModel& model, const nb::object& prompt) { return model.ids(prompt_of(prompt)); },
-          "prompt"_a)
-      .def("generate", &generate, "prompt"_a, "options"_a)
+      .def("info_json", &info_json)
+      .def("ids", &ids, "prompt"_a)
       .def("predict", &predict, "prompt"_a, "top"_a)
       .def("logits", &logits, "prompt"_a)
       .def("trace", &trace, "prompt"_a, "sites"_a, "writes"_a, "gradients"_a, "hooks"_a.none(), "hook_sites"_a)
       .def("grad", &grad, "prompt"_a, "hooks"_a.none(), "hook_sites"_a)
       .def("state", &state)
-      .def(
-          "save",
-          [](const LanguageModel& model, const std::string& folder) {
-            const nb::gil_scoped_release free;
-            model.save(folder);
-          },
-          "folder"_a);
-  nb::class_<Stepper>(m, "Stepper")
-      .def("__init__", &open_stepper, "model"_a, "prompt"_a, "options"_a)
-      .def("next", &next_of)
-      .def("close", [](Stepper& stepper) { stepper.text.reset(); })
-      .def("result", [](const Stepper& stepper) { return result_of(stepper.text.value().result()); });
-  m.def("bfloat16_of", [](const nb::object& bits) {
-    return bfloat16_of(nb::cast<nb::ndarray<nb::ro, const std::uint16_t, nb::c_contig, nb::device::cpu>>(bits), bits);
-  });
+      .def("save", &save, "folder"_a);
+  m.def("bfloat16_of", &bfloat16_of, "bits"_a);
   m.def("top_of_rows", &top_of_rows, "rows"_a, "n"_a);
 }
 

@@ -12,7 +12,7 @@ std::atomic<unsigned long> g_main_thread = 0;  // Python's, whose signals are po
 
 /// Raises the class `name` of vitrine._errors.
 void raise(const char* name, const char* message) {
-  nb::object type = nb::module_::import_("vitrine._errors").attr(name);
+  const nb::object type = nb::module_::import_("vitrine._errors").attr(name);
   PyErr_SetObject(type.ptr(), text_of(message).ptr());
 }
 
@@ -44,11 +44,13 @@ void poll_signals() {
 
 NB_MODULE(_engine, m) {
   using namespace vitrine::python;
+  nb::set_leak_warnings(false);  // a model may live until the interpreter ends
   nb::register_exception_translator(translate);
   m.def(
       "set_main_thread", [](unsigned long id) { g_main_thread = id; }, nb::arg("id"));
   m.def("version", &vitrine::version);
   bind_model(m);
+  bind_stream(m);
   bind_tokenizer(m);
   bind_trainer(m);
 }

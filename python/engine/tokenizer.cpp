@@ -22,13 +22,17 @@ PythonTokenizer of_model(const LanguageModel& model) {
 
 PythonTokenizer of_file(const std::string& path, const std::string& pattern) {
   const nb::gil_scoped_release free;
-  const std::shared_ptr<const Tokenizer> opened = load_tokenizer(path, {pattern});
+  const std::shared_ptr<const Tokenizer> opened = watched([path, pattern] { return load_tokenizer(path, {pattern}); });
   return {opened, opened.get()};
 }
 
-std::vector<std::int32_t> encode(const PythonTokenizer& t, const std::string& text, bool special) {
+std::vector<std::int32_t> encode(const PythonTokenizer& t, const std::string& text, const std::string& name) {
+  const SpecialTokens policy = name == "apply"  ? SpecialTokens::apply
+                               : name == "none" ? SpecialTokens::none
+                                                : SpecialTokens::written;
   const nb::gil_scoped_release free;
-  return t.tokenizer->encode(text, special ? SpecialTokens::apply : SpecialTokens::none);
+  if (text.size() < kLongText) return t.tokenizer->encode(text, policy);
+  return watched([t, text, policy] { return t.tokenizer->encode(text, policy); });
 }
 
 }  // namespace
@@ -38,7 +42,7 @@ void bind_tokenizer(nb::module_& m) {
   nb::class_<PythonTokenizer>(m, "Tokenizer")
       .def_static("of_model", &of_model, "model"_a)
       .def_static("of_file", &of_file, "path"_a, "pattern"_a)
-      .def("encode", &encode, "text"_a, "special"_a)
+      .def("encode", &encode, "text"_a, "policy"_a)
       .def(
           "decode",
           [](const PythonTokenizer& t, const std::vector<std::int32_t>& ids) {

@@ -1,5 +1,4 @@
 // vitrine._engine.Trainer: a run, step by step.
-#include <nanobind/stl/function.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
@@ -11,8 +10,30 @@
 namespace vitrine::python {
 namespace {
 
-TrainingRun open(const std::string& config, bool is_json, int threads, bool resume, std::optional<std::uint64_t> seed,
-                 const std::string& tokenizer, const nb::object& message) {
+/// A run that one call at a time uses.
+class Run {
+ public:
+  explicit Run(TrainingRun run) : run_(std::move(run)) {}
+
+  std::optional<TrainProgress> step() {
+    const InUse in_use(flag_, "train");
+    const nb::gil_scoped_release free;
+    return run_.step();
+  }
+  TrainResult finish() {
+    const InUse in_use(flag_, "train");
+    const nb::gil_scoped_release free;
+    return run_.finish();
+  }
+  LanguageModel model() const { return run_.model(); }
+
+ private:
+  TrainingRun run_;
+  std::atomic_flag flag_;
+};
+
+void open_run(Run* place, const std::string& config, bool is_json, int threads, bool resume,
+              std::optional<std::uint64_t> seed, const std::string& tokenizer, const nb::object& message) {
   TrainOptions options;
   options.threads = threads;
   options.resume = resume;
@@ -30,43 +51,34 @@ TrainingRun open(const std::string& config, bool is_json, int threads, bool resu
     };
   }
   const nb::gil_scoped_release free;
-  return is_json ? TrainingRun::of_json(config, options) : TrainingRun::open(config, options);
+  new (place) Run(watched(
+      [=] { return is_json ? TrainingRun::of_json(config, options) : TrainingRun::open(config, options); }));
 }
 
-nb::object or_none(const std::optional<double>& value) { return value ? nb::cast(*value) : nb::none(); }
-
 /// (step, steps, loss, lr, grad_norm, tokens_per_s, val_loss), or None at the end.
-nb::object step(TrainingRun& run) {
-  std::optional<TrainProgress> done;
-  {
-    const nb::gil_scoped_release free;
-    done = run.step();
-  }
+nb::object step(Run& run) {
+  const std::optional<TrainProgress> done = run.step();
   if (!done) return nb::none();
   return nb::make_tuple(done->step, done->steps, done->loss, done->lr, done->grad_norm, done->tokens_per_s,
-                        or_none(done->val_loss));
+                        done->val_loss);
 }
 
 /// (step, loss, val_loss, checkpoint)
-nb::tuple finish(TrainingRun& run) {
-  TrainResult result;
-  {
-    const nb::gil_scoped_release free;
-    result = run.finish();
-  }
-  return nb::make_tuple(result.step, result.loss, or_none(result.val_loss), result.checkpoint);
+nb::tuple finish(Run& run) {
+  const TrainResult result = run.finish();
+  return nb::make_tuple(result.step, result.loss, result.val_loss, result.checkpoint);
 }
 
 }  // namespace
 
 void bind_trainer(nb::module_& m) {
   using nb::literals::operator""_a;
-  nb::class_<TrainingRun>(m, "Trainer")
-      .def_static("open", &open, "config"_a, "is_json"_a, "threads"_a, "resume"_a, "seed"_a.none(), "tokenizer"_a,
-                  "message"_a.none())
+  nb::class_<Run>(m, "Trainer")
+      .def("__init__", &open_run, "config"_a, "is_json"_a, "threads"_a, "resume"_a, "seed"_a.none(), "tokenizer"_a,
+           "message"_a.none())
       .def("step", &step)
       .def("finish", &finish)
-      .def("model", &TrainingRun::model);
+      .def("model", &Run::model);
 }
 
 }  // namespace vitrine::python

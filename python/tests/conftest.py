@@ -18,6 +18,11 @@ GOLDENS = SOURCE / "tests" / "goldens"
 TEXT = "Once upon a time there was"
 
 
+def build_folder() -> Path:
+    """The folder of the program and of the C library."""
+    return Path(os.environ.get("VITRINE_BUILD", SOURCE / "build"))
+
+
 @pytest.fixture(scope="session")
 def model() -> vitrine.Model:
     """The default model."""
@@ -33,12 +38,12 @@ def gpt2() -> vitrine.Model:
 @pytest.fixture(scope="session")
 def program() -> Callable[..., Any]:
     """Runs the program, with --json. Returns what it prints."""
-    path = os.environ.get("VITRINE_PROGRAM", str(SOURCE / "build" / "vitrine"))
-    if not Path(path).exists():
+    path = build_folder() / "vitrine"
+    if not path.exists():
         pytest.skip("the program is not built")
 
     def run(*arguments: object) -> Any:
-        words = [path, *map(str, arguments), "--json"]
+        words = [str(path), *map(str, arguments), "--json"]
         return json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
 
     return run

@@ -73,6 +73,23 @@ def test_a_hook_may_call_the_model(gpt2: vitrine.Model) -> None:
     assert inner == [gpt2.logits(ids).tobytes()]
 
 
+def test_a_stream_is_used_by_one_call_at_a_time(gpt2: vitrine.Model) -> None:
+    streams: list[vitrine.Stream] = []
+    errors: list[str] = []
+
+    def again(value: np.ndarray, site: vitrine.Site) -> None:
+        for use in (lambda: next(streams[0]), streams[0].close):
+            try:
+                use()
+            except vitrine.BadInput as error:
+                errors.append(str(error))
+
+    stream = gpt2.stream([1, 2, 3], max_tokens=2, hooks={"hook_embed": again})
+    streams.append(stream)
+    list(stream)
+    assert len(errors) >= 4 and set(errors) == {"[stream] another call on it is running"}
+
+
 def test_threads_share_a_model(gpt2: vitrine.Model) -> None:
     prompts = [[i, i + 1, i + 2, 7] for i in range(12)]
     expected = [gpt2.logits(p).tobytes() for p in prompts]

@@ -46,6 +46,8 @@ def test_a_stream_is_the_text_in_pieces(model: vitrine.Model) -> None:
     next(stream)
     stream.close()
     assert list(stream) == []
+    with pytest.raises(vitrine.BadInput, match="closed"):
+        _ = stream.result
 
 
 def test_options_of_generation(model: vitrine.Model) -> None:
@@ -59,6 +61,12 @@ def test_options_of_generation(model: vitrine.Model) -> None:
         model.generate(TEXT, top_p=3)
     with pytest.raises(vitrine.BadInput):
         model.generate(TEXT, max_tokens=-1)
+    with pytest.raises(vitrine.BadInput, match="seed"):
+        model.generate(TEXT, seed=-1)
+    with pytest.raises(vitrine.BadInput, match="top_k.*'many'"):
+        model.generate(TEXT, top_k="many")  # type: ignore[arg-type]
+    ended = model.generate(TEXT, max_tokens=8, greedy=True, stop_ids=[greedy.ids[2]])
+    assert (ended.ids, ended.stop_id, ended.finish_reason) == (greedy.ids[:2], greedy.ids[2], "stop")
 
 
 def test_predictions_are_those_of_the_logits(model: vitrine.Model) -> None:
@@ -138,6 +146,26 @@ def test_hooks_are_called_in_order(gpt2: vitrine.Model) -> None:
     assert seen[1] == np.float32(seen[0]) + np.float32(1)
 
 
+def test_each_hook_sees_an_array_of_its_own(gpt2: vitrine.Model) -> None:
+    """Nothing that a hook keeps or returns is changed by a later one, nor by the engine."""
+    zeros = np.zeros(gpt2.run_with_cache(IDS, "hook_embed")[1]["hook_embed"].shape)
+    kept: list[np.ndarray] = []
+
+    def keep(value: np.ndarray, site: vitrine.Site) -> None:
+        kept.append(value)
+
+    def replace(value: np.ndarray, site: vitrine.Site) -> np.ndarray:
+        return zeros
+
+    def change(value: np.ndarray, site: vitrine.Site) -> None:
+        assert value.dtype == np.float32 and not value.any()
+        value += 1
+
+    out = gpt2.run(IDS, hooks={"hook_embed": keep, "hook_embe?": replace, "hook_emb*": change, "*k_embed": keep})
+    assert out.tobytes() == gpt2.run(IDS, writes=["hook_embed=1"]).tobytes()
+    assert not zeros.any() and kept[0].any() and (kept[1] == 1).all()
+
+
 def test_a_wrong_replacement_is_an_error(gpt2: vitrine.Model) -> None:
     with pytest.raises(vitrine.BadInput, match=r"\[hook_embed\] a replacement must have shape \[7, "):
         gpt2.run(IDS, hooks={"hook_embed": lambda value, site: value[:1]})
@@ -186,7 +214,7 @@ def test_errors_are_of_their_classes() -> None:
         vitrine.load("/no/such")
     with pytest.raises(vitrine.BadInput, match="tokenizer"):
         vitrine.load(GOLDENS / "gpt2").generate("a text")
-    with pytest.raises(ValueError, match="kv"):
+    with pytest.raises(vitrine.BadInput, match="kv"):
         vitrine.load(kv="f12")
     with pytest.raises(vitrine.Unsupported, match="gradients"):
         vitrine.load(kv="int8").grad(IDS)

@@ -1,14 +1,16 @@
-"""The package gives the bytes of the program."""
+"""The package gives the bytes of the program and of the C library."""
 
 from __future__ import annotations
 
+import ctypes
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from conftest import SOURCE, TEXT
+import pytest
+from conftest import SOURCE, TEXT, build_folder
 
 import vitrine
 
@@ -56,6 +58,33 @@ def test_values(model: vitrine.Model, program: Program, tmp_path: Path) -> None:
     found, gradients = model.grad(TEXT)
     assert found == loss
     assert as_tensors(gradients) == tensors_of(tmp_path / "grad")
+
+
+def test_the_c_library(model: vitrine.Model) -> None:
+    path = build_folder() / "libvitrine_c.so.1"
+    if not path.exists():
+        pytest.skip("the C library is not built")
+    c = ctypes.CDLL(str(path))
+    handle, ids = ctypes.c_void_p(), model.ids(TEXT)
+    array = (ctypes.c_int32 * len(ids))(*ids)
+    size = ctypes.c_size_t(len(ids))
+    assert c.vitrine_open(str(FOLDER).encode(), b'{"threads": 2}', ctypes.byref(handle)) == 0
+    rows: list[bytes] = []
+
+    @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_size_t)
+    def keep(user: Any, position: int, row: Any, vocab: int) -> int:
+        rows.append(ctypes.string_at(row, 4 * vocab))
+        return 0
+
+    assert c.vitrine_logits(handle, array, size, keep, None) == 0
+    assert b"".join(rows) == model.logits(TEXT).tobytes()
+    text = ctypes.c_char_p()
+    options = b'{"max_tokens": 12, "seed": 3}'
+    assert c.vitrine_generate(handle, array, size, options, None, None, ctypes.byref(text)) == 0
+    assert text.value is not None
+    assert json.loads(text.value)["ids"] == model.generate(TEXT, max_tokens=12, seed=3).ids
+    c.vitrine_free(text)
+    c.vitrine_close(handle)
 
 
 def test_training(train_config: dict[str, Any], program: Program, tmp_path: Path) -> None:

@@ -42,3 +42,17 @@ def test_batches(model: vitrine.Model) -> None:
     for wrong in ({"return_tensors": "tf"}, {"padding": "x"}, {"truncation": True}, {"return_tensors": "np"}):
         with pytest.raises(vitrine.BadInput):
             t(texts, **wrong)
+    t.padding_side = "left"
+    assert t(texts, padding=True).attention_mask[1][0] == 0
+    t.padding_side = "right"
+
+
+def test_special_tokens(model: vitrine.Model) -> None:
+    t = model.tokenizer
+    assert t.bos_token is not None and t.eos_token is not None and t.pad_token is not None
+    assert t.convert_tokens_to_ids(t.eos_token) == t.eos_token_id == t.vocab[t.eos_token]
+    text = TEXT + t.eos_token
+    assert t.encode(text, add_special_tokens=False)[-1] == t.eos_token_id
+    assert t.eos_token_id not in t.encode(text, add_special_tokens=False, split_special_tokens=True)
+    with pytest.raises(vitrine.BadInput):
+        t.encode(text, split_special_tokens=True)

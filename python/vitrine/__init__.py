@@ -16,6 +16,7 @@ import threading
 from . import _engine
 from ._errors import BadCheckpoint, BadInput, Error, OutOfCapacity, Unsupported
 from ._model import (
+    DEFAULT_MODEL,
     Generation,
     Model,
     Prompt,
@@ -32,6 +33,7 @@ from ._train import Step, Trainer, TrainResult, train
 
 __version__ = _engine.version()
 __all__ = [
+    "DEFAULT_MODEL",
     "BFloat16",
     "BadCheckpoint",
     "BadInput",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +17,12 @@ import numpy.typing as npt
 
 from . import _engine
 from ._errors import BadInput
-from ._sites import Array, Hook, HookMap, Hooks
+from ._sites import Array, Find, Hook, HookMap, finder, matches
 from ._tensors import entries_of, tensor_of
 from ._tokenizer import Tokenizer
+
+DEFAULT_MODEL = Path(__file__).parent / "models" / "default"
+"""The folder of the model that comes with the package."""
 
 Prompt = Union[str, Sequence[int], npt.NDArray[np.integer[Any]]]
 """A text, or its ids: a list, or an integer array of one row."""
@@ -34,7 +38,7 @@ class TokenProbability:
 
     @property
     def prob(self) -> float:
-        return float(np.exp(self.logprob))
+        return math.exp(self.logprob)
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class Generation:
     ids: list[int]
     prompt_ids: list[int]
     finish_reason: str  #: "stop" or "length"
+    stop_id: int | None  #: The id that ended the text; it is not among ids.
     seed: int
     logprobs: list[TokenReport]
 
@@ -147,13 +152,20 @@ class Model:
         greedy: bool = False,
         seed: int = 0,
         stop: str | Sequence[str] = (),
+        stop_ids: Sequence[int] | None = None,
         logprobs: int = 0,
         hooks: HookMap | None = None,
     ) -> Generation:
         """Continues a text. What is not given is the checkpoint's choice. Hooks see the tokens as they are processed:
         up to 256 of the prompt at a time, then one by one."""
-        options = self._options(locals())
-        return self._generation(self._engine.generate(_prompt(prompt), options), self.ids(prompt), seed)
+        ids = self.ids(prompt)
+        find, globs = self._watch(hooks)
+        options = _given(
+            max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
+            repeat_penalty=repeat_penalty, greedy=greedy, seed=seed, stop=_texts(stop), stop_ids=stop_ids,
+            logprobs=logprobs, hooks=find, hook_sites=globs,
+        )  # fmt: skip
+        return self._generation(_engine.generate(self._engine, _prompt(ids), options), ids, seed)
 
     def stream(
         self,
@@ -168,47 +180,39 @@ class Model:
         greedy: bool = False,
         seed: int = 0,
         stop: str | Sequence[str] = (),
+        stop_ids: Sequence[int] | None = None,
         logprobs: int = 0,
         hooks: HookMap | None = None,
     ) -> Stream:
         """The pieces of generate(), each as soon as it exists. Concatenated, they are its text."""
-        options = self._options(locals())
-        return Stream(self, _engine.Stepper(self._engine, _prompt(prompt), options), self.ids(prompt), seed)
-
-    def _options(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        options = {name: value for name, value in given.items() if name not in ("self", "prompt", "hooks", "stop")}
-        options = {name: value for name, value in options.items() if value is not None}
-        stop = given["stop"]
-        options["stop"] = [stop] if isinstance(stop, str) else list(stop)
-        hooks = self._hooks(given["hooks"])
-        if hooks is not None:
-            options["hooks"], options["hook_sites"] = hooks.find, hooks.globs
-        return options
+        ids = self.ids(prompt)
+        find, globs = self._watch(hooks)
+        options = _given(
+            max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
+            repeat_penalty=repeat_penalty, greedy=greedy, seed=seed, stop=_texts(stop), stop_ids=stop_ids,
+            logprobs=logprobs, hooks=find, hook_sites=globs,
+        )  # fmt: skip
+        return Stream(self, _engine.Stepper(self._engine, _prompt(ids), options), ids, seed)
 
     def _piece(self, id: int) -> str:
         try:
-            piece = self.tokenizer.convert_ids_to_tokens(id)
+            return self.tokenizer.convert_ids_to_tokens(id)
         except BadInput:  # no tokenizer, or a smaller vocabulary
             return ""
-        assert isinstance(piece, str)
-        return piece
 
     def _top(self, top: list[tuple[int, float]]) -> list[TokenProbability]:
         return [TokenProbability(id, self._piece(id), logprob) for id, logprob in top]
 
-    def _generation(
-        self, result: tuple[str, list[int], str, list[tuple[int, float, list[tuple[int, float]]]]], prompt: list[int],
-        seed: int,
-    ) -> Generation:
-        text, ids, reason, logprobs = result
+    def _generation(self, result: _engine._Result, prompt_ids: list[int], seed: int) -> Generation:
+        text, ids, reason, stop_id, logprobs = result
         reports = [TokenReport(id, self._piece(id), logprob, self._top(top)) for id, logprob, top in logprobs]
-        return Generation(text, ids, prompt, reason, seed, reports)
+        return Generation(text, ids, prompt_ids, reason, stop_id, seed, reports)
 
     # Values
 
     def predict(self, prompt: Prompt, top: int = 10) -> list[list[TokenProbability]]:
         """The most likely tokens after every prefix of the prompt, most likely first."""
-        if self._hooks(None) is None:
+        if self._watch()[0] is None:
             tops = self._engine.predict(_prompt(prompt), top)
         else:
             tops = _engine.top_of_rows(self.run(prompt), top)
@@ -216,7 +220,7 @@ class Model:
 
     def logits(self, prompt: Prompt) -> Array:
         """The logits of every position, [T, V]: row t scores the token after ids[0 … t]."""
-        return self._engine.logits(_prompt(prompt)) if self._hooks(None) is None else self.run(prompt)
+        return self._engine.logits(_prompt(prompt)) if self._watch()[0] is None else self.run(prompt)
 
     def run(self, prompt: Prompt, hooks: HookMap | None = None, writes: Sequence[str] = ()) -> Array:
         """The logits [T, V] of one pass. A hook is called with the value of each site that its glob selects, and the
@@ -239,7 +243,7 @@ class Model:
         globs = [] if sites is None else [sites] if isinstance(sites, str) else list(sites)
         if sites is not None and not globs:
             raise BadInput("[sites] expected globs, or None for the default sites; got an empty list")
-        is_extra = bool(globs) and not any(Hooks([(glob, _nothing)]).find("hook_logits")[1] for glob in globs)
+        is_extra = bool(globs) and not any(matches("hook_logits", glob) for glob in globs)
         cache = self._trace(prompt, [*globs, "hook_logits"] if is_extra else globs, writes, gradients, hooks)
         logits = cache["hook_logits"]
         if is_extra:
@@ -250,9 +254,7 @@ class Model:
     def _trace(
         self, prompt: Prompt, sites: list[str], writes: Sequence[str], gradients: bool, hooks: HookMap | None
     ) -> dict[str, Array]:
-        found = self._hooks(hooks)
-        find, globs = (None, []) if found is None else (found.find, found.globs)
-        return dict(self._engine.trace(_prompt(prompt), sites, list(writes), gradients, find, globs))
+        return dict(self._engine.trace(_prompt(prompt), sites, list(writes), gradients, *self._watch(hooks)))
 
     @contextlib.contextmanager
     def hooks(self, hooks: HookMap) -> Iterator[Model]:
@@ -264,18 +266,17 @@ class Model:
         finally:
             self._local.hooks = before
 
-    def _hooks(self, given: HookMap | None) -> Hooks | None:
+    def _watch(self, given: HookMap | None = None) -> tuple[Find | None, list[str]]:
+        """What the engine is given for the hooks of the thread and those of a call."""
         pairs = [*getattr(self._local, "hooks", []), *(given or {}).items()]
-        return Hooks(pairs) if pairs else None
+        return (finder(pairs), [glob for glob, _ in pairs]) if pairs else (None, [])
 
     # Parameters
 
     def grad(self, prompt: Prompt) -> tuple[float, dict[str, Array]]:
         """The mean next-token cross-entropy over the ids, in nats, and its gradient with respect to every parameter,
         with the file's names and shapes."""
-        found = self._hooks(None)
-        find, globs = (None, []) if found is None else (found.find, found.globs)
-        loss, gradients = self._engine.grad(_prompt(prompt), find, globs)
+        loss, gradients = self._engine.grad(_prompt(prompt), *self._watch())
         return loss, dict(gradients)
 
     def state_dict(self) -> dict[str, Any]:
@@ -288,8 +289,13 @@ class Model:
         self._engine.save(str(folder))
 
 
-def _nothing(value: Array, site: object) -> None:
-    pass
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _texts(stop: str | Sequence[str]) -> list[str]:
+    return [stop] if isinstance(stop, str) else list(stop)
+
 
 
 def _prompt(prompt: Prompt) -> str | npt.NDArray[np.int32]:
@@ -317,7 +323,7 @@ def load(
 ) -> Model:
     """Opens a Hugging Face folder, a GGUF file or a llama2.c file; None: the model that comes with the package.
     ``threads=0``: all processors. ``adapters``: paths, or a mapping of paths to scales."""
-    place = Path(__file__).parent / "models" / "default" if path is None else path
+    place = DEFAULT_MODEL if path is None else path
     scaled = list(adapters.items()) if isinstance(adapters, Mapping) else [(str(path), 1.0) for path in adapters]
     return Model(
         _engine.Model.open(

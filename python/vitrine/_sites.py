@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -14,6 +14,8 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float32]
 Hook = Callable[[Array, "Site"], Any]
 HookMap = Mapping[str, Hook]
+Find = Callable[[str], tuple["Site", list[Hook]]]
+"""Returns the site of a name, and the functions to call there."""
 
 
 @dataclass(frozen=True)
@@ -25,20 +27,14 @@ class Site:
     @property
     def layer(self) -> int | None:
         """The number of the block; None outside the blocks."""
-        match = re.search(r"(?:^|\.)(?:blocks)\.(\d+)\.", self.name)
+        match = re.search(r"\bblocks\.(\d+)\.", self.name)
         return int(match[1]) if match else None
 
 
-class Hooks:
-    """Functions for globs over sites, in the order in which they are called."""
+def matches(name: str, glob: str) -> bool:
+    return fnmatchcase(name, glob)
 
-    def __init__(self, pairs: Iterable[tuple[str, Hook]]) -> None:
-        self.pairs = list(pairs)
 
-    @property
-    def globs(self) -> list[str]:
-        return list(dict.fromkeys(glob for glob, _ in self.pairs))
-
-    def find(self, name: str) -> tuple[Site, list[Hook]]:
-        """The site, and the functions to call there."""
-        return Site(name), [function for glob, function in self.pairs if fnmatchcase(name, glob)]
+def finder(pairs: Sequence[tuple[str, Hook]]) -> Find:
+    """Of functions for globs over sites, in the order in which they are called."""
+    return lambda name: (Site(name), [function for glob, function in pairs if matches(name, glob)])

@@ -52,7 +52,7 @@ class Trainer(Iterator[Step]):
     ) -> None:
         is_json = isinstance(config, Mapping)
         text = json.dumps(dict(config)) if isinstance(config, Mapping) else str(config)
-        self._engine = _engine.Trainer.open(text, is_json, threads, resume, seed, str(tokenizer or ""), on_message)
+        self._engine = _engine.Trainer(text, is_json, threads, resume, seed, str(tokenizer or ""), on_message)
         self._model: Model | None = None
 
     def __next__(self) -> Step:

@@ -98,6 +98,8 @@ struct GenerateOptions {
   std::optional<SamplingConfig> sampling{};  ///< None: LanguageModel::default_sampling().
   std::uint64_t seed = 0;                    ///< The same seed gives the same tokens, on any machine.
   std::vector<std::string> stop{};           ///< The text ends before the first occurrence of any of these.
+  /// Ids that end the text; none: those of the checkpoint and of its tokenizer.
+  std::optional<std::vector<std::int32_t>> stop_ids{};
   int n_logprobs = 0;                        ///< Log-probabilities to report for each token; 0: none.
   /// Receives the text as it is generated, in whole characters, on the calling thread. An exception that it throws ends
   /// the call and propagates to the caller.
@@ -229,7 +231,8 @@ class LanguageModel {
   std::vector<std::vector<TokenLogprob>> predict(const Prompt& prompt, int n = 10, std::stop_token cancel = {}) const;
 
   /// Continues a text up to a stop id, a stop string, max_tokens or the end of the context. The token that the template
-  /// puts after an answer, such as <|im_end|>, also ends the answer to a conversation. Also throws BadInput for options
+  /// puts after an answer, such as <|im_end|>, also ends the answer to a conversation. The rules of the checkpoint
+  /// (generation_config.json: suppressed tokens, for example) apply, its beams do not. Also throws BadInput for options
   /// outside their ranges.
   GenerateResult generate(const Prompt& prompt, const GenerateOptions& options = {}, std::stop_token cancel = {}) const;
 

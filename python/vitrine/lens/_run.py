@@ -127,9 +127,10 @@ class Pass:
             return self._turn(name, own, seed)
 
         of_stream: list[Array] = []
+        keep = None if self.span.start is None else lambda _, array: of_stream.append(array)
         self.engine.run(
             self.ids, repeat if replaced else None, replaced, False, seeds, turn if watched else None, watched,
-            self.span.start, self.stream, None if self.span.start is None else lambda _, array: of_stream.append(array),
+            self.span.start, self.stream, keep,
         )
         for edit in self.edits.values():
             edit.leaf.grad = None

@@ -208,8 +208,7 @@ class ActivationCache:
         self, parts: list[Tensor], labels: list[str], end: int, positions: Slice, incl_remainder: bool, apply_ln: bool,
         return_labels: bool, onto: Tensor | None,
     ) -> Any:
-        empty = positions.apply(self["resid_pre", 0], -2)[None][:0]
-        stack = torch.cat(parts) if parts else empty
+        stack = torch.cat(parts) if parts else positions.apply(self["resid_pre", 0], -2)[None][:0]
         if incl_remainder:
             stream = positions.apply(self["resid_post", end - 1], -2)
             stack = torch.cat([stack, (stream - stack.sum(0))[None]])
