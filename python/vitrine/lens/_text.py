@@ -96,12 +96,12 @@ class TextMixin:
         return "".join(parts)
 
     def _is_special(self, id: int) -> bool:
-        return self._text_of_tokens().decode([id]) == ""
+        """A control token, which has no text of its own."""
+        return self._text_of_tokens()._engine.bytes(id) == b""
 
     def _text_of(self, id: int) -> str:
-        text = self._text_of_tokens().decode([id])
-        piece = self._text_of_tokens().convert_ids_to_tokens(id)
-        return text if text or not isinstance(piece, str) else piece
+        tokenizer = self._text_of_tokens()
+        return tokenizer.convert_ids_to_tokens(id) if self._is_special(id) else tokenizer.decode([id])
 
     def to_str_tokens(
         self, input: Any, prepend_bos: bool | None = USE_DEFAULT_VALUE, padding_side: str | None = USE_DEFAULT_VALUE
