@@ -239,7 +239,7 @@ def _ablated_head(tl: Any, model: Any, tokens: Tensor, layer: int, head: int) ->
         z[:, :, head] = 0
         return z
 
-    return model.run_with_hooks(tokens, fwd_hooks=[(tl.utils.get_act_name("z", layer), silence)], return_type="loss")
+    return model.run_with_hooks(tokens, fwd_hooks=[(tl.utilities.get_act_name("z", layer), silence)], return_type="loss")
 
 
 for _layer in range(2):
@@ -394,7 +394,7 @@ def _all_gradients(tl: Any, model: Any, tokens: Tensor, suffix: str) -> Tensor:
     return torch.cat([gradients[name].flatten() for name in sorted(gradients)])
 
 
-for _suffix in ("resid_post", "hook_z", "hook_pattern", "hook_attn_scores", "hook_q", "hook_k", "hook_scale", "hook_post", "embed"):
+for _suffix in ("resid_post", "hook_z", "hook_pattern", "hook_attn_scores", "hook_q", "hook_k", "ln2.hook_scale", "hook_post", "embed"):
     add(f"gradient_{_suffix}", partial(_all_gradients, suffix=_suffix))
 
 
@@ -479,6 +479,96 @@ def gradient_of_an_early_stream(tl: Any, model: Any, tokens: Tensor) -> Tensor:
     model(tokens, stop_at_layer=1).pow(2).sum().backward()
     model.reset_hooks()
     return found["hook_embed"]
+
+
+@result
+def gradient_between_hooks(tl: Any, model: Any, tokens: Tensor) -> Tensor:
+    """A hook that uses the value of another one."""
+    kept = {}
+    hooks = [
+        ("blocks.0.hook_mlp_out", lambda value, hook: kept.update({"value": value})),
+        ("blocks.1.hook_attn_out", lambda value, hook: value + kept["value"] ** 2),
+    ]
+    _, gradients = _gradients(model, tokens, metric, lambda name: name.endswith("resid_pre"), hooks)
+    return torch.cat([gradients[name].flatten() for name in sorted(gradients)])
+
+
+@result
+def backward_hooks_of_a_run(tl: Any, model: Any, tokens: Tensor) -> Tensor:
+    """They are called although the run has removed them."""
+    found = {}
+    keep = lambda gradient, hook: found.update({hook.name: gradient.detach()})  # noqa: E731
+    logits = model.run_with_hooks(tokens, bwd_hooks=[("blocks.0.hook_resid_post", keep)])
+    metric(logits).backward()
+    return found["blocks.0.hook_resid_post"]
+
+
+@result
+def two_metrics_of_one_run(tl: Any, model: Any, tokens: Tensor) -> Tensor:
+    vector = torch.zeros(model.cfg.d_model, requires_grad=True)
+    logits = model.run_with_hooks(tokens, fwd_hooks=[("blocks.1.hook_resid_pre", lambda value, hook: value * (1 + vector))])
+    metric(logits).backward(retain_graph=True)
+    first = vector.grad.clone()
+    logits.logsumexp(-1).sum().backward()
+    return torch.cat([first, vector.grad])
+
+
+@result
+def gradients_on_demand(tl: Any, model: Any, tokens: Tensor) -> Tensor:
+    model.set_use_attn_result(True)
+    model.set_use_split_qkv_input(True)
+    model.set_use_hook_mlp_in(True)
+    names = ("hook_result", "hook_q_input", "hook_k_input", "hook_v_input", "hook_mlp_in")
+    _, gradients = _gradients(model, tokens, metric, lambda name: name.endswith(names))
+    model.set_use_attn_result(False)
+    model.set_use_split_qkv_input(False)
+    model.set_use_hook_mlp_in(False)
+    return torch.cat([gradients[name].flatten() for name in sorted(gradients)])
+
+
+@result
+def cache_of_early_layers(tl: Any, model: Any, tokens: Tensor) -> Tensor:
+    with model.hooks(fwd_hooks=[("blocks.0.hook_resid_post", lambda value, hook: value * 2)]):
+        stream, cache = model.run_with_cache(tokens, stop_at_layer=1)
+    return torch.cat([stream.flatten(), cache["resid_post", 0].flatten(), torch.tensor([float(len(cache))])])
+
+
+@result
+def input_of_the_unembedding(tl: Any, model: Any, tokens: Tensor) -> Tensor:
+    hook = lambda value, hook: value.roll(1, 1)  # noqa: E731
+    return model.run_with_hooks(tokens, fwd_hooks=[("unembed.hook_in", hook), ("unembed.hook_out", lambda v, hook: v / 2)])
+
+
+@result
+def greedy_with_hooks(tl: Any, model: Any, tokens: Tensor) -> Tensor:
+    options = {"do_sample": False, "stop_at_eos": False, "verbose": False, "use_past_kv_cache": False}
+    with model.hooks(fwd_hooks=[("blocks.0.hook_mlp_out", lambda value, hook: value * -1)]):
+        return model.generate(tokens, max_new_tokens=3, **options).float()
+
+
+@result
+def induction_scores(tl: Any, model: Any, tokens: Tensor) -> Tensor:
+    repeated = torch.cat([tokens, tokens], dim=1)
+    _, cache = model.run_with_cache(repeated, names_filter=lambda name: name.endswith("pattern"))
+    n = tokens.shape[1]
+    return torch.stack([cache["pattern", i].diagonal(1 - n, -2, -1).mean((0, -1)) for i in range(model.cfg.n_layers)])
+
+
+@result
+def projected_decomposition(tl: Any, model: Any, tokens: Tensor) -> Tensor:
+    _, cache = model.run_with_cache(tokens)
+    directions = model.W_U[:, :3]
+    options = {"expand_neurons": True, "apply_ln": True, "project_output_onto": directions, "pos_slice": (3, 6)}
+    return cache.get_full_resid_decomposition(**options)
+
+
+@result
+def hook_points_as_attributes(tl: Any, model: Any, tokens: Tensor) -> Tensor:
+    model.blocks[0].attn.hook_pattern.add_hook(lambda value, hook: value * (1 + hook.layer()) / 2)
+    model.hook_embed.add_hook(lambda value, hook: value.clamp(-1, 1))
+    out = model(tokens)
+    model.reset_hooks()
+    return out
 
 
 @result

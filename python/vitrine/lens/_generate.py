@@ -53,6 +53,6 @@ def generate(
 def _stop_ids(model: HookedTransformer, given: int | Sequence[int] | None) -> list[int]:
     if given is not None:
         return [given] if isinstance(given, int) else list(given)
-    eos = None if model.tokenizer is None else model.tokenizer.eos_token_id
+    eos = None if model.tokenizer is None else model._special_id("eos_token_id")
     assert eos is not None, "Must pass a eos_token_id if stop_at_eos is True and there is no tokenizer with one"
     return [eos]

@@ -42,8 +42,17 @@ class TextMixin:
         self._piece = lru_cache(maxsize=None)(self._text_of)
 
     def _bos_id(self) -> int | None:
-        tokenizer = self._text_of_tokens()
-        return tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
+        return self._special_id("bos_token_id", "eos_token_id")
+
+    def _special_id(self, *names: str) -> int | None:
+        """The first of these ids that the tokenizer has, or config.json names."""
+        config = self.model.config  # type: ignore[attr-defined]
+        for name in names:
+            own = getattr(self._text_of_tokens(), name)
+            own = config.get(name) if own is None else own
+            if isinstance(own, int):
+                return own
+        return None
 
     def to_tokens(
         self,
@@ -54,14 +63,13 @@ class TextMixin:
         truncate: bool = True,
     ) -> Tensor:
         """`[batch, pos]`, with BOS first unless ``prepend_bos=False``; shorter texts are padded."""
-        tokenizer = self._text_of_tokens()
         prepends = self.cfg.default_prepend_bos if prepend_bos is None else prepend_bos
         side = self.padding_side if padding_side is None else padding_side
         rows = [self._row(text, prepends) for text in ([input] if isinstance(input, str) else input)]
         if truncate:
             rows = [row[: self.cfg.n_ctx] for row in rows]
         length = max(map(len, rows), default=0)
-        pad = tokenizer.pad_token_id
+        pad = self._special_id("pad_token_id", "eos_token_id")
         if pad is None and any(len(row) < length for row in rows):
             raise BadInput("[padding] the tokenizer has no token for padding")
         for row in rows:
