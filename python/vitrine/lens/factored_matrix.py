@@ -14,7 +14,7 @@ class FactoredMatrix:
 
     def __init__(self, A: Tensor, B: Tensor) -> None:
         assert A.size(-1) == B.size(-2), f"inner dimensions differ: {tuple(A.shape)}, {tuple(B.shape)}"
-        leading = torch.broadcast_shapes(A.shape[:-2], B.shape[:-2])
+        leading: torch.Size = torch.broadcast_shapes(A.shape[:-2], B.shape[:-2])  # type: ignore[no-untyped-call]
         self.A = A.expand(leading + A.shape[-2:])
         self.B = B.expand(leading + B.shape[-2:])
         self.ldim, self.mdim, self.rdim = A.size(-2), A.size(-1), B.size(-1)
@@ -107,7 +107,8 @@ class FactoredMatrix:
 
     @property
     def eigenvalues(self) -> Tensor:
-        return torch.linalg.eig(self.BA).eigenvalues
+        values: Tensor = torch.linalg.eigvals(self.BA)
+        return values
 
     def norm(self) -> Tensor:
         """Of Frobenius."""

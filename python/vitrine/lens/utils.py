@@ -100,7 +100,7 @@ def sample_logits(
         goes = (ordered.softmax(-1).cumsum(-1) > top_p).roll(1, -1)  # the first token above top_p stays
         goes[..., 0] = False
         logits = logits.masked_fill(goes.scatter(-1, order, goes), -float("inf"))
-    return torch.distributions.Categorical(logits=logits.float()).sample()
+    return torch.multinomial(logits.float().softmax(-1), 1, replacement=True)[:, 0]
 
 
 def composition_scores(left: FactoredMatrix, right: FactoredMatrix, broadcast_dims: bool = True) -> Tensor:
@@ -114,8 +114,8 @@ def composition_scores(left: FactoredMatrix, right: FactoredMatrix, broadcast_di
     assert left.rdim == right.ldim, f"sizes differ: {tuple(left.shape)}, {tuple(right.shape)}"
     # Orthogonal factors on the outer sides do not change a norm.
     small_left, small_right = left.collapse_l(), right.collapse_r()
-    norm = (small_left @ small_right).norm(dim=(-2, -1))
-    return norm / small_right.norm(dim=(-2, -1)) / small_left.norm(dim=(-2, -1))
+    norm: Tensor = torch.linalg.matrix_norm(small_left @ small_right)
+    return norm / torch.linalg.matrix_norm(small_right) / torch.linalg.matrix_norm(small_left)
 
 
 def test_prompt(
@@ -157,7 +157,8 @@ test_prompt.__test__ = False  # type: ignore[attr-defined]  # pytest: this is no
 def to_numpy(tensor: Any) -> np.ndarray[Any, Any]:
     if isinstance(tensor, Tensor):
         tensor = tensor.detach().cpu()
-        return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+        array: np.ndarray[Any, Any] = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+        return array
     if isinstance(tensor, (np.ndarray, list, tuple, int, float, bool, str)):
         return np.asarray(tensor)
     raise ValueError(f"Input to to_numpy has invalid type: {type(tensor)}")
