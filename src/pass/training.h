@@ -45,7 +45,8 @@ struct LossRequest {
   std::function<std::vector<float>(std::span<const double> of_segments)> weigh{};
   /// Instead of cross-entropies: gradients are those of the sum of these terms. There are no targets then.
   std::vector<LogitTerm> logits{};
-  /// Instead of cross-entropies: the gradients of all logits, `[T, vocab_size]`, from a loss that is computed elsewhere.
+  /// Instead of cross-entropies: the gradients of all logits, `[T, vocab_size]`, from a loss that is computed
+  /// elsewhere.
   std::span<const float> logit_gradients{};
   float router_scale = 1.0f;  ///< The `scale` of the router's losses, which are means over rows, summed over segments.
 };

@@ -12,7 +12,8 @@ namespace {
 class BatchWatcher : public SiteWatcher {
  public:
   BatchWatcher(const BatchOptions& options, const ModelConfig& config)
-      : SiteWatcher(options.watch, config), on_gradient_(options.on_gradient),
+      : SiteWatcher(options.watch, config),
+        on_gradient_(options.on_gradient),
         // An empty glob selects nothing.
         gradient_sites_(options.gradient_sites.empty() ? std::vector<std::string>{""} : options.gradient_sites,
                         site_layers(config)) {}
@@ -106,19 +107,22 @@ NamedValue LanguageModel::parameter(const std::string& name) const {
   NamedValue found;
   const auto read = [&](const Param& param, const Shape& shape, float factor, float offset) {
     const std::int64_t rows = shape.rank() == 1 ? 1 : shape[0], n = shape.count() / rows;
-    found = {name, {shape.sizes().begin(), shape.sizes().end()}, std::vector<float>(static_cast<std::size_t>(rows * n))};
+    found = {
+        name, {shape.sizes().begin(), shape.sizes().end()}, std::vector<float>(static_cast<std::size_t>(rows * n))};
     for (std::int64_t row = 0; row < rows; ++row) {
       read_row(param.view, row, std::span(found.values).subspan(static_cast<std::size_t>(row * n)).first(n));
     }
     for (float& value : found.values) value = factor * value + offset;
   };
   const float norm_offset = config.final_norm ? config.final_norm->weight_offset : 0.0f;
-  for_each_param(config, checkpoint.model->params(), [&](const Param& param, const std::string& own, const Shape& shape) {
-    const bool is_norm = shape.rank() == 1 && own.ends_with(".weight");  // the other vectors are biases
-    const bool is_embedding = own == "embed.weight";
-    if (own == name) read(param, shape, is_embedding ? config.embedding.scale : 1.0f, is_norm ? norm_offset : 0.0f);
-    if (is_embedding && config.head.tied && name == "unembed.weight") read(param, shape, 1.0f, 0.0f);
-  });
+  for_each_param(config, checkpoint.model->params(),
+                 [&](const Param& param, const std::string& own, const Shape& shape) {
+                   const bool is_norm = shape.rank() == 1 && own.ends_with(".weight");  // the other vectors are biases
+                   const bool is_embedding = own == "embed.weight";
+                   if (own == name)
+                     read(param, shape, is_embedding ? config.embedding.scale : 1.0f, is_norm ? norm_offset : 0.0f);
+                   if (is_embedding && config.head.tied && name == "unembed.weight") read(param, shape, 1.0f, 0.0f);
+                 });
   if (found.name.empty()) throw BadInput("parameter", "the model has no parameter {}", name);
   return found;
 }

@@ -100,7 +100,7 @@ struct GenerateOptions {
   std::vector<std::string> stop{};           ///< The text ends before the first occurrence of any of these.
   /// Ids that end the text; none: those of the checkpoint and of its tokenizer.
   std::optional<std::vector<std::int32_t>> stop_ids{};
-  int n_logprobs = 0;                        ///< Log-probabilities to report for each token; 0: none.
+  int n_logprobs = 0;  ///< Log-probabilities to report for each token; 0: none.
   /// Receives the text as it is generated, in whole characters, on the calling thread. An exception that it throws ends
   /// the call and propagates to the caller.
   std::function<void(const std::string& text)> on_text{};
@@ -135,13 +135,14 @@ struct BatchOptions {
   /// The gradients `[B · T, V]` of the logits, from a loss that the caller has computed. If there are any, the forward
   /// is followed by a backward, and on_logits is not called.
   std::span<const float> logit_gradients{};
-  /// Globs over the sites at which `on_gradient` is called, in the backward and in reverse order, with the gradient with
-  /// respect to the value after the watch. What it leaves there flows on to the value before the watch: it is the
+  /// Globs over the sites at which `on_gradient` is called, in the backward and in reverse order, with the gradient
+  /// with respect to the value after the watch. What it leaves there flows on to the value before the watch: it is the
   /// caller who knows the derivative of a replacement.
   std::vector<std::string> gradient_sites{};
   SiteFunction on_gradient{};
   /// The layer at which the pass begins, with `stream` `[B · T, d]` as its blocks.{start}.hook_resid_pre; n_layers():
-  /// the pass is the final norm and the head. Only the number of ids then matters. Absent: it begins with the embedding.
+  /// the pass is the final norm and the head. Only the number of ids then matters. Absent: it begins with the
+  /// embedding.
   std::optional<std::int64_t> start{};
   std::span<const float> stream{};
   /// In a backward, receives the gradient with respect to `stream`; valid only during the call.
@@ -252,10 +253,10 @@ class LanguageModel {
   std::vector<SiteValue> trace(const Prompt& prompt, const TraceOptions& options = {},
                                std::stop_token cancel = {}) const;
 
-  /// Runs B sequences of the same length as one pass; `ids` is `[B, T]`. Without on_logits and logit_gradients, the pass
-  /// ends after the last watched site. Weights are multiplied as with Compute::f32, so a run with gradients has the bits
-  /// of one without. Throws BadInput for ids that are not B sequences and for a glob that matches no site, Unsupported
-  /// for a model with an encoder, and, with gradients, for other keys and values than f32.
+  /// Runs B sequences of the same length as one pass; `ids` is `[B, T]`. Without on_logits and logit_gradients, the
+  /// pass ends after the last watched site. Weights are multiplied as with Compute::f32, so a run with gradients has
+  /// the bits of one without. Throws BadInput for ids that are not B sequences and for a glob that matches no site,
+  /// Unsupported for a model with an encoder, and, with gradients, for other keys and values than f32.
   void run(std::span<const std::int32_t> ids, std::int64_t n_sequences, const BatchOptions& options,
            std::stop_token cancel = {}) const;
 

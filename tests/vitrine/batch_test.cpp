@@ -69,8 +69,8 @@ TEST_P(Batches, HaveTheBitsOfEachSequence) {
       const NamedValue& both = batch.at(alone.name);
       EXPECT_TRUE(same_bits(half(both, i), alone.values)) << alone.name;
       const bool is_map = alone.shape.size() == 3 && both.shape.size() == 4;
-      EXPECT_EQ(is_map, alone.name.ends_with("scores") || alone.name.ends_with("pattern") ||
-                            alone.name.ends_with("scores_raw"))
+      EXPECT_EQ(is_map,
+                alone.name.ends_with("scores") || alone.name.ends_with("pattern") || alone.name.ends_with("scores_raw"))
           << alone.name;
       EXPECT_EQ(both.shape[0], is_map ? 2 : 2 * alone.shape[0]) << alone.name;
       ++compared;
@@ -164,11 +164,14 @@ TEST(BatchRun, BeginsAtALaterLayer) {
   const LanguageModel model = golden("gpt2");
   Ids ids = golden_ids("gpt2");
   ids.resize(6);
-  const auto trace = model.trace(ids, {.sites = {"blocks.1.hook_resid_pre", "blocks.1.hook_resid_post", "hook_logits"}});
+  const auto trace =
+      model.trace(ids, {.sites = {"blocks.1.hook_resid_pre", "blocks.1.hook_resid_post", "hook_logits"}});
   for (const std::int64_t start : {1, 2}) {
     std::vector<float> logits;
     BatchOptions options{.start = start, .stream = trace[static_cast<std::size_t>(start - 1)].values};
-    options.on_logits = [&](std::int64_t, std::span<const float> row) { logits.insert(logits.end(), row.begin(), row.end()); };
+    options.on_logits = [&](std::int64_t, std::span<const float> row) {
+      logits.insert(logits.end(), row.begin(), row.end());
+    };
     model.run(ids, 1, options);
     EXPECT_TRUE(same_bits(logits, trace[2].values));
     // The gradient of the stream is that of its site.

@@ -175,7 +175,7 @@ class HookedTransformer(TextMixin, WeightsMixin, HookedRootModule):
     def end_of(self, rows: Tensor, result: str, at: str | None = None) -> Tensor:
         """What the final norm and the head make of any rows `[…, d_model]`: the value of a site. ``at``: the site whose
         value the rows are; None: the stream."""
-        flat = rows.reshape(1, -1, rows.shape[-1])
+        flat = rows.reshape(-1, 1, rows.shape[-1])  # each is a sequence, because there may be more than the context has
         points = {}
         if at is not None:
             point = HookPoint(at)

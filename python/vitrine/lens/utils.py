@@ -115,7 +115,8 @@ def composition_scores(left: FactoredMatrix, right: FactoredMatrix, broadcast_di
     # Orthogonal factors on the outer sides do not change a norm.
     small_left, small_right = left.collapse_l(), right.collapse_r()
     norm: Tensor = torch.linalg.matrix_norm(small_left @ small_right)
-    return norm / torch.linalg.matrix_norm(small_right) / torch.linalg.matrix_norm(small_left)
+    of_both: Tensor = torch.linalg.matrix_norm(small_left) * torch.linalg.matrix_norm(small_right)
+    return norm / of_both
 
 
 def test_prompt(
