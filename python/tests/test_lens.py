@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from typing import Any
 
@@ -148,6 +149,14 @@ def test_a_name_in_the_cache(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> 
         assert transformer_lens.HookedTransformer.from_pretrained_no_processing(name).cfg.n_layers == 2
     with pytest.raises(ValueError, match="downloads nothing"):
         transformer_lens.HookedTransformer.from_pretrained_no_processing("gpt2-xl")
+
+
+def test_the_example_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (SOURCE / "docs" / "lens.md").read_text(), re.S)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, "docs/lens.md", "exec"), {})
+    assert "blocks.0.hook_resid_pre torch.Size([1, 5, 256])" in capsys.readouterr().out
 
 
 def test_values_share_memory_with_the_engine_s_arrays(story: Any) -> None:
