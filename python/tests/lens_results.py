@@ -493,6 +493,36 @@ def gradient_between_hooks(tl: Any, model: Any, tokens: Tensor) -> Tensor:
     return torch.cat([gradients[name].flatten() for name in sorted(gradients)])
 
 
+def _loss_of_a_kept_value(tl: Any, model: Any, tokens: Tensor, factor: float) -> Tensor:
+    """A loss of a neuron's activation, which a hook has kept, and of the logits."""
+    kept, found = {}, {}
+    model.add_hook("blocks.1.mlp.hook_pre", lambda value, hook: kept.update({"value": value}))
+    for name in ("blocks.0.hook_resid_post", "blocks.1.attn.hook_z"):
+        model.add_hook(name, lambda gradient, hook: found.update({hook.name: gradient.detach()}), "bwd")
+    logits = model(tokens)
+    (kept["value"][:, -1, 3].pow(2).sum() + factor * metric(logits)).backward()
+    model.reset_hooks()
+    return torch.cat([found[name].flatten() for name in sorted(found)])
+
+
+add("loss_of_a_kept_value", partial(_loss_of_a_kept_value, factor=0.0))
+add("loss_of_a_kept_value_and_the_logits", partial(_loss_of_a_kept_value, factor=1.0))
+
+
+@result
+def gradient_changed_in_place(tl: Any, model: Any, tokens: Tensor) -> Tensor:
+    found = {}
+
+    def silence(gradient: Tensor, hook: Any) -> None:
+        gradient[:, :, 1] = 0
+
+    model.add_hook("hook_embed", lambda gradient, hook: found.update({hook.name: gradient.detach()}), "bwd")
+    with model.hooks(bwd_hooks=[("blocks.1.attn.hook_z", silence)]):
+        metric(model(tokens)).backward()
+    model.reset_hooks()
+    return found["hook_embed"]
+
+
 @result
 def backward_hooks_of_a_run(tl: Any, model: Any, tokens: Tensor) -> Tensor:
     """They are called although the run has removed them."""

@@ -49,6 +49,9 @@ class Pass:
     is_taped: bool
     edits: dict[str, _Edit] = field(default_factory=dict)
     found: torch.Tensor | None = None
+    seed: torch.Tensor | None = None  # the gradient of the result, before the backward
+    is_asked: bool = False  # a backward follows
+    is_running: bool = False
 
     def __post_init__(self) -> None:
         self.forward_points = {name: point for name, point in self.points.items() if point.fwd_hooks}
@@ -92,6 +95,8 @@ class Pass:
 
     def _edit(self, name: str, handles: Sequence[LensHandle], value: torch.Tensor) -> _Edit:
         leaf = value.requires_grad_()
+        # For a loss of a value that a hook has kept.
+        leaf.register_post_accumulate_grad_hook(self._ask)  # type: ignore[no-untyped-call]
         given = leaf.clone()  # hooks may write to it
         result = self._call(name, handles, given)
         is_same = result is given and given._version == 0
@@ -108,13 +113,28 @@ class Pass:
 
     # Backward
 
-    def backward(self, gradient: torch.Tensor) -> torch.Tensor | None:
-        """Runs the backward from the gradient of the result. Returns that of the stream, if it was given."""
-        wanted = self.span.result
-        n_rows = self.ids.size
-        seeds = np.zeros((n_rows, self.engine.vocab_size), np.float32)
-        if wanted is None:
-            seeds[:] = gradient.detach().reshape(n_rows, -1).numpy()
+    def begin_backward(self, gradient: torch.Tensor) -> torch.Tensor | None:
+        """Runs the backward from the gradient of the result, and returns that of the stream. Without a stream, the
+        backward runs when PyTorch has computed all gradients from which it begins."""
+        self.seed = gradient.detach()
+        if self.span.start is not None:
+            return self.backward()
+        self._ask()
+        return None
+
+    def _ask(self, _: torch.Tensor | None = None) -> None:
+        if not self.is_asked and not self.is_running:
+            self.is_asked = True
+            torch.autograd.Variable._execution_engine.queue_callback(self._answer)
+
+    def _answer(self) -> None:
+        self.backward()
+
+    def backward(self) -> torch.Tensor | None:
+        wanted, n_rows = self.span.result, self.ids.size
+        of_logits = np.zeros((n_rows, self.engine.vocab_size), np.float32)
+        if wanted is None and self.seed is not None:
+            of_logits[:] = self.seed.reshape(n_rows, -1).numpy()
         replaced = [name for name, edit in self.edits.items() if edit.values is not None]
         watched = list(dict.fromkeys([*self.edits, *self.backward_hooks, *([wanted] if wanted else [])]))
 
@@ -122,24 +142,27 @@ class Pass:
             return self.edits[name].values
 
         def turn(name: str, array: Array) -> Array | None:
-            own = self._shaped(name, array)
-            seed = gradient if name == wanted else None
-            return self._turn(name, own, seed)
+            return self._turn(name, self._shaped(name, array))
 
         of_stream: list[Array] = []
         keep = None if self.span.start is None else lambda _, array: of_stream.append(array)
-        self.engine.run(
-            self.ids, repeat if replaced else None, replaced, False, seeds, turn if watched else None, watched,
-            self.span.start, self.stream, keep,
-        )
-        for edit in self.edits.values():
-            edit.leaf.grad = None
+        self.is_asked, self.is_running = False, True
+        try:
+            self.engine.run(
+                self.ids, repeat if replaced else None, replaced, False, of_logits, turn if watched else None, watched,
+                self.span.start, self.stream, keep,
+            )
+        finally:
+            self.is_running, self.seed = False, None
+            for edit in self.edits.values():
+                edit.leaf.grad = None
         return torch.from_numpy(of_stream[0]).reshape(*self.ids.shape, -1) if of_stream else None
 
-    def _turn(self, name: str, gradient: torch.Tensor, seed: torch.Tensor | None) -> Array | None:
+    def _turn(self, name: str, gradient: torch.Tensor) -> Array | None:
         """The gradient with respect to a value before its hooks, from that with respect to the value after them."""
-        if seed is not None:
-            gradient = gradient + seed
+        given = gradient
+        if name == self.span.result and self.seed is not None:
+            gradient = gradient + self.seed
         result = None
         for handle in self.backward_hooks.get(name, []):
             own = handle.user_hook(gradient, hook=self.points[name])
@@ -148,7 +171,8 @@ class Pass:
         if result is not None:
             return _values(name, result, gradient.shape)
         if edit is None:
-            return None if seed is None else _values(name, gradient, gradient.shape)
+            is_same = gradient is given and gradient._version == 0  # a hook may write to it
+            return None if is_same else _values(name, gradient, gradient.shape)
         if edit.result.requires_grad:
             torch.autograd.backward([edit.result], [gradient], retain_graph=True)
         before = edit.leaf.grad
@@ -165,7 +189,7 @@ class _Differentiable(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, None, None]:
-        of_stream = ctx.own.backward(gradients[0])
+        of_stream = ctx.own.begin_backward(gradients[0])
         return (None if of_stream is None else of_stream.reshape(ctx.shape)), None, None
 
 
