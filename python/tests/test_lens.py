@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import warnings
+import weakref
 from typing import Any
 
 import numpy as np
@@ -108,6 +110,35 @@ def test_a_gradient_that_PyTorch_continues(story: Any) -> None:
         story.to_tokens("Once upon a time")[0].tolist(), "blocks.0.hook_resid_pre", gradients=True
     )[1]["blocks.0.hook_resid_pre_grad"]
     assert np.allclose(cache["blocks.0.hook_resid_pre_grad"][0], expected, atol=1e-6)
+
+
+def test_a_loss_of_a_kept_value_needs_no_result(story: Any) -> None:
+    found = []
+    for keeps_result in (True, False):
+        kept: dict[str, Any] = {}
+        gradients: dict[str, Any] = {}
+        story.add_hook("blocks.4.mlp.hook_post", lambda value, hook, kept=kept: kept.update(value=value))
+        story.add_hook("blocks.1.hook_resid_pre", lambda g, hook, to=gradients: to.update(g=g.detach()), "bwd")
+        logits = story("Once upon a time")
+        if not keeps_result:
+            del logits
+        kept["value"][0, -1, 17].backward()
+        story.reset_hooks()
+        found.append(gradients["g"])
+    assert torch.equal(*found) and found[0].abs().max() > 0
+
+
+def test_passes_are_freed(story: Any) -> None:
+    """A model keeps the last pass with hooks that may have kept values; the others go with their results."""
+    kept: dict[str, Any] = {}
+    passes = []
+    for _ in range(3):
+        story.add_hook("blocks.2.hook_resid_mid", lambda value, hook: kept.update(value=value))
+        story("Once upon a time")
+        passes.append(weakref.ref(story._last_edited))
+        story.reset_hooks()
+    gc.collect()
+    assert [own() is None for own in passes] == [True, True, False]
 
 
 def test_errors_of_hooks(story: Any) -> None:

@@ -6,7 +6,8 @@ calling them, and asks PyTorch only for the derivatives of the hooks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,8 +96,7 @@ class Pass:
 
     def _edit(self, name: str, handles: Sequence[LensHandle], value: torch.Tensor) -> _Edit:
         leaf = value.requires_grad_()
-        # For a loss of a value that a hook has kept.
-        leaf.register_post_accumulate_grad_hook(self._ask)  # type: ignore[no-untyped-call]
+        leaf.register_post_accumulate_grad_hook(_asker(self))  # type: ignore[no-untyped-call]
         given = leaf.clone()  # hooks may write to it
         result = self._call(name, handles, given)
         is_same = result is given and given._version == 0
@@ -119,10 +119,10 @@ class Pass:
         self.seed = gradient.detach()
         if self.span.start is not None:
             return self.backward()
-        self._ask()
+        self.ask()
         return None
 
-    def _ask(self, _: torch.Tensor | None = None) -> None:
+    def ask(self) -> None:
         if not self.is_asked and not self.is_running:
             self.is_asked = True
             torch.autograd.Variable._execution_engine.queue_callback(self._answer)
@@ -179,6 +179,19 @@ class Pass:
         return _values(name, torch.zeros_like(gradient) if before is None else before, gradient.shape)
 
 
+def _asker(own: Pass) -> Callable[[torch.Tensor], None]:
+    """Begins a backward at a value that a hook has kept. The value does not keep the pass, which keeps the value."""
+    weak = weakref.ref(own)
+
+    def ask(_: torch.Tensor) -> None:
+        alive = weak()
+        if alive is None:
+            raise RuntimeError("keep the result of the forward until the backward of a value that its hook has kept")
+        alive.ask()
+
+    return ask
+
+
 class _Differentiable(torch.autograd.Function):
     """A pass as a function of its stream, or of nothing."""
 
@@ -199,7 +212,7 @@ def run_pass(
     points: dict[str, HookPoint],
     span: Span,
     stream: torch.Tensor | None = None,
-) -> torch.Tensor:
+) -> tuple[torch.Tensor, Pass]:
     """Runs tokens `[B, T]`. `points` are those that fire, with hooks; `stream` `[B, T, d]` if the span has a start."""
     ids = np.ascontiguousarray(tokens.detach().cpu().numpy(), dtype=np.int32)
     rows = None if stream is None else np.ascontiguousarray(stream.detach().to(torch.float32).numpy())
@@ -207,10 +220,10 @@ def run_pass(
     own = Pass(engine, ids, span, rows, points, is_taped)
     result = own.run()
     if not is_taped:
-        return result
+        return result, own
     has_origin = stream is not None and stream.requires_grad
     origin = stream if has_origin and stream is not None else torch.zeros((), requires_grad=True)
-    return _Differentiable.apply(origin, own, result)  # type: ignore[no-any-return, no-untyped-call]
+    return _Differentiable.apply(origin, own, result), own  # type: ignore[no-untyped-call]
 
 
 def _values(name: str, value: Any, shape: Sequence[int]) -> Array:

@@ -165,12 +165,15 @@ class HookedTransformer(TextMixin, WeightsMixin, HookedRootModule):
             and first <= _sites.layer_of(name, self.cfg.n_layers) < last
             and self.fires(name)
         }
-        return run_pass(self._engine, ids, points, Span(start, result), stream)
+        value, own = run_pass(self._engine, ids, points, Span(start, result), stream)
+        if own.edits:
+            self._last_edited = own  # a loss of a value that a hook has kept may have no result of the forward
+        return value
 
     def value_of(self, tokens: Tensor, name: str) -> Tensor:
         """The value of a site, without hooks."""
         ids = torch.as_tensor(tokens)
-        return run_pass(self._engine, ids[None] if ids.ndim == 1 else ids, {}, Span(None, name))
+        return run_pass(self._engine, ids[None] if ids.ndim == 1 else ids, {}, Span(None, name))[0]
 
     def end_of(self, rows: Tensor, result: str, at: str | None = None) -> Tensor:
         """What the final norm and the head make of any rows `[…, d_model]`: the value of a site. ``at``: the site whose
@@ -182,7 +185,7 @@ class HookedTransformer(TextMixin, WeightsMixin, HookedRootModule):
             point.add_hook(lambda value, hook: flat)
             points[at] = point
         ids = torch.zeros(flat.shape[:2], dtype=torch.long)
-        value = run_pass(self._engine, ids, points, Span(self.cfg.n_layers, result), flat)
+        value, _ = run_pass(self._engine, ids, points, Span(self.cfg.n_layers, result), flat)
         return value.reshape(*rows.shape[:-1], -1)
 
     def run_with_cache(
