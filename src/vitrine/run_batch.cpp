@@ -1,7 +1,6 @@
 // Passes over several sequences, for callers that differentiate, and the parameters as they use them.
 #include "checkpoint/param_rows.h"
 #include "inspect/objective.h"
-#include "ops/elementwise.h"
 #include "vitrine/opened_model.h"
 #include "vitrine/site_watcher.h"
 
@@ -24,8 +23,10 @@ class BatchWatcher : public SiteWatcher {
     if (!wants_gradient(id)) return SiteWatcher::visit(pass, id, value);
     const Tensor result = replaced(pass, id, value);
     if (result.data == value.data || !pass.is_taped() || !pass.training.tape->knows(value)) return result;
-    pass.record("write", {value}, result,
-                [&pass, value, result] { accumulate(pass, pass.grad(result), pass.grad(value)); });
+    pass.record("write", {value}, result, [&pass, value, result] {
+      const Tensor dvalue = pass.grad(value), dresult = pass.grad(result);
+      pass.kernels.add(dvalue.data, dresult.data, value.count(), dvalue.data);
+    });
     return result;
   }
   bool wants(const SiteId& id) const override { return SiteWatcher::wants(id) || wants_gradient(id); }
