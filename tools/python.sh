@@ -29,7 +29,7 @@ case "${1:-}" in
     rm -rf build/wheels
     pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheels/raw \
       --config-settings=cmake.define.VITRINE_BUILD="$PWD/build" .
-    auditwheel --quiet repair --wheel-dir build/wheels build/wheels/raw/*.whl
+    auditwheel repair --wheel-dir build/wheels build/wheels/raw/*.whl >/dev/null
     rm -r build/wheels/raw
     abi3audit --strict build/wheels/*.whl >/dev/null
     ls build/wheels/*.whl

@@ -1,8 +1,6 @@
 // vitrine._engine.Model: every call takes a text or ids.
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
-#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <memory>
@@ -88,8 +86,8 @@ nb::list state(const LanguageModel& model) {
     (void)keeper.release();
     const bool is_f32 = tensor.type == DType::f32;
     const std::string type(name_of(tensor.type));
-    result.append(nb::make_tuple(
-        tensor.name, type, is_f32 ? read_only<float>(tensor, owner) : read_only<std::uint16_t>(tensor, owner)));
+    result.append(nb::make_tuple(tensor.name, type,
+                                 is_f32 ? read_only<float>(tensor, owner) : read_only<std::uint16_t>(tensor, owner)));
   }
   return result;
 }

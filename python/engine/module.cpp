@@ -1,6 +1,4 @@
 // vitrine._engine: errors and signals.
-#include <nanobind/stl/string.h>
-
 #include <atomic>
 
 #include "engine.h"

@@ -1,8 +1,4 @@
 // vitrine._engine.Stepper, a text that grows as it is read, and generate().
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
 #include <optional>
 
 #include "engine.h"
@@ -15,9 +11,11 @@ GenerateOptions options_of(const LanguageModel& model, const nb::dict& given) {
   GenerateOptions options;
   SamplingOverrides sampling;
   const auto get = [&]<class T>(const char* name, T& place) {
-    if (!given.contains(name) || nb::try_cast(nb::object(given[name]), place)) return;
-    const std::string got = nb::cast<std::string>(nb::repr(given[name]));
-    raise_bad_input(std::string("[") + name + "] expected another type or a number in range, got " + got);
+    if (!given.contains(name)) return;
+    const nb::object value = given[name];
+    if (nb::try_cast(value, place)) return;
+    raise_bad_input(std::string("[") + name + "] expected another type, or a number in range, got " +
+                    nb::repr(value).c_str());
   };
   get("temperature", sampling.temperature);
   get("top_k", sampling.top_k);
@@ -48,8 +46,7 @@ nb::tuple result_of(const GenerateResult& result) {
   nb::list logprobs;
   for (const TokenReport& token : result.logprobs) logprobs.append(report_of(token));
   const std::string reason(name_of(result.finish_reason));
-  const std::optional<std::int32_t> stop_id =
-      result.stop_token ? std::optional(result.stop_token->id) : std::nullopt;
+  const std::optional<std::int32_t> stop_id = result.stop_token ? std::optional(result.stop_token->id) : std::nullopt;
   return nb::make_tuple(text_of(result.text), result.ids, reason, stop_id, logprobs);
 }
 

@@ -1,8 +1,4 @@
 // vitrine._engine.Tokenizer: of a model, or of a file.
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
 #include <memory>
 #include <optional>
 

@@ -1,7 +1,4 @@
 // vitrine._engine.Trainer: a run, step by step.
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
-
 #include <memory>
 #include <optional>
 
@@ -51,8 +48,8 @@ void open_run(Run* place, const std::string& config, bool is_json, int threads, 
     };
   }
   const nb::gil_scoped_release free;
-  new (place) Run(watched(
-      [=] { return is_json ? TrainingRun::of_json(config, options) : TrainingRun::open(config, options); }));
+  new (place) Run(
+      watched([=] { return is_json ? TrainingRun::of_json(config, options) : TrainingRun::open(config, options); }));
 }
 
 /// (step, steps, loss, lr, grad_norm, tokens_per_s, val_loss), or None at the end.

@@ -224,8 +224,8 @@ class Model:
 
     def run(self, prompt: Prompt, hooks: HookMap | None = None, writes: Sequence[str] = ()) -> Array:
         """The logits [T, V] of one pass. A hook is called with the value of each site that its glob selects, and the
-        site: ``f(value, site)``. What it returns, or changes in place, goes on. Writes are as ``trace --set`` takes
-        them: ``blocks.2.attn.hook_z[:,1]=0``."""
+        site: ``f(value, site)``. The forward continues with the array that it returns, or else with the value, which
+        it may have changed. Writes are as ``trace --set`` takes them: ``blocks.2.attn.hook_z[:,1]=0``."""
         values = self._trace(prompt, ["hook_logits"], writes, False, hooks)
         return values["hook_logits"]
 

@@ -60,14 +60,15 @@ class Tokenizer:
 
     @property
     def eos_token_ids(self) -> list[int]:
-        """Every id that ends a text."""
-        return self._engine.stop_ids
+        """Every id that ends a text: those that config.json names, then those of the tokenizer."""
+        named = self._config.get("eos_token_id")
+        ids = named if isinstance(named, list) else [] if named is None else [named]
+        return list(dict.fromkeys([*ids, *self._engine.stop_ids]))
 
     @property
     def eos_token_id(self) -> int | None:
-        """The one of them that config.json names; else the first."""
-        ids, named = self.eos_token_ids, self._config.get("eos_token_id")
-        return named if named in ids else ids[0] if ids else None
+        """The first of them."""
+        return self.eos_token_ids[0] if self.eos_token_ids else None
 
     @property
     def pad_token_id(self) -> int | None:
