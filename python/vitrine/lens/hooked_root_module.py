@@ -211,7 +211,7 @@ class HookedRootModule:
         return [point for own, point in self.hook_dict.items() if name(own)]
 
     def _points(self, names_filter: NamesFilter) -> list[HookPoint]:
-        """A name also selects sites that TransformerLens lacks; a function is asked for its own."""
+        """A name also selects sites that TransformerLens lacks, a function does not."""
         if names_filter is None:
             return list(self.hook_dict.values())
         if callable(names_filter):
