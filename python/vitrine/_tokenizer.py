@@ -126,7 +126,7 @@ class Tokenizer:
         return {self._engine.piece(id): id for id in reversed(range(self.vocab_size))}
 
     @overload
-    def convert_tokens_to_ids(self, tokens: str) -> int: ...
+    def convert_tokens_to_ids(self, tokens: str) -> int: ...  # type: ignore[overload-overlap]
     @overload
     def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]: ...
     def convert_tokens_to_ids(self, tokens: str | Iterable[str]) -> int | list[int]:
