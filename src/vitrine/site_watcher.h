@@ -1,6 +1,7 @@
 // The taps of a Watch.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "inspect/recorder.h"
@@ -29,13 +30,9 @@ class SiteWatcher : public Taps {
   /// The replacement, or `value` if there is none.
   Tensor replaced(Pass& pass, const SiteId& id, const Tensor& value);
 
-  struct Glob {
-    std::string text;
-    SiteSelection sites;
-    bool is_met = false;
-  };
-
-  std::vector<Glob> globs_;
+  std::vector<std::string> globs_;
+  std::vector<bool> glob_met_;
+  SiteSelection sites_;
   SiteTap tap_;
 };
 

@@ -100,7 +100,7 @@ struct GenerateOptions {
   std::vector<std::string> stop{};           ///< The text ends before the first occurrence of any of these.
   /// Ids that end the text; none: those of the checkpoint and of its tokenizer.
   std::optional<std::vector<std::int32_t>> stop_ids{};
-  int n_logprobs = 0;                        ///< Log-probabilities to report for each token; 0: none.
+  int n_logprobs = 0;  ///< Log-probabilities to report for each token; 0: none.
   /// Receives the text as it is generated, in whole characters, on the calling thread. An exception that it throws ends
   /// the call and propagates to the caller.
   std::function<void(const std::string& text)> on_text{};
