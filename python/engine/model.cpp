@@ -207,10 +207,6 @@ void bind_model(nb::module_& m) {
   nb::class_<LanguageModel> bound(m, "Model");
   bind_batch(bound);
   bound
-      .def_static("open", &open, "path"_a, "tokenizer"_a, "threads"_a, "kv"_a, "compute"_a, "adapters"_a,
-                  "allowed_keys"_a)
-      .def_static("from_tensors", &from_tensors, "config"_a, "tensors"_a, "tokenizer"_a, "threads"_a, "kv"_a,
-                  "compute"_a)
       .def_prop_ro("description", &LanguageModel::description)
       .def_prop_ro("vocab_size", &LanguageModel::vocab_size)
       .def_prop_ro("max_seq_len", &LanguageModel::max_seq_len)
@@ -225,6 +221,8 @@ void bind_model(nb::module_& m) {
       .def("grad", &grad, "prompt"_a, "hooks"_a.none(), "hook_sites"_a)
       .def("state", &state)
       .def("save", &save, "folder"_a);
+  m.def("open_model", &open, "path"_a, "tokenizer"_a, "threads"_a, "kv"_a, "compute"_a, "adapters"_a, "allowed_keys"_a);
+  m.def("model_of_tensors", &from_tensors, "config"_a, "tensors"_a, "tokenizer"_a, "threads"_a, "kv"_a, "compute"_a);
   m.def("bfloat16_of", &bfloat16_of, "bits"_a);
   m.def("top_of_rows", &top_of_rows, "rows"_a, "n"_a);
 }

@@ -35,9 +35,9 @@ std::vector<std::int32_t> encode(const PythonTokenizer& t, const std::string& te
 
 void bind_tokenizer(nb::module_& m) {
   using nb::literals::operator""_a;
+  m.def("tokenizer_of_model", &of_model, "model"_a);
+  m.def("open_tokenizer", &of_file, "path"_a, "pattern"_a);
   nb::class_<PythonTokenizer>(m, "Tokenizer")
-      .def_static("of_model", &of_model, "model"_a)
-      .def_static("of_file", &of_file, "path"_a, "pattern"_a)
       .def("encode", &encode, "text"_a, "policy"_a)
       .def(
           "decode",

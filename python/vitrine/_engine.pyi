@@ -1,8 +1,10 @@
+# Functions of the extension are objects of nanobind's own types, so they are declared as variables.
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import disjoint_base
 
 _Prompt = str | npt.NDArray[np.int32]
 _Array = npt.NDArray[np.float32]
@@ -12,21 +14,11 @@ _Top = list[tuple[int, float]]
 _Result = tuple[str, list[int], str, int | None, list[tuple[int, float, _Top]]]
 _State = list[tuple[str, str, npt.NDArray[Any]]]
 
-class Model:
-    @staticmethod
-    def open(
-        path: str,
-        tokenizer: str,
-        threads: int,
-        kv: str,
-        compute: str,
-        adapters: list[tuple[str, float]],
-        allowed_keys: list[str],
-    ) -> Model: ...
-    @staticmethod
-    def from_tensors(
-        config: str, tensors: _State, tokenizer: str, threads: int, kv: str, compute: str
-    ) -> Model: ...
+class _Bound(type): ...
+
+@disjoint_base
+class Model(metaclass=_Bound):
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     @property
     def description(self) -> str: ...
     @property
@@ -72,17 +64,16 @@ class Model:
     def state(self) -> _State: ...
     def save(self, folder: str) -> None: ...
 
-class Stepper:
+@disjoint_base
+class Stepper(metaclass=_Bound):
     def __init__(self, model: Model, prompt: _Prompt, options: dict[str, Any]) -> None: ...
     def next(self) -> str | None: ...
     def close(self) -> None: ...
     def result(self) -> _Result: ...
 
-class Tokenizer:
-    @staticmethod
-    def of_model(model: Model) -> Tokenizer: ...
-    @staticmethod
-    def of_file(path: str, pattern: str) -> Tokenizer: ...
+@disjoint_base
+class Tokenizer(metaclass=_Bound):
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     def encode(self, text: str, policy: str) -> list[int]: ...
     def decode(self, ids: list[int]) -> str: ...
     def piece(self, id: int) -> str: ...
@@ -94,7 +85,8 @@ class Tokenizer:
     @property
     def stop_ids(self) -> list[int]: ...
 
-class Trainer:
+@disjoint_base
+class Trainer(metaclass=_Bound):
     def __init__(
         self,
         config: str,
@@ -109,8 +101,12 @@ class Trainer:
     def finish(self) -> tuple[int, float, float | None, str]: ...
     def model(self) -> Model: ...
 
-def bfloat16_of(bits: npt.NDArray[np.uint16]) -> Any: ...
-def generate(model: Model, prompt: _Prompt, options: dict[str, Any]) -> _Result: ...
-def set_main_thread(id: int) -> None: ...
-def top_of_rows(rows: _Array, n: int) -> list[_Top]: ...
-def version() -> str: ...
+bfloat16_of: Callable[[npt.NDArray[np.uint16]], Any]
+generate: Callable[[Model, _Prompt, dict[str, Any]], _Result]
+model_of_tensors: Callable[[str, _State, str, int, str, str], Model]
+open_model: Callable[[str, str, int, str, str, list[tuple[str, float]], list[str]], Model]
+open_tokenizer: Callable[[str, str], Tokenizer]
+set_main_thread: Callable[[int], None]
+tokenizer_of_model: Callable[[Model], Tokenizer]
+top_of_rows: Callable[[_Array, int], list[_Top]]
+version: Callable[[], str]

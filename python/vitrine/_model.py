@@ -326,7 +326,7 @@ def load(
     place = DEFAULT_MODEL if path is None else path
     scaled = list(adapters.items()) if isinstance(adapters, Mapping) else [(str(path), 1.0) for path in adapters]
     return Model(
-        _engine.Model.open(
+        _engine.open_model(
             str(place), str(tokenizer or ""), threads, kv, compute, scaled, list(allowed_config_keys)
         )
     )
@@ -346,4 +346,4 @@ def from_state_dict(
     during a call."""
     text = json.dumps(dict(config)) if isinstance(config, Mapping) else Path(config).read_text()
     entries = entries_of(tensors)
-    return Model(_engine.Model.from_tensors(text, entries, str(tokenizer or ""), threads, kv, compute))
+    return Model(_engine.model_of_tensors(text, entries, str(tokenizer or ""), threads, kv, compute))

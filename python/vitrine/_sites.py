@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import translate
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,11 +31,31 @@ class Site:
         match = re.search(r"\bblocks\.(\d+)\.", self.name)
         return int(match[1]) if match else None
 
+_WILDCARD = re.compile(r"[*?[]")
+
+
+@lru_cache(maxsize=4096)
+def _matcher(glob: str) -> Callable[[str], object]:
+    return re.compile(translate(glob)).match
+
 
 def matches(name: str, glob: str) -> bool:
-    return fnmatchcase(name, glob)
+    return _matcher(glob)(name) is not None
 
 
 def finder(pairs: Sequence[tuple[str, Hook]]) -> Find:
     """Of functions for globs over sites, in the order in which they are called."""
-    return lambda name: (Site(name), [function for glob, function in pairs if matches(name, glob)])
+    named: dict[str, list[tuple[int, Hook]]] = {}
+    globs: list[tuple[int, Callable[[str], object], Hook]] = []
+    for i, (glob, function) in enumerate(pairs):
+        if _WILDCARD.search(glob) is None:
+            named.setdefault(glob, []).append((i, function))
+        else:
+            globs.append((i, _matcher(glob), function))
+
+    def find(name: str) -> tuple[Site, list[Hook]]:
+        found = named.get(name, []) + [(i, function) for i, match, function in globs if match(name)]
+        found.sort(key=lambda entry: entry[0])
+        return Site(name), [function for _, function in found]
+
+    return find

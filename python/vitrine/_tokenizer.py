@@ -34,7 +34,7 @@ class Tokenizer:
     """A tokenizer: of a model (``model.tokenizer``), or of a file or folder."""
 
     def __init__(self, path: str | Path, *, pattern: str = "") -> None:
-        self._set(_engine.Tokenizer.of_file(str(path), pattern), _json_of(Path(path) / "config.json"))
+        self._set(_engine.open_tokenizer(str(path), pattern), _json_of(Path(path) / "config.json"))
 
     def _set(self, engine: _engine.Tokenizer, config: dict[str, Any]) -> None:
         self._engine = engine
@@ -44,7 +44,7 @@ class Tokenizer:
     @classmethod
     def _of_model(cls, model: _engine.Model) -> Tokenizer:
         self = cls.__new__(cls)
-        self._set(_engine.Tokenizer.of_model(model), json.loads(model.config_json or "{}"))
+        self._set(_engine.tokenizer_of_model(model), json.loads(model.config_json or "{}"))
         return self
 
     @property
@@ -126,7 +126,7 @@ class Tokenizer:
         return {self._engine.piece(id): id for id in reversed(range(self.vocab_size))}
 
     @overload
-    def convert_tokens_to_ids(self, tokens: str) -> int: ...
+    def convert_tokens_to_ids(self, tokens: str) -> int: ...  # type: ignore[overload-overlap]
     @overload
     def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]: ...
     def convert_tokens_to_ids(self, tokens: str | Iterable[str]) -> int | list[int]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from types import EllipsisType
 from typing import Any, Union
 
 import numpy as np
@@ -69,7 +70,9 @@ class CausalLM:
         self.vitrine = model  #: The model itself.
         sizes = {"hidden_size": model.d_model, "num_hidden_layers": model.n_layers, "vocab_size": model.vocab_size}
         self.config = Config({**sizes, **model.config})
-        self.generation_config = Config({**_generation_keys(model.config), **generation_config})
+        self.generation_config = Config(
+            {name: value for name, value in {**_generation_keys(model), **generation_config}.items() if value is not None}
+        )
 
     def eval(self) -> CausalLM:
         return self
@@ -126,7 +129,7 @@ class CausalLM:
         *,
         max_new_tokens: int | None = None,
         do_sample: bool | None = None,
-        eos_token_id: int | Sequence[int] | None = None,
+        eos_token_id: int | Sequence[int] | None | EllipsisType = ...,
         pad_token_id: int | None = None,
         temperature: float | None = None,
         top_k: int | None = None,
@@ -134,7 +137,7 @@ class CausalLM:
         repetition_penalty: float | None = None,
     ) -> torch.Tensor:
         """The ids of prompts and continuations [B, T + n], padded at the end. What is not given is that of
-        generation_config.json, else transformers' default. Samples depend on torch.manual_seed, but are not those of
+        generation_config.json, else transformers' default; with ``eos_token_id=None``, no id ends a text. Samples depend on torch.manual_seed, but are not those of
         transformers."""
         ids, mask = _batch(input_ids, attention_mask)
         saved = self.generation_config
@@ -143,9 +146,8 @@ class CausalLM:
             stored = saved.get(name)
             return given if given is not None else default if stored is None else stored
 
-        ends = choose("eos_token_id", eos_token_id, None)
+        ends = saved.get("eos_token_id") if isinstance(eos_token_id, EllipsisType) else eos_token_id
         stop_ids = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
-        is_known = ends is not None or bool(self.vitrine.config)  # a GGUF file has only the ids of its tokenizer
         length = choose("max_new_tokens", max_new_tokens, max(0, saved.get("max_length", ids.shape[1] + 20) - ids.shape[1]))
         options: dict[str, Any] = {"greedy": True}
         if choose("do_sample", do_sample, False):
@@ -160,7 +162,7 @@ class CausalLM:
         for row, seen in zip(ids, mask.bool()):
             seed = 0 if "greedy" in options else int(torch.randint(2**31, (1,)))
             result = self.vitrine.generate(
-                row[seen].tolist(), max_tokens=length, stop_ids=stop_ids if is_known else None, seed=seed, **options
+                row[seen].tolist(), max_tokens=length, stop_ids=stop_ids, seed=seed, **options
             )
             texts.append(row.tolist() + result.ids + ([] if result.stop_id is None else [result.stop_id]))
         pad = choose("pad_token_id", pad_token_id, stop_ids[0] if stop_ids else 0)
@@ -193,7 +195,7 @@ class AutoModelForCausalLM:
             generation = json.loads((Path(path) / "generation_config.json").read_text())
         except OSError:
             generation = {}
-        return CausalLM(model, {name: value for name, value in generation.items() if value is not None})
+        return CausalLM(model, generation)
 
 
 class AutoTokenizer:
@@ -206,9 +208,12 @@ class AutoTokenizer:
         return tokenizer
 
 
-def _generation_keys(config: dict[str, Any]) -> dict[str, Any]:
-    """What transformers takes from config.json if there is no generation_config.json."""
-    return {name: config[name] for name in ("eos_token_id", "pad_token_id") if config.get(name) is not None}
+def _generation_keys(model: Model) -> dict[str, Any]:
+    """What transformers takes from config.json if there is no generation_config.json. A GGUF file has no config.json,
+    but its tokenizer has the ids."""
+    if not model.config:
+        return {"eos_token_id": model.tokenizer.eos_token_ids, "pad_token_id": model.tokenizer.pad_token_id}
+    return {name: model.config.get(name) for name in ("eos_token_id", "pad_token_id")}
 
 
 def _batch(input_ids: Ids, attention_mask: Any) -> tuple[torch.Tensor, torch.Tensor]:

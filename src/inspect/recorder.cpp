@@ -18,22 +18,8 @@ SiteLayers site_layers(const ModelConfig& config) {
           config.encoder ? static_cast<int>(config.encoder->blocks.size()) : -1};
 }
 
-SiteSelection::SiteSelection(const std::vector<std::string>& globs, const SiteLayers& layers)
-    : is_default_(globs.empty()), layers_(layers) {
-  for (const std::string& glob : globs) {
-    if (is_pattern(glob)) {
-      patterns_.push_back(glob);
-    } else {
-      names_.insert(glob);
-    }
-  }
-  for_each([&](const SiteId& id) {
-    if (info(id.site).in_expert()) return;
-    const std::size_t at = index(id);
-    if (chosen_.size() <= at) chosen_.resize(at + 1);
-    chosen_[at] = is_chosen(id);
-  });
-}
+SiteSelection::SiteSelection(std::vector<std::string> globs, const SiteLayers& layers)
+    : globs_(std::move(globs)), layers_(layers) {}
 
 /// Calls visit(site) for every site that the model may have, in no particular order.
 template <class Visit>
@@ -64,15 +50,16 @@ std::size_t SiteSelection::index(const SiteId& id) {
 }
 
 bool SiteSelection::is_chosen(const SiteId& id) const {
-  if (is_default_) return !info(id.site).on_demand;
-  if (!names_.empty() && names_.contains(name_of(id))) return true;
-  return std::any_of(patterns_.begin(), patterns_.end(), [&](const auto& glob) { return matches(glob, id); });
+  if (globs_.empty()) return !info(id.site).on_demand;
+  return std::any_of(globs_.begin(), globs_.end(), [&](const auto& glob) { return matches(glob, id); });
 }
 
 bool SiteSelection::contains(const SiteId& id) const {
   if (id.expert != SiteId::kNoExpert) return is_chosen(id);
   const std::size_t at = index(id);
-  return at < chosen_.size() && chosen_[at];
+  if (known_.size() <= at) known_.resize(at + 1);
+  if (known_[at] == Known::nothing) known_[at] = is_chosen(id) ? Known::yes : Known::no;
+  return known_[at] == Known::yes;
 }
 
 /// Calls visit(site) for every selected site, in no particular order.

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,9 +24,10 @@ SiteLayers site_layers(const ModelConfig& config);
 
 /// A set of sites, selected by globs (`*`, `?`, `[…]`) over full names. Without globs it is the default set; an empty
 /// glob selects nothing. Sites that are on demand need a glob that ends in their name (`blocks.*.attn.hook_result`).
+/// Not thread-safe.
 class SiteSelection {
  public:
-  SiteSelection(const std::vector<std::string>& globs, const SiteLayers& layers);
+  SiteSelection(std::vector<std::string> globs, const SiteLayers& layers);
 
   bool contains(const SiteId& id) const;
   std::int64_t count() const;  ///< An upper bound on the number of these sites in a pass.
@@ -44,11 +44,11 @@ class SiteSelection {
   template <class Visit>
   void for_each_chosen(Visit&& visit) const;
 
-  std::vector<std::string> patterns_;
-  std::set<std::string> names_;  // the globs that are names
-  bool is_default_;
+  std::vector<std::string> globs_;
   SiteLayers layers_;
-  std::vector<bool> chosen_;  // without sites of experts, which may be many and are matched when needed
+  /// What contains() has found, by index(): without sites of experts, which may be many.
+  enum class Known : std::uint8_t { nothing, no, yes };
+  mutable std::vector<Known> known_{};
 };
 
 /// Taps that apply writes and pass the selected values, after any write, to a receiver. In a dry run writes are only

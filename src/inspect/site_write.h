@@ -38,8 +38,6 @@ struct SiteWrite {
 /// Throws BadInput if the text is malformed, and as SafetensorsFile::open() does.
 SiteWrite parse_site_write(std::string_view text);
 
-/// Whether a glob is more than a name.
-inline bool is_pattern(std::string_view glob) { return glob.find_first_of("*?[\\") != glob.npos; }
 /// Whether a glob selects a site. Sites that are on demand need a glob that ends in their name.
 bool matches(const std::string& glob, const SiteId& id);
 /// The globs of the writes; one that selects nothing if there are none.

@@ -30,6 +30,8 @@ class BatchWatcher : public SiteWatcher {
     return result;
   }
   bool wants(const SiteId& id) const override { return SiteWatcher::wants(id) || wants_gradient(id); }
+  /// A pass without logits ends there.
+  std::optional<SiteId> last_wanted() const override { return is_watching() ? sites().last() : SiteId{}; }
   bool wants_gradient(const SiteId& id) const override { return on_gradient_ && gradient_sites_.contains(id); }
   void visit_gradient(Pass&, const SiteId& id, const Tensor& gradient) override {
     on_gradient_(name_of(id), gradient.values(), gradient.shape.sizes());

@@ -8,25 +8,24 @@
 namespace vitrine {
 
 SiteWatcher::SiteWatcher(const Watch& watch, const ModelConfig& config)
-    : tap_(watch.tap), sites_(watch.sites, site_layers(config)), unmet_(watch.sites.begin(), watch.sites.end()) {
+    : globs_(watch.sites), glob_met_(globs_.size()), sites_(globs_, site_layers(config)), tap_(watch.tap) {
   if (watch.function && watch.tap) throw BadInput("watch", "expected a function or a tap, got both");
-  if (!watch.function) return;
-  tap_ = [function = watch.function](const std::string& name, std::span<const std::int64_t> shape,
-                                     std::span<const float> value, std::span<float> replacement) {
-    std::copy(value.begin(), value.end(), replacement.begin());
-    function(name, replacement, shape);
-    return true;
-  };
+  if (watch.function) {
+    tap_ = [function = watch.function](const std::string& name, std::span<const std::int64_t> shape,
+                                       std::span<const float> value, std::span<float> replacement) {
+      std::copy(value.begin(), value.end(), replacement.begin());
+      function(name, replacement, shape);
+      return true;
+    };
+  }
 }
 
 bool SiteWatcher::wants(const SiteId& id) const { return tap_ && sites_.contains(id); }
 
 Tensor SiteWatcher::replaced(Pass& pass, const SiteId& id, const Tensor& value) {
-  const std::string name = name_of(id);
-  unmet_.erase(name);
-  std::erase_if(unmet_, [&](const std::string& glob) { return is_pattern(glob) && matches(glob, id); });
+  for (std::size_t i = 0; i < globs_.size(); ++i) glob_met_[i] = glob_met_[i] || matches(globs_[i], id);
   const Tensor replacement = pass.tensor(value.shape);
-  return tap_(name, value.shape.sizes(), value.values(), replacement.values()) ? replacement : value;
+  return tap_(name_of(id), value.shape.sizes(), value.values(), replacement.values()) ? replacement : value;
 }
 
 Tensor SiteWatcher::visit(Pass& pass, const SiteId& id, const Tensor& value) {
@@ -54,10 +53,15 @@ void SiteWatcher::visit_step(Pass& pass, const SiteId& id, const Tensor& value, 
   std::copy_n(changed.data + first, count, value.data + first);
 }
 
-std::optional<SiteId> SiteWatcher::last_wanted() const { return tap_ ? sites_.last().value_or(SiteId{}) : SiteId{}; }
+std::optional<SiteId> SiteWatcher::last_wanted() const {
+  if (tap_) return {};
+  return SiteId{};  // the first site: it wants none
+}
 
 void SiteWatcher::check_all_met() const {
-  if (tap_ && !unmet_.empty()) throw BadInput("watch", "no site of this model matches {}", *unmet_.begin());
+  for (std::size_t i = 0; i < globs_.size() && tap_; ++i) {
+    if (!glob_met_[i]) throw BadInput("watch", "no site of this model matches {}", globs_[i]);
+  }
 }
 
 }  // namespace vitrine

@@ -1,8 +1,8 @@
 // The taps of a Watch.
 #pragma once
 
-#include <set>
 #include <string>
+#include <vector>
 
 #include "inspect/recorder.h"
 #include "model/config.h"
@@ -29,11 +29,13 @@ class SiteWatcher : public Taps {
  protected:
   /// The replacement, or `value` if there is none.
   Tensor replaced(Pass& pass, const SiteId& id, const Tensor& value);
+  const SiteSelection& sites() const { return sites_; }
 
  private:
-  SiteTap tap_;
+  std::vector<std::string> globs_;
+  std::vector<bool> glob_met_;
   SiteSelection sites_;
-  std::set<std::string> unmet_;  // globs that have matched no site so far
+  SiteTap tap_;
 };
 
 }  // namespace vitrine
