@@ -3,6 +3,8 @@
 # make test     installs missing packages, builds, and runs all tests
 # make install PREFIX=/usr/local [DESTDIR=…]   program, library, headers, CMake package, man page, completions
 # make package  Debian packages, in build/packages
+# make wheel    the Python package, in build/wheels
+# make python-test   installs what it needs into build/venv-test, and tests the Python package there
 # make bench    micro benchmarks of the kernels
 # make dev-test, make tsan-test   the tests with ASan and UBSan, with TSan
 # make fuzz-test     installs clang and fuzzes every reader of files for some seconds; see fuzz/README.md
@@ -20,7 +22,7 @@ export NINJA_STATUS = [%f of %t, %e s]
 # On a terminal each step says what it does.
 say = @if [ -t 1 ]; then echo "$(1)"; fi
 
-.PHONY: all build packages product run test install package bench dev-test tsan-test fuzz fuzz-test aarch64-test web page-test cluster-test format clean
+.PHONY: all build packages product run test install package bench dev-test tsan-test fuzz fuzz-test aarch64-test web page-test cluster-test wheel python-test format clean
 
 all:
 	$(call say,Configuring the build)
@@ -90,6 +92,17 @@ cluster-test: packages
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target vitrine vitrine_mpi
 	@tests/cluster_test.sh build/vitrine
+
+# The wheel has the library of the release build.
+wheel: packages
+	@tools/install_packages.sh tools/python_packages.txt
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target vitrine_library
+	@tools/python.sh wheel
+
+python-test: wheel
+	@cmake --build --preset release -j $(JOBS) --target vitrine vitrine_c
+	@tools/python.sh test
 
 format:
 	clang-format-14 -i $(SOURCES)

@@ -15,8 +15,27 @@ double Objective::value(std::span<const float> logits) const {
   return against ? of(token) - of(*against) : of(token);
 }
 
-void learn_objective(const Model& model, Pass& pass, const Tokens& tokens, const Objective& objective) {
+namespace {
+
+void check_kv_types(const Pass& pass) {
   if (pass.kv_types != KvTypes()) throw Unsupported("--kv", "gradients need f32 keys and values");
+}
+
+}  // namespace
+
+void learn_logits(const Model& model, Pass& pass, const Tokens& tokens, std::span<const float> gradients) {
+  check_kv_types(pass);
+  Gradients of_no_params;
+  Tape tape(of_no_params);
+  const LossRequest loss{.targets = {}, .weights = {}, .logit_gradients = gradients};
+  LossResult found;
+  pass.training = {&tape, &loss, &found};
+  pass.compute = Compute::f32;
+  model.learn(pass, tokens);
+}
+
+void learn_objective(const Model& model, Pass& pass, const Tokens& tokens, const Objective& objective) {
+  check_kv_types(pass);
   Gradients of_no_params;
   Tape tape(of_no_params);
   LossRequest loss;

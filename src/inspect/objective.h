@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "inspect/text_pass.h"
@@ -25,6 +26,10 @@ struct Objective {
 /// with quantized weights are those of Compute::f32. Throws Unsupported for another type of keys and values than f32,
 /// BadInput for tokens outside the vocabulary.
 void learn_objective(const Model& model, Pass& pass, const Tokens& tokens, const Objective& objective);
+
+/// Runs the pass forward and backward from given gradients of its logits, `[T, vocab_size]`, so that the taps of the
+/// pass receive the gradients of a loss that is computed elsewhere. Throws as learn_objective() does.
+void learn_logits(const Model& model, Pass& pass, const Tokens& tokens, std::span<const float> gradients);
 
 /// A label that does not count, as in transformers.
 constexpr std::int32_t kNoLabel = -100;

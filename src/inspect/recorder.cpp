@@ -19,14 +19,7 @@ SiteLayers site_layers(const ModelConfig& config) {
 }
 
 SiteSelection::SiteSelection(std::vector<std::string> globs, const SiteLayers& layers)
-    : globs_(std::move(globs)), layers_(layers) {
-  for_each([&](const SiteId& id) {
-    if (info(id.site).in_expert()) return;
-    const std::size_t at = index(id);
-    if (chosen_.size() <= at) chosen_.resize(at + 1);
-    chosen_[at] = is_chosen(id);
-  });
-}
+    : globs_(std::move(globs)), layers_(layers) {}
 
 /// Calls visit(site) for every site that the model may have, in no particular order.
 template <class Visit>
@@ -64,7 +57,9 @@ bool SiteSelection::is_chosen(const SiteId& id) const {
 bool SiteSelection::contains(const SiteId& id) const {
   if (id.expert != SiteId::kNoExpert) return is_chosen(id);
   const std::size_t at = index(id);
-  return at < chosen_.size() && chosen_[at];
+  if (known_.size() <= at) known_.resize(at + 1);
+  if (known_[at] == Known::nothing) known_[at] = is_chosen(id) ? Known::yes : Known::no;
+  return known_[at] == Known::yes;
 }
 
 /// Calls visit(site) for every selected site, in no particular order.

@@ -24,6 +24,7 @@ SiteLayers site_layers(const ModelConfig& config);
 
 /// A set of sites, selected by globs (`*`, `?`, `[…]`) over full names. Without globs it is the default set; an empty
 /// glob selects nothing. Sites that are on demand need a glob that ends in their name (`blocks.*.attn.hook_result`).
+/// Not thread-safe.
 class SiteSelection {
  public:
   SiteSelection(std::vector<std::string> globs, const SiteLayers& layers);
@@ -45,7 +46,9 @@ class SiteSelection {
 
   std::vector<std::string> globs_;
   SiteLayers layers_;
-  std::vector<bool> chosen_;  // without sites of experts, which may be many and are matched when needed
+  /// What contains() has found, by index(): without sites of experts, which may be many.
+  enum class Known : std::uint8_t { nothing, no, yes };
+  mutable std::vector<Known> known_{};
 };
 
 /// Taps that apply writes and pass the selected values, after any write, to a receiver. In a dry run writes are only

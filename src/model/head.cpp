@@ -116,10 +116,15 @@ struct SegmentFactors {
   std::vector<float> of_segments{};  ///< Empty: all 1.
 };
 
-/// Sets the gradients of the logits, which belong to rows `numbers`, to the factors of the terms.
+/// Sets the gradients of the logits, which belong to rows `numbers`, to those given, or to the factors of the terms.
 void learn_logits(Pass& p, const Tensor& logits, std::span<const std::int64_t> numbers) {
   if (!p.is_taped()) return;
   const Tensor gradient = p.grad(logits);  // the backward starts here
+  const std::span<const float> given = p.training.loss->logit_gradients;
+  const std::int64_t n = logits.row_size();
+  for (std::int64_t i = 0; i < logits.rows() && !given.empty() && !p.shapes_only; ++i) {
+    p.kernels.add(gradient.row(i), given.data() + numbers[static_cast<std::size_t>(i)] * n, n, gradient.row(i));
+  }
   for (const LogitTerm& term : p.training.loss->logits) {
     for (std::int64_t i = 0; i < logits.rows() && !p.shapes_only; ++i) {
       if (numbers[static_cast<std::size_t>(i)] == term.row) gradient.row(i)[term.id] += term.factor;
@@ -131,7 +136,7 @@ void learn_logits(Pass& p, const Tensor& logits, std::span<const std::int64_t> n
 /// and sets the gradients of the losses.
 void learn_from(Pass& p, const Tensor& all_logits, std::span<const std::int64_t> numbers, SegmentFactors& factors) {
   const LossRequest& request = *p.training.loss;
-  if (!request.logits.empty()) return learn_logits(p, all_logits, numbers);
+  if (gives_gradients(request)) return learn_logits(p, all_logits, numbers);
   LossResult& found = *p.training.result;
   const auto n_rows = static_cast<std::size_t>(all_logits.rows());
   std::vector<std::int32_t> targets;  // the last row of a pass may have none

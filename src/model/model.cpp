@@ -97,6 +97,10 @@ void Model::forward(Pass& p, const Tokens& tokens) const {
   if (p.start) {
     x = p.tensor(p.start->stream.shape);  // a copy, because the blocks overwrite it
     p.copy(p.start->stream.data, x.count(), x.data);
+    if (p.is_taped()) {
+      p.training.tape->record("input", {}, x, [] {});
+      if (p.start->receive_gradient) p.training.tape->watch(x, p.start->receive_gradient);
+    }
   } else {
     x = embed_tokens(p, stack, config_, params_, params_.embed, tokens.ids, types);
   }
@@ -163,12 +167,11 @@ void Model::check(const Pass& p, const Tokens& tokens) const {
   }
   check_source_rows(p, tokens);
   if (p.start) {
-    p.refuse_tape("a pass that begins at a later layer");
     const int n_layers = static_cast<int>(config_.blocks.size());
     const bool fits =
-        !config_.encoder && p.start->layer >= 0 && p.start->layer < n_layers &&
+        !config_.encoder && p.start->layer >= 0 && p.start->layer <= n_layers &&
         p.start->stream.shape == Shape{row, config_.width_before(static_cast<std::size_t>(p.start->layer))};
-    if (!fits) throw BadInput("forward", "expected the stream of {} rows before a layer below {}", row, n_layers);
+    if (!fits) throw BadInput("forward", "expected the stream of {} rows before a layer of at most {}", row, n_layers);
   }
   const StackConfig& typed = config_.encoder ? *config_.encoder : config_;
   const std::size_t n_types = typed.embedding.n_types == 0 ? 0
@@ -179,7 +182,7 @@ void Model::check(const Pass& p, const Tokens& tokens) const {
   }
   const bool wants_logits =
       p.logits.receive ||
-      (p.training.loss != nullptr && (!p.training.loss->targets.empty() || !p.training.loss->logits.empty()));
+      (p.training.loss != nullptr && (!p.training.loss->targets.empty() || gives_gradients(*p.training.loss)));
   if (!config_.has_head && wants_logits) throw Unsupported("logits", "the model has no head, so it has no logits");
   if (!config_.pooler && (p.receive_pooled || p.receive_next_sentence)) {
     throw Unsupported("pooler", "the model has no pooler");
@@ -260,7 +263,11 @@ void Model::check(const LossRequest& loss, std::int64_t rows, std::size_t n_segm
     const bool exists = term.row >= 0 && term.row < rows && term.id >= 0 && term.id < config_.vocab_size;
     if (!exists) throw BadInput("loss", "expected a logit of {} rows and {} tokens", rows, config_.vocab_size);
   }
-  if (!loss.logits.empty()) return;
+  const auto n_logits = static_cast<std::size_t>(rows * config_.vocab_size);
+  if (!loss.logit_gradients.empty() && loss.logit_gradients.size() != n_logits) {
+    throw BadInput("loss", "expected the gradients of {} logits, got {}", n_logits, loss.logit_gradients.size());
+  }
+  if (gives_gradients(loss)) return;
   const std::size_t n = loss.targets.size();
   const bool fits = n == static_cast<std::size_t>(rows) || (n + 1 == static_cast<std::size_t>(rows) && n_segments == 1);
   if (!fits || n == 0) throw BadInput("loss", "expected {} targets, got {}", rows, n);

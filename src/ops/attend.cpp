@@ -227,24 +227,59 @@ Tensor strip_step(Pass& p, const AttendConfig& c, const SegmentAttention& s, std
   return strips;
 }
 
-/// Computes z of one tapped segment. Returns the pattern.
-Tensor run_step_by_step(Pass& p, BlockSite at, const AttendConfig& c, int segment, const SegmentAttention& s,
-                        const Tensor& q, const Tensor& k, const Tensor& bias) {
+/// A tapped segment, between two steps.
+struct TappedSegment {
+  int number;  // in the pass
+  SegmentAttention attention;
+  Tensor strips{};  // what the last step has computed
+  Tensor tapped{};  // what the taps made of it
+};
+
+/// Shows the strips of all segments to the taps: one segment after another, or joined.
+void tap_strips(Pass& p, BlockSite at, Site site, std::vector<TappedSegment>& segments) {
+  const bool joins = p.taps != nullptr && p.taps->joins_segments() && p.wants(at(site));
+  if (!joins) {
+    for (TappedSegment& s : segments) s.tapped = p.tap(at(site, s.number), s.strips);
+    return;
+  }
+  std::vector<Tensor> parts;
+  for (const TappedSegment& s : segments) parts.push_back(s.strips);
+  const Tensor joined = stack(p, parts), seen = p.tap(at(site), joined);
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    TappedSegment& s = segments[i];
+    const bool is_same = seen.data == joined.data && !p.is_taped();
+    s.tapped = is_same ? s.strips : row_range(p, seen, static_cast<std::int64_t>(i), 1).reshaped(s.strips.shape);
+  }
+}
+
+/// Computes z of tapped segments. Returns their patterns.
+std::vector<Tensor> run_step_by_step(Pass& p, BlockSite at, const AttendConfig& c, std::vector<TappedSegment> segments,
+                                     const Tensor& q, const Tensor& k, const Tensor& bias) {
   const auto cap_backward = [](const SegmentAttention& of, const Tile& tile, const GradientTile& d) {
     of.cap_backward(tile, tile.strips, d);
   };
   const auto softmax_backward = [](const SegmentAttention& of, const Tile& tile, const GradientTile& d) {
     of.softmax_backward(tile, d);
   };
-  Tensor strips = score(p, c, s, q, k);
-  Tensor tapped = p.tap(at(Site::scores_raw, segment), strips);
-  strips = strip_step(p, c, s, "attend_mask", &SegmentAttention::cap_and_mask, strips, tapped, bias, cap_backward);
-  tapped = p.tap(at(Site::scores, segment), strips);
-  strips = strip_step(p, c, s, "attend_softmax", &SegmentAttention::softmax, strips, tapped, {}, softmax_backward);
-  strips = dropout(p, at(Site::pattern, segment), strips);
-  tapped = p.tap(at(Site::pattern, segment), strips);
-  for_each_strip(p, c, s, tapped, &SegmentAttention::mix);
-  return tapped;
+  for (TappedSegment& s : segments) s.strips = score(p, c, s.attention, q, k);
+  tap_strips(p, at, Site::scores_raw, segments);
+  for (TappedSegment& s : segments) {
+    s.strips = strip_step(p, c, s.attention, "attend_mask", &SegmentAttention::cap_and_mask, s.strips, s.tapped, bias,
+                          cap_backward);
+  }
+  tap_strips(p, at, Site::scores, segments);
+  for (TappedSegment& s : segments) {
+    s.strips = strip_step(p, c, s.attention, "attend_softmax", &SegmentAttention::softmax, s.strips, s.tapped, {},
+                          softmax_backward);
+    s.strips = dropout(p, at(Site::pattern, s.number), s.strips);
+  }
+  tap_strips(p, at, Site::pattern, segments);
+  std::vector<Tensor> patterns;
+  for (const TappedSegment& s : segments) {
+    for_each_strip(p, c, s.attention, s.tapped, &SegmentAttention::mix);
+    patterns.push_back(s.tapped);
+  }
+  return patterns;
 }
 
 bool is_tapped(const Pass& p, BlockSite at, int segment) {
@@ -295,8 +330,10 @@ void enter_products(Pass& p, BlockSite at, const AttendConfig& c, const Mask& ma
 }
 
 /// The last step of tapped segments as one op of the tape and the ledger.
-void record_mix(Pass& p, const AttendConfig& c, const Segments& segments, const std::vector<Tensor>& patterns,
-                const Tensor& v, const Tensor& z) {
+void record_mix(Pass& p, const AttendConfig& c, const std::vector<TappedSegment>& tapped,
+                const std::vector<Tensor>& patterns, const Tensor& v, const Tensor& z) {
+  Segments segments;
+  for (const TappedSegment& s : tapped) segments.push_back(s.attention);
   std::vector<Tensor> inputs = patterns;
   inputs.push_back(v);
   p.record("attend_mix", inputs, z, [&p, &c, segments, patterns, v, z] {
@@ -320,19 +357,19 @@ Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, co
   const auto n_segments = static_cast<int>(sources.size());
   bool any_tapped = false;
   for (int i = 0; i < n_segments; ++i) any_tapped = any_tapped || is_tapped(p, at, i);
-  Segments tapped, untapped;
-  std::vector<Tensor> patterns;
+  Segments untapped;
+  std::vector<TappedSegment> tapped;
   for (int i = 0; i < n_segments; ++i) {
     const KeySource& source = sources[static_cast<std::size_t>(i)];
     if (source.types() != KvTypes()) p.refuse_tape("keys and values that are not f32");
     const SegmentAttention attention(p, at, c, mask, i, q, z, source, bias);
     if (is_tapped(p, at, i) || (p.is_taped() && any_tapped)) {
-      patterns.push_back(run_step_by_step(p, at, c, i, attention, q, k, bias));
-      tapped.push_back(attention);
+      tapped.push_back({i, attention});
     } else {
       untapped.push_back(attention);
     }
   }
+  const std::vector<Tensor> patterns = run_step_by_step(p, at, c, tapped, q, k, bias);
   run_tiles(p, c, untapped);
   if ((p.is_taped() || p.ledger != nullptr) && any_tapped) record_mix(p, c, tapped, patterns, v, z);
   if (p.is_taped() && !any_tapped) record_tiles(p, c, untapped, q, k, v, z, bias);

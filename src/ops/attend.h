@@ -20,7 +20,8 @@
 //   dq[t, h] += score_scale · Σ_s draw[h, t, s] · k[s, g]               dk[s, g] += score_scale · Σ_t draw · q[t, h]
 //
 // If a tap reads the scores or the pattern, all strips are stored in one [H, T, S] tensor, and each step runs over the
-// whole tensor before the next. The arithmetic of a strip is the same, so taps do not change any bit of the result.
+// whole tensor before the next. Taps that join segments see those of all segments as one [n, H, T, S] tensor. The
+// arithmetic of a strip is the same, so taps do not change any bit of the result.
 // Sources: Vaswani et al. 2017; Shazeer 2019 (shared K/V heads); Beltagy et al. 2020 (windows); Gemma Team 2024
 // (softcap).
 #pragma once

@@ -142,6 +142,26 @@ Tensor concat(Pass& p, const Tensor& a, const Tensor& b) {
   return y;
 }
 
+Tensor stack(Pass& p, std::span<const Tensor> parts) {
+  const Shape& part = parts.front().shape;
+  const auto n = static_cast<std::int64_t>(parts.size());
+  if (part.rank() != 3) throw InternalError("stack", "expected tensors of rank 3, got {}", to_string(part));
+  const Tensor y = p.tensor({n, part[0], part[1], part[2]});
+  for (std::int64_t i = 0; i < n; ++i) {
+    const Tensor& x = parts[static_cast<std::size_t>(i)];
+    check_same_shape("stack", parts.front(), x);
+    p.copy(x.data, x.count(), y.row(i));
+  }
+  p.record("stack", parts, y, [&p, inputs = std::vector<Tensor>(parts.begin(), parts.end()), y] {
+    const Tensor dy = p.grad(y);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const Tensor dx = p.grad(inputs[i]);
+      accumulate(p, {dy.row(static_cast<std::int64_t>(i)), dx.shape}, dx);
+    }
+  });
+  return y;
+}
+
 Tensor row_range(Pass& p, const Tensor& x, std::int64_t first, std::int64_t count) {
   const Tensor part = x.row_range(first, count);
   if (!p.is_taped()) return part;

@@ -70,8 +70,10 @@ struct RowsOfValue {
 
 /// Where a pass begins that does not run the first layers, because their result is known.
 struct PassStart {
-  int layer = 0;
+  int layer = 0;  ///< The number of layers: the pass is the final norm and the head.
   Tensor stream;  ///< `[T, d]`: blocks.{layer}.hook_resid_pre of all rows.
+  /// With a tape, receives the gradient with respect to the stream. Valid only during the call.
+  std::function<void(const Tensor& gradient)> receive_gradient{};
 };
 
 /// Everything that an op needs in addition to its operands. Taps work with caches (serving) and with a tape (training).
@@ -91,7 +93,7 @@ struct Pass : Machine {
   /// Receives the pooler's vector of each segment `[n, d]`, and the logits of the next sentence `[n, 2]`.
   std::function<void(const Tensor&vectors)> receive_pooled{}, receive_next_sentence{};
   std::vector<Segment> sources{};    ///< The rows of the encoder. Their positions begin at 0, and they have no caches.
-  std::optional<PassStart> start{};  ///< Of the model's own stack; without an encoder and a tape.
+  std::optional<PassStart> start{};  ///< Of the model's own stack; without an encoder.
   RowsOfValue rows{};                ///< Set by the forward: the rows that linear maps read now. Adapters depend on it.
 
   /// The segments whose rows a stack computes.

@@ -34,6 +34,10 @@ class Taps {
   /// Whether the pass ends when a value of one of its sequences is not finite. Else only that sequence fails.
   virtual bool ends_at_failure() const { return true; }
 
+  /// Whether the taps see the scores and patterns of all segments as one value, `[n, H, T, S]` instead of n values
+  /// `[H, T, S]`. The segments of the pass then have the same length, and no caches.
+  virtual bool joins_segments() const { return false; }
+
   virtual bool wants_gradient(const SiteId&) const { return false; }
   /// The gradient of the loss with respect to the value that visit() returned. Called while the tape is unwound, that
   /// is, in reverse order.

@@ -45,8 +45,14 @@ struct LossRequest {
   std::function<std::vector<float>(std::span<const double> of_segments)> weigh{};
   /// Instead of cross-entropies: gradients are those of the sum of these terms. There are no targets then.
   std::vector<LogitTerm> logits{};
+  /// Instead of cross-entropies: the gradients of all logits, `[T, vocab_size]`, from a loss that is computed
+  /// elsewhere.
+  std::span<const float> logit_gradients{};
   float router_scale = 1.0f;  ///< The `scale` of the router's losses, which are means over rows, summed over segments.
 };
+
+/// Whether the gradients of the logits are given, and not those of cross-entropies.
+inline bool gives_gradients(const LossRequest& loss) { return !loss.logits.empty() || !loss.logit_gradients.empty(); }
 
 /// The losses of a forward. A pass adds to them.
 struct LossResult {

@@ -7,7 +7,8 @@
 
 namespace vitrine {
 
-SiteWatcher::SiteWatcher(const Watch& watch, const ModelConfig& config) : tap_(watch.tap) {
+SiteWatcher::SiteWatcher(const Watch& watch, const ModelConfig& config)
+    : globs_(watch.sites), glob_met_(globs_.size()), sites_(globs_, site_layers(config)), tap_(watch.tap) {
   if (watch.function && watch.tap) throw BadInput("watch", "expected a function or a tap, got both");
   if (watch.function) {
     tap_ = [function = watch.function](const std::string& name, std::span<const std::int64_t> shape,
@@ -17,17 +18,12 @@ SiteWatcher::SiteWatcher(const Watch& watch, const ModelConfig& config) : tap_(w
       return true;
     };
   }
-  if (!tap_) return;
-  for (const std::string& glob : watch.sites) globs_.push_back({glob, {{glob}, site_layers(config)}});
-  if (globs_.empty()) globs_.push_back({"", {{}, site_layers(config)}});
 }
 
-bool SiteWatcher::wants(const SiteId& id) const {
-  return std::any_of(globs_.begin(), globs_.end(), [&](const Glob& glob) { return glob.sites.contains(id); });
-}
+bool SiteWatcher::wants(const SiteId& id) const { return tap_ && sites_.contains(id); }
 
 Tensor SiteWatcher::replaced(Pass& pass, const SiteId& id, const Tensor& value) {
-  for (Glob& glob : globs_) glob.is_met = glob.is_met || glob.sites.contains(id);
+  for (std::size_t i = 0; i < globs_.size(); ++i) glob_met_[i] = glob_met_[i] || matches(globs_[i], id);
   const Tensor replacement = pass.tensor(value.shape);
   return tap_(name_of(id), value.shape.sizes(), value.values(), replacement.values()) ? replacement : value;
 }
@@ -63,8 +59,8 @@ std::optional<SiteId> SiteWatcher::last_wanted() const {
 }
 
 void SiteWatcher::check_all_met() const {
-  for (const Glob& glob : globs_) {
-    if (!glob.is_met) throw BadInput("watch", "no site of this model matches {}", glob.text);
+  for (std::size_t i = 0; i < globs_.size() && tap_; ++i) {
+    if (!glob_met_[i]) throw BadInput("watch", "no site of this model matches {}", globs_[i]);
   }
 }
 

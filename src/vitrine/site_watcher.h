@@ -1,6 +1,7 @@
 // The taps of a Watch.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "inspect/recorder.h"
@@ -25,17 +26,15 @@ class SiteWatcher : public Taps {
   /// Throws BadInput if a glob has matched no site in the passes so far.
   void check_all_met() const;
 
- private:
+ protected:
   /// The replacement, or `value` if there is none.
   Tensor replaced(Pass& pass, const SiteId& id, const Tensor& value);
+  const SiteSelection& sites() const { return sites_; }
 
-  struct Glob {
-    std::string text;
-    SiteSelection sites;
-    bool is_met = false;
-  };
-
-  std::vector<Glob> globs_;
+ private:
+  std::vector<std::string> globs_;
+  std::vector<bool> glob_met_;
+  SiteSelection sites_;
   SiteTap tap_;
 };
 

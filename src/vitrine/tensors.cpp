@@ -1,4 +1,5 @@
 // Models as tensors in memory, and as folders.
+#include <algorithm>
 #include <filesystem>
 
 #include "base/file_writer.h"
@@ -14,6 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kInMemory = "tensors";  // names such a model in errors
+constexpr std::size_t kBytesPerPoll = std::size_t{1} << 24;
 
 /// The format's name of a type.
 const char* stored_type_name(DType type) {
@@ -123,11 +125,16 @@ void LanguageModel::save(const std::string& folder) const {
   const Checkpoint& c = s.checkpoint;
   if (c.config.empty()) throw Unsupported(s.model_path, "only models of Hugging Face folders are saved as such");
   const std::vector<StateTensor> tensors = state();
+  CallerPoll poll(s.poll ? s.poll : [] {});
   FolderWriter writer(folder);
   SafetensorsWriter file(writer.file("model.safetensors"), header_bytes_for(tensors.size()));
   for (const StateTensor& tensor : tensors) {
     file.begin(tensor.name, tensor.type, tensor.shape);
-    file.append(tensor.bytes);
+    for (std::span<const std::byte> rest = tensor.bytes; !rest.empty(); poll.poll()) {
+      const std::span<const std::byte> part = rest.first(std::min(rest.size(), kBytesPerPoll));
+      file.append(part);
+      rest = rest.subspan(part.size());
+    }
   }
   file.commit();
   write_file(writer.file("config.json"), c.config);

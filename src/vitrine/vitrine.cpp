@@ -4,6 +4,7 @@
 #include "base/version.h"
 #include "checkpoint/safetensors.h"
 #include "generate/choose_sampling.h"
+#include "generate/choose_search.h"
 #include "generate/score.h"
 #include "report/model_facts.h"
 #include "report/results.h"
@@ -102,12 +103,16 @@ GenerateRequest request_of(const ModelAccess::State& s, std::vector<std::int32_t
   request.max_tokens = options.max_tokens;
   request.sampling = sampling;
   request.seed = options.seed;
-  request.stop_ids = stop_ids(s.checkpoint, s.tokenizer.get());
+  request.stop_ids = options.stop_ids ? *options.stop_ids : stop_ids(s.checkpoint, s.tokenizer.get());
   if (const auto* chat = std::get_if<Chat>(&prompt)) {
     if (const auto id = s.format_of(*chat).end_of_answer()) request.stop_ids.push_back(*id);
   }
   request.stop_strings = options.stop;
   request.n_logprobs = options.n_logprobs;
+  SearchOverrides search;
+  search.n_beams = 1;
+  search.max_tokens = options.max_tokens;
+  choose_search(search, s.checkpoint.search, true, request);
   return request;
 }
 

@@ -98,7 +98,9 @@ struct GenerateOptions {
   std::optional<SamplingConfig> sampling{};  ///< None: LanguageModel::default_sampling().
   std::uint64_t seed = 0;                    ///< The same seed gives the same tokens, on any machine.
   std::vector<std::string> stop{};           ///< The text ends before the first occurrence of any of these.
-  int n_logprobs = 0;                        ///< Log-probabilities to report for each token; 0: none.
+  /// Ids that end the text; none: those of the checkpoint and of its tokenizer.
+  std::optional<std::vector<std::int32_t>> stop_ids{};
+  int n_logprobs = 0;  ///< Log-probabilities to report for each token; 0: none.
   /// Receives the text as it is generated, in whole characters, on the calling thread. An exception that it throws ends
   /// the call and propagates to the caller.
   std::function<void(const std::string& text)> on_text{};
@@ -122,6 +124,29 @@ struct TraceOptions {
   Watch watch{};  ///< Its function is called after the writes of a site.
   /// Also returns NAME_grad, the gradient of the mean next-token loss with respect to each selected value.
   bool gradients = false;
+};
+
+/// Sequences of one length that share a pass, for callers with an automatic differentiation of their own.
+struct BatchOptions {
+  /// Called as in trace(), with the rows of all sequences: values are `[B · T, …]`, scores and patterns `[B, H, T, S]`.
+  Watch watch{};
+  /// Receives the logits of row b · T + t, in ascending order; `logits` is valid only during the call.
+  std::function<void(std::int64_t row, std::span<const float> logits)> on_logits{};
+  /// The gradients `[B · T, V]` of the logits, from a loss that the caller has computed. If there are any, the forward
+  /// is followed by a backward, and on_logits is not called.
+  std::span<const float> logit_gradients{};
+  /// Globs over the sites at which `on_gradient` is called, in the backward and in reverse order, with the gradient
+  /// with respect to the value after the watch. What it leaves there flows on to the value before the watch: it is the
+  /// caller who knows the derivative of a replacement.
+  std::vector<std::string> gradient_sites{};
+  SiteFunction on_gradient{};
+  /// The layer at which the pass begins, with `stream` `[B · T, d]` as its blocks.{start}.hook_resid_pre; n_layers():
+  /// the pass is the final norm and the head. Only the number of ids then matters. Absent: it begins with the
+  /// embedding.
+  std::optional<std::int64_t> start{};
+  std::span<const float> stream{};
+  /// In a backward, receives the gradient with respect to `stream`; valid only during the call.
+  std::function<void(std::span<const float> gradient)> on_stream_gradient{};
 };
 
 /// A tensor of float32 values.
@@ -207,7 +232,8 @@ class LanguageModel {
   std::vector<std::vector<TokenLogprob>> predict(const Prompt& prompt, int n = 10, std::stop_token cancel = {}) const;
 
   /// Continues a text up to a stop id, a stop string, max_tokens or the end of the context. The token that the template
-  /// puts after an answer, such as <|im_end|>, also ends the answer to a conversation. Also throws BadInput for options
+  /// puts after an answer, such as <|im_end|>, also ends the answer to a conversation. The rules of the checkpoint
+  /// (generation_config.json: suppressed tokens, for example) apply, its beams do not. Also throws BadInput for options
   /// outside their ranges.
   GenerateResult generate(const Prompt& prompt, const GenerateOptions& options = {}, std::stop_token cancel = {}) const;
 
@@ -226,6 +252,18 @@ class LanguageModel {
   /// changes the values computed from it. Throws BadInput for a glob or a write that matches no site of this model.
   std::vector<SiteValue> trace(const Prompt& prompt, const TraceOptions& options = {},
                                std::stop_token cancel = {}) const;
+
+  /// Runs B sequences of the same length as one pass; `ids` is `[B, T]`. Without on_logits and logit_gradients, the
+  /// pass ends after the last watched site. Weights are multiplied as with Compute::f32, so a run with gradients has
+  /// the bits of one without. Throws BadInput for ids that are not B sequences and for a glob that matches no site,
+  /// Unsupported for a model with an encoder, and, with gradients, for other keys and values than f32.
+  void run(std::span<const std::int32_t> ids, std::int64_t n_sequences, const BatchOptions& options,
+           std::stop_token cancel = {}) const;
+
+  /// A parameter under vitrine's name, which is the same in all families (`blocks.3.attn.wq.weight`), as the forward
+  /// uses it: `[out, in]`, a norm's weight with its offset, the embedding with its scale. `unembed.weight` also exists
+  /// if it is tied. Throws BadInput if the model has no such parameter.
+  NamedValue parameter(const std::string& name) const;
 
   /// The mean cross-entropy over the ids, in nats, where position t predicts id t + 1, and its gradient with respect to
   /// every parameter, as `vitrine grad` writes it: float32, with the file's names, shapes and orientation. `receive` is

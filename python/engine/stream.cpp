@@ -1,0 +1,113 @@
+// vitrine._engine.Stepper, a text that grows as it is read, and generate().
+#include <optional>
+
+#include "engine.h"
+
+namespace vitrine::python {
+namespace {
+
+/// What generate and stream take.
+GenerateOptions options_of(const LanguageModel& model, const nb::dict& given) {
+  GenerateOptions options;
+  SamplingOverrides sampling;
+  const auto get = [&]<class T>(const char* name, T& place) {
+    if (!given.contains(name)) return;
+    const nb::object value = given[name];
+    if (nb::try_cast(value, place)) return;
+    raise_bad_input(std::string("[") + name + "] expected another type, or a number in range, got " +
+                    nb::repr(value).c_str());
+  };
+  get("temperature", sampling.temperature);
+  get("top_k", sampling.top_k);
+  get("top_p", sampling.top_p);
+  get("min_p", sampling.min_p);
+  get("repeat_penalty", sampling.repeat_penalty);
+  get("greedy", sampling.greedy);
+  options.sampling = model.sampling(sampling);
+  get("max_tokens", options.max_tokens);
+  get("seed", options.seed);
+  get("stop", options.stop);
+  get("stop_ids", options.stop_ids);
+  get("logprobs", options.n_logprobs);
+  if (given.contains("hooks")) {
+    options.watch = watch_of(nb::object(given["hooks"]), nb::cast<std::vector<std::string>>(given["hook_sites"]));
+  }
+  return options;
+}
+
+nb::tuple report_of(const TokenReport& token) {
+  nb::list top;
+  for (const TokenLogprob& t : token.top) top.append(nb::make_tuple(t.id, t.logprob));
+  return nb::make_tuple(token.id, token.logprob, top);
+}
+
+/// (text, ids, finish_reason, stop_id, logprobs)
+nb::tuple result_of(const GenerateResult& result) {
+  nb::list logprobs;
+  for (const TokenReport& token : result.logprobs) logprobs.append(report_of(token));
+  const std::string reason(name_of(result.finish_reason));
+  const std::optional<std::int32_t> stop_id = result.stop_token ? std::optional(result.stop_token->id) : std::nullopt;
+  return nb::make_tuple(text_of(result.text), result.ids, reason, stop_id, logprobs);
+}
+
+nb::tuple generate(const LanguageModel& model, const nb::object& prompt, const nb::dict& given) {
+  const Prompt text = prompt_of(prompt);
+  const GenerateOptions options = options_of(model, given);
+  GenerateResult result;
+  {
+    const nb::gil_scoped_release free;
+    result = model.generate(text, options);
+  }
+  return result_of(result);
+}
+
+class Stepper {
+ public:
+  Stepper(const LanguageModel& model, const Prompt& prompt, const GenerateOptions& options)
+      : text_(model.stepper(prompt, options)) {}
+
+  std::optional<std::string> next() {
+    const InUse in_use(flag_, "stream");
+    const nb::gil_scoped_release free;
+    return text_ ? text_->next() : std::nullopt;
+  }
+  void close() {
+    const InUse in_use(flag_, "stream");
+    text_.reset();
+  }
+  nb::tuple result() {
+    const InUse in_use(flag_, "stream");
+    if (!text_) raise_bad_input("[stream] expected a text that has ended, got one that was closed");
+    return result_of(text_->result());
+  }
+
+ private:
+  std::optional<TextStepper> text_;
+  std::atomic_flag flag_;
+};
+
+void open_stepper(Stepper* place, const LanguageModel& model, const nb::object& prompt, const nb::dict& given) {
+  const Prompt text = prompt_of(prompt);
+  const GenerateOptions options = options_of(model, given);
+  const nb::gil_scoped_release free;
+  new (place) Stepper(model, text, options);
+}
+
+nb::object next_of(Stepper& stepper) {
+  const std::optional<std::string> piece = stepper.next();
+  return piece ? text_of(*piece) : nb::none();
+}
+
+}  // namespace
+
+void bind_stream(nb::module_& m) {
+  using nb::literals::operator""_a;
+  m.def("generate", &generate, "model"_a, "prompt"_a, "options"_a);
+  nb::class_<Stepper>(m, "Stepper")
+      .def("__init__", &open_stepper, "model"_a, "prompt"_a, "options"_a)
+      .def("next", &next_of)
+      .def("close", &Stepper::close)
+      .def("result", &Stepper::result);
+}
+
+}  // namespace vitrine::python

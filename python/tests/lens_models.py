@@ -1,0 +1,12 @@
+"""The models and tokens of tests/lens_goldens."""
+
+from __future__ import annotations
+
+import torch
+
+MODELS = ["gpt2", "llama_mha", "mistral"]
+
+
+def tokens_of(vocab_size: int) -> torch.Tensor:
+    """`[3, 8]`"""
+    return (torch.arange(24).reshape(3, 8) * 17 + torch.arange(3)[:, None] * 5 + 3) % vocab_size

@@ -1,0 +1,199 @@
+"""vitrine.lens computes what TransformerLens 3.9 computes: tests/lens_goldens, by tools/make_lens_goldens.py."""
+
+from __future__ import annotations
+
+import gc
+import re
+import warnings
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import SOURCE
+
+torch = pytest.importorskip("torch")
+
+import vitrine.lens as transformer_lens  # noqa: E402
+from lens_models import MODELS, tokens_of  # noqa: E402
+from lens_results import RESULTS, metric  # noqa: E402
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def case(request: pytest.FixtureRequest) -> Any:
+    folder = SOURCE / "tests" / "goldens" / request.param
+    model = transformer_lens.HookedTransformer.from_pretrained_no_processing(folder, threads=1)
+    return model, np.load(SOURCE / "tests" / "lens_goldens" / f"{request.param}.npz")
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_result_is_that_of_transformer_lens(case: Any, name: str) -> None:
+    model, expected = case
+    found = RESULTS[name](transformer_lens, model, tokens_of(model.cfg.d_vocab)).detach().numpy()
+    model.reset_hooks(including_permanent=True)
+    assert found.shape == expected[name].shape
+    scale = max(1.0, float(np.abs(expected[name]).max()))
+    assert float(np.abs(found - expected[name]).max()) <= 2e-5 * scale
+
+
+def test_the_golden_has_all_results(case: Any) -> None:
+    assert set(case[1].files) == set(RESULTS)
+    assert len(RESULTS) >= 55
+
+
+@pytest.fixture(scope="module")
+def story() -> Any:
+    """The default model."""
+    return transformer_lens.HookedTransformer.from_pretrained_no_processing(threads=2)
+
+
+def test_texts_and_tokens(story: Any) -> None:
+    tokens = story.to_tokens("Once upon a time")
+    bos = story.model.config["bos_token_id"]
+    assert tokens[0, 0] == bos
+    assert (story.to_tokens("Once upon a time", prepend_bos=False)[0] == tokens[0, 1:]).all()
+    words = story.to_str_tokens("Once upon a time")
+    assert words[0] == story.tokenizer.convert_ids_to_tokens(bos) and "".join(words[1:]) == "Once upon a time"
+    assert story.to_string(tokens[0, 1:]) == "Once upon a time"
+    assert story.to_string(tokens) == [words[0] + "Once upon a time"]
+    token = story.to_single_token(" time")
+    assert story.to_single_str_token(token) == " time"
+    assert story.get_token_position(" time", "Once upon a time") == tokens.shape[1] - 1
+    with pytest.raises(AssertionError):
+        story.to_single_token("Once upon a time")
+    batch = story.to_tokens(["Once", "Once upon a time"])
+    assert batch.shape == (2, tokens.shape[1]) and batch[0, -1] == story.model.config["pad_token_id"]
+
+
+def test_padding_on_the_right_changes_no_text(story: Any) -> None:
+    with torch.no_grad():
+        alone, batch = story("Once upon"), story(["Once upon", "Once upon a time there was"])
+    assert torch.equal(batch[0, : alone.shape[1]], alone[0])
+    with pytest.raises(NotImplementedError, match="padding_side"):
+        story(["Once", "Once upon a time"], padding_side="left")
+
+
+def test_generation_is_that_of_the_engine(story: Any) -> None:
+    text = story.generate("Once upon a time", max_new_tokens=6, do_sample=False)
+    ids = story.to_tokens("Once upon a time")[0].tolist()
+    assert text == "Once upon a time" + story.model.generate(ids, max_tokens=6, greedy=True).text
+    torch.manual_seed(1)
+    sampled = [story.generate("Once", max_new_tokens=5, top_k=5) for _ in range(2)]
+    torch.manual_seed(1)
+    assert [story.generate("Once", max_new_tokens=5, top_k=5) for _ in range(2)] == sampled
+
+
+def test_the_second_pass_has_the_bits_of_the_first(story: Any) -> None:
+    values: list[Any] = []
+    site = "blocks.3.hook_resid_mid"
+
+    def tap(name: str, array: Any) -> None:
+        values.append(array)
+
+    ids = story.to_tokens("Once upon a time there was a cat").numpy().astype(np.int32)
+    logits = story._engine.run(ids, tap, [site], True, None, None, [], None, None, None)
+    gradient = np.zeros_like(logits)
+    gradient[-1, 5] = 1
+    story._engine.run(ids, tap, [site], False, gradient, None, [], None, None, None)
+    assert np.array_equal(values[0], values[1])
+
+
+def test_a_gradient_that_PyTorch_continues(story: Any) -> None:
+    """Any function of the logits has a backward; in a no_grad block there is no graph."""
+    logits = story("Once upon a time")
+    assert logits.requires_grad
+    with torch.no_grad():
+        assert not story("Once upon a time").requires_grad
+    _, cache = story.run_with_cache("Once upon a time", return_type="loss", incl_bwd=True)
+    assert cache["blocks.0.hook_resid_pre_grad"].shape == cache["blocks.0.hook_resid_pre"].shape
+    expected = story.model.run_with_cache(
+        story.to_tokens("Once upon a time")[0].tolist(), "blocks.0.hook_resid_pre", gradients=True
+    )[1]["blocks.0.hook_resid_pre_grad"]
+    assert np.allclose(cache["blocks.0.hook_resid_pre_grad"][0], expected, atol=1e-6)
+
+
+def test_a_loss_of_a_kept_value_needs_no_result(story: Any) -> None:
+    found = []
+    for keeps_result in (True, False):
+        kept: dict[str, Any] = {}
+        gradients: dict[str, Any] = {}
+        story.add_hook("blocks.4.mlp.hook_post", lambda value, hook, kept=kept: kept.update(value=value))
+        story.add_hook("blocks.1.hook_resid_pre", lambda g, hook, to=gradients: to.update(g=g.detach()), "bwd")
+        logits = story("Once upon a time")
+        if not keeps_result:
+            del logits
+        kept["value"][0, -1, 17].backward()
+        story.reset_hooks()
+        found.append(gradients["g"])
+    assert torch.equal(*found) and found[0].abs().max() > 0
+
+
+def test_passes_are_freed(story: Any) -> None:
+    """A model keeps the last pass with hooks that may have kept values; the others go with their results."""
+    kept: dict[str, Any] = {}
+    passes = []
+    for _ in range(3):
+        story.add_hook("blocks.2.hook_resid_mid", lambda value, hook: kept.update(value=value))
+        story("Once upon a time")
+        passes.append(weakref.ref(story._last_edited))
+        story.reset_hooks()
+    gc.collect()
+    assert [own() is None for own in passes] == [True, True, False]
+
+
+def test_errors_of_hooks(story: Any) -> None:
+    def wrong(value: Any, hook: Any) -> Any:
+        return value[:, :1]
+
+    def fails(value: Any, hook: Any) -> Any:
+        raise KeyError("mine")
+
+    site = "blocks.0.hook_resid_pre"
+    with pytest.raises(ValueError, match="blocks.0.hook_resid_pre.*shape"):
+        story.run_with_hooks("Once", fwd_hooks=[(site, wrong)])
+    with pytest.raises(KeyError, match="mine"):
+        story.run_with_hooks("Once", fwd_hooks=[(site, fails)])
+    with pytest.raises(KeyError):
+        story.add_hook("blocks.0.hook_nothing", fails)
+    with pytest.raises(AssertionError, match="use_attn_result"):
+        story.add_hook("blocks.0.attn.hook_result", fails)
+    assert not story.list_hooks()
+
+
+def test_folding_flags_warn() -> None:
+    with pytest.warns(UserWarning, match="fold_ln.*changes nothing"):
+        transformer_lens.HookedTransformer.from_pretrained(SOURCE / "tests" / "goldens" / "gpt2")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        off = dict.fromkeys(("fold_ln", "center_writing_weights", "center_unembed", "fold_value_biases"), False)
+        transformer_lens.HookedTransformer.from_pretrained(SOURCE / "tests" / "goldens" / "gpt2", **off)
+
+
+def test_a_name_in_the_cache(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "models--someone--tiny-gpt2"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "snapshots").mkdir()
+    (folder / "refs" / "main").write_text("abc")
+    (folder / "snapshots" / "abc").symlink_to(SOURCE / "tests" / "goldens" / "gpt2")
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    for name in ("someone/tiny-gpt2", "tiny-gpt2"):
+        assert transformer_lens.HookedTransformer.from_pretrained_no_processing(name).cfg.n_layers == 2
+    with pytest.raises(ValueError, match="downloads nothing"):
+        transformer_lens.HookedTransformer.from_pretrained_no_processing("gpt2-xl")
+
+
+def test_the_example_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (SOURCE / "docs" / "lens.md").read_text(), re.S)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, "docs/lens.md", "exec"), {})
+    assert "blocks.0.hook_resid_pre torch.Size([1, 5, 256])" in capsys.readouterr().out
+
+
+def test_values_share_memory_with_the_engine_s_arrays(story: Any) -> None:
+    """One copy of each value: a cache of everything holds its bytes, and not much more."""
+    with torch.no_grad():
+        _, cache = story.run_with_cache("Once upon a time")
+    value = cache["resid_pre", 2]
+    assert value.is_contiguous() and not value.requires_grad and value.untyped_storage().nbytes() == value.nbytes
+    assert metric(story("Once")).shape == ()
