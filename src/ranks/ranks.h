@@ -49,8 +49,12 @@ class ReportedElsewhere : public Error {
 /// Messages of different channels may overtake each other.
 enum class Channel : int { control, gradients, weights, life };
 
+/// More bytes are several messages: MPI counts bytes in an int.
+constexpr std::size_t kMostMessageBytes = std::size_t{1} << 28;
+
 /// Some messages under way. The memory that they send or fill must exist until they are done.
 using Tickets = std::vector<std::shared_ptr<const Message>>;
+inline void append(Tickets& all, const Tickets& more) { all.insert(all.end(), more.begin(), more.end()); }
 
 class Ranks {
  public:
