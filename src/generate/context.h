@@ -25,7 +25,7 @@ struct GenerateContext {
   AppliedAdapters adapters{};       ///< Of all sequences.
   PrefixCache* prefixes = nullptr;  ///< If not null, sequences of an engine share common prefixes.
   CallerPoll* poll = nullptr;
-  Split* split = nullptr;  ///< As in Pass.
+  ModelSplit* split = nullptr;  ///< As in Pass.
 
   /// Runs a pass, in which all segments have these adapters.
   void forward(Pass& pass, const Tokens& tokens) const {

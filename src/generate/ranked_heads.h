@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "model/model.h"
-#include "pass/split.h"
+#include "pass/model_split.h"
 #include "ranks/ranks.h"
 
 namespace vitrine {
@@ -18,7 +18,7 @@ namespace vitrine {
 /// most as many as query heads.
 std::vector<std::int64_t> divide_heads(std::int64_t n_heads, std::int64_t n_kv_heads, int n);
 
-class RankedHeads : public Split {
+class RankedHeads : public ModelSplit {
  public:
   /// Throws as divide_heads() does, BadInput if the ranks have different models, Unsupported for models whose heads are
   /// not alike or cannot be divided. Borrows the ranks.

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "model/model.h"
-#include "pass/split.h"
+#include "pass/model_split.h"
 #include "ranks/ranks.h"
 
 namespace vitrine {
@@ -19,7 +19,7 @@ std::vector<int> divide_layers(std::span<const std::int64_t> bytes, std::int64_t
 /// Throws on all ranks unless they have models of the same shapes and types, and on which a split works.
 void check_splits(Ranks& ranks, const Model& model);
 
-class RankedLayers : public Split {
+class RankedLayers : public ModelSplit {
  public:
   /// Throws BadInput if there are more ranks than blocks or the ranks have different models, Unsupported for a model
   /// with an encoder. Borrows the ranks.

@@ -17,7 +17,7 @@
 #include "pass/adapter.h"
 #include "pass/ledger.h"
 #include "pass/machine.h"
-#include "pass/split.h"
+#include "pass/model_split.h"
 #include "pass/taps.h"
 #include "pass/training.h"
 
@@ -93,7 +93,7 @@ struct Pass : Machine {
   std::function<void(const Tensor&vectors)> receive_pooled{}, receive_next_sentence{};
   std::vector<Segment> sources{};    ///< The rows of the encoder. Their positions begin at 0, and they have no caches.
   std::optional<PassStart> start{};  ///< Of the model's own stack; without an encoder and a tape.
-  Split* split = nullptr;            ///< Not null: other processes run parts of this pass. Without taps and losses.
+  ModelSplit* split = nullptr;       ///< Not null: other processes run parts of this pass. Without taps and losses.
   RowsOfValue rows{};                ///< Set by the forward: the rows that linear maps read now. Adapters depend on it.
 
   /// The segments whose rows a stack computes.
@@ -125,7 +125,7 @@ struct Pass : Machine {
   void record(std::string_view op, std::initializer_list<Tensor> inputs, const Tensor& output, Backward&& backward) {
     record(op, std::span(inputs.begin(), inputs.size()), output, std::forward<Backward>(backward));
   }
-  /// The value of `width` columns of which a split has computed some; else `own` (Split::gather).
+  /// The value of `width` columns of which a split has computed some; else `own` (ModelSplit::gather).
   Tensor whole(const Tensor& own, std::int64_t width, std::int64_t unit = 1) {
     if (own.row_size() == width) return own;
     const Tensor all = tensor({own.rows(), width});

@@ -14,14 +14,16 @@ namespace {
 using Seconds = std::chrono::duration<double>;
 
 constexpr double kSignEvery_s = 1;
+constexpr double kRestAfter_s = 0.1;  // without messages; until then, waking the courier would cost more than its polls
 constexpr std::size_t kHostBytes = 64;
 constexpr std::size_t kErrorBytes = 1024;
 
-/// The time to sleep between polls: none at first, then longer and longer.
+/// The time to sleep between polls: none at first, because ranks that run a model together wait often and shortly; then
+/// longer and longer.
 class Pause {
  public:
   void operator()() {
-    if (++polls_ < 64) {
+    if (std::chrono::steady_clock::now() - begun_ < kAwake) {
       std::this_thread::yield();
       return;
     }
@@ -30,9 +32,9 @@ class Pause {
   }
 
  private:
-  static constexpr std::chrono::microseconds kLongest{1000};
+  static constexpr std::chrono::microseconds kAwake{500}, kLongest{1000};
 
-  int polls_ = 0;
+  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::chrono::microseconds sleep_{50};
 };
 
@@ -83,7 +85,7 @@ Tickets Ranks::begin(bool sends, int other, std::byte* data, std::size_t size, C
       transport_->receive(other, static_cast<int>(channel), part, std::move(message));
     }
   }
-  work_.notify_one();
+  if (is_resting_) work_.notify_one();
   return tickets;
 }
 
@@ -230,8 +232,8 @@ void Ranks::run_courier() {
     }
     poll();
     if (failure_.empty()) check_life();
-    const auto pause = open_.empty() ? std::chrono::milliseconds(100) : std::chrono::milliseconds(1);
-    work_.wait_for(lock, pause);
+    is_resting_ = open_.empty() && Seconds(Clock::now() - open_since_).count() > kRestAfter_s;
+    work_.wait_for(lock, is_resting_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(1));
     // This process was itself stopped: the signs that have arrived meanwhile are still to be received.
     if (Seconds(Clock::now() - begun).count() > 2) {
       for (Peer& peer : peers_) peer.last = Clock::now();

@@ -164,7 +164,8 @@ class Ranks {
   std::mutex mutex_;  // of the transport and of what follows
   std::condition_variable work_;
   bool is_stopping_ = false;
-  std::string failure_;  // why no message can proceed; "": they can
+  bool is_resting_ = false;  // the courier, until the next message
+  std::string failure_;      // why no message can proceed; "": they can
   std::vector<std::shared_ptr<const Message>> open_;
   Clock::time_point open_since_;
   Traffic traffic_;

@@ -24,7 +24,7 @@ void expect_same(const Written& a, const Written& b) {
 }
 
 /// The logits of a text, and what two sequences at once continue it with.
-Written run(const Model& model, const std::vector<std::int32_t>& text, KvTypes kv, Split* split) {
+Written run(const Model& model, const std::vector<std::int32_t>& text, KvTypes kv, ModelSplit* split) {
   ThreadPool pool(1);
   GenerateContext context{&model, &pool, &default_kernels(), nullptr, kv};
   context.split = split;

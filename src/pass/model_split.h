@@ -12,9 +12,9 @@
 
 namespace vitrine {
 
-class Split {
+class ModelSplit {
  public:
-  virtual ~Split() = default;
+  virtual ~ModelSplit() = default;
 
   /// The blocks of this process: first() to end() − 1.
   virtual int first() const = 0;
