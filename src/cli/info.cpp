@@ -243,8 +243,8 @@ void add_ops(Page& page, const InfoOptions& o, const Subject& s) {
 }
 
 std::string range_text(double least, double most, const char* unit) {
-  const std::string text = scaled(most) + unit;
-  return least == most ? text : fmt::format("{}{} to {}", scaled(least), unit, text);
+  const std::string first = scaled(least) + unit, last = scaled(most) + unit;
+  return first == last ? last : first + " to " + last;
 }
 
 void add_cluster(Page& page, const InfoOptions& o, const Subject& s) {
@@ -254,7 +254,7 @@ void add_cluster(Page& page, const InfoOptions& o, const Subject& s) {
   const ClusterAccount a = cluster_of(s.config, w.batch, w.length, *request.cluster);
   page.heading(fmt::format("A step on {} ranks: {} micro-batches, --shard {}", o.cluster.ranks, o.cluster.micro_batches,
                            o.shard));
-  Table table({{""}, {"", kRight}});
+  Table table({{"what"}, {"how much", kRight}});
   const auto add_range = [&](const char* name, const auto& values, const char* unit) {
     const auto [least, most] = std::minmax_element(values.begin(), values.end());
     table.add({name, range_text(static_cast<double>(*least), static_cast<double>(*most), unit)});
