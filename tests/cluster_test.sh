@@ -50,8 +50,8 @@ for train in 'dropout = 0.1' $'dtype = "bf16"\nrecompute = true'; do
     write_config one 4 $parts "$train"
     rm -rf one && "$program" train one.toml --threads 1 >/dev/null 2>&1
     for n in 2 3 5; do
-      for shard in none optimizer; do
-        if [ $n != 3 ] && [ $shard != none ]; then continue; fi
+      for shard in none optimizer gradients parameters; do
+        case $n-$shard in 2-optimizer | 2-gradients | 5-none | 5-optimizer) continue ;; esac
         write_config several 4 $parts "$train"
         rm -rf several && ranks $n "$program" train several.toml --threads $((1 + n % 2)) --shard $shard 2>err.txt >out.txt ||
           failed "$n ranks, $shard: $(tail -3 err.txt)"
@@ -85,6 +85,64 @@ refused 1 "srun --mpi=pmix" env SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 "$program"
 mkdir -p alone && cp "$program" alone
 refused 1 "package vitrine-mpi" ranks 2 alone/vitrine train several.toml
 [ ! -e several ] && [ ! -e a/several ] || failed "a refused run wrote its folder"
+
+# A sample needs all weights at rank 0. The run starts from a checkpoint.
+write_config first 2 4
+"$program" train first.toml --threads 1 >/dev/null 2>&1
+for name in one several; do
+  rm -rf $name
+  write_config $name 4 4
+  sed -i 's/^save_every.*/&\nsample_every = 2\nsample_tokens = 8/; s/^train = .*/&\ntokenizer = "characters.json"/' $name.toml
+  sed -i -e '1i [model]\nfrom = "first/last"' -e '/^\[model.config\]/,/^tied/d' $name.toml
+done
+"$program" train one.toml --threads 1 >/dev/null 2>err.txt || failed "$(tail -3 err.txt)"
+ranks 3 "$program" train several.toml --threads 1 --shard parameters >/dev/null 2>err.txt || failed "$(tail -3 err.txt)"
+same one several
+cmp one/samples/step-000004.txt several/samples/step-000004.txt || failed "another sample"
+
+# Memory and bytes, as `info` computes them. The model is large, so that MPI's own memory matters little.
+cat >large.json <<'END'
+{"model_type": "vitrine", "d_model": 512, "n_layers": 8, "n_heads": 8, "d_ff": 2048, "vocab_size": 512, "max_seq_len": 32,
+ "positions": "rope", "norm": "rms", "activation": "silu", "gated": true, "tied": true}
+END
+printf '%s\n' '[model]' 'config = "large.json"' '[data]' 'train = "tokens"' '[train]' 'steps = 2' 'batch = 4' \
+  'micro_batches = 4' 'seq_len = 32' '[schedule]' 'lr = 1e-3' '[out]' 'folder = "large"' >large.toml
+rm -rf large && "$program" train large.toml --threads 1 >out.txt 2>err.txt
+alone=$(grep -o '[0-9]* MB' err.txt | tail -1)  # the peak, in the line of the last step
+echo "one process: $alone"
+# numbers_of FILE KEY: the numbers of a list in the last line of FILE, one a line
+numbers_of() { tail -1 "$1" | sed -E "s/.*\"$2\":\[([^]]*)\].*/\1/" | tr ',' '\n'; }
+for shard in none optimizer gradients parameters; do
+  rm -rf large
+  ranks 4 "$program" train large.toml --threads 1 --shard $shard --json 2>err.txt >out.txt || failed "$(tail -3 err.txt)"
+  "$program" info large.json --phase train --batch 4 --length 32 --ranks 4 --micro-batches 4 --shard $shard --json >paper.txt
+  n_run=$((n_run + 1))
+  [ "$(numbers_of out.txt bytes_sent)" = "$(numbers_of paper.txt bytes_sent)" ] || failed "$shard: other bytes than info"
+  paste <(numbers_of out.txt peak_rss_bytes) <(numbers_of paper.txt memory_bytes) |
+    awk -v s=$shard '{ printf "%s: %.0f MB of %.0f\n", s, $1 / 1e6, $2 / 1e6; if ($1 > 1.1 * $2) bad = 1 } END { exit bad }' ||
+    failed "$shard: more memory than info computes"
+done
+numbers_of out.txt peak_rss_bytes | awk -v alone="${alone% MB}" '$1 / 1e6 > 0.45 * alone { bad = 1 } END { exit bad }' ||
+  failed "parameters: more than 0.45 of the memory of one process"
+
+# A model on several ranks.
+prompt='--ids 1,2,3,4,5,6,7,8,9'
+for kind in layers heads; do
+  for n in 2 3; do
+    for command in "generate one/last $prompt --max-tokens 20 --seed 5" "predict one/last $prompt" "eval one/last text.txt --window 64"; do
+      "$program" $command --json >one.txt 2>err.txt || failed "$command: $(cat err.txt)"
+      ranks $n "$program" $command --json --split $kind --threads 1 >out.txt 2>err.txt || failed "$n $kind $command: $(tail -3 err.txt)"
+      n_run=$((n_run + 1))
+      [ "$(sed 's/"timings":{[^}]*}//' one.txt)" = "$(sed 's/"timings":{[^}]*}//' out.txt)" ] || failed "$n $kind: another result of $command"
+    done
+    "$program" logits one/last $prompt --out one.npy >/dev/null
+    ranks $n "$program" logits one/last $prompt --out out.npy --split $kind >/dev/null 2>err.txt || failed "$(tail -3 err.txt)"
+    cmp one.npy out.npy || failed "$n $kind: other logits"
+  done
+done
+refused 1 "at most as many ranks as layers (3), got 4" ranks 4 "$program" generate one/last $prompt --split layers
+refused 1 "at most 4 ranks (the K/V heads)" ranks 5 "$program" generate one/last $prompt --split heads
+refused 1 "give --split layers or --split heads" ranks 2 "$program" generate one/last $prompt
 
 # The network.
 n_run=$((n_run + 1))

@@ -26,7 +26,7 @@
 namespace vitrine::cli {
 namespace {
 
-struct EvalOptions : Options, SearchOptions {
+struct EvalOptions : Options, SearchOptions, SplitOptions {
   EvalConfig config;
   std::string target_file;
   ScoreSettings settings;
@@ -203,6 +203,7 @@ void add_eval(CLI::App& program) {
       ->needs(against);
   command.add_flag("--layers", o->layers, "With --against: compare the stream after each layer, too")->needs(against);
   add_adapters(command, *o);
+  add_split(command, *o);
   finish_command(
       command, o, run_eval,
       "Each window begins with BOS if the model has one (not with --no-special). Each token counts once, in the first\n"

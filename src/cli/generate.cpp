@@ -15,7 +15,7 @@
 namespace vitrine::cli {
 namespace {
 
-struct GenerateOptions : Options, SearchOptions {
+struct GenerateOptions : Options, SearchOptions, SplitOptions {
   SamplingOverrides sampling;
   std::vector<std::string> stop_strings;
   int n_logprobs = 0;
@@ -65,6 +65,7 @@ void add_generate(CLI::App& program) {
   add_list(command, "--stop", o->stop_strings, "Stop before this text; may be given several times");
   add_number<int>(command, "--logprobs", o->n_logprobs,
                   "With --json: add the log-probability of each token and of the N most likely ones", 0, 1 << 20);
+  add_split(command, *o);
   finish_command(command, o, run_generate,
                  "Sampling applies the repeat penalty, temperature, top-k, top-p and min-p, in this order.\n"
                  "Example: vitrine generate stories260K.bin \"Once upon a time\" --tokenizer tok512.bin --seed 7");

@@ -28,6 +28,8 @@ struct InfoOptions : Options {
   std::optional<std::int64_t> source_length;
   std::string phase = "prefill";
   bool markdown = false;
+  ClusterRequest cluster;
+  std::string shard = "none";
 };
 
 /// A model with or without weights, and the adapters that are given.
@@ -51,7 +53,13 @@ ModelFacts facts_of_checkpoint(const InfoOptions& o, const std::string& path, co
 }
 
 InfoRequest request_of(const InfoOptions& o, const Subject& s) {
-  return {o.batch, o.length, o.source_length, kv_types(o.kv), s.session.applied};
+  InfoRequest request{o.batch, o.length, o.source_length, kv_types(o.kv), s.session.applied};
+  if (o.cluster.ranks == 1) return request;
+  if (o.phase != "train") throw Unsupported("--ranks", "expected --phase train, got --phase {}", o.phase);
+  if (!o.adapters.empty()) throw Unsupported("--ranks", "expected a model without an adapter");
+  request.cluster = o.cluster;
+  request.cluster->shard = shard_named(o.shard);
+  return request;
 }
 
 Subject open_subject(const InfoOptions& o) {
@@ -234,6 +242,35 @@ void add_ops(Page& page, const InfoOptions& o, const Subject& s) {
   page.table(table);
 }
 
+std::string range_text(double least, double most, const char* unit) {
+  const std::string first = scaled(least) + unit, last = scaled(most) + unit;
+  return first == last ? last : first + " to " + last;
+}
+
+void add_cluster(Page& page, const InfoOptions& o, const Subject& s) {
+  const InfoRequest request = request_of(o, s);
+  if (!request.cluster) return;
+  const Workload w = workload_of(request, s, Phase::train);
+  const ClusterAccount a = cluster_of(s.config, w.batch, w.length, *request.cluster);
+  page.heading(fmt::format("A step on {} ranks: {} micro-batches, --shard {}", o.cluster.ranks, o.cluster.micro_batches,
+                           o.shard));
+  Table table({{"what"}, {"how much", kRight}});
+  const auto add_range = [&](const char* name, const auto& values, const char* unit) {
+    const auto [least, most] = std::minmax_element(values.begin(), values.end());
+    table.add({name, range_text(static_cast<double>(*least), static_cast<double>(*most), unit)});
+  };
+  add_range("memory of a rank", a.memory_bytes, "B");
+  add_range("sent by a rank", a.bytes_sent, "B");
+  add_range("messages of a rank", a.messages, "");
+  table.add({"compute", fmt::format("{:.4g} s", a.compute_s)});
+  table.add({"communication", fmt::format("{:.4g} s", a.communication_s)});
+  table.add({"not hidden", fmt::format("{:.4g} s", a.exposed_s)});
+  table.add({"step", fmt::format("{:.4g} s", a.step_s())});
+  page.table(table);
+  page.line(fmt::format("At {}B/s, {:.3g} s latency, {}FLOP/s of each rank.", scaled(o.cluster.speed.bandwidth),
+                        o.cluster.speed.latency_s, scaled(o.cluster.speed.flops_per_s)));
+}
+
 void run_info(const InfoOptions& o) {
   const Subject s = open_subject(o);
   if (o.json) return print_json(info_json(request_of(o, s), s));
@@ -246,6 +283,7 @@ void run_info(const InfoOptions& o) {
   add_params(page, s);
   add_account(page, o, s);
   add_ops(page, o, s);
+  add_cluster(page, o, s);
   print(page.text());
 }
 
@@ -264,6 +302,17 @@ void add_info(CLI::App& program) {
                            "Tokens per source of an encoder–decoder (default: --length)", 1);
   command.add_option("--phase", o->phase, "The phase to show op by op: forward, prefill (default), decode or train")
       ->check(CLI::IsMember({"forward", "prefill", "decode", "train"}));
+  add_number<int>(command, "--ranks", o->cluster.ranks,
+                  "With --phase train: also a step of --batch sequences on N ranks (docs/cluster.md)", 1, 1 << 14);
+  add_number<std::int64_t>(command, "--micro-batches", o->cluster.micro_batches,
+                           "Micro-batches that the ranks share (default: 1)", 1, 1 << 20);
+  command.add_option("--shard", o->shard, "What each rank keeps only for its part, as in train")
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kShardNames), std::end(kShardNames))));
+  add_number<double>(command, "--bandwidth", o->cluster.speed.bandwidth,
+                     "Bytes per second of a rank's link (default: 125e6)", 1);
+  add_number<double>(command, "--latency", o->cluster.speed.latency_s, "Seconds of a message (default: 1e-4)", 0);
+  add_number<double>(command, "--flops-per-s", o->cluster.speed.flops_per_s,
+                     "FLOPs per second of a rank (default: 1e11)", 1);
   add_adapters(command, *o);
   command.add_flag("--markdown", o->markdown, "Print Markdown instead of plain text");
   finish_command(command, o, run_info, "Example: vitrine info gemma-2-2b --phase decode --length 4096");

@@ -8,7 +8,7 @@
 namespace vitrine::cli {
 namespace {
 
-struct LogitsOptions : Options {
+struct LogitsOptions : Options, SplitOptions {
   std::string out;
 };
 
@@ -17,11 +17,13 @@ void run_logits(const LogitsOptions& o) {
   const auto n_rows = static_cast<std::int64_t>(session.rows().size());
   const std::int64_t vocab_size = session.checkpoint.model->config().vocab_size;
   stop_cleanly();
-  NpyWriter writer(o.out, n_rows, vocab_size);
-  score(
-      session.context(o), session.tokens(), [&](std::int64_t, const Tensor& logits) { writer.add(logits); }, 0,
-      session.n_padding);
-  writer.commit();
+  std::optional<NpyWriter> writer;
+  if (o.is_first()) writer.emplace(o.out, n_rows, vocab_size);
+  const auto add = [&](std::int64_t, const Tensor& logits) {
+    if (writer) writer->add(logits);
+  };
+  score(session.context(o), session.tokens(), add, 0, session.n_padding);
+  if (writer) writer->commit();
   if (o.json) {
     Json object = {{"ids", session.ids}, {"shape", {n_rows, vocab_size}}, {"out", o.out}};
     if (session.has_encoder()) object["target_ids"] = session.target;
@@ -38,6 +40,7 @@ void add_logits(CLI::App& program) {
   add_model_and_text(command, *o);
   add_second_input(command, *o);
   command.add_option("--out", o->out, "The file to write: float32 [T, vocab_size]")->required();
+  add_split(command, *o);
   finish_command(command, o, run_logits, "Example: vitrine logits gpt2/ --ids 464,3139,286 --out logits.npy");
 }
 

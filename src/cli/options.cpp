@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <random>
 #include <system_error>
 
 #include "base/error.h"
 #include "checkpoint/adapter.h"
 #include "cli/lines.h"
 #include "cli/table.h"
+#include "generate/ranked_heads.h"
+#include "generate/ranked_layers.h"
 #include "inspect/objective.h"
 #include "model/check_compute.h"
 #include "report/model_facts.h"
@@ -149,6 +152,16 @@ std::string read_text(const std::string& text) {
   return all;
 }
 
+void share_inputs(Ranks& ranks, Options& o) {
+  for (std::string* const text : {&o.first, &o.second}) {
+    if (*text == "-") *text = ranks.broadcast(ranks.is_first() ? read_text("-") : "");
+  }
+  if (o.seed) return;
+  std::uint64_t seed = std::random_device{}();
+  ranks.broadcast(std::as_writable_bytes(std::span(&seed, 1)));
+  o.seed = seed;
+}
+
 Compute compute_of(const Options& o) {
   return o.compute == "f32" ? Compute::f32 : o.compute == "bf16" ? Compute::bf16 : Compute::automatic;
 }
@@ -167,6 +180,18 @@ void use_adapter(Session& session, const std::string& text) {
   session.applied.push_back({session.adapters.back().get(), scale});
 }
 
+void split_model(const Options& o, Session& session) {
+  std::shared_ptr<const Model>& model = session.checkpoint.model;
+  if (!o.splits_heads) {
+    session.split = std::make_shared<RankedLayers>(*o.ranks, *model);
+    return;
+  }
+  if (!o.adapters.empty()) throw Unsupported("--adapter", "expected --split layers, got --split heads");
+  const auto split = std::make_shared<RankedHeads>(*o.ranks, model);
+  model = split->model();
+  session.split = split;
+}
+
 Session open_model(const Options& o, const std::string& given, bool needs_tokenizer) {
   Session session;
   const std::string path = given.empty() ? default_model() : given;
@@ -174,6 +199,7 @@ Session open_model(const Options& o, const std::string& given, bool needs_tokeni
   products_of(o, *session.checkpoint.model, path);  // checks --compute
   session.pool = std::make_unique<ThreadPool>(o.thread_count());
   for (const std::string& text : o.adapters) use_adapter(session, text);
+  if (o.ranks != nullptr) split_model(o, session);
   if (!o.tokenizer.empty()) {
     session.tokenizer = load_tokenizer(o.tokenizer, o.tokenizer_options);
   } else if (needs_tokenizer) {
@@ -320,6 +346,7 @@ GenerateContext Session::context(const Options& o) const {
                           tokenizer.get(),        kv_types(o.kv), &interrupted()};
   context.compute = compute_of(o);
   context.adapters = applied;
+  context.split = split.get();
   return context;
 }
 

@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/text.h"
@@ -46,20 +48,48 @@ struct Options {
   std::vector<std::int32_t> labels;
   std::optional<std::int32_t> next_sentence;
 
+  Ranks* ranks = nullptr;  // of several processes that share the model
+  bool splits_heads = false;
+
   int thread_count() const { return threads > 0 ? threads : default_thread_count(); }
+  bool is_first() const { return ranks == nullptr || ranks->is_first(); }
 };
 
 /// Adds --threads, --seed, --json, --tokenizer, --pattern, --compute, --kv, --allow-config-key.
 void add_common(CLI::App& command, Options& options);
 /// Adds --adapter, for commands that run a model.
 void add_adapters(CLI::App& command, Options& options);
+/// Gives all ranks rank 0's standard input and random seed, if they are used.
+void share_inputs(Ranks& ranks, Options& options);
+
+/// Runs a command that has --split on all ranks, which do the same. Only rank 0 prints and writes files.
+template <class Own, class Run>
+void run_split(const std::string& command, const Own& options, Run run) {
+  require_one_process(command, options);
+  if (options.split.empty()) return run(options);
+  run_on_ranks(options.peer_timeout_s, [&](Ranks& ranks) {
+    if (ranks.is_alone()) return run(options);
+    Own shared = options;
+    shared.ranks = &ranks;
+    shared.splits_heads = options.split == "heads";
+    share_inputs(ranks, shared);
+    try {
+      run(shared);
+    } catch (const std::exception&) {  // most errors are those of all ranks: rank 0 reports them
+      if (!ranks.is_first() && !ranks.has_agreed_to_fail()) std::this_thread::sleep_for(std::chrono::seconds(1));
+      throw;
+    }
+  });
+}
+
 /// Adds these options and the footer. The command calls `run` with its options, which it keeps. Unless the options have
-/// a peer timeout, the command is one process.
+/// --split or a peer timeout, the command is one process.
 template <class Own, class Run>
 void finish_command(CLI::App& command, const std::shared_ptr<Own>& options, Run run, const std::string& footer) {
   add_common(command, *options);
   command.footer(footer);
   command.callback([&command, options, run] {
+    if constexpr (requires { options->split; }) return run_split(command.get_name(), *options, run);
     if constexpr (!requires { options->peer_timeout_s; }) require_one_process(command.get_name());
     run(*options);
   });
@@ -121,6 +151,7 @@ struct Session {
   std::vector<std::int32_t> targets;          ///< For gradients: what each row predicts, kNoLabel for nothing.
   std::optional<std::int32_t> next_sentence;  ///< For gradients: the label of the next sentence.
   std::int64_t n_padding = 0;                 ///< The last of `ids`, which no token attends to.
+  std::shared_ptr<ModelSplit> split{};        ///< Not null: this process runs a part of the model.
 
   GenerateContext context(const Options& options) const;
   bool has_encoder() const { return checkpoint.model->config().encoder.has_value(); }
@@ -152,6 +183,9 @@ Session open_learning_session(const Options& options, const char* where);
 double learn_targets(const Session& session, Pass& pass, Gradients& params);
 /// Opens the adapter PATH or PATH=SCALE for the session's model, in addition to those it has.
 void use_adapter(Session& session, const std::string& text);
+
+/// Gives this process its part of the session's model.
+void split_model(const Options& options, Session& session);
 
 /// Opens a model without a text. An empty `path` means the default model.
 Session open_model(const Options& options, const std::string& path, bool needs_tokenizer);

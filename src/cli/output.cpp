@@ -28,6 +28,8 @@ bool write_all(int fd, std::string_view text) {
 }  // namespace
 
 void print(std::string_view text) {
+  static const bool is_first = is_first_process();
+  if (!is_first) return;
   const CleanStop guard;  // lines and characters are printed whole
   if (!write_all(STDOUT_FILENO, text)) {
     if (errno == EINTR) throw Interrupted();

@@ -16,7 +16,8 @@ struct ClosedPipe {};
 /// Thrown after errors that have been reported: the exit status is 1.
 struct Reported {};
 
-/// Writes to stdout without buffering. Throws ClosedPipe, or BadInput if stdout is not open or its disk is full.
+/// Writes to stdout without buffering; of several processes of a run, only the first one writes. Throws ClosedPipe, or
+/// BadInput if stdout is not open or its disk is full.
 void print(std::string_view text);
 /// Prints json_line() and a line break.
 void print_json(const Json& object);

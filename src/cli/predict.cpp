@@ -16,7 +16,7 @@ namespace {
 constexpr int kPieceWidth = 16;   // of a token, at most
 constexpr int kPrefixWidth = 27;  // of a prefix: tokens, probabilities and the space between them
 
-struct PredictOptions : Options {
+struct PredictOptions : Options, SplitOptions {
   int top = 10;
 };
 
@@ -84,6 +84,7 @@ void add_predict(CLI::App& program) {
   add_model_and_text(command, *o);
   add_second_input(command, *o);
   add_number<int>(command, "--top", o->top, "Number of tokens to show (default: 10)", 1, 1 << 20);
+  add_split(command, *o);
   finish_command(
       command, o, run_predict,
       "The head of a column is the last token of a prefix. Below it are the tokens most likely to follow that prefix,\n"

@@ -28,13 +28,38 @@ void add_peer_timeout(CLI::App& command, double& seconds) {
                      "Seconds without a sign of life from another rank after which the run ends (default: 300)", 3);
 }
 
+void add_split(CLI::App& command, SplitOptions& o) {
+  command
+      .add_option(
+          "--split", o.split,
+          "What each of several processes (mpirun) runs: some of the layers, or some of the heads of all layers "
+          "(docs/cluster.md)")
+      ->check(CLI::IsMember({"layers", "heads"}));
+  add_peer_timeout(command, o.peer_timeout_s);
+}
+
 bool is_first_process() { return find_launch().rank == 0; }
 
-void require_one_process(const std::string& command) {
+namespace {
+
+void require_one_process(const std::string& command, const char* way_out) {
   const Launch launch = find_launch();
   if (!launch.is_one_of_several()) return;
-  throw Unsupported(command, "expected one process, but {} started {}; these commands run on several: train, bench",
-                    launch.launcher, launch.size > 0 ? fmt::format("{}", launch.size) : "several");
+  throw Unsupported(command, "expected one process, but {} started {}; {}", launch.launcher,
+                    launch.size > 0 ? fmt::format("{}", launch.size) : "several", way_out);
+}
+
+}  // namespace
+
+void require_one_process(const std::string& command) {
+  require_one_process(command,
+                      "these commands run on several: train, bench --network, and with --split generate, predict, "
+                      "logits, eval");
+}
+
+void require_one_process(const std::string& command, const SplitOptions& o) {
+  if (o.split.empty())
+    require_one_process(command, "give --split layers or --split heads to divide the model among them");
 }
 
 void run_on_ranks(double peer_timeout_s, const std::function<void(Ranks&)>& work) {

@@ -46,7 +46,7 @@ void train_on(Ranks& ranks, const TrainCommand& o) {
   run.interrupt = &interrupted();
   run.enough = &has_enough();
   run.ranks = &ranks;
-  run.shard = o.shard == "optimizer" ? Shard::optimizer : Shard::none;
+  run.shard = shard_named(o.shard);
   run.config_file = o.config;
   run.build = build_name();
   forget_peak_memory();
@@ -91,9 +91,9 @@ void add_train(CLI::App& program) {
   command.add_flag("--resume", o->resume, "Continue from the last checkpoint in the run's folder, with the same bits");
   command
       .add_option("--shard", o->shard,
-                  "What each rank of several keeps only for its part of the parameters: nothing, or the optimizer's "
-                  "moments")
-      ->check(CLI::IsMember({"none", "optimizer"}));
+                  "What each rank of several keeps only for its part of the parameters: nothing, the optimizer's "
+                  "moments, also the gradients, or also the weights")
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kShardNames), std::end(kShardNames))));
   add_peer_timeout(command, o->peer_timeout_s);
   finish_command(
       command, o, run_train,

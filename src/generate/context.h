@@ -25,6 +25,7 @@ struct GenerateContext {
   AppliedAdapters adapters{};       ///< Of all sequences.
   PrefixCache* prefixes = nullptr;  ///< If not null, sequences of an engine share common prefixes.
   CallerPoll* poll = nullptr;
+  ModelSplit* split = nullptr;  ///< As in Pass.
 
   /// Runs a pass, in which all segments have these adapters.
   void forward(Pass& pass, const Tokens& tokens) const {
@@ -45,7 +46,9 @@ struct GenerateContext {
     return cache;
   }
   Pass make_pass(Arena& arena, std::vector<Segment> segments = {}) const {
-    return {{*pool, *kernels, arena, interrupt, false, compute, poll}, std::move(segments), {}, taps, kv_types};
+    Pass pass{{*pool, *kernels, arena, interrupt, false, compute, poll}, std::move(segments), {}, taps, kv_types};
+    pass.split = split;
+    return pass;
   }
   /// Throws BadInput for ids outside the vocabulary.
   void check_ids(std::span<const std::int32_t> ids) const { check_ids(ids, model->config().vocab_size); }

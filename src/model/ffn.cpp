@@ -13,8 +13,8 @@ Tensor ffn(Pass& p, const FfnSites& at, const DenseConfig& c, const FfnParams& w
   } else {
     post = activate(p, c.activation, p.tap(at.pre, linear(p, w.w_up, x, AddedSite{at.lora_up})));
   }
-  post = p.tap(at.post, post);
-  return p.tap(at.out, linear(p, w.w_down, post, AddedSite{at.lora_down}));
+  post = p.whole(p.tap(at.post, post), w.w_down.weight.shape[1]);
+  return p.tap(at.out, p.whole(linear(p, w.w_down, post, AddedSite{at.lora_down}), x.row_size()));
 }
 
 }  // namespace vitrine

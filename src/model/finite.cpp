@@ -28,7 +28,8 @@ void check_finite(Pass& p, const SiteId& at, const Tensor& x, const std::functio
     const Failure here{at, row_of(t)};
     Segment& segment = segment_of(p.segments_of(at.stack), here.row);
     if (!segment.failure) segment.failure = here;
-    const bool ends = (p.taps != nullptr && p.taps->ends_at_failure()) || p.is_taped() || p.training.loss != nullptr;
+    const bool ends = (p.taps != nullptr && p.taps->ends_at_failure()) || p.is_taped() || p.training.loss != nullptr ||
+                      p.split != nullptr;  // which does not pass failures on
     if (ends || all_failed(p, at.stack)) throw error_of(here);
     std::fill_n(x.row(t), x.row_size(), 0.0f);
   }

@@ -184,9 +184,10 @@ Tensor transform(Pass& p, const HeadConfig& c, const ModelParams& w, const Tenso
 }
 
 /// `[n, vocab_size]` from normed rows `[n, d_model]`, which are rows `numbers` of the pass.
-Tensor unembed(Pass& p, const HeadConfig& c, const ModelParams& w, const Tensor& x,
+Tensor unembed(Pass& p, const ModelConfig& config, const ModelParams& w, const Tensor& x,
                std::span<const std::int64_t> numbers) {
-  Tensor logits = linear(p, w.unembed, x, {}, c.tied ? &w.embed : nullptr);
+  const HeadConfig& c = config.head;
+  Tensor logits = p.whole(linear(p, w.unembed, x, {}, c.tied ? &w.embed : nullptr), config.vocab_size);
   if (p.ledger != nullptr) p.ledger->name("unembed");
   logits = p.tap(top(Site::unembed_out), logits);
   check_finite(p, top(Site::unembed_out), logits, [&](std::int64_t t) { return numbers[static_cast<std::size_t>(t)]; });
@@ -208,7 +209,7 @@ std::vector<double> losses_of_segments(Pass& p, const ModelConfig& c, const Mode
     const auto here = numbers.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(n));
     std::vector<std::int32_t> targets;
     for (const std::int64_t row : here) targets.push_back(request.targets[static_cast<std::size_t>(row)]);
-    const Tensor logits = unembed(p, c.head, w, row_range(p, normed, first, n), here);
+    const Tensor logits = unembed(p, c, w, row_range(p, normed, first, n), here);
     add_to_segments(p, next_token_loss(p, logits, targets, request.label_smoothing), here, sums);
   }
   return sums;
@@ -295,7 +296,8 @@ void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor&
   if (p.training.loss != nullptr) numbers = rows_with_loss(p, c, x.rows());
   for (std::int64_t i = 0; i < rows.rows() && p.training.loss == nullptr; ++i) numbers.push_back(row_of_logits(p, i));
   const Exchanged<RowsOfValue> chosen(p.rows, {c.stack(), numbers});
-  const Tensor normed = unembed_in(p, c, w, rows);
+  const bool is_elsewhere = p.split != nullptr && !p.split->has_head();
+  const Tensor normed = is_elsewhere ? rows : unembed_in(p, c, w, rows);
 
   const bool tapped = p.wants(top(Site::unembed_out)) || p.wants(top(Site::logits)) || p.wants(top(Site::loss));
   // In a dry run the ledger has one entry for all rows.
@@ -316,8 +318,10 @@ void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor&
     const std::span<const std::int64_t> here = std::span(numbers).subspan(static_cast<std::size_t>(first));
     p.rows.chosen = here;
     const std::size_t mark = p.is_taped() ? p.training.tape->mark() : 0;
+    const std::int64_t n = std::min(group, rows.rows() - first);
     const Tensor logits =
-        unembed(p, c.head, w, row_range(p, normed, first, std::min(group, rows.rows() - first)), here);
+        is_elsewhere ? p.tensor({n, c.vocab_size}) : unembed(p, c, w, row_range(p, normed, first, n), here);
+    if (p.split != nullptr) p.split->share(logits);
     if (p.training.loss != nullptr) {
       learn_from(p, logits, here, factors);
     } else if (p.wants(top(Site::loss)) && !is_bidirectional(c)) {
@@ -331,7 +335,7 @@ void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor&
 Tensor head_logits(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor& rows,
                    std::span<const std::int64_t> numbers) {
   const Exchanged<RowsOfValue> chosen(p.rows, {c.stack(), numbers});
-  return unembed(p, c.head, w, unembed_in(p, c, w, rows), numbers);
+  return unembed(p, c, w, unembed_in(p, c, w, rows), numbers);
 }
 
 }  // namespace vitrine

@@ -101,6 +101,9 @@ void Model::forward(Pass& p, const Tokens& tokens) const {
       p.training.tape->record("input", {}, x, [] {});
       if (p.start->receive_gradient) p.training.tape->watch(x, p.start->receive_gradient);
     }
+  } else if (p.split != nullptr && p.split->first() > 0) {
+    const auto n_rows = static_cast<std::int64_t>(tokens.ids.size());
+    x = p.tensor({n_rows, config_.width_before(static_cast<std::size_t>(p.split->first()))});
   } else {
     x = embed_tokens(p, stack, config_, params_, params_.embed, tokens.ids, types);
   }
@@ -166,6 +169,10 @@ void Model::check(const Pass& p, const Tokens& tokens) const {
     throw BadInput("forward", "expected segments that cover {} tokens (at least 1), got {}", tokens.ids.size(), row);
   }
   check_source_rows(p, tokens);
+  const bool is_plain = p.taps == nullptr && !p.start && p.training.loss == nullptr && !p.is_taped();
+  if (p.split != nullptr && (!is_plain || config_.encoder)) {
+    throw Unsupported("--split", "expected a pass of a decoder without taps, losses and gradients");
+  }
   if (p.start) {
     const int n_layers = static_cast<int>(config_.blocks.size());
     const bool fits =

@@ -119,8 +119,37 @@ Tensor embed_sum(Pass& p, BlockSite at, const StackConfig& stack, const StackPar
   return x;
 }
 
+std::size_t as_size(int n) { return static_cast<std::size_t>(n); }
+
 /// Whether values at the site may depend on anything that learns.
 bool learns(const Pass& p, const SiteId& at) { return !p.training.begin || !precedes(at, *p.training.begin); }
+
+/// Calls p.training.blocks around the forward of a block, and, if its input and output are watched, around its
+/// backward.
+class BlockFollower {
+ public:
+  BlockFollower(Pass& p, const BlockSite& at) : p_(p), at_(at) {
+    if (p.training.blocks != nullptr) p.training.blocks->begin_block(at.stack, at.layer, BlockEvents::Way::forward);
+  }
+
+  void end() const {
+    if (p_.training.blocks != nullptr) p_.training.blocks->end_block(at_.stack, at_.layer, BlockEvents::Way::forward);
+  }
+  void watch_input(const Tensor& x) const { watch(x, &BlockEvents::end_block); }
+  void watch_output(const Tensor& y) const { watch(y, &BlockEvents::begin_block); }
+
+ private:
+  void watch(const Tensor& value, void (BlockEvents::*event)(Stack, int, BlockEvents::Way)) const {
+    BlockEvents* const blocks = p_.training.blocks;
+    if (blocks == nullptr) return;
+    p_.training.tape->watch(value, [blocks, event, at = at_](const Tensor&) {
+      (blocks->*event)(at.stack, at.layer, BlockEvents::Way::backward);
+    });
+  }
+
+  Pass& p_;
+  const BlockSite at_;
+};
 
 /// Begins the tape at x, if x was computed without it because nothing before it learns.
 void begin_tape(Pass& p, const Tensor& x) {
@@ -147,19 +176,22 @@ Tensor embed_tokens(Pass& p, Stack stack, const StackConfig& c, const StackParam
 
 Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& w, Tensor x, BlockContext context) {
   if (c.relative_bias) context.bias = relative_bias(p, *c.relative_bias, w.rel_bias, stack);
-  for (std::size_t layer = p.start ? static_cast<std::size_t>(p.start->layer) : 0; layer < c.blocks.size(); ++layer) {
+  const std::size_t n_layers = c.blocks.size(), n_own = p.split != nullptr ? as_size(p.split->end()) : n_layers;
+  std::size_t layer = p.start ? as_size(p.start->layer) : p.split != nullptr ? as_size(p.split->first()) : 0;
+  if (p.split != nullptr && layer > 0) p.split->receive(x);
+  for (; layer < n_own; ++layer) {
     const BlockSite at{static_cast<int>(layer), stack};
     const std::int64_t width = c.width_before(layer + 1);
     if (p.ends_before(at(Site::resid_pre))) break;
     const bool is_taped = p.is_taped() && learns(p, at(Site::resid_pre));
+    const BlockFollower follower(p, at);
     if (is_taped) {
       begin_tape(p, x);
-      if (p.training.learned) {
-        p.training.tape->watch(x, [&p, at](const Tensor&) { p.training.learned(at.stack, at.layer); });
-      }
+      follower.watch_input(x);
       x = p.training.recompute ? run_recomputed(p, at, c.blocks[layer], w.blocks[layer], context, x, width)
                                : run_block(p, at, c.blocks[layer], w.blocks[layer], context, x);
       if (context.last_states != nullptr) p.grad(x);  // the states may have a gradient where the rows have none
+      follower.watch_output(x);
     } else {
       const Exchanged<Tape*> without_tape(p.training.tape, nullptr);
       const Tensor y = width == x.row_size() ? x : p.tensor({x.rows(), width});
@@ -168,7 +200,9 @@ Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& 
       p.copy(made.data, made.count(), y.data);
       x = y;
     }
+    follower.end();
   }
+  if (n_own < n_layers) p.split->send(x);
   if (p.ledger != nullptr) p.ledger->enter_layer(-1, stack);
   begin_tape(p, x);
   return x;

@@ -71,6 +71,19 @@ struct LossResult {
   double balance_of_layers() const;
 };
 
+/// Follows a pass from block to block, so that the weights and gradients of a block have to exist only while it runs.
+class BlockEvents {
+ public:
+  enum class Way : std::uint8_t { forward, backward };
+
+  virtual ~BlockEvents() = default;
+  /// Called before the block's first op.
+  virtual void begin_block(Stack stack, int layer, Way way) = 0;
+  /// Called after the block's last op. The backward runs from the last block to the first, and all gradients of the
+  /// block's parameters, and of those that come after them, are then complete.
+  virtual void end_block(Stack stack, int layer, Way way) = 0;
+};
+
 struct Learning {
   Tape* tape = nullptr;               ///< Records the ops; their values stay in the arena until it is unwound.
   const LossRequest* loss = nullptr;  ///< With a tape, gradients start from this loss.
@@ -81,10 +94,8 @@ struct Learning {
   /// The first block in which anything learns: earlier ones, and the embedding, run without the tape. Absent: all
   /// learn.
   std::optional<SiteId> begin{};
-  /// Called during the backward when all gradients of a block's parameters are complete, from the last block of a
-  /// stack to the first. Empty: not called.
-  std::function<void(Stack stack, int layer)> learned{};
-  bool recomputing = false;  ///< A block is being rerun: taps repeat their writes, but report no values.
+  BlockEvents* blocks = nullptr;  ///< Null: nothing follows the pass. It may follow one without a tape, too.
+  bool recomputing = false;       ///< A block is being rerun: taps repeat their writes, but report no values.
 };
 
 }  // namespace vitrine

@@ -13,16 +13,17 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 28;  // of a message: MPI counts bytes in an int
 constexpr double kSignEvery_s = 1;
+constexpr double kRestAfter_s = 0.1;  // without messages; until then, waking the courier would cost more than its polls
 constexpr std::size_t kHostBytes = 64;
 constexpr std::size_t kErrorBytes = 1024;
 
-/// The time to sleep between polls: none at first, then longer and longer.
+/// The time to sleep between polls: none at first, because ranks that run a model together wait often and shortly; then
+/// longer and longer.
 class Pause {
  public:
   void operator()() {
-    if (++polls_ < 64) {
+    if (std::chrono::steady_clock::now() - begun_ < kAwake) {
       std::this_thread::yield();
       return;
     }
@@ -31,9 +32,9 @@ class Pause {
   }
 
  private:
-  static constexpr std::chrono::microseconds kLongest{1000};
+  static constexpr std::chrono::microseconds kAwake{500}, kLongest{1000};
 
-  int polls_ = 0;
+  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::chrono::microseconds sleep_{50};
 };
 
@@ -72,8 +73,8 @@ Tickets Ranks::begin(bool sends, int other, std::byte* data, std::size_t size, C
   const std::lock_guard lock(mutex_);
   if (!failure_.empty()) throw PeerLost("ranks", "{}", failure_);
   if (open_.empty()) open_since_ = Clock::now();
-  for (std::size_t at = 0; at < size; at += kMostBytes) {
-    const std::span<std::byte> part(data + at, std::min(kMostBytes, size - at));
+  for (std::size_t at = 0; at < size; at += kMostMessageBytes) {
+    const std::span<std::byte> part(data + at, std::min(kMostMessageBytes, size - at));
     auto message = std::make_shared<Message>();
     tickets.push_back(message);
     open_.push_back(message);
@@ -84,7 +85,7 @@ Tickets Ranks::begin(bool sends, int other, std::byte* data, std::size_t size, C
       transport_->receive(other, static_cast<int>(channel), part, std::move(message));
     }
   }
-  work_.notify_one();
+  if (is_resting_) work_.notify_one();
   return tickets;
 }
 
@@ -103,9 +104,11 @@ Tickets Ranks::gather(std::span<std::byte> all, std::span<const std::int64_t> bo
     const auto first = static_cast<std::size_t>(bounds[static_cast<std::size_t>(r)]);
     return all.subspan(first, static_cast<std::size_t>(bounds[static_cast<std::size_t>(r) + 1]) - first);
   };
-  const auto add = [&](Tickets more) { tickets.insert(tickets.end(), more.begin(), more.end()); };
-  for (int i = 1; i < size_; ++i) add(receive((rank_ + size_ - i) % size_, part((rank_ + size_ - i) % size_), channel));
-  for (int i = 1; i < size_; ++i) add(send((rank_ + i) % size_, part(rank_), channel));
+  for (int i = 1; i < size_; ++i) {
+    const int from = (rank_ + size_ - i) % size_;
+    append(tickets, receive(from, part(from), channel));
+  }
+  for (int i = 1; i < size_; ++i) append(tickets, send((rank_ + i) % size_, part(rank_), channel));
   return tickets;
 }
 
@@ -132,10 +135,9 @@ void Ranks::give_up() {
 /// A binomial tree: in round k, the 2^k ranks that have the bytes send them to the next 2^k.
 void Ranks::broadcast(std::span<std::byte> bytes) {
   Tickets tickets;
-  const auto add = [&](Tickets more) { tickets.insert(tickets.end(), more.begin(), more.end()); };
   for (int have = 1; have < size_; have *= 2) {
     if (rank_ >= have && rank_ < 2 * have) wait(receive(rank_ - have, bytes, Channel::control));
-    if (rank_ < have && rank_ + have < size_) add(send(rank_ + have, bytes, Channel::control));
+    if (rank_ < have && rank_ + have < size_) append(tickets, send(rank_ + have, bytes, Channel::control));
   }
   wait(tickets);
 }
@@ -230,8 +232,8 @@ void Ranks::run_courier() {
     }
     poll();
     if (failure_.empty()) check_life();
-    const auto pause = open_.empty() ? std::chrono::milliseconds(100) : std::chrono::milliseconds(1);
-    work_.wait_for(lock, pause);
+    is_resting_ = open_.empty() && Seconds(Clock::now() - open_since_).count() > kRestAfter_s;
+    work_.wait_for(lock, is_resting_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(1));
     // This process was itself stopped: the signs that have arrived meanwhile are still to be received.
     if (Seconds(Clock::now() - begun).count() > 2) {
       for (Peer& peer : peers_) peer.last = Clock::now();

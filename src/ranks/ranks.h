@@ -49,8 +49,12 @@ class ReportedElsewhere : public Error {
 /// Messages of different channels may overtake each other.
 enum class Channel : int { control, gradients, weights, life };
 
+/// More bytes are several messages: MPI counts bytes in an int.
+constexpr std::size_t kMostMessageBytes = std::size_t{1} << 28;
+
 /// Some messages under way. The memory that they send or fill must exist until they are done.
 using Tickets = std::vector<std::shared_ptr<const Message>>;
+inline void append(Tickets& all, const Tickets& more) { all.insert(all.end(), more.begin(), more.end()); }
 
 class Ranks {
  public:
@@ -160,7 +164,8 @@ class Ranks {
   std::mutex mutex_;  // of the transport and of what follows
   std::condition_variable work_;
   bool is_stopping_ = false;
-  std::string failure_;  // why no message can proceed; "": they can
+  bool is_resting_ = false;  // the courier, until the next message
+  std::string failure_;      // why no message can proceed; "": they can
   std::vector<std::shared_ptr<const Message>> open_;
   Clock::time_point open_since_;
   Traffic traffic_;

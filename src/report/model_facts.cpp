@@ -147,21 +147,26 @@ Json info_json(const InfoRequest& request, const ModelFacts& s) {
   add_layers(s.config, s.config.stack());
   for (const Phase phase : phases_of(s.config)) costs[std::string(name_of(phase))] = account_json(request, s, phase);
   const KvTypes kv = request.kv;
-  return {{"name", s.name},
-          {"description", s.description},
-          {"source", s.source},
-          {"params", count_params(s.config)},
-          {"bytes", s.stored_bytes},
-          {"dtype", s.types},
-          {"compute", s.products},
-          {"config", describe_model(s.config)},
-          {"file", s.file},
-          {"layers", groups},
-          {"flow", flow},
-          {"parameters", params},
-          {"account", costs},
-          {"kv_bytes_per_token", kv_bytes_per_token(s.config, kv)},
-          {"kv_cache_bytes", costs["prefill"]["memory"]["kv_cache"]}};
+  Json facts = {{"name", s.name},
+                {"description", s.description},
+                {"source", s.source},
+                {"params", count_params(s.config)},
+                {"bytes", s.stored_bytes},
+                {"dtype", s.types},
+                {"compute", s.products},
+                {"config", describe_model(s.config)},
+                {"file", s.file},
+                {"layers", groups},
+                {"flow", flow},
+                {"parameters", params},
+                {"account", costs},
+                {"kv_bytes_per_token", kv_bytes_per_token(s.config, kv)},
+                {"kv_cache_bytes", costs["prefill"]["memory"]["kv_cache"]}};
+  if (request.cluster) {
+    const Workload w = workload_of(request, s, Phase::train);
+    facts["cluster"] = cluster_json(cluster_of(s.config, w.batch, w.length, *request.cluster));
+  }
+  return facts;
 }
 
 bool has_blocks(const Model& model) {

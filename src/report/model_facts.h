@@ -13,6 +13,7 @@
 #include "inspect/parameter_table.h"
 #include "model/config.h"
 #include "pass/compute.h"
+#include "report/cluster_facts.h"
 
 namespace vitrine {
 
@@ -39,6 +40,7 @@ struct InfoRequest {
   std::optional<std::int64_t> source_length{};
   KvTypes kv{};
   AppliedAdapters adapters{};
+  std::optional<ClusterRequest> cluster{};  ///< In training.
 };
 
 /// The phases that the model has: one that attends to later tokens does not decode.

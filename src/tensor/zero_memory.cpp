@@ -1,7 +1,10 @@
 #include "tensor/zero_memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "base/error.h"
@@ -32,6 +35,32 @@ void ZeroMemory::resize(std::int64_t bytes, std::string_view what) {
   ::madvise(data, size, MADV_HUGEPAGE);  // fewer address translations; errors are ignored
   data_ = static_cast<std::byte*>(data);
   size_ = bytes;
+}
+
+namespace {
+
+/// The whole pages of `memory`.
+std::span<std::byte> pages_of(std::span<std::byte> memory) {
+  static const auto kPage = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = std::bit_cast<std::uintptr_t>(memory.data()), end = begin + memory.size();
+  const std::uintptr_t first = (begin + kPage - 1) / kPage * kPage, last = end / kPage * kPage;
+  return first < last ? memory.subspan(first - begin, last - first) : memory.first(0);
+}
+
+}  // namespace
+
+void use_small_pages(std::span<std::byte> memory) {
+  const std::span<std::byte> pages = pages_of(memory);
+  if (!pages.empty()) ::madvise(pages.data(), pages.size(), MADV_NOHUGEPAGE);  // errors are ignored
+}
+
+void give_back(std::span<std::byte> part) {
+  const std::span<std::byte> pages = pages_of(part);
+  const bool is_given = !pages.empty() && ::madvise(pages.data(), pages.size(), MADV_DONTNEED) == 0;
+  std::byte* const first = is_given ? pages.data() : part.data() + part.size();
+  std::byte* const end = is_given ? pages.data() + pages.size() : part.data() + part.size();
+  std::fill(part.data(), first, std::byte{});
+  std::fill(end, part.data() + part.size(), std::byte{});
 }
 
 }  // namespace vitrine

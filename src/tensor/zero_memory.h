@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace vitrine {
@@ -35,5 +36,11 @@ class ZeroMemory {
   std::byte* data_ = nullptr;
   std::int64_t size_ = 0;
 };
+
+/// For memory whose parts are given back: its pages become the smallest that the system has. Call it before anything is
+/// written.
+void use_small_pages(std::span<std::byte> memory);
+/// Sets a part of a ZeroMemory to zero. The pages inside it return to the system until they are written again.
+void give_back(std::span<std::byte> part);
 
 }  // namespace vitrine

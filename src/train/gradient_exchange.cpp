@@ -10,8 +10,6 @@ namespace {
 
 constexpr std::int64_t kGrain = std::int64_t{1} << 13;  // elements per thread, at least
 
-void append(Tickets& all, const Tickets& more) { all.insert(all.end(), more.begin(), more.end()); }
-
 std::span<std::byte> bytes_of(float* data, std::int64_t n) {
   return std::as_writable_bytes(std::span(data, static_cast<std::size_t>(n)));
 }

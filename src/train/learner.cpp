@@ -1,63 +1,16 @@
 #include "train/learner.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 
 #include "base/error.h"
 #include "base/fingerprint.h"
+#include "train/batch_part.h"
 #include "train/score_pieces.h"
 
 namespace vitrine {
 namespace {
-
-/// Some whole samples of a batch.
-struct Part {
-  std::vector<Segment> segments, sources;
-  std::span<const std::int32_t> inputs, targets, source_ids;
-  std::vector<float> weights;
-  std::size_t first_piece = 0;
-
-  Tokens tokens() const { return {inputs, {}, source_ids}; }
-};
-
-/// Part number `i` of `n`: the pieces in equal parts of the rows, or of the pairs.
-Part part_of(const Batch& batch, std::int64_t i, std::int64_t n) {
-  const bool has_sources = !batch.source_pieces.empty();
-  const bool by_piece = has_sources || batch.is_ragged;
-  const auto n_rows = static_cast<std::int64_t>(batch.inputs.size());
-  const auto n_pieces = static_cast<std::int64_t>(batch.pieces.size());
-  const auto is_in_part = [&](std::int64_t piece) {
-    if (by_piece) return piece * n / n_pieces == i;
-    return batch.pieces[static_cast<std::size_t>(piece)].first_row / (n_rows / n) == i;
-  };
-  Part part;
-  std::int64_t rows = 0, source_rows = 0, first = 0, first_source = 0;
-  for (std::int64_t piece = 0; piece < n_pieces; ++piece) {
-    if (!is_in_part(piece)) continue;
-    const Batch::Piece& own = batch.pieces[static_cast<std::size_t>(piece)];
-    if (rows == 0) {
-      first = own.first_row;
-      part.first_piece = static_cast<std::size_t>(piece);
-    }
-    part.segments.push_back({rows, own.length});
-    rows += own.length;
-    if (!has_sources) continue;
-    const Batch::Piece& source = batch.source_pieces[static_cast<std::size_t>(piece)];
-    if (source_rows == 0) first_source = source.first_row;
-    part.segments.back().source = static_cast<int>(part.sources.size());
-    part.sources.push_back({source_rows, source.length});
-    source_rows += source.length;
-  }
-  const auto begin = static_cast<std::size_t>(first), count = static_cast<std::size_t>(rows);
-  part.inputs = std::span(batch.inputs).subspan(begin, count);
-  part.targets = std::span(batch.targets).subspan(begin, count);
-  part.weights.assign(batch.counts.begin() + first, batch.counts.begin() + first + rows);
-  part.source_ids =
-      std::span(batch.sources).subspan(static_cast<std::size_t>(first_source), static_cast<std::size_t>(source_rows));
-  return part;
-}
 
 /// A number that differs for batches that differ.
 std::uint64_t fingerprint_of(const Batch& batch) {
@@ -88,15 +41,8 @@ Learner::Learner(const Trainable& trainable, Optimizer& optimizer, const StepOpt
 
 void Learner::share(Ranks& ranks, Shard shard, const std::string& data) {
   if (ranks.is_alone()) return;
-  if (shard != Shard::none && trainable_.adapter() != nullptr) {
-    throw Unsupported("--shard", "expected none for an adapter, whose state is small, got {}", name_of(shard));
-  }
-  ranks_ = &ranks;
-  shard_ = shard;
-  data_ = data;
-  slices_.emplace(trainable_.params(), ranks.size());
-  exchange_.emplace(ranks, gradients_, *slices_, options_.micro_batches, shard == Shard::none);
-  if (shard != Shard::none) optimizer_.divide(*slices_, ranks);
+  const SharedWork work{trainable_, optimizer_, gradients_, sum_, pool_, kernels_};
+  shared_.emplace(ranks, shard, work, options_.micro_batches, data);
 }
 
 void Learner::prefer(const PreferenceOptions& options, std::vector<PairScore> references) {
@@ -110,12 +56,13 @@ PairLoss Learner::loss_of_pair(const Batch& batch, std::size_t pair, const PairS
   return pair_loss(*preference_, score, reference, lengths_of(batch, pair));
 }
 
-std::vector<PairScore> Learner::score_answers(const Batch& batch, bool with_adapter) {
-  return score_pairs(trainable_.model(), machine(), with_adapter ? trainable_.adapters() : AppliedAdapters{}, batch);
+std::vector<PairScore> Learner::score_answers(const Batch& batch, bool with_adapter, BlockEvents* events) {
+  const AppliedAdapters adapters = with_adapter ? trainable_.adapters() : AppliedAdapters{};
+  return score_pairs(trainable_.model(), machine(), adapters, batch, events);
 }
 
-PairSums Learner::compare(const Batch& batch) {
-  const std::vector<PairScore> scores = score_answers(batch, true);
+PairSums Learner::compare(const Batch& batch, BlockEvents* events) {
+  const std::vector<PairScore> scores = score_answers(batch, true, events);
   PairSums sums;
   for (std::size_t i = 0; i < scores.size(); ++i) sums.add(loss_of_pair(batch, i, scores[i]));
   return sums;
@@ -130,7 +77,7 @@ Learner::Step Learner::learn(const Batch& batch, std::int64_t step, const TapsOf
     StepLosses losses;
     losses.parts.resize(static_cast<std::size_t>(options_.micro_batches));
     losses.pairs.resize(batch.pairs.size());
-    result.skipped = learn_nodes(batch, step, taps, static_cast<double>(result.targets), losses);
+    result.skipped = learn_parts(batch, step, taps, static_cast<double>(result.targets), losses);
     if (result.skipped.empty()) add_losses(losses, result);
   }
   if (!result.skipped.empty()) result.loss = result.grad_norm = std::numeric_limits<double>::quiet_NaN();
@@ -145,16 +92,16 @@ void Learner::update(Step& step, double lr) {
   step.grad_norm = report.grad_norm;
   if (report.skipped) {
     step.skipped = "the gradient of " + report.not_finite + " is not finite";
-  } else if (shard_ != Shard::none) {
-    gather_weights();
+  } else if (shared_) {
+    shared_->share_weights();
   }
 }
 
-/// Computes the gradient of a micro-batch, from zero, and its losses.
+/// Adds the gradient of a micro-batch to the gradients, and computes its losses.
 void Learner::learn_part(const Batch& batch, std::int64_t step, std::int64_t number, const TapsOf& taps,
-                         double n_targets, StepLosses& losses, std::function<void(Stack, int)> learned) {
+                         double n_targets, StepLosses& losses, BlockEvents* events) {
   const auto n_pieces = static_cast<double>(batch.pieces.size());
-  const Part part = part_of(batch, number, options_.micro_batches);
+  const BatchPart part = part_of(batch, number, options_.micro_batches);
   LossRequest loss{part.targets, part.weights, static_cast<float>(1.0 / n_targets)};
   LossResult found;
   loss.label_smoothing = static_cast<float>(options_.label_smoothing);
@@ -179,7 +126,6 @@ void Learner::learn_part(const Batch& batch, std::int64_t step, std::int64_t num
     };
   }
   tape_.clear();  // the last pass may have thrown
-  sum_.begin(pool_);
   Taps* const part_taps = taps ? taps(number) : nullptr;
   Pass pass{machine(), part.segments, {}, part_taps};
   pass.sources = part.sources;
@@ -190,7 +136,7 @@ void Learner::learn_part(const Batch& batch, std::int64_t step, std::int64_t num
   pass.training = {&tape_, &loss, &found, options_.recompute, dropout};
   pass.training.adapter_dropout = static_cast<float>(options_.adapter_dropout);
   if (part_taps == nullptr) pass.training.begin = begin_;  // taps may want any gradient
-  pass.training.learned = std::move(learned);
+  pass.training.blocks = events;
   trainable_.model().learn(pass, part.tokens());
   Losses& own = losses.parts[static_cast<std::size_t>(number)];
   own.cross_entropy = found.cross_entropy / n_targets;
@@ -201,107 +147,32 @@ void Learner::learn_part(const Batch& batch, std::int64_t step, std::int64_t num
   own.router_z = found.router_z_sum / n_pieces;
 }
 
-/// Puts the sum of the gradients of some micro-batches into the gradients.
-void Learner::learn_node(const TreeNode& node, const Batch& batch, std::int64_t step, const TapsOf& taps,
-                         double n_targets, StepLosses& losses) {
+/// Computes the gradients and losses of all micro-batches. Returns why the step is skipped, or "".
+std::string Learner::learn_parts(const Batch& batch, std::int64_t step, const TapsOf& taps, double n_targets,
+                                 StepLosses& losses) {
+  SharedSteps::Failure failure;
+  const auto learn = [&](std::int64_t number, BlockEvents* events) {
+    if (!failure.why.empty()) return;
+    try {
+      learn_part(batch, step, number, taps, n_targets, losses, events);
+    } catch (const NotFinite& e) {
+      failure = {number, e.what()};
+    }
+  };
+  if (shared_) {
+    shared_->learn(learn);
+    shared_->gather(losses.parts);
+    shared_->gather(losses.pairs);
+    return shared_->complete(fingerprint_of(batch), failure);
+  }
   sum_.clear();
-  for (std::int64_t i = node.first; i < node.end; ++i) {
-    learn_part(batch, step, i, taps, n_targets, losses);
+  for (std::int64_t i = 0; i < options_.micro_batches && failure.why.empty(); ++i) {
+    sum_.begin(pool_);
+    learn(i, nullptr);
     sum_.add(pool_, kernels_);
   }
   sum_.finish(pool_, kernels_);
-}
-
-/// The same for a node of this rank, whose buckets are sent as soon as the backward of its last micro-batch has
-/// completed them.
-void Learner::learn_shared_node(std::size_t number, const Batch& batch, std::int64_t step, const TapsOf& taps,
-                                double n_targets, StepLosses& losses) {
-  const TreeNode& node = exchange_->nodes()[number];
-  sum_.clear();
-  for (std::int64_t i = node.first; i + 1 < node.end; ++i) {
-    learn_part(batch, step, i, taps, n_targets, losses);
-    sum_.add(pool_, kernels_);
-  }
-  const auto send_down_to = [&](std::size_t bucket) {
-    if (bucket >= exchange_->unsent()) return;
-    sum_.finish_last(pool_, kernels_, slices_->bucket(bucket).first, slices_->bucket(exchange_->unsent() - 1).end);
-    exchange_->send_down_to(number, bucket);
-  };
-  const auto learned = [&](Stack stack, int layer) {
-    const auto bucket = stack != Stack::encoder ? slices_->bucket_of_layer(layer) : std::nullopt;
-    if (bucket) send_down_to(*bucket);
-  };
-  learn_part(batch, step, node.end - 1, taps, n_targets, losses, learned);
-  send_down_to(0);
-  sum_.clear();
-}
-
-/// Computes the gradients and losses of all micro-batches. Returns why the step is skipped, or "".
-std::string Learner::learn_nodes(const Batch& batch, std::int64_t step, const TapsOf& taps, double n_targets,
-                                 StepLosses& losses) {
-  std::string failure;
-  const auto learn_one = [&](auto&& learn_it) {
-    if (!failure.empty()) return;
-    try {
-      learn_it();
-    } catch (const NotFinite& e) {
-      failure = e.what();
-    }
-  };
-  if (ranks_ == nullptr) {
-    learn_one([&] { learn_node({0, options_.micro_batches}, batch, step, taps, n_targets, losses); });
-    return failure;
-  }
-  // A rank that fails sends its messages nevertheless: the others wait for them.
-  exchange_->begin();
-  const std::vector<TreeNode>& nodes = exchange_->nodes();
-  for (std::size_t n = 0; n < nodes.size(); ++n) {
-    learn_one([&] { learn_shared_node(n, batch, step, taps, n_targets, losses); });
-    exchange_->send_down_to(n, 0);
-    if (n + 1 < nodes.size()) exchange_->keep(n);
-  }
-  failure = gather_losses(batch, failure, losses);
-  if (failure.empty()) {
-    exchange_->add(pool_, kernels_);
-  } else {
-    exchange_->drop();
-  }
-  return failure;
-}
-
-/// Gives all ranks the losses of all micro-batches, and the first failure, if there is one. Throws BadInput if the
-/// ranks have different batches.
-std::string Learner::gather_losses(const Batch& batch, const std::string& failure, StepLosses& losses) {
-  const auto gather = [&](auto& values) {
-    std::vector<std::int64_t> bounds;
-    const auto n_parts = options_.micro_batches, n = static_cast<std::int64_t>(values.size());
-    for (int r = 0; r < ranks_->size(); ++r) {
-      bounds.push_back(leaves_of(n_parts, r, ranks_->size()).first * n / n_parts *
-                       static_cast<std::int64_t>(sizeof(values[0])));
-    }
-    const auto bytes = std::as_writable_bytes(std::span(values));
-    bounds.push_back(static_cast<std::int64_t>(bytes.size()));
-    ranks_->wait(ranks_->gather(bytes, bounds, Channel::control));
-  };
-  gather(losses.parts);
-  gather(losses.pairs);
-  struct Outcome {
-    std::uint64_t batch = 0;
-    std::array<char, 256> failure{};
-  };
-  Outcome own{fingerprint_of(batch), {}};
-  std::copy_n(failure.begin(), std::min(failure.size(), own.failure.size() - 1), own.failure.begin());
-  const std::vector<Outcome> all = ranks_->gather_values<Outcome>({&own, 1});
-  for (std::size_t r = 0; r < all.size(); ++r) {
-    if (all[r].batch == all[0].batch) continue;
-    exchange_->drop();
-    ranks_->together(
-        [&] { throw BadInput(data_, "{} reads other tokens there than rank 0", ranks_->name(static_cast<int>(r))); });
-  }
-  for (const Outcome& outcome : all) {
-    if (outcome.failure[0] != '\0') return outcome.failure.data();
-  }
-  return "";
+  return failure.why;
 }
 
 /// Adds the losses by their numbers.
@@ -321,25 +192,8 @@ void Learner::add_losses(const StepLosses& losses, Step& result) const {
   result.auxiliary = options_.z_loss * z_squares + options_.balance_loss * balance + options_.router_z_loss * router_z;
 }
 
-/// Every rank receives the weights that the others have updated.
-void Learner::gather_weights() {
-  Tickets tickets;
-  for (std::size_t b = 0; b < slices_->buckets(); ++b) {
-    const Places bucket = slices_->bucket(b);
-    const std::int64_t size = size_of(trainable_.dtype());
-    std::vector<std::int64_t> bounds;
-    for (int r = 0; r < ranks_->size(); ++r) bounds.push_back((slices_->slice(b, r).first - bucket.first) * size);
-    bounds.push_back(bucket.size() * size);
-    const std::span<std::byte> weights = trainable_.weights().subspan(static_cast<std::size_t>(bucket.first * size),
-                                                                      static_cast<std::size_t>(bucket.size() * size));
-    const Tickets more = ranks_->gather(weights, bounds, Channel::weights);
-    tickets.insert(tickets.end(), more.begin(), more.end());
-  }
-  ranks_->wait(tickets);
-}
-
-double Learner::score(const Batch& batch) {
-  const Part part = part_of(batch, 0, 1);
+double Learner::score(const Batch& batch, BlockEvents* events) {
+  const BatchPart part = part_of(batch, 0, 1);
   LossRequest loss{part.targets, part.weights};
   LossResult found;
   Pass pass{machine(), part.segments};
@@ -347,6 +201,7 @@ double Learner::score(const Batch& batch) {
   for (Segment& s : pass.segments) s.adapters = trainable_.adapters();
   for (Segment& s : pass.sources) s.adapters = trainable_.adapters();
   pass.training = {nullptr, &loss, &found};
+  pass.training.blocks = events;
   trainable_.model().forward(pass, part.tokens());
   return found.cross_entropy;
 }

@@ -7,10 +7,10 @@
 
 #include "data/dataset.h"
 #include "model/model.h"
-#include "train/gradient_exchange.h"
 #include "train/gradient_sum.h"
 #include "train/optimizer.h"
 #include "train/preference.h"
+#include "train/shared_steps.h"
 #include "train/train_config.h"
 #include "train/trainable.h"
 
@@ -26,12 +26,17 @@ class Learner {
   Learner(const Trainable& trainable, Optimizer& optimizer, const StepOptions& options, ThreadPool& pool,
           const Kernels& kernels, const std::atomic<bool>* interrupt, CallerPoll* poll = nullptr);
 
-  /// From now on, the ranks share the micro-batches. With Shard::optimizer, each updates its slices of the parameters,
-  /// and then has those of the others. Errors about batches that differ name `data`.
+  /// From now on, the ranks share the micro-batches. All call the functions below together; scores run inside
+  /// SharedSteps::score().
   void share(Ranks& ranks, Shard shard, const std::string& data);
-
   /// Of several ranks; null for one.
-  const Slices* slices() const { return slices_ ? &*slices_ : nullptr; }
+  SharedSteps* shared() { return shared_ ? &*shared_ : nullptr; }
+  /// Calls work() at rank 0, which has all weights meanwhile.
+  template <class Work>
+  void at_first(const Work& work) {
+    if (shared_) return shared_->at_first(work);
+    work();
+  }
 
   /// The loss is from now on that of pairs of answers; `references` are the scores of all pairs by their number, empty
   /// if the objective has none.
@@ -53,14 +58,16 @@ class Learner {
   /// mean over all targets that count. The step is skipped if no target counts or a value is not finite. Throws
   /// Interrupted, and PeerLost.
   Step learn(const Batch& batch, std::int64_t step, const TapsOf& taps = {});
+  /// What several ranks exchange about each micro-batch of one-piece losses.
+  static constexpr std::int64_t kLossBytes = 4 * sizeof(double);
   /// Updates the parameters with these gradients, unless the step is skipped or their norm is not finite.
   void update(Step& step, double lr);
   /// Σ cross-entropy over the targets that count, in nats, without gradients. Throws NotFinite, Interrupted.
-  double score(const Batch& batch);
+  double score(const Batch& batch, BlockEvents* events = nullptr);
   /// The losses of a batch of pairs, without gradients. Throws NotFinite, Interrupted.
-  PairSums compare(const Batch& batch);
+  PairSums compare(const Batch& batch, BlockEvents* events = nullptr);
   /// The scores of a batch of pairs by the model as it is, or without its adapter.
-  std::vector<PairScore> score_answers(const Batch& batch, bool with_adapter);
+  std::vector<PairScore> score_answers(const Batch& batch, bool with_adapter, BlockEvents* events = nullptr);
 
  private:
   Machine machine() {
@@ -76,6 +83,7 @@ class Learner {
   struct Losses {
     double cross_entropy = 0, z_squares = 0, balance = 0, router_z = 0;
   };
+  static_assert(sizeof(Losses) == kLossBytes);
   /// The losses of a step, by micro-batch and by pair.
   struct StepLosses {
     std::vector<Losses> parts;
@@ -84,15 +92,9 @@ class Learner {
 
   PairLoss loss_of_pair(const Batch& batch, std::size_t pair, const PairScore& score) const;
   void learn_part(const Batch& batch, std::int64_t step, std::int64_t number, const TapsOf& taps, double n_targets,
-                  StepLosses& losses, std::function<void(Stack, int)> learned = {});
-  void learn_node(const TreeNode& node, const Batch& batch, std::int64_t step, const TapsOf& taps, double n_targets,
-                  StepLosses& losses);
-  void learn_shared_node(std::size_t number, const Batch& batch, std::int64_t step, const TapsOf& taps,
-                         double n_targets, StepLosses& losses);
-  std::string learn_nodes(const Batch& batch, std::int64_t step, const TapsOf& taps, double n_targets,
+                  StepLosses& losses, BlockEvents* events);
+  std::string learn_parts(const Batch& batch, std::int64_t step, const TapsOf& taps, double n_targets,
                           StepLosses& losses);
-  std::string gather_losses(const Batch& batch, const std::string& failure, StepLosses& losses);
-  void gather_weights();
   void add_losses(const StepLosses& losses, Step& result) const;
 
   const Trainable& trainable_;
@@ -104,12 +106,7 @@ class Learner {
   CallerPoll* poll_;
   Gradients gradients_;
   GradientSum sum_{gradients_};
-  // Of several ranks:
-  Ranks* ranks_ = nullptr;
-  Shard shard_ = Shard::none;
-  std::string data_;
-  std::optional<Slices> slices_;
-  std::optional<GradientExchange> exchange_;
+  std::optional<SharedSteps> shared_;
   Tape tape_;
   std::optional<PreferenceOptions> preference_;
   std::vector<PairScore> references_;  // by the number of the pair

@@ -26,6 +26,17 @@ TreeNode leaves_of(std::int64_t n_leaves, int rank, int n_ranks) {
   return {n_leaves * rank / n_ranks, n_leaves * (rank + 1) / n_ranks};
 }
 
+std::vector<std::vector<std::int64_t>> divide_leaves(std::int64_t n_leaves, int n_ranks, bool by_rounds) {
+  std::vector<std::vector<std::int64_t>> leaves(static_cast<std::size_t>(n_ranks));
+  for (int r = 0; r < n_ranks; ++r) {
+    const TreeNode node = by_rounds ? TreeNode{r, n_leaves} : leaves_of(n_leaves, r, n_ranks);
+    for (std::int64_t i = node.first; i < node.end; i += by_rounds ? n_ranks : 1) {
+      leaves[static_cast<std::size_t>(r)].push_back(i);
+    }
+  }
+  return leaves;
+}
+
 std::int64_t gradient_buffers(std::int64_t n_leaves, int rank, int n_ranks) {
   std::int64_t most = 0, kept = 0, received = 0;
   for (int r = 0; r < n_ranks; ++r) {

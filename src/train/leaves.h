@@ -1,7 +1,8 @@
 // Which rank computes which micro-batches of a step, and the sums that it can compute alone.
 //
 // Micro-batches are the leaves of the tree of train/gradient_sum.h. Rank r of R computes leaves ⌊P r / R⌋ to
-// ⌊P (r + 1) / R⌋ − 1, and adds those of each subtree that it has as a whole.
+// ⌊P (r + 1) / R⌋ − 1, and adds those of each subtree that it has as a whole. With sharded gradients, it computes leaf
+// j R + r in round j.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,8 @@ struct TreeNode {
 
 /// The leaves of a rank.
 TreeNode leaves_of(std::int64_t n_leaves, int rank, int n_ranks);
+/// The leaves of each rank: consecutive ones, or, by rounds, r, r + R, r + 2 R, ….
+std::vector<std::vector<std::int64_t>> divide_leaves(std::int64_t n_leaves, int n_ranks, bool by_rounds);
 /// The buffers of the size of all gradients that a rank needs at most: its partial sums, and the slices of others.
 std::int64_t gradient_buffers(std::int64_t n_leaves, int rank, int n_ranks);
 /// The largest nodes of the tree over n leaves whose leaves are all among `own`, ascending.

@@ -6,6 +6,8 @@
 //   activations  the peak of a dry run of one micro-batch, forward and backward: values, their gradients, and the
 //                scratch of the ops
 //   program      everything else
+//
+// With --shard, a rank keeps its slices of them, and whole buckets while they are used (train/shared_steps.h).
 #pragma once
 
 #include <cstdint>
@@ -16,9 +18,17 @@
 #include "parallel/thread_pool.h"
 #include "tensor/dtype.h"
 #include "train/optimizer.h"
+#include "train/slices.h"
 #include "train/trainable.h"
 
 namespace vitrine {
+
+/// A rank of a run, and what it keeps of the arrays above.
+struct RankShare {
+  int rank = 0, ranks = 1;
+  std::int64_t micro_batches = 1;  ///< Of a step of all ranks.
+  Shard shard = Shard::none;
+};
 
 struct TrainWorkload {
   std::int64_t batch = 1;    ///< Sequences of a micro-batch.
@@ -27,7 +37,7 @@ struct TrainWorkload {
   OptimizerConfig::Kind optimizer = OptimizerConfig::Kind::adamw;
   bool recompute = false;
   bool dropout = false;
-  std::int64_t gradient_buffers = 1;     ///< gradient_buffers() (train/leaves.h)
+  RankShare share{};
   const Trainable* trainable = nullptr;  ///< Set if an adapter learns. Its base is mapped.
   bool adapter_dropout = false;
 };
@@ -37,6 +47,10 @@ struct MemoryPart {
   double bytes = 0;
 };
 
+/// The parameters of a config, for Slices.
+std::vector<TrainParam> learning_params(const ModelConfig& config);
+/// The parts of a rank but its activations, which `slices` divide.
+std::vector<MemoryPart> state_memory(const Slices& slices, const TrainWorkload& workload);
 /// The parts for a run on the threads of `pool`. Parts of zero bytes are omitted. Throws as count_params does.
 std::vector<MemoryPart> training_memory(const ModelConfig& config, const TrainWorkload& workload, ThreadPool& pool);
 

@@ -38,6 +38,12 @@ SgdStep sgd_step(const OptimizerConfig& c, double lr, bool decays, double grad_s
 
 }  // namespace
 
+Shard shard_named(std::string_view name) {
+  const auto it = std::find(std::begin(kShardNames), std::end(kShardNames), name);
+  if (it == std::end(kShardNames)) throw InternalError("--shard", "there is no {}", name);
+  return static_cast<Shard>(it - std::begin(kShardNames));
+}
+
 Optimizer::Optimizer(const OptimizerConfig& config, std::span<const TrainParam> params) : config_(config) {
   constexpr double kAny = 1e30;
   check_range("beta1", config.beta1, 0, 1);
@@ -65,6 +71,7 @@ Optimizer::Optimizer(const OptimizerConfig& config, std::span<const TrainParam> 
 
 void Optimizer::divide(const Slices& slices, Ranks& ranks) {
   ranks_ = &ranks;
+  for (int i = 0; i < n_moments(config_.kind); ++i) use_small_pages(std::as_writable_bytes(moment(i)));
   for (int r = 0; r < ranks.size(); ++r) {
     owners_.push_back(owned_.size());
     for (std::size_t b = 0; b < slices.buckets(); ++b) {

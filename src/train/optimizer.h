@@ -46,9 +46,13 @@ constexpr std::int64_t kChunk = 4096;
 constexpr int n_moments(OptimizerConfig::Kind kind) { return kind == OptimizerConfig::Kind::adamw ? 2 : 1; }
 
 /// What each rank of a run keeps only for its own slices of the parameters (ZeRO's stages; Rajbhandari et al. 2020).
-enum class Shard : std::uint8_t { none, optimizer };
+/// Each stage includes those before it.
+enum class Shard : std::uint8_t { none, optimizer, gradients, parameters };
 
-constexpr const char* name_of(Shard shard) { return shard == Shard::none ? "none" : "optimizer"; }
+constexpr const char* kShardNames[] = {"none", "optimizer", "gradients", "parameters"};
+constexpr const char* name_of(Shard shard) { return kShardNames[static_cast<int>(shard)]; }
+/// Throws InternalError for another name.
+Shard shard_named(std::string_view name);
 
 class Slices;
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "model/count.h"
-#include "train/leaves.h"
 #include "train/memory.h"
 
 namespace vitrine {
@@ -34,13 +33,10 @@ std::vector<std::string> plan_of(const TrainConfig& c, const Start& start, const
   }
   const std::int64_t sequences = t.batch / t.micro_batches * (talk && talk->is_pairs() ? 2 : 1);
   TrainWorkload workload{sequences, t.seq_len, t.dtype, c.optimizer.kind, t.recompute, t.dropout > 0};
-  workload.gradient_buffers = gradient_buffers(t.micro_batches, ranks.rank(), ranks.size());
+  workload.share = {ranks.rank(), ranks.size(), t.micro_batches, shard};
   if (start.trainable.adapter() != nullptr) workload.trainable = &start.trainable;
   workload.adapter_dropout = t.adapter_dropout > 0;
-  auto parts = training_memory(config, workload, pool);
-  for (MemoryPart& part : parts) {
-    if (shard != Shard::none && part.name == "moments") part.bytes /= ranks.size();
-  }
+  const std::vector<MemoryPart> parts = training_memory(config, workload, pool);
   std::string list;
   for (const MemoryPart& part : parts) list += fmt::format(", {} {:.0f} MB", part.name, part.bytes / 1e6);
   if (!ranks.is_alone()) tell(fmt::format("{} ranks share {} micro-batches", ranks.size(), t.micro_batches));

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <memory>
 #include <set>
 #include <system_error>
 
@@ -38,14 +39,11 @@ std::optional<std::int64_t> step_of(const std::string& name) {
   return step && name == name_of_step(*step) ? step : std::nullopt;
 }
 
-/// Moments, and masters if the weights are rounded: the arrays that are not part of the model.
+/// Moments and masters: the arrays that are not part of the model.
 std::vector<OptimizerArray> arrays_of(const Trainable& trainable, Optimizer& optimizer) {
   std::vector<OptimizerArray> arrays = optimizer.state(trainable.params());
-  if (trainable.dtype() == DType::f32) return arrays;
-  for (const TrainParam& param : trainable.params()) {
-    const auto n = static_cast<std::size_t>(param.count());
-    arrays.push_back({"master." + param.name, &param.shape, {param.value, n}});
-  }
+  const std::vector<OptimizerArray> masters = masters_of(trainable);
+  arrays.insert(arrays.end(), masters.begin(), masters.end());
   return arrays;
 }
 
@@ -66,6 +64,16 @@ std::string word_text(const Json& words, const std::string& key) {
 }
 
 }  // namespace
+
+std::vector<OptimizerArray> masters_of(const Trainable& trainable) {
+  std::vector<OptimizerArray> arrays;
+  if (trainable.dtype() == DType::f32) return arrays;
+  for (const TrainParam& param : trainable.params()) {
+    const auto n = static_cast<std::size_t>(param.count());
+    arrays.push_back({"master." + param.name, &param.shape, {param.value, n}});
+  }
+  return arrays;
+}
 
 RunWords words_of(const TrainConfig& c, const TrainingData& corpus) {
   const StepOptions& t = c.train;
@@ -217,14 +225,17 @@ std::optional<std::int64_t> RunFolder::step_to_resume(bool resumes) const {
 }
 
 void RunFolder::save(const Trainable& trainable, const ModelFiles& files, Optimizer& optimizer,
-                     const TrainerState& state, std::int64_t keep_last, ThreadPool& pool) {
+                     const TrainerState& state, std::int64_t keep_last, ThreadPool& pool, const Hold& hold) {
   {
     FolderWriter folder(checkpoint(state.step));
-    save_model(trainable, files, folder.file(""), pool);
+    save_model(trainable, files, folder.file(""), pool, hold);
     const std::vector<OptimizerArray> arrays = arrays_of(trainable, optimizer);
     SafetensorsWriter writer(folder.file(kArraysFile),
                              256 + static_cast<std::int64_t>(arrays.size()) * kHeaderBytesPerArray);
-    for (const OptimizerArray& array : arrays) writer.add(array.name, {array.values.data(), *array.shape});
+    for (const OptimizerArray& array : arrays) {
+      if (hold) hold(array.values.data());
+      writer.add(array.name, {array.values.data(), *array.shape});
+    }
     writer.commit();
     write_file(folder.file(kStateFile), to_json(state).dump(2) + "\n");
     folder.commit();
@@ -296,23 +307,26 @@ TrainerState RunFolder::read_state(std::int64_t step) const {
   }
 }
 
-void RunFolder::read_arrays(std::int64_t step, const Trainable& trainable, Optimizer& optimizer) const {
+ReadArray RunFolder::open_arrays(std::int64_t step, const Trainable& trainable, Optimizer& optimizer) const {
   const std::string path = checkpoint(step) + "/" + kArraysFile;
-  const SafetensorsFile file = SafetensorsFile::open(path);
+  const auto file = std::make_shared<const SafetensorsFile>(SafetensorsFile::open(path));
   std::set<std::string> names;
   for (const OptimizerArray& array : arrays_of(trainable, optimizer)) {
-    const auto it = file.tensors().find(array.name);
-    if (it == file.tensors().end()) throw BadCheckpoint(path, "tensor {} is missing", array.name);
+    const auto it = file->tensors().find(array.name);
+    if (it == file->tensors().end()) throw BadCheckpoint(path, "tensor {} is missing", array.name);
     const StoredTensor& stored = it->second;
     if (stored.type != DType::f32 || stored.bytes.size() != array.values.size_bytes()) {
       throw BadCheckpoint(path, "tensor {} must be F32 of shape {}", array.name, to_string(*array.shape));
     }
-    std::memcpy(array.values.data(), stored.bytes.data(), stored.bytes.size());
     names.insert(array.name);
   }
-  for (const auto& [name, stored] : file.tensors()) {
+  for (const auto& [name, stored] : file->tensors()) {
     if (!names.contains(name)) throw BadCheckpoint(path, "tensor {} is not part of this run", name);
   }
+  return [file](const OptimizerArray& array) {
+    const std::span<const std::byte> bytes = file->tensors().at(array.name).bytes;
+    std::memcpy(array.values.data(), bytes.data(), bytes.size());
+  };
 }
 
 std::vector<Metric> metrics_of(const Json& unfinished, const std::string& where) {

@@ -45,6 +45,11 @@ struct TrainerState {
   Json unfinished;                 ///< Metrics of the step, if the run ended before they were written; else null.
 };
 
+/// The masters of bf16 weights; none of f32 weights, which are their own.
+std::vector<OptimizerArray> masters_of(const Trainable& trainable);
+/// Fills a moment or a master from a checkpoint.
+using ReadArray = std::function<void(const OptimizerArray& array)>;
+
 /// The steps that have a checkpoint in a run's folder, ascending. Throws BadInput if the folder cannot be read.
 std::vector<std::int64_t> checkpoint_steps(const std::string& folder);
 std::string checkpoint_path(const std::string& folder, std::int64_t step);
@@ -73,13 +78,14 @@ class RunFolder {
   /// Writes a checkpoint, updates the links `last` and `best`, then removes all but the last `keep_last` checkpoints
   /// and the best.
   void save(const Trainable& trainable, const ModelFiles& files, Optimizer& optimizer, const TrainerState& state,
-            std::int64_t keep_last, ThreadPool& pool);
+            std::int64_t keep_last, ThreadPool& pool, const Hold& hold = {});
   /// Writes samples/step-….txt.
   void write_sample(std::int64_t step, const std::string& text) const;
   /// The state of a checkpoint. Throws BadCheckpoint if it is invalid.
   TrainerState read_state(std::int64_t step) const;
-  /// Reads the moments, and the masters of bf16 weights. Throws BadCheckpoint if an array is missing or does not fit.
-  void read_arrays(std::int64_t step, const Trainable& trainable, Optimizer& optimizer) const;
+  /// Reads the moments, and the masters of bf16 weights, one by one. Throws BadCheckpoint if an array is missing or
+  /// does not fit.
+  ReadArray open_arrays(std::int64_t step, const Trainable& trainable, Optimizer& optimizer) const;
 
  private:
   void lock();

@@ -5,7 +5,7 @@
 namespace vitrine {
 
 std::vector<double> score_pieces(const Model& model, const Machine& machine, AppliedAdapters adapters,
-                                 const Batch& batch) {
+                                 const Batch& batch, BlockEvents* events) {
   std::vector<Segment> segments;
   for (const Batch::Piece& piece : batch.pieces) {
     segments.push_back({piece.first_row, piece.length});
@@ -21,13 +21,14 @@ std::vector<double> score_pieces(const Model& model, const Machine& machine, App
   LossResult found;
   Pass pass{machine, segments};
   pass.training = {nullptr, &loss, &found};
+  pass.training.blocks = events;
   model.forward(pass, {batch.inputs, {}, {}});
   return sums;
 }
 
 std::vector<PairScore> score_pairs(const Model& model, const Machine& machine, AppliedAdapters adapters,
-                                   const Batch& batch) {
-  const std::vector<double> nats = score_pieces(model, machine, adapters, batch);
+                                   const Batch& batch, BlockEvents* events) {
+  const std::vector<double> nats = score_pieces(model, machine, adapters, batch, events);
   std::vector<PairScore> scores;
   for (std::size_t i = 0; i + 1 < nats.size(); i += 2) scores.push_back({-nats[i], -nats[i + 1]});
   return scores;

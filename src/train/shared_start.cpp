@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "checkpoint/config_json.h"
 #include "model/count.h"
+#include "train/divided_state.h"
 
 namespace vitrine {
 namespace {
@@ -81,28 +82,6 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-std::span<std::byte> part_of(std::span<float> all, const Places& places) {
-  return std::as_writable_bytes(
-      all.subspan(static_cast<std::size_t>(places.first), static_cast<std::size_t>(places.size())));
-}
-
-/// Sends the slices of all ranks from rank 0 to their owners, or back.
-void move_slices(Ranks& ranks, std::span<float> values, const Slices& slices, bool to_owners) {
-  Tickets tickets;
-  for (std::size_t b = 0; b < slices.buckets(); ++b) {
-    for (int r = 1; r < ranks.size(); ++r) {
-      if (ranks.rank() != r && !ranks.is_first()) continue;
-      const auto part = part_of(values, slices.slice(b, r));
-      const bool sends = ranks.is_first() == to_owners;
-      const int other = ranks.is_first() ? r : 0;
-      const Tickets more =
-          sends ? ranks.send(other, part, Channel::weights) : ranks.receive(other, part, Channel::weights);
-      tickets.insert(tickets.end(), more.begin(), more.end());
-    }
-  }
-  ranks.wait(tickets);
-}
-
 }  // namespace
 
 void check_same_run(Ranks& ranks, const TrainConfig& c, const std::string& config_file, const std::string& build) {
@@ -133,13 +112,15 @@ void check_same_data(Ranks& ranks, const TrainConfig& c) {
   });
 }
 
-Start shared_start(Ranks& ranks, const TrainConfig& c, const std::string& checkpoint, ThreadPool& pool,
+Start shared_start(Ranks& ranks, Shard shard, const TrainConfig& c, const std::string& checkpoint, ThreadPool& pool,
                    const Kernels& k) {
   // An adapter's base is mapped by every rank; a new model is drawn by every rank, with the same bits.
   const bool is_local = ranks.is_first() || c.lora || checkpoint.empty();
   std::optional<Start> start;
+  KeptParts kept(ranks, shard);
+  const Filled filled = [&](const Trainable& trainable, std::size_t n) { kept.filled(trainable, n); };
   ranks.together([&] {
-    if (is_local) start.emplace(start_from(c, ranks.is_first() ? checkpoint : "", pool, k));
+    if (is_local) start.emplace(start_from(c, ranks.is_first() ? checkpoint : "", pool, k, filled));
   });
   if (ranks.is_alone() || checkpoint.empty() || c.lora) return std::move(*start);
   const bool first = ranks.is_first();
@@ -156,28 +137,6 @@ Start shared_start(Ranks& ranks, const TrainConfig& c, const std::string& checkp
                         {family_of(source.config, source.where), source.config, c.data.tokenizer}});
   });
   return std::move(*start);
-}
-
-void share_state(Ranks& ranks, const Trainable& trainable, Optimizer& optimizer, const Slices* slices, ThreadPool& pool,
-                 const Kernels& k) {
-  for (const TrainParam& param : trainable.params()) {
-    ranks.broadcast(std::as_writable_bytes(std::span(param.value, static_cast<std::size_t>(param.count()))));
-  }
-  trainable.round_weights(pool, k);
-  for (int i = 0; i < n_moments(optimizer.config().kind); ++i) {
-    if (slices != nullptr) {
-      move_slices(ranks, optimizer.moment(i), *slices, true);
-    } else {
-      ranks.broadcast(std::as_writable_bytes(optimizer.moment(i)));
-    }
-  }
-}
-
-void collect_state(Ranks& ranks, const Trainable& trainable, Optimizer& optimizer, const Slices& slices) {
-  for (int i = 0; i < n_moments(optimizer.config().kind); ++i) {
-    move_slices(ranks, optimizer.moment(i), slices, false);
-  }
-  if (trainable.dtype() != DType::f32) move_slices(ranks, trainable.values(), slices, false);
 }
 
 }  // namespace vitrine

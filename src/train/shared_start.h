@@ -6,7 +6,6 @@
 
 #include "ranks/ranks.h"
 #include "train/optimizer.h"
-#include "train/slices.h"
 #include "train/start.h"
 
 namespace vitrine {
@@ -18,13 +17,7 @@ void check_same_run(Ranks& ranks, const TrainConfig& config, const std::string& 
 void check_same_data(Ranks& ranks, const TrainConfig& config);
 
 /// As start_from(). With a checkpoint, the values of the other ranks are zero until share_state().
-Start shared_start(Ranks& ranks, const TrainConfig& config, const std::string& checkpoint, ThreadPool& pool,
-                   const Kernels& kernels);
-
-/// Gives all ranks rank 0's parameters and moments; a divided optimizer receives those of its slices.
-void share_state(Ranks& ranks, const Trainable& trainable, Optimizer& optimizer, const Slices* slices, ThreadPool& pool,
-                 const Kernels& kernels);
-/// Gives rank 0 the moments, and the masters of bf16 weights, that the others have.
-void collect_state(Ranks& ranks, const Trainable& trainable, Optimizer& optimizer, const Slices& slices);
+Start shared_start(Ranks& ranks, Shard shard, const TrainConfig& config, const std::string& checkpoint,
+                   ThreadPool& pool, const Kernels& kernels);
 
 }  // namespace vitrine

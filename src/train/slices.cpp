@@ -3,15 +3,26 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "base/text.h"
+#include "tensor/zero_memory.h"
 #include "train/optimizer.h"
 
 namespace vitrine {
 namespace {
 
-/// "blocks.3" or "encoder.blocks.3" of a block's parameter; "" for others.
+const char* prefix_of(Stack stack) {
+  return stack == Stack::only ? "blocks." : stack == Stack::encoder ? "encoder." : "decoder.";
+}
+
+/// "blocks.3" or "encoder.3" of a block's parameter; "" for others.
 std::string block_of(const std::string& name) {
-  const std::size_t blocks = name.find("blocks.");
-  return blocks == name.npos ? "" : name.substr(0, name.find('.', blocks + 7));
+  for (const Stack stack : {Stack::only, Stack::encoder, Stack::decoder}) {
+    const std::string_view prefix = prefix_of(stack);
+    if (!name.starts_with(prefix)) continue;
+    const std::size_t end = name.find('.', prefix.size());
+    if (number_in<int>(std::string_view(name).substr(prefix.size(), end - prefix.size()))) return name.substr(0, end);
+  }
+  return "";
 }
 
 /// Cuts chunks (their ends are given) into parts of about the same size.
@@ -47,12 +58,17 @@ Slices::Slices(std::span<const TrainParam> params, int n_ranks) {
   }
 }
 
-std::optional<std::size_t> Slices::bucket_of_layer(int layer) const {
-  const std::string end = "blocks." + std::to_string(layer);
-  for (std::size_t b = 0; b < blocks_.size(); ++b) {
-    if (blocks_[b] == end || blocks_[b] == "decoder." + end) return b;
-  }
-  return {};
+std::optional<std::size_t> Slices::bucket_of(Stack stack, int layer) const {
+  const auto it = std::find(blocks_.begin(), blocks_.end(), prefix_of(stack) + std::to_string(layer));
+  if (it == blocks_.end()) return {};
+  return static_cast<std::size_t>(it - blocks_.begin());
+}
+
+void give_back_others(std::span<std::byte> array, std::int64_t element, const Slices& slices, std::size_t bucket,
+                      int rank) {
+  const Places all = slices.bucket(bucket), own = slices.slice(bucket, rank);
+  give_back(Places{all.first, own.first}.of(array, element));
+  give_back(Places{own.end, all.end}.of(array, element));
 }
 
 }  // namespace vitrine

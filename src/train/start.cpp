@@ -35,10 +35,11 @@ std::string own_tokenizer(const TrainConfig& c, const std::string& checkpoint, c
 
 }  // namespace
 
-Start start_from(const TrainConfig& c, const std::string& checkpoint, ThreadPool& pool, const Kernels& k) {
+Start start_from(const TrainConfig& c, const std::string& checkpoint, ThreadPool& pool, const Kernels& k,
+                 const Filled& filled) {
   if (c.lora) return start_adapter(c, checkpoint, pool);
   if (checkpoint.empty()) {
-    return {draw_trainable(c.model.read(), c.train.dtype, c.model.init, c.train.seed, pool, k),
+    return {draw_trainable(c.model.read(), c.train.dtype, c.model.init, c.train.seed, pool, k, filled),
             {family_of(c.model.config, c.model.where), c.model.config, c.data.tokenizer}};
   }
   const Checkpoint loaded = load_checkpoint(checkpoint);

@@ -16,7 +16,8 @@ struct Start {
 };
 
 /// The start from `checkpoint`, or, if it is "", from the config's model. Throws as load_checkpoint does, and
-/// Unsupported for a checkpoint that is not a Hugging Face folder.
-Start start_from(const TrainConfig& config, const std::string& checkpoint, ThreadPool& pool, const Kernels& kernels);
+/// Unsupported for a checkpoint that is not a Hugging Face folder. `filled` follows parameters that are drawn.
+Start start_from(const TrainConfig& config, const std::string& checkpoint, ThreadPool& pool, const Kernels& kernels,
+                 const Filled& filled = {});
 
 }  // namespace vitrine

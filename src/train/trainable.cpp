@@ -112,26 +112,31 @@ std::optional<SiteId> Trainable::first_learning_block() const {
   return first;
 }
 
-void Trainable::round_weights(ThreadPool& pool, const Kernels& k) const {
+void Trainable::round_weights(std::size_t i, ThreadPool& pool, const Kernels& k) const {
   if (dtype_ == DType::f32) return;
-  for (const TrainParam& param : params_) {
-    pool.parallel_for(param.count(), kGrain, [&](std::int64_t begin, std::int64_t end, int) {
-      k.narrow(param.value + begin, end - begin, dtype_, param.rounded + begin * size_of(dtype_));
-    });
-  }
+  const TrainParam& param = params_[i];
+  pool.parallel_for(param.count(), kGrain, [&](std::int64_t begin, std::int64_t end, int) {
+    k.narrow(param.value + begin, end - begin, dtype_, param.rounded + begin * size_of(dtype_));
+  });
+}
+
+void Trainable::round_weights(ThreadPool& pool, const Kernels& k) const {
+  for (std::size_t i = 0; i < params_.size(); ++i) round_weights(i, pool, k);
 }
 
 Trainable draw_trainable(const ModelConfig& config, DType dtype, const InitOptions& options, std::uint64_t seed,
-                         ThreadPool& pool, const Kernels& k) {
+                         ThreadPool& pool, const Kernels& k, const Filled& filled) {
   Trainable trainable(config, dtype);
   const std::span<const TrainParam> params = trainable.params();
+  if (filled) filled(trainable, 0);
   for (std::size_t i = 0; i < params.size(); ++i) {
     const InitRule rule = init_rule(config, params[i].name, params[i].shape, options);
     pool.parallel_for(params[i].count(), kGrain, [&](std::int64_t begin, std::int64_t end, int) {
       draw_initial(rule, seed, i, begin, {params[i].value + begin, static_cast<std::size_t>(end - begin)});
     });
+    trainable.round_weights(i, pool, k);
+    if (filled) filled(trainable, i + 1);
   }
-  trainable.round_weights(pool, k);
   return trainable;
 }
 
@@ -154,7 +159,7 @@ Trainable copy_trainable(const std::shared_ptr<const Model>& model, DType dtype,
   return trainable;
 }
 
-ParamValues values_of(const Model& model) {
+ParamValues values_of(const Model& model, const Hold& hold) {
   std::vector<MatrixView> views;
   for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& name, const Shape&) {
     if (is_blocks(param.view.dtype)) {
@@ -162,9 +167,10 @@ ParamValues values_of(const Model& model) {
     }
     views.push_back(param.view);
   });
-  return [views = std::move(views), &k = default_kernels()](std::size_t i, std::int64_t row, std::int64_t first_col,
-                                                            std::span<float> out) {
+  return [views = std::move(views), hold, &k = default_kernels()](std::size_t i, std::int64_t row,
+                                                                  std::int64_t first_col, std::span<float> out) {
     const MatrixView& view = views[i];
+    if (hold) hold(view.at(row, first_col));
     const std::int64_t step = view.col_stride == 1 ? static_cast<std::int64_t>(out.size()) : 1;
     for (std::int64_t at = 0; at < static_cast<std::int64_t>(out.size()); at += step) {
       k.widen(view.at(row, first_col + at), view.dtype, step, out.data() + at);
@@ -184,7 +190,8 @@ void copy_tokenizer(const std::string& from, const std::string& to) {
   write_file((folder / "tokenizer_config.json").string(), "{\"tokenizer_class\": \"PreTrainedTokenizerFast\"}\n");
 }
 
-void save_model(const Trainable& trainable, const ModelFiles& files, const std::string& folder, ThreadPool& pool) {
+void save_model(const Trainable& trainable, const ModelFiles& files, const std::string& folder, ThreadPool& pool,
+                const Hold& hold) {
   const fs::path to = folder;
   const auto write_template = [&] {
     if (!files.chat_template.empty()) write_file((to / "chat_template.jinja").string(), files.chat_template);
@@ -195,7 +202,7 @@ void save_model(const Trainable& trainable, const ModelFiles& files, const std::
   }
   const Model& model = trainable.model();
   write_hugging_face_tensors((to / "model.safetensors").string(), files.family, model.config(), trainable.dtype(),
-                             values_of(model), pool);
+                             values_of(model, hold), pool);
   copy_tokenizer(files.tokenizer, folder);
   write_template();
   write_config_json((to / "config.json").string(), files.family, files.config, trainable.dtype());

@@ -69,7 +69,8 @@ class Trainable {
   /// All values of the parameters, and all weights of dtype(), at their places (kParamAlignment). Empty for an adapter.
   std::span<float> values() const { return values_; }
   std::span<std::byte> weights() const { return weights_; }
-  /// Rounds all masters into the weights. Call it after changing values. Does nothing for f32.
+  /// Rounds masters into weights: of parameter number `i`, or all. Call it after changing values. Does nothing for f32.
+  void round_weights(std::size_t i, ThreadPool& pool, const Kernels& k) const;
   void round_weights(ThreadPool& pool, const Kernels& k) const;
 
  private:
@@ -85,9 +86,12 @@ class Trainable {
   std::vector<AppliedAdapter> applied_;
 };
 
+/// Receives the number of parameters that have their values: 0 first, then 1, …
+using Filled = std::function<void(const Trainable& trainable, std::size_t n)>;
+
 /// Random parameters: the same elements as `init` writes for that seed.
 Trainable draw_trainable(const ModelConfig& config, DType dtype, const InitOptions& options, std::uint64_t seed,
-                         ThreadPool& pool, const Kernels& k);
+                         ThreadPool& pool, const Kernels& k, const Filled& filled = {});
 /// The parameters of a loaded model: copies of those that learn; the others are shared with it. Throws Unsupported if a
 /// parameter that learns is quantized, and names the first.
 Trainable copy_trainable(const std::shared_ptr<const Model>& model, DType dtype, ThreadPool& pool, const Kernels& k,
@@ -102,9 +106,12 @@ struct ModelFiles {
   std::string chat_template{};  ///< Replaces that of the tokenizer's files; "": none does.
 };
 
+/// Called before an element of the state is read, if not all of it is in this process (train/divided_state.h).
+using Hold = std::function<void(const void* element)>;
+
 /// The values of a model's parameters, as write_hugging_face_tensors() takes them. Throws Unsupported for quantized
 /// ones.
-ParamValues values_of(const Model& model);
+ParamValues values_of(const Model& model, const Hold& hold = {});
 /// Copies the files of the tokenizer at `from` to `folder`; nothing if `from` is "". Throws as tokenizer_files() does.
 void copy_tokenizer(const std::string& from, const std::string& folder);
 
@@ -112,6 +119,7 @@ void copy_tokenizer(const std::string& from, const std::string& folder);
 /// reads them. If an adapter learns, writes it alone, as peft's folders have it. All parameters are written as
 /// trainable.dtype(). `files.chat_template` is written in both cases. Throws as FileWriter does, and Unsupported for
 /// quantized parameters.
-void save_model(const Trainable& trainable, const ModelFiles& files, const std::string& folder, ThreadPool& pool);
+void save_model(const Trainable& trainable, const ModelFiles& files, const std::string& folder, ThreadPool& pool,
+                const Hold& hold = {});
 
 }  // namespace vitrine

@@ -12,14 +12,14 @@
 #include "metrics/metrics.h"
 #include "tokenizer/tokenizer.h"
 #include "train/cluster.h"
-#include "train/conversation_data.h"
+#include "train/divided_state.h"
 #include "train/learner.h"
 #include "train/open_corpus.h"
 #include "train/plan.h"
-#include "train/references.h"
 #include "train/run_folder.h"
 #include "train/samples.h"
 #include "train/shared_start.h"
+#include "train/talk_start.h"
 #include "train/tapped_step.h"
 #include "train/validation.h"
 
@@ -48,15 +48,14 @@ class Trainer::Run {
         pool_(run_.threads),
         folder_(open_folder(ranks_, c, run_)),
         resumed_(step_to_resume()),
-        talk_(open_talk()),
-        start_(shared_start(ranks_, c,
+        talk_(open_talk(ranks_, c_, folder_.get(), resumed_)),
+        start_(shared_start(ranks_, run_.shard, c,
                             resumed_ ? checkpoint_path(c.out, *resumed_)
                             : c.lora ? ""
                                      : c.model.checkpoint,
                             pool_, kernels_)),
         optimizer_(c.optimizer, start_.trainable.params()),
-        learner_(start_.trainable, optimizer_, c_.train, pool_, kernels_, ranks_.is_alone() ? run_.interrupt : nullptr,
-                 run_.poll) {
+        learner_(start_.trainable, optimizer_, c_.train, pool_, kernels_, interrupt(), run_.poll) {
     ranks_.together([&] { open_data(); });
     ranks_.together([&] { learner_.share(ranks_, run_.shard, c.data.train); });
     share_start();
@@ -87,7 +86,9 @@ class Trainer::Run {
     ranks_.together([&] {
       if (folder_) folder_->prepare();
     });
-    if (talk_ && talk_->is_pairs()) prefer();
+    if (talk_ && talk_->is_pairs()) {
+      prefer_pairs(ranks_, c_, *talk_, learner_, resumed_.has_value(), [this](const std::string& line) { tell(line); });
+    }
     ranks_.together([&] { open_logs(); });
     has_begun_ = true;
     if (!unfinished_.empty()) saving_at_errors([this] { finish_step(); });
@@ -115,8 +116,9 @@ class Trainer::Run {
     if (run_.tell && ranks_.is_first()) run_.tell(line);
   }
   /// One of several ranks stops only after a step, when all do.
+  const std::atomic<bool>* interrupt() const { return ranks_.is_alone() ? run_.interrupt : nullptr; }
   void check_interrupt() const {
-    if (ranks_.is_alone() && run_.interrupt != nullptr && run_.interrupt->load()) throw Interrupted();
+    if (interrupt() != nullptr && interrupt()->load()) throw Interrupted();
   }
   RankReport::Stop requested_stop() const {
     if (run_.interrupt != nullptr && run_.interrupt->load()) return RankReport::interrupt;
@@ -137,8 +139,6 @@ class Trainer::Run {
     return step >= 0 ? std::optional(step) : std::nullopt;
   }
 
-  std::shared_ptr<const ConversationData> open_talk();
-  void prefer();
   void open_data();
   void share_start();
   void open_logs();
@@ -170,6 +170,7 @@ class Trainer::Run {
   Optimizer optimizer_;
   Learner learner_;
   std::shared_ptr<const TrainingData> corpus_;
+  ReadArray read_array_;  // of the checkpoint that rank 0 resumes
   std::optional<MaskOptions> mask_;
   std::optional<Samples> samples_;     // if the config enables them
   std::optional<MetricsLog> metrics_;  // of rank 0
@@ -189,45 +190,6 @@ class Trainer::Run {
   std::int64_t line_tokens_ = 0;    // since the last line of metrics, and the time they took
   double line_seconds_ = 0;
 };
-
-/// Reads conversations or pairs, before the model and before anything is written. A resumed run has the time of its
-/// start.
-std::shared_ptr<const ConversationData> Trainer::Run::open_talk() {
-  if (!c_.data.is_talk()) return nullptr;
-  ranks_.together([&] {
-    if (!c_.data.talk.now.empty() || !resumed_ || !folder_) return;
-    const Json& fixed = folder_->read_state(*resumed_).words.fixed;
-    if (fixed.contains("now") && fixed["now"].is_string()) c_.data.talk.now = fixed["now"].get<std::string>();
-  });
-  if (c_.data.talk.now.empty()) c_.data.talk.now = current_time();
-  c_.data.talk.now = ranks_.broadcast(c_.data.talk.now);
-  auto talk = ranks_.together([&] { return std::make_shared<const ConversationData>(c_); });
-  if (c_.train.epochs > 0) {
-    const double steps = std::ceil(c_.train.epochs * talk->samples_per_epoch() / static_cast<double>(c_.train.batch));
-    c_.train.steps = c_.schedule.steps = static_cast<std::int64_t>(std::min(steps, 1e12));
-    vitrine::validate(c_.schedule);
-  }
-  return talk;
-}
-
-/// Lets the learner compare pairs. The scores of the reference are computed once, and kept for a resumed run.
-void Trainer::Run::prefer() {
-  std::vector<PairScore> references;
-  if (c_.preference.has_reference()) {
-    const std::string path = c_.out + "/reference.json";
-    if (resumed_) {
-      if (folder_) references = read_references(path, talk_->n_lines());
-    } else if (folder_) {
-      tell("the reference scores all pairs");
-      const bool with_adapter = c_.preference.reference == PreferenceOptions::Reference::start;
-      references = talk_->score_all([&](const Batch& batch) { return learner_.score_answers(batch, with_adapter); });
-      write_references(path, references);
-    }
-    references.resize(static_cast<std::size_t>(talk_->n_lines()));
-    ranks_.broadcast(std::as_writable_bytes(std::span(references)));
-  }
-  learner_.prefer(c_.preference, std::move(references));
-}
 
 /// Opens the data and checks that everything fits together. Rank 0 also resumes.
 void Trainer::Run::open_data() {
@@ -254,9 +216,10 @@ void Trainer::Run::share_start() {
     mask_ = options;
   }
   if (resumed_ || !c_.model.checkpoint.empty()) {
-    vitrine::share_state(ranks_, start_.trainable, optimizer_, optimizer_.is_divided() ? learner_.slices() : nullptr,
-                         pool_, kernels_);
+    share_state(ranks_, run_.shard, start_.trainable, optimizer_, learner_.shared()->slices(), resumed_.has_value(),
+                read_array_, pool_, kernels_);
   }
+  read_array_ = {};
   struct {
     std::int64_t step, optimizer_steps, has_unfinished;
   } place = {step_, optimizer_.steps(), unfinished_.empty() ? 0 : 1};
@@ -280,8 +243,12 @@ void Trainer::Run::resume() {
     throw BadInput(c_.out, "the config's model differs from the run's: the run cannot be resumed");
   }
   check_words(state.words, words_of(c_, *corpus_), c_.out, [this](const std::string& line) { tell(line); });
-  folder_->read_arrays(*resumed_, start_.trainable, optimizer_);
-  start_.trainable.round_weights(pool_, kernels_);
+  read_array_ = folder_->open_arrays(*resumed_, start_.trainable, optimizer_);
+  if (ranks_.is_alone()) {
+    for (const OptimizerArray& array : optimizer_.state(start_.trainable.params())) read_array_(array);
+    for (const OptimizerArray& master : masters_of(start_.trainable)) read_array_(master);
+    start_.trainable.round_weights(pool_, kernels_);
+  }
   optimizer_.set_steps(state.optimizer_steps);
   step_ = saved_ = state.step;
   loss_ = state.loss;
@@ -364,7 +331,7 @@ void Trainer::Run::finish_step() {
   if (speed > 0) line.push_back({"tokens_per_s", speed});
   progress_ = {step_, c_.train.steps, loss_, value_of("lr"), value_of("grad_norm"), speed, val_loss_};
   if (run_.show) run_.show(progress_);
-  if (is_due(c_.log.sample_every) && folder_) sample();
+  if (is_due(c_.log.sample_every)) learner_.at_first([this] { sample(); });
   if (is_due(c_.log.every) || is_last || validates || is_skipped) {
     if (metrics_) metrics_->write(step_, line);
     if (folder_ && !ranks_.is_alone()) cluster_.write(step_, [this](const std::string& text) { tell(text); });
@@ -395,7 +362,7 @@ std::vector<Metric> Trainer::Run::validation_metrics() {
 void Trainer::Run::sample() {
   try {
     const std::string text =
-        samples_->generate_one(model(), start_.trainable.adapters(), pool_, kernels_, run_.interrupt, run_.poll);
+        samples_->generate_one(model(), start_.trainable.adapters(), pool_, kernels_, interrupt(), run_.poll);
     folder_->write_sample(step_, text);
     if (run_.show_text) run_.show_text(text);
   } catch (const NotFinite& e) {
@@ -405,7 +372,11 @@ void Trainer::Run::sample() {
 
 void Trainer::Run::save() {
   saved_ = step_;
-  if (optimizer_.is_divided()) collect_state(ranks_, start_.trainable, optimizer_, *learner_.slices());
+  std::optional<StateReader> reader;
+  if (optimizer_.is_divided()) {
+    reader.emplace(ranks_, run_.shard, start_.trainable, optimizer_, learner_.shared()->slices());
+  }
+  if (!folder_ && reader) reader->serve();
   if (!folder_) return;
   TrainerState state;
   state.step = step_;
@@ -416,7 +387,9 @@ void Trainer::Run::save() {
   state.build = run_.build;
   state.words = words_of(c_, *corpus_);
   for (const Metric& metric : unfinished_) state.unfinished[metric.name] = metric.value;
-  folder_->save(start_.trainable, start_.files, optimizer_, state, c_.log.keep_last, pool_);
+  const Hold hold = reader ? [&](const void* element) { reader->hold(element); } : Hold();
+  folder_->save(start_.trainable, start_.files, optimizer_, state, c_.log.keep_last, pool_, hold);
+  if (reader) reader->finish();
 }
 
 Trainer::Trainer(const TrainConfig& config, TrainRun run) : run_(std::make_unique<Run>(config, std::move(run))) {}

@@ -1,5 +1,6 @@
 #include "train/validation.h"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <numbers>
@@ -14,14 +15,14 @@ struct Score {
   std::array<char, 256> failure{};
 };
 
-Score score_batch(Learner& learner, const Batch& batch) {
+Score score_batch(Learner& learner, const Batch& batch, BlockEvents* events) {
   Score score;
   try {
     if (batch.pairs.empty()) {
-      score.nats = learner.score(batch);
+      score.nats = learner.score(batch, events);
       score.tokens = batch.n_counted();
     } else {
-      score.pairs = learner.compare(batch);
+      score.pairs = learner.compare(batch, events);
     }
   } catch (const NotFinite& e) {
     const std::string_view text = e.what();
@@ -53,18 +54,27 @@ std::vector<Metric> Validation::metrics(double tokens_per_byte) const {
 
 Validation validate(Learner& learner, std::int64_t n, const std::function<Batch(std::int64_t)>& batch_of,
                     Ranks& ranks) {
-  std::vector<Score> scores(static_cast<std::size_t>(n));
-  std::vector<std::int64_t> bounds;
-  for (int r = 0; r <= ranks.size(); ++r) bounds.push_back(n * r / ranks.size());
-  const auto own = static_cast<std::size_t>(ranks.rank());
-  for (std::int64_t i = bounds[own]; i < bounds[own + 1]; ++i) {
-    Score& score = scores[static_cast<std::size_t>(i)] = score_batch(learner, batch_of(i));
-    if (score.failure[0] != '\0') break;
+  const int n_ranks = ranks.size();
+  std::vector<Score> own(static_cast<std::size_t>((n + n_ranks - 1) / n_ranks));  // of one batch per round
+  for (std::int64_t first = 0, round = 0; first < n; first += n_ranks, ++round) {
+    const bool has_failed = round > 0 && own[static_cast<std::size_t>(round - 1)].failure[0] != '\0';
+    const auto score = [&](BlockEvents* events) {
+      Score& made = own[static_cast<std::size_t>(round)];
+      made = has_failed ? own[static_cast<std::size_t>(round - 1)]
+                        : score_batch(learner, batch_of(first + ranks.rank()), events);
+    };
+    const int n_active = static_cast<int>(std::min<std::int64_t>(n_ranks, n - first));
+    if (learner.shared() != nullptr) {
+      learner.shared()->score(n_active, score);
+    } else {
+      score(nullptr);
+    }
   }
-  for (std::int64_t& bound : bounds) bound *= static_cast<std::int64_t>(sizeof(Score));
-  ranks.wait(ranks.gather(std::as_writable_bytes(std::span(scores)), bounds, Channel::control));
+  const std::vector<Score> all = ranks.gather_values<Score>(own);
   Validation result;
-  for (const Score& score : scores) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const Score& score =
+        all[static_cast<std::size_t>(i % n_ranks) * own.size() + static_cast<std::size_t>(i / n_ranks)];
     if (score.failure[0] != '\0') return {0, 0, {}, score.failure.data()};
     result.pairs.add(score.pairs);
     result.nats += score.nats;

@@ -104,6 +104,27 @@ TEST_F(Models, InfoOfAPresetHasThePublishedFigures) {
   }
 }
 
+TEST(Info, ComputesAStepOfManyRanks) {
+  const Arguments step = {"info", "gpt2", "--phase", "train", "--batch", "8", "--length", "64"};
+  const auto cluster_of = [&](const Arguments& more) { return json_of(with(step, more))["cluster"]; };
+  EXPECT_TRUE(cluster_of({}).is_null());
+  const Json none = cluster_of({"--ranks", "4", "--micro-batches", "8"});
+  const Json all = cluster_of({"--ranks", "4", "--micro-batches", "8", "--shard", "parameters"});
+  EXPECT_EQ(none["ranks"], 4);
+  EXPECT_EQ(none["step_s"], none["compute_s"].get<double>() + none["exposed_s"].get<double>());
+  const double n = 124439808;  // parameters; a rank sends its gradients once, and its part of their sum
+  EXPECT_NEAR(none["bytes_sent"][0].get<double>(), 2 * 4 * n * 3 / 4, 0.02 * n);
+  EXPECT_LT(all["memory_bytes"][0].get<double>(), 0.6 * none["memory_bytes"][0].get<double>());
+  const Json many = json_of({"info", "gpt2", "--phase", "train", "--batch", "1024", "--length", "64", "--ranks", "512",
+                             "--micro-batches", "1024", "--shard", "parameters"});
+  EXPECT_EQ(many["cluster"]["messages"].size(), 512u);
+  EXPECT_THAT(output_of(with(step, {"--ranks", "4", "--micro-batches", "8"})),
+              testing::HasSubstr("A step on 4 ranks: 8 micro-batches, --shard none"));
+  expect_error(with(step, {"--ranks", "4"}), {"--micro-batches", "at least as many as ranks (4), got 1"});
+  expect_error(with(step, {"--ranks", "4", "--micro-batches", "7"}), {"--batch", "a multiple of"});
+  expect_error({"info", "gpt2", "--ranks", "4"}, {"--ranks", "expected --phase train"});
+}
+
 TEST(Info, NamesTheNumbersOfItsProducts) {
   EXPECT_EQ(json_of({"info", "gemma-2-2b"})["compute"], "f32");
   EXPECT_EQ(json_of({"info", "gemma-2-2b", "--compute", "bf16"})["compute"], "bf16");

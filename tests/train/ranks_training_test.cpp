@@ -1,13 +1,18 @@
 // Runs on several ranks, as threads of this process: the bits of one rank, for every number of ranks.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include "base/error.h"
 #include "base/temp_folder.h"
+#include "checkpoint/config_json.h"
 #include "support/local_ranks.h"
 #include "support/training.h"
+#include "train/cluster_account.h"
 #include "train/leaves.h"
 
 namespace vitrine::test {
@@ -15,26 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
-
-constexpr const char* kExperts = R"(
-[model]
-init = "gpt2"
-[model.config]
-model_type = "vitrine"
-d_model = 16
-n_layers = 2
-n_heads = 2
-d_ff = 32
-vocab_size = 23
-max_seq_len = 16
-positions = "rope"
-norm = "rms"
-activation = "silu"
-gated = true
-tied = true
-n_experts = 4
-top_k = 2
-)";
 
 class RanksOf : public testing::Test {
  protected:
@@ -50,9 +35,11 @@ class RanksOf : public testing::Test {
     run.steps = 5;
     return run;
   }
-  static void train_on(int n_ranks, const TinyRun& tiny, Shard shard = Shard::none, bool resume = false,
+  /// Returns what the run reports about its ranks.
+  static Json train_on(int n_ranks, const TinyRun& tiny, Shard shard = Shard::none, bool resume = false,
                        int threads = 1, const std::atomic<bool>* enough = nullptr) {
     const TrainConfig config = parse_train_config(tiny.toml(), "test.toml");
+    Json cluster;
     run_local_ranks(n_ranks, [&](Ranks& ranks) {
       TrainRun run;
       run.threads = threads;
@@ -62,8 +49,10 @@ class RanksOf : public testing::Test {
       run.shard = shard;
       if (ranks.rank() == n_ranks - 1) run.enough = enough;
       const TrainResult result = train(config, run);
-      EXPECT_EQ(Json::parse(result.cluster).at("bytes_sent").size(), static_cast<std::size_t>(n_ranks));
+      if (ranks.is_first()) cluster = Json::parse(result.cluster);
     });
+    EXPECT_EQ(cluster.at("bytes_sent").size(), static_cast<std::size_t>(n_ranks));
+    return cluster;
   }
   static void expect_same_run(const TinyRun& a, const TinyRun& b) {
     EXPECT_EQ(metrics_of(a.out), metrics_of(b.out));
@@ -107,8 +96,8 @@ TEST_F(RanksOf, AnyNumberOfRanksComputesTheBitsOfOne) {
       const TinyRun one = tiny("one" + std::to_string(number), train, parts);
       train_tiny(one);
       for (int n = 2; n <= parts; ++n) {
-        for (const Shard shard : {Shard::none, Shard::optimizer}) {
-          if (shard == Shard::optimizer && n % 3 != 0) continue;
+        for (const Shard shard : {Shard::none, Shard::optimizer, Shard::gradients, Shard::parameters}) {
+          if (n > 4 && n % 4 != static_cast<int>(shard)) continue;
           SCOPED_TRACE(fmt::format("{} {} micro-batches, {} ranks, {}", train, parts, n, name_of(shard)));
           const TinyRun several = tiny("several" + std::to_string(++number), train, parts);
           train_on(n, several, shard, false, n == 2 ? 2 : 1);
@@ -121,13 +110,15 @@ TEST_F(RanksOf, AnyNumberOfRanksComputesTheBitsOfOne) {
 
 TEST_F(RanksOf, ExpertsAndMaskedDocumentsHaveTheSameBits) {
   TinyRun one = tiny("one", "balance_loss = 1e-2\nrouter_z_loss = 1e-3\n", 5);
-  one.model = kExperts;
+  one.model += "n_experts = 4\ntop_k = 2\n";
   one.data_more += "mask_documents = true\n";
   train_tiny(one);
-  TinyRun several = one;
-  several.out = folder_ / "several";
-  train_on(3, several, Shard::optimizer);
-  expect_same_run(one, several);
+  for (const Shard shard : {Shard::optimizer, Shard::gradients, Shard::parameters}) {
+    TinyRun several = one;
+    several.out = folder_ / name_of(shard);
+    train_on(3, several, shard);
+    expect_same_run(one, several);
+  }
 }
 
 TEST_F(RanksOf, ARunContinuesOnAnotherNumberOfRanks) {
@@ -135,12 +126,74 @@ TEST_F(RanksOf, ARunContinuesOnAnotherNumberOfRanks) {
   train_tiny(whole);
   std::atomic<bool> enough = true;
   int n_runs = 0;
-  for (const auto& [ranks, shard] : {std::pair(2, Shard::optimizer), {3, Shard::none}, {4, Shard::optimizer}}) {
+  for (const auto& [ranks, shard] :
+       {std::pair(2, Shard::parameters), {3, Shard::none}, {4, Shard::gradients}, {3, Shard::parameters}}) {
     train_on(ranks, parts, shard, n_runs++ > 0, 1, &enough);  // one step each
     EXPECT_TRUE(fs::exists(fmt::format("{}/checkpoints/step-{:06}", parts.out, n_runs)));
   }
-  train_tiny(parts, true);
+  train_on(4, parts, Shard::optimizer, true);
   expect_same_run(whole, parts);
+}
+
+/// Only rank 0 reads the checkpoint.
+TEST_F(RanksOf, ARunStartsFromACheckpoint) {
+  TinyRun first = tiny("first", "", 2), one = tiny("one", "", 4);
+  train_tiny(first);
+  one.model = "[model]\nfrom = \"" + first.out + "/last\"\n";
+  train_tiny(one);
+  for (const Shard shard : {Shard::none, Shard::gradients, Shard::parameters}) {
+    TinyRun several = one;
+    several.out = folder_ / name_of(shard);
+    train_on(3, several, shard);
+    expect_same_run(one, several);
+  }
+}
+
+/// The embedding of one id is infinite, and only one micro-batch of a step has that id.
+TEST_F(RanksOf, AMicroBatchThatIsNotFiniteSkipsTheStepOfAllRanks) {
+  std::vector<std::int32_t> ids(2000);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = i == 300 ? 22 : static_cast<std::int32_t>(i % 22);
+  write_corpus(folder_ / "rare", 23, ids);
+  TinyRun one = tiny("one", "", 5);
+  one.data = folder_ / "rare";
+  one.steps = 14;
+  one.model.replace(one.model.find("tied = true"), 11, "tied = false");
+  const TrainConfig config = parse_train_config(one.toml(), "test.toml");
+  ThreadPool pool(1);
+  const Trainable start =
+      draw_trainable(config.model.read(), DType::f32, config.model.init, 1, pool, default_kernels());
+  start.params()[0].value[22 * 16] = std::numeric_limits<float>::infinity();
+  fs::create_directories(folder_ / "start");
+  save_model(start, {family_of(config.model.config, "test"), config.model.config, ""}, folder_ / "start", pool);
+  one.model = "[model]\nfrom = \"" + (folder_ / "start") + "\"\n";
+  train_tiny(one);
+  const std::vector<double> losses = losses_of(one.out);
+  const auto n_skipped = std::count_if(losses.begin(), losses.end(), [](double loss) { return std::isnan(loss); });
+  EXPECT_GT(n_skipped, 0);
+  EXPECT_LT(n_skipped, 14);
+  for (const Shard shard : {Shard::none, Shard::gradients, Shard::parameters}) {
+    TinyRun several = one;
+    several.out = folder_ / name_of(shard);
+    train_on(3, several, shard);
+    expect_same_run(one, several);
+  }
+}
+
+TEST_F(RanksOf, TheAccountOnPaperHasTheBytesThatRanksSend) {
+  for (const Shard shard : {Shard::none, Shard::optimizer, Shard::gradients, Shard::parameters}) {
+    for (const auto& [n_ranks, parts] : {std::pair(2, 4), {3, 7}}) {
+      SCOPED_TRACE(fmt::format("{} {}", n_ranks, name_of(shard)));
+      const TinyRun run = tiny(fmt::format("{}{}", name_of(shard), n_ranks), "dtype = \"bf16\"\n", parts);
+      const Json cluster = train_on(n_ranks, run, shard);
+      const TrainConfig config = parse_train_config(run.toml(), "test.toml");
+      TrainWorkload workload{2, run.seq_len, DType::bf16};
+      workload.share = {0, n_ranks, parts, shard};
+      ThreadPool pool(1);
+      const ClusterAccount account = account_cluster(config.model.read(), workload, {}, pool);
+      EXPECT_EQ(Json(account.bytes_sent), cluster.at("bytes_sent"));
+      EXPECT_GT(account.exposed_s, 0);
+    }
+  }
 }
 
 TEST_F(RanksOf, RanksReportWhatTheyDo) {

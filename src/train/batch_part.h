@@ -1,0 +1,27 @@
+// The micro-batches of a batch.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "data/dataset.h"
+#include "model/stack.h"
+#include "pass/pass.h"
+
+namespace vitrine {
+
+/// Some whole samples of a batch, whose ids it refers to.
+struct BatchPart {
+  std::vector<Segment> segments, sources;
+  std::span<const std::int32_t> inputs, targets, source_ids;
+  std::vector<float> weights;
+  std::size_t first_piece = 0;
+
+  Tokens tokens() const { return {inputs, {}, source_ids}; }
+};
+
+/// Part number `i` of `n`: the pieces in equal parts of the rows, or of the pairs.
+BatchPart part_of(const Batch& batch, std::int64_t i, std::int64_t n);
+
+}  // namespace vitrine
