@@ -25,10 +25,16 @@ def long_calls(model: vitrine.Model) -> dict[str, Callable[[], object]]:
         "logits": lambda: [model.logits(ids) for _ in range(999)],
         "cache": lambda: [model.run_with_cache(ids) for _ in range(999)],
         "grad": lambda: [model.grad(ids) for _ in range(999)],
+        "predict": lambda: [model.predict(ids) for _ in range(999)],
+        "hooks": lambda: [model.run(ids, hooks={"*": lambda value, site: None}) for _ in range(999)],
+        "encode": lambda: [model.ids((TEXT + ". ") * 500_000) for _ in range(99)],
+        "load": lambda: [vitrine.load() for _ in range(9999)],
     }
 
 
-@pytest.mark.parametrize("name", ["generate", "stream", "logits", "cache", "grad"])
+@pytest.mark.parametrize(
+    "name", ["generate", "stream", "logits", "cache", "grad", "predict", "hooks", "encode", "load"]
+)
 @pytest.mark.parametrize("how", ["signal", "interrupt_main"])
 def test_ctrl_c(model: vitrine.Model, name: str, how: str) -> None:
     call = long_calls(model)[name]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +62,24 @@ def test_an_exception_ends_a_run_and_it_is_saved(train_config: dict[str, Any]) -
     with pytest.raises(Enough):
         vitrine.train(train_config, on_step=stop)
     assert (Path(train_config["out"]["folder"]) / "checkpoints" / "step-000003").exists()
+
+
+def test_ctrl_c_ends_a_run_and_it_is_saved(train_config: dict[str, Any]) -> None:
+    train_config["train"]["steps"] = 1_000_000
+    sent: list[float] = []
+
+    def send() -> None:
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(0.5, send)
+    with pytest.raises(KeyboardInterrupt):
+        timer.start()
+        vitrine.train(train_config)
+    assert time.monotonic() - sent[0] < 0.3
+    checkpoints = list((Path(train_config["out"]["folder"]) / "checkpoints").iterdir())
+    assert checkpoints
+    assert vitrine.load(max(checkpoints)).logits(IDS).shape[0] == len(IDS)
 
 
 def test_a_wrong_config_is_refused(train_config: dict[str, Any]) -> None:

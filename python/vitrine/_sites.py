@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import translate
-from functools import lru_cache
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -31,30 +30,26 @@ class Site:
         match = re.search(r"\bblocks\.(\d+)\.", self.name)
         return int(match[1]) if match else None
 
+
 _WILDCARD = re.compile(r"[*?[]")
 
 
-@lru_cache(maxsize=4096)
-def _matcher(glob: str) -> Callable[[str], object]:
-    return re.compile(translate(glob)).match
-
-
 def matches(name: str, glob: str) -> bool:
-    return _matcher(glob)(name) is not None
+    return fnmatchcase(name, glob)
 
 
 def finder(pairs: Sequence[tuple[str, Hook]]) -> Find:
     """Of functions for globs over sites, in the order in which they are called."""
     named: dict[str, list[tuple[int, Hook]]] = {}
-    globs: list[tuple[int, Callable[[str], object], Hook]] = []
+    globs: list[tuple[int, str, Hook]] = []
     for i, (glob, function) in enumerate(pairs):
         if _WILDCARD.search(glob) is None:
             named.setdefault(glob, []).append((i, function))
         else:
-            globs.append((i, _matcher(glob), function))
+            globs.append((i, glob, function))
 
     def find(name: str) -> tuple[Site, list[Hook]]:
-        found = named.get(name, []) + [(i, function) for i, match, function in globs if match(name)]
+        found = named.get(name, []) + [(i, function) for i, glob, function in globs if matches(name, glob)]
         found.sort(key=lambda entry: entry[0])
         return Site(name), [function for _, function in found]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, Union
 
 from . import _engine
+from ._errors import Error
 from ._model import Model
 
 Config = Union[str, Path, Mapping[str, Any]]
@@ -84,16 +86,17 @@ def train(
     tokenizer: str | Path | None = None,
     on_message: Callable[[str], object] | None = None,
 ) -> TrainResult:
-    """Trains as a config specifies. An exception of ``on_step`` ends the run, after a checkpoint has been saved."""
+    """Trains as a config specifies. An exception of ``on_step``, and Ctrl-C, end the run, after a checkpoint has been
+    saved."""
     trainer = Trainer(
         config, resume=resume, threads=threads, seed=seed, tokenizer=tokenizer, on_message=on_message
     )
-    for step in trainer:
-        if on_step is None:
-            continue
-        try:
-            on_step(step)
-        except BaseException:
+    try:
+        for step in trainer:
+            if on_step is not None:
+                on_step(step)
+    except BaseException:
+        with contextlib.suppress(Error):  # the exception that ended the run says more
             trainer.finish()
-            raise
+        raise
     return trainer.finish()
