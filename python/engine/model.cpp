@@ -206,8 +206,7 @@ void bind_model(nb::module_& m) {
   using nb::literals::operator""_a;
   nb::class_<LanguageModel> bound(m, "Model");
   bind_batch(bound);
-  bound
-      .def_prop_ro("description", &LanguageModel::description)
+  bound.def_prop_ro("description", &LanguageModel::description)
       .def_prop_ro("vocab_size", &LanguageModel::vocab_size)
       .def_prop_ro("max_seq_len", &LanguageModel::max_seq_len)
       .def_prop_ro("d_model", &LanguageModel::d_model)

@@ -10,7 +10,8 @@ import torch
 
 HookFunction = Callable[..., Any]
 """``f(value, hook=point)`` returns the value to go on with, or None."""
-Direction = Literal["fwd", "bwd", "both"]
+Direction = str
+"""``"fwd"``, ``"bwd"`` or ``"both"``."""
 
 
 @dataclass
