@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "base/rng.h"
+#include "generate/each_exp.h"
 
 namespace vitrine {
 namespace {

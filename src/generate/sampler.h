@@ -1,14 +1,10 @@
 // Chooses the next token from logits: filters, reproducible sampling, and log-probabilities.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
-
-#include "base/math.h"
 
 namespace vitrine {
 
@@ -85,19 +81,6 @@ struct TokenLogprob {
 std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, int n);
 /// Their ids alone.
 std::vector<std::int32_t> most_likely(std::span<const float> logits, int n);
-
-/// Calls visit(x, exp(x)) for x = logit − `shift` of every logit, in order.
-template <class Visit>
-void each_exp(std::span<const float> logits, double shift, Visit visit) {
-  constexpr std::size_t kTogether = 256;
-  double x[kTogether], e[kTogether];
-  for (std::size_t first = 0; first < logits.size(); first += kTogether) {
-    const std::size_t n = std::min(kTogether, logits.size() - first);
-    for (std::size_t i = 0; i < n; ++i) x[i] = static_cast<double>(logits[first + i]) - shift;
-    math::exp({x, n}, e);
-    for (std::size_t i = 0; i < n; ++i) visit(x[i], e[i]);
-  }
-}
 
 /// log Σ exp(logit), which log-probabilities subtract. Throws BadInput as top_logprobs() does.
 double log_sum_exp(std::span<const float> logits);

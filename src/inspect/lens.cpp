@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/math.h"
+#include "generate/each_exp.h"
 #include "generate/sampler.h"
 #include "inspect/text_pass.h"
 
