@@ -113,7 +113,8 @@ NamedValue LanguageModel::parameter(const std::string& name) const {
     found = {
         name, {shape.sizes().begin(), shape.sizes().end()}, std::vector<float>(static_cast<std::size_t>(rows * n))};
     for (std::int64_t row = 0; row < rows; ++row) {
-      read_row(param.view, row, std::span(found.values).subspan(static_cast<std::size_t>(row * n)).first(n));
+      read_row(param.view, row,
+               std::span(found.values).subspan(static_cast<std::size_t>(row * n)).first(static_cast<std::size_t>(n)));
     }
     for (float& value : found.values) value = factor * value + offset;
   };
