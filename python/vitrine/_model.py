@@ -159,11 +159,9 @@ class Model:
         """Continues a text. What is not given is the checkpoint's choice. Hooks see the tokens as they are processed:
         up to 256 of the prompt at a time, then one by one."""
         ids = self.ids(prompt)
-        find, globs = self._watch(hooks)
-        options = _given(
-            max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
-            repeat_penalty=repeat_penalty, greedy=greedy, seed=seed, stop=_texts(stop), stop_ids=stop_ids,
-            logprobs=logprobs, hooks=find, hook_sites=globs,
+        options = self._options(
+            stop, hooks, max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
+            repeat_penalty=repeat_penalty, greedy=greedy, seed=seed, stop_ids=stop_ids, logprobs=logprobs,
         )  # fmt: skip
         return self._generation(_engine.generate(self._engine, _prompt(ids), options), ids, seed)
 
@@ -186,13 +184,17 @@ class Model:
     ) -> Stream:
         """The pieces of generate(), each as soon as it exists. Concatenated, they are its text."""
         ids = self.ids(prompt)
-        find, globs = self._watch(hooks)
-        options = _given(
-            max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
-            repeat_penalty=repeat_penalty, greedy=greedy, seed=seed, stop=_texts(stop), stop_ids=stop_ids,
-            logprobs=logprobs, hooks=find, hook_sites=globs,
+        options = self._options(
+            stop, hooks, max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
+            repeat_penalty=repeat_penalty, greedy=greedy, seed=seed, stop_ids=stop_ids, logprobs=logprobs,
         )  # fmt: skip
         return Stream(self, _engine.Stepper(self._engine, _prompt(ids), options), ids, seed)
+
+    def _options(self, stop: str | Sequence[str], hooks: HookMap | None, **given: Any) -> dict[str, Any]:
+        """What a generation reads of its options; None is not given."""
+        find, globs = self._watch(hooks)
+        given.update(stop=_texts(stop), hooks=find, hook_sites=globs)
+        return {name: value for name, value in given.items() if value is not None}
 
     def _piece(self, id: int) -> str:
         try:
@@ -287,10 +289,6 @@ class Model:
     def save(self, folder: str | Path) -> None:
         """Writes a Hugging Face folder: the tensors as they are, config.json, the tokenizer. It replaces the folder."""
         self._engine.save(str(folder))
-
-
-def _given(**options: Any) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def _texts(stop: str | Sequence[str]) -> list[str]:

@@ -16,13 +16,13 @@ constexpr double kLog2E = 0x1.71547652b82fep+0;
 /// The nearest integer, for |x| < 2^51. The addition rounds, because doubles above 2^52 have no fraction.
 double nearest(double x) { return x + 0x1.8p52 - 0x1.8p52; }
 
-/// 2^n for n in [-1022, 1023].
-double power_of_two(std::int64_t n) { return std::bit_cast<double>((n + 1023) << 52); }
+/// 2^n for n in [-1022, 1023], as two's complement.
+double power_of_two(std::uint64_t n) { return std::bit_cast<double>((n + 1023) << 52U); }
 
 /// y · 2^n for y near 1, rounded once.
 double scaled(double y, double n) {
   const auto exponent = static_cast<std::int64_t>(n), half = exponent / 2;
-  return y * power_of_two(half) * power_of_two(exponent - half);
+  return y * power_of_two(static_cast<std::uint64_t>(half)) * power_of_two(static_cast<std::uint64_t>(exponent - half));
 }
 
 /// An unevaluated sum of two doubles, |low| at most half a unit in the last place of high: some 104 bits. Source:
@@ -169,10 +169,6 @@ struct Quadrant {
   }
 };
 
-}  // namespace
-
-namespace {
-
 /// 2^n exp(r), |r| ≤ ln 2 / 2 (Cody & Waite 1980); exp(r) = 1 + r + r² q(r), q by interpolation at Chebyshev nodes. It
 /// has no branches and only operations that processors have for vectors, so GCC computes several at once in a loop.
 inline double exp_of(double x) {
@@ -192,8 +188,7 @@ inline double exp_of(double x) {
   // 2^n as two factors, because n is down to -1076.
   const std::uint64_t whole = std::bit_cast<std::uint64_t>(rounded) - std::bit_cast<std::uint64_t>(kRounder);
   const std::uint64_t half = ((whole + 2048) >> 1U) - 1024;
-  const auto power = [](std::uint64_t k) { return std::bit_cast<double>((k + 1023) << 52U); };
-  return (1 + (r + (z * (even + r * odd) + rest))) * power(half) * power(whole - half);
+  return (1 + (r + (z * (even + r * odd) + rest))) * power_of_two(half) * power_of_two(whole - half);
 }
 
 }  // namespace

@@ -369,7 +369,8 @@ Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, co
       untapped.push_back(attention);
     }
   }
-  const std::vector<Tensor> patterns = run_step_by_step(p, at, c, tapped, q, k, bias);
+  std::vector<Tensor> patterns;
+  if (any_tapped) patterns = run_step_by_step(p, at, c, tapped, q, k, bias);
   run_tiles(p, c, untapped);
   if ((p.is_taped() || p.ledger != nullptr) && any_tapped) record_mix(p, c, tapped, patterns, v, z);
   if (p.is_taped() && !any_tapped) record_tiles(p, c, untapped, q, k, v, z, bias);

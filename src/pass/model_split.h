@@ -3,9 +3,9 @@
 //
 //   by layers   process 0     embedding ─▶ blocks 0 …  ─▶ send(stream)
 //               process 1     receive(stream) ─▶ blocks … ─▶ head ─▶ share(logits)
-//   by heads    each process computes some rows of every weight, that is some columns of the result: heads, and parts
-//   of
-//               the FFN, of the stream and of the logits; gather() completes what the next weight reads
+//   by heads    each process computes some rows of every weight, so some columns of the result (heads, and parts of
+//               the FFN, of the stream and of the logits);
+//               gather() completes what the next weight reads
 #pragma once
 
 #include "tensor/tensor.h"

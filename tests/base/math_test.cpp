@@ -99,6 +99,18 @@ TEST(Math, SineAndCosineNearTheirZeros) {
   }
 }
 
+TEST(Math, ExponentialsOfManyHaveTheBitsOfEach) {
+  std::vector<double> x = {0.0, -0.0, -746, -745.2, -744, 709.7, 709.8, 711, kInfinity, -kInfinity};
+  std::mt19937_64 random(1);
+  std::uniform_real_distribution<double> wide(-750, 715), near(-1e-3, 1e-3);
+  for (int i = 0; i < 10'001; ++i) x.push_back(i % 4 == 0 ? near(random) : wide(random));
+  std::vector<double> y(x.size());
+  math::exp(x, y.data());
+  for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(y[i], math::exp(x[i])) << x[i];
+  math::exp({&kNaN, 1}, y.data());
+  EXPECT_TRUE(std::isnan(y[0]));
+}
+
 TEST(Math, SpecialValues) {
   EXPECT_EQ(math::exp(0), 1);
   EXPECT_EQ(math::exp(-kInfinity), 0);

@@ -54,6 +54,12 @@ class RanksOf : public testing::Test {
     EXPECT_EQ(cluster.at("bytes_sent").size(), static_cast<std::size_t>(n_ranks));
     return cluster;
   }
+  void expect_same_on_three(const TinyRun& one, Shard shard) const {
+    TinyRun several = one;
+    several.out = folder_ / name_of(shard);
+    train_on(3, several, shard);
+    expect_same_run(one, several);
+  }
   static void expect_same_run(const TinyRun& a, const TinyRun& b) {
     EXPECT_EQ(metrics_of(a.out), metrics_of(b.out));
     for (const char* const file : {"model.safetensors", "trainer_state.safetensors"}) {
@@ -114,10 +120,7 @@ TEST_F(RanksOf, ExpertsAndMaskedDocumentsHaveTheSameBits) {
   one.data_more += "mask_documents = true\n";
   train_tiny(one);
   for (const Shard shard : {Shard::optimizer, Shard::gradients, Shard::parameters}) {
-    TinyRun several = one;
-    several.out = folder_ / name_of(shard);
-    train_on(3, several, shard);
-    expect_same_run(one, several);
+    expect_same_on_three(one, shard);
   }
 }
 
@@ -142,10 +145,7 @@ TEST_F(RanksOf, ARunStartsFromACheckpoint) {
   one.model = "[model]\nfrom = \"" + first.out + "/last\"\n";
   train_tiny(one);
   for (const Shard shard : {Shard::none, Shard::gradients, Shard::parameters}) {
-    TinyRun several = one;
-    several.out = folder_ / name_of(shard);
-    train_on(3, several, shard);
-    expect_same_run(one, several);
+    expect_same_on_three(one, shard);
   }
 }
 
@@ -172,10 +172,7 @@ TEST_F(RanksOf, AMicroBatchThatIsNotFiniteSkipsTheStepOfAllRanks) {
   EXPECT_GT(n_skipped, 0);
   EXPECT_LT(n_skipped, 14);
   for (const Shard shard : {Shard::none, Shard::gradients, Shard::parameters}) {
-    TinyRun several = one;
-    several.out = folder_ / name_of(shard);
-    train_on(3, several, shard);
-    expect_same_run(one, several);
+    expect_same_on_three(one, shard);
   }
 }
 
