@@ -18,11 +18,12 @@ double nearest(double x) { return x + 0x1.8p52 - 0x1.8p52; }
 
 /// 2^n for n in [-1022, 1023], as two's complement.
 double power_of_two(std::uint64_t n) { return std::bit_cast<double>((n + 1023) << 52U); }
+double power_of_two(std::int64_t n) { return power_of_two(static_cast<std::uint64_t>(n)); }
 
 /// y · 2^n for y near 1, rounded once.
 double scaled(double y, double n) {
   const auto exponent = static_cast<std::int64_t>(n), half = exponent / 2;
-  return y * power_of_two(static_cast<std::uint64_t>(half)) * power_of_two(static_cast<std::uint64_t>(exponent - half));
+  return y * power_of_two(half) * power_of_two(exponent - half);
 }
 
 /// An unevaluated sum of two doubles, |low| at most half a unit in the last place of high: some 104 bits. Source:
