@@ -263,12 +263,9 @@ std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, int n) {
 }
 
 std::int64_t rank_of(std::span<const float> logits, std::int32_t id) {
-  const auto own = static_cast<std::size_t>(id);
-  std::int64_t rank = 0;
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    rank += logits[i] > logits[own] || (logits[i] == logits[own] && i < own) ? 1 : 0;
-  }
-  return rank;
+  const auto own = logits.begin() + id;
+  return std::count_if(logits.begin(), own, [&](float before) { return before >= *own; }) +
+         std::count_if(own + 1, logits.end(), [&](float after) { return after > *own; });
 }
 
 double logprob(std::span<const float> logits, std::int32_t id) {
