@@ -86,7 +86,7 @@ def mixed(rng, index):
 
 
 def scalars(rng):
-    """Code points over all planes; half of the lines stay within one block of 256, where neighbours may combine."""
+    """Code points over all planes; half of the lines stay within one block of 256, where neighbors may combine."""
     n = rng.randrange(1, 30)
     if rng.random() < 0.5:
         return "".join(any_character(rng) for _ in range(n))

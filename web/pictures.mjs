@@ -39,7 +39,7 @@ const pages = [
   [[join(run, "last"), "Tim and Lily ran in the park. Tim and Lily", "--run", run], ["run"]],
 ];
 
-/// A PNG of the 255 most frequent colours: less than half the bytes of a screenshot.
+/// A PNG of the 255 most frequent colors: less than half the bytes of a screenshot.
 function png({ width, height, data }) {
   const color = (i) => (data[i] << 16) | (data[i + 1] << 8) | data[i + 2];
   const count = new Map();

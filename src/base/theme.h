@@ -1,7 +1,7 @@
-// The colours of everything that vitrine draws: plots, the worked example and the page. docs/page.md explains them.
+// The colors of everything that vitrine draws: plots, the worked example and the page. docs/page.md explains them.
 //
 // They are defined in OKLCH: L lightness, C chroma, h hue in degrees. A sign has the same lightness above and below
-// zero, so that a greyscale print keeps magnitudes, and hues that differ for every kind of colour vision.
+// zero, so that a grayscale print keeps magnitudes, and hues that differ for every kind of color vision.
 #pragma once
 
 #include <string_view>

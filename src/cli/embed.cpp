@@ -21,18 +21,18 @@ struct EmbedOptions : Options {
 
 bool is_sign(const std::string& word) { return word == "+" || word == "-"; }
 
-Json to_json(const Session& session, const std::vector<Neighbour>& near) {
+Json to_json(const Session& session, const std::vector<Neighbor>& near) {
   Json list = Json::array();
-  for (const Neighbour& x : near) list.push_back({{"id", x.id}, {"piece", session.piece(x.id)}, {"cosine", x.cosine}});
+  for (const Neighbor& x : near) list.push_back({{"id", x.id}, {"piece", session.piece(x.id)}, {"cosine", x.cosine}});
   return list;
 }
 
 void show_nearest(const EmbedOptions& o, const Session& session, const EmbeddingSpace& space,
                   const std::vector<EmbeddingTerm>& terms, const std::vector<std::int32_t>& ids) {
-  const std::vector<Neighbour> near = space.nearest(std::span(&terms, 1), o.top).front();
+  const std::vector<Neighbor> near = space.nearest(std::span(&terms, 1), o.top).front();
   if (o.json) return print_json({{"ids", ids}, {"nearest", to_json(session, near)}});
   Table table({{"token"}, {"id", Table::Align::right}, {"cosine", Table::Align::right}});
-  for (const Neighbour& x : near)
+  for (const Neighbor& x : near)
     table.add({session.label(x.id), std::to_string(x.id), fmt::format("{:.3f}", x.cosine)});
   print(table.text());
 }

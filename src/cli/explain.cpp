@@ -13,10 +13,10 @@ namespace {
 using Rule = Explanation::Word::Rule;
 
 // The limits of what a table shows.
-constexpr std::size_t kShownBytes = 160;     // of a text
-constexpr std::size_t kShownWords = 24;      // of a pre-tokenizer; ids of a word
-constexpr std::size_t kShownIds = 1000;      // in the result
-constexpr std::size_t kShownNeighbours = 8;  // on either side of a merge
+constexpr std::size_t kShownBytes = 160;    // of a text
+constexpr std::size_t kShownWords = 24;     // of a pre-tokenizer; ids of a word
+constexpr std::size_t kShownIds = 1000;     // in the result
+constexpr std::size_t kShownNeighbors = 8;  // on either side of a merge
 
 /// Whether a character is invisible on a terminal, or controls it.
 bool is_hidden(std::uint32_t c) {
@@ -94,10 +94,10 @@ class Symbols {
   /// The symbols around a place.
   std::string around(std::size_t place) const {
     std::size_t first = place;
-    for (std::size_t n = 0; n < kShownNeighbours && first != 0; ++n) first = previous_[first];
+    for (std::size_t n = 0; n < kShownNeighbors && first != 0; ++n) first = previous_[first];
     std::string out = first == 0 ? "" : "… ";
     for (std::size_t n = 0, i = first; i < texts_.size(); i = next_[i], ++n) {
-      if (n > 2 * kShownNeighbours) return out + " …";
+      if (n > 2 * kShownNeighbors) return out + " …";
       out.append(i == first ? "" : " ").append(visible(texts_[i]));
     }
     return out;

@@ -25,19 +25,19 @@ std::string shown(std::string text) {
 }
 
 /// The text of a sample. What is learned is green on a terminal, else between « and ».
-std::string coloured(const Sample& sample, const Tokenizer& tokenizer) {
-  const bool has_colour = is_terminal(1);
+std::string colored(const Sample& sample, const Tokenizer& tokenizer) {
+  const bool has_color = is_terminal(1);
   std::string text;
   Detokenizer detokenizer(tokenizer);
   for (std::size_t i = 0; i < sample.ids.size(); ++i) {
     const bool is_learned = sample.learned[i] != 0;
     const bool was_learned = i > 0 && sample.learned[i - 1] != 0;
-    if (is_learned && !was_learned) text += has_colour ? "\x1b[32m" : "«";
-    if (!is_learned && was_learned) text += has_colour ? "\x1b[0m" : "»";
+    if (is_learned && !was_learned) text += has_color ? "\x1b[32m" : "«";
+    if (!is_learned && was_learned) text += has_color ? "\x1b[0m" : "»";
     const std::string bytes = detokenizer.push(sample.ids[i]);
     text += shown(bytes.empty() ? tokenizer.piece(sample.ids[i]) : bytes);
   }
-  if (!sample.learned.empty() && sample.learned.back() != 0) text += has_colour ? "\x1b[0m" : "»";
+  if (!sample.learned.empty() && sample.learned.back() != 0) text += has_color ? "\x1b[0m" : "»";
   return text;
 }
 
@@ -64,7 +64,7 @@ void print_sample(const InspectOptions& o, const ConversationEncoder& encoder, c
   }
   const std::string of = *part == '\0' ? "" : fmt::format(" ({})", part);
   print(fmt::format("conversation {}{}: {} ids, {} of them learned\n{}\n\n", number, of, grouped(n_ids),
-                    grouped(sample.n_learned()), coloured(sample, tokenizer)));
+                    grouped(sample.n_learned()), colored(sample, tokenizer)));
 }
 
 void run_inspect(const InspectOptions& o) {

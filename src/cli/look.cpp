@@ -85,12 +85,20 @@ std::string run_options(const LookCommand& o) {
   return options;
 }
 
+/// Of a path, without a slash at its end.
+std::string last_part(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path.substr(path.find_last_of('/') + 1);
+}
+
 Json about_json(const LookCommand& o, const Session& session) {
   const ModelConfig& config = session.checkpoint.model->config();
   const bool is_default = o.first.empty() || (o.positionals == 1 && !o.has_ids);
   const std::string path = is_default ? default_model() : o.first;
-  const std::size_t slash = path.find_last_of('/', path.size() - 2);
-  return {{"model", is_default ? "the default model" : path.substr(slash == std::string::npos ? 0 : slash + 1)},
+  std::string name = is_default ? "the default model" : last_part(path);
+  for (const std::string& adapter : o.adapters)
+    name += (&adapter == &o.adapters.front() ? " with " : " and ") + last_part(adapter);
+  return {{"model", name},
           {"description", session.checkpoint.description},
           {"params", count_params(config)},
           {"bytes", stored_bytes(*session.checkpoint.model)},
@@ -169,8 +177,7 @@ void run_look(const LookCommand& o) {
   };
   if (o.run) subject.run = run_in(o);
   check_look(subject, options);
-  const std::int64_t n_checkpoints = subject.run ? static_cast<std::int64_t>(subject.run->steps.size()) : 0;
-  const LookPlan plan = plan_look(model.config(), options, n_checkpoints);
+  const LookPlan plan = plan_look(subject, options);
   if (!o.json) print_plan(plan);
   stop_cleanly();
   if (o.ceilings) {

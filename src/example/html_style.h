@@ -1,5 +1,5 @@
-// The style of the page, whose colours are those of base/theme.h: one hue for each sign; nothing else but links is
-// coloured.
+// The style of the page, whose colors are those of base/theme.h: one hue for each sign; nothing else but links is
+// colored.
 //
 // Text that may be on a shaded cell (rules that begin with `td`) is ink or note, which have a contrast of 4.5 on every
 // shade (WCAG 2.2, 1.4.3); all other text is on paper. tests/example/contrast_test.cpp computes them all.

@@ -65,8 +65,8 @@ double EmbeddingSpace::cosine(std::int32_t a, std::int32_t b) const {
   return static_cast<double>(kernels_.dot(x.data(), y.data(), static_cast<std::int64_t>(x.size()))) / lengths;
 }
 
-std::vector<std::vector<Neighbour>> EmbeddingSpace::nearest(std::span<const std::vector<EmbeddingTerm>> sums,
-                                                            std::int64_t n) const {
+std::vector<std::vector<Neighbor>> EmbeddingSpace::nearest(std::span<const std::vector<EmbeddingTerm>> sums,
+                                                           std::int64_t n) const {
   std::vector<std::vector<float>> vectors;
   std::vector<double> lengths;
   for (const std::vector<EmbeddingTerm>& terms : sums) {
@@ -85,19 +85,19 @@ std::vector<std::vector<Neighbour>> EmbeddingSpace::nearest(std::span<const std:
       cosines[i * n_vocab + at] = both > 0 ? static_cast<double>(dot) / both : 0;
     }
   });
-  std::vector<std::vector<Neighbour>> result;
+  std::vector<std::vector<Neighbor>> result;
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    std::vector<Neighbour> all;
+    std::vector<Neighbor> all;
     all.reserve(n_vocab);
     for (std::size_t id = 0; id < n_vocab; ++id) {
       all.push_back({static_cast<std::int32_t>(id), cosines[i * n_vocab + id]});
     }
-    const auto is_term = [&](const Neighbour& x) {
+    const auto is_term = [&](const Neighbor& x) {
       return std::any_of(sums[i].begin(), sums[i].end(), [&](const EmbeddingTerm& term) { return term.id == x.id; });
     };
     std::erase_if(all, is_term);
     const auto kept = all.begin() + std::min(n, static_cast<std::int64_t>(all.size()));
-    std::partial_sort(all.begin(), kept, all.end(), [](const Neighbour& a, const Neighbour& b) {
+    std::partial_sort(all.begin(), kept, all.end(), [](const Neighbor& a, const Neighbor& b) {
       return a.cosine != b.cosine ? a.cosine > b.cosine : a.id < b.id;
     });
     result.emplace_back(all.begin(), kept);

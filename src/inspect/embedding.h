@@ -1,4 +1,4 @@
-// The geometry of the token embedding: cosines, nearest neighbours and analogies.
+// The geometry of the token embedding: cosines, nearest neighbors and analogies.
 //
 //   cosine(a, b) = a · b / (|a| |b|)
 //
@@ -22,7 +22,7 @@ struct EmbeddingTerm {
   float factor = 1;
 };
 
-struct Neighbour {
+struct Neighbor {
   std::int32_t id = 0;
   double cosine = 0;
 };
@@ -37,7 +37,7 @@ class EmbeddingSpace {
   /// For each list of terms, the `n` tokens outside the list whose vectors have the largest cosine with the sum
   /// Σ factor · row / |row|, largest first. Of equal cosines the lower id comes first. Reads the table once. Throws
   /// BadInput for ids outside the vocabulary.
-  std::vector<std::vector<Neighbour>> nearest(std::span<const std::vector<EmbeddingTerm>> sums, std::int64_t n) const;
+  std::vector<std::vector<Neighbor>> nearest(std::span<const std::vector<EmbeddingTerm>> sums, std::int64_t n) const;
 
  private:
   std::vector<float> row(std::int32_t id) const;

@@ -84,15 +84,13 @@ class Params {
 
 class Speller {
  public:
-  Speller(const GenerateContext& context, Recording& r)
-      : r_(r), f_(r.facts), params_(*context.model, r.facts), is_adapted_(!context.adapters.empty()) {}
+  Speller(const GenerateContext& context, Recording& r) : r_(r), f_(r.facts), params_(*context.model, r.facts) {}
 
   const Operand& operand(const CellName& cell) const { return f_.operands[f_.operand_of.at(cell.site)]; }
-  /// The op that made the value at the cell's site; null for a copy of another value, and if an adapter may have added
-  /// to values in place.
+  /// The op that made the value at the cell's site; null for a copy of another value.
   const StepOp* op_of(const CellName& cell) const {
     const Operand& o = operand(cell);
-    return o.made_by && !is_adapted_ ? &f_.ops[*o.made_by] : nullptr;
+    return o.made_by ? &f_.ops[*o.made_by] : nullptr;
   }
   float value(const CellName& cell) const { return operand(cell).value[cell.flat]; }
 
@@ -208,7 +206,6 @@ class Speller {
   Recording& r_;
   ForwardFacts& f_;
   Params params_;
-  bool is_adapted_;
   std::map<std::string, Json> words_;           // by name of the value
   std::map<std::string, std::size_t> numbers_;  // of the formulas
   Json formulas_ = Json::array();

@@ -26,8 +26,8 @@ void add_space(const EmbeddingSpace& space, const std::vector<std::int32_t>& wor
     for (const std::int32_t b : words) cosines.push_back(space.cosine(a, b));
     terms.push_back({{a, 1.0f}});
   }
-  for (const std::vector<Neighbour>& near : space.nearest(terms, kLookTop)) {
-    for (const Neighbour& x : near) {
+  for (const std::vector<Neighbor>& near : space.nearest(terms, kLookTop)) {
+    for (const Neighbor& x : near) {
       near_ids.push_back(x.id);
       near_cosines.push_back(x.cosine);
     }
@@ -42,8 +42,8 @@ void add_space(const EmbeddingSpace& space, const std::vector<std::int32_t>& wor
 void add_analogy(const EmbeddingSpace& space, const std::vector<EmbeddingTerm>& terms, LookData& data) {
   std::vector<std::int32_t> ids;
   std::vector<double> cosines;
-  const std::vector<Neighbour> near = space.nearest(std::span(&terms, 1), kLookTop).front();
-  for (const Neighbour& x : near) {
+  const std::vector<Neighbor> near = space.nearest(std::span(&terms, 1), kLookTop).front();
+  for (const Neighbor& x : near) {
     ids.push_back(x.id);
     cosines.push_back(x.cosine);
   }

@@ -248,6 +248,9 @@ void check_look(const LookSubject& subject, const LookOptions& options) {
   if (options.position && (*options.position < 0 || *options.position >= n)) {
     throw BadInput("--position", "expected a position from 0 to {}, got {}", n - 1, *options.position);
   }
+  if (!subject.context.adapters.empty() && !options.cells.empty()) {
+    throw Unsupported("--cell", "values of a model with an adapter are not spelled");
+  }
   if (!options.change.writes.empty() || !options.cells.empty()) check_names(config, options);
   if (subject.run) check_run(*subject.run, config);
 }
@@ -288,6 +291,7 @@ Look look_at(const LookSubject& subject, const LookOptions& o, const LookPlan& p
                        {"top_p", o.sampling.top_p},
                        {"min_p", o.sampling.min_p},
                        {"repeat_penalty", o.sampling.repeat_penalty}}},
+                     {"has_adapter", !subject.context.adapters.empty()},
                      {"contains", plan_json(plan, true)},
                      {"left_out", plan_json(plan, false)}});
   look.about["after"] = std::move(after);

@@ -69,9 +69,6 @@ struct LookPlan {
   bool includes(LookPart::Kind kind) const { return part(kind) != nullptr && part(kind)->included; }
 };
 
-/// Decides what a page contains. The order is that of LookPart::Kind. `n_checkpoints`: of a training run.
-LookPlan plan_look(const ModelConfig& config, const LookOptions& options, std::int64_t n_checkpoints);
-
 /// The values of a page, and what else it shows.
 struct Look {
   Json about;  ///< Of the model and the text: whatever the page's program reads that is not an array.
@@ -102,8 +99,11 @@ struct LookSubject {
 };
 
 /// Throws BadInput for a corrupted text of another length and a position outside the text, Unsupported for a model that
-/// does not predict the next token.
+/// does not predict the next token, and for `cells` of a model with an adapter.
 void check_look(const LookSubject& subject, const LookOptions& options);
+
+/// Decides what a page contains. The order is that of LookPart::Kind.
+LookPlan plan_look(const LookSubject& subject, const LookOptions& options);
 
 /// Throws as check_look() does.
 Look look_at(const LookSubject& subject, const LookOptions& options, const LookPlan& plan);

@@ -129,7 +129,10 @@ const LookPart* LookPlan::part(LookPart::Kind kind) const {
   return at == parts.end() ? nullptr : &*at;
 }
 
-LookPlan plan_look(const ModelConfig& config, const LookOptions& options, std::int64_t n_checkpoints) {
+LookPlan plan_look(const LookSubject& subject, const LookOptions& options) {
+  const ModelConfig& config = subject.context.model->config();
+  const std::int64_t n_checkpoints = subject.run ? static_cast<std::int64_t>(subject.run->steps.size()) : 0;
+  const bool spells = subject.context.adapters.empty();
   const auto n_tokens = static_cast<std::int64_t>(options.ids.size());
   const ElementCounts n = count_elements(config, n_tokens);
   const std::int64_t runs = options.change.exists() ? 2 : 1;
@@ -144,7 +147,9 @@ LookPlan plan_look(const ModelConfig& config, const LookOptions& options, std::i
     plan.parts.push_back(part);
   };
   add(LookPart::Kind::rows, "every site at the followed position", in_base64(4 * runs * n.rows), coarsest);
-  add(LookPart::Kind::trail, "how the predicted logit was made", trail_bytes(config, n_tokens), coarsest);
+  if (spells) {
+    add(LookPart::Kind::trail, "how the predicted logit was made", trail_bytes(config, n_tokens), coarsest);
+  }
   add(LookPart::Kind::maps, "all attention maps, exact", in_base64(4 * runs * n.maps));
   LookPart& maps = plan.parts.back();
   if (!maps.included) {
@@ -154,7 +159,9 @@ LookPlan plan_look(const ModelConfig& config, const LookOptions& options, std::i
     maps.bytes = std::clamp(options.max_bytes - used, coarsest, in_base64(runs * n.maps));
     used += maps.bytes;
   }
-  add(LookPart::Kind::cells, "how the largest values of every site were made", largest_cells_bytes(config, n_tokens));
+  if (spells) {
+    add(LookPart::Kind::cells, "how the largest values of every site were made", largest_cells_bytes(config, n_tokens));
+  }
   if (n_checkpoints > 0) {
     add(LookPart::Kind::run, "all attention maps at every checkpoint, in 8 bits", in_base64(n_checkpoints * n.maps));
   }

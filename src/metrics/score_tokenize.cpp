@@ -39,7 +39,7 @@ std::u32string separate(std::u32string_view text, Separate is_separate) {
   return out;
 }
 
-/// Puts spaces around one character of each matching pair of neighbours: its first or, if `second`, its second one. As
+/// Puts spaces around one character of each matching pair of neighbors: its first or, if `second`, its second one. As
 /// in a substitution with a regex, pairs are found from left to right and do not overlap.
 template <class First, class Second>
 std::u32string separate_in_pairs(std::u32string_view text, First is_first, Second is_second, bool second) {

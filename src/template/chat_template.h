@@ -1,6 +1,6 @@
 // Chat templates: Jinja templates that turn a conversation into the text that a model reads.
 //
-// Source of the behaviour: `apply_chat_template` of transformers 5.23 on jinja2 3.1.6, which defines the bytes.
+// Source of the behavior: `apply_chat_template` of transformers 5.23 on jinja2 3.1.6, which defines the bytes.
 #pragma once
 
 #include <cstddef>

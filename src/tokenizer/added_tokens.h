@@ -25,7 +25,7 @@ namespace vitrine {
 struct AddedToken {
   std::int32_t id;
   std::string content;
-  bool single_word;  ///< matches only if neither neighbour is a word character
+  bool single_word;  ///< matches only if neither neighbor is a word character
   bool lstrip;       ///< includes the white space before it
   bool rstrip;       ///< includes the white space after it
   bool normalized;   ///< is searched for in the normalized text

@@ -1,4 +1,4 @@
-// The patterns of tokenizer.json, {"String": …} or {"Regex": …}: text is split at their matches, with the behaviours of
+// The patterns of tokenizer.json, {"String": …} or {"Regex": …}: text is split at their matches, with the behaviors of
 // `tokenizers`, or the matches are replaced. Also: the byte-level alphabet.
 #pragma once
 
@@ -32,7 +32,7 @@ enum class SplitBehavior {
   contiguous,            ///< as isolated, but adjacent delimiters form one piece
 };
 
-/// The behaviour with a name such as "Isolated". Throws Unsupported for an unknown name.
+/// The behavior with a name such as "Isolated". Throws Unsupported for an unknown name.
 SplitBehavior split_behavior(std::string_view name, std::string_view where);
 
 /// Forms pieces from the delimiters in a text: call delimiter() for each in order, then finish(). Calls `piece` for

@@ -16,7 +16,7 @@ enum class NormalForm { nfc, nfd, nfkc, nfkd };
 /// Takes linear time for any `text`. Here and below, `text` must be valid UTF-8.
 std::string normalized(std::string_view text, NormalForm form);
 
-/// Converts each character independently of its neighbours.
+/// Converts each character independently of its neighbors.
 std::string lowercase(std::string_view text);
 
 /// The number of bytes of the extended grapheme cluster at the front of `text`, which must not be empty.

@@ -1,4 +1,4 @@
-// The colours of the theme: their definitions in OKLCH, how far apart the two signs are for every kind of colour
+// The colors of the theme: their definitions in OKLCH, how far apart the two signs are for every kind of color
 // vision, and the contrast of text.
 #include "base/theme.h"
 
@@ -36,7 +36,7 @@ Triple linear(const std::string& hex) {
   return rgb;
 }
 
-/// The colours of the light theme, or of the dark one.
+/// The colors of the light theme, or of the dark one.
 Colors colors_of(bool dark) {
   const std::string style(kThemeStyle);
   const std::size_t middle = style.find("@media");
@@ -141,7 +141,7 @@ TEST(Theme, TheRampsHaveTheirDefinitions) {
   EXPECT_NEAR(oklch(dark.at("positive"))[0], oklch(dark.at("negative"))[0], 0.004);
 }
 
-TEST(Theme, TheSignsDifferForEveryKindOfColourVision) {
+TEST(Theme, TheSignsDifferForEveryKindOfColorVision) {
   const Colors light = colors_of(false), dark = colors_of(true);
   EXPECT_NEAR(difference(light.at("positive"), light.at("negative")), 41, 1);
   for (const Colors* colors : {&light, &dark}) {

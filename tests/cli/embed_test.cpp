@@ -19,7 +19,7 @@ TEST(EmbedCommand, TheGridHasTheCosineOfEveryPair) {
   EXPECT_THAT(output_of({"embed", kModel, " girl", " boy"}), testing::HasSubstr("\" girl\"    1.000"));
 }
 
-TEST(EmbedCommand, NeighboursAgreeWithTheGrid) {
+TEST(EmbedCommand, NeighborsAgreeWithTheGrid) {
   const Json near = json_of({"embed", kModel, " girl", "--top", "4"});
   ASSERT_EQ(near["nearest"].size(), 4U);
   double before = 1;
@@ -28,7 +28,7 @@ TEST(EmbedCommand, NeighboursAgreeWithTheGrid) {
     const Json grid = json_of({"embed", kModel, " girl", id});
     EXPECT_NEAR(grid["cosine"][0][1].get<double>(), x["cosine"].get<double>(), 1e-6) << "by text and by id";
     EXPECT_LE(x["cosine"].get<double>(), before);
-    EXPECT_NE(x["id"], near["ids"][0]) << "the word is its own neighbour";
+    EXPECT_NE(x["id"], near["ids"][0]) << "the word is its own neighbor";
     before = x["cosine"].get<double>();
   }
 }

@@ -46,7 +46,7 @@ TEST(Predict, TheTableHasAColumnForEachPrefix) {
   EXPECT_THAT(first, testing::AllOf(testing::HasSubstr("… #7 "), testing::HasSubstr("… #9 "), testing::HasSubstr("%")));
   EXPECT_THAT(table.substr(second), testing::AllOf(testing::HasSubstr("… #10 "), testing::HasSubstr("… #11 ")));
   EXPECT_THAT(first, testing::ContainsRegex("\n1  #[0-9]+ +[0-9]+\\.[0-9]  #"));
-  EXPECT_EQ(table.find('\x1B'), std::string::npos) << "colour without a terminal";
+  EXPECT_EQ(table.find('\x1B'), std::string::npos) << "color without a terminal";
 }
 
 TEST(Predict, PiecesAreQuoted) {

@@ -58,7 +58,7 @@ TEST_F(Data, PermutationsArePermutations) {
       EXPECT_EQ(orders.size(), 20U);
     }
   }
-  // Large ranges: neighbours are mapped far from each other, and the top bits are used.
+  // Large ranges: neighbors are mapped far from each other, and the top bits are used.
   constexpr std::uint64_t kLarge = (1ULL << 50) + 12345;
   std::uint64_t above = 0, near = 0;
   for (std::uint64_t i = 0; i < 1000; ++i) {

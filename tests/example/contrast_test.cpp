@@ -83,7 +83,7 @@ double contrast(const Color& a, const Color& b) {
 /// `var(--ink)` → ink
 std::string variable_in(const std::string& value) {
   const std::size_t begin = value.find("var(--");
-  EXPECT_NE(begin, std::string::npos) << "a colour outside the palette: " << value;
+  EXPECT_NE(begin, std::string::npos) << "a color outside the palette: " << value;
   return begin == std::string::npos ? "paper" : value.substr(begin + 6, value.find(')', begin) - begin - 6);
 }
 

@@ -58,7 +58,7 @@ TEST(Embedding, NearestHasTheLargestCosines) {
     expected.emplace_back(-cosine(row_of(model, id), sum), id);
   }
   std::sort(expected.begin(), expected.end());
-  const std::vector<Neighbour> near = space.nearest(std::span(&terms, 1), 5).front();
+  const std::vector<Neighbor> near = space.nearest(std::span(&terms, 1), 5).front();
   ASSERT_EQ(near.size(), 5U);
   for (std::size_t i = 0; i < near.size(); ++i) {
     EXPECT_EQ(near[i].id, expected[i].second) << i;

@@ -53,7 +53,7 @@ void expect_f16_as_compilers(float value) {
   }
 }
 
-/// For each pair of neighbours: both, the tie between them, and the floats adjacent to all three.
+/// For each pair of neighbors: both, the tie between them, and the floats adjacent to all three.
 TEST(F16, RoundsAtEveryTieAsTheCompilerDoes) {
   for (std::uint16_t bits = 0; bits < 0x7C00; ++bits) {
     const float low = float_from_f16(bits);

@@ -236,7 +236,7 @@ TEST(Masking, ChoosesAndReplacesTheFractionsOfBert) {
 }
 
 /// The letter between two others is determined by them: it follows the first in the alphabet.
-TEST_F(Pairs, AMaskedTokenThatItsNeighboursDetermineIsFound) {
+TEST_F(Pairs, AMaskedTokenThatItsNeighborsDetermineIsFound) {
   Ids ids;
   std::uint32_t state = 9;
   for (int i = 0; i < 3000; ++i) {

@@ -177,7 +177,7 @@ export function AttentionFigure() {
   return (
     <Figure id="attention-maps" title="Where each head looks" wide command={commands.trace("*.attn.hook_pattern", "*.attn.hook_scores_raw", "*.attn.hook_attn_scores")}
       absent={layers.length === 0 && "This model has no attention."} sites={["heads.entropy", ...layers.slice(0, 1).map((l) => `${pattern(l)}[:,${P}]`)]}
-      how="One map for each head: rows are the tokens that look, from top to bottom; columns are the tokens that they look at. Darker means more weight; each row adds up to 1. Heads that share keys and values have the same K/V number. Select a map to enlarge it."
+      how="One map for each head: rows are the tokens that look, from top to bottom; columns are the tokens that they look at. The stronger the color, the larger the weight; each row adds up to 1. Heads that share keys and values have the same K/V number. Select a map to enlarge it."
       note="Attention is the only sublayer that moves information between positions. Weights above the diagonal are 0, because a token cannot see later ones.">
       {([entropy]) => ({
         says: sentence(entropy),

@@ -115,7 +115,7 @@ export function CellFigure() {
   const logit = byName.get(`hook_logits[${index.position},${index.predicted[index.position]}]`);
   return (
     <Figure id="cell" title="How was this number made?" wide command={commands.trace("*")} sites={names.filter((n) => spelled.some((c) => `cell:${c.name}` === n)).slice(0, 1)}
-      absent={index.cells.length === 0 && `This file has no spelled values${index.left_out[0]?.option ? `; ${index.left_out[0].option} adds them` : ""}.`}
+      absent={index.cells.length === 0 && (index.has_adapter ? "The values of a model with an adapter are not spelled. vitrine look without --adapter spells those of the model alone." : `This file has no spelled values${index.left_out[0]?.option ? `; ${index.left_out[0].option} adds them` : ""}.`)}
       how={`Each value of the trail is computed from the one below it and others: the engine spells formula and operands. ${index.cells.length} values of this run are spelled, among them the four largest of every site at position ${index.position}; select one to follow it.`}>
       {() => ({
         says: logit ? <>The logit of {quoted(indexOf(logit.name)[1])} is {short(logit.value)}.</> : <>{index.cells.length} values are spelled.</>,

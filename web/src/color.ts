@@ -1,4 +1,4 @@
-// The two ramps, in OKLab between the theme's colours: steps of equal lightness.
+// The two ramps, in OKLab between the theme's colors: steps of equal lightness.
 import { dark } from "./state";
 
 type Color = [number, number, number];
@@ -62,7 +62,7 @@ export function signOf(x: number): Color {
 }
 export const css = (c: Color): string => `rgb(${c.map(Math.round).join(" ")})`;
 
-/// Black or white, whichever is easier to read: at least 4.58 : 1 on any colour.
+/// Black or white, whichever is easier to read: at least 4.58 : 1 on any color.
 export function textOn(c: Color): string {
   const [r, g, b] = c.map((x) => linear(x / 255));
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000" : "#fff";

@@ -69,6 +69,7 @@ export interface Index {
   bytes: number;
   /// Products with quantized weights read their input rounded to 8 bits.
   rounds_inputs: boolean;
+  has_adapter: boolean;
   config: [string, string][];
   groups: { layers: number[]; flow: Flow[]; config: [string, string][] }[];
   /// As an argument of a command line.

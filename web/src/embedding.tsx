@@ -59,7 +59,7 @@ function Analogy() {
   );
 }
 
-export function NeighboursFigure() {
+export function NeighborsFigure() {
   return (
     <Figure id="neighbours" title="The nearest tokens of the vocabulary" command={commands.embed([ids()[index.position]])} sites={["embedding.id", "embedding.near.id", "embedding.near.cosine"]} wide
       how="For each token of the text, the ten tokens of the whole vocabulary whose embeddings have the largest cosine with it.">

@@ -52,7 +52,7 @@ function States(p: { id: Values; prob: Values; entropy: Values; kl: Values; posi
 export function LensFigure() {
   return (
     <Figure id="lens" title="What each layer would predict" wide command={commands.of("lens", "--top 3 --sublayers ", "*.hook_resid_*")} sites={["lens.id", "lens.prob", "lens.entropy", "lens.kl"]}
-      how="The model’s own last step, applied to the stream after every sublayer: each cell is the token that it would predict there, darker for a higher probability. Read a column from top to bottom to see a prediction form."
+      how="The model’s own last step, applied to the stream after every sublayer: each cell is the token that it would predict there, in a stronger color the higher its probability. Read a column from top to bottom to see a prediction form."
       note="This is the logit lens. It shows how much of the prediction can already be read from the stream; it does not show what a layer computes.">
       {([id, prob, entropy, kl], { position }) => {
         const p = position.value;

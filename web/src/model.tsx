@@ -18,7 +18,7 @@ const range = (layers: number[]) => {
 export function ArchitectureFigure() {
   return (
     <Figure id="architecture" title="From text to the next token" command={commands.info} sites={["parameters.count"]} wide
-      how="Every value of a forward in order, with its shape. T is the number of tokens of the pass, S the number of positions so far. One layer of each kind is shown; the colour of the line tells stream, attention, MLP and norms apart.">
+      how="Every value of a forward in order, with its shape. T is the number of tokens of the pass, S the number of positions so far. One layer of each kind is shown; the color of the line tells stream, attention, MLP and norms apart.">
       {() => ({
         says: <>{index.model.replace(/^the /, "The ")} has {index.layers.length} layers of {index.groups.length === 1 ? "one kind" : `${index.groups.length} kinds`} and {scaled(index.params)} parameters ({index.description}).</>,
         draws: (
