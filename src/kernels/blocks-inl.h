@@ -186,20 +186,20 @@ template <class F, int kTokens>
   });
 }
 
-/// The same for any number of rows of x, `most` at a time: the rows of w come from the second cache after the first
-/// time.
+/// The same for any number of rows of x, at most `most` at a time: the rows of w come from the second cache after the
+/// first time. Above 4 only even numbers are compiled, for each of which the compiler needs several seconds.
 template <class F, int kTokens = kDirectRows>
 void direct_tokens(const BlockProduct& p, std::int64_t tokens, std::int64_t most, std::int64_t first,
                    std::int64_t apart) {
-  const std::int64_t count = smaller(tokens, most);
   if constexpr (kTokens > 1) {
-    if (count < kTokens) return direct_tokens<F, kTokens - 1>(p, tokens, most, first, apart);
+    constexpr int kFewer = kTokens > 4 ? kTokens - 2 : kTokens - 1;
+    if (smaller(tokens, most) < kTokens) return direct_tokens<F, kFewer>(p, tokens, most, first, apart);
   }
   direct_lanes<F, kTokens>(p, first, apart);
-  if (tokens == count) return;
+  if (tokens == kTokens) return;
   BlockProduct rest = p;
-  rest.x += count * p.parts, rest.y += count * p.ldy;
-  direct_tokens<F>(rest, tokens - count, most, first, apart);
+  rest.x += kTokens * p.parts, rest.y += kTokens * p.ldy;
+  direct_tokens<F>(rest, tokens - kTokens, most, first, apart);
 }
 
 /// All of n rows of w. The lanes read bands of neighboring rows, as many streams as there are lanes, each of them long
