@@ -140,6 +140,21 @@ for kind in layers heads; do
     cmp one.npy out.npy || failed "$n $kind: other logits"
   done
 done
+# Quantized weights, adapters, integer caches, and traces: one file with the same bytes.
+"$program" quantize one/last one.gguf --type q8_0 --pure >/dev/null 2>&1
+"$program" lora new one/last adapter --rank 2 --seed 1 >/dev/null
+for kind in layers heads; do
+  for model in one/last one.gguf; do
+    given="$model $prompt --adapter adapter"
+    "$program" generate $given --max-tokens 9 --seed 5 --kv int8:int4 >one.txt
+    "$program" trace $given --set 'blocks.1.attn.hook_z[:,2]*=0.5' --out one.safetensors >one.list
+    ranks 3 "$program" generate $given --max-tokens 9 --seed 5 --kv int8:int4 --split $kind >out.txt 2>err.txt || failed "$(tail -3 err.txt)"
+    ranks 3 "$program" trace $given --set 'blocks.1.attn.hook_z[:,2]*=0.5' --out out.safetensors --split $kind >out.list 2>err.txt || failed "$(tail -3 err.txt)"
+    n_run=$((n_run + 1))
+    cmp one.txt out.txt && cmp one.list out.list && cmp one.safetensors out.safetensors || failed "$kind $model: another result"
+  done
+done
+refused 1 "expected a trace without gradients" ranks 2 "$program" trace one/last $prompt --gradients --out out.safetensors --split heads
 refused 1 "at most as many ranks as layers (3), got 4" ranks 4 "$program" generate one/last $prompt --split layers
 refused 1 "at most 4 ranks (the K/V heads)" ranks 5 "$program" generate one/last $prompt --split heads
 refused 1 "give --split layers or --split heads" ranks 2 "$program" generate one/last $prompt
