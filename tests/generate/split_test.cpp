@@ -153,7 +153,7 @@ std::shared_ptr<LoadedAdapter> some_adapter(const Checkpoint& base, bool is_dora
 }
 
 TYPED_TEST(Ranked, HasTheBitsOfOneProcessWithAdapters) {
-  for (const std::string folder : {default_folder(), source_dir() + "/tests/goldens/gpt2"}) {
+  for (const std::string& folder : {default_folder(), source_dir() + "/tests/goldens/gpt2"}) {
     const Checkpoint base = load_checkpoint(folder);
     for (const bool is_dora : {false, true}) {
       SCOPED_TRACE(fmt::format("{} {}", folder, is_dora ? "DoRA" : "LoRA"));
