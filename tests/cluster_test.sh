@@ -141,10 +141,12 @@ for kind in layers heads; do
   done
 done
 # Quantized weights, adapters, integer caches, and traces: one file with the same bytes.
-"$program" quantize one/last one.gguf --type q8_0 --pure >/dev/null 2>&1
-"$program" lora new one/last adapter --rank 2 --seed 1 >/dev/null
+"$program" init gemma-3-1b tiny --dtype bf16 --seed 1 --set n_layers=3 --set d_model=64 --set n_heads=4 --set n_kv_heads=4 \
+  --set head_dim=32 --set query_pre_attn_scalar=32 --set d_ff=128 --set vocab_size=512 >/dev/null
+"$program" quantize tiny tiny.gguf --type q8_0 >/dev/null 2>&1
+"$program" lora new tiny adapter --rank 2 --seed 1 >/dev/null
 for kind in layers heads; do
-  for model in one/last one.gguf; do
+  for model in tiny tiny.gguf; do
     given="$model $prompt --adapter adapter"
     "$program" generate $given --max-tokens 9 --seed 5 --kv int8:int4 >one.txt
     "$program" trace $given --set 'blocks.1.attn.hook_z[:,2]*=0.5' --out one.safetensors >one.list
