@@ -24,4 +24,6 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
 
 MappedFile::~MappedFile() { delete[] bytes_.data(); }
 
+void MappedFile::release(std::span<const std::byte>) {}
+
 }  // namespace vitrine

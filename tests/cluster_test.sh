@@ -140,6 +140,23 @@ for kind in layers heads; do
     cmp one.npy out.npy || failed "$n $kind: other logits"
   done
 done
+# Quantized weights, adapters, integer caches, and traces: one file with the same bytes.
+"$program" init gemma-3-1b tiny --dtype bf16 --seed 1 --set n_layers=3 --set d_model=64 --set n_heads=4 --set n_kv_heads=4 \
+  --set head_dim=32 --set query_pre_attn_scalar=32 --set d_ff=128 --set vocab_size=512 >/dev/null
+"$program" quantize tiny tiny.gguf --type q8_0 >/dev/null 2>&1
+"$program" lora new tiny adapter --rank 2 --seed 1 >/dev/null
+for kind in layers heads; do
+  for model in tiny tiny.gguf; do
+    given="$model $prompt --adapter adapter"
+    "$program" generate $given --max-tokens 9 --seed 5 --kv int8:int4 >one.txt
+    "$program" trace $given --set 'blocks.1.attn.hook_z[:,2]*=0.5' --out one.safetensors >one.list
+    ranks 3 "$program" generate $given --max-tokens 9 --seed 5 --kv int8:int4 --split $kind >out.txt 2>err.txt || failed "$(tail -3 err.txt)"
+    ranks 3 "$program" trace $given --set 'blocks.1.attn.hook_z[:,2]*=0.5' --out out.safetensors --split $kind >out.list 2>err.txt || failed "$(tail -3 err.txt)"
+    n_run=$((n_run + 1))
+    cmp one.txt out.txt && cmp one.list out.list && cmp one.safetensors out.safetensors || failed "$kind $model: another result"
+  done
+done
+refused 1 "expected a trace without gradients" ranks 2 "$program" trace one/last $prompt --gradients --out out.safetensors --split heads
 refused 1 "at most as many ranks as layers (3), got 4" ranks 4 "$program" generate one/last $prompt --split layers
 refused 1 "at most 4 ranks (the K/V heads)" ranks 5 "$program" generate one/last $prompt --split heads
 refused 1 "give --split layers or --split heads" ranks 2 "$program" generate one/last $prompt

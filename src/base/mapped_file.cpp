@@ -5,13 +5,32 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cerrno>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <mutex>
 #include <system_error>
 
 #include "base/error.h"
 #include "base/nearest.h"
 
 namespace vitrine {
+namespace {
+
+/// All files that are mapped: where each begins, and its end.
+struct Mappings {
+  std::mutex mutex;
+  std::map<std::uintptr_t, std::uintptr_t> ends;
+};
+
+Mappings& mappings() {
+  static Mappings all;
+  return all;
+}
+
+}  // namespace
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a FIFO must not block the open
@@ -37,11 +56,32 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
     throw OutOfCapacity(path, "cannot map {} bytes: {}", size, std::generic_category().message(errno));
   }
   ::madvise(data, size, MADV_HUGEPAGE);  // faults read whole large pages; the kernel may refuse
+  const auto begin = std::bit_cast<std::uintptr_t>(data);
+  {
+    const std::lock_guard lock(mappings().mutex);
+    mappings().ends[begin] = begin + size;
+  }
   return std::shared_ptr<const MappedFile>(new MappedFile(path, {static_cast<const std::byte*>(data), size}));
 }
 
 MappedFile::~MappedFile() {
-  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  if (bytes_.empty()) return;
+  const std::lock_guard lock(mappings().mutex);
+  mappings().ends.erase(std::bit_cast<std::uintptr_t>(bytes_.data()));
+  ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+void MappedFile::release(std::span<const std::byte> part) {
+  static const auto kPage = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = std::bit_cast<std::uintptr_t>(part.data()), end = begin + part.size();
+  const std::uintptr_t first = (begin + kPage - 1) / kPage * kPage, last = end / kPage * kPage;
+  if (first >= last) return;
+  const std::lock_guard lock(mappings().mutex);
+  const auto after = mappings().ends.upper_bound(begin);
+  if (after == mappings().ends.begin() || std::prev(after)->second < end) return;
+  void* const pages = std::bit_cast<void*>(first);
+  ::madvise(pages, last - first, MADV_NOHUGEPAGE);  // errors are ignored
+  ::madvise(pages, last - first, MADV_DONTNEED);
 }
 
 }  // namespace vitrine

@@ -19,6 +19,10 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
   ~MappedFile();
 
+  /// If `part` is memory of a mapped file: its whole pages leave the memory of this process until they are touched
+  /// again, one at a time from now on. Other memory does not change.
+  static void release(std::span<const std::byte> part);
+
   const std::string& path() const { return path_; }
   std::span<const std::byte> bytes() const { return bytes_; }
   std::string_view text() const { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }

@@ -110,6 +110,7 @@ void run_eval_preferences(const EvalOptions& o) {
 /// Both models over the text. MODEL2 must read it as the same tokens, if it has a tokenizer.
 Compared compare_models(const EvalOptions& o, const Session& session, const std::string& file, SpecialTokens policy,
                         std::span<const std::int32_t> ids, const EvalConfig& config) {
+  if (o.ranks != nullptr) throw Unsupported("--against", "expected one process, got --split");
   Options other_options = o;
   other_options.compute = o.against_compute;
   other_options.kv = "f32";

@@ -29,6 +29,7 @@ volatile sig_atomic_t g_signal = 0;
 std::atomic<int> g_clean_stops = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
 bool g_has_terminal = false;  // whether stderr is a terminal
+bool g_reports = true;
 
 /// `timeout` sends a signal to its child and to the child's process group, so one request can arrive twice. The program
 /// takes all signals within this time for one request.
@@ -47,7 +48,7 @@ void on_signal(int number) {
   if (g_clean_stops == 0 || g_interrupted) {
     std::string_view note = "\r\x1B[Kvitrine: interrupted\n";  // a progress bar may be there
     if (!g_has_terminal) note.remove_prefix(4);
-    (void)!::write(STDERR_FILENO, note.data(), note.size());  // the process exits even if this fails
+    if (g_reports) (void)!::write(STDERR_FILENO, note.data(), note.size());  // the process exits even if this fails
     ::_exit(128 + number);
   }
   first_request = now;
@@ -58,6 +59,7 @@ void on_signal(int number) {
 /// Makes a signal end the process, or request a clean stop (see CleanStop). A second request ends it.
 void handle_signals() {
   g_has_terminal = is_terminal(STDERR_FILENO);
+  g_reports = is_first_process();  // a launcher signals all ranks
   struct sigaction action {};
   action.sa_handler = on_signal;
   sigemptyset(&action.sa_mask);

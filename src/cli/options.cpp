@@ -182,13 +182,14 @@ void use_adapter(Session& session, const std::string& text) {
 
 void split_model(const Options& o, Session& session) {
   std::shared_ptr<const Model>& model = session.checkpoint.model;
-  if (!o.splits_heads) {
-    session.split = std::make_shared<RankedLayers>(*o.ranks, *model);
-    return;
+  std::shared_ptr<RankedModel> split;
+  if (o.splits_heads) {
+    split = std::make_shared<RankedHeads>(*o.ranks, model);
+  } else {
+    split = std::make_shared<RankedLayers>(*o.ranks, model);
   }
-  if (!o.adapters.empty()) throw Unsupported("--adapter", "expected --split layers, got --split heads");
-  const auto split = std::make_shared<RankedHeads>(*o.ranks, model);
   model = split->model();
+  for (AppliedAdapter& applied : session.applied) applied.adapter = &split->part_of(*applied.adapter);
   session.split = split;
 }
 
@@ -196,6 +197,7 @@ Session open_model(const Options& o, const std::string& given, bool needs_tokeni
   Session session;
   const std::string path = given.empty() ? default_model() : given;
   session.checkpoint = load_checkpoint(path, {o.allowed_config_keys});
+  session.whole_model = session.checkpoint.model;
   products_of(o, *session.checkpoint.model, path);  // checks --compute
   session.pool = std::make_unique<ThreadPool>(o.thread_count());
   for (const std::string& text : o.adapters) use_adapter(session, text);

@@ -151,7 +151,8 @@ struct Session {
   std::vector<std::int32_t> targets;          ///< For gradients: what each row predicts, kNoLabel for nothing.
   std::optional<std::int32_t> next_sentence;  ///< For gradients: the label of the next sentence.
   std::int64_t n_padding = 0;                 ///< The last of `ids`, which no token attends to.
-  std::shared_ptr<ModelSplit> split{};        ///< Not null: this process runs a part of the model.
+  std::shared_ptr<ModelSplit> split{};        ///< Not null: checkpoint.model is this process's part of the model.
+  std::shared_ptr<const Model> whole_model{};
 
   GenerateContext context(const Options& options) const;
   bool has_encoder() const { return checkpoint.model->config().encoder.has_value(); }

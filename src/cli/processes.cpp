@@ -54,7 +54,7 @@ void require_one_process(const std::string& command, const char* way_out) {
 void require_one_process(const std::string& command) {
   require_one_process(command,
                       "these commands run on several: train, bench --network, and with --split generate, predict, "
-                      "logits, eval");
+                      "logits, eval, trace");
 }
 
 void require_one_process(const std::string& command, const SplitOptions& o) {

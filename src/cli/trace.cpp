@@ -20,7 +20,7 @@
 namespace vitrine::cli {
 namespace {
 
-struct TraceOptions : Options {
+struct TraceOptions : Options, SplitOptions {
   std::vector<std::string> globs;
   std::vector<std::string> writes;
   bool gradients = false;
@@ -61,7 +61,7 @@ Size size_of(const TraceOptions& o, const Session& session, const std::vector<Si
              std::optional<RowRange> rows) {
   Size size;
   const auto n = static_cast<std::int64_t>(session.rows().size());
-  const Model model = shape_model(session.checkpoint.model->config());
+  const Model model = shape_model(session.whole_model->config());
   Recorder recorder(o.globs, writes, site_layers(model.config()), [&](const SiteId& id, const Tensor& value) {
     double share = 1;
     if (rows && info(id.site).shape.dims()[0] != Dim::n) {
@@ -97,6 +97,9 @@ void run_trace(const TraceOptions& o) {
   std::vector<SiteWrite> writes;
   for (const std::string& text : o.writes) writes.push_back(parse_site_write(text));
   if (o.gradients && o.of) throw CLI::ValidationError("--of", "gradients are those of the loss, or of --of");
+  if (o.ranks != nullptr && o.has_gradients()) {
+    throw Unsupported("--split", "expected a trace without gradients, which need one process");
+  }
   const Session session = o.gradients ? open_learning_session(o, "--gradients") : open_full_session(o);
   const Model& model = *session.checkpoint.model;
   GenerateContext context = session.context(o);
@@ -110,6 +113,7 @@ void run_trace(const TraceOptions& o) {
   std::optional<SafetensorsWriter> writer;
   std::vector<float> memory;
   const auto add = [&](const SiteId& id, const std::string& name, const Tensor& whole) {
+    if (!writer) return;  // rank 0 writes
     const Tensor value = rows ? rows_of(id, whole, *rows, n, memory) : whole;
     writer->add(name, value, [](std::int64_t, std::int64_t) {
       if (interrupted()) throw Interrupted();
@@ -124,11 +128,13 @@ void run_trace(const TraceOptions& o) {
   context.check_ids(session.rows());
   const Size size = size_of(o, session, writes, rows);
   refuse_if_too_large(o, size);
-  if (is_terminal(STDERR_FILENO)) {
+  if (o.is_first() && is_terminal(STDERR_FILENO)) {
     note(fmt::format("{} values, about {} bytes", grouped(size.values), grouped(size.bytes)));
   }
   stop_cleanly();
-  writer.emplace(o.out, trace_header_bytes(recorder.most_sites() * (o.has_gradients() ? 2 : 1)));
+  if (o.is_first()) {
+    writer.emplace(o.out, trace_header_bytes(recorder.most_sites() * (o.has_gradients() ? 2 : 1)));
+  }
 
   context.taps = &recorder;
   Arena arena;
@@ -142,6 +148,7 @@ void run_trace(const TraceOptions& o) {
   } else {
     model.forward(pass, session.tokens());
   }
+  if (!o.is_first()) return;
   recorder.check_all_met();
   writer->commit();
 
@@ -179,6 +186,7 @@ void add_trace(CLI::App& program) {
   const auto take_rows = [o](const std::string& text) { o->rows = text; };
   command.add_option_function<std::string>("--rows", take_rows, "Write only positions A:B of each value");
   command.add_option("--out", o->out, "The file to write: one float32 tensor per site")->required();
+  add_split(command, *o);
   finish_command(
       command, o, run_trace,
       "docs/sites.md lists the sites. The second example ablates head 2 of layer 0 by setting its z to 0.\n"

@@ -1,15 +1,12 @@
 // The heads of a model on the ranks of a run (--split heads): each rank has some rows of every weight.
 //
-// As each element of a product is one sum over a whole row of the weight, its bits do not depend on the number of
-// ranks. Row-parallel products, as in Megatron, would send less, but add partial sums of each element.
+// Row-parallel products, as in Megatron, would send less, but add partial sums of each element.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "model/model.h"
-#include "pass/model_split.h"
-#include "ranks/ranks.h"
+#include "generate/ranked_model.h"
 
 namespace vitrine {
 
@@ -18,35 +15,35 @@ namespace vitrine {
 /// most as many as query heads.
 std::vector<std::int64_t> divide_heads(std::int64_t n_heads, std::int64_t n_kv_heads, int n);
 
-class RankedHeads : public ModelSplit {
+class RankedHeads : public RankedModel {
  public:
   /// Throws as divide_heads() does, BadInput if the ranks have different models, Unsupported for models whose heads are
   /// not alike or cannot be divided. Borrows the ranks.
-  RankedHeads(Ranks& ranks, std::shared_ptr<const Model> model);
-
-  /// This rank's part: views of rows of the model's weights.
-  const std::shared_ptr<const Model>& model() const { return part_; }
+  RankedHeads(Ranks& ranks, const std::shared_ptr<const Model>& model);
 
   int first() const override { return 0; }
-  int end() const override { return static_cast<int>(part_->config().blocks.size()); }
-  bool has_head() const override { return true; }
+  int end() const override { return static_cast<int>(model()->config().blocks.size()); }
   void receive(const Tensor&) override {}
-  void send(const Tensor&) override {}
+  void send(Pass&, const Tensor&) override { release_embedding(); }
   void share(const Tensor&) override {}
-  void gather(const Tensor& own, const Tensor& whole, std::int64_t unit) override;
+  Tensor visit(Pass& p, const SiteId& id, const Tensor& value) override;
+
+ protected:
+  std::int64_t bound(Parts parts, std::int64_t width, int n) const override;
 
  private:
-  std::int64_t cut(std::int64_t width, int rank) const { return width * rank / ranks_.size(); }
-  Param rows_of(const Param& param, std::int64_t first, std::int64_t end) const;
-  LinearParams rows_of(const LinearParams& w, std::int64_t first, std::int64_t end) const;
-  LinearParams part_of(const LinearParams& w) const;
-  void divide(AttentionConfig& c, AttentionParams& w) const;
-  void divide(DenseConfig& c, FfnParams& w) const;
-  void divide(BlockConfig& c, BlockParams& w) const;
+  void divide(AttentionConfig& c, AttentionParams& w);
+  void divide(DenseConfig& c, FfnParams& w);
+  void divide(BlockConfig& c, BlockParams& w);
+  /// The size of a dimension in the whole model, and the parts into which it is divided; nullopt: it is not.
+  struct Divided {
+    std::int64_t size;
+    Parts parts;
+  };
+  std::optional<Divided> divided(const SiteId& id, Dim dim) const;
+  Tensor visit_part(Pass& p, const SiteId& id, const Tensor& value, int axis, const Divided& of);
 
-  Ranks& ranks_;
   std::vector<std::int64_t> heads_;
-  std::shared_ptr<const Model> part_;
 };
 
 }  // namespace vitrine

@@ -1,11 +1,12 @@
 #include "generate/ranked_layers.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "base/error.h"
-#include "base/fingerprint.h"
 #include "base/text.h"
+#include "pass/pass.h"
 
 namespace vitrine {
 namespace {
@@ -20,46 +21,43 @@ std::optional<std::size_t> block_of(const std::string& name) {
       std::string_view(name).substr(kPrefix.size(), name.find('.', kPrefix.size()) - kPrefix.size()));
 }
 
-struct WeightBytes {
-  std::vector<std::int64_t> blocks;
-  std::int64_t head = 0;
-};
-
-/// Of an embedding that is not the head, only the rows of tokens are read.
-WeightBytes weight_bytes(const Model& model) {
-  const ModelConfig& config = model.config();
-  WeightBytes bytes{std::vector<std::int64_t>(config.blocks.size()), 0};
-  for_each_param(config, model.params(), [&](const Param& param, const std::string& name, const Shape& shape) {
-    const std::int64_t size = bytes_of(param.view.dtype, shape.count());
-    if (const std::optional<std::size_t> block = block_of(name)) {
-      bytes.blocks[*block] += size;
-    } else if (name == (config.head.tied ? "embed.weight" : "unembed.weight")) {
-      bytes.head = size;
-    }
+/// The bytes of the weights of each block.
+std::vector<std::int64_t> block_bytes(const Model& model) {
+  std::vector<std::int64_t> bytes(model.config().blocks.size());
+  for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& name, const Shape& shape) {
+    if (const auto block = block_of(name)) bytes[*block] += bytes_of(param.view.dtype, shape.count());
   });
   return bytes;
 }
 
-}  // namespace
+/// What a rank writes to rank 0 before a value of its blocks that the taps want, and after the last one.
+struct Announcement {
+  SiteId id{};
+  int n_sizes = 0;  ///< Of the shape; 0: there is no further value.
+  std::array<std::int64_t, Shape::kMaxRank> sizes{};
 
-void check_splits(Ranks& ranks, const Model& model) {
-  Fingerprint f;
-  for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& name, const Shape& shape) {
-    const std::string text = fmt::format("{} {} {}", name, name_of(param.view.dtype), to_string(shape));
-    f.add(std::as_bytes(std::span(text)));
-  });
-  const std::uint64_t own = f.value();
-  const std::vector<std::uint64_t> all = ranks.gather_values<std::uint64_t>({&own, 1});
-  ranks.together([&] {
-    if (own != all[0]) throw BadInput("MODEL", "its parameters differ from those of rank 0");
-    const ModelConfig& c = model.config();
-    if (c.encoder || is_bidirectional(c) || !c.has_head || !c.blocks.front().has_attention()) {
-      throw Unsupported("--split", "expected a model that predicts the next token with attention");
+  Shape shape() const {
+    switch (n_sizes) {
+      case 1:
+        return {sizes[0]};
+      case 2:
+        return {sizes[0], sizes[1]};
+      case 3:
+        return {sizes[0], sizes[1], sizes[2]};
+      default:
+        return {sizes[0], sizes[1], sizes[2], sizes[3]};
     }
-  });
+  }
+};
+
+template <class T>
+std::span<std::byte> bytes_of_object(T& object) {
+  return std::as_writable_bytes(std::span(&object, 1));
 }
 
-std::vector<int> divide_layers(std::span<const std::int64_t> bytes, std::int64_t head_bytes, int n) {
+}  // namespace
+
+std::vector<int> divide_layers(std::span<const std::int64_t> bytes, int n) {
   const auto n_layers = static_cast<int>(bytes.size());
   std::vector<std::int64_t> before = {0};  // the bytes before each block
   for (const std::int64_t size : bytes) before.push_back(before.back() + size);
@@ -76,7 +74,7 @@ std::vector<int> divide_layers(std::span<const std::int64_t> bytes, std::int64_t
     for (int end = r; end <= n_layers; ++end) {
       for (int first = r - 1; first < end; ++first) {
         if (at(at(least, r - 1), first).largest == kNever) continue;
-        const std::int64_t own = at(before, end) - at(before, first) + (r == n ? head_bytes : 0);
+        const std::int64_t own = at(before, end) - at(before, first);
         const std::int64_t largest = std::max(at(at(least, r - 1), first).largest, own);
         if (largest < at(at(least, r), end).largest) at(at(least, r), end) = {largest, first};
       }
@@ -87,16 +85,15 @@ std::vector<int> divide_layers(std::span<const std::int64_t> bytes, std::int64_t
   return bounds;
 }
 
-RankedLayers::RankedLayers(Ranks& ranks, const Model& model) : ranks_(ranks) {
-  check_splits(ranks, model);
+RankedLayers::RankedLayers(Ranks& ranks, const std::shared_ptr<const Model>& model) : RankedModel(ranks, model) {
   ranks.together([&] {
-    const auto n_layers = static_cast<int>(model.config().blocks.size());
+    const auto n_layers = static_cast<int>(model->config().blocks.size());
     if (ranks.size() > n_layers) {
       throw BadInput("--split", "expected at most as many ranks as layers ({}), got {}", n_layers, ranks.size());
     }
-    const WeightBytes bytes = weight_bytes(model);
-    bounds_ = divide_layers(bytes.blocks, bytes.head, ranks.size());
+    bounds_ = divide_layers(block_bytes(*model), ranks.size());
   });
+  finish(model->config(), model->params());
 }
 
 RankedLayers::~RankedLayers() {
@@ -109,25 +106,65 @@ void RankedLayers::receive(const Tensor& stream) {
   ranks_.wait(ranks_.receive(ranks_.rank() - 1, bytes_of_values(stream), Channel::control));
 }
 
-void RankedLayers::send(const Tensor& stream) {
+/// With taps, rank 0 then waits for the values of the other ranks, in the order of the blocks.
+void RankedLayers::send(Pass& p, const Tensor& stream) {
+  release_embedding();
   while (!sending_.empty() && ranks_.is_done(sending_.front().second)) sending_.pop_front();
-  sending_.emplace_back(std::vector<float>(stream.data, stream.data + stream.count()), Tickets());
-  const std::vector<float>& copy = sending_.back().first;
-  sending_.back().second = ranks_.send(ranks_.rank() + 1, std::as_bytes(std::span(copy)), Channel::control);
+  if (ranks_.rank() < ranks_.size() - 1) {
+    sending_.emplace_back(std::vector<float>(stream.data, stream.data + stream.count()), Tickets());
+    const std::vector<float>& copy = sending_.back().first;
+    sending_.back().second = ranks_.send(ranks_.rank() + 1, std::as_bytes(std::span(copy)), Channel::control);
+  }
+  if (p.taps == nullptr) return;
+  if (ranks_.is_first()) {
+    for (int r = 1; r < ranks_.size(); ++r) show_values_of(r, p);
+  } else {
+    Announcement last;
+    ranks_.wait(ranks_.send(0, bytes_of_object(last), Channel::weights));
+  }
 }
 
-void RankedLayers::gather(const Tensor&, const Tensor&, std::int64_t) {
-  throw InternalError("split", "layers are computed whole");
-}
-
-void RankedLayers::share(const Tensor& logits) {
+void RankedLayers::share(const Tensor& rows) {
   const int last = ranks_.size() - 1;
   Tickets tickets;
-  if (ranks_.rank() < last) tickets = ranks_.receive(last, bytes_of_values(logits), Channel::weights);
+  if (ranks_.rank() < last) tickets = ranks_.receive(last, bytes_of_values(rows), Channel::weights);
   for (int r = 0; ranks_.rank() == last && r < last; ++r) {
-    append(tickets, ranks_.send(r, bytes_of_values(logits), Channel::weights));
+    append(tickets, ranks_.send(r, bytes_of_values(rows), Channel::weights));
   }
   ranks_.wait(tickets);
+}
+
+/// All ranks compute the head, so their taps see its values.
+Tensor RankedLayers::visit(Pass& p, const SiteId& id, const Tensor& value) {
+  if (ranks_.is_first() || id.layer < 0) return p.taps->visit(p, id, value);
+  Announcement next{id, value.shape.rank()};
+  for (int i = 0; i < value.shape.rank(); ++i) next.sizes[static_cast<std::size_t>(i)] = value.shape[i];
+  bool is_changed = false;
+  Tickets tickets = ranks_.send(0, bytes_of_object(next), Channel::weights);
+  append(tickets, ranks_.send(0, bytes_of_values(value), Channel::weights));
+  append(tickets, ranks_.receive(0, bytes_of_object(is_changed), Channel::weights));
+  ranks_.wait(tickets);
+  if (!is_changed) return value;
+  const Tensor changed = p.tensor(value.shape);
+  ranks_.wait(ranks_.receive(0, bytes_of_values(changed), Channel::weights));
+  return changed;
+}
+
+/// On rank 0: the other end of visit().
+void RankedLayers::show_values_of(int rank, Pass& p) {
+  while (true) {
+    Announcement next;
+    ranks_.wait(ranks_.receive(rank, bytes_of_object(next), Channel::weights));
+    if (next.n_sizes == 0) return;
+    const ArenaScope scope(p.arena);
+    const Tensor value = p.tensor(next.shape());
+    ranks_.wait(ranks_.receive(rank, bytes_of_values(value), Channel::weights));
+    const Tensor result = p.taps->visit(p, next.id, value);
+    bool is_changed = result.data != value.data;
+    Tickets tickets = ranks_.send(rank, bytes_of_object(is_changed), Channel::weights);
+    if (is_changed) append(tickets, ranks_.send(rank, bytes_of_values(result), Channel::weights));
+    ranks_.wait(tickets);
+  }
 }
 
 }  // namespace vitrine

@@ -6,24 +6,19 @@
 #include <utility>
 #include <vector>
 
-#include "model/model.h"
-#include "pass/model_split.h"
-#include "ranks/ranks.h"
+#include "generate/ranked_model.h"
 
 namespace vitrine {
 
 /// Where the blocks of each of `n` parts begin, and the end: the largest part is as small as possible. `bytes`: the
-/// weights of each block; the last part also has `head_bytes`. No part is empty.
-std::vector<int> divide_layers(std::span<const std::int64_t> bytes, std::int64_t head_bytes, int n);
+/// weights of each block. No part is empty.
+std::vector<int> divide_layers(std::span<const std::int64_t> bytes, int n);
 
-/// Throws on all ranks unless they have models of the same shapes and types, and on which a split works.
-void check_splits(Ranks& ranks, const Model& model);
-
-class RankedLayers : public ModelSplit {
+class RankedLayers : public RankedModel {
  public:
   /// Throws BadInput if there are more ranks than blocks or the ranks have different models, Unsupported for a model
   /// with an encoder. Borrows the ranks.
-  RankedLayers(Ranks& ranks, const Model& model);
+  RankedLayers(Ranks& ranks, const std::shared_ptr<const Model>& model);
   RankedLayers(const RankedLayers&) = delete;
   RankedLayers& operator=(const RankedLayers&) = delete;
   /// If an error leaves messages under way, gives up (Ranks::give_up).
@@ -31,14 +26,14 @@ class RankedLayers : public ModelSplit {
 
   int first() const override { return bounds_[static_cast<std::size_t>(ranks_.rank())]; }
   int end() const override { return bounds_[static_cast<std::size_t>(ranks_.rank()) + 1]; }
-  bool has_head() const override { return ranks_.rank() == ranks_.size() - 1; }
   void receive(const Tensor& stream) override;
-  void send(const Tensor& stream) override;
-  void share(const Tensor& logits) override;
-  void gather(const Tensor& own, const Tensor& whole, std::int64_t unit) override;
+  void send(Pass& p, const Tensor& stream) override;
+  void share(const Tensor& rows) override;
+  Tensor visit(Pass& p, const SiteId& id, const Tensor& value) override;
 
  private:
-  Ranks& ranks_;
+  void show_values_of(int rank, Pass& p);
+
   std::vector<int> bounds_;
   std::deque<std::pair<std::vector<float>, Tickets>> sending_;  // streams under way
 };

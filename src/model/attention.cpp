@@ -39,7 +39,9 @@ Tensor attention(Pass& p, BlockSite at, const AttentionConfig& c, const Attentio
   }
   const Tensor z = p.tap(at(Site::z), attend(p, at, c, c.mask(), q, k, v, sources, bias));
   append(p, at, sources);
-  const Tensor out = project_out(p, at, w.wo, p.whole(z, w.wo.weight.shape[1], c.head_dim));
+  const std::int64_t width = w.wo.weight.shape[1];  // of all heads, also in a split
+  const Tensor heads = p.whole(z, width, ModelSplit::Parts::heads).reshaped({z.rows(), width / c.head_dim, c.head_dim});
+  const Tensor out = project_out(p, at, w.wo, heads);
   return p.tap(at(Site::attn_proj), p.whole(out, x.normed.row_size()));
 }
 

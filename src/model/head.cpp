@@ -292,12 +292,12 @@ void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor&
   if (!c.has_head) return;
   const Tensor rows = requested_rows(p, c, x);
   if (rows.data == nullptr || rows.rows() == 0) return;
+  if (p.split != nullptr) p.split->share(rows);
   std::vector<std::int64_t> numbers;  // of the rows in the pass
   if (p.training.loss != nullptr) numbers = rows_with_loss(p, c, x.rows());
   for (std::int64_t i = 0; i < rows.rows() && p.training.loss == nullptr; ++i) numbers.push_back(row_of_logits(p, i));
   const Exchanged<RowsOfValue> chosen(p.rows, {c.stack(), numbers});
-  const bool is_elsewhere = p.split != nullptr && !p.split->has_head();
-  const Tensor normed = is_elsewhere ? rows : unembed_in(p, c, w, rows);
+  const Tensor normed = unembed_in(p, c, w, rows);
 
   const bool tapped = p.wants(top(Site::unembed_out)) || p.wants(top(Site::logits)) || p.wants(top(Site::loss));
   // In a dry run the ledger has one entry for all rows.
@@ -319,9 +319,7 @@ void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor&
     p.rows.chosen = here;
     const std::size_t mark = p.is_taped() ? p.training.tape->mark() : 0;
     const std::int64_t n = std::min(group, rows.rows() - first);
-    const Tensor logits =
-        is_elsewhere ? p.tensor({n, c.vocab_size}) : unembed(p, c, w, row_range(p, normed, first, n), here);
-    if (p.split != nullptr) p.split->share(logits);
+    const Tensor logits = unembed(p, c, w, row_range(p, normed, first, n), here);
     if (p.training.loss != nullptr) {
       learn_from(p, logits, here, factors);
     } else if (p.wants(top(Site::loss)) && !is_bidirectional(c)) {

@@ -118,6 +118,7 @@ void Model::forward(Pass& p, const Tokens& tokens) const {
 
 Tensor Model::head(Pass& p, const Tensor& rows, std::span<const std::int64_t> numbers) const {
   if (!config_.has_head) throw Unsupported("logits", "the model has no head, so it has no logits");
+  if (p.split != nullptr) throw Unsupported("--split", "expected no second use of the head");
   return head_logits(p, config_, params_, rows, numbers);
 }
 
@@ -169,9 +170,9 @@ void Model::check(const Pass& p, const Tokens& tokens) const {
     throw BadInput("forward", "expected segments that cover {} tokens (at least 1), got {}", tokens.ids.size(), row);
   }
   check_source_rows(p, tokens);
-  const bool is_plain = p.taps == nullptr && !p.start && p.training.loss == nullptr && !p.is_taped();
+  const bool is_plain = !p.start && p.training.loss == nullptr && !p.is_taped() && !p.receive_hidden;
   if (p.split != nullptr && (!is_plain || config_.encoder)) {
-    throw Unsupported("--split", "expected a pass of a decoder without taps, losses and gradients");
+    throw Unsupported("--split", "expected a pass of a decoder without losses and gradients");
   }
   if (p.start) {
     const int n_layers = static_cast<int>(config_.blocks.size());

@@ -202,7 +202,7 @@ Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& 
     }
     follower.end();
   }
-  if (n_own < n_layers) p.split->send(x);
+  if (p.split != nullptr) p.split->send(p, x);
   if (p.ledger != nullptr) p.ledger->enter_layer(-1, stack);
   begin_tape(p, x);
   return x;

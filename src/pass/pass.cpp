@@ -13,7 +13,7 @@ NotFinite error_of(const Failure& failure) {
 }
 
 Tensor Pass::visit(const SiteId& id, const Tensor& value) {
-  const Tensor result = taps->visit(*this, id, value);
+  const Tensor result = split != nullptr ? split->visit(*this, id, value) : taps->visit(*this, id, value);
   if (result.shape != value.shape) {
     throw BadInput(name_of(id), "a replacement must have shape {}, got {}", to_string(value.shape),
                    to_string(result.shape));

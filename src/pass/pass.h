@@ -95,7 +95,7 @@ struct Pass : Machine {
   std::function<void(const Tensor&vectors)> receive_pooled{}, receive_next_sentence{};
   std::vector<Segment> sources{};    ///< The rows of the encoder. Their positions begin at 0, and they have no caches.
   std::optional<PassStart> start{};  ///< Of the model's own stack; without an encoder.
-  ModelSplit* split = nullptr;       ///< Not null: other processes run parts of this pass. Without taps and losses.
+  ModelSplit* split = nullptr;       ///< Not null: other processes run parts of this pass. Without losses.
   RowsOfValue rows{};                ///< Set by the forward: the rows that linear maps read now. Adapters depend on it.
 
   /// The segments whose rows a stack computes.
@@ -128,10 +128,10 @@ struct Pass : Machine {
     record(op, std::span(inputs.begin(), inputs.size()), output, std::forward<Backward>(backward));
   }
   /// The value of `width` columns of which a split has computed some; else `own` (ModelSplit::gather).
-  Tensor whole(const Tensor& own, std::int64_t width, std::int64_t unit = 1) {
+  Tensor whole(const Tensor& own, std::int64_t width, ModelSplit::Parts parts = ModelSplit::Parts::columns) {
     if (own.row_size() == width) return own;
     const Tensor all = tensor({own.rows(), width});
-    split->gather(own, all, unit);
+    split->gather(own, all, parts);
     return all;
   }
   bool is_taped() const { return training.tape != nullptr; }

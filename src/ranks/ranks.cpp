@@ -19,23 +19,22 @@ constexpr std::size_t kHostBytes = 64;
 constexpr std::size_t kErrorBytes = 1024;
 
 /// The time to sleep between polls: none at first, because ranks that run a model together wait often and shortly; then
-/// longer and longer.
+/// a sixteenth of the time waited so far, so that a wait becomes at most that much longer.
 class Pause {
  public:
   void operator()() {
-    if (std::chrono::steady_clock::now() - begun_ < kAwake) {
+    const auto waited = std::chrono::steady_clock::now() - begun_;
+    if (waited < kAwake) {
       std::this_thread::yield();
-      return;
+    } else {
+      std::this_thread::sleep_for(std::clamp<std::chrono::nanoseconds>(waited / 16, kShortest, kLongest));
     }
-    std::this_thread::sleep_for(sleep_);
-    sleep_ = std::min(sleep_ * 3 / 2, kLongest);
   }
 
  private:
-  static constexpr std::chrono::microseconds kAwake{500}, kLongest{1000};
+  static constexpr std::chrono::microseconds kAwake{500}, kShortest{50}, kLongest{1000};
 
   const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
-  std::chrono::microseconds sleep_{50};
 };
 
 }  // namespace

@@ -3,10 +3,16 @@
 
 #include <gmock/gmock.h>
 
+#include <type_traits>
+
 #include "base/error.h"
+#include "base/temp_folder.h"
+#include "checkpoint/gguf_export.h"
+#include "checkpoint/new_adapter.h"
 #include "generate/generator.h"
 #include "generate/ranked_heads.h"
 #include "generate/score.h"
+#include "support/data.h"
 #include "support/local_ranks.h"
 #include "support/run.h"
 
@@ -23,11 +29,27 @@ void expect_same(const Written& a, const Written& b) {
   EXPECT_EQ(a.ids, b.ids);
 }
 
+/// What to run: the same on all ranks.
+struct Task {
+  std::shared_ptr<const Model> model;
+  KvTypes kv{};
+  const Adapter* adapter = nullptr;
+
+  std::vector<std::int32_t> text() const { return some_ids(*model, 12); }
+};
+
 /// The logits of a text, and what two sequences at once continue it with.
-Written run(const Model& model, const std::vector<std::int32_t>& text, KvTypes kv, ModelSplit* split) {
+Written run(const Task& task, RankedModel* split = nullptr) {
   ThreadPool pool(1);
-  GenerateContext context{&model, &pool, &default_kernels(), nullptr, kv};
+  const Model& model = split != nullptr ? *split->model() : *task.model;
+  GenerateContext context{&model, &pool, &default_kernels(), nullptr, task.kv};
   context.split = split;
+  std::vector<AppliedAdapter> adapters;
+  if (task.adapter != nullptr) {
+    adapters.push_back({split != nullptr ? &split->part_of(*task.adapter) : task.adapter, 0.5});
+  }
+  context.adapters = adapters;
+  const std::vector<std::int32_t> text = task.text();
   Written written;
   score(context, text, [&](std::int64_t, const Tensor& logits) {
     written.logits.insert(written.logits.end(), logits.data, logits.data + logits.count());
@@ -45,40 +67,185 @@ Written run(const Model& model, const std::vector<std::int32_t>& text, KvTypes k
   return written;
 }
 
-TEST(RankedLayers, HaveTheBitsOfOneProcess) {
-  for (const std::string name : {"gpt2", "gemma2", "mixtral", "qwen3", "llama_gqa_bf16_sharded", "phi3_long"}) {
-    const Checkpoint checkpoint = golden_checkpoint(name);
-    const Model& model = *checkpoint.model;
-    const std::vector<std::int32_t> text = some_ids(model, 12);
-    for (const KvTypes kv : {KvTypes(), KvTypes{KvType::int8, KvType::int8}}) {
-      const Written one = run(model, text, kv, nullptr);
-      for (int n = 2; n <= static_cast<int>(model.config().blocks.size()); ++n) {
-        SCOPED_TRACE(fmt::format("{} {}", name, n));
-        run_local_ranks(n, [&](Ranks& ranks) {
-          RankedLayers split(ranks, model);
-          expect_same(run(model, text, kv, &split), one);
-        });
-      }
+/// Calls work(n) for each number of ranks, 2 to 4, among which the model can be divided.
+template <class Split, class Work>
+void for_ranks(const Model& model, Work work) {
+  const AttentionConfig& c = model.config().blocks.front().attention();
+  for (int n = 2; n <= 4; ++n) {
+    const bool is_possible = std::is_same_v<Split, RankedLayers>
+                                 ? n <= static_cast<int>(model.config().blocks.size())
+                                 : n <= c.n_kv_heads || (n % c.n_kv_heads == 0 && n <= c.n_heads);
+    SCOPED_TRACE(fmt::format("{} ranks, {}", n, std::is_same_v<Split, RankedLayers> ? "layers" : "heads"));
+    if (is_possible) work(n);
+  }
+}
+
+template <class Split>
+void expect_bits_of_one_process(const Task& task) {
+  const Written one = run(task);
+  for_ranks<Split>(*task.model, [&](int n) {
+    run_local_ranks(n, [&](Ranks& ranks) {
+      Split split(ranks, task.model);
+      expect_same(run(task, &split), one);
+    });
+  });
+}
+
+constexpr const char* kFamilies[] = {"gpt2",           "gemma2",    "mixtral", "qwen3",    "llama_gqa_bf16_sharded",
+                                     "cohere_qk_norm", "qwen2_moe", "falcon",  "phi3_long"};
+
+template <class Split>
+class Ranked : public testing::Test {};
+struct SplitNames {
+  template <class Split>
+  static std::string GetName(int) {
+    return std::is_same_v<Split, RankedLayers> ? "Layers" : "Heads";
+  }
+};
+using Splits = testing::Types<RankedLayers, RankedHeads>;
+TYPED_TEST_SUITE(Ranked, Splits, SplitNames);
+
+TYPED_TEST(Ranked, HasTheBitsOfOneProcess) {
+  for (const char* const name : kFamilies) {
+    SCOPED_TRACE(name);
+    const std::shared_ptr<const Model> model = golden_checkpoint(name).model;
+    for (const KvTypes kv : {KvTypes(), KvTypes{KvType::int8, KvType::int4}, KvTypes{KvType::bf16, KvType::f16}}) {
+      expect_bits_of_one_process<TypeParam>({model, kv});
     }
   }
 }
 
-TEST(RankedHeads, HaveTheBitsOfOneProcess) {
-  for (const std::string name :
-       {"gpt2", "gemma2", "mixtral", "qwen3", "llama_gqa_bf16_sharded", "cohere_qk_norm", "qwen2_moe", "falcon"}) {
-    const Checkpoint checkpoint = golden_checkpoint(name);
-    const std::vector<std::int32_t> text = some_ids(*checkpoint.model, 12);
-    const AttentionConfig& c = checkpoint.model->config().blocks.front().attention();
-    const Written one = run(*checkpoint.model, text, {}, nullptr);
-    for (int n = 2; n <= static_cast<int>(c.n_heads); ++n) {
-      if (n > c.n_kv_heads && n % c.n_kv_heads != 0) continue;
-      SCOPED_TRACE(fmt::format("{} {}", name, n));
-      run_local_ranks(n, [&](Ranks& ranks) {
-        RankedHeads split(ranks, checkpoint.model);
-        expect_same(run(*split.model(), text, {}, &split), one);
+std::string default_folder() { return source_dir() + "/models/default"; }
+
+TYPED_TEST(Ranked, HasTheBitsOfOneProcessWithQuantizedWeights) {
+  const TempFolder temp;
+  ThreadPool pool(2);
+  const Checkpoint source = load_checkpoint(default_folder());
+  expect_bits_of_one_process<TypeParam>({source.model});  // bf16
+  for (const DType type : {DType::q8_0, DType::q4_0, DType::q4_k}) {
+    SCOPED_TRACE(name_of(type));
+    write_gguf(temp / "model.gguf", source, type, {}, pool);
+    expect_bits_of_one_process<TypeParam>({load_checkpoint(temp / "model.gguf").model, KvType::int8});
+  }
+}
+
+/// An adapter that changes every map: LoRA, or DoRA with norms that are not those of the weights.
+std::shared_ptr<LoadedAdapter> some_adapter(const Checkpoint& base, bool is_dora, std::vector<float>& memory) {
+  NewAdapter options;
+  options.rank = 3;
+  const WritableAdapter made = new_adapter(base, options, 3);
+  for (const AdapterMatrix& matrix : made.matrices) {
+    for (std::int64_t i = 0; i < matrix.param->shape.count(); ++i) {
+      matrix.values[i] = 0.05F * static_cast<float>(i * 7 % 11 - 5);
+    }
+  }
+  memory.assign(4096, 0.0F);
+  for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = 1.0F + 0.01F * static_cast<float>(i % 13);
+  if (!is_dora) return made.adapter;
+  for (auto& [name, low] : made.adapter->maps) {
+    const std::int64_t n = low.b.shape[0];
+    std::vector<double> squares;
+    for (std::int64_t i = 0; i < n; ++i) squares.push_back(1 + 0.1 * static_cast<double>(i % 5));
+    const Param vector{"", "", {n}, view_of(memory.data(), 1, n, n)};
+    low.magnitudes = Magnitudes{vector, squares, squares, squares};
+  }
+  return made.adapter;
+}
+
+TYPED_TEST(Ranked, HasTheBitsOfOneProcessWithAdapters) {
+  for (const std::string& folder : {default_folder(), source_dir() + "/tests/goldens/gpt2"}) {
+    const Checkpoint base = load_checkpoint(folder);
+    for (const bool is_dora : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} {}", folder, is_dora ? "DoRA" : "LoRA"));
+      std::vector<float> memory;
+      const auto adapter = some_adapter(base, is_dora, memory);
+      expect_bits_of_one_process<TypeParam>({base.model, {}, adapter.get()});
+    }
+  }
+}
+
+/// Taps that record every site, and change some.
+class Writes : public Probe {
+ public:
+  Writes(const Model& model, bool changes) : Probe(model, {"*"}), changes_(changes) {}
+  Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) override {
+    const Tensor seen = Probe::visit(pass, id, value);
+    const bool is_written = id.site == Site::rot_k || id.site == Site::mlp_post || id.site == Site::expert_post ||
+                            id.site == Site::pattern || id.site == Site::unembed_in || id.site == Site::result;
+    if (!changes_ || !is_written) return seen;
+    const Tensor changed = pass.tensor(value.shape);
+    for (std::int64_t i = 0; i < value.count(); ++i) {
+      changed.data[i] = value.data[i] * (i % 3 == 0 ? 0.5F : 1.0F);
+    }
+    return changed;
+  }
+
+ private:
+  bool changes_;
+};
+
+void trace(const Model& model, const std::vector<std::int32_t>& text, Taps& taps, ModelSplit* split) {
+  ThreadPool pool(1);
+  GenerateContext context{&model, &pool, &default_kernels()};
+  context.split = split;
+  context.taps = &taps;
+  Arena arena;
+  const auto n = static_cast<std::int64_t>(text.size());
+  Pass pass = context.make_pass(arena, {{0, n}});
+  pass.logits = {LogitRequest::Rows::range, 0, n, {}};
+  model.forward(pass, text);
+}
+
+TYPED_TEST(Ranked, ShowsTheTapsOfRankZeroTheValuesOfOneProcess) {
+  for (const char* const name : kFamilies) {
+    const std::shared_ptr<const Model> model = golden_checkpoint(name).model;
+    const std::vector<std::int32_t> text = some_ids(*model, 7);
+    for (const bool changes : {false, true}) {
+      SCOPED_TRACE(fmt::format("{}{}", name, changes ? ", changed" : ""));
+      Writes one(*model, changes);
+      trace(*model, text, one, nullptr);
+      for_ranks<TypeParam>(*model, [&](int n) {
+        run_local_ranks(n, [&](Ranks& ranks) {
+          TypeParam split(ranks, model);
+          Writes own(*model, changes);
+          trace(*split.model(), text, own, &split);
+          if (!ranks.is_first()) return;
+          EXPECT_EQ(own.order, one.order);
+          for (const auto& [site, value] : one.values) {
+            EXPECT_EQ(own.values[site].shape, value.shape) << site;
+            EXPECT_TRUE(same_bits(own.values[site].data, value.data)) << site;
+          }
+        });
       });
     }
   }
+}
+
+TYPED_TEST(Ranked, KeepsOnlyItsPartOfTheWeights) {
+  const Checkpoint checkpoint = load_checkpoint(default_folder());
+  run_local_ranks(2, [&](Ranks& ranks) {
+    const TypeParam split(ranks, checkpoint.model);
+    const ModelConfig& whole = checkpoint.model->config();
+    EXPECT_EQ(split.model()->params().unembed.weight.shape, (Shape{whole.vocab_size / 2, whole.d_model}));
+    const Shape up = split.model()->params().blocks[0].ffn.w_up.weight.shape;
+    EXPECT_EQ(up[0],
+              std::get<DenseConfig>(whole.blocks[0].ffn).d_ff / (std::is_same_v<TypeParam, RankedHeads> ? 2 : 1));
+  });
+}
+
+TYPED_TEST(Ranked, RefusesPassesThatItDoesNotDivide) {
+  const Checkpoint checkpoint = golden_checkpoint("gpt2");
+  run_local_ranks(2, [&](Ranks& ranks) {
+    TypeParam split(ranks, checkpoint.model);
+    ThreadPool pool(1);
+    Arena arena;
+    const std::vector<std::int32_t> text = some_ids(*checkpoint.model, 3);
+    GenerateContext context{split.model().get(), &pool, &default_kernels()};
+    context.split = &split;
+    Pass pass = context.make_pass(arena, {{0, 3}});
+    pass.receive_hidden = [](const Tensor&) {};
+    EXPECT_THROW(split.model()->forward(pass, text), Unsupported);
+  });
 }
 
 TEST(RankedHeads, AreWholeGroupsOrPartsOfOne) {
@@ -93,35 +260,23 @@ TEST(RankedHeads, AreWholeGroupsOrPartsOfOne) {
 
 TEST(RankedLayers, AreBalancedByBytes) {
   const std::vector<std::int64_t> same(8, 10);
-  EXPECT_EQ(divide_layers(same, 0, 1), (std::vector{0, 8}));
-  EXPECT_EQ(divide_layers(same, 0, 4), (std::vector{0, 2, 4, 6, 8}));
-  EXPECT_EQ(divide_layers(same, 20, 2), (std::vector{0, 5, 8}));
-  EXPECT_EQ(divide_layers(same, 1000, 3), (std::vector{0, 3, 7, 8}));
-  EXPECT_EQ(divide_layers(same, 0, 8), (std::vector{0, 1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(divide_layers(same, 1), (std::vector{0, 8}));
+  EXPECT_EQ(divide_layers(same, 4), (std::vector{0, 2, 4, 6, 8}));
+  EXPECT_EQ(divide_layers(same, 8), (std::vector{0, 1, 2, 3, 4, 5, 6, 7, 8}));
+  const std::vector<std::int64_t> others = {10, 10, 10, 10, 10, 10, 10, 30};
+  EXPECT_EQ(divide_layers(others, 2), (std::vector{0, 5, 8}));
+  EXPECT_EQ(divide_layers(others, 3), (std::vector{0, 3, 6, 8}));
 }
 
 TEST(RankedLayers, NeedALayerEach) {
   const Checkpoint checkpoint = golden_checkpoint("gpt2");
   const auto n = static_cast<int>(checkpoint.model->config().blocks.size()) + 1;
   try {
-    run_local_ranks(n, [&](Ranks& ranks) { RankedLayers(ranks, *checkpoint.model); });
+    run_local_ranks(n, [&](Ranks& ranks) { RankedLayers(ranks, checkpoint.model); });
     ADD_FAILURE();
   } catch (const BadInput& e) {
     EXPECT_THAT(e.what(), testing::HasSubstr(fmt::format("at most as many ranks as layers ({}), got {}", n - 1, n)));
   }
-}
-
-TEST(RankedLayers, RefusePassesThatTheyDoNotDivide) {
-  const Checkpoint checkpoint = golden_checkpoint("gpt2");
-  run_local_ranks(2, [&](Ranks& ranks) {
-    RankedLayers split(ranks, *checkpoint.model);
-    Probe probe(*checkpoint.model);
-    ThreadPool pool(1);
-    GenerateContext context{checkpoint.model.get(), &pool, &default_kernels()};
-    context.taps = &probe;
-    context.split = &split;
-    EXPECT_THROW(score(context, some_ids(*checkpoint.model, 3), {}), Unsupported);
-  });
 }
 
 }  // namespace

@@ -1,0 +1,80 @@
+// What both splits of a model among the ranks of a run have in common: the head, whose rows they divide, and the part
+// of the weights that a rank keeps.
+//
+// As each element of a product is one sum over a whole row of the weight, its bits do not depend on the number of
+// ranks.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/model.h"
+#include "pass/model_split.h"
+#include "ranks/ranks.h"
+#include "tensor/zero_memory.h"
+
+namespace vitrine {
+
+/// Copies of parts of weights. A mapped file cannot hold parts alone: its pages are larger than their rows, above all
+/// if the file has the weight transposed.
+class WeightCopies {
+ public:
+  MatrixView add(const MatrixView& part);
+
+ private:
+  std::byte* allocate(std::int64_t bytes);
+
+  std::vector<ZeroMemory> chunks_;
+  std::int64_t used_ = 0;  // of the last chunk
+};
+
+class RankedModel : public ModelSplit {
+ public:
+  /// This rank's part.
+  const std::shared_ptr<const Model>& model() const { return part_; }
+  /// What an adapter for the whole model does to this part. Borrows the adapter.
+  const Adapter& part_of(const Adapter& adapter);
+
+  void gather(const Tensor& own, const Tensor& whole, Parts parts) override;
+
+ protected:
+  struct Range {
+    std::int64_t first = 0, end = 0;
+    std::int64_t size() const { return end - first; }
+  };
+
+  /// Throws on all ranks unless they have models of the same shapes and types, and one that a split can run. Borrows
+  /// the ranks.
+  RankedModel(Ranks& ranks, std::shared_ptr<const Model> model);
+
+  /// The n-th part of `width` columns.
+  virtual std::int64_t bound(Parts parts, std::int64_t width, int n) const;
+  Range own_part(Parts parts, std::int64_t width) const {
+    return {bound(parts, width, ranks_.rank()), bound(parts, width, ranks_.rank() + 1)};
+  }
+
+  /// Rows of a matrix, or elements of a vector, if it is present.
+  static Param part_of(const Param& param, Range range);
+  /// Keeps these rows of a weight and its bias, or an equal part of them.
+  void keep_rows(LinearParams& w, Range rows);
+  void keep_part(LinearParams& w);
+  /// Divides the head and completes the part. Called at the end of the constructor.
+  void finish(ModelConfig config, ModelParams params);
+
+  /// After a pass: the rows of the embedding that it has read leave the memory.
+  void release_embedding() const;
+
+  Ranks& ranks_;
+  const std::shared_ptr<const Model> whole_;
+
+ private:
+  std::shared_ptr<WeightCopies> copies_ = std::make_shared<WeightCopies>();
+  std::map<std::string, Range> rows_;  // of the weights that are divided
+  std::vector<std::unique_ptr<const Adapter>> adapters_;
+  std::vector<float> arriving_;
+  std::shared_ptr<const Model> part_;
+};
+
+}  // namespace vitrine
