@@ -88,9 +88,7 @@ nb::object run(const LanguageModel& model, const Batch& ids, const nb::object& t
     const std::int64_t shape[] = {static_cast<std::int64_t>(ids.size()), model.vocab_size()};
     float* memory = nullptr;
     logits = new_array(shape, memory);
-    options.on_logits = [memory, n = shape[1]](std::int64_t row, std::span<const float> values) {
-      std::copy(values.begin(), values.end(), memory + row * n);
-    };
+    options.logits = {memory, static_cast<std::size_t>(shape[0] * shape[1])};
   }
   const nb::gil_scoped_release free;
   model.run({ids.data(), ids.size()}, static_cast<std::int64_t>(ids.shape(0)), options);

@@ -141,21 +141,34 @@ nb::list arrays_of(std::vector<NamedValue> values) {
   return result;
 }
 
-/// The values of the sites in the order of the forward.
+/// The values of the sites in the order of the forward. The sites have hook_logits.
 nb::list trace(const LanguageModel& model, const nb::object& prompt, const Strings& sites, const Strings& writes,
                bool gradients, const nb::object& hooks, const Strings& hook_sites) {
-  const Prompt text = prompt_of(prompt);
+  const std::vector<std::int32_t> ids = model.ids(prompt_of(prompt));
   TraceOptions options;
   options.sites = sites;
   options.writes = writes;
   options.gradients = gradients;
   options.watch = watch_of(hooks, hook_sites);
+  nb::object logits = nb::none();
+  const auto n = static_cast<std::int64_t>(ids.size());
+  if (!gradients && n > 0 && n <= model.max_seq_len()) {  // they are computed where Python has them
+    const std::int64_t shape[] = {n, model.vocab_size()};
+    float* memory = nullptr;
+    logits = new_array(shape, memory);
+    options.logits = {memory, static_cast<std::size_t>(shape[0] * shape[1])};
+  }
   std::vector<SiteValue> values;
   {
     const nb::gil_scoped_release free;
-    values = model.trace(text, options);
+    values = model.trace(ids, options);
   }
-  return arrays_of(std::move(values));
+  nb::list result;
+  for (SiteValue& value : values) {
+    const bool is_logits = value.name == "hook_logits" && !logits.is_none();
+    result.append(nb::make_tuple(value.name, is_logits ? logits : array_of(std::move(value.values), value.shape)));
+  }
+  return result;
 }
 
 /// The loss, and the gradients of the parameters.

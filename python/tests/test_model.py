@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
-from conftest import GOLDENS, TEXT
+from conftest import GOLDENS, SOURCE, TEXT
 
 import vitrine
 
@@ -48,6 +53,19 @@ def test_a_stream_is_the_text_in_pieces(model: vitrine.Model) -> None:
     assert list(stream) == []
     with pytest.raises(vitrine.BadInput, match="closed"):
         _ = stream.result
+
+
+@pytest.mark.parametrize("name", ["t5", "bart"])
+def test_an_encoder_reads_the_prompt(name: str, program: Callable[..., Any]) -> None:
+    folder = SOURCE / "tests" / "pair_goldens" / name
+    model = vitrine.load(folder)
+    expected = program("generate", str(folder), "--ids", "5,9,13", "--max-tokens", "6", "--greedy", "--beam", "1")
+    assert model.generate([5, 9, 13], max_tokens=6, greedy=True).ids == expected["ids"]
+    for call in (model.logits, model.predict, model.grad):
+        with pytest.raises(vitrine.Unsupported, match="encoder"):
+            call([5, 9, 13])
+    with pytest.raises(vitrine.BadInput, match="decoder"):
+        model.run([5, 9, 13])
 
 
 def test_options_of_generation(model: vitrine.Model) -> None:
@@ -102,6 +120,24 @@ def test_arrays_own_their_memory(gpt2: vitrine.Model) -> None:
     for name, value in cache.items():
         assert value.tobytes() == before[name].tobytes()
         value[...] = 0  # writable
+
+
+def test_a_cache_needs_little_more_memory_than_its_values() -> None:
+    code = """
+import vitrine
+def memory(key):
+    return next(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith(key))
+model = vitrine.load(threads=1)
+ids = [7 * i % model.vocab_size for i in range(model.max_seq_len)]
+model.run_with_cache(ids[:8])  # reads the weights
+open("/proc/self/clear_refs", "w").write("5")  # the peak is that from now on
+before = memory("VmRSS")
+logits, cache = model.run_with_cache(ids)
+size = sum(value.nbytes for value in cache.values())
+print((memory("VmHWM") - before) / size)
+"""
+    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert float(out) < 1.1
 
 
 def test_a_hook_replaces_a_value(gpt2: vitrine.Model) -> None:

@@ -52,6 +52,16 @@ std::vector<std::string> CallOptions::texts(const std::string& name) {
   return value->get<std::vector<std::string>>();
 }
 
+std::optional<std::vector<std::int32_t>> CallOptions::ids(const std::string& name) {
+  const Json* const value = find(name);
+  if (value == nullptr) return std::nullopt;
+  const auto is_id = [](const Json& entry) {
+    return entry.is_number_integer() && entry >= 0 && entry <= std::numeric_limits<std::int32_t>::max();
+  };
+  if (!value->is_array() || !std::all_of(value->begin(), value->end(), is_id)) fail(name, "a list of ids", *value);
+  return value->get<std::vector<std::int32_t>>();
+}
+
 std::optional<double> CallOptions::number(const std::string& name) {
   const Json* const value = find(name);
   if (value == nullptr) return std::nullopt;

@@ -22,6 +22,7 @@ class CallOptions {
   bool flag(const std::string& name);
   std::optional<std::string> text(const std::string& name);
   std::vector<std::string> texts(const std::string& name);  ///< A list, or one text.
+  std::optional<std::vector<std::int32_t>> ids(const std::string& name);
   std::optional<double> number(const std::string& name);
   template <std::integral T>
   std::optional<T> whole(const std::string& name, T lowest, T highest = std::numeric_limits<T>::max()) {

@@ -10,6 +10,7 @@
 #include "capi/options.h"
 #include "generate/choose_sampling.h"
 #include "generate/choose_search.h"
+#include "generate/choose_texts.h"
 #include "report/model_facts.h"
 #include "report/results.h"
 #include "vitrine/opened_model.h"
@@ -145,24 +146,37 @@ GenerateRequest request_of(const ModelAccess::State& s, const char* json, std::v
   }
   search.min_tokens = options.whole<std::int64_t>("min_tokens", 0, 1 << 30);
   search.no_repeat_ngram = options.whole<std::int64_t>("no_repeat_ngram", 0, 1024);
+  TextPrefix prefix;
+  prefix.text = options.text("prefix").value_or("");
+  prefix.ids = options.ids("prefix_ids").value_or(std::vector<std::int32_t>());
+  prefix.language = options.text("target_lang").value_or("");
 
   GenerateRequest request;
-  request.prompt = std::move(ids);
   request.seed = options.whole<std::uint64_t>("seed", 0).value_or(std::random_device{}());
   request.stop_strings = options.texts("stop");
   request.n_logprobs = options.whole<int>("logprobs", 0, 1 << 20).value_or(0);
   options.finish();
-  if (s.checkpoint.model->config().encoder) {
-    throw Unsupported("generate", "expected a model without an encoder: `vitrine translate` runs encoder–decoders");
-  }
+  choose_texts(prefix, s.checkpoint, s.tokenizer.get(), std::move(ids), request);
   const bool samples = given.temperature || given.top_k || given.top_p || given.min_p;
   request.stop_ids = stop_ids(s.checkpoint, s.tokenizer.get());
+  search.forced_first = language_id(prefix, s.tokenizer.get());
   choose_search(search, s.checkpoint.search, samples, request);
-  request.wants_score = request.beam.n_beams > 1;
+  request.wants_score = s.checkpoint.model->config().encoder || request.beam.n_beams > 1;
   sampling = choose_sampling(given, s.checkpoint.generation);
   if (request.beam.n_beams > 1 && !samples) sampling.config.temperature = 0;
   request.sampling = sampling.config;
   return request;
+}
+
+/// What the decoder of an encoder–decoder reads: the option `target_ids`, or `target`, a text.
+std::vector<std::int32_t> target_of(const ModelAccess::State& s, CallOptions& options) {
+  const std::optional<std::vector<std::int32_t>> ids = options.ids("target_ids");
+  const std::optional<std::string> text = options.text("target");
+  if (ids && text) throw BadInput("options", "target: expected target or target_ids, got both");
+  if (ids) return *ids;
+  if (!text) return {};
+  if (s.tokenizer == nullptr) std::rethrow_exception(s.why_no_tokenizer);
+  return decoder_ids(*text, SpecialTokens::apply, s.checkpoint, *s.tokenizer);
 }
 
 }  // namespace
@@ -266,6 +280,7 @@ int vitrine_run(const vitrine_model* model, const int32_t* ids, size_t n, const 
     trace.sites = {""};  // the function sees the values
     trace.watch.sites = given.texts("sites");
     trace.writes = given.texts("writes");
+    trace.target = target_of(ModelAccess::state(m), given);
     given.finish();
     trace.watch.tap = [&](const std::string& name, std::span<const std::int64_t> shape, std::span<const float> value,
                           std::span<float> replacement) {

@@ -56,26 +56,30 @@ VITRINE_API int vitrine_encode(const vitrine_model* model, const char* text, siz
 /* The text of ids, followed by a NUL, which `bytes` does not count. */
 VITRINE_API int vitrine_decode(const vitrine_model* model, const int32_t* ids, size_t n, char** text, size_t* bytes);
 
-/* Continues ids. `on_text`, which may be NULL, receives the text as it is generated, in whole characters. Options:
- * max_tokens, temperature, top_k, top_p, min_p, repeat_penalty, greedy, seed, stop (list), logprobs, beam, n_best,
- * length_penalty, early_stop, min_tokens, no_repeat_ngram. */
+/* Continues ids; in an encoder-decoder, writes what follows from ids, which the encoder reads. `on_text`, which may be
+ * NULL, receives the text as it is generated, in whole characters. Options: max_tokens, temperature, top_k, top_p,
+ * min_p, repeat_penalty, greedy, seed, stop (list), logprobs, beam, n_best, length_penalty, early_stop, min_tokens,
+ * no_repeat_ngram; in an encoder-decoder also prefix, prefix_ids (list), target_lang. */
 VITRINE_API int vitrine_generate(const vitrine_model* model, const int32_t* ids, size_t n, const char* options,
                                  int (*on_text)(void* user, const char* text, size_t bytes), void* user, char** json);
 
-/* The logits of every position, in ascending order: row t scores the token after ids[0 … t]. */
+/* The logits of every position, in ascending order: row t scores the token after ids[0 … t]. Not in an encoder-decoder,
+ * whose logits are the site hook_logits of vitrine_run(). */
 VITRINE_API int vitrine_logits(const vitrine_model* model, const int32_t* ids, size_t n,
                                int (*on_row)(void* user, int64_t position, const float* row, size_t vocab), void* user);
 
 /* Runs ids once. `on_site` receives the values of the selected sites in the order of the forward, after any write. If
  * it returns 1, the forward continues with `replacement`, whose elements must then all have been written. Options:
- * sites (list of globs; default: all sites but those on demand), writes (list of SITE[index]=value, also *= and +=). */
+ * sites (list of globs; default: all sites but those on demand), writes (list of SITE[index]=value, also *= and +=).
+ * In an encoder-decoder, whose encoder reads ids, also what the decoder reads: target (a text, before which the start
+ * symbol is put) or target_ids (list, with the start symbol). */
 VITRINE_API int vitrine_run(const vitrine_model* model, const int32_t* ids, size_t n, const char* options,
                             int (*on_site)(void* user, const char* name, const int64_t* shape, size_t rank,
                                            const float* value, float* replacement),
                             void* user);
 
 /* The mean cross-entropy in nats, where position t predicts ids[t + 1], and its gradient with respect to every
- * parameter, with the file's names and shapes. `loss` may be NULL. */
+ * parameter, with the file's names and shapes. `loss` may be NULL. Not in an encoder-decoder. */
 VITRINE_API int vitrine_grad(const vitrine_model* model, const int32_t* ids, size_t n,
                              int (*on_gradient)(void* user, const char* name, const int64_t* shape, size_t rank,
                                                 const float* value),

@@ -50,7 +50,8 @@ PairEvaluation evaluate_lines(const EvalOptions& o, const Session& session, std:
     pairs.push_back({own.encode(sources[i], SpecialTokens::apply), target_ids(own.target(), *end, targets[i])});
   }
   ProgressBar bar("eval");
-  return evaluate_pairs(session.context(o), pairs, start_id(session), bar.reporter());
+  return evaluate_pairs(session.context(o), pairs, start_id(session.checkpoint, session.tokenizer.get()),
+                        bar.reporter());
 }
 
 /// BLEU and chrF of what the search writes for the lines of a source.

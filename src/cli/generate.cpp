@@ -24,7 +24,7 @@ struct GenerateOptions : Options, SearchOptions, SplitOptions {
 void run_generate(const GenerateOptions& o) {
   const Session session = open_session(o);
   GenerateRequest request;
-  set_texts(session, o, session.ids, request);
+  choose_texts(o.prefix, session.checkpoint, session.tokenizer.get(), session.ids, request);
   SamplingChoice sampling = choose_sampling(o.sampling, session.checkpoint.generation);
   set_search(session, o, wants_to_sample(o.sampling), request);
   if (request.beam.n_beams > 1 && !wants_to_sample(o.sampling)) sampling.config.temperature = 0;

@@ -9,6 +9,7 @@
 #include "checkpoint/adapter.h"
 #include "cli/lines.h"
 #include "cli/table.h"
+#include "generate/choose_texts.h"
 #include "generate/ranked_heads.h"
 #include "generate/ranked_layers.h"
 #include "inspect/objective.h"
@@ -252,12 +253,6 @@ Session open_session(const Options& o) {
   return session;
 }
 
-std::int32_t start_id(const Session& session) {
-  if (session.checkpoint.start_id) return *session.checkpoint.start_id;
-  if (session.bos()) return *session.bos();
-  throw BadInput("config.json", "decoder_start_token_id is missing: give the ids that the decoder reads");
-}
-
 Session open_full_session(const Options& o) {
   if (o.has_target_ids && o.target) throw CLI::ValidationError("--target", "give --target or --target-ids, not both");
   Session session = open_session(o);
@@ -270,9 +265,8 @@ Session open_full_session(const Options& o) {
   session.target = o.target_ids;
   if (o.target) {
     if (session.tokenizer == nullptr) throw BadInput("--target", "--ids needs --target-ids");
-    session.target =
-        session.tokenizer->target().encode(*o.target, o.no_special ? SpecialTokens::none : SpecialTokens::apply);
-    session.target.insert(session.target.begin(), start_id(session));
+    session.target = decoder_ids(*o.target, o.no_special ? SpecialTokens::none : SpecialTokens::apply,
+                                 session.checkpoint, *session.tokenizer);
   }
   if (!o.types.empty()) session.types = o.types;
   const std::int64_t n_types = config.encoder ? config.encoder->embedding.n_types : config.embedding.n_types;

@@ -173,8 +173,6 @@ struct Session {
 Session open_session(const Options& options);
 /// The same, with --target and --types. Throws BadInput for a target that the model does not read, or none if it does.
 Session open_full_session(const Options& options);
-/// The first token that the decoder of an encoder–decoder reads. Throws BadInput if the checkpoint has none.
-std::int32_t start_id(const Session& session);
 
 /// Like open_full_session(), for the gradient of the mean loss over --labels, or of the next tokens. Throws Unsupported
 /// unless --kv is f32, BadInput for labels that do not fit and fewer than two ids; `where` names the caller.

@@ -4,24 +4,20 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "generate/choose_search.h"
+#include "generate/choose_texts.h"
 #include "report/results.h"
 
 namespace vitrine::cli {
 
 struct SearchOptions {
   SearchOverrides search;
-  std::string prefix, target_lang;
-  std::vector<std::int32_t> prefix_ids;
+  TextPrefix prefix;
 };
 
 /// Adds --max-tokens, --beam, --n-best, --length-penalty, --early-stop, --min-tokens, --no-repeat-ngram, --prefix,
 /// --prefix-ids and --target-lang.
 void add_search(CLI::App& command, SearchOptions& options);
 
-/// Sets prompt and source: in an encoder–decoder `ids` are the source, and the prompt is the start symbol, followed by
-/// the prefix; otherwise `ids` are the prompt. Throws BadInput for a prefix without an encoder.
-void set_texts(const Session& session, const SearchOptions& options, const std::vector<std::int32_t>& ids,
-               GenerateRequest& request);
 /// Sets beams, rules and max_tokens of a request whose prompt is set, and its stop ids.
 void set_search(const Session& session, const SearchOptions& options, bool samples, GenerateRequest& request);
 /// The request to translate `ids`. Throws BadInput if they exceed the encoder's context; the message begins with

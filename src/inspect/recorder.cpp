@@ -19,11 +19,16 @@ SiteLayers site_layers(const ModelConfig& config) {
 }
 
 SiteSelection::SiteSelection(std::vector<std::string> globs, const SiteLayers& layers)
-    : globs_(std::move(globs)), layers_(layers) {}
+    : globs_(std::move(globs)), layers_(layers) {
+  for (const SiteInfo& site : all_sites()) {
+    const auto may = [&](const std::string& glob) { return may_match(glob, site.site); };
+    candidates_[static_cast<std::size_t>(site.site)] = globs_.empty() || std::any_of(globs_.begin(), globs_.end(), may);
+  }
+}
 
-/// Calls visit(site) for every site that the model may have, in no particular order.
+/// Calls visit(site) for every one of these sites that the model may have, in no particular order.
 template <class Visit>
-void SiteSelection::for_each(Visit&& visit) const {
+void SiteSelection::for_each(const Sites& sites, Visit&& visit) const {
   const bool has_encoder = layers_.n_encoder_layers >= 0;
   const Stack own = has_encoder ? Stack::decoder : Stack::only;
   const auto visit_layer = [&](const SiteInfo& site, BlockSite at) {
@@ -34,6 +39,7 @@ void SiteSelection::for_each(Visit&& visit) const {
     for (int e = 0; e < layers_.n_experts; ++e) visit(at.of_expert(site.site, e));
   };
   for (const SiteInfo& site : all_sites()) {
+    if (!sites[static_cast<std::size_t>(site.site)]) continue;
     if (!site.in_block) {
       visit(BlockSite{-1, in_head(site.site) ? Stack::only : own}(site.site));
       if (has_encoder && !in_head(site.site)) visit(BlockSite{-1, Stack::encoder}(site.site));
@@ -55,6 +61,7 @@ bool SiteSelection::is_chosen(const SiteId& id) const {
 }
 
 bool SiteSelection::contains(const SiteId& id) const {
+  if (!candidates_[static_cast<std::size_t>(id.site)]) return false;
   if (id.expert != SiteId::kNoExpert) return is_chosen(id);
   const std::size_t at = index(id);
   if (known_.size() <= at) known_.resize(at + 1);
@@ -65,7 +72,7 @@ bool SiteSelection::contains(const SiteId& id) const {
 /// Calls visit(site) for every selected site, in no particular order.
 template <class Visit>
 void SiteSelection::for_each_chosen(Visit&& visit) const {
-  for_each([&](const SiteId& id) {
+  for_each(candidates_, [&](const SiteId& id) {
     if (contains(id)) visit(id);
   });
 }
@@ -86,7 +93,7 @@ std::optional<SiteId> SiteSelection::last() const {
 
 std::string SiteSelection::nearest_to(const std::string& glob) const {
   std::vector<std::string> names, last_parts;
-  for_each([&](const SiteId& id) {
+  for_each(Sites().set(), [&](const SiteId& id) {
     names.push_back(name_of(id));
     last_parts.push_back(names.back().substr(names.back().rfind('.') + 1));
   });

@@ -1,6 +1,7 @@
 // Reading and modifying the sites of a forward by name.
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -37,15 +38,18 @@ class SiteSelection {
   std::string nearest_to(const std::string& glob) const;
 
  private:
+  using Sites = std::bitset<static_cast<std::size_t>(Site::loss) + 1>;
+
   static std::size_t index(const SiteId& id);
   bool is_chosen(const SiteId& id) const;
   template <class Visit>
-  void for_each(Visit&& visit) const;
+  void for_each(const Sites& sites, Visit&& visit) const;
   template <class Visit>
   void for_each_chosen(Visit&& visit) const;
 
   std::vector<std::string> globs_;
   SiteLayers layers_;
+  Sites candidates_;  // of any layer: the globs exclude the others
   /// What contains() has found, by index(): without sites of experts, which may be many.
   enum class Known : std::uint8_t { nothing, no, yes };
   mutable std::vector<Known> known_{};
@@ -68,6 +72,10 @@ class Recorder : public Taps {
   void visit_steps(Pass& pass, const SiteId& id, const Tensor& value) override;
   std::optional<SiteId> last_wanted() const override;
 
+  /// The receiver gets what a pass may divide (Taps::takes_groups) in groups of rows.
+  void receive_groups() { takes_groups_ = true; }
+  bool takes_groups(const SiteId& id) const override { return takes_groups_ && !written_.contains(id); }
+
   /// Sets a receiver of the gradients at the selected sites, for passes with a tape.
   void receive_gradients(Receive receive) { receive_gradient_ = std::move(receive); }
   bool wants_gradient(const SiteId& id) const override { return receive_gradient_ && selection_.contains(id); }
@@ -86,6 +94,7 @@ class Recorder : public Taps {
   SiteSelection written_;
   Receive receive_, receive_gradient_;
   SiteId last_;  // the last site of either
+  bool takes_groups_ = false;
   std::vector<bool> glob_met_, write_met_;
 };
 

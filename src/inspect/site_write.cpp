@@ -20,6 +20,20 @@ constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   throw BadInput("--set", "expected SITE[index]=value, got \"{}\": {}", text, why);
 }
 
+/// `hook_q` of `attn.hook_q`.
+std::string_view last_part(std::string_view name) { return name.substr(name.rfind('.') + 1); }
+
+/// Whether the last parts of a glob and of a name are the same, as far as the glob's is literal.
+bool ends_alike(std::string_view glob, std::string_view name) {
+  for (; !glob.empty() && glob.back() != '.'; glob.remove_suffix(1)) {
+    const char c = glob.back();
+    if (c == '*' || c == '?' || c == '[' || c == ']' || c == '\\') return true;
+    if (name.empty() || name.back() != c) return false;
+    name.remove_suffix(1);
+  }
+  return name.empty() || name.back() == '.';
+}
+
 std::int64_t parse_integer(std::string_view text, std::string_view write) {
   const auto value = number_in<std::int64_t>(text);
   if (!value) bad_write(write, "an index is not a whole number");
@@ -119,31 +133,18 @@ std::span<const std::byte> stored_values(const SiteWrite& write, const SiteId& i
 
 }  // namespace
 
-namespace {
-
-/// Whether the literal end of a glob excludes names that end in `.own`. A selection considers every site of a pass, and
-/// fnmatch is many times slower.
-bool ends_otherwise(std::string_view glob, std::string_view own) {
-  constexpr std::string_view kWildcards = "*?[]\\";
-  for (; !glob.empty(); glob.remove_suffix(1)) {
-    if (kWildcards.find(glob.back()) != kWildcards.npos) return false;
-    if (glob.back() == '.') break;
-    if (!own.ends_with(glob.back())) return true;
-    own.remove_suffix(1);
-  }
-  return !own.empty();
+bool may_match(std::string_view glob, Site site) {
+  if (ends_alike(glob, info(site).name)) return true;
+  return in_cross_attention(site) && glob.find("cross") != glob.npos;  // it has other names there
 }
 
-}  // namespace
-
 bool matches(const std::string& glob, const SiteId& id) {
+  if (!may_match(glob, id.site)) return false;
   const SiteInfo& site = info(id.site);
-  const std::string_view own = site.name.substr(site.name.rfind('.') + 1);
-  if (ends_otherwise(glob, own)) return false;
   const std::string name = name_of(id);
   const bool is_name = glob.find_first_of("*?[\\") == glob.npos;
   if (is_name ? glob != name : fnmatch(glob.c_str(), name.c_str(), 0) != 0) return false;
-  return !site.on_demand || glob.ends_with(own);
+  return !site.on_demand || glob.ends_with(last_part(site.name));
 }
 
 std::vector<std::string> globs_of(const std::vector<SiteWrite>& writes) {

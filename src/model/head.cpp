@@ -14,6 +14,8 @@ namespace {
 
 constexpr SiteId top(Site site, int segment = -1) { return {site, -1, segment}; }
 constexpr std::int64_t kLogitElements = std::int64_t{1} << 24;  // 64 MiB of logits at a time, unless they are tapped
+constexpr std::int64_t kElementsInto = std::int64_t{1} << 22;   // if the caller has memory for all of them
+constexpr Site kSitesOfLogits[] = {Site::unembed_out, Site::logits, Site::loss};
 
 /// The row of the pass that the i-th row of logits belongs to, without a loss.
 std::int64_t row_of_logits(const Pass& p, std::int64_t i) {
@@ -183,17 +185,21 @@ Tensor transform(Pass& p, const HeadConfig& c, const ModelParams& w, const Tenso
   return norm(p, BlockSite{}(Norm::head), c.transform->norm, w.head_norm, post);
 }
 
-/// `[n, vocab_size]` from normed rows `[n, d_model]`, which are rows `numbers` of the pass.
+/// `[n, vocab_size]` from normed rows `[n, d_model]`, which are rows `numbers` of the pass; in `into`, if it has data.
 Tensor unembed(Pass& p, const ModelConfig& config, const ModelParams& w, const Tensor& x,
-               std::span<const std::int64_t> numbers) {
+               std::span<const std::int64_t> numbers, const Tensor& into = {}) {
   const HeadConfig& c = config.head;
-  Tensor logits = p.whole(linear(p, w.unembed, x, {}, c.tied ? &w.embed : nullptr), config.vocab_size);
+  const Tensor at = p.split == nullptr ? into : Tensor();  // a part of the columns needs memory of its own
+  Tensor logits = p.whole(linear(p, w.unembed, x, {}, c.tied ? &w.embed : nullptr, at), config.vocab_size);
   if (p.ledger != nullptr) p.ledger->name("unembed");
   logits = p.tap(top(Site::unembed_out), logits);
   check_finite(p, top(Site::unembed_out), logits, [&](std::int64_t t) { return numbers[static_cast<std::size_t>(t)]; });
   logits = scale(p, c.scale, logits);
   if (c.softcap) logits = softcap(p, *c.softcap, logits);
-  return p.tap(top(Site::logits), logits);
+  logits = p.tap(top(Site::logits), logits);
+  if (into.data == nullptr || logits.data == into.data) return logits;
+  p.copy(logits.data, logits.count(), into.data);
+  return into;
 }
 
 /// Σ weight · cross-entropy of each segment, computed in groups of rows and without the tape.
@@ -261,25 +267,38 @@ void run_pooler(Pass& p, const ModelConfig& c, const ModelParams& w, const Tenso
   if (learns) learn_next_sentences(p, logits);
 }
 
-/// Taps the losses of the segments that are whole texts, if all their rows have logits.
-void tap_losses(Pass& p, const Tensor& logits, std::span<const std::int64_t> numbers,
+/// Taps the losses of the segments that are whole texts, if all their rows have logits: those whose logits begin at
+/// row `first` of all logits, which belong to rows `numbers` of the pass.
+void tap_losses(Pass& p, const Tensor& logits, std::int64_t first, std::span<const std::int64_t> numbers,
                 std::span<const std::int32_t> ids) {
+  const auto n_rows = static_cast<std::int64_t>(numbers.size());
   for (std::size_t i = 0; i < p.segments.size(); ++i) {
     const Segment& s = p.segments[i];
     const SiteId id = top(Site::loss, p.segments.size() == 1 ? -1 : static_cast<int>(i));
     if (s.position > 0 || s.length < 2 || !p.wants(id)) continue;
-    const auto begin = std::lower_bound(numbers.begin(), numbers.begin() + logits.rows(), s.first_row);
-    const std::int64_t first = begin - numbers.begin();
-    if (first + s.length > logits.rows() || begin[s.length - 1] != s.first_row + s.length - 1) continue;
-    const auto targets = ids.subspan(static_cast<std::size_t>(s.first_row + 1), static_cast<std::size_t>(s.length - 1));
-    p.tap(id, next_token_loss(p, row_range(p, logits, first, s.length - 1), targets));
+    const std::int64_t own = std::lower_bound(numbers.begin(), numbers.end(), s.first_row) - numbers.begin();
+    const std::int64_t last = own + s.length - 1;  // it has no target
+    if (last >= n_rows || numbers[static_cast<std::size_t>(last)] != s.first_row + s.length - 1) continue;
+    const std::int64_t begin = std::max(own, first), n = std::min(last, first + logits.rows()) - begin;
+    if (n < 1) continue;
+    const auto targets =
+        ids.subspan(static_cast<std::size_t>(s.first_row + 1 + begin - own), static_cast<std::size_t>(n));
+    p.tap(id, next_token_loss(p, row_range(p, logits, begin - first, n), targets));
   }
+}
+
+/// Whether taps receive the logits of all rows at once.
+bool taps_all_rows(const Pass& p) {
+  const bool is_divisible = p.segments.size() == 1 && !p.is_taped() && p.training.loss == nullptr;
+  return std::any_of(std::begin(kSitesOfLogits), std::end(kSitesOfLogits), [&](Site site) {
+    return p.wants(top(site)) && !(is_divisible && p.taps->takes_groups(top(site)));
+  });
 }
 
 /// The rows of logits that are computed together. The groups have about the same size, so that they can use the same
 /// memory for their gradients.
-std::int64_t group_size(std::int64_t n_rows, std::int64_t vocab_size) {
-  const std::int64_t most = std::max<std::int64_t>(1, kLogitElements / vocab_size);
+std::int64_t group_size(std::int64_t n_rows, std::int64_t vocab_size, std::int64_t most_elements) {
+  const std::int64_t most = std::max<std::int64_t>(1, most_elements / vocab_size);
   const std::int64_t n_groups = (n_rows + most - 1) / most;
   return (n_rows + n_groups - 1) / n_groups;
 }
@@ -287,6 +306,7 @@ std::int64_t group_size(std::int64_t n_rows, std::int64_t vocab_size) {
 }  // namespace
 
 void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor& x, std::span<const std::int32_t> ids) {
+  if (p.logits.into.data != nullptr) p.arena.drop_released();
   if (p.receive_hidden && !c.encoder) deliver_hidden(p, c, w, x);
   run_pooler(p, c, w, x);
   if (!c.has_head) return;
@@ -299,10 +319,10 @@ void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor&
   const Exchanged<RowsOfValue> chosen(p.rows, {c.stack(), numbers});
   const Tensor normed = unembed_in(p, c, w, rows);
 
-  const bool tapped = p.wants(top(Site::unembed_out)) || p.wants(top(Site::logits)) || p.wants(top(Site::loss));
   // In a dry run the ledger has one entry for all rows.
-  const bool at_once = tapped || (p.shapes_only && p.ledger != nullptr);
-  const std::int64_t group = at_once ? rows.rows() : group_size(rows.rows(), c.vocab_size);
+  const bool at_once = taps_all_rows(p) || (p.shapes_only && p.ledger != nullptr);
+  const std::int64_t most = p.logits.into.data != nullptr ? kElementsInto : kLogitElements;
+  const std::int64_t group = at_once ? rows.rows() : group_size(rows.rows(), c.vocab_size, most);
   SegmentFactors factors;
   if (p.training.loss != nullptr && p.training.loss->weigh && !p.shapes_only) {
     if (p.is_taped() && rows.rows() <= group) {
@@ -319,11 +339,12 @@ void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor&
     p.rows.chosen = here;
     const std::size_t mark = p.is_taped() ? p.training.tape->mark() : 0;
     const std::int64_t n = std::min(group, rows.rows() - first);
-    const Tensor logits = unembed(p, c, w, row_range(p, normed, first, n), here);
+    const Tensor into = p.logits.into.data != nullptr ? p.logits.into.row_range(first, n) : Tensor();
+    const Tensor logits = unembed(p, c, w, row_range(p, normed, first, n), here, into);
     if (p.training.loss != nullptr) {
       learn_from(p, logits, here, factors);
     } else if (p.wants(top(Site::loss)) && !is_bidirectional(c)) {
-      tap_losses(p, logits, here, ids);
+      tap_losses(p, logits, first, numbers, ids);
     }
     deliver(p, first, here, logits);
     if (p.is_taped()) p.training.tape->unwind(mark);

@@ -14,7 +14,7 @@ namespace {
 std::optional<SiteId> end_of(const Pass& p, const ModelConfig& config) {
   const bool has_rows = p.logits.rows == LogitRequest::Rows::chosen ? !p.logits.chosen.empty()
                                                                     : p.logits.rows != LogitRequest::Rows::none;
-  const bool has_logits = has_rows && p.logits.receive;
+  const bool has_logits = has_rows && (p.logits.receive || p.logits.into.data != nullptr);
   const bool has_vectors = p.receive_hidden || p.receive_pooled || p.receive_next_sentence;
   if (p.training.loss != nullptr || p.is_taped() || has_logits || has_vectors) return {};
   const Stack stack = config.stack();
@@ -189,7 +189,7 @@ void Model::check(const Pass& p, const Tokens& tokens) const {
     throw BadInput("forward", "expected {} types, got {}", n_types, tokens.types.size());
   }
   const bool wants_logits =
-      p.logits.receive ||
+      p.logits.receive || p.logits.into.data != nullptr ||
       (p.training.loss != nullptr && (!p.training.loss->targets.empty() || gives_gradients(*p.training.loss)));
   if (!config_.has_head && wants_logits) throw Unsupported("logits", "the model has no head, so it has no logits");
   if (!config_.pooler && (p.receive_pooled || p.receive_next_sentence)) {

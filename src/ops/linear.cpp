@@ -148,10 +148,10 @@ Tensor gathered(Pass& p, const Tensor& x, const std::vector<std::int64_t>& rows)
 
 }  // namespace
 
-Tensor product(Pass& p, const Param& weight, const Tensor& x, std::int64_t first) {
+Tensor product(Pass& p, const Param& weight, const Tensor& x, std::int64_t first, const Tensor& into) {
   const MatrixView w =
       first == 0 && x.row_size() == weight.view.cols ? weight.view : weight.view.col_range(first, x.row_size());
-  const Tensor y = p.tensor({x.rows(), w.rows});
+  const Tensor y = into.data != nullptr ? into : p.tensor({x.rows(), w.rows});
   multiply(p, rows_of(x), w, y.data, w.rows);
   p.record("linear", {x}, y, [&p, &weight, w, x, y, first] {
     const Tensor dx = p.grad(x), dy = p.grad(y);
@@ -256,12 +256,12 @@ void add_bias(Pass& p, const Param& bias, const Tensor& y) {
 }
 
 Tensor linear(Pass& p, const LinearParams& params, const Tensor& x, const std::optional<AddedSite>& added,
-              const Param* shared) {
+              const Param* shared, const Tensor& into) {
   const Param& weight = shared != nullptr ? *shared : params.weight;
   if (x.row_size() != weight.view.cols) {
     throw InternalError("linear", "expected rows of {} elements, got {}", weight.view.cols, to_string(x.shape));
   }
-  const Tensor y = adapted(p, params.weight.name, x, product(p, weight, x), added);
+  const Tensor y = adapted(p, params.weight.name, x, product(p, weight, x, 0, into), added);
   add_bias(p, params.bias, y);
   return y;
 }

@@ -23,11 +23,12 @@ struct LinearParams {
 
 /// `[T, out]`. x may have any shape whose rows hold `in` elements. The adapters of the rows' segments change the
 /// result; `added` is the site of what they add. `shared`, if given, is used in place of w.weight, whose name selects
-/// the adapters: a tied head multiplies by the embedding. Throws InternalError if the rows of x have another size.
+/// the adapters: a tied head multiplies by the embedding. `into`, if it has data, is the memory of the product. Throws
+/// InternalError if the rows of x have another size.
 Tensor linear(Pass& p, const LinearParams& w, const Tensor& x, const std::optional<AddedSite>& added = {},
-              const Param* shared = nullptr);
+              const Param* shared = nullptr, const Tensor& into = {});
 /// The product alone: without bias and adapters.
-Tensor product(Pass& p, const Param& weight, const Tensor& x, std::int64_t first = 0);
+Tensor product(Pass& p, const Param& weight, const Tensor& x, std::int64_t first = 0, const Tensor& into = {});
 /// The part of the product whose columns of the weight begin at `first`: x has fewer elements than the weight columns.
 Tensor linear_part(Pass& p, const LinearParams& w, const Tensor& x, std::int64_t first);
 /// dweight[o, first + i] += Σ_t dy[t, o] · x[t, i], if the weight is trained. The bits do not depend on rows of dy that

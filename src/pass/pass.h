@@ -61,6 +61,9 @@ struct LogitRequest {
   /// `logits` is `[n, vocab_size]`; its first row belongs to the `first`-th requested row. Valid only during the call.
   std::function<void(std::int64_t first, const Tensor& logits)> receive;
   std::vector<std::int64_t> chosen{};  ///< For `chosen`: rows of the pass, ascending.
+  /// Memory of the caller, `[n, vocab_size]`, for the logits of all requested rows. The arena first returns what it
+  /// does not use to the system, so that the pass needs little more memory than the logits. Without a loss and a split.
+  Tensor into{};
 };
 
 /// Which rows of the pass the rows of a value are.

@@ -38,6 +38,10 @@ class Taps {
   /// `[H, T, S]`. The segments of the pass then have the same length, and no caches.
   virtual bool joins_segments() const { return false; }
 
+  /// Whether visit() may receive the value of a site of the head in groups of rows, one after another. A pass over one
+  /// segment without a tape then needs no memory for the logits of all its rows.
+  virtual bool takes_groups(const SiteId&) const { return false; }
+
   virtual bool wants_gradient(const SiteId&) const { return false; }
   /// The gradient of the loss with respect to the value that visit() returned. Called while the tape is unwound, that
   /// is, in reverse order.

@@ -37,6 +37,13 @@ void Arena::place_chunk(std::int64_t size) {
   chunks_.push_back(std::move(chunk));
 }
 
+void Arena::drop_released() const {
+  for (std::size_t i = top_.chunk; i < chunks_.size() && counted_ == nullptr; ++i) {
+    const std::int64_t used = i == top_.chunk ? top_.used : 0;
+    drop_pages(chunks_[i].data.get() + used, chunks_[i].size - used);
+  }
+}
+
 std::int64_t Arena::touched_bytes() const {
   std::int64_t total = 0;
   for (std::size_t i = 0; i < chunks_.size(); ++i) {

@@ -39,6 +39,8 @@ class Arena {
     note_top();
     top_ = mark;
   }
+  /// Returns the memory of what has been released to the system. The chunks remain.
+  void drop_released() const;
   std::int64_t reserved_bytes() const;  ///< Bytes that the arena has allocated from the system.
   std::int64_t touched_bytes() const;   ///< The part of these that has been in use at some time.
 

@@ -1,5 +1,8 @@
 #include "tensor/memory.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
@@ -29,6 +32,13 @@ MemoryBlock take_memory(std::int64_t n, CountedMemory* counted) {
   const std::int64_t size = std::max(kLine, (n + kLine - 1) / kLine * kLine);
   if (counted != nullptr) return {counted->take(size), {counted, size}};
   return {static_cast<std::byte*>(std::aligned_alloc(kLine, static_cast<std::size_t>(size))), {nullptr, size}};
+}
+
+void drop_pages(std::byte* p, std::int64_t n) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const std::uintptr_t begin = (reinterpret_cast<std::uintptr_t>(p) + page - 1) / page * page,
+                       end = (reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(n)) / page * page;
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 }  // namespace vitrine

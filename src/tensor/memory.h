@@ -35,4 +35,7 @@ using MemoryBlock = std::unique_ptr<std::byte, GiveBack>;
 /// fails.
 MemoryBlock take_memory(std::int64_t n, CountedMemory* counted = nullptr);
 
+/// Returns the pages of allocated memory to the system, whose content is then lost.
+void drop_pages(std::byte* p, std::int64_t n);
+
 }  // namespace vitrine

@@ -14,7 +14,7 @@ namespace {
 
 /// What each row predicts, for the mean next-token loss. `where` names the caller.
 std::vector<std::int32_t> next_tokens(const ModelConfig& config, const KvTypes& kv_types,
-                                      const std::vector<std::int32_t>& ids, const char* where) {
+                                      std::span<const std::int32_t> ids, const char* where) {
   if (kv_types != KvTypes()) throw Unsupported(where, "gradients need f32 keys and values");
   if (is_bidirectional(config)) {
     throw Unsupported(where, "the model attends to later tokens, so it has no next-token loss");
@@ -24,6 +24,36 @@ std::vector<std::int32_t> next_tokens(const ModelConfig& config, const KvTypes& 
   }
   return {ids.begin() + 1, ids.end()};
 }
+
+/// Collects the values of a run over `n_rows` tokens.
+class ValueList {
+ public:
+  explicit ValueList(std::int64_t n_rows) : n_rows_(n_rows) {}
+
+  void add(const std::string& name, const Tensor& value) {
+    const auto sizes = value.shape.sizes();
+    const auto values = value.values();
+    all_.push_back({name, {sizes.begin(), sizes.end()}, {values.begin(), values.end()}});
+  }
+  /// A group of rows of a value, after those before it. `is_elsewhere`: the caller has them.
+  void append(const SiteId& id, const Tensor& rows, bool is_elsewhere) {
+    const std::string name = name_of(id);
+    auto known = std::find_if(all_.begin(), all_.end(), [&](const SiteValue& value) { return value.name == name; });
+    if (known == all_.end()) {
+      const auto sizes = rows.shape.sizes();
+      known = all_.insert(known, {name, {sizes.begin(), sizes.end()}, {}});
+      known->shape[0] = 0;
+      if (!is_elsewhere) known->values.reserve(static_cast<std::size_t>(n_rows_ * rows.row_size()));
+    }
+    known->shape[0] += rows.rows();
+    if (!is_elsewhere) known->values.insert(known->values.end(), rows.values().begin(), rows.values().end());
+  }
+  std::vector<SiteValue> take() { return std::move(all_); }
+
+ private:
+  std::int64_t n_rows_;
+  std::vector<SiteValue> all_;
+};
 
 /// Collects tensors as float32 values.
 class ValueSink : public TensorSink {
@@ -53,53 +83,74 @@ class ValueSink : public TensorSink {
 
 }  // namespace
 
+Tensor memory_of_logits(std::span<float> logits, std::int64_t n_rows, std::int64_t vocab_size) {
+  if (logits.empty()) return {};
+  const Shape shape{n_rows, vocab_size};
+  if (static_cast<std::int64_t>(logits.size()) != shape.count()) {
+    throw BadInput("logits", "expected memory for {} × {} elements, got {}", n_rows, vocab_size, logits.size());
+  }
+  return {logits.data(), shape};
+}
+
 std::vector<SiteValue> LanguageModel::trace(const Prompt& prompt, const TraceOptions& options,
                                             std::stop_token cancel) const {
   const State& s = *state_;
   const ModelConfig& config = s.checkpoint.model->config();
+  const std::vector<std::int32_t> text = ids(prompt);
+  if (config.encoder && options.target.empty()) {
+    throw BadInput("target", "the model is an encoder–decoder: expected the ids that its decoder reads, got none");
+  }
+  if (options.gradients && !options.logits.empty()) {
+    throw BadInput("logits", "expected no memory for the logits of a run with gradients");
+  }
+  if (!config.encoder && !options.target.empty()) {
+    throw BadInput("target", "the model has no encoder, so it reads one text only");
+  }
+  const Tokens tokens = config.encoder ? Tokens(options.target, {}, text) : Tokens(text);
+  const auto n_rows = static_cast<std::int64_t>(tokens.ids.size());
   std::vector<SiteWrite> writes;
-  for (const std::string& text : options.writes) writes.push_back(parse_site_write(text));
-  std::vector<SiteValue> seen;
-  const auto keep = [&](const std::string& name, const Tensor& value) {
-    const auto sizes = value.shape.sizes();
-    const auto values = value.values();
-    seen.push_back({name, {sizes.begin(), sizes.end()}, {values.begin(), values.end()}});
-  };
+  for (const std::string& write : options.writes) writes.push_back(parse_site_write(write));
   const SiteLayers layers = site_layers(config);
   Recorder writer({""}, std::move(writes), layers, {});
   SiteWatcher watcher(options.watch, config);
-  Recorder recorder(options.sites, {}, layers,
-                    [&](const SiteId& id, const Tensor& value) { keep(name_of(id), value); });
+  ValueList seen(n_rows);
+  Recorder recorder(options.sites, {}, layers, [&](const SiteId& id, const Tensor& value) {
+    if (id.site < Site::unembed_out) return seen.add(name_of(id), value);
+    seen.append(id, value, id.site == Site::logits && !options.logits.empty());
+  });
+  recorder.receive_groups();
   if (options.gradients) {
-    recorder.receive_gradients([&](const SiteId& id, const Tensor& value) { keep(name_of(id) + "_grad", value); });
+    recorder.receive_gradients([&](const SiteId& id, const Tensor& value) { seen.add(name_of(id) + "_grad", value); });
   }
   TapChain taps({&writer, &watcher, &recorder});
 
-  const std::vector<std::int32_t> tokens = ids(prompt);
-  const auto n_rows = static_cast<std::int64_t>(tokens.size());
   const Call call(s, std::move(cancel), &taps);
   Arena arena;
-  Pass pass = call.context().make_pass(arena, {{0, n_rows, 0, nullptr}});
+  Pass pass = call.context().make_pass(arena, {{0, n_rows, 0, nullptr, config.encoder ? 0 : -1}});
+  if (config.encoder) pass.sources = {{0, static_cast<std::int64_t>(text.size())}};
   pass.logits = {LogitRequest::Rows::range, 0, n_rows, {}};
+  call.context().check_source(tokens.source);
   if (options.gradients) {
     Gradients of_no_params;
     call.context().set_adapters(pass);
-    call.context().check_ids(tokens);
-    learn_targets(*s.checkpoint.model, pass, tokens, next_tokens(config, s.kv_types, tokens, "gradients"),
+    call.context().check_ids(tokens.ids);
+    learn_targets(*s.checkpoint.model, pass, tokens, next_tokens(config, s.kv_types, tokens.ids, "gradients"),
                   of_no_params);
   } else {
+    pass.logits.into = memory_of_logits(options.logits, n_rows, config.vocab_size);
     call.context().forward(pass, tokens);
   }
   writer.check_writes_met();
   if (watcher.is_watching()) watcher.check_all_met();
   if (options.sites != std::vector<std::string>{""}) recorder.check_all_met();
-  return seen;
+  return seen.take();
 }
 
 double LanguageModel::grad(const Prompt& prompt, const std::function<void(NamedValue gradient)>& receive,
                            const Watch& watch, std::stop_token cancel) const {
   const State& s = *state_;
   const Model& model = *s.checkpoint.model;
+  s.expect_no_encoder("grad");
   if (!s.applied.empty()) {
     throw Unsupported("grad", "expected a model without adapters: `vitrine grad --adapter` computes their gradients");
   }

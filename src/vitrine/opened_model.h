@@ -28,6 +28,9 @@ namespace vitrine {
 std::unique_ptr<const Tokenizer> find_tokenizer(const std::string& path, const std::string& own,
                                                 const OpenOptions& options, std::exception_ptr& why_none);
 
+/// The caller's memory `[n_rows, vocab_size]` for logits; no data if it is empty. Throws BadInput for another size.
+Tensor memory_of_logits(std::span<float> logits, std::int64_t n_rows, std::int64_t vocab_size);
+
 /// A model in training. Steps change its parameters, calls read them.
 struct TrainedModel {
   virtual ~TrainedModel() = default;
@@ -57,6 +60,13 @@ struct LanguageModel::State {
       applied.push_back({adapters.back().get(), given.scale});
     }
     pools.put(std::move(pool));
+  }
+
+  /// Throws Unsupported for an encoder–decoder, in calls that take one text.
+  void expect_no_encoder(const char* where) const {
+    if (checkpoint.model->config().encoder) {
+      throw Unsupported(where, "expected a model without an encoder: this call takes no text for a decoder");
+    }
   }
 
   /// Of the model's templates, which are read when they are first needed.

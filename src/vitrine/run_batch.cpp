@@ -79,7 +79,7 @@ void LanguageModel::run(std::span<const std::int32_t> ids, std::int64_t n_sequen
   if (n_sequences < 1 || n_rows == 0 || n_rows % n_sequences != 0) {
     throw BadInput("ids", "expected {} sequences of the same length, got {} ids", n_sequences, n_rows);
   }
-  if (model.config().encoder) throw Unsupported("run", "a batch has no sources for the model's encoder");
+  s.expect_no_encoder("run");
   BatchWatcher watcher(options, model.config());
   const Call call(s, std::move(cancel), &watcher);
   const GenerateContext& context = call.context();
@@ -93,12 +93,7 @@ void LanguageModel::run(std::span<const std::int32_t> ids, std::int64_t n_sequen
     learn_logits(model, pass, ids, options.logit_gradients);
   } else {
     pass.logits = {LogitRequest::Rows::range, 0, n_rows, {}};
-    if (options.on_logits) {
-      pass.logits.receive = [&](std::int64_t first, const Tensor& logits) {
-        const auto n = static_cast<std::size_t>(logits.row_size());
-        for (std::int64_t i = 0; i < logits.rows(); ++i) options.on_logits(first + i, {logits.row(i), n});
-      };
-    }
+    pass.logits.into = memory_of_logits(options.logits, n_rows, model.config().vocab_size);
     context.forward(pass, ids);
   }
   if (watcher.is_watching()) watcher.check_all_met();

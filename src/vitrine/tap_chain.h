@@ -37,6 +37,12 @@ class TapChain : public Taps {
       if (taps->wants(id)) taps->visit_steps(pass, id, value);
     }
   }
+  bool takes_groups(const SiteId& id) const override {
+    for (const Taps* taps : taps_) {
+      if (taps->wants(id) && !taps->takes_groups(id)) return false;
+    }
+    return true;
+  }
   bool wants_gradient(const SiteId& id) const override {
     for (const Taps* taps : taps_) {
       if (taps->wants_gradient(id)) return true;

@@ -5,6 +5,7 @@
 #include "checkpoint/safetensors.h"
 #include "generate/choose_sampling.h"
 #include "generate/choose_search.h"
+#include "generate/choose_texts.h"
 #include "generate/score.h"
 #include "report/model_facts.h"
 #include "report/results.h"
@@ -76,6 +77,7 @@ std::string LanguageModel::render(const Chat& chat) const {
 
 std::vector<TokenLogprob> LanguageModel::next(const Prompt& prompt, int n, std::stop_token cancel) const {
   if (n < 1) throw BadInput("next", "expected a number of tokens of at least 1, got {}", n);
+  state_->expect_no_encoder("next");
   GenerateRequest request;  // one greedy token and the n most likely ones
   request.prompt = ids(prompt);
   request.max_tokens = 1;
@@ -87,6 +89,7 @@ std::vector<TokenLogprob> LanguageModel::next(const Prompt& prompt, int n, std::
 
 std::vector<std::vector<TokenLogprob>> LanguageModel::predict(const Prompt& prompt, int n,
                                                               std::stop_token cancel) const {
+  state_->expect_no_encoder("predict");
   std::vector<std::vector<TokenLogprob>> tops;
   const Call call(*state_, std::move(cancel));
   vitrine::predict(call.context(), ids(prompt), n,
@@ -99,7 +102,7 @@ namespace {
 GenerateRequest request_of(const ModelAccess::State& s, std::vector<std::int32_t> ids, const Prompt& prompt,
                            const GenerateOptions& options, const SamplingConfig& sampling) {
   GenerateRequest request;
-  request.prompt = std::move(ids);
+  choose_texts({}, s.checkpoint, s.tokenizer.get(), std::move(ids), request);
   request.max_tokens = options.max_tokens;
   request.sampling = sampling;
   request.seed = options.seed;
@@ -180,6 +183,7 @@ const GenerateResult& TextStepper::result() const {
 }
 
 void LanguageModel::logits(const Prompt& prompt, const ReceiveLogits& receive, std::stop_token cancel) const {
+  state_->expect_no_encoder("logits");
   const Call call(*state_, std::move(cancel));
   score(call.context(), ids(prompt), [&](std::int64_t first, const Tensor& rows) {
     for (std::int64_t row = 0; row < rows.rows(); ++row) receive(first + row, rows.row_range(row, 1).values());
@@ -208,6 +212,7 @@ Session::~Session() = default;
 
 Session LanguageModel::session(const SessionOptions& options) const {
   if (options.capacity < 0) throw BadInput("session", "expected a capacity of at least 0, got {}", options.capacity);
+  state_->expect_no_encoder("session");
   const Model& model = *state_->checkpoint.model;
   const std::int64_t capacity = options.capacity > 0 ? options.capacity : max_seq_len();
   return Session(std::make_unique<Session::State>(

@@ -122,6 +122,10 @@ struct TraceOptions {
   /// are `:`.
   std::vector<std::string> writes{};
   Watch watch{};  ///< Its function is called after the writes of a site.
+  /// The ids that the decoder of an encoder–decoder reads, beginning with its start symbol; else empty.
+  std::vector<std::int32_t> target{};
+  /// If not empty, receives the logits `[T, V]`; the value of hook_logits is then empty. Not with gradients.
+  std::span<float> logits{};
   /// Also returns NAME_grad, the gradient of the mean next-token loss with respect to each selected value.
   bool gradients = false;
 };
@@ -130,10 +134,9 @@ struct TraceOptions {
 struct BatchOptions {
   /// Called as in trace(), with the rows of all sequences: values are `[B · T, …]`, scores and patterns `[B, H, T, S]`.
   Watch watch{};
-  /// Receives the logits of row b · T + t, in ascending order; `logits` is valid only during the call.
-  std::function<void(std::int64_t row, std::span<const float> logits)> on_logits{};
+  std::span<float> logits{};  ///< If not empty, receives the logits `[B · T, V]`.
   /// The gradients `[B · T, V]` of the logits, from a loss that the caller has computed. If there are any, the forward
-  /// is followed by a backward, and on_logits is not called.
+  /// is followed by a backward, and `logits` is not written.
   std::span<const float> logit_gradients{};
   /// Globs over the sites at which `on_gradient` is called, in the backward and in reverse order, with the gradient
   /// with respect to the value after the watch. What it leaves there flows on to the value before the watch: it is the
@@ -178,6 +181,9 @@ class TextStepper;
 /// and also from a callback. Of the calls that run at the same time on a model, four use OpenOptions::threads threads
 /// each, and any others use only the calling thread. The model keeps the worker threads of these four calls, and no
 /// others. The bits of a result depend neither on the number of threads nor on concurrent calls.
+///
+/// In an encoder–decoder, generate(), stepper() and trace() give the prompt to the encoder. The other calls that take a
+/// prompt throw Unsupported.
 ///
 /// Calls that take a `cancel` throw Interrupted within milliseconds after a stop is requested. Prompts need not be
 /// trusted: a prompt that does not fit throws BadInput. If memory is exhausted, calls throw OutOfCapacity or
@@ -249,11 +255,12 @@ class LanguageModel {
   void logits(const Prompt& prompt, const ReceiveLogits& receive, std::stop_token cancel = {}) const;
 
   /// Runs the prompt once and returns the selected values in the order of the forward. Reading changes no bit; a write
-  /// changes the values computed from it. Throws BadInput for a glob or a write that matches no site of this model.
+  /// changes the values computed from it. Throws BadInput for a glob or a write that matches no site of this model, for
+  /// an encoder–decoder without a target, and for another model with one.
   std::vector<SiteValue> trace(const Prompt& prompt, const TraceOptions& options = {},
                                std::stop_token cancel = {}) const;
 
-  /// Runs B sequences of the same length as one pass; `ids` is `[B, T]`. Without on_logits and logit_gradients, the
+  /// Runs B sequences of the same length as one pass; `ids` is `[B, T]`. Without logits and logit_gradients, the
   /// pass ends after the last watched site. Weights are multiplied as with Compute::f32, so a run with gradients has
   /// the bits of one without. Throws BadInput for ids that are not B sequences and for a glob that matches no site,
   /// Unsupported for a model with an encoder, and, with gradients, for other keys and values than f32.

@@ -151,6 +151,109 @@ TEST_F(OpenedInC, TrainsAsTheProgramDoes) {
   EXPECT_EQ(ours, theirs);
 }
 
+/// A tokenizer with a token for each letter, as the goldens of pairs have no tokenizer.
+std::string letters() {
+  Json tokenizer = Json::parse(R"({"version": "1.0", "normalizer": null, "pre_tokenizer": null, "post_processor": null,
+    "decoder": {"type": "Fuse"}, "model": {"type": "BPE", "merges": []}})");
+  for (int id = 0; id < 3; ++id) {
+    const char* const names[] = {"<s>", "<pad>", "</s>"};
+    tokenizer["added_tokens"].push_back({{"id", id}, {"content", names[id]}, {"special", true}});
+    tokenizer["model"]["vocab"][names[id]] = id;
+  }
+  for (int i = 0; i < 26; ++i) tokenizer["model"]["vocab"][std::string(1, static_cast<char>('a' + i))] = i + 3;
+  return tokenizer.dump();
+}
+
+class PairInC : public testing::TestWithParam<std::string> {
+ protected:
+  PairInC() {
+    write_file(tokenizer_, letters());
+    const Json options = {{"threads", 2}, {"tokenizer", tokenizer_}};
+    EXPECT_EQ(vitrine_open(path_.c_str(), options.dump().c_str(), &model_), VITRINE_DONE) << vitrine_error();
+  }
+  ~PairInC() override { vitrine_close(model_); }
+
+  TempFolder folder_;
+  const std::string path_ = source_dir() + "/tests/pair_goldens/" + GetParam(), tokenizer_ = folder_ / "tokenizer.json";
+  vitrine_model* model_ = nullptr;
+  const Ids source_ = {5, 9, 13, 4};  // "cgkb"
+};
+
+TEST_P(PairInC, GeneratesWhatTheProgramGenerates) {
+  const std::vector<std::pair<std::string, Arguments>> cases = {
+      {R"({"max_tokens": 6, "seed": 1})", {"--max-tokens", "6", "--seed", "1"}},
+      {R"({"max_tokens": 6, "seed": 1, "beam": 3, "n_best": 2, "length_penalty": 0.5})",
+       {"--max-tokens", "6", "--seed", "1", "--beam", "3", "--n-best", "2", "--length-penalty", "0.5"}},
+      {R"({"max_tokens": 5, "seed": 4, "temperature": 1.5, "prefix_ids": [7, 8]})",
+       {"--max-tokens", "5", "--seed", "4", "--temperature", "1.5", "--prefix-ids", "7,8"}},
+      {R"({"max_tokens": 5, "seed": 4, "prefix": "ef", "target_lang": "k"})",
+       {"--max-tokens", "5", "--seed", "4", "--prefix", "ef", "--target-lang", "k"}},
+      {R"({"max_tokens": 5, "seed": 4, "target_lang": "k"})",
+       {"--max-tokens", "5", "--seed", "4", "--target-lang", "k"}}};
+  for (const auto& [options, arguments] : cases) {
+    char* json = nullptr;
+    ASSERT_EQ(vitrine_generate(model_, source_.data(), source_.size(), options.c_str(), nullptr, nullptr, &json),
+              VITRINE_DONE)
+        << vitrine_error();
+    Arguments all = {"generate", path_, "cgkb", "--json", "--tokenizer", tokenizer_};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    Json ours = parse_json(taken(json), "c"), theirs = parse_json(output_of(all), "program");
+    EXPECT_EQ(ours["source_ids"], Json(source_));
+    ours.erase("timings");
+    theirs.erase("timings");
+    EXPECT_EQ(ours, theirs) << options;
+  }
+}
+
+TEST_P(PairInC, HasTheProgramsSites) {
+  const std::string trace = folder_ / "trace";
+  output_of({"trace", path_, "cgkb", "--tokenizer", tokenizer_, "--target", "ef", "--out", trace});
+  for (const char* options : {R"({"target": "ef"})", static_cast<const char*>(nullptr)}) {
+    Received sites;
+    std::string start = "null";
+    if (options == nullptr) {  // the ids of the same target, from the program
+      const Json generated =
+          parse_json(output_of({"generate", path_, "--ids", "5", "--max-tokens", "0", "--json"}), "");
+      start = R"({"target_ids": [)" + generated["prompt_ids"][0].dump() + ", 7, 8]}";
+      options = start.c_str();
+    }
+    ASSERT_EQ(vitrine_run(model_, source_.data(), source_.size(), options, Received::take_site, &sites), VITRINE_DONE)
+        << vitrine_error();
+    sites.expect_file(trace);
+  }
+}
+
+TEST_P(PairInC, SaysWhatIsMissing) {
+  const auto fails = [&](int code, int expected, const std::string& part) {
+    EXPECT_EQ(code, expected);
+    EXPECT_NE(std::string(vitrine_error()).find(part), std::string::npos) << vitrine_error();
+  };
+  const auto row = [](void*, std::int64_t, const float*, std::size_t) { return 0; };
+  fails(vitrine_logits(model_, source_.data(), source_.size(), row, nullptr), VITRINE_UNSUPPORTED, "encoder");
+  fails(vitrine_run(model_, source_.data(), source_.size(), nullptr, Received::take_site, nullptr), VITRINE_BAD_INPUT,
+        "decoder");
+  fails(vitrine_grad(model_, source_.data(), source_.size(), Received::take, nullptr, nullptr), VITRINE_UNSUPPORTED,
+        "encoder");
+  const auto generate = [&](const char* options, std::size_t n) {
+    return vitrine_generate(model_, source_.data(), n, options, nullptr, nullptr, nullptr);
+  };
+  fails(generate(R"({"prefix": "e", "prefix_ids": [7]})", 4), VITRINE_BAD_INPUT, "both");
+  fails(generate(R"({"prefix_ids": [-1]})", 4), VITRINE_BAD_INPUT, "prefix_ids: expected a list of ids");
+  fails(generate(R"({"prefix_ids": [4000]})", 4), VITRINE_BAD_INPUT, "4000");
+  fails(generate(R"({"target_lang": "fr_XX"})", 4), VITRINE_BAD_INPUT, "fr_XX");
+  fails(generate(nullptr, 0), VITRINE_BAD_INPUT, "source");
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, PairInC, testing::Values("bart", "t5"), [](const auto& name) { return name.param; });
+
+TEST_F(OpenedInC, ADecoderHasNoTarget) {
+  const Ids ids = encode(text_);
+  EXPECT_EQ(vitrine_generate(model_, ids.data(), ids.size(), R"({"prefix": "a"})", nullptr, nullptr, nullptr),
+            VITRINE_BAD_INPUT);
+  EXPECT_EQ(vitrine_run(model_, ids.data(), ids.size(), R"({"target": "a"})", Received::take_site, nullptr),
+            VITRINE_BAD_INPUT);
+}
+
 TEST_F(OpenedInC, RunsFromC99) {
   write_corpus(folder_ / "corpus", 23, 2000);
   TinyRun run;

@@ -105,6 +105,30 @@ TEST(SiteSelection, SitesOnDemandNeedAGlobThatEndsInTheirName) {
   EXPECT_EQ(SiteSelection({"nothing"}, {2}).count(), 0);
 }
 
+TEST(SiteSelection, FindsEverySiteByItsName) {
+  const SiteLayers layers{2, 2, 2};
+  const SiteSelection all({"*"}, layers);
+  std::int64_t n = 0;
+  const auto expect_alone = [&](const SiteId& id) {
+    const SiteSelection own({name_of(id)}, layers);
+    EXPECT_TRUE(own.contains(id)) << name_of(id);
+    EXPECT_EQ(all.contains(id), !info(id.site).on_demand) << name_of(id);
+    ++n;
+  };
+  for (const SiteInfo& site : all_sites()) {
+    if (!site.in_block) {
+      expect_alone({site.site});
+    } else if (site.in_expert()) {
+      expect_alone(BlockSite{1, Stack::decoder}.of_expert(site.site, 1));
+    } else {
+      expect_alone(BlockSite{1, Stack::encoder}(site.site));
+      expect_alone(BlockSite{1, Stack::decoder}(site.site));
+      if (in_cross_attention(site.site)) expect_alone(BlockSite{1, Stack::decoder}.of_cross()(site.site));
+    }
+  }
+  EXPECT_GT(n, 200);
+}
+
 TEST(SiteWrite, ParsesAllForms) {
   const SiteWrite set = parse_site_write("blocks.1.hook_mlp_out[2,-1:,1:3,:]=-2.5e-1");
   EXPECT_EQ(set.glob, "blocks.1.hook_mlp_out");

@@ -56,12 +56,8 @@ std::vector<float> half(const NamedValue& value, std::size_t i) {
 
 TEST_P(Batches, HaveTheBitsOfEachSequence) {
   ByName batch;
-  std::vector<float> logits;
-  model_.run(ids_, 2,
-             {.watch = {.tap = tap_into(batch)}, .on_logits = [&](std::int64_t row, std::span<const float> values) {
-                EXPECT_EQ(row * model_.vocab_size(), static_cast<std::int64_t>(logits.size()));
-                logits.insert(logits.end(), values.begin(), values.end());
-              }});
+  std::vector<float> logits(ids_.size() * static_cast<std::size_t>(model_.vocab_size()));
+  model_.run(ids_, 2, {.watch = {.tap = tap_into(batch)}, .logits = logits});
   for (std::size_t i = 0; i < 2; ++i) {
     std::size_t compared = 0;
     for (const SiteValue& alone : model_.trace(rows_[i])) {
@@ -167,11 +163,9 @@ TEST(BatchRun, BeginsAtALaterLayer) {
   const auto trace =
       model.trace(ids, {.sites = {"blocks.1.hook_resid_pre", "blocks.1.hook_resid_post", "hook_logits"}});
   for (const std::int64_t start : {1, 2}) {
-    std::vector<float> logits;
+    std::vector<float> logits(trace[2].values.size());
     BatchOptions options{.start = start, .stream = trace[static_cast<std::size_t>(start - 1)].values};
-    options.on_logits = [&](std::int64_t, std::span<const float> row) {
-      logits.insert(logits.end(), row.begin(), row.end());
-    };
+    options.logits = logits;
     model.run(ids, 1, options);
     EXPECT_TRUE(same_bits(logits, trace[2].values));
     // The gradient of the stream is that of its site.
@@ -180,7 +174,7 @@ TEST(BatchRun, BeginsAtALaterLayer) {
     ByName seen;
     const std::string site = start == 1 ? "blocks.1.hook_resid_pre" : "blocks.1.hook_resid_post";
     model.run(ids, 1, {.logit_gradients = gradients, .gradient_sites = {site}, .on_gradient = function_into(seen)});
-    options.on_logits = {};
+    options.logits = {};
     options.logit_gradients = gradients;
     options.on_stream_gradient = [&](std::span<const float> g) { of_stream.assign(g.begin(), g.end()); };
     model.run(ids, 1, options);

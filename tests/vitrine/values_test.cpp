@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "base/json.h"
 #include "base/temp_folder.h"
 #include "checkpoint/gradients_file.h"
 #include "checkpoint/safetensors.h"
@@ -117,6 +118,61 @@ TEST(LibraryValues, TensorsInMemoryAreAModel) {
     tensors.pop_back();
     EXPECT_THROW(LanguageModel::from_tensors(model.config_json(), tensors, owner), BadCheckpoint);
     EXPECT_THROW(LanguageModel::from_tensors("{", tensors, owner), BadCheckpoint);
+  }
+}
+
+TEST(LibraryValues, LogitsAreComputedInTheCallersMemory) {
+  for (const char* name : {"gpt2", "gemma2"}) {  // Gemma 2 caps its logits
+    const LanguageModel model = golden(name);
+    const Ids ids = golden_ids(name);
+    const auto whole = model.trace(ids), silenced = model.trace(ids, {.writes = {"hook_logits[1]=0"}});
+    std::vector<float> logits(ids.size() * static_cast<std::size_t>(model.vocab_size()));
+    const auto expect_same = [&](const std::vector<SiteValue>& expected, const TraceOptions& options) {
+      const auto values = model.trace(ids, options);
+      ASSERT_EQ(values.size(), expected.size());
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const bool is_logits = values[i].name == "hook_logits";
+        EXPECT_EQ(values[i].shape, expected[i].shape);
+        EXPECT_EQ(is_logits, values[i].values.empty());
+        EXPECT_TRUE(same_bits(is_logits ? logits : values[i].values, expected[i].values)) << values[i].name;
+      }
+    };
+    expect_same(whole, {.logits = logits});
+    expect_same(silenced, {.writes = {"hook_logits[1]=0"}, .logits = logits});
+    EXPECT_THROW(model.trace(ids, {.logits = std::span(logits).first(1)}), BadInput);
+    EXPECT_THROW(model.trace(ids, {.logits = logits, .gradients = true}), BadInput);
+  }
+}
+
+/// A vocabulary so large that the logits of a text are computed in groups of rows.
+TEST(LibraryValues, LogitsInGroupsAreThoseOfAllRows) {
+  constexpr std::int64_t kVocab = 300'000;
+  const LanguageModel small = golden("gpt2");
+  Json config = parse_json(small.config_json(), "config");
+  config["vocab_size"] = kVocab;
+  std::vector<StateTensor> tensors = small.state();
+  const auto table = std::make_shared<std::vector<float>>();
+  for (StateTensor& tensor : tensors) {
+    if (!tensor.name.ends_with("wte.weight")) continue;
+    tensor.shape[0] = kVocab;
+    for (std::int64_t i = 0; i < kVocab * tensor.shape[1]; ++i) {
+      table->push_back(static_cast<float>(i * 7919 % 10'007) / 20'000.0F - 0.25F);
+    }
+    tensor.bytes = std::as_bytes(std::span(*table));
+  }
+  const std::pair owner(table, small);
+  const LanguageModel model =
+      LanguageModel::from_tensors(config.dump(), tensors, std::make_shared<decltype(owner)>(owner));
+  Ids ids;
+  for (std::int32_t i = 0; i < 20; ++i) ids.push_back(i * 9973);
+  std::vector<float> logits(ids.size() * kVocab);
+  const auto values = model.trace(ids, {.sites = {"unembed.hook_out", "hook_lo*"}, .logits = logits});
+  const auto at_once = model.trace(ids, {.sites = {"unembed.hook_out", "hook_lo*"}, .writes = {"hook_logits*=1"}});
+  ASSERT_EQ(values.size(), 3U);
+  EXPECT_TRUE(same_bits(logits, model.logits(ids)));
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(values[i].shape, at_once[i].shape);
+    EXPECT_TRUE(same_bits(i == 1 ? logits : values[i].values, at_once[i].values)) << values[i].name;
   }
 }
 
