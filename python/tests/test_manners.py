@@ -37,6 +37,8 @@ def long_calls(model: vitrine.Model) -> dict[str, Callable[[], object]]:
 )
 @pytest.mark.parametrize("how", ["signal", "interrupt_main"])
 def test_ctrl_c(model: vitrine.Model, name: str, how: str) -> None:
+    # A shell starts background processes with SIGINT ignored, and Python then installs no handler.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     call = long_calls(model)[name]
     sent: list[float] = []
 
