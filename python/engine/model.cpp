@@ -141,17 +141,26 @@ nb::list arrays_of(std::vector<NamedValue> values) {
   return result;
 }
 
+/// What the decoder of an encoder–decoder reads: a text, or its ids; None: nothing.
+std::vector<std::int32_t> target_of(const LanguageModel& model, const nb::object& target) {
+  if (target.is_none()) return {};
+  Prompt read = prompt_of(target);
+  if (auto* const ids = std::get_if<std::vector<std::int32_t>>(&read)) return std::move(*ids);
+  return model.target_ids(std::get<std::string>(read));
+}
+
 /// The values of the sites in the order of the forward. The sites have hook_logits.
-nb::list trace(const LanguageModel& model, const nb::object& prompt, const Strings& sites, const Strings& writes,
-               bool gradients, const nb::object& hooks, const Strings& hook_sites) {
+nb::list trace(const LanguageModel& model, const nb::object& prompt, const nb::object& target, const Strings& sites,
+               const Strings& writes, bool gradients, const nb::object& hooks, const Strings& hook_sites) {
   const std::vector<std::int32_t> ids = model.ids(prompt_of(prompt));
   TraceOptions options;
+  options.target = target_of(model, target);
   options.sites = sites;
   options.writes = writes;
   options.gradients = gradients;
   options.watch = watch_of(hooks, hook_sites);
   nb::object logits = nb::none();
-  const auto n = static_cast<std::int64_t>(ids.size());
+  const auto n = static_cast<std::int64_t>(options.target.empty() ? ids.size() : options.target.size());
   if (!gradients && n > 0 && n <= model.max_seq_len()) {  // they are computed where Python has them
     const std::int64_t shape[] = {n, model.vocab_size()};
     float* memory = nullptr;
@@ -172,16 +181,16 @@ nb::list trace(const LanguageModel& model, const nb::object& prompt, const Strin
 }
 
 /// The loss, and the gradients of the parameters.
-nb::tuple grad(const LanguageModel& model, const nb::object& prompt, const nb::object& hooks,
+nb::tuple grad(const LanguageModel& model, const nb::object& prompt, const nb::object& target, const nb::object& hooks,
                const Strings& hook_sites) {
   const Prompt text = prompt_of(prompt);
-  const Watch watch = watch_of(hooks, hook_sites);
+  const GradOptions options{watch_of(hooks, hook_sites), target_of(model, target)};
   std::vector<NamedValue> values;
   double loss = 0;
   {
     const nb::gil_scoped_release free;
     loss = model.grad(
-        text, [&](NamedValue value) { values.push_back(std::move(value)); }, watch);
+        text, [&](NamedValue value) { values.push_back(std::move(value)); }, options);
   }
   return nb::make_tuple(loss, arrays_of(std::move(values)));
 }
@@ -229,8 +238,9 @@ void bind_model(nb::module_& m) {
       .def("ids", &ids, "prompt"_a)
       .def("predict", &predict, "prompt"_a, "top"_a)
       .def("logits", &logits, "prompt"_a)
-      .def("trace", &trace, "prompt"_a, "sites"_a, "writes"_a, "gradients"_a, "hooks"_a.none(), "hook_sites"_a)
-      .def("grad", &grad, "prompt"_a, "hooks"_a.none(), "hook_sites"_a)
+      .def("trace", &trace, "prompt"_a, "target"_a.none(), "sites"_a, "writes"_a, "gradients"_a, "hooks"_a.none(),
+           "hook_sites"_a)
+      .def("grad", &grad, "prompt"_a, "target"_a.none(), "hooks"_a.none(), "hook_sites"_a)
       .def("state", &state)
       .def("save", &save, "folder"_a);
   m.def("open_model", &open, "path"_a, "tokenizer"_a, "threads"_a, "kv"_a, "compute"_a, "adapters"_a, "allowed_keys"_a);

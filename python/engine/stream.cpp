@@ -23,12 +23,28 @@ GenerateOptions options_of(const LanguageModel& model, const nb::dict& given) {
   get("min_p", sampling.min_p);
   get("repeat_penalty", sampling.repeat_penalty);
   get("greedy", sampling.greedy);
-  options.sampling = model.sampling(sampling);
   get("max_tokens", options.max_tokens);
   get("seed", options.seed);
   get("stop", options.stop);
   get("stop_ids", options.stop_ids);
   get("logprobs", options.n_logprobs);
+  options.search.n_beams.reset();
+  get("beam", options.search.n_beams);
+  get("n_best", options.search.n_best);
+  get("length_penalty", options.search.length_penalty);
+  get("early_stop", options.search.early_stop);
+  get("min_tokens", options.search.min_tokens);
+  get("no_repeat_ngram", options.search.no_repeat_ngram);
+  get("target_lang", options.prefix.language);
+  const bool samples = sampling.temperature || sampling.top_k || sampling.top_p || sampling.min_p;
+  if (samples && !options.search.n_beams) options.search.n_beams = 1;
+  if (!samples && options.search.n_beams.value_or(1) > 1) sampling.greedy = true;
+  options.sampling = model.sampling(sampling);
+  if (given.contains("prefix")) {
+    Prompt prefix = prompt_of(nb::object(given["prefix"]));
+    if (auto* const ids = std::get_if<std::vector<std::int32_t>>(&prefix)) options.prefix.ids = std::move(*ids);
+    if (auto* const text = std::get_if<std::string>(&prefix)) options.prefix.text = std::move(*text);
+  }
   if (given.contains("hooks")) {
     options.watch = watch_of(nb::object(given["hooks"]), nb::cast<std::vector<std::string>>(given["hook_sites"]));
   }
@@ -41,13 +57,15 @@ nb::tuple report_of(const TokenReport& token) {
   return nb::make_tuple(token.id, token.logprob, top);
 }
 
-/// (text, ids, finish_reason, stop_id, logprobs)
+/// (text, ids, finish_reason, stop_id, logprobs, [(text, ids, score) of a search])
 nb::tuple result_of(const GenerateResult& result) {
   nb::list logprobs;
   for (const TokenReport& token : result.logprobs) logprobs.append(report_of(token));
   const std::string reason(name_of(result.finish_reason));
   const std::optional<std::int32_t> stop_id = result.stop_token ? std::optional(result.stop_token->id) : std::nullopt;
-  return nb::make_tuple(text_of(result.text), result.ids, reason, stop_id, logprobs);
+  nb::list hypotheses;
+  for (const TextHypothesis& h : result.hypotheses) hypotheses.append(nb::make_tuple(text_of(h.text), h.ids, h.score));
+  return nb::make_tuple(text_of(result.text), result.ids, reason, stop_id, logprobs, hypotheses);
 }
 
 nb::tuple generate(const LanguageModel& model, const nb::object& prompt, const nb::dict& given) {

@@ -18,6 +18,7 @@ from ._errors import BadCheckpoint, BadInput, Error, OutOfCapacity, Unsupported
 from ._model import (
     DEFAULT_MODEL,
     Generation,
+    Hypothesis,
     Model,
     Prompt,
     Stream,
@@ -41,6 +42,7 @@ __all__ = [
     "Error",
     "Generation",
     "Hook",
+    "Hypothesis",
     "Model",
     "OutOfCapacity",
     "Prompt",

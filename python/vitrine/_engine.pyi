@@ -11,7 +11,8 @@ _Array = npt.NDArray[np.float32]
 _Find = Callable[[str], tuple[Any, list[Any]]]
 _Change = Callable[[str, _Array], _Array | None]
 _Top = list[tuple[int, float]]
-_Result = tuple[str, list[int], str, int | None, list[tuple[int, float, _Top]]]
+_Hypotheses = list[tuple[str, list[int], float]]
+_Result = tuple[str, list[int], str, int | None, list[tuple[int, float, _Top]], _Hypotheses]
 _State = list[tuple[str, str, npt.NDArray[Any]]]
 
 class _Bound(type): ...
@@ -38,6 +39,7 @@ class Model(metaclass=_Bound):
     def trace(
         self,
         prompt: _Prompt,
+        target: _Prompt | None,
         sites: list[str],
         writes: list[str],
         gradients: bool,
@@ -45,7 +47,7 @@ class Model(metaclass=_Bound):
         hook_sites: list[str],
     ) -> list[tuple[str, _Array]]: ...
     def grad(
-        self, prompt: _Prompt, hooks: _Find | None, hook_sites: list[str]
+        self, prompt: _Prompt, target: _Prompt | None, hooks: _Find | None, hook_sites: list[str]
     ) -> tuple[float, list[tuple[str, _Array]]]: ...
     def run(
         self,

@@ -52,8 +52,17 @@ class TokenReport:
 
 
 @dataclass(frozen=True)
+class Hypothesis:
+    """A text that a search has found."""
+
+    text: str
+    ids: list[int]
+    score: float  #: Its log-probability, divided by its length to the power of ``length_penalty``.
+
+
+@dataclass(frozen=True)
 class Generation:
-    """A continuation."""
+    """A continuation, or what an encoder–decoder writes."""
 
     text: str
     ids: list[int]
@@ -62,6 +71,12 @@ class Generation:
     stop_id: int | None  #: The id that ended the text; it is not among ids.
     seed: int
     logprobs: list[TokenReport]
+    hypotheses: list[Hypothesis]  #: Of a search and of an encoder–decoder: the best texts, best first.
+
+    @property
+    def score(self) -> float | None:
+        """That of the best text, if there are hypotheses."""
+        return self.hypotheses[0].score if self.hypotheses else None
 
 
 class Stream(Iterator[str]):
@@ -154,14 +169,25 @@ class Model:
         stop: str | Sequence[str] = (),
         stop_ids: Sequence[int] | None = None,
         logprobs: int = 0,
+        beam: int | None = None,
+        n_best: int = 1,
+        length_penalty: float | None = None,
+        early_stop: str | None = None,
+        min_tokens: int | None = None,
+        no_repeat_ngram: int | None = None,
+        prefix: Prompt | None = None,
+        target_lang: str | None = None,
         hooks: HookMap | None = None,
     ) -> Generation:
-        """Continues a text. What is not given is the checkpoint's choice. Hooks see the tokens as they are processed:
-        up to 256 of the prompt at a time, then one by one."""
+        """Continues a text, or writes what an encoder–decoder makes of it, from a ``prefix`` on. What is not given is
+        the checkpoint's choice. With several beams, the text is searched for, not sampled. Hooks see the tokens as they
+        are processed: up to 256 of the prompt at a time, then one by one, or that of each beam."""
         ids = self.ids(prompt)
         options = self._options(
             stop, hooks, max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
-            repeat_penalty=repeat_penalty, greedy=greedy, seed=seed, stop_ids=stop_ids, logprobs=logprobs,
+            repeat_penalty=repeat_penalty, greedy=greedy, seed=seed, stop_ids=stop_ids, logprobs=logprobs, beam=beam,
+            n_best=n_best, length_penalty=length_penalty, early_stop=early_stop, min_tokens=min_tokens,
+            no_repeat_ngram=no_repeat_ngram, prefix=None if prefix is None else _prompt(prefix), target_lang=target_lang,
         )  # fmt: skip
         return self._generation(_engine.generate(self._engine, _prompt(ids), options), ids, seed)
 
@@ -180,13 +206,24 @@ class Model:
         stop: str | Sequence[str] = (),
         stop_ids: Sequence[int] | None = None,
         logprobs: int = 0,
+        beam: int | None = None,
+        n_best: int = 1,
+        length_penalty: float | None = None,
+        early_stop: str | None = None,
+        min_tokens: int | None = None,
+        no_repeat_ngram: int | None = None,
+        prefix: Prompt | None = None,
+        target_lang: str | None = None,
         hooks: HookMap | None = None,
     ) -> Stream:
-        """The pieces of generate(), each as soon as it exists. Concatenated, they are its text."""
+        """The pieces of generate(), each as soon as it exists; the text of a search is one. Concatenated, they are its
+        text."""
         ids = self.ids(prompt)
         options = self._options(
             stop, hooks, max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
-            repeat_penalty=repeat_penalty, greedy=greedy, seed=seed, stop_ids=stop_ids, logprobs=logprobs,
+            repeat_penalty=repeat_penalty, greedy=greedy, seed=seed, stop_ids=stop_ids, logprobs=logprobs, beam=beam,
+            n_best=n_best, length_penalty=length_penalty, early_stop=early_stop, min_tokens=min_tokens,
+            no_repeat_ngram=no_repeat_ngram, prefix=None if prefix is None else _prompt(prefix), target_lang=target_lang,
         )  # fmt: skip
         return Stream(self, _engine.Stepper(self._engine, _prompt(ids), options), ids, seed)
 
@@ -206,29 +243,40 @@ class Model:
         return [TokenProbability(id, self._piece(id), logprob) for id, logprob in top]
 
     def _generation(self, result: _engine._Result, prompt_ids: list[int], seed: int) -> Generation:
-        text, ids, reason, stop_id, logprobs = result
+        text, ids, reason, stop_id, logprobs, found = result
         reports = [TokenReport(id, self._piece(id), logprob, self._top(top)) for id, logprob, top in logprobs]
-        return Generation(text, ids, prompt_ids, reason, stop_id, seed, reports)
+        hypotheses = [Hypothesis(*entry) for entry in found]
+        return Generation(text, ids, prompt_ids, reason, stop_id, seed, reports, hypotheses)
 
-    # Values
+    # Values. In an encoder–decoder, the encoder reads the prompt, and the decoder the target: a text, before which the
+    # start symbol is put, or ids that begin with it. Rows of logits are then those of the target.
 
-    def predict(self, prompt: Prompt, top: int = 10) -> list[list[TokenProbability]]:
+    def predict(self, prompt: Prompt, top: int = 10, *, target: Prompt | None = None) -> list[list[TokenProbability]]:
         """The most likely tokens after every prefix of the prompt, most likely first."""
-        if self._watch()[0] is None:
+        if target is None and self._watch()[0] is None:
             tops = self._engine.predict(_prompt(prompt), top)
         else:
-            tops = _engine.top_of_rows(self.run(prompt), top)
+            tops = _engine.top_of_rows(self.run(prompt, target=target), top)
         return [self._top(entry) for entry in tops]
 
-    def logits(self, prompt: Prompt) -> Array:
+    def logits(self, prompt: Prompt, *, target: Prompt | None = None) -> Array:
         """The logits of every position, [T, V]: row t scores the token after ids[0 … t]."""
-        return self._engine.logits(_prompt(prompt)) if self._watch()[0] is None else self.run(prompt)
+        if target is None and self._watch()[0] is None:
+            return self._engine.logits(_prompt(prompt))
+        return self.run(prompt, target=target)
 
-    def run(self, prompt: Prompt, hooks: HookMap | None = None, writes: Sequence[str] = ()) -> Array:
+    def run(
+        self,
+        prompt: Prompt,
+        hooks: HookMap | None = None,
+        writes: Sequence[str] = (),
+        *,
+        target: Prompt | None = None,
+    ) -> Array:
         """The logits [T, V] of one pass. A hook is called with the value of each site that its glob selects, and the
         site: ``f(value, site)``. The forward continues with the array that it returns, or else with the value, which
         it may have changed. Writes are as ``trace --set`` takes them: ``blocks.2.attn.hook_z[:,1]=0``."""
-        values = self._trace(prompt, ["hook_logits"], writes, False, hooks)
+        values = self._trace(prompt, target, ["hook_logits"], writes, False, hooks)
         return values["hook_logits"]
 
     def run_with_cache(
@@ -239,6 +287,7 @@ class Model:
         gradients: bool = False,
         hooks: HookMap | None = None,
         writes: Sequence[str] = (),
+        target: Prompt | None = None,
     ) -> tuple[Array, dict[str, Array]]:
         """The logits, and the values of the sites that the globs select (None: all but those on demand), by name. With
         gradients, NAME_grad is the gradient of the mean next-token loss with respect to each of them."""
@@ -246,7 +295,9 @@ class Model:
         if sites is not None and not globs:
             raise BadInput("[sites] expected globs, or None for the default sites; got an empty list")
         is_extra = bool(globs) and not any(matches("hook_logits", glob) for glob in globs)
-        cache = self._trace(prompt, [*globs, "hook_logits"] if is_extra else globs, writes, gradients, hooks)
+        cache = self._trace(
+            prompt, target, [*globs, "hook_logits"] if is_extra else globs, writes, gradients, hooks
+        )
         logits = cache["hook_logits"]
         if is_extra:
             for name in ("hook_logits", "hook_logits_grad"):
@@ -254,9 +305,16 @@ class Model:
         return logits, cache
 
     def _trace(
-        self, prompt: Prompt, sites: list[str], writes: Sequence[str], gradients: bool, hooks: HookMap | None
+        self,
+        prompt: Prompt,
+        target: Prompt | None,
+        sites: list[str],
+        writes: Sequence[str],
+        gradients: bool,
+        hooks: HookMap | None,
     ) -> dict[str, Array]:
-        return dict(self._engine.trace(_prompt(prompt), sites, list(writes), gradients, *self._watch(hooks)))
+        read = None if target is None else _prompt(target)
+        return dict(self._engine.trace(_prompt(prompt), read, sites, list(writes), gradients, *self._watch(hooks)))
 
     @contextlib.contextmanager
     def hooks(self, hooks: HookMap) -> Iterator[Model]:
@@ -275,10 +333,11 @@ class Model:
 
     # Parameters
 
-    def grad(self, prompt: Prompt) -> tuple[float, dict[str, Array]]:
-        """The mean next-token cross-entropy over the ids, in nats, and its gradient with respect to every parameter,
-        with the file's names and shapes."""
-        loss, gradients = self._engine.grad(_prompt(prompt), *self._watch())
+    def grad(self, prompt: Prompt, *, target: Prompt | None = None) -> tuple[float, dict[str, Array]]:
+        """The mean next-token cross-entropy over the ids (in an encoder–decoder, those of the target), in nats, and its
+        gradient with respect to every parameter, with the file's names and shapes."""
+        read = None if target is None else _prompt(target)
+        loss, gradients = self._engine.grad(_prompt(prompt), read, *self._watch())
         return loss, dict(gradients)
 
     def state_dict(self) -> dict[str, Any]:

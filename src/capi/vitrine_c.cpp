@@ -141,9 +141,6 @@ GenerateRequest request_of(const ModelAccess::State& s, const char* json, std::v
   search.n_best = options.whole<int>("n_best", 1, 1024).value_or(1);
   search.length_penalty = options.number("length_penalty");
   search.early_stop = options.text("early_stop");
-  if (search.early_stop && *search.early_stop != "no" && *search.early_stop != "yes" && *search.early_stop != "never") {
-    throw BadInput("options", "early_stop: expected no, yes or never, got {}", *search.early_stop);
-  }
   search.min_tokens = options.whole<std::int64_t>("min_tokens", 0, 1 << 30);
   search.no_repeat_ngram = options.whole<std::int64_t>("no_repeat_ngram", 0, 1024);
   TextPrefix prefix;
@@ -169,14 +166,12 @@ GenerateRequest request_of(const ModelAccess::State& s, const char* json, std::v
 }
 
 /// What the decoder of an encoder–decoder reads: the option `target_ids`, or `target`, a text.
-std::vector<std::int32_t> target_of(const ModelAccess::State& s, CallOptions& options) {
+std::vector<std::int32_t> target_of(const LanguageModel& model, CallOptions& options) {
   const std::optional<std::vector<std::int32_t>> ids = options.ids("target_ids");
   const std::optional<std::string> text = options.text("target");
   if (ids && text) throw BadInput("options", "target: expected target or target_ids, got both");
   if (ids) return *ids;
-  if (!text) return {};
-  if (s.tokenizer == nullptr) std::rethrow_exception(s.why_no_tokenizer);
-  return decoder_ids(*text, SpecialTokens::apply, s.checkpoint, *s.tokenizer);
+  return text ? model.target_ids(*text) : std::vector<std::int32_t>();
 }
 
 }  // namespace
@@ -280,7 +275,7 @@ int vitrine_run(const vitrine_model* model, const int32_t* ids, size_t n, const 
     trace.sites = {""};  // the function sees the values
     trace.watch.sites = given.texts("sites");
     trace.writes = given.texts("writes");
-    trace.target = target_of(ModelAccess::state(m), given);
+    trace.target = target_of(m, given);
     given.finish();
     trace.watch.tap = [&](const std::string& name, std::span<const std::int64_t> shape, std::span<const float> value,
                           std::span<float> replacement) {
@@ -299,6 +294,7 @@ int vitrine_grad(const vitrine_model* model, const int32_t* ids, size_t n,
   return guarded([&] {
     const LanguageModel& m = model_of(model);
     if (on_gradient == nullptr) throw BadInput("on_gradient", "expected a function, got NULL");
+    ModelAccess::state(m).expect_no_encoder("grad");
     const double found = m.grad(ids_of(ids, n), [&](const NamedValue& g) {
       go_on(on_gradient(user, g.name.c_str(), g.shape.data(), g.shape.size(), g.values.data()));
     });

@@ -2,11 +2,16 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+
 namespace vitrine {
 namespace {
 
 EarlyStop early_stop_of(const std::string& name) {
-  return name == "yes" ? EarlyStop::yes : name == "never" ? EarlyStop::never : EarlyStop::no;
+  if (name == "no") return EarlyStop::no;
+  if (name == "yes") return EarlyStop::yes;
+  if (name == "never") return EarlyStop::never;
+  throw BadInput("early_stop", "expected no, yes or never, got {}", name);
 }
 
 }  // namespace

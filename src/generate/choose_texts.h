@@ -3,6 +3,7 @@
 
 #include "checkpoint/load.h"
 #include "generate/engine.h"
+#include "generate/text_search.h"
 
 namespace vitrine {
 
@@ -11,13 +12,6 @@ std::int32_t start_id(const Checkpoint& checkpoint, const Tokenizer* tokenizer);
 /// What the decoder reads for a text: the start symbol, then the text.
 std::vector<std::int32_t> decoder_ids(const std::string& text, SpecialTokens policy, const Checkpoint& checkpoint,
                                       const Tokenizer& tokenizer);
-
-/// The beginning of what an encoder–decoder writes.
-struct TextPrefix {
-  std::string text{};               ///< Either this,
-  std::vector<std::int32_t> ids{};  ///< or this, without the start symbol; both: BadInput.
-  std::string language{};           ///< The piece of the language's token, which comes first; "": none.
-};
 
 /// The id of the language's token; none if the prefix has no language. Throws BadInput if the vocabulary has no such
 /// token.

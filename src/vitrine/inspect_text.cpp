@@ -25,6 +25,27 @@ std::vector<std::int32_t> next_tokens(const ModelConfig& config, const KvTypes& 
   return {ids.begin() + 1, ids.end()};
 }
 
+/// What the model reads: in an encoder–decoder, the target and the text. Throws BadInput for a target that does not fit
+/// the model.
+Tokens tokens_of(const ModelConfig& config, std::span<const std::int32_t> text, std::span<const std::int32_t> target) {
+  if (config.encoder && target.empty()) {
+    throw BadInput("target", "the model is an encoder–decoder: expected the ids that its decoder reads, got none");
+  }
+  if (!config.encoder && !target.empty()) {
+    throw BadInput("target", "the model has no encoder, so it reads one text only");
+  }
+  return config.encoder ? Tokens(target, {}, text) : Tokens(text);
+}
+
+/// A pass over them.
+Pass pass_over(const Tokens& tokens, const GenerateContext& context, Arena& arena) {
+  const bool is_pair = !tokens.source.empty();
+  const auto n_rows = static_cast<std::int64_t>(tokens.ids.size());
+  Pass pass = context.make_pass(arena, {{0, n_rows, 0, nullptr, is_pair ? 0 : -1}});
+  if (is_pair) pass.sources = {{0, static_cast<std::int64_t>(tokens.source.size())}};
+  return pass;
+}
+
 /// Collects the values of a run over `n_rows` tokens.
 class ValueList {
  public:
@@ -97,16 +118,10 @@ std::vector<SiteValue> LanguageModel::trace(const Prompt& prompt, const TraceOpt
   const State& s = *state_;
   const ModelConfig& config = s.checkpoint.model->config();
   const std::vector<std::int32_t> text = ids(prompt);
-  if (config.encoder && options.target.empty()) {
-    throw BadInput("target", "the model is an encoder–decoder: expected the ids that its decoder reads, got none");
-  }
+  const Tokens tokens = tokens_of(config, text, options.target);
   if (options.gradients && !options.logits.empty()) {
     throw BadInput("logits", "expected no memory for the logits of a run with gradients");
   }
-  if (!config.encoder && !options.target.empty()) {
-    throw BadInput("target", "the model has no encoder, so it reads one text only");
-  }
-  const Tokens tokens = config.encoder ? Tokens(options.target, {}, text) : Tokens(text);
   const auto n_rows = static_cast<std::int64_t>(tokens.ids.size());
   std::vector<SiteWrite> writes;
   for (const std::string& write : options.writes) writes.push_back(parse_site_write(write));
@@ -126,8 +141,7 @@ std::vector<SiteValue> LanguageModel::trace(const Prompt& prompt, const TraceOpt
 
   const Call call(s, std::move(cancel), &taps);
   Arena arena;
-  Pass pass = call.context().make_pass(arena, {{0, n_rows, 0, nullptr, config.encoder ? 0 : -1}});
-  if (config.encoder) pass.sources = {{0, static_cast<std::int64_t>(text.size())}};
+  Pass pass = pass_over(tokens, call.context(), arena);
   pass.logits = {LogitRequest::Rows::range, 0, n_rows, {}};
   call.context().check_source(tokens.source);
   if (options.gradients) {
@@ -147,24 +161,25 @@ std::vector<SiteValue> LanguageModel::trace(const Prompt& prompt, const TraceOpt
 }
 
 double LanguageModel::grad(const Prompt& prompt, const std::function<void(NamedValue gradient)>& receive,
-                           const Watch& watch, std::stop_token cancel) const {
+                           const GradOptions& options, std::stop_token cancel) const {
   const State& s = *state_;
   const Model& model = *s.checkpoint.model;
-  s.expect_no_encoder("grad");
   if (!s.applied.empty()) {
     throw Unsupported("grad", "expected a model without adapters: `vitrine grad --adapter` computes their gradients");
   }
-  const std::vector<std::int32_t> tokens = ids(prompt);
-  std::vector<std::int32_t> targets = next_tokens(model.config(), s.kv_types, tokens, "grad");
-  SiteWatcher watcher(watch, model.config());
+  const std::vector<std::int32_t> text = ids(prompt);
+  const Tokens tokens = tokens_of(model.config(), text, options.target);
+  std::vector<std::int32_t> targets = next_tokens(model.config(), s.kv_types, tokens.ids, "grad");
+  SiteWatcher watcher(options.watch, model.config());
   const Call call(s, std::move(cancel), watcher.is_watching() ? &watcher : nullptr);
-  call.context().check_ids(tokens);
+  call.context().check_ids(tokens.ids);
+  call.context().check_source(tokens.source);
   Gradients gradients;
   for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& name, const Shape&) {
     if (!is_constant(model.config(), name)) gradients.add(param);
   });
   Arena arena;
-  Pass pass = call.context().make_pass(arena, {{0, static_cast<std::int64_t>(tokens.size()), 0, nullptr}});
+  Pass pass = pass_over(tokens, call.context(), arena);
   const double loss = learn_targets(model, pass, tokens, std::move(targets), gradients);
   watcher.check_all_met();
   ValueSink sink(receive);

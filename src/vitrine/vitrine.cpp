@@ -71,6 +71,14 @@ std::vector<std::int32_t> LanguageModel::ids(const Prompt& prompt) const {
   return result;
 }
 
+std::vector<std::int32_t> LanguageModel::target_ids(const std::string& text) const {
+  const State& s = *state_;
+  if (!s.checkpoint.model->config().encoder) {
+    throw BadInput("target", "the model has no encoder, so it reads one text only");
+  }
+  return decoder_ids(text, SpecialTokens::apply, s.checkpoint, tokenizer());
+}
+
 std::string LanguageModel::render(const Chat& chat) const {
   return state_->format_of(chat).text(history_of(chat), true);
 }
@@ -99,12 +107,10 @@ std::vector<std::vector<TokenLogprob>> LanguageModel::predict(const Prompt& prom
 
 namespace {
 
-GenerateRequest request_of(const ModelAccess::State& s, std::vector<std::int32_t> ids, const Prompt& prompt,
-                           const GenerateOptions& options, const SamplingConfig& sampling) {
+GenerateRequest request_of(const LanguageModel& model, const Prompt& prompt, const GenerateOptions& options) {
+  const ModelAccess::State& s = ModelAccess::state(model);
   GenerateRequest request;
-  choose_texts({}, s.checkpoint, s.tokenizer.get(), std::move(ids), request);
-  request.max_tokens = options.max_tokens;
-  request.sampling = sampling;
+  choose_texts(options.prefix, s.checkpoint, s.tokenizer.get(), model.ids(prompt), request);
   request.seed = options.seed;
   request.stop_ids = options.stop_ids ? *options.stop_ids : stop_ids(s.checkpoint, s.tokenizer.get());
   if (const auto* chat = std::get_if<Chat>(&prompt)) {
@@ -112,10 +118,12 @@ GenerateRequest request_of(const ModelAccess::State& s, std::vector<std::int32_t
   }
   request.stop_strings = options.stop;
   request.n_logprobs = options.n_logprobs;
-  SearchOverrides search;
-  search.n_beams = 1;
-  search.max_tokens = options.max_tokens;
-  choose_search(search, s.checkpoint.search, true, request);
+  const SearchOverrides search{options.search, options.max_tokens, language_id(options.prefix, s.tokenizer.get())};
+  choose_search(search, s.checkpoint.search, false, request);
+  request.sampling = options.sampling.value_or(model.default_sampling());
+  const bool is_chosen = options.sampling && options.search.n_beams;
+  if (request.beam.n_beams > 1 && !is_chosen) request.sampling.temperature = 0;
+  request.wants_score = s.checkpoint.model->config().encoder || request.beam.n_beams > 1;
   return request;
 }
 
@@ -124,8 +132,7 @@ GenerateRequest request_of(const ModelAccess::State& s, std::vector<std::int32_t
 GenerateResult LanguageModel::generate(const Prompt& prompt, const GenerateOptions& options,
                                        std::stop_token cancel) const {
   const State& s = *state_;
-  const GenerateRequest request =
-      request_of(s, ids(prompt), prompt, options, options.sampling.value_or(default_sampling()));
+  const GenerateRequest request = request_of(*this, prompt, options);
   StreamText stream;
   if (options.on_text) stream = [&](std::size_t, const std::string& text) { options.on_text(text); };
   SiteWatcher watcher(options.watch, s.checkpoint.model->config());
@@ -142,8 +149,7 @@ struct TextStepper::State {
         watcher(options.watch, ModelAccess::state(m).checkpoint.model->config()),
         call(ModelAccess::state(m), {}, watcher.is_watching() ? &watcher : nullptr),
         engine(call.context()) {
-    engine.add(request_of(ModelAccess::state(m), m.ids(prompt), prompt, options,
-                          options.sampling.value_or(m.default_sampling())));
+    engine.add(request_of(m, prompt, options));
   }
 
   LanguageModel model;

@@ -23,6 +23,7 @@
 #include "checkpoint/sampling_overrides.h"
 #include "generate/result.h"
 #include "generate/sampler.h"
+#include "generate/text_search.h"
 #include "pass/compute.h"
 #include "tensor/dtype.h"
 #include "tensor/kv_type.h"
@@ -105,6 +106,10 @@ struct GenerateOptions {
   /// the call and propagates to the caller.
   std::function<void(const std::string& text)> on_text{};
   Watch watch{};
+  /// With several beams, no token is sampled, and the text arrives when the search ends. n_beams absent: the
+  /// checkpoint's number of beams, with a temperature of 0 if there are several; else `sampling` must not sample.
+  TextSearch search{.n_beams = 1};
+  TextPrefix prefix{};  ///< Of an encoder–decoder.
 };
 
 struct SessionOptions {
@@ -128,6 +133,12 @@ struct TraceOptions {
   std::span<float> logits{};
   /// Also returns NAME_grad, the gradient of the mean next-token loss with respect to each selected value.
   bool gradients = false;
+};
+
+/// What else a gradient of parameters depends on.
+struct GradOptions {
+  Watch watch{};
+  std::vector<std::int32_t> target{};  ///< As in TraceOptions.
 };
 
 /// Sequences of one length that share a pass, for callers with an automatic differentiation of their own.
@@ -182,8 +193,8 @@ class TextStepper;
 /// each, and any others use only the calling thread. The model keeps the worker threads of these four calls, and no
 /// others. The bits of a result depend neither on the number of threads nor on concurrent calls.
 ///
-/// In an encoder–decoder, generate(), stepper() and trace() give the prompt to the encoder. The other calls that take a
-/// prompt throw Unsupported.
+/// In an encoder–decoder, generate(), stepper(), trace() and grad() give the prompt to the encoder. The other calls
+/// that take a prompt throw Unsupported.
 ///
 /// Calls that take a `cancel` throw Interrupted within milliseconds after a stop is requested. Prompts need not be
 /// trusted: a prompt that does not fit throws BadInput. If memory is exhausted, calls throw OutOfCapacity or
@@ -225,6 +236,10 @@ class LanguageModel {
   /// an empty text if there is no BOS; for a conversation, as render() does.
   std::vector<std::int32_t> ids(const Prompt& prompt) const;
 
+  /// What the decoder of an encoder–decoder reads for a text: the start symbol, then the text. Throws BadInput for a
+  /// model without an encoder, and if there is no tokenizer.
+  std::vector<std::int32_t> target_ids(const std::string& text) const;
+
   /// The text of a conversation, with the bytes of transformers' `apply_chat_template`. Throws BadInput if the model
   /// has no chat template or no tokenizer, for JSON that is malformed, and if the template refuses the conversation or
   /// is malformed.
@@ -239,8 +254,8 @@ class LanguageModel {
 
   /// Continues a text up to a stop id, a stop string, max_tokens or the end of the context. The token that the template
   /// puts after an answer, such as <|im_end|>, also ends the answer to a conversation. The rules of the checkpoint
-  /// (generation_config.json: suppressed tokens, for example) apply, its beams do not. Also throws BadInput for options
-  /// outside their ranges.
+  /// (generation_config.json: suppressed tokens, for example) apply. Also throws BadInput for options outside their
+  /// ranges.
   GenerateResult generate(const Prompt& prompt, const GenerateOptions& options = {}, std::stop_token cancel = {}) const;
 
   /// The same, step by step. `options.on_text` must be empty.
@@ -274,10 +289,11 @@ class LanguageModel {
 
   /// The mean cross-entropy over the ids, in nats, where position t predicts id t + 1, and its gradient with respect to
   /// every parameter, as `vitrine grad` writes it: float32, with the file's names, shapes and orientation. `receive` is
-  /// called once for each tensor, at the end. Throws BadInput for fewer than two ids, Unsupported for quantized
-  /// weights, for other keys and values than f32, and for a model with adapters.
-  double grad(const Prompt& prompt, const std::function<void(NamedValue gradient)>& receive, const Watch& watch = {},
-              std::stop_token cancel = {}) const;
+  /// called once for each tensor, at the end. In an encoder–decoder, the ids are those of the target. Throws
+  /// BadInput for fewer than two ids and as trace() does, Unsupported for quantized weights, for other keys and values
+  /// than f32, and for a model with adapters.
+  double grad(const Prompt& prompt, const std::function<void(NamedValue gradient)>& receive,
+              const GradOptions& options = {}, std::stop_token cancel = {}) const;
 
   /// The tensors of the checkpoint under the file's names, without copies: the memory is the model's. Throws
   /// Unsupported for quantized tensors and for formats without names of tensors. The tensors of a model in training are

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sys
 
-from . import hook_points, patching, utils
+from . import head_detector, hook_points, patching, utils
+from ._positions import TransformerLensKeyValueCache
 from ._slice import Slice
 from .activation_cache import ActivationCache
 from .config import HookedTransformerConfig
@@ -29,6 +30,8 @@ __all__ = [
     "HookedTransformer",
     "HookedTransformerConfig",
     "Slice",
+    "TransformerLensKeyValueCache",
+    "head_detector",
     "hook_points",
     "patching",
     "utilities",

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
+
+from .._errors import Unsupported
 
 if TYPE_CHECKING:
     from .hooked_transformer import HookedTransformer
 
 
 class Component:
-    """A part with a name: its hook points, weights and parts are attributes. Those in ``_CALLS`` can be called."""
+    """A part with a name: its hook points, weights and parts are attributes. Blocks and the parts in ``_CALLS`` can be
+    called."""
 
     def __init__(self, model: HookedTransformer, name: str) -> None:
         self._model, self.name = model, name
@@ -27,10 +32,18 @@ class Component:
             return Component(self._model, full)
         raise AttributeError(f"{self.name} has no {name}")
 
-    def __call__(self, value: Tensor) -> Tensor:
-        if self.name not in _CALLS:
-            raise NotImplementedError(f"{self.name} cannot be called on its own; run the model up to a layer")
-        return _CALLS[self.name](self._model, value)
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in ("_model", "name"):
+            raise Unsupported(f"[{self.name}.{name}] expected no assignment: parts and weights are the checkpoint's")
+        super().__setattr__(name, value)
+
+    def __call__(self, value: Tensor | None = None, *others: Any, **named: Any) -> Tensor:
+        call = _CALLS.get(self.name if "blocks." not in self.name else self.name.split(".", 2)[-1])
+        if self.name.count(".") == 1 and self.name.startswith("blocks."):
+            call = _block
+        if call is None:
+            raise Unsupported(f"[{self.name}] expected a block, attention, an MLP, a norm or an embedding to be called")
+        return call(self._model, self.name, _input_of(self.name, value, others, named))
 
     @property
     def cfg(self) -> Any:
@@ -48,20 +61,53 @@ class Component:
         return f"<{self.name}>"
 
 
-def _embed(model: HookedTransformer, tokens: Tensor) -> Tensor:
+def _input_of(name: str, value: Any, others: Sequence[Any], named: dict[str, Any]) -> Any:
+    """The one input of a part. Attention may be given it three times, for queries, keys and values."""
+    given = [own for own in (value, *others, *named.values()) if own is not None]
+    first = given[0] if given else None
+    if first is None or not all(own is first or (isinstance(own, Tensor) and torch.equal(own, first)) for own in given):
+        raise Unsupported(f"[{name}] expected one input, the same for queries, keys and values, and no cache or mask")
+    return first
+
+
+def _embed(model: HookedTransformer, name: str, tokens: Tensor) -> Tensor:
     return model.value_of(tokens, "hook_embed")
 
 
-def _pos_embed(model: HookedTransformer, tokens: Tensor) -> Tensor:
+def _pos_embed(model: HookedTransformer, name: str, tokens: Tensor) -> Tensor:
     return model.value_of(tokens, "hook_pos_embed")
 
 
-def _ln_final(model: HookedTransformer, stream: Tensor) -> Tensor:
+def _ln_final(model: HookedTransformer, name: str, stream: Tensor) -> Tensor:
     return model.end_of(stream, "ln_final.hook_out")
 
 
-def _unembed(model: HookedTransformer, normed: Tensor) -> Tensor:
+def _unembed(model: HookedTransformer, name: str, normed: Tensor) -> Tensor:
     return model.end_of(normed, "unembed.hook_out", at="unembed.hook_in")
 
 
-_CALLS = {"embed": _embed, "pos_embed": _pos_embed, "ln_final": _ln_final, "unembed": _unembed}
+def _block(model: HookedTransformer, name: str, stream: Tensor) -> Tensor:
+    return model.part_of(name, stream, f"{name}.hook_resid_post")
+
+
+def _in_block(result: str, at: str | None) -> Callable[[HookedTransformer, str, Tensor], Tensor]:
+    """A part whose input is the value of the site ``at`` of its block (None: the stream), and its output that of
+    ``result``."""
+
+    def call(model: HookedTransformer, name: str, value: Tensor) -> Tensor:
+        block = ".".join(name.split(".")[:2])
+        return model.part_of(name, value, f"{block}.{result}", None if at is None else f"{block}.{at}")
+
+    return call
+
+
+_CALLS: dict[str, Callable[[HookedTransformer, str, Any], Tensor]] = {
+    "embed": _embed,
+    "pos_embed": _pos_embed,
+    "ln_final": _ln_final,
+    "unembed": _unembed,
+    "ln1": _in_block("ln1.hook_out", None),
+    "attn": _in_block("attn.hook_out", "ln1.hook_out"),
+    "ln2": _in_block("ln2.hook_out", "hook_resid_mid"),
+    "mlp": _in_block("mlp.hook_out", "ln2.hook_out"),
+}

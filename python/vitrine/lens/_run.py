@@ -16,6 +16,7 @@ import numpy.typing as npt
 import torch
 
 from .. import _engine
+from ._positions import Positions, is_joined
 from .hook_points import HookPoint, LensHandle
 
 Array = npt.NDArray[np.float32]
@@ -48,6 +49,7 @@ class Pass:
     stream: Array | None
     points: dict[str, HookPoint]  # with hooks of either direction
     is_taped: bool
+    positions: Positions
     edits: dict[str, _Edit] = field(default_factory=dict)
     found: torch.Tensor | None = None
     seed: torch.Tensor | None = None  # the gradient of the result, before the backward
@@ -66,23 +68,24 @@ class Pass:
         tap = self._tap if sites else None
         logits = self.engine.run(self.ids, tap, sites, wanted is None, None, None, [], self.span.start, self.stream, None)
         if logits is not None:
-            return torch.from_numpy(logits).reshape(*self.ids.shape, -1)
+            return self._shown("hook_logits", torch.from_numpy(logits).reshape(*self.ids.shape, -1))
         assert self.found is not None
         return self.found
 
     def _tap(self, name: str, array: Array) -> Array | None:
-        value = self._shaped(name, array)
+        of_engine = self._shaped(name, array)
+        value = self._shown(name, of_engine)
         handles = self.forward_points[name].fwd_hooks if name in self.forward_points else []
         replacement = None
         if all(handle.only_reads for handle in handles):
             self._call(name, handles, value)
         elif self.is_taped:
-            edit = self.edits[name] = self._edit(name, handles, value)
+            edit = self.edits[name] = self._edit(name, handles, value, of_engine)
             value, replacement = edit.result, edit.values
         else:
             shape = value.shape
             value = self._call(name, handles, value)
-            replacement = _values(name, value, shape)
+            replacement = self._values(name, value, shape, of_engine)
         if name == self.span.result:
             self.found = value.detach()
         return replacement
@@ -94,22 +97,35 @@ class Pass:
             value = value if result is None else result
         return value
 
-    def _edit(self, name: str, handles: Sequence[LensHandle], value: torch.Tensor) -> _Edit:
-        leaf = value.requires_grad_()
+    def _edit(
+        self, name: str, handles: Sequence[LensHandle], value: torch.Tensor, of_engine: torch.Tensor
+    ) -> _Edit:
+        leaf = value.detach().requires_grad_()
         leaf.register_post_accumulate_grad_hook(_asker(self))  # type: ignore[no-untyped-call]
         given = leaf.clone()  # hooks may write to it
         result = self._call(name, handles, given)
         is_same = result is given and given._version == 0
-        return _Edit(leaf, result, None if is_same else _values(name, result, leaf.shape))
+        return _Edit(leaf, result, None if is_same else self._values(name, result, leaf.shape, of_engine))
 
     def _shaped(self, name: str, array: Array) -> torch.Tensor:
         """The value of a site, with the batch as its first dimension."""
         value = torch.from_numpy(array)
         batch, length = self.ids.shape
-        is_joined = array.ndim == 4 and name.endswith(("scores_raw", "attn_scores", "hook_pattern"))
-        if is_joined or ".experts." in name or len(array) != batch * length:
+        if is_joined(name, array.ndim) or ".experts." in name or len(array) != batch * length:
             return value
         return value.reshape(batch, length, *array.shape[1:])
+
+    def _shown(self, name: str, of_engine: torch.Tensor) -> torch.Tensor:
+        """What hooks see of a value."""
+        has_positions = of_engine.ndim > 2 and len(of_engine) == len(self.ids)
+        return self.positions.of(name, of_engine) if has_positions else of_engine
+
+    def _values(self, name: str, value: Any, shape: Sequence[int], of_engine: torch.Tensor) -> Array:
+        """A tensor of a hook, or a gradient, as the engine takes it."""
+        checked = _checked(name, value, shape)
+        if not self.positions.is_identity and tuple(shape) == tuple(self._shown(name, of_engine).shape):
+            checked = self.positions.back(name, checked, of_engine.detach())
+        return np.ascontiguousarray(checked.numpy())
 
     # Backward
 
@@ -134,7 +150,8 @@ class Pass:
         wanted, n_rows = self.span.result, self.ids.size
         of_logits = np.zeros((n_rows, self.engine.vocab_size), np.float32)
         if wanted is None and self.seed is not None:
-            of_logits[:] = self.seed.reshape(n_rows, -1).numpy()
+            zeros = torch.from_numpy(of_logits).reshape(*self.ids.shape, -1)
+            of_logits[:] = self.positions.back("hook_logits", self.seed, zeros).reshape(n_rows, -1).numpy()
         replaced = [name for name, edit in self.edits.items() if edit.values is not None]
         watched = list(dict.fromkeys([*self.edits, *self.backward_hooks, *([wanted] if wanted else [])]))
 
@@ -158,9 +175,9 @@ class Pass:
                 edit.leaf.grad = None
         return torch.from_numpy(of_stream[0]).reshape(*self.ids.shape, -1) if of_stream else None
 
-    def _turn(self, name: str, gradient: torch.Tensor) -> Array | None:
+    def _turn(self, name: str, of_engine: torch.Tensor) -> Array | None:
         """The gradient with respect to a value before its hooks, from that with respect to the value after them."""
-        given = gradient
+        given = gradient = self._shown(name, of_engine)
         if name == self.span.result and self.seed is not None:
             gradient = gradient + self.seed
         result = None
@@ -169,14 +186,15 @@ class Pass:
             result = result if own is None else own[0] if isinstance(own, tuple) else own
         edit = self.edits.get(name)
         if result is not None:
-            return _values(name, result, gradient.shape)
+            return self._values(name, result, gradient.shape, of_engine)
         if edit is None:
             is_same = gradient is given and gradient._version == 0  # a hook may write to it
-            return None if is_same else _values(name, gradient, gradient.shape)
+            return None if is_same else self._values(name, gradient, gradient.shape, of_engine)
         if edit.result.requires_grad:
             torch.autograd.backward([edit.result], [gradient], retain_graph=True)
         before = edit.leaf.grad
-        return _values(name, torch.zeros_like(gradient) if before is None else before, gradient.shape)
+        before = torch.zeros_like(gradient) if before is None else before
+        return self._values(name, before, gradient.shape, of_engine)
 
 
 def _asker(own: Pass) -> Callable[[torch.Tensor], None]:
@@ -212,12 +230,13 @@ def run_pass(
     points: dict[str, HookPoint],
     span: Span,
     stream: torch.Tensor | None = None,
+    positions: Positions = Positions(),  # noqa: B008
 ) -> tuple[torch.Tensor, Pass]:
     """Runs tokens `[B, T]`. `points` are those that fire, with hooks; `stream` `[B, T, d]` if the span has a start."""
-    ids = np.ascontiguousarray(tokens.detach().cpu().numpy(), dtype=np.int32)
+    ids = np.ascontiguousarray(positions.to_engine(tokens.detach().cpu()).numpy(), dtype=np.int32)
     rows = None if stream is None else np.ascontiguousarray(stream.detach().to(torch.float32).numpy())
     is_taped = torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
-    own = Pass(engine, ids, span, rows, points, is_taped)
+    own = Pass(engine, ids, span, rows, points, is_taped, positions)
     result = own.run()
     if not is_taped:
         return result, own
@@ -226,10 +245,10 @@ def run_pass(
     return _Differentiable.apply(origin, own, result), own  # type: ignore[no-untyped-call]
 
 
-def _values(name: str, value: Any, shape: Sequence[int]) -> Array:
-    """A tensor of a hook as the engine takes it."""
+def _checked(name: str, value: Any, shape: Sequence[int]) -> torch.Tensor:
+    """A tensor of a hook, as float32."""
     if not isinstance(value, torch.Tensor):
         raise TypeError(f"[{name}] a hook must return None or a tensor, got {type(value).__name__}")
     if tuple(value.shape) != tuple(shape):
         raise ValueError(f"[{name}] a hook must return a tensor of shape {list(shape)}, got {list(value.shape)}")
-    return np.ascontiguousarray(value.detach().to("cpu", torch.float32).numpy())
+    return value.detach().to("cpu", torch.float32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,12 +35,21 @@ class TextMixin:
     def set_tokenizer(self, tokenizer: Any, default_padding_side: str | None = None) -> None:
         """``tokenizer``: a vitrine.Tokenizer, or the path of one."""
         self.tokenizer = tokenizer if isinstance(tokenizer, Tokenizer) or tokenizer is None else Tokenizer(tokenizer)
-        self.padding_side = default_padding_side or "right"
+        if default_padding_side is not None and self.tokenizer is not None:
+            self.tokenizer.padding_side = default_padding_side
         self.cfg.tokenizer_prepends_bos = None
         if self.tokenizer is not None:
             ids = self.tokenizer.encode("a")
             self.cfg.tokenizer_prepends_bos = bool(ids) and ids[0] == self._bos_id()
         self._piece = lru_cache(maxsize=None)(self._text_of)
+
+    @property
+    def padding_side(self) -> str:
+        return "right" if self.tokenizer is None else self.tokenizer.padding_side
+
+    def padding_ids(self) -> Any:
+        """``pad_token_id`` and ``bos_token_id``, as to_tokens() uses them."""
+        return SimpleNamespace(pad_token_id=self._special_id("pad_token_id", "eos_token_id"), bos_token_id=self._bos_id())
 
     def _bos_id(self) -> int | None:
         return self._special_id("bos_token_id", "eos_token_id")

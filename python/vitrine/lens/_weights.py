@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from .. import _engine
-from .._errors import BadInput
+from .._errors import BadInput, Unsupported
 from .factored_matrix import FactoredMatrix
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class Weights:
     def __init__(self, engine: _engine.Model, cfg: HookedTransformerConfig) -> None:
         self._engine, self._cfg = engine, cfg
         self._kept: dict[tuple[str, str], Tensor] = {}
+        self._versions: dict[tuple[str, str], int] = {}
 
     def find(self, component: str, name: str) -> Tensor | None:
         """The weight ``name`` of a component, such as ``W_Q`` of ``blocks.3.attn``; None if it has no such weight."""
@@ -34,8 +36,17 @@ class Weights:
             found = self._find(component, name)
             if found is None:
                 return None
-            self._kept[key] = found
+            self._kept[key], self._versions[key] = found, found._version
         return self._kept[key]
+
+    def check_unchanged(self) -> None:
+        """Throws Unsupported if a notebook has written to a weight: the engine would not see it."""
+        for (component, name), value in self._kept.items():
+            if value._version != self._versions[component, name]:
+                raise Unsupported(
+                    f"[{component}.{name}] expected weights that are not written to: change values with hooks, or open a "
+                    "model of changed tensors (vitrine.from_state_dict)"
+                )
 
     def _find(self, component: str, name: str) -> Tensor | None:
         cfg, kind = self._cfg, component.rsplit(".", 1)[-1]
@@ -91,6 +102,35 @@ class WeightsMixin:
 
     cfg: HookedTransformerConfig
     weights: Weights
+
+    def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
+        """Every weight under TransformerLens's name, such as ``blocks.3.attn.W_Q``."""
+        if self.cfg.num_experts is not None:
+            raise Unsupported("[named_parameters] expected a model without experts")
+        kv = ("W_K", "W_V", "b_K", "b_V")
+        of_attention = ["W_Q", "W_O", "b_Q", "b_O", *(kv if self.cfg.n_key_value_heads is None else (f"_{n}" for n in kv))]
+        of_mlp = ["W_gate", "W_in", "b_in", "W_out", "b_out"]
+        parts = [("embed", ["W_E"]), ("pos_embed", ["W_pos"])]
+        for i in range(self.cfg.n_layers):
+            block = f"blocks.{i}"
+            norms = [(f"{block}.{norm}", ["w", "b"]) for norm in ("ln1", "ln1_post", "ln2", "ln2_post")]
+            heads = [(f"{block}.attn.{norm}", ["w"]) for norm in ("q_norm", "k_norm")]
+            parts += [*norms, (f"{block}.attn", of_attention), *heads, (f"{block}.mlp", of_mlp)]
+        for component, names in [*parts, ("ln_final", ["w", "b"]), ("unembed", ["W_U", "b_U"])]:
+            for name in names:
+                value = self.weights.find(component, name)
+                if value is not None:
+                    yield f"{component}.{name}", value
+
+    def parameters(self) -> Iterator[Tensor]:
+        return (value for _, value in self.named_parameters())
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return dict(self.named_parameters())
+
+    @property
+    def n_params_total(self) -> int:
+        return sum(value.numel() for value in self.parameters())
 
     def _weight(self, component: str, name: str) -> Tensor:
         value = self.weights.find(component, name)

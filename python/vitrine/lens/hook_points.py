@@ -91,3 +91,11 @@ class Saver:
 
     def __call__(self, value: torch.Tensor, hook: HookPoint) -> None:
         self.cache[hook.name + self.suffix] = self.part(hook.name, value.detach())
+
+
+def __getattr__(name: str) -> Any:
+    if name != "HookedRootModule":
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    from .hooked_root_module import HookedRootModule  # notebooks import it from here
+
+    return HookedRootModule

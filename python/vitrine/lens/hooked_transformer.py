@@ -17,6 +17,7 @@ from .._model import load
 from . import _sites, utils
 from ._components import Component
 from ._generate import generate
+from ._positions import Positions, TransformerLensKeyValueCache
 from ._run import Span, run_pass
 from ._text import USE_DEFAULT_VALUE, TextMixin
 from ._weights import Weights, WeightsMixin
@@ -90,7 +91,7 @@ class HookedTransformer(TextMixin, WeightsMixin, HookedRootModule):
             return points[name]
         if name in ("embed", "pos_embed", "unembed") or any(own.startswith(f"{name}.") for own in points):
             return Component(self, name)
-        raise AttributeError(f"HookedTransformer has no {name}")
+        raise AttributeError(f"HookedTransformer has no {name}; docs/lens.md lists what vitrine.lens has")
 
     def __repr__(self) -> str:
         return f"<vitrine.lens.HookedTransformer: {self.cfg.model_name}>"
@@ -108,25 +109,29 @@ class HookedTransformer(TextMixin, WeightsMixin, HookedRootModule):
         tokens: Tensor | None = None,
         attention_mask: Tensor | None = None,
         stop_at_layer: int | None = None,
-        past_kv_cache: Any = None,
+        past_kv_cache: TransformerLensKeyValueCache | None = None,
     ) -> Any:
         """Logits `[batch, pos, d_vocab]`, the loss, both, or None; with ``stop_at_layer``, the stream before that
         layer. With ``start_at_layer``, ``input`` is the stream before that layer."""
-        if past_kv_cache is not None:
-            raise Unsupported("[past_kv_cache] a pass of vitrine.lens reads whole texts")
-        if attention_mask is not None and not bool(attention_mask.all()):
-            raise Unsupported("[attention_mask] expected ones: pad texts on the right")
-        start, stream = None, None
+        start, stream, mask, positions = None, None, None, Positions()
         if start_at_layer is None:
-            ids = tokens = self._tokens(input, prepend_bos, padding_side)
+            side = self.padding_side if padding_side is None else padding_side
+            ids = tokens = self._tokens(input, prepend_bos, side)
+            mask = self._mask(tokens, prepend_bos, side, attention_mask, past_kv_cache is not None)
+            positions = Positions.of_mask(mask)
+            if past_kv_cache is not None and mask is not None:
+                ids, seen = past_kv_cache.extend(tokens, mask)
+                positions = Positions.of_mask(seen, ids.shape[1] - tokens.shape[1])
         else:
+            if past_kv_cache is not None or not Positions.of_mask(attention_mask).is_identity:
+                raise Unsupported("[start_at_layer] expected no past_kv_cache and no padding on the left")
             start = start_at_layer + (self.cfg.n_layers if start_at_layer < 0 else 0)
             stream = torch.as_tensor(input)
             ids = torch.zeros(stream.shape[:2], dtype=torch.long) if tokens is None else tokens
         if stop_at_layer is not None:
             stop = len(range(self.cfg.n_layers)[:stop_at_layer])
-            return self._run(ids, _sites.stream_before(stop), start, stream, stop)
-        logits = self._run(ids, None, start, stream)
+            return self._run(ids, _sites.stream_before(stop), start, stream, stop, positions)
+        logits = self._run(ids, None, start, stream, positions=positions)
         if return_type is None:
             return None
         if return_type == "logits":
@@ -134,7 +139,7 @@ class HookedTransformer(TextMixin, WeightsMixin, HookedRootModule):
         if return_type not in ("loss", "both"):
             raise ValueError(f"Invalid return_type passed in: {return_type}")
         assert tokens is not None, "tokens must be passed in if return_type is 'loss' or 'both'"
-        loss = self.loss_fn(logits, tokens, per_token=loss_per_token)
+        loss = self.loss_fn(logits, tokens, mask, loss_per_token)
         return loss if return_type == "loss" else Output(logits, loss)
 
     def loss_fn(
@@ -144,17 +149,29 @@ class HookedTransformer(TextMixin, WeightsMixin, HookedRootModule):
 
     def _tokens(self, input: Any, prepend_bos: bool | None, padding_side: str | None) -> Tensor:
         if isinstance(input, (str, list, tuple)):
-            side = self.padding_side if padding_side is None else padding_side
-            tokens = self.to_tokens(input, prepend_bos, side)
-            if side == "left" and len(tokens) > 1:
-                raise Unsupported("[padding_side] expected right: a pass has no mask for padding on the left")
-            return tokens
+            return self.to_tokens(input, prepend_bos, padding_side)
         tokens = torch.as_tensor(input)
         return tokens[None] if tokens.ndim == 1 else tokens
 
+    def _mask(
+        self, tokens: Tensor, prepend_bos: bool | None, side: str, given: Tensor | None, has_past: bool
+    ) -> Tensor | None:
+        """Where tokens are seen; None: everywhere, as is usual for padding on the right."""
+        if given is not None:
+            mask = torch.as_tensor(given)
+            if mask.shape != tokens.shape:
+                raise BadInput(f"[attention_mask] expected shape {list(tokens.shape)}, got {list(mask.shape)}")
+            return mask
+        if side != "left" and not has_past:
+            return None
+        if self.tokenizer is None:
+            return torch.ones_like(tokens) if has_past else None
+        prepends = self.cfg.default_prepend_bos if prepend_bos is None else prepend_bos
+        return utils.get_attention_mask(self.padding_ids(), tokens, prepends, side)
+
     def _run(
         self, ids: Tensor, result: str | None, start: int | None = None, stream: Tensor | None = None,
-        stop: int | None = None,
+        stop: int | None = None, positions: Positions = Positions(),  # noqa: B008
     ) -> Tensor:
         """A pass with the hooks of all layers from ``start`` to before ``stop``."""
         first, last = -1 if start is None else start, self.cfg.n_layers + 1 if stop is None else stop
@@ -165,7 +182,8 @@ class HookedTransformer(TextMixin, WeightsMixin, HookedRootModule):
             and first <= _sites.layer_of(name, self.cfg.n_layers) < last
             and self.fires(name)
         }
-        value, own = run_pass(self._engine, ids, points, Span(start, result), stream)
+        self.weights.check_unchanged()
+        value, own = run_pass(self._engine, ids, points, Span(start, result), stream, positions)
         if own.edits:
             self._last_edited = own  # a loss of a value that a hook has kept may have no result of the forward
         return value
@@ -174,6 +192,23 @@ class HookedTransformer(TextMixin, WeightsMixin, HookedRootModule):
         """The value of a site, without hooks."""
         ids = torch.as_tensor(tokens)
         return run_pass(self._engine, ids[None] if ids.ndim == 1 else ids, {}, Span(None, name))[0]
+
+    def part_of(self, name: str, value: Tensor, result: str, at: str | None = None) -> Tensor:
+        """What a part of a block, with its hooks, makes of a value `[batch, pos, d_model]`: the value of the site
+        ``result``. ``at``: the site whose value is given; None: the stream before the block."""
+        for site in (result, at):
+            if site is not None and site not in self.mod_dict:
+                raise Unsupported(f"[{name}] expected a block with the site {site}: run the model with its hooks instead")
+        points = {
+            own: point
+            for own, point in self.mod_dict.items()
+            if own.startswith(f"{name}.") and (point.fwd_hooks or point.bwd_hooks) and self.fires(own)
+        }
+        if at is not None:
+            points[at] = HookPoint(at)
+            points[at].add_hook(lambda _, hook: value)
+        ids = torch.zeros(value.shape[:2], dtype=torch.long)
+        return run_pass(self._engine, ids, points, Span(int(name.split(".")[1]), result), value)[0]
 
     def end_of(self, rows: Tensor, result: str, at: str | None = None) -> Tensor:
         """What the final norm and the head make of any rows `[…, d_model]`: the value of a site. ``at``: the site whose
@@ -230,8 +265,14 @@ class HookedTransformer(TextMixin, WeightsMixin, HookedRootModule):
     def eval(self) -> HookedTransformer:
         return self
 
+    def cuda(self, device: Any = None) -> HookedTransformer:
+        return self
+
     def train(self, mode: bool = True) -> HookedTransformer:
         return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Weights have no gradients."""
 
     def requires_grad_(self, requires_grad: bool = True) -> HookedTransformer:
         return self

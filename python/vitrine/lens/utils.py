@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from typing import Any
 
@@ -10,14 +11,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .._errors import Unsupported
 from ._slice import Slice
 from .factored_matrix import FactoredMatrix
 
 __all__ = [
-    "Slice", "composition_scores", "filter_dict_by_prefix", "get_act_name", "get_corner", "get_device",
-    "get_matrix_corner", "is_lower_triangular", "is_square", "lm_accuracy", "lm_cross_entropy_loss", "remove_batch_dim",
-    "sample_logits", "test_prompt", "to_numpy", "transpose",
+    "Slice", "SliceInput", "USE_DEFAULT_VALUE", "composition_scores", "filter_dict_by_prefix", "gelu_fast", "gelu_new",
+    "get_act_name", "get_attention_mask", "get_corner", "get_cumsum_along_dim", "get_device", "get_matrix_corner",
+    "get_nested_attr", "get_offset_position_ids", "is_library_available", "is_lower_triangular", "is_square", "lm_accuracy",
+    "lm_cross_entropy_loss", "logits_to_df", "remove_batch_dim", "repeat_along_head_dimension", "sample_logits",
+    "set_nested_attr", "solu", "test_prompt", "to_numpy", "transpose",
 ]
+
+SliceInput = Any
+USE_DEFAULT_VALUE: Any = None
 
 _LAYER_TYPES = {"a": "attn", "m": "mlp", "b": "", "block": "", "blocks": "", "attention": "attn"}
 _ALIASES = {
@@ -198,3 +205,87 @@ def get_device() -> torch.device:
 def filter_dict_by_prefix(dictionary: dict[str, Any], prefix: str) -> dict[str, Any]:
     start = prefix if prefix.endswith(".") else f"{prefix}."
     return {key[len(start) :]: value for key, value in dictionary.items() if key.startswith(start)}
+
+
+def get_cumsum_along_dim(tensor: Tensor, dim: int, reverse: bool = False) -> Tensor:
+    return tensor.flip(dim).cumsum(dim).flip(dim) if reverse else tensor.cumsum(dim)
+
+
+def get_attention_mask(tokenizer: Any, tokens: Tensor, prepend_bos: bool, padding_side: str | None = None) -> Tensor:
+    """`[batch, pos]`: 0 for padding before or after the tokens of a row. Of tokens before them that are also BOS, the last
+    one is BOS."""
+    mask = torch.ones_like(tokens)
+    if tokenizer is None:
+        return mask
+    is_left = (padding_side or tokenizer.padding_side) == "left"
+    padding = get_cumsum_along_dim(tokens != tokenizer.pad_token_id, -1, not is_left) == 0
+    mask[padding] = 0
+    if is_left and prepend_bos and tokenizer.bos_token_id == tokenizer.pad_token_id:
+        mask[torch.arange(len(mask)), padding.sum(-1) - 1] = 1
+    return mask
+
+
+def get_offset_position_ids(past_kv_pos_offset: int, attention_mask: Tensor) -> Tensor:
+    """The positions of tokens, counted from the first that is seen."""
+    return (attention_mask.cumsum(dim=1) - 1).clamp(min=0)[:, past_kv_pos_offset:]
+
+
+def repeat_along_head_dimension(tensor: Tensor, n_heads: int, clone_tensor: bool = True) -> Tensor:
+    """`[batch, pos, n_heads, d_model]`"""
+    repeated = tensor[:, :, None].expand(-1, -1, n_heads, -1)
+    return repeated.clone() if clone_tensor else repeated
+
+
+def gelu_new(input: Tensor) -> Tensor:
+    return F.gelu(input, approximate="tanh")
+
+
+def gelu_fast(input: Tensor) -> Tensor:
+    return F.gelu(input, approximate="tanh")
+
+
+def solu(input: Tensor) -> Tensor:
+    return input * input.softmax(-1)
+
+
+def logits_to_df(logits: Tensor, tokenizer: Any = None, top_k: int | None = None) -> Any:
+    """A table of the logits `[d_vocab]` of one position, the most likely token first. It needs pandas."""
+    import pandas  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+    logprobs = logits.float().log_softmax(-1)
+    order = logprobs.argsort(descending=True)[:top_k]
+    columns: dict[str, Any] = {"token_index": order.tolist()}
+    if tokenizer is not None:
+        columns["token_string"] = [tokenizer.decode([id]) for id in order.tolist()]
+    columns["logit"] = logits[order].tolist()
+    columns["log_prob"] = logprobs[order].tolist()
+    columns["probability"] = logprobs[order].exp().tolist()
+    return pandas.DataFrame(columns)
+
+
+def get_nested_attr(obj: Any, attr_str: str) -> Any:
+    for name in attr_str.split("."):
+        obj = getattr(obj, name)
+    return obj
+
+
+def set_nested_attr(obj: Any, attr_str: str, value: Any) -> None:
+    *path, last = attr_str.split(".")
+    setattr(get_nested_attr(obj, ".".join(path)) if path else obj, last, value)
+
+
+def is_library_available(name: str) -> bool:
+    return importlib.util.find_spec(name) is not None
+
+
+_MISSING = {
+    "LocallyOverridenDefaults", "check_structure", "clear_huggingface_cache", "download_file_from_hf", "get_dataset",
+    "get_input_with_manually_prepended_bos", "get_tokenizer_with_bos", "get_tokens_with_bos_removed",
+    "keep_single_column", "print_gpu_mem", "tokenize_and_concatenate",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MISSING:
+        raise Unsupported(f"[utils.{name}] expected a function of vitrine.lens.utils: it downloads and prepares no data sets")
+    raise AttributeError(f"module {__name__} has no attribute {name}")
