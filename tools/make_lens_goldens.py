@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/lens_goldens: what python/tests/lens_results.py computes with TransformerLens 3.9.
+"""Writes tests/lens_goldens: what python/tests/lens_results.py and lens_more_results.py compute with TransformerLens 3.9.
 
     pip install torch transformer_lens==3.9.0
     tools/make_lens_goldens.py
@@ -17,6 +17,7 @@ from transformer_lens.pretrained.weight_conversions import convert_gpt2_weights,
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "python" / "tests"))
 from lens_models import MODELS, tokens_of  # noqa: E402
+import lens_more_results  # noqa: E402, F401
 from lens_results import RESULTS  # noqa: E402
 
 CONVERSIONS = {"gpt2": convert_gpt2_weights, "llama": convert_llama_weights, "mistral": convert_mistral_weights}

@@ -15,6 +15,7 @@ from conftest import SOURCE
 torch = pytest.importorskip("torch")
 
 import vitrine.lens as transformer_lens  # noqa: E402
+import lens_more_results  # noqa: E402, F401
 from lens_models import MODELS, tokens_of  # noqa: E402
 from lens_results import RESULTS, metric  # noqa: E402
 
@@ -69,8 +70,72 @@ def test_padding_on_the_right_changes_no_text(story: Any) -> None:
     with torch.no_grad():
         alone, batch = story("Once upon"), story(["Once upon", "Once upon a time there was"])
     assert torch.equal(batch[0, : alone.shape[1]], alone[0])
-    with pytest.raises(NotImplementedError, match="padding_side"):
-        story(["Once", "Once upon a time"], padding_side="left")
+
+
+def test_padding_on_the_left_changes_no_text(story: Any) -> None:
+    texts = ["Once upon", "Once upon a time there was"]
+    with torch.no_grad():
+        alone, batch = story(texts[0]), story(texts, padding_side="left")
+        n = alone.shape[1]
+        assert torch.equal(batch[0, -n:], alone[0]) and torch.equal(batch[1], story(texts[1])[0])
+        tokens = story.to_tokens(texts, padding_side="left")
+        assert (tokens[0, :-n] == story.padding_ids().pad_token_id).all()
+        story.tokenizer.padding_side = "left"
+        try:
+            assert torch.equal(story(tokens), batch) and torch.equal(story(texts), batch)
+        finally:
+            story.tokenizer.padding_side = "right"
+    with pytest.raises(NotImplementedError, match="attention_mask.*between"):
+        story("Once upon a time", attention_mask=torch.tensor([[1, 0, 1, 1, 1]]))
+    with pytest.raises(ValueError, match="attention_mask.*shape"):
+        story("Once upon a time", attention_mask=torch.ones(1, 2))
+
+
+def test_a_past_is_tokens(story: Any) -> None:
+    past = transformer_lens.TransformerLensKeyValueCache.init_cache(story.cfg, story.cfg.device, 1)
+    tokens = story.to_tokens("Once upon a time there was a cat")
+    with torch.no_grad():
+        whole = story(tokens)
+        found = [story(tokens[:, i : i + 3], past_kv_cache=past) for i in range(0, tokens.shape[1], 3)]
+    assert torch.equal(torch.cat(found, dim=1), whole)
+    with pytest.raises(NotImplementedError, match="past_kv_cache"):
+        past[0]
+    with pytest.raises(ValueError, match="batch of 1"):
+        story(tokens.repeat(2, 1), past_kv_cache=past)
+
+
+def test_a_changed_weight_is_an_error() -> None:
+    model = transformer_lens.HookedTransformer.from_pretrained_no_processing(SOURCE / "tests" / "goldens" / "gpt2")
+    tokens = torch.arange(4)[None]
+    with pytest.raises(NotImplementedError, match=r"blocks.0.attn.W_Q\] expected no assignment"):
+        model.blocks[0].attn.W_Q = torch.zeros(1)
+    model(tokens)
+    model.blocks[1].mlp.W_out[0] = 0
+    with pytest.raises(NotImplementedError, match=r"blocks.1.mlp.W_out\] expected weights that are not written to"):
+        model(tokens)
+
+
+def test_what_is_missing_says_so(story: Any) -> None:
+    with pytest.raises(NotImplementedError, match="get_dataset"):
+        transformer_lens.utils.get_dataset("pile")
+    with pytest.raises(AttributeError, match="lens.md"):
+        story.load_sample_training_dataset()
+    with pytest.raises(NotImplementedError, match="the same for queries"):
+        story.blocks[0].attn(torch.zeros(1, 2, 256), torch.ones(1, 2, 256), torch.zeros(1, 2, 256))
+    from vitrine.lens.hook_points import HookedRootModule
+
+    assert HookedRootModule is transformer_lens.HookedRootModule
+
+
+def test_heads_of_a_text(story: Any) -> None:
+    text = "Once upon a time there was a cat. Once upon a time there was a"
+    detect = transformer_lens.head_detector.detect_head
+    scores = detect(story, text, "previous_token_head")
+    assert scores.shape == (story.cfg.n_layers, story.cfg.n_heads) and 0 <= scores.min() and scores.max() <= 1
+    some = detect(story, [text, text], "induction_head", heads=[(0, 1)], exclude_bos=True)
+    assert some[0, 1] == detect(story, text, "induction_head", exclude_bos=True)[0, 1] and some[1, 0] == -1
+    with pytest.raises(AssertionError, match="one of head names"):
+        detect(story, text, "other")
 
 
 def test_generation_is_that_of_the_engine(story: Any) -> None:

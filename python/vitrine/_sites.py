@@ -20,14 +20,14 @@ Find = Callable[[str], tuple["Site", list[Hook]]]
 
 @dataclass(frozen=True)
 class Site:
-    """A place in the forward: ``blocks.3.attn.hook_q``."""
+    """A place in the forward: ``blocks.3.attn.hook_q``, ``decoder.3.cross_attn.hook_q``."""
 
     name: str
 
     @property
     def layer(self) -> int | None:
-        """The number of the block; None outside the blocks."""
-        match = re.search(r"\bblocks\.(\d+)\.", self.name)
+        """The number of the block, in an encoder–decoder that of its stack; None outside the blocks."""
+        match = re.match(r"(?:blocks|encoder|decoder)\.(\d+)\.", self.name)
         return int(match[1]) if match else None
 
 

@@ -1,6 +1,7 @@
 // The library's interface: taps, gradients, tensors in memory, steps of a text and of a training run.
 #include <sys/wait.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "base/json.h"
@@ -93,6 +94,44 @@ TEST(LibraryValues, GradientsAreThoseOfTheProgram) {
     EXPECT_THROW(model.grad(Ids{1}, [](const NamedValue&) {}), BadInput);
   }
   EXPECT_THROW(LanguageModel::open(goldens() + "/gpt2", {.kv_types = KvType::int8}).grad(Ids{1, 2}, {}), Unsupported);
+}
+
+TEST(LibraryValues, PairsHaveGradientsAndBeams) {
+  for (const char* name : {"../pair_goldens/bart", "../pair_goldens/t5", "../pair_goldens/own_lstm"}) {
+    const LanguageModel model = golden(name, 2);
+    const Ids source{5, 9, 13, 4}, target{1, 7, 8, 11};
+    std::size_t n_found = 0;
+    const auto count = [&](const NamedValue&) { ++n_found; };
+    const double loss = model.grad(source, count, {.target = target});
+    EXPECT_GT(n_found, 10U) << name;
+    const auto logits = model.trace(source, {.sites = {"hook_logits"}, .target = target})[0];
+    double expected = 0;
+    const std::int64_t vocab = logits.shape[1];
+    for (std::size_t row = 0; row + 1 < target.size(); ++row) {
+      const float* const scores = logits.values.data() + static_cast<std::int64_t>(row) * vocab;
+      double sum = 0;
+      for (std::int64_t id = 0; id < vocab; ++id) sum += std::exp(static_cast<double>(scores[id]));
+      expected += std::log(sum) - scores[target[row + 1]];
+    }
+    EXPECT_NEAR(loss, expected / 3, 1e-5) << name;
+    EXPECT_THROW(model.grad(source, count), BadInput);
+    EXPECT_THROW(model.grad(source, count, {.target = {1}}), BadInput);
+    EXPECT_THROW(model.target_ids("a"), BadInput);  // there is no tokenizer
+
+    GenerateOptions options{.max_tokens = 5};
+    options.search = {.n_beams = 3, .n_best = 2};
+    const GenerateResult found = model.generate(source, options);
+    ASSERT_EQ(found.hypotheses.size(), 2U) << name;
+    EXPECT_EQ(found.ids, found.hypotheses[0].ids);
+    EXPECT_GE(found.hypotheses[0].score, found.hypotheses[1].score);
+    options.search = {.n_beams = 1};
+    options.prefix.ids = {7, 8};
+    EXPECT_EQ(model.generate(source, options).hypotheses.size(), 1U);
+    options.search.early_stop = "perhaps";
+    EXPECT_THROW(model.generate(source, options), BadInput);
+  }
+  EXPECT_THROW(golden("gpt2").grad(Ids{1, 2}, [](const NamedValue&) {}, {.target = {1, 2}}), BadInput);
+  EXPECT_THROW(golden("gpt2").generate(Ids{1, 2}, {.prefix = {.ids = {3}}}), BadInput);
 }
 
 TEST(LibraryValues, TensorsInMemoryAreAModel) {

@@ -14,6 +14,15 @@ if TYPE_CHECKING:
     from .hooked_transformer import HookedTransformer
 
 
+class Blocks(list["Component"]):
+    """The blocks of a model. As in PyTorch's ModuleList, their numbers are also attributes."""
+
+    def __getattr__(self, name: str) -> Component:
+        if name.isdecimal() and int(name) < len(self):
+            return self[int(name)]
+        raise AttributeError(f"blocks has no {name}")
+
+
 class Component:
     """A part with a name: its hook points, weights and parts are attributes. Blocks and the parts in ``_CALLS`` can be
     called."""

@@ -52,7 +52,7 @@ def detect_head(
             ]
             return torch.stack(scores).mean(0)
         detection_pattern = _PATTERNS[detection_pattern](tokens)
-    if error_measure == "mul" and not set(detection_pattern.unique().tolist()) <= {0, 1}:
+    if error_measure == "mul" and not set(detection_pattern.flatten().tolist()) <= {0, 1}:
         logging.warning("Using detection pattern with values other than 0 or 1 with error_measure 'mul'")
     length = tokens.shape[-1]
     assert 1 < length < model.cfg.n_ctx, "The sequence must be non-empty and must fit within the model's context window."

@@ -15,7 +15,7 @@ from .. import _engine
 from .._errors import BadInput, Unsupported
 from .._model import load
 from . import _sites, utils
-from ._components import Component
+from ._components import Blocks, Component
 from ._generate import generate
 from ._positions import Positions, TransformerLensKeyValueCache
 from ._run import Span, run_pass
@@ -51,7 +51,7 @@ class HookedTransformer(TextMixin, WeightsMixin, HookedRootModule):
         names = _sites.names_of(self._engine)
         self.mod_dict = {own: HookPoint(own) for own in names}
         self.hook_dict = {own: point for own, point in self.mod_dict.items() if _sites.is_of_transformer_lens(own)}
-        self.blocks = [Component(self, f"blocks.{i}") for i in range(self.cfg.n_layers)]
+        self.blocks = Blocks(Component(self, f"blocks.{i}") for i in range(self.cfg.n_layers))
         self.set_tokenizer(tokenizer if hasattr(tokenizer, "encode") else self._own_tokenizer(), padding_side)
 
     def _own_tokenizer(self) -> Any:
