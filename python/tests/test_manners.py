@@ -28,12 +28,18 @@ def long_calls(model: vitrine.Model) -> dict[str, Callable[[], object]]:
         "predict": lambda: [model.predict(ids) for _ in range(999)],
         "hooks": lambda: [model.run(ids, hooks={"*": lambda value, site: None}) for _ in range(999)],
         "encode": lambda: [model.ids((TEXT + ". ") * 500_000) for _ in range(99)],
+        "words": lambda: [model.tokenizer([TEXT] * 100_000) for _ in range(99)],
+        "beam": lambda: [model.generate(TEXT, max_tokens=200, beam=8) for _ in range(99)],
+        "state_dict": lambda: [model.state_dict() for _ in range(10**7)],
         "load": lambda: [vitrine.load() for _ in range(9999)],
     }
 
 
 @pytest.mark.parametrize(
-    "name", ["generate", "stream", "logits", "cache", "grad", "predict", "hooks", "encode", "load"]
+    "name",
+    [
+        "generate", "stream", "logits", "cache", "grad", "predict", "hooks", "encode", "words", "beam", "state_dict", "load",
+    ],  # fmt: skip
 )
 @pytest.mark.parametrize("how", ["signal", "interrupt_main"])
 def test_ctrl_c(model: vitrine.Model, name: str, how: str) -> None:

@@ -28,6 +28,8 @@ def hook(value: npt.NDArray[np.float32], site: vitrine.Site) -> None:
 
 model.run("Once", hooks={"hook_embed": hook})
 loss, gradients = model.grad([1, 2])
+found: list[vitrine.Hypothesis] = model.generate("Once", beam=2, n_best=2).hypotheses
+shape = model.run([1, 2], target="Once").shape
 for step in vitrine.Trainer("config.toml"):
     print(step.loss + 1)
 '''

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Union
+from typing import TYPE_CHECKING, Union
 
 import torch
 from torch import Tensor
@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from .activation_cache import ActivationCache
     from .hooked_transformer import HookedTransformer
 
-HeadName = Literal["previous_token_head", "duplicate_token_head", "induction_head"]
-ErrorMeasure = Literal["abs", "mul"]
+HeadName = str
+"""``"previous_token_head"``, ``"duplicate_token_head"`` or ``"induction_head"``."""
+ErrorMeasure = str
+"""``"abs"`` or ``"mul"``."""
 Heads = Union[Sequence[tuple[int, int]], Mapping[int, Sequence[int]], None]
 
 
