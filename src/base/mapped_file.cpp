@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "base/pages.h"
 
 namespace vitrine {
 namespace {
@@ -72,16 +73,15 @@ MappedFile::~MappedFile() {
 }
 
 void MappedFile::release(std::span<const std::byte> part) {
-  static const auto kPage = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const std::span<const std::byte> pages = pages_of(part);
+  if (pages.empty()) return;
   const auto begin = std::bit_cast<std::uintptr_t>(part.data()), end = begin + part.size();
-  const std::uintptr_t first = (begin + kPage - 1) / kPage * kPage, last = end / kPage * kPage;
-  if (first >= last) return;
   const std::lock_guard lock(mappings().mutex);
   const auto after = mappings().ends.upper_bound(begin);
   if (after == mappings().ends.begin() || std::prev(after)->second < end) return;
-  void* const pages = std::bit_cast<void*>(first);
-  ::madvise(pages, last - first, MADV_NOHUGEPAGE);  // errors are ignored
-  ::madvise(pages, last - first, MADV_DONTNEED);
+  void* const data = const_cast<std::byte*>(pages.data());
+  ::madvise(data, pages.size(), MADV_NOHUGEPAGE);  // errors are ignored
+  ::madvise(data, pages.size(), MADV_DONTNEED);
 }
 
 }  // namespace vitrine

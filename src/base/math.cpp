@@ -196,8 +196,11 @@ inline double exp_of(double x) {
 
 double exp(double x) { return exp_of(x); }
 
+#ifdef __x86_64__
 // Compiled for several instruction sets, of which the loader takes the best; all have the same operations and bits.
-[[gnu::target_clones("avx512f", "avx2", "default")]] void exp(std::span<const double> x, double* y) {
+[[gnu::target_clones("avx512f", "avx2", "default")]]
+#endif
+void exp(std::span<const double> x, double* y) {
   for (std::size_t i = 0; i < x.size(); ++i) y[i] = exp_of(x[i]);
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/unrolled.h"
+#include "kernels/finish-inl.h"
 #include "kernels/product-inl.h"
 #include "kernels/stored-inl.h"
 
@@ -83,27 +84,6 @@ template <DType kType, int kCache, int kTokens, int kRows>
   }
   for (; kLine > kStep && k + kStep <= cols; k += kStep) Step<kType>::add(x_rows, w_rows, k, kStep, acc);
   if (k < cols) Step<kType>::add(x_rows, w_rows, k, static_cast<int>(cols - k), acc);
-}
-
-/// y[t, r] = the sum of the lanes of acc[t][r].
-template <int kTokens, int kRows>
-[[gnu::always_inline]] inline void finish(const Vec (&acc)[kTokens][kRows], float* y, std::int64_t ldy) {
-  if constexpr (kRows % 4 == 0) {
-    unrolled<kTokens>([&](auto t) {
-      if constexpr (kRows % 8 == 0) {
-        unrolled<kRows / 8>([&](auto i) { sum_lanes_of_8(acc[t] + 8 * i, y + t * ldy + 8 * i); });
-      } else {
-        unrolled<kRows / 4>([&](auto i) { sum_lanes_of_4(acc[t] + 4 * i, y + t * ldy + 4 * i); });
-      }
-    });
-  } else {
-    constexpr int n = kTokens * kRows;
-    const Vec* const all = acc[0];
-    float sums[n];
-    unrolled<n / 4>([&](auto i) { sum_lanes_of_4(all + 4 * i, sums + 4 * i); });
-    unrolled<n % 4>([&](auto i) { sums[n / 4 * 4 + i] = sum_lanes(all[n / 4 * 4 + i]); });
-    unrolled<kTokens>([&](auto t) { unrolled<kRows>([&](auto r) { y[t * ldy + r] = sums[t * kRows + r]; }); });
-  }
 }
 
 /// kTokens tokens and all rows of w, over all of k: kRows rows at a time, then fewer.

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/unrolled.h"
+#include "kernels/finish-inl.h"
 #include "kernels/matmul_pack-inl.h"
 #include "kernels/product-inl.h"
 #include "kernels/stored-inl.h"
@@ -50,6 +51,15 @@ template <int kTokens>
   }
 }
 
+/// y of one tile whose k is one chunk and whose lane sums are all in registers.
+template <int kTokens>
+void whole_tile(const float* x, const float* w, std::int64_t steps, float* y, std::int64_t ldy, bool adds) {
+  Vec acc[kTokens][kPackedRows];
+  unrolled<kTokens>([&](auto t) { unrolled<kPackedRows>([&](auto r) { acc[t][r] = zero(); }); });
+  accumulate_part<kTokens>(x, w, steps, acc);
+  finish(acc, y, ldy, adds);
+}
+
 /// The lane sums of one tile, `[kTokens][kPackedRows][16]`, over one chunk of k.
 template <int kTokens>
 void packed_tile(const float* x, const float* w, std::int64_t steps, bool first, float* sums) {
@@ -77,24 +87,18 @@ void packed_tile_of(int tokens, const float* x, const float* w, std::int64_t ste
 
 /// y[t, r] = the sum of the lanes of the tile's accumulator for (t, r); += if `adds`.
 inline void finish_tile(const float* sums, int tokens, int rows, float* y, std::int64_t ldy, bool adds) {
-  float out[kPackedTokens * kPackedRows];
-  const int count = tokens * kPackedRows;
-  int i = 0;
-  for (; i + 4 <= count; i += 4, sums += 4 * kLanes) {
-    Vec four[4];
-    unrolled<4>([&](auto j) { four[j] = load_f32(sums + j * kLanes); });
-    sum_lanes_of_4(four, out + i);
-  }
-  for (; i < count; ++i, sums += kLanes) out[i] = sum_lanes(load_f32(sums));
-  const auto put = [&](int t, int r) {
-    float& to = y[t * ldy + r];
-    to = adds ? to + out[t * kPackedRows + r] : out[t * kPackedRows + r];
-  };
   if (tokens == kPackedTokens && rows == kPackedRows) {
-    return unrolled<kPackedTokens>([&](auto t) { unrolled<kPackedRows>([&](auto r) { put(t, r); }); });
+    Vec acc[kPackedTokens][kPackedRows];
+    unrolled<kPackedTokens>([&](auto t) {
+      unrolled<kPackedRows>([&](auto r) { acc[t][r] = load_f32(sums + (t * kPackedRows + r) * kLanes); });
+    });
+    return finish(acc, y, ldy, adds);
   }
-  for (int t = 0; t < tokens; ++t) {
-    for (int r = 0; r < rows; ++r) put(t, r);
+  for (int t = 0; t < tokens; ++t, y += ldy, sums += kPackedRows * kLanes) {
+    for (int r = 0; r < rows; ++r) {
+      const float sum = sum_lanes(load_f32(sums + r * kLanes));
+      y[r] = adds ? y[r] + sum : sum;
+    }
   }
 }
 
@@ -114,15 +118,22 @@ void packed_block(const float* x, std::int64_t tokens, std::int64_t rows, std::i
       const auto here = static_cast<int>(smaller(kPackedTokens, tokens - t));
       const float* const tile = x + (t * all_steps + k.begin / kLanes * kPackedTokens) * kLanes;
       const float* w = panel;
-      // The next tile's chunk, which is far from this one, is prefetched a part at a time.
+      // The next tile of x and the next rows of y are prefetched a part at a time.
       const float* next = tile + all_steps * kPackedTokens * kLanes;
-      const std::int64_t lines = chunk < cols ? steps * kPackedTokens * kPackedRows / rows + 1 : 0;
+      const std::int64_t lines = steps * kPackedTokens * kPackedRows / rows + 1;
       for (std::int64_t r = 0; r < rows; r += kPackedRows, w += steps * kPackedRows * kLanes) {
+        float* const to = y + t * ldy + r;
         for (std::int64_t i = 0; i < lines; ++i, next += kLanes) __builtin_prefetch(next, 0, kSecondCache);
-        packed_tile_of<kPackedTokens>(here, tile, w, steps, k.begin == 0, sums);
-        if (k.end == cols) {
-          finish_tile(sums, here, static_cast<int>(smaller(kPackedRows, rows - r)), y + t * ldy + r, ldy, adds);
+        for (int i = 0; i < kPackedTokens; ++i) __builtin_prefetch(to + (kPackedTokens + i) * ldy, 1, kFirstCache);
+        const auto wide = static_cast<int>(smaller(kPackedRows, rows - r));
+        if constexpr (kPartLanes == kLanes) {
+          if (chunk >= cols && here == kPackedTokens && wide == kPackedRows) {
+            whole_tile<kPackedTokens>(tile, w, steps, to, ldy, adds);
+            continue;
+          }
         }
+        packed_tile_of<kPackedTokens>(here, tile, w, steps, k.begin == 0, sums);
+        if (k.end == cols) finish_tile(sums, here, wide, to, ldy, adds);
         if (chunk < cols) sums += here * kPackedRows * kLanes;
       }
     }

@@ -26,7 +26,7 @@ constexpr int kFewTokens = 6;  // tokens of a tile, for few tokens and row-major
 /// Rows of w in such a tile. For two tokens, a matrix in memory is read row by row, because a single stream is fastest.
 constexpr int few_rows(int tokens, bool near) { return tokens == 2 ? (near ? 8 : 1) : 4; }
 constexpr PackAbove kPackAbove = {.f32 = 64, .half = kNeverPack, .transposed = 32};
-constexpr std::int64_t kWhole = 2304;    // largest k that packed products compute in one chunk
+constexpr std::int64_t kWhole = 1536;    // largest k that packed products compute in one chunk
 constexpr int kOneTokenRows = 8;         // rows at once for a single token
 constexpr bool kOneTokenBands = false;   // in memory, a single stream is fastest
 constexpr int kFewTokensTransposed = 4;  // the same for transposed weights
@@ -209,28 +209,31 @@ inline void transpose(Vec (&a)[kLanes]) {
 /// (l, l+8)
 inline __m256 sum_halves(Vec a) { return _mm256_add_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1)); }
 inline float sum_lanes(Vec a) { return sum_m256(sum_halves(a)); }
-/// (l, l+8), then (l, l+4) of four vectors: four lanes of each.
+/// (l, l+8), then (l, l+4) of four vectors: four lanes of each. A sum of two parts of each of two vectors takes one
+/// shuffle and one blend, which leaves a part in place, rather than two shuffles.
 inline __m512 sum_to_quarters(const Vec* v) {
-  const __m512 ab = _mm512_add_ps(_mm512_shuffle_f32x4(v[0].v, v[1].v, 0x44),
-                                  _mm512_shuffle_f32x4(v[0].v, v[1].v, 0xEE));  // a, a, b, b
-  const __m512 cd =
-      _mm512_add_ps(_mm512_shuffle_f32x4(v[2].v, v[3].v, 0x44), _mm512_shuffle_f32x4(v[2].v, v[3].v, 0xEE));
-  return _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xDD));
+  const auto halves = [](Vec a, Vec b) {  // a, a, b, b
+    return _mm512_add_ps(_mm512_mask_blend_ps(__mmask16{0xFF00}, a.v, b.v), _mm512_shuffle_f32x4(a.v, b.v, 0x4E));
+  };
+  const __m512 ab = halves(v[0], v[1]), cd = halves(v[2], v[3]);
+  const __m512i others = _mm512_setr_epi32(4, 5, 6, 7, 16, 17, 18, 19, 12, 13, 14, 15, 24, 25, 26, 27);
+  return _mm512_add_ps(_mm512_mask_blend_ps(__mmask16{0xF0F0}, ab, cd), _mm512_permutex2var_ps(ab, others, cd));
 }
 /// The lane sums of four vectors.
 inline void sum_lanes_of_4(const Vec* a, float* out) {
-  const __m512 four = sum_to_quarters(a);
+  const __m512 four = sum_to_quarters(a);  // of a[0], a[2], a[1], a[3]
   const __m512 two = _mm512_add_ps(four, _mm512_permute_ps(four, 0x4E));
   const __m512 one = _mm512_add_ps(two, _mm512_movehdup_ps(two));
-  const __m512i firsts = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+  const __m512i firsts = _mm512_setr_epi32(0, 8, 4, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
   _mm_storeu_ps(out, _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, one)));
 }
 /// The lane sums of eight vectors.
 inline void sum_lanes_of_8(const Vec* a, float* out) {
   const __m512 first = sum_to_quarters(a), second = sum_to_quarters(a + 4);
-  const __m512 two = _mm512_add_ps(_mm512_shuffle_ps(first, second, 0x44), _mm512_shuffle_ps(first, second, 0xEE));
+  const __m512 two =
+      _mm512_add_ps(_mm512_mask_blend_ps(__mmask16{0xCCCC}, first, second), _mm512_shuffle_ps(first, second, 0x4E));
   const __m512 one = _mm512_add_ps(two, _mm512_movehdup_ps(two));
-  const __m512i firsts = _mm512_setr_epi32(0, 4, 8, 12, 2, 6, 10, 14, 0, 0, 0, 0, 0, 0, 0, 0);
+  const __m512i firsts = _mm512_setr_epi32(0, 8, 4, 12, 2, 10, 6, 14, 0, 0, 0, 0, 0, 0, 0, 0);
   _mm256_storeu_ps(out, _mm512_castps512_ps256(_mm512_permutexvar_ps(firsts, one)));
 }
 

@@ -189,8 +189,7 @@ Tensor transform(Pass& p, const HeadConfig& c, const ModelParams& w, const Tenso
 Tensor unembed(Pass& p, const ModelConfig& config, const ModelParams& w, const Tensor& x,
                std::span<const std::int64_t> numbers, const Tensor& into = {}) {
   const HeadConfig& c = config.head;
-  const Tensor at = p.split == nullptr ? into : Tensor();  // a part of the columns needs memory of its own
-  Tensor logits = p.whole(linear(p, w.unembed, x, {}, c.tied ? &w.embed : nullptr, at), config.vocab_size);
+  Tensor logits = p.whole(linear(p, w.unembed, x, {}, c.tied ? &w.embed : nullptr, into), config.vocab_size);
   if (p.ledger != nullptr) p.ledger->name("unembed");
   logits = p.tap(top(Site::unembed_out), logits);
   check_finite(p, top(Site::unembed_out), logits, [&](std::int64_t t) { return numbers[static_cast<std::size_t>(t)]; });

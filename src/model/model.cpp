@@ -174,6 +174,9 @@ void Model::check(const Pass& p, const Tokens& tokens) const {
   if (p.split != nullptr && (!is_plain || config_.encoder)) {
     throw Unsupported("--split", "expected a pass of a decoder without losses and gradients");
   }
+  if (p.logits.into.data != nullptr && (p.split != nullptr || p.training.loss != nullptr || p.is_taped())) {
+    throw Unsupported("forward", "expected no memory for the logits of a split or of a pass with a loss or a tape");
+  }
   if (p.start) {
     const int n_layers = static_cast<int>(config_.blocks.size());
     const bool fits =

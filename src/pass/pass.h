@@ -62,7 +62,8 @@ struct LogitRequest {
   std::function<void(std::int64_t first, const Tensor& logits)> receive;
   std::vector<std::int64_t> chosen{};  ///< For `chosen`: rows of the pass, ascending.
   /// Memory of the caller, `[n, vocab_size]`, for the logits of all requested rows. The arena first returns what it
-  /// does not use to the system, so that the pass needs little more memory than the logits. Without a loss and a split.
+  /// does not use to the system, so that the pass needs little more memory than the logits. Without a loss, a tape and
+  /// a split.
   Tensor into{};
 };
 

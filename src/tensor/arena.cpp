@@ -40,7 +40,7 @@ void Arena::place_chunk(std::int64_t size) {
 void Arena::drop_released() const {
   for (std::size_t i = top_.chunk; i < chunks_.size() && counted_ == nullptr; ++i) {
     const std::int64_t used = i == top_.chunk ? top_.used : 0;
-    drop_pages(chunks_[i].data.get() + used, chunks_[i].size - used);
+    drop_pages({chunks_[i].data.get() + used, static_cast<std::size_t>(chunks_[i].size - used)});
   }
 }
 

@@ -1,11 +1,12 @@
 #include "tensor/memory.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
+
+#include "base/pages.h"
 
 namespace vitrine {
 namespace {
@@ -34,11 +35,9 @@ MemoryBlock take_memory(std::int64_t n, CountedMemory* counted) {
   return {static_cast<std::byte*>(std::aligned_alloc(kLine, static_cast<std::size_t>(size))), {nullptr, size}};
 }
 
-void drop_pages(std::byte* p, std::int64_t n) {
-  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const std::uintptr_t begin = (reinterpret_cast<std::uintptr_t>(p) + page - 1) / page * page,
-                       end = (reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(n)) / page * page;
-  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+void drop_pages(std::span<std::byte> memory) {
+  const std::span<std::byte> pages = pages_of(memory);
+  if (!pages.empty()) ::madvise(pages.data(), pages.size(), MADV_DONTNEED);  // errors are ignored
 }
 
 }  // namespace vitrine

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 namespace vitrine {
 
@@ -36,6 +37,6 @@ using MemoryBlock = std::unique_ptr<std::byte, GiveBack>;
 MemoryBlock take_memory(std::int64_t n, CountedMemory* counted = nullptr);
 
 /// Returns the pages of allocated memory to the system, whose content is then lost.
-void drop_pages(std::byte* p, std::int64_t n);
+void drop_pages(std::span<std::byte> memory);
 
 }  // namespace vitrine

@@ -1,13 +1,12 @@
 #include "tensor/zero_memory.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 #include "base/error.h"
+#include "base/pages.h"
 
 namespace vitrine {
 
@@ -36,18 +35,6 @@ void ZeroMemory::resize(std::int64_t bytes, std::string_view what) {
   data_ = static_cast<std::byte*>(data);
   size_ = bytes;
 }
-
-namespace {
-
-/// The whole pages of `memory`.
-std::span<std::byte> pages_of(std::span<std::byte> memory) {
-  static const auto kPage = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = std::bit_cast<std::uintptr_t>(memory.data()), end = begin + memory.size();
-  const std::uintptr_t first = (begin + kPage - 1) / kPage * kPage, last = end / kPage * kPage;
-  return first < last ? memory.subspan(first - begin, last - first) : memory.first(0);
-}
-
-}  // namespace
 
 void use_small_pages(std::span<std::byte> memory) {
   const std::span<std::byte> pages = pages_of(memory);

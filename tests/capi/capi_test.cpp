@@ -151,23 +151,10 @@ TEST_F(OpenedInC, TrainsAsTheProgramDoes) {
   EXPECT_EQ(ours, theirs);
 }
 
-/// A tokenizer with a token for each letter, as the goldens of pairs have no tokenizer.
-std::string letters() {
-  Json tokenizer = Json::parse(R"({"version": "1.0", "normalizer": null, "pre_tokenizer": null, "post_processor": null,
-    "decoder": {"type": "Fuse"}, "model": {"type": "BPE", "merges": []}})");
-  for (int id = 0; id < 3; ++id) {
-    const char* const names[] = {"<s>", "<pad>", "</s>"};
-    tokenizer["added_tokens"].push_back({{"id", id}, {"content", names[id]}, {"special", true}});
-    tokenizer["model"]["vocab"][names[id]] = id;
-  }
-  for (int i = 0; i < 26; ++i) tokenizer["model"]["vocab"][std::string(1, static_cast<char>('a' + i))] = i + 3;
-  return tokenizer.dump();
-}
-
 class PairInC : public testing::TestWithParam<std::string> {
  protected:
   PairInC() {
-    write_file(tokenizer_, letters());
+    write_file(tokenizer_, letter_tokenizer());
     const Json options = {{"threads", 2}, {"tokenizer", tokenizer_}};
     EXPECT_EQ(vitrine_open(path_.c_str(), options.dump().c_str(), &model_), VITRINE_DONE) << vitrine_error();
   }

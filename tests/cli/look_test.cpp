@@ -258,6 +258,11 @@ TEST(LookCommand, AnAdapterIsPartOfTheModel) {
     ASSERT_EQ(probs.size(), predicted.size() * 10);
     for (std::size_t i = 0; i < probs.size(); ++i) EXPECT_EQ(probs[i], predicted[i / 10]["top"][i % 10]["prob"]);
     EXPECT_TRUE(page.index["cells"].empty());
+    const TempFolder folder;
+    Arguments spelled = adapted;
+    spelled.insert(spelled.begin(), "look");
+    spelled.insert(spelled.end(), {"--cell", "hook_embed[0,0]", "--out", folder / "none.html"});
+    expect_error(spelled, {"--cell", "adapter"});
     EXPECT_NE(page.index["model"].get<std::string>().find(" with adapter"), std::string::npos);
   }
 }

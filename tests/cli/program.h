@@ -341,4 +341,17 @@ inline std::string endless_model(const TempFolder& folder) {
   return path;
 }
 
+/// A tokenizer with a token for each letter, as the goldens of pairs have no tokenizer.
+inline std::string letter_tokenizer() {
+  Json tokenizer = Json::parse(R"({"version": "1.0", "normalizer": null, "pre_tokenizer": null, "post_processor": null,
+    "decoder": {"type": "Fuse"}, "model": {"type": "BPE", "merges": []}})");
+  for (int id = 0; id < 3; ++id) {
+    const char* const names[] = {"<s>", "<pad>", "</s>"};
+    tokenizer["added_tokens"].push_back({{"id", id}, {"content", names[id]}, {"special", true}});
+    tokenizer["model"]["vocab"][names[id]] = id;
+  }
+  for (int i = 0; i < 26; ++i) tokenizer["model"]["vocab"][std::string(1, static_cast<char>('a' + i))] = i + 3;
+  return tokenizer.dump();
+}
+
 }  // namespace vitrine::test

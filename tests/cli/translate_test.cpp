@@ -75,17 +75,9 @@ TEST(Targets, APrefixContinuesWhatTheDecoderWrites) {
 /// eval --beam scores what translate writes.
 TEST(EvalOfPairs, ScoresTheTranslations) {
   const TempFolder folder;
-  Json tokenizer = Json::parse(R"({"version": "1.0", "normalizer": null, "pre_tokenizer": null, "post_processor": null,
-    "decoder": {"type": "Fuse"}, "model": {"type": "BPE", "merges": []}})");
-  for (int id = 0; id < 3; ++id) {
-    const char* const names[] = {"<s>", "<pad>", "</s>"};
-    tokenizer["added_tokens"].push_back({{"id", id}, {"content", names[id]}, {"special", true}});
-    tokenizer["model"]["vocab"][names[id]] = id;
-  }
-  for (int i = 0; i < 26; ++i) tokenizer["model"]["vocab"][std::string(1, static_cast<char>('a' + i))] = i + 3;
   const std::string bart = pair_golden("bart"), file = folder / "tokenizer.json", source = folder / "source",
                     target = folder / "target", written = folder / "written";
-  write_file(file, tokenizer.dump());
+  write_file(file, letter_tokenizer());
   write_file(source, "abc\nzyx\nhello\n");
   write_file(target, "cba\nxyz\nworld\n");
   const Arguments common = {"--tokenizer", file, "--beam", "3"};
