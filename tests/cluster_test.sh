@@ -192,6 +192,8 @@ for victim in 0 1; do
   [ $((SECONDS - begun)) -le 15 ] || failed "it took $((SECONDS - begun)) s to end after SIGTERM at rank $victim"
 done
 
+echo '{"prompt":"a","chosen":"b","rejected":"c"}' >pairs.jsonl
+refused 1 "expected a plain text" ranks 2 "$program" eval one/last --pairs pairs.jsonl --split heads
 refused 1 "expected a trace without gradients" ranks 2 "$program" trace one/last $prompt --gradients --out out.safetensors --split heads
 refused 1 "at most as many ranks as layers (3), got 4" ranks 4 "$program" generate one/last $prompt --split layers
 refused 1 "at most as many ranks as query heads (4), got 5" ranks 5 "$program" generate one/last $prompt --split heads
