@@ -99,8 +99,8 @@ void RankedModel::keep_rows(LinearParams& w, Range rows) {
 void RankedModel::keep_part(LinearParams& w) {
   if (!w.weight.present()) return;
   const std::int64_t n_rows = w.weight.shape[0];
-  if (n_rows == 1 && !ranks_.is_alone()) {  // a part would be the whole
-    throw Unsupported("--split", "{} has a single row, which cannot be divided", w.weight.name);
+  if (n_rows < ranks_.size()) {
+    throw Unsupported("--split", "{} has {} rows, fewer than ranks", w.weight.name, n_rows);
   }
   keep_rows(w, own_columns({}, n_rows));
 }
