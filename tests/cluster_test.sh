@@ -3,6 +3,7 @@
 # stop. cluster_test.sh PROGRAM; `make cluster-test` runs it.
 set -euo pipefail
 program=$(realpath "$1")
+goldens=$(dirname "$(realpath "$0")")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 trap 'echo "cluster_test: line $LINENO failed: $BASH_COMMAND" >&2' ERR
@@ -156,9 +157,46 @@ for kind in layers heads; do
     cmp one.txt out.txt && cmp one.list out.list && cmp one.safetensors out.safetensors || failed "$kind $model: another result"
   done
 done
+# Numbers of ranks between K/V heads and query heads, a norm over all heads, encoders: every value of every site.
+# A line has the folder, the numbers of ranks, and the input.
+printf '%s\n' 'goldens/falcon_new 3:5' 'goldens/olmo2 2:4' 'masked_goldens/bert_pretraining 2' \
+  'pair_goldens/t5 2 --target-ids 0,3,4' 'pair_goldens/bart 2 --target-ids 2,3,4' >families.txt
+while read -r family counts target; do
+  given="$goldens/$family --ids 5,6,7,8,9,1 $target"
+  "$program" trace $given --sites '*' --out one.safetensors >one.list
+  for split in heads:${counts%:*} heads:${counts#*:} layers:2; do
+    n_run=$((n_run + 1))
+    ranks ${split#*:} "$program" trace $given --sites '*' --out out.safetensors --split ${split%:*} >out.list 2>err.txt </dev/null ||
+      failed "$family $split: $(tail -3 err.txt)"
+    cmp one.list out.list && cmp one.safetensors out.safetensors || failed "$family $split: another trace"
+  done
+done <families.txt
+# An encoder–decoder writes.
+n_run=$((n_run + 1))
+given="$goldens/pair_goldens/t5 --ids 5,6,7,8"
+"$program" generate $given --max-tokens 6 --seed 2 >one.txt
+ranks 2 "$program" generate $given --max-tokens 6 --seed 2 --split layers >out.txt 2>err.txt || failed "$(tail -3 err.txt)"
+cmp one.txt out.txt || failed "another translation"
+
+# A signal to one rank ends all of them.
+for _ in $(seq 100); do cat text.txt; done >long.txt
+for victim in 0 1; do
+  mpirun -q --bind-to none -n 2 "$program" eval one/last long.txt --window 64 --split heads >out.txt 2>err.txt &
+  launcher=$!
+  until pgrep -P $launcher -f 'eval one/last' >pids.txt && [ "$(wc -l <pids.txt)" = 2 ]; do sleep 0.1; done
+  sleep 1
+  begun=$SECONDS
+  kill -TERM "$(sed -n $((victim + 1))p pids.txt)"
+  wait $launcher && failed "a run survives SIGTERM at rank $victim"
+  n_run=$((n_run + 1))
+  [ $((SECONDS - begun)) -le 15 ] || failed "it took $((SECONDS - begun)) s to end after SIGTERM at rank $victim"
+done
+
+echo '{"prompt":"a","chosen":"b","rejected":"c"}' >pairs.jsonl
+refused 1 "expected a plain text" ranks 2 "$program" eval one/last --pairs pairs.jsonl --split heads
 refused 1 "expected a trace without gradients" ranks 2 "$program" trace one/last $prompt --gradients --out out.safetensors --split heads
 refused 1 "at most as many ranks as layers (3), got 4" ranks 4 "$program" generate one/last $prompt --split layers
-refused 1 "at most 4 ranks (the K/V heads)" ranks 5 "$program" generate one/last $prompt --split heads
+refused 1 "at most as many ranks as query heads (4), got 5" ranks 5 "$program" generate one/last $prompt --split heads
 refused 1 "give --split layers or --split heads" ranks 2 "$program" generate one/last $prompt
 
 # The network.

@@ -128,6 +128,10 @@ void run_eval(const EvalOptions& o) {
   if (!o.against.empty() && !has_plain_text) {
     throw CLI::ValidationError("--against", "models are compared over one plain text, without --pairs and --target");
   }
+  const bool has_conversations = !o.preference.path.empty() || is_json_lines(o.positionals == 2 ? o.second : o.first);
+  if (o.ranks != nullptr && has_conversations) {
+    throw Unsupported("--split", "expected a plain text; conversations and preferences are evaluated by one process");
+  }
   if (!o.preference.path.empty()) return run_eval_preferences(o);
   if (o.positionals == 0) throw CLI::RequiredError("FILE");
   const bool has_model = o.positionals == 2;

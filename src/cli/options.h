@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "checkpoint/adapter.h"
 #include "checkpoint/load.h"
@@ -73,10 +74,16 @@ void run_split(const std::string& command, const Own& options, Run run) {
     shared.ranks = &ranks;
     shared.splits_heads = options.split == "heads";
     share_inputs(ranks, shared);
+    const auto leave_it_to_first = [&] {  // most errors are those of all ranks: rank 0 reports them
+      if (!ranks.is_first() && !ranks.has_agreed_to_fail()) std::this_thread::sleep_for(std::chrono::seconds(1));
+    };
     try {
       run(shared);
-    } catch (const std::exception&) {  // most errors are those of all ranks: rank 0 reports them
-      if (!ranks.is_first() && !ranks.has_agreed_to_fail()) std::this_thread::sleep_for(std::chrono::seconds(1));
+    } catch (const Interrupted&) {  // a signal may have reached this rank alone, for which the others wait
+      leave_it_to_first();
+      throw Error("--split", "interrupted");
+    } catch (const std::exception&) {
+      leave_it_to_first();
       throw;
     }
   });

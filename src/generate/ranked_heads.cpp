@@ -7,53 +7,67 @@
 
 namespace vitrine {
 
-std::vector<std::int64_t> divide_heads(std::int64_t n_heads, std::int64_t n_kv_heads, int n) {
-  const std::int64_t group = n_heads / n_kv_heads, per_group = n / n_kv_heads;  // ranks
-  if (n > n_kv_heads && (n % n_kv_heads != 0 || n > n_heads)) {
-    throw BadInput("--split", "expected at most {} ranks (the K/V heads), or a multiple of them up to {}, got {}",
-                   n_kv_heads, n_heads, n);
-  }
-  std::vector<std::int64_t> heads;
-  for (std::int64_t r = 0; r <= n; ++r) {
-    heads.push_back(n <= n_kv_heads ? n_kv_heads * r / n * group
-                                    : r / per_group * group + group * (r % per_group) / per_group);
-  }
-  return heads;
+std::int64_t first_head(const AttendConfig& c, int n, int r) {
+  const std::int64_t group = c.n_heads / c.n_kv_heads;
+  if (n <= c.n_kv_heads) return c.n_kv_heads * r / n * group;
+  const auto first_part = [&](std::int64_t kv_head) { return n * kv_head / c.n_kv_heads; };
+  const std::int64_t kv_head = ((r + 1) * c.n_kv_heads - 1) / n;  // that of part r
+  const std::int64_t first = first_part(kv_head), n_parts = first_part(kv_head + 1) - first;
+  return kv_head * group + group * (r - first) / n_parts;
 }
 
 RankedHeads::RankedHeads(Ranks& ranks, const std::shared_ptr<const Model>& model) : RankedModel(ranks, model) {
   ModelConfig config = model->config();
   ModelParams params = model->params();
   ranks.together([&] {
-    const AttentionConfig first = config.blocks.front().attention();
-    heads_ = divide_heads(first.n_heads, first.n_kv_heads, ranks.size());
-    for (std::size_t i = 0; i < config.blocks.size(); ++i) {
-      const AttentionConfig& c = config.blocks[i].attention();
-      const bool is_alike = c.n_heads == first.n_heads && c.n_kv_heads == first.n_kv_heads;
-      if (!is_alike || (c.qk_norm && c.qk_norm->over == QkNormConfig::Over::all_heads)) {
-        throw Unsupported("--split", "expected heads that are alike in all layers and have no norm in common");
-      }
-      divide(config.blocks[i], params.blocks[i]);
-    }
+    divide(config, params);
+    if (config.encoder) divide(*config.encoder, params.encoder);
   });
   finish(std::move(config), std::move(params));
 }
 
-/// The K/V heads of a rank: a head that several ranks share counts as that of the first of them.
-std::int64_t RankedHeads::bound(Parts parts, std::int64_t width, int n) const {
-  if (parts == Parts::columns) return RankedModel::bound(parts, width, n);
-  const AttentionConfig& c = whole_->config().blocks.front().attention();
-  const std::int64_t head = heads_[static_cast<std::size_t>(n)], group = c.n_heads / c.n_kv_heads;
-  if (parts == Parts::heads) return width / c.n_heads * head;
+const StackConfig& RankedHeads::stack_of(Stack stack) const {
+  return stack == Stack::encoder ? *whole_->config().encoder : whole_->config();
+}
+
+const AttentionConfig& RankedHeads::attention_of(const BlockSite& at) const {
+  const BlockConfig& block = stack_of(at.stack).blocks[static_cast<std::size_t>(at.layer)];
+  return at.cross ? *block.cross_attention : block.attention();
+}
+
+RankedHeads::Range RankedHeads::own_heads(const AttendConfig& c) const {
+  return {first_head(c, ranks_.size(), ranks_.rank()), first_head(c, ranks_.size(), ranks_.rank() + 1)};
+}
+
+RankedHeads::Range RankedHeads::own_kv_heads(const AttendConfig& c) const {
+  const std::int64_t group = c.n_heads / c.n_kv_heads;
+  const Range heads = own_heads(c);
+  return {heads.first / group, (heads.end + group - 1) / group};
+}
+
+/// A K/V head that several ranks share is in the part of the first of them.
+std::int64_t RankedHeads::bound(const Parts& parts, std::int64_t width, int n) const {
+  if (parts.of == Parts::Of::columns) return RankedModel::bound(parts, width, n);
+  const AttendConfig& c = attention_of(parts.at);
+  const std::int64_t head = first_head(c, ranks_.size(), n), group = c.n_heads / c.n_kv_heads;
+  if (parts.of == Parts::Of::heads) return width / c.n_heads * head;
   return width / c.n_kv_heads * ((head + group - 1) / group);
 }
 
+RankedHeads::Range RankedHeads::own_columns(const Parts& parts, std::int64_t width) const {
+  if (parts.of != Parts::Of::kv_heads) return RankedModel::own_columns(parts, width);
+  const AttendConfig& c = attention_of(parts.at);
+  const Range heads = own_kv_heads(c);
+  return {width / c.n_kv_heads * heads.first, width / c.n_kv_heads * heads.end};
+}
+
 void RankedHeads::divide(AttentionConfig& c, AttentionParams& w) {
-  const std::int64_t group = c.n_heads / c.n_kv_heads, d = c.head_dim;
-  const std::int64_t first = heads_[static_cast<std::size_t>(ranks_.rank())];
-  const std::int64_t end = heads_[static_cast<std::size_t>(ranks_.rank()) + 1];
-  const std::int64_t first_kv = first / group, end_kv = (end + group - 1) / group;
-  const Range rows = {first * d, end * d}, kv_rows = {first_kv * d, end_kv * d};
+  if (ranks_.size() > c.n_heads) {
+    throw BadInput("--split", "expected at most as many ranks as query heads ({}), got {}", c.n_heads, ranks_.size());
+  }
+  const Range heads = own_heads(c), kv_heads = own_kv_heads(c);
+  const Range rows = {heads.first * c.head_dim, heads.end * c.head_dim};
+  const Range kv_rows = {kv_heads.first * c.head_dim, kv_heads.end * c.head_dim};
   keep_rows(w.wq, rows);
   keep_rows(w.wk, kv_rows);
   keep_rows(w.wv, kv_rows);
@@ -62,20 +76,21 @@ void RankedHeads::divide(AttentionConfig& c, AttentionParams& w) {
     w.q_norm = {part_of(w.q_norm.weight, rows), part_of(w.q_norm.bias, rows)};
     w.k_norm = {part_of(w.k_norm.weight, kv_rows), part_of(w.k_norm.bias, kv_rows)};
   }
-  c.n_heads = end - first;
-  c.n_kv_heads = end_kv - first_kv;
+  c.n_heads = heads.size();
+  c.n_kv_heads = kv_heads.size();
 }
 
 void RankedHeads::divide(DenseConfig& c, FfnParams& w) {
   keep_part(w.w_gate);
   keep_part(w.w_up);
   keep_part(w.w_down);
-  c.d_ff = own_part(Parts::columns, c.d_ff).size();
+  c.d_ff = own_columns({}, c.d_ff).size();
 }
 
 /// Every rank computes all of the router, which is small.
 void RankedHeads::divide(BlockConfig& c, BlockParams& w) {
   divide(c.attention(), w.attention);
+  if (c.cross_attention) divide(*c.cross_attention, w.cross_attention);
   auto* const moe = std::get_if<MoeConfig>(&c.ffn);
   if (moe == nullptr) return divide(std::get<DenseConfig>(c.ffn), w.ffn);
   const DenseConfig expert = moe->expert;
@@ -83,27 +98,44 @@ void RankedHeads::divide(BlockConfig& c, BlockParams& w) {
   if (moe->shared) divide(*moe->shared, w.moe.shared);
 }
 
+/// All layers of a stack with a relative bias have the same heads.
+void RankedHeads::divide(StackConfig& c, StackParams& w) {
+  if (c.relative_bias) {
+    const Range heads = own_heads(c.blocks.front().attention());
+    w.rel_bias.view = w.rel_bias.view.col_range(heads.first, heads.size());
+    w.rel_bias.shape = {w.rel_bias.shape[0], heads.size()};
+  }
+  for (std::size_t i = 0; i < c.blocks.size(); ++i) divide(c.blocks[i], w.blocks[i]);
+}
+
 std::optional<RankedHeads::Divided> RankedHeads::divided(const SiteId& id, Dim dim) const {
-  const ModelConfig& config = whole_->config();
-  const AttentionConfig& heads = config.blocks.front().attention();
-  const auto ffn = [&]() -> const DenseConfig& {
-    const auto& own = config.blocks[static_cast<std::size_t>(id.layer)].ffn;
-    const auto* const moe = std::get_if<MoeConfig>(&own);
-    if (moe == nullptr) return std::get<DenseConfig>(own);
-    return id.expert == SiteId::kShared ? *moe->shared : moe->expert;
+  if (id.layer < 0) return {};
+  const StackConfig& stack = stack_of(id.stack);
+  const BlockSite at{id.layer, id.stack, id.cross};
+  const AttentionConfig& heads = attention_of(at);
+  const auto d_ff = [&] {
+    const auto& ffn = stack.blocks[static_cast<std::size_t>(id.layer)].ffn;
+    const auto* const moe = std::get_if<MoeConfig>(&ffn);
+    if (moe == nullptr) return std::get<DenseConfig>(ffn).d_ff;
+    return id.expert == SiteId::kShared ? moe->shared->d_ff : moe->expert.d_ff;
   };
+  const bool is_normed_whole = heads.qk_norm && heads.qk_norm->over == QkNormConfig::Over::all_heads;
   switch (dim) {
-    case Dim::H:
     case Dim::Nq:
-      return Divided{heads.n_heads, Parts::heads};
-    case Dim::K:
+      if (is_normed_whole) return {};
+      [[fallthrough]];
+    case Dim::H:
+      return Divided{heads.n_heads, {Parts::Of::heads, at}};
     case Dim::Nk:
-      return Divided{heads.n_kv_heads, Parts::kv_heads};
+      if (is_normed_whole) return {};
+      [[fallthrough]];
+    case Dim::K:
+      return Divided{heads.n_kv_heads, {Parts::Of::kv_heads, at}};
     case Dim::d:
-      return Divided{config.d_model, Parts::columns};
+      return Divided{stack.d_model, {}};
     case Dim::d_ff:
     case Dim::d_fe:
-      return Divided{ffn().d_ff, Parts::columns};
+      return Divided{d_ff(), {}};
     default:
       return {};
   }
@@ -125,25 +157,21 @@ Tensor RankedHeads::visit_part(Pass& p, const SiteId& id, const Tensor& value, i
   const auto size = [&](int i) { return i == axis ? of.size : own[i]; };
   const Shape shape = own.rank() == 2 ? Shape{size(0), size(1)} : Shape{size(0), size(1), size(2)};
   const std::int64_t unit = own.count_from(axis + 1), n_rows = own.count() / own.count_from(axis);
-  const std::int64_t n_own = own[axis] * unit, width = of.size * unit;
-  const Tensor whole = p.tensor({n_rows, width});
-  const std::int64_t n_given = own_part(of.parts, width).size();  // none, if another rank gives the shared K/V head
-  gather({value.data, {n_rows, n_given < n_own ? 0 : n_own}}, whole, of.parts);
+  const Tensor whole = p.tensor({n_rows, of.size * unit});
+  gather(value.reshaped({n_rows, own[axis] * unit}), whole, of.parts);
 
   const Tensor result = p.taps->visit(p, id, whole.reshaped(shape));
   if (result.data == whole.data) return value;
   if (result.shape != shape) return result;  // an error of the caller
-  const AttentionConfig& heads = whole_->config().blocks.front().attention();
-  if (id.site == Site::attn_in && ranks_.size() > heads.n_kv_heads) {  // a K/V head reads its first query head's copy
-    throw Unsupported(name_of(id), "expected at most {} ranks (the K/V heads) to write to it, got {}", heads.n_kv_heads,
-                      ranks_.size());
+  if (id.site == Site::attn_in) {            // a K/V head reads its first query head's copy
+    const std::int64_t n_kv_heads = attention_of(of.parts.at).n_kv_heads;
+    if (ranks_.size() > n_kv_heads) {
+      throw Unsupported(name_of(id), "expected at most {} ranks (the K/V heads) to write to it, got {}", n_kv_heads,
+                        ranks_.size());
+    }
   }
-  const std::int64_t first_kv = heads_[static_cast<std::size_t>(ranks_.rank())] / (heads.n_heads / heads.n_kv_heads);
-  const std::int64_t first = of.parts == Parts::kv_heads ? first_kv * unit : own_part(of.parts, width).first;
   const Tensor changed = p.tensor(own);
-  for (std::int64_t row = 0; row < n_rows; ++row) {
-    std::copy_n(result.data + row * width + first, n_own, changed.data + row * n_own);
-  }
+  take_part(result.reshaped(whole.shape), changed.reshaped({n_rows, own[axis] * unit}), of.parts);
   return changed;
 }
 

@@ -13,21 +13,12 @@ namespace {
 
 std::span<std::byte> bytes_of_values(const Tensor& x) { return std::as_writable_bytes(x.values()); }
 
-/// The block of a parameter of a model with one stack.
-std::optional<std::size_t> block_of(const std::string& name) {
-  constexpr std::string_view kPrefix = "blocks.";
-  if (!name.starts_with(kPrefix)) return {};
-  return number_in<std::size_t>(
-      std::string_view(name).substr(kPrefix.size(), name.find('.', kPrefix.size()) - kPrefix.size()));
-}
-
-/// The bytes of the weights of each block.
-std::vector<std::int64_t> block_bytes(const Model& model) {
-  std::vector<std::int64_t> bytes(model.config().blocks.size());
-  for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& name, const Shape& shape) {
-    if (const auto block = block_of(name)) bytes[*block] += bytes_of(param.view.dtype, shape.count());
-  });
-  return bytes;
+/// The block of a parameter of a stack.
+std::optional<std::size_t> block_of(std::string_view name, Stack stack) {
+  const std::string_view prefix = stack == Stack::only ? "blocks." : stack == Stack::encoder ? "encoder." : "decoder.";
+  if (!name.starts_with(prefix)) return {};
+  name.remove_prefix(prefix.size());
+  return number_in<std::size_t>(name.substr(0, name.find('.')));
 }
 
 /// What a rank writes to rank 0 before a value of its blocks that the taps want, and after the last one.
@@ -87,13 +78,23 @@ std::vector<int> divide_layers(std::span<const std::int64_t> bytes, int n) {
 
 RankedLayers::RankedLayers(Ranks& ranks, const std::shared_ptr<const Model>& model) : RankedModel(ranks, model) {
   ranks.together([&] {
-    const auto n_layers = static_cast<int>(model->config().blocks.size());
-    if (ranks.size() > n_layers) {
-      throw BadInput("--split", "expected at most as many ranks as layers ({}), got {}", n_layers, ranks.size());
-    }
-    bounds_ = divide_layers(block_bytes(*model), ranks.size());
+    bounds_ = divide(*model, model->config().stack());
+    if (model->config().encoder) encoder_bounds_ = divide(*model, Stack::encoder);
   });
   finish(model->config(), model->params());
+}
+
+/// The bounds of the ranks in a stack.
+std::vector<int> RankedLayers::divide(const Model& model, Stack stack) const {
+  const StackConfig& c = stack == Stack::encoder ? *model.config().encoder : model.config();
+  if (ranks_.size() > static_cast<int>(c.blocks.size())) {
+    throw BadInput("--split", "expected at most as many ranks as layers ({}), got {}", c.blocks.size(), ranks_.size());
+  }
+  std::vector<std::int64_t> bytes(c.blocks.size());
+  for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& name, const Shape& shape) {
+    if (const auto block = block_of(name, stack)) bytes[*block] += bytes_of(param.view.dtype, shape.count());
+  });
+  return divide_layers(bytes, ranks_.size());
 }
 
 RankedLayers::~RankedLayers() {

@@ -16,25 +16,29 @@ std::vector<int> divide_layers(std::span<const std::int64_t> bytes, int n);
 
 class RankedLayers : public RankedModel {
  public:
-  /// Throws BadInput if there are more ranks than blocks or the ranks have different models, Unsupported for a model
-  /// with an encoder. Borrows the ranks.
+  /// Throws BadInput if there are more ranks than blocks in a stack or the ranks have different models, Unsupported for
+  /// a model with other layers than attention. Borrows the ranks.
   RankedLayers(Ranks& ranks, const std::shared_ptr<const Model>& model);
   RankedLayers(const RankedLayers&) = delete;
   RankedLayers& operator=(const RankedLayers&) = delete;
   /// If an error leaves messages under way, gives up (Ranks::give_up).
   ~RankedLayers() override;
 
-  int first() const override { return bounds_[static_cast<std::size_t>(ranks_.rank())]; }
-  int end() const override { return bounds_[static_cast<std::size_t>(ranks_.rank()) + 1]; }
+  int first(Stack stack) const override { return bound_of(stack, ranks_.rank()); }
+  int end(Stack stack) const override { return bound_of(stack, ranks_.rank() + 1); }
   void receive(const Tensor& stream) override;
   void send(Pass& p, const Tensor& stream) override;
   void share(const Tensor& rows) override;
   Tensor visit(Pass& p, const SiteId& id, const Tensor& value) override;
 
  private:
+  int bound_of(Stack stack, int n) const {
+    return (stack == Stack::encoder ? encoder_bounds_ : bounds_)[static_cast<std::size_t>(n)];
+  }
+  std::vector<int> divide(const Model& model, Stack stack) const;
   void show_values_of(int rank, Pass& p);
 
-  std::vector<int> bounds_;
+  std::vector<int> bounds_, encoder_bounds_;                    // of the model's own stack, and of its encoder
   std::deque<std::pair<std::vector<float>, Tickets>> sending_;  // streams under way
 };
 

@@ -27,6 +27,8 @@ std::span<const std::byte> memory_of(const MatrixView& m) {
   return {m.data, static_cast<std::size_t>(bytes)};
 }
 
+bool has_attention_alone(const StackConfig& c) { return std::ranges::all_of(c.blocks, &BlockConfig::has_attention); }
+
 void check_splits(Ranks& ranks, const Model& model) {
   Fingerprint f;
   for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& name, const Shape& shape) {
@@ -38,8 +40,8 @@ void check_splits(Ranks& ranks, const Model& model) {
   ranks.together([&] {
     if (own != all[0]) throw BadInput("MODEL", "its parameters differ from those of rank 0");
     const ModelConfig& c = model.config();
-    if (c.encoder || is_bidirectional(c) || !c.has_head || !c.blocks.front().has_attention()) {
-      throw Unsupported("--split", "expected a model that predicts the next token with attention");
+    if (!has_attention_alone(c) || (c.encoder && !has_attention_alone(*c.encoder))) {
+      throw Unsupported("--split", "expected a model with attention in every layer");
     }
   });
 }
@@ -72,7 +74,7 @@ RankedModel::RankedModel(Ranks& ranks, std::shared_ptr<const Model> model) : ran
   check_splits(ranks, *whole_);
 }
 
-std::int64_t RankedModel::bound(Parts, std::int64_t width, int n) const { return width * n / ranks_.size(); }
+std::int64_t RankedModel::bound(const Parts&, std::int64_t width, int n) const { return width * n / ranks_.size(); }
 
 Param RankedModel::part_of(const Param& param, Range range) {
   if (!param.present()) return param;
@@ -86,9 +88,6 @@ Param RankedModel::part_of(const Param& param, Range range) {
 
 void RankedModel::keep_rows(LinearParams& w, Range rows) {
   if (!w.weight.present()) return;
-  if (w.weight.shape[0] < ranks_.size()) {
-    throw Unsupported("--split", "{} has {} rows, fewer than ranks", w.weight.name, w.weight.shape[0]);
-  }
   rows_[w.weight.name] = rows;
   const MatrixView whole = w.weight.view;
   w.weight = part_of(w.weight, rows);
@@ -98,11 +97,16 @@ void RankedModel::keep_rows(LinearParams& w, Range rows) {
 }
 
 void RankedModel::keep_part(LinearParams& w) {
-  if (w.weight.present()) keep_rows(w, own_part(Parts::columns, w.weight.shape[0]));
+  if (!w.weight.present()) return;
+  const std::int64_t n_rows = w.weight.shape[0];
+  if (n_rows < ranks_.size()) {
+    throw Unsupported("--split", "{} has {} rows, fewer than ranks", w.weight.name, n_rows);
+  }
+  keep_rows(w, own_columns({}, n_rows));
 }
 
 void RankedModel::finish(ModelConfig config, ModelParams params) {
-  if (config.head.tied) {
+  if (config.has_head && config.head.tied) {
     const std::string name = params.unembed.weight.name;
     params.unembed.weight = params.embed;
     params.unembed.weight.name = name;
@@ -132,31 +136,44 @@ const Adapter& RankedModel::part_of(const Adapter& adapter) {
 }
 
 /// The parts of one row are received where they belong; those of several arrive one after another.
-void RankedModel::gather(const Tensor& own, const Tensor& whole, Parts parts) {
+void RankedModel::gather(const Tensor& computed, const Tensor& whole, const Parts& parts) {
   const std::int64_t width = whole.row_size(), n_rows = whole.rows();
-  const auto part = [&](float* all, int rank) {
-    const std::int64_t first = bound(parts, width, rank), n = bound(parts, width, rank + 1) - first;
-    return Tensor{all + n_rows * first, {n_rows, n}};
+  const auto part_in = [&](float* all, int rank) {
+    const Range columns = part(parts, width, rank);
+    return Tensor{all + n_rows * columns.first, {n_rows, columns.size()}};
   };
+  // A rank has computed its part, or, if that is empty, a K/V head in the part of another rank.
+  const Tensor own{computed.data, {n_rows, part(parts, width, ranks_.rank()).size()}};
   if (n_rows > 1) arriving_.resize(static_cast<std::size_t>(whole.count()));
   float* const all = n_rows > 1 ? arriving_.data() : whole.data;
   Tickets tickets;
   for (int i = 1; i < ranks_.size(); ++i) {
     const int from = (ranks_.rank() + ranks_.size() - i) % ranks_.size(), to = (ranks_.rank() + i) % ranks_.size();
     append(tickets, ranks_.send(to, std::as_bytes(own.values()), Channel::weights));
-    append(tickets, ranks_.receive(from, std::as_writable_bytes(part(all, from).values()), Channel::weights));
+    append(tickets, ranks_.receive(from, std::as_writable_bytes(part_in(all, from).values()), Channel::weights));
   }
   const auto place = [&](const Tensor& from, int rank) {
-    const std::int64_t first = bound(parts, width, rank), n = from.row_size();
+    const std::int64_t first = part(parts, width, rank).first, n = from.row_size();
     for (std::int64_t row = 0; row < n_rows; ++row) std::copy_n(from.data + row * n, n, whole.row(row) + first);
   };
   place(own, ranks_.rank());
   ranks_.wait(tickets);
   for (int r = 0; r < ranks_.size() && n_rows > 1; ++r) {
-    if (r != ranks_.rank()) place(part(all, r), r);
+    if (r != ranks_.rank()) place(part_in(all, r), r);
   }
 }
 
-void RankedModel::release_embedding() const { MappedFile::release(memory_of(whole_->params().embed.view)); }
+void RankedModel::take_part(const Tensor& whole, const Tensor& own, const Parts& parts) const {
+  const Range columns = own_columns(parts, whole.row_size());
+  for (std::int64_t row = 0; row < own.rows(); ++row) {
+    std::copy_n(whole.row(row) + columns.first, columns.size(), own.row(row));
+  }
+}
+
+void RankedModel::release_embedding() const {
+  for (const Param* const table : {&whole_->params().embed, &whole_->params().encoder.embed}) {
+    if (table->present()) MappedFile::release(memory_of(table->view));
+  }
+}
 
 }  // namespace vitrine

@@ -37,7 +37,8 @@ class RankedModel : public ModelSplit {
   /// What an adapter for the whole model does to this part. Borrows the adapter.
   const Adapter& part_of(const Adapter& adapter);
 
-  void gather(const Tensor& own, const Tensor& whole, Parts parts) override;
+  void gather(const Tensor& own, const Tensor& whole, const Parts& parts) override;
+  void take_part(const Tensor& whole, const Tensor& own, const Parts& parts) const override;
 
  protected:
   struct Range {
@@ -49,11 +50,13 @@ class RankedModel : public ModelSplit {
   /// the ranks.
   RankedModel(Ranks& ranks, std::shared_ptr<const Model> model);
 
-  /// The n-th part of `width` columns.
-  virtual std::int64_t bound(Parts parts, std::int64_t width, int n) const;
-  Range own_part(Parts parts, std::int64_t width) const {
-    return {bound(parts, width, ranks_.rank()), bound(parts, width, ranks_.rank() + 1)};
+  /// Where the n-th part of `width` columns begins.
+  virtual std::int64_t bound(const Parts& parts, std::int64_t width, int n) const;
+  Range part(const Parts& parts, std::int64_t width, int rank) const {
+    return {bound(parts, width, rank), bound(parts, width, rank + 1)};
   }
+  /// The columns that this rank computes: its part, or, of K/V heads, also one that is in the part of another rank.
+  virtual Range own_columns(const Parts& parts, std::int64_t width) const { return part(parts, width, ranks_.rank()); }
 
   /// Rows of a matrix, or elements of a vector, if it is present.
   static Param part_of(const Param& param, Range range);

@@ -257,8 +257,10 @@ void run_pooler(Pass& p, const ModelConfig& c, const ModelParams& w, const Tenso
   std::vector<std::int64_t> first;
   for (const Segment& s : p.segments) first.push_back(s.first_row);
   const Exchanged<RowsOfValue> chosen(p.rows, {c.stack(), first});
-  const Tensor rows = normed_rows(p, c, w, take_rows(p, x, first));
-  const Tensor pooled = p.tap(top(Site::pooler_out), tanh(p, linear(p, w.pooler, rows)));
+  const Tensor rows = take_rows(p, x, first);
+  if (p.split != nullptr) p.split->share(rows);
+  const Tensor normed = normed_rows(p, c, w, rows);
+  const Tensor pooled = p.tap(top(Site::pooler_out), tanh(p, linear(p, w.pooler, normed)));
   if (p.receive_pooled) p.receive_pooled(pooled);
   if (!c.pooler->next_sentence) return;
   const Tensor logits = p.tap(top(Site::nsp_out), linear(p, w.nsp_head, pooled));

@@ -101,9 +101,6 @@ void Model::forward(Pass& p, const Tokens& tokens) const {
       p.training.tape->record("input", {}, x, [] {});
       if (p.start->receive_gradient) p.training.tape->watch(x, p.start->receive_gradient);
     }
-  } else if (p.split != nullptr && p.split->first() > 0) {
-    const auto n_rows = static_cast<std::int64_t>(tokens.ids.size());
-    x = p.tensor({n_rows, config_.width_before(static_cast<std::size_t>(p.split->first()))});
   } else {
     x = embed_tokens(p, stack, config_, params_, params_.embed, tokens.ids, types);
   }
@@ -132,6 +129,7 @@ Tensor Model::encode(Pass& p, const Tokens& tokens, SharedStates& states) const 
   Tensor x = embed_tokens(p, Stack::encoder, c, w, table, tokens.source, tokens.types);
   states = make_states(p, Stack::encoder, c);
   x = run_stack(p, Stack::encoder, c, w, x, {{}, {}, nullptr, states});
+  if (p.split != nullptr) p.split->share(x);
   for (Segment& s : p.segments) {
     if (s.source >= 0) s.failure = p.sources[static_cast<std::size_t>(s.source)].failure;
   }
@@ -170,9 +168,8 @@ void Model::check(const Pass& p, const Tokens& tokens) const {
     throw BadInput("forward", "expected segments that cover {} tokens (at least 1), got {}", tokens.ids.size(), row);
   }
   check_source_rows(p, tokens);
-  const bool is_plain = !p.start && p.training.loss == nullptr && !p.is_taped() && !p.receive_hidden;
-  if (p.split != nullptr && (!is_plain || config_.encoder)) {
-    throw Unsupported("--split", "expected a pass of a decoder without losses and gradients");
+  if (p.split != nullptr && (p.start || p.is_taped() || p.receive_hidden)) {
+    throw Unsupported("--split", "expected a pass from tokens to logits, without gradients");
   }
   if (p.logits.into.data != nullptr && (p.split != nullptr || p.training.loss != nullptr || p.is_taped())) {
     throw Unsupported("forward", "expected no memory for the logits of a split or of a pass with a loss or a tape");

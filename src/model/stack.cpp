@@ -121,6 +121,9 @@ Tensor embed_sum(Pass& p, BlockSite at, const StackConfig& stack, const StackPar
 
 std::size_t as_size(int n) { return static_cast<std::size_t>(n); }
 
+/// The first layer of this process, which receives its stream if it is not 0.
+int first_layer(const Pass& p, Stack stack) { return p.split != nullptr ? p.split->first(stack) : 0; }
+
 /// Whether values at the site may depend on anything that learns.
 bool learns(const Pass& p, const SiteId& at) { return !p.training.begin || !precedes(at, *p.training.begin); }
 
@@ -162,12 +165,14 @@ void begin_tape(Pass& p, const Tensor& x) {
 Tensor embed_tokens(Pass& p, Stack stack, const StackConfig& c, const StackParams& w, const Param& table,
                     std::span<const std::int32_t> ids, std::span<const std::int32_t> types) {
   const BlockSite at{-1, stack};
+  const auto n_rows = static_cast<std::int64_t>(ids.size());
+  if (const int first = first_layer(p, stack); first > 0) return p.tensor({n_rows, c.width_before(as_size(first))});
   if (p.ledger != nullptr) p.ledger->enter_layer(-1, stack);
   std::vector<std::int32_t> replaced;
   const std::span<const std::int32_t> read = tap_ids(p, at(Site::tokens), c.vocab_size, ids, replaced);
   const Exchanged<Tape*> own_tape(p.training.tape, learns(p, at(Site::embed)) ? p.training.tape : nullptr);
   if (p.is_taped()) return embed_sum(p, at, c, w, table, read, types);
-  const Tensor x = p.tensor({static_cast<std::int64_t>(ids.size()), c.width_before(0)});
+  const Tensor x = p.tensor({n_rows, c.width_before(0)});
   const ArenaScope scope(p.arena);
   const Tensor sum = embed_sum(p, at, c, w, table, read, types);
   p.copy(sum.data, sum.count(), x.data);
@@ -176,8 +181,8 @@ Tensor embed_tokens(Pass& p, Stack stack, const StackConfig& c, const StackParam
 
 Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& w, Tensor x, BlockContext context) {
   if (c.relative_bias) context.bias = relative_bias(p, *c.relative_bias, w.rel_bias, stack);
-  const std::size_t n_layers = c.blocks.size(), n_own = p.split != nullptr ? as_size(p.split->end()) : n_layers;
-  std::size_t layer = p.start ? as_size(p.start->layer) : p.split != nullptr ? as_size(p.split->first()) : 0;
+  const std::size_t n_own = p.split != nullptr ? as_size(p.split->end(stack)) : c.blocks.size();
+  std::size_t layer = as_size(p.start ? p.start->layer : first_layer(p, stack));
   if (p.split != nullptr && layer > 0) p.split->receive(x);
   for (; layer < n_own; ++layer) {
     const BlockSite at{static_cast<int>(layer), stack};

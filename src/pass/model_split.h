@@ -7,6 +7,8 @@
 //   by heads    each process computes some rows of every weight, so some columns of the result (heads, and parts of
 //               the FFN, of the stream and of the logits);
 //               gather() completes what the next weight reads
+//
+// In an encoder–decoder, both stacks are divided; every process receives the encoder's output.
 #pragma once
 
 #include "pass/sites.h"
@@ -18,14 +20,18 @@ struct Pass;
 
 class ModelSplit {
  public:
-  /// The parts of a value's columns: equal ones, or whole query or K/V heads.
-  enum class Parts : std::uint8_t { columns, heads, kv_heads };
+  /// The parts of a value's columns: equal ones, or query or K/V heads of the attention sublayer `at`.
+  struct Parts {
+    enum class Of : std::uint8_t { columns, heads, kv_heads };
+    Of of = Of::columns;
+    BlockSite at{};
+  };
 
   virtual ~ModelSplit() = default;
 
-  /// The blocks of this process: first() to end() − 1.
-  virtual int first() const = 0;
-  virtual int end() const = 0;
+  /// The blocks of a stack that this process has: first() to end() − 1.
+  virtual int first(Stack stack) const = 0;
+  virtual int end(Stack stack) const = 0;
   /// Fills the stream before block first(), which is not 0.
   virtual void receive(const Tensor& stream) = 0;
   /// Called after block end() − 1: passes the stream on, if another process has later blocks. The caller may change it
@@ -34,8 +40,11 @@ class ModelSplit {
   /// Copies rows of the stream after the last block to the processes that have not computed it.
   virtual void share(const Tensor& rows) = 0;
 
-  /// Fills `whole`, whose columns the processes have computed in consecutive parts; this one has `own`.
-  virtual void gather(const Tensor& own, const Tensor& whole, Parts parts) = 0;
+  /// Fills `whole`, whose columns the processes have computed in consecutive parts; this one has `own`. A K/V head may
+  /// be a part of several processes.
+  virtual void gather(const Tensor& own, const Tensor& whole, const Parts& parts) = 0;
+  /// The opposite: copies the columns of this process.
+  virtual void take_part(const Tensor& whole, const Tensor& own, const Parts& parts) const = 0;
 
   /// Shows a value, of which this process may have a part, to the taps: as a whole, to those of process 0. Those of the
   /// others decide which sites are visited, and may see values, too. Returns the value, or the part, to continue with.

@@ -99,7 +99,7 @@ struct Pass : Machine {
   std::function<void(const Tensor&vectors)> receive_pooled{}, receive_next_sentence{};
   std::vector<Segment> sources{};    ///< The rows of the encoder. Their positions begin at 0, and they have no caches.
   std::optional<PassStart> start{};  ///< Of the model's own stack; without an encoder.
-  ModelSplit* split = nullptr;       ///< Not null: other processes run parts of this pass. Without losses.
+  ModelSplit* split = nullptr;       ///< Not null: other processes run parts of this pass. Without a tape.
   RowsOfValue rows{};                ///< Set by the forward: the rows that linear maps read now. Adapters depend on it.
 
   /// The segments whose rows a stack computes.
@@ -132,11 +132,18 @@ struct Pass : Machine {
     record(op, std::span(inputs.begin(), inputs.size()), output, std::forward<Backward>(backward));
   }
   /// The value of `width` columns of which a split has computed some; else `own` (ModelSplit::gather).
-  Tensor whole(const Tensor& own, std::int64_t width, ModelSplit::Parts parts = ModelSplit::Parts::columns) {
+  Tensor whole(const Tensor& own, std::int64_t width, const ModelSplit::Parts& parts = {}) {
     if (own.row_size() == width) return own;
     const Tensor all = tensor({own.rows(), width});
     split->gather(own, all, parts);
     return all;
+  }
+  /// The columns of `whole` that a split computes here, of which there are `width`; else `whole`.
+  Tensor part(const Tensor& whole, std::int64_t width, const ModelSplit::Parts& parts) {
+    if (whole.row_size() == width) return whole;
+    const Tensor own = tensor({whole.rows(), width});
+    split->take_part(whole, own, parts);
+    return own;
   }
   bool is_taped() const { return training.tape != nullptr; }
   /// The gradient of a value or of a parameter.

@@ -38,7 +38,15 @@ struct Task {
   std::vector<std::int32_t> text() const { return some_ids(*model, 12); }
 };
 
-/// The logits of a text, and what two sequences at once continue it with.
+/// What the encoder of a model reads, if it has one.
+std::vector<std::int32_t> source_of(const Model& model) {
+  if (!model.config().encoder) return {};
+  std::vector<std::int32_t> ids = some_ids(model, 8, 2);
+  for (std::int32_t& id : ids) id %= static_cast<std::int32_t>(model.config().encoder->vocab_size);
+  return ids;
+}
+
+/// The logits of a text, and, if the model can continue it, what two sequences at once continue it with.
 Written run(const Task& task, RankedModel* split = nullptr) {
   ThreadPool pool(1);
   const Model& model = split != nullptr ? *split->model() : *task.model;
@@ -49,13 +57,15 @@ Written run(const Task& task, RankedModel* split = nullptr) {
     adapters.push_back({split != nullptr ? &split->part_of(*task.adapter) : task.adapter, 0.5});
   }
   context.adapters = adapters;
-  const std::vector<std::int32_t> text = task.text();
+  const std::vector<std::int32_t> text = task.text(), source = source_of(model);
   Written written;
-  score(context, text, [&](std::int64_t, const Tensor& logits) {
+  score(context, {text, {}, source}, [&](std::int64_t, const Tensor& logits) {
     written.logits.insert(written.logits.end(), logits.data, logits.data + logits.count());
   });
+  if (is_bidirectional(model.config())) return written;
   std::vector<GenerateRequest> requests(2);
   for (std::size_t i = 0; i < 2; ++i) {
+    requests[i].source = source;
     requests[i].prompt.assign(text.begin(), text.end() - static_cast<std::ptrdiff_t>(3 * i));
     requests[i].max_tokens = 5;
     requests[i].sampling.temperature = 1;
@@ -67,16 +77,18 @@ Written run(const Task& task, RankedModel* split = nullptr) {
   return written;
 }
 
-/// Calls work(n) for each number of ranks, 2 to 4, among which the model can be divided.
+/// Calls work(n) for each number of ranks from 2 on among which the model can be divided: its layers, or query heads.
 template <class Split, class Work>
 void for_ranks(const Model& model, Work work) {
-  const AttentionConfig& c = model.config().blocks.front().attention();
-  for (int n = 2; n <= 4; ++n) {
-    const bool is_possible = std::is_same_v<Split, RankedLayers>
-                                 ? n <= static_cast<int>(model.config().blocks.size())
-                                 : n <= c.n_kv_heads || (n % c.n_kv_heads == 0 && n <= c.n_heads);
-    SCOPED_TRACE(fmt::format("{} ranks, {}", n, std::is_same_v<Split, RankedLayers> ? "layers" : "heads"));
-    if (is_possible) work(n);
+  const bool by_layers = std::is_same_v<Split, RankedLayers>;
+  const auto most = [&](const StackConfig& c) {
+    return by_layers ? static_cast<std::int64_t>(c.blocks.size()) : c.blocks.front().attention().n_heads;
+  };
+  const ModelConfig& c = model.config();
+  const std::int64_t n_most = c.encoder ? std::min(most(c), most(*c.encoder)) : most(c);
+  for (int n = 2; n <= n_most; ++n) {
+    SCOPED_TRACE(fmt::format("{} ranks, {}", n, by_layers ? "layers" : "heads"));
+    work(n);
   }
 }
 
@@ -91,8 +103,15 @@ void expect_bits_of_one_process(const Task& task) {
   });
 }
 
-constexpr const char* kFamilies[] = {"gpt2",           "gemma2",    "mixtral", "qwen3",    "llama_gqa_bf16_sharded",
-                                     "cohere_qk_norm", "qwen2_moe", "falcon",  "phi3_long"};
+constexpr const char* kFamilies[] = {
+    "gpt2",      "gemma2", "mixtral",   "qwen3", "llama_gqa_bf16_sharded", "cohere_qk_norm", "falcon_new",
+    "qwen2_moe", "falcon", "phi3_long", "olmo2", "qwen2_window",           "gemma3",         "cohere2_layer_types"};
+constexpr const char* kFamiliesWithEncoders[] = {"../masked_goldens/bert_pretraining",
+                                                 "../masked_goldens/distilbert",
+                                                 "../pair_goldens/bart",
+                                                 "../pair_goldens/t5",
+                                                 "../pair_goldens/mt5",
+                                                 "../pair_goldens/marian_two"};
 
 template <class Split>
 class Ranked : public testing::Test {};
@@ -112,6 +131,15 @@ TYPED_TEST(Ranked, HasTheBitsOfOneProcess) {
     for (const KvTypes kv : {KvTypes(), KvTypes{KvType::int8, KvType::int4}, KvTypes{KvType::bf16, KvType::f16}}) {
       expect_bits_of_one_process<TypeParam>({model, kv});
     }
+  }
+}
+
+TYPED_TEST(Ranked, HasTheBitsOfOneProcessWithAnEncoder) {
+  for (const char* const name : kFamiliesWithEncoders) {
+    SCOPED_TRACE(name);
+    const std::shared_ptr<const Model> model = golden_checkpoint(name).model;
+    expect_bits_of_one_process<TypeParam>({model});
+    if (!is_bidirectional(model->config())) expect_bits_of_one_process<TypeParam>({model, KvType::int8});
   }
 }
 
@@ -191,13 +219,17 @@ void trace(const Model& model, const std::vector<std::int32_t>& text, Taps& taps
   context.taps = &taps;
   Arena arena;
   const auto n = static_cast<std::int64_t>(text.size());
-  Pass pass = context.make_pass(arena, {{0, n}});
+  const std::vector<std::int32_t> source = source_of(model);
+  Pass pass = context.make_pass(arena, {{0, n, 0, nullptr, source.empty() ? -1 : 0}});
+  if (!source.empty()) pass.sources = {{0, static_cast<std::int64_t>(source.size())}};
   pass.logits = {LogitRequest::Rows::range, 0, n, {}};
-  model.forward(pass, text);
+  model.forward(pass, {text, {}, source});
 }
 
 TYPED_TEST(Ranked, ShowsTheTapsOfRankZeroTheValuesOfOneProcess) {
-  for (const char* const name : kFamilies) {
+  std::vector<std::string> names(std::begin(kFamilies), std::end(kFamilies));
+  names.insert(names.end(), std::begin(kFamiliesWithEncoders), std::end(kFamiliesWithEncoders));
+  for (const std::string& name : names) {
     const std::shared_ptr<const Model> model = golden_checkpoint(name).model;
     const std::vector<std::int32_t> text = some_ids(*model, 7);
     for (const bool changes : {false, true}) {
@@ -248,14 +280,54 @@ TYPED_TEST(Ranked, RefusesPassesThatItDoesNotDivide) {
   });
 }
 
+/// The first query heads of all parts, and the end.
+std::vector<std::int64_t> divide_heads(std::int64_t n_heads, std::int64_t n_kv_heads, int n) {
+  AttendConfig c;
+  c.n_heads = n_heads;
+  c.n_kv_heads = n_kv_heads;
+  std::vector<std::int64_t> heads;
+  for (int r = 0; r <= n; ++r) heads.push_back(first_head(c, n, r));
+  return heads;
+}
+
 TEST(RankedHeads, AreWholeGroupsOrPartsOfOne) {
   EXPECT_EQ(divide_heads(8, 8, 3), (std::vector<std::int64_t>{0, 2, 5, 8}));
   EXPECT_EQ(divide_heads(8, 4, 3), (std::vector<std::int64_t>{0, 2, 4, 8}));
   EXPECT_EQ(divide_heads(8, 2, 4), (std::vector<std::int64_t>{0, 2, 4, 6, 8}));
+  EXPECT_EQ(divide_heads(6, 2, 3), (std::vector<std::int64_t>{0, 3, 4, 6}));
   EXPECT_EQ(divide_heads(6, 2, 4), (std::vector<std::int64_t>{0, 1, 3, 4, 6}));
+  EXPECT_EQ(divide_heads(6, 2, 5), (std::vector<std::int64_t>{0, 1, 3, 4, 5, 6}));
+  EXPECT_EQ(divide_heads(6, 2, 6), (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(divide_heads(6, 1, 5), (std::vector<std::int64_t>{0, 1, 2, 3, 4, 6}));
-  EXPECT_THROW(divide_heads(8, 2, 3), BadInput);
-  EXPECT_THROW(divide_heads(8, 2, 10), BadInput);
+}
+
+/// For all sizes: no part is empty, and none has heads of a K/V head that it does not have alone or in part.
+TEST(RankedHeads, AreDividedAmongAnyNumberOfRanks) {
+  for (std::int64_t n_kv_heads = 1; n_kv_heads <= 8; ++n_kv_heads) {
+    for (std::int64_t group = 1; group <= 6; ++group) {
+      for (int n = 1; n <= n_kv_heads * group; ++n) {
+        SCOPED_TRACE(fmt::format("{} K/V heads of {}, {} ranks", n_kv_heads, group, n));
+        const std::vector<std::int64_t> heads = divide_heads(n_kv_heads * group, n_kv_heads, n);
+        EXPECT_EQ(heads.front(), 0);
+        EXPECT_EQ(heads.back(), n_kv_heads * group);
+        for (std::size_t r = 1; r < heads.size(); ++r) {
+          EXPECT_LT(heads[r - 1], heads[r]);
+          const bool is_whole = heads[r - 1] % group == 0 && heads[r] % group == 0;
+          EXPECT_TRUE(is_whole || heads[r - 1] / group == (heads[r] - 1) / group);
+        }
+      }
+    }
+  }
+}
+
+TEST(RankedHeads, NeedAQueryHeadEach) {
+  const Checkpoint checkpoint = golden_checkpoint("falcon");
+  try {
+    run_local_ranks(4, [&](Ranks& ranks) { RankedHeads(ranks, checkpoint.model); });
+    ADD_FAILURE();
+  } catch (const BadInput& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("at most as many ranks as query heads (3), got 4"));
+  }
 }
 
 TEST(RankedLayers, AreBalancedByBytes) {
