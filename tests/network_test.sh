@@ -54,6 +54,8 @@ speed() {
 
 export OMPI_MCA_plm_rsh_agent=$folder/on OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
+# Without these, mpirun itself waits for a host behind a cut link, for up to a quarter of an hour.
+export OMPI_MCA_oob_tcp_keepalive_time=1 OMPI_MCA_oob_tcp_keepalive_intvl=1 OMPI_MCA_oob_tcp_keepalive_probes=2
 # on_hosts HOSTS ARGUMENTS…: mpirun at host a; the word -q makes it silent about ranks that die, so only vitrine speaks
 on_hosts() { exec ./on a mpirun -q --bind-to none --host "$1" --wdir "$folder" "$program" "${@:2}"; }
 

@@ -229,7 +229,7 @@ void Ranks::check_life() {
 
 /// Rank 0 tells of the others, and rank 1 of rank 0.
 void Ranks::look_for_the_dead() {
-  if (is_ending_ == nullptr || !is_ending_->load()) return;
+  if (is_ending_ == nullptr || !is_ending_->load() || !failure_.empty()) return;
   const Clock::time_point now = Clock::now();
   if (!ends_since_) ends_since_ = now;
   if (Seconds(now - *ends_since_).count() < kAnswerWithin_s) return;
