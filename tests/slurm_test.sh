@@ -127,6 +127,7 @@ for _ in $(seq 75); do [ "$(restarts)" = 0 ] || break; sleep 1; done
 n_run=$((n_run + 1))
 [ "$(restarts)" = 1 ] || failed "the job has not entered the queue again: $(scontrol show job "$job"; tail -5 job.txt)"
 saved=$(basename "$(readlink -f run/last)")
+cp -r run alone
 last=$((10#${saved#step-} + 100))
 write_config run $last config.toml
 for _ in $(seq 60); do
@@ -136,9 +137,9 @@ done
 n_run=$((n_run + 1))
 scontrol show job "$job" | grep -q 'JobState=COMPLETED' || failed "the job has not ended: $(scontrol show job "$job"; tail -5 job.txt)"
 grep -q "resuming after step $((last - 100))" job.txt || failed "the job has not resumed: $(tail -5 job.txt)"
-write_config whole $last whole.toml
-"$program" train whole.toml --threads 2 >/dev/null 2>&1
-same whole run
+write_config alone $last alone.toml
+"$program" train alone.toml --threads 1 --resume >/dev/null 2>err.txt || failed "$(tail -3 err.txt)"
+same alone run
 
 echo "slurm_test: $n_run checks, $n_failed failed, $SECONDS s"
 [ $n_failed = 0 ]
