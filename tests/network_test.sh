@@ -54,7 +54,7 @@ speed() {
 
 export OMPI_MCA_plm_rsh_agent=$folder/on OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
-# Without these, mpirun itself waits for a host behind a cut link, for up to a quarter of an hour.
+# Without these, mpirun itself waits for a host whose link is cut, for up to a quarter of an hour.
 export OMPI_MCA_oob_tcp_keepalive_time=1 OMPI_MCA_oob_tcp_keepalive_intvl=1 OMPI_MCA_oob_tcp_keepalive_probes=2
 # on_hosts HOSTS ARGUMENTS…: mpirun at host a; the word -q makes it silent about ranks that die, so only vitrine speaks
 on_hosts() { exec ./on a mpirun -q --bind-to none --host "$1" --wdir "$folder" "$program" "${@:2}"; }
@@ -107,8 +107,9 @@ all_hosts=(a,b a,b,c b,a c,b,a)
 step=0
 # lose HOW HOST HOSTS TEXT: starts the run on HOSTS, where the rank at HOST is then lost
 lose() {
-  step=$((step + 100))
   local launcher begun resume=
+  [ ! -e parts/metrics.jsonl ] || step=$(tail -1 parts/metrics.jsonl | awk -F '[:,]' '{ print $2 + 0 }')
+  step=$((step + 100))
   [ ! -e parts ] || resume=--resume
   (on_hosts "$3" train parts.toml --threads 1 $resume --peer-timeout 4) >out.txt 2>err.txt &
   launcher=$!
@@ -138,7 +139,7 @@ for i in $(seq "$n_kills"); do
   victim=${victims[RANDOM % ${#victims[@]}]}
   lose kill "$victim" "$names" "$victim has died or does not answer"
 done
-last=$((step + 200))
+last=$(($(tail -1 parts/metrics.jsonl | awk -F '[:,]' '{ print $2 + 0 }') + 100))
 sed -i "s/^steps.*/steps = $last/" whole.toml parts.toml
 "$program" train parts.toml --threads 1 --resume >/dev/null 2>err.txt || failed "$(tail -3 err.txt)"
 "$program" train whole.toml --threads 1 >/dev/null 2>&1

@@ -185,7 +185,7 @@ class Ranks {
   };
   std::vector<Peer> peers_;
   Clock::time_point next_sign_;
-  const std::atomic<bool>* is_ending_ = nullptr;  // null: nobody wants to know, or it has been told
+  const std::atomic<bool>* is_ending_ = nullptr;  // null: nothing to report, or it is done
   std::optional<Clock::time_point> ends_since_;
   std::function<void(const std::string&)> tell_;
   std::thread courier_;

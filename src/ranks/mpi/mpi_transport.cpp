@@ -16,10 +16,10 @@
 namespace vitrine {
 namespace {
 
-// Over TCP, Open MPI sends a message of more than 64 KiB only after its receiver has agreed. The agreement waits behind
-// the bytes that travel in the same direction, so two ranks that exchange large messages take turns, and each direction
-// has half the bandwidth. Therefore messages are cut into pieces that need no agreement. The receiver tells the sender
-// how many pieces it has begun to receive, some megabytes ahead, so that MPI itself never has to keep any.
+// Over TCP, Open MPI sends a message of more than 64 KiB only after its receiver has agreed. The agreement follows the
+// bytes that travel in the same direction, so two ranks that exchange large messages take turns, and each direction
+// has half the bandwidth. Therefore messages are cut into pieces that need no agreement. The receiver reports to the
+// sender how many pieces it has begun to receive, some megabytes ahead, so that MPI itself never has to keep any.
 constexpr std::size_t kPieceBytes = 60 << 10;
 constexpr int kMostPieces = 128, kFewestPieces = 4;  // that a rank receives at once on a channel: of all, of each other
 constexpr int kAllowances = 64;                      // the tag of these numbers, plus the channel
@@ -90,7 +90,7 @@ class MpiTransport : public Transport {
     int other = 0, channel = 0;
     std::deque<std::shared_ptr<Transfer>> waiting = {};  // those with a rest
     int n_received_at_once = 0;                          // pieces of large messages
-    int n_allowed = 0;                                   // pieces: to send, or to tell the sender of
+    int n_allowed = 0;                                   // pieces: to send, or to report to the sender
     int allowance = 0;                                   // the memory of its message
     bool has_allowance = false;                          // whose message is under way
   };
