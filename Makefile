@@ -11,7 +11,7 @@
 # make aarch64-test  installs a cross compiler, qemu and libraries, and runs the kernel and golden tests for 64-bit ARM
 # make web      bundles the page of `vitrine look` (web/), after installing the packages that its lock file lists
 # make page-test     installs Chromium and drives pages in it
-# make cluster-test  installs Open MPI and runs one training run on several ranks
+# make cluster-test  installs Open MPI and Slurm and runs one training run on several ranks and hosts
 # make format   formats the sources with clang-format-14
 JOBS ?= 2
 PREFIX ?= /usr/local
@@ -92,6 +92,8 @@ cluster-test: packages
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target vitrine vitrine_mpi
 	@tests/cluster_test.sh build/vitrine
+	@tests/network_test.sh build/vitrine
+	@tests/slurm_test.sh build/vitrine
 
 # The wheel has the library of the release build.
 wheel: packages

@@ -65,6 +65,7 @@ void require_one_process(const std::string& command, const SplitOptions& o) {
 void run_on_ranks(double peer_timeout_s, const std::function<void(Ranks&)>& work) {
   const std::unique_ptr<Ranks> ranks = meet(peer_timeout_s);
   if (ranks->is_alone()) return work(*ranks);
+  ranks->tell_of_the_dead(interrupted(), [](const std::string& text) { note("error: " + text); });
   const auto end = [&] {
     ranks->finish();
     throw Reported();

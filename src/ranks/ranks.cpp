@@ -13,7 +13,8 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-constexpr double kSignEvery_s = 1;
+constexpr double kSignEvery_s = 0.2;
+constexpr double kAnswerWithin_s = 0.6;
 constexpr double kRestAfter_s = 0.1;  // without messages; until then, waking the courier would cost more than its polls
 constexpr std::size_t kHostBytes = 64;
 constexpr std::size_t kErrorBytes = 1024;
@@ -65,6 +66,12 @@ void Ranks::exchange_hosts() {
   ::gethostname(own.data(), own.size() - 1);
   const std::vector<char> all = gather_values<char>(own);
   for (std::size_t r = 0; r < hosts_.size(); ++r) hosts_[r] = all.data() + r * kHostBytes;
+}
+
+void Ranks::tell_of_the_dead(const std::atomic<bool>& is_ending, std::function<void(const std::string&)> tell) {
+  const std::lock_guard lock(mutex_);
+  is_ending_ = &is_ending;
+  tell_ = std::move(tell);
 }
 
 Tickets Ranks::begin(bool sends, int other, std::byte* data, std::size_t size, Channel channel) {
@@ -220,6 +227,20 @@ void Ranks::check_life() {
   }
 }
 
+/// Rank 0 tells of the others, and rank 1 of rank 0.
+void Ranks::look_for_the_dead() {
+  if (is_ending_ == nullptr || !is_ending_->load() || !failure_.empty()) return;
+  const Clock::time_point now = Clock::now();
+  if (!ends_since_) ends_since_ = now;
+  if (Seconds(now - *ends_since_).count() < kAnswerWithin_s) return;
+  is_ending_ = nullptr;
+  if (rank_ > 1) return;
+  for (const Peer& peer : peers_) {
+    if (Seconds(now - peer.last).count() > kAnswerWithin_s)
+      return tell_(name(peer.rank) + " has died or does not answer");
+  }
+}
+
 void Ranks::run_courier() {
   std::unique_lock lock(mutex_);
   while (!is_stopping_) {
@@ -231,6 +252,7 @@ void Ranks::run_courier() {
     }
     poll();
     if (failure_.empty()) check_life();
+    look_for_the_dead();
     is_resting_ = open_.empty() && Seconds(Clock::now() - open_since_).count() > kRestAfter_s;
     work_.wait_for(lock, is_resting_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(1));
     // This process was itself stopped: the signs that have arrived meanwhile are still to be received.

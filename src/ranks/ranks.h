@@ -7,7 +7,7 @@
 //   …
 //   ranks.wait(tickets);
 //
-// A thread lets the messages proceed while the caller computes. It also sends a sign of life every second: from rank 0
+// A thread lets the messages proceed while the caller computes. It also sends a sign of life every 0.2 s: from rank 0
 // to the others, and from them to rank 0. A rank from which none has arrived for the peer timeout is lost, and wait()
 // throws. A rank that waits polls first, then sleeps for up to a millisecond at a time.
 //
@@ -15,11 +15,13 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -47,7 +49,7 @@ class ReportedElsewhere : public Error {
 };
 
 /// Messages of different channels may overtake each other.
-enum class Channel : int { control, gradients, weights, life };
+enum class Channel : int { control, gradients, sums, weights, life };
 
 /// More bytes are several messages: MPI counts bytes in an int.
 constexpr std::size_t kMostMessageBytes = std::size_t{1} << 28;
@@ -74,6 +76,10 @@ class Ranks {
   const std::string& host(int rank) const { return hosts_[static_cast<std::size_t>(rank)]; }
   /// "rank 2 on HOST", for messages.
   std::string name(int rank) const;
+
+  /// Once `is_ending` is true, calls tell(text) if a rank does not answer: launchers ask all ranks to end when one has
+  /// died, and kill them a second later. One rank tells. `tell` is called by another thread.
+  void tell_of_the_dead(const std::atomic<bool>& is_ending, std::function<void(const std::string& text)> tell);
 
   Tickets send(int to, std::span<const std::byte> bytes, Channel channel);
   Tickets receive(int from, std::span<std::byte> bytes, Channel channel);
@@ -152,6 +158,7 @@ class Ranks {
   void poll();  // with mutex_
   void show_life();
   void check_life();
+  void look_for_the_dead();
   void run_courier();
   void stop_courier();
 
@@ -178,6 +185,9 @@ class Ranks {
   };
   std::vector<Peer> peers_;
   Clock::time_point next_sign_;
+  const std::atomic<bool>* is_ending_ = nullptr;  // null: nothing to report, or it is done
+  std::optional<Clock::time_point> ends_since_;
+  std::function<void(const std::string&)> tell_;
   std::thread courier_;
 };
 

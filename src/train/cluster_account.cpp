@@ -1,6 +1,7 @@
 #include "train/cluster_account.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -115,22 +116,21 @@ class Play {
     for (std::size_t b = 0; b < c_.slices.buckets(); ++b) parts_.push_back((1 - head_) * block_size(b) / blocks);
   }
 
-  /// The end of the step.
+  /// The end of the step. It begins when the weights of the last update begin to travel.
   double run() {
+    std::vector<Times> arriving(c_.slices.buckets(), Times(n()));
+    if (c_.share.shard == Shard::optimizer || c_.share.shard == Shard::gradients) arriving = deliver_updated();
+    for (std::size_t b = 0; b < c_.slices.buckets(); ++b) {
+      if (!c_.slices.is_block(b)) wait(now_, arriving[b]);
+    }
     if (c_.share.shard >= Shard::gradients) {
-      for (std::int64_t round = 0; round < c_.n_rounds(); ++round) play_round(round);
+      for (std::int64_t round = 0; round < c_.n_rounds(); ++round) {
+        play_round(round, round == 0 ? arriving : std::vector<Times>(c_.slices.buckets(), Times(n())));
+      }
     } else {
-      play_nodes();
+      play_nodes(arriving);
     }
-    const double all_added = *std::max_element(now_.begin(), now_.end()) + (c_.share.ranks > 1 ? speed_.latency_s : 0);
-    if (c_.share.shard != Shard::optimizer && c_.share.shard != Shard::gradients) return all_added;
-    double most = 0;
-    for (int r = 0; r < c_.share.ranks; ++r) {
-      std::int64_t own = 0;
-      for (std::size_t b = 0; b < c_.slices.buckets(); ++b) own += c_.own(b, r);
-      most = std::max(most, static_cast<double>(own * c_.weight * (c_.share.ranks - 1)));
-    }
-    return all_added + most / speed_.bandwidth + speed_.latency_s;
+    return *std::max_element(now_.begin(), now_.end()) + (c_.share.ranks > 1 ? speed_.latency_s : 0);
   }
 
  private:
@@ -177,45 +177,74 @@ class Play {
         [&](int r) { return r < n_active ? c_.of_others(b, r) * c_.weight : 0; });
   }
 
+  /// Updated weights, those outside the blocks first.
+  std::vector<Times> deliver_updated() {
+    std::vector<Times> arriving(c_.slices.buckets());
+    for (const bool is_block : {false, true}) {
+      for (std::size_t b = 0; b < c_.slices.buckets(); ++b) {
+        if (c_.slices.is_block(b) == is_block) arriving[b] = deliver_weights(b, now_, c_.share.ranks);
+      }
+    }
+    return arriving;
+  }
+
   static void wait(Times& now, const Times& until) {
     for (std::size_t r = 0; r < now.size(); ++r) now[r] = std::max(now[r], until[r]);
   }
 
-  /// Consecutive micro-batches of each rank, whose subtrees are sent.
-  void play_nodes() {
+  /// Consecutive micro-batches of each rank, whose subtrees are sent. A bucket that has arrived everywhere is added and
+  /// shared while the last backward goes on.
+  void play_nodes(const std::vector<Times>& weights) {
     std::vector<std::vector<TreeNode>> nodes;
     std::size_t most = 0;
     for (int r = 0; r < c_.share.ranks; ++r) {
       nodes.push_back(whole_nodes(c_.share.micro_batches, leaves_of(c_.share.micro_batches, r, c_.share.ranks)));
       most = std::max(most, nodes.back().size());
     }
+    for (std::size_t b = 0; b < c_.slices.buckets(); ++b) {
+      wait(now_, weights[b]);
+      for (double& now : now_) now += leaf_s_ * parts_[b] / 3;
+    }
     std::vector<Times> arrived(c_.slices.buckets(), Times(n()));
+    std::size_t unshared = c_.slices.buckets();
+    Times end(n());
     for (std::size_t i = 0; i < most; ++i) {
       std::vector<bool> sends(n());
       for (std::size_t r = 0; r < n(); ++r) {
         sends[r] = i < nodes[r].size();
-        if (sends[r]) now_[r] += leaf_s_ * (static_cast<double>(nodes[r][i].size()) - 2.0 / 3 * (1 - head_));
+        const double done = i == 0 ? 1 : 2.0 / 3;  // of the node's blocks: the first forward, the last backward
+        if (sends[r]) now_[r] += leaf_s_ * (static_cast<double>(nodes[r][i].size()) - done * (1 - head_));
       }
       for (std::size_t b = c_.slices.buckets(); b-- > 0;) {
         for (std::size_t r = 0; r < n(); ++r) now_[r] += sends[r] ? leaf_s_ * 2 / 3 * parts_[b] : 0;
         if (c_.share.ranks > 1) wait(arrived[b], deliver_gradients(b, now_, sends));
+        for (; i + 1 == most && unshared > b && is_before(arrived[unshared - 1], now_); --unshared) {
+          wait(end, share_sum(unshared - 1));
+        }
       }
     }
     if (c_.share.ranks == 1) return;
-    Times end = now_;
-    for (std::size_t b = c_.slices.buckets(); b-- > 0;) {
-      wait(now_, arrived[b]);
-      if (c_.share.shard != Shard::none) continue;
-      wait(end, deliver(
-                    now_, [&](int r) { return c_.own(b, r) * kFloatBytes * (c_.share.ranks - 1); },
-                    [&](int r) { return c_.of_others(b, r) * kFloatBytes; }));
+    for (; unshared > 0; --unshared) {
+      wait(now_, arrived[unshared - 1]);
+      wait(end, share_sum(unshared - 1));
     }
     wait(now_, end);
   }
 
+  static bool is_before(const Times& a, const Times& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), std::less_equal<>());
+  }
+
+  Times share_sum(std::size_t b) {
+    if (c_.share.shard != Shard::none) return now_;
+    return deliver(
+        now_, [&](int r) { return c_.own(b, r) * kFloatBytes * (c_.share.ranks - 1); },
+        [&](int r) { return c_.of_others(b, r) * kFloatBytes; });
+  }
+
   /// One micro-batch per rank. A bucket of gradients is added before the next but one is sent; a block of weights
   /// travels while the block before it is computed.
-  void play_round(std::int64_t round) {
+  void play_round(std::int64_t round, const std::vector<Times>& weights) {
     const int active = c_.n_active(round);
     const bool gathers = c_.share.shard == Shard::parameters && c_.share.ranks > 1;
     std::vector<bool> sends(n());
@@ -238,6 +267,7 @@ class Play {
       if (next < schedule.size()) arriving = deliver_weights(schedule[next++], now_, active);
     };
     for (std::size_t i = 0; i < n_blocks; ++i) {
+      wait(now_, weights[schedule[i]]);
       begin_block();
       compute(parts_[schedule[i]] / 3);
     }

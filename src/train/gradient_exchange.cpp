@@ -48,7 +48,7 @@ GradientExchange::~GradientExchange() {
 }
 
 void GradientExchange::begin() {
-  unsent_ = slices_.buckets();
+  unsent_ = unadded_ = slices_.buckets();
   for (Node& node : nodes_) {
     for (Tickets& tickets : node.of_buckets) tickets.clear();
     if (node.rank == ranks_.rank()) continue;
@@ -98,38 +98,39 @@ const float* GradientExchange::add_node(const TreeNode& node, std::span<float* c
   return left;
 }
 
-void GradientExchange::add_bucket(std::size_t bucket, ThreadPool& pool, const Kernels& k) {
-  const Places slice = slices_.slice(bucket, ranks_.rank());
+bool GradientExchange::has_arrived(std::size_t bucket) const {
+  return std::all_of(nodes_.begin(), nodes_.end(),
+                     [&](const Node& node) { return ranks_.is_done(node.of_buckets[bucket]); });
+}
+
+/// Adds a bucket, and begins to share the sum.
+void GradientExchange::add_next(ThreadPool& pool, const Kernels& k) {
+  const std::size_t b = --unadded_;
+  for (const Node& node : nodes_) ranks_.wait(node.of_buckets[b]);  // also its sends: the sum is written over them
+  const Places slice = slices_.slice(b, ranks_.rank());
   std::vector<float*> parts;
-  for (const Node& node : nodes_) parts.push_back(data(node, bucket));
-  float* const sum = gradients_.values().data() + slice.first;
+  for (const Node& node : nodes_) parts.push_back(data(node, b));
+  float* const all = gradients_.values().data();
+  float* const sum = all + slice.first;
   pool.parallel_for(slice.size(), kGrain, [&](std::int64_t begin, std::int64_t end, int) {
     const float* const total = add_node({0, n_leaves_}, parts, begin, end, k);
     if (total != sum) std::memcpy(sum + begin, total + begin, static_cast<std::size_t>(end - begin) * sizeof(float));
   });
+  if (!shares_) return;
+  std::vector<std::int64_t> bounds;
+  const Places bucket = slices_.bucket(b);
+  for (int r = 0; r < ranks_.size(); ++r) bounds.push_back((slices_.slice(b, r).first - bucket.first) * kFloatBytes);
+  bounds.push_back(bucket.size() * kFloatBytes);
+  shared_[b] = ranks_.gather(bytes_of(all + bucket.first, bucket.size()), bounds, Channel::sums);
+}
+
+void GradientExchange::add_arrived(ThreadPool& pool, const Kernels& k) {
+  while (unadded_ > unsent_ && has_arrived(unadded_ - 1)) add_next(pool, k);
 }
 
 void GradientExchange::add(ThreadPool& pool, const Kernels& k) {
-  for (std::size_t b = slices_.buckets(); b-- > 0;) {
-    for (const Node& node : nodes_) ranks_.wait(node.of_buckets[b]);  // also its sends: add_bucket() writes over them
-    add_bucket(b, pool, k);
-    if (!shares_) continue;
-    std::vector<std::int64_t> bounds;
-    const Places bucket = slices_.bucket(b);
-    for (int r = 0; r < ranks_.size(); ++r) {
-      bounds.push_back((slices_.slice(b, r).first - bucket.first) * static_cast<std::int64_t>(sizeof(float)));
-    }
-    bounds.push_back(bucket.size() * static_cast<std::int64_t>(sizeof(float)));
-    shared_[b] =
-        ranks_.gather(bytes_of(gradients_.values().data() + bucket.first, bucket.size()), bounds, Channel::gradients);
-  }
+  while (unadded_ > 0) add_next(pool, k);
   for (const Tickets& tickets : shared_) ranks_.wait(tickets);
-}
-
-void GradientExchange::drop() {
-  for (const Node& node : nodes_) {
-    for (const Tickets& tickets : node.of_buckets) ranks_.wait(tickets);
-  }
 }
 
 }  // namespace vitrine

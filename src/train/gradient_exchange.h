@@ -1,12 +1,12 @@
 // The sum of the gradients of micro-batches that several ranks compute.
 //
 //   rank q    T(a, b) of its leaves ──▶ each slice of it to the slice's owner               send()
-//   owner     its slice of all T(a, b) ──▶ added in the order of the tree                   add()
-//   all       (share) each slice of the sum from its owner                                  add(), too
+//   owner     its slice of all T(a, b) ──▶ added in the order of the tree                   add_arrived(), add()
+//   all       (share) each slice of the sum from its owner                                  the same
 //
 // A step: begin(), then for each of nodes(): compute the sum of its leaves into the gradients, and send_down_to() each
-// bucket that is complete, while others are still computed; then add(). Each bit is that of one rank that computes all
-// leaves (train/gradient_sum.h).
+// bucket that is complete, while others are still computed; then add(). Buckets that have arrived meanwhile can be
+// added earlier. Each bit is that of one rank that computes all leaves (train/gradient_sum.h).
 #pragma once
 
 #include <cstdint>
@@ -44,10 +44,10 @@ class GradientExchange {
   /// Keeps the gradients, all of whose buckets have been sent, until the step ends. They are undefined afterwards.
   /// Not for the last node.
   void keep(std::size_t node);
+  /// Adds the buckets that have been sent and have arrived from all ranks. Only during the last node.
+  void add_arrived(ThreadPool& pool, const Kernels& k);
   /// Puts the sum into the gradients: this rank's slices, or all of it.
   void add(ThreadPool& pool, const Kernels& k);
-  /// Waits until all messages of the step have arrived, and forgets them.
-  void drop();
 
  private:
   struct Node {
@@ -62,7 +62,8 @@ class GradientExchange {
   float* data(const Node& node, std::size_t bucket);
   const float* add_node(const TreeNode& node, std::span<float* const> data, std::int64_t begin, std::int64_t end,
                         const Kernels& k) const;
-  void add_bucket(std::size_t bucket, ThreadPool& pool, const Kernels& k);
+  bool has_arrived(std::size_t bucket) const;
+  void add_next(ThreadPool& pool, const Kernels& k);
 
   Ranks& ranks_;
   Gradients& gradients_;
@@ -74,7 +75,8 @@ class GradientExchange {
   std::vector<Node> nodes_;                // of all ranks, ascending: together they are all leaves
   std::vector<std::int64_t> slice_first_;  // of each bucket: where this rank's slice begins in Node::slices
   std::vector<Tickets> shared_;            // of each bucket
-  std::size_t unsent_ = 0;
+  std::size_t unsent_ = 0;                 // buckets 0 to this number − 1, of the current node
+  std::size_t unadded_ = 0;                // the same
 };
 
 }  // namespace vitrine

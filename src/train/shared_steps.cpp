@@ -25,21 +25,33 @@ SharedSteps::SharedSteps(Ranks& ranks, Shard shard, const SharedWork& work, std:
     exchange_.emplace(ranks, work.gradients, slices_, n_leaves, shard == Shard::none);
   }
   if (shard >= Shard::parameters) weights_.emplace(ranks, work.trainable, slices_);
+  arriving_.resize(slices_.buckets());
+}
+
+SharedSteps::~SharedSteps() {
+  try {
+    settle();
+  } catch (const PeerLost&) {
+    ranks_.give_up();
+  }
 }
 
 void SharedSteps::begin_block(Stack stack, int layer, Way) {
   const std::optional<std::size_t> bucket = slices_.bucket_of(stack, layer);
-  if (bucket && weights_) weights_->begin(*bucket);
+  if (!bucket) return;
+  ranks_.wait(arriving_[*bucket]);
+  if (weights_) weights_->begin(*bucket);
 }
 
 void SharedSteps::end_block(Stack stack, int layer, Way way) {
   const std::optional<std::size_t> bucket = slices_.bucket_of(stack, layer);
   if (!bucket) return;
   if (weights_) weights_->end(*bucket, way);
-  if (way == Way::backward) send_down_to(*bucket);
+  if (way == Way::backward && is_last_leaf_) send_down_to(*bucket);
 }
 
 void SharedSteps::learn(const LearnLeaf& learn) {
+  settle_outside();
   if (exchange_) {
     learn_nodes(learn);
   } else {
@@ -48,19 +60,20 @@ void SharedSteps::learn(const LearnLeaf& learn) {
 }
 
 void SharedSteps::learn_nodes(const LearnLeaf& learn) {
-  const auto learn_from_zero = [&](std::int64_t leaf, BlockEvents* events) {
+  const auto learn_from_zero = [&](std::int64_t leaf, bool is_last) {
     work_.sum.begin(work_.pool);
-    learn(leaf, events);
+    is_last_leaf_ = is_last;
+    learn(leaf, this);
   };
   exchange_->begin();
   const std::vector<TreeNode>& nodes = exchange_->nodes();
   for (node_ = 0; node_ < nodes.size(); ++node_) {
     work_.sum.clear();
     for (std::int64_t i = nodes[node_].first; i + 1 < nodes[node_].end; ++i) {
-      learn_from_zero(i, nullptr);
+      learn_from_zero(i, false);
       work_.sum.add(work_.pool, work_.kernels);
     }
-    learn_from_zero(nodes[node_].end - 1, this);
+    learn_from_zero(nodes[node_].end - 1, true);
     send_down_to(0);
     work_.sum.clear();
     if (node_ + 1 < nodes.size()) exchange_->keep(node_);
@@ -71,6 +84,7 @@ void SharedSteps::learn_nodes(const LearnLeaf& learn) {
 /// must send its gradients first: those that wait for them do not receive the weights of earlier blocks.
 void SharedSteps::learn_rounds(const LearnLeaf& learn) {
   const std::vector<std::int64_t>& own = leaves_[static_cast<std::size_t>(ranks_.rank())];
+  is_last_leaf_ = true;
   for (std::int64_t first = 0, round = 0; first < n_leaves_; first += ranks_.size(), ++round) {
     gradients_->begin(round);
     if (weights_) weights_->open(static_cast<int>(std::min<std::int64_t>(ranks_.size(), n_leaves_ - first)), true);
@@ -88,6 +102,7 @@ void SharedSteps::send_down_to(std::size_t bucket) {
   work_.sum.finish_last(work_.pool, work_.kernels, slices_.bucket(bucket).first,
                         slices_.bucket(exchange_->unsent() - 1).end);
   exchange_->send_down_to(node_, bucket);
+  if (node_ + 1 == exchange_->nodes().size()) exchange_->add_arrived(work_.pool, work_.kernels);
 }
 
 void SharedSteps::gather_bytes(std::span<std::byte> values) {
@@ -117,11 +132,7 @@ std::string SharedSteps::complete(std::uint64_t batch_fingerprint, const Failure
   const auto other = std::find_if(all.begin(), all.end(), [&](const Outcome& o) { return o.batch != all[0].batch; });
   const Outcome& first = *std::min_element(
       all.begin(), all.end(), [](const Outcome& a, const Outcome& b) { return a.failed_leaf < b.failed_leaf; });
-  if (exchange_ && other == all.end() && first.failed_leaf == n_leaves_) {
-    exchange_->add(work_.pool, work_.kernels);
-  } else if (exchange_) {
-    exchange_->drop();
-  }
+  if (exchange_) exchange_->add(work_.pool, work_.kernels);  // whatever has failed: the others send and wait, too
   if (other != all.end()) {
     ranks_.together([&] {
       throw BadInput(data_, "{} reads other tokens there than rank 0",
@@ -133,16 +144,32 @@ std::string SharedSteps::complete(std::uint64_t batch_fingerprint, const Failure
 
 void SharedSteps::share_weights() {
   if (shard_ != Shard::optimizer && shard_ != Shard::gradients) return;
-  Tickets tickets;
-  for (std::size_t b = 0; b < slices_.buckets(); ++b) {
-    const Places bucket = slices_.bucket(b);
-    const std::int64_t size = size_of(work_.trainable.dtype());
-    std::vector<std::int64_t> bounds;
-    for (int r = 0; r < ranks_.size(); ++r) bounds.push_back((slices_.slice(b, r).first - bucket.first) * size);
-    bounds.push_back(bucket.size() * size);
-    append(tickets, ranks_.gather(bucket.of(work_.trainable.weights(), size), bounds, Channel::weights));
+  settle();
+  for (const bool is_block : {false, true}) {  // in the order in which a pass needs them
+    for (std::size_t b = 0; b < slices_.buckets(); ++b) {
+      if (slices_.is_block(b) == is_block) share_weights(b);
+    }
   }
-  ranks_.wait(tickets);
+}
+
+void SharedSteps::share_weights(std::size_t bucket) {
+  const Places places = slices_.bucket(bucket);
+  const std::int64_t size = size_of(work_.trainable.dtype());
+  std::vector<std::int64_t> bounds;
+  for (int r = 0; r < ranks_.size(); ++r) bounds.push_back((slices_.slice(bucket, r).first - places.first) * size);
+  bounds.push_back(places.size() * size);
+  arriving_[bucket] = ranks_.gather(places.of(work_.trainable.weights(), size), bounds, Channel::weights);
+}
+
+/// Weights outside the blocks are needed in the whole pass.
+void SharedSteps::settle_outside() {
+  for (std::size_t b = 0; b < slices_.buckets(); ++b) {
+    if (!slices_.is_block(b)) ranks_.wait(arriving_[b]);
+  }
+}
+
+void SharedSteps::settle() {
+  for (const Tickets& tickets : arriving_) ranks_.wait(tickets);
 }
 
 }  // namespace vitrine

@@ -38,6 +38,8 @@ class SharedSteps : private BlockEvents {
   /// The steps have `n_leaves` micro-batches. Errors about batches that differ name `data`. Throws Unsupported if the
   /// parameters cannot be divided so.
   SharedSteps(Ranks& ranks, Shard shard, const SharedWork& work, std::int64_t n_leaves, std::string data);
+  /// Waits for the weights; gives up (Ranks::give_up) if a rank is lost.
+  ~SharedSteps();
 
   const Slices& slices() const { return slices_; }
 
@@ -65,13 +67,16 @@ class SharedSteps : private BlockEvents {
   /// Completes the gradients of the slices that this rank updates, unless a micro-batch has failed: returns why the
   /// first one has. Throws BadInput if the ranks have different batches.
   std::string complete(std::uint64_t batch_fingerprint, const Failure& failure);
-  /// After the update: gives all ranks the weights that they keep.
+  /// After the update: begins to give all ranks the weights that they keep. They arrive while the next pass runs.
   void share_weights();
+  /// Waits for the weights. Everything that reads them outside learn(), score() and at_first() calls this first.
+  void settle();
 
   /// Ranks 0 to n_active − 1 run one pass each, without gradients: work(events), which does not throw for values that
   /// are not finite.
   template <class Work>
   void score(int n_active, Work&& work) {
+    settle();
     if (weights_) weights_->open(n_active, false);
     if (ranks_.rank() < n_active) work(this);
     if (weights_) weights_->close();
@@ -79,6 +84,7 @@ class SharedSteps : private BlockEvents {
   /// Calls work() at rank 0, which has all weights.
   template <class Work>
   void at_first(Work&& work) {
+    settle();
     if (weights_) return weights_->at_first(work);
     if (ranks_.is_first()) work();
   }
@@ -89,6 +95,8 @@ class SharedSteps : private BlockEvents {
   void learn_nodes(const LearnLeaf& learn);
   void learn_rounds(const LearnLeaf& learn);
   void send_down_to(std::size_t bucket);
+  void share_weights(std::size_t bucket);
+  void settle_outside();
   void gather_bytes(std::span<std::byte> values);
 
   Ranks& ranks_;
@@ -99,9 +107,11 @@ class SharedSteps : private BlockEvents {
   const Slices slices_;
   std::vector<std::vector<std::int64_t>> leaves_;  // of each rank
   std::optional<GradientExchange> exchange_;
-  std::size_t node_ = 0;  // of the exchange, whose last leaf is computed
+  std::size_t node_ = 0;       // of the exchange, whose last leaf is computed
+  bool is_last_leaf_ = false;  // of its node, whose backward completes the sum
   std::optional<ShardedGradients> gradients_;
   std::optional<ShardedWeights> weights_;
+  std::vector<Tickets> arriving_;  // of each bucket: the weights of the last update
 };
 
 }  // namespace vitrine

@@ -372,6 +372,7 @@ void Trainer::Run::sample() {
 
 void Trainer::Run::save() {
   saved_ = step_;
+  if (learner_.shared() != nullptr) learner_.shared()->settle();
   std::optional<StateReader> reader;
   if (optimizer_.is_divided()) {
     reader.emplace(ranks_, run_.shard, start_.trainable, optimizer_, learner_.shared()->slices());
