@@ -54,8 +54,9 @@ speed() {
 
 export OMPI_MCA_plm_rsh_agent=$folder/on OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
-# Without these, mpirun itself waits for a host whose link is cut, for up to a quarter of an hour.
-export OMPI_MCA_oob_tcp_keepalive_time=1 OMPI_MCA_oob_tcp_keepalive_intvl=1 OMPI_MCA_oob_tcp_keepalive_probes=2
+# Without these, mpirun itself waits for a host whose link is cut, for up to a quarter of an hour. They are longer than
+# the peer timeout, so that the ranks notice first.
+export OMPI_MCA_oob_tcp_keepalive_time=6 OMPI_MCA_oob_tcp_keepalive_intvl=1 OMPI_MCA_oob_tcp_keepalive_probes=2
 # on_hosts HOSTS ARGUMENTS…: mpirun at host a; the word -q makes it silent about ranks that die, so only vitrine speaks
 on_hosts() { exec ./on a mpirun -q --bind-to none --host "$1" --wdir "$folder" "$program" "${@:2}"; }
 
@@ -124,7 +125,7 @@ lose() {
   wait $launcher && failed "$1 $2: the run survives"
   n_run=$((n_run + 1))
   [ $((SECONDS - begun)) -le 15 ] || failed "$1 $2 of $3: it took $((SECONDS - begun)) s to end"
-  [ "$(grep -c "^vitrine.*rank .* on $4" err.txt)" = 1 ] || failed "$1 $2 of $3: not one line with \"$4\": $(tail -8 err.txt)"
+  [ "$(grep "^vitrine: error" err.txt | sed 's/.*rank [0-9]* on //; s/ for .*//')" = "$4" ] || failed "$1 $2 of $3: not one line with \"$4\": $(tail -8 err.txt)"
   if [ "$1" = cut ]; then ip link set "cable-$2" up; fi
   for host in "${hosts[@]}"; do
     for _ in $(seq 50); do [ -n "$(rank_at "$host")" ] || break; sleep 0.1; done

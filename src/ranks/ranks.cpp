@@ -15,6 +15,8 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr double kSignEvery_s = 0.2;
 constexpr double kAnswerWithin_s = 0.6;
+constexpr double kLeaveWithin_s = 0.1;
+constexpr std::byte kLeaving{1};      // a sign of life, the last: this rank has reported an error and ends
 constexpr double kRestAfter_s = 0.1;  // without messages; until then, waking the courier would cost more than its polls
 constexpr std::size_t kHostBytes = 64;
 constexpr std::size_t kErrorBytes = 1024;
@@ -204,6 +206,7 @@ void Ranks::show_life() {
   for (Peer& peer : peers_) {
     if (peer.receiving == nullptr || peer.receiving->is_done) {
       if (peer.receiving != nullptr) peer.last = now;
+      if (peer.received == kLeaving) is_ending_ = nullptr;
       auto message = std::make_shared<Message>();
       peer.receiving = message;
       transport_->receive(peer.rank, kLife, {&peer.received, 1}, std::move(message));
@@ -262,6 +265,26 @@ void Ranks::run_courier() {
   }
 }
 
+/// Tells the peers that this rank ends, so that none reports that it does not answer.
+void Ranks::take_leave() {
+  const std::lock_guard lock(mutex_);
+  const Clock::time_point begun = Clock::now();
+  std::vector<std::shared_ptr<Message>> signs;
+  const auto is_sent = [](const auto& sign) { return sign->is_done.load(); };
+  try {
+    for (const Peer& peer : peers_) {
+      signs.push_back(std::make_shared<Message>());
+      transport_->send(peer.rank, static_cast<int>(Channel::life), {&kLeaving, 1}, signs.back());
+    }
+    while (!std::all_of(signs.begin(), signs.end(), is_sent) &&
+           Seconds(Clock::now() - begun).count() < kLeaveWithin_s) {
+      transport_->poll();
+    }
+  } catch (const std::exception&) {
+    return;  // it ends anyway
+  }
+}
+
 void Ranks::stop_courier() {
   if (!courier_.joinable()) return;
   {
@@ -283,6 +306,7 @@ void Ranks::finish() {
 void Ranks::abort(int status) {
   if (transport_ == nullptr) return;
   stop_courier();
+  take_leave();
   transport_->abort(status);
 }
 
