@@ -15,8 +15,8 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr double kSignEvery_s = 0.2;
 constexpr double kAnswerWithin_s = 0.6;
-constexpr double kLeaveWithin_s = 0.1;
-constexpr std::byte kLeaving{1};      // a sign of life, the last: this rank has reported an error and ends
+constexpr double kAnnounceWithin_s = 0.1;
+constexpr std::byte kReports{1};      // the sign of life of a rank that reports why the run ends
 constexpr double kRestAfter_s = 0.1;  // without messages; until then, waking the courier would cost more than its polls
 constexpr std::size_t kHostBytes = 64;
 constexpr std::size_t kErrorBytes = 1024;
@@ -206,7 +206,7 @@ void Ranks::show_life() {
   for (Peer& peer : peers_) {
     if (peer.receiving == nullptr || peer.receiving->is_done) {
       if (peer.receiving != nullptr) peer.last = now;
-      if (peer.received == kLeaving) is_ending_ = nullptr;
+      if (peer.received == kReports) is_ending_ = nullptr;
       auto message = std::make_shared<Message>();
       peer.receiving = message;
       transport_->receive(peer.rank, kLife, {&peer.received, 1}, std::move(message));
@@ -230,18 +230,21 @@ void Ranks::check_life() {
   }
 }
 
-/// Rank 0 tells of the others, and rank 1 of rank 0.
+/// Rank 0 tells of the others, and rank 1 of rank 0. The launcher may have killed more ranks meanwhile: the first
+/// counts.
 void Ranks::look_for_the_dead() {
   if (is_ending_ == nullptr || !is_ending_->load() || !failure_.empty()) return;
   const Clock::time_point now = Clock::now();
-  if (!ends_since_) ends_since_ = now;
+  if (!ends_since_) {
+    ends_since_ = now;
+    if (is_first()) announce_report();
+  }
   if (Seconds(now - *ends_since_).count() < kAnswerWithin_s) return;
   is_ending_ = nullptr;
   if (rank_ > 1) return;
-  for (const Peer& peer : peers_) {
-    if (Seconds(now - peer.last).count() > kAnswerWithin_s)
-      return tell_(name(peer.rank) + " has died or does not answer");
-  }
+  const Peer& first =
+      *std::min_element(peers_.begin(), peers_.end(), [](const Peer& a, const Peer& b) { return a.last < b.last; });
+  if (Seconds(now - first.last).count() > kAnswerWithin_s) tell_(name(first.rank) + " has died or does not answer");
 }
 
 void Ranks::run_courier() {
@@ -250,12 +253,12 @@ void Ranks::run_courier() {
     const Clock::time_point begun = Clock::now();
     try {
       if (failure_.empty()) show_life();
+      look_for_the_dead();
     } catch (const std::exception& e) {
       failure_ = e.what();
     }
     poll();
     if (failure_.empty()) check_life();
-    look_for_the_dead();
     is_resting_ = open_.empty() && Seconds(Clock::now() - open_since_).count() > kRestAfter_s;
     work_.wait_for(lock, is_resting_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(1));
     // This process was itself stopped: the signs that have arrived meanwhile are still to be received.
@@ -265,24 +268,14 @@ void Ranks::run_courier() {
   }
 }
 
-/// Tells the peers that this rank ends, so that none reports that it does not answer.
-void Ranks::take_leave() {
-  const std::lock_guard lock(mutex_);
-  const Clock::time_point begun = Clock::now();
+/// Tells the peers that this rank reports why the run ends, so that none reports that it does not answer.
+std::vector<std::shared_ptr<Message>> Ranks::announce_report() {
   std::vector<std::shared_ptr<Message>> signs;
-  const auto is_sent = [](const auto& sign) { return sign->is_done.load(); };
-  try {
-    for (const Peer& peer : peers_) {
-      signs.push_back(std::make_shared<Message>());
-      transport_->send(peer.rank, static_cast<int>(Channel::life), {&kLeaving, 1}, signs.back());
-    }
-    while (!std::all_of(signs.begin(), signs.end(), is_sent) &&
-           Seconds(Clock::now() - begun).count() < kLeaveWithin_s) {
-      transport_->poll();
-    }
-  } catch (const std::exception&) {
-    return;  // it ends anyway
+  for (const Peer& peer : peers_) {
+    signs.push_back(std::make_shared<Message>());
+    transport_->send(peer.rank, static_cast<int>(Channel::life), {&kReports, 1}, signs.back());
   }
+  return signs;
 }
 
 void Ranks::stop_courier() {
@@ -306,7 +299,16 @@ void Ranks::finish() {
 void Ranks::abort(int status) {
   if (transport_ == nullptr) return;
   stop_courier();
-  take_leave();
+  const Clock::time_point begun = Clock::now();
+  const auto is_sent = [](const auto& sign) { return sign->is_done.load(); };
+  try {
+    const std::vector<std::shared_ptr<Message>> signs = announce_report();
+    while (!std::all_of(signs.begin(), signs.end(), is_sent) &&
+           Seconds(Clock::now() - begun).count() < kAnnounceWithin_s) {
+      transport_->poll();
+    }
+  } catch (const std::exception&) {  // the others are gone
+  }
   transport_->abort(status);
 }
 

@@ -159,7 +159,7 @@ class Ranks {
   void show_life();
   void check_life();
   void look_for_the_dead();
-  void take_leave();
+  std::vector<std::shared_ptr<Message>> announce_report();
   void run_courier();
   void stop_courier();
 
