@@ -10,23 +10,14 @@ trap 'echo "cluster_test: line $LINENO failed: $BASH_COMMAND" >&2' ERR
 cd "$folder"
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_btl_vader_single_copy_mechanism=none  # containers forbid it, and Open MPI would say so
-n_failed=0 n_run=0
-failed() { echo "cluster_test: $1" >&2; n_failed=$((n_failed + 1)); }
+. "$goldens/cluster_run.sh"
+schedule=('lr = 1e-3')
+log=('validate_every = 3' 'save_every = 2' 'keep_last = 100')
 ranks() { mpirun -q --bind-to none -n "$@"; }
 
-# write_config NAME STEPS MICRO_BATCHES [LINES OF train]
-write_config() {
-  printf '%s\n' '[model.config]' 'model_type = "vitrine"' 'd_model = 48' 'n_layers = 3' 'n_heads = 4' 'd_ff = 128' \
-    'vocab_size = 64' 'max_seq_len = 64' 'positions = "rope"' 'norm = "rms"' 'activation = "silu"' 'gated = true' \
-    'tied = true' '[data]' 'train = "tokens"' 'validation_fraction = 0.1' '[train]' "steps = $2" "batch = $((2 * $3))" \
-    "micro_batches = $3" 'seq_len = 32' 'seed = 1' "${@:4}" '[schedule]' 'lr = 1e-3' '[log]' 'validate_every = 3' \
-    'save_every = 2' 'keep_last = 100' '[out]' "folder = \"$1\"" >"$1.toml"
-}
 # same A B: whether two runs have the same checkpoint and losses
 same() {
-  n_run=$((n_run + 1))
-  cmp "$1/last/model.safetensors" "$2/last/model.safetensors" || failed "$2: other weights than $1"
-  cmp "$1/last/trainer_state.safetensors" "$2/last/trainer_state.safetensors" || failed "$2: other moments than $1"
+  same_checkpoint "$1" "$2"
   [ "$(losses "$1")" = "$(losses "$2")" ] || failed "$2: other losses than $1"
 }
 losses() { sed -E 's/"time":[^,]*,//; s/,"tokens_per_s":[^,}]*//' "$1/metrics.jsonl"; }
@@ -40,10 +31,6 @@ refused() {
   [ "$lines" = 1 ] || failed "${*:3}: $lines error lines: $(head -5 err.txt)"
   grep -q -- "$2" err.txt || failed "${*:3}: expected \"$2\", got $(grep '^vitrine' err.txt)"
 }
-
-seq 4000 | awk '{ printf "%c%c%c\n", 97 + $1 % 26, 97 + ($1 * 7) % 26, 97 + int($1 / 3) % 26 }' >text.txt
-"$program" tokenizer train text.txt --model char --out characters.json >/dev/null
-"$program" data pack text.txt --tokenizer characters.json --out tokens >/dev/null 2>&1
 
 # The bits of one process, for numbers of ranks that divide the micro-batches and numbers that do not.
 for train in 'dropout = 0.1' $'dtype = "bf16"\nrecompute = true'; do
@@ -207,14 +194,6 @@ ranks 3 "$program" bench --network --json 2>/dev/null | grep -q '"to":1' || fail
 write_config whole 3000 4
 "$program" train whole.toml --threads 1 >/dev/null 2>&1
 write_config parts 3000 4
-# until_step N: waits until parts has learned step N, 60 s at most
-until_step() {
-  for _ in $(seq 600); do
-    if [ -e parts/metrics.jsonl ] && tail -1 parts/metrics.jsonl | awk -F '[:,]' -v n="$1" '{ exit !($2 >= n) }'; then return; fi
-    sleep 0.1
-  done
-  failed "no step $1 in 60 s: $(tail -3 err.txt)"
-}
 resume=
 step=200
 for signal in USR1 TERM; do
@@ -248,5 +227,4 @@ ranks 2 "$program" train parts.toml --threads 1 --shard optimizer --resume 2>err
 cmp whole/last/model.safetensors parts/last/model.safetensors || failed "other weights after stops"
 cmp whole/last/trainer_state.safetensors parts/last/trainer_state.safetensors || failed "other moments after stops"
 
-echo "cluster_test: $n_run checks, $n_failed failed, $SECONDS s"
-[ $n_failed = 0 ]
+finish

@@ -18,13 +18,13 @@ if [ "${1:-}" != --inside ]; then
   exec $inside "$0" --inside "$(realpath "$1")"
 fi
 program=$2
+shared=$(realpath "$(dirname "$0")/cluster_run.sh")
 script=$(realpath "$(dirname "$0")/../examples/cluster/train.sbatch")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 trap 'echo "slurm_test: line $LINENO failed: $BASH_COMMAND" >&2; tail -n 5 "$folder"/daemons/*.log >&2' ERR
 cd "$folder"
-n_failed=0 n_run=0
-failed() { echo "slurm_test: $1" >&2; n_failed=$((n_failed + 1)); }
+. "$shared"
 
 # One machine, named node. Slurm's libraries look for an address that is not the loopback's.
 mount -t tmpfs tmpfs /run
@@ -75,35 +75,19 @@ for _ in $(seq 60); do
 done
 timeout 5 sinfo --noheader --states=idle | grep -q node || { failed "Slurm does not start"; tail -n 20 daemons/*.log >&2; exit 1; }
 
-write_config() {
-  printf '%s\n' '[model.config]' 'model_type = "vitrine"' 'd_model = 48' 'n_layers = 3' 'n_heads = 4' 'd_ff = 128' \
-    'vocab_size = 64' 'max_seq_len = 64' 'positions = "rope"' 'norm = "rms"' 'activation = "silu"' 'gated = true' \
-    'tied = true' '[data]' 'train = "tokens"' 'validation_fraction = 0.1' '[train]' "steps = $2" 'batch = 8' \
-    'micro_batches = 4' 'seq_len = 32' 'seed = 1' '[schedule]' 'name = "constant"' 'lr = 1e-3' '[log]' \
-    'save_every = 50' '[out]' "folder = \"$1\"" >"$3"
-}
-same() {
-  n_run=$((n_run + 1))
-  cmp "$1/last/model.safetensors" "$2/last/model.safetensors" || failed "$2: other weights than $1"
-  cmp "$1/last/trainer_state.safetensors" "$2/last/trainer_state.safetensors" || failed "$2: other moments than $1"
-}
-seq 4000 | awk '{ printf "%c%c%c\n", 97 + $1 % 26, 97 + ($1 * 7) % 26, 97 + int($1 / 3) % 26 }' >text.txt
-"$program" tokenizer train text.txt --model char --out characters.json >/dev/null
-"$program" data pack text.txt --tokenizer characters.json --out tokens >/dev/null 2>&1
-
 # The bits of one process; without PMIx an error, and nothing is written.
-write_config one 10 one.toml
+write_config one 10 4
 "$program" train one.toml --threads 1 >/dev/null 2>&1
-write_config several 10 several.toml
+write_config several 10 4
 srun --mpi=none -n 2 "$program" train several.toml --threads 1 >out.txt 2>err.txt && failed "srun without PMIx trains"
 n_run=$((n_run + 1))
 grep -q '^vitrine: error: .*srun --mpi=pmix' err.txt || failed "srun without PMIx: $(cat err.txt)"
 [ ! -e several ] || failed "srun without PMIx wrote a folder"
 srun --mpi=pmix -n 2 "$program" train several.toml --threads 1 --shard optimizer >out.txt 2>err.txt || failed "srun: $(tail -5 err.txt)"
-same one several
+same_checkpoint one several
 
 # A rank that dies: srun names it, and --kill-on-bad-exit ends the others.
-write_config dies 100000 dies.toml
+write_config dies 100000 4
 srun --mpi=pmix --kill-on-bad-exit=1 -n 2 "$program" train dies.toml --threads 1 >out.txt 2>err.txt &
 launcher=$!
 for _ in $(seq 300); do [ ! -e dies/checkpoints/step-000050 ] || break; sleep 0.1; done
@@ -117,7 +101,8 @@ n_run=$((n_run + 1))
 grep '^srun: error: node' err.txt | head -1 | grep -q 'node: task 1: Killed' || failed "a dead rank: $(tail -5 err.txt)"
 
 # The batch script. At its time limit of a minute, Slurm sends SIGUSR1 early; the job saves and enters the queue again.
-write_config run 1000000 config.toml
+write_config run 1000000 4
+mv run.toml config.toml
 mkdir bin
 ln -s "$program" bin/vitrine
 PATH=$folder/bin:$PATH
@@ -129,7 +114,8 @@ n_run=$((n_run + 1))
 saved=$(basename "$(readlink -f run/last)")
 cp -r run alone
 last=$((10#${saved#step-} + 100))
-write_config run $last config.toml
+write_config run $last 4
+mv run.toml config.toml
 for _ in $(seq 60); do
   scontrol show job "$job" | grep -q 'JobState=COMPLETED' && break
   sleep 1
@@ -137,9 +123,8 @@ done
 n_run=$((n_run + 1))
 scontrol show job "$job" | grep -q 'JobState=COMPLETED' || failed "the job has not ended: $(scontrol show job "$job"; tail -5 job.txt)"
 grep -q "resuming after step $((last - 100))" job.txt || failed "the job has not resumed: $(tail -5 job.txt)"
-write_config alone $last alone.toml
+write_config alone $last 4
 "$program" train alone.toml --threads 1 --resume >/dev/null 2>err.txt || failed "$(tail -3 err.txt)"
-same alone run
+same_checkpoint alone run
 
-echo "slurm_test: $n_run checks, $n_failed failed, $SECONDS s"
-[ $n_failed = 0 ]
+finish
