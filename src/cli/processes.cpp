@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
+#include <cstdlib>
+
 #include "base/error.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -63,9 +66,20 @@ void require_one_process(const std::string& command, const SplitOptions& o) {
 }
 
 void run_on_ranks(double peer_timeout_s, const std::function<void(Ranks&)>& work) {
+  std::atomic<bool> is_told = false;  // the ranks' threads use it, so it outlives them
   const std::unique_ptr<Ranks> ranks = meet(peer_timeout_s);
   if (ranks->is_alone()) return work(*ranks);
-  ranks->tell_of_the_dead(interrupted(), [](const std::string& text) { note("error: " + text); });
+  const auto tell = [&is_told](const std::string& text) {
+    if (!is_told.exchange(true)) note("error: " + text);
+  };
+  ranks->tell_of_the_dead(interrupted(), tell);
+  ranks->end_if_stuck(interrupted(), [tell](const std::string& text) {
+    if (!text.empty()) {
+      write_stderr("\n");  // MPI may be writing a line
+      tell(text);
+    }
+    std::_Exit(1);
+  });
   const auto end = [&] {
     ranks->finish();
     throw Reported();
@@ -81,9 +95,8 @@ void run_on_ranks(double peer_timeout_s, const std::function<void(Ranks&)>& work
   } catch (const std::exception& e) {
     const bool is_agreed = ranks->has_agreed_to_fail();
     const bool names_a_rank = dynamic_cast<const PeerLost*>(&e) != nullptr;
-    note(is_agreed || ranks->is_first() || names_a_rank
-             ? fmt::format("error: {}", e.what())
-             : fmt::format("error: [{}] {}", ranks->name(ranks->rank()), e.what()));
+    tell(is_agreed || ranks->is_first() || names_a_rank ? e.what()
+                                                        : fmt::format("[{}] {}", ranks->name(ranks->rank()), e.what()));
     if (is_agreed) end();
     ranks->abort(1);
     throw Reported();

@@ -16,6 +16,7 @@ using Seconds = std::chrono::duration<double>;
 constexpr double kSignEvery_s = 0.2;
 constexpr double kAnswerWithin_s = 0.6;
 constexpr double kAnnounceWithin_s = 0.1;
+constexpr double kPollWithin_s = 10;
 constexpr std::byte kReports{1};      // the sign of life of a rank that reports why the run ends
 constexpr double kRestAfter_s = 0.1;  // without messages; until then, waking the courier would cost more than its polls
 constexpr std::size_t kHostBytes = 64;
@@ -74,6 +75,27 @@ void Ranks::tell_of_the_dead(const std::atomic<bool>& is_ending, std::function<v
   const std::lock_guard lock(mutex_);
   is_ending_ = &is_ending;
   tell_ = std::move(tell);
+}
+
+void Ranks::end_if_stuck(const std::atomic<bool>& is_ending, std::function<void(const std::string&)> end) {
+  watch_ = std::jthread([this, &is_ending, end = std::move(end)](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any stopped;
+    Clock::time_point looked = Clock::now();
+    bool was_itself_stopped = false;  // then others may long have found it silent
+    while (!stopped.wait_for(lock, stop, std::chrono::milliseconds(100), [&] { return stop.stop_requested(); })) {
+      const Clock::time_point now = Clock::now();
+      const bool is_late = Seconds(now - std::exchange(looked, now)).count() > 2;
+      was_itself_stopped |= is_late;
+      const Clock::rep since = polls_since_;
+      const double within_s = is_ending && !was_itself_stopped ? kAnswerWithin_s : kPollWithin_s;
+      if (is_late || since == 0 || Seconds(now.time_since_epoch() - Clock::duration(since)).count() < within_s)
+        continue;
+      if (size_ == 2 && !is_reported_) return end(name(1 - rank_) + " has died or does not answer");
+      return end(is_ending ? "" : fmt::format("[{}] a call of MPI has not returned for {} s", name(rank_), within_s));
+    }
+  });
 }
 
 Tickets Ranks::begin(bool sends, int other, std::byte* data, std::size_t size, Channel channel) {
@@ -186,13 +208,14 @@ Ranks::Traffic Ranks::take_traffic() {
 
 void Ranks::poll() {
   if (!failure_.empty()) return;
+  polls_since_ = Clock::now().time_since_epoch().count();
   try {
     transport_->poll();
   } catch (const std::exception& e) {
     failure_ = e.what();
-    return;
   }
-  if (open_.empty()) return;
+  polls_since_ = 0;
+  if (open_.empty() || !failure_.empty()) return;
   std::erase_if(open_, [](const auto& message) { return message->is_done.load(); });
   if (open_.empty()) traffic_.communicate_s += Seconds(Clock::now() - open_since_).count();
 }
@@ -206,7 +229,7 @@ void Ranks::show_life() {
   for (Peer& peer : peers_) {
     if (peer.receiving == nullptr || peer.receiving->is_done) {
       if (peer.receiving != nullptr) peer.last = now;
-      if (peer.received == kReports) is_ending_ = nullptr;
+      if (peer.received == kReports) is_reported_ = true;
       auto message = std::make_shared<Message>();
       peer.receiving = message;
       transport_->receive(peer.rank, kLife, {&peer.received, 1}, std::move(message));
@@ -233,7 +256,7 @@ void Ranks::check_life() {
 /// Rank 0 tells of the others, and rank 1 of rank 0. The launcher may have killed more ranks meanwhile: the first
 /// counts.
 void Ranks::look_for_the_dead() {
-  if (is_ending_ == nullptr || !is_ending_->load() || !failure_.empty()) return;
+  if (is_ending_ == nullptr || is_reported_ || !is_ending_->load() || !failure_.empty()) return;
   const Clock::time_point now = Clock::now();
   if (!ends_since_) {
     ends_since_ = now;

@@ -26,6 +26,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -80,6 +81,10 @@ class Ranks {
   /// Once `is_ending` is true, calls tell(text) if a rank does not answer: launchers ask all ranks to end when one has
   /// died, and kill them a second later. One rank tells. `tell` is called by another thread.
   void tell_of_the_dead(const std::atomic<bool>& is_ending, std::function<void(const std::string& text)> tell);
+  /// Calls end(text) if a call of the transport does not return for 10 s, or once `is_ending` is true for 0.6 s: Open
+  /// MPI 4.1 can repeat itself forever when a connection breaks. The text is empty if only the launcher knows which
+  /// rank has died. `end` is called by another thread, and ends the process.
+  void end_if_stuck(const std::atomic<bool>& is_ending, std::function<void(const std::string& text)> end);
 
   Tickets send(int to, std::span<const std::byte> bytes, Channel channel);
   Tickets receive(int from, std::span<std::byte> bytes, Channel channel);
@@ -189,7 +194,11 @@ class Ranks {
   const std::atomic<bool>* is_ending_ = nullptr;  // null: nothing to report, or it is done
   std::optional<Clock::time_point> ends_since_;
   std::function<void(const std::string&)> tell_;
+  std::atomic<bool> is_reported_ = false;  // by another rank, which is why the run ends
   std::thread courier_;
+
+  std::atomic<Clock::rep> polls_since_ = 0;  // when the transport's call began that is under way; 0: none is
+  std::jthread watch_;
 };
 
 }  // namespace vitrine

@@ -2,8 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <map>
+#include <memory>
 #include <numeric>
+#include <thread>
 
 #include "base/error.h"
 #include "ranks/launch.h"
@@ -88,6 +91,43 @@ TEST(Ranks, ASilentRankIsLost) {
   } catch (const PeerLost& e) {
     EXPECT_THAT(e.what(), HasSubstr("rank 2 on a host that has not answered has been silent for 3 s"));
   }
+}
+
+/// Rank 0 of two. Its messages are done at once, and poll() returns only while `is_stuck` is false.
+class StuckTransport : public Transport {
+ public:
+  explicit StuckTransport(const std::atomic<bool>& is_stuck) : is_stuck_(is_stuck) {}
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  void send(int, int, std::span<const std::byte>, std::shared_ptr<Message> message) override {
+    message->is_done = true;
+  }
+  void receive(int, int, std::span<std::byte>, std::shared_ptr<Message> message) override { message->is_done = true; }
+  void poll() override {
+    while (is_stuck_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  void finish() override {}
+  void abort(int) override {}
+
+ private:
+  const std::atomic<bool>& is_stuck_;
+};
+
+TEST(Ranks, ATransportThatDoesNotReturnIsNoticed) {
+  std::atomic<bool> is_stuck = false, is_ending = false;
+  std::atomic<int> n_told = 0;
+  Ranks ranks(std::make_unique<StuckTransport>(is_stuck), 60);
+  ranks.end_if_stuck(is_ending, [&](const std::string& text) {
+    EXPECT_THAT(text, HasSubstr("has died or does not answer"));
+    ++n_told;
+    is_stuck = false;
+  });
+  is_stuck = true;
+  std::this_thread::sleep_for(std::chrono::milliseconds(900));
+  EXPECT_EQ(n_told, 0) << "the limit is 10 s while the run goes on";
+  is_ending = true;
+  while (is_stuck) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(n_told, 1);
 }
 
 Launch launch_with(const std::map<std::string, std::string>& variables) {
