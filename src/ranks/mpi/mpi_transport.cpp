@@ -19,11 +19,12 @@ namespace {
 // Over TCP, Open MPI sends a message of more than 64 KiB only after its receiver has agreed. The agreement follows the
 // bytes that travel in the same direction, so two ranks that exchange large messages take turns, and each direction
 // has half the bandwidth. Therefore messages are cut into pieces that need no agreement. The receiver reports to the
-// sender how many pieces it has begun to receive, some megabytes ahead, so that MPI itself never has to keep any.
+// sender how many pieces it has begun to receive, so that MPI itself never has to keep any. Few are ahead, because they
+// wait in the socket in front of later messages: 128 pieces made a step over 100 Mbit/s up to 15 % longer than 16 do.
 constexpr std::size_t kPieceBytes = 60 << 10;
-constexpr int kMostPieces = 128, kFewestPieces = 4;  // that a rank receives at once on a channel: of all, of each other
-constexpr int kAllowances = 64;                      // the tag of these numbers, plus the channel
-constexpr int kMostRounds = 16;                      // of a poll
+constexpr int kMostPieces = 16, kFewestPieces = 4;  // that a rank receives at once on a channel: of all, of each other
+constexpr int kAllowances = 64;                     // the tag of these numbers, plus the channel
+constexpr int kMostRounds = 16;                     // of a poll
 
 /// Throws the error of a call.
 void check(int code, const char* call) {
