@@ -17,8 +17,11 @@ constexpr double kSignEvery_s = 0.2;
 constexpr double kAnswerWithin_s = 0.6;
 constexpr double kAnnounceWithin_s = 0.1;
 constexpr double kPollWithin_s = 10;
-constexpr std::byte kReports{1};      // the sign of life of a rank that reports why the run ends
-constexpr double kRestAfter_s = 0.1;  // without messages; until then, waking the courier would cost more than its polls
+constexpr std::byte kReports{1};  // the sign of life of a rank that reports why the run ends
+// The courier polls more often while messages proceed: each of its polls interrupts the computation. Without messages,
+// it rests, but not at once, because waking it would cost more than its polls.
+constexpr std::chrono::milliseconds kShortestPause{1}, kLongestPause{5}, kRest{100};
+constexpr double kRestAfter_s = 0.1;
 constexpr std::size_t kHostBytes = 64;
 constexpr std::size_t kErrorBytes = 1024;
 
@@ -206,18 +209,20 @@ Ranks::Traffic Ranks::take_traffic() {
   return std::exchange(traffic_, {});
 }
 
-void Ranks::poll() {
-  if (!failure_.empty()) return;
+bool Ranks::poll() {
+  if (!failure_.empty()) return false;
+  bool proceeds = false;
   polls_since_ = Clock::now().time_since_epoch().count();
   try {
-    transport_->poll();
+    proceeds = transport_->poll();
   } catch (const std::exception& e) {
     failure_ = e.what();
   }
   polls_since_ = 0;
-  if (open_.empty() || !failure_.empty()) return;
+  if (open_.empty() || !failure_.empty()) return proceeds;
   std::erase_if(open_, [](const auto& message) { return message->is_done.load(); });
   if (open_.empty()) traffic_.communicate_s += Seconds(Clock::now() - open_since_).count();
+  return proceeds;
 }
 
 /// Sends and receives signs of life.
@@ -272,6 +277,7 @@ void Ranks::look_for_the_dead() {
 
 void Ranks::run_courier() {
   std::unique_lock lock(mutex_);
+  std::chrono::milliseconds pause = kShortestPause;
   while (!is_stopping_) {
     const Clock::time_point begun = Clock::now();
     try {
@@ -280,10 +286,10 @@ void Ranks::run_courier() {
     } catch (const std::exception& e) {
       failure_ = e.what();
     }
-    poll();
+    pause = poll() ? kShortestPause : std::min(2 * pause, kLongestPause);
     if (failure_.empty()) check_life();
     is_resting_ = open_.empty() && Seconds(Clock::now() - open_since_).count() > kRestAfter_s;
-    work_.wait_for(lock, is_resting_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(1));
+    work_.wait_for(lock, is_resting_ ? kRest : pause);
     // This process was itself stopped: the signs that have arrived meanwhile are still to be received.
     if (Seconds(Clock::now() - begun).count() > 2) {
       for (Peer& peer : peers_) peer.last = Clock::now();

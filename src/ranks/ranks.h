@@ -160,7 +160,7 @@ class Ranks {
   Tickets begin(bool sends, int other, std::byte* data, std::size_t size, Channel channel);
   void agree(const std::exception_ptr& failure, const std::string& message);
   void exchange_hosts();
-  void poll();  // with mutex_
+  bool poll();  // with mutex_; whether anything has proceeded
   void show_life();
   void check_life();
   void look_for_the_dead();

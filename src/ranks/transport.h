@@ -29,8 +29,9 @@ class Transport {
   /// this rank sends on that channel, whose size must be the same.
   virtual void send(int to, int channel, std::span<const std::byte> bytes, std::shared_ptr<Message> message) = 0;
   virtual void receive(int from, int channel, std::span<std::byte> bytes, std::shared_ptr<Message> message) = 0;
-  /// Lets messages proceed, without waiting, and marks those that are done. Throws Error if a connection is broken.
-  virtual void poll() = 0;
+  /// Lets messages proceed, without waiting, and marks those that are done. Returns whether any part of a message has
+  /// left or arrived. Throws Error if a connection is broken.
+  virtual bool poll() = 0;
 
   /// Leaves the run, which all ranks must do. Messages that are not done are dropped.
   virtual void finish() = 0;

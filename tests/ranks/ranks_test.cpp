@@ -103,8 +103,9 @@ class StuckTransport : public Transport {
     message->is_done = true;
   }
   void receive(int, int, std::span<std::byte>, std::shared_ptr<Message> message) override { message->is_done = true; }
-  void poll() override {
+  bool poll() override {
     while (is_stuck_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return false;
   }
   void finish() override {}
   void abort(int) override {}

@@ -51,9 +51,10 @@ class LocalTransport : public Transport {
     link.awaited.push_back({bytes, std::move(message)});
     deliver(link);
   }
-  void poll() override {
+  bool poll() override {
     const std::lock_guard lock(wire_.mutex);
     if (wire_.is_broken) throw Error("test", "the run was ended");
+    return false;
   }
   void finish() override { drop(); }
   void abort(int) override {

@@ -7,7 +7,7 @@ namespace vitrine {
 
 constexpr const char* kMpiLibrary = "libvitrine-mpi.so";
 /// Its name has the version of Transport's interface.
-constexpr const char* kOpenTransport = "vitrine_open_transport_1";
+constexpr const char* kOpenTransport = "vitrine_open_transport_2";
 
 /// Starts MPI. Throws Error. The caller owns the result.
 using OpenTransport = Transport* (*)();

@@ -59,8 +59,10 @@ class MpiTransport : public Transport {
     add(Way::receive, from, channel, bytes, std::move(message));
   }
 
-  void poll() override {
-    for (int i = 0; i < kMostRounds && take_done(); ++i) continue;
+  bool poll() override {
+    int n_rounds = 0;
+    while (n_rounds < kMostRounds && take_done()) ++n_rounds;
+    return n_rounds > 0;
   }
 
   void finish() override {
@@ -187,5 +189,5 @@ class MpiTransport : public Transport {
 }  // namespace
 }  // namespace vitrine
 
-extern "C" __attribute__((visibility("default"))) vitrine::Transport* vitrine_open_transport_1();
-vitrine::Transport* vitrine_open_transport_1() { return new vitrine::MpiTransport; }
+extern "C" __attribute__((visibility("default"))) vitrine::Transport* vitrine_open_transport_2();
+vitrine::Transport* vitrine_open_transport_2() { return new vitrine::MpiTransport; }
