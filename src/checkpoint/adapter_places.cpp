@@ -82,7 +82,7 @@ class Lister {
   std::int64_t source(const std::string& name, std::int64_t layer, std::int64_t row) const {
     const bool is_rotated = name.find(".attn.wq.") != name.npos || name.find(".attn.wk.") != name.npos;
     if (!is_rotated || !form_.layout) return row;
-    return source_row(config_.blocks[static_cast<std::size_t>(layer)].attention(), form_.layout, row);
+    return source_row(*attention_of(config_, static_cast<std::size_t>(layer)), form_.layout, row);
   }
 
   const ModelConfig& config_;

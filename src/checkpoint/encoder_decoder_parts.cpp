@@ -14,23 +14,16 @@ constexpr std::int64_t kMostPositions = std::int64_t{1} << 20;
 std::vector<BlockConfig> read_bart_blocks(ConfigReader& c, const std::string& side, const BartOptions& options,
                                           std::int64_t d_model, Activation activation) {
   const NormConfig norm{NormConfig::Kind::layer, 1e-5f, 0.0f, true};
-  BlockConfig block;
-  AttentionConfig& attention = block.attention();
+  AttentionConfig attention;
   attention.n_heads = attention.n_kv_heads = c.size_or(side + "_attention_heads", 16);
   attention.head_dim = read_head_dim(c, "", d_model, attention.n_heads);
   attention.score_scale = inverse_sqrt(static_cast<double>(attention.head_dim));
   attention.qkv_bias = attention.out_bias = true;
   const bool is_encoder = side == "encoder";
   attention.bidirectional = is_encoder;
-  if (!is_encoder) {
-    block.cross_attention = attention;
-    block.cross_attention->bidirectional = true;
-  }
-  for (SublayerNorms* norms : {&block.norms.attn, &block.norms.cross_attn, &block.norms.ffn}) {
-    if (norms == &block.norms.cross_attn && is_encoder) continue;
-    (options.pre_norm ? norms->pre : norms->sum) = norm;
-  }
-  block.ffn = DenseConfig{c.size_or(side + "_ffn_dim", 4096), activation, false, true};
+  const DenseConfig ffn{c.size_or(side + "_ffn_dim", 4096), activation, false, true};
+  BlockConfig block = transformer_block(attention, ffn, !is_encoder);
+  for (Sublayer& sublayer : block.sublayers) (options.pre_norm ? sublayer.norms.pre : sublayer.norms.sum) = norm;
   return {static_cast<std::size_t>(c.size(side + "_layers", kMaxLayers)), block};
 }
 
@@ -159,15 +152,13 @@ ModelConfig read_t5(ConfigReader& c, bool scales_tied_logits) {
   const bool scales = c.flag_or("scale_decoder_outputs", model.head.tied && scales_tied_logits);
   if (scales) model.head.scale = inverse_sqrt(static_cast<double>(model.d_model));
 
-  BlockConfig block;
-  AttentionConfig& attention = block.attention();
+  AttentionConfig attention;
   attention.n_heads = attention.n_kv_heads = c.size("num_heads");
   attention.head_dim = c.size("d_kv");
   const std::string proj = c.text_or("feed_forward_proj", "relu");
   const bool is_gated = proj.starts_with("gated-");
   const std::string activation = proj == "gated-gelu" ? "gelu_new" : is_gated ? proj.substr(6) : proj;
-  block.ffn = DenseConfig{c.size("d_ff"), activation_named(c, activation), is_gated, false};
-  block.norms.attn.pre = block.norms.ffn.pre = norm;
+  const DenseConfig ffn{c.size("d_ff"), activation_named(c, activation), is_gated, false};
   model.relative_bias = {c.size_or("relative_attention_num_buckets", 32),
                          c.size_or("relative_attention_max_distance", 128), false};
 
@@ -177,14 +168,14 @@ ModelConfig read_t5(ConfigReader& c, bool scales_tied_logits) {
   const std::int64_t n_layers = c.size("num_layers", kMaxLayers);
   const std::int64_t n_decoder_layers =
       c.has("num_decoder_layers") ? c.size("num_decoder_layers", kMaxLayers) : n_layers;
-  block.cross_attention = attention;
-  block.cross_attention->bidirectional = true;
-  block.norms.cross_attn.pre = norm;
-  model.blocks.assign(static_cast<std::size_t>(n_decoder_layers), block);
-  block.cross_attention.reset();
-  block.norms.cross_attn = {};
+  const auto block_of = [&](bool crosses) {
+    BlockConfig block = transformer_block(attention, ffn, crosses);
+    for (Sublayer& sublayer : block.sublayers) sublayer.norms.pre = norm;
+    return block;
+  };
+  model.blocks.assign(static_cast<std::size_t>(n_decoder_layers), block_of(true));
   attention.bidirectional = true;
-  model.encoder->blocks.assign(static_cast<std::size_t>(n_layers), block);
+  model.encoder->blocks.assign(static_cast<std::size_t>(n_layers), block_of(false));
   return model;
 }
 
@@ -216,8 +207,8 @@ Family t5_like(std::string_view model_type, std::string_view architecture, bool 
       {"decoder.final_layer_norm", {"decoder.ln_final"}},
       {"lm_head", {"unembed"}},
   };
-  const auto is_gated = [](const BlockConfig& block) { return std::get<DenseConfig>(block.ffn).gated; };
-  const auto is_plain = [](const BlockConfig& block) { return !std::get<DenseConfig>(block.ffn).gated; };
+  const auto is_gated = [](const BlockConfig& block) { return find<DenseConfig>(block)->gated; };
+  const auto is_plain = [](const BlockConfig& block) { return !find<DenseConfig>(block)->gated; };
   const auto add_up = [&](std::string_view stored, std::string_view ours, bool (*applies)(const BlockConfig&)) {
     TensorRule rule{stored, {ours}};
     rule.applies = applies;

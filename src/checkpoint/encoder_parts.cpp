@@ -33,14 +33,14 @@ ModelConfig read_encoder(ConfigReader& c, const EncoderKeys& keys, double eps, A
   model.head.transform = {head_activation, norm};
   read_class(c, keys.has_pooler, model);
 
-  BlockConfig block;
-  block.norms.attn.sum = block.norms.ffn.sum = norm;
-  AttentionConfig& attention = block.attention();
+  AttentionConfig attention;
   attention.n_heads = attention.n_kv_heads = c.size(keys.n_heads);
   attention.head_dim = read_head_dim(c, "", model.d_model, attention.n_heads);
   attention.score_scale = inverse_sqrt(static_cast<double>(attention.head_dim));
   attention.bidirectional = attention.qkv_bias = attention.out_bias = true;
-  block.ffn = DenseConfig{c.size(keys.d_ff), activation_named(c, c.text_or(keys.activation, "gelu")), false, true};
+  const DenseConfig ffn{c.size(keys.d_ff), activation_named(c, c.text_or(keys.activation, "gelu")), false, true};
+  BlockConfig block = transformer_block(attention, ffn);
+  for (Sublayer& sublayer : block.sublayers) sublayer.norms.sum = norm;
   model.blocks.assign(static_cast<std::size_t>(c.size(keys.n_layers, kMaxLayers)), block);
   return model;
 }

@@ -84,9 +84,8 @@ ModelConfig read_decoder(ConfigReader& c, const DecoderKeys& keys) {
 
   NormConfig norm = keys.norm;
   norm.eps = static_cast<float>(c.number_or(keys.eps_key, static_cast<double>(keys.norm.eps)));
-  BlockConfig block;
-  block.norms.attn.pre = block.norms.ffn.pre = model.final_norm = norm;
-  AttentionConfig& attention = block.attention();
+  model.final_norm = norm;
+  AttentionConfig attention;
   attention.n_heads = c.size("num_attention_heads");
   attention.n_kv_heads =
       keys.n_kv_heads_key.empty() ? attention.n_heads : c.size_or(keys.n_kv_heads_key, attention.n_heads);
@@ -100,8 +99,8 @@ ModelConfig read_decoder(ConfigReader& c, const DecoderKeys& keys) {
   model.max_seq_len = stretched_context(max_seq_len, *attention.rope);
   const std::int64_t d_ff =
       keys.d_ff_factor > 0 ? c.size_or(keys.d_ff_key, keys.d_ff_factor * model.d_model) : c.size(keys.d_ff_key);
-  block.ffn =
-      DenseConfig{d_ff, activation_named(c, c.text_or(keys.activation_key, keys.activation)), keys.gated, false};
+  const Activation activation = activation_named(c, c.text_or(keys.activation_key, keys.activation));
+  const BlockConfig block{{{attention, {norm}}, {DenseConfig{d_ff, activation, keys.gated, false}, {norm}}}};
   model.blocks.assign(static_cast<std::size_t>(c.size("num_hidden_layers", kMaxLayers)), block);
   return model;
 }
@@ -171,27 +170,37 @@ void read_biases(ConfigReader& c, ModelConfig& model) {
 }
 
 void set_biases(ModelConfig& model, bool attention, bool ffn) {
-  for (BlockConfig& block : model.blocks) {
-    block.attention().qkv_bias = block.attention().out_bias = attention;
-    std::get<DenseConfig>(block.ffn).bias = ffn;
-  }
+  for (AttentionConfig* a : every<AttentionConfig>(model.blocks)) a->qkv_bias = a->out_bias = attention;
+  for (DenseConfig* dense : every<DenseConfig>(model.blocks)) dense->bias = ffn;
 }
 
 void norm_q_and_k(ModelConfig& model, QkNormConfig::Over over) {
-  for (BlockConfig& block : model.blocks) block.attention().qk_norm = QkNormConfig{*model.final_norm, over};
+  for (AttentionConfig* a : every<AttentionConfig>(model.blocks)) a->qk_norm = QkNormConfig{*model.final_norm, over};
+}
+
+BlockConfig transformer_block(const AttentionConfig& attention, const SublayerKinds::Config& ffn, bool crosses) {
+  BlockConfig block{{{attention}, {ffn}}};
+  if (crosses) {
+    CrossAttentionConfig cross{attention};
+    cross.bidirectional = true;
+    cross.rope.reset();
+    cross.window.reset();
+    block.sublayers.insert(block.sublayers.begin() + 1, {cross});
+  }
+  return block;
 }
 
 void share_norm(BlockConfig& block) {
-  block.residual = BlockConfig::Residual::parallel;
-  block.norms.ffn.pre.reset();
-  block.norms.ffn_reads_attn_pre = true;
+  Sublayer& ffn = block.sublayers.back();
+  ffn.input = Sublayer::Input::previous;
+  ffn.norms.pre.reset();
 }
 
 float inverse_sqrt(double n) { return static_cast<float>(1.0 / std::sqrt(n)); }
 
 void read_window(ConfigReader& c, ModelConfig& model, std::optional<std::int64_t> otherwise) {
   if (c.contains("sliding_window")) otherwise = c.optional_size("sliding_window");
-  for (BlockConfig& block : model.blocks) block.attention().window = otherwise;
+  for (AttentionConfig* a : every<AttentionConfig>(model.blocks)) a->window = otherwise;
 }
 
 void read_window_of_last_layers(ConfigReader& c, ModelConfig& model) {
@@ -207,7 +216,8 @@ void read_window_of_last_layers(ConfigReader& c, ModelConfig& model) {
   }
   const std::int64_t window = c.size_or("sliding_window", 4096);
   for (std::size_t i = 0; i < model.blocks.size(); ++i) {
-    if (sliding.empty() ? static_cast<double>(i) >= first : sliding[i]) model.blocks[i].attention().window = window;
+    if (sliding.empty() ? static_cast<double>(i) >= first : sliding[i])
+      find<AttentionConfig>(model.blocks[i])->window = window;
   }
 }
 
@@ -236,7 +246,7 @@ void read_qwen_experts(ConfigReader& c, ModelConfig& model, std::int64_t n_exper
   moe.n_experts = c.size_or("num_experts", n_experts);
   moe.top_k = c.size_or("num_experts_per_tok", top_k);
   moe.renormalize = c.flag_or("norm_topk_prob", false);
-  moe.expert = std::get<DenseConfig>(model.blocks[0].ffn);
+  moe.expert = *find<DenseConfig>(model.blocks[0]);
   if (d_ff_shared) {
     moe.shared = moe.expert;
     moe.shared->d_ff = c.size_or("shared_expert_intermediate_size", *d_ff_shared);
@@ -249,7 +259,7 @@ void read_qwen_experts(ConfigReader& c, ModelConfig& model, std::int64_t n_exper
   for (std::size_t i = 0; i < model.blocks.size(); ++i) {
     const auto layer = static_cast<std::int64_t>(i);
     const bool is_dense = std::binary_search(dense.begin(), dense.end(), layer) || (layer + 1) % step != 0;
-    if (!is_dense) model.blocks[i].ffn = moe;
+    if (!is_dense) model.blocks[i].sublayers.back().what = moe;
   }
 }
 

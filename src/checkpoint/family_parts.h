@@ -69,6 +69,8 @@ void read_biases(ConfigReader& config, ModelConfig& model);
 void set_biases(ModelConfig& model, bool attention, bool ffn);
 /// Adds norms of q and k in all layers, configured like the final norm.
 void norm_q_and_k(ModelConfig& model, QkNormConfig::Over over);
+/// Attention and an FFN, with cross-attention between them if the block `crosses`; without norms.
+BlockConfig transformer_block(const AttentionConfig& attention, const SublayerKinds::Config& ffn, bool crosses = false);
 /// Makes a block parallel, with one norm for attention and FFN.
 void share_norm(BlockConfig& block);
 /// The scale of scores, 1 / √`n`.

@@ -61,7 +61,7 @@ void complete_falcon(Json& config, const StoredTensors& tensors) {
   config["num_ln_in_parallel_attn"] = two_norms ? 2 : 1;
 }
 
-bool has_two_norms(const BlockConfig& block) { return block.norms.ffn.pre.has_value(); }
+bool has_two_norms(const BlockConfig& block) { return block.sublayers.back().norms.pre.has_value(); }
 bool has_one_norm(const BlockConfig& block) { return !has_two_norms(block); }
 
 /// If there are two norms, `attn_norm` is that of the FFN.
@@ -265,11 +265,13 @@ Family gguf_family(const GgufArchitecture& architecture) {
 void fold_weight_offsets(ModelConfig& config) {
   if (config.final_norm) config.final_norm->weight_offset = 0;
   for (BlockConfig& block : config.blocks) {
-    BlockNorms& norms = block.norms;
-    for (std::optional<NormConfig>* norm : {&norms.attn.pre, &norms.attn.post, &norms.ffn.pre, &norms.ffn.post}) {
-      if (norm->has_value()) (*norm)->weight_offset = 0;
+    for (Sublayer& sublayer : block.sublayers) {
+      for (std::optional<NormConfig>* norm : {&sublayer.norms.pre, &sublayer.norms.post}) {
+        if (norm->has_value()) (*norm)->weight_offset = 0;
+      }
     }
-    if (block.attention().qk_norm) block.attention().qk_norm->norm.weight_offset = 0;
+    auto* const attention = find<AttentionConfig>(block);
+    if (attention != nullptr && attention->qk_norm) attention->qk_norm->norm.weight_offset = 0;
   }
 }
 

@@ -219,10 +219,10 @@ void apply_format(const GgufArchitecture& architecture, const StoredTensors& ten
   fold_weight_offsets(model);
   for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
     BlockConfig& block = model.blocks[layer];
-    AttentionConfig& attention = block.attention();
+    AttentionConfig& attention = *find<AttentionConfig>(block);
     if (holds("blk.{l}.attn_q.bias", layer) || holds("blk.{l}.attn_qkv.bias", layer)) attention.qkv_bias = true;
     if (holds("blk.{l}.attn_output.bias", layer)) attention.out_bias = true;
-    auto* const ffn = std::get_if<DenseConfig>(&block.ffn);
+    auto* const ffn = find<DenseConfig>(block);
     if (ffn != nullptr && holds("blk.{l}.ffn_up.bias", layer)) ffn->bias = true;
     if (!attention.rope) continue;
     attention.rope->layout = architecture.layout;
@@ -239,18 +239,19 @@ GgufConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMeta
   const Json config = read_words(architecture, family, keys, tensors);
   ModelConfig model = read_model_config(family, config, std::string(metadata.path()), options.allowed_config_keys);
 
-  const AttentionConfig& attention = model.blocks.front().attention();
+  const AttentionConfig& attention = *attention_of(model, 0);
   keys.expect("vocab_size", model.vocab_size, " (the rows of token_embd.weight)");
   keys.expect("attention.head_count_kv", attention.n_kv_heads, " (head_count)");
   keys.expect("attention.key_length", attention.head_dim, " (embedding_length over head_count)");
   keys.expect("attention.value_length", attention.head_dim, " as key_length");
-  const auto rope_block = std::find_if(model.blocks.begin(), model.blocks.end(),
-                                       [](const BlockConfig& block) { return block.attention().rope.has_value(); });
-  if (rope_block != model.blocks.end()) {
-    keys.expect("rope.dimension_count", rope_block->attention().rope->dim, " (the elements that RoPE rotates)");
+  const std::vector<AttentionConfig*> attentions = every<AttentionConfig>(model.blocks);
+  const auto rotates =
+      std::find_if(attentions.begin(), attentions.end(), [](const auto* a) { return a->rope.has_value(); });
+  if (rotates != attentions.end()) {
+    keys.expect("rope.dimension_count", (*rotates)->rope->dim, " (the elements that RoPE rotates)");
     const bool finetuned = keys.flag(kRopeFinetuned).value_or(true);
     if (architecture.may_lack_rope && !finetuned) {
-      for (BlockConfig& block : model.blocks) block.attention().rope.reset();
+      for (AttentionConfig* a : attentions) a->rope.reset();
     }
   }
   keys.expect("expert_count", 0, " (this architecture has no experts)");
@@ -263,8 +264,7 @@ GgufConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMeta
   for (const std::string_view name : architecture.ignored) keys.ignore(name);
   keys.finish(options.allowed_config_keys);
   std::optional<RopeConfig::Layout> published;
-  if (rope_block != model.blocks.end() && rope_block->attention().rope)
-    published = rope_block->attention().rope->layout;
+  if (rotates != attentions.end() && (*rotates)->rope) published = (*rotates)->rope->layout;
   apply_format(architecture, tensors, model);
   return {std::move(model), published};
 }

@@ -8,43 +8,45 @@
 namespace vitrine {
 namespace {
 
-/// The experts of the first layer that has any.
-const MoeConfig* experts_of(const ModelConfig& config) {
-  for (const BlockConfig& block : config.blocks) {
-    if (const auto* moe = std::get_if<MoeConfig>(&block.ffn)) return moe;
+/// The attention of all layers that have it.
+std::vector<const AttentionConfig*> attentions_of(const ModelConfig& config) {
+  std::vector<const AttentionConfig*> all;
+  for (std::size_t i = 0; i < config.n_layers(); ++i) {
+    if (const AttentionConfig* const attention = attention_of(config, i)) all.push_back(attention);
   }
-  return nullptr;
+  return all;
 }
 
 /// The RoPE that the keys without a suffix describe: of the first full layer that has one, else of the first layer
 /// that has one.
-const std::optional<RopeConfig>& main_rope(const ModelConfig& config) {
-  const BlockConfig* found = nullptr;
-  for (const BlockConfig& block : config.blocks) {
-    if (!block.attention().rope) continue;
-    if (!block.attention().window) return block.attention().rope;
-    if (found == nullptr) found = &block;
+std::optional<RopeConfig> main_rope(const ModelConfig& config) {
+  const AttentionConfig* found = nullptr;
+  for (const AttentionConfig* const attention : attentions_of(config)) {
+    if (!attention->rope) continue;
+    if (!attention->window) return attention->rope;
+    if (found == nullptr) found = attention;
   }
-  return (found != nullptr ? *found : config.blocks.front()).attention().rope;
+  return found != nullptr ? found->rope : std::nullopt;
 }
 
 /// The first layer with a window.
 const AttentionConfig* sliding_attention(const ModelConfig& config) {
-  for (const BlockConfig& block : config.blocks) {
-    if (block.attention().window) return &block.attention();
+  for (const AttentionConfig* const attention : attentions_of(config)) {
+    if (attention->window) return attention;
   }
   return nullptr;
 }
 
 /// n if exactly every n-th layer is full; empty if there is no such n.
 std::optional<double> sliding_pattern(const ModelConfig& config) {
-  const auto is_full = [](const BlockConfig& block) { return !block.attention().window; };
-  const auto first = std::find_if(config.blocks.begin(), config.blocks.end(), is_full);
-  const auto n = static_cast<std::size_t>(first - config.blocks.begin()) + 1;
-  for (std::size_t layer = 0; layer < config.blocks.size(); ++layer) {
-    if (is_full(config.blocks[layer]) != ((layer + 1) % n == 0)) return std::nullopt;
+  const std::vector<const AttentionConfig*> all = attentions_of(config);
+  const auto is_full = [](const AttentionConfig* attention) { return !attention->window; };
+  const auto first = std::find_if(all.begin(), all.end(), is_full);
+  const auto n = static_cast<std::size_t>(first - all.begin()) + 1;
+  for (std::size_t layer = 0; layer < all.size(); ++layer) {
+    if (is_full(all[layer]) != ((layer + 1) % n == 0)) return std::nullopt;
   }
-  return first == config.blocks.end() ? std::nullopt : std::optional(static_cast<double>(n));
+  return first == all.end() ? std::nullopt : std::optional(static_cast<double>(n));
 }
 
 /// x for which 1 / x is `scale`, to the bit if there is such a float.
@@ -56,49 +58,47 @@ double divisor_of(float scale) {
   return guess;
 }
 
+/// What the sublayers say: that of experts, if there are any, since `d_ff` is then an expert's.
+std::optional<double> value_of_sublayers(const ModelConfig& config, std::string_view word) {
+  std::optional<double> value;
+  for (const BlockConfig& block : config.blocks) {
+    for (const Sublayer& sublayer : block.sublayers) {
+      const auto own = std::visit([&](const auto& kind) { return gguf_word(kind, word); }, sublayer.what);
+      if (own && (!value || std::holds_alternative<MoeConfig>(sublayer.what))) value = own;
+    }
+  }
+  return value;
+}
+
 /// The value of the key with this word; empty if the config has no such value.
 std::optional<double> value_of(const ModelConfig& config, std::string_view word) {
   const BlockConfig& block = config.blocks.front();
-  const AttentionConfig& a = block.attention();
   const AttentionConfig* const sliding = sliding_attention(config);
-  const MoeConfig* const moe = experts_of(config);
-  const auto& rope = main_rope(config);
+  const auto rope = main_rope(config);
   const auto number = [](auto x) { return std::optional(static_cast<double>(x)); };
-  const auto optional = [&](const auto& x) { return x ? number(*x) : std::nullopt; };
   if (word == "max_seq_len") return number(config.max_seq_len);
   if (word == "d_model") return number(config.d_model);
-  if (word == "n_layers") return number(config.blocks.size());
-  if (word == "n_heads") return number(a.n_heads);
-  if (word == "n_kv_heads") return number(a.n_kv_heads);
-  if (word == "head_dim") return number(a.head_dim);
+  if (word == "n_layers") return number(config.n_layers());
   if (word.find("_eps") != word.npos) return config.final_norm->eps;
   if (word == "rope_theta" || word == "rotary_emb_base") return rope ? number(rope->theta) : std::nullopt;
   if (word == "window") return sliding != nullptr ? number(*sliding->window) : std::nullopt;
   if (word == "rope_local_base_freq") return sliding != nullptr ? number(sliding->rope->theta) : std::nullopt;
   if (word == "sliding_window_pattern") return sliding != nullptr ? sliding_pattern(config) : std::nullopt;
-  if (word == "attn_logit_softcapping") return optional(a.softcap);
-  if (word == "final_logit_softcapping") return optional(config.head.softcap);
-  if (word == "attention_multiplier") return a.score_scale;
+  if (word == "final_logit_softcapping") return config.head.softcap ? number(*config.head.softcap) : std::nullopt;
   if (word == "embedding_multiplier") return config.embedding.scale;
-  if (word == "residual_multiplier") return block.residual_scale;
+  if (word == "residual_multiplier") return block.sublayers.front().scale;
   if (word == "logit_scale") return config.head.scale;
   if (word == "logits_scaling") return divisor_of(config.head.scale);
-  if (word == "use_parallel_residual") return block.residual == BlockConfig::Residual::parallel ? 1.0 : 0.0;
-  if (word == "d_ff") return number((moe != nullptr ? moe->expert : std::get<DenseConfig>(block.ffn)).d_ff);
-  if (word == "n_experts") return moe != nullptr ? number(moe->n_experts) : std::nullopt;
-  if (word == "top_k") return moe != nullptr ? number(moe->top_k) : std::nullopt;
-  if (word == "d_ff_expert") return moe != nullptr ? number(moe->expert.d_ff) : std::nullopt;
-  if (word == "shared_expert_intermediate_size") {
-    return moe != nullptr && moe->shared ? number(moe->shared->d_ff) : std::nullopt;
-  }
-  throw InternalError("gguf", "no value for the key {}", word);
+  if (word == "use_parallel_residual") return block.is_parallel() ? 1.0 : 0.0;
+  return value_of_sublayers(config, word);
 }
 
 /// Removes what differs by format alone.
 void normalize(const GgufArchitecture& architecture, ModelConfig& config) {
   fold_weight_offsets(config);
   for (BlockConfig& block : config.blocks) {
-    if (block.attention().rope) block.attention().rope->layout = architecture.layout;
+    auto* const attention = find<AttentionConfig>(block);
+    if (attention != nullptr && attention->rope) attention->rope->layout = architecture.layout;
   }
 }
 
@@ -113,20 +113,27 @@ void forgive_rounding(const RopeConfig& config, RopeConfig& read) {
   if (static_cast<float>(config.theta) == static_cast<float>(read.theta)) read.theta = config.theta;
 }
 
+/// The attention of a layer, or an unset one.
+AttentionConfig attention_in(const ModelConfig& config, std::size_t layer) {
+  const AttentionConfig* const attention = attention_of(config, layer);
+  return attention != nullptr ? *attention : AttentionConfig();
+}
+
 /// The first part that differs; empty if none does.
 std::string difference(const ModelConfig& a, const ModelConfig& b) {
   if (!(a.embedding == b.embedding)) return "the scale or positions of the embedding";
   if (!(a.head == b.head)) return "the head";
   if (!(a.final_norm == b.final_norm)) return "the final norm";
-  for (std::size_t i = 0; i < a.blocks.size() && i < b.blocks.size(); ++i) {
+  for (std::size_t i = 0; i < a.n_layers() && i < b.n_layers(); ++i) {
     const std::string at = " of layer " + std::to_string(i);
-    const AttentionConfig &x = a.blocks[i].attention(), &y = b.blocks[i].attention();
+    if (a.blocks[i].sublayers.size() != b.blocks[i].sublayers.size()) return "the block" + at;
+    const AttentionConfig x = attention_in(a, i), y = attention_in(b, i);
     if (x.score_scale != y.score_scale) return "the scale of attention scores" + at;
     if (x.softcap != y.softcap) return "the softcap of attention scores" + at;
     if (x.window != y.window) return "the attention window" + at;
     if (!(x.rope == y.rope)) return "RoPE" + at;
     if (!(x == y)) return "attention" + at;
-    if (!(a.blocks[i].ffn == b.blocks[i].ffn)) return "the feed-forward" + at;
+    if (!(a.blocks[i].sublayers.back().what == b.blocks[i].sublayers.back().what)) return "the feed-forward" + at;
     if (!(a.blocks[i] == b.blocks[i])) return "the block" + at;
   }
   return a == b ? "" : "the sizes";
@@ -160,7 +167,7 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
     if (key.name == "attention.key_length") add_size("attention.value_length", *value);
   }
   add_size("vocab_size", config.vocab_size);
-  const auto& rope = main_rope(config);
+  const std::optional<RopeConfig> rope = main_rope(config);
   if (!rope && architecture.may_lack_rope) keys.add(full(kRopeFinetuned), false);
   if (!rope) return keys;
   add_size("rope.dimension_count", rope->dim);
@@ -187,7 +194,7 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
 }
 
 std::vector<RopeTensor> rope_tensors(const ModelConfig& config) {
-  const auto& rope = main_rope(config);
+  const std::optional<RopeConfig> rope = main_rope(config);
   if (!rope || std::holds_alternative<LinearScaling>(rope->scaling)) return {};
   if (std::holds_alternative<YarnScaling>(rope->scaling)) return {};
   if (const auto* listed = std::get_if<LongRopeScaling>(&rope->scaling)) {
@@ -215,9 +222,11 @@ void check_round_trip(const GgufArchitecture& architecture, const std::string& h
   ModelConfig read = read_gguf_config(architecture, metadata, tensors, {}).model;
   normalize(architecture, config);
   normalize(architecture, read);
-  for (std::size_t i = 0; i < config.blocks.size() && i < read.blocks.size(); ++i) {
-    auto &ours = config.blocks[i].attention().rope, &theirs = read.blocks[i].attention().rope;
-    if (ours && theirs) forgive_rounding(*ours, *theirs);
+  for (std::size_t i = 0; i < config.n_layers() && i < read.n_layers(); ++i) {
+    const AttentionConfig* const ours = attention_of(config, i);
+    AttentionConfig* const theirs = find<AttentionConfig>(read.blocks[i]);
+    if (ours != nullptr && ours->rope && theirs != nullptr && theirs->rope)
+      forgive_rounding(*ours->rope, *theirs->rope);
   }
   const std::string what = difference(config, read);
   if (what.empty()) return;

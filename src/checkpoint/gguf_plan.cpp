@@ -66,7 +66,7 @@ class Planner {
   }
 
   void permute(std::int64_t layer, SourceRows& part) const {
-    const AttentionConfig& a = config_.blocks[static_cast<std::size_t>(layer)].attention();
+    const AttentionConfig& a = *attention_of(config_, static_cast<std::size_t>(layer));
     if (!a.rope || a.rope->layout == architecture_.layout) return;
     part.head_dim = a.head_dim;
     part.rope_dim = a.rope->dim;

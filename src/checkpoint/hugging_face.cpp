@@ -133,8 +133,8 @@ class Binder {
       for_each_place(rule, prefix_, config_, [&](const TensorPlace& place) { bind(place); });
     }
     for (const std::string_view name : family_.ignored) {
-      const std::size_t n_in_encoder = config_.encoder ? config_.encoder->blocks.size() : 0;
-      for (std::size_t layer = 0; layer < std::max(config_.blocks.size(), n_in_encoder); ++layer) {
+      const std::size_t n_in_encoder = config_.encoder ? config_.encoder->n_layers() : 0;
+      for (std::size_t layer = 0; layer < std::max(config_.n_layers(), n_in_encoder); ++layer) {
         used_.insert(with_layer(with_prefix(name, prefix_), static_cast<std::int64_t>(layer)));
       }
     }

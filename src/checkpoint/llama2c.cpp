@@ -41,15 +41,13 @@ ModelConfig config_of(const Header& h) {
   model.max_seq_len = h.seq_len;
   model.head.tied = h.vocab_size > 0;
   const NormConfig norm{NormConfig::Kind::rms, 1e-5f, 0.0f, false};
-  BlockConfig block;
-  block.norms.attn.pre = block.norms.ffn.pre = norm;
-  AttentionConfig& attention = block.attention();
+  AttentionConfig attention;
   attention.n_heads = h.n_heads;
   attention.n_kv_heads = h.n_kv_heads;
   attention.head_dim = h.dim / h.n_heads;
   attention.score_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(attention.head_dim)));
   attention.rope = make_rope(10000.0, attention.head_dim, RopeConfig::Layout::interleaved, {});
-  block.ffn = DenseConfig{h.hidden_dim, Activation::silu, true, false};
+  const BlockConfig block{{{attention, {norm}}, {DenseConfig{h.hidden_dim, Activation::silu, true, false}, {norm}}}};
   model.final_norm = norm;
   model.blocks.assign(static_cast<std::size_t>(h.n_layers), block);
   return model;
@@ -113,8 +111,7 @@ Checkpoint load_llama2c(const std::shared_ptr<const MappedFile>& file) {
                         expected ? std::to_string(*expected) : "more than 2^63", size);
   }
   const ModelConfig config = config_of(*h);
-  ModelParams params;
-  params.blocks.resize(config.blocks.size());
+  ModelParams params = empty_params(config);
 
   const std::byte* at = file->bytes().data() + sizeof(Header);
   std::map<std::string, std::pair<const std::byte*, std::string>> stored;  // by our name

@@ -154,12 +154,11 @@ const FileType& file_type_named(std::string_view name) {
 }
 
 MixModel::MixModel(std::string_view name, const ModelConfig& config)
-    : architecture(name), n_layers(static_cast<std::int64_t>(config.blocks.size())), tied(config.head.tied) {
-  const BlockConfig& first = config.blocks.front();
-  const AttentionConfig& attention = first.attention();
-  heads_per_kv_head = attention.n_heads / attention.n_kv_heads;
+    : architecture(name), n_layers(static_cast<std::int64_t>(config.n_layers())), tied(config.head.tied) {
+  const AttentionConfig* const attention = attention_of(config, 0);
+  if (attention != nullptr) heads_per_kv_head = attention->n_heads / attention->n_kv_heads;
   for (const BlockConfig& block : config.blocks) {
-    if (const auto* const moe = std::get_if<MoeConfig>(&block.ffn)) n_experts = moe->n_experts;
+    if (const auto* const moe = find<MoeConfig>(block)) n_experts = moe->n_experts;
   }
 }
 

@@ -41,17 +41,17 @@ void for_each_place(const TensorRule& rule, std::string_view prefix, const Model
   const bool by_layer = rule.stored.find("{l}") != std::string_view::npos;
   const StackConfig* const stack = stack_of(config, rule.ours.front());
   if (stack == nullptr) return;
-  const std::size_t n_layers = by_layer ? stack->blocks.size() : 1;
+  const std::size_t n_layers = by_layer ? stack->n_layers() : 1;
   for (const char* ending : {".weight", ".bias"}) {
     if (rule.is_buffer && std::string_view(ending) != ".bias") continue;
     if (!rule.has_ending && std::string_view(ending) != ".weight") continue;
     for (std::size_t i = 0; i < n_layers; ++i) {
-      const BlockConfig& block = stack->blocks[i];
-      if (rule.applies != nullptr && !rule.applies(block)) continue;
+      const BlockConfig* const block = i < stack->blocks.size() ? &stack->blocks[i] : nullptr;
+      if (rule.applies != nullptr && (block == nullptr || !rule.applies(*block))) continue;
       const auto layer = static_cast<std::int64_t>(i);
       const bool is_full_name = rule.is_buffer || !rule.has_ending;
       visit_layer(rule, with_layer(with_prefix(rule.stored, prefix), layer) + (is_full_name ? "" : ending),
-                  rule.has_ending ? ending : "", layer, std::get_if<MoeConfig>(&block.ffn), visit);
+                  rule.has_ending ? ending : "", layer, block != nullptr ? find<MoeConfig>(*block) : nullptr, visit);
     }
   }
 }
@@ -63,8 +63,7 @@ PlaceShape shape_of(const TensorPlace& place, const ModelConfig& config, const s
   for (const Shape& part : parts) shape.rows += part[0];
   if (!shape.is_vector) shape.cols = parts.front()[1];
   const StackConfig& stack = *stack_of(config, place.rule->ours.front());
-  const auto* const attention =
-      std::get_if<AttentionConfig>(&stack.blocks[static_cast<std::size_t>(place.layer)].mixer);
+  const AttentionConfig* const attention = attention_of(stack, static_cast<std::size_t>(place.layer));
   const bool has_weight_per_head =
       attention != nullptr && attention->qk_norm && attention->qk_norm->over == QkNormConfig::Over::head_own_weight;
   const auto n = static_cast<std::int64_t>(parts.size());
@@ -85,9 +84,8 @@ PlaceShape shape_of(const TensorPlace& place, const ModelConfig& config, const s
 }
 
 std::vector<RowRun> row_runs(const TensorPlace& place, const ModelConfig& config, const std::vector<Shape>& parts) {
-  const std::int64_t n_groups = place.rule->rows == Rows::stacked
-                                    ? 1
-                                    : config.blocks[static_cast<std::size_t>(place.layer)].attention().n_kv_heads;
+  const std::int64_t n_groups =
+      place.rule->rows == Rows::stacked ? 1 : attention_of(config, static_cast<std::size_t>(place.layer))->n_kv_heads;
   std::vector<RowRun> runs;
   for (std::int64_t group = 0; group < n_groups; ++group) {
     for (std::size_t part = 0; part < parts.size(); ++part) {

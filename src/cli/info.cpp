@@ -128,7 +128,7 @@ void add_flow(Page& page, const Subject& s, const LayerGroup& group) {
   table.add({"next id → text", "", "int32", "sampled, or the most likely one; its bytes are appended"});
   page.table(table);
   page.line(fmt::format("Layer {} of {} is shown; {} layers are alike. T: tokens of the pass; S: positions so far.",
-                        group.first(), s.config.blocks.size(), group.count()));
+                        group.first(), s.config.n_layers(), group.count()));
 }
 
 void add_config(Page& page, const ModelConfig& config) {
@@ -139,12 +139,12 @@ void add_config(Page& page, const ModelConfig& config) {
       model.add({indent + key, value.is_string() ? value.get<std::string>() : value.dump()});
     }
   };
-  add(describe_model(config), "");
+  add(json_of(describe_model(config)), "");
   const auto add_layers = [&](const StackConfig& stack, const char* name) {
     for (const LayerGroup& group : layer_groups(stack)) {
       model.rule();
       model.add({name, to_string(group)});
-      add(describe_block(stack.blocks[static_cast<std::size_t>(group.first())]), "  ");
+      add(json_of(describe_layer(stack, static_cast<std::size_t>(group.first()))), "  ");
     }
   };
   if (config.encoder) add_layers(*config.encoder, "encoder layers");
@@ -168,8 +168,7 @@ void add_params(Page& page, const Subject& s) {
                row.in_block ? std::to_string(row.layers) : "", grouped(row.total()), stored_name(s, row)});
   }
   table.rule();
-  const auto n =
-      static_cast<std::int64_t>(s.config.blocks.size() + (s.config.encoder ? s.config.encoder->blocks.size() : 0));
+  const auto n = static_cast<std::int64_t>(s.config.n_layers() + (s.config.encoder ? s.config.encoder->n_layers() : 0));
   if (blocks % n == 0 && !s.config.encoder) table.add({"per layer", "", "", "", grouped(blocks / n)});
   table.add({"all layers", "", "", std::to_string(n), grouped(blocks)});
   table.add({"total", "", "", "", grouped(total)});

@@ -70,7 +70,7 @@ Json groups_json(const ModelConfig& config) {
     }
     groups.push_back({{"layers", group.layers},
                       {"flow", flow},
-                      {"config", rows_of(describe_block(config.blocks[static_cast<std::size_t>(group.first())]))}});
+                      {"config", rows_of(json_of(describe_layer(config, static_cast<std::size_t>(group.first()))))}});
   }
   return groups;
 }
@@ -103,7 +103,7 @@ Json about_json(const LookCommand& o, const Session& session) {
           {"params", count_params(config)},
           {"bytes", stored_bytes(*session.checkpoint.model)},
           {"rounds_inputs", has_blocks(*session.checkpoint.model) && o.compute != "f32"},
-          {"config", rows_of(describe_model(config))},
+          {"config", rows_of(json_of(describe_model(config)))},
           {"groups", groups_json(config)},
           {"model_path", shell_quoted(path)},
           {"model_argument", is_default ? "" : shell_quoted(path)},

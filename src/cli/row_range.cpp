@@ -7,7 +7,7 @@
 
 namespace vitrine::cli {
 
-RowRange parse_rows(const std::string& text, std::int64_t n) {
+RowSelection parse_rows(const std::string& text, std::int64_t n) {
   const std::size_t colon = text.find(':');
   const auto place = [&](const std::string& part, std::int64_t otherwise) {
     if (part.empty()) return otherwise;
@@ -15,7 +15,7 @@ RowRange parse_rows(const std::string& text, std::int64_t n) {
     if (!value) throw BadInput("--rows", "expected A:B, got \"{}\"", text);
     return *value < 0 ? *value + n : *value;
   };
-  RowRange rows;
+  RowSelection rows;
   if (text.empty()) throw BadInput("--rows", "expected A:B, got an empty text");
   if (colon == std::string::npos) {
     rows.begin = place(text, 0);
@@ -29,7 +29,7 @@ RowRange parse_rows(const std::string& text, std::int64_t n) {
   return rows;
 }
 
-Tensor rows_of(const SiteId& id, const Tensor& value, const RowRange& rows, std::int64_t n,
+Tensor rows_of(const SiteId& id, const Tensor& value, const RowSelection& rows, std::int64_t n,
                std::vector<float>& memory) {
   const std::span<const Dim> dims = info(id.site).shape.dims();
   const bool by_head = dims.size() > 1 && dims[1] == Dim::T;  // [H, T, S]

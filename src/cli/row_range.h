@@ -12,16 +12,17 @@
 namespace vitrine::cli {
 
 /// Positions [begin, end) of a text.
-struct RowRange {
+struct RowSelection {
   std::int64_t begin = 0, end = 0;
 };
 
 /// Parses A:B, :B, A: or a single position; negative numbers count from the end of the `n` positions. Throws BadInput
 /// if it selects nothing or is out of range.
-RowRange parse_rows(const std::string& text, std::int64_t n);
+RowSelection parse_rows(const std::string& text, std::int64_t n);
 
 /// The part of the value at a site that belongs to the rows, copied into `memory`. Values without rows of the text
 /// (those of experts, and of whole texts) are returned as they are.
-Tensor rows_of(const SiteId& id, const Tensor& value, const RowRange& rows, std::int64_t n, std::vector<float>& memory);
+Tensor rows_of(const SiteId& id, const Tensor& value, const RowSelection& rows, std::int64_t n,
+               std::vector<float>& memory);
 
 }  // namespace vitrine::cli

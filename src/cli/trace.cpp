@@ -58,7 +58,7 @@ struct Size {
 
 /// From a dry run, which also checks the names and the indices. Tokens are taken to be spread evenly over the experts.
 Size size_of(const TraceOptions& o, const Session& session, const std::vector<SiteWrite>& writes,
-             std::optional<RowRange> rows) {
+             std::optional<RowSelection> rows) {
   Size size;
   const auto n = static_cast<std::int64_t>(session.rows().size());
   const Model model = shape_model(session.whole_model->config());
@@ -104,7 +104,7 @@ void run_trace(const TraceOptions& o) {
   const Model& model = *session.checkpoint.model;
   GenerateContext context = session.context(o);
   const auto n = static_cast<std::int64_t>(session.rows().size());
-  std::optional<RowRange> rows;
+  std::optional<RowSelection> rows;
   if (o.rows) rows = parse_rows(*o.rows, n);
   std::optional<Objective> objective;
   if (o.of) objective = objective_of(o, session);

@@ -47,10 +47,12 @@ class Choices : public Taps {
 
   bool wants(const SiteId& id) const override {
     if (id.layer < 0) return false;
-    const BlockConfig& block = config_.blocks[static_cast<std::size_t>(id.layer)];
-    const auto* moe = std::get_if<MoeConfig>(&block.ffn);
-    const DenseConfig& ffn = moe != nullptr ? moe->expert : std::get<DenseConfig>(block.ffn);
     if (id.site == Site::expert_indices) return true;
+    const BlockConfig& block = config_.blocks[static_cast<std::size_t>(id.layer)];
+    const auto* const moe = find<MoeConfig>(block);
+    const auto* const dense = moe != nullptr ? &moe->expert : find<DenseConfig>(block);
+    if (dense == nullptr) return false;
+    const DenseConfig& ffn = *dense;
     if (ffn.activation != Activation::relu) return false;
     return id.site == Site::mlp_pre || id.site == (ffn.gated ? Site::expert_gate : Site::expert_pre);
   }

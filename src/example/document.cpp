@@ -22,11 +22,10 @@ const char* const kAbout =
 /// Pre-norm LayerNorm, 2 heads of 2 elements, ReLU, biases only in the norms, tied embeddings.
 ModelConfig document_config() {
   const NormConfig norm{NormConfig::Kind::layer, 1e-5f, 0.0f, true};
-  BlockConfig block;
-  block.attention().n_heads = block.attention().n_kv_heads = block.attention().head_dim = 2;
-  block.attention().score_scale = static_cast<float>(1 / std::sqrt(2.0));
-  block.ffn = DenseConfig{8, Activation::relu, false, false};
-  block.norms.attn.pre = block.norms.ffn.pre = norm;
+  AttentionConfig attention;
+  attention.n_heads = attention.n_kv_heads = attention.head_dim = 2;
+  attention.score_scale = static_cast<float>(1 / std::sqrt(2.0));
+  const BlockConfig block{{{attention, {norm}}, {DenseConfig{8, Activation::relu, false, false}, {norm}}}};
   ModelConfig config;
   config.d_model = kWidth;
   config.vocab_size = 8;

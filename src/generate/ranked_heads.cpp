@@ -3,18 +3,10 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "model/mixers/attention/split_heads.h"
 #include "pass/pass.h"
 
 namespace vitrine {
-
-std::int64_t first_head(const AttendConfig& c, int n, int r) {
-  const std::int64_t group = c.n_heads / c.n_kv_heads;
-  if (n <= c.n_kv_heads) return c.n_kv_heads * r / n * group;
-  const auto first_part = [&](std::int64_t kv_head) { return n * kv_head / c.n_kv_heads; };
-  const std::int64_t kv_head = ((r + 1) * c.n_kv_heads - 1) / n;  // that of part r
-  const std::int64_t first = first_part(kv_head), n_parts = first_part(kv_head + 1) - first;
-  return kv_head * group + group * (r - first) / n_parts;
-}
 
 RankedHeads::RankedHeads(Ranks& ranks, const std::shared_ptr<const Model>& model) : RankedModel(ranks, model) {
   ModelConfig config = model->config();
@@ -30,25 +22,16 @@ const StackConfig& RankedHeads::stack_of(Stack stack) const {
   return stack == Stack::encoder ? *whole_->config().encoder : whole_->config();
 }
 
-const AttentionConfig& RankedHeads::attention_of(const BlockSite& at) const {
-  const BlockConfig& block = stack_of(at.stack).blocks[static_cast<std::size_t>(at.layer)];
-  return at.cross ? *block.cross_attention : block.attention();
-}
-
-RankedHeads::Range RankedHeads::own_heads(const AttendConfig& c) const {
-  return {first_head(c, ranks_.size(), ranks_.rank()), first_head(c, ranks_.size(), ranks_.rank() + 1)};
-}
-
-RankedHeads::Range RankedHeads::own_kv_heads(const AttendConfig& c) const {
-  const std::int64_t group = c.n_heads / c.n_kv_heads;
-  const Range heads = own_heads(c);
-  return {heads.first / group, (heads.end + group - 1) / group};
+const AttentionConfig* RankedHeads::attention_at(const BlockSite& at) const {
+  const StackConfig& stack = stack_of(at.stack);
+  const auto layer = static_cast<std::size_t>(at.layer);
+  return at.cross ? find<CrossAttentionConfig>(stack.blocks[layer]) : attention_of(stack, layer);
 }
 
 /// A K/V head that several ranks share is in the part of the first of them.
 std::int64_t RankedHeads::bound(const Parts& parts, std::int64_t width, int n) const {
   if (parts.of == Parts::Of::columns) return RankedModel::bound(parts, width, n);
-  const AttendConfig& c = attention_of(parts.at);
+  const AttendConfig& c = *attention_at(parts.at);
   const std::int64_t head = first_head(c, ranks_.size(), n), group = c.n_heads / c.n_kv_heads;
   if (parts.of == Parts::Of::heads) return width / c.n_heads * head;
   return width / c.n_kv_heads * ((head + group - 1) / group);
@@ -56,81 +39,50 @@ std::int64_t RankedHeads::bound(const Parts& parts, std::int64_t width, int n) c
 
 RankedHeads::Range RankedHeads::own_columns(const Parts& parts, std::int64_t width) const {
   if (parts.of != Parts::Of::kv_heads) return RankedModel::own_columns(parts, width);
-  const AttendConfig& c = attention_of(parts.at);
-  const Range heads = own_kv_heads(c);
+  const AttendConfig& c = *attention_at(parts.at);
+  const Range heads = own_kv_heads(c, ranks_.size(), ranks_.rank());
   return {width / c.n_kv_heads * heads.first, width / c.n_kv_heads * heads.end};
-}
-
-void RankedHeads::divide(AttentionConfig& c, AttentionParams& w) {
-  if (ranks_.size() > c.n_heads) {
-    throw BadInput("--split", "expected at most as many ranks as query heads ({}), got {}", c.n_heads, ranks_.size());
-  }
-  const Range heads = own_heads(c), kv_heads = own_kv_heads(c);
-  const Range rows = {heads.first * c.head_dim, heads.end * c.head_dim};
-  const Range kv_rows = {kv_heads.first * c.head_dim, kv_heads.end * c.head_dim};
-  keep_rows(w.wq, rows);
-  keep_rows(w.wk, kv_rows);
-  keep_rows(w.wv, kv_rows);
-  keep_part(w.wo);
-  if (c.qk_norm && c.qk_norm->over == QkNormConfig::Over::head_own_weight) {
-    w.q_norm = {part_of(w.q_norm.weight, rows), part_of(w.q_norm.bias, rows)};
-    w.k_norm = {part_of(w.k_norm.weight, kv_rows), part_of(w.k_norm.bias, kv_rows)};
-  }
-  c.n_heads = heads.size();
-  c.n_kv_heads = kv_heads.size();
-}
-
-void RankedHeads::divide(DenseConfig& c, FfnParams& w) {
-  keep_part(w.w_gate);
-  keep_part(w.w_up);
-  keep_part(w.w_down);
-  c.d_ff = own_columns({}, c.d_ff).size();
-}
-
-/// Every rank computes all of the router, which is small.
-void RankedHeads::divide(BlockConfig& c, BlockParams& w) {
-  divide(c.attention(), w.attention);
-  if (c.cross_attention) divide(*c.cross_attention, w.cross_attention);
-  auto* const moe = std::get_if<MoeConfig>(&c.ffn);
-  if (moe == nullptr) return divide(std::get<DenseConfig>(c.ffn), w.ffn);
-  const DenseConfig expert = moe->expert;
-  for (FfnParams& own : w.moe.experts) divide(moe->expert = expert, own);
-  if (moe->shared) divide(*moe->shared, w.moe.shared);
 }
 
 /// All layers of a stack with a relative bias have the same heads.
 void RankedHeads::divide(StackConfig& c, StackParams& w) {
   if (c.relative_bias) {
-    const Range heads = own_heads(c.blocks.front().attention());
+    const Range heads = own_heads(*attention_of(c, 0), ranks_.size(), ranks_.rank());
     w.rel_bias.view = w.rel_bias.view.col_range(heads.first, heads.size());
     w.rel_bias.shape = {w.rel_bias.shape[0], heads.size()};
   }
-  for (std::size_t i = 0; i < c.blocks.size(); ++i) divide(c.blocks[i], w.blocks[i]);
+  for (std::size_t i = 0; i < c.blocks.size(); ++i) {
+    for (std::size_t j = 0; j < c.blocks[i].sublayers.size(); ++j) {
+      visit_sublayer(c.blocks[i].sublayers[j], w.blocks[i].sublayers[j],
+                     [&](auto& kind, auto& params) { vitrine::divide(*this, kind, params); });
+    }
+  }
 }
 
 std::optional<RankedHeads::Divided> RankedHeads::divided(const SiteId& id, Dim dim) const {
   if (id.layer < 0) return {};
   const StackConfig& stack = stack_of(id.stack);
   const BlockSite at{id.layer, id.stack, id.cross};
-  const AttentionConfig& heads = attention_of(at);
+  const AttentionConfig* const heads = attention_at(at);
   const auto d_ff = [&] {
-    const auto& ffn = stack.blocks[static_cast<std::size_t>(id.layer)].ffn;
-    const auto* const moe = std::get_if<MoeConfig>(&ffn);
-    if (moe == nullptr) return std::get<DenseConfig>(ffn).d_ff;
+    const BlockConfig& block = stack.blocks[static_cast<std::size_t>(id.layer)];
+    const auto* const moe = find<MoeConfig>(block);
+    if (moe == nullptr) return find<DenseConfig>(block)->d_ff;
     return id.expert == SiteId::kShared ? moe->shared->d_ff : moe->expert.d_ff;
   };
-  const bool is_normed_whole = heads.qk_norm && heads.qk_norm->over == QkNormConfig::Over::all_heads;
+  const bool is_normed_whole =
+      heads != nullptr && heads->qk_norm && heads->qk_norm->over == QkNormConfig::Over::all_heads;
   switch (dim) {
     case Dim::Nq:
       if (is_normed_whole) return {};
       [[fallthrough]];
     case Dim::H:
-      return Divided{heads.n_heads, {Parts::Of::heads, at}};
+      return Divided{heads->n_heads, {Parts::Of::heads, at}};
     case Dim::Nk:
       if (is_normed_whole) return {};
       [[fallthrough]];
     case Dim::K:
-      return Divided{heads.n_kv_heads, {Parts::Of::kv_heads, at}};
+      return Divided{heads->n_kv_heads, {Parts::Of::kv_heads, at}};
     case Dim::d:
       return Divided{stack.d_model, {}};
     case Dim::d_ff:
@@ -164,7 +116,7 @@ Tensor RankedHeads::visit_part(Pass& p, const SiteId& id, const Tensor& value, i
   if (result.data == whole.data) return value;
   if (result.shape != shape) return result;  // an error of the caller
   if (id.site == Site::attn_in) {            // a K/V head reads its first query head's copy
-    const std::int64_t n_kv_heads = attention_of(of.parts.at).n_kv_heads;
+    const std::int64_t n_kv_heads = attention_at(of.parts.at)->n_kv_heads;
     if (ranks_.size() > n_kv_heads) {
       throw Unsupported(name_of(id), "expected at most {} ranks (the K/V heads) to write to it, got {}", n_kv_heads,
                         ranks_.size());

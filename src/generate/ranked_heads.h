@@ -10,18 +10,14 @@
 
 namespace vitrine {
 
-/// The first query head of part r of n, of which there are at most as many as query heads; for r = n the end. The heads
-/// of a part read whole K/V heads, or, if there are fewer of these than parts, the same one.
-std::int64_t first_head(const AttendConfig& c, int n, int r);
-
-class RankedHeads : public RankedModel {
+class RankedHeads : public RankedModel, private WeightDivider {
  public:
   /// Throws BadInput if there are more ranks than query heads or the ranks have different models, Unsupported for a
   /// model with other layers than attention. Borrows the ranks.
   RankedHeads(Ranks& ranks, const std::shared_ptr<const Model>& model);
 
   int first(Stack) const override { return 0; }
-  int end(Stack stack) const override { return static_cast<int>(stack_of(stack).blocks.size()); }
+  int end(Stack stack) const override { return static_cast<int>(stack_of(stack).n_layers()); }
   void receive(const Tensor&) override {}
   void send(Pass&, const Tensor&) override { release_embedding(); }
   void share(const Tensor&) override {}
@@ -32,16 +28,17 @@ class RankedHeads : public RankedModel {
   Range own_columns(const Parts& parts, std::int64_t width) const override;
 
  private:
-  void divide(AttentionConfig& c, AttentionParams& w);
-  void divide(DenseConfig& c, FfnParams& w);
-  void divide(BlockConfig& c, BlockParams& w);
+  int n_ranks() const override { return ranks_.size(); }
+  int rank() const override { return ranks_.rank(); }
+  RowRange own_columns(std::int64_t width) const override { return own_columns(Parts(), width); }
+  void keep_rows(LinearParams& w, RowRange rows) override { RankedModel::keep_rows(w, rows); }
+  void keep_part(LinearParams& w) override { RankedModel::keep_part(w); }
+  Param part_of(const Param& param, RowRange range) override { return RankedModel::part_of(param, range); }
   void divide(StackConfig& c, StackParams& w);
-  /// The query heads and the K/V heads that this rank computes.
-  Range own_heads(const AttendConfig& c) const;
-  Range own_kv_heads(const AttendConfig& c) const;
   /// Of the whole model.
   const StackConfig& stack_of(Stack stack) const;
-  const AttentionConfig& attention_of(const BlockSite& at) const;
+  /// Null: the layer has none.
+  const AttentionConfig* attention_at(const BlockSite& at) const;
   /// The size of a dimension in the whole model, and the parts into which it is divided; nullopt: it is not.
   struct Divided {
     std::int64_t size;

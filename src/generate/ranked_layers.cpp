@@ -87,10 +87,10 @@ RankedLayers::RankedLayers(Ranks& ranks, const std::shared_ptr<const Model>& mod
 /// The bounds of the ranks in a stack.
 std::vector<int> RankedLayers::divide(const Model& model, Stack stack) const {
   const StackConfig& c = stack == Stack::encoder ? *model.config().encoder : model.config();
-  if (ranks_.size() > static_cast<int>(c.blocks.size())) {
-    throw BadInput("--split", "expected at most as many ranks as layers ({}), got {}", c.blocks.size(), ranks_.size());
+  if (ranks_.size() > static_cast<int>(c.n_layers())) {
+    throw BadInput("--split", "expected at most as many ranks as layers ({}), got {}", c.n_layers(), ranks_.size());
   }
-  std::vector<std::int64_t> bytes(c.blocks.size());
+  std::vector<std::int64_t> bytes(c.n_layers());
   for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& name, const Shape& shape) {
     if (const auto block = block_of(name, stack)) bytes[*block] += bytes_of(param.view.dtype, shape.count());
   });

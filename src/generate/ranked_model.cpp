@@ -27,8 +27,6 @@ std::span<const std::byte> memory_of(const MatrixView& m) {
   return {m.data, static_cast<std::size_t>(bytes)};
 }
 
-bool has_attention_alone(const StackConfig& c) { return std::ranges::all_of(c.blocks, &BlockConfig::has_attention); }
-
 void check_splits(Ranks& ranks, const Model& model) {
   Fingerprint f;
   for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& name, const Shape& shape) {
@@ -40,8 +38,8 @@ void check_splits(Ranks& ranks, const Model& model) {
   ranks.together([&] {
     if (own != all[0]) throw BadInput("MODEL", "its parameters differ from those of rank 0");
     const ModelConfig& c = model.config();
-    if (!has_attention_alone(c) || (c.encoder && !has_attention_alone(*c.encoder))) {
-      throw Unsupported("--split", "expected a model with attention in every layer");
+    if (!c.layers.empty() || (c.encoder && !c.encoder->layers.empty())) {
+      throw Unsupported("--split", "expected a model with a residual stream, not one of recurrent or dense layers");
     }
   });
 }

@@ -41,10 +41,7 @@ class RankedModel : public ModelSplit {
   void take_part(const Tensor& whole, const Tensor& own, const Parts& parts) const override;
 
  protected:
-  struct Range {
-    std::int64_t first = 0, end = 0;
-    std::int64_t size() const { return end - first; }
-  };
+  using Range = RowRange;
 
   /// Throws on all ranks unless they have models of the same shapes and types, and one that a split can run. Borrows
   /// the ranks.

@@ -79,36 +79,40 @@ void add_to(Vector& to, const Vector& from) {
 }
 
 /// One sublayer of a block: what it writes, and the norms around it.
-struct Sublayer {
+struct Branch {
   std::string name;  ///< `blocks.3.attn`
   BlockSite at;
   Site out;                                    ///< What it adds to the stream.
-  const AttentionParams* attention = nullptr;  ///< Null: the MLP.
+  const AttentionParams* attention = nullptr;  ///< Null: it has no heads.
   const SublayerNorms* norms;
   const SublayerNormParams* norm_params;
-  Norm post, sum;
+  NormSite post, sum;
   float factor = 1;
 };
 
-std::vector<Sublayer> sublayers_of(const Model& model) {
+const AttentionParams* attention_params(const AttentionParams& w) { return &w; }
+template <class Other>
+const AttentionParams* attention_params(const Other&) {
+  return nullptr;
+}
+
+std::vector<Branch> branches_of(const Model& model) {
   const ModelConfig& config = model.config();
-  std::vector<Sublayer> all;
-  for (std::size_t i = 0; i < config.blocks.size(); ++i) {
-    const BlockConfig& c = config.blocks[i];
-    const BlockParams& w = model.params().blocks[i];
-    const BlockSite at{static_cast<int>(i), config.stack()};
-    const std::string resid = name_of(at(Site::resid_pre));
-    const std::string prefix = resid.substr(0, resid.rfind('.') + 1);
-    const auto add = [&](const char* name, BlockSite site, Site out, const AttentionParams* attention,
-                         const SublayerNorms& norms, const SublayerNormParams& params, Norm post, Norm sum) {
-      all.push_back({prefix + name, site, out, attention, &norms, &params, post, sum, c.residual_scale});
-    };
-    add("attn", at, Site::attn_out, &w.attention, c.norms.attn, w.attn_norms, Norm::ln1_post, Norm::mid);
-    if (c.cross_attention) {
-      add("cross_attn", at.of_cross(), Site::attn_out, &w.cross_attention, c.norms.cross_attn, w.cross_attn_norms,
-          Norm::ln1_post, Norm::mid);
+  std::vector<Branch> all;
+  for (std::size_t layer = 0; layer < config.blocks.size(); ++layer) {
+    const BlockConfig& block = config.blocks[layer];
+    for (std::size_t i = 0; i < block.sublayers.size(); ++i) {
+      const Sublayer& c = block.sublayers[i];
+      const SublayerParams& w = model.params().blocks[layer].sublayers[i];
+      const SublayerNames names = names_of(c);
+      const BlockSite at{static_cast<int>(layer), config.stack(), names.is_cross};
+      const std::string resid = name_of(BlockSite{at.layer, at.stack}(Site::resid_pre));
+      const std::string name = resid.substr(0, resid.rfind('.') + 1) + std::string(names.prefix);
+      const AttentionParams* const attention =
+          visit_sublayer(c, w, [](const auto&, const auto& params) { return attention_params(params); });
+      all.push_back(
+          {name, at, names.out, attention, &c.norms, &w.norms, at(names.post), at(sum_sites(block, i).norm), c.scale});
     }
-    add("mlp", at, Site::mlp_out, nullptr, c.norms.ffn, w.ffn_norms, Norm::ln2_post, Norm::post);
   }
   return all;
 }
@@ -117,7 +121,7 @@ std::vector<Sublayer> sublayers_of(const Model& model) {
 double divisor(const PositionValues& values, const NormSite& at) { return values[at.scale].front(); }
 
 /// What the heads of an attention sublayer write, and its bias, through the norm after it.
-std::vector<Part> heads_of(const Sublayer& s, const PositionValues& values, std::size_t d) {
+std::vector<Part> heads_of(const Branch& s, const PositionValues& values, std::size_t d) {
   const Vector& results = values[s.at(Site::result)];
   std::vector<Part> parts;
   for (std::size_t h = 0; h < results.size() / d; ++h) {
@@ -132,11 +136,11 @@ std::vector<Part> heads_of(const Sublayer& s, const PositionValues& values, std:
     all_biases.ablation.push_back(without_bias(s.at(Site::attn_proj), bias));
     parts.push_back(all_biases);
   }
-  if (s.norms->post) apply_norm(*s.norms->post, s.norm_params->post, divisor(values, s.at(s.post)), parts);
+  if (s.norms->post) apply_norm(*s.norms->post, s.norm_params->post, divisor(values, s.post), parts);
   if (s.norms->post && s.norms->post->bias) {
     if (!bias.present()) parts.push_back(all_biases);
     add_to(parts.back().vector, floats_of(s.norm_params->post.bias.view, 0));
-    parts.back().ablation.push_back(without_bias(s.at(s.post).out, s.norm_params->post.bias));
+    parts.back().ablation.push_back(without_bias(s.post.out, s.norm_params->post.bias));
   }
   for (Part& part : parts) {
     for (double& x : part.vector) x *= static_cast<double>(s.factor);
@@ -173,11 +177,11 @@ std::vector<SiteId> sites_of(const Model& model, bool by_head) {
   const BlockSite top{-1, config.stack()};
   std::vector<SiteId> sites = {top(Site::embed), top(Site::type_embed), top(Site::pos_embed), top(Norm::embed).scale,
                                top(Norm::final).scale};
-  for (const Sublayer& s : sublayers_of(model)) {
+  for (const Branch& s : branches_of(model)) {
     const bool splits = by_head && s.attention != nullptr;
     sites.push_back(s.at(splits ? Site::z : s.out));
-    if (splits && s.norms->post) sites.push_back(s.at(s.post).scale);
-    if (s.norms->sum) sites.push_back(s.at(s.sum).scale);
+    if (splits && s.norms->post) sites.push_back(s.post.scale);
+    if (s.norms->sum) sites.push_back(s.sum.scale);
   }
   for (const Site site : {Site::unembed_in, Site::unembed_out, Site::logits}) sites.push_back({site});
   return sites;
@@ -207,12 +211,15 @@ void add_row(const Model& model, Pass& pass, std::int64_t position, const SiteId
              PositionValues& values) {
   if (id.site == Site::unembed_in) return add_rounding(pass, unembedding(model), id, row, values);
   if (id.site != Site::z) return values.add(id, row);
-  const BlockParams& w = model.params().blocks[static_cast<std::size_t>(id.layer)];
   const std::vector<std::int64_t> number = {position};
   const Exchanged<RowsOfValue> rows(pass.rows, {id.stack, number});
   const ArenaScope scope(pass.arena);
   const BlockSite at{id.layer, id.stack, id.cross};
-  values.add(at(Site::result), heads_out(pass, (id.cross ? w.cross_attention : w.attention).wo, row));
+  for (const Branch& s : branches_of(model)) {
+    if (s.attention != nullptr && s.at.layer == id.layer && s.at.cross == id.cross) {
+      values.add(at(Site::result), heads_out(pass, s.attention->wo, row));
+    }
+  }
 }
 
 /// Runs the text once and reads the values at `position`.
@@ -249,14 +256,14 @@ PositionValues given_values(const GenerateContext& context, const Tokens& tokens
 std::vector<Part> parts_of(const Model& model, const PositionValues& values, bool by_head) {
   const ModelConfig& config = model.config();
   std::vector<Part> parts = embedding_of(model, values);
-  for (const Sublayer& s : sublayers_of(model)) {
+  for (const Branch& s : branches_of(model)) {
     if (by_head && s.attention != nullptr) {
       for (Part& part : heads_of(s, values, static_cast<std::size_t>(config.d_model))) parts.push_back(std::move(part));
     } else {
       parts.push_back({s.name, values[s.at(s.out)], {zeroed(s.at(s.out))}});
     }
     if (!s.norms->sum) continue;
-    norm_stream(*s.norms->sum, s.norm_params->sum, s.at(s.sum), values, s.name + ".sum_norm.bias", parts);
+    norm_stream(*s.norms->sum, s.norm_params->sum, s.sum, values, s.name + ".sum_norm.bias", parts);
   }
   if (config.final_norm) {
     const BlockSite at{-1, config.stack()};

@@ -79,11 +79,9 @@ EditedRuns::EditedRuns(const GenerateContext& context, const Tokens& tokens, std
     : context_(context), tokens_(tokens), position_(position) {
   const ModelConfig& config = context.model->config();
   if (config.encoder || !tokens.types.empty()) return;
-  const bool has_streams = std::all_of(config.blocks.begin(), config.blocks.end(),
-                                       [](const BlockConfig& block) { return block.has_attention(); });
-  if (!has_streams) return;
+  if (!config.layers.empty()) return;  // there is no residual stream to begin with
   std::vector<SiteId> sites;
-  for (int i = 0; i < static_cast<int>(config.blocks.size()); ++i) sites.push_back(BlockSite{i}(Site::resid_pre));
+  for (int i = 0; i < static_cast<int>(config.n_layers()); ++i) sites.push_back(BlockSite{i}(Site::resid_pre));
   SiteReader reader(sites, [&](Pass&, const SiteId&, const Tensor& value) {
     streams_.emplace_back(value.data, value.data + value.count());
   });
@@ -162,7 +160,7 @@ void EditedRuns::run_group(const Group& group, const ReceiveRun& receive) {
 }
 
 void EditedRuns::run(std::span<const Edits> runs, const ReceiveRun& receive) {
-  const int n_layers = static_cast<int>(context_.model->config().blocks.size());
+  const int n_layers = static_cast<int>(context_.model->config().n_layers());
   const auto layer_of = [&](std::size_t run) { return streams_.empty() ? 0 : first_layer(runs[run], n_layers); };
   const auto per_pass =
       static_cast<std::size_t>(std::max<std::int64_t>(1, kRowsPerPass / static_cast<std::int64_t>(tokens_.ids.size())));

@@ -88,14 +88,14 @@ std::vector<HeadScores> head_scores(const GenerateContext& context, const Tokens
   const ModelConfig& config = context.model->config();
   std::vector<SiteId> sites;
   for (std::size_t i = 0; i < config.blocks.size(); ++i) {
-    if (config.blocks[i].has_attention()) {
+    if (attention_of(config, i) != nullptr) {
       sites.push_back(BlockSite{static_cast<int>(i), config.stack()}(Site::pattern));
     }
   }
   if (sites.empty()) throw Unsupported("heads", "the model has no attention heads");
   std::vector<HeadScores> all;
   SiteReader reader(sites, [&](Pass&, const SiteId& id, const Tensor& pattern) {
-    const AttentionConfig& attention = config.blocks[static_cast<std::size_t>(id.layer)].attention();
+    const AttentionConfig& attention = *attention_of(config, static_cast<std::size_t>(id.layer));
     const std::vector<HeadScores> own = scores_of(pattern, tokens.ids, id.layer, attention, *context.pool);
     all.insert(all.end(), own.begin(), own.end());
   });

@@ -44,7 +44,7 @@ std::vector<Extent> extents(const SiteShape& shape, const Shape& sizes) {
 
 std::vector<LayerGroup> layer_groups(const StackConfig& config) {
   std::vector<LayerGroup> groups;
-  for (std::size_t i = 0; i < config.blocks.size(); ++i) {
+  for (std::size_t i = 0; i < config.n_layers(); ++i) {
     const auto alike = [&](const LayerGroup& group) {
       const auto first = static_cast<std::size_t>(group.first());
       return config.blocks[first] == config.blocks[i] && config.width_before(first) == config.width_before(i);

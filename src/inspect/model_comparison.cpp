@@ -16,7 +16,7 @@ constexpr std::int64_t kGroupElements = std::int64_t{1} << 22;  // 16 MiB of log
 /// The site of the stream after each layer.
 std::vector<SiteId> resid_sites(const ModelConfig& config) {
   std::vector<SiteId> sites;
-  for (std::size_t i = 0; i < config.blocks.size(); ++i) {
+  for (std::size_t i = 0; i < config.n_layers(); ++i) {
     sites.push_back(BlockSite{static_cast<int>(i), config.stack()}(Site::resid_post));
   }
   return sites;
@@ -95,12 +95,12 @@ ModelComparison::ModelComparison(const GenerateContext& own, const GenerateConte
     }
   }
   if (!layers) return;
-  if (a.blocks.size() != b.blocks.size() || a.output_width() != b.output_width()) {
-    throw BadInput("--layers", "expected {} layers of width {}, got {} of {}", a.blocks.size(), a.output_width(),
-                   b.blocks.size(), b.output_width());
+  if (a.n_layers() != b.n_layers() || a.output_width() != b.output_width()) {
+    throw BadInput("--layers", "expected {} layers of width {}, got {} of {}", a.n_layers(), a.output_width(),
+                   b.n_layers(), b.output_width());
   }
-  differences_.resize(a.blocks.size());
-  sizes_.resize(a.blocks.size());
+  differences_.resize(a.n_layers());
+  sizes_.resize(a.n_layers());
 }
 
 double ModelComparison::add(std::span<const std::int32_t> ids, std::int64_t first_row) {

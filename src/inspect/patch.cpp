@@ -113,13 +113,23 @@ std::vector<std::vector<double>> approximated(const GenerateContext& context, co
   return all;
 }
 
+/// Whether a block has one of kPatchSites: the stream, what a sublayer writes, or values of attention.
+bool has_site(const BlockConfig& block, Site site) {
+  if (site == Site::resid_pre || site == Site::resid_mid || site == Site::resid_post) return true;
+  const auto writes = [&](const Sublayer& sublayer) { return names_of(sublayer).out == site; };
+  return site == Site::attn_out || site == Site::mlp_out
+             ? std::any_of(block.sublayers.begin(), block.sublayers.end(), writes)
+             : find<AttentionConfig>(block) != nullptr;
+}
+
 std::vector<SiteId> sites_of(const ModelConfig& config, Site site) {
   std::vector<SiteId> sites;
-  for (std::size_t i = 0; i < config.blocks.size(); ++i) {
-    const BlockConfig& block = config.blocks[i];
+  for (std::size_t i = 0; i < config.n_layers(); ++i) {
     const SiteId id = BlockSite{static_cast<int>(i), config.stack()}(site);
-    if (!block.has_attention()) throw Unsupported(name_of(id), "the layer has no attention and no stream");
-    if (site == Site::resid_mid && block.residual == BlockConfig::Residual::parallel) {
+    if (!config.layers.empty() || !has_site(config.blocks[i], site)) {
+      throw Unsupported(name_of(id), "the layer has no attention and no stream");
+    }
+    if (site == Site::resid_mid && config.blocks[i].is_parallel()) {
       throw Unsupported(name_of(id), "attention and MLP are parallel: the stream has no state between them");
     }
     sites.push_back(id);

@@ -14,8 +14,8 @@ bool names_experts(const std::string& glob) { return glob.find("experts.") != st
 }  // namespace
 
 SiteLayers site_layers(const ModelConfig& config) {
-  return {static_cast<int>(config.blocks.size()), static_cast<int>(most_experts(config)),
-          config.encoder ? static_cast<int>(config.encoder->blocks.size()) : -1};
+  return {static_cast<int>(config.n_layers()), static_cast<int>(most_experts(config)),
+          config.encoder ? static_cast<int>(config.encoder->n_layers()) : -1};
 }
 
 SiteSelection::SiteSelection(std::vector<std::string> globs, const SiteLayers& layers)

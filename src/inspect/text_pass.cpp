@@ -36,23 +36,22 @@ std::optional<SiteId> SiteReader::last_wanted() const {
 
 std::vector<SiteId> stream_states(const ModelConfig& config, bool sublayers) {
   std::vector<SiteId> states;
-  for (std::size_t i = 0; i < config.blocks.size(); ++i) {
-    const BlockConfig& block = config.blocks[i];
-    const BlockSite at{static_cast<int>(i), config.stack()};
-    if (!block.has_attention()) {
-      throw Unsupported(name_of(at(Site::resid_pre)), "the layer has no residual stream: it replaces its input");
+  const BlockSite first{0, config.stack()};
+  if (!config.layers.empty()) {
+    throw Unsupported(name_of(first(Site::resid_pre)), "the layer has no residual stream: it replaces its input");
+  }
+  states.push_back(first(Site::resid_pre));
+  for (std::size_t layer = 0; layer < config.blocks.size(); ++layer) {
+    const BlockConfig& block = config.blocks[layer];
+    for (std::size_t i = 0; i < block.sublayers.size(); ++i) {
+      const Sublayer& sublayer = block.sublayers[i];
+      const BlockSite at{static_cast<int>(layer), config.stack(), names_of(sublayer).is_cross};
+      const SumSites sites = sum_sites(block, i);
+      const bool is_last = i + 1 == block.sublayers.size();
+      if (!is_last && (!sublayers || !sites.sum)) continue;
+      states.push_back(is_last ? BlockSite{at.layer, at.stack}(sublayer.norms.sum ? sites.normalized : *sites.sum)
+                               : at(sublayer.norms.sum ? sites.normalized : *sites.sum));
     }
-    const auto sum = [](const SublayerNorms& norms, Site plain, Site normalized) {
-      return norms.sum ? normalized : plain;
-    };
-    if (i == 0) states.push_back(at(Site::resid_pre));
-    if (sublayers && block.residual == BlockConfig::Residual::serial) {
-      states.push_back(at(sum(block.norms.attn, Site::resid_mid, Site::normalized_resid_mid)));
-      if (block.cross_attention) {
-        states.push_back(at.of_cross()(sum(block.norms.cross_attn, Site::resid_mid, Site::normalized_resid_mid)));
-      }
-    }
-    states.push_back(at(sum(block.norms.ffn, Site::resid_post, Site::normalized_resid_post)));
   }
   return states;
 }

@@ -63,10 +63,10 @@ void add_lens_values(const GenerateContext& context, const Recording& r, LookDat
 
 std::vector<HeadScores> scores_of(const Recording& r, ThreadPool& pool) {
   std::vector<HeadScores> all;
-  const auto& blocks = r.facts.config->blocks;
-  for (std::size_t l = 0; l < blocks.size(); ++l) {
-    if (!blocks[l].has_attention()) continue;
-    const AttentionConfig& c = blocks[l].attention();
+  for (std::size_t l = 0; l < r.facts.config->n_layers(); ++l) {
+    const AttentionConfig* const attention = attention_of(*r.facts.config, l);
+    if (attention == nullptr) continue;
+    const AttentionConfig& c = *attention;
     const Copy pattern(r.value(in_block(static_cast<std::int64_t>(l), "attn.hook_pattern")).values,
                        Shape{c.n_heads, r.n_tokens(), r.n_tokens()});
     const std::vector<HeadScores> own = scores_of(pattern.tensor, r.facts.ids, static_cast<int>(l), c, pool);
@@ -76,12 +76,10 @@ std::vector<HeadScores> scores_of(const Recording& r, ThreadPool& pool) {
 }
 
 void add_head_values(const GenerateContext& context, const Recording& r, LookData& data) {
-  const auto& blocks = r.facts.config->blocks;
-  std::int64_t most = 0;
-  for (const BlockConfig& b : blocks) most = std::max(most, b.has_attention() ? b.attention().n_heads : 0);
+  const std::int64_t most = most_heads(*r.facts.config);
   if (most == 0) return;
   const std::vector<HeadScores> scores = scores_of(r, *context.pool);
-  const auto n_layers = static_cast<std::int64_t>(blocks.size());
+  const auto n_layers = static_cast<std::int64_t>(r.facts.config->n_layers());
   for (const ScoreOfHead& kind : kScoresOfHeads) {
     std::vector<double> values(static_cast<std::size_t>(n_layers * most), kNoValue);
     for (const HeadScores& s : scores) values[static_cast<std::size_t>(s.layer * most + s.head)] = kind.value(s);
@@ -90,7 +88,6 @@ void add_head_values(const GenerateContext& context, const Recording& r, LookDat
 }
 
 void add_attribution_values(const GenerateContext& context, const Recording& r, LookData& data) {
-  const auto& blocks = r.facts.config->blocks;
   AttributionOptions options;
   options.token = r.top[static_cast<std::size_t>(r.position)].front().id;
   options.position = r.position;
@@ -101,7 +98,8 @@ void add_attribution_values(const GenerateContext& context, const Recording& r, 
     if (!r.has(site)) return {};
     const std::span<const float> row = r.row(site, r.position);
     const auto n = static_cast<std::int64_t>(row.size());
-    const std::int64_t heads = id.site == Site::z ? blocks[static_cast<std::size_t>(id.layer)].attention().n_heads : 1;
+    const std::int64_t heads =
+        id.site != Site::z ? 1 : attention_of(*r.facts.config, static_cast<std::size_t>(id.layer))->n_heads;
     return rows.emplace_back(row, id.site == Site::z ? Shape{1, heads, n / heads} : Shape{1, n}).tensor;
   };
   std::vector<double> values;
@@ -113,9 +111,8 @@ void add_attribution_values(const GenerateContext& context, const Recording& r, 
   data.add("attribution", "attribution.component", {static_cast<std::int64_t>(values.size())}, values);
   data.label(names);
 
-  std::int64_t most = 0;
-  for (const BlockConfig& b : blocks) most = std::max(most, b.has_attention() ? b.attention().n_heads : 0);
-  const auto n_layers = static_cast<std::int64_t>(blocks.size());
+  const std::int64_t most = most_heads(*r.facts.config);
+  const auto n_layers = static_cast<std::int64_t>(r.facts.config->n_layers());
   std::vector<double> heads(static_cast<std::size_t>(n_layers * most), kNoValue);
   options.by_head = true;
   const std::vector<AttributionTerm> terms = attribute(context, tokens, options, row_at).terms;

@@ -84,10 +84,12 @@ Json pieces_of(const LookSubject& subject, const Recording& r, std::span<const s
 }
 
 /// What the figures need to know about a layer.
-Json layer_json(const BlockConfig& block) {
-  if (!block.has_attention()) return {{"mixer", "other"}};
-  const AttentionConfig& a = block.attention();
-  const auto* const dense = std::get_if<DenseConfig>(&block.ffn);
+Json layer_json(const ModelConfig& config, std::size_t layer) {
+  const AttentionConfig* const attention = attention_of(config, layer);
+  if (attention == nullptr) return {{"mixer", "other"}};
+  const AttentionConfig& a = *attention;
+  const BlockConfig& block = config.blocks[layer];
+  const auto* const dense = find<DenseConfig>(block);
   return {{"mixer", "attention"},
           {"heads", a.n_heads},
           {"kv_heads", a.n_kv_heads},
@@ -95,7 +97,7 @@ Json layer_json(const BlockConfig& block) {
           {"window", a.window ? Json(*a.window) : Json()},
           {"softcap", a.softcap ? Json(*a.softcap) : Json()},
           {"rope", a.rope.has_value()},
-          {"parallel", block.residual == BlockConfig::Residual::parallel},
+          {"parallel", block.is_parallel()},
           {"gated", dense != nullptr && dense->gated},
           {"dense", dense != nullptr}};
 }
@@ -270,7 +272,7 @@ Look look_at(const LookSubject& subject, const LookOptions& o, const LookPlan& p
   Json after = add_change(subject, o, plan, r, look);
 
   Json layers = Json::array();
-  for (const BlockConfig& block : r.facts.config->blocks) layers.push_back(layer_json(block));
+  for (std::size_t l = 0; l < r.facts.config->n_layers(); ++l) layers.push_back(layer_json(*r.facts.config, l));
   Json pieces = pieces_of(subject, r, o.ids);
   add_named(subject, look.data, pieces);
   for (const EmbeddingTerm& term : o.embedding.analogy) pieces[std::to_string(term.id)] = piece_of(subject, term.id);

@@ -105,12 +105,15 @@ void add_surfaces(const GenerateContext& context, const Slice& s, LookData& data
 
 }  // namespace
 
+const DenseConfig* dense_of(const ModelConfig& config, std::size_t layer) {
+  return layer < config.blocks.size() ? find<DenseConfig>(config.blocks[layer]) : nullptr;
+}
+
 std::optional<std::int64_t> drawn_mlp(const ModelConfig& config) {
-  const auto n = static_cast<std::int64_t>(config.blocks.size());
+  const auto n = static_cast<std::int64_t>(config.n_layers());
   std::optional<std::int64_t> nearest;
   for (std::int64_t l = 0; l < n; ++l) {
-    const BlockConfig& block = config.blocks[static_cast<std::size_t>(l)];
-    if (!block.has_attention() || !std::holds_alternative<DenseConfig>(block.ffn)) continue;
+    if (dense_of(config, static_cast<std::size_t>(l)) == nullptr) continue;
     if (!nearest || std::abs(l - n / 2) <= std::abs(*nearest - n / 2)) nearest = l;
   }
   return nearest;
@@ -118,10 +121,12 @@ std::optional<std::int64_t> drawn_mlp(const ModelConfig& config) {
 
 std::string mlp_input(const Recording& r, std::int64_t layer) {
   const BlockConfig& block = r.facts.config->blocks[static_cast<std::size_t>(layer)];
-  if (block.norms.ffn_reads_attn_pre) return in_block(layer, "ln1.hook_out");
-  if (block.norms.ffn.pre) return in_block(layer, "ln2.hook_out");
-  if (block.residual == BlockConfig::Residual::parallel) return in_block(layer, "hook_resid_pre");
-  return in_block(layer, block.norms.attn.sum ? "hook_normalized_resid_mid" : "hook_resid_mid");
+  const Sublayer& mlp = block.sublayers.back();
+  if (mlp.input == Sublayer::Input::previous) return in_block(layer, "ln1.hook_out");
+  if (mlp.norms.pre) return in_block(layer, "ln2.hook_out");
+  if (block.sublayers.size() == 1 || mlp.input == Sublayer::Input::block) return in_block(layer, "hook_resid_pre");
+  const bool is_normalized = block.sublayers[block.sublayers.size() - 2].norms.sum.has_value();
+  return in_block(layer, is_normalized ? "hook_normalized_resid_mid" : "hook_resid_mid");
 }
 
 void add_mlp_values(const GenerateContext& context, const Recording& r, LookData& data) {
@@ -130,7 +135,7 @@ void add_mlp_values(const GenerateContext& context, const Recording& r, LookData
   if (!drawn || p == 0) return;
   const std::int64_t layer = *drawn;
   const auto l = static_cast<std::size_t>(layer);
-  const auto* const dense = &std::get<DenseConfig>(r.facts.config->blocks[l].ffn);
+  const DenseConfig* const dense = dense_of(*r.facts.config, l);
   const std::string in = mlp_input(r, layer), post = in_block(layer, "mlp.hook_post");
   const std::vector<Doubles> e = axes(as_doubles(r.row(in, p)), as_doubles(r.row(in, p - 1)));
   if (e.empty()) return;
@@ -145,7 +150,7 @@ void add_mlp_values(const GenerateContext& context, const Recording& r, LookData
   });
   units.resize(kUnits);
 
-  const FfnParams& w = context.model->params().blocks[l].ffn;
+  const FfnParams& w = params_of(*dense, context.model->params().blocks[l].sublayers.back());
   const auto width = static_cast<std::int64_t>(e[0].size());
   const double length = std::sqrt(dot_product(e[0], e[0]));
   Slice s{dense->gated, dense->activation, {}, {}, Doubles(2 * kUnits)};

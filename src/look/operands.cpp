@@ -46,8 +46,8 @@ Elements of_norm_weight(const OpView& v, std::int64_t i) {
 }
 
 Elements of_rope(const OpView& v, std::int64_t i) {
-  const RopeConfig& c = *v.block().attention().rope;
-  const std::int64_t e = i % v.block().attention().head_dim, half = c.dim / 2;
+  const RopeConfig& c = *v.attention().rope;
+  const std::int64_t e = i % v.attention().head_dim, half = c.dim / 2;
   if (e >= c.dim) return {of_input(0, i)};
   if (c.layout == RopeConfig::Layout::halves) return {of_input(0, i), of_input(0, e >= half ? i - half : i + half)};
   return {of_input(0, i), of_input(0, e % 2 == 1 ? i - 1 : i + 1)};
@@ -55,7 +55,7 @@ Elements of_rope(const OpView& v, std::int64_t i) {
 
 /// Element i of the strips [H, T, T]: a row of q [T, H, dh] and a row of k [T, K, dh].
 Elements of_score(const OpView& v, std::int64_t i) {
-  const AttentionConfig& a = v.block().attention();
+  const AttentionConfig& a = v.attention();
   const std::int64_t n = v.facts.n_tokens(), h = i / (n * n), t = i / n % n, s = i % n;
   const std::int64_t g = h / (a.n_heads / a.n_kv_heads);
   return {of_input(0, (t * a.n_heads + h) * a.head_dim, a.head_dim),
@@ -69,7 +69,7 @@ Elements of_softmax(const OpView& v, std::int64_t i) {
 
 /// Element i of z [T, H, dh]: a row of the pattern [H, T, T] and a column of v [T, K, dh].
 Elements of_mix(const OpView& v, std::int64_t i) {
-  const AttentionConfig& a = v.block().attention();
+  const AttentionConfig& a = v.attention();
   const std::int64_t n = v.facts.n_tokens(), dh = a.head_dim;
   const std::int64_t t = i / (a.n_heads * dh), h = i / dh % a.n_heads, e = i % dh;
   const std::int64_t g = h / (a.n_heads / a.n_kv_heads);

@@ -53,15 +53,15 @@ ElementCounts count_elements(const ModelConfig& config, std::int64_t n_tokens) {
 }
 
 /// The operands of the products and sums from which one element of every site of a layer is computed.
-std::int64_t operands_of_layer(const ModelConfig& config, const BlockConfig& b, std::int64_t n_tokens) {
+std::int64_t operands_of_layer(const ModelConfig& config, std::size_t layer, std::int64_t n_tokens) {
   constexpr std::int64_t kOthers = 100;  // of ops that read a few elements each
   const std::int64_t d = config.d_model;
   std::int64_t n = 6 * d + kOthers;  // norms
-  if (b.has_attention()) {
-    const AttentionConfig& a = b.attention();
+  if (const AttentionConfig* const attention = attention_of(config, layer)) {
+    const AttentionConfig& a = *attention;
     n += 3 * 2 * d + 2 * a.n_heads * a.head_dim + 4 * a.head_dim + 5 * n_tokens;
   }
-  const auto* const dense = std::get_if<DenseConfig>(&b.ffn);
+  const auto* const dense = layer < config.blocks.size() ? find<DenseConfig>(config.blocks[layer]) : nullptr;
   return n + 2 * 2 * d + 2 * (dense != nullptr ? dense->d_ff : d);
 }
 
@@ -73,18 +73,18 @@ std::int64_t bytes_of_cells(std::int64_t operands, std::int64_t cells) {
 /// An upper bound on the bytes of the largest cells of all sites.
 std::int64_t largest_cells_bytes(const ModelConfig& config, std::int64_t n_tokens) {
   constexpr std::int64_t kSites = 36, kOutside = 12;  // of a layer, outside the layers
-  const auto layers = static_cast<std::int64_t>(config.blocks.size()), each = static_cast<std::int64_t>(kLargestCells);
+  const auto layers = static_cast<std::int64_t>(config.n_layers()), each = static_cast<std::int64_t>(kLargestCells);
   std::int64_t operands = 8 * config.d_model;
-  for (const BlockConfig& b : config.blocks) operands += operands_of_layer(config, b, n_tokens);
+  for (std::size_t l = 0; l < config.n_layers(); ++l) operands += operands_of_layer(config, l, n_tokens);
   return bytes_of_cells(each * operands, each * (kSites * layers + kOutside));
 }
 
 /// The same of the trail.
 std::int64_t trail_bytes(const ModelConfig& config, std::int64_t n_tokens) {
   constexpr std::int64_t kSteps = 20, kOutside = 8;  // in a layer, outside the layers
-  const auto layers = static_cast<std::int64_t>(config.blocks.size());
+  const auto layers = static_cast<std::int64_t>(config.n_layers());
   std::int64_t operands = 8 * config.d_model;
-  for (const BlockConfig& b : config.blocks) operands += operands_of_layer(config, b, n_tokens);
+  for (std::size_t l = 0; l < config.n_layers(); ++l) operands += operands_of_layer(config, l, n_tokens);
   return bytes_of_cells(operands, kSteps * layers + kOutside);
 }
 
@@ -92,18 +92,21 @@ std::int64_t trail_bytes(const ModelConfig& config, std::int64_t n_tokens) {
 std::int64_t coarsest_maps(const ModelConfig& config, std::int64_t n_tokens) {
   const std::int64_t side = std::min(n_tokens, kCoarsestMap);
   std::int64_t n = 0;
-  for (const BlockConfig& b : config.blocks) n += b.has_attention() ? b.attention().n_heads * side * side : 0;
+  for (std::size_t l = 0; l < config.n_layers(); ++l) {
+    if (const AttentionConfig* const attention = attention_of(config, l)) n += attention->n_heads * side * side;
+  }
   return n;
 }
 
 /// Bytes of the arrays of all figures, and of what the index says about them.
 std::int64_t figure_bytes(const ModelConfig& config, const LookOptions& options, std::int64_t n_checkpoints) {
   const auto n_tokens = static_cast<std::int64_t>(options.ids.size());
-  const auto layers = static_cast<std::int64_t>(config.blocks.size());
+  const auto layers = static_cast<std::int64_t>(config.n_layers());
   const ElementCounts n = count_elements(config, n_tokens);
   std::int64_t heads = 0;  // and the pairs of their rotary positions
-  for (const BlockConfig& b : config.blocks) {
-    if (b.has_attention()) heads += b.attention().n_heads * (8 * 9 + 4 * b.attention().head_dim);
+  for (std::size_t l = 0; l < config.n_layers(); ++l) {
+    const AttentionConfig* const attention = attention_of(config, l);
+    if (attention != nullptr) heads += attention->n_heads * (8 * 9 + 4 * attention->head_dim);
   }
   constexpr std::int64_t kOnce = 120'000;  // surfaces of the MLP, curves, cosines
   constexpr std::int64_t kOfToken = 12 * kLookTop + 60;

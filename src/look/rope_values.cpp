@@ -11,21 +11,26 @@ namespace {
 
 constexpr double kTaughtFrequency = 0.24;  // radians per position: five positions turn by a quarter, so all are visible
 
-const RopeConfig* rope_of(const BlockConfig& block) {
-  return block.has_attention() && block.attention().rope ? &*block.attention().rope : nullptr;
+const RopeConfig* rope_of(const ModelConfig& config, std::size_t layer) {
+  const AttentionConfig* const attention = attention_of(config, layer);
+  return attention != nullptr && attention->rope ? &*attention->rope : nullptr;
 }
 
 /// `[L, H, n]`: the mean length of each pair of the rotated queries; NaN where a layer has fewer.
 void add_lengths(const Recording& r, std::int64_t most_pairs, LookData& data) {
-  const auto& blocks = r.facts.config->blocks;
+  const ModelConfig& config = *r.facts.config;
+  const std::size_t n_layers = config.n_layers();
   std::int64_t most_heads = 0;
-  for (const BlockConfig& b : blocks) most_heads = std::max(most_heads, rope_of(b) ? b.attention().n_heads : 0);
-  std::vector<double> lengths(blocks.size() * static_cast<std::size_t>(most_heads * most_pairs), kNoValue);
-  for (std::size_t l = 0; l < blocks.size(); ++l) {
-    const RopeConfig* const rope = rope_of(blocks[l]);
+  for (std::size_t l = 0; l < n_layers; ++l) {
+    if (rope_of(config, l) != nullptr) most_heads = std::max(most_heads, attention_of(config, l)->n_heads);
+  }
+  std::vector<double> lengths(n_layers * static_cast<std::size_t>(most_heads * most_pairs), kNoValue);
+  for (std::size_t l = 0; l < n_layers; ++l) {
+    const RopeConfig* const rope = rope_of(config, l);
     const std::string site = in_block(static_cast<std::int64_t>(l), "attn.hook_rot_q");
     if (rope == nullptr || !r.has(site)) continue;
-    const std::int64_t heads = blocks[l].attention().n_heads, dh = blocks[l].attention().head_dim, n = rope->dim / 2;
+    const AttentionConfig& attention = *attention_of(config, l);
+    const std::int64_t heads = attention.n_heads, dh = attention.head_dim, n = rope->dim / 2;
     const bool halves = rope->layout == RopeConfig::Layout::halves;
     for (std::int64_t h = 0; h < heads; ++h) {
       for (std::int64_t i = 0; i < n; ++i) {
@@ -42,7 +47,7 @@ void add_lengths(const Recording& r, std::int64_t most_pairs, LookData& data) {
       }
     }
   }
-  data.add("rope", "rope.q_length", {static_cast<std::int64_t>(blocks.size()), most_heads, most_pairs}, lengths);
+  data.add("rope", "rope.q_length", {static_cast<std::int64_t>(n_layers), most_heads, most_pairs}, lengths);
 }
 
 }  // namespace
@@ -50,8 +55,8 @@ void add_lengths(const Recording& r, std::int64_t most_pairs, LookData& data) {
 void add_rope_values(const Recording& r, LookData& data) {
   std::vector<const RopeConfig*> kinds;
   std::int64_t n = 0;
-  for (const BlockConfig& block : r.facts.config->blocks) {
-    const RopeConfig* const rope = rope_of(block);
+  for (std::size_t l = 0; l < r.facts.config->n_layers(); ++l) {
+    const RopeConfig* const rope = rope_of(*r.facts.config, l);
     const auto is_same = [&](const RopeConfig* other) { return *other == *rope; };
     if (rope == nullptr || std::any_of(kinds.begin(), kinds.end(), is_same)) continue;
     kinds.push_back(rope);

@@ -19,18 +19,15 @@ double loss_at(const LookRun& run, std::int64_t step) {
 }
 
 bool has_same_shape(const ModelConfig& a, const ModelConfig& b) {
-  const auto has_same_heads = [](const BlockConfig& x, const BlockConfig& y) {
-    return x.has_attention() == y.has_attention() &&
-           (!x.has_attention() || x.attention().n_heads == y.attention().n_heads);
+  const auto heads = [](const ModelConfig& config, std::size_t layer) {
+    const AttentionConfig* const attention = attention_of(config, layer);
+    return attention != nullptr ? attention->n_heads : 0;
   };
-  return a.vocab_size == b.vocab_size &&
-         std::equal(a.blocks.begin(), a.blocks.end(), b.blocks.begin(), b.blocks.end(), has_same_heads);
-}
-
-std::int64_t most_heads(const ModelConfig& config) {
-  std::int64_t most = 0;
-  for (const BlockConfig& b : config.blocks) most = std::max(most, b.has_attention() ? b.attention().n_heads : 0);
-  return most;
+  if (a.vocab_size != b.vocab_size || a.n_layers() != b.n_layers()) return false;
+  for (std::size_t i = 0; i < a.n_layers(); ++i) {
+    if (heads(a, i) != heads(b, i)) return false;
+  }
+  return true;
 }
 
 /// What the checkpoints predict, and their head scores `[kind][C, L, H]`.
@@ -53,7 +50,7 @@ void add_checkpoint(const Recording& r, ThreadPool& pool, RunSeries& series) {
   for (std::size_t kind = 0; kind < series.scores.size(); ++kind) {
     std::vector<double>& all = series.scores[kind];
     const std::size_t first = all.size();
-    all.resize(first + r.facts.config->blocks.size() * static_cast<std::size_t>(most), kNoValue);
+    all.resize(first + r.facts.config->n_layers() * static_cast<std::size_t>(most), kNoValue);
     for (const HeadScores& s : scores) {
       all[first + static_cast<std::size_t>(s.layer * most + s.head)] = kScoresOfHeads[kind].value(s);
     }
@@ -61,7 +58,7 @@ void add_checkpoint(const Recording& r, ThreadPool& pool, RunSeries& series) {
 }
 
 void add_maps_of_checkpoint(const Recording& r, std::int64_t step, LookData& data) {
-  for (std::size_t l = 0; l < r.facts.config->blocks.size(); ++l) {
+  for (std::size_t l = 0; l < r.facts.config->n_layers(); ++l) {
     const std::string site = in_block(static_cast<std::int64_t>(l), "attn.hook_pattern");
     if (!r.has(site)) continue;
     const Shape& shape = r.shape(site);
@@ -105,7 +102,7 @@ void add_run_values(const GenerateContext& base, const Recording& r, const LookR
   data.add("run", "run.loss", {n}, losses);
   data.add("run", "run.top.id", {n, t, k}, series.ids);
   data.add("run", "run.top.prob", {n, t, k}, series.probs);
-  const auto n_layers = static_cast<std::int64_t>(r.facts.config->blocks.size());
+  const auto n_layers = static_cast<std::int64_t>(r.facts.config->n_layers());
   for (std::size_t kind = 0; kind < series.scores.size(); ++kind) {
     data.add("run", std::string("run.heads.") + kScoresOfHeads[kind].name, {n, n_layers, most_heads(*r.facts.config)},
              series.scores[kind]);

@@ -36,7 +36,7 @@ struct Write {
 
 std::vector<Write> writes_of(const Recording& r) {
   std::vector<Write> writes;
-  for (std::int64_t l = 0; l < static_cast<std::int64_t>(r.facts.config->blocks.size()); ++l) {
+  for (std::int64_t l = 0; l < static_cast<std::int64_t>(r.facts.config->n_layers()); ++l) {
     const std::string pre = in_block(l, "hook_resid_pre"), mid = in_block(l, "hook_resid_mid"),
                       post = in_block(l, "hook_resid_post");
     const bool is_serial = r.has(mid);
@@ -46,8 +46,6 @@ std::vector<Write> writes_of(const Recording& r) {
   }
   return writes;
 }
-
-bool is_parallel(const BlockConfig& block) { return block.residual == BlockConfig::Residual::parallel; }
 
 /// Taps that replace the output of every norm in the blocks by its input, and keep the deviations of the inputs of the
 /// sublayers, in a run with the changes of `writes`. Parallel sublayers read one input.
@@ -63,7 +61,7 @@ class WithoutNorms : public Taps {
     switch (id.site) {
       case Site::ln1_out:
       case Site::ln2_out:
-        if (id.site == Site::ln1_out || !is_parallel(config_.blocks[static_cast<std::size_t>(id.layer)])) {
+        if (id.site == Site::ln1_out || !config_.blocks[static_cast<std::size_t>(id.layer)].is_parallel()) {
           deviations.push_back(deviation(stream_));
         }
         return of(pass, stream_, value);
@@ -132,9 +130,10 @@ std::vector<double> deviations_without_norms(const GenerateContext& context, con
 }
 
 bool has_norms_before_sublayers(const ModelConfig& config) {
-  return std::all_of(config.blocks.begin(), config.blocks.end(), [](const BlockConfig& b) {
-    return b.has_attention() && b.norms.attn.pre && (b.norms.ffn.pre || b.norms.ffn_reads_attn_pre);
-  });
+  const auto has_norm = [](const Sublayer& s) { return s.norms.pre || s.input == Sublayer::Input::previous; };
+  return config.layers.empty() && std::all_of(config.blocks.begin(), config.blocks.end(), [&](const BlockConfig& b) {
+           return std::all_of(b.sublayers.begin(), b.sublayers.end(), has_norm);
+         });
 }
 
 void add_ledger(const Recording& r, const std::vector<Write>& writes, LookData& data) {
@@ -156,7 +155,7 @@ void add_ledger(const Recording& r, const std::vector<Write>& writes, LookData& 
 
 void add_stream_values(const GenerateContext& context, const Recording& r, std::span<const SiteWrite> changes,
                        LookData& data) {
-  const std::int64_t n = r.n_tokens(), n_layers = static_cast<std::int64_t>(r.facts.config->blocks.size());
+  const std::int64_t n = r.n_tokens(), n_layers = static_cast<std::int64_t>(r.facts.config->n_layers());
   if (!r.has(in_block(0, "hook_attn_out"))) return;
   const std::vector<Write> writes = writes_of(r);
   std::vector<double> scales;
@@ -169,7 +168,7 @@ void add_stream_values(const GenerateContext& context, const Recording& r, std::
   if (has_norms_before_sublayers(*r.facts.config)) {
     std::vector<double> with;
     for (std::size_t i = 0; i < writes.size(); ++i) {
-      if (i % 2 == 1 && is_parallel(r.facts.config->blocks[i / 2])) continue;
+      if (i % 2 == 1 && r.facts.config->blocks[i / 2].is_parallel()) continue;
       with.push_back(deviation(r.value(writes[i].before).values));
     }
     data.add("stream", "stream_std.with", {static_cast<std::int64_t>(with.size())}, with);

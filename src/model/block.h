@@ -1,5 +1,5 @@
-// One layer. A Transformer's: attention, in a decoder that reads a source cross-attention, and FFN, each added to the
-// residual stream.
+// One layer of a residual stack: its sublayers, one after another, each added to the residual stream. With attention
+// and an FFN (Transformer):
 //
 //   x ──┬── ln1 ── attention ── ln1_post ──(+)──┬── ln2 ── ffn ── ln2_post ──(+)──▶
 //       └───────────────────────────────────┘   └────────────────────────────┘
@@ -23,21 +23,16 @@
 
 #include "model/config.h"
 #include "model/params.h"
-#include "model/recurrent.h"
 
 namespace vitrine {
 
-/// What the blocks of a stack read besides the stream.
-struct BlockContext {
-  Tensor bias;     ///< The relative bias of the stack; no data without one.
-  Tensor encoded;  ///< `[S, d_encoder]`: the encoder's output; no data without one, or if caches hold its K and V.
-  SharedStates source_states{};  ///< The last states of a recurrent encoder's layers.
-  SharedStates last_states{};    ///< Receive those of this stack's layers; null: nothing.
+/// What the layers of a stack read besides the stream.
+struct StackContext : LayerContext {
+  Tensor bias{};  ///< The relative bias of the stack; no data without one.
 };
 
-/// `[T, d]` from x `[T, d]`; a recurrent or dense layer, which has no residual stream, may change the width. Norms that
-/// the config does not have are the identity.
-Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, const BlockContext& context,
+/// `[T, d]` from x `[T, d]`. Norms that the config does not have are the identity.
+Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, const StackContext& context,
              const Tensor& x);
 
 }  // namespace vitrine

@@ -1,72 +1,16 @@
 #include "model/config.h"
 
 #include <algorithm>
-#include <cmath>
 #include <initializer_list>
 #include <string>
 
-#include "base/checked.h"
 #include "base/error.h"
+#include "model/checks.h"
 
 namespace vitrine {
 namespace {
 
 constexpr std::int64_t kMaxLayers = 10000;
-constexpr std::int64_t kMaxExperts = 1 << 15;  // of all layers; the list of parameters has an entry for each
-constexpr std::int64_t kMaxSize = std::int64_t{1} << 31;
-
-void check_size(std::string_view where, std::string_view name, std::int64_t value, std::int64_t most = kMaxSize) {
-  if (value < 1 || value > most) throw BadInput(where, "expected {} from 1 to {}, got {}", name, most, value);
-}
-
-void check_number(std::string_view where, std::string_view name, float value) {
-  if (!std::isfinite(value) || value <= 0) throw BadInput(where, "expected {} above 0, got {}", name, value);
-}
-
-void check_norm(std::string_view where, std::string_view name, const std::optional<NormConfig>& norm) {
-  if (norm && !(norm->eps >= 0 && std::isfinite(norm->eps))) {
-    throw BadInput(where, "expected the eps of {} to be at least 0, got {}", name, norm->eps);
-  }
-}
-
-void check_frequencies(std::string_view where, const std::vector<float>& frequencies) {
-  for (const float frequency : frequencies) {
-    if (!std::isfinite(frequency)) throw BadInput(where, "expected finite rope frequencies, got {}", frequency);
-  }
-}
-
-void check_attention(std::string_view where, const AttentionConfig& c) {
-  check_size(where, "n_heads", c.n_heads);
-  check_size(where, "n_kv_heads", c.n_kv_heads);
-  check_size(where, "head_dim", c.head_dim);
-  if (c.n_heads % c.n_kv_heads != 0) {
-    throw BadInput(where, "expected n_heads to be a multiple of n_kv_heads ({}), got {}", c.n_kv_heads, c.n_heads);
-  }
-  check_size(where, "n_heads × head_dim", checked_mul(c.n_heads, c.head_dim).value_or(-1));
-  check_number(where, "score_scale", c.score_scale);
-  if (c.softcap) check_number(where, "softcap", *c.softcap);
-  if (c.window) check_size(where, "window", *c.window);
-  if (c.rope) {
-    check_size(where, "rope dim", c.rope->dim, c.head_dim);
-    if (c.rope->dim % 2 != 0) throw BadInput(where, "expected an even rope dim, got {}", c.rope->dim);
-    check_number(where, "rope magnitude", c.rope->magnitude);
-    check_frequencies(where, c.rope->frequency);
-    if (depends_on_length(c.rope->scaling)) {
-      check_frequencies(where, rope_frequency(c.rope->theta, c.rope->dim, c.rope->scaling, kMaxSize));
-    }
-  }
-  if (c.qk_norm) check_norm(where, "qk_norm", c.qk_norm->norm);
-}
-
-void check_ffn(std::string_view where, const MoeConfig& c) {
-  check_size(where, "n_experts", c.n_experts, kMaxExperts);
-  check_size(where, "top_k", c.top_k, c.n_experts);
-  check_size(where, "d_ff of an expert", c.expert.d_ff);
-  if (c.shared) check_size(where, "d_ff of the shared expert", c.shared->d_ff);
-}
-
-void check_ffn(std::string_view where, const DenseConfig& c) { check_size(where, "d_ff", c.d_ff); }
-
 void check_norms(std::string_view where, std::string_view sublayer, const SublayerNorms& norms, bool is_parallel) {
   if (norms.pre && norms.sum) {
     throw BadInput(where, "expected a norm before {} or one after the residual sum, got both", sublayer);
@@ -77,56 +21,35 @@ void check_norms(std::string_view where, std::string_view sublayer, const Sublay
   }
 }
 
-void check_transformer_block(std::string_view where, const BlockConfig& c) {
-  check_attention(where, c.attention());
-  const bool is_parallel = c.residual == BlockConfig::Residual::parallel;
-  if (c.cross_attention) {
-    check_attention(where, *c.cross_attention);
-    if (is_parallel) throw BadInput(where, "a parallel block has no cross-attention");
-    if (c.cross_attention->rope || !c.cross_attention->bidirectional || c.cross_attention->window) {
-      throw BadInput(where, "cross-attention has neither RoPE nor a window, and attends to all positions");
+/// A block of a stack that reads an encoder's output, or none.
+void check_block(std::string_view where, const BlockConfig& c, bool has_source) {
+  if (c.sublayers.empty()) throw BadInput(where, "expected a block with sublayers");
+  const bool is_parallel = c.is_parallel();
+  for (const Sublayer& s : c.sublayers) {
+    std::visit([&](const auto& kind) { check(where, kind); }, s.what);
+    check_number(where, "residual_scale", s.scale);
+    const SublayerNames names = names_of(s);
+    check_norms(where, names.role, s.norms, is_parallel);
+    if (s.input == Sublayer::Input::previous && (&s == &c.sublayers.front() || s.norms.pre)) {
+      throw BadInput(where, "a sublayer that shares the norm of the one before it has none of its own");
+    }
+    for (const Sublayer& other : c.sublayers) {
+      const SublayerNames others = names_of(other);
+      if (&other == &s || others.prefix != names.prefix) continue;
+      throw BadInput(where, "expected one sublayer called {} in a block, got two", names.prefix);
     }
   }
-  const bool shares = c.norms.ffn_reads_attn_pre;
-  if (shares && (!is_parallel || c.norms.ffn.pre)) {
-    throw BadInput(where, "ffn_reads_attn_pre requires a parallel block without ffn.pre");
-  }
-  std::visit([&](const auto& ffn) { check_ffn(where, ffn); }, c.ffn);
-  check_number(where, "residual_scale", c.residual_scale);
-  check_norms(where, "attention", c.norms.attn, is_parallel);
-  check_norms(where, "cross-attention", c.norms.cross_attn, is_parallel);
-  check_norms(where, "the FFN", c.norms.ffn, is_parallel);
-}
-
-void check_recurrent(std::string_view where, const RecurrentConfig& c, bool is_first, bool has_source) {
-  check_size(where, "d_hidden", c.d_hidden);
-  if (c.d_attention) check_size(where, "d_attention", *c.d_attention);
-  if (c.d_attention && (!is_first || !has_source)) {
-    throw BadInput(where, "additive attention belongs to the first layer of a decoder that has an encoder");
-  }
-  if (c.bridge && !has_source) throw BadInput(where, "a bridge requires an encoder");
-}
-
-/// One layer of a stack whose first layer is `first`.
-void check_block(std::string_view where, const BlockConfig& c, const BlockConfig& first, bool has_source) {
-  if (c.mixer.index() != first.mixer.index()) throw BadInput(where, "expected layers of one kind in a stack");
-  if (const RecurrentConfig* const recurrent = c.recurrent()) {
-    return check_recurrent(where, *recurrent, &c == &first, has_source);
-  }
-  if (const auto* dense = std::get_if<PerceptronConfig>(&c.mixer)) {
-    if (has_source) throw BadInput(where, "dense layers cannot read an encoder's output");
-    return check_size(where, "d_hidden", dense->d_hidden);
-  }
-  check_transformer_block(where, c);
-  if (has_source && !c.cross_attention) throw BadInput(where, "expected cross-attention in every layer");
-  if (!has_source && c.cross_attention) throw BadInput(where, "cross-attention requires an encoder");
+  const bool has_cross = find<CrossAttentionConfig>(c) != nullptr;
+  if (has_cross && is_parallel) throw BadInput(where, "a parallel block has no cross-attention");
+  if (has_source && !has_cross) throw BadInput(where, "expected cross-attention in every layer");
+  if (!has_source && has_cross) throw BadInput(where, "cross-attention requires an encoder");
 }
 
 void check_context(std::string_view where, const StackConfig& config) {
   const EmbeddingConfig& c = config.embedding;
   check_size(where, "context", c.context, kMaxSize / config.d_model);
   if (c.context == 1) return;
-  if (config.blocks.empty() || !std::holds_alternative<PerceptronConfig>(config.blocks.front().mixer)) {
+  if (config.layers.empty() || !std::holds_alternative<PerceptronConfig>(config.layers.front())) {
     throw BadInput(where, "a context of {} tokens requires dense layers", c.context);
   }
   if (c.position_table || c.sinusoid || c.n_types > 0) {
@@ -159,53 +82,71 @@ void check_relative_bias(std::string_view where, const StackConfig& config) {
                    "and {}",
                    c.bidirectional ? 4 : 2, n / 2, c.n_buckets, c.max_distance);
   }
-  if (!config.blocks.front().has_attention()) {
-    throw BadInput(where, "a relative bias requires attention within the stack");
-  }
-  const std::int64_t n_heads = config.blocks.front().attention().n_heads;
+  std::optional<std::int64_t> n_heads;
   for (const BlockConfig& block : config.blocks) {
-    if (block.attention().n_heads == n_heads) continue;
-    throw BadInput(where, "a relative bias requires the same number of heads in all layers, got {} and {}", n_heads,
-                   block.attention().n_heads);
+    const auto* const attention = find<AttentionConfig>(block);
+    if (attention == nullptr) continue;
+    if (n_heads.value_or(attention->n_heads) != attention->n_heads) {
+      throw BadInput(where, "a relative bias requires the same number of heads in all layers, got {} and {}", *n_heads,
+                     attention->n_heads);
+    }
+    n_heads = attention->n_heads;
   }
+  if (!n_heads) throw BadInput(where, "a relative bias requires attention within the stack");
 }
 
 /// The number of experts of all layers.
 std::int64_t count_experts(const StackConfig& config) {
   std::int64_t n = 0;
   for (const BlockConfig& block : config.blocks) {
-    if (const auto* moe = std::get_if<MoeConfig>(&block.ffn)) n += moe->n_experts;
+    if (const auto* moe = find<MoeConfig>(block)) n += moe->n_experts;
   }
   return n;
 }
 
-void check_stack(std::string_view where, const StackConfig& config, bool has_source) {
+/// `source`: the encoder that the stack reads; null: none.
+void check_layers(std::string_view where, const StackConfig& config, const StackConfig* source) {
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+    if (config.layers[i].index() != config.layers.front().index()) {
+      throw BadInput(where, "expected layers of one kind in a stack");
+    }
+    const LayerPlace place = layer_place(config, i, "", source);
+    std::visit([&](const auto& kind) { check(where, kind, place); }, config.layers[i]);
+  }
+  for (const BlockConfig& block : config.blocks) check_block(where, block, source != nullptr);
+}
+
+/// `source`: the encoder that the stack reads; null: none.
+void check_stack(std::string_view where, const StackConfig& config, const StackConfig* source) {
   check_size(where, "d_model", config.d_model);
   check_size(where, "vocab_size", config.vocab_size);
   check_size(where, "max_seq_len", config.max_seq_len);
-  check_size(where, "n_layers", static_cast<std::int64_t>(config.blocks.size()), kMaxLayers);
+  check_size(where, "n_layers", static_cast<std::int64_t>(config.n_layers()), kMaxLayers);
+  if (!config.blocks.empty() && !config.layers.empty()) {
+    throw BadInput(where, "expected a residual stream in all layers, or in none");
+  }
   check_embedding(where, config);
   check_norm(where, "final_norm", config.final_norm);
   check_context(where, config);
-  for (const BlockConfig& block : config.blocks) check_block(where, block, config.blocks.front(), has_source);
+  check_layers(where, config, source);
   if (config.relative_bias) check_relative_bias(where, config);
 }
 
 /// The states that a recurrent decoder begins with.
 void check_bridge(std::string_view where, const ModelConfig& config) {
   const StackConfig& encoder = *config.encoder;
-  for (std::size_t i = 0; i < config.blocks.size(); ++i) {
-    const RecurrentConfig* const to = config.blocks[i].recurrent();
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+    const RecurrentConfig* const to = recurrent_layer(config, i);
     if (to == nullptr) return;
     if (!to->bridge) {
-      if (config.blocks.front().recurrent()->d_attention) continue;
+      if (recurrent_layer(config, 0)->d_attention) continue;
       throw BadInput(where,
                      "a recurrent decoder reads its encoder through a bridge or additive attention, got neither");
     }
-    const RecurrentConfig* const from = i < encoder.blocks.size() ? encoder.blocks[i].recurrent() : nullptr;
-    if (from == nullptr || encoder.blocks.size() != config.blocks.size()) {
-      throw BadInput(where, "a bridge requires a recurrent encoder of as many layers, {}, got {}", config.blocks.size(),
-                     from == nullptr ? 0 : encoder.blocks.size());
+    const RecurrentConfig* const from = recurrent_layer(encoder, i);
+    if (from == nullptr || encoder.layers.size() != config.layers.size()) {
+      throw BadInput(where, "a bridge requires a recurrent encoder of as many layers, {}, got {}", config.layers.size(),
+                     encoder.layers.size());
     }
     if (to->has_c() && !from->has_c()) throw BadInput(where, "the state of an LSTM comes from an encoder that is one");
     const bool is_copy = *to->bridge == RecurrentConfig::Bridge::copy;
@@ -220,20 +161,67 @@ void check_bridge(std::string_view where, const ModelConfig& config) {
 
 }  // namespace
 
+bool BlockConfig::is_parallel() const {
+  return std::any_of(sublayers.begin(), sublayers.end(),
+                     [&](const Sublayer& s) { return &s != &sublayers.front() && s.input != Sublayer::Input::stream; });
+}
+
+SublayerNames names_of(const Sublayer& sublayer) {
+  return std::visit([](const auto& kind) { return names_of(kind); }, sublayer.what);
+}
+
+std::optional<CacheLayerConfig> cache_layer(const Sublayer& sublayer) {
+  return std::visit([](const auto& kind) { return cache_layer(kind); }, sublayer.what);
+}
+
+SumSites sum_sites(const BlockConfig& block, std::size_t i) {
+  if (i + 1 == block.sublayers.size()) return {Site::resid_post, Norm::post, Site::normalized_resid_post};
+  const std::optional<Site> sum = block.is_parallel() ? std::nullopt : std::optional(Site::resid_mid);
+  return {sum, Norm::mid, Site::normalized_resid_mid};
+}
+
+int norm_number(const BlockConfig& block, std::size_t i) {
+  const SublayerNames names = names_of(block.sublayers[i]);
+  const bool after_cross = !names.is_cross && names.norm == 2 && find<CrossAttentionConfig>(block) != nullptr;
+  return after_cross ? 3 : names.norm;
+}
+
 std::int64_t StackConfig::width_before(std::size_t i) const {
   if (i == 0) return d_model * embedding.context;
-  const BlockConfig& block = blocks[i - 1];
-  if (const RecurrentConfig* const recurrent = block.recurrent()) return recurrent->width();
-  if (const auto* dense = std::get_if<PerceptronConfig>(&block.mixer)) return dense->d_hidden;
-  return d_model;
+  if (layers.empty()) return d_model;
+  return std::visit([](const auto& layer) { return layer.width(); }, layers[i - 1]);
+}
+
+const RecurrentConfig* recurrent_layer(const StackConfig& config, std::size_t i) {
+  return i < config.layers.size() ? std::get_if<RecurrentConfig>(&config.layers[i]) : nullptr;
+}
+
+const AttentionConfig* attention_of(const StackConfig& config, std::size_t i) {
+  return i < config.blocks.size() ? find<AttentionConfig>(config.blocks[i]) : nullptr;
+}
+
+std::int64_t most_heads(const StackConfig& config) {
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < config.n_layers(); ++i) {
+    if (const AttentionConfig* const attention = attention_of(config, i)) most = std::max(most, attention->n_heads);
+  }
+  return most;
+}
+
+LayerPlace layer_place(const StackConfig& stack, std::size_t i, const std::string& prefix, const StackConfig* source) {
+  LayerPlace place{prefix, static_cast<std::int64_t>(i), stack.width_before(i)};
+  if (source == nullptr) return place;
+  place.d_source = source->output_width();
+  if (const RecurrentConfig* const states = recurrent_layer(*source, i)) place.d_states = states->width();
+  return place;
 }
 
 void validate(const ModelConfig& config, std::string_view where) {
-  check_stack(where, config, config.encoder.has_value());
+  check_stack(where, config, config.encoder ? &*config.encoder : nullptr);
   std::int64_t n_experts = count_experts(config);
   if (config.encoder) {
     const std::string encoder = std::string(where) + ", encoder";
-    check_stack(encoder, *config.encoder, false);
+    check_stack(encoder, *config.encoder, nullptr);
     n_experts += count_experts(*config.encoder);
     if (is_bidirectional(config)) throw BadInput(where, "a decoder reads earlier tokens only");
     check_bridge(where, config);
@@ -255,9 +243,13 @@ void validate(const ModelConfig& config, std::string_view where) {
 }
 
 bool is_bidirectional(const StackConfig& config) {
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+    const RecurrentConfig* const recurrent = recurrent_layer(config, i);
+    if (recurrent != nullptr && recurrent->bidirectional) return true;
+  }
   return std::any_of(config.blocks.begin(), config.blocks.end(), [](const BlockConfig& block) {
-    if (const RecurrentConfig* const recurrent = block.recurrent()) return recurrent->bidirectional;
-    return block.has_attention() && block.attention().bidirectional;
+    const auto* const attention = find<AttentionConfig>(block);
+    return attention != nullptr && attention->bidirectional;
   });
 }
 
@@ -274,7 +266,7 @@ std::int64_t most_experts(const ModelConfig& config) {
        {static_cast<const StackConfig*>(&config), config.encoder ? &*config.encoder : nullptr}) {
     if (stack == nullptr) continue;
     for (const BlockConfig& block : stack->blocks) {
-      if (const auto* moe = std::get_if<MoeConfig>(&block.ffn)) most = std::max(most, moe->n_experts);
+      if (const auto* moe = find<MoeConfig>(block)) most = std::max(most, moe->n_experts);
     }
   }
   return most;
@@ -283,14 +275,18 @@ std::int64_t most_experts(const ModelConfig& config) {
 std::vector<CacheLayerConfig> cache_layers(const ModelConfig& config) {
   std::vector<CacheLayerConfig> layers;
   if (is_bidirectional(config)) return layers;
-  for (const BlockConfig& block : config.blocks) {
-    if (const RecurrentConfig* const recurrent = block.recurrent()) {
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+    if (const RecurrentConfig* const recurrent = recurrent_layer(config, i)) {
       layers.push_back(CellLayerConfig{recurrent->d_hidden, recurrent->has_c()});
-    } else if (block.has_attention()) {
-      layers.push_back(
-          KvLayerConfig{block.attention().n_kv_heads, block.attention().head_dim, block.attention().window});
-    } else if (layers.empty()) {
+    } else if (i == 0) {
       layers.push_back(IdsLayerConfig{config.embedding.context - 1});
+    }
+  }
+  for (const BlockConfig& block : config.blocks) {
+    for (const Sublayer& sublayer : block.sublayers) {
+      if (std::holds_alternative<CrossAttentionConfig>(sublayer.what)) continue;
+      const auto layer = cache_layer(sublayer);
+      if (layer) layers.push_back(*layer);
     }
   }
   return layers;
@@ -299,13 +295,11 @@ std::vector<CacheLayerConfig> cache_layers(const ModelConfig& config) {
 std::vector<CacheLayerConfig> source_cache_layers(const ModelConfig& config) {
   std::vector<CacheLayerConfig> layers;
   for (const BlockConfig& block : config.blocks) {
-    if (block.cross_attention) {
-      layers.push_back(KvLayerConfig{block.cross_attention->n_kv_heads, block.cross_attention->head_dim, {}});
-    }
-    const RecurrentConfig* const recurrent = block.recurrent();
-    if (recurrent != nullptr && recurrent->d_attention) {
-      layers.push_back(KvLayerConfig{1, *recurrent->d_attention, {}, config.encoder->output_width()});
-    }
+    if (const auto* const cross = find<CrossAttentionConfig>(block)) layers.push_back(*cache_layer(*cross));
+  }
+  const RecurrentConfig* const first = recurrent_layer(config, 0);
+  if (first != nullptr && first->d_attention) {
+    layers.push_back(KvLayerConfig{1, *first->d_attention, {}, config.encoder->output_width()});
   }
   return layers;
 }
@@ -313,7 +307,7 @@ std::vector<CacheLayerConfig> source_cache_layers(const ModelConfig& config) {
 std::int64_t longest_planned_length(const ModelConfig& c, std::int64_t planned) {
   std::int64_t longest = c.max_seq_len;
   for (const BlockConfig& block : c.blocks) {
-    const auto* const attention = std::get_if<AttentionConfig>(&block.mixer);
+    const auto* const attention = find<AttentionConfig>(block);
     if (attention == nullptr || !attention->rope) continue;
     const RopeScaling& scaling = attention->rope->scaling;
     if (const auto* const long_rope = std::get_if<LongRopeScaling>(&scaling)) {

@@ -6,17 +6,18 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "cache/kv_cache.h"
-#include "ops/attend.h"
+#include "model/layers/perceptron.h"
+#include "model/layers/recurrent.h"
+#include "model/sublayers.h"
 #include "ops/embed.h"
-#include "ops/norm.h"
-#include "ops/recurrent.h"
 #include "ops/relative_bias.h"
-#include "ops/rope.h"
 
 namespace vitrine {
 
@@ -39,111 +40,78 @@ struct EmbeddingConfig {
   bool operator==(const EmbeddingConfig&) const = default;
 };
 
-/// A norm of q and k, before RoPE.
-struct QkNormConfig {
-  /// head: over each head, with one weight `[head_dim]` for all heads. head_own_weight: over each head, with a weight
-  /// for each, `[n_heads · head_dim]`. all_heads: over all heads as one vector, with a weight `[n_heads · head_dim]`.
-  enum class Over : std::uint8_t { head, head_own_weight, all_heads };
-
-  NormConfig norm;
-  Over over = Over::head;
-
-  bool operator==(const QkNormConfig&) const = default;
-};
-
-struct AttentionConfig : AttendConfig {
-  bool bidirectional = false;          ///< Queries also attend to later positions.
-  std::optional<std::int64_t> window;  ///< In tokens, including the query's own; absent: no limit.
-  std::optional<RopeConfig> rope;
-  bool qkv_bias = false;
-  bool out_bias = false;
-  std::optional<QkNormConfig> qk_norm;
-
-  Mask mask() const { return {bidirectional ? Mask::Kind::full : Mask::Kind::causal, window}; }
-
-  bool operator==(const AttentionConfig&) const = default;
-};
-
-/// A recurrent layer replaces the stream by the states of its cell.
-struct RecurrentConfig : CellConfig {
-  /// Where the state before a decoder's first token comes from: the encoder's last state of the same layer, as it is,
-  /// or tanh(W [→h ; ←h] + b). Absent: zeros.
-  enum class Bridge : std::uint8_t { copy, linear };
-
-  bool bidirectional = false;  ///< A second cell reads the tokens in reverse; rows are [→h ; ←h].
-  std::optional<Bridge> bridge;
-  /// The inner size of additive attention to the encoder's output, whose result the cell reads after its input
-  /// (Bahdanau et al. 2014). Only in the first layer of a decoder.
-  std::optional<std::int64_t> d_attention;
-
-  std::int64_t width() const { return bidirectional ? 2 * d_hidden : d_hidden; }
-  bool operator==(const RecurrentConfig&) const = default;
-};
-
-/// A dense layer replaces the stream by act(x · W + b).
-struct PerceptronConfig {
-  std::int64_t d_hidden = 0;
-  Activation activation = Activation::silu;
-
-  bool operator==(const PerceptronConfig&) const = default;
-};
-
-struct DenseConfig {
-  std::int64_t d_ff = 0;
-  Activation activation = Activation::silu;
-  bool gated = true;  ///< act(x·w_gate) ⊙ x·w_up, else act(x·w_up).
-  bool bias = false;
-
-  bool operator==(const DenseConfig&) const = default;
-};
-
-/// Weights are the softmax of the router's logits over all experts. A token uses its top_k experts by weight.
-struct MoeConfig {
-  std::int64_t n_experts = 0;
-  std::int64_t top_k = 0;
-  DenseConfig expert;
-  /// Divides the chosen weights by their sum, which equals a softmax over the chosen logits alone.
-  bool renormalize = true;
-  std::optional<DenseConfig> shared;  ///< An expert that every token uses, times sigmoid(x · shared_gate).
-
-  bool operator==(const MoeConfig&) const = default;
-};
-
 /// The norms before and after a sublayer, inside the residual branch, and that of the sum of stream and branch. Absent
 /// norms are the identity.
 struct SublayerNorms {
-  std::optional<NormConfig> pre, post, sum;
+  std::optional<NormConfig> pre{}, post{}, sum{};
 
   bool operator==(const SublayerNorms&) const = default;
 };
 
-struct BlockNorms {
-  SublayerNorms attn, cross_attn, ffn;
-  bool ffn_reads_attn_pre = false;  ///< The FFN of a parallel block reads the output of attn.pre; ffn.pre is absent.
+/// A part of a block: a branch that reads the stream, and is added to it.
+///
+///   x ──┬── pre ── what ── post ── · scale ──(+)── sum ──▶
+///       └─────────────────────────────────────┘
+struct Sublayer {
+  enum class Input : std::uint8_t {
+    stream,    ///< The stream with the outputs of the sublayers before this one.
+    block,     ///< The stream before the block: with `stream` of the first sublayer, a parallel block.
+    previous,  ///< What the sublayer before it reads, after its norm, which is the norm of both. `pre` is absent.
+  };
 
-  bool operator==(const BlockNorms&) const = default;
+  SublayerKinds::Config what;
+  SublayerNorms norms{};
+  Input input = Input::stream;
+  float scale = 1.0f;  ///< Factor of the output before it is added to the stream.
+
+  bool operator==(const Sublayer&) const = default;
 };
 
+/// A layer with a residual stream. In GPT-2 attention and an FFN, in the decoder of T5 cross-attention between them.
 struct BlockConfig {
-  /// Serial: the FFN reads the stream after attention. Parallel: both read the stream before the block.
-  enum class Residual : std::uint8_t { serial, parallel };
+  std::vector<Sublayer> sublayers;
 
-  /// Attention, the first sublayer of a Transformer's block; all other members configure the rest of that block. A
-  /// recurrent or dense layer is a block by itself.
-  std::variant<AttentionConfig, RecurrentConfig, PerceptronConfig> mixer;
-  std::optional<AttentionConfig> cross_attention;  ///< Its keys and values are computed from the encoder's output.
-  std::variant<DenseConfig, MoeConfig> ffn;
-  BlockNorms norms;
-  Residual residual = Residual::serial;
-  float residual_scale = 1.0f;  ///< Factor of the sublayers' outputs before they are added to the stream.
-
-  AttentionConfig& attention() { return std::get<AttentionConfig>(mixer); }
-  const AttentionConfig& attention() const { return std::get<AttentionConfig>(mixer); }
-  bool has_attention() const { return std::holds_alternative<AttentionConfig>(mixer); }
-  const RecurrentConfig* recurrent() const { return std::get_if<RecurrentConfig>(&mixer); }
+  /// Whether a sublayer reads the stream before the block, next to one that came before it.
+  bool is_parallel() const;
 
   bool operator==(const BlockConfig&) const = default;
 };
+
+/// The first sublayer of a kind in a block; null: none.
+template <class Kind>
+const Kind* find(const BlockConfig& block) {
+  for (const Sublayer& sublayer : block.sublayers) {
+    if (const Kind* const kind = std::get_if<Kind>(&sublayer.what)) return kind;
+  }
+  return nullptr;
+}
+template <class Kind>
+Kind* find(BlockConfig& block) {
+  return const_cast<Kind*>(find<Kind>(std::as_const(block)));
+}
+
+/// All sublayers of a kind, in the order of a forward.
+template <class Kind>
+std::vector<Kind*> every(std::vector<BlockConfig>& blocks) {
+  std::vector<Kind*> all;
+  for (BlockConfig& block : blocks) {
+    for (Sublayer& sublayer : block.sublayers) {
+      if (Kind* const kind = std::get_if<Kind>(&sublayer.what)) all.push_back(kind);
+    }
+  }
+  return all;
+}
+
+/// The sites of the sum of the stream and a sublayer's output.
+struct SumSites {
+  std::optional<Site> sum;  ///< Absent in the middle of a parallel block.
+  Norm norm;                ///< Of the sum.
+  Site normalized;
+};
+
+/// A layer that replaces the stream by its output.
+using LayerKinds = KindList<RecurrentConfig, PerceptronConfig>;
+using LayerConfig = LayerKinds::Config;
 
 /// A layer between the final norm and the unembedding: norm(act(x · dense + bias)) (Devlin et al. 2018).
 struct HeadTransform {
@@ -172,7 +140,8 @@ struct PoolerConfig {
   bool operator==(const PoolerConfig&) const = default;
 };
 
-/// A stack of blocks, from token ids to vectors.
+/// A stack of layers, from token ids to vectors. It has either blocks, which add to a residual stream, or layers that
+/// replace the stream.
 struct StackConfig {
   std::int64_t d_model = 0;
   std::int64_t vocab_size = 0;
@@ -180,11 +149,13 @@ struct StackConfig {
   EmbeddingConfig embedding;
   std::optional<RelativeBiasConfig> relative_bias;  ///< Of the scores of attention within the stack, in all layers.
   std::vector<BlockConfig> blocks;
+  std::vector<LayerConfig> layers;
   std::optional<NormConfig> final_norm;
 
-  /// Elements of a row of the stream before layer `i`; for i = blocks.size() after the last layer.
+  std::size_t n_layers() const { return blocks.size() + layers.size(); }
+  /// Elements of a row of the stream before layer `i`; for i = n_layers() after the last layer.
   std::int64_t width_before(std::size_t i) const;
-  std::int64_t output_width() const { return width_before(blocks.size()); }
+  std::int64_t output_width() const { return width_before(n_layers()); }
 
   bool operator==(const StackConfig&) const = default;
 };
@@ -207,6 +178,24 @@ struct ModelConfig : StackConfig {
 /// Throws BadInput for sizes that are out of range or contradict each other, Unsupported for options that the engine
 /// does not implement. Messages begin with `where`.
 void validate(const ModelConfig& config, std::string_view where);
+
+SublayerNames names_of(const Sublayer& sublayer);
+std::optional<CacheLayerConfig> cache_layer(const Sublayer& sublayer);
+/// Those of sublayer `i`.
+SumSites sum_sites(const BlockConfig& block, std::size_t i);
+/// The number in the name of the norms of sublayer `i`: `ln2` for 2. An FFN after cross-attention has 3.
+int norm_number(const BlockConfig& block, std::size_t i);
+
+/// What layer `i` of a stack of `layers` reads. `source`: the encoder that the stack reads; null: none.
+LayerPlace layer_place(const StackConfig& stack, std::size_t i, const std::string& prefix, const StackConfig* source);
+
+/// The recurrent layer `i` of a stack; null if it has another kind of layers.
+const RecurrentConfig* recurrent_layer(const StackConfig& config, std::size_t i);
+
+/// The attention of layer `i` of a stack; null: the layer has none.
+const AttentionConfig* attention_of(const StackConfig& config, std::size_t i);
+/// The largest number of query heads in a layer; 0 without attention.
+std::int64_t most_heads(const StackConfig& config);
 
 /// Whether a layer reads later positions. Such a stack has no cache, and does not predict the next token.
 bool is_bidirectional(const StackConfig& config);

@@ -87,12 +87,12 @@ InitRule init_rule(const ModelConfig& config, std::string_view name, const Shape
             cut};
   }
   if (name.find("rnn.weight_") != std::string_view::npos) {  // as U(±1 / √d_hidden), torch.nn's
-    const RecurrentConfig& cell = *stack.blocks.front().recurrent();
+    const RecurrentConfig& cell = *recurrent_layer(stack, 0);
     return {0, 1 / std::sqrt(3.0 * static_cast<double>(cell.d_hidden)), cut};
   }
   if (is_normal) {
     const bool writes = name.ends_with(".wo.weight") || name.ends_with(".w_down.weight");
-    return {0, writes ? options.std / std::sqrt(2.0 * static_cast<double>(config.blocks.size())) : options.std};
+    return {0, writes ? options.std / std::sqrt(2.0 * static_cast<double>(config.n_layers())) : options.std};
   }
   if (name.ends_with("pos_embed.weight")) return {0, 0.02, cut};
   return {0, std::sqrt(2.0 / static_cast<double>(shape[0] + shape[1])), cut};

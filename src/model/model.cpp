@@ -18,17 +18,20 @@ std::optional<SiteId> end_of(const Pass& p, const ModelConfig& config) {
   const bool has_vectors = p.receive_hidden || p.receive_pooled || p.receive_next_sentence;
   if (p.training.loss != nullptr || p.is_taped() || has_logits || has_vectors) return {};
   const Stack stack = config.stack();
-  const int n_layers = static_cast<int>(config.blocks.size());
+  const int n_layers = static_cast<int>(config.n_layers());
   SiteId end = BlockSite{0, stack}(Site::resid_pre);
   const auto has_cache = [](const Segment& s) { return s.cache != nullptr; };
   const auto reads_source = [](const Segment& s) { return s.cache != nullptr && s.source >= 0; };
   if (std::any_of(p.segments.begin(), p.segments.end(), has_cache)) {
     const bool crosses = std::any_of(p.segments.begin(), p.segments.end(), reads_source);
-    const BlockConfig& block = config.blocks.back();
-    if (block.has_attention()) {
-      end = BlockSite{n_layers - 1, stack, crosses}(Site::scores_raw);
-    } else if (block.recurrent() != nullptr) {
-      end = BlockSite{n_layers - 1, stack}(Site::resid_post);
+    if (recurrent_layer(config, 0) != nullptr) end = BlockSite{n_layers - 1, stack}(Site::resid_post);
+    for (int i = 0; i < static_cast<int>(config.blocks.size()); ++i) {
+      for (const Sublayer& sublayer : config.blocks[static_cast<std::size_t>(i)].sublayers) {
+        const SublayerNames names = names_of(sublayer);
+        if (!cache_layer(sublayer) || (names.is_cross && !crosses)) continue;
+        const BlockSite at{i, stack, names.is_cross};
+        end = names.kept ? at(*names.kept) : at(names.post).scale;
+      }
     }
   }
   if (p.taps == nullptr) return end;
@@ -104,7 +107,7 @@ void Model::forward(Pass& p, const Tokens& tokens) const {
   } else {
     x = embed_tokens(p, stack, config_, params_, params_.embed, tokens.ids, types);
   }
-  x = run_stack(p, stack, config_, params_, x, {{}, encoded, source_states, nullptr});
+  x = run_stack(p, stack, config_, params_, x, {encoded, source_states, nullptr});
   if (!p.end) run_head(p, config_, params_, x, tokens.ids);
   for (const Segment& s : p.segments) {
     if (s.cache == nullptr || s.failure || p.shapes_only) continue;
@@ -128,7 +131,7 @@ Tensor Model::encode(Pass& p, const Tokens& tokens, SharedStates& states) const 
   const Param& table = config_.shared_embedding ? params_.embed : w.embed;
   Tensor x = embed_tokens(p, Stack::encoder, c, w, table, tokens.source, tokens.types);
   states = make_states(p, Stack::encoder, c);
-  x = run_stack(p, Stack::encoder, c, w, x, {{}, {}, nullptr, states});
+  x = run_stack(p, Stack::encoder, c, w, x, {{}, nullptr, states});
   if (p.split != nullptr) p.split->share(x);
   for (Segment& s : p.segments) {
     if (s.source >= 0) s.failure = p.sources[static_cast<std::size_t>(s.source)].failure;
@@ -175,7 +178,7 @@ void Model::check(const Pass& p, const Tokens& tokens) const {
     throw Unsupported("forward", "expected no memory for the logits of a split or of a pass with a loss or a tape");
   }
   if (p.start) {
-    const int n_layers = static_cast<int>(config_.blocks.size());
+    const int n_layers = static_cast<int>(config_.n_layers());
     const bool fits =
         !config_.encoder && p.start->layer >= 0 && p.start->layer <= n_layers &&
         p.start->stream.shape == Shape{row, config_.width_before(static_cast<std::size_t>(p.start->layer))};

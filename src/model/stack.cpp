@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/exchanged.h"
+#include "model/block.h"
 #include "model/finite.h"
 #include "ops/dropout.h"
 #include "ops/elementwise.h"
@@ -11,30 +12,51 @@
 namespace vitrine {
 namespace {
 
-Tensor run_block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, const BlockContext& context,
-                 const Tensor& x) {
+/// One layer of a stack that replaces the stream.
+Tensor replace(Pass& p, BlockSite at, const LayerConfig& c, const LayerKinds::Params& w, const StackContext& context,
+               const Tensor& x) {
+  const Tensor in = p.tap(at(Site::resid_pre), x);
+  const Tensor y = std::visit(
+      [&](const auto& kind) {
+        return forward(p, at, kind, std::get<typename std::decay_t<decltype(kind)>::Params>(w), context, in);
+      },
+      c);
+  return p.tap(at(Site::resid_post), dropout(p, at(Site::resid_post), y));
+}
+
+/// A layer of a stack, its parameters, and what it reads.
+struct Layer {
+  BlockSite at;
+  const StackConfig& c;
+  const StackParams& w;
+  StackContext context;
+};
+
+Tensor run_layer(Pass& p, const Layer& layer, const Tensor& x) {
+  const auto& [at, c, w, context] = layer;
+  const auto i = static_cast<std::size_t>(at.layer);
   if (p.ledger != nullptr) p.ledger->enter_layer(at.layer, at.stack);
   const Exchanged<RowsOfValue> rows(p.rows, {at.stack});
-  const Tensor y = block(p, at, c, w, context, x);
+  const Tensor y = c.layers.empty() ? block(p, at, c.blocks[i], w.blocks[i], context, x)
+                                    : replace(p, at, c.layers[i], w.layers[i], context, x);
   check_finite(p, at(Site::resid_post), y);
   return y;
 }
 
-/// Runs the block, whose output has rows of `width` elements, and records it as one op.
-Tensor run_recomputed(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, const BlockContext& context,
-                      const Tensor& x, std::int64_t width) {
+/// Runs the layer, whose output has rows of `width` elements, and records it as one op (activation checkpointing).
+Tensor run_recomputed(Pass& p, const Layer& layer, const Tensor& x, std::int64_t width) {
   const Tensor y = p.tensor({x.rows(), width});
   {
     const ArenaScope scope(p.arena);
     const Exchanged<Tape*> without_tape(p.training.tape, nullptr);
-    const Tensor made = run_block(p, at, c, w, context, x);
+    const Tensor made = run_layer(p, layer, x);
     p.copy(made.data, made.count(), y.data);
   }
-  p.training.tape->record("block", {&x, 1}, y, [&p, at, &c, &w, context, x, y] {
+  p.training.tape->record("block", {&x, 1}, y, [&p, layer, x, y] {
     const ArenaScope scope(p.arena);
     const Exchanged recomputing(p.training.recomputing, true);
     const std::size_t mark = p.training.tape->mark();
-    const Tensor made = run_block(p, at, c, w, context, x);
+    const Tensor made = run_layer(p, layer, x);
     const Tensor dmade = p.grad(made), dy = p.grad(y);
     p.copy(dy.data, dy.count(), dmade.data);
     p.training.tape->unwind(mark);
@@ -162,6 +184,13 @@ void begin_tape(Pass& p, const Tensor& x) {
 
 }  // namespace
 
+SharedStates make_states(Pass& p, Stack stack, const StackConfig& c) {
+  if (recurrent_layer(c, 0) == nullptr) return nullptr;
+  std::vector<LayerStates> states;
+  for (std::size_t i = 0; i < c.n_layers(); ++i) states.push_back(make_states(p, stack, *recurrent_layer(c, i)));
+  return std::make_shared<const std::vector<LayerStates>>(std::move(states));
+}
+
 Tensor embed_tokens(Pass& p, Stack stack, const StackConfig& c, const StackParams& w, const Param& table,
                     std::span<const std::int32_t> ids, std::span<const std::int32_t> types) {
   const BlockSite at{-1, stack};
@@ -179,13 +208,16 @@ Tensor embed_tokens(Pass& p, Stack stack, const StackConfig& c, const StackParam
   return x;
 }
 
-Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& w, Tensor x, BlockContext context) {
+Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& w, Tensor x,
+                 const LayerContext& source) {
+  StackContext context{source};
   if (c.relative_bias) context.bias = relative_bias(p, *c.relative_bias, w.rel_bias, stack);
-  const std::size_t n_own = p.split != nullptr ? as_size(p.split->end(stack)) : c.blocks.size();
+  const std::size_t n_own = p.split != nullptr ? as_size(p.split->end(stack)) : c.n_layers();
   std::size_t layer = as_size(p.start ? p.start->layer : first_layer(p, stack));
   if (p.split != nullptr && layer > 0) p.split->receive(x);
   for (; layer < n_own; ++layer) {
     const BlockSite at{static_cast<int>(layer), stack};
+    const Layer own{at, c, w, context};
     const std::int64_t width = c.width_before(layer + 1);
     if (p.ends_before(at(Site::resid_pre))) break;
     const bool is_taped = p.is_taped() && learns(p, at(Site::resid_pre));
@@ -193,15 +225,14 @@ Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& 
     if (is_taped) {
       begin_tape(p, x);
       follower.watch_input(x);
-      x = p.training.recompute ? run_recomputed(p, at, c.blocks[layer], w.blocks[layer], context, x, width)
-                               : run_block(p, at, c.blocks[layer], w.blocks[layer], context, x);
+      x = p.training.recompute ? run_recomputed(p, own, x, width) : run_layer(p, own, x);
       if (context.last_states != nullptr) p.grad(x);  // the states may have a gradient where the rows have none
       follower.watch_output(x);
     } else {
       const Exchanged<Tape*> without_tape(p.training.tape, nullptr);
       const Tensor y = width == x.row_size() ? x : p.tensor({x.rows(), width});
       const ArenaScope scope(p.arena);
-      const Tensor made = run_block(p, at, c.blocks[layer], w.blocks[layer], context, x);
+      const Tensor made = run_layer(p, own, x);
       p.copy(made.data, made.count(), y.data);
       x = y;
     }

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "model/block.h"
+#include "model/params.h"
 
 namespace vitrine {
 
@@ -26,10 +26,14 @@ struct Tokens {
 Tensor embed_tokens(Pass& p, Stack stack, const StackConfig& c, const StackParams& w, const Param& table,
                     std::span<const std::int32_t> ids, std::span<const std::int32_t> types);
 
-/// `[T, output_width]` from the stream x `[T, width_before(0)]` and what the encoder has computed (context.encoded,
-/// .source_states), if there is one. Without a tape each block overwrites x and releases its arena memory. With a tape
-/// all values are kept; with recompute only the stream before each block is kept, and the backward reruns the block.
-/// Throws NotFinite as check_finite does, and Interrupted.
-Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& w, Tensor x, BlockContext context);
+/// Memory for the last states of all layers of a recurrent stack, which its layers fill. Null for other stacks.
+SharedStates make_states(Pass& p, Stack stack, const StackConfig& c);
+
+/// `[T, output_width]` from the stream x `[T, width_before(0)]` and what the encoder has computed, if there is one.
+/// Without a tape each block overwrites x and releases its arena memory. With a tape all values are kept; with
+/// recompute only the stream before each block is kept, and the backward reruns the block. Throws NotFinite as
+/// check_finite does, and Interrupted.
+Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& w, Tensor x,
+                 const LayerContext& context);
 
 }  // namespace vitrine

@@ -137,7 +137,7 @@ Json info_json(const InfoRequest& request, const ModelFacts& s) {
   }
   const auto add_layers = [&](const StackConfig& stack, Stack name) {
     for (const LayerGroup& group : layer_groups(stack)) {
-      Json described = describe_block(stack.blocks[static_cast<std::size_t>(group.first())]);
+      Json described = json_of(describe_layer(stack, static_cast<std::size_t>(group.first())));
       described["layers"] = group.layers;
       if (name != Stack::only) described["stack"] = stack_prefix(name, "");
       groups.push_back(std::move(described));
@@ -154,7 +154,7 @@ Json info_json(const InfoRequest& request, const ModelFacts& s) {
                 {"bytes", s.stored_bytes},
                 {"dtype", s.types},
                 {"compute", s.products},
-                {"config", describe_model(s.config)},
+                {"config", json_of(describe_model(s.config))},
                 {"file", s.file},
                 {"layers", groups},
                 {"flow", flow},

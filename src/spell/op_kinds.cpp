@@ -51,7 +51,7 @@ Cell linear_gradient_cell(const OpView& v, std::size_t, std::int64_t i) {
 
 const NormConfig& norm_of(const OpView& v) {
   const bool of_heads = v.op.name.find("q_norm") != std::string::npos || v.op.name.find("k_norm") != std::string::npos;
-  return of_heads ? v.block().attention().qk_norm->norm : *v.facts.config->final_norm;
+  return of_heads ? v.attention().qk_norm->norm : *v.facts.config->final_norm;
 }
 bool is_centered(const OpView& v) { return norm_of(v).kind == NormConfig::Kind::layer; }
 double mean_of(const Seen& x, std::int64_t first, std::int64_t n) {
@@ -172,11 +172,10 @@ Activation activation_of(const OpView& v) {
     }
     return largest;
   };
-  if (v.op.layer >= 0 && v.block().has_attention()) {
-    const auto& ffn = v.block().ffn;
-    const auto* const dense = std::get_if<DenseConfig>(&ffn);
-    const Activation own = dense != nullptr ? dense->activation : std::get<MoeConfig>(ffn).expert.activation;
-    if (differs_by(own) < kEqual) return own;
+  if (v.op.layer >= 0 && v.facts.config->layers.empty()) {
+    const auto* const moe = find<MoeConfig>(v.block());
+    const auto* const dense = moe != nullptr ? &moe->expert : find<DenseConfig>(v.block());
+    if (dense != nullptr && differs_by(dense->activation) < kEqual) return dense->activation;
   }
   constexpr std::array kAll = {Activation::relu, Activation::silu, Activation::gelu_erf, Activation::gelu_tanh,
                                Activation::tanh};

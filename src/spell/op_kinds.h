@@ -21,6 +21,7 @@ struct OpView {
   const Seen& output() const { return facts.operands[op.output].value; }
   const Seen& gradient() const { return facts.operands[op.output].gradient.value(); }
   const BlockConfig& block() const { return facts.block(op.layer); }
+  const AttentionConfig& attention() const { return *find<AttentionConfig>(block()); }
 };
 
 using Cell = std::optional<Arithmetic>;

@@ -12,8 +12,8 @@ namespace {
 
 /// One element of a pair rotated by +θ (forward) or −θ (backward). Empty for elements that are not rotated.
 Cell rotated(const OpView& v, const Seen& x, std::int64_t i, bool backward) {
-  const RopeConfig& c = *v.block().attention().rope;
-  const std::int64_t dh = v.block().attention().head_dim, e = i % dh, half = c.dim / 2;
+  const RopeConfig& c = *v.attention().rope;
+  const std::int64_t dh = v.attention().head_dim, e = i % dh, half = c.dim / 2;
   const std::int64_t t = i / (v.output().count() / v.facts.n_tokens());
   if (e >= c.dim) return std::nullopt;
   const bool halves = c.layout == RopeConfig::Layout::halves;
@@ -44,9 +44,9 @@ struct Heads {
 
   explicit Heads(const OpView& v)
       : facts(v.facts),
-        dh(v.block().attention().head_dim),
-        H(v.block().attention().n_heads),
-        K(v.block().attention().n_kv_heads),
+        dh(v.attention().head_dim),
+        H(v.attention().n_heads),
+        K(v.attention().n_kv_heads),
         T(v.facts.n_tokens()),
         group(H / K) {}
 };
@@ -58,7 +58,7 @@ Arithmetic over_elements(const Heads& n, const Seen& of_queries, const Seen& of_
   return dot(n.facts, of_queries, (t * n.H + h) * n.dh, 1, of_keys, (s * n.K + h / n.group) * n.dh, 1, n.dh);
 }
 Cell score_cell(const OpView& v, std::int64_t i) {
-  return over_elements(Heads(v), v.input(0), v.input(1), i) * Arithmetic(v.block().attention().score_scale);
+  return over_elements(Heads(v), v.input(0), v.input(1), i) * Arithmetic(v.attention().score_scale);
 }
 std::string score_gradient(const OpView&, std::size_t k) {
   return k == 0 ? "scale · Σ_{s} dr_{h,t,s} · k_{s,h}" : "scale · Σ_{t} dr_{h,t,s} · q_{t,h}";
@@ -78,21 +78,21 @@ Arithmetic over_keys(const Heads& n, const Seen& strips, const Seen& of_keys, st
 }
 Cell score_gradient_cell(const OpView& v, std::size_t k, std::int64_t i) {
   const Heads n(v);
-  const Arithmetic scale(v.block().attention().score_scale);
+  const Arithmetic scale(v.attention().score_scale);
   return scale * (k == 0 ? over_keys(n, v.gradient(), v.input(1), i) : over_queries(n, v.gradient(), v.input(0), i));
 }
 
 std::string mask_formula(const OpView& v) {
   const std::string masked = ", \"−∞ where\" s \"is masked\"";
-  return (v.block().attention().softcap ? "s_{h,t,s} = c · tanh({r_{h,t,s}}/{c})" : "s_{h,t,s} = r_{h,t,s}") + masked;
+  return (v.attention().softcap ? "s_{h,t,s} = c · tanh({r_{h,t,s}}/{c})" : "s_{h,t,s} = r_{h,t,s}") + masked;
 }
 Cell mask_cell(const OpView& v, std::int64_t i) {
-  const auto cap = v.block().attention().softcap;
+  const auto cap = v.attention().softcap;
   if (!cap || std::isinf(v.output()[i])) return std::nullopt;
   return Arithmetic(*cap) * function("tanh", math::tanh, Arithmetic(v.input(0)[i]) / Arithmetic(*cap));
 }
 std::string mask_gradient(const OpView& v, std::size_t) {
-  return v.block().attention().softcap ? "ds_{h,t,s} · (1 − ({s_{h,t,s}}/{c})^{2})" : "";
+  return v.attention().softcap ? "ds_{h,t,s} · (1 − ({s_{h,t,s}}/{c})^{2})" : "";
 }
 
 Cell softmax_cell(const OpView& v, std::int64_t i) { return softmax_at(v.input(0), i); }

@@ -101,8 +101,7 @@ double training_flops_per_token(const ModelConfig& config) {
     double part = 1;
     if (name.find(".experts.") != std::string::npos) {
       for (const BlockConfig& block : config.blocks) {
-        if (const auto* moe = std::get_if<MoeConfig>(&block.ffn))
-          part = as_double(moe->top_k) / as_double(moe->n_experts);
+        if (const auto* moe = find<MoeConfig>(block)) part = as_double(moe->top_k) / as_double(moe->n_experts);
       }
     }
     weights += part * as_double(shape.count());

@@ -16,9 +16,9 @@ std::int64_t most_values(const Recorder& recorder, const ModelConfig& model, std
         strips += recorder.wants(at(site)) ? 1 : 0;
     }
   };
-  count({0, model.stack()}, model.blocks.size());
-  if (model.encoder) count({0, Stack::encoder}, model.encoder->blocks.size());
-  if (model.encoder) count({0, Stack::decoder, true}, model.blocks.size());
+  count({0, model.stack()}, model.n_layers());
+  if (model.encoder) count({0, Stack::encoder}, model.encoder->n_layers());
+  if (model.encoder) count({0, Stack::decoder, true}, model.n_layers());
   return recorder.most_sites() + strips * (n_segments - 1);
 }
 

@@ -101,7 +101,7 @@ Trainable::Trainable(Checkpoint base, WritableAdapter adapter)
 std::optional<SiteId> Trainable::first_learning_block() const {
   if (adapter_ == nullptr) return {};
   const ModelConfig& config = model_->config();
-  SiteId first = BlockSite{static_cast<int>(config.blocks.size()), config.stack()}(Site::resid_pre);
+  SiteId first = BlockSite{static_cast<int>(config.n_layers()), config.stack()}(Site::resid_pre);
   for (const auto& [name, low] : adapter_->maps) {
     const std::size_t dot = name.find('.'), digit = dot + 1;
     if (name[digit] < '0' || name[digit] > '9') continue;  // of the head

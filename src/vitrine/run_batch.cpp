@@ -51,7 +51,7 @@ std::vector<Segment> segments_of(std::int64_t n_sequences, std::int64_t length) 
 /// Begins the pass at a later layer, if the caller asks for it.
 void set_start(Pass& pass, const ModelConfig& config, const BatchOptions& options, std::int64_t n_rows) {
   if (!options.start) return;
-  const auto n_layers = static_cast<std::int64_t>(config.blocks.size());
+  const auto n_layers = static_cast<std::int64_t>(config.n_layers());
   if (*options.start < 0 || *options.start > n_layers) {
     throw BadInput("start", "expected a layer from 0 to {}, got {}", n_layers, *options.start);
   }

@@ -40,7 +40,7 @@ std::int64_t LanguageModel::vocab_size() const { return state_->checkpoint.model
 std::int64_t LanguageModel::max_seq_len() const { return state_->checkpoint.model->config().max_seq_len; }
 std::int64_t LanguageModel::d_model() const { return state_->checkpoint.model->config().d_model; }
 std::int64_t LanguageModel::n_layers() const {
-  return static_cast<std::int64_t>(state_->checkpoint.model->config().blocks.size());
+  return static_cast<std::int64_t>(state_->checkpoint.model->config().n_layers());
 }
 SamplingConfig LanguageModel::default_sampling() const { return sampling({}); }
 SamplingConfig LanguageModel::sampling(const SamplingOverrides& overrides) const {

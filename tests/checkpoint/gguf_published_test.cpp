@@ -84,7 +84,7 @@ TEST(PublishedGguf, Gemma3WithoutWindows) {
   const TempFolder temp;
   const HostileFolder folder("gemma3"), flat_folder("gemma3");
   const Checkpoint windows = changed(folder, {{"query_pre_attn_scalar", 8}});
-  const auto n_layers = static_cast<std::size_t>(windows.model->config().blocks.size());
+  const auto n_layers = static_cast<std::size_t>(windows.model->config().n_layers());
   const Checkpoint flat = changed(flat_folder, {{"query_pre_attn_scalar", 8},
                                                 {"layer_types", std::vector<std::string>(n_layers, "full_attention")}});
   Published file(windows, temp / "model.gguf");
@@ -107,7 +107,7 @@ TEST(PublishedGguf, GraniteWithoutRope) {
   expect_same(with_rope, load_checkpoint(temp / "model.gguf"));
   file.set("granite.rope.scaling.finetuned", false);
   const Checkpoint read = file.load(temp / "false.gguf");
-  for (const BlockConfig& block : read.model->config().blocks) EXPECT_FALSE(block.attention().rope);
+  for (const BlockConfig& block : read.model->config().blocks) EXPECT_FALSE(find<AttentionConfig>(block)->rope);
   const std::vector<std::int32_t> ids = some_ids(*read.model, 9), first = {ids.front()};
   EXPECT_FALSE(same_bits(logits_of(*read.model, ids), logits_of(*with_rope.model, ids)));
   EXPECT_TRUE(same_bits(logits_of(*read.model, first), logits_of(*with_rope.model, first)))

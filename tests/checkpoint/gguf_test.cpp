@@ -65,8 +65,8 @@ void expect_same_model(const Checkpoint& original, const std::string& path) {
   const Checkpoint gguf = through_gguf(original, DType::f32, path);
   const std::vector<std::int32_t> ids = ids_for(*original.model);
   const std::vector<float> ours = logits_of(*gguf.model, ids), reference = logits_of(*original.model, ids);
-  const auto &before = original.model->config().blocks.front().attention().rope,
-             &after = gguf.model->config().blocks.front().attention().rope;
+  const auto &before = attention_of(original.model->config(), 0)->rope,
+             &after = attention_of(gguf.model->config(), 0)->rope;
   // If the rows of q and k are permuted, scores are summed in another order, and at late positions the last bit of an
   // angle is large. Otherwise the bits are the same.
   if (before && before->layout != after->layout) {
@@ -340,8 +340,8 @@ TEST(Gguf, ImportanceWeighsTheErrors) {
     double sum = 0;
     std::vector<float> x(256), y(256);
     for (std::int64_t row = 0; row < 512; ++row) {
-      read_row(original.model->params().blocks[0].ffn.w_up.weight.view, row, x);
-      read_row(written.model->params().blocks[0].ffn.w_up.weight.view, row, y);
+      read_row(std::get<FfnParams>(original.model->params().blocks[0].sublayers[1].what).w_up.weight.view, row, x);
+      read_row(std::get<FfnParams>(written.model->params().blocks[0].sublayers[1].what).w_up.weight.view, row, y);
       for (std::size_t i = 0; i < 8; ++i) sum += std::pow(x[i] - y[i], 2);
     }
     return sum;

@@ -103,7 +103,7 @@ TEST(GradientsOfLlama2c, HaveVitrinesNames) {
   folder.edit_json([](Json& config) { config["rms_norm_eps"] = 1e-5; });  // the only value that the format supports
   const Checkpoint original = load_checkpoint(folder.path());
   const ModelConfig& c = original.model->config();
-  const AttentionConfig& a = c.blocks[0].attention();
+  const AttentionConfig& a = *attention_of(c, 0);
   const Values weights = params_of(*original.model);
   const auto is_permuted = [&](const std::string& name) {
     return name.ends_with("wq.weight") || name.ends_with("wk.weight");
@@ -111,7 +111,7 @@ TEST(GradientsOfLlama2c, HaveVitrinesNames) {
 
   std::string bytes;
   for (const std::int64_t size :
-       {c.d_model, std::get<DenseConfig>(c.blocks[0].ffn).d_ff, static_cast<std::int64_t>(c.blocks.size()), a.n_heads,
+       {c.d_model, find<DenseConfig>(c.blocks[0])->d_ff, static_cast<std::int64_t>(c.n_layers()), a.n_heads,
         a.n_kv_heads, -c.vocab_size, c.max_seq_len}) {
     const auto field = static_cast<std::int32_t>(size);
     bytes.append(reinterpret_cast<const char*>(&field), sizeof field);
@@ -123,7 +123,7 @@ TEST(GradientsOfLlama2c, HaveVitrinesNames) {
   append("embed.weight");
   for (const char* kind :
        {"ln1", "attn.wq", "attn.wk", "attn.wv", "attn.wo", "ln2", "mlp.w_gate", "mlp.w_down", "mlp.w_up"}) {
-    for (std::size_t l = 0; l < c.blocks.size(); ++l) {
+    for (std::size_t l = 0; l < c.n_layers(); ++l) {
       append("blocks." + std::to_string(l) + "." + kind + ".weight");
     }
   }
@@ -188,7 +188,7 @@ TEST(ZeroGradients, TheBiasOfKeysWithoutRope) {
     const Values gradients = gradients_of(*checkpoint.model, golden_ids(name));
     double most = 0;
     for (const auto& [param, value] : gradients) most = std::max(most, largest(value.data));
-    for (std::size_t l = 0; l < checkpoint.model->config().blocks.size(); ++l) {
+    for (std::size_t l = 0; l < checkpoint.model->config().n_layers(); ++l) {
       const std::string at = "blocks." + std::to_string(l) + ".attn.";
       EXPECT_LE(largest(gradients.at(at + "wk.bias").data), 1e-7 * most) << name << ", layer " << l;
       EXPECT_GT(largest(gradients.at(at + "wq.bias").data), 1e-5 * most) << name << ", layer " << l;

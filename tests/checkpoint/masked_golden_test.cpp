@@ -80,7 +80,8 @@ TEST_P(MaskedGolden, EveryTokenSeesLaterTokens) {
 TEST_P(MaskedGolden, OurOwnWordsDescribeTheModel) {
   const ModelConfig& c = checkpoint_.model->config();
   const BlockConfig& block = c.blocks.front();
-  const auto& ffn = std::get<DenseConfig>(block.ffn);
+  const auto& attention = *find<AttentionConfig>(block);
+  const auto& ffn = *find<DenseConfig>(block);
   const char* const activation = ffn.activation == Activation::relu ? "relu" : "gelu";
   if (c.pooler) GTEST_SKIP() << "our own words have no pooler";
   if (c.head.transform->activation != ffn.activation) GTEST_SKIP() << "our own head has the activation of the FFN";
@@ -88,8 +89,8 @@ TEST_P(MaskedGolden, OurOwnWordsDescribeTheModel) {
                        {"d_model", c.d_model},
                        {"vocab_size", c.vocab_size},
                        {"max_seq_len", c.max_seq_len},
-                       {"n_layers", c.blocks.size()},
-                       {"n_heads", block.attention().n_heads},
+                       {"n_layers", c.n_layers()},
+                       {"n_heads", attention.n_heads},
                        {"d_ff", ffn.d_ff},
                        {"activation", activation},
                        {"gated", false},

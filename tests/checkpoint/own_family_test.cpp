@@ -94,8 +94,8 @@ TEST(OwnFamily, DescribesPublishedFamilies) {
                            {"parallel", true},
                            {"rope_fraction", 0.25}})),
             published("pythia-160m", {}));
-  EXPECT_TRUE(config_of(own({{"qk_norm", "head_own_weight"}, {"norm", "layer"}})).blocks[0].attention().qk_norm ==
-              published("command-r-plus", {"n_kv_heads=4"}).blocks[0].attention().qk_norm);
+  EXPECT_TRUE(attention_of(config_of(own({{"qk_norm", "head_own_weight"}, {"norm", "layer"}})), 0)->qk_norm ==
+              attention_of(published("command-r-plus", {"n_kv_heads=4"}), 0)->qk_norm);
 }
 
 TEST(OwnFamily, IsWrittenAndReadBack) {

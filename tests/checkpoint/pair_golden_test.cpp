@@ -143,37 +143,42 @@ INSTANTIATE_TEST_SUITE_P(All, PairGolden,
 /// config.json with this project's own words, for goldens that it can describe.
 Json own_words(const ModelConfig& c, const Json& position_keys) {
   const BlockConfig& block = c.blocks.front();
-  const auto& ffn = std::get<DenseConfig>(block.ffn);
-  const NormConfig& norm = block.norms.attn.pre ? *block.norms.attn.pre : *block.norms.attn.sum;
+  const auto& attention = *find<AttentionConfig>(block);
+  const auto& ffn = *find<DenseConfig>(block);
+  const SublayerNorms& norms = block.sublayers.front().norms;
+  const NormConfig& norm = norms.pre ? *norms.pre : *norms.sum;
   const char* const activations[] = {"relu", "silu", "gelu_new", "gelu"};
   Json json = {{"model_type", "vitrine"},
                {"d_model", c.d_model},
                {"vocab_size", c.vocab_size},
                {"max_seq_len", c.max_seq_len},
-               {"n_layers", c.blocks.size()},
-               {"n_heads", block.attention().n_heads},
-               {"head_dim", block.attention().head_dim},
-               {"score_scale", block.attention().score_scale},
+               {"n_layers", c.n_layers()},
+               {"n_heads", attention.n_heads},
+               {"head_dim", attention.head_dim},
+               {"score_scale", attention.score_scale},
                {"d_ff", ffn.d_ff},
                {"activation", activations[static_cast<int>(ffn.activation)]},
                {"gated", ffn.gated},
                {"norm", norm.kind == NormConfig::Kind::rms ? "rms" : "layer"},
                {"norm_bias", norm.bias},
                {"norm_eps", norm.eps},
-               {"norm_place", block.norms.attn.sum ? "after_residual" : "before"},
+               {"norm_place", norms.sum ? "after_residual" : "before"},
                {"embedding_scale", c.embedding.scale},
                {"embedding_norm", c.embedding.norm.has_value()},
                {"tied", c.head.tied},
                {"logit_scale", c.head.scale},
                {"head_bias", c.head.bias},
-               {"qkv_bias", block.attention().qkv_bias},
-               {"out_bias", block.attention().out_bias},
+               {"qkv_bias", attention.qkv_bias},
+               {"out_bias", attention.out_bias},
                {"ffn_bias", ffn.bias},
                {"shared_embedding", c.shared_embedding}};
-  const BlockConfig& first = c.encoder->blocks.front();
-  json["encoder"] = {{"n_layers", c.encoder->blocks.size()},          {"n_heads", first.attention().n_heads},
-                     {"head_dim", first.attention().head_dim},        {"score_scale", first.attention().score_scale},
-                     {"d_ff", std::get<DenseConfig>(first.ffn).d_ff}, {"vocab_size", c.encoder->vocab_size}};
+  const AttentionConfig& first = *attention_of(*c.encoder, 0);
+  json["encoder"] = {{"n_layers", c.encoder->n_layers()},
+                     {"n_heads", first.n_heads},
+                     {"head_dim", first.head_dim},
+                     {"score_scale", first.score_scale},
+                     {"d_ff", find<DenseConfig>(c.encoder->blocks.front())->d_ff},
+                     {"vocab_size", c.encoder->vocab_size}};
   json.update(position_keys);
   return json;
 }

@@ -129,9 +129,9 @@ TEST(PublishedDefaults, ANullWindowMeansNone) {
   };
   folder.edit_json(set);
   const Checkpoint checkpoint = load_checkpoint(folder.path());
-  for (const BlockConfig& block : checkpoint.model->config().blocks) EXPECT_FALSE(block.attention().window);
+  for (const BlockConfig& block : checkpoint.model->config().blocks) EXPECT_FALSE(find<AttentionConfig>(block)->window);
   folder.edit_json([](Json& config) { config.erase("sliding_window"); });
-  EXPECT_EQ(load_checkpoint(folder.path()).model->config().blocks[0].attention().window, 4096);
+  EXPECT_EQ(attention_of(load_checkpoint(folder.path()).model->config(), 0)->window, 4096);
   folder.edit_json([&](Json& config) {
     set(config);
     config["layer_types"] =

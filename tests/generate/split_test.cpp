@@ -12,6 +12,7 @@
 #include "generate/generator.h"
 #include "generate/ranked_heads.h"
 #include "generate/score.h"
+#include "model/mixers/attention/split_heads.h"
 #include "support/data.h"
 #include "support/local_ranks.h"
 #include "support/run.h"
@@ -82,7 +83,7 @@ template <class Split, class Work>
 void for_ranks(const Model& model, Work work) {
   const bool by_layers = std::is_same_v<Split, RankedLayers>;
   const auto most = [&](const StackConfig& c) {
-    return by_layers ? static_cast<std::int64_t>(c.blocks.size()) : c.blocks.front().attention().n_heads;
+    return by_layers ? static_cast<std::int64_t>(c.n_layers()) : attention_of(c, 0)->n_heads;
   };
   const ModelConfig& c = model.config();
   const std::int64_t n_most = c.encoder ? std::min(most(c), most(*c.encoder)) : most(c);
@@ -259,9 +260,8 @@ TYPED_TEST(Ranked, KeepsOnlyItsPartOfTheWeights) {
     const TypeParam split(ranks, checkpoint.model);
     const ModelConfig& whole = checkpoint.model->config();
     EXPECT_EQ(split.model()->params().unembed.weight.shape, (Shape{whole.vocab_size / 2, whole.d_model}));
-    const Shape up = split.model()->params().blocks[0].ffn.w_up.weight.shape;
-    EXPECT_EQ(up[0],
-              std::get<DenseConfig>(whole.blocks[0].ffn).d_ff / (std::is_same_v<TypeParam, RankedHeads> ? 2 : 1));
+    const Shape up = std::get<FfnParams>(split.model()->params().blocks[0].sublayers[1].what).w_up.weight.shape;
+    EXPECT_EQ(up[0], find<DenseConfig>(whole.blocks[0])->d_ff / (std::is_same_v<TypeParam, RankedHeads> ? 2 : 1));
   });
 }
 
@@ -342,7 +342,7 @@ TEST(RankedLayers, AreBalancedByBytes) {
 
 TEST(RankedLayers, NeedALayerEach) {
   const Checkpoint checkpoint = golden_checkpoint("gpt2");
-  const auto n = static_cast<int>(checkpoint.model->config().blocks.size()) + 1;
+  const auto n = static_cast<int>(checkpoint.model->config().n_layers()) + 1;
   try {
     run_local_ranks(n, [&](Ranks& ranks) { RankedLayers(ranks, checkpoint.model); });
     ADD_FAILURE();

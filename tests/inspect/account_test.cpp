@@ -38,7 +38,7 @@ TEST_P(LayoutOf, MatchesTheForward) {
     if (name.find(".experts.shared.") == std::string::npos) shapes[without_expert(name)] = value.shape;
   }
   std::set<std::string> expected;
-  for (int layer = 0; layer < static_cast<int>(config.blocks.size()); ++layer) {
+  for (int layer = 0; layer < static_cast<int>(config.n_layers()); ++layer) {
     for (const SiteLayout& site : site_layout(config, layer)) {
       const std::string name = name_of(site.site);
       ASSERT_TRUE(shapes.contains(name)) << name;
@@ -116,7 +116,7 @@ TEST(Account, WindowsLimitScoresAndTheCache) {
   EXPECT_EQ(memory.kv_cache, 13.0 * (4096 + 8192) * 4 * 256 * 2 * 2);
   EXPECT_EQ(memory.weights, 2.0 * 2'614'341'888);
   ModelConfig tiny = config;
-  for (BlockConfig& block : tiny.blocks) block.attention().window = 4;
+  for (AttentionConfig* a : every<AttentionConfig>(tiny.blocks)) a->window = 4;
   const Account forward = account(tiny, {Phase::forward, 1, 6});
   const auto& ops = forward.layers[0].ops;
   const auto of_scores = std::find_if(ops.begin(), ops.end(), [](const Op& op) { return op.name == "attn.scores"; });

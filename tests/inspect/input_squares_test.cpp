@@ -69,7 +69,7 @@ TEST(InputSquares, OfAFalcon) {
 
 TEST(InputSquares, OfExperts) {
   const Collected c("mixtral", false);
-  const auto& moe = std::get<MoeConfig>(c.checkpoint.model->config().blocks[0].ffn);
+  const auto& moe = *find<MoeConfig>(c.checkpoint.model->config().blocks[0]);
   c.expect_inputs("blk.0.ffn_gate_inp.weight", "blocks.0.ln2.hook_out");
   for (const char* const name : {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"}) {
     const InputSquares& squares = c.matrix.tensors.at("blk.0." + std::string(name) + ".weight");

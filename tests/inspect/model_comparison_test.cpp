@@ -42,7 +42,7 @@ TEST(ModelComparison, AModelAgainstItselfIsZero) {
   EXPECT_EQ(d.kl.stderr_of_mean, 0);
   EXPECT_EQ(d.same_top, 1);
   EXPECT_EQ(d.dp_rms, 0);
-  EXPECT_EQ(d.resid_errors, std::vector<double>(two.own.model->config().blocks.size(), 0.0));
+  EXPECT_EQ(d.resid_errors, std::vector<double>(two.own.model->config().n_layers(), 0.0));
 }
 
 /// The other model rounds its keys and values to bfloat16.

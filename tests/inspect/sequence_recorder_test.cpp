@@ -63,7 +63,7 @@ std::vector<Tapped> some_tapped(const Model& model) {
   all[2].writes = {"blocks.0.hook_resid_pre[:,1]=2"};
   all[3].globs = {"blocks.*.hook_resid_pre"};
   const bool has_experts = std::any_of(model.config().blocks.begin(), model.config().blocks.end(),
-                                       [](const auto& b) { return std::holds_alternative<MoeConfig>(b.ffn); });
+                                       [](const auto& b) { return find<MoeConfig>(b) != nullptr; });
   if (has_experts) all[3].globs = {"*.mlp.*"};
   if (has_experts) all[1].writes.emplace_back("blocks.1.mlp.experts.1.hook_post[:,3]=0.5");
   for (std::size_t i = 0; i < all.size(); ++i) {

@@ -91,7 +91,7 @@ TEST_P(SiteGradients, MatchTheSlopesOfTheLoss) {
     }
     ++compared;
   }
-  EXPECT_GT(compared, 10 * model_.config().blocks.size());
+  EXPECT_GT(compared, 10 * model_.config().n_layers());
   RecordProperty("worst", std::to_string(worst));
 }
 

@@ -128,8 +128,7 @@ TEST(TextRecorder, FindsErrorsBeforeThePass) {
 TEST(RecordedBytes, GrowWithTheText) {
   const ModelConfig config = golden_checkpoint("gemma2").model->config();
   EXPECT_EQ(recorded_bytes(config, {"hook_embed"}, 7), 7 * 4 * config.d_model);
-  EXPECT_EQ(recorded_bytes(config, {"blocks.0.attn.hook_pattern"}, 7),
-            4 * 7 * 7 * config.blocks[0].attention().n_heads);
+  EXPECT_EQ(recorded_bytes(config, {"blocks.0.attn.hook_pattern"}, 7), 4 * 7 * 7 * attention_of(config, 0)->n_heads);
   EXPECT_EQ(recorded_bytes(config, {}, 7), 0) << "none, not the default set";
 }
 

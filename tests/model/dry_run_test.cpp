@@ -47,7 +47,7 @@ TEST_P(DryRunOf, HasTheOpsAndTheMemoryOfTheRealRun) {
              real_bytes = static_cast<double>(arena.touched_bytes());
   EXPECT_LE(shapes_bytes, 1.25 * real_bytes);
   EXPECT_GE(shapes_bytes, 0.95 * real_bytes);
-  EXPECT_GT(real.ops().size(), model.config().blocks.size());
+  EXPECT_GT(real.ops().size(), model.config().n_layers());
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, DryRunOf, testing::ValuesIn(golden_cases()),
@@ -148,7 +148,7 @@ TEST(EarlyEnd, AChunkWithoutLogitsOnlyFillsTheCache) {
       n_downs += op.name == "mlp.w_down" ? 1 : 0;
     }
     EXPECT_EQ(n_heads, whole ? 1 : 0);
-    EXPECT_EQ(n_downs, static_cast<int>(model.config().blocks.size()) - (whole ? 0 : 1));
+    EXPECT_EQ(n_downs, static_cast<int>(model.config().n_layers()) - (whole ? 0 : 1));
     Pass last{{pool, default_kernels(), arena}, {{0, 1, n - 1, &cache}}};
     last.logits = {LogitRequest::Rows::last_of_segments, 0, 0,
                    [&](std::int64_t, const Tensor& x) { logits[whole].assign(x.values().begin(), x.values().end()); }};

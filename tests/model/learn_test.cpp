@@ -98,7 +98,7 @@ TEST_P(Learning, GradientsOfHeadInputsAddUp) {
   const Values whole = learned({"*.hook_attn_in", "*.hook_resid_pre", "*.hook_resid_mid"});
   const Values parts = learned({"*.hook_q_input", "*.hook_k_input", "*.hook_v_input"});
   const Values chained = learned({"*.hook_attn_in", "*.hook_q_input", "*.hook_k_input", "*.hook_v_input"});
-  for (std::size_t layer = 0; layer < model_.config().blocks.size(); ++layer) {
+  for (std::size_t layer = 0; layer < model_.config().n_layers(); ++layer) {
     const std::string block = "blocks." + std::to_string(layer) + ".";
     const auto of_part = [&](const char* name) { return sum_of_heads(parts.at(block + name)); };
     const std::vector<double> all = sum_of_heads(whole.at(block + "hook_attn_in")), q = of_part("hook_q_input"),
@@ -131,7 +131,7 @@ TEST_P(Learning, TappedAttentionEqualsUntapped) {
   EXPECT_TRUE(same_bits(tapped.logits, untapped.logits));
   const Distance d = distance(tapped.gradients(), untapped.gradients(), 1e-5, 1e-7);
   EXPECT_LE(d.worst, 1) << d.name;
-  EXPECT_GE(probe.gradients.size(), 3 * texts().size() * model_.config().blocks.size());
+  EXPECT_GE(probe.gradients.size(), 3 * texts().size() * model_.config().n_layers());
 }
 
 TEST_P(Learning, GradientsOfSegmentsAndMicroBatchesAddUp) {

@@ -184,23 +184,36 @@ TEST(Config, RejectsInvalidAndUnsupportedOptions) {
               HasSubstr("cross-attention in every layer"));
   const DenseConfig expert{8, Activation::silu, true, false};
   const auto with_experts = [&](std::int64_t n, std::int64_t top_k) {
-    return with([&](ModelConfig& c) { c.blocks[1].ffn = MoeConfig{n, top_k, expert, true, std::nullopt}; });
+    return with([&](ModelConfig& c) {
+      c.blocks[1].sublayers[1].what = MoeConfig{n, top_k, expert, true, std::nullopt};
+    });
   };
   EXPECT_EQ(with_experts(8, 2), "no error");
   EXPECT_THAT(with_experts(8, 9), HasSubstr("top_k"));
   EXPECT_THAT(with_experts(0, 0), HasSubstr("n_experts"));
   EXPECT_THAT(with_experts(1 << 20, 2), HasSubstr("n_experts"));
-  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].norms.ffn_reads_attn_pre = true; }), HasSubstr("parallel block"));
-  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].residual_scale = 0; }), HasSubstr("residual_scale"));
+  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].sublayers[1].input = Sublayer::Input::previous; }),
+              HasSubstr("shares the norm"));
+  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].sublayers.push_back(c.blocks[0].sublayers[1]); }),
+              HasSubstr("one sublayer called mlp"));
+  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].sublayers.clear(); }), HasSubstr("a block with sublayers"));
+  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].sublayers[0].scale = 0; }), HasSubstr("residual_scale"));
   EXPECT_THAT(with([](ModelConfig& c) { c.head.scale = -1; }), HasSubstr("scale"));
-  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].attention().rope->magnitude = INFINITY; }), HasSubstr("magnitude"));
-  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[1].cross_attention = c.blocks[1].attention(); }), HasSubstr("cross"));
-  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].norms.attn.sum = c.blocks[0].norms.attn.pre; }),
+  EXPECT_THAT(with([](ModelConfig& c) { find<AttentionConfig>(c.blocks[0])->rope->magnitude = INFINITY; }),
+              HasSubstr("magnitude"));
+  EXPECT_THAT(with([](ModelConfig& c) {
+                CrossAttentionConfig cross{*find<AttentionConfig>(c.blocks[1])};
+                cross.rope.reset();
+                cross.bidirectional = true;
+                c.blocks[1].sublayers.push_back({cross});
+              }),
+              HasSubstr("cross"));
+  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].sublayers[0].norms.sum = c.blocks[0].sublayers[0].norms.pre; }),
               HasSubstr("got both"));
   EXPECT_THAT(with([](ModelConfig& c) { c.embedding.n_types = -1; }), HasSubstr("n_types"));
-  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].attention().n_kv_heads = 3; }), HasSubstr("multiple"));
+  EXPECT_THAT(with([](ModelConfig& c) { find<AttentionConfig>(c.blocks[0])->n_kv_heads = 3; }), HasSubstr("multiple"));
   EXPECT_THAT(with([](ModelConfig& c) { c.blocks.clear(); }), HasSubstr("n_layers"));
-  EXPECT_THAT(with([](ModelConfig& c) { c.blocks[0].attention().rope->dim = 7; }), HasSubstr("even"));
+  EXPECT_THAT(with([](ModelConfig& c) { find<AttentionConfig>(c.blocks[0])->rope->dim = 7; }), HasSubstr("even"));
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ Mutation blocks(const std::string& name, Change change) {
 
 template <class Change>
 Mutation attention(const std::string& name, Change change) {
-  return blocks(name, [change](BlockConfig& b) { change(b.attention()); });
+  return blocks(name, [change](BlockConfig& b) { change(*find<AttentionConfig>(b)); });
 }
 
 template <class Change>
@@ -45,17 +45,22 @@ Mutation norms(const std::string& name, Change change) {
   return {name, [change](ModelConfig& c) {
             change(*c.final_norm);
             for (BlockConfig& b : c.blocks) {
-              for (auto* norm : {&b.norms.attn.pre, &b.norms.attn.post, &b.norms.ffn.pre, &b.norms.ffn.post}) {
-                if (*norm) change(**norm);
+              for (Sublayer& s : b.sublayers) {
+                for (auto* norm : {&s.norms.pre, &s.norms.post}) {
+                  if (*norm) change(**norm);
+                }
               }
-              if (b.attention().qk_norm) change(b.attention().qk_norm->norm);
+              AttentionConfig& a = *find<AttentionConfig>(b);
+              if (a.qk_norm) change(a.qk_norm->norm);
             }
           }};
 }
 
-Mutation without_norm(const std::string& name, SublayerNorms BlockNorms::*of,
-                      std::optional<NormConfig> SublayerNorms::*norm) {
-  return blocks("without_" + name, [of, norm](BlockConfig& b) { (b.norms.*of.*norm).reset(); });
+/// Of the first or the last sublayer.
+Mutation without_norm(const std::string& name, bool first, std::optional<NormConfig> SublayerNorms::*norm) {
+  return blocks("without_" + name, [first, norm](BlockConfig& b) {
+    ((first ? b.sublayers.front() : b.sublayers.back()).norms.*norm).reset();
+  });
 }
 
 template <class Change>
@@ -78,15 +83,15 @@ Mutation scaling(const std::string& name, Change change) {
 template <class Change>
 Mutation experts(const std::string& name, Change change) {
   return blocks(name, [change](BlockConfig& b) {
-    if (auto* moe = std::get_if<MoeConfig>(&b.ffn)) change(*moe);
+    if (auto* moe = find<MoeConfig>(b)) change(*moe);
   });
 }
 
 template <class Change>
 Mutation dense(const std::string& name, Change change) {
   return blocks(name, [change](BlockConfig& b) {
-    if (auto* ffn = std::get_if<DenseConfig>(&b.ffn)) change(*ffn);
-    if (auto* moe = std::get_if<MoeConfig>(&b.ffn)) change(moe->expert);
+    if (auto* ffn = find<DenseConfig>(b)) change(*ffn);
+    if (auto* moe = find<MoeConfig>(b)) change(moe->expert);
   });
 }
 
@@ -110,24 +115,31 @@ std::vector<Mutation> model_mutations() {
       norms("with_layer_norms", [](NormConfig& n) { n.kind = NormConfig::Kind::layer; }),
       norms("with_another_eps", [](NormConfig& n) { n.eps += 1e-2f; }),
       norms("without_bias_of_the_norms", [](NormConfig& n) { n.bias = false; }),
-      without_norm("ln1", &BlockNorms::attn, &SublayerNorms::pre),
-      without_norm("ln1_post", &BlockNorms::attn, &SublayerNorms::post),
-      without_norm("ln2", &BlockNorms::ffn, &SublayerNorms::pre),
-      without_norm("ln2_post", &BlockNorms::ffn, &SublayerNorms::post),
-      blocks("with_ffn_on_the_bare_stream", [](BlockConfig& b) { b.norms.ffn_reads_attn_pre = false; }),
+      without_norm("ln1", true, &SublayerNorms::pre),
+      without_norm("ln1_post", true, &SublayerNorms::post),
+      without_norm("ln2", false, &SublayerNorms::pre),
+      without_norm("ln2_post", false, &SublayerNorms::post),
+      blocks("with_ffn_on_the_bare_stream",
+             [](BlockConfig& b) {
+               Sublayer& ffn = b.sublayers.back();
+               if (ffn.input == Sublayer::Input::previous) ffn.input = Sublayer::Input::block;
+             }),
       blocks("with_one_norm_for_both",
              [](BlockConfig& b) {
-               if (b.residual == BlockConfig::Residual::serial) return;
-               b.norms.ffn.pre.reset();
-               b.norms.ffn_reads_attn_pre = true;
+               if (!b.is_parallel()) return;
+               b.sublayers.back().norms.pre.reset();
+               b.sublayers.back().input = Sublayer::Input::previous;
              }),
-      blocks("with_serial_residual",
+      blocks("with_serial_residual", [](BlockConfig& b) { b.sublayers.back().input = Sublayer::Input::stream; }),
+      blocks("with_parallel_residual",
              [](BlockConfig& b) {
-               b.residual = BlockConfig::Residual::serial;
-               b.norms.ffn_reads_attn_pre = false;
+               Sublayer& ffn = b.sublayers.back();
+               if (ffn.input == Sublayer::Input::stream) ffn.input = Sublayer::Input::block;
              }),
-      blocks("with_parallel_residual", [](BlockConfig& b) { b.residual = BlockConfig::Residual::parallel; }),
-      blocks("without_residual_scale", [](BlockConfig& b) { b.residual_scale = 1; }),
+      blocks("without_residual_scale",
+             [](BlockConfig& b) {
+               for (Sublayer& s : b.sublayers) s.scale = 1;
+             }),
   };
 }
 
@@ -142,8 +154,8 @@ std::vector<Mutation> attention_mutations() {
       {"with_window_everywhere",
        [](ModelConfig& c) {
          std::optional<std::int64_t> window;
-         for (const BlockConfig& b : c.blocks) window = b.attention().window ? b.attention().window : window;
-         for (BlockConfig& b : c.blocks) b.attention().window = window;
+         for (const AttentionConfig* a : every<AttentionConfig>(c.blocks)) window = a->window ? a->window : window;
+         for (AttentionConfig* a : every<AttentionConfig>(c.blocks)) a->window = window;
        }},
       attention("without_softcap", [](AttentionConfig& c) { c.softcap.reset(); }),
       attention("without_score_scale", [](AttentionConfig& c) { c.score_scale = 1; }),
@@ -173,7 +185,7 @@ std::vector<Mutation> attention_mutations() {
       attention("without_rope", [](AttentionConfig& c) { c.rope.reset(); }),
       {"with_one_rope_for_all_layers",
        [](ModelConfig& c) {
-         for (BlockConfig& b : c.blocks) b.attention().rope = c.blocks[0].attention().rope;
+         for (AttentionConfig* a : every<AttentionConfig>(c.blocks)) a->rope = attention_of(c, 0)->rope;
        }},
   };
 }

@@ -20,7 +20,7 @@ namespace vitrine {
 
 bool adds_sublayer = false;
 
-Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, const BlockContext& context,
+Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, const StackContext& context,
              const Tensor& x) {
   const Tensor y = real_block(p, at, c, w, context, x);
   return adds_sublayer ? p.tap(at(Site::resid_post), activate(p, Activation::silu, y)) : y;

@@ -40,13 +40,12 @@ ModelConfig config_of(const Json& json, std::int64_t d_ff) {
   c.max_seq_len = json["block_size"].get<std::int64_t>();
   c.embedding.position_table = true;
   const NormConfig norm{NormConfig::Kind::layer, 1e-5f, 0.0f, true};
-  BlockConfig block;
-  block.norms.attn.pre = block.norms.ffn.pre = norm;
-  block.attention().n_heads = block.attention().n_kv_heads = json["n_head"].get<std::int64_t>();
-  block.attention().head_dim = c.d_model / block.attention().n_heads;
-  block.attention().score_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(block.attention().head_dim)));
-  block.attention().qkv_bias = block.attention().out_bias = true;
-  block.ffn = DenseConfig{d_ff, Activation::gelu_tanh, false, true};
+  AttentionConfig attention;
+  attention.n_heads = attention.n_kv_heads = json["n_head"].get<std::int64_t>();
+  attention.head_dim = c.d_model / attention.n_heads;
+  attention.score_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(attention.head_dim)));
+  attention.qkv_bias = attention.out_bias = true;
+  const BlockConfig block{{{attention, {norm}}, {DenseConfig{d_ff, Activation::gelu_tanh, false, true}, {norm}}}};
   c.blocks.assign(json["n_layer"].get<std::size_t>(), block);
   c.final_norm = norm;
   return c;
@@ -93,8 +92,7 @@ std::shared_ptr<const Model> load_min_gpt(const std::string& path) {
   const auto tensors = std::make_shared<const std::map<std::string, JsonTensor>>(read_json_tensors(path));
   const ModelConfig config =
       config_of(read_json(path)["config"], tensors->at("transformer.h.0.mlp.c_fc.bias").shape[0]);
-  ModelParams params;
-  params.blocks.resize(config.blocks.size());
+  ModelParams params = empty_params(config);
   for_each_param(config, params, [&](Param& param, const std::string& name, const Shape& shape) {
     const auto [stored, part] = stored_name(name);
     const float* data = tensors->at(stored).data.data() + part * shape.count();

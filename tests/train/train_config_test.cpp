@@ -104,7 +104,7 @@ TEST(TrainConfig, ReadsEveryKey) {
   const TrainConfig c = parse_train_config(kWhole, "run.toml");
   const ModelConfig model = read_model_config(family_of(c.model.config, "test"), c.model.config, "test");
   EXPECT_EQ(model.d_model, 64);
-  EXPECT_EQ(std::get<DenseConfig>(model.blocks[0].ffn).d_ff, 192);
+  EXPECT_EQ(find<DenseConfig>(model.blocks[0])->d_ff, 192);
   EXPECT_EQ(c.model.init.scheme, InitOptions::Scheme::glorot);
   EXPECT_EQ(c.model.init.embedding_std, 0.5);
   EXPECT_EQ(c.data.train, "shards");

@@ -188,7 +188,7 @@ TEST(Trainable, RefusesQuantizedWeights) {
   ThreadPool pool(1);
   const Trainable plain = draw_trainable(tiny("gpt2").config, DType::f32, {}, 1, pool, default_kernels());
   ModelParams params = plain.model().params();
-  params.blocks[1].attention.wo.weight.view.dtype = DType::q8_0;
+  std::get<AttentionParams>(params.blocks[1].sublayers[0].what).wo.weight.view.dtype = DType::q8_0;
   const auto quantized = std::make_shared<const Model>(plain.model().config(), params,
                                                        std::vector<std::shared_ptr<const void>>{plain.shared_model()});
   try {
@@ -200,8 +200,8 @@ TEST(Trainable, RefusesQuantizedWeights) {
   const Trainable others = copy_trainable(quantized, DType::f32, pool, default_kernels(),
                                           [](const std::string& name) { return name != "blocks.1.attn.wo.weight"; });
   EXPECT_EQ(others.params().size() + 1, plain.params().size());
-  EXPECT_EQ(others.model().params().blocks[1].attention.wo.weight.view.data,
-            params.blocks[1].attention.wo.weight.view.data);
+  EXPECT_EQ(std::get<AttentionParams>(others.model().params().blocks[1].sublayers[0].what).wo.weight.view.data,
+            std::get<AttentionParams>(params.blocks[1].sublayers[0].what).wo.weight.view.data);
   EXPECT_THROW(Trainable(tiny("gpt2").config, DType::f16), InternalError);
 }
 

@@ -39,7 +39,7 @@ TEST(Library, OpensWhatTheCheckpointSays) {
   EXPECT_EQ(model.vocab_size(), checkpoint.model->config().vocab_size);
   EXPECT_EQ(model.max_seq_len(), checkpoint.model->config().max_seq_len);
   EXPECT_EQ(model.d_model(), checkpoint.model->config().d_model);
-  EXPECT_EQ(model.n_layers(), static_cast<std::int64_t>(checkpoint.model->config().blocks.size()));
+  EXPECT_EQ(model.n_layers(), static_cast<std::int64_t>(checkpoint.model->config().n_layers()));
 }
 
 TEST(Library, PromptsAreTextsOrIds) {

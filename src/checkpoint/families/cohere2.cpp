@@ -29,7 +29,7 @@ ModelConfig read_cohere2(ConfigReader& c) {
   const std::vector<bool> sliding = read_sliding_layers(c, model.blocks.size(), c.size_or("sliding_window_pattern", 4));
   const std::int64_t window = c.size_or("sliding_window", 4096);
   for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
-    AttentionConfig& attention = model.blocks[layer].attention();
+    AttentionConfig& attention = *find<AttentionConfig>(model.blocks[layer]);
     if (sliding[layer]) {
       attention.window = window;
     } else {

@@ -6,9 +6,7 @@
 namespace vitrine {
 namespace {
 
-bool has_two_norms(const BlockConfig& block) {
-  return block.residual == BlockConfig::Residual::parallel && !block.norms.ffn_reads_attn_pre;
-}
+bool has_two_norms(const BlockConfig& block) { return block.sublayers.back().input == Sublayer::Input::block; }
 bool has_other_norms(const BlockConfig& block) { return !has_two_norms(block); }
 
 /// Which norms a block has, and whether it is parallel.
@@ -20,7 +18,7 @@ void read_wiring(ConfigReader& c, bool is_new, BlockConfig& block) {
     throw Unsupported(c.where(), "num_ln_in_parallel_attn: {} is not supported here", n_norms);
   }
   if (!is_parallel) return;
-  block.residual = BlockConfig::Residual::parallel;
+  block.sublayers.back().input = Sublayer::Input::block;
   if (n_norms == 1) share_norm(block);
 }
 
@@ -46,7 +44,7 @@ ModelConfig read_falcon(ConfigReader& c) {
   set_biases(model, bias, bias);
   for (BlockConfig& block : model.blocks) {
     read_wiring(c, is_new, block);
-    AttentionConfig& attention = block.attention();
+    AttentionConfig& attention = *find<AttentionConfig>(block);
     if (is_new) continue;
     if (!multi_query && attention.n_kv_heads != attention.n_heads) {
       throw BadCheckpoint(c.where(), "num_kv_heads: expected {} in an old decoder, got {}", attention.n_heads,

@@ -16,11 +16,11 @@ Family gemma2_family() {
     const std::int64_t window = c.size_or("sliding_window", 4096);
     const std::vector<bool> sliding = read_sliding_layers(c, model.blocks.size(), 2);
     for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
-      BlockConfig& block = model.blocks[layer];
-      block.attention().score_scale = score_scale;
-      block.attention().softcap = softcap;
-      if (sliding[layer]) block.attention().window = window;
-      block.norms.attn.post = block.norms.ffn.post = block.norms.attn.pre;
+      AttentionConfig& attention = *find<AttentionConfig>(model.blocks[layer]);
+      attention.score_scale = score_scale;
+      attention.softcap = softcap;
+      if (sliding[layer]) attention.window = window;
+      for (Sublayer& sublayer : model.blocks[layer].sublayers) sublayer.norms.post = sublayer.norms.pre;
     }
     return model;
   });

@@ -18,7 +18,7 @@ Family gemma3_family() {
     model.head.softcap = read_softcap(c, "final_logit_softcapping", std::nullopt);
 
     const RopeConfig local =
-        read_rope(c, model.blocks[0].attention().head_dim, c.size_or("max_position_embeddings", keys.max_seq_len),
+        read_rope(c, attention_of(model, 0)->head_dim, c.size_or("max_position_embeddings", keys.max_seq_len),
                   {.theta_key = "rope_local_base_freq", .layer_type = "sliding_attention"});
     const float score_scale = inverse_sqrt(c.positive_or("query_pre_attn_scalar", 256));
     norm_q_and_k(model, QkNormConfig::Over::head);
@@ -26,12 +26,12 @@ Family gemma3_family() {
     const std::vector<bool> sliding =
         read_sliding_layers(c, model.blocks.size(), c.size_or("sliding_window_pattern", 6));
     for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
-      BlockConfig& block = model.blocks[layer];
-      block.norms.attn.post = block.norms.ffn.post = model.final_norm;
-      block.attention().score_scale = score_scale;
+      for (Sublayer& sublayer : model.blocks[layer].sublayers) sublayer.norms.post = model.final_norm;
+      AttentionConfig& attention = *find<AttentionConfig>(model.blocks[layer]);
+      attention.score_scale = score_scale;
       if (!sliding[layer]) continue;
-      block.attention().window = window;
-      block.attention().rope = local;
+      attention.window = window;
+      attention.rope = local;
     }
     return model;
   });

@@ -22,22 +22,21 @@ ModelConfig read_gpt2(ConfigReader& c) {
 
   const NormConfig norm{NormConfig::Kind::layer, static_cast<float>(c.number_or("layer_norm_epsilon", 1e-5)), 0.0f,
                         true};
-  BlockConfig block;
-  block.norms.attn.pre = block.norms.ffn.pre = norm;
-  AttentionConfig& attention = block.attention();
+  AttentionConfig attention;
   attention.n_heads = attention.n_kv_heads = c.size("n_head");
   attention.head_dim = read_head_dim(c, "", model.d_model, attention.n_heads);
   attention.qkv_bias = attention.out_bias = true;
-  block.ffn = DenseConfig{c.size_or("n_inner", 4 * model.d_model),
-                          activation_named(c, c.text_or("activation_function", "gelu_new")), false, true};
+  const DenseConfig ffn{c.size_or("n_inner", 4 * model.d_model),
+                        activation_named(c, c.text_or("activation_function", "gelu_new")), false, true};
   model.final_norm = norm;
+  const BlockConfig block{{{attention, {norm}}, {ffn, {norm}}}};
   model.blocks.assign(static_cast<std::size_t>(c.size("n_layer", kMaxLayers)), block);
 
   const bool by_head_dim = c.flag_or("scale_attn_weights", true);
   const bool by_layer = c.flag_or("scale_attn_by_inverse_layer_idx", false);
   for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
     const double scale = by_head_dim ? 1.0 / std::sqrt(static_cast<double>(attention.head_dim)) : 1.0;
-    model.blocks[layer].attention().score_scale =
+    find<AttentionConfig>(model.blocks[layer])->score_scale =
         static_cast<float>(by_layer ? scale / static_cast<double>(layer + 1) : scale);
   }
   return model;

@@ -16,13 +16,13 @@ Family gpt_neox_family() {
     keys.rope.fraction_key = "rotary_pct";
     keys.rope.fraction = 0.25;
     ModelConfig model = read_decoder(c, keys);
-    const RopeConfig& rope = *model.blocks[0].attention().rope;
+    const RopeConfig& rope = *attention_of(model, 0)->rope;
     if (c.number_or("rope_theta", rope.theta) != rope.theta) {  // some versions of the library wrote it twice
       throw BadCheckpoint(c.where(), "rope_theta contradicts rotary_emb_base, {}", rope.theta);
     }
     set_biases(model, c.flag_or("attention_bias", true), true);
     if (!c.flag_or("use_parallel_residual", true)) return model;
-    for (BlockConfig& block : model.blocks) block.residual = BlockConfig::Residual::parallel;
+    for (BlockConfig& block : model.blocks) block.sublayers.back().input = Sublayer::Input::block;
     return model;
   });
   family.prefixes = {"gpt_neox.", ""};

@@ -12,8 +12,8 @@ Family granite_family() {
     model.embedding.scale = multiplier("embedding_multiplier");
     model.head.scale = 1.0f / multiplier("logits_scaling");
     for (BlockConfig& block : model.blocks) {
-      block.residual_scale = multiplier("residual_multiplier");
-      block.attention().score_scale = multiplier("attention_multiplier");
+      for (Sublayer& sublayer : block.sublayers) sublayer.scale = multiplier("residual_multiplier");
+      find<AttentionConfig>(block)->score_scale = multiplier("attention_multiplier");
     }
     return model;
   });

@@ -12,8 +12,8 @@ Family mixtral_family() {
     ModelConfig model = read_decoder(c, keys);
     read_window(c, model, std::nullopt);
     const MoeConfig moe{c.size_or("num_local_experts", 8), c.size_or("num_experts_per_tok", 2),
-                        std::get<DenseConfig>(model.blocks[0].ffn), true, std::nullopt};
-    for (BlockConfig& block : model.blocks) block.ffn = moe;
+                        *find<DenseConfig>(model.blocks[0]), true, std::nullopt};
+    for (BlockConfig& block : model.blocks) block.sublayers.back().what = moe;
     return model;
   });
   add_tensors(family.tensors,

@@ -12,8 +12,7 @@ Family olmo2_family() {
     read_attention_bias(c, model);
     norm_q_and_k(model, QkNormConfig::Over::all_heads);
     for (BlockConfig& block : model.blocks) {
-      block.norms = {};
-      block.norms.attn.post = block.norms.ffn.post = model.final_norm;
+      for (Sublayer& sublayer : block.sublayers) sublayer.norms = {{}, model.final_norm, {}};
     }
     return model;
   });

@@ -108,7 +108,7 @@ void read_positions(ConfigReader& c, StackConfig& stack, AttentionConfig* attent
                 is_interleaved ? RopeConfig::Layout::interleaved : RopeConfig::Layout::halves, std::monostate{});
 }
 
-std::variant<DenseConfig, MoeConfig> read_ffn(ConfigReader& c) {
+SublayerKinds::Config read_ffn(ConfigReader& c) {
   const DenseConfig dense{c.size("d_ff"), activation_named(c, c.text_or("activation", "silu")),
                           c.flag_or("gated", true), c.flag_or("ffn_bias", false)};
   if (!c.has("n_experts")) return dense;
@@ -131,7 +131,7 @@ void read_window(ConfigReader& c, std::vector<BlockConfig>& blocks) {
   const std::optional<std::int64_t> full_every = c.optional_size("full_every");
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const bool is_full = full_every && (static_cast<std::int64_t>(i) + 1) % *full_every == 0;
-    if (!is_full) blocks[i].attention().window = window;
+    if (!is_full) find<AttentionConfig>(blocks[i])->window = window;
   }
 }
 
@@ -140,37 +140,31 @@ enum class Place : std::uint8_t { alone, encoder, decoder };
 BlockConfig read_transformer_block(ConfigReader& c, StackConfig& stack, const NormConfig& norm, Place as) {
   const std::size_t place = choice(c, "norm_place", {"before", "after", "both", "after_residual"});
   if (c.flag_or("final_norm", place != 3)) stack.final_norm = norm;
-  BlockConfig block;
-  block.attention() = read_attention(c, stack, norm);
-  if (as == Place::encoder) block.attention().bidirectional = true;
-  if (as == Place::decoder) {
-    block.cross_attention = block.attention();
-    block.cross_attention->bidirectional = true;
-  }
-  read_positions(c, stack, &block.attention());
-  block.ffn = read_ffn(c);
-  block.residual = c.flag_or("parallel", false) ? BlockConfig::Residual::parallel : BlockConfig::Residual::serial;
-  block.residual_scale = static_cast<float>(c.number_or("residual_scale", 1));
-  for (SublayerNorms* norms : {&block.norms.attn, &block.norms.cross_attn, &block.norms.ffn}) {
-    if (norms == &block.norms.cross_attn && as != Place::decoder) continue;
-    if (place == 0 || place == 2) norms->pre = norm;
-    if (place == 1 || place == 2) norms->post = norm;
-    if (place == 3) norms->sum = norm;
+  AttentionConfig attention = read_attention(c, stack, norm);
+  if (as == Place::encoder) attention.bidirectional = true;
+  read_positions(c, stack, &attention);
+  BlockConfig block = transformer_block(attention, read_ffn(c), as == Place::decoder);
+  if (c.flag_or("parallel", false)) block.sublayers.back().input = Sublayer::Input::block;
+  const auto scale = static_cast<float>(c.number_or("residual_scale", 1));
+  for (Sublayer& sublayer : block.sublayers) {
+    sublayer.scale = scale;
+    if (place == 0 || place == 2) sublayer.norms.pre = norm;
+    if (place == 1 || place == 2) sublayer.norms.post = norm;
+    if (place == 3) sublayer.norms.sum = norm;
   }
   return block;
 }
 
 /// A recurrent layer, or a dense one.
-BlockConfig read_other_block(ConfigReader& c, StackConfig& stack, std::size_t kind, Place as) {
+LayerConfig read_layer(ConfigReader& c, StackConfig& stack, std::size_t kind, Place as) {
   const std::int64_t d_hidden = c.size_or("d_hidden", stack.d_model);
-  BlockConfig block;
   if (kind == 4) {
-    block.mixer = PerceptronConfig{d_hidden, activation_named(c, c.text_or("activation", "silu"))};
+    const PerceptronConfig layer{d_hidden, activation_named(c, c.text_or("activation", "silu"))};
     stack.embedding.context = c.size_or("context", 1);
     if (stack.embedding.context > 1) {
       stack.embedding.context_pad = read_id(c, "pad_token_id", 0, stack.vocab_size).value_or(0);
     }
-    return block;
+    return layer;
   }
   RecurrentConfig cell;
   cell.d_hidden = d_hidden;
@@ -181,8 +175,7 @@ BlockConfig read_other_block(ConfigReader& c, StackConfig& stack, std::size_t ki
     choice(c, "attention", {"additive"});
     cell.d_attention = c.size_or("d_attention", d_hidden);
   }
-  block.mixer = cell;
-  return block;
+  return cell;
 }
 
 StackConfig read_stack(ConfigReader& c, Place as) {
@@ -195,29 +188,28 @@ StackConfig read_stack(ConfigReader& c, Place as) {
   const NormConfig norm = read_norm(c);
   if (c.flag_or("embedding_norm", false)) stack.embedding.norm = norm;
   const std::size_t kind = choice(c, "layers", {"attention", "rnn", "gru", "lstm", "dense"});
-  BlockConfig block;
+  const std::int64_t n_layers = c.size("n_layers", kMaxLayers);
   if (kind == 0) {
-    block = read_transformer_block(c, stack, norm, as);
-  } else {
-    read_positions(c, stack, nullptr);
-    if (c.flag_or("final_norm", false)) stack.final_norm = norm;
-    block = read_other_block(c, stack, kind, as);
+    stack.blocks.assign(static_cast<std::size_t>(n_layers), read_transformer_block(c, stack, norm, as));
+    read_window(c, stack.blocks);
+    return stack;
   }
-  stack.blocks.assign(static_cast<std::size_t>(c.size("n_layers", kMaxLayers)), block);
-  if (kind == 0) read_window(c, stack.blocks);
-  for (std::size_t i = 1; i < stack.blocks.size() && kind != 0 && kind != 4; ++i) {
-    std::get<RecurrentConfig>(stack.blocks[i].mixer).d_attention.reset();  // the first layer's
+  read_positions(c, stack, nullptr);
+  if (c.flag_or("final_norm", false)) stack.final_norm = norm;
+  stack.layers.assign(static_cast<std::size_t>(n_layers), read_layer(c, stack, kind, as));
+  for (std::size_t i = 1; i < stack.layers.size(); ++i) {
+    if (auto* const cell = std::get_if<RecurrentConfig>(&stack.layers[i])) cell->d_attention.reset();  // the first's
   }
   return stack;
 }
 
 /// Where a recurrent decoder's first states come from.
 void read_bridge(ConfigReader& c, ModelConfig& model) {
-  if (model.blocks.front().recurrent() == nullptr) return;
-  const bool can_copy = model.encoder->blocks.front().recurrent() != nullptr;
+  if (recurrent_layer(model, 0) == nullptr) return;
+  const bool can_copy = recurrent_layer(*model.encoder, 0) != nullptr;
   if (!can_copy && !c.has("bridge")) return;
   const auto bridge = static_cast<RecurrentConfig::Bridge>(choice(c, "bridge", {"copy", "linear"}));
-  for (BlockConfig& block : model.blocks) std::get<RecurrentConfig>(block.mixer).bridge = bridge;
+  for (LayerConfig& layer : model.layers) std::get<RecurrentConfig>(layer).bridge = bridge;
 }
 
 ModelConfig read_own(ConfigReader& c) {

@@ -14,7 +14,7 @@ Family qwen2_moe_family() {
       if (slides) throw Unsupported(c.where(), "layer_types: sliding_attention is not supported for this family");
     }
     const bool bias = c.flag_or("qkv_bias", true);
-    for (BlockConfig& block : model.blocks) block.attention().qkv_bias = bias;
+    for (AttentionConfig* a : every<AttentionConfig>(model.blocks)) a->qkv_bias = bias;
     read_qwen_experts(c, model, 60, 4, 1408, 5632);
     return model;
   });

@@ -36,7 +36,7 @@ ModelConfig read_smollm3(ConfigReader& c) {
   read_biases(c, model);
   const std::vector<bool> with_rope = read_layers_with_rope(c, model.blocks.size());
   for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
-    if (!with_rope[layer]) model.blocks[layer].attention().rope.reset();
+    if (!with_rope[layer]) find<AttentionConfig>(model.blocks[layer])->rope.reset();
   }
   return model;
 }

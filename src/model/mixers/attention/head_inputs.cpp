@@ -1,9 +1,10 @@
-#include "model/head_inputs.h"
+#include "model/mixers/attention/head_inputs.h"
 
 #include <algorithm>
 #include <memory>
 
 #include "base/exchanged.h"
+#include "model/mixers/attention/attention.h"
 #include "ops/by_head.h"
 
 namespace vitrine {
@@ -35,7 +36,7 @@ void tap(Pass& p, const SiteId& id, HeadCopies& copies) {
 }
 
 /// The block's norm of copies `[T, n, d]`, without its sites.
-Tensor norm_copies(Pass& p, BlockSite at, const AttentionInput& in, const Tensor& copies) {
+Tensor norm_copies(Pass& p, BlockSite at, const SublayerInput& in, const Tensor& copies) {
   const Exchanged<Taps*> without_taps(p.taps, nullptr);
   const Shape shape = copies.shape;
   const Tensor rows = copies.reshaped({shape[0] * shape[1], shape[2]});
@@ -44,7 +45,7 @@ Tensor norm_copies(Pass& p, BlockSite at, const AttentionInput& in, const Tensor
 
 /// With a tape: y was computed from the same rows for all heads. Gives `copies` the gradient that they would have if
 /// each head had been computed from its own copy.
-void add_copy_gradients(Pass& p, BlockSite at, const LinearParams& w, const AttentionInput& in, const Tensor& copies,
+void add_copy_gradients(Pass& p, BlockSite at, const LinearParams& w, const SublayerInput& in, const Tensor& copies,
                         const Tensor& y) {
   p.training.tape->watch(y, [&p, at, &w, in, copies](const Tensor& dy) {
     const ArenaScope scope(p.arena);
@@ -63,31 +64,26 @@ void add_copy_gradients(Pass& p, BlockSite at, const LinearParams& w, const Atte
 
 }  // namespace
 
-AttentionInput head_inputs(Pass& p, BlockSite at, const AttendConfig& c, const std::optional<NormConfig>& norm_config,
-                           const NormParams& norm_params, const Tensor& x) {
-  AttentionInput in;
-  in.norm_config = &norm_config;
-  in.norm_params = &norm_params;
-  if (p.taps == nullptr) return in;
+void tap_input(Pass& p, BlockSite at, const AttentionConfig& c, SublayerInput& in) {
+  if (p.taps == nullptr) return;
   if (p.wants(at(Site::attn_in))) {
-    in.q = copies_of(p, x, c.n_heads);
+    in.q = copies_of(p, in.stream, c.n_heads);
     tap(p, at(Site::attn_in), in.q);
     in.k = {first_of_groups(p, in.q.rows, c.n_kv_heads), in.q.replaced};
     in.v = {first_of_groups(p, in.q.rows, c.n_kv_heads), in.q.replaced};
   }
   const auto show = [&](Site site, std::int64_t n, HeadCopies& copies) {
     if (!p.wants(at(site))) return;
-    if (copies.rows.data == nullptr) copies = copies_of(p, x, n);
+    if (copies.rows.data == nullptr) copies = copies_of(p, in.stream, n);
     tap(p, at(site), copies);
   };
   show(Site::q_input, c.n_heads, in.q);
   show(Site::k_input, c.n_kv_heads, in.k);
   show(Site::v_input, c.n_kv_heads, in.v);
-  return in;
 }
 
 Tensor project_heads(Pass& p, BlockSite at, Site added, const LinearParams& w, const Tensor& rows,
-                     const AttentionInput& in, const HeadCopies& own, const Shape& shape) {
+                     const SublayerInput& in, const HeadCopies& own, const Shape& shape) {
   const AddedSite site{at(added), shape};
   if (own.rows.data == nullptr || !*own.replaced) {
     const Tensor y = linear(p, w, rows, site);

@@ -1,10 +1,13 @@
-#include "model/recurrent.h"
+#include "model/layers/recurrent.h"
 
 #include <algorithm>
 #include <memory>
 #include <utility>
 
-#include "ops/additive.h"
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "model/checks.h"
 #include "ops/elementwise.h"
 #include "ops/route.h"
 
@@ -48,12 +51,11 @@ Tensor first_states(Pass& p, BlockSite at, const Tensor& of_sources, std::int64_
 }
 
 CellStates first_states(Pass& p, BlockSite at, const RecurrentConfig& c, const RecurrentParams& w,
-                        const RecurrentContext& context) {
+                        const LayerStates* source) {
   Tensor h, cell;
-  if (c.bridge && context.source != nullptr) {
-    const CellStates &forward = context.source->forward, &reverse = context.source->reverse;
-    h = bridged(p, *c.bridge, w.bridge, forward.h, reverse.h);
-    if (c.has_c()) cell = bridged(p, *c.bridge, w.bridge_c, forward.c, reverse.c);
+  if (source != nullptr) {
+    h = bridged(p, *c.bridge, w.bridge, source->forward.h, source->reverse.h);
+    if (c.has_c()) cell = bridged(p, *c.bridge, w.bridge_c, source->forward.c, source->reverse.c);
   }
   CellStates first{first_states(p, at, h, c.d_hidden, 0), {}};
   if (c.has_c()) first.c = first_states(p, at, cell, c.d_hidden, c.d_hidden);
@@ -97,28 +99,72 @@ void keep(const Pass& p, BlockSite at, const CellStates& last, const std::vector
   }
 }
 
-}  // namespace
-
-SharedStates make_states(Pass& p, Stack stack, const StackConfig& c) {
-  const auto n = static_cast<std::int64_t>(p.segments_of(stack).size());
-  std::vector<LayerStates> states;
-  for (const BlockConfig& block : c.blocks) {
-    const RecurrentConfig* const recurrent = block.recurrent();
-    if (recurrent == nullptr) return nullptr;
-    LayerStates of_layer{make_cell_states(p, n, *recurrent), {}};
-    if (recurrent->bidirectional) of_layer.reverse = make_cell_states(p, n, *recurrent);
-    states.push_back(of_layer);
-  }
-  return std::make_shared<const std::vector<LayerStates>>(std::move(states));
+/// Names and shapes are those of torch.nn's modules.
+void list_cell(ParamList& list, const CellConfig& c, CellParams& w, const std::string& prefix,
+               const std::string& suffix, std::int64_t d_in) {
+  const std::int64_t rows = c.n_gates() * c.d_hidden;
+  list.add(w.input.weight, prefix + "weight_ih_" + suffix, Shape{rows, d_in});
+  list.add(w.state.weight, prefix + "weight_hh_" + suffix, Shape{rows, c.d_hidden});
+  list.add(w.input.bias, prefix + "bias_ih_" + suffix, Shape{rows});
+  list.add(w.state.bias, prefix + "bias_hh_" + suffix, Shape{rows});
 }
 
-Tensor recurrent_layer(Pass& p, BlockSite at, const RecurrentConfig& c, const RecurrentParams& w,
-                       const RecurrentContext& context, const Tensor& x) {
+}  // namespace
+
+void check(std::string_view where, const RecurrentConfig& c, const LayerPlace& place) {
+  check_size(where, "d_hidden", c.d_hidden);
+  if (c.d_attention) check_size(where, "d_attention", *c.d_attention);
+  if (c.d_attention && (place.layer > 0 || place.d_source == 0)) {
+    throw BadInput(where, "additive attention belongs to the first layer of a decoder that has an encoder");
+  }
+  if (c.bridge && place.d_source == 0) throw BadInput(where, "a bridge requires an encoder");
+}
+
+void list_params(ParamList& list, const RecurrentConfig& c, RecurrentParams& w, const LayerPlace& place) {
+  const std::string layer = std::to_string(place.layer);
+  std::int64_t d_in = place.d_in;
+  if (c.d_attention) {
+    d_in += place.d_source;
+    list.linear(w.attention.query, place.prefix + "attn.query", *c.d_attention, c.d_hidden, false);
+    list.linear(w.attention.key, place.prefix + "attn.key", *c.d_attention, place.d_source, false);
+    list.linear(w.attention.v, place.prefix + "attn.v", 1, *c.d_attention, false);
+  }
+  if (c.bridge == RecurrentConfig::Bridge::linear) {
+    list.linear(w.bridge, place.prefix + "bridge." + layer, c.d_hidden, place.d_states, true);
+    if (c.has_c()) list.linear(w.bridge_c, place.prefix + "bridge_c." + layer, c.d_hidden, place.d_states, true);
+  }
+  list_cell(list, c, w.forward, place.prefix + "rnn.", "l" + layer, d_in);
+  if (c.bidirectional) list_cell(list, c, w.reverse, place.prefix + "rnn.", "l" + layer + "_reverse", d_in);
+}
+
+ConfigFacts describe(const RecurrentConfig& c) {
+  static constexpr const char* kKinds[] = {"RNN, tanh", "RNN, ReLU", "GRU", "LSTM"};
+  const auto bridge = [&] { return *c.bridge == Bridge::copy ? "as it is" : "through a linear map"; };
+  return {{"cell", kKinds[static_cast<int>(c.kind)]},
+          {"d_hidden", c.d_hidden},
+          {"reads", c.bidirectional ? "both directions" : "earlier tokens"},
+          {"first_state", c.bridge ? fmt::format("the encoder's last, {}", bridge()) : "zeros"},
+          {"attention",
+           c.d_attention ? fmt::format("additive, to the encoder's output, d_attention {}", *c.d_attention) : "none"}};
+}
+
+LayerStates make_states(Pass& p, Stack stack, const RecurrentConfig& c) {
+  const auto n = static_cast<std::int64_t>(p.segments_of(stack).size());
+  LayerStates states{make_cell_states(p, n, c), {}};
+  if (c.bidirectional) states.reverse = make_cell_states(p, n, c);
+  return states;
+}
+
+Tensor forward(Pass& p, BlockSite at, const RecurrentConfig& c, const RecurrentParams& w, const LayerContext& context,
+               const Tensor& x) {
+  const auto layer = static_cast<std::size_t>(at.layer);
   const std::vector<Segment>& segments = p.segments_of(at.stack);
-  const CellStates first = first_states(p, at, c, w, context);
+  const bool is_bridged = c.bridge && context.source_states != nullptr;
+  const CellStates first = first_states(p, at, c, w, is_bridged ? &(*context.source_states)[layer] : nullptr);
   std::shared_ptr<AdditiveAttention> attention;
   if (c.d_attention) attention = make_attention(p, at.of_cross(), w, context.encoded);
-  CellStates last = context.last.forward;
+  const LayerStates own = context.last_states != nullptr ? (*context.last_states)[layer] : LayerStates();
+  CellStates last = own.forward;
   if (has_caches(segments)) {
     last.h = p.tensor({static_cast<std::int64_t>(segments.size()), c.d_hidden});
     if (c.has_c()) last.c = p.tensor(last.h.shape);
@@ -128,7 +174,7 @@ Tensor recurrent_layer(Pass& p, BlockSite at, const RecurrentConfig& c, const Re
   keep(p, at, last, segments);
   if (!c.bidirectional) return h;
   const Tensor reversed = linear(p, w.reverse.input, x);
-  return concat(p, h, scan(p, at, Direction::reverse, c, w.reverse, reversed, {}, context.last.reverse, nullptr));
+  return concat(p, h, scan(p, at, Direction::reverse, c, w.reverse, reversed, {}, own.reverse, nullptr));
 }
 
 }  // namespace vitrine

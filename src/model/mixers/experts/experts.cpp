@@ -1,11 +1,13 @@
-#include "model/moe.h"
+#include "model/mixers/experts/experts.h"
 
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "base/error.h"
 #include "base/exchanged.h"
-#include "model/ffn.h"
+#include "model/checks.h"
 #include "ops/elementwise.h"
 #include "ops/route.h"
 
@@ -95,7 +97,8 @@ Tensor run_experts(Pass& p, BlockSite at, const MoeConfig& c, const std::vector<
 
 }  // namespace
 
-Tensor moe(Pass& p, BlockSite at, const MoeConfig& c, const MoeParams& w, const Tensor& x) {
+Tensor forward(Pass& p, BlockSite at, const MoeConfig& c, const MoeParams& w, const SublayerInput& in) {
+  const Tensor& x = in.normed;
   const Tensor logits = p.tap(at(Site::router_logits), linear(p, w.router, x));
   const Tensor weights = p.tap(at(Site::expert_weights), softmax_rows(p, logits));
   const Tensor chosen = p.tap(at(Site::expert_indices), choose_largest(p, weights, c.top_k));
@@ -111,6 +114,47 @@ Tensor moe(Pass& p, BlockSite at, const MoeConfig& c, const MoeParams& w, const 
     out = add(p, out, multiply_rows(p, y, gate));
   }
   return p.tap(at(Site::mlp_proj), out);
+}
+
+void check(std::string_view where, const MoeConfig& c) {
+  check_size(where, "n_experts", c.n_experts, kMaxExperts);
+  check_size(where, "top_k", c.top_k, c.n_experts);
+  check_size(where, "d_ff of an expert", c.expert.d_ff);
+  if (c.shared) check_size(where, "d_ff of the shared expert", c.shared->d_ff);
+}
+
+void list_params(ParamList& list, const std::string& at, const MoeConfig& c, MoeParams& w, Widths d) {
+  list.linear(w.router, at + ".router", c.n_experts, d.stream, false);
+  for (std::size_t e = 0; e < w.experts.size(); ++e) {
+    list_params(list, at + ".experts." + std::to_string(e), c.expert, w.experts[e], d);
+  }
+  if (!c.shared) return;
+  list_params(list, at + ".shared", *c.shared, w.shared, d);
+  list.linear(w.shared_gate, at + ".shared_gate", 1, d.stream, false);
+}
+
+void tap_input(Pass& p, BlockSite at, const MoeConfig&, SublayerInput& in) { tap_stream(p, at(Site::mlp_in), in); }
+
+ConfigFacts describe(const MoeConfig& c) {
+  std::string text = fmt::format("{} of {} experts ({}), weights {}", c.top_k, c.n_experts, describe_dense(c.expert),
+                                 c.renormalize ? "renormalized" : "from the softmax");
+  if (c.shared) text += fmt::format(", and a shared one of d_ff {}", c.shared->d_ff);
+  return {{"d_ff", c.expert.d_ff}, {"ffn", text}};
+}
+
+std::optional<double> gguf_word(const MoeConfig& c, std::string_view word) {
+  if (word == "n_experts") return static_cast<double>(c.n_experts);
+  if (word == "top_k") return static_cast<double>(c.top_k);
+  if (word == "d_ff" || word == "d_ff_expert") return static_cast<double>(c.expert.d_ff);
+  if (word == "shared_expert_intermediate_size" && c.shared) return static_cast<double>(c.shared->d_ff);
+  return {};
+}
+
+/// Every rank computes all of the router, which is small.
+void divide(WeightDivider& divider, MoeConfig& c, MoeParams& w) {
+  const DenseConfig expert = c.expert;
+  for (FfnParams& own : w.experts) divide(divider, c.expert = expert, own);
+  if (c.shared) divide(divider, *c.shared, w.shared);
 }
 
 }  // namespace vitrine

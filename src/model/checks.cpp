@@ -1,0 +1,29 @@
+#include "model/checks.h"
+
+#include <cmath>
+
+#include "base/error.h"
+
+namespace vitrine {
+
+void check_size(std::string_view where, std::string_view name, std::int64_t value, std::int64_t most) {
+  if (value < 1 || value > most) throw BadInput(where, "expected {} from 1 to {}, got {}", name, most, value);
+}
+
+void check_number(std::string_view where, std::string_view name, float value) {
+  if (!std::isfinite(value) || value <= 0) throw BadInput(where, "expected {} above 0, got {}", name, value);
+}
+
+void check_norm(std::string_view where, std::string_view name, const std::optional<NormConfig>& norm) {
+  if (norm && !(norm->eps >= 0 && std::isfinite(norm->eps))) {
+    throw BadInput(where, "expected the eps of {} to be at least 0, got {}", name, norm->eps);
+  }
+}
+
+void check_frequencies(std::string_view where, const std::vector<float>& frequencies) {
+  for (const float frequency : frequencies) {
+    if (!std::isfinite(frequency)) throw BadInput(where, "expected finite rope frequencies, got {}", frequency);
+  }
+}
+
+}  // namespace vitrine

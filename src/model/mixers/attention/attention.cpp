@@ -1,0 +1,134 @@
+#include "model/mixers/attention/attention.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/exchanged.h"
+#include "model/checks.h"
+#include "model/mixers/attention/head_inputs.h"
+
+namespace vitrine {
+namespace {
+
+using Parts = ModelSplit::Parts;
+
+/// q or k `[T, n, head_dim]`, normalized over each head or over all heads as one vector. `parts`: those of a split.
+Tensor norm_heads(Pass& p, const NormSite& at, const std::optional<QkNormConfig>& c, const NormParams& w,
+                  const Tensor& x, const Parts& parts) {
+  if (!c) return x;
+  if (c->over != QkNormConfig::Over::all_heads) return norm(p, at, c->norm, w, x);
+  const Tensor all = p.whole(x, w.weight.shape[0], parts);
+  const Tensor y = norm(p, at, c->norm, w, all.reshaped({all.rows(), 1, all.row_size()}));
+  return p.part(y, x.row_size(), parts).reshaped(x.shape);
+}
+
+/// `bias`: the relative bias of the stack; no data without one.
+Tensor attention(Pass& p, BlockSite at, const AttentionConfig& c, const AttentionParams& w, const SublayerInput& x,
+                 const Tensor& bias) {
+  const Tensor& key_rows = at.cross ? x.encoded : x.normed;
+  const Shape q_shape{x.normed.rows(), c.n_heads, c.head_dim};
+  Tensor q = p.tap(at(Site::q), project_heads(p, at, Site::lora_q, w.wq, x.normed, x, x.q, q_shape)), k, v;
+  if (key_rows.data != nullptr) {
+    const Shape kv_shape{key_rows.rows(), c.n_kv_heads, c.head_dim};
+    const Exchanged<RowsOfValue> rows(p.rows, {at.cross ? Stack::encoder : at.stack});
+    k = p.tap(at(Site::k), project_heads(p, at, Site::lora_k, w.wk, key_rows, x, x.k, kv_shape));
+    v = p.tap(at(Site::v), project_heads(p, at, Site::lora_v, w.wv, key_rows, x, x.v, kv_shape));
+  }
+  const Parts heads{Parts::Of::heads, at}, kv_heads{Parts::Of::kv_heads, at};
+  q = norm_heads(p, at(Norm::q), c.qk_norm, w.q_norm, q, heads);
+  if (k.data != nullptr) k = norm_heads(p, at(Norm::k), c.qk_norm, w.k_norm, k, kv_heads);
+  if (c.rope) {
+    q = p.tap(at(Site::rot_q), rope(p, *c.rope, q, at.stack));
+    k = p.tap(at(Site::rot_k), rope(p, *c.rope, k, at.stack));
+  }
+  const std::vector<KeySource> sources = key_sources(p, at, k, v);
+  if (p.ends_before(at(Site::scores_raw))) {
+    append(p, at, sources);
+    return {};
+  }
+  const Tensor z = p.tap(at(Site::z), attend(p, at, c, c.mask(), q, k, v, sources, bias));
+  append(p, at, sources);
+  const std::int64_t width = w.wo.weight.shape[1];  // of all heads, also in a split
+  const Tensor all = p.whole(z, width, heads).reshaped({z.rows(), width / c.head_dim, c.head_dim});
+  const Tensor out = project_out(p, at, w.wo, all);
+  return p.tap(at(Site::attn_proj), p.whole(out, x.normed.row_size()));
+}
+
+/// Elements of a vector over all heads, or of one for each.
+std::int64_t width_of(const QkNormConfig& c, std::int64_t n_heads, std::int64_t head_dim) {
+  return c.over == QkNormConfig::Over::head ? head_dim : n_heads * head_dim;
+}
+
+}  // namespace
+
+void check(std::string_view where, const AttentionConfig& c) {
+  check_size(where, "n_heads", c.n_heads);
+  check_size(where, "n_kv_heads", c.n_kv_heads);
+  check_size(where, "head_dim", c.head_dim);
+  if (c.n_heads % c.n_kv_heads != 0) {
+    throw BadInput(where, "expected n_heads to be a multiple of n_kv_heads ({}), got {}", c.n_kv_heads, c.n_heads);
+  }
+  check_size(where, "n_heads × head_dim", checked_mul(c.n_heads, c.head_dim).value_or(-1));
+  check_number(where, "score_scale", c.score_scale);
+  if (c.softcap) check_number(where, "softcap", *c.softcap);
+  if (c.window) check_size(where, "window", *c.window);
+  if (c.rope) {
+    check_size(where, "rope dim", c.rope->dim, c.head_dim);
+    if (c.rope->dim % 2 != 0) throw BadInput(where, "expected an even rope dim, got {}", c.rope->dim);
+    check_number(where, "rope magnitude", c.rope->magnitude);
+    check_frequencies(where, c.rope->frequency);
+    if (depends_on_length(c.rope->scaling)) {
+      check_frequencies(where, rope_frequency(c.rope->theta, c.rope->dim, c.rope->scaling, kMaxSize));
+    }
+  }
+  if (c.qk_norm) check_norm(where, "qk_norm", c.qk_norm->norm);
+}
+
+void check(std::string_view where, const CrossAttentionConfig& c) {
+  check(where, static_cast<const AttentionConfig&>(c));
+  if (c.rope || !c.bidirectional || c.window) {
+    throw BadInput(where, "cross-attention has neither RoPE nor a window, and attends to all positions");
+  }
+}
+
+void list_params(ParamList& list, const std::string& at, const AttentionConfig& c, AttentionParams& w, Widths d) {
+  const std::int64_t d_q = c.n_heads * c.head_dim, d_kv = c.n_kv_heads * c.head_dim;
+  list.linear(w.wq, at + ".wq", d_q, d.stream, c.qkv_bias);
+  list.linear(w.wk, at + ".wk", d_kv, d.stream, c.qkv_bias);
+  list.linear(w.wv, at + ".wv", d_kv, d.stream, c.qkv_bias);
+  if (const auto& qk = c.qk_norm) {
+    list.norm(w.q_norm, at + ".q_norm", qk->norm, width_of(*qk, c.n_heads, c.head_dim));
+    list.norm(w.k_norm, at + ".k_norm", qk->norm, width_of(*qk, c.n_kv_heads, c.head_dim));
+  }
+  list.linear(w.wo, at + ".wo", d.stream, d_q, c.out_bias);
+}
+
+void list_params(ParamList& list, const std::string& at, const CrossAttentionConfig& c, CrossAttentionParams& w,
+                 Widths d) {
+  const AttentionConfig& attention = c;
+  list_params(list, at, attention, w, {d.stream, d.source});
+}
+
+std::optional<CacheLayerConfig> cache_layer(const AttentionConfig& c) {
+  return KvLayerConfig{c.n_kv_heads, c.head_dim, c.window};
+}
+
+std::optional<CacheLayerConfig> cache_layer(const CrossAttentionConfig& c) {
+  return KvLayerConfig{c.n_kv_heads, c.head_dim, {}};
+}
+
+void tap_input(Pass& p, BlockSite at, const CrossAttentionConfig&, SublayerInput& in) {
+  tap_stream(p, at(Site::cross_attn_in), in);
+}
+
+Tensor forward(Pass& p, BlockSite at, const AttentionConfig& c, const AttentionParams& w, const SublayerInput& in) {
+  return attention(p, at, c, w, in, in.bias);
+}
+
+Tensor forward(Pass& p, BlockSite at, const CrossAttentionConfig& c, const CrossAttentionParams& w,
+               const SublayerInput& in) {
+  return attention(p, at, c, w, in, {});
+}
+
+}  // namespace vitrine

@@ -1,0 +1,59 @@
+// The attention sublayer: projections, RoPE, attention, output projection.
+//
+//               x [T, d]
+//        ┌─────────┼─────────┐
+//       wq         wk        wv          + bias
+//   q [T,H,dh]  k [T,K,dh]  v [T,K,dh]
+//     (norm)     (norm)      │
+//      rope       rope       │
+//        └────── attend ─────┘  ◀──▶ KV cache
+//             z [T, H, dh]
+//                 wo                     + bias
+//             out [T, d]
+//
+// Cross-attention is the same sublayer, whose k and v are projections of the encoder's output (Vaswani et al. 2017).
+#pragma once
+
+#include "model/mixers/attention/config.h"
+#include "model/param_list.h"
+
+namespace vitrine {
+
+constexpr SublayerNames names_of(const AttentionConfig&) {
+  return {"attn", "attention", Site::attn_in, Site::attn_out, Norm::ln1, Norm::ln1_post, 1, Site::scores_raw};
+}
+constexpr SublayerNames names_of(const CrossAttentionConfig&) {
+  return {"cross_attn",
+          "cross-attention",
+          Site::cross_attn_in,
+          Site::attn_out,
+          Norm::ln1,
+          Norm::ln1_post,
+          2,
+          Site::scores_raw,
+          true};
+}
+
+void check(std::string_view where, const AttentionConfig& c);
+void check(std::string_view where, const CrossAttentionConfig& c);
+void list_params(ParamList& list, const std::string& at, const AttentionConfig& c, AttentionParams& w, Widths d);
+void list_params(ParamList& list, const std::string& at, const CrossAttentionConfig& c, CrossAttentionParams& w,
+                 Widths d);
+std::optional<CacheLayerConfig> cache_layer(const AttentionConfig& c);
+std::optional<CacheLayerConfig> cache_layer(const CrossAttentionConfig& c);  ///< In the cache of the source.
+
+/// Taps hook_attn_in, hook_q_input, hook_k_input and hook_v_input.
+void tap_input(Pass& p, BlockSite at, const AttentionConfig& c, SublayerInput& in);
+void tap_input(Pass& p, BlockSite at, const CrossAttentionConfig& c, SublayerInput& in);
+/// `[T, d]`: the sublayer's output, before the post-norm. It has no data if the pass needs only keys and values.
+Tensor forward(Pass& p, BlockSite at, const AttentionConfig& c, const AttentionParams& w, const SublayerInput& in);
+Tensor forward(Pass& p, BlockSite at, const CrossAttentionConfig& c, const CrossAttentionParams& w,
+               const SublayerInput& in);
+
+ConfigFacts describe(const AttentionConfig& c);
+ConfigFacts describe(const CrossAttentionConfig& c);
+std::optional<double> gguf_word(const AttentionConfig& c, std::string_view word);
+std::optional<double> gguf_word(const CrossAttentionConfig& c, std::string_view word);
+void divide(WeightDivider& divider, AttentionConfig& c, AttentionParams& w);
+
+}  // namespace vitrine

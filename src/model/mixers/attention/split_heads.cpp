@@ -1,0 +1,47 @@
+#include "model/mixers/attention/split_heads.h"
+
+#include "base/error.h"
+#include "model/mixers/attention/attention.h"
+
+namespace vitrine {
+
+using Range = RowRange;
+
+std::int64_t first_head(const AttendConfig& c, int n, int r) {
+  const std::int64_t group = c.n_heads / c.n_kv_heads;
+  if (n <= c.n_kv_heads) return c.n_kv_heads * r / n * group;
+  const auto first_part = [&](std::int64_t kv_head) { return n * kv_head / c.n_kv_heads; };
+  const std::int64_t kv_head = ((r + 1) * c.n_kv_heads - 1) / n;  // that of part r
+  const std::int64_t first = first_part(kv_head), n_parts = first_part(kv_head + 1) - first;
+  return kv_head * group + group * (r - first) / n_parts;
+}
+
+Range own_heads(const AttendConfig& c, int n, int r) { return {first_head(c, n, r), first_head(c, n, r + 1)}; }
+
+Range own_kv_heads(const AttendConfig& c, int n, int r) {
+  const std::int64_t group = c.n_heads / c.n_kv_heads;
+  const Range heads = own_heads(c, n, r);
+  return {heads.first / group, (heads.end + group - 1) / group};
+}
+
+void divide(WeightDivider& divider, AttentionConfig& c, AttentionParams& w) {
+  const int n = divider.n_ranks(), r = divider.rank();
+  if (n > c.n_heads) {
+    throw BadInput("--split", "expected at most as many ranks as query heads ({}), got {}", c.n_heads, n);
+  }
+  const Range heads = own_heads(c, n, r), kv_heads = own_kv_heads(c, n, r);
+  const Range rows = {heads.first * c.head_dim, heads.end * c.head_dim};
+  const Range kv_rows = {kv_heads.first * c.head_dim, kv_heads.end * c.head_dim};
+  divider.keep_rows(w.wq, rows);
+  divider.keep_rows(w.wk, kv_rows);
+  divider.keep_rows(w.wv, kv_rows);
+  divider.keep_part(w.wo);
+  if (c.qk_norm && c.qk_norm->over == QkNormConfig::Over::head_own_weight) {
+    w.q_norm = {divider.part_of(w.q_norm.weight, rows), divider.part_of(w.q_norm.bias, rows)};
+    w.k_norm = {divider.part_of(w.k_norm.weight, kv_rows), divider.part_of(w.k_norm.bias, kv_rows)};
+  }
+  c.n_heads = heads.size();
+  c.n_kv_heads = kv_heads.size();
+}
+
+}  // namespace vitrine

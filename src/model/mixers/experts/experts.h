@@ -1,0 +1,58 @@
+// A mixture of experts: a feed-forward sublayer of many experts, of which each token uses a few.
+//
+//   x [T, d] ──┬── router ── softmax ── top-k ──▶ chosen [T, k], shares [T, k]
+//              │        ┌── expert 3 ◀── its rows of x, gathered  [n, d]
+//              ├────────┼── expert 7 ◀── …
+//              │        └── …                        out[t] = Σ_r shares[t, r] · expert_{chosen[t, r]}(x[t])
+//              └── shared expert · sigmoid(x · shared_gate)        added, if there is one
+//
+// Only the chosen experts are computed. The outputs of a token's experts are added by rank, largest weight first, so
+// that its result does not depend on the other tokens of the pass.
+#pragma once
+
+#include <vector>
+
+#include "model/mixers/ffn/ffn.h"
+
+namespace vitrine {
+
+inline constexpr std::int64_t kMaxExperts = 1 << 15;  ///< Of all layers; each has parameters of its own.
+
+struct MoeParams {
+  LinearParams router;  ///< `[n_experts, d_model]`
+  std::vector<FfnParams> experts;
+  FfnParams shared;          ///< If there is a shared expert.
+  LinearParams shared_gate;  ///< `[1, d_model]`, if there is a shared expert.
+};
+
+/// Weights are the softmax of the router's logits over all experts. A token uses its top_k experts by weight.
+struct MoeConfig {
+  using Params = MoeParams;
+
+  std::int64_t n_experts = 0;
+  std::int64_t top_k = 0;
+  DenseConfig expert;
+  /// Divides the chosen weights by their sum, which equals a softmax over the chosen logits alone.
+  bool renormalize = true;
+  std::optional<DenseConfig> shared;  ///< An expert that every token uses, times sigmoid(x · shared_gate).
+
+  bool operator==(const MoeConfig&) const = default;
+};
+
+inline MoeParams unset_params(const MoeConfig& c) {
+  MoeParams params;
+  params.experts.resize(static_cast<std::size_t>(c.n_experts));
+  return params;
+}
+
+constexpr SublayerNames names_of(const MoeConfig& c) { return names_of(c.expert); }
+void check(std::string_view where, const MoeConfig& c);
+void list_params(ParamList& list, const std::string& at, const MoeConfig& c, MoeParams& w, Widths d);
+inline std::optional<CacheLayerConfig> cache_layer(const MoeConfig&) { return {}; }
+void tap_input(Pass& p, BlockSite at, const MoeConfig& c, SublayerInput& in);
+Tensor forward(Pass& p, BlockSite at, const MoeConfig& c, const MoeParams& w, const SublayerInput& in);
+ConfigFacts describe(const MoeConfig& c);
+std::optional<double> gguf_word(const MoeConfig& c, std::string_view word);
+void divide(WeightDivider& divider, MoeConfig& c, MoeParams& w);
+
+}  // namespace vitrine

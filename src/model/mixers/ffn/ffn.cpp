@@ -1,0 +1,57 @@
+#include "model/mixers/ffn/ffn.h"
+
+#include <fmt/format.h>
+
+#include "model/checks.h"
+#include "model/describe.h"
+
+namespace vitrine {
+
+Tensor ffn(Pass& p, const FfnSites& at, const DenseConfig& c, const FfnParams& w, const Tensor& x) {
+  Tensor post;
+  if (c.gated) {
+    const Tensor gate = p.tap(at.pre, linear(p, w.w_gate, x, AddedSite{at.lora_gate}));
+    const Tensor up = p.tap(at.up, linear(p, w.w_up, x, AddedSite{at.lora_up}));
+    post = gated(p, c.activation, gate, up);
+  } else {
+    post = activate(p, c.activation, p.tap(at.pre, linear(p, w.w_up, x, AddedSite{at.lora_up})));
+  }
+  post = p.whole(p.tap(at.post, post), w.w_down.weight.shape[1]);
+  return p.tap(at.out, p.whole(linear(p, w.w_down, post, AddedSite{at.lora_down}), x.row_size()));
+}
+
+void check(std::string_view where, const DenseConfig& c) { check_size(where, "d_ff", c.d_ff); }
+
+void list_params(ParamList& list, const std::string& at, const DenseConfig& c, FfnParams& w, Widths d) {
+  if (c.gated) list.linear(w.w_gate, at + ".w_gate", c.d_ff, d.stream, c.bias);
+  list.linear(w.w_up, at + ".w_up", c.d_ff, d.stream, c.bias);
+  list.linear(w.w_down, at + ".w_down", d.stream, c.d_ff, c.bias);
+}
+
+void tap_input(Pass& p, BlockSite at, const DenseConfig&, SublayerInput& in) { tap_stream(p, at(Site::mlp_in), in); }
+
+Tensor forward(Pass& p, BlockSite at, const DenseConfig& c, const FfnParams& w, const SublayerInput& in) {
+  const FfnSites sites{at(Site::mlp_pre),   at(Site::mlp_pre_linear), at(Site::mlp_post), at(Site::mlp_proj),
+                       at(Site::lora_gate), at(Site::lora_up),        at(Site::lora_down)};
+  return ffn(p, sites, c, w, in.normed);
+}
+
+std::string describe_dense(const DenseConfig& c) {
+  return fmt::format("{}{}{}", describe_activation(c.activation), c.gated ? ", gated" : "", c.bias ? ", biases" : "");
+}
+
+ConfigFacts describe(const DenseConfig& c) { return {{"d_ff", c.d_ff}, {"ffn", describe_dense(c)}}; }
+
+std::optional<double> gguf_word(const DenseConfig& c, std::string_view word) {
+  if (word == "d_ff") return static_cast<double>(c.d_ff);
+  return {};
+}
+
+void divide(WeightDivider& divider, DenseConfig& c, FfnParams& w) {
+  divider.keep_part(w.w_gate);
+  divider.keep_part(w.w_up);
+  divider.keep_part(w.w_down);
+  c.d_ff = divider.own_columns(c.d_ff).size();
+}
+
+}  // namespace vitrine

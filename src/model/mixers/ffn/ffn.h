@@ -1,0 +1,51 @@
+// The feed-forward sublayer (MLP).
+//
+//   gated   out = (act(x · w_gate) ⊙ (x · w_up)) · w_down       (Shazeer 2020)
+//   plain   out = act(x · w_up) · w_down                         (Vaswani et al. 2017)
+#pragma once
+
+#include "model/mixers/mixer.h"
+#include "model/param_list.h"
+#include "ops/elementwise.h"
+
+namespace vitrine {
+
+struct FfnParams {
+  LinearParams w_gate, w_up, w_down;  ///< w_gate only if the FFN is gated.
+};
+
+struct DenseConfig {
+  using Params = FfnParams;
+
+  std::int64_t d_ff = 0;
+  Activation activation = Activation::silu;
+  bool gated = true;  ///< act(x·w_gate) ⊙ x·w_up, else act(x·w_up).
+  bool bias = false;
+
+  bool operator==(const DenseConfig&) const = default;
+};
+
+/// The sites of an FFN: before the activation (gated: the gate), the up projection of a gated one, after the
+/// activation, and the output; and what adapters add to the three projections.
+struct FfnSites {
+  SiteId pre, up, post, out;
+  SiteId lora_gate, lora_up, lora_down;
+};
+
+/// `[T, d]` from x `[T, d]`: the sublayer's output, before the post-norm.
+Tensor ffn(Pass& p, const FfnSites& at, const DenseConfig& c, const FfnParams& w, const Tensor& x);
+
+constexpr SublayerNames names_of(const DenseConfig&) {
+  return {"mlp", "FFN", Site::mlp_in, Site::mlp_out, Norm::ln2, Norm::ln2_post, 2};
+}
+void check(std::string_view where, const DenseConfig& c);
+void list_params(ParamList& list, const std::string& at, const DenseConfig& c, FfnParams& w, Widths d);
+inline std::optional<CacheLayerConfig> cache_layer(const DenseConfig&) { return {}; }
+void tap_input(Pass& p, BlockSite at, const DenseConfig& c, SublayerInput& in);
+Tensor forward(Pass& p, BlockSite at, const DenseConfig& c, const FfnParams& w, const SublayerInput& in);
+ConfigFacts describe(const DenseConfig& c);
+std::string describe_dense(const DenseConfig& c);  ///< `SiLU, gated, biases`
+std::optional<double> gguf_word(const DenseConfig& c, std::string_view word);
+void divide(WeightDivider& divider, DenseConfig& c, FfnParams& w);
+
+}  // namespace vitrine

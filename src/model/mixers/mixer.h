@@ -1,0 +1,86 @@
+// What a kind of sublayer is made of. Attention, the FFN and its relatives each have a folder next to this file; a new
+// kind, a mixer of tokens or of features, is one more folder, and one more name in model/sublayers.h.
+//
+// A kind has a config `Kind` (plain data, with ==) that names its parameters, `Kind::Params`, and these functions,
+// which the rest of the model finds by overload resolution; where one is missing, the compiler says so:
+//
+//   constexpr SublayerNames names_of(const Kind&)                      its sites and parameters are called after these
+//   void check(std::string_view where, const Kind&)                    throws BadInput for sizes out of range
+//   void list_params(ParamList&, at, const Kind&, Params&, Widths)     lists its parameters (model/param_list.h)
+//   std::optional<CacheLayerConfig> cache_layer(const Kind&)           what it keeps of earlier tokens
+//   void tap_input(Pass&, BlockSite, const Kind&, SublayerInput&)      taps the stream before the norm
+//   Tensor forward(Pass&, BlockSite, const Kind&, const Params&, const SublayerInput&)
+//   ConfigFacts describe(const Kind&)                                        the lines of `vitrine info`
+//   std::optional<double> gguf_word(const Kind&, std::string_view)     a number of GGUF's metadata, by our name
+//   void divide(WeightDivider&, Kind&, Params&)                        tensor parallelism, or a refusal by name
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "model/facts.h"
+#include "ops/linear.h"
+#include "ops/norm.h"
+#include "pass/pass.h"
+
+namespace vitrine {
+
+/// What a sublayer's sites and parameters are called.
+struct SublayerNames {
+  std::string_view prefix;  ///< Of its parameters and sites: `attn`.
+  std::string_view role;    ///< In messages and descriptions: `attention`.
+  Site in, out;             ///< The stream as its input, and its output, as it is added to the stream.
+  Norm pre, post;
+  int norm = 1;  ///< Its norms are `ln1`, or `ln2` after the sublayer that mixes tokens.
+  /// Once a pass has come here, what the sublayer keeps of its tokens is in the cache. Absent: with its output.
+  std::optional<Site> kept{};
+  bool is_cross = false;  ///< Its sites are those of attention under the names of cross-attention.
+};
+
+/// Copies of the stream, one for each head of q, k or v. They have no data if no tap wants them.
+struct HeadCopies {
+  Tensor rows;                     ///< `[T, n, d]`, before the norm.
+  std::shared_ptr<bool> replaced;  ///< Whether a tap has replaced them, so that q, k or v is computed from them.
+};
+
+/// Parameters without values, for list_params to visit. A kind whose number of parameters varies overloads this.
+template <class Kind>
+typename Kind::Params unset_params(const Kind&) {
+  return {};
+}
+
+/// What a sublayer reads.
+struct SublayerInput {
+  Tensor stream;   ///< `[T, d]`: before the norm.
+  Tensor normed;   ///< `[T, d]`: after it.
+  Tensor encoded;  ///< `[S, d_encoder]`: the encoder's output; no data without one, or if caches hold K and V.
+  Tensor bias;     ///< The relative bias of the stack; no data without one.
+  const std::optional<NormConfig>* norm_config = nullptr;  ///< The norm that made `normed`.
+  const NormParams* norm_params = nullptr;
+  HeadCopies q{}, k{}, v{};
+};
+
+/// Taps the stream as the input of a sublayer, and continues with what the tap returns.
+void tap_stream(Pass& p, const SiteId& at, SublayerInput& in);
+
+/// Rows of a weight, or columns of a value: [first, end).
+struct RowRange {
+  std::int64_t first = 0, end = 0;
+  std::int64_t size() const { return end - first; }
+};
+
+/// Keeps a rank's part of the weights of a model that several ranks run by heads (tensor parallelism).
+class WeightDivider {
+ public:
+  virtual ~WeightDivider() = default;
+  virtual int n_ranks() const = 0;
+  virtual int rank() const = 0;
+  virtual RowRange own_columns(std::int64_t width) const = 0;     ///< Of a value that is divided evenly.
+  virtual void keep_rows(LinearParams& w, RowRange rows) = 0;     ///< Only these rows, and these elements of the bias.
+  virtual void keep_part(LinearParams& w) = 0;                    ///< The rows of own_columns().
+  virtual Param part_of(const Param& param, RowRange range) = 0;  ///< A view of rows, or of elements of a vector.
+};
+
+}  // namespace vitrine

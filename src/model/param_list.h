@@ -1,0 +1,44 @@
+// How the kinds of sublayers and layers list their parameters (model/params.h).
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "ops/linear.h"
+#include "ops/norm.h"
+
+namespace vitrine {
+
+/// Elements of a row of the stream, and of the encoder's output (0 without an encoder), that a sublayer reads.
+struct Widths {
+  std::int64_t stream = 0;
+  std::int64_t source = 0;
+};
+
+/// Passes parameters to a function, with their names and shapes.
+class ParamList {
+ public:
+  using Visit = std::function<void(Param&, const std::string& name, const Shape&)>;
+
+  explicit ParamList(Visit visit) : visit_(std::move(visit)) {}
+
+  void add(Param& param, const std::string& name, const Shape& shape) { visit_(param, name, shape); }
+
+  void linear(LinearParams& w, const std::string& name, std::int64_t out, std::int64_t in, bool bias) {
+    add(w.weight, name + ".weight", Shape{out, in});
+    if (bias) add(w.bias, name + ".bias", Shape{out});
+  }
+
+  void norm(NormParams& w, const std::string& name, const std::optional<NormConfig>& c, std::int64_t width) {
+    if (!c) return;
+    add(w.weight, name + ".weight", Shape{width});
+    if (c->bias) add(w.bias, name + ".bias", Shape{width});
+  }
+
+ private:
+  Visit visit_;
+};
+
+}  // namespace vitrine

@@ -1,0 +1,103 @@
+#include "model/params.h"
+
+namespace vitrine {
+namespace {
+
+void set_up(const StackConfig& stack, StackParams& params) {
+  for (const BlockConfig& block : stack.blocks) {
+    BlockParams& own = params.blocks.emplace_back();
+    for (const Sublayer& sublayer : block.sublayers) {
+      own.sublayers.push_back(
+          {{},
+           std::visit([](const auto& kind) -> SublayerKinds::Params { return unset_params(kind); }, sublayer.what)});
+    }
+  }
+  for (const LayerConfig& layer : stack.layers) {
+    params.layers.push_back(std::visit(
+        [](const auto& kind) -> LayerKinds::Params { return typename std::decay_t<decltype(kind)>::Params(); }, layer));
+  }
+}
+
+/// The tables and the norm of an embedding. `prefix` is "encoder.", "decoder." or "".
+void list_embedding(ParamList& list, const StackConfig& c, StackParams& w, const std::string& prefix) {
+  const std::int64_t d = c.d_model;
+  if (c.embedding.position_table) {
+    list.add(w.pos_embed, prefix + "pos_embed.weight", Shape{c.embedding.first_position + c.max_seq_len, d});
+  }
+  if (c.embedding.n_types > 0) list.add(w.type_embed, prefix + "type_embed.weight", Shape{c.embedding.n_types, d});
+  list.norm(w.embed_norm, prefix + "ln_embed", c.embedding.norm, d);
+}
+
+void list_block(ParamList& list, const BlockConfig& c, BlockParams& w, const std::string& at, const Widths& widths) {
+  for (std::size_t i = 0; i < c.sublayers.size(); ++i) {
+    const SublayerNorms& norms = c.sublayers[i].norms;
+    SublayerNormParams& own = w.sublayers[i].norms;
+    const std::string ln = at + "ln" + std::to_string(norm_number(c, i));
+    list.norm(own.pre, ln, norms.pre, widths.stream);
+    visit_sublayer(c.sublayers[i], w.sublayers[i], [&](const auto& kind, auto& params) {
+      list_params(list, at + std::string(names_of(kind).prefix), kind, params, widths);
+    });
+    list.norm(own.post, ln + "_post", norms.post, widths.stream);
+    list.norm(own.sum, ln, norms.sum, widths.stream);
+  }
+}
+
+/// The layers of a stack, after its embedding. `source`: the encoder that the stack reads; null: none.
+void list_layers(ParamList& list, const StackConfig& c, StackParams& w, const std::string& prefix,
+                 const StackConfig* source) {
+  if (c.relative_bias) {
+    const auto* const attention = find<AttentionConfig>(c.blocks.front());
+    list.add(w.rel_bias, prefix + "rel_bias.weight", Shape{c.relative_bias->n_buckets, attention->n_heads});
+  }
+  for (std::size_t i = 0; i < c.layers.size(); ++i) {
+    const LayerPlace place = layer_place(c, i, prefix, source);
+    std::visit(
+        [&](const auto& kind) {
+          list_params(list, kind, std::get<typename std::decay_t<decltype(kind)>::Params>(w.layers[i]), place);
+        },
+        c.layers[i]);
+  }
+  const Widths widths{c.d_model, source != nullptr ? source->output_width() : 0};
+  for (std::size_t i = 0; i < c.blocks.size(); ++i) {
+    const std::string at = (prefix.empty() ? "blocks." : prefix) + std::to_string(i) + ".";
+    list_block(list, c.blocks[i], w.blocks[i], at, widths);
+  }
+  list.norm(w.final_norm, prefix + "ln_final", c.final_norm, c.output_width());
+}
+
+}  // namespace
+
+ModelParams empty_params(const ModelConfig& config) {
+  ModelParams params;
+  set_up(config, params);
+  if (config.encoder) set_up(*config.encoder, params.encoder);
+  return params;
+}
+
+void list_params(ParamList& list, const ModelConfig& config, ModelParams& params) {
+  const std::int64_t d = config.d_model;
+  const std::string own = config.encoder ? "decoder." : "";
+  if (config.shared_embedding) list.add(params.embed, "embed.weight", Shape{config.vocab_size, d});
+  if (const auto& c = config.encoder) {
+    if (!config.shared_embedding) {
+      list.add(params.encoder.embed, "encoder.embed.weight", Shape{c->vocab_size, c->d_model});
+    }
+    list_embedding(list, *c, params.encoder, "encoder.");
+    list_layers(list, *c, params.encoder, "encoder.", nullptr);
+  }
+  if (!config.shared_embedding) list.add(params.embed, own + "embed.weight", Shape{config.vocab_size, d});
+  list_embedding(list, config, params, own);
+  list_layers(list, config, params, own, config.encoder ? &*config.encoder : nullptr);
+  const std::int64_t width = config.output_width();
+  if (config.pooler) list.linear(params.pooler, "pooler.dense", width, width, true);
+  if (config.pooler && config.pooler->next_sentence) list.linear(params.nsp_head, "nsp_head", 2, width, true);
+  if (!config.has_head) return;
+  if (config.head.transform) {
+    list.linear(params.head_dense, "head.dense", width, width, true);
+    list.norm(params.head_norm, "head.ln", config.head.transform->norm, width);
+  }
+  if (!config.head.tied) list.add(params.unembed.weight, "unembed.weight", Shape{config.vocab_size, width});
+  if (config.head.bias) list.add(params.unembed.bias, "unembed.bias", Shape{config.vocab_size});
+}
+
+}  // namespace vitrine

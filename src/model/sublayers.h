@@ -1,0 +1,22 @@
+// The kinds of sublayers. A new one is a folder of model/mixers (mixer.h says what is in it), its header, and its name
+// in the list.
+#pragma once
+
+#include <variant>
+
+#include "model/mixers/attention/attention.h"
+#include "model/mixers/experts/experts.h"
+#include "model/mixers/ffn/ffn.h"
+
+namespace vitrine {
+
+/// A config of one of some kinds, and its parameters.
+template <class... Kinds>
+struct KindList {
+  using Config = std::variant<Kinds...>;
+  using Params = std::variant<typename Kinds::Params...>;
+};
+
+using SublayerKinds = KindList<AttentionConfig, CrossAttentionConfig, DenseConfig, MoeConfig>;
+
+}  // namespace vitrine
