@@ -1,10 +1,21 @@
 // Parses JSON from untrusted files: bounded depth, unique keys, errors that name the file.
 #pragma once
 
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
+
+/// A literal becomes a std::string first. Without this, the compiler instantiates a dozen templates of the library for
+/// each length of a literal.
+template <std::size_t n>
+struct nlohmann::adl_serializer<char[n]> {
+  template <class AnyJson>
+  static void to_json(AnyJson& json, const char* text) {
+    json = std::string(text);
+  }
+};
 
 namespace vitrine {
 

@@ -3,9 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+
+#include "base/json.h"
 
 namespace vitrine {
 
