@@ -1,10 +1,11 @@
-// The syntax tree of a template. scopes.h completes it: it says where each variable is stored.
+// The syntax tree of a template.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "template/value.h"
@@ -13,24 +14,6 @@ namespace vitrine::jinja {
 
 class Renderer;
 struct Arguments;
-
-/// Where a variable is: a slot of the running function, or of one `up` functions further out.
-struct Slot {
-  std::uint16_t up = 0;
-  std::uint16_t index = 0;
-};
-
-/// What a variable of a scope is when the scope is entered.
-struct Load {
-  enum class From : std::uint8_t { missing, context, outer } from;
-  std::uint16_t slot;
-  Slot outer;             ///< the variable that it begins as (`outer`)
-  std::string_view name;  ///< in the context (`context`)
-};
-using Loads = std::vector<Load>;
-
-/// Whether output is escaped: fixed by `{% autoescape %}` with a constant, else known at run time only.
-enum class Escape : std::uint8_t { off, on, at_run_time };
 
 struct Node {
   int line = 0;
@@ -60,83 +43,61 @@ struct Expression : Node {
   explicit Expression(Kind k) : kind(k) {}
 };
 using Expressions = std::vector<Expression*>;
+template <Expression::Kind k>
+struct ExpressionOf : Expression {
+  ExpressionOf() : Expression(k) {}
+};
 
-struct Literal : Expression {
-  Literal() : Expression(Kind::constant) {}
+struct Literal : ExpressionOf<Expression::Kind::constant> {
   Value value;
 };
-struct Name : Expression {
-  Name() : Expression(Kind::name) {}
+struct Name : ExpressionOf<Expression::Kind::name> {
   std::string_view name;
+  std::uint32_t number = 0;    ///< of the name, among those of the template
   std::string_view attribute;  ///< of an assignment to an attribute of a namespace, else empty
-  Slot slot;
 };
 struct ListLiteral : Expression {
   explicit ListLiteral(bool is_tuple) : Expression(is_tuple ? Kind::tuple : Kind::list) {}
   Expressions items;
 };
-struct DictLiteral : Expression {
-  DictLiteral() : Expression(Kind::dict) {}
+struct DictLiteral : ExpressionOf<Expression::Kind::dict> {
   Expressions keys, values;
 };
-enum class Operator : std::uint8_t {
-  add,
-  subtract,
-  multiply,
-  divide,
-  floor_divide,
-  modulo,
-  power,
-  equal,
-  not_equal,
-  less,
-  less_equal,
-  greater,
-  greater_equal,
-  in,
-  not_in,
-  negative,
-  positive,
-  logical_not,
-  logical_and,
-  logical_or
-};
-struct Unary : Expression {
-  Unary() : Expression(Kind::unary) {}
-  Operator op{};
+using UnaryOperator = Value(const Value& operand);
+struct Unary : ExpressionOf<Expression::Kind::unary> {
+  UnaryOperator* op = nullptr;
   Expression* operand = nullptr;
 };
-struct Binary : Expression {
-  explicit Binary(Kind k) : Expression(k) {}  ///< binary or logic
-  Operator op{};
+using BinaryOperator = Value(Renderer& renderer, const Value& left, const Value& right);
+struct Binary : ExpressionOf<Expression::Kind::binary> {
+  BinaryOperator* op = nullptr;
   Expression *left = nullptr, *right = nullptr;
 };
-struct Concat : Expression {
-  Concat() : Expression(Kind::concat) {}
-  Expressions items;
-  Escape escape{};
+struct Logic : ExpressionOf<Expression::Kind::logic> {
+  bool is_or = false;
+  Expression *left = nullptr, *right = nullptr;
 };
-struct Compare : Expression {
-  Compare() : Expression(Kind::compare) {}
+struct Concat : ExpressionOf<Expression::Kind::concat> {
+  Expressions items;
+};
+using Comparison = bool(Renderer& renderer, const Value& left, const Value& right);
+struct Compare : ExpressionOf<Expression::Kind::compare> {
   Expression* first = nullptr;
-  std::vector<Operator> operators;
+  std::vector<Comparison*> operators;
   Expressions operands;
 };
-struct Conditional : Expression {
-  Conditional() : Expression(Kind::conditional) {}
+struct Conditional : ExpressionOf<Expression::Kind::conditional> {
   Expression *test = nullptr, *then = nullptr, *otherwise = nullptr;  // otherwise may be null
 };
-struct Attribute : Expression {
-  Attribute() : Expression(Kind::attribute) {}
+struct Attribute : ExpressionOf<Expression::Kind::attribute> {
   Expression* object = nullptr;
   Value name;
+  bool is_key = false;  ///< of a dict it can only be the value of a key: its name is none of a method
 };
-struct Item : Expression {
-  Item() : Expression(Kind::item) {}
+struct Item : ExpressionOf<Expression::Kind::item> {
   Expression *object = nullptr, *index = nullptr;
 };
-struct Slice : Expression {
-  Slice() : Expression(Kind::slice) {}
+struct Slice : ExpressionOf<Expression::Kind::slice> {
   Expression *start = nullptr, *stop = nullptr, *step = nullptr;  // each may be null
 };
 
@@ -149,8 +110,7 @@ struct CallArguments {
   std::vector<Keyword> keywords;
   Expression *rest = nullptr, *keyword_rest = nullptr;  ///< *rest, **keyword_rest
 };
-struct Call : Expression {
-  Call() : Expression(Kind::call) {}
+struct Call : ExpressionOf<Expression::Kind::call> {
   Expression* function = nullptr;
   CallArguments arguments;
 };
@@ -175,132 +135,82 @@ struct Statement : Node {
     call_block,
     filter_block,
     with,
-    autoescape,
     generation,
-    block,
-    refused,
     leave
   } kind;
   explicit Statement(Kind k) : kind(k) {}
 };
 using Statements = std::vector<Statement*>;
+template <Statement::Kind k>
+struct StatementOf : Statement {
+  StatementOf() : Statement(k) {}
+};
 
 /// Template text (`text`), else `{{ value }}`.
 struct OutputPart {
   std::string_view text;
   Expression* value = nullptr;
 };
-struct Output : Statement {
-  Output() : Statement(Kind::output) {}
+struct Output : StatementOf<Statement::Kind::output> {
   std::vector<OutputPart> parts;
-  Escape escape{};
 };
-struct Condition : Statement {
-  Condition() : Statement(Kind::condition) {}
+struct Condition : StatementOf<Statement::Kind::condition> {
   Expressions tests;
   std::vector<Statements> bodies;  ///< one for each test
   Statements otherwise;
 };
-struct Loop : Statement {
-  Loop() : Statement(Kind::loop) {}
+struct Loop : StatementOf<Statement::Kind::loop> {
   Expression *target = nullptr, *iterable = nullptr, *test = nullptr;  // test may be null
-  Expression* test_target = nullptr;  ///< the target again, as a variable of the test's own function
   Statements body, otherwise;
   bool is_recursive = false;
-  bool has_object = false;  ///< the body reads `loop`
-  Slot object;
-  Loads loads, test_loads, otherwise_loads;
-  std::vector<std::uint16_t> leaves;  ///< slots that are missing again after the loop
-  std::uint16_t n_slots = 0, n_test_slots = 0;
 };
-/// Parameters and body of a macro or of a call block; its body is a function of its own.
+/// Parameters and body of a macro or of a call block.
 struct MacroCode {
   std::string_view name;  ///< empty for a call block
   std::vector<Name*> parameters;
   Expressions defaults;  ///< of the last parameters
   Statements body;
-  bool reads_caller = false, explicit_caller = false, reads_kwargs = false, reads_varargs = false;
-  Slot caller, kwargs, varargs;
-  Loads loads;
-  std::uint16_t n_slots = 0;
+  bool reads_caller = false, reads_kwargs = false, reads_varargs = false;  ///< not as parameters of its own
 };
-struct Set : Statement {
-  Set() : Statement(Kind::set) {}
+struct Set : StatementOf<Statement::Kind::set> {
   Expression *target = nullptr, *value = nullptr;
-  std::vector<Name*> exported;  ///< variables of the top level, which blocks see too
 };
-struct SetBlock : Statement {
-  SetBlock() : Statement(Kind::set_block) {}
+struct SetBlock : StatementOf<Statement::Kind::set_block> {
   Expression* target = nullptr;
   Expression* filter = nullptr;  ///< may be null
   Statements body;
-  Loads loads;
-  std::vector<Name*> exported;
 };
-struct Macro : Statement {
-  Macro() : Statement(Kind::macro) {}
+struct Macro : StatementOf<Statement::Kind::macro> {
   Name* target = nullptr;
   MacroCode function;
-  bool is_exported = false;
 };
-struct CallBlock : Statement {
-  CallBlock() : Statement(Kind::call_block) {}
+struct CallBlock : StatementOf<Statement::Kind::call_block> {
   Call* call = nullptr;
   MacroCode caller;
 };
-struct FilterBlock : Statement {
-  FilterBlock() : Statement(Kind::filter_block) {}
+struct FilterBlock : StatementOf<Statement::Kind::filter_block> {
   Expression* filter = nullptr;
   Statements body;
-  Loads loads;
-  Escape escape{};
 };
-struct With : Statement {
-  With() : Statement(Kind::with) {}
+struct With : StatementOf<Statement::Kind::with> {
   Expressions targets, values;
   Statements body;
-  Loads loads;
 };
-/// `{% autoescape value %}`.
-struct Autoescape : Statement {
-  Autoescape() : Statement(Kind::autoescape) {}
-  Expression* value = nullptr;
+/// `{% generation %}`: text of the assistant.
+struct Generation : StatementOf<Statement::Kind::generation> {
   Statements body;
-  Loads loads;
 };
-/// `{% generation %}`: text of the assistant. Its body is a call block without parameters.
-struct Generation : Statement {
-  Generation() : Statement(Kind::generation) {}
-  MacroCode body;
-  Escape escape{};
-};
-struct Block : Statement {
-  Block() : Statement(Kind::block) {}
-  std::string_view name;
-  bool is_scoped = false, is_required = false;
-  Statements body;
-  Loads loads;
-  std::vector<std::pair<std::string_view, Slot>> visible;  ///< of a scoped block: the variables that it sees
-  bool reads_self = false, reads_super = false;
-  Slot self, super;
-  std::uint16_t n_slots = 0;
-};
-/// A statement that needs other templates, which there are none of.
-struct Refused : Statement {
-  Refused() : Statement(Kind::refused) {}
-  Expression* name = nullptr;
-  std::string_view tag;
-  std::vector<std::string_view> targets;  ///< variables that it would set
-};
-struct Leave : Statement {
-  Leave() : Statement(Kind::leave) {}
+struct Leave : StatementOf<Statement::Kind::leave> {
   bool is_break = false;
 };
 
 /// A parsed template, which can be rendered many times.
 struct Tree {
-  Tree() : heap(kMaxBytes) {}
+  Tree() : heap(kMaxBytes) {
+    for (const char* const name : {"loop", "caller", "kwargs", "varargs"}) number_of(name);
+  }
   static constexpr std::size_t kMaxBytes = 64 << 20;
+  static constexpr std::uint32_t kLoop = 0, kCaller = 1, kKwargs = 2, kVarargs = 3;  ///< in `names`
 
   template <class T, class... Args>
   T* make(int line, Args&&... args) {
@@ -310,15 +220,14 @@ struct Tree {
     nodes.push_back(std::move(owned));
     return node;
   }
+  std::uint32_t number_of(std::string_view name) {
+    return names.emplace(name, static_cast<std::uint32_t>(names.size())).first->second;
+  }
 
   Heap heap;  ///< of constants and names
   std::vector<std::unique_ptr<Node>> nodes;
+  std::unordered_map<std::string_view, std::uint32_t> names;  ///< of variables, numbered
   Statements body;
-  std::vector<Block*> blocks;
-  Loads loads;
-  bool reads_self = false;
-  Slot self;
-  std::uint16_t n_slots = 0;
 };
 
 }  // namespace vitrine::jinja

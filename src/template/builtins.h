@@ -1,7 +1,9 @@
-// The built-in filters of jinja2, and what several of them share. Each takes its value as the first argument.
+// The filters and tests of jinja2 and the methods of Python's values, by name. Each takes its value as the first
+// argument. A name that jinja2 or Python knows and vitrine does not have is in the lists as `refused`: the error that
+// its use gives names it.
 #pragma once
 
-#include <optional>
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,47 +20,56 @@ struct NamedBuiltin {
 /// The function with a name in a sorted list, or null.
 template <std::size_t n>
 Builtin* find_builtin(const NamedBuiltin (&list)[n], std::string_view name) {
-  std::size_t low = 0, high = n;
-  while (low < high) {
-    const std::size_t middle = (low + high) / 2;
-    const int order = list[middle].name.compare(name);
-    if (order == 0) return list[middle].run;
-    if (order < 0) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return nullptr;
+  const auto* const found =
+      std::lower_bound(list, list + n, name, [](auto& entry, auto& wanted) { return entry.name < wanted; });
+  return found != list + n && found->name == name ? found->run : nullptr;
 }
 
+/// Stands for a filter, test or method that is not supported. Never called.
+Builtin refused;
+/// Stands for a method that would change its value, which the sandbox forbids. Never called.
+Builtin unsafe_method;
+
+/// The function with a name, `refused`, `unsafe_method`, or null.
+Builtin* find_filter(std::string_view name);
+Builtin* find_test(std::string_view name);
+Builtin* find_method(const Value& value, std::string_view name);
+Builtin* find_text_method(std::string_view name);
+/// Names such as `__class__`, which are not for templates.
+inline bool is_internal_name(std::string_view name) { return name.starts_with("__") && name.ends_with("__"); }
+/// Whether `x.name` of a dict can only mean a key.
+bool is_only_key(std::string_view name);
+
 // filters of text
-Builtin filter_capitalize, filter_center, filter_escape, filter_filesizeformat, filter_forceescape, filter_format,
-    filter_indent, filter_lower, filter_replace, filter_safe, filter_string, filter_striptags, filter_title,
-    filter_trim, filter_truncate, filter_upper, filter_urlencode, filter_urlize, filter_wordcount, filter_wordwrap,
-    filter_xmlattr;
+Builtin filter_capitalize, filter_center, filter_escape, filter_forceescape, filter_format, filter_indent, filter_lower,
+    filter_replace, filter_safe, filter_string, filter_title, filter_trim, filter_truncate, filter_upper,
+    filter_wordcount;
 // filters of sequences
 Builtin filter_batch, filter_dictsort, filter_first, filter_groupby, filter_items, filter_join, filter_last,
-    filter_length, filter_list, filter_map, filter_max, filter_min, filter_random, filter_reject, filter_rejectattr,
-    filter_reverse, filter_select, filter_selectattr, filter_slice, filter_sort, filter_sum, filter_unique;
-// filters of any value
-Builtin filter_abs, filter_attr, filter_default, filter_float, filter_int, filter_pprint, filter_round, filter_tojson;
-
-/// Text without tags and comments, its entities read, its white space joined: Markup.striptags().
-std::string without_tags(std::string_view text);
-/// Markup.unescape().
-std::string unescaped(std::string_view text);
-
-/// Applies a filter or test that is given by name, as `map` and `select` do.
-Value apply_filter(Renderer& renderer, const Value& name, Arguments& arguments);
-bool apply_test(Renderer& renderer, const Value& name, Arguments& arguments);
-
-/// int(value, base) and float(value), if Python can convert the value. Throw TemplateError for values that have no
-/// conversion at all (`undefined`).
-std::optional<std::int64_t> parse_integer(std::string_view text, std::int64_t base);
-std::optional<double> parse_real(std::string_view text);
+    filter_length, filter_list, filter_map, filter_max, filter_min, filter_reject, filter_rejectattr, filter_reverse,
+    filter_select, filter_selectattr, filter_slice, filter_sort, filter_sum, filter_unique;
+// methods of text that filters use or that are in methods_split.cpp
+Builtin text_center, text_ljust, text_lstrip, text_partition, text_replace, text_rjust, text_rpartition, text_rsplit,
+    text_rstrip, text_split, text_splitlines, text_strip, text_zfill;
 
 /// str(value) of a filter's argument; Markup stays Markup.
-Value soft_string(Renderer& renderer, const Value& value);
+inline Value soft_string(Renderer& renderer, const Value& value) {
+  return value.is_string() ? value : renderer.part(renderer.str_of(value));
+}
+/// Text made from `like`: Markup if that is.
+inline Value text_like(Renderer& renderer, const Value& like, std::string_view text) {
+  return renderer.text(text, like.is_markup());
+}
+inline Value text_like(Renderer& renderer, const Value& like, const Draft& text) {
+  return renderer.text(text, like.is_markup());
+}
+/// A part of the text of `like`.
+inline Value part_of(Renderer& renderer, const Value& like, std::string_view part) {
+  return renderer.part(part, like.is_markup());
+}
+/// The text of an argument that must be a string.
+std::string_view text_argument(const Value& value, const char* function);
+/// The same, escaped if `like` is Markup and the argument is not.
+std::string argument_for(const Value& like, const Value& value, const char* function);
 
 }  // namespace vitrine::jinja

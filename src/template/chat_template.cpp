@@ -116,9 +116,6 @@ RenderedTemplate render_tree(const Tree& tree, Heap& heap, const Dict& variables
   Draft written = evaluator.run();
   result.literal = written.spans();
   result.text = written.take();
-  if (has_surrogate(result.text)) {
-    throw error("UnicodeEncodeError", "the text has a surrogate, which UTF-8 cannot encode");
-  }
   result.assistant = byte_spans(result.text, evaluator.spans());
   return result;
 }

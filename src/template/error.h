@@ -36,6 +36,12 @@ template <class... Args>
 TemplateError error(std::string_view kind, fmt::format_string<Args...> format, Args&&... args) {
   return {kind, fmt::format(format, std::forward<Args>(args)...)};
 }
+/// A feature of Jinja or of Python that is known, but not supported.
+inline TemplateError unsupported(std::string_view what, std::string_view name, int line = 0) {
+  std::string message = fmt::format("{} \"{}\": not supported", what, name);
+  return line > 0 ? TemplateError("unsupported", std::move(message), line)
+                  : TemplateError("unsupported", std::move(message));
+}
 inline TemplateError syntax_error(std::string message, int line) { return {"syntax", std::move(message), line}; }
 template <class... Args>
 TemplateError type_error(fmt::format_string<Args...> format, Args&&... args) {
@@ -45,6 +51,21 @@ template <class... Args>
 TemplateError value_error(fmt::format_string<Args...> format, Args&&... args) {
   return {"ValueError", fmt::format(format, std::forward<Args>(args)...)};
 }
+
+/// Bounds a recursion: counts in `depth` for as long as it exists. Throws TemplateError ("limit") beyond `max`.
+class Nested {
+ public:
+  Nested(int& depth, int max, const char* what) : depth_(depth) {
+    if (depth_ >= max) throw error("limit", "expected {} nested at most {} deep", what, max);
+    ++depth_;
+  }
+  ~Nested() { --depth_; }
+  Nested(const Nested&) = delete;
+  Nested& operator=(const Nested&) = delete;
+
+ private:
+  int& depth_;
+};
 
 }  // namespace jinja
 }  // namespace vitrine

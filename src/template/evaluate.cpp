@@ -3,109 +3,79 @@
 
 #include <algorithm>
 
+#include "template/builtins.h"
 #include "template/format.h"
-#include "template/walk.h"
 
 namespace vitrine::jinja {
 
-Activation* Evaluator::new_activation(Activation* outer, std::size_t n_slots) {
-  Activation* const made = heap().make<Activation>();
-  made->outer = outer;
-  made->slots = static_cast<Value*>(heap().resource()->allocate(n_slots * sizeof(Value), alignof(Value)));
-  std::uninitialized_fill_n(made->slots, n_slots, Value{});
-  return made;
-}
-
-Value& Evaluator::slot(Slot s) {
-  Activation* activation = activation_;
-  for (int i = 0; i < s.up; ++i) activation = activation->outer;
-  return activation->slots[s.index];
-}
-
-Value Evaluator::lookup(std::string_view name) {
-  const auto newest = [name](const auto& list) {
-    for (auto entry = list.rbegin(); entry != list.rend(); ++entry) {
-      if (entry->first == name) return entry->second;
-    }
-    return Value{};
-  };
-  if (!visible_.empty()) {
-    const Value value = newest(visible_);
-    if (!value.is_missing()) return value;
-  }
-  if (!exported_.empty()) {
-    const Value value = newest(exported_);
-    if (!value.is_missing()) return value;
-  }
-  const Value* const found = variables_.find(name);
-  return found != nullptr ? *found : global(name);
-}
-
-void Evaluator::enter(const Loads& loads) {
-  for (const Load& load : loads) {
-    Value& place = activation_->slots[load.slot];
-    switch (load.from) {
-      case Load::From::missing:
-        place = {};
-        break;
-      case Load::From::context:
-        place = lookup(load.name);
-        break;
-      case Load::From::outer:
-        place = slot(load.outer);
-        break;
+void Scope::set(std::uint32_t number, const Value& value) {
+  for (Variable& variable : variables) {
+    if (variable.number == number) {
+      variable.value = value;
+      return;
     }
   }
+  variables.push_back({number, value});
 }
 
-void Evaluator::leave(const Loads& loads) {
-  for (const Load& load : loads) activation_->slots[load.slot] = {};
+Value Evaluator::variable(const Name& name) {
+  for (const Scope* scope = scope_; scope != nullptr; scope = scope->outer) {
+    for (const Scope::Variable& variable : scope->variables) {
+      if (variable.number != name.number) continue;
+      return variable.value.is_missing() ? undefined_name(name.name) : variable.value;
+    }
+  }
+  Value& value = globals_[name.number];
+  if (value.is_missing()) {
+    const Value* const found = context_.find(name.name);
+    value = found != nullptr ? *found : global(name.name);
+    if (value.is_missing()) value = undefined_name(name.name);
+  }
+  return value;
+}
+
+void Evaluator::set(const Name& name, const Value& value) {
+  if (scope_ != nullptr) {
+    scope_->set(name.number, value);
+  } else {
+    globals_[name.number] = value;
+  }
+}
+
+Namespace& Evaluator::namespace_of(const Name& name) {
+  Namespace* const space = as_namespace(variable(name));
+  if (space == nullptr) throw error("runtime", "cannot assign attribute on non-namespace object");
+  return *space;
 }
 
 void Evaluator::check_namespaces(const Expression& target) {
   if (target.kind == Expression::Kind::tuple) {
     for (const Expression* const item : static_cast<const ListLiteral&>(target).items) check_namespaces(*item);
-    return;
-  }
-  const auto& name = static_cast<const Name&>(target);
-  if (!name.attribute.empty() && as_namespace(slot(name.slot)) == nullptr) {
-    throw error("runtime", "cannot assign attribute on non-namespace object");
+  } else if (const auto& name = static_cast<const Name&>(target); !name.attribute.empty()) {
+    namespace_of(name);
   }
 }
 
 void Evaluator::assign(const Expression& target, const Value& value) {
   if (target.kind == Expression::Kind::name) {
     const auto& name = static_cast<const Name&>(target);
-    if (name.attribute.empty()) {
-      slot(name.slot) = value;
-      return;
-    }
-    Namespace* const space = as_namespace(slot(name.slot));
-    if (space == nullptr) throw error("runtime", "cannot assign attribute on non-namespace object");
-    return space->set(part(name.attribute), value);
+    return name.attribute.empty() ? set(name, value) : namespace_of(name).set(part(name.attribute), value);
   }
   const Expressions& targets = static_cast<const ListLiteral&>(target).items;
   if (!is_iterable(value)) throw type_error("cannot unpack non-iterable {} object", type_name(value));
-  std::vector<Value> items;
-  Iteration iteration(*this, value);
-  for (Value item; items.size() <= targets.size() && iteration.next(item);) items.push_back(item);
-  if (items.size() > targets.size()) throw value_error("too many values to unpack (expected {})", targets.size());
-  if (items.size() < targets.size()) {
-    throw value_error("not enough values to unpack (expected {}, got {})", targets.size(), items.size());
+  const std::vector<Value> parts = items(value);
+  if (parts.size() > targets.size()) throw value_error("too many values to unpack (expected {})", targets.size());
+  if (parts.size() < targets.size()) {
+    throw value_error("not enough values to unpack (expected {}, got {})", targets.size(), parts.size());
   }
-  for (std::size_t i = 0; i < targets.size(); ++i) assign(*targets[i], items[i]);
-}
-
-void Evaluator::export_names(const std::vector<Name*>& names) {
-  if (tree_.blocks.empty()) return;
-  for (const Name* const name : names) exported_.emplace_back(name->name, slot(name->slot));
+  for (std::size_t i = 0; i < targets.size(); ++i) assign(*targets[i], parts[i]);
 }
 
 Value Evaluator::evaluate(const Expression& e) {
   using Sort = Expression::Kind;
   if (e.kind == Sort::constant) return static_cast<const Literal&>(e).value;
-  if (e.kind == Sort::name) return evaluate_name(static_cast<const Name&>(e));
-  const Nesting nesting(*this);
+  if (e.kind == Sort::name) return variable(static_cast<const Name&>(e));
+  const Nested level = nested();
   step();
   switch (e.kind) {
     case Sort::list:
@@ -115,16 +85,17 @@ Value Evaluator::evaluate(const Expression& e) {
       return evaluate_dict(static_cast<const DictLiteral&>(e));
     case Sort::unary: {
       const auto& unary = static_cast<const Unary&>(e);
-      const Value operand = evaluate(*unary.operand);
-      if (unary.op == Operator::logical_not) return boolean(!is_true(operand));
-      return unary.op == Operator::negative ? negative(*this, operand) : positive(*this, operand);
+      return unary.op(evaluate(*unary.operand));
     }
-    case Sort::binary:
-      return evaluate_binary(static_cast<const Binary&>(e));
+    case Sort::binary: {
+      const auto& binary = static_cast<const Binary&>(e);
+      const Value left = evaluate(*binary.left);
+      return binary.op(*this, left, evaluate(*binary.right));
+    }
     case Sort::logic: {
-      const auto& logic = static_cast<const Binary&>(e);
+      const auto& logic = static_cast<const Logic&>(e);
       const Value left = evaluate(*logic.left);
-      return is_true(left) == (logic.op == Operator::logical_or) ? left : evaluate(*logic.right);
+      return is_true(left) == logic.is_or ? left : evaluate(*logic.right);
     }
     case Sort::concat:
       return evaluate_concat(static_cast<const Concat&>(e));
@@ -132,10 +103,8 @@ Value Evaluator::evaluate(const Expression& e) {
       return evaluate_compare(static_cast<const Compare&>(e));
     case Sort::conditional:
       return evaluate_conditional(static_cast<const Conditional&>(e));
-    case Sort::attribute: {
-      const auto& attribute_of = static_cast<const Attribute&>(e);
-      return attribute(evaluate(*attribute_of.object), attribute_of.name);
-    }
+    case Sort::attribute:
+      return evaluate_attribute(static_cast<const Attribute&>(e));
     case Sort::item:
       return evaluate_item(static_cast<const Item&>(e));
     case Sort::call:
@@ -149,11 +118,6 @@ Value Evaluator::evaluate(const Expression& e) {
       break;
   }
   throw InternalError("template", "an expression of kind {} cannot be evaluated", static_cast<int>(e.kind));
-}
-
-Value Evaluator::evaluate_name(const Name& name) {
-  const Value& value = slot(name.slot);
-  return value.is_missing() ? undefined_name(name.name) : value;
 }
 
 Value Evaluator::evaluate_list(const ListLiteral& e) {
@@ -172,83 +136,18 @@ Value Evaluator::evaluate_dict(const DictLiteral& e) {
   return dict(made);
 }
 
-Value Evaluator::evaluate_binary(const Binary& e) {
-  const Value a = evaluate(*e.left);
-  const Value b = evaluate(*e.right);
-  switch (e.op) {
-    case Operator::add:
-      return add(*this, a, b);
-    case Operator::subtract:
-      return subtract(*this, a, b);
-    case Operator::multiply:
-      return multiply(*this, a, b);
-    case Operator::divide:
-      return divide(*this, a, b);
-    case Operator::floor_divide:
-      return floor_divide(*this, a, b);
-    case Operator::modulo:
-      return modulo(*this, a, b);
-    default:
-      return power(*this, a, b);
-  }
-}
-
 Value Evaluator::evaluate_concat(const Concat& e) {
-  std::vector<Value> items;
-  bool has_markup = false;
-  for (const Expression* const item : e.items) {
-    items.push_back(evaluate(*item));
-    has_markup = has_markup || items.back().is_markup();
-  }
-  const bool escapes = e.escape == Escape::on && has_markup;
   Draft joined = new_draft();
-  for (const Value& item : items) {
-    if (escapes && !item.is_markup()) {
-      joined += escaped(str(item));
-    } else if (item.is_string()) {
-      joined += item.text();
-    } else if (item.is_number() || item.is_none()) {
-      joined.add_own(str(item));
-    } else {
-      joined += str(item);
-    }
-  }
+  for (const Expression* const item : e.items) append(joined, evaluate(*item));
   step(static_cast<std::int64_t>(joined.size() / 256));
-  return text(joined, escapes);
+  return text(joined);
 }
 
 Value Evaluator::evaluate_compare(const Compare& e) {
   Value left = evaluate(*e.first);
   for (std::size_t i = 0; i < e.operators.size(); ++i) {
     const Value right = evaluate(*e.operands[i]);
-    bool holds = false;
-    switch (e.operators[i]) {
-      case Operator::equal:
-        holds = equal(left, right);
-        break;
-      case Operator::not_equal:
-        holds = !equal(left, right);
-        break;
-      case Operator::less:
-        holds = less(left, right);
-        break;
-      case Operator::less_equal:
-        holds = less_or_equal(left, right);
-        break;
-      case Operator::greater:
-        holds = greater(left, right);
-        break;
-      case Operator::greater_equal:
-        holds = greater_or_equal(left, right);
-        break;
-      case Operator::in:
-        holds = contains(right, left);
-        break;
-      default:
-        holds = !contains(right, left);
-        break;
-    }
-    if (!holds) return boolean(false);
+    if (!e.operators[i](*this, left, right)) return boolean(false);
     left = right;
   }
   return boolean(true);
@@ -261,22 +160,11 @@ Value Evaluator::evaluate_conditional(const Conditional& e) {
       fmt::format("the inline if-expression on line {} evaluated to false and no else section was defined.", e.line));
 }
 
-/// Whether jinja2 computes an expression when it compiles.
-static bool is_constant(const Expression& e) {
-  using Sort = Expression::Kind;
-  switch (e.kind) {
-    case Sort::name:
-    case Sort::call:
-    case Sort::attribute:
-    case Sort::filter:
-    case Sort::test:
-      return false;
-    default: {
-      bool all = true;
-      for_each_part(const_cast<Expression&>(e), [&](Expression& part) { all = all && is_constant(part); });
-      return all;
-    }
-  }
+Value Evaluator::evaluate_attribute(const Attribute& e) {
+  const Value object = evaluate(*e.object);
+  if (!object.is(Kind::dict) || !e.is_key) return attribute(object, e.name);
+  const Value* const found = object.dict->find(e.name.text());
+  return found != nullptr ? *found : undefined_member(object, e.name);
 }
 
 Value Evaluator::evaluate_item(const Item& e) {
@@ -284,14 +172,8 @@ Value Evaluator::evaluate_item(const Item& e) {
   if (e.index->kind != Expression::Kind::slice) return item(object, evaluate(*e.index));
   const auto& bounds = static_cast<const Slice&>(*e.index);
   const auto some = [this](const Expression* bound) { return bound == nullptr ? none() : evaluate(*bound); };
-  const Value start = some(bounds.start), stop = some(bounds.stop), step_by = some(bounds.step);
-  try {
-    return slice(object, start, stop, step_by);
-  } catch (const TemplateError& refused) {
-    // The reference computes slices of constants when it compiles, by another function, which makes them undefined.
-    if (refused.kind() != "TypeError" || !is_constant(e)) throw;
-    return undefined_member(object, none());
-  }
+  const Value start = some(bounds.start), stop = some(bounds.stop);
+  return slice(object, start, stop, some(bounds.step));
 }
 
 void Evaluator::add_arguments(Arguments& arguments, const CallArguments& e) {
@@ -324,9 +206,8 @@ Value Evaluator::evaluate_call(const Call& e, const Value* caller) {
   if (e.function->kind == Expression::Kind::attribute) {  // a method is called without making a value of it
     const auto& member = static_cast<const Attribute&>(*e.function);
     const Value object = evaluate(*member.object);
-    bool is_unsafe = false;
-    method = find_method(object, member.name.text(), is_unsafe);
-    if (method != nullptr && !is_unsafe) {
+    method = find_method(object, member.name.text());
+    if (method != nullptr && method != refused && method != unsafe_method) {
       arguments.positional.push_back(object);
     } else {
       method = nullptr;
@@ -344,10 +225,11 @@ Value Evaluator::evaluate_call(const Call& e, const Value* caller) {
 
 /// Applies a filter, a test or a method. What it makes of nothing but text of the template is the template's, too.
 Value Evaluator::apply_builtin(Builtin& builtin, Arguments& arguments) {
+  if (origins_ == nullptr) return builtin(*this, arguments);
   const auto is_own = [this](const Value& v) {
     return v.is_string() ? origins_->covers(v.text()) : v.is_number() || v.is_none();
   };
-  const bool is_traced = origins_ != nullptr && arguments.positional[0].is_string() &&
+  const bool is_traced = arguments.positional[0].is_string() &&
                          std::all_of(arguments.positional.begin(), arguments.positional.end(), is_own) &&
                          std::all_of(arguments.named.begin(), arguments.named.end(),
                                      [&](const NamedArgument& argument) { return is_own(argument.value); });
@@ -366,15 +248,10 @@ Value Evaluator::evaluate_apply(const Apply& e, const Value* text) {
     arguments.positional.push_back(evaluate(*e.operand));
   }
   add_arguments(arguments, e.arguments);
-  if (e.builtin == nullptr) {
-    throw error("runtime", "No {} named {} found.", e.kind == Expression::Kind::filter ? "filter" : "test",
-                repr_text(e.name));
-  }
+  const std::string_view what = e.kind == Expression::Kind::filter ? "filter" : "test";
+  if (e.builtin == nullptr) throw error("runtime", "No {} named {} found.", what, repr_text(e.name));
+  if (e.builtin == refused) throw unsupported(what, e.name, e.line);
   return apply_builtin(*e.builtin, arguments);
-}
-
-Value Evaluator::evaluate_filter_of_text(const Expression& filter, const Value& text) {
-  return evaluate_apply(static_cast<const Apply&>(filter), &text);
 }
 
 }  // namespace vitrine::jinja

@@ -1,6 +1,7 @@
 // Filters of sequences and mappings.
 #include <algorithm>
 
+#include "base/text.h"
 #include "template/builtins.h"
 #include "template/format.h"
 #include "template/text.h"
@@ -12,38 +13,32 @@ Value folded(Renderer& r, const Value& value) { return value.is_string() ? r.tex
 
 /// The parts of an attribute such as "a.b.0": names and indices.
 std::vector<Value> attribute_parts(Renderer& r, const Value& attribute) {
-  if (attribute.is_none() || attribute.is_missing()) return {};
+  if (attribute.is_absent()) return {};
   if (!attribute.is_string()) return {attribute};
   std::vector<Value> parts;
-  std::string_view rest = attribute.text();
-  while (true) {
-    const std::size_t dot = std::min(rest.find('.'), rest.size());
-    const std::string_view part = rest.substr(0, dot);
-    const bool is_number =
-        !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
-    const auto index = is_number ? parse_integer(part, 10) : std::nullopt;
-    parts.push_back(index ? integer(*index) : r.part(part));
-    if (dot == rest.size()) return parts;
-    rest.remove_prefix(dot + 1);
+  for (const std::string_view name : split(attribute.text(), '.')) {
+    const auto index = number_in<std::int64_t>(name);
+    parts.push_back(index && *index >= 0 ? integer(*index) : r.part(name));
   }
+  return parts;
 }
 
 /// What filters take of an item: an attribute of it, in lower case where case does not matter.
 class Getter {
  public:
   Getter(Renderer& r, const Value& attribute, bool folds = false, const Value& otherwise = {})
-      : r_(r), parts_(r.new_list(attribute_parts(r, attribute)).list), folds_(folds), otherwise_(otherwise) {}
+      : r_(r), parts_(attribute_parts(r, attribute)), folds_(folds), otherwise_(otherwise) {}
   Value operator()(Value item) const {
-    for (const Value& part : parts_->items) {
+    for (const Value& part : parts_) {
       item = r_.item(item, part);
-      if (item.is_undefined() && !otherwise_.is_missing() && !otherwise_.is_none()) item = otherwise_;
+      if (item.is_undefined() && !otherwise_.is_absent()) item = otherwise_;
     }
     return folds_ ? folded(r_, item) : item;
   }
 
  private:
   Renderer& r_;
-  const List* parts_;  // in the heap, because a Getter there is not destroyed
+  std::vector<Value> parts_;
   bool folds_;
   Value otherwise_;
 };
@@ -77,139 +72,64 @@ Value lowest_or_highest(Renderer& r, const Arguments& a, const char* name, bool 
   return best;
 }
 
-/// An iterator over items that are known.
-class Listed final : public Iterator {
- public:
-  Listed(Renderer& r, const std::vector<Value>& items, std::string_view type)
-      : items_(r.new_list(items).list), type_(type) {}
-  bool next(Value& item) override {
-    if (at_ >= items_->items.size()) return false;
-    item = items_->items[at_++];
-    return true;
-  }
-  std::string_view type_name() const override { return type_; }
-
- private:
-  List* items_;
-  std::string_view type_;
-  std::size_t at_ = 0;
-};
-
-Value listed(Renderer& r, const std::vector<Value>& items, std::string_view type = "generator") {
-  return iterator(r.heap().make<Listed>(r, items, type));
+/// The arguments of the filter or test that `map` or `select` applies to each item: those after its name.
+Arguments passed_on(const Arguments& a, std::size_t i_name) {
+  Arguments call{{Value{}}, a.named};
+  call.positional.insert(call.positional.end(), a.positional.begin() + static_cast<std::ptrdiff_t>(i_name) + 1,
+                         a.positional.end());
+  return call;
 }
 
-/// map, select and reject: their items are computed when they are read.
-class Applied final : public Iterator {
- public:
-  enum class What { map_attribute, map_filter, select } what;
-
-  Applied(Renderer& r, What w, const Value& source) : what(w), r_(r), source_(source) {}
-  bool next(Value& item) override {
-    if (!started_) {
-      started_ = true;
-      if (!is_true(source_)) return false;
-      iteration_ = r_.heap().make<Iteration>(r_, source_);
-    }
-    while (iteration_ != nullptr && iteration_->next(item)) {
-      if (what == What::map_attribute) {
-        item = (*getter)(item);
-        return true;
-      }
-      Arguments call;
-      call.positional.push_back(what == What::select && getter != nullptr ? (*getter)(item) : item);
-      if (arguments != nullptr) {
-        call.positional.insert(call.positional.end(), arguments->items.begin(), arguments->items.end());
-      }
-      if (named != nullptr) {
-        for (const Dict::Entry& entry : named->entries) call.named.push_back({entry.key.text(), entry.value});
-      }
-      if (what == What::map_filter) {
-        item = apply_filter(r_, name, call);
-        return true;
-      }
-      const bool holds = name.is_missing() ? is_true(call.positional[0]) : apply_test(r_, name, call);
-      if (holds == keeps) return true;
-    }
-    return false;
-  }
-
-  Getter* getter = nullptr;
-  Value name{};
-  List* arguments = nullptr;
-  Dict* named = nullptr;
-  bool keeps = true;
-
- private:
-  Renderer& r_;
-  Value source_;
-  Iteration* iteration_ = nullptr;
-  bool started_ = false;
-};
-
-Dict* named_arguments(Renderer& r, const Arguments& a) {
-  Dict* const named = r.heap().make<Dict>(r.heap());
-  for (const NamedArgument& argument : a.named) named->set(r.text(argument.name), argument.value);
-  return named;
+/// A filter or test that is given by name.
+Builtin& need_builtin(const char* what, const Value& name, Builtin* find(std::string_view)) {
+  Builtin* const found = name.is_string() ? find(name.text()) : nullptr;
+  if (found == nullptr) throw error("runtime", "No {} named {}.", what, repr(name));
+  if (found == refused) throw unsupported(what, name.text());
+  return *found;
 }
 
-/// An iterator that fails when it is first read, as Python's generators do.
-class Failing final : public Iterator {
- public:
-  Failing(const Value& source, std::string_view message) : source_(source), message_(message) {}
-  bool next(Value&) override {
-    if (!is_true(source_)) return false;
-    throw error("runtime", "{}", message_);
-  }
-
- private:
-  Value source_;
-  std::string_view message_;
-};
+Value applied(Renderer& r, Builtin& builtin, const Arguments& passed, const Value& item) {
+  r.step();
+  Arguments call = passed;
+  call.positional[0] = item;
+  return builtin(r, call);
+}
 
 Value selected(Renderer& r, const Arguments& a, bool by_attribute, bool keeps) {
-  Heap& heap = r.heap();
-  auto* const made = heap.make<Applied>(r, Applied::What::select, a.positional[0]);
-  std::size_t first = 1;
-  if (by_attribute) {
-    if (a.positional.size() < 2) {
-      return iterator(heap.make<Failing>(a.positional[0], "Missing parameter for attribute name"));
+  std::vector<Value> kept;
+  if (is_true(a.positional[0])) {  // of other values, undefined ones too, there are no items
+    const std::size_t i_name = by_attribute ? 2 : 1;
+    if (by_attribute && a.positional.size() < 2) throw error("runtime", "Missing parameter for attribute name");
+    const Getter getter(r, by_attribute ? a.positional[1] : Value{});
+    const bool has_test = a.positional.size() > i_name;
+    Builtin* const test = has_test ? &need_builtin("test", a.positional[i_name], find_test) : nullptr;
+    const Arguments passed = has_test ? passed_on(a, i_name) : Arguments{};
+    for (const Value& item : r.items(a.positional[0])) {
+      const Value tested = getter(item);
+      if (is_true(test != nullptr ? applied(r, *test, passed, tested) : tested) == keeps) kept.push_back(item);
     }
-    made->getter = heap.make<Getter>(r, a.positional[1]);
-    first = 2;
   }
-  if (a.positional.size() > first) {
-    made->name = a.positional[first];
-    const auto rest = a.positional.begin() + static_cast<std::ptrdiff_t>(first) + 1;
-    made->arguments = r.new_list({rest, a.positional.end()}).list;
-    made->named = named_arguments(r, a);
-  }
-  made->keeps = keeps;
-  return iterator(made);
+  return r.new_iterator(kept);
 }
 
 }  // namespace
 
 Value filter_map(Renderer& r, Arguments& a) {
-  Heap& heap = r.heap();
   const Value source = a.positional[0];
+  if (!is_true(source)) return r.new_iterator({});
+  std::vector<Value> items;
   if (a.positional.size() == 1) {
-    const Value attribute = a.take("attribute");
-    if (attribute.is_missing()) return iterator(heap.make<Failing>(source, "map requires a filter argument"));
-    const Value otherwise = a.take("default");
-    if (!a.named.empty()) {
-      return iterator(heap.make<Failing>(
-          source, heap.copy(fmt::format("Unexpected keyword argument {}", repr_text(a.named[0].name)))));
-    }
-    auto* const made = heap.make<Applied>(r, Applied::What::map_attribute, source);
-    made->getter = heap.make<Getter>(r, attribute, false, otherwise);
-    return iterator(made);
+    const Value attribute = a.take("attribute"), otherwise = a.take("default");
+    if (attribute.is_missing()) throw error("runtime", "map requires a filter argument");
+    if (!a.named.empty()) throw error("runtime", "Unexpected keyword argument {}", repr_text(a.named[0].name));
+    const Getter getter(r, attribute, false, otherwise);
+    for (const Value& item : r.items(source)) items.push_back(getter(item));
+  } else {
+    Builtin& filter = need_builtin("filter", a.positional[1], find_filter);
+    const Arguments passed = passed_on(a, 1);
+    for (const Value& item : r.items(source)) items.push_back(applied(r, filter, passed, item));
   }
-  auto* const made = heap.make<Applied>(r, Applied::What::map_filter, source);
-  made->name = a.positional[1];
-  made->arguments = r.new_list({a.positional.begin() + 2, a.positional.end()}).list;
-  made->named = named_arguments(r, a);
-  return iterator(made);
+  return r.new_iterator(items);
 }
 
 Value filter_select(Renderer& r, Arguments& a) { return selected(r, a, false, true); }
@@ -245,15 +165,6 @@ Value filter_last(Renderer& r, Arguments& a) {
   return items.empty() ? r.undefined_because("No last item, sequence was empty.") : items.back();
 }
 
-Value filter_random(Renderer& r, Arguments& a) {
-  const auto [seq] = a.bind<1>("do_random", {"seq"}, 1);
-  const std::int64_t size = r.length(seq);
-  if (size < 0) throw type_error("object of type '{}' has no len()", type_name(seq));
-  if (size == 0) return r.undefined_because("No random item, sequence was empty.");
-  if (size == 1) return r.item(seq, integer(0));
-  throw error("unsupported", "the filter 'random' is not supported: a rendering must not depend on chance");
-}
-
 Value filter_reverse(Renderer& r, Arguments& a) {
   const auto [value] = a.bind<1>("do_reverse", {"value"}, 1);
   if (value.is_string()) return r.slice(value, none(), none(), integer(-1));
@@ -261,42 +172,41 @@ Value filter_reverse(Renderer& r, Arguments& a) {
   std::vector<Value> items = r.items(value);
   std::reverse(items.begin(), items.end());
   if (value.is_undefined() || value.is(Kind::iterator)) return r.new_list(items);
-  return listed(r, items, value.is(Kind::list) ? "list_reverseiterator" : "reversed");
+  return r.new_iterator(items, value.is(Kind::list) ? "list_reverseiterator" : "reversed");
 }
 
 Value filter_join(Renderer& r, Arguments& a) {
   const auto [value, d, attribute] = a.bind<3>("do_join", {"value", "d", "attribute"}, 1);
-  std::vector<Value> items = r.items(value);
-  if (!attribute.is_missing() && !attribute.is_none()) {
-    const Getter getter(r, attribute);
-    for (Value& item : items) item = getter(item);
-  }
-  std::string_view separator = d.is_missing() ? "" : r.str_of(d);
-  bool escapes = false;
-  if (r.autoescape()) {
-    escapes = d.is_markup() || std::any_of(items.begin(), items.end(), [](const Value& v) { return v.is_markup(); });
-    if (escapes && !d.is_markup()) separator = r.heap().copy(escaped(separator));
-  }
+  const Getter getter(r, attribute);
+  const std::string_view separator = d.is_missing() ? "" : r.str_of(d);
   Draft out = r.new_draft();
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    if (i > 0) out += separator;
-    if (escapes && !items[i].is_markup()) {
-      out += escaped(str(items[i]));
-    } else if (items[i].is_string()) {
-      out += items[i].text();
+  bool is_first = true;
+  for (const Value& given : r.items(value)) {
+    if (!is_first) out += separator;
+    is_first = false;
+    const Value item = getter(given);
+    if (item.is_string()) {
+      out += item.text();
     } else {
-      out += str(items[i]);
+      out += str(item);
     }
     r.heap().check(out.size());
   }
-  return r.text(out, escapes);
+  return r.text(out);
+}
+
+/// The pairs of a dict.
+std::vector<Value> pairs_of(Renderer& r, const Dict& dict) {
+  std::vector<Value> pairs;
+  for (const auto& [key, value] : dict.entries) pairs.push_back(pair(r.heap(), key, value));
+  return pairs;
 }
 
 Value filter_items(Renderer& r, Arguments& a) {
   const auto [value] = a.bind<1>("do_items", {"value"}, 1);
-  if (value.is_undefined()) return listed(r, {});
+  if (value.is_undefined()) return r.new_iterator({});
   if (!value.is(Kind::dict)) throw type_error("Can only get item pairs from a mapping.");
-  return listed(r, r.items(view(r.heap(), View::What::items, value.dict)));
+  return r.new_iterator(pairs_of(r, *value.dict));
 }
 
 Value filter_dictsort(Renderer& r, Arguments& a) {
@@ -306,7 +216,7 @@ Value filter_dictsort(Renderer& r, Arguments& a) {
   if (order != "key" && order != "value") throw error("runtime", "You can only sort by either \"key\" or \"value\"");
   if (value.is_undefined()) fail_undefined(value);
   if (!value.is(Kind::dict)) throw error("AttributeError", "'{}' object has no attribute 'items'", type_name(value));
-  std::vector<Value> items = r.items(view(r.heap(), View::What::items, value.dict)), keys;
+  std::vector<Value> items = pairs_of(r, *value.dict), keys;
   for (const Dict::Entry& entry : value.dict->entries) {
     const Value& key = order == "key" ? entry.key : entry.value;
     keys.push_back(is_true(case_sensitive) ? key : folded(r, key));
@@ -320,11 +230,8 @@ Value filter_sort(Renderer& r, Arguments& a) {
       a.bind<4>("do_sort", {"value", "reverse", "case_sensitive", "attribute"}, 1);
   std::vector<Getter> getters;
   if (attribute.is_string()) {
-    std::string_view rest = attribute.text();
-    for (std::size_t comma = 0; comma != rest.npos;) {
-      comma = rest.find(',');
-      getters.emplace_back(r, r.part(rest.substr(0, comma)), !is_true(case_sensitive));
-      if (comma != rest.npos) rest.remove_prefix(comma + 1);
+    for (const std::string_view one : split(attribute.text(), ',')) {
+      getters.emplace_back(r, r.part(one), !is_true(case_sensitive));
     }
   } else {
     getters.emplace_back(r, attribute, !is_true(case_sensitive));
@@ -350,7 +257,7 @@ Value filter_unique(Renderer& r, Arguments& a) {
     seen.set(key, none());
     kept.push_back(item);
   }
-  return listed(r, kept);
+  return r.new_iterator(kept);
 }
 
 Value filter_min(Renderer& r, Arguments& a) { return lowest_or_highest(r, a, "do_min", false); }
@@ -377,14 +284,14 @@ Value filter_batch(Renderer& r, Arguments& a) {
     current.push_back(item);
   }
   if (!current.empty()) {
-    if (!fill_with.is_missing() && !fill_with.is_none()) {
+    if (!fill_with.is_absent()) {
       const std::int64_t wanted = to_index(linecount);
       r.heap().check(static_cast<std::size_t>(std::max<std::int64_t>(wanted, 0)) * sizeof(Value));
       while (static_cast<std::int64_t>(current.size()) < wanted) current.push_back(fill_with);
     }
     batches.push_back(r.new_list(current));
   }
-  return listed(r, batches);
+  return r.new_iterator(batches);
 }
 
 Value filter_slice(Renderer& r, Arguments& a) {
@@ -398,11 +305,11 @@ Value filter_slice(Renderer& r, Arguments& a) {
     r.step();
     const std::int64_t end = begin + size / n + (i < size % n);
     std::vector<Value> slice(items.begin() + begin, items.begin() + end);
-    if (!fill_with.is_missing() && !fill_with.is_none() && i >= size % n) slice.push_back(fill_with);
+    if (!fill_with.is_absent() && i >= size % n) slice.push_back(fill_with);
     made.push_back(r.new_list(slice));
     begin = end;
   }
-  return listed(r, made);
+  return r.new_iterator(made);
 }
 
 Value filter_groupby(Renderer& r, Arguments& a) {
@@ -419,7 +326,7 @@ Value filter_groupby(Renderer& r, Arguments& a) {
     const Value shown = plain(items[i]);
     for (; i < items.size() && equal(folding(items[i]), key); ++i) group.push_back(items[i]);
     Value made = pair(r.heap(), shown, r.new_list(group));
-    made.list->is_group = true;
+    made.list->label = "_GroupTuple";
     groups.push_back(made);
   }
   return r.new_list(groups);

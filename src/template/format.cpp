@@ -1,58 +1,34 @@
 #include "template/format.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
-#include "template/callable.h"
 #include "template/objects.h"
 #include "template/text.h"
-#include "template/unicode_tables.h"
 
 namespace vitrine::jinja {
 namespace {
 
-void append_items(std::string& out, const std::pmr::vector<Value>& items) {
-  for (std::size_t i = 0; i < items.size(); ++i) {
+void append_items(std::string& out, std::string_view open, const List& list, std::string_view close) {
+  out += open;
+  for (std::size_t i = 0; i < list.items.size(); ++i) {
     if (i > 0) out += ", ";
-    append_repr(out, items[i]);
+    append_repr(out, list.items[i]);
   }
-}
-
-void append_dict(std::string& out, const Dict& dict) {
-  out += '{';
-  for (std::size_t i = 0; i < dict.entries.size(); ++i) {
-    if (i > 0) out += ", ";
-    append_repr(out, dict.entries[i].key);
-    out += ": ";
-    append_repr(out, dict.entries[i].value);
-  }
-  out += '}';
-}
-
-void append_view(std::string& out, const View& view) {
-  out += view.what == View::What::keys     ? "dict_keys(["
-         : view.what == View::What::values ? "dict_values(["
-                                           : "dict_items([";
-  for (std::size_t i = 0; i < view.dict->entries.size(); ++i) {
-    const Dict::Entry& entry = view.dict->entries[i];
-    if (i > 0) out += ", ";
-    if (view.what == View::What::items) out += '(';
-    if (view.what != View::What::values) append_repr(out, entry.key);
-    if (view.what == View::What::items) out += ", ";
-    if (view.what != View::What::keys) append_repr(out, entry.value);
-    if (view.what == View::What::items) out += ')';
-  }
-  out += "])";
+  out += close;
 }
 
 void append_escape(std::string& out, char32_t c) {
+  static constexpr std::string_view kFrom = "\n\r\t", kTo = "nrt";
   const auto code = static_cast<unsigned>(c);
-  if (code < 0x100) {
-    out += fmt::format("\\x{:02x}", code);
-  } else if (code < 0x10000) {
-    out += fmt::format("\\u{:04x}", code);
+  const std::size_t simple = c < 0x80 ? kFrom.find(static_cast<char>(c)) : kFrom.npos;
+  if (simple != kFrom.npos) {
+    (out += '\\') += kTo[simple];
   } else {
-    out += fmt::format("\\U{:08x}", code);
+    out += c < 0x100     ? fmt::format("\\x{:02x}", code)
+           : c < 0x10000 ? fmt::format("\\u{:04x}", code)
+                         : fmt::format("\\U{:08x}", code);
   }
 }
 
@@ -75,6 +51,15 @@ std::string real_text(double value) {
   return text;
 }
 
+std::optional<double> parse_real(std::string_view digits) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (end != digits.data() + digits.size() || error == std::errc::invalid_argument) return std::nullopt;
+  if (error == std::errc()) return value;
+  const double magnitude = digits.find("e-") != digits.npos || digits.find("E-") != digits.npos ? 0 : HUGE_VAL;
+  return digits.starts_with('-') ? -magnitude : magnitude;
+}
+
 std::string repr_text(std::string_view text) {
   const bool double_quotes = text.find('\'') != text.npos && text.find('"') == text.npos;
   const char quote = double_quotes ? '"' : '\'';
@@ -82,45 +67,40 @@ std::string repr_text(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     const char32_t c = next_character(text, at);
     if (c == static_cast<char32_t>(quote) || c == '\\') {
-      out += '\\';
+      (out += '\\') += static_cast<char>(c);
+    } else if (c >= 0x20 && c < 0x7F) {
       out += static_cast<char>(c);
-    } else if (c == '\n') {
-      out += "\\n";
-    } else if (c == '\r') {
-      out += "\\r";
-    } else if (c == '\t') {
-      out += "\\t";
-    } else if (c < 0x80 ? c < 0x20 || c == 0x7F : !has_property(c, kPrintable)) {
-      append_escape(out, c);
-    } else {
+    } else if (is_printable(c)) {
       append_character(out, c);
+    } else {
+      append_escape(out, c);
     }
   }
-  out += quote;
-  return out;
+  return out += quote;
 }
 
 void append_str(std::string& out, const Value& value) {
-  switch (value.kind) {
-    case Kind::string:
-      out += value.text();
-      return;
-    case Kind::undefined:
-      return;
-    default:
-      return append_repr(out, value);
+  if (value.is_string()) {
+    out += value.text();
+  } else if (!value.is_undefined()) {
+    append_repr(out, value);
   }
+}
+
+void append_dict(std::string& out, const Dict& dict) {
+  out += '{';
+  for (std::size_t i = 0; i < dict.entries.size(); ++i) {
+    if (i > 0) out += ", ";
+    append_repr(out, dict.entries[i].key);
+    out += ": ";
+    append_repr(out, dict.entries[i].value);
+  }
+  out += '}';
 }
 
 void append_repr(std::string& out, const Value& value) {
   const Depth depth;
   switch (value.kind) {
-    case Kind::missing:
-      out += "missing";
-      return;
-    case Kind::undefined:
-      out += "Undefined";
-      return;
     case Kind::none:
       out += "None";
       return;
@@ -134,37 +114,25 @@ void append_repr(std::string& out, const Value& value) {
       out += real_text(value.real);
       return;
     case Kind::string:
-      if (value.is_markup()) out += "Markup(";
-      out += repr_text(value.text());
-      if (value.is_markup()) out += ')';
+      out += value.is_markup() ? fmt::format("Markup({})", repr_text(value.text())) : repr_text(value.text());
       return;
     case Kind::list:
-      out += '[';
-      append_items(out, value.list->items);
-      out += ']';
-      return;
+      return append_items(out, "[", *value.list, "]");
     case Kind::tuple:
-      out += '(';
-      append_items(out, value.list->items);
-      out += value.list->items.size() == 1 ? ",)" : ")";
-      return;
-    case Kind::dict:
-      return append_dict(out, *value.dict);
+      return append_items(out, "(", *value.list, value.list->items.size() == 1 ? ",)" : ")");
     case Kind::range:
-      out += fmt::format("range({}, {}", value.range->start, value.range->stop);
-      if (value.range->step != 1) out += fmt::format(", {}", value.range->step);
-      out += ')';
+      out += value.list->label;
       return;
     case Kind::view:
-      return append_view(out, *value.view);
-    case Kind::iterator:
-      out += fmt::format("<{} object>", value.iterator->type_name());
-      return;
-    case Kind::callable:
-      out += value.callable->repr();
-      return;
+      out += value.list->label;
+      return append_items(out, "([", *value.list, "])");
+    case Kind::dict:
+      return append_dict(out, *value.dict);
     case Kind::object:
       out += value.object->repr();
+      return;
+    default:
+      out += value.is_undefined() ? "Undefined" : fmt::format("<{} object>", type_name(value));
       return;
   }
 }
@@ -182,27 +150,17 @@ std::string repr(const Value& value) {
 }
 
 std::string escaped(std::string_view text) {
+  static constexpr std::pair<char, std::string_view> kEscapes[] = {
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'\'', "&#39;"}, {'"', "&#34;"}};
   std::string out;
   out.reserve(text.size());
   for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      case '"':
-        out += "&#34;";
-        break;
-      default:
-        out += c;
+    const auto* const escape =
+        std::find_if(std::begin(kEscapes), std::end(kEscapes), [c](auto& e) { return e.first == c; });
+    if (escape == std::end(kEscapes)) {
+      out += c;
+    } else {
+      out += escape->second;
     }
   }
   return out;

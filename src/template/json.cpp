@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "template/builtins.h"
+#include "base/text.h"
 #include "template/format.h"
 #include "template/text.h"
 
@@ -20,14 +20,10 @@ class JsonWriter {
     renderer_.step();
     switch (value.kind) {
       case Kind::none:
-        out_ += "null";
-        return;
       case Kind::boolean:
-        out_ += value.boolean ? "true" : "false";
-        return;
       case Kind::integer:
       case Kind::real:
-        out_ += number(value);
+        out_ += word(value);
         return;
       case Kind::string:
         return write_text(value.text());
@@ -43,8 +39,11 @@ class JsonWriter {
   std::string take() { return std::move(out_); }
 
  private:
-  static std::string number(const Value& value) {
-    if (!value.is(Kind::real)) return std::to_string(value.as_integer());
+  /// None, a boolean or a number.
+  static std::string word(const Value& value) {
+    if (value.is_none()) return "null";
+    if (value.is(Kind::boolean)) return value.boolean ? "true" : "false";
+    if (value.is(Kind::integer)) return std::to_string(value.integer);
     if (std::isnan(value.real)) return "NaN";
     if (std::isinf(value.real)) return value.real < 0 ? "-Infinity" : "Infinity";
     return real_text(value.real);
@@ -115,22 +114,11 @@ class JsonWriter {
   }
 
   void write_key(const Value& key) {
-    switch (key.kind) {
-      case Kind::string:
-        return write_text(key.text());
-      case Kind::none:
-        out_ += "\"null\"";
-        return;
-      case Kind::boolean:
-        out_ += key.boolean ? "\"true\"" : "\"false\"";
-        return;
-      case Kind::integer:
-      case Kind::real:
-        out_ += '"' + number(key) + '"';
-        return;
-      default:
-        throw type_error("keys must be str, int, float, bool or None, not {}", type_name(key));
+    if (key.is_string()) return write_text(key.text());
+    if (!key.is_none() && !key.is_number()) {
+      throw type_error("keys must be str, int, float, bool or None, not {}", type_name(key));
     }
+    out_ += '"' + word(key) + '"';
   }
 
   Renderer& renderer_;
@@ -244,11 +232,9 @@ class JsonReader {
     }
     const std::string_view number = text_.substr(begin, at_ - begin);
     if (is_real) return real(parse_real(number).value());
-    std::int64_t value = 0;
-    if (std::from_chars(number.data(), number.data() + number.size(), value).ec != std::errc()) {
-      throw BadInput(where_, "expected integers of at most 64 bits");
-    }
-    return integer(value);
+    const auto value = number_in<std::int64_t>(number);
+    if (!value) throw BadInput(where_, "expected integers of at most 64 bits");
+    return integer(*value);
   }
 
   /// The string that begins at the quote at `at_`, as long as the heap.

@@ -2,11 +2,10 @@
 
 #include <array>
 #include <cctype>
+#include <charconv>
 
-#include "template/error.h"
 #include "template/format.h"
 #include "template/text.h"
-#include "template/unicode_tables.h"
 
 namespace vitrine::jinja {
 namespace {
@@ -16,22 +15,70 @@ std::string with_line_feeds(std::string_view source) {
   std::string text;
   text.reserve(source.size());
   for (std::size_t i = 0; i < source.size(); ++i) {
-    if (source[i] != '\r') {
-      text += source[i];
-    } else {
-      text += '\n';
-      if (i + 1 < source.size() && source[i + 1] == '\n') ++i;
-    }
+    text += source[i] == '\r' ? '\n' : source[i];
+    if (source[i] == '\r' && i + 1 < source.size() && source[i + 1] == '\n') ++i;
   }
-  if (!text.empty() && text.back() == '\n') text.pop_back();
+  if (text.ends_with('\n')) text.pop_back();
   return text;
 }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_word(char c) { return is_digit(c) || c == '_' || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z'); }
+
+/// Decodes the escapes of a string literal: those of Python, without octal numbers and names of characters.
+class Unescape {
+ public:
+  Unescape(std::string_view literal, int line) : literal_(literal), line_(line) {}
+
+  std::string run() {
+    while (at_ < literal_.size()) {
+      const std::size_t escape = std::min(literal_.find('\\', at_), literal_.size());
+      out_ += literal_.substr(at_, escape - at_);
+      at_ = escape + 1;
+      if (escape < literal_.size()) read_escape();
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void read_escape() {
+    static constexpr std::string_view kFrom = "\\'\"abfnrtv0\n", kTo{"\\'\"\a\b\f\n\r\t\v\0", 11};
+    const char c = literal_[at_++];
+    const std::size_t simple = kFrom.find(c);
+    const bool is_octal = is_digit(c) && c < '8' && (c != '0' || (at_ < literal_.size() && is_digit(literal_[at_])));
+    if (c == 'N' || is_octal) {
+      throw unsupported("escape", fmt::format("\\{}", c), line_);
+    }
+    if (simple != kFrom.npos) {
+      out_ += kTo.substr(simple, 1);  // nothing for a line break
+    } else if (c == 'x' || c == 'u' || c == 'U') {
+      read_hexadecimal(c == 'x' ? 2 : c == 'u' ? 4 : 8, c);
+    } else {
+      (out_ += '\\') += c;
+    }
+  }
+
+  void read_hexadecimal(std::size_t n_digits, char letter) {
+    const std::string_view digits = literal_.substr(at_, n_digits);
+    std::uint32_t value = 0;
+    const char* const end = digits.data() + digits.size();
+    if (digits.size() < n_digits || std::from_chars(digits.data(), end, value, 16).ptr != end) {
+      throw syntax_error(fmt::format("truncated \\{}{} escape", letter, std::string(n_digits, 'X')), line_);
+    }
+    if (value > 0x10FFFF || (value >= 0xD800 && value < 0xE000)) throw syntax_error("illegal Unicode character", line_);
+    append_character(out_, value);
+    at_ += n_digits;
+  }
+
+  std::string_view literal_;
+  int line_;
+  std::size_t at_ = 0;
+  std::string out_;
+};
 
 class Lexer {
  public:
-  explicit Lexer(std::string_view source) : source_(source) {}
+  Lexer(Heap& heap, std::string_view source) : heap_(heap), source_(source) {}
 
   std::vector<Token> run() {
     while (at_ < source_.size()) read_text();
@@ -41,86 +88,74 @@ class Lexer {
 
  private:
   [[noreturn]] void fail(const std::string& what) const { throw syntax_error(what, line_); }
-  std::string_view rest() const { return source_.substr(at_); }
-  bool next_is(std::string_view text) const { return rest().substr(0, text.size()) == text; }
-  void add(Token::Type type, std::string_view text) { tokens_.push_back({type, std::string(text), line_}); }
+  void add(Token::Type type, std::string_view text) { tokens_.push_back({type, text, line_}); }
+  char at(std::size_t i) const { return i < source_.size() ? source_[i] : '\0'; }
+  bool is_at(std::size_t i, std::string_view text) const { return source_.substr(i, text.size()) == text; }
   /// Moves to `end`.
   void move_to(std::size_t end) {
     for (std::size_t i = at_; i < end; ++i) line_ += source_[i] == '\n';
     if (end > at_) at_line_start_ = source_[end - 1] == '\n';
     at_ = end;
   }
+  /// Moves past a token.
+  void take(Token::Type type, std::size_t end) {
+    add(type, source_.substr(at_, end - at_));
+    move_to(end);
+  }
   std::size_t after_space(std::size_t i) const {
-    while (i < source_.size()) {
-      std::size_t next = i;
-      if (!is_space(next_character(source_, next))) break;
-      i = next;
-    }
-    return i;
+    const std::string_view rest = source_.substr(i);
+    return i + rest.size() - strip(rest, true, false).size();
   }
   /// The end of a tag's end `-%}`, `+%}` or `%}` at `i`, with the white space that it removes; npos if there is none.
   std::size_t after_end(std::size_t i, std::string_view mark, bool plus, bool trim) const {
-    const std::string_view here = source_.substr(i);
-    if (here.substr(0, 1) == "-" && here.substr(1, 2) == mark) return after_space(i + 3);
-    if (plus && here.substr(0, 1) == "+" && here.substr(1, 2) == mark) return i + 3;
-    if (here.substr(0, 2) != mark) return std::string_view::npos;
-    return i + 2 + (trim && i + 2 < source_.size() && source_[i + 2] == '\n');
+    if (at(i) == '-' && is_at(i + 1, mark)) return after_space(i + 3);
+    if (plus && at(i) == '+' && is_at(i + 1, mark)) return i + 3;
+    if (i >= source_.size() || !is_at(i, mark)) return source_.npos;
+    return i + 2 + (trim && at(i + 2) == '\n');
   }
-  char sign_at(std::size_t i) const {
-    return i < source_.size() && (source_[i] == '-' || source_[i] == '+') ? source_[i] : '\0';
-  }
-  /// Text before a tag, without the white space that the tag removes.
-  std::string_view stripped(std::string_view text, char sign, bool is_variable) const {
-    if (sign == '-') return strip(text, false, true);
-    if (sign == '+' || is_variable) return text;
+  char sign_at(std::size_t i) const { return at(i) == '-' || at(i) == '+' ? at(i) : '\0'; }
+  /// Adds text before a tag, without the white space that the tag removes.
+  void add_data(std::string_view text, char sign, bool is_variable) {
     const std::size_t line_begin = text.rfind('\n') + 1;  // npos + 1 is 0
-    if (line_begin == 0 && !at_line_start_) return text;
-    return strip(text.substr(line_begin), true, false).empty() ? text.substr(0, line_begin) : text;
-  }
-  void add_data(std::string_view text) {
+    if (sign == '-') {
+      text = strip(text, false, true);
+    } else if (sign != '+' && !is_variable && (line_begin > 0 || at_line_start_) &&
+               strip(text.substr(line_begin), true, false).empty()) {
+      text = text.substr(0, line_begin);
+    }
     if (!text.empty()) add(Token::Type::data, text);
   }
 
   void read_text() {
     std::size_t tag = source_.find('{', at_);
-    while (tag != source_.npos && tag + 1 < source_.size() &&
-           std::string_view("{%#").find(source_[tag + 1]) == source_.npos) {
+    while (tag != source_.npos && at(tag + 1) != '{' && at(tag + 1) != '%' && at(tag + 1) != '#') {
       tag = source_.find('{', tag + 1);
     }
-    if (tag == source_.npos || tag + 1 >= source_.size()) {
-      add_data(rest());
-      return move_to(source_.size());
-    }
+    if (tag == source_.npos) return take(Token::Type::data, source_.size());
     const char kind = source_[tag + 1];
     const char sign = sign_at(tag + 2);
-    add_data(stripped(source_.substr(at_, tag - at_), sign, kind == '{'));
+    add_data(source_.substr(at_, tag - at_), sign, kind == '{');
     const std::size_t inside = tag + 2 + (sign != '\0');
-    if (kind == '%') {
-      const std::size_t raw = after_raw_begin(inside);
-      if (raw != source_.npos) {
-        move_to(raw);
-        return read_raw();
-      }
-    }
-    move_to(inside);
+    const std::size_t raw = kind == '%' ? after_raw_begin(inside) : source_.npos;
+    move_to(raw != source_.npos ? raw : inside);
+    if (raw != source_.npos) return read_raw();
     if (kind == '#') return read_comment();
     read_tag(kind == '{');
   }
 
   std::size_t after_raw_begin(std::size_t i) const {
     i = after_space(i);
-    if (source_.substr(i, 3) != "raw") return source_.npos;
-    return after_end(after_space(i + 3), "%}", false, false);
+    return is_at(i, "raw") ? after_end(after_space(i + 3), "%}", false, false) : source_.npos;
   }
 
   void read_raw() {
     for (std::size_t tag = source_.find("{%", at_); tag != source_.npos; tag = source_.find("{%", tag + 1)) {
       const char sign = sign_at(tag + 2);
       const std::size_t word = after_space(tag + 2 + (sign != '\0'));
-      if (source_.substr(word, 6) != "endraw") continue;
+      if (!is_at(word, "endraw")) continue;
       const std::size_t end = after_end(after_space(word + 6), "%}", true, true);
       if (end == source_.npos) continue;
-      add_data(stripped(source_.substr(at_, tag - at_), sign, false));
+      add_data(source_.substr(at_, tag - at_), sign, false);
       return move_to(end);
     }
     if (at_ < source_.size()) fail("Missing end of raw directive");
@@ -138,12 +173,11 @@ class Lexer {
     add(is_variable ? Token::Type::variable_begin : Token::Type::block_begin, is_variable ? "{{" : "{%");
     open_.clear();
     while (at_ < source_.size()) {
-      if (open_.empty()) {
-        const std::size_t end = after_end(at_, is_variable ? "}}" : "%}", !is_variable, !is_variable);
-        if (end != source_.npos) {
-          add(is_variable ? Token::Type::variable_end : Token::Type::block_end, is_variable ? "}}" : "%}");
-          return move_to(end);
-        }
+      const std::string_view mark = is_variable ? "}}" : "%}";
+      const std::size_t end = open_.empty() ? after_end(at_, mark, !is_variable, !is_variable) : source_.npos;
+      if (end != source_.npos) {
+        add(is_variable ? Token::Type::variable_end : Token::Type::block_end, mark);
+        return move_to(end);
       }
       read_token();
     }
@@ -152,84 +186,40 @@ class Lexer {
   void read_token() {
     const std::size_t space = after_space(at_);
     if (space > at_) return move_to(space);
-    if (read_number() || read_name() || read_string() || read_sign()) return;
+    if (is_digit(source_[at_])) return read_number();
+    if (is_word(source_[at_])) return take(Token::Type::name, after_word(at_));
+    if (read_string() || read_sign()) return;
     std::size_t next = at_;
-    const char32_t c = next_character(source_, next);
-    std::string character;
-    append_character(character, c);
-    fail(fmt::format("unexpected char {} at {}", repr_text(character), count_characters(source_.substr(0, at_))));
+    next_character(source_, next);
+    fail(fmt::format("unexpected char {} at {}", repr_text(source_.substr(at_, next - at_)),
+                     count_characters(source_.substr(0, at_))));
   }
 
-  /// Digits of one base with single underscores between them; returns their end.
-  template <class IsDigit>
-  std::size_t digits(std::size_t i, IsDigit is) const {
-    while (i < source_.size() && is(source_[i])) {
-      ++i;
-      if (i + 1 < source_.size() && source_[i] == '_' && is(source_[i + 1])) ++i;
-    }
+  std::size_t after_word(std::size_t i) const {
+    while (is_word(at(i))) ++i;
     return i;
   }
-  /// The end of a float at the current place, or npos.
-  std::size_t after_real() const {
-    if (at_ > 0 && source_[at_ - 1] == '.') return source_.npos;
-    const std::size_t whole = digits(at_, is_digit);
-    if (whole == at_) return source_.npos;
-    std::size_t end = whole;
-    if (end + 1 < source_.size() && source_[end] == '.' && is_digit(source_[end + 1])) end = digits(end + 1, is_digit);
-    if (end < source_.size() && (source_[end] == 'e' || source_[end] == 'E')) {
-      std::size_t power = end + 1;
-      if (power < source_.size() && (source_[power] == '+' || source_[power] == '-')) ++power;
-      const std::size_t after = digits(power, is_digit);
-      if (after > power) return after;
-    }
-    return end > whole ? end : source_.npos;
-  }
-  std::size_t after_integer() const {
-    if (source_[at_] == '0' && at_ + 1 < source_.size()) {
-      const char base = static_cast<char>(source_[at_ + 1] | 0x20);
-      std::size_t first = at_ + 2;
-      if (first < source_.size() && source_[first] == '_') ++first;
-      const auto end = [&](auto is) { return digits(first, is); };
-      std::size_t after = first;
-      if (base == 'b') after = end([](char c) { return c == '0' || c == '1'; });
-      if (base == 'o') after = end([](char c) { return c >= '0' && c <= '7'; });
-      if (base == 'x') after = end([](char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0; });
-      if (after > first) return after;
-    }
-    if (source_[at_] == '0') return digits(at_, [](char c) { return c == '0'; });
-    return digits(at_, is_digit);
-  }
-  bool read_number() {
-    if (!is_digit(source_[at_])) return false;
-    const std::size_t real = after_real();
-    const std::size_t end = real != source_.npos ? real : after_integer();
-    std::string text;
-    for (const char c : source_.substr(at_, end - at_)) {
-      if (c != '_') text += c;
-    }
-    add(real != source_.npos ? Token::Type::real : Token::Type::integer, text);
-    move_to(end);
-    return true;
+  std::size_t after_digits(std::size_t i) const {
+    while (is_digit(at(i))) ++i;
+    return i;
   }
 
-  bool read_name() {
-    std::size_t end = at_;
-    while (end < source_.size()) {
-      std::size_t next = end;
-      const char32_t c = next_character(source_, next);
-      if (!is_word(c)) break;
-      end = next;
+  void read_number() {
+    const std::size_t whole = after_digits(at_);
+    std::size_t end = whole;
+    if (at_ == 0 || source_[at_ - 1] != '.') {  // x.0.5 is two items
+      if (at(end) == '.' && is_digit(at(end + 1))) end = after_digits(end + 1);
+      const std::size_t power = end + 1 + (sign_at(end + 1) != '\0');
+      if ((at(end) | 0x20) == 'e' && is_digit(at(power))) end = after_digits(power);
     }
-    if (end == at_) return false;
-    const std::string_view name = source_.substr(at_, end - at_);
-    for (std::size_t i = 0; i < name.size();) {
-      const bool is_first = i == 0;
-      const char32_t c = next_character(name, i);
-      if (c != '_' && !has_property(c, is_first ? kAlpha : kAlpha | kDecimal)) fail("Invalid character in identifier");
+    const bool has_base = whole == at_ + 1 && source_[at_] == '0' && std::string_view("xXoObB").find(at(whole)) < 6 &&
+                          std::isxdigit(static_cast<unsigned char>(at(whole + 1))) != 0;
+    if (has_base || (at(end) == '_' && is_digit(at(end + 1)))) {
+      throw unsupported("number", source_.substr(at_, after_word(end) - at_), line_);
     }
-    add(Token::Type::name, name);
-    move_to(end);
-    return true;
+    if (end > whole) return take(Token::Type::real, end);
+    if (source_[at_] == '0') end = std::min(source_.find_first_not_of('0', at_), source_.size());
+    take(Token::Type::integer, end);
   }
 
   bool read_string() {
@@ -238,16 +228,18 @@ class Lexer {
     std::size_t end = at_ + 1;
     while (end < source_.size() && source_[end] != quote) end += source_[end] == '\\' ? 2 : 1;
     if (end >= source_.size()) return false;
-    add(Token::Type::string, unescape(source_.substr(at_ + 1, end - at_ - 1), line_));
+    const std::string_view literal = source_.substr(at_ + 1, end - at_ - 1);
+    const bool is_plain = literal.find('\\') == literal.npos;
+    add(Token::Type::string, is_plain ? literal : heap_.copy(Unescape(literal, line_).run()));
     move_to(end + 1);
     return true;
   }
 
   bool read_sign() {
     static constexpr std::array<std::string_view, 6> kLong = {"//", "**", "==", "!=", ">=", "<="};
-    std::string_view sign = rest().substr(0, 1);
+    std::string_view sign = source_.substr(at_, 1);
     for (const std::string_view two : kLong) {
-      if (next_is(two)) sign = rest().substr(0, 2);
+      if (is_at(at_, two)) sign = two;
     }
     if (sign.size() == 1 && std::string_view("+-/*%~[](){}><=.:|,;").find(sign[0]) == sign.npos) return false;
     if (sign == "{") open_ += '}';
@@ -258,11 +250,11 @@ class Lexer {
       if (open_.back() != sign[0]) fail(fmt::format("unexpected '{}', expected '{}'", sign, open_.back()));
       open_.pop_back();
     }
-    add(Token::Type::sign, sign);
-    move_to(at_ + sign.size());
+    take(Token::Type::sign, at_ + sign.size());
     return true;
   }
 
+  Heap& heap_;
   std::string_view source_;
   std::size_t at_ = 0;
   int line_ = 1;
@@ -273,9 +265,8 @@ class Lexer {
 
 }  // namespace
 
-std::vector<Token> tokenize(std::string_view source) {
-  const std::string text = with_line_feeds(source);
-  return Lexer(text).run();
+std::vector<Token> tokenize(Heap& heap, std::string_view source) {
+  return Lexer(heap, heap.copy(with_line_feeds(source))).run();
 }
 
 }  // namespace vitrine::jinja

@@ -1,9 +1,10 @@
 // Divides a template into tokens, with white space around tags removed as trim_blocks and lstrip_blocks do.
 #pragma once
 
-#include <string>
 #include <string_view>
 #include <vector>
+
+#include "template/heap.h"
 
 namespace vitrine::jinja {
 
@@ -14,22 +15,19 @@ struct Token {
     variable_end,
     block_begin,
     block_end,
-    name,
     string,
     integer,
     real,
-    sign,
-    end
+    end,
+    name,
+    sign
   } type;
-  std::string text;  ///< of a string: its value
+  std::string_view text;  ///< of a string: its value
   int line;
 };
 
 /// The tokens of a template, without comments; the last one is `end`. Line breaks are read as LF, one at the end of the
-/// template is dropped. Throws TemplateError (syntax).
-std::vector<Token> tokenize(std::string_view source);
-
-/// Decodes the escapes of a string literal. Throws TemplateError (syntax).
-std::string unescape(std::string_view literal, int line);
+/// template is dropped. `heap` keeps the texts of the tokens. Throws TemplateError (syntax).
+std::vector<Token> tokenize(Heap& heap, std::string_view source);
 
 }  // namespace vitrine::jinja

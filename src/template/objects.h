@@ -1,44 +1,88 @@
-// Objects with attributes of their own: namespaces, cyclers, joiners. The loop object is in evaluate.h.
+// Objects with behavior of their own: functions and methods, namespaces, cyclers, joiners. Macros and the loop object
+// are in evaluate.h.
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "template/callable.h"
 #include "template/value.h"
 
 namespace vitrine::jinja {
 
 class Renderer;
 
+struct NamedArgument {
+  std::string_view name;
+  Value value;
+};
+
+/// The arguments of a call. Of a filter, test or method the first one is the value that it is applied to.
+struct Arguments {
+  std::vector<Value> positional;
+  std::vector<NamedArgument> named;
+
+  /// The arguments in the order of a function's parameters, `missing` where one is not given. Throws TemplateError
+  /// (TypeError) for unknown names, too many arguments and fewer than `n_required`.
+  template <std::size_t n>
+  std::array<Value, n> bind(const char* function, const char* const (&names)[n], std::size_t n_required) const {
+    std::array<Value, n> values;
+    bind_to(function, names, n, n_required, values.data());
+    return values;
+  }
+  /// Removes and returns the argument with a name, or `missing`.
+  Value take(std::string_view name);
+
+ private:
+  void bind_to(const char* function, const char* const* names, std::size_t n, std::size_t n_required,
+               Value* values) const;
+};
+
 class Object {
  public:
   virtual std::string_view type_name() const = 0;
   virtual std::string repr() const = 0;
-  /// An attribute, or `missing`.
-  virtual Value attribute(Renderer& renderer, std::string_view name) = 0;
+  /// An attribute that can be read, or `missing`.
+  virtual Value attribute(Renderer&, std::string_view) { return {}; }
   /// len(), or -1 for objects without one.
   virtual std::int64_t size() { return -1; }
-  /// Whether the object can be called, and the call.
-  virtual bool is_callable() const { return false; }
+  virtual bool is_callable() const { return true; }
   virtual Value call(Renderer& renderer, Arguments& arguments);
-  /// obj[key], or `missing`.
-  virtual Value item(Renderer&, const Value&) { return {}; }
 
  protected:
   ~Object() = default;
 };
 
+using Builtin = Value(Renderer& renderer, Arguments& arguments);
+
+/// A function of the engine, or a method together with the value that it belongs to.
+class Function final : public Object {
+ public:
+  constexpr Function(std::string_view name, Builtin* run) : name_(name), run_(run) {}
+  Function(std::string_view name, Builtin* run, const Value& self) : name_(name), run_(run), self_(self) {}
+  std::string_view name() const { return name_; }
+  std::string_view type_name() const override { return self_.is_missing() ? "function" : "builtin_function_or_method"; }
+  std::string repr() const override;
+  Value call(Renderer& renderer, Arguments& arguments) override;
+
+ private:
+  std::string_view name_;
+  Builtin* run_;
+  Value self_{};
+};
+
 /// `namespace(…)`: the only object whose attributes a template can assign.
 class Namespace final : public Object {
  public:
-  Namespace(Heap& heap) : attributes_(heap) {}
+  explicit Namespace(Heap& heap) : attributes_(heap) {}
   std::string_view type_name() const override { return "TemplateNamespace"; }
   std::string repr() const override;
   Value attribute(Renderer& renderer, std::string_view name) override;
+  bool is_callable() const override { return false; }
   /// Throws TemplateError (security) for names that begin with an underscore.
   void set(const Value& name, const Value& value);
-  Dict& attributes() { return attributes_; }
+  const Dict& attributes() const { return attributes_; }
 
  private:
   Dict attributes_;
@@ -46,37 +90,7 @@ class Namespace final : public Object {
 
 Namespace* as_namespace(const Value& value);
 
-/// `cycler(…)`.
-class Cycler final : public Object {
- public:
-  explicit Cycler(List* items) : items_(items) {}
-  std::string_view type_name() const override { return "Cycler"; }
-  std::string repr() const override { return "<jinja2.utils.Cycler object>"; }
-  Value attribute(Renderer& renderer, std::string_view name) override;
-
- private:
-  friend Value cycler_next(Renderer&, Arguments&);
-  friend Value cycler_reset(Renderer&, Arguments&);
-  List* items_;
-  std::size_t position_ = 0;
-};
-
-/// `joiner(…)`: nothing when called first, later its separator.
-class Joiner final : public Object {
- public:
-  explicit Joiner(const Value& separator) : separator_(separator) {}
-  std::string_view type_name() const override { return "Joiner"; }
-  std::string repr() const override { return "<jinja2.utils.Joiner object>"; }
-  Value attribute(Renderer& renderer, std::string_view name) override;
-  bool is_callable() const override { return true; }
-  Value call(Renderer& renderer, Arguments& arguments) override;
-
- private:
-  Value separator_;
-  bool is_used_ = false;
-};
-
-/// The global function or class with a name, or `missing`.
+/// The global function with a name, or `missing`.
 Value global(std::string_view name);
 
 }  // namespace vitrine::jinja

@@ -4,7 +4,6 @@
 
 #include "base/math.h"
 #include "template/format.h"
-#include "template/percent_format.h"
 #include "template/renderer.h"
 
 namespace vitrine::jinja {
@@ -25,53 +24,47 @@ Value joined(Renderer& renderer, const Value& a, const Value& b) {
   const bool is_markup = a.is_markup() || b.is_markup();
   Draft text = renderer.new_draft();
   text.reserve(a.text().size() + b.text().size());
-  const auto add = [&](const Value& v) {
-    if (is_markup && !v.is_markup()) {
-      text += escaped(v.text());
+  for (const Value* const v : {&a, &b}) {
+    if (is_markup && !v->is_markup()) {
+      text += escaped(v->text());
     } else {
-      text += v.text();
+      text += v->text();
     }
-  };
-  add(a);
-  add(b);
+  }
   renderer.step(static_cast<std::int64_t>(text.size() / 256));
   return renderer.text(text, is_markup);
 }
 
+/// A list or tuple like `a`, with the items of both.
 Value joined_lists(Renderer& renderer, const Value& a, const Value& b) {
-  Heap& heap = renderer.heap();
-  List* const made = heap.make<List>(heap);
+  List* const made = renderer.heap().make<List>(renderer.heap());
   made->items.reserve(a.list->items.size() + b.list->items.size());
-  made->items.insert(made->items.end(), a.list->items.begin(), a.list->items.end());
-  made->items.insert(made->items.end(), b.list->items.begin(), b.list->items.end());
+  for (const Value* const v : {&a, &b}) {
+    made->items.insert(made->items.end(), v->list->items.begin(), v->list->items.end());
+  }
   renderer.step(static_cast<std::int64_t>(made->items.size() / 16));
   return a.is(Kind::list) ? list(made) : tuple(made);
 }
 
 Value repeated(Renderer& renderer, const Value& sequence, const Value& count) {
   if (count.is_undefined()) fail_undefined(count);
-  if (!count.is_integer()) {
-    throw type_error("can't multiply sequence by non-int of type '{}'", type_name(count));
-  }
-  const auto times = static_cast<std::size_t>(std::max<std::int64_t>(count.as_integer(), 0));
+  if (!count.is_integer()) throw type_error("can't multiply sequence by non-int of type '{}'", type_name(count));
   const std::size_t size = sequence.is_string() ? sequence.text().size() : sequence.list->items.size() * sizeof(Value);
-  if (size > 0 && times > std::numeric_limits<std::size_t>::max() / 2 / size) renderer.heap().check(SIZE_MAX / 2);
-  renderer.heap().check(size * times);
-  renderer.step(static_cast<std::int64_t>(size * times / 256));
+  const auto times = static_cast<std::size_t>(size == 0 ? 0 : std::max<std::int64_t>(count.as_integer(), 0));
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(size, times, &bytes)) bytes = SIZE_MAX / 2;
+  renderer.heap().check(bytes);
+  renderer.step(static_cast<std::int64_t>(bytes / 256));
   if (sequence.is_string()) {
     Draft text = renderer.new_draft();
-    text.reserve(size * times);
-    if (size > 0) {
-      for (std::size_t i = 0; i < times; ++i) text += sequence.text();
-    }
+    text.reserve(bytes);
+    for (std::size_t i = 0; i < times; ++i) text += sequence.text();
     return renderer.text(text, sequence.is_markup());
   }
   List* const made = renderer.heap().make<List>(renderer.heap());
-  if (size > 0) {
-    made->items.reserve(size / sizeof(Value) * times);
-    for (std::size_t i = 0; i < times; ++i) {
-      made->items.insert(made->items.end(), sequence.list->items.begin(), sequence.list->items.end());
-    }
+  made->items.reserve(bytes / sizeof(Value));
+  for (std::size_t i = 0; i < times; ++i) {
+    made->items.insert(made->items.end(), sequence.list->items.begin(), sequence.list->items.end());
   }
   return sequence.is(Kind::list) ? list(made) : tuple(made);
 }
@@ -79,23 +72,11 @@ Value repeated(Renderer& renderer, const Value& sequence, const Value& count) {
 [[noreturn]] void fail_zero(const char* what) { throw error("ZeroDivisionError", "{}", what); }
 
 /// Python's // and % of floats: the remainder has the sign of the divisor.
-void divide_floor(double a, double b, double& quotient, double& remainder) {
-  remainder = std::fmod(a, b);
-  double whole = (a - remainder) / b;
-  if (remainder != 0) {
-    if ((b < 0) != (remainder < 0)) {
-      remainder += b;
-      whole -= 1;
-    }
-  } else {
-    remainder = std::copysign(0.0, b);
-  }
-  if (whole != 0) {
-    quotient = std::floor(whole);
-    if (whole - quotient > 0.5) quotient += 1;
-  } else {
-    quotient = std::copysign(0.0, a / b);
-  }
+std::pair<double, double> divided(double a, double b) {
+  double remainder = std::fmod(a, b);
+  if (remainder != 0 && (b < 0) != (remainder < 0)) remainder += b;
+  if (remainder == 0) remainder = std::copysign(0.0, b);
+  return {std::round((a - remainder) / b), remainder};
 }
 
 /// x ** y of floats.
@@ -155,7 +136,6 @@ Value subtract(Renderer&, const Value& a, const Value& b) {
     return integer(difference);
   }
   if (are_numbers(a, b)) return real(a.as_real() - b.as_real());
-  if (a.is(Kind::view) && b.is(Kind::view)) throw error("unsupported", "sets are not supported");
   fail_operands(a, b, "-");
 }
 
@@ -175,10 +155,6 @@ Value multiply(Renderer& renderer, const Value& a, const Value& b) {
 Value divide(Renderer&, const Value& a, const Value& b) {
   if (!are_numbers(a, b)) fail_operands(a, b, "/");
   if (b.as_real() == 0) fail_zero(are_integers(a, b) ? "division by zero" : "float division by zero");
-  if (are_integers(a, b)) {
-    return real(
-        static_cast<double>(static_cast<long double>(a.as_integer()) / static_cast<long double>(b.as_integer())));
-  }
   return real(a.as_real() / b.as_real());
 }
 
@@ -194,9 +170,7 @@ Value floor_divide(Renderer&, const Value& a, const Value& b) {
     return integer(x / y - (x % y != 0 && (x < 0) != (y < 0)));
   }
   if (b.as_real() == 0) fail_zero("float floor division by zero");
-  double quotient = 0, remainder = 0;
-  divide_floor(a.as_real(), b.as_real(), quotient, remainder);
-  return real(quotient);
+  return real(divided(a.as_real(), b.as_real()).first);
 }
 
 Value modulo(Renderer& renderer, const Value& a, const Value& b) {
@@ -210,9 +184,7 @@ Value modulo(Renderer& renderer, const Value& a, const Value& b) {
     return integer(rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest);
   }
   if (b.as_real() == 0) fail_zero("float modulo");
-  double quotient = 0, remainder = 0;
-  divide_floor(a.as_real(), b.as_real(), quotient, remainder);
-  return real(remainder);
+  return real(divided(a.as_real(), b.as_real()).second);
 }
 
 Value power(Renderer&, const Value& a, const Value& b) {
@@ -230,7 +202,7 @@ Value power(Renderer&, const Value& a, const Value& b) {
   return real(result);
 }
 
-Value negative(Renderer&, const Value& a) {
+Value negative(const Value& a) {
   if (a.is_undefined()) fail_undefined(a);
   if (a.is(Kind::real)) return real(-a.real);
   if (!a.is_integer()) throw type_error("bad operand type for unary -: '{}'", type_name(a));
@@ -238,11 +210,20 @@ Value negative(Renderer&, const Value& a) {
   return integer(-a.as_integer());
 }
 
-Value positive(Renderer&, const Value& a) {
+Value positive(const Value& a) {
   if (a.is_undefined()) fail_undefined(a);
   if (a.is(Kind::real)) return a;
   if (!a.is_integer()) throw type_error("bad operand type for unary +: '{}'", type_name(a));
   return integer(a.as_integer());
+}
+
+Value inverse(const Value& a) { return boolean(!is_true(a)); }
+
+Value truncated(double number) {
+  if (std::isnan(number)) throw value_error("cannot convert float NaN to integer");
+  if (std::isinf(number)) throw error("OverflowError", "cannot convert float infinity to integer");
+  if (std::fabs(number) >= 9.2e18) fail_overflow();
+  return integer(static_cast<std::int64_t>(number));
 }
 
 }  // namespace vitrine::jinja

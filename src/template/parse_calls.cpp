@@ -1,7 +1,5 @@
 // Calls, filters and tests.
-#include <array>
-#include <charconv>
-#include <utility>
+#include "template/builtins.h"
 #include "template/format.h"
 #include "template/parser.h"
 
@@ -14,11 +12,7 @@ CallArguments Parser::parse_arguments() {
   const auto ensure = [&](bool holds) {
     if (!holds) fail("invalid syntax for function call expression", line);
   };
-  for (bool is_first = true; !is_sign(")"); is_first = false) {
-    if (!is_first) {
-      expect_sign(",");
-      if (is_sign(")")) break;
-    }
+  parse_items(")", [&] {
     if (skip_sign("*")) {
       ensure(arguments.rest == nullptr && arguments.keyword_rest == nullptr);
       arguments.rest = parse_expression();
@@ -27,7 +21,7 @@ CallArguments Parser::parse_arguments() {
       arguments.keyword_rest = parse_expression();
     } else if (current().type == Token::Type::name && is_sign(after(), "=")) {
       ensure(arguments.keyword_rest == nullptr);
-      const std::string_view name = keep(take().text);
+      const std::string_view name = take().text;
       take();
       for (const Keyword& other : arguments.keywords) {
         if (other.name == name) fail(fmt::format("keyword argument repeated: {}", name), line);
@@ -37,8 +31,7 @@ CallArguments Parser::parse_arguments() {
       ensure(arguments.rest == nullptr && arguments.keyword_rest == nullptr && arguments.keywords.empty());
       arguments.positional.push_back(parse_expression());
     }
-  }
-  expect_sign(")");
+  });
   return arguments;
 }
 
@@ -49,20 +42,22 @@ Expression* Parser::parse_call_of(Expression* node) {
   return call;
 }
 
-std::string_view Parser::parse_dotted_name() {
+Apply* Parser::new_apply(Expression::Kind kind, Expression* operand) {
+  Apply* const apply = tree_.make<Apply>(current().line, kind);
   std::string name(expect_name());
-  while (skip_sign(".")) name += "." + std::string(expect_name());
-  return keep(name);
+  while (skip_sign(".")) (name += ".") += expect_name();
+  apply->name = tree_.heap.copy(name);
+  apply->builtin = kind == Expression::Kind::filter ? find_filter(name) : find_test(name);
+  apply->operand = operand;
+  const bool is_known = apply->builtin != nullptr && apply->builtin != refused;
+  if (!is_known && !around_.is_conditional) unknown_.push_back(apply);
+  return apply;
 }
 
 Expression* Parser::parse_filter(Expression* node, bool inside) {
-  while (inside || is_sign("|")) {
-    if (!inside) take();
+  while (inside || skip_sign("|")) {
     inside = false;
-    Apply* const filter = tree_.make<Apply>(current().line, Expression::Kind::filter);
-    filter->name = parse_dotted_name();
-    filter->builtin = find_filter(filter->name);
-    filter->operand = node;
+    Apply* const filter = new_apply(Expression::Kind::filter, node);
     if (is_sign("(")) filter->arguments = parse_arguments();
     node = filter;
   }
@@ -72,10 +67,7 @@ Expression* Parser::parse_filter(Expression* node, bool inside) {
 Expression* Parser::parse_test(Expression* node) {
   const int line = take().line;
   const bool is_negated = skip_word("not");
-  Apply* const test = tree_.make<Apply>(line, Expression::Kind::test);
-  test->name = parse_dotted_name();
-  test->builtin = find_test(test->name);
-  test->operand = node;
+  Apply* const test = new_apply(Expression::Kind::test, node);
   const Token::Type type = current().type;
   if (is_sign("(")) {
     test->arguments = parse_arguments();
@@ -83,13 +75,9 @@ Expression* Parser::parse_test(Expression* node) {
              type == Token::Type::string || type == Token::Type::integer || type == Token::Type::real || is_sign("[") ||
              is_sign("{")) {
     if (is_word("is")) fail("You cannot chain multiple tests with is", current().line);
-    test->arguments.positional.push_back(parse_postfix(parse_primary()));
+    test->arguments.positional.push_back(parse_postfix(parse_primary(false)));
   }
-  if (!is_negated) return test;
-  Unary* const negation = tree_.make<Unary>(line);
-  negation->op = Operator::logical_not;
-  negation->operand = test;
-  return negation;
+  return is_negated ? unary(inverse, test, line) : test;
 }
 
 }  // namespace vitrine::jinja

@@ -1,33 +1,41 @@
 // The expressions of the grammar, from the loosest operator to the tightest.
-#include <array>
-#include <charconv>
-#include <utility>
+#include <algorithm>
 
+#include "base/text.h"
+#include "template/builtins.h"
 #include "template/format.h"
 #include "template/parser.h"
 
 namespace vitrine::jinja {
 namespace {
 
-using Signs = std::array<std::pair<std::string_view, Operator>, 6>;
+/// Operators by how tightly they bind. `not` and the comparisons are between `and` and `+`.
+struct Sign {
+  std::string_view text;
+  std::size_t level;
+  BinaryOperator* op;
+};
+constexpr Sign kSigns[] = {{"or", 0, nullptr}, {"and", 1, nullptr}, {"+", 2, add},    {"-", 2, subtract},
+                           {"~", 3, nullptr},  {"*", 4, multiply},  {"/", 4, divide}, {"//", 4, floor_divide},
+                           {"%", 4, modulo},   {"**", 5, power}};
 
-const Operator* find_operator(const Token& token, const Signs& signs) {
-  if (token.type != Token::Type::sign) return nullptr;
-  for (const auto& [sign, op] : signs) {
-    if (token.text == sign) return &op;
-  }
-  return nullptr;
+const Sign* find_sign(const Token& token, std::size_t level) {
+  if (token.type != (level < 2 ? Token::Type::name : Token::Type::sign)) return nullptr;
+  const auto* const found = std::find_if(std::begin(kSigns), std::end(kSigns),
+                                         [&](const Sign& s) { return s.level == level && s.text == token.text; });
+  return found == std::end(kSigns) ? nullptr : found;
 }
 
-constexpr Signs kComparisons = {{{"==", Operator::equal},
-                                 {"!=", Operator::not_equal},
-                                 {"<", Operator::less},
-                                 {"<=", Operator::less_equal},
-                                 {">", Operator::greater},
-                                 {">=", Operator::greater_equal}}};
-constexpr Signs kSums = {{{"+", Operator::add}, {"-", Operator::subtract}}};
-constexpr Signs kProducts = {
-    {{"*", Operator::multiply}, {"/", Operator::divide}, {"//", Operator::floor_divide}, {"%", Operator::modulo}}};
+template <bool compare(const Value&, const Value&)>
+bool compared(Renderer&, const Value& a, const Value& b) {
+  return compare(a, b);
+}
+bool unequal(const Value& a, const Value& b) { return !equal(a, b); }
+bool is_in(Renderer& r, const Value& a, const Value& b) { return r.contains(b, a); }
+bool is_not_in(Renderer& r, const Value& a, const Value& b) { return !r.contains(b, a); }
+constexpr std::pair<std::string_view, Comparison*> kComparisons[] = {
+    {"==", compared<equal>},         {"!=", compared<unequal>}, {"<", compared<less>},
+    {"<=", compared<less_or_equal>}, {">", compared<greater>},  {">=", compared<greater_or_equal>}};
 
 }  // namespace
 
@@ -38,170 +46,132 @@ Expression* Parser::constant(const Value& value, int line) {
 }
 
 Expression* Parser::number(const Token& token) {
-  if (token.type == Token::Type::real) {
-    double value = 0;
-    const auto result = std::from_chars(token.text.data(), token.text.data() + token.text.size(), value);
-    if (result.ec == std::errc::result_out_of_range) value = token.text.find("e-") != token.text.npos ? 0.0 : HUGE_VAL;
-    return constant(real(value), token.line);
-  }
-  std::string_view digits = token.text;
-  int base = 10;
-  if (digits.size() > 2 && digits[0] == '0') {
-    const char letter = static_cast<char>(digits[1] | 0x20);
-    base = letter == 'x' ? 16 : letter == 'o' ? 8 : letter == 'b' ? 2 : 10;
-    if (base != 10) digits.remove_prefix(2);
-  }
-  std::int64_t value = 0;
-  const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
-  if (result.ec != std::errc()) {
-    if (token.text == "9223372036854775808")
-      return constant(integer(INT64_MIN), -token.line);  // only after a minus sign
-    throw error("unsupported", "the integer {} does not fit 64 bits (line {})", token.text, token.line);
-  }
-  return constant(integer(value), token.line);
+  if (token.type == Token::Type::real) return constant(real(parse_real(token.text).value()), token.line);
+  if (const auto value = number_in<std::int64_t>(token.text)) return constant(integer(*value), token.line);
+  if (token.text == "9223372036854775808") return constant(integer(INT64_MIN), -token.line);  // only after a minus sign
+  throw error("unsupported", "the integer {} does not fit 64 bits (line {})", token.text, token.line);
 }
 
-Expression* Parser::binary(Expression::Kind kind, Operator op, Expression* left, Expression* right, int line) {
-  Binary* const node = tree_.make<Binary>(line, kind);
+Name* Parser::new_name(const Token& token) {
+  Name* const name = tree_.make<Name>(token.line);
+  name->name = token.text;
+  name->number = tree_.number_of(token.text);
+  return name;
+}
+
+Expression* Parser::unary(UnaryOperator* op, Expression* operand, int line) {
+  Unary* const node = tree_.make<Unary>(line);
   node->op = op;
-  node->left = left;
-  node->right = right;
+  node->operand = operand;
   return node;
 }
 
 Expression* Parser::parse_expression(bool with_condition) {
-  const Nesting nesting(*this);
-  return with_condition ? parse_conditional() : parse_or();
+  const Nested level = nested();
+  return with_condition ? parse_conditional() : parse_operators(0);
 }
 
 Expression* Parser::parse_conditional() {
-  const Nesting nesting(*this);
+  const Nested level = nested();
   int line = current().line;
-  Expression* node = parse_or();
+  const std::size_t n_unknown = unknown_.size();
+  Expression* node = parse_operators(0);
   while (skip_word("if")) {
     Conditional* const conditional = tree_.make<Conditional>(line);
     conditional->then = node;
-    conditional->test = parse_or();
+    conditional->test = parse_operators(0);
     if (skip_word("else")) conditional->otherwise = parse_conditional();
+    unknown_.resize(n_unknown);  // in a condition, an unknown filter is an error only when it is used
     node = conditional;
     line = current().line;
   }
   return node;
 }
 
-Expression* Parser::parse_or() {
-  Expression* left = parse_and();
-  while (is_word("or")) {
+Expression* Parser::parse_operators(std::size_t level) {
+  const auto operand = [&] {
+    return level == 1 ? parse_not() : level == 5 ? parse_unary() : parse_operators(level + 1);
+  };
+  Expression* left = operand();
+  Concat* concat = nullptr;
+  while (const Sign* const sign = find_sign(current(), level)) {
     const int line = take().line;
-    left = binary(Expression::Kind::logic, Operator::logical_or, left, parse_and(), line);
-  }
-  return left;
-}
-
-Expression* Parser::parse_and() {
-  Expression* left = parse_not();
-  while (is_word("and")) {
-    const int line = take().line;
-    left = binary(Expression::Kind::logic, Operator::logical_and, left, parse_not(), line);
+    Expression* const right = operand();
+    if (sign->text == "~") {
+      if (concat == nullptr) {
+        concat = tree_.make<Concat>(line);
+        concat->items = {left};
+        left = concat;
+      }
+      concat->items.push_back(right);
+    } else if (sign->op == nullptr) {
+      Logic* const node = tree_.make<Logic>(line);
+      node->is_or = level == 0;
+      node->left = std::exchange(left, node);
+      node->right = right;
+    } else {
+      Binary* const node = tree_.make<Binary>(line);
+      node->op = sign->op;
+      node->left = std::exchange(left, node);
+      node->right = right;
+    }
   }
   return left;
 }
 
 Expression* Parser::parse_not() {
   if (!is_word("not")) return parse_compare();
-  const Nesting nesting(*this);
-  Unary* const node = tree_.make<Unary>(take().line);
-  node->op = Operator::logical_not;
-  node->operand = parse_not();
-  return node;
+  const Nested level = nested();
+  const int line = take().line;
+  return unary(inverse, parse_not(), line);
 }
 
 Expression* Parser::parse_compare() {
   const int line = current().line;
-  Expression* const first = parse_sum();
+  Expression* const first = parse_operators(2);
   Compare* node = nullptr;
   while (true) {
-    Operator op{};
-    if (const Operator* const found = find_operator(current(), kComparisons)) {
-      op = *found;
-      take();
-    } else if (skip_word("in")) {
-      op = Operator::in;
+    const auto* const sign =
+        std::find_if(std::begin(kComparisons), std::end(kComparisons), [this](auto& c) { return is_sign(c.first); });
+    Comparison* op = nullptr;
+    if (sign != std::end(kComparisons)) {
+      op = sign->second;
+    } else if (is_word("in")) {
+      op = is_in;
     } else if (is_word("not") && is_word(after(), "in")) {
       take();
-      take();
-      op = Operator::not_in;
+      op = is_not_in;
     } else {
       return node == nullptr ? first : node;
     }
+    take();
     if (node == nullptr) {
       node = tree_.make<Compare>(line);
       node->first = first;
     }
     node->operators.push_back(op);
-    node->operands.push_back(parse_sum());
+    node->operands.push_back(parse_operators(2));
   }
-}
-
-Expression* Parser::parse_sum() {
-  Expression* left = parse_concat();
-  while (const Operator* const op = find_operator(current(), kSums)) {
-    const int line = take().line;
-    left = binary(Expression::Kind::binary, *op, left, parse_concat(), line);
-  }
-  return left;
-}
-
-Expression* Parser::parse_concat() {
-  const int line = current().line;
-  Expression* const first = parse_product();
-  if (!is_sign("~")) return first;
-  Concat* const node = tree_.make<Concat>(line);
-  node->escape = escape_;
-  node->items.push_back(first);
-  while (skip_sign("~")) node->items.push_back(parse_product());
-  return node;
-}
-
-Expression* Parser::parse_product() {
-  Expression* left = parse_power();
-  while (const Operator* const op = find_operator(current(), kProducts)) {
-    const int line = take().line;
-    left = binary(Expression::Kind::binary, *op, left, parse_power(), line);
-  }
-  return left;
-}
-
-Expression* Parser::parse_power() {
-  Expression* left = parse_unary();
-  while (is_sign("**")) {
-    const int line = take().line;
-    left = binary(Expression::Kind::binary, Operator::power, left, parse_unary(), line);
-  }
-  return left;
 }
 
 Expression* Parser::parse_unary(bool with_filter) {
-  const Nesting nesting(*this);
+  const Nested level = nested();
   Expression* node = nullptr;
   if (is_sign("-") || is_sign("+")) {
     const Token& sign = take();
-    Unary* const unary = tree_.make<Unary>(sign.line);
-    unary->op = sign.text == "-" ? Operator::negative : Operator::positive;
-    unary->operand = parse_unary(false);
-    if (unary->operand->line < 0) {  // -9223372036854775808: the constant is already negative
-      unary->operand->line = sign.line;
-      if (unary->op == Operator::negative) unary->op = Operator::positive;
-    }
-    node = unary;
+    Expression* const operand = parse_unary(false);
+    const bool is_negative_already = operand->line < 0;  // -9223372036854775808
+    if (is_negative_already) operand->line = sign.line;
+    const bool negates = sign.text == "-" && !is_negative_already;
+    node = unary(negates ? negative : positive, operand, sign.line);
   } else {
-    node = parse_primary();
+    node = parse_primary(false);
   }
   node = parse_postfix(node);
   return with_filter ? parse_filters_and_tests(node) : node;
 }
 
-Expression* Parser::parse_primary(bool with_attributes) {
+Expression* Parser::parse_primary(bool is_target, bool with_attributes) {
   const Token& token = current();
   switch (token.type) {
     case Token::Type::name: {
@@ -209,16 +179,21 @@ Expression* Parser::parse_primary(bool with_attributes) {
       if (token.text == "true" || token.text == "True") return constant(boolean(true), token.line);
       if (token.text == "false" || token.text == "False") return constant(boolean(false), token.line);
       if (token.text == "none" || token.text == "None") return constant(none(), token.line);
-      Name* const name = tree_.make<Name>(token.line);
-      name->name = keep(token.text);
+      Name* const name = new_name(token);
       if (with_attributes && skip_sign(".")) name->attribute = expect_name();
+      for (MacroCode* const function : functions_) {
+        function->reads_caller |= !is_target && token.text == "caller";
+        function->reads_kwargs |= !is_target && token.text == "kwargs";
+        function->reads_varargs |= !is_target && token.text == "varargs";
+      }
       return name;
     }
     case Token::Type::string: {
-      std::string text;
-      const int line = token.line;
+      take();
+      if (current().type != Token::Type::string) return constant(borrowed(tree_.heap, token.text), token.line);
+      std::string text(token.text);
       while (current().type == Token::Type::string) text += take().text;
-      return constant(text_value(text), line);
+      return constant(string(tree_.heap, text), token.line);
     }
     case Token::Type::integer:
     case Token::Type::real:
@@ -236,7 +211,7 @@ Expression* Parser::parse_primary(bool with_attributes) {
   fail(fmt::format("unexpected {}", repr_text(described(token))), token.line);
 }
 
-Expression* Parser::parse_tuple(bool simplified, bool with_condition, const Words& ends, bool in_parentheses,
+Expression* Parser::parse_tuple(bool is_target, bool with_condition, const Words& ends, bool in_parentheses,
                                 bool with_attributes) {
   const int line = current().line;
   Expressions items;
@@ -245,7 +220,7 @@ Expression* Parser::parse_tuple(bool simplified, bool with_condition, const Word
     if (!items.empty()) expect_sign(",");
     const Token::Type type = current().type;
     if (type == Token::Type::variable_end || type == Token::Type::block_end || is_sign(")") || is_any(ends)) break;
-    items.push_back(simplified ? parse_primary(with_attributes) : parse_expression(with_condition));
+    items.push_back(is_target ? parse_primary(true, with_attributes) : parse_expression(with_condition));
     if (!is_sign(",")) break;
     is_tuple = true;
   }
@@ -262,25 +237,17 @@ Expression* Parser::parse_tuple(bool simplified, bool with_condition, const Word
 
 Expression* Parser::parse_list() {
   ListLiteral* const list = tree_.make<ListLiteral>(take().line, false);
-  while (!is_sign("]")) {
-    if (!list->items.empty()) expect_sign(",");
-    if (is_sign("]")) break;
-    list->items.push_back(parse_expression());
-  }
-  expect_sign("]");
+  parse_items("]", [&] { list->items.push_back(parse_expression()); });
   return list;
 }
 
 Expression* Parser::parse_dict() {
   DictLiteral* const dict = tree_.make<DictLiteral>(take().line);
-  while (!is_sign("}")) {
-    if (!dict->keys.empty()) expect_sign(",");
-    if (is_sign("}")) break;
+  parse_items("}", [&] {
     dict->keys.push_back(parse_expression());
     expect_sign(":");
     dict->values.push_back(parse_expression());
-  }
-  expect_sign("}");
+  });
   return dict;
 }
 
@@ -299,7 +266,7 @@ Expression* Parser::parse_postfix(Expression* node) {
 Expression* Parser::parse_filters_and_tests(Expression* node) {
   while (true) {
     if (is_sign("|")) {
-      node = parse_filter(node);
+      node = parse_filter(node, false);
     } else if (is_word("is")) {
       node = parse_test(node);
     } else if (is_sign("(")) {
@@ -317,7 +284,8 @@ Expression* Parser::parse_subscript(Expression* node) {
     if (name.type == Token::Type::name) {
       Attribute* const attribute = tree_.make<Attribute>(line);
       attribute->object = node;
-      attribute->name = text_value(name.text);
+      attribute->name = borrowed(tree_.heap, name.text);
+      attribute->is_key = is_only_key(name.text);
       return attribute;
     }
     if (name.type != Token::Type::integer) fail("expected name or number", name.line);
@@ -335,10 +303,14 @@ Expression* Parser::parse_subscript(Expression* node) {
     indices->items.push_back(parse_index());
   }
   expect_sign("]");
-  for (const Expression* const index : indices->items) {
-    if (index->kind == Expression::Kind::slice && indices->items.size() > 1) fail("invalid syntax", line);
+  if (indices->items.size() == 1) {
+    item->index = indices->items[0];
+  } else {
+    for (const Expression* const index : indices->items) {
+      if (index->kind == Expression::Kind::slice) fail("invalid syntax", line);
+    }
+    item->index = indices;
   }
-  item->index = indices->items.size() == 1 ? indices->items[0] : indices;
   return item;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,22 +23,15 @@ class Parser {
 
  private:
   using Words = std::vector<std::string_view>;
-  /// Bounds the recursion.
-  class Nesting {
-   public:
-    Nesting(Parser& parser) : parser_(parser) {
-      if (++parser_.depth_ > kMax) {
-        throw error("limit", "expected tags and brackets nested at most {} deep (line {})", kMax,
-                    parser_.current().line);
-      }
-    }
-    ~Nesting() { --parser_.depth_; }
-    static constexpr int kMax = 150;
-
-   private:
-    Parser& parser_;
+  Nested nested() { return {depth_, 150, "tags and brackets"}; }
+  /// What surrounds a statement.
+  struct Surroundings {
+    /// Inside a condition of the same function: unknown filters and tests are errors when they are used.
+    bool is_conditional = false;
+    bool in_loop = false;      ///< of the same function: `break` and `continue` are possible
+    bool in_any_loop = false;  ///< `loop` is no variable to assign to
   };
-
+  Surroundings inner() const { return {.in_loop = around_.in_loop, .in_any_loop = around_.in_any_loop}; }
   // tokens
   const Token& current() const { return tokens_[at_]; }
   const Token& after() const { return tokens_[at_ + 1 < tokens_.size() ? at_ + 1 : at_]; }
@@ -53,15 +47,16 @@ class Parser {
   void expect_word(std::string_view word);
   std::string_view expect_name();
   void expect(Token::Type type, const char* described);
-  [[noreturn]] void fail(const std::string& what, int line) const;
+  /// How error messages name a token.
+  static std::string described(const Token& token);
+  [[noreturn]] void fail(const std::string& what, int line) const { throw syntax_error(what, line); }
   [[noreturn]] void fail_expected(std::string_view expected) const;
-  std::string_view keep(std::string_view text) { return tree_.heap.copy(text); }
-  Value text_value(std::string_view text) { return string(tree_.heap, text); }
 
   // statements
-  Statements parse_body(const Words* ends);
-  Statements parse_until(const Words& ends, bool drop_end);
-  [[noreturn]] void fail_unknown_tag(const std::string* name, int line) const;
+  Statements parse_body(const Words& ends);
+  /// Parses up to one of the tags `ends`, and past it if there is no choice.
+  Statements parse_until(const Words& ends, Surroundings inside);
+  [[noreturn]] void fail_unknown_tag(std::string_view tag) const;
   Statement* parse_statement();
   Statement* parse_statement_named(std::string_view tag);
   Statement* parse_for();
@@ -71,14 +66,10 @@ class Parser {
   Statement* parse_call();
   Statement* parse_filter_statement();
   Statement* parse_with();
-  Statement* parse_autoescape();
   Statement* parse_generation();
-  Statement* parse_block();
-  Statement* parse_print();
-  Statement* parse_other_template(std::string_view tag);
-  void parse_context_clause();
-  void parse_import_names(Refused& node);
+  Statement* parse_leave();
   void parse_signature(MacroCode& function);
+  void parse_function(MacroCode& function, std::string_view end);
   Name* parse_name_target();
   Expression* parse_target(const Words& ends, bool with_attributes);
   void check_target(const Expression& target) const;
@@ -86,18 +77,23 @@ class Parser {
   // expressions
   Expression* parse_expression(bool with_condition = true);
   Expression* parse_conditional();
-  Expression* parse_or();
-  Expression* parse_and();
   Expression* parse_not();
   Expression* parse_compare();
-  Expression* parse_sum();
-  Expression* parse_concat();
-  Expression* parse_product();
-  Expression* parse_power();
+  Expression* parse_operators(std::size_t level);
   Expression* parse_unary(bool with_filter = true);
-  Expression* parse_primary(bool with_attributes = false);
-  Expression* parse_tuple(bool simplified, bool with_condition, const Words& ends, bool in_parentheses,
+  Expression* parse_primary(bool is_target, bool with_attributes = false);
+  Expression* parse_tuple(bool is_target, bool with_condition, const Words& ends, bool in_parentheses,
                           bool with_attributes = false);
+  /// Calls `parse` for items between commas, up to and past a closing bracket.
+  template <class Parse>
+  void parse_items(std::string_view close, Parse parse) {
+    for (bool is_first = true; !is_sign(close); is_first = false) {
+      if (!is_first) expect_sign(",");
+      if (!is_first && is_sign(close)) break;
+      parse();
+    }
+    expect_sign(close);
+  }
   Expression* parse_list();
   Expression* parse_dict();
   Expression* parse_postfix(Expression* node);
@@ -105,28 +101,25 @@ class Parser {
   Expression* parse_subscript(Expression* node);
   Expression* parse_index();
   Expression* parse_call_of(Expression* node);
-  Expression* parse_filter(Expression* node, bool inside = false);
+  Expression* parse_filter(Expression* node, bool inside);
+  Expression* parse_filters_of_block(bool is_required);
   Expression* parse_test(Expression* node);
-  std::string_view parse_dotted_name();
+  Apply* new_apply(Expression::Kind kind, Expression* operand);
   CallArguments parse_arguments();
+  Name* new_name(const Token& token);
   Expression* constant(const Value& value, int line);
   Expression* number(const Token& token);
-  Expression* binary(Expression::Kind kind, Operator op, Expression* left, Expression* right, int line);
+  Expression* unary(UnaryOperator* op, Expression* operand, int line);
 
   std::vector<Token> tokens_;
   std::size_t at_ = 0;
   Tree& tree_;
-  Escape escape_ = Escape::off;
+  Surroundings around_;
   int depth_ = 0;
   std::vector<Words> ends_;             ///< the end tags that are open, outermost first
   std::vector<std::string_view> tags_;  ///< the tags that are open
+  std::vector<MacroCode*> functions_;   ///< the macros and call blocks that are open
+  std::vector<const Apply*> unknown_;   ///< filters and tests that there are not, outside conditions
 };
-
-/// How error messages name a token.
-std::string described(const Token& token);
-
-/// The filter or test with a name, or null.
-Builtin* find_filter(std::string_view name);
-Builtin* find_test(std::string_view name);
 
 }  // namespace vitrine::jinja

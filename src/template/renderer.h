@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "template/callable.h"
 #include "template/chat_template.h"
+#include "template/objects.h"
 #include "template/origins.h"
 #include "template/value.h"
 
@@ -15,8 +15,8 @@ namespace vitrine::jinja {
 
 class Renderer {
  public:
-  Renderer(Heap& heap, const TemplateClock& clock, std::int64_t max_steps)
-      : heap_(heap), clock_(clock), steps_left_(max_steps), max_steps_(max_steps) {}
+  Renderer(Heap& heap, const TemplateClock& clock, std::int64_t max_steps, Origins* origins)
+      : origins_(origins), heap_(heap), clock_(clock), steps_left_(max_steps), max_steps_(max_steps) {}
   Renderer(const Renderer&) = delete;
   Renderer& operator=(const Renderer&) = delete;
 
@@ -27,8 +27,6 @@ class Renderer {
     steps_left_ -= n;
     if (steps_left_ < 0) throw error("limit", "expected at most {} steps, got more", max_steps_);
   }
-  /// Whether `{% autoescape true %}` is in effect.
-  bool autoescape() const { return autoescape_; }
 
   Value text(std::string_view t, bool is_markup = false) { return string(heap_, t, is_markup); }
   Value text(const Draft& draft, bool is_markup = false) {
@@ -36,13 +34,13 @@ class Renderer {
     if (origins_ != nullptr) origins_->add(made.text(), draft.spans());
     return made;
   }
-  /// Where bytes come from, or null if nobody asks.
-  Origins* origins() { return origins_; }
   Draft new_draft() const { return Draft(origins_); }
   /// A string that begins with its text elsewhere: a part of another value's text, or a literal.
   Value part(std::string_view t, bool is_markup = false) { return borrowed(heap_, t, is_markup); }
   Value new_list(const std::vector<Value>& items);
-  Value new_tuple(const std::vector<Value>& items);
+  Value new_tuple(const std::vector<Value>& items) { return tuple(new_list(items).list); }
+  /// Items that can be read once; `type` is a literal.
+  Value new_iterator(const std::vector<Value>& items, std::string_view type = "generator");
   /// str() of a value, as long as the rendering.
   std::string_view str_of(const Value& value);
 
@@ -68,8 +66,7 @@ class Renderer {
   bool contains(const Value& container, const Value& item);
 
  protected:
-  bool autoescape_ = false;
-  Origins* origins_ = nullptr;
+  Origins* origins_;  ///< where bytes come from, or null if nobody asks
 
  private:
   Value subscript(const Value& object, const Value& key);
@@ -94,13 +91,7 @@ class Iteration {
 
 bool is_iterable(const Value& value);
 
-/// The method of a value's type, or null; `is_unsafe` tells that the method exists but would change the value.
-Builtin* find_method(const Value& value, std::string_view name, bool& is_unsafe);
-
-/// Whether every value has the attribute, which then is not for templates: `__class__` and similar names.
-bool is_internal_name(std::string_view name);
-
-/// Operators: a + b and so on, -a and +a. Throw TemplateError as Python does.
+/// Operators: a + b and so on, -a, +a, and `not a`. Throw TemplateError as Python does.
 Value add(Renderer& renderer, const Value& a, const Value& b);
 Value subtract(Renderer& renderer, const Value& a, const Value& b);
 Value multiply(Renderer& renderer, const Value& a, const Value& b);
@@ -108,9 +99,12 @@ Value divide(Renderer& renderer, const Value& a, const Value& b);
 Value floor_divide(Renderer& renderer, const Value& a, const Value& b);
 Value modulo(Renderer& renderer, const Value& a, const Value& b);
 Value power(Renderer& renderer, const Value& a, const Value& b);
-Value negative(Renderer& renderer, const Value& a);
-Value positive(Renderer& renderer, const Value& a);
+Value negative(const Value& a);
+Value positive(const Value& a);
+Value inverse(const Value& a);
 
+/// An integer of a float without its fraction. Throws TemplateError if it has none, or does not fit 64 bits.
+Value truncated(double number);
 /// A Python integer from an argument: a number of items, a width. Throws TemplateError (TypeError) for other types.
 std::int64_t to_index(const Value& value);
 

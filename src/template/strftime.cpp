@@ -1,156 +1,62 @@
-#include "template/strftime.h"
-
+// Dates and times of chat templates.
 #include <chrono>
 #include <ctime>
 
 #include "base/text.h"
+#include "template/chat_template.h"
+#include "template/format.h"
 
 namespace vitrine {
+
+using jinja::format_time;
+
 namespace {
 
 constexpr const char* kDays[] = {"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"};
 constexpr const char* kMonths[] = {"January", "February", "March",     "April",   "May",      "June",
                                    "July",    "August",   "September", "October", "November", "December"};
 
-bool is_leap(int year) { return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0); }
-
-int days_of(int month, int year) {
-  constexpr int kDaysOf[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-  return kDaysOf[month - 1] + (month == 2 && is_leap(year));
-}
-
-/// Days since 1970-01-01.
-std::int64_t day_number(const TemplateClock& c) {
-  using namespace std::chrono;
-  return sys_days(year(c.year) / month(static_cast<unsigned>(c.month)) / day(static_cast<unsigned>(c.day)))
-      .time_since_epoch()
-      .count();
-}
-
-/// 0 is Sunday.
-int week_day(const TemplateClock& c) { return static_cast<int>(((day_number(c) + 4) % 7 + 7) % 7); }
-
-/// 0 is the first of January.
-int year_day(const TemplateClock& c) {
-  int days = c.day - 1;
-  for (int month = 1; month < c.month; ++month) days += days_of(month, c.year);
-  return days;
-}
-
-/// The year and the number of a week of ISO 8601.
-std::pair<int, int> iso_week(const TemplateClock& c) {
-  const auto weeks_in = [](int year) {
-    const int last = week_day({year, 12, 31});
-    return last == 4 || (last == 5 && is_leap(year)) ? 53 : 52;
-  };
-  const int week = (year_day(c) - (week_day(c) + 6) % 7 + 10) / 7;
-  if (week < 1) return {c.year - 1, weeks_in(c.year - 1)};
-  if (week > weeks_in(c.year)) return {c.year + 1, 1};
-  return {c.year, week};
-}
+std::chrono::sys_days day_of(int year, int month, int day) { return std::chrono::year(year) / month / day; }
 
 std::string field(const TemplateClock& c, char type) {
-  const auto two = [](int n) { return fmt::format("{:02}", n); };
-  const int hour12 = c.hour % 12 == 0 ? 12 : c.hour % 12;
-  switch (type) {
-    case 'a':
-      return std::string(kDays[week_day(c)], 3);
-    case 'A':
-      return kDays[week_day(c)];
-    case 'b':
-    case 'h':
-      return std::string(kMonths[c.month - 1], 3);
-    case 'B':
-      return kMonths[c.month - 1];
-    case 'c':
-      return field(c, 'a') + " " + field(c, 'b') + fmt::format(" {:2} ", c.day) + field(c, 'T') +
-             fmt::format(" {}", c.year);
-    case 'C':
-      return two(c.year / 100);
-    case 'd':
-      return two(c.day);
+  switch (type) {  // abbreviations of several fields
     case 'D':
-    case 'x':
-      return two(c.month) + "/" + two(c.day) + "/" + two(c.year % 100);
-    case 'e':
-      return fmt::format("{:2}", c.day);
-    case 'f':
-      return fmt::format("{:06}", c.microsecond);
+      return format_time(c, "%m/%d/%y");
     case 'F':
-      return fmt::format("{}-{:02}-{:02}", c.year, c.month, c.day);
-    case 'g':
-      return two(iso_week(c).first % 100);
-    case 'G':
-      return fmt::format("{}", iso_week(c).first);
-    case 'H':
-      return two(c.hour);
-    case 'I':
-      return two(hour12);
-    case 'j':
-      return fmt::format("{:03}", year_day(c) + 1);
-    case 'k':
-      return fmt::format("{:2}", c.hour);
-    case 'l':
-      return fmt::format("{:2}", hour12);
-    case 'm':
-      return two(c.month);
-    case 'M':
-      return two(c.minute);
-    case 'n':
-      return "\n";
-    case 'p':
-      return c.hour < 12 ? "AM" : "PM";
-    case 'P':
-      return c.hour < 12 ? "am" : "pm";
-    case 'r':
-      return two(hour12) + ":" + two(c.minute) + ":" + two(c.second) + " " + field(c, 'p');
+      return format_time(c, "%Y-%m-%d");
     case 'R':
-      return two(c.hour) + ":" + two(c.minute);
-    case 's':
-      return fmt::format("{}", day_number(c) * 86400 + c.hour * 3600 + c.minute * 60 + c.second);
-    case 'S':
-      return two(c.second);
-    case 't':
-      return "\t";
+      return format_time(c, "%H:%M");
     case 'T':
-    case 'X':
-      return field(c, 'R') + ":" + two(c.second);
-    case 'u':
-      return fmt::format("{}", (week_day(c) + 6) % 7 + 1);
-    case 'U':
-      return two((year_day(c) + 7 - week_day(c)) / 7);
-    case 'V':
-      return two(iso_week(c).second);
-    case 'w':
-      return fmt::format("{}", week_day(c));
-    case 'W':
-      return two((year_day(c) + 7 - (week_day(c) + 6) % 7) / 7);
-    case 'y':
-      return two(c.year % 100);
-    case 'Y':
-      return fmt::format("{}", c.year);
-    case 'z':
-    case 'Z':
-      return "";
-    case '%':
-      return "%";
+      return format_time(c, "%H:%M:%S");
     default:
-      return std::string("%") + type;
+      break;
   }
-}
-
-/// `2.3` of `%-d` and similar: the field without its leading zeros or spaces, or padded otherwise.
-std::string repadded(const std::string& text, char flag, char type) {
-  if (flag == '^') {
-    std::string upper = text;
-    for (char& c : upper) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
-    return upper;
+  const auto two = [](int n) { return fmt::format("{:02}", n); };
+  const std::chrono::sys_days day = day_of(c.year, c.month, c.day);
+  const unsigned week_day = std::chrono::weekday(day).c_encoding();  // 0 is Sunday
+  const std::string day_name = kDays[week_day], month_name = kMonths[c.month - 1];
+  const std::pair<char, std::string> fields[] = {{'a', day_name.substr(0, 3)},
+                                                 {'A', day_name},
+                                                 {'b', month_name.substr(0, 3)},
+                                                 {'B', month_name},
+                                                 {'d', two(c.day)},
+                                                 {'e', fmt::format("{:2}", c.day)},
+                                                 {'f', fmt::format("{:06}", c.microsecond)},
+                                                 {'H', two(c.hour)},
+                                                 {'I', two((c.hour + 11) % 12 + 1)},
+                                                 {'j', fmt::format("{:03}", (day - day_of(c.year, 1, 1)).count() + 1)},
+                                                 {'m', two(c.month)},
+                                                 {'M', two(c.minute)},
+                                                 {'p', c.hour < 12 ? "AM" : "PM"},
+                                                 {'S', two(c.second)},
+                                                 {'w', std::to_string(week_day)},
+                                                 {'y', two(c.year % 100)},
+                                                 {'Y', std::to_string(c.year)},
+                                                 {'%', "%"}};
+  for (const auto& [name, text] : fields) {
+    if (name == type) return text;
   }
-  if (std::string_view("aAbBhpPcxXDFTrR%nt").find(type) != std::string_view::npos) return text;
-  const std::size_t first = std::min(text.find_first_not_of("0 "), text.size() - 1);
-  if (text.empty() || first >= text.size()) return text;
-  if (flag == '-') return text.substr(first);
-  return std::string(first, flag == '_' ? ' ' : '0') + text.substr(first);
+  throw jinja::unsupported("directive of strftime_now", fmt::format("%{}", type));
 }
 
 }  // namespace
@@ -162,14 +68,10 @@ std::string jinja::format_time(const TemplateClock& clock, std::string_view form
       out += format[i];
       continue;
     }
-    const char flag = format[i + 1];
-    if ((flag == '-' || flag == '_' || flag == '0' || flag == '^') && i + 2 < format.size()) {
-      out += repadded(field(clock, format[i + 2]), flag, format[i + 2]);
-      i += 2;
-    } else {
-      out += field(clock, flag);
-      ++i;
-    }
+    const bool is_short =
+        format[++i] == '-' && i + 1 < format.size();  // %-d: without zeros or spaces before the number
+    const std::string text = field(clock, format[i += is_short]);
+    out += is_short && text.size() > 1 ? text.substr(std::min(text.find_first_not_of("0 "), text.size() - 1)) : text;
   }
   return out;
 }
@@ -205,7 +107,8 @@ TemplateClock TemplateClock::parse(std::string_view iso) {
   TemplateClock c;
   c.year = part(0, 4, 1, 9999);
   c.month = part(5, 2, 1, 12);
-  c.day = part(8, 2, 1, days_of(c.month, c.year));
+  c.day = part(8, 2, 1, 31);
+  if (!(std::chrono::year(c.year) / c.month / c.day).ok()) throw fail();
   if (iso.size() == 10) return c;
   if (!is_at(10, "T ") || !is_at(13, ":")) throw fail();
   c.hour = part(11, 2, 0, 23);

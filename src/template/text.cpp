@@ -3,89 +3,89 @@
 #include <algorithm>
 #include <iterator>
 
-#include "template/unicode_tables.h"
+#include "template/case_tables.h"
 
 namespace vitrine::jinja {
 namespace {
 
-std::uint32_t properties(char32_t character) {
-  constexpr std::uint32_t kMask = (1u << kPropertyBits) - 1;
-  const auto* const run = std::upper_bound(std::begin(kPropertyRuns), std::end(kPropertyRuns),
-                                           static_cast<std::uint32_t>(character) << kPropertyBits | kMask);
-  return run == std::begin(kPropertyRuns) ? 0 : *std::prev(run) & kMask;
+bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+
+template <std::size_t n>
+bool append_form(std::string& out, char32_t c, const OtherForm (&forms)[n]) {
+  const auto* const form = std::find_if(forms, forms + n, [c](const OtherForm& f) { return f.letter == c; });
+  if (form != forms + n) out += form->text;
+  return form != forms + n;
 }
 
-/// One of the tables of unicode_tables.h.
-struct CaseTable {
-  const CaseRange *first_range, *last_range;
-  const SpecialCase *first_special, *last_special;
-
-  void append(std::string& out, char32_t c) const {
-    const auto* const range =
-        std::upper_bound(first_range, last_range, c, [](char32_t x, const CaseRange& r) { return x < r.first; });
-    if (range != first_range) {
-      const CaseRange& r = *std::prev(range);
-      if (c <= r.last && (c - r.first) % r.stride == 0) {
-        return append_character(out, static_cast<char32_t>(static_cast<std::int64_t>(c) + r.added));
-      }
-    }
-    const auto* const special = std::find_if(first_special, last_special, [c](auto& s) { return s.character == c; });
-    if (special != last_special && c >= 0x80) {
-      out += special->text;
-    } else {
-      append_character(out, c);
+void append_upper(std::string& out, char32_t c) {
+  if (c < 0x80) return out.push_back(static_cast<char>(c >= 'a' && c <= 'z' ? c - 32 : c));
+  const auto x = static_cast<std::int32_t>(c);
+  for (const auto& [first, last, stride, added] : kLetterPairs) {
+    if (x - added >= first && x - added <= last && (x - added - first) % stride == 0) {
+      return append_character(out, static_cast<char32_t>(x - added));
     }
   }
-};
+  if (!append_form(out, c, kCapitalForms)) append_character(out, c);
+}
 
-constexpr CaseTable kLowerCase{std::begin(kLowerRanges), std::end(kLowerRanges), std::begin(kLowerSpecial),
-                               std::end(kLowerSpecial)};
-constexpr CaseTable kUpperCase{std::begin(kUpperRanges), std::end(kUpperRanges), std::begin(kUpperSpecial),
-                               std::end(kUpperSpecial)};
-constexpr CaseTable kTitleCase{std::begin(kTitleRanges), std::end(kTitleRanges), std::begin(kTitleSpecial),
-                               std::end(kTitleSpecial)};
-constexpr CaseTable kFoldCase{std::begin(kFoldRanges), std::end(kFoldRanges), std::begin(kFoldSpecial),
-                              std::end(kFoldSpecial)};
+void append_lower(std::string& out, char32_t c) {
+  if (c < 0x80) return out.push_back(static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c));
+  const auto x = static_cast<std::int32_t>(c);
+  for (const auto& [first, last, stride, added] : kLetterPairs) {
+    if (x >= first && x <= last && (x - first) % stride == 0) {
+      return append_character(out, static_cast<char32_t>(x + added));
+    }
+  }
+  if (!append_form(out, c, kSmallForms)) append_character(out, c);
+}
 
-constexpr char32_t kSigma = 0x3A3;
-
-bool is_cased(char32_t c) { return has_property(c, kUpper | kLower | kTitle); }
+std::string changed(char32_t c, void append(std::string& out, char32_t c)) {
+  std::string out;
+  append(out, c);
+  return out;
+}
+bool is_changed(char32_t c, void append(std::string& out, char32_t c)) {
+  return changed(c, append) != changed(c, append_character);
+}
+bool is_upper(char32_t c) { return is_changed(c, append_lower); }
+bool is_lower(char32_t c) { return is_changed(c, append_upper); }
+bool is_cased(char32_t c) { return is_upper(c) || is_lower(c); }
 
 /// Whether the capital sigma at index `i` ends a word, so that its small letter is ς.
 bool is_final_sigma(const std::u32string& text, std::size_t i) {
-  std::size_t before = i;
-  while (before > 0 && has_property(text[before - 1], kCaseIgnorable)) --before;
-  if (before == 0 || !is_cased(text[before - 1])) return false;
-  std::size_t after = i + 1;
-  while (after < text.size() && has_property(text[after], kCaseIgnorable)) ++after;
-  return after == text.size() || !is_cased(text[after]);
+  const auto is_ignored = [&](std::size_t at) {
+    return std::u32string_view(U"'.:^`·\u00AD’").find(text[at]) != std::u32string_view::npos ||
+           (text[at] >= 0x300 && text[at] < 0x370);
+  };
+  std::size_t before = i, after = i + 1;
+  while (before > 0 && is_ignored(before - 1)) --before;
+  while (after < text.size() && is_ignored(after)) ++after;
+  return before > 0 && is_cased(text[before - 1]) && (after == text.size() || !is_cased(text[after]));
 }
 
 void append_lower(std::string& out, const std::u32string& text, std::size_t i) {
-  if (text[i] == kSigma) {
-    append_character(out, is_final_sigma(text, i) ? 0x3C2 : 0x3C3);
+  if (text[i] == U'Σ' && is_final_sigma(text, i)) {
+    out += "ς";
   } else {
-    kLowerCase.append(out, text[i]);
+    append_lower(out, text[i]);
   }
+}
+
+/// Capital at the beginning of a word: the first of several characters only ("Ss" of "ß").
+void append_title(std::string& out, char32_t c) {
+  const std::u32string upper = code_points(changed(c, append_upper));
+  append_character(out, upper[0]);
+  for (std::size_t i = 1; i < upper.size(); ++i) append_lower(out, upper[i]);
 }
 
 bool is_line_break(char32_t c) {
   return (c >= 0x0A && c <= 0x0D) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 || c == 0x2029;
 }
 
-template <class Change>
-std::string ascii_changed(std::string_view text, Change change) {
-  std::string out(text);
-  for (char& c : out) c = change(c);
-  return out;
-}
-char ascii_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
-char ascii_upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; }
-
 }  // namespace
 
 bool is_ascii(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<signed char>(c) >= 0; });
+  return std::all_of(text.begin(), text.end(), [](char c) { return is_ascii(c); });
 }
 
 char32_t next_character(std::string_view text, std::size_t& at) {
@@ -98,6 +98,12 @@ char32_t next_character(std::string_view text, std::size_t& at) {
   for (std::size_t i = 1; i < length; ++i) c = c << 6 | (byte(at + i) & 0x3F);
   at += length;
   return c;
+}
+
+std::size_t before_character(std::string_view text, std::size_t end) {
+  do --end;
+  while (end > 0 && is_continuation(text[end]));
+  return end;
 }
 
 void append_character(std::string& out, char32_t c) {
@@ -118,21 +124,20 @@ void append_character(std::string& out, char32_t c) {
 }
 
 std::int64_t count_characters(std::string_view text) {
-  return std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+  return std::count_if(text.begin(), text.end(), [](char c) { return !is_continuation(c); });
 }
 
 std::size_t byte_of(std::string_view text, std::int64_t index) {
   std::size_t at = 0;
   for (; at < text.size(); ++at) {
-    if ((static_cast<unsigned char>(text[at]) & 0xC0) != 0x80 && index-- == 0) return at;
+    if (!is_continuation(text[at]) && index-- == 0) return at;
   }
   return at;
 }
 
 std::string_view characters(std::string_view text, std::int64_t begin, std::int64_t end) {
   if (end <= begin) return {};
-  const std::size_t first = byte_of(text, begin);
-  const std::string_view rest = text.substr(first);
+  const std::string_view rest = text.substr(byte_of(text, begin));
   return rest.substr(0, byte_of(rest, end - begin));
 }
 
@@ -143,19 +148,6 @@ std::u32string code_points(std::string_view text) {
   return out;
 }
 
-std::string from_code_points(std::u32string_view text) {
-  std::string out;
-  for (const char32_t c : text) append_character(out, c);
-  return out;
-}
-
-bool has_surrogate(std::string_view text) {
-  for (std::size_t i = text.find('\xED'); i != text.npos; i = text.find('\xED', i + 1)) {
-    if (i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) >= 0xA0) return true;
-  }
-  return false;
-}
-
 bool is_utf8(std::string_view text) {
   std::string again;
   for (std::size_t at = 0; at < text.size();) {
@@ -164,46 +156,52 @@ bool is_utf8(std::string_view text) {
     if (c < 0x80 && at - begin == 1) continue;
     again.clear();
     append_character(again, c);
-    if (text.substr(begin, at - begin) != again) return false;  // also overlong forms and values that are too large
+    // Not for overlong forms, values that are too large, and surrogates.
+    if (text.substr(begin, at - begin) != again || (c >= 0xD800 && c < 0xE000)) return false;
   }
-  return !has_surrogate(text);
+  return true;
 }
-
-bool has_property(char32_t c, std::uint32_t wanted) { return (properties(c) & wanted) != 0; }
 
 bool is_space(char32_t c) {
-  return c < 0x80 ? c == ' ' || (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x1F) : has_property(c, kSpace);
+  if (c < 0x80) return c == ' ' || (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x1F);
+  return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
+         c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
-bool is_word(char32_t c) { return c == '_' || has_property(c, kAlpha | kDecimal | kDigit | kNumeric); }
-
-int decimal_value(char32_t c) {
-  if (c < 0x80) return c >= '0' && c <= '9' ? static_cast<int>(c - '0') : -1;
-  if (!has_property(c, kDecimal)) return -1;
-  // The ten digits of a script follow each other; scripts may too, so that only the remainder of the run counts.
-  char32_t first = c;
-  while (has_property(first - 1, kDecimal)) --first;
-  return static_cast<int>((c - first) % 10);
+bool is_printable(char32_t c) {
+  // White space, controls, formats, surrogates, and those for private use.
+  static constexpr std::pair<char32_t, char32_t> kOthers[] = {
+      {0x00, 0x1F},       {0x7F, 0xA0},       {0xAD, 0xAD},       {0x600, 0x605},     {0x61C, 0x61C},
+      {0x6DD, 0x6DD},     {0x70F, 0x70F},     {0x890, 0x891},     {0x8E2, 0x8E2},     {0x1680, 0x1680},
+      {0x180E, 0x180E},   {0x2000, 0x200F},   {0x2028, 0x202F},   {0x205F, 0x206F},   {0x3000, 0x3000},
+      {0xD800, 0xF8FF},   {0xFEFF, 0xFEFF},   {0xFFF9, 0xFFFB},   {0xFFFE, 0xFFFF},   {0x110BD, 0x110BD},
+      {0x110CD, 0x110CD}, {0x13430, 0x13438}, {0x1BCA0, 0x1BCA3}, {0x1D173, 0x1D17A}, {0xE0001, 0xE007F},
+      {0xF0000, 0x10FFFF}};
+  return std::none_of(std::begin(kOthers), std::end(kOthers), [c](auto& r) { return c >= r.first && c <= r.second; });
 }
 
 std::string lower(std::string_view text) {
-  if (is_ascii(text)) return ascii_changed(text, ascii_lower);
-  const std::u32string points = code_points(text);
   std::string out;
+  out.reserve(text.size());
+  if (is_ascii(text)) {
+    for (const char c : text) append_lower(out, static_cast<char32_t>(c));
+    return out;
+  }
+  const std::u32string points = code_points(text);
   for (std::size_t i = 0; i < points.size(); ++i) append_lower(out, points, i);
   return out;
 }
 
 std::string upper(std::string_view text) {
-  if (is_ascii(text)) return ascii_changed(text, ascii_upper);
   std::string out;
-  for (std::size_t at = 0; at < text.size();) kUpperCase.append(out, next_character(text, at));
+  out.reserve(text.size());
+  for (std::size_t at = 0; at < text.size();) append_upper(out, next_character(text, at));
   return out;
 }
 
 std::string fold_case(std::string_view text) {
   std::string out;
-  for (std::size_t at = 0; at < text.size();) kFoldCase.append(out, next_character(text, at));
+  for (const char32_t c : code_points(upper(text))) append_lower(out, c);
   return out;
 }
 
@@ -215,7 +213,7 @@ std::string title(std::string_view text) {
     if (in_word) {
       append_lower(out, points, i);
     } else {
-      kTitleCase.append(out, points[i]);
+      append_title(out, points[i]);
     }
     in_word = is_cased(points[i]);
   }
@@ -226,12 +224,10 @@ std::string swap_case(std::string_view text) {
   const std::u32string points = code_points(text);
   std::string out;
   for (std::size_t i = 0; i < points.size(); ++i) {
-    if (has_property(points[i], kUpper)) {
+    if (is_upper(points[i])) {
       append_lower(out, points, i);
-    } else if (has_property(points[i], kLower)) {
-      kUpperCase.append(out, points[i]);
     } else {
-      append_character(out, points[i]);
+      append_upper(out, points[i]);
     }
   }
   return out;
@@ -240,22 +236,16 @@ std::string swap_case(std::string_view text) {
 std::string capitalize(std::string_view text) {
   const std::u32string points = code_points(text);
   std::string out;
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    if (i == 0) {
-      kTitleCase.append(out, points[i]);
-    } else {
-      append_lower(out, points, i);
-    }
-  }
+  if (!points.empty()) append_title(out, points[0]);
+  for (std::size_t i = 1; i < points.size(); ++i) append_lower(out, points, i);
   return out;
 }
 
-bool has_case(std::string_view text, std::uint32_t property) {
+bool has_case(std::string_view text, bool wants_upper) {
   bool any = false;
-  for (std::size_t at = 0; at < text.size();) {
-    const char32_t c = next_character(text, at);
-    if (has_property(c, (kUpper | kLower | kTitle) & ~property)) return false;
-    any = any || has_property(c, property);
+  for (const char32_t c : code_points(text)) {
+    if (wants_upper ? is_lower(c) : is_upper(c)) return false;
+    any = any || (wants_upper ? is_upper(c) : is_lower(c));
   }
   return any;
 }
@@ -274,8 +264,7 @@ std::string_view strip(std::string_view text, bool left, bool right, const std::
     text.remove_prefix(after);
   }
   while (right && !text.empty()) {
-    std::size_t last = text.size() - 1;
-    while (last > 0 && (static_cast<unsigned char>(text[last]) & 0xC0) == 0x80) --last;
+    const std::size_t last = before_character(text, text.size());
     std::size_t at = last;
     if (!is_removed(next_character(text, at))) break;
     text.remove_suffix(text.size() - last);

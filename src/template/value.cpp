@@ -2,9 +2,7 @@
 
 #include <cmath>
 #include <functional>
-#include <limits>
 
-#include "template/callable.h"
 #include "template/format.h"
 #include "template/objects.h"
 
@@ -19,48 +17,18 @@ Value pair(Heap& heap, const Value& first, const Value& second) {
 }
 
 std::string_view type_name(const Value& value) {
-  switch (value.kind) {
-    case Kind::missing:
-      return "MissingType";
-    case Kind::undefined:
-      return "Undefined";
-    case Kind::none:
-      return "NoneType";
-    case Kind::boolean:
-      return "bool";
-    case Kind::integer:
-      return "int";
-    case Kind::real:
-      return "float";
-    case Kind::string:
-      return value.is_markup() ? "Markup" : "str";
-    case Kind::list:
-      return "list";
-    case Kind::tuple:
-      return value.list->is_group ? "_GroupTuple" : "tuple";
-    case Kind::dict:
-      return "dict";
-    case Kind::range:
-      return "range";
-    case Kind::view:
-      return value.view->what == View::What::keys     ? "dict_keys"
-             : value.view->what == View::What::values ? "dict_values"
-                                                      : "dict_items";
-    case Kind::iterator:
-      return value.iterator->type_name();
-    case Kind::callable:
-      return value.callable->type_name();
-    case Kind::object:
-      return value.object->type_name();
-  }
-  return "object";
+  static constexpr std::string_view kNames[] = {"MissingType", "Undefined", "NoneType", "bool",  "int",  "float",
+                                                "str",         "list",      "tuple",    "range", "view", "dict"};
+  if (value.is_markup()) return "Markup";
+  if (value.is(Kind::iterator)) return value.iterator->type_name;
+  if (value.is(Kind::object)) return value.object->type_name();
+  if ((value.is(Kind::tuple) || value.is(Kind::view)) && !value.list->label.empty()) return value.list->label;
+  return kNames[static_cast<int>(value.kind)];
 }
 
 void fail_undefined(const Value& value) {
   const Undefined& u = *value.undefined;
-  const auto type = [&] {
-    return u.object.is_none() ? std::string("None") : fmt::format("{} object", type_name(u.object));
-  };
+  const std::string type = u.object.is_none() ? "None" : fmt::format("{} object", type_name(u.object));
   switch (u.why) {
     case Undefined::Why::hint:
       throw error("undefined", "{}", u.hint);
@@ -71,16 +39,13 @@ void fail_undefined(const Value& value) {
     case Undefined::Why::member:
       break;
   }
-  if (u.name.is_string()) throw error("undefined", "'{}' has no attribute {}", type(), repr(u.name));
-  throw error("undefined", "{} has no element {}", type(), repr(u.name));
+  if (u.name.is_string()) throw error("undefined", "'{}' has no attribute {}", type, repr(u.name));
+  throw error("undefined", "{} has no element {}", type, repr(u.name));
 }
 
 bool is_true(const Value& value) {
+  if (value.has_items()) return !value.list->items.empty();
   switch (value.kind) {
-    case Kind::missing:
-    case Kind::undefined:
-    case Kind::none:
-      return false;
     case Kind::boolean:
       return value.boolean;
     case Kind::integer:
@@ -89,97 +54,45 @@ bool is_true(const Value& value) {
       return value.real != 0;
     case Kind::string:
       return !value.text().empty();
-    case Kind::list:
-    case Kind::tuple:
-      return !value.list->items.empty();
     case Kind::dict:
       return !value.dict->entries.empty();
-    case Kind::range:
-      return value.range->size != 0;
-    case Kind::view:
-      return !value.view->dict->entries.empty();
-    case Kind::object: {
-      const std::int64_t size = value.object->size();
-      return size != 0;
-    }
-    case Kind::iterator:
-    case Kind::callable:
-      return true;
+    case Kind::object:
+      return value.object->size() != 0;
+    default:
+      return value.is(Kind::iterator);
   }
-  return true;
 }
 
 namespace {
 
-/// The sign of a - b, exactly; 2 if one is NaN.
+/// The sign of a - b, exactly; 2 if one is NaN. A long double has all integers of 64 bits.
 int compare_numbers(const Value& a, const Value& b) {
   if (a.is_integer() && b.is_integer()) {
     const std::int64_t x = a.as_integer(), y = b.as_integer();
     return (x > y) - (x < y);
   }
-  if (a.is(Kind::real) && b.is(Kind::real)) {
-    if (std::isnan(a.real) || std::isnan(b.real)) return 2;
-    return (a.real > b.real) - (a.real < b.real);
-  }
-  if (a.is(Kind::real)) {
-    const int sign = compare_numbers(b, a);
-    return sign == 2 ? 2 : -sign;
-  }
-  // An integer and a float: compared as integers where the float is one of 64 bits.
-  const double y = b.real;
-  if (std::isnan(y)) return 2;
-  if (y >= 9223372036854775808.0) return -1;
-  if (y < -9223372036854775808.0) return 1;
-  const auto whole = static_cast<std::int64_t>(y);
-  const std::int64_t x = a.as_integer();
-  if (x != whole) return x > whole ? 1 : -1;
-  const double rest = y - static_cast<double>(whole);
-  return (rest < 0) - (rest > 0);
+  const auto wide = [](const Value& v) {
+    return v.is(Kind::real) ? static_cast<long double>(v.real) : static_cast<long double>(v.as_integer());
+  };
+  const long double x = wide(a), y = wide(b);
+  return std::isnan(x) || std::isnan(y) ? 2 : (x > y) - (x < y);
 }
 
-bool equal_items(const std::pmr::vector<Value>& a, const std::pmr::vector<Value>& b) {
-  if (a.size() != b.size()) return false;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (!same(a[i], b[i]) && !equal(a[i], b[i])) return false;
-  }
-  return true;
+bool same_or_equal(const Value& a, const Value& b) { return same(a, b) || equal(a, b); }
+
+bool equal_items(const List& a, const List& b) {
+  return std::equal(a.items.begin(), a.items.end(), b.items.begin(), b.items.end(), same_or_equal);
 }
 
 bool equal_dicts(const Dict& a, const Dict& b) {
-  if (a.entries.size() != b.entries.size()) return false;
-  for (const Dict::Entry& entry : a.entries) {
-    const Value* const other = b.find(entry.key);
-    if (other == nullptr || (!same(entry.value, *other) && !equal(entry.value, *other))) return false;
-  }
-  return true;
+  return a.entries.size() == b.entries.size() &&
+         std::all_of(a.entries.begin(), a.entries.end(), [&](const Dict::Entry& entry) {
+           const Value* const other = b.find(entry.key);
+           return other != nullptr && same_or_equal(entry.value, *other);
+         });
 }
 
-bool equal_ranges(const IntegerRange& a, const IntegerRange& b) {
-  if (a.size != b.size || a.size == 0) return a.size == b.size;
-  return a.start == b.start && (a.size == 1 || a.step == b.step);
-}
-
-bool equal_views(const View& a, const View& b) {
-  if (a.what == View::What::values || a.what != b.what) return false;  // values have no equality
-  if (a.dict->entries.size() != b.dict->entries.size()) return false;
-  for (const Dict::Entry& entry : a.dict->entries) {
-    const Value* const other = b.dict->find(entry.key);
-    if (other == nullptr || (a.what == View::What::items && !equal(entry.value, *other))) return false;
-  }
-  return true;
-}
-
-[[noreturn]] void no_order(const Value& a, const Value& b, const char* sign) {
-  if (a.is_undefined()) fail_undefined(a);
-  if (b.is_undefined()) fail_undefined(b);
-  throw type_error("'{}' not supported between instances of '{}' and '{}'", sign, type_name(a), type_name(b));
-}
-
-bool have_order(const Value& a, const Value& b) {
-  return (a.is_number() && b.is_number()) || (a.kind == b.kind && (a.is_string() || a.is_sequence()));
-}
-
-/// a < b, or a <= b if `or_equal`.
+/// a < b, or a <= b if `or_equal`. `sign` is the operator of the template.
 bool ordered(const Value& a, const Value& b, bool or_equal, const char* sign) {
   const Depth depth;
   if (a.is_number() && b.is_number()) {
@@ -193,11 +106,15 @@ bool ordered(const Value& a, const Value& b, bool or_equal, const char* sign) {
   if (a.is_sequence() && a.kind == b.kind) {
     const auto &x = a.list->items, &y = b.list->items;
     for (std::size_t i = 0; i < x.size() && i < y.size(); ++i) {
-      if (!same(x[i], y[i]) && !equal(x[i], y[i])) return ordered(x[i], y[i], or_equal, sign);
+      if (!same_or_equal(x[i], y[i])) return ordered(x[i], y[i], or_equal, sign);
     }
     return x.size() < y.size() || (or_equal && x.size() == y.size());
   }
-  no_order(a, b, sign);
+  const bool is_swapped = sign[0] == '>';
+  const Value &left = is_swapped ? b : a, &right = is_swapped ? a : b;
+  if (left.is_undefined()) fail_undefined(left);
+  if (right.is_undefined()) fail_undefined(right);
+  throw type_error("'{}' not supported between instances of '{}' and '{}'", sign, type_name(left), type_name(right));
 }
 
 constexpr std::size_t kFewEntries = 8;
@@ -232,34 +149,24 @@ bool equal(const Value& a, const Value& b) {
       return a.text() == b.text();
     case Kind::list:
     case Kind::tuple:
-      return equal_items(a.list->items, b.list->items);
+    case Kind::range:
+      return equal_items(*a.list, *b.list);
+    case Kind::view:
+      if (a.list != b.list) throw error("unsupported", "comparison of views of dicts: not supported");
+      return true;
     case Kind::dict:
       return equal_dicts(*a.dict, *b.dict);
-    case Kind::range:
-      return equal_ranges(*a.range, *b.range);
-    case Kind::view:
-      return a.view == b.view || equal_views(*a.view, *b.view);
-    case Kind::missing:
-    case Kind::none:
     case Kind::undefined:
       return true;
-    case Kind::callable:
-      return a.callable == b.callable || a.callable->equals(*b.callable);
     default:
-      return a.object == b.object;
+      return same(a, b);
   }
 }
 
 bool less(const Value& a, const Value& b) { return ordered(a, b, false, "<"); }
 bool less_or_equal(const Value& a, const Value& b) { return ordered(a, b, true, "<="); }
-bool greater(const Value& a, const Value& b) {
-  if (!have_order(a, b)) no_order(a, b, ">");
-  return ordered(b, a, false, ">");
-}
-bool greater_or_equal(const Value& a, const Value& b) {
-  if (!have_order(a, b)) no_order(a, b, ">=");
-  return ordered(b, a, true, ">=");
-}
+bool greater(const Value& a, const Value& b) { return ordered(b, a, false, ">"); }
+bool greater_or_equal(const Value& a, const Value& b) { return ordered(b, a, true, ">="); }
 
 std::size_t hash(const Value& value) {
   switch (value.kind) {
@@ -279,45 +186,33 @@ std::size_t hash(const Value& value) {
       for (const Value& item : value.list->items) sum = sum * 1000003 + hash(item);
       return sum;
     }
-    case Kind::list:
-    case Kind::dict:
-      throw type_error("unhashable type: '{}'", type_name(value));
-    case Kind::view:
-      if (value.view->what != View::What::values) throw type_error("unhashable type: '{}'", type_name(value));
-      return std::hash<const void*>()(value.view);
-    case Kind::range:
-      return static_cast<std::size_t>(value.range->size * 31 + value.range->start);
     case Kind::none:
-    case Kind::missing:
     case Kind::undefined:
       return static_cast<std::size_t>(value.kind);
-    default:
+    case Kind::object:
       return std::hash<const void*>()(value.object);
+    default:
+      throw type_error("unhashable type: '{}'", type_name(value));
   }
 }
 
 std::size_t Dict::slot(const Value& key, std::size_t hash_of_key) const {
   std::size_t place = hash_of_key % index.size();
-  while (index[place] >= 0) {
-    const Value& other = entries[static_cast<std::size_t>(index[place])].key;
-    if (same(other, key) || equal(other, key)) break;
+  while (index[place] >= 0 && !same_or_equal(entries[static_cast<std::size_t>(index[place])].key, key)) {
     place = (place + 1) % index.size();
   }
   return place;
 }
 
 const Value* Dict::find(std::string_view key) const {
-  if (index.empty()) {
-    for (const Entry& entry : entries) {
-      if (entry.key.is_string() && entry.key.text() == key) return &entry.value;
-    }
-    return nullptr;
+  if (!index.empty()) {
+    const Str text{key};
+    return find(make_value<const Str*>(Kind::string, &Value::string, &text));
   }
-  Str text{key};
-  Value value;
-  value.kind = Kind::string;
-  value.string = &text;
-  return find(value);
+  for (const Entry& entry : entries) {
+    if (entry.key.is_string() && entry.key.text() == key) return &entry.value;
+  }
+  return nullptr;
 }
 
 const Value* Dict::find(const Value& key) const {
@@ -325,7 +220,7 @@ const Value* Dict::find(const Value& key) const {
     if (key.is_string()) return find(key.text());
     hash(key);  // throws where Python does
     for (const Entry& entry : entries) {
-      if (same(entry.key, key) || equal(entry.key, key)) return &entry.value;
+      if (same_or_equal(entry.key, key)) return &entry.value;
     }
     return nullptr;
   }

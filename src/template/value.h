@@ -24,21 +24,17 @@ enum class Kind : std::uint8_t {
   string,
   list,
   tuple,
+  range,  ///< range(…), with all its items
+  view,   ///< dict.keys(), dict.values(), dict.items(), with all their items
   dict,
-  range,
-  view,      ///< dict.keys(), dict.values(), dict.items()
   iterator,  ///< a generator: can be read once
-  callable,  ///< a function, a method of a value, a macro, a block
-  object,    ///< loop, namespace, cycler, joiner, self
+  object,    ///< a function, a method of a value, a macro, loop, namespace, cycler, joiner
 };
 
 struct Str;
 struct List;
 struct Dict;
-struct IntegerRange;
-struct View;
-class Iterator;
-class Callable;
+struct Iterator;
 class Object;
 struct Undefined;
 
@@ -49,12 +45,9 @@ struct Value {
     std::int64_t integer = 0;
     double real;
     const Str* string;
-    List* list;  ///< of a list and of a tuple
+    List* list;  ///< of a list, a tuple, a range and a view
     Dict* dict;
-    const IntegerRange* range;
-    const View* view;
     Iterator* iterator;
-    Callable* callable;
     Object* object;
     const Undefined* undefined;
   };
@@ -63,11 +56,14 @@ struct Value {
   bool is_missing() const { return kind == Kind::missing; }
   bool is_undefined() const { return kind == Kind::undefined; }
   bool is_none() const { return kind == Kind::none; }
+  /// Whether an optional argument is not given, or None, which means the same.
+  bool is_absent() const { return is_missing() || is_none(); }
   bool is_string() const { return kind == Kind::string; }
   /// A number in Python's sense: booleans are integers.
   bool is_integer() const { return kind == Kind::integer || kind == Kind::boolean; }
   bool is_number() const { return is_integer() || kind == Kind::real; }
   bool is_sequence() const { return kind == Kind::list || kind == Kind::tuple; }
+  bool has_items() const { return is_sequence() || kind == Kind::range || kind == Kind::view; }
   bool is_markup() const;
   std::int64_t as_integer() const { return kind == Kind::boolean ? boolean : integer; }
   double as_real() const { return kind == Kind::real ? real : static_cast<double>(as_integer()); }
@@ -81,9 +77,10 @@ struct Str {
 };
 
 struct List {
-  explicit List(Heap& heap) : items(heap.resource()) {}
+  explicit List(Heap& heap, std::string_view l = {}) : items(heap.resource()), label(l) {}
   std::pmr::vector<Value> items;
-  bool is_group = false;  ///< a tuple of groupby, which has the attributes `grouper` and `list`
+  /// The type's name of a view and of a tuple of `groupby`; of a range, its repr().
+  std::string_view label;
 };
 
 /// Entries in the order of their insertion. Keys are equal as in Python: 1, 1.0 and True are one key.
@@ -105,24 +102,11 @@ struct Dict {
   std::pmr::vector<std::int32_t> index;  ///< open addressing, -1: free; empty for few entries
 };
 
-struct IntegerRange {
-  std::int64_t start, stop, step, size;
-  std::int64_t at(std::int64_t i) const { return start + i * step; }
-};
-
-struct View {
-  enum class What : std::uint8_t { keys, values, items } what;
-  Dict* dict;
-};
-
-/// A generator of Python's: filters such as `map` and `select` compute their items when they are read, once.
-class Iterator {
- public:
-  virtual bool next(Value& item) = 0;
-  virtual std::string_view type_name() const { return "generator"; }
-
- protected:
-  ~Iterator() = default;
+/// What filters such as `map` and `select` give: items that are read once.
+struct Iterator {
+  const List* items;
+  std::string_view type_name;
+  std::size_t at = 0;
 };
 
 struct Undefined {
@@ -135,93 +119,30 @@ struct Undefined {
 inline bool Value::is_markup() const { return kind == Kind::string && string->is_markup; }
 inline std::string_view Value::text() const { return string->text; }
 
-inline Value none() {
+template <class T>
+Value make_value(Kind kind, T Value::*member, T content) {
   Value v;
-  v.kind = Kind::none;
+  v.kind = kind;
+  v.*member = content;
   return v;
 }
-inline Value boolean(bool b) {
-  Value v;
-  v.kind = Kind::boolean;
-  v.integer = 0;
-  v.boolean = b;
-  return v;
-}
-inline Value integer(std::int64_t i) {
-  Value v;
-  v.kind = Kind::integer;
-  v.integer = i;
-  return v;
-}
-inline Value real(double d) {
-  Value v;
-  v.kind = Kind::real;
-  v.real = d;
-  return v;
-}
+inline Value none() { return make_value<std::int64_t>(Kind::none, &Value::integer, 0); }
+inline Value boolean(bool b) { return make_value(Kind::boolean, &Value::boolean, b); }
+inline Value integer(std::int64_t i) { return make_value(Kind::integer, &Value::integer, i); }
+inline Value real(double d) { return make_value(Kind::real, &Value::real, d); }
+inline Value list(List* items) { return make_value(Kind::list, &Value::list, items); }
+inline Value tuple(List* items) { return make_value(Kind::tuple, &Value::list, items); }
+inline Value dict(Dict* d) { return make_value(Kind::dict, &Value::dict, d); }
+inline Value object(Object* o) { return make_value(Kind::object, &Value::object, o); }
 /// A string whose text is kept elsewhere for as long as `heap`.
 inline Value borrowed(Heap& heap, std::string_view text, bool is_markup = false) {
-  Value v;
-  v.kind = Kind::string;
-  v.string = heap.make<Str>(Str{text, is_markup});
-  return v;
+  return make_value<const Str*>(Kind::string, &Value::string, heap.make<Str>(Str{text, is_markup}));
 }
 inline Value string(Heap& heap, std::string_view text, bool is_markup = false) {
   return borrowed(heap, heap.copy(text), is_markup);
 }
-inline Value list(List* items) {
-  Value v;
-  v.kind = Kind::list;
-  v.list = items;
-  return v;
-}
-inline Value tuple(List* items) {
-  Value v;
-  v.kind = Kind::tuple;
-  v.list = items;
-  return v;
-}
-inline Value dict(Dict* d) {
-  Value v;
-  v.kind = Kind::dict;
-  v.dict = d;
-  return v;
-}
-inline Value range(const IntegerRange* r) {
-  Value v;
-  v.kind = Kind::range;
-  v.range = r;
-  return v;
-}
-inline Value view(Heap& heap, View::What what, Dict* d) {
-  Value v;
-  v.kind = Kind::view;
-  v.view = heap.make<View>(View{what, d});
-  return v;
-}
-inline Value iterator(Iterator* i) {
-  Value v;
-  v.kind = Kind::iterator;
-  v.iterator = i;
-  return v;
-}
-inline Value callable(Callable* c) {
-  Value v;
-  v.kind = Kind::callable;
-  v.callable = c;
-  return v;
-}
-inline Value object(Object* o) {
-  Value v;
-  v.kind = Kind::object;
-  v.object = o;
-  return v;
-}
 inline Value undefined(Heap& heap, const Undefined& u) {
-  Value v;
-  v.kind = Kind::undefined;
-  v.undefined = heap.make<Undefined>(u);
-  return v;
+  return make_value<const Undefined*>(Kind::undefined, &Value::undefined, heap.make<Undefined>(u));
 }
 Value pair(Heap& heap, const Value& first, const Value& second);
 
@@ -242,18 +163,9 @@ bool greater(const Value& a, const Value& b);
 bool greater_or_equal(const Value& a, const Value& b);
 
 /// Bounds the recursion into nested values.
-class Depth {
+class Depth : Nested {
  public:
-  Depth() {
-    if (++depth_ > kMax) {
-      --depth_;
-      throw error("limit", "expected values that are nested at most {} deep", kMax);
-    }
-  }
-  ~Depth() { --depth_; }
-  Depth(const Depth&) = delete;
-  Depth& operator=(const Depth&) = delete;
-  static constexpr int kMax = 400;
+  Depth() : Nested(depth_, 400, "values") {}
 
  private:
   static thread_local int depth_;

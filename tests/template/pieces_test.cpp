@@ -1,5 +1,6 @@
 // Pieces of Jinja whose text or error is that of jinja2 (pieces.jsonl, written by tools/make_template_pieces.py), and
 // the goldens outside the repository.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -45,6 +46,85 @@ TEST(TemplatePieces, AMacroHasEachParameterOnce) {
     const Answer answer = render(source, "{}");
     EXPECT_EQ(answer.message, "duplicate argument 'a' in function definition") << source << answer.text;
   }
+}
+
+void expect_refused(const std::string& source, const std::string& message) {
+  const Answer answer = render(source, R"({"d": {"a": 1}, "l": [1, 2], "n": 3})");
+  EXPECT_EQ(answer.kind, "unsupported") << source << "\n" << answer.text << answer.message;
+  EXPECT_EQ(answer.message, message) << source;
+}
+
+/// What jinja2 and Python know, and no published chat template uses.
+TEST(TemplatePieces, NamesWhatIsNotSupported) {
+  for (const std::string name :
+       {"attr", "filesizeformat", "pprint", "random", "striptags", "urlencode", "urlize", "wordwrap", "xmlattr"}) {
+    const std::string message = "filter \"" + name + "\": not supported";
+    expect_refused("{{ d|" + name + " }}", message);
+    expect_refused("{% if n %}{{ d|" + name + " }}{% endif %}", message);
+    expect_refused("{% filter " + name + " %}{% endfilter %}", message);
+    expect_refused("{{ l|map('" + name + "')|list }}", message);
+    EXPECT_EQ(render("{% if no %}{{ d|" + name + " }}{% endif %}{{ '" + name + "' is filter }}").text, "False");
+  }
+  for (const std::string tag : {"autoescape true", "block b", "extends 'a'", "from 'a' import b", "import 'a' as b",
+                                "include 'a'", "print n"}) {
+    expect_refused("{% " + tag + " %}", "statement \"" + tag.substr(0, tag.find(' ')) + "\": not supported");
+  }
+  const auto expect_methods = [](const std::string& value, const std::string& type,
+                                 const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
+      const std::string message = "method of " + type + " \"" + name + "\": not supported";
+      expect_refused("{{ " + value + "." + name + "() }}", message);
+      expect_refused("{{ " + value + "['" + name + "'] }}", message);
+    }
+  };
+  expect_methods("'a'", "str",
+                 {"encode", "expandtabs", "format_map", "isidentifier", "isnumeric", "isprintable", "istitle",
+                  "maketrans", "striptags", "translate", "unescape"});
+  expect_methods("d", "dict", {"copy", "fromkeys"});
+  expect_methods("l", "list", {"copy"});
+  expect_methods("d.keys()", "dict_keys", {"isdisjoint", "mapping"});
+  expect_methods("range(2)", "range", {"start", "step", "stop"});
+  expect_methods("(n)", "int",
+                 {"as_integer_ratio", "bit_count", "bit_length", "conjugate", "denominator", "from_bytes", "imag",
+                  "numerator", "real", "to_bytes"});
+  expect_methods("2.5", "float", {"fromhex", "hex", "is_integer"});
+  for (const std::string name : {"arguments", "caller", "catch_kwargs", "catch_varargs", "name"}) {
+    expect_refused("{% macro m() %}{% endmacro %}{{ m." + name + " }}",
+                   "attribute of a macro \"" + name + "\": not supported");
+  }
+  expect_refused("{{ lipsum() }}", "function \"lipsum\": not supported");
+}
+
+TEST(TemplatePieces, NamesFormsThatAreNotSupported) {
+  for (const std::string number : {"1_000", "0x1F", "0b11", "0O17", "1_0"}) {
+    expect_refused("{{ " + number + " }}", "number \"" + number + "\": not supported");
+  }
+  for (const std::string escape : {"\\N{DIGIT ONE}", "\\103", "\\01"}) {
+    expect_refused("{{ '" + escape + "' }}", "escape \"" + escape.substr(0, 2) + "\": not supported");
+  }
+  for (const std::string field : {"{0.real}", "{0[0]}", "{0!a}"}) {
+    expect_refused("{{ '" + field + "'.format(n) }}", "format \"" + field + "\": not supported");
+  }
+  expect_refused("{{ '{:{}}'.format(n, 5) }}", "format \"{:{}\": not supported");
+  for (const std::string specification : {"_", "c", "n", "E", "0,", ".3"}) {
+    expect_refused("{{ '{:" + specification + "}'.format(" + (specification == ".3" ? "2.5" : "3") + ") }}",
+                   "format \"" + specification + "\": not supported");
+  }
+  for (const std::string field : {"%c", "%a", "%*d", "%.3d", "%E"}) {
+    expect_refused("{{ '" + field + "' % n }}",
+                   "format \"" + field.substr(0, field[1] == '*' ? 2 : 4) + "\": not supported");
+  }
+  for (const char directive : std::string_view("CGPQUVWXZcghklnrstuxz")) {
+    expect_refused(fmt::format("{{{{ strftime_now('%{}') }}}}", directive),
+                   fmt::format("directive of strftime_now \"%{}\": not supported", directive));
+  }
+  for (const std::string method : {"isalpha", "isalnum", "isdigit", "isdecimal"}) {
+    expect_refused("{{ 'é'." + method + "() }}", "method of str \"" + method + "\": only supported for text in ASCII");
+  }
+  expect_refused("{{ 'é'|wordcount }}", "filter \"wordcount\": only supported for text in ASCII");
+  expect_refused("{{ n|round(-2) }}", "filter \"round\": a precision below 0 is not supported");
+  expect_refused("{{ d.keys() == d.keys() }}", "comparison of views of dicts: not supported");
+  expect_refused("{{ 9223372036854775807 + 1 }}", "an integer does not fit 64 bits");
 }
 
 TEST(TemplateGoldens, AllTemplatesOfTheReference) {
