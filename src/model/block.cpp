@@ -63,6 +63,7 @@ Tensor transformer_block(Pass& p, BlockSite at, const BlockConfig& c, const Bloc
   if (p.ends_before(at(Site::attn_in))) return x;
   AttentionInput in = head_inputs(p, at, c.attention(), c.norms.attn.pre, w.attn_norms.pre, x);
   in.normed = norm(p, at(Norm::ln1), c.norms.attn.pre, w.attn_norms.pre, x);
+  in.rope = &context.rope;
   const Tensor a = attention(p, at, c.attention(), w.attention, in, context.bias);
   if (p.ends_before(at(Site::ln1_post_scale))) return x;
   const bool is_parallel = c.residual == BlockConfig::Residual::parallel;

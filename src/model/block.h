@@ -33,6 +33,7 @@ struct BlockContext {
   Tensor encoded;  ///< `[S, d_encoder]`: the encoder's output; no data without one, or if caches hold its K and V.
   SharedStates source_states{};  ///< The last states of a recurrent encoder's layers.
   SharedStates last_states{};    ///< Receive those of this stack's layers; null: nothing.
+  RopeTables rope{};             ///< The rotations of the blocks with RoPE.
 };
 
 /// `[T, d]` from x `[T, d]`; a recurrent or dense layer, which has no residual stream, may change the width. Norms that

@@ -28,6 +28,7 @@ struct AttentionInput {
   HeadCopies q, k, v;
   const std::optional<NormConfig>* norm_config = nullptr;  ///< The norm that made `normed`, for the copies.
   const NormParams* norm_params = nullptr;
+  const RopeTables* rope = nullptr;  ///< If the config has RoPE.
 };
 
 /// Taps hook_attn_in, hook_q_input, hook_k_input and hook_v_input. The caller sets `normed`.

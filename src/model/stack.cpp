@@ -190,6 +190,8 @@ Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& 
     if (p.ends_before(at(Site::resid_pre))) break;
     const bool is_taped = p.is_taped() && learns(p, at(Site::resid_pre));
     const BlockFollower follower(p, at);
+    const auto* const attention = std::get_if<AttentionConfig>(&c.blocks[layer].mixer);
+    if (attention != nullptr && attention->rope) context.rope.prepare(p, *attention->rope, x.rows(), stack);
     if (is_taped) {
       begin_tape(p, x);
       follower.watch_input(x);
