@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "checkpoint/gguf_architecture.h"
+#include "model/norms.h"
 
 namespace vitrine {
 namespace {
@@ -71,7 +72,7 @@ std::optional<double> value_of(const ModelConfig& config, std::string_view word)
   if (word == "n_heads") return number(a.n_heads);
   if (word == "n_kv_heads") return number(a.n_kv_heads);
   if (word == "head_dim") return number(a.head_dim);
-  if (word.find("_eps") != word.npos) return config.final_norm->eps;
+  if (word.find("_eps") != word.npos) return norms_of(config).begin()->second.eps;  // check_round_trip: all have it
   if (word == "rope_theta" || word == "rotary_emb_base") return rope ? number(rope->theta) : std::nullopt;
   if (word == "window") return sliding != nullptr ? number(*sliding->window) : std::nullopt;
   if (word == "rope_local_base_freq") return sliding != nullptr ? number(sliding->rope->theta) : std::nullopt;

@@ -5,6 +5,7 @@
 
 #include "base/math.h"
 #include "base/rng.h"
+#include "model/norms.h"
 
 namespace vitrine {
 namespace {
@@ -72,9 +73,9 @@ double normal_probability(double x) { return 0.5 * math::erfc(-x / std::sqrt(2.0
 InitRule init_rule(const ModelConfig& config, std::string_view name, const Shape& shape, const InitOptions& options) {
   using Scheme = InitOptions::Scheme;
   if (shape.rank() == 1) {
-    const bool is_gain = name.ends_with(".weight");  // all norms of a model have the same weight_offset
-    const float offset = config.final_norm ? config.final_norm->weight_offset : 0.0f;
-    return {is_gain ? 1.0 - static_cast<double>(offset) : 0.0};
+    const NormsByName norms = norms_of(config);
+    const NormConfig* const norm = norm_of_weight(norms, name);
+    return {norm != nullptr ? 1.0 - static_cast<double>(norm->weight_offset) : 0.0};
   }
   const bool is_normal =
       options.scheme == Scheme::normal || (options.scheme == Scheme::by_config && config.embedding.position_table);

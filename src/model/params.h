@@ -84,7 +84,8 @@ inline ModelParams empty_params(const ModelConfig& config) {
   return params;
 }
 
-/// The list of parameters, in the order of a forward. Calls visit(param, name, shape) for each of them.
+/// The list of parameters, in the order of a forward. Calls visit(param, name, shape) for each of them, and, if the
+/// visitor has this function, visit.norm(name, config) for each norm.
 template <class Visit>
 class ParamLister {
  public:
@@ -99,6 +100,7 @@ class ParamLister {
   template <class Weights>
   void norm(Weights& w, const std::string& name, const std::optional<NormConfig>& c, std::int64_t width) {
     if (!c) return;
+    if constexpr (requires { visit_.norm(name, *c); }) visit_.norm(name, *c);
     visit_(w.weight, name + ".weight", Shape{width});
     if (c->bias) visit_(w.bias, name + ".bias", Shape{width});
   }
