@@ -83,7 +83,8 @@ InitRule init_rule(const ModelConfig& config, std::string_view name, const Shape
   const StackConfig& stack = name.starts_with("encoder.") ? *config.encoder : config;
   if (name == "embed.weight" || name.ends_with(".embed.weight")) {
     const bool is_scaled = stack.embedding.scale != 1.0f;
-    const double unscaled = is_normal ? options.std : config.head.tied ? 0.02 : 1.0;
+    const bool is_tied = config.head.tied && &stack == &config;
+    const double unscaled = is_normal ? options.std : is_tied ? 0.02 : 1.0;
     return {0, options.embedding_std.value_or(is_scaled ? 1.0 / static_cast<double>(stack.embedding.scale) : unscaled),
             cut};
   }
@@ -93,7 +94,7 @@ InitRule init_rule(const ModelConfig& config, std::string_view name, const Shape
   }
   if (is_normal) {
     const bool writes = name.ends_with(".wo.weight") || name.ends_with(".w_down.weight");
-    return {0, writes ? options.std / std::sqrt(2.0 * static_cast<double>(config.blocks.size())) : options.std};
+    return {0, writes ? options.std / std::sqrt(2.0 * static_cast<double>(stack.blocks.size())) : options.std};
   }
   if (name.ends_with("pos_embed.weight")) return {0, 0.02, cut};
   return {0, std::sqrt(2.0 / static_cast<double>(shape[0] + shape[1])), cut};

@@ -167,6 +167,28 @@ TEST(Initialize, FollowsEachNorm) {
   }
 }
 
+TEST(Initialize, FollowsEachStack) {
+  const Json config = {{"model_type", "vitrine"},
+                       {"d_model", 8},
+                       {"n_layers", 2},
+                       {"n_heads", 2},
+                       {"vocab_size", 10},
+                       {"max_seq_len", 8},
+                       {"d_ff", 8},
+                       {"tied", true},
+                       {"shared_embedding", false},
+                       {"encoder", {{"n_layers", 8}, {"norm_weight_offset", 1}}}};
+  const InitOptions normal{InitOptions::Scheme::normal, 0.02, {}};
+  for (const std::string name : {"attn.wo.weight", "mlp.w_down.weight"}) {
+    EXPECT_DOUBLE_EQ(rule_of(config, "encoder.0." + name, normal).std, 0.02 / 4) << name;
+    EXPECT_DOUBLE_EQ(rule_of(config, "decoder.0." + name, normal).std, 0.02 / 2) << name;
+  }
+  EXPECT_EQ(rule_of(config, "encoder.0.ln1.weight").mean, 0);
+  EXPECT_EQ(rule_of(config, "decoder.0.ln1.weight").mean, 1);
+  EXPECT_EQ(rule_of(config, "encoder.embed.weight").std, 1) << "the head is tied to the decoder's embedding";
+  EXPECT_EQ(rule_of(config, "decoder.embed.weight").std, 0.02);
+}
+
 TEST(Presets, HaveThePublishedNumberOfParameters) {
   for (const Preset& preset : all_presets()) {
     const Json json = preset_or_config(std::string(preset.name));
