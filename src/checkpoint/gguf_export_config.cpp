@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "checkpoint/gguf_architecture.h"
+#include "model/norms.h"
 
 namespace vitrine {
 namespace {
@@ -79,7 +80,7 @@ std::optional<double> value_of(const ModelConfig& config, std::string_view word)
   if (word == "max_seq_len") return number(config.max_seq_len);
   if (word == "d_model") return number(config.d_model);
   if (word == "n_layers") return number(config.n_layers());
-  if (word.find("_eps") != word.npos) return config.final_norm->eps;
+  if (word.find("_eps") != word.npos) return norms_of(config).begin()->second.eps;  // check_round_trip: all have it
   if (word == "rope_theta" || word == "rotary_emb_base") return rope ? number(rope->theta) : std::nullopt;
   if (word == "window") return sliding != nullptr ? number(*sliding->window) : std::nullopt;
   if (word == "rope_local_base_freq") return sliding != nullptr ? number(sliding->rope->theta) : std::nullopt;

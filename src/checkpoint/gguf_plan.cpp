@@ -7,6 +7,7 @@
 #include "checkpoint/gguf_types.h"
 #include "checkpoint/tensor_rules.h"
 #include "kernels/quantize.h"
+#include "model/norms.h"
 
 namespace vitrine {
 namespace {
@@ -19,7 +20,8 @@ class Planner {
         config_(checkpoint.model->config()),
         types_(types),
         model_(architecture.name, config_),
-        where_(where) {
+        where_(where),
+        norms_(norms_of(config_)) {
     model_.weighted = types.importance != nullptr;
     for_each_param(config_, checkpoint.model->params(),
                    [&](const Param& param, const std::string& name, const Shape&) { params_.emplace(name, &param); });
@@ -46,8 +48,7 @@ class Planner {
       if (it == params_.end()) return;  // this config has no such parameter
       const Param& param = *it->second;
       SourceRows part{&param, param.shape[0]};
-      const bool is_gain = param.shape.rank() == 1 && name.ends_with(".weight");
-      if (is_gain) part.offset = config_.final_norm->weight_offset;  // all norms of a model have the same one
+      if (const NormConfig* const norm = norm_of_weight(norms_, name)) part.offset = norm->weight_offset;
       if (name.find(".attn.wq.") != name.npos || name.find(".attn.wk.") != name.npos) permute(place.layer, part);
       shapes.push_back(param.shape);
       tensor.parts.push_back(part);
@@ -100,6 +101,7 @@ class Planner {
   const GgufTypes& types_;
   MixModel model_;
   const std::string& where_;
+  const NormsByName norms_;
   std::map<std::string, const Param*> params_;
   std::size_t used_ = 0;
 };

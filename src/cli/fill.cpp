@@ -29,18 +29,17 @@ std::int32_t find_mask(const Session& session) {
 }
 
 void run_fill(const FillOptions& o) {
-  const Session session = open_session(o);
+  Session session = open_session(o);
+  set_types(o, session);
   const ModelConfig& config = session.checkpoint.model->config();
-  const bool shows_next = o.pair && config.pooler && config.pooler->next_sentence;
-  const bool has_types = config.embedding.n_types > 0;
+  const bool is_pair = o.pair || !o.types.empty();
+  const bool shows_next = is_pair && config.pooler && config.pooler->next_sentence;
   double is_next = 0;
   const std::int32_t mask = o.mask_id ? *o.mask_id : find_mask(session);
   Json masks = Json::array();
   std::string text;
-  const Tokens read(session.ids,
-                    has_types ? std::span<const std::int32_t>(session.types) : std::span<const std::int32_t>());
   predict_masked(
-      session.context(o), read, mask, o.top,
+      session.context(o), {session.ids, session.types}, mask, o.top,
       [&](std::int64_t position, const std::vector<TokenLogprob>& top) {
         Json tokens = Json::array();
         Table table({{fmt::format("position {}", position)}, {"%", Table::Align::right}});
@@ -71,6 +70,7 @@ void add_fill(CLI::App& program) {
   const auto o = std::make_shared<FillOptions>();
   add_model_and_text(command, *o);
   add_pair(command, *o);
+  add_types(command, *o);
   add_number<int>(command, "--top", o->top, "Number of tokens to show (default: 5)", 1, 1 << 20);
   add_number<std::int32_t>(command, "--mask-id", o->mask_id,
                            "Id of the mask token (default: [MASK] or <mask> of the vocabulary)", 0);

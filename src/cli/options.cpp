@@ -115,6 +115,11 @@ void add_pair(CLI::App& command, Options& o) {
   command.add_option_function<std::string>("--pair", take_pair, "A second text, which is read with TEXT as a pair");
 }
 
+void add_types(CLI::App& command, Options& o) {
+  const auto take = [&o](const std::string& text) { o.types = parse_ids(text, "--types"); };
+  command.add_option_function<std::string>("--types", take, "Types of the tokens as in 0,0,1 (default: all 0)");
+}
+
 void add_second_input(CLI::App& command, Options& o) {
   add_pair(command, o);
   const auto take_target = [&o](const std::string& text) { o.target = text; };
@@ -126,8 +131,7 @@ void add_second_input(CLI::App& command, Options& o) {
   };
   command.add_option_function<std::string>("--target-ids", take_ids,
                                            "Its token ids, instead of --target, with the start symbol");
-  const auto take_types = [&o](const std::string& text) { o.types = parse_ids(text, "--types"); };
-  command.add_option_function<std::string>("--types", take_types, "Types of the tokens as in 0,0,1 (default: all 0)");
+  add_types(command, o);
   add_number<std::int64_t>(command, "--pad-to", o.pad_to,
                            "Append padding, which no token attends to, to the text, up to N tokens", 1, 1 << 30);
 }
@@ -253,6 +257,18 @@ Session open_session(const Options& o) {
   return session;
 }
 
+void set_types(const Options& o, Session& session) {
+  const ModelConfig& config = session.checkpoint.model->config();
+  const std::int64_t n_types = config.encoder ? config.encoder->embedding.n_types : config.embedding.n_types;
+  if (n_types == 0) session.types.clear();  // of a pair, to a model that reads it without types
+  if (o.types.empty()) return;
+  if (n_types == 0) throw BadInput("--types", "the tokens of this model have no types");
+  if (o.types.size() != session.ids.size()) {
+    throw BadInput("--types", "expected {} types, one for each token, got {}", session.ids.size(), o.types.size());
+  }
+  session.types = o.types;
+}
+
 Session open_full_session(const Options& o) {
   if (o.has_target_ids && o.target) throw CLI::ValidationError("--target", "give --target or --target-ids, not both");
   Session session = open_session(o);
@@ -268,13 +284,7 @@ Session open_full_session(const Options& o) {
     session.target = decoder_ids(*o.target, o.no_special ? SpecialTokens::none : SpecialTokens::apply,
                                  session.checkpoint, *session.tokenizer);
   }
-  if (!o.types.empty()) session.types = o.types;
-  const std::int64_t n_types = config.encoder ? config.encoder->embedding.n_types : config.embedding.n_types;
-  if (!o.types.empty() && n_types == 0) throw BadInput("--types", "the tokens of this model have no types");
-  if (n_types == 0) session.types.clear();  // of a pair, to a model that reads it without types
-  if (!o.types.empty() && o.types.size() != session.ids.size()) {
-    throw BadInput("--types", "expected {} types, one for each token, got {}", session.ids.size(), o.types.size());
-  }
+  set_types(o, session);
   const auto n = static_cast<std::int64_t>(session.ids.size());
   if (o.pad_to > 0 && o.pad_to < n) throw BadInput("--pad-to", "the text has {} tokens already", n);
   if (o.pad_to > n) {

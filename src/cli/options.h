@@ -111,6 +111,8 @@ void add_model_and_text(CLI::App& command, Options& options);
 
 /// Adds --pair.
 void add_pair(CLI::App& command, Options& options);
+/// Adds --types.
+void add_types(CLI::App& command, Options& options);
 /// Adds --pair, --target, --target-ids, --types and --pad-to, for commands that run a forward over a given text.
 void add_second_input(CLI::App& command, Options& options);
 
@@ -178,7 +180,10 @@ struct Session {
 
 /// Opens MODEL, and encodes TEXT, with --pair if it is given, or takes --ids.
 Session open_session(const Options& options);
-/// The same, with --target and --types. Throws BadInput for a target that the model does not read, or none if it does.
+/// Sets the types of the session's tokens: --types, else those of --pair. Throws BadInput for types that do not fit.
+void set_types(const Options& options, Session& session);
+/// Opens a session with --target and --types, too. Throws BadInput for a target that the model does not read, or none
+/// if it does.
 Session open_full_session(const Options& options);
 
 /// Like open_full_session(), for the gradient of the mean loss over --labels, or of the next tokens. Throws Unsupported

@@ -18,7 +18,7 @@ GgufKeys tokenizer_keys(const Options& o, const std::string& model, const Checkp
     if (!o.tokenizer.empty()) throw;
     why_none = e.what();
   }
-  return no_gguf_tokenizer();
+  return no_gguf_tokenizer(checkpoint.tokenizer_path);
 }
 
 }  // namespace vitrine::cli

@@ -124,15 +124,12 @@ Recorder::Recorder(std::vector<std::string> globs, std::vector<SiteWrite> writes
 }
 
 Tensor Recorder::visit(Pass& pass, const SiteId& id, const Tensor& value) {
+  if (pass.shapes_only) return visit_steps(pass, id, value), value;
   Tensor result = value, factor;
   const bool has_gradient = pass.is_taped() && pass.training.tape->knows(value);
   for (std::size_t i = 0; i < writes_.size(); ++i) {
     if (!matches(writes_[i].glob, id)) continue;
     write_met_[i] = true;
-    if (pass.shapes_only) {  // only checks the index; the number of an expert's tokens is not known
-      if (!info(id.site).in_expert()) apply(writes_[i], id, value, {});
-      continue;
-    }
     if (result.data == value.data) {
       result = pass.tensor(value.shape);
       std::copy_n(value.data, value.count(), result.data);
@@ -160,7 +157,13 @@ void Recorder::visit_step(Pass&, const SiteId& id, const Tensor& value, std::int
   }
 }
 
+/// A dry run has no steps, so it checks the writes here.
 void Recorder::visit_steps(Pass& pass, const SiteId& id, const Tensor& value) {
+  for (std::size_t i = 0; i < writes_.size() && pass.shapes_only; ++i) {
+    if (!matches(writes_[i].glob, id)) continue;
+    write_met_[i] = true;
+    if (!info(id.site).in_expert()) apply(writes_[i], id, value, {});  // how many tokens choose an expert is not known
+  }
   if (!selection_.contains(id) || pass.training.recomputing) return;
   for (std::size_t i = 0; i < globs_.size(); ++i) glob_met_[i] = glob_met_[i] || matches(globs_[i], id);
   if (receive_) receive_(id, value);

@@ -195,7 +195,7 @@ struct Kernels {
   /// y[i] = fma(factor, x[i], y[i])
   void (*add_scaled)(const float* x, std::int64_t n, float factor, float* y);
 
-  /// sin and cos of angles in radians, |angle| ≤ 2^20.
+  /// sin and cos of angles in radians, |angle| ≤ 2^20. `cos` may be `angle`.
   void (*sin_cos)(const float* angle, std::int64_t n, float* sin, float* cos);
   /// Rotates pairs (x[i], x[i + pairs]) by (cos[i], sin[i]): x' = x cos − y sin, y' = y cos + x sin.
   void (*rotate_halves)(const float* x, const float* cos, const float* sin, std::int64_t pairs, float* out);

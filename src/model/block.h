@@ -28,7 +28,8 @@ namespace vitrine {
 
 /// What the layers of a stack read besides the stream.
 struct StackContext : LayerContext {
-  Tensor bias{};  ///< The relative bias of the stack; no data without one.
+  Tensor bias{};      ///< The relative bias of the stack; no data without one.
+  RopeTables rope{};  ///< The rotations of the layers with RoPE.
 };
 
 /// `[T, d]` from x `[T, d]`. Norms that the config does not have are the identity.

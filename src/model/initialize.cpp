@@ -5,6 +5,7 @@
 
 #include "base/math.h"
 #include "base/rng.h"
+#include "model/norms.h"
 
 namespace vitrine {
 namespace {
@@ -72,9 +73,9 @@ double normal_probability(double x) { return 0.5 * math::erfc(-x / std::sqrt(2.0
 InitRule init_rule(const ModelConfig& config, std::string_view name, const Shape& shape, const InitOptions& options) {
   using Scheme = InitOptions::Scheme;
   if (shape.rank() == 1) {
-    const bool is_gain = name.ends_with(".weight");  // all norms of a model have the same weight_offset
-    const float offset = config.final_norm ? config.final_norm->weight_offset : 0.0f;
-    return {is_gain ? 1.0 - static_cast<double>(offset) : 0.0};
+    const NormsByName norms = norms_of(config);
+    const NormConfig* const norm = norm_of_weight(norms, name);
+    return {norm != nullptr ? 1.0 - static_cast<double>(norm->weight_offset) : 0.0};
   }
   const bool is_normal =
       options.scheme == Scheme::normal || (options.scheme == Scheme::by_config && config.embedding.position_table);
@@ -82,7 +83,8 @@ InitRule init_rule(const ModelConfig& config, std::string_view name, const Shape
   const StackConfig& stack = name.starts_with("encoder.") ? *config.encoder : config;
   if (name == "embed.weight" || name.ends_with(".embed.weight")) {
     const bool is_scaled = stack.embedding.scale != 1.0f;
-    const double unscaled = is_normal ? options.std : config.head.tied ? 0.02 : 1.0;
+    const bool is_tied = config.head.tied && &stack == &config;
+    const double unscaled = is_normal ? options.std : is_tied ? 0.02 : 1.0;
     return {0, options.embedding_std.value_or(is_scaled ? 1.0 / static_cast<double>(stack.embedding.scale) : unscaled),
             cut};
   }
@@ -92,7 +94,7 @@ InitRule init_rule(const ModelConfig& config, std::string_view name, const Shape
   }
   if (is_normal) {
     const bool writes = name.ends_with(".wo.weight") || name.ends_with(".w_down.weight");
-    return {0, writes ? options.std / std::sqrt(2.0 * static_cast<double>(config.n_layers())) : options.std};
+    return {0, writes ? options.std / std::sqrt(2.0 * static_cast<double>(stack.n_layers())) : options.std};
   }
   if (name.ends_with("pos_embed.weight")) return {0, 0.02, cut};
   return {0, std::sqrt(2.0 / static_cast<double>(shape[0] + shape[1])), cut};

@@ -3,7 +3,7 @@
 //
 //   norms, biases      gain 1 (stored as 1 − weight_offset), shift 0; all biases 0
 //   Scheme::normal     matrices σ = std (Radford et al. 2019: 0.02); matrices that write to the stream
-//                      σ = std / √(2 · n_layers)
+//                      σ = std / √(2 · n_layers), the layers of their stack
 //   Scheme::glorot     matrices σ = √(2 / (in + out)), truncated at ±3σ (Glorot & Bengio 2010); positions σ = 0.02; the
 //                      embedding σ = 0.02 if it is tied, else 1; both truncated at ±3σ
 //   Scheme::by_config  normal if positions are learned, else glorot

@@ -22,7 +22,11 @@ class ParamList {
  public:
   using Visit = std::function<void(Param&, const std::string& name, const Shape&)>;
 
-  explicit ParamList(Visit visit) : visit_(std::move(visit)) {}
+  using VisitNorm = std::function<void(const std::string& name, const NormConfig&)>;
+
+  /// `visit_norm`, if given, receives the norms, whose parameters are `name`.weight and `name`.bias.
+  explicit ParamList(Visit visit, VisitNorm visit_norm = {})
+      : visit_(std::move(visit)), visit_norm_(std::move(visit_norm)) {}
 
   void add(Param& param, const std::string& name, const Shape& shape) { visit_(param, name, shape); }
 
@@ -33,12 +37,14 @@ class ParamList {
 
   void norm(NormParams& w, const std::string& name, const std::optional<NormConfig>& c, std::int64_t width) {
     if (!c) return;
+    if (visit_norm_) visit_norm_(name, *c);
     add(w.weight, name + ".weight", Shape{width});
     if (c->bias) add(w.bias, name + ".bias", Shape{width});
   }
 
  private:
   Visit visit_;
+  VisitNorm visit_norm_;
 };
 
 }  // namespace vitrine

@@ -29,7 +29,7 @@ struct Layer {
   BlockSite at;
   const StackConfig& c;
   const StackParams& w;
-  StackContext context;
+  const StackContext& context;
 };
 
 Tensor run_layer(Pass& p, const Layer& layer, const Tensor& x) {
@@ -52,11 +52,11 @@ Tensor run_recomputed(Pass& p, const Layer& layer, const Tensor& x, std::int64_t
     const Tensor made = run_layer(p, layer, x);
     p.copy(made.data, made.count(), y.data);
   }
-  p.training.tape->record("block", {&x, 1}, y, [&p, layer, x, y] {
+  p.training.tape->record("block", {&x, 1}, y, [&p, layer, context = layer.context, x, y] {
     const ArenaScope scope(p.arena);
     const Exchanged recomputing(p.training.recomputing, true);
     const std::size_t mark = p.training.tape->mark();
-    const Tensor made = run_layer(p, layer, x);
+    const Tensor made = run_layer(p, {layer.at, layer.c, layer.w, context}, x);
     const Tensor dmade = p.grad(made), dy = p.grad(y);
     p.copy(dy.data, dy.count(), dmade.data);
     p.training.tape->unwind(mark);
@@ -222,6 +222,8 @@ Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& 
     if (p.ends_before(at(Site::resid_pre))) break;
     const bool is_taped = p.is_taped() && learns(p, at(Site::resid_pre));
     const BlockFollower follower(p, at);
+    const AttentionConfig* const attention = attention_of(c, layer);
+    if (attention != nullptr && attention->rope) context.rope.prepare(p, *attention->rope, x.rows(), stack);
     if (is_taped) {
       begin_tape(p, x);
       follower.watch_input(x);

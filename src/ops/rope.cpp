@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/error.h"
 #include "base/math.h"
 #include "ops/elementwise.h"
 
@@ -107,14 +108,8 @@ RopeConfig make_rope(double theta, std::int64_t dim, RopeConfig::Layout layout, 
 
 namespace {
 
-/// cos and sin of every row's angles, times the magnitude: `[T, pairs]` each.
-struct Rotations {
-  Tensor cos, sin;
-};
-
 Rotations rotations(Pass& p, const RopeConfig& c, std::int64_t n_rows, Stack stack) {
   const std::int64_t pairs = c.dim / 2;
-  const Tensor angle = p.tensor({n_rows, pairs});
   const Rotations to{p.tensor({n_rows, pairs}), p.tensor({n_rows, pairs})};
   for (const Segment& s : p.segments_of(stack)) {
     const std::vector<float> of_length = depends_on_length(c.scaling)
@@ -123,8 +118,9 @@ Rotations rotations(Pass& p, const RopeConfig& c, std::int64_t n_rows, Stack sta
     const float* frequency = of_length.empty() ? c.frequency.data() : of_length.data();
     p.for_rows(s.length, 16 * pairs, [&](std::int64_t i) {
       const std::int64_t t = s.first_row + i;
-      p.kernels.scale(frequency, pairs, static_cast<float>(s.position + i), angle.row(t));
-      p.kernels.sin_cos(angle.row(t), pairs, to.sin.row(t), to.cos.row(t));
+      float* const angle = to.cos.row(t);
+      p.kernels.scale(frequency, pairs, static_cast<float>(s.position + i), angle);
+      p.kernels.sin_cos(angle, pairs, to.sin.row(t), to.cos.row(t));
       if (c.magnitude == 1.0f) return;
       p.kernels.scale(to.sin.row(t), pairs, c.magnitude, to.sin.row(t));
       p.kernels.scale(to.cos.row(t), pairs, c.magnitude, to.cos.row(t));
@@ -149,8 +145,23 @@ void rotate(Pass& p, const RopeConfig& c, const Rotations& by, const Tensor& x, 
 
 }  // namespace
 
-Tensor rope(Pass& p, const RopeConfig& c, const Tensor& x, Stack stack) {
-  const Rotations by = rotations(p, c, x.rows(), stack);
+void RopeTables::prepare(Pass& p, const RopeConfig& c, std::int64_t n_rows, Stack stack) {
+  if (find(c) == nullptr) tables_.push_back({&c, rotations(p, c, n_rows, stack)});
+}
+
+const Rotations& RopeTables::of(const RopeConfig& c) const {
+  const Table* const found = find(c);
+  if (found == nullptr) throw InternalError("rope", "the rotations have not been computed");
+  return found->rotations;
+}
+
+const RopeTables::Table* RopeTables::find(const RopeConfig& c) const {
+  const auto is_same = [&](const Table& table) { return table.config == &c || *table.config == c; };
+  const auto it = std::find_if(tables_.begin(), tables_.end(), is_same);
+  return it != tables_.end() ? &*it : nullptr;
+}
+
+Tensor rope(Pass& p, const RopeConfig& c, const Rotations& by, const Tensor& x) {
   const Tensor y = p.tensor(x.shape);
   rotate(p, c, by, x, y);
   p.record("rope", {x}, y, [&p, &c, by, x, y] {  // dx = dy rotated back

@@ -91,8 +91,30 @@ bool depends_on_length(const RopeScaling& scaling);
 RopeConfig make_rope(double theta, std::int64_t dim, RopeConfig::Layout layout, const RopeScaling& scaling,
                      float magnitude = 1.0f);
 
-/// `[T, n_heads, head_dim]`: x, whose rows are those of `stack`, with every head rotated according to the position of
-/// its row.
-Tensor rope(Pass& p, const RopeConfig& c, const Tensor& x, Stack stack = Stack::only);
+/// cos and sin of the angles of all rows of a stack, times the magnitude: `[T, dim / 2]` each.
+struct Rotations {
+  Tensor cos, sin;
+};
+
+/// The rotations of a stack. The queries and keys of all layers with the same config read the same ones.
+class RopeTables {
+ public:
+  /// Computes the rotations of `c` for `n_rows` rows if they are missing, in the pass's arena.
+  void prepare(Pass& p, const RopeConfig& c, std::int64_t n_rows, Stack stack);
+  /// Those of a config that is prepared.
+  const Rotations& of(const RopeConfig& c) const;
+
+ private:
+  struct Table {
+    const RopeConfig* config;
+    Rotations rotations;
+  };
+  const Table* find(const RopeConfig& c) const;
+
+  std::vector<Table> tables_;
+};
+
+/// `[T, n_heads, head_dim]`: x with every head rotated by the rotation of its row.
+Tensor rope(Pass& p, const RopeConfig& c, const Rotations& by, const Tensor& x);
 
 }  // namespace vitrine

@@ -46,8 +46,9 @@ struct Machine {
   void widen(const std::byte* x, DType dtype, std::int64_t n, float* y) const;
   /// A vector parameter as floats: the stored elements if they are aligned f32, else a widened copy in the arena.
   const float* vector(const Param& param);
-  void copy(const float* from, std::int64_t n, float* to) const {
-    if (!shapes_only) std::copy_n(from, n, to);
+  void copy(const float* from, std::int64_t n, float* to) {
+    parallel_for(n, kOperationsPerThread,
+                 [&](std::int64_t begin, std::int64_t end, int) { std::copy(from + begin, from + end, to + begin); });
   }
 
   template <class Body>

@@ -44,8 +44,9 @@ struct Operand {
 struct StepOp {
   std::string_view kind;  ///< `linear`, `norm_scale`.
   int layer = -1;
-  std::string name;   ///< In the ledger: `attn.wq`.
-  std::string param;  ///< `blocks.0.attn.wq.weight`; "" if it has none.
+  std::string name;                  ///< In the ledger: `attn.wq`.
+  std::string param;                 ///< `blocks.0.attn.wq.weight`; "" if it has none.
+  std::optional<NormConfig> norm{};  ///< The norm that the op is a step of.
   std::vector<std::size_t> inputs;
   std::size_t output = 0;
 };

@@ -49,10 +49,7 @@ Cell linear_gradient_cell(const OpView& v, std::size_t, std::int64_t i) {
 
 // norm_scale, norm_divide, norm_weight
 
-const NormConfig& norm_of(const OpView& v) {
-  const bool of_heads = v.op.name.find("q_norm") != std::string::npos || v.op.name.find("k_norm") != std::string::npos;
-  return of_heads ? v.attention().qk_norm->norm : *v.facts.config->final_norm;
-}
+const NormConfig& norm_of(const OpView& v) { return v.op.norm.value(); }
 bool is_centered(const OpView& v) { return norm_of(v).kind == NormConfig::Kind::layer; }
 double mean_of(const Seen& x, std::int64_t first, std::int64_t n) {
   double sum = 0;

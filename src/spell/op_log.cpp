@@ -30,7 +30,7 @@ void OpLog::see_gradient(const SiteId& id, const Tensor& gradient) {
 void OpLog::take_new_ops() {
   for (; taken_ < ledger_.ops().size(); ++taken_) {
     const LedgerOp& from = ledger_.ops()[taken_];
-    StepOp op{from.op, from.layer, from.name, from.weight != nullptr ? from.weight->name : "", {}, 0};
+    StepOp op{from.op, from.layer, from.name, from.weight != nullptr ? from.weight->name : "", norm_of(from), {}, 0};
     if (kind_of(op) == nullptr && from.inputs.empty()) continue;  // not an op of the tape
     if (op.param.empty() && from.op.starts_with("embed")) op.param = from.name + ".weight";
     if (from.op == "row_range" && from.output.count() == from.inputs[0].count()) {  // a copy
@@ -45,6 +45,15 @@ void OpLog::take_new_ops() {
     f_.operands[op.output].made_by = f_.ops.size();
     f_.ops.push_back(std::move(op));
   }
+}
+
+/// The first two steps of a norm have the names of their sites, the last one that of its weight.
+std::optional<NormConfig> OpLog::norm_of(const LedgerOp& op) const {
+  if (!op.op.starts_with("norm_")) return {};
+  std::string name = op.layer >= 0 ? "blocks." + std::to_string(op.layer) + "." : "";
+  name += op.weight != nullptr ? op.name : op.name.substr(0, op.name.rfind('.'));
+  const auto it = norms_.find(name);
+  return it != norms_.end() ? std::optional(it->second) : std::nullopt;
 }
 
 std::size_t OpLog::operand_at(const Tensor& value) {

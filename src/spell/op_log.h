@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "model/norms.h"
 #include "pass/ledger.h"
 #include "spell/facts.h"
 
@@ -18,7 +19,8 @@ Seen seen(const SiteId& id, const Tensor& value);
 /// Copies the ops of a ledger with their operands, while the forward still has them. Taps pass it every site.
 class OpLog {
  public:
-  OpLog(const Ledger& ledger, ForwardFacts& facts) : ledger_(ledger), f_(facts) {}
+  /// The facts have a config.
+  OpLog(const Ledger& ledger, ForwardFacts& facts) : ledger_(ledger), f_(facts), norms_(norms_of(*facts.config)) {}
 
   void see(const SiteId& id, const Tensor& value);
   /// Gradients arrive in reverse order.
@@ -26,6 +28,7 @@ class OpLog {
 
  private:
   void take_new_ops();
+  std::optional<NormConfig> norm_of(const LedgerOp& op) const;
   std::size_t operand_at(const Tensor& value);
   /// The last operand with the elements of `value`.
   std::optional<std::size_t> find(const Tensor& value) const;
@@ -38,6 +41,7 @@ class OpLog {
 
   const Ledger& ledger_;
   ForwardFacts& f_;
+  const NormsByName norms_;
   std::size_t taken_ = 0;
   std::map<std::string, std::vector<std::size_t>> visits_;  // operands at each site
   std::unordered_map<const float*, std::size_t> at_;        // memory may be reused: the last operand there

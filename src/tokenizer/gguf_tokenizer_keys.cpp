@@ -228,9 +228,10 @@ GgufKeys gguf_tokenizer_keys(const std::string& path, const GgufTokenizerNeeds& 
   return keys;
 }
 
-GgufKeys no_gguf_tokenizer() {
+GgufKeys no_gguf_tokenizer(const std::string& path) {
   GgufKeys keys;
   keys.add("tokenizer.ggml.model", "no_vocab");
+  if (!path.empty()) keys.add(gguf_chat_template_keys(open_chat_templates(path, "")));
   return keys;
 }
 

@@ -25,7 +25,7 @@ struct GgufTokenizerNeeds {
 /// the model's vocabulary.
 GgufKeys gguf_tokenizer_keys(const std::string& path, const GgufTokenizerNeeds& needs);
 
-/// The keys of a file without a tokenizer.
-GgufKeys no_gguf_tokenizer();
+/// The keys of a file without a tokenizer: the chat templates at `path`, if it has any.
+GgufKeys no_gguf_tokenizer(const std::string& path);
 
 }  // namespace vitrine

@@ -1,6 +1,7 @@
 // Passes over several sequences, for callers that differentiate, and the parameters as they use them.
 #include "checkpoint/param_rows.h"
 #include "inspect/objective.h"
+#include "model/norms.h"
 #include "vitrine/opened_model.h"
 #include "vitrine/site_watcher.h"
 
@@ -102,6 +103,8 @@ void LanguageModel::run(std::span<const std::int32_t> ids, std::int64_t n_sequen
 NamedValue LanguageModel::parameter(const std::string& name) const {
   const Checkpoint& checkpoint = state_->checkpoint;
   const ModelConfig& config = checkpoint.model->config();
+  const ModelParams& params = checkpoint.model->params();
+  const NormsByName norms = norms_of(config);
   NamedValue found;
   const auto read = [&](const Param& param, const Shape& shape, float factor, float offset) {
     const std::int64_t rows = shape.rank() == 1 ? 1 : shape[0], n = shape.count() / rows;
@@ -113,15 +116,16 @@ NamedValue LanguageModel::parameter(const std::string& name) const {
     }
     for (float& value : found.values) value = factor * value + offset;
   };
-  const float norm_offset = config.final_norm ? config.final_norm->weight_offset : 0.0f;
-  for_each_param(config, checkpoint.model->params(),
-                 [&](const Param& param, const std::string& own, const Shape& shape) {
-                   const bool is_norm = shape.rank() == 1 && own.ends_with(".weight");  // the other vectors are biases
-                   const bool is_embedding = own == "embed.weight";
-                   if (own == name)
-                     read(param, shape, is_embedding ? config.embedding.scale : 1.0f, is_norm ? norm_offset : 0.0f);
-                   if (is_embedding && config.head.tied && name == "unembed.weight") read(param, shape, 1.0f, 0.0f);
-                 });
+  for_each_param(config, params, [&](const Param& param, const std::string& own, const Shape& shape) {
+    if (own == name) {
+      const NormConfig* const norm = norm_of_weight(norms, own);
+      const float scale = &param == &params.embed           ? config.embedding.scale
+                          : &param == &params.encoder.embed ? config.encoder->embedding.scale
+                                                            : 1.0f;
+      read(param, shape, scale, norm != nullptr ? norm->weight_offset : 0.0f);
+    }
+    if (&param == &params.embed && config.head.tied && name == "unembed.weight") read(param, shape, 1.0f, 0.0f);
+  });
   if (found.name.empty()) throw BadInput("parameter", "the model has no parameter {}", name);
   return found;
 }

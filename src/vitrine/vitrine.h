@@ -283,8 +283,9 @@ class LanguageModel {
            std::stop_token cancel = {}) const;
 
   /// A parameter under vitrine's name, which is the same in all families (`blocks.3.attn.wq.weight`), as the forward
-  /// uses it: `[out, in]`, a norm's weight with its offset, the embedding with its scale. `unembed.weight` also exists
-  /// if it is tied. Throws BadInput if the model has no such parameter.
+  /// uses it: `[out, in]`, a norm's weight with its offset, an embedding with its scale (one that encoder and decoder
+  /// share: that of the decoder). `unembed.weight` also exists if it is tied. Throws BadInput if the model has no such
+  /// parameter.
   NamedValue parameter(const std::string& name) const;
 
   /// The mean cross-entropy over the ids, in nats, where position t predicts id t + 1, and its gradient with respect to

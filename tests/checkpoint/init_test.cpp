@@ -120,15 +120,18 @@ TEST(Initialize, AnElementDoesNotDependOnTheFirstOneDrawn) {
   }
 }
 
+InitRule rule_of(const Json& json, const std::string& name, const InitOptions& options = {}) {
+  const ModelConfig config = read_model_config(family_of(json, "test"), json, "test");
+  InitRule found{-1, -1, -1};
+  for_each_shape(config, [&](const std::string& n, const Shape& shape) {
+    if (n == name) found = init_rule(config, n, shape, options);
+  });
+  return found;
+}
+
 TEST(Initialize, FollowsTheConfig) {
   const auto rule = [](const char* preset, const char* name, const InitOptions& options = {}) {
-    const Json json = preset_or_config(preset);
-    const ModelConfig config = read_model_config(family_of(json, preset), json, preset);
-    InitRule found{-1, -1, -1};
-    for_each_shape(config, [&](const std::string& n, const Shape& shape) {
-      if (n == name) found = init_rule(config, n, shape, options);
-    });
-    return found;
+    return rule_of(preset_or_config(preset), name, options);
   };
   EXPECT_FLOAT_EQ(static_cast<float>(rule("gemma-2-2b", "embed.weight").std), 1.0F / 48);
   EXPECT_EQ(rule("gemma-2-2b", "blocks.3.ln1.weight").mean, 0) << "the file stores w - 1";
@@ -150,6 +153,40 @@ TEST(Initialize, FollowsTheConfig) {
   EXPECT_DOUBLE_EQ(rule("gpt2", "blocks.0.attn.wo.weight", glorot).std, std::sqrt(1.0 / 768));
   EXPECT_EQ(rule("gpt2", "pos_embed.weight", glorot).std, 0.02);
   EXPECT_EQ(rule("gpt2", "embed.weight", {InitOptions::Scheme::glorot, 0.01, 0.5}).std, 0.5);
+}
+
+TEST(Initialize, FollowsEachNorm) {
+  const Json config = {
+      {"model_type", "vitrine"}, {"d_model", 8},          {"n_layers", 2},     {"n_heads", 2},
+      {"vocab_size", 10},        {"max_seq_len", 8},      {"d_ff", 8},         {"norm_place", "after_residual"},
+      {"norm_weight_offset", 1}, {"norm", "layer"},       {"norm_bias", true}, {"qk_norm", "head"},
+      {"embedding_norm", true},  {"head_transform", true}};
+  for (const char* name : {"ln_embed", "blocks.0.ln1", "blocks.1.ln2", "blocks.0.attn.q_norm", "head.ln"}) {
+    EXPECT_EQ(rule_of(config, std::string(name) + ".weight").mean, 0) << name;
+    EXPECT_EQ(rule_of(config, std::string(name) + ".bias").mean, 0) << name;
+  }
+}
+
+TEST(Initialize, FollowsEachStack) {
+  const Json config = {{"model_type", "vitrine"},
+                       {"d_model", 8},
+                       {"n_layers", 2},
+                       {"n_heads", 2},
+                       {"vocab_size", 10},
+                       {"max_seq_len", 8},
+                       {"d_ff", 8},
+                       {"tied", true},
+                       {"shared_embedding", false},
+                       {"encoder", {{"n_layers", 8}, {"norm_weight_offset", 1}}}};
+  const InitOptions normal{InitOptions::Scheme::normal, 0.02, {}};
+  for (const std::string name : {"attn.wo.weight", "mlp.w_down.weight"}) {
+    EXPECT_DOUBLE_EQ(rule_of(config, "encoder.0." + name, normal).std, 0.02 / 4) << name;
+    EXPECT_DOUBLE_EQ(rule_of(config, "decoder.0." + name, normal).std, 0.02 / 2) << name;
+  }
+  EXPECT_EQ(rule_of(config, "encoder.0.ln1.weight").mean, 0);
+  EXPECT_EQ(rule_of(config, "decoder.0.ln1.weight").mean, 1);
+  EXPECT_EQ(rule_of(config, "encoder.embed.weight").std, 1) << "the head is tied to the decoder's embedding";
+  EXPECT_EQ(rule_of(config, "decoder.embed.weight").std, 0.02);
 }
 
 TEST(Presets, HaveThePublishedNumberOfParameters) {

@@ -142,6 +142,25 @@ TEST_F(Files, SetWritesIntoSites) {
   EXPECT_EQ(logits({"--set", "hook_embed*=1"}), without);
 }
 
+/// Their rows are computed one after another, and each is changed before it is used.
+TEST_F(Files, SetWritesIntoCellsAndTheirAttention) {
+  const std::string lstm = "../own_goldens/lstm";
+  const auto plain = trace(lstm, "1,2,3", {});
+  for (const std::string gate : {"blocks.0.cell.hook_f", "blocks.1.cell.hook_c", "blocks.1.cell.hook_h"}) {
+    const auto written = trace(lstm, "1,2,3", {"--set", gate + "[1]=0.25"});
+    const std::size_t d = plain.at(gate).size() / 3;
+    EXPECT_EQ(std::vector<float>(written.at(gate).begin() + static_cast<std::ptrdiff_t>(d),
+                                 written.at(gate).begin() + static_cast<std::ptrdiff_t>(2 * d)),
+              std::vector<float>(d, 0.25F));
+    EXPECT_NE(written.at("hook_logits"), plain.at("hook_logits"));
+    expect_error({"trace", golden(lstm), "--ids", "1,2", "--set", gate + "[2]=0", "--out", folder_ / "t"}, {"[2, "});
+  }
+  const std::string pattern = "decoder.0.cross_attn.hook_pattern";
+  const auto read = trace("../pair_goldens/own_additive", "1,2,3",
+                          {"--target-ids", "1,2", "--set", pattern + "=0.5", "--sites", pattern});
+  EXPECT_EQ(read.at(pattern), std::vector<float>(2 * 3, 0.5F));
+}
+
 TEST_F(Files, BadWritesAreRefused) {
   for (const std::string bad : {"hook_embed", "hook_embed=x", "=1", "hook_embed[0,1:300]=0", "hook_embed[5]=0",
                                 "nope=1", "hook_embed[a]=0", "hook_embed[0,0,0]=1", "hook_embed]=0", ""}) {

@@ -21,6 +21,24 @@ TEST(Fill, RanksTheTokensAtEveryMask) {
   EXPECT_THAT(table, testing::HasSubstr("position 1"));
 }
 
+TEST(Fill, ReadsTheTypesOfTheTokens) {
+  const Arguments text = {masked_golden(), "--ids", "5,4,7,4,9", "--top", "3"};
+  const auto top = [&](Arguments more) {
+    more.insert(more.end(), text.begin(), text.end());
+    return json_of(more);
+  };
+  const Json json = top({"fill", "--mask-id", "4", "--types", "0,0,0,1,1"});
+  const Json all = top({"predict", "--types", "0,0,0,1,1"});
+  for (const std::size_t i : {0U, 1U}) EXPECT_EQ(json["masks"][i]["top"], all["tokens"][1 + 2 * i]["top"]);
+  EXPECT_NE(json["masks"], top({"fill", "--mask-id", "4"})["masks"]);
+  const auto refuse = [](const std::string& model, const std::string& types, const std::string& message) {
+    expect_error({"fill", model, "--ids", "5,4,7", "--mask-id", "4", "--types", types}, {"type", message});
+  };
+  refuse(masked_golden(), "0,1", "3 types");
+  refuse(masked_golden(), "0,1,9", "got 9");
+  refuse(source_dir() + "/tests/masked_goldens/distilbert", "0,0,1", "no types");
+}
+
 TEST(Fill, RefusesWhatHasNoMasks) {
   expect_error({"fill", masked_golden(), "--ids", "5,7", "--mask-id", "4"}, {"no mask", "4"});
   expect_error({"fill", masked_golden(), "--ids", "5,7"}, {"--mask-id"});

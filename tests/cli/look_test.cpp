@@ -95,6 +95,38 @@ TEST(LookCommand, SpelledValuesHaveTheResultOfTheirArithmetic) {
   EXPECT_GT(n, 600U);
 }
 
+/// A model without a final norm.
+TEST(LookCommand, ANormIsSpelledWithItsOwnConfig) {
+  const TempFolder folder;
+  const Json config = {{"model_type", "vitrine"},
+                       {"d_model", 8},
+                       {"n_layers", 2},
+                       {"n_heads", 2},
+                       {"vocab_size", 12},
+                       {"max_seq_len", 8},
+                       {"d_ff", 8},
+                       {"norm_place", "after_residual"},
+                       {"norm_weight_offset", 1},
+                       {"norm_eps", 0.5},
+                       {"embedding_norm", true},
+                       {"qk_norm", "head"}};
+  write_file(folder / "config.json", config.dump());
+  output_of({"init", folder / "config.json", folder / "m", "--seed", "1"});
+  Arguments arguments = {folder / "m", "--ids", "1,5,9,2"};
+  const std::vector<std::string> names = {"ln_embed.hook_scale[3,0]", "blocks.0.ln1.hook_scale[3,0]",
+                                          "blocks.0.ln1.hook_out[3,2]", "blocks.1.ln2.hook_out[3,5]",
+                                          "blocks.1.attn.q_norm.hook_out[3,1,2]"};
+  for (const std::string& name : names) arguments.insert(arguments.end(), {"--cell", name});
+  const WrittenPage page = look(arguments);
+  for (const std::string& name : names) {
+    const Json& cells = page.index["cells"];
+    const auto cell = std::find_if(cells.begin(), cells.end(), [&](const Json& c) { return c["name"] == name; });
+    ASSERT_NE(cell, cells.end()) << name;
+    EXPECT_NE(cell->at("value"), 0) << name;
+    EXPECT_NEAR(cell->at("result").get<double>(), cell->at("value").get<double>(), 1e-4) << name;
+  }
+}
+
 TEST(LookCommand, TheTrailLeadsFromTheLogitToTheText) {
   const WrittenPage page = look({kText});
   std::map<std::string, Json> cells;

@@ -74,6 +74,25 @@ TEST_F(Quantize, AFailureLeavesNoFile) {
   expect_error({"quantize", out_, out_, "--type", "f16"}, {out_, "a file other than"});
 }
 
+TEST_F(Quantize, AFileWithoutATokenizerHasTheChatTemplates) {
+  const std::string model = folder_ / "model", messages = folder_ / "messages.json";
+  std::filesystem::copy(golden("gpt2"), model);
+  write_file(model + "/tokenizer_config.json", R"({"chat_template": "<{{ messages[0]['content'] }}>"})");
+  write_file(messages, R"([{"role": "user", "content": "Hi"}])");
+  const auto expect_template = [&](const std::string& from, const std::string& to, const std::string& why) {
+    const Outcome outcome = run_program({"quantize", from, to, "--type", "f32"});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_THAT(outcome.err,
+                testing::AllOf(testing::HasSubstr("the file contains no tokenizer"), testing::HasSubstr(why)));
+    EXPECT_EQ(json_of({"template", to, "--messages", messages})["text"], "<Hi>");
+  };
+  expect_template(model, out_, "tokenizer.json");
+  expect_template(out_, folder_ / "again.gguf", "no tokenizer");
+  write_file(model + "/tokenizer.json",
+             R"({"model": {"type": "WordPiece", "unk_token": "a", "vocab": {"a": 0}}, "added_tokens": []})");
+  expect_template(model, out_, "WordPiece");
+}
+
 const std::string kDefault = VITRINE_SOURCE_DIR "/models/default";
 
 /// A text of about 1,500 tokens.

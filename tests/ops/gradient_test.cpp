@@ -124,7 +124,11 @@ TEST(OpGradients, Rope) {
       OpCase op{{{9, 3, 8}},
                 {},
                 {},
-                [&c](Pass& p, const Operands& o) { return rope(p, c, o.x[0]); },
+                [&c](Pass& p, const Operands& o) {
+                  RopeTables tables;
+                  tables.prepare(p, c, 9, Stack::only);
+                  return rope(p, c, tables.of(c), o.x[0]);
+                },
                 [&c](const All& x) {
                   return reference::rope(c, x[0], 3, 8, {0, 1, 2, 3, 4, 0, 1, 2, 3});
                 }};

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <map>
 
+#include "base/temp_folder.h"
+#include "checkpoint/init.h"
 #include "support/data.h"
 #include "support/run.h"
 #include "vitrine/vitrine.h"
@@ -208,6 +210,41 @@ TEST(BatchRun, ParametersAreAsTheForwardUsesThem) {
   }
   EXPECT_EQ(model.parameter("unembed.weight").shape, embed.shape);
   EXPECT_THROW(model.parameter("blocks.0.attn.wx.weight"), BadInput);
+}
+
+/// Two embeddings with their scales, of which the head reads one, and no final norm.
+TEST(BatchRun, ParametersAreThoseOfTheirStackAndNorm) {
+  const Json config = {{"model_type", "vitrine"},
+                       {"d_model", 8},
+                       {"n_layers", 1},
+                       {"n_heads", 2},
+                       {"vocab_size", 10},
+                       {"max_seq_len", 8},
+                       {"d_ff", 8},
+                       {"norm_place", "after_residual"},
+                       {"norm_weight_offset", 1},
+                       {"embedding_scale", 3},
+                       {"tied", true},
+                       {"shared_embedding", false},
+                       {"decoder_start_token_id", 1},
+                       {"encoder", {{"embedding_scale", 5}}}};
+  ThreadPool pool(1);
+  const TempFolder folder;
+  init_checkpoint(config, "test", folder / "m", DType::f32, 1, pool);
+  const LanguageModel model = LanguageModel::open(folder / "m");
+  const auto trace = model.trace(Ids{4, 9}, {.sites = {"*coder.hook_embed"}, .target = {1, 7}});
+  ASSERT_EQ(trace.size(), 2U);
+  const NamedValue encoder = model.parameter("encoder.embed.weight"), decoder = model.parameter("decoder.embed.weight"),
+                   unembed = model.parameter("unembed.weight");
+  EXPECT_EQ(unembed.shape, decoder.shape);
+  for (std::size_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(encoder.values[9 * 8 + i], trace[0].values[8 + i]);
+    EXPECT_EQ(decoder.values[7 * 8 + i], trace[1].values[8 + i]);
+    EXPECT_EQ(3 * unembed.values[i], decoder.values[i]);
+  }
+  for (const char* norm : {"encoder.0.ln1.weight", "decoder.0.ln3.weight"}) {
+    EXPECT_EQ(model.parameter(norm).values, std::vector<float>(8, 1.0f)) << norm;
+  }
 }
 
 }  // namespace

@@ -39,8 +39,9 @@ Tensor attention(Pass& p, BlockSite at, const AttentionConfig& c, const Attentio
   q = norm_heads(p, at(Norm::q), c.qk_norm, w.q_norm, q, heads);
   if (k.data != nullptr) k = norm_heads(p, at(Norm::k), c.qk_norm, w.k_norm, k, kv_heads);
   if (c.rope) {
-    q = p.tap(at(Site::rot_q), rope(p, *c.rope, q, at.stack));
-    k = p.tap(at(Site::rot_k), rope(p, *c.rope, k, at.stack));
+    const Rotations& by = x.rope->of(*c.rope);
+    q = p.tap(at(Site::rot_q), rope(p, *c.rope, by, q));
+    k = p.tap(at(Site::rot_k), rope(p, *c.rope, by, k));
   }
   const std::vector<KeySource> sources = key_sources(p, at, k, v);
   if (p.ends_before(at(Site::scores_raw))) {

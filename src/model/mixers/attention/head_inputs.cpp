@@ -6,6 +6,7 @@
 #include "base/exchanged.h"
 #include "model/mixers/attention/attention.h"
 #include "ops/by_head.h"
+#include "ops/elementwise.h"
 
 namespace vitrine {
 namespace {
@@ -18,8 +19,7 @@ Tensor copy_for_tap(Pass& p, const Tensor& x, const std::shared_ptr<bool>& on_pa
   p.copy(x.data, x.count(), y.data);
   p.record("copy_for_tap", {x}, y, [&p, on_path, x, y] {
     if (!*on_path) return;
-    const Tensor dx = p.grad(x), dy = p.grad(y);
-    p.kernels.add(dx.data, dy.data, x.count(), dx.data);
+    accumulate(p, p.grad(y), p.grad(x));
   });
   return y;
 }
@@ -52,8 +52,7 @@ void add_copy_gradients(Pass& p, BlockSite at, const LinearParams& w, const Subl
     const Tensor dcopies = p.grad(copies);
     Gradients no_params;
     Tape tape(no_params);
-    tape.record("copies", {}, copies,
-                [&] { p.kernels.add(dcopies.data, tape.grad(copies).data, copies.count(), dcopies.data); });
+    tape.record("copies", {}, copies, [&] { accumulate(p, tape.grad(copies), dcopies); });
     const Exchanged<Tape*> exchanged(p.training.tape, &tape);
     const Exchanged<RowsOfValue> rows(p.rows, {at.stack});
     const Tensor made = heads_in(p, w, norm_copies(p, at, in, copies));
@@ -102,9 +101,9 @@ Tensor project_out(Pass& p, BlockSite at, const LinearParams& wo, const Tensor& 
   const std::int64_t n_heads = tapped.shape[1], d = tapped.shape[2];
   const auto backward = [&p, n_heads, d, tapped](const Tensor& dout) {  // dtapped[t, h] = dout[t]
     const Tensor dtapped = p.grad(tapped);
-    for (std::int64_t i = 0; i < dout.rows() * n_heads; ++i) {
+    p.for_rows(dout.rows() * n_heads, d, [&](std::int64_t i) {
       p.kernels.add(dtapped.data + i * d, dout.row(i / n_heads), d, dtapped.data + i * d);
-    }
+    });
   };
   if (tapped.data == result.data) {
     const Tensor out = linear(p, wo, z, added);
@@ -121,10 +120,14 @@ Tensor project_out(Pass& p, BlockSite at, const LinearParams& wo, const Tensor& 
     out = linear(p, without_bias, z, added, &wo.weight);
   }
   // A replaced result changes the sum by its difference, so that replacing a result with itself changes no bit.
-  for (std::int64_t i = 0; i < tapped.count(); ++i) {
-    const float difference = tapped.data[i] - result.data[i];
-    if (difference != 0.0f) out.data[i / (n_heads * d) * d + i % d] += difference;
-  }
+  p.for_rows(tapped.rows(), n_heads * d, [&](std::int64_t t) {
+    const float *const changed = tapped.row(t), *const unchanged = result.row(t);
+    float* const sum = out.row(t);
+    for (std::int64_t i = 0; i < n_heads * d; ++i) {
+      const float difference = changed[i] - unchanged[i];
+      if (difference != 0.0f) sum[i % d] += difference;
+    }
+  });
   if (p.is_taped()) {
     p.record("sum_of_heads", {tapped}, out, [&p, backward, out] { backward(p.grad(out)); });
   }

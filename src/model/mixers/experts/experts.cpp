@@ -75,9 +75,8 @@ Tensor run_experts(Pass& p, BlockSite at, const MoeConfig& c, const std::vector<
     if (slots[e].empty()) continue;
     const PassScope scope(p);
     const Tensor y = run_expert(p, at, static_cast<int>(e), c.expert, w[e], x, slots[e], c.top_k);
-    for (std::size_t i = 0; i < slots[e].size(); ++i) {
-      p.copy(y.row(static_cast<std::int64_t>(i)), d, results.row(slots[e][i]));
-    }
+    p.for_rows(y.rows(), d,
+               [&](std::int64_t i) { std::copy_n(y.row(i), d, results.row(slots[e][static_cast<std::size_t>(i)])); });
     if (!p.is_taped()) continue;
     outputs.push_back(y);
     slots_of_outputs.push_back(slots[e]);
@@ -86,10 +85,9 @@ Tensor run_experts(Pass& p, BlockSite at, const MoeConfig& c, const std::vector<
     const Tensor dresults = p.grad(results);
     for (std::size_t e = 0; e < outputs.size(); ++e) {
       const Tensor dy = p.grad(outputs[e]);
-      for (std::size_t i = 0; i < slots_of_outputs[e].size() && !p.shapes_only; ++i) {
-        float* const to = dy.row(static_cast<std::int64_t>(i));
-        p.kernels.add(to, dresults.row(slots_of_outputs[e][i]), d, to);
-      }
+      p.for_rows(dy.rows(), d, [&](std::int64_t i) {
+        p.kernels.add(dy.row(i), dresults.row(slots_of_outputs[e][static_cast<std::size_t>(i)]), d, dy.row(i));
+      });
     }
   });
   return results;
