@@ -20,7 +20,7 @@ Json object_of(const char* json) {
 }  // namespace
 
 CallOptions::CallOptions(const char* json)
-    : GivenOptions{object_of(json)}, JsonFields(object, "this call has no such option") {}
+    : GivenOptions{object_of(json)}, ObjectFields(object, "this call has no such option") {}
 
 std::vector<std::string> CallOptions::texts(const std::string& name) {
   return get<std::vector<std::string>>(name, "a list of texts").value_or(std::vector<std::string>());

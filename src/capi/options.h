@@ -1,7 +1,7 @@
 // The options of a call, as a JSON object with the program's names.
 #pragma once
 
-#include "base/json_fields.h"
+#include "base/object_fields.h"
 
 namespace vitrine {
 
@@ -11,7 +11,7 @@ struct GivenOptions {
 };
 
 /// Throws BadInput.
-class CallOptions : GivenOptions, public JsonFields {
+class CallOptions : GivenOptions, public ObjectFields {
  public:
   /// `json` may be null: no options. Throws BadInput for anything but an object.
   explicit CallOptions(const char* json);

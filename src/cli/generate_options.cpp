@@ -39,7 +39,10 @@ bool set_from_text(const OptionRow& row, const std::string& text, GenerateOption
   return std::visit([&](auto place) { return read(row, text, options.*place); }, row.place);
 }
 
-std::string expected_text(const OptionRow& row) { return row.is_of_sampler() ? "a number" : row.expected(); }
+std::string expected_text(const OptionRow& row) {
+  if (!row.is_of_sampler()) return row.expected();
+  return std::holds_alternative<int SamplingConfig::*>(row.value) ? "a whole number" : "a number";
+}
 
 void add_generate_options(CLI::App& command, OfferedIn place, GenerateOptions& options) {
   for (const OptionRow& row : option_rows()) {

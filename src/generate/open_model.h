@@ -1,4 +1,4 @@
-// Opens models: for the program, the library, and what stands on it.
+// Opens models, for the program and for the library.
 #pragma once
 
 #include <exception>

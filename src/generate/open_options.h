@@ -13,7 +13,7 @@
 
 namespace vitrine {
 
-/// What a name of --compute stands for: auto, f32, int8 (automatic) or bf16; nothing for other names.
+/// The value of --compute: auto, f32, int8 (which is automatic) or bf16; nothing for other names.
 constexpr std::optional<Compute> compute_named(std::string_view name) {
   if (name == "auto" || name == "int8") return Compute::automatic;
   if (name == "f32") return Compute::f32;

@@ -16,7 +16,7 @@ const T& value_of(const T& place) {
 
 }  // namespace
 
-void read_option(JsonFields& fields, std::string_view name, const OptionRow& row, const OptionRange& range,
+void read_option(ObjectFields& fields, std::string_view name, const OptionRow& row, const OptionRange& range,
                  GenerateOptions& options) {
   const auto read = [&](auto place) {
     using T = std::decay_t<decltype(value_of(options.*place))>;

@@ -18,7 +18,7 @@ RequestError wrong_type(const std::string& name, std::string_view expected, cons
 }
 
 RequestFields::RequestFields(const Json& object, std::string path)
-    : JsonFields(object, "unknown field"), path_(std::move(path)) {
+    : ObjectFields(object, "unknown field"), path_(std::move(path)) {
   if (!object.is_object()) throw wrong_type(path_.empty() ? "request" : path_, "an object", object);
 }
 

@@ -1,7 +1,7 @@
 // Reads the fields of a request's JSON object.
 #pragma once
 
-#include "base/json_fields.h"
+#include "base/object_fields.h"
 #include "serve/request_error.h"
 
 namespace vitrine {
@@ -10,7 +10,7 @@ namespace vitrine {
 Json parse_body(std::string_view body);
 
 /// Errors are RequestErrors that name the field.
-class RequestFields : public JsonFields {
+class RequestFields : public ObjectFields {
  public:
   /// `path` is the name of the object in errors, such as "stream_options"; "": the request itself.
   explicit RequestFields(const Json& object, std::string path = "");

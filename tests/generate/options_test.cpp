@@ -46,9 +46,9 @@ TEST(Options, RangesInWords) {
   EXPECT_THAT(row_of("top_p").help(), HasSubstr("(default: 0.95)"));
 }
 
-class Fields : public JsonFields {
+class Fields : public ObjectFields {
  public:
-  explicit Fields(const Json& object) : JsonFields(object, "unknown") {}
+  explicit Fields(const Json& object) : ObjectFields(object, "unknown") {}
 
  private:
   std::exception_ptr error_of(std::string_view name, const std::string& message) const override {

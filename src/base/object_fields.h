@@ -37,9 +37,9 @@ bool from_json(const Json& value, T& place) {
 std::string shown(const Json& value);
 
 /// A field that is null counts as absent. A derived class says how an error is thrown.
-class JsonFields {
+class ObjectFields {
  public:
-  virtual ~JsonFields() = default;
+  virtual ~ObjectFields() = default;
 
   /// The value of a field; null if it is absent.
   const Json* find(std::string_view name);
@@ -78,7 +78,7 @@ class JsonFields {
  protected:
   virtual std::exception_ptr error_of(std::string_view name, const std::string& message) const = 0;
   /// `object` is borrowed; `unknown` is the error of a field that is not known.
-  JsonFields(const Json& object, const char* unknown) : object_(object), unknown_(unknown) {}
+  ObjectFields(const Json& object, const char* unknown) : object_(object), unknown_(unknown) {}
 
  private:
   const Json& object_;

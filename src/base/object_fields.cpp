@@ -1,4 +1,4 @@
-#include "base/json_fields.h"
+#include "base/object_fields.h"
 
 #include <fmt/format.h>
 
@@ -41,13 +41,13 @@ std::string shown(const Json& value) {
   return value.is_number() || value.is_boolean() ? value.dump() : value.type_name();
 }
 
-const Json* JsonFields::find(std::string_view name) {
+const Json* ObjectFields::find(std::string_view name) {
   known_.emplace_back(name);
   const auto at = object_.find(known_.back());
   return at == object_.end() || at->is_null() ? nullptr : &*at;
 }
 
-std::optional<double> JsonFields::number(std::string_view name, double lowest, double highest) {
+std::optional<double> ObjectFields::number(std::string_view name, double lowest, double highest) {
   const std::optional<double> number = get<double>(name, "a number");
   if (number && !(lowest <= *number && *number <= highest)) {
     fail_value(name, fmt::format("a number from {} to {}", lowest, highest), *find(name));
@@ -55,14 +55,14 @@ std::optional<double> JsonFields::number(std::string_view name, double lowest, d
   return number;
 }
 
-void JsonFields::finish() const {
+void ObjectFields::finish() const {
   for (const auto& [name, value] : object_.items()) {
     if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
     fail(name, unknown_ + did_you_mean(name, known_));
   }
 }
 
-void JsonFields::fail_value(std::string_view name, std::string_view expected, const Json& value) const {
+void ObjectFields::fail_value(std::string_view name, std::string_view expected, const Json& value) const {
   fail(name, fmt::format("expected {}, got {}", expected, shown(value)));
 }
 
