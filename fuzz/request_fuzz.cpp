@@ -6,6 +6,7 @@
 #include "serve/completion_reply.h"
 #include "serve/embeddings.h"
 #include "serve/request_error.h"
+#include "serve/request_head.h"
 #include "serve/routes.h"
 #include "serve/trace_request.h"
 

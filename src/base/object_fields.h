@@ -43,7 +43,6 @@ class ObjectFields {
 
   /// The value of a field; null if it is absent.
   const Json* find(std::string_view name);
-  bool has(std::string_view name) { return find(name) != nullptr; }
 
   template <class T>
   std::optional<T> get(std::string_view name, std::string_view expected) {
